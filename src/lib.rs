@@ -1,0 +1,39 @@
+//! Paid Once: a payments edge on Cloudflare Workers that never charges twice.
+//!
+//! A request visits the modules in this order: [`edge`] reads it, [`machine`] decides what it may do, [`flows`] say
+//! what is to be done, [`object`] keeps it and drives it, [`providers`] take the money. Nothing calls upward.
+//!
+//! Only what needs the Workers runtime is compiled for wasm32 alone; all the rest is pure and tested on the host.
+
+pub mod config;
+pub mod edge;
+pub mod flows;
+pub mod log;
+pub mod machine;
+pub mod object;
+pub mod providers;
+
+/// Every HTTP request enters here.
+#[cfg(target_arch = "wasm32")]
+#[worker::event(fetch)]
+async fn fetch(
+    request: worker::Request,
+    env: worker::Env,
+    ctx: worker::Context,
+) -> worker::Result<worker::Response> {
+    edge::handle(request, env, ctx).await
+}
+
+fn utc(ms: u64) -> Option<chrono::DateTime<chrono::Utc>> {
+    chrono::DateTime::from_timestamp_millis(i64::try_from(ms).ok()?)
+}
+
+/// A time in ms since the epoch as RFC 3339 in UTC, with milliseconds.
+pub fn timestamp(ms: u64) -> String {
+    utc(ms).map(|at| at.to_rfc3339_opts(chrono::SecondsFormat::Millis, true)).unwrap_or_default()
+}
+
+/// A time in ms since the epoch as people write it: `21 November 2026, 09:30 UTC`.
+pub fn date_for_people(ms: u64) -> String {
+    utc(ms).map(|at| at.format("%-d %B %Y, %H:%M UTC").to_string()).unwrap_or_default()
+}

@@ -1,0 +1,163 @@
+//! What a request may do under its key.
+//!
+//! Outcomes: [`Begin::Run`] (a new key, or an unfinished one that nobody works on), [`Begin::Replay`],
+//! [`Begin::InProgress`], and the refusals. The checks come in this order: owner, fingerprint, state, lease; so a
+//! stranger learns nothing, and a mismatch (422) wins over a conflict (409).
+
+use serde::{Deserialize, Serialize};
+
+use super::context::{Context, Mutant};
+use super::fingerprint::{Canonical, Fingerprint};
+use super::id::{InstanceId, Owner, RequestId};
+use super::key::KeyHash;
+use super::record::{Channel, KeyRecord, Lease, Lifecycle, Open, RecoveryPoint, StoredResponse, Ticket};
+use super::rows::Rows;
+use crate::flows::Operation;
+
+/// A request as it reaches the object: authenticated, parsed and valid.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Arrival {
+    /// Who asks.
+    pub owner: Owner,
+    /// Under which key.
+    pub key_hash: KeyHash,
+    /// The fingerprint of the request.
+    pub fingerprint: Fingerprint,
+    /// Its canonical parameters.
+    pub parameters: Canonical,
+    /// What it wants.
+    pub operation: Operation,
+    /// How it is answered.
+    pub channel: Channel,
+    /// Its own id.
+    pub request_id: RequestId,
+    /// Whether it may start something new. An expired form token may only meet what it already did.
+    pub may_start: bool,
+}
+
+/// The decision.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Begin {
+    /// Go on: the lease is taken.
+    Run(Ticket),
+    /// It ended before: this is the answer.
+    Replay {
+        /// What was answered.
+        response: StoredResponse,
+        /// The request that made it.
+        original_request: RequestId,
+    },
+    /// Another run works on it.
+    InProgress {
+        /// The key's number.
+        key_id: u32,
+        /// When its lease ends, in ms from now.
+        lease_left_ms: u64,
+    },
+    /// The key was used for something else.
+    Mismatch {
+        /// The fields that differ; empty if their values are no longer kept, or if method or path differ.
+        fields: Vec<String>,
+    },
+    /// It ended so long ago that the response is gone.
+    Expired,
+    /// There is nothing yet, and it may not start anything.
+    NotStarted,
+    /// The key belongs to somebody else.
+    Stranger,
+}
+
+/// Decides, and takes the lease where the decision is to run.
+pub fn begin(rows: &mut Rows, arrival: &Arrival, me: &InstanceId, ctx: &Context) -> Begin {
+    let found = rows.keys.iter().find(|key| key.key_hash == arrival.key_hash).cloned();
+    let Some(key) = found else {
+        // The object of a form's key belongs to the first session that used it.
+        if rows.keys.first().is_some_and(|first| first.owner != arrival.owner) {
+            return Begin::Stranger;
+        }
+        if !arrival.may_start {
+            return Begin::NotStarted;
+        }
+        return Begin::Run(start(rows, arrival, me, ctx));
+    };
+    if key.owner != arrival.owner {
+        return Begin::Stranger;
+    }
+    if key.fingerprint != arrival.fingerprint && !ctx.has(Mutant::NoFingerprint) {
+        let kept = key.parameters.as_ref();
+        let fields = kept.map(|kept| kept.differing_fields(&arrival.parameters)).unwrap_or_default();
+        return Begin::Mismatch { fields };
+    }
+    match &key.lifecycle {
+        // The alarm that drops the response may be late.
+        Lifecycle::Finished(finished) if ctx.now_ms >= finished.expires_at_ms => Begin::Expired,
+        Lifecycle::Finished(finished) => Begin::Replay {
+            response: finished.response.clone(),
+            original_request: key.original_request.clone(),
+        },
+        Lifecycle::Expired(_) if ctx.has(Mutant::ForgetTombstone) => {
+            rows.keys.clear();
+            rows.calls.clear();
+            Begin::Run(start(rows, arrival, me, ctx))
+        }
+        Lifecycle::Expired(_) => Begin::Expired,
+        Lifecycle::Open(open) => match &open.lease {
+            Some(lease) if lease.holder == *me && ctx.now_ms < lease.until_ms => {
+                Begin::InProgress { key_id: key.key_id, lease_left_ms: lease.until_ms - ctx.now_ms }
+            }
+            _ => match take_over(rows, key.key_id, me, ctx) {
+                Some(ticket) => Begin::Run(ticket),
+                None => Begin::NotStarted, // unreachable: the key was found open above
+            },
+        },
+    }
+}
+
+fn start(rows: &mut Rows, arrival: &Arrival, me: &InstanceId, ctx: &Context) -> Ticket {
+    let key_id = rows.keys.iter().map(|key| key.key_id).max().unwrap_or(0).saturating_add(1);
+    let attempt = 1;
+    rows.keys.push(KeyRecord {
+        key_id,
+        key_hash: arrival.key_hash.clone(),
+        owner: arrival.owner.clone(),
+        channel: arrival.channel,
+        fingerprint: arrival.fingerprint.clone(),
+        parameters: Some(arrival.parameters.clone()),
+        original_request: arrival.request_id.clone(),
+        created_at_ms: ctx.now_ms,
+        attempt,
+        lifecycle: Lifecycle::Open(Open {
+            operation: arrival.operation.clone(),
+            recovery_point: RecoveryPoint::Started,
+            lease: Some(lease(me, ctx)),
+            resume_at_ms: ctx.now_ms,
+            last_run_at_ms: ctx.now_ms,
+            failures: 0,
+        }),
+    });
+    rows.note(key_id, ctx.now_ms, "key_created", arrival.operation.name());
+    Ticket { key_id, attempt, holder: me.clone() }
+}
+
+/// Takes the lease of an open key under a new attempt number: from now on whoever held it before is stale. `None` if
+/// the key is not open.
+pub fn take_over(rows: &mut Rows, key_id: u32, me: &InstanceId, ctx: &Context) -> Option<Ticket> {
+    let key = rows.key_mut(key_id)?;
+    let Lifecycle::Open(open) = &mut key.lifecycle else {
+        return None;
+    };
+    let detail = match open.lease.replace(lease(me, ctx)) {
+        None => "nobody worked on it",
+        Some(before) if before.holder == *me => "the lease had run out",
+        Some(_) => "its holder was gone",
+    };
+    open.last_run_at_ms = ctx.now_ms;
+    key.attempt = key.attempt.saturating_add(1);
+    let attempt = key.attempt;
+    rows.note(key_id, ctx.now_ms, "resumed", detail);
+    Some(Ticket { key_id, attempt, holder: me.clone() })
+}
+
+pub(crate) fn lease(me: &InstanceId, ctx: &Context) -> Lease {
+    Lease { holder: me.clone(), until_ms: ctx.now_ms.saturating_add(ctx.times.lease_ms) }
+}

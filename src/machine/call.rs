@@ -1,0 +1,321 @@
+//! Foreign calls as data: frozen before the first send, settled once, and in between never called a failure.
+//!
+//! ```text
+//!             arm               record: definitive
+//!  Frozen ──────────► InFlight ─────────────────────► Settled(Answered)
+//!    ▲                 │  │ ▲
+//!    │  not executed   │  │ └─ arm: the same bytes, the same derived key, inside the provider's window
+//!    └─────────────────┘  │
+//!          no answer, or the run died
+//!                         ▼
+//!                      Unknown ── past the window, or the answer can't change ──► look-up
+//!                         │                                          found ► Settled(Answered)
+//!                         │                        absent after a quiet time ► Settled(NotExecuted)
+//!                         └── at most once ────────────────────────────────► Settled(Flagged)
+//! ```
+
+use serde::{Deserialize, Serialize};
+
+use super::context::{Context, Mutant};
+use crate::providers::Provider;
+
+/// The longest pause that a provider can ask for, in ms.
+const RETRY_AFTER_MAX_MS: u64 = 3_600_000;
+/// The longest pause between two look-ups that did not decide, in ms.
+const LOOK_UP_PAUSE_MAX_MS: u64 = 300_000;
+
+/// Whether a call may be sent again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Semantics {
+    /// The provider executes it once per derived key: retry freely inside its window.
+    IdempotentByKey,
+    /// Nothing protects a second send: it is tried once, and an unknown outcome is for a person.
+    AtMostOnce,
+}
+
+/// The bytes that are sent. They never change under one derived key.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct FrozenRequest {
+    /// The path below the provider's base address.
+    pub path: String,
+    /// The body, as the provider encodes it. Holds tokens of the provider only, never card data.
+    pub body: String,
+}
+
+/// What a flow wants done elsewhere.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct CallSpec {
+    /// Its name within the operation.
+    pub name: &'static str,
+    /// Where it goes, now and at every retry.
+    pub provider: Provider,
+    /// Whether it may be sent again.
+    pub semantics: Semantics,
+    /// The idempotency key for the provider, made from our own ids.
+    pub derived_key: String,
+    /// The bytes.
+    pub request: FrozenRequest,
+}
+
+/// The provider's definitive answer.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct ProviderReply {
+    /// The HTTP status.
+    pub status: u16,
+    /// What we keep of the body.
+    pub result: ProviderResult,
+    /// The provider's id of the request, for its support and our log.
+    pub request_id: Option<String>,
+}
+
+/// What a definitive answer means.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "kind")]
+pub enum ProviderResult {
+    /// The money was taken.
+    Charged {
+        /// The provider's id of the payment.
+        payment: String,
+    },
+    /// The card was declined; nothing was taken.
+    Declined {
+        /// The provider's id of the payment, which persists.
+        payment: Option<String>,
+        /// The provider's code, such as `card_declined`.
+        code: String,
+        /// The issuer's code, such as `insufficient_funds`.
+        decline_code: Option<String>,
+        /// For the person who pays.
+        message: String,
+    },
+    /// The provider refuses the request itself; nothing was taken.
+    Rejected {
+        /// The provider's code.
+        code: String,
+        /// For the developer.
+        message: String,
+    },
+}
+
+/// What came of one send.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Outcome {
+    /// The provider's last word under this key.
+    Definitive(ProviderReply),
+    /// It was certainly not executed: the same key may be sent again.
+    NotExecuted {
+        /// How long the provider wants to be left alone, in ms.
+        retry_after_ms: Option<u64>,
+        /// For the log: a status or an error, without any value from the body.
+        reason: String,
+    },
+    /// It may or may not have been executed.
+    Unknown {
+        /// The answer is stored under the key: sending again brings nothing new, only a look-up helps.
+        sticky: bool,
+        /// For the log.
+        reason: String,
+    },
+}
+
+/// What came of one look-up.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum LookUp {
+    /// It is there.
+    Found(ProviderReply),
+    /// It is nowhere in the provider's list.
+    Absent,
+    /// The provider could not say.
+    Inconclusive {
+        /// For the log.
+        reason: String,
+    },
+}
+
+/// Where a call stands.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum CallState {
+    /// Written down, or every send was refused.
+    Frozen,
+    /// A send has begun and its outcome is not written.
+    InFlight {
+        /// When it began, or the first of the refused ones before it, in ms since the epoch.
+        sent_at_ms: u64,
+    },
+    /// A send ended without a definitive answer.
+    Unknown,
+    /// The end.
+    Settled(Settlement),
+}
+
+/// How a call ended.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Settlement {
+    /// The provider answered, or the look-up found it.
+    Answered(ProviderReply),
+    /// No send was executed, and none can be any more.
+    NotExecuted,
+    /// At most once, and nobody knows: a person must look.
+    Flagged,
+}
+
+/// A foreign call of an operation.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct ForeignCall {
+    /// Its number within the object, from 1.
+    pub call_id: u32,
+    /// The key whose operation makes it.
+    pub key_id: u32,
+    /// Its name within the operation.
+    pub name: String,
+    /// Where it goes.
+    pub provider: Provider,
+    /// Whether it may be sent again.
+    pub semantics: Semantics,
+    /// The provider's idempotency key.
+    pub derived_key: String,
+    /// The bytes.
+    pub request: FrozenRequest,
+    /// Where it stands.
+    pub state: CallState,
+    /// How many sends have begun.
+    pub sends: u32,
+    /// When the first send began that may have been executed or, while `Frozen`, the first that was refused, in ms
+    /// since the epoch: the provider's window counts from here.
+    pub doubt_since_ms: Option<u64>,
+    /// When the last send began, in ms since the epoch.
+    pub last_sent_at_ms: Option<u64>,
+    /// Not before this is anything tried again, in ms since the epoch.
+    pub next_try_at_ms: u64,
+    /// Sending again brings nothing new.
+    pub sticky: bool,
+}
+
+/// What may be done about an unsettled call now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Plan {
+    Send,
+    LookUp,
+    WaitUntil(u64),
+    Settle(Settlement),
+}
+
+impl ForeignCall {
+    /// Whether some send may have been executed.
+    pub fn in_doubt(&self) -> bool {
+        !matches!(self.state, CallState::Frozen) && self.doubt().is_some()
+    }
+
+    /// When the provider's window opened, in ms since the epoch; `None` before the first send.
+    pub(crate) fn doubt(&self) -> Option<u64> {
+        match self.state {
+            CallState::InFlight { sent_at_ms } => Some(self.doubt_since_ms.unwrap_or(sent_at_ms)),
+            _ => self.doubt_since_ms,
+        }
+    }
+
+    pub(crate) fn plan(&self, ctx: &Context) -> Plan {
+        let Some(doubt_since_ms) = self.doubt() else {
+            return if ctx.now_ms < self.next_try_at_ms {
+                Plan::WaitUntil(self.next_try_at_ms)
+            } else {
+                Plan::Send
+            };
+        };
+        if self.semantics == Semantics::AtMostOnce && self.in_doubt() {
+            return Plan::Settle(Settlement::Flagged);
+        }
+        if ctx.now_ms < self.next_try_at_ms {
+            return Plan::WaitUntil(self.next_try_at_ms);
+        }
+        if self.semantics == Semantics::AtMostOnce {
+            return Plan::Send;
+        }
+        // A clock that went back must not open the window again: a time before the first send is outside it too.
+        let in_window =
+            ctx.now_ms >= doubt_since_ms && ctx.now_ms - doubt_since_ms < ctx.times.provider_window_ms;
+        if (in_window || ctx.has(Mutant::IgnoreWindow)) && !self.sticky { Plan::Send } else { Plan::LookUp }
+    }
+
+    /// Marks a send as begun.
+    pub(crate) fn begin_send(&mut self, ctx: &Context) {
+        // Refused sends are no doubt, but the window has been open since the first of them: the network may have
+        // brought a copy of it that was executed.
+        let sent_at_ms = match self.state {
+            CallState::Frozen => self.doubt_since_ms.take().unwrap_or(ctx.now_ms),
+            _ => ctx.now_ms,
+        };
+        self.doubt_since_ms = self.doubt();
+        self.state = CallState::InFlight { sent_at_ms };
+        self.last_sent_at_ms = Some(self.last_sent_at_ms.unwrap_or(0).max(ctx.now_ms));
+        self.sends = self.sends.saturating_add(1);
+        if ctx.has(Mutant::FreshProviderKey) {
+            self.derived_key = format!("{}_{}", self.derived_key, self.sends);
+        }
+    }
+
+    /// Takes in what came of a send.
+    pub(crate) fn take(&mut self, outcome: Outcome, ctx: &Context) {
+        match outcome {
+            // The provider does not store every refusal: an earlier send that is still on its way would be executed.
+            Outcome::Definitive(ProviderReply { result: ProviderResult::Rejected { .. }, .. })
+                if self.doubt_since_ms.is_some() =>
+            {
+                self.state = CallState::Unknown;
+                self.sticky = true;
+                self.try_again_after(ctx.backoff_ms(self.sends), ctx);
+            }
+            Outcome::Definitive(reply) => self.state = CallState::Settled(Settlement::Answered(reply)),
+            Outcome::NotExecuted { retry_after_ms, .. } => {
+                // Only this send is known to have done nothing: an earlier doubt stays.
+                let state = match self.doubt_since_ms {
+                    Some(_) => CallState::Unknown,
+                    None => CallState::Frozen,
+                };
+                self.doubt_since_ms = self.doubt();
+                self.state = state;
+                self.try_again_after(
+                    ctx.backoff_ms(self.sends).max(retry_after_ms.unwrap_or(0).min(RETRY_AFTER_MAX_MS)),
+                    ctx,
+                );
+            }
+            Outcome::Unknown { .. } if ctx.has(Mutant::FailAfterTimeout) => {
+                self.state = CallState::Settled(Settlement::NotExecuted);
+            }
+            Outcome::Unknown { sticky, .. } => {
+                self.doubt_since_ms = self.doubt();
+                self.state = CallState::Unknown;
+                self.sticky |= sticky;
+                self.try_again_after(ctx.backoff_ms(self.sends), ctx);
+            }
+        }
+    }
+
+    /// Takes in what came of a look-up that began at `asked_at_ms`: what the list said then may be long past now.
+    pub(crate) fn take_look_up(&mut self, look_up: LookUp, asked_at_ms: u64, ctx: &Context) {
+        self.doubt_since_ms = self.doubt();
+        self.state = CallState::Unknown;
+        let quiet_at_ms = self.last_sent_at_ms.unwrap_or(0).saturating_add(ctx.times.quiet_ms);
+        let quiet = asked_at_ms >= quiet_at_ms || ctx.has(Mutant::NoQuietPeriod);
+        match look_up {
+            // A charge is a charge. "Not charged" is believed only when no send can change it any more.
+            LookUp::Found(reply) if quiet || matches!(reply.result, ProviderResult::Charged { .. }) => {
+                self.state = CallState::Settled(Settlement::Answered(reply));
+            }
+            LookUp::Absent if quiet => self.state = CallState::Settled(Settlement::NotExecuted),
+            LookUp::Found(_) | LookUp::Absent => self.next_try_at_ms = quiet_at_ms,
+            LookUp::Inconclusive { .. } => {
+                // A payment can stay open at the provider for hours: the longer it does, the rarer it is asked for.
+                let age_ms = ctx.now_ms.saturating_sub(self.last_sent_at_ms.unwrap_or(0));
+                let delay_ms = ctx.backoff_ms(self.sends.max(6)).max(age_ms / 8);
+                self.try_again_after(delay_ms.min(LOOK_UP_PAUSE_MAX_MS), ctx);
+            }
+        }
+    }
+
+    fn try_again_after(&mut self, delay_ms: u64, ctx: &Context) {
+        self.next_try_at_ms = ctx.now_ms.saturating_add(delay_ms.max(1));
+    }
+}

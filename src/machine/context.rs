@@ -1,0 +1,168 @@
+//! What comes in from outside at each step: the time, the entropy and the configured times.
+
+use std::fmt;
+
+/// The longest quiet time that can be configured, in ms: look-ups search no further than that after the last send.
+pub const QUIET_MAX_MS: u64 = 3_600_000;
+
+/// The configured times. All in milliseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Times {
+    /// How long a run may hold a key without a sign of life before another may take it over.
+    pub lease_ms: u64,
+    /// How long a duplicate waits for the first one's result before it is told 409.
+    pub wait_ms: u64,
+    /// After how long without a sign of life the alarm pushes an unfinished key through.
+    pub completer_ms: u64,
+    /// How long a stored response is replayed before only its tombstone is left.
+    pub retention_ms: u64,
+    /// How long after a send that may have executed the same derived key may be sent again. Stripe keeps keys for at
+    /// least 24 h and then executes anew, so this stays well below.
+    pub provider_window_ms: u64,
+    /// How long one call to the provider may take.
+    pub provider_timeout_ms: u64,
+    /// How long after the last send an "it is not there" from a look-up is believed.
+    pub quiet_ms: u64,
+}
+
+impl Default for Times {
+    fn default() -> Self {
+        Self {
+            lease_ms: 90_000,
+            wait_ms: 10_000,
+            completer_ms: 60_000,
+            retention_ms: 24 * 3_600_000,
+            provider_window_ms: 23 * 3_600_000,
+            provider_timeout_ms: 30_000,
+            quiet_ms: 600_000,
+        }
+    }
+}
+
+impl Times {
+    /// Checks that the times fit together; the error says which do not and why.
+    pub fn validate(self) -> Result<Self, String> {
+        let zero = [
+            ("LEASE_MS", self.lease_ms),
+            ("COMPLETER_MS", self.completer_ms),
+            ("RETENTION_MS", self.retention_ms),
+            ("PROVIDER_WINDOW_MS", self.provider_window_ms),
+            ("PROVIDER_TIMEOUT_MS", self.provider_timeout_ms),
+            ("QUIET_MS", self.quiet_ms),
+        ];
+        if let Some((name, _)) = zero.into_iter().find(|(_, value)| *value == 0) {
+            return Err(format!("{name} must be greater than 0"));
+        }
+        if self.provider_timeout_ms >= self.lease_ms {
+            return Err("PROVIDER_TIMEOUT_MS must be below LEASE_MS: a call may not outlive the lease".into());
+        }
+        if self.provider_timeout_ms >= self.quiet_ms {
+            return Err(
+                "QUIET_MS must be above PROVIDER_TIMEOUT_MS: a request may still be on its way".into()
+            );
+        }
+        if self.quiet_ms > QUIET_MAX_MS {
+            return Err("QUIET_MS must be at most 1 h: look-ups search no further than that".into());
+        }
+        if self.provider_window_ms >= 24 * 3_600_000 {
+            return Err(
+                "PROVIDER_WINDOW_MS must be below 24 h: an older key is charged again by Stripe".into()
+            );
+        }
+        Ok(self)
+    }
+}
+
+/// A deliberate defect, for the tests that show that the tests can fail. Without the `mutants` feature none exists.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Mutant {
+    /// Every send carries a provider key of its own.
+    FreshProviderKey,
+    /// Nothing is checked right before the send or when the outcome is written.
+    NoLeaseCheck,
+    /// A run that ends in an error takes its claim with it.
+    ReleaseKeyOnError,
+    /// A time-out is stored as a final failure.
+    FailAfterTimeout,
+    /// Nothing wakes an unfinished key.
+    NoAlarm,
+    /// The provider's key window is ignored.
+    IgnoreWindow,
+    /// A look-up that finds nothing is believed at once.
+    NoQuietPeriod,
+    /// Another payload under a used key gets the stored response.
+    NoFingerprint,
+    /// A tombstone is taken for a fresh key.
+    ForgetTombstone,
+}
+
+impl Mutant {
+    /// Every mutant: the simulation runs them all and must catch each.
+    pub const ALL: [Self; 9] = [
+        Self::FreshProviderKey,
+        Self::NoLeaseCheck,
+        Self::ReleaseKeyOnError,
+        Self::FailAfterTimeout,
+        Self::NoAlarm,
+        Self::IgnoreWindow,
+        Self::NoQuietPeriod,
+        Self::NoFingerprint,
+        Self::ForgetTombstone,
+    ];
+}
+
+/// What a step is given: it has no clock and no dice of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Context {
+    /// Now, in milliseconds since the Unix epoch.
+    pub now_ms: u64,
+    /// A random number from 0 to 1000: spreads retries out.
+    pub jitter_permille: u16,
+    /// The configured times.
+    pub times: Times,
+    #[cfg(feature = "mutants")]
+    /// The defect to show, in tests.
+    pub mutant: Option<Mutant>,
+}
+
+impl Context {
+    /// A context without any defect.
+    pub const fn new(now_ms: u64, jitter_permille: u16, times: Times) -> Self {
+        Self {
+            now_ms,
+            jitter_permille,
+            times,
+            #[cfg(feature = "mutants")]
+            mutant: None,
+        }
+    }
+
+    /// Whether the defect is on. Always false, and compiled away, without the `mutants` feature.
+    #[cfg_attr(not(feature = "mutants"), allow(clippy::unused_self))]
+    pub(crate) fn has(&self, _mutant: Mutant) -> bool {
+        #[cfg(feature = "mutants")]
+        return self.mutant == Some(_mutant);
+        #[cfg(not(feature = "mutants"))]
+        false
+    }
+
+    /// The delay before try number `failures` + 1: doubles from half a second to five minutes, half of it random.
+    pub fn backoff_ms(&self, failures: u32) -> u64 {
+        let ceiling = 500u64.saturating_mul(1 << failures.saturating_sub(1).min(10)).min(300_000);
+        ceiling / 2 + ceiling / 2 * u64::from(self.jitter_permille.min(1000)) / 1000
+    }
+}
+
+/// A state that cannot be: a bug of ours or rows that somebody else changed. It says what was found.
+///
+/// Nothing is committed when a step returns it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Bug(pub String);
+
+impl fmt::Display for Bug {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "bug: {}", self.0)
+    }
+}
+
+impl std::error::Error for Bug {}

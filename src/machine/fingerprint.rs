@@ -1,0 +1,136 @@
+//! The fingerprint: does a retry carry the request that the key was first used for?
+//!
+//! `v1:` and the SHA-256, in hexadecimal, of method, path and canonical parameters, each preceded by its length.
+//! JSON is made canonical by RFC 8785, a form by sorting its pairs, so that member order and white space never
+//! matter. Transport-only fields are left out before. docs/protocol.md publishes this definition.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use data_encoding::HEXLOWER;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::id::digest;
+
+/// A request's parameters as they came, by how they were written.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Parameters {
+    /// A JSON object.
+    Json(serde_json::Map<String, Value>),
+    /// `application/x-www-form-urlencoded` pairs, in the order sent.
+    Form(Vec<(String, String)>),
+}
+
+impl Parameters {
+    /// The same parameters without the named fields: what only the transport needs is no part of the fingerprint.
+    #[must_use]
+    pub fn without(mut self, names: &[&str]) -> Self {
+        match &mut self {
+            Self::Json(members) => members.retain(|name, _| !names.contains(&name.as_str())),
+            Self::Form(pairs) => pairs.retain(|(name, _)| !names.contains(&name.as_str())),
+        }
+        self
+    }
+
+    /// The text form of a field, if it is there exactly once and is a string or a number. A JSON number keeps its
+    /// digits.
+    pub fn text(&self, name: &str) -> Field {
+        match self {
+            Self::Json(members) => match members.get(name) {
+                None | Some(Value::Null) => Field::Missing,
+                Some(Value::String(text)) => Field::Text(text.clone()),
+                Some(Value::Number(number)) => Field::Text(number.to_string()),
+                Some(Value::Bool(flag)) => Field::Text(flag.to_string()),
+                Some(_) => Field::NotText,
+            },
+            Self::Form(pairs) => {
+                let mut values = pairs.iter().filter(|(n, _)| n == name);
+                match (values.next(), values.next()) {
+                    (None, _) => Field::Missing,
+                    (Some((_, value)), None) if value.is_empty() => Field::Missing,
+                    (Some((_, value)), None) => Field::Text(value.clone()),
+                    (Some(_), Some(_)) => Field::NotText,
+                }
+            }
+        }
+    }
+
+    /// The names of all fields, sorted.
+    pub fn names(&self) -> BTreeSet<&str> {
+        match self {
+            Self::Json(members) => members.keys().map(String::as_str).collect(),
+            Self::Form(pairs) => pairs.iter().map(|(name, _)| name.as_str()).collect(),
+        }
+    }
+
+    /// The canonical text. Stored beside the fingerprint, to be able to name the fields that differ.
+    pub fn canonical(&self) -> Canonical {
+        let value = match self {
+            Self::Json(members) => Value::Object(members.clone()),
+            Self::Form(pairs) => {
+                let mut sorted = pairs.clone();
+                sorted.sort();
+                serde_json::json!(sorted)
+            }
+        };
+        // A serde_json value always has a canonical form: it holds no NaN and no non-string member name.
+        Canonical(serde_json_canonicalizer::to_string(&value).unwrap_or_default())
+    }
+}
+
+/// What stands under a name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Field {
+    /// Not there, or empty.
+    Missing,
+    /// A single value.
+    Text(String),
+    /// Given twice, or an array or object where one value is wanted.
+    NotText,
+}
+
+/// Parameters in canonical form: equal texts mean equal parameters.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Canonical(pub String);
+
+impl Canonical {
+    /// The names of the fields in which two requests differ, sorted. Never their values.
+    pub fn differing_fields(&self, other: &Self) -> Vec<String> {
+        let (ours, theirs) = (self.by_field(), other.by_field());
+        let names: BTreeSet<&String> = ours.keys().chain(theirs.keys()).collect();
+        names.into_iter().filter(|name| ours.get(*name) != theirs.get(*name)).cloned().collect()
+    }
+
+    fn by_field(&self) -> BTreeMap<String, Vec<String>> {
+        let mut fields: BTreeMap<String, Vec<String>> = BTreeMap::new();
+        match serde_json::from_str(&self.0) {
+            Ok(Value::Object(members)) => {
+                for (name, value) in members {
+                    fields.entry(name).or_default().push(value.to_string());
+                }
+            }
+            Ok(Value::Array(pairs)) => {
+                for pair in &pairs {
+                    let part = |i: usize| pair.get(i).and_then(Value::as_str).unwrap_or_default().to_owned();
+                    fields.entry(part(0)).or_default().push(Value::String(part(1)).to_string());
+                }
+            }
+            _ => {}
+        }
+        fields
+    }
+}
+
+/// The fingerprint of a request.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Fingerprint(pub String);
+
+impl Fingerprint {
+    /// Over method, path and canonical parameters.
+    pub fn of(method: &str, path: &str, parameters: &Canonical) -> Self {
+        let hash = digest(&[b"v1", method.as_bytes(), path.as_bytes(), parameters.0.as_bytes()]);
+        Self(format!("v1:{}", HEXLOWER.encode(&hash)))
+    }
+}

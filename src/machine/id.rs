@@ -1,0 +1,159 @@
+//! Identifiers. Each is parsed once, at the edge; past it nothing that means something is a bare string.
+
+use std::fmt;
+
+use data_encoding::{BASE64URL_NOPAD, HEXLOWER, HEXLOWER_PERMISSIVE};
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+/// SHA-256 over the parts, each preceded by its length, so that no two lists of parts collide.
+pub fn digest(parts: &[&[u8]]) -> [u8; 32] {
+    let mut hash = Sha256::new();
+    for part in parts {
+        hash.update((part.len() as u64).to_be_bytes());
+        hash.update(part);
+    }
+    hash.finalize().into()
+}
+
+/// The id of a Durable Object: 32 bytes, written by the runtime as 64 hexadecimal digits.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ObjectId([u8; 32]);
+
+impl ObjectId {
+    /// From its bytes, as a form token carries them.
+    pub const fn from_bytes(bytes: [u8; 32]) -> Self {
+        Self(bytes)
+    }
+
+    /// From 64 hexadecimal digits; `None` for anything else.
+    pub fn from_hex(hex: &str) -> Option<Self> {
+        let bytes = HEXLOWER_PERMISSIVE.decode(hex.as_bytes()).ok()?;
+        Some(Self(bytes.try_into().ok()?))
+    }
+
+    /// As 64 lower-case hexadecimal digits.
+    pub fn to_hex(self) -> String {
+        HEXLOWER.encode(&self.0)
+    }
+
+    /// The 32 bytes.
+    pub const fn as_bytes(&self) -> &[u8; 32] {
+        &self.0
+    }
+}
+
+impl fmt::Debug for ObjectId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.to_hex())
+    }
+}
+
+/// The public id of a ride, `ride_` and 43 characters of base64url. It encodes the id of the object that holds the
+/// ride, so that the ride is found without an index.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(into = "String", try_from = "String")]
+pub struct RideId(ObjectId);
+
+impl From<RideId> for String {
+    fn from(id: RideId) -> Self {
+        id.to_string()
+    }
+}
+
+impl TryFrom<String> for RideId {
+    type Error = &'static str;
+
+    fn try_from(text: String) -> Result<Self, Self::Error> {
+        Self::parse(&text).ok_or("not a ride's id")
+    }
+}
+
+impl RideId {
+    /// The ride that lives in the object.
+    pub const fn in_object(object: ObjectId) -> Self {
+        Self(object)
+    }
+
+    /// Parses the public form; `None` for anything else.
+    pub fn parse(text: &str) -> Option<Self> {
+        let bytes = BASE64URL_NOPAD.decode(text.strip_prefix("ride_")?.as_bytes()).ok()?;
+        Some(Self(ObjectId(bytes.try_into().ok()?)))
+    }
+
+    /// The object that holds it.
+    pub const fn object(self) -> ObjectId {
+        self.0
+    }
+
+    /// Its address on this site.
+    pub fn path(self) -> String {
+        format!("/rides/{self}")
+    }
+}
+
+impl fmt::Display for RideId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ride_{}", BASE64URL_NOPAD.encode(self.0.as_bytes()))
+    }
+}
+
+/// Whose key it is: an API account or a browser's session. Only the owner sees a key or what it made.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Owner {
+    /// An API account, by its id in the configuration.
+    Account(String),
+    /// A browser's session, by the hash of its cookie: the cookie itself is never stored.
+    Session(String),
+}
+
+impl Owner {
+    /// The owner that a session cookie stands for.
+    pub fn session(cookie: &str) -> Self {
+        let hash = digest(&[b"session", cookie.as_bytes()]);
+        Self::Session(HEXLOWER.encode(hash.get(..16).unwrap_or_default()))
+    }
+
+    /// As it is stored: `account:…` or `session:…`.
+    pub fn to_text(&self) -> String {
+        match self {
+            Self::Account(id) => format!("account:{id}"),
+            Self::Session(hash) => format!("session:{hash}"),
+        }
+    }
+
+    /// From the stored form.
+    pub fn from_text(text: &str) -> Option<Self> {
+        let (kind, id) = text.split_once(':')?;
+        match kind {
+            "account" => Some(Self::Account(id.into())),
+            "session" => Some(Self::Session(id.into())),
+            _ => None,
+        }
+    }
+}
+
+/// One incarnation of an object in memory. A lease names its holder, so that a new incarnation knows at once that the
+/// holder is gone.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct InstanceId(pub String);
+
+/// The id of one HTTP request, `req_…`, sent back as `Request-Id`.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct RequestId(pub String);
+
+impl RequestId {
+    /// From 12 random bytes.
+    pub fn from_random(bytes: [u8; 12]) -> Self {
+        Self(format!("req_{}", BASE64URL_NOPAD.encode(&bytes)))
+    }
+}
+
+impl fmt::Display for RequestId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}

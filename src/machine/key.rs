@@ -1,0 +1,140 @@
+//! The idempotency key as a client sends it.
+
+use std::fmt;
+
+use data_encoding::HEXLOWER;
+use serde::{Deserialize, Serialize};
+
+use super::id::{Owner, digest};
+
+/// The longest key that is accepted, in characters; Stripe's limit too.
+pub const KEY_MAX_LEN: usize = 255;
+
+/// A key that may be used: 1 to 255 visible ASCII characters, after unquoting.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct IdempotencyKey(String);
+
+/// Why a key is not acceptable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KeyError {
+    /// Nothing between the quotes, or an empty value.
+    Empty,
+    /// More than [`KEY_MAX_LEN`] characters.
+    TooLong,
+    /// A character that is not visible ASCII (0x21 to 0x7E).
+    BadCharacter,
+    /// It begins with a quote but is not one complete RFC 8941 String.
+    BadQuoting,
+    /// The header came twice with different values, or differs from the form's hidden field.
+    Conflicting,
+}
+
+impl fmt::Display for KeyError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Empty => "The idempotency key is empty. Send 1 to 255 visible ASCII characters, for example a UUID.",
+            Self::TooLong => "The idempotency key is longer than 255 characters. A UUID is enough.",
+            Self::BadCharacter => {
+                "The idempotency key has a character that is not visible ASCII (0x21 to 0x7E). A UUID is a good key."
+            }
+            Self::BadQuoting => {
+                "The idempotency key begins with a quote but is not one complete string. \
+                 Send it as \"key\" (RFC 8941) or without any quotes."
+            }
+            Self::Conflicting => {
+                "Two different idempotency keys came with this request. Send one key, in the header or in the form."
+            }
+        })
+    }
+}
+
+impl std::error::Error for KeyError {}
+
+impl IdempotencyKey {
+    /// Parses a header's value: an RFC 8941 String in quotes, as
+    /// [draft-ietf-httpapi-idempotency-key-header-07](https://datatracker.ietf.org/doc/html/draft-ietf-httpapi-idempotency-key-header-07)
+    /// has it, or the bare key that Stripe's clients send.
+    pub fn parse(value: &str) -> Result<Self, KeyError> {
+        let value = value.trim_matches([' ', '\t']);
+        match value.strip_prefix('"') {
+            Some(rest) => Self::checked(unquote(rest)?),
+            None => Self::checked(value.to_owned()),
+        }
+    }
+
+    /// Parses all the places where a key may stand: every header line and the form's hidden field. They must agree.
+    /// `None` where there is no key at all.
+    pub fn from_sources<'a>(sources: impl IntoIterator<Item = &'a str>) -> Result<Option<Self>, KeyError> {
+        let mut found: Option<Self> = None;
+        for source in sources {
+            let key = Self::parse(source)?;
+            match &found {
+                Some(first) if *first != key => return Err(KeyError::Conflicting),
+                _ => found = Some(key),
+            }
+        }
+        Ok(found)
+    }
+
+    fn checked(key: String) -> Result<Self, KeyError> {
+        if key.is_empty() {
+            Err(KeyError::Empty)
+        } else if !key.bytes().all(|b| (0x21..=0x7e).contains(&b)) {
+            Err(KeyError::BadCharacter)
+        } else if key.len() > KEY_MAX_LEN {
+            Err(KeyError::TooLong)
+        } else {
+            Ok(Self(key))
+        }
+    }
+
+    /// The key itself. Never log or store it: store its [`hash`](Self::hash).
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// What is stored and logged in the key's place; scoped by owner, so that equal keys of two accounts differ.
+    pub fn hash(&self, owner: &Owner) -> KeyHash {
+        KeyHash(HEXLOWER.encode(&digest(&[b"key", owner.to_text().as_bytes(), self.0.as_bytes()])))
+    }
+}
+
+impl fmt::Debug for IdempotencyKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("IdempotencyKey(…)")
+    }
+}
+
+/// The rest of an RFC 8941 String after its opening quote, unescaped (section 4.2.5).
+fn unquote(rest: &str) -> Result<String, KeyError> {
+    let mut key = String::new();
+    let mut chars = rest.chars();
+    loop {
+        match chars.next() {
+            Some('\\') => match chars.next() {
+                Some(escaped @ ('"' | '\\')) => key.push(escaped),
+                _ => return Err(KeyError::BadQuoting),
+            },
+            Some('"') if chars.as_str().is_empty() => return Ok(key),
+            Some('"') | None => return Err(KeyError::BadQuoting),
+            Some(other) => key.push(other),
+        }
+    }
+}
+
+/// SHA-256 of owner and key, in hexadecimal: what stands for a key in rows, names and logs.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct KeyHash(pub String);
+
+impl KeyHash {
+    /// The name of the Durable Object that holds an API key.
+    pub fn object_name(&self) -> String {
+        format!("key:{}", self.0)
+    }
+
+    /// Enough of it to find a line in the log.
+    pub fn short(&self) -> &str {
+        self.0.get(..16).unwrap_or(&self.0)
+    }
+}

@@ -1,0 +1,27 @@
+//! The idempotency machine: pure, without I/O, clock or randomness.
+//!
+//! What it promises, and who keeps it:
+//!
+//! - [`begin`](begin::begin) decides what a request may do under its key: start, resume, replay, wait, or be refused.
+//! - [`Run::step`](run::Run::step) takes a run one atomic phase further, and says what to do in between: send a call,
+//!   look one up, sleep, or answer.
+//! - [`arm`](step::arm), inside it, comes right before every foreign send; it is where a stale run learns that it is
+//!   stale.
+//! - [`wake_at`](wake::wake_at) says when the object must wake although nobody calls, [`wake`](wake::wake) what it then
+//!   does.
+//!
+//! What the shell owes the core: run each of these inside one transaction over the rows (all of the change is kept, or
+//! none), send nothing but what [`Action::Send`](run::Action::Send) hands out and send it at once, and set the alarm to
+//! `wake_at` in the same transaction.
+
+pub mod begin;
+pub mod call;
+pub mod context;
+pub mod fingerprint;
+pub mod id;
+pub mod key;
+pub mod record;
+pub mod rows;
+pub mod run;
+pub mod step;
+pub mod wake;

@@ -1,0 +1,185 @@
+//! The record of a key: what was asked, how far it came, who works on it, and how it ended.
+
+use serde::{Deserialize, Serialize};
+
+use super::fingerprint::{Canonical, Fingerprint};
+use super::id::{InstanceId, Owner, RequestId};
+use super::key::KeyHash;
+use crate::flows::Operation;
+
+/// The largest body that is stored, in bytes.
+pub const BODY_MAX_BYTES: usize = 1 << 20;
+
+/// How far an operation has come. It only advances; what lies before it is done and is never done again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RecoveryPoint {
+    /// The key is known, nothing has happened.
+    Started,
+    /// The ride and its audit record exist.
+    RideCreated,
+    /// The provider has charged, and we know it.
+    ChargeCreated,
+    /// The response is stored.
+    Finished,
+}
+
+impl RecoveryPoint {
+    /// The name as stored and shown.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Started => "started",
+            Self::RideCreated => "ride_created",
+            Self::ChargeCreated => "charge_created",
+            Self::Finished => "finished",
+        }
+    }
+
+    /// From the stored name.
+    pub fn parse(text: &str) -> Option<Self> {
+        [Self::Started, Self::RideCreated, Self::ChargeCreated, Self::Finished]
+            .into_iter()
+            .find(|point| point.as_str() == text)
+    }
+}
+
+/// Who is answered, and how: decides the form of the stored response, nothing else.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Channel {
+    /// JSON and problem details.
+    Api,
+    /// A browser's form: a redirect to a page.
+    Form,
+}
+
+/// A response as it is stored and replayed, byte for byte.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct StoredResponse {
+    /// The HTTP status.
+    pub status: u16,
+    /// The headers that belong to the result; those of the transport are added at each answer.
+    pub headers: Vec<(String, String)>,
+    /// The body's bytes; at most [`BODY_MAX_BYTES`].
+    #[serde(with = "base64_bytes")]
+    pub body: Vec<u8>,
+}
+
+mod base64_bytes {
+    use data_encoding::BASE64;
+    use serde::{Deserialize, Deserializer, Serializer, de::Error};
+
+    pub(super) fn serialize<S: Serializer>(bytes: &[u8], serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&BASE64.encode(bytes))
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<u8>, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        BASE64.decode(text.as_bytes()).map_err(D::Error::custom)
+    }
+}
+
+/// Who may work on a key, and until when.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Lease {
+    /// The incarnation of the object that works on it.
+    pub holder: InstanceId,
+    /// When it may be taken over even from a living holder, in ms since the epoch.
+    pub until_ms: u64,
+}
+
+/// An unfinished operation.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Open {
+    /// What it does, with everything that it needs.
+    pub operation: Operation,
+    /// How far it came.
+    pub recovery_point: RecoveryPoint,
+    /// Who works on it now.
+    pub lease: Option<Lease>,
+    /// When the alarm may take it up, in ms since the epoch, while nobody works on it.
+    pub resume_at_ms: u64,
+    /// The last sign of life of a run, in ms since the epoch.
+    pub last_run_at_ms: u64,
+    /// How many runs ended without a result.
+    pub failures: u32,
+}
+
+/// A finished operation, whose response can be replayed.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Finished {
+    /// What everyone gets who asks again.
+    pub response: StoredResponse,
+    /// When it ended, in ms since the epoch.
+    pub finished_at_ms: u64,
+    /// When the response is dropped, in ms since the epoch.
+    pub expires_at_ms: u64,
+}
+
+/// What is left of a finished operation after its retention: enough to refuse a late retry.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Tombstone {
+    /// The status that was answered.
+    pub status: u16,
+    /// When it ended, in ms since the epoch.
+    pub finished_at_ms: u64,
+    /// When the response was dropped, in ms since the epoch.
+    pub expired_at_ms: u64,
+}
+
+/// The states of a key: `Open → Finished → Expired`, never back.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Lifecycle {
+    /// Not ended yet.
+    Open(Open),
+    /// Ended; the response is replayed.
+    Finished(Finished),
+    /// Ended long ago; a retry is refused and shown the resource.
+    Expired(Tombstone),
+}
+
+/// The record of one key.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct KeyRecord {
+    /// Its number within the object, from 1.
+    pub key_id: u32,
+    /// Stands for the key: the key itself is not stored.
+    pub key_hash: KeyHash,
+    /// Whose it is.
+    pub owner: Owner,
+    /// How its client is answered.
+    pub channel: Channel,
+    /// What the key was first used for.
+    pub fingerprint: Fingerprint,
+    /// The canonical parameters, to name differing fields; dropped at expiry.
+    pub parameters: Option<Canonical>,
+    /// The first request's id, sent with every replay.
+    pub original_request: RequestId,
+    /// When the key was first seen, in ms since the epoch.
+    pub created_at_ms: u64,
+    /// The number of the newest run; a run with a smaller one is stale and writes nothing (fencing).
+    pub attempt: u32,
+    /// Where it stands.
+    pub lifecycle: Lifecycle,
+}
+
+impl KeyRecord {
+    /// How far it came.
+    pub const fn recovery_point(&self) -> RecoveryPoint {
+        match &self.lifecycle {
+            Lifecycle::Open(open) => open.recovery_point,
+            Lifecycle::Finished(_) | Lifecycle::Expired(_) => RecoveryPoint::Finished,
+        }
+    }
+}
+
+/// A run's claim: what it must show at every write and before every send.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Ticket {
+    /// The key it works on.
+    pub key_id: u32,
+    /// Its attempt number.
+    pub attempt: u32,
+    /// The incarnation in which it runs.
+    pub holder: InstanceId,
+}

@@ -1,0 +1,135 @@
+//! The whole database of one object, in memory: a phase reads and changes it, the shell loads and stores it.
+//!
+//! It is small: one key, its resource and a few calls. What is only ever added (audit records, jobs, the timeline)
+//! is not loaded; a phase appends to [`Appended`] and the shell inserts that in the same transaction.
+
+use serde::{Deserialize, Serialize};
+
+use super::call::{CallSpec, CallState, ForeignCall};
+use super::id::{ObjectId, Owner};
+use super::record::KeyRecord;
+use crate::flows::ride::Ride;
+
+/// What an effect was, who caused it and when: one for each effect, in the effect's own transaction.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct AuditRecord {
+    /// When, in ms since the epoch.
+    pub at_ms: u64,
+    /// On whose behalf.
+    pub actor: Owner,
+    /// What was done, such as `ride.created`.
+    pub action: &'static str,
+    /// The id of what it was done to.
+    pub subject: String,
+    /// A JSON object with the facts: amounts and ids, nothing secret.
+    pub data: serde_json::Value,
+}
+
+/// Work to do after the commit, once, by its id.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct StagedJob {
+    /// Unique for ever: `{resource}_{kind}`.
+    pub job_id: String,
+    /// Which job: `send_receipt`.
+    pub kind: &'static str,
+    /// A JSON object: what the job needs, frozen.
+    pub payload: serde_json::Value,
+    /// When it was staged, in ms since the epoch.
+    pub staged_at_ms: u64,
+}
+
+/// One line of a key's timeline.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct TimelineEntry {
+    /// The key.
+    pub key_id: u32,
+    /// When, in ms since the epoch.
+    pub at_ms: u64,
+    /// The run that did it.
+    pub attempt: u32,
+    /// What happened, such as `lease_taken`, `recovery_point`, `call_sent`.
+    pub event: String,
+    /// More about it; never a value from a request.
+    pub detail: String,
+}
+
+/// What a phase adds.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Appended {
+    /// Audit records.
+    pub audit: Vec<AuditRecord>,
+    /// Staged jobs.
+    pub jobs: Vec<StagedJob>,
+    /// Lines of the timeline.
+    pub timeline: Vec<TimelineEntry>,
+}
+
+/// The rows of one object.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Rows {
+    /// The object they belong to.
+    pub object: ObjectId,
+    /// The keys, by number.
+    pub keys: Vec<KeyRecord>,
+    /// The ride, if it is a ride's object.
+    pub ride: Option<Ride>,
+    /// The foreign calls, by number.
+    pub calls: Vec<ForeignCall>,
+    /// What this transaction adds.
+    pub appended: Appended,
+}
+
+impl Rows {
+    /// Those of an object in which nothing has happened.
+    pub fn empty(object: ObjectId) -> Self {
+        Self { object, keys: Vec::new(), ride: None, calls: Vec::new(), appended: Appended::default() }
+    }
+
+    /// The record of a key.
+    pub fn key(&self, key_id: u32) -> Option<&KeyRecord> {
+        self.keys.iter().find(|key| key.key_id == key_id)
+    }
+
+    pub(crate) fn key_mut(&mut self, key_id: u32) -> Option<&mut KeyRecord> {
+        self.keys.iter_mut().find(|key| key.key_id == key_id)
+    }
+
+    /// A call of a key's operation, by its name.
+    pub fn call(&self, key_id: u32, name: &str) -> Option<&ForeignCall> {
+        self.calls.iter().find(|call| call.key_id == key_id && call.name == name)
+    }
+
+    pub(crate) fn call_mut(&mut self, call_id: u32) -> Option<&mut ForeignCall> {
+        self.calls.iter_mut().find(|call| call.call_id == call_id)
+    }
+
+    /// The call that a key's operation waits for: there is one at most.
+    pub fn unsettled_call(&self, key_id: u32) -> Option<&ForeignCall> {
+        self.calls.iter().find(|call| call.key_id == key_id && !matches!(call.state, CallState::Settled(_)))
+    }
+
+    pub(crate) fn freeze(&mut self, key_id: u32, spec: CallSpec) {
+        let call_id = self.calls.iter().map(|call| call.call_id).max().unwrap_or(0).saturating_add(1);
+        self.calls.push(ForeignCall {
+            call_id,
+            key_id,
+            name: spec.name.to_owned(),
+            provider: spec.provider,
+            semantics: spec.semantics,
+            derived_key: spec.derived_key,
+            request: spec.request,
+            state: CallState::Frozen,
+            sends: 0,
+            doubt_since_ms: None,
+            last_sent_at_ms: None,
+            next_try_at_ms: 0,
+            sticky: false,
+        });
+    }
+
+    pub(crate) fn note(&mut self, key_id: u32, at_ms: u64, event: &str, detail: impl Into<String>) {
+        let attempt = self.key(key_id).map_or(0, |key| key.attempt);
+        let entry = TimelineEntry { key_id, at_ms, attempt, event: event.to_owned(), detail: detail.into() };
+        self.appended.timeline.push(entry);
+    }
+}

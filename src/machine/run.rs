@@ -1,0 +1,144 @@
+//! A run: one attempt to bring an operation to its end. The only loop there is, without its I/O.
+//!
+//! Whoever drives it (a request, the alarm, the simulation) does the same: call [`Run::step`] in a transaction, do what
+//! the [`Action`] says, and come back with the [`Event`]. A run ends in [`RunEnd::Finished`], or releases its lease and
+//! leaves the rest to the alarm.
+
+use super::call::{ForeignCall, LookUp, Outcome};
+use super::context::Context;
+use super::record::{Lifecycle, RecoveryPoint, StoredResponse, Ticket};
+use super::rows::Rows;
+use super::step::{self, Next, StepError};
+
+/// What the driver does next.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Come again at once, in a transaction of its own.
+    Again,
+    /// Send it now, without doing anything else first, and come back with [`Event::Outcome`].
+    Send(ForeignCall),
+    /// Look it up at the provider and come back with [`Event::LookedUp`].
+    LookUp(ForeignCall),
+    /// Come again at this time, in ms since the epoch.
+    SleepUntil(u64),
+    /// The run is over.
+    End(RunEnd),
+}
+
+/// How a run ends.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RunEnd {
+    /// With the operation's response.
+    Finished(StoredResponse),
+    /// Not known yet; the alarm goes on at `retry_at_ms` (ms since the epoch).
+    Pending {
+        /// When it is tried again.
+        retry_at_ms: u64,
+        /// Whether money may have moved.
+        in_doubt: bool,
+    },
+    /// An error between two phases. What was committed stands, a retry resumes.
+    Interrupted {
+        /// When the alarm resumes it, in ms since the epoch.
+        retry_at_ms: u64,
+    },
+}
+
+/// What happened since the last step.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// Nothing, or the time of [`Action::SleepUntil`] has come.
+    Go,
+    /// A send ended.
+    Outcome(u32, Outcome),
+    /// A look-up ended.
+    LookedUp(u32, LookUp),
+}
+
+/// A run in progress.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Run {
+    /// Its claim.
+    pub ticket: Ticket,
+    /// Somebody waits for it until then, in ms since the epoch: it sleeps over short pauses instead of ending.
+    patience_until_ms: u64,
+    /// Fails when this point is reached: the demo's `raise_error`.
+    fail_at: Option<RecoveryPoint>,
+    /// The call to send next, decided in the transaction before.
+    to_send: Option<u32>,
+    /// When the look-up began that is under way, in ms since the epoch.
+    asked_at_ms: Option<u64>,
+}
+
+impl Run {
+    /// A run for a ticket. `patience_until_ms` is how long it may sleep between two sends.
+    pub const fn new(ticket: Ticket, patience_until_ms: u64, fail_at: Option<RecoveryPoint>) -> Self {
+        Self { ticket, patience_until_ms, fail_at, to_send: None, asked_at_ms: None }
+    }
+
+    /// One transaction. On an error nothing may be committed: the driver rolls back, and for a bug calls
+    /// [`abandon`](Self::abandon).
+    pub fn step(&mut self, rows: &mut Rows, event: Event, ctx: &Context) -> Result<Action, StepError> {
+        match event {
+            Event::Outcome(call_id, outcome) => {
+                step::record(rows, &self.ticket, call_id, outcome, ctx)?;
+                return Ok(Action::Again);
+            }
+            Event::LookedUp(call_id, look_up) => {
+                // Without a time, a look-up that was never asked for proves nothing.
+                let asked_at_ms = self.asked_at_ms.take().unwrap_or(0);
+                step::record_look_up(rows, &self.ticket, call_id, look_up, asked_at_ms, ctx)?;
+                return Ok(Action::Again);
+            }
+            Event::Go => {}
+        }
+        if let Some(call_id) = self.to_send.take() {
+            let armed = step::arm(rows, &self.ticket, call_id, ctx)?;
+            return Ok(armed.map_or(Action::Again, Action::Send));
+        }
+        if self.fail_at.is_some_and(|point| reached(rows, &self.ticket, point)) {
+            return self.interrupt(rows, "an error was asked for", ctx);
+        }
+        match step::advance(rows, &self.ticket, ctx)? {
+            Next::Again => Ok(Action::Again),
+            Next::Send(call_id) => {
+                self.to_send = Some(call_id);
+                Ok(Action::Again)
+            }
+            Next::LookUp(call_id) => {
+                self.asked_at_ms = Some(ctx.now_ms);
+                let call = rows.calls.iter().find(|call| call.call_id == call_id).cloned();
+                Ok(call.map_or(Action::Again, Action::LookUp))
+            }
+            Next::Sleep { until_ms, .. } if until_ms <= self.patience_until_ms => {
+                Ok(Action::SleepUntil(until_ms))
+            }
+            Next::Sleep { until_ms, in_doubt } => {
+                step::release(rows, &self.ticket, until_ms, "waits for the provider", ctx)?;
+                Ok(Action::End(RunEnd::Pending { retry_at_ms: until_ms, in_doubt }))
+            }
+            Next::Finished(response) => Ok(Action::End(RunEnd::Finished(response))),
+        }
+    }
+
+    /// Ends the run after an error: the lease is released at once, the record stays at its recovery point.
+    pub fn abandon(&self, rows: &mut Rows, reason: &str, ctx: &Context) -> Result<Action, StepError> {
+        self.interrupt(rows, reason, ctx)
+    }
+
+    fn interrupt(&self, rows: &mut Rows, reason: &str, ctx: &Context) -> Result<Action, StepError> {
+        let failures = match rows.key(self.ticket.key_id).map(|key| &key.lifecycle) {
+            Some(Lifecycle::Open(open)) => open.failures,
+            _ => 0,
+        };
+        // Young keys are left alone for their client; what keeps failing waits longer each time.
+        let retry_at_ms =
+            ctx.now_ms.saturating_add(ctx.times.completer_ms).saturating_add(ctx.backoff_ms(failures));
+        step::release(rows, &self.ticket, retry_at_ms, reason, ctx)?;
+        Ok(Action::End(RunEnd::Interrupted { retry_at_ms }))
+    }
+}
+
+fn reached(rows: &Rows, ticket: &Ticket, point: RecoveryPoint) -> bool {
+    rows.key(ticket.key_id).is_some_and(|key| key.recovery_point() == point)
+}

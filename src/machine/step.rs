@@ -1,0 +1,233 @@
+//! The steps of a run. Each function is one transaction over the rows; [`Run`](super::run::Run) puts them in order.
+//!
+//! Every one of them begins by checking the ticket. [`Fenced`](StepError::Fenced) means that another run took over:
+//! stop, write nothing, send nothing.
+
+use std::fmt;
+
+use super::begin::lease;
+use super::call::{CallState, ForeignCall, LookUp, Outcome, Plan};
+use super::context::{Bug, Context, Mutant};
+use super::record::{BODY_MAX_BYTES, Finished, Lifecycle, Open, RecoveryPoint, StoredResponse, Ticket};
+use super::rows::Rows;
+use crate::flows::{self, End, Phase};
+
+/// What a run does next.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// A phase was committed; come again.
+    Again,
+    /// Send this call: [`arm`] it first.
+    Send(u32),
+    /// Ask the provider whether this call was executed.
+    LookUp(u32),
+    /// Nothing can be done before this time, in ms since the epoch.
+    Sleep {
+        /// Until when.
+        until_ms: u64,
+        /// Whether money may have moved.
+        in_doubt: bool,
+    },
+    /// The end.
+    Finished(StoredResponse),
+}
+
+/// Why a step did not happen. Nothing was committed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum StepError {
+    /// Another run took over.
+    Fenced,
+    /// What cannot be.
+    Bug(Bug),
+}
+
+impl From<Bug> for StepError {
+    fn from(bug: Bug) -> Self {
+        Self::Bug(bug)
+    }
+}
+
+impl fmt::Display for StepError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Fenced => f.write_str("another run took over"),
+            Self::Bug(bug) => bug.fmt(f),
+        }
+    }
+}
+
+/// The next step: settles what needs no call, runs the next phase of the flow, or says what to call.
+pub fn advance(rows: &mut Rows, ticket: &Ticket, ctx: &Context) -> Result<Next, StepError> {
+    if let Some(Lifecycle::Finished(finished)) = rows.key(ticket.key_id).map(|key| &key.lifecycle) {
+        return Ok(Next::Finished(finished.response.clone()));
+    }
+    held(rows, ticket, ctx)?;
+    if let Some(call) = rows.unsettled_call(ticket.key_id) {
+        let (call_id, in_doubt) = (call.call_id, call.in_doubt());
+        return Ok(match call.plan(ctx) {
+            Plan::Send => Next::Send(call_id),
+            Plan::LookUp => Next::LookUp(call_id),
+            Plan::WaitUntil(until_ms) => Next::Sleep { until_ms, in_doubt },
+            Plan::Settle(settlement) => {
+                rows.note(ticket.key_id, ctx.now_ms, "call_settled", "flagged for a person");
+                call_mut(rows, call_id)?.state = CallState::Settled(settlement);
+                Next::Again
+            }
+        });
+    }
+    run_phase(rows, ticket, ctx)
+}
+
+fn run_phase(rows: &mut Rows, ticket: &Ticket, ctx: &Context) -> Result<Next, StepError> {
+    let key_id = ticket.key_id;
+    let operation = open(rows, key_id)?.operation.clone();
+    let end = flows::run(&operation, &mut Phase { rows, key_id, ctx })?;
+    match end {
+        End::Call(spec) => {
+            rows.note(key_id, ctx.now_ms, "call_frozen", spec.derived_key.clone());
+            rows.freeze(key_id, spec);
+            Ok(Next::Again)
+        }
+        End::RecoveryPoint(point) => {
+            let open = open(rows, key_id)?;
+            if point <= open.recovery_point || point == RecoveryPoint::Finished {
+                return Err(Bug(format!("a phase at {:?} ended at {point:?}", open.recovery_point)).into());
+            }
+            open.recovery_point = point;
+            rows.note(key_id, ctx.now_ms, "recovery_point", point.as_str());
+            Ok(Next::Again)
+        }
+        End::Response(response) => {
+            if response.body.len() > BODY_MAX_BYTES {
+                return Err(Bug(format!("a response of {} bytes", response.body.len())).into());
+            }
+            let key = rows.key_mut(key_id).ok_or_else(|| Bug(format!("no key {key_id}")))?;
+            key.lifecycle = Lifecycle::Finished(Finished {
+                response: response.clone(),
+                finished_at_ms: ctx.now_ms,
+                expires_at_ms: ctx.now_ms.saturating_add(ctx.times.retention_ms),
+            });
+            rows.note(key_id, ctx.now_ms, "finished", response.status.to_string());
+            Ok(Next::Finished(response))
+        }
+    }
+}
+
+/// Right before a send: checks the lease and the plan once more, and writes that a send has begun. Gives what to send;
+/// `None` if the time that passed since the plan has changed it, for example past the provider's window.
+pub fn arm(
+    rows: &mut Rows,
+    ticket: &Ticket,
+    call_id: u32,
+    ctx: &Context,
+) -> Result<Option<ForeignCall>, StepError> {
+    if !ctx.has(Mutant::NoLeaseCheck) {
+        held(rows, ticket, ctx)?;
+        if call_mut(rows, call_id)?.plan(ctx) != Plan::Send {
+            return Ok(None);
+        }
+    }
+    let call = call_mut(rows, call_id)?;
+    call.begin_send(ctx);
+    let call = call.clone();
+    rows.note(ticket.key_id, ctx.now_ms, "call_sent", format!("{} send {}", call.name, call.sends));
+    Ok(Some(call))
+}
+
+/// Commits what came of a send, under the attempt that made it.
+pub fn record(
+    rows: &mut Rows,
+    ticket: &Ticket,
+    call_id: u32,
+    outcome: Outcome,
+    ctx: &Context,
+) -> Result<(), StepError> {
+    held(rows, ticket, ctx)?;
+    let detail = match &outcome {
+        Outcome::Definitive(reply) => format!("answered {}", reply.status),
+        Outcome::NotExecuted { reason, .. } => format!("not executed: {reason}"),
+        Outcome::Unknown { reason, .. } => format!("unknown: {reason}"),
+    };
+    let call = call_mut(rows, call_id)?;
+    if !matches!(call.state, CallState::InFlight { .. }) {
+        return Err(Bug(format!("an outcome for call {call_id}, which is {:?}", call.state)).into());
+    }
+    call.take(outcome, ctx);
+    rows.note(ticket.key_id, ctx.now_ms, "call_outcome", detail);
+    Ok(())
+}
+
+/// Commits what came of a look-up that began at `asked_at_ms`.
+pub fn record_look_up(
+    rows: &mut Rows,
+    ticket: &Ticket,
+    call_id: u32,
+    look_up: LookUp,
+    asked_at_ms: u64,
+    ctx: &Context,
+) -> Result<(), StepError> {
+    held(rows, ticket, ctx)?;
+    let detail = match &look_up {
+        LookUp::Found(_) => "found".to_owned(),
+        LookUp::Absent => "absent".to_owned(),
+        LookUp::Inconclusive { reason } => format!("inconclusive: {reason}"),
+    };
+    let call = call_mut(rows, call_id)?;
+    if matches!(call.state, CallState::Settled(_)) {
+        return Err(Bug(format!("a look-up for call {call_id}, which is settled")).into());
+    }
+    call.take_look_up(look_up, asked_at_ms, ctx);
+    rows.note(ticket.key_id, ctx.now_ms, "look_up", detail);
+    Ok(())
+}
+
+/// Ends a run without a result: the key stays at its recovery point, free for whoever comes next. `resume_at_ms` is
+/// when the alarm takes it up if nobody comes.
+pub fn release(
+    rows: &mut Rows,
+    ticket: &Ticket,
+    resume_at_ms: u64,
+    reason: &str,
+    ctx: &Context,
+) -> Result<(), StepError> {
+    held(rows, ticket, ctx)?;
+    if ctx.has(Mutant::ReleaseKeyOnError) {
+        rows.keys.retain(|key| key.key_id != ticket.key_id);
+        rows.calls.retain(|call| call.key_id != ticket.key_id);
+        rows.ride = None;
+        return Ok(());
+    }
+    let open = open(rows, ticket.key_id)?;
+    open.lease = None;
+    open.failures = open.failures.saturating_add(1);
+    open.resume_at_ms = resume_at_ms;
+    rows.note(ticket.key_id, ctx.now_ms, "released", reason);
+    Ok(())
+}
+
+/// Checks the ticket and renews the lease.
+fn held(rows: &mut Rows, ticket: &Ticket, ctx: &Context) -> Result<(), StepError> {
+    let key = rows.key_mut(ticket.key_id).ok_or(StepError::Fenced)?;
+    let attempt = key.attempt;
+    let Lifecycle::Open(open) = &mut key.lifecycle else {
+        return Err(StepError::Fenced);
+    };
+    let held = attempt == ticket.attempt && open.lease.as_ref().is_some_and(|l| l.holder == ticket.holder);
+    if !held && !ctx.has(Mutant::NoLeaseCheck) {
+        return Err(StepError::Fenced);
+    }
+    open.lease = Some(lease(&ticket.holder, ctx));
+    open.last_run_at_ms = ctx.now_ms;
+    Ok(())
+}
+
+fn open(rows: &mut Rows, key_id: u32) -> Result<&mut Open, Bug> {
+    match rows.key_mut(key_id).map(|key| &mut key.lifecycle) {
+        Some(Lifecycle::Open(open)) => Ok(open),
+        other => Err(Bug(format!("key {key_id} should be open and is {other:?}"))),
+    }
+}
+
+fn call_mut(rows: &mut Rows, call_id: u32) -> Result<&mut ForeignCall, Bug> {
+    rows.call_mut(call_id).ok_or_else(|| Bug(format!("no call {call_id}")))
+}

@@ -1,0 +1,68 @@
+//! When an object must wake although nobody calls, and what it does then.
+//!
+//! Every key that is not ended for good has such a time: an unfinished one is taken up again, a finished one expires.
+
+use super::begin::take_over;
+use super::context::{Context, Mutant};
+use super::id::InstanceId;
+use super::record::{KeyRecord, Lifecycle, Ticket, Tombstone};
+use super::rows::Rows;
+
+/// The time for the alarm, in ms since the epoch: the earliest of all that is due. `None` if nothing ever is.
+pub fn wake_at(rows: &Rows, ctx: &Context) -> Option<u64> {
+    rows.keys.iter().filter_map(|key| key_wakes_at(key, ctx)).min()
+}
+
+fn key_wakes_at(key: &KeyRecord, ctx: &Context) -> Option<u64> {
+    match &key.lifecycle {
+        Lifecycle::Open(_) if ctx.has(Mutant::NoAlarm) => None,
+        Lifecycle::Open(open) => match &open.lease {
+            None => Some(open.resume_at_ms),
+            Some(lease) => {
+                // First to see whether the holder is gone, then, if it lives, when its lease has run out.
+                let silent_at_ms = open.last_run_at_ms.saturating_add(ctx.times.completer_ms);
+                let both = [silent_at_ms.min(lease.until_ms), lease.until_ms];
+                Some(both.into_iter().find(|at_ms| *at_ms > ctx.now_ms).unwrap_or(ctx.now_ms))
+            }
+        },
+        Lifecycle::Finished(finished) => Some(finished.expires_at_ms),
+        Lifecycle::Expired(_) => None,
+    }
+}
+
+/// The alarm: turns expired responses into tombstones, and takes the lease of every unfinished key that is due and
+/// that no living run works on. Gives the runs to drive.
+pub fn wake(rows: &mut Rows, me: &InstanceId, ctx: &Context) -> Vec<Ticket> {
+    let due: Vec<u32> = rows.keys.iter().filter(|key| is_due(key, me, ctx)).map(|key| key.key_id).collect();
+    let mut tickets = Vec::new();
+    for key_id in due {
+        expire(rows, key_id, ctx);
+        tickets.extend(take_over(rows, key_id, me, ctx));
+    }
+    tickets
+}
+
+fn is_due(key: &KeyRecord, me: &InstanceId, ctx: &Context) -> bool {
+    match &key.lifecycle {
+        Lifecycle::Open(open) => match &open.lease {
+            None => open.resume_at_ms <= ctx.now_ms,
+            Some(lease) => lease.holder != *me || lease.until_ms <= ctx.now_ms,
+        },
+        Lifecycle::Finished(finished) => finished.expires_at_ms <= ctx.now_ms,
+        Lifecycle::Expired(_) => false,
+    }
+}
+
+fn expire(rows: &mut Rows, key_id: u32, ctx: &Context) {
+    let Some(key) = rows.key_mut(key_id) else { return };
+    let Lifecycle::Finished(finished) = &key.lifecycle else {
+        return;
+    };
+    key.lifecycle = Lifecycle::Expired(Tombstone {
+        status: finished.response.status,
+        finished_at_ms: finished.finished_at_ms,
+        expired_at_ms: ctx.now_ms,
+    });
+    key.parameters = None;
+    rows.note(key_id, ctx.now_ms, "expired", "");
+}
