@@ -1,0 +1,145 @@
+//! The configuration, read once per event. A missing or impossible setting is an error that names it: nothing falls
+//! back silently, least of all to the simulator.
+
+use std::collections::BTreeMap;
+
+use data_encoding::HEXLOWER;
+use serde::Deserialize;
+use sha2::{Digest, Sha256};
+
+use crate::machine::context::Times;
+
+/// What an API account pays with.
+#[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
+#[serde(deny_unknown_fields)]
+pub struct Account {
+    /// SHA-256 of the bearer token, in lower-case hexadecimal: the token itself is never configured.
+    pub token_sha256: String,
+    /// The provider's token of what pays.
+    pub payment_method: String,
+    /// The provider's customer.
+    #[serde(default)]
+    pub customer: Option<String>,
+}
+
+/// All settings.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// `DEMO = "true"`: test cards, the article's accounts, faults on request. Never in production.
+    pub demo: bool,
+    /// `UNPROTECTED = "true"`, demo only: no derived keys reach the provider. It shows what they are good for.
+    pub unprotected: bool,
+    /// `SIGNING_KEY`: one or more secrets, separated by white space; the first signs, all verify (rotation).
+    pub signing_keys: Vec<String>,
+    /// `STRIPE_SECRET_KEY`.
+    pub stripe_key: String,
+    /// `STRIPE_API_BASE`, without a slash at the end.
+    pub stripe_base: String,
+    /// `API_ACCOUNTS`: account id → [`Account`], as JSON.
+    pub accounts: BTreeMap<String, Account>,
+    /// How long a form may be sent, in ms.
+    pub form_ttl_ms: u64,
+    /// The machine's times.
+    pub times: Times,
+}
+
+/// The shortest signing key, in characters.
+const SIGNING_KEY_MIN_LEN: usize = 32;
+
+impl Config {
+    /// Reads all settings through `read`. The error is one sentence that says what to set.
+    pub fn read(read: impl Fn(&str) -> Option<String>) -> Result<Self, String> {
+        let setting = |name: &str| read(name).filter(|value| !value.trim().is_empty());
+        let secret = |name: &str| {
+            setting(name)
+                .ok_or_else(|| format!("The secret {name} is not set: `npx wrangler secret put {name}`."))
+        };
+        let flag = |name: &str| setting(name).as_deref() == Some("true");
+        let demo = flag("DEMO");
+        if flag("UNPROTECTED") && !demo {
+            return Err("UNPROTECTED is for the demo only: remove it.".to_owned());
+        }
+        let signing_keys: Vec<String> =
+            secret("SIGNING_KEY")?.split_whitespace().map(str::to_owned).collect();
+        if signing_keys.iter().any(|key| key.len() < SIGNING_KEY_MIN_LEN) {
+            return Err(format!(
+                "SIGNING_KEY is too short: use at least {SIGNING_KEY_MIN_LEN} random characters, such as `openssl rand -base64 32`."
+            ));
+        }
+        let ms = |name: &str, default: u64| match setting(name) {
+            None => Ok(default),
+            Some(text) => text.parse().map_err(|_| format!("{name} must be a whole number of milliseconds.")),
+        };
+        let times = Times::default();
+        Ok(Self {
+            demo,
+            unprotected: flag("UNPROTECTED"),
+            signing_keys,
+            stripe_key: secret("STRIPE_SECRET_KEY")?,
+            stripe_base: setting("STRIPE_API_BASE")
+                .ok_or("STRIPE_API_BASE is not set: https://api.stripe.com in production.")?
+                .trim_end_matches('/')
+                .to_owned(),
+            accounts: accounts(demo, setting("API_ACCOUNTS"))?,
+            form_ttl_ms: ms("FORM_TTL_MS", 24 * 3_600_000)?,
+            times: Times {
+                lease_ms: ms("LEASE_MS", times.lease_ms)?,
+                wait_ms: ms("WAIT_MS", times.wait_ms)?,
+                completer_ms: ms("COMPLETER_MS", times.completer_ms)?,
+                retention_ms: ms("RETENTION_MS", times.retention_ms)?,
+                provider_window_ms: ms("PROVIDER_WINDOW_MS", times.provider_window_ms)?,
+                provider_timeout_ms: ms("PROVIDER_TIMEOUT_MS", times.provider_timeout_ms)?,
+                quiet_ms: ms("QUIET_MS", times.quiet_ms)?,
+            }
+            .validate()
+            .map_err(|error| format!("{error}."))?,
+        })
+    }
+
+    /// The account to which a bearer token belongs.
+    pub fn account(&self, token: &str) -> Option<(&str, &Account)> {
+        let hash = token_hash(token);
+        self.accounts
+            .iter()
+            .find(|(_, account)| account.token_sha256 == hash)
+            .map(|(id, account)| (id.as_str(), account))
+    }
+}
+
+fn token_hash(token: &str) -> String {
+    HEXLOWER.encode(&Sha256::digest(token.as_bytes()))
+}
+
+fn accounts(demo: bool, configured: Option<String>) -> Result<BTreeMap<String, Account>, String> {
+    let mut accounts: BTreeMap<String, Account> = match configured {
+        Some(json) => serde_json::from_str(&json).map_err(|error| {
+            format!(
+                "API_ACCOUNTS is not valid ({error}): it is a JSON object of account id to \
+                 {{\"token_sha256\", \"payment_method\", \"customer\"?}}."
+            )
+        })?,
+        None if demo => BTreeMap::new(),
+        None => {
+            return Err("The secret API_ACCOUNTS is not set: `npx wrangler secret put API_ACCOUNTS` \
+                        ({} if there are no API clients)."
+                .to_owned());
+        }
+    };
+    if demo {
+        // The users of the article: their token is their address, and the second one's card is declined.
+        for (user, payment_method) in [
+            ("user@example.com", "pm_card_visa"),
+            ("user-bad-source@example.com", "pm_card_visa_chargeDeclined"),
+        ] {
+            accounts.insert(
+                user.to_owned(),
+                Account {
+                    token_sha256: token_hash(user),
+                    payment_method: payment_method.to_owned(),
+                    customer: None,
+                },
+            );
+        }
+    }
+    Ok(accounts)
+}

@@ -1,0 +1,250 @@
+//! One request, from the runtime and back to it.
+
+use worker::{Context, Env, Headers};
+
+use super::app::{App, Place, session, site};
+use super::http::{Answer, REQUEST_MAX_BYTES, Request, percent_decode};
+use super::pages::{Home, ProblemPage};
+use super::problem::{Kind, Problem};
+use super::ride::{RidePage, kept, page};
+use super::routes::Route;
+use super::token::{FormToken, Purpose};
+use super::{api, form, reply};
+use crate::log::log;
+use crate::machine::id::{Owner, RequestId, RideId};
+use crate::machine::key::IdempotencyKey;
+use crate::object::message::{Ask, Shown, View};
+
+/// A static file, embedded.
+pub(super) struct Asset {
+    name: &'static str,
+    /// Its address, with its version: whoever asks for that may keep it for ever.
+    pub(super) address: &'static str,
+    media_type: &'static str,
+    bytes: &'static [u8],
+}
+
+pub(super) const STYLE: Asset = Asset {
+    name: "style.css",
+    address: concat!("/assets/style.css?v=", env!("STYLE_VERSION")),
+    media_type: "text/css; charset=utf-8",
+    bytes: include_bytes!("../../static/style.css"),
+};
+pub(super) const SCRIPT: Asset = Asset {
+    name: "app.js",
+    address: concat!("/assets/app.js?v=", env!("SCRIPT_VERSION")),
+    media_type: "text/javascript; charset=utf-8",
+    bytes: include_bytes!("../../static/app.js"),
+};
+const ICON: Asset = Asset {
+    name: "favicon.svg",
+    address: "/assets/favicon.svg",
+    media_type: "image/svg+xml",
+    bytes: include_bytes!("../../static/favicon.svg"),
+};
+
+/// Answers a request. Never fails: an error is an answer too.
+pub async fn handle(
+    mut incoming: worker::Request,
+    env: Env,
+    _ctx: Context,
+) -> worker::Result<worker::Response> {
+    let request = read(&mut incoming).await?;
+    let route = Route::find(&request.path);
+    let answer = match App::new(&env) {
+        Ok(app) => {
+            let answered = answer(&app, &request, route.as_ref()).await;
+            answered.unwrap_or_else(|problem| refuse(&problem, &request, app.config.demo))
+        }
+        Err(what) => {
+            log("error", &[("event", "misconfigured".into()), ("error", what.as_str().into())]);
+            refuse(&Problem::because(Kind::Misconfigured, what), &request, false)
+        }
+    };
+    let answer = reply::finish(answer, &request);
+    log(
+        if answer.status >= 500 { "error" } else { "info" },
+        &[
+            ("event", "request".into()),
+            ("request_id", request.id.0.as_str().into()),
+            ("method", request.method.as_str().into()),
+            ("route", route.as_ref().map_or("none", Route::name).into()),
+            ("status", answer.status.into()),
+            ("outcome", answer.outcome.into()),
+            ("ms", worker::Date::now().as_millis().saturating_sub(request.now_ms).into()),
+        ],
+    );
+    write(answer)
+}
+
+async fn answer(app: &App, request: &Request, route: Option<&Route>) -> Result<Answer, Problem> {
+    let route = route.ok_or_else(|| Problem::new(Kind::NotFound))?;
+    if !route.allows(&request.method) {
+        let mut problem = Problem::new(Kind::MethodNotAllowed);
+        problem.allow = Some(route.allow());
+        return Err(problem);
+    }
+    match route {
+        Route::Home => Ok(reply::html(200, &Home { site: app.site() }, "page")),
+        Route::Health => Ok(Answer::new(200, "application/json", r#"{"status":"ok"}"#, "healthy")),
+        Route::Asset(file) => asset(file, request),
+        Route::Problem(kind) => explain(app, kind),
+        Route::RideForm => form::new_ride(app, request),
+        Route::Rides if is_form(request) => form::post_ride(app, request).await,
+        Route::Rides => api::post_ride(app, request).await,
+        Route::Ride(id) => show_ride(app, request, id).await,
+        Route::Key(key) => show_key(app, request, key).await,
+    }
+}
+
+/// A browser's form and not an API client: no credentials, and the body of a form.
+fn is_form(request: &Request) -> bool {
+    let content_type = request.header("content-type").unwrap_or_default();
+    let is_form_body = content_type.to_ascii_lowercase().starts_with("application/x-www-form-urlencoded");
+    let is_browser = request.wants_html() || request.header("cookie").is_some();
+    request.header("authorization").is_none() && is_form_body && is_browser
+}
+
+fn asset(file: &str, request: &Request) -> Result<Answer, Problem> {
+    let asset = [STYLE, SCRIPT, ICON]
+        .into_iter()
+        .find(|asset| asset.name == file)
+        .ok_or_else(|| Problem::new(Kind::NotFound))?;
+    let asked = format!("{}?{}", request.path, request.query);
+    let cache =
+        if asked == asset.address { "public, max-age=31536000, immutable" } else { "public, max-age=300" };
+    Ok(Answer::new(200, asset.media_type, asset.bytes, "asset").with("cache-control", cache))
+}
+
+fn explain(app: &App, slug: &str) -> Result<Answer, Problem> {
+    let kind = Kind::from_slug(slug).ok_or_else(|| Problem::new(Kind::NotFound))?;
+    let page = ProblemPage {
+        site: app.site(),
+        status: kind.status(),
+        title: kind.title().to_owned(),
+        detail: kind.explanation().to_owned(),
+        request_id: String::new(),
+        link_href: "/".to_owned(),
+        link_text: "What is Paid Once?".to_owned(),
+    };
+    Ok(reply::html(200, &page, "page"))
+}
+
+/// Who asks: the account of the credentials, else the browser's session.
+fn owner(app: &App, request: &Request) -> Result<Owner, Problem> {
+    if request.header("authorization").is_some() {
+        return Ok(api::account(app, request)?.0);
+    }
+    match session(request).map_err(api::unavailable)? {
+        session if !session.is_new => Ok(session.owner()),
+        _ if request.wants_html() => Err(Problem::new(Kind::NotFound)),
+        _ => Err(Problem::new(Kind::Unauthorized)),
+    }
+}
+
+async fn show(app: &App, place: &Place, ask: Ask) -> Result<View, Problem> {
+    match app.ask::<Shown>(place, ask).await {
+        Ok(Some(view)) => Ok(view),
+        Ok(None) => Err(Problem::new(Kind::NotFound)),
+        Err(error) => Err(api::unavailable(error)),
+    }
+}
+
+async fn show_ride(app: &App, request: &Request, id: &str) -> Result<Answer, Problem> {
+    let owner = owner(app, request)?;
+    let ride_id = RideId::parse(id).ok_or_else(|| Problem::new(Kind::NotFound))?;
+    let place = Place::Id(ride_id.object());
+    if !app.exists(&place) {
+        return Err(Problem::new(Kind::NotFound));
+    }
+    let view = show(app, &place, Ask::Show { owner, key_hash: None }).await?;
+    if !request.wants_html() {
+        return Ok(reply::ride(&view, id));
+    }
+    match page(app.site(), id, &view, request.has_query("edited")) {
+        RidePage::Receipt(receipt) => Ok(reply::html(200, &receipt, "receipt")),
+        RidePage::Status(status) => Ok(reply::html(200, &status, "status")),
+        RidePage::Again(notice) => {
+            let session = session(request).map_err(api::unavailable)?;
+            let entries = view.parameters.as_ref().and_then(kept);
+            form::fresh_form(app, request, &session, 200, entries.as_ref(), &[], Some(notice))
+        }
+    }
+}
+
+async fn show_key(app: &App, request: &Request, encoded: &str) -> Result<Answer, Problem> {
+    let not_found = || Problem::new(Kind::NotFound);
+    let owner = owner(app, request)?;
+    let text = percent_decode(encoded).ok_or_else(not_found)?;
+    let key = IdempotencyKey::parse(&text)
+        .map_err(|error| Problem::because(Kind::KeyInvalid, error.to_string()))?;
+    let key_hash = key.hash(&owner);
+    let place = match owner {
+        Owner::Account(_) => Place::Named(key_hash.clone()),
+        Owner::Session(_) => {
+            let token = FormToken::open(&text, Purpose::Ride, &owner, &app.config.signing_keys);
+            Place::Id(token.map_err(|_| not_found())?.object)
+        }
+    };
+    let object = app.object_id(&place).map_err(api::unavailable)?;
+    let view = show(app, &place, Ask::Show { owner, key_hash: Some(key_hash) }).await?;
+    Ok(reply::key(&view.key, &RideId::in_object(object).path()))
+}
+
+/// A problem, as a page for a person and as problem details for everyone else.
+fn refuse(problem: &Problem, request: &Request, demo: bool) -> Answer {
+    if request.wants_html() {
+        reply::problem_page(problem, request, site(demo), ("/", "Back to the start"))
+    } else {
+        reply::problem(problem, request)
+    }
+}
+
+async fn read(incoming: &mut worker::Request) -> worker::Result<Request> {
+    let url = incoming.url()?;
+    let mut random = [0; 12];
+    getrandom::fill(&mut random).map_err(|error| worker::Error::RustError(error.to_string()))?;
+    let port = url.port().map(|port| format!(":{port}")).unwrap_or_default();
+    Ok(Request {
+        id: RequestId::from_random(random),
+        now_ms: worker::Date::now().as_millis(),
+        method: incoming.inner().method(),
+        scheme: url.scheme().to_owned(),
+        host: format!("{}{port}", url.host_str().unwrap_or_default()),
+        path: url.path().to_owned(),
+        query: url.query().unwrap_or_default().to_owned(),
+        headers: incoming.headers().entries().collect(),
+        body: body(incoming).await?,
+    })
+}
+
+/// The body, as far as it is accepted and one byte more.
+async fn body(incoming: &mut worker::Request) -> worker::Result<Vec<u8>> {
+    use futures_util::StreamExt;
+    if incoming.inner().body().is_none() {
+        return Ok(Vec::new());
+    }
+    let mut stream = incoming.stream()?;
+    let mut body = Vec::new();
+    while let Some(chunk) = stream.next().await {
+        body.extend(chunk?);
+        if body.len() > REQUEST_MAX_BYTES {
+            body.truncate(REQUEST_MAX_BYTES + 1);
+            break;
+        }
+    }
+    Ok(body)
+}
+
+fn write(answer: Answer) -> worker::Result<worker::Response> {
+    let headers = Headers::new();
+    for (name, value) in &answer.headers {
+        headers.append(name, value)?;
+    }
+    let response = if answer.body.is_empty() {
+        worker::Response::empty()?
+    } else {
+        worker::Response::from_bytes(answer.body)?
+    };
+    Ok(response.with_status(answer.status).with_headers(headers))
+}

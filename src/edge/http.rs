@@ -1,0 +1,152 @@
+//! A request and an answer as plain data: what the edge works on, and what tests can make.
+
+use serde_json::Value;
+
+use super::problem::{Kind, Problem};
+use crate::machine::fingerprint::Parameters;
+use crate::machine::id::RequestId;
+
+/// The largest request body, in bytes.
+pub const REQUEST_MAX_BYTES: usize = 65_536;
+
+/// A request.
+#[derive(Clone, Debug)]
+pub struct Request {
+    /// Its own id.
+    pub id: RequestId,
+    /// When it came, in ms since the epoch.
+    pub now_ms: u64,
+    /// The method, in capitals.
+    pub method: String,
+    /// `https` or `http`.
+    pub scheme: String,
+    /// Host and port, as in the `Origin` header.
+    pub host: String,
+    /// The path, percent-encoded as it came.
+    pub path: String,
+    /// The query, without its question mark.
+    pub query: String,
+    /// Names in lower case.
+    pub headers: Vec<(String, String)>,
+    /// At most [`REQUEST_MAX_BYTES`], else one byte more.
+    pub body: Vec<u8>,
+}
+
+impl Request {
+    /// The first header of this name (lower case).
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.headers.iter().find(|(n, _)| n == name).map(|(_, value)| value.as_str())
+    }
+
+    /// Whether cookies may be `Secure`: on https.
+    pub fn secure(&self) -> bool {
+        self.scheme == "https"
+    }
+
+    /// Whether a person's browser asks: it prefers HTML to JSON.
+    pub fn wants_html(&self) -> bool {
+        prefers_html(self.header("accept").unwrap_or_default())
+    }
+
+    /// Whether the query has this parameter.
+    pub fn has_query(&self, name: &str) -> bool {
+        self.query.split('&').any(|pair| pair.split('=').next() == Some(name))
+    }
+
+    /// The body's parameters, by its `Content-Type`.
+    pub fn parameters(&self) -> Result<Parameters, Problem> {
+        parse_parameters(self.header("content-type").unwrap_or_default(), &self.body)
+    }
+}
+
+/// Reads an `Accept` header: HTML must be named, and not come after JSON.
+fn prefers_html(accept: &str) -> bool {
+    let quality = |media_type: &str| {
+        accept.split(',').find_map(|entry| {
+            let mut parts = entry.split(';').map(str::trim);
+            (parts.next()? == media_type)
+                .then(|| parts.find_map(|p| p.strip_prefix("q=")?.parse::<f32>().ok()).unwrap_or(1.0))
+        })
+    };
+    match (quality("text/html"), quality("application/json")) {
+        (Some(html), json) => html > 0.0 && html >= json.unwrap_or(0.0),
+        (None, _) => false,
+    }
+}
+
+/// Parses a body: JSON object or form.
+pub fn parse_parameters(content_type: &str, body: &[u8]) -> Result<Parameters, Problem> {
+    if body.len() > REQUEST_MAX_BYTES {
+        return Err(Problem::new(Kind::TooLarge));
+    }
+    let bad = |detail: String| Problem::because(Kind::BadRequest, detail);
+    match content_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase().as_str() {
+        "application/json" => match serde_json::from_slice(body) {
+            Ok(Value::Object(members)) => Ok(Parameters::Json(members)),
+            Ok(_) => Err(bad("The body must be a JSON object.".to_owned())),
+            Err(error) => Err(bad(format!("The body is not valid JSON: {error}."))),
+        },
+        "application/x-www-form-urlencoded" => serde_urlencoded::from_bytes(body)
+            .map(Parameters::Form)
+            .map_err(|_| bad("The body is not a valid form.".to_owned())),
+        // A POST without any body has no parameters, whatever it is called.
+        _ if body.is_empty() => Ok(Parameters::Form(Vec::new())),
+        _ => Err(Problem::new(Kind::UnsupportedMediaType)),
+    }
+}
+
+/// An answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Answer {
+    /// The status.
+    pub status: u16,
+    /// The headers, names in lower case.
+    pub headers: Vec<(String, String)>,
+    /// The body.
+    pub body: Vec<u8>,
+    /// One word for the log: `created`, `replayed`, `mismatch`, …
+    pub outcome: &'static str,
+}
+
+impl Answer {
+    /// An answer with a body.
+    pub fn new(status: u16, content_type: &str, body: impl Into<Vec<u8>>, outcome: &'static str) -> Self {
+        Self { status, headers: Vec::new(), body: body.into(), outcome }.with("content-type", content_type)
+    }
+
+    /// A redirect that turns a POST into a GET.
+    pub fn see_other(location: &str, outcome: &'static str) -> Self {
+        Self { status: 303, headers: Vec::new(), body: Vec::new(), outcome }.with("location", location)
+    }
+
+    /// One more header.
+    #[must_use]
+    pub fn with(mut self, name: &str, value: impl Into<String>) -> Self {
+        self.headers.push((name.to_owned(), value.into()));
+        self
+    }
+}
+
+/// Decodes `%xx`; `None` if what comes out is not UTF-8.
+pub fn percent_decode(text: &str) -> Option<String> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let [first, tail @ ..] = rest {
+        let escaped =
+            (*first == b'%').then(|| tail.split_at_checked(2)).flatten().and_then(|(hex, after)| {
+                let byte = u8::from_str_radix(std::str::from_utf8(hex).ok()?, 16).ok()?;
+                Some((byte, after))
+            });
+        match escaped {
+            Some((byte, after)) => {
+                bytes.push(byte);
+                rest = after;
+            }
+            None => {
+                bytes.push(*first);
+                rest = tail;
+            }
+        }
+    }
+    String::from_utf8(bytes).ok()
+}

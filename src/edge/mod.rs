@@ -1,0 +1,26 @@
+//! HTTP in and out. [`routes`] lists every address; `form` and `api` turn what comes into one request to the object;
+//! [`reply`] turns the verdict into a status. Everything that only parses or renders is pure.
+
+pub mod http;
+pub mod key_source;
+pub mod pages;
+pub mod problem;
+pub mod reply;
+pub mod ride;
+pub mod routes;
+pub mod session;
+pub mod token;
+
+#[cfg(target_arch = "wasm32")]
+mod api;
+#[cfg(target_arch = "wasm32")]
+mod app;
+#[cfg(target_arch = "wasm32")]
+mod form;
+#[cfg(target_arch = "wasm32")]
+mod handle;
+
+#[cfg(target_arch = "wasm32")]
+pub use app::setting;
+#[cfg(target_arch = "wasm32")]
+pub use handle::handle;

@@ -1,0 +1,176 @@
+//! The pages, as data. Each struct is one askama template in `templates/`; nothing here decides anything.
+//!
+//! askama escapes every value. No page has an inline script or style: the content security policy forbids them.
+
+use askama::Template;
+
+/// What every page needs.
+#[derive(Clone, Debug)]
+pub struct Site {
+    /// Shown with the embedded simulator: test cards, no real money.
+    pub demo: bool,
+    /// The address of the style sheet, with its version.
+    pub style: &'static str,
+    /// The address of the script, with its version.
+    pub script: &'static str,
+}
+
+/// `GET /`
+#[derive(Template)]
+#[template(path = "home.html")]
+pub struct Home {
+    /// See [`Site`].
+    pub site: Site,
+}
+
+/// A card of the demo.
+#[derive(Clone, Copy, Debug)]
+pub struct TestCard {
+    /// Stripe's test payment method, the field's value.
+    pub payment_method: &'static str,
+    /// How it is shown: `Visa •••• 4242`.
+    pub label: &'static str,
+    /// What it does: `succeeds`.
+    pub effect: &'static str,
+}
+
+/// The cards that the demo offers.
+pub const TEST_CARDS: [TestCard; 5] = [
+    TestCard { payment_method: "pm_card_visa", label: "Visa ···· 4242", effect: "is accepted" },
+    TestCard {
+        payment_method: "pm_card_mastercard", label: "Mastercard ···· 4444", effect: "is accepted"
+    },
+    TestCard {
+        payment_method: "pm_card_visa_chargeDeclined",
+        label: "Visa ···· 0002",
+        effect: "is declined",
+    },
+    TestCard {
+        payment_method: "pm_card_visa_chargeDeclinedInsufficientFunds",
+        label: "Visa ···· 9995",
+        effect: "has insufficient funds",
+    },
+    TestCard {
+        payment_method: "pm_card_chargeDeclinedExpiredCard",
+        label: "Visa ···· 0069",
+        effect: "has expired",
+    },
+];
+
+/// One input of the ride form.
+#[derive(Clone, Debug, Default)]
+pub struct Entry {
+    /// What was entered, or the suggestion.
+    pub value: String,
+    /// What is wrong with it; empty if nothing.
+    pub error: String,
+}
+
+/// `GET /rides/new`, and wherever the form is shown again with its entries kept.
+#[derive(Template)]
+#[template(path = "ride_form.html")]
+pub struct RideForm {
+    /// See [`Site`].
+    pub site: Site,
+    /// The signed key, for the hidden input.
+    pub key: String,
+    /// Why the form is shown (again): a decline, an expired form; `None` at first. Spoken by screen readers at once.
+    pub notice: Option<Notice>,
+    /// −90 to 90.
+    pub origin_lat: Entry,
+    /// −180 to 180.
+    pub origin_lon: Entry,
+    /// −90 to 90.
+    pub target_lat: Entry,
+    /// −180 to 180.
+    pub target_lon: Entry,
+    /// Which test card is chosen, and what is wrong with it.
+    pub card: Entry,
+    /// The price with its currency: `$20.00`.
+    pub price: String,
+}
+
+impl RideForm {
+    /// The cards to choose from.
+    pub fn cards(&self) -> &'static [TestCard] {
+        &TEST_CARDS
+    }
+
+    /// Whether any entry is marked as wrong.
+    pub fn has_errors(&self) -> bool {
+        [&self.origin_lat, &self.origin_lon, &self.target_lat, &self.target_lon, &self.card]
+            .iter()
+            .any(|entry| !entry.error.is_empty())
+    }
+}
+
+/// A message above a form or a receipt.
+#[derive(Clone, Debug)]
+pub struct Notice {
+    /// A few words: `Your card was declined`.
+    pub title: String,
+    /// One or two sentences: what happened, what was (not) charged, what to do.
+    pub text: String,
+    /// `error`, `warning` or `info`.
+    pub tone: &'static str,
+}
+
+/// `GET /rides/{id}` of a paid ride.
+#[derive(Template)]
+#[template(path = "ride_receipt.html")]
+pub struct RideReceipt {
+    /// See [`Site`].
+    pub site: Site,
+    /// Its public id.
+    pub id: String,
+    /// `$20.00`.
+    pub price: String,
+    /// `37.7749, -122.4194`
+    pub origin: String,
+    /// Likewise.
+    pub target: String,
+    /// The provider's reference, such as `pi_…`.
+    pub charge: String,
+    /// RFC 3339, for the `time` element.
+    pub booked_at: String,
+    /// For people: `21 November 2026, 09:30 UTC`.
+    pub booked_at_text: String,
+    /// Set when an edited form came again under the used key.
+    pub notice: Option<Notice>,
+}
+
+/// `GET /rides/{id}` while its outcome is not known. Refreshes itself without any script.
+#[derive(Template)]
+#[template(path = "ride_status.html")]
+pub struct RideStatus {
+    /// See [`Site`].
+    pub site: Site,
+    /// Its public id.
+    pub id: String,
+    /// `$20.00`
+    pub price: String,
+    /// In how many seconds the page loads itself again.
+    pub refresh_s: u32,
+    /// The provider has not said yet whether the card was charged; else the payment is simply under way.
+    pub in_doubt: bool,
+}
+
+/// Any page that says no: 404, an expired form that cannot be offered again, a missing setting.
+#[derive(Template)]
+#[template(path = "problem.html")]
+pub struct ProblemPage {
+    /// See [`Site`].
+    pub site: Site,
+    /// The HTTP status.
+    pub status: u16,
+    /// A few words.
+    pub title: String,
+    /// What happened and what to do.
+    pub detail: String,
+    /// The request's id, to quote to support; empty on a documentation page.
+    pub request_id: String,
+    /// Where to go from here.
+    pub link_href: String,
+    /// The link's words.
+    pub link_text: String,
+}

@@ -1,0 +1,289 @@
+//! Problem details ([RFC 9457](https://www.rfc-editor.org/rfc/rfc9457)): every refusal of the API, and the page that
+//! explains its type.
+
+use serde::Serialize;
+
+use crate::flows::ride::FieldError;
+
+/// The kinds of problem. Each has a page under `/problems/`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// 400
+    KeyMissing,
+    /// 400
+    KeyInvalid,
+    /// 400
+    BadRequest,
+    /// 401
+    Unauthorized,
+    /// 403
+    Forbidden,
+    /// 404
+    NotFound,
+    /// 405
+    MethodNotAllowed,
+    /// 409
+    InProgress,
+    /// 409
+    KeyExpired,
+    /// 413
+    TooLarge,
+    /// 415
+    UnsupportedMediaType,
+    /// 422
+    InvalidParameters,
+    /// 422
+    KeyReused,
+    /// 402; made and stored by the flow
+    PaymentFailed,
+    /// 500
+    Interrupted,
+    /// 503
+    OutcomeUnknown,
+    /// 503
+    Unavailable,
+    /// 503
+    Misconfigured,
+}
+
+impl Kind {
+    /// All of them.
+    pub const ALL: [Self; 18] = [
+        Self::KeyMissing,
+        Self::KeyInvalid,
+        Self::BadRequest,
+        Self::Unauthorized,
+        Self::Forbidden,
+        Self::NotFound,
+        Self::MethodNotAllowed,
+        Self::InProgress,
+        Self::KeyExpired,
+        Self::TooLarge,
+        Self::UnsupportedMediaType,
+        Self::InvalidParameters,
+        Self::KeyReused,
+        Self::PaymentFailed,
+        Self::Interrupted,
+        Self::OutcomeUnknown,
+        Self::Unavailable,
+        Self::Misconfigured,
+    ];
+
+    /// The HTTP status, the last part of its `type`, its title, and what its page says.
+    const fn facts(self) -> (u16, &'static str, &'static str, &'static str) {
+        match self {
+            Self::KeyMissing => (
+                400,
+                "idempotency-key-missing",
+                "The Idempotency-Key header is missing",
+                "Every request that moves money carries an Idempotency-Key, so that a retry can never charge twice. \
+                 Make a new key, such as a UUID, for each payment, and send the same key with each retry of it.",
+            ),
+            Self::KeyInvalid => (
+                400,
+                "idempotency-key-invalid",
+                "The Idempotency-Key is not valid",
+                "A key is 1 to 255 visible ASCII characters, in double quotes or bare, and the same wherever it stands \
+                 in one request. Nothing was run.",
+            ),
+            Self::BadRequest => (
+                400,
+                "bad-request",
+                "The request cannot be read",
+                "The body is not what its Content-Type says. Nothing was run.",
+            ),
+            Self::Unauthorized => (
+                401,
+                "unauthorized",
+                "Authentication is needed",
+                "Send `Authorization: Bearer` with your account's token. Nothing was run.",
+            ),
+            Self::Forbidden => (
+                403,
+                "forbidden",
+                "This form does not come from here",
+                "Forms are accepted from this site's own pages only. Nothing was run.",
+            ),
+            Self::NotFound => (
+                404,
+                "not-found",
+                "There is nothing here",
+                "Nothing stands at this address, or it belongs to somebody else.",
+            ),
+            Self::MethodNotAllowed => (
+                405,
+                "method-not-allowed",
+                "This method is not allowed here",
+                "The Allow header lists the methods that are.",
+            ),
+            Self::InProgress => (
+                409,
+                "request-in-progress",
+                "The first request with this key is still running",
+                "Its result is not there yet. Send the same request with the same key again after the time in Retry-After: \
+                 you will get that result.",
+            ),
+            Self::KeyExpired => (
+                409,
+                "idempotency-key-expired",
+                "This key was used and its response has expired",
+                "The operation is done and will not be run again. Its stored response is no longer kept; what it made \
+                 stands at the address in Location. For a new payment use a new key.",
+            ),
+            Self::TooLarge => (
+                413,
+                "content-too-large",
+                "The body is too large",
+                "At most 65,536 bytes are accepted. Nothing was run.",
+            ),
+            Self::UnsupportedMediaType => (
+                415,
+                "unsupported-media-type",
+                "This media type is not supported",
+                "Send application/json or application/x-www-form-urlencoded. Nothing was run.",
+            ),
+            Self::InvalidParameters => (
+                422,
+                "invalid-parameters",
+                "Some parameters are missing or wrong",
+                "Each entry of `errors` names a field and says what to send. Nothing was run and the key is still free.",
+            ),
+            Self::KeyReused => (
+                422,
+                "idempotency-key-reused",
+                "This key was used for another request",
+                "A key stands for one request. `fields` names the parameters that differ from its first use. Send the first \
+                 request again to get its result, or use a new key for a new payment. Nothing was run.",
+            ),
+            Self::PaymentFailed => (
+                402,
+                "payment-failed",
+                "The payment failed",
+                "Nothing was charged. The same key will always give this answer; to try again, with another card for \
+                 example, use a new key.",
+            ),
+            Self::Interrupted => (
+                500,
+                "interrupted",
+                "The request was interrupted",
+                "What was done so far is kept. Send the same request with the same key again: it goes on from there. \
+                 Without a retry it is completed on its own.",
+            ),
+            Self::OutcomeUnknown => (
+                503,
+                "outcome-unknown",
+                "The outcome is not known yet",
+                "The payment provider has not answered whether it charged. It is being found out. Send the same request \
+                 with the same key again after the time in Retry-After; it cannot charge twice.",
+            ),
+            Self::Unavailable => (
+                503,
+                "temporarily-unavailable",
+                "The payment cannot be made right now",
+                "The payment provider accepts nothing at the moment. Nothing was charged so far; it is tried again. Send the \
+                 same request with the same key again after the time in Retry-After.",
+            ),
+            Self::Misconfigured => {
+                (503, "misconfigured", "This service is not set up", "A setting is missing. Nothing was run.")
+            }
+        }
+    }
+
+    /// The HTTP status.
+    pub const fn status(self) -> u16 {
+        self.facts().0
+    }
+
+    /// The last part of its `type`.
+    pub const fn slug(self) -> &'static str {
+        self.facts().1
+    }
+
+    /// In a few words.
+    pub const fn title(self) -> &'static str {
+        self.facts().2
+    }
+
+    /// What its page says, and the detail where there is nothing more exact.
+    pub const fn explanation(self) -> &'static str {
+        self.facts().3
+    }
+
+    /// Its `type`, relative to this site.
+    pub fn type_uri(self) -> String {
+        format!("/problems/{}", self.slug())
+    }
+
+    /// The kind of this slug.
+    pub fn from_slug(slug: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.slug() == slug)
+    }
+}
+
+/// A problem, as it is sent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    /// What kind.
+    pub kind: Kind,
+    /// What happened here and what to do.
+    pub detail: String,
+    /// The fields that are wrong.
+    pub errors: Vec<FieldError>,
+    /// The fields that differ from the key's first use.
+    pub fields: Vec<String>,
+    /// Where the result stands or will stand.
+    pub resource: Option<String>,
+    /// When to come again, in seconds.
+    pub retry_after_s: Option<u64>,
+    /// The methods that are allowed, for 405.
+    pub allow: Option<&'static str>,
+}
+
+impl Problem {
+    /// With the kind's own explanation.
+    pub fn new(kind: Kind) -> Self {
+        Self::because(kind, kind.explanation())
+    }
+
+    /// With a more exact one.
+    pub fn because(kind: Kind, detail: impl Into<String>) -> Self {
+        Self {
+            kind,
+            detail: detail.into(),
+            errors: Vec::new(),
+            fields: Vec::new(),
+            resource: None,
+            retry_after_s: None,
+            allow: None,
+        }
+    }
+
+    /// The JSON body; `instance` is this request's id.
+    pub fn to_json(&self, instance: &str) -> Vec<u8> {
+        #[derive(Serialize)]
+        struct Body<'a> {
+            r#type: String,
+            title: &'a str,
+            status: u16,
+            detail: &'a str,
+            instance: &'a str,
+            #[serde(skip_serializing_if = "<[_]>::is_empty")]
+            errors: &'a [FieldError],
+            #[serde(skip_serializing_if = "<[_]>::is_empty")]
+            fields: &'a [String],
+            #[serde(skip_serializing_if = "Option::is_none")]
+            resource: Option<&'a str>,
+        }
+        let body = Body {
+            r#type: self.kind.type_uri(),
+            title: self.kind.title(),
+            status: self.kind.status(),
+            detail: &self.detail,
+            instance,
+            errors: &self.errors,
+            fields: &self.fields,
+            resource: self.resource.as_deref(),
+        };
+        serde_json::to_vec(&body).unwrap_or_default()
+    }
+}

@@ -1,0 +1,204 @@
+//! The only place where a verdict becomes an HTTP status.
+
+use askama::Template;
+use serde_json::json;
+
+use super::http::{Answer, Request};
+use super::pages::{ProblemPage, Site};
+use super::problem::{Kind, Problem};
+use crate::machine::id::RequestId;
+use crate::machine::record::{Channel, StoredResponse};
+use crate::object::message::{KeyStatus, KeyView, Verdict, View};
+use crate::timestamp;
+
+/// The answer to an operation.
+pub fn verdict(verdict: Verdict, channel: Channel, request: &Request, resource: &str) -> Answer {
+    if let Verdict::Finished { response, original_request } = verdict {
+        return finished(response, original_request, request);
+    }
+    let seconds = |ms: u64| Some(ms.div_ceil(1000).max(1));
+    let (mut problem, outcome) = match verdict {
+        Verdict::Finished { .. } | Verdict::Stranger => (Problem::new(Kind::NotFound), "stranger"),
+        Verdict::InProgress { retry_after_ms } => {
+            let mut problem = Problem::new(Kind::InProgress);
+            problem.retry_after_s = seconds(retry_after_ms);
+            (problem, "in_progress")
+        }
+        Verdict::Pending { retry_after_ms, in_doubt } => {
+            let mut problem = Problem::new(if in_doubt { Kind::OutcomeUnknown } else { Kind::Unavailable });
+            problem.retry_after_s = seconds(retry_after_ms);
+            (problem, if in_doubt { "unknown" } else { "unavailable" })
+        }
+        // The client's retry goes on at once; only without one the alarm waits longer.
+        Verdict::Interrupted { .. } => {
+            let mut problem = Problem::new(Kind::Interrupted);
+            problem.retry_after_s = Some(1);
+            (problem, "interrupted")
+        }
+        Verdict::Mismatch { fields } => {
+            let mut problem = Problem::new(Kind::KeyReused);
+            problem.fields = fields;
+            (problem, "mismatch")
+        }
+        Verdict::Expired => (Problem::new(Kind::KeyExpired), "expired"),
+        Verdict::NotStarted => (Problem::new(Kind::NotFound), "not_started"),
+    };
+    let shows_resource = !matches!(outcome, "stranger" | "not_started");
+    if channel == Channel::Form && shows_resource {
+        // A person is shown what there is, whatever the reason.
+        let edited = if outcome == "mismatch" { "?edited" } else { "" };
+        return Answer::see_other(&format!("{resource}{edited}"), outcome);
+    }
+    if shows_resource {
+        problem.resource = Some(resource.to_owned());
+    }
+    self::problem(&problem, request).named(outcome)
+}
+
+fn finished(response: StoredResponse, original: Option<RequestId>, request: &Request) -> Answer {
+    let outcome = match (&original, response.status) {
+        (Some(first), _) if *first != request.id => "replayed",
+        (_, 402) => "declined",
+        _ => "created",
+    };
+    let answer = Answer { status: response.status, headers: response.headers, body: response.body, outcome };
+    match original {
+        Some(first) if first != request.id => {
+            answer.with("idempotent-replayed", "true").with("original-request", first.0)
+        }
+        _ => answer.with("original-request", request.id.0.clone()),
+    }
+}
+
+/// A problem as the API answers it.
+pub fn problem(problem: &Problem, request: &Request) -> Answer {
+    let body = problem.to_json(&request.id.0);
+    let mut answer =
+        Answer::new(problem.kind.status(), "application/problem+json", body, problem.kind.slug());
+    if let Some(seconds) = problem.retry_after_s {
+        answer = answer.with("retry-after", seconds.to_string());
+    }
+    if let Some(resource) = &problem.resource {
+        answer = answer.with("location", resource.clone());
+    }
+    if let Some(allow) = problem.allow {
+        answer = answer.with("allow", allow);
+    }
+    if problem.kind == Kind::Unauthorized {
+        answer = answer.with("www-authenticate", "Bearer");
+    }
+    answer
+}
+
+/// A problem as a person sees it.
+pub fn problem_page(problem: &Problem, request: &Request, site: Site, link: (&str, &str)) -> Answer {
+    let page = ProblemPage {
+        site,
+        status: problem.kind.status(),
+        title: problem.kind.title().to_owned(),
+        detail: problem.detail.clone(),
+        request_id: request.id.0.clone(),
+        link_href: link.0.to_owned(),
+        link_text: link.1.to_owned(),
+    };
+    let api = self::problem(problem, request);
+    let mut answer = html(problem.kind.status(), &page, problem.kind.slug());
+    answer.headers.extend(api.headers.into_iter().filter(|(name, _)| name != "content-type"));
+    answer
+}
+
+/// A page.
+pub fn html(status: u16, page: &impl Template, outcome: &'static str) -> Answer {
+    match page.render() {
+        Ok(body) => Answer::new(status, "text/html; charset=utf-8", body, outcome),
+        Err(_) => Answer::new(500, "text/plain", "The page could not be made.", "render_failed"),
+    }
+}
+
+/// A ride as JSON. Before it is created there is only its id.
+pub fn ride(view: &View, id: &str) -> Answer {
+    let mut body = match &view.ride {
+        Some(ride) => ride.to_json(),
+        None => json!({ "id": id, "object": "ride", "status": "pending" }),
+    };
+    if view.key.status == KeyStatus::Unknown
+        && let Some(status) = body.get_mut("status")
+    {
+        *status = "unknown".into();
+    }
+    Answer::new(200, "application/json", body.to_string(), "shown")
+}
+
+/// A key as JSON.
+pub fn key(view: &KeyView, resource: &str) -> Answer {
+    let timeline: Vec<_> = view
+        .timeline
+        .iter()
+        .map(|entry| {
+            json!({
+                "at": timestamp(entry.at_ms),
+                "attempt": entry.attempt,
+                "event": entry.event,
+                "detail": entry.detail,
+            })
+        })
+        .collect();
+    let body = json!({
+        "object": "idempotency_key",
+        "status": view.status,
+        "recovery_point": view.recovery_point,
+        "request_hash": view.request_hash,
+        "attempts": view.attempts,
+        "created_at": timestamp(view.created_at_ms),
+        "expires_at": view.expires_at_ms.map(timestamp),
+        "response_code": view.response_code,
+        "resource": resource,
+        "timeline": timeline,
+    });
+    Answer::new(200, "application/json", body.to_string(), "shown")
+}
+
+/// What every answer carries: the request's id and the security headers.
+pub fn finish(answer: Answer, request: &Request) -> Answer {
+    let mut answer = answer.with("request-id", request.id.0.clone());
+    let is_page =
+        answer.headers.iter().any(|(name, value)| name == "content-type" && value.starts_with("text/html"));
+    let has = |answer: &Answer, name: &str| answer.headers.iter().any(|(n, _)| n == name);
+    let mut fixed = vec![
+        ("x-content-type-options", "nosniff"),
+        // Not `no-referrer`: with it browsers send `Origin: null` with our own forms.
+        ("referrer-policy", "same-origin"),
+        ("cross-origin-opener-policy", "same-origin"),
+        ("cross-origin-resource-policy", "same-origin"),
+    ];
+    fixed.push((
+        "content-security-policy",
+        if is_page {
+            "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self' data:; connect-src 'self'; \
+             form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+        } else {
+            "default-src 'none'; frame-ancestors 'none'"
+        },
+    ));
+    if request.secure() {
+        fixed.push(("strict-transport-security", "max-age=31536000"));
+    }
+    if is_page {
+        fixed.push(("permissions-policy", "camera=(), geolocation=(), microphone=()"));
+    }
+    for (name, value) in fixed {
+        answer = answer.with(name, value);
+    }
+    if !has(&answer, "cache-control") {
+        // Answers are personal and change: nobody keeps them.
+        answer = answer.with("cache-control", "private, no-store");
+    }
+    answer
+}
+
+impl Answer {
+    fn named(mut self, outcome: &'static str) -> Self {
+        self.outcome = outcome;
+        self
+    }
+}

@@ -1,0 +1,186 @@
+//! The ride's form and its parameters: what the browser and the API client have in common, and the pages.
+
+use crate::edge::pages::{Entry, Notice, RideForm, RideReceipt, RideStatus, Site, TEST_CARDS};
+use crate::flows::Operation;
+use crate::flows::ride::{self, COORDINATES, FARE_MINOR, FieldError, Ride, RideRequest, RideState};
+use crate::machine::fingerprint::{Canonical, Field, Parameters};
+use crate::object::message::{KeyStatus, View};
+use crate::timestamp;
+
+/// Fields of the transport: no part of the operation or its fingerprint.
+pub const TRANSPORT_FIELDS: [&str; 2] = ["idempotency_key", "raise_error"];
+
+/// What a fresh form suggests: from San Francisco to the launch pads of Cape Canaveral.
+const SUGGESTED: [&str; 4] = ["37.7749", "-122.4194", "28.5721", "-80.648"];
+
+/// Reads the parameters of an API client, who pays with the account's payment method.
+pub fn api_request(
+    parameters: &Parameters,
+    payment_method: &str,
+    customer: Option<&str>,
+) -> Result<Operation, Vec<FieldError>> {
+    let known = |name: &str| COORDINATES.iter().any(|(known, _)| *known == name);
+    let (origin, target) = without_unknown(parameters, known, ride::places(parameters))?;
+    Ok(Operation::Ride(RideRequest {
+        origin,
+        target,
+        payment_method: payment_method.to_owned(),
+        customer: customer.map(str::to_owned),
+    }))
+}
+
+/// Reads the parameters of the form.
+pub fn form_request(parameters: &Parameters) -> Result<Operation, Vec<FieldError>> {
+    let known = |name: &str| name == "payment_method" || COORDINATES.iter().any(|(known, _)| *known == name);
+    let card = match parameters.text("payment_method") {
+        Field::Text(text) if TEST_CARDS.iter().any(|card| card.payment_method == text) => Ok(text),
+        _ => Err(FieldError {
+            field: "payment_method".to_owned(),
+            message: "choose one of the cards".to_owned(),
+        }),
+    };
+    let places = without_unknown(parameters, known, ride::places(parameters));
+    match (places, card) {
+        (Ok((origin, target)), Ok(payment_method)) => {
+            Ok(Operation::Ride(RideRequest { origin, target, payment_method, customer: None }))
+        }
+        (places, card) => Err(places.err().into_iter().flatten().chain(card.err()).collect()),
+    }
+}
+
+/// A misspelt parameter must not silently do nothing.
+fn without_unknown<T>(
+    parameters: &Parameters,
+    known: impl Fn(&str) -> bool,
+    result: Result<T, Vec<FieldError>>,
+) -> Result<T, Vec<FieldError>> {
+    let unknown: Vec<FieldError> = parameters
+        .names()
+        .into_iter()
+        .filter(|name| !known(name))
+        .map(|name| FieldError {
+            field: name.chars().take(64).collect(),
+            message: "is not a parameter of this request: remove it or correct its name".to_owned(),
+        })
+        .collect();
+    match result {
+        Ok(value) if unknown.is_empty() => Ok(value),
+        result => Err(result.err().into_iter().flatten().chain(unknown).collect()),
+    }
+}
+
+/// The form: fresh, or with its entries kept and the wrong ones marked.
+pub fn form(
+    site: Site,
+    key: String,
+    kept: Option<&Parameters>,
+    errors: &[FieldError],
+    notice: Option<Notice>,
+) -> RideForm {
+    let entry = |name: &str, suggested: &str| {
+        let value = match kept {
+            None => suggested.to_owned(),
+            Some(parameters) => match parameters.text(name) {
+                Field::Text(text) => text.chars().take(64).collect(),
+                Field::Missing | Field::NotText => String::new(),
+            },
+        };
+        let error = errors.iter().find(|error| error.field == name);
+        Entry { value, error: error.map(|e| e.message.clone()).unwrap_or_default() }
+    };
+    let [a, b, c, d] = COORDINATES.map(|(name, _)| name);
+    let [sa, sb, sc, sd] = SUGGESTED;
+    RideForm {
+        site,
+        key,
+        notice,
+        origin_lat: entry(a, sa),
+        origin_lon: entry(b, sb),
+        target_lat: entry(c, sc),
+        target_lon: entry(d, sd),
+        card: entry("payment_method", TEST_CARDS.first().map_or("", |card| card.payment_method)),
+        price: price(FARE_MINOR),
+    }
+}
+
+/// The entries of a form as they were sent, from the stored canonical text.
+pub fn kept(canonical: &Canonical) -> Option<Parameters> {
+    serde_json::from_str::<Vec<(String, String)>>(&canonical.0).ok().map(Parameters::Form)
+}
+
+/// What a person sees of a ride.
+pub enum RidePage {
+    /// Paid.
+    Receipt(RideReceipt),
+    /// Not paid: the form again, with the reason; its key is still to be minted.
+    Again(Notice),
+    /// Not known yet.
+    Status(RideStatus),
+}
+
+/// The page for a ride. `edited` is set when a changed form came under the used key.
+pub fn page(site: Site, id: &str, view: &View, edited: bool) -> RidePage {
+    match view.ride.as_ref().map(|ride| (ride, &ride.state)) {
+        Some((ride, RideState::Paid { charge })) if view.key.status != KeyStatus::Processing => {
+            RidePage::Receipt(receipt(site, ride, charge, edited))
+        }
+        Some((_, RideState::Unpaid { decline_code, message, .. })) => RidePage::Again(Notice {
+            title: match decline_code {
+                Some(_) => "Your card was declined".to_owned(),
+                None => "The payment did not go through".to_owned(),
+            },
+            text: format!(
+                "{} Nothing was charged. You can try again, for example with another card.",
+                sentence(message)
+            ),
+            tone: "error",
+        }),
+        _ => RidePage::Status(RideStatus {
+            site,
+            id: id.to_owned(),
+            price: price(FARE_MINOR),
+            refresh_s: 2,
+            in_doubt: view.key.status == KeyStatus::Unknown,
+        }),
+    }
+}
+
+fn receipt(site: Site, ride: &Ride, charge: &str, edited: bool) -> RideReceipt {
+    let notice = edited.then(|| Notice {
+        title: "This ride was already booked".to_owned(),
+        text: "You changed a form that had been paid. Nothing more was charged, and this is the ride it booked. \
+               For another ride, start a new booking."
+            .to_owned(),
+        tone: "info",
+    });
+    RideReceipt {
+        site,
+        id: ride.id.to_string(),
+        price: price(ride.amount_minor),
+        origin: place(ride.origin),
+        target: place(ride.target),
+        charge: charge.to_owned(),
+        booked_at: timestamp(ride.created_at_ms),
+        booked_at_text: crate::date_for_people(ride.created_at_ms),
+        notice,
+    }
+}
+
+fn place(place: ride::Place) -> String {
+    format!("{}, {}", place.lat.degrees(), place.lon.degrees())
+}
+
+/// An amount of the fare's currency, which has cents.
+fn price(amount_minor: u32) -> String {
+    format!("${}.{:02}", amount_minor / 100, amount_minor % 100)
+}
+
+/// With a full stop at its end, and without our own "nothing was charged" twice.
+fn sentence(message: &str) -> String {
+    let message = message.trim().trim_end_matches("Nothing was charged.").trim_end();
+    if message.is_empty() || message.ends_with(['.', '!', '?']) {
+        message.to_owned()
+    } else {
+        format!("{message}.")
+    }
+}

@@ -1,0 +1,40 @@
+//! The alarm: finishes what was abandoned and expires what is old, without any client.
+//!
+//! It never fails: after six failures the runtime drops an alarm for good. Whatever goes wrong is logged and the alarm
+//! is set again.
+
+use std::rc::Rc;
+
+use futures_util::future::join_all;
+
+use super::drive::Drive;
+use crate::log::log;
+use crate::machine::context::Bug;
+use crate::machine::wake::wake;
+
+/// When to try again after an alarm that failed, in ms.
+pub(super) const AFTER_FAILURE_MS: i64 = 60_000;
+
+impl Drive {
+    /// What is due now.
+    pub(super) async fn alarm(self: &Rc<Self>) {
+        self.store.alarm_fired();
+        if let Err(bug) = self.do_what_is_due().await {
+            log("error", &[("event", "alarm_failed".into()), ("error", bug.0.as_str().into())]);
+            self.store.force_alarm(self.context().now_ms.saturating_add_signed(AFTER_FAILURE_MS));
+        }
+    }
+
+    async fn do_what_is_due(self: &Rc<Self>) -> Result<(), Bug> {
+        let ctx = self.context();
+        let tickets = self.store.transaction(&ctx, |rows| Ok::<_, Bug>(wake(rows, &self.me, &ctx)))?;
+        let runs = tickets.into_iter().map(|ticket| {
+            log("info", &[("event", "resumed_by_alarm".into()), ("attempt", ticket.attempt.into())]);
+            self.start(ticket, None, None)
+        });
+        for end in join_all(runs).await {
+            end?;
+        }
+        Ok(())
+    }
+}

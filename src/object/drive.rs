@@ -1,0 +1,216 @@
+//! The one loop that brings an operation to its end, whoever asks: a request, a duplicate, the alarm.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::rc::Rc;
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use futures_util::future::{Either, LocalBoxFuture, Shared, select};
+use worker::{Date, Delay, Env};
+
+use super::message::{Fault, KeyView, RunAsk, Shown, Verdict, View};
+use super::store::Store;
+use crate::config::Config;
+use crate::log::log;
+use crate::machine::begin::{Begin, begin};
+use crate::machine::context::{Bug, Context};
+use crate::machine::id::{InstanceId, Owner, RequestId};
+use crate::machine::key::KeyHash;
+use crate::machine::record::{KeyRecord, Ticket};
+use crate::machine::run::{Action, Event, Run, RunEnd};
+use crate::machine::step::StepError;
+use crate::providers::transport::Transport;
+
+/// A run that several callers wait for.
+type Running = Shared<LocalBoxFuture<'static, Result<RunEnd, Bug>>>;
+
+/// An object's working parts. The truth is in the store; what is here may vanish at any time.
+pub(super) struct Drive {
+    pub(super) me: InstanceId,
+    pub(super) store: Store,
+    pub(super) config: Config,
+    transport: Transport,
+    /// The newest run of each key in this incarnation, with its attempt number.
+    running: RefCell<HashMap<u32, (u32, Running)>>,
+}
+
+impl Drive {
+    pub(super) fn new(env: &Env, store: Store, config: Config) -> Result<Self, Bug> {
+        let mut random = [0; 16];
+        getrandom::fill(&mut random).map_err(|error| Bug(format!("no randomness: {error}")))?;
+        let me = InstanceId(data_encoding::HEXLOWER.encode(&random));
+        let transport = Transport::new(env, &config);
+        Ok(Self { me, store, config, transport, running: RefCell::default() })
+    }
+
+    pub(super) fn context(&self) -> Context {
+        Context::new(Date::now().as_millis(), random_permille(), self.config.times)
+    }
+
+    /// Runs an operation under its key, joins the run that is under way, or answers from what was done.
+    pub(super) async fn run(self: &Rc<Self>, ask: RunAsk) -> Result<Verdict, Bug> {
+        let begun = {
+            let ctx = self.context();
+            self.store.transaction(&ctx, |rows| Ok::<_, Bug>(begin(rows, &ask.arrival, &self.me, &ctx)))?
+        };
+        match begun {
+            Begin::Run(ticket) => {
+                let end = self.start(ticket, Some(ask.wait_ms), ask.fault).await?;
+                Ok(self.verdict(end, None))
+            }
+            Begin::InProgress { key_id, lease_left_ms } => self.join(key_id, lease_left_ms, &ask).await,
+            Begin::Replay { response, original_request } => {
+                Ok(Verdict::Finished { response, original_request: Some(original_request) })
+            }
+            Begin::Mismatch { fields } => Ok(Verdict::Mismatch { fields }),
+            Begin::Expired => Ok(Verdict::Expired),
+            Begin::NotStarted => Ok(Verdict::NotStarted),
+            Begin::Stranger => Ok(Verdict::Stranger),
+        }
+    }
+
+    /// Waits, for a bounded time, for the run that another request has begun.
+    async fn join(&self, key_id: u32, lease_left_ms: u64, ask: &RunAsk) -> Result<Verdict, Bug> {
+        let running = self.running.borrow().get(&key_id).map(|(_, running)| running.clone());
+        let Some(running) = running.filter(|_| ask.wait_ms > 0) else {
+            return Ok(Verdict::InProgress { retry_after_ms: lease_left_ms.min(1000) });
+        };
+        match select(running, Delay::from(Duration::from_millis(ask.wait_ms))).await {
+            Either::Left((end, _)) => {
+                let rows = self.store.read()?.map(|(rows, _)| rows);
+                let first = rows.and_then(|rows| rows.key(key_id).map(|key| key.original_request.clone()));
+                Ok(self.verdict(end?, first))
+            }
+            Either::Right(_) => Ok(Verdict::InProgress { retry_after_ms: lease_left_ms.min(1000) }),
+        }
+    }
+
+    fn verdict(&self, end: RunEnd, first: Option<RequestId>) -> Verdict {
+        let in_ms = |at_ms: u64| at_ms.saturating_sub(Date::now().as_millis());
+        match end {
+            RunEnd::Finished(response) => Verdict::Finished { response, original_request: first },
+            RunEnd::Pending { retry_at_ms, in_doubt } => {
+                Verdict::Pending { retry_after_ms: in_ms(retry_at_ms), in_doubt }
+            }
+            RunEnd::Interrupted { retry_at_ms } => {
+                Verdict::Interrupted { retry_after_ms: in_ms(retry_at_ms) }
+            }
+        }
+    }
+
+    /// Begins a run and shares it: the caller may vanish, the run goes on.
+    pub(super) fn start(
+        self: &Rc<Self>,
+        ticket: Ticket,
+        patience_ms: Option<u64>,
+        fault: Option<Fault>,
+    ) -> Running {
+        let key_id = ticket.key_id;
+        let attempt = ticket.attempt;
+        let drive = Rc::clone(self);
+        let running = async move {
+            let patience_until_ms = patience_ms.map_or(0, |ms| Date::now().as_millis().saturating_add(ms));
+            let fail_at = (fault == Some(Fault::Error)).then_some(Fault::AT);
+            let end = drive.to_the_end(Run::new(ticket, patience_until_ms, fail_at), fault).await;
+            let mut runs = drive.running.borrow_mut();
+            if runs.get(&key_id).is_some_and(|(newest, _)| *newest == attempt) {
+                runs.remove(&key_id);
+            }
+            drop(runs);
+            if let Err(bug) = &end {
+                log(
+                    "error",
+                    &[
+                        ("event", "run_failed".into()),
+                        ("attempt", attempt.into()),
+                        ("error", bug.0.as_str().into()),
+                    ],
+                );
+            }
+            end
+        }
+        .boxed_local()
+        .shared();
+        self.running.borrow_mut().insert(key_id, (attempt, running.clone()));
+        worker::wasm_bindgen_futures::spawn_local(running.clone().map(|_| ()));
+        running
+    }
+
+    async fn to_the_end(&self, mut run: Run, fault: Option<Fault>) -> Result<RunEnd, Bug> {
+        let mut event = Event::Go;
+        loop {
+            let action = match self.step(&mut run, event, fault) {
+                Ok(action) => action,
+                Err(StepError::Fenced) => return self.superseded(&run),
+                Err(StepError::Bug(bug)) => self.give_up(&run, bug)?,
+            };
+            event = match action {
+                Action::Again => Event::Go,
+                Action::Send(call) => Event::Outcome(call.call_id, self.transport.send(&call).await),
+                Action::LookUp(call) => Event::LookedUp(call.call_id, self.transport.look_up(&call).await),
+                Action::SleepUntil(at_ms) => {
+                    let pause_ms = at_ms.saturating_sub(Date::now().as_millis());
+                    Delay::from(Duration::from_millis(pause_ms)).await;
+                    Event::Go
+                }
+                Action::End(end) => return Ok(end),
+            };
+        }
+    }
+
+    fn step(&self, run: &mut Run, event: Event, fault: Option<Fault>) -> Result<Action, StepError> {
+        let ctx = self.context();
+        self.store.transaction(&ctx, |rows| {
+            let at = rows.key(run.ticket.key_id).map(KeyRecord::recovery_point);
+            if fault == Some(Fault::Crash) && at == Some(Fault::AT) {
+                // A trap takes down every request of this WebAssembly instance, as any panic would.
+                core::arch::wasm32::unreachable();
+            }
+            run.step(rows, event, &ctx)
+        })
+    }
+
+    /// An error of ours: the lease goes back at once, so that a retry can go on from the last recovery point.
+    fn give_up(&self, run: &Run, bug: Bug) -> Result<Action, Bug> {
+        log("error", &[("event", "step_failed".into()), ("error", bug.0.as_str().into())]);
+        let ctx = self.context();
+        let released = self.store.transaction(&ctx, |rows| run.abandon(rows, "an error of ours", &ctx));
+        match released {
+            Ok(action) => Ok(action),
+            Err(StepError::Fenced) => self.superseded(run).map(Action::End),
+            Err(StepError::Bug(_)) => Err(bug),
+        }
+    }
+
+    /// Another run took over: this one knows nothing better than that it goes on.
+    fn superseded(&self, run: &Run) -> Result<RunEnd, Bug> {
+        log("warn", &[("event", "fenced".into()), ("attempt", run.ticket.attempt.into())]);
+        Ok(RunEnd::Pending { retry_at_ms: Date::now().as_millis().saturating_add(1000), in_doubt: true })
+    }
+
+    /// The resource and its key, for their owner.
+    pub(super) fn show(&self, owner: &Owner, key_hash: Option<&KeyHash>) -> Result<Shown, Bug> {
+        let Some((rows, timeline)) = self.store.read()? else {
+            return Ok(None);
+        };
+        let wanted = |key: &&KeyRecord| key_hash.is_none_or(|hash| key.key_hash == *hash);
+        let Some(key) = rows.keys.iter().find(wanted).filter(|key| key.owner == *owner) else {
+            return Ok(None);
+        };
+        Ok(Some(View {
+            ride: rows.ride.clone(),
+            parameters: key.parameters.clone(),
+            key: KeyView::of(&rows, key, timeline),
+        }))
+    }
+}
+
+/// From 0 to 1000. Without randomness all retries fall together, which is still correct.
+fn random_permille() -> u16 {
+    let mut bytes = [0; 4];
+    match getrandom::fill(&mut bytes) {
+        Ok(()) => (u32::from_be_bytes(bytes) % 1001) as u16,
+        Err(_) => 500,
+    }
+}

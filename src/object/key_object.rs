@@ -1,0 +1,69 @@
+//! The exported class: HTTP and alarms of the runtime, in and out.
+
+use std::rc::Rc;
+
+use worker::{DurableObject, Env, Request, Response, Result, State, durable_object};
+
+use super::alarm::AFTER_FAILURE_MS;
+use super::drive::Drive;
+use super::message::{Ask, Envelope, VERSION};
+use super::store::Store;
+use crate::config::Config;
+use crate::edge::setting;
+use crate::log::log;
+use crate::machine::context::Bug;
+
+/// The Durable Object of one idempotency key.
+#[durable_object(alarm)]
+pub struct KeyObject {
+    state: State,
+    drive: std::result::Result<Rc<Drive>, Bug>,
+}
+
+impl DurableObject for KeyObject {
+    fn new(state: State, env: Env) -> Self {
+        let drive = Config::read(|name| setting(&env, name))
+            .map_err(Bug)
+            .and_then(|config| Drive::new(&env, Store::open(&state)?, config))
+            .map(Rc::new);
+        Self { state, drive }
+    }
+
+    async fn fetch(&self, mut request: Request) -> Result<Response> {
+        let drive = self.drive.as_ref().map_err(|bug| worker::Error::RustError(bug.0.clone()))?;
+        let envelope: Envelope<Ask> = request.json().await?;
+        if envelope.version != VERSION {
+            return Response::error("another version of the message is spoken here", 400);
+        }
+        let answer = match envelope.message {
+            Ask::Run(ask) => drive.run(*ask).await.and_then(|verdict| encode(&verdict)),
+            Ask::Show { owner, key_hash } => {
+                drive.show(&owner, key_hash.as_ref()).and_then(|shown| encode(&shown))
+            }
+        };
+        match answer {
+            Ok(body) => Response::from_bytes(body),
+            Err(bug) => {
+                log("error", &[("event", "object_failed".into()), ("error", bug.0.as_str().into())]);
+                Response::error("the object failed", 500)
+            }
+        }
+    }
+
+    async fn alarm(&self) -> Result<Response> {
+        match &self.drive {
+            Ok(drive) => drive.alarm().await,
+            // The settings are wrong or the storage does not open. An error would be retried six times and the alarm
+            // then be lost: set it again instead, until somebody has mended what is wrong.
+            Err(bug) => {
+                log("error", &[("event", "alarm_failed".into()), ("error", bug.0.as_str().into())]);
+                self.state.storage().set_alarm(AFTER_FAILURE_MS).await?;
+            }
+        }
+        Response::empty()
+    }
+}
+
+fn encode<T: serde::Serialize>(message: &T) -> std::result::Result<Vec<u8>, Bug> {
+    serde_json::to_vec(&Envelope { version: VERSION, message }).map_err(|error| Bug(error.to_string()))
+}

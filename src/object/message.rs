@@ -1,0 +1,179 @@
+//! What the edge asks of an object, and what the object answers. JSON in both directions, with a version: while a
+//! deploy rolls out, a new edge may speak to an old object.
+
+use serde::{Deserialize, Serialize};
+
+use crate::flows::ride::Ride;
+use crate::machine::begin::Arrival;
+use crate::machine::fingerprint::Canonical;
+use crate::machine::id::{Owner, RequestId};
+use crate::machine::key::KeyHash;
+use crate::machine::record::{KeyRecord, Lifecycle, RecoveryPoint, StoredResponse};
+use crate::machine::rows::{Rows, TimelineEntry};
+
+/// The version of these messages.
+pub const VERSION: u32 = 1;
+
+/// A message with its version.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Envelope<T> {
+    /// See [`VERSION`].
+    pub version: u32,
+    /// The message.
+    pub message: T,
+}
+
+/// What the edge asks.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Ask {
+    /// Run an operation under a key, or answer from what it did.
+    Run(Box<RunAsk>),
+    /// Show the resource and its key, to its owner.
+    Show {
+        /// Who asks.
+        owner: Owner,
+        /// Which key; the first one, which made the resource, if it is not said.
+        key_hash: Option<KeyHash>,
+    },
+}
+
+/// A request to run.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct RunAsk {
+    /// The request.
+    pub arrival: Arrival,
+    /// How long a duplicate waits for the first one's result, in ms.
+    pub wait_ms: u64,
+    /// A failure that was asked for (demo only).
+    pub fault: Option<Fault>,
+}
+
+/// A failure on request, to show what a retry does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Fault {
+    /// An error inside the flow, after the ride is created.
+    Error,
+    /// The whole WebAssembly instance traps there.
+    Crash,
+}
+
+impl Fault {
+    /// Where both strike.
+    pub const AT: RecoveryPoint = RecoveryPoint::RideCreated;
+}
+
+/// What the object answers to [`Ask::Run`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    /// The operation is over.
+    Finished {
+        /// Its stored response.
+        response: StoredResponse,
+        /// Set if an earlier request made it.
+        original_request: Option<RequestId>,
+    },
+    /// The first request still runs after the bounded wait.
+    InProgress {
+        /// When to come again, in ms.
+        retry_after_ms: u64,
+    },
+    /// The outcome is not known yet.
+    Pending {
+        /// When to come again, in ms.
+        retry_after_ms: u64,
+        /// Whether money may have moved.
+        in_doubt: bool,
+    },
+    /// An error between two phases.
+    Interrupted {
+        /// When it is resumed at the latest, in ms.
+        retry_after_ms: u64,
+    },
+    /// The key stands for another request.
+    Mismatch {
+        /// The fields that differ.
+        fields: Vec<String>,
+    },
+    /// The stored response is gone.
+    Expired,
+    /// An expired form that never did anything.
+    NotStarted,
+    /// The key is somebody else's.
+    Stranger,
+}
+
+/// What the object answers to [`Ask::Show`]: `None` for a stranger, and where nothing is.
+pub type Shown = Option<View>;
+
+/// A key and what it made.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct View {
+    /// The ride, once it is created.
+    pub ride: Option<Ride>,
+    /// The key.
+    pub key: KeyView,
+    /// The parameters, while they are kept: a form is shown again with them.
+    pub parameters: Option<Canonical>,
+}
+
+/// A key's status, as clients see it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum KeyStatus {
+    /// Under way.
+    Processing,
+    /// Ended, the response is replayed.
+    Complete,
+    /// The provider has not said whether it charged; it is being found out.
+    Unknown,
+    /// Ended, the response is gone.
+    Expired,
+}
+
+/// A key, as its owner sees it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct KeyView {
+    /// Where it stands.
+    pub status: KeyStatus,
+    /// How far it came.
+    pub recovery_point: RecoveryPoint,
+    /// The request's fingerprint.
+    pub request_hash: String,
+    /// How many runs it took.
+    pub attempts: u32,
+    /// In ms since the epoch.
+    pub created_at_ms: u64,
+    /// When the response is dropped, in ms since the epoch; not known before the end.
+    pub expires_at_ms: Option<u64>,
+    /// The stored status.
+    pub response_code: Option<u16>,
+    /// What happened when.
+    pub timeline: Vec<TimelineEntry>,
+}
+
+impl KeyView {
+    /// From a record, with the timeline of the whole object.
+    pub fn of(rows: &Rows, key: &KeyRecord, timeline: Vec<TimelineEntry>) -> Self {
+        let in_doubt = rows.unsettled_call(key.key_id).is_some_and(|call| call.in_doubt());
+        let (status, response_code, expires_at_ms) = match &key.lifecycle {
+            // In doubt while a send is on its way is simply under way; in doubt while nobody works on it is unknown.
+            Lifecycle::Open(open) if in_doubt && open.lease.is_none() => (KeyStatus::Unknown, None, None),
+            Lifecycle::Open(_) => (KeyStatus::Processing, None, None),
+            Lifecycle::Finished(f) => (KeyStatus::Complete, Some(f.response.status), Some(f.expires_at_ms)),
+            Lifecycle::Expired(t) => (KeyStatus::Expired, Some(t.status), Some(t.expired_at_ms)),
+        };
+        Self {
+            status,
+            recovery_point: key.recovery_point(),
+            request_hash: key.fingerprint.0.clone(),
+            attempts: key.attempt,
+            created_at_ms: key.created_at_ms,
+            expires_at_ms,
+            response_code,
+            timeline: timeline.into_iter().filter(|entry| entry.key_id == key.key_id).collect(),
+        }
+    }
+}

@@ -1,0 +1,14 @@
+//! The Durable Object: one for each key. It keeps the lock, the rows and the stored response, and makes the foreign
+//! calls. A thin shell: it loads, lets the machine decide, stores, and carries bytes.
+
+#[cfg(target_arch = "wasm32")]
+mod alarm;
+#[cfg(target_arch = "wasm32")]
+mod drive;
+#[cfg(target_arch = "wasm32")]
+mod key_object;
+pub mod message;
+#[cfg(target_arch = "wasm32")]
+mod schema;
+#[cfg(target_arch = "wasm32")]
+mod store;

@@ -1,0 +1,86 @@
+//! The tables of an object, by version. A migration is added, never changed: objects of every age are out there.
+
+/// One list of statements for each version.
+pub(super) const MIGRATIONS: [&[&str]; 1] = [&[
+    // One row a key. The key itself is not kept, only its hash.
+    "CREATE TABLE idempotency_keys (
+        key_id INTEGER PRIMARY KEY,
+        key_hash TEXT NOT NULL UNIQUE,
+        owner TEXT NOT NULL,
+        channel TEXT NOT NULL CHECK (channel IN ('api', 'form')),
+        fingerprint TEXT NOT NULL,
+        parameters TEXT,
+        original_request TEXT NOT NULL,
+        created_at_ms INTEGER NOT NULL,
+        attempt INTEGER NOT NULL CHECK (attempt >= 1),
+        status TEXT NOT NULL CHECK (status IN ('open', 'finished', 'expired')),
+        recovery_point TEXT NOT NULL,
+        operation TEXT CHECK ((operation IS NOT NULL) = (status = 'open')),
+        lease_holder TEXT,
+        lease_until_ms INTEGER,
+        resume_at_ms INTEGER,
+        last_run_at_ms INTEGER,
+        failures INTEGER,
+        response_status INTEGER CHECK ((response_status IS NULL) = (status = 'open')),
+        response_headers TEXT,
+        response_body BLOB CHECK (length(response_body) <= 1048576),
+        finished_at_ms INTEGER,
+        expires_at_ms INTEGER,
+        expired_at_ms INTEGER
+    ) STRICT",
+    // At most one row: the ride that the object's key books.
+    "CREATE TABLE rides (
+        ride_id TEXT PRIMARY KEY,
+        origin_lat_e7 INTEGER NOT NULL,
+        origin_lon_e7 INTEGER NOT NULL,
+        target_lat_e7 INTEGER NOT NULL,
+        target_lon_e7 INTEGER NOT NULL,
+        amount_minor INTEGER NOT NULL CHECK (amount_minor > 0),
+        state TEXT NOT NULL,
+        created_at_ms INTEGER NOT NULL
+    ) STRICT",
+    // Foreign calls, written before they are sent.
+    "CREATE TABLE foreign_calls (
+        call_id INTEGER PRIMARY KEY,
+        key_id INTEGER NOT NULL REFERENCES idempotency_keys (key_id),
+        name TEXT NOT NULL,
+        provider TEXT NOT NULL,
+        semantics TEXT NOT NULL,
+        derived_key TEXT NOT NULL UNIQUE,
+        request TEXT NOT NULL,
+        status TEXT NOT NULL CHECK (status IN ('frozen', 'in_flight', 'unknown', 'settled')),
+        sent_at_ms INTEGER CHECK ((sent_at_ms IS NOT NULL) = (status = 'in_flight')),
+        settlement TEXT CHECK ((settlement IS NOT NULL) = (status = 'settled')),
+        sends INTEGER NOT NULL,
+        doubt_since_ms INTEGER,
+        last_sent_at_ms INTEGER,
+        next_try_at_ms INTEGER NOT NULL,
+        sticky INTEGER NOT NULL CHECK (sticky IN (0, 1)),
+        UNIQUE (key_id, name)
+    ) STRICT",
+    "CREATE TABLE audit_records (
+        audit_id INTEGER PRIMARY KEY,
+        at_ms INTEGER NOT NULL,
+        actor TEXT NOT NULL,
+        action TEXT NOT NULL,
+        subject TEXT NOT NULL,
+        data TEXT NOT NULL
+    ) STRICT",
+    "CREATE TABLE staged_jobs (
+        job_id TEXT PRIMARY KEY,
+        kind TEXT NOT NULL,
+        payload TEXT NOT NULL,
+        staged_at_ms INTEGER NOT NULL
+    ) STRICT",
+    "CREATE TABLE timeline (
+        entry_id INTEGER PRIMARY KEY,
+        key_id INTEGER NOT NULL,
+        at_ms INTEGER NOT NULL,
+        attempt INTEGER NOT NULL,
+        event TEXT NOT NULL,
+        detail TEXT NOT NULL
+    ) STRICT",
+]];
+
+/// Where the version stands.
+pub(super) const VERSION_TABLE: &str = "CREATE TABLE IF NOT EXISTS schema_version (id INTEGER PRIMARY KEY CHECK (id = 1), version INTEGER NOT NULL) STRICT";

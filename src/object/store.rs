@@ -1,0 +1,568 @@
+//! All SQL of an object. [`Store::transaction`] loads the rows, lets a pure function change them, and stores what
+//! changed together with the alarm: all of it, or nothing.
+//!
+//! The runtime's implicit transactions are not enough: an error or a panic does not roll them back.
+//! `transactionSync` does, and it takes the alarm with it.
+
+use std::cell::Cell;
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use wasm_bindgen::prelude::*;
+use worker::{SqlStorage, SqlStorageValue, State};
+
+use super::schema::{MIGRATIONS, VERSION_TABLE};
+use crate::flows::ride::{DegreesE7, Place, Ride};
+use crate::machine::call::{CallState, ForeignCall};
+use crate::machine::context::{Bug, Context};
+use crate::machine::fingerprint::{Canonical, Fingerprint};
+use crate::machine::id::{InstanceId, ObjectId, Owner, RequestId, RideId};
+use crate::machine::key::KeyHash;
+use crate::machine::record::{
+    Channel, Finished, KeyRecord, Lease, Lifecycle, Open, RecoveryPoint, StoredResponse, Tombstone,
+};
+use crate::machine::rows::{Appended, Rows, TimelineEntry};
+use crate::machine::wake::wake_at;
+use crate::providers::Provider;
+
+#[wasm_bindgen]
+extern "C" {
+    /// `DurableObjectStorage`, as far as the bindings lack it.
+    type RawStorage;
+
+    #[wasm_bindgen(method, catch, js_name = transactionSync)]
+    fn transaction_sync(
+        this: &RawStorage,
+        closure: &mut dyn FnMut() -> Result<JsValue, JsValue>,
+    ) -> Result<JsValue, JsValue>;
+
+    #[wasm_bindgen(method, catch, js_name = setAlarm)]
+    fn set_alarm(this: &RawStorage, at_ms: f64) -> Result<js_sys::Promise, JsValue>;
+}
+
+/// The lines of the timeline that are kept: the first ones and the newest.
+const TIMELINE_FIRST: i64 = 50;
+const TIMELINE_NEWEST: i64 = 150;
+
+/// An object's storage.
+pub(super) struct Store {
+    object: ObjectId,
+    raw: RawStorage,
+    sql: SqlStorage,
+    /// The tables are up to date.
+    ready: Cell<bool>,
+    /// When the alarm is set for, as far as this incarnation knows, in ms since the epoch.
+    alarm_at_ms: Cell<Option<u64>>,
+}
+
+impl Store {
+    /// Opens the storage. Nothing is written yet.
+    pub(super) fn open(state: &State) -> Result<Self, Bug> {
+        let storage = state.storage();
+        let object =
+            ObjectId::from_hex(&state.id().to_string()).ok_or_else(|| Bug("not an object's id".into()))?;
+        let raw: RawStorage = JsValue::from(storage.as_raw()).unchecked_into();
+        let alarm_at_ms = Cell::new(None);
+        Ok(Self { object, raw, sql: storage.sql(), ready: Cell::new(false), alarm_at_ms })
+    }
+
+    /// Brings the tables up to date, once in each incarnation and not before something is to be written: an object that
+    /// was only asked whether it exists keeps nothing.
+    fn migrate(&self) -> Result<(), Bug> {
+        if self.ready.get() {
+            return Ok(());
+        }
+        let version = self.version()?;
+        if version < MIGRATIONS.len() {
+            self.atomically(|| {
+                self.exec(VERSION_TABLE, vec![])?;
+                for statement in MIGRATIONS.iter().skip(version).flat_map(|statements| statements.iter()) {
+                    self.exec(statement, vec![])?;
+                }
+                let version = int(MIGRATIONS.len() as u64);
+                self.exec("INSERT OR REPLACE INTO schema_version (id, version) VALUES (1, ?)", vec![version])
+            })?;
+        }
+        self.ready.set(true);
+        Ok(())
+    }
+
+    /// The version of the tables; 0 before there are any.
+    fn version(&self) -> Result<usize, Bug> {
+        #[derive(Deserialize)]
+        struct Count {
+            count: usize,
+        }
+        #[derive(Deserialize)]
+        struct Version {
+            version: usize,
+        }
+        let exists =
+            "SELECT COUNT(*) AS count FROM sqlite_master WHERE type = 'table' AND name = 'schema_version'";
+        if self.query::<Count>(exists, vec![])?.first().is_none_or(|row| row.count == 0) {
+            return Ok(0);
+        }
+        let rows = self.query::<Version>("SELECT version FROM schema_version", vec![])?;
+        Ok(rows.first().map_or(0, |row| row.version))
+    }
+
+    /// One atomic phase. If `change` fails nothing is stored, and its error is given back.
+    pub(super) fn transaction<T, E: From<Bug>>(
+        &self,
+        ctx: &Context,
+        change: impl FnOnce(&mut Rows) -> Result<T, E>,
+    ) -> Result<T, E> {
+        self.migrate()?;
+        let mut change = Some(change);
+        let mut result: Option<Result<T, E>> = None;
+        let mut alarm_at_ms = self.alarm_at_ms.get();
+        let committed = self.atomically(|| {
+            let change = change.take().ok_or_else(|| Bug("a transaction ran twice".into()))?;
+            let before = self.load()?;
+            let mut after = before.clone();
+            match change(&mut after) {
+                Ok(value) => {
+                    self.save(&before, after, ctx, &mut alarm_at_ms)?;
+                    result = Some(Ok(value));
+                    Ok(())
+                }
+                Err(error) => {
+                    result = Some(Err(error));
+                    Err(Bug("rolled back".into()))
+                }
+            }
+        });
+        match (committed, result) {
+            (Ok(()), Some(result)) => {
+                self.alarm_at_ms.set(alarm_at_ms);
+                result
+            }
+            (Err(_), Some(Err(error))) => Err(error),
+            (Err(bug), _) => Err(bug.into()),
+            (Ok(()), None) => Err(Bug("a transaction did not run".into()).into()),
+        }
+    }
+
+    /// Reads without changing anything. `None` if nothing was ever written.
+    pub(super) fn read(&self) -> Result<Option<(Rows, Vec<TimelineEntry>)>, Bug> {
+        if !self.ready.get() {
+            if self.version()? == 0 {
+                return Ok(None);
+            }
+            self.migrate()?;
+        }
+        let timeline = self
+            .query("SELECT key_id, at_ms, attempt, event, detail FROM timeline ORDER BY entry_id", vec![])?;
+        Ok(Some((self.load()?, timeline)))
+    }
+
+    /// Sets the alarm outside a transaction: the way out when even the transaction fails.
+    pub(super) fn force_alarm(&self, at_ms: u64) {
+        self.alarm_at_ms.set(None);
+        // A failure here is a failure of the storage itself; the sweep finds such objects.
+        if self.raw.set_alarm(at_ms as f64).is_ok() {
+            self.alarm_at_ms.set(Some(at_ms));
+        }
+    }
+
+    /// The alarm has fired: none is set any more.
+    pub(super) fn alarm_fired(&self) {
+        self.alarm_at_ms.set(None);
+    }
+
+    fn atomically(&self, mut body: impl FnMut() -> Result<(), Bug>) -> Result<(), Bug> {
+        let mut failure: Option<Bug> = None;
+        let done = self.raw.transaction_sync(&mut || match body() {
+            Ok(()) => Ok(JsValue::UNDEFINED),
+            Err(bug) => {
+                let error = JsValue::from(js_sys::Error::new(&bug.0));
+                failure = Some(bug);
+                Err(error)
+            }
+        });
+        match (done, failure) {
+            (Ok(_), None) => Ok(()),
+            (_, Some(bug)) => Err(bug),
+            (Err(error), None) => Err(Bug(format!("storage: {error:?}"))),
+        }
+    }
+
+    fn load(&self) -> Result<Rows, Bug> {
+        let mut rows = Rows::empty(self.object);
+        for row in self.query::<KeyRow>("SELECT * FROM idempotency_keys ORDER BY key_id", vec![])? {
+            rows.keys.push(row.read()?);
+        }
+        for row in self.query::<CallRow>("SELECT * FROM foreign_calls ORDER BY call_id", vec![])? {
+            rows.calls.push(row.read()?);
+        }
+        rows.ride = match self.query::<RideRow>("SELECT * FROM rides LIMIT 1", vec![])?.into_iter().next() {
+            Some(row) => Some(row.read()?),
+            None => None,
+        };
+        Ok(rows)
+    }
+
+    fn save(
+        &self,
+        before: &Rows,
+        after: Rows,
+        ctx: &Context,
+        alarm_at_ms: &mut Option<u64>,
+    ) -> Result<(), Bug> {
+        for key in after.keys.iter().filter(|key| !before.keys.contains(key)) {
+            self.save_key(key)?;
+        }
+        if let Some(ride) = after.ride.as_ref().filter(|_| after.ride != before.ride) {
+            self.save_ride(ride)?;
+        }
+        for call in after.calls.iter().filter(|call| !before.calls.contains(call)) {
+            self.save_call(call)?;
+        }
+        self.append(&after.appended)?;
+        if after == *before && !after.keys.iter().any(|key| matches!(key.lifecycle, Lifecycle::Open(_))) {
+            return Ok(()); // a replay writes nothing
+        }
+        self.move_alarm(&after, ctx, alarm_at_ms)
+    }
+
+    /// Keeps the alarm at or before the time at which something is due. While a run renews its lease at every step an
+    /// alarm that comes too early is cheaper than moving it each time: it finds nothing due and sets itself anew.
+    fn move_alarm(&self, rows: &Rows, ctx: &Context, alarm_at_ms: &mut Option<u64>) -> Result<(), Bug> {
+        let Some(due_at_ms) = wake_at(rows, ctx) else {
+            return Ok(());
+        };
+        let running =
+            rows.keys.iter().any(|key| matches!(&key.lifecycle, Lifecycle::Open(o) if o.lease.is_some()));
+        let good =
+            alarm_at_ms.is_some_and(|at_ms| if running { at_ms <= due_at_ms } else { at_ms == due_at_ms });
+        if !good {
+            // The promise says nothing that the transaction does not: an output gate holds all answers back until it is
+            // kept.
+            let _kept: js_sys::Promise =
+                self.raw.set_alarm(due_at_ms as f64).map_err(|error| Bug(format!("setAlarm: {error:?}")))?;
+            *alarm_at_ms = Some(due_at_ms);
+        }
+        Ok(())
+    }
+
+    fn save_key(&self, key: &KeyRecord) -> Result<(), Bug> {
+        let (status, open, finished, tombstone) = match &key.lifecycle {
+            Lifecycle::Open(open) => ("open", Some(open), None, None),
+            Lifecycle::Finished(finished) => ("finished", None, Some(finished), None),
+            Lifecycle::Expired(tombstone) => ("expired", None, None, Some(tombstone)),
+        };
+        let lease = open.and_then(|o| o.lease.as_ref());
+        let response = finished.map(|f| &f.response);
+        self.exec(
+            "INSERT OR REPLACE INTO idempotency_keys (key_id, key_hash, owner, channel, fingerprint, parameters,
+                original_request, created_at_ms, attempt, status, recovery_point, operation, lease_holder,
+                lease_until_ms, resume_at_ms, last_run_at_ms, failures, response_status, response_headers,
+                response_body, finished_at_ms, expires_at_ms, expired_at_ms)
+             VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
+            vec![
+                int(key.key_id),
+                text(&key.key_hash.0),
+                text(key.owner.to_text()),
+                text(json_word(&key.channel)?),
+                text(&key.fingerprint.0),
+                opt(key.parameters.as_ref().map(|p| text(&p.0))),
+                text(&key.original_request.0),
+                int(key.created_at_ms),
+                int(key.attempt),
+                text(status),
+                text(key.recovery_point().as_str()),
+                opt(open.map(|o| json(&o.operation)).transpose()?.map(text)),
+                opt(lease.map(|l| text(&l.holder.0))),
+                opt(lease.map(|l| int(l.until_ms))),
+                opt(open.map(|o| int(o.resume_at_ms))),
+                opt(open.map(|o| int(o.last_run_at_ms))),
+                opt(open.map(|o| int(o.failures))),
+                opt(response.map(|r| int(r.status)).or_else(|| tombstone.map(|t| int(t.status)))),
+                opt(response.map(|r| json(&r.headers)).transpose()?.map(text)),
+                opt(response.map(|r| SqlStorageValue::Blob(r.body.clone()))),
+                opt(finished.map(|f| int(f.finished_at_ms)).or_else(|| tombstone.map(|t| int(t.finished_at_ms)))),
+                opt(finished.map(|f| int(f.expires_at_ms))),
+                opt(tombstone.map(|t| int(t.expired_at_ms))),
+            ],
+        )
+    }
+
+    fn save_ride(&self, ride: &Ride) -> Result<(), Bug> {
+        self.exec(
+            "INSERT OR REPLACE INTO rides (ride_id, origin_lat_e7, origin_lon_e7, target_lat_e7, target_lon_e7,
+                amount_minor, state, created_at_ms)
+             VALUES (?,?,?,?,?,?,?,?)",
+            vec![
+                text(ride.id.to_string()),
+                SqlStorageValue::Integer(ride.origin.lat.0.into()),
+                SqlStorageValue::Integer(ride.origin.lon.0.into()),
+                SqlStorageValue::Integer(ride.target.lat.0.into()),
+                SqlStorageValue::Integer(ride.target.lon.0.into()),
+                int(ride.amount_minor),
+                text(json(&ride.state)?),
+                int(ride.created_at_ms),
+            ],
+        )
+    }
+
+    fn save_call(&self, call: &ForeignCall) -> Result<(), Bug> {
+        let (status, sent_at_ms, settlement) = match &call.state {
+            CallState::Frozen => ("frozen", None, None),
+            CallState::InFlight { sent_at_ms } => ("in_flight", Some(*sent_at_ms), None),
+            CallState::Unknown => ("unknown", None, None),
+            CallState::Settled(settlement) => ("settled", None, Some(json(settlement)?)),
+        };
+        self.exec(
+            "INSERT INTO foreign_calls (call_id, key_id, name, provider, semantics, derived_key, request, status,
+                sent_at_ms, settlement, sends, doubt_since_ms, last_sent_at_ms, next_try_at_ms, sticky)
+             VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)
+             ON CONFLICT (call_id) DO UPDATE SET status = excluded.status, sent_at_ms = excluded.sent_at_ms,
+                settlement = excluded.settlement, sends = excluded.sends, doubt_since_ms = excluded.doubt_since_ms,
+                last_sent_at_ms = excluded.last_sent_at_ms, next_try_at_ms = excluded.next_try_at_ms,
+                sticky = excluded.sticky",
+            vec![
+                int(call.call_id),
+                int(call.key_id),
+                text(&call.name),
+                text(call.provider.as_str()),
+                text(json_word(&call.semantics)?),
+                text(&call.derived_key),
+                text(json(&call.request)?),
+                text(status),
+                opt(sent_at_ms.map(int)),
+                opt(settlement.map(text)),
+                int(call.sends),
+                opt(call.doubt_since_ms.map(int)),
+                opt(call.last_sent_at_ms.map(int)),
+                int(call.next_try_at_ms),
+                int(call.sticky),
+            ],
+        )
+    }
+
+    fn append(&self, appended: &Appended) -> Result<(), Bug> {
+        for record in &appended.audit {
+            self.exec(
+                "INSERT INTO audit_records (at_ms, actor, action, subject, data) VALUES (?,?,?,?,?)",
+                vec![
+                    int(record.at_ms),
+                    text(record.actor.to_text()),
+                    text(record.action),
+                    text(&record.subject),
+                    text(record.data.to_string()),
+                ],
+            )?;
+        }
+        for job in &appended.jobs {
+            self.exec(
+                "INSERT INTO staged_jobs (job_id, kind, payload, staged_at_ms) VALUES (?,?,?,?)",
+                vec![text(&job.job_id), text(job.kind), text(job.payload.to_string()), int(job.staged_at_ms)],
+            )?;
+        }
+        for entry in &appended.timeline {
+            self.exec(
+                "INSERT INTO timeline (key_id, at_ms, attempt, event, detail) VALUES (?,?,?,?,?)",
+                vec![
+                    int(entry.key_id),
+                    int(entry.at_ms),
+                    int(entry.attempt),
+                    text(&entry.event),
+                    text(&entry.detail),
+                ],
+            )?;
+        }
+        if appended.timeline.is_empty() {
+            return Ok(());
+        }
+        let bounds =
+            vec![SqlStorageValue::Integer(TIMELINE_FIRST), SqlStorageValue::Integer(TIMELINE_NEWEST)];
+        let middle = "entry_id > ? AND entry_id <= (SELECT MAX(entry_id) FROM timeline) - ?";
+        self.exec(&format!("DELETE FROM timeline WHERE {middle}"), bounds)
+    }
+
+    fn query<T: DeserializeOwned>(&self, sql: &str, bindings: Vec<SqlStorageValue>) -> Result<Vec<T>, Bug> {
+        let cursor = self.sql.exec(sql, bindings).map_err(|error| Bug(format!("{sql}: {error}")))?;
+        cursor.to_array().map_err(|error| Bug(format!("{sql}: {error}")))
+    }
+
+    fn exec(&self, sql: &str, bindings: Vec<SqlStorageValue>) -> Result<(), Bug> {
+        self.sql.exec(sql, bindings).map(|_| ()).map_err(|error| Bug(format!("{sql}: {error}")))
+    }
+}
+
+fn int(value: impl Into<u64>) -> SqlStorageValue {
+    SqlStorageValue::Integer(i64::try_from(value.into()).unwrap_or(i64::MAX))
+}
+
+fn text(value: impl Into<String>) -> SqlStorageValue {
+    SqlStorageValue::String(value.into())
+}
+
+fn opt(value: Option<SqlStorageValue>) -> SqlStorageValue {
+    value.unwrap_or(SqlStorageValue::Null)
+}
+
+fn json<T: Serialize>(value: &T) -> Result<String, Bug> {
+    serde_json::to_string(value).map_err(|error| Bug(error.to_string()))
+}
+
+fn from_json<T: DeserializeOwned>(text: &str) -> Result<T, Bug> {
+    serde_json::from_str(text).map_err(|error| Bug(format!("a row that cannot be read: {error}")))
+}
+
+/// An enum without data, as the bare word.
+fn json_word<T: Serialize>(value: &T) -> Result<String, Bug> {
+    Ok(json(value)?.trim_matches('"').to_owned())
+}
+
+fn from_word<T: DeserializeOwned>(word: &str) -> Result<T, Bug> {
+    from_json(&format!("\"{word}\""))
+}
+
+fn present<T>(value: Option<T>, column: &str) -> Result<T, Bug> {
+    value.ok_or_else(|| Bug(format!("{column} is missing")))
+}
+
+#[derive(Deserialize)]
+struct KeyRow {
+    key_id: u32,
+    key_hash: String,
+    owner: String,
+    channel: String,
+    fingerprint: String,
+    parameters: Option<String>,
+    original_request: String,
+    created_at_ms: u64,
+    attempt: u32,
+    status: String,
+    recovery_point: String,
+    operation: Option<String>,
+    lease_holder: Option<String>,
+    lease_until_ms: Option<u64>,
+    resume_at_ms: Option<u64>,
+    last_run_at_ms: Option<u64>,
+    failures: Option<u32>,
+    response_status: Option<u16>,
+    response_headers: Option<String>,
+    response_body: Option<serde_bytes::ByteBuf>,
+    finished_at_ms: Option<u64>,
+    expires_at_ms: Option<u64>,
+    expired_at_ms: Option<u64>,
+}
+
+impl KeyRow {
+    fn read(self) -> Result<KeyRecord, Bug> {
+        let lifecycle = match self.status.as_str() {
+            "open" => Lifecycle::Open(Open {
+                operation: from_json(&present(self.operation, "operation")?)?,
+                recovery_point: present(RecoveryPoint::parse(&self.recovery_point), "recovery_point")?,
+                lease: match (self.lease_holder, self.lease_until_ms) {
+                    (Some(holder), Some(until_ms)) => Some(Lease { holder: InstanceId(holder), until_ms }),
+                    _ => None,
+                },
+                resume_at_ms: present(self.resume_at_ms, "resume_at_ms")?,
+                last_run_at_ms: present(self.last_run_at_ms, "last_run_at_ms")?,
+                failures: present(self.failures, "failures")?,
+            }),
+            "finished" => Lifecycle::Finished(Finished {
+                response: StoredResponse {
+                    status: present(self.response_status, "response_status")?,
+                    headers: from_json(&present(self.response_headers, "response_headers")?)?,
+                    body: present(self.response_body, "response_body")?.into_vec(),
+                },
+                finished_at_ms: present(self.finished_at_ms, "finished_at_ms")?,
+                expires_at_ms: present(self.expires_at_ms, "expires_at_ms")?,
+            }),
+            "expired" => Lifecycle::Expired(Tombstone {
+                status: present(self.response_status, "response_status")?,
+                finished_at_ms: present(self.finished_at_ms, "finished_at_ms")?,
+                expired_at_ms: present(self.expired_at_ms, "expired_at_ms")?,
+            }),
+            other => return Err(Bug(format!("a key of status {other}"))),
+        };
+        Ok(KeyRecord {
+            key_id: self.key_id,
+            key_hash: KeyHash(self.key_hash),
+            owner: present(Owner::from_text(&self.owner), "owner")?,
+            channel: from_word::<Channel>(&self.channel)?,
+            fingerprint: Fingerprint(self.fingerprint),
+            parameters: self.parameters.map(Canonical),
+            original_request: RequestId(self.original_request),
+            created_at_ms: self.created_at_ms,
+            attempt: self.attempt,
+            lifecycle,
+        })
+    }
+}
+
+#[derive(Deserialize)]
+struct RideRow {
+    ride_id: String,
+    origin_lat_e7: i32,
+    origin_lon_e7: i32,
+    target_lat_e7: i32,
+    target_lon_e7: i32,
+    amount_minor: u32,
+    state: String,
+    created_at_ms: u64,
+}
+
+impl RideRow {
+    fn read(self) -> Result<Ride, Bug> {
+        let place = |lat, lon| Place { lat: DegreesE7(lat), lon: DegreesE7(lon) };
+        Ok(Ride {
+            id: present(RideId::parse(&self.ride_id), "ride_id")?,
+            origin: place(self.origin_lat_e7, self.origin_lon_e7),
+            target: place(self.target_lat_e7, self.target_lon_e7),
+            amount_minor: self.amount_minor,
+            state: from_json(&self.state)?,
+            created_at_ms: self.created_at_ms,
+        })
+    }
+}
+
+#[derive(Deserialize)]
+struct CallRow {
+    call_id: u32,
+    key_id: u32,
+    name: String,
+    provider: String,
+    semantics: String,
+    derived_key: String,
+    request: String,
+    status: String,
+    sent_at_ms: Option<u64>,
+    settlement: Option<String>,
+    sends: u32,
+    doubt_since_ms: Option<u64>,
+    last_sent_at_ms: Option<u64>,
+    next_try_at_ms: u64,
+    sticky: u8,
+}
+
+impl CallRow {
+    fn read(self) -> Result<ForeignCall, Bug> {
+        let state = match self.status.as_str() {
+            "frozen" => CallState::Frozen,
+            "in_flight" => CallState::InFlight { sent_at_ms: present(self.sent_at_ms, "sent_at_ms")? },
+            "unknown" => CallState::Unknown,
+            "settled" => CallState::Settled(from_json(&present(self.settlement, "settlement")?)?),
+            other => return Err(Bug(format!("a call of status {other}"))),
+        };
+        Ok(ForeignCall {
+            call_id: self.call_id,
+            key_id: self.key_id,
+            name: self.name,
+            provider: present(Provider::parse(&self.provider), "provider")?,
+            semantics: from_word(&self.semantics)?,
+            derived_key: self.derived_key,
+            request: from_json(&self.request)?,
+            state,
+            sends: self.sends,
+            doubt_since_ms: self.doubt_since_ms,
+            last_sent_at_ms: self.last_sent_at_ms,
+            next_try_at_ms: self.next_try_at_ms,
+            sticky: self.sticky != 0,
+        })
+    }
+}

@@ -1,0 +1,94 @@
+// Carries `data-pay-once` forms through bad connections. Their hidden key is what prevents a
+// second charge: this may send as often as it likes.
+
+const TRIES = 8;
+const ANSWER_WITHIN_MS = 30_000; // dead lines are silent
+
+/** With jitter: not all may come back at once. */
+function pause(attempt, retryAfter) {
+  const backoff = Math.min(500 * 2 ** attempt, 8_000) * (0.75 + Math.random() / 2);
+  const asked = Math.min(Number(retryAfter) * 1000 || 0, 60_000);
+  return new Promise((resolve) => {
+    setTimeout(resolve, Math.max(backoff, asked));
+    if (!asked) addEventListener('online', resolve, { once: true });
+  });
+}
+
+/** Repeats one request until `read` takes an answer. */
+async function insist(url, options, tries, tell, read) {
+  for (let attempt = 0; attempt < tries; attempt++) {
+    let retryAfter;
+    try {
+      const response = await fetch(url, { ...options, signal: AbortSignal.timeout(ANSWER_WITHIN_MS) });
+      retryAfter = response.headers.get('Retry-After');
+      const { ok, status } = response;
+      if (ok || (status < 500 && status !== 429 && !retryAfter)) return await read(response);
+      tell('No answer yet.');
+    } catch {
+      tell('Connection lost.'); // on its way there or back: only the server knows
+    }
+    if (attempt + 1 < tries) await pause(attempt, retryAfter);
+  }
+}
+
+const isBusy = (form) => form.elements.pay.ariaDisabled === 'true';
+
+/** The button is not `disabled`: it would lose the focus. */
+function show(form, busy, text, label) {
+  const button = form.elements.pay;
+  button.dataset.label ??= button.textContent;
+  button.textContent = label ?? button.dataset.label;
+  button.ariaBusy = button.ariaDisabled = busy;
+  form.elements.progress.value = text;
+  for (const fieldset of form.querySelectorAll('fieldset')) fieldset.disabled = busy || 'sent' in form;
+}
+
+async function pay(form) {
+  form.sent ??= new URLSearchParams(new FormData(form)); // never anything else under its key
+  const request = { method: 'POST', body: form.sent, headers: { Accept: 'text/html' } };
+  const tell = (text) => show(form, true, text, 'Paying…');
+  const retry = (what) => tell(`${what} Trying again — you will not be charged twice.`);
+  tell('This can take a few seconds.');
+  const done = await insist(form.action, request, TRIES, retry, async (response) => {
+    const text = await response.text();
+    if (response.redirected) location.replace(response.url);
+    else turnTo(new DOMParser().parseFromString(text, 'text/html'));
+    return true; // `replace`: Back skips the used form
+  });
+  if (!done) show(form, false, 'We could not get through. Try again: you still pay once.', 'Try again');
+}
+
+/** Shows a page in place. Throws if it is not ours: something in between answered. */
+function turnTo(page) {
+  const main = document.adoptNode(page.getElementById('main'));
+  const first = main.querySelector('[autofocus]') ?? main;
+  first.autofocus = false; // it works on loading only
+  document.getElementById('main').replaceWith(main);
+  document.title = page.title;
+  scrollTo(0, 0);
+  first.focus();
+}
+
+/** An old page came back: nobody may pay before we know whether its key is used. */
+async function check(form) {
+  if (isBusy(form)) return; // it asks already
+  const tell = (what) => show(form, true, `${what} Checking whether this form is paid.`);
+  tell('One moment.');
+  const url = '/idempotency-keys/' + encodeURIComponent(form.elements.idempotency_key.value);
+  const request = { headers: { Accept: 'application/json' } };
+  const used = await insist(url, request, Infinity, tell, (response) => response.ok && response.json());
+  if (used) return location.replace(used.resource ?? form.dataset.payOnce);
+  delete form.sent;
+  show(form, false, '');
+}
+
+addEventListener('submit', (event) => {
+  if (!event.target.matches('[data-pay-once]')) return;
+  event.preventDefault();
+  if (!isBusy(event.target)) pay(event.target);
+});
+addEventListener('pageshow', (event) => {
+  const [navigation] = performance.getEntriesByType('navigation');
+  const old = event.persisted || navigation?.type === 'back_forward';
+  if (old) document.querySelectorAll('[data-pay-once]').forEach(check);
+});
