@@ -1,0 +1,197 @@
+//! Charges: each attempt of a PaymentIntent makes one, declined ones too. <https://docs.stripe.com/api/charges>
+//!
+//! They cannot be made directly; they follow from PaymentIntents. Rows of this kind are the ledger: no code ever deletes one.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use crate::call::{Call, Links, shown};
+use crate::cards::Decline;
+use crate::errors::Outcome;
+use crate::events;
+use crate::lists::{self, Page};
+use crate::metadata::Metadata;
+use crate::params::Params;
+use crate::payment_intents::PaymentIntent;
+use crate::payment_methods::{PaymentMethod, no_billing_details};
+use crate::store::{Kind, Query};
+
+/// A charge.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Charge {
+    /// `ch_…`
+    pub id: String,
+    object: String,
+    /// What was asked for, in the smallest unit.
+    pub amount: i64,
+    /// What was taken.
+    pub amount_captured: i64,
+    /// What was given back.
+    pub amount_refunded: i64,
+    balance_transaction: Option<String>,
+    billing_details: Value,
+    /// Whether the money was taken, and not only reserved.
+    pub captured: bool,
+    created: i64,
+    /// Three letters, lower case.
+    pub currency: String,
+    customer: Option<String>,
+    description: Option<String>,
+    disputed: bool,
+    failure_balance_transaction: Option<String>,
+    failure_code: Option<String>,
+    failure_message: Option<String>,
+    fraud_details: Value,
+    livemode: bool,
+    /// The PaymentIntent's, at the moment of the attempt.
+    pub metadata: Metadata,
+    outcome: Value,
+    /// Whether the issuer said yes.
+    pub paid: bool,
+    /// The PaymentIntent that made it.
+    pub payment_intent: Option<String>,
+    /// The PaymentMethod that was charged.
+    pub payment_method: String,
+    payment_method_details: Value,
+    receipt_email: Option<String>,
+    receipt_number: Option<String>,
+    receipt_url: Option<String>,
+    /// Whether nothing of it is left.
+    pub refunded: bool,
+    review: Option<String>,
+    shipping: Option<Value>,
+    source: Option<Value>,
+    statement_descriptor: Option<String>,
+    statement_descriptor_suffix: Option<String>,
+    /// `succeeded` or `failed`.
+    pub status: String,
+    transfer_data: Option<Value>,
+    transfer_group: Option<String>,
+}
+
+/// Charges the card for a PaymentIntent: the one place where simulated money moves.
+pub fn create(
+    call: &mut Call,
+    intent: &PaymentIntent,
+    payment_method: &PaymentMethod,
+    decline: Option<&Decline>,
+    manual_capture: bool,
+) -> Outcome<Charge> {
+    let paid = decline.is_none();
+    let captured = paid && !manual_capture;
+    let outcome = match decline {
+        None => json!({
+            "network_status": "approved_by_network", "reason": null, "risk_level": "normal", "risk_score": 10,
+            "seller_message": "Payment complete.", "type": "authorized",
+        }),
+        Some(decline) => json!({
+            "network_status": "declined_by_network", "reason": decline.decline_code.unwrap_or(decline.code),
+            "risk_level": "normal", "risk_score": 10,
+            "seller_message": "The bank did not return any further details with this decline.", "type": "issuer_declined",
+        }),
+    };
+    let charge = Charge {
+        id: call.new_id(Kind::Charge),
+        object: "charge".to_owned(),
+        amount: intent.amount,
+        amount_captured: if captured { intent.amount } else { 0 },
+        amount_refunded: 0,
+        balance_transaction: None,
+        billing_details: no_billing_details(),
+        captured,
+        created: call.now_s(),
+        currency: intent.currency.clone(),
+        customer: intent.customer.clone(),
+        description: intent.description.clone(),
+        disputed: false,
+        failure_balance_transaction: None,
+        failure_code: decline.map(|decline| decline.code.to_owned()),
+        failure_message: decline.map(|decline| decline.message.to_owned()),
+        fraud_details: json!({}),
+        livemode: false,
+        metadata: intent.metadata.clone(),
+        outcome,
+        paid,
+        payment_intent: Some(intent.id.clone()),
+        payment_method: payment_method.id.clone(),
+        payment_method_details: json!({ "card": payment_method.card, "type": "card" }),
+        receipt_email: intent.receipt_email.clone(),
+        receipt_number: None,
+        receipt_url: None,
+        refunded: false,
+        review: None,
+        shipping: None,
+        source: None,
+        statement_descriptor: intent.statement_descriptor.clone(),
+        statement_descriptor_suffix: intent.statement_descriptor_suffix.clone(),
+        status: if paid { "succeeded" } else { "failed" }.to_owned(),
+        transfer_data: None,
+        transfer_group: intent.transfer_group.clone(),
+    };
+    let links = Links {
+        customer: intent.customer.clone(),
+        parent: Some(intent.id.clone()),
+        ..Links::default()
+    };
+    call.insert(Kind::Charge, &charge.id, &charge, links)?;
+    events::record(
+        call,
+        if paid { "charge.succeeded" } else { "charge.failed" },
+        &charge,
+    )?;
+    Ok(charge)
+}
+
+/// Takes reserved money.
+pub fn capture(call: &mut Call, id: &str, amount_minor: i64) -> Outcome<()> {
+    let mut charge: Charge = call.of_param(Kind::Charge, id, "charge")?;
+    charge.captured = true;
+    charge.amount_captured = amount_minor;
+    save(call, &charge)?;
+    events::record(call, "charge.captured", &charge)
+}
+
+/// Gives reserved money free, because it was voided or because its seven days are over. There is no refund object: nothing had been taken.
+pub fn release(call: &mut Call, id: &str, event_type: &str) -> Outcome<()> {
+    let mut charge: Charge = call.of_param(Kind::Charge, id, "charge")?;
+    charge.refunded = true;
+    charge.amount_refunded = charge.amount;
+    save(call, &charge)?;
+    events::record(call, event_type, &charge)
+}
+
+/// Writes a charge back.
+pub fn save(call: &mut Call, charge: &Charge) -> Outcome<()> {
+    call.save(Kind::Charge, &charge.id, charge, None)
+}
+
+/// `GET /v1/charges/{id}`
+pub fn retrieve(call: &mut Call, id: &str, params: &Params) -> Outcome<Value> {
+    params.allow(&[])?;
+    shown(&call.of_path::<Charge>(Kind::Charge, id, "charge")?)
+}
+
+/// `GET /v1/charges`
+pub fn list(call: &mut Call, params: &Params) -> Outcome<Value> {
+    params.allow(&[
+        "created",
+        "customer",
+        "ending_before",
+        "limit",
+        "payment_intent",
+        "starting_after",
+    ])?;
+    let query = Query {
+        customer: params.text("customer")?.map(str::to_owned),
+        parent: params.text("payment_intent")?.map(str::to_owned),
+        ..Query::all(Kind::Charge)
+    };
+    lists::page(
+        call,
+        params,
+        Page {
+            query,
+            url: "/v1/charges",
+        },
+    )
+}

@@ -1,0 +1,134 @@
+//! The control surface under `/_sim/`, and the page at `/`: for tests and people, without authentication. It is why the simulator must only
+//! ever listen on the local machine.
+
+use serde_json::{Value, json};
+
+use crate::call::Call;
+use crate::errors::{Failure, Outcome};
+use crate::http::{Reply, Request};
+use crate::ids::Ids;
+use crate::store::{REQUESTS_KEPT, Store};
+use crate::three_d_secure::{self, Decision};
+use crate::{clock, faults, ledger, pages};
+
+/// Answers everything that is not the API. `Err` is a reply as well, with all writes undone.
+pub fn answer(
+    store: &mut dyn Store,
+    ids: &mut dyn Ids,
+    wall_ms: i64,
+    request: &Request,
+) -> Result<Reply, Box<Reply>> {
+    route(store, ids, wall_ms, request).map_err(|failure| {
+        let message = match failure {
+            Failure::Refused(error) | Failure::Outcome(error) => error.message,
+            Failure::Broken(message) => message,
+        };
+        Box::new(problem(500, &message))
+    })
+}
+
+fn route(store: &mut dyn Store, ids: &mut dyn Ids, wall_ms: i64, request: &Request) -> Outcome<Reply> {
+    let offset_ms = store.clock_offset_ms()?;
+    let now_ms = wall_ms + offset_ms;
+    let segments: Vec<&str> = request.path.trim_start_matches('/').split('/').collect();
+    match (request.method.as_str(), segments.as_slice()) {
+        ("GET", [""]) => {
+            settle(store, ids, now_ms, request)?;
+            Ok(Reply::html(
+                200,
+                pages::ledger(&ledger::show(store, "")?, offset_ms),
+            ))
+        }
+        ("GET", ["_sim", "ledger"]) => {
+            settle(store, ids, now_ms, request)?;
+            Ok(Reply::json(200, &ledger::show(store, &request.query)?))
+        }
+        ("GET", ["_sim", "requests"]) => requests(store, request),
+        ("GET", ["_sim", "faults"]) => Ok(faults::show(store)?),
+        ("DELETE", ["_sim", "faults"]) => Ok(faults::clear(store)?),
+        ("POST", ["_sim", "faults"]) => match body(request) {
+            Ok(body) => Ok(faults::arm(store, &body)?),
+            Err(reply) => Ok(reply),
+        },
+        ("GET", ["_sim", "clock"]) => Ok(clock::show(now_ms, offset_ms)),
+        ("POST", ["_sim", "clock"]) => match body(request) {
+            Ok(body) => Ok(clock::advance(store, wall_ms, &body)?),
+            Err(reply) => Ok(reply),
+        },
+        ("POST", ["_sim", "reset"]) => {
+            store.clear()?;
+            Ok(Reply::json(200, &json!({ "reset": true })))
+        }
+        ("GET", ["_sim", "3ds", id]) => decide(store, ids, now_ms, request, id, Decision::Look),
+        ("POST", ["_sim", "3ds", id, "accept"]) => decide(store, ids, now_ms, request, id, Decision::Accept),
+        ("POST", ["_sim", "3ds", id, "fail"]) => decide(store, ids, now_ms, request, id, Decision::Fail),
+        _ => Ok(problem(
+            404,
+            "There is nothing here. The API is under /v1/, the control surface under /_sim/.",
+        )),
+    }
+}
+
+/// What fell due since the last request happens now, so that the ledger never shows a past that is over.
+fn settle(store: &mut dyn Store, ids: &mut dyn Ids, now_ms: i64, request: &Request) -> Outcome<()> {
+    clock::settle(&mut call(store, ids, now_ms, request, "req_clock", None))
+}
+
+fn decide(
+    store: &mut dyn Store,
+    ids: &mut dyn Ids,
+    now_ms: i64,
+    request: &Request,
+    id: &str,
+    decision: Decision,
+) -> Outcome<Reply> {
+    // The charge after 3-D Secure belongs to the request that asked for it.
+    let row = store.find(crate::store::Kind::PaymentIntent, id)?;
+    let request_id = row.as_ref().map_or("req_3ds", |row| row.request_id.as_str());
+    let key = row.as_ref().and_then(|row| row.idempotency_key.as_deref());
+    three_d_secure::answer(
+        &mut call(store, ids, now_ms, request, request_id, key),
+        id,
+        decision,
+    )
+}
+
+fn call<'a>(
+    store: &'a mut dyn Store,
+    ids: &'a mut dyn Ids,
+    now_ms: i64,
+    request: &'a Request,
+    request_id: &'a str,
+    idempotency_key: Option<&'a str>,
+) -> Call<'a> {
+    let api_version = crate::api::DEFAULT_API_VERSION;
+    Call {
+        store,
+        ids,
+        now_ms,
+        origin: &request.origin,
+        api_version,
+        request_id,
+        idempotency_key,
+    }
+}
+
+fn requests(store: &dyn Store, request: &Request) -> Outcome<Reply> {
+    let limit = match request.query_value("limit").map(|text| text.parse::<i64>()) {
+        None => REQUESTS_KEPT,
+        Some(Ok(limit)) if (1..=REQUESTS_KEPT).contains(&limit) => limit,
+        Some(_) => return Ok(problem(400, "limit must be 1 to 1000")),
+    };
+    let key = request.query_value("idempotency_key");
+    let requests = store.requests(key.as_deref(), limit)?;
+    Ok(Reply::json(200, &json!({ "requests": requests })))
+}
+
+fn body(request: &Request) -> Result<Value, Reply> {
+    serde_json::from_slice(&request.body)
+        .map_err(|error| problem(400, &format!("the body must be JSON: {error}")))
+}
+
+fn problem(status: u16, message: &str) -> Reply {
+    Reply::json(status, &json!({ "error": message }))
+}

@@ -1,0 +1,44 @@
+//! A Stripe of one's own: stateful, with real idempotency, and with faults on demand.
+//!
+//! It is a Worker of its own and shares no code with the Worker that it judges, so that it can contradict it. Everything that decides is
+//! pure and is tested on the host; `object`, `sql` and `worker_entry` are the shell, compiled for wasm only.
+//!
+//! A request visits: `worker_entry` → `object` → `faults` → `api` (`auth`, `routes`, `params`, `idempotency`) → one of `payment_intents`
+//! (`attempt`, `cards`, `charges`), `refunds`, `customers`, `events`, `search` → `store`. The control surface is `control`.
+
+pub mod api;
+pub mod attempt;
+pub mod auth;
+pub mod call;
+pub mod cards;
+pub mod charges;
+pub mod clock;
+pub mod control;
+pub mod currencies;
+pub mod customers;
+pub mod errors;
+pub mod events;
+pub mod expand;
+pub mod faults;
+pub mod http;
+pub mod idempotency;
+pub mod ids;
+pub mod ledger;
+pub mod lists;
+pub mod metadata;
+pub mod pages;
+pub mod params;
+pub mod payment_intents;
+pub mod payment_methods;
+pub mod refunds;
+pub mod routes;
+pub mod search;
+pub mod store;
+pub mod three_d_secure;
+
+#[cfg(target_arch = "wasm32")]
+mod object;
+#[cfg(target_arch = "wasm32")]
+mod sql;
+#[cfg(target_arch = "wasm32")]
+mod worker_entry;

@@ -1,0 +1,152 @@
+//! The few pages for a person. Every value is escaped; there is no script.
+
+use serde_json::Value;
+
+use crate::currencies::format_amount;
+use crate::payment_intents::PaymentIntent;
+
+/// Rows on the ledger page: the newest.
+const ROWS: usize = 200;
+
+const STYLE: &str = "\
+:root{color-scheme:light dark;--ink:#1d2433;--soft:#667085;--line:#e4e7ec;--paper:#fff;--ground:#f6f7f9;--good:#067647;--bad:#b42318;--act:#4f46e5}\
+@media(prefers-color-scheme:dark){:root{--ink:#e6e9ef;--soft:#98a2b3;--line:#2a3142;--paper:#171c28;--ground:#0f131c;--good:#47cd89;\
+--bad:#f97066;--act:#8b93ff}}\
+*{box-sizing:border-box}body{margin:0;padding:2rem 1rem;background:var(--ground);color:var(--ink);font:16px/1.5 system-ui,sans-serif}\
+main{max-width:68rem;margin:auto}main.small{max-width:26rem}h1{font-size:1.5rem;margin:0 0 .25rem}p{margin:.25rem 0;color:var(--soft)}\
+dl{display:flex;flex-wrap:wrap;gap:1rem;margin:1.5rem 0}dl div{background:var(--paper);border:1px solid var(--line);border-radius:.75rem;\
+padding:.75rem 1.25rem}dt{color:var(--soft);font-size:.85rem}dd{margin:0;font-size:1.5rem;font-variant-numeric:tabular-nums}\
+.card{background:var(--paper);border:1px solid var(--line);border-radius:.75rem;overflow-x:auto}.pad{padding:1.5rem}\
+table{border-collapse:collapse;width:100%;font-size:.9rem}th,td{text-align:left;padding:.6rem 1rem;border-bottom:1px solid var(--line);\
+white-space:nowrap}tr:last-child td{border:0}th{color:var(--soft);font-weight:500}.n{text-align:right;font-variant-numeric:tabular-nums}\
+code{font:.85em ui-monospace,monospace}.good{color:var(--good)}.bad{color:var(--bad)}form{display:inline}\
+button{font:inherit;padding:.6rem 1.1rem;border-radius:.5rem;border:1px solid var(--line);background:var(--paper);color:var(--ink);\
+margin:1rem .5rem 0 0;cursor:pointer}button.main{background:var(--act);border-color:var(--act);color:#fff}\
+@media(prefers-color-scheme:dark){button.main{color:#10131c}}button:focus-visible{outline:3px solid var(--act);outline-offset:2px}";
+
+/// Text, safe inside of an element and of a quoted attribute.
+pub fn escape(text: &str) -> String {
+    let mut safe = String::with_capacity(text.len());
+    for character in text.chars() {
+        match character {
+            '&' => safe.push_str("&amp;"),
+            '<' => safe.push_str("&lt;"),
+            '>' => safe.push_str("&gt;"),
+            '"' => safe.push_str("&quot;"),
+            '\'' => safe.push_str("&#39;"),
+            other => safe.push(other),
+        }
+    }
+    safe
+}
+
+fn page(title: &str, class: &str, content: &str) -> String {
+    format!(
+        "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width\">\
+         <title>{}</title><style>{STYLE}</style></head><body><main class=\"{class}\">{content}</main></body></html>",
+        escape(title)
+    )
+}
+
+/// One sentence.
+pub fn message(text: &str) -> String {
+    page(
+        "Stripe simulator",
+        "small",
+        &format!(
+            "<div class=\"card pad\"><h1>Stripe simulator</h1><p>{}</p></div>",
+            escape(text)
+        ),
+    )
+}
+
+/// The 3-D Secure page.
+pub fn three_d_secure(intent: &PaymentIntent, waiting: bool) -> String {
+    if !waiting {
+        return message(&format!(
+            "Nothing to do: this payment is {}.",
+            intent.status.as_str()
+        ));
+    }
+    let id = escape(&intent.id);
+    let amount = escape(&format_amount(intent.amount, &intent.currency));
+    page(
+        "3-D Secure test page",
+        "small",
+        &format!(
+            "<div class=\"card pad\"><h1>3-D Secure</h1><p>This is where a bank asks its customer. A test payment of <strong>{amount}</strong> \
+             waits here.</p><p><code>{id}</code></p>\
+             <form method=\"post\" action=\"/_sim/3ds/{id}/accept\"><button class=\"main\">Complete authentication</button></form>\
+             <form method=\"post\" action=\"/_sim/3ds/{id}/fail\"><button>Fail authentication</button></form></div>"
+        ),
+    )
+}
+
+/// The ledger for a person: its JSON as a table, newest first.
+pub fn ledger(ledger: &Value, offset_ms: i64) -> String {
+    let text = |value: &Value, name: &str| value.get(name).and_then(Value::as_str).unwrap_or("").to_owned();
+    let number = |value: &Value, name: &str| value.get(name).and_then(Value::as_i64).unwrap_or(0);
+    let charges = ledger
+        .get("charges")
+        .and_then(Value::as_array)
+        .map(Vec::as_slice)
+        .unwrap_or_default();
+    let rows: String = charges
+        .iter()
+        .rev()
+        .take(ROWS)
+        .map(|charge| {
+            let currency = text(charge, "currency");
+            let amount = |name: &str| escape(&format_amount(number(charge, name), &currency));
+            let status = text(charge, "status");
+            let class = if status == "succeeded" { "good" } else { "bad" };
+            format!(
+                "<tr><td><code>{}</code></td><td class=\"{class}\">{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td>\
+                 <td><code>{}</code></td><td><code>{}</code></td></tr>",
+                escape(&text(charge, "id")),
+                escape(&status),
+                amount("amount"),
+                amount("amount_captured"),
+                amount("amount_refunded"),
+                escape(&text(charge, "payment_intent")),
+                escape(&text(charge, "idempotency_key")),
+            )
+        })
+        .collect();
+    let rows = if rows.is_empty() {
+        "<tr><td colspan=\"7\">No charge yet.</td></tr>".to_owned()
+    } else {
+        rows
+    };
+    let clock = match offset_ms / 60_000 {
+        0 => "The clock is right.".to_owned(),
+        minutes => format!(
+            "The clock was moved: it is {} h {} min ahead.",
+            minutes / 60,
+            minutes % 60
+        ),
+    };
+    let totals = ledger.get("totals").cloned().unwrap_or_default();
+    page(
+        "Stripe simulator",
+        "",
+        &format!(
+            "<h1>Stripe simulator</h1><p>Every charge that was ever made here, whatever the caller believes. {clock}</p><dl><div><dt>Succeeded charges</dt><dd>{}</dd></div><div><dt>Attempts</dt><dd>{}</dd></div></dl><div class=\"card\">\
+             <table><thead><tr><th>Charge</th><th>Status</th><th class=\"n\">Amount</th><th class=\"n\">Captured</th><th class=\"n\">Refunded</th><th>PaymentIntent</th>\
+             <th>Idempotency key</th></tr></thead><tbody>{rows}</tbody></table></div>",
+            number(&totals, "succeeded_charges"),
+            charges.len(),
+        ),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn what_callers_sent_is_escaped() {
+        let ledger = serde_json::json!({ "charges": [{ "id": "ch_1", "idempotency_key": "<script>'\"&" }] });
+        let html = super::ledger(&ledger, 0);
+        assert!(html.contains("&lt;script&gt;&#39;&quot;&amp;"));
+        assert!(!html.contains("<script>"));
+    }
+}

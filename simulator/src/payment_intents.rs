@@ -1,0 +1,616 @@
+//! PaymentIntents: <https://docs.stripe.com/api/payment_intents> and <https://docs.stripe.com/payments/paymentintents/lifecycle>.
+//!
+//! ```text
+//! requires_payment_method ⇄ requires_confirmation ─confirm→ succeeded | requires_capture | requires_action | (402) requires_payment_method
+//! requires_action ─3-D Secure→ succeeded | requires_capture | requires_payment_method
+//! requires_capture ─capture→ succeeded       any but succeeded, canceled ─cancel→ canceled
+//! ```
+//! What a confirmation does with the card is in `attempt`; here is what may be asked of a PaymentIntent in which state.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use crate::attempt::{self, Attempt};
+use crate::call::{Call, Links, shown};
+use crate::charges;
+use crate::currencies;
+use crate::errors::{ApiError, Failure, Outcome, at_least_one};
+use crate::events;
+use crate::ids;
+use crate::lists::{self, Page};
+use crate::metadata::{self, Metadata};
+use crate::params::{Params, excerpt};
+use crate::payment_methods;
+use crate::store::{Kind, Query};
+
+/// `status`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Status {
+    /// No method yet, or the last one failed.
+    RequiresPaymentMethod,
+    /// Ready to be confirmed.
+    RequiresConfirmation,
+    /// The customer has to do something.
+    RequiresAction,
+    /// Not known yet; no card gets here.
+    Processing,
+    /// Reserved, not taken.
+    RequiresCapture,
+    /// Paid.
+    Succeeded,
+    /// Given up.
+    Canceled,
+}
+
+impl Status {
+    /// As it stands in the API.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Status::RequiresPaymentMethod => "requires_payment_method",
+            Status::RequiresConfirmation => "requires_confirmation",
+            Status::RequiresAction => "requires_action",
+            Status::Processing => "processing",
+            Status::RequiresCapture => "requires_capture",
+            Status::Succeeded => "succeeded",
+            Status::Canceled => "canceled",
+        }
+    }
+}
+
+/// A PaymentIntent.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct PaymentIntent {
+    /// `pi_…`
+    pub id: String,
+    object: String,
+    /// In the smallest unit; a partial capture does not change it.
+    pub amount: i64,
+    /// What can still be captured.
+    pub amount_capturable: i64,
+    amount_details: Value,
+    /// What was taken.
+    pub amount_received: i64,
+    application: Option<String>,
+    application_fee_amount: Option<i64>,
+    /// `null` where `payment_method_types` was given.
+    pub automatic_payment_methods: Option<Value>,
+    /// When it was cancelled.
+    pub canceled_at: Option<i64>,
+    /// Why.
+    pub cancellation_reason: Option<String>,
+    /// `automatic`, `automatic_async` or `manual`.
+    pub capture_method: String,
+    /// What a browser proves itself with.
+    pub client_secret: String,
+    confirmation_method: String,
+    created: i64,
+    /// Three letters, lower case.
+    pub currency: String,
+    /// `cus_…`
+    pub customer: Option<String>,
+    /// Free text.
+    pub description: Option<String>,
+    /// The decline, until another attempt succeeds.
+    pub last_payment_error: Option<Value>,
+    /// The charge of the last attempt.
+    pub latest_charge: Option<String>,
+    livemode: bool,
+    /// The caller's own data.
+    pub metadata: Metadata,
+    /// What the customer has to do.
+    pub next_action: Option<Value>,
+    on_behalf_of: Option<String>,
+    /// `pm_…`
+    pub payment_method: Option<String>,
+    payment_method_configuration_details: Option<Value>,
+    payment_method_options: Value,
+    payment_method_types: Vec<String>,
+    processing: Option<Value>,
+    /// Where Stripe would send a receipt.
+    pub receipt_email: Option<String>,
+    review: Option<String>,
+    setup_future_usage: Option<String>,
+    shipping: Option<Value>,
+    source: Option<Value>,
+    /// On the card statement.
+    pub statement_descriptor: Option<String>,
+    /// On the card statement.
+    pub statement_descriptor_suffix: Option<String>,
+    /// Where it stands.
+    pub status: Status,
+    transfer_data: Option<Value>,
+    /// A free label.
+    pub transfer_group: Option<String>,
+}
+
+/// Known to Stripe and taken without any effect here.
+const UNMODELLED: &[&str] = &[
+    "mandate",
+    "mandate_data",
+    "payment_method_options",
+    "radar_options",
+    "shipping",
+    "use_stripe_sdk",
+];
+
+/// The two ways to capture.
+const CAPTURE_METHODS: &[&str] = &["automatic", "automatic_async", "manual"];
+
+/// What a confirmation takes, alone or as a part of a creation.
+const CONFIRMATION: &[&str] = &[
+    "error_on_requires_action",
+    "off_session",
+    "payment_method",
+    "return_url",
+    "setup_future_usage",
+];
+
+/// `POST /v1/payment_intents`
+pub fn create(call: &mut Call, params: &Params) -> Outcome<Value> {
+    allow(
+        params,
+        &[
+            "amount",
+            "automatic_payment_methods",
+            "capture_method",
+            "confirm",
+            "confirmation_method",
+            "currency",
+            "customer",
+            "description",
+            "metadata",
+            "payment_method_types",
+            "receipt_email",
+            "statement_descriptor",
+            "statement_descriptor_suffix",
+            "transfer_group",
+        ],
+    )?;
+    let mut intent = parse_new(call, params)?;
+    let confirm = params.boolean("confirm")?.unwrap_or(false);
+    if let Some(customer) = &intent.customer {
+        call.of_param::<Value>(Kind::Customer, customer, "customer")?;
+    }
+    if let Some(id) = params.text("payment_method")? {
+        intent.payment_method = Some(payment_methods::of_param(call, id)?.0.id);
+        intent.status = Status::RequiresConfirmation;
+    }
+    let options = attempt::Options::parse(params)?;
+    if confirm {
+        if intent.payment_method.is_none() {
+            return Err(no_payment_method().refused());
+        }
+        check_return_url(&intent, &options)?;
+    }
+    let links = Links {
+        customer: intent.customer.clone(),
+        ..Links::default()
+    };
+    call.insert(Kind::PaymentIntent, &intent.id, &intent, links)?;
+    events::record(call, "payment_intent.created", &intent)?;
+    if confirm {
+        run_attempt(call, intent, &options)
+    } else {
+        shown(&intent)
+    }
+}
+
+/// `GET /v1/payment_intents/{id}`
+pub fn retrieve(call: &mut Call, id: &str, params: &Params) -> Outcome<Value> {
+    params.allow(&["client_secret"])?;
+    shown(&load(call, id)?)
+}
+
+/// `POST /v1/payment_intents/{id}`
+pub fn update(call: &mut Call, id: &str, params: &Params) -> Outcome<Value> {
+    allow(
+        params,
+        &[
+            "amount",
+            "capture_method",
+            "currency",
+            "customer",
+            "description",
+            "metadata",
+            "receipt_email",
+            "statement_descriptor",
+            "statement_descriptor_suffix",
+            "transfer_group",
+        ],
+    )?;
+    let mut intent = load(call, id)?;
+    let open = matches!(
+        intent.status,
+        Status::RequiresPaymentMethod | Status::RequiresConfirmation | Status::RequiresAction
+    );
+    for name in [
+        "amount",
+        "currency",
+        "payment_method",
+        "capture_method",
+        "customer",
+        "setup_future_usage",
+    ] {
+        if params.has(name) && !open {
+            return Err(unexpected(
+                &intent,
+                format!(
+                    "This PaymentIntent's {name} could not be updated because it has a status of {}. You may only update the {name} of a \
+                     PaymentIntent with one of the following statuses: requires_payment_method, requires_confirmation, requires_action.",
+                    intent.status.as_str()
+                ),
+            )?);
+        }
+    }
+    if let Some(currency) = params.text("currency")? {
+        intent.currency = currencies::parse(currency)?;
+    }
+    if let Some(amount) = params.integer("amount")? {
+        intent.amount = amount;
+    }
+    currencies::check_amount(intent.amount, &intent.currency)?;
+    if let Some(capture_method) = params.choice("capture_method", CAPTURE_METHODS)? {
+        intent.capture_method = capture_method.to_owned();
+    }
+    if let Some(customer) = params.text("customer")? {
+        call.of_param::<Value>(Kind::Customer, customer, "customer")?;
+        intent.customer = Some(customer.to_owned());
+    }
+    if let Some(id) = params.text("payment_method")? {
+        intent.payment_method = Some(payment_methods::of_param(call, id)?.0.id);
+        intent.next_action = None;
+        intent.status = Status::RequiresConfirmation;
+    }
+    intent.metadata = metadata::merge(&intent.metadata, params)?;
+    set(params, "description", &mut intent.description)?;
+    set(params, "receipt_email", &mut intent.receipt_email)?;
+    set(params, "statement_descriptor", &mut intent.statement_descriptor)?;
+    set(
+        params,
+        "statement_descriptor_suffix",
+        &mut intent.statement_descriptor_suffix,
+    )?;
+    set(params, "transfer_group", &mut intent.transfer_group)?;
+    save(call, &intent)?;
+    shown(&intent)
+}
+
+/// `POST /v1/payment_intents/{id}/confirm`
+pub fn confirm(call: &mut Call, id: &str, params: &Params) -> Outcome<Value> {
+    allow(
+        params,
+        &[
+            "capture_method",
+            "client_secret",
+            "payment_method_types",
+            "receipt_email",
+        ],
+    )?;
+    let options = attempt::Options::parse(params)?;
+    let mut intent = load(call, id)?;
+    match intent.status {
+        Status::RequiresPaymentMethod | Status::RequiresConfirmation | Status::RequiresAction => {}
+        Status::Succeeded => {
+            let message = "You cannot confirm this PaymentIntent because it has already succeeded after being previously confirmed.";
+            return Err(unexpected(&intent, message.to_owned())?);
+        }
+        Status::Processing | Status::RequiresCapture | Status::Canceled => {
+            return Err(unexpected(
+                &intent,
+                format!(
+                    "You cannot confirm this PaymentIntent because it has a status of {}. Only a PaymentIntent with one of the following \
+                     statuses may be confirmed: requires_payment_method, requires_confirmation, requires_action.",
+                    intent.status.as_str()
+                ),
+            )?);
+        }
+    }
+    if let Some(capture_method) = params.choice("capture_method", CAPTURE_METHODS)? {
+        intent.capture_method = capture_method.to_owned();
+    }
+    set(params, "receipt_email", &mut intent.receipt_email)?;
+    if let Some(id) = params.text("payment_method")? {
+        intent.payment_method = Some(payment_methods::of_param(call, id)?.0.id);
+    }
+    if intent.payment_method.is_none() {
+        return Err(no_payment_method().payment_intent(shown(&intent)?).outcome());
+    }
+    check_return_url(&intent, &options)?;
+    run_attempt(call, intent, &options)
+}
+
+/// `POST /v1/payment_intents/{id}/capture`
+pub fn capture(call: &mut Call, id: &str, params: &Params) -> Outcome<Value> {
+    params.allow(&[
+        "amount_to_capture",
+        "final_capture",
+        "metadata",
+        "statement_descriptor",
+        "statement_descriptor_suffix",
+    ])?;
+    let asked = params.integer("amount_to_capture")?;
+    let mut intent = load(call, id)?;
+    let amount = asked.unwrap_or(intent.amount_capturable);
+    if intent.status != Status::RequiresCapture {
+        return Err(unexpected(
+            &intent,
+            format!(
+                "This PaymentIntent could not be captured because it has a status of {}. Only a PaymentIntent with one of the following \
+                 statuses may be captured: requires_capture.",
+                intent.status.as_str()
+            ),
+        )?);
+    }
+    if amount < 1 {
+        return Err(at_least_one("amount_to_capture"));
+    }
+    if amount > intent.amount_capturable {
+        return Err(ApiError::invalid(format!(
+            "The requested capture amount is greater than the amount you can capture for this charge: at most {}.",
+            currencies::format_amount(intent.amount_capturable, &intent.currency)
+        ))
+        .code("amount_too_large")
+        .param("amount_to_capture")
+        .payment_intent(shown(&intent)?)
+        .outcome());
+    }
+    intent.metadata = metadata::merge(&intent.metadata, params)?;
+    if let Some(charge) = &intent.latest_charge {
+        charges::capture(call, charge, amount)?;
+    }
+    intent.amount_received = amount;
+    intent.amount_capturable = 0;
+    intent.status = Status::Succeeded;
+    save(call, &intent)?;
+    events::record(call, "payment_intent.succeeded", &intent)?;
+    shown(&intent)
+}
+
+/// `POST /v1/payment_intents/{id}/cancel`
+pub fn cancel(call: &mut Call, id: &str, params: &Params) -> Outcome<Value> {
+    params.allow(&["cancellation_reason"])?;
+    let reasons = ["abandoned", "duplicate", "fraudulent", "requested_by_customer"];
+    let reason = params.choice("cancellation_reason", &reasons)?;
+    let intent = load(call, id)?;
+    if matches!(intent.status, Status::Succeeded | Status::Canceled) {
+        return Err(unexpected(
+            &intent,
+            format!(
+                "You cannot cancel this PaymentIntent because it has a status of {}. Only a PaymentIntent with one of the following \
+                 statuses may be canceled: requires_payment_method, requires_capture, requires_confirmation, requires_action, processing.",
+                intent.status.as_str()
+            ),
+        )?);
+    }
+    shown(&close(call, intent, reason, "charge.refunded")?)
+}
+
+/// Ends a PaymentIntent that was not paid, and gives free what it had reserved.
+pub fn close(
+    call: &mut Call,
+    mut intent: PaymentIntent,
+    reason: Option<&str>,
+    charge_event: &str,
+) -> Outcome<PaymentIntent> {
+    if intent.status == Status::RequiresCapture
+        && let Some(charge) = &intent.latest_charge
+    {
+        charges::release(call, charge, charge_event)?;
+    }
+    intent.status = Status::Canceled;
+    intent.amount_capturable = 0;
+    intent.next_action = None;
+    intent.canceled_at = Some(call.now_s());
+    intent.cancellation_reason = reason.map(str::to_owned);
+    save(call, &intent)?;
+    events::record(call, "payment_intent.canceled", &intent)?;
+    Ok(intent)
+}
+
+/// `GET /v1/payment_intents`
+pub fn list(call: &mut Call, params: &Params) -> Outcome<Value> {
+    params.allow(&["created", "customer", "ending_before", "limit", "starting_after"])?;
+    let query = Query {
+        customer: params.text("customer")?.map(str::to_owned),
+        ..Query::all(Kind::PaymentIntent)
+    };
+    lists::page(
+        call,
+        params,
+        Page {
+            query,
+            url: "/v1/payment_intents",
+        },
+    )
+}
+
+/// A PaymentIntent by the id in the path.
+pub fn load(call: &Call, id: &str) -> Outcome<PaymentIntent> {
+    call.of_path(Kind::PaymentIntent, id, "intent")
+}
+
+/// Writes one back. A reserved amount is due seven days after it was reserved: <https://docs.stripe.com/payments/place-a-hold>
+pub fn save(call: &mut Call, intent: &PaymentIntent) -> Outcome<()> {
+    let due_ms = match intent.status {
+        Status::RequiresCapture => {
+            let before = call
+                .store
+                .find(Kind::PaymentIntent, &intent.id)?
+                .and_then(|row| row.due_ms);
+            before.or(Some(call.now_ms + AUTHORISATION_LASTS_MS))
+        }
+        _ => None,
+    };
+    call.save(Kind::PaymentIntent, &intent.id, intent, due_ms)
+}
+
+/// How long an uncaptured amount stays reserved.
+pub const AUTHORISATION_LASTS_MS: i64 = 7 * 24 * 60 * 60 * 1000;
+
+fn run_attempt(call: &mut Call, intent: PaymentIntent, options: &attempt::Options) -> Outcome<Value> {
+    match attempt::run(call, intent, options)? {
+        Attempt::Accepted(intent) => shown(&*intent),
+        Attempt::Declined(error) => Err(Failure::Outcome(error)),
+    }
+}
+
+fn parse_new(call: &mut Call, params: &Params) -> Outcome<PaymentIntent> {
+    let amount = params.integer("amount")?;
+    let amount = amount.ok_or_else(|| crate::errors::missing("amount"))?;
+    let currency = currencies::parse(params.required("currency")?)?;
+    currencies::check_amount(amount, &currency)?;
+    let (automatic_payment_methods, payment_method_types) = method_types(params)?;
+    let id = call.new_id(Kind::PaymentIntent);
+    let owned = |name: &str| -> Outcome<Option<String>> { Ok(params.text(name)?.map(str::to_owned)) };
+    Ok(PaymentIntent {
+        client_secret: format!("{id}_secret_{}", ids::word(call.ids, 25)),
+        id,
+        object: "payment_intent".to_owned(),
+        amount,
+        amount_capturable: 0,
+        amount_details: json!({ "tip": {} }),
+        amount_received: 0,
+        application: None,
+        application_fee_amount: None,
+        automatic_payment_methods,
+        canceled_at: None,
+        cancellation_reason: None,
+        capture_method: params
+            .choice("capture_method", CAPTURE_METHODS)?
+            .unwrap_or("automatic_async")
+            .to_owned(),
+        confirmation_method: params
+            .choice("confirmation_method", &["automatic", "manual"])?
+            .unwrap_or("automatic")
+            .to_owned(),
+        created: call.now_s(),
+        currency,
+        customer: owned("customer")?,
+        description: owned("description")?,
+        last_payment_error: None,
+        latest_charge: None,
+        livemode: false,
+        metadata: metadata::merge(&Metadata::new(), params)?,
+        next_action: None,
+        on_behalf_of: None,
+        payment_method: None,
+        payment_method_configuration_details: None,
+        payment_method_options: json!({ "card": { "installments": null, "mandate_options": null, "network": null } }),
+        payment_method_types,
+        processing: None,
+        receipt_email: owned("receipt_email")?,
+        review: None,
+        setup_future_usage: params
+            .choice("setup_future_usage", &["off_session", "on_session"])?
+            .map(str::to_owned),
+        shipping: None,
+        source: None,
+        statement_descriptor: owned("statement_descriptor")?,
+        statement_descriptor_suffix: owned("statement_descriptor_suffix")?,
+        status: Status::RequiresPaymentMethod,
+        transfer_data: None,
+        transfer_group: owned("transfer_group")?,
+    })
+}
+
+/// Without `payment_method_types`, the methods are automatic.
+fn method_types(params: &Params) -> Outcome<(Option<Value>, Vec<String>)> {
+    let types = params.list("payment_method_types")?;
+    if let Some(unknown) = types.iter().find(|name| !["card", "link"].contains(name)) {
+        return Err(ApiError::invalid(format!(
+            "The payment method type provided: {} is invalid here; use card.",
+            excerpt(unknown)
+        ))
+        .code("payment_intent_invalid_parameter")
+        .param("payment_method_types")
+        .refused());
+    }
+    let Some(automatic) = params.map("automatic_payment_methods")? else {
+        if types.is_empty() {
+            let automatic = json!({ "allow_redirects": "always", "enabled": true });
+            return Ok((Some(automatic), vec!["card".to_owned(), "link".to_owned()]));
+        }
+        return Ok((None, types.into_iter().map(str::to_owned).collect()));
+    };
+    automatic.allow(&["allow_redirects", "enabled"])?;
+    let enabled = automatic
+        .boolean("enabled")?
+        .ok_or_else(|| crate::errors::missing("automatic_payment_methods[enabled]"))?;
+    if enabled && !types.is_empty() {
+        let message =
+            "You may only specify one of these parameters: automatic_payment_methods, payment_method_types.";
+        return Err(ApiError::invalid(message).refused());
+    }
+    let redirects = automatic
+        .choice("allow_redirects", &["always", "never"])?
+        .unwrap_or("always");
+    let types = if types.is_empty() {
+        vec!["card", "link"]
+    } else {
+        types
+    };
+    let shown = enabled.then(|| json!({ "allow_redirects": redirects, "enabled": true }));
+    Ok((shown, types.into_iter().map(str::to_owned).collect()))
+}
+
+/// Automatic methods may redirect, so confirming needs somewhere to come back to.
+fn check_return_url(intent: &PaymentIntent, options: &attempt::Options) -> Outcome<()> {
+    let may_redirect = intent
+        .automatic_payment_methods
+        .as_ref()
+        .and_then(|automatic| automatic.get("allow_redirects"))
+        .is_some_and(|redirects| redirects == "always");
+    if !may_redirect || options.return_url.is_some() {
+        return Ok(());
+    }
+    Err(ApiError::invalid(
+        "This PaymentIntent is configured to accept payment methods enabled in your Dashboard. Because some of these payment methods might \
+         redirect your customer off of your page, you must provide a `return_url`. If you don't want to accept redirect-based payment \
+         methods, set `automatic_payment_methods[enabled]` to `true` and `automatic_payment_methods[allow_redirects]` to `never` when \
+         creating Setup Intents and Payment Intents.",
+    )
+    .refused())
+}
+
+fn allow(params: &Params, own: &[&str]) -> Outcome<()> {
+    if params.has("payment_method_data") {
+        // A raw card number must not even be looked at.
+        let message = "Sending card details to the API directly is unsafe and not supported here: use a test PaymentMethod such as \
+                       pm_card_visa.";
+        return Err(ApiError::invalid(message).param("payment_method_data").refused());
+    }
+    let known: Vec<&str> = own
+        .iter()
+        .chain(CONFIRMATION)
+        .chain(UNMODELLED)
+        .copied()
+        .collect();
+    params.allow(&known)
+}
+
+fn no_payment_method() -> ApiError {
+    ApiError::invalid(
+        "You cannot confirm this PaymentIntent because it's missing a payment method. You can either update the PaymentIntent with a \
+         payment method and then confirm it again, or confirm it again directly with a payment method or ConfirmationToken.",
+    )
+    .code("payment_intent_unexpected_state")
+}
+
+/// `payment_intent_unexpected_state`, with the PaymentIntent as it is.
+fn unexpected(intent: &PaymentIntent, message: String) -> Outcome<Failure> {
+    Ok(ApiError::invalid(message)
+        .code("payment_intent_unexpected_state")
+        .payment_intent(shown(intent)?)
+        .outcome())
+}
+
+/// Sets or, where it was sent empty, unsets a text.
+pub fn set(params: &Params, name: &str, field: &mut Option<String>) -> Outcome<()> {
+    if params.is_emptied(name) {
+        *field = None;
+    } else if let Some(text) = params.text(name)? {
+        *field = Some(text.to_owned());
+    }
+    Ok(())
+}

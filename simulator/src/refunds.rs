@@ -1,0 +1,229 @@
+//! Refunds: <https://docs.stripe.com/api/refunds>. The sum of a charge's refunds never exceeds what was captured.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::call::{Call, Links, shown};
+use crate::cards::Behaviour;
+use crate::charges::{self, Charge};
+use crate::currencies::format_amount;
+use crate::errors::{ApiError, Failure, Outcome, at_least_one, no_such};
+use crate::events;
+use crate::lists::{self, Page};
+use crate::metadata::{self, Metadata};
+use crate::params::Params;
+use crate::payment_intents::PaymentIntent;
+use crate::payment_methods;
+use crate::store::{Kind, Query};
+
+/// How long a refund of `pm_card_pendingRefund` is pending, and after how long one of `pm_card_refundFail` fails.
+const SETTLES_AFTER_MS: i64 = 60_000;
+
+/// A refund.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Refund {
+    /// `re_…`
+    pub id: String,
+    object: String,
+    /// In the smallest unit.
+    pub amount: i64,
+    balance_transaction: Option<String>,
+    /// The charge that it gives back.
+    pub charge: String,
+    created: i64,
+    /// Three letters, lower case.
+    pub currency: String,
+    destination_details: Value,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    failure_reason: Option<String>,
+    /// The caller's own data.
+    pub metadata: Metadata,
+    /// The charge's PaymentIntent.
+    pub payment_intent: Option<String>,
+    reason: Option<String>,
+    receipt_number: Option<String>,
+    source_transfer_reversal: Option<String>,
+    /// `pending`, `succeeded` or `failed`.
+    pub status: String,
+    transfer_reversal: Option<String>,
+}
+
+/// `POST /v1/refunds`
+pub fn create(call: &mut Call, params: &Params) -> Outcome<Value> {
+    params.allow(&[
+        "amount",
+        "charge",
+        "instructions_email",
+        "metadata",
+        "payment_intent",
+        "reason",
+        "refund_application_fee",
+        "reverse_transfer",
+    ])?;
+    let reason = params.choice("reason", &["duplicate", "fraudulent", "requested_by_customer"])?;
+    let metadata = metadata::merge(&Metadata::new(), params)?;
+    let asked = params.integer("amount")?;
+    if asked.is_some_and(|amount| amount < 1) {
+        return Err(at_least_one("amount"));
+    }
+    let mut charge = charge_to_refund(call, params)?;
+    let left = charge.amount_captured - charge.amount_refunded;
+    if charge.refunded || left <= 0 {
+        return Err(
+            ApiError::invalid(format!("Charge {} has already been refunded.", charge.id))
+                .code("charge_already_refunded")
+                .outcome(),
+        );
+    }
+    let amount = asked.unwrap_or(left);
+    if amount > left {
+        let of = if charge.amount_refunded == 0 {
+            "charge amount"
+        } else {
+            "unrefunded amount on charge"
+        };
+        return Err(ApiError::invalid(format!(
+            "Refund amount ({}) is greater than {of} ({})",
+            format_amount(amount, &charge.currency),
+            format_amount(left, &charge.currency)
+        ))
+        .param("amount")
+        .outcome());
+    }
+    let (_, card) = payment_methods::of_param(call, &charge.payment_method)?;
+    let (status, due_ms) = match card.behaviour {
+        Behaviour::PendingRefund => ("pending", Some(call.now_ms + SETTLES_AFTER_MS)),
+        Behaviour::FailingRefund => ("succeeded", Some(call.now_ms + SETTLES_AFTER_MS)),
+        Behaviour::Approve | Behaviour::Decline(_) | Behaviour::Authenticate(_) => ("succeeded", None),
+    };
+    let refund = Refund {
+        id: call.new_id(Kind::Refund),
+        object: "refund".to_owned(),
+        amount,
+        balance_transaction: None,
+        charge: charge.id.clone(),
+        created: call.now_s(),
+        currency: charge.currency.clone(),
+        destination_details: serde_json::json!({
+            "card": { "reference_status": "pending", "reference_type": "acquirer_reference_number", "type": "refund" },
+            "type": "card",
+        }),
+        failure_reason: None,
+        metadata,
+        payment_intent: charge.payment_intent.clone(),
+        reason: reason.map(str::to_owned),
+        receipt_number: None,
+        source_transfer_reversal: None,
+        status: status.to_owned(),
+        transfer_reversal: None,
+    };
+    let links = Links {
+        customer: None,
+        parent: charge.payment_intent.clone(),
+        label: Some(charge.id.clone()),
+        due_ms,
+    };
+    call.insert(Kind::Refund, &refund.id, &refund, links)?;
+    charge.amount_refunded += amount;
+    charge.refunded = charge.amount_refunded == charge.amount_captured;
+    charges::save(call, &charge)?;
+    events::record(call, "refund.created", &refund)?;
+    events::record(call, "charge.refunded", &charge)?;
+    shown(&refund)
+}
+
+/// What time does to a refund: a pending one succeeds; one that is bound to fail gives the money back to the charge.
+pub fn settle(call: &mut Call, mut refund: Refund) -> Outcome<()> {
+    if refund.status == "pending" {
+        refund.status = "succeeded".to_owned();
+    } else {
+        refund.status = "failed".to_owned();
+        refund.failure_reason = Some("unknown".to_owned());
+        let mut charge: Charge = call.of_param(Kind::Charge, &refund.charge, "charge")?;
+        charge.amount_refunded -= refund.amount;
+        charge.refunded = false;
+        charges::save(call, &charge)?;
+    }
+    call.save(Kind::Refund, &refund.id, &refund, None)?;
+    events::record(
+        call,
+        if refund.status == "failed" {
+            "refund.failed"
+        } else {
+            "refund.updated"
+        },
+        &refund,
+    )
+}
+
+/// `GET /v1/refunds/{id}`
+pub fn retrieve(call: &mut Call, id: &str, params: &Params) -> Outcome<Value> {
+    params.allow(&[])?;
+    shown(&call.of_path::<Refund>(Kind::Refund, id, "id")?)
+}
+
+/// `GET /v1/refunds`
+pub fn list(call: &mut Call, params: &Params) -> Outcome<Value> {
+    params.allow(&[
+        "charge",
+        "created",
+        "ending_before",
+        "limit",
+        "payment_intent",
+        "starting_after",
+    ])?;
+    let query = Query {
+        parent: params.text("payment_intent")?.map(str::to_owned),
+        labels: params.text("charge")?.map(str::to_owned).into_iter().collect(),
+        ..Query::all(Kind::Refund)
+    };
+    lists::page(
+        call,
+        params,
+        Page {
+            query,
+            url: "/v1/refunds",
+        },
+    )
+}
+
+/// The successful, captured charge that the parameters name.
+fn charge_to_refund(call: &Call, params: &Params) -> Outcome<Charge> {
+    let charge_id = params.text("charge")?;
+    let intent_id = params.text("payment_intent")?;
+    // Both objects are parameters, and yet Stripe answers 404 here.
+    let charge: Charge = match (charge_id, intent_id) {
+        (None, None) => {
+            let message =
+                "One of the following params should be provided for this request: payment_intent or charge.";
+            return Err(ApiError::invalid(message).code("parameter_missing").refused());
+        }
+        (Some(id), _) => call.of_path(Kind::Charge, id, "charge")?,
+        (None, Some(id)) => {
+            let intent: PaymentIntent = call.of_path(Kind::PaymentIntent, id, "payment_intent")?;
+            let Some(charge) = &intent.latest_charge else {
+                return Err(nothing_to_refund(id));
+            };
+            call.of_path(Kind::Charge, charge, "charge")?
+        }
+    };
+    if let Some(id) = intent_id
+        && charge.payment_intent.as_deref() != Some(id)
+    {
+        return Err(no_such(Kind::PaymentIntent, id, 404, "payment_intent").outcome());
+    }
+    // A reserved amount is voided by cancelling its PaymentIntent, not refunded.
+    if !charge.paid || !charge.captured {
+        return Err(nothing_to_refund(
+            charge.payment_intent.as_deref().unwrap_or(&charge.id),
+        ));
+    }
+    Ok(charge)
+}
+
+fn nothing_to_refund(id: &str) -> Failure {
+    ApiError::invalid(format!(
+        "This PaymentIntent ({id}) does not have a successful charge to refund."
+    ))
+    .outcome()
+}

@@ -1,0 +1,101 @@
+//! Every endpoint on one page.
+
+use serde_json::Value;
+
+use crate::call::Call;
+use crate::errors::{ApiError, Outcome};
+use crate::http::Request;
+use crate::params::Params;
+use crate::{charges, customers, events, payment_intents, payment_methods, refunds, search};
+
+/// What a request asks for, with the id from its path.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[allow(missing_docs, reason = "each is the endpoint of its name")]
+pub enum Operation {
+    CreatePaymentIntent,
+    ListPaymentIntents,
+    SearchPaymentIntents,
+    RetrievePaymentIntent(String),
+    UpdatePaymentIntent(String),
+    ConfirmPaymentIntent(String),
+    CapturePaymentIntent(String),
+    CancelPaymentIntent(String),
+    ListCharges,
+    RetrieveCharge(String),
+    CreateRefund,
+    ListRefunds,
+    RetrieveRefund(String),
+    CreateCustomer,
+    ListCustomers,
+    RetrieveCustomer(String),
+    UpdateCustomer(String),
+    RetrievePaymentMethod(String),
+    ListEvents,
+    RetrieveEvent(String),
+}
+
+impl Operation {
+    /// Finds the endpoint of a request.
+    pub fn of(request: &Request) -> Outcome<Self> {
+        use Operation as Op;
+        let path = request.path.strip_prefix("/v1/").unwrap_or_default();
+        let segments: Vec<&str> = path.split('/').collect();
+        Ok(match (request.method.as_str(), segments.as_slice()) {
+            ("POST", ["payment_intents"]) => Op::CreatePaymentIntent,
+            ("GET", ["payment_intents"]) => Op::ListPaymentIntents,
+            ("GET", ["payment_intents", "search"]) => Op::SearchPaymentIntents,
+            ("GET", ["payment_intents", id]) => Op::RetrievePaymentIntent((*id).to_owned()),
+            ("POST", ["payment_intents", id]) => Op::UpdatePaymentIntent((*id).to_owned()),
+            ("POST", ["payment_intents", id, "confirm"]) => Op::ConfirmPaymentIntent((*id).to_owned()),
+            ("POST", ["payment_intents", id, "capture"]) => Op::CapturePaymentIntent((*id).to_owned()),
+            ("POST", ["payment_intents", id, "cancel"]) => Op::CancelPaymentIntent((*id).to_owned()),
+            ("GET", ["charges"]) => Op::ListCharges,
+            ("GET", ["charges", id]) => Op::RetrieveCharge((*id).to_owned()),
+            ("POST", ["refunds"]) => Op::CreateRefund,
+            ("GET", ["refunds"]) => Op::ListRefunds,
+            ("GET", ["refunds", id]) => Op::RetrieveRefund((*id).to_owned()),
+            ("POST", ["customers"]) => Op::CreateCustomer,
+            ("GET", ["customers"]) => Op::ListCustomers,
+            ("GET", ["customers", id]) => Op::RetrieveCustomer((*id).to_owned()),
+            ("POST", ["customers", id]) => Op::UpdateCustomer((*id).to_owned()),
+            ("GET", ["payment_methods", id]) => Op::RetrievePaymentMethod((*id).to_owned()),
+            ("GET", ["events"]) => Op::ListEvents,
+            ("GET", ["events", id]) => Op::RetrieveEvent((*id).to_owned()),
+            _ => {
+                let mut error = ApiError::invalid(format!(
+                    "Unrecognized request URL ({}: {}). The simulator knows PaymentIntents, charges, refunds, customers, payment methods and \
+                     events.",
+                    request.method, request.path
+                ));
+                error.status = 404;
+                return Err(error.refused());
+            }
+        })
+    }
+
+    /// Runs it.
+    pub fn run(&self, call: &mut Call, params: &Params) -> Outcome<Value> {
+        match self {
+            Operation::CreatePaymentIntent => payment_intents::create(call, params),
+            Operation::ListPaymentIntents => payment_intents::list(call, params),
+            Operation::SearchPaymentIntents => search::payment_intents(call, params),
+            Operation::RetrievePaymentIntent(id) => payment_intents::retrieve(call, id, params),
+            Operation::UpdatePaymentIntent(id) => payment_intents::update(call, id, params),
+            Operation::ConfirmPaymentIntent(id) => payment_intents::confirm(call, id, params),
+            Operation::CapturePaymentIntent(id) => payment_intents::capture(call, id, params),
+            Operation::CancelPaymentIntent(id) => payment_intents::cancel(call, id, params),
+            Operation::ListCharges => charges::list(call, params),
+            Operation::RetrieveCharge(id) => charges::retrieve(call, id, params),
+            Operation::CreateRefund => refunds::create(call, params),
+            Operation::ListRefunds => refunds::list(call, params),
+            Operation::RetrieveRefund(id) => refunds::retrieve(call, id, params),
+            Operation::CreateCustomer => customers::create(call, params),
+            Operation::ListCustomers => customers::list(call, params),
+            Operation::RetrieveCustomer(id) => customers::retrieve(call, id, params),
+            Operation::UpdateCustomer(id) => customers::update(call, id, params),
+            Operation::RetrievePaymentMethod(id) => payment_methods::retrieve(call, id, params),
+            Operation::ListEvents => events::list(call, params),
+            Operation::RetrieveEvent(id) => events::retrieve(call, id, params),
+        }
+    }
+}

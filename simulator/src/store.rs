@@ -1,0 +1,414 @@
+//! What the simulator remembers, behind one trait.
+//!
+//! Two stores implement it: [`Memory`] for tests on the host, and the Durable Object's SQLite for the Worker. Everything that decides
+//! something is written against the trait, and so is tested without a Worker. A store keeps rows; it knows no rule of Stripe's.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::faults::PendingFault;
+
+/// The store itself failed: a fault of the simulator, never of the caller. The transaction is rolled back.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StoreError(pub String);
+
+/// What a store's methods return.
+pub type Stored<T> = Result<T, StoreError>;
+
+/// How many API requests are remembered.
+pub const REQUESTS_KEPT: i64 = 1000;
+
+/// The kinds of API objects.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    /// `pi_…`
+    PaymentIntent,
+    /// `ch_…`
+    Charge,
+    /// `re_…`
+    Refund,
+    /// `cus_…`
+    Customer,
+    /// `pm_…`
+    PaymentMethod,
+    /// `evt_…`
+    Event,
+}
+
+impl Kind {
+    /// Every kind, for look-ups by prefix.
+    pub const ALL: [Kind; 6] = [
+        Kind::PaymentIntent,
+        Kind::Charge,
+        Kind::Refund,
+        Kind::Customer,
+        Kind::PaymentMethod,
+        Kind::Event,
+    ];
+
+    /// The name in the store.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Kind::PaymentIntent => "payment_intent",
+            Kind::Charge => "charge",
+            Kind::Refund => "refund",
+            Kind::Customer => "customer",
+            Kind::PaymentMethod => "payment_method",
+            Kind::Event => "event",
+        }
+    }
+
+    /// The name in Stripe's "No such …" messages.
+    pub fn noun(self) -> &'static str {
+        match self {
+            Kind::PaymentMethod => "PaymentMethod",
+            other => other.as_str(),
+        }
+    }
+
+    /// What the ids begin with.
+    pub fn prefix(self) -> &'static str {
+        match self {
+            Kind::PaymentIntent => "pi_",
+            Kind::Charge => "ch_",
+            Kind::Refund => "re_",
+            Kind::Customer => "cus_",
+            Kind::PaymentMethod => "pm_",
+            Kind::Event => "evt_",
+        }
+    }
+}
+
+/// One API object with what lists, the ledger and the clock need to find it.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Row {
+    /// Given by the store: later rows have larger numbers.
+    pub seq: i64,
+    /// What it is.
+    pub kind: Kind,
+    /// Its public id.
+    pub id: String,
+    /// When it was made, by the simulator's clock.
+    pub created_ms: i64,
+    /// The customer that it belongs to.
+    pub customer: Option<String>,
+    /// The PaymentIntent that it belongs to.
+    pub parent: Option<String>,
+    /// What else it is found by: an event's type, a refund's charge, a payment method's test card.
+    pub label: Option<String>,
+    /// When time alone changes it: an authorisation lapses, a pending refund settles.
+    pub due_ms: Option<i64>,
+    /// The key of the request that made it.
+    pub idempotency_key: Option<String>,
+    /// The request that made it.
+    pub request_id: String,
+    /// The object as JSON.
+    pub body: String,
+}
+
+/// A question to the store; every condition that is given must hold.
+#[derive(Debug, Clone)]
+pub struct Query {
+    /// The kind asked for.
+    pub kind: Kind,
+    /// Only of this customer.
+    pub customer: Option<String>,
+    /// Only of this PaymentIntent.
+    pub parent: Option<String>,
+    /// Only with one of these labels; empty means any.
+    pub labels: Vec<String>,
+    /// Made in this second or later.
+    pub created_from_s: Option<i64>,
+    /// Made in this second or before.
+    pub created_until_s: Option<i64>,
+    /// Only rows older than this one.
+    pub before_seq: Option<i64>,
+    /// Only rows newer than this one.
+    pub after_seq: Option<i64>,
+    /// Oldest first, instead of newest first.
+    pub oldest_first: bool,
+    /// At most this many.
+    pub limit: i64,
+}
+
+impl Query {
+    /// All of a kind, newest first.
+    pub fn all(kind: Kind) -> Self {
+        Query {
+            kind,
+            customer: None,
+            parent: None,
+            labels: Vec::new(),
+            created_from_s: None,
+            created_until_s: None,
+            before_seq: None,
+            after_seq: None,
+            oldest_first: false,
+            limit: i64::from(i32::MAX),
+        }
+    }
+}
+
+/// A key with the response that is replayed under it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StoredKey {
+    /// The key as the caller sent it.
+    pub key: String,
+    /// The method that it is bound to.
+    pub method: String,
+    /// The endpoint that it is bound to.
+    pub path: String,
+    /// SHA-256 over the canonical parameters.
+    pub fingerprint: String,
+    /// When the response was stored.
+    pub created_ms: i64,
+    /// The first request: `Original-Request` of each replay.
+    pub request_id: String,
+    /// The status to replay.
+    pub status: u16,
+    /// The body to replay, byte for byte.
+    pub body: String,
+}
+
+/// One line of the request log. It holds no header, no parameter and no secret: of the body, only the hash.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LoggedRequest {
+    /// The id in `Request-Id`.
+    pub request_id: String,
+    /// When it arrived, by the simulator's clock.
+    pub at_ms: i64,
+    /// The method.
+    pub method: String,
+    /// The path, without the query.
+    pub path: String,
+    /// The key, if one was sent.
+    pub idempotency_key: Option<String>,
+    /// The status that was answered; none while it runs, and none for ever where no answer was given.
+    pub status: Option<u16>,
+    /// Whether the answer was a stored one.
+    pub replayed: bool,
+    /// The fault that was played on it.
+    pub fault: Option<String>,
+    /// SHA-256 of the raw body, in hex.
+    pub body_sha256: String,
+}
+
+/// Everything that is kept. Calls inside one transaction commit together or not at all.
+pub trait Store {
+    /// Adds an object; `seq` is given by the store.
+    fn insert(&mut self, row: Row) -> Stored<()>;
+    /// Writes a changed object back.
+    fn replace(&mut self, kind: Kind, id: &str, body: String, due_ms: Option<i64>) -> Stored<()>;
+    /// One object by id.
+    fn find(&self, kind: Kind, id: &str) -> Stored<Option<Row>>;
+    /// The objects that a query matches.
+    fn list(&self, query: &Query) -> Stored<Vec<Row>>;
+    /// What time alone should have changed by now, the earliest first.
+    fn due(&self, now_ms: i64) -> Stored<Vec<Row>>;
+
+    /// The stored response of a key.
+    fn stored_key(&self, key: &str) -> Stored<Option<StoredKey>>;
+    /// Stores a response under its key.
+    fn store_key(&mut self, stored: StoredKey) -> Stored<()>;
+    /// Forgets the keys stored before a moment.
+    fn prune_keys(&mut self, before_ms: i64) -> Stored<()>;
+
+    /// Arms a fault; `seq` is given by the store.
+    fn push_fault(&mut self, fault: PendingFault) -> Stored<()>;
+    /// The armed faults in the order in which they will be played.
+    fn faults(&self) -> Stored<Vec<PendingFault>>;
+    /// How often a fault is still to be played; at 0 it is removed.
+    fn set_fault_remaining(&mut self, seq: i64, remaining: u32) -> Stored<()>;
+    /// Disarms all.
+    fn clear_faults(&mut self) -> Stored<()>;
+
+    /// Notes a request that has just arrived, and forgets the oldest beyond [`REQUESTS_KEPT`].
+    fn log_request(&mut self, request: LoggedRequest) -> Stored<()>;
+    /// Notes what it was answered.
+    fn finish_request(&mut self, request_id: &str, status: u16, replayed: bool) -> Stored<()>;
+    /// The last `limit` requests, oldest first.
+    fn requests(&self, key: Option<&str>, limit: i64) -> Stored<Vec<LoggedRequest>>;
+
+    /// How far the simulator's clock is ahead of the wall clock.
+    fn clock_offset_ms(&self) -> Stored<i64>;
+    /// Moves the clock.
+    fn set_clock_offset_ms(&mut self, offset_ms: i64) -> Stored<()>;
+
+    /// Forgets everything, the clock and the faults too.
+    fn clear(&mut self) -> Stored<()>;
+}
+
+/// The store of the host's tests. A clone is a snapshot: that is its rollback.
+#[derive(Debug, Clone, Default)]
+pub struct Memory {
+    rows: Vec<Row>,
+    keys: BTreeMap<String, StoredKey>,
+    faults: Vec<PendingFault>,
+    requests: Vec<LoggedRequest>,
+    clock_offset_ms: i64,
+    last_seq: i64,
+}
+
+impl Memory {
+    fn next_seq(&mut self) -> i64 {
+        self.last_seq += 1;
+        self.last_seq
+    }
+}
+
+impl Store for Memory {
+    fn insert(&mut self, mut row: Row) -> Stored<()> {
+        row.seq = self.next_seq();
+        self.rows.push(row);
+        Ok(())
+    }
+
+    fn replace(&mut self, kind: Kind, id: &str, body: String, due_ms: Option<i64>) -> Stored<()> {
+        for row in &mut self.rows {
+            if row.kind == kind && row.id == id {
+                row.body = body;
+                row.due_ms = due_ms;
+                return Ok(());
+            }
+        }
+        Err(StoreError(format!("no {} {id} to replace", kind.as_str())))
+    }
+
+    fn find(&self, kind: Kind, id: &str) -> Stored<Option<Row>> {
+        Ok(self
+            .rows
+            .iter()
+            .find(|row| row.kind == kind && row.id == id)
+            .cloned())
+    }
+
+    fn list(&self, query: &Query) -> Stored<Vec<Row>> {
+        let limit = usize::try_from(query.limit).unwrap_or(0);
+        let matching = |row: &&Row| {
+            row.kind == query.kind
+                && query
+                    .customer
+                    .as_ref()
+                    .is_none_or(|wanted| row.customer.as_ref() == Some(wanted))
+                && query
+                    .parent
+                    .as_ref()
+                    .is_none_or(|wanted| row.parent.as_ref() == Some(wanted))
+                && (query.labels.is_empty()
+                    || row
+                        .label
+                        .as_ref()
+                        .is_some_and(|label| query.labels.contains(label)))
+                && query
+                    .created_from_s
+                    .is_none_or(|from| row.created_ms >= from * 1000)
+                && query
+                    .created_until_s
+                    .is_none_or(|until| row.created_ms < (until + 1) * 1000)
+                && query.before_seq.is_none_or(|seq| row.seq < seq)
+                && query.after_seq.is_none_or(|seq| row.seq > seq)
+        };
+        let rows = self.rows.iter().filter(matching);
+        Ok(if query.oldest_first {
+            rows.take(limit).cloned().collect()
+        } else {
+            rows.rev().take(limit).cloned().collect()
+        })
+    }
+
+    fn due(&self, now_ms: i64) -> Stored<Vec<Row>> {
+        let mut due: Vec<Row> = self
+            .rows
+            .iter()
+            .filter(|row| row.due_ms.is_some_and(|at| at <= now_ms))
+            .cloned()
+            .collect();
+        due.sort_by_key(|row| row.due_ms);
+        Ok(due)
+    }
+
+    fn stored_key(&self, key: &str) -> Stored<Option<StoredKey>> {
+        Ok(self.keys.get(key).cloned())
+    }
+
+    fn store_key(&mut self, stored: StoredKey) -> Stored<()> {
+        self.keys.insert(stored.key.clone(), stored);
+        Ok(())
+    }
+
+    fn prune_keys(&mut self, before_ms: i64) -> Stored<()> {
+        self.keys.retain(|_, stored| stored.created_ms >= before_ms);
+        Ok(())
+    }
+
+    fn push_fault(&mut self, mut fault: PendingFault) -> Stored<()> {
+        fault.seq = self.next_seq();
+        self.faults.push(fault);
+        Ok(())
+    }
+
+    fn faults(&self) -> Stored<Vec<PendingFault>> {
+        Ok(self.faults.clone())
+    }
+
+    fn set_fault_remaining(&mut self, seq: i64, remaining: u32) -> Stored<()> {
+        for fault in &mut self.faults {
+            if fault.seq == seq {
+                fault.remaining = remaining;
+            }
+        }
+        self.faults.retain(|fault| fault.remaining > 0);
+        Ok(())
+    }
+
+    fn clear_faults(&mut self) -> Stored<()> {
+        self.faults.clear();
+        Ok(())
+    }
+
+    fn log_request(&mut self, request: LoggedRequest) -> Stored<()> {
+        self.requests.push(request);
+        let excess = self
+            .requests
+            .len()
+            .saturating_sub(usize::try_from(REQUESTS_KEPT).unwrap_or(0));
+        self.requests.drain(..excess);
+        Ok(())
+    }
+
+    fn finish_request(&mut self, request_id: &str, status: u16, replayed: bool) -> Stored<()> {
+        for request in &mut self.requests {
+            if request.request_id == request_id {
+                request.status = Some(status);
+                request.replayed = replayed;
+            }
+        }
+        Ok(())
+    }
+
+    fn requests(&self, key: Option<&str>, limit: i64) -> Stored<Vec<LoggedRequest>> {
+        let wanted: Vec<&LoggedRequest> = self
+            .requests
+            .iter()
+            .filter(|request| key.is_none() || request.idempotency_key.as_deref() == key)
+            .collect();
+        let skip = wanted.len().saturating_sub(usize::try_from(limit).unwrap_or(0));
+        Ok(wanted.into_iter().skip(skip).cloned().collect())
+    }
+
+    fn clock_offset_ms(&self) -> Stored<i64> {
+        Ok(self.clock_offset_ms)
+    }
+
+    fn set_clock_offset_ms(&mut self, offset_ms: i64) -> Stored<()> {
+        self.clock_offset_ms = offset_ms;
+        Ok(())
+    }
+
+    fn clear(&mut self) -> Stored<()> {
+        *self = Memory::default();
+        Ok(())
+    }
+}

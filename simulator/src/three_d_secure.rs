@@ -1,0 +1,80 @@
+//! The 3-D Secure page that `next_action.redirect_to_url.url` leads to.
+//!
+//! `GET /_sim/3ds/{pi}` shows it; `POST …/accept` and `POST …/fail` decide and send the browser back to the `return_url` with
+//! `payment_intent`, `payment_intent_client_secret` and `redirect_status`. A second decision changes nothing.
+
+use crate::attempt::{self, Attempt};
+use crate::call::Call;
+use crate::clock;
+use crate::errors::{Failure, Outcome};
+use crate::http::Reply;
+use crate::pages;
+use crate::payment_intents::{self, PaymentIntent, Status};
+
+/// What the card holder does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Decision {
+    /// Looks at the page.
+    Look,
+    /// Authenticates.
+    Accept,
+    /// Does not.
+    Fail,
+}
+
+/// Answers the page and its two buttons.
+pub fn answer(call: &mut Call, id: &str, decision: Decision) -> Outcome<Reply> {
+    clock::settle(call)?;
+    let intent = match payment_intents::load(call, id) {
+        Err(Failure::Outcome(_)) => return Ok(Reply::html(404, pages::message("There is no such payment."))),
+        other => other?,
+    };
+    if decision == Decision::Look || intent.status != Status::RequiresAction {
+        let waiting = intent.status == Status::RequiresAction;
+        return Ok(Reply::html(200, pages::three_d_secure(&intent, waiting)));
+    }
+    // Where to go back to is kept in next_action, which the decision clears.
+    let return_url = return_url(&intent);
+    let (secret, id) = (intent.client_secret.clone(), intent.id.clone());
+    let status = match attempt::authenticated(call, intent, decision == Decision::Accept)? {
+        Attempt::Accepted(_) => "succeeded",
+        Attempt::Declined(_) => "failed",
+    };
+    let Some(return_url) = return_url else {
+        return Ok(Reply::html(200, pages::message("Done. You can close this page.")));
+    };
+    let query = form_urlencoded::Serializer::new(String::new())
+        .append_pair("payment_intent", &id)
+        .append_pair("payment_intent_client_secret", &secret)
+        .append_pair("redirect_status", status)
+        .finish();
+    Ok(Reply::see_other(with_query(&return_url, &query)))
+}
+
+fn return_url(intent: &PaymentIntent) -> Option<String> {
+    let redirect = intent.next_action.as_ref()?.get("redirect_to_url")?;
+    redirect.get("return_url")?.as_str().map(str::to_owned)
+}
+
+fn with_query(url: &str, query: &str) -> String {
+    let (address, fragment) = match url.split_once('#') {
+        Some((address, fragment)) => (address, format!("#{fragment}")),
+        None => (url, String::new()),
+    };
+    let joint = if address.contains('?') { '&' } else { '?' };
+    format!("{address}{joint}{query}{fragment}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_way_back_keeps_the_query_and_the_fragment() {
+        assert_eq!(with_query("https://a.test/b", "x=1"), "https://a.test/b?x=1");
+        assert_eq!(
+            with_query("https://a.test/b?c=d#e", "x=1"),
+            "https://a.test/b?c=d&x=1#e"
+        );
+    }
+}

@@ -1,0 +1,213 @@
+//! The account without a Worker: the same three steps that the object takes, over the store in memory.
+
+#![allow(
+    missing_docs,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing
+)]
+
+use paid_once_simulator::api;
+use paid_once_simulator::faults::Does;
+use paid_once_simulator::http::{Reply, Request};
+use paid_once_simulator::idempotency::InFlight;
+use paid_once_simulator::ids::Counted;
+use paid_once_simulator::ledger;
+use paid_once_simulator::store::{Memory, Store};
+use serde_json::Value;
+
+const PAY: &str =
+    "amount=1000&currency=usd&payment_method=pm_card_visa&payment_method_types[]=card&confirm=true";
+
+#[derive(Default)]
+struct World {
+    store: Memory,
+    ids: Counted,
+    in_flight: InFlight,
+    now_ms: i64,
+}
+
+impl World {
+    fn post(&mut self, path: &str, body: &str, key: Option<&str>) -> (Reply, Value) {
+        let mut request = Request {
+            method: "POST".to_owned(),
+            path: path.to_owned(),
+            body: body.as_bytes().to_vec(),
+            origin: "http://simulator.test".to_owned(),
+            ..Request::default()
+        };
+        request
+            .headers
+            .insert("authorization".to_owned(), "Bearer sk_test_1".to_owned());
+        if let Some(key) = key {
+            request
+                .headers
+                .insert("idempotency-key".to_owned(), key.to_owned());
+        }
+        let reply = self.send(&request);
+        let body = serde_json::from_str(&reply.body).unwrap();
+        (reply, body)
+    }
+
+    fn send(&mut self, request: &Request) -> Reply {
+        let (id, fault) = api::arrive(&mut self.store, &mut self.ids, self.now_ms, request).unwrap();
+        let then_fail = fault.is_some_and(|pending| pending.fault.plan(None).does == Does::ExecuteThenFail);
+        let admitted = match api::admit(&mut self.store, &self.in_flight, self.now_ms, request, &id) {
+            Ok(admitted) => admitted,
+            Err(reply) => return *reply,
+        };
+        let before = self.store.clone();
+        api::execute(
+            &mut self.store,
+            &mut self.ids,
+            self.now_ms,
+            request,
+            &id,
+            &admitted,
+            then_fail,
+        )
+        .unwrap_or_else(|reply| {
+            self.store = before;
+            *reply
+        })
+    }
+
+    fn totals(&self) -> (i64, i64, i64) {
+        let totals = ledger::show(&self.store, "").unwrap()["totals"].clone();
+        let number = |name: &str| totals[name].as_i64().unwrap();
+        (
+            number("succeeded_charges"),
+            number("amount_captured"),
+            number("amount_refunded"),
+        )
+    }
+}
+
+#[test]
+fn one_key_charges_once_for_a_day_and_again_after_it() {
+    let mut world = World::default();
+    let (first, _) = world.post("/v1/payment_intents", PAY, Some("k"));
+    world.now_ms += 24 * 3_600_000;
+    let (replay, _) = world.post("/v1/payment_intents", PAY, Some("k"));
+    assert_eq!(replay.body, first.body);
+    assert!(replay.replayed);
+    assert_eq!(world.totals().0, 1);
+    world.now_ms += 1;
+    let (anew, _) = world.post("/v1/payment_intents", PAY, Some("k"));
+    assert!(!anew.replayed);
+    assert_eq!(world.totals().0, 2);
+}
+
+#[test]
+fn a_running_key_is_in_use_until_its_claim_is_dropped() {
+    let mut world = World::default();
+    let request = |world: &mut World| world.post("/v1/payment_intents", PAY, Some("k"));
+    let probe = Request {
+        method: "POST".to_owned(),
+        path: "/v1/payment_intents".to_owned(),
+        body: PAY.as_bytes().to_vec(),
+        headers: [("authorization", "Bearer sk_test_1"), ("idempotency-key", "k")]
+            .map(|(k, v)| (k.to_owned(), v.to_owned()))
+            .into(),
+        ..Request::default()
+    };
+    let admitted = api::admit(&mut world.store, &world.in_flight, 0, &probe, "req_1").unwrap();
+    let claim = world.in_flight.claim(admitted.key.as_ref().unwrap());
+    let (reply, body) = request(&mut world);
+    assert_eq!(
+        (reply.status, body["error"]["code"].as_str()),
+        (409, Some("idempotency_key_in_use"))
+    );
+    drop(claim);
+    assert_eq!(request(&mut world).0.status, 200);
+}
+
+#[test]
+fn what_is_refused_leaves_no_trace_and_what_ran_is_kept() {
+    let mut world = World::default();
+    let broken = format!("{PAY}&return_url=nonsense");
+    assert_eq!(
+        world.post("/v1/payment_intents", &broken, Some("k")).0.status,
+        400
+    );
+    assert!(world.store.stored_key("k").unwrap().is_none());
+    assert_eq!(world.totals(), (0, 0, 0));
+    let (declined, body) = world.post(
+        "/v1/payment_intents",
+        &PAY.replace("visa", "chargeDeclined"),
+        Some("k"),
+    );
+    assert_eq!(
+        (
+            declined.status,
+            body["error"]["payment_intent"]["status"].as_str()
+        ),
+        (402, Some("requires_payment_method"))
+    );
+    assert_eq!(world.store.stored_key("k").unwrap().unwrap().status, 402);
+}
+
+#[test]
+fn an_expansion_that_is_refused_undoes_the_charge() {
+    let mut world = World::default();
+    let (reply, _) = world.post(
+        "/v1/payment_intents",
+        &format!("{PAY}&expand[]=nonsense"),
+        Some("k"),
+    );
+    assert_eq!(reply.status, 400);
+    assert_eq!(world.totals().0, 0);
+}
+
+/// Many seeds, each a random story over one payment: what was given back never exceeds what was taken, and what was taken never what was asked.
+#[test]
+fn no_story_gives_back_more_than_was_taken() {
+    for seed in 0..300_u64 {
+        let mut world = World::default();
+        let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+        let mut random = |below: u64| {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            state % below
+        };
+        let manual = if random(2) == 0 {
+            "&capture_method=manual"
+        } else {
+            ""
+        };
+        let id = world
+            .post("/v1/payment_intents", &format!("{PAY}{manual}"), None)
+            .1["id"]
+            .as_str()
+            .unwrap()
+            .to_owned();
+        for _ in 0..12 {
+            let amount = random(1200);
+            match random(5) {
+                0 => world.post(
+                    &format!("/v1/payment_intents/{id}/capture"),
+                    &format!("amount_to_capture={amount}"),
+                    None,
+                ),
+                1 => world.post(&format!("/v1/payment_intents/{id}/cancel"), "", None),
+                2 => world.post(
+                    &format!("/v1/payment_intents/{id}/confirm"),
+                    "payment_method=pm_card_visa",
+                    None,
+                ),
+                _ => world.post(
+                    "/v1/refunds",
+                    &format!("payment_intent={id}&amount={amount}"),
+                    None,
+                ),
+            };
+            let (charges, captured, refunded) = world.totals();
+            assert_eq!(charges, 1, "seed {seed}");
+            assert!(
+                captured <= 1000 && refunded <= captured,
+                "seed {seed}: {captured} {refunded}"
+            );
+        }
+    }
+}

@@ -1,0 +1,685 @@
+// The embedded Stripe simulator, judged by the official `stripe` package, unchanged, over HTTP, and by a Worker over a service binding.
+// Every test begins with an empty account. Nothing sleeps: a test waits for a request to be seen, and lets held ones go itself.
+
+import assert from 'node:assert/strict';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, before, beforeEach, describe, test } from 'node:test';
+import Stripe from 'stripe';
+import { createTestHarness } from 'wrangler';
+
+const root = new URL('../..', import.meta.url).pathname;
+const HOUR_MS = 3_600_000;
+
+// Calls the simulator as the payments Worker does, and tells what it saw.
+const CALLER = `export default {
+  async fetch(request, env) {
+    const { path, init, timeout_ms } = await request.json();
+    let stage = 'fetch';
+    try {
+      const signal = timeout_ms ? AbortSignal.timeout(timeout_ms) : undefined;
+      const response = await env.STRIPE.fetch('https://api.stripe.com' + path, { ...init, signal });
+      stage = 'body';
+      return Response.json({ status: response.status, body: await response.text() });
+    } catch (error) {
+      return Response.json({ threw: String(error), name: error.name, stage });
+    }
+  },
+};`;
+
+let server;
+let directory;
+let origin;
+let stripe;
+
+before(async () => {
+  directory = await mkdtemp(join(tmpdir(), 'simulator-'));
+  await writeFile(join(directory, 'caller.mjs'), CALLER);
+  const caller = {
+    name: 'caller',
+    main: join(directory, 'caller.mjs'),
+    compatibility_date: '2026-11-01',
+    services: [{ binding: 'STRIPE', service: 'paid-once-simulator' }],
+  };
+  server = createTestHarness({
+    root,
+    workers: [{ configPath: 'simulator/wrangler.toml' }, { config: caller }],
+  });
+  origin = (await server.listen()).url;
+  stripe = client();
+});
+
+after(async () => {
+  await sim('POST', 'reset');
+  await server.close();
+  await rm(directory, { recursive: true });
+});
+
+beforeEach(() => sim('POST', 'reset'));
+
+function client(options = {}, secret = 'sk_test_simulator') {
+  return new Stripe(secret, {
+    host: origin.hostname,
+    port: origin.port,
+    protocol: 'http',
+    maxNetworkRetries: 0,
+    telemetry: false,
+    ...options,
+  });
+}
+
+async function sim(method, path, body) {
+  const response = await fetch(new URL(`/_sim/${path}`, origin), {
+    method,
+    body: body && JSON.stringify(body),
+  });
+  const answer = await response.json();
+  assert.equal(response.status, 200, JSON.stringify(answer));
+  return answer;
+}
+
+const fault = (name, more = {}) => sim('POST', 'faults', { fault: name, count: 1, ...more });
+const ledger = () => sim('GET', 'ledger');
+const advance = (ms) => sim('POST', 'clock', { advance_ms: ms });
+const requests = async (key) =>
+  (await sim('GET', `requests?idempotency_key=${encodeURIComponent(key)}`)).requests;
+
+// Resolves as soon as a request with this key has arrived; the test runner's own time limit is the bound.
+async function arrived(key) {
+  for (;;) {
+    if ((await requests(key)).length > 0) return;
+  }
+}
+
+const card = (more = {}) => ({
+  amount: 1250,
+  currency: 'usd',
+  payment_method: 'pm_card_visa',
+  payment_method_types: ['card'],
+  confirm: true,
+  ...more,
+});
+const pay = (more, options) => stripe.paymentIntents.create(card(more), options);
+const key = (idempotencyKey) => ({ idempotencyKey });
+
+// What a promise was rejected with.
+async function rejected(promise) {
+  try {
+    await promise;
+  } catch (error) {
+    return error;
+  }
+  throw new assert.AssertionError({ message: 'it should have been refused' });
+}
+
+async function api(path, { method = 'POST', body, headers = {} } = {}) {
+  const response = await fetch(new URL(path, origin), {
+    method,
+    redirect: 'manual',
+    headers: {
+      Authorization: 'Bearer sk_test_x',
+      'Content-Type': 'application/x-www-form-urlencoded',
+      ...headers,
+    },
+    body,
+  });
+  return { status: response.status, headers: response.headers, text: await response.text() };
+}
+
+const FORM = 'amount=1250&currency=usd&payment_method=pm_card_visa&payment_method_types[]=card&confirm=true';
+const form = (idempotencyKey, body = FORM, path = '/v1/payment_intents') =>
+  api(path, { body, headers: { 'Idempotency-Key': idempotencyKey } });
+
+describe('idempotency', () => {
+  test('a replay gives the same bytes, says so, and charges nothing', async () => {
+    const first = await form('k1');
+    const second = await form('k1');
+    assert.equal(first.status, 200);
+    assert.equal(second.status, 200);
+    assert.equal(second.text, first.text);
+    assert.equal(first.headers.get('idempotent-replayed'), null);
+    assert.equal(second.headers.get('idempotent-replayed'), 'true');
+    assert.equal(second.headers.get('idempotency-key'), 'k1');
+    assert.equal(first.headers.get('original-request'), first.headers.get('request-id'));
+    assert.equal(second.headers.get('original-request'), first.headers.get('request-id'));
+    assert.notEqual(second.headers.get('request-id'), first.headers.get('request-id'));
+    assert.match(first.headers.get('request-id'), /^req_\w{14}$/);
+    assert.equal((await ledger()).totals.succeeded_charges, 1);
+  });
+
+  test('the order of the parameters does not matter, the parameters and the endpoint do', async () => {
+    const first = await form('k1');
+    const shuffled = await form('k1', FORM.split('&').reverse().join('&'));
+    assert.equal(shuffled.text, first.text);
+    const other = await rejected(pay({ amount: 999 }, key('k1')));
+    assert.ok(other instanceof Stripe.errors.StripeIdempotencyError);
+    assert.equal(other.statusCode, 400);
+    assert.equal(other.code, undefined);
+    const elsewhere = await form('k1', 'name=x', '/v1/customers');
+    assert.equal(JSON.parse(elsewhere.text).error.type, 'idempotency_error');
+    assert.equal((await ledger()).totals.succeeded_charges, 1);
+  });
+
+  test('while the first runs, others run too, and its own key answers 409', async () => {
+    await fault('slow', { delay_ms: 60_000 });
+    const first = pay({}, key('k1'));
+    await arrived('k1');
+    assert.equal((await pay({}, key('k2'))).status, 'succeeded');
+    const second = await rejected(pay({}, key('k1')));
+    assert.equal(second.statusCode, 409);
+    assert.equal(second.code, 'idempotency_key_in_use');
+    assert.equal(second.rawType, 'invalid_request_error');
+    assert.ok(
+      (await rejected(pay({ amount: 999 }, key('k1')))) instanceof Stripe.errors.StripeIdempotencyError,
+    );
+    await sim('DELETE', 'faults');
+    const paid = await first;
+    assert.equal((await pay({}, key('k1'))).id, paid.id);
+    assert.equal((await ledger()).totals.succeeded_charges, 2);
+  });
+
+  test('a decline is stored: the same key never tries again', async () => {
+    const declined = card({ payment_method: 'pm_card_visa_chargeDeclined' });
+    const first = await rejected(stripe.paymentIntents.create(declined, key('k1')));
+    const second = await rejected(stripe.paymentIntents.create(declined, key('k1')));
+    assert.equal(second.payment_intent.id, first.payment_intent.id);
+    assert.equal(second.headers['idempotent-replayed'], 'true');
+    assert.equal((await ledger()).charges.length, 1);
+  });
+
+  test('a refused request stores nothing: the corrected one runs under the same key', async () => {
+    assert.equal((await form('k1', FORM.replace('1250', 'x'))).status, 400);
+    assert.equal(
+      (
+        await api('/v1/payment_intents', {
+          body: FORM,
+          headers: { Authorization: '', 'Idempotency-Key': 'k1' },
+        })
+      ).status,
+      401,
+    );
+    assert.equal((await form('k1')).status, 200);
+  });
+
+  test('after 24 hours a key is forgotten and charges anew', async () => {
+    const first = await pay({}, key('k1'));
+    await advance(24 * HOUR_MS - 60_000);
+    assert.equal((await pay({}, key('k1'))).id, first.id);
+    await advance(120_000);
+    assert.notEqual((await pay({}, key('k1'))).id, first.id);
+    const { charges, totals } = await ledger();
+    assert.equal(totals.succeeded_charges, 2);
+    assert.deepEqual(
+      charges.map((charge) => charge.idempotency_key),
+      ['k1', 'k1'],
+    );
+  });
+
+  test('a key has at most 255 characters', async () => {
+    assert.equal((await form('k'.repeat(255))).status, 200);
+    assert.equal((await form('k'.repeat(256))).status, 400);
+  });
+
+  test('the request log proves that the bytes under a key never changed', async () => {
+    await pay({}, key('k1'));
+    await pay({}, key('k1'));
+    const seen = await requests('k1');
+    assert.deepEqual(
+      seen.map((request) => [request.status, request.replayed]),
+      [
+        [200, false],
+        [200, true],
+      ],
+    );
+    assert.equal(seen[0].body_sha256, seen[1].body_sha256);
+    assert.match(seen[0].body_sha256, /^[0-9a-f]{64}$/);
+    assert.ok(!JSON.stringify(seen).includes('sk_test'));
+  });
+});
+
+describe('payment intents', () => {
+  test('are paid in one call, and found again', async () => {
+    const intent = await pay({ metadata: { ride_id: 'ride_1' }, description: 'A ride' });
+    assert.equal(intent.status, 'succeeded');
+    assert.equal(intent.amount_received, 1250);
+    assert.equal(intent.client_secret.startsWith(`${intent.id}_secret_`), true);
+    const found = await stripe.paymentIntents.retrieve(intent.id, {
+      expand: ['latest_charge', 'payment_method'],
+    });
+    assert.equal(found.latest_charge.amount_captured, 1250);
+    assert.equal(found.latest_charge.metadata.ride_id, 'ride_1');
+    assert.equal(found.payment_method.card.last4, '4242');
+    assert.equal((await sim('GET', 'ledger?metadata[ride_id]=ride_1')).charges.length, 1);
+    assert.equal((await sim('GET', 'ledger?metadata[ride_id]=ride_2')).charges.length, 0);
+  });
+
+  // Where Stripe gives no decline code, the SDK makes it an empty text.
+  for (const [method, code, declineCode] of [
+    ['pm_card_visa_chargeDeclined', 'card_declined', 'generic_decline'],
+    ['pm_card_visa_chargeDeclinedInsufficientFunds', 'card_declined', 'insufficient_funds'],
+    ['pm_card_visa_chargeDeclinedLostCard', 'card_declined', 'lost_card'],
+    ['pm_card_chargeDeclinedExpiredCard', 'expired_card', ''],
+    ['pm_card_chargeDeclinedIncorrectCvc', 'incorrect_cvc', ''],
+    ['pm_card_chargeDeclinedProcessingError', 'processing_error', ''],
+  ]) {
+    test(`${method} is declined, and the payment intent persists`, async () => {
+      const error = await rejected(pay({ payment_method: method }));
+      assert.ok(error instanceof Stripe.errors.StripeCardError);
+      assert.deepEqual([error.statusCode, error.code, error.decline_code], [402, code, declineCode]);
+      const intent = await stripe.paymentIntents.retrieve(error.payment_intent.id);
+      assert.equal(intent.status, 'requires_payment_method');
+      assert.equal(intent.last_payment_error.code, code);
+      const paid = await stripe.paymentIntents.confirm(intent.id, { payment_method: 'pm_card_mastercard' });
+      assert.equal(paid.status, 'succeeded');
+      assert.equal(paid.last_payment_error, null);
+      assert.deepEqual(
+        (await ledger()).charges.map((charge) => charge.status),
+        ['failed', 'succeeded'],
+      );
+    });
+  }
+
+  for (const [decision, card3ds, status, redirect] of [
+    ['accept', 'pm_card_authenticationRequired', 'succeeded', 'succeeded'],
+    ['fail', 'pm_card_threeDSecure2Required', 'requires_payment_method', 'failed'],
+    ['accept', 'pm_card_threeDSecureRequiredChargeDeclined', 'requires_payment_method', 'failed'],
+  ]) {
+    test(`3-D Secure: ${decision} with ${card3ds} ends in ${status}`, async () => {
+      const intent = await pay({ payment_method: card3ds, return_url: 'https://shop.test/back?order=7' });
+      assert.equal(intent.status, 'requires_action');
+      assert.equal(intent.next_action.redirect_to_url.return_url, 'https://shop.test/back?order=7');
+      const page = intent.next_action.redirect_to_url.url;
+      assert.equal(new URL(page).origin, origin.origin);
+      assert.match(await (await fetch(page)).text(), /Complete authentication/);
+      assert.equal((await ledger()).charges.length, 0);
+      const back = await fetch(`${page}/${decision}`, { method: 'POST', redirect: 'manual' });
+      assert.equal(back.status, 303);
+      const location = new URL(back.headers.get('location'));
+      assert.equal(location.searchParams.get('order'), '7');
+      assert.equal(location.searchParams.get('payment_intent'), intent.id);
+      assert.equal(location.searchParams.get('payment_intent_client_secret'), intent.client_secret);
+      assert.equal(location.searchParams.get('redirect_status'), redirect);
+      assert.equal((await stripe.paymentIntents.retrieve(intent.id)).status, status);
+      const again = await fetch(`${page}/accept`, { method: 'POST', redirect: 'manual' });
+      assert.equal(again.status, 200);
+      assert.ok((await ledger()).totals.succeeded_charges <= 1);
+    });
+  }
+
+  test('error_on_requires_action turns 3-D Secure into a 402, without a charge', async () => {
+    const error = await rejected(
+      pay({ payment_method: 'pm_card_authenticationRequired', error_on_requires_action: true }),
+    );
+    assert.ok(error instanceof Stripe.errors.StripeCardError);
+    assert.equal(error.code, 'authentication_required');
+    assert.equal(error.payment_intent.status, 'requires_payment_method');
+    assert.equal((await ledger()).charges.length, 0);
+  });
+
+  test('a reserved amount is captured once, in part if wished, and never above what is reserved', async () => {
+    const intent = await pay({ capture_method: 'manual' });
+    assert.deepEqual([intent.status, intent.amount_capturable], ['requires_capture', 1250]);
+    const tooMuch = await rejected(stripe.paymentIntents.capture(intent.id, { amount_to_capture: 1251 }));
+    assert.deepEqual(
+      [tooMuch.statusCode, tooMuch.code, tooMuch.payment_intent.id],
+      [400, 'amount_too_large', intent.id],
+    );
+    const nothing = await rejected(stripe.paymentIntents.capture(intent.id, { amount_to_capture: 0 }));
+    assert.equal(nothing.code, 'parameter_invalid_integer');
+    const captured = await stripe.paymentIntents.capture(intent.id, { amount_to_capture: 1000 });
+    assert.deepEqual(
+      [captured.status, captured.amount, captured.amount_received, captured.amount_capturable],
+      ['succeeded', 1250, 1000, 0],
+    );
+    const twice = await rejected(stripe.paymentIntents.capture(intent.id));
+    assert.ok(twice instanceof Stripe.errors.StripeInvalidRequestError);
+    assert.deepEqual(
+      [twice.code, twice.payment_intent.status],
+      ['payment_intent_unexpected_state', 'succeeded'],
+    );
+    assert.equal((await ledger()).totals.amount_captured, 1000);
+  });
+
+  test('a reserved amount lapses after seven days', async () => {
+    const intent = await pay({ capture_method: 'manual' });
+    await advance(7 * 24 * HOUR_MS);
+    const error = await rejected(stripe.paymentIntents.capture(intent.id));
+    assert.equal(error.code, 'payment_intent_unexpected_state');
+    assert.equal((await stripe.paymentIntents.retrieve(intent.id)).cancellation_reason, 'automatic');
+  });
+
+  test('are cancelled from every state but succeeded and canceled', async () => {
+    const reserved = await pay({ capture_method: 'manual' });
+    const canceled = await stripe.paymentIntents.cancel(reserved.id, { cancellation_reason: 'duplicate' });
+    assert.deepEqual(
+      [canceled.status, canceled.cancellation_reason, canceled.amount_capturable],
+      ['canceled', 'duplicate', 0],
+    );
+    assert.equal(
+      (await rejected(stripe.paymentIntents.cancel(reserved.id))).code,
+      'payment_intent_unexpected_state',
+    );
+    const paid = await pay();
+    assert.equal((await rejected(stripe.paymentIntents.cancel(paid.id))).payment_intent.status, 'succeeded');
+    assert.equal(
+      (await rejected(stripe.paymentIntents.confirm(paid.id))).code,
+      'payment_intent_unexpected_state',
+    );
+    const open = await stripe.paymentIntents.create({ amount: 500, currency: 'eur' });
+    assert.equal((await stripe.paymentIntents.cancel(open.id)).status, 'canceled');
+  });
+
+  test('automatic methods need somewhere to come back to', async () => {
+    const automatic = card({ payment_method_types: undefined });
+    const error = await rejected(stripe.paymentIntents.create(automatic));
+    assert.match(error.message, /return_url/);
+    const never = { ...automatic, automatic_payment_methods: { enabled: true, allow_redirects: 'never' } };
+    assert.equal((await stripe.paymentIntents.create(never)).status, 'succeeded');
+    assert.equal(
+      (await stripe.paymentIntents.create({ ...automatic, return_url: 'https://a.test/' })).status,
+      'succeeded',
+    );
+    assert.equal((await ledger()).charges.length, 2);
+  });
+
+  test('are listed newest first, by page, customer and time', async () => {
+    const customer = await stripe.customers.create({ email: 'jenny@example.com' });
+    const ids = [];
+    for (let n = 0; n < 5; n += 1) {
+      ids.unshift((await pay(n === 2 ? { customer: customer.id } : {})).id);
+      await advance(2000);
+    }
+    const first = await stripe.paymentIntents.list({ limit: 2 });
+    assert.deepEqual([first.data.map((intent) => intent.id), first.has_more], [ids.slice(0, 2), true]);
+    const next = await stripe.paymentIntents.list({ limit: 3, starting_after: ids[1] });
+    assert.deepEqual([next.data.map((intent) => intent.id), next.has_more], [ids.slice(2), false]);
+    const previous = await stripe.paymentIntents.list({ limit: 1, ending_before: ids[2] });
+    assert.deepEqual([previous.data.map((intent) => intent.id), previous.has_more], [[ids[1]], true]);
+    const all = await stripe.paymentIntents.list({ limit: 2 }).autoPagingToArray({ limit: 100 });
+    assert.deepEqual(
+      all.map((intent) => intent.id),
+      ids,
+    );
+    const middle = all[2];
+    assert.deepEqual(
+      (await stripe.paymentIntents.list({ customer: customer.id })).data.map((intent) => intent.id),
+      [middle.id],
+    );
+    assert.equal((await stripe.paymentIntents.list({ created: { gte: middle.created } })).data.length, 3);
+    assert.equal((await stripe.paymentIntents.list({ created: { gt: middle.created } })).data.length, 2);
+    assert.equal((await stripe.paymentIntents.list({ created: { lt: middle.created } })).data.length, 2);
+    assert.equal(
+      (await stripe.paymentIntents.list({ created: { gte: middle.created, lte: middle.created } })).data
+        .length,
+      1,
+    );
+  });
+
+  test('are found by metadata only after a minute', async () => {
+    const intent = await pay({ metadata: { order: 'o-1' } });
+    const query = `metadata['order']:'o-1'`;
+    assert.deepEqual((await stripe.paymentIntents.search({ query })).data, []);
+    await advance(60_000);
+    const found = await stripe.paymentIntents.search({ query: `${query} AND status:"succeeded"` });
+    assert.deepEqual(
+      [found.object, found.data.map(({ id }) => id), found.has_more],
+      ['search_result', [intent.id], false],
+    );
+    assert.deepEqual((await stripe.paymentIntents.search({ query: `metadata['order']:'o-2'` })).data, []);
+    assert.equal((await rejected(stripe.paymentIntents.search({ query: 'nonsense' }))).statusCode, 400);
+  });
+
+  test('keep a list of what happened', async () => {
+    const intent = await pay({ capture_method: 'manual' });
+    await stripe.paymentIntents.capture(intent.id);
+    const events = await stripe.events.list({ limit: 100 });
+    assert.deepEqual(
+      events.data.map((event) => event.type),
+      [
+        'payment_intent.succeeded',
+        'charge.captured',
+        'payment_intent.amount_capturable_updated',
+        'charge.succeeded',
+        'payment_intent.created',
+      ],
+    );
+    const succeeded = await stripe.events.list({ type: 'payment_intent.succeeded' });
+    assert.deepEqual([succeeded.data.length, succeeded.data[0].data.object.id], [1, intent.id]);
+    assert.equal((await stripe.events.retrieve(succeeded.data[0].id)).object, 'event');
+  });
+});
+
+describe('refunds', () => {
+  test('give back in parts, never more than there is', async () => {
+    const intent = await pay();
+    const refund = await stripe.refunds.create({
+      payment_intent: intent.id,
+      amount: 1000,
+      metadata: { why: 'late' },
+    });
+    assert.deepEqual([refund.status, refund.amount, refund.payment_intent], ['succeeded', 1000, intent.id]);
+    const tooMuch = await rejected(stripe.refunds.create({ payment_intent: intent.id, amount: 251 }));
+    assert.deepEqual([tooMuch.statusCode, tooMuch.code, tooMuch.param], [400, undefined, 'amount']);
+    const rest = await stripe.refunds.create({ charge: intent.latest_charge });
+    assert.equal(rest.amount, 250);
+    const again = await rejected(stripe.refunds.create({ payment_intent: intent.id }));
+    assert.equal(again.code, 'charge_already_refunded');
+    const unknown = await rejected(stripe.refunds.create({ payment_intent: 'pi_nowhere' }));
+    assert.deepEqual([unknown.statusCode, unknown.code], [404, 'resource_missing']);
+    assert.equal((await stripe.refunds.list({ payment_intent: intent.id })).data.length, 2);
+    assert.equal((await stripe.refunds.retrieve(refund.id)).metadata.why, 'late');
+    assert.equal((await stripe.charges.retrieve(intent.latest_charge)).refunded, true);
+    assert.deepEqual((await ledger()).totals, {
+      succeeded_charges: 1,
+      amount_captured: 1250,
+      amount_refunded: 1250,
+    });
+  });
+
+  test('are idempotent as payments are', async () => {
+    const intent = await pay();
+    const once = await stripe.refunds.create({ payment_intent: intent.id }, key('r1'));
+    const twice = await stripe.refunds.create({ payment_intent: intent.id }, key('r1'));
+    assert.equal(twice.id, once.id);
+    assert.equal((await ledger()).refunds.length, 1);
+  });
+
+  test('may be pending, and may fail later', async () => {
+    const slow = await pay({ payment_method: 'pm_card_pendingRefund' });
+    const failing = await pay({ payment_method: 'pm_card_refundFail' });
+    const pending = await stripe.refunds.create({ payment_intent: slow.id });
+    const doomed = await stripe.refunds.create({ payment_intent: failing.id });
+    assert.deepEqual([pending.status, doomed.status], ['pending', 'succeeded']);
+    await advance(60_000);
+    assert.equal((await stripe.refunds.retrieve(pending.id)).status, 'succeeded');
+    assert.equal((await stripe.refunds.retrieve(doomed.id)).status, 'failed');
+    assert.equal((await stripe.charges.retrieve(failing.latest_charge)).amount_refunded, 0);
+  });
+});
+
+describe('errors', () => {
+  for (const [what, params, code, param] of [
+    ['a missing amount', { amount: undefined }, 'parameter_missing', 'amount'],
+    ['an amount that is no integer', { amount: '12.5' }, 'parameter_invalid_integer', 'amount'],
+    ['an amount of nothing', { amount: 0 }, 'parameter_invalid_integer', 'amount'],
+    ['an amount too small', { amount: 49 }, 'amount_too_small', 'amount'],
+    ['an amount too large', { amount: 100_000_000 }, 'amount_too_large', 'amount'],
+    ['an unknown currency', { currency: 'xyz' }, undefined, 'currency'],
+    ['an unknown parameter', { amonut: 1 }, 'parameter_unknown', 'amonut'],
+    ['an unknown payment method', { payment_method: 'pm_nowhere' }, 'resource_missing', 'payment_method'],
+    ['an unknown customer', { customer: 'cus_nowhere' }, 'resource_missing', 'customer'],
+    ['too long metadata', { metadata: { k: 'v'.repeat(501) } }, undefined, 'metadata'],
+  ]) {
+    test(`${what} is a StripeInvalidRequestError`, async () => {
+      const error = await rejected(pay(params));
+      assert.ok(error instanceof Stripe.errors.StripeInvalidRequestError);
+      assert.deepEqual([error.statusCode, error.code, error.param], [400, code, param]);
+      assert.equal((await ledger()).charges.length, 0);
+    });
+  }
+
+  test('an unknown object and an unknown endpoint are 404', async () => {
+    const missing = await rejected(stripe.paymentIntents.retrieve('pi_nowhere'));
+    assert.deepEqual([missing.statusCode, missing.code], [404, 'resource_missing']);
+    assert.match(missing.message, /No such payment_intent: 'pi_nowhere'/);
+    assert.equal((await api('/v1/nowhere', { method: 'GET' })).status, 404);
+  });
+
+  test('without a test key there is no entry', async () => {
+    for (const Authorization of ['', 'Bearer pk_test_x', 'Bearer sk_live_x', 'Bearer nonsense']) {
+      assert.equal(
+        (await api('/v1/charges', { method: 'GET', headers: { Authorization } })).status,
+        401,
+        Authorization,
+      );
+    }
+    const basic = `Basic ${Buffer.from('sk_test_x:').toString('base64')}`;
+    assert.equal(
+      (await api('/v1/charges', { method: 'GET', headers: { Authorization: basic } })).status,
+      200,
+    );
+    const error = await rejected(client({}, 'nonsense').charges.list());
+    assert.ok(error instanceof Stripe.errors.StripeAuthenticationError);
+    assert.equal(error.rawType, 'invalid_request_error');
+  });
+});
+
+describe('faults over HTTP', () => {
+  // Each: the fault, what the SDK makes of it, the charges after it, and what the same key answers then. The second try is written by hand:
+  // the key is bound to the parameters and not to their spelling.
+  for (const [name, more, type, status, charges, afterwards] of [
+    ['request_lost', { delay_ms: 60_000 }, 'StripeConnectionError', undefined, 0, 200],
+    ['response_lost', { delay_ms: 60_000 }, 'StripeConnectionError', undefined, 1, 200],
+    ['connection_reset', {}, 'StripeConnectionError', undefined, 0, 200],
+    ['connection_reset_after', {}, 'StripeConnectionError', undefined, 1, 200],
+    ['error_before', {}, 'StripeAPIError', 500, 0, 200],
+    ['error_after', {}, 'StripeAPIError', 500, 1, 500],
+    ['rate_limited', {}, 'StripeRateLimitError', 429, 0, 200],
+    ['lock_timeout', {}, 'StripeRateLimitError', 429, 0, 200],
+  ]) {
+    test(`${name}: ${type}, ${charges} charged, and the key then answers ${afterwards}`, async () => {
+      await fault(name, more);
+      const impatient = client({ timeout: 250 });
+      const error = await rejected(
+        (more.delay_ms ? impatient : stripe).paymentIntents.create(card(), key('k1')),
+      );
+      assert.equal(error.type, type);
+      assert.equal(error.statusCode, status);
+      assert.equal((await ledger()).charges.length, charges);
+      const again = await form('k1', FORM);
+      assert.equal(again.status, afterwards);
+      assert.equal(again.headers.get('idempotent-replayed'), charges === 1 ? 'true' : null);
+      assert.equal((await ledger()).charges.length, 1);
+      const [first] = await requests('k1');
+      assert.deepEqual([first.fault, first.status], [name, status ?? null]);
+      assert.deepEqual((await sim('GET', 'faults')).faults, []);
+    });
+  }
+
+  test('slow_response: it is done and stored before the answer comes', async () => {
+    await fault('slow_response', { delay_ms: 60_000 });
+    const first = pay({}, key('k1'));
+    await arrived('k1');
+    const replayed = await pay({}, key('k1'));
+    await sim('DELETE', 'faults');
+    assert.equal((await first).id, replayed.id);
+  });
+
+  test('the SDK retries by itself what it may, and one charge is made', async () => {
+    await fault('error_before');
+    const patient = client({ maxNetworkRetries: 2 });
+    assert.equal((await patient.paymentIntents.create(card())).status, 'succeeded');
+    assert.equal((await ledger()).totals.succeeded_charges, 1);
+  });
+
+  test('are played in order, on the requests that they are meant for', async () => {
+    await fault('rate_limited', { path: '/v1/refunds' });
+    await fault('error_before', { method: 'post', path: '/v1/payment_intents', count: 2 });
+    assert.equal((await stripe.paymentIntents.list()).data.length, 0);
+    assert.equal((await rejected(pay())).statusCode, 500);
+    assert.equal((await rejected(pay())).statusCode, 500);
+    const paid = await pay();
+    assert.equal((await rejected(stripe.refunds.create({ payment_intent: paid.id }))).statusCode, 429);
+    assert.equal((await stripe.refunds.create({ payment_intent: paid.id })).status, 'succeeded');
+  });
+
+  test('unknown faults are refused', async () => {
+    const response = await fetch(new URL('/_sim/faults', origin), {
+      method: 'POST',
+      body: '{"fault":"nonsense"}',
+    });
+    assert.equal(response.status, 400);
+  });
+});
+
+describe('faults over a service binding', () => {
+  async function call(more = {}) {
+    const init = {
+      method: 'POST',
+      headers: {
+        Authorization: 'Bearer sk_test_x',
+        'Content-Type': 'application/x-www-form-urlencoded',
+        'Idempotency-Key': 'k1',
+      },
+      body: FORM,
+    };
+    const body = JSON.stringify({ path: '/v1/payment_intents', init, ...more });
+    return (await server.getWorker('caller').fetch('/', { method: 'POST', body })).json();
+  }
+
+  test('an ordinary call answers, and its 3-D Secure page is where a browser can reach it', async () => {
+    assert.equal((await call()).status, 200);
+    const body = `${FORM.replace('pm_card_visa', 'pm_card_authenticationRequired')}&return_url=https://shop.test/`;
+    const headers = {
+      Authorization: 'Bearer sk_test_x',
+      'Content-Type': 'application/x-www-form-urlencoded',
+    };
+    const answer = await call({ init: { method: 'POST', headers, body } });
+    assert.match(
+      JSON.parse(answer.body).next_action.redirect_to_url.url,
+      /^http:\/\/127\.0\.0\.1:12111\/_sim\/3ds\/pi_/,
+    );
+  });
+
+  for (const [name, charges] of [
+    ['connection_reset', 0],
+    ['connection_reset_after', 1],
+  ]) {
+    test(`${name}: fetch throws, ${charges} charged`, async () => {
+      await fault(name);
+      const answer = await call();
+      assert.equal(answer.stage, 'fetch');
+      assert.match(answer.threw, /never generate a response/);
+      assert.equal((await ledger()).charges.length, charges);
+      assert.equal((await call()).status, 200);
+      assert.equal((await ledger()).charges.length, 1);
+    });
+  }
+
+  for (const [name, charges] of [
+    ['request_lost', 0],
+    ['response_lost', 1],
+  ]) {
+    test(`${name}: fetch hangs until the caller gives up, ${charges} charged`, async () => {
+      await fault(name, { delay_ms: 60_000 });
+      const answer = await call({ timeout_ms: 200 });
+      assert.deepEqual([answer.stage, answer.name], ['fetch', 'TimeoutError']);
+      assert.equal((await ledger()).charges.length, charges);
+      assert.equal((await call()).status, 200);
+      assert.equal((await ledger()).charges.length, 1);
+    });
+  }
+});
+
+describe('for a person', () => {
+  test('the page shows the ledger, escaped', async () => {
+    await pay({}, key('<script>alert(1)</script>'));
+    const response = await fetch(origin);
+    const html = await response.text();
+    assert.match(html, /&lt;script&gt;/);
+    assert.doesNotMatch(html, /<script/);
+    assert.match(response.headers.get('content-security-policy'), /default-src 'none'/);
+    assert.equal((await fetch(new URL('/healthz', origin))).status, 200);
+  });
+});
