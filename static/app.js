@@ -1,8 +1,8 @@
-// Carries `data-pay-once` forms through bad connections. Their hidden key is what prevents a
-// second charge: this may send as often as it likes.
+// Carries `data-pay-once` forms through bad connections. Their hidden key prevents a second
+// charge, so this may send as often as it likes.
 
 const TRIES = 8;
-const ANSWER_WITHIN_MS = 30_000; // dead lines are silent
+const ANSWER_WITHIN_MS = 30_000;
 
 /** With jitter: not all may come back at once. */
 function pause(attempt, retryAfter) {
@@ -43,8 +43,9 @@ function show(form, busy, text, label) {
   for (const fieldset of form.querySelectorAll('fieldset')) fieldset.disabled = busy || 'sent' in form;
 }
 
+/** Sends the same entries each time: the key stands for them. */
 async function pay(form) {
-  form.sent ??= new URLSearchParams(new FormData(form)); // never anything else under its key
+  form.sent ??= new URLSearchParams(new FormData(form));
   const request = { method: 'POST', body: form.sent, headers: { Accept: 'text/html' } };
   const tell = (text) => show(form, true, text, 'Paying…');
   const retry = (what) => tell(`${what} Trying again — you will not be charged twice.`);
@@ -58,18 +59,18 @@ async function pay(form) {
   if (!done) show(form, false, 'We could not get through. Try again: you still pay once.', 'Try again');
 }
 
-/** Shows a page in place. Throws if it is not ours: something in between answered. */
+/** Shows a page in place; throws if it is not ours. */
 function turnTo(page) {
   const main = document.adoptNode(page.getElementById('main'));
   const first = main.querySelector('[autofocus]') ?? main;
-  first.autofocus = false; // it works on loading only
+  first.autofocus = false;
   document.getElementById('main').replaceWith(main);
   document.title = page.title;
   scrollTo(0, 0);
   first.focus();
 }
 
-/** An old page came back: nobody may pay before we know whether its key is used. */
+/** An old page came back: is its key used? Until that is known nobody pays. */
 async function check(form) {
   if (isBusy(form)) return; // it asks already
   const tell = (what) => show(form, true, `${what} Checking whether this form is paid.`);

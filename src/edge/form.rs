@@ -94,7 +94,8 @@ pub(super) async fn post_ride(app: &App, request: &Request) -> Result<Answer, Pr
         // The key is still free: the same form is corrected and sent again.
         Err(errors) => {
             let key = key.as_str().to_owned();
-            return Ok(form_page(app, request, &session, 422, key, Some(&entries), &errors, None));
+            let notice = ride::foreign_fields(&errors);
+            return Ok(form_page(app, request, &session, 422, key, Some(&entries), &errors, notice));
         }
     };
     let canonical = entries.canonical();

@@ -3,7 +3,7 @@
 use worker::{Context, Env, Headers};
 
 use super::app::{App, Place, session, site};
-use super::http::{Answer, REQUEST_MAX_BYTES, Request, percent_decode};
+use super::http::{Answer, REQUEST_MAX_BYTES, Request, Url, percent_decode};
 use super::pages::{Home, ProblemPage};
 use super::problem::{Kind, Problem};
 use super::ride::{RidePage, kept, page};
@@ -161,7 +161,7 @@ async fn show_ride(app: &App, request: &Request, id: &str) -> Result<Answer, Pro
     if !request.wants_html() {
         return Ok(reply::ride(&view, id));
     }
-    match page(app.site(), id, &view, request.has_query("edited")) {
+    match page(app.site(), id, &view, request.has_query("edited"), request.now_ms) {
         RidePage::Receipt(receipt) => Ok(reply::html(200, &receipt, "receipt")),
         RidePage::Status(status) => Ok(reply::html(200, &status, "status")),
         RidePage::Again(notice) => {
@@ -201,18 +201,18 @@ fn refuse(problem: &Problem, request: &Request, demo: bool) -> Answer {
 }
 
 async fn read(incoming: &mut worker::Request) -> worker::Result<Request> {
-    let url = incoming.url()?;
+    let url = incoming.inner().url();
+    let url = Url::split(&url);
     let mut random = [0; 12];
     getrandom::fill(&mut random).map_err(|error| worker::Error::RustError(error.to_string()))?;
-    let port = url.port().map(|port| format!(":{port}")).unwrap_or_default();
     Ok(Request {
         id: RequestId::from_random(random),
         now_ms: worker::Date::now().as_millis(),
         method: incoming.inner().method(),
-        scheme: url.scheme().to_owned(),
-        host: format!("{}{port}", url.host_str().unwrap_or_default()),
-        path: url.path().to_owned(),
-        query: url.query().unwrap_or_default().to_owned(),
+        scheme: url.scheme.to_owned(),
+        host: url.host.to_owned(),
+        path: url.path.to_owned(),
+        query: url.query.to_owned(),
         headers: incoming.headers().entries().collect(),
         body: body(incoming).await?,
     })

@@ -69,6 +69,22 @@ fn without_unknown<T>(
     }
 }
 
+/// What to say above a form whose errors are not all at its own inputs: a field that does not belong to it.
+pub fn foreign_fields(errors: &[FieldError]) -> Option<Notice> {
+    let inputs = COORDINATES.map(|(name, _)| name);
+    let foreign =
+        |error: &&FieldError| error.field != "payment_method" && !inputs.contains(&error.field.as_str());
+    let names: Vec<&str> = errors.iter().filter(foreign).map(|error| error.field.as_str()).collect();
+    (!names.is_empty()).then(|| Notice {
+        title: "This form was changed on its way".to_owned(),
+        text: format!(
+            "It came with fields that it does not have: {}. Nothing was charged.",
+            names.join(", ")
+        ),
+        tone: "warning",
+    })
+}
+
 /// The form: fresh, or with its entries kept and the wrong ones marked.
 pub fn form(
     site: Site,
@@ -119,29 +135,42 @@ pub enum RidePage {
 }
 
 /// The page for a ride. `edited` is set when a changed form came under the used key.
-pub fn page(site: Site, id: &str, view: &View, edited: bool) -> RidePage {
+pub fn page(site: Site, id: &str, view: &View, edited: bool, now_ms: u64) -> RidePage {
     match view.ride.as_ref().map(|ride| (ride, &ride.state)) {
         Some((ride, RideState::Paid { charge })) if view.key.status != KeyStatus::Processing => {
             RidePage::Receipt(receipt(site, ride, charge, edited))
         }
-        Some((_, RideState::Unpaid { decline_code, message, .. })) => RidePage::Again(Notice {
-            title: match decline_code {
-                Some(_) => "Your card was declined".to_owned(),
-                None => "The payment did not go through".to_owned(),
-            },
-            text: format!(
-                "{} Nothing was charged. You can try again, for example with another card.",
-                sentence(message)
-            ),
-            tone: "error",
-        }),
+        Some((_, RideState::Unpaid { decline_code, message, .. })) => {
+            RidePage::Again(unpaid(decline_code.is_some(), message))
+        }
         _ => RidePage::Status(RideStatus {
             site,
             id: id.to_owned(),
             price: price(FARE_MINOR),
-            refresh_s: 2,
+            refresh_s: refresh_s(now_ms.saturating_sub(view.key.created_at_ms)),
             in_doubt: view.key.status == KeyStatus::Unknown,
         }),
+    }
+}
+
+/// How soon to look again: at once while somebody waits, seldom when it takes long. Screen readers start over each time.
+const fn refresh_s(age_ms: u64) -> u32 {
+    match age_ms {
+        0..15_000 => 2,
+        15_000..120_000 => 5,
+        _ => 20,
+    }
+}
+
+fn unpaid(declined: bool, reason: &str) -> Notice {
+    let title = if declined { "Your card was declined" } else { "The payment did not go through" };
+    // Ours and the provider's words in one text, without saying anything twice.
+    let reason = reason.trim().trim_end_matches("Nothing was charged.").trim_end().trim_end_matches('.');
+    let reason = if reason.is_empty() || reason == title { String::new() } else { format!("{reason}. ") };
+    Notice {
+        title: title.to_owned(),
+        text: format!("{reason}Nothing was charged. You can try again, for example with another card."),
+        tone: "error",
     }
 }
 
@@ -173,14 +202,4 @@ fn place(place: ride::Place) -> String {
 /// An amount of the fare's currency, which has cents.
 fn price(amount_minor: u32) -> String {
     format!("${}.{:02}", amount_minor / 100, amount_minor % 100)
-}
-
-/// With a full stop at its end, and without our own "nothing was charged" twice.
-fn sentence(message: &str) -> String {
-    let message = message.trim().trim_end_matches("Nothing was charged.").trim_end();
-    if message.is_empty() || message.ends_with(['.', '!', '?']) {
-        message.to_owned()
-    } else {
-        format!("{message}.")
-    }
 }

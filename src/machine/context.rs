@@ -22,6 +22,9 @@ pub struct Times {
     /// How long one call to the provider may take.
     pub provider_timeout_ms: u64,
     /// How long after the last send an "it is not there" from a look-up is believed.
+    ///
+    /// Longer than a request can be on its way *and* the clocks of two incarnations can differ: one may be 5 min behind,
+    /// the other 5 min ahead, so 20 min leave a late request 10.
     pub quiet_ms: u64,
 }
 
@@ -34,7 +37,7 @@ impl Default for Times {
             retention_ms: 24 * 3_600_000,
             provider_window_ms: 23 * 3_600_000,
             provider_timeout_ms: 30_000,
-            quiet_ms: 600_000,
+            quiet_ms: 1_200_000,
         }
     }
 }
