@@ -13,8 +13,9 @@ use super::{key_source, reply};
 use crate::flows::ride::FieldError;
 use crate::machine::begin::Arrival;
 use crate::machine::fingerprint::{Fingerprint, Parameters};
+use crate::machine::id::RideId;
 use crate::machine::record::Channel;
-use crate::object::message::Verdict;
+use crate::object::message::{Ask, Shown, Verdict};
 
 /// `GET /rides/new`
 pub(super) fn new_ride(app: &App, request: &Request) -> Result<Answer, Problem> {
@@ -91,8 +92,15 @@ pub(super) async fn post_ride(app: &App, request: &Request) -> Result<Answer, Pr
     let fault = fault(app, &body)?;
     let operation = match ride::form_request(&entries) {
         Ok(operation) => operation,
-        // The key is still free: the same form is corrected and sent again.
         Err(errors) => {
+            // Whoever spoils a form that was sent before is shown what it booked: "nothing was charged" may be wrong.
+            let used = Ask::Show { key_hash: Some(key.hash(&owner)), owner };
+            let place = Place::Id(token.object);
+            if app.ask::<Shown>(&place, used).await.map_err(unavailable)?.is_some() {
+                let ride = RideId::in_object(token.object).path();
+                return Ok(Answer::see_other(&format!("{ride}?edited"), "mismatch"));
+            }
+            // The key is still free: the same form is corrected and sent again.
             let key = key.as_str().to_owned();
             let notice = ride::foreign_fields(&errors);
             return Ok(form_page(app, request, &session, 422, key, Some(&entries), &errors, notice));

@@ -82,6 +82,9 @@ pub fn parse_parameters(content_type: &str, body: &[u8]) -> Result<Parameters, P
     let bad = |detail: String| Problem::because(Kind::BadRequest, detail);
     match content_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase().as_str() {
         "application/json" => match serde_json::from_slice(body) {
+            Ok(Value::Object(members)) if members.values().any(has_inexact_integer) => Err(bad(
+                "The body has an integer beyond 2^53, which JSON readers round differently: send it as a string.".to_owned(),
+            )),
             Ok(Value::Object(members)) => Ok(Parameters::Json(members)),
             Ok(_) => Err(bad("The body must be a JSON object.".to_owned())),
             Err(error) => Err(bad(format!("The body is not valid JSON: {error}."))),
@@ -92,6 +95,21 @@ pub fn parse_parameters(content_type: &str, body: &[u8]) -> Result<Parameters, P
         // A POST without any body has no parameters, whatever it is called.
         _ if body.is_empty() => Ok(Parameters::Form(Vec::new())),
         _ => Err(Problem::new(Kind::UnsupportedMediaType)),
+    }
+}
+
+/// Whether a number stands anywhere that canonical JSON (RFC 8785, whose numbers are doubles) would round: two different
+/// requests could then have one fingerprint.
+fn has_inexact_integer(value: &Value) -> bool {
+    const EXACT: u64 = 1 << 53;
+    match value {
+        Value::Number(number) => {
+            number.as_u64().is_some_and(|n| n > EXACT)
+                || number.as_i64().is_some_and(|n| n.unsigned_abs() > EXACT)
+        }
+        Value::Array(items) => items.iter().any(has_inexact_integer),
+        Value::Object(members) => members.values().any(has_inexact_integer),
+        _ => false,
     }
 }
 

@@ -146,7 +146,7 @@ impl Kind {
                 422,
                 "invalid-parameters",
                 "Some parameters are missing or wrong",
-                "Each entry of `errors` names a field and says what to send. Nothing was run and the key is still free.",
+                "Each entry of `errors` names a field and says what to send. Nothing was run, and no key was used up.",
             ),
             Self::KeyReused => (
                 422,

@@ -1,0 +1,82 @@
+// Builds both Workers, each into its own build/ folder. A Worker whose inputs did not change is left alone.
+import { createHash } from 'node:crypto';
+import { existsSync, readFileSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import { gzipSync } from 'node:zlib';
+
+import { inTools, workers } from './lib/paths.mjs';
+import { cargoProgress, endOnSignals, run } from './lib/run.mjs';
+import { Stop, say, script, step } from './lib/say.mjs';
+import { setUp } from './setup.mjs';
+import { toolchain } from './setup/rust.mjs';
+
+// All that a Worker is made of. What a crate includes from elsewhere at compile time must be added here.
+const inputs = [
+  'src',
+  'templates',
+  'static',
+  'migrations',
+  'build.rs',
+  'Cargo.toml',
+  'Cargo.lock',
+  'askama.toml',
+];
+
+/** Builds the Workers named, by default all. */
+export async function build(names = workers.map(({ name }) => name)) {
+  for (const worker of workers.filter(({ name }) => names.includes(name))) await buildWorker(worker);
+}
+
+async function buildWorker({ name, dir }) {
+  const out = join(dir, 'build');
+  const stamp = join(out, '.inputs');
+  const wanted = digest(dir);
+  if (existsSync(stamp) && readFileSync(stamp, 'utf8') === wanted && existsSync(join(out, 'index_bg.wasm'))) {
+    return say(`  ✓ ${name} is built already (${wasmSize(out)})`);
+  }
+
+  rmSync(stamp, { force: true });
+  const progress = cargoProgress();
+  const shown = step(`building ${name}`);
+  const { ok, lines } = await run(inTools('bin', 'worker-build'), ['--release'], {
+    cwd: dir,
+    onLine: (line) => shown.detail(progress(line)),
+  });
+  if (!ok) {
+    shown.fail();
+    throw new Stop([...lines.slice(-60), '', `Building ${name} failed.`].join('\n'));
+  }
+  writeFileSync(stamp, wanted);
+  shown.done(`${name} is built: ${wasmSize(out)}`);
+}
+
+function digest(dir) {
+  const hash = createHash('sha256').update(toolchain());
+  for (const file of inputs.flatMap((input) => filesIn(dir, input))) {
+    hash.update(`\0${file}\0`).update(readFileSync(join(dir, file)));
+  }
+  return hash.digest('hex');
+}
+
+function filesIn(dir, path) {
+  const full = join(dir, path);
+  if (!existsSync(full)) return [];
+  if (!statSync(full).isDirectory()) return [path];
+  return readdirSync(full)
+    .sort()
+    .flatMap((name) => filesIn(dir, join(path, name)));
+}
+
+function wasmSize(out) {
+  const wasm = readFileSync(join(out, 'index_bg.wasm'));
+  return `${Math.round(gzipSync(wasm).length / 1024)} KB of wasm gzipped`;
+}
+
+if (import.meta.url === pathToFileURL(process.argv[1]).href) {
+  endOnSignals({ exitCode: 130 });
+  await script(async () => {
+    await setUp();
+    await build();
+  });
+}

@@ -1,0 +1,14 @@
+// `npm run fmt`: formats everything that the checks look at.
+import { root, workers } from './lib/paths.mjs';
+import { endOnSignals, runStep } from './lib/run.mjs';
+import { script } from './lib/say.mjs';
+import { setUp } from './setup.mjs';
+
+endOnSignals({ exitCode: 130 });
+await script(async () => {
+  await setUp({ lints: true });
+  for (const { name, dir } of workers) await runStep(`the Rust of ${name}`, 'cargo', ['fmt'], { cwd: dir });
+  await runStep('scripts, tests, styles and data', 'prettier', ['--write', '--log-level', 'warn', '.'], {
+    cwd: root,
+  });
+});

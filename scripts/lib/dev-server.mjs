@@ -1,0 +1,89 @@
+// Runs Workers locally under `wrangler dev`, and says when they answer.
+import { createServer } from 'node:net';
+
+import { inRoot } from './paths.mjs';
+import { start } from './run.mjs';
+import { Stop, say, step } from './say.mjs';
+
+const host = '127.0.0.1';
+const readyWithinMs = 90_000;
+
+export function portFrom(value, standard) {
+  const port = Number(value ?? standard);
+  if (Number.isInteger(port) && port > 0 && port < 65_536) return port;
+  throw new Stop(`PORT must be a number from 1 to 65535, not "${value}".`);
+}
+
+/** Asked before the long work, so that nobody waits for a build and then cannot start. */
+export async function checkPortIsFree(port) {
+  await new Promise((resolve, reject) => {
+    const probe = createServer();
+    probe.once('error', (error) => {
+      const reason =
+        error.code === 'EADDRINUSE' ? 'is in use by another program' : `cannot be opened (${error.code})`;
+      reject(
+        new Stop(
+          `Port ${port} ${reason}. Stop that program, or choose another port: PORT=${port + 1} npm start`,
+        ),
+      );
+    });
+    probe.listen(port, host, () => probe.close(resolve));
+  });
+}
+
+/** Serves until the process is ended; gives how wrangler ended when it did so by itself. */
+export async function serve({
+  name,
+  configs,
+  env = [],
+  port,
+  state,
+  readyPath,
+  isReady = ({ status }) => status === 200,
+  onReady,
+}) {
+  const shown = step(`starting ${name}`);
+
+  const early = []; // wrangler's banners: worth reading only if something is wrong
+  let print = (line) => early.push(line);
+  const server = start(
+    'wrangler',
+    [
+      'dev',
+      ...configs.flatMap((config) => ['--config', config]),
+      ...env.flatMap((environment) => ['--env', environment]),
+      ...['--ip', host, '--port', String(port), '--persist-to', state],
+      '--show-interactive-dev-session=false',
+    ],
+    { cwd: inRoot(), onLine: (line) => print(line) },
+  );
+
+  let gone = null;
+  server.ended.then((result) => (gone = result));
+  if (!(await answers(`http://${host}:${port}${readyPath}`, isReady, () => gone))) {
+    server.stop();
+    shown.fail();
+    throw new Stop([...early.slice(-60), '', `${name} did not start.`].join('\n'));
+  }
+  shown.done();
+
+  early.filter((line) => /warn|error/i.test(line)).forEach((line) => say(plain(line)));
+  print = (line) => line.trim() && say(plain(line));
+  onReady();
+  return server.ended;
+}
+
+const plain = (line) => line.replace(/^\[wrangler:info\] /, '');
+
+async function answers(url, isReady, isGone) {
+  const deadline = Date.now() + readyWithinMs;
+  while (Date.now() < deadline && !isGone()) {
+    try {
+      if (isReady(await fetch(url, { signal: AbortSignal.timeout(5_000) }))) return true;
+    } catch {
+      // not listening yet
+    }
+    await new Promise((next) => setTimeout(next, 100));
+  }
+  return false;
+}

@@ -1,0 +1,18 @@
+// Every place that the scripts write to. All of them are inside the project and ignored by git.
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+
+export const root = fileURLToPath(new URL('../..', import.meta.url)).replace(/\/$/, '');
+export const inRoot = (...parts) => join(root, ...parts);
+
+/** What set-up fetched or built for this project alone. Deleting it costs a few minutes at the next start. */
+export const tools = inRoot('.tools');
+export const inTools = (...parts) => join(tools, ...parts);
+
+/** The two Workers, in the order in which they are built. Each is a crate with a wrangler.toml. */
+export const workers = [
+  { name: 'paid-once', dir: root },
+  { name: 'simulator', dir: inRoot('simulator') },
+];
+
+export const wasmTarget = 'wasm32-unknown-unknown';

@@ -1,0 +1,56 @@
+// What a person sees while a script works: one line per step, with a live tail on a terminal.
+
+const live = process.stdout.isTTY && !process.env.CI;
+const quietMs = live ? 100 : 15_000;
+
+export const seconds = (ms) =>
+  ms < 60_000
+    ? `${(ms / 1000).toFixed(1)} s`
+    : `${Math.floor(ms / 60_000)} min ${Math.round((ms % 60_000) / 1000)} s`;
+
+export const say = (text = '') => process.stdout.write(`${text}\n`);
+
+/**
+ * Announces a long step and keeps telling how far it is: in place on a terminal, else one line every 15 s, so that
+ * a log stays short and yet never looks dead.
+ */
+export function step(title) {
+  const started = Date.now();
+  let lastShown = started;
+  let lastDetail = '';
+
+  const show = () => {
+    lastShown = Date.now();
+    const line = `  … ${title} (${seconds(lastShown - started)})${lastDetail && `: ${lastDetail}`}`;
+    process.stdout.write(
+      live ? `\r\x1b[2K${line.slice(0, (process.stdout.columns ?? 80) - 1)}` : `${line}\n`,
+    );
+  };
+  const end = (mark, text) => {
+    clearInterval(timer);
+    say(`${live ? '\r\x1b[2K' : ''}  ${mark} ${text} (${seconds(Date.now() - started)})`);
+  };
+
+  if (live) show();
+  else say(`  … ${title}`);
+  const timer = setInterval(() => Date.now() - lastShown >= quietMs && show(), Math.min(quietMs, 1000));
+
+  return {
+    detail: (text) => (lastDetail = text),
+    done: (text = title) => end('✓', text),
+    fail: (text = title) => end('✗', text),
+  };
+}
+
+/** An end that a person can act on: printed without a stack trace. */
+export class Stop extends Error {}
+
+/** Runs a script's `main`; whatever it throws ends the process with code 1. */
+export async function script(main) {
+  try {
+    await main();
+  } catch (error) {
+    process.exitCode = 1;
+    process.stderr.write(`\n${error instanceof Stop ? error.message : error.stack}\n`);
+  }
+}

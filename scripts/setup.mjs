@@ -1,0 +1,55 @@
+// Makes a fresh clone able to build, run and test. Each step looks first and works only for what is missing, so that
+// the second time costs a moment. Everything lands in node_modules/ and .tools/.
+import { delimiter } from 'node:path';
+import { pathToFileURL } from 'node:url';
+
+import { inRoot, inTools } from './lib/paths.mjs';
+import { endOnSignals } from './lib/run.mjs';
+import { say, script, seconds } from './lib/say.mjs';
+import { checkNodeVersion, setUpNode } from './setup/node.mjs';
+import { setUpBrowser } from './setup/browser.mjs';
+import { setUpRust } from './setup/rust.mjs';
+import { setUpTools } from './setup/tools.mjs';
+
+/**
+ * After this, `process.env` is what every child needs: Node 22 first on PATH, a Rust toolchain that knows wasm, and
+ * the builder's tools. `lints` and `browser` are for the tests only.
+ */
+export async function setUp({ lints = false, browser = false } = {}) {
+  const started = Date.now();
+  checkNodeVersion();
+  await setUpNode();
+  putFirstOnPath(inRoot('node_modules', '.bin'));
+  await setUpRust({ lints });
+  await setUpTools();
+  if (browser) await setUpBrowser();
+  setBuildEnvironment();
+  say(`Set-up is complete (${seconds(Date.now() - started)}).`);
+}
+
+function putFirstOnPath(dir) {
+  process.env.PATH = [dir, ...process.env.PATH.split(delimiter).filter((entry) => entry !== dir)].join(
+    delimiter,
+  );
+}
+
+function setBuildEnvironment() {
+  // Both crates share one target folder: what they have in common is compiled once, while their profiles agree.
+  process.env.CARGO_TARGET_DIR ??= inRoot('target');
+
+  // worker-build would download these three itself: the versions of the lock files are better, and work offline.
+  process.env.WASM_BINDGEN_BIN ??= inTools('bin', 'wasm-bindgen');
+  process.env.WASM_OPT_BIN ??= inRoot('node_modules', '.bin', 'wasm-opt');
+  process.env.ESBUILD_BIN ??= inRoot('node_modules', '.bin', 'esbuild');
+
+  // wrangler: no questions, no telemetry, and nothing of it in the home folder or shared with other projects.
+  process.env.WRANGLER_SEND_METRICS ??= 'false';
+  process.env.WRANGLER_LOG_PATH ??= inRoot('.wrangler', 'logs');
+  process.env.WRANGLER_REGISTRY_PATH ??= inRoot('.wrangler', 'registry');
+  process.env.CLOUDFLARE_CF_FETCH_ENABLED ??= 'false';
+}
+
+if (import.meta.url === pathToFileURL(process.argv[1]).href) {
+  endOnSignals({ exitCode: 130 });
+  await script(() => setUp({ lints: true, browser: true }));
+}

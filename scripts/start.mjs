@@ -1,0 +1,42 @@
+// `npm start`: the whole of Paid Once on this machine, with its simulated Stripe beside it. No keys, no network.
+import { randomBytes } from 'node:crypto';
+import { existsSync, writeFileSync } from 'node:fs';
+
+import { build } from './build.mjs';
+import { checkPortIsFree, portFrom, serve } from './lib/dev-server.mjs';
+import { inRoot } from './lib/paths.mjs';
+import { endOnSignals } from './lib/run.mjs';
+import { Stop, say, script } from './lib/say.mjs';
+import { setUp } from './setup.mjs';
+
+// Stopping a server is not a failure; workerd gets three seconds to put its databases away.
+endOnSignals({ exitCode: 0, patienceMs: 3_000 });
+await script(async () => {
+  const port = portFrom(process.env.PORT, 8787);
+  await checkPortIsFree(port);
+
+  say('Setting up');
+  await setUp();
+  say('Building both Workers');
+  await build();
+  makeSecrets();
+
+  const ended = await serve({
+    name: 'Paid Once and its simulator',
+    configs: ['wrangler.toml', 'simulator/wrangler.toml'],
+    env: ['demo'],
+    port,
+    state: inRoot('.wrangler', 'state'),
+    readyPath: '/healthz',
+    onReady: () => say(`\nPaid Once is ready: http://localhost:${port}   (Ctrl-C ends it)\n`),
+  });
+  throw new Stop(`wrangler ended by itself (code ${ended.code}).`);
+});
+
+/** The demo's signing key: this machine's own, kept so that forms signed before a restart stay valid. */
+function makeSecrets() {
+  const file = inRoot('.dev.vars.demo');
+  if (existsSync(file)) return;
+  writeFileSync(file, `SIGNING_KEY="${randomBytes(32).toString('base64')}"\n`, { mode: 0o600 });
+  say('  ✓ a signing key of your own, in .dev.vars.demo');
+}

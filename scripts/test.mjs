@@ -1,0 +1,86 @@
+// `npm test`: sets up, then runs every suite, one after the other. A suite that fails does not stop the later ones.
+// `npm test -- browser` runs only the suites with "browser" in their name. The last line is "N passed, N failed".
+import { mkdirSync, writeFileSync } from 'node:fs';
+
+import { inTools } from './lib/paths.mjs';
+import { cargoProgress, endOnSignals, run } from './lib/run.mjs';
+import { Stop, say, script, seconds, step } from './lib/say.mjs';
+import { setUp } from './setup.mjs';
+import { verdict } from './test/count.mjs';
+import { suites } from './test/suites.mjs';
+
+const shownLines = 200;
+
+endOnSignals({ exitCode: 130 });
+await script(async () => {
+  const wanted = process.argv.slice(2);
+  const chosen = choose(wanted);
+  if (chosen.length === 0)
+    throw new Stop(`No suite is called like ${wanted.join(' ')}. There are:\n  ${names(suites())}`);
+
+  const started = Date.now();
+  say('Setting up');
+  await setUp({ lints: true, browser: chosen.some(({ needs }) => needs === 'browser') });
+
+  const results = [];
+  for (const suite of chosen) results.push(await runSuite(suite));
+  report(results, Date.now() - started);
+});
+
+/** The suites asked for; and the build, when any of them runs the Workers, so that none tests an old one. */
+function choose(wanted) {
+  const isWanted = ({ name }) => wanted.length === 0 || wanted.some((part) => name.includes(part));
+  const runsWorkers = suites().some((suite) => suite.kind === 'node' && isWanted(suite));
+  return suites().filter((suite) => isWanted(suite) || (runsWorkers && suite.builds));
+}
+
+async function runSuite(suite) {
+  say(`\n── ${suite.name} ${'─'.repeat(Math.max(0, 70 - suite.name.length))}`);
+  const started = Date.now();
+  const shown = step(suite.command.join(' '));
+  const progress = suite.command[0] === 'cargo' ? cargoProgress() : (line) => line.trim().slice(0, 80);
+  const [command, ...args] = suite.command;
+  const ended = await run(command, args, {
+    cwd: suite.cwd,
+    env: { ...process.env, NO_COLOR: '1', FORCE_COLOR: '0', CARGO_TERM_COLOR: 'never', ...suite.env },
+    timeoutMs: suite.timeoutMs,
+    onLine: (line) => shown.detail(progress(line)),
+  });
+
+  const result = { name: suite.name, ms: Date.now() - started, ...verdict(suite, ended) };
+  const text = `${result.passed} passed, ${result.failed} failed${result.reason ? `: ${result.reason}` : ''}`;
+  if (result.failed === 0) shown.done(text);
+  else {
+    shown.fail(text);
+    say(ended.lines.slice(-shownLines).join('\n'));
+    const log = keepLog(suite, ended.lines);
+    if (ended.lines.length > shownLines)
+      say(`(the last ${shownLines} of ${ended.lines.length} lines; more in ${log})`);
+  }
+  return result;
+}
+
+function keepLog({ name }, lines) {
+  const file = inTools('logs', `${name.replace(/[^a-z0-9]+/gi, '-')}.log`);
+  mkdirSync(inTools('logs'), { recursive: true });
+  writeFileSync(file, `${lines.join('\n')}\n`);
+  return file;
+}
+
+function report(results, ms) {
+  const width = Math.max(...results.map(({ name }) => name.length));
+  const total = (key) => results.reduce((sum, result) => sum + result[key], 0);
+  say(`\n── Summary ${'─'.repeat(63)}`);
+  for (const { name, passed, failed, ms } of results) {
+    say(
+      `  ${failed ? '✗' : '✓'} ${name.padEnd(width)} ${`${passed}`.padStart(6)} passed ${`${failed}`.padStart(4)} failed ${seconds(ms).padStart(10)}`,
+    );
+  }
+  say(`\nIn ${seconds(ms)}.`);
+  if (total('failed') > 0) process.exitCode = 1;
+  say(`${total('passed')} passed, ${total('failed')} failed`);
+}
+
+function names(all) {
+  return all.map(({ name }) => name).join('\n  ');
+}

@@ -1,0 +1,31 @@
+// How many tests passed and failed, read from what a suite printed. A test runner that dies, or finds nothing to run,
+// has failed, whatever it printed.
+
+/** `{ passed, failed, reason }` of a suite that has ended. */
+export function verdict({ kind }, { ok, code, timedOut, lines }) {
+  const { passed, failed } = counters[kind](lines, ok);
+  if (timedOut) return { passed, failed: failed + 1, reason: 'it took too long and was killed' };
+  if (!ok && failed === 0) return { passed, failed: 1, reason: `it ended with code ${code}` };
+  if (passed + failed === 0) return { passed, failed: 1, reason: 'no test ran' };
+  return { passed, failed, reason: '' };
+}
+
+const counters = {
+  check: (_lines, ok) => ({ passed: ok ? 1 : 0, failed: ok ? 0 : 1 }),
+
+  // Once for each test binary: "test result: ok. 12 passed; 0 failed; …"
+  cargo: (lines) => {
+    const results = lines
+      .map((line) => line.match(/^test result: \S+ (\d+) passed; (\d+) failed;/))
+      .filter(Boolean);
+    const sum = (group) => results.reduce((total, result) => total + Number(result[group]), 0);
+    return { passed: sum(1), failed: sum(2) };
+  },
+
+  // At the very end: "ℹ pass 12". A test that is cancelled did not pass.
+  node: (lines) => {
+    const last = (what) =>
+      Number(lines.findLast((line) => new RegExp(`^ℹ ${what} \\d+$`).test(line))?.split(' ')[2] ?? 0);
+    return { passed: last('pass'), failed: last('fail') + last('cancelled') };
+  },
+};

@@ -1,0 +1,92 @@
+// Every suite of `npm test`, in order: the quick checks first, then the pure tests, then those that need a runtime.
+//
+// A suite is one command. `kind` says how its results are counted (see count.mjs): a `check` is one pass or failure.
+import { existsSync, readFileSync, readdirSync } from 'node:fs';
+import { join, relative } from 'node:path';
+
+import { inRoot, root, wasmTarget, workers } from '../lib/paths.mjs';
+
+const minutes = (n) => n * 60_000;
+const compiled = minutes(15); // a first compile on two slow cores
+const served = minutes(8);
+
+export const suites = () => [
+  ...workers.map((worker) => cargoCheck('format', worker, ['fmt', '--check', '--', '--color', 'never'])),
+  check('check: format of scripts, tests and pages', ['prettier', '--check', '--log-level', 'warn', '.']),
+  check('check: unused dependencies', ['node', 'scripts/test/unused-dependencies.mjs']),
+  ...workers.map((worker) =>
+    cargoCheck('clippy', worker, ['clippy', '--all-targets', '--', '-D', 'warnings']),
+  ),
+  ...workers.map((worker) =>
+    cargoCheck('clippy for wasm', worker, ['clippy', '--target', wasmTarget, '--', '-D', 'warnings']),
+  ),
+  ...workers.map((worker) =>
+    cargoCheck('docs', worker, ['doc', '--no-deps'], { RUSTDOCFLAGS: '-D warnings' }),
+  ),
+  ...workers.map((worker) => cargoCheck('doc tests', worker, ['test', '--doc'])),
+  ...workers.flatMap(cargoTests),
+  check('build: both Workers', ['node', 'scripts/build.mjs'], { timeoutMs: compiled, builds: true }),
+  ...['worker', 'browser', 'crash'].flatMap(nodeTests),
+];
+
+function check(name, command, more = {}) {
+  return { name, kind: 'check', command, cwd: root, timeoutMs: minutes(3), ...more };
+}
+
+function cargoCheck(what, worker, args, env) {
+  return check(`check: ${what} of ${worker.name}`, ['cargo', ...args], {
+    cwd: worker.dir,
+    timeoutMs: compiled,
+    env,
+  });
+}
+
+/** One suite for the unit tests and one for each folder or file in tests/, so that each can be asked for by name. */
+function cargoTests({ name, dir }) {
+  const cargo = (suite, args) => ({
+    name: `cargo: ${suite} of ${name}`,
+    kind: 'cargo',
+    command: ['cargo', 'test', ...args],
+    cwd: dir,
+    timeoutMs: compiled,
+  });
+  return [
+    ...(hasUnitTests(join(dir, 'src')) ? [cargo('unit tests', ['--lib'])] : []),
+    ...integrationTests(join(dir, 'tests')).map((test) => cargo(test, ['--test', test])),
+  ];
+}
+
+const hasUnitTests = (dir) =>
+  readdirSync(dir, { recursive: true })
+    .filter((file) => file.endsWith('.rs'))
+    .some((file) => readFileSync(join(dir, file), 'utf8').includes('#[test]'));
+
+/** As cargo finds them: tests/NAME.rs and tests/NAME/main.rs. */
+function integrationTests(dir) {
+  if (!existsSync(dir)) return [];
+  return readdirSync(dir)
+    .filter((entry) => entry.endsWith('.rs') || existsSync(join(dir, entry, 'main.rs')))
+    .map((entry) => entry.replace(/\.rs$/, ''))
+    .sort();
+}
+
+/**
+ * One suite a file, so that one that hangs takes only itself down. Run without `--test`, whose runner would count a
+ * file with no test in it as a test that passed.
+ */
+function nodeTests(folder) {
+  const dir = inRoot('tests', folder);
+  const files = existsSync(dir)
+    ? readdirSync(dir)
+        .filter((name) => name.endsWith('.test.mjs'))
+        .sort()
+    : [];
+  return files.map((file) => ({
+    name: `${folder}: ${file.replace('.test.mjs', '')}`,
+    kind: 'node',
+    command: ['node', '--test-reporter=spec', relative(root, join(dir, file))],
+    cwd: root,
+    needs: folder,
+    timeoutMs: served,
+  }));
+}
