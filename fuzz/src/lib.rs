@@ -1,0 +1,91 @@
+//! What each fuzz target does with its bytes, and what must hold whatever they are. A panic is a finding.
+//!
+//! `cargo test --test properties` runs the same functions over the seeds in `corpus/`.
+
+use paid_once::edge::http::{REQUEST_MAX_BYTES, parse_parameters};
+use paid_once::edge::session::Session;
+use paid_once::edge::token::{FormToken, Purpose};
+use paid_once::flows::ride::places;
+use paid_once::machine::fingerprint::{Fingerprint, Parameters};
+use paid_once::machine::id::Owner;
+use paid_once::machine::key::{IdempotencyKey, KEY_MAX_LEN};
+
+/// The signing key of the seeds in `corpus/token`.
+pub const SIGNING_KEY: &str = "a signing key for the fuzz targets only";
+/// The session of the seeds in `corpus/token`.
+pub const SESSION: &str = "0123456789abcdef0123456789abcdef";
+
+/// Header lines and the hidden field, one a line.
+pub fn header(data: &[u8]) {
+    let text = String::from_utf8_lossy(data);
+    let Ok(Some(key)) = IdempotencyKey::from_sources(text.lines()) else {
+        return;
+    };
+    let bare = key.as_str();
+    assert!((1..=KEY_MAX_LEN).contains(&bare.len()));
+    assert!(bare.bytes().all(|b| b.is_ascii_graphic()));
+    let quoted = format!("\"{}\"", bare.replace('\\', "\\\\").replace('"', "\\\""));
+    assert_eq!(IdempotencyKey::parse(&quoted), Ok(key.clone()));
+    for line in text.lines() {
+        assert_eq!(IdempotencyKey::parse(line).as_ref(), Ok(&key), "every source agrees");
+    }
+    assert_eq!(format!("{key:?}"), "IdempotencyKey(…)", "a key is never logged");
+}
+
+/// A body; its first byte says whether it is called JSON (even) or a form (odd).
+pub fn form(data: &[u8]) {
+    let Some((kind, body)) = data.split_first() else {
+        return;
+    };
+    let media_type = if kind % 2 == 0 { "application/json" } else { "application/x-www-form-urlencoded" };
+    let Ok(parameters) = parse_parameters(media_type, body) else {
+        return;
+    };
+    assert!(body.len() <= REQUEST_MAX_BYTES);
+    let canonical = parameters.canonical();
+    let again = match &parameters {
+        Parameters::Json(_) => parse_parameters(media_type, canonical.0.as_bytes()).ok(),
+        Parameters::Form(pairs) => Some(Parameters::Form(pairs.iter().rev().cloned().collect())),
+    };
+    let again = again.map(|again| again.canonical());
+    assert_eq!(again.as_ref(), Some(&canonical), "canonical stays canonical");
+    assert!(canonical.differing_fields(&canonical).is_empty());
+    assert_eq!(Fingerprint::of("POST", "/rides", &canonical).0.len(), 67);
+    for name in parameters.names().into_iter().take(16) {
+        parameters.text(name);
+        let without = parameters.clone().without(&[name]).canonical();
+        assert_eq!(canonical.differing_fields(&without), [name], "what is missing is named");
+    }
+    if let Err(errors) = places(&parameters) {
+        assert!((1..=4).contains(&errors.len()));
+    }
+}
+
+/// A `Cookie` header.
+pub fn cookie(data: &[u8]) {
+    let text = String::from_utf8_lossy(data);
+    for secure in [false, true] {
+        let Some(session) = Session::from_cookies(&text, secure) else {
+            continue;
+        };
+        assert!(!session.is_new);
+        let set = session.set_cookie(secure);
+        assert!(!set.contains(['\r', '\n']));
+        let back = Session::from_cookies(&set, secure);
+        assert_eq!(back.map(|session| session.owner()), Some(session.owner()));
+    }
+}
+
+/// A form's key. Only what was sealed with the key opens, and in one spelling only.
+pub fn token(data: &[u8]) {
+    let Ok(text) = str::from_utf8(data) else {
+        return;
+    };
+    let (owner, keys) = (Owner::session(SESSION), [SIGNING_KEY.to_owned()]);
+    if let Ok(token) = FormToken::open(text, Purpose::Ride, &owner, &keys) {
+        assert_eq!(token.seal(Purpose::Ride, &owner, &keys), text);
+        let stranger = Owner::session("another");
+        assert!(FormToken::open(text, Purpose::Ride, &stranger, &keys).is_err());
+        assert!(FormToken::open(text, Purpose::Ride, &owner, &["another".to_owned()]).is_err());
+    }
+}

@@ -1,0 +1,135 @@
+//! The provider as the model sees it: it keeps an answer under its key for a while, and then executes anew.
+//!
+//! It speaks Stripe's HTTP, so that the real classifier and the real reader of the list are part of what is checked.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use paid_once::providers::HttpAnswer;
+
+/// For how many ticks an answer is kept under its key. Past that the same key is executed again.
+pub const KEY_KEPT_TICKS: u8 = 3;
+
+/// What becomes of a send that is executed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Verdict {
+    /// Money moves.
+    Charge,
+    /// The card is declined.
+    Decline,
+    /// Money moves, and the answer, kept like any other, is a 500.
+    ChargeAndFail,
+    /// Nothing happens, and the answer is a 500.
+    Fail,
+    /// 429: nothing happens and nothing is kept.
+    TurnAway,
+    /// 400, about the request itself: nothing happens and nothing is kept.
+    Reject,
+}
+
+impl Verdict {
+    pub const ALL: [Self; 6] =
+        [Self::Charge, Self::Decline, Self::ChargeAndFail, Self::Fail, Self::TurnAway, Self::Reject];
+
+    /// Whether it counts as a fault.
+    pub const fn is_upset(self) -> bool {
+        matches!(self, Self::ChargeAndFail | Self::Fail | Self::TurnAway | Self::Reject)
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Kept {
+    first_at: u8,
+    body: Arc<str>,
+    verdict: Verdict,
+}
+
+/// The provider's whole state.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Provider {
+    kept: BTreeMap<Arc<str>, Kept>,
+    /// The PaymentIntents, in the order of their making: the idempotency key in their metadata, and whether they
+    /// were paid.
+    intents: Vec<(Arc<str>, bool)>,
+}
+
+impl Provider {
+    /// How often money moved.
+    pub fn charges(&self) -> usize {
+        self.intents.iter().filter(|(_, paid)| *paid).count()
+    }
+
+    /// When a send under this key was first executed.
+    pub fn first_executed_at(&self, key: &str) -> Option<u8> {
+        self.kept.get(key).map(|kept| kept.first_at)
+    }
+
+    /// Whether a send under this key would get the kept answer.
+    pub fn remembers(&self, key: &str, now: u8) -> bool {
+        self.kept.get(key).is_some_and(|kept| now < kept.first_at + KEY_KEPT_TICKS)
+    }
+
+    /// Takes in a send and answers it. The verdict counts only if the key is not remembered.
+    pub fn take(&mut self, key: &Arc<str>, body: &Arc<str>, now: u8, verdict: Verdict) -> HttpAnswer {
+        if self.remembers(key, now) {
+            let kept = self.kept[key].clone();
+            if kept.body != *body {
+                return answer(400, false, r#"{"error":{"type":"idempotency_error"}}"#.into());
+            }
+            return self.say(key, kept.verdict, true);
+        }
+        match verdict {
+            Verdict::Charge | Verdict::ChargeAndFail => self.intents.push((key.clone(), true)),
+            Verdict::Decline => self.intents.push((key.clone(), false)),
+            Verdict::Fail => {}
+            Verdict::TurnAway | Verdict::Reject => return self.say(key, verdict, false),
+        }
+        // A key that is executed anew keeps its first time: that is what the window is measured from.
+        let first_at = if self.kept.contains_key(key) { self.kept[key].first_at } else { now };
+        self.kept.insert(key.clone(), Kept { first_at, body: body.clone(), verdict });
+        self.say(key, verdict, false)
+    }
+
+    fn say(&self, key: &str, verdict: Verdict, replayed: bool) -> HttpAnswer {
+        let intent = |status: &str| format!(r#"{{"id":"pi_{}","status":"{status}"}}"#, self.number(key));
+        match verdict {
+            Verdict::Charge => answer(200, replayed, intent("succeeded")),
+            Verdict::Decline => {
+                let intent = intent("requires_payment_method");
+                let error =
+                    r#""type":"card_error","code":"card_declined","message":"Your card was declined.""#;
+                answer(402, replayed, format!(r#"{{"error":{{{error},"payment_intent":{intent}}}}}"#))
+            }
+            Verdict::ChargeAndFail | Verdict::Fail => {
+                answer(500, replayed, r#"{"error":{"type":"api_error"}}"#.into())
+            }
+            Verdict::Reject => {
+                answer(400, replayed, r#"{"error":{"type":"invalid_request_error","code":"c"}}"#.into())
+            }
+            Verdict::TurnAway => answer(429, replayed, r#"{"error":{"type":"rate_limit"}}"#.into()),
+        }
+    }
+
+    fn number(&self, key: &str) -> usize {
+        self.intents.iter().position(|(k, _)| **k == *key).unwrap_or_default()
+    }
+
+    /// The list of PaymentIntents as it stands now, newest first.
+    pub fn list(&self) -> HttpAnswer {
+        let entries: Vec<String> = self
+            .intents
+            .iter()
+            .enumerate()
+            .rev()
+            .map(|(i, (key, paid))| {
+                let status = if *paid { "succeeded" } else { "requires_payment_method" };
+                format!(r#"{{"id":"pi_{i}","status":"{status}","metadata":{{"idempotency_key":"{key}"}}}}"#)
+            })
+            .collect();
+        answer(200, false, format!(r#"{{"data":[{}],"has_more":false}}"#, entries.join(",")))
+    }
+}
+
+fn answer(status: u16, replayed: bool, body: String) -> HttpAnswer {
+    HttpAnswer { status, should_retry: None, retry_after_ms: None, replayed, request_id: None, body }
+}

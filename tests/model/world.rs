@@ -1,0 +1,815 @@
+//! The world around one object: its committed rows, its alarm, the runs in memory, the wire, the provider and the
+//! clients; and everything that can happen next in it.
+//!
+//! The protocol itself is not modelled: each transaction here is one call of the real core. Only time is coarse. A
+//! tick is longer than any backoff, so that "a little later" is the next tick; the lease, the window and the rest are a
+//! few ticks each, in the order of size that the defaults have.
+
+use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::{Arc, Mutex};
+
+use paid_once::flows::Operation;
+use paid_once::flows::ride::{DegreesE7, Place, RideRequest, RideState};
+use paid_once::machine::begin::{Arrival, Begin, begin};
+use paid_once::machine::call::{CallState, ForeignCall, LookUp, Outcome};
+use paid_once::machine::context::{Context, Mutant, Times};
+use paid_once::machine::fingerprint::{Canonical, Fingerprint};
+use paid_once::machine::id::{InstanceId, ObjectId, Owner, RequestId};
+use paid_once::machine::key::KeyHash;
+use paid_once::machine::record::{Channel, KeyRecord, Lifecycle, StoredResponse, Ticket};
+use paid_once::machine::rows::Rows;
+use paid_once::machine::run::{Action, Event, Run, RunEnd};
+use paid_once::machine::step::StepError;
+use paid_once::machine::wake::{wake, wake_at};
+use paid_once::providers::{Page, Provider as Which, stripe};
+
+use crate::coverage::{Coverage, Seen};
+use crate::provider::{Provider, Verdict};
+
+/// One tick in ms: longer than the longest backoff.
+const TICK_MS: u64 = 1_000_000;
+/// A send is still under way at most this many ticks after it was armed.
+const FLIGHT_TICKS: u8 = 1;
+/// How many ticks after the first send the same key may be sent again. The last such send arrives a tick later, and
+/// that is still before the provider forgets the key.
+pub const WINDOW_TICKS: u8 = 2;
+
+const TIMES: Times = Times {
+    lease_ms: TICK_MS,
+    wait_ms: 0,
+    completer_ms: TICK_MS,
+    retention_ms: 3 * TICK_MS,
+    provider_window_ms: WINDOW_TICKS as u64 * TICK_MS,
+    provider_timeout_ms: TICK_MS / 2,
+    quiet_ms: 2 * TICK_MS,
+};
+
+/// Runs in memory at once.
+const RUNS_MAX: usize = 2;
+
+/// How much may happen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Budget {
+    /// Requests of the client, the first one included.
+    pub calls: u8,
+    /// Times that an incarnation ends, seems to, or stalls.
+    pub crashes: u8,
+    /// Requests and answers that the wire loses or holds up.
+    pub drops: u8,
+    /// Requests that the wire delivers twice.
+    pub duplicates: u8,
+    /// Answers other than a charge or a decline, errors between two phases, and requests with another payload.
+    pub upsets: u8,
+    /// Sends in all.
+    pub sends: u8,
+    /// Ticks in all.
+    pub ticks: u8,
+}
+
+/// The model: the bounds, and the defect to show, if any.
+pub struct Protocol {
+    pub budget: Budget,
+    pub mutant: Option<Mutant>,
+    pub coverage: Arc<Coverage>,
+    /// What is known about [`settles`](Self::settles), by hash of what it depends on.
+    settles: [Mutex<HashMap<u64, bool>>; 256],
+}
+
+/// A rule that a step broke.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Broken {
+    SentPastWindow,
+    BytesChanged,
+    StaleRunWrote,
+    WentBack,
+    ReplayDiffers,
+    OtherPayloadAnswered,
+    Bug,
+}
+
+/// What a run in memory is doing.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Doing {
+    Ready,
+    AwaitingAnswer,
+    Answered(Outcome),
+    LookedUp(LookUp),
+    SleepingUntil(u8),
+}
+
+/// A run in memory.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Live {
+    pub run: Run,
+    pub doing: Doing,
+    /// The call that it last sent or looked up.
+    pub call_id: u32,
+    /// Whether a client waits for it. Else the alarm started it.
+    pub client: bool,
+    /// Its incarnation ended as far as anybody knows, and yet it goes on.
+    pub stale: bool,
+}
+
+/// A request on its way to the provider.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Flight {
+    pub sent_at: u8,
+    pub key: Arc<str>,
+    pub body: Arc<str>,
+    /// The run that waits for the answer, by its place in `live`; none for a duplicate.
+    pub run: Option<u8>,
+}
+
+/// The state.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct World {
+    pub now: u8,
+    pub rows: Arc<Rows>,
+    pub alarm: Option<u8>,
+    pub live: Vec<Live>,
+    pub wire: Vec<Flight>,
+    pub provider: Provider,
+    /// The first final answer that a client got.
+    pub answer: Option<Arc<StoredResponse>>,
+    /// Audit records so far, by action, and staged receipts.
+    pub effects: [u8; 5],
+    pub broken: Option<Broken>,
+    pub left: Budget,
+}
+
+/// The effects that are counted.
+const EFFECTS: [&str; 4] = ["ride.created", "ride.charged", "ride.not_charged", "receipt.staged"];
+const RECEIPT_JOBS: usize = 4;
+
+/// What can happen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Happening {
+    /// The client asks, or asks again.
+    Call,
+    /// Somebody asks for another thing under the same key.
+    CallForOther,
+    /// A run does its next transaction, and what follows from it.
+    Step(u8),
+    /// A run arms a send and commits, and its incarnation dies before the send leaves.
+    ArmAndDie(u8),
+    /// A run stops waiting for an answer.
+    GiveUp(u8),
+    /// A run meets an error between two phases.
+    Fail(u8),
+    /// The incarnation dies, and its runs with it.
+    Crash,
+    /// A new incarnation begins while the runs of the old one go on.
+    Split,
+    /// A request arrives, and so does the answer.
+    Deliver(u8, Verdict),
+    /// A request arrives, and its answer is lost.
+    DeliverAndLoseAnswer(u8, Verdict),
+    /// A request is lost.
+    Drop(u8),
+    /// A request is on the wire twice.
+    Duplicate(u8),
+    /// The alarm fires.
+    Alarm,
+    /// Time passes.
+    Tick,
+}
+
+impl World {
+    fn start(budget: Budget) -> Self {
+        Self {
+            now: 0,
+            rows: Arc::new(Rows::empty(ObjectId::from_bytes([7; 32]))),
+            alarm: None,
+            live: Vec::new(),
+            wire: Vec::new(),
+            provider: Provider::default(),
+            answer: None,
+            effects: [0; 5],
+            broken: None,
+            left: budget,
+        }
+    }
+
+    /// What the clients were told for good.
+    pub fn told(&self) -> Option<u16> {
+        self.answer.as_ref().map(|answer| answer.status)
+    }
+
+    /// Whether some key is not finished.
+    pub fn is_open(&self) -> bool {
+        self.rows.keys.iter().any(is_open)
+    }
+
+    /// Whether a run of this incarnation is about to do a transaction: it does not wait long for that, unless the whole
+    /// incarnation stalls.
+    fn is_busy(&self) -> bool {
+        self.live.iter().any(|live| !live.stale && live.doing == Doing::Ready)
+    }
+
+    /// Whether a request has been under way for as long as one can be.
+    fn is_overdue(&self) -> bool {
+        self.wire.iter().any(|flight| self.now >= flight.sent_at + FLIGHT_TICKS)
+    }
+
+    /// How the ride stands in the rows.
+    pub fn ride(&self) -> Option<&RideState> {
+        self.rows.ride.as_ref().map(|ride| &ride.state)
+    }
+
+    /// Whether every effect happened at most once, and a paid ride that is finished has its receipt.
+    pub fn effects_are_single(&self) -> bool {
+        let paid = self.answer.as_ref().is_some_and(|answer| answer.status == 201);
+        self.effects.iter().all(|count| *count <= 1)
+            && self.effects[RECEIPT_JOBS] == self.effects[3]
+            && (!paid || self.effects == [1, 1, 0, 1, 1])
+    }
+
+    fn break_rule(&mut self, rule: Broken) {
+        self.broken = self.broken.or(Some(rule));
+    }
+
+    fn tell(&mut self, response: &StoredResponse) {
+        match &self.answer {
+            None => self.answer = Some(Arc::new(response.clone())),
+            Some(first) if **first != *response => self.break_rule(Broken::ReplayDiffers),
+            Some(_) => {}
+        }
+    }
+
+    fn start_run(&mut self, ticket: Ticket, client: bool) {
+        // A client waits a little between two sends; the alarm lets go.
+        let patience_until_ms = if client { ms(self.now + 1) } else { 0 };
+        self.live.push(Live {
+            run: Run::new(ticket, patience_until_ms, None),
+            doing: Doing::Ready,
+            call_id: 0,
+            client,
+            stale: false,
+        });
+    }
+
+    /// Forgets a run. Nobody waits any more for what it sent.
+    fn end_run(&mut self, number: u8) -> Live {
+        for flight in &mut self.wire {
+            flight.run = match flight.run {
+                Some(n) if n == number => None,
+                Some(n) if n > number => Some(n - 1),
+                other => other,
+            };
+        }
+        self.live.remove(usize::from(number))
+    }
+
+    /// The incarnation is gone, with its runs or, as far as they can tell, without them.
+    fn crash(&mut self, runs_go_on: bool) {
+        for number in (0..self.live.len()).rev() {
+            let live = &mut self.live[number];
+            if runs_go_on {
+                live.stale = true;
+                live.run.ticket.holder = gone();
+            } else if !live.stale {
+                self.end_run(number as u8);
+            }
+        }
+        for key in &mut Arc::make_mut(&mut self.rows).keys {
+            if let Lifecycle::Open(open) = &mut key.lifecycle
+                && let Some(lease) = &mut open.lease
+            {
+                lease.holder = gone();
+            }
+        }
+    }
+
+    /// Makes states alike that nothing can tell apart: forgets times that lie in the past and are only compared with
+    /// now, and counts that only lengthen a backoff, which is below a tick.
+    fn canonical(mut self, before: &Self) -> Self {
+        if self.now != before.now || !Arc::ptr_eq(&self.rows, &before.rows) {
+            self.canonical_rows();
+        }
+        self.alarm = self.alarm.map(|at| at.max(self.now));
+        let over = !self.rows.keys.is_empty() && !self.is_open();
+        if over && self.live.is_empty() && self.wire.is_empty() {
+            // What could these still befall?
+            self.left.crashes = 0;
+            self.left.drops = 0;
+            self.left.duplicates = 0;
+        }
+        for live in &mut self.live {
+            if matches!(live.doing, Doing::SleepingUntil(at) if at <= self.now) {
+                live.doing = Doing::Ready;
+            }
+        }
+        self
+    }
+
+    fn canonical_rows(&mut self) {
+        let now_ms = ms(self.now);
+        let past = |at_ms: u64| if at_ms <= now_ms { 0 } else { at_ms };
+        let rows = Arc::make_mut(&mut self.rows);
+        for key in &mut rows.keys {
+            key.created_at_ms = 0;
+            // Attempts are only compared for being the newest one.
+            for live in &mut self.live {
+                live.run.ticket.attempt = if live.run.ticket.attempt == key.attempt { 2 } else { 1 };
+            }
+            key.attempt = 2;
+            match &mut key.lifecycle {
+                Lifecycle::Open(open) => {
+                    open.failures = 0;
+                    match &mut open.lease {
+                        Some(lease) => {
+                            open.resume_at_ms = 0;
+                            lease.until_ms = past(lease.until_ms);
+                            open.last_run_at_ms = past(open.last_run_at_ms + TIMES.completer_ms)
+                                .saturating_sub(TIMES.completer_ms);
+                        }
+                        None => {
+                            open.last_run_at_ms = 0;
+                            open.resume_at_ms = past(open.resume_at_ms);
+                        }
+                    }
+                }
+                Lifecycle::Finished(finished) => {
+                    finished.finished_at_ms = 0;
+                    finished.expires_at_ms = past(finished.expires_at_ms);
+                }
+                Lifecycle::Expired(tombstone) => {
+                    tombstone.finished_at_ms = 0;
+                    tombstone.expired_at_ms = 0;
+                }
+            }
+        }
+        if let Some(ride) = &mut rows.ride {
+            ride.created_at_ms = 0;
+        }
+        let outside = |since_ms: u64| {
+            if since_ms + TIMES.provider_window_ms <= now_ms { ms(0) } else { since_ms }
+        };
+        let quiet = |sent_at_ms: u64| {
+            if sent_at_ms + TIMES.quiet_ms <= now_ms { ms(0) } else { sent_at_ms }
+        };
+        // A look-up is judged by the time at which it began.
+        let looking_up = self.live.iter().any(|live| matches!(live.doing, Doing::LookedUp(_)));
+        for call in &mut rows.calls {
+            call.sends = 0;
+            call.next_try_at_ms = past(call.next_try_at_ms);
+            call.doubt_since_ms = call.doubt_since_ms.map(outside);
+            if !looking_up {
+                call.last_sent_at_ms = call.last_sent_at_ms.map(quiet);
+            }
+            match &mut call.state {
+                CallState::InFlight { sent_at_ms } if call.doubt_since_ms.is_some() => *sent_at_ms = 0,
+                CallState::InFlight { sent_at_ms } => *sent_at_ms = outside(*sent_at_ms),
+                CallState::Settled(_) => {
+                    call.doubt_since_ms = None;
+                    call.last_sent_at_ms = None;
+                }
+                CallState::Frozen | CallState::Unknown => {}
+            }
+        }
+    }
+}
+
+/// The incarnation that lives now. All that were before it have one other name: nothing depends on which it was.
+fn me() -> InstanceId {
+    InstanceId("now".into())
+}
+
+fn gone() -> InstanceId {
+    InstanceId("gone".into())
+}
+
+fn is_open(key: &KeyRecord) -> bool {
+    matches!(key.lifecycle, Lifecycle::Open(_))
+}
+
+const fn ms(tick: u8) -> u64 {
+    (tick as u64 + 1) * TICK_MS
+}
+
+/// The first tick that is not before a time.
+fn tick(at_ms: u64) -> u8 {
+    u8::try_from(at_ms.div_ceil(TICK_MS).saturating_sub(1)).unwrap_or(u8::MAX)
+}
+
+/// A time between two ticks and the tick after it are the same to a clock that knows only ticks.
+fn round_times(rows: &mut Rows) {
+    for key in &mut rows.keys {
+        if let Lifecycle::Open(open) = &mut key.lifecycle {
+            open.resume_at_ms = open.resume_at_ms.next_multiple_of(TICK_MS);
+        }
+    }
+    for call in &mut rows.calls {
+        call.next_try_at_ms = call.next_try_at_ms.next_multiple_of(TICK_MS);
+    }
+}
+
+/// How far every key has come: its phase of life and its recovery point.
+fn went_back(before: &Rows, after: &Rows) -> bool {
+    let age = |lifecycle: &Lifecycle| match lifecycle {
+        Lifecycle::Open(open) => (0, Some(open.recovery_point)),
+        Lifecycle::Finished(_) => (1, None),
+        Lifecycle::Expired(_) => (2, None),
+    };
+    before.keys.iter().any(|key| {
+        after
+            .key(key.key_id)
+            .is_none_or(|now| age(&now.lifecycle) < age(&key.lifecycle) || now.attempt < key.attempt)
+    })
+}
+
+fn arrival(parameters: &str) -> Arrival {
+    let place = Place { lat: DegreesE7(1), lon: DegreesE7(2) };
+    let parameters = Canonical(parameters.into());
+    Arrival {
+        owner: Owner::Account("a".into()),
+        key_hash: KeyHash("k".into()),
+        fingerprint: Fingerprint::of("POST", "/rides", &parameters),
+        parameters,
+        operation: Operation::Ride(RideRequest {
+            origin: place,
+            target: place,
+            payment_method: "pm".into(),
+            customer: None,
+        }),
+        channel: Channel::Api,
+        request_id: RequestId("req".into()),
+        may_start: true,
+    }
+}
+
+impl Protocol {
+    pub fn new(budget: Budget, mutant: Option<Mutant>, coverage: Arc<Coverage>) -> Self {
+        Self { budget, mutant, coverage, settles: std::array::from_fn(|_| Mutex::default()) }
+    }
+
+    pub fn start(&self) -> World {
+        World::start(self.budget)
+    }
+
+    fn context(&self, now: u8) -> Context {
+        let mut ctx = Context::new(ms(now), 0, TIMES);
+        ctx.mutant = self.mutant;
+        ctx
+    }
+
+    /// Everything that can happen next, as far as the budget goes.
+    pub fn happenings(&self, w: &World, out: &mut Vec<Happening>) {
+        use Happening as H;
+        let room = w.live.len() < RUNS_MAX;
+        if w.left.calls > 0 && room {
+            out.push(H::Call);
+            if w.left.upsets > 0 && !w.rows.keys.is_empty() {
+                out.push(H::CallForOther);
+            }
+        }
+        for (n, live) in (0u8..).zip(&w.live) {
+            match &live.doing {
+                Doing::AwaitingAnswer => {
+                    let on_the_wire = w.wire.iter().any(|flight| flight.run == Some(n));
+                    // To give up on a request that can still arrive is a fault of its own.
+                    if !on_the_wire || w.left.drops > 0 {
+                        out.push(H::GiveUp(n));
+                    }
+                }
+                Doing::SleepingUntil(then) if *then > w.now => {}
+                doing => {
+                    out.push(H::Step(n));
+                    if w.left.crashes > 0 && *doing == Doing::Ready && !live.stale {
+                        out.push(H::ArmAndDie(n));
+                    }
+                    if w.left.upsets > 0 {
+                        out.push(H::Fail(n));
+                    }
+                }
+            }
+        }
+        for (i, flight) in (0u8..).zip(&w.wire) {
+            let remembered = w.provider.remembers(&flight.key, w.now);
+            for verdict in Verdict::ALL {
+                if remembered && verdict != Verdict::Charge || verdict.is_upset() && w.left.upsets == 0 {
+                    continue;
+                }
+                out.push(H::Deliver(i, verdict));
+                if w.left.drops > 0 && flight.run.is_some() && verdict != Verdict::TurnAway {
+                    out.push(H::DeliverAndLoseAnswer(i, verdict));
+                }
+            }
+            if w.left.drops > 0 {
+                out.push(H::Drop(i));
+            }
+            if w.left.duplicates > 0 {
+                out.push(H::Duplicate(i));
+            }
+        }
+        if w.left.crashes > 0 && w.live.iter().any(|live| !live.stale) {
+            out.push(H::Crash);
+            out.push(H::Split);
+        }
+        if w.alarm.is_some_and(|at| at <= w.now) && room {
+            out.push(H::Alarm);
+        }
+        if w.left.ticks > 0
+            && !w.rows.keys.is_empty()
+            && (!w.is_busy() || w.left.crashes > 0)
+            && !w.is_overdue()
+        {
+            out.push(H::Tick);
+        }
+    }
+
+    /// The world after it.
+    pub fn after(&self, before: &World, happening: Happening) -> Option<World> {
+        use Happening as H;
+        let mut w = before.clone();
+        match happening {
+            H::Call => {
+                w.left.calls -= 1;
+                self.call(&mut w, &arrival("{}"));
+            }
+            H::CallForOther => {
+                w.left.calls -= 1;
+                w.left.upsets -= 1;
+                self.call_for_other(&mut w);
+            }
+            H::Step(n) => {
+                let flight = self.step(&mut w, n);
+                self.put_on_wire(&mut w, n, flight)?;
+            }
+            H::ArmAndDie(n) => {
+                self.step(&mut w, n)?; // only a step that sends
+                self.coverage.note(Seen::DiedBeforeSend);
+                w.left.crashes -= 1;
+                w.crash(false);
+            }
+            H::GiveUp(n) => {
+                if let Some(flight) = w.wire.iter_mut().find(|flight| flight.run == Some(n)) {
+                    flight.run = None;
+                    w.left.drops -= 1;
+                    w.wire.sort();
+                    self.coverage.note(Seen::LateSuccessPossible);
+                }
+                w.live[usize::from(n)].doing =
+                    Doing::Answered(Outcome::Unknown { sticky: false, reason: "timed out".into() });
+            }
+            H::Fail(n) => {
+                w.left.upsets -= 1;
+                self.fail(&mut w, n);
+            }
+            H::Crash => {
+                w.left.crashes -= 1;
+                w.crash(false);
+            }
+            H::Split => {
+                w.left.crashes -= 1;
+                w.crash(true);
+            }
+            H::Deliver(i, verdict) => self.deliver(&mut w, i, verdict, true),
+            H::DeliverAndLoseAnswer(i, verdict) => {
+                w.left.drops -= 1;
+                self.deliver(&mut w, i, verdict, false);
+            }
+            H::Drop(i) => {
+                w.left.drops -= 1;
+                w.wire.remove(usize::from(i));
+            }
+            H::Duplicate(i) => {
+                w.left.duplicates -= 1;
+                let mut copy = w.wire[usize::from(i)].clone();
+                copy.run = None;
+                w.wire.push(copy);
+                w.wire.sort();
+            }
+            H::Alarm => self.fire_alarm(&mut w),
+            H::Tick => {
+                w.left.ticks -= 1;
+                if w.is_busy() {
+                    w.left.crashes -= 1;
+                }
+                w.now += 1;
+            }
+        }
+        Some(w.canonical(before))
+    }
+
+    fn call(&self, w: &mut World, arrival: &Arrival) {
+        let mut rows = (*w.rows).clone();
+        let decision = begin(&mut rows, arrival, &me(), &self.context(w.now));
+        self.commit(w, rows);
+        match decision {
+            Begin::Run(ticket) => {
+                if ticket.attempt > 1 {
+                    self.coverage.note(Seen::TakenOverByRetry);
+                }
+                w.start_run(ticket, true);
+            }
+            Begin::Replay { response, .. } => {
+                self.coverage.note(Seen::Replayed);
+                w.tell(&response);
+            }
+            Begin::InProgress { .. } => self.coverage.note(Seen::Conflict),
+            Begin::Expired => self.coverage.note(Seen::RefusedByTombstone),
+            Begin::Mismatch { .. } | Begin::NotStarted | Begin::Stranger => w.break_rule(Broken::Bug),
+        }
+    }
+
+    fn call_for_other(&self, w: &mut World) {
+        let mut rows = (*w.rows).clone();
+        match begin(&mut rows, &arrival(r#"{"other":1}"#), &me(), &self.context(w.now)) {
+            Begin::Mismatch { .. } if rows == *w.rows => self.coverage.note(Seen::MismatchRefused),
+            _ => w.break_rule(Broken::OtherPayloadAnswered),
+        }
+    }
+
+    /// One transaction of a run and what follows from it; a send is handed back, not sent.
+    fn step(&self, w: &mut World, number: u8) -> Option<ForeignCall> {
+        let i = usize::from(number);
+        let mut live = w.live[i].clone();
+        let event = match live.doing {
+            Doing::Answered(outcome) => Event::Outcome(live.call_id, outcome),
+            Doing::LookedUp(look_up) => Event::LookedUp(live.call_id, look_up),
+            Doing::Ready | Doing::SleepingUntil(_) => Event::Go,
+            Doing::AwaitingAnswer => return None,
+        };
+        live.doing = Doing::Ready;
+        let stale = w.rows.keys.first().is_none_or(|key| {
+            key.attempt != live.run.ticket.attempt || !matches!(key.lifecycle, Lifecycle::Open(_))
+        });
+        let mut rows = (*w.rows).clone();
+        let action = match live.run.step(&mut rows, event, &self.context(w.now)) {
+            Ok(action) => action,
+            Err(StepError::Fenced) => {
+                self.coverage.note(Seen::Fenced);
+                w.end_run(number);
+                return None;
+            }
+            Err(StepError::Bug(_)) => {
+                w.break_rule(Broken::Bug);
+                w.end_run(number);
+                return None;
+            }
+        };
+        if stale && rows != *w.rows {
+            w.break_rule(Broken::StaleRunWrote);
+        }
+        self.commit(w, rows);
+        match action {
+            Action::Again => {}
+            Action::SleepUntil(until_ms) => live.doing = Doing::SleepingUntil(tick(until_ms)),
+            Action::LookUp(call) => {
+                // Read now, taken in whenever the run gets to it.
+                live.call_id = call.call_id;
+                live.doing = Doing::LookedUp(match stripe::read_page(&call, &w.provider.list()) {
+                    Page::Done(look_up) => look_up,
+                    Page::Next(_) => LookUp::Absent, // there is one page only
+                });
+                self.coverage.note(match &live.doing {
+                    Doing::LookedUp(LookUp::Found(_)) => Seen::LookUpFound,
+                    _ => Seen::LookUpAbsent,
+                });
+            }
+            Action::Send(call) => {
+                live.call_id = call.call_id;
+                live.doing = Doing::AwaitingAnswer;
+                w.live[i] = live;
+                return Some(call);
+            }
+            Action::End(end) => {
+                w.end_run(number);
+                match end {
+                    RunEnd::Finished(response) if live.client => w.tell(&response),
+                    RunEnd::Finished(_) => self.coverage.note(Seen::FinishedByAlarm),
+                    RunEnd::Pending { .. } => self.coverage.note(Seen::LeftPending),
+                    RunEnd::Interrupted { .. } => {}
+                }
+                return None;
+            }
+        }
+        w.live[i] = live;
+        None
+    }
+
+    fn put_on_wire(&self, w: &mut World, run: u8, call: Option<ForeignCall>) -> Option<()> {
+        let Some(call) = call else { return Some(()) };
+        w.left.sends = w.left.sends.checked_sub(1)?;
+        self.coverage.note(Seen::Sent);
+        let first = w.provider.first_executed_at(&call.derived_key);
+        if first.is_some_and(|first| w.now >= first + WINDOW_TICKS) {
+            w.break_rule(Broken::SentPastWindow);
+        }
+        let same_key = w.wire.iter().find(|flight| *flight.key == *call.derived_key);
+        if same_key.is_some_and(|flight| *flight.body != *call.request.body) {
+            w.break_rule(Broken::BytesChanged);
+        }
+        w.wire.push(Flight {
+            sent_at: w.now,
+            key: call.derived_key.into(),
+            body: call.request.body.into(),
+            run: Some(run),
+        });
+        w.wire.sort();
+        Some(())
+    }
+
+    fn deliver(&self, w: &mut World, i: u8, verdict: Verdict, answered: bool) {
+        let flight = w.wire.remove(usize::from(i));
+        if w.provider.remembers(&flight.key, w.now) {
+            self.coverage.note(Seen::ProviderReplayed);
+        } else if verdict.is_upset() {
+            w.left.upsets -= 1;
+        }
+        let answer = w.provider.take(&flight.key, &flight.body, w.now, verdict);
+        if answer.body.contains("idempotency_error") {
+            w.break_rule(Broken::BytesChanged);
+        }
+        if verdict == Verdict::Reject {
+            // The provider finds the same fault in every copy of the request. An earlier one is another matter.
+            w.wire.retain(|other| other.sent_at != flight.sent_at || other.run.is_some());
+        }
+        if let Some(number) = flight.run.filter(|_| answered) {
+            w.live[usize::from(number)].doing = Doing::Answered(Which::Stripe.classify(&answer));
+        }
+    }
+
+    fn fail(&self, w: &mut World, number: u8) {
+        let live = w.end_run(number);
+        let mut rows = (*w.rows).clone();
+        if live.run.abandon(&mut rows, "an error", &self.context(w.now)).is_ok() {
+            self.coverage.note(Seen::Interrupted);
+            self.commit(w, rows);
+        }
+    }
+
+    fn fire_alarm(&self, w: &mut World) {
+        let mut rows = (*w.rows).clone();
+        let tickets = wake(&mut rows, &me(), &self.context(w.now));
+        self.commit(w, rows);
+        for ticket in tickets {
+            self.coverage.note(Seen::TakenOverByAlarm);
+            w.start_run(ticket, false);
+        }
+    }
+
+    /// Commits the rows and the alarm, as the shell does, and keeps count of what was appended.
+    fn commit(&self, w: &mut World, mut rows: Rows) {
+        let appended = std::mem::take(&mut rows.appended);
+        round_times(&mut rows);
+        for (count, action) in w.effects.iter_mut().zip(EFFECTS) {
+            let new = appended.audit.iter().filter(|record| record.action == action).count();
+            *count += u8::try_from(new).unwrap_or(u8::MAX);
+        }
+        w.effects[RECEIPT_JOBS] += u8::try_from(appended.jobs.len()).unwrap_or(u8::MAX);
+        if went_back(&w.rows, &rows) {
+            w.break_rule(Broken::WentBack);
+        }
+        w.alarm = wake_at(&rows, &self.context(w.now)).map(tick);
+        w.rows = Arc::new(rows);
+    }
+
+    /// Whether the alarm alone brings every key to its end, if everything in memory and on the wire is lost now and no
+    /// fault comes after.
+    pub fn settles(&self, from: &World) -> bool {
+        let mut hasher = DefaultHasher::new();
+        (from.now, &from.rows, from.alarm, &from.provider).hash(&mut hasher);
+        let known = &self.settles[usize::from(hasher.finish() as u8)];
+        if let Some(settles) = known.lock().unwrap().get(&hasher.finish()) {
+            return *settles;
+        }
+        let settles = self.drive_to_end(from);
+        known.lock().unwrap().insert(hasher.finish(), settles);
+        settles
+    }
+
+    fn drive_to_end(&self, from: &World) -> bool {
+        let mut w = from.clone();
+        w.crash(true);
+        w.live.clear();
+        w.wire.clear();
+        w.left.sends = u8::MAX;
+        for _ in 0..64 {
+            if !w.is_open() {
+                return true;
+            }
+            let busy = (!w.live.is_empty()).then_some(0);
+            match busy {
+                Some(n) => {
+                    let flight = self.step(&mut w, n);
+                    let sent = flight.is_some();
+                    if self.put_on_wire(&mut w, n, flight).is_none() {
+                        return false;
+                    }
+                    if sent {
+                        self.deliver(&mut w, 0, Verdict::Charge, true);
+                    }
+                }
+                None => match w.alarm {
+                    None => return false,
+                    Some(at) if at <= w.now => self.fire_alarm(&mut w),
+                    Some(at) => w.now = at,
+                },
+            }
+        }
+        false
+    }
+}

@@ -1,0 +1,55 @@
+use data_encoding::BASE64URL_NOPAD;
+use paid_once::edge::token::{FormToken, Purpose};
+use paid_once::machine::id::{ObjectId, Owner};
+use paid_once::machine::key::IdempotencyKey;
+use proptest::prelude::*;
+
+fn open(text: &str, owner: &Owner, keys: &[&str]) -> Option<FormToken> {
+    let keys: Vec<String> = keys.iter().map(|key| (*key).to_owned()).collect();
+    FormToken::open(text, Purpose::Ride, owner, &keys).ok()
+}
+
+proptest! {
+    #[test]
+    fn a_token_opens_for_its_session_and_nobody_else(
+        object: [u8; 32], expires_at_ms: u64, session in "[0-9a-f]{32}", other in "[0-9a-f]{32}", key in ".{1,40}",
+    ) {
+        prop_assume!(session != other && key != "other");
+        let token = FormToken { object: ObjectId::from_bytes(object), expires_at_ms };
+        let owner = Owner::session(&session);
+        let text = token.seal(Purpose::Ride, &owner, std::slice::from_ref(&key));
+        prop_assert_eq!(open(&text, &owner, &[&key]), Some(token), "with the time at which it expires");
+        prop_assert_eq!(open(&text, &owner, &["other", &key]), Some(token), "after the key was rotated");
+        prop_assert_eq!(open(&text, &owner, &["other"]), None);
+        prop_assert_eq!(open(&text, &owner, &[]), None);
+        prop_assert_eq!(open(&text, &Owner::session(&other), &[&key]), None);
+        prop_assert_eq!(open(&text, &Owner::Account(session), &[&key]), None);
+        let as_key = IdempotencyKey::parse(&text).unwrap();
+        prop_assert_eq!(as_key.as_str(), &text, "it is a key as it stands");
+    }
+
+    #[test]
+    fn a_token_with_any_bit_flipped_is_refused(object: [u8; 32], expires_at_ms: u64) {
+        let (owner, keys) = (Owner::session("s"), ["k".to_owned()]);
+        let text = FormToken { object: ObjectId::from_bytes(object), expires_at_ms }.seal(Purpose::Ride, &owner, &keys);
+        let bytes = BASE64URL_NOPAD.decode(text.as_bytes()).unwrap();
+        for bit in 0..bytes.len() * 8 {
+            let mut flipped = bytes.clone();
+            flipped[bit / 8] ^= 1 << (bit % 8);
+            prop_assert_eq!(open(&BASE64URL_NOPAD.encode(&flipped), &owner, &["k"]), None, "bit {}", bit);
+        }
+        for (i, byte) in text.bytes().enumerate() {
+            let mut other = text.clone().into_bytes();
+            other[i] = if byte == b'A' { b'B' } else { b'A' };
+            prop_assert_eq!(open(&String::from_utf8(other).unwrap(), &owner, &["k"]), None, "character {}", i);
+        }
+        for length in 0..text.len() {
+            prop_assert_eq!(open(&text[..length], &owner, &["k"]), None);
+        }
+    }
+
+    #[test]
+    fn no_other_text_opens(text in ".{0,120}|[A-Za-z0-9_-]{99}") {
+        prop_assert_eq!(open(&text, &Owner::session("s"), &["k"]), None);
+    }
+}

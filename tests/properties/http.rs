@@ -1,0 +1,122 @@
+use paid_once::edge::http::{REQUEST_MAX_BYTES, Request, parse_parameters, percent_decode};
+use paid_once::edge::key_source;
+use paid_once::edge::session::Session;
+use paid_once::machine::fingerprint::{Field, Parameters};
+use paid_once::machine::id::RequestId;
+use proptest::prelude::*;
+
+fn request(headers: &[(&str, &str)]) -> Request {
+    Request {
+        id: RequestId("req_1".into()),
+        now_ms: 0,
+        method: "POST".into(),
+        scheme: "https".into(),
+        host: "example.com".into(),
+        path: "/rides".into(),
+        query: String::new(),
+        headers: headers.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect(),
+        body: Vec::new(),
+    }
+}
+
+proptest! {
+    #[test]
+    fn any_body_is_read_or_refused(media_type in "application/json|application/x-www-form-urlencoded|.{0,20}", body: Vec<u8>) {
+        if let Ok(parameters) = parse_parameters(&media_type, &body) {
+            for name in parameters.names() {
+                prop_assert!(parameters.text(name) != Field::Missing || parameters.text(name) == Field::Missing);
+            }
+        }
+    }
+
+    #[test]
+    fn a_form_survives_its_encoding(pairs in prop::collection::vec((".{0,8}", ".{0,8}"), 0..6)) {
+        let body = serde_urlencoded::to_string(&pairs).unwrap();
+        for media_type in ["application/x-www-form-urlencoded", "Application/X-WWW-Form-Urlencoded ; charset=utf-8"] {
+            prop_assert_eq!(parse_parameters(media_type, body.as_bytes()).ok(), Some(Parameters::Form(pairs.clone())));
+        }
+    }
+
+    #[test]
+    fn a_json_body_is_an_object_or_refused(text in "[\\[\\]0-9\", tfn]{0,20}") {
+        prop_assert!(parse_parameters("application/json", text.as_bytes()).is_err());
+    }
+
+    #[test]
+    fn a_field_given_twice_is_no_text(name in "[a-z]{1,5}", a in ".{0,5}", b in ".{0,5}") {
+        let form = Parameters::Form(vec![(name.clone(), a), (name.clone(), b)]);
+        prop_assert_eq!(form.text(&name), Field::NotText);
+    }
+
+    #[test]
+    fn percent_decoding_undoes_encoding(text in ".{0,20}") {
+        let encoded: String = text.bytes().map(|b| format!("%{b:02X}")).collect();
+        prop_assert_eq!(percent_decode(&encoded), Some(text.clone()));
+        percent_decode(&text);
+    }
+
+    #[test]
+    fn a_cookie_header_never_confuses_the_session(before in ".{0,30}", after in ".{0,30}", bytes: [u8; 16], secure: bool) {
+        let session = Session::new(bytes);
+        let cookie = session.set_cookie(secure);
+        let value = cookie.split(';').next().unwrap();
+        let other = |text: &str| Session::from_cookies(text, secure).is_none();
+        prop_assume!(other(&before) && other(&after));
+        let header = format!("{before}; {value}; {after}");
+        prop_assert_eq!(Session::from_cookies(&header, secure).map(|s| s.owner()), Some(session.owner()));
+        prop_assert!(Session::from_cookies(&header, !secure).is_none(), "a plain cookie is no __Host- cookie");
+    }
+
+    #[test]
+    fn a_wait_is_bounded(prefer in "(wait=[0-9\"]{0,25}|[a-z=,; ]{0,10}){0,3}", default_ms in 0..60_000u64) {
+        let wait_ms = key_source::wait_ms(&request(&[("prefer", &prefer)]), default_ms);
+        prop_assert!(wait_ms <= 30_000 || wait_ms == default_ms);
+    }
+
+    #[test]
+    fn header_lines_and_hidden_field_must_agree(a in "[!#-+\\--~]{1,20}", b in "[!#-+\\--~]{1,20}") {
+        let field = |value: &str| Parameters::Form(vec![("idempotency_key".into(), value.to_owned())]);
+        let joined = format!("{a}, \"{}\"", a.replace('\\', "\\\\").replace('"', "\\\""));
+        let key = key_source::key(&request(&[("idempotency-key", &joined)]), Some(&field(&a)));
+        prop_assert_eq!(key.ok().flatten().map(|key| key.as_str().to_owned()), Some(a.clone()));
+        let differs = key_source::key(&request(&[("idempotency-key", &a)]), Some(&field(&b)));
+        prop_assert_eq!(differs.is_err(), a != b);
+    }
+}
+
+#[test]
+fn a_body_that_is_too_large_is_refused() {
+    let body = vec![b'a'; REQUEST_MAX_BYTES + 1];
+    assert!(parse_parameters("application/x-www-form-urlencoded", &body).is_err());
+    assert!(parse_parameters("application/x-www-form-urlencoded", &body[1..]).is_ok());
+}
+
+#[test]
+fn a_client_says_how_long_it_waits() {
+    for (prefer, expected_ms) in [
+        ("wait=5", 5_000),
+        ("respond-async, wait=0", 0),
+        ("wait=\"7\"", 7_000),
+        ("wait=99999999999999999999", 10_000),
+        ("wait=600", 30_000),
+        ("wait", 10_000),
+    ] {
+        assert_eq!(key_source::wait_ms(&request(&[("prefer", prefer)]), 10_000), expected_ms, "{prefer}");
+    }
+}
+
+#[test]
+fn a_form_from_another_site_is_told_apart() {
+    for (headers, ours) in [
+        (vec![("origin", "https://example.com")], true),
+        (vec![("origin", "https://evil.example")], false),
+        (vec![("origin", "http://example.com")], false),
+        (vec![("origin", "null")], false),
+        (vec![("sec-fetch-site", "same-origin")], true),
+        (vec![("sec-fetch-site", "cross-site")], false),
+        (vec![("sec-fetch-site", "same-site")], false),
+        (vec![], true),
+    ] {
+        assert_eq!(key_source::from_our_pages(&request(&headers)), ours, "{headers:?}");
+    }
+}

@@ -1,0 +1,60 @@
+use paid_once::machine::id::{ObjectId, Owner, RideId};
+use proptest::prelude::*;
+
+proptest! {
+    #[test]
+    fn an_object_id_is_64_digits(bytes: [u8; 32]) {
+        let id = ObjectId::from_bytes(bytes);
+        prop_assert_eq!(id.to_hex().len(), 64);
+        prop_assert_eq!(ObjectId::from_hex(&id.to_hex()), Some(id));
+        prop_assert_eq!(ObjectId::from_hex(&id.to_hex().to_uppercase()), Some(id));
+        prop_assert_eq!(id.as_bytes(), &bytes);
+    }
+
+    #[test]
+    fn no_other_text_is_an_object_id(text in "[0-9a-fA-F]{0,70}|.{0,70}") {
+        let well_formed = text.len() == 64 && text.bytes().all(|b| b.is_ascii_hexdigit());
+        prop_assert_eq!(ObjectId::from_hex(&text).is_some(), well_formed);
+    }
+
+    #[test]
+    fn a_ride_id_names_its_object(bytes: [u8; 32]) {
+        let id = RideId::in_object(ObjectId::from_bytes(bytes));
+        let text = id.to_string();
+        prop_assert_eq!(RideId::parse(&text), Some(id));
+        prop_assert_eq!(id.object(), ObjectId::from_bytes(bytes));
+        prop_assert_eq!(id.path(), format!("/rides/{text}"));
+        // One spelling only.
+        let cut = &text[..text.len() - 1];
+        for other in [cut.to_owned(), format!("{text}="), format!("{text}A"), text.to_uppercase(), format!(" {text}")] {
+            prop_assert_eq!(RideId::parse(&other), None, "{}", other);
+        }
+    }
+
+    #[test]
+    fn what_is_parsed_as_a_ride_id_is_its_only_spelling(text in "ride_[A-Za-z0-9_-]{40,45}|.{0,60}") {
+        if let Some(id) = RideId::parse(&text) {
+            prop_assert_eq!(id.to_string(), text);
+        }
+    }
+
+    #[test]
+    fn an_owner_survives_storage(id in ".{0,40}") {
+        for owner in [Owner::Account(id.clone()), Owner::Session(id.clone()), Owner::session(&id)] {
+            prop_assert_eq!(Owner::from_text(&owner.to_text()), Some(owner));
+        }
+    }
+
+    #[test]
+    fn no_other_text_is_an_owner(text in ".{0,30}") {
+        let known = text.starts_with("account:") || text.starts_with("session:");
+        prop_assert_eq!(Owner::from_text(&text).is_some(), known);
+    }
+
+    #[test]
+    fn a_session_is_known_by_a_hash_alone(a in "[0-9a-f]{32}", b in "[0-9a-f]{32}") {
+        prop_assume!(a != b);
+        prop_assert!(Owner::session(&a) != Owner::session(&b));
+        prop_assert!(!Owner::session(&a).to_text().contains(&a));
+    }
+}

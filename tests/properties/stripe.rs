@@ -1,0 +1,303 @@
+//! The meaning of Stripe's answers: facts from its documentation and official clients, and what must hold for any.
+
+use std::collections::BTreeMap;
+
+use paid_once::machine::call::{
+    CallState, ForeignCall, FrozenRequest, LookUp, Outcome, ProviderResult, Semantics,
+};
+use paid_once::providers::stripe::{Charge, charge, classify, look_up, read_page};
+use paid_once::providers::{HttpAnswer, Page, Provider};
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+fn answer(status: u16, body: Value) -> HttpAnswer {
+    HttpAnswer {
+        status,
+        should_retry: None,
+        retry_after_ms: None,
+        replayed: false,
+        request_id: Some("req_1".into()),
+        body: body.to_string(),
+    }
+}
+
+const STATUSES: [&str; 8] = [
+    "succeeded",
+    "processing",
+    "requires_capture",
+    "requires_action",
+    "requires_confirmation",
+    "requires_payment_method",
+    "canceled",
+    "something_new",
+];
+
+fn plausible_body() -> impl Strategy<Value = String> {
+    let intent =
+        prop::sample::select(&STATUSES[..]).prop_map(|status| json!({ "id": "pi_1", "status": status }));
+    let kinds =
+        ["card_error", "idempotency_error", "invalid_request_error", "api_error", "rate_limit_error", ""];
+    let error = (prop::sample::select(kinds.to_vec()), intent.clone())
+        .prop_map(|(kind, intent)| json!({ "error": { "type": kind, "payment_intent": intent } }));
+    prop_oneof![
+        intent.prop_map(|intent| intent.to_string()),
+        error.prop_map(|error| error.to_string()),
+        Just("<html>502 Bad Gateway</html>".to_owned()),
+        ".{0,20}",
+    ]
+}
+
+fn any_answer() -> impl Strategy<Value = HttpAnswer> {
+    let statuses =
+        prop_oneof![any::<u16>(), 100..600u16, prop::sample::select(vec![200u16, 400, 402, 409, 429, 500])];
+    (statuses, any::<Option<bool>>(), any::<Option<u64>>(), any::<bool>(), plausible_body()).prop_map(
+        |(status, should_retry, retry_after_ms, replayed, body)| HttpAnswer {
+            status,
+            should_retry,
+            retry_after_ms,
+            replayed,
+            request_id: None,
+            body,
+        },
+    )
+}
+
+proptest! {
+    #[test]
+    fn an_answer_is_never_taken_for_more_than_it_says(answer in any_answer()) {
+        let status_in_body = serde_json::from_str::<Value>(&answer.body).ok().map(|body| body["status"].clone());
+        match classify(&answer) {
+            Outcome::Definitive(reply) => {
+                prop_assert!((200..500).contains(&answer.status));
+                prop_assert!(![401, 403, 409, 429].contains(&answer.status));
+                prop_assert_eq!(reply.status, answer.status);
+                if let ProviderResult::Charged { .. } = reply.result {
+                    prop_assert!((200..300).contains(&answer.status));
+                    prop_assert_eq!(status_in_body, Some(json!("succeeded")));
+                }
+            }
+            Outcome::NotExecuted { retry_after_ms, .. } => {
+                prop_assert!([401, 403, 429].contains(&answer.status), "only what Stripe never keeps");
+                prop_assert_eq!(retry_after_ms, answer.retry_after_ms);
+            }
+            Outcome::Unknown { sticky, .. } => {
+                prop_assert!(sticky || answer.should_retry != Some(false), "told not to retry");
+            }
+        }
+    }
+
+    #[test]
+    fn a_success_is_never_a_failure(body in plausible_body(), status in 200..300u16) {
+        let mut success = answer(status, Value::Null);
+        success.body = body;
+        if success.body.contains(r#""status":"succeeded"#) && !success.body.contains("error") {
+            let charged = matches!(
+                classify(&success),
+                Outcome::Definitive(reply) if matches!(reply.result, ProviderResult::Charged { .. })
+            );
+            prop_assert!(charged);
+        }
+    }
+
+    #[test]
+    fn equal_charges_are_equal_bytes_and_everything_is_in_them(
+        amount_minor: u32, payment_method in ".{0,12}", customer in prop::option::of(".{0,12}"), resource in ".{0,12}", key in ".{0,12}",
+    ) {
+        let make = || charge(&Charge {
+            amount_minor,
+            currency: "usd",
+            payment_method: &payment_method,
+            customer: customer.as_deref(),
+            description: "a ride",
+            resource: &resource,
+            derived_key: &key,
+        });
+        let request = make();
+        prop_assert_eq!(&request, &make());
+        let fields: BTreeMap<String, String> = serde_urlencoded::from_str(&request.body).unwrap();
+        prop_assert_eq!(&fields["amount"], &amount_minor.to_string());
+        prop_assert_eq!(&fields["payment_method"], &payment_method);
+        prop_assert_eq!(fields.get("customer"), customer.as_ref());
+        prop_assert_eq!(&fields["metadata[resource]"], &resource);
+        prop_assert_eq!(&fields["metadata[idempotency_key]"], &key);
+        prop_assert_eq!(&fields["confirm"], "true");
+    }
+
+    #[test]
+    fn a_look_up_reads_every_page(count in 0..450usize, at in prop::option::of(0..450usize), paid: bool) {
+        let at = at.filter(|at| *at < count);
+        let call = a_call();
+        let intents: Vec<Value> = (0..count)
+            .map(|i| {
+                let ours = at == Some(i);
+                let key = if ours { call.derived_key.clone() } else { format!("other_{i}") };
+                let status = if ours && !paid { "requires_payment_method" } else { "succeeded" };
+                json!({ "id": format!("pi_{i}"), "status": status, "metadata": { "idempotency_key": key } })
+            })
+            .collect();
+        let (result, pages) = read_all(&call, &intents);
+        prop_assert!(pages <= count / 100 + 1);
+        match (result, at) {
+            (LookUp::Absent, None) => {}
+            (LookUp::Found(reply), Some(i)) => {
+                let payment = format!("pi_{i}");
+                match reply.result {
+                    ProviderResult::Charged { payment: found } => prop_assert!(paid && found == payment),
+                    ProviderResult::Declined { payment: found, .. } => prop_assert!(!paid && found == Some(payment)),
+                    other => prop_assert!(false, "{:?}", other),
+                }
+            }
+            (other, _) => prop_assert!(false, "{:?}", other),
+        }
+    }
+
+    #[test]
+    fn absence_is_only_read_from_a_complete_list(answer in any_answer()) {
+        let is_a_list = answer.status == 200
+            && serde_json::from_str::<Value>(&answer.body).is_ok_and(|body| body["data"].is_array());
+        if !is_a_list {
+            let inconclusive = matches!(read_page(&a_call(), &answer), Page::Done(LookUp::Inconclusive { .. }));
+            prop_assert!(inconclusive);
+        }
+    }
+
+    #[test]
+    fn the_list_covers_every_send_and_a_clock_that_is_off(first_ms in 1_000_000..u64::MAX / 2, later_ms in 0..86_400_000u64) {
+        let mut call = a_call();
+        call.doubt_since_ms = Some(first_ms);
+        call.last_sent_at_ms = Some(first_ms + later_ms);
+        let request = look_up(&call);
+        let query = parameters(&request);
+        prop_assert!(query["created[gte]"].parse::<u64>().unwrap() <= (first_ms / 1000).saturating_sub(300));
+        prop_assert!(query["created[lte]"].parse::<u64>().unwrap() >= (first_ms + later_ms) / 1000 + 300);
+        prop_assert_eq!(request.body, "");
+    }
+}
+
+fn a_call() -> ForeignCall {
+    ForeignCall {
+        call_id: 1,
+        key_id: 1,
+        name: "charge".into(),
+        provider: Provider::Stripe,
+        semantics: Semantics::IdempotentByKey,
+        derived_key: "ride_1_auth".into(),
+        request: FrozenRequest { path: String::new(), body: String::new() },
+        state: CallState::Unknown,
+        sends: 1,
+        doubt_since_ms: Some(1_800_000_000_000),
+        last_sent_at_ms: Some(1_800_000_000_000),
+        next_try_at_ms: 0,
+        sticky: false,
+    }
+}
+
+fn parameters(request: &FrozenRequest) -> BTreeMap<String, String> {
+    let (_, query) = request.path.split_once('?').unwrap();
+    serde_urlencoded::from_str(query).unwrap()
+}
+
+/// Asks a list for page after page, as Stripe serves them.
+fn read_all(call: &ForeignCall, intents: &[Value]) -> (LookUp, usize) {
+    let mut request = look_up(call);
+    for pages in 1.. {
+        let query = parameters(&request);
+        let after = query.get("starting_after");
+        let from = after.map_or(0, |id| 1 + intents.iter().position(|i| i["id"] == json!(id)).unwrap());
+        let to = intents.len().min(from + query["limit"].parse::<usize>().unwrap());
+        let page = json!({ "object": "list", "data": &intents[from..to], "has_more": to < intents.len() });
+        match read_page(call, &answer(200, page)) {
+            Page::Done(result) => return (result, pages),
+            Page::Next(next) => request = next,
+        }
+    }
+    unreachable!()
+}
+
+/// What an outcome comes to.
+#[derive(Debug, PartialEq)]
+enum Meaning {
+    Charged,
+    Declined,
+    Rejected,
+    NotExecuted,
+    Unknown,
+    Sticky,
+}
+
+fn meaning(answer: &HttpAnswer) -> Meaning {
+    match classify(answer) {
+        Outcome::Definitive(reply) => match reply.result {
+            ProviderResult::Charged { .. } => Meaning::Charged,
+            ProviderResult::Declined { .. } => Meaning::Declined,
+            ProviderResult::Rejected { .. } => Meaning::Rejected,
+        },
+        Outcome::NotExecuted { .. } => Meaning::NotExecuted,
+        Outcome::Unknown { sticky: false, .. } => Meaning::Unknown,
+        Outcome::Unknown { sticky: true, .. } => Meaning::Sticky,
+    }
+}
+
+#[test]
+fn the_answers_of_stripe_mean_what_its_documentation_says() {
+    let intent = |status: &str| json!({ "id": "pi_1", "object": "payment_intent", "status": status });
+    let error =
+        |kind: &str, code: Option<&str>| json!({ "error": { "type": kind, "code": code, "message": "m" } });
+    for (status, body, expected) in [
+        (200, intent("succeeded"), Meaning::Charged),
+        (200, intent("processing"), Meaning::Sticky),
+        (200, intent("requires_payment_method"), Meaning::Declined),
+        (200, json!({}), Meaning::Unknown),
+        (402, error("card_error", Some("card_declined")), Meaning::Declined),
+        (400, error("invalid_request_error", Some("amount_too_small")), Meaning::Rejected),
+        (404, error("invalid_request_error", Some("resource_missing")), Meaning::Rejected),
+        (400, error("idempotency_error", None), Meaning::Sticky),
+        (400, json!("not an error"), Meaning::Unknown),
+        (401, error("invalid_request_error", None), Meaning::NotExecuted),
+        (403, error("invalid_request_error", None), Meaning::NotExecuted),
+        (409, error("invalid_request_error", Some("idempotency_key_in_use")), Meaning::Unknown),
+        (429, error("invalid_request_error", Some("rate_limit")), Meaning::NotExecuted),
+        (429, error("invalid_request_error", Some("lock_timeout")), Meaning::NotExecuted),
+        (500, error("api_error", None), Meaning::Unknown),
+        (500, intent("succeeded"), Meaning::Unknown),
+        (502, json!("<html>"), Meaning::Unknown),
+        (503, json!(null), Meaning::Unknown),
+        (302, json!(null), Meaning::Unknown),
+    ] {
+        assert_eq!(meaning(&answer(status, body.clone())), expected, "{status} {body}");
+    }
+}
+
+#[test]
+fn a_stored_500_is_all_that_its_key_will_ever_say() {
+    let mut stored = answer(500, json!({ "error": { "type": "api_error" } }));
+    stored.replayed = true;
+    for should_retry in [None, Some(true), Some(false)] {
+        stored.should_retry = should_retry;
+        assert_eq!(meaning(&stored), Meaning::Sticky, "{should_retry:?}");
+    }
+    stored.replayed = false;
+    stored.should_retry = Some(true);
+    assert_eq!(meaning(&stored), Meaning::Unknown);
+    stored.should_retry = Some(false);
+    assert_eq!(meaning(&stored), Meaning::Sticky);
+}
+
+#[test]
+fn a_decline_keeps_the_payment_and_both_codes() {
+    let body = json!({ "error": {
+        "type": "card_error", "code": "card_declined", "decline_code": "insufficient_funds",
+        "message": "Your card has insufficient funds.",
+        "payment_intent": { "id": "pi_7", "status": "requires_payment_method" },
+    }});
+    let Outcome::Definitive(reply) = classify(&answer(402, body)) else { panic!() };
+    assert_eq!(
+        reply.result,
+        ProviderResult::Declined {
+            payment: Some("pi_7".into()),
+            code: "card_declined".into(),
+            decline_code: Some("insufficient_funds".into()),
+            message: "Your card has insufficient funds.".into(),
+        }
+    );
+}
