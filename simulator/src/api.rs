@@ -45,12 +45,10 @@ pub fn arrive(
 ) -> Stored<(String, Option<PendingFault>)> {
     let request_id = format!("req_{}", ids::word(ids, 14));
     let fault = faults::take(store, request)?;
-    let fault_name = fault
-        .as_ref()
-        .and_then(|fault| match serde_json::to_value(fault.fault) {
-            Ok(Value::String(name)) => Some(name),
-            _ => None,
-        });
+    let fault_name = fault.as_ref().and_then(|fault| match serde_json::to_value(fault.fault) {
+        Ok(Value::String(name)) => Some(name),
+        _ => None,
+    });
     store.log_request(LoggedRequest {
         request_id: request_id.clone(),
         at_ms: now_ms,
@@ -79,19 +77,11 @@ pub fn admit(
     let params = parse(request).map_err(refuse)?;
     let key = BoundKey::of(request, params.fingerprint()).map_err(refuse)?;
     let Some(bound) = &key else {
-        return Ok(Admitted {
-            operation,
-            params,
-            key,
-        });
+        return Ok(Admitted { operation, params, key });
     };
     idempotency::prune(store, now_ms).map_err(|error| refuse(error.into()))?;
     match idempotency::look_up(store, in_flight, bound).map_err(|error| refuse(error.into()))? {
-        Lookup::New => Ok(Admitted {
-            operation,
-            params,
-            key,
-        }),
+        Lookup::New => Ok(Admitted { operation, params, key }),
         Lookup::Refused(failure) => Err(refuse(failure)),
         Lookup::Replay(stored) => {
             let mut reply = Reply::new(stored.status, "application/json", stored.body);
@@ -209,14 +199,9 @@ fn body_of(error: &ApiError, request_id: &str, now_ms: i64) -> Reply {
 }
 
 fn with_headers(reply: Reply, request: &Request, request_id: &str) -> Reply {
-    reply
-        .with("Request-Id", request_id)
-        .with("Stripe-Version", api_version(request))
+    reply.with("Request-Id", request_id).with("Stripe-Version", api_version(request))
 }
 
 fn api_version(request: &Request) -> &str {
-    request
-        .header("stripe-version")
-        .filter(|version| version.len() <= 60)
-        .unwrap_or(DEFAULT_API_VERSION)
+    request.header("stripe-version").filter(|version| version.len() <= 60).unwrap_or(DEFAULT_API_VERSION)
 }

@@ -70,9 +70,9 @@ pub fn run(call: &mut Call, intent: PaymentIntent, options: &Options) -> Outcome
             settle(call, intent, &payment_method, Some(&AUTHENTICATION_REQUIRED))
         }
         // The issuer was never asked to pay: an error, but no charge.
-        Behaviour::Authenticate(_) if options.error_on_requires_action => Ok(Attempt::Declined(Box::new(
-            fail(call, intent, &payment_method, &ACTION_REFUSED, None)?,
-        ))),
+        Behaviour::Authenticate(_) if options.error_on_requires_action => {
+            Ok(Attempt::Declined(Box::new(fail(call, intent, &payment_method, &ACTION_REFUSED, None)?)))
+        }
         Behaviour::Authenticate(_) => ask(call, intent, options),
     }
 }
@@ -145,11 +145,8 @@ fn settle(
         intent.amount_received = intent.amount;
     }
     payment_intents::save(call, &intent)?;
-    let event_type = if manual {
-        "payment_intent.amount_capturable_updated"
-    } else {
-        "payment_intent.succeeded"
-    };
+    let event_type =
+        if manual { "payment_intent.amount_capturable_updated" } else { "payment_intent.succeeded" };
     events::record(call, event_type, &intent)?;
     Ok(Attempt::Accepted(Box::new(intent)))
 }
@@ -200,9 +197,7 @@ fn last_payment_error(decline: &Decline, charge: Option<&str>, payment_method: &
 }
 
 fn is_web_address(text: &str) -> bool {
-    let host = text
-        .strip_prefix("https://")
-        .or_else(|| text.strip_prefix("http://"));
+    let host = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"));
     host.is_some_and(|host| host.starts_with(|first: char| first.is_ascii_alphanumeric() || first == '['))
         && text.len() <= 5_000
         && !text.contains(|any: char| any.is_control() || any.is_whitespace())

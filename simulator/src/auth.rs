@@ -76,9 +76,7 @@ mod tests {
     fn status(authorization: Option<&str>) -> Option<u16> {
         let mut request = Request::default();
         if let Some(value) = authorization {
-            request
-                .headers
-                .insert("authorization".to_owned(), value.to_owned());
+            request.headers.insert("authorization".to_owned(), value.to_owned());
         }
         match check(&request) {
             Err(Failure::Refused(error)) => Some(error.status),

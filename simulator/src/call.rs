@@ -76,9 +76,7 @@ impl Call<'_> {
         object: &T,
         due_ms: Option<i64>,
     ) -> Outcome<()> {
-        Ok(self
-            .store
-            .replace(kind, id, serde_json::to_string(object)?, due_ms)?)
+        Ok(self.store.replace(kind, id, serde_json::to_string(object)?, due_ms)?)
     }
 
     /// The object of the path: 404 where there is none.

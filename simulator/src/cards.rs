@@ -53,12 +53,7 @@ const fn declined(decline_code: &'static str, message: &'static str) -> Behaviou
 }
 
 const fn visa(name: &'static str, last4: &'static str, behaviour: Behaviour) -> Card {
-    Card {
-        name,
-        brand: "visa",
-        last4,
-        behaviour,
-    }
+    Card { name, brand: "visa", last4, behaviour }
 }
 
 const DECLINED: &str = "Your card was declined.";
@@ -115,73 +110,34 @@ pub const AUTHENTICATION_FAILED: Decline = Decline {
               to fulfill this PaymentIntent again.",
 };
 
-const GENERIC_DECLINE: Decline = Decline {
-    code: "card_declined",
-    decline_code: Some("generic_decline"),
-    param: None,
-    message: DECLINED,
-};
+const GENERIC_DECLINE: Decline =
+    Decline { code: "card_declined", decline_code: Some("generic_decline"), param: None, message: DECLINED };
 
 /// Every test payment method. Some stand under two names, because Stripe documents both.
 pub const CARDS: &[Card] = &[
     visa("pm_card_visa", "4242", Behaviour::Approve),
     visa("pm_card_visa_debit", "5556", Behaviour::Approve),
-    Card {
-        name: "pm_card_mastercard",
-        brand: "mastercard",
-        last4: "4444",
-        behaviour: Behaviour::Approve,
-    },
-    Card {
-        name: "pm_card_amex",
-        brand: "amex",
-        last4: "0005",
-        behaviour: Behaviour::Approve,
-    },
-    Card {
-        name: "pm_card_discover",
-        brand: "discover",
-        last4: "1117",
-        behaviour: Behaviour::Approve,
-    },
+    Card { name: "pm_card_mastercard", brand: "mastercard", last4: "4444", behaviour: Behaviour::Approve },
+    Card { name: "pm_card_amex", brand: "amex", last4: "0005", behaviour: Behaviour::Approve },
+    Card { name: "pm_card_discover", brand: "discover", last4: "1117", behaviour: Behaviour::Approve },
     visa("pm_card_bypassPending", "0077", Behaviour::Approve),
     visa("pm_card_visa_chargeDeclined", "0002", GENERIC),
     visa("pm_card_chargeDeclined", "0002", GENERIC),
     visa("pm_card_chargeCustomerFail", "0341", GENERIC),
-    visa(
-        "pm_card_visa_chargeDeclinedInsufficientFunds",
-        "9995",
-        INSUFFICIENT,
-    ),
+    visa("pm_card_visa_chargeDeclinedInsufficientFunds", "9995", INSUFFICIENT),
     visa("pm_card_chargeDeclinedInsufficientFunds", "9995", INSUFFICIENT),
     visa("pm_card_visa_chargeDeclinedLostCard", "9987", LOST),
     visa("pm_card_chargeDeclinedLostCard", "9987", LOST),
     visa("pm_card_visa_chargeDeclinedStolenCard", "9979", STOLEN),
     visa("pm_card_chargeDeclinedStolenCard", "9979", STOLEN),
-    visa(
-        "pm_card_visa_chargeDeclinedVelocityLimitExceeded",
-        "6975",
-        VELOCITY,
-    ),
+    visa("pm_card_visa_chargeDeclinedVelocityLimitExceeded", "6975", VELOCITY),
     visa("pm_card_chargeDeclinedVelocityLimitExceeded", "6975", VELOCITY),
     visa("pm_card_chargeDeclinedExpiredCard", "0069", EXPIRED),
     visa("pm_card_chargeDeclinedIncorrectCvc", "0127", WRONG_CVC),
     visa("pm_card_chargeDeclinedProcessingError", "0119", PROCESSING),
-    visa(
-        "pm_card_authenticationRequired",
-        "3184",
-        Behaviour::Authenticate(None),
-    ),
-    visa(
-        "pm_card_threeDSecure2Required",
-        "3220",
-        Behaviour::Authenticate(None),
-    ),
-    visa(
-        "pm_card_threeDSecureRequired",
-        "3063",
-        Behaviour::Authenticate(None),
-    ),
+    visa("pm_card_authenticationRequired", "3184", Behaviour::Authenticate(None)),
+    visa("pm_card_threeDSecure2Required", "3220", Behaviour::Authenticate(None)),
+    visa("pm_card_threeDSecureRequired", "3063", Behaviour::Authenticate(None)),
     visa(
         "pm_card_threeDSecureRequiredChargeDeclined",
         "1629",

@@ -128,17 +128,10 @@ pub fn create(
         transfer_data: None,
         transfer_group: intent.transfer_group.clone(),
     };
-    let links = Links {
-        customer: intent.customer.clone(),
-        parent: Some(intent.id.clone()),
-        ..Links::default()
-    };
+    let links =
+        Links { customer: intent.customer.clone(), parent: Some(intent.id.clone()), ..Links::default() };
     call.insert(Kind::Charge, &charge.id, &charge, links)?;
-    events::record(
-        call,
-        if paid { "charge.succeeded" } else { "charge.failed" },
-        &charge,
-    )?;
+    events::record(call, if paid { "charge.succeeded" } else { "charge.failed" }, &charge)?;
     Ok(charge)
 }
 
@@ -173,25 +166,11 @@ pub fn retrieve(call: &mut Call, id: &str, params: &Params) -> Outcome<Value> {
 
 /// `GET /v1/charges`
 pub fn list(call: &mut Call, params: &Params) -> Outcome<Value> {
-    params.allow(&[
-        "created",
-        "customer",
-        "ending_before",
-        "limit",
-        "payment_intent",
-        "starting_after",
-    ])?;
+    params.allow(&["created", "customer", "ending_before", "limit", "payment_intent", "starting_after"])?;
     let query = Query {
         customer: params.text("customer")?.map(str::to_owned),
         parent: params.text("payment_intent")?.map(str::to_owned),
         ..Query::all(Kind::Charge)
     };
-    lists::page(
-        call,
-        params,
-        Page {
-            query,
-            url: "/v1/charges",
-        },
-    )
+    lists::page(call, params, Page { query, url: "/v1/charges" })
 }

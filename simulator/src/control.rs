@@ -34,10 +34,7 @@ fn route(store: &mut dyn Store, ids: &mut dyn Ids, wall_ms: i64, request: &Reque
     match (request.method.as_str(), segments.as_slice()) {
         ("GET", [""]) => {
             settle(store, ids, now_ms, request)?;
-            Ok(Reply::html(
-                200,
-                pages::ledger(&ledger::show(store, "")?, offset_ms),
-            ))
+            Ok(Reply::html(200, pages::ledger(&ledger::show(store, "")?, offset_ms)))
         }
         ("GET", ["_sim", "ledger"]) => {
             settle(store, ids, now_ms, request)?;
@@ -86,11 +83,7 @@ fn decide(
     let row = store.find(crate::store::Kind::PaymentIntent, id)?;
     let request_id = row.as_ref().map_or("req_3ds", |row| row.request_id.as_str());
     let key = row.as_ref().and_then(|row| row.idempotency_key.as_deref());
-    three_d_secure::answer(
-        &mut call(store, ids, now_ms, request, request_id, key),
-        id,
-        decision,
-    )
+    three_d_secure::answer(&mut call(store, ids, now_ms, request, request_id, key), id, decision)
 }
 
 fn call<'a>(
@@ -102,15 +95,7 @@ fn call<'a>(
     idempotency_key: Option<&'a str>,
 ) -> Call<'a> {
     let api_version = crate::api::DEFAULT_API_VERSION;
-    Call {
-        store,
-        ids,
-        now_ms,
-        origin: &request.origin,
-        api_version,
-        request_id,
-        idempotency_key,
-    }
+    Call { store, ids, now_ms, origin: &request.origin, api_version, request_id, idempotency_key }
 }
 
 fn requests(store: &dyn Store, request: &Request) -> Outcome<Reply> {

@@ -88,11 +88,7 @@ pub fn format_amount(amount_minor: i64, currency: &str) -> String {
     if ZERO_DECIMAL.contains(&currency) {
         format!("{sign}{} {currency}", grouped(amount_minor))
     } else {
-        format!(
-            "{sign}{}.{:02} {currency}",
-            grouped(amount_minor / 100),
-            amount_minor % 100
-        )
+        format!("{sign}{}.{:02} {currency}", grouped(amount_minor / 100), amount_minor % 100)
     }
 }
 

@@ -73,14 +73,7 @@ pub fn retrieve(call: &mut Call, id: &str, params: &Params) -> Outcome<Value> {
 /// `GET /v1/customers`
 pub fn list(call: &mut Call, params: &Params) -> Outcome<Value> {
     params.allow(&["created", "ending_before", "limit", "starting_after"])?;
-    lists::page(
-        call,
-        params,
-        Page {
-            query: Query::all(Kind::Customer),
-            url: "/v1/customers",
-        },
-    )
+    lists::page(call, params, Page { query: Query::all(Kind::Customer), url: "/v1/customers" })
 }
 
 fn apply(customer: &mut Customer, params: &Params) -> Outcome<()> {

@@ -136,9 +136,7 @@ impl ApiError {
         }
         error.insert(
             "request_log_url".into(),
-            json!(format!(
-                "https://dashboard.stripe.com/test/logs/{request_id}?t={now_s}"
-            )),
+            json!(format!("https://dashboard.stripe.com/test/logs/{request_id}?t={now_s}")),
         );
         error.insert("type".into(), json!(self.kind.as_str()));
         json!({ "error": error })
@@ -178,9 +176,8 @@ pub type Outcome<T> = Result<T, Failure>;
 
 /// `resource_missing`: 404 for the object in the path, 400 for one named by a parameter.
 pub fn no_such(kind: Kind, id: &str, status: u16, param: &str) -> ApiError {
-    let mut error = ApiError::invalid(format!("No such {}: '{id}'", kind.noun()))
-        .code("resource_missing")
-        .param(param);
+    let mut error =
+        ApiError::invalid(format!("No such {}: '{id}'", kind.noun())).code("resource_missing").param(param);
     error.status = status;
     error
 }

@@ -26,10 +26,7 @@ pub fn record<T: Serialize>(call: &mut Call, event_type: &str, object: &T) -> Ou
         "request": { "id": call.request_id, "idempotency_key": call.idempotency_key },
         "type": event_type,
     });
-    let links = Links {
-        label: Some(event_type.to_owned()),
-        ..Links::default()
-    };
+    let links = Links { label: Some(event_type.to_owned()), ..Links::default() };
     call.insert(Kind::Event, &id, &event, links)
 }
 
@@ -41,25 +38,8 @@ pub fn retrieve(call: &mut Call, id: &str, params: &Params) -> Outcome<Value> {
 
 /// `GET /v1/events`
 pub fn list(call: &mut Call, params: &Params) -> Outcome<Value> {
-    params.allow(&[
-        "created",
-        "ending_before",
-        "limit",
-        "starting_after",
-        "type",
-        "types",
-    ])?;
+    params.allow(&["created", "ending_before", "limit", "starting_after", "type", "types"])?;
     let mut labels: Vec<String> = params.list("types")?.into_iter().map(str::to_owned).collect();
     labels.extend(params.text("type")?.map(str::to_owned));
-    lists::page(
-        call,
-        params,
-        Page {
-            query: Query {
-                labels,
-                ..Query::all(Kind::Event)
-            },
-            url: "/v1/events",
-        },
-    )
+    lists::page(call, params, Page { query: Query { labels, ..Query::all(Kind::Event) }, url: "/v1/events" })
 }

@@ -15,11 +15,9 @@ pub fn apply(call: &Call, params: &Params, mut value: Value) -> Outcome<Value> {
     for path in params.list("expand")? {
         let steps: Vec<&str> = path.split('.').collect();
         if steps.len() > MAX_DEPTH {
-            return Err(
-                ApiError::invalid("You cannot expand more than 4 levels of a property.")
-                    .param("expand")
-                    .refused(),
-            );
+            return Err(ApiError::invalid("You cannot expand more than 4 levels of a property.")
+                .param("expand")
+                .refused());
         }
         step(call, &mut value, &steps, path)?;
     }
@@ -31,16 +29,12 @@ fn step(call: &Call, value: &mut Value, steps: &[&str], path: &str) -> Outcome<(
         return Ok(());
     };
     if let Value::Array(items) = value {
-        return items
-            .iter_mut()
-            .try_for_each(|item| step(call, item, steps, path));
+        return items.iter_mut().try_for_each(|item| step(call, item, steps, path));
     }
     let Some(field) = value.as_object_mut().and_then(|object| object.get_mut(*first)) else {
-        return Err(
-            ApiError::invalid(format!("This property cannot be expanded ({path})."))
-                .param("expand")
-                .refused(),
-        );
+        return Err(ApiError::invalid(format!("This property cannot be expanded ({path})."))
+            .param("expand")
+            .refused());
     };
     if let Value::String(id) = field {
         let kind = Kind::ALL.into_iter().find(|kind| id.starts_with(kind.prefix()));
@@ -51,9 +45,5 @@ fn step(call: &Call, value: &mut Value, steps: &[&str], path: &str) -> Outcome<(
         }
     }
     // There may be nothing to expand yet: `latest_charge` before the first attempt.
-    if field.is_null() {
-        Ok(())
-    } else {
-        step(call, field, rest, path)
-    }
+    if field.is_null() { Ok(()) } else { step(call, field, rest, path) }
 }

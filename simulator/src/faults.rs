@@ -91,12 +91,7 @@ const MAX_COUNT: u32 = 100_000;
 impl Fault {
     /// What happens to a request that it is played on.
     pub fn plan(self, delay_ms: Option<u64>) -> Plan {
-        let plan = |before_ms, does, after_ms, answers| Plan {
-            before_ms,
-            does,
-            after_ms,
-            answers,
-        };
+        let plan = |before_ms, does, after_ms, answers| Plan { before_ms, does, after_ms, answers };
         let never = delay_ms.unwrap_or(NEVER_MS);
         let slow = delay_ms.unwrap_or(SLOW_MS);
         match self {
@@ -117,12 +112,7 @@ impl Fault {
 impl Plan {
     /// An ordinary request.
     pub fn undisturbed() -> Self {
-        Plan {
-            before_ms: 0,
-            does: Does::Execute,
-            after_ms: 0,
-            answers: true,
-        }
+        Plan { before_ms: 0, does: Does::Execute, after_ms: 0, answers: true }
     }
 }
 
@@ -152,14 +142,8 @@ fn lock_timeout() -> ApiError {
 /// The fault to play on a request, if one is armed for it.
 pub fn take(store: &mut dyn Store, request: &Request) -> Stored<Option<PendingFault>> {
     let matches = |fault: &PendingFault| {
-        fault
-            .path
-            .as_ref()
-            .is_none_or(|prefix| request.path.starts_with(prefix.as_str()))
-            && fault
-                .method
-                .as_ref()
-                .is_none_or(|method| *method == request.method)
+        fault.path.as_ref().is_none_or(|prefix| request.path.starts_with(prefix.as_str()))
+            && fault.method.as_ref().is_none_or(|method| *method == request.method)
     };
     let Some(fault) = store.faults()?.into_iter().find(matches) else {
         return Ok(None);

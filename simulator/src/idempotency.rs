@@ -37,10 +37,7 @@ pub struct BoundKey {
 impl BoundKey {
     /// The key of a POST. Other methods are idempotent by themselves: Stripe ignores the header there.
     pub fn of(request: &Request, fingerprint: String) -> Outcome<Option<Self>> {
-        let Some(key) = request
-            .header("idempotency-key")
-            .filter(|_| request.method == "POST")
-        else {
+        let Some(key) = request.header("idempotency-key").filter(|_| request.method == "POST") else {
             return Ok(None);
         };
         if key.is_empty() || key.chars().count() > MAX_KEY_CHARS {
@@ -107,10 +104,7 @@ impl InFlight {
     /// Claims a key until the claim is dropped, however the request ends.
     pub fn claim(&self, key: &BoundKey) -> Claim {
         self.0.borrow_mut().insert(key.key.clone(), key.clone());
-        Claim {
-            in_flight: self.clone(),
-            key: key.key.clone(),
-        }
+        Claim { in_flight: self.clone(), key: key.key.clone() }
     }
 
     /// Forgets all claims.

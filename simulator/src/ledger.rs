@@ -14,15 +14,9 @@ pub fn show(store: &dyn Store, query: &str) -> Outcome<Value> {
     let mut refunds = Vec::new();
     let (mut succeeded, mut captured, mut refunded) = (0_u64, 0_i64, 0_i64);
     let mut shown_ids = std::collections::BTreeSet::new();
-    for row in store.list(&Query {
-        oldest_first: true,
-        ..Query::all(Kind::Charge)
-    })? {
+    for row in store.list(&Query { oldest_first: true, ..Query::all(Kind::Charge) })? {
         let charge: Charge = serde_json::from_str(&row.body)?;
-        if !wanted
-            .iter()
-            .all(|(key, value)| charge.metadata.get(key) == Some(value))
-        {
+        if !wanted.iter().all(|(key, value)| charge.metadata.get(key) == Some(value)) {
             continue;
         }
         succeeded += u64::from(charge.paid);
@@ -35,20 +29,13 @@ pub fn show(store: &dyn Store, query: &str) -> Outcome<Value> {
             "idempotency_key": row.idempotency_key, "metadata": charge.metadata, "request_id": row.request_id,
         }));
     }
-    for row in store.list(&Query {
-        oldest_first: true,
-        ..Query::all(Kind::Refund)
-    })? {
+    for row in store.list(&Query { oldest_first: true, ..Query::all(Kind::Refund) })? {
         let refund: Refund = serde_json::from_str(&row.body)?;
         if !shown_ids.contains(&refund.charge) {
             continue;
         }
         // Failed refunds gave nothing back.
-        refunded += if refund.status == "failed" {
-            0
-        } else {
-            refund.amount
-        };
+        refunded += if refund.status == "failed" { 0 } else { refund.amount };
         refunds.push(refund_line(&refund, &row));
     }
     Ok(json!({

@@ -40,20 +40,14 @@ pub fn page(call: &mut Call, params: &Params, page: Page) -> Outcome<Value> {
     if query.oldest_first {
         rows.reverse();
     }
-    let data = rows
-        .iter()
-        .map(|row| serde_json::from_str(&row.body))
-        .collect::<Result<Vec<Value>, _>>()?;
+    let data = rows.iter().map(|row| serde_json::from_str(&row.body)).collect::<Result<Vec<Value>, _>>()?;
     Ok(json!({ "object": "list", "data": data, "has_more": has_more, "url": page.url }))
 }
 
 /// `limit`: 1 to 100, by default 10.
 pub fn limit(params: &Params) -> Outcome<i64> {
     let invalid = |message: &str| -> Failure {
-        ApiError::invalid(message)
-            .code("parameter_invalid_integer")
-            .param("limit")
-            .refused()
+        ApiError::invalid(message).code("parameter_invalid_integer").param("limit").refused()
     };
     match params.integer("limit")? {
         None => Ok(10),
@@ -83,13 +77,8 @@ fn created(params: &Params) -> Outcome<(Option<i64>, Option<i64>)> {
         return Ok((exactly, exactly));
     };
     bounds.allow(&["gt", "gte", "lt", "lte"])?;
-    let from = bounds
-        .integer("gte")?
-        .max(bounds.integer("gt")?.map(|after| after.saturating_add(1)));
-    let until = match (
-        bounds.integer("lte")?,
-        bounds.integer("lt")?.map(|before| before.saturating_sub(1)),
-    ) {
+    let from = bounds.integer("gte")?.max(bounds.integer("gt")?.map(|after| after.saturating_add(1)));
+    let until = match (bounds.integer("lte")?, bounds.integer("lt")?.map(|before| before.saturating_sub(1))) {
         (Some(one), Some(other)) => Some(one.min(other)),
         (one, other) => one.or(other),
     };

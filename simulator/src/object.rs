@@ -49,10 +49,7 @@ pub struct Account {
 
 impl DurableObject for Account {
     fn new(state: State, env: Env) -> Self {
-        let public_origin = env
-            .var("PUBLIC_ORIGIN")
-            .map(|origin| origin.to_string())
-            .unwrap_or_default();
+        let public_origin = env.var("PUBLIC_ORIGIN").map(|origin| origin.to_string()).unwrap_or_default();
         if let Err(error) = Sql::new(&state).migrate() {
             worker::console_error!("the schema could not be made: {}", error.0);
         }
@@ -89,9 +86,7 @@ impl Account {
         let epoch = self.epoch.get();
         let arrived = self.transaction(|store| {
             let now_ms = now_ms(store);
-            api::arrive(store, &mut Random, now_ms, request)
-                .map(Ok)
-                .map_err(|error| Box::new(Err(error.0)))
+            api::arrive(store, &mut Random, now_ms, request).map(Ok).map_err(|error| Box::new(Err(error.0)))
         });
         let (request_id, fault) = match arrived.flatten() {
             Ok(arrival) => arrival,
@@ -104,13 +99,7 @@ impl Account {
             Does::Refuse(error) => Some(api::refusal(request, &request_id, self.now_ms(), error)),
             Does::Execute | Does::ExecuteThenFail => {
                 match self
-                    .run(
-                        request,
-                        &request_id,
-                        plan.before_ms,
-                        plan.does == Does::ExecuteThenFail,
-                        epoch,
-                    )
+                    .run(request, &request_id, plan.before_ms, plan.does == Does::ExecuteThenFail, epoch)
                     .await
                 {
                     Some(reply) => Some(reply),
@@ -155,15 +144,7 @@ impl Account {
         }
         let executed = self.transaction(|store| {
             let now_ms = now_ms(store);
-            api::execute(
-                store,
-                &mut Random,
-                now_ms,
-                request,
-                request_id,
-                &admitted,
-                then_fail,
-            )
+            api::execute(store, &mut Random, now_ms, request, request_id, &admitted, then_fail)
         });
         Some(executed.unwrap_or_else(|error| api::broken(request, request_id, self.now_ms(), &error)))
     }
@@ -201,21 +182,14 @@ impl Account {
             }
             None => Err(JsValue::from_str("a step runs once")),
         };
-        let committed = storage
-            .as_raw()
-            .unchecked_ref::<TransactionalStorage>()
-            .transaction_sync(&mut body);
+        let committed = storage.as_raw().unchecked_ref::<TransactionalStorage>().transaction_sync(&mut body);
         result.ok_or_else(|| format!("transactionSync: {committed:?}"))
     }
 
     async fn read(&self, request: &mut Request) -> Result<http::Request> {
         let url = request.url()?;
         let headers: BTreeMap<String, String> = request.headers().entries().collect();
-        let body = if request.method() == worker::Method::Get {
-            Vec::new()
-        } else {
-            request.bytes().await?
-        };
+        let body = if request.method() == worker::Method::Get { Vec::new() } else { request.bytes().await? };
         let local = matches!(url.host_str(), Some("127.0.0.1" | "localhost" | "[::1]"));
         let origin = if local || self.public_origin.is_empty() {
             url.origin().ascii_serialization()
@@ -278,9 +252,7 @@ fn respond(reply: Reply) -> Result<Response> {
     for (name, value) in &reply.headers {
         headers.append(name, value)?;
     }
-    Ok(Response::from_bytes(reply.body.into_bytes())?
-        .with_status(reply.status)
-        .with_headers(headers))
+    Ok(Response::from_bytes(reply.body.into_bytes())?.with_status(reply.status).with_headers(headers))
 }
 
 /// The platform's randomness.

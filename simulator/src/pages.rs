@@ -53,20 +53,14 @@ pub fn message(text: &str) -> String {
     page(
         "Stripe simulator",
         "small",
-        &format!(
-            "<div class=\"card pad\"><h1>Stripe simulator</h1><p>{}</p></div>",
-            escape(text)
-        ),
+        &format!("<div class=\"card pad\"><h1>Stripe simulator</h1><p>{}</p></div>", escape(text)),
     )
 }
 
 /// The 3-D Secure page.
 pub fn three_d_secure(intent: &PaymentIntent, waiting: bool) -> String {
     if !waiting {
-        return message(&format!(
-            "Nothing to do: this payment is {}.",
-            intent.status.as_str()
-        ));
+        return message(&format!("Nothing to do: this payment is {}.", intent.status.as_str()));
     }
     let id = escape(&intent.id);
     let amount = escape(&format_amount(intent.amount, &intent.currency));
@@ -86,11 +80,7 @@ pub fn three_d_secure(intent: &PaymentIntent, waiting: bool) -> String {
 pub fn ledger(ledger: &Value, offset_ms: i64) -> String {
     let text = |value: &Value, name: &str| value.get(name).and_then(Value::as_str).unwrap_or("").to_owned();
     let number = |value: &Value, name: &str| value.get(name).and_then(Value::as_i64).unwrap_or(0);
-    let charges = ledger
-        .get("charges")
-        .and_then(Value::as_array)
-        .map(Vec::as_slice)
-        .unwrap_or_default();
+    let charges = ledger.get("charges").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
     let rows: String = charges
         .iter()
         .rev()
@@ -113,18 +103,11 @@ pub fn ledger(ledger: &Value, offset_ms: i64) -> String {
             )
         })
         .collect();
-    let rows = if rows.is_empty() {
-        "<tr><td colspan=\"7\">No charge yet.</td></tr>".to_owned()
-    } else {
-        rows
-    };
+    let rows =
+        if rows.is_empty() { "<tr><td colspan=\"7\">No charge yet.</td></tr>".to_owned() } else { rows };
     let clock = match offset_ms / 60_000 {
         0 => "The clock is right.".to_owned(),
-        minutes => format!(
-            "The clock was moved: it is {} h {} min ahead.",
-            minutes / 60,
-            minutes % 60
-        ),
+        minutes => format!("The clock was moved: it is {} h {} min ahead.", minutes / 60, minutes % 60),
     };
     let totals = ledger.get("totals").cloned().unwrap_or_default();
     page(

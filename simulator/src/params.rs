@@ -36,24 +36,18 @@ impl Params {
         for (count, (key, value)) in pairs.enumerate() {
             if count >= MAX_PAIRS {
                 return Err(
-                    ApiError::invalid(format!("A request takes at most {MAX_PAIRS} parameters.")).refused(),
+                    ApiError::invalid(format!("A request takes at most {MAX_PAIRS} parameters.")).refused()
                 );
             }
             let path = split_key(&key).ok_or_else(|| malformed(&key))?;
-            params
-                .put(&path, value.into_owned())
-                .ok_or_else(|| malformed(&key))?;
+            params.put(&path, value.into_owned()).ok_or_else(|| malformed(&key))?;
         }
         Ok(params)
     }
 
     fn put(&mut self, path: &[String], value: String) -> Option<()> {
         let (first, rest) = path.split_first()?;
-        let key = if first.is_empty() {
-            position(self.0.len())
-        } else {
-            normal(first)
-        };
+        let key = if first.is_empty() { position(self.0.len()) } else { normal(first) };
         if rest.is_empty() {
             return match self.0.get(&key) {
                 Some(Param::Map(_)) => None,
@@ -82,13 +76,10 @@ impl Params {
             return Ok(());
         };
         let plural = if unknown.len() == 1 { "" } else { "s" };
-        Err(ApiError::invalid(format!(
-            "Received unknown parameter{plural}: {}",
-            unknown.join(", ")
-        ))
-        .code("parameter_unknown")
-        .param(*first)
-        .refused())
+        Err(ApiError::invalid(format!("Received unknown parameter{plural}: {}", unknown.join(", ")))
+            .code("parameter_unknown")
+            .param(*first)
+            .refused())
     }
 
     /// Whether it was sent at all.
@@ -125,12 +116,11 @@ impl Params {
     /// One of a closed set.
     pub fn choice(&self, name: &str, choices: &[&str]) -> Outcome<Option<&str>> {
         match self.text(name)? {
-            Some(text) if !choices.contains(&text) => Err(ApiError::invalid(format!(
-                "Invalid {name}: must be one of {}",
-                choices.join(", ")
-            ))
-            .param(name)
-            .refused()),
+            Some(text) if !choices.contains(&text) => {
+                Err(ApiError::invalid(format!("Invalid {name}: must be one of {}", choices.join(", ")))
+                    .param(name)
+                    .refused())
+            }
             other => Ok(other),
         }
     }
@@ -154,9 +144,9 @@ impl Params {
             None => Ok(None),
             Some("true") => Ok(Some(true)),
             Some("false") => Ok(Some(false)),
-            Some(text) => Err(ApiError::invalid(format!("Invalid boolean: {}", excerpt(text)))
-                .param(name)
-                .refused()),
+            Some(text) => {
+                Err(ApiError::invalid(format!("Invalid boolean: {}", excerpt(text))).param(name).refused())
+            }
         }
     }
 
@@ -236,11 +226,8 @@ fn normal(key: &str) -> String {
 }
 
 fn malformed(key: &str) -> Failure {
-    ApiError::invalid(format!(
-        "Invalid request: the parameter name '{}' cannot be read.",
-        excerpt(key)
-    ))
-    .refused()
+    ApiError::invalid(format!("Invalid request: the parameter name '{}' cannot be read.", excerpt(key)))
+        .refused()
 }
 
 /// A caller's text, short enough for a message.
@@ -273,14 +260,8 @@ mod tests {
             "amount=5&metadata[ride]=r+1&metadata%5Bnote%5D=a%20b&types[]=card&types[]=link&x[1]=b&x[0]=a",
         );
         assert_eq!(params.integer("amount").unwrap(), Some(5));
-        assert_eq!(
-            params.map("metadata").unwrap().unwrap().text("ride").unwrap(),
-            Some("r 1")
-        );
-        assert_eq!(
-            params.map("metadata").unwrap().unwrap().text("note").unwrap(),
-            Some("a b")
-        );
+        assert_eq!(params.map("metadata").unwrap().unwrap().text("ride").unwrap(), Some("r 1"));
+        assert_eq!(params.map("metadata").unwrap().unwrap().text("note").unwrap(), Some("a b"));
         assert_eq!(params.list("types").unwrap(), ["card", "link"]);
         assert_eq!(params.list("x").unwrap(), ["a", "b"]);
     }

@@ -125,26 +125,15 @@ pub struct PaymentIntent {
 }
 
 /// Known to Stripe and taken without any effect here.
-const UNMODELLED: &[&str] = &[
-    "mandate",
-    "mandate_data",
-    "payment_method_options",
-    "radar_options",
-    "shipping",
-    "use_stripe_sdk",
-];
+const UNMODELLED: &[&str] =
+    &["mandate", "mandate_data", "payment_method_options", "radar_options", "shipping", "use_stripe_sdk"];
 
 /// The two ways to capture.
 const CAPTURE_METHODS: &[&str] = &["automatic", "automatic_async", "manual"];
 
 /// What a confirmation takes, alone or as a part of a creation.
-const CONFIRMATION: &[&str] = &[
-    "error_on_requires_action",
-    "off_session",
-    "payment_method",
-    "return_url",
-    "setup_future_usage",
-];
+const CONFIRMATION: &[&str] =
+    &["error_on_requires_action", "off_session", "payment_method", "return_url", "setup_future_usage"];
 
 /// `POST /v1/payment_intents`
 pub fn create(call: &mut Call, params: &Params) -> Outcome<Value> {
@@ -183,17 +172,10 @@ pub fn create(call: &mut Call, params: &Params) -> Outcome<Value> {
         }
         check_return_url(&intent, &options)?;
     }
-    let links = Links {
-        customer: intent.customer.clone(),
-        ..Links::default()
-    };
+    let links = Links { customer: intent.customer.clone(), ..Links::default() };
     call.insert(Kind::PaymentIntent, &intent.id, &intent, links)?;
     events::record(call, "payment_intent.created", &intent)?;
-    if confirm {
-        run_attempt(call, intent, &options)
-    } else {
-        shown(&intent)
-    }
+    if confirm { run_attempt(call, intent, &options) } else { shown(&intent) }
 }
 
 /// `GET /v1/payment_intents/{id}`
@@ -224,14 +206,7 @@ pub fn update(call: &mut Call, id: &str, params: &Params) -> Outcome<Value> {
         intent.status,
         Status::RequiresPaymentMethod | Status::RequiresConfirmation | Status::RequiresAction
     );
-    for name in [
-        "amount",
-        "currency",
-        "payment_method",
-        "capture_method",
-        "customer",
-        "setup_future_usage",
-    ] {
+    for name in ["amount", "currency", "payment_method", "capture_method", "customer", "setup_future_usage"] {
         if params.has(name) && !open {
             return Err(unexpected(
                 &intent,
@@ -266,11 +241,7 @@ pub fn update(call: &mut Call, id: &str, params: &Params) -> Outcome<Value> {
     set(params, "description", &mut intent.description)?;
     set(params, "receipt_email", &mut intent.receipt_email)?;
     set(params, "statement_descriptor", &mut intent.statement_descriptor)?;
-    set(
-        params,
-        "statement_descriptor_suffix",
-        &mut intent.statement_descriptor_suffix,
-    )?;
+    set(params, "statement_descriptor_suffix", &mut intent.statement_descriptor_suffix)?;
     set(params, "transfer_group", &mut intent.transfer_group)?;
     save(call, &intent)?;
     shown(&intent)
@@ -278,15 +249,7 @@ pub fn update(call: &mut Call, id: &str, params: &Params) -> Outcome<Value> {
 
 /// `POST /v1/payment_intents/{id}/confirm`
 pub fn confirm(call: &mut Call, id: &str, params: &Params) -> Outcome<Value> {
-    allow(
-        params,
-        &[
-            "capture_method",
-            "client_secret",
-            "payment_method_types",
-            "receipt_email",
-        ],
-    )?;
+    allow(params, &["capture_method", "client_secret", "payment_method_types", "receipt_email"])?;
     let options = attempt::Options::parse(params)?;
     let mut intent = load(call, id)?;
     match intent.status {
@@ -411,18 +374,9 @@ pub fn close(
 /// `GET /v1/payment_intents`
 pub fn list(call: &mut Call, params: &Params) -> Outcome<Value> {
     params.allow(&["created", "customer", "ending_before", "limit", "starting_after"])?;
-    let query = Query {
-        customer: params.text("customer")?.map(str::to_owned),
-        ..Query::all(Kind::PaymentIntent)
-    };
-    lists::page(
-        call,
-        params,
-        Page {
-            query,
-            url: "/v1/payment_intents",
-        },
-    )
+    let query =
+        Query { customer: params.text("customer")?.map(str::to_owned), ..Query::all(Kind::PaymentIntent) };
+    lists::page(call, params, Page { query, url: "/v1/payment_intents" })
 }
 
 /// A PaymentIntent by the id in the path.
@@ -434,10 +388,7 @@ pub fn load(call: &Call, id: &str) -> Outcome<PaymentIntent> {
 pub fn save(call: &mut Call, intent: &PaymentIntent) -> Outcome<()> {
     let due_ms = match intent.status {
         Status::RequiresCapture => {
-            let before = call
-                .store
-                .find(Kind::PaymentIntent, &intent.id)?
-                .and_then(|row| row.due_ms);
+            let before = call.store.find(Kind::PaymentIntent, &intent.id)?.and_then(|row| row.due_ms);
             before.or(Some(call.now_ms + AUTHORISATION_LASTS_MS))
         }
         _ => None,
@@ -542,14 +493,8 @@ fn method_types(params: &Params) -> Outcome<(Option<Value>, Vec<String>)> {
             "You may only specify one of these parameters: automatic_payment_methods, payment_method_types.";
         return Err(ApiError::invalid(message).refused());
     }
-    let redirects = automatic
-        .choice("allow_redirects", &["always", "never"])?
-        .unwrap_or("always");
-    let types = if types.is_empty() {
-        vec!["card", "link"]
-    } else {
-        types
-    };
+    let redirects = automatic.choice("allow_redirects", &["always", "never"])?.unwrap_or("always");
+    let types = if types.is_empty() { vec!["card", "link"] } else { types };
     let shown = enabled.then(|| json!({ "allow_redirects": redirects, "enabled": true }));
     Ok((shown, types.into_iter().map(str::to_owned).collect()))
 }
@@ -580,12 +525,7 @@ fn allow(params: &Params, own: &[&str]) -> Outcome<()> {
                        pm_card_visa.";
         return Err(ApiError::invalid(message).param("payment_method_data").refused());
     }
-    let known: Vec<&str> = own
-        .iter()
-        .chain(CONFIRMATION)
-        .chain(UNMODELLED)
-        .copied()
-        .collect();
+    let known: Vec<&str> = own.iter().chain(CONFIRMATION).chain(UNMODELLED).copied().collect();
     params.allow(&known)
 }
 

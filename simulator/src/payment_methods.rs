@@ -50,9 +50,7 @@ fn find(call: &mut Call, id: &str) -> Outcome<Option<(PaymentMethod, &'static Ca
         return Ok(None);
     };
     let card = row.label.as_deref().and_then(cards::find);
-    Ok(card
-        .map(|card| Ok::<_, serde_json::Error>((serde_json::from_str(&row.body)?, card)))
-        .transpose()?)
+    Ok(card.map(|card| Ok::<_, serde_json::Error>((serde_json::from_str(&row.body)?, card))).transpose()?)
 }
 
 fn create(call: &mut Call, card: &'static Card) -> Outcome<(PaymentMethod, &'static Card)> {
@@ -83,10 +81,7 @@ fn create(call: &mut Call, card: &'static Card) -> Outcome<(PaymentMethod, &'sta
         metadata: json!({}),
         kind: "card".to_owned(),
     };
-    let links = Links {
-        label: Some(card.name.to_owned()),
-        ..Links::default()
-    };
+    let links = Links { label: Some(card.name.to_owned()), ..Links::default() };
     call.insert(Kind::PaymentMethod, &id, &payment_method, links)?;
     Ok((payment_method, card))
 }

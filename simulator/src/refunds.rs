@@ -69,19 +69,13 @@ pub fn create(call: &mut Call, params: &Params) -> Outcome<Value> {
     let mut charge = charge_to_refund(call, params)?;
     let left = charge.amount_captured - charge.amount_refunded;
     if charge.refunded || left <= 0 {
-        return Err(
-            ApiError::invalid(format!("Charge {} has already been refunded.", charge.id))
-                .code("charge_already_refunded")
-                .outcome(),
-        );
+        return Err(ApiError::invalid(format!("Charge {} has already been refunded.", charge.id))
+            .code("charge_already_refunded")
+            .outcome());
     }
     let amount = asked.unwrap_or(left);
     if amount > left {
-        let of = if charge.amount_refunded == 0 {
-            "charge amount"
-        } else {
-            "unrefunded amount on charge"
-        };
+        let of = if charge.amount_refunded == 0 { "charge amount" } else { "unrefunded amount on charge" };
         return Err(ApiError::invalid(format!(
             "Refund amount ({}) is greater than {of} ({})",
             format_amount(amount, &charge.currency),
@@ -145,15 +139,7 @@ pub fn settle(call: &mut Call, mut refund: Refund) -> Outcome<()> {
         charges::save(call, &charge)?;
     }
     call.save(Kind::Refund, &refund.id, &refund, None)?;
-    events::record(
-        call,
-        if refund.status == "failed" {
-            "refund.failed"
-        } else {
-            "refund.updated"
-        },
-        &refund,
-    )
+    events::record(call, if refund.status == "failed" { "refund.failed" } else { "refund.updated" }, &refund)
 }
 
 /// `GET /v1/refunds/{id}`
@@ -164,27 +150,13 @@ pub fn retrieve(call: &mut Call, id: &str, params: &Params) -> Outcome<Value> {
 
 /// `GET /v1/refunds`
 pub fn list(call: &mut Call, params: &Params) -> Outcome<Value> {
-    params.allow(&[
-        "charge",
-        "created",
-        "ending_before",
-        "limit",
-        "payment_intent",
-        "starting_after",
-    ])?;
+    params.allow(&["charge", "created", "ending_before", "limit", "payment_intent", "starting_after"])?;
     let query = Query {
         parent: params.text("payment_intent")?.map(str::to_owned),
         labels: params.text("charge")?.map(str::to_owned).into_iter().collect(),
         ..Query::all(Kind::Refund)
     };
-    lists::page(
-        call,
-        params,
-        Page {
-            query,
-            url: "/v1/refunds",
-        },
-    )
+    lists::page(call, params, Page { query, url: "/v1/refunds" })
 }
 
 /// The successful, captured charge that the parameters name.
@@ -214,16 +186,12 @@ fn charge_to_refund(call: &Call, params: &Params) -> Outcome<Charge> {
     }
     // A reserved amount is voided by cancelling its PaymentIntent, not refunded.
     if !charge.paid || !charge.captured {
-        return Err(nothing_to_refund(
-            charge.payment_intent.as_deref().unwrap_or(&charge.id),
-        ));
+        return Err(nothing_to_refund(charge.payment_intent.as_deref().unwrap_or(&charge.id)));
     }
     Ok(charge)
 }
 
 fn nothing_to_refund(id: &str) -> Failure {
-    ApiError::invalid(format!(
-        "This PaymentIntent ({id}) does not have a successful charge to refund."
-    ))
-    .outcome()
+    ApiError::invalid(format!("This PaymentIntent ({id}) does not have a successful charge to refund."))
+        .outcome()
 }

@@ -53,20 +53,15 @@ pub fn payment_intents(call: &mut Call, params: &Params) -> Outcome<Value> {
     let limit = usize::try_from(lists::limit(params)?).unwrap_or(0);
     let mut before_seq = match params.text("page")? {
         None => None,
-        Some(page) => Some(
-            page.parse()
-                .map_err(|_| ApiError::invalid("Invalid page token.").param("page").refused())?,
-        ),
+        Some(page) => {
+            Some(page.parse().map_err(|_| ApiError::invalid("Invalid page token.").param("page").refused())?)
+        }
     };
     let indexed_until_ms = call.now_ms - INDEXED_AFTER_MS;
     let mut data = Vec::new();
     let mut last_seq = None;
     loop {
-        let rows = call.store.list(&Query {
-            before_seq,
-            limit: CHUNK,
-            ..Query::all(Kind::PaymentIntent)
-        })?;
+        let rows = call.store.list(&Query { before_seq, limit: CHUNK, ..Query::all(Kind::PaymentIntent) })?;
         let Some(oldest) = rows.last() else {
             return Ok(found(data, None));
         };
@@ -76,10 +71,7 @@ pub fn payment_intents(call: &mut Call, params: &Params) -> Outcome<Value> {
                 continue;
             }
             let intent: PaymentIntent = serde_json::from_str(&row.body)?;
-            if !clauses
-                .iter()
-                .all(|clause| clause.matches(&intent, row.created_ms))
-            {
+            if !clauses.iter().all(|clause| clause.matches(&intent, row.created_ms)) {
                 continue;
             }
             if data.len() == limit {
@@ -109,15 +101,13 @@ impl Clause {
             None => self.value == "null",
         };
         let number = |actual: i64| {
-            self.value
-                .parse::<i64>()
-                .is_ok_and(|wanted| match self.comparison {
-                    Comparison::Is => actual == wanted,
-                    Comparison::Above => actual > wanted,
-                    Comparison::AtLeast => actual >= wanted,
-                    Comparison::Below => actual < wanted,
-                    Comparison::AtMost => actual <= wanted,
-                })
+            self.value.parse::<i64>().is_ok_and(|wanted| match self.comparison {
+                Comparison::Is => actual == wanted,
+                Comparison::Above => actual > wanted,
+                Comparison::AtLeast => actual >= wanted,
+                Comparison::Below => actual < wanted,
+                Comparison::AtMost => actual <= wanted,
+            })
         };
         let holds = match &self.field {
             Field::Metadata(key) => text(intent.metadata.get(key).map(String::as_str)),
@@ -132,9 +122,8 @@ impl Clause {
 }
 
 fn parse(query: &str) -> Outcome<Vec<Clause>> {
-    let clauses = split_clauses(query)
-        .into_iter()
-        .map(|text| clause(text.trim()).ok_or_else(|| unreadable(query)));
+    let clauses =
+        split_clauses(query).into_iter().map(|text| clause(text.trim()).ok_or_else(|| unreadable(query)));
     let clauses = clauses.collect::<Outcome<Vec<Clause>>>()?;
     if clauses.len() > MAX_CLAUSES {
         return Err(unreadable(query));
@@ -154,11 +143,7 @@ fn split_clauses(query: &str) -> Vec<&str> {
             None if character == '\'' || character == '"' => quote = Some(character),
             None => {
                 let here = query.get(index..).unwrap_or_default();
-                if index >= start
-                    && here
-                        .get(..5)
-                        .is_some_and(|word| word.eq_ignore_ascii_case(" and "))
-                {
+                if index >= start && here.get(..5).is_some_and(|word| word.eq_ignore_ascii_case(" and ")) {
                     clauses.push(query.get(start..index).unwrap_or_default());
                     start = index + 5;
                 }
@@ -208,19 +193,11 @@ fn clause(text: &str) -> Option<Clause> {
         _ if rest == "null" || (numeric && rest.parse::<i64>().is_ok()) => rest.to_owned(),
         _ => return None,
     };
-    Some(Clause {
-        negated,
-        field,
-        comparison,
-        value,
-    })
+    Some(Clause { negated, field, comparison, value })
 }
 
 fn quoted(text: &str) -> Option<(String, &str)> {
-    let quote = text
-        .chars()
-        .next()
-        .filter(|first| *first == '\'' || *first == '"')?;
+    let quote = text.chars().next().filter(|first| *first == '\'' || *first == '"')?;
     let (value, rest) = text.get(1..)?.split_once(quote)?;
     Some((value.to_owned(), rest))
 }

@@ -48,10 +48,7 @@ impl Sql {
     }
 
     fn rows<T: DeserializeOwned>(&self, statement: &str, bindings: Vec<SqlStorageValue>) -> Stored<Vec<T>> {
-        self.0
-            .exec(statement, bindings)
-            .and_then(|cursor| cursor.to_array())
-            .map_err(broken)
+        self.0.exec(statement, bindings).and_then(|cursor| cursor.to_array()).map_err(broken)
     }
 
     fn first<T: DeserializeOwned>(
@@ -108,24 +105,13 @@ impl Store for Sql {
         };
         and("customer = ?", query.customer.as_deref().map(Into::into));
         and("parent = ?", query.parent.as_deref().map(Into::into));
-        and(
-            "created_ms >= ?",
-            query.created_from_s.map(|from| (from * 1000).into()),
-        );
-        and(
-            "created_ms < ?",
-            query.created_until_s.map(|until| ((until + 1) * 1000).into()),
-        );
+        and("created_ms >= ?", query.created_from_s.map(|from| (from * 1000).into()));
+        and("created_ms < ?", query.created_until_s.map(|until| ((until + 1) * 1000).into()));
         and("seq < ?", query.before_seq.map(Into::into));
         and("seq > ?", query.after_seq.map(Into::into));
         if !query.labels.is_empty() {
             conditions.push(format!("label IN ({})", vec!["?"; query.labels.len()].join(", ")));
-            bindings.extend(
-                query
-                    .labels
-                    .iter()
-                    .map(|label| SqlStorageValue::from(label.as_str())),
-            );
+            bindings.extend(query.labels.iter().map(|label| SqlStorageValue::from(label.as_str())));
         }
         bindings.push(query.limit.into());
         let order = if query.oldest_first { "ASC" } else { "DESC" };
@@ -232,11 +218,7 @@ impl Store for Sql {
     fn finish_request(&mut self, request_id: &str, status: u16, replayed: bool) -> Stored<()> {
         self.run(
             "UPDATE requests SET status = ?, replayed = ? WHERE request_id = ?",
-            vec![
-                i32::from(status).into(),
-                i32::from(replayed).into(),
-                request_id.into(),
-            ],
+            vec![i32::from(status).into(), i32::from(replayed).into(), request_id.into()],
         )
     }
 
@@ -253,11 +235,7 @@ impl Store for Sql {
             fault: Option<String>,
             body_sha256: String,
         }
-        let filter = if key.is_some() {
-            "WHERE idempotency_key = ?"
-        } else {
-            ""
-        };
+        let filter = if key.is_some() { "WHERE idempotency_key = ?" } else { "" };
         let mut bindings: Vec<SqlStorageValue> = key.map(Into::into).into_iter().collect();
         bindings.push(limit.into());
         let mut rows: Vec<RequestRow> = self.rows(

@@ -39,14 +39,8 @@ pub enum Kind {
 
 impl Kind {
     /// Every kind, for look-ups by prefix.
-    pub const ALL: [Kind; 6] = [
-        Kind::PaymentIntent,
-        Kind::Charge,
-        Kind::Refund,
-        Kind::Customer,
-        Kind::PaymentMethod,
-        Kind::Event,
-    ];
+    pub const ALL: [Kind; 6] =
+        [Kind::PaymentIntent, Kind::Charge, Kind::Refund, Kind::Customer, Kind::PaymentMethod, Kind::Event];
 
     /// The name in the store.
     pub fn as_str(self) -> &'static str {
@@ -277,36 +271,19 @@ impl Store for Memory {
     }
 
     fn find(&self, kind: Kind, id: &str) -> Stored<Option<Row>> {
-        Ok(self
-            .rows
-            .iter()
-            .find(|row| row.kind == kind && row.id == id)
-            .cloned())
+        Ok(self.rows.iter().find(|row| row.kind == kind && row.id == id).cloned())
     }
 
     fn list(&self, query: &Query) -> Stored<Vec<Row>> {
         let limit = usize::try_from(query.limit).unwrap_or(0);
         let matching = |row: &&Row| {
             row.kind == query.kind
-                && query
-                    .customer
-                    .as_ref()
-                    .is_none_or(|wanted| row.customer.as_ref() == Some(wanted))
-                && query
-                    .parent
-                    .as_ref()
-                    .is_none_or(|wanted| row.parent.as_ref() == Some(wanted))
+                && query.customer.as_ref().is_none_or(|wanted| row.customer.as_ref() == Some(wanted))
+                && query.parent.as_ref().is_none_or(|wanted| row.parent.as_ref() == Some(wanted))
                 && (query.labels.is_empty()
-                    || row
-                        .label
-                        .as_ref()
-                        .is_some_and(|label| query.labels.contains(label)))
-                && query
-                    .created_from_s
-                    .is_none_or(|from| row.created_ms >= from * 1000)
-                && query
-                    .created_until_s
-                    .is_none_or(|until| row.created_ms < (until + 1) * 1000)
+                    || row.label.as_ref().is_some_and(|label| query.labels.contains(label)))
+                && query.created_from_s.is_none_or(|from| row.created_ms >= from * 1000)
+                && query.created_until_s.is_none_or(|until| row.created_ms < (until + 1) * 1000)
                 && query.before_seq.is_none_or(|seq| row.seq < seq)
                 && query.after_seq.is_none_or(|seq| row.seq > seq)
         };
@@ -319,12 +296,8 @@ impl Store for Memory {
     }
 
     fn due(&self, now_ms: i64) -> Stored<Vec<Row>> {
-        let mut due: Vec<Row> = self
-            .rows
-            .iter()
-            .filter(|row| row.due_ms.is_some_and(|at| at <= now_ms))
-            .cloned()
-            .collect();
+        let mut due: Vec<Row> =
+            self.rows.iter().filter(|row| row.due_ms.is_some_and(|at| at <= now_ms)).cloned().collect();
         due.sort_by_key(|row| row.due_ms);
         Ok(due)
     }
@@ -370,10 +343,7 @@ impl Store for Memory {
 
     fn log_request(&mut self, request: LoggedRequest) -> Stored<()> {
         self.requests.push(request);
-        let excess = self
-            .requests
-            .len()
-            .saturating_sub(usize::try_from(REQUESTS_KEPT).unwrap_or(0));
+        let excess = self.requests.len().saturating_sub(usize::try_from(REQUESTS_KEPT).unwrap_or(0));
         self.requests.drain(..excess);
         Ok(())
     }

@@ -72,9 +72,6 @@ mod tests {
     #[test]
     fn the_way_back_keeps_the_query_and_the_fragment() {
         assert_eq!(with_query("https://a.test/b", "x=1"), "https://a.test/b?x=1");
-        assert_eq!(
-            with_query("https://a.test/b?c=d#e", "x=1"),
-            "https://a.test/b?c=d&x=1#e"
-        );
+        assert_eq!(with_query("https://a.test/b?c=d#e", "x=1"), "https://a.test/b?c=d&x=1#e");
     }
 }

@@ -21,11 +21,7 @@ async fn fetch(request: Request, env: Env, _context: Context) -> Result<Response
     }
     // The runtime sets this header on what comes from the network, and never on what comes over a binding.
     let over_http = request.headers().get("cf-connecting-ip")?.is_some();
-    let answer = env
-        .durable_object("ACCOUNT")?
-        .get_by_name("main")?
-        .fetch_with_request(request)
-        .await?;
+    let answer = env.durable_object("ACCOUNT")?.get_by_name("main")?.fetch_with_request(request).await?;
     if answer.headers().get(CUT_HEADER)?.is_none() {
         return Ok(answer);
     }

@@ -1,11 +1,6 @@
 //! The account without a Worker: the same three steps that the object takes, over the store in memory.
 
-#![allow(
-    missing_docs,
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::indexing_slicing
-)]
+#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 
 use paid_once_simulator::api;
 use paid_once_simulator::faults::Does;
@@ -36,13 +31,9 @@ impl World {
             origin: "http://simulator.test".to_owned(),
             ..Request::default()
         };
-        request
-            .headers
-            .insert("authorization".to_owned(), "Bearer sk_test_1".to_owned());
+        request.headers.insert("authorization".to_owned(), "Bearer sk_test_1".to_owned());
         if let Some(key) = key {
-            request
-                .headers
-                .insert("idempotency-key".to_owned(), key.to_owned());
+            request.headers.insert("idempotency-key".to_owned(), key.to_owned());
         }
         let reply = self.send(&request);
         let body = serde_json::from_str(&reply.body).unwrap();
@@ -57,29 +48,17 @@ impl World {
             Err(reply) => return *reply,
         };
         let before = self.store.clone();
-        api::execute(
-            &mut self.store,
-            &mut self.ids,
-            self.now_ms,
-            request,
-            &id,
-            &admitted,
-            then_fail,
-        )
-        .unwrap_or_else(|reply| {
-            self.store = before;
-            *reply
-        })
+        api::execute(&mut self.store, &mut self.ids, self.now_ms, request, &id, &admitted, then_fail)
+            .unwrap_or_else(|reply| {
+                self.store = before;
+                *reply
+            })
     }
 
     fn totals(&self) -> (i64, i64, i64) {
         let totals = ledger::show(&self.store, "").unwrap()["totals"].clone();
         let number = |name: &str| totals[name].as_i64().unwrap();
-        (
-            number("succeeded_charges"),
-            number("amount_captured"),
-            number("amount_refunded"),
-        )
+        (number("succeeded_charges"), number("amount_captured"), number("amount_refunded"))
     }
 }
 
@@ -114,10 +93,7 @@ fn a_running_key_is_in_use_until_its_claim_is_dropped() {
     let admitted = api::admit(&mut world.store, &world.in_flight, 0, &probe, "req_1").unwrap();
     let claim = world.in_flight.claim(admitted.key.as_ref().unwrap());
     let (reply, body) = request(&mut world);
-    assert_eq!(
-        (reply.status, body["error"]["code"].as_str()),
-        (409, Some("idempotency_key_in_use"))
-    );
+    assert_eq!((reply.status, body["error"]["code"].as_str()), (409, Some("idempotency_key_in_use")));
     drop(claim);
     assert_eq!(request(&mut world).0.status, 200);
 }
@@ -126,22 +102,13 @@ fn a_running_key_is_in_use_until_its_claim_is_dropped() {
 fn what_is_refused_leaves_no_trace_and_what_ran_is_kept() {
     let mut world = World::default();
     let broken = format!("{PAY}&return_url=nonsense");
-    assert_eq!(
-        world.post("/v1/payment_intents", &broken, Some("k")).0.status,
-        400
-    );
+    assert_eq!(world.post("/v1/payment_intents", &broken, Some("k")).0.status, 400);
     assert!(world.store.stored_key("k").unwrap().is_none());
     assert_eq!(world.totals(), (0, 0, 0));
-    let (declined, body) = world.post(
-        "/v1/payment_intents",
-        &PAY.replace("visa", "chargeDeclined"),
-        Some("k"),
-    );
+    let (declined, body) =
+        world.post("/v1/payment_intents", &PAY.replace("visa", "chargeDeclined"), Some("k"));
     assert_eq!(
-        (
-            declined.status,
-            body["error"]["payment_intent"]["status"].as_str()
-        ),
+        (declined.status, body["error"]["payment_intent"]["status"].as_str()),
         (402, Some("requires_payment_method"))
     );
     assert_eq!(world.store.stored_key("k").unwrap().unwrap().status, 402);
@@ -150,11 +117,7 @@ fn what_is_refused_leaves_no_trace_and_what_ran_is_kept() {
 #[test]
 fn an_expansion_that_is_refused_undoes_the_charge() {
     let mut world = World::default();
-    let (reply, _) = world.post(
-        "/v1/payment_intents",
-        &format!("{PAY}&expand[]=nonsense"),
-        Some("k"),
-    );
+    let (reply, _) = world.post("/v1/payment_intents", &format!("{PAY}&expand[]=nonsense"), Some("k"));
     assert_eq!(reply.status, 400);
     assert_eq!(world.totals().0, 0);
 }
@@ -171,14 +134,8 @@ fn no_story_gives_back_more_than_was_taken() {
             state ^= state << 17;
             state % below
         };
-        let manual = if random(2) == 0 {
-            "&capture_method=manual"
-        } else {
-            ""
-        };
-        let id = world
-            .post("/v1/payment_intents", &format!("{PAY}{manual}"), None)
-            .1["id"]
+        let manual = if random(2) == 0 { "&capture_method=manual" } else { "" };
+        let id = world.post("/v1/payment_intents", &format!("{PAY}{manual}"), None).1["id"]
             .as_str()
             .unwrap()
             .to_owned();
@@ -196,18 +153,11 @@ fn no_story_gives_back_more_than_was_taken() {
                     "payment_method=pm_card_visa",
                     None,
                 ),
-                _ => world.post(
-                    "/v1/refunds",
-                    &format!("payment_intent={id}&amount={amount}"),
-                    None,
-                ),
+                _ => world.post("/v1/refunds", &format!("payment_intent={id}&amount={amount}"), None),
             };
             let (charges, captured, refunded) = world.totals();
             assert_eq!(charges, 1, "seed {seed}");
-            assert!(
-                captured <= 1000 && refunded <= captured,
-                "seed {seed}: {captured} {refunded}"
-            );
+            assert!(captured <= 1000 && refunded <= captured, "seed {seed}: {captured} {refunded}");
         }
     }
 }
