@@ -1,0 +1,415 @@
+//! The judge. It shares no code with the core: it is told what could be observed from outside, as plain strings and
+//! numbers, and checks that against the invariants of docs/protocol.md.
+//!
+//! What it is told: each committed transaction, each answer to a client with its bytes, each send, and each movement
+//! of the provider's ledger.
+
+use std::collections::BTreeMap;
+
+/// A broken promise.
+#[derive(Clone, Debug)]
+pub(crate) struct Violation {
+    /// Which one.
+    pub(crate) invariant: &'static str,
+    /// What was seen.
+    pub(crate) seen: String,
+}
+
+pub(crate) const ONE_CHARGE: &str = "1: at most one charge per key, ever";
+const SAME_BYTES: &str = "3: every replay is byte-identical";
+pub(crate) const TRUE_VERDICT: &str = "4: failed means no charge, paid means exactly one";
+const MISMATCH: &str = "5: another payload under the same key is refused without effect";
+const NO_CONCURRENCY: &str = "6: a concurrent duplicate never executes";
+const ONLY_FORWARD: &str = "7: a recovery point only advances";
+const STALE: &str = "8: a stale attempt writes nothing";
+const FROZEN: &str = "9: the bytes under a derived key never change";
+const WINDOW: &str = "10: nothing is sent past the window, no verdict while a send can succeed";
+const STRANGER: &str = "11: a stranger learns nothing";
+const AUDIT: &str = "12: one audit row per effect, in its transaction";
+const RECEIPT: &str = "13: one receipt job per paid ride";
+const LIVENESS: &str = "15: once faults stop, every key ends";
+const ALARM: &str = "16: every open row has an alarm";
+const TOMBSTONE: &str = "17: an expired key is refused, never charged again";
+const NO_BUG: &str = "0: the core never meets a state that cannot be";
+
+/// The configured times that the promises name, in ms.
+#[derive(Clone, Copy)]
+pub(crate) struct Terms {
+    pub(crate) lease_ms: u64,
+    pub(crate) retention_ms: u64,
+    /// The provider's window, and what two clocks may differ.
+    pub(crate) window_ms: u64,
+    /// The furthest that an alarm may be set ahead while a key is open.
+    pub(crate) alarm_ahead_ms: u64,
+}
+
+/// A key as committed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct KeyView {
+    pub(crate) key: u32,
+    /// `started`, …, `finished`
+    pub(crate) point: &'static str,
+    /// `open`, `finished`, `expired`
+    pub(crate) life: &'static str,
+    pub(crate) attempt: u32,
+    pub(crate) holder: Option<String>,
+}
+
+/// Who wrote.
+#[derive(Clone, Debug)]
+pub(crate) enum Writer {
+    /// A request or the alarm, which takes leases.
+    Taker,
+    /// A run, by what its ticket says.
+    Run { key: u32, attempt: u32, holder: String },
+}
+
+/// A committed transaction.
+pub(crate) struct Commit {
+    pub(crate) object_now_ms: u64,
+    pub(crate) writer: Writer,
+    /// Whether any row changed or was added.
+    pub(crate) changed: bool,
+    pub(crate) keys: Vec<KeyView>,
+    /// `pending`, `paid`, `unpaid`
+    pub(crate) ride: Option<&'static str>,
+    /// The actions of the audit rows that it added.
+    pub(crate) audit: Vec<&'static str>,
+    /// The ids of the jobs that it staged.
+    pub(crate) jobs: Vec<String>,
+    pub(crate) alarm_at_ms: Option<u64>,
+}
+
+/// A stored response as the client got it.
+pub(crate) type Bytes = (u16, Vec<(String, String)>, Vec<u8>);
+
+/// What became of one request.
+pub(crate) struct Answered<'a> {
+    pub(crate) stranger: bool,
+    pub(crate) payload: u32,
+    /// `stored`, `pending`, `in_progress`, `mismatch`, `expired`, `stranger`, `not_started`, …
+    pub(crate) label: &'static str,
+    pub(crate) bytes: Option<&'a Bytes>,
+}
+
+struct Sent {
+    at_ms: u64,
+    number: u64,
+    /// The provider answered that it did not execute it.
+    refused: bool,
+}
+
+#[derive(Default)]
+struct DerivedKey {
+    bytes: String,
+    sends: Vec<Sent>,
+    executed_at_ms: Option<u64>,
+    /// Copies on their way to the provider.
+    under_way: u32,
+}
+
+/// The auditor of one history.
+pub(crate) struct Auditor {
+    terms: Terms,
+    pub(crate) violations: Vec<Violation>,
+    keys: Vec<KeyView>,
+    ride: Option<&'static str>,
+    /// By attempt: the object's time at its last sign of life.
+    alive_at_ms: BTreeMap<u32, u64>,
+    /// The payload that the key was first used for.
+    first_payload: Option<u32>,
+    first_answer: Option<Bytes>,
+    /// By the object's clock.
+    finished_at_ms: Option<u64>,
+    derived: BTreeMap<String, DerivedKey>,
+    charges: u32,
+    jobs: Vec<String>,
+    audit: BTreeMap<&'static str, u32>,
+}
+
+impl Auditor {
+    pub(crate) fn new(terms: Terms) -> Self {
+        Self {
+            terms,
+            violations: Vec::new(),
+            keys: Vec::new(),
+            ride: None,
+            alive_at_ms: BTreeMap::new(),
+            first_payload: None,
+            first_answer: None,
+            finished_at_ms: None,
+            derived: BTreeMap::new(),
+            charges: 0,
+            jobs: Vec::new(),
+            audit: BTreeMap::new(),
+        }
+    }
+
+    fn violated(&mut self, invariant: &'static str, seen: impl Into<String>) {
+        self.violations.push(Violation { invariant, seen: seen.into() });
+    }
+
+    /// The core said that what cannot be is.
+    pub(crate) fn bug(&mut self, text: &str) {
+        self.violated(NO_BUG, text);
+    }
+
+    /// A request was decided on, in the transaction that [`committed`](Self::committed) is told of next.
+    pub(crate) fn began(&mut self, asked: &Answered<'_>, holder: &str, object_now_ms: u64) {
+        if asked.label == "expired" && !self.has_expired(object_now_ms) {
+            self.violated(TOMBSTONE, "refused as expired although it has not");
+        }
+        if asked.label != "run" {
+            return;
+        }
+        if asked.stranger {
+            self.violated(STRANGER, "a stranger's request runs");
+        }
+        if *self.first_payload.get_or_insert(asked.payload) != asked.payload {
+            self.violated(MISMATCH, "a request with another payload runs");
+        }
+        for key in self.keys.clone() {
+            if key.life != "open" {
+                let promise = if key.life == "expired" { TOMBSTONE } else { NO_CONCURRENCY };
+                self.violated(promise, format!("a request runs although the key is {}", key.life));
+            }
+            let alive_at_ms = self.alive_at_ms.get(&key.attempt).copied().unwrap_or(0);
+            if key.holder.as_deref() == Some(holder) && object_now_ms < alive_at_ms + self.terms.lease_ms {
+                self.violated(NO_CONCURRENCY, format!("attempt {} was still alive", key.attempt));
+            }
+        }
+    }
+
+    /// A response may be dropped once its retention is over, by the clock that looks; then it stays dropped.
+    fn has_expired(&self, object_now_ms: u64) -> bool {
+        let over = |at_ms| object_now_ms >= at_ms + self.terms.retention_ms;
+        self.finished_at_ms.is_some_and(over) || self.keys.iter().any(|key| key.life == "expired")
+    }
+
+    /// A transaction was committed.
+    pub(crate) fn committed(&mut self, commit: &Commit) {
+        self.judge_writer(commit);
+        self.judge_progress(commit);
+        self.judge_effects(commit);
+        self.judge_alarm(commit);
+        for key in &commit.keys {
+            let lives = matches!(&commit.writer, Writer::Run { attempt, .. } if *attempt == key.attempt);
+            if lives || !self.alive_at_ms.contains_key(&key.attempt) {
+                self.alive_at_ms.insert(key.attempt, commit.object_now_ms);
+            }
+        }
+        if commit.keys.iter().any(|key| key.life == "finished") {
+            self.finished_at_ms.get_or_insert(commit.object_now_ms);
+        }
+        self.keys.clone_from(&commit.keys);
+        self.ride = commit.ride;
+    }
+
+    fn judge_writer(&mut self, commit: &Commit) {
+        let Writer::Run { key, attempt, holder } = &commit.writer else {
+            return;
+        };
+        let before = self.keys.iter().find(|view| view.key == *key);
+        let current = before.is_some_and(|view| {
+            view.attempt == *attempt && (view.life != "open" || view.holder.as_deref() == Some(holder))
+        });
+        if commit.changed && !current {
+            self.violated(STALE, format!("attempt {attempt} of {holder} wrote over {before:?}"));
+        }
+    }
+
+    fn judge_progress(&mut self, commit: &Commit) {
+        for before in self.keys.clone() {
+            let Some(after) = commit.keys.iter().find(|view| view.key == before.key) else {
+                self.violated(ONLY_FORWARD, format!("key {} vanished at {}", before.key, before.point));
+                continue;
+            };
+            if rank(after.point) < rank(before.point) || rank(after.life) < rank(before.life) {
+                self.violated(ONLY_FORWARD, format!("from {before:?} to {after:?}"));
+            }
+            if after.attempt < before.attempt {
+                self.violated(STALE, format!("attempt {} after {}", after.attempt, before.attempt));
+            }
+        }
+        if commit.keys.len() > 1 {
+            self.violated(ONE_CHARGE, "two keys in one object");
+        }
+    }
+
+    fn judge_effects(&mut self, commit: &Commit) {
+        let mut expected: Vec<&'static str> = match (self.ride, commit.ride) {
+            (before, after) if before == after => vec![],
+            (None, Some("pending")) => vec!["ride.created"],
+            (Some("pending"), Some("paid")) => vec!["ride.charged"],
+            (Some("pending"), Some("unpaid")) => vec!["ride.not_charged"],
+            (before, after) => {
+                self.violated(ONLY_FORWARD, format!("the ride went from {before:?} to {after:?}"));
+                vec![]
+            }
+        };
+        expected.extend(commit.jobs.iter().map(|_| "receipt.staged"));
+        if expected != commit.audit {
+            self.violated(AUDIT, format!("effects {expected:?}, audit rows {:?}", commit.audit));
+        }
+        for action in &commit.audit {
+            *self.audit.entry(action).or_default() += 1;
+        }
+        for job in &commit.jobs {
+            if self.jobs.contains(job) {
+                self.violated(RECEIPT, format!("{job} was staged twice"));
+            }
+            self.jobs.push(job.clone());
+        }
+        if self.ride == Some("pending") && commit.ride == Some("unpaid") {
+            self.judge_verdict();
+        }
+    }
+
+    /// "Not charged" may be said when the provider has decided, or when nothing is left that could still decide.
+    fn judge_verdict(&mut self) {
+        let under_way: u32 = self.derived.values().map(|key| key.under_way).sum();
+        let executed = self.derived.values().any(|key| key.executed_at_ms.is_some());
+        if under_way > 0 && !executed {
+            self.violated(WINDOW, format!("a verdict while {under_way} sends are under way"));
+        }
+        if self.charges > 0 {
+            self.violated(TRUE_VERDICT, "unpaid, but charged");
+        }
+    }
+
+    fn judge_alarm(&mut self, commit: &Commit) {
+        if commit.keys.iter().all(|key| key.life != "open") {
+            return;
+        }
+        match commit.alarm_at_ms {
+            None => self.violated(ALARM, "an open key and no alarm"),
+            Some(at_ms) if at_ms > commit.object_now_ms + self.terms.alarm_ahead_ms => {
+                let ahead_ms = at_ms - commit.object_now_ms;
+                self.violated(ALARM, format!("an open key sleeps for {ahead_ms} ms"));
+            }
+            Some(_) => {}
+        }
+    }
+
+    /// A client got an answer.
+    pub(crate) fn answered(&mut self, answer: &Answered<'_>) {
+        if answer.stranger {
+            if !matches!(answer.label, "stranger" | "reset") {
+                self.violated(STRANGER, format!("a stranger was answered {}", answer.label));
+            }
+            return;
+        }
+        let same = self.first_payload.is_none_or(|first| first == answer.payload);
+        match (answer.label, answer.bytes) {
+            ("mismatch", _) if same => self.violated(MISMATCH, "the same payload was refused"),
+            ("stored" | "pending" | "in_progress" | "interrupted" | "expired", _) if !same => {
+                self.violated(MISMATCH, format!("another payload was answered {}", answer.label));
+            }
+            ("stored", Some(bytes)) => self.judge_bytes(bytes),
+            _ => {}
+        }
+    }
+
+    fn judge_bytes(&mut self, bytes: &Bytes) {
+        if self.first_answer.get_or_insert_with(|| bytes.clone()) != bytes {
+            self.violated(SAME_BYTES, format!("{bytes:?} after {:?}", self.first_answer));
+        }
+        let charged = self.charges == 1;
+        let told = match (bytes.0, self.ride) {
+            (201, _) | (303, Some("paid")) => true,
+            (402, _) | (303, Some("unpaid")) => false,
+            other => return self.violated(TRUE_VERDICT, format!("an answer that is no verdict: {other:?}")),
+        };
+        if told != charged {
+            self.violated(TRUE_VERDICT, format!("answered {}, {} charges", bytes.0, self.charges));
+        }
+    }
+
+    /// A send begins. `copies` of it will reach the provider.
+    pub(crate) fn sent(&mut self, now_ms: u64, derived_key: &str, bytes: String, number: u64, copies: u32) {
+        let window_ms = self.terms.window_ms;
+        let key = self.derived.entry(derived_key.to_owned()).or_default();
+        if key.sends.is_empty() {
+            key.bytes.clone_from(&bytes);
+        }
+        let changed = key.bytes != bytes;
+        let doubted = key.sends.iter().filter(|sent| !sent.refused).map(|sent| sent.at_ms);
+        let since_ms = doubted.chain(key.executed_at_ms).min();
+        key.sends.push(Sent { at_ms: now_ms, number, refused: false });
+        key.under_way += copies;
+        if changed {
+            self.violated(FROZEN, format!("other bytes under {derived_key}"));
+        }
+        if let Some(past_ms) = since_ms.map(|since_ms| now_ms - since_ms).filter(|ms| *ms > window_ms) {
+            self.violated(WINDOW, format!("sent {past_ms} ms after the first send under {derived_key}"));
+        }
+        if self.derived.len() > 1 {
+            self.violated(FROZEN, "one operation, two derived keys");
+        }
+        if self.keys.iter().any(|key| key.life != "open") {
+            self.violated(TOMBSTONE, "a send for a key that has ended");
+        }
+    }
+
+    /// A copy of a send reached the provider.
+    pub(crate) fn arrived(&mut self, derived_key: &str) {
+        if let Some(key) = self.derived.get_mut(derived_key) {
+            key.under_way = key.under_way.saturating_sub(1);
+        }
+    }
+
+    /// The sender was told by the provider that it did not execute a send.
+    pub(crate) fn refused(&mut self, number: u64) {
+        for sent in self.derived.values_mut().flat_map(|key| &mut key.sends) {
+            sent.refused |= sent.number == number;
+        }
+    }
+
+    /// The provider executed what a key asks for.
+    pub(crate) fn executed(&mut self, now_ms: u64, derived_key: &str) {
+        if let Some(key) = self.derived.get_mut(derived_key) {
+            key.executed_at_ms.get_or_insert(now_ms);
+        }
+    }
+
+    /// The provider's ledger shows another charge.
+    pub(crate) fn charged(&mut self) {
+        self.charges += 1;
+        if self.charges > 1 {
+            self.violated(ONE_CHARGE, format!("{} charges", self.charges));
+        }
+        if self.ride == Some("unpaid") {
+            self.violated(TRUE_VERDICT, "charged after the verdict unpaid");
+        }
+    }
+
+    /// A key is open although it should have ended by now.
+    pub(crate) fn overdue(&mut self, by_ms: u64) {
+        self.violated(LIVENESS, format!("{:?} is open {by_ms} ms after the last fault", self.keys));
+    }
+
+    /// Nothing more will happen.
+    pub(crate) fn close(&mut self) {
+        if self.keys.iter().any(|key| key.life == "open") {
+            self.violated(LIVENESS, format!("{:?} is open at the end of time", self.keys));
+        }
+        let charges = self.charges;
+        let paid = self.ride == Some("paid");
+        if u32::from(paid) != charges {
+            self.violated(TRUE_VERDICT, format!("the ride is {:?}, {charges} charges", self.ride));
+        }
+        if self.jobs.len() != usize::from(paid) {
+            self.violated(RECEIPT, format!("the ride is {:?}, receipts {:?}", self.ride, self.jobs));
+        }
+        if let Some((action, times)) = self.audit.iter().find(|(_, times)| **times > 1) {
+            self.violated(AUDIT, format!("{action} {times} times"));
+        }
+    }
+}
+
+/// How far along a word is.
+fn rank(word: &str) -> usize {
+    const ORDER: [&str; 7] =
+        ["open", "started", "ride_created", "charge_created", "finished", "expired", "unknown"];
+    ORDER.iter().position(|known| *known == word).unwrap_or(ORDER.len())
+}

@@ -1,0 +1,157 @@
+//! Who asks: clients that insist, vanish, come back after a day, or send something else under the same key.
+
+use paid_once::flows::Operation;
+use paid_once::flows::ride::{RideRequest, places};
+use paid_once::machine::begin::Arrival;
+use paid_once::machine::fingerprint::{Fingerprint, Parameters};
+use paid_once::machine::id::{ObjectId, Owner, RequestId};
+use paid_once::machine::key::IdempotencyKey;
+use paid_once::machine::record::{Channel, RecoveryPoint};
+
+use crate::dice::Dice;
+use crate::faults::{HOUR, MINUTE, SECOND};
+
+/// How a client behaves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Role {
+    /// Asks again with the same key and payload until it has a definitive answer.
+    Faithful,
+    /// Asks once and is never seen again.
+    Vanishing,
+    /// Uses the key for another payload.
+    OtherPayload,
+    /// Somebody else with the same key.
+    Stranger,
+    /// Comes with a form whose token has expired.
+    ExpiredForm,
+}
+
+/// A client.
+pub(crate) struct Client {
+    pub(crate) role: Role,
+    pub(crate) starts_ms: u64,
+    pub(crate) arrival: Arrival,
+    /// Which payload it sends.
+    pub(crate) payload: u32,
+    /// How many requests it still makes before it gives up.
+    pub(crate) patience: u32,
+    /// How long after a definitive answer it asks again, one after the other.
+    pub(crate) returns_ms: Vec<u64>,
+    /// An error asked for after this recovery point, in its first request.
+    pub(crate) fail_at: Option<RecoveryPoint>,
+    /// The number of its current request.
+    pub(crate) request: u32,
+    /// Whether its current request is answered or given up.
+    pub(crate) settled: bool,
+}
+
+/// Where the clients meet: one key of one object.
+pub(crate) struct Place {
+    pub(crate) object: ObjectId,
+    pub(crate) channel: Channel,
+}
+
+impl Client {
+    pub(crate) fn new(place: &Place, role: Role, starts_ms: u64) -> Self {
+        let payload = u32::from(role == Role::OtherPayload);
+        Self {
+            role,
+            starts_ms,
+            arrival: arrival(place, role, payload),
+            payload,
+            patience: if role == Role::Vanishing { 1 } else { 8 },
+            returns_ms: Vec::new(),
+            fail_at: None,
+            request: 0,
+            settled: true,
+        }
+    }
+
+    /// A client of a random history.
+    pub(crate) fn random(place: &Place, first: bool, dice: &mut Dice) -> Self {
+        let role = match dice.between(0, if first { 3 } else { 9 }) {
+            0..=2 => Role::Faithful,
+            3 => Role::Vanishing,
+            4 | 5 => Role::OtherPayload,
+            6 => Role::Stranger,
+            7 => Role::ExpiredForm,
+            _ => Role::Faithful,
+        };
+        let starts_ms = match dice.between(0, 5) {
+            0..=2 => dice.between(0, 2 * SECOND),
+            3 => dice.between(0, 2 * MINUTE),
+            4 => dice.between(0, 2 * HOUR),
+            _ => dice.between(0, 50 * HOUR),
+        };
+        let mut client = Self::new(place, role, if first { 0 } else { starts_ms });
+        client.patience = if role == Role::Vanishing { 1 } else { dice.pick(&[1, 3, 8, 12]) };
+        let late = dice.pick(&[3 * SECOND, MINUTE, HOUR, 24 * HOUR, 26 * HOUR, 49 * HOUR]);
+        if role == Role::Faithful && dice.permille(500) {
+            client.returns_ms = vec![late, dice.between(SECOND, 30 * HOUR)];
+        }
+        if role != Role::Stranger && dice.permille(100) {
+            client.fail_at = Some(dice.pick(&[
+                RecoveryPoint::Started,
+                RecoveryPoint::RideCreated,
+                RecoveryPoint::ChargeCreated,
+            ]));
+        }
+        client
+    }
+
+    /// How long it waits before it asks again.
+    pub(crate) fn pause_ms(&self, dice: &mut Dice) -> u64 {
+        let most = (SECOND << self.request.min(9)).min(10 * MINUTE);
+        dice.between(most / 2, most)
+    }
+
+    /// Its next request, under an id of its own.
+    pub(crate) fn ask(&self, number: u64) -> Arrival {
+        let mut id = [0; 12];
+        id[..8].copy_from_slice(&number.to_be_bytes());
+        Arrival { request_id: RequestId::from_random(id), ..self.arrival.clone() }
+    }
+}
+
+/// The request as the edge would hand it on.
+fn arrival(place: &Place, role: Role, payload: u32) -> Arrival {
+    let stranger = role == Role::Stranger;
+    let (owner, key) = match place.channel {
+        Channel::Api => {
+            let account = if stranger { "acct_other" } else { "acct_one" };
+            (Owner::Account(account.to_owned()), "4bf1f9a2-0d3e-4bb0-9d36-5f0a4c1d7c11".to_owned())
+        }
+        Channel::Form => {
+            let cookie = if stranger { "another cookie" } else { "a cookie" };
+            (Owner::session(cookie), place.object.to_hex())
+        }
+    };
+    let fields = [
+        ("origin_lat", "37.7749"),
+        ("origin_lon", "-122.4194"),
+        ("target_lat", if payload == 0 { "37.8044" } else { "40.7128" }),
+        ("target_lon", "-122.2712"),
+    ];
+    let pair = |(name, value): (&str, &str)| (name.to_owned(), value.to_owned());
+    let parameters = match place.channel {
+        Channel::Form => Parameters::Form(fields.map(pair).to_vec()),
+        Channel::Api => Parameters::Json(fields.map(pair).map(|(n, v)| (n, v.into())).into_iter().collect()),
+    };
+    let (origin, target) = places(&parameters).unwrap();
+    let canonical = parameters.canonical();
+    Arrival {
+        key_hash: IdempotencyKey::parse(&key).unwrap().hash(&owner),
+        owner,
+        fingerprint: Fingerprint::of("POST", "/rides", &canonical),
+        parameters: canonical,
+        operation: Operation::Ride(RideRequest {
+            origin,
+            target,
+            payment_method: "pm_card_visa".to_owned(),
+            customer: None,
+        }),
+        channel: place.channel,
+        request_id: RequestId::from_random([0; 12]),
+        may_start: role != Role::ExpiredForm,
+    }
+}

@@ -1,0 +1,303 @@
+//! The simulation: whole histories of one key, decided by one number, with every kind of fault, and judged by an
+//! auditor that shares no code with the core.
+//!
+//! ```text
+//! cargo test --test simulation                                            everything
+//! SIM_HISTORIES=1000000 cargo test --test simulation random               more histories
+//! SIM_SEED=7 cargo test --test simulation replay -- --nocapture           one history, told step by step
+//! ```
+//!
+//! Read on in this order: faults.rs (what can go wrong), world.rs (an object, its incarnations, and time),
+//! clients.rs and requests.rs (who asks), runs.rs (what the object then does), wire.rs and provider.rs (Stripe and the
+//! way to it), auditor.rs (what must hold).
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test stops at the first surprise"
+)]
+
+mod auditor;
+mod clients;
+mod dice;
+mod faults;
+mod provider;
+mod report;
+mod requests;
+mod runs;
+mod store;
+mod wire;
+mod world;
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+use paid_once::machine::context::Mutant;
+use paid_once::machine::id::ObjectId;
+use paid_once::machine::record::Channel;
+
+use auditor::{ONE_CHARGE, TRUE_VERDICT, Violation};
+use clients::{Client, Place, Role};
+use dice::Dice;
+use faults::{Boundary, Fault, HOUR, MINUTE, Plan, SECOND, SKEW_MAX_MS, catalogue};
+use report::{Counters, Name};
+use world::{Clocks, Outcome, PRUNED, Story, World};
+
+const STORIES: [&str; 2] = ["api", "form"];
+
+/// The told stories: an API client that returns later and once more after its key has expired; a double click.
+fn told(story: &str) -> Story {
+    let channel = if story == "api" { Channel::Api } else { Channel::Form };
+    let place = Place { object: ObjectId::from_bytes([7; 32]), channel };
+    let mut clients = vec![Client::new(&place, Role::Faithful, 0)];
+    match story {
+        "api" => clients[0].returns_ms = vec![MINUTE, 27 * HOUR],
+        _ => clients.push(Client::new(&place, Role::Faithful, 120)),
+    }
+    Story { place, clients, clocks: Clocks::Right, key_kept_longer_ms: 0, other_payments: 2 }
+}
+
+/// The history of a seed, about to be played.
+fn random(seed: u64, mutant: Option<Mutant>, trace: bool) -> World {
+    let mut dice = Dice::new(seed);
+    let story = Story::random(&mut dice);
+    let plan = Plan::Random {
+        permille: dice.pick(&[0, 30, 60, 120, 250]),
+        budget: u32::try_from(dice.between(1, 12)).unwrap_or(1),
+        until_ms: dice.pick(&[10 * SECOND, HOUR, 24 * HOUR, 80 * HOUR]),
+    };
+    World::new(story, plan, dice, mutant, trace)
+}
+
+/// Plays a history.
+fn play(name: &Name, trace: bool) -> Outcome {
+    match name {
+        Name::Seed(seed) => random(*seed, None, trace).play(),
+        Name::Story(story, faults) => {
+            let plan = Plan::Exactly(faults.clone());
+            World::new(told(story), plan, Dice::new(1), None, trace).play()
+        }
+    }
+}
+
+/// Plays many histories on all cores; stops at the first that breaks a promise.
+fn play_all(names: &(impl Fn(u64) -> Name + Sync), how_many: u64) -> Counters {
+    let next = AtomicU64::new(0);
+    let total = Mutex::new(Counters::default());
+    let failure: Mutex<Option<String>> = Mutex::new(None);
+    let work = || {
+        let mut counters = Counters::default();
+        loop {
+            let number = next.fetch_add(1, Ordering::Relaxed);
+            if number >= how_many {
+                break;
+            }
+            let name = names(number);
+            let outcome = play(&name, false);
+            counters.merge(&outcome.counters);
+            if let Some(violation) = outcome.violation() {
+                next.store(how_many, Ordering::Relaxed);
+                failure.lock().unwrap().get_or_insert(name.failure(violation));
+            }
+        }
+        total.lock().unwrap().merge(&counters);
+    };
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(work);
+        }
+    });
+    if let Some(failure) = failure.into_inner().unwrap() {
+        panic!("{failure}");
+    }
+    total.into_inner().unwrap()
+}
+
+/// Every fault at every boundary from `first` on.
+fn every_fault(passed: &[Boundary], first: usize) -> Vec<(usize, usize)> {
+    let later = passed.iter().enumerate().skip(first);
+    later.flat_map(|(at, boundary)| (0..catalogue(*boundary).len()).map(move |fault| (at, fault))).collect()
+}
+
+fn singles(story: &'static str) -> Vec<Name> {
+    let nominal = play(&Name::Story(story, vec![]), false);
+    assert!(nominal.violations.is_empty(), "without faults: {:?}", nominal.violations);
+    every_fault(&nominal.passed, 0).into_iter().map(|fault| Name::Story(story, vec![fault])).collect()
+}
+
+/// Every second fault at every boundary after the first, in the history that the first one makes.
+fn pairs(single: &Name) -> Vec<Name> {
+    let Name::Story(story, faults) = single else {
+        return vec![];
+    };
+    let at = faults[0].0;
+    let passed = play(single, false).passed;
+    every_fault(&passed, at + 1)
+        .into_iter()
+        .map(|second| Name::Story(story, vec![faults[0], second]))
+        .collect()
+}
+
+#[test]
+fn every_single_fault_and_every_pair_leaves_one_charge_and_one_answer() {
+    let singles: Vec<Name> = STORIES.iter().flat_map(|story| singles(story)).collect();
+    let counters = play_all(&|number| singles[number as usize].clone(), singles.len() as u64);
+    println!("single faults tried: {}\n{counters}", singles.len());
+
+    let pairs: Vec<Name> = singles.iter().flat_map(pairs).collect();
+    let counters = play_all(&|number| pairs[number as usize].clone(), pairs.len() as u64);
+    println!("pairs of faults tried: {}\n{counters}", pairs.len());
+    assert!(pairs.len() > 10_000, "the stories have become too short: {} pairs", pairs.len());
+}
+
+/// The first send is lost. Just inside the window the key is sent again, late, by an incarnation whose clock is behind;
+/// then one whose clock is ahead sees the window closed and looks the payment up. Wherever the two crash.
+#[test]
+fn no_verdict_overtakes_a_late_send_when_clocks_differ() {
+    let most = SKEW_MAX_MS as i64;
+    for (first, second) in (0..12).flat_map(|first| (first + 1..24).map(move |second| (first, second))) {
+        let faults = vec![
+            (Boundary::Send, 0, Fault::RequestLost),
+            (Boundary::Transaction, first, Fault::Crash { committed: true, dark_ms: 23 * HOUR - 4 * MINUTE }),
+            (Boundary::Send, 1, Fault::Late { ms: HOUR }),
+            (Boundary::Transaction, second, Fault::Crash { committed: true, dark_ms: 0 }),
+        ];
+        let story = Story { clocks: Clocks::Told(vec![-most, -most, most]), ..told("api") };
+        let outcome = World::new(story, Plan::Told(faults), Dice::new(1), None, false).play();
+        assert!(outcome.violations.is_empty(), "crashes at {first} and {second}: {:?}", outcome.violations);
+    }
+}
+
+/// What the random histories must reach, or they have stopped exercising it.
+const EXERCISED: [&str; 36] = [
+    "alarms late",
+    "alarms lost, swept",
+    "alarms twice",
+    "begin: expired, refused",
+    "begin: in progress, waits",
+    "begin: may not start",
+    "begin: other payload refused",
+    "begin: replay",
+    "begin: run",
+    "begin: stranger refused",
+    "clocks set",
+    "crashes",
+    "faults",
+    "look-ups of several pages",
+    "look-ups past the window",
+    "look-ups: absent",
+    "look-ups: found",
+    "look-ups: inconclusive",
+    "outcomes: definitive",
+    "outcomes: not executed",
+    "outcomes: unknown",
+    "outcomes: unknown, retries are useless",
+    "pauses",
+    "pauses, replaced meanwhile",
+    "provider: 409, key in use",
+    "provider: charges",
+    "provider: executions",
+    "provider: stored answers replayed",
+    "requests timed out",
+    "runs dropped",
+    "runs interrupted by an error",
+    "sends that arrive late",
+    "sends that arrive twice",
+    "sends under a used key",
+    "stale runs fenced off",
+    "takeovers",
+];
+
+#[test]
+fn random_histories_break_no_promise() {
+    let histories = std::env::var("SIM_HISTORIES").map_or(100_000, |n| n.parse().expect("a number"));
+    let counters = play_all(&Name::Seed, histories);
+    println!("random histories: {histories}\n{counters}");
+    assert_eq!(counters.of(PRUNED), 0, "{PRUNED}");
+    let missing = counters.missing(&EXERCISED);
+    assert!(missing.is_empty() || histories < 20_000, "never happened: {missing:?}");
+}
+
+/// Within so many histories every mutant must be caught.
+const CAUGHT_WITHIN: u64 = 50_000;
+
+/// How a mutant is noticed first, and the first history in which it costs somebody money: a second charge, or an
+/// answer that is not true.
+#[derive(Default)]
+struct Caught {
+    first: Option<(u64, Violation)>,
+    money: Option<(u64, Violation)>,
+}
+
+fn catch(mutant: Mutant) -> Caught {
+    let mut caught = Caught::default();
+    for seed in 0..CAUGHT_WITHIN {
+        let violations = random(seed, Some(mutant), false).played_on().play().violations;
+        let costs = |v: &&Violation| v.invariant == ONE_CHARGE || v.invariant == TRUE_VERDICT;
+        if let Some(first) = violations.first().filter(|_| caught.first.is_none()) {
+            caught.first = Some((seed + 1, first.clone()));
+        }
+        if let Some(money) = violations.iter().find(costs) {
+            caught.money = Some((seed + 1, money.clone()));
+        }
+        if caught.first.is_some() && (caught.money.is_some() || !costs_money(mutant)) {
+            break;
+        }
+    }
+    caught
+}
+
+/// The others only leave a key open, or answer another payload.
+const fn costs_money(mutant: Mutant) -> bool {
+    !matches!(mutant, Mutant::NoAlarm | Mutant::NoFingerprint)
+}
+
+#[test]
+fn every_mutant_is_caught() {
+    let next = AtomicUsize::new(0);
+    let all = Mutex::new(Vec::new());
+    let work = || {
+        while let Some(mutant) = Mutant::ALL.get(next.fetch_add(1, Ordering::Relaxed)) {
+            let caught = catch(*mutant);
+            all.lock().unwrap().push((format!("{mutant:?}"), *mutant, caught));
+        }
+    };
+    std::thread::scope(|scope| {
+        scope.spawn(work);
+        scope.spawn(work);
+    });
+    let mut all = all.into_inner().unwrap();
+    all.sort_by(|(a, ..), (b, ..)| a.cmp(b));
+    let tell = |caught: &Option<(u64, Violation)>| match caught {
+        Some((histories, violation)) => format!("{histories:>5} histories: {}", violation.invariant),
+        None => "never".to_owned(),
+    };
+    for (name, mutant, caught) in &all {
+        println!("{name:<18} noticed after {}", tell(&caught.first));
+        if costs_money(*mutant) {
+            println!("{:<18} costs   after {}", "", tell(&caught.money));
+        }
+    }
+    for (name, mutant, caught) in &all {
+        assert!(caught.first.is_some(), "{name} survived");
+        assert!(caught.money.is_some() || !costs_money(*mutant), "{name} cost nothing");
+    }
+}
+
+/// `SIM_SEED=7 cargo test --test simulation replay -- --nocapture` tells one history; without it, that the same number
+/// gives the same history.
+#[test]
+fn replay() {
+    let Some(name) = Name::from_env(&STORIES) else {
+        let twice = [0, 1].map(|_| play(&Name::Seed(7), false).counters.to_string());
+        assert_eq!(twice[0], twice[1]);
+        return;
+    };
+    let outcome = play(&name, true);
+    println!("{}", outcome.counters);
+    if let Some(violation) = outcome.violation() {
+        panic!("{}", name.failure(violation));
+    }
+}

@@ -1,0 +1,246 @@
+//! An independent model of Stripe: PaymentIntents, their list, and idempotency as Stripe really does it.
+//!
+//! A key is bound to its parameters and kept for 24 h or longer; then it is pruned, and executes anew. Stored: every
+//! result of an execution, 402 and 500 too. Not stored: 401, 429, 503, the 409 of a key in use, validation 400s.
+
+use std::collections::BTreeMap;
+
+use paid_once::providers::HttpAnswer;
+
+use crate::faults::{HOUR, Oddity};
+
+enum Memory {
+    Executing,
+    Stored { status: u16, should_retry: Option<bool>, body: String },
+}
+
+struct KeyEntry {
+    parameters: String,
+    pruned_at_ms: u64,
+    memory: Memory,
+}
+
+struct Intent {
+    number: u64,
+    created_s: u64,
+    status: &'static str,
+    idempotency_key: String,
+}
+
+/// What an arriving request meets.
+pub(crate) enum Arrival {
+    /// An answer at once.
+    Answer(HttpAnswer),
+    /// Its execution begins.
+    Executing,
+}
+
+/// What an execution does.
+pub(crate) struct Executed {
+    pub(crate) answer: HttpAnswer,
+    /// Whether money moved.
+    pub(crate) charged: bool,
+    /// The payment that is still to be decided.
+    pub(crate) processing: Option<u64>,
+}
+
+/// What it counts for the report.
+#[derive(Default)]
+pub(crate) struct Tally {
+    pub(crate) replayed: u64,
+    pub(crate) in_use: u64,
+    pub(crate) pruned: u64,
+}
+
+/// The provider.
+pub(crate) struct Provider {
+    keys: BTreeMap<String, KeyEntry>,
+    intents: Vec<Intent>,
+    /// How long beyond 24 h a key is kept.
+    pub(crate) kept_longer_ms: u64,
+    /// How many payments of others appear beside each of ours.
+    pub(crate) strangers: u64,
+    pub(crate) tally: Tally,
+}
+
+impl Provider {
+    pub(crate) fn new(kept_longer_ms: u64, strangers: u64) -> Self {
+        Self {
+            keys: BTreeMap::new(),
+            intents: Vec::new(),
+            kept_longer_ms,
+            strangers,
+            tally: Tally::default(),
+        }
+    }
+
+    /// `POST /v1/payment_intents` arrives.
+    pub(crate) fn arrive(
+        &mut self,
+        now_ms: u64,
+        key: &str,
+        parameters: &str,
+        odd: Option<Oddity>,
+    ) -> Arrival {
+        match odd {
+            Some(Oddity::RateLimited { retry_after_ms }) => {
+                let mut answer = error(429, "invalid_request_error", Some("rate_limit"));
+                answer.retry_after_ms = Some(retry_after_ms);
+                return Arrival::Answer(answer);
+            }
+            Some(Oddity::Unauthorized) => return Arrival::Answer(error(401, "invalid_request_error", None)),
+            Some(Oddity::Unavailable) => return Arrival::Answer(plain(503, "upstream connect error")),
+            _ => {}
+        }
+        if self.keys.get(key).is_some_and(|entry| entry.pruned_at_ms <= now_ms) {
+            self.keys.remove(key);
+            self.tally.pruned += 1;
+        }
+        if let Some(entry) = self.keys.get(key) {
+            if entry.parameters != parameters {
+                return Arrival::Answer(error(400, "idempotency_error", None));
+            }
+            return Arrival::Answer(match &entry.memory {
+                Memory::Executing => {
+                    self.tally.in_use += 1;
+                    error(409, "invalid_request_error", Some("idempotency_key_in_use"))
+                }
+                Memory::Stored { status, should_retry, body } => {
+                    self.tally.replayed += 1;
+                    HttpAnswer { should_retry: *should_retry, replayed: true, ..plain(*status, body) }
+                }
+            });
+        }
+        if odd == Some(Oddity::Invalid) {
+            return Arrival::Answer(error(400, "invalid_request_error", Some("account_invalid")));
+        }
+        let entry = KeyEntry {
+            parameters: parameters.to_owned(),
+            pruned_at_ms: now_ms + 24 * HOUR + self.kept_longer_ms,
+            memory: Memory::Executing,
+        };
+        self.keys.insert(key.to_owned(), entry);
+        Arrival::Executing
+    }
+
+    /// The execution that an arrival began ends. `since_ms` is when it began.
+    pub(crate) fn execute(&mut self, since_ms: u64, key: &str, odd: Option<Oddity>) -> Executed {
+        let (status, should_retry, intent_status) = match odd {
+            Some(Oddity::ChargedThen500) => (500, Some(true), Some("succeeded")),
+            Some(Oddity::Uncharged500) => (500, None, None),
+            Some(Oddity::Uncharged500Final) => (500, Some(false), None),
+            Some(Oddity::Declined) => (402, Some(false), Some("requires_payment_method")),
+            Some(Oddity::Processing { .. }) => (200, None, Some("processing")),
+            _ => (200, Some(false), Some("succeeded")),
+        };
+        let number = intent_status.map(|intent_status| self.add(since_ms, key, intent_status));
+        let body = match (status, number.and_then(|number| self.intents.iter().find(|i| i.number == number)))
+        {
+            (200, Some(intent)) => intent.to_json(),
+            (402, Some(intent)) => format!(
+                r#"{{"error":{{"type":"card_error","code":"card_declined","decline_code":"generic_decline","message":"Your card was declined.","payment_intent":{}}}}}"#,
+                intent.to_json()
+            ),
+            _ => r#"{"error":{"type":"api_error","message":"Something went wrong."}}"#.to_owned(),
+        };
+        if let Some(entry) = self.keys.get_mut(key) {
+            entry.memory = Memory::Stored { status, should_retry, body: body.clone() };
+        }
+        let answer = if odd == Some(Oddity::Garbled) {
+            plain(200, "<html>a proxy's page</html>")
+        } else {
+            HttpAnswer { should_retry, ..plain(status, &body) }
+        };
+        Executed {
+            answer,
+            charged: intent_status == Some("succeeded"),
+            processing: number.filter(|_| intent_status == Some("processing")),
+        }
+    }
+
+    /// A payment in `processing` is decided.
+    pub(crate) fn decide(&mut self, number: u64, charged: bool) {
+        if let Some(intent) = self.intents.iter_mut().find(|intent| intent.number == number) {
+            intent.status = if charged { "succeeded" } else { "requires_payment_method" };
+        }
+    }
+
+    fn add(&mut self, now_ms: u64, key: &str, status: &'static str) -> u64 {
+        let created_s = now_ms / 1000;
+        let mut push = |idempotency_key: &str, status| {
+            let number = 1 + self.intents.len() as u64;
+            let idempotency_key = idempotency_key.to_owned();
+            self.intents.push(Intent { number, created_s, status, idempotency_key });
+            number
+        };
+        for _ in 0..self.strangers / 2 {
+            push("somebody_else", "succeeded");
+        }
+        let ours = push(key, status);
+        for _ in 0..self.strangers / 2 {
+            push("somebody_else", "requires_payment_method");
+        }
+        ours
+    }
+
+    /// `GET /v1/payment_intents?…`: newest first.
+    pub(crate) fn list(&self, path: &str) -> HttpAnswer {
+        let query = path.split_once('?').map_or("", |(_, query)| query);
+        let field = |name: &str| {
+            query.split('&').filter_map(|pair| pair.split_once('=')).find_map(|(key, value)| {
+                let key = key.replace("%5B", "[").replace("%5D", "]");
+                (key == name).then(|| value.to_owned())
+            })
+        };
+        let number = |name: &str, default: u64| field(name).and_then(|v| v.parse().ok()).unwrap_or(default);
+        let (from_s, to_s) = (number("created[gte]", 0), number("created[lte]", u64::MAX));
+        let limit = usize::try_from(number("limit", 10)).unwrap_or(10);
+        let after = field("starting_after");
+
+        let mut listed: Vec<&Intent> =
+            self.intents.iter().filter(|intent| (from_s..=to_s).contains(&intent.created_s)).collect();
+        listed.sort_by_key(|intent| std::cmp::Reverse((intent.created_s, intent.number)));
+        let start = after.map_or(0, |after| {
+            listed.iter().position(|intent| intent.id() == after).map_or(listed.len(), |at| at + 1)
+        });
+        let rest = listed.get(start..).unwrap_or_default();
+        let page: Vec<String> = rest.iter().take(limit).map(|intent| intent.to_json()).collect();
+        let body =
+            format!(r#"{{"object":"list","data":[{}],"has_more":{}}}"#, page.join(","), rest.len() > limit);
+        plain(200, &body)
+    }
+}
+
+impl Intent {
+    fn id(&self) -> String {
+        format!("pi_{}", self.number)
+    }
+
+    fn to_json(&self) -> String {
+        let Self { number, created_s, status, idempotency_key } = self;
+        let error = if *status == "requires_payment_method" {
+            r#"{"type":"card_error","code":"card_declined","message":"Your card was declined."}"#
+        } else {
+            "null"
+        };
+        format!(
+            r#"{{"id":"pi_{number}","object":"payment_intent","created":{created_s},"status":"{status}","metadata":{{"idempotency_key":"{idempotency_key}"}},"last_payment_error":{error}}}"#
+        )
+    }
+}
+
+pub(crate) fn plain(status: u16, body: &str) -> HttpAnswer {
+    HttpAnswer {
+        status,
+        should_retry: None,
+        retry_after_ms: None,
+        replayed: false,
+        request_id: None,
+        body: body.to_owned(),
+    }
+}
+
+fn error(status: u16, kind: &str, code: Option<&str>) -> HttpAnswer {
+    let code = code.map_or_else(|| "null".to_owned(), |code| format!("\"{code}\""));
+    plain(status, &format!(r#"{{"error":{{"type":"{kind}","code":{code},"message":"refused"}}}}"#))
+}

@@ -1,0 +1,188 @@
+//! Clients and the object: requests, what becomes of them in the object, and answers.
+
+use paid_once::machine::begin::{Begin, begin};
+use paid_once::machine::step::StepError;
+
+use crate::auditor::{Answered, Writer};
+use crate::clients::Role;
+use crate::faults::{Boundary, Fault, MINUTE, SECOND};
+use crate::world::{Answer, Event, Request, World};
+
+/// How long a client waits for an answer.
+const CLIENT_TIMEOUT_MS: u64 = MINUTE;
+
+impl World {
+    pub(crate) fn knock(&mut self, client: usize) {
+        let it = &mut self.clients[client];
+        // A stranger can only have the key from its owner, so it comes after.
+        if it.patience == 0 || (it.role == Role::Stranger && self.store.rows.keys.is_empty()) {
+            return;
+        }
+        it.patience -= 1;
+        it.request += 1;
+        it.settled = false;
+        let from = (client, it.request);
+        let role = it.role;
+        self.counters.count("requests");
+        self.tell(|| format!("client {client} ({role:?}) asks, request {}", from.1));
+        self.after(CLIENT_TIMEOUT_MS, Event::ClientGivesUp(from));
+        let fault = self.fault(Boundary::Request);
+        if fault == Some(Fault::AskLost) {
+            return;
+        }
+        for _ in 0..if fault == Some(Fault::AskDoubled) { 2 } else { 1 } {
+            let transit_ms = self.dice.between(1, 80);
+            self.after(transit_ms, Event::Request { from, to: None });
+        }
+    }
+
+    /// A request reaches the object.
+    pub(crate) fn request(&mut self, from: Request, to: Option<usize>) {
+        if to.is_none() && self.now_ms < self.dark_until_ms {
+            return;
+        }
+        let instance = to.unwrap_or_else(|| self.current());
+        if !self.instances[instance].alive {
+            return self.reply(from, Answer::plain("reset"));
+        }
+        let again = || Event::Request { from, to: Some(instance) };
+        let asleep_ms = self.instances[instance].asleep_until_ms.saturating_sub(self.now_ms);
+        if asleep_ms > 0 {
+            return self.after(asleep_ms, again());
+        }
+        let fault = self.fault(Boundary::Transaction);
+        if !self.enter(instance, fault, again()) {
+            return;
+        }
+        let ctx = self.context(instance);
+        let me = self.instances[instance].id.clone();
+        let arrival = self.clients[from.0].ask(u64::from(from.1) << 32 | from.0 as u64);
+        let result: Result<_, StepError> =
+            self.store.transaction(&ctx, |rows| Ok(begin(rows, &arrival, &me, &ctx)));
+        if let Some(dark_ms) = Self::crashes(fault, false) {
+            self.reply(from, Answer::plain("reset"));
+            return self.crash(instance, dark_ms);
+        }
+        let Ok((decision, staged)) = result else { return };
+        let label = label(&decision);
+        self.tell(|| format!("  begin: {label}"));
+        self.counters.count(label_counter(label));
+        let client = &self.clients[from.0];
+        let stranger = client.role == Role::Stranger;
+        let asked = Answered { stranger, payload: client.payload, label, bytes: None };
+        self.auditor.began(&asked, &me.0, ctx.now_ms);
+        if matches!(decision, Begin::Run(_)) {
+            self.commit(staged, Writer::Taker, &ctx, instance);
+        }
+        if let Some(dark_ms) = Self::crashes(fault, true) {
+            self.reply(from, Answer::plain("reset"));
+            return self.crash(instance, dark_ms);
+        }
+        match decision {
+            Begin::Run(_) if fault == Some(Fault::RunDropped) => {}
+            Begin::Run(ticket) => {
+                if ticket.attempt == 1 {
+                    self.calm_from_ms = self.calm_from_ms.max(self.now_ms);
+                }
+                let fail_at = self.clients[from.0].fail_at.take();
+                let patience_ms = self.dice.pick(&[0, 2 * SECOND, 10 * SECOND]);
+                self.start(ticket, instance, ctx.now_ms + patience_ms, fail_at, vec![from]);
+            }
+            Begin::Replay { response, .. } => self.reply(from, Answer::stored(&response)),
+            Begin::InProgress { key_id, .. } => self.join(from, instance, key_id),
+            _ => self.reply(from, Answer::plain(label)),
+        }
+    }
+
+    /// A duplicate waits for the first one's result.
+    fn join(&mut self, from: Request, instance: usize, key_id: u32) {
+        let joined = self.runs.values_mut().find(|a| a.instance == instance && a.ticket.key_id == key_id);
+        if let Some(active) = joined {
+            active.waiting.push(from);
+        }
+        self.after(self.times.wait_ms, Event::WaitOver(from));
+    }
+
+    pub(crate) fn wait_over(&mut self, request: Request) {
+        for active in self.runs.values_mut() {
+            active.waiting.retain(|waiting| *waiting != request);
+        }
+        self.reply(request, Answer::plain("in_progress"));
+    }
+
+    pub(crate) fn reply(&mut self, to: Request, answer: Answer) {
+        if self.fault(Boundary::Answer) == Some(Fault::AnswerLost) {
+            return;
+        }
+        let transit_ms = self.dice.between(1, 80);
+        self.after(transit_ms, Event::Answer { to, answer });
+    }
+
+    pub(crate) fn answered(&mut self, (client, request): Request, answer: Answer) {
+        let it = &mut self.clients[client];
+        if it.request != request || it.settled {
+            return;
+        }
+        it.settled = true;
+        let (label, stranger, payload) = (answer.label, it.role == Role::Stranger, it.payload);
+        self.tell(|| format!("client {client} is answered {label} {:?}", answer.bytes.as_ref().map(|b| b.0)));
+        self.auditor.answered(&Answered { stranger, payload, label, bytes: answer.bytes.as_ref() });
+        if label == "stored" {
+            self.counters.count("stored answers received");
+        }
+        if answer.is_definitive() {
+            self.come_back(client);
+        } else {
+            self.ask_again(client);
+        }
+    }
+
+    pub(crate) fn client_gives_up(&mut self, (client, request): Request) {
+        let it = &mut self.clients[client];
+        if it.request == request && !it.settled {
+            it.settled = true;
+            self.counters.count("requests timed out");
+            self.ask_again(client);
+        }
+    }
+
+    fn ask_again(&mut self, client: usize) {
+        let pause_ms = self.clients[client].pause_ms(&mut self.dice);
+        self.after(pause_ms, Event::Knock(client));
+    }
+
+    fn come_back(&mut self, client: usize) {
+        let it = &mut self.clients[client];
+        if it.returns_ms.is_empty() {
+            it.patience = 0;
+            return;
+        }
+        let delay_ms = it.returns_ms.remove(0);
+        it.patience = 3;
+        self.after(delay_ms, Event::Knock(client));
+    }
+}
+
+const fn label(decision: &Begin) -> &'static str {
+    match decision {
+        Begin::Run(_) => "run",
+        Begin::Replay { .. } => "stored",
+        Begin::InProgress { .. } => "in_progress",
+        Begin::Mismatch { .. } => "mismatch",
+        Begin::Expired => "expired",
+        Begin::NotStarted => "not_started",
+        Begin::Stranger => "stranger",
+    }
+}
+
+fn label_counter(label: &'static str) -> &'static str {
+    match label {
+        "run" => "begin: run",
+        "stored" => "begin: replay",
+        "in_progress" => "begin: in progress, waits",
+        "mismatch" => "begin: other payload refused",
+        "expired" => "begin: expired, refused",
+        "not_started" => "begin: may not start",
+        _ => "begin: stranger refused",
+    }
+}

@@ -1,0 +1,186 @@
+//! Runs, step by step, and the alarm that begins them without any client.
+
+use paid_once::machine::call::LookUp;
+use paid_once::machine::record::{RecoveryPoint, Ticket};
+use paid_once::machine::run::{Action, Event as Input, Run, RunEnd};
+use paid_once::machine::step::StepError;
+use paid_once::machine::wake::wake;
+
+use crate::auditor::Writer;
+use crate::faults::{Boundary, Fault, SECOND};
+use crate::world::{Active, Answer, Event, Request, World};
+
+impl World {
+    pub(crate) fn start(
+        &mut self,
+        ticket: Ticket,
+        instance: usize,
+        patience_until_ms: u64,
+        fail_at: Option<RecoveryPoint>,
+        waiting: Vec<Request>,
+    ) {
+        let number = self.next_run;
+        self.next_run += 1;
+        if ticket.attempt > 1 {
+            self.counters.count("takeovers");
+        }
+        let run = Run::new(ticket.clone(), patience_until_ms, fail_at);
+        self.runs.insert(number, Active { run, ticket, instance, waiting });
+        self.after(0, Event::Step { run: number, input: Input::Go });
+    }
+
+    /// One transaction of a run, and what it says to do.
+    pub(crate) fn step(&mut self, number: u32, input: Input) {
+        let Some(mut active) = self.runs.remove(&number) else {
+            return;
+        };
+        let instance = active.instance;
+        let asleep_ms = self.instances[instance].asleep_until_ms.saturating_sub(self.now_ms);
+        let again = Event::Step { run: number, input: input.clone() };
+        if asleep_ms > 0 {
+            self.runs.insert(number, active);
+            return self.after(asleep_ms, again);
+        }
+        let fault = self.fault(Boundary::Transaction);
+        if fault == Some(Fault::RunDropped) {
+            self.counters.count("runs dropped");
+            return;
+        }
+        if !self.enter(instance, fault, again) {
+            self.runs.insert(number, active);
+            return;
+        }
+        let ctx = self.context(instance);
+        let writer = Writer::Run {
+            key: active.ticket.key_id,
+            attempt: active.ticket.attempt,
+            holder: active.ticket.holder.0.clone(),
+        };
+        self.tell(|| format!("  attempt {} in {}: {input:?}", active.ticket.attempt, active.ticket.holder.0));
+        let mut result = self.store.transaction(&ctx, |rows| active.run.step(rows, input, &ctx));
+        if let Err(StepError::Bug(bug)) = &result {
+            self.auditor.bug(&bug.to_string());
+            result = self.store.transaction(&ctx, |rows| active.run.abandon(rows, "a bug", &ctx));
+        }
+        if let Some(dark_ms) = Self::crashes(fault, false) {
+            self.runs.insert(number, active);
+            return self.crash(instance, dark_ms);
+        }
+        let Ok((action, staged)) = result else {
+            self.counters.count("stale runs fenced off");
+            return self.end(active, &Answer::plain("pending"));
+        };
+        self.commit(staged, writer, &ctx, instance);
+        if let Some(dark_ms) = Self::crashes(fault, true) {
+            self.runs.insert(number, active);
+            return self.crash(instance, dark_ms);
+        }
+        if let Action::End(end) = action {
+            return self.end(active, &self.ending(&end));
+        }
+        self.runs.insert(number, active);
+        self.act(number, action, ctx.now_ms);
+    }
+
+    fn act(&mut self, run: u32, action: Action, object_now_ms: u64) {
+        let delay_ms = match action {
+            Action::Again => self.dice.between(0, 2),
+            Action::SleepUntil(until_ms) => until_ms.saturating_sub(object_now_ms),
+            Action::Send(call) => return self.send(run, &call),
+            Action::LookUp(call) => return self.look_up(run, call),
+            Action::End(_) => return,
+        };
+        self.after(delay_ms, Event::Step { run, input: Input::Go });
+    }
+
+    fn ending(&self, end: &RunEnd) -> Answer {
+        match end {
+            RunEnd::Finished(response) => Answer::stored(response),
+            RunEnd::Pending { .. } => Answer::plain("pending"),
+            RunEnd::Interrupted { .. } => Answer::plain("interrupted"),
+        }
+    }
+
+    fn end(&mut self, active: Active, answer: &Answer) {
+        if answer.label == "interrupted" {
+            self.counters.count("runs interrupted by an error");
+        }
+        for request in active.waiting {
+            self.reply(request, answer.clone());
+        }
+    }
+
+    pub(crate) fn looked_up(&mut self, run: u32, call_id: u32, look_up: LookUp) {
+        self.counters.count(match look_up {
+            LookUp::Found(_) => "look-ups: found",
+            LookUp::Absent => "look-ups: absent",
+            LookUp::Inconclusive { .. } => "look-ups: inconclusive",
+        });
+        self.after(0, Event::Step { run, input: Input::LookedUp(call_id, look_up) });
+    }
+
+    pub(crate) fn alarm(&mut self, set: u64) {
+        if set != self.alarm_set {
+            return;
+        }
+        if self.now_ms < self.dark_until_ms {
+            return self.after(self.dark_until_ms - self.now_ms, Event::Alarm { set });
+        }
+        match self.fault(Boundary::Alarm) {
+            Some(Fault::AlarmLate { ms }) => {
+                self.counters.count("alarms late");
+                return self.after(ms, Event::Alarm { set });
+            }
+            Some(Fault::AlarmLost { sweep_ms }) => {
+                self.counters.count("alarms lost, swept");
+                self.alarm_set += 1;
+                return self.after(sweep_ms, Event::Wake { instance: None });
+            }
+            Some(Fault::AlarmTwice) => {
+                self.counters.count("alarms twice");
+                self.after(5, Event::Wake { instance: None });
+            }
+            _ => {}
+        }
+        self.wake(None);
+    }
+
+    pub(crate) fn wake(&mut self, instance: Option<usize>) {
+        if self.now_ms < self.dark_until_ms {
+            return self.after(self.dark_until_ms - self.now_ms, Event::Wake { instance });
+        }
+        let instance = instance.unwrap_or_else(|| self.current());
+        if !self.instances[instance].alive {
+            return self.after(2 * SECOND, Event::Wake { instance: None });
+        }
+        let asleep_ms = self.instances[instance].asleep_until_ms.saturating_sub(self.now_ms);
+        if asleep_ms > 0 {
+            return self.after(asleep_ms, Event::Wake { instance: Some(instance) });
+        }
+        self.counters.count("wakes");
+        let fault = self.fault(Boundary::Transaction);
+        if !self.enter(instance, fault, Event::Wake { instance: Some(instance) }) {
+            // The platform rings again where an alarm's handler has not ended.
+            return self.after(30 * SECOND, Event::Wake { instance: None });
+        }
+        let ctx = self.context(instance);
+        let me = self.instances[instance].id.clone();
+        let result: Result<_, StepError> = self.store.transaction(&ctx, |rows| Ok(wake(rows, &me, &ctx)));
+        if let Some(dark_ms) = Self::crashes(fault, false) {
+            self.after(2 * SECOND, Event::Wake { instance: None });
+            return self.crash(instance, dark_ms);
+        }
+        let Ok((tickets, staged)) = result else { return };
+        self.tell(|| format!("  alarm in {}: {tickets:?}", me.0));
+        self.commit(staged, Writer::Taker, &ctx, instance);
+        if let Some(dark_ms) = Self::crashes(fault, true) {
+            return self.crash(instance, dark_ms);
+        }
+        if fault == Some(Fault::RunDropped) {
+            return;
+        }
+        for ticket in tickets {
+            self.start(ticket, instance, 0, None, Vec::new());
+        }
+    }
+}

@@ -1,0 +1,224 @@
+//! What goes between the object and the provider: sends that get lost, come late or twice, and look-ups page by page.
+
+use paid_once::machine::call::{ForeignCall, FrozenRequest, LookUp, Outcome};
+use paid_once::machine::context::Times;
+use paid_once::machine::run::Event as Input;
+use paid_once::providers::{HttpAnswer, Page, Provider as Interpreter, stripe};
+
+use crate::faults::{Boundary, Fault, HOUR, Oddity, arrival_max_ms};
+use crate::provider::{Arrival, plain};
+use crate::world::{Event, World};
+
+/// No look-up asks for more pages than this.
+const PAGES_MAX: u32 = 10;
+
+/// When the provider's window has closed for certain.
+const WINDOW_MS: u64 = 24 * HOUR;
+
+/// A send of which the sender has not heard.
+pub(crate) struct Exchange {
+    run: u32,
+    call_id: u32,
+}
+
+/// A copy of a send on its way to the provider.
+#[derive(Clone)]
+pub(crate) struct Delivery {
+    exchange: u64,
+    derived_key: String,
+    parameters: String,
+    odd: Option<Oddity>,
+    /// How long its execution takes.
+    takes_ms: u64,
+    began_ms: u64,
+    /// Whether its answer finds the way back.
+    heard: bool,
+}
+
+/// A look-up in progress.
+pub(crate) struct Asking {
+    run: u32,
+    call: ForeignCall,
+    request: FrozenRequest,
+    pages: u32,
+    fault: Option<Fault>,
+}
+
+impl World {
+    pub(crate) fn send(&mut self, run: u32, call: &ForeignCall) {
+        let exchange = self.exchanges.len() as u64;
+        self.exchanges.insert(exchange, Exchange { run, call_id: call.call_id });
+        self.counters.count("sends");
+        if call.sends > 1 {
+            self.counters.count("sends under a used key");
+        }
+        let transit_ms = self.dice.between(5, 150);
+        let mut copy = Delivery {
+            exchange,
+            derived_key: call.derived_key.clone(),
+            parameters: format!("{} {}", call.request.path, call.request.body),
+            odd: None,
+            takes_ms: self.dice.between(50, 800),
+            began_ms: 0,
+            heard: true,
+        };
+        let mut copies: Vec<(u64, Delivery)> = Vec::new();
+        match self.fault(Boundary::Send) {
+            Some(Fault::RequestLost) => {}
+            Some(Fault::ResponseLost) => {
+                copy.heard = false;
+                copies.push((transit_ms, copy.clone()));
+            }
+            Some(Fault::Late { ms }) => {
+                let late_ms = ms.min(arrival_max_ms() - copy.takes_ms);
+                self.counters.count("sends that arrive late");
+                copies.push((late_ms, copy.clone()));
+            }
+            Some(Fault::Slow { ms }) => {
+                copy.takes_ms = ms;
+                copies.push((transit_ms, copy.clone()));
+            }
+            Some(Fault::Duplicated { gap_ms }) => {
+                self.counters.count("sends that arrive twice");
+                copies.push((transit_ms, copy.clone()));
+                copies.push((transit_ms + gap_ms, Delivery { heard: false, ..copy.clone() }));
+            }
+            Some(Fault::DuplicatedRefused) => {
+                self.counters.count("sends that arrive twice");
+                copies.push((transit_ms, Delivery { heard: false, ..copy.clone() }));
+                let odd = Some(Oddity::RateLimited { retry_after_ms: 1000 });
+                copies.push((transit_ms + 1, Delivery { odd, ..copy.clone() }));
+            }
+            Some(Fault::Odd(odd)) => {
+                copy.odd = Some(odd);
+                copies.push((transit_ms, copy.clone()));
+            }
+            _ => copies.push((transit_ms, copy.clone())),
+        }
+        let number = u32::try_from(copies.len()).unwrap_or(0);
+        self.tell(|| format!("  send {} under {}, {number} copies", call.sends, call.derived_key));
+        self.auditor.sent(self.now_ms, &call.derived_key, copy.parameters, exchange, number);
+        self.after(Times::default().provider_timeout_ms, Event::TimedOut { exchange });
+        for (delay_ms, delivery) in copies {
+            self.after(delay_ms, Event::Arrive(Box::new(delivery)));
+        }
+    }
+
+    pub(crate) fn arrive(&mut self, mut delivery: Delivery) {
+        self.auditor.arrived(&delivery.derived_key);
+        let Delivery { derived_key, parameters, odd, takes_ms, .. } = &delivery;
+        match self.provider.arrive(self.now_ms, derived_key, parameters, *odd) {
+            Arrival::Answer(answer) => self.answer(&delivery, answer),
+            Arrival::Executing => {
+                let takes_ms = *takes_ms;
+                delivery.began_ms = self.now_ms;
+                self.after(takes_ms, Event::Executed(Box::new(delivery)));
+            }
+        }
+    }
+
+    pub(crate) fn executed(&mut self, delivery: Delivery) {
+        let executed = self.provider.execute(delivery.began_ms, &delivery.derived_key, delivery.odd);
+        self.counters.count("provider: executions");
+        self.tell(|| format!("  provider executes {}: charged {}", delivery.derived_key, executed.charged));
+        self.auditor.executed(self.now_ms, &delivery.derived_key);
+        if executed.charged {
+            self.counters.count("provider: charges");
+            self.auditor.charged();
+        }
+        if let (Some(payment), Some(Oddity::Processing { ms, charged })) = (executed.processing, delivery.odd)
+        {
+            self.after(ms, Event::Decided { payment, charged });
+        }
+        self.answer(&delivery, executed.answer);
+    }
+
+    pub(crate) fn decided(&mut self, payment: u64, charged: bool) {
+        self.tell(|| format!("  provider decides: charged {charged}"));
+        self.provider.decide(payment, charged);
+        if charged {
+            self.counters.count("provider: charges");
+            self.auditor.charged();
+        }
+    }
+
+    fn answer(&mut self, delivery: &Delivery, answer: HttpAnswer) {
+        if delivery.heard {
+            let transit_ms = self.dice.between(5, 150);
+            let (exchange, answer) = (delivery.exchange, Box::new(answer));
+            self.after(transit_ms, Event::Response { exchange, answer });
+        }
+    }
+
+    pub(crate) fn response(&mut self, exchange: u64, answer: &HttpAnswer) {
+        let outcome = Interpreter::Stripe.classify(answer);
+        if matches!(outcome, Outcome::NotExecuted { .. }) {
+            self.auditor.refused(exchange);
+        }
+        self.tell(|| format!("  response {}: {outcome:?}", answer.status));
+        self.outcome(exchange, outcome);
+    }
+
+    pub(crate) fn timed_out(&mut self, exchange: u64) {
+        let outcome = Outcome::Unknown { sticky: false, reason: "no answer".to_owned() };
+        self.outcome(exchange, outcome);
+    }
+
+    fn outcome(&mut self, exchange: u64, outcome: Outcome) {
+        let Some(Exchange { run, call_id }) = self.exchanges.remove(&exchange) else {
+            return;
+        };
+        self.counters.count(match outcome {
+            Outcome::Definitive(_) => "outcomes: definitive",
+            Outcome::NotExecuted { .. } => "outcomes: not executed",
+            Outcome::Unknown { sticky: true, .. } => "outcomes: unknown, retries are useless",
+            Outcome::Unknown { .. } => "outcomes: unknown",
+        });
+        self.after(0, Event::Step { run, input: Input::Outcome(call_id, outcome) });
+    }
+
+    pub(crate) fn look_up(&mut self, run: u32, call: ForeignCall) {
+        let request = stripe::look_up(&call);
+        if call.last_sent_at_ms.is_some_and(|at_ms| at_ms + WINDOW_MS < self.now_ms) {
+            self.counters.count("look-ups past the window");
+        }
+        self.tell(|| format!("  look-up {}", request.path));
+        self.ask(Asking { run, call, request, pages: 1, fault: None });
+    }
+
+    fn ask(&mut self, mut asking: Asking) {
+        asking.fault = self.fault(Boundary::Page);
+        if asking.pages == 2 {
+            self.counters.count("look-ups of several pages");
+        }
+        let transit_ms = self.dice.between(5, 150);
+        self.after(transit_ms, Event::Page(Box::new(asking)));
+    }
+
+    pub(crate) fn page(&mut self, asking: Asking) {
+        let answer = match asking.fault {
+            Some(Fault::PageLost) => return self.page_lost(&asking),
+            Some(Fault::PageError) => plain(500, "{}"),
+            Some(Fault::PageGarbled) => plain(200, "<html>"),
+            _ => self.provider.list(&asking.request.path),
+        };
+        let transit_ms = self.dice.between(5, 150);
+        self.after(transit_ms, Event::PageAnswer(Box::new(asking), Box::new(answer)));
+    }
+
+    fn page_lost(&mut self, asking: &Asking) {
+        let look_up = LookUp::Inconclusive { reason: "no answer".to_owned() };
+        self.looked_up(asking.run, asking.call.call_id, look_up);
+    }
+
+    pub(crate) fn page_answer(&mut self, asking: Asking, answer: &HttpAnswer) {
+        match stripe::read_page(&asking.call, answer) {
+            Page::Done(look_up) => self.looked_up(asking.run, asking.call.call_id, look_up),
+            Page::Next(_) if asking.pages >= PAGES_MAX => self.page_lost(&asking),
+            Page::Next(request) => {
+                let pages = asking.pages + 1;
+                self.ask(Asking { request, pages, ..asking });
+            }
+        }
+    }
+}

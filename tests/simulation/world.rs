@@ -1,0 +1,433 @@
+//! One history: an object with its incarnations and its alarm, the clients around it, and time, which passes only
+//! from event to event.
+//!
+//! This is the shell's part, played with faults: each core function runs in one transaction, what an action says is
+//! done at once, and the alarm is set in the same commit. [`wire`](crate::wire) carries what goes to the provider.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
+
+use paid_once::machine::context::{Context, Mutant, Times};
+use paid_once::machine::id::InstanceId;
+use paid_once::machine::record::{Channel, StoredResponse, Ticket};
+use paid_once::machine::rows::Rows;
+use paid_once::machine::run::{Event as Input, Run};
+use paid_once::providers::HttpAnswer;
+
+use crate::auditor::{Auditor, Bytes, Terms, Violation, Writer};
+use crate::clients::{Client, Place};
+use crate::dice::Dice;
+use crate::faults::{Boundary, Fault, Faults, HOUR, MINUTE, Oddity, Plan, SKEW_MAX_MS, skew};
+use crate::provider::Provider;
+use crate::report::Counters;
+use crate::wire::{Asking, Delivery, Exchange};
+
+/// When every history begins, by the provider's clock.
+const EPOCH_MS: u64 = 1_790_000_000_000;
+/// No history has more events than this.
+const EVENTS_MAX: u32 = 30_000;
+/// What must never be counted: the provider has forgotten a key, and it comes again.
+pub(crate) const PRUNED: &str = "provider: keys pruned after 24 h and used again";
+
+/// What is played: the place, the clients, and the provider's habits.
+pub(crate) struct Story {
+    pub(crate) place: Place,
+    pub(crate) clients: Vec<Client>,
+    pub(crate) clocks: Clocks,
+    pub(crate) key_kept_longer_ms: u64,
+    pub(crate) other_payments: u64,
+}
+
+/// How far ahead of the provider's the clocks of the incarnations are.
+pub(crate) enum Clocks {
+    Right,
+    Random,
+    /// One after the other; later ones are right.
+    Told(Vec<i64>),
+}
+
+/// A request of a client: who, and its how many-th.
+pub(crate) type Request = (usize, u32);
+
+/// What happens at a time.
+pub(crate) enum Event {
+    Knock(usize),
+    Request { from: Request, to: Option<usize> },
+    Answer { to: Request, answer: Answer },
+    ClientGivesUp(Request),
+    WaitOver(Request),
+    Step { run: u32, input: Input },
+    Arrive(Box<Delivery>),
+    Executed(Box<Delivery>),
+    Decided { payment: u64, charged: bool },
+    Response { exchange: u64, answer: Box<HttpAnswer> },
+    TimedOut { exchange: u64 },
+    Page(Box<Asking>),
+    PageAnswer(Box<Asking>, Box<HttpAnswer>),
+    Alarm { set: u64 },
+    Wake { instance: Option<usize> },
+}
+
+/// What a client is told.
+#[derive(Clone)]
+pub(crate) struct Answer {
+    pub(crate) label: &'static str,
+    pub(crate) bytes: Option<Bytes>,
+}
+
+impl Answer {
+    pub(crate) const fn plain(label: &'static str) -> Self {
+        Self { label, bytes: None }
+    }
+
+    pub(crate) fn stored(response: &StoredResponse) -> Self {
+        let bytes = (response.status, response.headers.clone(), response.body.clone());
+        Self { label: "stored", bytes: Some(bytes) }
+    }
+
+    pub(crate) fn is_definitive(&self) -> bool {
+        matches!(self.label, "stored" | "mismatch" | "expired" | "stranger" | "not_started")
+    }
+}
+
+/// An incarnation of the object in memory.
+pub(crate) struct Instance {
+    pub(crate) id: InstanceId,
+    pub(crate) ahead_ms: i64,
+    pub(crate) alive: bool,
+    pub(crate) asleep_until_ms: u64,
+}
+
+/// A run in an incarnation's memory.
+pub(crate) struct Active {
+    pub(crate) run: Run,
+    pub(crate) ticket: Ticket,
+    pub(crate) instance: usize,
+    pub(crate) waiting: Vec<Request>,
+}
+
+struct Due {
+    at_ms: u64,
+    order: u64,
+    event: Event,
+}
+
+impl PartialEq for Due {
+    fn eq(&self, other: &Self) -> bool {
+        (self.at_ms, self.order) == (other.at_ms, other.order)
+    }
+}
+impl Eq for Due {}
+impl PartialOrd for Due {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+impl Ord for Due {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        (self.at_ms, self.order).cmp(&(other.at_ms, other.order))
+    }
+}
+
+/// The world of one history.
+pub(crate) struct World {
+    pub(crate) now_ms: u64,
+    pub(crate) order: u64,
+    due: BinaryHeap<Reverse<Due>>,
+    pub(crate) dice: Dice,
+    pub(crate) faults: Faults,
+    /// When the effect of the last fault ends.
+    pub(crate) calm_from_ms: u64,
+    /// How long the provider asked to be left alone.
+    pub(crate) owed_ms: u64,
+    pub(crate) times: Times,
+    pub(crate) mutant: Option<Mutant>,
+    pub(crate) store: crate::store::Store,
+    pub(crate) instances: Vec<Instance>,
+    pub(crate) current: Option<usize>,
+    pub(crate) clocks: Clocks,
+    /// Nothing reaches the object before.
+    pub(crate) dark_until_ms: u64,
+    pub(crate) alarm_set: u64,
+    pub(crate) runs: BTreeMap<u32, Active>,
+    pub(crate) next_run: u32,
+    pub(crate) clients: Vec<Client>,
+    pub(crate) provider: Provider,
+    pub(crate) exchanges: BTreeMap<u64, Exchange>,
+    pub(crate) auditor: Auditor,
+    pub(crate) counters: Counters,
+    pub(crate) trace: bool,
+    /// Whether it goes on after a broken promise.
+    pub(crate) to_the_end: bool,
+}
+
+impl Outcome {
+    /// The first promise that was broken.
+    pub(crate) fn violation(&self) -> Option<&Violation> {
+        self.violations.first()
+    }
+}
+
+/// The end of a history.
+pub(crate) struct Outcome {
+    pub(crate) violations: Vec<Violation>,
+    pub(crate) counters: Counters,
+    pub(crate) passed: Vec<Boundary>,
+}
+
+impl World {
+    pub(crate) fn new(story: Story, plan: Plan, dice: Dice, mutant: Option<Mutant>, trace: bool) -> Self {
+        let times = Times::default();
+        let terms = Terms {
+            lease_ms: times.lease_ms,
+            retention_ms: times.retention_ms,
+            window_ms: times.provider_window_ms + 2 * SKEW_MAX_MS,
+            alarm_ahead_ms: HOUR.max(times.quiet_ms) + 4 * SKEW_MAX_MS,
+        };
+        let mut world = Self {
+            now_ms: EPOCH_MS,
+            order: 0,
+            due: BinaryHeap::new(),
+            dice,
+            faults: Faults::new(plan),
+            calm_from_ms: EPOCH_MS,
+            owed_ms: 0,
+            times,
+            mutant,
+            store: crate::store::Store::new(Rows::empty(story.place.object)),
+            instances: Vec::new(),
+            current: None,
+            clocks: story.clocks,
+            dark_until_ms: 0,
+            alarm_set: 0,
+            runs: BTreeMap::new(),
+            next_run: 1,
+            clients: story.clients,
+            provider: Provider::new(story.key_kept_longer_ms, story.other_payments),
+            exchanges: BTreeMap::new(),
+            auditor: Auditor::new(terms),
+            counters: Counters::default(),
+            trace,
+            to_the_end: false,
+        };
+        for client in 0..world.clients.len() {
+            let starts_ms = world.clients[client].starts_ms;
+            world.after(starts_ms, Event::Knock(client));
+        }
+        world
+    }
+
+    /// Does not stop at the first broken promise.
+    pub(crate) fn played_on(mut self) -> Self {
+        self.to_the_end = true;
+        self
+    }
+
+    /// Plays the history to its end, or to the first broken promise.
+    pub(crate) fn play(mut self) -> Outcome {
+        let mut events = 0;
+        while let Some(Reverse(due)) = self.due.pop() {
+            self.now_ms = due.at_ms;
+            self.happen(due.event);
+            self.check_liveness();
+            events += 1;
+            if events > EVENTS_MAX {
+                self.auditor.overdue(self.now_ms - self.calm_from_ms.min(self.now_ms));
+            }
+            let broken = !self.auditor.violations.is_empty();
+            if broken && (!self.to_the_end || events > EVENTS_MAX) {
+                break;
+            }
+        }
+        if self.auditor.violations.is_empty() {
+            self.auditor.close();
+        }
+        let tally = std::mem::take(&mut self.provider.tally);
+        self.counters.count("histories");
+        self.counters.add("provider: stored answers replayed", tally.replayed);
+        self.counters.add("provider: 409, key in use", tally.in_use);
+        self.counters.add(PRUNED, tally.pruned);
+        Outcome { violations: self.auditor.violations, counters: self.counters, passed: self.faults.passed }
+    }
+
+    /// Once faults stop, a key ends within lease, backoff, and the quiet period by two clocks. The quiet period comes
+    /// twice where a clock was set back: once before the same key may be sent again, once before "absent" is believed.
+    fn check_liveness(&mut self) {
+        let t = &self.times;
+        let backoff_ms = 2 * 5 * MINUTE;
+        let quiet_ms = 2 * t.quiet_ms + 2 * SKEW_MAX_MS;
+        let bound_ms = t.lease_ms + t.completer_ms + backoff_ms + quiet_ms + 2 * MINUTE;
+        let calm_from_ms = self.calm_from_ms.max(self.dark_until_ms) + self.owed_ms;
+        if self.now_ms > calm_from_ms + bound_ms && self.store.has_open_key() {
+            self.auditor.overdue(self.now_ms - calm_from_ms);
+        }
+    }
+
+    fn happen(&mut self, event: Event) {
+        match event {
+            Event::Knock(client) => self.knock(client),
+            Event::Request { from, to } => self.request(from, to),
+            Event::Answer { to, answer } => self.answered(to, answer),
+            Event::ClientGivesUp(request) => self.client_gives_up(request),
+            Event::WaitOver(request) => self.wait_over(request),
+            Event::Step { run, input } => self.step(run, input),
+            Event::Arrive(delivery) => self.arrive(*delivery),
+            Event::Executed(delivery) => self.executed(*delivery),
+            Event::Decided { payment, charged } => self.decided(payment, charged),
+            Event::Response { exchange, answer } => self.response(exchange, &answer),
+            Event::TimedOut { exchange } => self.timed_out(exchange),
+            Event::Page(asking) => self.page(*asking),
+            Event::PageAnswer(asking, answer) => self.page_answer(*asking, &answer),
+            Event::Alarm { set } => self.alarm(set),
+            Event::Wake { instance } => self.wake(instance),
+        }
+    }
+
+    pub(crate) fn after(&mut self, delay_ms: u64, event: Event) {
+        self.order += 1;
+        let due = Due { at_ms: self.now_ms + delay_ms, order: self.order, event };
+        self.due.push(Reverse(due));
+    }
+
+    pub(crate) fn tell(&self, line: impl FnOnce() -> String) {
+        if self.trace {
+            let ms = self.now_ms - EPOCH_MS;
+            println!(
+                "{:>4}h {:>2}m {:>6.3}s  {}",
+                ms / HOUR,
+                ms / MINUTE % 60,
+                (ms % MINUTE) as f64 / 1e3,
+                line()
+            );
+        }
+    }
+
+    /// The fault that strikes here, if one does.
+    pub(crate) fn fault(&mut self, boundary: Boundary) -> Option<Fault> {
+        let number = self.faults.passed.len();
+        let fault = self.faults.at(boundary, self.now_ms - EPOCH_MS, &mut self.dice)?;
+        self.tell(|| format!("      boundary {number}: {boundary:?} meets {fault:?}"));
+        self.counters.count("faults");
+        self.struck(fault);
+        Some(fault)
+    }
+
+    fn struck(&mut self, fault: Fault) {
+        self.calm_from_ms = self.calm_from_ms.max(self.now_ms + fault.lasts_ms());
+        if let Fault::Odd(Oddity::RateLimited { .. }) = fault {
+            self.owed_ms = self.owed_ms.max(fault.lasts_ms());
+        }
+    }
+
+    /// The incarnation that gets what comes in now.
+    pub(crate) fn current(&mut self) -> usize {
+        if let Some(current) = self.current {
+            return current;
+        }
+        let number = self.instances.len();
+        let ahead_ms = match &self.clocks {
+            Clocks::Right => 0,
+            Clocks::Random => skew(&mut self.dice),
+            Clocks::Told(clocks) => clocks.get(number).copied().unwrap_or(0),
+        };
+        let id = InstanceId(format!("incarnation-{number}"));
+        self.tell(|| format!("{} is born, its clock {ahead_ms} ms ahead", id.0));
+        self.instances.push(Instance { id, ahead_ms, alive: true, asleep_until_ms: 0 });
+        self.current = Some(number);
+        number
+    }
+
+    pub(crate) fn object_now_ms(&self, instance: usize) -> u64 {
+        self.now_ms.saturating_add_signed(self.instances[instance].ahead_ms)
+    }
+
+    pub(crate) fn context(&mut self, instance: usize) -> Context {
+        let jitter = u16::try_from(self.dice.between(0, 1000)).unwrap_or(0);
+        let mut ctx = Context::new(self.object_now_ms(instance), jitter, self.times);
+        ctx.mutant = self.mutant;
+        ctx
+    }
+
+    pub(crate) fn crash(&mut self, instance: usize, dark_ms: u64) {
+        self.counters.count("crashes");
+        self.instances[instance].alive = false;
+        if self.current == Some(instance) {
+            self.current = None;
+        }
+        self.dark_until_ms = self.dark_until_ms.max(self.now_ms + dark_ms);
+        let (gone, left) =
+            std::mem::take(&mut self.runs).into_iter().partition(|(_, active)| active.instance == instance);
+        self.runs = left;
+        let gone: BTreeMap<u32, Active> = gone;
+        for request in gone.into_values().flat_map(|active| active.waiting) {
+            self.reply(request, Answer::plain("reset"));
+        }
+    }
+
+    /// What a fault at a transaction does before it. `false`: the transaction does not run now; `again` is tried when
+    /// the incarnation wakes.
+    pub(crate) fn enter(&mut self, instance: usize, fault: Option<Fault>, again: Event) -> bool {
+        match fault {
+            Some(Fault::Pause { replaced, ms }) => {
+                self.counters.count(if replaced { "pauses, replaced meanwhile" } else { "pauses" });
+                self.instances[instance].asleep_until_ms = self.now_ms + ms;
+                if replaced && self.current == Some(instance) {
+                    self.current = None;
+                }
+                self.after(ms, again);
+                false
+            }
+            Some(Fault::Clock { ahead_ms }) => {
+                self.counters.count("clocks set");
+                self.instances[instance].ahead_ms = ahead_ms;
+                true
+            }
+            _ => true,
+        }
+    }
+
+    pub(crate) fn crashes(fault: Option<Fault>, at_commit: bool) -> Option<u64> {
+        match fault {
+            Some(Fault::Crash { committed, dark_ms }) if committed == at_commit => Some(dark_ms),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn commit(
+        &mut self,
+        staged: crate::store::Staged,
+        writer: Writer,
+        ctx: &Context,
+        instance: usize,
+    ) {
+        let commit = self.store.commit(staged, writer, ctx);
+        self.counters.count("transactions committed");
+        self.tell(|| format!("  commit {:?} ride {:?} jobs {:?}", commit.keys, commit.ride, commit.jobs));
+        self.auditor.committed(&commit);
+        self.alarm_set += 1;
+        if let Some(at_ms) = commit.alarm_at_ms {
+            let object_now_ms = self.object_now_ms(instance);
+            self.after(at_ms.saturating_sub(object_now_ms).max(1), Event::Alarm { set: self.alarm_set });
+        }
+    }
+}
+
+impl Story {
+    /// The story of a seed.
+    pub(crate) fn random(dice: &mut Dice) -> Self {
+        let mut object = [0; 32];
+        object[..8].copy_from_slice(&dice.roll().to_be_bytes());
+        let object = paid_once::machine::id::ObjectId::from_bytes(object);
+        let place = Place { object, channel: dice.pick(&[Channel::Api, Channel::Form]) };
+        let others = dice.between(0, 4);
+        let mut clients = vec![Client::random(&place, true, dice)];
+        clients.extend((0..others).map(|_| Client::random(&place, false, dice)));
+        Self {
+            place,
+            clients,
+            clocks: if dice.permille(600) { Clocks::Random } else { Clocks::Right },
+            key_kept_longer_ms: dice.pick(&[0, 0, HOUR, 24 * HOUR]),
+            other_payments: dice.pick(&[0, 0, 0, 2, 4, 204]),
+        }
+    }
+}
