@@ -37,17 +37,21 @@ export default class extends WorkerEntrypoint {
       return await guarded(() => this.wasm.fetch(request));
     } catch (error) {
       console.error(JSON.stringify({ level: 'error', event: 'trapped', error: String(error) }));
+      const id = `req_${crypto.randomUUID()}`;
       const body = {
         type: '/problems/interrupted',
         title: 'The request was interrupted',
         status: 500,
         detail: 'Send the same request with the same key again: it goes on from where it was.',
+        instance: id,
       };
       const headers = {
-        'request-id': `req_${crypto.randomUUID()}`,
+        'request-id': id,
         'content-type': 'application/problem+json',
         'retry-after': '1',
-        'cache-control': 'no-store',
+        'cache-control': 'private, no-store',
+        'x-content-type-options': 'nosniff',
+        'content-security-policy': "default-src 'none'; frame-ancestors 'none'",
       };
       return new Response(JSON.stringify(body), { status: 500, headers });
     }

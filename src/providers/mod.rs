@@ -1,5 +1,5 @@
 //! The payment providers. Each encodes an operation into bytes and reads the meaning of an answer; both are pure.
-//! [`transport`] carries the bytes.
+//! `transport` (in the Worker only) carries the bytes.
 
 pub mod stripe;
 #[cfg(target_arch = "wasm32")]

@@ -1,4 +1,5 @@
 use paid_once::edge::http::parse_parameters;
+use paid_once::edge::problem::Kind;
 use paid_once::machine::fingerprint::{Canonical, Fingerprint, Parameters};
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
@@ -177,14 +178,18 @@ proptest! {
     }
 }
 
-/// RFC 8785 takes numbers for doubles: past 2⁵³ neighbours are one number. Whoever needs them sends a string.
+/// RFC 8785 takes numbers for doubles: past 2⁵³ neighbours are one number. Such numbers are refused; a string does.
 #[test]
-fn integers_are_told_apart_up_to_two_to_the_53rd() {
-    let of = |n: &str| parse(&format!(r#"{{"n":{n}}}"#)).canonical();
+fn integers_are_told_apart_and_refused_beyond_two_to_the_53rd() {
+    let body = |n: &str| format!(r#"{{"deep":[{{"n":{n}}}]}}"#);
+    let of = |n: &str| parse(&body(n)).canonical();
     assert_ne!(of("9007199254740990"), of("9007199254740991"));
     assert_ne!(of("-9007199254740990"), of("-9007199254740991"));
-    assert_eq!(of("9007199254740992"), of("9007199254740993"));
     assert_ne!(of(r#""9007199254740992""#), of(r#""9007199254740993""#));
+    for n in ["9007199254740993", "-9007199254740993", "18446744073709551615"] {
+        let refused = parse_parameters("application/json", body(n).as_bytes());
+        assert_eq!(refused.unwrap_err().kind, Kind::BadRequest, "{n}");
+    }
 }
 
 /// RFC 8785, section 3.2.2 and 3.2.3.
