@@ -63,7 +63,8 @@ impl Config {
             secret("SIGNING_KEY")?.split_whitespace().map(str::to_owned).collect();
         if signing_keys.iter().any(|key| key.len() < SIGNING_KEY_MIN_LEN) {
             return Err(format!(
-                "SIGNING_KEY is too short: use at least {SIGNING_KEY_MIN_LEN} random characters, such as `openssl rand -base64 32`."
+                "SIGNING_KEY is too short: each of its keys (white space separates them) needs at least \
+                 {SIGNING_KEY_MIN_LEN} random characters, such as `openssl rand -base64 32`."
             ));
         }
         let ms = |name: &str, default: u64| match setting(name) {

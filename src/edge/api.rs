@@ -58,8 +58,9 @@ pub(super) async fn post_ride(app: &App, request: &Request) -> Result<Answer, Pr
         request_id: request.id.clone(),
         may_start: true,
     };
+    let (owner, key_hash) = (arrival.owner.clone(), arrival.key_hash.clone());
     let verdict = run(app, &place, arrival, request, fault).await;
-    Ok(reply::verdict(verdict, Channel::Api, request, &resource))
+    Ok(reply::verdict(verdict, Channel::Api, request, &resource).under(&owner, &key_hash))
 }
 
 /// Asks the object to run. If it cannot be reached nobody knows what it did: the same key finds out.

@@ -62,19 +62,24 @@ pub async fn handle(
         }
     };
     let answer = reply::finish(answer, &request);
-    log(
-        if answer.status >= 500 { "error" } else { "info" },
-        &[
-            ("event", "request".into()),
-            ("request_id", request.id.0.as_str().into()),
-            ("method", request.method.as_str().into()),
-            ("route", route.as_ref().map_or("none", Route::name).into()),
-            ("status", answer.status.into()),
-            ("outcome", answer.outcome.into()),
-            ("ms", worker::Date::now().as_millis().saturating_sub(request.now_ms).into()),
-        ],
-    );
+    log_request(&request, route.as_ref(), &answer);
     write(answer)
+}
+
+fn log_request(request: &Request, route: Option<&Route>, answer: &Answer) {
+    let mut fields = vec![
+        ("event", "request".into()),
+        ("request_id", request.id.0.as_str().into()),
+        ("method", request.method.as_str().into()),
+        ("route", route.map_or("none", Route::name).into()),
+        ("status", answer.status.into()),
+        ("outcome", answer.outcome.into()),
+        ("ms", worker::Date::now().as_millis().saturating_sub(request.now_ms).into()),
+    ];
+    if let Some((owner, key_hash)) = &answer.key {
+        fields.extend([("owner", owner.as_str().into()), ("key_hash", key_hash.as_str().into())]);
+    }
+    log(if answer.status >= 500 { "error" } else { "info" }, &fields);
 }
 
 async fn answer(app: &App, request: &Request, route: Option<&Route>) -> Result<Answer, Problem> {
@@ -89,7 +94,7 @@ async fn answer(app: &App, request: &Request, route: Option<&Route>) -> Result<A
         Route::Health => Ok(Answer::new(200, "application/json", r#"{"status":"ok"}"#, "healthy")),
         Route::Asset(file) => asset(file, request),
         Route::Problem(kind) => explain(app, kind),
-        Route::RideForm => form::new_ride(app, request),
+        Route::RideForm => form::new_ride(app, request).await,
         Route::Rides if is_form(request) => form::post_ride(app, request).await,
         Route::Rides => api::post_ride(app, request).await,
         Route::Ride(id) => show_ride(app, request, id).await,
@@ -157,17 +162,22 @@ async fn show_ride(app: &App, request: &Request, id: &str) -> Result<Answer, Pro
     if !app.exists(&place) {
         return Err(Problem::new(Kind::NotFound));
     }
-    let view = show(app, &place, Ask::Show { owner, key_hash: None }).await?;
+    let view = show(app, &place, Ask::Show { owner: owner.clone(), key_hash: None }).await?;
     if !request.wants_html() {
         return Ok(reply::ride(&view, id));
     }
+    let object = ride_id.object();
     match page(app.site(), id, &view, request.has_query("edited"), request.now_ms) {
-        RidePage::Receipt(receipt) => Ok(reply::html(200, &receipt, "receipt")),
+        RidePage::Receipt(receipt) => {
+            Ok(form::seen(app, request, &owner, object, reply::html(200, &receipt, "receipt")))
+        }
         RidePage::Status(status) => Ok(reply::html(200, &status, "status")),
         RidePage::Again(notice) => {
             let session = session(request).map_err(api::unavailable)?;
             let entries = view.parameters.as_ref().and_then(kept);
-            form::fresh_form(app, request, &session, 200, entries.as_ref(), &[], Some(notice))
+            let sheet =
+                form::Sheet { kept: entries.as_ref(), notice: Some(notice), ..form::Sheet::default() };
+            form::open_form(app, request, &session, sheet, Some(object)).await
         }
     }
 }

@@ -4,7 +4,8 @@ use serde_json::Value;
 
 use super::problem::{Kind, Problem};
 use crate::machine::fingerprint::Parameters;
-use crate::machine::id::RequestId;
+use crate::machine::id::{Owner, RequestId};
+use crate::machine::key::KeyHash;
 
 /// The largest request body, in bytes.
 pub const REQUEST_MAX_BYTES: usize = 65_536;
@@ -124,17 +125,28 @@ pub struct Answer {
     pub body: Vec<u8>,
     /// One word for the log: `created`, `replayed`, `mismatch`, …
     pub outcome: &'static str,
+    /// For the log: whose key it was, and the beginning of its hash.
+    pub key: Option<(String, String)>,
 }
 
 impl Answer {
     /// An answer with a body.
     pub fn new(status: u16, content_type: &str, body: impl Into<Vec<u8>>, outcome: &'static str) -> Self {
-        Self { status, headers: Vec::new(), body: body.into(), outcome }.with("content-type", content_type)
+        Self { status, headers: Vec::new(), body: body.into(), outcome, key: None }
+            .with("content-type", content_type)
     }
 
     /// A redirect that turns a POST into a GET.
     pub fn see_other(location: &str, outcome: &'static str) -> Self {
-        Self { status: 303, headers: Vec::new(), body: Vec::new(), outcome }.with("location", location)
+        Self { status: 303, headers: Vec::new(), body: Vec::new(), outcome, key: None }
+            .with("location", location)
+    }
+
+    /// Notes for the log whose key was used.
+    #[must_use]
+    pub fn under(mut self, owner: &Owner, key: &KeyHash) -> Self {
+        self.key = Some((owner.to_text(), key.short().to_owned()));
+        self
     }
 
     /// One more header.

@@ -61,7 +61,13 @@ fn finished(response: StoredResponse, original: Option<RequestId>, request: &Req
         (_, 402) => "declined",
         _ => "created",
     };
-    let answer = Answer { status: response.status, headers: response.headers, body: response.body, outcome };
+    let answer = Answer {
+        status: response.status,
+        headers: response.headers,
+        body: response.body,
+        outcome,
+        key: None,
+    };
     match original {
         Some(first) if first != request.id => {
             answer.with("idempotent-replayed", "true").with("original-request", first.0)

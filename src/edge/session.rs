@@ -1,4 +1,4 @@
-//! The browser's session: a random cookie, of which only a hash ever goes further.
+//! The browser's cookies: its session, of which only a hash ever goes further, and the form that it has open.
 
 use data_encoding::HEXLOWER;
 
@@ -23,21 +23,15 @@ impl Session {
 
     /// The one in the `Cookie` header. Anything that is not a well-formed value is passed over.
     pub fn from_cookies(header: &str, secure: bool) -> Option<Self> {
-        let name = cookie_name(secure);
-        let value =
-            header.split(';').filter_map(|pair| pair.trim().split_once('=')).find_map(|(n, value)| {
-                let well_formed =
-                    value.len() == 32 && value.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
-                (n == name && well_formed).then_some(value)
-            })?;
+        let well_formed =
+            |v: &&str| v.len() == 32 && v.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
+        let value = cookies(header, "session", secure).find(well_formed)?;
         Some(Self { value: value.to_owned(), is_new: false })
     }
 
     /// The `Set-Cookie` header's value.
     pub fn set_cookie(&self, secure: bool) -> String {
-        let (name, value) = (cookie_name(secure), &self.value);
-        let flag = if secure { "; Secure" } else { "" };
-        format!("{name}={value}; Path=/; Max-Age={MAX_AGE_S}; HttpOnly; SameSite=Lax{flag}")
+        set_cookie("session", &self.value, MAX_AGE_S, secure)
     }
 
     /// Who it is, everywhere past the edge.
@@ -46,7 +40,43 @@ impl Session {
     }
 }
 
+/// The key of the form that a browser has open and has not seen the end of.
+///
+/// A reload in the middle of a payment must not bring a form with another key: paying that one would be a second charge.
+/// So the browser keeps the key until it was shown what became of it.
+pub struct OpenForm;
+
+impl OpenForm {
+    /// The token in the `Cookie` header, not yet verified.
+    pub fn from_cookies(header: &str, secure: bool) -> Option<&str> {
+        cookies(header, "form", secure).find(|value| !value.is_empty())
+    }
+
+    /// The `Set-Cookie` header's value that keeps a token for as long as it may be used, in ms.
+    pub fn set_cookie(token: &str, ttl_ms: u64, secure: bool) -> String {
+        set_cookie("form", token, u32::try_from(ttl_ms / 1000).unwrap_or(u32::MAX), secure)
+    }
+
+    /// The `Set-Cookie` header's value that forgets it.
+    pub fn clear_cookie(secure: bool) -> String {
+        set_cookie("form", "", 0, secure)
+    }
+}
+
 /// `__Host-` cookies need https. On a plain-http localhost browsers and curl keep a plain one.
-const fn cookie_name(secure: bool) -> &'static str {
-    if secure { "__Host-session" } else { "session" }
+const fn prefix(secure: bool) -> &'static str {
+    if secure { "__Host-" } else { "" }
+}
+
+fn cookies<'a>(header: &'a str, name: &'static str, secure: bool) -> impl Iterator<Item = &'a str> {
+    header
+        .split(';')
+        .filter_map(|pair| pair.trim().split_once('='))
+        .filter(move |(full, _)| full.strip_prefix(prefix(secure)) == Some(name))
+        .map(|(_, value)| value)
+}
+
+fn set_cookie(name: &str, value: &str, max_age_s: u32, secure: bool) -> String {
+    let flag = if secure { "; Secure" } else { "" };
+    format!("{}{name}={value}; Path=/; Max-Age={max_age_s}; HttpOnly; SameSite=Lax{flag}", prefix(secure))
 }

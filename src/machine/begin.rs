@@ -6,6 +6,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::call::Plan;
 use super::context::{Context, Mutant};
 use super::fingerprint::{Canonical, Fingerprint};
 use super::id::{InstanceId, Owner, RequestId};
@@ -53,6 +54,13 @@ pub enum Begin {
         key_id: u32,
         /// When its lease ends, in ms from now.
         lease_left_ms: u64,
+    },
+    /// It waits for the provider, longer than a request would: nothing can be done before then.
+    Pending {
+        /// When the alarm tries again, in ms since the epoch.
+        retry_at_ms: u64,
+        /// Whether money may have moved.
+        in_doubt: bool,
     },
     /// The key was used for something else.
     Mismatch {
@@ -105,11 +113,29 @@ pub fn begin(rows: &mut Rows, arrival: &Arrival, me: &InstanceId, ctx: &Context)
             Some(lease) if lease.holder == *me && ctx.now_ms < lease.until_ms => {
                 Begin::InProgress { key_id: key.key_id, lease_left_ms: lease.until_ms - ctx.now_ms }
             }
-            _ => match take_over(rows, key.key_id, me, ctx) {
-                Some(ticket) => Begin::Run(ticket),
-                None => Begin::NotStarted, // unreachable: the key was found open above
+            Some(_) => resume(rows, key.key_id, me, ctx),
+            None => match pending(rows, key.key_id, ctx) {
+                Some(pending) => pending,
+                None => resume(rows, key.key_id, me, ctx),
             },
         },
+    }
+}
+
+fn resume(rows: &mut Rows, key_id: u32, me: &InstanceId, ctx: &Context) -> Begin {
+    // A key that was found open can be taken over.
+    take_over(rows, key_id, me, ctx).map_or(Begin::NotStarted, Begin::Run)
+}
+
+/// A run that could do nothing but wait for the provider, longer than its client would, is not worth an attempt: the
+/// alarm is set.
+fn pending(rows: &Rows, key_id: u32, ctx: &Context) -> Option<Begin> {
+    let call = rows.unsettled_call(key_id)?;
+    match call.plan(ctx) {
+        Plan::WaitUntil(retry_at_ms) if retry_at_ms > ctx.now_ms.saturating_add(ctx.times.wait_ms) => {
+            Some(Begin::Pending { retry_at_ms, in_doubt: call.in_doubt() })
+        }
+        _ => None,
     }
 }
 

@@ -182,6 +182,8 @@ pub struct ForeignCall {
     pub state: CallState,
     /// How many sends have begun.
     pub sends: u32,
+    /// How often the provider gave no answer that settles it; our own crashes are not its failures. Sets the pauses.
+    pub failures: u32,
     /// When the first send began that may have been executed or, while `Frozen`, the first that was refused, in ms
     /// since the epoch: the provider's window counts from here.
     pub doubt_since_ms: Option<u64>,
@@ -258,6 +260,7 @@ impl ForeignCall {
 
     /// Takes in what came of a send.
     pub(crate) fn take(&mut self, outcome: Outcome, ctx: &Context) {
+        self.failures = self.failures.saturating_add(1);
         match outcome {
             // The provider does not store every refusal: an earlier send that is still on its way would be executed.
             Outcome::Definitive(ProviderReply { result: ProviderResult::Rejected { .. }, .. })
@@ -265,7 +268,7 @@ impl ForeignCall {
             {
                 self.state = CallState::Unknown;
                 self.sticky = true;
-                self.try_again_after(ctx.backoff_ms(self.sends), ctx);
+                self.try_again_after(ctx.backoff_ms(self.failures), ctx);
             }
             Outcome::Definitive(reply) => self.state = CallState::Settled(Settlement::Answered(reply)),
             Outcome::NotExecuted { retry_after_ms, .. } => {
@@ -277,7 +280,7 @@ impl ForeignCall {
                 self.doubt_since_ms = self.doubt();
                 self.state = state;
                 self.try_again_after(
-                    ctx.backoff_ms(self.sends).max(retry_after_ms.unwrap_or(0).min(RETRY_AFTER_MAX_MS)),
+                    ctx.backoff_ms(self.failures).max(retry_after_ms.unwrap_or(0).min(RETRY_AFTER_MAX_MS)),
                     ctx,
                 );
             }
@@ -288,7 +291,7 @@ impl ForeignCall {
                 self.doubt_since_ms = self.doubt();
                 self.state = CallState::Unknown;
                 self.sticky |= sticky;
-                self.try_again_after(ctx.backoff_ms(self.sends), ctx);
+                self.try_again_after(ctx.backoff_ms(self.failures), ctx);
             }
         }
     }
@@ -307,9 +310,10 @@ impl ForeignCall {
             LookUp::Absent if quiet => self.state = CallState::Settled(Settlement::NotExecuted),
             LookUp::Found(_) | LookUp::Absent => self.next_try_at_ms = quiet_at_ms,
             LookUp::Inconclusive { .. } => {
+                self.failures = self.failures.saturating_add(1);
                 // A payment can stay open at the provider for hours: the longer it does, the rarer it is asked for.
                 let age_ms = ctx.now_ms.saturating_sub(self.last_sent_at_ms.unwrap_or(0));
-                let delay_ms = ctx.backoff_ms(self.sends.max(6)).max(age_ms / 8);
+                let delay_ms = ctx.backoff_ms(self.failures.max(6)).max(age_ms / 8);
                 self.try_again_after(delay_ms.min(LOOK_UP_PAUSE_MAX_MS), ctx);
             }
         }

@@ -120,6 +120,7 @@ impl Rows {
             request: spec.request,
             state: CallState::Frozen,
             sends: 0,
+            failures: 0,
             doubt_since_ms: None,
             last_sent_at_ms: None,
             next_try_at_ms: 0,

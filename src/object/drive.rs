@@ -63,6 +63,9 @@ impl Drive {
             Begin::Replay { response, original_request } => {
                 Ok(Verdict::Finished { response, original_request: Some(original_request) })
             }
+            Begin::Pending { retry_at_ms, in_doubt } => {
+                Ok(self.verdict(RunEnd::Pending { retry_at_ms, in_doubt }, None))
+            }
             Begin::Mismatch { fields } => Ok(Verdict::Mismatch { fields }),
             Begin::Expired => Ok(Verdict::Expired),
             Begin::NotStarted => Ok(Verdict::NotStarted),

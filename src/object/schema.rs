@@ -52,6 +52,7 @@ pub(super) const MIGRATIONS: [&[&str]; 1] = [&[
         sent_at_ms INTEGER CHECK ((sent_at_ms IS NOT NULL) = (status = 'in_flight')),
         settlement TEXT CHECK ((settlement IS NOT NULL) = (status = 'settled')),
         sends INTEGER NOT NULL,
+        failures INTEGER NOT NULL,
         doubt_since_ms INTEGER,
         last_sent_at_ms INTEGER,
         next_try_at_ms INTEGER NOT NULL,

@@ -314,10 +314,10 @@ impl Store {
         };
         self.exec(
             "INSERT INTO foreign_calls (call_id, key_id, name, provider, semantics, derived_key, request, status,
-                sent_at_ms, settlement, sends, doubt_since_ms, last_sent_at_ms, next_try_at_ms, sticky)
-             VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)
+                sent_at_ms, settlement, sends, failures, doubt_since_ms, last_sent_at_ms, next_try_at_ms, sticky)
+             VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)
              ON CONFLICT (call_id) DO UPDATE SET status = excluded.status, sent_at_ms = excluded.sent_at_ms,
-                settlement = excluded.settlement, sends = excluded.sends, doubt_since_ms = excluded.doubt_since_ms,
+                settlement = excluded.settlement, sends = excluded.sends, failures = excluded.failures, doubt_since_ms = excluded.doubt_since_ms,
                 last_sent_at_ms = excluded.last_sent_at_ms, next_try_at_ms = excluded.next_try_at_ms,
                 sticky = excluded.sticky",
             vec![
@@ -332,6 +332,7 @@ impl Store {
                 opt(sent_at_ms.map(int)),
                 opt(settlement.map(text)),
                 int(call.sends),
+                int(call.failures),
                 opt(call.doubt_since_ms.map(int)),
                 opt(call.last_sent_at_ms.map(int)),
                 int(call.next_try_at_ms),
@@ -534,6 +535,7 @@ struct CallRow {
     sent_at_ms: Option<u64>,
     settlement: Option<String>,
     sends: u32,
+    failures: u32,
     doubt_since_ms: Option<u64>,
     last_sent_at_ms: Option<u64>,
     next_try_at_ms: u64,
@@ -559,6 +561,7 @@ impl CallRow {
             request: from_json(&self.request)?,
             state,
             sends: self.sends,
+            failures: self.failures,
             doubt_since_ms: self.doubt_since_ms,
             last_sent_at_ms: self.last_sent_at_ms,
             next_try_at_ms: self.next_try_at_ms,

@@ -609,6 +609,7 @@ impl Protocol {
                 w.tell(&response);
             }
             Begin::InProgress { .. } => self.coverage.note(Seen::Conflict),
+            Begin::Pending { .. } => self.coverage.note(Seen::LeftPending),
             Begin::Expired => self.coverage.note(Seen::RefusedByTombstone),
             Begin::Mismatch { .. } | Begin::NotStarted | Begin::Stranger => w.break_rule(Broken::Bug),
         }

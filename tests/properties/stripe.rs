@@ -185,6 +185,7 @@ fn a_call() -> ForeignCall {
         request: FrozenRequest { path: String::new(), body: String::new() },
         state: CallState::Unknown,
         sends: 1,
+        failures: 0,
         doubt_since_ms: Some(1_800_000_000_000),
         last_sent_at_ms: Some(1_800_000_000_000),
         next_try_at_ms: 0,

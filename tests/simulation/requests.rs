@@ -168,6 +168,7 @@ const fn label(decision: &Begin) -> &'static str {
         Begin::Run(_) => "run",
         Begin::Replay { .. } => "stored",
         Begin::InProgress { .. } => "in_progress",
+        Begin::Pending { .. } => "pending",
         Begin::Mismatch { .. } => "mismatch",
         Begin::Expired => "expired",
         Begin::NotStarted => "not_started",
