@@ -9,6 +9,12 @@ use sha2::{Digest, Sha256};
 
 use crate::machine::context::Times;
 
+/// A setting of the Worker: a variable or a secret.
+#[cfg(target_arch = "wasm32")]
+pub fn setting(env: &worker::Env, name: &str) -> Option<String> {
+    env.var(name).ok().map(|value| value.to_string())
+}
+
 /// What an API account pays with.
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
 #[serde(deny_unknown_fields)]
@@ -67,6 +73,17 @@ impl Config {
                  {SIGNING_KEY_MIN_LEN} random characters, such as `openssl rand -base64 32`."
             ));
         }
+        let stripe_key = secret("STRIPE_SECRET_KEY")?;
+        if demo && stripe_key.contains("_live_") {
+            return Err("DEMO is on with a live STRIPE_SECRET_KEY: remove one of them.".to_owned());
+        }
+        let stripe_base = setting("STRIPE_API_BASE")
+            .ok_or("STRIPE_API_BASE is not set: https://api.stripe.com in production.")?
+            .trim_end_matches('/')
+            .to_owned();
+        if !demo && !stripe_base.starts_with("https://") {
+            return Err("STRIPE_API_BASE must begin with https://: it gets the secret key.".to_owned());
+        }
         let ms = |name: &str, default: u64| match setting(name) {
             None => Ok(default),
             Some(text) => text.parse().map_err(|_| format!("{name} must be a whole number of milliseconds.")),
@@ -76,11 +93,8 @@ impl Config {
             demo,
             unprotected: flag("UNPROTECTED"),
             signing_keys,
-            stripe_key: secret("STRIPE_SECRET_KEY")?,
-            stripe_base: setting("STRIPE_API_BASE")
-                .ok_or("STRIPE_API_BASE is not set: https://api.stripe.com in production.")?
-                .trim_end_matches('/')
-                .to_owned(),
+            stripe_key,
+            stripe_base,
             accounts: accounts(demo, setting("API_ACCOUNTS"))?,
             form_ttl_ms: ms("FORM_TTL_MS", 24 * 3_600_000)?,
             times: Times {
@@ -113,10 +127,13 @@ fn token_hash(token: &str) -> String {
 
 fn accounts(demo: bool, configured: Option<String>) -> Result<BTreeMap<String, Account>, String> {
     let mut accounts: BTreeMap<String, Account> = match configured {
+        // The error's own text quotes what it found, and that is a secret.
         Some(json) => serde_json::from_str(&json).map_err(|error| {
             format!(
-                "API_ACCOUNTS is not valid ({error}): it is a JSON object of account id to \
-                 {{\"token_sha256\", \"payment_method\", \"customer\"?}}."
+                "API_ACCOUNTS is not valid (line {}, column {}): it is a JSON object of account id to \
+                 {{\"token_sha256\", \"payment_method\", \"customer\"?}}.",
+                error.line(),
+                error.column()
             )
         })?,
         None if demo => BTreeMap::new(),
@@ -126,6 +143,17 @@ fn accounts(demo: bool, configured: Option<String>) -> Result<BTreeMap<String, A
                 .to_owned());
         }
     };
+    for (id, account) in &accounts {
+        let is_hash = |b: u8| b.is_ascii_digit() || (b'a'..=b'f').contains(&b);
+        if account.token_sha256.len() != 64 || !account.token_sha256.bytes().all(is_hash) {
+            return Err(format!(
+                "API_ACCOUNTS: token_sha256 of {id} is not 64 lower-case hexadecimal digits (printf %s TOKEN | sha256sum)."
+            ));
+        }
+        if accounts.iter().any(|(other, a)| other != id && a.token_sha256 == account.token_sha256) {
+            return Err(format!("API_ACCOUNTS: {id} has the same token as another account."));
+        }
+    }
     if demo {
         // The users of the article: their token is their address, and the second one's card is declined.
         for (user, payment_method) in [

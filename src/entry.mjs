@@ -7,13 +7,19 @@
 import { DurableObject, WorkerEntrypoint } from 'cloudflare:workers';
 import WasmEntrypoint, { KeyObject as WasmKeyObject } from '../build/index.js';
 
+/** When an alarm that ended in a trap is tried again, in ms. */
+const AFTER_TRAP_MS = 60_000;
+
 const underWay = new Set();
 
-addEventListener('error', (event) => {
-  if (!(event.error instanceof WebAssembly.RuntimeError)) return;
-  for (const fail of underWay) fail(event.error);
+function failAll(trap) {
+  if (!(trap instanceof WebAssembly.RuntimeError)) return;
+  for (const fail of underWay) fail(trap);
   underWay.clear();
-});
+}
+
+// A trap in a future is reported here; one in the call itself by its promise, below.
+addEventListener('error', (event) => failAll(event.error));
 
 /** Calls into WebAssembly; fails as soon as the instance traps, in this call or in any other. */
 function guarded(call) {
@@ -21,10 +27,15 @@ function guarded(call) {
     underWay.add(reject);
     Promise.resolve()
       .then(call)
-      .then(resolve, reject)
+      .then(resolve, (error) => {
+        failAll(error);
+        reject(error);
+      })
       .finally(() => underWay.delete(reject));
   });
 }
+
+const log = (event, error) => console.error(JSON.stringify({ level: 'error', event, error: String(error) }));
 
 export default class extends WorkerEntrypoint {
   constructor(ctx, env) {
@@ -36,26 +47,39 @@ export default class extends WorkerEntrypoint {
     try {
       return await guarded(() => this.wasm.fetch(request));
     } catch (error) {
-      console.error(JSON.stringify({ level: 'error', event: 'trapped', error: String(error) }));
-      const id = `req_${crypto.randomUUID()}`;
-      const body = {
-        type: '/problems/interrupted',
-        title: 'The request was interrupted',
-        status: 500,
-        detail: 'Send the same request with the same key again: it goes on from where it was.',
-        instance: id,
-      };
-      const headers = {
-        'request-id': id,
-        'content-type': 'application/problem+json',
-        'retry-after': '1',
-        'cache-control': 'private, no-store',
-        'x-content-type-options': 'nosniff',
-        'content-security-policy': "default-src 'none'; frame-ancestors 'none'",
-      };
-      return new Response(JSON.stringify(body), { status: 500, headers });
+      log('trapped', error);
+      return interrupted(request.headers.get('accept')?.includes('text/html'));
     }
   }
+}
+
+/** The only answer that is not made in WebAssembly. */
+function interrupted(forPerson) {
+  const id = `req_${crypto.randomUUID()}`;
+  const title = 'The request was interrupted';
+  const detail = 'Send the same request with the same key again: it goes on from where it was.';
+  const problem = { type: '/problems/interrupted', title, status: 500, detail, instance: id };
+  const page = `<!doctype html>
+<html lang="en">
+  <meta charset="utf-8" />
+  <meta name="viewport" content="width=device-width" />
+  <title>${title}</title>
+  <h1>${title}</h1>
+  <p>Load this page again to go on from where it was. You pay once, however often the form is sent.</p>
+</html>
+`;
+  return new Response(forPerson ? page : JSON.stringify(problem), {
+    status: 500,
+    headers: {
+      'content-type': forPerson ? 'text/html; charset=utf-8' : 'application/problem+json',
+      'cache-control': 'private, no-store',
+      'content-security-policy': "default-src 'none'; frame-ancestors 'none'",
+      'referrer-policy': 'same-origin',
+      'request-id': id,
+      'retry-after': '1',
+      'x-content-type-options': 'nosniff',
+    },
+  });
 }
 
 export class KeyObject extends DurableObject {
@@ -68,7 +92,13 @@ export class KeyObject extends DurableObject {
     return guarded(() => this.wasm.fetch(request));
   }
 
-  alarm() {
-    return guarded(() => this.wasm.alarm());
+  /** An alarm that fails is tried six times and then lost for good: after a trap it is set again instead. */
+  async alarm() {
+    try {
+      await guarded(() => this.wasm.alarm());
+    } catch (error) {
+      log('alarm_trapped', error);
+      await this.ctx.storage.setAlarm(Date.now() + AFTER_TRAP_MS);
+    }
   }
 }

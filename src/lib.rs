@@ -1,9 +1,13 @@
 //! Paid Once: a payments edge on Cloudflare Workers that never charges twice.
 //!
 //! A request visits the modules in this order: [`edge`] reads it, [`machine`] decides what it may do, [`flows`] say
-//! what is to be done, [`object`] keeps it and drives it, [`providers`] take the money. Nothing calls upward.
+//! what is to be done, [`object`] keeps it and drives it, [`providers`] take the money.
 //!
 //! Only what needs the Workers runtime is compiled for wasm32 alone; all the rest is pure and tested on the host.
+
+// A Worker with a deliberate defect must not be possible.
+#[cfg(all(feature = "mutants", target_arch = "wasm32"))]
+compile_error!("the feature `mutants` is for tests on the host only");
 
 pub mod config;
 pub mod edge;

@@ -78,7 +78,7 @@ async function check(form) {
   const url = '/idempotency-keys/' + encodeURIComponent(form.elements.idempotency_key.value);
   const request = { headers: { Accept: 'application/json' } };
   const used = await insist(url, request, Infinity, tell, (response) => response.ok && response.json());
-  if (used) return location.replace(used.resource ?? form.dataset.payOnce);
+  if (used) return location.replace(used.resource);
   delete form.sent;
   show(form, false, '');
 }

@@ -1,12 +1,14 @@
 //! An API client's `POST /rides`: authentication, key, parameters, then the object. In this order, and nothing is
 //! stored before all three are good.
 
-use super::app::{App, Place};
+use super::app::{App, ObjectRef};
 use super::http::{Answer, Request};
 use super::problem::{Kind, Problem};
 use super::ride::{TRANSPORT_FIELDS, api_request};
 use super::{key_source, reply};
 use crate::config::Account;
+use crate::flows::ride::FieldError;
+use crate::log::log;
 use crate::machine::begin::Arrival;
 use crate::machine::fingerprint::{Field, Fingerprint, Parameters};
 use crate::machine::id::Owner;
@@ -45,7 +47,7 @@ pub(super) async fn post_ride(app: &App, request: &Request) -> Result<Answer, Pr
         .map_err(invalid_parameters)?;
     let canonical = parameters.canonical();
     let key_hash = key.hash(&owner);
-    let place = Place::Named(key_hash.clone());
+    let place = ObjectRef::Named(key_hash.clone());
     let object = app.object_id(&place).map_err(unavailable)?;
     let resource = operation.resource_path(object);
     let arrival = Arrival {
@@ -59,39 +61,58 @@ pub(super) async fn post_ride(app: &App, request: &Request) -> Result<Answer, Pr
         may_start: true,
     };
     let (owner, key_hash) = (arrival.owner.clone(), arrival.key_hash.clone());
-    let verdict = run(app, &place, arrival, request, fault).await;
+    let verdict =
+        run(app, &place, arrival, request, fault).await.map_err(|Unreachable| unreachable(&resource))?;
     Ok(reply::verdict(verdict, Channel::Api, request, &resource).under(&owner, &key_hash))
 }
 
-/// Asks the object to run. If it cannot be reached nobody knows what it did: the same key finds out.
+/// The object gave no answer: nobody knows whether the request reached it. The same key finds out.
+pub(super) struct Unreachable;
+
+/// Asks the object to run.
 pub(super) async fn run(
     app: &App,
-    place: &Place,
+    place: &ObjectRef,
     arrival: Arrival,
     request: &Request,
     fault: Option<Fault>,
-) -> Verdict {
+) -> Result<Verdict, Unreachable> {
     let wait_ms = key_source::wait_ms(request, app.config.times.wait_ms);
     let ask = Ask::Run(Box::new(RunAsk { arrival, wait_ms, fault }));
-    match app.ask(place, ask).await {
-        Ok(verdict) => verdict,
-        Err(error) => {
-            let error = error.to_string();
-            crate::log::log("error", &[("event", "object_unreachable".into()), ("error", error.into())]);
-            Verdict::Pending { retry_after_ms: 1000, in_doubt: true }
-        }
-    }
+    app.ask(place, ask).await.map_err(|error| {
+        log("error", &[("event", "object_unreachable".into()), ("error", error.to_string().into())]);
+        Unreachable
+    })
 }
 
-pub(super) fn invalid_parameters(errors: Vec<crate::flows::ride::FieldError>) -> Problem {
+fn unreachable(resource: &str) -> Problem {
+    let mut problem = Problem::because(
+        Kind::OutcomeUnknown,
+        "The request could not be handed on, or its answer was lost. Send the same request with the same key again after \
+         the time in Retry-After; it cannot charge twice.",
+    );
+    problem.retry_after_s = Some(1);
+    problem.resource = Some(resource.to_owned());
+    problem
+}
+
+pub(super) fn invalid_parameters(errors: Vec<FieldError>) -> Problem {
     let mut problem = Problem::new(Kind::InvalidParameters);
     problem.errors = errors;
     problem
 }
 
 pub(super) fn unavailable(error: worker::Error) -> Problem {
-    crate::log::log("error", &[("event", "platform".into()), ("error", error.to_string().into())]);
+    log("error", &[("event", "platform".into()), ("error", error.to_string().into())]);
     let mut problem = Problem::because(Kind::Unavailable, "Nothing was run. Try again.");
+    problem.retry_after_s = Some(1);
+    problem
+}
+
+/// Something could not be looked up. It says nothing about what was paid.
+pub(super) fn unreadable(error: worker::Error) -> Problem {
+    log("error", &[("event", "object_unreadable".into()), ("error", error.to_string().into())]);
+    let mut problem = Problem::new(Kind::Unreadable);
     problem.retry_after_s = Some(1);
     problem
 }
@@ -107,7 +128,7 @@ pub(super) fn fault(app: &App, parameters: &Parameters) -> Result<Option<Fault>,
         "false" => Ok(None),
         "true" if app.config.demo => Ok(Some(Fault::Error)),
         "crash" if app.config.demo => Ok(Some(Fault::Crash)),
-        _ => Err(invalid_parameters(vec![crate::flows::ride::FieldError {
+        _ => Err(invalid_parameters(vec![FieldError {
             field: "raise_error".to_owned(),
             message: "is `true` or `crash`, and in the demo only".to_owned(),
         }])),

@@ -1,12 +1,14 @@
 //! What a request's handler has at hand: the settings, and the way to the objects.
 
+use std::time::Duration;
+
 use serde::de::DeserializeOwned;
 use worker::wasm_bindgen::JsValue;
-use worker::{Env, Method, ObjectNamespace, RequestInit, Stub};
+use worker::{Delay, Env, Method, ObjectNamespace, RequestInit, Stub};
 
 use super::pages::Site;
 use super::session::Session;
-use crate::config::Config;
+use crate::config::{Config, setting};
 use crate::edge::http::Request;
 use crate::machine::id::ObjectId;
 use crate::machine::key::KeyHash;
@@ -14,14 +16,11 @@ use crate::object::message::{Ask, Envelope, VERSION};
 
 /// How often an object is asked when its stub fails.
 const TRIES: u32 = 3;
-
-/// A setting of the Worker: a variable or a secret.
-pub fn setting(env: &Env, name: &str) -> Option<String> {
-    env.var(name).ok().map(|value| value.to_string())
-}
+/// The pause before it is asked again; longer each time.
+const PAUSE: Duration = Duration::from_millis(50);
 
 /// Where an object is.
-pub(super) enum Place {
+pub(super) enum ObjectRef {
     /// An API key's object, found by name.
     Named(KeyHash),
     /// A form's or a resource's object, by its own id.
@@ -39,8 +38,8 @@ impl App {
         Ok(Self { config: Config::read(|name| setting(env, name))?, env: env.clone() })
     }
 
-    pub(super) fn site(&self) -> Site {
-        site(self.config.demo)
+    pub(super) fn site(&self, request: &Request) -> Site {
+        site(self.config.demo, request)
     }
 
     fn objects(&self) -> worker::Result<ObjectNamespace> {
@@ -53,48 +52,59 @@ impl App {
     }
 
     /// The id of the object at a place.
-    pub(super) fn object_id(&self, place: &Place) -> worker::Result<ObjectId> {
+    pub(super) fn object_id(&self, place: &ObjectRef) -> worker::Result<ObjectId> {
         match place {
-            Place::Id(id) => Ok(*id),
-            Place::Named(hash) => parse_id(&self.objects()?.id_from_name(&hash.object_name())?.to_string()),
+            ObjectRef::Id(id) => Ok(*id),
+            ObjectRef::Named(hash) => {
+                parse_id(&self.objects()?.id_from_name(&hash.object_name())?.to_string())
+            }
         }
     }
 
     /// Whether an id is one of our namespace's. The runtime signs them: a made-up one is not.
-    pub(super) fn exists(&self, place: &Place) -> bool {
+    pub(super) fn exists(&self, place: &ObjectRef) -> bool {
         self.stub(place).is_ok()
     }
 
-    fn stub(&self, place: &Place) -> worker::Result<Stub> {
+    fn stub(&self, place: &ObjectRef) -> worker::Result<Stub> {
         let objects = self.objects()?;
         match place {
-            Place::Named(hash) => objects.id_from_name(&hash.object_name())?.get_stub(),
-            Place::Id(id) => objects.id_from_string(&id.to_hex())?.get_stub(),
+            ObjectRef::Named(hash) => objects.id_from_name(&hash.object_name())?.get_stub(),
+            ObjectRef::Id(id) => objects.id_from_string(&id.to_hex())?.get_stub(),
         }
     }
 
     /// Asks an object. An exception from a stub says nothing about what was done: the key makes it safe to ask again,
-    /// with a new stub. A failure that was asked for strikes only once.
-    pub(super) async fn ask<T: DeserializeOwned>(&self, place: &Place, mut ask: Ask) -> worker::Result<T> {
-        let mut last = worker::Error::Infallible;
-        for _ in 0..TRIES {
-            match self.ask_once(place, &ask).await {
+    /// with a new stub, after a short pause. Not of an object that has too much to do. A failure that was asked for
+    /// strikes only once.
+    pub(super) async fn ask<T: DeserializeOwned>(
+        &self,
+        object: &ObjectRef,
+        mut ask: Ask,
+    ) -> worker::Result<T> {
+        let mut tried = 1;
+        loop {
+            let error = match self.ask_once(object, &ask).await {
                 Ok(answer) => return Ok(answer),
-                Err(error) => last = error,
+                Err(error) => error,
+            };
+            if tried == TRIES || error.to_string().contains("overloaded") {
+                return Err(error);
             }
+            Delay::from(PAUSE * tried).await;
+            tried += 1;
             if let Ask::Run(run) = &mut ask {
                 run.fault = None;
             }
         }
-        Err(last)
     }
 
-    async fn ask_once<T: DeserializeOwned>(&self, place: &Place, ask: &Ask) -> worker::Result<T> {
+    async fn ask_once<T: DeserializeOwned>(&self, object: &ObjectRef, ask: &Ask) -> worker::Result<T> {
         let body = serde_json::to_string(&Envelope { version: VERSION, message: ask })?;
         let mut init = RequestInit::new();
         init.with_method(Method::Post).with_body(Some(JsValue::from_str(&body)));
         let request = worker::Request::new_with_init("https://object/", &init)?;
-        let mut response = self.stub(place)?.fetch_with_request(request).await?;
+        let mut response = self.stub(object)?.fetch_with_request(request).await?;
         if response.status_code() != 200 {
             return Err(worker::Error::RustError(format!("the object answered {}", response.status_code())));
         }
@@ -104,8 +114,9 @@ impl App {
 }
 
 /// What pages need to know.
-pub(super) fn site(demo: bool) -> Site {
-    Site { demo, style: super::handle::STYLE.address, script: super::handle::SCRIPT.address }
+pub(super) fn site(demo: bool, request: &Request) -> Site {
+    let (style, script) = (super::handle::STYLE.address, super::handle::SCRIPT.address);
+    Site { demo, origin: request.origin(), style, script }
 }
 
 /// The session of a browser, or a new one.

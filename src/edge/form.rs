@@ -1,8 +1,8 @@
 //! A browser's form: minted with its key, and sent back with it. Whatever goes wrong, the person sees a page that says
 //! what happened, and what was entered is kept.
 
-use super::api::{fault, run, unavailable};
-use super::app::{App, Place, session};
+use super::api::{Unreachable, fault, run, unavailable, unreadable};
+use super::app::{App, ObjectRef, session};
 use super::http::{Answer, Request};
 use super::pages::Notice;
 use super::problem::{Kind, Problem};
@@ -21,7 +21,22 @@ use crate::object::message::{Ask, Shown, Verdict};
 /// `GET /rides/new`
 pub(super) async fn new_ride(app: &App, request: &Request) -> Result<Answer, Problem> {
     let session = session(request).map_err(unavailable)?;
+    if request.has_query("another") {
+        return Ok(another(app, request, &session.owner()).await);
+    }
     open_form(app, request, &session, Sheet::default(), None).await
+}
+
+/// `GET /rides/new?another`: forgets the open key, if its booking is over. Always leads on: a Back must not ask for another
+/// booking once more.
+async fn another(app: &App, request: &Request, owner: &Owner) -> Answer {
+    let on = Answer::see_other("/rides/new", "another");
+    match open_key(app, request, owner, None).await {
+        Some((_, _, Ok(Some(view)))) if view.key.status.is_over() => {
+            on.with("set-cookie", OpenForm::clear_cookie(request.secure()))
+        }
+        _ => on,
+    }
 }
 
 /// What stands on a form.
@@ -37,31 +52,33 @@ pub(super) struct Sheet<'a> {
     pub(super) status: u16,
 }
 
-/// A form that may be paid: with the key that this browser has open, if it was not used; else with a fresh one. If the
-/// open key was used and its end was not seen, the answer leads to that instead: otherwise a reload in the middle of a
-/// payment would be a second charge. `seen` is the object whose end is being shown right now.
+/// A form that may be paid: with the key that this browser has open, if it was not used; else with a fresh one.
+///
+/// If the open key was used, the answer leads to what it booked instead: otherwise a reload or a Back would bring a form with
+/// another key, and paying that would be a second charge. Only who asks for another booking, after the first is over, gets
+/// another key; or who is being shown the failed booking of the object `over`.
 pub(super) async fn open_form(
     app: &App,
     request: &Request,
     session: &Session,
     sheet: Sheet<'_>,
-    seen: Option<ObjectId>,
+    over: Option<ObjectId>,
 ) -> Result<Answer, Problem> {
     if !app.config.demo {
         return Err(Problem::because(
-            Kind::Misconfigured,
-            "This form takes the demo's test cards only. API clients can book rides with `POST /rides`.",
+            Kind::NotFound,
+            "The form takes the demo's test cards, and this is not the demo. Rides are booked by API clients here, with \
+             `POST /rides`.",
         ));
     }
     let owner = session.owner();
-    let open = open_token(app, request, &owner).filter(|(_, token)| Some(token.object) != seen);
-    if let Some((text, token)) = open {
-        let key_hash = IdempotencyKey::parse(&text).ok().map(|key| key.hash(&owner));
-        match app.ask::<Shown>(&Place::Id(token.object), Ask::Show { owner, key_hash }).await {
-            Ok(Some(_)) => return Ok(Answer::see_other(&RideId::in_object(token.object).path(), "unseen")),
-            // Whether it was used cannot be told now: the same key is safe either way.
-            Ok(None) | Err(_) => return Ok(form_page(app, request, session, text, sheet)),
+    match open_key(app, request, &owner, over).await {
+        Some((_, token, Ok(Some(_)))) => {
+            return Ok(Answer::see_other(&RideId::in_object(token.object).path(), "used"));
         }
+        // Whether it was used cannot always be told: the same key is safe either way.
+        Some((text, _, Ok(None) | Err(_))) => return Ok(form_page(app, request, session, text, sheet)),
+        None => {}
     }
     let token = FormToken {
         object: app.fresh_object().map_err(unavailable)?,
@@ -71,32 +88,38 @@ pub(super) async fn open_form(
     Ok(form_page(app, request, session, key, sheet))
 }
 
-/// The key that this browser has open, if it is one of ours and may still be used.
-fn open_token(app: &App, request: &Request, owner: &Owner) -> Option<(String, FormToken)> {
+/// The key that this browser has open, if it is one of ours and may still be used, and what it has booked.
+async fn open_key(
+    app: &App,
+    request: &Request,
+    owner: &Owner,
+    over: Option<ObjectId>,
+) -> Option<(String, FormToken, worker::Result<Shown>)> {
     let text = OpenForm::from_cookies(request.header("cookie")?, request.secure())?;
     let token = FormToken::open(text, Purpose::Ride, owner, &app.config.signing_keys).ok()?;
-    (request.now_ms < token.expires_at_ms).then(|| (text.to_owned(), token))
-}
-
-/// The end of a form's payment is being shown: from now on a new form gets a new key. A script that looks ahead has not
-/// shown it to anyone yet.
-pub(super) fn seen(app: &App, request: &Request, owner: &Owner, object: ObjectId, answer: Answer) -> Answer {
-    let is_shown = request.header("sec-fetch-dest").is_none_or(|dest| dest == "document");
-    match open_token(app, request, owner) {
-        Some((_, token)) if is_shown && token.object == object => {
-            answer.with("set-cookie", OpenForm::clear_cookie(request.secure()))
-        }
-        _ => answer,
+    if request.now_ms >= token.expires_at_ms || over == Some(token.object) {
+        return None;
     }
+    let key_hash = IdempotencyKey::parse(text).ok().map(|key| key.hash(owner));
+    let ask = Ask::Show { owner: owner.clone(), key_hash };
+    Some((text.to_owned(), token, app.ask(&ObjectRef::Id(token.object), ask).await))
 }
 
 fn form_page(app: &App, request: &Request, session: &Session, key: String, sheet: Sheet<'_>) -> Answer {
-    let (secure, status) = (request.secure(), if sheet.status == 0 { 200 } else { sheet.status });
-    let open = OpenForm::set_cookie(&key, app.config.form_ttl_ms, secure);
-    let page = ride::form(app.site(), key, sheet.kept, sheet.errors, sheet.notice);
-    let answer = reply::html(status, &page, if status == 200 { "form" } else { "form_again" });
-    let answer = answer.with("set-cookie", open);
-    if session.is_new { answer.with("set-cookie", session.set_cookie(secure)) } else { answer }
+    let open = open_cookie(app, request, &key);
+    let page = ride::form(app.site(request), key, sheet.kept, sheet.errors, sheet.notice);
+    let status = if sheet.status == 0 { 200 } else { sheet.status };
+    let mut answer = reply::html(status, &page, if status == 200 { "form" } else { "form_again" });
+    answer.headers.extend(open);
+    if session.is_new { answer.with("set-cookie", session.set_cookie(request.secure())) } else { answer }
+}
+
+/// The header that lets the browser keep this key as the one that it has open. None if it has it: a cookie that changes
+/// costs the page its place in the browser's back-forward cache.
+fn open_cookie(app: &App, request: &Request, key: &str) -> Option<(String, String)> {
+    let secure = request.secure();
+    let known = OpenForm::from_cookies(request.header("cookie").unwrap_or_default(), secure) == Some(key);
+    (!known).then(|| ("set-cookie".to_owned(), OpenForm::set_cookie(key, app.config.form_ttl_ms, secure)))
 }
 
 /// `POST /rides` by the form.
@@ -134,8 +157,8 @@ pub(super) async fn post_ride(app: &App, request: &Request) -> Result<Answer, Pr
         Err(errors) => {
             // Whoever spoils a form that was sent before is shown what it booked: "nothing was charged" may be wrong.
             let used = Ask::Show { key_hash: Some(key.hash(&owner)), owner };
-            let place = Place::Id(token.object);
-            if app.ask::<Shown>(&place, used).await.map_err(unavailable)?.is_some() {
+            let place = ObjectRef::Id(token.object);
+            if app.ask::<Shown>(&place, used).await.map_err(unreadable)?.is_some() {
                 let ride = RideId::in_object(token.object).path();
                 return Ok(Answer::see_other(&format!("{ride}?edited"), "mismatch"));
             }
@@ -159,11 +182,25 @@ pub(super) async fn post_ride(app: &App, request: &Request) -> Result<Answer, Pr
         may_start: request.now_ms < token.expires_at_ms,
     };
     let (owner, key_hash) = (arrival.owner.clone(), arrival.key_hash.clone());
-    match run(app, &Place::Id(token.object), arrival, request, fault).await {
-        Verdict::NotStarted => again(
+    match run(app, &ObjectRef::Id(token.object), arrival, request, fault).await {
+        Err(Unreachable) => {
+            let notice = Some(Notice {
+                title: "We could not get through".to_owned(),
+                text: "Press Pay again: this form is paid once, however often it is sent.".to_owned(),
+                tone: "warning",
+            });
+            let sheet = Sheet { kept: Some(&entries), notice, status: 503, ..Sheet::default() };
+            Ok(form_page(app, request, &session, key.as_str().to_owned(), sheet).with("retry-after", "1"))
+        }
+        Ok(Verdict::NotStarted) => again(
             "This form has expired",
             "It was open for too long. Nothing was charged. Your entries are kept: please check them and pay below.",
         ).await,
-        verdict => Ok(reply::verdict(verdict, Channel::Form, request, &resource).under(&owner, &key_hash)),
+        Ok(verdict) => {
+            // A form of an older tab: from now on it is the one to come back to.
+            let mut answer = reply::verdict(verdict, Channel::Form, request, &resource).under(&owner, &key_hash);
+            answer.headers.extend(open_cookie(app, request, key.as_str()));
+            Ok(answer)
+        }
     }
 }

@@ -2,11 +2,11 @@
 
 use worker::{Context, Env, Headers};
 
-use super::app::{App, Place, session, site};
+use super::app::{App, ObjectRef, session, site};
 use super::http::{Answer, REQUEST_MAX_BYTES, Request, Url, percent_decode};
 use super::pages::{Home, ProblemPage};
 use super::problem::{Kind, Problem};
-use super::ride::{RidePage, kept, page};
+use super::ride::{RidePage, Visit, kept, page};
 use super::routes::Route;
 use super::token::{FormToken, Purpose};
 use super::{api, form, reply};
@@ -43,17 +43,23 @@ const ICON: Asset = Asset {
     bytes: include_bytes!("../../static/favicon.svg"),
 };
 
-/// Answers a request. Never fails: an error is an answer too.
+/// Answers a request. An error is an answer too.
 pub async fn handle(
     mut incoming: worker::Request,
     env: Env,
     _ctx: Context,
 ) -> worker::Result<worker::Response> {
-    let request = read(&mut incoming).await?;
+    let mut request = read(&incoming)?;
     let route = Route::find(&request.path);
     let answer = match App::new(&env) {
         Ok(app) => {
-            let answered = answer(&app, &request, route.as_ref()).await;
+            let answered = match body(&mut incoming).await {
+                Ok(body) => {
+                    request.body = body;
+                    answer(&app, &request, route.as_ref()).await
+                }
+                Err(_) => Err(Problem::because(Kind::BadRequest, "The body broke off. Nothing was run.")),
+            };
             answered.unwrap_or_else(|problem| refuse(&problem, &request, app.config.demo))
         }
         Err(what) => {
@@ -83,6 +89,13 @@ fn log_request(request: &Request, route: Option<&Route>, answer: &Answer) {
 }
 
 async fn answer(app: &App, request: &Request, route: Option<&Route>) -> Result<Answer, Problem> {
+    if !request.secure() && !request.is_local() {
+        // A cookie or a token that comes in the clear has been seen already: it must not work.
+        return match request.method.as_str() {
+            "GET" | "HEAD" => Ok(reply::moved(&request.https_url())),
+            _ => Err(Problem::new(Kind::HttpsRequired)),
+        };
+    }
     let route = route.ok_or_else(|| Problem::new(Kind::NotFound))?;
     if !route.allows(&request.method) {
         let mut problem = Problem::new(Kind::MethodNotAllowed);
@@ -90,10 +103,10 @@ async fn answer(app: &App, request: &Request, route: Option<&Route>) -> Result<A
         return Err(problem);
     }
     match route {
-        Route::Home => Ok(reply::html(200, &Home { site: app.site() }, "page")),
+        Route::Home => Ok(reply::html(200, &Home { site: app.site(request) }, "page")),
         Route::Health => Ok(Answer::new(200, "application/json", r#"{"status":"ok"}"#, "healthy")),
         Route::Asset(file) => asset(file, request),
-        Route::Problem(kind) => explain(app, kind),
+        Route::Problem(kind) => explain(app, request, kind),
         Route::RideForm => form::new_ride(app, request).await,
         Route::Rides if is_form(request) => form::post_ride(app, request).await,
         Route::Rides => api::post_ride(app, request).await,
@@ -121,10 +134,10 @@ fn asset(file: &str, request: &Request) -> Result<Answer, Problem> {
     Ok(Answer::new(200, asset.media_type, asset.bytes, "asset").with("cache-control", cache))
 }
 
-fn explain(app: &App, slug: &str) -> Result<Answer, Problem> {
+fn explain(app: &App, request: &Request, slug: &str) -> Result<Answer, Problem> {
     let kind = Kind::from_slug(slug).ok_or_else(|| Problem::new(Kind::NotFound))?;
     let page = ProblemPage {
-        site: app.site(),
+        site: app.site(request),
         status: kind.status(),
         title: kind.title().to_owned(),
         detail: kind.explanation().to_owned(),
@@ -147,18 +160,18 @@ fn owner(app: &App, request: &Request) -> Result<Owner, Problem> {
     }
 }
 
-async fn show(app: &App, place: &Place, ask: Ask) -> Result<View, Problem> {
+async fn show(app: &App, place: &ObjectRef, ask: Ask) -> Result<View, Problem> {
     match app.ask::<Shown>(place, ask).await {
         Ok(Some(view)) => Ok(view),
         Ok(None) => Err(Problem::new(Kind::NotFound)),
-        Err(error) => Err(api::unavailable(error)),
+        Err(error) => Err(api::unreadable(error)),
     }
 }
 
 async fn show_ride(app: &App, request: &Request, id: &str) -> Result<Answer, Problem> {
     let owner = owner(app, request)?;
     let ride_id = RideId::parse(id).ok_or_else(|| Problem::new(Kind::NotFound))?;
-    let place = Place::Id(ride_id.object());
+    let place = ObjectRef::Id(ride_id.object());
     if !app.exists(&place) {
         return Err(Problem::new(Kind::NotFound));
     }
@@ -167,11 +180,12 @@ async fn show_ride(app: &App, request: &Request, id: &str) -> Result<Answer, Pro
         return Ok(reply::ride(&view, id));
     }
     let object = ride_id.object();
-    match page(app.site(), id, &view, request.has_query("edited"), request.now_ms) {
-        RidePage::Receipt(receipt) => {
-            Ok(form::seen(app, request, &owner, object, reply::html(200, &receipt, "receipt")))
-        }
+    let may_try_again = app.config.demo && matches!(owner, Owner::Session(_));
+    let visit = Visit { edited: request.has_query("edited"), may_try_again, now_ms: request.now_ms };
+    match page(app.site(request), id, &view, &visit) {
+        RidePage::Receipt(receipt) => Ok(reply::html(200, &receipt, "receipt")),
         RidePage::Status(status) => Ok(reply::html(200, &status, "status")),
+        RidePage::NotPaid(page) => Ok(reply::html(200, &page, "not_paid")),
         RidePage::Again(notice) => {
             let session = session(request).map_err(api::unavailable)?;
             let entries = view.parameters.as_ref().and_then(kept);
@@ -190,10 +204,10 @@ async fn show_key(app: &App, request: &Request, encoded: &str) -> Result<Answer,
         .map_err(|error| Problem::because(Kind::KeyInvalid, error.to_string()))?;
     let key_hash = key.hash(&owner);
     let place = match owner {
-        Owner::Account(_) => Place::Named(key_hash.clone()),
+        Owner::Account(_) => ObjectRef::Named(key_hash.clone()),
         Owner::Session(_) => {
             let token = FormToken::open(&text, Purpose::Ride, &owner, &app.config.signing_keys);
-            Place::Id(token.map_err(|_| not_found())?.object)
+            ObjectRef::Id(token.map_err(|_| not_found())?.object)
         }
     };
     let object = app.object_id(&place).map_err(api::unavailable)?;
@@ -204,13 +218,17 @@ async fn show_key(app: &App, request: &Request, encoded: &str) -> Result<Answer,
 /// A problem, as a page for a person and as problem details for everyone else.
 fn refuse(problem: &Problem, request: &Request, demo: bool) -> Answer {
     if request.wants_html() {
-        reply::problem_page(problem, request, site(demo), ("/", "Back to the start"))
+        let link = match problem.kind {
+            Kind::Unreadable => (request.path.as_str(), "Load it again"),
+            _ => ("/", "Back to the start"),
+        };
+        reply::problem_page(problem, request, site(demo, request), link)
     } else {
         reply::problem(problem, request)
     }
 }
 
-async fn read(incoming: &mut worker::Request) -> worker::Result<Request> {
+fn read(incoming: &worker::Request) -> worker::Result<Request> {
     let url = incoming.inner().url();
     let url = Url::split(&url);
     let mut random = [0; 12];
@@ -224,7 +242,7 @@ async fn read(incoming: &mut worker::Request) -> worker::Result<Request> {
         path: url.path.to_owned(),
         query: url.query.to_owned(),
         headers: incoming.headers().entries().collect(),
-        body: body(incoming).await?,
+        body: Vec::new(),
     })
 }
 

@@ -44,6 +44,26 @@ impl Request {
         self.scheme == "https"
     }
 
+    /// Where this site is, as an `Origin` header says it.
+    pub fn origin(&self) -> String {
+        format!("{}://{}", self.scheme, self.host)
+    }
+
+    /// Whether it never left this machine: only there is plain http good enough.
+    pub fn is_local(&self) -> bool {
+        let name = match self.host.strip_prefix('[') {
+            Some(v6) => v6.split(']').next(),
+            None => self.host.split(':').next(),
+        };
+        matches!(name, Some("localhost" | "127.0.0.1" | "::1"))
+    }
+
+    /// The same address with https.
+    pub fn https_url(&self) -> String {
+        let query = if self.query.is_empty() { String::new() } else { format!("?{}", self.query) };
+        format!("https://{}{}{query}", self.host, self.path)
+    }
+
     /// Whether a person's browser asks: it prefers HTML to JSON.
     pub fn wants_html(&self) -> bool {
         prefers_html(self.header("accept").unwrap_or_default())

@@ -39,9 +39,8 @@ pub fn wait_ms(request: &Request, default_ms: u64) -> u64 {
 /// Whether a form comes from our own pages. Browsers say so in `Origin`, or at least in `Sec-Fetch-Site`; what is no
 /// browser sends neither, and is held by the cookie and the signed token alone.
 pub fn from_our_pages(request: &Request) -> bool {
-    let ours = format!("{}://{}", request.scheme, request.host);
     match (request.header("origin"), request.header("sec-fetch-site")) {
-        (Some(origin), _) => origin == ours,
+        (Some(origin), _) => origin == request.origin(),
         (None, Some(site)) => matches!(site, "same-origin" | "none"),
         (None, None) => true,
     }

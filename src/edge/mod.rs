@@ -21,6 +21,4 @@ mod form;
 mod handle;
 
 #[cfg(target_arch = "wasm32")]
-pub use app::setting;
-#[cfg(target_arch = "wasm32")]
 pub use handle::handle;

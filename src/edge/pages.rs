@@ -9,6 +9,8 @@ use askama::Template;
 pub struct Site {
     /// Shown with the embedded simulator: test cards, no real money.
     pub demo: bool,
+    /// Where this site is: `https://pay.example.com`.
+    pub origin: String,
     /// The address of the style sheet, with its version.
     pub style: &'static str,
     /// The address of the script, with its version.

@@ -18,6 +18,8 @@ pub enum Kind {
     Unauthorized,
     /// 403
     Forbidden,
+    /// 403
+    HttpsRequired,
     /// 404
     NotFound,
     /// 405
@@ -43,12 +45,14 @@ pub enum Kind {
     /// 503
     Unavailable,
     /// 503
+    Unreadable,
+    /// 503
     Misconfigured,
 }
 
 impl Kind {
     /// All of them.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 20] = [
         Self::KeyMissing,
         Self::KeyInvalid,
         Self::BadRequest,
@@ -66,6 +70,8 @@ impl Kind {
         Self::Interrupted,
         Self::OutcomeUnknown,
         Self::Unavailable,
+        Self::Unreadable,
+        Self::HttpsRequired,
         Self::Misconfigured,
     ];
 
@@ -182,6 +188,20 @@ impl Kind {
                 "The payment cannot be made right now",
                 "The payment provider accepts nothing at the moment. Nothing was charged so far; it is tried again. Send the \
                  same request with the same key again after the time in Retry-After.",
+            ),
+            Self::Unreadable => (
+                503,
+                "cannot-be-shown",
+                "This cannot be shown right now",
+                "It could not be looked up. Nothing was changed by this. Load it again in a moment; do not pay again \
+                 before you have seen it.",
+            ),
+            Self::HttpsRequired => (
+                403,
+                "https-required",
+                "This is for https only",
+                "Credentials and forms are taken over https only. Send the request to the same address with https. \
+                 Nothing was run.",
             ),
             Self::Misconfigured => {
                 (503, "misconfigured", "This service is not set up", "A setting is missing. Nothing was run.")

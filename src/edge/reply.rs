@@ -13,12 +13,12 @@ use crate::timestamp;
 
 /// The answer to an operation.
 pub fn verdict(verdict: Verdict, channel: Channel, request: &Request, resource: &str) -> Answer {
-    if let Verdict::Finished { response, original_request } = verdict {
-        return finished(response, original_request, request);
-    }
     let seconds = |ms: u64| Some(ms.div_ceil(1000).max(1));
     let (mut problem, outcome) = match verdict {
-        Verdict::Finished { .. } | Verdict::Stranger => (Problem::new(Kind::NotFound), "stranger"),
+        Verdict::Finished { response, original_request, replayed } => {
+            return finished(response, original_request, replayed);
+        }
+        Verdict::Stranger => (Problem::new(Kind::NotFound), "stranger"),
         Verdict::InProgress { retry_after_ms } => {
             let mut problem = Problem::new(Kind::InProgress);
             problem.retry_after_s = seconds(retry_after_ms);
@@ -55,25 +55,22 @@ pub fn verdict(verdict: Verdict, channel: Channel, request: &Request, resource: 
     self::problem(&problem, request).named(outcome)
 }
 
-fn finished(response: StoredResponse, original: Option<RequestId>, request: &Request) -> Answer {
-    let outcome = match (&original, response.status) {
-        (Some(first), _) if *first != request.id => "replayed",
-        (_, 402) => "declined",
+fn finished(response: StoredResponse, original_request: RequestId, replayed: bool) -> Answer {
+    let outcome = match response.status {
+        _ if replayed => "replayed",
+        402 => "declined",
         _ => "created",
     };
-    let answer = Answer {
-        status: response.status,
-        headers: response.headers,
-        body: response.body,
-        outcome,
-        key: None,
-    };
-    match original {
-        Some(first) if first != request.id => {
-            answer.with("idempotent-replayed", "true").with("original-request", first.0)
-        }
-        _ => answer.with("original-request", request.id.0.clone()),
-    }
+    let StoredResponse { status, headers, body } = response;
+    let answer =
+        Answer { status, headers, body, outcome, key: None }.with("original-request", original_request.0);
+    if replayed { answer.with("idempotent-replayed", "true") } else { answer }
+}
+
+/// Another address for the same, for good.
+pub fn moved(location: &str) -> Answer {
+    Answer { status: 308, headers: Vec::new(), body: Vec::new(), outcome: "moved", key: None }
+        .with("location", location)
 }
 
 /// A problem as the API answers it.

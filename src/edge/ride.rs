@@ -1,6 +1,6 @@
 //! The ride's form and its parameters: what the browser and the API client have in common, and the pages.
 
-use crate::edge::pages::{Entry, Notice, RideForm, RideReceipt, RideStatus, Site, TEST_CARDS};
+use crate::edge::pages::{Entry, Notice, ProblemPage, RideForm, RideReceipt, RideStatus, Site, TEST_CARDS};
 use crate::flows::Operation;
 use crate::flows::ride::{self, COORDINATES, FARE_MINOR, FieldError, Ride, RideRequest, RideState};
 use crate::machine::fingerprint::{Canonical, Field, Parameters};
@@ -130,26 +130,55 @@ pub enum RidePage {
     Receipt(RideReceipt),
     /// Not paid: the form again, with the reason; its key is still to be minted.
     Again(Notice),
+    /// Not paid, and there is no form for whoever looks.
+    NotPaid(ProblemPage),
     /// Not known yet.
     Status(RideStatus),
 }
 
-/// The page for a ride. `edited` is set when a changed form came under the used key.
-pub fn page(site: Site, id: &str, view: &View, edited: bool, now_ms: u64) -> RidePage {
+/// How somebody comes to a ride's page.
+pub struct Visit {
+    /// A changed form came under the used key.
+    pub edited: bool,
+    /// There is a form for a new try.
+    pub may_try_again: bool,
+    /// In ms since the epoch.
+    pub now_ms: u64,
+}
+
+/// The page for a ride.
+pub fn page(site: Site, id: &str, view: &View, visit: &Visit) -> RidePage {
     match view.ride.as_ref().map(|ride| (ride, &ride.state)) {
         Some((ride, RideState::Paid { charge })) if view.key.status != KeyStatus::Processing => {
-            RidePage::Receipt(receipt(site, ride, charge, edited))
+            RidePage::Receipt(receipt(site, ride, charge, visit.edited))
         }
         Some((_, RideState::Unpaid { decline_code, message, .. })) => {
-            RidePage::Again(unpaid(decline_code.is_some(), message))
+            let notice = unpaid(decline_code.is_some(), message, visit.edited);
+            if visit.may_try_again {
+                RidePage::Again(notice)
+            } else {
+                RidePage::NotPaid(not_paid(site, notice))
+            }
         }
         _ => RidePage::Status(RideStatus {
             site,
             id: id.to_owned(),
             price: price(FARE_MINOR),
-            refresh_s: refresh_s(now_ms.saturating_sub(view.key.created_at_ms)),
+            refresh_s: refresh_s(visit.now_ms.saturating_sub(view.key.created_at_ms)),
             in_doubt: view.key.status == KeyStatus::Unknown,
         }),
+    }
+}
+
+fn not_paid(site: Site, notice: Notice) -> ProblemPage {
+    ProblemPage {
+        site,
+        status: 402,
+        title: notice.title,
+        detail: notice.text,
+        request_id: String::new(),
+        link_href: "/".to_owned(),
+        link_text: "Back to the start".to_owned(),
     }
 }
 
@@ -162,7 +191,16 @@ const fn refresh_s(age_ms: u64) -> u32 {
     }
 }
 
-fn unpaid(declined: bool, reason: &str) -> Notice {
+fn unpaid(declined: bool, reason: &str, edited: bool) -> Notice {
+    if edited {
+        return Notice {
+            title: "Your changes were not sent".to_owned(),
+            text: "This form had been used before, and that payment failed. Nothing was charged. Make your changes again \
+                   below and pay."
+                .to_owned(),
+            tone: "warning",
+        };
+    }
     let title = if declined { "Your card was declined" } else { "The payment did not go through" };
     // Ours and the provider's words in one text, without saying anything twice.
     let reason = reason.trim().trim_end_matches("Nothing was charged.").trim_end().trim_end_matches('.');

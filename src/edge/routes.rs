@@ -6,7 +6,7 @@
 //! | `/healthz` | GET | anyone | is it set up |
 //! | `/assets/{file}` | GET | anyone | style sheet, script, icon |
 //! | `/problems/{kind}` | GET | anyone | what a problem type means |
-//! | `/rides/new` | GET | anyone | the form, with a fresh key |
+//! | `/rides/new` | GET | anyone | the form, with this browser's open key or a fresh one; what it booked, if it was used |
 //! | `/rides` | POST | form or API | book and pay |
 //! | `/rides/{id}` | GET | its owner | the ride: page or JSON |
 //! | `/idempotency-keys/{key}` | GET | its owner | where the key stands: JSON |

@@ -40,10 +40,10 @@ impl Session {
     }
 }
 
-/// The key of the form that a browser has open and has not seen the end of.
+/// The key of the form that a browser has open.
 ///
-/// A reload in the middle of a payment must not bring a form with another key: paying that one would be a second charge.
-/// So the browser keeps the key until it was shown what became of it.
+/// A reload or a Back must not bring a form with another key: paying that one would be a second charge. So the browser
+/// keeps the key until another booking is asked for.
 pub struct OpenForm;
 
 impl OpenForm {

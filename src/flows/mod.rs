@@ -70,7 +70,7 @@ impl Phase<'_> {
         match self.rows.call(self.key_id, name).map(|call| &call.state) {
             None => Ok(None),
             Some(CallState::Settled(settlement)) => Ok(Some(settlement.clone())),
-            Some(other) => Err(Bug(format!("a phase ran while call {name} was {other:?}"))),
+            Some(other) => Err(Bug(format!("a phase ran while call {name} was {}", other.name()))),
         }
     }
 

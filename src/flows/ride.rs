@@ -28,8 +28,9 @@ pub struct DegreesE7(pub i32);
 impl DegreesE7 {
     /// Parses decimal degrees between −`limit` and `limit`.
     pub fn parse(text: &str, limit: i32) -> Option<Self> {
-        let plain = text.bytes().all(|b| b.is_ascii_digit() || matches!(b, b'-' | b'.')) && text.len() <= 32;
-        // Without letters there is no `nan` and no `inf`.
+        let plain = text.bytes().all(|b| b.is_ascii_digit() || matches!(b, b'-' | b'+' | b'.' | b'e' | b'E'))
+            && text.len() <= 32;
+        // Without other letters there is no `nan` and no `inf`; JSON writes small numbers as `1e-7`.
         let degrees: f64 = text.parse().ok().filter(|_| plain)?;
         if degrees.abs() > f64::from(limit) {
             return None;
@@ -190,7 +191,7 @@ pub(crate) fn run(request: &RideRequest, phase: &mut Phase<'_>) -> Result<End, B
                 ProviderResult::Declined { payment, code, decline_code, message } => {
                     unpaid(phase, RideState::Unpaid { charge: payment, code, decline_code, message })
                 }
-                ProviderResult::Rejected { code, .. } => unpaid(phase, rejected(&code)),
+                ProviderResult::Rejected { payment, code, .. } => unpaid(phase, rejected(payment, &code)),
             },
             Some(Settlement::NotExecuted) => unpaid(phase, not_executed()),
             Some(Settlement::Flagged) => Err(Bug("a charge is idempotent by key".into())),
@@ -302,9 +303,9 @@ fn ride<'a>(phase: &'a Phase<'_>) -> Result<&'a Ride, Bug> {
     phase.rows.ride.as_ref().ok_or_else(|| Bug("no ride after ride_created".into()))
 }
 
-fn rejected(code: &str) -> RideState {
+fn rejected(charge: Option<String>, code: &str) -> RideState {
     RideState::Unpaid {
-        charge: None,
+        charge,
         code: code.to_owned(),
         decline_code: None,
         message: "The payment provider refused the payment. Nothing was charged.".to_owned(),

@@ -8,7 +8,7 @@
 //!    └─────────────────┘  │
 //!          no answer, or the run died
 //!                         ▼
-//!                      Unknown ── past the window, or the answer can't change ──► look-up
+//!                      Unknown ── past the window, or the answer can't change ──► look-up, page by page
 //!                         │                                          found ► Settled(Answered)
 //!                         │                        absent after a quiet time ► Settled(NotExecuted)
 //!                         └── at most once ────────────────────────────────► Settled(Flagged)
@@ -91,6 +91,9 @@ pub enum ProviderResult {
     },
     /// The provider refuses the request itself; nothing was taken.
     Rejected {
+        /// The provider's id of the payment, if it made one.
+        #[serde(default)]
+        payment: Option<String>,
         /// The provider's code.
         code: String,
         /// For the developer.
@@ -113,24 +116,41 @@ pub enum Outcome {
     /// It may or may not have been executed.
     Unknown {
         /// The answer is stored under the key: sending again brings nothing new, only a look-up helps.
-        sticky: bool,
+        answer_is_stored: bool,
         /// For the log.
         reason: String,
     },
 }
 
-/// What came of one look-up.
+/// What came of one page of a look-up.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum LookUp {
     /// It is there.
     Found(ProviderReply),
-    /// It is nowhere in the provider's list.
+    /// Not on this page, and there are more.
+    More {
+        /// The provider's id of the last entry that was read: the next page begins after it.
+        after: String,
+    },
+    /// This was the last page, and it was on none.
     Absent,
     /// The provider could not say.
     Inconclusive {
+        /// The place in the list is lost: the next look-up begins with the first page.
+        from_the_start: bool,
         /// For the log.
         reason: String,
     },
+}
+
+/// How far a look-up has read. Written down page by page: a busy shop has many, and a crash starts none of them over.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct LookUpProgress {
+    /// The provider's id of the last entry that was read.
+    pub after: String,
+    /// When the first page was asked for, in ms since the epoch. New payments appear before it, so "on no page" is as
+    /// old as this.
+    pub asked_at_ms: u64,
 }
 
 /// Where a call stands.
@@ -139,14 +159,23 @@ pub enum CallState {
     /// Written down, or every send was refused.
     Frozen,
     /// A send has begun and its outcome is not written.
-    InFlight {
-        /// When it began, or the first of the refused ones before it, in ms since the epoch.
-        sent_at_ms: u64,
-    },
+    InFlight,
     /// A send ended without a definitive answer.
     Unknown,
     /// The end.
     Settled(Settlement),
+}
+
+impl CallState {
+    /// Its name, as stored.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Frozen => "frozen",
+            Self::InFlight => "in_flight",
+            Self::Unknown => "unknown",
+            Self::Settled(_) => "settled",
+        }
+    }
 }
 
 /// How a call ended.
@@ -176,7 +205,7 @@ pub struct ForeignCall {
     pub semantics: Semantics,
     /// The provider's idempotency key.
     pub derived_key: String,
-    /// The bytes.
+    /// The bytes. The body is dropped when the key expires.
     pub request: FrozenRequest,
     /// Where it stands.
     pub state: CallState,
@@ -184,15 +213,19 @@ pub struct ForeignCall {
     pub sends: u32,
     /// How often the provider gave no answer that settles it; our own crashes are not its failures. Sets the pauses.
     pub failures: u32,
-    /// When the first send began that may have been executed or, while `Frozen`, the first that was refused, in ms
-    /// since the epoch: the provider's window counts from here.
-    pub doubt_since_ms: Option<u64>,
+    /// When the first send began, in ms since the epoch: the provider's window counts from here, even if that send was
+    /// refused. The network may have brought a copy of it that was executed.
+    pub first_sent_at_ms: Option<u64>,
     /// When the last send began, in ms since the epoch.
     pub last_sent_at_ms: Option<u64>,
     /// Not before this is anything tried again, in ms since the epoch.
     pub next_try_at_ms: u64,
-    /// Sending again brings nothing new.
-    pub sticky: bool,
+    /// A send that has ended, or died, may have been executed. Never unsaid before the end.
+    pub maybe_executed: bool,
+    /// The provider has stored its answer under the key: sending again brings nothing new.
+    pub answer_is_stored: bool,
+    /// The look-up that is between two pages.
+    pub look_up: Option<LookUpProgress>,
 }
 
 /// What may be done about an unsettled call now.
@@ -207,19 +240,11 @@ pub(crate) enum Plan {
 impl ForeignCall {
     /// Whether some send may have been executed.
     pub fn in_doubt(&self) -> bool {
-        !matches!(self.state, CallState::Frozen) && self.doubt().is_some()
-    }
-
-    /// When the provider's window opened, in ms since the epoch; `None` before the first send.
-    pub(crate) fn doubt(&self) -> Option<u64> {
-        match self.state {
-            CallState::InFlight { sent_at_ms } => Some(self.doubt_since_ms.unwrap_or(sent_at_ms)),
-            _ => self.doubt_since_ms,
-        }
+        matches!(self.state, CallState::InFlight | CallState::Unknown)
     }
 
     pub(crate) fn plan(&self, ctx: &Context) -> Plan {
-        let Some(doubt_since_ms) = self.doubt() else {
+        let Some(first_sent_at_ms) = self.first_sent_at_ms else {
             return if ctx.now_ms < self.next_try_at_ms {
                 Plan::WaitUntil(self.next_try_at_ms)
             } else {
@@ -237,20 +262,21 @@ impl ForeignCall {
         }
         // A clock that went back must not open the window again: a time before the first send is outside it too.
         let in_window =
-            ctx.now_ms >= doubt_since_ms && ctx.now_ms - doubt_since_ms < ctx.times.provider_window_ms;
-        if (in_window || ctx.has(Mutant::IgnoreWindow)) && !self.sticky { Plan::Send } else { Plan::LookUp }
+            ctx.now_ms >= first_sent_at_ms && ctx.now_ms - first_sent_at_ms < ctx.times.provider_window_ms;
+        if (in_window || ctx.has(Mutant::IgnoreWindow)) && !self.answer_is_stored {
+            Plan::Send
+        } else {
+            Plan::LookUp
+        }
     }
 
     /// Marks a send as begun.
     pub(crate) fn begin_send(&mut self, ctx: &Context) {
-        // Refused sends are no doubt, but the window has been open since the first of them: the network may have
-        // brought a copy of it that was executed.
-        let sent_at_ms = match self.state {
-            CallState::Frozen => self.doubt_since_ms.take().unwrap_or(ctx.now_ms),
-            _ => ctx.now_ms,
-        };
-        self.doubt_since_ms = self.doubt();
-        self.state = CallState::InFlight { sent_at_ms };
+        // One that is still in flight died with its run.
+        self.maybe_executed |= self.state == CallState::InFlight;
+        self.state = CallState::InFlight;
+        self.first_sent_at_ms.get_or_insert(ctx.now_ms);
+        self.look_up = None;
         self.last_sent_at_ms = Some(self.last_sent_at_ms.unwrap_or(0).max(ctx.now_ms));
         self.sends = self.sends.saturating_add(1);
         if ctx.has(Mutant::FreshProviderKey) {
@@ -264,21 +290,16 @@ impl ForeignCall {
         match outcome {
             // The provider does not store every refusal: an earlier send that is still on its way would be executed.
             Outcome::Definitive(ProviderReply { result: ProviderResult::Rejected { .. }, .. })
-                if self.doubt_since_ms.is_some() =>
+                if self.maybe_executed =>
             {
                 self.state = CallState::Unknown;
-                self.sticky = true;
+                self.answer_is_stored = true;
                 self.try_again_after(ctx.backoff_ms(self.failures), ctx);
             }
             Outcome::Definitive(reply) => self.state = CallState::Settled(Settlement::Answered(reply)),
             Outcome::NotExecuted { retry_after_ms, .. } => {
                 // Only this send is known to have done nothing: an earlier doubt stays.
-                let state = match self.doubt_since_ms {
-                    Some(_) => CallState::Unknown,
-                    None => CallState::Frozen,
-                };
-                self.doubt_since_ms = self.doubt();
-                self.state = state;
+                self.state = if self.maybe_executed { CallState::Unknown } else { CallState::Frozen };
                 self.try_again_after(
                     ctx.backoff_ms(self.failures).max(retry_after_ms.unwrap_or(0).min(RETRY_AFTER_MAX_MS)),
                     ctx,
@@ -287,19 +308,22 @@ impl ForeignCall {
             Outcome::Unknown { .. } if ctx.has(Mutant::FailAfterTimeout) => {
                 self.state = CallState::Settled(Settlement::NotExecuted);
             }
-            Outcome::Unknown { sticky, .. } => {
-                self.doubt_since_ms = self.doubt();
+            Outcome::Unknown { answer_is_stored, .. } => {
                 self.state = CallState::Unknown;
-                self.sticky |= sticky;
+                self.maybe_executed = true;
+                self.answer_is_stored |= answer_is_stored;
                 self.try_again_after(ctx.backoff_ms(self.failures), ctx);
             }
         }
     }
 
-    /// Takes in what came of a look-up that began at `asked_at_ms`: what the list said then may be long past now.
+    /// Takes in what came of a page that was asked for at `asked_at_ms`: what the list said then may be long past now.
     pub(crate) fn take_look_up(&mut self, look_up: LookUp, asked_at_ms: u64, ctx: &Context) {
-        self.doubt_since_ms = self.doubt();
+        // One that was still in flight died with its run.
         self.state = CallState::Unknown;
+        self.maybe_executed = true;
+        let progress = self.look_up.take();
+        let asked_at_ms = progress.as_ref().map_or(asked_at_ms, |first| first.asked_at_ms);
         let quiet_at_ms = self.last_sent_at_ms.unwrap_or(0).saturating_add(ctx.times.quiet_ms);
         let quiet = asked_at_ms >= quiet_at_ms || ctx.has(Mutant::NoQuietPeriod);
         match look_up {
@@ -309,7 +333,9 @@ impl ForeignCall {
             }
             LookUp::Absent if quiet => self.state = CallState::Settled(Settlement::NotExecuted),
             LookUp::Found(_) | LookUp::Absent => self.next_try_at_ms = quiet_at_ms,
-            LookUp::Inconclusive { .. } => {
+            LookUp::More { after } => self.look_up = Some(LookUpProgress { after, asked_at_ms }),
+            LookUp::Inconclusive { from_the_start, .. } => {
+                self.look_up = progress.filter(|_| !from_the_start);
                 self.failures = self.failures.saturating_add(1);
                 // A payment can stay open at the provider for hours: the longer it does, the rarer it is asked for.
                 let age_ms = ctx.now_ms.saturating_sub(self.last_sent_at_ms.unwrap_or(0));

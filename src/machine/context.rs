@@ -5,6 +5,13 @@ use std::fmt;
 /// The longest quiet time that can be configured, in ms: look-ups search no further than that after the last send.
 pub const QUIET_MAX_MS: u64 = 3_600_000;
 
+/// The longest bounded wait that can be configured, in ms: a client should not be kept longer.
+const WAIT_MAX_MS: u64 = 30_000;
+/// For how long the provider keeps a key at least, in ms; then the same key is executed anew.
+const PROVIDER_KEEPS_MS: u64 = 24 * 3_600_000;
+/// What the clocks of two incarnations differ by at most, in ms.
+const CLOCKS_DIFFER_MS: u64 = 600_000;
+
 /// The configured times. All in milliseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Times {
@@ -54,23 +61,37 @@ impl Times {
             ("QUIET_MS", self.quiet_ms),
         ];
         if let Some((name, _)) = zero.into_iter().find(|(_, value)| *value == 0) {
-            return Err(format!("{name} must be greater than 0"));
+            return Err(format!(
+                "{name} must be greater than 0: set a number of milliseconds, or leave it out"
+            ));
         }
         if self.provider_timeout_ms >= self.lease_ms {
-            return Err("PROVIDER_TIMEOUT_MS must be below LEASE_MS: a call may not outlive the lease".into());
+            return Err(
+                "PROVIDER_TIMEOUT_MS must be below LEASE_MS: a call may not outlive the lease; raise LEASE_MS".into(),
+            );
         }
         if self.provider_timeout_ms >= self.quiet_ms {
             return Err(
-                "QUIET_MS must be above PROVIDER_TIMEOUT_MS: a request may still be on its way".into()
+                "QUIET_MS must be above PROVIDER_TIMEOUT_MS: a request may still be on its way; raise QUIET_MS"
+                    .into(),
             );
         }
         if self.quiet_ms > QUIET_MAX_MS {
-            return Err("QUIET_MS must be at most 1 h: look-ups search no further than that".into());
+            return Err("QUIET_MS must be at most 3600000 (1 h): look-ups search no further than that".into());
         }
-        if self.provider_window_ms >= 24 * 3_600_000 {
-            return Err(
-                "PROVIDER_WINDOW_MS must be below 24 h: an older key is charged again by Stripe".into()
-            );
+        if self.wait_ms > WAIT_MAX_MS {
+            return Err(format!(
+                "WAIT_MS must be at most {WAIT_MAX_MS}: answer 409 sooner and let the client retry"
+            ));
+        }
+        // The last send inside the window must reach the provider before it forgets the key, whosever clock is right.
+        let margin_ms = self.provider_timeout_ms.saturating_add(CLOCKS_DIFFER_MS);
+        if self.provider_window_ms.saturating_add(margin_ms) > PROVIDER_KEEPS_MS {
+            return Err(format!(
+                "PROVIDER_WINDOW_MS must be at most {}, which is 24 h less PROVIDER_TIMEOUT_MS and 10 min for clocks: \
+                 an older key is charged again by Stripe; lower it",
+                PROVIDER_KEEPS_MS.saturating_sub(margin_ms)
+            ));
         }
         Ok(self)
     }

@@ -123,8 +123,8 @@ pub struct Tombstone {
     pub status: u16,
     /// When it ended, in ms since the epoch.
     pub finished_at_ms: u64,
-    /// When the response was dropped, in ms since the epoch.
-    pub expired_at_ms: u64,
+    /// Until when its response was replayed, in ms since the epoch.
+    pub expires_at_ms: u64,
 }
 
 /// The states of a key: `Open → Finished → Expired`, never back.
@@ -136,6 +136,17 @@ pub enum Lifecycle {
     Finished(Finished),
     /// Ended long ago; a retry is refused and shown the resource.
     Expired(Tombstone),
+}
+
+impl Lifecycle {
+    /// Its name, as stored.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Open(_) => "open",
+            Self::Finished(_) => "finished",
+            Self::Expired(_) => "expired",
+        }
+    }
 }
 
 /// The record of one key.

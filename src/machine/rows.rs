@@ -121,10 +121,12 @@ impl Rows {
             state: CallState::Frozen,
             sends: 0,
             failures: 0,
-            doubt_since_ms: None,
+            first_sent_at_ms: None,
             last_sent_at_ms: None,
             next_try_at_ms: 0,
-            sticky: false,
+            maybe_executed: false,
+            answer_is_stored: false,
+            look_up: None,
         });
     }
 

@@ -10,6 +10,10 @@ use super::record::{Lifecycle, RecoveryPoint, StoredResponse, Ticket};
 use super::rows::Rows;
 use super::step::{self, Next, StepError};
 
+/// Pages of the provider's list that one run reads at most; then the alarm goes on where it stopped. The platform limits
+/// the calls that one invocation may make: 50 on the smallest plan.
+const PAGES_MAX: u32 = 40;
+
 /// What the driver does next.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
@@ -17,7 +21,7 @@ pub enum Action {
     Again,
     /// Send it now, without doing anything else first, and come back with [`Event::Outcome`].
     Send(ForeignCall),
-    /// Look it up at the provider and come back with [`Event::LookedUp`].
+    /// Ask the provider for one page of its look-up and come back with [`Event::LookedUp`].
     LookUp(ForeignCall),
     /// Come again at this time, in ms since the epoch.
     SleepUntil(u64),
@@ -51,7 +55,7 @@ pub enum Event {
     Go,
     /// A send ended.
     Outcome(u32, Outcome),
-    /// A look-up ended.
+    /// A page of a look-up was read, or not.
     LookedUp(u32, LookUp),
 }
 
@@ -66,14 +70,16 @@ pub struct Run {
     fail_at: Option<RecoveryPoint>,
     /// The call to send next, decided in the transaction before.
     to_send: Option<u32>,
-    /// When the look-up began that is under way, in ms since the epoch.
+    /// When the page was asked for that is under way, in ms since the epoch.
     asked_at_ms: Option<u64>,
+    /// How many pages it may still ask for.
+    pages_left: u32,
 }
 
 impl Run {
     /// A run for a ticket. `patience_until_ms` is how long it may sleep between two sends.
     pub const fn new(ticket: Ticket, patience_until_ms: u64, fail_at: Option<RecoveryPoint>) -> Self {
-        Self { ticket, patience_until_ms, fail_at, to_send: None, asked_at_ms: None }
+        Self { ticket, patience_until_ms, fail_at, to_send: None, asked_at_ms: None, pages_left: PAGES_MAX }
     }
 
     /// One transaction. On an error nothing may be committed: the driver rolls back, and for a bug calls
@@ -105,12 +111,21 @@ impl Run {
                 self.to_send = Some(call_id);
                 Ok(Action::Again)
             }
+            Next::LookUp(_) if self.pages_left == 0 => {
+                let retry_at_ms = ctx.now_ms.saturating_add(1);
+                step::release(rows, &self.ticket, retry_at_ms, "has more pages to read", ctx)?;
+                Ok(Action::End(RunEnd::Pending { retry_at_ms, in_doubt: true }))
+            }
             Next::LookUp(call_id) => {
+                self.pages_left -= 1;
                 self.asked_at_ms = Some(ctx.now_ms);
                 let call = rows.calls.iter().find(|call| call.call_id == call_id).cloned();
                 Ok(call.map_or(Action::Again, Action::LookUp))
             }
-            Next::Sleep { until_ms, .. } if until_ms <= self.patience_until_ms => {
+            // Never longer than its lease, which it has just renewed.
+            Next::Sleep { until_ms, .. }
+                if until_ms <= self.patience_until_ms.min(ctx.now_ms.saturating_add(ctx.times.lease_ms)) =>
+            {
                 Ok(Action::SleepUntil(until_ms))
             }
             Next::Sleep { until_ms, in_doubt } => {

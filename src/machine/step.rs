@@ -19,7 +19,7 @@ pub enum Next {
     Again,
     /// Send this call: [`arm`] it first.
     Send(u32),
-    /// Ask the provider whether this call was executed.
+    /// Ask the provider whether this call was executed: one page.
     LookUp(u32),
     /// Nothing can be done before this time, in ms since the epoch.
     Sleep {
@@ -149,15 +149,15 @@ pub fn record(
         Outcome::Unknown { reason, .. } => format!("unknown: {reason}"),
     };
     let call = call_mut(rows, call_id)?;
-    if !matches!(call.state, CallState::InFlight { .. }) {
-        return Err(Bug(format!("an outcome for call {call_id}, which is {:?}", call.state)).into());
+    if call.state != CallState::InFlight {
+        return Err(Bug(format!("an outcome for call {call_id}, which is {}", call.state.name())).into());
     }
     call.take(outcome, ctx);
     rows.note(ticket.key_id, ctx.now_ms, "call_outcome", detail);
     Ok(())
 }
 
-/// Commits what came of a look-up that began at `asked_at_ms`.
+/// Commits what came of a look-up's page that was asked for at `asked_at_ms`.
 pub fn record_look_up(
     rows: &mut Rows,
     ticket: &Ticket,
@@ -167,17 +167,22 @@ pub fn record_look_up(
     ctx: &Context,
 ) -> Result<(), StepError> {
     held(rows, ticket, ctx)?;
-    let detail = match &look_up {
-        LookUp::Found(_) => "found".to_owned(),
-        LookUp::Absent => "absent".to_owned(),
-        LookUp::Inconclusive { reason } => format!("inconclusive: {reason}"),
-    };
     let call = call_mut(rows, call_id)?;
+    let detail = match &look_up {
+        LookUp::Found(_) => Some("found".to_owned()),
+        LookUp::Absent => Some("absent".to_owned()),
+        LookUp::Inconclusive { reason, .. } => Some(format!("inconclusive: {reason}")),
+        // One line for the whole list, not one for each of its pages.
+        LookUp::More { .. } if call.look_up.is_some() => None,
+        LookUp::More { .. } => Some("not on the first page".to_owned()),
+    };
     if matches!(call.state, CallState::Settled(_)) {
         return Err(Bug(format!("a look-up for call {call_id}, which is settled")).into());
     }
     call.take_look_up(look_up, asked_at_ms, ctx);
-    rows.note(ticket.key_id, ctx.now_ms, "look_up", detail);
+    if let Some(detail) = detail {
+        rows.note(ticket.key_id, ctx.now_ms, "look_up", detail);
+    }
     Ok(())
 }
 
@@ -224,7 +229,8 @@ fn held(rows: &mut Rows, ticket: &Ticket, ctx: &Context) -> Result<(), StepError
 fn open(rows: &mut Rows, key_id: u32) -> Result<&mut Open, Bug> {
     match rows.key_mut(key_id).map(|key| &mut key.lifecycle) {
         Some(Lifecycle::Open(open)) => Ok(open),
-        other => Err(Bug(format!("key {key_id} should be open and is {other:?}"))),
+        Some(other) => Err(Bug(format!("key {key_id} should be open and is {}", other.name()))),
+        None => Err(Bug(format!("no key {key_id}"))),
     }
 }
 

@@ -3,6 +3,7 @@
 //! Every key that is not ended for good has such a time: an unfinished one is taken up again, a finished one expires.
 
 use super::begin::take_over;
+use super::call::CallState;
 use super::context::{Context, Mutant};
 use super::id::InstanceId;
 use super::record::{KeyRecord, Lifecycle, Ticket, Tombstone};
@@ -30,7 +31,35 @@ fn key_wakes_at(key: &KeyRecord, ctx: &Context) -> Option<u64> {
     }
 }
 
-/// The alarm: turns expired responses into tombstones, and takes the lease of every unfinished key that is due and
+/// What the shell knows about the alarm that is set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum KnownAlarm {
+    /// Nothing: this incarnation is new.
+    Unknown,
+    /// It has just fired: none is set.
+    Gone,
+    /// It is set for this time, in ms since the epoch.
+    At(u64),
+}
+
+/// When to set the alarm, in ms since the epoch, in the transaction that makes `after` from `before`. `None` leaves it.
+///
+/// It stands at or before the time at which something is due. While a run renews its lease at every step an alarm that
+/// comes too early is cheaper than moving it each time: it finds nothing due and is set anew.
+pub fn alarm_to_set(before: &Rows, after: &Rows, known: KnownAlarm, ctx: &Context) -> Option<u64> {
+    let due_at_ms = wake_at(after, ctx)?;
+    let lives = |key: &KeyRecord| matches!(key.lifecycle, Lifecycle::Open(_));
+    let runs = |key: &KeyRecord| matches!(&key.lifecycle, Lifecycle::Open(open) if open.lease.is_some());
+    match known {
+        KnownAlarm::At(at_ms) if at_ms == due_at_ms => None,
+        KnownAlarm::At(at_ms) if at_ms < due_at_ms && after.keys.iter().any(runs) => None,
+        // A replay writes nothing: whoever finished the key set the alarm with it.
+        KnownAlarm::Unknown if before == after && !after.keys.iter().any(lives) => None,
+        _ => Some(due_at_ms),
+    }
+}
+
+/// The alarm: turns expired responses into tombstones (with them go the parameters and the bodies that were sent), and takes the lease of every unfinished key that is due and
 /// that no living run works on. Gives the runs to drive.
 pub fn wake(rows: &mut Rows, me: &InstanceId, ctx: &Context) -> Vec<Ticket> {
     let due: Vec<u32> = rows.keys.iter().filter(|key| is_due(key, me, ctx)).map(|key| key.key_id).collect();
@@ -61,8 +90,12 @@ fn expire(rows: &mut Rows, key_id: u32, ctx: &Context) {
     key.lifecycle = Lifecycle::Expired(Tombstone {
         status: finished.response.status,
         finished_at_ms: finished.finished_at_ms,
-        expired_at_ms: ctx.now_ms,
+        expires_at_ms: finished.expires_at_ms,
     });
     key.parameters = None;
+    let calls = rows.calls.iter_mut().filter(|call| call.key_id == key_id);
+    for call in calls.filter(|call| matches!(call.state, CallState::Settled(_))) {
+        call.request.body.clear();
+    }
     rows.note(key_id, ctx.now_ms, "expired", "");
 }

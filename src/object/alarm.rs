@@ -1,14 +1,13 @@
 //! The alarm: finishes what was abandoned and expires what is old, without any client.
 //!
 //! It never fails: after six failures the runtime drops an alarm for good. Whatever goes wrong is logged and the alarm
-//! is set again.
+//! is set again; after a trap, by `entry.mjs`.
 
 use std::rc::Rc;
 
 use futures_util::future::join_all;
 
 use super::drive::Drive;
-use crate::log::log;
 use crate::machine::context::Bug;
 use crate::machine::wake::wake;
 
@@ -20,7 +19,7 @@ impl Drive {
     pub(super) async fn alarm(self: &Rc<Self>) {
         self.store.alarm_fired();
         if let Err(bug) = self.do_what_is_due().await {
-            log("error", &[("event", "alarm_failed".into()), ("error", bug.0.as_str().into())]);
+            self.log("error", "alarm_failed", &[("error", bug.0.as_str().into())]);
             self.store.force_alarm(self.context().now_ms.saturating_add_signed(AFTER_FAILURE_MS));
         }
     }
@@ -29,7 +28,7 @@ impl Drive {
         let ctx = self.context();
         let tickets = self.store.transaction(&ctx, |rows| Ok::<_, Bug>(wake(rows, &self.me, &ctx)))?;
         let runs = tickets.into_iter().map(|ticket| {
-            log("info", &[("event", "resumed_by_alarm".into()), ("attempt", ticket.attempt.into())]);
+            self.log("info", "resumed_by_alarm", &[("attempt", ticket.attempt.into())]);
             self.start(ticket, None, None)
         });
         for end in join_all(runs).await {

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::future::{Either, LocalBoxFuture, Shared, select};
+use serde_json::Value;
 use worker::{Date, Delay, Env};
 
 use super::message::{Fault, KeyView, RunAsk, Shown, Verdict, View};
@@ -15,7 +16,7 @@ use crate::config::Config;
 use crate::log::log;
 use crate::machine::begin::{Begin, begin};
 use crate::machine::context::{Bug, Context};
-use crate::machine::id::{InstanceId, Owner, RequestId};
+use crate::machine::id::{InstanceId, Owner};
 use crate::machine::key::KeyHash;
 use crate::machine::record::{KeyRecord, Ticket};
 use crate::machine::run::{Action, Event, Run, RunEnd};
@@ -44,6 +45,12 @@ impl Drive {
         Ok(Self { me, store, config, transport, running: RefCell::default() })
     }
 
+    /// A line of the log that names this object.
+    pub(super) fn log(&self, level: &str, event: &str, fields: &[(&str, Value)]) {
+        let named = [("event", event.into()), ("object", self.store.object().to_hex().into())];
+        log(level, &[&named[..], fields].concat());
+    }
+
     pub(super) fn context(&self) -> Context {
         Context::new(Date::now().as_millis(), random_permille(), self.config.times)
     }
@@ -56,15 +63,16 @@ impl Drive {
         };
         match begun {
             Begin::Run(ticket) => {
+                let key_id = ticket.key_id;
                 let end = self.start(ticket, Some(ask.wait_ms), ask.fault).await?;
-                Ok(self.verdict(end, None))
+                self.verdict(end, key_id, false)
             }
             Begin::InProgress { key_id, lease_left_ms } => self.join(key_id, lease_left_ms, &ask).await,
             Begin::Replay { response, original_request } => {
-                Ok(Verdict::Finished { response, original_request: Some(original_request) })
+                Ok(Verdict::Finished { response, original_request, replayed: true })
             }
             Begin::Pending { retry_at_ms, in_doubt } => {
-                Ok(self.verdict(RunEnd::Pending { retry_at_ms, in_doubt }, None))
+                Ok(Verdict::Pending { retry_after_ms: from_now(retry_at_ms), in_doubt })
             }
             Begin::Mismatch { fields } => Ok(Verdict::Mismatch { fields }),
             Begin::Expired => Ok(Verdict::Expired),
@@ -80,26 +88,26 @@ impl Drive {
             return Ok(Verdict::InProgress { retry_after_ms: lease_left_ms.min(1000) });
         };
         match select(running, Delay::from(Duration::from_millis(ask.wait_ms))).await {
-            Either::Left((end, _)) => {
-                let rows = self.store.read()?.map(|(rows, _)| rows);
-                let first = rows.and_then(|rows| rows.key(key_id).map(|key| key.original_request.clone()));
-                Ok(self.verdict(end?, first))
-            }
+            Either::Left((end, _)) => self.verdict(end?, key_id, true),
             Either::Right(_) => Ok(Verdict::InProgress { retry_after_ms: lease_left_ms.min(1000) }),
         }
     }
 
-    fn verdict(&self, end: RunEnd, first: Option<RequestId>) -> Verdict {
-        let in_ms = |at_ms: u64| at_ms.saturating_sub(Date::now().as_millis());
-        match end {
-            RunEnd::Finished(response) => Verdict::Finished { response, original_request: first },
+    fn verdict(&self, end: RunEnd, key_id: u32, replayed: bool) -> Result<Verdict, Bug> {
+        Ok(match end {
+            RunEnd::Finished(response) => {
+                let rows = self.store.read()?.map(|(rows, _)| rows);
+                let first = rows.and_then(|rows| rows.key(key_id).map(|key| key.original_request.clone()));
+                let original_request = first.ok_or_else(|| Bug(format!("no key {key_id}")))?;
+                Verdict::Finished { response, original_request, replayed }
+            }
             RunEnd::Pending { retry_at_ms, in_doubt } => {
-                Verdict::Pending { retry_after_ms: in_ms(retry_at_ms), in_doubt }
+                Verdict::Pending { retry_after_ms: from_now(retry_at_ms), in_doubt }
             }
             RunEnd::Interrupted { retry_at_ms } => {
-                Verdict::Interrupted { retry_after_ms: in_ms(retry_at_ms) }
+                Verdict::Interrupted { retry_after_ms: from_now(retry_at_ms) }
             }
-        }
+        })
     }
 
     /// Begins a run and shares it: the caller may vanish, the run goes on.
@@ -122,13 +130,10 @@ impl Drive {
             }
             drop(runs);
             if let Err(bug) = &end {
-                log(
+                drive.log(
                     "error",
-                    &[
-                        ("event", "run_failed".into()),
-                        ("attempt", attempt.into()),
-                        ("error", bug.0.as_str().into()),
-                    ],
+                    "run_failed",
+                    &[("attempt", attempt.into()), ("error", bug.0.as_str().into())],
                 );
             }
             end
@@ -176,7 +181,7 @@ impl Drive {
 
     /// An error of ours: the lease goes back at once, so that a retry can go on from the last recovery point.
     fn give_up(&self, run: &Run, bug: Bug) -> Result<Action, Bug> {
-        log("error", &[("event", "step_failed".into()), ("error", bug.0.as_str().into())]);
+        self.log("error", "step_failed", &[("error", bug.0.as_str().into())]);
         let ctx = self.context();
         let released = self.store.transaction(&ctx, |rows| run.abandon(rows, "an error of ours", &ctx));
         match released {
@@ -188,7 +193,7 @@ impl Drive {
 
     /// Another run took over: this one knows nothing better than that it goes on.
     fn superseded(&self, run: &Run) -> Result<RunEnd, Bug> {
-        log("warn", &[("event", "fenced".into()), ("attempt", run.ticket.attempt.into())]);
+        self.log("warn", "fenced", &[("attempt", run.ticket.attempt.into())]);
         Ok(RunEnd::Pending { retry_at_ms: Date::now().as_millis().saturating_add(1000), in_doubt: true })
     }
 
@@ -204,9 +209,14 @@ impl Drive {
         Ok(Some(View {
             ride: rows.ride.clone(),
             parameters: key.parameters.clone(),
-            key: KeyView::of(&rows, key, timeline),
+            key: KeyView::of(&rows, key, timeline, self.context().now_ms),
         }))
     }
+}
+
+/// How long it is until then, in ms.
+fn from_now(at_ms: u64) -> u64 {
+    at_ms.saturating_sub(Date::now().as_millis())
 }
 
 /// From 0 to 1000. Without randomness all retries fall together, which is still correct.

@@ -8,8 +8,7 @@ use super::alarm::AFTER_FAILURE_MS;
 use super::drive::Drive;
 use super::message::{Ask, Envelope, VERSION};
 use super::store::Store;
-use crate::config::Config;
-use crate::edge::setting;
+use crate::config::{Config, setting};
 use crate::log::log;
 use crate::machine::context::Bug;
 
@@ -32,7 +31,7 @@ impl DurableObject for KeyObject {
     async fn fetch(&self, mut request: Request) -> Result<Response> {
         let drive = self.drive.as_ref().map_err(|bug| worker::Error::RustError(bug.0.clone()))?;
         let envelope: Envelope<Ask> = request.json().await?;
-        if envelope.version != VERSION {
+        if envelope.version > VERSION {
             return Response::error("another version of the message is spoken here", 400);
         }
         let answer = match envelope.message {
@@ -44,7 +43,7 @@ impl DurableObject for KeyObject {
         match answer {
             Ok(body) => Response::from_bytes(body),
             Err(bug) => {
-                log("error", &[("event", "object_failed".into()), ("error", bug.0.as_str().into())]);
+                drive.log("error", "object_failed", &[("error", bug.0.as_str().into())]);
                 Response::error("the object failed", 500)
             }
         }

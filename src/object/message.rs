@@ -72,8 +72,10 @@ pub enum Verdict {
     Finished {
         /// Its stored response.
         response: StoredResponse,
-        /// Set if an earlier request made it.
-        original_request: Option<RequestId>,
+        /// The request that first used the key.
+        original_request: RequestId,
+        /// Whether it was there before this request, or made by another one's run.
+        replayed: bool,
     },
     /// The first request still runs after the bounded wait.
     InProgress {
@@ -133,6 +135,13 @@ pub enum KeyStatus {
     Expired,
 }
 
+impl KeyStatus {
+    /// Whether nothing more will happen.
+    pub const fn is_over(self) -> bool {
+        matches!(self, Self::Complete | Self::Expired)
+    }
+}
+
 /// A key, as its owner sees it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct KeyView {
@@ -155,15 +164,19 @@ pub struct KeyView {
 }
 
 impl KeyView {
-    /// From a record, with the timeline of the whole object.
-    pub fn of(rows: &Rows, key: &KeyRecord, timeline: Vec<TimelineEntry>) -> Self {
+    /// From a record, with the timeline of the whole object, as it stands at `now_ms` (since the epoch): a response
+    /// has expired at its time, also if the alarm that drops it is late.
+    pub fn of(rows: &Rows, key: &KeyRecord, timeline: Vec<TimelineEntry>, now_ms: u64) -> Self {
         let in_doubt = rows.unsettled_call(key.key_id).is_some_and(|call| call.in_doubt());
         let (status, response_code, expires_at_ms) = match &key.lifecycle {
             // In doubt while a send is on its way is simply under way; in doubt while nobody works on it is unknown.
             Lifecycle::Open(open) if in_doubt && open.lease.is_none() => (KeyStatus::Unknown, None, None),
             Lifecycle::Open(_) => (KeyStatus::Processing, None, None),
+            Lifecycle::Finished(f) if now_ms >= f.expires_at_ms => {
+                (KeyStatus::Expired, Some(f.response.status), Some(f.expires_at_ms))
+            }
             Lifecycle::Finished(f) => (KeyStatus::Complete, Some(f.response.status), Some(f.expires_at_ms)),
-            Lifecycle::Expired(t) => (KeyStatus::Expired, Some(t.status), Some(t.expired_at_ms)),
+            Lifecycle::Expired(t) => (KeyStatus::Expired, Some(t.status), Some(t.expires_at_ms)),
         };
         Self {
             status,

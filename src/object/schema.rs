@@ -25,8 +25,7 @@ pub(super) const MIGRATIONS: [&[&str]; 1] = [&[
         response_headers TEXT,
         response_body BLOB CHECK (length(response_body) <= 1048576),
         finished_at_ms INTEGER,
-        expires_at_ms INTEGER,
-        expired_at_ms INTEGER
+        expires_at_ms INTEGER
     ) STRICT",
     // At most one row: the ride that the object's key books.
     "CREATE TABLE rides (
@@ -49,14 +48,15 @@ pub(super) const MIGRATIONS: [&[&str]; 1] = [&[
         derived_key TEXT NOT NULL UNIQUE,
         request TEXT NOT NULL,
         status TEXT NOT NULL CHECK (status IN ('frozen', 'in_flight', 'unknown', 'settled')),
-        sent_at_ms INTEGER CHECK ((sent_at_ms IS NOT NULL) = (status = 'in_flight')),
         settlement TEXT CHECK ((settlement IS NOT NULL) = (status = 'settled')),
         sends INTEGER NOT NULL,
         failures INTEGER NOT NULL,
-        doubt_since_ms INTEGER,
+        first_sent_at_ms INTEGER,
         last_sent_at_ms INTEGER,
         next_try_at_ms INTEGER NOT NULL,
-        sticky INTEGER NOT NULL CHECK (sticky IN (0, 1)),
+        maybe_executed INTEGER NOT NULL CHECK (maybe_executed IN (0, 1)),
+        answer_is_stored INTEGER NOT NULL CHECK (answer_is_stored IN (0, 1)),
+        look_up TEXT,
         UNIQUE (key_id, name)
     ) STRICT",
     "CREATE TABLE audit_records (

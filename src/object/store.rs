@@ -22,7 +22,7 @@ use crate::machine::record::{
     Channel, Finished, KeyRecord, Lease, Lifecycle, Open, RecoveryPoint, StoredResponse, Tombstone,
 };
 use crate::machine::rows::{Appended, Rows, TimelineEntry};
-use crate::machine::wake::wake_at;
+use crate::machine::wake::{KnownAlarm, alarm_to_set};
 use crate::providers::Provider;
 
 #[wasm_bindgen]
@@ -51,8 +51,8 @@ pub(super) struct Store {
     sql: SqlStorage,
     /// The tables are up to date.
     ready: Cell<bool>,
-    /// When the alarm is set for, as far as this incarnation knows, in ms since the epoch.
-    alarm_at_ms: Cell<Option<u64>>,
+    /// What this incarnation knows about the alarm.
+    alarm: Cell<KnownAlarm>,
 }
 
 impl Store {
@@ -62,8 +62,13 @@ impl Store {
         let object =
             ObjectId::from_hex(&state.id().to_string()).ok_or_else(|| Bug("not an object's id".into()))?;
         let raw: RawStorage = JsValue::from(storage.as_raw()).unchecked_into();
-        let alarm_at_ms = Cell::new(None);
-        Ok(Self { object, raw, sql: storage.sql(), ready: Cell::new(false), alarm_at_ms })
+        let alarm = Cell::new(KnownAlarm::Unknown);
+        Ok(Self { object, raw, sql: storage.sql(), ready: Cell::new(false), alarm })
+    }
+
+    /// The object whose storage it is.
+    pub(super) const fn object(&self) -> ObjectId {
+        self.object
     }
 
     /// Brings the tables up to date, once in each incarnation and not before something is to be written: an object that
@@ -115,14 +120,14 @@ impl Store {
         self.migrate()?;
         let mut change = Some(change);
         let mut result: Option<Result<T, E>> = None;
-        let mut alarm_at_ms = self.alarm_at_ms.get();
+        let mut alarm = self.alarm.get();
         let committed = self.atomically(|| {
             let change = change.take().ok_or_else(|| Bug("a transaction ran twice".into()))?;
             let before = self.load()?;
             let mut after = before.clone();
             match change(&mut after) {
                 Ok(value) => {
-                    self.save(&before, after, ctx, &mut alarm_at_ms)?;
+                    self.save(&before, &after, ctx, &mut alarm)?;
                     result = Some(Ok(value));
                     Ok(())
                 }
@@ -134,7 +139,7 @@ impl Store {
         });
         match (committed, result) {
             (Ok(()), Some(result)) => {
-                self.alarm_at_ms.set(alarm_at_ms);
+                self.alarm.set(alarm);
                 result
             }
             (Err(_), Some(Err(error))) => Err(error),
@@ -158,16 +163,16 @@ impl Store {
 
     /// Sets the alarm outside a transaction: the way out when even the transaction fails.
     pub(super) fn force_alarm(&self, at_ms: u64) {
-        self.alarm_at_ms.set(None);
+        self.alarm.set(KnownAlarm::Gone);
         // A failure here is a failure of the storage itself; the sweep finds such objects.
         if self.raw.set_alarm(at_ms as f64).is_ok() {
-            self.alarm_at_ms.set(Some(at_ms));
+            self.alarm.set(KnownAlarm::At(at_ms));
         }
     }
 
     /// The alarm has fired: none is set any more.
     pub(super) fn alarm_fired(&self) {
-        self.alarm_at_ms.set(None);
+        self.alarm.set(KnownAlarm::Gone);
     }
 
     fn atomically(&self, mut body: impl FnMut() -> Result<(), Bug>) -> Result<(), Bug> {
@@ -202,13 +207,7 @@ impl Store {
         Ok(rows)
     }
 
-    fn save(
-        &self,
-        before: &Rows,
-        after: Rows,
-        ctx: &Context,
-        alarm_at_ms: &mut Option<u64>,
-    ) -> Result<(), Bug> {
+    fn save(&self, before: &Rows, after: &Rows, ctx: &Context, alarm: &mut KnownAlarm) -> Result<(), Bug> {
         for key in after.keys.iter().filter(|key| !before.keys.contains(key)) {
             self.save_key(key)?;
         }
@@ -219,37 +218,21 @@ impl Store {
             self.save_call(call)?;
         }
         self.append(&after.appended)?;
-        if after == *before && !after.keys.iter().any(|key| matches!(key.lifecycle, Lifecycle::Open(_))) {
-            return Ok(()); // a replay writes nothing
-        }
-        self.move_alarm(&after, ctx, alarm_at_ms)
-    }
-
-    /// Keeps the alarm at or before the time at which something is due. While a run renews its lease at every step an
-    /// alarm that comes too early is cheaper than moving it each time: it finds nothing due and sets itself anew.
-    fn move_alarm(&self, rows: &Rows, ctx: &Context, alarm_at_ms: &mut Option<u64>) -> Result<(), Bug> {
-        let Some(due_at_ms) = wake_at(rows, ctx) else {
+        let Some(at_ms) = alarm_to_set(before, after, *alarm, ctx) else {
             return Ok(());
         };
-        let running =
-            rows.keys.iter().any(|key| matches!(&key.lifecycle, Lifecycle::Open(o) if o.lease.is_some()));
-        let good =
-            alarm_at_ms.is_some_and(|at_ms| if running { at_ms <= due_at_ms } else { at_ms == due_at_ms });
-        if !good {
-            // The promise says nothing that the transaction does not: an output gate holds all answers back until it is
-            // kept.
-            let _kept: js_sys::Promise =
-                self.raw.set_alarm(due_at_ms as f64).map_err(|error| Bug(format!("setAlarm: {error:?}")))?;
-            *alarm_at_ms = Some(due_at_ms);
-        }
+        // The promise says nothing that the transaction does not: an output gate holds all answers back until it is kept.
+        let _kept: js_sys::Promise =
+            self.raw.set_alarm(at_ms as f64).map_err(|error| Bug(format!("setAlarm: {error:?}")))?;
+        *alarm = KnownAlarm::At(at_ms);
         Ok(())
     }
 
     fn save_key(&self, key: &KeyRecord) -> Result<(), Bug> {
-        let (status, open, finished, tombstone) = match &key.lifecycle {
-            Lifecycle::Open(open) => ("open", Some(open), None, None),
-            Lifecycle::Finished(finished) => ("finished", None, Some(finished), None),
-            Lifecycle::Expired(tombstone) => ("expired", None, None, Some(tombstone)),
+        let (open, finished, tombstone) = match &key.lifecycle {
+            Lifecycle::Open(open) => (Some(open), None, None),
+            Lifecycle::Finished(finished) => (None, Some(finished), None),
+            Lifecycle::Expired(tombstone) => (None, None, Some(tombstone)),
         };
         let lease = open.and_then(|o| o.lease.as_ref());
         let response = finished.map(|f| &f.response);
@@ -257,8 +240,8 @@ impl Store {
             "INSERT OR REPLACE INTO idempotency_keys (key_id, key_hash, owner, channel, fingerprint, parameters,
                 original_request, created_at_ms, attempt, status, recovery_point, operation, lease_holder,
                 lease_until_ms, resume_at_ms, last_run_at_ms, failures, response_status, response_headers,
-                response_body, finished_at_ms, expires_at_ms, expired_at_ms)
-             VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
+                response_body, finished_at_ms, expires_at_ms)
+             VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
             vec![
                 int(key.key_id),
                 text(&key.key_hash.0),
@@ -269,7 +252,7 @@ impl Store {
                 text(&key.original_request.0),
                 int(key.created_at_ms),
                 int(key.attempt),
-                text(status),
+                text(key.lifecycle.name()),
                 text(key.recovery_point().as_str()),
                 opt(open.map(|o| json(&o.operation)).transpose()?.map(text)),
                 opt(lease.map(|l| text(&l.holder.0))),
@@ -281,8 +264,7 @@ impl Store {
                 opt(response.map(|r| json(&r.headers)).transpose()?.map(text)),
                 opt(response.map(|r| SqlStorageValue::Blob(r.body.clone()))),
                 opt(finished.map(|f| int(f.finished_at_ms)).or_else(|| tombstone.map(|t| int(t.finished_at_ms)))),
-                opt(finished.map(|f| int(f.expires_at_ms))),
-                opt(tombstone.map(|t| int(t.expired_at_ms))),
+                opt(finished.map(|f| int(f.expires_at_ms)).or_else(|| tombstone.map(|t| int(t.expires_at_ms)))),
             ],
         )
     }
@@ -306,20 +288,20 @@ impl Store {
     }
 
     fn save_call(&self, call: &ForeignCall) -> Result<(), Bug> {
-        let (status, sent_at_ms, settlement) = match &call.state {
-            CallState::Frozen => ("frozen", None, None),
-            CallState::InFlight { sent_at_ms } => ("in_flight", Some(*sent_at_ms), None),
-            CallState::Unknown => ("unknown", None, None),
-            CallState::Settled(settlement) => ("settled", None, Some(json(settlement)?)),
+        let settlement = match &call.state {
+            CallState::Frozen | CallState::InFlight | CallState::Unknown => None,
+            CallState::Settled(settlement) => Some(json(settlement)?),
         };
         self.exec(
             "INSERT INTO foreign_calls (call_id, key_id, name, provider, semantics, derived_key, request, status,
-                sent_at_ms, settlement, sends, failures, doubt_since_ms, last_sent_at_ms, next_try_at_ms, sticky)
-             VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)
-             ON CONFLICT (call_id) DO UPDATE SET status = excluded.status, sent_at_ms = excluded.sent_at_ms,
-                settlement = excluded.settlement, sends = excluded.sends, failures = excluded.failures, doubt_since_ms = excluded.doubt_since_ms,
-                last_sent_at_ms = excluded.last_sent_at_ms, next_try_at_ms = excluded.next_try_at_ms,
-                sticky = excluded.sticky",
+                settlement, sends, failures, first_sent_at_ms, last_sent_at_ms, next_try_at_ms, maybe_executed,
+                answer_is_stored, look_up)
+             VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)
+             ON CONFLICT (call_id) DO UPDATE SET request = excluded.request, status = excluded.status,
+                settlement = excluded.settlement, sends = excluded.sends, failures = excluded.failures,
+                first_sent_at_ms = excluded.first_sent_at_ms, last_sent_at_ms = excluded.last_sent_at_ms,
+                next_try_at_ms = excluded.next_try_at_ms, maybe_executed = excluded.maybe_executed,
+                answer_is_stored = excluded.answer_is_stored, look_up = excluded.look_up",
             vec![
                 int(call.call_id),
                 int(call.key_id),
@@ -328,15 +310,16 @@ impl Store {
                 text(json_word(&call.semantics)?),
                 text(&call.derived_key),
                 text(json(&call.request)?),
-                text(status),
-                opt(sent_at_ms.map(int)),
+                text(call.state.name()),
                 opt(settlement.map(text)),
                 int(call.sends),
                 int(call.failures),
-                opt(call.doubt_since_ms.map(int)),
+                opt(call.first_sent_at_ms.map(int)),
                 opt(call.last_sent_at_ms.map(int)),
                 int(call.next_try_at_ms),
-                int(call.sticky),
+                int(call.maybe_executed),
+                int(call.answer_is_stored),
+                opt(call.look_up.as_ref().map(json).transpose()?.map(text)),
             ],
         )
     }
@@ -383,7 +366,8 @@ impl Store {
 
     fn query<T: DeserializeOwned>(&self, sql: &str, bindings: Vec<SqlStorageValue>) -> Result<Vec<T>, Bug> {
         let cursor = self.sql.exec(sql, bindings).map_err(|error| Bug(format!("{sql}: {error}")))?;
-        cursor.to_array().map_err(|error| Bug(format!("{sql}: {error}")))
+        // The text of the error may quote a value.
+        cursor.to_array().map_err(|_| Bug(format!("{sql}: rows that cannot be read")))
     }
 
     fn exec(&self, sql: &str, bindings: Vec<SqlStorageValue>) -> Result<(), Bug> {
@@ -408,7 +392,11 @@ fn json<T: Serialize>(value: &T) -> Result<String, Bug> {
 }
 
 fn from_json<T: DeserializeOwned>(text: &str) -> Result<T, Bug> {
-    serde_json::from_str(text).map_err(|error| Bug(format!("a row that cannot be read: {error}")))
+    // The text of the error would quote the value.
+    serde_json::from_str(text).map_err(|error| {
+        let (kind, line, column) = (error.classify(), error.line(), error.column());
+        Bug(format!("a row that cannot be read: {kind:?} error at {line}:{column}"))
+    })
 }
 
 /// An enum without data, as the bare word.
@@ -448,7 +436,6 @@ struct KeyRow {
     response_body: Option<serde_bytes::ByteBuf>,
     finished_at_ms: Option<u64>,
     expires_at_ms: Option<u64>,
-    expired_at_ms: Option<u64>,
 }
 
 impl KeyRow {
@@ -477,7 +464,7 @@ impl KeyRow {
             "expired" => Lifecycle::Expired(Tombstone {
                 status: present(self.response_status, "response_status")?,
                 finished_at_ms: present(self.finished_at_ms, "finished_at_ms")?,
-                expired_at_ms: present(self.expired_at_ms, "expired_at_ms")?,
+                expires_at_ms: present(self.expires_at_ms, "expires_at_ms")?,
             }),
             other => return Err(Bug(format!("a key of status {other}"))),
         };
@@ -532,21 +519,22 @@ struct CallRow {
     derived_key: String,
     request: String,
     status: String,
-    sent_at_ms: Option<u64>,
     settlement: Option<String>,
     sends: u32,
     failures: u32,
-    doubt_since_ms: Option<u64>,
+    first_sent_at_ms: Option<u64>,
     last_sent_at_ms: Option<u64>,
     next_try_at_ms: u64,
-    sticky: u8,
+    maybe_executed: u8,
+    answer_is_stored: u8,
+    look_up: Option<String>,
 }
 
 impl CallRow {
     fn read(self) -> Result<ForeignCall, Bug> {
         let state = match self.status.as_str() {
             "frozen" => CallState::Frozen,
-            "in_flight" => CallState::InFlight { sent_at_ms: present(self.sent_at_ms, "sent_at_ms")? },
+            "in_flight" => CallState::InFlight,
             "unknown" => CallState::Unknown,
             "settled" => CallState::Settled(from_json(&present(self.settlement, "settlement")?)?),
             other => return Err(Bug(format!("a call of status {other}"))),
@@ -562,10 +550,12 @@ impl CallRow {
             state,
             sends: self.sends,
             failures: self.failures,
-            doubt_since_ms: self.doubt_since_ms,
+            first_sent_at_ms: self.first_sent_at_ms,
             last_sent_at_ms: self.last_sent_at_ms,
             next_try_at_ms: self.next_try_at_ms,
-            sticky: self.sticky != 0,
+            maybe_executed: self.maybe_executed != 0,
+            answer_is_stored: self.answer_is_stored != 0,
+            look_up: self.look_up.as_deref().map(from_json).transpose()?,
         })
     }
 }

@@ -7,7 +7,7 @@ pub mod transport;
 
 use serde::{Deserialize, Serialize};
 
-use crate::machine::call::{FrozenRequest, LookUp, Outcome};
+use crate::machine::call::{ForeignCall, FrozenRequest, LookUp, Outcome};
 
 /// Where a call goes. Written down with the call: a retry never moves to another provider.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -34,15 +34,6 @@ pub struct HttpAnswer {
     pub body: String,
 }
 
-/// One page of a look-up.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Page {
-    /// The look-up is over.
-    Done(LookUp),
-    /// Not on this page; ask for this one.
-    Next(FrozenRequest),
-}
-
 impl Provider {
     /// The name as stored and shown.
     pub const fn as_str(self) -> &'static str {
@@ -56,10 +47,24 @@ impl Provider {
         (text == "stripe").then_some(Self::Stripe)
     }
 
-    /// What an answer to a send means.
-    pub fn classify(self, answer: &HttpAnswer) -> Outcome {
+    /// What an answer to a send of this call means.
+    pub fn classify(self, call: &ForeignCall, answer: &HttpAnswer) -> Outcome {
         match self {
-            Self::Stripe => stripe::classify(answer),
+            Self::Stripe => stripe::classify(call, answer),
+        }
+    }
+
+    /// What to ask (with `GET`) to find out whether this call was executed: the next page of its look-up.
+    pub fn look_up_request(self, call: &ForeignCall) -> FrozenRequest {
+        match self {
+            Self::Stripe => stripe::look_up(call),
+        }
+    }
+
+    /// What the answer to that page says.
+    pub fn read_look_up(self, call: &ForeignCall, answer: &HttpAnswer) -> LookUp {
+        match self {
+            Self::Stripe => stripe::read_page(call, answer),
         }
     }
 }

@@ -6,7 +6,7 @@
 
 use serde::Deserialize;
 
-use super::{HttpAnswer, Page};
+use super::HttpAnswer;
 use crate::machine::call::{ForeignCall, FrozenRequest, LookUp, Outcome, ProviderReply, ProviderResult};
 use crate::machine::context::QUIET_MAX_MS;
 
@@ -62,10 +62,23 @@ fn encode(fields: &[(&str, &str)]) -> String {
     serde_urlencoded::to_string(fields).unwrap_or_default()
 }
 
+/// What a charge's body asks for.
+#[derive(Deserialize)]
+struct Asked {
+    amount: u64,
+    currency: String,
+}
+
 #[derive(Deserialize)]
 struct PaymentIntent {
     id: String,
     status: String,
+    #[serde(default)]
+    amount: Option<u64>,
+    #[serde(default)]
+    amount_received: Option<u64>,
+    #[serde(default)]
+    currency: Option<String>,
     #[serde(default)]
     metadata: Metadata,
     #[serde(default)]
@@ -101,13 +114,13 @@ struct ErrorBody {
 ///
 /// Stripe's rule: `Stripe-Should-Retry` decides where it is present; else 409 and 5xx may be tried again, and nothing
 /// else. A 500 is *indeterminate*, and once it is stored under the key it is all that the key will ever say.
-pub fn classify(answer: &HttpAnswer) -> Outcome {
+pub fn classify(call: &ForeignCall, answer: &HttpAnswer) -> Outcome {
     match answer.status {
         200..=299 => match serde_json::from_str::<PaymentIntent>(&answer.body) {
-            Ok(intent) => match read_intent(intent) {
-                Some(result) => definitive(answer, result),
+            Ok(intent) => match read_intent(call, intent) {
+                Ok(result) => definitive(answer, result),
                 // Stored under the key like any answer: the key goes on to say so long after it has been decided.
-                None => unknown(answer, true, "the payment is still processing"),
+                Err(reason) => unknown(answer, true, reason),
             },
             Err(_) => unknown(answer, answer.replayed, "a success that cannot be read"),
         },
@@ -116,6 +129,9 @@ pub fn classify(answer: &HttpAnswer) -> Outcome {
         429 => not_executed(answer, "rate limited"),
         // An earlier send under this key is at work, or was executed with other parameters: either way money may move.
         409 => unknown(answer, false, "the provider is still working on it"),
+        400..=499 if answer.should_retry == Some(true) && !answer.replayed => {
+            unknown(answer, false, "refused for the moment")
+        }
         400..=499 => classify_refusal(answer),
         _ if answer.should_retry == Some(true) && !answer.replayed => {
             unknown(answer, false, "status 5xx, may be retried")
@@ -134,6 +150,7 @@ fn classify_refusal(answer: &HttpAnswer) -> Outcome {
         "invalid_request_error" => definitive(
             answer,
             ProviderResult::Rejected {
+                payment: error.payment_intent.map(|intent| intent.id),
                 code: error.code.unwrap_or_else(|| "provider_rejected".to_owned()),
                 message: error.message.unwrap_or_default(),
             },
@@ -142,14 +159,16 @@ fn classify_refusal(answer: &HttpAnswer) -> Outcome {
     }
 }
 
-/// The meaning of a PaymentIntent; `None` while it can still go either way.
-fn read_intent(intent: PaymentIntent) -> Option<ProviderResult> {
+/// The meaning of a PaymentIntent; an error says why it has none yet, or none that a program should believe.
+fn read_intent(call: &ForeignCall, intent: PaymentIntent) -> Result<ProviderResult, &'static str> {
     match intent.status.as_str() {
-        "succeeded" => Some(ProviderResult::Charged { payment: intent.id }),
+        // Nothing but the whole of what was asked for is the charge that was asked for. A person must look at it.
+        "succeeded" if !is_as_asked(call, &intent) => Err("the provider charged another amount"),
+        "succeeded" => Ok(ProviderResult::Charged { payment: intent.id }),
         "requires_payment_method" | "requires_action" | "requires_confirmation" | "canceled" => {
             let error = intent.last_payment_error;
             let code = error.as_ref().and_then(|e| e.code.clone());
-            Some(ProviderResult::Declined {
+            Ok(ProviderResult::Declined {
                 payment: Some(intent.id),
                 code: code.unwrap_or_else(|| "payment_not_completed".to_owned()),
                 decline_code: error.as_ref().and_then(|e| e.decline_code.clone()),
@@ -158,8 +177,17 @@ fn read_intent(intent: PaymentIntent) -> Option<ProviderResult> {
                     .unwrap_or_else(|| "The payment was not completed.".to_owned()),
             })
         }
-        _ => None,
+        _ => Err("the payment is still processing"),
     }
+}
+
+fn is_as_asked(call: &ForeignCall, intent: &PaymentIntent) -> bool {
+    let Ok(asked) = serde_urlencoded::from_str::<Asked>(&call.request.body) else {
+        return false;
+    };
+    intent.amount == Some(asked.amount)
+        && intent.amount_received == Some(asked.amount)
+        && intent.currency.as_ref() == Some(&asked.currency)
 }
 
 fn declined(error: ErrorBody) -> ProviderResult {
@@ -186,25 +214,21 @@ fn not_executed(answer: &HttpAnswer, reason: &str) -> Outcome {
     }
 }
 
-fn unknown(answer: &HttpAnswer, sticky: bool, reason: &str) -> Outcome {
+fn unknown(answer: &HttpAnswer, answer_is_stored: bool, reason: &str) -> Outcome {
     // An explicit "do not retry" on an unclear answer leaves only the look-up.
-    let sticky = sticky || answer.should_retry == Some(false);
-    Outcome::Unknown { sticky, reason: format!("{reason} ({})", answer.status) }
+    let answer_is_stored = answer_is_stored || answer.should_retry == Some(false);
+    Outcome::Unknown { answer_is_stored, reason: format!("{reason} ({})", answer.status) }
 }
 
-/// The first page of the list in which the call's payment must stand, if it exists.
+/// The next page of the list in which the call's payment must stand, if it exists.
 ///
 /// The list, not the search: search results appear up to a minute late, in outages an hour.
 pub fn look_up(call: &ForeignCall) -> FrozenRequest {
-    list(call, None)
-}
-
-fn list(call: &ForeignCall, starting_after: Option<&str>) -> FrozenRequest {
-    let from_s = (call.doubt().unwrap_or(0) / 1000).saturating_sub(CLOCK_SKEW_S);
+    let from_s = (call.first_sent_at_ms.unwrap_or(0) / 1000).saturating_sub(CLOCK_SKEW_S);
     let to_s = (call.last_sent_at_ms.unwrap_or(0) / 1000).saturating_add(LATE_S);
     let (from, to, limit) = (from_s.to_string(), to_s.to_string(), PAGE_SIZE.to_string());
     let mut fields = vec![("created[gte]", from.as_str()), ("created[lte]", &to), ("limit", &limit)];
-    fields.extend(starting_after.map(|id| ("starting_after", id)));
+    fields.extend(call.look_up.as_ref().map(|read| ("starting_after", read.after.as_str())));
     FrozenRequest { path: format!("/v1/payment_intents?{}", encode(&fields)), body: String::new() }
 }
 
@@ -215,27 +239,33 @@ struct List {
 }
 
 /// What a page of the list says about the call.
-pub fn read_page(call: &ForeignCall, answer: &HttpAnswer) -> Page {
-    let inconclusive =
-        |reason: &str| Page::Done(LookUp::Inconclusive { reason: format!("{reason} ({})", answer.status) });
-    if answer.status != 200 {
-        return inconclusive("the list was refused");
-    }
-    let Ok(list_page) = serde_json::from_str::<List>(&answer.body) else {
-        return inconclusive("a list that cannot be read");
+pub fn read_page(call: &ForeignCall, answer: &HttpAnswer) -> LookUp {
+    let inconclusive = |from_the_start: bool, reason: &str| LookUp::Inconclusive {
+        from_the_start,
+        reason: format!("{reason} ({})", answer.status),
     };
-    let last = list_page.data.last().map(|intent| intent.id.clone());
+    match answer.status {
+        200 => {}
+        // It does not know the entry that the page was to begin after.
+        400 | 404 => return inconclusive(true, "the page was refused"),
+        _ => return inconclusive(false, "the list was refused"),
+    }
+    let Ok(page) = serde_json::from_str::<List>(&answer.body) else {
+        return inconclusive(false, "a list that cannot be read");
+    };
+    let last = page.data.last().map(|intent| intent.id.clone());
     let ours = |intent: &PaymentIntent| intent.metadata.idempotency_key.as_deref() == Some(&call.derived_key);
-    match list_page.data.into_iter().find(ours).map(read_intent) {
-        Some(Some(result)) => Page::Done(LookUp::Found(ProviderReply {
+    match page.data.into_iter().find(ours).map(|intent| read_intent(call, intent)) {
+        Some(Ok(result)) => LookUp::Found(ProviderReply {
             status: answer.status,
             result,
             request_id: answer.request_id.clone(),
-        })),
-        Some(None) => inconclusive("the payment is still processing"),
-        None => match last {
-            Some(last) if list_page.has_more => Page::Next(list(call, Some(&last))),
-            _ => Page::Done(LookUp::Absent),
+        }),
+        Some(Err(reason)) => inconclusive(false, reason),
+        None if !page.has_more => LookUp::Absent,
+        None => match last.filter(|last| call.look_up.as_ref().is_none_or(|read| read.after != *last)) {
+            Some(after) => LookUp::More { after },
+            None => inconclusive(true, "a list that does not go on"),
         },
     }
 }

@@ -9,12 +9,9 @@ use futures_util::future::{Either, select};
 use worker::worker_sys::web_sys;
 use worker::{AbortController, Delay, Env, Fetch, Headers, Request, Response};
 
-use super::{HttpAnswer, Page, stripe};
+use super::{HttpAnswer, stripe};
 use crate::config::Config;
 use crate::machine::call::{ForeignCall, FrozenRequest, LookUp, Outcome};
-
-/// Pages of the provider's list that one look-up reads at most.
-const LOOK_UP_PAGES: u32 = 50;
 
 /// A way to the provider.
 pub struct Transport {
@@ -42,24 +39,17 @@ impl Transport {
         // The demo's control: without our key at the provider a retry is a second charge.
         let key = (!self.unprotected).then_some(call.derived_key.as_str());
         match self.exchange("POST", &call.request, key).await {
-            Ok(answer) => call.provider.classify(&answer),
-            Err(reason) => Outcome::Unknown { sticky: false, reason },
+            Ok(answer) => call.provider.classify(call, &answer),
+            Err(reason) => Outcome::Unknown { answer_is_stored: false, reason },
         }
     }
 
-    /// Looks for the payment that a call may have made.
+    /// Asks for the next page of the list in which the payment that a call may have made must stand.
     pub async fn look_up(&self, call: &ForeignCall) -> LookUp {
-        let mut page = stripe::look_up(call);
-        for _ in 0..LOOK_UP_PAGES {
-            match self.exchange("GET", &page, None).await {
-                Ok(answer) => match stripe::read_page(call, &answer) {
-                    Page::Done(look_up) => return look_up,
-                    Page::Next(next) => page = next,
-                },
-                Err(reason) => return LookUp::Inconclusive { reason },
-            }
+        match self.exchange("GET", &call.provider.look_up_request(call), None).await {
+            Ok(answer) => call.provider.read_look_up(call, &answer),
+            Err(reason) => LookUp::Inconclusive { from_the_start: false, reason },
         }
-        LookUp::Inconclusive { reason: format!("more than {LOOK_UP_PAGES} pages") }
     }
 
     async fn exchange(

@@ -16,6 +16,7 @@ pub enum Seen {
     DiedBeforeSend,
     LateSuccessPossible,
     ProviderReplayed,
+    LookUpReadOn,
     LookUpFound,
     LookUpAbsent,
     LeftPending,
@@ -24,7 +25,7 @@ pub enum Seen {
 }
 
 impl Seen {
-    const ALL: [Self; 16] = [
+    const ALL: [Self; 17] = [
         Self::Sent,
         Self::Replayed,
         Self::Conflict,
@@ -36,6 +37,7 @@ impl Seen {
         Self::DiedBeforeSend,
         Self::LateSuccessPossible,
         Self::ProviderReplayed,
+        Self::LookUpReadOn,
         Self::LookUpFound,
         Self::LookUpAbsent,
         Self::LeftPending,

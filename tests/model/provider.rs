@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use paid_once::flows::ride::{FARE_CURRENCY, FARE_MINOR};
 use paid_once::providers::HttpAnswer;
 
 /// For how many ticks an answer is kept under its key. Past that the same key is executed again.
@@ -91,7 +92,7 @@ impl Provider {
     }
 
     fn say(&self, key: &str, verdict: Verdict, replayed: bool) -> HttpAnswer {
-        let intent = |status: &str| format!(r#"{{"id":"pi_{}","status":"{status}"}}"#, self.number(key));
+        let intent = |status: &str| json(&format!("pi_{}", self.number(key)), status, key);
         match verdict {
             Verdict::Charge => answer(200, replayed, intent("succeeded")),
             Verdict::Decline => {
@@ -114,20 +115,30 @@ impl Provider {
         self.intents.iter().position(|(k, _)| **k == *key).unwrap_or_default()
     }
 
-    /// The list of PaymentIntents as it stands now, newest first.
-    pub fn list(&self) -> HttpAnswer {
-        let entries: Vec<String> = self
-            .intents
-            .iter()
-            .enumerate()
-            .rev()
-            .map(|(i, (key, paid))| {
-                let status = if *paid { "succeeded" } else { "requires_payment_method" };
-                format!(r#"{{"id":"pi_{i}","status":"{status}","metadata":{{"idempotency_key":"{key}"}}}}"#)
-            })
-            .collect();
-        answer(200, false, format!(r#"{{"data":[{}],"has_more":false}}"#, entries.join(",")))
+    /// A page of the list of PaymentIntents as it stands now, newest first: one entry, so that a look-up has several
+    /// pages and the world goes on between them. Two payments of others are older than all of ours.
+    pub fn list(&self, path: &str) -> HttpAnswer {
+        let ours = self.intents.iter().enumerate().rev().map(|(i, (key, paid))| {
+            let status = if *paid { "succeeded" } else { "requires_payment_method" };
+            (format!("pi_{i}"), status, &**key)
+        });
+        let others = ["pi_other_2", "pi_other_1"].map(|id| (id.to_owned(), "succeeded", "of_another"));
+        let list: Vec<_> = ours.chain(others).collect();
+        let after = path.split_once("starting_after=").map(|(_, id)| id);
+        let from = after.map_or(0, |id| 1 + list.iter().position(|(known, ..)| known == id).unwrap());
+        let page: Vec<String> =
+            list.iter().skip(from).take(1).map(|(id, status, key)| json(id, status, key)).collect();
+        let has_more = list.len() > from + 1;
+        answer(200, false, format!(r#"{{"data":[{}],"has_more":{has_more}}}"#, page.join(",")))
     }
+}
+
+/// A PaymentIntent over the whole of what is asked for.
+fn json(id: &str, status: &str, key: &str) -> String {
+    let received = if status == "succeeded" { FARE_MINOR } else { 0 };
+    format!(
+        r#"{{"id":"{id}","status":"{status}","amount":{FARE_MINOR},"amount_received":{received},"currency":"{FARE_CURRENCY}","metadata":{{"idempotency_key":"{key}"}}}}"#
+    )
 }
 
 fn answer(status: u16, replayed: bool, body: String) -> HttpAnswer {

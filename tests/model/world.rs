@@ -22,7 +22,7 @@ use paid_once::machine::rows::Rows;
 use paid_once::machine::run::{Action, Event, Run, RunEnd};
 use paid_once::machine::step::StepError;
 use paid_once::machine::wake::{wake, wake_at};
-use paid_once::providers::{Page, Provider as Which, stripe};
+use paid_once::providers::HttpAnswer;
 
 use crate::coverage::{Coverage, Seen};
 use crate::provider::{Provider, Verdict};
@@ -336,7 +336,7 @@ impl World {
                 }
                 Lifecycle::Expired(tombstone) => {
                     tombstone.finished_at_ms = 0;
-                    tombstone.expired_at_ms = 0;
+                    tombstone.expires_at_ms = 0;
                 }
             }
         }
@@ -350,22 +350,18 @@ impl World {
             if sent_at_ms + TIMES.quiet_ms <= now_ms { ms(0) } else { sent_at_ms }
         };
         // A look-up is judged by the time at which it began.
-        let looking_up = self.live.iter().any(|live| matches!(live.doing, Doing::LookedUp(_)));
+        let looking_up = self.live.iter().any(|live| matches!(live.doing, Doing::LookedUp(_)))
+            || rows.calls.iter().any(|call| call.look_up.is_some());
         for call in &mut rows.calls {
             call.sends = 0;
             call.next_try_at_ms = past(call.next_try_at_ms);
-            call.doubt_since_ms = call.doubt_since_ms.map(outside);
+            call.first_sent_at_ms = call.first_sent_at_ms.map(outside);
             if !looking_up {
                 call.last_sent_at_ms = call.last_sent_at_ms.map(quiet);
             }
-            match &mut call.state {
-                CallState::InFlight { sent_at_ms } if call.doubt_since_ms.is_some() => *sent_at_ms = 0,
-                CallState::InFlight { sent_at_ms } => *sent_at_ms = outside(*sent_at_ms),
-                CallState::Settled(_) => {
-                    call.doubt_since_ms = None;
-                    call.last_sent_at_ms = None;
-                }
-                CallState::Frozen | CallState::Unknown => {}
+            if matches!(call.state, CallState::Settled(_)) {
+                call.first_sent_at_ms = None;
+                call.last_sent_at_ms = None;
             }
         }
     }
@@ -378,6 +374,14 @@ fn me() -> InstanceId {
 
 fn gone() -> InstanceId {
     InstanceId("gone".into())
+}
+
+/// What an answer means for the call of this derived key. A mutant may have lost the call.
+fn read(rows: &Rows, key: &str, answer: &HttpAnswer) -> Outcome {
+    match rows.calls.iter().find(|call| call.derived_key == key) {
+        Some(call) => call.provider.classify(call, answer),
+        None => Outcome::Unknown { answer_is_stored: false, reason: "the call is gone".into() },
+    }
 }
 
 fn is_open(key: &KeyRecord) -> bool {
@@ -551,7 +555,7 @@ impl Protocol {
                     self.coverage.note(Seen::LateSuccessPossible);
                 }
                 w.live[usize::from(n)].doing =
-                    Doing::Answered(Outcome::Unknown { sticky: false, reason: "timed out".into() });
+                    Doing::Answered(Outcome::Unknown { answer_is_stored: false, reason: "timed out".into() });
             }
             H::Fail(n) => {
                 w.left.upsets -= 1;
@@ -661,14 +665,14 @@ impl Protocol {
             Action::LookUp(call) => {
                 // Read now, taken in whenever the run gets to it.
                 live.call_id = call.call_id;
-                live.doing = Doing::LookedUp(match stripe::read_page(&call, &w.provider.list()) {
-                    Page::Done(look_up) => look_up,
-                    Page::Next(_) => LookUp::Absent, // there is one page only
-                });
-                self.coverage.note(match &live.doing {
-                    Doing::LookedUp(LookUp::Found(_)) => Seen::LookUpFound,
+                let page = w.provider.list(&call.provider.look_up_request(&call).path);
+                let look_up = call.provider.read_look_up(&call, &page);
+                self.coverage.note(match look_up {
+                    LookUp::Found(_) => Seen::LookUpFound,
+                    LookUp::More { .. } => Seen::LookUpReadOn,
                     _ => Seen::LookUpAbsent,
                 });
+                live.doing = Doing::LookedUp(look_up);
             }
             Action::Send(call) => {
                 live.call_id = call.call_id;
@@ -729,7 +733,7 @@ impl Protocol {
             w.wire.retain(|other| other.sent_at != flight.sent_at || other.run.is_some());
         }
         if let Some(number) = flight.run.filter(|_| answered) {
-            w.live[usize::from(number)].doing = Doing::Answered(Which::Stripe.classify(&answer));
+            w.live[usize::from(number)].doing = Doing::Answered(read(&w.rows, &flight.key, &answer));
         }
     }
 

@@ -18,3 +18,4 @@ mod key;
 mod ride;
 mod stripe;
 mod times;
+mod wake;

@@ -19,9 +19,9 @@ proptest! {
     }
 
     #[test]
-    fn only_plain_decimals_are_degrees(text in ".{0,12}|[-0-9.]{0,40}|[-+0-9.eE]{0,8}") {
+    fn only_decimals_are_degrees(text in ".{0,12}|[-0-9.]{0,40}|[-+0-9.eE]{0,8}") {
         if let Some(degrees) = DegreesE7::parse(&text, 90) {
-            prop_assert!(text.len() <= 32 && text.bytes().all(|b| b.is_ascii_digit() || b == b'-' || b == b'.'));
+            prop_assert!(text.len() <= 32 && text.bytes().all(|b| b.is_ascii_digit() || b"-+.eE".contains(&b)));
             prop_assert!(degrees.0.abs() <= 900_000_000);
         }
     }
@@ -51,8 +51,9 @@ fn what_is_no_number_is_refused() {
         "NaN",
         "inf",
         "-inf",
-        "1e1",
-        "+1",
+        "1e2",
+        "e1",
+        "1e",
         "1,5",
         "0x1",
         " 1",
@@ -63,6 +64,8 @@ fn what_is_no_number_is_refused() {
     ] {
         assert_eq!(DegreesE7::parse(text, 90), None, "{text:?}");
     }
+    assert_eq!(DegreesE7::parse("1e1", 90), Some(DegreesE7(100_000_000)));
+    assert_eq!(DegreesE7::parse("-1e-7", 90), Some(DegreesE7(-1)));
     assert_eq!(DegreesE7::parse("-90", 90), Some(DegreesE7(-900_000_000)));
     assert_eq!(DegreesE7::parse("-0", 90), Some(DegreesE7(0)));
 }

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use paid_once::machine::call::{
-    CallState, ForeignCall, FrozenRequest, LookUp, Outcome, ProviderResult, Semantics,
+    CallState, ForeignCall, FrozenRequest, LookUp, LookUpProgress, Outcome, ProviderResult, Semantics,
 };
-use paid_once::providers::stripe::{Charge, charge, classify, look_up, read_page};
-use paid_once::providers::{HttpAnswer, Page, Provider};
+use paid_once::providers::stripe::{Charge, charge, look_up, read_page};
+use paid_once::providers::{HttpAnswer, Provider};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -33,8 +33,10 @@ const STATUSES: [&str; 8] = [
 ];
 
 fn plausible_body() -> impl Strategy<Value = String> {
-    let intent =
-        prop::sample::select(&STATUSES[..]).prop_map(|status| json!({ "id": "pi_1", "status": status }));
+    let intent = (prop::sample::select(&STATUSES[..]), prop::sample::select(vec![0u32, 1999, 2000, 2001]), "usd|eur")
+        .prop_map(|(status, amount, currency)| {
+            json!({ "id": "pi_1", "status": status, "amount": 2000, "amount_received": amount, "currency": currency })
+        });
     let kinds =
         ["card_error", "idempotency_error", "invalid_request_error", "api_error", "rate_limit_error", ""];
     let error = (prop::sample::select(kinds.to_vec()), intent.clone())
@@ -68,20 +70,22 @@ proptest! {
         let status_in_body = serde_json::from_str::<Value>(&answer.body).ok().map(|body| body["status"].clone());
         match classify(&answer) {
             Outcome::Definitive(reply) => {
+                prop_assert!(answer.status < 300 || answer.replayed || answer.should_retry != Some(true));
                 prop_assert!((200..500).contains(&answer.status));
                 prop_assert!(![401, 403, 409, 429].contains(&answer.status));
                 prop_assert_eq!(reply.status, answer.status);
                 if let ProviderResult::Charged { .. } = reply.result {
                     prop_assert!((200..300).contains(&answer.status));
                     prop_assert_eq!(status_in_body, Some(json!("succeeded")));
+                    prop_assert!(answer.body.contains(r#""amount_received":2000,"currency":"usd""#), "all of it");
                 }
             }
             Outcome::NotExecuted { retry_after_ms, .. } => {
                 prop_assert!([401, 403, 429].contains(&answer.status), "only what Stripe never keeps");
                 prop_assert_eq!(retry_after_ms, answer.retry_after_ms);
             }
-            Outcome::Unknown { sticky, .. } => {
-                prop_assert!(sticky || answer.should_retry != Some(false), "told not to retry");
+            Outcome::Unknown { answer_is_stored, .. } => {
+                prop_assert!(answer_is_stored || answer.should_retry != Some(false), "told not to retry");
             }
         }
     }
@@ -91,11 +95,11 @@ proptest! {
         let mut success = answer(status, Value::Null);
         success.body = body;
         if success.body.contains(r#""status":"succeeded"#) && !success.body.contains("error") {
-            let charged = matches!(
-                classify(&success),
-                Outcome::Definitive(reply) if matches!(reply.result, ProviderResult::Charged { .. })
-            );
-            prop_assert!(charged);
+            let expected = match success.body.contains(r#""amount_received":2000,"currency":"usd""#) {
+                true => Meaning::Charged,
+                false => Meaning::Sticky,
+            };
+            prop_assert_eq!(meaning(&success), expected);
         }
     }
 
@@ -127,15 +131,19 @@ proptest! {
     fn a_look_up_reads_every_page(count in 0..450usize, at in prop::option::of(0..450usize), paid: bool) {
         let at = at.filter(|at| *at < count);
         let call = a_call();
+        let derived_key = call.derived_key.clone();
         let intents: Vec<Value> = (0..count)
             .map(|i| {
                 let ours = at == Some(i);
-                let key = if ours { call.derived_key.clone() } else { format!("other_{i}") };
+                let key = if ours { derived_key.clone() } else { format!("other_{i}") };
                 let status = if ours && !paid { "requires_payment_method" } else { "succeeded" };
-                json!({ "id": format!("pi_{i}"), "status": status, "metadata": { "idempotency_key": key } })
+                let mut intent = intent(status);
+                intent["id"] = json!(format!("pi_{i}"));
+                intent["metadata"] = json!({ "idempotency_key": key });
+                intent
             })
             .collect();
-        let (result, pages) = read_all(&call, &intents);
+        let (result, pages) = read_all(call, &intents);
         prop_assert!(pages <= count / 100 + 1);
         match (result, at) {
             (LookUp::Absent, None) => {}
@@ -156,7 +164,7 @@ proptest! {
         let is_a_list = answer.status == 200
             && serde_json::from_str::<Value>(&answer.body).is_ok_and(|body| body["data"].is_array());
         if !is_a_list {
-            let inconclusive = matches!(read_page(&a_call(), &answer), Page::Done(LookUp::Inconclusive { .. }));
+            let inconclusive = matches!(read_page(&a_call(), &answer), LookUp::Inconclusive { .. });
             prop_assert!(inconclusive);
         }
     }
@@ -164,7 +172,7 @@ proptest! {
     #[test]
     fn the_list_covers_every_send_and_a_clock_that_is_off(first_ms in 1_000_000..u64::MAX / 2, later_ms in 0..86_400_000u64) {
         let mut call = a_call();
-        call.doubt_since_ms = Some(first_ms);
+        call.first_sent_at_ms = Some(first_ms);
         call.last_sent_at_ms = Some(first_ms + later_ms);
         let request = look_up(&call);
         let query = parameters(&request);
@@ -182,15 +190,27 @@ fn a_call() -> ForeignCall {
         provider: Provider::Stripe,
         semantics: Semantics::IdempotentByKey,
         derived_key: "ride_1_auth".into(),
-        request: FrozenRequest { path: String::new(), body: String::new() },
+        request: FrozenRequest { path: String::new(), body: "amount=2000&currency=usd".into() },
         state: CallState::Unknown,
         sends: 1,
         failures: 0,
-        doubt_since_ms: Some(1_800_000_000_000),
+        first_sent_at_ms: Some(1_800_000_000_000),
         last_sent_at_ms: Some(1_800_000_000_000),
         next_try_at_ms: 0,
-        sticky: false,
+        maybe_executed: true,
+        answer_is_stored: false,
+        look_up: None,
     }
+}
+
+fn classify(answer: &HttpAnswer) -> Outcome {
+    Provider::Stripe.classify(&a_call(), answer)
+}
+
+/// A PaymentIntent over what [`a_call`] asks for.
+fn intent(status: &str) -> Value {
+    let received = if status == "succeeded" { 2000 } else { 0 };
+    json!({ "id": "pi_1", "object": "payment_intent", "status": status, "amount": 2000, "amount_received": received, "currency": "usd" })
 }
 
 fn parameters(request: &FrozenRequest) -> BTreeMap<String, String> {
@@ -199,17 +219,16 @@ fn parameters(request: &FrozenRequest) -> BTreeMap<String, String> {
 }
 
 /// Asks a list for page after page, as Stripe serves them.
-fn read_all(call: &ForeignCall, intents: &[Value]) -> (LookUp, usize) {
-    let mut request = look_up(call);
+fn read_all(mut call: ForeignCall, intents: &[Value]) -> (LookUp, usize) {
     for pages in 1.. {
-        let query = parameters(&request);
+        let query = parameters(&look_up(&call));
         let after = query.get("starting_after");
         let from = after.map_or(0, |id| 1 + intents.iter().position(|i| i["id"] == json!(id)).unwrap());
         let to = intents.len().min(from + query["limit"].parse::<usize>().unwrap());
         let page = json!({ "object": "list", "data": &intents[from..to], "has_more": to < intents.len() });
-        match read_page(call, &answer(200, page)) {
-            Page::Done(result) => return (result, pages),
-            Page::Next(next) => request = next,
+        match read_page(&call, &answer(200, page)) {
+            LookUp::More { after } => call.look_up = Some(LookUpProgress { after, asked_at_ms: 0 }),
+            result => return (result, pages),
         }
     }
     unreachable!()
@@ -234,14 +253,13 @@ fn meaning(answer: &HttpAnswer) -> Meaning {
             ProviderResult::Rejected { .. } => Meaning::Rejected,
         },
         Outcome::NotExecuted { .. } => Meaning::NotExecuted,
-        Outcome::Unknown { sticky: false, .. } => Meaning::Unknown,
-        Outcome::Unknown { sticky: true, .. } => Meaning::Sticky,
+        Outcome::Unknown { answer_is_stored: false, .. } => Meaning::Unknown,
+        Outcome::Unknown { answer_is_stored: true, .. } => Meaning::Sticky,
     }
 }
 
 #[test]
 fn the_answers_of_stripe_mean_what_its_documentation_says() {
-    let intent = |status: &str| json!({ "id": "pi_1", "object": "payment_intent", "status": status });
     let error =
         |kind: &str, code: Option<&str>| json!({ "error": { "type": kind, "code": code, "message": "m" } });
     for (status, body, expected) in [
@@ -267,6 +285,90 @@ fn the_answers_of_stripe_mean_what_its_documentation_says() {
     ] {
         assert_eq!(meaning(&answer(status, body.clone())), expected, "{status} {body}");
     }
+}
+
+#[test]
+fn a_refusal_that_may_be_retried_is_no_verdict() {
+    let error = |kind: &str| json!({ "error": { "type": kind, "code": "c", "message": "m" } });
+    for (status, should_retry, replayed, kind, expected) in [
+        (402, Some(true), false, "card_error", Meaning::Unknown),
+        (400, Some(true), false, "invalid_request_error", Meaning::Unknown),
+        (404, Some(true), false, "invalid_request_error", Meaning::Unknown),
+        (424, Some(true), false, "api_error", Meaning::Unknown),
+        (429, Some(true), false, "rate_limit_error", Meaning::NotExecuted),
+        // A stored answer is all that the key will ever say.
+        (402, Some(true), true, "card_error", Meaning::Declined),
+        (402, Some(false), false, "card_error", Meaning::Declined),
+        (400, Some(false), false, "invalid_request_error", Meaning::Rejected),
+        (402, None, false, "card_error", Meaning::Declined),
+        (424, Some(false), false, "api_error", Meaning::Sticky),
+    ] {
+        let answer = HttpAnswer { should_retry, replayed, ..answer(status, error(kind)) };
+        assert_eq!(meaning(&answer), expected, "{status} {kind} {should_retry:?} replayed {replayed}");
+    }
+}
+
+#[test]
+fn another_amount_than_was_asked_for_is_never_a_charge() {
+    let good = intent("succeeded");
+    assert_eq!(meaning(&answer(200, good.clone())), Meaning::Charged);
+    for (field, value) in [
+        ("amount", json!(1999)),
+        ("amount", Value::Null),
+        ("amount_received", json!(0)),
+        ("amount_received", json!(2001)),
+        ("amount_received", Value::Null),
+        ("currency", json!("eur")),
+        ("currency", json!("USD")),
+        ("currency", Value::Null),
+    ] {
+        let mut other = good.clone();
+        other[field] = value.clone();
+        let Outcome::Unknown { answer_is_stored, reason } = classify(&answer(200, other.clone())) else {
+            panic!("{field} {value}")
+        };
+        assert!(answer_is_stored && reason.contains("the provider charged another amount"), "{reason}");
+        other["metadata"] = json!({ "idempotency_key": "ride_1_auth" });
+        let page = answer(200, json!({ "data": [other], "has_more": false }));
+        let found = read_page(&a_call(), &page);
+        assert!(
+            matches!(found, LookUp::Inconclusive { from_the_start: false, .. }),
+            "{field} {value}: {found:?}"
+        );
+    }
+    let mut dropped = a_call();
+    dropped.request.body.clear();
+    let unreadable = Provider::Stripe.classify(&dropped, &answer(200, good));
+    assert!(matches!(unreadable, Outcome::Unknown { answer_is_stored: true, .. }), "nothing to compare with");
+}
+
+#[test]
+fn a_list_that_does_not_go_on_is_read_from_the_start() {
+    let mut call = a_call();
+    call.look_up = Some(LookUpProgress { after: "pi_7".into(), asked_at_ms: 0 });
+    let page = |data: Value| answer(200, json!({ "data": data, "has_more": true }));
+    for stuck in
+        [page(json!([])), page(json!([{ "id": "pi_7", "status": "succeeded" }])), answer(400, json!({}))]
+    {
+        let read = read_page(&call, &stuck);
+        assert!(matches!(read, LookUp::Inconclusive { from_the_start: true, .. }), "{read:?}");
+    }
+    let failed = read_page(&call, &answer(500, json!({})));
+    assert!(matches!(failed, LookUp::Inconclusive { from_the_start: false, .. }), "{failed:?}");
+}
+
+#[test]
+fn a_rejection_keeps_the_payment_if_there_is_one() {
+    let body = json!({ "error": {
+        "type": "invalid_request_error", "code": "payment_intent_unexpected_state", "message": "m",
+        "payment_intent": { "id": "pi_7", "status": "canceled" },
+    }});
+    let Outcome::Definitive(reply) = classify(&answer(400, body)) else { panic!() };
+    let code = "payment_intent_unexpected_state".into();
+    assert_eq!(
+        reply.result,
+        ProviderResult::Rejected { payment: Some("pi_7".into()), code, message: "m".into() }
+    );
 }
 
 #[test]

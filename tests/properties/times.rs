@@ -16,16 +16,19 @@ proptest! {
     fn times_that_are_accepted_fit_together(
         lease_ms in 0..200_000u64, completer_ms in 0..3u64, retention_ms in 0..3u64,
         provider_window_ms in 0..100_000_000u64, provider_timeout_ms in 0..200_000u64, quiet_ms in 0..200_000u64,
+        wait_ms in 0..60_000u64,
     ) {
         let times = Times {
-            lease_ms, completer_ms, retention_ms, provider_window_ms, provider_timeout_ms, quiet_ms, wait_ms: 0,
+            lease_ms, completer_ms, retention_ms, provider_window_ms, provider_timeout_ms, quiet_ms, wait_ms,
         };
         let fits = completer_ms > 0
             && retention_ms > 0
             && provider_timeout_ms > 0
             && provider_timeout_ms < lease_ms
             && provider_timeout_ms < quiet_ms
-            && (1..86_400_000).contains(&provider_window_ms);
+            && wait_ms <= 30_000
+            && provider_window_ms > 0
+            && provider_window_ms + provider_timeout_ms + 600_000 <= 86_400_000;
         prop_assert_eq!(times.validate().is_ok(), fits, "{:?}", times.validate());
     }
 }

@@ -28,6 +28,7 @@ const STRANGER: &str = "11: a stranger learns nothing";
 const AUDIT: &str = "12: one audit row per effect, in its transaction";
 const RECEIPT: &str = "13: one receipt job per paid ride";
 const LIVENESS: &str = "15: once faults stop, every key ends";
+const DROPPED: &str = "15: every response is dropped at its time";
 const ALARM: &str = "16: every open row has an alarm";
 const TOMBSTONE: &str = "17: an expired key is refused, never charged again";
 const NO_BUG: &str = "0: the core never meets a state that cannot be";
@@ -77,6 +78,9 @@ pub(crate) struct Commit {
     pub(crate) audit: Vec<&'static str>,
     /// The ids of the jobs that it staged.
     pub(crate) jobs: Vec<String>,
+    /// Whether it set the alarm.
+    pub(crate) set_alarm: bool,
+    /// For when the alarm is set now.
     pub(crate) alarm_at_ms: Option<u64>,
 }
 
@@ -388,8 +392,16 @@ impl Auditor {
         self.violated(LIVENESS, format!("{:?} is open {by_ms} ms after the last fault", self.keys));
     }
 
+    /// A response is still kept although it should have been dropped by now.
+    pub(crate) fn kept(&mut self, by_ms: u64) {
+        self.violated(DROPPED, format!("{:?} is kept {by_ms} ms after its time", self.keys));
+    }
+
     /// Nothing more will happen.
     pub(crate) fn close(&mut self) {
+        if self.keys.iter().any(|key| key.life == "finished") {
+            self.violated(DROPPED, format!("{:?} is kept at the end of time", self.keys));
+        }
         if self.keys.iter().any(|key| key.life == "open") {
             self.violated(LIVENESS, format!("{:?} is open at the end of time", self.keys));
         }

@@ -20,6 +20,9 @@ pub(crate) const HOUR: u64 = 60 * MINUTE;
 /// How far a clock may be from the provider's.
 pub(crate) const SKEW_MAX_MS: u64 = 5 * MINUTE;
 
+/// How long before its time an alarm can ring.
+pub(crate) const ALARM_LEAD_MS: u64 = SECOND;
+
 /// How long after its start a send may still become visible at the provider.
 pub(crate) fn arrival_max_ms() -> u64 {
     Times::default().quiet_ms - 2 * SKEW_MAX_MS
@@ -34,7 +37,7 @@ pub(crate) enum Boundary {
     Send,
     /// A page of the provider's list is asked for.
     Page,
-    /// The alarm is due.
+    /// The alarm is about to ring.
     Alarm,
     /// A client's request is on its way.
     Request,
@@ -59,6 +62,8 @@ pub(crate) enum Oddity {
     Unauthorized,
     /// A validation 400 that is not stored: the account or the customer is unusable for the moment.
     Invalid,
+    /// A 400 that says to try again: not executed, not stored.
+    Hiccup,
     /// 402, stored.
     Declined,
     /// 200 and `processing`; it ends later.
@@ -98,9 +103,13 @@ pub(crate) enum Fault {
     PageLost,
     /// A 500.
     PageError,
+    /// A 400: the entry that it was to begin after is not known.
+    PageRefused,
     /// An answer that cannot be read.
     PageGarbled,
 
+    /// Rings [`ALARM_LEAD_MS`] before its time.
+    AlarmEarly,
     /// Rings later.
     AlarmLate { ms: u64 },
     /// Rings twice.
@@ -147,16 +156,18 @@ const SEND: &[Fault] = &[
     Fault::Odd(Oddity::RateLimited { retry_after_ms: 2 * HOUR }),
     Fault::Odd(Oddity::Unauthorized),
     Fault::Odd(Oddity::Invalid),
+    Fault::Odd(Oddity::Hiccup),
     Fault::Odd(Oddity::Declined),
     Fault::Odd(Oddity::Processing { ms: 2 * HOUR, charged: true }),
     Fault::Odd(Oddity::Processing { ms: 2 * HOUR, charged: false }),
     Fault::Odd(Oddity::Garbled),
 ];
 
-const PAGE: &[Fault] = &[Fault::PageLost, Fault::PageError, Fault::PageGarbled];
+const PAGE: &[Fault] = &[Fault::PageLost, Fault::PageError, Fault::PageRefused, Fault::PageGarbled];
 
 const ALARM: &[Fault] = &[
     Fault::AlarmLate { ms: 10 * MINUTE },
+    Fault::AlarmEarly,
     Fault::AlarmTwice,
     Fault::AlarmLost { sweep_ms: 15 * MINUTE },
     Fault::AlarmLost { sweep_ms: 25 * HOUR },

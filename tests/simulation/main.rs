@@ -171,10 +171,13 @@ fn no_verdict_overtakes_a_late_send_when_clocks_differ() {
 }
 
 /// What the random histories must reach, or they have stopped exercising it.
-const EXERCISED: [&str; 36] = [
+const EXERCISED: [&str; 41] = [
+    "alarms early",
+    "alarms early, for a finished key",
     "alarms late",
     "alarms lost, swept",
     "alarms twice",
+    "alarms twice, for a finished key",
     "begin: expired, refused",
     "begin: in progress, waits",
     "begin: may not start",
@@ -187,9 +190,11 @@ const EXERCISED: [&str; 36] = [
     "faults",
     "look-ups of several pages",
     "look-ups past the window",
+    "look-ups taken over between two pages",
     "look-ups: absent",
     "look-ups: found",
     "look-ups: inconclusive",
+    "look-ups: read on",
     "outcomes: definitive",
     "outcomes: not executed",
     "outcomes: unknown",

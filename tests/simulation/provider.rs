@@ -16,6 +16,8 @@ enum Memory {
 
 struct KeyEntry {
     parameters: String,
+    /// What they ask for.
+    amount: u64,
     pruned_at_ms: u64,
     memory: Memory,
 }
@@ -24,6 +26,7 @@ struct Intent {
     number: u64,
     created_s: u64,
     status: &'static str,
+    amount: u64,
     idempotency_key: String,
 }
 
@@ -111,11 +114,16 @@ impl Provider {
                 }
             });
         }
+        if odd == Some(Oddity::Hiccup) {
+            let answer = error(400, "invalid_request_error", Some("try_again"));
+            return Arrival::Answer(HttpAnswer { should_retry: Some(true), ..answer });
+        }
         if odd == Some(Oddity::Invalid) {
             return Arrival::Answer(error(400, "invalid_request_error", Some("account_invalid")));
         }
         let entry = KeyEntry {
             parameters: parameters.to_owned(),
+            amount: amount(parameters),
             pruned_at_ms: now_ms + 24 * HOUR + self.kept_longer_ms,
             memory: Memory::Executing,
         };
@@ -167,10 +175,11 @@ impl Provider {
 
     fn add(&mut self, now_ms: u64, key: &str, status: &'static str) -> u64 {
         let created_s = now_ms / 1000;
+        let amount = self.keys.get(key).map_or(0, |entry| entry.amount);
         let mut push = |idempotency_key: &str, status| {
             let number = 1 + self.intents.len() as u64;
             let idempotency_key = idempotency_key.to_owned();
-            self.intents.push(Intent { number, created_s, status, idempotency_key });
+            self.intents.push(Intent { number, created_s, status, amount, idempotency_key });
             number
         };
         for _ in 0..self.strangers / 2 {
@@ -217,16 +226,24 @@ impl Intent {
     }
 
     fn to_json(&self) -> String {
-        let Self { number, created_s, status, idempotency_key } = self;
+        let Self { number, created_s, status, amount, idempotency_key } = self;
+        let received = if *status == "succeeded" { *amount } else { 0 };
         let error = if *status == "requires_payment_method" {
             r#"{"type":"card_error","code":"card_declined","message":"Your card was declined."}"#
         } else {
             "null"
         };
         format!(
-            r#"{{"id":"pi_{number}","object":"payment_intent","created":{created_s},"status":"{status}","metadata":{{"idempotency_key":"{idempotency_key}"}},"last_payment_error":{error}}}"#
+            r#"{{"id":"pi_{number}","object":"payment_intent","created":{created_s},"status":"{status}","amount":{amount},"amount_received":{received},"currency":"usd","metadata":{{"idempotency_key":"{idempotency_key}"}},"last_payment_error":{error}}}"#
         )
     }
+}
+
+/// The amount that a charge's parameters ask for.
+fn amount(parameters: &str) -> u64 {
+    let (_, body) = parameters.split_once(' ').unwrap_or_default();
+    let amount = body.split('&').find_map(|pair| pair.strip_prefix("amount="));
+    amount.and_then(|amount| amount.parse().ok()).unwrap_or(0)
 }
 
 pub(crate) fn plain(status: u16, body: &str) -> HttpAnswer {

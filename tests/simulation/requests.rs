@@ -58,7 +58,7 @@ impl World {
         let me = self.instances[instance].id.clone();
         let arrival = self.clients[from.0].ask(u64::from(from.1) << 32 | from.0 as u64);
         let result: Result<_, StepError> =
-            self.store.transaction(&ctx, |rows| Ok(begin(rows, &arrival, &me, &ctx)));
+            self.store.transaction(&ctx, instance, |rows| Ok(begin(rows, &arrival, &me, &ctx)));
         if let Some(dark_ms) = Self::crashes(fault, false) {
             self.reply(from, Answer::plain("reset"));
             return self.crash(instance, dark_ms);
@@ -71,9 +71,7 @@ impl World {
         let stranger = client.role == Role::Stranger;
         let asked = Answered { stranger, payload: client.payload, label, bytes: None };
         self.auditor.began(&asked, &me.0, ctx.now_ms);
-        if matches!(decision, Begin::Run(_)) {
-            self.commit(staged, Writer::Taker, &ctx, instance);
-        }
+        self.commit(staged, Writer::Taker, &ctx, instance);
         if let Some(dark_ms) = Self::crashes(fault, true) {
             self.reply(from, Answer::plain("reset"));
             return self.crash(instance, dark_ms);

@@ -57,10 +57,10 @@ impl World {
             holder: active.ticket.holder.0.clone(),
         };
         self.tell(|| format!("  attempt {} in {}: {input:?}", active.ticket.attempt, active.ticket.holder.0));
-        let mut result = self.store.transaction(&ctx, |rows| active.run.step(rows, input, &ctx));
+        let mut result = self.store.transaction(&ctx, instance, |rows| active.run.step(rows, input, &ctx));
         if let Err(StepError::Bug(bug)) = &result {
             self.auditor.bug(&bug.to_string());
-            result = self.store.transaction(&ctx, |rows| active.run.abandon(rows, "a bug", &ctx));
+            result = self.store.transaction(&ctx, instance, |rows| active.run.abandon(rows, "a bug", &ctx));
         }
         if let Some(dark_ms) = Self::crashes(fault, false) {
             self.runs.insert(number, active);
@@ -113,12 +113,14 @@ impl World {
     pub(crate) fn looked_up(&mut self, run: u32, call_id: u32, look_up: LookUp) {
         self.counters.count(match look_up {
             LookUp::Found(_) => "look-ups: found",
+            LookUp::More { .. } => "look-ups: read on",
             LookUp::Absent => "look-ups: absent",
             LookUp::Inconclusive { .. } => "look-ups: inconclusive",
         });
         self.after(0, Event::Step { run, input: Input::LookedUp(call_id, look_up) });
     }
 
+    /// The alarm is about to ring.
     pub(crate) fn alarm(&mut self, set: u64) {
         if set != self.alarm_set {
             return;
@@ -126,23 +128,42 @@ impl World {
         if self.now_ms < self.dark_until_ms {
             return self.after(self.dark_until_ms - self.now_ms, Event::Alarm { set });
         }
+        let over = !self.store.has_open_key();
+        let lead_ms = self.alarm_lead_ms;
         match self.fault(Boundary::Alarm) {
+            Some(Fault::AlarmEarly) => {
+                self.counters.count("alarms early");
+                if over && lead_ms > 0 {
+                    self.counters.count("alarms early, for a finished key");
+                }
+                self.ring(set);
+            }
             Some(Fault::AlarmLate { ms }) => {
                 self.counters.count("alarms late");
-                return self.after(ms, Event::Alarm { set });
+                self.after(lead_ms + ms, Event::Ring { set });
             }
+            // Nobody hears of it: the object goes on to believe that it is set.
             Some(Fault::AlarmLost { sweep_ms }) => {
                 self.counters.count("alarms lost, swept");
                 self.alarm_set += 1;
-                return self.after(sweep_ms, Event::Wake { instance: None });
+                self.after(lead_ms + sweep_ms, Event::Wake { instance: None });
             }
             Some(Fault::AlarmTwice) => {
                 self.counters.count("alarms twice");
-                self.after(5, Event::Wake { instance: None });
+                if over {
+                    self.counters.count("alarms twice, for a finished key");
+                }
+                self.after(lead_ms + 5, Event::Wake { instance: None });
+                self.after(lead_ms, Event::Ring { set });
             }
-            _ => {}
+            _ => self.after(lead_ms, Event::Ring { set }),
         }
-        self.wake(None);
+    }
+
+    pub(crate) fn ring(&mut self, set: u64) {
+        if set == self.alarm_set {
+            self.wake(None);
+        }
     }
 
     pub(crate) fn wake(&mut self, instance: Option<usize>) {
@@ -163,9 +184,11 @@ impl World {
             // The platform rings again where an alarm's handler has not ended.
             return self.after(30 * SECOND, Event::Wake { instance: None });
         }
+        self.store.alarm_fired(instance);
         let ctx = self.context(instance);
         let me = self.instances[instance].id.clone();
-        let result: Result<_, StepError> = self.store.transaction(&ctx, |rows| Ok(wake(rows, &me, &ctx)));
+        let result: Result<_, StepError> =
+            self.store.transaction(&ctx, instance, |rows| Ok(wake(rows, &me, &ctx)));
         if let Some(dark_ms) = Self::crashes(fault, false) {
             self.after(2 * SECOND, Event::Wake { instance: None });
             return self.crash(instance, dark_ms);

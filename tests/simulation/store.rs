@@ -3,46 +3,69 @@
 use paid_once::machine::context::Context;
 use paid_once::machine::record::Lifecycle;
 use paid_once::machine::rows::{Appended, Rows};
-use paid_once::machine::wake::wake_at;
+use paid_once::machine::wake::{KnownAlarm, alarm_to_set};
 
 use crate::auditor::{Commit, KeyView, Writer};
 
 /// What is committed. What is only ever added is not loaded into a transaction.
 pub(crate) struct Store {
     pub(crate) rows: Rows,
+    /// The alarm, as the platform would say.
     pub(crate) alarm_at_ms: Option<u64>,
+    /// What is known about it, and by which incarnation: whatever another one did, it does not know.
+    known: (usize, KnownAlarm),
 }
 
 /// A transaction that has run and is not committed.
 pub(crate) struct Staged {
     rows: Rows,
-    alarm_at_ms: Option<u64>,
+    set_alarm_ms: Option<u64>,
 }
 
 impl Store {
     pub(crate) const fn new(rows: Rows) -> Self {
-        Self { rows, alarm_at_ms: None }
+        Self { rows, alarm_at_ms: None, known: (0, KnownAlarm::Unknown) }
+    }
+
+    /// The alarm rings in an incarnation: the platform has none any more.
+    pub(crate) fn alarm_fired(&mut self, instance: usize) {
+        self.alarm_at_ms = None;
+        self.known = (instance, KnownAlarm::Gone);
     }
 
     /// Runs a transaction: an error drops it.
     pub(crate) fn transaction<T, E>(
         &self,
         ctx: &Context,
+        instance: usize,
         body: impl FnOnce(&mut Rows) -> Result<T, E>,
     ) -> Result<(T, Staged), E> {
         let mut rows = self.rows.clone();
         let value = body(&mut rows)?;
-        let alarm_at_ms = wake_at(&rows, ctx);
-        Ok((value, Staged { rows, alarm_at_ms }))
+        let known = if self.known.0 == instance { self.known.1 } else { KnownAlarm::Unknown };
+        let set_alarm_ms = alarm_to_set(&self.rows, &rows, known, ctx);
+        Ok((value, Staged { rows, set_alarm_ms }))
     }
 
     /// Commits it, and says what can be seen of it from outside.
-    pub(crate) fn commit(&mut self, staged: Staged, writer: Writer, ctx: &Context) -> Commit {
-        let Staged { mut rows, alarm_at_ms } = staged;
+    pub(crate) fn commit(
+        &mut self,
+        staged: Staged,
+        writer: Writer,
+        ctx: &Context,
+        instance: usize,
+    ) -> Commit {
+        let Staged { mut rows, set_alarm_ms } = staged;
         let changed = rows != self.rows;
         let Appended { audit, jobs, .. } = std::mem::take(&mut rows.appended);
         self.rows = rows;
-        self.alarm_at_ms = alarm_at_ms;
+        if self.known.0 != instance {
+            self.known = (instance, KnownAlarm::Unknown);
+        }
+        if let Some(at_ms) = set_alarm_ms {
+            self.alarm_at_ms = Some(at_ms);
+            self.known = (instance, KnownAlarm::At(at_ms));
+        }
         Commit {
             object_now_ms: ctx.now_ms,
             writer,
@@ -51,8 +74,18 @@ impl Store {
             ride: self.rows.ride.as_ref().map(|ride| ride.status()),
             audit: audit.iter().map(|record| record.action).collect(),
             jobs: jobs.into_iter().map(|job| job.job_id).collect(),
-            alarm_at_ms,
+            set_alarm: set_alarm_ms.is_some(),
+            alarm_at_ms: self.alarm_at_ms,
         }
+    }
+
+    /// When the last response is to be dropped, by the clock of who finished it.
+    pub(crate) fn expires_at_ms(&self) -> Option<u64> {
+        let expires = |key: &paid_once::machine::record::KeyRecord| match &key.lifecycle {
+            Lifecycle::Finished(finished) => Some(finished.expires_at_ms),
+            _ => None,
+        };
+        self.rows.keys.iter().filter_map(expires).max()
     }
 
     pub(crate) fn has_open_key(&self) -> bool {

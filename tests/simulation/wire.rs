@@ -1,16 +1,13 @@
 //! What goes between the object and the provider: sends that get lost, come late or twice, and look-ups page by page.
 
-use paid_once::machine::call::{ForeignCall, FrozenRequest, LookUp, Outcome};
+use paid_once::machine::call::{ForeignCall, LookUp, Outcome};
 use paid_once::machine::context::Times;
 use paid_once::machine::run::Event as Input;
-use paid_once::providers::{HttpAnswer, Page, Provider as Interpreter, stripe};
+use paid_once::providers::HttpAnswer;
 
 use crate::faults::{Boundary, Fault, HOUR, Oddity, arrival_max_ms};
 use crate::provider::{Arrival, plain};
 use crate::world::{Event, World};
-
-/// No look-up asks for more pages than this.
-const PAGES_MAX: u32 = 10;
 
 /// When the provider's window has closed for certain.
 const WINDOW_MS: u64 = 24 * HOUR;
@@ -18,7 +15,7 @@ const WINDOW_MS: u64 = 24 * HOUR;
 /// A send of which the sender has not heard.
 pub(crate) struct Exchange {
     run: u32,
-    call_id: u32,
+    call: ForeignCall,
 }
 
 /// A copy of a send on its way to the provider.
@@ -35,19 +32,17 @@ pub(crate) struct Delivery {
     heard: bool,
 }
 
-/// A look-up in progress.
+/// A page of a look-up that is asked for.
 pub(crate) struct Asking {
     run: u32,
     call: ForeignCall,
-    request: FrozenRequest,
-    pages: u32,
     fault: Option<Fault>,
 }
 
 impl World {
     pub(crate) fn send(&mut self, run: u32, call: &ForeignCall) {
         let exchange = self.exchanges.len() as u64;
-        self.exchanges.insert(exchange, Exchange { run, call_id: call.call_id });
+        self.exchanges.insert(exchange, Exchange { run, call: call.clone() });
         self.counters.count("sends");
         if call.sends > 1 {
             self.counters.count("sends under a used key");
@@ -151,7 +146,10 @@ impl World {
     }
 
     pub(crate) fn response(&mut self, exchange: u64, answer: &HttpAnswer) {
-        let outcome = Interpreter::Stripe.classify(answer);
+        let Some(Exchange { call, .. }) = self.exchanges.get(&exchange) else {
+            return;
+        };
+        let outcome = call.provider.classify(call, answer);
         if matches!(outcome, Outcome::NotExecuted { .. }) {
             self.auditor.refused(exchange);
         }
@@ -160,65 +158,59 @@ impl World {
     }
 
     pub(crate) fn timed_out(&mut self, exchange: u64) {
-        let outcome = Outcome::Unknown { sticky: false, reason: "no answer".to_owned() };
+        let outcome = Outcome::Unknown { answer_is_stored: false, reason: "no answer".to_owned() };
         self.outcome(exchange, outcome);
     }
 
     fn outcome(&mut self, exchange: u64, outcome: Outcome) {
-        let Some(Exchange { run, call_id }) = self.exchanges.remove(&exchange) else {
+        let Some(Exchange { run, call }) = self.exchanges.remove(&exchange) else {
             return;
         };
         self.counters.count(match outcome {
             Outcome::Definitive(_) => "outcomes: definitive",
             Outcome::NotExecuted { .. } => "outcomes: not executed",
-            Outcome::Unknown { sticky: true, .. } => "outcomes: unknown, retries are useless",
+            Outcome::Unknown { answer_is_stored: true, .. } => "outcomes: unknown, retries are useless",
             Outcome::Unknown { .. } => "outcomes: unknown",
         });
-        self.after(0, Event::Step { run, input: Input::Outcome(call_id, outcome) });
+        self.after(0, Event::Step { run, input: Input::Outcome(call.call_id, outcome) });
     }
 
+    /// Asks for the next page of a look-up.
     pub(crate) fn look_up(&mut self, run: u32, call: ForeignCall) {
-        let request = stripe::look_up(&call);
         if call.last_sent_at_ms.is_some_and(|at_ms| at_ms + WINDOW_MS < self.now_ms) {
             self.counters.count("look-ups past the window");
         }
-        self.tell(|| format!("  look-up {}", request.path));
-        self.ask(Asking { run, call, request, pages: 1, fault: None });
-    }
-
-    fn ask(&mut self, mut asking: Asking) {
-        asking.fault = self.fault(Boundary::Page);
-        if asking.pages == 2 {
+        if call.look_up.is_some() {
             self.counters.count("look-ups of several pages");
+            if self.pages_asked_by.is_some_and(|before| before != run) {
+                self.counters.count("look-ups taken over between two pages");
+            }
         }
+        self.pages_asked_by = Some(run);
+        self.tell(|| format!("  look-up {}", call.provider.look_up_request(&call).path));
+        let fault = self.fault(Boundary::Page);
         let transit_ms = self.dice.between(5, 150);
-        self.after(transit_ms, Event::Page(Box::new(asking)));
+        self.after(transit_ms, Event::Page(Box::new(Asking { run, call, fault })));
     }
 
     pub(crate) fn page(&mut self, asking: Asking) {
         let answer = match asking.fault {
-            Some(Fault::PageLost) => return self.page_lost(&asking),
+            Some(Fault::PageLost) => {
+                let reason = "no answer".to_owned();
+                let look_up = LookUp::Inconclusive { from_the_start: false, reason };
+                return self.looked_up(asking.run, asking.call.call_id, look_up);
+            }
             Some(Fault::PageError) => plain(500, "{}"),
+            Some(Fault::PageRefused) => plain(400, "{}"),
             Some(Fault::PageGarbled) => plain(200, "<html>"),
-            _ => self.provider.list(&asking.request.path),
+            _ => self.provider.list(&asking.call.provider.look_up_request(&asking.call).path),
         };
         let transit_ms = self.dice.between(5, 150);
         self.after(transit_ms, Event::PageAnswer(Box::new(asking), Box::new(answer)));
     }
 
-    fn page_lost(&mut self, asking: &Asking) {
-        let look_up = LookUp::Inconclusive { reason: "no answer".to_owned() };
-        self.looked_up(asking.run, asking.call.call_id, look_up);
-    }
-
     pub(crate) fn page_answer(&mut self, asking: Asking, answer: &HttpAnswer) {
-        match stripe::read_page(&asking.call, answer) {
-            Page::Done(look_up) => self.looked_up(asking.run, asking.call.call_id, look_up),
-            Page::Next(_) if asking.pages >= PAGES_MAX => self.page_lost(&asking),
-            Page::Next(request) => {
-                let pages = asking.pages + 1;
-                self.ask(Asking { request, pages, ..asking });
-            }
-        }
+        let look_up = asking.call.provider.read_look_up(&asking.call, answer);
+        self.looked_up(asking.run, asking.call.call_id, look_up);
     }
 }

@@ -17,7 +17,7 @@ use paid_once::providers::HttpAnswer;
 use crate::auditor::{Auditor, Bytes, Terms, Violation, Writer};
 use crate::clients::{Client, Place};
 use crate::dice::Dice;
-use crate::faults::{Boundary, Fault, Faults, HOUR, MINUTE, Oddity, Plan, SKEW_MAX_MS, skew};
+use crate::faults::{ALARM_LEAD_MS, Boundary, Fault, Faults, HOUR, MINUTE, Oddity, Plan, SKEW_MAX_MS, skew};
 use crate::provider::Provider;
 use crate::report::Counters;
 use crate::wire::{Asking, Delivery, Exchange};
@@ -65,6 +65,7 @@ pub(crate) enum Event {
     Page(Box<Asking>),
     PageAnswer(Box<Asking>, Box<HttpAnswer>),
     Alarm { set: u64 },
+    Ring { set: u64 },
     Wake { instance: Option<usize> },
 }
 
@@ -149,6 +150,10 @@ pub(crate) struct World {
     /// Nothing reaches the object before.
     pub(crate) dark_until_ms: u64,
     pub(crate) alarm_set: u64,
+    /// How long before its time [`Event::Alarm`] comes for the alarm that is set.
+    pub(crate) alarm_lead_ms: u64,
+    /// The run that last asked for a page of a look-up.
+    pub(crate) pages_asked_by: Option<u32>,
     pub(crate) runs: BTreeMap<u32, Active>,
     pub(crate) next_run: u32,
     pub(crate) clients: Vec<Client>,
@@ -200,6 +205,8 @@ impl World {
             clocks: story.clocks,
             dark_until_ms: 0,
             alarm_set: 0,
+            alarm_lead_ms: 0,
+            pages_asked_by: None,
             runs: BTreeMap::new(),
             next_run: 1,
             clients: story.clients,
@@ -261,6 +268,11 @@ impl World {
         if self.now_ms > calm_from_ms + bound_ms && self.store.has_open_key() {
             self.auditor.overdue(self.now_ms - calm_from_ms);
         }
+        // A finished key is dropped at its time, by the clocks of who finished it and of who drops it.
+        let expires_at_ms = self.store.expires_at_ms().unwrap_or(u64::MAX / 2).max(calm_from_ms);
+        if self.now_ms > expires_at_ms + 4 * SKEW_MAX_MS + 2 * MINUTE {
+            self.auditor.kept(self.now_ms - expires_at_ms);
+        }
     }
 
     fn happen(&mut self, event: Event) {
@@ -279,6 +291,7 @@ impl World {
             Event::Page(asking) => self.page(*asking),
             Event::PageAnswer(asking, answer) => self.page_answer(*asking, &answer),
             Event::Alarm { set } => self.alarm(set),
+            Event::Ring { set } => self.ring(set),
             Event::Wake { instance } => self.wake(instance),
         }
     }
@@ -400,14 +413,16 @@ impl World {
         ctx: &Context,
         instance: usize,
     ) {
-        let commit = self.store.commit(staged, writer, ctx);
+        let commit = self.store.commit(staged, writer, ctx, instance);
         self.counters.count("transactions committed");
         self.tell(|| format!("  commit {:?} ride {:?} jobs {:?}", commit.keys, commit.ride, commit.jobs));
         self.auditor.committed(&commit);
-        self.alarm_set += 1;
-        if let Some(at_ms) = commit.alarm_at_ms {
-            let object_now_ms = self.object_now_ms(instance);
-            self.after(at_ms.saturating_sub(object_now_ms).max(1), Event::Alarm { set: self.alarm_set });
+        if let Some(at_ms) = commit.alarm_at_ms.filter(|_| commit.set_alarm) {
+            self.alarm_set += 1;
+            let in_ms = at_ms.saturating_sub(self.object_now_ms(instance)).max(1);
+            let lead_ms = ALARM_LEAD_MS.min(in_ms - 1);
+            self.alarm_lead_ms = lead_ms;
+            self.after(in_ms - lead_ms, Event::Alarm { set: self.alarm_set });
         }
     }
 }

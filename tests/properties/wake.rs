@@ -1,0 +1,175 @@
+//! What happens without any client: the alarm, expiry, and a look-up that is longer than one run.
+
+use paid_once::flows::Operation;
+use paid_once::flows::ride::{DegreesE7, Place, RideRequest};
+use paid_once::machine::begin::{Arrival, Begin, begin};
+use paid_once::machine::call::{LookUp, LookUpProgress, Outcome, ProviderReply, ProviderResult};
+use paid_once::machine::context::{Context, Times};
+use paid_once::machine::fingerprint::{Canonical, Fingerprint};
+use paid_once::machine::id::{InstanceId, ObjectId, Owner, RequestId};
+use paid_once::machine::key::KeyHash;
+use paid_once::machine::record::{Channel, Lifecycle, Tombstone};
+use paid_once::machine::rows::Rows;
+use paid_once::machine::run::{Action, Event, Run, RunEnd};
+use paid_once::machine::wake::{KnownAlarm, alarm_to_set, wake, wake_at};
+
+const NOW_MS: u64 = 1_800_000_000_000;
+
+fn at(now_ms: u64) -> Context {
+    Context::new(now_ms, 500, Times::default())
+}
+
+fn me() -> InstanceId {
+    InstanceId("me".into())
+}
+
+fn arrival() -> Arrival {
+    let place = Place { lat: DegreesE7(1), lon: DegreesE7(2) };
+    let parameters = Canonical("{}".into());
+    Arrival {
+        owner: Owner::Account("a".into()),
+        key_hash: KeyHash("k".into()),
+        fingerprint: Fingerprint::of("POST", "/rides", &parameters),
+        parameters,
+        operation: Operation::Ride(RideRequest {
+            origin: place,
+            target: place,
+            payment_method: "pm_card_visa".into(),
+            customer: None,
+        }),
+        channel: Channel::Api,
+        request_id: RequestId("r".into()),
+        may_start: true,
+    }
+}
+
+/// Steps a run until it has something to do outside.
+fn until_effect(run: &mut Run, rows: &mut Rows, mut event: Event, now_ms: u64) -> Action {
+    for _ in 0..20 {
+        match run.step(rows, event, &at(now_ms)).unwrap() {
+            Action::Again => event = Event::Go,
+            effect => return effect,
+        }
+    }
+    panic!("it goes round in circles")
+}
+
+/// A run that has just sent its charge, and the rows that it committed.
+fn sent() -> (Run, Rows) {
+    let mut rows = Rows::empty(ObjectId::from_bytes([7; 32]));
+    let Begin::Run(ticket) = begin(&mut rows, &arrival(), &me(), &at(NOW_MS)) else { panic!() };
+    let mut run = Run::new(ticket, 0, None);
+    let effect = until_effect(&mut run, &mut rows, Event::Go, NOW_MS);
+    assert!(matches!(effect, Action::Send(_)), "{effect:?}");
+    (run, rows)
+}
+
+fn finished() -> Rows {
+    let (mut run, mut rows) = sent();
+    let result = ProviderResult::Charged { payment: "pi_1".into() };
+    let reply = ProviderReply { status: 200, result, request_id: None };
+    let answered = Event::Outcome(1, Outcome::Definitive(reply));
+    let end = until_effect(&mut run, &mut rows, answered, NOW_MS);
+    assert!(matches!(end, Action::End(RunEnd::Finished(_))), "{end:?}");
+    rows.appended = Default::default();
+    rows
+}
+
+#[test]
+fn an_alarm_that_comes_early_is_set_anew() {
+    let rows = finished();
+    let due_at_ms = wake_at(&rows, &at(NOW_MS)).unwrap();
+    let early = at(due_at_ms - 1);
+    let mut after = rows.clone();
+    assert_eq!(wake(&mut after, &me(), &early), []);
+    assert_eq!(after, rows, "nothing is due");
+    assert_eq!(alarm_to_set(&rows, &after, KnownAlarm::Gone, &early), Some(due_at_ms));
+}
+
+#[test]
+fn a_replay_sets_no_alarm() {
+    let rows = finished();
+    let ctx = at(NOW_MS + 1000);
+    let due_at_ms = wake_at(&rows, &ctx).unwrap();
+    for known in [KnownAlarm::Unknown, KnownAlarm::At(due_at_ms)] {
+        assert_eq!(alarm_to_set(&rows, &rows, known, &ctx), None, "{known:?}");
+    }
+}
+
+#[test]
+fn an_open_key_is_never_without_an_alarm() {
+    let (run, mut rows) = sent();
+    rows.appended = Default::default();
+    let ctx = at(NOW_MS);
+    let due_at_ms = wake_at(&rows, &ctx).unwrap();
+    for known in [KnownAlarm::Unknown, KnownAlarm::Gone, KnownAlarm::At(due_at_ms + 1)] {
+        assert_eq!(alarm_to_set(&rows, &rows, known, &ctx), Some(due_at_ms), "{known:?}");
+    }
+    let earlier = KnownAlarm::At(due_at_ms - 1);
+    assert_eq!(alarm_to_set(&rows, &rows, earlier, &ctx), None, "while a run goes on, early is good enough");
+    let mut released = rows.clone();
+    run.abandon(&mut released, "an error", &ctx).unwrap();
+    let due_at_ms = wake_at(&released, &ctx).unwrap();
+    assert_eq!(alarm_to_set(&rows, &released, earlier, &ctx), Some(due_at_ms), "then it is set exactly");
+}
+
+#[test]
+fn expiry_drops_what_was_asked_and_sent_and_keeps_when() {
+    let mut rows = finished();
+    let expires_at_ms = NOW_MS + Times::default().retention_ms;
+    wake(&mut rows, &me(), &at(expires_at_ms + 3_600_000));
+    let key = rows.key(1).unwrap();
+    assert_eq!(
+        key.lifecycle,
+        Lifecycle::Expired(Tombstone { status: 201, finished_at_ms: NOW_MS, expires_at_ms })
+    );
+    assert_eq!(key.parameters, None);
+    assert_eq!(rows.calls.len(), 1, "the call is kept, with the key under which it was sent");
+    assert_eq!(rows.calls[0].request.body, "");
+    assert_eq!(
+        alarm_to_set(&rows, &rows, KnownAlarm::Gone, &at(expires_at_ms)),
+        None,
+        "it never wakes again"
+    );
+}
+
+#[test]
+fn a_look_up_of_many_pages_goes_on_in_the_next_run_where_the_last_one_stopped() {
+    const PAGES: u32 = 100;
+    let (mut run, mut rows) = sent();
+    let unknown = Outcome::Unknown { answer_is_stored: true, reason: "stored 500".into() };
+    let mut effect = until_effect(&mut run, &mut rows, Event::Outcome(1, unknown), NOW_MS);
+    let first_ms = NOW_MS + Times::default().quiet_ms;
+    let (mut now_ms, mut read, mut runs) = (first_ms, 0, 1);
+    let end = loop {
+        let event = match effect {
+            Action::End(RunEnd::Pending { .. }) => {
+                assert!(
+                    rows.key(1)
+                        .is_some_and(|key| matches!(&key.lifecycle, Lifecycle::Open(o) if o.lease.is_none()))
+                );
+                now_ms = now_ms.max(wake_at(&rows, &at(now_ms)).unwrap());
+                run = Run::new(wake(&mut rows, &me(), &at(now_ms)).remove(0), 0, None);
+                runs += 1;
+                Event::Go
+            }
+            Action::LookUp(call) => {
+                let asked_at_ms = first_ms;
+                let expected =
+                    (read > 0).then(|| LookUpProgress { after: format!("pi_{read}"), asked_at_ms });
+                assert_eq!(call.look_up, expected);
+                read += 1;
+                let after = format!("pi_{read}");
+                Event::LookedUp(1, if read == PAGES { LookUp::Absent } else { LookUp::More { after } })
+            }
+            other => break other,
+        };
+        effect = until_effect(&mut run, &mut rows, event, now_ms);
+    };
+    let Action::End(RunEnd::Finished(response)) = end else { panic!("{end:?}") };
+    assert_eq!((response.status, read), (402, PAGES));
+    assert!((3..=5).contains(&runs), "{runs} runs: no run reads for ever");
+    assert_eq!(rows.calls[0].look_up, None);
+    let lines = rows.appended.timeline.iter().filter(|line| line.event == "look_up").count();
+    assert_eq!(lines, 2, "one line where it begins, one where it ends");
+}
