@@ -1,0 +1,202 @@
+// Every page in every state: light and dark, narrow and wide. Nothing may stick out, and axe may find nothing.
+//
+// `SCREENSHOTS=1 node tests/browser/pages.test.mjs` also leaves pictures of all of them in `.wrangler/screenshots/`.
+
+import assert from 'node:assert/strict';
+import { mkdir, readFile } from 'node:fs/promises';
+import { createRequire } from 'node:module';
+import { before, test } from 'node:test';
+import { fileURLToPath } from 'node:url';
+
+import { card, field, intercept, payButton } from './support/form.mjs';
+import { useSite } from './support/site.mjs';
+
+const AXE = createRequire(import.meta.url).resolve('axe-core/axe.min.js');
+const PICTURES =
+  process.env.SCREENSHOTS && fileURLToPath(new URL('../../.wrangler/screenshots/', import.meta.url));
+const WIDTHS = { narrow: { width: 375, height: 740 }, wide: { width: 1280, height: 800 } };
+
+const site = useSite();
+let axe;
+before(async () => {
+  axe = await readFile(AXE, 'utf8');
+  if (PICTURES) await mkdir(PICTURES, { recursive: true });
+});
+
+/** How to get to each page, by name. */
+const pages = {
+  home: async (page) => {
+    await page.goto('/');
+  },
+
+  form: async (page) => {
+    await page.goto('/rides/new');
+  },
+
+  'form with wrong entries': async (page) => {
+    await page.goto('/rides/new');
+    await field(page, 'origin_lat').fill('north');
+    await field(page, 'target_lon').fill('');
+    await payButton(page).click();
+    await page.getByRole('alert').waitFor();
+  },
+
+  'form without a card': async (page) => {
+    await page.goto('/rides/new');
+    await card(page, 'good').evaluate((input) => (input.checked = false));
+    await payButton(page).click();
+    await page.getByRole('alert').waitFor();
+  },
+
+  'form that works': async (page) => {
+    await page.goto('/rides/new');
+    await site.fault('slow', { delay_ms: 60_000 });
+    await payButton(page).click();
+    await site.charging();
+  },
+
+  'form that lost the connection': async (page) => {
+    await page.goto('/rides/new');
+    await page.clock.install();
+    await intercept(page, Infinity, (route) => route.abort('failed'));
+    await payButton(page).click();
+    await page.getByText('Connection lost.').waitFor();
+  },
+
+  'form that did not get through': async (page) => {
+    await pages['form that lost the connection'](page);
+    for (let tries = 1; tries < 8; tries++) {
+      await page.getByText('Connection lost.').waitFor();
+      const again = page.waitForRequest('**/rides');
+      await page.clock.fastForward(10_000);
+      await again;
+    }
+    await page.getByText('We could not get through').waitFor();
+  },
+
+  'form of another visit': async (page) => {
+    await page.goto('/rides/new');
+    await page.context().clearCookies();
+    await payButton(page).click();
+    await page.getByText('This form cannot be used here').waitFor();
+  },
+
+  declined: async (page) => {
+    await page.goto('/rides/new');
+    await card(page, 'declined').check();
+    await payButton(page).click();
+    await page.getByRole('alert').waitFor();
+  },
+
+  'status: under way': async (page) => {
+    await page.goto('/rides/new');
+    await site.fault('rate_limited', { count: 1000 });
+    await stayOn(page);
+    await payButton(page).click();
+    await page.getByText('It is on its way').waitFor();
+  },
+
+  'status: outcome unknown': async (page) => {
+    await page.goto('/rides/new');
+    await site.fault('response_lost', { count: 1000 });
+    await stayOn(page);
+    await payButton(page).click();
+    await page.getByText('The bank has not answered yet').waitFor();
+  },
+
+  receipt: async (page) => {
+    await page.goto('/rides/new');
+    await payButton(page).click();
+    await page.getByRole('heading', { name: 'Your ride is booked' }).waitFor();
+  },
+
+  'receipt after an edit': async (page) => {
+    await pages.receipt(page);
+    await page.goto(`${page.url()}?edited`);
+    await page.getByText('This ride was already booked').waitFor();
+  },
+
+  'not found': async (page) => {
+    await page.goto('/rides/ride_of-nobody');
+  },
+
+  'a problem explained': async (page) => {
+    await page.goto('/problems/outcome-unknown');
+  },
+};
+
+/** Lets the status page be loaded, but not load itself again. */
+async function stayOn(page) {
+  let documents = 0;
+  await page.route('**/rides/ride_*', (route) => {
+    const again = route.request().resourceType() === 'document' && documents++ > 0;
+    return again ? route.fulfill({ status: 204 }) : route.continue();
+  });
+}
+
+for (const [name, go] of Object.entries(pages)) {
+  test(name, async (t) => {
+    const { page, context } = await site.visit(t, { reducedMotion: 'reduce' });
+    const refused = []; // console errors alone do not show what an eager browser may swallow
+    await context.exposeFunction('refused', (violation) => refused.push(violation));
+    await context.addInitScript(() =>
+      addEventListener('securitypolicyviolation', (event) => window.refused(event.blockedURI)),
+    );
+    await go(page);
+
+    assert.equal(await page.locator('html').getAttribute('lang'), 'en');
+    assert.equal(await page.locator('h1').count(), 1);
+    assert.match(await page.title(), /\S – Paid Once$/);
+    await page.evaluate(axe);
+    for (const [width, size] of Object.entries(WIDTHS)) {
+      await page.setViewportSize(size);
+      for (const colorScheme of ['light', 'dark']) {
+        await page.emulateMedia({ colorScheme });
+        await sticksNotOut(page, `${width} ${colorScheme}`);
+        await axeFindsNothing(page, `${width} ${colorScheme}`);
+        if (PICTURES) {
+          const file = `${name.replaceAll(/[^a-z]+/g, '-')}-${width}-${colorScheme}.png`;
+          await page.screenshot({ path: `${PICTURES}${file}`, fullPage: true });
+        }
+      }
+    }
+    assert.deepEqual(refused, []);
+  });
+}
+
+test('dark is dark and light is light', async (t) => {
+  const { page } = await site.visit(t);
+  await page.goto('/');
+  const lightness = async (colorScheme) => {
+    await page.emulateMedia({ colorScheme });
+    return page.evaluate(() => {
+      const canvas = new OffscreenCanvas(1, 1).getContext('2d');
+      canvas.fillStyle = getComputedStyle(document.body).backgroundColor;
+      canvas.fillRect(0, 0, 1, 1);
+      const [red, green, blue] = canvas.getImageData(0, 0, 1, 1).data;
+      return (red + green + blue) / 3;
+    });
+  };
+  assert.ok((await lightness('light')) > 200);
+  assert.ok((await lightness('dark')) < 60);
+});
+
+async function sticksNotOut(page, variant) {
+  const [content, window] = await page.evaluate(() => {
+    const { scrollWidth, clientWidth } = document.documentElement;
+    return [scrollWidth, clientWidth];
+  });
+  assert.ok(content <= window, `${variant}: ${content} px wide in ${window} px`);
+}
+
+async function axeFindsNothing(page, variant) {
+  const violations = await page.evaluate(async () => {
+    // The status page loads itself again, so that it works without JavaScript: rule 2.2.1 means time limits.
+    const rules = { 'meta-refresh': { enabled: false } };
+    const { violations } = await window.axe.run(document, { resultTypes: ['violations'], rules });
+    return violations.map(
+      ({ id, help, nodes }) => `${id}: ${help}: ${nodes.map(({ html }) => html).join(' ')}`,
+    );
+  });
+  assert.deepEqual(violations, [], variant);
+}

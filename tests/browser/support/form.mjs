@@ -1,0 +1,77 @@
+// The form as a person sees it: by labels, buttons and messages.
+
+export const FIELDS = {
+  origin_lat: ['From', 'Latitude'],
+  origin_lon: ['From', 'Longitude'],
+  target_lat: ['To', 'Latitude'],
+  target_lon: ['To', 'Longitude'],
+};
+
+export const CARDS = {
+  good: 'Visa ···· 4242',
+  otherGood: 'Mastercard ···· 4444',
+  declined: 'Visa ···· 0002',
+  poor: 'Visa ···· 9995',
+};
+
+export function field(page, name) {
+  const [group, label] = FIELDS[name];
+  return page.getByRole('group', { name: group, exact: true }).getByLabel(label);
+}
+
+export const card = (page, name) => page.getByRole('radio', { name: CARDS[name] });
+
+export const payButton = (page) => page.locator('#pay');
+
+export const key = (page) => page.locator('input[name=idempotency_key]').inputValue();
+
+/** What is entered, by field. */
+export async function entries(page) {
+  const values = {};
+  for (const name of Object.keys(FIELDS)) values[name] = await field(page, name).inputValue();
+  values.card = await page.locator('input[name=payment_method]:checked').inputValue();
+  return values;
+}
+
+/** It has the focus. A browser gives that a moment after the page is there. */
+export const focused = (locator) => locator.and(locator.page().locator(':focus')).waitFor();
+
+/** The form is there and takes a payment. */
+export async function ready(page) {
+  await page.locator('#pay:not([aria-busy=true]):not([disabled])').waitFor();
+}
+
+/** A copy of the form in another tab, with the same key, as a duplicated tab has it. */
+export async function duplicate(page) {
+  const copy = await page.context().newPage();
+  await copy.goto('/rides/new');
+  const used = await key(page);
+  await copy.locator('input[name=idempotency_key]').evaluate((input, value) => (input.value = value), used);
+  return copy;
+}
+
+/** Back, also to a page that comes out of the back-forward cache and so never loads. */
+export async function back(page) {
+  await page.goBack({ waitUntil: 'commit' });
+}
+
+/** Every `POST /rides` that the tab sends from now on. */
+export function posts(page) {
+  const sent = [];
+  page.on('request', (request) => {
+    if (isPost(request)) sent.push(request);
+  });
+  return sent;
+}
+
+export const isPost = (request) =>
+  request.method() === 'POST' && new URL(request.url()).pathname === '/rides';
+
+/** Lets `answer` deal with the next `times` posts; the later ones go through. */
+export async function intercept(page, times, answer) {
+  let left = times;
+  await page.route('**/rides', async (route) => {
+    if (!isPost(route.request()) || left-- <= 0) return route.fallback();
+    return answer(route);
+  });
+}

@@ -1,0 +1,186 @@
+// The site and its simulator under workerd, a Chromium before them, and the simulator's ledger as the witness.
+//
+//     const site = useSite();
+//     test('…', async (t) => {
+//       const { page } = await site.visit(t);
+//       …
+//       await site.paidOnce(page);
+//     });
+
+import assert from 'node:assert/strict';
+import { after, before, beforeEach } from 'node:test';
+import { fileURLToPath } from 'node:url';
+import { chromium } from 'playwright-core';
+import { createTestHarness } from 'wrangler';
+
+const WAIT_AT_MOST_MS = 20_000;
+
+const ARGS = [
+  '--no-sandbox',
+  '--disable-gpu',
+  '--disable-quic',
+  '--no-first-run',
+  '--disable-background-networking',
+  '--disable-component-update',
+  '--disable-sync',
+];
+
+/** Short enough to see what happens when they are over. */
+const TIMES = {
+  PROVIDER_TIMEOUT_MS: '700',
+  LEASE_MS: '2000',
+  WAIT_MS: '2000',
+  COMPLETER_MS: '2000',
+  QUIET_MS: '3000',
+};
+
+/** Starts all for the tests of a file; each begins with an empty account at the simulator. */
+export function useSite({ vars = {} } = {}) {
+  const site = new Site({ ...TIMES, ...vars });
+  before(() => site.open());
+  beforeEach(() => site.sim('POST', 'reset'));
+  after(() => site.close());
+  return site;
+}
+
+class Site {
+  #vars;
+  #server;
+  #browser;
+  #plainBrowser;
+
+  constructor(vars) {
+    this.#vars = vars;
+  }
+
+  async open() {
+    process.env.CLOUDFLARE_CF_FETCH_ENABLED ??= 'false'; // no call home
+    this.#server = createTestHarness(options(this.#vars));
+    this.origin = (await this.#server.listen()).url.origin;
+    // Playwright turns the back-forward cache off, and people have it on.
+    this.#browser = await launch({ ignoreDefaultArgs: ['--disable-back-forward-cache'] });
+  }
+
+  async close() {
+    await this.sim('POST', 'reset'); // lets go what is being held
+    await this.#plainBrowser?.close();
+    await this.#browser?.close();
+    await this.#server?.close();
+  }
+
+  /** Restarts the Workers with other settings; what they stored stays. */
+  async configure(vars) {
+    await this.#server.update(options({ ...this.#vars, ...vars }));
+    assert.equal((await this.#server.listen()).url.origin, this.origin);
+  }
+
+  /** Somebody with a browser of their own. At the end nothing may have been reported by the browser. */
+  async visit(t, { backForwardCache = true, ...contextOptions } = {}) {
+    const browser = backForwardCache ? this.#browser : (this.#plainBrowser ??= await launch());
+    const context = await browser.newContext({ baseURL: this.origin, ...contextOptions });
+    context.setDefaultTimeout(WAIT_AT_MOST_MS);
+    const complaints = [];
+    context.on('console', (message) => {
+      if (message.type() === 'error' || message.type() === 'warning') complaints.push(message.text());
+    });
+    context.on('weberror', (error) => complaints.push(String(error.error())));
+    context.on('response', (response) => {
+      const asset = !['document', 'fetch'].includes(response.request().resourceType());
+      if (asset && response.status() >= 400) complaints.push(`${response.status()} ${response.url()}`);
+    });
+    t.after(async () => {
+      await context.close();
+      // A refusal that a test is about is no defect of the page.
+      const defects = complaints.filter((text) => !text.startsWith('Failed to load resource'));
+      assert.deepEqual(defects, [], 'the browser complained');
+    });
+    return { context, page: await context.newPage() };
+  }
+
+  /** Somebody who has the form before them. */
+  async visitForm(t, options) {
+    const visitor = await this.visit(t, options);
+    await visitor.page.goto('/rides/new');
+    return visitor;
+  }
+
+  /** The simulator's control surface. */
+  async sim(method, path, body) {
+    const simulator = this.#server.getWorker('paid-once-simulator');
+    const response = await simulator.fetch(`/_sim/${path}`, { method, body: body && JSON.stringify(body) });
+    const answer = await response.json();
+    assert.equal(response.status, 200, JSON.stringify(answer));
+    return answer;
+  }
+
+  /** The next `count` charges meet this fault. */
+  fault(fault, { count = 1, ...more } = {}) {
+    return this.sim('POST', 'faults', { fault, count, path: '/v1/payment_intents', method: 'POST', ...more });
+  }
+
+  /** No fault any more, and what was held goes on. */
+  calm() {
+    return this.sim('DELETE', 'faults');
+  }
+
+  /** When the simulator has been asked for this many charges. */
+  async charging(count = 1) {
+    const deadline = Date.now() + WAIT_AT_MOST_MS;
+    for (;;) {
+      const { requests } = await this.sim('GET', 'requests');
+      const posts = requests.filter(({ method }) => method === 'POST');
+      if (posts.length >= count) return posts;
+      assert.ok(Date.now() < deadline, `the simulator was asked ${posts.length} times, not ${count}`);
+    }
+  }
+
+  /** Every charge for which a bank said yes. */
+  async charges() {
+    const { charges } = await this.sim('GET', 'ledger');
+    return charges.filter(({ status }) => status === 'succeeded');
+  }
+
+  async nothingCharged() {
+    assert.deepEqual(await this.charges(), []);
+  }
+
+  /** The page is the receipt of the only charge there is. Gives the address of the ride. */
+  async paidOnce(page) {
+    const charges = await this.paidTimes(1, page);
+    assert.equal(await charge(page), charges[0].payment_intent);
+    assert.equal(rideOf(page), charges[0].metadata.resource);
+    return new URL(page.url()).pathname;
+  }
+
+  /** The page is a receipt, and this many rides were paid in all, each once. */
+  async paidTimes(times, page) {
+    await page.waitForURL(/\/rides\/ride_/);
+    await page.getByRole('heading', { name: 'Your ride is booked' }).waitFor();
+    const charges = await this.charges();
+    assert.equal(charges.length, times, JSON.stringify(charges, null, 2));
+    assert.equal(new Set(charges.map(({ metadata }) => metadata.resource)).size, times);
+    for (const { amount, currency } of charges) assert.deepEqual([amount, currency], [2000, 'usd']);
+    return charges;
+  }
+}
+
+const rideOf = (page) => new URL(page.url()).pathname.replace('/rides/', '');
+const charge = (page) => page.getByText(/^pi_/).textContent();
+
+const launch = (more) =>
+  chromium.launch({ executablePath: process.env.CHROMIUM || '/usr/bin/chromium', args: ARGS, ...more });
+
+function options(vars) {
+  return {
+    root: fileURLToPath(new URL('../../..', import.meta.url)),
+    workers: [
+      {
+        configPath: 'wrangler.toml',
+        env: 'demo',
+        vars,
+        secrets: { SIGNING_KEY: 'of-the-browser-tests-'.repeat(2) },
+      },
+      { configPath: 'simulator/wrangler.toml', env: 'demo' },
+    ],
+  };
+}

@@ -1,0 +1,157 @@
+// One Worker in one workerd process of its own, with its objects on disk. There is no development server in between: what is killed is the
+// process that serves, nothing starts it again in secret, and nothing repeats a request on the way.
+
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { copyFileSync, mkdirSync, mkdtempSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { dirname, join, relative } from 'node:path';
+import { createInterface } from 'node:readline';
+import workerd from 'workerd';
+import { unstable_readConfig as readConfig } from 'wrangler';
+
+const ROOT = new URL('../..', import.meta.url).pathname;
+const STARTS_WITHIN_MS = 60_000;
+const LINES_KEPT = 40;
+
+// Whatever happens to the test, no process and no directory stays behind.
+const guard = spawn(process.execPath, [new URL('guard.mjs', import.meta.url).pathname], {
+  stdio: ['pipe', 'ignore', 'inherit'],
+  detached: true,
+});
+guard.unref();
+guard.stdin.unref();
+const tellGuard = (line) => guard.stdin.write(`${line}\n`);
+
+/** A new directory, removed when the test is over, however it ends. */
+export function temporaryDirectory(name) {
+  const directory = mkdtempSync(join(tmpdir(), `paid-once-${name}-`));
+  tellGuard(`d ${directory}`);
+  return directory;
+}
+
+/**
+ * A Worker that is not started yet.
+ *
+ * `config` is its wrangler.toml and `env` the environment in it, `modules` are its files, the entry first; they are copied, so that a build
+ * meanwhile changes nothing. `vars` replace those of the environment. Service bindings are left out: calls go over the network.
+ */
+export class Runtime {
+  /** Called with each line that the Worker logs, parsed where it is JSON. */
+  onLog = () => {};
+  origin = null;
+  #config;
+  #child = null;
+  #closed = false;
+  #lines = [];
+  #up = Promise.withResolvers();
+
+  constructor({ directory, config, env, modules, vars = {} }) {
+    const settings = readConfig({ config: join(ROOT, config), env }, { hideWarnings: true });
+    const bindings = { ...settings.vars, ...vars };
+    const objects = settings.durable_objects.bindings;
+    for (const module of modules) {
+      mkdirSync(dirname(join(directory, module)), { recursive: true });
+      copyFileSync(join(ROOT, module), join(directory, module));
+    }
+    mkdirSync(join(directory, 'objects'));
+    this.objectsDirectory = join(directory, 'objects', settings.name);
+    this.#config = join(directory, 'workerd.capnp');
+    writeFileSync(
+      this.#config,
+      `using Workerd = import "/workerd/workerd.capnp";
+const config :Workerd.Config = (
+  services = [
+    (name = "worker", worker = .worker),
+    (name = "internet", network = (allow = ["public", "private"])),
+    (name = "objects", disk = (path = ${text(join(directory, 'objects'))}, writable = true)),
+  ],
+  sockets = [(name = "http", address = "127.0.0.1:0", http = (), service = "worker")],
+);
+const worker :Workerd.Worker = (
+  modules = [${modules.map((name) => `(name = ${text(name)}, ${kind(name)} = embed ${text(relative(directory, join(directory, name)))})`)}],
+  compatibilityDate = ${text(settings.compatibility_date)},
+  compatibilityFlags = [${settings.compatibility_flags.map(text)}],
+  bindings = [${[
+    ...Object.entries(bindings).map(([name, value]) => `(name = ${text(name)}, text = ${text(value)})`),
+    ...objects.map(
+      (object) => `(name = ${text(object.name)}, durableObjectNamespace = ${text(object.class_name)})`,
+    ),
+  ]}],
+  durableObjectNamespaces = [${objects.map(
+    (object) =>
+      `(className = ${text(object.class_name)}, uniqueKey = ${text(settings.name)}, enableSql = true)`,
+  )}],
+  durableObjectStorage = (localDisk = "objects"),
+);
+`,
+    );
+  }
+
+  /** Starts the process; resolves as soon as it listens. Its port is another one each time. */
+  async start() {
+    if (this.#closed) throw new Error('the test is over');
+    const child = spawn(workerd.default, ['serve', this.#config, '--control-fd=3'], {
+      stdio: ['ignore', 'pipe', 'pipe', 'pipe'],
+    });
+    tellGuard(`+ ${child.pid}`);
+    this.#child = child;
+    for (const stream of [child.stdout, child.stderr])
+      createInterface({ input: stream }).on('line', (line) => this.#line(line));
+
+    const listening = new Promise((resolve) => {
+      createInterface({ input: child.stdio[3] }).on('line', (line) => {
+        const event = JSON.parse(line);
+        if (event.event === 'listen') resolve(event.port);
+      });
+    });
+    const gone = once(child, 'exit').then(() => 'gone');
+    gone.then(() => tellGuard(`- ${child.pid}`));
+    const late = AbortSignal.timeout(STARTS_WITHIN_MS);
+    const port = await Promise.race([listening, gone, once(late, 'abort')]);
+    if (typeof port !== 'number') throw new Error(['workerd did not start', ...this.#lines].join('\n'));
+    this.origin = new URL(`http://127.0.0.1:${port}`);
+    this.#up.resolve();
+  }
+
+  /** Resolves at once while the process listens, else when it does again. */
+  up() {
+    return this.#up.promise;
+  }
+
+  /** kill -9, and nothing else: whatever was under way is gone. Resolves when the process is. */
+  async kill() {
+    const child = this.#child;
+    if (!child) return;
+    this.#child = null;
+    this.origin = null;
+    this.#up = Promise.withResolvers();
+    if (child.exitCode !== null || child.signalCode !== null)
+      throw new Error(['workerd ended by itself', ...this.#lines].join('\n'));
+    const gone = once(child, 'exit');
+    child.kill('SIGKILL');
+    await gone;
+  }
+
+  /** Kills it for good. */
+  async close() {
+    this.#closed = true;
+    await this.kill();
+  }
+
+  #line(line) {
+    this.#lines.push(line);
+    if (this.#lines.length > LINES_KEPT) this.#lines.shift();
+    let entry = line;
+    try {
+      entry = JSON.parse(line);
+    } catch {
+      // not one of ours
+    }
+    this.onLog(entry);
+  }
+}
+
+const kind = (name) => (name.endsWith('.wasm') ? 'wasm' : 'esModule');
+// What Cap'n Proto and JSON call a string is the same.
+const text = (value) => JSON.stringify(String(value));

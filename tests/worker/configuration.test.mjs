@@ -1,0 +1,226 @@
+// The settings: production is complete and speaks to Stripe itself, or it says what is missing and does nothing.
+
+import assert from 'node:assert/strict';
+import { createHash } from 'node:crypto';
+import { after, beforeEach, describe, test } from 'node:test';
+
+import { TRIP, account, freshKey } from './support/account.mjs';
+import { browser } from './support/browser.mjs';
+import { SIGNING_KEY, demoWorkers, root, startSite } from './support/harness.mjs';
+
+const TOKEN = 'acme-production-token';
+const STRIPE_SECRET_KEY = 'sk_live_of_the_tests';
+const SECRETS = {
+  SIGNING_KEY,
+  STRIPE_SECRET_KEY,
+  API_ACCOUNTS: JSON.stringify({
+    acme: {
+      token_sha256: createHash('sha256').update(TOKEN).digest('hex'),
+      payment_method: 'pm_of_acme',
+      customer: 'cus_acme',
+    },
+  }),
+};
+
+/** The top level of wrangler.toml, with the simulator in reach: nothing may go there. */
+const production = ({ secrets = SECRETS, vars = {} } = {}) => [
+  { configPath: 'wrangler.toml', vars, secrets },
+  { configPath: 'simulator/wrangler.toml', env: 'demo' },
+];
+
+// What the Workers send to the Internet lands here.
+const outbound = [];
+const internet = globalThis.fetch;
+let stripe;
+globalThis.fetch = async (input, init) => {
+  const request = new Request(input, init);
+  outbound.push({
+    method: request.method,
+    url: request.url,
+    headers: Object.fromEntries(request.headers),
+    body: await request.text(),
+  });
+  return stripe();
+};
+const charged = () =>
+  Response.json({
+    id: 'pi_of_stripe',
+    object: 'payment_intent',
+    status: 'succeeded',
+    amount: 2000,
+    amount_received: 2000,
+    currency: 'usd',
+  });
+beforeEach(() => {
+  outbound.length = 0;
+  stripe = charged;
+});
+
+const site = await startSite({ workers: production() });
+after(() => {
+  globalThis.fetch = internet;
+  return site.close();
+});
+const acme = account(site, TOKEN);
+
+describe('in production', () => {
+  test('a payment goes to Stripe itself, with a pinned version and a derived key', async () => {
+    const answer = await acme.book(freshKey());
+    assert.equal(answer.status, 201, answer.text);
+    assert.equal(answer.json().ride.charge, 'pi_of_stripe');
+    const [request, ...more] = outbound;
+    assert.deepEqual(more, []);
+    assert.equal(`${request.method} ${request.url}`, 'POST https://api.stripe.com/v1/payment_intents');
+    assert.equal(request.headers.authorization, `Bearer ${STRIPE_SECRET_KEY}`);
+    assert.equal(request.headers['stripe-version'], '2026-10-28.endive');
+    assert.equal(request.headers['idempotency-key'], `${answer.ride}_auth`);
+    assert.equal(request.headers['content-type'], 'application/x-www-form-urlencoded');
+    assert.deepEqual(Object.fromEntries(new URLSearchParams(request.body)), {
+      amount: '2000',
+      currency: 'usd',
+      payment_method: 'pm_of_acme',
+      'payment_method_types[0]': 'card',
+      confirm: 'true',
+      error_on_requires_action: 'true',
+      description: 'Rocket ride',
+      customer: 'cus_acme',
+      'metadata[resource]': answer.ride,
+      'metadata[idempotency_key]': `${answer.ride}_auth`,
+    });
+    assert.deepEqual(await site.simulator.requests(), []);
+  });
+
+  test('a redirect of the provider is not followed: the secret goes nowhere else', async () => {
+    stripe = () => new Response(null, { status: 302, headers: { location: 'https://evil.example/' } });
+    const key = freshKey();
+    const answer = await acme.book(key, TRIP, { prefer: 'wait=0' });
+    assert.equal(answer.status, 503);
+    assert.equal(answer.json().type, '/problems/outcome-unknown');
+    stripe = charged;
+    assert.equal((await acme.book(key)).status, 201);
+    assert.deepEqual(new Set(outbound.map(({ url }) => new URL(url).host)), new Set(['api.stripe.com']));
+  });
+
+  test('a wrong secret of the provider charges nothing, and is not the fault of the client', async () => {
+    stripe = () => Response.json({ error: { type: 'invalid_request_error' } }, { status: 401 });
+    const key = freshKey();
+    const answer = await acme.book(key, TRIP, { prefer: 'wait=0' });
+    assert.equal(answer.status, 503);
+    assert.equal(answer.json().type, '/problems/temporarily-unavailable');
+    stripe = charged; // the secret is mended
+    assert.equal((await acme.book(key)).status, 201);
+  });
+
+  test('raise_error is refused, and nothing runs', async () => {
+    for (const raise_error of ['true', 'crash']) {
+      const answer = await acme.book(freshKey(), { ...TRIP, raise_error });
+      assert.equal(answer.status, 422);
+      assert.equal(answer.json().errors[0].field, 'raise_error');
+    }
+    assert.deepEqual(outbound, []);
+  });
+
+  test("the article's users do not exist, and a token needs its scheme", async () => {
+    for (const user of ['user@example.com', 'user-bad-source@example.com'])
+      assert.equal((await account(site, user).book(freshKey())).status, 401);
+    const headers = { authorization: TOKEN, 'idempotency-key': freshKey() };
+    assert.equal((await site.fetch('/rides', { method: 'POST', headers })).status, 401);
+    assert.deepEqual(outbound, []);
+  });
+
+  test('there is no form with test cards, neither to see nor to send', async () => {
+    const visitor = browser(site);
+    const page = await visitor.visit('/rides/new');
+    assert.equal(page.status, 404);
+    assert.equal(page.entries, undefined);
+    const sent = { ...TRIP, payment_method: 'pm_card_visa', idempotency_key: 'made-up' };
+    assert.notEqual((await visitor.submit(sent)).status, 303);
+    assert.doesNotMatch((await visitor.visit('/')).text, /simulated/);
+    assert.deepEqual(outbound, []);
+  });
+});
+
+describe('a setting that is missing or impossible', () => {
+  const without = (name) => {
+    const { [name]: _, ...rest } = SECRETS;
+    return rest;
+  };
+  const accounts = (value) => ({ secrets: { ...SECRETS, API_ACCOUNTS: value } });
+  const cases = [
+    ['no SIGNING_KEY', { secrets: without('SIGNING_KEY') }, /The secret SIGNING_KEY is not set/],
+    [
+      'no STRIPE_SECRET_KEY',
+      { secrets: without('STRIPE_SECRET_KEY') },
+      /The secret STRIPE_SECRET_KEY is not set/,
+    ],
+    ['no API_ACCOUNTS', { secrets: without('API_ACCOUNTS') }, /The secret API_ACCOUNTS is not set/],
+    ['a short SIGNING_KEY', { secrets: { ...SECRETS, SIGNING_KEY: 'short' } }, /SIGNING_KEY is too short/],
+    ['no STRIPE_API_BASE', { vars: { STRIPE_API_BASE: '' } }, /STRIPE_API_BASE is not set/],
+    ['API_ACCOUNTS that are no JSON', accounts('{'), /API_ACCOUNTS is not valid/],
+    ['UNPROTECTED outside the demo', { vars: { UNPROTECTED: 'true' } }, /UNPROTECTED is for the demo only/],
+    ['a time that is no number', { vars: { LEASE_MS: '90s' } }, /LEASE_MS must be a whole number/],
+    [
+      'a call that outlives the lease',
+      { vars: { LEASE_MS: '1000', PROVIDER_TIMEOUT_MS: '1000' } },
+      /PROVIDER_TIMEOUT_MS must be below LEASE_MS/,
+    ],
+  ];
+  for (const [what, options, says] of cases) {
+    test(`${what}: every request is a 503 that says so, and nothing runs`, async () => {
+      await site.server.update({ root, workers: production(options) });
+      const answer = await acme.book(freshKey());
+      assert.equal(answer.status, 503, answer.text);
+      const problem = answer.json();
+      assert.equal(problem.type, '/problems/misconfigured');
+      assert.match(problem.detail, says);
+      const health = await acme.ask('/healthz');
+      assert.equal(health.status, 503);
+      assert.match(health.json().detail, says);
+      for (const secret of [SIGNING_KEY, STRIPE_SECRET_KEY]) assert.ok(!answer.text.includes(secret));
+      assert.deepEqual(outbound, []);
+      assert.deepEqual(await site.simulator.requests(), []);
+    });
+  }
+
+  test('a person sees it as a page', async () => {
+    await site.server.update({ root, workers: production({ secrets: without('SIGNING_KEY') }) });
+    for (const path of ['/', '/rides/new']) {
+      const page = await browser(site).visit(path);
+      assert.equal(page.status, 503);
+      assert.match(page.header('content-type'), /^text\/html/);
+      assert.match(page.text, /SIGNING_KEY/);
+      assert.equal(page.header('x-content-type-options'), 'nosniff');
+    }
+  });
+});
+
+describe('the demo', () => {
+  const signedBy = (key) => {
+    const [demo, simulator] = demoWorkers();
+    return { root, workers: [{ ...demo, secrets: { SIGNING_KEY: key } }, simulator] };
+  };
+
+  test('sends nothing to the Internet, needs a signing key, and lets it be rotated', async () => {
+    const demo = await startSite();
+    try {
+      const visitor = browser(demo);
+      const sent = await visitor.openForm();
+      const answer = await account(demo).book(freshKey());
+      assert.equal(answer.status, 201, answer.text);
+      assert.equal(await demo.simulator.charges(answer.ride), 1);
+      assert.deepEqual(outbound, []);
+
+      await demo.server.update(signedBy(`another-key-for-signing-just-as-long ${SIGNING_KEY}`));
+      const booked = await visitor.submit(sent);
+      assert.equal(booked.status, 303, 'a form signed with the key before is still good');
+      assert.equal(await demo.simulator.charges(booked.ride), 1);
+
+      await demo.server.update(signedBy(''));
+      const refused = await account(demo).book(freshKey());
+      assert.equal(refused.status, 503, 'there is no built-in key');
+      assert.match(refused.json().detail, /SIGNING_KEY/);
+    } finally {
+      await demo.close();
+    }
+  });
+});

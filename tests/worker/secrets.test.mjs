@@ -1,0 +1,134 @@
+// Nothing secret is kept or logged: not the key, not the session, not a token, not the provider's secret.
+
+import assert from 'node:assert/strict';
+import { createHash } from 'node:crypto';
+import { after, describe, test } from 'node:test';
+
+import { TRIP, account, freshKey } from './support/account.mjs';
+import { browser } from './support/browser.mjs';
+import { SIGNING_KEY, startSite } from './support/harness.mjs';
+
+const TOKEN = 'a-bearer-token-that-nobody-may-see';
+const STRIPE_SECRET_KEY = 'sk_test_that_nobody_may_see';
+const API_ACCOUNTS = JSON.stringify({
+  acme: {
+    token_sha256: createHash('sha256').update(TOKEN).digest('hex'),
+    payment_method: 'pm_card_visa',
+  },
+});
+const site = await startSite({ secrets: { API_ACCOUNTS, STRIPE_SECRET_KEY } });
+const acme = account(site, TOKEN);
+after(() => site.close());
+
+/** All rows of an object as text, blobs included. */
+async function everything(ride) {
+  const plain = (name, value) => (value instanceof ArrayBuffer ? Buffer.from(value).toString() : value);
+  const tables = await site.objects.dump(ride);
+  const rows = JSON.stringify(tables, plain);
+  assert.ok(
+    tables.idempotency_keys.length === 1 && tables.timeline.length > 0,
+    'there is something to look at',
+  );
+  return rows;
+}
+
+function assertNowhere(secrets, text) {
+  for (const [what, secret] of Object.entries(secrets)) {
+    assert.ok(secret.length > 5, what);
+    assert.ok(!text.includes(secret), `${what} is in ${text.slice(0, 2000)}`);
+  }
+}
+
+const logged = () => JSON.stringify(site.logs());
+const settings = { TOKEN, STRIPE_SECRET_KEY, SIGNING_KEY };
+
+describe('neither rows nor logs hold', () => {
+  test('the key and the token of an API client', async () => {
+    const keys = { finished: freshKey(), failed: freshKey(), crashed: freshKey(), mismatched: freshKey() };
+    const { ride } = await acme.book(keys.finished);
+    const { ride: failed } = await acme.book(keys.failed, { ...TRIP, raise_error: 'true' });
+    await acme.book(keys.crashed, { ...TRIP, raise_error: 'crash' });
+    const { ride: mismatched } = await acme.book(keys.mismatched);
+    await acme.book(keys.mismatched, { ...TRIP, origin_lat: 1 });
+    await acme.key(keys.finished);
+    const { resource } = (await acme.key(keys.crashed)).json();
+    for (const one of [ride, failed, mismatched, resource])
+      assertNowhere({ ...keys, ...settings }, await everything(one));
+    assertNowhere({ ...keys, ...settings }, logged());
+  });
+
+  test("the key and the session of a browser's form", async () => {
+    const visitor = browser(site);
+    const sent = await visitor.openForm();
+    const session = visitor.cookie();
+    const secrets = { key: sent.idempotency_key, session, ...settings };
+    const { ride } = await visitor.submit(sent);
+    await visitor.visit(`/rides/${ride}`);
+    await visitor.visit(`/idempotency-keys/${sent.idempotency_key}`, {
+      headers: { accept: 'application/json' },
+    });
+    await visitor.submit({ ...sent, origin_lat: '1' });
+    assertNowhere(secrets, await everything(ride));
+    assertNowhere(secrets, logged());
+  });
+
+  test('what the provider was told, when it does not answer', async () => {
+    for (const fault of ['connection_reset_after', 'error_after', 'rate_limited']) {
+      const key = freshKey();
+      await site.simulator.fault(fault);
+      const { ride } = await acme.book(key);
+      assertNowhere({ key, ...settings }, await everything(ride));
+      assertNowhere({ key, ...settings, body: 'pm_card_visa' }, logged());
+    }
+  });
+
+  test('the credentials that were refused', async () => {
+    const secrets = { token: 'a-wrong-token-with-a-typing-error', key: freshKey() };
+    assert.equal((await account(site, secrets.token).book(secrets.key)).status, 401);
+    assertNowhere(secrets, logged());
+  });
+});
+
+describe('answers show', () => {
+  test('neither the settings nor the credentials', async () => {
+    const key = freshKey();
+    const booked = await acme.book(key);
+    const visitor = browser(site);
+    const answers = [
+      booked,
+      await acme.key(key),
+      await acme.ride(booked.ride),
+      await acme.book(key, { ...TRIP, origin_lat: 1 }),
+      await visitor.visit('/'),
+      await visitor.visit('/rides/new'),
+    ];
+    for (const { text } of answers) assertNowhere({ key, ...settings }, text);
+  });
+});
+
+describe('the log', () => {
+  test('has one line of JSON for each request, which can be found by its id', async () => {
+    const booked = await acme.book(freshKey());
+    const again = await acme.ask('/nowhere?secret=1');
+    const lines = site
+      .logs()
+      .map(({ message }) => message)
+      .filter((message) => message.startsWith('{'))
+      .map((message) => JSON.parse(message));
+    const line = (answer) => lines.filter((one) => one.request_id === answer.header('request-id'));
+    const [of, ...more] = line(booked);
+    assert.deepEqual(more, []);
+    const expected = {
+      level: 'info',
+      event: 'request',
+      method: 'POST',
+      route: '/rides',
+      status: 201,
+      outcome: 'created',
+    };
+    for (const [name, value] of Object.entries(expected)) assert.equal(of[name], value, name);
+    assert.ok(of.ms >= 0);
+    assert.equal(line(again)[0].route, 'none', 'no address that nobody chose');
+    assertNowhere({ query: 'secret=1', path: 'nowhere' }, logged());
+  });
+});

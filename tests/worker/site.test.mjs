@@ -1,0 +1,299 @@
+// Every address, every method, and what every answer carries.
+
+import assert from 'node:assert/strict';
+import { after, describe, test } from 'node:test';
+
+import { account, freshKey, read } from './support/account.mjs';
+import { browser } from './support/browser.mjs';
+import { withoutEffect } from './support/effects.mjs';
+import { startSite } from './support/harness.mjs';
+
+const site = await startSite();
+after(() => site.close());
+
+const HTML = { accept: 'text/html' };
+const ask = async (path, init) => read(await site.fetch(site.url.origin + path, init));
+
+const PAGES = ['/', '/rides/new', '/problems/outcome-unknown'];
+const ASSETS = {
+  '/assets/style.css': /^text\/css/,
+  '/assets/app.js': /^text\/javascript/,
+  '/assets/favicon.svg': /^image\/svg\+xml/,
+};
+
+describe('plain http, anywhere but on this machine', () => {
+  const elsewhere = (path, init) =>
+    site.fetch(`http://pay.example.com${path}`, { redirect: 'manual', ...init });
+
+  test('is sent on to https, with its query', async () => {
+    const answer = await elsewhere('/rides/new?another');
+    assert.equal(answer.status, 308);
+    assert.equal(answer.headers.get('location'), 'https://pay.example.com/rides/new?another');
+    assert.deepEqual(answer.headers.getSetCookie(), []);
+  });
+
+  test('takes no credentials and runs nothing', async () => {
+    await withoutEffect(site, async () => {
+      const headers = { authorization: 'Bearer user@example.com', 'idempotency-key': freshKey() };
+      const answer = await elsewhere('/rides', { method: 'POST', headers, body: new URLSearchParams({}) });
+      assert.equal(answer.status, 403);
+      assert.equal((await answer.json()).type, '/problems/https-required');
+    });
+  });
+});
+
+describe('the pages', () => {
+  for (const path of PAGES) {
+    test(`GET ${path} is HTML with a title and a language`, async () => {
+      const page = await ask(path, { headers: HTML });
+      assert.equal(page.status, 200);
+      assert.equal(page.header('content-type'), 'text/html; charset=utf-8');
+      assert.match(page.text, /^<!doctype html>\s*<html lang="en">/);
+      assert.match(page.text, /<title>[^<]+<\/title>/);
+    });
+
+    test(`HEAD ${path} is the same without the body`, async () => {
+      const page = await ask(path, { method: 'HEAD', headers: HTML });
+      assert.equal(page.status, 200);
+      assert.equal(page.header('content-type'), 'text/html; charset=utf-8');
+      assert.equal(page.bytes.length, 0);
+    });
+  }
+
+  test('GET / leads to the form', async () => {
+    assert.match((await ask('/')).text, /<a [^>]*href="\/rides\/new\?another"/);
+  });
+
+  test('have no script, style or handler of their own: the policy would forbid them', async () => {
+    /** Every page that one visitor sees who sends the form with this. */
+    const seen = async (changes) => {
+      const visitor = browser(site);
+      const pages = [];
+      for (const path of [...PAGES, '/nowhere']) pages.push([path, await visitor.visit(path)]);
+      const booked = await visitor.submit({ ...(await visitor.openForm()), ...changes });
+      assert.equal(booked.status, 303);
+      return [...pages, [booked.ride, await visitor.visit(booked.header('location'))]];
+    };
+    const pages = [
+      ...(await seen({})),
+      ...(await seen({ payment_method: 'pm_card_visa_chargeDeclined' })),
+      ...(await seen({ raise_error: 'true' })),
+    ];
+    for (const [path, { text }] of pages) {
+      assert.doesNotMatch(text, /<style|\sstyle=|\son[a-z]+=|javascript:/i, path);
+      for (const [tag] of text.matchAll(/<script[^>]*>/g)) assert.match(tag, /\ssrc="\/assets\//, path);
+      assert.doesNotMatch(text, /(src|href|action)="(https?:)?\/\//, `${path} loads nothing from elsewhere`);
+    }
+  });
+});
+
+describe('GET /healthz', () => {
+  test('says that it is set up', async () => {
+    const answer = await ask('/healthz');
+    assert.equal(answer.status, 200);
+    assert.deepEqual(answer.json(), { status: 'ok' });
+  });
+});
+
+describe('the assets', () => {
+  for (const [path, type] of Object.entries(ASSETS)) {
+    test(`${path} is served, and may be kept for a while`, async () => {
+      const asset = await ask(path);
+      assert.equal(asset.status, 200);
+      assert.match(asset.header('content-type'), type);
+      assert.equal(asset.header('cache-control'), 'public, max-age=300');
+      assert.ok(asset.bytes.length > 0);
+      const head = await ask(path, { method: 'HEAD' });
+      assert.equal(head.status, 200);
+      assert.equal(head.bytes.length, 0);
+    });
+  }
+
+  test('that pages link to exist, and with their version may be kept for ever', async () => {
+    const { text } = await ask('/', { headers: HTML });
+    const addresses = [...text.matchAll(/(?:href|src)="(\/assets\/[^"]+)"/g)].map(([, address]) => address);
+    assert.equal(addresses.length, 3);
+    for (const address of addresses) {
+      const asset = await ask(address);
+      assert.equal(asset.status, 200, address);
+      if (address.includes('?v='))
+        assert.equal(asset.header('cache-control'), 'public, max-age=31536000, immutable');
+    }
+    assert.equal(addresses.filter((address) => address.includes('?v=')).length, 2);
+    const old = await ask('/assets/style.css?v=0000');
+    assert.equal(old.header('cache-control'), 'public, max-age=300', 'another version is not kept');
+  });
+
+  test('that do not exist are a 404', async () => {
+    for (const path of ['/assets/', '/assets/x.css', '/assets/../src/lib.rs', '/assets/%2e%2e/x'])
+      assert.equal((await ask(path)).status, 404, path);
+  });
+});
+
+describe('an address that does not exist', () => {
+  const paths = [
+    '/nowhere',
+    '/rides/',
+    '/rides/a/b',
+    '/rides/new/',
+    '/healthz/x',
+    '/problems',
+    '/problems/none',
+    '/idempotency-keys',
+    '/idempotency-keys/',
+    '/RIDES',
+    '//rides',
+    '/_sim/ledger',
+    '/v1/payment_intents',
+    '/%00',
+    '/%ff',
+  ];
+  for (const path of paths) {
+    test(`${path} is a 404`, async () => {
+      const answer = await ask(path);
+      assert.equal(answer.status, 404);
+      assert.equal(answer.header('content-type'), 'application/problem+json');
+      assert.equal(answer.json().type, '/problems/not-found');
+    });
+  }
+
+  test('is a page for a person, with a way back', async () => {
+    const page = await ask('/nowhere', { headers: HTML });
+    assert.equal(page.status, 404);
+    assert.equal(page.header('content-type'), 'text/html; charset=utf-8');
+    assert.match(page.text, /<a [^>]*href="\/"/);
+    assert.ok(page.text.includes(page.header('request-id')), 'it names its request, for support');
+  });
+
+  test('is a 404 for every method', async () => {
+    for (const method of ['POST', 'PUT', 'DELETE', 'PATCH'])
+      assert.equal((await ask('/nowhere', { method })).status, 404, method);
+  });
+});
+
+describe('a method that is not allowed', () => {
+  const reading = ['/', '/healthz', '/assets/style.css', '/rides/new', '/rides/x', '/idempotency-keys/x'];
+  for (const path of [...reading, '/problems/not-found']) {
+    test(`on ${path} is a 405 that allows GET and HEAD`, async () => {
+      for (const method of ['POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS']) {
+        const answer = await ask(path, { method });
+        assert.equal(answer.status, 405, method);
+        assert.equal(answer.header('allow'), 'GET, HEAD');
+        assert.equal(answer.json().type, '/problems/method-not-allowed');
+      }
+    });
+  }
+
+  test('on /rides is a 405 that allows POST', async () => {
+    for (const method of ['GET', 'HEAD', 'PUT', 'DELETE', 'OPTIONS']) {
+      const answer = await ask('/rides', { method });
+      assert.equal(answer.status, 405, method);
+      assert.equal(answer.header('allow'), 'POST');
+    }
+  });
+});
+
+describe('the problem pages', () => {
+  // Every type that an answer can name, with its status.
+  const kinds = {
+    'idempotency-key-missing': 400,
+    'idempotency-key-invalid': 400,
+    'bad-request': 400,
+    unauthorized: 401,
+    'payment-failed': 402,
+    forbidden: 403,
+    'not-found': 404,
+    'method-not-allowed': 405,
+    'request-in-progress': 409,
+    'idempotency-key-expired': 409,
+    'content-too-large': 413,
+    'unsupported-media-type': 415,
+    'invalid-parameters': 422,
+    'idempotency-key-reused': 422,
+    interrupted: 500,
+    'outcome-unknown': 503,
+    'temporarily-unavailable': 503,
+    misconfigured: 503,
+    'https-required': 403,
+    'cannot-be-shown': 503,
+  };
+  for (const [kind, status] of Object.entries(kinds)) {
+    test(`/problems/${kind} explains a ${status}`, async () => {
+      const page = await ask(`/problems/${kind}`);
+      assert.equal(page.status, 200);
+      assert.equal(page.header('content-type'), 'text/html; charset=utf-8');
+      assert.ok(page.text.includes(`<p class="status">${status}</p>`));
+    });
+  }
+});
+
+describe('every answer', () => {
+  /** One of each sort: pages, problems, assets, JSON, redirects. */
+  async function everySort(origin) {
+    const visitor = browser(site, origin);
+    const sent = await visitor.openForm();
+    const booked = await visitor.submit(sent);
+    const at = (path, init) => visitor.visit(path, init);
+    return {
+      page: await at('/'),
+      form: await at('/rides/new'),
+      redirect: booked,
+      receipt: await at(booked.header('location')),
+      json: await at(booked.header('location'), { headers: { accept: 'application/json' } }),
+      'page of a problem': await at('/nowhere'),
+      problem: await at('/nowhere', { headers: { accept: '*/*' } }),
+      'wrong method': await at('/rides'),
+      forbidden: await visitor.submit(sent, { origin: 'null' }),
+      invalid: await visitor.submit({ ...sent, origin_lat: 'x' }),
+      unauthorized: await at('/rides', { method: 'POST', headers: { authorization: 'Bearer x' } }),
+      asset: await at('/assets/app.js'),
+      health: await at('/healthz'),
+    };
+  }
+
+  for (const origin of [site.url.origin, 'https://pay.example']) {
+    test(`over ${new URL(origin).protocol} carries the security headers`, async () => {
+      for (const [sort, answer] of Object.entries(await everySort(origin))) {
+        const header = (name) => answer.header(name) ?? '';
+        assert.equal(header('x-content-type-options'), 'nosniff', sort);
+        assert.equal(header('referrer-policy'), 'same-origin', sort);
+        assert.equal(header('cross-origin-opener-policy'), 'same-origin', sort);
+        assert.equal(header('cross-origin-resource-policy'), 'same-origin', sort);
+        assert.match(header('content-security-policy'), /default-src 'none'/, sort);
+        assert.match(header('content-security-policy'), /frame-ancestors 'none'/, sort);
+        assert.doesNotMatch(header('content-security-policy'), /unsafe|\*|http/, sort);
+        assert.equal(header('strict-transport-security') !== '', origin.startsWith('https'), sort);
+        if (header('content-type').startsWith('text/html')) {
+          assert.match(header('content-security-policy'), /form-action 'self'/, sort);
+          assert.match(header('content-security-policy'), /base-uri 'none'/, sort);
+        }
+      }
+    });
+  }
+
+  test('has a request id of its own', async () => {
+    const answers = Object.values(await everySort());
+    const ids = answers.map((answer) => answer.header('request-id'));
+    for (const id of ids) assert.match(id, /^req_[\w-]{16}$/);
+    assert.equal(new Set(ids).size, ids.length);
+  });
+
+  test('is kept by no cache, unless it is an asset', async () => {
+    for (const [sort, answer] of Object.entries(await everySort())) {
+      const expected = sort === 'asset' ? 'public, max-age=300' : 'private, no-store';
+      assert.equal(answer.header('cache-control'), expected, sort);
+    }
+  });
+
+  test('that needed nothing but reading stores nothing', async () => {
+    await withoutEffect(site, async () => {
+      const visitor = browser(site);
+      const sent = await visitor.openForm();
+      for (const path of [...PAGES, ...Object.keys(ASSETS), '/healthz', '/nowhere'])
+        await visitor.visit(path);
+      const headers = { accept: 'application/json' };
+      await visitor.visit(`/idempotency-keys/${sent.idempotency_key}`, { headers });
+      await account(site).key(freshKey());
+    });
+  });
+});

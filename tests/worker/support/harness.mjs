@@ -1,0 +1,46 @@
+// Both Workers on real workerd, in one process: the site and the simulator beside it. One harness a file; every test
+// makes its own keys, so that tests do not see each other.
+//
+//     const site = await startSite({ vars: { RETENTION_MS: '200' } });
+//     const answer = await site.fetch('/rides', { method: 'POST', … });
+//     await site.simulator.fault('response_lost');
+//     await site.close();
+
+import { createTestHarness } from 'wrangler';
+
+import { simulator } from './simulator.mjs';
+import { objects } from './objects.mjs';
+
+// No test needs the network: this keeps the runtime from asking where on Earth it runs.
+process.env.CLOUDFLARE_CF_FETCH_ENABLED = 'false';
+
+export const root = new URL('../../..', import.meta.url).pathname;
+
+export const SIGNING_KEY = 'a signing key for the tests, long enough'.replaceAll(' ', '-');
+
+/** The Workers of the demo. Times and other settings are overridden by `vars`, as strings. */
+export function demoWorkers({ vars = {}, secrets = {} } = {}) {
+  return [
+    { configPath: 'wrangler.toml', env: 'demo', vars, secrets: { SIGNING_KEY, ...secrets } },
+    { configPath: 'simulator/wrangler.toml', env: 'demo' },
+  ];
+}
+
+/** Starts the demo, or any other list of Workers whose first one is the site. */
+export async function startSite({ workers, ...options } = {}) {
+  const server = createTestHarness({ root, workers: workers ?? demoWorkers(options) });
+  const { url } = await server.listen();
+  const worker = server.getWorker();
+  return {
+    server,
+    worker,
+    /** Where it listens: for browsers and other clients of the network. */
+    url,
+    /** A request whose redirects are not followed. An absolute address chooses host and scheme. */
+    fetch: (path, init) => worker.fetch(new URL(path, url), { redirect: 'manual', ...init }),
+    simulator: simulator(server),
+    objects: objects(worker),
+    logs: () => server.getLogs(),
+    close: () => server.close(),
+  };
+}

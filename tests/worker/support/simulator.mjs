@@ -1,0 +1,41 @@
+// The simulator's control surface: what the "bank" saw, and what goes wrong there.
+
+import assert from 'node:assert/strict';
+
+export function simulator(server) {
+  async function control(method, path, body) {
+    const worker = server.getWorker('paid-once-simulator');
+    const init = { method, body: body && JSON.stringify(body) };
+    const response = await worker.fetch(`http://simulator/_sim/${path}`, init);
+    const answer = await response.json();
+    assert.equal(response.status, 200, JSON.stringify(answer));
+    return answer;
+  }
+
+  const ledger = (ride) => {
+    const query = ride ? `?metadata%5Bresource%5D=${encodeURIComponent(ride)}` : '';
+    return control('GET', `ledger${query}`);
+  };
+
+  return {
+    /** Arms a fault for the next `count` payments; look-ups are not disturbed unless `method` says so. */
+    fault: (fault, more = {}) => control('POST', 'faults', { fault, method: 'POST', ...more }),
+    /** Faults that wait for a request. */
+    faults: async () => (await control('GET', 'faults')).faults,
+    /** Forgets all faults, and lets go whatever is held. */
+    calm: () => control('DELETE', 'faults'),
+    /** All charges and refunds, or those of one ride. */
+    ledger,
+    /** How often a ride's card was charged. */
+    charges: async (ride) => (await ledger(ride)).totals.succeeded_charges,
+    /** The requests that came under the ride's derived key, oldest first. */
+    payments: async (ride) =>
+      (await control('GET', `requests?idempotency_key=${encodeURIComponent(`${ride}_auth`)}`)).requests,
+    /** All API requests, oldest first. */
+    requests: async () => (await control('GET', 'requests')).requests,
+    /** Moves the simulator's clock. */
+    advance: (ms) => control('POST', 'clock', { advance_ms: ms }),
+    /** An empty account. */
+    reset: () => control('POST', 'reset'),
+  };
+}
