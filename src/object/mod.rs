@@ -9,6 +9,8 @@ mod drive;
 mod key_object;
 pub mod message;
 #[cfg(target_arch = "wasm32")]
+mod row;
+#[cfg(target_arch = "wasm32")]
 mod schema;
 #[cfg(target_arch = "wasm32")]
 mod store;

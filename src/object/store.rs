@@ -6,24 +6,20 @@
 
 use std::cell::Cell;
 
+use serde::Deserialize;
 use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
 use wasm_bindgen::prelude::*;
 use worker::{SqlStorage, SqlStorageValue, State};
 
+use super::row::{CallRow, KeyRow, RideRow, int, json, json_word, opt, text};
 use super::schema::{MIGRATIONS, VERSION_TABLE};
-use crate::flows::ride::{DegreesE7, Place, Ride};
+use crate::flows::ride::Ride;
 use crate::machine::call::{CallState, ForeignCall};
 use crate::machine::context::{Bug, Context};
-use crate::machine::fingerprint::{Canonical, Fingerprint};
-use crate::machine::id::{InstanceId, ObjectId, Owner, RequestId, RideId};
-use crate::machine::key::KeyHash;
-use crate::machine::record::{
-    Channel, Finished, KeyRecord, Lease, Lifecycle, Open, RecoveryPoint, StoredResponse, Tombstone,
-};
+use crate::machine::id::ObjectId;
+use crate::machine::record::{KeyRecord, Lifecycle};
 use crate::machine::rows::{Appended, Rows, TimelineEntry};
 use crate::machine::wake::{KnownAlarm, alarm_to_set};
-use crate::providers::Provider;
 
 #[wasm_bindgen]
 extern "C" {
@@ -372,190 +368,5 @@ impl Store {
 
     fn exec(&self, sql: &str, bindings: Vec<SqlStorageValue>) -> Result<(), Bug> {
         self.sql.exec(sql, bindings).map(|_| ()).map_err(|error| Bug(format!("{sql}: {error}")))
-    }
-}
-
-fn int(value: impl Into<u64>) -> SqlStorageValue {
-    SqlStorageValue::Integer(i64::try_from(value.into()).unwrap_or(i64::MAX))
-}
-
-fn text(value: impl Into<String>) -> SqlStorageValue {
-    SqlStorageValue::String(value.into())
-}
-
-fn opt(value: Option<SqlStorageValue>) -> SqlStorageValue {
-    value.unwrap_or(SqlStorageValue::Null)
-}
-
-fn json<T: Serialize>(value: &T) -> Result<String, Bug> {
-    serde_json::to_string(value).map_err(|error| Bug(error.to_string()))
-}
-
-fn from_json<T: DeserializeOwned>(text: &str) -> Result<T, Bug> {
-    // The text of the error would quote the value.
-    serde_json::from_str(text).map_err(|error| {
-        let (kind, line, column) = (error.classify(), error.line(), error.column());
-        Bug(format!("a row that cannot be read: {kind:?} error at {line}:{column}"))
-    })
-}
-
-/// An enum without data, as the bare word.
-fn json_word<T: Serialize>(value: &T) -> Result<String, Bug> {
-    Ok(json(value)?.trim_matches('"').to_owned())
-}
-
-fn from_word<T: DeserializeOwned>(word: &str) -> Result<T, Bug> {
-    from_json(&format!("\"{word}\""))
-}
-
-fn present<T>(value: Option<T>, column: &str) -> Result<T, Bug> {
-    value.ok_or_else(|| Bug(format!("{column} is missing")))
-}
-
-#[derive(Deserialize)]
-struct KeyRow {
-    key_id: u32,
-    key_hash: String,
-    owner: String,
-    channel: String,
-    fingerprint: String,
-    parameters: Option<String>,
-    original_request: String,
-    created_at_ms: u64,
-    attempt: u32,
-    status: String,
-    recovery_point: String,
-    operation: Option<String>,
-    lease_holder: Option<String>,
-    lease_until_ms: Option<u64>,
-    resume_at_ms: Option<u64>,
-    last_run_at_ms: Option<u64>,
-    failures: Option<u32>,
-    response_status: Option<u16>,
-    response_headers: Option<String>,
-    response_body: Option<serde_bytes::ByteBuf>,
-    finished_at_ms: Option<u64>,
-    expires_at_ms: Option<u64>,
-}
-
-impl KeyRow {
-    fn read(self) -> Result<KeyRecord, Bug> {
-        let lifecycle = match self.status.as_str() {
-            "open" => Lifecycle::Open(Open {
-                operation: from_json(&present(self.operation, "operation")?)?,
-                recovery_point: present(RecoveryPoint::parse(&self.recovery_point), "recovery_point")?,
-                lease: match (self.lease_holder, self.lease_until_ms) {
-                    (Some(holder), Some(until_ms)) => Some(Lease { holder: InstanceId(holder), until_ms }),
-                    _ => None,
-                },
-                resume_at_ms: present(self.resume_at_ms, "resume_at_ms")?,
-                last_run_at_ms: present(self.last_run_at_ms, "last_run_at_ms")?,
-                failures: present(self.failures, "failures")?,
-            }),
-            "finished" => Lifecycle::Finished(Finished {
-                response: StoredResponse {
-                    status: present(self.response_status, "response_status")?,
-                    headers: from_json(&present(self.response_headers, "response_headers")?)?,
-                    body: present(self.response_body, "response_body")?.into_vec(),
-                },
-                finished_at_ms: present(self.finished_at_ms, "finished_at_ms")?,
-                expires_at_ms: present(self.expires_at_ms, "expires_at_ms")?,
-            }),
-            "expired" => Lifecycle::Expired(Tombstone {
-                status: present(self.response_status, "response_status")?,
-                finished_at_ms: present(self.finished_at_ms, "finished_at_ms")?,
-                expires_at_ms: present(self.expires_at_ms, "expires_at_ms")?,
-            }),
-            other => return Err(Bug(format!("a key of status {other}"))),
-        };
-        Ok(KeyRecord {
-            key_id: self.key_id,
-            key_hash: KeyHash(self.key_hash),
-            owner: present(Owner::from_text(&self.owner), "owner")?,
-            channel: from_word::<Channel>(&self.channel)?,
-            fingerprint: Fingerprint(self.fingerprint),
-            parameters: self.parameters.map(Canonical),
-            original_request: RequestId(self.original_request),
-            created_at_ms: self.created_at_ms,
-            attempt: self.attempt,
-            lifecycle,
-        })
-    }
-}
-
-#[derive(Deserialize)]
-struct RideRow {
-    ride_id: String,
-    origin_lat_e7: i32,
-    origin_lon_e7: i32,
-    target_lat_e7: i32,
-    target_lon_e7: i32,
-    amount_minor: u32,
-    state: String,
-    created_at_ms: u64,
-}
-
-impl RideRow {
-    fn read(self) -> Result<Ride, Bug> {
-        let place = |lat, lon| Place { lat: DegreesE7(lat), lon: DegreesE7(lon) };
-        Ok(Ride {
-            id: present(RideId::parse(&self.ride_id), "ride_id")?,
-            origin: place(self.origin_lat_e7, self.origin_lon_e7),
-            target: place(self.target_lat_e7, self.target_lon_e7),
-            amount_minor: self.amount_minor,
-            state: from_json(&self.state)?,
-            created_at_ms: self.created_at_ms,
-        })
-    }
-}
-
-#[derive(Deserialize)]
-struct CallRow {
-    call_id: u32,
-    key_id: u32,
-    name: String,
-    provider: String,
-    semantics: String,
-    derived_key: String,
-    request: String,
-    status: String,
-    settlement: Option<String>,
-    sends: u32,
-    failures: u32,
-    first_sent_at_ms: Option<u64>,
-    last_sent_at_ms: Option<u64>,
-    next_try_at_ms: u64,
-    maybe_executed: u8,
-    answer_is_stored: u8,
-    look_up: Option<String>,
-}
-
-impl CallRow {
-    fn read(self) -> Result<ForeignCall, Bug> {
-        let state = match self.status.as_str() {
-            "frozen" => CallState::Frozen,
-            "in_flight" => CallState::InFlight,
-            "unknown" => CallState::Unknown,
-            "settled" => CallState::Settled(from_json(&present(self.settlement, "settlement")?)?),
-            other => return Err(Bug(format!("a call of status {other}"))),
-        };
-        Ok(ForeignCall {
-            call_id: self.call_id,
-            key_id: self.key_id,
-            name: self.name,
-            provider: present(Provider::parse(&self.provider), "provider")?,
-            semantics: from_word(&self.semantics)?,
-            derived_key: self.derived_key,
-            request: from_json(&self.request)?,
-            state,
-            sends: self.sends,
-            failures: self.failures,
-            first_sent_at_ms: self.first_sent_at_ms,
-            last_sent_at_ms: self.last_sent_at_ms,
-            next_try_at_ms: self.next_try_at_ms,
-            maybe_executed: self.maybe_executed != 0,
-            answer_is_stored: self.answer_is_stored != 0,
-            look_up: self.look_up.as_deref().map(from_json).transpose()?,
-        })
     }
 }

@@ -9,6 +9,7 @@
     reason = "a test: a panic is its verdict, and nobody links to it"
 )]
 
+mod config;
 mod corpus;
 mod fingerprint;
 mod form_token;

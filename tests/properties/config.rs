@@ -1,0 +1,77 @@
+//! Settings: what is missing or impossible is named, and no secret is ever quoted.
+
+use std::collections::HashMap;
+
+use paid_once::config::Config;
+
+const TOKEN_SHA256: &str = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08";
+
+fn production() -> HashMap<&'static str, String> {
+    let accounts = format!(r#"{{"acme":{{"token_sha256":"{TOKEN_SHA256}","payment_method":"pm_1"}}}}"#);
+    HashMap::from([
+        ("SIGNING_KEY", "k".repeat(32)),
+        ("STRIPE_SECRET_KEY", "sk_live_secret".to_owned()),
+        ("STRIPE_API_BASE", "https://api.stripe.com/".to_owned()),
+        ("API_ACCOUNTS", accounts),
+    ])
+}
+
+fn read(changes: &[(&'static str, &str)]) -> Result<Config, String> {
+    let mut settings = production();
+    for (name, value) in changes {
+        settings.insert(name, (*value).to_owned());
+    }
+    Config::read(|name| settings.get(name).cloned())
+}
+
+#[test]
+fn a_complete_configuration_is_read_and_knows_its_accounts_by_their_tokens() {
+    let config = read(&[]).unwrap();
+    assert!(!config.demo && !config.unprotected);
+    assert_eq!(config.stripe_base, "https://api.stripe.com");
+    assert_eq!(config.account("test").map(|(id, _)| id), Some("acme"));
+    assert!(config.account("user@example.com").is_none(), "the demo's accounts are not in production");
+}
+
+#[test]
+fn every_missing_setting_is_named() {
+    for name in ["SIGNING_KEY", "STRIPE_SECRET_KEY", "STRIPE_API_BASE", "API_ACCOUNTS"] {
+        for nothing in ["", " \n"] {
+            let error = read(&[(name, nothing)]).unwrap_err();
+            assert!(error.contains(name), "{error}");
+        }
+    }
+}
+
+#[test]
+fn what_cannot_be_right_is_refused_and_no_secret_is_quoted() {
+    let upper = TOKEN_SHA256.to_uppercase();
+    let account = |token: &str| format!(r#""token_sha256":"{token}","payment_method":"pm_1""#);
+    let cases = [
+        ("API_ACCOUNTS", r#"{"acme":"hush-token"}"#.to_owned()),
+        ("API_ACCOUNTS", r#""{\"acme\":\"hush-token\"}""#.to_owned()),
+        ("API_ACCOUNTS", format!(r#"{{"acme":{{{},"hush-token":1}}}}"#, account(TOKEN_SHA256))),
+        ("API_ACCOUNTS", format!(r#"{{"acme":{{{}}}}}"#, account("hush-token"))),
+        ("API_ACCOUNTS", format!(r#"{{"acme":{{{}}}}}"#, account(&upper))),
+        ("API_ACCOUNTS", format!(r#"{{"a":{{{0}}},"b":{{{0}}}}}"#, account(TOKEN_SHA256))),
+        ("SIGNING_KEY", "hush-token".to_owned()),
+        ("SIGNING_KEY", format!("{} hush-token", "k".repeat(32))),
+        ("STRIPE_API_BASE", "http://api.stripe.com".to_owned()),
+        ("UNPROTECTED", "true".to_owned()),
+        ("DEMO", "true".to_owned()), // with a live key
+        ("LEASE_MS", "ninety".to_owned()),
+        ("PROVIDER_TIMEOUT_MS", "90000".to_owned()),
+        ("PROVIDER_WINDOW_MS", "86400000".to_owned()),
+    ];
+    for (name, value) in cases {
+        let error = read(&[(name, &value)]).unwrap_err();
+        assert!(error.contains(name), "{name}={value}: {error}");
+        assert!(!error.contains("hush-token") && !error.contains("sk_live_secret"), "{error}");
+    }
+}
+
+#[test]
+fn an_older_signing_key_still_verifies() {
+    let both = format!("{}\n{}", "n".repeat(32), "o".repeat(32));
+    assert_eq!(read(&[("SIGNING_KEY", &both)]).unwrap().signing_keys, ["n".repeat(32), "o".repeat(32)]);
+}
