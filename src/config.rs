@@ -1,5 +1,5 @@
-//! The configuration, read once per event. A missing or impossible setting is an error that names it: nothing falls
-//! back silently, least of all to the simulator.
+//! The configuration, read once for each request and each incarnation of an object. A missing or impossible
+//! setting is an error that names it: nothing falls back silently, least of all to the simulator.
 
 use std::collections::BTreeMap;
 

@@ -74,6 +74,8 @@ function interrupted(forPerson) {
       'content-type': forPerson ? 'text/html; charset=utf-8' : 'application/problem+json',
       'cache-control': 'private, no-store',
       'content-security-policy': "default-src 'none'; frame-ancestors 'none'",
+      'cross-origin-opener-policy': 'same-origin',
+      'cross-origin-resource-policy': 'same-origin',
       'referrer-policy': 'same-origin',
       'request-id': id,
       'retry-after': '1',

@@ -26,6 +26,13 @@ export const suites = () => [
   ...workers.map((worker) => cargoCheck('doc tests', worker, ['test', '--doc'])),
   ...workers.flatMap(cargoTests),
   check('build: both Workers', ['node', 'scripts/build.mjs'], { timeoutMs: compiled, builds: true }),
+  check('build: what would be deployed', [
+    'wrangler',
+    'deploy',
+    '--dry-run',
+    '--outdir',
+    '.wrangler/dry-run',
+  ]),
   ...['worker', 'browser', 'crash'].flatMap(nodeTests),
 ];
 

@@ -30,9 +30,9 @@ pub struct Home {
 pub struct TestCard {
     /// Stripe's test payment method, the field's value.
     pub payment_method: &'static str,
-    /// How it is shown: `Visa •••• 4242`.
+    /// How it is shown: `Visa ···· 4242`.
     pub label: &'static str,
-    /// What it does: `succeeds`.
+    /// What becomes of it: `is accepted`.
     pub effect: &'static str,
 }
 

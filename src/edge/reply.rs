@@ -1,4 +1,4 @@
-//! The only place where a verdict becomes an HTTP status.
+//! The only place where a verdict becomes an HTTP status; but for an expired form, which `form` shows anew.
 
 use askama::Template;
 use serde_json::json;

@@ -43,7 +43,7 @@ impl Session {
 /// The key of the form that a browser has open.
 ///
 /// A reload or a Back must not bring a form with another key: paying that one would be a second charge. So the browser
-/// keeps the key until another booking is asked for.
+/// keeps the key until it expires, or another booking is asked for once the first is over.
 pub struct OpenForm;
 
 impl OpenForm {

@@ -1,8 +1,10 @@
 //! What a request may do under its key.
 //!
 //! Outcomes: [`Begin::Run`] (a new key, or an unfinished one that nobody works on), [`Begin::Replay`],
-//! [`Begin::InProgress`], and the refusals. The checks come in this order: owner, fingerprint, state, lease; so a
-//! stranger learns nothing, and a mismatch (422) wins over a conflict (409).
+//! [`Begin::InProgress`], [`Begin::Pending`] (it waits for the provider), and the refusals.
+//!
+//! The checks come in this order: owner, fingerprint, state, lease; so a stranger learns nothing, and a mismatch (422) wins
+//! over a conflict (409).
 
 use serde::{Deserialize, Serialize};
 

@@ -13,6 +13,10 @@
 //!                         │                        absent after a quiet time ► Settled(NotExecuted)
 //!                         └── at most once ────────────────────────────────► Settled(Flagged)
 //! ```
+//!
+//! Past the window a call is looked up from any state in which a send has begun: also in flight, with a run that died, and
+//! frozen, because every send was refused. A refusal of the request settles nothing while an earlier send may have been
+//! executed.
 
 use serde::{Deserialize, Serialize};
 

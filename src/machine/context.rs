@@ -23,8 +23,8 @@ pub struct Times {
     pub completer_ms: u64,
     /// How long a stored response is replayed before only its tombstone is left.
     pub retention_ms: u64,
-    /// How long after a send that may have executed the same derived key may be sent again. Stripe keeps keys for at
-    /// least 24 h and then executes anew, so this stays well below.
+    /// How long after the first send, even one that was refused, the same derived key may be sent again. Stripe keeps keys
+    /// for at least 24 h and then executes anew, so this stays well below.
     pub provider_window_ms: u64,
     /// How long one call to the provider may take.
     pub provider_timeout_ms: u64,

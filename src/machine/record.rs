@@ -162,7 +162,7 @@ pub struct KeyRecord {
     pub channel: Channel,
     /// What the key was first used for.
     pub fingerprint: Fingerprint,
-    /// The canonical parameters, to name differing fields; dropped at expiry.
+    /// The canonical parameters, to name differing fields and to show a form again; dropped at expiry.
     pub parameters: Option<Canonical>,
     /// The first request's id, sent with every replay.
     pub original_request: RequestId,

@@ -25,7 +25,7 @@ pub struct AuditRecord {
     pub data: serde_json::Value,
 }
 
-/// Work to do after the commit, once, by its id.
+/// Work to do after the commit, once, by its id. Nothing carries it out yet.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct StagedJob {
     /// Unique for ever: `{resource}_{kind}`.
@@ -47,7 +47,7 @@ pub struct TimelineEntry {
     pub at_ms: u64,
     /// The run that did it.
     pub attempt: u32,
-    /// What happened, such as `lease_taken`, `recovery_point`, `call_sent`.
+    /// What happened, such as `resumed`, `recovery_point`, `call_sent`.
     pub event: String,
     /// More about it; never a value from a request.
     pub detail: String,

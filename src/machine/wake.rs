@@ -59,8 +59,8 @@ pub fn alarm_to_set(before: &Rows, after: &Rows, known: KnownAlarm, ctx: &Contex
     }
 }
 
-/// The alarm: turns expired responses into tombstones (with them go the parameters and the bodies that were sent), and takes the lease of every unfinished key that is due and
-/// that no living run works on. Gives the runs to drive.
+/// The alarm: turns expired responses into tombstones (with them go the parameters and the bodies that were sent), and takes
+/// the lease of every unfinished key that is due and that no living run works on. Gives the runs to drive.
 pub fn wake(rows: &mut Rows, me: &InstanceId, ctx: &Context) -> Vec<Ticket> {
     let due: Vec<u32> = rows.keys.iter().filter(|key| is_due(key, me, ctx)).map(|key| key.key_id).collect();
     let mut tickets = Vec::new();

@@ -160,7 +160,7 @@ impl Store {
     /// Sets the alarm outside a transaction: the way out when even the transaction fails.
     pub(super) fn force_alarm(&self, at_ms: u64) {
         self.alarm.set(KnownAlarm::Gone);
-        // A failure here is a failure of the storage itself; the sweep finds such objects.
+        // A failure here is a failure of the storage itself: only a retry of the client wakes the object then.
         if self.raw.set_alarm(at_ms as f64).is_ok() {
             self.alarm.set(KnownAlarm::At(at_ms));
         }
