@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
-import { back, entries, field, intercept, key, payButton, posts, ready } from './support/form.mjs';
+import { back, entries, field, intercept, key, payButton, posts, ready, reload } from './support/form.mjs';
 import { useSite } from './support/site.mjs';
 
 const site = useSite();
@@ -32,10 +32,11 @@ test('the answer gets lost without JavaScript: the browser’s own reload sends 
     await route.abort('connectionreset');
   });
   const sent = posts(page);
-  const errorPage = page.waitForEvent('framenavigated', (frame) => frame.url().startsWith('chrome-error:'));
+  // Its load, not only its navigation: until then Chromium may still be changing from one process to the other.
+  const errorPage = page.waitForEvent('load', () => page.url().startsWith('chrome-error:'));
   await payButton(page).click({ noWaitAfter: true });
   await errorPage;
-  await page.reload();
+  await reload(page);
   await site.paidOnce(page);
   assert.equal(sent.length, 2);
   sameBody(sent);

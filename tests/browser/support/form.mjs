@@ -55,6 +55,20 @@ export async function back(page) {
   await page.goBack({ waitUntil: 'commit' });
 }
 
+/**
+ * The browser's own reload, also of its error page. While that takes over from the page of another process Chromium can
+ * refuse, and has then done nothing.
+ */
+export async function reload(page) {
+  for (;;) {
+    try {
+      return await page.reload();
+    } catch (error) {
+      if (!error.message.includes('Not attached to an active page')) throw error;
+    }
+  }
+}
+
 /** Every `POST /rides` that the tab sends from now on. */
 export function posts(page) {
   const sent = [];
