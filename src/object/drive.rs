@@ -96,8 +96,10 @@ impl Drive {
     fn verdict(&self, end: RunEnd, key_id: u32, replayed: bool) -> Result<Verdict, Bug> {
         Ok(match end {
             RunEnd::Finished(response) => {
-                let rows = self.store.read()?.map(|(rows, _)| rows);
-                let first = rows.and_then(|rows| rows.key(key_id).map(|key| key.original_request.clone()));
+                let first = self
+                    .store
+                    .read()?
+                    .and_then(|rows| rows.key(key_id).map(|key| key.original_request.clone()));
                 let original_request = first.ok_or_else(|| Bug(format!("no key {key_id}")))?;
                 Verdict::Finished { response, original_request, replayed }
             }
@@ -199,7 +201,7 @@ impl Drive {
 
     /// The resource and its key, for their owner.
     pub(super) fn show(&self, owner: &Owner, key_hash: Option<&KeyHash>) -> Result<Shown, Bug> {
-        let Some((rows, timeline)) = self.store.read()? else {
+        let Some(rows) = self.store.read()? else {
             return Ok(None);
         };
         let wanted = |key: &&KeyRecord| key_hash.is_none_or(|hash| key.key_hash == *hash);
@@ -209,7 +211,7 @@ impl Drive {
         Ok(Some(View {
             ride: rows.ride.clone(),
             parameters: key.parameters.clone(),
-            key: KeyView::of(&rows, key, timeline, self.context().now_ms),
+            key: KeyView::of(&rows, key, self.store.timeline()?, self.context().now_ms),
         }))
     }
 }

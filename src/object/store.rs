@@ -144,17 +144,20 @@ impl Store {
         }
     }
 
-    /// Reads without changing anything. `None` if nothing was ever written.
-    pub(super) fn read(&self) -> Result<Option<(Rows, Vec<TimelineEntry>)>, Bug> {
+    /// Reads the rows without changing anything. `None` if nothing was ever written.
+    pub(super) fn read(&self) -> Result<Option<Rows>, Bug> {
         if !self.ready.get() {
             if self.version()? == 0 {
                 return Ok(None);
             }
             self.migrate()?;
         }
-        let timeline = self
-            .query("SELECT key_id, at_ms, attempt, event, detail FROM timeline ORDER BY entry_id", vec![])?;
-        Ok(Some((self.load()?, timeline)))
+        self.load().map(Some)
+    }
+
+    /// The timeline of all keys, oldest first. Only where something was written: see [`read`](Self::read).
+    pub(super) fn timeline(&self) -> Result<Vec<TimelineEntry>, Bug> {
+        self.query("SELECT key_id, at_ms, attempt, event, detail FROM timeline ORDER BY entry_id", vec![])
     }
 
     /// Sets the alarm outside a transaction: the way out when even the transaction fails.
