@@ -112,7 +112,7 @@ pub fn execute(
         store,
         ids,
         now_ms,
-        origin: &request.origin,
+        origin: request.origin.as_deref(),
         api_version: api_version(request),
         request_id,
         idempotency_key: admitted.key.as_ref().map(|key| key.key.as_str()),

@@ -1,6 +1,6 @@
 //! One attempt to pay a PaymentIntent: what its card does when it is confirmed, and after 3-D Secure.
 //!
-//! - [`Attempt::Accepted`]: paid, reserved, or waiting for 3-D Secure.
+//! - [`Attempt::Accepted`]: paid, reserved, waiting for 3-D Secure, or for the bank's decision.
 //! - [`Attempt::Declined`]: a 402 whose PaymentIntent persists. <https://docs.stripe.com/declines/codes>
 //!
 //! Each attempt that reaches the issuer makes exactly one charge, declined or not.
@@ -11,12 +11,13 @@ use crate::call::{Call, shown};
 use crate::cards::{
     ACTION_REFUSED, AUTHENTICATION_FAILED, AUTHENTICATION_REQUIRED, Behaviour, Card, Decline,
 };
-use crate::charges;
+use crate::charges::{self, Answer};
 use crate::errors::{ApiError, ErrorType, Outcome, doc_url};
 use crate::events;
 use crate::params::Params;
 use crate::payment_intents::{self, PaymentIntent, Status};
 use crate::payment_methods::{self, PaymentMethod};
+use crate::three_d_secure;
 
 /// How to confirm.
 #[derive(Debug, Clone, Default)]
@@ -52,7 +53,7 @@ impl Options {
 
 /// What came of an attempt.
 pub enum Attempt {
-    /// It stands: `succeeded`, `requires_capture` or `requires_action`.
+    /// It stands: `succeeded`, `requires_capture`, `requires_action` or `processing`.
     Accepted(Box<PaymentIntent>),
     /// 402.
     Declined(Box<ApiError>),
@@ -74,6 +75,7 @@ pub fn run(call: &mut Call, intent: PaymentIntent, options: &Options) -> Outcome
             Ok(Attempt::Declined(Box::new(fail(call, intent, &payment_method, &ACTION_REFUSED, None)?)))
         }
         Behaviour::Authenticate(_) => ask(call, intent, options),
+        Behaviour::Process(_) => process(call, intent, &payment_method),
     }
 }
 
@@ -101,7 +103,7 @@ fn card_of(call: &mut Call, intent: &PaymentIntent) -> Outcome<(PaymentMethod, &
 
 /// `requires_action`: the browser has to visit the 3-D Secure page.
 fn ask(call: &mut Call, mut intent: PaymentIntent, options: &Options) -> Outcome<Attempt> {
-    let url = format!("{}/_sim/3ds/{}", call.origin, intent.id);
+    let url = three_d_secure::address(call, &intent.id, options.return_url.as_deref());
     intent.status = Status::RequiresAction;
     intent.last_payment_error = None;
     intent.next_action = Some(match &options.return_url {
@@ -117,24 +119,63 @@ fn ask(call: &mut Call, mut intent: PaymentIntent, options: &Options) -> Outcome
     Ok(Attempt::Accepted(Box::new(intent)))
 }
 
+/// `processing`: the charge is made, and its bank decides later ([`decided`]).
+fn process(call: &mut Call, mut intent: PaymentIntent, payment_method: &PaymentMethod) -> Outcome<Attempt> {
+    let charge = charges::create(call, &intent, payment_method, Answer::Later)?;
+    intent.status = Status::Processing;
+    intent.processing = Some(json!({ "card": { "customer_notification": null }, "type": "card" }));
+    intent.latest_charge = Some(charge.id);
+    intent.last_payment_error = None;
+    intent.next_action = None;
+    payment_intents::save(call, &intent)?;
+    events::record(call, "payment_intent.processing", &intent)?;
+    Ok(Attempt::Accepted(Box::new(intent)))
+}
+
+/// The bank's decision about a PaymentIntent in `processing`.
+pub fn decided(call: &mut Call, mut intent: PaymentIntent) -> Outcome<()> {
+    let (payment_method, card) = card_of(call, &intent)?;
+    let decline = match &card.behaviour {
+        Behaviour::Process(decline) => decline.as_ref(),
+        _ => None,
+    };
+    let charge = intent.latest_charge.clone().unwrap_or_default();
+    charges::decide(call, &charge, answer(&intent, decline))?;
+    intent.processing = None;
+    conclude(call, intent, &payment_method, charge, decline)?;
+    Ok(())
+}
+
 fn settle(
     call: &mut Call,
-    mut intent: PaymentIntent,
+    intent: PaymentIntent,
     payment_method: &PaymentMethod,
     decline: Option<&Decline>,
 ) -> Outcome<Attempt> {
-    let manual = intent.capture_method == "manual";
-    let charge = charges::create(call, &intent, payment_method, decline, manual)?;
-    if let Some(decline) = decline {
-        return Ok(Attempt::Declined(Box::new(fail(
-            call,
-            intent,
-            payment_method,
-            decline,
-            Some(charge.id),
-        )?)));
+    let charge = charges::create(call, &intent, payment_method, answer(&intent, decline))?;
+    conclude(call, intent, payment_method, charge.id, decline)
+}
+
+fn answer<'a>(intent: &PaymentIntent, decline: Option<&'a Decline>) -> Answer<'a> {
+    match decline {
+        None => Answer::Yes { captured: intent.capture_method != "manual" },
+        Some(decline) => Answer::No(decline),
     }
-    intent.latest_charge = Some(charge.id);
+}
+
+/// What the bank's answer to a charge makes of its PaymentIntent.
+fn conclude(
+    call: &mut Call,
+    mut intent: PaymentIntent,
+    payment_method: &PaymentMethod,
+    charge: String,
+    decline: Option<&Decline>,
+) -> Outcome<Attempt> {
+    let manual = intent.capture_method == "manual";
+    if let Some(decline) = decline {
+        return Ok(Attempt::Declined(Box::new(fail(call, intent, payment_method, decline, Some(charge))?)));
+    }
+    intent.latest_charge = Some(charge);
     intent.last_payment_error = None;
     intent.next_action = None;
     if manual {

@@ -16,8 +16,8 @@ pub struct Call<'a> {
     pub ids: &'a mut dyn Ids,
     /// Now, by the simulator's clock.
     pub now_ms: i64,
-    /// Where a browser reaches the simulator.
-    pub origin: &'a str,
+    /// See [`crate::http::Request::origin`].
+    pub origin: Option<&'a str>,
     /// The API version that the caller asked for.
     pub api_version: &'a str,
     /// The request that is being answered.

@@ -24,6 +24,8 @@ pub enum Behaviour {
     Decline(Decline),
     /// Asks for 3-D Secure, and then does what is said here.
     Authenticate(Option<Decline>),
+    /// Is accepted first and decided a while later, as bank debits are: it succeeds, or ends as is said here.
+    Process(Option<Decline>),
     /// Succeeds; a refund stays pending for a while.
     PendingRefund,
     /// Succeeds; a refund succeeds and fails later.
@@ -58,7 +60,13 @@ const fn visa(name: &'static str, last4: &'static str, behaviour: Behaviour) -> 
 
 const DECLINED: &str = "Your card was declined.";
 const GENERIC: Behaviour = declined("generic_decline", DECLINED);
-const INSUFFICIENT: Behaviour = declined("insufficient_funds", "Your card has insufficient funds.");
+const INSUFFICIENT_FUNDS: Decline = Decline {
+    code: "card_declined",
+    decline_code: Some("insufficient_funds"),
+    param: None,
+    message: "Your card has insufficient funds.",
+};
+const INSUFFICIENT: Behaviour = Behaviour::Decline(INSUFFICIENT_FUNDS);
 const LOST: Behaviour = declined("lost_card", DECLINED);
 const STOLEN: Behaviour = declined("stolen_card", DECLINED);
 const VELOCITY: Behaviour = declined(
@@ -143,6 +151,9 @@ pub const CARDS: &[Card] = &[
         "1629",
         Behaviour::Authenticate(Some(GENERIC_DECLINE)),
     ),
+    // Ours: at Stripe no card does this, only bank debits do.
+    visa("pm_card_processing", "4242", Behaviour::Process(None)),
+    visa("pm_card_processingDeclined", "9995", Behaviour::Process(Some(INSUFFICIENT_FUNDS))),
     visa("pm_card_pendingRefund", "7726", Behaviour::PendingRefund),
     visa("pm_card_refundFail", "5126", Behaviour::FailingRefund),
 ];

@@ -63,55 +63,98 @@ pub struct Charge {
     source: Option<Value>,
     statement_descriptor: Option<String>,
     statement_descriptor_suffix: Option<String>,
-    /// `succeeded` or `failed`.
+    /// `succeeded`, `failed`, or `pending` while the bank has not decided.
     pub status: String,
     transfer_data: Option<Value>,
     transfer_group: Option<String>,
 }
 
-/// Charges the card for a PaymentIntent: the one place where simulated money moves.
+/// What the bank says to a charge.
+#[derive(Debug, Clone, Copy)]
+pub enum Answer<'a> {
+    /// Yes: the money is taken, or only reserved.
+    Yes {
+        /// Whether it is taken.
+        captured: bool,
+    },
+    /// No.
+    No(&'a Decline),
+    /// Not known yet; [`decide`] tells.
+    Later,
+}
+
+impl Answer<'_> {
+    fn status(self) -> &'static str {
+        match self {
+            Answer::Yes { .. } => "succeeded",
+            Answer::No(_) => "failed",
+            Answer::Later => "pending",
+        }
+    }
+
+    fn event(self) -> &'static str {
+        match self {
+            Answer::Yes { .. } => "charge.succeeded",
+            Answer::No(_) => "charge.failed",
+            Answer::Later => "charge.pending",
+        }
+    }
+}
+
+impl Charge {
+    /// The one place where simulated money moves.
+    fn answered(&mut self, answer: Answer) {
+        self.paid = matches!(answer, Answer::Yes { .. });
+        self.captured = matches!(answer, Answer::Yes { captured: true });
+        self.amount_captured = if self.captured { self.amount } else { 0 };
+        self.status = answer.status().to_owned();
+        self.outcome = match answer {
+            Answer::Yes { .. } | Answer::Later => json!({
+                "network_status": "approved_by_network", "reason": null, "risk_level": "normal", "risk_score": 10,
+                "seller_message": "Payment complete.", "type": "authorized",
+            }),
+            Answer::No(decline) => json!({
+                "network_status": "declined_by_network", "reason": decline.decline_code.unwrap_or(decline.code),
+                "risk_level": "normal", "risk_score": 10,
+                "seller_message": "The bank did not return any further details with this decline.", "type": "issuer_declined",
+            }),
+        };
+        if let Answer::No(decline) = answer {
+            self.failure_code = Some(decline.code.to_owned());
+            self.failure_message = Some(decline.message.to_owned());
+        }
+    }
+}
+
+/// Charges the card for a PaymentIntent.
 pub fn create(
     call: &mut Call,
     intent: &PaymentIntent,
     payment_method: &PaymentMethod,
-    decline: Option<&Decline>,
-    manual_capture: bool,
+    answer: Answer,
 ) -> Outcome<Charge> {
-    let paid = decline.is_none();
-    let captured = paid && !manual_capture;
-    let outcome = match decline {
-        None => json!({
-            "network_status": "approved_by_network", "reason": null, "risk_level": "normal", "risk_score": 10,
-            "seller_message": "Payment complete.", "type": "authorized",
-        }),
-        Some(decline) => json!({
-            "network_status": "declined_by_network", "reason": decline.decline_code.unwrap_or(decline.code),
-            "risk_level": "normal", "risk_score": 10,
-            "seller_message": "The bank did not return any further details with this decline.", "type": "issuer_declined",
-        }),
-    };
-    let charge = Charge {
+    let mut charge = Charge {
         id: call.new_id(Kind::Charge),
         object: "charge".to_owned(),
         amount: intent.amount,
-        amount_captured: if captured { intent.amount } else { 0 },
+        amount_captured: 0,
         amount_refunded: 0,
         balance_transaction: None,
         billing_details: no_billing_details(),
-        captured,
+        captured: false,
         created: call.now_s(),
         currency: intent.currency.clone(),
         customer: intent.customer.clone(),
         description: intent.description.clone(),
         disputed: false,
         failure_balance_transaction: None,
-        failure_code: decline.map(|decline| decline.code.to_owned()),
-        failure_message: decline.map(|decline| decline.message.to_owned()),
+        failure_code: None,
+        failure_message: None,
         fraud_details: json!({}),
         livemode: false,
         metadata: intent.metadata.clone(),
-        outcome,
-        paid,
+        outcome: Value::Null,
+        paid: false,
         payment_intent: Some(intent.id.clone()),
         payment_method: payment_method.id.clone(),
         payment_method_details: json!({ "card": payment_method.card, "type": "card" }),
@@ -124,15 +167,33 @@ pub fn create(
         source: None,
         statement_descriptor: intent.statement_descriptor.clone(),
         statement_descriptor_suffix: intent.statement_descriptor_suffix.clone(),
-        status: if paid { "succeeded" } else { "failed" }.to_owned(),
+        status: String::new(),
         transfer_data: None,
         transfer_group: intent.transfer_group.clone(),
     };
+    charge.answered(answer);
     let links =
         Links { customer: intent.customer.clone(), parent: Some(intent.id.clone()), ..Links::default() };
     call.insert(Kind::Charge, &charge.id, &charge, links)?;
-    events::record(call, if paid { "charge.succeeded" } else { "charge.failed" }, &charge)?;
+    events::record(call, answer.event(), &charge)?;
     Ok(charge)
+}
+
+/// The bank's decision about a pending charge.
+pub fn decide(call: &mut Call, id: &str, answer: Answer) -> Outcome<()> {
+    let mut charge: Charge = call.of_param(Kind::Charge, id, "charge")?;
+    charge.answered(answer);
+    save(call, &charge)?;
+    events::record(call, answer.event(), &charge)
+}
+
+/// Ends a pending charge whose PaymentIntent was cancelled.
+pub fn abandon(call: &mut Call, id: &str) -> Outcome<()> {
+    let mut charge: Charge = call.of_param(Kind::Charge, id, "charge")?;
+    charge.status = "failed".to_owned();
+    charge.failure_message = Some("The payment was canceled while it was being processed.".to_owned());
+    save(call, &charge)?;
+    events::record(call, "charge.failed", &charge)
 }
 
 /// Takes reserved money.

@@ -1,15 +1,16 @@
 //! The simulator's clock: the wall clock plus an offset that tests move, and what time alone changes.
 //!
 //! Nothing runs in the background. Whatever fell due is settled at the start of the next request, oldest first, so a moved clock shows its
-//! effects at once: keys older than 24 hours are forgotten, authorisations older than 7 days lapse, refunds settle.
+//! effects at once: keys older than 24 hours are forgotten, authorisations older than 7 days lapse, refunds settle, banks decide.
 
 use serde_json::{Value, json};
 
+use crate::attempt;
 use crate::call::Call;
 use crate::errors::Outcome;
 use crate::http::Reply;
 use crate::idempotency;
-use crate::payment_intents::{self, PaymentIntent};
+use crate::payment_intents::{self, PaymentIntent, Status};
 use crate::refunds;
 use crate::store::{Kind, Store, Stored};
 
@@ -23,7 +24,11 @@ pub fn settle(call: &mut Call) -> Outcome<()> {
         match row.kind {
             Kind::PaymentIntent => {
                 let intent: PaymentIntent = serde_json::from_str(&row.body)?;
-                payment_intents::close(call, intent, Some("automatic"), "charge.expired")?;
+                if intent.status == Status::Processing {
+                    attempt::decided(call, intent)?;
+                } else {
+                    payment_intents::close(call, intent, Some("automatic"), "charge.expired")?;
+                }
             }
             Kind::Refund => refunds::settle(call, serde_json::from_str(&row.body)?)?,
             Kind::Charge | Kind::Customer | Kind::PaymentMethod | Kind::Event => {}

@@ -95,7 +95,7 @@ fn call<'a>(
     idempotency_key: Option<&'a str>,
 ) -> Call<'a> {
     let api_version = crate::api::DEFAULT_API_VERSION;
-    Call { store, ids, now_ms, origin: &request.origin, api_version, request_id, idempotency_key }
+    Call { store, ids, now_ms, origin: request.origin.as_deref(), api_version, request_id, idempotency_key }
 }
 
 fn requests(store: &dyn Store, request: &Request) -> Outcome<Reply> {

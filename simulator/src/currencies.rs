@@ -52,7 +52,7 @@ pub fn minimum_minor(currency: &str) -> i64 {
 /// Checks the amount of a new payment.
 pub fn check_amount(amount_minor: i64, currency: &str) -> Outcome<()> {
     if amount_minor < 1 {
-        return Err(at_least_one("amount"));
+        return Err(at_least_one("amount").refused());
     }
     if amount_minor > MAX_AMOUNT_MINOR {
         return Err(ApiError::invalid(format!(

@@ -191,9 +191,8 @@ pub fn missing(param: &str) -> Failure {
 }
 
 /// `parameter_invalid_integer` for a value below its minimum.
-pub fn at_least_one(param: &str) -> Failure {
+pub fn at_least_one(param: &str) -> ApiError {
     ApiError::invalid("This value must be greater than or equal to 1.")
         .code("parameter_invalid_integer")
         .param(param)
-        .refused()
 }

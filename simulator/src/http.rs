@@ -17,8 +17,8 @@ pub struct Request {
     pub headers: BTreeMap<String, String>,
     /// The body as it came.
     pub body: Vec<u8>,
-    /// Where a browser reaches the simulator: `scheme://host:port`.
-    pub origin: String,
+    /// Where a browser reaches the simulator, as `scheme://host:port`; `None` where only the caller knows.
+    pub origin: Option<String>,
 }
 
 impl Request {

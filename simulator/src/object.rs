@@ -191,10 +191,11 @@ impl Account {
         let headers: BTreeMap<String, String> = request.headers().entries().collect();
         let body = if request.method() == worker::Method::Get { Vec::new() } else { request.bytes().await? };
         let local = matches!(url.host_str(), Some("127.0.0.1" | "localhost" | "[::1]"));
-        let origin = if local || self.public_origin.is_empty() {
-            url.origin().ascii_serialization()
+        let origin = if local {
+            Some(url.origin().ascii_serialization())
         } else {
-            self.public_origin.clone()
+            // Over a binding the host in the address is a name of the caller's own: no browser finds it.
+            Some(self.public_origin.clone()).filter(|origin| !origin.is_empty())
         };
         Ok(http::Request {
             method: request.method().to_string(),

@@ -3,6 +3,7 @@
 //! ```text
 //! requires_payment_method ⇄ requires_confirmation ─confirm→ succeeded | requires_capture | requires_action | (402) requires_payment_method
 //! requires_action ─3-D Secure→ succeeded | requires_capture | requires_payment_method
+//! … ─confirm→ processing ─the bank's decision→ succeeded | requires_capture | requires_payment_method
 //! requires_capture ─capture→ succeeded       any but succeeded, canceled ─cancel→ canceled
 //! ```
 //! What a confirmation does with the card is in `attempt`; here is what may be asked of a PaymentIntent in which state.
@@ -33,7 +34,7 @@ pub enum Status {
     RequiresConfirmation,
     /// The customer has to do something.
     RequiresAction,
-    /// Not known yet; no card gets here.
+    /// Not known yet: the bank decides later. At Stripe no card gets here, only bank debits do.
     Processing,
     /// Reserved, not taken.
     RequiresCapture,
@@ -106,7 +107,8 @@ pub struct PaymentIntent {
     payment_method_configuration_details: Option<Value>,
     payment_method_options: Value,
     payment_method_types: Vec<String>,
-    processing: Option<Value>,
+    /// Set while the status is `processing`.
+    pub processing: Option<Value>,
     /// Where Stripe would send a receipt.
     pub receipt_email: Option<String>,
     review: Option<String>,
@@ -306,7 +308,7 @@ pub fn capture(call: &mut Call, id: &str, params: &Params) -> Outcome<Value> {
         )?);
     }
     if amount < 1 {
-        return Err(at_least_one("amount_to_capture"));
+        return Err(at_least_one("amount_to_capture").payment_intent(shown(&intent)?).refused());
     }
     if amount > intent.amount_capturable {
         return Err(ApiError::invalid(format!(
@@ -356,12 +358,15 @@ pub fn close(
     reason: Option<&str>,
     charge_event: &str,
 ) -> Outcome<PaymentIntent> {
-    if intent.status == Status::RequiresCapture
-        && let Some(charge) = &intent.latest_charge
-    {
-        charges::release(call, charge, charge_event)?;
+    if let Some(charge) = &intent.latest_charge {
+        match intent.status {
+            Status::RequiresCapture => charges::release(call, charge, charge_event)?,
+            Status::Processing => charges::abandon(call, charge)?,
+            _ => {}
+        }
     }
     intent.status = Status::Canceled;
+    intent.processing = None;
     intent.amount_capturable = 0;
     intent.next_action = None;
     intent.canceled_at = Some(call.now_s());
@@ -384,20 +389,28 @@ pub fn load(call: &Call, id: &str) -> Outcome<PaymentIntent> {
     call.of_path(Kind::PaymentIntent, id, "intent")
 }
 
-/// Writes one back. A reserved amount is due seven days after it was reserved: <https://docs.stripe.com/payments/place-a-hold>
+/// Writes one back. A reserved amount is due seven days after it was reserved (<https://docs.stripe.com/payments/place-a-hold>), a bank's
+/// decision a minute after the confirmation. What changes nothing of that keeps the time.
 pub fn save(call: &mut Call, intent: &PaymentIntent) -> Outcome<()> {
-    let due_ms = match intent.status {
-        Status::RequiresCapture => {
-            let before = call.store.find(Kind::PaymentIntent, &intent.id)?.and_then(|row| row.due_ms);
-            before.or(Some(call.now_ms + AUTHORISATION_LASTS_MS))
-        }
+    let lasts_ms = match intent.status {
+        Status::RequiresCapture => Some(AUTHORISATION_LASTS_MS),
+        Status::Processing => Some(DECIDED_AFTER_MS),
         _ => None,
+    };
+    let due_ms = match lasts_ms {
+        None => None,
+        Some(lasts_ms) => {
+            let before = call.store.find(Kind::PaymentIntent, &intent.id)?.and_then(|row| row.due_ms);
+            before.filter(|due_ms| *due_ms > call.now_ms).or(Some(call.now_ms + lasts_ms))
+        }
     };
     call.save(Kind::PaymentIntent, &intent.id, intent, due_ms)
 }
 
 /// How long an uncaptured amount stays reserved.
 pub const AUTHORISATION_LASTS_MS: i64 = 7 * 24 * 60 * 60 * 1000;
+/// How long a PaymentIntent is `processing`.
+pub const DECIDED_AFTER_MS: i64 = 60_000;
 
 fn run_attempt(call: &mut Call, intent: PaymentIntent, options: &attempt::Options) -> Outcome<Value> {
     match attempt::run(call, intent, options)? {

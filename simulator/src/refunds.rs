@@ -64,7 +64,7 @@ pub fn create(call: &mut Call, params: &Params) -> Outcome<Value> {
     let metadata = metadata::merge(&Metadata::new(), params)?;
     let asked = params.integer("amount")?;
     if asked.is_some_and(|amount| amount < 1) {
-        return Err(at_least_one("amount"));
+        return Err(at_least_one("amount").refused());
     }
     let mut charge = charge_to_refund(call, params)?;
     let left = charge.amount_captured - charge.amount_refunded;
@@ -88,7 +88,9 @@ pub fn create(call: &mut Call, params: &Params) -> Outcome<Value> {
     let (status, due_ms) = match card.behaviour {
         Behaviour::PendingRefund => ("pending", Some(call.now_ms + SETTLES_AFTER_MS)),
         Behaviour::FailingRefund => ("succeeded", Some(call.now_ms + SETTLES_AFTER_MS)),
-        Behaviour::Approve | Behaviour::Decline(_) | Behaviour::Authenticate(_) => ("succeeded", None),
+        Behaviour::Approve | Behaviour::Decline(_) | Behaviour::Authenticate(_) | Behaviour::Process(_) => {
+            ("succeeded", None)
+        }
     };
     let refund = Refund {
         id: call.new_id(Kind::Refund),

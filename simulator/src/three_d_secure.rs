@@ -51,6 +51,20 @@ pub fn answer(call: &mut Call, id: &str, decision: Decision) -> Outcome<Reply> {
     Ok(Reply::see_other(with_query(&return_url, &query)))
 }
 
+/// Where a browser finds the page of a payment. Where the simulator does not know its own address, it is the one that the browser comes
+/// back to, because whoever calls over a binding forwards `/_sim/3ds/` from there.
+pub fn address(call: &Call, id: &str, return_url: Option<&str>) -> String {
+    let origin = call.origin.or_else(|| return_url.and_then(origin_of)).unwrap_or_default();
+    format!("{origin}/_sim/3ds/{id}")
+}
+
+/// `scheme://host:port` of a web address.
+fn origin_of(url: &str) -> Option<&str> {
+    let host = url.find("://")? + 3;
+    let end = url.get(host..)?.find(['/', '?', '#']).map_or(url.len(), |length| host + length);
+    url.get(..end)
+}
+
 fn return_url(intent: &PaymentIntent) -> Option<String> {
     let redirect = intent.next_action.as_ref()?.get("redirect_to_url")?;
     redirect.get("return_url")?.as_str().map(str::to_owned)
@@ -68,6 +82,14 @@ fn with_query(url: &str, query: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_origin_of_an_address_ends_where_its_path_begins() {
+        assert_eq!(origin_of("http://localhost:8787/payments/x?y"), Some("http://localhost:8787"));
+        assert_eq!(origin_of("https://shop.test?x=1"), Some("https://shop.test"));
+        assert_eq!(origin_of("https://shop.test"), Some("https://shop.test"));
+        assert_eq!(origin_of("nonsense"), None);
+    }
 
     #[test]
     fn the_way_back_keeps_the_query_and_the_fragment() {

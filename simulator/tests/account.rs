@@ -28,7 +28,7 @@ impl World {
             method: "POST".to_owned(),
             path: path.to_owned(),
             body: body.as_bytes().to_vec(),
-            origin: "http://simulator.test".to_owned(),
+            origin: Some("http://simulator.test".to_owned()),
             ..Request::default()
         };
         request.headers.insert("authorization".to_owned(), "Bearer sk_test_1".to_owned());
