@@ -1,10 +1,11 @@
 //! The simulator's clock: the wall clock plus an offset that tests move, and what time alone changes.
 //!
 //! Nothing runs in the background. Whatever fell due is settled at the start of the next request, oldest first, so a moved clock shows its
-//! effects at once: keys older than 24 hours are forgotten, authorisations older than 7 days lapse, refunds settle, banks decide.
+//! effects at once: keys older than 24 hours (at Adyen 7 days) are forgotten, authorisations older than 7 days lapse, refunds settle, banks decide.
 
 use serde_json::{Value, json};
 
+use crate::adyen;
 use crate::attempt;
 use crate::call::Call;
 use crate::errors::Outcome;
@@ -31,7 +32,13 @@ pub fn settle(call: &mut Call) -> Outcome<()> {
                 }
             }
             Kind::Refund => refunds::settle(call, serde_json::from_str(&row.body)?)?,
-            Kind::Charge | Kind::Customer | Kind::PaymentMethod | Kind::Event => {}
+            Kind::AdyenPayment => adyen::payments::settle(call, serde_json::from_str(&row.body)?)?,
+            Kind::Charge
+            | Kind::Customer
+            | Kind::PaymentMethod
+            | Kind::Event
+            | Kind::AdyenModification
+            | Kind::AdyenNotification => {}
         }
     }
     Ok(())

@@ -3,11 +3,13 @@
 
 use serde_json::{Value, json};
 
+use crate::adyen;
 use crate::call::Call;
 use crate::errors::{Failure, Outcome};
 use crate::http::{Reply, Request};
 use crate::ids::Ids;
-use crate::store::{REQUESTS_KEPT, Store};
+use crate::provider::Provider;
+use crate::store::{Kind, LoggedRequest, REQUESTS_KEPT, Store};
 use crate::three_d_secure::{self, Decision};
 use crate::{clock, faults, ledger, pages};
 
@@ -40,6 +42,11 @@ fn route(store: &mut dyn Store, ids: &mut dyn Ids, wall_ms: i64, request: &Reque
             settle(store, ids, now_ms, request)?;
             Ok(Reply::json(200, &ledger::show(store, &request.query)?))
         }
+        ("GET", ["_sim", "adyen", "notifications"]) => {
+            settle(store, ids, now_ms, request)?;
+            let payment = request.query_value("payment");
+            Ok(Reply::json(200, &adyen::notifications::show(store, payment)?))
+        }
         ("GET", ["_sim", "requests"]) => requests(store, request),
         ("GET", ["_sim", "faults"]) => Ok(faults::show(store)?),
         ("DELETE", ["_sim", "faults"]) => Ok(faults::clear(store)?),
@@ -61,7 +68,7 @@ fn route(store: &mut dyn Store, ids: &mut dyn Ids, wall_ms: i64, request: &Reque
         ("POST", ["_sim", "3ds", id, "fail"]) => decide(store, ids, now_ms, request, id, Decision::Fail),
         _ => Ok(problem(
             404,
-            "There is nothing here. The API is under /v1/, the control surface under /_sim/.",
+            "There is nothing here. Stripe's API is under /v1/, Adyen's under /adyen/, the control surface under /_sim/.",
         )),
     }
 }
@@ -80,7 +87,10 @@ fn decide(
     decision: Decision,
 ) -> Outcome<Reply> {
     // The charge after 3-D Secure belongs to the request that asked for it.
-    let row = store.find(crate::store::Kind::PaymentIntent, id)?;
+    let row = match store.find(Kind::PaymentIntent, id)? {
+        None => store.find(Kind::AdyenPayment, id)?,
+        found => found,
+    };
     let request_id = row.as_ref().map_or("req_3ds", |row| row.request_id.as_str());
     let key = row.as_ref().and_then(|row| row.idempotency_key.as_deref());
     three_d_secure::answer(&mut call(store, ids, now_ms, request, request_id, key), id, decision)
@@ -94,7 +104,7 @@ fn call<'a>(
     request_id: &'a str,
     idempotency_key: Option<&'a str>,
 ) -> Call<'a> {
-    let api_version = crate::api::DEFAULT_API_VERSION;
+    let api_version = crate::stripe::DEFAULT_API_VERSION;
     Call { store, ids, now_ms, origin: request.origin.as_deref(), api_version, request_id, idempotency_key }
 }
 
@@ -106,7 +116,18 @@ fn requests(store: &dyn Store, request: &Request) -> Outcome<Reply> {
     };
     let key = request.query_value("idempotency_key");
     let requests = store.requests(key.as_deref(), limit)?;
+    let requests =
+        requests.iter().map(logged).collect::<std::result::Result<Vec<Value>, serde_json::Error>>()?;
     Ok(Reply::json(200, &json!({ "requests": requests })))
+}
+
+/// A line of the log, with the provider that its path tells.
+fn logged(request: &LoggedRequest) -> serde_json::Result<Value> {
+    let mut line = serde_json::to_value(request)?;
+    if let Some(fields) = line.as_object_mut() {
+        fields.insert("provider".into(), json!(Provider::of_path(&request.path)));
+    }
+    Ok(line)
 }
 
 fn body(request: &Request) -> Result<Value, Reply> {

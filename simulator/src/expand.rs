@@ -37,7 +37,7 @@ fn step(call: &Call, value: &mut Value, steps: &[&str], path: &str) -> Outcome<(
             .refused());
     };
     if let Value::String(id) = field {
-        let kind = Kind::ALL.into_iter().find(|kind| id.starts_with(kind.prefix()));
+        let kind = Kind::OF_STRIPE.into_iter().find(|kind| id.starts_with(kind.prefix()));
         if let Some(kind) = kind
             && let Some(row) = call.store.find(kind, id)?
         {

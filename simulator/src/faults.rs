@@ -1,4 +1,4 @@
-//! Faults on demand: what the network and Stripe do to a caller on a bad day.
+//! Faults on demand: what the network and a provider do to a caller on a bad day.
 //!
 //! A fault is armed for the next N matching requests, in the order in which it was armed. [`Fault::plan`] is the whole truth about each: what
 //! happens before, whether the operation runs, what happens after, and whether an answer comes.
@@ -6,7 +6,6 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::errors::{ApiError, ErrorType};
 use crate::http::{Reply, Request};
 use crate::store::{Store, Stored};
 
@@ -26,9 +25,9 @@ pub enum Fault {
     ErrorBefore,
     /// It executes; then 500, and that 500 is what the key replays.
     ErrorAfter,
-    /// 429 `rate_limit`; nothing happened, nothing is stored.
+    /// 429; nothing happened, nothing is stored.
     RateLimited,
-    /// 429 `lock_timeout`; nothing happened, nothing is stored.
+    /// Something else holds the object or the key: 429 `lock_timeout` at Stripe, 422 704 at Adyen. Nothing happened, nothing is stored.
     LockTimeout,
     /// The connection breaks; nothing happened.
     ConnectionReset,
@@ -36,8 +35,19 @@ pub enum Fault {
     ConnectionResetAfter,
 }
 
+/// How a provider refuses without having begun; each says it in its own words.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Refusal {
+    /// Its server failed.
+    ServerError,
+    /// Too many requests.
+    RateLimited,
+    /// Something else holds what is needed.
+    LockTimeout,
+}
+
 /// What the operation itself does.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Does {
     /// It never runs.
     Nothing,
@@ -46,11 +56,11 @@ pub enum Does {
     /// It runs, and its result is replaced by a stored 500.
     ExecuteThenFail,
     /// It is refused with this.
-    Refuse(Box<ApiError>),
+    Refuse(Refusal),
 }
 
 /// A fault, played step by step.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Plan {
     /// Waited first.
     pub before_ms: u64,
@@ -99,10 +109,10 @@ impl Fault {
             Fault::ResponseLost => plan(0, Does::Execute, never, false),
             Fault::Slow => plan(slow, Does::Execute, 0, true),
             Fault::SlowResponse => plan(0, Does::Execute, slow, true),
-            Fault::ErrorBefore => plan(0, Does::Refuse(Box::new(server_error())), 0, true),
+            Fault::ErrorBefore => plan(0, Does::Refuse(Refusal::ServerError), 0, true),
             Fault::ErrorAfter => plan(0, Does::ExecuteThenFail, 0, true),
-            Fault::RateLimited => plan(0, Does::Refuse(Box::new(rate_limited())), 0, true),
-            Fault::LockTimeout => plan(0, Does::Refuse(Box::new(lock_timeout())), 0, true),
+            Fault::RateLimited => plan(0, Does::Refuse(Refusal::RateLimited), 0, true),
+            Fault::LockTimeout => plan(0, Does::Refuse(Refusal::LockTimeout), 0, true),
             Fault::ConnectionReset => plan(0, Does::Nothing, 0, false),
             Fault::ConnectionResetAfter => plan(0, Does::Execute, 0, false),
         }
@@ -114,29 +124,6 @@ impl Plan {
     pub fn undisturbed() -> Self {
         Plan { before_ms: 0, does: Does::Execute, after_ms: 0, answers: true }
     }
-}
-
-/// Stripe's 500.
-pub fn server_error() -> ApiError {
-    ApiError::new(500, ErrorType::Api, "An unknown error occurred.")
-}
-
-/// <https://docs.stripe.com/rate-limits>
-fn rate_limited() -> ApiError {
-    ApiError::new(429, ErrorType::InvalidRequest, "Request rate limit exceeded.").code("rate_limit")
-}
-
-/// <https://docs.stripe.com/rate-limits#object-lock-timeouts>
-fn lock_timeout() -> ApiError {
-    let mut error = ApiError::new(
-        429,
-        ErrorType::InvalidRequest,
-        "This object cannot be accessed right now because another API request or Stripe process is currently accessing it. If you see this \
-         error intermittently, retry the request.",
-    )
-    .code("lock_timeout");
-    error.should_retry = Some(true);
-    error
 }
 
 /// The fault to play on a request, if one is armed for it.

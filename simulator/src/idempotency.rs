@@ -1,29 +1,27 @@
-//! Idempotency keys as Stripe's v1 API has them: <https://docs.stripe.com/api/idempotent_requests>.
+//! Idempotency keys, as both providers have them: <https://docs.stripe.com/api/idempotent_requests> and
+//! <https://docs.adyen.com/development-resources/api-idempotency>.
 //!
 //! - unknown key → the operation runs; its result is stored if execution began, a 402 or a 500 too;
-//! - known key, same method, path and parameters → the stored response, byte for byte, `Idempotent-Replayed: true`;
-//! - known key, anything else → 400 `idempotency_error`;
-//! - key of a request that still runs → 409 `idempotency_key_in_use`;
-//! - a key older than 24 hours is forgotten, and **runs anew**.
+//! - known key, same method, path and parameters → the stored response, byte for byte;
+//! - known key, anything else → [`Lookup::Mismatch`];
+//! - key of a request that still runs → [`Lookup::InUse`];
+//! - a key older than its provider keeps it is forgotten, and **runs anew**.
 //!
-//! Keys belong to the whole account. Running keys are held in memory: should the object die, the operation has died with it.
+//! Keys belong to the whole account at one provider. Running keys are held in memory: should the object die, the operation has died with it.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use crate::errors::{ApiError, ErrorType, Failure, Outcome};
 use crate::http::{Reply, Request};
+use crate::provider::Provider;
 use crate::store::{Store, Stored, StoredKey};
-
-/// The longest key.
-const MAX_KEY_CHARS: usize = 255;
-/// How long a key is kept.
-pub const KEPT_FOR_MS: i64 = 24 * 60 * 60 * 1000;
 
 /// A key together with what it is bound to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BoundKey {
+    /// Whose namespace it belongs to.
+    pub provider: Provider,
     /// As the caller sent it.
     pub key: String,
     /// The method.
@@ -34,21 +32,30 @@ pub struct BoundKey {
     pub fingerprint: String,
 }
 
+/// An empty key, or one that is longer than its provider takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BadLength;
+
+/// What a known key was first used for instead.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Mismatch {
+    /// This endpoint.
+    OtherEndpoint(String),
+    /// The same endpoint, with other parameters.
+    OtherParameters,
+}
+
 impl BoundKey {
-    /// The key of a POST. Other methods are idempotent by themselves: Stripe ignores the header there.
-    pub fn of(request: &Request, fingerprint: String) -> Outcome<Option<Self>> {
+    /// The key of a POST. Other methods are idempotent by themselves: both providers ignore the header there.
+    pub fn of(request: &Request, provider: Provider, fingerprint: String) -> Result<Option<Self>, BadLength> {
         let Some(key) = request.header("idempotency-key").filter(|_| request.method == "POST") else {
             return Ok(None);
         };
-        if key.is_empty() || key.chars().count() > MAX_KEY_CHARS {
-            return Err(ApiError::new(
-                400,
-                ErrorType::InvalidRequest,
-                format!("Idempotency-Key must have 1 to {MAX_KEY_CHARS} characters."),
-            )
-            .refused());
+        if key.is_empty() || key.chars().count() > provider.max_key_chars() {
+            return Err(BadLength);
         }
         Ok(Some(BoundKey {
+            provider,
             key: key.to_owned(),
             method: request.method.clone(),
             path: request.path.clone(),
@@ -56,32 +63,14 @@ impl BoundKey {
         }))
     }
 
-    fn check(&self, method: &str, path: &str, fingerprint: &str) -> Outcome<()> {
+    fn mismatch(&self, method: &str, path: &str, fingerprint: &str) -> Option<Mismatch> {
         if self.path != path || self.method != method {
-            return Err(ApiError::new(
-                400,
-                ErrorType::Idempotency,
-                format!(
-                    "Keys for idempotent requests can only be used for the same endpoint they were first used for ('{}' vs '{path}'). Try \
-                     using a key other than '{}' if you meant to execute a different request.",
-                    self.path, self.key
-                ),
-            )
-            .refused());
+            Some(Mismatch::OtherEndpoint(self.path.clone()))
+        } else if self.fingerprint != fingerprint {
+            Some(Mismatch::OtherParameters)
+        } else {
+            None
         }
-        if self.fingerprint != fingerprint {
-            return Err(ApiError::new(
-                400,
-                ErrorType::Idempotency,
-                format!(
-                    "Keys for idempotent requests can only be used with the same parameters they were first used with. Try using a key \
-                     other than '{}' if you meant to execute a different request.",
-                    self.key
-                ),
-            )
-            .refused());
-        }
-        Ok(())
     }
 }
 
@@ -92,19 +81,22 @@ pub enum Lookup {
     New,
     /// The answer, given before.
     Replay(StoredKey),
-    /// A mismatch, or still running.
-    Refused(Failure),
+    /// It was used for something else.
+    Mismatch(Mismatch),
+    /// Its first request still runs.
+    InUse,
 }
 
 /// The keys whose requests are running right now.
 #[derive(Debug, Clone, Default)]
-pub struct InFlight(Rc<RefCell<BTreeMap<String, BoundKey>>>);
+pub struct InFlight(Rc<RefCell<BTreeMap<(Provider, String), BoundKey>>>);
 
 impl InFlight {
     /// Claims a key until the claim is dropped, however the request ends.
     pub fn claim(&self, key: &BoundKey) -> Claim {
-        self.0.borrow_mut().insert(key.key.clone(), key.clone());
-        Claim { in_flight: self.clone(), key: key.key.clone() }
+        let name = (key.provider, key.key.clone());
+        self.0.borrow_mut().insert(name.clone(), key.clone());
+        Claim { in_flight: self.clone(), name }
     }
 
     /// Forgets all claims.
@@ -117,46 +109,33 @@ impl InFlight {
 #[derive(Debug)]
 pub struct Claim {
     in_flight: InFlight,
-    key: String,
+    name: (Provider, String),
 }
 
 impl Drop for Claim {
     fn drop(&mut self) {
-        self.in_flight.0.borrow_mut().remove(&self.key);
+        self.in_flight.0.borrow_mut().remove(&self.name);
     }
 }
 
 /// Looks a key up. A mismatch is told even while the first request runs.
 pub fn look_up(store: &dyn Store, in_flight: &InFlight, key: &BoundKey) -> Stored<Lookup> {
-    if let Some(running) = in_flight.0.borrow().get(&key.key) {
-        return Ok(Lookup::Refused(match running.check(&key.method, &key.path, &key.fingerprint) {
-            Err(mismatch) => mismatch,
-            Ok(()) => ApiError::new(
-                409,
-                ErrorType::InvalidRequest,
-                format!(
-                    "There is currently another in-progress request using this Idempotent Key (that probably means you submitted twice, and \
-                     the other request is still going through): {}. Please try again later.",
-                    key.key
-                ),
-            )
-            .code("idempotency_key_in_use")
-            .refused(),
-        }));
+    if let Some(running) = in_flight.0.borrow().get(&(key.provider, key.key.clone())) {
+        let mismatch = running.mismatch(&key.method, &key.path, &key.fingerprint);
+        return Ok(mismatch.map_or(Lookup::InUse, Lookup::Mismatch));
     }
-    let Some(stored) = store.stored_key(&key.key)? else {
+    let Some(stored) = store.stored_key(key.provider, &key.key)? else {
         return Ok(Lookup::New);
     };
-    let bound = BoundKey {
+    let first = BoundKey {
+        provider: stored.provider,
         key: stored.key.clone(),
         method: stored.method.clone(),
         path: stored.path.clone(),
         fingerprint: stored.fingerprint.clone(),
     };
-    Ok(match bound.check(&key.method, &key.path, &key.fingerprint) {
-        Ok(()) => Lookup::Replay(stored),
-        Err(mismatch) => Lookup::Refused(mismatch),
-    })
+    let mismatch = first.mismatch(&key.method, &key.path, &key.fingerprint);
+    Ok(mismatch.map_or(Lookup::Replay(stored), Lookup::Mismatch))
 }
 
 /// Stores the result of an operation that ran.
@@ -168,6 +147,7 @@ pub fn keep(
     now_ms: i64,
 ) -> Stored<()> {
     store.store_key(StoredKey {
+        provider: key.provider,
         key: key.key.clone(),
         method: key.method.clone(),
         path: key.path.clone(),
@@ -179,7 +159,10 @@ pub fn keep(
     })
 }
 
-/// Forgets what is older than 24 hours.
+/// Forgets what is older than its provider keeps it.
 pub fn prune(store: &mut dyn Store, now_ms: i64) -> Stored<()> {
-    store.prune_keys(now_ms - KEPT_FOR_MS)
+    for provider in Provider::ALL {
+        store.prune_keys(provider, now_ms - provider.keeps_keys_for_ms())?;
+    }
+    Ok(())
 }

@@ -1,11 +1,13 @@
-//! A Stripe of one's own: stateful, with real idempotency, and with faults on demand.
+//! A Stripe of one's own, and an Adyen beside it: stateful, with real idempotency, and with faults on demand.
 //!
 //! It is a Worker of its own and shares no code with the Worker that it judges, so that it can contradict it. Everything that decides is
 //! pure and is tested on the host; `object`, `sql` and `worker_entry` are the shell, compiled for wasm only.
 //!
-//! A request visits: `worker_entry` → `object` → `faults` → `api` (`auth`, `routes`, `params`, `idempotency`) → one of `payment_intents`
-//! (`attempt`, `cards`, `charges`), `refunds`, `customers`, `events`, `search` → `store`. The control surface is `control`.
+//! A request visits: `worker_entry` → `object` → `faults` → `api` → `stripe` (`auth`, `routes`, `params`, `idempotency`) → one of
+//! `payment_intents` (`attempt`, `cards`, `charges`), `refunds`, `customers`, `events`, `search` → `store`. One of Adyen's goes on from `api`
+//! to `adyen` (`body`, `idempotency`) → `payments` or `modifications` → `store`. The control surface is `control`.
 
+pub mod adyen;
 pub mod api;
 pub mod attempt;
 pub mod auth;
@@ -30,10 +32,12 @@ pub mod pages;
 pub mod params;
 pub mod payment_intents;
 pub mod payment_methods;
+pub mod provider;
 pub mod refunds;
 pub mod routes;
 pub mod search;
 pub mod store;
+pub mod stripe;
 pub mod three_d_secure;
 
 #[cfg(target_arch = "wasm32")]

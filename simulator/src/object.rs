@@ -18,6 +18,7 @@ use crate::faults::{Does, Plan};
 use crate::http::{self, Reply};
 use crate::idempotency::InFlight;
 use crate::ids::Ids;
+use crate::provider::Provider;
 use crate::sql::Sql;
 use crate::store::Store;
 
@@ -64,7 +65,7 @@ impl DurableObject for Account {
 
     async fn fetch(&self, mut request: Request) -> Result<Response> {
         let request = self.read(&mut request).await?;
-        if !request.path.starts_with("/v1/") {
+        if Provider::of_path(&request.path).is_none() {
             let reply = self.transaction(|store| control::answer(store, &mut Random, wall_ms(), &request));
             if request.method == "POST" && request.path == "/_sim/reset" {
                 self.in_flight.clear();
@@ -96,7 +97,7 @@ impl Account {
 
         let reply = match &plan.does {
             Does::Nothing => None,
-            Does::Refuse(error) => Some(api::refusal(request, &request_id, self.now_ms(), error)),
+            Does::Refuse(refusal) => Some(api::refuse(request, &request_id, self.now_ms(), *refusal)),
             Does::Execute | Does::ExecuteThenFail => {
                 match self
                     .run(request, &request_id, plan.before_ms, plan.does == Does::ExecuteThenFail, epoch)

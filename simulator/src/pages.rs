@@ -3,7 +3,6 @@
 use serde_json::Value;
 
 use crate::currencies::format_amount;
-use crate::payment_intents::PaymentIntent;
 
 /// Rows on the ledger page: the newest.
 const ROWS: usize = 200;
@@ -57,13 +56,20 @@ pub fn message(text: &str) -> String {
     )
 }
 
+/// A payment that waits for its card holder.
+pub struct Waiting<'a> {
+    /// Its id at the provider.
+    pub id: &'a str,
+    /// In the smallest unit.
+    pub amount_minor: i64,
+    /// Three letters, lower case.
+    pub currency: &'a str,
+}
+
 /// The 3-D Secure page.
-pub fn three_d_secure(intent: &PaymentIntent, waiting: bool) -> String {
-    if !waiting {
-        return message(&format!("Nothing to do: this payment is {}.", intent.status.as_str()));
-    }
-    let id = escape(&intent.id);
-    let amount = escape(&format_amount(intent.amount, &intent.currency));
+pub fn three_d_secure(payment: &Waiting) -> String {
+    let id = escape(payment.id);
+    let amount = escape(&format_amount(payment.amount_minor, payment.currency));
     page(
         "3-D Secure test page",
         "small",

@@ -34,8 +34,9 @@ pub struct Refund {
     /// Three letters, lower case.
     pub currency: String,
     destination_details: Value,
+    /// Why it failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    failure_reason: Option<String>,
+    pub failure_reason: Option<String>,
     /// The caller's own data.
     pub metadata: Metadata,
     /// The charge's PaymentIntent.

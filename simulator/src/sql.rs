@@ -5,6 +5,7 @@ use serde::de::DeserializeOwned;
 use worker::{SqlStorage, SqlStorageValue, State};
 
 use crate::faults::PendingFault;
+use crate::provider::Provider;
 use crate::store::{Kind, LoggedRequest, Query, REQUESTS_KEPT, Row, Store, StoreError, Stored, StoredKey};
 
 const SCHEMA: &str = "
@@ -18,6 +19,10 @@ CREATE TABLE IF NOT EXISTS keys (
   key TEXT PRIMARY KEY, method TEXT NOT NULL, path TEXT NOT NULL, fingerprint TEXT NOT NULL, created_ms INTEGER NOT NULL,
   request_id TEXT NOT NULL, status INTEGER NOT NULL, body TEXT NOT NULL) WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS keys_by_age ON keys (created_ms);
+CREATE TABLE IF NOT EXISTS adyen_keys (
+  key TEXT PRIMARY KEY, method TEXT NOT NULL, path TEXT NOT NULL, fingerprint TEXT NOT NULL, created_ms INTEGER NOT NULL,
+  request_id TEXT NOT NULL, status INTEGER NOT NULL, body TEXT NOT NULL) WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS adyen_keys_by_age ON adyen_keys (created_ms);
 CREATE TABLE IF NOT EXISTS faults (seq INTEGER PRIMARY KEY AUTOINCREMENT, remaining INTEGER NOT NULL, fault TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS requests (
   seq INTEGER PRIMARY KEY AUTOINCREMENT, request_id TEXT NOT NULL UNIQUE, at_ms INTEGER NOT NULL, method TEXT NOT NULL, path TEXT NOT NULL,
@@ -129,13 +134,23 @@ impl Store for Sql {
         )
     }
 
-    fn stored_key(&self, key: &str) -> Stored<Option<StoredKey>> {
-        self.first("SELECT key, method, path, fingerprint, created_ms, request_id, status, body FROM keys WHERE key = ?", vec![key.into()])
+    fn stored_key(&self, provider: Provider, key: &str) -> Stored<Option<StoredKey>> {
+        let table = keys_of(provider);
+        self.first(
+            &format!(
+                "SELECT '{}' AS provider, key, method, path, fingerprint, created_ms, request_id, status, body FROM {table} WHERE key = ?",
+                provider.as_str()
+            ),
+            vec![key.into()],
+        )
     }
 
     fn store_key(&mut self, stored: StoredKey) -> Stored<()> {
+        let table = keys_of(stored.provider);
         self.run(
-            "INSERT INTO keys (key, method, path, fingerprint, created_ms, request_id, status, body) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+            &format!(
+                "INSERT INTO {table} (key, method, path, fingerprint, created_ms, request_id, status, body) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+            ),
             vec![
                 stored.key.into(),
                 stored.method.into(),
@@ -149,8 +164,8 @@ impl Store for Sql {
         )
     }
 
-    fn prune_keys(&mut self, before_ms: i64) -> Stored<()> {
-        self.run("DELETE FROM keys WHERE created_ms < ?", vec![before_ms.into()])
+    fn prune_keys(&mut self, provider: Provider, before_ms: i64) -> Stored<()> {
+        self.run(&format!("DELETE FROM {} WHERE created_ms < ?", keys_of(provider)), vec![before_ms.into()])
     }
 
     fn push_fault(&mut self, fault: PendingFault) -> Stored<()> {
@@ -277,10 +292,18 @@ impl Store for Sql {
     }
 
     fn clear(&mut self) -> Stored<()> {
-        for table in ["objects", "keys", "faults", "requests", "clock"] {
+        for table in ["objects", "keys", "adyen_keys", "faults", "requests", "clock"] {
             self.run(&format!("DELETE FROM {table}"), vec![])?;
         }
         Ok(())
+    }
+}
+
+/// Each provider's keys have a table of their own: the same key may be used at both.
+fn keys_of(provider: Provider) -> &'static str {
+    match provider {
+        Provider::Stripe => "keys",
+        Provider::Adyen => "adyen_keys",
     }
 }
 

@@ -1,13 +1,14 @@
 //! What the simulator remembers, behind one trait.
 //!
 //! Two stores implement it: [`Memory`] for tests on the host, and the Durable Object's SQLite for the Worker. Everything that decides
-//! something is written against the trait, and so is tested without a Worker. A store keeps rows; it knows no rule of Stripe's.
+//! something is written against the trait, and so is tested without a Worker. A store keeps rows; it knows no rule of a provider's.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
 use crate::faults::PendingFault;
+use crate::provider::Provider;
 
 /// The store itself failed: a fault of the simulator, never of the caller. The transaction is rolled back.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,11 +36,17 @@ pub enum Kind {
     PaymentMethod,
     /// `evt_…`
     Event,
+    /// Adyen's payment, by its `pspReference`.
+    AdyenPayment,
+    /// Adyen's capture, cancel or refund, by its own `pspReference`.
+    AdyenModification,
+    /// What Adyen would send as a webhook.
+    AdyenNotification,
 }
 
 impl Kind {
-    /// Every kind, for look-ups by prefix.
-    pub const ALL: [Kind; 6] =
+    /// Stripe's kinds, for look-ups by prefix.
+    pub const OF_STRIPE: [Kind; 6] =
         [Kind::PaymentIntent, Kind::Charge, Kind::Refund, Kind::Customer, Kind::PaymentMethod, Kind::Event];
 
     /// The name in the store.
@@ -51,6 +58,9 @@ impl Kind {
             Kind::Customer => "customer",
             Kind::PaymentMethod => "payment_method",
             Kind::Event => "event",
+            Kind::AdyenPayment => "adyen_payment",
+            Kind::AdyenModification => "adyen_modification",
+            Kind::AdyenNotification => "adyen_notification",
         }
     }
 
@@ -62,7 +72,7 @@ impl Kind {
         }
     }
 
-    /// What the ids begin with.
+    /// What the ids begin with; Adyen's begin with nothing in particular.
     pub fn prefix(self) -> &'static str {
         match self {
             Kind::PaymentIntent => "pi_",
@@ -71,6 +81,7 @@ impl Kind {
             Kind::Customer => "cus_",
             Kind::PaymentMethod => "pm_",
             Kind::Event => "evt_",
+            Kind::AdyenPayment | Kind::AdyenModification | Kind::AdyenNotification => "",
         }
     }
 }
@@ -88,9 +99,9 @@ pub struct Row {
     pub created_ms: i64,
     /// The customer that it belongs to.
     pub customer: Option<String>,
-    /// The PaymentIntent that it belongs to.
+    /// The PaymentIntent, or Adyen's payment, that it belongs to.
     pub parent: Option<String>,
-    /// What else it is found by: an event's type, a refund's charge, a payment method's test card.
+    /// What else it is found by: an event's type, a refund's charge, a payment method's test card, a modification's kind.
     pub label: Option<String>,
     /// When time alone changes it: an authorisation lapses, a pending refund settles.
     pub due_ms: Option<i64>,
@@ -109,7 +120,7 @@ pub struct Query {
     pub kind: Kind,
     /// Only of this customer.
     pub customer: Option<String>,
-    /// Only of this PaymentIntent.
+    /// Only of this PaymentIntent, or of this payment of Adyen's.
     pub parent: Option<String>,
     /// Only with one of these labels; empty means any.
     pub labels: Vec<String>,
@@ -148,13 +159,15 @@ impl Query {
 /// A key with the response that is replayed under it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StoredKey {
+    /// Whose namespace it belongs to.
+    pub provider: Provider,
     /// The key as the caller sent it.
     pub key: String,
     /// The method that it is bound to.
     pub method: String,
     /// The endpoint that it is bound to.
     pub path: String,
-    /// SHA-256 over the canonical parameters.
+    /// SHA-256 over the canonical parameters or body.
     pub fingerprint: String,
     /// When the response was stored.
     pub created_ms: i64,
@@ -169,7 +182,7 @@ pub struct StoredKey {
 /// One line of the request log. It holds no header, no parameter and no secret: of the body, only the hash.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LoggedRequest {
-    /// The id in `Request-Id`.
+    /// The id in `Request-Id`; for Adyen the `pspReference` of the answer.
     pub request_id: String,
     /// When it arrived, by the simulator's clock.
     pub at_ms: i64,
@@ -203,11 +216,11 @@ pub trait Store {
     fn due(&self, now_ms: i64) -> Stored<Vec<Row>>;
 
     /// The stored response of a key.
-    fn stored_key(&self, key: &str) -> Stored<Option<StoredKey>>;
+    fn stored_key(&self, provider: Provider, key: &str) -> Stored<Option<StoredKey>>;
     /// Stores a response under its key.
     fn store_key(&mut self, stored: StoredKey) -> Stored<()>;
-    /// Forgets the keys stored before a moment.
-    fn prune_keys(&mut self, before_ms: i64) -> Stored<()>;
+    /// Forgets a provider's keys stored before a moment.
+    fn prune_keys(&mut self, provider: Provider, before_ms: i64) -> Stored<()>;
 
     /// Arms a fault; `seq` is given by the store.
     fn push_fault(&mut self, fault: PendingFault) -> Stored<()>;
@@ -238,7 +251,7 @@ pub trait Store {
 #[derive(Debug, Clone, Default)]
 pub struct Memory {
     rows: Vec<Row>,
-    keys: BTreeMap<String, StoredKey>,
+    keys: BTreeMap<(Provider, String), StoredKey>,
     faults: Vec<PendingFault>,
     requests: Vec<LoggedRequest>,
     clock_offset_ms: i64,
@@ -302,17 +315,17 @@ impl Store for Memory {
         Ok(due)
     }
 
-    fn stored_key(&self, key: &str) -> Stored<Option<StoredKey>> {
-        Ok(self.keys.get(key).cloned())
+    fn stored_key(&self, provider: Provider, key: &str) -> Stored<Option<StoredKey>> {
+        Ok(self.keys.get(&(provider, key.to_owned())).cloned())
     }
 
     fn store_key(&mut self, stored: StoredKey) -> Stored<()> {
-        self.keys.insert(stored.key.clone(), stored);
+        self.keys.insert((stored.provider, stored.key.clone()), stored);
         Ok(())
     }
 
-    fn prune_keys(&mut self, before_ms: i64) -> Stored<()> {
-        self.keys.retain(|_, stored| stored.created_ms >= before_ms);
+    fn prune_keys(&mut self, provider: Provider, before_ms: i64) -> Stored<()> {
+        self.keys.retain(|_, stored| stored.provider != provider || stored.created_ms >= before_ms);
         Ok(())
     }
 

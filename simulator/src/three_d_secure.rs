@@ -1,14 +1,15 @@
-//! The 3-D Secure page that `next_action.redirect_to_url.url` leads to.
+//! The 3-D Secure page that `next_action.redirect_to_url.url`, or Adyen's `action.url`, leads to.
 //!
-//! `GET /_sim/3ds/{pi}` shows it; `POST …/accept` and `POST …/fail` decide and send the browser back to the `return_url` with
-//! `payment_intent`, `payment_intent_client_secret` and `redirect_status`. A second decision changes nothing.
+//! `GET /_sim/3ds/{id}` shows it; `POST …/accept` and `POST …/fail` decide and send the browser back to the `return_url` with
+//! `payment_intent`, `payment_intent_client_secret` and `redirect_status`, or Adyen's `redirectResult`. A second decision changes nothing.
 
+use crate::adyen;
 use crate::attempt::{self, Attempt};
 use crate::call::Call;
 use crate::clock;
 use crate::errors::{Failure, Outcome};
 use crate::http::Reply;
-use crate::pages;
+use crate::pages::{self, Waiting};
 use crate::payment_intents::{self, PaymentIntent, Status};
 
 /// What the card holder does.
@@ -25,13 +26,20 @@ pub enum Decision {
 /// Answers the page and its two buttons.
 pub fn answer(call: &mut Call, id: &str, decision: Decision) -> Outcome<Reply> {
     clock::settle(call)?;
+    if let Some(reply) = adyen::payments::shopper(call, id, decision)? {
+        return Ok(reply);
+    }
     let intent = match payment_intents::load(call, id) {
         Err(Failure::Outcome(_)) => return Ok(Reply::html(404, pages::message("There is no such payment."))),
         other => other?,
     };
-    if decision == Decision::Look || intent.status != Status::RequiresAction {
-        let waiting = intent.status == Status::RequiresAction;
-        return Ok(Reply::html(200, pages::three_d_secure(&intent, waiting)));
+    if intent.status != Status::RequiresAction {
+        let done = format!("Nothing to do: this payment is {}.", intent.status.as_str());
+        return Ok(Reply::html(200, pages::message(&done)));
+    }
+    if decision == Decision::Look {
+        let waiting = Waiting { id: &intent.id, amount_minor: intent.amount, currency: &intent.currency };
+        return Ok(Reply::html(200, pages::three_d_secure(&waiting)));
     }
     // Where to go back to is kept in next_action, which the decision clears.
     let return_url = return_url(&intent);
@@ -70,7 +78,8 @@ fn return_url(intent: &PaymentIntent) -> Option<String> {
     redirect.get("return_url")?.as_str().map(str::to_owned)
 }
 
-fn with_query(url: &str, query: &str) -> String {
+/// An address with more in its query.
+pub fn with_query(url: &str, query: &str) -> String {
     let (address, fragment) = match url.split_once('#') {
         Some((address, fragment)) => (address, format!("#{fragment}")),
         None => (url, String::new()),

@@ -2,65 +2,16 @@
 
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 
+mod world;
+
 use paid_once_simulator::api;
-use paid_once_simulator::faults::Does;
-use paid_once_simulator::http::{Reply, Request};
-use paid_once_simulator::idempotency::InFlight;
-use paid_once_simulator::ids::Counted;
-use paid_once_simulator::ledger;
-use paid_once_simulator::store::{Memory, Store};
-use serde_json::Value;
+use paid_once_simulator::http::Request;
+use paid_once_simulator::provider::Provider;
+use paid_once_simulator::store::Store;
+use world::World;
 
 const PAY: &str =
     "amount=1000&currency=usd&payment_method=pm_card_visa&payment_method_types[]=card&confirm=true";
-
-#[derive(Default)]
-struct World {
-    store: Memory,
-    ids: Counted,
-    in_flight: InFlight,
-    now_ms: i64,
-}
-
-impl World {
-    fn post(&mut self, path: &str, body: &str, key: Option<&str>) -> (Reply, Value) {
-        let mut request = Request {
-            method: "POST".to_owned(),
-            path: path.to_owned(),
-            body: body.as_bytes().to_vec(),
-            origin: Some("http://simulator.test".to_owned()),
-            ..Request::default()
-        };
-        request.headers.insert("authorization".to_owned(), "Bearer sk_test_1".to_owned());
-        if let Some(key) = key {
-            request.headers.insert("idempotency-key".to_owned(), key.to_owned());
-        }
-        let reply = self.send(&request);
-        let body = serde_json::from_str(&reply.body).unwrap();
-        (reply, body)
-    }
-
-    fn send(&mut self, request: &Request) -> Reply {
-        let (id, fault) = api::arrive(&mut self.store, &mut self.ids, self.now_ms, request).unwrap();
-        let then_fail = fault.is_some_and(|pending| pending.fault.plan(None).does == Does::ExecuteThenFail);
-        let admitted = match api::admit(&mut self.store, &self.in_flight, self.now_ms, request, &id) {
-            Ok(admitted) => admitted,
-            Err(reply) => return *reply,
-        };
-        let before = self.store.clone();
-        api::execute(&mut self.store, &mut self.ids, self.now_ms, request, &id, &admitted, then_fail)
-            .unwrap_or_else(|reply| {
-                self.store = before;
-                *reply
-            })
-    }
-
-    fn totals(&self) -> (i64, i64, i64) {
-        let totals = ledger::show(&self.store, "").unwrap()["totals"].clone();
-        let number = |name: &str| totals[name].as_i64().unwrap();
-        (number("succeeded_charges"), number("amount_captured"), number("amount_refunded"))
-    }
-}
 
 #[test]
 fn one_key_charges_once_for_a_day_and_again_after_it() {
@@ -103,7 +54,7 @@ fn what_is_refused_leaves_no_trace_and_what_ran_is_kept() {
     let mut world = World::default();
     let broken = format!("{PAY}&return_url=nonsense");
     assert_eq!(world.post("/v1/payment_intents", &broken, Some("k")).0.status, 400);
-    assert!(world.store.stored_key("k").unwrap().is_none());
+    assert!(world.store.stored_key(Provider::Stripe, "k").unwrap().is_none());
     assert_eq!(world.totals(), (0, 0, 0));
     let (declined, body) =
         world.post("/v1/payment_intents", &PAY.replace("visa", "chargeDeclined"), Some("k"));
@@ -111,7 +62,7 @@ fn what_is_refused_leaves_no_trace_and_what_ran_is_kept() {
         (declined.status, body["error"]["payment_intent"]["status"].as_str()),
         (402, Some("requires_payment_method"))
     );
-    assert_eq!(world.store.stored_key("k").unwrap().unwrap().status, 402);
+    assert_eq!(world.store.stored_key(Provider::Stripe, "k").unwrap().unwrap().status, 402);
 }
 
 #[test]

@@ -1,0 +1,130 @@
+//! Adyen's JSON bodies: read strictly, as Adyen does. A field that a structure does not have is refused by name.
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::adyen::errors::{Fallible, Problem};
+use crate::currencies;
+use crate::params::{excerpt, sha256_hex};
+
+/// Beyond it JSON numbers are not exact.
+const MAX_VALUE: i64 = (1 << 53) - 1;
+
+/// An amount.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Amount {
+    /// Three letters, upper case.
+    pub currency: String,
+    /// In the smallest unit.
+    pub value: i64,
+}
+
+/// A body, which must be an object.
+pub fn parse(bytes: &[u8]) -> Fallible<Value> {
+    match serde_json::from_slice(bytes) {
+        Ok(body @ Value::Object(_)) => Ok(body),
+        Ok(_) => Err(Problem::malformed("The request body must be a JSON object.").into()),
+        Err(error) => Err(Problem::malformed(&format!("The request body is no JSON: {error}")).into()),
+    }
+}
+
+/// Reads a structure of which every field is known by name.
+pub fn read<T: DeserializeOwned>(body: &Value, structure: &str, known: &[&[&str]]) -> Fallible<T> {
+    let unknown: Vec<String> = body
+        .as_object()
+        .into_iter()
+        .flat_map(Map::keys)
+        .filter(|field| !known.iter().any(|fields| fields.contains(&field.as_str())))
+        .map(|field| excerpt(field))
+        .collect();
+    if !unknown.is_empty() {
+        let message = format!(
+            "Structure of {structure} contains the following unknown fields: [{}]",
+            unknown.join(", ")
+        );
+        return Err(Problem::malformed(&message).into());
+    }
+    serde_json::from_value(body.clone())
+        .map_err(|error| Problem::malformed(&format!("{structure} cannot be read: {error}")).into())
+}
+
+/// The amount of a payment or a modification.
+pub fn amount(amount: Option<Amount>) -> Fallible<Amount> {
+    let amount = amount.ok_or_else(|| Problem::validation("100", "No amount specified"))?;
+    let upper_case = amount.currency.bytes().all(|letter| letter.is_ascii_uppercase());
+    if !upper_case || currencies::parse(&amount.currency).is_err() {
+        return Err(Problem::validation("138", "Unsupported currency specified").into());
+    }
+    if !(1..=MAX_VALUE).contains(&amount.value) {
+        return Err(Problem::validation("137", "Invalid amount specified").into());
+    }
+    Ok(amount)
+}
+
+/// One of a closed set, or nothing.
+pub fn choice(name: &str, value: Option<&str>, choices: &[&str]) -> Fallible<()> {
+    match value {
+        Some(value) if !choices.contains(&value) => {
+            let message = format!("Invalid {name}: must be one of {}", choices.join(", "));
+            Err(Problem::malformed(&message).into())
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The account that every request names.
+pub fn merchant_account(account: Option<String>) -> Fallible<String> {
+    let named = account.filter(|account| !account.is_empty());
+    Ok(named.ok_or_else(super::errors::invalid_merchant_account)?)
+}
+
+/// SHA-256 over the canonical form: what a key is bound to besides method and path.
+pub fn fingerprint(body: &Value) -> String {
+    sha256_hex(canonical(body).to_string().as_bytes())
+}
+
+/// The same value with the fields of every object in order.
+fn canonical(value: &Value) -> Value {
+    match value {
+        Value::Object(fields) => {
+            let mut sorted: Vec<(&String, &Value)> = fields.iter().collect();
+            sorted.sort_by_key(|(name, _)| *name);
+            Value::Object(sorted.into_iter().map(|(name, value)| (name.clone(), canonical(value))).collect())
+        }
+        Value::Array(items) => Value::Array(items.iter().map(canonical).collect()),
+        other => other.clone(),
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use crate::adyen::errors::Failure;
+
+    #[test]
+    fn the_fingerprint_ignores_the_order_of_fields_but_no_value() {
+        let of = |text: &str| fingerprint(&parse(text.as_bytes()).unwrap());
+        assert_eq!(of(r#"{"a":1,"b":{"c":[1,2],"d":null}}"#), of(r#"{ "b": {"d":null,"c":[1,2]}, "a": 1 }"#));
+        assert_ne!(of(r#"{"a":1}"#), of(r#"{"a":"1"}"#));
+        assert_ne!(of(r#"{"a":[1,2]}"#), of(r#"{"a":[2,1]}"#));
+    }
+
+    #[test]
+    fn amounts_are_whole_positive_and_in_upper_case() {
+        let code = |value: i64, currency: &str| match amount(Some(Amount {
+            currency: currency.to_owned(),
+            value,
+        })) {
+            Err(Failure::Refused(problem)) => problem.error_code,
+            _ => "none",
+        };
+        assert_eq!(code(1000, "EUR"), "none");
+        assert_eq!(code(1000, "eur"), "138");
+        assert_eq!(code(1000, "XYZ"), "138");
+        assert_eq!(code(0, "EUR"), "137");
+        assert_eq!(code(-1, "EUR"), "137");
+    }
+}

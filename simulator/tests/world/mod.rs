@@ -1,0 +1,77 @@
+//! A simulator without a Worker: the three steps of a request, over the store in memory.
+
+#![allow(dead_code, reason = "no test file uses all of it")]
+
+use paid_once_simulator::api;
+use paid_once_simulator::faults::Does;
+use paid_once_simulator::http::{Reply, Request};
+use paid_once_simulator::idempotency::InFlight;
+use paid_once_simulator::ids::Counted;
+use paid_once_simulator::ledger;
+use paid_once_simulator::store::Memory;
+use serde_json::Value;
+
+#[derive(Default)]
+pub struct World {
+    pub store: Memory,
+    pub ids: Counted,
+    pub in_flight: InFlight,
+    pub now_ms: i64,
+}
+
+impl World {
+    /// A form to Stripe.
+    pub fn post(&mut self, path: &str, body: &str, key: Option<&str>) -> (Reply, Value) {
+        self.answer(path, body.to_owned(), &[("authorization", "Bearer sk_test_1")], key)
+    }
+
+    /// JSON to Adyen, below `/payments`.
+    pub fn adyen(&mut self, path: &str, body: &Value, key: Option<&str>) -> (Reply, Value) {
+        let headers = [("x-api-key", "any"), ("content-type", "application/json")];
+        self.answer(&format!("/adyen/checkout/v71/payments{path}"), body.to_string(), &headers, key)
+    }
+
+    fn answer(
+        &mut self,
+        path: &str,
+        body: String,
+        headers: &[(&str, &str)],
+        key: Option<&str>,
+    ) -> (Reply, Value) {
+        let key = key.map(|key| ("idempotency-key", key));
+        let headers = headers.iter().copied().chain(key);
+        let request = Request {
+            method: "POST".to_owned(),
+            path: path.to_owned(),
+            body: body.into_bytes(),
+            origin: Some("http://simulator.test".to_owned()),
+            headers: headers.map(|(name, value)| (name.to_owned(), value.to_owned())).collect(),
+            ..Request::default()
+        };
+        let reply = self.send(&request);
+        let body = serde_json::from_str(&reply.body).unwrap();
+        (reply, body)
+    }
+
+    fn send(&mut self, request: &Request) -> Reply {
+        let (id, fault) = api::arrive(&mut self.store, &mut self.ids, self.now_ms, request).unwrap();
+        let then_fail = fault.is_some_and(|pending| pending.fault.plan(None).does == Does::ExecuteThenFail);
+        let admitted = match api::admit(&mut self.store, &self.in_flight, self.now_ms, request, &id) {
+            Ok(admitted) => admitted,
+            Err(reply) => return *reply,
+        };
+        let before = self.store.clone();
+        api::execute(&mut self.store, &mut self.ids, self.now_ms, request, &id, &admitted, then_fail)
+            .unwrap_or_else(|reply| {
+                self.store = before;
+                *reply
+            })
+    }
+
+    /// Charges that succeeded, what was taken, and what was given back.
+    pub fn totals(&self) -> (i64, i64, i64) {
+        let totals = ledger::show(&self.store, "").unwrap()["totals"].clone();
+        let number = |name: &str| totals[name].as_i64().unwrap();
+        (number("succeeded_charges"), number("amount_captured"), number("amount_refunded"))
+    }
+}
