@@ -21,6 +21,9 @@ white-space:nowrap}tr:last-child td{border:0}th{color:var(--soft);font-weight:50
 code{font:.85em ui-monospace,monospace}.good{color:var(--good)}.bad{color:var(--bad)}form{display:inline}\
 button{font:inherit;padding:.6rem 1.1rem;border-radius:.5rem;border:1px solid var(--line);background:var(--paper);color:var(--ink);\
 margin:1rem .5rem 0 0;cursor:pointer}button.main{background:var(--act);border-color:var(--act);color:#fff}\
+.ask{text-align:center}.ask .sum{font-size:2.25rem;font-weight:600;line-height:1.2;margin:1rem 0 .25rem;color:var(--ink);\
+font-variant-numeric:tabular-nums}.ask code{overflow-wrap:anywhere}.ask form{display:block}.ask button{width:100%;margin:.75rem 0 0;\
+padding:.8rem 1.1rem}.ask form:first-of-type button{margin-top:1.5rem}.ask .note{font-size:.85rem;margin-top:1rem}\
 @media(prefers-color-scheme:dark){button.main{color:#10131c}}button:focus-visible{outline:3px solid var(--act);outline-offset:2px}";
 
 /// Text, safe inside of an element and of a quoted attribute.
@@ -50,9 +53,9 @@ fn page(title: &str, class: &str, content: &str) -> String {
 /// One sentence.
 pub fn message(text: &str) -> String {
     page(
-        "Stripe simulator",
+        "Payment simulator",
         "small",
-        &format!("<div class=\"card pad\"><h1>Stripe simulator</h1><p>{}</p></div>", escape(text)),
+        &format!("<div class=\"card pad\"><h1>Payment simulator</h1><p>{}</p></div>", escape(text)),
     )
 }
 
@@ -74,10 +77,11 @@ pub fn three_d_secure(payment: &Waiting) -> String {
         "3-D Secure test page",
         "small",
         &format!(
-            "<div class=\"card pad\"><h1>3-D Secure</h1><p>This is where a bank asks its customer. A test payment of <strong>{amount}</strong> \
-             waits here.</p><p><code>{id}</code></p>\
+            "<div class=\"card pad ask\"><h1>3-D Secure</h1><p>A bank would ask here: is this you?</p><p class=\"sum\">{amount}</p>\
+             <p><code>{id}</code></p>\
              <form method=\"post\" action=\"/_sim/3ds/{id}/accept\"><button class=\"main\">Complete authentication</button></form>\
-             <form method=\"post\" action=\"/_sim/3ds/{id}/fail\"><button>Fail authentication</button></form></div>"
+             <form method=\"post\" action=\"/_sim/3ds/{id}/fail\"><button>Fail authentication</button></form>\
+             <p class=\"note\">A test page: no card is charged.</p></div>"
         ),
     )
 }
@@ -92,36 +96,45 @@ pub fn ledger(ledger: &Value, offset_ms: i64) -> String {
         .rev()
         .take(ROWS)
         .map(|charge| {
-            let currency = text(charge, "currency");
+            let currency = text(charge, "currency").to_ascii_lowercase();
             let amount = |name: &str| escape(&format_amount(number(charge, name), &currency));
             let status = text(charge, "status");
-            let class = if status == "succeeded" { "good" } else { "bad" };
+            let class = match status.as_str() {
+                "succeeded" => "good",
+                "pending" => "",
+                _ => "bad",
+            };
+            let payment = match charge.get("reference") {
+                Some(Value::String(reference)) => reference.clone(),
+                _ => text(charge, "payment_intent"),
+            };
             format!(
-                "<tr><td><code>{}</code></td><td class=\"{class}\">{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td>\
+                "<tr><td>{}</td><td><code>{}</code></td><td class=\"{class}\">{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td>\
                  <td><code>{}</code></td><td><code>{}</code></td></tr>",
+                escape(&text(charge, "provider")),
                 escape(&text(charge, "id")),
                 escape(&status),
                 amount("amount"),
                 amount("amount_captured"),
                 amount("amount_refunded"),
-                escape(&text(charge, "payment_intent")),
+                escape(&payment),
                 escape(&text(charge, "idempotency_key")),
             )
         })
         .collect();
     let rows =
-        if rows.is_empty() { "<tr><td colspan=\"7\">No charge yet.</td></tr>".to_owned() } else { rows };
+        if rows.is_empty() { "<tr><td colspan=\"8\">No charge yet.</td></tr>".to_owned() } else { rows };
     let clock = match offset_ms / 60_000 {
         0 => "The clock is right.".to_owned(),
         minutes => format!("The clock was moved: it is {} h {} min ahead.", minutes / 60, minutes % 60),
     };
     let totals = ledger.get("totals").cloned().unwrap_or_default();
     page(
-        "Stripe simulator",
+        "Payment simulator",
         "",
         &format!(
-            "<h1>Stripe simulator</h1><p>Every charge that was ever made here, whatever the caller believes. {clock}</p><dl><div><dt>Succeeded charges</dt><dd>{}</dd></div><div><dt>Attempts</dt><dd>{}</dd></div></dl><div class=\"card\">\
-             <table><thead><tr><th>Charge</th><th>Status</th><th class=\"n\">Amount</th><th class=\"n\">Captured</th><th class=\"n\">Refunded</th><th>PaymentIntent</th>\
+            "<h1>Payment simulator</h1><p>Every charge that was ever made here, whatever the caller believes. {clock}</p><dl><div><dt>Succeeded charges</dt><dd>{}</dd></div><div><dt>Attempts</dt><dd>{}</dd></div></dl><div class=\"card\">\
+             <table><thead><tr><th>Provider</th><th>Charge</th><th>Status</th><th class=\"n\">Amount</th><th class=\"n\">Captured</th><th class=\"n\">Refunded</th><th>PaymentIntent or reference</th>\
              <th>Idempotency key</th></tr></thead><tbody>{rows}</tbody></table></div>",
             number(&totals, "succeeded_charges"),
             charges.len(),

@@ -326,7 +326,7 @@ describe('payment intents', () => {
       [400, 'amount_too_large', intent.id],
     );
     const nothing = await rejected(stripe.paymentIntents.capture(intent.id, { amount_to_capture: 0 }));
-    assert.equal(nothing.code, 'parameter_invalid_integer');
+    assert.deepEqual([nothing.code, nothing.payment_intent.id], ['parameter_invalid_integer', intent.id]);
     const captured = await stripe.paymentIntents.capture(intent.id, { amount_to_capture: 1000 });
     assert.deepEqual(
       [captured.status, captured.amount, captured.amount_received, captured.amount_capturable],
@@ -368,6 +368,81 @@ describe('payment intents', () => {
     );
     const open = await stripe.paymentIntents.create({ amount: 500, currency: 'eur' });
     assert.equal((await stripe.paymentIntents.cancel(open.id)).status, 'canceled');
+    const asked = await pay({
+      payment_method: 'pm_card_authenticationRequired',
+      return_url: 'https://a.test/',
+    });
+    const given = await stripe.paymentIntents.cancel(asked.id);
+    assert.deepEqual([given.status, given.next_action], ['canceled', null]);
+    const page = await fetch(`${asked.next_action.redirect_to_url.url}/accept`, { method: 'POST' });
+    assert.match(await page.text(), /Nothing to do: this payment is canceled/);
+    const undecided = await pay({ payment_method: 'pm_card_processing' });
+    assert.equal((await stripe.paymentIntents.cancel(undecided.id)).status, 'canceled');
+    await advance(60_000);
+    assert.equal((await stripe.paymentIntents.retrieve(undecided.id)).status, 'canceled');
+    const { charges } = await ledger();
+    assert.deepEqual(
+      charges.map((charge) => [charge.status, charge.voided]),
+      [
+        ['succeeded', true],
+        ['succeeded', false],
+        ['failed', false],
+      ],
+    );
+  });
+
+  test('may be processing for a minute, and then succeed', async () => {
+    const intent = await pay({ payment_method: 'pm_card_processing' });
+    assert.deepEqual([intent.status, intent.amount_received], ['processing', 0]);
+    assert.equal((await stripe.charges.retrieve(intent.latest_charge)).status, 'pending');
+    assert.equal((await ledger()).totals.succeeded_charges, 0);
+    for (const refused of [
+      stripe.paymentIntents.capture(intent.id),
+      stripe.paymentIntents.confirm(intent.id),
+    ]) {
+      const error = await rejected(refused);
+      assert.deepEqual(
+        [error.code, error.payment_intent.status],
+        ['payment_intent_unexpected_state', 'processing'],
+      );
+    }
+    await advance(59_000);
+    assert.equal((await stripe.paymentIntents.retrieve(intent.id)).status, 'processing');
+    await advance(1_000);
+    const paid = await stripe.paymentIntents.retrieve(intent.id);
+    assert.deepEqual([paid.status, paid.amount_received, paid.processing], ['succeeded', 1250, null]);
+    assert.equal((await stripe.refunds.create({ payment_intent: intent.id })).status, 'succeeded');
+    const { totals } = await ledger();
+    assert.deepEqual([totals.succeeded_charges, totals.amount_captured], [1, 1250]);
+  });
+
+  test('may be processing for a minute, and then fail, and be paid with another card', async () => {
+    const intent = await pay({ payment_method: 'pm_card_processingDeclined' });
+    assert.equal(intent.status, 'processing');
+    await advance(60_000);
+    const failed = await stripe.paymentIntents.retrieve(intent.id);
+    assert.deepEqual(
+      [failed.status, failed.payment_method, failed.last_payment_error.decline_code],
+      ['requires_payment_method', null, 'insufficient_funds'],
+    );
+    assert.equal((await stripe.charges.retrieve(failed.latest_charge)).status, 'failed');
+    const paid = await stripe.paymentIntents.confirm(intent.id, { payment_method: 'pm_card_visa' });
+    assert.equal(paid.status, 'succeeded');
+    assert.equal((await ledger()).totals.succeeded_charges, 1);
+    const { data } = await stripe.events.list({
+      types: ['payment_intent.processing', 'payment_intent.payment_failed', 'payment_intent.succeeded'],
+    });
+    assert.deepEqual(
+      data.map((event) => event.type),
+      ['payment_intent.succeeded', 'payment_intent.payment_failed', 'payment_intent.processing'],
+    );
+  });
+
+  test('that were processing are reserved for their own seven days', async () => {
+    const intent = await pay({ payment_method: 'pm_card_processing', capture_method: 'manual' });
+    await advance(60_000);
+    assert.equal((await stripe.paymentIntents.retrieve(intent.id)).status, 'requires_capture');
+    assert.equal((await stripe.paymentIntents.capture(intent.id)).status, 'succeeded');
   });
 
   test('automatic methods need somewhere to come back to', async () => {
@@ -495,6 +570,41 @@ describe('refunds', () => {
     assert.equal((await stripe.refunds.retrieve(pending.id)).status, 'succeeded');
     assert.equal((await stripe.refunds.retrieve(doomed.id)).status, 'failed');
     assert.equal((await stripe.charges.retrieve(failing.latest_charge)).amount_refunded, 0);
+  });
+});
+
+describe('refunds of one payment', () => {
+  test('are listed newest first, by page, with their metadata and without those of another', async () => {
+    const intent = await pay();
+    const other = await pay();
+    await stripe.refunds.create({ payment_intent: other.id });
+    const ids = [];
+    for (const amount of [100, 200, 300]) {
+      const refund = await stripe.refunds.create({
+        payment_intent: intent.id,
+        amount,
+        reason: 'duplicate',
+        metadata: { operation: `refund_${amount}` },
+      });
+      assert.equal(refund.reason, 'duplicate');
+      ids.unshift(refund.id);
+    }
+    const first = await stripe.refunds.list({ payment_intent: intent.id, limit: 2 });
+    assert.deepEqual([first.data.map((refund) => refund.id), first.has_more], [ids.slice(0, 2), true]);
+    assert.equal(first.data[0].metadata.operation, 'refund_300');
+    const rest = await stripe.refunds.list({ payment_intent: intent.id, limit: 2, starting_after: ids[1] });
+    assert.deepEqual([rest.data.map((refund) => refund.id), rest.has_more], [ids.slice(2), false]);
+    const missing = await rejected(stripe.refunds.retrieve('re_nowhere'));
+    assert.deepEqual([missing.statusCode, missing.code], [404, 'resource_missing']);
+  });
+
+  test('give back what was captured, not what was reserved', async () => {
+    const intent = await pay({ capture_method: 'manual' });
+    assert.equal((await rejected(stripe.refunds.create({ payment_intent: intent.id }))).statusCode, 400);
+    await stripe.paymentIntents.capture(intent.id, { amount_to_capture: 700 });
+    const tooMuch = await rejected(stripe.refunds.create({ payment_intent: intent.id, amount: 701 }));
+    assert.equal(tooMuch.param, 'amount');
+    assert.equal((await stripe.refunds.create({ payment_intent: intent.id })).amount, 700);
   });
 });
 
@@ -670,6 +780,30 @@ describe('faults over a service binding', () => {
       assert.equal((await ledger()).charges.length, 1);
     });
   }
+});
+
+describe('the 3-D Secure page of a Worker that has the only port', () => {
+  test('is at the origin of the return_url', async () => {
+    const demo = createTestHarness({
+      root,
+      workers: [{ configPath: 'simulator/wrangler.toml', env: 'demo' }],
+    });
+    try {
+      await demo.listen();
+      const answer = await demo.getWorker().fetch('https://stripe.simulator/v1/payment_intents', {
+        method: 'POST',
+        headers: {
+          Authorization: 'Bearer sk_test_x',
+          'Content-Type': 'application/x-www-form-urlencoded',
+        },
+        body: `${FORM.replace('pm_card_visa', 'pm_card_authenticationRequired')}&return_url=http://localhost:8787/payments/x/return?y=1`,
+      });
+      const { id, next_action } = await answer.json();
+      assert.equal(next_action.redirect_to_url.url, `http://localhost:8787/_sim/3ds/${id}`);
+    } finally {
+      await demo.close();
+    }
+  });
 });
 
 describe('for a person', () => {
