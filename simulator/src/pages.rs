@@ -12,7 +12,7 @@ const STYLE: &str = "\
 @media(prefers-color-scheme:dark){:root{--ink:#e6e9ef;--soft:#98a2b3;--line:#2a3142;--paper:#171c28;--ground:#0f131c;--good:#47cd89;\
 --bad:#f97066;--act:#8b93ff}}\
 *{box-sizing:border-box}body{margin:0;padding:2rem 1rem;background:var(--ground);color:var(--ink);font:16px/1.5 system-ui,sans-serif}\
-main{max-width:68rem;margin:auto}main.small{max-width:26rem}h1{font-size:1.5rem;margin:0 0 .25rem}p{margin:.25rem 0;color:var(--soft)}\
+main{max-width:84rem;margin:auto}main.small{max-width:26rem}h1{font-size:1.5rem;margin:0 0 .25rem}p{margin:.25rem 0;color:var(--soft)}\
 dl{display:flex;flex-wrap:wrap;gap:1rem;margin:1.5rem 0}dl div{background:var(--paper);border:1px solid var(--line);border-radius:.75rem;\
 padding:.75rem 1.25rem}dt{color:var(--soft);font-size:.85rem}dd{margin:0;font-size:1.5rem;font-variant-numeric:tabular-nums}\
 .card{background:var(--paper);border:1px solid var(--line);border-radius:.75rem;overflow-x:auto}.pad{padding:1.5rem}\
@@ -21,7 +21,7 @@ white-space:nowrap}tr:last-child td{border:0}th{color:var(--soft);font-weight:50
 code{font:.85em ui-monospace,monospace}.good{color:var(--good)}.bad{color:var(--bad)}form{display:inline}\
 button{font:inherit;padding:.6rem 1.1rem;border-radius:.5rem;border:1px solid var(--line);background:var(--paper);color:var(--ink);\
 margin:1rem .5rem 0 0;cursor:pointer}button.main{background:var(--act);border-color:var(--act);color:#fff}\
-.ask{text-align:center}.ask .sum{font-size:2.25rem;font-weight:600;line-height:1.2;margin:1rem 0 .25rem;color:var(--ink);\
+.ask{text-align:center}.ask .sum{font-size:1.75rem;font-weight:600;line-height:1.2;margin:1rem 0 .25rem;color:var(--ink);\
 font-variant-numeric:tabular-nums}.ask code{overflow-wrap:anywhere}.ask form{display:block}.ask button{width:100%;margin:.75rem 0 0;\
 padding:.8rem 1.1rem}.ask form:first-of-type button{margin-top:1.5rem}.ask .note{font-size:.85rem;margin-top:1rem}\
 @media(prefers-color-scheme:dark){button.main{color:#10131c}}button:focus-visible{outline:3px solid var(--act);outline-offset:2px}";
