@@ -8,6 +8,7 @@ use serde::Deserialize;
 use sha2::{Digest, Sha256};
 
 use crate::machine::context::Times;
+use crate::providers::Provider;
 
 /// A setting of the Worker: a variable or a secret.
 #[cfg(target_arch = "wasm32")]
@@ -26,6 +27,30 @@ pub struct Account {
     /// The provider's customer.
     #[serde(default)]
     pub customer: Option<String>,
+    /// What pays at Adyen, if the account may use it.
+    #[serde(default)]
+    pub adyen: Option<AdyenWallet>,
+}
+
+/// What an API account pays with at Adyen.
+#[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
+#[serde(deny_unknown_fields)]
+pub struct AdyenWallet {
+    /// `storedPaymentMethodId`.
+    pub payment_method: String,
+    /// `shopperReference`: whose it is.
+    pub customer: String,
+}
+
+/// The way to Adyen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AdyenConfig {
+    /// `ADYEN_API_BASE`: the Checkout API with its version, without a slash at the end.
+    pub base: String,
+    /// `ADYEN_API_KEY`.
+    pub key: String,
+    /// `ADYEN_MERCHANT_ACCOUNT`.
+    pub merchant_account: String,
 }
 
 /// All settings.
@@ -41,6 +66,20 @@ pub struct Config {
     pub stripe_key: String,
     /// `STRIPE_API_BASE`, without a slash at the end.
     pub stripe_base: String,
+    /// `ADYEN_API_BASE`, `ADYEN_API_KEY`, `ADYEN_MERCHANT_ACCOUNT`: all three, or none.
+    pub adyen: Option<AdyenConfig>,
+    /// `PROVIDER`: who takes the money where a request does not say; Stripe by default.
+    pub provider: Provider,
+    /// `KEY_POLICY`: `required` (the default), or `optional`: a POST without a key is run, warned of and counted.
+    pub key_is_required: bool,
+    /// `REPLAY_MARKER`: `header` (the default), or `body`: JSON answers also carry `"cached"`.
+    pub marks_body: bool,
+    /// `MISMATCH_STATUS`: 422 (the default, as the draft has it) or 409.
+    pub mismatch_status: u16,
+    /// `CORS_ORIGINS`: the origins whose scripts may call the API, separated by commas.
+    pub cors_origins: Vec<String>,
+    /// `STRIPE_PUBLISHABLE_KEY`: with it the checkout mounts Stripe's Payment Element.
+    pub publishable_key: Option<String>,
     /// `API_ACCOUNTS`: account id → [`Account`], as JSON.
     pub accounts: BTreeMap<String, Account>,
     /// How long a form may be sent, in ms.
@@ -84,6 +123,21 @@ impl Config {
         if !demo && !stripe_base.starts_with("https://") {
             return Err("STRIPE_API_BASE must begin with https://: it gets the secret key.".to_owned());
         }
+        let adyen = adyen(setting, demo)?;
+        let one_of = |name: &str, words: [&str; 2]| match setting(name) {
+            None => Ok(true),
+            Some(word) if word == words[0] => Ok(true),
+            Some(word) if word == words[1] => Ok(false),
+            Some(_) => Err(format!("{name} must be {} or {}.", words[0], words[1])),
+        };
+        let provider = match setting("PROVIDER").as_deref().map(Provider::parse) {
+            None => Provider::Stripe,
+            Some(Some(Provider::Adyen)) if adyen.is_none() => {
+                return Err("PROVIDER is adyen, but ADYEN_API_BASE is not set.".to_owned());
+            }
+            Some(Some(provider)) => provider,
+            Some(None) => return Err("PROVIDER must be stripe or adyen.".to_owned()),
+        };
         let ms = |name: &str, default: u64| match setting(name) {
             None => Ok(default),
             Some(text) => text.parse().map_err(|_| format!("{name} must be a whole number of milliseconds.")),
@@ -95,6 +149,13 @@ impl Config {
             signing_keys,
             stripe_key,
             stripe_base,
+            adyen,
+            provider,
+            key_is_required: one_of("KEY_POLICY", ["required", "optional"])?,
+            marks_body: !one_of("REPLAY_MARKER", ["header", "body"])?,
+            mismatch_status: if one_of("MISMATCH_STATUS", ["422", "409"])? { 422 } else { 409 },
+            cors_origins: cors_origins(setting("CORS_ORIGINS"))?,
+            publishable_key: publishable_key(setting("STRIPE_PUBLISHABLE_KEY"))?,
             accounts: accounts(demo, setting("API_ACCOUNTS"))?,
             form_ttl_ms: ms("FORM_TTL_MS", 24 * 3_600_000)?,
             times: Times {
@@ -118,6 +179,48 @@ impl Config {
             .iter()
             .find(|(_, account)| account.token_sha256 == hash)
             .map(|(id, account)| (id.as_str(), account))
+    }
+}
+
+fn adyen(setting: impl Fn(&str) -> Option<String>, demo: bool) -> Result<Option<AdyenConfig>, String> {
+    let names = ["ADYEN_API_BASE", "ADYEN_API_KEY", "ADYEN_MERCHANT_ACCOUNT"];
+    let [base, key, merchant_account] = names.map(setting);
+    match (base, key, merchant_account) {
+        (None, None, None) => Ok(None),
+        (Some(base), Some(key), Some(merchant_account)) => {
+            if !demo && !base.starts_with("https://") {
+                return Err("ADYEN_API_BASE must begin with https://: it gets the secret key.".to_owned());
+            }
+            let base = base.trim_end_matches('/').to_owned();
+            Ok(Some(AdyenConfig { base, key, merchant_account }))
+        }
+        _ => Err(format!("{} go together: set all three, or none.", names.join(", "))),
+    }
+}
+
+fn cors_origins(setting: Option<String>) -> Result<Vec<String>, String> {
+    let origins: Vec<String> =
+        setting.iter().flat_map(|list| list.split(',')).map(|origin| origin.trim().to_owned()).collect();
+    let is_origin = |origin: &String| {
+        let host = origin.strip_prefix("https://").or_else(|| origin.strip_prefix("http://"));
+        host.is_some_and(|host| !host.is_empty() && !host.contains(['/', '*', ' ']))
+    };
+    match origins.iter().find(|origin| !is_origin(origin)) {
+        Some(_) => Err(
+            "CORS_ORIGINS must be a list such as https://shop.example,https://www.shop.example: scheme and \
+                        host only, separated by commas."
+                .to_owned(),
+        ),
+        None => Ok(origins),
+    }
+}
+
+fn publishable_key(setting: Option<String>) -> Result<Option<String>, String> {
+    match setting {
+        Some(key) if !key.starts_with("pk_") => {
+            Err("STRIPE_PUBLISHABLE_KEY must begin with pk_: it is shown to every visitor.".to_owned())
+        }
+        key => Ok(key),
     }
 }
 
@@ -156,9 +259,9 @@ fn accounts(demo: bool, configured: Option<String>) -> Result<BTreeMap<String, A
     }
     if demo {
         // The users of the article: their token is their address, and the second one's card is declined.
-        for (user, payment_method) in [
-            ("user@example.com", "pm_card_visa"),
-            ("user-bad-source@example.com", "pm_card_visa_chargeDeclined"),
+        for (user, payment_method, adyen_method) in [
+            ("user@example.com", "pm_card_visa", "adyen_card_visa"),
+            ("user-bad-source@example.com", "pm_card_visa_chargeDeclined", "adyen_card_refused"),
         ] {
             accounts.insert(
                 user.to_owned(),
@@ -166,6 +269,10 @@ fn accounts(demo: bool, configured: Option<String>) -> Result<BTreeMap<String, A
                     token_sha256: token_hash(user),
                     payment_method: payment_method.to_owned(),
                     customer: None,
+                    adyen: Some(AdyenWallet {
+                        payment_method: adyen_method.to_owned(),
+                        customer: user.to_owned(),
+                    }),
                 },
             );
         }

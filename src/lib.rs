@@ -15,6 +15,7 @@ pub mod flows;
 pub mod log;
 pub mod machine;
 pub mod object;
+pub mod payment;
 pub mod providers;
 
 /// Every HTTP request enters here.

@@ -1,5 +1,7 @@
-//! An API client's `POST /rides`: authentication, key, parameters, then the object. In this order, and nothing is
-//! stored before all three are good.
+//! An API client's POST: authentication, key, parameters, then the object. In this order, and nothing is stored before all
+//! three are good.
+
+use data_encoding::HEXLOWER;
 
 use super::app::{App, ObjectRef};
 use super::http::{Answer, Request};
@@ -7,13 +9,15 @@ use super::problem::{Kind, Problem};
 use super::ride::{TRANSPORT_FIELDS, api_request};
 use super::{key_source, reply};
 use crate::config::Account;
+use crate::flows::Operation;
 use crate::flows::ride::FieldError;
 use crate::log::log;
 use crate::machine::begin::Arrival;
 use crate::machine::fingerprint::{Field, Fingerprint, Parameters};
-use crate::machine::id::Owner;
+use crate::machine::id::{ObjectId, Owner};
+use crate::machine::key::{IdempotencyKey, NaturalKey};
 use crate::machine::record::Channel;
-use crate::object::message::{Ask, Fault, RunAsk, Verdict};
+use crate::object::message::{Ask, BindVerdict, Fault, RunAsk, Verdict};
 
 /// The account that a request names with `Authorization`.
 pub(super) fn account<'a>(app: &'a App, request: &Request) -> Result<(Owner, &'a Account), Problem> {
@@ -35,35 +39,147 @@ pub(super) fn account<'a>(app: &'a App, request: &Request) -> Result<(Owner, &'a
     Ok((Owner::Account(id.to_owned()), account))
 }
 
+/// `POST /rides`
 pub(super) async fn post_ride(app: &App, request: &Request) -> Result<Answer, Problem> {
-    let (owner, account) = account(app, request)?;
-    // A body of an unknown type must not hide that the key is missing.
-    let body = request.parameters();
-    let key = key_source::key(request, body.as_ref().ok())?.ok_or_else(|| Problem::new(Kind::KeyMissing))?;
-    let body = body?;
-    let fault = fault(app, &body)?;
-    let parameters = body.without(&TRANSPORT_FIELDS);
-    let operation = api_request(&parameters, &account.payment_method, account.customer.as_deref())
+    let call = Call::read(app, request)?;
+    let account = call.account;
+    let operation = api_request(&call.parameters, &account.payment_method, account.customer.as_deref())
         .map_err(invalid_parameters)?;
-    let canonical = parameters.canonical();
-    let key_hash = key.hash(&owner);
-    let place = ObjectRef::Named(key_hash.clone());
-    let object = app.object_id(&place).map_err(unavailable)?;
-    let resource = operation.resource_path(object);
-    let arrival = Arrival {
-        owner,
-        key_hash,
-        fingerprint: Fingerprint::of(&request.method, &request.path, &canonical),
-        parameters: canonical,
-        operation,
-        channel: Channel::Api,
-        request_id: request.id.clone(),
-        may_start: true,
-    };
-    let (owner, key_hash) = (arrival.owner.clone(), arrival.key_hash.clone());
-    let verdict =
-        run(app, &place, arrival, request, fault).await.map_err(|Unreachable| unreachable(&resource))?;
-    Ok(reply::verdict(verdict, Channel::Api, request, &resource).under(&owner, &key_hash))
+    call.run(operation, None).await
+}
+
+/// An API client's request: authenticated, and its body read. A body of an unknown type must not hide that the key is
+/// missing: so the key is asked for first, and the body's own problem last.
+pub(super) struct Call<'a> {
+    app: &'a App,
+    request: &'a Request,
+    owner: Owner,
+    pub(super) account: &'a Account,
+    key: Option<IdempotencyKey>,
+    fault: Option<Fault>,
+    /// Without what only the transport needs.
+    pub(super) parameters: Parameters,
+}
+
+/// Where an operation runs, if not in its key's own object.
+pub(super) struct Elsewhere {
+    /// The order's, or the payment's.
+    pub(super) place: ObjectRef,
+    /// The key that the operation itself makes, if the client sends none; and what is fingerprinted under it.
+    pub(super) natural: (NaturalKey, Parameters),
+}
+
+impl<'a> Call<'a> {
+    /// Reads a request whose operation has no key of its own.
+    pub(super) fn read(app: &'a App, request: &'a Request) -> Result<Self, Problem> {
+        Self::with_key(app, request, |_| false)
+    }
+
+    /// Reads a request. `has_natural_key` says whether the parameters make a key themselves.
+    pub(super) fn with_key(
+        app: &'a App,
+        request: &'a Request,
+        has_natural_key: impl FnOnce(&Parameters) -> bool,
+    ) -> Result<Self, Problem> {
+        let (owner, account) = account(app, request)?;
+        let body = request.parameters();
+        let key = key_source::key(request, body.as_ref().ok())?;
+        let is_missing = key.is_none() && !body.as_ref().is_ok_and(has_natural_key);
+        if is_missing && app.config.key_is_required {
+            return Err(Problem::new(Kind::KeyMissing));
+        }
+        let body = body?;
+        let fault = fault(app, &body)?;
+        Ok(Self { app, request, owner, account, key, fault, parameters: body.without(&TRANSPORT_FIELDS) })
+    }
+
+    /// Who asks.
+    pub(super) const fn owner(&self) -> &Owner {
+        &self.owner
+    }
+
+    /// The operation under its key: in the key's own object, or elsewhere.
+    pub(super) async fn run(
+        self,
+        operation: Operation,
+        elsewhere: Option<Elsewhere>,
+    ) -> Result<Answer, Problem> {
+        let Self { app, request, owner, key, fault, parameters, .. } = self;
+        let (place, natural) = match elsewhere {
+            Some(Elsewhere { place, natural }) => (Some(place), Some(natural)),
+            None => (None, None),
+        };
+        let is_explicit = key.is_some();
+        let (key_hash, parameters) = match (key, natural) {
+            (Some(key), _) => (key.hash(&owner), parameters),
+            (None, Some((key, parameters))) => (key.hash(&owner), parameters),
+            (None, None) => {
+                let fields = [("event", "key_missing".into()), ("request_id", request.id.0.as_str().into())];
+                log("warn", &fields);
+                (random_key()?.hash(&owner), parameters)
+            }
+        };
+        let own = ObjectRef::Named(key_hash.object_name());
+        let canonical = parameters.canonical();
+        let mut arrival = Arrival {
+            owner,
+            fingerprint: Fingerprint::of(&request.method, &request.path, &canonical),
+            key_hash,
+            parameters: canonical,
+            operation,
+            channel: Channel::Api,
+            request_id: request.id.clone(),
+            may_start: true,
+        };
+        let (owner, key_hash) = (arrival.owner.clone(), arrival.key_hash.clone());
+        let place = match place {
+            Some(place) if is_explicit => match bind(app, &own, &mut arrival, &place).await? {
+                Ok(object) => ObjectRef::Id(object),
+                Err(mismatch) => {
+                    let answer = reply::verdict(mismatch, Channel::Api, request, "", app.mismatch_status());
+                    return Ok(answer.under(&owner, &key_hash));
+                }
+            },
+            Some(place) => place,
+            None => own,
+        };
+        let object = app.object_id(&place).map_err(unavailable)?;
+        let resource = arrival.operation.resource_path(object);
+        let verdict =
+            run(app, &place, arrival, request, fault).await.map_err(|Unreachable| unreachable(&resource))?;
+        let answer = reply::verdict(verdict, Channel::Api, request, &resource, app.mismatch_status());
+        Ok(answer.under(&owner, &key_hash))
+    }
+}
+
+/// Binds a key, in its own object, to the object in which its operation runs. Gives that object, or the refusal.
+async fn bind(
+    app: &App,
+    own: &ObjectRef,
+    arrival: &mut Arrival,
+    place: &ObjectRef,
+) -> Result<Result<ObjectId, Verdict>, Problem> {
+    let object = app.object_id(place).map_err(unavailable)?;
+    let ask = Ask::Bind { arrival: Box::new(arrival.clone()), object: object.to_hex() };
+    let bound = app.ask::<BindVerdict>(own, ask).await.map_err(|error| {
+        log("error", &[("event", "object_unreachable".into()), ("error", error.to_string().into())]);
+        unreachable(&arrival.operation.resource_path(object))
+    })?;
+    Ok(match bound {
+        BindVerdict::To(hex) => ObjectId::from_hex(&hex).map(Ok).ok_or_else(|| {
+            unavailable(worker::Error::RustError("an object's id of another form".to_owned()))
+        })?,
+        BindVerdict::Mismatch { fields } => Err(Verdict::Mismatch { fields }),
+        BindVerdict::RateLimited => Err(Verdict::RateLimited),
+    })
+}
+
+/// A key for a request that has none: it is run once, and a retry of it is another request.
+fn random_key() -> Result<IdempotencyKey, Problem> {
+    let mut random = [0; 16];
+    getrandom::fill(&mut random).map_err(|error| unavailable(worker::Error::RustError(error.to_string())))?;
+    IdempotencyKey::parse(&HEXLOWER.encode(&random))
+        .map_err(|error| Problem::because(Kind::KeyInvalid, error.to_string()))
 }
 
 /// The object gave no answer: nobody knows whether the request reached it. The same key finds out.

@@ -4,14 +4,14 @@ use std::time::Duration;
 
 use serde::de::DeserializeOwned;
 use worker::wasm_bindgen::JsValue;
-use worker::{Delay, Env, Method, ObjectNamespace, RequestInit, Stub};
+use worker::{Delay, Env, Method, ObjectNamespace, RequestInit, RequestRedirect, Stub};
 
 use super::pages::Site;
+use super::problem::Kind;
 use super::session::Session;
 use crate::config::{Config, setting};
-use crate::edge::http::Request;
+use crate::edge::http::{Answer, Request};
 use crate::machine::id::ObjectId;
-use crate::machine::key::KeyHash;
 use crate::object::message::{Ask, Envelope, VERSION};
 
 /// How often an object is asked when its stub fails.
@@ -21,8 +21,8 @@ const PAUSE: Duration = Duration::from_millis(50);
 
 /// Where an object is.
 pub(super) enum ObjectRef {
-    /// An API key's object, found by name.
-    Named(KeyHash),
+    /// An API key's or an order's object, found by name.
+    Named(String),
     /// A form's or a resource's object, by its own id.
     Id(ObjectId),
 }
@@ -42,6 +42,11 @@ impl App {
         site(self.config.demo, request)
     }
 
+    /// The status of a mismatch, where it is not the draft's own.
+    pub(super) fn mismatch_status(&self) -> Option<u16> {
+        Some(self.config.mismatch_status).filter(|status| *status != Kind::KeyReused.status())
+    }
+
     fn objects(&self) -> worker::Result<ObjectNamespace> {
         self.env.durable_object("KEYS")
     }
@@ -55,9 +60,7 @@ impl App {
     pub(super) fn object_id(&self, place: &ObjectRef) -> worker::Result<ObjectId> {
         match place {
             ObjectRef::Id(id) => Ok(*id),
-            ObjectRef::Named(hash) => {
-                parse_id(&self.objects()?.id_from_name(&hash.object_name())?.to_string())
-            }
+            ObjectRef::Named(name) => parse_id(&self.objects()?.id_from_name(name)?.to_string()),
         }
     }
 
@@ -69,7 +72,7 @@ impl App {
     fn stub(&self, place: &ObjectRef) -> worker::Result<Stub> {
         let objects = self.objects()?;
         match place {
-            ObjectRef::Named(hash) => objects.id_from_name(&hash.object_name())?.get_stub(),
+            ObjectRef::Named(name) => objects.id_from_name(name)?.get_stub(),
             ObjectRef::Id(id) => objects.id_from_string(&id.to_hex())?.get_stub(),
         }
     }
@@ -110,6 +113,34 @@ impl App {
         }
         let envelope: Envelope<T> = response.json().await?;
         Ok(envelope.message)
+    }
+}
+
+impl App {
+    /// Hands a request on to the demo's simulator, without anything that says who asks.
+    pub(super) async fn simulated(&self, request: &Request) -> worker::Result<Answer> {
+        let headers = worker::Headers::new();
+        if let Some(content_type) = request.header("content-type") {
+            headers.set("content-type", content_type)?;
+        }
+        let mut init = RequestInit::new();
+        init.with_headers(headers).with_redirect(RequestRedirect::Manual);
+        if request.method == "POST" {
+            let body = js_sys::Uint8Array::from(request.body.as_slice());
+            init.with_method(Method::Post).with_body(Some(body.into()));
+        }
+        let url = format!("{}{}?{}", self.config.stripe_base, request.path, request.query);
+        let forwarded = worker::Request::new_with_init(&url, &init)?;
+        let mut response = self.env.service("STRIPE")?.fetch_request(forwarded).await?;
+        let header = |name: &str| response.headers().get(name).ok().flatten();
+        let mut answer = Answer::empty(response.status_code(), "bank_page");
+        for name in ["content-type", "location", "content-security-policy"] {
+            if let Some(value) = header(name) {
+                answer = answer.with(name, value);
+            }
+        }
+        answer.body = response.bytes().await?;
+        Ok(answer)
     }
 }
 

@@ -101,7 +101,7 @@ async fn open_key(
         return None;
     }
     let key_hash = IdempotencyKey::parse(text).ok().map(|key| key.hash(owner));
-    let ask = Ask::Show { owner: owner.clone(), key_hash };
+    let ask = Ask::Show { owner: owner.clone(), key_hash, refresh: false };
     Some((text.to_owned(), token, app.ask(&ObjectRef::Id(token.object), ask).await))
 }
 
@@ -156,7 +156,7 @@ pub(super) async fn post_ride(app: &App, request: &Request) -> Result<Answer, Pr
         Ok(operation) => operation,
         Err(errors) => {
             // Whoever spoils a form that was sent before is shown what it booked: "nothing was charged" may be wrong.
-            let used = Ask::Show { key_hash: Some(key.hash(&owner)), owner };
+            let used = Ask::Show { key_hash: Some(key.hash(&owner)), owner, refresh: false };
             let place = ObjectRef::Id(token.object);
             if app.ask::<Shown>(&place, used).await.map_err(unreadable)?.is_some() {
                 let ride = RideId::in_object(token.object).path();
@@ -198,7 +198,7 @@ pub(super) async fn post_ride(app: &App, request: &Request) -> Result<Answer, Pr
         ).await,
         Ok(verdict) => {
             // A form of an older tab: from now on it is the one to come back to.
-            let mut answer = reply::verdict(verdict, Channel::Form, request, &resource).under(&owner, &key_hash);
+            let mut answer = reply::verdict(verdict, Channel::Form, request, &resource, None).under(&owner, &key_hash);
             answer.headers.extend(open_cookie(app, request, key.as_str()));
             Ok(answer)
         }

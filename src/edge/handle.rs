@@ -3,16 +3,14 @@
 use worker::{Context, Env, Headers};
 
 use super::app::{App, ObjectRef, session, site};
-use super::http::{Answer, REQUEST_MAX_BYTES, Request, Url, percent_decode};
+use super::http::{Answer, REQUEST_MAX_BYTES, Request, Url};
 use super::pages::{Home, ProblemPage};
 use super::problem::{Kind, Problem};
 use super::ride::{RidePage, Visit, kept, page};
 use super::routes::Route;
-use super::token::{FormToken, Purpose};
-use super::{api, form, reply};
+use super::{api, form, keys, payments, reply};
 use crate::log::log;
 use crate::machine::id::{Owner, RequestId, RideId};
-use crate::machine::key::IdempotencyKey;
 use crate::object::message::{Ask, Shown, View};
 
 /// A static file, embedded.
@@ -111,7 +109,16 @@ async fn answer(app: &App, request: &Request, route: Option<&Route>) -> Result<A
         Route::Rides if is_form(request) => form::post_ride(app, request).await,
         Route::Rides => api::post_ride(app, request).await,
         Route::Ride(id) => show_ride(app, request, id).await,
-        Route::Key(key) => show_key(app, request, key).await,
+        Route::Payments => payments::pay(app, request).await,
+        Route::Payment(id) => payments::show(app, request, id).await,
+        Route::Capture(id) => payments::capture(app, request, id).await,
+        Route::Void(id) => payments::void(app, request, id).await,
+        Route::Refunds(id) if request.method == "POST" => payments::refund(app, request, id).await,
+        Route::Refunds(id) => payments::list_refunds(app, request, id).await,
+        Route::Return(id) => payments::back(app, request, id).await,
+        Route::Key(key) if request.method == "DELETE" => keys::forget(app, request, key).await,
+        Route::Key(key) => keys::show(app, request, key).await,
+        Route::BankPage => payments::bank_page(app, request).await,
     }
 }
 
@@ -149,7 +156,7 @@ fn explain(app: &App, request: &Request, slug: &str) -> Result<Answer, Problem> 
 }
 
 /// Who asks: the account of the credentials, else the browser's session.
-fn owner(app: &App, request: &Request) -> Result<Owner, Problem> {
+pub(super) fn owner(app: &App, request: &Request) -> Result<Owner, Problem> {
     if request.header("authorization").is_some() {
         return Ok(api::account(app, request)?.0);
     }
@@ -160,7 +167,8 @@ fn owner(app: &App, request: &Request) -> Result<Owner, Problem> {
     }
 }
 
-async fn show(app: &App, place: &ObjectRef, ask: Ask) -> Result<View, Problem> {
+/// What its owner sees of an object.
+pub(super) async fn show(app: &App, place: &ObjectRef, ask: Ask) -> Result<View, Problem> {
     match app.ask::<Shown>(place, ask).await {
         Ok(Some(view)) => Ok(view),
         Ok(None) => Err(Problem::new(Kind::NotFound)),
@@ -175,7 +183,7 @@ async fn show_ride(app: &App, request: &Request, id: &str) -> Result<Answer, Pro
     if !app.exists(&place) {
         return Err(Problem::new(Kind::NotFound));
     }
-    let view = show(app, &place, Ask::Show { owner: owner.clone(), key_hash: None }).await?;
+    let view = show(app, &place, Ask::Show { owner: owner.clone(), key_hash: None, refresh: false }).await?;
     if !request.wants_html() {
         return Ok(reply::ride(&view, id));
     }
@@ -194,25 +202,6 @@ async fn show_ride(app: &App, request: &Request, id: &str) -> Result<Answer, Pro
             form::open_form(app, request, &session, sheet, Some(object)).await
         }
     }
-}
-
-async fn show_key(app: &App, request: &Request, encoded: &str) -> Result<Answer, Problem> {
-    let not_found = || Problem::new(Kind::NotFound);
-    let owner = owner(app, request)?;
-    let text = percent_decode(encoded).ok_or_else(not_found)?;
-    let key = IdempotencyKey::parse(&text)
-        .map_err(|error| Problem::because(Kind::KeyInvalid, error.to_string()))?;
-    let key_hash = key.hash(&owner);
-    let place = match owner {
-        Owner::Account(_) => ObjectRef::Named(key_hash.clone()),
-        Owner::Session(_) => {
-            let token = FormToken::open(&text, Purpose::Ride, &owner, &app.config.signing_keys);
-            ObjectRef::Id(token.map_err(|_| not_found())?.object)
-        }
-    };
-    let object = app.object_id(&place).map_err(api::unavailable)?;
-    let view = show(app, &place, Ask::Show { owner, key_hash: Some(key_hash) }).await?;
-    Ok(reply::key(&view.key, &RideId::in_object(object).path()))
 }
 
 /// A problem, as a page for a person and as problem details for everyone else.

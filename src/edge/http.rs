@@ -158,8 +158,12 @@ impl Answer {
 
     /// A redirect that turns a POST into a GET.
     pub fn see_other(location: &str, outcome: &'static str) -> Self {
-        Self { status: 303, headers: Vec::new(), body: Vec::new(), outcome, key: None }
-            .with("location", location)
+        Self::empty(303, outcome).with("location", location)
+    }
+
+    /// An answer without a body.
+    pub fn empty(status: u16, outcome: &'static str) -> Self {
+        Self { status, headers: Vec::new(), body: Vec::new(), outcome, key: None }
     }
 
     /// Notes for the log whose key was used.

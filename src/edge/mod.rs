@@ -4,6 +4,7 @@
 pub mod http;
 pub mod key_source;
 pub mod pages;
+pub mod payment;
 pub mod problem;
 pub mod reply;
 pub mod ride;
@@ -19,6 +20,10 @@ mod app;
 mod form;
 #[cfg(target_arch = "wasm32")]
 mod handle;
+#[cfg(target_arch = "wasm32")]
+mod keys;
+#[cfg(target_arch = "wasm32")]
+mod payments;
 
 #[cfg(target_arch = "wasm32")]
 pub use handle::handle;

@@ -38,6 +38,14 @@ pub enum Kind {
     KeyReused,
     /// 402; made and stored by the flow
     PaymentFailed,
+    /// 402; made and stored by the flow
+    OperationRefused,
+    /// 409
+    PaymentState,
+    /// 422
+    AmountTooLarge,
+    /// 429
+    RateLimited,
     /// 500
     Interrupted,
     /// 503
@@ -52,7 +60,7 @@ pub enum Kind {
 
 impl Kind {
     /// All of them.
-    pub const ALL: [Self; 20] = [
+    pub const ALL: [Self; 24] = [
         Self::KeyMissing,
         Self::KeyInvalid,
         Self::BadRequest,
@@ -67,6 +75,10 @@ impl Kind {
         Self::InvalidParameters,
         Self::KeyReused,
         Self::PaymentFailed,
+        Self::OperationRefused,
+        Self::PaymentState,
+        Self::AmountTooLarge,
+        Self::RateLimited,
         Self::Interrupted,
         Self::OutcomeUnknown,
         Self::Unavailable,
@@ -168,6 +180,34 @@ impl Kind {
                 "Nothing was charged. The same key will always give this answer; to try again, with another card for \
                  example, use a new key.",
             ),
+            Self::OperationRefused => (
+                402,
+                "operation-refused",
+                "The provider refused the operation",
+                "The payment provider refused the capture, void or refund for good, and moved nothing. The same key will \
+                 always give this answer; see the payment for how it stands now.",
+            ),
+            Self::PaymentState => (
+                409,
+                "payment-state",
+                "The payment's state does not allow this",
+                "`state` names the state in which the payment is; docs/protocol.md draws which moves each state allows. \
+                 Nothing was run, and no key was used up.",
+            ),
+            Self::AmountTooLarge => (
+                422,
+                "amount-too-large",
+                "The amount is more than there is",
+                "`available` says how much can be captured or refunded, in minor units; what other requests are moving at \
+                 the moment is not counted in. Nothing was run, and no key was used up.",
+            ),
+            Self::RateLimited => (
+                429,
+                "rate-limited",
+                "Too many new requests",
+                "The account has begun too many new operations. Send the same request with the same key again after the \
+                 time in Retry-After. Retries of what has begun and replays are not counted. Nothing was run.",
+            ),
             Self::Interrupted => (
                 500,
                 "interrupted",
@@ -257,6 +297,12 @@ pub struct Problem {
     pub retry_after_s: Option<u64>,
     /// The methods that are allowed, for 405.
     pub allow: Option<&'static str>,
+    /// The state that forbids it.
+    pub state: Option<String>,
+    /// How much there is, in minor units.
+    pub available: Option<u32>,
+    /// Another status than the kind's own, where the settings ask for it.
+    pub status: Option<u16>,
 }
 
 impl Problem {
@@ -275,7 +321,15 @@ impl Problem {
             resource: None,
             retry_after_s: None,
             allow: None,
+            state: None,
+            available: None,
+            status: None,
         }
+    }
+
+    /// The HTTP status.
+    pub fn status(&self) -> u16 {
+        self.status.unwrap_or(self.kind.status())
     }
 
     /// The JSON body; `instance` is this request's id.
@@ -293,16 +347,22 @@ impl Problem {
             fields: &'a [String],
             #[serde(skip_serializing_if = "Option::is_none")]
             resource: Option<&'a str>,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            state: Option<&'a str>,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            available: Option<u32>,
         }
         let body = Body {
             r#type: self.kind.type_uri(),
             title: self.kind.title(),
-            status: self.kind.status(),
+            status: self.status(),
             detail: &self.detail,
             instance,
             errors: &self.errors,
             fields: &self.fields,
             resource: self.resource.as_deref(),
+            state: self.state.as_deref(),
+            available: self.available,
         };
         serde_json::to_vec(&body).unwrap_or_default()
     }

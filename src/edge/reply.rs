@@ -6,13 +6,25 @@ use serde_json::json;
 use super::http::{Answer, Request};
 use super::pages::{ProblemPage, Site};
 use super::problem::{Kind, Problem};
+use crate::flows::Refusal;
+use crate::flows::ride::FieldError;
 use crate::machine::id::RequestId;
 use crate::machine::record::{Channel, StoredResponse};
 use crate::object::message::{KeyStatus, KeyView, Verdict, View};
+use crate::payment::{Payment, Refund};
 use crate::timestamp;
 
-/// The answer to an operation.
-pub fn verdict(verdict: Verdict, channel: Channel, request: &Request, resource: &str) -> Answer {
+/// The period of the rate limiter in wrangler.toml, in seconds.
+const RATE_PERIOD_S: u64 = 60;
+
+/// The answer to an operation. `mismatch_status` stands in the place of the draft's 422.
+pub fn verdict(
+    verdict: Verdict,
+    channel: Channel,
+    request: &Request,
+    resource: &str,
+    mismatch_status: Option<u16>,
+) -> Answer {
     let seconds = |ms: u64| Some(ms.div_ceil(1000).max(1));
     let (mut problem, outcome) = match verdict {
         Verdict::Finished { response, original_request, replayed } => {
@@ -38,27 +50,60 @@ pub fn verdict(verdict: Verdict, channel: Channel, request: &Request, resource: 
         Verdict::Mismatch { fields } => {
             let mut problem = Problem::new(Kind::KeyReused);
             problem.fields = fields;
+            problem.status = mismatch_status;
             (problem, "mismatch")
         }
+        Verdict::Refused(refusal) => refused(refusal),
+        Verdict::RateLimited => (rate_limited(), "rate_limited"),
         Verdict::Expired => (Problem::new(Kind::KeyExpired), "expired"),
         Verdict::NotStarted => (Problem::new(Kind::NotFound), "not_started"),
     };
-    let shows_resource = !matches!(outcome, "stranger" | "not_started");
+    let shows_resource = !matches!(outcome, "stranger" | "not_started" | "no_payment" | "rate_limited");
     if channel == Channel::Form && shows_resource {
         // A person is shown what there is, whatever the reason.
         let edited = if outcome == "mismatch" { "?edited" } else { "" };
         return Answer::see_other(&format!("{resource}{edited}"), outcome);
     }
-    if shows_resource {
+    if shows_resource && !resource.is_empty() {
         problem.resource = Some(resource.to_owned());
     }
     self::problem(&problem, request).named(outcome)
+}
+
+/// What the payment's state forbids.
+fn refused(refusal: Refusal) -> (Problem, &'static str) {
+    match refusal {
+        Refusal::NoPayment => (Problem::new(Kind::NotFound), "no_payment"),
+        Refusal::State { state, detail } => {
+            let mut problem = Problem::because(Kind::PaymentState, detail);
+            problem.state = Some(state);
+            (problem, "payment_state")
+        }
+        Refusal::TooMuch { available_minor, detail } => {
+            let mut problem = Problem::because(Kind::AmountTooLarge, detail);
+            problem.available = Some(available_minor);
+            (problem, "too_much")
+        }
+        Refusal::Amount { message } => {
+            let mut problem = Problem::new(Kind::InvalidParameters);
+            problem.errors = vec![FieldError { field: "amount".to_owned(), message }];
+            (problem, "invalid_amount")
+        }
+    }
+}
+
+/// The account has begun too much in its minute.
+pub fn rate_limited() -> Problem {
+    let mut problem = Problem::new(Kind::RateLimited);
+    problem.retry_after_s = Some(RATE_PERIOD_S);
+    problem
 }
 
 fn finished(response: StoredResponse, original_request: RequestId, replayed: bool) -> Answer {
     let outcome = match response.status {
         _ if replayed => "replayed",
         402 => "declined",
+        200 => "moved",
         _ => "created",
     };
     let StoredResponse { status, headers, body } = response;
@@ -69,15 +114,13 @@ fn finished(response: StoredResponse, original_request: RequestId, replayed: boo
 
 /// Another address for the same, for good.
 pub fn moved(location: &str) -> Answer {
-    Answer { status: 308, headers: Vec::new(), body: Vec::new(), outcome: "moved", key: None }
-        .with("location", location)
+    Answer::empty(308, "moved").with("location", location)
 }
 
 /// A problem as the API answers it.
 pub fn problem(problem: &Problem, request: &Request) -> Answer {
     let body = problem.to_json(&request.id.0);
-    let mut answer =
-        Answer::new(problem.kind.status(), "application/problem+json", body, problem.kind.slug());
+    let mut answer = Answer::new(problem.status(), "application/problem+json", body, problem.kind.slug());
     if let Some(seconds) = problem.retry_after_s {
         answer = answer.with("retry-after", seconds.to_string());
     }
@@ -97,7 +140,7 @@ pub fn problem(problem: &Problem, request: &Request) -> Answer {
 pub fn problem_page(problem: &Problem, request: &Request, site: Site, link: (&str, &str)) -> Answer {
     let page = ProblemPage {
         site,
-        status: problem.kind.status(),
+        status: problem.status(),
         title: problem.kind.title().to_owned(),
         detail: problem.detail.clone(),
         request_id: request.id.0.clone(),
@@ -105,7 +148,7 @@ pub fn problem_page(problem: &Problem, request: &Request, site: Site, link: (&st
         link_text: link.1.to_owned(),
     };
     let api = self::problem(problem, request);
-    let mut answer = html(problem.kind.status(), &page, problem.kind.slug());
+    let mut answer = html(problem.status(), &page, problem.kind.slug());
     answer.headers.extend(api.headers.into_iter().filter(|(name, _)| name != "content-type"));
     answer
 }
@@ -129,6 +172,18 @@ pub fn ride(view: &View, id: &str) -> Answer {
     {
         *status = "unknown".into();
     }
+    Answer::new(200, "application/json", body.to_string(), "shown")
+}
+
+/// A payment as JSON.
+pub fn payment(payment: &Payment, refunds: &[Refund]) -> Answer {
+    Answer::new(200, "application/json", payment.to_json(refunds).to_string(), "shown")
+}
+
+/// A payment's refunds as JSON, newest first. They are all there: a payment has few.
+pub fn refunds(payment: &Payment, refunds: &[Refund]) -> Answer {
+    let data: Vec<_> = refunds.iter().rev().map(|refund| refund.to_json(payment)).collect();
+    let body = json!({ "object": "list", "data": data, "has_more": false });
     Answer::new(200, "application/json", body.to_string(), "shown")
 }
 
@@ -190,7 +245,10 @@ pub fn finish(answer: Answer, request: &Request) -> Answer {
         fixed.push(("permissions-policy", "camera=(), geolocation=(), microphone=()"));
     }
     for (name, value) in fixed {
-        answer = answer.with(name, value);
+        // The page of the demo's bank, and that of the documentation, bring their own.
+        if !has(&answer, name) {
+            answer = answer.with(name, value);
+        }
     }
     if !has(&answer, "cache-control") {
         // Answers are personal and change: nobody keeps them.

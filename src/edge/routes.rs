@@ -9,9 +9,16 @@
 //! | `/rides/new` | GET | anyone | the form, with this browser's open key or a fresh one; what it booked, if it was used |
 //! | `/rides` | POST | form or API | book and pay |
 //! | `/rides/{id}` | GET | its owner | the ride: page or JSON |
-//! | `/idempotency-keys/{key}` | GET | its owner | where the key stands: JSON |
+//! | `/payments` | POST | API | authorise, and capture if asked |
+//! | `/payments/{id}` | GET | its owner | the payment: JSON |
+//! | `/payments/{id}/capture` | POST | its owner | take what was authorised, or a part |
+//! | `/payments/{id}/void` | POST | its owner | give up what was authorised |
+//! | `/payments/{id}/refunds` | GET, POST | its owner | give money back; what was given back |
+//! | `/payments/{id}/return` | GET | anyone | back from the bank's page: on to where the payment says |
+//! | `/idempotency-keys/{key}` | GET, DELETE | its owner | where the key stands: JSON; forget its response |
+//! | `/_sim/3ds/{id}` | GET, POST | anyone | the simulator's bank page, in the demo |
 //!
-//! HEAD works wherever GET does.
+//! HEAD works wherever GET does, OPTIONS everywhere.
 
 /// An address that exists.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,15 +37,34 @@ pub enum Route {
     Rides,
     /// `/rides/{id}`
     Ride(String),
+    /// `/payments`
+    Payments,
+    /// `/payments/{id}`
+    Payment(String),
+    /// `/payments/{id}/capture`
+    Capture(String),
+    /// `/payments/{id}/void`
+    Void(String),
+    /// `/payments/{id}/refunds`
+    Refunds(String),
+    /// `/payments/{id}/return`
+    Return(String),
     /// `/idempotency-keys/{key}`, still percent-encoded
     Key(String),
+    /// `/_sim/3ds/{id}`
+    BankPage,
 }
 
 impl Route {
     /// The route of a path, if there is one.
     pub fn find(path: &str) -> Option<Self> {
-        let mut segments = path.strip_prefix('/')?.splitn(3, '/');
-        Some(match (segments.next()?, segments.next(), segments.next()) {
+        let mut segments = path.strip_prefix('/')?.splitn(4, '/');
+        let first = segments.next()?;
+        let (second, third) = (segments.next(), segments.next());
+        if segments.next().is_some() {
+            return None;
+        }
+        Some(match (first, second, third) {
             ("", None, None) => Self::Home,
             ("healthz", None, None) => Self::Health,
             ("assets", Some(file), None) => Self::Asset(file.to_owned()),
@@ -46,6 +72,13 @@ impl Route {
             ("rides", None, None) => Self::Rides,
             ("rides", Some("new"), None) => Self::RideForm,
             ("rides", Some(id), None) if !id.is_empty() => Self::Ride(id.to_owned()),
+            ("payments", None, None) => Self::Payments,
+            ("payments", Some(id), None) if !id.is_empty() => Self::Payment(id.to_owned()),
+            ("payments", Some(id), Some("capture")) => Self::Capture(id.to_owned()),
+            ("payments", Some(id), Some("void")) => Self::Void(id.to_owned()),
+            ("payments", Some(id), Some("refunds")) => Self::Refunds(id.to_owned()),
+            ("payments", Some(id), Some("return")) => Self::Return(id.to_owned()),
+            ("_sim", Some("3ds"), Some(_)) => Self::BankPage,
             ("idempotency-keys", Some(key), None) if !key.is_empty() => Self::Key(key.to_owned()),
             _ => return None,
         })
@@ -54,7 +87,9 @@ impl Route {
     /// The methods that it answers, as the `Allow` header lists them.
     pub const fn allow(&self) -> &'static str {
         match self {
-            Self::Rides => "POST",
+            Self::Rides | Self::Payments | Self::Capture(_) | Self::Void(_) => "POST",
+            Self::Refunds(_) | Self::BankPage => "GET, HEAD, POST",
+            Self::Key(_) => "GET, HEAD, DELETE",
             _ => "GET, HEAD",
         }
     }
@@ -74,7 +109,14 @@ impl Route {
             Self::RideForm => "/rides/new",
             Self::Rides => "/rides",
             Self::Ride(_) => "/rides/{id}",
+            Self::Payments => "/payments",
+            Self::Payment(_) => "/payments/{id}",
+            Self::Capture(_) => "/payments/{id}/capture",
+            Self::Void(_) => "/payments/{id}/void",
+            Self::Refunds(_) => "/payments/{id}/refunds",
+            Self::Return(_) => "/payments/{id}/return",
             Self::Key(_) => "/idempotency-keys/{key}",
+            Self::BankPage => "/_sim/3ds/{id}",
         }
     }
 }

@@ -1,17 +1,25 @@
 //! The flows: what each operation does, from its first phase to its response. Pure, one file each, top to bottom.
 //!
-//! A flow is called again and again with the rows as they are; it looks at its recovery point, does one phase, and
-//! says how the phase ended ([`End`]). What it changed in the rows is committed together with that end, or not at all.
+//! A new key's flow is first asked whether the state of things [admits](admit) it; what it needs is reserved in the same
+//! transaction. Then it is called again and again with the rows as they are; it looks at its recovery point, does one
+//! phase, and says how the phase ended ([`End`]). What it changed in the rows is committed together with that end, or not
+//! at all.
 
+pub mod capture;
+pub mod payment;
+pub mod refund;
 pub mod ride;
+pub mod void;
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
-use crate::machine::call::{CallSpec, Settlement};
+use crate::machine::call::{CallSpec, CallState, Settlement};
 use crate::machine::context::{Bug, Context};
-use crate::machine::id::ObjectId;
-use crate::machine::record::{Channel, KeyRecord, RecoveryPoint, StoredResponse};
+use crate::machine::id::{ObjectId, PaymentId, RideId};
+use crate::machine::record::{Channel, KeyRecord, Lifecycle, RecoveryPoint, StoredResponse};
 use crate::machine::rows::{AuditRecord, Rows, StagedJob};
+use crate::payment::Payment;
 
 /// What a request asks for, parsed and complete: a run can be resumed from this and the rows alone.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -19,6 +27,14 @@ use crate::machine::rows::{AuditRecord, Rows, StagedJob};
 pub enum Operation {
     /// `POST /rides`
     Ride(ride::RideRequest),
+    /// `POST /payments`, and the checkout's form
+    Payment(Box<payment::PaymentRequest>),
+    /// `POST /payments/{id}/capture`
+    Capture(capture::CaptureRequest),
+    /// `POST /payments/{id}/void`
+    Void(void::VoidRequest),
+    /// `POST /payments/{id}/refunds`
+    Refund(refund::RefundRequest),
 }
 
 impl Operation {
@@ -26,15 +42,47 @@ impl Operation {
     pub const fn name(&self) -> &'static str {
         match self {
             Self::Ride(_) => "ride",
+            Self::Payment(_) => "payment",
+            Self::Capture(_) => "capture",
+            Self::Void(_) => "void",
+            Self::Refund(_) => "refund",
         }
     }
 
-    /// The address of what it makes, known before it exists.
+    /// The address of what it makes or moves, known before it exists.
     pub fn resource_path(&self, object: ObjectId) -> String {
         match self {
-            Self::Ride(_) => crate::machine::id::RideId::in_object(object).path(),
+            Self::Ride(_) => RideId::in_object(object).path(),
+            _ => PaymentId::in_object(object).path(),
         }
     }
+}
+
+/// Why the state of things does not admit an operation. Nothing is written, and the key stays free: the state may change.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "refusal")]
+pub enum Refusal {
+    /// There is no payment here.
+    NoPayment,
+    /// The payment's state forbids it.
+    State {
+        /// The state: a status of the API, or `capturing`, `voiding`.
+        state: String,
+        /// What can be done instead.
+        detail: String,
+    },
+    /// It is more than there is.
+    TooMuch {
+        /// What there is, in minor units.
+        available_minor: u32,
+        /// A sentence about it.
+        detail: String,
+    },
+    /// The currency does not allow the amount.
+    Amount {
+        /// What to send.
+        message: String,
+    },
 }
 
 /// How a phase ends.
@@ -64,9 +112,12 @@ impl Phase<'_> {
         Ok(self.key()?.channel)
     }
 
+    fn payment(&mut self) -> Result<&mut Payment, Bug> {
+        self.rows.payment.as_mut().ok_or_else(|| Bug("no payment".into()))
+    }
+
     /// How the call of this name ended; `None` if it was not made yet.
     fn settlement(&self, name: &str) -> Result<Option<Settlement>, Bug> {
-        use crate::machine::call::CallState;
         match self.rows.call(self.key_id, name).map(|call| &call.state) {
             None => Ok(None),
             Some(CallState::Settled(settlement)) => Ok(Some(settlement.clone())),
@@ -74,15 +125,38 @@ impl Phase<'_> {
         }
     }
 
-    fn audit(&mut self, action: &'static str, subject: String, data: serde_json::Value) -> Result<(), Bug> {
+    /// Marks a new key as having reserved what it needs.
+    fn reserved(&mut self) -> Result<(), Bug> {
+        let point = RecoveryPoint::Reserved;
+        match self.rows.key_mut(self.key_id).map(|key| &mut key.lifecycle) {
+            Some(Lifecycle::Open(open)) => open.recovery_point = point,
+            _ => return Err(Bug(format!("key {} is not open", self.key_id))),
+        }
+        self.rows.note(self.key_id, self.ctx.now_ms, "recovery_point", point.as_str());
+        Ok(())
+    }
+
+    fn audit(&mut self, action: &'static str, subject: String, data: Value) -> Result<(), Bug> {
         let actor = self.key()?.owner.clone();
         let record = AuditRecord { at_ms: self.ctx.now_ms, actor, action, subject, data };
         self.rows.appended.audit.push(record);
         Ok(())
     }
 
-    fn stage(&mut self, kind: &'static str, job_id: String, payload: serde_json::Value) {
+    fn stage(&mut self, kind: &'static str, job_id: String, payload: Value) {
         self.rows.appended.jobs.push(StagedJob { job_id, kind, payload, staged_at_ms: self.ctx.now_ms });
+    }
+}
+
+/// Whether a new key may begin its operation. Reserves what the operation needs; on a refusal, or an error, nothing may be
+/// committed.
+pub fn admit(operation: &Operation, phase: &mut Phase<'_>) -> Result<Result<(), Refusal>, Bug> {
+    match operation {
+        Operation::Ride(_) => Ok(Ok(())),
+        Operation::Payment(request) => payment::admit(request, phase),
+        Operation::Capture(request) => capture::admit(request, phase),
+        Operation::Void(request) => void::admit(request, phase),
+        Operation::Refund(request) => refund::admit(request, phase),
     }
 }
 
@@ -90,5 +164,35 @@ impl Phase<'_> {
 pub fn run(operation: &Operation, phase: &mut Phase<'_>) -> Result<End, Bug> {
     match operation {
         Operation::Ride(request) => ride::run(request, phase),
+        Operation::Payment(request) => payment::run(request, phase),
+        Operation::Capture(request) => capture::run(request, phase),
+        Operation::Void(request) => void::run(request, phase),
+        Operation::Refund(request) => refund::run(request, phase),
     }
+}
+
+/// The end of an operation: JSON for the API, the way to a page for a form.
+fn respond(
+    phase: &Phase<'_>,
+    status: u16,
+    location: &str,
+    page: Option<&str>,
+    body: &Value,
+) -> Result<End, Bug> {
+    let media_type = if status < 400 { "application/json" } else { "application/problem+json" };
+    Ok(End::Response(match phase.channel()? {
+        Channel::Api => StoredResponse {
+            status,
+            headers: vec![
+                ("content-type".to_owned(), media_type.to_owned()),
+                ("location".to_owned(), location.to_owned()),
+            ],
+            body: body.to_string().into_bytes(),
+        },
+        Channel::Form => StoredResponse {
+            status: 303,
+            headers: vec![("location".to_owned(), page.unwrap_or(location).to_owned())],
+            body: Vec::new(),
+        },
+    }))
 }

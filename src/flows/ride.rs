@@ -6,12 +6,12 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::{End, Phase};
-use crate::machine::call::{CallSpec, ProviderResult, Semantics, Settlement};
+use super::{End, Phase, respond};
+use crate::machine::call::{CallKind, CallSpec, ProviderResult, Semantics, Settlement};
 use crate::machine::context::Bug;
 use crate::machine::fingerprint::{Field, Parameters};
 use crate::machine::id::RideId;
-use crate::machine::record::{Channel, RecoveryPoint, StoredResponse};
+use crate::machine::record::RecoveryPoint;
 use crate::providers::{Provider, stripe};
 use crate::timestamp;
 
@@ -192,12 +192,15 @@ pub(crate) fn run(request: &RideRequest, phase: &mut Phase<'_>) -> Result<End, B
                     unpaid(phase, RideState::Unpaid { charge: payment, code, decline_code, message })
                 }
                 ProviderResult::Rejected { payment, code, .. } => unpaid(phase, rejected(payment, &code)),
+                other => Err(Bug(format!("a charge was answered by {other:?}"))),
             },
             Some(Settlement::NotExecuted) => unpaid(phase, not_executed()),
             Some(Settlement::Flagged) => Err(Bug("a charge is idempotent by key".into())),
         },
         RecoveryPoint::ChargeCreated => send_receipt(phase),
-        RecoveryPoint::Finished => Err(Bug("the ride is finished".into())),
+        RecoveryPoint::Reserved | RecoveryPoint::Finished => {
+            Err(Bug("a ride that is reserved or finished".into()))
+        }
     }
 }
 
@@ -225,7 +228,8 @@ fn charge(request: &RideRequest, phase: &Phase<'_>) -> Result<CallSpec, Bug> {
     let id = ride(phase)?.id;
     let derived_key = format!("{id}_auth");
     Ok(CallSpec {
-        name: CHARGE,
+        name: CHARGE.to_owned(),
+        kind: CallKind::Charge,
         provider: Provider::Stripe,
         semantics: Semantics::IdempotentByKey,
         request: stripe::charge(&stripe::Charge {
@@ -266,7 +270,7 @@ fn unpaid(phase: &mut Phase<'_>, state: RideState) -> Result<End, Bug> {
         "decline_code": decline_code,
         "ride": ride(phase)?.to_json(),
     });
-    respond(phase, 402, "application/problem+json", &body)
+    respond(phase, 402, &id.path(), None, &body)
 }
 
 /// Phase 3: the receipt is staged, the response is stored.
@@ -277,20 +281,7 @@ fn send_receipt(phase: &mut Phase<'_>) -> Result<End, Bug> {
     phase.stage("send_receipt", format!("{}_receipt", ride.id), payload);
     phase.audit("receipt.staged", ride.id.to_string(), json!({}))?;
     let body = json!({ "message": "Payment accepted. Your pilot is on their way!", "ride": ride.to_json() });
-    respond(phase, 201, "application/json", &body)
-}
-
-/// A form is always sent to the ride's page, which shows whatever became of it.
-fn respond(phase: &Phase<'_>, status: u16, media_type: &str, body: &Value) -> Result<End, Bug> {
-    let location = ("location".to_owned(), ride(phase)?.id.path());
-    Ok(End::Response(match phase.channel()? {
-        Channel::Api => StoredResponse {
-            status,
-            headers: vec![("content-type".to_owned(), media_type.to_owned()), location],
-            body: body.to_string().into_bytes(),
-        },
-        Channel::Form => StoredResponse { status: 303, headers: vec![location], body: Vec::new() },
-    }))
+    respond(phase, 201, &ride.id.path(), None, &body)
 }
 
 fn settle(phase: &mut Phase<'_>, state: RideState) -> Result<RideId, Bug> {

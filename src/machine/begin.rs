@@ -4,18 +4,23 @@
 //! [`Begin::InProgress`], [`Begin::Pending`] (it waits for the provider), and the refusals.
 //!
 //! The checks come in this order: owner, fingerprint, state, lease; so a stranger learns nothing, and a mismatch (422) wins
-//! over a conflict (409).
+//! over a conflict (409). A new key is last asked for what its flow [admits](crate::flows::admit): what the state of the
+//! payment forbids leaves no record, and what is admitted is reserved in the same transaction.
+//!
+//! A key whose operation runs in another object is first [bound](bind) in its own.
 
 use serde::{Deserialize, Serialize};
 
 use super::call::Plan;
-use super::context::{Context, Mutant};
+use super::context::{Bug, Context, Mutant};
 use super::fingerprint::{Canonical, Fingerprint};
-use super::id::{InstanceId, Owner, RequestId};
+use super::id::{InstanceId, ObjectId, Owner, RequestId};
 use super::key::KeyHash;
-use super::record::{Channel, KeyRecord, Lease, Lifecycle, Open, RecoveryPoint, StoredResponse, Ticket};
+use super::record::{
+    Binding, Channel, KeyRecord, Lease, Lifecycle, Open, RecoveryPoint, StoredResponse, Ticket,
+};
 use super::rows::Rows;
-use crate::flows::Operation;
+use crate::flows::{self, Operation, Refusal};
 
 /// A request as it reaches the object: authenticated, parsed and valid.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -75,28 +80,41 @@ pub enum Begin {
     NotStarted,
     /// The key belongs to somebody else.
     Stranger,
+    /// The state of the payment forbids it. Nothing was written.
+    Refused(Refusal),
 }
 
-/// Decides, and takes the lease where the decision is to run.
-pub fn begin(rows: &mut Rows, arrival: &Arrival, me: &InstanceId, ctx: &Context) -> Begin {
+/// Decides, and takes the lease where the decision is to run. On an error nothing may be committed.
+pub fn begin(rows: &mut Rows, arrival: &Arrival, me: &InstanceId, ctx: &Context) -> Result<Begin, Bug> {
     let found = rows.keys.iter().find(|key| key.key_hash == arrival.key_hash).cloned();
     let Some(key) = found else {
-        // The object of a form's key belongs to the first session that used it.
+        // An object belongs to whoever used its first key.
         if rows.keys.first().is_some_and(|first| first.owner != arrival.owner) {
-            return Begin::Stranger;
+            return Ok(Begin::Stranger);
+        }
+        if let Some(bound) = rows.bindings.iter().find(|binding| binding.key_hash == arrival.key_hash) {
+            return Ok(mismatch(bound.parameters.as_ref(), arrival));
         }
         if !arrival.may_start {
-            return Begin::NotStarted;
+            return Ok(Begin::NotStarted);
         }
-        return Begin::Run(start(rows, arrival, me, ctx));
+        return start(rows, arrival, me, ctx);
     };
+    Ok(again(rows, &key, arrival, me, ctx))
+}
+
+fn mismatch(kept: Option<&Canonical>, arrival: &Arrival) -> Begin {
+    let fields = kept.map(|kept| kept.differing_fields(&arrival.parameters)).unwrap_or_default();
+    Begin::Mismatch { fields }
+}
+
+/// A key that is known.
+fn again(rows: &mut Rows, key: &KeyRecord, arrival: &Arrival, me: &InstanceId, ctx: &Context) -> Begin {
     if key.owner != arrival.owner {
         return Begin::Stranger;
     }
     if key.fingerprint != arrival.fingerprint && !ctx.has(Mutant::NoFingerprint) {
-        let kept = key.parameters.as_ref();
-        let fields = kept.map(|kept| kept.differing_fields(&arrival.parameters)).unwrap_or_default();
-        return Begin::Mismatch { fields };
+        return mismatch(key.parameters.as_ref(), arrival);
     }
     match &key.lifecycle {
         // The alarm that drops the response may be late.
@@ -106,9 +124,9 @@ pub fn begin(rows: &mut Rows, arrival: &Arrival, me: &InstanceId, ctx: &Context)
             original_request: key.original_request.clone(),
         },
         Lifecycle::Expired(_) if ctx.has(Mutant::ForgetTombstone) => {
-            rows.keys.clear();
-            rows.calls.clear();
-            Begin::Run(start(rows, arrival, me, ctx))
+            rows.calls.retain(|call| call.key_id != key.key_id);
+            rows.keys.retain(|other| other.key_id != key.key_id);
+            start(rows, arrival, me, ctx).unwrap_or(Begin::Expired)
         }
         Lifecycle::Expired(_) => Begin::Expired,
         Lifecycle::Open(open) => match &open.lease {
@@ -141,7 +159,9 @@ fn pending(rows: &Rows, key_id: u32, ctx: &Context) -> Option<Begin> {
     }
 }
 
-fn start(rows: &mut Rows, arrival: &Arrival, me: &InstanceId, ctx: &Context) -> Ticket {
+/// A new key: its record, and what its flow reserves. A refusal leaves neither.
+fn start(rows: &mut Rows, arrival: &Arrival, me: &InstanceId, ctx: &Context) -> Result<Begin, Bug> {
+    let before = rows.clone();
     let key_id = rows.keys.iter().map(|key| key.key_id).max().unwrap_or(0).saturating_add(1);
     let attempt = 1;
     rows.keys.push(KeyRecord {
@@ -164,7 +184,50 @@ fn start(rows: &mut Rows, arrival: &Arrival, me: &InstanceId, ctx: &Context) -> 
         }),
     });
     rows.note(key_id, ctx.now_ms, "key_created", arrival.operation.name());
-    Ticket { key_id, attempt, holder: me.clone() }
+    match flows::admit(&arrival.operation, &mut flows::Phase { rows, key_id, ctx })? {
+        Ok(()) => Ok(Begin::Run(Ticket { key_id, attempt, holder: me.clone() })),
+        Err(refusal) => {
+            *rows = before;
+            Ok(Begin::Refused(refusal))
+        }
+    }
+}
+
+/// Where the operation of a key runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Bound {
+    /// There, now and at every retry.
+    To(ObjectId),
+    /// The key was used for something else.
+    Mismatch {
+        /// The fields that differ; empty if their values are no longer kept, or if method or path differ.
+        fields: Vec<String>,
+    },
+}
+
+/// Binds a key, in the key's own object, to the object in which its operation runs. Without this the same key could stand
+/// for one request in each object.
+pub fn bind(rows: &mut Rows, arrival: &Arrival, object: ObjectId, ctx: &Context) -> Bound {
+    let differs = |kept: Option<&Canonical>| Bound::Mismatch {
+        fields: kept.map(|kept| kept.differing_fields(&arrival.parameters)).unwrap_or_default(),
+    };
+    if let Some(bound) = rows.bindings.iter().find(|binding| binding.key_hash == arrival.key_hash) {
+        let is_same = bound.fingerprint == arrival.fingerprint && bound.owner == arrival.owner;
+        return if is_same { Bound::To(bound.object) } else { differs(bound.parameters.as_ref()) };
+    }
+    // Used in this object itself: whatever it was, it was another request, which lives here.
+    if let Some(key) = rows.keys.iter().find(|key| key.key_hash == arrival.key_hash) {
+        return differs(key.parameters.as_ref());
+    }
+    rows.bindings.push(Binding {
+        key_hash: arrival.key_hash.clone(),
+        owner: arrival.owner.clone(),
+        fingerprint: arrival.fingerprint.clone(),
+        parameters: Some(arrival.parameters.clone()),
+        object,
+        bound_at_ms: ctx.now_ms,
+    });
+    Bound::To(object)
 }
 
 /// Takes the lease of an open key under a new attempt number: from now on whoever held it before is stale. `None` if

@@ -21,6 +21,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::context::{Context, Mutant};
+use crate::payment::Failure;
 use crate::providers::Provider;
 
 /// The longest pause that a provider can ask for, in ms.
@@ -47,11 +48,49 @@ pub struct FrozenRequest {
     pub body: String,
 }
 
+/// What a call does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CallKind {
+    /// Takes the money at once, or nothing: nobody is there to go to the bank's page.
+    Charge,
+    /// Begins a payment, to be captured at once or later; the bank's page may come in between.
+    Authorize,
+    /// Takes what was reserved, or a part of it.
+    Capture,
+    /// Gives up what was reserved.
+    Void,
+    /// Gives money back.
+    Refund,
+}
+
+impl CallKind {
+    /// The name as stored.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Charge => "charge",
+            Self::Authorize => "authorize",
+            Self::Capture => "capture",
+            Self::Void => "void",
+            Self::Refund => "refund",
+        }
+    }
+
+    /// From the stored name.
+    pub fn parse(text: &str) -> Option<Self> {
+        [Self::Charge, Self::Authorize, Self::Capture, Self::Void, Self::Refund]
+            .into_iter()
+            .find(|kind| kind.as_str() == text)
+    }
+}
+
 /// What a flow wants done elsewhere.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct CallSpec {
     /// Its name within the operation.
-    pub name: &'static str,
+    pub name: String,
+    /// What it does.
+    pub kind: CallKind,
     /// Where it goes, now and at every retry.
     pub provider: Provider,
     /// Whether it may be sent again.
@@ -82,6 +121,37 @@ pub enum ProviderResult {
         /// The provider's id of the payment.
         payment: String,
     },
+    /// The money is reserved, to be captured.
+    Authorized {
+        /// The provider's id of the payment.
+        payment: String,
+    },
+    /// The person who pays must go to the bank's page first.
+    RequiresAction {
+        /// The provider's id of the payment.
+        payment: String,
+        /// The bank's page.
+        url: String,
+    },
+    /// The provider has it and decides later.
+    Processing {
+        /// The provider's id of the payment.
+        payment: String,
+    },
+    /// What was reserved, or a part of it, was taken.
+    Captured {
+        /// How much, in minor units.
+        amount_minor: u32,
+    },
+    /// What was reserved is given up.
+    Voided,
+    /// Money is given back.
+    Refunded {
+        /// The provider's id of the refund.
+        refund: String,
+        /// It is done; else the provider has it and decides later.
+        settled: bool,
+    },
     /// The card was declined; nothing was taken.
     Declined {
         /// The provider's id of the payment, which persists.
@@ -93,7 +163,7 @@ pub enum ProviderResult {
         /// For the person who pays.
         message: String,
     },
-    /// The provider refuses the request itself; nothing was taken.
+    /// The provider refuses the request itself; it moved nothing.
     Rejected {
         /// The provider's id of the payment, if it made one.
         #[serde(default)]
@@ -102,7 +172,42 @@ pub enum ProviderResult {
         code: String,
         /// For the developer.
         message: String,
+        /// What the provider says that the payment is, if it says so with the refusal.
+        #[serde(default)]
+        found: Option<Found>,
     },
+}
+
+impl ProviderResult {
+    /// Whether it shows that the call was executed and did what was asked. Such a word stands whenever it is heard; a
+    /// "no" of a look-up is believed only when no send can change it any more.
+    pub const fn is_done(&self) -> bool {
+        !matches!(self, Self::Declined { .. } | Self::Rejected { .. })
+    }
+}
+
+/// What the provider says that a payment is now.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "found")]
+pub enum Found {
+    /// Reserved, to be captured.
+    Authorized,
+    /// Taken.
+    Captured {
+        /// How much, in minor units.
+        amount_minor: u32,
+    },
+    /// Given up.
+    Voided,
+    /// Waiting for the person who pays.
+    RequiresAction {
+        /// The bank's page.
+        url: String,
+    },
+    /// Not decided yet.
+    Processing,
+    /// Nothing was taken.
+    Failed(Failure),
 }
 
 /// What came of one send.
@@ -203,6 +308,8 @@ pub struct ForeignCall {
     pub key_id: u32,
     /// Its name within the operation.
     pub name: String,
+    /// What it does.
+    pub kind: CallKind,
     /// Where it goes.
     pub provider: Provider,
     /// Whether it may be sent again.
@@ -265,8 +372,8 @@ impl ForeignCall {
             return Plan::Send;
         }
         // A clock that went back must not open the window again: a time before the first send is outside it too.
-        let in_window =
-            ctx.now_ms >= first_sent_at_ms && ctx.now_ms - first_sent_at_ms < ctx.times.provider_window_ms;
+        let in_window = ctx.now_ms >= first_sent_at_ms
+            && ctx.now_ms - first_sent_at_ms < self.provider.window_ms(&ctx.times);
         if (in_window || ctx.has(Mutant::IgnoreWindow)) && !self.answer_is_stored {
             Plan::Send
         } else {
@@ -332,7 +439,7 @@ impl ForeignCall {
         let quiet = asked_at_ms >= quiet_at_ms || ctx.has(Mutant::NoQuietPeriod);
         match look_up {
             // A charge is a charge. "Not charged" is believed only when no send can change it any more.
-            LookUp::Found(reply) if quiet || matches!(reply.result, ProviderResult::Charged { .. }) => {
+            LookUp::Found(reply) if quiet || reply.result.is_done() => {
                 self.state = CallState::Settled(Settlement::Answered(reply));
             }
             LookUp::Absent if quiet => self.state = CallState::Settled(Settlement::NotExecuted),

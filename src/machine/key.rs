@@ -105,6 +105,45 @@ impl fmt::Debug for IdempotencyKey {
     }
 }
 
+/// A key that the operation itself makes, where the client sends none: the order that is paid, the payment's only capture,
+/// a refund's reason and amount. Two such requests are one.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct NaturalKey(String);
+
+impl NaturalKey {
+    /// An order is paid once.
+    pub fn order(order_id: &str) -> Self {
+        Self(format!("order:{order_id}"))
+    }
+
+    /// A payment is captured once.
+    pub fn capture() -> Self {
+        Self("capture".to_owned())
+    }
+
+    /// And voided once.
+    pub fn void() -> Self {
+        Self("void".to_owned())
+    }
+
+    /// For one reason an amount is given back once; `None` is all that is left.
+    pub fn refund(reason: &str, amount_minor: Option<u32>) -> Self {
+        let amount = amount_minor.map_or_else(|| "all".to_owned(), |minor| minor.to_string());
+        Self(format!("refund:{reason}:{amount}"))
+    }
+
+    /// What is stored in its place. No key that a client can send has the same.
+    pub fn hash(&self, owner: &Owner) -> KeyHash {
+        KeyHash(HEXLOWER.encode(&digest(&[b"natural key", owner.to_text().as_bytes(), self.0.as_bytes()])))
+    }
+}
+
+/// The name of the Durable Object in which all tries to pay an order meet.
+pub fn order_object_name(owner: &Owner, order_id: &str) -> String {
+    let hash = digest(&[b"order", owner.to_text().as_bytes(), order_id.as_bytes()]);
+    format!("order:{}", HEXLOWER.encode(&hash))
+}
+
 /// The rest of an RFC 8941 String after its opening quote, unescaped (section 4.2.5).
 fn unquote(rest: &str) -> Result<String, KeyError> {
     let mut key = String::new();

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::fingerprint::{Canonical, Fingerprint};
-use super::id::{InstanceId, Owner, RequestId};
+use super::id::{InstanceId, ObjectId, Owner, RequestId};
 use super::key::KeyHash;
 use crate::flows::Operation;
 
@@ -20,6 +20,8 @@ pub enum RecoveryPoint {
     RideCreated,
     /// The provider has charged, and we know it.
     ChargeCreated,
+    /// What is to be moved is written down and reserved.
+    Reserved,
     /// The response is stored.
     Finished,
 }
@@ -31,13 +33,14 @@ impl RecoveryPoint {
             Self::Started => "started",
             Self::RideCreated => "ride_created",
             Self::ChargeCreated => "charge_created",
+            Self::Reserved => "reserved",
             Self::Finished => "finished",
         }
     }
 
     /// From the stored name.
     pub fn parse(text: &str) -> Option<Self> {
-        [Self::Started, Self::RideCreated, Self::ChargeCreated, Self::Finished]
+        [Self::Started, Self::RideCreated, Self::ChargeCreated, Self::Reserved, Self::Finished]
             .into_iter()
             .find(|point| point.as_str() == text)
     }
@@ -182,6 +185,24 @@ impl KeyRecord {
             Lifecycle::Finished(_) | Lifecycle::Expired(_) => RecoveryPoint::Finished,
         }
     }
+}
+
+/// A key whose operation runs in another object, because the payment or the order lives there. It stays for good: one key
+/// is one request, wherever it is sent.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Binding {
+    /// Stands for the key.
+    pub key_hash: KeyHash,
+    /// Whose it is.
+    pub owner: Owner,
+    /// What the key was first used for.
+    pub fingerprint: Fingerprint,
+    /// The canonical parameters, to name differing fields; dropped after the retention.
+    pub parameters: Option<Canonical>,
+    /// Where it runs.
+    pub object: ObjectId,
+    /// When the key was first seen, in ms since the epoch.
+    pub bound_at_ms: u64,
 }
 
 /// A run's claim: what it must show at every write and before every send.

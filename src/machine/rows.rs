@@ -1,14 +1,15 @@
 //! The whole database of one object, in memory: a phase reads and changes it, the shell loads and stores it.
 //!
-//! It is small: one key, its resource and a few calls. What is only ever added (audit records, jobs, the timeline)
+//! It is small: a few keys, their resource and a few calls. What is only ever added (audit records, jobs, the timeline)
 //! is not loaded; a phase appends to [`Appended`] and the shell inserts that in the same transaction.
 
 use serde::{Deserialize, Serialize};
 
 use super::call::{CallSpec, CallState, ForeignCall};
 use super::id::{ObjectId, Owner};
-use super::record::KeyRecord;
+use super::record::{Binding, KeyRecord};
 use crate::flows::ride::Ride;
+use crate::payment::{Payment, Refund};
 
 /// What an effect was, who caused it and when: one for each effect, in the effect's own transaction.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -71,8 +72,14 @@ pub struct Rows {
     pub object: ObjectId,
     /// The keys, by number.
     pub keys: Vec<KeyRecord>,
+    /// The keys that run elsewhere.
+    pub bindings: Vec<Binding>,
     /// The ride, if it is a ride's object.
     pub ride: Option<Ride>,
+    /// The payment, if it is a payment's object.
+    pub payment: Option<Payment>,
+    /// Its refunds, oldest first.
+    pub refunds: Vec<Refund>,
     /// The foreign calls, by number.
     pub calls: Vec<ForeignCall>,
     /// What this transaction adds.
@@ -82,7 +89,16 @@ pub struct Rows {
 impl Rows {
     /// Those of an object in which nothing has happened.
     pub fn empty(object: ObjectId) -> Self {
-        Self { object, keys: Vec::new(), ride: None, calls: Vec::new(), appended: Appended::default() }
+        Self {
+            object,
+            keys: Vec::new(),
+            bindings: Vec::new(),
+            ride: None,
+            payment: None,
+            refunds: Vec::new(),
+            calls: Vec::new(),
+            appended: Appended::default(),
+        }
     }
 
     /// The record of a key.
@@ -113,7 +129,8 @@ impl Rows {
         self.calls.push(ForeignCall {
             call_id,
             key_id,
-            name: spec.name.to_owned(),
+            name: spec.name,
+            kind: spec.kind,
             provider: spec.provider,
             semantics: spec.semantics,
             derived_key: spec.derived_key,

@@ -66,8 +66,8 @@ pub struct Run {
     pub ticket: Ticket,
     /// Somebody waits for it until then, in ms since the epoch: it sleeps over short pauses instead of ending.
     patience_until_ms: u64,
-    /// Fails when this point is reached: the demo's `raise_error`.
-    fail_at: Option<RecoveryPoint>,
+    /// Fails when one of these points is reached: the demo's `raise_error`.
+    fail_at: &'static [RecoveryPoint],
     /// The call to send next, decided in the transaction before.
     to_send: Option<u32>,
     /// When the page was asked for that is under way, in ms since the epoch.
@@ -78,7 +78,7 @@ pub struct Run {
 
 impl Run {
     /// A run for a ticket. `patience_until_ms` is how long it may sleep between two sends.
-    pub const fn new(ticket: Ticket, patience_until_ms: u64, fail_at: Option<RecoveryPoint>) -> Self {
+    pub const fn new(ticket: Ticket, patience_until_ms: u64, fail_at: &'static [RecoveryPoint]) -> Self {
         Self { ticket, patience_until_ms, fail_at, to_send: None, asked_at_ms: None, pages_left: PAGES_MAX }
     }
 
@@ -102,7 +102,7 @@ impl Run {
             let armed = step::arm(rows, &self.ticket, call_id, ctx)?;
             return Ok(armed.map_or(Action::Again, Action::Send));
         }
-        if self.fail_at.is_some_and(|point| reached(rows, &self.ticket, point)) {
+        if self.fail_at.iter().any(|point| reached(rows, &self.ticket, *point)) {
             return self.interrupt(rows, "an error was asked for", ctx);
         }
         match step::advance(rows, &self.ticket, ctx)? {

@@ -6,12 +6,20 @@ use super::begin::take_over;
 use super::call::CallState;
 use super::context::{Context, Mutant};
 use super::id::InstanceId;
-use super::record::{KeyRecord, Lifecycle, Ticket, Tombstone};
+use super::record::{Binding, KeyRecord, Lifecycle, Ticket, Tombstone};
 use super::rows::Rows;
 
 /// The time for the alarm, in ms since the epoch: the earliest of all that is due. `None` if nothing ever is.
 pub fn wake_at(rows: &Rows, ctx: &Context) -> Option<u64> {
-    rows.keys.iter().filter_map(|key| key_wakes_at(key, ctx)).min()
+    let keys = rows.keys.iter().filter_map(|key| key_wakes_at(key, ctx));
+    let bindings = rows.bindings.iter().filter_map(|binding| binding_wakes_at(binding, ctx));
+    let check = rows.payment.iter().filter_map(|payment| payment.check.map(|check| check.next_at_ms));
+    keys.chain(bindings).chain(check).min()
+}
+
+/// When the parameters of a key that runs elsewhere are dropped.
+fn binding_wakes_at(binding: &Binding, ctx: &Context) -> Option<u64> {
+    binding.parameters.is_some().then(|| binding.bound_at_ms.saturating_add(ctx.times.retention_ms))
 }
 
 fn key_wakes_at(key: &KeyRecord, ctx: &Context) -> Option<u64> {
@@ -54,15 +62,24 @@ pub fn alarm_to_set(before: &Rows, after: &Rows, known: KnownAlarm, ctx: &Contex
         KnownAlarm::At(at_ms) if at_ms == due_at_ms => None,
         KnownAlarm::At(at_ms) if at_ms < due_at_ms && after.keys.iter().any(runs) => None,
         // A replay writes nothing: whoever finished the key set the alarm with it.
-        KnownAlarm::Unknown if before == after && !after.keys.iter().any(lives) => None,
+        KnownAlarm::Unknown if before == after && !after.keys.iter().any(lives) && !is_checked(after) => None,
         _ => Some(due_at_ms),
     }
+}
+
+fn is_checked(rows: &Rows) -> bool {
+    rows.payment.as_ref().is_some_and(|payment| payment.check.is_some())
 }
 
 /// The alarm: turns expired responses into tombstones (with them go the parameters and the bodies that were sent), and takes
 /// the lease of every unfinished key that is due and that no living run works on. Gives the runs to drive.
 pub fn wake(rows: &mut Rows, me: &InstanceId, ctx: &Context) -> Vec<Ticket> {
     let due: Vec<u32> = rows.keys.iter().filter(|key| is_due(key, me, ctx)).map(|key| key.key_id).collect();
+    for binding in &mut rows.bindings {
+        if binding_wakes_at(binding, ctx).is_some_and(|at_ms| at_ms <= ctx.now_ms) {
+            binding.parameters = None;
+        }
+    }
     let mut tickets = Vec::new();
     for key_id in due {
         expire(rows, key_id, ctx);
@@ -82,7 +99,8 @@ fn is_due(key: &KeyRecord, me: &InstanceId, ctx: &Context) -> bool {
     }
 }
 
-fn expire(rows: &mut Rows, key_id: u32, ctx: &Context) {
+/// Drops a finished key's response; what is left refuses a late retry. Nothing happens to any other key.
+pub fn expire(rows: &mut Rows, key_id: u32, ctx: &Context) {
     let Some(key) = rows.key_mut(key_id) else { return };
     let Lifecycle::Finished(finished) = &key.lifecycle else {
         return;
@@ -90,7 +108,7 @@ fn expire(rows: &mut Rows, key_id: u32, ctx: &Context) {
     key.lifecycle = Lifecycle::Expired(Tombstone {
         status: finished.response.status,
         finished_at_ms: finished.finished_at_ms,
-        expires_at_ms: finished.expires_at_ms,
+        expires_at_ms: finished.expires_at_ms.min(ctx.now_ms),
     });
     key.parameters = None;
     let calls = rows.calls.iter_mut().filter(|call| call.key_id == key_id);

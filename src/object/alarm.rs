@@ -5,7 +5,7 @@
 
 use std::rc::Rc;
 
-use futures_util::future::join_all;
+use futures_util::future::{join, join_all};
 
 use super::drive::Drive;
 use crate::machine::context::Bug;
@@ -31,9 +31,8 @@ impl Drive {
             self.log("info", "resumed_by_alarm", &[("attempt", ticket.attempt.into())]);
             self.start(ticket, None, None)
         });
-        for end in join_all(runs).await {
-            end?;
-        }
-        Ok(())
+        let runs = join_all(runs);
+        let (ends, ()) = join(runs, self.check(false)).await;
+        ends.into_iter().try_for_each(|end| end.map(|_| ()))
     }
 }

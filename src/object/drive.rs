@@ -10,18 +10,26 @@ use futures_util::future::{Either, LocalBoxFuture, Shared, select};
 use serde_json::Value;
 use worker::{Date, Delay, Env};
 
-use super::message::{Fault, KeyView, RunAsk, Shown, Verdict, View};
+use super::message::{
+    BindVerdict, Fault, Forgotten, KeyView, Located, Returned, RunAsk, Shown, Verdict, View,
+};
 use super::store::Store;
 use crate::config::Config;
 use crate::log::log;
-use crate::machine::begin::{Begin, begin};
+use crate::machine::begin::{Arrival, Begin, Bound, begin, bind};
 use crate::machine::context::{Bug, Context};
-use crate::machine::id::{InstanceId, Owner};
+use crate::machine::id::{InstanceId, ObjectId, Owner};
 use crate::machine::key::KeyHash;
-use crate::machine::record::{KeyRecord, Ticket};
+use crate::machine::record::{KeyRecord, Lifecycle, RecoveryPoint, Ticket};
+use crate::machine::rows::Rows;
 use crate::machine::run::{Action, Event, Run, RunEnd};
 use crate::machine::step::StepError;
+use crate::machine::wake::expire;
+use crate::payment::check;
 use crate::providers::transport::Transport;
+
+/// Questions that one look at the provider asks at most; the next look asks the rest.
+const QUESTIONS_MAX: usize = 10;
 
 /// A run that several callers wait for.
 type Running = Shared<LocalBoxFuture<'static, Result<RunEnd, Bug>>>;
@@ -32,6 +40,7 @@ pub(super) struct Drive {
     pub(super) store: Store,
     pub(super) config: Config,
     transport: Transport,
+    env: Env,
     /// The newest run of each key in this incarnation, with its attempt number.
     running: RefCell<HashMap<u32, (u32, Running)>>,
 }
@@ -42,7 +51,7 @@ impl Drive {
         getrandom::fill(&mut random).map_err(|error| Bug(format!("no randomness: {error}")))?;
         let me = InstanceId(data_encoding::HEXLOWER.encode(&random));
         let transport = Transport::new(env, &config);
-        Ok(Self { me, store, config, transport, running: RefCell::default() })
+        Ok(Self { me, store, config, transport, env: env.clone(), running: RefCell::default() })
     }
 
     /// A line of the log that names this object.
@@ -57,9 +66,12 @@ impl Drive {
 
     /// Runs an operation under its key, joins the run that is under way, or answers from what was done.
     pub(super) async fn run(self: &Rc<Self>, ask: RunAsk) -> Result<Verdict, Bug> {
+        if !self.is_known(&ask.arrival.key_hash)? && !self.may_start(&ask.arrival.owner).await {
+            return Ok(Verdict::RateLimited);
+        }
         let begun = {
             let ctx = self.context();
-            self.store.transaction(&ctx, |rows| Ok::<_, Bug>(begin(rows, &ask.arrival, &self.me, &ctx)))?
+            self.store.transaction(&ctx, |rows| begin(rows, &ask.arrival, &self.me, &ctx))?
         };
         match begun {
             Begin::Run(ticket) => {
@@ -78,7 +90,69 @@ impl Drive {
             Begin::Expired => Ok(Verdict::Expired),
             Begin::NotStarted => Ok(Verdict::NotStarted),
             Begin::Stranger => Ok(Verdict::Stranger),
+            Begin::Refused(refusal) => Ok(Verdict::Refused(refusal)),
         }
+    }
+
+    /// Whether a key was seen in this object.
+    fn is_known(&self, key_hash: &KeyHash) -> Result<bool, Bug> {
+        let Some(rows) = self.store.read()? else {
+            return Ok(false);
+        };
+        Ok(rows.keys.iter().any(|key| key.key_hash == *key_hash)
+            || rows.bindings.iter().any(|binding| binding.key_hash == *key_hash))
+    }
+
+    /// Counts a new operation of an account against its rate. Replays and retries do not come here. Without the binding
+    /// there is no limit; if it fails, the operation runs.
+    async fn may_start(&self, owner: &Owner) -> bool {
+        let Ok(limiter) = self.env.rate_limiter("RATE_LIMITER") else {
+            return true;
+        };
+        match limiter.limit(owner.to_text()).await {
+            Ok(outcome) => outcome.success,
+            Err(error) => {
+                self.log("warn", "rate_limiter_failed", &[("error", error.to_string().into())]);
+                true
+            }
+        }
+    }
+
+    /// Binds a key to the object in which its operation runs.
+    pub(super) async fn bind(&self, arrival: &Arrival, object: &str) -> Result<BindVerdict, Bug> {
+        let object = ObjectId::from_hex(object).ok_or_else(|| Bug("not an object's id".into()))?;
+        if !self.is_known(&arrival.key_hash)? && !self.may_start(&arrival.owner).await {
+            return Ok(BindVerdict::RateLimited);
+        }
+        let ctx = self.context();
+        let bound = self.store.transaction(&ctx, |rows| Ok::<_, Bug>(bind(rows, arrival, object, &ctx)))?;
+        Ok(match bound {
+            Bound::To(object) => BindVerdict::To(object.to_hex()),
+            Bound::Mismatch { fields } => BindVerdict::Mismatch { fields },
+        })
+    }
+
+    /// Asks the provider about what is open there. `looking` is somebody who waits. Nothing comes of a failure but that it
+    /// is asked again later.
+    pub(super) async fn check(&self, looking: bool) {
+        if let Err(bug) = self.ask_provider(looking).await {
+            self.log("error", "check_failed", &[("error", bug.0.as_str().into())]);
+        }
+    }
+
+    async fn ask_provider(&self, looking: bool) -> Result<(), Bug> {
+        if self.store.read()?.is_none_or(|rows| rows.payment.is_none_or(|payment| payment.check.is_none())) {
+            return Ok(());
+        }
+        let ctx = self.context();
+        let questions =
+            self.store.transaction(&ctx, |rows| Ok::<_, Bug>(check::begin(rows, looking, &ctx)))?;
+        for question in questions.iter().take(QUESTIONS_MAX) {
+            let truth = self.transport.ask(question).await;
+            let ctx = self.context();
+            self.store.transaction(&ctx, |rows| check::take(rows, question, truth, &ctx))?;
+        }
+        Ok(())
     }
 
     /// Waits, for a bounded time, for the run that another request has begun.
@@ -124,7 +198,7 @@ impl Drive {
         let drive = Rc::clone(self);
         let running = async move {
             let patience_until_ms = patience_ms.map_or(0, |ms| Date::now().as_millis().saturating_add(ms));
-            let fail_at = (fault == Some(Fault::Error)).then_some(Fault::AT);
+            let fail_at: &[RecoveryPoint] = if fault == Some(Fault::Error) { &Fault::AT } else { &[] };
             let end = drive.to_the_end(Run::new(ticket, patience_until_ms, fail_at), fault).await;
             let mut runs = drive.running.borrow_mut();
             if runs.get(&key_id).is_some_and(|(newest, _)| *newest == attempt) {
@@ -173,7 +247,7 @@ impl Drive {
         let ctx = self.context();
         self.store.transaction(&ctx, |rows| {
             let at = rows.key(run.ticket.key_id).map(KeyRecord::recovery_point);
-            if fault == Some(Fault::Crash) && at == Some(Fault::AT) {
+            if fault == Some(Fault::Crash) && at.is_some_and(|at| Fault::AT.contains(&at)) {
                 // A trap takes down every request of this WebAssembly instance, as any panic would.
                 core::arch::wasm32::unreachable();
             }
@@ -210,10 +284,46 @@ impl Drive {
         };
         Ok(Some(View {
             ride: rows.ride.clone(),
+            payment: rows.payment.clone(),
+            refunds: rows.refunds.clone(),
             parameters: key.parameters.clone(),
             key: KeyView::of(&rows, key, self.store.timeline()?, self.context().now_ms),
         }))
     }
+
+    /// Where the operation of a key runs that was bound here.
+    pub(super) fn locate(&self, owner: &Owner, key_hash: &KeyHash) -> Result<Located, Bug> {
+        let bindings = self.store.read()?.map(|rows| rows.bindings).unwrap_or_default();
+        let mine = bindings.into_iter().find(|bound| bound.key_hash == *key_hash && bound.owner == *owner);
+        Ok(mine.map(|bound| bound.object.to_hex()))
+    }
+
+    /// Drops a finished key's response before its time.
+    pub(super) fn forget(&self, owner: &Owner, key_hash: &KeyHash) -> Result<Forgotten, Bug> {
+        if self.store.read()?.is_none() {
+            return Ok(Forgotten::Unknown);
+        }
+        let ctx = self.context();
+        self.store.transaction(&ctx, |rows| Ok(forget(rows, owner, key_hash, &ctx)))
+    }
+
+    /// Where the person goes who has come back from the bank's page.
+    pub(super) fn return_address(&self) -> Result<Returned, Bug> {
+        Ok(self.store.read()?.and_then(|rows| rows.payment).and_then(|payment| payment.return_url))
+    }
+}
+
+/// Drops the response of a finished key, if it is the owner's.
+fn forget(rows: &mut Rows, owner: &Owner, key_hash: &KeyHash, ctx: &Context) -> Forgotten {
+    let key = rows.keys.iter().find(|key| key.key_hash == *key_hash && key.owner == *owner);
+    let Some((key_id, lifecycle)) = key.map(|key| (key.key_id, &key.lifecycle)) else {
+        return Forgotten::Unknown;
+    };
+    if matches!(lifecycle, Lifecycle::Open(_)) {
+        return Forgotten::Unfinished;
+    }
+    expire(rows, key_id, ctx);
+    Forgotten::Gone
 }
 
 /// How long it is until then, in ms.

@@ -36,8 +36,24 @@ impl DurableObject for KeyObject {
         }
         let answer = match envelope.message {
             Ask::Run(ask) => drive.run(*ask).await.and_then(|verdict| encode(&verdict)),
-            Ask::Show { owner, key_hash } => {
+            Ask::Bind { arrival, object } => {
+                drive.bind(&arrival, &object).await.and_then(|verdict| encode(&verdict))
+            }
+            Ask::Show { owner, key_hash, refresh } => {
+                if refresh {
+                    drive.check(true).await;
+                }
                 drive.show(&owner, key_hash.as_ref()).and_then(|shown| encode(&shown))
+            }
+            Ask::Locate { owner, key_hash } => {
+                drive.locate(&owner, &key_hash).and_then(|located| encode(&located))
+            }
+            Ask::Forget { owner, key_hash } => {
+                drive.forget(&owner, &key_hash).and_then(|forgotten| encode(&forgotten))
+            }
+            Ask::Return => {
+                drive.check(true).await;
+                drive.return_address().and_then(|returned| encode(&returned))
             }
         };
         match answer {

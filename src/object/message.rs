@@ -3,6 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::flows::Refusal;
 use crate::flows::ride::Ride;
 use crate::machine::begin::Arrival;
 use crate::machine::fingerprint::Canonical;
@@ -10,6 +11,7 @@ use crate::machine::id::{Owner, RequestId};
 use crate::machine::key::KeyHash;
 use crate::machine::record::{KeyRecord, Lifecycle, RecoveryPoint, StoredResponse};
 use crate::machine::rows::{Rows, TimelineEntry};
+use crate::payment::{Payment, Refund};
 
 /// The version of these messages.
 pub const VERSION: u32 = 1;
@@ -29,13 +31,72 @@ pub struct Envelope<T> {
 pub enum Ask {
     /// Run an operation under a key, or answer from what it did.
     Run(Box<RunAsk>),
+    /// Bind a key, in its own object, to the object in which its operation runs.
+    Bind {
+        /// The request.
+        arrival: Box<Arrival>,
+        /// Where it is to run, as hexadecimal digits.
+        object: String,
+    },
     /// Show the resource and its key, to its owner.
     Show {
         /// Who asks.
         owner: Owner,
         /// Which key; the first one, which made the resource, if it is not said.
         key_hash: Option<KeyHash>,
+        /// First ask the provider how it goes on, if that is open.
+        #[serde(default)]
+        refresh: bool,
     },
+    /// Where the operation of a key runs that was bound here.
+    Locate {
+        /// Who asks.
+        owner: Owner,
+        /// Which key.
+        key_hash: KeyHash,
+    },
+    /// Drop a finished key's response before its time.
+    Forget {
+        /// Who asks.
+        owner: Owner,
+        /// Which key.
+        key_hash: KeyHash,
+    },
+    /// Somebody has come back from the bank's page: ask the provider, and say where to go.
+    Return,
+}
+
+/// What the object answers to [`Ask::Locate`]: the object, as hexadecimal digits.
+pub type Located = Option<String>;
+
+/// What the object answers to [`Ask::Return`]: the payment's return address.
+pub type Returned = Option<String>;
+
+/// What the object answers to [`Ask::Bind`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum BindVerdict {
+    /// It runs there: the object, as hexadecimal digits.
+    To(String),
+    /// The key stands for another request.
+    Mismatch {
+        /// The fields that differ.
+        fields: Vec<String>,
+    },
+    /// Too many new operations: nothing was written.
+    RateLimited,
+}
+
+/// What the object answers to [`Ask::Forget`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Forgotten {
+    /// The response is gone; the tombstone stays.
+    Gone,
+    /// It is not finished: it cannot be forgotten.
+    Unfinished,
+    /// There is no such key, or it is somebody else's.
+    Unknown,
 }
 
 /// A request to run.
@@ -53,7 +114,7 @@ pub struct RunAsk {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Fault {
-    /// An error inside the flow, after the ride is created.
+    /// An error inside the flow, after the ride is created or the payment is reserved.
     Error,
     /// The whole WebAssembly instance traps there.
     Crash,
@@ -61,7 +122,7 @@ pub enum Fault {
 
 impl Fault {
     /// Where both strike.
-    pub const AT: RecoveryPoint = RecoveryPoint::RideCreated;
+    pub const AT: [RecoveryPoint; 2] = [RecoveryPoint::RideCreated, RecoveryPoint::Reserved];
 }
 
 /// What the object answers to [`Ask::Run`].
@@ -105,6 +166,10 @@ pub enum Verdict {
     NotStarted,
     /// The key is somebody else's.
     Stranger,
+    /// The state of the payment forbids it; the key is still free.
+    Refused(Refusal),
+    /// Too many new operations; the key is still free.
+    RateLimited,
 }
 
 /// What the object answers to [`Ask::Show`]: `None` for a stranger, and where nothing is.
@@ -115,6 +180,12 @@ pub type Shown = Option<View>;
 pub struct View {
     /// The ride, once it is created.
     pub ride: Option<Ride>,
+    /// The payment, once it is created.
+    #[serde(default)]
+    pub payment: Option<Payment>,
+    /// Its refunds, oldest first.
+    #[serde(default)]
+    pub refunds: Vec<Refund>,
     /// The key.
     pub key: KeyView,
     /// The parameters, while they are kept: a form is shown again with them.

@@ -5,13 +5,13 @@ use serde::{Deserialize, Serialize};
 use worker::SqlStorageValue;
 
 use crate::flows::ride::{DegreesE7, Place, Ride};
-use crate::machine::call::{CallState, ForeignCall};
+use crate::machine::call::{CallKind, CallState, ForeignCall};
 use crate::machine::context::Bug;
 use crate::machine::fingerprint::{Canonical, Fingerprint};
-use crate::machine::id::{InstanceId, Owner, RequestId, RideId};
+use crate::machine::id::{InstanceId, ObjectId, Owner, RequestId, RideId};
 use crate::machine::key::KeyHash;
 use crate::machine::record::{
-    Channel, Finished, KeyRecord, Lease, Lifecycle, Open, RecoveryPoint, StoredResponse, Tombstone,
+    Binding, Channel, Finished, KeyRecord, Lease, Lifecycle, Open, RecoveryPoint, StoredResponse, Tombstone,
 };
 use crate::providers::Provider;
 
@@ -124,6 +124,41 @@ impl KeyRow {
 }
 
 #[derive(Deserialize)]
+pub(super) struct BindingRow {
+    key_hash: String,
+    owner: String,
+    fingerprint: String,
+    parameters: Option<String>,
+    object: String,
+    bound_at_ms: u64,
+}
+
+impl BindingRow {
+    pub(super) fn read(self) -> Result<Binding, Bug> {
+        Ok(Binding {
+            key_hash: KeyHash(self.key_hash),
+            owner: present(Owner::from_text(&self.owner), "owner")?,
+            fingerprint: Fingerprint(self.fingerprint),
+            parameters: self.parameters.map(Canonical),
+            object: present(ObjectId::from_hex(&self.object), "object")?,
+            bound_at_ms: self.bound_at_ms,
+        })
+    }
+}
+
+/// A payment or a refund: all of it is in `details`.
+#[derive(Deserialize)]
+pub(super) struct DetailsRow {
+    details: String,
+}
+
+impl DetailsRow {
+    pub(super) fn read<T: DeserializeOwned>(self) -> Result<T, Bug> {
+        from_json(&self.details)
+    }
+}
+
+#[derive(Deserialize)]
 pub(super) struct RideRow {
     ride_id: String,
     origin_lat_e7: i32,
@@ -154,6 +189,7 @@ pub(super) struct CallRow {
     call_id: u32,
     key_id: u32,
     name: String,
+    kind: String,
     provider: String,
     semantics: String,
     derived_key: String,
@@ -183,6 +219,7 @@ impl CallRow {
             call_id: self.call_id,
             key_id: self.key_id,
             name: self.name,
+            kind: present(CallKind::parse(&self.kind), "kind")?,
             provider: present(Provider::parse(&self.provider), "provider")?,
             semantics: from_word(&self.semantics)?,
             derived_key: self.derived_key,

@@ -1,7 +1,9 @@
 //! The tables of an object, by version. A migration is added, never changed: objects of every age are out there.
 
 /// One list of statements for each version.
-pub(super) const MIGRATIONS: [&[&str]; 1] = [&[
+pub(super) const MIGRATIONS: [&[&str]; 2] = [RIDES, PAYMENTS];
+
+const RIDES: &[&str] = &[
     // One row a key. The key itself is not kept, only its hash.
     "CREATE TABLE idempotency_keys (
         key_id INTEGER PRIMARY KEY,
@@ -81,7 +83,42 @@ pub(super) const MIGRATIONS: [&[&str]; 1] = [&[
         event TEXT NOT NULL,
         detail TEXT NOT NULL
     ) STRICT",
-]];
+];
+
+const PAYMENTS: &[&str] = &[
+    // Keys whose operation runs in another object. They stay for good.
+    "CREATE TABLE key_bindings (
+        key_hash TEXT PRIMARY KEY,
+        owner TEXT NOT NULL,
+        fingerprint TEXT NOT NULL,
+        parameters TEXT,
+        object TEXT NOT NULL,
+        bound_at_ms INTEGER NOT NULL
+    ) STRICT",
+    // At most one row: the payment that lives in the object. What is not a column of its own is in `details`.
+    "CREATE TABLE payments (
+        payment_id TEXT PRIMARY KEY,
+        amount_minor INTEGER NOT NULL CHECK (amount_minor > 0),
+        captured_minor INTEGER NOT NULL CHECK (captured_minor BETWEEN 0 AND amount_minor),
+        refunded_minor INTEGER NOT NULL CHECK (refunded_minor BETWEEN 0 AND captured_minor),
+        currency TEXT NOT NULL,
+        status TEXT NOT NULL,
+        provider TEXT NOT NULL,
+        provider_payment TEXT,
+        order_id TEXT,
+        details TEXT NOT NULL,
+        created_at_ms INTEGER NOT NULL
+    ) STRICT",
+    "CREATE TABLE refunds (
+        refund_id TEXT PRIMARY KEY,
+        key_id INTEGER NOT NULL UNIQUE REFERENCES idempotency_keys (key_id),
+        amount_minor INTEGER NOT NULL CHECK (amount_minor > 0),
+        status TEXT NOT NULL CHECK (status IN ('pending', 'succeeded', 'failed')),
+        details TEXT NOT NULL,
+        created_at_ms INTEGER NOT NULL
+    ) STRICT",
+    "ALTER TABLE foreign_calls ADD COLUMN kind TEXT NOT NULL DEFAULT 'charge'",
+];
 
 /// Where the version stands.
 pub(super) const VERSION_TABLE: &str = "CREATE TABLE IF NOT EXISTS schema_version (id INTEGER PRIMARY KEY CHECK (id = 1), version INTEGER NOT NULL) STRICT";

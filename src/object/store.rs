@@ -11,15 +11,16 @@ use serde::de::DeserializeOwned;
 use wasm_bindgen::prelude::*;
 use worker::{SqlStorage, SqlStorageValue, State};
 
-use super::row::{CallRow, KeyRow, RideRow, int, json, json_word, opt, text};
+use super::row::{BindingRow, CallRow, DetailsRow, KeyRow, RideRow, int, json, json_word, opt, text};
 use super::schema::{MIGRATIONS, VERSION_TABLE};
 use crate::flows::ride::Ride;
 use crate::machine::call::{CallState, ForeignCall};
 use crate::machine::context::{Bug, Context};
 use crate::machine::id::ObjectId;
-use crate::machine::record::{KeyRecord, Lifecycle};
+use crate::machine::record::{Binding, KeyRecord, Lifecycle};
 use crate::machine::rows::{Appended, Rows, TimelineEntry};
 use crate::machine::wake::{KnownAlarm, alarm_to_set};
+use crate::payment::{Payment, Refund, refunded_minor};
 
 #[wasm_bindgen]
 extern "C" {
@@ -199,6 +200,20 @@ impl Store {
         for row in self.query::<CallRow>("SELECT * FROM foreign_calls ORDER BY call_id", vec![])? {
             rows.calls.push(row.read()?);
         }
+        for row in self.query::<BindingRow>("SELECT * FROM key_bindings ORDER BY rowid", vec![])? {
+            rows.bindings.push(row.read()?);
+        }
+        rows.payment = match self
+            .query::<DetailsRow>("SELECT details FROM payments LIMIT 1", vec![])?
+            .into_iter()
+            .next()
+        {
+            Some(row) => Some(row.read()?),
+            None => None,
+        };
+        for row in self.query::<DetailsRow>("SELECT details FROM refunds ORDER BY rowid", vec![])? {
+            rows.refunds.push(row.read()?);
+        }
         rows.ride = match self.query::<RideRow>("SELECT * FROM rides LIMIT 1", vec![])?.into_iter().next() {
             Some(row) => Some(row.read()?),
             None => None,
@@ -209,6 +224,18 @@ impl Store {
     fn save(&self, before: &Rows, after: &Rows, ctx: &Context, alarm: &mut KnownAlarm) -> Result<(), Bug> {
         for key in after.keys.iter().filter(|key| !before.keys.contains(key)) {
             self.save_key(key)?;
+        }
+        for binding in after.bindings.iter().filter(|binding| !before.bindings.contains(binding)) {
+            self.save_binding(binding)?;
+        }
+        if let Some(payment) = after.payment.as_ref() {
+            let is_same = after.payment == before.payment && after.refunds == before.refunds;
+            if !is_same {
+                self.save_payment(payment, &after.refunds)?;
+            }
+        }
+        for refund in after.refunds.iter().filter(|refund| !before.refunds.contains(refund)) {
+            self.save_refund(refund)?;
         }
         if let Some(ride) = after.ride.as_ref().filter(|_| after.ride != before.ride) {
             self.save_ride(ride)?;
@@ -268,6 +295,57 @@ impl Store {
         )
     }
 
+    fn save_binding(&self, binding: &Binding) -> Result<(), Bug> {
+        self.exec(
+            "INSERT OR REPLACE INTO key_bindings (key_hash, owner, fingerprint, parameters, object, bound_at_ms)
+             VALUES (?,?,?,?,?,?)",
+            vec![
+                text(&binding.key_hash.0),
+                text(binding.owner.to_text()),
+                text(&binding.fingerprint.0),
+                opt(binding.parameters.as_ref().map(|p| text(&p.0))),
+                text(binding.object.to_hex()),
+                int(binding.bound_at_ms),
+            ],
+        )
+    }
+
+    fn save_payment(&self, payment: &Payment, refunds: &[Refund]) -> Result<(), Bug> {
+        self.exec(
+            "INSERT OR REPLACE INTO payments (payment_id, amount_minor, captured_minor, refunded_minor, currency, status,
+                provider, provider_payment, order_id, details, created_at_ms)
+             VALUES (?,?,?,?,?,?,?,?,?,?,?)",
+            vec![
+                text(payment.id.to_string()),
+                int(payment.amount.get()),
+                int(payment.captured_minor()),
+                int(refunded_minor(refunds)),
+                text(payment.currency.as_str()),
+                text(payment.status()),
+                text(payment.provider.as_str()),
+                opt(payment.provider_payment.as_ref().map(text)),
+                opt(payment.order_id.as_ref().map(text)),
+                text(json(payment)?),
+                int(payment.created_at_ms),
+            ],
+        )
+    }
+
+    fn save_refund(&self, refund: &Refund) -> Result<(), Bug> {
+        self.exec(
+            "INSERT INTO refunds (refund_id, key_id, amount_minor, status, details, created_at_ms) VALUES (?,?,?,?,?,?)
+             ON CONFLICT (refund_id) DO UPDATE SET status = excluded.status, details = excluded.details",
+            vec![
+                text(&refund.id.0),
+                int(refund.key_id),
+                int(refund.amount.get()),
+                text(refund.status()),
+                text(json(refund)?),
+                int(refund.created_at_ms),
+            ],
+        )
+    }
+
     fn save_ride(&self, ride: &Ride) -> Result<(), Bug> {
         self.exec(
             "INSERT OR REPLACE INTO rides (ride_id, origin_lat_e7, origin_lon_e7, target_lat_e7, target_lon_e7,
@@ -292,10 +370,10 @@ impl Store {
             CallState::Settled(settlement) => Some(json(settlement)?),
         };
         self.exec(
-            "INSERT INTO foreign_calls (call_id, key_id, name, provider, semantics, derived_key, request, status,
+            "INSERT INTO foreign_calls (call_id, key_id, name, kind, provider, semantics, derived_key, request, status,
                 settlement, sends, failures, first_sent_at_ms, last_sent_at_ms, next_try_at_ms, maybe_executed,
                 answer_is_stored, look_up)
-             VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)
+             VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)
              ON CONFLICT (call_id) DO UPDATE SET request = excluded.request, status = excluded.status,
                 settlement = excluded.settlement, sends = excluded.sends, failures = excluded.failures,
                 first_sent_at_ms = excluded.first_sent_at_ms, last_sent_at_ms = excluded.last_sent_at_ms,
@@ -305,6 +383,7 @@ impl Store {
                 int(call.call_id),
                 int(call.key_id),
                 text(&call.name),
+                text(call.kind.as_str()),
                 text(call.provider.as_str()),
                 text(json_word(&call.semantics)?),
                 text(&call.derived_key),

@@ -1,6 +1,10 @@
-//! The payment providers. Each encodes an operation into bytes and reads the meaning of an answer; both are pure.
-//! `transport` (in the Worker only) carries the bytes.
+//! The payment providers, and the router between them. Each provider encodes an operation into bytes and reads the meaning
+//! of an answer; both are pure. `transport` (in the Worker only) carries the bytes.
+//!
+//! A payment's first call chooses the provider; it is written down with the payment and with every call, and whatever
+//! comes later goes there. Only a new try, after the last has failed for good, may choose another one.
 
+pub mod adyen;
 pub mod stripe;
 #[cfg(target_arch = "wasm32")]
 pub mod transport;
@@ -8,13 +12,44 @@ pub mod transport;
 use serde::{Deserialize, Serialize};
 
 use crate::machine::call::{ForeignCall, FrozenRequest, LookUp, Outcome};
+use crate::machine::context::{Bug, Times};
+use crate::payment::check::{Question, Truth};
+use crate::payment::{Payment, Refund};
 
 /// Where a call goes. Written down with the call: a retry never moves to another provider.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Provider {
     /// [Stripe](https://docs.stripe.com/api).
     Stripe,
+    /// [Adyen](https://docs.adyen.com/api-explorer/Checkout/latest/overview).
+    Adyen,
+}
+
+/// What begins a payment.
+pub struct Authorization<'a> {
+    /// In minor units of the currency.
+    pub amount_minor: u32,
+    /// ISO 4217, lower case.
+    pub currency: &'a str,
+    /// Whether the money is taken at once.
+    pub capture: bool,
+    /// The token of what pays.
+    pub payment_method: &'a str,
+    /// The customer to whom it belongs.
+    pub customer: Option<&'a str>,
+    /// The merchant's account with the provider, where it wants to hear it.
+    pub merchant_account: Option<&'a str>,
+    /// For the merchant.
+    pub description: Option<&'a str>,
+    /// The merchant's own data.
+    pub metadata: &'a [(String, String)],
+    /// Where the bank's page sends the person back. Without it nobody is there to go to that page.
+    pub return_url: Option<&'a str>,
+    /// Our id of what is paid.
+    pub resource: &'a str,
+    /// The idempotency key, by which a look-up finds the payment.
+    pub derived_key: &'a str,
 }
 
 /// An HTTP answer of a provider, as far as it matters.
@@ -22,42 +57,110 @@ pub enum Provider {
 pub struct HttpAnswer {
     /// The status.
     pub status: u16,
-    /// `Stripe-Should-Retry`, where present.
+    /// Whether it says that a retry helps: `Stripe-Should-Retry`, or Adyen's `transient-error`. `None` if it does not say.
     pub should_retry: Option<bool>,
     /// `Retry-After`, in ms.
     pub retry_after_ms: Option<u64>,
     /// Whether the answer is a stored one (`Idempotent-Replayed: true`).
     pub replayed: bool,
-    /// `Request-Id`.
+    /// The provider's id of the request.
     pub request_id: Option<String>,
     /// The body.
     pub body: String,
 }
 
 impl Provider {
+    /// All of them.
+    pub const ALL: [Self; 2] = [Self::Stripe, Self::Adyen];
+
     /// The name as stored and shown.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Stripe => "stripe",
+            Self::Adyen => "adyen",
         }
     }
 
     /// From the stored name.
     pub fn parse(text: &str) -> Option<Self> {
-        (text == "stripe").then_some(Self::Stripe)
+        Self::ALL.into_iter().find(|provider| provider.as_str() == text)
+    }
+
+    /// How long after the first send, in ms, the same derived key may be sent again: well below what the provider keeps.
+    pub(crate) fn window_ms(self, times: &Times) -> u64 {
+        match self {
+            Self::Stripe => times.provider_window_ms,
+            Self::Adyen => adyen::WINDOW_MS,
+        }
+    }
+
+    /// The idempotency key that the provider gets, from the one that our ids make.
+    pub(crate) fn derived_key(self, text: &str) -> String {
+        match self {
+            Self::Stripe => text.to_owned(),
+            Self::Adyen => adyen::derived_key(text),
+        }
+    }
+
+    /// Begins a payment.
+    pub(crate) fn authorize(self, authorization: &Authorization<'_>) -> FrozenRequest {
+        match self {
+            Self::Stripe => stripe::authorize(authorization),
+            Self::Adyen => adyen::authorize(authorization),
+        }
+    }
+
+    /// Captures what was reserved, or a part of it.
+    pub(crate) fn capture(
+        self,
+        payment: &Payment,
+        amount_minor: u32,
+        derived_key: &str,
+    ) -> Result<FrozenRequest, Bug> {
+        let id = known(payment)?;
+        Ok(match self {
+            Self::Stripe => stripe::capture(id, amount_minor, derived_key),
+            Self::Adyen => adyen::capture(id, payment, amount_minor, derived_key),
+        })
+    }
+
+    /// Gives up what was reserved.
+    pub(crate) fn void(self, payment: &Payment, derived_key: &str) -> Result<FrozenRequest, Bug> {
+        let id = known(payment)?;
+        Ok(match self {
+            Self::Stripe => stripe::void(id),
+            Self::Adyen => adyen::void(id, payment, derived_key),
+        })
+    }
+
+    /// Gives money back.
+    pub(crate) fn refund(
+        self,
+        payment: &Payment,
+        refund: &Refund,
+        derived_key: &str,
+    ) -> Result<FrozenRequest, Bug> {
+        let id = known(payment)?;
+        Ok(match self {
+            Self::Stripe => stripe::refund(id, refund, derived_key),
+            Self::Adyen => adyen::refund(id, payment, refund, derived_key),
+        })
     }
 
     /// What an answer to a send of this call means.
     pub fn classify(self, call: &ForeignCall, answer: &HttpAnswer) -> Outcome {
         match self {
             Self::Stripe => stripe::classify(call, answer),
+            Self::Adyen => adyen::classify(call, answer),
         }
     }
 
-    /// What to ask (with `GET`) to find out whether this call was executed: the next page of its look-up.
-    pub fn look_up_request(self, call: &ForeignCall) -> FrozenRequest {
+    /// What to ask (with `GET`) to find out whether this call was executed: the next page of its look-up. `None` where the
+    /// provider has nothing to ask; then only its webhooks tell, or a person.
+    pub fn look_up_request(self, call: &ForeignCall) -> Option<FrozenRequest> {
         match self {
-            Self::Stripe => stripe::look_up(call),
+            Self::Stripe => Some(stripe::look_up(call)),
+            Self::Adyen => None,
         }
     }
 
@@ -65,6 +168,35 @@ impl Provider {
     pub fn read_look_up(self, call: &ForeignCall, answer: &HttpAnswer) -> LookUp {
         match self {
             Self::Stripe => stripe::read_page(call, answer),
+            Self::Adyen => adyen::no_look_up(),
         }
     }
+
+    /// Whether the provider can be asked how a payment or a refund stands. Adyen says so by webhooks only.
+    pub const fn answers_questions(self) -> bool {
+        matches!(self, Self::Stripe)
+    }
+
+    /// What to ask (with `GET`) about a payment or a refund that is not decided.
+    pub fn question_request(self, question: &Question) -> Option<FrozenRequest> {
+        match self {
+            Self::Stripe => Some(stripe::question(question)),
+            Self::Adyen => None,
+        }
+    }
+
+    /// What the answer to a question says.
+    pub fn read_truth(self, question: &Question, answer: &HttpAnswer) -> Truth {
+        match self {
+            Self::Stripe => stripe::read_truth(question, answer),
+            Self::Adyen => Truth::Silence,
+        }
+    }
+}
+
+fn known(payment: &Payment) -> Result<&str, Bug> {
+    payment
+        .provider_payment
+        .as_deref()
+        .ok_or_else(|| Bug(format!("the provider never gave an id of {}", payment.id)))
 }

@@ -1,14 +1,20 @@
-//! Stripe: a charge as bytes, and the meaning of its answers.
+//! Stripe: calls as bytes, and the meaning of its answers.
 //!
-//! Sources: [create a PaymentIntent](https://docs.stripe.com/api/payment_intents/create),
+//! Sources: [PaymentIntents](https://docs.stripe.com/api/payment_intents),
+//! [refunds](https://docs.stripe.com/api/refunds),
 //! [idempotent requests](https://docs.stripe.com/api/idempotent_requests),
 //! [advanced error handling](https://docs.stripe.com/error-low-level).
 
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 
-use super::HttpAnswer;
-use crate::machine::call::{ForeignCall, FrozenRequest, LookUp, Outcome, ProviderReply, ProviderResult};
+use super::{Authorization, HttpAnswer};
+use crate::machine::call::{
+    CallKind, ForeignCall, Found, FrozenRequest, LookUp, Outcome, ProviderReply, ProviderResult,
+};
 use crate::machine::context::QUIET_MAX_MS;
+use crate::payment::check::{Question, Truth};
+use crate::payment::{Failure, Refund, RefundState};
 
 /// The version of the API that requests are written for and answers are read by.
 pub const API_VERSION: &str = "2026-10-28.endive";
@@ -57,16 +63,79 @@ pub fn charge(charge: &Charge<'_>) -> FrozenRequest {
     FrozenRequest { path: "/v1/payment_intents".to_owned(), body: encode(&fields) }
 }
 
+/// One call that creates and confirms a payment. With an address to come back to, a card that needs the bank's page says so;
+/// without one it is declined.
+pub fn authorize(authorization: &Authorization<'_>) -> FrozenRequest {
+    let amount = authorization.amount_minor.to_string();
+    let capture_method = if authorization.capture { "automatic" } else { "manual" };
+    let mut fields = vec![
+        ("amount", amount.as_str()),
+        ("currency", authorization.currency),
+        ("capture_method", capture_method),
+        ("payment_method", authorization.payment_method),
+        ("payment_method_types[0]", "card"),
+        ("confirm", "true"),
+    ];
+    fields.push(match authorization.return_url {
+        Some(url) => ("return_url", url),
+        None => ("error_on_requires_action", "true"),
+    });
+    fields.extend(authorization.customer.map(|customer| ("customer", customer)));
+    fields.extend(authorization.description.map(|description| ("description", description)));
+    let names: Vec<String> =
+        authorization.metadata.iter().map(|(name, _)| format!("metadata[{name}]")).collect();
+    let values = authorization.metadata.iter().map(|(_, value)| value.as_str());
+    fields.extend(names.iter().map(String::as_str).zip(values));
+    fields.push(("metadata[resource]", authorization.resource));
+    fields.push(("metadata[idempotency_key]", authorization.derived_key));
+    FrozenRequest { path: "/v1/payment_intents".to_owned(), body: encode(&fields) }
+}
+
+/// Captures a PaymentIntent, in whole or in part: the rest is given up.
+pub fn capture(intent: &str, amount_minor: u32, derived_key: &str) -> FrozenRequest {
+    let amount = amount_minor.to_string();
+    FrozenRequest {
+        path: format!("/v1/payment_intents/{intent}/capture"),
+        body: encode(&[("amount_to_capture", &amount), ("metadata[capture_key]", derived_key)]),
+    }
+}
+
+/// Cancels a PaymentIntent.
+pub fn void(intent: &str) -> FrozenRequest {
+    FrozenRequest { path: format!("/v1/payment_intents/{intent}/cancel"), body: String::new() }
+}
+
+/// Refunds a PaymentIntent, in whole or in part.
+pub fn refund(intent: &str, refund: &Refund, derived_key: &str) -> FrozenRequest {
+    let amount = refund.amount.get().to_string();
+    FrozenRequest {
+        path: "/v1/refunds".to_owned(),
+        body: encode(&[
+            ("payment_intent", intent),
+            ("amount", &amount),
+            ("reason", refund.reason.as_str()),
+            ("metadata[resource]", &refund.id.0),
+            ("metadata[idempotency_key]", derived_key),
+        ]),
+    }
+}
+
 /// Pairs of plain strings always have a form encoding.
 fn encode(fields: &[(&str, &str)]) -> String {
     serde_urlencoded::to_string(fields).unwrap_or_default()
 }
 
-/// What a charge's body asks for.
-#[derive(Deserialize)]
+/// What a body asks for, as far as an answer is compared with it.
+#[derive(Default, Deserialize)]
 struct Asked {
-    amount: u64,
-    currency: String,
+    amount: Option<u64>,
+    amount_to_capture: Option<u64>,
+    currency: Option<String>,
+    capture_method: Option<String>,
+}
+
+fn asked(call: &ForeignCall) -> Asked {
+    serde_urlencoded::from_str(&call.request.body).unwrap_or_default()
 }
 
 #[derive(Deserialize)]
@@ -78,11 +147,39 @@ struct PaymentIntent {
     #[serde(default)]
     amount_received: Option<u64>,
     #[serde(default)]
+    amount_capturable: Option<u64>,
+    #[serde(default)]
     currency: Option<String>,
     #[serde(default)]
     metadata: Metadata,
     #[serde(default)]
     last_payment_error: Option<ErrorBody>,
+    #[serde(default)]
+    next_action: Option<NextAction>,
+}
+
+#[derive(Deserialize)]
+struct NextAction {
+    #[serde(default)]
+    redirect_to_url: Option<Redirect>,
+}
+
+#[derive(Deserialize)]
+struct Redirect {
+    url: String,
+}
+
+#[derive(Deserialize)]
+struct RefundObject {
+    id: String,
+    #[serde(default)]
+    status: Option<String>,
+    #[serde(default)]
+    amount: Option<u64>,
+    #[serde(default)]
+    metadata: Metadata,
+    #[serde(default)]
+    failure_reason: Option<String>,
 }
 
 #[derive(Default, Deserialize)]
@@ -110,18 +207,16 @@ struct ErrorBody {
     payment_intent: Option<Box<PaymentIntent>>,
 }
 
-/// What an answer to a charge means.
+/// What an answer to a call means.
 ///
 /// Stripe's rule: `Stripe-Should-Retry` decides where it is present; else 409 and 5xx may be tried again, and nothing
 /// else. A 500 is *indeterminate*, and once it is stored under the key it is all that the key will ever say.
 pub fn classify(call: &ForeignCall, answer: &HttpAnswer) -> Outcome {
     match answer.status {
-        200..=299 => match serde_json::from_str::<PaymentIntent>(&answer.body) {
-            Ok(intent) => match read_intent(call, intent) {
-                Ok(result) => definitive(answer, result),
-                // Stored under the key like any answer: the key goes on to say so long after it has been decided.
-                Err(reason) => unknown(answer, true, reason),
-            },
+        200..=299 => match read_success(call, &answer.body) {
+            Ok(Ok(result)) => definitive(answer, result),
+            // Stored under the key like any answer: the key goes on to say so long after it has been decided.
+            Ok(Err(reason)) => unknown(answer, true, reason),
             Err(_) => unknown(answer, answer.replayed, "a success that cannot be read"),
         },
         // Not executed, and not stored under the key.
@@ -140,6 +235,16 @@ pub fn classify(call: &ForeignCall, answer: &HttpAnswer) -> Outcome {
     }
 }
 
+/// What a success means; the inner error says why it has no meaning yet, or none that a program should believe.
+type Meaning = Result<ProviderResult, &'static str>;
+
+fn read_success(call: &ForeignCall, body: &str) -> Result<Meaning, serde_json::Error> {
+    Ok(match call.kind {
+        CallKind::Refund => read_refund(call, serde_json::from_str(body)?),
+        _ => read_intent(call, serde_json::from_str(body)?),
+    })
+}
+
 fn classify_refusal(answer: &HttpAnswer) -> Outcome {
     let Ok(ErrorEnvelope { error }) = serde_json::from_str::<ErrorEnvelope>(&answer.body) else {
         return unknown(answer, answer.replayed, "a refusal that cannot be read");
@@ -150,44 +255,132 @@ fn classify_refusal(answer: &HttpAnswer) -> Outcome {
         "invalid_request_error" => definitive(
             answer,
             ProviderResult::Rejected {
-                payment: error.payment_intent.map(|intent| intent.id),
                 code: error.code.unwrap_or_else(|| "provider_rejected".to_owned()),
                 message: error.message.unwrap_or_default(),
+                found: error.payment_intent.as_deref().and_then(found),
+                payment: error.payment_intent.map(|intent| intent.id),
             },
         ),
         _ => unknown(answer, answer.replayed, "a refusal of an unknown kind"),
     }
 }
 
-/// The meaning of a PaymentIntent; an error says why it has none yet, or none that a program should believe.
-fn read_intent(call: &ForeignCall, intent: PaymentIntent) -> Result<ProviderResult, &'static str> {
+/// The meaning of a PaymentIntent for the call that it answers.
+fn read_intent(call: &ForeignCall, intent: PaymentIntent) -> Meaning {
+    match call.kind {
+        CallKind::Charge | CallKind::Authorize => read_new_intent(call, intent),
+        CallKind::Capture => match intent.status.as_str() {
+            "succeeded" if intent.amount_received == asked(call).amount_to_capture => {
+                Ok(ProviderResult::Captured { amount_minor: minor(intent.amount_received) })
+            }
+            "succeeded" => Err("the provider captured another amount"),
+            _ => Err("a capture after which the payment is not captured"),
+        },
+        CallKind::Void if intent.status == "canceled" => Ok(ProviderResult::Voided),
+        CallKind::Void => Err("a cancellation after which the payment is not canceled"),
+        CallKind::Refund => Err("a payment where a refund should be"),
+    }
+}
+
+fn read_new_intent(call: &ForeignCall, intent: PaymentIntent) -> Meaning {
+    let asked = asked(call);
+    let manual = asked.capture_method.as_deref() == Some("manual");
+    let is_as_asked = |amount: Option<u64>| {
+        intent.amount == asked.amount && amount == asked.amount && intent.currency == asked.currency
+    };
     match intent.status.as_str() {
-        // Nothing but the whole of what was asked for is the charge that was asked for. A person must look at it.
-        "succeeded" if !is_as_asked(call, &intent) => Err("the provider charged another amount"),
+        // Nothing but the whole of what was asked for is what was asked for. A person must look at it.
+        "succeeded" if manual || !is_as_asked(intent.amount_received) => {
+            Err("the provider charged another amount")
+        }
         "succeeded" => Ok(ProviderResult::Charged { payment: intent.id }),
+        "requires_capture" if !manual || !is_as_asked(intent.amount_capturable) => {
+            Err("the provider reserved something else")
+        }
+        "requires_capture" => Ok(ProviderResult::Authorized { payment: intent.id }),
+        "processing" if call.kind == CallKind::Authorize => {
+            Ok(ProviderResult::Processing { payment: intent.id })
+        }
+        "requires_action" if call.kind == CallKind::Authorize => match bank_page(&intent) {
+            Some(url) => Ok(ProviderResult::RequiresAction { payment: intent.id, url }),
+            None => Ok(not_completed(intent)),
+        },
         "requires_payment_method" | "requires_action" | "requires_confirmation" | "canceled" => {
-            let error = intent.last_payment_error;
-            let code = error.as_ref().and_then(|e| e.code.clone());
-            Ok(ProviderResult::Declined {
-                payment: Some(intent.id),
-                code: code.unwrap_or_else(|| "payment_not_completed".to_owned()),
-                decline_code: error.as_ref().and_then(|e| e.decline_code.clone()),
-                message: error
-                    .and_then(|e| e.message)
-                    .unwrap_or_else(|| "The payment was not completed.".to_owned()),
-            })
+            Ok(not_completed(intent))
         }
         _ => Err("the payment is still processing"),
     }
 }
 
-fn is_as_asked(call: &ForeignCall, intent: &PaymentIntent) -> bool {
-    let Ok(asked) = serde_urlencoded::from_str::<Asked>(&call.request.body) else {
-        return false;
-    };
-    intent.amount == Some(asked.amount)
-        && intent.amount_received == Some(asked.amount)
-        && intent.currency.as_ref() == Some(&asked.currency)
+fn bank_page(intent: &PaymentIntent) -> Option<String> {
+    Some(intent.next_action.as_ref()?.redirect_to_url.as_ref()?.url.clone())
+}
+
+fn not_completed(intent: PaymentIntent) -> ProviderResult {
+    let Failure { code, decline_code, message, .. } = failure(intent.last_payment_error);
+    ProviderResult::Declined { payment: Some(intent.id), code, decline_code, message }
+}
+
+fn failure(error: Option<ErrorBody>) -> Failure {
+    let (code, decline_code, message) =
+        error.map(|error| (error.code, error.decline_code, error.message)).unwrap_or_default();
+    Failure {
+        declined: true,
+        code: code.unwrap_or_else(|| "payment_not_completed".to_owned()),
+        decline_code,
+        message: message.unwrap_or_else(|| "The payment was not completed.".to_owned()),
+    }
+}
+
+/// What a PaymentIntent says about the payment, whatever it answers. `None` if it says nothing that lasts.
+fn found(intent: &PaymentIntent) -> Option<Found> {
+    Some(match intent.status.as_str() {
+        "succeeded" => Found::Captured { amount_minor: minor(intent.amount_received) },
+        "requires_capture" => Found::Authorized,
+        "canceled" => Found::Voided,
+        "processing" => Found::Processing,
+        "requires_action" => Found::RequiresAction { url: bank_page(intent)? },
+        "requires_payment_method" => {
+            let error = intent.last_payment_error.as_ref();
+            let part = |part: fn(&ErrorBody) -> &Option<String>| error.and_then(|e| part(e).clone());
+            let (code, decline_code, message) =
+                (part(|e| &e.code), part(|e| &e.decline_code), part(|e| &e.message));
+            let (kind, payment_intent) = (String::new(), None);
+            Found::Failed(failure(Some(ErrorBody { kind, code, decline_code, message, payment_intent })))
+        }
+        _ => return None,
+    })
+}
+
+fn minor(amount: Option<u64>) -> u32 {
+    amount.and_then(|amount| u32::try_from(amount).ok()).unwrap_or(0)
+}
+
+fn read_refund(call: &ForeignCall, refund: RefundObject) -> Meaning {
+    if refund.amount != asked(call).amount {
+        return Err("the provider refunded another amount");
+    }
+    match refund_state(&refund) {
+        Some(RefundState::Failed { code, message }) => {
+            Ok(ProviderResult::Rejected { payment: None, code, message, found: None })
+        }
+        Some(state) => {
+            Ok(ProviderResult::Refunded { refund: refund.id, settled: state == RefundState::Succeeded })
+        }
+        None => Err("a refund in a state that is not known"),
+    }
+}
+
+fn refund_state(refund: &RefundObject) -> Option<RefundState> {
+    Some(match refund.status.as_deref()? {
+        "succeeded" => RefundState::Succeeded,
+        "pending" | "requires_action" => RefundState::Pending,
+        "failed" | "canceled" => RefundState::Failed {
+            code: refund.failure_reason.clone().unwrap_or_else(|| "refund_failed".to_owned()),
+            message: "The money could not be given back to the card.".to_owned(),
+        },
+        _ => return None,
+    })
 }
 
 fn declined(error: ErrorBody) -> ProviderResult {
@@ -200,11 +393,11 @@ fn declined(error: ErrorBody) -> ProviderResult {
 }
 
 fn definitive(answer: &HttpAnswer, result: ProviderResult) -> Outcome {
-    Outcome::Definitive(ProviderReply {
-        status: answer.status,
-        result,
-        request_id: answer.request_id.clone(),
-    })
+    Outcome::Definitive(reply(answer, result))
+}
+
+fn reply(answer: &HttpAnswer, result: ProviderResult) -> ProviderReply {
+    ProviderReply { status: answer.status, result, request_id: answer.request_id.clone() }
 }
 
 fn not_executed(answer: &HttpAnswer, reason: &str) -> Outcome {
@@ -220,52 +413,144 @@ fn unknown(answer: &HttpAnswer, answer_is_stored: bool, reason: &str) -> Outcome
     Outcome::Unknown { answer_is_stored, reason: format!("{reason} ({})", answer.status) }
 }
 
-/// The next page of the list in which the call's payment must stand, if it exists.
+/// What to ask about a call: the next page of the list in which its payment or its refund must stand, if it exists; for a
+/// capture or a void, the payment itself.
 ///
 /// The list, not the search: search results appear up to a minute late, in outages an hour.
 pub fn look_up(call: &ForeignCall) -> FrozenRequest {
-    let from_s = (call.first_sent_at_ms.unwrap_or(0) / 1000).saturating_sub(CLOCK_SKEW_S);
-    let to_s = (call.last_sent_at_ms.unwrap_or(0) / 1000).saturating_add(LATE_S);
-    let (from, to, limit) = (from_s.to_string(), to_s.to_string(), PAGE_SIZE.to_string());
-    let mut fields = vec![("created[gte]", from.as_str()), ("created[lte]", &to), ("limit", &limit)];
-    fields.extend(call.look_up.as_ref().map(|read| ("starting_after", read.after.as_str())));
-    FrozenRequest { path: format!("/v1/payment_intents?{}", encode(&fields)), body: String::new() }
+    let limit = PAGE_SIZE.to_string();
+    let after = call.look_up.as_ref().map(|read| ("starting_after", read.after.as_str()));
+    let path = match call.kind {
+        CallKind::Charge | CallKind::Authorize => {
+            let from_s = (call.first_sent_at_ms.unwrap_or(0) / 1000).saturating_sub(CLOCK_SKEW_S);
+            let to_s = (call.last_sent_at_ms.unwrap_or(0) / 1000).saturating_add(LATE_S);
+            let (from, to) = (from_s.to_string(), to_s.to_string());
+            let mut fields = vec![("created[gte]", from.as_str()), ("created[lte]", &to), ("limit", &limit)];
+            fields.extend(after);
+            format!("/v1/payment_intents?{}", encode(&fields))
+        }
+        CallKind::Capture | CallKind::Void => {
+            call.request.path.rsplit_once('/').map_or("", |(intent, _)| intent).to_owned()
+        }
+        CallKind::Refund => {
+            let asked: RefundedIntent = serde_urlencoded::from_str(&call.request.body).unwrap_or_default();
+            let mut fields = vec![("payment_intent", asked.payment_intent.as_str()), ("limit", &limit)];
+            fields.extend(after);
+            format!("/v1/refunds?{}", encode(&fields))
+        }
+    };
+    FrozenRequest { path, body: String::new() }
+}
+
+#[derive(Default, Deserialize)]
+struct RefundedIntent {
+    payment_intent: String,
 }
 
 #[derive(Deserialize)]
-struct List {
-    data: Vec<PaymentIntent>,
+struct List<T> {
+    data: Vec<T>,
     has_more: bool,
 }
 
-/// What a page of the list says about the call.
+/// What an answer to that says.
 pub fn read_page(call: &ForeignCall, answer: &HttpAnswer) -> LookUp {
-    let inconclusive = |from_the_start: bool, reason: &str| LookUp::Inconclusive {
-        from_the_start,
-        reason: format!("{reason} ({})", answer.status),
-    };
     match answer.status {
         200 => {}
         // It does not know the entry that the page was to begin after.
-        400 | 404 => return inconclusive(true, "the page was refused"),
-        _ => return inconclusive(false, "the list was refused"),
+        400 | 404 => return inconclusive(answer, true, "the page was refused"),
+        _ => return inconclusive(answer, false, "the list was refused"),
     }
-    let Ok(page) = serde_json::from_str::<List>(&answer.body) else {
-        return inconclusive(false, "a list that cannot be read");
+    match call.kind {
+        CallKind::Charge | CallKind::Authorize => {
+            let is_ours = |intent: &PaymentIntent| is_key(&intent.metadata, call);
+            read_list(call, answer, |intent| &intent.id, is_ours, |intent| read_intent(call, intent))
+        }
+        CallKind::Refund => {
+            let is_ours = |refund: &RefundObject| is_key(&refund.metadata, call);
+            read_list(call, answer, |refund| &refund.id, is_ours, |refund| read_refund(call, refund))
+        }
+        CallKind::Capture | CallKind::Void => read_moved(call, answer),
+    }
+}
+
+fn is_key(metadata: &Metadata, call: &ForeignCall) -> bool {
+    metadata.idempotency_key.as_deref() == Some(&call.derived_key)
+}
+
+fn inconclusive(answer: &HttpAnswer, from_the_start: bool, reason: &str) -> LookUp {
+    LookUp::Inconclusive { from_the_start, reason: format!("{reason} ({})", answer.status) }
+}
+
+fn read_list<T: DeserializeOwned>(
+    call: &ForeignCall,
+    answer: &HttpAnswer,
+    id: impl Fn(&T) -> &String,
+    is_ours: impl Fn(&T) -> bool,
+    read: impl FnOnce(T) -> Meaning,
+) -> LookUp {
+    let Ok(page) = serde_json::from_str::<List<T>>(&answer.body) else {
+        return inconclusive(answer, false, "a list that cannot be read");
     };
-    let last = page.data.last().map(|intent| intent.id.clone());
-    let ours = |intent: &PaymentIntent| intent.metadata.idempotency_key.as_deref() == Some(&call.derived_key);
-    match page.data.into_iter().find(ours).map(|intent| read_intent(call, intent)) {
-        Some(Ok(result)) => LookUp::Found(ProviderReply {
-            status: answer.status,
-            result,
-            request_id: answer.request_id.clone(),
-        }),
-        Some(Err(reason)) => inconclusive(false, reason),
+    let last = page.data.last().map(|entry| id(entry).clone());
+    match page.data.into_iter().find(is_ours).map(read) {
+        Some(Ok(result)) => LookUp::Found(reply(answer, result)),
+        Some(Err(reason)) => inconclusive(answer, false, reason),
         None if !page.has_more => LookUp::Absent,
         None => match last.filter(|last| call.look_up.as_ref().is_none_or(|read| read.after != *last)) {
             Some(after) => LookUp::More { after },
-            None => inconclusive(true, "a list that does not go on"),
+            None => inconclusive(answer, true, "a list that does not go on"),
         },
     }
+}
+
+/// Whether a capture or a void was executed, from the payment as it is now. A payment is captured once, so one that was
+/// captured or canceled otherwise was not by this call, and never will be.
+fn read_moved(call: &ForeignCall, answer: &HttpAnswer) -> LookUp {
+    let Ok(intent) = serde_json::from_str::<PaymentIntent>(&answer.body) else {
+        return inconclusive(answer, false, "a payment that cannot be read");
+    };
+    let now = found(&intent);
+    let is_open = matches!(now, Some(Found::Authorized | Found::RequiresAction { .. } | Found::Processing));
+    match read_intent(call, intent) {
+        Ok(result) => LookUp::Found(reply(answer, result)),
+        Err(_) if is_open => LookUp::Absent,
+        Err(reason) => match now {
+            None => inconclusive(answer, false, reason),
+            found => {
+                let (code, message) = (
+                    "payment_intent_unexpected_state".to_owned(),
+                    "The payment was moved otherwise.".to_owned(),
+                );
+                LookUp::Found(reply(answer, ProviderResult::Rejected { payment: None, code, message, found }))
+            }
+        },
+    }
+}
+
+/// What to ask about a payment or a refund that is not decided.
+pub fn question(question: &Question) -> FrozenRequest {
+    let path = match question {
+        Question::Payment { id, .. } => format!("/v1/payment_intents/{id}"),
+        Question::Refund { id, .. } => format!("/v1/refunds/{id}"),
+    };
+    FrozenRequest { path, body: String::new() }
+}
+
+/// What the answer to a question says.
+pub fn read_truth(question: &Question, answer: &HttpAnswer) -> Truth {
+    if answer.status != 200 {
+        return Truth::Silence;
+    }
+    let truth = match question {
+        Question::Payment { .. } => serde_json::from_str::<PaymentIntent>(&answer.body)
+            .ok()
+            .and_then(|intent| found(&intent))
+            .map(Truth::Payment),
+        Question::Refund { .. } => serde_json::from_str::<RefundObject>(&answer.body)
+            .ok()
+            .and_then(|refund| refund_state(&refund))
+            .map(Truth::Refund),
+    };
+    truth.unwrap_or(Truth::Silence)
 }

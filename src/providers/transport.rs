@@ -1,7 +1,8 @@
-//! Carries frozen requests to a provider and brings the answers back.
+//! Carries frozen requests to the providers and brings the answers back.
 //!
-//! Where a service binding `STRIPE` is configured (the demo's simulator) the call goes there, else to
-//! `STRIPE_API_BASE`. Every call has a deadline; whatever goes wrong on the way is an unknown outcome.
+//! Where a service binding is configured (the demo's simulator: `STRIPE`, `ADYEN`) the call goes there, else to the
+//! provider's base address. Every call has a deadline; whatever goes wrong on the way is an unknown outcome. Only what never
+//! leaves us, because the provider is not configured any more, is certainly not executed.
 
 use std::time::Duration;
 
@@ -9,17 +10,25 @@ use futures_util::future::{Either, select};
 use worker::worker_sys::web_sys;
 use worker::{AbortController, Delay, Env, Fetch, Headers, Request, Response};
 
-use super::{HttpAnswer, stripe};
+use super::{HttpAnswer, Provider, adyen, stripe};
 use crate::config::Config;
 use crate::machine::call::{ForeignCall, FrozenRequest, LookUp, Outcome};
+use crate::payment::check::{Question, Truth};
 
-/// A way to the provider.
+/// The ways to the providers.
 pub struct Transport {
     env: Env,
-    base: String,
-    secret: String,
+    stripe: Access,
+    adyen: Option<Access>,
     timeout: Duration,
     unprotected: bool,
+}
+
+/// A way to one provider.
+struct Access {
+    provider: Provider,
+    base: String,
+    secret: String,
 }
 
 impl Transport {
@@ -27,8 +36,16 @@ impl Transport {
     pub fn new(env: &Env, config: &Config) -> Self {
         Self {
             env: env.clone(),
-            base: config.stripe_base.clone(),
-            secret: config.stripe_key.clone(),
+            stripe: Access {
+                provider: Provider::Stripe,
+                base: config.stripe_base.clone(),
+                secret: config.stripe_key.clone(),
+            },
+            adyen: config.adyen.as_ref().map(|adyen| Access {
+                provider: Provider::Adyen,
+                base: adyen.base.clone(),
+                secret: adyen.key.clone(),
+            }),
             timeout: Duration::from_millis(config.times.provider_timeout_ms),
             unprotected: config.unprotected,
         }
@@ -36,9 +53,13 @@ impl Transport {
 
     /// Sends a call that was armed. Never fails: an error on the way means that nobody knows.
     pub async fn send(&self, call: &ForeignCall) -> Outcome {
+        let access = match self.access(call.provider) {
+            Ok(access) => access,
+            Err(reason) => return Outcome::NotExecuted { retry_after_ms: None, reason },
+        };
         // The demo's control: without our key at the provider a retry is a second charge.
         let key = (!self.unprotected).then_some(call.derived_key.as_str());
-        match self.exchange("POST", &call.request, key).await {
+        match self.exchange(access, "POST", &call.request, key).await {
             Ok(answer) => call.provider.classify(call, &answer),
             Err(reason) => Outcome::Unknown { answer_is_stored: false, reason },
         }
@@ -46,14 +67,42 @@ impl Transport {
 
     /// Asks for the next page of the list in which the payment that a call may have made must stand.
     pub async fn look_up(&self, call: &ForeignCall) -> LookUp {
-        match self.exchange("GET", &call.provider.look_up_request(call), None).await {
+        let Some(request) = call.provider.look_up_request(call) else {
+            return adyen::no_look_up();
+        };
+        match self.get(call.provider, &request).await {
             Ok(answer) => call.provider.read_look_up(call, &answer),
             Err(reason) => LookUp::Inconclusive { from_the_start: false, reason },
         }
     }
 
+    /// Asks how a payment or a refund stands. Never fails: an error on the way is the same as no answer.
+    pub async fn ask(&self, question: &Question) -> Truth {
+        let provider = question.provider();
+        let Some(request) = provider.question_request(question) else {
+            return Truth::Silence;
+        };
+        match self.get(provider, &request).await {
+            Ok(answer) => provider.read_truth(question, &answer),
+            Err(_) => Truth::Silence,
+        }
+    }
+
+    async fn get(&self, provider: Provider, request: &FrozenRequest) -> Result<HttpAnswer, String> {
+        self.exchange(self.access(provider)?, "GET", request, None).await
+    }
+
+    fn access(&self, provider: Provider) -> Result<&Access, String> {
+        match provider {
+            Provider::Stripe => Some(&self.stripe),
+            Provider::Adyen => self.adyen.as_ref(),
+        }
+        .ok_or_else(|| format!("the provider {} is not configured any more", provider.as_str()))
+    }
+
     async fn exchange(
         &self,
+        access: &Access,
         method: &str,
         request: &FrozenRequest,
         key: Option<&str>,
@@ -62,11 +111,11 @@ impl Transport {
         let signal = abort.signal();
         let exchange = Box::pin(async {
             let request =
-                self.request(method, request, key, &signal).map_err(|_| "no request could be made")?;
+                access.request(method, request, key, &signal).map_err(|_| "no request could be made")?;
             // The text of the error may hold an address, never more: but nothing of it is needed.
-            let mut response = self.fetch(request).await.map_err(|_| "no answer")?;
+            let mut response = self.fetch(access, request).await.map_err(|_| "no answer")?;
             let body = response.text().await.map_err(|_| "the answer broke off")?;
-            Ok(read(&response, body))
+            Ok(read(access.provider, &response, body))
         });
         match select(exchange, Delay::from(self.timeout)).await {
             Either::Left((answer, _)) => answer,
@@ -78,6 +127,23 @@ impl Transport {
         }
     }
 
+    async fn fetch(&self, access: &Access, request: Request) -> worker::Result<Response> {
+        match self.env.service(access.binding()) {
+            Ok(binding) => binding.fetch_request(request).await,
+            Err(_) => Fetch::Request(request).send().await,
+        }
+    }
+}
+
+impl Access {
+    /// The service binding that takes the place of the address.
+    const fn binding(&self) -> &'static str {
+        match self.provider {
+            Provider::Stripe => "STRIPE",
+            Provider::Adyen => "ADYEN",
+        }
+    }
+
     fn request(
         &self,
         method: &str,
@@ -86,15 +152,24 @@ impl Transport {
         signal: &web_sys::AbortSignal,
     ) -> worker::Result<Request> {
         let headers = Headers::new();
-        headers.set("authorization", &format!("Bearer {}", self.secret))?;
-        headers.set("stripe-version", stripe::API_VERSION)?;
+        let content_type = match self.provider {
+            Provider::Stripe => {
+                headers.set("authorization", &format!("Bearer {}", self.secret))?;
+                headers.set("stripe-version", stripe::API_VERSION)?;
+                "application/x-www-form-urlencoded"
+            }
+            Provider::Adyen => {
+                headers.set("x-api-key", &self.secret)?;
+                "application/json"
+            }
+        };
         let init = web_sys::RequestInit::new();
         init.set_method(method);
         init.set_signal(Some(signal));
         // Never carry the secret to another host.
         init.set_redirect(web_sys::RequestRedirect::Manual);
         if method == "POST" {
-            headers.set("content-type", "application/x-www-form-urlencoded")?;
+            headers.set("content-type", content_type)?;
             init.set_body(&request.body.as_str().into());
         }
         if let Some(key) = key {
@@ -104,25 +179,22 @@ impl Transport {
         let url = format!("{}{}", self.base, request.path);
         Ok(web_sys::Request::new_with_str_and_init(&url, &init)?.into())
     }
-
-    async fn fetch(&self, request: Request) -> worker::Result<Response> {
-        match self.env.service("STRIPE") {
-            Ok(binding) => binding.fetch_request(request).await,
-            Err(_) => Fetch::Request(request).send().await,
-        }
-    }
 }
 
-fn read(response: &Response, body: String) -> HttpAnswer {
+fn read(provider: Provider, response: &Response, body: String) -> HttpAnswer {
     let header = |name: &str| response.headers().get(name).ok().flatten();
+    let (should_retry, request_id) = match provider {
+        Provider::Stripe => ("stripe-should-retry", "request-id"),
+        Provider::Adyen => ("transient-error", "pspreference"),
+    };
     HttpAnswer {
         status: response.status_code(),
-        should_retry: header("stripe-should-retry").and_then(|value| value.parse().ok()),
+        should_retry: header(should_retry).and_then(|value| value.parse().ok()),
         retry_after_ms: header("retry-after")
             .and_then(|value| value.parse::<u64>().ok())
             .map(|s| s.saturating_mul(1000)),
         replayed: header("idempotent-replayed").as_deref() == Some("true"),
-        request_id: header("request-id"),
+        request_id: header(request_id),
         body,
     }
 }

@@ -241,7 +241,7 @@ impl World {
         // A client waits a little between two sends; the alarm lets go.
         let patience_until_ms = if client { ms(self.now + 1) } else { 0 };
         self.live.push(Live {
-            run: Run::new(ticket, patience_until_ms, None),
+            run: Run::new(ticket, patience_until_ms, &[]),
             doing: Doing::Ready,
             call_id: 0,
             client,
@@ -599,7 +599,9 @@ impl Protocol {
 
     fn call(&self, w: &mut World, arrival: &Arrival) {
         let mut rows = (*w.rows).clone();
-        let decision = begin(&mut rows, arrival, &me(), &self.context(w.now));
+        let Ok(decision) = begin(&mut rows, arrival, &me(), &self.context(w.now)) else {
+            return w.break_rule(Broken::Bug);
+        };
         self.commit(w, rows);
         match decision {
             Begin::Run(ticket) => {
@@ -615,14 +617,16 @@ impl Protocol {
             Begin::InProgress { .. } => self.coverage.note(Seen::Conflict),
             Begin::Pending { .. } => self.coverage.note(Seen::LeftPending),
             Begin::Expired => self.coverage.note(Seen::RefusedByTombstone),
-            Begin::Mismatch { .. } | Begin::NotStarted | Begin::Stranger => w.break_rule(Broken::Bug),
+            Begin::Mismatch { .. } | Begin::NotStarted | Begin::Stranger | Begin::Refused(_) => {
+                w.break_rule(Broken::Bug)
+            }
         }
     }
 
     fn call_for_other(&self, w: &mut World) {
         let mut rows = (*w.rows).clone();
         match begin(&mut rows, &arrival(r#"{"other":1}"#), &me(), &self.context(w.now)) {
-            Begin::Mismatch { .. } if rows == *w.rows => self.coverage.note(Seen::MismatchRefused),
+            Ok(Begin::Mismatch { .. }) if rows == *w.rows => self.coverage.note(Seen::MismatchRefused),
             _ => w.break_rule(Broken::OtherPayloadAnswered),
         }
     }
@@ -665,7 +669,7 @@ impl Protocol {
             Action::LookUp(call) => {
                 // Read now, taken in whenever the run gets to it.
                 live.call_id = call.call_id;
-                let page = w.provider.list(&call.provider.look_up_request(&call).path);
+                let page = w.provider.list(&call.provider.look_up_request(&call).unwrap().path);
                 let look_up = call.provider.read_look_up(&call, &page);
                 self.coverage.note(match look_up {
                     LookUp::Found(_) => Seen::LookUpFound,

@@ -9,6 +9,7 @@
     reason = "a test: a panic is its verdict, and nobody links to it"
 )]
 
+mod adyen;
 mod config;
 mod corpus;
 mod fingerprint;

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use paid_once::machine::call::{
-    CallState, ForeignCall, FrozenRequest, LookUp, LookUpProgress, Outcome, ProviderResult, Semantics,
+    CallKind, CallState, ForeignCall, Found, FrozenRequest, LookUp, LookUpProgress, Outcome, ProviderResult,
+    Semantics,
 };
 use paid_once::providers::stripe::{Charge, charge, look_up, read_page};
 use paid_once::providers::{HttpAnswer, Provider};
@@ -187,6 +188,7 @@ fn a_call() -> ForeignCall {
         call_id: 1,
         key_id: 1,
         name: "charge".into(),
+        kind: CallKind::Charge,
         provider: Provider::Stripe,
         semantics: Semantics::IdempotentByKey,
         derived_key: "ride_1_auth".into(),
@@ -251,6 +253,7 @@ fn meaning(answer: &HttpAnswer) -> Meaning {
             ProviderResult::Charged { .. } => Meaning::Charged,
             ProviderResult::Declined { .. } => Meaning::Declined,
             ProviderResult::Rejected { .. } => Meaning::Rejected,
+            other => panic!("a charge is not answered by {other:?}"),
         },
         Outcome::NotExecuted { .. } => Meaning::NotExecuted,
         Outcome::Unknown { answer_is_stored: false, .. } => Meaning::Unknown,
@@ -367,7 +370,12 @@ fn a_rejection_keeps_the_payment_if_there_is_one() {
     let code = "payment_intent_unexpected_state".into();
     assert_eq!(
         reply.result,
-        ProviderResult::Rejected { payment: Some("pi_7".into()), code, message: "m".into() }
+        ProviderResult::Rejected {
+            payment: Some("pi_7".into()),
+            code,
+            message: "m".into(),
+            found: Some(Found::Voided)
+        }
     );
 }
 

@@ -57,8 +57,8 @@ fn until_effect(run: &mut Run, rows: &mut Rows, mut event: Event, now_ms: u64) -
 /// A run that has just sent its charge, and the rows that it committed.
 fn sent() -> (Run, Rows) {
     let mut rows = Rows::empty(ObjectId::from_bytes([7; 32]));
-    let Begin::Run(ticket) = begin(&mut rows, &arrival(), &me(), &at(NOW_MS)) else { panic!() };
-    let mut run = Run::new(ticket, 0, None);
+    let Ok(Begin::Run(ticket)) = begin(&mut rows, &arrival(), &me(), &at(NOW_MS)) else { panic!() };
+    let mut run = Run::new(ticket, 0, &[]);
     let effect = until_effect(&mut run, &mut rows, Event::Go, NOW_MS);
     assert!(matches!(effect, Action::Send(_)), "{effect:?}");
     (run, rows)
@@ -149,7 +149,7 @@ fn a_look_up_of_many_pages_goes_on_in_the_next_run_where_the_last_one_stopped() 
                         .is_some_and(|key| matches!(&key.lifecycle, Lifecycle::Open(o) if o.lease.is_none()))
                 );
                 now_ms = now_ms.max(wake_at(&rows, &at(now_ms)).unwrap());
-                run = Run::new(wake(&mut rows, &me(), &at(now_ms)).remove(0), 0, None);
+                run = Run::new(wake(&mut rows, &me(), &at(now_ms)).remove(0), 0, &[]);
                 runs += 1;
                 Event::Go
             }

@@ -58,7 +58,7 @@ impl World {
         let me = self.instances[instance].id.clone();
         let arrival = self.clients[from.0].ask(u64::from(from.1) << 32 | from.0 as u64);
         let result: Result<_, StepError> =
-            self.store.transaction(&ctx, instance, |rows| Ok(begin(rows, &arrival, &me, &ctx)));
+            self.store.transaction(&ctx, instance, |rows| Ok(begin(rows, &arrival, &me, &ctx)?));
         if let Some(dark_ms) = Self::crashes(fault, false) {
             self.reply(from, Answer::plain("reset"));
             return self.crash(instance, dark_ms);
@@ -171,6 +171,7 @@ const fn label(decision: &Begin) -> &'static str {
         Begin::Expired => "expired",
         Begin::NotStarted => "not_started",
         Begin::Stranger => "stranger",
+        Begin::Refused(_) => "refused",
     }
 }
 

@@ -24,6 +24,12 @@ impl World {
         if ticket.attempt > 1 {
             self.counters.count("takeovers");
         }
+        let fail_at: &[RecoveryPoint] = match fail_at {
+            Some(RecoveryPoint::RideCreated) => &[RecoveryPoint::RideCreated],
+            Some(RecoveryPoint::ChargeCreated) => &[RecoveryPoint::ChargeCreated],
+            Some(RecoveryPoint::Started) => &[RecoveryPoint::Started],
+            _ => &[],
+        };
         let run = Run::new(ticket.clone(), patience_until_ms, fail_at);
         self.runs.insert(number, Active { run, ticket, instance, waiting });
         self.after(0, Event::Step { run: number, input: Input::Go });

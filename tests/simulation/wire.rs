@@ -187,7 +187,12 @@ impl World {
             }
         }
         self.pages_asked_by = Some(run);
-        self.tell(|| format!("  look-up {}", call.provider.look_up_request(&call).path));
+        self.tell(|| {
+            format!(
+                "  look-up {}",
+                call.provider.look_up_request(&call).map(|ask| ask.path).unwrap_or_default()
+            )
+        });
         let fault = self.fault(Boundary::Page);
         let transit_ms = self.dice.between(5, 150);
         self.after(transit_ms, Event::Page(Box::new(Asking { run, call, fault })));
@@ -203,7 +208,7 @@ impl World {
             Some(Fault::PageError) => plain(500, "{}"),
             Some(Fault::PageRefused) => plain(400, "{}"),
             Some(Fault::PageGarbled) => plain(200, "<html>"),
-            _ => self.provider.list(&asking.call.provider.look_up_request(&asking.call).path),
+            _ => self.provider.list(&asking.call.provider.look_up_request(&asking.call).unwrap().path),
         };
         let transit_ms = self.dice.between(5, 150);
         self.after(transit_ms, Event::PageAnswer(Box::new(asking), Box::new(answer)));

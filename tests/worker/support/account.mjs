@@ -34,6 +34,17 @@ export function account(site, token = USER) {
   const ask = async (path, { headers, ...init } = {}) =>
     read(await site.fetch(path, { headers: { authorization, ...headers }, ...init }));
 
+  const post = (path, body, key, headers = {}) =>
+    ask(path, {
+      method: 'POST',
+      headers: {
+        ...(body === undefined ? {} : { 'content-type': 'application/json' }),
+        ...(key === undefined ? {} : { 'idempotency-key': key }),
+        ...headers,
+      },
+      body: typeof body === 'string' ? body : JSON.stringify(body),
+    });
+
   return {
     ask,
     /** `POST /rides` with JSON. `key` is the header's value; without one there is no header. */
@@ -58,6 +69,10 @@ export function account(site, token = USER) {
         },
         body: new URLSearchParams(pairs).toString(),
       }),
+    /** A POST with JSON, or without a body. */
+    post,
+    /** `POST /payments`. */
+    pay: (payment, key, headers) => post('/payments', payment, key, headers),
     /** `GET /rides/{id}` as JSON. */
     ride: (id, headers = {}) => ask(`/rides/${id}`, { headers }),
     /** `GET /idempotency-keys/{key}`. */

@@ -1,0 +1,90 @@
+//! An idempotency key, for its owner: where it stands, and to forget what it answered.
+
+use super::api::{unavailable, unreadable};
+use super::app::{App, ObjectRef};
+use super::handle::owner;
+use super::http::{Answer, Request, percent_decode};
+use super::problem::{Kind, Problem};
+use super::reply;
+use super::token::{FormToken, Purpose};
+use crate::machine::id::{ObjectId, Owner, PaymentId, RideId};
+use crate::machine::key::{IdempotencyKey, KeyHash};
+use crate::object::message::{Ask, Forgotten, Located, Shown};
+
+/// A key, its owner, and the object that has the key's name or is the key.
+struct Place {
+    owner: Owner,
+    key_hash: KeyHash,
+    own: ObjectRef,
+}
+
+impl Place {
+    fn of(app: &App, request: &Request, encoded: &str) -> Result<Self, Problem> {
+        let not_found = || Problem::new(Kind::NotFound);
+        let owner = owner(app, request)?;
+        let text = percent_decode(encoded).ok_or_else(not_found)?;
+        let key = IdempotencyKey::parse(&text)
+            .map_err(|error| Problem::because(Kind::KeyInvalid, error.to_string()))?;
+        let key_hash = key.hash(&owner);
+        let own = match owner {
+            Owner::Account(_) => ObjectRef::Named(key_hash.object_name()),
+            Owner::Session(_) => {
+                let token = FormToken::open(&text, Purpose::Ride, &owner, &app.config.signing_keys);
+                ObjectRef::Id(token.map_err(|_| not_found())?.object)
+            }
+        };
+        Ok(Self { owner, key_hash, own })
+    }
+
+    /// The object in which the key's operation runs, if the key was bound to another one.
+    async fn elsewhere(&self, app: &App) -> Result<Option<ObjectId>, Problem> {
+        let ask = Ask::Locate { owner: self.owner.clone(), key_hash: self.key_hash.clone() };
+        let located = app.ask::<Located>(&self.own, ask).await.map_err(unreadable)?;
+        Ok(located.as_deref().and_then(ObjectId::from_hex))
+    }
+}
+
+/// `GET /idempotency-keys/{key}`
+pub(super) async fn show(app: &App, request: &Request, encoded: &str) -> Result<Answer, Problem> {
+    let place = Place::of(app, request, encoded)?;
+    let ask =
+        || Ask::Show { owner: place.owner.clone(), key_hash: Some(place.key_hash.clone()), refresh: false };
+    let mut object = app.object_id(&place.own).map_err(unavailable)?;
+    let mut shown = app.ask::<Shown>(&place.own, ask()).await.map_err(unreadable)?;
+    if shown.is_none()
+        && let Some(elsewhere) = place.elsewhere(app).await?
+    {
+        object = elsewhere;
+        shown = app.ask::<Shown>(&ObjectRef::Id(object), ask()).await.map_err(unreadable)?;
+    }
+    let view = shown.ok_or_else(|| Problem::new(Kind::NotFound))?;
+    let resource = match &view.payment {
+        Some(_) => PaymentId::in_object(object).path(),
+        None => RideId::in_object(object).path(),
+    };
+    Ok(reply::key(&view.key, &resource))
+}
+
+/// `DELETE /idempotency-keys/{key}`: the response goes before its time, the tombstone stays.
+pub(super) async fn forget(app: &App, request: &Request, encoded: &str) -> Result<Answer, Problem> {
+    let place = Place::of(app, request, encoded)?;
+    let ask = || Ask::Forget { owner: place.owner.clone(), key_hash: place.key_hash.clone() };
+    let mut forgotten = app.ask::<Forgotten>(&place.own, ask()).await.map_err(unreadable)?;
+    if forgotten == Forgotten::Unknown
+        && let Some(elsewhere) = place.elsewhere(app).await?
+    {
+        forgotten = app.ask::<Forgotten>(&ObjectRef::Id(elsewhere), ask()).await.map_err(unreadable)?;
+    }
+    match forgotten {
+        Forgotten::Gone => Ok(Answer::empty(204, "forgotten")),
+        Forgotten::Unknown => Err(Problem::new(Kind::NotFound)),
+        Forgotten::Unfinished => {
+            let mut problem = Problem::because(
+                Kind::InProgress,
+                "The operation of this key is not finished. Only what was answered can be forgotten.",
+            );
+            problem.retry_after_s = Some(1);
+            Err(problem)
+        }
+    }
+}

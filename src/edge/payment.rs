@@ -1,0 +1,338 @@
+//! The parameters of payments, captures and refunds: read once, and every field that is wrong is named.
+
+use serde_json::{Map, Value};
+
+use crate::config::{Account, Config};
+use crate::flows::capture::CaptureRequest;
+use crate::flows::payment::{PaymentRequest, Route};
+use crate::flows::refund::RefundRequest;
+use crate::flows::ride::FieldError;
+use crate::machine::fingerprint::{Field, Parameters};
+use crate::payment::RefundReason;
+use crate::payment::money::{AmountMinor, Currency};
+use crate::providers::Provider;
+
+/// Metadata that a payment may carry: the provider allows 50 entries, and two are ours.
+const METADATA_MAX: usize = 40;
+/// The longest name of an entry, and the longest value, in characters: the provider's limits.
+const METADATA_NAME_MAX: usize = 40;
+const METADATA_VALUE_MAX: usize = 500;
+/// Names of ours.
+const RESERVED: [&str; 3] = ["resource", "idempotency_key", "capture_key"];
+/// The longest id or token, in characters.
+const TOKEN_MAX: usize = 255;
+/// The longest order id, in characters.
+const ORDER_MAX: usize = 64;
+/// The longest description, in characters.
+const DESCRIPTION_MAX: usize = 500;
+/// The longest address, in characters.
+const URL_MAX: usize = 2048;
+
+const FIELDS: [&str; 9] = [
+    "amount",
+    "currency",
+    "payment_method",
+    "customer",
+    "description",
+    "order_id",
+    "capture",
+    "return_url",
+    "provider",
+];
+
+/// Reads the parameters of `POST /payments`. `origin` is our own site.
+pub fn payment_request(
+    parameters: &Parameters,
+    config: &Config,
+    account: &Account,
+    origin: &str,
+) -> Result<PaymentRequest, Vec<FieldError>> {
+    let mut fields = Fields::of(parameters);
+    let amount = fields.required("amount", AmountMinor::parse);
+    let currency = fields.required("currency", |text| {
+        Currency::parse(text)
+            .ok_or_else(|| "must be a currency by ISO 4217 that can be charged, such as usd".to_owned())
+    });
+    if let (Some(amount), Some(currency)) = (amount, currency)
+        && let Err(message) = amount.check(currency)
+    {
+        fields.wrong("amount", message);
+    }
+    let order_id = fields.optional("order_id", |text| visible(text, ORDER_MAX));
+    let description = fields.optional("description", |text| plain(text, DESCRIPTION_MAX));
+    let capture = fields.optional("capture", flag).unwrap_or(true);
+    let return_url = fields.optional("return_url", |text| address(text, config.demo));
+    let provider = fields.optional("provider", provider).unwrap_or(config.provider);
+    let payment_method = fields.optional("payment_method", |text| visible(text, TOKEN_MAX));
+    let customer = fields.optional("customer", |text| visible(text, TOKEN_MAX));
+    let metadata = fields.metadata();
+    let route = fields.route(
+        "provider",
+        "payment_method",
+        provider,
+        payment_method,
+        customer.clone(),
+        config,
+        account,
+    );
+    let fallback = fields.fallback(provider, config, account);
+    fields.unknown(&FIELDS, &["metadata", "fallback"]);
+    match (amount, currency, route) {
+        (Some(amount), Some(currency), Some(route)) if fields.errors.is_empty() => Ok(PaymentRequest {
+            amount,
+            currency,
+            capture,
+            order_id,
+            description,
+            metadata,
+            route,
+            fallback,
+            return_url,
+            origin: origin.to_owned(),
+            page: None,
+        }),
+        _ => Err(fields.errors),
+    }
+}
+
+/// Reads the parameters of a capture.
+pub fn capture_request(parameters: &Parameters) -> Result<CaptureRequest, Vec<FieldError>> {
+    let mut fields = Fields::of(parameters);
+    let amount = fields.optional("amount", AmountMinor::parse);
+    fields.unknown(&["amount"], &[]);
+    fields.end(CaptureRequest { amount })
+}
+
+/// Reads the parameters of a void: there are none.
+pub fn no_parameters(parameters: &Parameters) -> Result<(), Vec<FieldError>> {
+    let mut fields = Fields::of(parameters);
+    fields.unknown(&[], &[]);
+    fields.end(())
+}
+
+/// Reads the parameters of a refund.
+pub fn refund_request(parameters: &Parameters) -> Result<RefundRequest, Vec<FieldError>> {
+    let mut fields = Fields::of(parameters);
+    let amount = fields.optional("amount", AmountMinor::parse);
+    let reason = fields.optional("reason", |text| {
+        let words = RefundReason::ALL.map(RefundReason::as_str).join(", ");
+        RefundReason::parse(text).ok_or_else(|| format!("must be one of {words}"))
+    });
+    fields.unknown(&["amount", "reason"], &[]);
+    fields.end(RefundRequest { amount, reason: reason.unwrap_or(RefundReason::RequestedByCustomer) })
+}
+
+/// Parameters on their way to being read.
+struct Fields {
+    parameters: Parameters,
+    errors: Vec<FieldError>,
+}
+
+impl Fields {
+    fn of(parameters: &Parameters) -> Self {
+        Self { parameters: flat(parameters), errors: Vec::new() }
+    }
+
+    fn wrong(&mut self, field: &str, message: impl Into<String>) {
+        self.errors.push(FieldError { field: field.chars().take(64).collect(), message: message.into() });
+    }
+
+    fn required<T>(&mut self, name: &str, read: impl FnOnce(&str) -> Result<T, String>) -> Option<T> {
+        if self.parameters.text(name) == Field::Missing {
+            self.wrong(name, "is missing");
+            return None;
+        }
+        self.optional(name, read)
+    }
+
+    fn optional<T>(&mut self, name: &str, read: impl FnOnce(&str) -> Result<T, String>) -> Option<T> {
+        let read = match self.parameters.text(name) {
+            Field::Missing => return None,
+            Field::Text(text) => read(&text),
+            Field::NotText => Err("must be given once, as one value".to_owned()),
+        };
+        read.map_err(|message| self.wrong(name, message)).ok()
+    }
+
+    /// The entries of `metadata[…]`, sorted by name.
+    fn metadata(&mut self) -> Vec<(String, String)> {
+        let names: Vec<String> = self.parameters.names().into_iter().map(str::to_owned).collect();
+        let mut entries = Vec::new();
+        for full in names {
+            let Some(name) = full.strip_prefix("metadata[").and_then(|rest| rest.strip_suffix(']')) else {
+                continue;
+            };
+            let is_name = !name.is_empty()
+                && name.chars().count() <= METADATA_NAME_MAX
+                && !name.contains(['[', ']'])
+                && !RESERVED.contains(&name);
+            if !is_name {
+                let message = format!(
+                    "must have a name of 1 to {METADATA_NAME_MAX} characters without brackets, and not one of {}",
+                    RESERVED.join(", ")
+                );
+                self.wrong(&full, message);
+            } else if let Some(value) = self.optional(&full, |text| plain(text, METADATA_VALUE_MAX)) {
+                entries.push((name.to_owned(), value));
+            }
+        }
+        if entries.len() > METADATA_MAX {
+            self.wrong("metadata", format!("must have at most {METADATA_MAX} entries"));
+        }
+        entries
+    }
+
+    /// Who takes the money, and from what.
+    #[allow(clippy::too_many_arguments)] // each is one parameter of the request
+    fn route(
+        &mut self,
+        provider_field: &str,
+        method_field: &str,
+        provider: Provider,
+        payment_method: Option<String>,
+        customer: Option<String>,
+        config: &Config,
+        account: &Account,
+    ) -> Option<Route> {
+        let wallet = match provider {
+            Provider::Stripe => Some((&account.payment_method, account.customer.as_ref())),
+            Provider::Adyen => {
+                account.adyen.as_ref().map(|wallet| (&wallet.payment_method, Some(&wallet.customer)))
+            }
+        };
+        let merchant_account = match provider {
+            Provider::Stripe => None,
+            Provider::Adyen => match &config.adyen {
+                Some(adyen) => Some(adyen.merchant_account.clone()),
+                None => {
+                    self.wrong(provider_field, "is not set up here: use stripe");
+                    return None;
+                }
+            },
+        };
+        match (payment_method, wallet) {
+            // At Stripe it need not belong to anybody; at Adyen it is stored for a shopper.
+            (Some(payment_method), wallet) => {
+                let stored = wallet.filter(|_| provider == Provider::Adyen);
+                let customer = customer.or_else(|| stored.and_then(|(_, customer)| customer.cloned()));
+                Some(Route { provider, payment_method, customer, merchant_account })
+            }
+            (None, Some((payment_method, own))) => Some(Route {
+                provider,
+                payment_method: payment_method.clone(),
+                customer: customer.or_else(|| own.cloned()),
+                merchant_account,
+            }),
+            (None, None) => {
+                self.wrong(
+                    method_field,
+                    format!("is missing, and the account has none at {}", provider.as_str()),
+                );
+                None
+            }
+        }
+    }
+
+    /// Who takes the money if the first provider has failed for good.
+    fn fallback(&mut self, first: Provider, config: &Config, account: &Account) -> Option<Route> {
+        let known = ["fallback[provider]", "fallback[payment_method]", "fallback[customer]"];
+        let names: Vec<String> = self.parameters.names().into_iter().map(str::to_owned).collect();
+        let given: Vec<&String> = names.iter().filter(|name| name.starts_with("fallback[")).collect();
+        if given.is_empty() {
+            return None;
+        }
+        for name in given.into_iter().filter(|name| !known.contains(&name.as_str())) {
+            self.wrong(
+                name,
+                "is not a parameter of a fallback: it has provider, payment_method and customer",
+            );
+        }
+        let provider = self.required("fallback[provider]", provider)?;
+        let payment_method = self.optional("fallback[payment_method]", |text| visible(text, TOKEN_MAX));
+        let customer = self.optional("fallback[customer]", |text| visible(text, TOKEN_MAX));
+        if provider == first {
+            self.wrong("fallback[provider]", "must be another provider than the first");
+            return None;
+        }
+        self.route(
+            "fallback[provider]",
+            "fallback[payment_method]",
+            provider,
+            payment_method,
+            customer,
+            config,
+            account,
+        )
+    }
+
+    /// A misspelt parameter must not silently do nothing.
+    fn unknown(&mut self, known: &[&str], groups: &[&str]) {
+        let names: Vec<String> = self.parameters.names().into_iter().map(str::to_owned).collect();
+        for name in names {
+            let group = name.split_once('[').filter(|(_, rest)| rest.ends_with(']')).map(|(group, _)| group);
+            let is_group = groups.contains(&name.as_str());
+            if is_group {
+                self.wrong(&name, "must be an object");
+            } else if !known.contains(&name.as_str()) && !group.is_some_and(|group| groups.contains(&group)) {
+                self.wrong(&name, "is not a parameter of this request: remove it or correct its name");
+            }
+        }
+    }
+
+    fn end<T>(self, value: T) -> Result<T, Vec<FieldError>> {
+        if self.errors.is_empty() { Ok(value) } else { Err(self.errors) }
+    }
+}
+
+/// JSON objects inside the parameters, written as forms write them: `metadata[name]`.
+fn flat(parameters: &Parameters) -> Parameters {
+    let Parameters::Json(members) = parameters else {
+        return parameters.clone();
+    };
+    let mut flat = Map::new();
+    for (name, value) in members {
+        match value {
+            Value::Object(inner) if matches!(name.as_str(), "metadata" | "fallback") => {
+                for (key, value) in inner {
+                    flat.insert(format!("{name}[{key}]"), value.clone());
+                }
+            }
+            Value::Null => {}
+            other => {
+                flat.insert(name.clone(), other.clone());
+            }
+        }
+    }
+    Parameters::Json(flat)
+}
+
+fn visible(text: &str, max: usize) -> Result<String, String> {
+    let is_good = !text.is_empty() && text.len() <= max && text.bytes().all(|b| b.is_ascii_graphic());
+    if is_good { Ok(text.to_owned()) } else { Err(format!("must be 1 to {max} visible ASCII characters")) }
+}
+
+fn plain(text: &str, max: usize) -> Result<String, String> {
+    let is_good = text.chars().count() <= max && !text.chars().any(char::is_control);
+    if is_good {
+        Ok(text.to_owned())
+    } else {
+        Err(format!("must be at most {max} characters, and none of control"))
+    }
+}
+
+fn flag(text: &str) -> Result<bool, String> {
+    text.parse().map_err(|_| "must be true or false".to_owned())
+}
+
+fn provider(text: &str) -> Result<Provider, String> {
+    Provider::parse(text).ok_or_else(|| "must be stripe or adyen".to_owned())
+}
+
+/// An address of the merchant's to which a browser is sent. Only the demo sends it to plain http.
+pub fn address(text: &str, demo: bool) -> Result<String, String> {
+    let host = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://").filter(|_| demo));
+    let is_good = host.is_some_and(|host| !host.is_empty() && !host.starts_with(['/', '?', '#', '@']))
+        && text.len() <= URL_MAX
+        && text.bytes().all(|b| b.is_ascii_graphic() && !matches!(b, b'"' | b'<' | b'>' | b'\\'));
+    if is_good { Ok(text.to_owned()) } else { Err("must be an absolute https address".to_owned()) }
+}

@@ -1,0 +1,115 @@
+//! The payments API. Where an operation runs: a payment of an order in the order's object, any other payment in its key's
+//! own; a capture, a void and a refund in the payment's.
+
+use super::api::{Call, Elsewhere, invalid_parameters, unreadable};
+use super::app::{App, ObjectRef};
+use super::handle::{self, owner};
+use super::http::{Answer, Request};
+use super::payment::{capture_request, no_parameters, payment_request, refund_request};
+use super::problem::{Kind, Problem};
+use super::reply;
+use crate::flows::Operation;
+use crate::flows::refund::RefundRequest;
+use crate::flows::void::VoidRequest;
+use crate::machine::fingerprint::{Field, Parameters};
+use crate::machine::id::{Owner, PaymentId};
+use crate::machine::key::{NaturalKey, order_object_name};
+use crate::object::message::{Ask, Returned, View};
+use crate::payment::Payment;
+
+/// `POST /payments`
+pub(super) async fn pay(app: &App, request: &Request) -> Result<Answer, Problem> {
+    let has_order = |body: &Parameters| body.text("order_id") != Field::Missing;
+    let call = Call::with_key(app, request, has_order)?;
+    let payment = payment_request(&call.parameters, &app.config, call.account, &request.origin())
+        .map_err(invalid_parameters)?;
+    let order = payment.order_id.as_deref().map(|order_id| Elsewhere {
+        place: ObjectRef::Named(order_object_name(call.owner(), order_id)),
+        natural: (NaturalKey::order(order_id), call.parameters.clone()),
+    });
+    call.run(Operation::Payment(Box::new(payment)), order).await
+}
+
+/// `POST /payments/{id}/capture`
+pub(super) async fn capture(app: &App, request: &Request, id: &str) -> Result<Answer, Problem> {
+    let call = Call::with_key(app, request, |_| true)?;
+    let capture = capture_request(&call.parameters).map_err(invalid_parameters)?;
+    let place = place(app, id)?;
+    let natural = (NaturalKey::capture(), call.parameters.clone());
+    call.run(Operation::Capture(capture), Some(Elsewhere { place, natural })).await
+}
+
+/// `POST /payments/{id}/void`
+pub(super) async fn void(app: &App, request: &Request, id: &str) -> Result<Answer, Problem> {
+    let call = Call::with_key(app, request, |_| true)?;
+    no_parameters(&call.parameters).map_err(invalid_parameters)?;
+    let place = place(app, id)?;
+    let natural = (NaturalKey::void(), call.parameters.clone());
+    call.run(Operation::Void(VoidRequest::default()), Some(Elsewhere { place, natural })).await
+}
+
+/// `POST /payments/{id}/refunds`
+pub(super) async fn refund(app: &App, request: &Request, id: &str) -> Result<Answer, Problem> {
+    let call = Call::with_key(app, request, |_| true)?;
+    let refund = refund_request(&call.parameters).map_err(invalid_parameters)?;
+    let place = place(app, id)?;
+    let amount_minor = refund.amount.map(|amount| amount.get());
+    let key = NaturalKey::refund(refund.reason.as_str(), amount_minor);
+    let natural = (key, as_parameters(&refund));
+    call.run(Operation::Refund(refund), Some(Elsewhere { place, natural })).await
+}
+
+/// Under its natural key a refund is what it means, however it was written.
+fn as_parameters(refund: &RefundRequest) -> Parameters {
+    let reason = ("reason".to_owned(), refund.reason.as_str().into());
+    let amount = refund.amount.map(|amount| ("amount".to_owned(), amount.get().into()));
+    Parameters::Json([reason].into_iter().chain(amount).collect())
+}
+
+/// The object of a payment's id.
+fn place(app: &App, id: &str) -> Result<ObjectRef, Problem> {
+    let id = PaymentId::parse(id).ok_or_else(|| Problem::new(Kind::NotFound))?;
+    let place = ObjectRef::Id(id.object());
+    if app.exists(&place) { Ok(place) } else { Err(Problem::new(Kind::NotFound)) }
+}
+
+async fn view(app: &App, request: &Request, id: &str) -> Result<(Payment, View), Problem> {
+    let owner: Owner = owner(app, request)?;
+    let place = place(app, id)?;
+    let mut view = handle::show(app, &place, Ask::Show { owner, key_hash: None, refresh: true }).await?;
+    let payment = view.payment.take().ok_or_else(|| Problem::new(Kind::NotFound))?;
+    Ok((payment, view))
+}
+
+/// `GET /payments/{id}`
+pub(super) async fn show(app: &App, request: &Request, id: &str) -> Result<Answer, Problem> {
+    let (payment, view) = view(app, request, id).await?;
+    Ok(reply::payment(&payment, &view.refunds))
+}
+
+/// `GET /payments/{id}/refunds`
+pub(super) async fn list_refunds(app: &App, request: &Request, id: &str) -> Result<Answer, Problem> {
+    let (payment, view) = view(app, request, id).await?;
+    Ok(reply::refunds(&payment, &view.refunds))
+}
+
+/// `GET /payments/{id}/return`: somebody comes back from the bank's page. What the query says is not believed: the provider
+/// is asked, and the browser sent on to where the payment said when it was made.
+pub(super) async fn back(app: &App, _: &Request, id: &str) -> Result<Answer, Problem> {
+    let place = place(app, id)?;
+    let to = app.ask::<Returned>(&place, Ask::Return).await.map_err(unreadable)?;
+    let to = to.ok_or_else(|| Problem::new(Kind::NotFound))?;
+    let (address, fragment) =
+        to.split_once('#').map_or((to.as_str(), None), |(address, rest)| (address, Some(rest)));
+    let separator = if address.contains('?') { '&' } else { '?' };
+    let fragment = fragment.map(|fragment| format!("#{fragment}")).unwrap_or_default();
+    Ok(Answer::see_other(&format!("{address}{separator}payment={id}{fragment}"), "returned"))
+}
+
+/// The simulator's bank page: in the demo only our own port can be reached by a browser.
+pub(super) async fn bank_page(app: &App, request: &Request) -> Result<Answer, Problem> {
+    if !app.config.demo {
+        return Err(Problem::new(Kind::NotFound));
+    }
+    app.simulated(request).await.map_err(unreadable)
+}

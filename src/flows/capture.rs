@@ -1,0 +1,146 @@
+//! Capturing what was reserved, whole or in part: `reserved → finished`, with one call in between.
+//!
+//! Outcomes: 200 and the payment; 402 if the provider refuses, with the payment as it then is.
+
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use super::{End, Phase, Refusal, respond};
+use crate::machine::call::{CallKind, CallSpec, Found, ProviderResult, Semantics, Settlement};
+use crate::machine::context::Bug;
+use crate::payment::money::AmountMinor;
+use crate::payment::{Payment, PaymentState, Pending};
+
+use super::payment::entered;
+
+/// What is asked for.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct CaptureRequest {
+    /// How much; all that was reserved if it is not said. What is not captured is given up.
+    pub amount: Option<AmountMinor>,
+}
+
+const CAPTURE: &str = "capture";
+
+/// The reservation: while the capture is under way nothing else moves the payment.
+pub(super) fn admit(request: &CaptureRequest, phase: &mut Phase<'_>) -> Result<Result<(), Refusal>, Bug> {
+    let key_id = phase.key_id;
+    let Some(payment) = &mut phase.rows.payment else {
+        return Ok(Err(Refusal::NoPayment));
+    };
+    if let Some(refusal) =
+        must_be_free(payment, "captured", |state| matches!(state, PaymentState::Authorized))
+    {
+        return Ok(Err(refusal));
+    }
+    let amount = request.amount.unwrap_or(payment.amount);
+    if amount > payment.amount {
+        return Ok(Err(Refusal::TooMuch {
+            available_minor: payment.amount.get(),
+            detail: "More than was authorised cannot be captured.".to_owned(),
+        }));
+    }
+    if let Err(message) = amount.check_rounding(payment.currency) {
+        return Ok(Err(Refusal::Amount { message }));
+    }
+    payment.moves = payment.moves.saturating_add(1);
+    payment.pending = Some(Pending::Capture { key_id, amount_minor: amount.get() });
+    let (id, data) =
+        (payment.id.to_string(), json!({ "amount": amount.get(), "currency": payment.currency }));
+    phase.audit("capture.requested", id, data)?;
+    phase.reserved()?;
+    Ok(Ok(()))
+}
+
+/// Refuses a move while another one is under way, or in any state but the right ones.
+pub(super) fn must_be_free(
+    payment: &Payment,
+    done: &str,
+    is_right: impl FnOnce(&PaymentState) -> bool,
+) -> Option<Refusal> {
+    let state = match payment.pending {
+        Some(Pending::Capture { .. }) => "capturing",
+        Some(Pending::Void { .. }) => "voiding",
+        None if is_right(&payment.state) => return None,
+        None => payment.status(),
+    };
+    Some(Refusal::State {
+        state: state.to_owned(),
+        detail: format!("A payment that is `{state}` cannot be {done}. Nothing was run."),
+    })
+}
+
+/// The flow.
+pub(super) fn run(_: &CaptureRequest, phase: &mut Phase<'_>) -> Result<End, Bug> {
+    let payment = phase.payment()?.clone();
+    let Some(Pending::Capture { amount_minor, .. }) = payment.pending else {
+        return Err(Bug("a capture without its reservation".into()));
+    };
+    let Some(settlement) = phase.settlement(CAPTURE)? else {
+        return call(&payment, amount_minor);
+    };
+    settle_move(phase, settlement, "The capture", None)
+}
+
+fn call(payment: &Payment, amount_minor: u32) -> Result<End, Bug> {
+    let derived_key = payment.provider.derived_key(&move_key(payment, CAPTURE));
+    Ok(End::Call(CallSpec {
+        name: CAPTURE.to_owned(),
+        kind: CallKind::Capture,
+        provider: payment.provider,
+        semantics: Semantics::IdempotentByKey,
+        request: payment.provider.capture(payment, amount_minor, &derived_key)?,
+        derived_key,
+    }))
+}
+
+/// `{payment}_capture`, and with its number after one that failed definitively.
+pub(super) fn move_key(payment: &Payment, name: &str) -> String {
+    match payment.moves {
+        1 => format!("{}_{name}", payment.id),
+        moves => format!("{}_{name}_{moves}", payment.id),
+    }
+}
+
+/// The end of a capture or a void: the payment takes in what the provider says that it is.
+pub(super) fn settle_move(
+    phase: &mut Phase<'_>,
+    settlement: Settlement,
+    what: &str,
+    page: Option<&str>,
+) -> Result<End, Bug> {
+    let (found, refused) = match settlement {
+        Settlement::Answered(reply) => match reply.result {
+            ProviderResult::Captured { amount_minor } => (Some(Found::Captured { amount_minor }), None),
+            ProviderResult::Voided => (Some(Found::Voided), None),
+            ProviderResult::Rejected { code, message, found, .. } => (found, Some((code, message))),
+            ProviderResult::Declined { code, message, .. } => (None, Some((code, message))),
+            other => return Err(Bug(format!("{what} was answered by {other:?}"))),
+        },
+        Settlement::NotExecuted => {
+            (None, Some(("not_executed".to_owned(), "It did not reach the provider.".to_owned())))
+        }
+        Settlement::Flagged => return Err(Bug(format!("{what} is idempotent by key"))),
+    };
+    let payment = phase.payment()?;
+    payment.pending = None;
+    let id = payment.id;
+    if found.is_some_and(|found| payment.learn(found)) {
+        entered(phase.rows, phase.ctx)?;
+    }
+    let shown = phase.payment()?.clone().to_json(&phase.rows.refunds);
+    let Some((code, message)) = refused else {
+        return respond(phase, 200, &id.path(), page, &shown);
+    };
+    phase.audit("operation.refused", id.to_string(), json!({ "code": code }))?;
+    let body = json!({
+        "type": "/problems/operation-refused",
+        "title": "The provider refused the operation",
+        "status": 402,
+        "detail": format!("{what} was refused and moved nothing. {message}").trim_end(),
+        "instance": id.path(),
+        "code": code,
+        "payment": shown,
+    });
+    respond(phase, 402, &id.path(), page, &body)
+}

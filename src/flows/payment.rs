@@ -1,0 +1,280 @@
+//! Paying: `reserved → finished`, with one call in between for each try.
+//!
+//! Outcomes: 201 and a payment that succeeded, is reserved (`requires_capture`), waits for the bank's page
+//! (`requires_action`) or for the provider (`processing`); 402 and one that was not charged.
+//!
+//! A try that failed *definitively* may be followed by another one, under a derived key of its own: at once with the
+//! request's fallback, or later under another key for the same order. One whose outcome is unknown never is.
+
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use super::{End, Phase, Refusal, respond};
+use crate::machine::call::{CallKind, CallSpec, ProviderResult, Semantics, Settlement};
+use crate::machine::context::{Bug, Context};
+use crate::machine::id::PaymentId;
+use crate::machine::record::RecoveryPoint;
+use crate::machine::rows::{AuditRecord, Rows, StagedJob};
+use crate::payment::money::{AmountMinor, Currency};
+use crate::payment::{Failure, Payment, PaymentState, check};
+use crate::providers::{Authorization, Provider};
+
+/// A provider, and what pays there.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Route {
+    /// Which provider.
+    pub provider: Provider,
+    /// The provider's token of what pays.
+    pub payment_method: String,
+    /// The provider's customer.
+    pub customer: Option<String>,
+    /// The merchant's account there, where the provider wants it with every call.
+    pub merchant_account: Option<String>,
+}
+
+/// What is asked for.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct PaymentRequest {
+    /// How much.
+    pub amount: AmountMinor,
+    /// In which currency.
+    pub currency: Currency,
+    /// Whether the money is taken at once, else only reserved.
+    pub capture: bool,
+    /// The merchant's order: one is paid once.
+    pub order_id: Option<String>,
+    /// For the merchant.
+    pub description: Option<String>,
+    /// The merchant's own data, sorted by name.
+    pub metadata: Vec<(String, String)>,
+    /// Who takes the money.
+    pub route: Route,
+    /// Who takes it if the first one has failed definitively.
+    pub fallback: Option<Route>,
+    /// Where the person goes after the bank's page. Without it nobody is there to go to that page.
+    pub return_url: Option<String>,
+    /// Our own site, to which the bank's page sends the browser back first.
+    pub origin: String,
+    /// The page to which a form leads.
+    pub page: Option<String>,
+}
+
+impl PaymentRequest {
+    fn payment(&self, before: Option<&Payment>, id: PaymentId, ctx: &Context) -> Payment {
+        Payment {
+            id,
+            amount: self.amount,
+            currency: self.currency,
+            capture: self.capture,
+            order_id: self.order_id.clone(),
+            description: self.description.clone(),
+            customer: self.route.customer.clone(),
+            metadata: self.metadata.clone(),
+            return_url: self.return_url.clone(),
+            provider: self.route.provider,
+            merchant_account: self.route.merchant_account.clone(),
+            provider_payment: None,
+            attempt: before.map_or(0, |before| before.attempt).saturating_add(1),
+            moves: before.map_or(0, |before| before.moves),
+            state: PaymentState::Authorizing,
+            pending: None,
+            check: None,
+            created_at_ms: before.map_or(ctx.now_ms, |before| before.created_at_ms),
+        }
+    }
+}
+
+/// The payment and its audit record; or another try of an order whose last one is over, unpaid.
+pub(super) fn admit(request: &PaymentRequest, phase: &mut Phase<'_>) -> Result<Result<(), Refusal>, Bug> {
+    let before = phase.rows.payment.as_ref();
+    if let Some(payment) = before.filter(|payment| !payment.is_over_unpaid()) {
+        let detail = match payment.state {
+            PaymentState::Captured { .. } | PaymentState::Authorized => {
+                "The order is paid already: see `resource`."
+            }
+            _ => {
+                "The order is being paid under another key: see `resource`, and do not start another try before that one is over."
+            }
+        };
+        return Ok(Err(Refusal::State { state: payment.status().to_owned(), detail: detail.to_owned() }));
+    }
+    let payment = request.payment(before, PaymentId::in_object(phase.rows.object), phase.ctx);
+    let data = json!({
+        "amount": payment.amount.get(), "currency": payment.currency, "provider": payment.provider,
+        "order_id": payment.order_id, "attempt": payment.attempt,
+    });
+    let id = payment.id.to_string();
+    phase.rows.payment = Some(payment);
+    phase.audit("payment.created", id, data)?;
+    phase.reserved()?;
+    Ok(Ok(()))
+}
+
+/// The flow.
+pub(super) fn run(request: &PaymentRequest, phase: &mut Phase<'_>) -> Result<End, Bug> {
+    let point = phase.key()?.recovery_point();
+    if point != RecoveryPoint::Reserved {
+        return Err(Bug(format!("a payment at {}", point.as_str())));
+    }
+    let attempt = phase.payment()?.attempt;
+    let Some(settlement) = phase.settlement(&call_name(attempt))? else {
+        return authorize(request, &request.route, phase);
+    };
+    let (provider_payment, state) = outcome(settlement, phase.payment()?.amount)?;
+    let payment = phase.payment()?;
+    payment.state = state;
+    payment.provider_payment = provider_payment;
+    let payment = payment.clone();
+    entered(phase.rows, phase.ctx)?;
+    let tries = phase.rows.calls.iter().filter(|call| call.key_id == phase.key_id).count();
+    match &request.fallback {
+        Some(fallback) if tries == 1 && matches!(payment.state, PaymentState::Failed(_)) => {
+            try_elsewhere(request, fallback, phase)
+        }
+        _ => answer(request, &payment, phase),
+    }
+}
+
+/// The same payment with the other provider: the first one has failed for good, and its own id and key stay with it.
+fn try_elsewhere(request: &PaymentRequest, route: &Route, phase: &mut Phase<'_>) -> Result<End, Bug> {
+    let payment = phase.payment()?;
+    payment.attempt = payment.attempt.saturating_add(1);
+    payment.provider = route.provider;
+    payment.merchant_account.clone_from(&route.merchant_account);
+    payment.customer.clone_from(&route.customer);
+    payment.provider_payment = None;
+    payment.state = PaymentState::Authorizing;
+    let data = json!({ "provider": payment.provider, "attempt": payment.attempt });
+    let id = payment.id.to_string();
+    phase.audit("payment.rerouted", id, data)?;
+    authorize(request, route, phase)
+}
+
+/// The foreign call: authorise, and capture if the payment does so by itself.
+fn authorize(request: &PaymentRequest, route: &Route, phase: &mut Phase<'_>) -> Result<End, Bug> {
+    let payment = phase.payment()?;
+    let attempt = payment.attempt;
+    let suffix = if attempt == 1 { String::new() } else { format!("_{attempt}") };
+    let derived_key = route.provider.derived_key(&format!("{}_auth{suffix}", payment.id));
+    let id = payment.id.to_string();
+    let return_url =
+        request.return_url.as_ref().map(|_| format!("{}{}/return", request.origin, payment.id.path()));
+    Ok(End::Call(CallSpec {
+        name: call_name(attempt),
+        kind: CallKind::Authorize,
+        provider: route.provider,
+        semantics: Semantics::IdempotentByKey,
+        request: route.provider.authorize(&Authorization {
+            amount_minor: request.amount.get(),
+            currency: request.currency.as_str(),
+            capture: request.capture,
+            payment_method: &route.payment_method,
+            customer: route.customer.as_deref(),
+            merchant_account: route.merchant_account.as_deref(),
+            description: request.description.as_deref(),
+            metadata: &request.metadata,
+            return_url: return_url.as_deref(),
+            resource: &id,
+            derived_key: &derived_key,
+        }),
+        derived_key,
+    }))
+}
+
+/// The call of a try, in the timeline and among the calls of its key.
+fn call_name(attempt: u32) -> String {
+    format!("authorize_{attempt}")
+}
+
+/// What the provider's last word makes of the payment.
+fn outcome(settlement: Settlement, amount: AmountMinor) -> Result<(Option<String>, PaymentState), Bug> {
+    let failed = |declined, code: String, decline_code, message: String| {
+        PaymentState::Failed(Failure { declined, code, decline_code, message })
+    };
+    Ok(match settlement {
+        Settlement::Answered(reply) => match reply.result {
+            ProviderResult::Charged { payment } => {
+                (Some(payment), PaymentState::Captured { amount_minor: amount.get() })
+            }
+            ProviderResult::Authorized { payment } => (Some(payment), PaymentState::Authorized),
+            ProviderResult::RequiresAction { payment, url } => {
+                (Some(payment), PaymentState::RequiresAction { url })
+            }
+            ProviderResult::Processing { payment } => (Some(payment), PaymentState::Processing),
+            ProviderResult::Declined { payment, code, decline_code, message } => {
+                (payment, failed(true, code, decline_code, message))
+            }
+            ProviderResult::Rejected { payment, code, .. } => {
+                let message = "The payment provider refused the payment. Nothing was charged.".to_owned();
+                (payment, failed(false, code, None, message))
+            }
+            other @ (ProviderResult::Captured { .. }
+            | ProviderResult::Voided
+            | ProviderResult::Refunded { .. }) => {
+                return Err(Bug(format!("an authorisation answered by {other:?}")));
+            }
+        },
+        Settlement::NotExecuted => {
+            let message = "The payment did not go through. Nothing was charged.".to_owned();
+            (None, failed(false, "payment_not_completed".to_owned(), None, message))
+        }
+        Settlement::Flagged => return Err(Bug("an authorisation is idempotent by key".into())),
+    })
+}
+
+fn answer(request: &PaymentRequest, payment: &Payment, phase: &Phase<'_>) -> Result<End, Bug> {
+    let (location, page) = (payment.id.path(), request.page.as_deref());
+    let shown = payment.to_json(&phase.rows.refunds);
+    let PaymentState::Failed(failure) = &payment.state else {
+        return respond(phase, 201, &location, page, &shown);
+    };
+    let body = json!({
+        "type": "/problems/payment-failed",
+        "title": "The payment failed",
+        "status": 402,
+        "detail": failure.message,
+        "instance": location,
+        "code": failure.code,
+        "decline_code": failure.decline_code,
+        "payment": shown,
+    });
+    respond(phase, 402, &location, page, &body)
+}
+
+/// What every new state of a payment brings with it, whoever brought it about: the audit record, the receipt once money was
+/// taken, and whether the provider is to be asked how it goes on.
+pub(crate) fn entered(rows: &mut Rows, ctx: &Context) -> Result<(), Bug> {
+    check::schedule(rows, ctx);
+    let payment = rows.payment.as_ref().ok_or_else(|| Bug("no payment".into()))?;
+    let actor = rows.keys.first().map(|key| key.owner.clone()).ok_or_else(|| Bug("no key".into()))?;
+    let action = match &payment.state {
+        PaymentState::Authorizing => return Ok(()),
+        PaymentState::RequiresAction { .. } => "payment.requires_action",
+        PaymentState::Processing => "payment.processing",
+        PaymentState::Authorized => "payment.authorized",
+        PaymentState::Captured { .. } => "payment.captured",
+        PaymentState::Canceled => "payment.canceled",
+        PaymentState::Failed(_) => "payment.failed",
+    };
+    let code = match &payment.state {
+        PaymentState::Failed(failure) => Some(failure.code.clone()),
+        _ => None,
+    };
+    let subject = payment.id.to_string();
+    let data = json!({
+        "provider": payment.provider, "provider_payment": payment.provider_payment, "attempt": payment.attempt,
+        "amount_captured": payment.captured_minor(), "currency": payment.currency, "code": code,
+    });
+    let receipt = matches!(payment.state, PaymentState::Captured { .. }).then(|| StagedJob {
+        job_id: format!("{}_receipt", payment.id),
+        kind: "send_receipt",
+        payload: json!({
+            "payment": payment.id, "amount": payment.captured_minor(), "currency": payment.currency,
+            "order_id": payment.order_id,
+        }),
+        staged_at_ms: ctx.now_ms,
+    });
+    rows.appended.audit.push(AuditRecord { at_ms: ctx.now_ms, actor, action, subject, data });
+    rows.appended.jobs.extend(receipt);
+    Ok(())
+}

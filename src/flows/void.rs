@@ -1,0 +1,63 @@
+//! Voiding a payment that was not captured: `reserved → finished`, with one call in between.
+//!
+//! Outcomes: 200 and the payment, canceled; 402 if the provider refuses, with the payment as it then is: a person may have
+//! come back from the bank's page in the meantime.
+
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use super::capture::{move_key, must_be_free, settle_move};
+use super::{End, Phase, Refusal};
+use crate::machine::call::{CallKind, CallSpec, Semantics};
+use crate::machine::context::Bug;
+use crate::payment::{PaymentState, Pending};
+
+/// What is asked for: there is nothing to say about it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct VoidRequest {
+    /// The page to which a form leads.
+    pub page: Option<String>,
+}
+
+const VOID: &str = "void";
+
+/// The reservation: while the void is under way nothing else moves the payment.
+pub(super) fn admit(_: &VoidRequest, phase: &mut Phase<'_>) -> Result<Result<(), Refusal>, Bug> {
+    let key_id = phase.key_id;
+    let Some(payment) = &mut phase.rows.payment else {
+        return Ok(Err(Refusal::NoPayment));
+    };
+    let is_open = |state: &PaymentState| {
+        use PaymentState::{Authorized, Processing, RequiresAction};
+        matches!(state, Authorized | RequiresAction { .. } | Processing)
+    };
+    if let Some(refusal) = must_be_free(payment, "voided", is_open) {
+        return Ok(Err(refusal));
+    }
+    payment.moves = payment.moves.saturating_add(1);
+    payment.pending = Some(Pending::Void { key_id });
+    let id = payment.id.to_string();
+    phase.audit("void.requested", id, json!({}))?;
+    phase.reserved()?;
+    Ok(Ok(()))
+}
+
+/// The flow.
+pub(super) fn run(request: &VoidRequest, phase: &mut Phase<'_>) -> Result<End, Bug> {
+    let payment = phase.payment()?.clone();
+    if !matches!(payment.pending, Some(Pending::Void { .. })) {
+        return Err(Bug("a void without its reservation".into()));
+    }
+    let Some(settlement) = phase.settlement(VOID)? else {
+        let derived_key = payment.provider.derived_key(&move_key(&payment, VOID));
+        return Ok(End::Call(CallSpec {
+            name: VOID.to_owned(),
+            kind: CallKind::Void,
+            provider: payment.provider,
+            semantics: Semantics::IdempotentByKey,
+            request: payment.provider.void(&payment, &derived_key)?,
+            derived_key,
+        }));
+    };
+    settle_move(phase, settlement, "The void", request.page.as_deref())
+}

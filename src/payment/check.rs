@@ -1,0 +1,153 @@
+//! What only the provider knows: whether the person came back from the bank's page, how a payment or a refund that it has
+//! taken in was decided. It is asked when somebody comes back or looks, and by the alarm.
+//!
+//! Asking changes nothing at the provider, so it needs no key and no lease. An answer is taken in only forward.
+
+use crate::flows::payment::entered;
+use crate::machine::context::{Bug, Context};
+use crate::machine::id::RefundId;
+use crate::machine::rows::{AuditRecord, Rows};
+use crate::payment::{Check, Refund, RefundState};
+use crate::providers::Provider;
+
+use crate::machine::call::Found;
+
+/// The pause before the first question, in ms; it doubles with each.
+const FIRST_PAUSE_MS: u64 = 5_000;
+/// The longest pause, in ms: a day. A bank can take that long to decide.
+const PAUSE_MAX_MS: u64 = 86_400_000;
+/// How soon after a question the next one may be asked because somebody looks, in ms.
+const LOOK_PAUSE_MS: u64 = 1_000;
+
+/// What to ask the provider.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Question {
+    /// How the payment stands.
+    Payment {
+        /// Whom to ask.
+        provider: Provider,
+        /// The provider's id of the payment.
+        id: String,
+    },
+    /// How a refund stands.
+    Refund {
+        /// Whom to ask.
+        provider: Provider,
+        /// Ours.
+        refund: RefundId,
+        /// The provider's id of the refund.
+        id: String,
+    },
+}
+
+impl Question {
+    /// Whom to ask.
+    pub const fn provider(&self) -> Provider {
+        match self {
+            Self::Payment { provider, .. } | Self::Refund { provider, .. } => *provider,
+        }
+    }
+}
+
+/// What the provider says.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Truth {
+    /// About the payment.
+    Payment(Found),
+    /// About the refund: [`RefundState::Pending`], done, or failed.
+    Refund(RefundState),
+    /// It could not say.
+    Silence,
+}
+
+/// What is open at the provider, in the order in which to ask.
+pub fn questions(rows: &Rows) -> Vec<Question> {
+    let Some(payment) = rows.payment.as_ref().filter(|payment| payment.provider.answers_questions()) else {
+        return Vec::new();
+    };
+    let provider = payment.provider;
+    let open = payment.provider_payment.clone().filter(|_| payment.is_open_at_provider());
+    let payment = open.map(|id| Question::Payment { provider, id });
+    let is_pending = |refund: &&Refund| refund.state == RefundState::Pending;
+    let refunds = rows.refunds.iter().filter(is_pending).filter_map(|refund| {
+        let id = refund.provider_refund.clone()?;
+        Some(Question::Refund { provider, refund: refund.id.clone(), id })
+    });
+    payment.into_iter().chain(refunds).collect()
+}
+
+/// Sets when the alarm asks next, after something has changed; or that there is nothing to ask.
+pub(crate) fn schedule(rows: &mut Rows, ctx: &Context) {
+    let is_open = !questions(rows).is_empty();
+    if let Some(payment) = &mut rows.payment {
+        let first = Check { next_at_ms: ctx.now_ms.saturating_add(FIRST_PAUSE_MS), tries: 0 };
+        payment.check = is_open.then(|| payment.check.unwrap_or(first));
+    }
+}
+
+/// Whether the provider is to be asked now. If so the next time is set at once: whoever else looks meanwhile asks nothing.
+/// `looking` is somebody who waits for the answer.
+pub fn begin(rows: &mut Rows, looking: bool, ctx: &Context) -> Vec<Question> {
+    let Some(payment) = &mut rows.payment else {
+        return Vec::new();
+    };
+    let Some(check) = payment.check else {
+        return Vec::new();
+    };
+    let asked_at_ms = check.next_at_ms.saturating_sub(pause_ms(check.tries.saturating_sub(1), 0, 0));
+    let is_due = check.next_at_ms <= ctx.now_ms
+        || (looking && (check.tries == 0 || asked_at_ms.saturating_add(LOOK_PAUSE_MS) <= ctx.now_ms));
+    if !is_due {
+        return Vec::new();
+    }
+    let age_ms = ctx.now_ms.saturating_sub(payment.created_at_ms);
+    let pause_ms = pause_ms(check.tries, age_ms, ctx.jitter_permille);
+    payment.check =
+        Some(Check { next_at_ms: ctx.now_ms.saturating_add(pause_ms), tries: check.tries.saturating_add(1) });
+    questions(rows)
+}
+
+/// The pause after a question: the older the payment is, the rarer it is asked for.
+fn pause_ms(tries: u32, age_ms: u64, jitter_permille: u16) -> u64 {
+    let doubled = FIRST_PAUSE_MS.saturating_mul(1 << tries.min(6));
+    let pause_ms = doubled.max(age_ms / 8).min(PAUSE_MAX_MS);
+    pause_ms.saturating_add(pause_ms / 8 * u64::from(jitter_permille.min(1000)) / 1000)
+}
+
+/// Takes in an answer.
+pub fn take(rows: &mut Rows, question: &Question, truth: Truth, ctx: &Context) -> Result<(), Bug> {
+    match (question, truth) {
+        (Question::Payment { id, .. }, Truth::Payment(found)) => {
+            let Some(payment) = &mut rows.payment else { return Ok(()) };
+            // The question may be about a try that another one has followed.
+            if payment.provider_payment.as_deref() == Some(id) && payment.learn(found) {
+                entered(rows, ctx)?;
+            }
+        }
+        (Question::Refund { refund, .. }, Truth::Refund(state)) => {
+            let Some(refund) = rows.refunds.iter_mut().find(|known| known.id == *refund) else {
+                return Ok(());
+            };
+            if refund.state == RefundState::Pending && state != RefundState::Pending {
+                refund.state = state;
+                let refund = refund.clone();
+                audit(rows, &refund, ctx);
+            }
+        }
+        (_, _) => {}
+    }
+    schedule(rows, ctx);
+    Ok(())
+}
+
+fn audit(rows: &mut Rows, refund: &Refund, ctx: &Context) {
+    let Some(actor) = rows.keys.first().map(|key| key.owner.clone()) else { return };
+    let action = if refund.state == RefundState::Succeeded { "refund.succeeded" } else { "refund.failed" };
+    rows.appended.audit.push(AuditRecord {
+        at_ms: ctx.now_ms,
+        actor,
+        action,
+        subject: refund.id.to_string(),
+        data: serde_json::json!({ "amount": refund.amount.get(), "provider_refund": refund.provider_refund }),
+    });
+}

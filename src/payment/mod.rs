@@ -1,0 +1,337 @@
+//! A payment and its refunds: the state machine that all flows move, and nothing else does.
+//!
+//! ```text
+//!              ┌───────────► requires_action ──┐  bank's page
+//!              │                 │   │         ▼
+//!  (new) ─► processing ──► (provider decides later: still processing)
+//!    ▲         │  │              │   │
+//!    │ order   │  └─► requires_capture ── capture ──► succeeded ──► refunds, never more than was captured
+//!    │ again   ▼                 └── void ──► canceled      ▲
+//!    └──── declined, failed                                 └── at once, if the payment captures by itself
+//! ```
+//!
+//! A move that is under way is written down before its call is sent ([`Payment::pending`]; a refund as a row of its own):
+//! what it would take is reserved, so that the sums hold however many ask at once and however late the provider answers.
+
+pub mod check;
+pub mod money;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+
+use crate::machine::call::Found;
+use crate::machine::id::{PaymentId, RefundId};
+use crate::providers::Provider;
+use crate::timestamp;
+use money::{AmountMinor, Currency};
+
+/// How a payment stands.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "state")]
+pub enum PaymentState {
+    /// The provider is being asked, or its answer is not known.
+    Authorizing,
+    /// The person who pays must go to the bank's page.
+    RequiresAction {
+        /// The bank's page.
+        url: String,
+    },
+    /// The provider has it and decides later.
+    Processing,
+    /// The money is reserved.
+    Authorized,
+    /// The money, or a part of what was reserved, was taken.
+    Captured {
+        /// How much, in minor units.
+        amount_minor: u32,
+    },
+    /// Nothing was taken, and the reservation is gone.
+    Canceled,
+    /// Nothing was taken: an answer for good.
+    Failed(Failure),
+}
+
+/// Why nothing was taken.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Failure {
+    /// The card or the bank said no; else the provider refused the request, or it never got there.
+    pub declined: bool,
+    /// `card_declined`, `provider_rejected`, …
+    pub code: String,
+    /// The issuer's code, such as `insufficient_funds`.
+    pub decline_code: Option<String>,
+    /// For the person who pays.
+    pub message: String,
+}
+
+/// A move of the whole payment that is under way: no other may begin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "move")]
+pub enum Pending {
+    /// A capture.
+    Capture {
+        /// The key under which it runs.
+        key_id: u32,
+        /// How much, in minor units.
+        amount_minor: u32,
+    },
+    /// A void.
+    Void {
+        /// The key under which it runs.
+        key_id: u32,
+    },
+}
+
+/// When the provider is asked for the truth about a payment that is not decided yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Check {
+    /// In ms since the epoch.
+    pub next_at_ms: u64,
+    /// How often it was asked in vain: sets the pauses.
+    pub tries: u32,
+}
+
+/// A payment.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Payment {
+    /// Its public id.
+    pub id: PaymentId,
+    /// What is to be paid.
+    pub amount: AmountMinor,
+    /// In which currency.
+    pub currency: Currency,
+    /// Whether the money is taken at once, else only reserved.
+    pub capture: bool,
+    /// The merchant's order: one is paid once.
+    pub order_id: Option<String>,
+    /// For the merchant, and on the provider's dashboard.
+    pub description: Option<String>,
+    /// The provider's customer.
+    pub customer: Option<String>,
+    /// The merchant's own data, sorted by name.
+    pub metadata: Vec<(String, String)>,
+    /// Where the person goes after the bank's page.
+    pub return_url: Option<String>,
+    /// Which provider this try is with: every later call goes there.
+    pub provider: Provider,
+    /// The merchant's account there, where the provider wants it with every call.
+    pub merchant_account: Option<String>,
+    /// The provider's id of this try, once it has said one.
+    pub provider_payment: Option<String>,
+    /// The number of the try, from 1: another one begins only after the last has failed definitively.
+    pub attempt: u32,
+    /// How many captures and voids were begun: each one has a derived key of its own.
+    pub moves: u32,
+    /// How it stands.
+    pub state: PaymentState,
+    /// What is under way.
+    pub pending: Option<Pending>,
+    /// When the provider is asked how it stands, while that is open.
+    pub check: Option<Check>,
+    /// When it was made, in ms since the epoch.
+    pub created_at_ms: u64,
+}
+
+impl Payment {
+    /// The status, as the API says it.
+    pub const fn status(&self) -> &'static str {
+        match &self.state {
+            PaymentState::Authorizing | PaymentState::Processing => "processing",
+            PaymentState::RequiresAction { .. } => "requires_action",
+            PaymentState::Authorized => "requires_capture",
+            PaymentState::Captured { .. } => "succeeded",
+            PaymentState::Canceled => "canceled",
+            PaymentState::Failed(Failure { declined: true, .. }) => "declined",
+            PaymentState::Failed(_) => "failed",
+        }
+    }
+
+    /// What was taken, in minor units.
+    pub const fn captured_minor(&self) -> u32 {
+        match &self.state {
+            PaymentState::Captured { amount_minor } => *amount_minor,
+            _ => 0,
+        }
+    }
+
+    /// Whether another try may begin: nothing was taken, and nothing will be.
+    pub const fn is_over_unpaid(&self) -> bool {
+        matches!(&self.state, PaymentState::Failed(_) | PaymentState::Canceled)
+    }
+
+    /// Whether only the provider knows how it goes on.
+    pub const fn is_open_at_provider(&self) -> bool {
+        matches!(&self.state, PaymentState::RequiresAction { .. } | PaymentState::Processing)
+    }
+
+    /// Takes in what the provider says the payment is. Only forward: what is decided stays decided. Gives whether anything
+    /// changed.
+    pub(crate) fn learn(&mut self, found: Found) -> bool {
+        let next = match (&self.state, found) {
+            // What was taken stays taken, and a late word about an earlier state is old news.
+            (PaymentState::Captured { .. } | PaymentState::Canceled | PaymentState::Failed(_), _) => {
+                return false;
+            }
+            (PaymentState::Authorized, Found::Captured { amount_minor }) => {
+                PaymentState::Captured { amount_minor }
+            }
+            (PaymentState::Authorized, Found::Voided) => PaymentState::Canceled,
+            (PaymentState::Authorized, _) => return false,
+            (_, Found::Captured { amount_minor }) => PaymentState::Captured { amount_minor },
+            (_, Found::Authorized) => PaymentState::Authorized,
+            (_, Found::Voided) => PaymentState::Canceled,
+            (_, Found::RequiresAction { url }) => PaymentState::RequiresAction { url },
+            (_, Found::Processing) => PaymentState::Processing,
+            (_, Found::Failed(failure)) => PaymentState::Failed(failure),
+        };
+        let changed = self.state != next;
+        self.state = next;
+        changed
+    }
+
+    /// As the API shows it.
+    pub fn to_json(&self, refunds: &[Refund]) -> Value {
+        let next_action = match &self.state {
+            PaymentState::RequiresAction { url } => {
+                json!({ "type": "redirect_to_url", "redirect_to_url": { "url": url } })
+            }
+            _ => Value::Null,
+        };
+        let failure = match &self.state {
+            PaymentState::Failed(failure) => json!({
+                "code": failure.code, "decline_code": failure.decline_code, "message": failure.message,
+            }),
+            _ => Value::Null,
+        };
+        let capturable = if matches!(self.state, PaymentState::Authorized) { self.amount.get() } else { 0 };
+        let metadata: Map<String, Value> =
+            self.metadata.iter().map(|(name, value)| (name.clone(), value.as_str().into())).collect();
+        json!({
+            "id": self.id.to_string(),
+            "object": "payment",
+            "status": self.status(),
+            "amount": self.amount.get(),
+            "amount_capturable": capturable,
+            "amount_captured": self.captured_minor(),
+            "amount_refunded": refunded_minor(refunds),
+            "currency": self.currency.as_str(),
+            "capture": self.capture,
+            "order_id": self.order_id,
+            "description": self.description,
+            "customer": self.customer,
+            "metadata": metadata,
+            "provider": self.provider.as_str(),
+            "provider_payment": self.provider_payment,
+            "next_action": next_action,
+            "failure": failure,
+            "attempt": self.attempt,
+            "created_at": timestamp(self.created_at_ms),
+        })
+    }
+}
+
+/// Why money is given back; the words are Stripe's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RefundReason {
+    /// The customer asked for it.
+    RequestedByCustomer,
+    /// It was paid twice, elsewhere.
+    Duplicate,
+    /// It was not the card holder who paid.
+    Fraudulent,
+}
+
+impl RefundReason {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::RequestedByCustomer, Self::Duplicate, Self::Fraudulent];
+
+    /// As it is written.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::RequestedByCustomer => "requested_by_customer",
+            Self::Duplicate => "duplicate",
+            Self::Fraudulent => "fraudulent",
+        }
+    }
+
+    /// From the word.
+    pub fn parse(text: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|reason| reason.as_str() == text)
+    }
+}
+
+/// How a refund stands.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "state")]
+pub enum RefundState {
+    /// The provider is being asked, or its answer is not known: the amount is reserved.
+    Requested,
+    /// The provider has it and decides later.
+    Pending,
+    /// Given back.
+    Succeeded,
+    /// Not given back: the amount can be refunded again.
+    Failed {
+        /// The provider's code.
+        code: String,
+        /// For the merchant.
+        message: String,
+    },
+}
+
+/// A refund.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Refund {
+    /// Its public id.
+    pub id: RefundId,
+    /// The key under which it was asked for.
+    pub key_id: u32,
+    /// How much.
+    pub amount: AmountMinor,
+    /// Why.
+    pub reason: RefundReason,
+    /// How it stands.
+    pub state: RefundState,
+    /// The provider's id of it, once it has said one.
+    pub provider_refund: Option<String>,
+    /// When it was asked for, in ms since the epoch.
+    pub created_at_ms: u64,
+}
+
+impl Refund {
+    /// The status, as the API says it.
+    pub const fn status(&self) -> &'static str {
+        match &self.state {
+            RefundState::Requested | RefundState::Pending => "pending",
+            RefundState::Succeeded => "succeeded",
+            RefundState::Failed { .. } => "failed",
+        }
+    }
+
+    /// As the API shows it.
+    pub fn to_json(&self, payment: &Payment) -> Value {
+        let failure = match &self.state {
+            RefundState::Failed { code, message } => json!({ "code": code, "message": message }),
+            _ => Value::Null,
+        };
+        json!({
+            "id": self.id.to_string(),
+            "object": "refund",
+            "payment": payment.id.to_string(),
+            "status": self.status(),
+            "amount": self.amount.get(),
+            "currency": payment.currency.as_str(),
+            "reason": self.reason.as_str(),
+            "provider_refund": self.provider_refund,
+            "failure": failure,
+            "created_at": timestamp(self.created_at_ms),
+        })
+    }
+}
+
+/// What was given back or may be yet, in minor units: what counts against the captured amount.
+pub fn refunded_minor(refunds: &[Refund]) -> u32 {
+    let counts = |refund: &&Refund| !matches!(refund.state, RefundState::Failed { .. });
+    refunds.iter().filter(counts).fold(0, |sum, refund| sum.saturating_add(refund.amount.get()))
+}

@@ -1,0 +1,164 @@
+//! Amounts and currencies: <https://docs.stripe.com/currencies>.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// The largest amount of one payment, in minor units: eight digits.
+pub const AMOUNT_MAX_MINOR: u32 = 99_999_999;
+
+/// The presentment currencies, ISO 4217 in lower case.
+const CURRENCIES: &str = "aed afn all amd ang aoa ars aud awg azn bam bbd bdt bgn bhd bif bmd bnd bob brl bsd bwp byn bzd cad cdf chf \
+     clp cny cop crc cve czk djf dkk dop dzd egp etb eur fjd fkp gbp gel gip gmd gnf gtq gyd hkd hnl htg huf idr ils inr isk \
+     jmd jod jpy kes kgs khr kmf krw kwd kyd kzt lak lbp lkr lrd lsl mad mdl mga mkd mmk mnt mop mur mvr mwk mxn myr mzn nad \
+     ngn nio nok npr nzd omr pab pen pgk php pkr pln pyg qar ron rsd rub rwf sar sbd scr sek sgd shp sle sos srd std szl thb \
+     tjs tnd top try ttd twd tzs uah ugx usd uyu uzs vnd vuv wst xaf xcd xof xpf yer zar zmw";
+
+/// Currencies without minor units: an amount of 500 is ¥500.
+const ZERO_DECIMAL: &str = "bif clp djf gnf jpy kmf krw mga pyg rwf ugx vnd vuv xaf xof xpf";
+
+/// Currencies of three decimals; the last one must be 0, as card networks round it.
+const THREE_DECIMAL: &str = "bhd jod kwd omr tnd";
+
+/// A currency, ISO 4217 in lower case, as Stripe writes it.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(into = "String", try_from = "String")]
+pub struct Currency([u8; 3]);
+
+impl Currency {
+    /// US dollars.
+    pub const USD: Self = Self(*b"usd");
+
+    /// Parses three letters in either case; `None` if it is not one that can be charged.
+    pub fn parse(text: &str) -> Option<Self> {
+        let code: [u8; 3] = text.to_ascii_lowercase().into_bytes().try_into().ok()?;
+        let currency = Self(code);
+        is_in(CURRENCIES, currency).then_some(currency)
+    }
+
+    /// In lower case.
+    pub fn as_str(&self) -> &str {
+        std::str::from_utf8(&self.0).unwrap_or_default()
+    }
+
+    /// How many decimals an amount has for people: 0, 2 or 3.
+    pub fn decimals(self) -> u32 {
+        match self {
+            _ if is_in(ZERO_DECIMAL, self) => 0,
+            _ if is_in(THREE_DECIMAL, self) => 3,
+            _ => 2,
+        }
+    }
+
+    /// The least that can be charged, in minor units: about 0.50 US dollars, where the provider has fixed a sum.
+    pub fn minimum_minor(self) -> u32 {
+        match self.as_str() {
+            "gbp" => 30,
+            "aed" | "myr" | "pln" | "ron" => 200,
+            "bgn" => 100,
+            "dkk" => 250,
+            "nok" | "sek" => 300,
+            "hkd" => 400,
+            "mxn" | "thb" => 1_000,
+            "czk" => 1_500,
+            "huf" => 17_500,
+            _ => 50,
+        }
+    }
+}
+
+fn is_in(list: &str, currency: Currency) -> bool {
+    list.split_ascii_whitespace().any(|code| code == currency.as_str())
+}
+
+impl fmt::Display for Currency {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl fmt::Debug for Currency {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl From<Currency> for String {
+    fn from(currency: Currency) -> Self {
+        currency.as_str().to_owned()
+    }
+}
+
+impl TryFrom<String> for Currency {
+    type Error = &'static str;
+
+    fn try_from(text: String) -> Result<Self, Self::Error> {
+        Self::parse(&text).ok_or("not a currency")
+    }
+}
+
+/// An amount of money in minor units of its currency: 1 to [`AMOUNT_MAX_MINOR`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct AmountMinor(u32);
+
+impl AmountMinor {
+    /// From a number; `None` if it is 0 or too large.
+    pub const fn new(minor: u32) -> Option<Self> {
+        if minor == 0 || minor > AMOUNT_MAX_MINOR { None } else { Some(Self(minor)) }
+    }
+
+    /// Parses what a request says: a whole number of minor units, in digits alone.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let digits = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+        if !digits {
+            return Err("must be a whole number of minor units, such as 2500 for $25.00".to_owned());
+        }
+        let minor = text.parse::<u32>().unwrap_or(u32::MAX);
+        Self::new(minor).ok_or_else(|| format!("must be from 1 to {AMOUNT_MAX_MINOR} minor units"))
+    }
+
+    /// In minor units.
+    pub const fn get(self) -> u32 {
+        self.0
+    }
+
+    /// Checks what a currency asks of the amount of a payment; the error says what to send.
+    pub fn check(self, currency: Currency) -> Result<Self, String> {
+        let minimum = currency.minimum_minor();
+        if self.0 < minimum {
+            return Err(format!(
+                "must be at least {minimum} in {currency} ({})",
+                for_people(minimum, currency)
+            ));
+        }
+        self.check_rounding(currency)
+    }
+
+    /// The rule that holds for a part of a payment too: three decimals end in 0.
+    pub fn check_rounding(self, currency: Currency) -> Result<Self, String> {
+        if currency.decimals() == 3 && !self.0.is_multiple_of(10) {
+            return Err(format!(
+                "must be a multiple of 10 in {currency}: its third decimal cannot be charged"
+            ));
+        }
+        Ok(self)
+    }
+}
+
+/// An amount as people write it: `$20.00`, `€12.50`, `¥500`, `12.500 KWD`.
+pub fn for_people(minor: u32, currency: Currency) -> String {
+    let decimals = currency.decimals();
+    let unit = 10u32.pow(decimals);
+    let number = match decimals {
+        0 => minor.to_string(),
+        _ => format!("{}.{:0width$}", minor / unit, minor % unit, width = decimals as usize),
+    };
+    match currency.as_str() {
+        "usd" => format!("${number}"),
+        "eur" => format!("€{number}"),
+        "gbp" => format!("£{number}"),
+        "jpy" => format!("¥{number}"),
+        code => format!("{number} {}", code.to_ascii_uppercase()),
+    }
+}

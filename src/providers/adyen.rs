@@ -1,0 +1,442 @@
+//! Adyen: payments with stored cards and their modifications as bytes, and the meaning of the answers.
+//!
+//! What is different from Stripe, and what follows from it:
+//!
+//! - Nothing can be asked: there is no list of payments and no `GET` of one. An unknown outcome is resolved by sending
+//!   again inside [`WINDOW_MS`], else by a webhook or a person. Therefore `reference` names the call, not the payment alone.
+//! - Modifications are only *received*; how they end is told by webhooks. A refund stays pending until then. A capture and a
+//!   void count as done once Adyen has taken them over: both fail only where the books of the two sides differ, and that
+//!   webhook (`CAPTURE_FAILED`, `CANCELLATION` without success) is for a person.
+//! - No bank's page: `/payments/details` is not part of the flow, so that an answer that asks for the person is a "no".
+//!
+//! Sources: [Checkout API v71](https://docs.adyen.com/api-explorer/Checkout/71/overview),
+//! [API idempotency](https://docs.adyen.com/development-resources/api-idempotency),
+//! [refusal reasons](https://docs.adyen.com/development-resources/refusal-reasons),
+//! [payment modifications](https://docs.adyen.com/online-payments/capture).
+
+use data_encoding::BASE64URL_NOPAD;
+use serde::{Deserialize, Serialize};
+
+use super::{Authorization, HttpAnswer};
+use crate::machine::call::{
+    CallKind, ForeignCall, FrozenRequest, LookUp, Outcome, ProviderReply, ProviderResult,
+};
+use crate::machine::id::digest;
+use crate::payment::{Payment, Refund, RefundReason};
+
+/// How long after the first send, in ms, the same key may be sent again. Adyen keeps keys for at least seven days and may
+/// execute anew after that: six leave a day for late copies and clocks that differ.
+pub const WINDOW_MS: u64 = 6 * 24 * 3_600_000;
+
+/// The longest `reference`, in characters.
+const REFERENCE_MAX_LEN: usize = 80;
+/// The longest word that is made from Adyen's text, in characters.
+const WORD_MAX_LEN: usize = 40;
+/// What a person reads where nothing better is known, or where the reason is none of their business (fraud).
+const DECLINED: &str = "The card was declined.";
+
+/// The idempotency key for Adyen, which takes 64 characters: `po_` and 144 bits of the digest of our readable key, so short
+/// that it fits into the `reference` too.
+pub fn derived_key(text: &str) -> String {
+    let hash = digest(&[b"adyen", text.as_bytes()]);
+    format!("po_{}", BASE64URL_NOPAD.encode(hash.get(..18).unwrap_or_default()))
+}
+
+/// The order of the members is the order of the bytes: a frozen request is the same at every try.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct PaymentBody<'a> {
+    amount: AmountBody,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    merchant_account: Option<&'a str>,
+    reference: String,
+    payment_method: StoredCard<'a>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    shopper_reference: Option<&'a str>,
+    shopper_interaction: &'static str,
+    recurring_processing_model: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    capture_delay_hours: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    additional_data: Option<AdditionalData>,
+    authentication_data: AuthenticationData,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    return_url: Option<&'a str>,
+    metadata: Metadata<'a>,
+}
+
+#[derive(Deserialize, PartialEq, Serialize)]
+struct AmountBody {
+    value: u32,
+    currency: String,
+}
+
+impl AmountBody {
+    fn new(value: u32, currency: &str) -> Self {
+        Self { value, currency: currency.to_ascii_uppercase() }
+    }
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct StoredCard<'a> {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    stored_payment_method_id: &'a str,
+}
+
+/// Adyen's values here are strings, whatever they mean.
+#[derive(Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct AdditionalData {
+    manual_capture: String,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct AuthenticationData {
+    attempt_authentication: &'static str,
+}
+
+/// Ours alone. Adyen takes 20 pairs of 20 and 80 characters, fewer and shorter than the merchant may give us: a part of the
+/// merchant's would be worse than none, so all of it stays with us, where the id leads.
+#[derive(Serialize)]
+struct Metadata<'a> {
+    resource: &'a str,
+}
+
+/// A payment with a stored card, captured at once or later. The description is not sent: the only text that Adyen takes is
+/// the one on the bank's statement.
+pub fn authorize(authorization: &Authorization<'_>) -> FrozenRequest {
+    let manual = || AdditionalData { manual_capture: "true".to_owned() };
+    let body = PaymentBody {
+        amount: AmountBody::new(authorization.amount_minor, authorization.currency),
+        merchant_account: authorization.merchant_account,
+        reference: reference(authorization.resource, authorization.derived_key),
+        payment_method: StoredCard { kind: "scheme", stored_payment_method_id: authorization.payment_method },
+        shopper_reference: authorization.customer,
+        shopper_interaction: "ContAuth",
+        recurring_processing_model: "CardOnFile",
+        // Both are said: what the merchant's account has as its default must not decide.
+        capture_delay_hours: authorization.capture.then_some(0),
+        additional_data: (!authorization.capture).then(manual),
+        authentication_data: AuthenticationData { attempt_authentication: "never" },
+        return_url: authorization.return_url,
+        metadata: Metadata { resource: authorization.resource },
+    };
+    FrozenRequest { path: "/payments".to_owned(), body: encode(&body) }
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ModificationBody<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    merchant_account: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    amount: Option<AmountBody>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    merchant_refund_reason: Option<&'static str>,
+    reference: String,
+}
+
+/// Takes what was reserved, or a part of it. `id` is Adyen's `pspReference` of the payment.
+pub fn capture(id: &str, payment: &Payment, amount_minor: u32, derived_key: &str) -> FrozenRequest {
+    let amount = AmountBody::new(amount_minor, payment.currency.as_str());
+    modification(id, "captures", payment, Some(amount), None, derived_key)
+}
+
+/// Gives up what was reserved.
+pub fn void(id: &str, payment: &Payment, derived_key: &str) -> FrozenRequest {
+    modification(id, "cancels", payment, None, None, derived_key)
+}
+
+/// Gives money back.
+pub fn refund(id: &str, payment: &Payment, refund: &Refund, derived_key: &str) -> FrozenRequest {
+    let amount = AmountBody::new(refund.amount.get(), payment.currency.as_str());
+    let reason = match refund.reason {
+        RefundReason::RequestedByCustomer => "CUSTOMER REQUEST",
+        RefundReason::Duplicate => "DUPLICATE",
+        RefundReason::Fraudulent => "FRAUD",
+    };
+    modification(id, "refunds", payment, Some(amount), Some(reason), derived_key)
+}
+
+fn modification(
+    id: &str,
+    kind: &str,
+    payment: &Payment,
+    amount: Option<AmountBody>,
+    merchant_refund_reason: Option<&'static str>,
+    derived_key: &str,
+) -> FrozenRequest {
+    let body = ModificationBody {
+        merchant_account: payment.merchant_account.as_deref(),
+        amount,
+        merchant_refund_reason,
+        reference: reference(&payment.id.to_string(), derived_key),
+    };
+    FrozenRequest { path: format!("/payments/{id}/{kind}"), body: encode(&body) }
+}
+
+/// By which a person finds our resource, and a webhook the call: `{resource}.{derived key}`, 76 characters at most.
+fn reference(resource: &str, derived_key: &str) -> String {
+    let both = format!("{resource}.{derived_key}");
+    if both.len() <= REFERENCE_MAX_LEN { both } else { resource.to_owned() }
+}
+
+/// Structs of strings and numbers always have a JSON form.
+fn encode(body: &impl Serialize) -> String {
+    serde_json::to_string(body).unwrap_or_default()
+}
+
+/// What a frozen body asks for, as far as an answer is compared with it.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Asked {
+    amount: AmountBody,
+    #[serde(default)]
+    additional_data: Option<AdditionalData>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct PaymentAnswer {
+    result_code: String,
+    psp_reference: String,
+    #[serde(default)]
+    amount: Option<AmountBody>,
+    #[serde(default)]
+    refusal_reason: Option<String>,
+    #[serde(default)]
+    refusal_reason_code: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct ModificationAnswer {
+    status: String,
+    psp_reference: String,
+    #[serde(default)]
+    amount: Option<AmountBody>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct ErrorAnswer {
+    error_code: String,
+    #[serde(default)]
+    message: String,
+    #[serde(default)]
+    psp_reference: Option<String>,
+}
+
+/// What an answer means.
+///
+/// Adyen's rule: an error is worth another try under the same key only where `transient-error: true` says so; any other one
+/// is what the key goes on to say. That makes a refusal (4xx) definitive, and a 5xx an outcome that no retry clears up.
+pub fn classify(call: &ForeignCall, answer: &HttpAnswer) -> Outcome {
+    match answer.status {
+        200..=299 => classify_success(call, answer),
+        // Refused at the door: not executed, and not stored under the key.
+        401 | 403 => not_executed(answer, "the provider refused our credentials"),
+        429 => not_executed(answer, "rate limited"),
+        400..=599 if answer.should_retry == Some(true) => unknown(answer, false, "refused for the moment"),
+        400..=499 => classify_refusal(answer),
+        // Not by Adyen but by something in between: what Adyen itself has to say is still to be heard.
+        500..=599 if parse::<ErrorAnswer>(answer).is_none() => {
+            unknown(answer, false, "status 5xx by a gateway")
+        }
+        500..=599 => unknown(answer, true, "status 5xx, a retry brings nothing"),
+        _ => unknown(answer, false, "neither a success nor an error"),
+    }
+}
+
+fn classify_success(call: &ForeignCall, answer: &HttpAnswer) -> Outcome {
+    let read = match call.kind {
+        CallKind::Charge | CallKind::Authorize => parse::<PaymentAnswer>(answer)
+            .map(|payment| (payment.psp_reference.clone(), read_payment(call, payment))),
+        CallKind::Capture | CallKind::Void | CallKind::Refund => parse::<ModificationAnswer>(answer)
+            .map(|received| (received.psp_reference.clone(), read_modification(call, received))),
+    };
+    match read {
+        // The id becomes a part of later addresses.
+        Some((id, Ok(result))) if is_plain(&id) => definitive(answer, Some(id), result),
+        // Stored under the key like any answer: the key goes on to say so.
+        Some((_, Err(reason))) => unknown(answer, true, reason),
+        // Broken on its way: the key gives it again.
+        Some((_, Ok(_))) | None => unknown(answer, false, "a success that cannot be read"),
+    }
+}
+
+fn parse<'a, T: Deserialize<'a>>(answer: &'a HttpAnswer) -> Option<T> {
+    serde_json::from_str(&answer.body).ok()
+}
+
+/// The meaning of a payment's result code; an error says why it has none that a program should believe.
+fn read_payment(call: &ForeignCall, answer: PaymentAnswer) -> Result<ProviderResult, &'static str> {
+    let payment = answer.psp_reference.clone();
+    match answer.result_code.as_str() {
+        "Authorised" => {
+            let asked = asked(call, answer.amount.as_ref())?;
+            let manual = asked.additional_data.is_some_and(|data| data.manual_capture == "true");
+            Ok(if manual {
+                ProviderResult::Authorized { payment }
+            } else {
+                ProviderResult::Charged { payment }
+            })
+        }
+        "Refused" | "Cancelled" | "Error" => Ok(declined(answer)),
+        // Nobody gets to see the page, so nobody can pay there.
+        "RedirectShopper" | "ChallengeShopper" | "IdentifyShopper" | "PresentToShopper" => {
+            Ok(ProviderResult::Declined {
+                payment: Some(payment),
+                code: "authentication_required".to_owned(),
+                decline_code: None,
+                message: "The bank wants to authenticate the payment, which is not possible here.".to_owned(),
+            })
+        }
+        // A charge is all or nothing, at once.
+        "Pending" | "Received" if call.kind == CallKind::Charge => Err("the payment is still processing"),
+        "Pending" | "Received" => Ok(ProviderResult::Processing { payment }),
+        _ => Err("a result that is not known"),
+    }
+}
+
+/// What the call asked for, if the answered amount is no other one. Nothing but the whole of what was asked for is what was
+/// asked for: a person must look at anything else.
+fn asked(call: &ForeignCall, answered: Option<&AmountBody>) -> Result<Asked, &'static str> {
+    let asked: Asked =
+        serde_json::from_str(&call.request.body).map_err(|_| "nothing is left to compare the answer with")?;
+    if answered.is_some_and(|amount| *amount != asked.amount) {
+        return Err("the provider took another amount");
+    }
+    Ok(asked)
+}
+
+fn read_modification(call: &ForeignCall, answer: ModificationAnswer) -> Result<ProviderResult, &'static str> {
+    if answer.status != "received" {
+        return Err("a status that is not known");
+    }
+    match call.kind {
+        CallKind::Capture => {
+            let asked = asked(call, answer.amount.as_ref())?;
+            Ok(ProviderResult::Captured { amount_minor: asked.amount.value })
+        }
+        CallKind::Refund => {
+            asked(call, answer.amount.as_ref())?;
+            // A bank can still refuse it: only the webhook REFUND says that it is done.
+            Ok(ProviderResult::Refunded { refund: answer.psp_reference, settled: false })
+        }
+        CallKind::Void => Ok(ProviderResult::Voided),
+        CallKind::Charge | CallKind::Authorize => Err("a payment that was answered as a modification"),
+    }
+}
+
+fn declined(answer: PaymentAnswer) -> ProviderResult {
+    let reason_code = answer.refusal_reason_code.as_deref().unwrap_or_default();
+    let (known, message) = refusal(reason_code);
+    let code = match answer.result_code.as_str() {
+        "Refused" if known == Some("authentication_required") => "authentication_required",
+        "Refused" => "card_declined",
+        "Cancelled" => "payment_canceled",
+        _ => "processing_error",
+    };
+    let said = || answer.refusal_reason.as_deref().and_then(word);
+    ProviderResult::Declined {
+        payment: Some(answer.psp_reference).filter(|id| is_plain(id)),
+        code: code.to_owned(),
+        decline_code: known.map(str::to_owned).or_else(said),
+        message: message.to_owned(),
+    }
+}
+
+/// A `refusalReasonCode` in Stripe's words, where it has one: a merchant reads the same word from both providers. And what
+/// to tell the person who pays.
+fn refusal(reason_code: &str) -> (Option<&'static str>, &'static str) {
+    match reason_code {
+        "2" => (Some("generic_decline"), DECLINED),
+        "5" | "25" => (Some("restricted_card"), DECLINED),
+        "6" => (Some("expired_card"), "The card has expired."),
+        "8" => (Some("incorrect_number"), "The card number is incorrect."),
+        "9" => (Some("issuer_not_available"), "The card's bank could not be reached. Try again later."),
+        "11" | "38" | "42" => {
+            (Some("authentication_required"), "The bank wants to authenticate the payment.")
+        }
+        "12" => (Some("insufficient_funds"), "The card has insufficient funds."),
+        "14" | "20" | "22" | "31" => (Some("fraudulent"), DECLINED),
+        "23" => (Some("transaction_not_allowed"), "The card does not allow this payment."),
+        "24" => (Some("incorrect_cvc"), "The card's security code is incorrect."),
+        "28" | "29" => (Some("withdrawal_count_limit_exceeded"), "The card is over its limit."),
+        _ => (None, DECLINED),
+    }
+}
+
+/// Adyen's words as one of ours: `Not enough balance` is `not_enough_balance`.
+fn word(text: &str) -> Option<String> {
+    let words: Vec<&str> =
+        text.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty()).collect();
+    let word: String = words.join("_").to_ascii_lowercase().chars().take(WORD_MAX_LEN).collect();
+    (!word.is_empty()).then_some(word)
+}
+
+fn classify_refusal(answer: &HttpAnswer) -> Outcome {
+    let Some(error) = parse::<ErrorAnswer>(answer) else {
+        return unknown(answer, false, "a refusal that cannot be read");
+    };
+    if error.error_code == "704" {
+        return unknown(answer, false, "the provider is still working on it");
+    }
+    // There is no code for a key that was used with other parameters.
+    if error.message.to_ascii_lowercase().contains("idempoten") {
+        return unknown(answer, true, "the key was used with other parameters");
+    }
+    match answer.status {
+        400 | 404 | 422 => {
+            let code = word(&error.error_code).map(|code| format!("adyen_{code}"));
+            let result = ProviderResult::Rejected {
+                payment: None,
+                code: code.unwrap_or_else(|| "provider_rejected".to_owned()),
+                message: error.message,
+                found: None,
+            };
+            definitive(answer, error.psp_reference, result)
+        }
+        409 => unknown(answer, false, "the provider is still working on it"),
+        _ => unknown(answer, false, "a refusal of an unknown kind"),
+    }
+}
+
+/// Letters, digits, `-` and `_`: what may stand in an address as it is.
+fn is_plain(id: &str) -> bool {
+    !id.is_empty() && id.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_')
+}
+
+/// `id` is the `pspReference` of the body: Adyen's id of the request, which not every answer has as a header too.
+fn definitive(answer: &HttpAnswer, id: Option<String>, result: ProviderResult) -> Outcome {
+    Outcome::Definitive(ProviderReply {
+        status: answer.status,
+        result,
+        request_id: answer.request_id.clone().or(id),
+    })
+}
+
+fn not_executed(answer: &HttpAnswer, reason: &str) -> Outcome {
+    Outcome::NotExecuted {
+        retry_after_ms: answer.retry_after_ms,
+        reason: format!("{reason} ({})", answer.status),
+    }
+}
+
+fn unknown(answer: &HttpAnswer, answer_is_stored: bool, reason: &str) -> Outcome {
+    // An explicit "do not retry" on an unclear answer leaves only a webhook, or a person.
+    let answer_is_stored = answer_is_stored || answer.should_retry == Some(false);
+    Outcome::Unknown { answer_is_stored, reason: format!("{reason} ({})", answer.status) }
+}
+
+/// What a look-up says: nothing, ever.
+pub fn no_look_up() -> LookUp {
+    LookUp::Inconclusive {
+        from_the_start: true,
+        reason: "the provider has nothing to ask: only a webhook tells".to_owned(),
+    }
+}

@@ -1,0 +1,603 @@
+//! The meaning of Adyen's answers, and the bytes that it gets: facts from its documentation, and what must hold for any.
+
+use paid_once::machine::call::{
+    CallKind, CallState, ForeignCall, FrozenRequest, LookUp, Outcome, ProviderResult, Semantics,
+};
+use paid_once::machine::id::{ObjectId, PaymentId, RefundId};
+use paid_once::payment::money::{AmountMinor, Currency};
+use paid_once::payment::{Payment, PaymentState, Refund, RefundReason, RefundState};
+use paid_once::providers::adyen::{WINDOW_MS, authorize, capture, derived_key, no_look_up, refund, void};
+use paid_once::providers::{Authorization, HttpAnswer, Provider};
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+const KINDS: [CallKind; 5] =
+    [CallKind::Charge, CallKind::Authorize, CallKind::Capture, CallKind::Void, CallKind::Refund];
+const RESULTS: [&str; 12] = [
+    "Authorised",
+    "Refused",
+    "Cancelled",
+    "Error",
+    "RedirectShopper",
+    "ChallengeShopper",
+    "IdentifyShopper",
+    "PresentToShopper",
+    "Pending",
+    "Received",
+    "PartiallyAuthorised",
+    "SomethingNew",
+];
+const PSP: &str = "NC6HT9CRT65ZGN82";
+
+fn answer(status: u16, body: Value) -> HttpAnswer {
+    HttpAnswer {
+        status,
+        should_retry: None,
+        retry_after_ms: None,
+        replayed: false,
+        request_id: None,
+        body: body.to_string(),
+    }
+}
+
+fn error(code: &str, message: &str) -> Value {
+    json!({ "status": 422, "errorCode": code, "message": message, "errorType": "validation", "pspReference": PSP })
+}
+
+fn paid(result: &str) -> Value {
+    json!({ "pspReference": PSP, "resultCode": result, "merchantReference": "r" })
+}
+
+fn received() -> Value {
+    json!({ "merchantAccount": "Shop", "paymentPspReference": PSP, "pspReference": "ZGN82NC6HT9CRT65", "status": "received" })
+}
+
+fn authorization(capture: bool) -> Authorization<'static> {
+    Authorization {
+        amount_minor: 2000,
+        currency: "usd",
+        capture,
+        payment_method: "8415718415172204",
+        customer: Some("cus_1"),
+        merchant_account: Some("Shop"),
+        description: Some("a ride"),
+        metadata: &[],
+        return_url: None,
+        resource: "pay_1",
+        derived_key: "po_1",
+    }
+}
+
+fn a_payment() -> Payment {
+    Payment {
+        id: PaymentId::in_object(ObjectId::from_bytes([7; 32])),
+        amount: AmountMinor::new(2000).unwrap(),
+        currency: Currency::USD,
+        capture: false,
+        order_id: None,
+        description: None,
+        customer: None,
+        metadata: Vec::new(),
+        return_url: None,
+        provider: Provider::Adyen,
+        merchant_account: Some("Shop".into()),
+        provider_payment: Some(PSP.into()),
+        attempt: 1,
+        moves: 1,
+        state: PaymentState::Authorized,
+        pending: None,
+        check: None,
+        created_at_ms: 0,
+    }
+}
+
+fn a_refund(amount_minor: u32, reason: RefundReason) -> Refund {
+    Refund {
+        id: RefundId("re_1".into()),
+        key_id: 1,
+        amount: AmountMinor::new(amount_minor).unwrap(),
+        reason,
+        state: RefundState::Requested,
+        provider_refund: None,
+        created_at_ms: 0,
+    }
+}
+
+/// What a call of each kind sends; all of them are over 20.00 US dollars.
+fn request(kind: CallKind) -> FrozenRequest {
+    let payment = a_payment();
+    match kind {
+        CallKind::Charge => authorize(&authorization(true)),
+        CallKind::Authorize => authorize(&authorization(false)),
+        CallKind::Capture => capture(PSP, &payment, 2000, "po_1"),
+        CallKind::Void => void(PSP, &payment, "po_1"),
+        CallKind::Refund => refund(PSP, &payment, &a_refund(2000, RefundReason::Duplicate), "po_1"),
+    }
+}
+
+fn a_call(kind: CallKind) -> ForeignCall {
+    ForeignCall {
+        call_id: 1,
+        key_id: 1,
+        name: "a call".into(),
+        kind,
+        provider: Provider::Adyen,
+        semantics: Semantics::IdempotentByKey,
+        derived_key: "po_1".into(),
+        request: request(kind),
+        state: CallState::InFlight,
+        sends: 1,
+        failures: 0,
+        first_sent_at_ms: Some(1_800_000_000_000),
+        last_sent_at_ms: Some(1_800_000_000_000),
+        next_try_at_ms: 0,
+        maybe_executed: false,
+        answer_is_stored: false,
+        look_up: None,
+    }
+}
+
+fn classify(kind: CallKind, answer: &HttpAnswer) -> Outcome {
+    Provider::Adyen.classify(&a_call(kind), answer)
+}
+
+/// What an outcome comes to.
+#[derive(Debug, PartialEq)]
+enum Meaning {
+    Done(ProviderResult),
+    Declined,
+    Rejected,
+    NotExecuted,
+    Unknown,
+    Sticky,
+}
+
+fn meaning(kind: CallKind, answer: &HttpAnswer) -> Meaning {
+    match classify(kind, answer) {
+        Outcome::Definitive(reply) => match reply.result {
+            ProviderResult::Declined { .. } => Meaning::Declined,
+            ProviderResult::Rejected { .. } => Meaning::Rejected,
+            done => Meaning::Done(done),
+        },
+        Outcome::NotExecuted { .. } => Meaning::NotExecuted,
+        Outcome::Unknown { answer_is_stored: false, .. } => Meaning::Unknown,
+        Outcome::Unknown { answer_is_stored: true, .. } => Meaning::Sticky,
+    }
+}
+
+fn charged() -> Meaning {
+    Meaning::Done(ProviderResult::Charged { payment: PSP.into() })
+}
+
+fn plausible_body() -> impl Strategy<Value = String> {
+    let amount = prop::option::of((prop::sample::select(vec![0u32, 1999, 2000, 2001]), "USD|EUR"));
+    let with_amount = |mut body: Value, amount: Option<(u32, String)>| {
+        if let Some((value, currency)) = amount {
+            body["amount"] = json!({ "currency": currency, "value": value });
+        }
+        body.to_string()
+    };
+    let payment = (prop::sample::select(&RESULTS[..]), amount.clone())
+        .prop_map(move |(result, amount)| with_amount(paid(result), amount));
+    let modification = amount.prop_map(move |amount| with_amount(received(), amount));
+    let codes = ["704", "702", "130", "905", ""];
+    let error = prop::sample::select(codes.to_vec()).prop_map(|code| error(code, "m").to_string());
+    prop_oneof![payment, modification, error, Just("<html>502 Bad Gateway</html>".to_owned()), ".{0,20}",]
+}
+
+fn any_answer() -> impl Strategy<Value = HttpAnswer> {
+    let statuses = prop_oneof![
+        any::<u16>(),
+        100..600u16,
+        prop::sample::select(vec![200u16, 201, 400, 401, 409, 422, 429, 500])
+    ];
+    (statuses, any::<Option<bool>>(), any::<Option<u64>>(), plausible_body()).prop_map(
+        |(status, should_retry, retry_after_ms, body)| HttpAnswer {
+            status,
+            should_retry,
+            retry_after_ms,
+            replayed: false,
+            request_id: None,
+            body,
+        },
+    )
+}
+
+proptest! {
+    #[test]
+    fn an_answer_is_never_taken_for_more_than_it_says(kind in prop::sample::select(&KINDS[..]), answer in any_answer()) {
+        let body = serde_json::from_str::<Value>(&answer.body).unwrap_or_default();
+        let success = (200..300).contains(&answer.status);
+        let all_of_it = body["amount"].is_null() || body["amount"] == json!({ "currency": "USD", "value": 2000 });
+        match classify(kind, &answer) {
+            Outcome::Definitive(reply) => {
+                prop_assert_eq!(reply.status, answer.status);
+                prop_assert_eq!(reply.request_id.as_deref(), body["pspReference"].as_str());
+                if let ProviderResult::Rejected { .. } = reply.result {
+                    prop_assert!([400, 404, 422].contains(&answer.status) && answer.should_retry != Some(true));
+                    prop_assert!(body["errorCode"].is_string() && body["errorCode"] != "704");
+                    return Ok(());
+                }
+                prop_assert!(success);
+                let (result, status) = (body["resultCode"].as_str(), body["status"].as_str());
+                match reply.result {
+                    ProviderResult::Charged { .. } => {
+                        prop_assert!(kind == CallKind::Charge && result == Some("Authorised") && all_of_it);
+                    }
+                    ProviderResult::Authorized { .. } => {
+                        prop_assert!(kind == CallKind::Authorize && result == Some("Authorised") && all_of_it);
+                    }
+                    ProviderResult::Processing { .. } => {
+                        prop_assert!(kind == CallKind::Authorize && matches!(result, Some("Pending" | "Received")));
+                    }
+                    ProviderResult::Captured { amount_minor } => {
+                        prop_assert!(kind == CallKind::Capture && status == Some("received") && all_of_it);
+                        prop_assert_eq!(amount_minor, 2000);
+                    }
+                    ProviderResult::Voided => prop_assert!(kind == CallKind::Void && status == Some("received")),
+                    ProviderResult::Refunded { settled, .. } => {
+                        prop_assert!(kind == CallKind::Refund && status == Some("received") && all_of_it);
+                        prop_assert!(!settled, "only the webhook says that it is done");
+                    }
+                    ProviderResult::Declined { .. } => {
+                        let is_no = result.is_some_and(|result| RESULTS[1..8].contains(&result));
+                        prop_assert!(matches!(kind, CallKind::Charge | CallKind::Authorize) && is_no);
+                    }
+                    other => prop_assert!(false, "{:?}", other),
+                }
+            }
+            Outcome::NotExecuted { retry_after_ms, .. } => {
+                prop_assert!([401, 403, 429].contains(&answer.status), "only what is refused at the door");
+                prop_assert_eq!(retry_after_ms, answer.retry_after_ms);
+            }
+            Outcome::Unknown { answer_is_stored, reason } => {
+                prop_assert!(answer_is_stored || answer.should_retry != Some(false), "told not to retry");
+                prop_assert!(success || !answer_is_stored || answer.should_retry != Some(true), "told to retry");
+                let status = format!("({})", answer.status);
+                prop_assert!(reason.ends_with(&status), "{}", reason);
+            }
+        }
+    }
+
+    #[test]
+    fn a_success_is_never_a_failure(body in plausible_body(), status in 200..300u16) {
+        let mut success = answer(status, Value::Null);
+        success.body = body;
+        let whole = serde_json::from_str::<Value>(&success.body).unwrap_or_default();
+        let other = !whole["amount"].is_null() && whole["amount"] != json!({ "currency": "USD", "value": 2000 });
+        if whole["resultCode"] == "Authorised" {
+            prop_assert_eq!(meaning(CallKind::Charge, &success), if other { Meaning::Sticky } else { charged() });
+        }
+        if whole["status"] == "received" {
+            let done = matches!(meaning(CallKind::Refund, &success), Meaning::Done(_));
+            prop_assert_eq!(done, !other);
+        }
+    }
+
+    #[test]
+    fn a_success_that_breaks_off_is_asked_for_again(kind in prop::sample::select(&KINDS[..]), at in 0..60usize) {
+        let body = match kind {
+            CallKind::Charge | CallKind::Authorize => paid("Authorised"),
+            CallKind::Capture | CallKind::Void | CallKind::Refund => received(),
+        };
+        let mut broken = answer(200, body);
+        broken.body.truncate(at);
+        prop_assert_eq!(meaning(kind, &broken), Meaning::Unknown);
+    }
+
+    #[test]
+    fn equal_payments_are_equal_bytes_and_everything_is_in_them(
+        amount_minor: u32, manual: bool, payment_method in ".{0,12}", customer in prop::option::of(".{0,12}"),
+        return_url in prop::option::of(".{0,12}"), resource in "[ -~]{0,12}", key in "[ -~]{0,12}",
+    ) {
+        let make = || authorize(&Authorization {
+            amount_minor,
+            capture: !manual,
+            payment_method: &payment_method,
+            customer: customer.as_deref(),
+            return_url: return_url.as_deref(),
+            resource: &resource,
+            derived_key: &key,
+            ..authorization(false)
+        });
+        let request = make();
+        prop_assert_eq!(&request, &make());
+        prop_assert_eq!(&request.path, "/payments");
+        let body: Value = serde_json::from_str(&request.body).unwrap();
+        prop_assert_eq!(&body.to_string(), &request.body, "compact, and every member once");
+        prop_assert_eq!(&body["amount"], &json!({ "value": amount_minor, "currency": "USD" }));
+        prop_assert_eq!(&body["paymentMethod"], &json!({ "type": "scheme", "storedPaymentMethodId": payment_method }));
+        prop_assert_eq!(body["shopperReference"].as_str(), customer.as_deref());
+        prop_assert_eq!(body["returnUrl"].as_str(), return_url.as_deref());
+        let reference = format!("{resource}.{key}");
+        prop_assert_eq!(body["reference"].as_str(), Some(reference.as_str()));
+        // One of the two is always said: the default of the merchant's account must not decide.
+        prop_assert_eq!(body["captureDelayHours"].as_u64(), (!manual).then_some(0));
+        prop_assert_eq!(body["additionalData"]["manualCapture"].as_str(), manual.then_some("true"));
+    }
+
+    #[test]
+    fn modifications_are_stable_and_name_the_payment_and_the_call(amount_minor in 1..=99_999_999u32, key in "[a-z]{1,20}") {
+        let payment = a_payment();
+        let refund_row = a_refund(amount_minor, RefundReason::Fraudulent);
+        let make = || [
+            capture(PSP, &payment, amount_minor, &key),
+            void(PSP, &payment, &key),
+            refund(PSP, &payment, &refund_row, &key),
+        ];
+        let requests = make();
+        prop_assert_eq!(&requests, &make());
+        for (request, (path, has_amount)) in requests.iter().zip([("captures", true), ("cancels", false), ("refunds", true)]) {
+            prop_assert_eq!(&request.path, &format!("/payments/{PSP}/{path}"));
+            let body: Value = serde_json::from_str(&request.body).unwrap();
+            prop_assert_eq!(&body.to_string(), &request.body);
+            prop_assert_eq!(&body["merchantAccount"], "Shop");
+            let amount = if has_amount { json!({ "value": amount_minor, "currency": "USD" }) } else { Value::Null };
+            prop_assert_eq!(&body["amount"], &amount);
+            let reference = format!("{}.{key}", payment.id);
+            prop_assert_eq!(body["reference"].as_str(), Some(reference.as_str()));
+        }
+    }
+
+    #[test]
+    fn a_key_is_short_stable_and_of_one_call(one in ".{0,200}", other in ".{0,200}", object: [u8; 32]) {
+        let key = derived_key(&one);
+        prop_assert!(key.len() <= 64 && key.starts_with("po_"));
+        prop_assert!(key.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-'));
+        prop_assert_eq!(&key, &derived_key(&one));
+        prop_assert_eq!(key == derived_key(&other), one == other);
+        // The longest resource there is leaves room for the key in the 80 characters of a reference.
+        let payment = Payment { id: PaymentId::in_object(ObjectId::from_bytes(object)), ..a_payment() };
+        let body: Value = serde_json::from_str(&void(PSP, &payment, &key).body).unwrap();
+        let reference = body["reference"].as_str().unwrap();
+        prop_assert!(reference.len() <= 80 && reference.ends_with(&key) && reference.starts_with(&payment.id.to_string()));
+    }
+}
+
+#[test]
+fn the_tries_and_moves_of_a_payment_have_keys_of_their_own() {
+    let names = ["_auth", "_auth_2", "_capture_1", "_capture_2", "_void_1", "_refund_re_1", "_refund_re_2"];
+    let mut keys: Vec<String> = names.map(|name| derived_key(&format!("pay_1{name}"))).into();
+    keys.sort();
+    keys.dedup();
+    assert_eq!(keys.len(), names.len());
+}
+
+#[test]
+fn the_bytes_are_these() {
+    assert_eq!(
+        request(CallKind::Charge).body,
+        concat!(
+            r#"{"amount":{"value":2000,"currency":"USD"},"merchantAccount":"Shop","reference":"pay_1.po_1","#,
+            r#""paymentMethod":{"type":"scheme","storedPaymentMethodId":"8415718415172204"},"shopperReference":"cus_1","#,
+            r#""shopperInteraction":"ContAuth","recurringProcessingModel":"CardOnFile","captureDelayHours":0,"#,
+            r#""authenticationData":{"attemptAuthentication":"never"},"metadata":{"resource":"pay_1"}}"#,
+        )
+    );
+    let reference = format!("{}.po_1", a_payment().id);
+    let amount = r#""amount":{"value":2000,"currency":"USD"}"#;
+    assert_eq!(
+        [CallKind::Capture, CallKind::Void, CallKind::Refund].map(|kind| request(kind).body),
+        [
+            format!(r#"{{"merchantAccount":"Shop",{amount},"reference":"{reference}"}}"#),
+            format!(r#"{{"merchantAccount":"Shop","reference":"{reference}"}}"#),
+            format!(
+                r#"{{"merchantAccount":"Shop",{amount},"merchantRefundReason":"DUPLICATE","reference":"{reference}"}}"#
+            ),
+        ]
+    );
+    assert_eq!(derived_key("pay_1_auth"), "po_LhvWtVMy4B_1zGr8xgTqn_ez");
+}
+
+#[test]
+fn the_answers_to_payments_mean_what_the_documentation_says() {
+    let authorized = Meaning::Done(ProviderResult::Authorized { payment: PSP.into() });
+    assert_eq!(meaning(CallKind::Charge, &answer(200, paid("Authorised"))), charged());
+    assert_eq!(meaning(CallKind::Authorize, &answer(200, paid("Authorised"))), authorized);
+    for refused in ["Refused", "Cancelled", "Error"] {
+        assert_eq!(meaning(CallKind::Charge, &answer(200, paid(refused))), Meaning::Declined, "{refused}");
+    }
+    for undecided in ["Pending", "Received"] {
+        let processing = Meaning::Done(ProviderResult::Processing { payment: PSP.into() });
+        assert_eq!(meaning(CallKind::Authorize, &answer(200, paid(undecided))), processing, "{undecided}");
+        // A ride is all or nothing: it has no state for this.
+        assert_eq!(meaning(CallKind::Charge, &answer(200, paid(undecided))), Meaning::Sticky, "{undecided}");
+    }
+    for strange in ["PartiallyAuthorised", "AuthenticationFinished", ""] {
+        assert_eq!(meaning(CallKind::Charge, &answer(200, paid(strange))), Meaning::Sticky, "{strange}");
+    }
+    for unreadable in
+        [json!({}), json!({ "resultCode": "Authorised" }), json!({ "pspReference": PSP }), received()]
+    {
+        assert_eq!(
+            meaning(CallKind::Charge, &answer(200, unreadable.clone())),
+            Meaning::Unknown,
+            "{unreadable}"
+        );
+    }
+}
+
+#[test]
+fn the_answers_to_modifications_mean_received_and_no_more() {
+    let id = "ZGN82NC6HT9CRT65".to_owned();
+    for (kind, done) in [
+        (CallKind::Capture, ProviderResult::Captured { amount_minor: 2000 }),
+        (CallKind::Void, ProviderResult::Voided),
+        (CallKind::Refund, ProviderResult::Refunded { refund: id, settled: false }),
+    ] {
+        assert_eq!(meaning(kind, &answer(201, received())), Meaning::Done(done));
+        let mut other = received();
+        other["status"] = json!("rejected");
+        assert_eq!(meaning(kind, &answer(201, other)), Meaning::Sticky, "{kind:?}");
+        assert_eq!(meaning(kind, &answer(201, paid("Authorised"))), Meaning::Unknown, "{kind:?}");
+    }
+}
+
+#[test]
+fn an_answer_that_wants_the_person_is_a_no() {
+    for result in ["RedirectShopper", "ChallengeShopper", "IdentifyShopper", "PresentToShopper"] {
+        let Outcome::Definitive(reply) = classify(CallKind::Authorize, &answer(200, paid(result))) else {
+            panic!("{result}")
+        };
+        let ProviderResult::Declined { payment, code, .. } = reply.result else { panic!("{result}") };
+        assert_eq!((payment.as_deref(), code.as_str()), (Some(PSP), "authentication_required"));
+    }
+}
+
+#[test]
+fn a_refusal_says_why_in_the_words_of_both_providers() {
+    for (result, code, reason, expected) in [
+        ("Refused", "2", "Refused", ("card_declined", Some("generic_decline"))),
+        ("Refused", "12", "Not enough balance", ("card_declined", Some("insufficient_funds"))),
+        ("Refused", "6", "Expired Card", ("card_declined", Some("expired_card"))),
+        ("Refused", "24", "CVC Declined", ("card_declined", Some("incorrect_cvc"))),
+        ("Refused", "20", "FRAUD", ("card_declined", Some("fraudulent"))),
+        (
+            "Refused",
+            "38",
+            "Authentication required",
+            ("authentication_required", Some("authentication_required")),
+        ),
+        ("Refused", "99", "Some (new) Reason!", ("card_declined", Some("some_new_reason"))),
+        ("Refused", "99", "…", ("card_declined", None)),
+        ("Cancelled", "16", "Shopper Cancelled", ("payment_canceled", Some("shopper_cancelled"))),
+        ("Error", "4", "Acquirer Error", ("processing_error", Some("acquirer_error"))),
+    ] {
+        let mut body = paid(result);
+        body["refusalReason"] = json!(reason);
+        body["refusalReasonCode"] = json!(code);
+        let Outcome::Definitive(reply) = classify(CallKind::Charge, &answer(200, body)) else {
+            panic!("{reason}")
+        };
+        let ProviderResult::Declined { payment, code, decline_code, message } = reply.result else {
+            panic!("{reason}")
+        };
+        assert_eq!((code.as_str(), decline_code.as_deref()), expected, "{reason}");
+        assert_eq!(payment.as_deref(), Some(PSP), "a payment that was refused persists");
+        assert!(
+            message.ends_with('.') && !message.to_lowercase().contains("fraud"),
+            "for a person: {message}"
+        );
+    }
+}
+
+#[test]
+fn another_amount_than_was_asked_for_is_never_a_success() {
+    for kind in [CallKind::Charge, CallKind::Authorize, CallKind::Capture, CallKind::Refund] {
+        let good = if matches!(kind, CallKind::Charge | CallKind::Authorize) {
+            paid("Authorised")
+        } else {
+            received()
+        };
+        for (currency, value) in [("USD", 1999), ("USD", 2001), ("USD", 0), ("EUR", 2000), ("usd", 2000)] {
+            let mut other = good.clone();
+            other["amount"] = json!({ "currency": currency, "value": value });
+            assert_eq!(meaning(kind, &answer(200, other)), Meaning::Sticky, "{kind:?} {value} {currency}");
+        }
+        let mut dropped = a_call(kind);
+        dropped.request.body.clear();
+        let outcome = Provider::Adyen.classify(&dropped, &answer(200, good));
+        assert!(
+            matches!(outcome, Outcome::Unknown { answer_is_stored: true, .. }),
+            "nothing to compare with"
+        );
+    }
+}
+
+#[test]
+fn a_request_in_progress_is_704_with_422_or_409() {
+    for status in [409, 422] {
+        let in_progress = answer(status, error("704", "request already processed or in progress"));
+        for kind in KINDS {
+            assert_eq!(meaning(kind, &in_progress), Meaning::Unknown, "{kind:?} {status}");
+        }
+    }
+    assert_eq!(meaning(CallKind::Charge, &answer(409, error("000", "conflict"))), Meaning::Unknown);
+    assert_eq!(meaning(CallKind::Charge, &answer(422, error("130", "reference"))), Meaning::Rejected);
+}
+
+#[test]
+fn a_gateway_says_nothing_for_adyen() {
+    for status in [500, 502, 503, 504] {
+        let mut gateway = answer(status, Value::Null);
+        gateway.body = "<html>Bad Gateway</html>".to_owned();
+        for kind in KINDS {
+            assert_eq!(meaning(kind, &gateway), Meaning::Unknown, "{kind:?} {status}");
+        }
+    }
+}
+
+#[test]
+fn only_a_transient_error_is_worth_another_try() {
+    let body = error("905", "Payment details are not supported");
+    for (status, transient, expected) in [
+        (500, Some(true), Meaning::Unknown),
+        (500, Some(false), Meaning::Sticky),
+        (500, None, Meaning::Sticky),
+        (503, Some(true), Meaning::Unknown),
+        (503, None, Meaning::Sticky),
+        (422, Some(true), Meaning::Unknown),
+        (422, Some(false), Meaning::Rejected),
+        (422, None, Meaning::Rejected),
+        (400, None, Meaning::Rejected),
+        (404, None, Meaning::Rejected),
+        // Refused at the door, whatever else is said.
+        (401, None, Meaning::NotExecuted),
+        (403, Some(false), Meaning::NotExecuted),
+        (429, Some(true), Meaning::NotExecuted),
+        // Not a word of Adyen's that settles anything.
+        (302, None, Meaning::Unknown),
+        (402, None, Meaning::Unknown),
+        (408, None, Meaning::Unknown),
+        (413, Some(false), Meaning::Sticky),
+    ] {
+        let answer = HttpAnswer { should_retry: transient, ..answer(status, body.clone()) };
+        for kind in KINDS {
+            assert_eq!(meaning(kind, &answer), expected, "{kind:?} {status} {transient:?}");
+        }
+    }
+    assert_eq!(meaning(CallKind::Charge, &answer(404, json!("<html>"))), Meaning::Unknown, "not Adyen's");
+}
+
+#[test]
+fn a_key_that_was_used_with_other_parameters_says_nothing_about_the_money() {
+    for status in [400, 409, 422] {
+        let reused = answer(status, error("702", "Idempotency key was used with a different request"));
+        assert_eq!(meaning(CallKind::Charge, &reused), Meaning::Sticky, "{status}");
+    }
+}
+
+#[test]
+fn a_rejection_names_the_error_and_the_request() {
+    let Outcome::Definitive(reply) = classify(CallKind::Refund, &answer(422, error("14_006", "too late")))
+    else {
+        panic!("a refusal is definitive")
+    };
+    assert_eq!(reply.request_id.as_deref(), Some(PSP));
+    let ProviderResult::Rejected { payment, code, message, found } = reply.result else {
+        panic!("a refusal")
+    };
+    assert_eq!((payment, code.as_str(), message.as_str(), found), (None, "adyen_14_006", "too late", None));
+}
+
+#[test]
+fn an_id_that_could_lead_elsewhere_is_not_believed() {
+    for id in ["", "a/../b", "a?b", "a b", "é"] {
+        let mut body = paid("Authorised");
+        body["pspReference"] = json!(id);
+        assert_eq!(meaning(CallKind::Charge, &answer(200, body)), Meaning::Unknown, "{id}");
+    }
+}
+
+#[test]
+fn a_key_is_sent_again_for_less_than_the_seven_days_that_it_is_kept() {
+    const DAY_MS: u64 = 24 * 3_600_000;
+    const { assert!(WINDOW_MS <= 6 * DAY_MS && WINDOW_MS > 0) };
+}
+
+#[test]
+fn there_is_nothing_to_ask() {
+    assert!(matches!(no_look_up(), LookUp::Inconclusive { from_the_start: true, .. }));
+    assert_eq!(Provider::Adyen.look_up_request(&a_call(CallKind::Charge)), None);
+    assert!(!Provider::Adyen.answers_questions());
+}
