@@ -1,6 +1,6 @@
 //! Adyen's errors: `{status, errorCode, message, errorType, pspReference}`. <https://docs.adyen.com/development-resources/error-codes>
 //!
-//! The codes are Adyen's where they are known; [`UNSPECIFIED`] stands where they are not.
+//! The codes are Adyen's where they are known; `UNSPECIFIED` stands where they are not.
 
 use serde_json::json;
 
