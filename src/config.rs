@@ -80,6 +80,10 @@ pub struct Config {
     pub cors_origins: Vec<String>,
     /// `STRIPE_PUBLISHABLE_KEY`: with it the checkout mounts Stripe's Payment Element.
     pub publishable_key: Option<String>,
+    /// `ADMIN_TOKEN`: the secret of whoever reads `/metrics` and `/admin/stats`. Without it nobody does.
+    pub admin_token: Option<String>,
+    /// `LAB = "true"`, demo only: everything that an operator sees is open.
+    pub lab: bool,
     /// `API_ACCOUNTS`: account id → [`Account`], as JSON.
     pub accounts: BTreeMap<String, Account>,
     /// How long a form may be sent, in ms.
@@ -88,8 +92,10 @@ pub struct Config {
     pub times: Times,
 }
 
-/// The shortest signing key, in characters.
+/// The shortest signing key or admin token, in characters.
 const SIGNING_KEY_MIN_LEN: usize = 32;
+/// The most objects that add up the counts: each is asked at every reading, and an invocation has 50 calls.
+const METRICS_SHARDS_MAX: u32 = 32;
 
 impl Config {
     /// Reads all settings through `read`. The error is one sentence that says what to set.
@@ -101,8 +107,8 @@ impl Config {
         };
         let flag = |name: &str| setting(name).as_deref() == Some("true");
         let demo = flag("DEMO");
-        if flag("UNPROTECTED") && !demo {
-            return Err("UNPROTECTED is for the demo only: remove it.".to_owned());
+        if let Some(name) = ["UNPROTECTED", "LAB"].into_iter().find(|name| flag(name) && !demo) {
+            return Err(format!("{name} is for the demo only: remove it."));
         }
         let signing_keys: Vec<String> =
             secret("SIGNING_KEY")?.split_whitespace().map(str::to_owned).collect();
@@ -112,6 +118,14 @@ impl Config {
                  {SIGNING_KEY_MIN_LEN} random characters, such as `openssl rand -base64 32`."
             ));
         }
+        let admin_token = setting("ADMIN_TOKEN").map(|token| token.trim().to_owned());
+        if admin_token.as_ref().is_some_and(|token| token.len() < SIGNING_KEY_MIN_LEN) {
+            return Err(format!(
+                "ADMIN_TOKEN is too short: it needs at least {SIGNING_KEY_MIN_LEN} random characters, such as \
+                 `openssl rand -base64 32`."
+            ));
+        }
+        Self::metrics_shards(setting("METRICS_SHARDS"))?;
         let stripe_key = secret("STRIPE_SECRET_KEY")?;
         if demo && stripe_key.contains("_live_") {
             return Err("DEMO is on with a live STRIPE_SECRET_KEY: remove one of them.".to_owned());
@@ -156,6 +170,8 @@ impl Config {
             mismatch_status: if one_of("MISMATCH_STATUS", ["422", "409"])? { 422 } else { 409 },
             cors_origins: cors_origins(setting("CORS_ORIGINS"))?,
             publishable_key: publishable_key(setting("STRIPE_PUBLISHABLE_KEY"))?,
+            admin_token,
+            lab: flag("LAB"),
             accounts: accounts(demo, setting("API_ACCOUNTS"))?,
             form_ttl_ms: ms("FORM_TTL_MS", 24 * 3_600_000)?,
             times: Times {
@@ -170,6 +186,21 @@ impl Config {
             .validate()
             .map_err(|error| format!("{error}."))?,
         })
+    }
+
+    /// `METRICS_SHARDS`: over how many objects the counts are spread.
+    pub fn metrics_shards(configured: Option<String>) -> Result<u32, String> {
+        let shards = configured.map_or(Ok(1), |text| text.trim().parse().map_err(drop));
+        shards.ok().filter(|shards| (1..=METRICS_SHARDS_MAX).contains(shards)).ok_or_else(|| {
+            format!("METRICS_SHARDS must be a whole number from 1 to {METRICS_SHARDS_MAX}, or left out.")
+        })
+    }
+
+    /// Whether this is the operator's token. Takes as long for a wrong one: what is compared are hashes, all of them.
+    pub fn is_admin(&self, token: &str) -> bool {
+        let Some(admin) = &self.admin_token else { return false };
+        let hashes = Sha256::digest(token.as_bytes()).into_iter().zip(Sha256::digest(admin.as_bytes()));
+        hashes.fold(0, |difference, (a, b)| difference | (a ^ b)) == 0
     }
 
     /// The account to which a bearer token belongs.

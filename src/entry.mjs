@@ -5,7 +5,10 @@
 // against the trap: when one happens, all calls that are under way fail at once. Their callers ask again by the same key,
 // and a new instance goes on from the last committed phase.
 import { DurableObject, WorkerEntrypoint } from 'cloudflare:workers';
-import WasmEntrypoint, { KeyObject as WasmKeyObject } from '../build/index.js';
+import WasmEntrypoint, {
+  KeyObject as WasmKeyObject,
+  MetricsObject as WasmMetricsObject,
+} from '../build/index.js';
 
 /** When an alarm that ended in a trap is tried again, in ms. */
 const AFTER_TRAP_MS = 60_000;
@@ -102,5 +105,16 @@ export class KeyObject extends DurableObject {
       log('alarm_trapped', error);
       await this.ctx.storage.setAlarm(Date.now() + AFTER_TRAP_MS);
     }
+  }
+}
+
+export class MetricsObject extends DurableObject {
+  constructor(ctx, env) {
+    super(ctx, env);
+    this.wasm = new WasmMetricsObject(ctx, env);
+  }
+
+  fetch(request) {
+    return guarded(() => this.wasm.fetch(request));
   }
 }

@@ -1,7 +1,7 @@
 //! Paid Once: a payments edge on Cloudflare Workers that never charges twice.
 //!
 //! A request visits the modules in this order: [`edge`] reads it, [`object`] keeps it and drives it, [`machine`] decides
-//! what it may do, [`flows`] say what is to be done, [`providers`] take the money.
+//! what it may do, [`flows`] say what is to be done, [`providers`] take the money. [`metrics`] counts what happens.
 //!
 //! Only what needs the Workers runtime is compiled for wasm32 alone; all the rest is pure and tested on the host.
 
@@ -14,6 +14,7 @@ pub mod edge;
 pub mod flows;
 pub mod log;
 pub mod machine;
+pub mod metrics;
 pub mod object;
 pub mod payment;
 pub mod providers;

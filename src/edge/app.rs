@@ -30,7 +30,7 @@ pub(super) enum ObjectRef {
 /// See the module.
 pub(super) struct App {
     pub(super) config: Config,
-    env: Env,
+    pub(super) env: Env,
 }
 
 impl App {

@@ -16,6 +16,7 @@ use crate::machine::fingerprint::{Fingerprint, Parameters};
 use crate::machine::id::{ObjectId, Owner, RideId};
 use crate::machine::key::IdempotencyKey;
 use crate::machine::record::Channel;
+use crate::metrics;
 use crate::object::message::{Ask, Shown, Verdict};
 
 /// `GET /rides/new`
@@ -160,6 +161,7 @@ pub(super) async fn post_ride(app: &App, request: &Request) -> Result<Answer, Pr
             let place = ObjectRef::Id(token.object);
             if app.ask::<Shown>(&place, used).await.map_err(unreadable)?.is_some() {
                 let ride = RideId::in_object(token.object).path();
+                metrics::mismatch();
                 return Ok(Answer::see_other(&format!("{ride}?edited"), "mismatch"));
             }
             // The key is still free: the same form is corrected and sent again.

@@ -8,9 +8,10 @@ use super::pages::{Home, ProblemPage};
 use super::problem::{Kind, Problem};
 use super::ride::{RidePage, Visit, kept, page};
 use super::routes::Route;
-use super::{api, form, keys, payments, reply};
+use super::{admin, api, form, keys, payments, reply};
 use crate::log::log;
 use crate::machine::id::{Owner, RequestId, RideId};
+use crate::metrics;
 use crate::object::message::{Ask, Shown, View};
 
 /// A static file, embedded.
@@ -45,7 +46,7 @@ const ICON: Asset = Asset {
 pub async fn handle(
     mut incoming: worker::Request,
     env: Env,
-    _ctx: Context,
+    ctx: Context,
 ) -> worker::Result<worker::Response> {
     let mut request = read(&incoming)?;
     let route = Route::find(&request.path);
@@ -67,6 +68,11 @@ pub async fn handle(
     };
     let answer = reply::finish(answer, &request);
     log_request(&request, route.as_ref(), &answer);
+    let name = route.as_ref().map_or("none", Route::name);
+    metrics::request(name, &request.method, answer.status, answer.outcome);
+    if let Some(flush) = metrics::flush(&env) {
+        ctx.wait_until(flush);
+    }
     write(answer)
 }
 
@@ -119,6 +125,8 @@ async fn answer(app: &App, request: &Request, route: Option<&Route>) -> Result<A
         Route::Key(key) if request.method == "DELETE" => keys::forget(app, request, key).await,
         Route::Key(key) => keys::show(app, request, key).await,
         Route::BankPage => payments::bank_page(app, request).await,
+        Route::Metrics => admin::metrics(app, request).await,
+        Route::Stats => admin::stats(app, request).await,
     }
 }
 

@@ -13,6 +13,8 @@ pub mod session;
 pub mod token;
 
 #[cfg(target_arch = "wasm32")]
+mod admin;
+#[cfg(target_arch = "wasm32")]
 mod api;
 #[cfg(target_arch = "wasm32")]
 mod app;

@@ -3,7 +3,7 @@
 //! | address | methods | who | what |
 //! |---|---|---|---|
 //! | `/` | GET | anyone | what this is |
-//! | `/healthz` | GET | anyone | is it set up |
+//! | `/healthz`, `/health` | GET | anyone | is it set up |
 //! | `/assets/{file}` | GET | anyone | style sheet, script, icon |
 //! | `/problems/{kind}` | GET | anyone | what a problem type means |
 //! | `/rides/new` | GET | anyone | the form, with this browser's open key or a fresh one; what it booked, if it was used |
@@ -17,6 +17,8 @@
 //! | `/payments/{id}/return` | GET | anyone | back from the bank's page: on to where the payment says |
 //! | `/idempotency-keys/{key}` | GET, DELETE | its owner | where the key stands: JSON; forget its response |
 //! | `/_sim/3ds/{id}` | GET, POST | anyone | the simulator's bank page, in the demo |
+//! | `/metrics` | GET | operator | the counts, for Prometheus |
+//! | `/admin/stats` | GET | operator | the counts as JSON |
 //!
 //! HEAD works wherever GET does, OPTIONS everywhere.
 
@@ -25,7 +27,7 @@
 pub enum Route {
     /// `/`
     Home,
-    /// `/healthz`
+    /// `/healthz`, `/health`
     Health,
     /// `/assets/{file}`
     Asset(String),
@@ -53,6 +55,10 @@ pub enum Route {
     Key(String),
     /// `/_sim/3ds/{id}`
     BankPage,
+    /// `/metrics`
+    Metrics,
+    /// `/admin/stats`
+    Stats,
 }
 
 impl Route {
@@ -66,7 +72,7 @@ impl Route {
         }
         Some(match (first, second, third) {
             ("", None, None) => Self::Home,
-            ("healthz", None, None) => Self::Health,
+            ("healthz" | "health", None, None) => Self::Health,
             ("assets", Some(file), None) => Self::Asset(file.to_owned()),
             ("problems", Some(kind), None) => Self::Problem(kind.to_owned()),
             ("rides", None, None) => Self::Rides,
@@ -80,6 +86,8 @@ impl Route {
             ("payments", Some(id), Some("return")) => Self::Return(id.to_owned()),
             ("_sim", Some("3ds"), Some(_)) => Self::BankPage,
             ("idempotency-keys", Some(key), None) if !key.is_empty() => Self::Key(key.to_owned()),
+            ("metrics", None, None) => Self::Metrics,
+            ("admin", Some("stats"), None) => Self::Stats,
             _ => return None,
         })
     }
@@ -117,6 +125,8 @@ impl Route {
             Self::Return(_) => "/payments/{id}/return",
             Self::Key(_) => "/idempotency-keys/{key}",
             Self::BankPage => "/_sim/3ds/{id}",
+            Self::Metrics => "/metrics",
+            Self::Stats => "/admin/stats",
         }
     }
 }

@@ -184,6 +184,26 @@ impl ProviderResult {
     pub const fn is_done(&self) -> bool {
         !matches!(self, Self::Declined { .. } | Self::Rejected { .. })
     }
+
+    /// One word for it.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Charged { .. } => "charged",
+            Self::Authorized { .. } => "authorized",
+            Self::RequiresAction { .. } => "requires_action",
+            Self::Processing { .. } => "processing",
+            Self::Captured { .. } => "captured",
+            Self::Voided => "voided",
+            Self::Refunded { .. } => "refunded",
+            Self::Declined { .. } => "declined",
+            Self::Rejected { .. } => "rejected",
+        }
+    }
+
+    /// Whether money was taken.
+    pub const fn took_money(&self) -> bool {
+        matches!(self, Self::Charged { .. } | Self::Captured { .. })
+    }
 }
 
 /// What the provider says that a payment is now.
@@ -231,6 +251,17 @@ pub enum Outcome {
     },
 }
 
+impl Outcome {
+    /// One word for it.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Definitive(reply) => reply.result.name(),
+            Self::NotExecuted { .. } => "not_executed",
+            Self::Unknown { .. } => "unknown",
+        }
+    }
+}
+
 /// What came of one page of a look-up.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum LookUp {
@@ -250,6 +281,18 @@ pub enum LookUp {
         /// For the log.
         reason: String,
     },
+}
+
+impl LookUp {
+    /// One word for it.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Found(_) => "found",
+            Self::More { .. } => "more",
+            Self::Absent => "absent",
+            Self::Inconclusive { .. } => "inconclusive",
+        }
+    }
 }
 
 /// How far a look-up has read. Written down page by page: a busy shop has many, and a crash starts none of them over.

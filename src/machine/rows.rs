@@ -5,8 +5,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::call::{CallSpec, CallState, ForeignCall};
+use super::call::{CallSpec, CallState, ForeignCall, Settlement};
 use super::id::{ObjectId, Owner};
+use super::key::KeyHash;
 use super::record::{Binding, KeyRecord};
 use crate::flows::ride::Ride;
 use crate::payment::{Payment, Refund};
@@ -122,6 +123,15 @@ impl Rows {
     /// The call that a key's operation waits for: there is one at most.
     pub fn unsettled_call(&self, key_id: u32) -> Option<&ForeignCall> {
         self.calls.iter().find(|call| call.key_id == key_id && !matches!(call.state, CallState::Settled(_)))
+    }
+
+    /// Whether a key's operation took money. Then each duplicate of it is a charge that did not happen.
+    pub fn took_money(&self, key_hash: &KeyHash) -> bool {
+        let Some(key) = self.keys.iter().find(|key| key.key_hash == *key_hash) else {
+            return false;
+        };
+        let mut calls = self.calls.iter().filter(|call| call.key_id == key.key_id);
+        calls.any(|call| matches!(&call.state, CallState::Settled(Settlement::Answered(reply)) if reply.result.took_money()))
     }
 
     pub(crate) fn freeze(&mut self, key_id: u32, spec: CallSpec) {

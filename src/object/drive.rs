@@ -25,6 +25,7 @@ use crate::machine::rows::Rows;
 use crate::machine::run::{Action, Event, Run, RunEnd};
 use crate::machine::step::StepError;
 use crate::machine::wake::expire;
+use crate::metrics;
 use crate::payment::check;
 use crate::providers::transport::Transport;
 
@@ -81,12 +82,16 @@ impl Drive {
             }
             Begin::InProgress { key_id, lease_left_ms } => self.join(key_id, lease_left_ms, &ask).await,
             Begin::Replay { response, original_request } => {
+                metrics::replayed(self.took_money(&ask.arrival.key_hash));
                 Ok(Verdict::Finished { response, original_request, replayed: true })
             }
             Begin::Pending { retry_at_ms, in_doubt } => {
                 Ok(Verdict::Pending { retry_after_ms: from_now(retry_at_ms), in_doubt })
             }
-            Begin::Mismatch { fields } => Ok(Verdict::Mismatch { fields }),
+            Begin::Mismatch { fields } => {
+                metrics::mismatch();
+                Ok(Verdict::Mismatch { fields })
+            }
             Begin::Expired => Ok(Verdict::Expired),
             Begin::NotStarted => Ok(Verdict::NotStarted),
             Begin::Stranger => Ok(Verdict::Stranger),
@@ -159,12 +164,25 @@ impl Drive {
     async fn join(&self, key_id: u32, lease_left_ms: u64, ask: &RunAsk) -> Result<Verdict, Bug> {
         let running = self.running.borrow().get(&key_id).map(|(_, running)| running.clone());
         let Some(running) = running.filter(|_| ask.wait_ms > 0) else {
+            metrics::in_progress();
             return Ok(Verdict::InProgress { retry_after_ms: lease_left_ms.min(1000) });
         };
         match select(running, Delay::from(Duration::from_millis(ask.wait_ms))).await {
-            Either::Left((end, _)) => self.verdict(end?, key_id, true),
-            Either::Right(_) => Ok(Verdict::InProgress { retry_after_ms: lease_left_ms.min(1000) }),
+            Either::Left((end, _)) => {
+                metrics::waited(self.took_money(&ask.arrival.key_hash));
+                self.verdict(end?, key_id, true)
+            }
+            Either::Right(_) => {
+                metrics::waited(false);
+                metrics::in_progress();
+                Ok(Verdict::InProgress { retry_after_ms: lease_left_ms.min(1000) })
+            }
         }
+    }
+
+    /// For the counts only: nothing depends on it.
+    fn took_money(&self, key_hash: &KeyHash) -> bool {
+        self.store.read().is_ok_and(|rows| rows.is_some_and(|rows| rows.took_money(key_hash)))
     }
 
     fn verdict(&self, end: RunEnd, key_id: u32, replayed: bool) -> Result<Verdict, Bug> {
@@ -231,8 +249,14 @@ impl Drive {
             };
             event = match action {
                 Action::Again => Event::Go,
-                Action::Send(call) => Event::Outcome(call.call_id, self.transport.send(&call).await),
-                Action::LookUp(call) => Event::LookedUp(call.call_id, self.transport.look_up(&call).await),
+                Action::Send(call) => {
+                    let send = self.transport.send(&call);
+                    Event::Outcome(call.call_id, metrics::sending(&call, send).await)
+                }
+                Action::LookUp(call) => {
+                    let look_up = self.transport.look_up(&call);
+                    Event::LookedUp(call.call_id, metrics::looking_up(&call, look_up).await)
+                }
                 Action::SleepUntil(at_ms) => {
                     let pause_ms = at_ms.saturating_sub(Date::now().as_millis());
                     Delay::from(Duration::from_millis(pause_ms)).await;

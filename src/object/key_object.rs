@@ -11,11 +11,13 @@ use super::store::Store;
 use crate::config::{Config, setting};
 use crate::log::log;
 use crate::machine::context::Bug;
+use crate::metrics;
 
 /// The Durable Object of one idempotency key.
 #[durable_object(alarm)]
 pub struct KeyObject {
     state: State,
+    env: Env,
     drive: std::result::Result<Rc<Drive>, Bug>,
 }
 
@@ -25,7 +27,7 @@ impl DurableObject for KeyObject {
             .map_err(Bug)
             .and_then(|config| Drive::new(&env, Store::open(&state)?, config))
             .map(Rc::new);
-        Self { state, drive }
+        Self { state, env, drive }
     }
 
     async fn fetch(&self, mut request: Request) -> Result<Response> {
@@ -56,6 +58,7 @@ impl DurableObject for KeyObject {
                 drive.return_address().and_then(|returned| encode(&returned))
             }
         };
+        self.send_counts();
         match answer {
             Ok(body) => Response::from_bytes(body),
             Err(bug) => {
@@ -67,7 +70,10 @@ impl DurableObject for KeyObject {
 
     async fn alarm(&self) -> Result<Response> {
         match &self.drive {
-            Ok(drive) => drive.alarm().await,
+            Ok(drive) => {
+                drive.alarm().await;
+                self.send_counts();
+            }
             // The settings are wrong or the storage does not open. An error would be retried six times and the alarm
             // then be lost: set it again instead, until somebody has mended what is wrong.
             Err(bug) => {
@@ -76,6 +82,15 @@ impl DurableObject for KeyObject {
             }
         }
         Response::empty()
+    }
+}
+
+impl KeyObject {
+    /// After the answer, and without anybody waiting for it.
+    fn send_counts(&self) {
+        if let Some(flush) = metrics::flush(&self.env) {
+            self.state.wait_until(flush);
+        }
     }
 }
 

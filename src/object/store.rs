@@ -20,6 +20,7 @@ use crate::machine::id::ObjectId;
 use crate::machine::record::{Binding, KeyRecord, Lifecycle};
 use crate::machine::rows::{Appended, Rows, TimelineEntry};
 use crate::machine::wake::{KnownAlarm, alarm_to_set};
+use crate::metrics;
 use crate::payment::{Payment, Refund, refunded_minor};
 
 #[wasm_bindgen]
@@ -118,6 +119,7 @@ impl Store {
         let mut change = Some(change);
         let mut result: Option<Result<T, E>> = None;
         let mut alarm = self.alarm.get();
+        let mut moves = Vec::new();
         let committed = self.atomically(|| {
             let change = change.take().ok_or_else(|| Bug("a transaction ran twice".into()))?;
             let before = self.load()?;
@@ -125,6 +127,7 @@ impl Store {
             match change(&mut after) {
                 Ok(value) => {
                     self.save(&before, &after, ctx, &mut alarm)?;
+                    moves = metrics::moves(&before, &after);
                     result = Some(Ok(value));
                     Ok(())
                 }
@@ -137,6 +140,7 @@ impl Store {
         match (committed, result) {
             (Ok(()), Some(result)) => {
                 self.alarm.set(alarm);
+                moves.into_iter().for_each(|(thing, from, to)| metrics::moved(thing, from, to));
                 result
             }
             (Err(_), Some(Err(error))) => Err(error),

@@ -1,0 +1,61 @@
+//! The object that adds up: one a shard, off the path of every request. It knows numbers by name and no more, so that a
+//! version can count what another does not know.
+
+use serde::Deserialize;
+use worker::{DurableObject, Env, Method, Request, Response, Result, SqlStorage, State, durable_object};
+
+use super::tally::Row;
+
+const TABLE: &str = "CREATE TABLE IF NOT EXISTS counts (
+        family TEXT NOT NULL,
+        labels TEXT NOT NULL,
+        part TEXT NOT NULL,
+        number INTEGER NOT NULL,
+        PRIMARY KEY (family, labels, part)
+    ) STRICT, WITHOUT ROWID";
+
+/// One statement, so a message is added whole or not at all.
+const ADD: &str = "INSERT INTO counts (family, labels, part, number)
+     SELECT value ->> 0, value -> 1, value ->> 2, value ->> 3 FROM json_each(?) WHERE true
+     ON CONFLICT (family, labels, part) DO UPDATE SET number = counts.number + excluded.number";
+
+#[derive(Deserialize)]
+struct Stored {
+    family: String,
+    labels: String,
+    part: String,
+    number: i64,
+}
+
+/// Adds up what the isolates have counted.
+#[durable_object(fetch)]
+pub struct MetricsObject {
+    sql: SqlStorage,
+}
+
+impl DurableObject for MetricsObject {
+    fn new(state: State, _env: Env) -> Self {
+        Self { sql: state.storage().sql() }
+    }
+
+    /// `POST` adds rows, `GET` gives all that were added.
+    async fn fetch(&self, mut request: Request) -> Result<Response> {
+        match request.method() {
+            Method::Post => {
+                let rows: Vec<Row> = request.json().await?;
+                self.sql.exec(TABLE, None)?;
+                self.sql.exec(ADD, vec![serde_json::to_string(&rows)?.into()])?;
+                Response::ok("")
+            }
+            _ => {
+                self.sql.exec(TABLE, None)?;
+                let stored: Vec<Stored> = self.sql.exec("SELECT * FROM counts", None)?.to_array()?;
+                let rows = stored
+                    .into_iter()
+                    .map(|row| Ok(Row(row.family, serde_json::from_str(&row.labels)?, row.part, row.number)))
+                    .collect::<Result<Vec<Row>>>()?;
+                Response::from_json(&rows)
+            }
+        }
+    }
+}

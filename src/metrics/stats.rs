@@ -1,0 +1,59 @@
+//! The same numbers for a person or a dashboard: `GET /admin/stats`.
+
+use serde_json::{Map, Value, json};
+
+use super::series::{Family, Thing};
+use super::tally::Tally;
+use crate::timestamp;
+
+/// As JSON; `now_ms` (since the epoch) is when it was read.
+pub fn stats(tally: &Tally, now_ms: u64) -> Value {
+    let total = |family: Family| tally.of(family).map(|(_, _, number)| number).sum::<i64>();
+    json!({
+        "keys": by_status(tally, Thing::Key),
+        "payments": by_status(tally, Thing::Payment),
+        "rides": by_status(tally, Thing::Ride),
+        "charges_saved_by_replays": total(Family::ChargesSaved),
+        "requests": {
+            "total": total(Family::Requests),
+            "answered": answers(tally, &["1xx", "2xx", "3xx"]),
+            "refused": answers(tally, &["4xx"]),
+            "failed": answers(tally, &["5xx"]),
+            "replayed": total(Family::CacheHits),
+            "waited": total(Family::Waits),
+            "in_progress": total(Family::InProgress),
+            "mismatched": total(Family::Conflicts),
+            "without_key": total(Family::KeysMissing),
+        },
+        "as_of": timestamp(now_ms),
+    })
+}
+
+fn by_status(tally: &Tally, thing: Thing) -> Value {
+    let mut counts = Map::new();
+    let mut total = 0;
+    for status in thing.statuses() {
+        let is_it = |labels: &[std::borrow::Cow<'static, str>]| labels.iter().any(|label| label == status);
+        let numbers = tally.of(thing.gauge()).filter(|(labels, _, _)| is_it(labels));
+        let number = numbers.map(|(_, _, number)| number).sum::<i64>().max(0);
+        total += number;
+        counts.insert(shown(thing, status).to_owned(), number.into());
+    }
+    counts.insert("total".to_owned(), total.into());
+    Value::Object(counts)
+}
+
+/// A key's status as clients know it (`GET /idempotency-keys/{key}`).
+fn shown(thing: Thing, status: &'static str) -> &'static str {
+    match (thing, status) {
+        (Thing::Key, "open") => "processing",
+        (Thing::Key, "finished") => "complete",
+        _ => status,
+    }
+}
+
+fn answers(tally: &Tally, classes: &[&str]) -> i64 {
+    let of = tally.of(Family::Requests);
+    let in_class = of.filter(|(labels, _, _)| labels.last().is_some_and(|class| classes.contains(&&**class)));
+    in_class.map(|(_, _, number)| number).sum()
+}
