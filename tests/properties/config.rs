@@ -58,6 +58,12 @@ fn what_cannot_be_right_is_refused_and_no_secret_is_quoted() {
         ("SIGNING_KEY", format!("{} hush-token", "k".repeat(32))),
         ("STRIPE_API_BASE", "http://api.stripe.com".to_owned()),
         ("UNPROTECTED", "true".to_owned()),
+        ("LAB", "true".to_owned()), // without the demo
+        ("ADMIN_TOKEN", "hush-token".to_owned()),
+        ("ADMIN_TOKEN", format!("{}hush-token{0}", " ".repeat(20))),
+        ("METRICS_SHARDS", "0".to_owned()),
+        ("METRICS_SHARDS", "33".to_owned()),
+        ("METRICS_SHARDS", "many".to_owned()),
         ("DEMO", "true".to_owned()), // with a live key
         ("LEASE_MS", "ninety".to_owned()),
         ("PROVIDER_TIMEOUT_MS", "90000".to_owned()),
@@ -74,4 +80,22 @@ fn what_cannot_be_right_is_refused_and_no_secret_is_quoted() {
 fn an_older_signing_key_still_verifies() {
     let both = format!("{}\n{}", "n".repeat(32), "o".repeat(32));
     assert_eq!(read(&[("SIGNING_KEY", &both)]).unwrap().signing_keys, ["n".repeat(32), "o".repeat(32)]);
+}
+
+#[test]
+fn the_operator_is_known_by_the_whole_token() {
+    let token = "0123456789abcdef0123456789abcdef";
+    let config = read(&[("ADMIN_TOKEN", &format!("{token}\n"))]).unwrap();
+    assert!(config.is_admin(token));
+    for wrong in ["", "test", &token[1..], &token.to_uppercase(), &format!("{token}0")] {
+        assert!(!config.is_admin(wrong), "{wrong}");
+    }
+    assert!(!read(&[]).unwrap().is_admin(""), "without a token nobody is the operator");
+}
+
+#[test]
+fn the_lab_is_a_demo() {
+    let test_key = ("STRIPE_SECRET_KEY", "sk_test_demo");
+    assert!(read(&[("DEMO", "true"), ("LAB", "true"), test_key]).unwrap().lab);
+    assert!(!read(&[("DEMO", "true"), test_key]).unwrap().lab);
 }

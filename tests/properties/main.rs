@@ -17,6 +17,7 @@ mod form_token;
 mod http;
 mod ids;
 mod key;
+mod metrics;
 mod ride;
 mod stripe;
 mod times;

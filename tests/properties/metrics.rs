@@ -1,0 +1,291 @@
+//! The counts: what they add up to, and how they are shown.
+
+use paid_once::metrics::pace::Pace;
+use paid_once::metrics::series::{BUCKETS, Family, Kind, Part, Thing};
+use paid_once::metrics::stats::stats;
+use paid_once::metrics::tally::{Row, Tally};
+use paid_once::metrics::text::exposition;
+use paid_once::metrics::{self, moves};
+use proptest::prelude::*;
+
+/// The numbers of a family, as they are shown.
+fn samples<'a>(text: &'a str, family: &str) -> Vec<&'a str> {
+    let is_of = |line: &&str| {
+        line.strip_prefix(family).is_some_and(|rest| rest.starts_with('{') || rest.starts_with(' '))
+    };
+    text.lines().filter(is_of).collect()
+}
+
+#[test]
+fn every_family_is_described_once_and_its_samples_follow_it() {
+    let mut tally = Tally::new();
+    tally.request("/rides", "POST", 201, "created");
+    tally.provider_call("stripe", "charge", "charged", 7);
+    let text = exposition(tally);
+    assert!(text.ends_with('\n'));
+    let mut lines = text.lines().peekable();
+    for family in Family::ALL {
+        let name = family.name();
+        assert!(name.starts_with("paid_once_"));
+        assert_eq!(name.ends_with("_total"), family.kind() == Kind::Counter, "{name}");
+        assert_eq!(lines.next().unwrap(), format!("# HELP {name} {}", family.help()));
+        assert_eq!(lines.next().unwrap(), format!("# TYPE {name} {}", family.kind().as_str()));
+        let mut samples = 0;
+        while let Some(line) = lines.next_if(|line| !line.starts_with('#')) {
+            let sample = line.split(['{', ' ']).next().unwrap();
+            let suffix = sample.strip_prefix(name).unwrap();
+            let suffixes: &[_] = match family.kind() {
+                Kind::Histogram => &["_bucket", "_sum", "_count"],
+                Kind::Counter | Kind::Gauge => &[""],
+            };
+            assert!(suffixes.contains(&suffix), "{line}");
+            samples += 1;
+        }
+        assert!(samples > 0, "{name}");
+    }
+    assert_eq!(lines.next(), None);
+}
+
+#[test]
+fn a_sample_names_its_labels() {
+    let mut tally = Tally::new();
+    tally.request("/rides/{id}", "GET", 404, "not-found");
+    tally.request("/rides/{id}", "GET", 404, "not-found");
+    let text = exposition(tally);
+    assert_eq!(
+        samples(&text, "paid_once_requests_total"),
+        [r#"paid_once_requests_total{route="/rides/{id}",method="GET",outcome="not-found",status="4xx"} 2"#]
+    );
+}
+
+#[test]
+fn what_never_happened_is_shown_as_nothing() {
+    let text = exposition(Tally::new());
+    assert_eq!(
+        samples(&text, "paid_once_idempotency_cache_hits_total"),
+        ["paid_once_idempotency_cache_hits_total 0"]
+    );
+    assert_eq!(samples(&text, "paid_once_keys").len(), 3);
+    assert_eq!(samples(&text, "paid_once_payments_total").len(), Thing::Payment.statuses().len());
+    assert!(!text.contains("NaN") && !text.contains("-1"));
+}
+
+#[test]
+fn a_label_never_comes_from_a_request() {
+    let mut tally = Tally::new();
+    for method in ["BREW", "get", "GET\"} 1\n", ""] {
+        tally.request("none", method, 405, "method-not-allowed");
+    }
+    tally.provider_call("stripe", "pay_with_4242", "unknown", 1);
+    let text = exposition(tally);
+    assert_eq!(
+        samples(&text, "paid_once_requests_total"),
+        [
+            r#"paid_once_requests_total{route="none",method="other",outcome="method-not-allowed",status="4xx"} 4"#
+        ]
+    );
+    assert!(!text.contains("4242"));
+}
+
+#[test]
+fn a_stored_label_cannot_break_the_text() {
+    let labels = ["stripe", "a\"b\\c\nd", "ok"].map(str::to_owned).to_vec();
+    let row = Row("paid_once_provider_calls_total".to_owned(), labels, String::new(), 1);
+    let text = exposition(Tally::from_rows([row]));
+    assert_eq!(
+        samples(&text, "paid_once_provider_calls_total"),
+        [r#"paid_once_provider_calls_total{provider="stripe",kind="a\"b\\c\nd",outcome="ok"} 1"#]
+    );
+}
+
+#[test]
+fn what_another_version_stored_is_left_out() {
+    let row = |family: &str, labels: &[&str], part: &str| {
+        Row(family.to_owned(), labels.iter().map(|l| (*l).to_owned()).collect(), part.to_owned(), 1)
+    };
+    let rows = [
+        row("paid_once_unheard_of_total", &[], ""),
+        row("paid_once_rides", &["paid", "more"], ""),
+        row("paid_once_provider_call_duration_seconds", &["stripe", "charge"], "0.3"),
+    ];
+    assert!(Tally::from_rows(rows).is_empty());
+}
+
+#[test]
+fn the_buckets_of_a_histogram_are_cumulative() {
+    let mut tally = Tally::new();
+    for ms in [0, 50, 51, 700, 30_000, 30_001, 5_000_000] {
+        tally.provider_call("stripe", "charge", "charged", ms);
+    }
+    let text = exposition(tally);
+    let name = "paid_once_provider_call_duration_seconds";
+    let bucket = |bound: &str, count: u32| {
+        format!(r#"{name}_bucket{{provider="stripe",kind="charge",le="{bound}"}} {count}"#)
+    };
+    assert_eq!(
+        samples(&text, &format!("{name}_bucket")),
+        [
+            bucket("0.05", 2),
+            bucket("0.1", 3),
+            bucket("0.25", 3),
+            bucket("0.5", 3),
+            bucket("1", 4),
+            bucket("2.5", 4),
+            bucket("5", 4),
+            bucket("10", 4),
+            bucket("30", 5),
+            bucket("+Inf", 7),
+        ]
+    );
+    let labels = r#"{provider="stripe",kind="charge"}"#;
+    assert_eq!(samples(&text, &format!("{name}_sum")), [format!("{name}_sum{labels} 5060.802")]);
+    assert_eq!(samples(&text, &format!("{name}_count")), [format!("{name}_count{labels} 7")]);
+}
+
+#[test]
+fn the_buckets_are_in_order_and_named_after_their_bounds() {
+    assert!(BUCKETS.is_sorted_by(|(a, _), (b, _)| a < b));
+    let (last, bounded) = BUCKETS.split_last().unwrap();
+    assert_eq!(*last, (u64::MAX, "+Inf"));
+    for (ms, bound) in bounded {
+        #[allow(clippy::cast_precision_loss)]
+        let seconds = *ms as f64 / 1000.0;
+        assert_eq!(bound.parse::<f64>().unwrap(), seconds);
+        assert_eq!(Part::parse(bound), Some(Part::Bucket(bound)));
+    }
+}
+
+#[test]
+fn a_gauge_is_the_sum_of_its_changes() {
+    let mut tally = Tally::new();
+    for _ in 0..3 {
+        tally.moved(Thing::Key, None, Some("open"));
+    }
+    tally.moved(Thing::Key, Some("open"), Some("finished"));
+    tally.moved(Thing::Key, Some("open"), Some("open"));
+    tally.moved(Thing::Payment, None, Some("processing"));
+    tally.moved(Thing::Payment, Some("processing"), Some("succeeded"));
+    let text = exposition(tally.clone());
+    assert_eq!(
+        samples(&text, "paid_once_keys"),
+        [
+            r#"paid_once_keys{status="expired"} 0"#,
+            r#"paid_once_keys{status="finished"} 1"#,
+            r#"paid_once_keys{status="open"} 2"#,
+        ]
+    );
+    assert_eq!(samples(&text, "paid_once_keys_open"), ["paid_once_keys_open 2"]);
+    assert!(text.contains("paid_once_payments{status=\"processing\"} 0\n"));
+    assert!(text.contains("paid_once_payments{status=\"succeeded\"} 1\n"));
+    assert!(text.contains("paid_once_payments_total{status=\"processing\"} 1\n"));
+    let stats = stats(&tally, 0);
+    assert_eq!(
+        stats["keys"],
+        serde_json::json!({ "processing": 2, "complete": 1, "expired": 0, "total": 3 })
+    );
+    assert_eq!(stats["payments"]["total"], 1);
+    assert_eq!(stats["as_of"], "1970-01-01T00:00:00.000Z");
+}
+
+#[test]
+fn a_gauge_that_lost_its_beginning_shows_nothing_below_zero() {
+    let mut tally = Tally::new();
+    tally.moved(Thing::Ride, Some("pending"), Some("paid"));
+    assert!(exposition(tally.clone()).contains("paid_once_rides{status=\"pending\"} 0\n"));
+    assert_eq!(
+        stats(&tally, 0)["rides"],
+        serde_json::json!({ "pending": 0, "paid": 1, "unpaid": 0, "total": 1 })
+    );
+}
+
+#[test]
+fn a_thread_counts_for_itself_and_gives_it_away_once() {
+    metrics::request("/rides", "POST", 201, "replayed");
+    metrics::replayed(true);
+    metrics::replayed(false);
+    metrics::waited(true);
+    metrics::in_progress();
+    metrics::mismatch();
+    metrics::key_missing();
+    metrics::moved(Thing::Ride, None, Some("pending"));
+    let taken = metrics::take();
+    assert!(metrics::take().is_empty());
+    let stats = stats(&taken, 0);
+    assert_eq!(stats["charges_saved_by_replays"], 2);
+    assert_eq!(stats["rides"]["pending"], 1);
+    assert_eq!(
+        stats["requests"],
+        serde_json::json!({
+            "total": 1, "answered": 1, "refused": 0, "failed": 0, "replayed": 2, "waited": 1, "in_progress": 1,
+            "mismatched": 1, "without_key": 1,
+        })
+    );
+}
+
+#[test]
+fn an_object_in_which_nothing_changed_moves_nothing() {
+    use paid_once::machine::{id::ObjectId, rows::Rows};
+    let rows = Rows::empty(ObjectId::from_bytes([7; 32]));
+    assert_eq!(moves(&rows, &rows), []);
+}
+
+#[test]
+fn one_caller_sends_within_a_second() {
+    let mut pace = Pace::new();
+    let now_ms = 1_800_000_000_000;
+    assert_eq!(pace.claim(now_ms), Some(0), "the first one at once");
+    assert_eq!(pace.claim(now_ms), None, "nobody else while it is about to");
+    pace.sent(now_ms);
+    assert_eq!(pace.claim(now_ms + 300), Some(700), "the next one when the second is over");
+    assert_eq!(pace.claim(now_ms + 900), None);
+    assert_eq!(pace.claim(now_ms + 60_000), Some(0), "a sender that never sent is not waited for");
+    pace.sent(now_ms + 60_000);
+    assert!(pace.claim(now_ms).is_some_and(|delay_ms| delay_ms <= 1000), "the clock went back");
+}
+
+/// Anything that can be counted.
+fn event() -> impl Strategy<Value = Tally> {
+    let status = |thing: Thing| proptest::option::of(proptest::sample::select(thing.statuses()));
+    let moved = proptest::sample::select(vec![Thing::Key, Thing::Payment, Thing::Ride])
+        .prop_flat_map(move |thing| (Just(thing), status(thing), status(thing)));
+    prop_oneof![
+        (proptest::sample::select(vec!["/", "/rides"]), 100_u16..600).prop_map(|(route, status)| {
+            let mut tally = Tally::new();
+            tally.request(route, "GET", status, "shown");
+            tally
+        }),
+        (0_u64..100_000).prop_map(|ms| {
+            let mut tally = Tally::new();
+            tally.provider_call("stripe", "charge", "charged", ms);
+            tally
+        }),
+        moved.prop_map(|(thing, from, to)| {
+            let mut tally = Tally::new();
+            tally.moved(thing, from, to);
+            tally
+        }),
+    ]
+}
+
+fn sum<'a>(tallies: impl IntoIterator<Item = &'a Tally>) -> Tally {
+    let mut sum = Tally::new();
+    tallies.into_iter().for_each(|tally| sum.merge(tally.clone()));
+    sum
+}
+
+proptest! {
+    #[test]
+    fn shards_add_up_to_the_same_however_the_counts_were_spread(
+        events in proptest::collection::vec((event(), 0_usize..3), 0..40),
+    ) {
+        let at_once = sum(events.iter().map(|(event, _)| event));
+        let shard = |number| sum(events.iter().filter(|(_, at)| *at == number).map(|(event, _)| event));
+        // Each goes to its shard and back as rows, through JSON.
+        let carried = [2, 0, 1].map(|number| {
+            let json = serde_json::to_string(&shard(number).rows()).unwrap();
+            Tally::from_rows(serde_json::from_str::<Vec<Row>>(&json).unwrap())
+        });
+        prop_assert_eq!(exposition(sum(&carried)), exposition(at_once.clone()));
+        prop_assert_eq!(stats(&sum(&carried), 0), stats(&at_once, 0));
+    }
+}

@@ -1,0 +1,314 @@
+// The counts: right after every request of a fixed script, closed to all but the operator, and never too large.
+
+import assert from 'node:assert/strict';
+import { after, describe, test } from 'node:test';
+
+import { DECLINED_USER, TRIP, account, freshKey, read } from './support/account.mjs';
+import { browser } from './support/browser.mjs';
+import { withoutEffect } from './support/effects.mjs';
+import { SIGNING_KEY, startSite } from './support/harness.mjs';
+import { parse } from './support/prometheus.mjs';
+import { until } from './support/until.mjs';
+
+const ADMIN_TOKEN = 'the-operators-own-secret-of-the-tests';
+const admin = { authorization: `Bearer ${ADMIN_TOKEN}` };
+const SHARDS = 3;
+const site = await startSite({
+  vars: {
+    METRICS_SHARDS: `${SHARDS}`,
+    PROVIDER_TIMEOUT_MS: '300',
+    QUIET_MS: '900',
+    LEASE_MS: '60000',
+    COMPLETER_MS: '60000',
+  },
+  secrets: { ADMIN_TOKEN },
+});
+const user = account(site);
+after(() => site.close());
+
+const ask = async (path, headers = admin) => read(await site.fetch(path, { headers }));
+const counts = async () => parse((await ask('/metrics')).text);
+const stats = async () => (await ask('/admin/stats')).json();
+
+/** The counts, once these have come to be; a last look later shows that nothing was added twice. */
+async function settled(expected) {
+  const of = (now) => Object.fromEntries(Object.keys(expected).map((name) => [name, value(now, name)]));
+  const value = (now, name) => {
+    const [, family, labels] = /^(\w+)(?:\{(.*)\})?$/.exec(name);
+    return now.sum(family, Object.fromEntries(labels?.split(',').map((pair) => pair.split('=')) ?? []));
+  };
+  let last;
+  const isThere = async () => JSON.stringify((last = of(await counts()))) === JSON.stringify(expected);
+  await until('the counts', isThere).catch(() => assert.deepEqual(last, expected));
+  // Longer than the second for which an isolate keeps what it has counted.
+  await new Promise((later) => setTimeout(later, 1_300));
+  assert.deepEqual(of(await counts()), expected);
+}
+
+describe('a fixed script of requests', () => {
+  test('is counted exactly', async () => {
+    const key = freshKey();
+    assert.equal((await user.book(key)).status, 201);
+    assert.equal((await user.book(key)).status, 201);
+    assert.equal((await user.book(key)).status, 201);
+    assert.equal((await user.book(key, { ...TRIP, origin_lat: 1 })).status, 422);
+    assert.equal((await user.book(undefined)).status, 400);
+    const declined = account(site, DECLINED_USER);
+    const refused = freshKey();
+    assert.equal((await declined.book(refused)).status, 402);
+    assert.equal((await declined.book(refused)).status, 402);
+    await settled({
+      'requests_total{route=/rides}': 7,
+      'requests_total{route=/rides,method=POST,outcome=created,status=2xx}': 1,
+      'requests_total{route=/rides,outcome=replayed,status=2xx}': 2,
+      'requests_total{route=/rides,outcome=mismatch,status=4xx}': 1,
+      'requests_total{route=/rides,outcome=idempotency-key-missing,status=4xx}': 1,
+      'requests_total{route=/rides,outcome=declined,status=4xx}': 1,
+      'requests_total{route=/rides,outcome=replayed,status=4xx}': 1,
+      idempotency_cache_hits_total: 3,
+      concurrent_request_waits_total: 0,
+      idempotency_in_progress_total: 0,
+      idempotency_conflicts_total: 1,
+      idempotency_keys_missing_total: 0,
+      charges_saved_total: 2,
+      provider_calls_total: 2,
+      'provider_calls_total{provider=stripe,kind=charge,outcome=charged}': 1,
+      'provider_calls_total{provider=stripe,kind=charge,outcome=declined}': 1,
+      'provider_call_duration_seconds_count{provider=stripe,kind=charge}': 2,
+      'keys{status=open}': 0,
+      'keys{status=finished}': 2,
+      'keys{status=expired}': 0,
+      keys_open: 0,
+      'rides{status=pending}': 0,
+      'rides{status=paid}': 1,
+      'rides{status=unpaid}': 1,
+      payments_total: 0,
+    });
+  });
+
+  test('shows in the statistics', async () => {
+    const { keys, payments, rides, charges_saved_by_replays, requests, as_of } = await stats();
+    assert.deepEqual(keys, { processing: 0, complete: 2, expired: 0, total: 2 });
+    assert.equal(payments.total, 0);
+    assert.deepEqual(rides, { pending: 0, paid: 1, unpaid: 1, total: 2 });
+    assert.equal(charges_saved_by_replays, 2);
+    assert.equal(requests.replayed, 3);
+    assert.equal(requests.mismatched, 1);
+    assert.equal(requests.total, requests.answered + requests.refused + requests.failed);
+    assert.ok(Math.abs(Date.now() - Date.parse(as_of)) < 60_000, as_of);
+  });
+
+  test('with duplicates at the same time counts those that waited and those that did not', async () => {
+    const before = await counts();
+    const key = freshKey();
+    await site.simulator.fault('slow', { delay_ms: 60_000 });
+    const first = user.book(key, TRIP, { prefer: 'wait=30' });
+    await until('the bank has the request', async () => (await site.simulator.faults()).length === 0);
+    assert.equal((await user.book(key, TRIP, { prefer: 'wait=0' })).status, 409);
+    assert.equal((await user.book(key, TRIP, { prefer: 'wait=1' })).status, 409);
+    await until('the key is open', async () => (await counts()).sum('keys_open') === 1);
+    const waiting = [1, 2, 3].map(() => user.book(key, TRIP, { prefer: 'wait=30' }));
+    // They are with the object when one that came after them is answered.
+    assert.equal((await user.book(key, TRIP, { prefer: 'wait=0' })).status, 409);
+    await site.simulator.calm();
+    for (const answer of await Promise.all([first, ...waiting]))
+      assert.ok([201, 503].includes(answer.status));
+    const last = await user.book(key, TRIP, { prefer: 'wait=30' });
+    assert.equal(last.status, 201);
+    const waits = before.sum('concurrent_request_waits_total');
+    const hits = before.sum('idempotency_cache_hits_total');
+    const saved = before.sum('charges_saved_total');
+    assert.equal(await site.simulator.charges(last.ride), 1);
+    await settled({
+      concurrent_request_waits_total: waits + 4,
+      idempotency_in_progress_total: 3,
+      idempotency_cache_hits_total: hits + 1,
+      charges_saved_total: saved + 4,
+      keys_open: 0,
+    });
+  });
+
+  test('with a provider that does not answer counts what nobody knows', async () => {
+    const key = freshKey();
+    await site.simulator.fault('response_lost');
+    const unknown = await user.book(key, TRIP, { prefer: 'wait=0' });
+    assert.equal(unknown.status, 503);
+    await until('it is settled', async () => {
+      return (await user.book(key, TRIP, { prefer: 'wait=0' })).status === 201;
+    });
+    const now = await counts();
+    assert.equal(now.sum('provider_calls_total', { kind: 'charge', outcome: 'unknown' }), 1);
+    assert.equal(now.sum('requests_total', { outcome: 'unknown', status: '5xx' }) >= 1, true);
+    const slow = now.samples.find(
+      ({ name, labels }) => name.endsWith('duration_seconds_bucket') && labels.le === '0.25',
+    );
+    const all = now.sum('provider_call_duration_seconds_count');
+    assert.ok(slow.value < all, 'the timeout took longer than a quarter of a second');
+  });
+
+  test("counts a browser's edited form, whatever is wrong with it", async () => {
+    const before = (await counts()).sum('idempotency_conflicts_total');
+    const visitor = browser(site);
+    const sent = await visitor.openForm();
+    assert.equal((await visitor.submit(sent)).status, 303);
+    assert.match((await visitor.submit({ ...sent, origin_lat: '1' })).header('location'), /\?edited$/);
+    assert.match((await visitor.submit({ ...sent, origin_lat: 'no' })).header('location'), /\?edited$/);
+    await settled({ idempotency_conflicts_total: before + 2 });
+  });
+});
+
+describe('the exposition', () => {
+  test('can be read by a strict reader, and says what it is', async () => {
+    const answer = await ask('/metrics');
+    assert.equal(answer.status, 200);
+    assert.equal(answer.header('content-type'), 'text/plain; version=0.0.4; charset=utf-8');
+    const { families, samples } = parse(answer.text);
+    assert.equal(families.get('paid_once_provider_call_duration_seconds'), 'histogram');
+    for (const name of families.keys()) assert.match(name, /^paid_once_[a-z_]+$/);
+    const buckets = samples.filter(({ name }) => name.endsWith('_bucket')).map(({ value }) => value);
+    assert.deepEqual(
+      buckets,
+      buckets.toSorted((a, b) => a - b),
+      'cumulative',
+    );
+    assert.equal((await read(await site.fetch('/metrics', { method: 'HEAD', headers: admin }))).status, 200);
+  });
+
+  test('has the names that people look for', async () => {
+    const { text } = await ask('/metrics');
+    for (const name of [
+      'idempotency_cache_hits',
+      'idempotency_conflicts',
+      'concurrent_request_waits',
+      'payments_total',
+    ])
+      assert.match(text, new RegExp(`^paid_once_${name}`, 'm'));
+  });
+
+  test('shows nothing of a request: no key, token, path, query or method', async () => {
+    const secrets = { key: freshKey(), path: 'nobodys-path', query: 'nobodys-query', method: 'PROPFIND' };
+    await user.book(secrets.key);
+    await site.fetch(`/${secrets.path}?${secrets.query}`);
+    await site.fetch('/rides', { method: secrets.method });
+    await until('they are counted', async () => (await counts()).sum('requests_total', { method: 'other' }));
+    const { text } = await ask('/metrics');
+    const shown = text + JSON.stringify(await stats());
+    for (const [what, secret] of Object.entries({
+      ...secrets,
+      ADMIN_TOKEN,
+      SIGNING_KEY,
+      user: '@example.com',
+    }))
+      assert.ok(!shown.includes(secret), what);
+    assert.ok(!JSON.stringify(site.logs()).includes(ADMIN_TOKEN));
+  });
+});
+
+describe('without the secret', () => {
+  for (const path of ['/metrics', '/admin/stats']) {
+    test(`${path} is closed`, async () => {
+      await withoutEffect(site, async () => {
+        const wrong = [
+          {},
+          { authorization: 'Bearer user@example.com' },
+          { authorization: ADMIN_TOKEN },
+          { authorization: `Basic ${ADMIN_TOKEN}` },
+          { authorization: `Bearer ${ADMIN_TOKEN.slice(1)}` },
+          { authorization: `Bearer ${ADMIN_TOKEN}!` },
+        ];
+        for (const headers of wrong) {
+          const answer = await ask(path, headers);
+          assert.equal(answer.status, 401, JSON.stringify(headers));
+          assert.equal(answer.header('content-type'), 'application/problem+json');
+          assert.equal(answer.header('www-authenticate'), 'Bearer');
+          assert.ok(!answer.text.includes('paid_once_'));
+        }
+        assert.equal((await ask(path, { authorization: `bearer ${ADMIN_TOKEN}` })).status, 200);
+        assert.equal((await site.fetch(path, { method: 'POST', headers: admin })).status, 405);
+      });
+    });
+  }
+
+  test('that nobody has set it is closed all the same, and says how to set it', async () => {
+    const closed = await startSite();
+    try {
+      for (const authorization of ['Bearer', 'Bearer ', `Bearer ${ADMIN_TOKEN}`, 'Bearer undefined']) {
+        const answer = await read(await closed.fetch('/metrics', { headers: { authorization } }));
+        assert.equal(answer.status, 401);
+        assert.match(answer.json().detail, /wrangler secret put ADMIN_TOKEN/);
+      }
+    } finally {
+      await closed.close();
+    }
+  });
+
+  test('the lab is open', async () => {
+    const lab = await startSite({ vars: { LAB: 'true' } });
+    try {
+      assert.equal((await lab.fetch('/metrics')).status, 200);
+      assert.equal((await lab.fetch('/admin/stats')).status, 200);
+    } finally {
+      await lab.close();
+    }
+  });
+});
+
+describe('the shards', () => {
+  const shard = (number) => site.worker.getDurableObjectStorage('METRICS', { name: `shard ${number}` });
+  const everyShard = (statement) =>
+    Promise.all(Array.from({ length: SHARDS }, async (_, number) => (await shard(number)).exec(statement)));
+
+  test('hold a part each, which add up to what is shown', async () => {
+    const name = 'paid_once_requests_total';
+    const stored = async () => {
+      const rows = await everyShard(`SELECT SUM(number) AS number FROM counts WHERE family = '${name}'`);
+      return rows.map(([{ number }]) => number ?? 0);
+    };
+    // A reading sends what its isolate holds first, and is itself counted after it was answered.
+    await until('every shard has got something', async () => {
+      await counts();
+      return (await stored()).every((number) => number > 0);
+    });
+    await new Promise((later) => setTimeout(later, 1_300));
+    const shown = (await counts()).sum('requests_total');
+    const sum = (await stored()).reduce((total, number) => total + number, 0);
+    assert.ok(sum === shown || sum === shown + 1, `${sum} are stored, ${shown} were shown`);
+  });
+
+  test('that fail lose what they were sent: it is counted once at most', async () => {
+    const known = (await counts()).sum('requests_total', { route: '/assets/{file}' });
+    const icons = async () => (await counts()).sum('requests_total', { route: '/assets/{file}' });
+    const visit = async () => assert.equal((await site.fetch('/assets/favicon.svg')).status, 200);
+    await visit();
+    await until('one is counted', async () => (await icons()) === known + 1);
+
+    const lost = () => site.logs().filter(({ message }) => message.includes('counts_lost')).length;
+    for (const [how, isCounted] of [
+      ['ABORT', false], // nothing of the message is kept
+      ['FAIL', true], // all of it up to here is kept, and the sender hears of a failure all the same
+    ]) {
+      const before = await icons();
+      const lostBefore = lost();
+      await everyShard(
+        `CREATE TRIGGER broken AFTER UPDATE ON counts WHEN NEW.labels LIKE '%favicon%' OR NEW.labels LIKE '%/assets/%'
+           BEGIN SELECT RAISE(${how}, 'broken for the test'); END`,
+      );
+      await everyShard(
+        `CREATE TRIGGER broken_too AFTER INSERT ON counts WHEN NEW.labels LIKE '%/assets/%'
+           BEGIN SELECT RAISE(${how}, 'broken for the test'); END`,
+      );
+      await visit();
+      await until('a message is lost', async () => {
+        await counts();
+        return lost() > lostBefore;
+      });
+      await everyShard('DROP TRIGGER broken');
+      await everyShard('DROP TRIGGER broken_too');
+      await visit();
+      const expected = before + (isCounted ? 2 : 1);
+      await until('the next one is counted', async () => (await icons()) >= expected);
+      await new Promise((later) => setTimeout(later, 1_300));
+      assert.equal(await icons(), expected, how);
+    }
+  });
+});
