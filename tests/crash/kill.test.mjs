@@ -212,7 +212,7 @@ class Load {
       clients,
       ledger: await this.sim('ledger'),
       requests,
-      objects: rowsOnDisk(this.worker.objectsDirectory),
+      objects: rowsOnDisk(this.worker.objectsOf('KeyObject')),
     };
   }
 

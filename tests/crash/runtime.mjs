@@ -40,6 +40,8 @@ export class Runtime {
   /** Called with each line that the Worker logs, parsed where it is JSON. */
   onLog = () => {};
   origin = null;
+  /** The directory of a class's objects. */
+  objectsOf;
   #config;
   #child = null;
   #closed = false;
@@ -55,7 +57,9 @@ export class Runtime {
       copyFileSync(join(ROOT, module), join(directory, module));
     }
     mkdirSync(join(directory, 'objects'));
-    this.objectsDirectory = join(directory, 'objects', settings.name);
+    // One namespace a class: the runtime delivers alarms by it.
+    const uniqueKey = (className) => `${settings.name}-${className}`;
+    this.objectsOf = (className) => join(directory, 'objects', uniqueKey(className));
     this.#config = join(directory, 'workerd.capnp');
     writeFileSync(
       this.#config,
@@ -80,7 +84,7 @@ const worker :Workerd.Worker = (
   ]}],
   durableObjectNamespaces = [${objects.map(
     (object) =>
-      `(className = ${text(object.class_name)}, uniqueKey = ${text(settings.name)}, enableSql = true)`,
+      `(className = ${text(object.class_name)}, uniqueKey = ${text(uniqueKey(object.class_name))}, enableSql = true)`,
   )}],
   durableObjectStorage = (localDisk = "objects"),
 );
