@@ -87,13 +87,14 @@ describe('the pages', () => {
   });
 });
 
-describe('GET /healthz', () => {
-  test('says that it is set up', async () => {
-    const answer = await ask('/healthz');
-    assert.equal(answer.status, 200);
-    assert.deepEqual(answer.json(), { status: 'ok' });
+for (const path of ['/healthz', '/health'])
+  describe(`GET ${path}`, () => {
+    test('says that it is set up', async () => {
+      const answer = await ask(path);
+      assert.equal(answer.status, 200);
+      assert.deepEqual(answer.json(), { status: 'ok' });
+    });
   });
-});
 
 describe('the assets', () => {
   for (const [path, type] of Object.entries(ASSETS)) {
