@@ -78,6 +78,8 @@ pub struct Config {
     pub mismatch_status: u16,
     /// `CORS_ORIGINS`: the origins whose scripts may call the API, separated by commas.
     pub cors_origins: Vec<String>,
+    /// `RATE_LIMIT_PER_MINUTE`: what the binding RATE_LIMITER allows, to tell clients.
+    pub rate_limit_per_minute: Option<u32>,
     /// `STRIPE_PUBLISHABLE_KEY`: with it the checkout mounts Stripe's Payment Element.
     pub publishable_key: Option<String>,
     /// `ADMIN_TOKEN`: the secret of whoever reads `/metrics` and `/admin/stats`. Without it nobody does.
@@ -169,6 +171,9 @@ impl Config {
             marks_body: !one_of("REPLAY_MARKER", ["header", "body"])?,
             mismatch_status: if one_of("MISMATCH_STATUS", ["422", "409"])? { 422 } else { 409 },
             cors_origins: cors_origins(setting("CORS_ORIGINS"))?,
+            rate_limit_per_minute: setting("RATE_LIMIT_PER_MINUTE")
+                .map(|limit| limit.parse().map_err(|_| "RATE_LIMIT_PER_MINUTE must be a whole number."))
+                .transpose()?,
             publishable_key: publishable_key(setting("STRIPE_PUBLISHABLE_KEY"))?,
             admin_token,
             lab: flag("LAB"),

@@ -17,6 +17,7 @@ use crate::machine::fingerprint::{Field, Fingerprint, Parameters};
 use crate::machine::id::{ObjectId, Owner};
 use crate::machine::key::{IdempotencyKey, NaturalKey};
 use crate::machine::record::Channel;
+use crate::metrics;
 use crate::object::message::{Ask, BindVerdict, Fault, RunAsk, Verdict};
 
 /// The account that a request names with `Authorization`.
@@ -116,6 +117,7 @@ impl<'a> Call<'a> {
             (None, None) => {
                 let fields = [("event", "key_missing".into()), ("request_id", request.id.0.as_str().into())];
                 log("warn", &fields);
+                metrics::key_missing();
                 (random_key()?.hash(&owner), parameters)
             }
         };
@@ -132,11 +134,12 @@ impl<'a> Call<'a> {
             may_start: true,
         };
         let (owner, key_hash) = (arrival.owner.clone(), arrival.key_hash.clone());
+        let is_bound = is_explicit && place.is_some();
         let place = match place {
             Some(place) if is_explicit => match bind(app, &own, &mut arrival, &place).await? {
                 Ok(object) => ObjectRef::Id(object),
                 Err(mismatch) => {
-                    let answer = reply::verdict(mismatch, Channel::Api, request, "", app.mismatch_status());
+                    let answer = reply::verdict(mismatch, Channel::Api, request, "", app.manner());
                     return Ok(answer.under(&owner, &key_hash));
                 }
             },
@@ -145,9 +148,10 @@ impl<'a> Call<'a> {
         };
         let object = app.object_id(&place).map_err(unavailable)?;
         let resource = arrival.operation.resource_path(object);
-        let verdict =
-            run(app, &place, arrival, request, fault).await.map_err(|Unreachable| unreachable(&resource))?;
-        let answer = reply::verdict(verdict, Channel::Api, request, &resource, app.mismatch_status());
+        let wait_ms = key_source::wait_ms(request, app.config.times.wait_ms);
+        let ask = RunAsk { arrival, wait_ms, fault, is_counted: is_bound };
+        let verdict = run(app, &place, ask).await.map_err(|Unreachable| unreachable(&resource))?;
+        let answer = reply::verdict(verdict, Channel::Api, request, &resource, app.manner());
         Ok(answer.under(&owner, &key_hash))
     }
 }
@@ -186,16 +190,8 @@ fn random_key() -> Result<IdempotencyKey, Problem> {
 pub(super) struct Unreachable;
 
 /// Asks the object to run.
-pub(super) async fn run(
-    app: &App,
-    place: &ObjectRef,
-    arrival: Arrival,
-    request: &Request,
-    fault: Option<Fault>,
-) -> Result<Verdict, Unreachable> {
-    let wait_ms = key_source::wait_ms(request, app.config.times.wait_ms);
-    let ask = Ask::Run(Box::new(RunAsk { arrival, wait_ms, fault }));
-    app.ask(place, ask).await.map_err(|error| {
+pub(super) async fn run(app: &App, place: &ObjectRef, ask: RunAsk) -> Result<Verdict, Unreachable> {
+    app.ask(place, Ask::Run(Box::new(ask))).await.map_err(|error| {
         log("error", &[("event", "object_unreachable".into()), ("error", error.to_string().into())]);
         Unreachable
     })

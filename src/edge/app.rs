@@ -1,5 +1,6 @@
 //! What a request's handler has at hand: the settings, and the way to the objects.
 
+use std::cell::Cell;
 use std::time::Duration;
 
 use serde::de::DeserializeOwned;
@@ -8,11 +9,12 @@ use worker::{Delay, Env, Method, ObjectNamespace, RequestInit, RequestRedirect, 
 
 use super::pages::Site;
 use super::problem::Kind;
+use super::reply::Manner;
 use super::session::Session;
 use crate::config::{Config, setting};
 use crate::edge::http::{Answer, Request};
 use crate::machine::id::ObjectId;
-use crate::object::message::{Ask, Envelope, VERSION};
+use crate::object::message::{Ask, Envelope, PROVIDER_MS, VERSION};
 
 /// How often an object is asked when its stub fails.
 const TRIES: u32 = 3;
@@ -30,20 +32,49 @@ pub(super) enum ObjectRef {
 /// See the module.
 pub(super) struct App {
     pub(super) config: Config,
+    /// How long this request has waited for objects, in ms.
+    object_ms: Cell<u64>,
+    /// How much of that the objects waited for the provider, in ms.
+    provider_ms: Cell<u64>,
     pub(super) env: Env,
 }
 
 impl App {
     pub(super) fn new(env: &Env) -> Result<Self, String> {
-        Ok(Self { config: Config::read(|name| setting(env, name))?, env: env.clone() })
+        Ok(Self {
+            config: Config::read(|name| setting(env, name))?,
+            env: env.clone(),
+            object_ms: Cell::new(0),
+            provider_ms: Cell::new(0),
+        })
     }
 
     pub(super) fn site(&self, request: &Request) -> Site {
         site(self.config.demo, request)
     }
 
+    /// Tells with the answer where the time went ([`Server-Timing`](https://www.w3.org/TR/server-timing/)), and the rate
+    /// that an account has.
+    pub(super) fn timed(&self, answer: Answer, request: &Request) -> Answer {
+        let total_ms = worker::Date::now().as_millis().saturating_sub(request.now_ms);
+        let (object_ms, provider_ms) = (self.object_ms.get(), self.provider_ms.get());
+        let timing = format!("total;dur={total_ms}, object;dur={object_ms}, provider;dur={provider_ms}");
+        let answer = answer.with("server-timing", timing);
+        match self.config.rate_limit_per_minute {
+            Some(limit) if request.method == "POST" => {
+                answer.with("ratelimit-policy", format!("\"new-operations\";q={limit};w=60"))
+            }
+            _ => answer,
+        }
+    }
+
+    /// How operations are answered here, where the settings differ from the standard.
+    pub(super) fn manner(&self) -> Manner {
+        Manner { mismatch_status: self.mismatch_status(), marks_body: self.config.marks_body }
+    }
+
     /// The status of a mismatch, where it is not the draft's own.
-    pub(super) fn mismatch_status(&self) -> Option<u16> {
+    fn mismatch_status(&self) -> Option<u16> {
         Some(self.config.mismatch_status).filter(|status| *status != Kind::KeyReused.status())
     }
 
@@ -107,7 +138,13 @@ impl App {
         let mut init = RequestInit::new();
         init.with_method(Method::Post).with_body(Some(JsValue::from_str(&body)));
         let request = worker::Request::new_with_init("https://object/", &init)?;
-        let mut response = self.stub(object)?.fetch_with_request(request).await?;
+        let asked_at_ms = worker::Date::now().as_millis();
+        let answered = self.stub(object)?.fetch_with_request(request).await;
+        let waited_ms = worker::Date::now().as_millis().saturating_sub(asked_at_ms);
+        self.object_ms.set(self.object_ms.get().saturating_add(waited_ms));
+        let mut response = answered?;
+        let provider_ms = response.headers().get(PROVIDER_MS)?.and_then(|ms| ms.parse().ok()).unwrap_or(0);
+        self.provider_ms.set(self.provider_ms.get().saturating_add(provider_ms));
         if response.status_code() != 200 {
             return Err(worker::Error::RustError(format!("the object answered {}", response.status_code())));
         }

@@ -6,6 +6,7 @@ use super::app::{App, ObjectRef, session};
 use super::http::{Answer, Request};
 use super::pages::Notice;
 use super::problem::{Kind, Problem};
+use super::reply::Manner;
 use super::ride::{self, TRANSPORT_FIELDS};
 use super::session::{OpenForm, Session};
 use super::token::{FormToken, Purpose};
@@ -17,7 +18,7 @@ use crate::machine::id::{ObjectId, Owner, RideId};
 use crate::machine::key::IdempotencyKey;
 use crate::machine::record::Channel;
 use crate::metrics;
-use crate::object::message::{Ask, Shown, Verdict};
+use crate::object::message::{Ask, RunAsk, Shown, Verdict};
 
 /// `GET /rides/new`
 pub(super) async fn new_ride(app: &App, request: &Request) -> Result<Answer, Problem> {
@@ -184,7 +185,9 @@ pub(super) async fn post_ride(app: &App, request: &Request) -> Result<Answer, Pr
         may_start: request.now_ms < token.expires_at_ms,
     };
     let (owner, key_hash) = (arrival.owner.clone(), arrival.key_hash.clone());
-    match run(app, &ObjectRef::Id(token.object), arrival, request, fault).await {
+    let wait_ms = key_source::wait_ms(request, app.config.times.wait_ms);
+    let ask = RunAsk { arrival, wait_ms, fault, is_counted: false };
+    match run(app, &ObjectRef::Id(token.object), ask).await {
         Err(Unreachable) => {
             let notice = Some(Notice {
                 title: "We could not get through".to_owned(),
@@ -200,7 +203,7 @@ pub(super) async fn post_ride(app: &App, request: &Request) -> Result<Answer, Pr
         ).await,
         Ok(verdict) => {
             // A form of an older tab: from now on it is the one to come back to.
-            let mut answer = reply::verdict(verdict, Channel::Form, request, &resource, None).under(&owner, &key_hash);
+            let mut answer = reply::verdict(verdict, Channel::Form, request, &resource, Manner::default()).under(&owner, &key_hash);
             answer.headers.extend(open_cookie(app, request, key.as_str()));
             Ok(answer)
         }

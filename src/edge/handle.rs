@@ -8,7 +8,7 @@ use super::pages::{Home, ProblemPage};
 use super::problem::{Kind, Problem};
 use super::ride::{RidePage, Visit, kept, page};
 use super::routes::Route;
-use super::{admin, api, form, keys, payments, reply};
+use super::{admin, api, cors, form, keys, payments, reply};
 use crate::log::log;
 use crate::machine::id::{Owner, RequestId, RideId};
 use crate::metrics;
@@ -59,7 +59,9 @@ pub async fn handle(
                 }
                 Err(_) => Err(Problem::because(Kind::BadRequest, "The body broke off. Nothing was run.")),
             };
-            answered.unwrap_or_else(|problem| refuse(&problem, &request, app.config.demo))
+            let answer = answered.unwrap_or_else(|problem| refuse(&problem, &request, app.config.demo));
+            let answer = cors::allow(answer, &request, route.as_ref(), &app.config.cors_origins);
+            app.timed(answer, &request)
         }
         Err(what) => {
             log("error", &[("event", "misconfigured".into()), ("error", what.as_str().into())]);
@@ -105,6 +107,9 @@ async fn answer(app: &App, request: &Request, route: Option<&Route>) -> Result<A
         let mut problem = Problem::new(Kind::MethodNotAllowed);
         problem.allow = Some(route.allow());
         return Err(problem);
+    }
+    if request.method == "OPTIONS" {
+        return Ok(cors::options(request, route, &app.config.cors_origins));
     }
     match route {
         Route::Home => Ok(reply::html(200, &Home { site: app.site(request) }, "page")),

@@ -1,7 +1,7 @@
 //! The only place where a verdict becomes an HTTP status; but for an expired form, which `form` shows anew.
 
 use askama::Template;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::http::{Answer, Request};
 use super::pages::{ProblemPage, Site};
@@ -17,18 +17,31 @@ use crate::timestamp;
 /// The period of the rate limiter in wrangler.toml, in seconds.
 const RATE_PERIOD_S: u64 = 60;
 
-/// The answer to an operation. `mismatch_status` stands in the place of the draft's 422.
+/// How operations are answered where the settings differ from the standard.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Manner {
+    /// What stands in the place of the draft's 422 for a key that was used for something else.
+    pub mismatch_status: Option<u16>,
+    /// A JSON answer says in `cached` whether it is a replay. The rest of the body stays as it is.
+    pub marks_body: bool,
+}
+
+/// The answer to an operation.
 pub fn verdict(
     verdict: Verdict,
     channel: Channel,
     request: &Request,
     resource: &str,
-    mismatch_status: Option<u16>,
+    manner: Manner,
 ) -> Answer {
     let seconds = |ms: u64| Some(ms.div_ceil(1000).max(1));
     let (mut problem, outcome) = match verdict {
         Verdict::Finished { response, original_request, replayed } => {
-            return finished(response, original_request, replayed);
+            let mut answer = finished(response, original_request, replayed);
+            if manner.marks_body {
+                mark(&mut answer.body, replayed);
+            }
+            return answer;
         }
         Verdict::Stranger => (Problem::new(Kind::NotFound), "stranger"),
         Verdict::InProgress { retry_after_ms } => {
@@ -50,7 +63,7 @@ pub fn verdict(
         Verdict::Mismatch { fields } => {
             let mut problem = Problem::new(Kind::KeyReused);
             problem.fields = fields;
-            problem.status = mismatch_status;
+            problem.status = manner.mismatch_status;
             (problem, "mismatch")
         }
         Verdict::Refused(refusal) => refused(refusal),
@@ -68,6 +81,14 @@ pub fn verdict(
         problem.resource = Some(resource.to_owned());
     }
     self::problem(&problem, request).named(outcome)
+}
+
+/// Adds `cached` to a JSON object.
+fn mark(body: &mut Vec<u8>, replayed: bool) {
+    if let Ok(Value::Object(mut members)) = serde_json::from_slice(body) {
+        members.insert("cached".to_owned(), replayed.into());
+        *body = Value::Object(members).to_string().into_bytes();
+    }
 }
 
 /// What the payment's state forbids.

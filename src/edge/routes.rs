@@ -95,11 +95,26 @@ impl Route {
     /// The methods that it answers, as the `Allow` header lists them.
     pub const fn allow(&self) -> &'static str {
         match self {
-            Self::Rides | Self::Payments | Self::Capture(_) | Self::Void(_) => "POST",
-            Self::Refunds(_) | Self::BankPage => "GET, HEAD, POST",
-            Self::Key(_) => "GET, HEAD, DELETE",
-            _ => "GET, HEAD",
+            Self::Rides | Self::Payments | Self::Capture(_) | Self::Void(_) => "POST, OPTIONS",
+            Self::Refunds(_) | Self::BankPage => "GET, HEAD, POST, OPTIONS",
+            Self::Key(_) => "GET, HEAD, DELETE, OPTIONS",
+            _ => "GET, HEAD, OPTIONS",
         }
+    }
+
+    /// Whether it is for programs, which scripts of other sites may be.
+    pub const fn is_api(&self) -> bool {
+        matches!(
+            self,
+            Self::Rides
+                | Self::Ride(_)
+                | Self::Payments
+                | Self::Payment(_)
+                | Self::Capture(_)
+                | Self::Void(_)
+                | Self::Refunds(_)
+                | Self::Key(_)
+        )
     }
 
     /// Whether it answers this method.

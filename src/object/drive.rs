@@ -1,6 +1,6 @@
 //! The one loop that brings an operation to its end, whoever asks: a request, a duplicate, the alarm.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::rc::Rc;
 use std::time::Duration;
@@ -33,7 +33,14 @@ use crate::providers::transport::Transport;
 const QUESTIONS_MAX: usize = 10;
 
 /// A run that several callers wait for.
-type Running = Shared<LocalBoxFuture<'static, Result<RunEnd, Bug>>>;
+type Running = Shared<LocalBoxFuture<'static, Result<Ended, Bug>>>;
+
+/// How a run ended, and how long it waited for the provider, in ms.
+#[derive(Clone)]
+pub(super) struct Ended {
+    end: RunEnd,
+    provider_ms: u64,
+}
 
 /// An object's working parts. The truth is in the store; what is here may vanish at any time.
 pub(super) struct Drive {
@@ -65,38 +72,43 @@ impl Drive {
         Context::new(Date::now().as_millis(), random_permille(), self.config.times)
     }
 
-    /// Runs an operation under its key, joins the run that is under way, or answers from what was done.
-    pub(super) async fn run(self: &Rc<Self>, ask: RunAsk) -> Result<Verdict, Bug> {
-        if !self.is_known(&ask.arrival.key_hash)? && !self.may_start(&ask.arrival.owner).await {
-            return Ok(Verdict::RateLimited);
+    /// Runs an operation under its key, joins the run that is under way, or answers from what was done. Also gives how
+    /// long that waited for the provider, in ms.
+    pub(super) async fn run(self: &Rc<Self>, ask: RunAsk) -> Result<(Verdict, u64), Bug> {
+        let is_new = !ask.is_counted && !self.is_known(&ask.arrival.key_hash)?;
+        if is_new && !self.may_start(&ask.arrival.owner).await {
+            return Ok((Verdict::RateLimited, 0));
         }
         let begun = {
             let ctx = self.context();
             self.store.transaction(&ctx, |rows| begin(rows, &ask.arrival, &self.me, &ctx))?
         };
-        match begun {
+        let verdict = match begun {
             Begin::Run(ticket) => {
                 let key_id = ticket.key_id;
-                let end = self.start(ticket, Some(ask.wait_ms), ask.fault).await?;
-                self.verdict(end, key_id, false)
+                let ended = self.start(ticket, Some(ask.wait_ms), ask.fault).await?;
+                return Ok((self.verdict(ended.end, key_id, false)?, ended.provider_ms));
             }
-            Begin::InProgress { key_id, lease_left_ms } => self.join(key_id, lease_left_ms, &ask).await,
+            Begin::InProgress { key_id, lease_left_ms } => {
+                return self.join(key_id, lease_left_ms, &ask).await;
+            }
             Begin::Replay { response, original_request } => {
                 metrics::replayed(self.took_money(&ask.arrival.key_hash));
-                Ok(Verdict::Finished { response, original_request, replayed: true })
+                Verdict::Finished { response, original_request, replayed: true }
             }
             Begin::Pending { retry_at_ms, in_doubt } => {
-                Ok(Verdict::Pending { retry_after_ms: from_now(retry_at_ms), in_doubt })
+                Verdict::Pending { retry_after_ms: from_now(retry_at_ms), in_doubt }
             }
             Begin::Mismatch { fields } => {
                 metrics::mismatch();
-                Ok(Verdict::Mismatch { fields })
+                Verdict::Mismatch { fields }
             }
-            Begin::Expired => Ok(Verdict::Expired),
-            Begin::NotStarted => Ok(Verdict::NotStarted),
-            Begin::Stranger => Ok(Verdict::Stranger),
-            Begin::Refused(refusal) => Ok(Verdict::Refused(refusal)),
-        }
+            Begin::Expired => Verdict::Expired,
+            Begin::NotStarted => Verdict::NotStarted,
+            Begin::Stranger => Verdict::Stranger,
+            Begin::Refused(refusal) => Verdict::Refused(refusal),
+        };
+        Ok((verdict, 0))
     }
 
     /// Whether a key was seen in this object.
@@ -133,7 +145,10 @@ impl Drive {
         let bound = self.store.transaction(&ctx, |rows| Ok::<_, Bug>(bind(rows, arrival, object, &ctx)))?;
         Ok(match bound {
             Bound::To(object) => BindVerdict::To(object.to_hex()),
-            Bound::Mismatch { fields } => BindVerdict::Mismatch { fields },
+            Bound::Mismatch { fields } => {
+                metrics::mismatch();
+                BindVerdict::Mismatch { fields }
+            }
         })
     }
 
@@ -161,21 +176,23 @@ impl Drive {
     }
 
     /// Waits, for a bounded time, for the run that another request has begun.
-    async fn join(&self, key_id: u32, lease_left_ms: u64, ask: &RunAsk) -> Result<Verdict, Bug> {
+    async fn join(&self, key_id: u32, lease_left_ms: u64, ask: &RunAsk) -> Result<(Verdict, u64), Bug> {
+        let in_progress = Verdict::InProgress { retry_after_ms: lease_left_ms.min(1000) };
         let running = self.running.borrow().get(&key_id).map(|(_, running)| running.clone());
         let Some(running) = running.filter(|_| ask.wait_ms > 0) else {
             metrics::in_progress();
-            return Ok(Verdict::InProgress { retry_after_ms: lease_left_ms.min(1000) });
+            return Ok((in_progress, 0));
         };
         match select(running, Delay::from(Duration::from_millis(ask.wait_ms))).await {
-            Either::Left((end, _)) => {
+            Either::Left((ended, _)) => {
+                let ended = ended?;
                 metrics::waited(self.took_money(&ask.arrival.key_hash));
-                self.verdict(end?, key_id, true)
+                Ok((self.verdict(ended.end, key_id, true)?, ended.provider_ms))
             }
             Either::Right(_) => {
                 metrics::waited(false);
                 metrics::in_progress();
-                Ok(Verdict::InProgress { retry_after_ms: lease_left_ms.min(1000) })
+                Ok((in_progress, 0))
             }
         }
     }
@@ -217,7 +234,9 @@ impl Drive {
         let running = async move {
             let patience_until_ms = patience_ms.map_or(0, |ms| Date::now().as_millis().saturating_add(ms));
             let fail_at: &[RecoveryPoint] = if fault == Some(Fault::Error) { &Fault::AT } else { &[] };
-            let end = drive.to_the_end(Run::new(ticket, patience_until_ms, fail_at), fault).await;
+            let provider_ms = Cell::new(0);
+            let run = Run::new(ticket, patience_until_ms, fail_at);
+            let end = drive.to_the_end(run, fault, &provider_ms).await;
             let mut runs = drive.running.borrow_mut();
             if runs.get(&key_id).is_some_and(|(newest, _)| *newest == attempt) {
                 runs.remove(&key_id);
@@ -230,7 +249,7 @@ impl Drive {
                     &[("attempt", attempt.into()), ("error", bug.0.as_str().into())],
                 );
             }
-            end
+            end.map(|end| Ended { end, provider_ms: provider_ms.get() })
         }
         .boxed_local()
         .shared();
@@ -239,7 +258,12 @@ impl Drive {
         running
     }
 
-    async fn to_the_end(&self, mut run: Run, fault: Option<Fault>) -> Result<RunEnd, Bug> {
+    async fn to_the_end(
+        &self,
+        mut run: Run,
+        fault: Option<Fault>,
+        provider_ms: &Cell<u64>,
+    ) -> Result<RunEnd, Bug> {
         let mut event = Event::Go;
         loop {
             let action = match self.step(&mut run, event, fault) {
@@ -247,6 +271,8 @@ impl Drive {
                 Err(StepError::Fenced) => return self.superseded(&run),
                 Err(StepError::Bug(bug)) => self.give_up(&run, bug)?,
             };
+            let began_at_ms = Date::now().as_millis();
+            let is_call = matches!(action, Action::Send(_) | Action::LookUp(_));
             event = match action {
                 Action::Again => Event::Go,
                 Action::Send(call) => {
@@ -264,6 +290,10 @@ impl Drive {
                 }
                 Action::End(end) => return Ok(end),
             };
+            if is_call {
+                let waited_ms = Date::now().as_millis().saturating_sub(began_at_ms);
+                provider_ms.set(provider_ms.get().saturating_add(waited_ms));
+            }
         }
     }
 

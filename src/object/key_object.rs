@@ -6,7 +6,7 @@ use worker::{DurableObject, Env, Request, Response, Result, State, durable_objec
 
 use super::alarm::AFTER_FAILURE_MS;
 use super::drive::Drive;
-use super::message::{Ask, Envelope, VERSION};
+use super::message::{Ask, Envelope, PROVIDER_MS, VERSION};
 use super::store::Store;
 use crate::config::{Config, setting};
 use crate::log::log;
@@ -36,8 +36,12 @@ impl DurableObject for KeyObject {
         if envelope.version > VERSION {
             return Response::error("another version of the message is spoken here", 400);
         }
+        let mut provider_ms = 0;
         let answer = match envelope.message {
-            Ask::Run(ask) => drive.run(*ask).await.and_then(|verdict| encode(&verdict)),
+            Ask::Run(ask) => drive.run(*ask).await.and_then(|(verdict, waited_ms)| {
+                provider_ms = waited_ms;
+                encode(&verdict)
+            }),
             Ask::Bind { arrival, object } => {
                 drive.bind(&arrival, &object).await.and_then(|verdict| encode(&verdict))
             }
@@ -60,7 +64,11 @@ impl DurableObject for KeyObject {
         };
         self.send_counts();
         match answer {
-            Ok(body) => Response::from_bytes(body),
+            Ok(body) => {
+                let response = Response::from_bytes(body)?;
+                response.headers().set(PROVIDER_MS, &provider_ms.to_string())?;
+                Ok(response)
+            }
             Err(bug) => {
                 drive.log("error", "object_failed", &[("error", bug.0.as_str().into())]);
                 Response::error("the object failed", 500)

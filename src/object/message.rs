@@ -16,6 +16,9 @@ use crate::payment::{Payment, Refund};
 /// The version of these messages.
 pub const VERSION: u32 = 1;
 
+/// The header in which an object says how long it has waited for the provider, in ms.
+pub const PROVIDER_MS: &str = "provider-ms";
+
 /// A message with its version.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Envelope<T> {
@@ -108,6 +111,9 @@ pub struct RunAsk {
     pub wait_ms: u64,
     /// A failure that was asked for (demo only).
     pub fault: Option<Fault>,
+    /// It was counted against the account's rate already, where its key was bound.
+    #[serde(default)]
+    pub is_counted: bool,
 }
 
 /// A failure on request, to show what a retry does.

@@ -1,0 +1,204 @@
+// What surrounds every answer of the API: OPTIONS and CORS, where the time went, the rate limit, the markers of a replay.
+import assert from 'node:assert/strict';
+import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { after, before, describe, test } from 'node:test';
+
+import { account, freshKey } from './support/account.mjs';
+import { SIGNING_KEY, demoWorkers, root, startSite } from './support/harness.mjs';
+
+const SHOP = 'https://shop.example';
+const PAYMENT = { amount: 1250, currency: 'eur' };
+
+describe('a site with an allowed origin', () => {
+  let site;
+  let api;
+  before(async () => {
+    site = await startSite({ vars: { CORS_ORIGINS: `${SHOP}, https://www.shop.example` } });
+    api = account(site);
+  });
+  after(() => site.close());
+
+  const preflight = (path, origin, method = 'POST') =>
+    api.ask(path, {
+      method: 'OPTIONS',
+      headers: { origin, 'access-control-request-method': method },
+    });
+
+  test('OPTIONS says what an address allows', async () => {
+    for (const [path, allow] of [
+      ['/payments', 'POST, OPTIONS'],
+      ['/payments/x/refunds', 'GET, HEAD, POST, OPTIONS'],
+      ['/idempotency-keys/x', 'GET, HEAD, DELETE, OPTIONS'],
+      ['/healthz', 'GET, HEAD, OPTIONS'],
+    ]) {
+      const answer = await api.ask(path, { method: 'OPTIONS' });
+      assert.equal(answer.status, 204, path);
+      assert.equal(answer.header('allow'), allow);
+      assert.equal(answer.header('access-control-allow-origin'), null);
+      assert.equal(answer.bytes.length, 0);
+    }
+    assert.equal((await api.ask('/nowhere', { method: 'OPTIONS' })).status, 404);
+  });
+
+  test('its scripts may send a key and read what an answer says about it', async () => {
+    const allowed = await preflight('/payments', SHOP);
+    assert.equal(allowed.status, 204);
+    assert.equal(allowed.header('access-control-allow-origin'), SHOP);
+    assert.equal(allowed.header('access-control-allow-methods'), 'POST, OPTIONS');
+    assert.match(allowed.header('access-control-allow-headers'), /Authorization.*Idempotency-Key.*Prefer/);
+    assert.equal(allowed.header('access-control-allow-credentials'), null);
+
+    const paid = await api.pay(PAYMENT, freshKey(), { origin: SHOP });
+    assert.equal(paid.status, 201);
+    assert.equal(paid.header('access-control-allow-origin'), SHOP);
+    assert.equal(paid.header('vary'), 'Origin');
+    for (const name of ['Idempotent-Replayed', 'Original-Request', 'Request-Id', 'Retry-After', 'Location'])
+      assert.match(paid.header('access-control-expose-headers'), new RegExp(`\\b${name}\\b`));
+    const refused = await api.pay({ ...PAYMENT, amount: 1 }, freshKey(), { origin: SHOP });
+    assert.equal(refused.header('access-control-allow-origin'), SHOP, 'a problem can be read too');
+  });
+
+  test('no other origin may, and pages may be read by none', async () => {
+    for (const origin of [
+      'https://evil.example',
+      'http://shop.example',
+      'https://shop.example:8443',
+      'null',
+    ]) {
+      const answer = await preflight('/payments', origin);
+      assert.equal(answer.header('access-control-allow-origin'), null, origin);
+      assert.equal(answer.header('access-control-allow-methods'), null, origin);
+    }
+    for (const path of ['/', '/rides/new', '/metrics', '/admin/stats'])
+      assert.equal((await preflight(path, SHOP, 'GET')).header('access-control-allow-origin'), null, path);
+  });
+
+  test('every answer tells where its time went', async () => {
+    const key = freshKey();
+    const first = await api.pay(PAYMENT, key);
+    const replay = await api.pay(PAYMENT, key);
+    for (const answer of [first, replay, await api.ask('/healthz')]) {
+      const timing = answer.header('server-timing');
+      const [, total, object, provider] = /^total;dur=(\d+), object;dur=(\d+), provider;dur=(\d+)$/.exec(
+        timing,
+      );
+      assert.ok(Number(total) >= Number(object) && Number(object) >= Number(provider), timing);
+    }
+    assert.match(replay.header('server-timing'), /provider;dur=0$/, 'a replay asks no provider');
+  });
+
+  test('a slow provider is named as what took the time', async () => {
+    await site.simulator.fault('slow_response', { delay_ms: 300, path: '/v1/payment_intents' });
+    const answer = await api.pay(PAYMENT, freshKey());
+    const provider = Number(/provider;dur=(\d+)/.exec(answer.header('server-timing'))[1]);
+    assert.ok(provider >= 300, answer.header('server-timing'));
+  });
+});
+
+describe('where the settings ask for other manners', () => {
+  let site;
+  let api;
+  before(async () => {
+    site = await startSite({
+      vars: { REPLAY_MARKER: 'body', MISMATCH_STATUS: '409', KEY_POLICY: 'optional' },
+    });
+    api = account(site);
+  });
+  after(() => site.close());
+
+  test('a JSON body says whether it is a replay, and is the same otherwise', async () => {
+    const key = freshKey();
+    const first = (await api.pay(PAYMENT, key)).json();
+    const replay = await api.pay(PAYMENT, key);
+    assert.equal(first.cached, false);
+    assert.deepEqual(replay.json(), { ...first, cached: true });
+    assert.equal(replay.header('idempotent-replayed'), 'true');
+  });
+
+  test('a mismatch is a 409, in status and body', async () => {
+    const key = freshKey();
+    await api.pay(PAYMENT, key);
+    const other = await api.pay({ ...PAYMENT, amount: 9999 }, key);
+    assert.equal(other.status, 409);
+    assert.equal(other.json().status, 409);
+    assert.equal(other.json().type, '/problems/idempotency-key-reused');
+    assert.deepEqual(other.json().fields, ['amount']);
+  });
+
+  test('a payment without a key is run, warned of in the log, and charged each time', async () => {
+    const ids = [];
+    for (let i = 0; i < 2; i++) {
+      const paid = await api.pay({ ...PAYMENT, description: 'No key!' });
+      assert.equal(paid.status, 201);
+      assert.equal(paid.json().cached, false);
+      ids.push(paid.json().id);
+    }
+    assert.notEqual(ids[0], ids[1]);
+    const warnings = site
+      .logs()
+      .map(({ message }) => String(message))
+      .filter((line) => line.includes('"key_missing"'));
+    assert.equal(warnings.length, 2);
+    assert.match(warnings[0], /"level":"warn".*"request_id":"req_/);
+  });
+});
+
+describe('an account with a rate limit', () => {
+  const LIMIT = 4;
+  const dir = join(root, '.wrangler', `limited-${process.pid}`);
+  let site;
+  let api;
+  before(async () => {
+    // The demo's own settings, with the limiter that production has, and a low limit.
+    mkdirSync(dir, { recursive: true });
+    const limiter = `
+[[env.demo.ratelimits]]
+name = "RATE_LIMITER"
+namespace_id = "7"
+simple = { limit = ${LIMIT}, period = 60 }
+`;
+    const settings = readFileSync(join(root, 'wrangler.toml'), 'utf8')
+      .replace('"src/entry.mjs"', '"../../src/entry.mjs"')
+      .replaceAll('directory = "build/', 'directory = "../../build/');
+    writeFileSync(join(dir, 'wrangler.toml'), settings + limiter);
+    const [, simulator] = demoWorkers();
+    const limited = {
+      configPath: join(dir, 'wrangler.toml'),
+      env: 'demo',
+      vars: { RATE_LIMIT_PER_MINUTE: String(LIMIT) },
+      secrets: { SIGNING_KEY },
+    };
+    site = await startSite({ workers: [limited, simulator] });
+    api = account(site);
+  });
+  after(async () => {
+    await site.close();
+    rmSync(dir, { recursive: true, force: true });
+  });
+
+  test('is refused what is new beyond it, without using up the key, but never a replay', async () => {
+    const keys = Array.from({ length: LIMIT }, freshKey);
+    for (const key of keys) {
+      const paid = await api.pay(PAYMENT, key);
+      assert.equal(paid.status, 201, paid.text);
+      assert.equal(paid.header('ratelimit-policy'), `"new-operations";q=${LIMIT};w=60`);
+      assert.equal((await api.pay(PAYMENT, key)).header('idempotent-replayed'), 'true');
+    }
+    const late = freshKey();
+    const refused = await api.pay(PAYMENT, late);
+    assert.equal(refused.status, 429);
+    assert.equal(refused.json().type, '/problems/rate-limited');
+    assert.ok(Number(refused.header('retry-after')) > 0);
+    assert.equal((await api.key(late)).status, 404, 'the key is still free');
+
+    const [key] = keys;
+    const again = await api.pay(PAYMENT, key);
+    assert.equal(again.status, 201);
+    assert.equal(again.header('idempotent-replayed'), 'true');
+    const bound = await api.post(`/payments/${again.json().id}/refunds`, {}, freshKey());
+    assert.equal(bound.status, 429, 'a refund is a new operation');
+    const other = account(site, 'user-bad-source@example.com');
+    assert.equal((await other.pay(PAYMENT, freshKey())).status, 402, 'another account has its own');
+  });
+});
