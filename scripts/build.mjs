@@ -1,7 +1,16 @@
 // Builds both Workers, each into its own build/ folder. A Worker whose inputs did not change is left alone.
 import { createHash } from 'node:crypto';
-import { existsSync, readFileSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
+import {
+  copyFileSync,
+  existsSync,
+  mkdirSync,
+  readFileSync,
+  readdirSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs';
+import { basename, join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { gzipSync } from 'node:zlib';
 
@@ -23,6 +32,23 @@ const inputs = [
   'askama.toml',
 ];
 
+// Static files beside the Worker, in build/assets: the page /docs, with Swagger UI and its licence.
+const assets = {
+  'paid-once': {
+    docs: [
+      'static/docs.css',
+      'static/docs.js',
+      ...[
+        'LICENSE',
+        'NOTICE',
+        'swagger-ui-bundle.js',
+        'swagger-ui-bundle.js.LICENSE.txt',
+        'swagger-ui.css',
+      ].map((file) => `node_modules/swagger-ui-dist/${file}`),
+    ],
+  },
+};
+
 /** Builds the Workers named, by default all. */
 export async function build(names = workers.map(({ name }) => name)) {
   for (const worker of workers.filter(({ name }) => names.includes(name))) await buildWorker(worker);
@@ -31,7 +57,7 @@ export async function build(names = workers.map(({ name }) => name)) {
 async function buildWorker({ name, dir }) {
   const out = join(dir, 'build');
   const stamp = join(out, '.inputs');
-  const wanted = digest(dir);
+  const wanted = digest(dir, Object.values(assets[name] ?? {}).flat());
   if (existsSync(stamp) && readFileSync(stamp, 'utf8') === wanted && existsSync(join(out, 'index_bg.wasm'))) {
     return say(`  ✓ ${name} is built already (${wasmSize(out)})`);
   }
@@ -47,13 +73,22 @@ async function buildWorker({ name, dir }) {
     shown.fail();
     throw new Stop([...lines.slice(-60), '', `Building ${name} failed.`].join('\n'));
   }
+  copyAssets(dir, out, assets[name] ?? {});
   writeFileSync(stamp, wanted);
   shown.done(`${name} is built: ${wasmSize(out)}`);
 }
 
-function digest(dir) {
+function copyAssets(dir, out, folders) {
+  rmSync(join(out, 'assets'), { recursive: true, force: true });
+  for (const [folder, files] of Object.entries(folders)) {
+    mkdirSync(join(out, 'assets', folder), { recursive: true });
+    for (const file of files) copyFileSync(join(dir, file), join(out, 'assets', folder, basename(file)));
+  }
+}
+
+function digest(dir, more) {
   const hash = createHash('sha256').update(toolchain());
-  for (const file of inputs.flatMap((input) => filesIn(dir, input))) {
+  for (const file of [...inputs, ...more].flatMap((input) => filesIn(dir, input))) {
     hash.update(`\0${file}\0`).update(readFileSync(join(dir, file)));
   }
   return hash.digest('hex');

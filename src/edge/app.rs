@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde::de::DeserializeOwned;
 use worker::wasm_bindgen::JsValue;
-use worker::{Delay, Env, Method, ObjectNamespace, RequestInit, RequestRedirect, Stub};
+use worker::{Delay, Env, Method, ObjectNamespace, RequestInit, RequestRedirect, ResponseBody, Stub};
 
 use super::pages::Site;
 use super::problem::Kind;
@@ -37,6 +37,8 @@ pub(super) struct App {
     /// How much of that the objects waited for the provider, in ms.
     provider_ms: Cell<u64>,
     pub(super) env: Env,
+    /// The static file that is the body of the answer: the runtime streams it past us.
+    pub(super) file: Cell<Option<ResponseBody>>,
 }
 
 impl App {
@@ -46,6 +48,7 @@ impl App {
             env: env.clone(),
             object_ms: Cell::new(0),
             provider_ms: Cell::new(0),
+            file: Cell::new(None),
         })
     }
 
@@ -105,6 +108,26 @@ impl App {
         match place {
             ObjectRef::Named(name) => objects.id_from_name(name)?.get_stub(),
             ObjectRef::Id(id) => objects.id_from_string(&id.to_hex())?.get_stub(),
+        }
+    }
+
+    /// A static file of the build: 200, or 304 if the client has it already.
+    pub(super) async fn static_file(
+        &self,
+        path: &str,
+        request: &Request,
+    ) -> worker::Result<worker::Response> {
+        let asked =
+            worker::Request::new(&format!("https://assets{path}"), Method::from(request.method.clone()))?;
+        if let Some(known) = request.header("if-none-match") {
+            asked.headers().set("if-none-match", known)?;
+        }
+        let response = self.env.assets("ASSETS")?.fetch_request(asked).await?;
+        match response.status_code() {
+            200 | 304 => Ok(response),
+            status => {
+                Err(worker::Error::RustError(format!("the static assets answered {status} for {path}")))
+            }
         }
     }
 

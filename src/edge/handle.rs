@@ -1,6 +1,6 @@
 //! One request, from the runtime and back to it.
 
-use worker::{Context, Env, Headers};
+use worker::{Context, Env, Headers, ResponseBody};
 
 use super::app::{App, ObjectRef, session, site};
 use super::http::{Answer, REQUEST_MAX_BYTES, Request, Url};
@@ -8,7 +8,7 @@ use super::pages::{Home, ProblemPage};
 use super::problem::{Kind, Problem};
 use super::ride::{RidePage, Visit, kept, page};
 use super::routes::Route;
-use super::{admin, api, cors, form, keys, payments, reply};
+use super::{admin, api, cors, docs, form, keys, payments, reply};
 use crate::log::log;
 use crate::machine::id::{Owner, RequestId, RideId};
 use crate::metrics;
@@ -50,6 +50,7 @@ pub async fn handle(
 ) -> worker::Result<worker::Response> {
     let mut request = read(&incoming)?;
     let route = Route::find(&request.path);
+    let mut file = None;
     let answer = match App::new(&env) {
         Ok(app) => {
             let answered = match body(&mut incoming).await {
@@ -61,6 +62,7 @@ pub async fn handle(
             };
             let answer = answered.unwrap_or_else(|problem| refuse(&problem, &request, app.config.demo));
             let answer = cors::allow(answer, &request, route.as_ref(), &app.config.cors_origins);
+            file = app.file.take();
             app.timed(answer, &request)
         }
         Err(what) => {
@@ -75,7 +77,7 @@ pub async fn handle(
     if let Some(flush) = metrics::flush(&env) {
         ctx.wait_until(flush);
     }
-    write(answer)
+    write(answer, file)
 }
 
 fn log_request(request: &Request, route: Option<&Route>, answer: &Answer) {
@@ -116,6 +118,9 @@ async fn answer(app: &App, request: &Request, route: Option<&Route>) -> Result<A
         Route::Health => Ok(Answer::new(200, "application/json", r#"{"status":"ok"}"#, "healthy")),
         Route::Asset(file) => asset(file, request),
         Route::Problem(kind) => explain(app, request, kind),
+        Route::OpenApi => Ok(docs::openapi()),
+        Route::Docs => Ok(docs::page(app, request)),
+        Route::DocsFile(file) => docs::file(app, request, file).await,
         Route::RideForm => form::new_ride(app, request).await,
         Route::Rides if is_form(request) => form::post_ride(app, request).await,
         Route::Rides => api::post_ride(app, request).await,
@@ -266,15 +271,16 @@ async fn body(incoming: &mut worker::Request) -> worker::Result<Vec<u8>> {
     Ok(body)
 }
 
-fn write(answer: Answer) -> worker::Result<worker::Response> {
+/// What is sent: the answer, with its own body or with a static file as its body.
+fn write(answer: Answer, file: Option<ResponseBody>) -> worker::Result<worker::Response> {
     let headers = Headers::new();
     for (name, value) in &answer.headers {
         headers.append(name, value)?;
     }
-    let response = if answer.body.is_empty() {
-        worker::Response::empty()?
-    } else {
-        worker::Response::from_bytes(answer.body)?
+    let response = match file {
+        Some(file) => worker::Response::from_body(file)?,
+        None if answer.body.is_empty() => worker::Response::empty()?,
+        None => worker::Response::from_bytes(answer.body)?,
     };
     Ok(response.with_status(answer.status).with_headers(headers))
 }

@@ -20,6 +20,8 @@ mod api;
 #[cfg(target_arch = "wasm32")]
 mod app;
 #[cfg(target_arch = "wasm32")]
+mod docs;
+#[cfg(target_arch = "wasm32")]
 mod form;
 #[cfg(target_arch = "wasm32")]
 mod handle;

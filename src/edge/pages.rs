@@ -25,6 +25,14 @@ pub struct Home {
     pub site: Site,
 }
 
+/// `GET /docs`
+#[derive(Template)]
+#[template(path = "docs.html")]
+pub struct Docs {
+    /// See [`Site`].
+    pub site: Site,
+}
+
 /// A card of the demo.
 #[derive(Clone, Copy, Debug)]
 pub struct TestCard {

@@ -6,6 +6,9 @@
 //! | `/healthz`, `/health` | GET | anyone | is it set up |
 //! | `/assets/{file}` | GET | anyone | style sheet, script, icon |
 //! | `/problems/{kind}` | GET | anyone | what a problem type means |
+//! | `/openapi.json` | GET | anyone | the API, for programs |
+//! | `/docs` | GET | anyone | the API, to read and to try |
+//! | `/docs/{file}` | GET | anyone | what that page is made of |
 //! | `/rides/new` | GET | anyone | the form, with this browser's open key or a fresh one; what it booked, if it was used |
 //! | `/rides` | POST | form or API | book and pay |
 //! | `/rides/{id}` | GET | its owner | the ride: page or JSON |
@@ -33,6 +36,12 @@ pub enum Route {
     Asset(String),
     /// `/problems/{kind}`
     Problem(String),
+    /// `/openapi.json`
+    OpenApi,
+    /// `/docs`
+    Docs,
+    /// `/docs/{file}`
+    DocsFile(String),
     /// `/rides/new`
     RideForm,
     /// `/rides`
@@ -75,6 +84,9 @@ impl Route {
             ("healthz" | "health", None, None) => Self::Health,
             ("assets", Some(file), None) => Self::Asset(file.to_owned()),
             ("problems", Some(kind), None) => Self::Problem(kind.to_owned()),
+            ("openapi.json", None, None) => Self::OpenApi,
+            ("docs", None, None) => Self::Docs,
+            ("docs", Some(file), None) => Self::DocsFile(file.to_owned()),
             ("rides", None, None) => Self::Rides,
             ("rides", Some("new"), None) => Self::RideForm,
             ("rides", Some(id), None) if !id.is_empty() => Self::Ride(id.to_owned()),
@@ -129,6 +141,9 @@ impl Route {
             Self::Health => "/healthz",
             Self::Asset(_) => "/assets/{file}",
             Self::Problem(_) => "/problems/{kind}",
+            Self::OpenApi => "/openapi.json",
+            Self::Docs => "/docs",
+            Self::DocsFile(_) => "/docs/{file}",
             Self::RideForm => "/rides/new",
             Self::Rides => "/rides",
             Self::Ride(_) => "/rides/{id}",
