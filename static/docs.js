@@ -1,7 +1,6 @@
 // Fills the page of the API: Swagger UI with the document of this site.
 
 const page = document.getElementById('api');
-const methods = ['get', 'post', 'delete'];
 
 /**
  * Gives each operation a key of its own: one key stands for one request, and who tries two operations with the same one
@@ -10,35 +9,45 @@ const methods = ['get', 'post', 'delete'];
 function withFreshKeys(spec) {
   const shared = spec.components.parameters.IdempotencyKey;
   const isShared = ({ $ref }) => $ref === '#/components/parameters/IdempotencyKey';
-  for (const path of Object.values(spec.paths)) {
-    for (const method of methods) {
-      const operation = path[method];
-      if (!operation?.parameters) continue;
-      operation.parameters = operation.parameters.map((parameter) =>
-        isShared(parameter) ? { ...shared, example: crypto.randomUUID() } : parameter,
-      );
-    }
+  for (const operation of Object.values(spec.paths).flatMap(Object.values)) {
+    operation.parameters = operation.parameters?.map((parameter) =>
+      isShared(parameter) ? { ...shared, example: crypto.randomUUID() } : parameter,
+    );
   }
   return spec;
 }
 
-/** Swagger UI takes its colours from a class. */
-function followColorScheme() {
-  const dark = matchMedia('(prefers-color-scheme: dark)');
-  const follow = () => document.documentElement.classList.toggle('dark-mode', dark.matches);
-  dark.addEventListener('change', follow);
-  follow();
+/** What Swagger UI leaves without a name, and what scrolls but cannot be reached with the keyboard. */
+function complete() {
+  const label = (selector, name) => {
+    for (const element of page.querySelectorAll(selector)) element.ariaLabel ??= name;
+  };
+  label('textarea.body-param__text', 'Request body');
+  label('select.examples-select-element', 'Example');
+  label('select', 'Choice');
+  for (const code of page.querySelectorAll('pre.microlight')) code.tabIndex = 0;
 }
 
-followColorScheme();
+/** Swagger UI's parts without its own frame: that has a title and a `main`, and the page has both already. */
+const parts = ['SvgAssets', 'errors', 'InfoContainer', 'AuthorizeBtnContainer', 'operations', 'Models'];
+const Page = ({ React, getComponent }) => {
+  const shown = parts.map((name) => React.createElement(getComponent(name, true), { key: name }));
+  return React.createElement('div', { className: 'swagger-ui' }, shown);
+};
+const pageLayout = ({ React }) => ({
+  components: { Page: (given) => React.createElement(Page, { React, ...given }) },
+});
+
+new MutationObserver(complete).observe(page, { childList: true, subtree: true });
+
 const answer = await fetch('/openapi.json');
 const ui = window.SwaggerUIBundle({
   spec: withFreshKeys(await answer.json()),
   domNode: page,
-  deepLinking: true,
-  displayRequestDuration: true,
-  docExpansion: 'list',
+  plugins: [pageLayout],
+  layout: 'Page',
   defaultModelsExpandDepth: 0,
+  displayRequestDuration: true,
   tryItOutEnabled: true,
   onComplete: () => page.dataset.token && ui.preauthorizeApiKey('account', page.dataset.token),
 });

@@ -1,0 +1,280 @@
+//! The API's document says what the code does: the same routes and methods, the same problems, and nothing else.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    unreachable_pub,
+    reason = "a test: a panic is its verdict, and nobody links to it"
+)]
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::LazyLock;
+
+use paid_once::edge::problem::Kind;
+use paid_once::edge::routes::Route;
+use serde_json::Value;
+
+static DOCUMENT: LazyLock<Value> =
+    LazyLock::new(|| serde_json::from_str(include_str!("../../src/edge/openapi.json")).unwrap());
+
+/// The source of the routes: its table and its names are the list of all addresses.
+const ROUTES: &str = include_str!("../../src/edge/routes.rs");
+
+/// What is for browsers alone: the files that pages are made of.
+const FILES: [&str; 2] = ["/assets/{file}", "/docs/{file}"];
+
+/// HEAD works wherever GET does, and OPTIONS everywhere: the document says so once.
+const METHODS: [&str; 6] = ["GET", "POST", "PUT", "PATCH", "DELETE", "TRACE"];
+
+/// Documented before they are there: whoever adds one takes it out of this list.
+const COMING_ROUTES: [&str; 11] = [
+    "/payments",
+    "/payments/{id}",
+    "/payments/{id}/capture",
+    "/payments/{id}/void",
+    "/payments/{id}/refunds",
+    "/payments/{id}/return",
+    "/checkout",
+    "/checkout/sessions",
+    "/checkout/{token}",
+    "/metrics",
+    "/admin/stats",
+];
+/// Likewise.
+const COMING_OPERATIONS: [&str; 2] = ["DELETE /idempotency-keys/{key}", "GET /health"];
+/// Likewise.
+const COMING_KINDS: [&str; 4] = ["operation-refused", "payment-state", "amount-too-large", "rate-limited"];
+
+fn paths() -> &'static serde_json::Map<String, Value> {
+    DOCUMENT["paths"].as_object().unwrap()
+}
+
+/// An address of this pattern. Each parameter is what stands there, so that no two patterns meet.
+fn address(pattern: &str) -> String {
+    pattern.replace('{', "a-").replace('}', "")
+}
+
+/// The methods that the code answers at an address of this pattern.
+fn answered(pattern: &str) -> BTreeSet<String> {
+    let Some(route) = Route::find(&address(pattern)) else { return BTreeSet::new() };
+    METHODS.into_iter().filter(|method| route.allows(method)).map(str::to_owned).collect()
+}
+
+/// The methods that are documented for this pattern.
+fn documented(pattern: &str) -> BTreeSet<String> {
+    let Some(path) = paths().get(pattern) else { return BTreeSet::new() };
+    let methods = path.as_object().unwrap().keys().map(|method| method.to_uppercase());
+    methods.filter(|method| METHODS.contains(&method.as_str())).collect()
+}
+
+/// Every pattern that the routes know: those of the table, and the names in the log.
+fn patterns() -> BTreeSet<String> {
+    let table = ROUTES.lines().filter_map(|line| line.strip_prefix("//! | `"));
+    let names = ROUTES.lines().filter_map(|line| line.split_once("=> \"").map(|(_, rest)| rest));
+    let listed = table.filter_map(|rest| rest.split('`').next());
+    let named = names.filter_map(|rest| rest.split('"').next());
+    listed.chain(named).filter(|text| text.starts_with('/')).map(str::to_owned).collect()
+}
+
+/// Every operation, as `GET /rides/{id}`.
+fn operations() -> BTreeMap<String, &'static Value> {
+    let of_path = |(path, item): (&'static String, &'static Value)| {
+        let operations = item.as_object().unwrap().iter();
+        operations.map(move |(method, operation)| (format!("{} {path}", method.to_uppercase()), operation))
+    };
+    paths().iter().flat_map(of_path).collect()
+}
+
+/// Calls `visit` with every value in the document and where it stands.
+fn walk(value: &'static Value, at: &str, visit: &mut impl FnMut(&str, &'static Value)) {
+    visit(at, value);
+    match value {
+        Value::Object(members) => {
+            for (name, value) in members {
+                walk(value, &format!("{at}/{}", name.replace('~', "~0").replace('/', "~1")), visit);
+            }
+        }
+        Value::Array(items) => {
+            for (index, value) in items.iter().enumerate() {
+                walk(value, &format!("{at}/{index}"), visit);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Every `$ref`.
+fn references() -> Vec<(String, &'static str)> {
+    let mut found = Vec::new();
+    walk(&DOCUMENT, "#", &mut |at, value| {
+        if let Some(target) = value.get("$ref").and_then(Value::as_str) {
+            found.push((at.to_owned(), target));
+        }
+    });
+    found
+}
+
+/// The schema of each type of problem, by the last part of the type.
+fn problems() -> BTreeMap<String, &'static Value> {
+    let schemas = DOCUMENT["components"]["schemas"].as_object().unwrap();
+    let typed = schemas.values().filter_map(|schema| {
+        let r#type = schema.pointer("/properties/type/const")?.as_str()?;
+        Some((r#type.strip_prefix("/problems/")?.to_owned(), schema))
+    });
+    typed.collect()
+}
+
+#[test]
+fn every_route_and_method_is_documented() {
+    for pattern in patterns().into_iter().filter(|pattern| !FILES.contains(&pattern.as_str())) {
+        assert!(!answered(&pattern).is_empty(), "{pattern} is listed in routes.rs but not found there");
+        let missing: Vec<String> = answered(&pattern).difference(&documented(&pattern)).cloned().collect();
+        assert!(missing.is_empty(), "{pattern}: {missing:?} is answered and not documented");
+    }
+}
+
+#[test]
+fn every_documented_operation_is_answered() {
+    for pattern in paths().keys() {
+        let missing = documented(pattern).into_iter().filter(|method| !answered(pattern).contains(method));
+        let missing: Vec<String> = missing.map(|method| format!("{method} {pattern}")).collect();
+        let is_coming = |what: &String| {
+            COMING_ROUTES.contains(&pattern.as_str()) || COMING_OPERATIONS.contains(&what.as_str())
+        };
+        let unknown: Vec<&String> = missing.iter().filter(|what| !is_coming(what)).collect();
+        assert!(unknown.is_empty(), "{unknown:?} is documented and not answered");
+    }
+}
+
+#[test]
+fn what_is_there_is_not_called_coming() {
+    for pattern in COMING_ROUTES {
+        assert!(answered(pattern).is_empty(), "{pattern} is there: take it out of COMING_ROUTES");
+    }
+    for operation in COMING_OPERATIONS {
+        let (method, pattern) = operation.split_once(' ').unwrap();
+        assert!(
+            !answered(pattern).contains(method),
+            "{operation} is there: take it out of COMING_OPERATIONS"
+        );
+    }
+    for slug in COMING_KINDS {
+        assert!(Kind::from_slug(slug).is_none(), "{slug} is there: take it out of COMING_KINDS");
+    }
+}
+
+#[test]
+fn a_path_has_the_name_of_its_route() {
+    let known = patterns();
+    for pattern in paths().keys() {
+        if let Some(route) = Route::find(&address(pattern)) {
+            // An address may stand for another one, as /health does for /healthz: then both are listed.
+            assert!(route.name() == pattern || known.contains(pattern), "{pattern} is {}", route.name());
+        }
+    }
+}
+
+#[test]
+fn every_kind_of_problem_is_documented_with_its_status_and_title() {
+    let problems = problems();
+    for kind in Kind::ALL {
+        let schema = problems.get(kind.slug()).unwrap_or_else(|| panic!("{} is not documented", kind.slug()));
+        assert_eq!(schema["properties"]["status"]["const"], kind.status(), "{}", kind.slug());
+        assert_eq!(schema["title"], kind.title(), "{}", kind.slug());
+        assert_eq!(schema["description"], kind.explanation(), "{}", kind.slug());
+    }
+    for slug in problems.keys() {
+        let is_known = Kind::from_slug(slug).is_some() || COMING_KINDS.contains(&slug.as_str());
+        assert!(is_known, "{slug} is documented, and no kind of problem");
+    }
+}
+
+#[test]
+fn a_problem_stands_under_its_own_status_only() {
+    let problems = problems();
+    for (operation, value) in operations() {
+        for (status, response) in value["responses"].as_object().unwrap() {
+            let content = &resolve(response)["content"]["application/problem+json"]["schema"];
+            let choices = content["oneOf"].as_array().cloned().unwrap_or_else(|| vec![content.clone()]);
+            for choice in choices.iter().filter(|choice| !choice.is_null()) {
+                let schema = resolve_name(choice["$ref"].as_str().unwrap());
+                assert_eq!(schema["properties"]["status"]["const"].to_string(), *status, "{operation}");
+            }
+        }
+    }
+    let mentioned: BTreeSet<&str> = references().into_iter().map(|(_, target)| target).collect();
+    for schema in problems.values() {
+        let name = DOCUMENT["components"]["schemas"]
+            .as_object()
+            .unwrap()
+            .iter()
+            .find(|(_, s)| s == schema)
+            .unwrap()
+            .0;
+        let target = format!("#/components/schemas/{name}");
+        assert!(mentioned.contains(target.as_str()), "{name} is no answer of any operation");
+    }
+}
+
+fn resolve_name(target: &str) -> &'static Value {
+    DOCUMENT.pointer(target.trim_start_matches('#')).unwrap()
+}
+
+fn resolve(value: &'static Value) -> &'static Value {
+    value.get("$ref").and_then(Value::as_str).map_or(value, resolve_name)
+}
+
+#[test]
+fn every_reference_leads_somewhere_and_everything_is_used() {
+    let references = references();
+    for (at, target) in &references {
+        assert!(
+            DOCUMENT.pointer(target.trim_start_matches('#')).is_some(),
+            "{at} leads to {target}: nothing is there"
+        );
+    }
+    let targets: BTreeSet<&str> = references.iter().map(|(_, target)| *target).collect();
+    for (group, members) in DOCUMENT["components"].as_object().unwrap() {
+        for name in members.as_object().unwrap().keys().filter(|_| group != "securitySchemes") {
+            let target = format!("#/components/{group}/{name}");
+            assert!(targets.contains(target.as_str()), "nothing uses {target}");
+        }
+    }
+}
+
+#[test]
+fn every_operation_has_a_name_of_its_own_a_known_tag_and_its_path_parameters() {
+    let tags: BTreeSet<&str> =
+        DOCUMENT["tags"].as_array().unwrap().iter().map(|tag| tag["name"].as_str().unwrap()).collect();
+    let schemes = &DOCUMENT["components"]["securitySchemes"];
+    let mut ids = BTreeSet::new();
+    for (what, operation) in operations() {
+        let id = operation["operationId"].as_str().unwrap();
+        assert!(ids.insert(id), "{what}: another operation is {id}");
+        for text in ["summary", "description"] {
+            assert!(operation[text].as_str().is_some_and(|text| !text.is_empty()), "{what} has no {text}");
+        }
+        for tag in operation["tags"].as_array().unwrap() {
+            assert!(tags.contains(tag.as_str().unwrap()), "{what}: {tag} is not explained");
+        }
+        for scheme in
+            operation["security"].as_array().unwrap().iter().flat_map(|one| one.as_object().unwrap().keys())
+        {
+            assert!(schemes.get(scheme).is_some(), "{what}: there is no {scheme}");
+        }
+        let parameters = operation["parameters"].as_array().into_iter().flatten().map(resolve);
+        let in_path: BTreeSet<&str> =
+            parameters.filter(|p| p["in"] == "path").map(|p| p["name"].as_str().unwrap()).collect();
+        let in_pattern: BTreeSet<&str> =
+            what.split('{').skip(1).filter_map(|rest| rest.split('}').next()).collect();
+        assert_eq!(in_path, in_pattern, "{what}");
+    }
+}
+
+#[test]
+fn it_is_of_this_version() {
+    assert_eq!(DOCUMENT["openapi"], "3.1.1");
+    assert_eq!(DOCUMENT["info"]["version"], env!("CARGO_PKG_VERSION"));
+}
