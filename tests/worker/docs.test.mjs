@@ -1,0 +1,211 @@
+// The API's document and its page: how they are served, and that the answers are what the document says.
+
+import assert from 'node:assert/strict';
+import { after, afterEach, describe, test } from 'node:test';
+
+import { DECLINED_USER, TRIP, account, freshKey, read } from './support/account.mjs';
+import { browser } from './support/browser.mjs';
+import { startSite } from './support/harness.mjs';
+import { conforming, conforms, document, isValid } from './support/openapi.mjs';
+import { until } from './support/until.mjs';
+
+const site = await startSite({ vars: { PROVIDER_TIMEOUT_MS: '2000' } });
+const user = account(site);
+after(() => site.close());
+afterEach(() => site.simulator.calm());
+
+const ask = async (path, init) => read(await site.fetch(path, init));
+
+describe('GET /openapi.json', () => {
+  test('is the document, and may be kept for a while', async () => {
+    const answer = conforming('GET', '/openapi.json', await ask('/openapi.json'));
+    assert.equal(answer.status, 200);
+    assert.equal(answer.header('content-type'), 'application/json');
+    assert.equal(answer.header('cache-control'), 'public, max-age=300');
+    assert.deepEqual(answer.json(), document);
+  });
+
+  test('has examples that are what their schemas say', () => {
+    let count = 0;
+    const walk = (value, place) => {
+      if (typeof value !== 'object' || value === null) return;
+      if (Array.isArray(value.examples) && !place.endsWith('/properties'))
+        for (const example of value.examples) isValid(place, example, `${place}, example ${++count}`);
+      for (const [name, member] of Object.entries(value))
+        if (name !== 'examples') walk(member, `${place}/${name.replaceAll('/', '~1')}`);
+    };
+    walk(document.components.schemas, '/components/schemas');
+    for (const [name, { value }] of Object.entries(document.components.examples))
+      isValid(`/components/schemas/${name}Problem`, value, `the example ${name}`);
+    assert.ok(count > 10, `${count} examples`);
+  });
+});
+
+describe('GET /docs', () => {
+  test('is a page under the policy of all pages', async () => {
+    const page = await browser(site).visit('/docs');
+    const home = await browser(site).visit('/');
+    assert.equal(page.status, 200);
+    assert.equal(page.header('content-type'), 'text/html; charset=utf-8');
+    assert.equal(page.header('content-security-policy'), home.header('content-security-policy'));
+    assert.match(page.text, /<noscript>.*href="\/openapi\.json"/);
+  });
+
+  test('knows the token of the demo', async () => {
+    assert.match((await ask('/docs')).text, /data-token="user@example\.com"/);
+  });
+
+  const files = {
+    '/docs/docs.js': /^text\/javascript/,
+    '/docs/docs.css': /^text\/css/,
+    '/docs/swagger-ui-bundle.js': /^text\/javascript/,
+    '/docs/swagger-ui.css': /^text\/css/,
+    '/docs/swagger-ui-bundle.js.LICENSE.txt': /^text\/plain/,
+    '/docs/LICENSE': /^text\/plain/,
+    '/docs/NOTICE': /^text\/plain/,
+  };
+  for (const [path, type] of Object.entries(files)) {
+    test(`${path} is served, may be kept for a while, and is not sent twice`, async () => {
+      const file = await ask(path);
+      assert.equal(file.status, 200);
+      assert.match(file.header('content-type'), type);
+      assert.equal(file.header('cache-control'), 'public, max-age=300');
+      assert.equal(file.header('x-content-type-options'), 'nosniff');
+      assert.match(file.header('content-security-policy'), /default-src 'none'/);
+      assert.ok(file.header('request-id'));
+      assert.ok(file.bytes.length > 0);
+
+      const again = await ask(path, { headers: { 'if-none-match': file.header('etag') } });
+      assert.equal(again.status, 304);
+      assert.equal(again.bytes.length, 0);
+      const head = await ask(path, { method: 'HEAD' });
+      assert.equal(head.status, 200);
+      assert.equal(head.bytes.length, 0);
+    });
+  }
+
+  test('has all its files', async () => {
+    const { text } = await ask('/docs');
+    const asked = [...text.matchAll(/(?:href|src)="(\/docs\/[^"]+)"/g)].map(([, address]) => address);
+    const style = await ask('/docs/docs.css');
+    const imported = [...style.text.matchAll(/@import url\('([^']+)'\)/g)].map(([, address]) => address);
+    assert.equal(asked.length, 3);
+    for (const address of [...asked, ...imported]) assert.ok(address in files, address);
+  });
+
+  test('serves nothing else, wherever it lies', async () => {
+    const paths = ['/docs/', '/docs/x', '/docs/swagger-ui.js', '/docs/docs.js/', '/docs/%2e%2e/index.js'];
+    for (const path of [...paths, '/index.js', '/assets/docs/docs.js', '/docs/../index_bg.wasm']) {
+      const answer = await ask(path);
+      assert.equal(answer.status, 404, path);
+      assert.equal(answer.json().type, '/problems/not-found', path);
+    }
+    assert.equal((await ask('/docs/docs.js', { method: 'POST' })).status, 405);
+  });
+});
+
+describe('an answer is what the document says', () => {
+  const book = async (client, key, ...more) => conforming('POST', '/rides', await client.book(key, ...more));
+  const problem = (answer) => answer.json().type.replace('/problems/', '');
+
+  test('to a ride: booked, replayed, shown', async () => {
+    const key = freshKey();
+    const first = await book(user, key);
+    assert.equal(first.status, 201);
+    const again = await book(user, key);
+    assert.equal(again.header('idempotent-replayed'), 'true');
+    assert.equal(conforming('POST', '/rides', await user.bookByForm(freshKey())).status, 201);
+    const path = `/rides/${first.ride}`;
+    assert.equal(conforming('GET', path, await user.ride(first.ride)).status, 200);
+    assert.equal(conforming('HEAD', path, await user.ask(path, { method: 'HEAD' })).status, 200);
+    conforming('GET', `/idempotency-keys/${key}`, await user.key(key));
+  });
+
+  test('and another one is found out', async () => {
+    const key = freshKey();
+    const booked = await user.book(key);
+    const { ride, ...rest } = booked.json();
+    const foreign = [
+      [{ status: 202, headers: booked.headers }, booked.json()],
+      [{ status: 201, headers: new Headers() }, booked.json()],
+      [{ status: 201, headers: booked.headers }, rest],
+      [{ status: 201, headers: booked.headers }, { ...rest, ride: { ...ride, status: 'lost' } }],
+      [{ status: 201, headers: booked.headers }, { ...rest, ride: { ...ride, secret: 1 } }],
+    ];
+    for (const [answer, body] of foreign) assert.throws(() => conforms('POST', '/rides', answer, body));
+  });
+
+  test('to a ride that was declined', async () => {
+    const client = account(site, DECLINED_USER);
+    const answer = await book(client, freshKey());
+    assert.equal(answer.status, 402);
+    conforming('GET', `/rides/${answer.ride}`, await client.ride(answer.ride));
+  });
+
+  test('to what is refused', async () => {
+    const key = freshKey();
+    await book(user, key);
+    const refused = {
+      'idempotency-key-missing': [user, undefined],
+      'idempotency-key-invalid': [user, 'two words'],
+      'bad-request': [user, freshKey(), '{'],
+      unauthorized: [account(site, 'nobody'), freshKey()],
+      'content-too-large': [user, freshKey(), `{"x":"${'x'.repeat(70_000)}"}`],
+      'unsupported-media-type': [user, freshKey(), 'x', { 'content-type': 'text/plain' }],
+      'invalid-parameters': [user, freshKey(), { ...TRIP, origin_lat: 'north' }],
+      'idempotency-key-reused': [user, key, { ...TRIP, origin_lat: 1 }],
+    };
+    for (const [type, arguments_] of Object.entries(refused))
+      assert.equal(problem(await book(...arguments_)), type);
+    for (const path of ['/nowhere', '/rides/ride_x', '/idempotency-keys/unused', '/problems/none'])
+      assert.equal(problem(conforming('GET', path, await user.ask(path))), 'not-found');
+    for (const [path, method] of Object.entries({ '/rides': 'GET', '/rides/x': 'POST', '/': 'PUT' }))
+      assert.equal(problem(conforming(method, path, await user.ask(path, { method }))), 'method-not-allowed');
+    const path = `/idempotency-keys/${encodeURIComponent('two words')}`;
+    assert.equal(problem(conforming('GET', path, await user.ask(path))), 'idempotency-key-invalid');
+    for (const owned of ['/rides/x', '/idempotency-keys/x'])
+      assert.equal(problem(conforming('GET', owned, await ask(owned))), 'unauthorized');
+  });
+
+  test('to what is not over', async () => {
+    const key = freshKey();
+    await site.simulator.fault('slow', { delay_ms: 60_000 });
+    const running = user.book(key);
+    await until('the payment is on its way', async () => (await site.simulator.faults()).length === 0);
+    assert.equal(problem(await book(user, key, TRIP, { prefer: 'wait=0' })), 'request-in-progress');
+    conforming('GET', `/idempotency-keys/${key}`, await user.key(key));
+    await site.simulator.calm();
+    conforming('POST', '/rides', await running);
+
+    const unknown = freshKey();
+    await site.simulator.fault('response_lost', { count: 1000 });
+    const answer = await book(user, unknown, TRIP, { prefer: 'wait=0' });
+    assert.equal(problem(answer), 'outcome-unknown');
+    conforming('GET', `/rides/${answer.ride}`, await user.ride(answer.ride));
+    const view = conforming('GET', `/idempotency-keys/${unknown}`, await user.key(unknown));
+    assert.equal(view.json().status, 'unknown');
+  });
+
+  test('to what was interrupted', async () => {
+    for (const raise_error of ['true', 'crash']) {
+      const key = freshKey();
+      const answer = await book(user, key, { ...TRIP, raise_error });
+      assert.equal(problem(answer), 'interrupted');
+      assert.equal((await book(user, key)).status, 201);
+    }
+  });
+
+  test('to a browser', async () => {
+    const visitor = browser(site);
+    const visit = async (path) => conforming('GET', path, await visitor.visit(path));
+    for (const path of ['/', '/docs', '/healthz', '/rides/new', '/problems/not-found', '/nowhere'])
+      await visit(path);
+    const sent = (await visit('/rides/new')).entries;
+    for (const spoiled of [{ origin_lat: 'x' }, { idempotency_key: 'x' }])
+      conforming('POST', '/rides', await visitor.submit({ ...sent, ...spoiled }));
+    conforming('POST', '/rides', await visitor.submit(sent, { origin: 'https://evil.example' }));
+    const booked = conforming('POST', '/rides', await visitor.submit(sent));
+    assert.equal(booked.status, 303);
+    await visit(booked.header('location'));
+  });
+});

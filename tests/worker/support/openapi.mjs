@@ -1,0 +1,97 @@
+// Holds answers against the API's own document.
+//
+//     conforms('POST', '/rides', response, await response.json());
+
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+
+import Ajv from 'ajv/dist/2020.js';
+
+import { root } from './harness.mjs';
+
+/** The document, as it is built into the Worker. */
+export const document = JSON.parse(readFileSync(`${root}/src/edge/openapi.json`, 'utf8'));
+
+const ajv = new Ajv({ allErrors: true, allowUnionTypes: true, strictTypes: false });
+const isUrl = (text, base) => URL.canParse(text, base);
+ajv.addFormat('date-time', /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)$/);
+ajv.addFormat('uri', (text) => isUrl(text));
+ajv.addFormat('uri-reference', (text) => isUrl(text, 'https://site.example'));
+ajv.addVocabulary(Object.keys(document)); // the document is no schema itself, but holds them
+ajv.addSchema(document, 'openapi');
+
+const escaped = (name) => name.replaceAll('~', '~0').replaceAll('/', '~1');
+const pointer = (...names) => `/${names.map(escaped).join('/')}`;
+const at = (place) =>
+  place
+    .split('/')
+    .slice(1)
+    .reduce((value, name) => value?.[name.replaceAll('~1', '/').replaceAll('~0', '~')], document);
+
+/** Where what stands at a place really is. */
+function resolved(place) {
+  const target = at(place)?.$ref;
+  return target ? resolved(target.slice(1)) : place;
+}
+
+/** Fails unless `value` is what the schema at this place of the document says. */
+export function isValid(place, value, what = place) {
+  const validate = ajv.compile({ $ref: `openapi#${encodeURI(place)}` });
+  if (validate(value)) return;
+  const errors = validate.errors.map(({ instancePath, message, params }) =>
+    [instancePath || '(all)', message, JSON.stringify(params)].join(' '),
+  );
+  assert.fail(`${what}:\n  ${errors.join('\n  ')}\n${JSON.stringify(value, null, 2)}`);
+}
+
+/** The path of the document that an address belongs to; one without parameters comes first. */
+export function pathOf(address) {
+  const segments = address.split('?')[0].split('/');
+  const matches = (path) => {
+    const pattern = path.split('/');
+    const fits = (part, i) => part === segments[i] || (part.startsWith('{') && segments[i]);
+    return pattern.length === segments.length && pattern.every(fits);
+  };
+  return Object.keys(document.paths)
+    .sort((a, b) => a.split('{').length - b.split('{').length)
+    .find(matches);
+}
+
+/** Where the document says what this answer looks like. */
+function expected(method, address, status) {
+  const path = pathOf(address);
+  if (!path) return resolved(pointer('components', 'responses', 'NotFound'));
+  const operation = pointer('paths', path, (method === 'HEAD' ? 'GET' : method).toLowerCase());
+  if (!at(operation)) return resolved(pointer('components', 'responses', 'MethodNotAllowed'));
+  return resolved(`${operation}/responses/${status}`);
+}
+
+/**
+ * Fails unless the document foresees this answer: its status, its headers, its media type and its body. `path` is the
+ * address that was asked for; `response` has `status` and `headers`; `body` is parsed if it is JSON.
+ */
+export function conforms(method, path, { status, headers }, body) {
+  const what = `${method} ${path}: ${status}`;
+  const place = expected(method, path, status);
+  assert.ok(at(place), `${what} is not documented`);
+  for (const name of Object.keys(at(place).headers ?? {})) {
+    const header = resolved(`${place}${pointer('headers', name)}`);
+    const value = headers.get(name);
+    if (value === null) assert.ok(!at(header).required, `${what} has no ${name}`);
+    else isValid(`${header}/schema`, typed(at(header).schema, value), `${what}, ${name}`);
+  }
+  const { content } = at(place);
+  if (!content) return assert.ok(!body, `${what} has a body`);
+  const type = (headers.get('content-type') ?? '').split(';')[0];
+  assert.ok(content[type], `${what} is ${type || 'of no type'}; documented is ${Object.keys(content)}`);
+  if (method !== 'HEAD') isValid(`${place}${pointer('content', type, 'schema')}`, body, what);
+}
+
+const typed = ({ type }, value) => (type === 'integer' ? Number(value) : value);
+
+/** The same for an answer that was read to its end (see `read` in account.mjs). Gives the answer. */
+export function conforming(method, path, answer) {
+  const isJson = /^application\/(\w+\+)?json/.test(answer.header('content-type') ?? '');
+  conforms(method, path, answer, isJson && answer.text ? answer.json() : answer.text);
+  return answer;
+}
