@@ -4,7 +4,7 @@
 //
 //   npm run schemathesis -- --seed 7                  other requests
 //   npm run schemathesis -- --include-path /rides     one address; all other options of `schemathesis run` work too
-import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 
 import { build } from './build.mjs';
@@ -21,7 +21,6 @@ const checks = [
   'response_schema_conformance',
 ];
 const seconds = 120;
-const startsWithinMs = 60_000;
 
 const requirements = inRoot('scripts', 'schemathesis', 'requirements.txt');
 const home = inTools('schemathesis');
@@ -63,11 +62,19 @@ async function install() {
 /** The site as the tests have it: on a free port, its state thrown away at the end. */
 async function serve() {
   const shown = step('starting Paid Once and its simulator');
-  const origin = Promise.withResolvers();
-  const onLine = (line) => origin.resolve(line.match(/^listening at (\S+)$/)?.[1] ?? origin.promise);
-  const site = start('node', [inRoot('scripts', 'schemathesis', 'site.mjs')], { cwd: inRoot(), onLine });
-  shown.done();
-  return { ...site, origin: await origin.promise };
+  let listen;
+  const listening = new Promise((resolve) => (listen = resolve));
+  const site = start('node', [inRoot('scripts', 'schemathesis', 'site.mjs')], {
+    cwd: inRoot(),
+    onLine: (line) => line.startsWith('listening at ') && listen(line.split(' ').pop()),
+  });
+  const origin = await Promise.race([listening, site.ended]);
+  if (typeof origin === 'string') {
+    shown.done();
+    return { ...site, origin };
+  }
+  shown.fail();
+  throw new Stop([...origin.lines.slice(-60), '', 'Paid Once did not start.'].join('\n'));
 }
 
 async function attack(origin, more) {
@@ -82,7 +89,7 @@ async function attack(origin, more) {
   const { ok, lines } = await run(program, args, {
     cwd: work,
     timeoutMs: (seconds + 60) * 1000,
-    onLine: (line) => shown.detail(line.trim().slice(0, 80)),
+    onLine: (line) => line.trim() && shown.detail(line.trim().slice(0, 80)),
   });
   rmSync(work, { recursive: true, force: true });
   if (ok) shown.done();

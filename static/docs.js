@@ -29,14 +29,16 @@ function complete() {
 }
 
 /** Swagger UI's parts without its own frame: that has a title and a `main`, and the page has both already. */
-const parts = ['SvgAssets', 'errors', 'InfoContainer', 'AuthorizeBtnContainer', 'operations', 'Models'];
-const Page = ({ React, getComponent }) => {
-  const shown = parts.map((name) => React.createElement(getComponent(name, true), { key: name }));
-  return React.createElement('div', { className: 'swagger-ui' }, shown);
+const layout = ({ React }) => {
+  const Description = ({ getComponent, specSelectors }) =>
+    React.createElement(getComponent('Markdown', true), { source: specSelectors.info().get('description') });
+  const parts = ['SvgAssets', 'errors', 'Description', 'AuthorizeBtnContainer', 'operations', 'Models'];
+  const Page = ({ getComponent }) => {
+    const shown = parts.map((name) => React.createElement(getComponent(name, true), { key: name }));
+    return React.createElement('div', { className: 'swagger-ui' }, shown);
+  };
+  return { components: { Description, Page } };
 };
-const pageLayout = ({ React }) => ({
-  components: { Page: (given) => React.createElement(Page, { React, ...given }) },
-});
 
 new MutationObserver(complete).observe(page, { childList: true, subtree: true });
 
@@ -44,7 +46,7 @@ const answer = await fetch('/openapi.json');
 const ui = window.SwaggerUIBundle({
   spec: withFreshKeys(await answer.json()),
   domNode: page,
-  plugins: [pageLayout],
+  plugins: [layout],
   layout: 'Page',
   defaultModelsExpandDepth: 0,
   displayRequestDuration: true,

@@ -129,8 +129,14 @@ describe('an answer is what the document says', () => {
       [{ status: 202, headers: booked.headers }, booked.json()],
       [{ status: 201, headers: new Headers() }, booked.json()],
       [{ status: 201, headers: booked.headers }, rest],
-      [{ status: 201, headers: booked.headers }, { ...rest, ride: { ...ride, status: 'lost' } }],
-      [{ status: 201, headers: booked.headers }, { ...rest, ride: { ...ride, secret: 1 } }],
+      [
+        { status: 201, headers: booked.headers },
+        { ...rest, ride: { ...ride, status: 'lost' } },
+      ],
+      [
+        { status: 201, headers: booked.headers },
+        { ...rest, ride: { ...ride, secret: 1 } },
+      ],
     ];
     for (const [answer, body] of foreign) assert.throws(() => conforms('POST', '/rides', answer, body));
   });
