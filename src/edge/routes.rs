@@ -3,7 +3,8 @@
 //! | address | methods | who | what |
 //! |---|---|---|---|
 //! | `/` | GET | anyone | what this is |
-//! | `/healthz`, `/health` | GET | anyone | is it set up |
+//! | `/healthz` | GET | anyone | is it set up |
+//! | `/health` | GET | anyone | the same |
 //! | `/assets/{file}` | GET | anyone | style sheet, script, icon |
 //! | `/problems/{kind}` | GET | anyone | what a problem type means |
 //! | `/openapi.json` | GET | anyone | the API, for programs |
