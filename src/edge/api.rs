@@ -80,12 +80,12 @@ impl<'a> Call<'a> {
     pub(super) fn with_key(
         app: &'a App,
         request: &'a Request,
-        has_natural_key: impl FnOnce(&Parameters) -> bool,
+        has_natural_key: impl FnOnce(Option<&Parameters>) -> bool,
     ) -> Result<Self, Problem> {
         let (owner, account) = account(app, request)?;
         let body = request.parameters();
         let key = key_source::key(request, body.as_ref().ok())?;
-        let is_missing = key.is_none() && !body.as_ref().is_ok_and(has_natural_key);
+        let is_missing = key.is_none() && !has_natural_key(body.as_ref().ok());
         if is_missing && app.config.key_is_required {
             return Err(Problem::new(Kind::KeyMissing));
         }

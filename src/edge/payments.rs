@@ -19,7 +19,8 @@ use crate::payment::Payment;
 
 /// `POST /payments`
 pub(super) async fn pay(app: &App, request: &Request) -> Result<Answer, Problem> {
-    let has_order = |body: &Parameters| body.text("order_id") != Field::Missing;
+    let has_order =
+        |body: Option<&Parameters>| body.is_some_and(|body| body.text("order_id") != Field::Missing);
     let call = Call::with_key(app, request, has_order)?;
     let payment = payment_request(&call.parameters, &app.config, call.account, &request.origin())
         .map_err(invalid_parameters)?;
