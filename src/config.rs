@@ -84,7 +84,8 @@ pub struct Config {
     pub publishable_key: Option<String>,
     /// `ADMIN_TOKEN`: the secret of whoever reads `/metrics` and `/admin/stats`. Without it nobody does.
     pub admin_token: Option<String>,
-    /// `LAB = "true"`, demo only: everything that an operator sees is open.
+    /// `LAB = "true"`, demo only: everything that an operator sees is open, and a request without
+    /// credentials is the account `anonymous`.
     pub lab: bool,
     /// `API_ACCOUNTS`: account id → [`Account`], as JSON.
     pub accounts: BTreeMap<String, Account>,
@@ -94,6 +95,8 @@ pub struct Config {
     pub times: Times,
 }
 
+/// Whose the lab's requests without credentials are.
+const ANONYMOUS: &str = "anonymous";
 /// The shortest signing key or admin token, in characters.
 const SIGNING_KEY_MIN_LEN: usize = 32;
 /// The most objects that add up the counts: each is asked at every reading, and an invocation has 50 calls.
@@ -177,7 +180,7 @@ impl Config {
             publishable_key: publishable_key(setting("STRIPE_PUBLISHABLE_KEY"))?,
             admin_token,
             lab: flag("LAB"),
-            accounts: accounts(demo, setting("API_ACCOUNTS"))?,
+            accounts: accounts(demo, flag("LAB"), setting("API_ACCOUNTS"))?,
             form_ttl_ms: ms("FORM_TTL_MS", 24 * 3_600_000)?,
             times: Times {
                 lease_ms: ms("LEASE_MS", times.lease_ms)?,
@@ -215,6 +218,12 @@ impl Config {
             .iter()
             .find(|(_, account)| account.token_sha256 == hash)
             .map(|(id, account)| (id.as_str(), account))
+    }
+
+    /// The account of a request without credentials: there is one in the lab only.
+    pub fn anonymous(&self) -> Option<(&str, &Account)> {
+        let (id, account) = self.accounts.get_key_value(ANONYMOUS)?;
+        self.lab.then_some((id, account))
     }
 }
 
@@ -264,7 +273,7 @@ fn token_hash(token: &str) -> String {
     HEXLOWER.encode(&Sha256::digest(token.as_bytes()))
 }
 
-fn accounts(demo: bool, configured: Option<String>) -> Result<BTreeMap<String, Account>, String> {
+fn accounts(demo: bool, lab: bool, configured: Option<String>) -> Result<BTreeMap<String, Account>, String> {
     let mut accounts: BTreeMap<String, Account> = match configured {
         // The error's own text quotes what it found, and that is a secret.
         Some(json) => serde_json::from_str(&json).map_err(|error| {
@@ -293,25 +302,26 @@ fn accounts(demo: bool, configured: Option<String>) -> Result<BTreeMap<String, A
             return Err(format!("API_ACCOUNTS: {id} has the same token as another account."));
         }
     }
-    if demo {
-        // The users of the article: their token is their address, and the second one's card is declined.
-        for (user, payment_method, adyen_method) in [
-            ("user@example.com", "pm_card_visa", "adyen_card_visa"),
-            ("user-bad-source@example.com", "pm_card_visa_chargeDeclined", "adyen_card_refused"),
-        ] {
-            accounts.insert(
-                user.to_owned(),
-                Account {
-                    token_sha256: token_hash(user),
-                    payment_method: payment_method.to_owned(),
-                    customer: None,
-                    adyen: Some(AdyenWallet {
-                        payment_method: adyen_method.to_owned(),
-                        customer: user.to_owned(),
-                    }),
-                },
-            );
-        }
+    // The users of the article: their token is their address, and the second one's card is declined.
+    let article = [
+        ("user@example.com", "pm_card_visa", "adyen_card_visa"),
+        ("user-bad-source@example.com", "pm_card_visa_chargeDeclined", "adyen_card_refused"),
+    ];
+    let users = article.into_iter().filter(|_| demo);
+    let nobody = lab.then_some((ANONYMOUS, "pm_card_visa", "adyen_card_visa"));
+    for (user, payment_method, adyen_method) in users.chain(nobody) {
+        accounts.insert(
+            user.to_owned(),
+            Account {
+                token_sha256: token_hash(user),
+                payment_method: payment_method.to_owned(),
+                customer: None,
+                adyen: Some(AdyenWallet {
+                    payment_method: adyen_method.to_owned(),
+                    customer: user.to_owned(),
+                }),
+            },
+        );
     }
     Ok(accounts)
 }

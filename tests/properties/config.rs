@@ -94,8 +94,19 @@ fn the_operator_is_known_by_the_whole_token() {
 }
 
 #[test]
-fn the_lab_is_a_demo() {
+fn the_lab_is_a_demo_with_an_account_for_whoever_has_none() {
     let test_key = ("STRIPE_SECRET_KEY", "sk_test_demo");
-    assert!(read(&[("DEMO", "true"), ("LAB", "true"), test_key]).unwrap().lab);
-    assert!(!read(&[("DEMO", "true"), test_key]).unwrap().lab);
+    let lab = read(&[("DEMO", "true"), ("LAB", "true"), test_key]).unwrap();
+    assert!(lab.lab);
+    let (id, account) = lab.anonymous().unwrap();
+    assert_eq!((id, account.payment_method.as_str()), ("anonymous", "pm_card_visa"));
+
+    let same_name = format!(r#"{{"anonymous":{{"token_sha256":"{TOKEN_SHA256}","payment_method":"pm_1"}}}}"#);
+    let accounts = ("API_ACCOUNTS", same_name.as_str());
+    let demo = read(&[("DEMO", "true"), accounts, test_key]).unwrap();
+    assert!(!demo.lab && demo.anonymous().is_none());
+    assert!(
+        read(&[accounts]).unwrap().anonymous().is_none(),
+        "nor in production, whatever an account is called"
+    );
 }
