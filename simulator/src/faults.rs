@@ -120,9 +120,9 @@ impl Fault {
 }
 
 impl Plan {
-    /// An ordinary request.
-    pub fn undisturbed() -> Self {
-        Plan { before_ms: 0, does: Does::Execute, after_ms: 0, answers: true }
+    /// An ordinary request, and how long its answer takes.
+    pub fn undisturbed(latency_ms: u64) -> Self {
+        Plan { before_ms: 0, does: Does::Execute, after_ms: latency_ms.min(MAX_DELAY_MS), answers: true }
     }
 }
 

@@ -46,11 +46,14 @@ pub struct Account {
     /// The requests that a fault holds, each with what lets it go.
     held: RefCell<Vec<oneshot::Sender<()>>>,
     public_origin: String,
+    /// `LATENCY_MS`: how long an answer takes that no fault disturbs.
+    latency_ms: u64,
 }
 
 impl DurableObject for Account {
     fn new(state: State, env: Env) -> Self {
         let public_origin = env.var("PUBLIC_ORIGIN").map(|origin| origin.to_string()).unwrap_or_default();
+        let latency_ms = env.var("LATENCY_MS").ok().and_then(|ms| ms.to_string().parse().ok()).unwrap_or(0);
         if let Err(error) = Sql::new(&state).migrate() {
             worker::console_error!("the schema could not be made: {}", error.0);
         }
@@ -60,6 +63,7 @@ impl DurableObject for Account {
             epoch: Cell::new(0),
             held: RefCell::default(),
             public_origin,
+            latency_ms,
         }
     }
 
@@ -93,7 +97,8 @@ impl Account {
             Ok(arrival) => arrival,
             Err(error) => return respond(api::broken(request, "req_broken", wall_ms(), &error)),
         };
-        let plan = fault.map_or_else(Plan::undisturbed, |pending| pending.fault.plan(pending.delay_ms));
+        let undisturbed = Plan::undisturbed(self.latency_ms);
+        let plan = fault.map_or(undisturbed, |pending| pending.fault.plan(pending.delay_ms));
 
         let reply = match &plan.does {
             Does::Nothing => None,
