@@ -1,9 +1,6 @@
 // `npm start`: the whole of Paid Once on this machine, with its simulated Stripe beside it. No keys, no network.
-import { randomBytes } from 'node:crypto';
-import { existsSync, writeFileSync } from 'node:fs';
-
 import { build } from './build.mjs';
-import { checkPortIsFree, portFrom, serve } from './lib/dev-server.mjs';
+import { checkPortIsFree, makeSecrets, portFrom, serve } from './lib/dev-server.mjs';
 import { inRoot } from './lib/paths.mjs';
 import { endOnSignals } from './lib/run.mjs';
 import { Stop, say, script } from './lib/say.mjs';
@@ -32,11 +29,3 @@ await script(async () => {
   });
   throw new Stop(`wrangler ended by itself (code ${ended.code}).`);
 });
-
-/** The demo's signing key: this machine's own, kept so that forms signed before a restart stay valid. */
-function makeSecrets() {
-  const file = inRoot('.dev.vars.demo');
-  if (existsSync(file)) return;
-  writeFileSync(file, `SIGNING_KEY="${randomBytes(32).toString('base64')}"\n`, { mode: 0o600 });
-  say('  ✓ a signing key of your own, in .dev.vars.demo');
-}

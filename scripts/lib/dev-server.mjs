@@ -1,4 +1,6 @@
 // Runs Workers locally under `wrangler dev`, and says when they answer.
+import { randomBytes } from 'node:crypto';
+import { existsSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 
 import { inRoot } from './paths.mjs';
@@ -23,7 +25,7 @@ export async function checkPortIsFree(port) {
         error.code === 'EADDRINUSE' ? 'is in use by another program' : `cannot be opened (${error.code})`;
       reject(
         new Stop(
-          `Port ${port} ${reason}. Stop that program, or choose another port: PORT=${port + 1} npm start`,
+          `Port ${port} ${reason}. Stop that program, or choose another port, such as PORT=${port + 10}.`,
         ),
       );
     });
@@ -32,15 +34,23 @@ export async function checkPortIsFree(port) {
 }
 
 /** Serves until the process is ended; gives how wrangler ended when it did so by itself. */
-export async function serve({
+export async function serve({ onReady, ...options }) {
+  const server = await open(options);
+  onReady();
+  return server.ended;
+}
+
+/** Resolves when the server answers: gives its `pid`, `stop()` and the promise `ended`. `shows` says which lines are shown. */
+export async function open({
   name,
   configs,
   env = [],
+  vars = {},
   port,
   state,
   readyPath,
   isReady = ({ status }) => status === 200,
-  onReady,
+  shows = () => true,
 }) {
   const shown = step(`starting ${name}`);
 
@@ -52,6 +62,7 @@ export async function serve({
       'dev',
       ...configs.flatMap((config) => ['--config', config]),
       ...env.flatMap((environment) => ['--env', environment]),
+      ...Object.entries(vars).flatMap(([variable, value]) => ['--var', `${variable}:${value}`]),
       ...['--ip', host, '--port', String(port), '--persist-to', state],
       '--show-interactive-dev-session=false',
     ],
@@ -67,10 +78,19 @@ export async function serve({
   }
   shown.done();
 
-  early.filter((line) => /warn|error/i.test(line)).forEach((line) => say(plain(line)));
-  print = (line) => line.trim() && say(plain(line));
-  onReady();
-  return server.ended;
+  // What [env.demo] does not inherit, it shall not have.
+  const isNews = (line) => /warn|error/i.test(line) && !/Processing \S+ configuration/.test(line);
+  early.filter(isNews).forEach((line) => say(plain(line)));
+  print = (line) => line.trim() && shows(line) && say(plain(line));
+  return server;
+}
+
+/** The demo's signing key: this machine's own, kept so that forms signed before a restart stay valid. */
+export function makeSecrets() {
+  const file = inRoot('.dev.vars.demo');
+  if (existsSync(file)) return;
+  writeFileSync(file, `SIGNING_KEY="${randomBytes(32).toString('base64')}"\n`, { mode: 0o600 });
+  say('  ✓ a signing key of your own, in .dev.vars.demo');
 }
 
 const plain = (line) => line.replace(/^\[wrangler:info\] /, '');

@@ -33,7 +33,7 @@ export const suites = () => [
     '--outdir',
     '.wrangler/dry-run',
   ]),
-  ...['worker', 'browser', 'crash'].flatMap(nodeTests),
+  ...['worker', 'lab', 'browser', 'crash'].flatMap(nodeTests),
 ];
 
 function check(name, command, more = {}) {

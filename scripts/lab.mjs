@@ -1,0 +1,35 @@
+// `npm run lab`: Paid Once for experiments with curl, as docs/lab.md walks through them. No keys, no network, nothing kept.
+import { build } from './build.mjs';
+import { labPorts, startLab } from './lib/lab.mjs';
+import { inRoot } from './lib/paths.mjs';
+import { endOnSignals, stopAll } from './lib/run.mjs';
+import { say, script } from './lib/say.mjs';
+import { setUp } from './setup.mjs';
+
+const standardPort = 8000;
+
+// Stopping a server is not a failure; workerd gets three seconds to put its databases away.
+endOnSignals({ exitCode: 0, patienceMs: 3_000 });
+await script(async () => {
+  const { port, bank } = await labPorts(process.env.PORT, standardPort);
+
+  say('Setting up');
+  await setUp();
+  say('Building both Workers');
+  await build();
+
+  const state = inRoot('.wrangler', port === standardPort ? 'lab' : `lab-${port}`);
+  const lab = await startLab({ port, bank, state });
+  say(`
+The lab is ready: http://localhost:${port}   (Ctrl-C ends it)
+
+  KEY=payment-$(date +%s)-$RANDOM
+  curl -i http://localhost:${port}/payments -H "Idempotency-Key: $KEY" -H "Content-Type: application/json" \\
+    -d '{"amount": 2500, "currency": "usd", "description": "Test payment"}'
+  curl -s http://localhost:${port}/idempotency-keys/$KEY
+  curl -s http://localhost:${port}/admin/stats
+
+What the bank charged: http://localhost:${bank}   The API: http://localhost:${port}/docs   The experiments: docs/lab.md
+`);
+  await lab.ended.finally(() => stopAll());
+});
