@@ -4,13 +4,14 @@
 //
 //   npm run schemathesis -- --seed 7                  other requests
 //   npm run schemathesis -- --include-path /rides     one address; all other options of `schemathesis run` work too
-import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 
 import { build } from './build.mjs';
 import { inRoot, inTools } from './lib/paths.mjs';
-import { ask, endOnSignals, run, runStep, start } from './lib/run.mjs';
+import { endOnSignals, run, start } from './lib/run.mjs';
 import { Stop, say, script, step } from './lib/say.mjs';
+import { setUpPython } from './setup/python.mjs';
 import { setUp } from './setup.mjs';
 
 const checks = [
@@ -23,41 +24,24 @@ const checks = [
 const seconds = 120;
 
 const requirements = inRoot('scripts', 'schemathesis', 'requirements.txt');
-const home = inTools('schemathesis');
-const program = join(home, 'bin', 'schemathesis');
 
 endOnSignals({ exitCode: 130, patienceMs: 3_000 });
 await script(async () => {
   say('Setting up');
   await setUp();
-  await install();
+  const bin = await setUpPython('schemathesis', requirements);
   say('Building both Workers');
   await build();
 
   say(`Asking the demo for ${seconds} s whatever its document allows, and what it does not`);
   const site = await serve();
   try {
-    await attack(site.origin, process.argv.slice(2));
+    await attack(join(bin, 'schemathesis'), site.origin, process.argv.slice(2));
   } finally {
     site.stop();
     await site.ended;
   }
 });
-
-/** A Python environment of the project's own. */
-async function install() {
-  const wanted = readFileSync(requirements, 'utf8');
-  const stamp = join(home, 'installed');
-  if (existsSync(stamp) && readFileSync(stamp, 'utf8') === wanted) return;
-
-  if (ask('python3', ['-c', 'import ensurepip, venv']) === null)
-    throw new Stop('Schemathesis needs Python 3.10 or newer with venv (Debian: apt install python3-venv).');
-  rmSync(home, { recursive: true, force: true });
-  await runStep('a Python environment', 'python3', ['-m', 'venv', home]);
-  const pip = ['install', '--no-input', '--disable-pip-version-check', '--requirement', requirements];
-  await runStep('Schemathesis', join(home, 'bin', 'pip'), pip, { timeoutMs: 600_000 });
-  writeFileSync(stamp, wanted);
-}
 
 /** The site as the tests have it: on a free port, its state thrown away at the end. */
 async function serve() {
@@ -77,7 +61,7 @@ async function serve() {
   throw new Stop([...origin.lines.slice(-60), '', 'Paid Once did not start.'].join('\n'));
 }
 
-async function attack(origin, more) {
+async function attack(program, origin, more) {
   const work = mkdtempSync(inTools('schemathesis-'));
   const shown = step('requests');
   const args = [
