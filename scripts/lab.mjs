@@ -2,7 +2,7 @@
 import { build } from './build.mjs';
 import { labPorts, startLab } from './lib/lab.mjs';
 import { inRoot } from './lib/paths.mjs';
-import { endOnSignals, stopAll } from './lib/run.mjs';
+import { endOnSignals } from './lib/run.mjs';
 import { say, script } from './lib/say.mjs';
 import { setUp } from './setup.mjs';
 
@@ -31,5 +31,5 @@ The lab is ready: http://localhost:${port}   (Ctrl-C ends it)
 
 What the bank charged: http://localhost:${bank}   The API: http://localhost:${port}/docs   The experiments: docs/lab.md
 `);
-  await lab.ended.finally(() => stopAll());
+  await lab.ended;
 });

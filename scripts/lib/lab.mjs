@@ -1,16 +1,19 @@
 // The lab: the demo without credentials, and its bank beside it in a process of its own, so that the one can be killed
 // while the other goes on and remembers what it charged.
+import { once } from 'node:events';
 import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:net';
 import { join } from 'node:path';
 
 import { checkPortIsFree, makeSecrets, open, portFrom } from './dev-server.mjs';
+import { stopAll } from './run.mjs';
 import { Stop, say } from './say.mjs';
 
 /** What the lab's Worker is set to, beside the demo. */
-const vars = { LAB: 'true', KEY_POLICY: 'optional', REPLAY_MARKER: 'body', MISMATCH_STATUS: '409' };
+const settings = { LAB: 'true', KEY_POLICY: 'optional', REPLAY_MARKER: 'body', MISMATCH_STATUS: '409' };
 
 /** How long the bank takes, in ms: about as long as a real one, so that a charge is slower than a replay. */
-const bankMs = 250;
+const standardBankMs = 250;
 
 /** The bank has the port after the lab's. */
 export async function labPorts(wanted, standard) {
@@ -20,12 +23,36 @@ export async function labPorts(wanted, standard) {
   return { port, bank };
 }
 
+/** A free port whose next one is free too. */
+export async function freePorts() {
+  for (;;) {
+    const probe = createServer().listen(0, '127.0.0.1');
+    await once(probe, 'listening');
+    const { port } = probe.address();
+    await new Promise((closed) => probe.close(closed));
+    const isFree =
+      port < 65_535 &&
+      (await checkPortIsFree(port + 1).then(
+        () => true,
+        () => false,
+      ));
+    if (isFree) return { port, bank: port + 1 };
+  }
+}
+
 /**
  * Starts both, with nothing in `state` from before; when it resolves both answer. The site is started again whenever it
- * ends, as a machine's supervisor would do; `ended` rejects if one of them cannot go on. The file `site.pid` names the
- * site's process group.
+ * ends, as a machine's supervisor would do; `ended` rejects if one of them cannot go on, and then the other does not either.
+ * `stop()` ends both. The files `site.pid` and `bank.pid` name their process groups. `vars` go before the lab's own settings.
  */
-export async function startLab({ port, bank, state, shows = () => true }) {
+export async function startLab({
+  port,
+  bank,
+  state,
+  bankMs = standardBankMs,
+  vars = {},
+  shows = () => true,
+}) {
   rmSync(state, { recursive: true, force: true });
   mkdirSync(state, { recursive: true });
   // Workers find each other here: a lab's must not find those of `npm start`.
@@ -40,32 +67,42 @@ export async function startLab({ port, bank, state, shows = () => true }) {
     port: bank,
     state: join(state, 'bank'),
     readyPath: '/healthz',
-    shows: (line) => /warn|error/i.test(line),
+    shows: (line) => /warn|error/i.test(line) && shows(line),
   });
+  const writePid = (name, { pid }) => writeFileSync(join(state, `${name}.pid`), `${pid}\n`);
+  writePid('bank', simulator);
   const openSite = async () => {
     const site = await open({
       name: 'Paid Once',
       configs: ['wrangler.toml'],
       env: ['demo'],
-      vars,
+      vars: { ...settings, ...vars },
       port,
       state: join(state, 'site'),
       readyPath: '/healthz',
       shows,
     });
-    writeFileSync(join(state, 'site.pid'), `${site.pid}\n`);
+    writePid('site', site);
     return site;
   };
 
-  const keepOpen = async (site) => {
+  let stopped = false;
+  let site = await openSite();
+  const keepOpen = async () => {
     for (;;) {
       await site.ended;
+      if (stopped) return;
       say('\nPaid Once is gone. It is started again.');
       site = await openSite();
     }
   };
-  const bankEnded = simulator.ended.then(({ code }) => {
-    throw new Stop(`The bank ended by itself (code ${code}).`);
-  });
-  return { ended: Promise.race([keepOpen(await openSite()), bankEnded]) };
+  const keepBank = async () => {
+    const { code } = await simulator.ended;
+    if (!stopped) throw new Stop(`The bank ended by itself (code ${code}).`);
+  };
+  const stop = () => {
+    stopped = true;
+    stopAll();
+  };
+  return { ended: Promise.race([keepOpen(), keepBank()]).finally(stop), stop };
 }

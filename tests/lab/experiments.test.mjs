@@ -10,6 +10,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 
+import { freePorts } from '../../scripts/lib/lab.mjs';
 import { until } from '../worker/support/until.mjs';
 
 const ROOT = new URL('../..', import.meta.url).pathname;
@@ -28,7 +29,7 @@ const experiments = page.split(/^## /m).flatMap((section) => {
   });
 });
 
-const port = await freePorts();
+const { port, bank } = await freePorts();
 const state = join(ROOT, '.wrangler', `lab-${port}`);
 const files = mkdtempSync(join(tmpdir(), 'paid-once-lab-'));
 let lab;
@@ -119,14 +120,14 @@ test('Ctrl-C ends the lab, and nothing stays behind', { timeout: MINUTE_MS }, as
   const gone = once(lab, 'exit');
   lab.kill('SIGINT');
   assert.deepEqual(await gone, [0, null]);
-  for (const one of [port, port + 1]) await until(`port ${one} is free again`, () => canListen(one));
+  for (const one of [port, bank]) await until(`port ${one} is free again`, () => canListen(one));
 });
 
 /** The page's commands for this test's lab. */
 function here(commands) {
   return commands
     .replaceAll('localhost:8000', `localhost:${port}`)
-    .replaceAll('localhost:8001', `localhost:${port + 1}`)
+    .replaceAll('localhost:8001', `localhost:${bank}`)
     .replaceAll('.wrangler/lab/', `.wrangler/lab-${port}/`);
 }
 
@@ -159,18 +160,6 @@ class Shell {
 
   close() {
     this.#bash.kill('SIGKILL');
-  }
-}
-
-/** A free port whose next one is free too. */
-async function freePorts() {
-  for (;;) {
-    const probe = createServer().listen(0, '127.0.0.1');
-    await once(probe, 'listening');
-    const { port: found } = probe.address();
-    const next = found < 65_535 && (await canListen(found + 1));
-    await new Promise((closed) => probe.close(closed));
-    if (next) return found;
   }
 }
 
