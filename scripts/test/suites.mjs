@@ -33,7 +33,7 @@ export const suites = () => [
     '--outdir',
     '.wrangler/dry-run',
   ]),
-  ...['worker', 'clients', 'lab', 'browser', 'crash'].flatMap(nodeTests),
+  ...['worker', 'clients', 'lab', 'load', 'browser', 'crash'].flatMap(nodeTests),
 ];
 
 function check(name, command, more = {}) {
