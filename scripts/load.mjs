@@ -44,8 +44,7 @@ await script(async () => {
     const found = await Promise.race([attack(k6, { port, bank, state, withKeys }), lab.ended]);
     await report(found, bank);
   } finally {
-    lab.stop();
-    await lab.ended;
+    await lab.stop();
     rmSync(state, { recursive: true, force: true });
   }
 });

@@ -42,8 +42,9 @@ export async function freePorts() {
 
 /**
  * Starts both, with nothing in `state` from before; when it resolves both answer. The site is started again whenever it
- * ends, as a machine's supervisor would do; `ended` rejects if one of them cannot go on, and then the other does not either.
- * `stop()` ends both. The files `site.pid` and `bank.pid` name their process groups. `vars` go before the lab's own settings.
+ * ends, as a machine's supervisor would do; `ended` rejects if one of them cannot go on, and then the other does not
+ * either. `stop()` ends both, and resolves when they are gone. The files `site.pid` and `bank.pid` name their process
+ * groups. `vars` go before the lab's own settings.
  */
 export async function startLab({
   port,
@@ -100,9 +101,10 @@ export async function startLab({
     const { code } = await simulator.ended;
     if (!stopped) throw new Stop(`The bank ended by itself (code ${code}).`);
   };
-  const stop = () => {
+  const stop = async () => {
     stopped = true;
     stopAll();
+    await Promise.all([site.ended, simulator.ended]);
   };
   return { ended: Promise.race([keepOpen(), keepBank()]).finally(stop), stop };
 }
