@@ -16,7 +16,7 @@ const folder = new URL('..', import.meta.url).pathname;
 
 const RETRIES = 12;
 /** Long enough for any answer of the site, as it is only waited for where none will come. */
-const TIMEOUT_MS = 1_500;
+const TIMEOUT_MS = 2_000;
 const PAUSE_MS = 5;
 
 export const clients = {
