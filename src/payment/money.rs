@@ -146,13 +146,13 @@ impl AmountMinor {
     }
 }
 
-/// An amount as people write it: `$20.00`, `€12.50`, `¥500`, `12.500 KWD`.
+/// An amount as people write it: `$1,234.50`, `€12.50`, `¥10,399,401`, `12.500 KWD`.
 pub fn for_people(minor: u32, currency: Currency) -> String {
     let decimals = currency.decimals();
     let unit = 10u32.pow(decimals);
     let number = match decimals {
-        0 => minor.to_string(),
-        _ => format!("{}.{:0width$}", minor / unit, minor % unit, width = decimals as usize),
+        0 => grouped(minor),
+        _ => format!("{}.{:0width$}", grouped(minor / unit), minor % unit, width = decimals as usize),
     };
     match currency.as_str() {
         "usd" => format!("${number}"),
@@ -161,4 +161,12 @@ pub fn for_people(minor: u32, currency: Currency) -> String {
         "jpy" => format!("¥{number}"),
         code => format!("{number} {}", code.to_ascii_uppercase()),
     }
+}
+
+/// A whole number with a comma before every three digits.
+fn grouped(number: u32) -> String {
+    let digits = number.to_string();
+    let comma_before = |place: usize| place > 0 && (digits.len() - place).is_multiple_of(3);
+    let written = |(place, digit)| [comma_before(place).then_some(','), Some(digit)];
+    digits.chars().enumerate().flat_map(written).flatten().collect()
 }
