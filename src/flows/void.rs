@@ -1,4 +1,5 @@
-//! Voiding a payment that was not captured: `reserved → finished`, with one call in between.
+//! Voiding a payment that was not captured: `reserved → finished`, with one call in between. The merchant does it, or a
+//! person who was sent to the bank's page and wants to pay with another card.
 //!
 //! Outcomes: 200 and the payment, canceled; 402 if the provider refuses, with the payment as it then is: a person may have
 //! come back from the bank's page in the meantime.
@@ -12,17 +13,20 @@ use crate::machine::call::{CallKind, CallSpec, Semantics};
 use crate::machine::context::Bug;
 use crate::payment::{PaymentState, Pending};
 
-/// What is asked for: there is nothing to say about it.
+/// What is asked for. The merchant has nothing to say about it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct VoidRequest {
     /// The page to which a form leads.
     pub page: Option<String>,
+    /// The try that a person gives up: that one and no other, and only while it waits at the bank's page.
+    #[serde(default)]
+    pub attempt: Option<u32>,
 }
 
 const VOID: &str = "void";
 
 /// The reservation: while the void is under way nothing else moves the payment.
-pub(super) fn admit(_: &VoidRequest, phase: &mut Phase<'_>) -> Result<Result<(), Refusal>, Bug> {
+pub(super) fn admit(request: &VoidRequest, phase: &mut Phase<'_>) -> Result<Result<(), Refusal>, Bug> {
     let key_id = phase.key_id;
     let Some(payment) = &mut phase.rows.payment else {
         return Ok(Err(Refusal::NoPayment));
@@ -33,6 +37,11 @@ pub(super) fn admit(_: &VoidRequest, phase: &mut Phase<'_>) -> Result<Result<(),
     };
     if let Some(refusal) = must_be_free(payment, "voided", is_open) {
         return Ok(Err(refusal));
+    }
+    let is_at_the_bank = matches!(payment.state, PaymentState::RequiresAction { .. });
+    if request.attempt.is_some_and(|attempt| attempt != payment.attempt || !is_at_the_bank) {
+        let detail = "This try does not wait for the bank any more. Nothing was run.".to_owned();
+        return Ok(Err(Refusal::State { state: payment.status().to_owned(), detail }));
     }
     payment.moves = payment.moves.saturating_add(1);
     payment.pending = Some(Pending::Void { key_id });

@@ -126,6 +126,11 @@ impl NaturalKey {
         Self("void".to_owned())
     }
 
+    /// Each try of an order that waits for the bank is given up once.
+    pub fn give_up(attempt: u32) -> Self {
+        Self(format!("give_up:{attempt}"))
+    }
+
     /// For one reason an amount is given back once; `None` is all that is left.
     pub fn refund(reason: &str, amount_minor: Option<u32>) -> Self {
         let amount = amount_minor.map_or_else(|| "all".to_owned(), |minor| minor.to_string());
