@@ -333,7 +333,7 @@ impl Drive {
             return Ok(None);
         };
         let wanted = |key: &&KeyRecord| key_hash.is_none_or(|hash| key.key_hash == *hash);
-        let Some(key) = rows.keys.iter().find(wanted).filter(|key| key.owner == *owner) else {
+        let Some(key) = rows.keys.iter().rfind(wanted).filter(|key| key.owner == *owner) else {
             return Ok(None);
         };
         Ok(Some(View {

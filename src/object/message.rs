@@ -45,7 +45,7 @@ pub enum Ask {
     Show {
         /// Who asks.
         owner: Owner,
-        /// Which key; the first one, which made the resource, if it is not said.
+        /// Which key; the newest one, if it is not said.
         key_hash: Option<KeyHash>,
         /// First ask the provider how it goes on, if that is open.
         #[serde(default)]
