@@ -80,7 +80,7 @@ pub struct Config {
     pub cors_origins: Vec<String>,
     /// `RATE_LIMIT_PER_MINUTE`: what the binding RATE_LIMITER allows, to tell clients.
     pub rate_limit_per_minute: Option<u32>,
-    /// `STRIPE_PUBLISHABLE_KEY`: with it the checkout mounts Stripe's Payment Element.
+    /// `STRIPE_PUBLISHABLE_KEY`: with it the checkout takes real cards, in Stripe's Payment Element.
     pub publishable_key: Option<String>,
     /// `ADMIN_TOKEN`: the secret of whoever reads `/metrics` and `/admin/stats`. Without it nobody does.
     pub admin_token: Option<String>,
@@ -91,12 +91,19 @@ pub struct Config {
     pub accounts: BTreeMap<String, Account>,
     /// How long a form may be sent, in ms.
     pub form_ttl_ms: u64,
+    /// How long an order's link may be paid, in ms.
+    pub checkout_ttl_ms: u64,
+    /// `CHECKOUT_ACCOUNT`, demo only: the account that sells the carts of the demo.
+    pub checkout_account: String,
     /// The machine's times.
     pub times: Times,
 }
 
 /// Whose the lab's requests without credentials are.
 const ANONYMOUS: &str = "anonymous";
+/// The first user of the article.
+const DEMO_USER: &str = "user@example.com";
+
 /// The shortest signing key or admin token, in characters.
 const SIGNING_KEY_MIN_LEN: usize = 32;
 /// The most objects that add up the counts: each is asked at every reading, and an invocation has 50 calls.
@@ -135,6 +142,7 @@ impl Config {
         if demo && stripe_key.contains("_live_") {
             return Err("DEMO is on with a live STRIPE_SECRET_KEY: remove one of them.".to_owned());
         }
+        let publishable_key = publishable_key(&stripe_key, setting("STRIPE_PUBLISHABLE_KEY"))?;
         let stripe_base = setting("STRIPE_API_BASE")
             .ok_or("STRIPE_API_BASE is not set: https://api.stripe.com in production.")?
             .trim_end_matches('/')
@@ -162,6 +170,11 @@ impl Config {
             Some(text) => text.parse().map_err(|_| format!("{name} must be a whole number of milliseconds.")),
         };
         let times = Times::default();
+        let accounts = accounts(demo, flag("LAB"), setting("API_ACCOUNTS"))?;
+        let checkout_account = setting("CHECKOUT_ACCOUNT").unwrap_or_else(|| DEMO_USER.to_owned());
+        if demo && !accounts.contains_key(&checkout_account) {
+            return Err("CHECKOUT_ACCOUNT is not one of the API accounts.".to_owned());
+        }
         Ok(Self {
             demo,
             unprotected: flag("UNPROTECTED"),
@@ -177,11 +190,13 @@ impl Config {
             rate_limit_per_minute: setting("RATE_LIMIT_PER_MINUTE")
                 .map(|limit| limit.parse().map_err(|_| "RATE_LIMIT_PER_MINUTE must be a whole number."))
                 .transpose()?,
-            publishable_key: publishable_key(setting("STRIPE_PUBLISHABLE_KEY"))?,
+            publishable_key,
             admin_token,
             lab: flag("LAB"),
-            accounts: accounts(demo, flag("LAB"), setting("API_ACCOUNTS"))?,
+            accounts,
             form_ttl_ms: ms("FORM_TTL_MS", 24 * 3_600_000)?,
+            checkout_ttl_ms: ms("CHECKOUT_TTL_MS", 24 * 3_600_000)?,
+            checkout_account,
             times: Times {
                 lease_ms: ms("LEASE_MS", times.lease_ms)?,
                 wait_ms: ms("WAIT_MS", times.wait_ms)?,
@@ -260,13 +275,23 @@ fn cors_origins(setting: Option<String>) -> Result<Vec<String>, String> {
     }
 }
 
-fn publishable_key(setting: Option<String>) -> Result<Option<String>, String> {
-    match setting {
-        Some(key) if !key.starts_with("pk_") => {
-            Err("STRIPE_PUBLISHABLE_KEY must begin with pk_: it is shown to every visitor.".to_owned())
-        }
-        key => Ok(key),
+/// The key that stands in a page for everyone to see: never a secret one, and of the same mode as the secret one.
+fn publishable_key(secret: &str, key: Option<String>) -> Result<Option<String>, String> {
+    let Some(key) = key else {
+        return Ok(None);
+    };
+    let well_formed = key.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
+    if !key.starts_with("pk_") || !well_formed {
+        return Err("STRIPE_PUBLISHABLE_KEY must begin with pk_: everybody who pays can read it.".to_owned());
     }
+    let is_live = |key: &str| key.contains("_live_");
+    if is_live(&key) != is_live(secret) {
+        return Err(
+            "STRIPE_PUBLISHABLE_KEY and STRIPE_SECRET_KEY must both be live keys, or both test keys."
+                .to_owned(),
+        );
+    }
+    Ok(Some(key))
 }
 
 fn token_hash(token: &str) -> String {
@@ -304,7 +329,7 @@ fn accounts(demo: bool, lab: bool, configured: Option<String>) -> Result<BTreeMa
     }
     // The users of the article: their token is their address, and the second one's card is declined.
     let article = [
-        ("user@example.com", "pm_card_visa", "adyen_card_visa"),
+        (DEMO_USER, "pm_card_visa", "adyen_card_visa"),
         ("user-bad-source@example.com", "pm_card_visa_chargeDeclined", "adyen_card_refused"),
     ];
     let users = article.into_iter().filter(|_| demo);

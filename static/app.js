@@ -68,6 +68,7 @@ function turnTo(page) {
   document.title = page.title;
   scrollTo(0, 0);
   first.focus();
+  dispatchEvent(new Event('turned'));
 }
 
 /** An old page came back: is its key used? Until that is known nobody pays. */
@@ -75,6 +76,10 @@ async function check(form) {
   if (isBusy(form)) return; // it asks already
   const tell = (what) => show(form, true, `${what} Checking whether this form is paid.`);
   tell('One moment.');
+  if (form.dataset.payOnce === 'order') {
+    // An order has one page: once it can be had, it shows how the order stands.
+    return insist(form.action, {}, Infinity, tell, () => location.replace(form.action));
+  }
   const url = '/idempotency-keys/' + encodeURIComponent(form.elements.idempotency_key.value);
   const request = { headers: { Accept: 'application/json' } };
   const used = await insist(url, request, Infinity, tell, (response) => response.ok && response.json());

@@ -11,7 +11,7 @@ use super::ride::{self, TRANSPORT_FIELDS};
 use super::session::{OpenForm, Session};
 use super::token::{FormToken, Purpose};
 use super::{key_source, reply};
-use crate::flows::ride::FieldError;
+use crate::flows::ride::{COORDINATES, FieldError};
 use crate::machine::begin::Arrival;
 use crate::machine::fingerprint::{Fingerprint, Parameters};
 use crate::machine::id::{ObjectId, Owner, RideId};
@@ -167,7 +167,7 @@ pub(super) async fn post_ride(app: &App, request: &Request) -> Result<Answer, Pr
             }
             // The key is still free: the same form is corrected and sent again.
             let key = key.as_str().to_owned();
-            let notice = ride::foreign_fields(&errors);
+            let notice = ride::foreign_fields(&errors, &COORDINATES.map(|(name, _)| name));
             let sheet = Sheet { kept: Some(&entries), errors: &errors, notice, status: 422 };
             return Ok(form_page(app, request, &session, key, sheet));
         }

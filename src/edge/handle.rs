@@ -3,6 +3,7 @@
 use worker::{Context, Env, Headers, ResponseBody};
 
 use super::app::{App, ObjectRef, session, site};
+use super::checkout::serve;
 use super::http::{Answer, REQUEST_MAX_BYTES, Request, Url};
 use super::pages::{Home, ProblemPage};
 use super::problem::{Kind, Problem};
@@ -34,6 +35,12 @@ pub(super) const SCRIPT: Asset = Asset {
     address: concat!("/assets/app.js?v=", env!("SCRIPT_VERSION")),
     media_type: "text/javascript; charset=utf-8",
     bytes: include_bytes!("../../static/app.js"),
+};
+pub(super) const CHECKOUT_SCRIPT: Asset = Asset {
+    name: "checkout.js",
+    address: concat!("/assets/checkout.js?v=", env!("CHECKOUT_VERSION")),
+    media_type: "text/javascript; charset=utf-8",
+    bytes: include_bytes!("../../static/checkout.js"),
 };
 const ICON: Asset = Asset {
     name: "favicon.svg",
@@ -124,6 +131,10 @@ async fn answer(app: &App, request: &Request, route: Option<&Route>) -> Result<A
         Route::RideForm => form::new_ride(app, request).await,
         Route::Rides if is_form(request) => form::post_ride(app, request).await,
         Route::Rides => api::post_ride(app, request).await,
+        Route::Checkout => serve::demo_order(app, request),
+        Route::CheckoutSessions => serve::make_link(app, request),
+        Route::Order(link) if request.method == "POST" => serve::pay_order(app, request, link).await,
+        Route::Order(link) => serve::show_order(app, request, link).await,
         Route::Ride(id) => show_ride(app, request, id).await,
         Route::Payments => payments::pay(app, request).await,
         Route::Payment(id) => payments::show(app, request, id).await,
@@ -149,7 +160,7 @@ fn is_form(request: &Request) -> bool {
 }
 
 fn asset(file: &str, request: &Request) -> Result<Answer, Problem> {
-    let asset = [STYLE, SCRIPT, ICON]
+    let asset = [STYLE, SCRIPT, CHECKOUT_SCRIPT, ICON]
         .into_iter()
         .find(|asset| asset.name == file)
         .ok_or_else(|| Problem::new(Kind::NotFound))?;

@@ -67,6 +67,19 @@ pub const TEST_CARDS: [TestCard; 5] = [
     },
 ];
 
+/// The card of the checkout alone: a ride is charged at once or not at all, and cannot wait for a bank's page.
+const BANK_CARD: TestCard = TestCard {
+    payment_method: "pm_card_authenticationRequired",
+    label: "Visa ···· 3184",
+    effect: "asks your bank",
+};
+
+/// The cards that the demo's checkout offers.
+pub fn checkout_cards() -> impl Iterator<Item = TestCard> {
+    let (good, bad) = TEST_CARDS.split_at(2);
+    good.iter().copied().chain([BANK_CARD]).chain(bad.iter().copied())
+}
+
 /// One input of the ride form.
 #[derive(Clone, Debug, Default)]
 pub struct Entry {
@@ -163,6 +176,150 @@ pub struct RideStatus {
     pub refresh_s: u32,
     /// The provider has not said yet whether the card was charged; else the payment is simply under way.
     pub in_doubt: bool,
+}
+
+/// A line of an order.
+#[derive(Clone, Debug)]
+pub struct OrderLine {
+    /// What it is.
+    pub name: String,
+    /// How many.
+    pub quantity: u32,
+    /// The price of one: `$8.00`.
+    pub unit_price: String,
+    /// The price of all of them.
+    pub total: String,
+}
+
+/// What the script needs to mount Stripe's Payment Element.
+#[derive(Clone, Debug)]
+pub struct CardElement {
+    /// `pk_…`
+    pub publishable_key: String,
+    /// What will be charged, in minor units: Stripe chooses by it what to ask for.
+    pub amount_minor: u32,
+    /// In lower case.
+    pub currency: String,
+    /// The address of the script, with its version.
+    pub script: &'static str,
+}
+
+/// `GET /checkout/{link}` of an order that can be paid.
+#[derive(Template)]
+#[template(path = "checkout_form.html")]
+pub struct CheckoutForm {
+    /// See [`Site`].
+    pub site: Site,
+    /// The signed key, for the hidden input.
+    pub key: String,
+    /// The page's own address, the form's target.
+    pub path: String,
+    /// The merchant's id of the order.
+    pub order_id: String,
+    /// What is bought.
+    pub lines: Vec<OrderLine>,
+    /// `$54.50`
+    pub total: String,
+    /// Where a card is typed; without it one of the demo's is chosen.
+    pub element: Option<CardElement>,
+    /// The demo's card that is chosen.
+    pub chosen: String,
+    /// What is wrong with the card; empty if nothing.
+    pub error: String,
+    /// What became of the last try.
+    pub notice: Option<Notice>,
+}
+
+impl CheckoutForm {
+    /// The cards to choose from.
+    pub fn cards(&self) -> impl Iterator<Item = TestCard> {
+        checkout_cards()
+    }
+}
+
+/// `GET /checkout/{link}` while the bank waits for the person.
+#[derive(Template)]
+#[template(path = "checkout_bank.html")]
+pub struct CheckoutBank {
+    /// See [`Site`].
+    pub site: Site,
+    /// The page's own address.
+    pub path: String,
+    /// The merchant's id of the order.
+    pub order_id: String,
+    /// `$54.50`
+    pub total: String,
+    /// The number of the try, which can be given up.
+    pub attempt: u32,
+    /// The bank's page.
+    pub url: String,
+    /// Leads there by itself. Not by a redirect: `form-action` would stop it after a form, and a script could not follow it.
+    pub on_the_way: bool,
+}
+
+/// `GET /checkout/{link}` while the outcome is not known. Refreshes itself without any script.
+#[derive(Template)]
+#[template(path = "checkout_status.html")]
+pub struct CheckoutStatus {
+    /// See [`Site`].
+    pub site: Site,
+    /// The page's own address.
+    pub path: String,
+    /// The merchant's id of the order.
+    pub order_id: String,
+    /// `$54.50`
+    pub total: String,
+    /// In how many seconds the page loads itself again.
+    pub refresh_s: u32,
+    /// The provider has not said yet whether the card was charged; else the payment is simply under way.
+    pub in_doubt: bool,
+}
+
+/// What was given back.
+#[derive(Clone, Debug)]
+pub struct Refunded {
+    /// `$10.00`
+    pub amount: String,
+    /// A part of it is still on its way.
+    pub pending: bool,
+    /// What stays paid.
+    pub rest: String,
+}
+
+/// `GET /checkout/{link}` of an order that is paid.
+#[derive(Template)]
+#[template(path = "checkout_receipt.html")]
+pub struct CheckoutReceipt {
+    /// See [`Site`].
+    pub site: Site,
+    /// A few words.
+    pub title: &'static str,
+    /// The large amount: `$54.50`
+    pub amount: String,
+    /// What it is: `paid`.
+    pub amount_note: &'static str,
+    /// Nothing was taken yet.
+    pub reserved: bool,
+    /// The merchant's id of the order.
+    pub order_id: String,
+    /// What was bought; empty if the link is not the one that was paid.
+    pub lines: Vec<OrderLine>,
+    /// What was to be paid.
+    pub total: String,
+    /// What was taken, if that was less.
+    pub taken: Option<String>,
+    /// What was given back, if anything was.
+    pub refunded: Option<Refunded>,
+    /// RFC 3339, for the `time` element.
+    pub paid_at: String,
+    /// For people: `21 November 2026, 09:30 UTC`.
+    pub paid_at_text: String,
+    /// The provider's reference, such as `pi_…`; empty if it has none.
+    pub reference: String,
+    /// Our own, `pay_…`.
+    pub payment: String,
+    /// The shop's page.
+    pub return_url: Option<String>,
 }
 
 /// Any page that says no: 404, an expired form that cannot be offered again, a missing setting.

@@ -22,11 +22,11 @@ const RESERVED: [&str; 3] = ["resource", "idempotency_key", "capture_key"];
 /// The longest id or token, in characters.
 const TOKEN_MAX: usize = 255;
 /// The longest order id, in characters.
-const ORDER_MAX: usize = 64;
+pub const ORDER_MAX: usize = 64;
 /// The longest description, in characters.
 const DESCRIPTION_MAX: usize = 500;
 /// The longest address, in characters.
-const URL_MAX: usize = 2048;
+pub const URL_MAX: usize = 2048;
 
 const FIELDS: [&str; 9] = [
     "amount",
@@ -306,7 +306,8 @@ fn flat(parameters: &Parameters) -> Parameters {
     Parameters::Json(flat)
 }
 
-fn visible(text: &str, max: usize) -> Result<String, String> {
+/// An id or a token.
+pub fn visible(text: &str, max: usize) -> Result<String, String> {
     let is_good = !text.is_empty() && text.len() <= max && text.bytes().all(|b| b.is_ascii_graphic());
     if is_good { Ok(text.to_owned()) } else { Err(format!("must be 1 to {max} visible ASCII characters")) }
 }

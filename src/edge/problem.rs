@@ -28,6 +28,8 @@ pub enum Kind {
     InProgress,
     /// 409
     KeyExpired,
+    /// 410
+    LinkExpired,
     /// 413
     TooLarge,
     /// 415
@@ -60,7 +62,7 @@ pub enum Kind {
 
 impl Kind {
     /// All of them.
-    pub const ALL: [Self; 24] = [
+    pub const ALL: [Self; 25] = [
         Self::KeyMissing,
         Self::KeyInvalid,
         Self::BadRequest,
@@ -70,6 +72,7 @@ impl Kind {
         Self::MethodNotAllowed,
         Self::InProgress,
         Self::KeyExpired,
+        Self::LinkExpired,
         Self::TooLarge,
         Self::UnsupportedMediaType,
         Self::InvalidParameters,
@@ -147,6 +150,13 @@ impl Kind {
                 "This key was used and its response has expired",
                 "The operation is done and will not be run again. Its stored response is no longer kept; what it made \
                  stands at the address in Location. For a new payment use a new key.",
+            ),
+            Self::LinkExpired => (
+                410,
+                "order-link-expired",
+                "This link has expired",
+                "The order was not paid in time, and with this link it cannot be paid any more. Nothing was charged. The shop \
+                 can make a new link to the same order.",
             ),
             Self::TooLarge => (
                 413,

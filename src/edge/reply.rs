@@ -14,8 +14,19 @@ use crate::object::message::{KeyStatus, KeyView, Verdict, View};
 use crate::payment::{Payment, Refund};
 use crate::timestamp;
 
+/// The header that says what a page may load.
+pub const CSP: &str = "content-security-policy";
+const PAGE_POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self' data:; connect-src 'self'; \
+     form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
+/// The same for the one page that mounts Stripe's Payment Element: <https://docs.stripe.com/security/guide>.
+pub const CARD_PAGE_POLICY: &str = "default-src 'none'; style-src 'self'; \
+     script-src 'self' https://js.stripe.com https://*.js.stripe.com; img-src 'self' data:; \
+     connect-src 'self' https://api.stripe.com; \
+     frame-src https://js.stripe.com https://*.js.stripe.com https://hooks.stripe.com; \
+     form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
+
 /// The period of the rate limiter in wrangler.toml, in seconds.
-const RATE_PERIOD_S: u64 = 60;
+pub const RATE_PERIOD_S: u64 = 60;
 
 /// How operations are answered where the settings differ from the standard.
 #[derive(Clone, Copy, Debug, Default)]
@@ -250,15 +261,9 @@ pub fn finish(answer: Answer, request: &Request) -> Answer {
         ("cross-origin-opener-policy", "same-origin"),
         ("cross-origin-resource-policy", "same-origin"),
     ];
-    fixed.push((
-        "content-security-policy",
-        if is_page {
-            "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self' data:; connect-src 'self'; \
-             form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
-        } else {
-            "default-src 'none'; frame-ancestors 'none'"
-        },
-    ));
+    if !has(&answer, CSP) {
+        fixed.push((CSP, if is_page { PAGE_POLICY } else { "default-src 'none'; frame-ancestors 'none'" }));
+    }
     if request.secure() {
         fixed.push(("strict-transport-security", "max-age=31536000"));
     }

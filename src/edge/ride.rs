@@ -70,8 +70,7 @@ fn without_unknown<T>(
 }
 
 /// What to say above a form whose errors are not all at its own inputs: a field that does not belong to it.
-pub fn foreign_fields(errors: &[FieldError]) -> Option<Notice> {
-    let inputs = COORDINATES.map(|(name, _)| name);
+pub fn foreign_fields(errors: &[FieldError], inputs: &[&str]) -> Option<Notice> {
     let foreign =
         |error: &&FieldError| error.field != "payment_method" && !inputs.contains(&error.field.as_str());
     let names: Vec<&str> = errors.iter().filter(foreign).map(|error| error.field.as_str()).collect();
@@ -183,7 +182,7 @@ fn not_paid(site: Site, notice: Notice) -> ProblemPage {
 }
 
 /// How soon to look again: at once while somebody waits, seldom when it takes long. Screen readers start over each time.
-const fn refresh_s(age_ms: u64) -> u32 {
+pub(super) const fn refresh_s(age_ms: u64) -> u32 {
     match age_ms {
         0..15_000 => 2,
         15_000..120_000 => 5,
@@ -191,7 +190,8 @@ const fn refresh_s(age_ms: u64) -> u32 {
     }
 }
 
-fn unpaid(declined: bool, reason: &str, edited: bool) -> Notice {
+/// Why a payment came to nothing, to be said above a form: once, in its own words or the provider's.
+pub(super) fn unpaid(declined: bool, reason: &str, edited: bool) -> Notice {
     if edited {
         return Notice {
             title: "Your changes were not sent".to_owned(),

@@ -13,6 +13,9 @@
 //! | `/rides/new` | GET | anyone | the form, with this browser's open key or a fresh one; what it booked, if it was used |
 //! | `/rides` | POST | form or API | book and pay |
 //! | `/rides/{id}` | GET | its owner | the ride: page or JSON |
+//! | `/checkout` | GET | anyone, in the demo | a small cart to pay: leads to its order's page |
+//! | `/checkout/sessions` | POST | API | the link to an order: JSON |
+//! | `/checkout/{token}` | GET, POST | who has the link | the order's one page: form, way to the bank, or receipt |
 //! | `/payments` | POST | API | authorise, and capture if asked |
 //! | `/payments/{id}` | GET | its owner | the payment: JSON |
 //! | `/payments/{id}/capture` | POST | its owner | take what was authorised, or a part |
@@ -61,6 +64,12 @@ pub enum Route {
     Refunds(String),
     /// `/payments/{id}/return`
     Return(String),
+    /// `/checkout`
+    Checkout,
+    /// `/checkout/sessions`
+    CheckoutSessions,
+    /// `/checkout/{token}`
+    Order(String),
     /// `/idempotency-keys/{key}`, still percent-encoded
     Key(String),
     /// `/_sim/3ds/{id}`
@@ -98,6 +107,9 @@ impl Route {
             ("payments", Some(id), Some("refunds")) => Self::Refunds(id.to_owned()),
             ("payments", Some(id), Some("return")) => Self::Return(id.to_owned()),
             ("_sim", Some("3ds"), Some(_)) => Self::BankPage,
+            ("checkout", None, None) => Self::Checkout,
+            ("checkout", Some("sessions"), None) => Self::CheckoutSessions,
+            ("checkout", Some(link), None) if !link.is_empty() => Self::Order(link.to_owned()),
             ("idempotency-keys", Some(key), None) if !key.is_empty() => Self::Key(key.to_owned()),
             ("metrics", None, None) => Self::Metrics,
             ("admin", Some("stats"), None) => Self::Stats,
@@ -108,8 +120,10 @@ impl Route {
     /// The methods that it answers, as the `Allow` header lists them.
     pub const fn allow(&self) -> &'static str {
         match self {
-            Self::Rides | Self::Payments | Self::Capture(_) | Self::Void(_) => "POST, OPTIONS",
-            Self::Refunds(_) | Self::BankPage => "GET, HEAD, POST, OPTIONS",
+            Self::Rides | Self::CheckoutSessions | Self::Payments | Self::Capture(_) | Self::Void(_) => {
+                "POST, OPTIONS"
+            }
+            Self::Order(_) | Self::Refunds(_) | Self::BankPage => "GET, HEAD, POST, OPTIONS",
             Self::Key(_) => "GET, HEAD, DELETE, OPTIONS",
             _ => "GET, HEAD, OPTIONS",
         }
@@ -126,6 +140,7 @@ impl Route {
                 | Self::Capture(_)
                 | Self::Void(_)
                 | Self::Refunds(_)
+                | Self::CheckoutSessions
                 | Self::Key(_)
         )
     }
@@ -154,6 +169,9 @@ impl Route {
             Self::Void(_) => "/payments/{id}/void",
             Self::Refunds(_) => "/payments/{id}/refunds",
             Self::Return(_) => "/payments/{id}/return",
+            Self::Checkout => "/checkout",
+            Self::CheckoutSessions => "/checkout/sessions",
+            Self::Order(_) => "/checkout/{token}",
             Self::Key(_) => "/idempotency-keys/{key}",
             Self::BankPage => "/_sim/3ds/{id}",
             Self::Metrics => "/metrics",

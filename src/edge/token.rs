@@ -82,10 +82,17 @@ impl FormToken {
 }
 
 fn sign(key: &str, signed: &[u8], owner: &Owner) -> Option<Hmac<Sha256>> {
+    mac(key, b"paid-once form token\0", &[signed, owner.to_text().as_bytes()])
+}
+
+/// HMAC-SHA256 for one purpose: its name comes first, so that what is signed for one never passes for another. All parts
+/// but the last must have a fixed length.
+pub(super) fn mac(key: &str, domain: &[u8], parts: &[&[u8]]) -> Option<Hmac<Sha256>> {
     // HMAC takes keys of any length; the configuration refuses short ones.
     let mut mac = Hmac::<Sha256>::new_from_slice(key.as_bytes()).ok()?;
-    mac.update(b"paid-once form token\0");
-    mac.update(signed);
-    mac.update(owner.to_text().as_bytes());
+    mac.update(domain);
+    for part in parts {
+        mac.update(part);
+    }
     Some(mac)
 }

@@ -65,6 +65,9 @@ fn what_cannot_be_right_is_refused_and_no_secret_is_quoted() {
         ("METRICS_SHARDS", "33".to_owned()),
         ("METRICS_SHARDS", "many".to_owned()),
         ("DEMO", "true".to_owned()), // with a live key
+        ("STRIPE_PUBLISHABLE_KEY", "sk_live_hush-token".to_owned()), // the wrong one of the two
+        ("STRIPE_PUBLISHABLE_KEY", "pk_live_hush-token".to_owned()),
+        ("STRIPE_PUBLISHABLE_KEY", "pk_test_1".to_owned()), // with a live key
         ("LEASE_MS", "ninety".to_owned()),
         ("PROVIDER_TIMEOUT_MS", "90000".to_owned()),
         ("PROVIDER_WINDOW_MS", "86400000".to_owned()),
@@ -109,4 +112,18 @@ fn the_lab_is_a_demo_with_an_account_for_whoever_has_none() {
         read(&[accounts]).unwrap().anonymous().is_none(),
         "nor in production, whatever an account is called"
     );
+}
+
+#[test]
+fn the_checkout_takes_real_cards_with_a_publishable_key_of_the_same_mode() {
+    assert_eq!(read(&[]).unwrap().publishable_key, None);
+    let config = read(&[("STRIPE_PUBLISHABLE_KEY", "pk_live_1")]).unwrap();
+    assert_eq!(config.publishable_key.as_deref(), Some("pk_live_1"));
+    let test =
+        [("STRIPE_PUBLISHABLE_KEY", "pk_test_1"), ("STRIPE_SECRET_KEY", "rk_test_1"), ("DEMO", "true")];
+    let config = read(&test).unwrap();
+    assert_eq!(config.publishable_key.as_deref(), Some("pk_test_1"));
+    assert!(config.accounts.contains_key(&config.checkout_account));
+    let stranger = [("DEMO", "true"), ("STRIPE_SECRET_KEY", "sk_test_1"), ("CHECKOUT_ACCOUNT", "nobody")];
+    assert!(read(&stranger).unwrap_err().contains("CHECKOUT_ACCOUNT"));
 }

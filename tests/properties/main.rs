@@ -10,6 +10,7 @@
 )]
 
 mod adyen;
+mod checkout;
 mod config;
 mod corpus;
 mod fingerprint;

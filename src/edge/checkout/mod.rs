@@ -1,0 +1,31 @@
+//! The checkout: one order has one page, at `/checkout/{link}`, whatever becomes of it.
+//!
+//! A merchant's server asks for the link ([`request`]). It is the order itself, signed ([`order_token`]): nothing is
+//! stored before somebody pays, and whoever has the link may pay and see the receipt. The page needs no cookie. Each form
+//! that it shows carries a fresh key ([`form_key`]); all of them meet in the order's one object, and that is why two
+//! tabs with two keys charge once.
+
+pub mod cart;
+pub mod form_key;
+pub mod order_token;
+pub mod page;
+pub mod request;
+#[cfg(target_arch = "wasm32")]
+pub(super) mod serve;
+
+use cart::Cart;
+
+/// An order that can be paid.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Order {
+    /// The merchant's id of it: an order is paid once, however many links it has.
+    pub id: String,
+    /// The API account that sells, and owns the payment.
+    pub account: String,
+    /// What is bought.
+    pub cart: Cart,
+    /// The shop's page that the receipt leads back to.
+    pub return_url: Option<String>,
+    /// Until when it may be paid, in ms since the epoch.
+    pub expires_at_ms: u64,
+}

@@ -1,0 +1,283 @@
+//! The order's page in each of its states.
+
+use super::Order;
+use super::cart::Line;
+use crate::edge::pages::{
+    CardElement, CheckoutBank, CheckoutForm, CheckoutReceipt, CheckoutStatus, Notice, OrderLine, Refunded,
+    Site, checkout_cards,
+};
+use crate::edge::ride::{kept, refresh_s, unpaid};
+use crate::machine::fingerprint::Field;
+use crate::object::message::{KeyStatus, View};
+use crate::payment::money::{Currency, for_people};
+use crate::payment::{Payment, PaymentState, Pending, Refund, RefundState, refunded_minor};
+use crate::{date_for_people, timestamp};
+
+/// How the person enters a card.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cards<'a> {
+    /// Chooses one of the demo's.
+    Test,
+    /// Types it into Stripe's Payment Element: it goes to Stripe, and only its token comes here.
+    Element {
+        /// `STRIPE_PUBLISHABLE_KEY`.
+        publishable_key: &'a str,
+        /// The address of the script that mounts it.
+        script: &'static str,
+    },
+}
+
+/// How the payment of an order stands, as far as a person is told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// Nobody has tried to pay yet.
+    Open,
+    /// The last try failed: nothing was charged.
+    Failed {
+        /// The bank said no; else it was the provider.
+        declined: bool,
+        /// Why, in the provider's words.
+        message: String,
+    },
+    /// The last try was given up: nothing was charged.
+    Canceled,
+    /// The provider has been asked, or is being asked.
+    Confirming {
+        /// It did not say whether it charged.
+        in_doubt: bool,
+        /// Since when, in ms since the epoch.
+        since_ms: u64,
+    },
+    /// The bank wants to see the person.
+    AtTheBank {
+        /// The number of the try.
+        attempt: u32,
+        /// The bank's page.
+        url: String,
+    },
+    /// Paid, or reserved to be taken later.
+    Paid(Paid),
+}
+
+impl Standing {
+    /// From what the order's object shows; `None` if nothing was ever written there.
+    pub fn of(view: Option<&View>) -> Self {
+        let Some((view, payment)) = view.and_then(|view| Some((view, view.payment.as_ref()?))) else {
+            return Self::Open;
+        };
+        let since_ms = view.key.created_at_ms;
+        match &payment.state {
+            PaymentState::Captured { .. } | PaymentState::Authorized => {
+                Self::Paid(Paid::of(payment, &view.refunds))
+            }
+            PaymentState::RequiresAction { .. } if matches!(payment.pending, Some(Pending::Void { .. })) => {
+                Self::Confirming { in_doubt: true, since_ms }
+            }
+            PaymentState::RequiresAction { url } => {
+                Self::AtTheBank { attempt: payment.attempt, url: url.clone() }
+            }
+            PaymentState::Authorizing | PaymentState::Processing => {
+                Self::Confirming { in_doubt: view.key.status == KeyStatus::Unknown, since_ms }
+            }
+            PaymentState::Failed(failure) => {
+                Self::Failed { declined: failure.declined, message: failure.message.clone() }
+            }
+            PaymentState::Canceled => Self::Canceled,
+        }
+    }
+
+    /// Whether the order can be paid now, as far as it alone is concerned.
+    pub const fn is_payable(&self) -> bool {
+        matches!(self, Self::Open | Self::Failed { .. } | Self::Canceled)
+    }
+}
+
+/// The card of the last try, while it is kept.
+pub fn last_card(view: &View) -> Option<String> {
+    match kept(view.parameters.as_ref()?)?.text("payment_method") {
+        Field::Text(card) => Some(card),
+        Field::Missing | Field::NotText => None,
+    }
+}
+
+/// What was paid.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Paid {
+    /// What was to be paid, in minor units: of the payment, whatever stands in the link.
+    pub amount_minor: u32,
+    /// What was taken so far, in minor units; 0 while it is only reserved.
+    pub captured_minor: u32,
+    /// What was given back or is on its way, in minor units.
+    pub refunded_minor: u32,
+    /// Whether a part of that is still on its way.
+    pub refund_pending: bool,
+    /// Its currency.
+    pub currency: Currency,
+    /// Its public id.
+    pub payment: String,
+    /// The provider's id of it.
+    pub reference: Option<String>,
+    /// When it was first tried, in ms since the epoch.
+    pub at_ms: u64,
+}
+
+impl Paid {
+    fn of(payment: &Payment, refunds: &[Refund]) -> Self {
+        let is_on_its_way =
+            |refund: &Refund| matches!(refund.state, RefundState::Requested | RefundState::Pending);
+        Self {
+            amount_minor: payment.amount.get(),
+            captured_minor: payment.captured_minor(),
+            refunded_minor: refunded_minor(refunds),
+            refund_pending: refunds.iter().any(is_on_its_way),
+            currency: payment.currency,
+            payment: payment.id.to_string(),
+            reference: payment.provider_payment.clone(),
+            at_ms: payment.created_at_ms,
+        }
+    }
+}
+
+/// Somebody before the page.
+#[derive(Clone, Debug)]
+pub struct Visit<'a> {
+    /// See [`Site`].
+    pub site: Site,
+    /// The order.
+    pub order: &'a Order,
+    /// Its link, as it came.
+    pub link: &'a str,
+    /// In ms since the epoch.
+    pub now_ms: u64,
+}
+
+/// What stands on a form.
+#[derive(Clone, Debug, Default)]
+pub struct Sheet {
+    /// The card that was chosen before; the first one, if it is not said.
+    pub chosen: Option<String>,
+    /// What is wrong with it.
+    pub error: Option<String>,
+    /// What to say above the form.
+    pub notice: Option<Notice>,
+}
+
+/// The form, under a fresh key.
+pub fn form(visit: Visit<'_>, key: String, cards: &Cards<'_>, sheet: Sheet) -> CheckoutForm {
+    let (cart, currency) = (&visit.order.cart, visit.order.cart.currency());
+    let element = match cards {
+        Cards::Test => None,
+        Cards::Element { publishable_key, script } => Some(CardElement {
+            publishable_key: (*publishable_key).to_owned(),
+            amount_minor: cart.total().get(),
+            currency: currency.as_str().to_owned(),
+            script,
+        }),
+    };
+    let first = checkout_cards().next().map_or("", |card| card.payment_method);
+    CheckoutForm {
+        key,
+        path: path(visit.link),
+        order_id: visit.order.id.clone(),
+        lines: lines(cart.lines(), currency),
+        total: for_people(cart.total().get(), currency),
+        element,
+        chosen: sheet.chosen.unwrap_or_else(|| first.to_owned()),
+        error: sheet.error.unwrap_or_default(),
+        notice: sheet.notice,
+        site: visit.site,
+    }
+}
+
+/// Before the bank's page, or on the way to it.
+pub fn bank(visit: Visit<'_>, attempt: u32, url: String, on_the_way: bool) -> CheckoutBank {
+    CheckoutBank {
+        path: path(visit.link),
+        order_id: visit.order.id.clone(),
+        total: for_people(visit.order.cart.total().get(), visit.order.cart.currency()),
+        attempt,
+        url,
+        on_the_way,
+        site: visit.site,
+    }
+}
+
+/// While the outcome is not known.
+pub fn status(visit: Visit<'_>, in_doubt: bool, since_ms: u64) -> CheckoutStatus {
+    CheckoutStatus {
+        path: path(visit.link),
+        order_id: visit.order.id.clone(),
+        total: for_people(visit.order.cart.total().get(), visit.order.cart.currency()),
+        refresh_s: refresh_s(visit.now_ms.saturating_sub(since_ms)),
+        in_doubt,
+        site: visit.site,
+    }
+}
+
+/// What was paid, to keep and to print.
+pub fn receipt(visit: Visit<'_>, paid: &Paid) -> CheckoutReceipt {
+    let money = |minor: u32| for_people(minor, paid.currency);
+    let cart = &visit.order.cart;
+    // The payment is the truth: a link with other lines was not what this person paid.
+    let is_this_cart = cart.total().get() == paid.amount_minor && cart.currency() == paid.currency;
+    let reserved = paid.captured_minor == 0;
+    let all_back = !reserved && paid.refunded_minor >= paid.captured_minor;
+    let (title, amount, amount_note) = match (reserved, all_back) {
+        (true, _) => ("Your order is placed", money(paid.amount_minor), "reserved"),
+        (_, true) if paid.refund_pending => {
+            ("Your refund is on its way", money(paid.refunded_minor), "goes back to you")
+        }
+        (_, true) => ("Your payment was refunded", money(paid.refunded_minor), "went back to you"),
+        _ => ("Thank you for your order", money(paid.captured_minor), "paid"),
+    };
+    CheckoutReceipt {
+        title,
+        amount,
+        amount_note,
+        reserved,
+        order_id: visit.order.id.clone(),
+        lines: if is_this_cart { lines(cart.lines(), paid.currency) } else { Vec::new() },
+        total: money(paid.amount_minor),
+        taken: (!reserved && paid.captured_minor < paid.amount_minor).then(|| money(paid.captured_minor)),
+        refunded: (paid.refunded_minor > 0).then(|| Refunded {
+            amount: money(paid.refunded_minor),
+            pending: paid.refund_pending,
+            rest: money(paid.captured_minor.saturating_sub(paid.refunded_minor)),
+        }),
+        paid_at: timestamp(paid.at_ms),
+        paid_at_text: date_for_people(paid.at_ms),
+        reference: paid.reference.clone().unwrap_or_default(),
+        payment: paid.payment.clone(),
+        return_url: visit.order.return_url.clone(),
+        site: visit.site,
+    }
+}
+
+/// What to say above the form after a try that came to nothing; `edited` if a changed form came under its key.
+pub fn notice(standing: &Standing, edited: bool) -> Option<Notice> {
+    match standing {
+        Standing::Failed { declined, message } => Some(unpaid(*declined, message, edited)),
+        Standing::Canceled => Some(Notice {
+            title: "That payment was given up".to_owned(),
+            text: "Nothing was charged. You can pay with another card below.".to_owned(),
+            tone: "info",
+        }),
+        Standing::Open | Standing::Confirming { .. } | Standing::AtTheBank { .. } | Standing::Paid(_) => None,
+    }
+}
+
+/// The address of an order's page.
+pub fn path(link: &str) -> String {
+    format!("/checkout/{link}")
+}
+
+fn lines(lines: &[Line], currency: Currency) -> Vec<OrderLine> {
+    let line = |line: &Line| OrderLine {
+        name: line.name.clone(),
+        quantity: line.quantity,
+        unit_price: for_people(line.unit_minor, currency),
+        // A cart's lines were added up before.
+        total: for_people(line.total_minor().unwrap_or_default(), currency),
+    };
+    lines.iter().map(line).collect()
+}

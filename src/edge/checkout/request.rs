@@ -1,0 +1,237 @@
+//! What comes to the checkout: a merchant's order, and the form of whoever pays it.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+
+use super::Order;
+use super::cart::{Cart, Line, at_line, check, count, wrong};
+use super::page::Cards;
+use crate::edge::pages::checkout_cards;
+use crate::edge::payment::{ORDER_MAX, address, visible};
+use crate::flows::ride::FieldError;
+use crate::machine::fingerprint::{Field, Parameters};
+use crate::payment::money::Currency;
+use crate::timestamp;
+
+/// What a merchant's server asks a link for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OrderRequest {
+    /// See [`Order::id`].
+    pub id: String,
+    /// See [`Order::cart`].
+    pub cart: Cart,
+    /// See [`Order::return_url`].
+    pub return_url: Option<String>,
+}
+
+impl OrderRequest {
+    /// Reads the parameters, a form's lines as `lines[0][name]`; the errors name every field that is wrong. Order id and
+    /// return address are what `POST /payments` takes.
+    pub fn parse(parameters: &Parameters, demo: bool) -> Result<Self, Vec<FieldError>> {
+        let mut errors = unknown(parameters, |name| {
+            matches!(name, "order_id" | "currency" | "return_url" | "lines") || line_field(name).is_some()
+        });
+        let mut keep = |field: &str, result: Result<Option<String>, String>| match result {
+            Ok(value) => value,
+            Err(message) => {
+                errors.push(wrong(field, message));
+                None
+            }
+        };
+        let id = keep("order_id", order_id(parameters));
+        let currency = keep("currency", currency(parameters));
+        let return_url = keep("return_url", return_url(parameters, demo));
+        let currency = currency.as_deref().and_then(Currency::parse);
+        let cart = lines(parameters).and_then(|lines| Cart::new(currency.unwrap_or(Currency::USD), lines));
+        match (id, currency, cart) {
+            (Some(id), Some(_), Ok(cart)) if errors.is_empty() => Ok(Self { id, cart, return_url }),
+            (_, currency, cart) => {
+                // Without its currency nothing can be said about the total.
+                let known = |error: &FieldError| currency.is_some() || error.field != "lines";
+                errors.extend(cart.err().into_iter().flatten().filter(known));
+                Err(errors)
+            }
+        }
+    }
+}
+
+fn order_id(parameters: &Parameters) -> Result<Option<String>, String> {
+    match parameters.text("order_id") {
+        Field::Text(text) => visible(&text, ORDER_MAX).map(Some),
+        Field::Missing => Err("is missing: send your own id of the order".to_owned()),
+        Field::NotText => Err("must be your own id of the order, once".to_owned()),
+    }
+}
+
+fn currency(parameters: &Parameters) -> Result<Option<String>, String> {
+    match parameters.text("currency") {
+        Field::Text(text) if Currency::parse(&text).is_some() => Ok(Some(text)),
+        Field::Missing => Err("is missing: send a currency's three letters, such as usd".to_owned()),
+        _ => Err("must be the three letters of a currency that can be charged, such as usd".to_owned()),
+    }
+}
+
+/// A page of the shop. It becomes a link on our page: nothing but an address of the web, and no way to run a script.
+fn return_url(parameters: &Parameters, demo: bool) -> Result<Option<String>, String> {
+    match parameters.text("return_url") {
+        Field::Missing => Ok(None),
+        Field::Text(text) => address(&text, demo).map(Some),
+        Field::NotText => address("", demo).map(Some),
+    }
+}
+
+/// The lines as they were sent, each as parameters of its own.
+fn sent_lines(parameters: &Parameters) -> Result<Vec<Parameters>, FieldError> {
+    let not_lines = || wrong("lines", "must be a list of objects of name, unit_amount and quantity");
+    match parameters {
+        Parameters::Json(members) => match members.get("lines") {
+            None | Some(Value::Null) => Err(wrong("lines", "is missing: send 1 to 20 lines")),
+            Some(Value::Array(items)) => items
+                .iter()
+                .map(|item| item.as_object().cloned().map(Parameters::Json).ok_or_else(not_lines))
+                .collect(),
+            Some(_) => Err(not_lines()),
+        },
+        Parameters::Form(pairs) => {
+            let mut lines: BTreeMap<usize, Vec<(String, String)>> = BTreeMap::new();
+            for (name, value) in pairs {
+                match line_field(name) {
+                    Some((index, field)) => {
+                        lines.entry(index).or_default().push((field.to_owned(), value.clone()));
+                    }
+                    None if name == "lines" => return Err(not_lines()),
+                    None => {}
+                }
+            }
+            Ok(lines.into_values().map(Parameters::Form).collect())
+        }
+    }
+}
+
+/// `lines[0][name]` in a form.
+fn line_field(name: &str) -> Option<(usize, &str)> {
+    let (index, field) = name.strip_prefix("lines[")?.strip_suffix(']')?.split_once("][")?;
+    Some((index.parse().ok()?, field))
+}
+
+fn lines(parameters: &Parameters) -> Result<Vec<Line>, Vec<FieldError>> {
+    let sent = sent_lines(parameters).map_err(|error| vec![error])?;
+    count(sent.len()).map_err(|message| vec![wrong("lines", message)])?;
+    let (mut lines, mut errors) = (Vec::new(), Vec::new());
+    for (index, sent) in sent.iter().enumerate() {
+        match line(sent) {
+            Ok(line) => lines.push(line),
+            Err(wrong) => errors.extend(wrong.into_iter().map(|error| at_line(index, error))),
+        }
+    }
+    if errors.is_empty() { Ok(lines) } else { Err(errors) }
+}
+
+/// One line; its errors by the names of its fields.
+fn line(sent: &Parameters) -> Result<Line, Vec<FieldError>> {
+    let unknown = unknown(sent, |name| matches!(name, "name" | "unit_amount" | "quantity"));
+    let name = text(sent, "name", "what the item is called");
+    let unit_amount = whole(sent, "unit_amount", "a whole number of minor units, such as 2500 for $25.00");
+    let quantity = whole(sent, "quantity", "a whole number, such as 1");
+    // What cannot be read is in order for the limits, so that all that is wrong is named at once.
+    let line = Line {
+        name: name.as_ref().map_or("?", |name| name.trim()).to_owned(),
+        unit_minor: *unit_amount.as_ref().unwrap_or(&0),
+        quantity: *quantity.as_ref().unwrap_or(&1),
+    };
+    let unread = [name.err(), unit_amount.err(), quantity.err()].into_iter().flatten();
+    let errors: Vec<FieldError> = unread.chain(check(&line)).chain(unknown).collect();
+    if errors.is_empty() { Ok(line) } else { Err(errors) }
+}
+
+fn text(sent: &Parameters, field: &str, what: &str) -> Result<String, FieldError> {
+    match sent.text(field) {
+        Field::Text(text) => Ok(text),
+        Field::Missing => Err(wrong(field, format!("is missing: send {what}"))),
+        Field::NotText => Err(wrong(field, format!("must be {what}, once"))),
+    }
+}
+
+fn whole(sent: &Parameters, field: &str, what: &str) -> Result<u32, FieldError> {
+    let text = text(sent, field, what)?;
+    let digits = text.bytes().all(|b| b.is_ascii_digit());
+    text.parse().ok().filter(|_| digits).ok_or_else(|| wrong(field, format!("must be {what}")))
+}
+
+/// A misspelt parameter must not silently do nothing.
+fn unknown(parameters: &Parameters, known: impl Fn(&str) -> bool) -> Vec<FieldError> {
+    let unknown = parameters.names().into_iter().filter(|name| !known(name));
+    unknown
+        .map(|name| FieldError {
+            field: name.chars().take(64).collect(),
+            message: "is not a parameter of this request: remove it or correct its name".to_owned(),
+        })
+        .collect()
+}
+
+/// The answer to who asked for a link.
+pub fn link_to_json(order: &Order, url: &str) -> Value {
+    json!({
+        "object": "checkout_session",
+        "url": url,
+        "order_id": order.id,
+        "amount": order.cart.total().get(),
+        "currency": order.cart.currency().as_str(),
+        "expires_at": timestamp(order.expires_at_ms),
+    })
+}
+
+/// What a person sent from the order's page.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Sent {
+    /// Pay, with this card.
+    Pay {
+        /// The provider's token of it.
+        payment_method: String,
+    },
+    /// Give up the try that waits for the bank, to pay with another card.
+    AnotherCard {
+        /// The number of that try: a page of yesterday must not give up a newer one.
+        attempt: u32,
+    },
+}
+
+impl Sent {
+    /// Reads the form's fields; the key is no part of them any more.
+    pub fn parse(parameters: &Parameters, cards: &Cards<'_>) -> Result<Self, Vec<FieldError>> {
+        let errors = unknown(parameters, |name| matches!(name, "payment_method" | "another_card"));
+        if !errors.is_empty() {
+            return Err(errors);
+        }
+        match (parameters.text("payment_method"), parameters.text("another_card")) {
+            (Field::Missing, Field::Text(attempt)) => match attempt.parse() {
+                Ok(attempt) => Ok(Self::AnotherCard { attempt }),
+                Err(_) => Err(vec![wrong("another_card", "is the number of a try")]),
+            },
+            (Field::Text(text), Field::Missing) if cards.take(&text) => {
+                Ok(Self::Pay { payment_method: text })
+            }
+            _ => Err(vec![wrong("payment_method", cards.advice())]),
+        }
+    }
+}
+
+impl Cards<'_> {
+    /// Whether a form of this kind can have sent this payment method.
+    fn take(&self, payment_method: &str) -> bool {
+        match self {
+            Self::Test => checkout_cards().any(|card| card.payment_method == payment_method),
+            Self::Element { .. } => payment_method.strip_prefix("pm_").is_some_and(|id| {
+                (1..=250).contains(&id.len()) && id.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
+            }),
+        }
+    }
+
+    const fn advice(&self) -> &'static str {
+        match self {
+            Self::Test => "choose one of the cards",
+            Self::Element { .. } => "enter your card",
+        }
+    }
+}

@@ -1,0 +1,362 @@
+//! The checkout's requests: a link is asked for and opened, and an order is paid.
+//!
+//! A payment belongs to the account that sells, so that the merchant sees and refunds it through the API. It runs in the
+//! order's object, under the key of the form, which is good in that object alone. Whatever comes of it, the person is led
+//! to the order's page: that asks the object, and shows the truth.
+
+use data_encoding::BASE64URL_NOPAD;
+
+use super::Order;
+use super::cart::{Cart, Line};
+use super::form_key::{FormKey, Place};
+use super::page::{self, Cards, Sheet, Standing, Visit, last_card, path};
+use super::request::{OrderRequest, Sent, link_to_json};
+use crate::edge::api::{Unreachable, account, invalid_parameters, run, unavailable, unreadable};
+use crate::edge::app::{App, ObjectRef};
+use crate::edge::handle::CHECKOUT_SCRIPT;
+use crate::edge::http::{Answer, Request};
+use crate::edge::key_source;
+use crate::edge::pages::Notice;
+use crate::edge::problem::{Kind, Problem};
+use crate::edge::reply::{self, CARD_PAGE_POLICY, CSP, Manner, RATE_PERIOD_S};
+use crate::edge::ride::foreign_fields;
+use crate::flows::Operation;
+use crate::flows::payment::{PaymentRequest, Route};
+use crate::flows::void::VoidRequest;
+use crate::machine::begin::Arrival;
+use crate::machine::fingerprint::{Fingerprint, Parameters};
+use crate::machine::id::{ObjectId, Owner};
+use crate::machine::key::{IdempotencyKey, KeyHash, NaturalKey, order_object_name};
+use crate::machine::record::Channel;
+use crate::object::message::{Ask, RunAsk, Shown, Verdict};
+use crate::payment::money::Currency;
+use crate::providers::Provider;
+
+/// What the demo sells: name, price in cents, quantity.
+const DEMO_CART: [(&str, u32, u32); 3] = [
+    ("Mission patch, embroidered", 800, 2),
+    ("Enamel mug “Lift-off”", 1450, 1),
+    ("Star map, A2 print", 2400, 1),
+];
+
+/// Where a form leads: the order's page, which from there leads on to the bank's if that waits.
+const ON_THE_WAY: &str = "continue";
+
+/// `POST /checkout/sessions`: the link to an order. Nothing is stored, so it needs no key: a second link to an order
+/// leads to the same payment.
+pub(in crate::edge) fn make_link(app: &App, request: &Request) -> Result<Answer, Problem> {
+    let (owner, _) = account(app, request)?;
+    let Owner::Account(account) = owner else {
+        return Err(Problem::new(Kind::Unauthorized));
+    };
+    cards(app)?;
+    let OrderRequest { id, cart, return_url } =
+        OrderRequest::parse(&request.parameters()?, app.config.demo).map_err(invalid_parameters)?;
+    let order = Order { id, account, cart, return_url, expires_at_ms: expires_at_ms(app, request) };
+    let link = order.seal(&app.config.signing_keys).ok_or_else(|| {
+        let message = "make the link too long: shorten the names, or return_url";
+        invalid_parameters(vec![super::cart::wrong("lines", message)])
+    })?;
+    let url = format!("{}{}", request.origin(), path(&link));
+    let body = link_to_json(&order, &url).to_string();
+    Ok(Answer::new(201, "application/json", body, "link_made").with("location", url))
+}
+
+/// `GET /checkout`: in the demo, a small cart to pay.
+pub(in crate::edge) fn demo_order(app: &App, request: &Request) -> Result<Answer, Problem> {
+    if !app.config.demo {
+        return Err(Problem::because(
+            Kind::NotFound,
+            "An order is paid at its own address: the link that the shop gave you. Shops ask for one with \
+             `POST /checkout/sessions`.",
+        ));
+    }
+    let lines =
+        DEMO_CART.map(|(name, unit_minor, quantity)| Line { name: name.to_owned(), unit_minor, quantity });
+    let cart = Cart::new(Currency::USD, lines.to_vec()).map_err(invalid_parameters)?;
+    let order = Order {
+        id: format!("order_{}", BASE64URL_NOPAD.encode(&random::<12>()?)),
+        account: app.config.checkout_account.clone(),
+        cart,
+        return_url: None,
+        expires_at_ms: expires_at_ms(app, request),
+    };
+    let link = order.seal(&app.config.signing_keys).unwrap_or_default();
+    Ok(Answer::see_other(&path(&link), "order_made"))
+}
+
+/// `GET /checkout/{link}`
+pub(in crate::edge) async fn show_order(app: &App, request: &Request, link: &str) -> Result<Answer, Problem> {
+    let till = Till::open(app, request, link)?;
+    let shown = till.shown().await.map_err(unreadable)?;
+    let standing = Standing::of(shown.as_ref());
+    let on_the_way = request.has_query(ON_THE_WAY);
+    match standing {
+        Standing::AtTheBank { attempt, url } => {
+            Ok(reply::html(200, &page::bank(till.visit(), attempt, url, on_the_way), "bank"))
+        }
+        // The address of an order is one: what stands there can be reloaded and kept.
+        _ if on_the_way => Ok(Answer::see_other(&path(link), "shown")),
+        Standing::Paid(paid) => Ok(reply::html(200, &page::receipt(till.visit(), &paid), "receipt")),
+        Standing::Confirming { in_doubt, since_ms } => {
+            Ok(reply::html(200, &page::status(till.visit(), in_doubt, since_ms), "status"))
+        }
+        Standing::Open | Standing::Failed { .. } | Standing::Canceled => {
+            let notice = page::notice(&standing, request.has_query("edited"));
+            let chosen = shown.as_ref().and_then(last_card);
+            till.form(200, Sheet { chosen, notice, ..Sheet::default() })
+        }
+    }
+}
+
+/// `POST /checkout/{link}`
+pub(in crate::edge) async fn pay_order(app: &App, request: &Request, link: &str) -> Result<Answer, Problem> {
+    if !key_source::from_our_pages(request) {
+        return Err(Problem::new(Kind::Forbidden));
+    }
+    let till = Till::open(app, request, link)?;
+    let body = request.parameters()?;
+    let key = key_source::key(request, Some(&body))?;
+    let entries = body.without(&["idempotency_key"]);
+    match Sent::parse(&entries, &till.cards) {
+        Ok(Sent::Pay { payment_method }) => till.pay(key, payment_method, &entries).await,
+        Ok(Sent::AnotherCard { attempt }) => till.give_up(attempt, &entries).await,
+        Err(errors) => {
+            let error = errors.iter().find(|error| error.field == "payment_method");
+            let error = error.map(|error| error.message.clone());
+            till.again(422, Sheet { error, notice: foreign_fields(&errors, &[]), chosen: None }).await
+        }
+    }
+}
+
+/// Where one order is paid.
+struct Till<'a> {
+    app: &'a App,
+    request: &'a Request,
+    link: &'a str,
+    order: Order,
+    /// Who sells: the payment is the account's.
+    owner: Owner,
+    /// The order's object.
+    object: ObjectId,
+    cards: Cards<'a>,
+}
+
+impl<'a> Till<'a> {
+    fn open(app: &'a App, request: &'a Request, link: &'a str) -> Result<Self, Problem> {
+        let not_found = |detail| Problem::because(Kind::NotFound, detail);
+        let order = Order::open(link, &app.config.signing_keys).map_err(|_| {
+            not_found(
+                "This link to an order is not complete, or it was changed. Open it again just as the shop gave it to \
+                 you. Nothing was charged by this.",
+            )
+        })?;
+        if !app.config.accounts.contains_key(&order.account) {
+            return Err(not_found("The shop that made this link does not take payments here any more."));
+        }
+        let owner = Owner::Account(order.account.clone());
+        let name = order_object_name(&owner, &order.id);
+        let object = app.object_id(&ObjectRef::Named(name)).map_err(unavailable)?;
+        Ok(Self { app, request, link, order, owner, object, cards: cards(app)? })
+    }
+
+    fn visit(&self) -> Visit<'_> {
+        let (site, now_ms) = (self.app.site(self.request), self.request.now_ms);
+        Visit { site, order: &self.order, link: self.link, now_ms }
+    }
+
+    const fn place(&self) -> Place<'_> {
+        Place { object: self.object, link: self.link }
+    }
+
+    const fn is_expired(&self) -> bool {
+        self.request.now_ms >= self.order.expires_at_ms
+    }
+
+    /// What the order's object has, by the provider's latest word.
+    async fn shown(&self) -> worker::Result<Shown> {
+        let ask = Ask::Show { owner: self.owner.clone(), key_hash: None, refresh: true };
+        self.app.ask(&ObjectRef::Id(self.object), ask).await
+    }
+
+    /// The order's page.
+    fn see(&self, outcome: &'static str) -> Answer {
+        Answer::see_other(&path(self.link), outcome)
+    }
+
+    /// The form under a fresh key, while the link may be paid.
+    fn form(&self, status: u16, sheet: Sheet) -> Result<Answer, Problem> {
+        if self.is_expired() {
+            return Ok(self.expired());
+        }
+        let expires_at_ms = self.request.now_ms.saturating_add(self.app.config.form_ttl_ms);
+        let key = FormKey {
+            nonce: random()?,
+            // A form is not good for longer than its link.
+            expires_at_ms: expires_at_ms.min(self.order.expires_at_ms),
+        };
+        let key = key.seal(self.place(), &self.app.config.signing_keys);
+        Ok(self.form_with(key, status, sheet))
+    }
+
+    fn form_with(&self, key: String, status: u16, sheet: Sheet) -> Answer {
+        let outcome = if status == 200 { "form" } else { "form_again" };
+        let answer = reply::html(status, &page::form(self.visit(), key, &self.cards, sheet), outcome);
+        match self.cards {
+            Cards::Test => answer,
+            Cards::Element { .. } => answer.with(CSP, CARD_PAGE_POLICY),
+        }
+    }
+
+    fn expired(&self) -> Answer {
+        let problem = Problem::new(Kind::LinkExpired);
+        if !self.request.wants_html() {
+            return reply::problem(&problem, self.request);
+        }
+        let link = match &self.order.return_url {
+            Some(url) => (url.as_str(), "Back to the shop"),
+            None => ("/", "Back to the start"),
+        };
+        reply::problem_page(&problem, self.request, self.app.site(self.request), link)
+    }
+
+    /// The form once more, with the reason; or the order's page, if there is nothing to pay: "nothing was charged" may be
+    /// wrong then.
+    async fn again(&self, status: u16, sheet: Sheet) -> Result<Answer, Problem> {
+        let shown = self.shown().await.map_err(unreadable)?;
+        if !Standing::of(shown.as_ref()).is_payable() {
+            return Ok(self.see("used"));
+        }
+        let chosen = sheet.chosen.or_else(|| shown.as_ref().and_then(last_card));
+        self.form(status, Sheet { chosen, ..sheet })
+    }
+
+    async fn pay(
+        &self,
+        key: Option<IdempotencyKey>,
+        payment_method: String,
+        entries: &Parameters,
+    ) -> Result<Answer, Problem> {
+        let sheet = |title: &str, text: &str| {
+            let notice = Notice { title: title.to_owned(), text: text.to_owned(), tone: "warning" };
+            Sheet { chosen: Some(payment_method.clone()), notice: Some(notice), error: None }
+        };
+        let opened = key.as_ref().map(|key| {
+            FormKey::open(key.as_str(), self.place(), &self.app.config.signing_keys)
+                .map(|form_key| (key, form_key))
+        });
+        let Some(Ok((key, form_key))) = opened else {
+            let text = "It was made for another order, or it was not complete. Nothing was charged. Please pay below.";
+            return self.again(409, sheet("This form cannot be used here", text)).await;
+        };
+        let operation = Operation::Payment(Box::new(self.payment(payment_method.clone())));
+        let may_start = self.request.now_ms < form_key.expires_at_ms && !self.is_expired();
+        let key_hash = key.hash(&self.owner);
+        let arrival = self.arrival(key_hash.clone(), operation, entries, may_start);
+        let answer = match self.run(arrival).await {
+            Err(Unreachable) => {
+                let text = "Press Pay again: this order is paid once, however often the form is sent.";
+                let key = key.as_str().to_owned();
+                self.form_with(key, 503, sheet("We could not get through", text)).with("retry-after", "1")
+            }
+            Ok(Verdict::RateLimited) => {
+                let text = "The shop takes too many payments at the moment. Nothing was charged. Press Pay again in a minute.";
+                let key = key.as_str().to_owned();
+                let answer = self.form_with(key, 429, sheet("One moment, please", text));
+                answer.with("retry-after", RATE_PERIOD_S.to_string())
+            }
+            Ok(Verdict::NotStarted) => {
+                let text = "It was open for too long. Nothing was charged. Please pay below.";
+                self.again(409, sheet("This form has expired", text)).await?
+            }
+            Ok(verdict) => {
+                reply::verdict(verdict, Channel::Form, self.request, &path(self.link), Manner::default())
+            }
+        };
+        Ok(answer.under(&self.owner, &key_hash))
+    }
+
+    /// Gives up the try that waits for the bank; the object decides whether it still does.
+    async fn give_up(&self, attempt: u32, entries: &Parameters) -> Result<Answer, Problem> {
+        let void = VoidRequest { page: Some(path(self.link)), attempt: Some(attempt) };
+        let key_hash = NaturalKey::give_up(attempt).hash(&self.owner);
+        let arrival = self.arrival(key_hash.clone(), Operation::Void(void), entries, true);
+        match self.run(arrival).await {
+            // The page shows whether it was given up; if not, it can be asked for once more.
+            Err(Unreachable) | Ok(_) => Ok(self.see("given_up").under(&self.owner, &key_hash)),
+        }
+    }
+
+    async fn run(&self, arrival: Arrival) -> Result<Verdict, Unreachable> {
+        let wait_ms = key_source::wait_ms(self.request, self.app.config.times.wait_ms);
+        let ask = RunAsk { arrival, wait_ms, fault: None, is_counted: false };
+        run(self.app, &ObjectRef::Id(self.object), ask).await
+    }
+
+    fn arrival(
+        &self,
+        key_hash: KeyHash,
+        operation: Operation,
+        entries: &Parameters,
+        may_start: bool,
+    ) -> Arrival {
+        let canonical = entries.canonical();
+        Arrival {
+            owner: self.owner.clone(),
+            key_hash,
+            fingerprint: Fingerprint::of(&self.request.method, &self.request.path, &canonical),
+            parameters: canonical,
+            operation,
+            channel: Channel::Form,
+            request_id: self.request.id.clone(),
+            may_start,
+        }
+    }
+
+    /// What is paid is the link's: nothing of it comes from the form but the card.
+    fn payment(&self, payment_method: String) -> PaymentRequest {
+        let page = path(self.link);
+        let origin = self.request.origin();
+        PaymentRequest {
+            amount: self.order.cart.total(),
+            currency: self.order.cart.currency(),
+            capture: true,
+            order_id: Some(self.order.id.clone()),
+            description: Some(format!("Order {}", self.order.id)),
+            metadata: Vec::new(),
+            // The cards of a page are Stripe's, whoever else takes the account's money.
+            route: Route {
+                provider: Provider::Stripe,
+                payment_method,
+                customer: None,
+                merchant_account: None,
+            },
+            fallback: None,
+            return_url: Some(format!("{origin}{page}")),
+            origin,
+            page: Some(format!("{page}?{ON_THE_WAY}")),
+        }
+    }
+}
+
+fn random<const N: usize>() -> Result<[u8; N], Problem> {
+    let mut random = [0; N];
+    getrandom::fill(&mut random).map_err(|error| unavailable(worker::Error::RustError(error.to_string())))?;
+    Ok(random)
+}
+
+fn expires_at_ms(app: &App, request: &Request) -> u64 {
+    request.now_ms.saturating_add(app.config.checkout_ttl_ms)
+}
+
+/// How cards are entered here.
+fn cards(app: &App) -> Result<Cards<'_>, Problem> {
+    match &app.config.publishable_key {
+        Some(publishable_key) => Ok(Cards::Element { publishable_key, script: CHECKOUT_SCRIPT.address }),
+        None if app.config.demo => Ok(Cards::Test),
+        None => Err(Problem::because(
+            Kind::Misconfigured,
+            "Payments by form are not set up here: STRIPE_PUBLISHABLE_KEY is not set. Nothing was charged.",
+        )),
+    }
+}

@@ -1,0 +1,121 @@
+// Mounts Stripe's Payment Element in the checkout form. What is typed into it goes to Stripe; its token goes into
+// the form's hidden field, and from there on the form is sent like any other.
+
+const STRIPE = 'https://js.stripe.com/endive/stripe.js';
+
+let stripe; // loaded once, and again only after it could not be loaded
+
+function load() {
+  stripe ??= new Promise((resolve, reject) => {
+    const script = document.createElement('script');
+    script.src = STRIPE;
+    script.onload = () => resolve(window.Stripe);
+    script.onerror = () => {
+      stripe = undefined;
+      reject(new Error('The card form could not be loaded. Check your connection and press Pay again.'));
+    };
+    document.head.append(script);
+  });
+  return stripe;
+}
+
+/** Our colours, as they are now: light or dark. */
+function appearance() {
+  const style = getComputedStyle(document.documentElement);
+  const colour = (name) => style.getPropertyValue(name).trim();
+  return {
+    theme: 'flat',
+    variables: {
+      colorPrimary: colour('--accent'),
+      colorBackground: colour('--panel'),
+      colorText: colour('--ink'),
+      colorTextSecondary: colour('--soft'),
+      colorDanger: colour('--bad'),
+      borderRadius: '10px',
+      fontFamily: 'system-ui, sans-serif',
+      fontSizeBase: '16px',
+      gridRowSpacing: '16px',
+    },
+    rules: { '.Input': { border: `1px solid ${colour('--edge')}`, boxShadow: 'none' } },
+  };
+}
+
+/** The Payment Element of a form; ready once it can be typed into. */
+async function mount(place) {
+  place.replaceChildren();
+  const Stripe = await load();
+  const { key, amount, currency } = place.dataset;
+  const client = Stripe(key);
+  const elements = client.elements({
+    mode: 'payment',
+    amount: Number(amount),
+    currency,
+    paymentMethodTypes: ['card'],
+    paymentMethodCreation: 'manual',
+    appearance: appearance(),
+  });
+  const element = elements.create('payment');
+  const ready = new Promise((resolve, reject) => {
+    element.on('ready', resolve);
+    element.on('loaderror', ({ error }) => reject(error));
+  });
+  element.mount(place);
+  matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () =>
+    elements.update({ appearance: appearance() }),
+  );
+  await ready;
+  return { client, elements };
+}
+
+const cards = new WeakMap(); // form → its Payment Element, or the promise of it
+
+function open() {
+  const place = document.getElementById('card-element');
+  if (!place) return;
+  const form = place.closest('form');
+  const card = mount(place);
+  cards.set(form, card);
+  card.catch((error) => {
+    cards.delete(form); // the next press tries once more
+    say(form, false, error.message);
+  });
+  return card;
+}
+
+function say(form, busy, text) {
+  const { pay, progress } = form.elements;
+  pay.ariaBusy = pay.ariaDisabled = busy;
+  progress.value = text;
+}
+
+/** Asks Stripe for a token of what was typed; without one nothing is sent. */
+async function tokenise(form) {
+  say(form, true, 'Checking your card…');
+  try {
+    const { client, elements } = await (cards.get(form) ?? open());
+    const checked = await elements.submit();
+    if (checked.error) return say(form, false, checked.error.message);
+    const { paymentMethod, error } = await client.createPaymentMethod({ elements });
+    if (error) return say(form, false, error.message);
+    form.elements.payment_method.value = paymentMethod.id;
+  } catch (error) {
+    return say(form, false, error.message);
+  }
+  say(form, false, '');
+  form.requestSubmit();
+}
+
+// Before app.js, which sends what is complete.
+addEventListener(
+  'submit',
+  (event) => {
+    const form = event.target;
+    if (!form.querySelector('#card-element') || form.elements.payment_method.value) return;
+    event.preventDefault();
+    event.stopImmediatePropagation();
+    if (form.elements.pay.ariaBusy !== 'true') tokenise(form);
+  },
+  { capture: true },
+);
+addEventListener('turned', open); // the form is shown again in place
+open();
