@@ -9,6 +9,7 @@ use worker::{Delay, Env, Method, ObjectNamespace, RequestInit, RequestRedirect, 
 
 use super::pages::Site;
 use super::problem::Kind;
+use super::reply::CSP;
 use super::reply::Manner;
 use super::session::Session;
 use crate::config::{Config, setting};
@@ -18,6 +19,9 @@ use crate::object::message::{Ask, Envelope, PROVIDER_MS, VERSION};
 
 /// How often an object is asked when its stub fails.
 const TRIES: u32 = 3;
+/// For the bank's page of the simulator: it brings its style, and its buttons lead back to any shop.
+const BANK_PAGE_POLICY: &str =
+    "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; frame-ancestors 'none'";
 /// The pause before it is asked again; longer each time.
 const PAUSE: Duration = Duration::from_millis(50);
 
@@ -193,8 +197,8 @@ impl App {
         let forwarded = worker::Request::new_with_init(&url, &init)?;
         let mut response = self.env.service("STRIPE")?.fetch_request(forwarded).await?;
         let header = |name: &str| response.headers().get(name).ok().flatten();
-        let mut answer = Answer::empty(response.status_code(), "bank_page");
-        for name in ["content-type", "location", "content-security-policy"] {
+        let mut answer = Answer::empty(response.status_code(), "bank_page").with(CSP, BANK_PAGE_POLICY);
+        for name in ["content-type", "location"] {
             if let Some(value) = header(name) {
                 answer = answer.with(name, value);
             }

@@ -23,7 +23,7 @@
 //! | `/payments/{id}/refunds` | GET, POST | its owner | give money back; what was given back |
 //! | `/payments/{id}/return` | GET | anyone | back from the bank's page: on to where the payment says |
 //! | `/idempotency-keys/{key}` | GET, DELETE | its owner | where the key stands: JSON; forget its response |
-//! | `/_sim/3ds/{id}` | GET, POST | anyone | the simulator's bank page, in the demo |
+//! | `/_sim/3ds/{id}` | GET, POST | anyone | the simulator's bank page and its buttons, in the demo |
 //! | `/metrics` | GET | operator | the counts, for Prometheus |
 //! | `/admin/stats` | GET | operator | the counts as JSON |
 //!
@@ -72,7 +72,7 @@ pub enum Route {
     Order(String),
     /// `/idempotency-keys/{key}`, still percent-encoded
     Key(String),
-    /// `/_sim/3ds/{id}`
+    /// `/_sim/3ds/{id}`, and its buttons `…/accept` and `…/fail`
     BankPage,
     /// `/metrics`
     Metrics,
@@ -83,6 +83,11 @@ pub enum Route {
 impl Route {
     /// The route of a path, if there is one.
     pub fn find(path: &str) -> Option<Self> {
+        if let Some(bank) = path.strip_prefix("/_sim/3ds/") {
+            let (id, button) = bank.split_once('/').unwrap_or((bank, ""));
+            let is_there = !id.is_empty() && matches!(button, "" | "accept" | "fail");
+            return is_there.then_some(Self::BankPage);
+        }
         let mut segments = path.strip_prefix('/')?.splitn(4, '/');
         let first = segments.next()?;
         let (second, third) = (segments.next(), segments.next());
@@ -106,7 +111,6 @@ impl Route {
             ("payments", Some(id), Some("void")) => Self::Void(id.to_owned()),
             ("payments", Some(id), Some("refunds")) => Self::Refunds(id.to_owned()),
             ("payments", Some(id), Some("return")) => Self::Return(id.to_owned()),
-            ("_sim", Some("3ds"), Some(_)) => Self::BankPage,
             ("checkout", None, None) => Self::Checkout,
             ("checkout", Some("sessions"), None) => Self::CheckoutSessions,
             ("checkout", Some(link), None) if !link.is_empty() => Self::Order(link.to_owned()),
