@@ -160,6 +160,20 @@ impl Drive {
         }
     }
 
+    /// Somebody has come back from the bank's page. What was heard of the payment before that is old, so this waits until it
+    /// may be asked again.
+    pub(super) async fn check_after_return(&self) -> Result<(), Bug> {
+        let ctx = self.context();
+        let payment = self.store.read()?.and_then(|rows| rows.payment);
+        let check = payment.and_then(|payment| payment.check);
+        match check.map(|check| check::look_wait_ms(&check, &ctx)) {
+            Some(0) | None => {}
+            Some(wait_ms) => Delay::from(Duration::from_millis(wait_ms)).await,
+        }
+        self.check(true).await;
+        Ok(())
+    }
+
     async fn ask_provider(&self, looking: bool) -> Result<(), Bug> {
         if self.store.read()?.is_none_or(|rows| rows.payment.is_none_or(|payment| payment.check.is_none())) {
             return Ok(());

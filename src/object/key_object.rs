@@ -57,10 +57,10 @@ impl DurableObject for KeyObject {
             Ask::Forget { owner, key_hash } => {
                 drive.forget(&owner, &key_hash).and_then(|forgotten| encode(&forgotten))
             }
-            Ask::Return => {
-                drive.check(true).await;
-                drive.return_address().and_then(|returned| encode(&returned))
-            }
+            Ask::Return => match drive.check_after_return().await {
+                Ok(()) => drive.return_address().and_then(|returned| encode(&returned)),
+                Err(bug) => Err(bug),
+            },
         };
         self.send_counts();
         match answer {

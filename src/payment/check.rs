@@ -80,7 +80,8 @@ pub fn questions(rows: &Rows) -> Vec<Question> {
 pub(crate) fn schedule(rows: &mut Rows, ctx: &Context) {
     let is_open = !questions(rows).is_empty();
     if let Some(payment) = &mut rows.payment {
-        let first = Check { next_at_ms: ctx.now_ms.saturating_add(FIRST_PAUSE_MS), tries: 0 };
+        let next_at_ms = ctx.now_ms.saturating_add(FIRST_PAUSE_MS);
+        let first = Check { next_at_ms, tries: 0, asked_at_ms: None };
         payment.check = is_open.then(|| payment.check.unwrap_or(first));
     }
 }
@@ -94,17 +95,23 @@ pub fn begin(rows: &mut Rows, looking: bool, ctx: &Context) -> Vec<Question> {
     let Some(check) = payment.check else {
         return Vec::new();
     };
-    let asked_at_ms = check.next_at_ms.saturating_sub(pause_ms(check.tries.saturating_sub(1), 0, 0));
-    let is_due = check.next_at_ms <= ctx.now_ms
-        || (looking && (check.tries == 0 || asked_at_ms.saturating_add(LOOK_PAUSE_MS) <= ctx.now_ms));
-    if !is_due {
+    if check.next_at_ms > ctx.now_ms && !(looking && look_wait_ms(&check, ctx) == 0) {
         return Vec::new();
     }
     let age_ms = ctx.now_ms.saturating_sub(payment.created_at_ms);
     let pause_ms = pause_ms(check.tries, age_ms, ctx.jitter_permille);
-    payment.check =
-        Some(Check { next_at_ms: ctx.now_ms.saturating_add(pause_ms), tries: check.tries.saturating_add(1) });
+    payment.check = Some(Check {
+        next_at_ms: ctx.now_ms.saturating_add(pause_ms),
+        tries: check.tries.saturating_add(1),
+        asked_at_ms: Some(ctx.now_ms),
+    });
     questions(rows)
+}
+
+/// How long it is, in ms, until somebody who looks may ask.
+pub fn look_wait_ms(check: &Check, ctx: &Context) -> u64 {
+    let may_at_ms = check.asked_at_ms.map_or(0, |at_ms| at_ms.saturating_add(LOOK_PAUSE_MS));
+    may_at_ms.saturating_sub(ctx.now_ms).min(LOOK_PAUSE_MS)
 }
 
 /// The pause after a question: the older the payment is, the rarer it is asked for.

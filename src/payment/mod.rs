@@ -89,6 +89,9 @@ pub struct Check {
     pub next_at_ms: u64,
     /// How often it was asked in vain: sets the pauses.
     pub tries: u32,
+    /// When it was asked last, in ms since the epoch.
+    #[serde(default)]
+    pub asked_at_ms: Option<u64>,
 }
 
 /// A payment.

@@ -10,6 +10,7 @@
 )]
 
 mod adyen;
+mod check;
 mod checkout;
 mod config;
 mod corpus;

@@ -1,0 +1,77 @@
+//! When the provider is asked how a payment stands that is not decided yet.
+
+use paid_once::machine::context::{Context, Times};
+use paid_once::machine::id::{ObjectId, PaymentId};
+use paid_once::machine::rows::Rows;
+use paid_once::payment::check::{begin, look_wait_ms};
+use paid_once::payment::money::{AmountMinor, Currency};
+use paid_once::payment::{Check, Payment, PaymentState};
+use paid_once::providers::Provider;
+use proptest::prelude::*;
+
+const NOW_MS: u64 = 1_800_000_000_000;
+
+fn at(now_ms: u64, jitter_permille: u16) -> Context {
+    Context::new(now_ms, jitter_permille, Times::default())
+}
+
+/// A payment that waits at the bank's page, this old.
+fn at_the_bank(age_ms: u64) -> Rows {
+    let mut rows = Rows::empty(ObjectId::from_bytes([7; 32]));
+    rows.payment = Some(Payment {
+        id: PaymentId::in_object(rows.object),
+        amount: AmountMinor::new(2500).unwrap(),
+        currency: Currency::USD,
+        capture: true,
+        order_id: Some("order-1".into()),
+        description: None,
+        customer: None,
+        metadata: Vec::new(),
+        return_url: Some("https://shop.example/".into()),
+        provider: Provider::Stripe,
+        merchant_account: None,
+        provider_payment: Some("pi_1".into()),
+        attempt: 1,
+        moves: 0,
+        state: PaymentState::RequiresAction { url: "https://bank.example/".into() },
+        pending: None,
+        check: Some(Check { next_at_ms: NOW_MS, tries: 0, asked_at_ms: None }),
+        created_at_ms: NOW_MS - age_ms,
+    });
+    rows
+}
+
+fn wait_ms(rows: &Rows, now_ms: u64) -> u64 {
+    look_wait_ms(&rows.payment.as_ref().unwrap().check.unwrap(), &at(now_ms, 0))
+}
+
+proptest! {
+    #[test]
+    fn whoever_looks_may_ask_a_second_after_the_last_question_however_old_the_payment_is(
+        age_ms in 0..100_000_000_u64,
+        jitter in 0..=1000_u16,
+        asked in 1..12_usize,
+    ) {
+        let mut rows = at_the_bank(age_ms);
+        let mut now_ms = NOW_MS;
+        for _ in 0..asked {
+            prop_assert_eq!(begin(&mut rows, false, &at(now_ms, jitter)).len(), 1, "the alarm asks when it is due");
+            prop_assert_eq!(begin(&mut rows, false, &at(now_ms, jitter)).len(), 0);
+            let next_ms = rows.payment.as_ref().unwrap().check.unwrap().next_at_ms;
+            prop_assert!(next_ms > now_ms);
+            prop_assert_eq!(begin(&mut rows.clone(), true, &at(now_ms + 999, jitter)).len(), 0);
+            prop_assert_eq!(wait_ms(&rows, now_ms + 400), 600);
+            prop_assert_eq!(begin(&mut rows.clone(), true, &at(now_ms + 1000, jitter)).len(), 1);
+            prop_assert_eq!(wait_ms(&rows, now_ms + 1000), 0);
+            now_ms = next_ms;
+        }
+    }
+}
+
+#[test]
+fn the_first_who_looks_may_ask_at_once() {
+    let mut rows = at_the_bank(0);
+    rows.payment.as_mut().unwrap().check.as_mut().unwrap().next_at_ms = NOW_MS + 5_000;
+    assert_eq!(wait_ms(&rows, NOW_MS), 0);
+    assert_eq!(begin(&mut rows, true, &at(NOW_MS, 0)).len(), 1);
+}
