@@ -21,8 +21,7 @@ use crate::payment::money::Currency;
 const VERSION: u8 = 1;
 const DOMAIN: &[u8] = b"paid-once order link\0";
 /// The longest link, in characters. It stands in the request line and once more in `Referer`, and servers on the way take
-/// 16 KiB of both; 20 lines with names of 120 ASCII characters fit,
-/// and a return address of 500.
+/// 16 KiB of both; 20 lines with names of 120 ASCII characters fit, and a return address of 500.
 pub const LINK_MAX_LEN: usize = 6_000;
 
 #[derive(Serialize, Deserialize)]
