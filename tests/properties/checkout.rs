@@ -214,7 +214,7 @@ fn refused(asked: Value) -> Vec<String> {
 
 #[test]
 fn every_field_that_is_wrong_is_named() {
-    assert_eq!(refused(json!({})), ["order_id", "currency"]);
+    assert_eq!(refused(json!({})), ["order_id", "currency", "lines"]);
     assert_eq!(refused(json!({ "currency": "usd" })), ["order_id", "lines"]);
     let lines = json!([
         { "name": "Mug", "unit_amount": 1450, "quantity": 1 },

@@ -43,13 +43,16 @@ impl OrderRequest {
         let currency = keep("currency", currency(parameters));
         let return_url = keep("return_url", return_url(parameters, demo));
         let currency = currency.as_deref().and_then(Currency::parse);
-        let cart = lines(parameters).and_then(|lines| Cart::new(currency.unwrap_or(Currency::USD), lines));
-        match (id, currency, cart) {
-            (Some(id), Some(_), Ok(cart)) if errors.is_empty() => Ok(Self { id, cart, return_url }),
-            (_, currency, cart) => {
-                // Without its currency nothing can be said about the total.
-                let known = |error: &FieldError| currency.is_some() || error.field != "lines";
-                errors.extend(cart.err().into_iter().flatten().filter(known));
+        // Without its currency nothing can be said about the total.
+        let cart = match (lines(parameters), currency) {
+            (Ok(lines), Some(currency)) => Cart::new(currency, lines).map(Some),
+            (Ok(_), None) => Ok(None),
+            (Err(errors), _) => Err(errors),
+        };
+        match (id, cart) {
+            (Some(id), Ok(Some(cart))) if errors.is_empty() => Ok(Self { id, cart, return_url }),
+            (_, cart) => {
+                errors.extend(cart.err().into_iter().flatten());
                 Err(errors)
             }
         }

@@ -46,17 +46,21 @@ export function browser(site, origin = site.url.origin) {
     return { ...answer, entries: entries(answer.text) };
   };
 
+  const send = (path, sent, headers = {}) =>
+    visit(path, {
+      method: 'POST',
+      headers: { 'content-type': 'application/x-www-form-urlencoded', origin, ...headers },
+      body: new URLSearchParams(sent).toString(),
+    });
+
   return {
     visit,
+    /** Sends a form to this address as a browser does. */
+    send,
     /** `GET /rides/new`: the page's entries, ready to be changed and sent. */
     openForm: async () => (await visit('/rides/new')).entries,
-    /** Sends a form as a browser does. */
-    submit: (sent, headers = {}) =>
-      visit('/rides', {
-        method: 'POST',
-        headers: { 'content-type': 'application/x-www-form-urlencoded', origin, ...headers },
-        body: new URLSearchParams(sent).toString(),
-      }),
+    /** Sends the form of a ride. */
+    submit: (sent, headers) => send('/rides', sent, headers),
     /** All its cookies, as it sends them. */
     cookies,
     /** One of them; `undefined` if it has none of this name. */

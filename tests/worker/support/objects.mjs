@@ -2,9 +2,9 @@
 
 import assert from 'node:assert/strict';
 
-/** The hexadecimal id of the object that a ride's id, or its address, stands for. */
+/** The hexadecimal id of the object that the id of a ride or a payment, or its address, stands for. */
 export function objectId(ride) {
-  const [, encoded] = /ride_([\w-]{43})/.exec(ride) ?? assert.fail(`not a ride: ${ride}`);
+  const [, encoded] = /(?:ride|pay)_([\w-]{43})/.exec(ride) ?? assert.fail(`not a ride or payment: ${ride}`);
   return Buffer.from(encoded, 'base64url').toString('hex');
 }
 

@@ -17,7 +17,21 @@ export function simulator(server) {
     return control('GET', `ledger${query}`);
   };
 
+  /** Stripe's own API, by the demo's account. */
+  async function stripe(path) {
+    const headers = { authorization: 'Bearer sk_test_demo' };
+    const response = await server
+      .getWorker('paid-once-simulator')
+      .fetch(`http://simulator/v1/${path}`, { headers });
+    return response.json();
+  }
+
   return {
+    /** The last four digits of the card of a PaymentIntent. */
+    async cardOf(intent) {
+      const { payment_method } = await stripe(`payment_intents/${intent}`);
+      return (await stripe(`payment_methods/${payment_method}`)).card.last4;
+    },
     /** Arms a fault for the next `count` payments; look-ups are not disturbed unless `method` says so. */
     fault: (fault, more = {}) => control('POST', 'faults', { fault, method: 'POST', ...more }),
     /** Faults that wait for a request. */

@@ -1,0 +1,644 @@
+// The checkout: one order has one page, and is paid once, however many links, tabs, keys and tries it has.
+
+import assert from 'node:assert/strict';
+import { after, afterEach, describe, test } from 'node:test';
+
+import { account, freshKey, read } from './support/account.mjs';
+import { browser } from './support/browser.mjs';
+import { withoutEffect } from './support/effects.mjs';
+import { SIGNING_KEY, startSite } from './support/harness.mjs';
+import { conforming } from './support/openapi.mjs';
+import { contentOf, expired, sign } from './support/order-link.mjs';
+import { until } from './support/until.mjs';
+
+const site = await startSite({
+  vars: { PROVIDER_TIMEOUT_MS: '400', QUIET_MS: '900', LEASE_MS: '2000', WAIT_MS: '1500' },
+});
+after(() => site.close());
+afterEach(() => site.simulator.calm());
+
+const merchant = account(site);
+const stranger = account(site, 'user-bad-source@example.com');
+
+const GOOD = 'pm_card_visa';
+const OTHER_GOOD = 'pm_card_mastercard';
+const DECLINED = 'pm_card_visa_chargeDeclined';
+const BANK = 'pm_card_authenticationRequired';
+const LAST4 = { [GOOD]: '4242', [OTHER_GOOD]: '4444', [BANK]: '3184' };
+
+const LINES = [
+  { name: 'Enamel mug', unit_amount: 1450, quantity: 2 },
+  { name: 'A sticker, for nothing', unit_amount: 0, quantity: 1 },
+];
+const TOTAL = 2900;
+const order = (more) => ({ order_id: freshKey(), currency: 'usd', lines: LINES, ...more });
+const makeLink = async (body) =>
+  conforming('POST', '/checkout/sessions', await merchant.post('/checkout/sessions', body));
+/** A new order; where its page is. */
+async function newOrder(more) {
+  const made = await makeLink(order(more));
+  assert.equal(made.status, 201, made.text);
+  return new URL(made.json().url).pathname;
+}
+
+const heading = ({ text }) => /<h1>([^<]*)/.exec(text)?.[1];
+const paymentOf = ({ text }) => /pay_[\w-]{43}/.exec(text)?.[0] ?? assert.fail(`no payment in ${text}`);
+const RECEIPT = 'Thank you for your order';
+const FORM = 'Your order';
+const AT_THE_BANK = 'Your bank wants to be sure it is you';
+const UNKNOWN = 'We are confirming your payment';
+
+/** Opens an order's form. */
+async function open(path, visitor = browser(site)) {
+  const page = await visitor.visit(path);
+  assert.equal(page.status, 200, page.text);
+  assert.equal(heading(page), FORM);
+  return { visitor, path, form: page.entries, page };
+}
+/** Sends the form with this card; gives the page to which it leads. */
+async function pay({ visitor, path, form }, card = GOOD) {
+  const sent = await visitor.send(path, { ...form, payment_method: card });
+  assert.equal(sent.status, 303, sent.text);
+  assert.match(sent.header('location'), /^\/checkout\/[\w-]+\.[\w-]+(\?continue)?$/);
+  return follow(visitor, sent);
+}
+/** Goes where an answer leads, as far as that is one of our pages. */
+async function follow(visitor, answer) {
+  let at = answer;
+  while (at.status === 303) at = await visitor.visit(at.header('location'));
+  return at;
+}
+/** The page is the receipt of the only charge that there is for its payment. */
+async function assertPaidOnce(page, { total = TOTAL, card } = {}) {
+  assert.equal(heading(page), RECEIPT, page.text);
+  const payment = paymentOf(page);
+  const { charges } = await site.simulator.ledger(payment);
+  const taken = charges.filter(({ status }) => status === 'succeeded');
+  assert.equal(taken.length, 1, JSON.stringify(charges, null, 2));
+  assert.equal(taken[0].amount, total);
+  if (card) assert.equal(await site.simulator.cardOf(taken[0].payment_intent), LAST4[card]);
+  assert.ok(page.text.includes(taken[0].payment_intent), 'its reference');
+  return payment;
+}
+
+describe('POST /checkout/sessions', () => {
+  test('makes a link, adds the total up, and stores nothing', async () => {
+    await withoutEffect(site, async () => {
+      const asked = order({ return_url: 'https://shop.example/thanks?order=1' });
+      const made = await makeLink(asked);
+      assert.equal(made.status, 201, made.text);
+      const { url, expires_at, ...rest } = made.json();
+      assert.deepEqual(rest, {
+        object: 'checkout_session',
+        order_id: asked.order_id,
+        amount: TOTAL,
+        currency: 'usd',
+      });
+      assert.equal(made.header('location'), url);
+      assert.equal(new URL(url).origin, site.url.origin);
+      const left_ms = Date.parse(expires_at) - Date.now();
+      assert.ok(left_ms > 23.9 * 3_600_000 && left_ms <= 24 * 3_600_000, expires_at);
+      const { page } = await open(new URL(url).pathname);
+      for (const part of ['Enamel mug', '$14.50', '$29.00', '$0.00', asked.order_id])
+        assert.ok(page.text.includes(part), part);
+    });
+  });
+
+  test('takes a form, too', async () => {
+    const made = await merchant.ask('/checkout/sessions', {
+      method: 'POST',
+      headers: { 'content-type': 'application/x-www-form-urlencoded' },
+      body: new URLSearchParams({
+        order_id: freshKey(),
+        currency: 'jpy',
+        'lines[0][name]': 'Tea',
+        'lines[0][unit_amount]': '500',
+        'lines[0][quantity]': '2',
+      }).toString(),
+    });
+    assert.equal(conforming('POST', '/checkout/sessions', made).json().amount, 1000, made.text);
+  });
+
+  const wrong = {
+    'no parameter at all': [{}, ['order_id', 'currency', 'lines']],
+    'a currency that is none': [order({ currency: 'xyz' }), ['currency']],
+    'an order id with a space': [order({ order_id: 'a b' }), ['order_id']],
+    'no line': [order({ lines: [] }), ['lines']],
+    'what is wrong with a line': [
+      order({ lines: [...LINES, { name: '', unit_amount: -1, quantity: 0 }] }),
+      ['lines[2].unit_amount', 'lines[2].name', 'lines[2].quantity'],
+    ],
+    'nothing to pay': [order({ lines: [{ name: 'Air', unit_amount: 0, quantity: 9 }] }), ['lines']],
+    'less than can be charged': [order({ lines: [{ name: 'A', unit_amount: 49, quantity: 1 }] }), ['lines']],
+    'a way back that is no address': [order({ return_url: 'javascript:alert(1)' }), ['return_url']],
+    'what it does not know': [order({ amount: 1 }), ['amount']],
+    'a link that would be too long': [
+      order({ lines: Array(20).fill({ name: '長'.repeat(120), unit_amount: 100, quantity: 1 }) }),
+      ['lines'],
+    ],
+  };
+  for (const [what, [body, fields]] of Object.entries(wrong)) {
+    test(`names ${what}`, async () => {
+      const answer = await withoutEffect(site, () => makeLink(body));
+      assert.equal(answer.status, 422, answer.text);
+      assert.equal(answer.json().type, '/problems/invalid-parameters');
+      assert.deepEqual(
+        answer
+          .json()
+          .errors.map(({ field }) => field)
+          .sort(),
+        [...fields].sort(),
+      );
+    });
+  }
+
+  test('is for accounts: nobody else sells', async () => {
+    const body = JSON.stringify(order());
+    const headers = { 'content-type': 'application/json' };
+    for (const more of [{}, { authorization: 'Bearer nobody@example.com' }]) {
+      const init = { method: 'POST', headers: { ...headers, ...more }, body };
+      const answer = await read(await site.fetch('/checkout/sessions', init));
+      assert.equal(conforming('POST', '/checkout/sessions', answer).status, 401);
+    }
+    const get = conforming('GET', '/checkout/sessions', await merchant.ask('/checkout/sessions'));
+    assert.equal(get.status, 405);
+    assert.equal(get.header('allow'), 'POST, OPTIONS');
+    const broken = await merchant.post('/checkout/sessions', '{');
+    assert.equal(conforming('POST', '/checkout/sessions', broken).status, 400);
+  });
+});
+
+describe('GET /checkout', () => {
+  test('makes another order for each visitor, and stores nothing', async () => {
+    await withoutEffect(site, async () => {
+      const [one, other] = [await browser(site).visit('/checkout'), await browser(site).visit('/checkout')];
+      assert.equal(one.status, 303);
+      assert.notEqual(one.header('location'), other.header('location'));
+      const { page } = await open(one.header('location'));
+      assert.ok(page.text.includes('$54.50'));
+      assert.equal(page.header('cache-control'), 'private, no-store');
+    });
+  });
+
+  test('its order is paid like any other', async () => {
+    const visitor = browser(site);
+    const made = await visitor.visit('/checkout');
+    await assertPaidOnce(await pay(await open(made.header('location'), visitor)), { total: 5450 });
+  });
+});
+
+describe('an order', () => {
+  test('is paid, and its page is the receipt from then on', async () => {
+    const visit = await open(await newOrder({ return_url: 'https://shop.example/thanks?a=1&b=2' }));
+    const receipt = await pay(visit);
+    await assertPaidOnce(receipt, { card: GOOD });
+    assert.ok(receipt.text.includes('href="https://shop.example/thanks?a=1&#38;b=2"'), 'the way back');
+    const again = await browser(site).visit(visit.path);
+    assert.equal(again.text, receipt.text, 'whoever has the link sees it');
+  });
+
+  test('the same form again: the same answer, and one charge', async () => {
+    const visit = await open(await newOrder());
+    const sent = { ...visit.form, payment_method: GOOD };
+    const first = await visit.visitor.send(visit.path, sent);
+    const second = await visit.visitor.send(visit.path, sent);
+    assert.equal(first.header('idempotent-replayed'), null);
+    assert.equal(second.header('idempotent-replayed'), 'true');
+    assert.equal(second.header('original-request'), first.header('request-id'));
+    assert.equal(second.header('location'), first.header('location'));
+    const payment = await assertPaidOnce(await follow(visit.visitor, second));
+    assert.equal((await site.simulator.payments(payment)).length, 1, 'Stripe was asked once');
+  });
+
+  test('the same form with another card: what was paid is shown', async () => {
+    const visit = await open(await newOrder());
+    await pay(visit, GOOD);
+    const edited = await visit.visitor.send(visit.path, { ...visit.form, payment_method: OTHER_GOOD });
+    assert.equal(edited.status, 303);
+    await assertPaidOnce(await follow(visit.visitor, edited), { card: GOOD });
+  });
+
+  test('two tabs with two keys, at once: one charge, and both see the one receipt', async () => {
+    const path = await newOrder();
+    const [one, other] = [await open(path), await open(path)];
+    assert.notEqual(one.form.idempotency_key, other.form.idempotency_key);
+    await site.simulator.fault('slow_response', { delay_ms: 200 });
+    const [first, second] = await Promise.all([
+      one.visitor.send(path, { ...one.form, payment_method: GOOD }),
+      other.visitor.send(path, { ...other.form, payment_method: OTHER_GOOD }),
+    ]);
+    assert.deepEqual([first.status, second.status], [303, 303]);
+    const seen = await until('both see the receipt', async () => {
+      const pages = [await browser(site).visit(path), await follow(other.visitor, second)];
+      return pages.every((page) => heading(page) === RECEIPT) && pages;
+    });
+    assert.equal(await assertPaidOnce(seen[0]), await assertPaidOnce(seen[1]));
+  });
+
+  test('the control: two keys for two orders are two charges', async () => {
+    const receipts = [];
+    for (const path of [await newOrder(), await newOrder()]) receipts.push(await pay(await open(path)));
+    const [one, other] = [await assertPaidOnce(receipts[0]), await assertPaidOnce(receipts[1])];
+    assert.notEqual(one, other);
+  });
+
+  test('a tab that was left open: paying there shows the receipt', async () => {
+    const path = await newOrder();
+    const [one, other] = [await open(path), await open(path)];
+    const payment = await assertPaidOnce(await pay(one));
+    assert.equal(await assertPaidOnce(await pay(other, OTHER_GOOD), { card: GOOD }), payment);
+  });
+
+  test('two links to one order, even with other lines: one charge', async () => {
+    const order_id = freshKey();
+    const cheap = await newOrder({ order_id });
+    const dear = await newOrder({ order_id, lines: [{ name: 'Gold', unit_amount: 99_000, quantity: 1 }] });
+    const [one, other] = [await open(cheap), await open(dear)];
+    const payment = await assertPaidOnce(await pay(one));
+    const receipt = await pay(other);
+    assert.equal(await assertPaidOnce(receipt), payment);
+    assert.ok(!receipt.text.includes('Gold'), 'what was not paid is not on the receipt');
+  });
+
+  test('paid by the API is paid: the form shows the receipt', async () => {
+    const asked = order();
+    const path = new URL((await makeLink(asked)).json().url).pathname;
+    const visit = await open(path);
+    const { order_id, currency } = asked;
+    const paid = await merchant.pay({ order_id, currency, amount: TOTAL, payment_method: GOOD }, freshKey());
+    assert.equal(paid.status, 201, paid.text);
+    assert.equal(await assertPaidOnce(await pay(visit)), paid.json().id);
+  });
+
+  test('what the merchant gives back is on the receipt', async () => {
+    const visit = await open(await newOrder());
+    const payment = await assertPaidOnce(await pay(visit));
+    const refund = await merchant.post(`/payments/${payment}/refunds`, { amount: 900 });
+    assert.equal(refund.status, 201, refund.text);
+    const page = await visit.visitor.visit(visit.path);
+    for (const part of ['−$9.00', '$20.00']) assert.ok(page.text.includes(part), part);
+  });
+});
+
+describe('a declined order', () => {
+  test('keeps its reason and its card under a fresh key, and is paid with another card', async () => {
+    const visit = await open(await newOrder());
+    const declined = await pay(visit, DECLINED);
+    assert.equal(heading(declined), FORM);
+    assert.match(declined.text, /role="alert"[^]*Your card was declined/);
+    assert.equal(declined.text.match(/Nothing was charged/g).length, 1);
+    assert.equal(declined.entries.payment_method, DECLINED);
+    assert.notEqual(declined.entries.idempotency_key, visit.form.idempotency_key);
+
+    const replayed = await visit.visitor.send(visit.path, { ...visit.form, payment_method: DECLINED });
+    assert.equal(replayed.header('idempotent-replayed'), 'true', 'the used key stands for its refusal');
+
+    const receipt = await pay({ ...visit, form: declined.entries }, OTHER_GOOD);
+    const payment = await assertPaidOnce(receipt, { card: OTHER_GOOD });
+    const { attempt, status } = (await merchant.ask(`/payments/${payment}`)).json();
+    assert.deepEqual({ attempt, status }, { attempt: 2, status: 'succeeded' });
+
+    const late = await visit.visitor.send(visit.path, { ...visit.form, payment_method: DECLINED });
+    await assertPaidOnce(await follow(visit.visitor, late), { card: OTHER_GOOD });
+  });
+
+  test('two tabs that try again at once, with two keys: one charge', async () => {
+    const visit = await open(await newOrder());
+    await pay(visit, DECLINED);
+    const [one, other] = [await open(visit.path), await open(visit.path)];
+    await site.simulator.fault('slow_response', { delay_ms: 200 });
+    await Promise.all(
+      [one, other].map(({ visitor, path, form }) => visitor.send(path, { ...form, payment_method: GOOD })),
+    );
+    const seen = await until('the receipt', async () => {
+      const page = await browser(site).visit(visit.path);
+      return heading(page) === RECEIPT && page;
+    });
+    await assertPaidOnce(seen);
+  });
+});
+
+describe('3-D Secure', () => {
+  /** An order whose bank wants to see the person. */
+  async function atTheBank() {
+    const visit = await open(await newOrder());
+    const page = await pay(visit, BANK);
+    assert.equal(heading(page), AT_THE_BANK, page.text);
+    const bank = /http-equiv="refresh" content="0; url=([^"]+)"/.exec(page.text)?.[1];
+    assert.match(bank, new RegExp(`^${site.url.origin}/_sim/3ds/pi_`), 'it leads on by itself');
+    return { ...visit, bank, page };
+  }
+  const decide = async (visit, button) => {
+    const shown = await visit.visitor.visit(visit.bank);
+    assert.equal(shown.status, 200, shown.text);
+    assert.doesNotMatch(shown.header('content-security-policy'), /form-action/, 'its buttons may be pressed');
+    const decided = await visit.visitor.send(`${visit.bank}/${button}`, {});
+    assert.equal(decided.status, 303, decided.text);
+    const back = new URL(decided.header('location'));
+    assert.match(back.pathname, /^\/payments\/pay_[\w-]{43}\/return$/);
+    return back;
+  };
+  const back = async ({ visitor }, address) => follow(visitor, await visitor.visit(address));
+
+  test('there and back: it is paid once', async () => {
+    const visit = await atTheBank();
+    assert.equal(
+      (await site.simulator.ledger()).charges.filter(({ payment_intent }) =>
+        visit.bank.endsWith(payment_intent),
+      ).length,
+      0,
+    );
+    const returned = await back(visit, await decide(visit, 'accept'));
+    await assertPaidOnce(returned, { card: BANK });
+    await assertPaidOnce(await back(visit, await decideAgain(visit)), { card: BANK });
+  });
+  const decideAgain = async (visit) => {
+    const payment = paymentOf(await visit.visitor.visit(visit.path));
+    return new URL(`/payments/${payment}/return?redirect_status=failed`, site.url.origin);
+  };
+
+  test('back from a look at the own page a moment ago: the truth is asked for all the same', async () => {
+    const visit = await atTheBank();
+    const address = await decide(visit, 'accept');
+    await assertPaidOnce(await back(visit, address), { card: BANK });
+  });
+
+  test('what the address says on the way back is not believed', async () => {
+    const visit = await atTheBank();
+    const id = visit.bank.split('/').at(-1);
+    const pay = await paymentAt(visit);
+    const forged = `/payments/${pay}/return?payment_intent=${id}&redirect_status=succeeded`;
+    assert.equal(heading(await back(visit, forged)), AT_THE_BANK);
+    assert.equal(heading(await visit.visitor.visit(`${visit.path}?payment=${pay}`)), AT_THE_BANK);
+    const { charges } = await site.simulator.ledger(pay);
+    assert.deepEqual(charges, []);
+  });
+  /** The payment of an order that is not paid: its page does not name it, but the merchant knows the order. */
+  const paymentAt = async ({ path }) => {
+    const [, order_id, , currency] = contentOf(path);
+    const answer = await merchant.pay(
+      { order_id, currency, amount: TOTAL, payment_method: GOOD },
+      freshKey(),
+    );
+    assert.equal(answer.status, 409, answer.text);
+    assert.equal(answer.json().type, '/problems/payment-state');
+    return answer.json().resource.replace('/payments/', '');
+  };
+
+  test('without success: nothing is charged, the reason is told, another card pays', async () => {
+    const visit = await atTheBank();
+    const page = await back(visit, await decide(visit, 'fail'));
+    assert.equal(heading(page), FORM);
+    assert.match(page.text, /role="alert"[^]*Nothing was charged/);
+    await assertPaidOnce(await pay({ ...visit, form: page.entries }, GOOD), { card: GOOD });
+  });
+
+  test('given up for another card: the try is canceled at the provider first, and can never be charged', async () => {
+    const visit = await atTheBank();
+    assert.match(visit.page.text, /name="another_card" value="1"/);
+    const left = await visit.visitor.send(visit.path, { another_card: '1' });
+    assert.equal(left.status, 303);
+    const page = await follow(visit.visitor, left);
+    assert.equal(heading(page), FORM);
+    assert.match(page.text, /That payment was given up/);
+    const requests = await site.simulator.requests();
+    const canceled = requests.filter(({ path }) => path.endsWith(`${visit.bank.split('/').at(-1)}/cancel`));
+    assert.deepEqual(
+      canceled.map(({ status }) => status),
+      [200],
+    );
+    assert.match((await visit.visitor.visit(visit.bank)).text, /canceled/);
+    assert.match((await visit.visitor.send(`${visit.bank}/accept`, {})).text, /canceled/);
+    await assertPaidOnce(await pay({ ...visit, form: page.entries }, OTHER_GOOD), { card: OTHER_GOOD });
+  });
+
+  test('given up too late: it is paid, and the receipt says so', async () => {
+    const visit = await atTheBank();
+    await decide(visit, 'accept'); // and never comes back
+    const left = await visit.visitor.send(visit.path, { another_card: '1' });
+    const page = await until('the receipt', async () => {
+      const seen = await follow(visit.visitor, left);
+      return heading(seen) === RECEIPT && seen;
+    });
+    await assertPaidOnce(page, { card: BANK });
+  });
+
+  test('a page of an older try gives up nothing', async () => {
+    const visit = await atTheBank();
+    const page = await back(visit, await decide(visit, 'fail'));
+    const second = await pay({ ...visit, form: page.entries }, BANK);
+    assert.equal(heading(second), AT_THE_BANK);
+    assert.match(second.text, /name="another_card" value="2"/);
+    const left = await visit.visitor.send(visit.path, { another_card: '1' });
+    assert.equal(heading(await follow(visit.visitor, left)), AT_THE_BANK);
+    await follow(visit.visitor, await visit.visitor.send(visit.path, { another_card: '2' }));
+    assert.equal(heading(await visit.visitor.visit(visit.path)), FORM);
+  });
+
+  test('another tab while one is at the bank: it is not charged, and leads there', async () => {
+    const path = await newOrder();
+    const [one, other] = [await open(path), await open(path)];
+    await pay(one, BANK);
+    const page = await pay(other, GOOD);
+    assert.equal(heading(page), AT_THE_BANK);
+    assert.ok(!page.text.includes('http-equiv="refresh"'), 'a reload stays here');
+    assert.deepEqual((await site.simulator.ledger(await paymentAt(one))).charges, []);
+  });
+
+  test('the bank is asked without anybody: the order’s page shows the receipt', async () => {
+    const visit = await atTheBank();
+    await decide(visit, 'accept');
+    const page = await until('the receipt', async () => {
+      const seen = await visit.visitor.visit(visit.path);
+      return heading(seen) === RECEIPT && seen;
+    });
+    await assertPaidOnce(page, { card: BANK });
+  });
+});
+
+describe('an unknown outcome', () => {
+  test('is no failure: a page that looks again, no second try, and the receipt in the end', async () => {
+    const path = await newOrder();
+    const [visit, other] = [await open(path), await open(path)];
+    await site.simulator.fault('response_lost', { count: 1000 });
+    const page = await pay(visit);
+    assert.equal(heading(page), UNKNOWN, page.text);
+    assert.match(page.text, /http-equiv="refresh" content="\d+"/);
+    assert.match(page.text, /will not be charged twice/);
+    assert.equal(heading(await pay(other, OTHER_GOOD)), UNKNOWN);
+    assert.equal(heading(await pay(visit)), UNKNOWN);
+    await site.simulator.calm();
+    const receipt = await until('the receipt', async () => {
+      const seen = await visit.visitor.visit(path);
+      return heading(seen) === RECEIPT && seen;
+    });
+    await assertPaidOnce(receipt, { card: GOOD });
+  });
+});
+
+describe('an expired link', () => {
+  test('is 410 before it is paid, as a page and as a problem, and cannot be paid', async () => {
+    const path = await newOrder();
+    const visit = await open(path);
+    const late = expired(path, SIGNING_KEY);
+    await withoutEffect(site, async () => {
+      const page = await visit.visitor.visit(late);
+      assert.equal(page.status, 410);
+      assert.equal(heading(page), 'This link has expired');
+      assert.ok(!page.text.includes('<form'));
+      const problem = await merchant.ask(late);
+      assert.equal(conforming('GET', late, problem).json().type, '/problems/order-link-expired');
+      const sent = await visit.visitor.send(late, { ...visit.form, payment_method: GOOD });
+      assert.equal(sent.status, 410);
+    });
+    await assertPaidOnce(await pay(visit));
+  });
+
+  test('still shows what was paid', async () => {
+    const visit = await open(await newOrder());
+    await pay(visit);
+    await assertPaidOnce(await visit.visitor.visit(expired(visit.path, SIGNING_KEY)));
+  });
+});
+
+describe('a stranger', () => {
+  const refused = async (path) => {
+    const page = await browser(site).visit(path);
+    assert.equal(page.status, 404, path);
+    assert.match(heading(page), /nothing here/i);
+    assert.ok(!page.text.includes('<form'));
+    const problem = await merchant.ask(path);
+    assert.equal(conforming('GET', path, problem).json().type, '/problems/not-found');
+    const sent = await browser(site).send(path, { payment_method: GOOD, idempotency_key: freshKey() });
+    assert.equal(sent.status, 404);
+  };
+
+  test('cannot make or change a link', async () => {
+    const path = await newOrder();
+    const [payload, signature] = path.split('/')[2].split('.');
+    const cheaper = contentOf(path);
+    cheaper[4] = [['Enamel mug', 100, 1]];
+    await withoutEffect(site, async () => {
+      await refused(`/checkout/${Buffer.from(JSON.stringify(cheaper)).toString('base64url')}.${signature}`);
+      await refused(sign(cheaper, 'another key of somebody else, long enough'));
+      await refused(`/checkout/${payload}`);
+      await refused(`/checkout/${payload}.`);
+      await refused(`/checkout/${payload.slice(1)}.${signature}`);
+      await refused(`${path}x`);
+      await refused('/checkout/order');
+      await refused(`/checkout/${'a'.repeat(7000)}`);
+    });
+    assert.equal(
+      (await browser(site).visit(sign(cheaper, SIGNING_KEY))).status,
+      200,
+      'the control: signed, it is taken',
+    );
+  });
+
+  test('of an account that is not there any more cannot be paid', async () => {
+    const content = contentOf(await newOrder());
+    content[2] = 'nobody@example.com';
+    await withoutEffect(site, () => refused(sign(content, SIGNING_KEY)));
+  });
+
+  test('sees nothing of the payment: it is the merchant’s', async () => {
+    const visit = await open(await newOrder());
+    const payment = await assertPaidOnce(await pay(visit));
+    assert.equal((await merchant.ask(`/payments/${payment}`)).json().order_id, contentOf(visit.path)[1]);
+    assert.equal((await stranger.ask(`/payments/${payment}`)).status, 404);
+    assert.equal((await stranger.post(`/payments/${payment}/refunds`, {}, freshKey())).status, 404);
+    const visitor = browser(site);
+    await visitor.openForm();
+    for (const path of [`/payments/${payment}`, `/idempotency-keys/${visit.form.idempotency_key}`])
+      assert.equal((await visitor.visit(path)).status, 404, path);
+  });
+
+  test('has other orders, also of the same id', async () => {
+    const order_id = freshKey();
+    const visit = await open(await newOrder({ order_id }));
+    const payment = await assertPaidOnce(await pay(visit));
+    const made = await stranger.post('/checkout/sessions', order({ order_id }));
+    const theirs = await open(new URL(made.json().url).pathname);
+    assert.notEqual(await assertPaidOnce(await pay(theirs)), payment);
+  });
+});
+
+describe('a form', () => {
+  test('of another order, of no order or without its key runs nothing, and a fresh one is offered', async () => {
+    const [one, other] = [await open(await newOrder()), await open(await newOrder())];
+    for (const idempotency_key of [other.form.idempotency_key, freshKey(), undefined]) {
+      const sent = idempotency_key ? { idempotency_key } : {};
+      const again = await withoutEffect(site, () =>
+        one.visitor.send(one.path, { ...sent, payment_method: OTHER_GOOD }),
+      );
+      assert.equal(again.status, 409, again.text);
+      assert.match(again.text, /This form cannot be used here/);
+      assert.equal(again.entries.payment_method, OTHER_GOOD, 'the choice is kept');
+      assert.notEqual(again.entries.idempotency_key, idempotency_key);
+    }
+    await assertPaidOnce(await pay(one));
+  });
+
+  test('of another site is refused', async () => {
+    const visit = await open(await newOrder());
+    const sent = { ...visit.form, payment_method: GOOD };
+    await withoutEffect(site, async () => {
+      const answer = await visit.visitor.send(visit.path, sent, { origin: 'https://evil.example' });
+      assert.equal(answer.status, 403);
+    });
+  });
+
+  test('with a card that is none, or with more than was asked for, is shown again', async () => {
+    const visit = await open(await newOrder());
+    for (const changes of [{ payment_method: 'pm_of_somebody' }, { amount: '1' }, { another_card: 'x' }]) {
+      const again = await withoutEffect(site, () =>
+        visit.visitor.send(visit.path, { ...visit.form, payment_method: GOOD, ...changes }),
+      );
+      assert.equal(again.status, 422, again.text);
+      assert.match(again.text, /class="notice/);
+    }
+    await assertPaidOnce(await pay(visit));
+  });
+
+  test('loads nothing from elsewhere where the cards are the demo’s', async () => {
+    const { page } = await open(await newOrder());
+    assert.doesNotMatch(page.header('content-security-policy'), /stripe|https:/);
+    assert.doesNotMatch(page.text, /stripe\.com/);
+    assert.match(page.text, /Visa ···· 4242/);
+  });
+});
+
+describe('with a publishable key', () => {
+  const KEY = 'pk_test_of_the_tests';
+  let cards;
+  const started = startSite({ vars: { STRIPE_PUBLISHABLE_KEY: KEY } });
+  after(async () => (await started).close());
+
+  test('the card is typed into Stripe’s Payment Element, and only that page may load it', async () => {
+    cards = await started;
+    const visitor = browser(cards);
+    const made = await visitor.visit('/checkout');
+    const path = made.header('location');
+    const page = await visitor.visit(path);
+    const policy = page.header('content-security-policy');
+    for (const part of [/script-src 'self' https:\/\/js\.stripe\.com/, /frame-src https:\/\/js\.stripe\.com/])
+      assert.match(policy, part);
+    assert.match(policy, /default-src 'none'/);
+    assert.match(page.text, new RegExp(`id="card-element"[^>]* data-key="${KEY}"`));
+    assert.match(page.text, /data-amount="5450" data-currency="usd"/);
+    assert.deepEqual(Object.keys(page.entries).sort(), ['idempotency_key', 'payment_method']);
+    assert.ok(!page.text.includes('4242'));
+
+    const empty = await visitor.send(path, page.entries);
+    assert.equal(empty.status, 422, 'without JavaScript there is no card');
+    assert.match(empty.text, /enter your card/);
+    assert.match(empty.header('content-security-policy'), /js\.stripe\.com/);
+
+    const paid = await visitor.send(path, { ...empty.entries, payment_method: 'pm_card_visa' });
+    assert.equal(paid.status, 303, paid.text);
+    const receipt = await follow(visitor, paid);
+    assert.equal(heading(receipt), RECEIPT);
+    for (const other of [receipt, await visitor.visit('/')])
+      assert.doesNotMatch(other.header('content-security-policy'), /stripe/);
+  });
+});
