@@ -102,7 +102,7 @@ async function tokenise(form) {
     return say(form, false, error.message);
   }
   say(form, false, '');
-  form.requestSubmit();
+  setTimeout(() => form.requestSubmit()); // later: while it is being submitted a form does not hear this
 }
 
 // Before app.js, which sends what is complete.

@@ -174,7 +174,12 @@ pub fn form(visit: Visit<'_>, key: String, cards: &Cards<'_>, sheet: Sheet) -> C
             script,
         }),
     };
-    let first = checkout_cards().next().map_or("", |card| card.payment_method);
+    // Who is asked to choose a card finds none chosen.
+    let chosen = match (&sheet.error, sheet.chosen) {
+        (Some(_), _) => String::new(),
+        (None, Some(card)) => card,
+        (None, None) => checkout_cards().next().map_or("", |card| card.payment_method).to_owned(),
+    };
     CheckoutForm {
         key,
         path: path(visit.link),
@@ -182,7 +187,7 @@ pub fn form(visit: Visit<'_>, key: String, cards: &Cards<'_>, sheet: Sheet) -> C
         lines: lines(cart.lines(), currency),
         total: for_people(cart.total().get(), currency),
         element,
-        chosen: sheet.chosen.unwrap_or_else(|| first.to_owned()),
+        chosen,
         error: sheet.error.unwrap_or_default(),
         notice: sheet.notice,
         site: visit.site,
