@@ -9,12 +9,13 @@ import { before, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 
 import { card, field, intercept, payButton } from './support/form.mjs';
-import { useSite } from './support/site.mjs';
+import { expired } from '../worker/support/order-link.mjs';
+import { SIGNING_KEY, useSite } from './support/site.mjs';
 
 const AXE = createRequire(import.meta.url).resolve('axe-core/axe.min.js');
 const PICTURES =
   process.env.SCREENSHOTS && fileURLToPath(new URL('../../.wrangler/screenshots/', import.meta.url));
-const WIDTHS = { narrow: { width: 375, height: 740 }, wide: { width: 1280, height: 800 } };
+const WIDTHS = { narrow: { width: 360, height: 740 }, wide: { width: 1280, height: 800 } };
 
 const site = useSite();
 let axe;
@@ -120,6 +121,66 @@ const pages = {
     await page.goto('/rides/ride_of-nobody');
   },
 
+  cart: async (page) => {
+    await page.goto('/checkout');
+  },
+
+  'cart without a card': async (page) => {
+    await page.goto('/checkout');
+    await card(page, 'good').evaluate((input) => (input.checked = false));
+    await payButton(page).click();
+    await page.getByRole('alert').waitFor();
+  },
+
+  'cart that is declined': async (page) => {
+    await page.goto('/checkout');
+    await card(page, 'poor').check();
+    await payButton(page).click();
+    await page.getByRole('alert').waitFor();
+  },
+
+  'cart at the bank': async (page) => {
+    await page.goto('/checkout');
+    const order = page.url();
+    await card(page, 'bank').check();
+    await payButton(page).click();
+    await page.getByRole('button', { name: 'Complete' }).waitFor();
+    await page.goto(order);
+    await page.getByRole('link', { name: 'Continue to your bank' }).waitFor();
+  },
+
+  'cart that was given up': async (page) => {
+    await pages['cart at the bank'](page);
+    await page.getByRole('button', { name: 'Pay with another card' }).click();
+    await page.getByText('That payment was given up').waitFor();
+  },
+
+  'cart: outcome unknown': async (page) => {
+    await page.goto('/checkout');
+    await site.fault('response_lost', { count: 1000 });
+    await stayOn(page, '**/checkout/*');
+    await payButton(page).click();
+    await page.getByText('The bank has not answered yet').waitFor();
+  },
+
+  'cart: receipt': async (page) => {
+    await page.goto('/checkout');
+    await payButton(page).click();
+    await page.getByRole('heading', { name: 'Thank you for your order' }).waitFor();
+  },
+
+  'cart: link expired': async (page) => {
+    await page.goto('/checkout');
+    await page.goto(expired(new URL(page.url()).pathname, SIGNING_KEY));
+    await page.getByRole('heading', { name: 'This link has expired' }).waitFor();
+  },
+
+  'cart: link changed': async (page) => {
+    await page.goto('/checkout');
+    await page.goto(page.url().replace('/checkout/', '/checkout/x'));
+    await page.getByText('it was changed').waitFor();
+  },
+
   documentation: async (page) => {
     await page.goto('/docs');
     await page.getByRole('button', { name: 'Book a ride' }).click();
@@ -133,9 +194,9 @@ const pages = {
 };
 
 /** Lets the status page be loaded, but not load itself again. */
-async function stayOn(page) {
+async function stayOn(page, address = '**/rides/ride_*') {
   let documents = 0;
-  await page.route('**/rides/ride_*', (route) => {
+  await page.route(address, (route) => {
     const again = route.request().resourceType() === 'document' && documents++ > 0;
     return again ? route.fulfill({ status: 204 }) : route.continue();
   });

@@ -12,6 +12,7 @@ export const CARDS = {
   otherGood: 'Mastercard ···· 4444',
   declined: 'Visa ···· 0002',
   poor: 'Visa ···· 9995',
+  bank: 'Visa ···· 3184',
 };
 
 export function field(page, name) {

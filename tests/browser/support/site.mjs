@@ -15,6 +15,8 @@ import { createTestHarness } from 'wrangler';
 
 const WAIT_AT_MOST_MS = 20_000;
 
+export const SIGNING_KEY = 'of-the-browser-tests-'.repeat(2);
+
 const ARGS = [
   '--no-sandbox',
   '--disable-gpu',
@@ -178,7 +180,7 @@ function options(vars) {
         configPath: 'wrangler.toml',
         env: 'demo',
         vars,
-        secrets: { SIGNING_KEY: 'of-the-browser-tests-'.repeat(2) },
+        secrets: { SIGNING_KEY },
       },
       { configPath: 'simulator/wrangler.toml', env: 'demo' },
     ],

@@ -1,0 +1,297 @@
+// People at the checkout: with JavaScript and without it they press twice, open two tabs, are declined, go to their bank
+// and back. The simulator's ledger says how often the card was charged.
+
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+
+import { card, focused, key, payButton, ready } from './support/form.mjs';
+import { useSite } from './support/site.mjs';
+
+const site = useSite();
+
+const heading = (page, name) => page.getByRole('heading', { level: 1, name }).waitFor();
+const receipt = (page) => heading(page, 'Thank you for your order');
+const atTheBank = (page) => heading(page, '3-D Secure');
+
+/** Every POST to an order that the tab sends from now on. */
+function posts(page) {
+  const sent = [];
+  page.on('request', (request) => {
+    if (request.method() === 'POST' && new URL(request.url()).pathname.startsWith('/checkout/'))
+      sent.push(request);
+  });
+  return sent;
+}
+
+/** The page is the receipt of the only charge that there is. */
+async function paidOnce(page, amount = 5450) {
+  await receipt(page);
+  assert.equal(new URL(page.url()).search, '', 'the address is the order’s own');
+  const charges = await site.charges();
+  assert.equal(charges.length, 1, JSON.stringify(charges, null, 2));
+  assert.equal(charges[0].amount, amount);
+  const shown = await page.getByRole('main').innerText();
+  for (const part of [charges[0].payment_intent, charges[0].metadata.resource])
+    assert.ok(shown.includes(part), shown);
+  return shown;
+}
+
+for (const javaScriptEnabled of [true, false]) {
+  describe(javaScriptEnabled ? 'with JavaScript' : 'without JavaScript', () => {
+    /** Somebody with a cart before them. */
+    async function visit(t, more) {
+      const visitor = await site.visit(t, { javaScriptEnabled, ...more });
+      await visitor.page.goto('/checkout');
+      await ready(visitor.page);
+      return visitor;
+    }
+    /** The same order in another tab. */
+    async function another({ page, context }) {
+      const tab = await context.newPage();
+      await tab.goto(page.url());
+      await ready(tab);
+      assert.notEqual(await key(tab), await key(page), 'another key');
+      return tab;
+    }
+
+    test('from the home page to the receipt, which charges nothing when it is loaded again', async (t) => {
+      const { page } = await site.visit(t, { javaScriptEnabled });
+      await page.goto('/');
+      await page.getByRole('link', { name: 'Check out a small cart' }).click();
+      await ready(page);
+      const total = page.getByRole('row', { name: 'Total' });
+      assert.match(await total.innerText(), /\$54\.50/);
+      await payButton(page).click();
+      const shown = await paidOnce(page);
+      for (const part of ['Enamel mug', '$54.50', 'paid']) assert.ok(shown.includes(part), part);
+      for (let i = 0; i < 2; i++) {
+        assert.equal((await page.reload()).request().method(), 'GET');
+        assert.equal(await paidOnce(page), shown);
+      }
+    });
+
+    test('a double click pays once', async (t) => {
+      const { page } = await visit(t);
+      await site.fault('slow_response', { delay_ms: 300 });
+      const sent = posts(page);
+      await payButton(page).dblclick();
+      await paidOnce(page);
+      if (javaScriptEnabled) assert.equal(sent.length, 1, 'the button cannot be pressed twice');
+    });
+
+    test('two tabs with two keys, paid in both at once: one charge, and the receipt in both', async (t) => {
+      const visitor = await visit(t);
+      const tabs = [visitor.page, await another(visitor)];
+      await site.fault('slow_response', { delay_ms: 400 });
+      await Promise.all(tabs.map((tab) => payButton(tab).click({ noWaitAfter: true })));
+      assert.equal(await paidOnce(tabs[0]), await paidOnce(tabs[1]));
+    });
+
+    test('a tab that was left open shows the receipt when it is paid', async (t) => {
+      const visitor = await visit(t);
+      const tab = await another(visitor);
+      await payButton(visitor.page).click();
+      const shown = await paidOnce(visitor.page);
+      await card(tab, 'otherGood').check();
+      await payButton(tab).click();
+      assert.equal(await paidOnce(tab), shown);
+    });
+
+    test('back from the receipt: the order is not paid again', async (t) => {
+      const { page } = await visit(t);
+      await payButton(page).click();
+      await paidOnce(page);
+      await page.goBack({ waitUntil: 'commit' });
+      if (new URL(page.url()).pathname.startsWith('/checkout/')) {
+        if (!javaScriptEnabled)
+          await payButton(page).or(page.getByText('Thank you for your order')).waitFor();
+        if (!javaScriptEnabled && (await payButton(page).isVisible())) await payButton(page).click();
+        await paidOnce(page);
+      }
+      assert.equal((await site.charges()).length, 1);
+    });
+
+    test('declined, and then paid with another card', async (t) => {
+      const { page } = await visit(t);
+      const used = await key(page);
+      await card(page, 'poor').check();
+      await payButton(page).click();
+      const alert = page.getByRole('alert');
+      await alert.getByText('Your card was declined').waitFor();
+      await focused(alert);
+      assert.match(await alert.innerText(), /insufficient funds/i);
+      assert.match(await page.title(), /declined/);
+      assert.ok(await card(page, 'poor').isChecked(), 'the card that was chosen');
+      assert.notEqual(await key(page), used);
+      await site.nothingCharged();
+      await card(page, 'good').check();
+      await payButton(page).click();
+      await paidOnce(page);
+    });
+
+    test('to the bank and back', async (t) => {
+      const { page } = await visit(t);
+      await card(page, 'bank').check();
+      await payButton(page).click();
+      await atTheBank(page);
+      await site.nothingCharged();
+      await page.getByRole('button', { name: 'Complete' }).click();
+      await paidOnce(page);
+    });
+
+    test('to the bank, which says no, and then with another card', async (t) => {
+      const { page } = await visit(t);
+      await card(page, 'bank').check();
+      await payButton(page).click();
+      await atTheBank(page);
+      await page.getByRole('button', { name: 'Fail' }).click();
+      await page.getByRole('alert').getByText('Nothing was charged').waitFor();
+      await site.nothingCharged();
+      await card(page, 'good').check();
+      await payButton(page).click();
+      await paidOnce(page);
+    });
+
+    test('away from the bank, and then with another card', async (t) => {
+      const { page } = await visit(t);
+      const order = page.url();
+      await card(page, 'bank').check();
+      await payButton(page).click();
+      await atTheBank(page);
+      const bank = page.url();
+      await page.goto(order);
+      await heading(page, 'Your bank wants to be sure it is you');
+      await page.getByRole('button', { name: 'Pay with another card' }).click();
+      await page.getByText('That payment was given up').waitFor();
+      await card(page, 'good').check();
+      await payButton(page).click();
+      const shown = await paidOnce(page);
+      await page.goto(bank);
+      await page.getByText('canceled').waitFor();
+      await page.goto(order);
+      assert.equal(await paidOnce(page), shown);
+    });
+
+    test('away from the bank, and back to it', async (t) => {
+      const { page } = await visit(t);
+      const order = page.url();
+      await card(page, 'bank').check();
+      await payButton(page).click();
+      await atTheBank(page);
+      await page.goto(order);
+      await page.getByRole('link', { name: 'Continue to your bank' }).click();
+      await atTheBank(page);
+      await page.getByRole('button', { name: 'Complete' }).click();
+      await paidOnce(page);
+    });
+
+    test('an answer that is lost: the page waits for the outcome, and shows the receipt by itself', async (t) => {
+      const { page } = await visit(t);
+      await site.fault('response_lost', { count: 1000 });
+      await payButton(page).click();
+      await heading(page, 'We are confirming your payment');
+      await site.calm();
+      await paidOnce(page);
+    });
+  });
+}
+
+test('a lost connection: the form is sent again, and the order is paid once', async (t) => {
+  const { page } = await site.visit(t);
+  await page.goto('/checkout');
+  await ready(page);
+  let lost = 0;
+  await page.route('**/checkout/*', async (route) => {
+    if (route.request().method() !== 'POST' || lost++ > 0) return route.fallback();
+    await route.fetch({ maxRedirects: 0 }); // it arrives, and its answer does not
+    return route.abort('failed');
+  });
+  await payButton(page).click();
+  await paidOnce(page);
+  assert.ok(lost > 1);
+});
+
+describe('with a publishable key', () => {
+  /** Stripe's script, as far as the page uses it: it mounts a field, and gives a token for what stands there. */
+  const STRIPE = `window.Stripe = (key) => ({
+    elements: (options) => ({
+      create: () => ({
+        on(event, act) { if (event === 'ready') this.ready = act; },
+        mount(place) {
+          place.innerHTML = '<label>Card <input autocomplete="off"></label>';
+          place.dataset.mounted = JSON.stringify([key, options.mode, options.amount, options.currency]);
+          this.ready();
+        },
+      }),
+      update() {},
+      submit: async () => document.querySelector('#card-element input').value
+        ? {} : { error: { message: 'Your card number is incomplete.' } },
+    }),
+    createPaymentMethod: async () => ({ paymentMethod: { id: document.querySelector('#card-element input').value } }),
+  });`;
+  const KEY = 'pk_test_of_the_browser';
+
+  /** Somebody who pays where Stripe's script is answered by `stripe`. */
+  async function visit(
+    t,
+    stripe = (route) => route.fulfill({ contentType: 'text/javascript', body: STRIPE }),
+  ) {
+    const { page, context } = await site.visit(t);
+    const refused = [];
+    await context.exposeFunction('refused', (violation) => refused.push(violation));
+    await context.addInitScript(() =>
+      addEventListener('securitypolicyviolation', (event) => window.refused(event.blockedURI)),
+    );
+    await context.route('https://js.stripe.com/**', stripe);
+    await page.goto('/checkout');
+    return { page, refused };
+  }
+
+  before(() => site.configure({ STRIPE_PUBLISHABLE_KEY: KEY }));
+  after(() => site.configure({}));
+
+  test('the card is typed at Stripe, and only its token is sent', async (t) => {
+    const { page, refused } = await visit(t);
+    const mounted = JSON.parse(await page.locator('[data-mounted]').getAttribute('data-mounted'));
+    assert.deepEqual(mounted, [KEY, 'payment', 5450, 'usd']);
+    const sent = posts(page);
+    await payButton(page).click();
+    await page.getByText('Your card number is incomplete.').waitFor();
+    assert.equal(sent.length, 0, 'nothing is sent without a token');
+
+    await page.getByLabel('Card').fill('pm_card_visa_chargeDeclined');
+    await payButton(page).click();
+    await page.getByRole('alert').getByText('Your card was declined').waitFor();
+    await page.locator('[data-mounted]').waitFor();
+    await page.getByLabel('Card').fill('pm_card_visa');
+    await payButton(page).click();
+    await paidOnce(page);
+    const tokens = sent.map((request) => new URLSearchParams(request.postData()).get('payment_method'));
+    assert.deepEqual(tokens, ['pm_card_visa_chargeDeclined', 'pm_card_visa']);
+    assert.deepEqual(refused, []);
+  });
+
+  test('Stripe cannot be reached: nothing is sent, and the next press tries again', async (t) => {
+    let tries = 0;
+    const { page } = await visit(t, (route) =>
+      tries++ === 0 ? route.abort('failed') : route.fulfill({ contentType: 'text/javascript', body: STRIPE }),
+    );
+    await page.getByText('The card form could not be loaded.').waitFor();
+    const sent = posts(page);
+    await payButton(page).click();
+    await page.getByText('Your card number is incomplete.').waitFor();
+    assert.equal(sent.length, 0);
+    await page.getByLabel('Card').fill('pm_card_visa');
+    await payButton(page).click();
+    await paidOnce(page);
+  });
+
+  test('without JavaScript the page says what is missing, and charges nothing', async (t) => {
+    const { page } = await site.visit(t, { javaScriptEnabled: false });
+    await page.goto('/checkout');
+    assert.match(await page.getByRole('main').innerText(), /that needs JavaScript/);
+    await payButton(page).click();
+    await page.getByRole('alert').getByText('enter your card').waitFor();
+    await site.nothingCharged();
+  });
+});
