@@ -412,6 +412,38 @@ describe('3-D Secure', () => {
     await assertPaidOnce(await pay({ ...visit, form: page.entries }, OTHER_GOOD), { card: OTHER_GOOD });
   });
 
+  test('given up twice at once: it is canceled once', async () => {
+    const visit = await atTheBank();
+    const give_up = () => visit.visitor.send(visit.path, { another_card: '1' });
+    for (const left of await Promise.all([give_up(), give_up()])) assert.equal(left.status, 303);
+    const page = await until('the form', async () => {
+      const seen = await visit.visitor.visit(visit.path);
+      return heading(seen) === FORM && seen;
+    });
+    assert.equal((await cancels(visit)).length, 1);
+    await assertPaidOnce(await pay({ ...visit, form: page.entries }, GOOD), { card: GOOD });
+  });
+  const cancels = async ({ bank }) => {
+    const requests = await site.simulator.requests();
+    return requests.filter(({ path }) => path.endsWith(`${bank.split('/').at(-1)}/cancel`));
+  };
+
+  test('given up, and nobody knows whether it is: until that is known no other card is charged', async () => {
+    const visit = await atTheBank();
+    await site.simulator.fault('request_lost', { count: 1000, delay_ms: 60_000 });
+    const left = await visit.visitor.send(visit.path, { another_card: '1' });
+    assert.equal(heading(await follow(visit.visitor, left)), UNKNOWN);
+    const late = await visit.visitor.send(visit.path, { ...visit.form, payment_method: GOOD });
+    assert.equal(heading(await follow(visit.visitor, late)), UNKNOWN);
+    await site.simulator.calm();
+    const page = await until('the form', async () => {
+      const seen = await visit.visitor.visit(visit.path);
+      return heading(seen) === FORM && seen;
+    });
+    assert.match(page.text, /That payment was given up/);
+    await assertPaidOnce(await pay({ ...visit, form: page.entries }, GOOD), { card: GOOD });
+  });
+
   test('given up too late: it is paid, and the receipt says so', async () => {
     const visit = await atTheBank();
     await decide(visit, 'accept'); // and never comes back
@@ -551,6 +583,14 @@ describe('a stranger', () => {
     await visitor.openForm();
     for (const path of [`/payments/${payment}`, `/idempotency-keys/${visit.form.idempotency_key}`])
       assert.equal((await visitor.visit(path)).status, 404, path);
+  });
+
+  test('finds neither a link nor the key of a form in the logs', async () => {
+    const visit = await open(await newOrder());
+    await pay(visit);
+    const logs = JSON.stringify(site.logs());
+    for (const secret of [visit.path.split('/')[2], visit.form.idempotency_key])
+      assert.ok(!logs.includes(secret), secret);
   });
 
   test('has other orders, also of the same id', async () => {

@@ -140,6 +140,64 @@ describe('in production', () => {
   });
 });
 
+describe('the checkout in production', () => {
+  const ORDER = {
+    order_id: 'order-1',
+    currency: 'usd',
+    lines: [{ name: 'Mug', unit_amount: 1000, quantity: 2 }],
+  };
+
+  test('sells no cart of the demo, and without a publishable key nothing at all', async () => {
+    assert.equal((await browser(site).visit('/checkout')).status, 404);
+    const answer = await acme.post('/checkout/sessions', ORDER);
+    assert.equal(answer.status, 503);
+    assert.equal(answer.json().type, '/problems/misconfigured');
+    assert.match(answer.json().detail, /STRIPE_PUBLISHABLE_KEY is not set/);
+  });
+
+  test('with one the card is typed at Stripe, and its token is charged once, with a way back from the bank', async () => {
+    const vars = { STRIPE_PUBLISHABLE_KEY: 'pk_live_of_the_tests' };
+    const shop = await startSite({ workers: production({ vars }) });
+    try {
+      const made = await account(shop, TOKEN).post('/checkout/sessions', ORDER);
+      assert.equal(made.status, 201, made.text);
+      const path = new URL(made.json().url).pathname;
+      const visitor = browser(shop);
+      const page = await visitor.visit(path);
+      assert.match(page.text, /data-key="pk_live_of_the_tests"/);
+      assert.doesNotMatch(page.text, /simulated|4242/);
+      const empty = await visitor.send(path, { ...page.entries, payment_method: '' });
+      assert.equal(empty.status, 422);
+      assert.deepEqual(outbound, []);
+
+      const sent = { ...page.entries, payment_method: 'pm_1OfTheElement' };
+      const paid = [await visitor.send(path, sent), await visitor.send(path, sent)];
+      assert.deepEqual(
+        paid.map(({ status }) => status),
+        [303, 303],
+      );
+      const [request, ...more] = outbound;
+      assert.deepEqual(more, []);
+      const body = Object.fromEntries(new URLSearchParams(request.body));
+      const { amount, currency, payment_method, confirm, customer } = body;
+      assert.deepEqual(
+        { amount, currency, payment_method, confirm, customer },
+        {
+          amount: '2000',
+          currency: 'usd',
+          payment_method: 'pm_1OfTheElement',
+          confirm: 'true',
+          customer: undefined,
+        },
+      );
+      assert.match(body.return_url, new RegExp(`^${shop.url.origin}/payments/pay_[\\w-]{43}/return$`));
+      assert.match((await visitor.visit(path)).text, /Thank you for your order/);
+    } finally {
+      await shop.close();
+    }
+  });
+});
+
 describe('a setting that is missing or impossible', () => {
   const without = (name) => {
     const { [name]: _, ...rest } = SECRETS;

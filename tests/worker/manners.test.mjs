@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 
 import { account, freshKey } from './support/account.mjs';
+import { browser } from './support/browser.mjs';
 import { SIGNING_KEY, demoWorkers, root, startSite } from './support/harness.mjs';
 
 const SHOP = 'https://shop.example';
@@ -200,5 +201,29 @@ simple = { limit = ${LIMIT}, period = 60 }
     assert.equal(bound.status, 429, 'a refund is a new operation');
     const other = account(site, 'user-bad-source@example.com');
     assert.equal((await other.pay(PAYMENT, freshKey())).status, 402, 'another account has its own');
+  });
+
+  test('a person at the checkout is asked to wait, and pays with the same form later', async () => {
+    const order = {
+      order_id: freshKey(),
+      currency: 'usd',
+      lines: [{ name: 'Mug', unit_amount: 2500, quantity: 1 }],
+    };
+    const shop = account(site, 'user-bad-source@example.com');
+    const path = new URL((await shop.post('/checkout/sessions', order)).json().url).pathname;
+    const visitor = browser(site);
+    const form = (await visitor.visit(path)).entries;
+    const used = [];
+    for (;;) {
+      const answer = await shop.pay(PAYMENT, freshKey());
+      if (answer.status === 429) break;
+      used.push(answer);
+      assert.ok(used.length <= LIMIT);
+    }
+    const refused = await visitor.send(path, { ...form, payment_method: 'pm_card_visa' });
+    assert.equal(refused.status, 429, refused.text);
+    assert.ok(Number(refused.header('retry-after')) > 0);
+    assert.match(refused.text, /One moment, please[^]*Nothing was charged/);
+    assert.equal(refused.entries.idempotency_key, form.idempotency_key, 'the key is still free');
   });
 });

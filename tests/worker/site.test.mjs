@@ -18,6 +18,7 @@ const PAGES = ['/', '/rides/new', '/problems/outcome-unknown'];
 const ASSETS = {
   '/assets/style.css': /^text\/css/,
   '/assets/app.js': /^text\/javascript/,
+  '/assets/checkout.js': /^text\/javascript/,
   '/assets/favicon.svg': /^image\/svg\+xml/,
 };
 
@@ -60,8 +61,10 @@ describe('the pages', () => {
     });
   }
 
-  test('GET / leads to the form', async () => {
-    assert.match((await ask('/')).text, /<a [^>]*href="\/rides\/new\?another"/);
+  test('GET / leads to the forms', async () => {
+    const { text } = await ask('/');
+    assert.match(text, /<a [^>]*href="\/rides\/new\?another"/);
+    assert.match(text, /<a [^>]*href="\/checkout"/);
   });
 
   test('have no script, style or handler of their own: the policy would forbid them', async () => {
@@ -72,7 +75,12 @@ describe('the pages', () => {
       for (const path of [...PAGES, '/nowhere']) pages.push([path, await visitor.visit(path)]);
       const booked = await visitor.submit({ ...(await visitor.openForm()), ...changes });
       assert.equal(booked.status, 303);
-      return [...pages, [booked.ride, await visitor.visit(booked.header('location'))]];
+      pages.push([booked.ride, await visitor.visit(booked.header('location'))]);
+      const order = (await visitor.visit('/checkout')).header('location');
+      const cart = await visitor.visit(order);
+      const { payment_method } = { ...cart.entries, ...changes };
+      await visitor.send(order, { ...cart.entries, payment_method });
+      return [...pages, ['a cart', cart], ['an order', await visitor.visit(order)]];
     };
     const pages = [
       ...(await seen({})),
