@@ -214,8 +214,10 @@ describe('an order', () => {
     const visit = await open(await newOrder());
     await pay(visit, GOOD);
     const edited = await visit.visitor.send(visit.path, { ...visit.form, payment_method: OTHER_GOOD });
-    assert.equal(edited.status, 303);
-    await assertPaidOnce(await follow(visit.visitor, edited), { card: GOOD });
+    assert.equal(edited.header('location'), `${visit.path}?edited`);
+    const shown = await visit.visitor.visit(edited.header('location'));
+    assert.equal(shown.header('location'), visit.path, 'the address of an order is one');
+    await assertPaidOnce(await follow(visit.visitor, shown), { card: GOOD });
   });
 
   test('two tabs with two keys, at once: one charge, and both see the one receipt', async () => {

@@ -97,6 +97,7 @@ pub(in crate::edge) async fn show_order(app: &App, request: &Request, link: &str
         }
         // The address of an order is one: what stands there can be reloaded and kept.
         _ if on_the_way || request.has_query("payment") => Ok(Answer::see_other(&path(link), "shown")),
+        Standing::Paid(_) if !request.query.is_empty() => Ok(Answer::see_other(&path(link), "shown")),
         Standing::Paid(paid) => Ok(reply::html(200, &page::receipt(till.visit(), &paid), "receipt")),
         Standing::Confirming { in_doubt, since_ms } => {
             Ok(reply::html(200, &page::status(till.visit(), in_doubt, since_ms), "status"))
