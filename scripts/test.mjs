@@ -29,7 +29,8 @@ await script(async () => {
 
 /** The suites asked for; and the build, when any of them runs the Workers, so that none tests an old one. */
 function choose(wanted) {
-  const isWanted = ({ name }) => wanted.length === 0 || wanted.some((part) => name.includes(part));
+  const isWanted = ({ name, byName }) =>
+    wanted.length === 0 ? !byName : wanted.some((part) => name.includes(part));
   const runsWorkers = suites().some((suite) => suite.kind === 'node' && isWanted(suite));
   return suites().filter((suite) => isWanted(suite) || (runsWorkers && suite.builds));
 }

@@ -1,6 +1,7 @@
 // Every suite of `npm test`, in order: the quick checks first, then the pure tests, then those that need a runtime.
 //
 // A suite is one command. `kind` says how its results are counted (see count.mjs): a `check` is one pass or failure.
+// One with `byName` runs only when it is asked for.
 import { existsSync, readFileSync, readdirSync } from 'node:fs';
 import { join, relative } from 'node:path';
 
@@ -95,5 +96,6 @@ function nodeTests(folder) {
     cwd: root,
     needs: folder,
     timeoutMs: served,
+    byName: file === 'load.test.mjs',
   }));
 }
