@@ -16,22 +16,22 @@ pub(crate) struct Violation {
 }
 
 pub(crate) const ONE_CHARGE: &str = "1: at most one charge per key, ever";
-const SAME_BYTES: &str = "3: every replay is byte-identical";
+pub(crate) const SAME_BYTES: &str = "3: every replay is byte-identical";
 pub(crate) const TRUE_VERDICT: &str = "4: failed means no charge, paid means exactly one";
-const MISMATCH: &str = "5: another payload under the same key is refused without effect";
-const NO_CONCURRENCY: &str = "6: a concurrent duplicate never executes";
-const ONLY_FORWARD: &str = "7: a recovery point only advances";
-const STALE: &str = "8: a stale attempt writes nothing";
-const FROZEN: &str = "9: the bytes under a derived key never change";
-const WINDOW: &str = "10: nothing is sent past the window, no verdict while a send can succeed";
-const STRANGER: &str = "11: a stranger learns nothing";
-const AUDIT: &str = "12: one audit row per effect, in its transaction";
-const RECEIPT: &str = "13: one receipt job per paid ride";
-const LIVENESS: &str = "15: once faults stop, every key ends";
-const DROPPED: &str = "15: every response is dropped at its time";
-const ALARM: &str = "16: every open row has an alarm";
-const TOMBSTONE: &str = "17: an expired key is refused, never charged again";
-const NO_BUG: &str = "0: the core never meets a state that cannot be";
+pub(crate) const MISMATCH: &str = "5: another payload under the same key is refused without effect";
+pub(crate) const NO_CONCURRENCY: &str = "6: a concurrent duplicate never executes";
+pub(crate) const ONLY_FORWARD: &str = "7: a recovery point only advances";
+pub(crate) const STALE: &str = "8: a stale attempt writes nothing";
+pub(crate) const FROZEN: &str = "9: the bytes under a derived key never change";
+pub(crate) const WINDOW: &str = "10: nothing is sent past the window, no verdict while a send can succeed";
+pub(crate) const STRANGER: &str = "11: a stranger learns nothing";
+pub(crate) const AUDIT: &str = "12: one audit row per effect, in its transaction";
+pub(crate) const RECEIPT: &str = "13: one receipt job for what is paid";
+pub(crate) const LIVENESS: &str = "15: once faults stop, every key ends";
+pub(crate) const DROPPED: &str = "15: every response is dropped at its time";
+pub(crate) const ALARM: &str = "16: every open row has an alarm";
+pub(crate) const TOMBSTONE: &str = "17: an expired key is refused, never charged again";
+pub(crate) const NO_BUG: &str = "0: the core never meets a state that cannot be";
 
 /// The configured times that the promises name, in ms.
 #[derive(Clone, Copy)]

@@ -226,6 +226,48 @@ impl Fault {
     }
 }
 
+/// A copy of a send on its way to the provider.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Copy {
+    /// When it arrives, in ms from now.
+    pub(crate) delay_ms: u64,
+    /// How long its execution takes.
+    pub(crate) takes_ms: u64,
+    /// Whether its answer finds the way back.
+    pub(crate) heard: bool,
+    /// What the provider does instead of what is asked for.
+    pub(crate) odd: Option<Oddity>,
+}
+
+/// The copies of a send that reach the provider under a fault.
+pub(crate) fn copies(fault: Option<Fault>, transit_ms: u64, takes_ms: u64) -> Vec<Copy> {
+    let copy = Copy { delay_ms: transit_ms, takes_ms, heard: true, odd: None };
+    match fault {
+        Some(Fault::RequestLost) => vec![],
+        Some(Fault::ResponseLost) => vec![Copy { heard: false, ..copy }],
+        Some(Fault::Late { ms }) => vec![Copy { delay_ms: ms.min(arrival_max_ms() - takes_ms), ..copy }],
+        Some(Fault::Slow { ms }) => vec![Copy { takes_ms: ms, ..copy }],
+        Some(Fault::Duplicated { gap_ms }) => {
+            vec![copy, Copy { delay_ms: transit_ms + gap_ms, heard: false, ..copy }]
+        }
+        Some(Fault::DuplicatedRefused) => {
+            let odd = Some(Oddity::RateLimited { retry_after_ms: 1000 });
+            vec![Copy { heard: false, ..copy }, Copy { delay_ms: transit_ms + 1, odd, ..copy }]
+        }
+        Some(Fault::Odd(odd)) => vec![Copy { odd: Some(odd), ..copy }],
+        _ => vec![copy],
+    }
+}
+
+/// What is counted for a fault of a send.
+pub(crate) const fn send_counter(fault: Option<Fault>) -> Option<&'static str> {
+    match fault {
+        Some(Fault::Late { .. }) => Some("sends that arrive late"),
+        Some(Fault::Duplicated { .. } | Fault::DuplicatedRefused) => Some("sends that arrive twice"),
+        _ => None,
+    }
+}
+
 /// Hours, often right at one of the protocol's limits.
 fn long(dice: &mut Dice) -> u64 {
     let limit = dice.pick(&[20 * MINUTE, HOUR, 23 * HOUR, 24 * HOUR]);

@@ -19,6 +19,7 @@
 )]
 
 mod auditor;
+mod campaign;
 mod clients;
 mod dice;
 mod faults;
@@ -26,24 +27,28 @@ mod provider;
 mod report;
 mod requests;
 mod runs;
+mod schedule;
 mod store;
 mod wire;
 mod world;
 
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use paid_once::machine::context::Mutant;
 use paid_once::machine::id::ObjectId;
 use paid_once::machine::record::Channel;
 
 use auditor::{ONE_CHARGE, TRUE_VERDICT, Violation};
+use campaign::{every_fault, play_all};
 use clients::{Client, Place, Role};
 use dice::Dice;
-use faults::{Boundary, Fault, HOUR, MINUTE, Plan, SECOND, SKEW_MAX_MS, catalogue};
+use faults::{Boundary, Fault, HOUR, MINUTE, Plan, SECOND, SKEW_MAX_MS};
 use report::{Counters, Name};
 use world::{Clocks, Outcome, PRUNED, Story, World};
 
+/// A ride's variables are `SIM_SEED` and `SIM_STORY`, those of the payments `SIM_PAYMENTS_SEED` and so on.
+const WORLD: &str = "SIM";
 const STORIES: [&str; 2] = ["api", "form"];
 
 /// The told stories: an API client that returns later and once more after its key has expired; a double click.
@@ -73,81 +78,47 @@ fn random(seed: u64, mutant: Option<Mutant>, trace: bool) -> World {
 /// Plays a history.
 fn play(name: &Name, trace: bool) -> Outcome {
     match name {
-        Name::Seed(seed) => random(*seed, None, trace).play(),
-        Name::Story(story, faults) => {
+        Name::Seed(_, seed) => random(*seed, None, trace).play(),
+        Name::Story(_, story, faults) => {
             let plan = Plan::Exactly(faults.clone());
             World::new(told(story), plan, Dice::new(1), None, trace).play()
         }
     }
 }
 
-/// Plays many histories on all cores; stops at the first that breaks a promise.
-fn play_all(names: &(impl Fn(u64) -> Name + Sync), how_many: u64) -> Counters {
-    let next = AtomicU64::new(0);
-    let total = Mutex::new(Counters::default());
-    let failure: Mutex<Option<String>> = Mutex::new(None);
-    let work = || {
-        let mut counters = Counters::default();
-        loop {
-            let number = next.fetch_add(1, Ordering::Relaxed);
-            if number >= how_many {
-                break;
-            }
-            let name = names(number);
-            let outcome = play(&name, false);
-            counters.merge(&outcome.counters);
-            if let Some(violation) = outcome.violation() {
-                next.store(how_many, Ordering::Relaxed);
-                failure.lock().unwrap().get_or_insert(name.failure(violation));
-            }
-        }
-        total.lock().unwrap().merge(&counters);
-    };
-    let threads = std::thread::available_parallelism().map_or(1, usize::from);
-    std::thread::scope(|scope| {
-        for _ in 0..threads {
-            scope.spawn(work);
-        }
-    });
-    if let Some(failure) = failure.into_inner().unwrap() {
-        panic!("{failure}");
-    }
-    total.into_inner().unwrap()
-}
-
-/// Every fault at every boundary from `first` on.
-fn every_fault(passed: &[Boundary], first: usize) -> Vec<(usize, usize)> {
-    let later = passed.iter().enumerate().skip(first);
-    later.flat_map(|(at, boundary)| (0..catalogue(*boundary).len()).map(move |fault| (at, fault))).collect()
+fn judged(name: &Name) -> (Counters, Option<Violation>) {
+    let outcome = play(name, false);
+    let violation = outcome.violation().cloned();
+    (outcome.counters, violation)
 }
 
 fn singles(story: &'static str) -> Vec<Name> {
-    let nominal = play(&Name::Story(story, vec![]), false);
+    let nominal = play(&Name::Story(WORLD, story, vec![]), false);
     assert!(nominal.violations.is_empty(), "without faults: {:?}", nominal.violations);
-    every_fault(&nominal.passed, 0).into_iter().map(|fault| Name::Story(story, vec![fault])).collect()
+    every_fault(&nominal.passed, 0).into_iter().map(|fault| Name::Story(WORLD, story, vec![fault])).collect()
 }
 
 /// Every second fault at every boundary after the first, in the history that the first one makes.
 fn pairs(single: &Name) -> Vec<Name> {
-    let Name::Story(story, faults) = single else {
+    let Name::Story(_, story, faults) = single else {
         return vec![];
     };
     let at = faults[0].0;
     let passed = play(single, false).passed;
     every_fault(&passed, at + 1)
         .into_iter()
-        .map(|second| Name::Story(story, vec![faults[0], second]))
+        .map(|second| Name::Story(WORLD, story, vec![faults[0], second]))
         .collect()
 }
 
 #[test]
 fn every_single_fault_and_every_pair_leaves_one_charge_and_one_answer() {
     let singles: Vec<Name> = STORIES.iter().flat_map(|story| singles(story)).collect();
-    let counters = play_all(&|number| singles[number as usize].clone(), singles.len() as u64);
+    let counters = play_all(&|number| singles[number as usize].clone(), singles.len() as u64, judged);
     println!("single faults tried: {}\n{counters}", singles.len());
 
     let pairs: Vec<Name> = singles.iter().flat_map(pairs).collect();
-    let counters = play_all(&|number| pairs[number as usize].clone(), pairs.len() as u64);
+    let counters = play_all(&|number| pairs[number as usize].clone(), pairs.len() as u64, judged);
     println!("pairs of faults tried: {}\n{counters}", pairs.len());
     assert!(pairs.len() > 10_000, "the stories have become too short: {} pairs", pairs.len());
 }
@@ -218,7 +189,7 @@ const EXERCISED: [&str; 41] = [
 #[test]
 fn random_histories_break_no_promise() {
     let histories = std::env::var("SIM_HISTORIES").map_or(100_000, |n| n.parse().expect("a number"));
-    let counters = play_all(&Name::Seed, histories);
+    let counters = play_all(&|seed| Name::Seed(WORLD, seed), histories, judged);
     println!("random histories: {histories}\n{counters}");
     assert_eq!(counters.of(PRUNED), 0, "{PRUNED}");
     let missing = counters.missing(&EXERCISED);
@@ -295,8 +266,8 @@ fn every_mutant_is_caught() {
 /// gives the same history.
 #[test]
 fn replay() {
-    let Some(name) = Name::from_env(&STORIES) else {
-        let twice = [0, 1].map(|_| play(&Name::Seed(7), false).counters.to_string());
+    let Some(name) = Name::from_env(WORLD, &STORIES) else {
+        let twice = [0, 1].map(|_| play(&Name::Seed(WORLD, 7), false).counters.to_string());
         assert_eq!(twice[0], twice[1]);
         return;
     };

@@ -257,7 +257,7 @@ pub(crate) fn plain(status: u16, body: &str) -> HttpAnswer {
     }
 }
 
-fn error(status: u16, kind: &str, code: Option<&str>) -> HttpAnswer {
+pub(crate) fn error(status: u16, kind: &str, code: Option<&str>) -> HttpAnswer {
     let code = code.map_or_else(|| "null".to_owned(), |code| format!("\"{code}\""));
     plain(status, &format!(r#"{{"error":{{"type":"{kind}","code":{code},"message":"refused"}}}}"#))
 }

@@ -43,21 +43,21 @@ impl fmt::Display for Counters {
     }
 }
 
-/// Which history: enough to run it again, exactly.
+/// Which history of which world: enough to run it again, exactly.
 #[derive(Clone, Debug)]
 pub(crate) enum Name {
     /// The random history of a seed.
-    Seed(u64),
+    Seed(&'static str, u64),
     /// A told story with faults at these boundaries, each by its number in the boundary's catalogue.
-    Story(&'static str, Vec<(usize, usize)>),
+    Story(&'static str, &'static str, Vec<(usize, usize)>),
 }
 
 impl fmt::Display for Name {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Seed(seed) => write!(f, "SIM_SEED={seed}"),
-            Self::Story(story, faults) => {
-                write!(f, "SIM_STORY={story}")?;
+            Self::Seed(world, seed) => write!(f, "{world}_SEED={seed}"),
+            Self::Story(world, story, faults) => {
+                write!(f, "{world}_STORY={story}")?;
                 faults.iter().try_for_each(|(at, fault)| write!(f, ",{at}:{fault}"))
             }
         }
@@ -66,20 +66,19 @@ impl fmt::Display for Name {
 
 impl Name {
     /// The history that the environment asks for.
-    pub(crate) fn from_env(stories: &[&'static str]) -> Option<Self> {
-        if let Ok(seed) = std::env::var("SIM_SEED") {
-            return Some(Self::Seed(seed.parse().expect("SIM_SEED is a number")));
+    pub(crate) fn from_env(world: &'static str, stories: &[&'static str]) -> Option<Self> {
+        if let Ok(seed) = std::env::var(format!("{world}_SEED")) {
+            return Some(Self::Seed(world, seed.parse().expect("the seed is a number")));
         }
-        let text = std::env::var("SIM_STORY").ok()?;
+        let text = std::env::var(format!("{world}_STORY")).ok()?;
         let mut parts = text.split(',');
         let name = parts.next()?;
-        let story =
-            stories.iter().find(|story| **story == name).expect("SIM_STORY begins with a story's name");
+        let story = stories.iter().find(|story| **story == name).expect("it begins with a story's name");
         let fault = |part: &str| {
             let (at, fault) = part.split_once(':')?;
             Some((at.parse().ok()?, fault.parse().ok()?))
         };
-        Some(Self::Story(story, parts.map(|part| fault(part).expect("boundary:fault")).collect()))
+        Some(Self::Story(world, story, parts.map(|part| fault(part).expect("boundary:fault")).collect()))
     }
 
     /// The failure, and the one line that shows it again.

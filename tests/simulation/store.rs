@@ -22,6 +22,13 @@ pub(crate) struct Staged {
     set_alarm_ms: Option<u64>,
 }
 
+/// A transaction that was committed.
+pub(crate) struct Kept {
+    pub(crate) before: Rows,
+    pub(crate) appended: Appended,
+    pub(crate) set_alarm: bool,
+}
+
 impl Store {
     pub(crate) const fn new(rows: Rows) -> Self {
         Self { rows, alarm_at_ms: None, known: (0, KnownAlarm::Unknown) }
@@ -47,18 +54,11 @@ impl Store {
         Ok((value, Staged { rows, set_alarm_ms }))
     }
 
-    /// Commits it, and says what can be seen of it from outside.
-    pub(crate) fn commit(
-        &mut self,
-        staged: Staged,
-        writer: Writer,
-        ctx: &Context,
-        instance: usize,
-    ) -> Commit {
+    /// Commits it.
+    pub(crate) fn keep(&mut self, staged: Staged, instance: usize) -> Kept {
         let Staged { mut rows, set_alarm_ms } = staged;
-        let changed = rows != self.rows;
-        let Appended { audit, jobs, .. } = std::mem::take(&mut rows.appended);
-        self.rows = rows;
+        let appended = std::mem::take(&mut rows.appended);
+        let before = std::mem::replace(&mut self.rows, rows);
         if self.known.0 != instance {
             self.known = (instance, KnownAlarm::Unknown);
         }
@@ -66,6 +66,20 @@ impl Store {
             self.alarm_at_ms = Some(at_ms);
             self.known = (instance, KnownAlarm::At(at_ms));
         }
+        Kept { before, appended, set_alarm: set_alarm_ms.is_some() }
+    }
+
+    /// Commits a transaction of a ride's object, and says what can be seen of it from outside.
+    pub(crate) fn commit(
+        &mut self,
+        staged: Staged,
+        writer: Writer,
+        ctx: &Context,
+        instance: usize,
+    ) -> Commit {
+        let Kept { before, appended, set_alarm } = self.keep(staged, instance);
+        let Appended { audit, jobs, timeline } = appended;
+        let changed = before != self.rows || !audit.is_empty() || !jobs.is_empty() || !timeline.is_empty();
         Commit {
             object_now_ms: ctx.now_ms,
             writer,
@@ -74,7 +88,7 @@ impl Store {
             ride: self.rows.ride.as_ref().map(|ride| ride.status()),
             audit: audit.iter().map(|record| record.action).collect(),
             jobs: jobs.into_iter().map(|job| job.job_id).collect(),
-            set_alarm: set_alarm_ms.is_some(),
+            set_alarm,
             alarm_at_ms: self.alarm_at_ms,
         }
     }

@@ -5,7 +5,7 @@ use paid_once::machine::context::Times;
 use paid_once::machine::run::Event as Input;
 use paid_once::providers::HttpAnswer;
 
-use crate::faults::{Boundary, Fault, HOUR, Oddity, arrival_max_ms};
+use crate::faults::{Boundary, Copy, Fault, HOUR, Oddity, copies, send_counter};
 use crate::provider::{Arrival, plain};
 use crate::world::{Event, World};
 
@@ -48,7 +48,7 @@ impl World {
             self.counters.count("sends under a used key");
         }
         let transit_ms = self.dice.between(5, 150);
-        let mut copy = Delivery {
+        let copy = Delivery {
             exchange,
             derived_key: call.derived_key.clone(),
             parameters: format!("{} {}", call.request.path, call.request.body),
@@ -57,44 +57,17 @@ impl World {
             began_ms: 0,
             heard: true,
         };
-        let mut copies: Vec<(u64, Delivery)> = Vec::new();
-        match self.fault(Boundary::Send) {
-            Some(Fault::RequestLost) => {}
-            Some(Fault::ResponseLost) => {
-                copy.heard = false;
-                copies.push((transit_ms, copy.clone()));
-            }
-            Some(Fault::Late { ms }) => {
-                let late_ms = ms.min(arrival_max_ms() - copy.takes_ms);
-                self.counters.count("sends that arrive late");
-                copies.push((late_ms, copy.clone()));
-            }
-            Some(Fault::Slow { ms }) => {
-                copy.takes_ms = ms;
-                copies.push((transit_ms, copy.clone()));
-            }
-            Some(Fault::Duplicated { gap_ms }) => {
-                self.counters.count("sends that arrive twice");
-                copies.push((transit_ms, copy.clone()));
-                copies.push((transit_ms + gap_ms, Delivery { heard: false, ..copy.clone() }));
-            }
-            Some(Fault::DuplicatedRefused) => {
-                self.counters.count("sends that arrive twice");
-                copies.push((transit_ms, Delivery { heard: false, ..copy.clone() }));
-                let odd = Some(Oddity::RateLimited { retry_after_ms: 1000 });
-                copies.push((transit_ms + 1, Delivery { odd, ..copy.clone() }));
-            }
-            Some(Fault::Odd(odd)) => {
-                copy.odd = Some(odd);
-                copies.push((transit_ms, copy.clone()));
-            }
-            _ => copies.push((transit_ms, copy.clone())),
+        let fault = self.fault(Boundary::Send);
+        if let Some(counter) = send_counter(fault) {
+            self.counters.count(counter);
         }
+        let copies = copies(fault, transit_ms, copy.takes_ms);
         let number = u32::try_from(copies.len()).unwrap_or(0);
         self.tell(|| format!("  send {} under {}, {number} copies", call.sends, call.derived_key));
-        self.auditor.sent(self.now_ms, &call.derived_key, copy.parameters, exchange, number);
+        self.auditor.sent(self.now_ms, &call.derived_key, copy.parameters.clone(), exchange, number);
         self.after(Times::default().provider_timeout_ms, Event::TimedOut { exchange });
-        for (delay_ms, delivery) in copies {
+        for Copy { delay_ms, takes_ms, heard, odd } in copies {
+            let delivery = Delivery { takes_ms, heard, odd, ..copy.clone() };
             self.after(delay_ms, Event::Arrive(Box::new(delivery)));
         }
     }

@@ -4,8 +4,7 @@
 //! This is the shell's part, played with faults: each core function runs in one transaction, what an action says is
 //! done at once, and the alarm is set in the same commit. [`wire`](crate::wire) carries what goes to the provider.
 
-use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap};
+use std::collections::BTreeMap;
 
 use paid_once::machine::context::{Context, Mutant, Times};
 use paid_once::machine::id::InstanceId;
@@ -20,10 +19,9 @@ use crate::dice::Dice;
 use crate::faults::{ALARM_LEAD_MS, Boundary, Fault, Faults, HOUR, MINUTE, Oddity, Plan, SKEW_MAX_MS, skew};
 use crate::provider::Provider;
 use crate::report::Counters;
+use crate::schedule::{EPOCH_MS, Schedule, tell};
 use crate::wire::{Asking, Delivery, Exchange};
 
-/// When every history begins, by the provider's clock.
-const EPOCH_MS: u64 = 1_790_000_000_000;
 /// No history has more events than this.
 const EVENTS_MAX: u32 = 30_000;
 /// What must never be counted: the provider has forgotten a key, and it comes again.
@@ -107,34 +105,10 @@ pub(crate) struct Active {
     pub(crate) waiting: Vec<Request>,
 }
 
-struct Due {
-    at_ms: u64,
-    order: u64,
-    event: Event,
-}
-
-impl PartialEq for Due {
-    fn eq(&self, other: &Self) -> bool {
-        (self.at_ms, self.order) == (other.at_ms, other.order)
-    }
-}
-impl Eq for Due {}
-impl PartialOrd for Due {
-    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
-impl Ord for Due {
-    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        (self.at_ms, self.order).cmp(&(other.at_ms, other.order))
-    }
-}
-
 /// The world of one history.
 pub(crate) struct World {
     pub(crate) now_ms: u64,
-    pub(crate) order: u64,
-    due: BinaryHeap<Reverse<Due>>,
+    due: Schedule<Event>,
     pub(crate) dice: Dice,
     pub(crate) faults: Faults,
     /// When the effect of the last fault ends.
@@ -191,8 +165,7 @@ impl World {
         };
         let mut world = Self {
             now_ms: EPOCH_MS,
-            order: 0,
-            due: BinaryHeap::new(),
+            due: Schedule::new(),
             dice,
             faults: Faults::new(plan),
             calm_from_ms: EPOCH_MS,
@@ -233,9 +206,9 @@ impl World {
     /// Plays the history to its end, or to the first broken promise.
     pub(crate) fn play(mut self) -> Outcome {
         let mut events = 0;
-        while let Some(Reverse(due)) = self.due.pop() {
-            self.now_ms = due.at_ms;
-            self.happen(due.event);
+        while let Some((at_ms, event)) = self.due.next() {
+            self.now_ms = at_ms;
+            self.happen(event);
             self.check_liveness();
             events += 1;
             if events > EVENTS_MAX {
@@ -297,21 +270,12 @@ impl World {
     }
 
     pub(crate) fn after(&mut self, delay_ms: u64, event: Event) {
-        self.order += 1;
-        let due = Due { at_ms: self.now_ms + delay_ms, order: self.order, event };
-        self.due.push(Reverse(due));
+        self.due.at(self.now_ms + delay_ms, event);
     }
 
     pub(crate) fn tell(&self, line: impl FnOnce() -> String) {
         if self.trace {
-            let ms = self.now_ms - EPOCH_MS;
-            println!(
-                "{:>4}h {:>2}m {:>6.3}s  {}",
-                ms / HOUR,
-                ms / MINUTE % 60,
-                (ms % MINUTE) as f64 / 1e3,
-                line()
-            );
+            tell(self.now_ms, &line());
         }
     }
 
