@@ -28,9 +28,8 @@ pub(super) fn admit(request: &CaptureRequest, phase: &mut Phase<'_>) -> Result<R
     let Some(payment) = &mut phase.rows.payment else {
         return Ok(Err(Refusal::NoPayment));
     };
-    if let Some(refusal) =
-        must_be_free(payment, "captured", |state| matches!(state, PaymentState::Authorized))
-    {
+    let is_reserved = |state: &PaymentState| matches!(state, PaymentState::Authorized);
+    if let Some(refusal) = must_be_free(payment, "captured", is_reserved) {
         return Ok(Err(refusal));
     }
     let amount = request.amount.unwrap_or(payment.amount);
@@ -58,9 +57,8 @@ pub(super) fn must_be_free(
     done: &str,
     is_right: impl FnOnce(&PaymentState) -> bool,
 ) -> Option<Refusal> {
-    let state = match payment.pending {
-        Some(Pending::Capture { .. }) => "capturing",
-        Some(Pending::Void { .. }) => "voiding",
+    let state = match under_way(payment) {
+        Some(pending) => pending,
         None if is_right(&payment.state) => return None,
         None => payment.status(),
     };
@@ -68,6 +66,15 @@ pub(super) fn must_be_free(
         state: state.to_owned(),
         detail: format!("A payment that is `{state}` cannot be {done}. Nothing was run."),
     })
+}
+
+/// The word for a move that is under way.
+pub(super) const fn under_way(payment: &Payment) -> Option<&'static str> {
+    match payment.pending {
+        Some(Pending::Capture { .. }) => Some("capturing"),
+        Some(Pending::Void { .. }) => Some("voiding"),
+        None => None,
+    }
 }
 
 /// The flow.

@@ -9,6 +9,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
+use super::capture::under_way;
 use super::{End, Phase, Refusal, respond};
 use crate::machine::call::{CallKind, CallSpec, ProviderResult, Semantics, Settlement};
 use crate::machine::context::{Bug, Context};
@@ -89,14 +90,15 @@ pub(super) fn admit(request: &PaymentRequest, phase: &mut Phase<'_>) -> Result<R
     let before = phase.rows.payment.as_ref();
     if let Some(payment) = before.filter(|payment| !payment.is_over_unpaid()) {
         let detail = match payment.state {
-            PaymentState::Captured { .. } | PaymentState::Authorized => {
+            PaymentState::Captured { .. } | PaymentState::Authorized if payment.pending.is_none() => {
                 "The order is paid already: see `resource`."
             }
             _ => {
                 "The order is being paid under another key: see `resource`, and do not start another try before that one is over."
             }
         };
-        return Ok(Err(Refusal::State { state: payment.status().to_owned(), detail: detail.to_owned() }));
+        let state = under_way(payment).unwrap_or_else(|| payment.status());
+        return Ok(Err(Refusal::State { state: state.to_owned(), detail: detail.to_owned() }));
     }
     let payment = request.payment(before, PaymentId::in_object(phase.rows.object), phase.ctx);
     let data = json!({

@@ -157,9 +157,10 @@ impl Payment {
         }
     }
 
-    /// Whether another try may begin: nothing was taken, and nothing will be.
+    /// Whether another try may begin: nothing was taken, nothing will be, and no move of this one is still under way. (That
+    /// a void was executed can be learned before its answer is.)
     pub const fn is_over_unpaid(&self) -> bool {
-        matches!(&self.state, PaymentState::Failed(_) | PaymentState::Canceled)
+        matches!(&self.state, PaymentState::Failed(_) | PaymentState::Canceled) && self.pending.is_none()
     }
 
     /// Whether only the provider knows how it goes on.
