@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::{End, Phase, Refusal, respond};
 use crate::machine::call::{CallKind, CallSpec, Found, ProviderResult, Semantics, Settlement};
-use crate::machine::context::Bug;
+use crate::machine::context::{Bug, Context, Mutant};
 use crate::payment::money::AmountMinor;
 use crate::payment::{Payment, PaymentState, Pending};
 
@@ -29,7 +29,7 @@ pub(super) fn admit(request: &CaptureRequest, phase: &mut Phase<'_>) -> Result<R
         return Ok(Err(Refusal::NoPayment));
     };
     let is_reserved = |state: &PaymentState| matches!(state, PaymentState::Authorized);
-    if let Some(refusal) = must_be_free(payment, "captured", is_reserved) {
+    if let Some(refusal) = must_be_free(payment, "captured", is_reserved, phase.ctx) {
         return Ok(Err(refusal));
     }
     let amount = request.amount.unwrap_or(payment.amount);
@@ -56,8 +56,10 @@ pub(super) fn must_be_free(
     payment: &Payment,
     done: &str,
     is_right: impl FnOnce(&PaymentState) -> bool,
+    ctx: &Context,
 ) -> Option<Refusal> {
-    let state = match under_way(payment) {
+    let pending = under_way(payment).filter(|_| !ctx.has(Mutant::MovesOverlap));
+    let state = match pending {
         Some(pending) => pending,
         None if is_right(&payment.state) => return None,
         None => payment.status(),

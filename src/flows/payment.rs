@@ -12,7 +12,7 @@ use serde_json::json;
 use super::capture::under_way;
 use super::{End, Phase, Refusal, respond};
 use crate::machine::call::{CallKind, CallSpec, ProviderResult, Semantics, Settlement};
-use crate::machine::context::{Bug, Context};
+use crate::machine::context::{Bug, Context, Mutant};
 use crate::machine::id::PaymentId;
 use crate::machine::record::RecoveryPoint;
 use crate::machine::rows::{AuditRecord, Rows, StagedJob};
@@ -88,7 +88,8 @@ impl PaymentRequest {
 /// The payment and its audit record; or another try of an order whose last one is over, unpaid.
 pub(super) fn admit(request: &PaymentRequest, phase: &mut Phase<'_>) -> Result<Result<(), Refusal>, Bug> {
     let before = phase.rows.payment.as_ref();
-    if let Some(payment) = before.filter(|payment| !payment.is_over_unpaid()) {
+    let pays_again = phase.ctx.has(Mutant::OrderPaidAgain);
+    if let Some(payment) = before.filter(|payment| !(payment.is_over_unpaid() || pays_again)) {
         let detail = match payment.state {
             PaymentState::Captured { .. } | PaymentState::Authorized if payment.pending.is_none() => {
                 "The order is paid already: see `resource`."

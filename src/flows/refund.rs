@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::{End, Phase, Refusal, respond};
 use crate::machine::call::{CallKind, CallSpec, ProviderResult, Semantics, Settlement};
-use crate::machine::context::Bug;
+use crate::machine::context::{Bug, Mutant};
 use crate::machine::id::RefundId;
 use crate::payment::money::AmountMinor;
 use crate::payment::{PaymentState, Refund, RefundReason, RefundState, check, refunded_minor};
@@ -33,10 +33,14 @@ pub(super) fn admit(request: &RefundRequest, phase: &mut Phase<'_>) -> Result<Re
         return Ok(Err(Refusal::NoPayment));
     };
     let is_captured = |state: &PaymentState| matches!(state, PaymentState::Captured { .. });
-    if let Some(refusal) = must_be_free(payment, "refunded", is_captured) {
+    if let Some(refusal) = must_be_free(payment, "refunded", is_captured, phase.ctx) {
         return Ok(Err(refusal));
     }
-    let available_minor = payment.captured_minor().saturating_sub(refunded_minor(&phase.rows.refunds));
+    let reserved_minor = match phase.ctx.has(Mutant::NoRefundReservation) {
+        true => refunded_minor(&answered(&phase.rows.refunds)),
+        false => refunded_minor(&phase.rows.refunds),
+    };
+    let available_minor = payment.captured_minor().saturating_sub(reserved_minor);
     let amount = request.amount.or_else(|| AmountMinor::new(available_minor));
     let Some(amount) = amount.filter(|amount| amount.get() <= available_minor) else {
         let detail = match available_minor {
@@ -64,6 +68,10 @@ pub(super) fn admit(request: &RefundRequest, phase: &mut Phase<'_>) -> Result<Re
     phase.audit("refund.requested", id.to_string(), data)?;
     phase.reserved()?;
     Ok(Ok(()))
+}
+
+fn answered(refunds: &[Refund]) -> Vec<Refund> {
+    refunds.iter().filter(|refund| refund.state != RefundState::Requested).cloned().collect()
 }
 
 /// The flow.

@@ -35,7 +35,7 @@ pub(super) fn admit(request: &VoidRequest, phase: &mut Phase<'_>) -> Result<Resu
         use PaymentState::{Authorized, Processing, RequiresAction};
         matches!(state, Authorized | RequiresAction { .. } | Processing)
     };
-    if let Some(refusal) = must_be_free(payment, "voided", is_open) {
+    if let Some(refusal) = must_be_free(payment, "voided", is_open, phase.ctx) {
         return Ok(Err(refusal));
     }
     let is_at_the_bank = matches!(payment.state, PaymentState::RequiresAction { .. });

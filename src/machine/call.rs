@@ -459,7 +459,7 @@ impl ForeignCall {
                     ctx,
                 );
             }
-            Outcome::Unknown { .. } if ctx.has(Mutant::FailAfterTimeout) => {
+            Outcome::Unknown { .. } if self.forgets_unknown(ctx) => {
                 self.state = CallState::Settled(Settlement::NotExecuted);
             }
             Outcome::Unknown { answer_is_stored, .. } => {
@@ -469,6 +469,15 @@ impl ForeignCall {
                 self.try_again_after(ctx.backoff_ms(self.failures), ctx);
             }
         }
+    }
+
+    /// Only with a deliberate defect: an unknown outcome is a failure.
+    fn forgets_unknown(&self, ctx: &Context) -> bool {
+        ctx.has(match self.kind {
+            CallKind::Charge => Mutant::FailAfterTimeout,
+            CallKind::Authorize => Mutant::FallbackAfterUnknown,
+            CallKind::Capture | CallKind::Void | CallKind::Refund => Mutant::ForgetUnknownMove,
+        }) || ctx.has(Mutant::FailAfterTimeout)
     }
 
     /// Takes in what came of a page that was asked for at `asked_at_ms`: what the list said then may be long past now.

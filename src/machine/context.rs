@@ -118,11 +118,21 @@ pub enum Mutant {
     NoFingerprint,
     /// A tombstone is taken for a fresh key.
     ForgetTombstone,
+    /// What a refund would give back is not reserved: it counts only once the provider has answered.
+    NoRefundReservation,
+    /// A capture and a void of the same payment are accepted while the other one is under way.
+    MovesOverlap,
+    /// A payment whose outcome is unknown is taken for a failed one, and goes on to the other provider.
+    FallbackAfterUnknown,
+    /// A capture, a void or a refund whose outcome is unknown is taken for a failed one.
+    ForgetUnknownMove,
+    /// Another try to pay an order is accepted whatever became of the last one.
+    OrderPaidAgain,
 }
 
 impl Mutant {
-    /// Every mutant: the simulation runs them all and must catch each.
-    pub const ALL: [Self; 9] = [
+    /// The mutants of the machine: the simulations of rides and of payments run them all and must catch each.
+    pub const OF_THE_MACHINE: [Self; 9] = [
         Self::FreshProviderKey,
         Self::NoLeaseCheck,
         Self::ReleaseKeyOnError,
@@ -132,6 +142,15 @@ impl Mutant {
         Self::NoQuietPeriod,
         Self::NoFingerprint,
         Self::ForgetTombstone,
+    ];
+
+    /// Those of payments: their simulation must catch each.
+    pub const OF_PAYMENTS: [Self; 5] = [
+        Self::NoRefundReservation,
+        Self::MovesOverlap,
+        Self::FallbackAfterUnknown,
+        Self::ForgetUnknownMove,
+        Self::OrderPaidAgain,
     ];
 }
 

@@ -1,5 +1,5 @@
-//! The simulation: whole histories of one key, decided by one number, with every kind of fault, and judged by an
-//! auditor that shares no code with the core.
+//! The simulation: whole histories of one key of a ride, decided by one number, with every kind of fault, and judged by an
+//! auditor that shares no code with the core. [`payments`] is a world of its own, with the same faults.
 //!
 //! ```text
 //! cargo test --test simulation                                            everything
@@ -9,7 +9,7 @@
 //!
 //! Read on in this order: faults.rs (what can go wrong), world.rs (an object, its incarnations, and time),
 //! clients.rs and requests.rs (who asks), runs.rs (what the object then does), wire.rs and provider.rs (Stripe and the
-//! way to it), auditor.rs (what must hold).
+//! way to it), auditor.rs (what must hold). What both worlds use: schedule.rs, store.rs, campaign.rs, report.rs.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -23,6 +23,7 @@ mod campaign;
 mod clients;
 mod dice;
 mod faults;
+mod payments;
 mod provider;
 mod report;
 mod requests;
@@ -235,7 +236,7 @@ fn every_mutant_is_caught() {
     let next = AtomicUsize::new(0);
     let all = Mutex::new(Vec::new());
     let work = || {
-        while let Some(mutant) = Mutant::ALL.get(next.fetch_add(1, Ordering::Relaxed)) {
+        while let Some(mutant) = Mutant::OF_THE_MACHINE.get(next.fetch_add(1, Ordering::Relaxed)) {
             let caught = catch(*mutant);
             all.lock().unwrap().push((format!("{mutant:?}"), *mutant, caught));
         }

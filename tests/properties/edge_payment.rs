@@ -1,0 +1,217 @@
+//! The parameters of payments, captures and refunds: read alike from JSON and forms, and every wrong one named.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use paid_once::config::{Account, Config};
+use paid_once::edge::payment::{address, capture_request, no_parameters, payment_request, refund_request};
+use paid_once::flows::payment::PaymentRequest;
+use paid_once::machine::fingerprint::Parameters;
+use paid_once::payment::RefundReason;
+use paid_once::providers::Provider;
+use proptest::prelude::*;
+use serde_json::{Map, Value, json};
+
+const ORIGIN: &str = "https://pay.example";
+const TOKEN_SHA256: &str = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08";
+
+fn config() -> Config {
+    let account = format!(
+        r#"{{"acme":{{"token_sha256":"{TOKEN_SHA256}","payment_method":"pm_1","adyen":{{"payment_method":"stored","customer":"shopper"}}}}}}"#
+    );
+    let settings = BTreeMap::from([
+        ("SIGNING_KEY", "k".repeat(32)),
+        ("STRIPE_SECRET_KEY", "sk_live_secret".to_owned()),
+        ("STRIPE_API_BASE", "https://api.stripe.com".to_owned()),
+        ("ADYEN_API_BASE", "https://checkout.adyen.com/v71".to_owned()),
+        ("ADYEN_API_KEY", "key".to_owned()),
+        ("ADYEN_MERCHANT_ACCOUNT", "Shop".to_owned()),
+        ("API_ACCOUNTS", account),
+    ]);
+    Config::read(|name| settings.get(name).cloned()).unwrap()
+}
+
+fn account(config: &Config) -> &Account {
+    &config.accounts["acme"]
+}
+
+fn read(parameters: &Parameters) -> Result<PaymentRequest, Vec<String>> {
+    let config = config();
+    let read = payment_request(parameters, &config, account(&config), ORIGIN);
+    read.map_err(|errors| errors.into_iter().map(|error| error.field).collect())
+}
+
+fn members(value: &Value) -> Parameters {
+    let Value::Object(members) = value else { panic!() };
+    Parameters::Json(members.clone())
+}
+
+fn good() -> Value {
+    json!({ "amount": 2500, "currency": "usd" })
+}
+
+fn with(name: &str, value: Value) -> Parameters {
+    let mut body = good();
+    body[name] = value;
+    members(&body)
+}
+
+proptest! {
+    #[test]
+    fn json_and_forms_ask_for_the_same(
+        amount in 50..=99_999_999u32,
+        currency in "usd|EUR|jpy",
+        capture in prop::option::of(any::<bool>()),
+        order in prop::option::of("[!-~]{1,64}"),
+        description in prop::option::of("[ -~äöü]{1,40}"),
+        metadata in prop::collection::btree_map("[a-z]{1,12}", "[ -~]{1,20}", 0..6),
+        adyen: bool,
+        falls_back: bool,
+    ) {
+        let metadata: BTreeMap<_, _> = metadata.into_iter().filter(|(name, _)| name != "resource").collect();
+        let (first, second) = if adyen { ("adyen", "stripe") } else { ("stripe", "adyen") };
+        let mut json = json!({ "amount": amount, "currency": currency, "provider": first, "metadata": metadata });
+        let mut pairs = vec![
+            ("amount".to_owned(), amount.to_string()),
+            ("currency".to_owned(), currency.clone()),
+            ("provider".to_owned(), first.to_owned()),
+        ];
+        pairs.extend(metadata.iter().map(|(name, value)| (format!("metadata[{name}]"), value.clone())));
+        let mut also = |name: &str, value: Value, text: String| {
+            json[name] = value;
+            pairs.push((name.to_owned(), text));
+        };
+        if let Some(capture) = capture {
+            also("capture", capture.into(), capture.to_string());
+        }
+        if let Some(order) = &order {
+            also("order_id", order.as_str().into(), order.clone());
+        }
+        if let Some(description) = &description {
+            also("description", description.as_str().into(), description.clone());
+        }
+        if falls_back {
+            json["fallback"] = json!({ "provider": second });
+            pairs.push(("fallback[provider]".to_owned(), second.to_owned()));
+        }
+        let from_json = read(&members(&json));
+        prop_assert_eq!(&from_json, &read(&Parameters::Form(pairs)));
+        let request = from_json.unwrap();
+        prop_assert_eq!(request.amount.get(), amount);
+        prop_assert_eq!(request.currency.as_str(), currency.to_ascii_lowercase());
+        prop_assert_eq!(request.capture, capture.unwrap_or(true));
+        prop_assert_eq!((&request.order_id, &request.description), (&order, &description));
+        prop_assert_eq!(request.metadata.into_iter().collect::<BTreeMap<_, _>>(), metadata);
+        prop_assert_eq!(request.route.provider.as_str(), first);
+        prop_assert_eq!(request.fallback.is_some(), falls_back);
+        let routes = [Some(request.route), request.fallback];
+        for route in routes.into_iter().flatten() {
+            prop_assert_eq!(route.merchant_account.is_some(), route.provider == Provider::Adyen);
+        }
+    }
+
+    #[test]
+    fn whatever_is_sent_is_read_or_named(
+        name in "amount|currency|capture|order_id|payment_method|provider|return_url|metadata|fallback|[a-z\\[\\]]{1,12}",
+        value in prop_oneof![
+            Just(Value::Null), any::<bool>().prop_map(Value::from), any::<i64>().prop_map(Value::from),
+            any::<f64>().prop_map(Value::from), ".{0,80}".prop_map(Value::from),
+            prop::collection::vec(".{0,4}", 0..3).prop_map(Value::from),
+            prop::collection::btree_map(".{0,6}", ".{0,6}", 0..3).prop_map(|m| json!(m)),
+        ],
+    ) {
+        match read(&with(&name, value)) {
+            Ok(request) => {
+                prop_assert!(request.order_id.is_none_or(|id| (1..=64).contains(&id.len())));
+                prop_assert!(request.return_url.is_none_or(|url| url.starts_with("https://")));
+                prop_assert!(request.metadata.iter().all(|(name, value)| name.chars().count() <= 40 && value.chars().count() <= 500));
+                prop_assert!(request.amount.check(request.currency).is_ok());
+            }
+            Err(fields) => {
+                prop_assert!(!fields.is_empty());
+                let begins: String = name.chars().take_while(|c| *c != '[').collect();
+                prop_assert!(fields.iter().all(|field| field.starts_with(&begins) || field == "amount"), "{:?}", fields);
+            }
+        }
+    }
+
+    #[test]
+    fn all_that_is_wrong_is_named_at_once(wrong in prop::collection::btree_set(0..6usize, 1..6)) {
+        let cases = [
+            ("amount", json!("12.50")),
+            ("currency", json!("xxx")),
+            ("capture", json!("yes")),
+            ("order_id", json!("")),
+            ("return_url", json!("javascript:alert(1)")),
+            ("colour", json!("red")),
+        ];
+        let mut body = good();
+        for number in &wrong {
+            body[cases[*number].0] = cases[*number].1.clone();
+        }
+        let named: BTreeSet<String> = read(&members(&body)).unwrap_err().into_iter().collect();
+        let expected: BTreeSet<String> = wrong.into_iter().map(|number| cases[number].0.to_owned()).collect();
+        prop_assert_eq!(named, expected);
+    }
+
+    #[test]
+    fn a_browser_is_only_sent_to_https(text in "(https?://)?[ -~]{0,40}|.{0,20}", demo: bool) {
+        if let Ok(address) = address(&text, demo) {
+            prop_assert_eq!(&address, &text);
+            prop_assert!(text.starts_with("https://") || (demo && text.starts_with("http://")));
+            prop_assert!(text.bytes().all(|b| b.is_ascii_graphic()) && !text.contains(['"', '<', '>', '\\']));
+        }
+    }
+
+    #[test]
+    fn a_capture_and_a_refund_read_an_amount_or_none(text in "[0-9]{1,9}|.{0,5}", as_number: bool) {
+        let number = text.parse::<u32>().ok().filter(|_| text.bytes().all(|b| b.is_ascii_digit()));
+        let value = match number.filter(|_| as_number) {
+            Some(number) => json!(number),
+            None => json!(text),
+        };
+        let expected = number.filter(|minor| (1..=99_999_999).contains(minor));
+        let body = members(&json!({ "amount": value }));
+        prop_assert_eq!(capture_request(&body).ok().and_then(|capture| capture.amount).map(|a| a.get()), expected);
+        prop_assert_eq!(refund_request(&body).ok().and_then(|refund| refund.amount).map(|a| a.get()), expected);
+        prop_assert_eq!(capture_request(&body).is_ok(), expected.is_some());
+        prop_assert!(no_parameters(&body).is_err(), "a void has no parameters");
+    }
+}
+
+#[test]
+fn a_refund_has_one_of_three_reasons() {
+    for (reason, expected) in [
+        (json!("duplicate"), Some(RefundReason::Duplicate)),
+        (json!("fraudulent"), Some(RefundReason::Fraudulent)),
+        (Value::Null, Some(RefundReason::RequestedByCustomer)),
+        (json!("because"), None),
+        (json!(7), None),
+    ] {
+        let read = refund_request(&members(&json!({ "reason": reason }))).ok();
+        assert_eq!(read.map(|refund| refund.reason), expected, "{reason}");
+    }
+    assert_eq!(capture_request(&Parameters::Json(Map::new())).unwrap().amount, None);
+}
+
+#[test]
+fn names_of_ours_and_too_much_metadata_are_refused() {
+    for name in ["resource", "idempotency_key", "capture_key", "", "a[b]"] {
+        assert!(read(&with("metadata", json!({ name: "x" }))).is_err(), "{name}");
+    }
+    let entries = |count: usize| -> Value { (0..count).map(|n| (format!("n{n}"), json!("x"))).collect() };
+    assert!(read(&with("metadata", entries(40))).is_ok());
+    assert_eq!(read(&with("metadata", entries(41))), Err(vec!["metadata".to_owned()]));
+}
+
+#[test]
+fn the_fallback_is_another_provider_that_is_set_up() {
+    let same = with("fallback", json!({ "provider": "stripe" }));
+    assert_eq!(read(&same), Err(vec!["fallback[provider]".to_owned()]));
+    let request = read(&with("fallback", json!({ "provider": "adyen" }))).unwrap();
+    let route = request.fallback.unwrap();
+    assert_eq!((route.payment_method.as_str(), route.customer.as_deref()), ("stored", Some("shopper")));
+    let bare = Config { adyen: None, ..config() };
+    let body = with("fallback", json!({ "provider": "adyen" }));
+    let errors = payment_request(&body, &bare, account(&bare), ORIGIN).unwrap_err();
+    assert_eq!(errors[0].field, "fallback[provider]");
+}

@@ -1,0 +1,371 @@
+//! A payment's state machine, what is reserved, and when the provider is asked: for any order of things.
+
+use paid_once::flows::capture::CaptureRequest;
+use paid_once::flows::payment::{PaymentRequest, Route};
+use paid_once::flows::refund::RefundRequest;
+use paid_once::flows::void::VoidRequest;
+use paid_once::flows::{Operation, Refusal};
+use paid_once::machine::begin::{Arrival, Begin, begin};
+use paid_once::machine::call::{CallKind, Found, Outcome, ProviderReply, ProviderResult};
+use paid_once::machine::context::{Context, Times};
+use paid_once::machine::fingerprint::{Canonical, Fingerprint};
+use paid_once::machine::id::{InstanceId, ObjectId, Owner, RequestId};
+use paid_once::machine::key::KeyHash;
+use paid_once::machine::record::Channel;
+use paid_once::machine::rows::Rows;
+use paid_once::machine::run::{Action, Event, Run, RunEnd};
+use paid_once::payment::check::{Question, Truth};
+use paid_once::payment::money::{AmountMinor, Currency};
+use paid_once::payment::{
+    Check, Failure, PaymentState, Pending, Refund, RefundReason, RefundState, check, refunded_minor,
+};
+use paid_once::providers::Provider;
+use proptest::prelude::*;
+
+const NOW_MS: u64 = 1_800_000_000_000;
+const AMOUNT: u32 = 5000;
+
+fn at(now_ms: u64) -> Context {
+    Context::new(now_ms, 500, Times::default())
+}
+
+fn arrival(key: &str, operation: Operation) -> Arrival {
+    let parameters = Canonical(format!("{operation:?}"));
+    Arrival {
+        owner: Owner::Account("a".into()),
+        key_hash: KeyHash(key.into()),
+        fingerprint: Fingerprint::of("POST", "/payments", &parameters),
+        parameters,
+        operation,
+        channel: Channel::Api,
+        request_id: RequestId("r".into()),
+        may_start: true,
+    }
+}
+
+fn pay(capture: bool) -> Operation {
+    Operation::Payment(Box::new(PaymentRequest {
+        amount: AmountMinor::new(AMOUNT).unwrap(),
+        currency: Currency::USD,
+        capture,
+        order_id: Some("order-1".into()),
+        description: None,
+        metadata: Vec::new(),
+        route: Route {
+            provider: Provider::Stripe,
+            payment_method: "pm_card_visa".into(),
+            customer: None,
+            merchant_account: None,
+        },
+        fallback: None,
+        return_url: Some("https://shop.example/".into()),
+        origin: "https://pay.example".into(),
+        page: None,
+    }))
+}
+
+/// One step of somebody: an operation, or what the provider says to the run of an earlier one.
+#[derive(Clone, Debug)]
+enum Move {
+    Pay(bool),
+    Capture(Option<u32>),
+    Void,
+    Refund(Option<u32>),
+    /// The provider answers the run of this number, well or not.
+    Answer(usize, u8),
+    /// The provider is asked how the payment is.
+    Learn(Found),
+}
+
+fn found() -> impl Strategy<Value = Found> {
+    let failure = Failure { declined: true, code: "no".into(), decline_code: None, message: String::new() };
+    prop::sample::select(vec![
+        Found::Authorized,
+        Found::Captured { amount_minor: AMOUNT },
+        Found::Captured { amount_minor: 1200 },
+        Found::Voided,
+        Found::RequiresAction { url: "https://bank.example".into() },
+        Found::Processing,
+        Found::Failed(failure),
+    ])
+}
+
+fn a_move() -> impl Strategy<Value = Move> {
+    let amount = prop::option::of(prop::sample::select(vec![1u32, 1000, 2500, 4999, 5000, 5001]));
+    prop_oneof![
+        1 => any::<bool>().prop_map(Move::Pay),
+        2 => amount.clone().prop_map(Move::Capture),
+        1 => Just(Move::Void),
+        4 => amount.prop_map(Move::Refund),
+        6 => (0..12usize, any::<u8>()).prop_map(|(run, answer)| Move::Answer(run, answer)),
+        1 => found().prop_map(Move::Learn),
+    ]
+}
+
+/// An object at work: its rows, and the runs that wait for the provider.
+struct Bench {
+    rows: Rows,
+    waiting: Vec<(Run, u32)>,
+    keys: u32,
+}
+
+impl Bench {
+    fn new() -> Self {
+        Self { rows: Rows::empty(ObjectId::from_bytes([7; 32])), waiting: Vec::new(), keys: 0 }
+    }
+
+    fn ask(&mut self, operation: Operation) -> Begin {
+        self.keys += 1;
+        let arrival = arrival(&format!("key-{}", self.keys), operation);
+        let begun = begin(&mut self.rows, &arrival, &InstanceId("me".into()), &at(NOW_MS)).unwrap();
+        if let Begin::Run(ticket) = &begun {
+            let run = Run::new(ticket.clone(), 0, &[]);
+            self.go_on(run, Event::Go);
+        }
+        begun
+    }
+
+    fn go_on(&mut self, mut run: Run, mut event: Event) {
+        loop {
+            match run.step(&mut self.rows, event, &at(NOW_MS)).unwrap() {
+                Action::Again => event = Event::Go,
+                Action::Send(call) => return self.waiting.push((run, call.call_id)),
+                Action::End(RunEnd::Finished(_)) => return,
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+
+    fn answer(&mut self, number: usize, how: u8) {
+        if self.waiting.is_empty() {
+            return;
+        }
+        let (run, call_id) = self.waiting.remove(number % self.waiting.len());
+        let call = self.rows.calls.iter().find(|call| call.call_id == call_id).unwrap();
+        let payment = || "pi_1".to_owned();
+        let manual = call.request.body.contains("manual");
+        let asked = |name: &str| {
+            let fields: Vec<(String, String)> = serde_urlencoded::from_str(&call.request.body).unwrap();
+            fields.iter().find(|(key, _)| key == name).and_then(|(_, value)| value.parse().ok()).unwrap()
+        };
+        let refused = || ProviderResult::Rejected {
+            payment: None,
+            code: "no".into(),
+            message: String::new(),
+            found: None,
+        };
+        let result = match (call.kind, how % 5) {
+            (_, 0) => refused(),
+            (CallKind::Authorize, 1) => ProviderResult::Processing { payment: payment() },
+            (CallKind::Authorize, 2) => {
+                ProviderResult::RequiresAction { payment: payment(), url: "https://bank.example".into() }
+            }
+            (CallKind::Authorize, _) if manual => ProviderResult::Authorized { payment: payment() },
+            (CallKind::Authorize | CallKind::Charge, _) => ProviderResult::Charged { payment: payment() },
+            (CallKind::Capture, _) => ProviderResult::Captured { amount_minor: asked("amount_to_capture") },
+            (CallKind::Void, _) => ProviderResult::Voided,
+            (CallKind::Refund, how) => ProviderResult::Refunded { refund: "re_1".into(), settled: how > 2 },
+        };
+        let reply = ProviderReply { status: 200, result, request_id: None };
+        self.go_on(run, Event::Outcome(call_id, Outcome::Definitive(reply)));
+    }
+
+    fn learn(&mut self, found: Found) {
+        let Some(payment) = &self.rows.payment else { return };
+        let Some(id) = payment.provider_payment.clone().filter(|_| payment.is_open_at_provider()) else {
+            return;
+        };
+        let question = Question::Payment { provider: Provider::Stripe, id };
+        check::take(&mut self.rows, &question, Truth::Payment(found), &at(NOW_MS)).unwrap();
+    }
+
+    fn happens(&mut self, a_move: Move) {
+        let amount = |minor: Option<u32>| minor.and_then(AmountMinor::new);
+        let reason = RefundReason::RequestedByCustomer;
+        match a_move {
+            Move::Pay(capture) => drop(self.ask(pay(capture))),
+            Move::Capture(minor) => {
+                drop(self.ask(Operation::Capture(CaptureRequest { amount: amount(minor) })));
+            }
+            Move::Void => drop(self.ask(Operation::Void(VoidRequest::default()))),
+            Move::Refund(minor) => {
+                drop(self.ask(Operation::Refund(RefundRequest { amount: amount(minor), reason })));
+            }
+            Move::Answer(run, how) => self.answer(run, how),
+            Move::Learn(found) => self.learn(found),
+        }
+    }
+
+    /// What must hold at every moment.
+    fn judge(&self) {
+        let Some(payment) = &self.rows.payment else {
+            assert!(self.rows.refunds.is_empty());
+            return;
+        };
+        let (captured, refunded) = (payment.captured_minor(), refunded_minor(&self.rows.refunds));
+        assert!(captured <= payment.amount.get() && refunded <= captured, "{captured}, {refunded}");
+        let json = payment.to_json(&self.rows.refunds);
+        assert_eq!(json["amount_captured"], captured);
+        assert_eq!(json["amount_refunded"], refunded);
+        let reserved = payment.state == PaymentState::Authorized;
+        assert_eq!(json["amount_capturable"], if reserved { AMOUNT } else { 0 });
+        assert_eq!(json["next_action"].is_null(), json["status"] != "requires_action");
+        assert_eq!(json["failure"].is_null(), !matches!(payment.state, PaymentState::Failed(_)));
+        assert_eq!(payment.check.is_some(), !check::questions(&self.rows).is_empty(), "{payment:?}");
+        assert!(payment.pending.is_none() || !payment.is_over_unpaid());
+    }
+}
+
+/// How far a state is along: no state is followed by an earlier one in the same try.
+fn rank(state: &PaymentState) -> u8 {
+    match state {
+        PaymentState::Authorizing => 0,
+        PaymentState::RequiresAction { .. } | PaymentState::Processing => 1,
+        PaymentState::Authorized => 2,
+        PaymentState::Captured { .. } | PaymentState::Canceled | PaymentState::Failed(_) => 3,
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(1000))]
+
+    #[test]
+    fn the_sums_hold_and_no_state_goes_back_whatever_happens(moves in prop::collection::vec(a_move(), 1..40)) {
+        let mut bench = Bench::new();
+        bench.happens(Move::Pay(moves.len() % 2 == 0));
+        for a_move in moves {
+            let before = bench.rows.payment.clone().unwrap();
+            bench.happens(a_move);
+            bench.judge();
+            let after = bench.rows.payment.as_ref().unwrap();
+            prop_assert!(after.attempt >= before.attempt);
+            if after.attempt == before.attempt {
+                prop_assert!(rank(&after.state) >= rank(&before.state), "{:?}, {:?}", before, after);
+                prop_assert!(rank(&before.state) < 3 || after.state == before.state);
+            } else {
+                prop_assert!(before.is_over_unpaid());
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_refused_leaves_no_trace(moves in prop::collection::vec(a_move(), 0..20), last in a_move()) {
+        let mut bench = Bench::new();
+        moves.into_iter().for_each(|a_move| bench.happens(a_move));
+        let before = bench.rows.clone();
+        let begun = match last {
+            Move::Capture(_) => bench.ask(Operation::Capture(CaptureRequest { amount: None })),
+            Move::Void => bench.ask(Operation::Void(VoidRequest::default())),
+            _ => bench.ask(pay(true)),
+        };
+        if matches!(begun, Begin::Refused(_)) {
+            prop_assert_eq!(bench.rows, before);
+        }
+    }
+
+    #[test]
+    fn refunds_at_once_never_give_back_more_than_was_taken(amounts in prop::collection::vec(1..3000u32, 1..12)) {
+        let mut bench = Bench::new();
+        bench.happens(Move::Pay(true));
+        bench.answer(0, 4);
+        let mut left = AMOUNT;
+        for minor in amounts {
+            let amount = AmountMinor::new(minor);
+            let begun = bench.ask(Operation::Refund(RefundRequest { amount, reason: RefundReason::Duplicate }));
+            match begun {
+                Begin::Run(_) => left = left.checked_sub(minor).unwrap(),
+                Begin::Refused(Refusal::TooMuch { available_minor, .. }) => {
+                    prop_assert!(minor > left);
+                    prop_assert_eq!(available_minor, left);
+                }
+                other => prop_assert!(false, "{:?}", other),
+            }
+        }
+        prop_assert_eq!(refunded_minor(&bench.rows.refunds), AMOUNT - left);
+    }
+
+    #[test]
+    fn the_provider_is_asked_ever_more_rarely_and_at_least_once_a_day(
+        looks in prop::collection::vec((0..90_000_000u64, any::<bool>()), 1..30),
+    ) {
+        let mut bench = Bench::new();
+        bench.happens(Move::Pay(true));
+        bench.answer(0, 2);
+        let mut now_ms = NOW_MS;
+        for (pause_ms, looking) in looks {
+            now_ms += pause_ms;
+            let before @ Check { next_at_ms, tries, .. } = bench.rows.payment.as_ref().unwrap().check.unwrap();
+            let asked = check::begin(&mut bench.rows, looking, &at(now_ms));
+            let after = bench.rows.payment.as_ref().unwrap().check.unwrap();
+            if asked.is_empty() {
+                prop_assert!(now_ms < next_at_ms, "due, and not asked");
+                prop_assert_eq!(after, before);
+            } else {
+                prop_assert!(looking || now_ms >= next_at_ms);
+                prop_assert_eq!(after.tries, tries + 1);
+                prop_assert!(after.next_at_ms >= now_ms + 5_000);
+                prop_assert!(after.next_at_ms <= now_ms + 86_400_000 * 9 / 8);
+                let again = check::begin(&mut bench.rows, looking, &at(now_ms));
+                prop_assert!(again.is_empty(), "two who look at once ask once");
+            }
+        }
+    }
+
+    #[test]
+    fn a_refund_is_decided_once(states in prop::collection::vec(0..3u8, 1..6)) {
+        let mut bench = Bench::new();
+        bench.happens(Move::Pay(true));
+        bench.answer(0, 4);
+        bench.happens(Move::Refund(Some(1000)));
+        bench.answer(0, 1);
+        let Refund { id: refund, state, .. } = bench.rows.refunds[0].clone();
+        prop_assert_eq!(state, RefundState::Pending);
+        let mut decided = None;
+        for state in states {
+            let state = match state {
+                0 => RefundState::Pending,
+                1 => RefundState::Succeeded,
+                _ => RefundState::Failed { code: "no".into(), message: String::new() },
+            };
+            let question = Question::Refund { provider: Provider::Stripe, refund: refund.clone(), id: "re_1".into() };
+            check::take(&mut bench.rows, &question, Truth::Refund(state.clone()), &at(NOW_MS)).unwrap();
+            if decided.is_none() && state != RefundState::Pending {
+                decided = Some(state);
+            }
+            prop_assert_eq!(&bench.rows.refunds[0].state, decided.as_ref().unwrap_or(&RefundState::Pending));
+        }
+        let made = bench.rows.appended.audit.iter().filter(|record| {
+            matches!(record.action, "refund.succeeded" | "refund.failed")
+        });
+        prop_assert_eq!(made.count(), usize::from(decided.is_some()));
+    }
+}
+
+/// A look learns that the void was executed before its own answer is heard: the order waits for that.
+#[test]
+fn an_order_is_not_tried_again_while_its_void_is_under_way() {
+    let mut bench = Bench::new();
+    bench.happens(Move::Pay(true));
+    bench.answer(0, 2);
+    bench.happens(Move::Void);
+    bench.learn(Found::Voided);
+    let payment = bench.rows.payment.as_ref().unwrap();
+    assert_eq!((payment.status(), payment.pending), ("canceled", Some(Pending::Void { key_id: 2 })));
+    let Begin::Refused(Refusal::State { state, .. }) = bench.ask(pay(true)) else {
+        panic!("the next try began");
+    };
+    assert_eq!(state, "voiding");
+    bench.answer(0, 4);
+    assert!(matches!(bench.ask(pay(true)), Begin::Run(_)), "then it may");
+}
+
+#[test]
+fn a_late_word_about_an_earlier_try_changes_nothing() {
+    let mut bench = Bench::new();
+    bench.happens(Move::Pay(true));
+    bench.answer(0, 2);
+    let before = bench.rows.payment.clone();
+    let question = Question::Payment { provider: Provider::Stripe, id: "pi_of_another_try".into() };
+    check::take(&mut bench.rows, &question, Truth::Payment(Found::Voided), &at(NOW_MS)).unwrap();
+    assert_eq!(bench.rows.payment, before);
+}

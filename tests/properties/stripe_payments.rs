@@ -1,0 +1,321 @@
+//! Stripe's part of payments: the bytes of an authorisation, a capture, a void and a refund, and what an answer to each of
+//! them, a look-up or a question may be taken for.
+
+use std::collections::BTreeMap;
+
+use paid_once::machine::call::{
+    CallKind, CallState, ForeignCall, Found, FrozenRequest, LookUp, Outcome, ProviderResult, Semantics,
+};
+use paid_once::machine::id::RefundId;
+use paid_once::payment::check::{Question, Truth};
+use paid_once::payment::money::AmountMinor;
+use paid_once::payment::{Refund, RefundReason, RefundState};
+use paid_once::providers::stripe::{
+    authorize, capture, look_up, question, read_page, read_truth, refund, void,
+};
+use paid_once::providers::{Authorization, HttpAnswer, Provider};
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+const KINDS: [CallKind; 4] = [CallKind::Authorize, CallKind::Capture, CallKind::Void, CallKind::Refund];
+const INTENT_STATUSES: [&str; 8] = [
+    "succeeded",
+    "processing",
+    "requires_capture",
+    "requires_action",
+    "requires_confirmation",
+    "requires_payment_method",
+    "canceled",
+    "something_new",
+];
+const REFUND_STATUSES: [&str; 6] =
+    ["succeeded", "pending", "requires_action", "failed", "canceled", "something_new"];
+
+fn fields(request: &FrozenRequest) -> BTreeMap<String, String> {
+    let pairs: Vec<(String, String)> = serde_urlencoded::from_str(&request.body).unwrap();
+    let count = pairs.len();
+    let fields: BTreeMap<_, _> = pairs.into_iter().collect();
+    assert_eq!(fields.len(), count, "a field stands there twice: {}", request.body);
+    fields
+}
+
+fn authorization<'a>(
+    amount_minor: u32,
+    capture: bool,
+    metadata: &'a [(String, String)],
+) -> Authorization<'a> {
+    Authorization {
+        amount_minor,
+        currency: "usd",
+        capture,
+        payment_method: "pm_1",
+        customer: Some("cus_1"),
+        merchant_account: None,
+        description: None,
+        metadata,
+        return_url: Some("https://pay.example/return"),
+        resource: "pay_1",
+        derived_key: "pay_1_auth",
+    }
+}
+
+fn a_refund(minor: u32) -> Refund {
+    Refund {
+        id: RefundId("re_1".into()),
+        key_id: 1,
+        amount: AmountMinor::new(minor).unwrap(),
+        reason: RefundReason::Fraudulent,
+        state: RefundState::Requested,
+        provider_refund: None,
+        created_at_ms: 0,
+    }
+}
+
+/// A call over 20.00 US dollars.
+fn a_call(kind: CallKind, manual: bool) -> ForeignCall {
+    let request = match kind {
+        CallKind::Authorize | CallKind::Charge => authorize(&authorization(2000, !manual, &[])),
+        CallKind::Capture => capture("pi_1", 2000, "key"),
+        CallKind::Void => void("pi_1"),
+        CallKind::Refund => refund("pi_1", &a_refund(2000), "key"),
+    };
+    ForeignCall {
+        call_id: 1,
+        key_id: 1,
+        name: "a call".into(),
+        kind,
+        provider: Provider::Stripe,
+        semantics: Semantics::IdempotentByKey,
+        derived_key: "key".into(),
+        request,
+        state: CallState::Unknown,
+        sends: 1,
+        failures: 0,
+        first_sent_at_ms: Some(1_800_000_000_000),
+        last_sent_at_ms: Some(1_800_000_000_000),
+        next_try_at_ms: 0,
+        maybe_executed: true,
+        answer_is_stored: false,
+        look_up: None,
+    }
+}
+
+fn answer(status: u16, body: &Value) -> HttpAnswer {
+    HttpAnswer {
+        status,
+        should_retry: None,
+        retry_after_ms: None,
+        replayed: false,
+        request_id: None,
+        body: body.to_string(),
+    }
+}
+
+fn amount() -> impl Strategy<Value = u64> {
+    prop::sample::select(vec![0u64, 1999, 2000, 2001, u64::from(u32::MAX) + 1])
+}
+
+fn an_intent() -> impl Strategy<Value = Value> {
+    let status = prop::sample::select(&INTENT_STATUSES[..]);
+    (status, amount(), amount(), amount(), "usd|eur", any::<bool>(), any::<bool>()).prop_map(
+        |(status, amount, received, capturable, currency, ours, page)| {
+            let action = json!({ "type": "redirect_to_url", "redirect_to_url": { "url": "https://bank.example" } });
+            json!({
+                "id": "pi_1", "object": "payment_intent", "status": status, "amount": amount, "currency": currency,
+                "amount_received": received, "amount_capturable": capturable,
+                "metadata": { "idempotency_key": if ours { "key" } else { "other" } },
+                "next_action": if page { action } else { Value::Null },
+            })
+        },
+    )
+}
+
+fn a_refund_object() -> impl Strategy<Value = Value> {
+    (prop::sample::select(&REFUND_STATUSES[..]), amount(), any::<bool>()).prop_map(
+        |(status, amount, ours)| {
+            json!({
+                "id": "re_9", "object": "refund", "status": status, "amount": amount,
+                "metadata": { "idempotency_key": if ours { "key" } else { "other" } },
+            })
+        },
+    )
+}
+
+/// An object and a kind of call, whether they fit together or not.
+fn any_object() -> impl Strategy<Value = Value> {
+    prop_oneof![an_intent(), a_refund_object(), Just(json!({})), Just(json!([]))]
+}
+
+/// What an answer may at most be taken for, from the object alone.
+fn is_said(object: &Value, call: &ForeignCall, manual: bool, result: &ProviderResult) -> bool {
+    let is_all = |name: &str| object["amount"] == 2000 && object[name] == 2000 && object["currency"] == "usd";
+    let status = object["status"].as_str().unwrap_or_default();
+    match result {
+        ProviderResult::Charged { .. } => {
+            call.kind == CallKind::Authorize && !manual && status == "succeeded" && is_all("amount_received")
+        }
+        ProviderResult::Authorized { .. } => {
+            call.kind == CallKind::Authorize
+                && manual
+                && status == "requires_capture"
+                && is_all("amount_capturable")
+        }
+        ProviderResult::RequiresAction { url, .. } => {
+            status == "requires_action" && object["next_action"]["redirect_to_url"]["url"] == url.as_str()
+        }
+        ProviderResult::Processing { .. } => status == "processing",
+        ProviderResult::Captured { amount_minor } => {
+            call.kind == CallKind::Capture
+                && status == "succeeded"
+                && object["amount_received"] == *amount_minor
+                && *amount_minor == 2000
+        }
+        ProviderResult::Voided => call.kind == CallKind::Void && status == "canceled",
+        ProviderResult::Refunded { settled, .. } => {
+            let is_settled = status == "succeeded";
+            call.kind == CallKind::Refund
+                && object["amount"] == 2000
+                && *settled == is_settled
+                && (is_settled || matches!(status, "pending" | "requires_action"))
+        }
+        ProviderResult::Declined { .. } => call.kind == CallKind::Authorize && status != "succeeded",
+        ProviderResult::Rejected { .. } => match call.kind {
+            CallKind::Refund => matches!(status, "failed" | "canceled"),
+            _ => status != "succeeded" || call.kind == CallKind::Void || object["amount_received"] != 2000,
+        },
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2000))]
+
+    #[test]
+    fn a_success_is_never_taken_for_more_than_it_says(
+        object in any_object(), kind in prop::sample::select(&KINDS[..]), manual: bool, status in 200..300u16,
+    ) {
+        let call = a_call(kind, manual);
+        match Provider::Stripe.classify(&call, &answer(status, &object)) {
+            Outcome::Definitive(reply) => prop_assert!(is_said(&object, &call, manual, &reply.result), "{:?}", reply),
+            Outcome::Unknown { .. } => {}
+            other => prop_assert!(false, "a success that was {:?}", other),
+        }
+    }
+
+    #[test]
+    fn a_refusal_moves_nothing_and_says_what_the_payment_is(
+        object in an_intent(), kind in prop::sample::select(&KINDS[..]), status in prop::sample::select(vec![400u16, 402, 404]),
+        card: bool,
+    ) {
+        let word = if card { "card_error" } else { "invalid_request_error" };
+        let body = json!({ "error": { "type": word, "code": "no", "message": "m", "payment_intent": object } });
+        let Outcome::Definitive(reply) = Provider::Stripe.classify(&a_call(kind, true), &answer(status, &body)) else {
+            return Err(TestCaseError::fail("a refusal is definitive"));
+        };
+        prop_assert!(!reply.result.is_done() && !reply.result.took_money());
+        if let ProviderResult::Rejected { found: Some(found), .. } = reply.result {
+            let expected = match found {
+                Found::Captured { .. } => "succeeded",
+                Found::Authorized => "requires_capture",
+                Found::Voided => "canceled",
+                Found::Processing => "processing",
+                Found::RequiresAction { .. } => "requires_action",
+                Found::Failed(_) => "requires_payment_method",
+            };
+            prop_assert_eq!(&object["status"], expected);
+        }
+    }
+
+    #[test]
+    fn a_look_up_finds_only_what_the_call_made(
+        objects in prop::collection::vec(any_object(), 0..3), one in an_intent(), kind in prop::sample::select(&KINDS[..]),
+        manual: bool, has_more: bool,
+    ) {
+        let call = a_call(kind, manual);
+        let is_list = matches!(kind, CallKind::Authorize | CallKind::Refund);
+        let body = if is_list { json!({ "data": objects, "has_more": has_more }) } else { one.clone() };
+        match read_page(&call, &answer(200, &body)) {
+            LookUp::Found(reply) if is_list => {
+                let ours = objects.iter().find(|object| object["metadata"]["idempotency_key"] == "key").unwrap();
+                prop_assert!(is_said(ours, &call, manual, &reply.result), "{:?} from {}", reply, ours);
+            }
+            LookUp::Found(reply) => prop_assert!(is_said(&one, &call, manual, &reply.result), "{:?} from {}", reply, one),
+            LookUp::Absent if is_list => {
+                prop_assert!(!has_more && !objects.iter().any(|object| object["metadata"]["idempotency_key"] == "key"));
+            }
+            // A payment that is still open was neither captured nor canceled.
+            LookUp::Absent => {
+                let open = ["requires_capture", "requires_action", "processing"];
+                prop_assert!(open.contains(&one["status"].as_str().unwrap()), "{}", one);
+            }
+            LookUp::More { .. } => prop_assert!(is_list && has_more),
+            LookUp::Inconclusive { .. } => {}
+        }
+    }
+
+    #[test]
+    fn a_question_is_answered_by_a_200_alone(object in any_object(), status in prop::sample::select(vec![200u16, 400, 404, 429, 500])) {
+        let (provider, id) = (Provider::Stripe, "pi_1".to_owned());
+        let about = Question::Payment { provider, id };
+        match read_truth(&about, &answer(status, &object)) {
+            Truth::Payment(Found::Captured { .. }) => prop_assert_eq!((status, &object["status"]), (200, &json!("succeeded"))),
+            Truth::Payment(Found::Voided) => prop_assert_eq!((status, &object["status"]), (200, &json!("canceled"))),
+            Truth::Payment(_) => prop_assert_eq!(status, 200),
+            Truth::Silence => {}
+            Truth::Refund(_) => prop_assert!(false, "a payment was asked about"),
+        }
+        let about = Question::Refund { provider, refund: RefundId("re_1".into()), id: "re_9".into() };
+        match read_truth(&about, &answer(status, &object)) {
+            Truth::Refund(RefundState::Succeeded) => prop_assert_eq!((status, &object["status"]), (200, &json!("succeeded"))),
+            Truth::Refund(RefundState::Requested) | Truth::Payment(_) => prop_assert!(false, "a refund was asked about"),
+            Truth::Refund(_) => prop_assert_eq!(status, 200),
+            Truth::Silence => {}
+        }
+    }
+
+    #[test]
+    fn equal_authorisations_are_equal_bytes_and_everything_is_in_them(
+        amount in 1..=99_999_999u32, manual: bool, metadata in prop::collection::btree_map("[a-zä =&]{1,10}", ".{0,20}", 0..5),
+    ) {
+        let metadata: Vec<_> = metadata.into_iter().collect();
+        let request = authorize(&authorization(amount, !manual, &metadata));
+        prop_assert_eq!(&request, &authorize(&authorization(amount, !manual, &metadata)));
+        let fields = fields(&request);
+        prop_assert_eq!(&fields["amount"], &amount.to_string());
+        prop_assert_eq!(&fields["capture_method"], if manual { "manual" } else { "automatic" });
+        prop_assert_eq!(&fields["metadata[idempotency_key]"], "pay_1_auth");
+        prop_assert_eq!(&fields["metadata[resource]"], "pay_1");
+        for (name, value) in &metadata {
+            prop_assert_eq!(&fields[&format!("metadata[{name}]")], value);
+        }
+    }
+
+    #[test]
+    fn moves_name_the_payment_the_amount_and_the_call(minor in 1..=99_999_999u32, key in "[a-z_]{1,40}") {
+        let taken = capture("pi_1", minor, &key);
+        prop_assert_eq!(taken.path.as_str(), "/v1/payment_intents/pi_1/capture");
+        prop_assert_eq!(&fields(&taken)["amount_to_capture"], &minor.to_string());
+        prop_assert_eq!(&fields(&taken)["metadata[capture_key]"], &key);
+        let given = refund("pi_1", &a_refund(minor), &key);
+        prop_assert_eq!(given.path.as_str(), "/v1/refunds");
+        let fields = fields(&given);
+        prop_assert_eq!((&fields["amount"], fields["payment_intent"].as_str()), (&minor.to_string(), "pi_1"));
+        prop_assert_eq!((&fields["metadata[idempotency_key]"], fields["reason"].as_str()), (&key, "fraudulent"));
+    }
+}
+
+#[test]
+fn without_an_address_to_come_back_to_the_banks_page_is_a_no() {
+    let there = authorization(2000, true, &[]);
+    assert_eq!(fields(&authorize(&there)).get("error_on_requires_action"), None);
+    let nobody = Authorization { return_url: None, ..there };
+    assert_eq!(fields(&authorize(&nobody))["error_on_requires_action"], "true");
+}
+
+#[test]
+fn a_move_is_looked_up_where_it_would_show() {
+    assert_eq!(look_up(&a_call(CallKind::Capture, true)).path, "/v1/payment_intents/pi_1");
+    assert_eq!(look_up(&a_call(CallKind::Void, true)).path, "/v1/payment_intents/pi_1");
+    assert_eq!(look_up(&a_call(CallKind::Refund, true)).path, "/v1/refunds?payment_intent=pi_1&limit=100");
+    let about = Question::Payment { provider: Provider::Stripe, id: "pi_1".into() };
+    assert_eq!(question(&about).path, "/v1/payment_intents/pi_1");
+}

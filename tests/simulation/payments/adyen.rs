@@ -1,0 +1,144 @@
+//! Adyen over the books: payments with stored cards and their modifications, which it only ever *receives*; nothing can be
+//! asked. Its keys are kept for seven days.
+
+use paid_once::providers::HttpAnswer;
+use serde_json::Value;
+
+use super::bank::{Asked, Card, Done, Keys, Later, Ledger, Memory, Status};
+use crate::faults::{HOUR, Oddity};
+use crate::provider::plain;
+
+pub(crate) struct Adyen {
+    pub(crate) ledger: Ledger,
+    pub(crate) keys: Keys,
+}
+
+fn error(status: u16, code: &str, message: &str) -> HttpAnswer {
+    let body = format!(
+        r#"{{"status":{status},"errorCode":"{code}","message":"{message}","errorType":"validation"}}"#
+    );
+    plain(status, &body)
+}
+
+fn read(path: &str, body: &str) -> Option<Asked> {
+    let body: Value = serde_json::from_str(body).ok()?;
+    let parts: Vec<&str> = path.trim_start_matches('/').split('/').collect();
+    let amount = body["amount"]["value"].as_u64();
+    match parts.as_slice() {
+        ["payments"] => Some(Asked::Create {
+            resource: body["metadata"]["resource"].as_str()?.to_owned(),
+            amount: amount?,
+            currency: body["amount"]["currency"].as_str()?.to_owned(),
+            manual: body["additionalData"]["manualCapture"] == "true",
+            card: match body["paymentMethod"]["storedPaymentMethodId"].as_str()? {
+                "declined" => Card::Declined,
+                "pending" => Card::Slow,
+                _ => Card::Good,
+            },
+            page: false,
+        }),
+        ["payments", intent, "captures"] => {
+            Some(Asked::Capture { intent: (*intent).to_owned(), amount: amount? })
+        }
+        ["payments", intent, "cancels"] => Some(Asked::Cancel { intent: (*intent).to_owned() }),
+        ["payments", intent, "refunds"] => {
+            Some(Asked::Refund { intent: (*intent).to_owned(), amount: amount? })
+        }
+        _ => None,
+    }
+}
+
+impl Adyen {
+    pub(crate) fn arrive(
+        &mut self,
+        now_ms: u64,
+        key: &str,
+        path: &str,
+        body: &str,
+        odd: Option<Oddity>,
+    ) -> Option<HttpAnswer> {
+        match odd {
+            Some(Oddity::RateLimited { retry_after_ms }) => {
+                let answer = error(429, "00_429", "slow down");
+                return Some(HttpAnswer { retry_after_ms: Some(retry_after_ms), ..answer });
+            }
+            Some(Oddity::Unauthorized) => return Some(error(401, "000", "unauthorized")),
+            Some(Oddity::Unavailable) => return Some(plain(503, "<html>")),
+            _ => {}
+        }
+        let parameters = format!("{path} {body}");
+        match self.keys.recall(now_ms, key, &parameters) {
+            Memory::Stored(answer) => return Some(answer),
+            Memory::Executing => return Some(error(422, "704", "request already processed or in progress")),
+            Memory::Mismatch => return Some(error(422, "702", "idempotency key reused")),
+            Memory::Nothing => {}
+        }
+        match odd {
+            Some(Oddity::Hiccup) => {
+                let answer = error(503, "905_1", "could not find an acquirer account");
+                return Some(HttpAnswer { should_retry: Some(true), ..answer });
+            }
+            Some(Oddity::Invalid) => return Some(error(422, "14_0408", "invalid account")),
+            _ => {}
+        }
+        self.keys.begin(now_ms, key, &parameters);
+        None
+    }
+
+    pub(crate) fn execute(
+        &mut self,
+        since_ms: u64,
+        key: &str,
+        path: &str,
+        body: &str,
+        odd: Option<Oddity>,
+    ) -> (HttpAnswer, Option<Later>) {
+        let Some(asked) = read(path, body) else {
+            self.keys.forget(key);
+            return (error(422, "702", "not understood"), None);
+        };
+        let is_payment = matches!(asked, Asked::Create { .. });
+        let amount = serde_json::from_str::<Value>(body).unwrap_or_default()["amount"].to_string();
+        let (mut done, mut later) = self.ledger.perform(since_ms, key, asked, odd);
+        // A modification is only received: a refund is decided later.
+        if let Done::Refund(refund) = &mut done
+            && later.is_none()
+        {
+            later = Some(Later::Refund { refund: refund.id.clone(), ms: HOUR, good: true });
+        }
+        let answer = match &done {
+            _ if odd == Some(Oddity::ChargedThen500) => {
+                error(500, "905", "payment details are not supported")
+            }
+            Done::Failed => error(500, "905", "payment details are not supported"),
+            Done::Intent(intent) if is_payment => {
+                let code = if intent.status == Status::Processing { "Received" } else { "Authorised" };
+                plain(
+                    200,
+                    &format!(r#"{{"pspReference":"{}","resultCode":"{code}","amount":{amount}}}"#, intent.id),
+                )
+            }
+            Done::Intent(intent) => plain(
+                201,
+                &format!(r#"{{"pspReference":"M{}","status":"received","amount":{amount}}}"#, intent.id),
+            ),
+            Done::Refund(refund) => plain(
+                201,
+                &format!(r#"{{"pspReference":"{}","status":"received","amount":{amount}}}"#, refund.id),
+            ),
+            Done::Declined(Some(intent)) => plain(
+                200,
+                &format!(
+                    r#"{{"pspReference":"{}","resultCode":"Refused","refusalReason":"Refused","refusalReasonCode":"2"}}"#,
+                    intent.id
+                ),
+            ),
+            Done::Declined(None) | Done::State(_) | Done::TooMuch | Done::Missing => {
+                error(422, "167", "original reference required for this operation")
+            }
+        };
+        self.keys.store(key, &answer);
+        let garbled = odd == Some(Oddity::Garbled);
+        (if garbled { plain(200, "<html>a proxy's page</html>") } else { answer }, later)
+    }
+}

@@ -1,0 +1,364 @@
+//! What both providers have in common: a ledger of payments and refunds, and keys that remember their answers.
+//!
+//! Independent of the core: it knows what a provider does with money, from the providers' documentation.
+
+use std::collections::BTreeMap;
+
+use paid_once::providers::HttpAnswer;
+
+use crate::faults::Oddity;
+
+/// A payment in a provider's books.
+#[derive(Clone, Debug)]
+pub(crate) struct Intent {
+    pub(crate) id: String,
+    pub(crate) number: u64,
+    pub(crate) created_s: u64,
+    /// The idempotency key that made it.
+    pub(crate) by: String,
+    /// Our id of what is paid.
+    pub(crate) resource: String,
+    pub(crate) amount: u64,
+    pub(crate) currency: String,
+    pub(crate) manual: bool,
+    pub(crate) card: Card,
+    pub(crate) status: Status,
+    pub(crate) captured: u64,
+    /// The idempotency key that captured or canceled it.
+    pub(crate) moved_by: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Status {
+    Action,
+    Processing,
+    Reserved,
+    Captured,
+    Canceled,
+    Refused,
+}
+
+impl Status {
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Action => "action",
+            Self::Processing => "processing",
+            Self::Reserved => "reserved",
+            Self::Captured => "captured",
+            Self::Canceled => "canceled",
+            Self::Refused => "refused",
+        }
+    }
+}
+
+/// A refund in a provider's books.
+#[derive(Clone, Debug)]
+pub(crate) struct Refund {
+    pub(crate) id: String,
+    pub(crate) number: u64,
+    pub(crate) intent: String,
+    pub(crate) amount: u64,
+    /// The idempotency key that made it.
+    pub(crate) by: String,
+    /// `pending`, `succeeded`, `failed`
+    pub(crate) status: &'static str,
+}
+
+/// How a card behaves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Card {
+    Good,
+    Declined,
+    /// Wants the bank's page; is declined where nobody can go there.
+    Page,
+    /// Decided hours later.
+    Slow,
+    /// Its refunds stay pending for hours.
+    PendingRefund,
+    /// Its refunds stay pending for hours, and fail.
+    FailingRefund,
+}
+
+/// What a request asks for.
+#[derive(Clone, Debug)]
+pub(crate) enum Asked {
+    Create { resource: String, amount: u64, currency: String, manual: bool, card: Card, page: bool },
+    Capture { intent: String, amount: u64 },
+    Cancel { intent: String },
+    Refund { intent: String, amount: u64 },
+}
+
+/// What came of it.
+pub(crate) enum Done {
+    Intent(Intent),
+    Refund(Refund),
+    Declined(Option<Intent>),
+    /// Not in this state: what the payment is now.
+    State(Intent),
+    TooMuch,
+    Missing,
+    Failed,
+}
+
+/// What is decided later.
+#[derive(Clone, Debug)]
+pub(crate) enum Later {
+    /// The person who pays is at the bank's page.
+    Page {
+        intent: String,
+    },
+    Intent {
+        intent: String,
+        ms: u64,
+        good: bool,
+    },
+    Refund {
+        refund: String,
+        ms: u64,
+        good: bool,
+    },
+}
+
+/// The books.
+pub(crate) struct Ledger {
+    prefix: &'static str,
+    pub(crate) intents: Vec<Intent>,
+    pub(crate) refunds: Vec<Refund>,
+}
+
+const HOURS_MS: u64 = 3 * 3_600_000;
+
+impl Ledger {
+    pub(crate) const fn new(prefix: &'static str) -> Self {
+        Self { prefix, intents: Vec::new(), refunds: Vec::new() }
+    }
+
+    pub(crate) fn intent(&self, id: &str) -> Option<&Intent> {
+        self.intents.iter().find(|intent| intent.id == id)
+    }
+
+    fn intent_mut(&mut self, id: &str) -> Option<&mut Intent> {
+        self.intents.iter_mut().find(|intent| intent.id == id)
+    }
+
+    /// What was given back of a payment, or will be.
+    pub(crate) fn refunded(&self, intent: &str) -> u64 {
+        let counts = |refund: &&Refund| refund.intent == intent && refund.status != "failed";
+        self.refunds.iter().filter(counts).map(|refund| refund.amount).sum()
+    }
+
+    /// How often money was taken.
+    pub(crate) fn charges(&self) -> u64 {
+        self.intents.iter().filter(|intent| intent.captured > 0).count() as u64
+    }
+
+    pub(crate) fn perform(
+        &mut self,
+        now_ms: u64,
+        by: &str,
+        asked: Asked,
+        odd: Option<Oddity>,
+    ) -> (Done, Option<Later>) {
+        if matches!(odd, Some(Oddity::Uncharged500 | Oddity::Uncharged500Final)) {
+            return (Done::Failed, None);
+        }
+        match asked {
+            Asked::Create { resource, amount, currency, manual, card, page } => {
+                let status = match (odd, card) {
+                    (Some(Oddity::Declined), _) | (_, Card::Declined) => Status::Refused,
+                    (Some(Oddity::Processing { .. }), _) | (_, Card::Slow) => Status::Processing,
+                    (_, Card::Page) if page => Status::Action,
+                    (_, Card::Page) => Status::Refused,
+                    _ if manual => Status::Reserved,
+                    _ => Status::Captured,
+                };
+                let number = 1 + self.intents.len() as u64;
+                let intent = Intent {
+                    id: format!("{}{number}", self.prefix),
+                    number,
+                    created_s: now_ms / 1000,
+                    by: by.to_owned(),
+                    resource,
+                    amount,
+                    currency,
+                    manual,
+                    card,
+                    status,
+                    captured: if status == Status::Captured { amount } else { 0 },
+                    moved_by: None,
+                };
+                self.intents.push(intent.clone());
+                let id = intent.id.clone();
+                let later = match (status, odd) {
+                    (Status::Action, _) => Some(Later::Page { intent: id }),
+                    (Status::Processing, Some(Oddity::Processing { ms, charged })) => {
+                        Some(Later::Intent { intent: id, ms, good: charged })
+                    }
+                    (Status::Processing, _) => Some(Later::Intent { intent: id, ms: HOURS_MS, good: true }),
+                    _ => None,
+                };
+                (
+                    if status == Status::Refused {
+                        Done::Declined(Some(intent))
+                    } else {
+                        Done::Intent(intent)
+                    },
+                    later,
+                )
+            }
+            Asked::Capture { intent, amount } => (self.capture(by, &intent, amount, odd), None),
+            Asked::Cancel { intent } => {
+                let Some(intent) = self.intent_mut(&intent) else { return (Done::Missing, None) };
+                if odd == Some(Oddity::Declined)
+                    || matches!(intent.status, Status::Captured | Status::Canceled)
+                {
+                    return (Done::State(intent.clone()), None);
+                }
+                intent.status = Status::Canceled;
+                intent.moved_by = Some(by.to_owned());
+                (Done::Intent(intent.clone()), None)
+            }
+            Asked::Refund { intent, amount } => self.refund(by, &intent, amount, odd),
+        }
+    }
+
+    fn capture(&mut self, by: &str, intent: &str, amount: u64, odd: Option<Oddity>) -> Done {
+        let Some(intent) = self.intent_mut(intent) else { return Done::Missing };
+        if intent.status != Status::Reserved {
+            return Done::State(intent.clone());
+        }
+        if odd == Some(Oddity::Declined) {
+            return Done::Declined(None);
+        }
+        if amount > intent.amount {
+            return Done::TooMuch;
+        }
+        intent.status = Status::Captured;
+        intent.captured = amount;
+        intent.moved_by = Some(by.to_owned());
+        Done::Intent(intent.clone())
+    }
+
+    fn refund(&mut self, by: &str, id: &str, amount: u64, odd: Option<Oddity>) -> (Done, Option<Later>) {
+        let refunded = self.refunded(id);
+        let Some(intent) = self.intent(id) else { return (Done::Missing, None) };
+        if intent.status != Status::Captured || refunded + amount > intent.captured {
+            return (Done::TooMuch, None);
+        }
+        if odd == Some(Oddity::Declined) {
+            return (Done::Declined(None), None);
+        }
+        let number = 1 + self.refunds.len() as u64;
+        let refund = format!("{}r{number}", self.prefix);
+        let decided = |ms, good| Some(Later::Refund { refund: refund.clone(), ms, good });
+        let later = match (odd, intent.card) {
+            (Some(Oddity::Processing { ms, charged }), _) => decided(ms, charged),
+            (_, Card::PendingRefund) => decided(HOURS_MS, true),
+            (_, Card::FailingRefund) => decided(HOURS_MS, false),
+            _ => None,
+        };
+        let status = if later.is_some() { "pending" } else { "succeeded" };
+        let by = by.to_owned();
+        let refund = Refund { id: refund.clone(), number, intent: id.to_owned(), amount, by, status };
+        self.refunds.push(refund.clone());
+        (Done::Refund(refund), later)
+    }
+
+    /// The bank has decided about a payment.
+    pub(crate) fn decide(&mut self, id: &str, good: bool) {
+        let Some(intent) = self.intent_mut(id) else { return };
+        if !matches!(intent.status, Status::Action | Status::Processing) {
+            return;
+        }
+        intent.status = match (good, intent.manual) {
+            (false, _) => Status::Refused,
+            (true, true) => Status::Reserved,
+            (true, false) => Status::Captured,
+        };
+        if intent.status == Status::Captured {
+            intent.captured = intent.amount;
+        }
+    }
+
+    /// The person has done their part at the bank's page; the bank takes its time.
+    pub(crate) fn begin_processing(&mut self, id: &str) {
+        if let Some(intent) = self.intent_mut(id).filter(|intent| intent.status == Status::Action) {
+            intent.status = Status::Processing;
+        }
+    }
+
+    pub(crate) fn decide_refund(&mut self, id: &str, good: bool) {
+        if let Some(refund) = self.refunds.iter_mut().find(|refund| refund.id == id) {
+            refund.status = if good { "succeeded" } else { "failed" };
+        }
+    }
+}
+
+struct Entry {
+    parameters: String,
+    pruned_at_ms: u64,
+    /// `None` while it is executing.
+    stored: Option<HttpAnswer>,
+}
+
+/// What an idempotency key remembers.
+pub(crate) enum Memory {
+    /// Its answer, again.
+    Stored(HttpAnswer),
+    /// Its first request is at work.
+    Executing,
+    /// It was used with other parameters.
+    Mismatch,
+    /// Nothing: the execution may begin.
+    Nothing,
+}
+
+/// The keys of a provider. They are kept for a time, then they execute anew.
+pub(crate) struct Keys {
+    entries: BTreeMap<String, Entry>,
+    kept_ms: u64,
+    pub(crate) pruned: u64,
+    pub(crate) replayed: u64,
+    pub(crate) in_use: u64,
+}
+
+impl Keys {
+    pub(crate) const fn new(kept_ms: u64) -> Self {
+        Self { entries: BTreeMap::new(), kept_ms, pruned: 0, replayed: 0, in_use: 0 }
+    }
+
+    pub(crate) fn recall(&mut self, now_ms: u64, key: &str, parameters: &str) -> Memory {
+        if self.entries.get(key).is_some_and(|entry| entry.pruned_at_ms <= now_ms) {
+            self.entries.remove(key);
+            self.pruned += 1;
+        }
+        match self.entries.get(key) {
+            None => Memory::Nothing,
+            Some(entry) if entry.parameters != parameters => Memory::Mismatch,
+            Some(Entry { stored: None, .. }) => {
+                self.in_use += 1;
+                Memory::Executing
+            }
+            Some(Entry { stored: Some(answer), .. }) => {
+                self.replayed += 1;
+                Memory::Stored(HttpAnswer { replayed: true, ..answer.clone() })
+            }
+        }
+    }
+
+    pub(crate) fn begin(&mut self, now_ms: u64, key: &str, parameters: &str) {
+        let pruned_at_ms = now_ms + self.kept_ms;
+        let entry = Entry { parameters: parameters.to_owned(), pruned_at_ms, stored: None };
+        self.entries.insert(key.to_owned(), entry);
+    }
+
+    pub(crate) fn store(&mut self, key: &str, answer: &HttpAnswer) {
+        if let Some(entry) = self.entries.get_mut(key) {
+            entry.stored = Some(answer.clone());
+        }
+    }
+
+    pub(crate) fn forget(&mut self, key: &str) {
+        self.entries.remove(key);
+    }
+}

@@ -1,0 +1,375 @@
+//! The simulation of payments: whole histories of payments, orders, captures, voids and refunds with two providers, decided by
+//! one number, with every kind of fault, and judged by an auditor of their own.
+//!
+//! ```text
+//! cargo test --test simulation payments                                            all of this
+//! SIM_PAYMENTS_HISTORIES=1000000 cargo test --test simulation payments             more histories
+//! SIM_PAYMENTS_SEED=7 cargo test --test simulation replay -- --nocapture           one history, told step by step
+//! ```
+//!
+//! Read on in this order: story.rs and told.rs (who wants what), world.rs (objects, incarnations, and time), requests.rs and
+//! runs.rs (what the objects do), wire.rs (the way to the providers), bank.rs, stripe.rs and adyen.rs (their books and their
+//! manners), auditor.rs (what must hold) and view.rs (what it is told).
+
+mod adyen;
+mod auditor;
+mod bank;
+mod requests;
+mod runs;
+mod story;
+mod stripe;
+mod told;
+mod view;
+mod wire;
+mod world;
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use paid_once::machine::context::Mutant;
+
+use crate::auditor::{
+    AUDIT, FROZEN, LIVENESS, MISMATCH, ONE_CHARGE, SAME_BYTES, STRANGER, TOMBSTONE, TRUE_VERDICT, Violation,
+    WINDOW,
+};
+use crate::campaign::{every_fault, play_all};
+use crate::dice::Dice;
+use crate::faults::{Boundary, Fault, HOUR, MINUTE, Plan, SECOND, SKEW_MAX_MS};
+use crate::report::{Counters, Name};
+use auditor::{MOVES, SUMS};
+use story::Story;
+use told::{STORIES, told};
+use world::{Off, Outcome, PRUNED, World};
+
+const WORLD: &str = "SIM_PAYMENTS";
+/// How many pairs of faults are tried, of the millions that there are.
+const PAIRS: u64 = 12_000;
+/// How many random histories are played.
+const HISTORIES: u64 = 30_000;
+/// Within so many histories every protection that is switched off must be missed.
+const MISSED_WITHIN: u64 = 30_000;
+
+/// The history of a seed, about to be played.
+fn random(seed: u64, off: Option<Off>, trace: bool) -> World {
+    let mut dice = Dice::new(seed);
+    let story = Story::random(&mut dice);
+    let plan = Plan::Random {
+        permille: dice.pick(&[0, 20, 40, 80, 160]),
+        budget: u32::try_from(dice.between(1, 12)).unwrap_or(1),
+        until_ms: dice.pick(&[10 * SECOND, HOUR, 24 * HOUR, 80 * HOUR]),
+    };
+    World::new(story, plan, dice, off, trace)
+}
+
+/// Plays a history.
+fn play(name: &Name, trace: bool) -> Outcome {
+    played(name, None, trace)
+}
+
+fn played(name: &Name, off: Option<Off>, trace: bool) -> Outcome {
+    match name {
+        Name::Seed(_, seed) => random(*seed, off, trace).play(),
+        Name::Story(_, story, faults) => {
+            World::new(told(story), Plan::Exactly(faults.clone()), Dice::new(1), off, trace).play()
+        }
+    }
+}
+
+fn judged(name: &Name) -> (Counters, Option<Violation>) {
+    let outcome = play(name, false);
+    let violation = outcome.violations.first().cloned();
+    (outcome.counters, violation)
+}
+
+fn singles(story: &'static str) -> Vec<Name> {
+    let nominal = play(&Name::Story(WORLD, story, vec![]), false);
+    assert!(nominal.violations.is_empty(), "{story} without faults: {:?}", nominal.violations);
+    every_fault(&nominal.passed, 0).into_iter().map(|fault| Name::Story(WORLD, story, vec![fault])).collect()
+}
+
+/// A pair by its number: one of the first faults, and one of the second ones in the history that the first one makes.
+fn pair(number: u64, singles: &[Name]) -> Name {
+    let mut dice = Dice::new(number);
+    loop {
+        let first = &singles[dice.between(0, singles.len() as u64 - 1) as usize];
+        let Name::Story(_, story, faults) = first else { continue };
+        let seconds = every_fault(&play(first, false).passed, faults[0].0 + 1);
+        if !seconds.is_empty() {
+            let second = seconds[dice.between(0, seconds.len() as u64 - 1) as usize];
+            return Name::Story(WORLD, story, vec![faults[0], second]);
+        }
+    }
+}
+
+#[test]
+fn every_single_fault_and_many_pairs_leave_the_money_right() {
+    let singles: Vec<Name> = STORIES.iter().flat_map(|story| singles(story)).collect();
+    for story in STORIES {
+        let of_it = singles.iter().filter(|name| matches!(name, Name::Story(_, known, _) if *known == story));
+        println!("{:>6} single faults in {story}", of_it.count());
+    }
+    let counters = play_all(&|number| singles[number as usize].clone(), singles.len() as u64, judged);
+    println!("single faults tried: {}\n{counters}", singles.len());
+    assert!(singles.len() > 7_000, "the stories have become too short: {} faults", singles.len());
+
+    let counters = play_all(&|number| pair(number, &singles), PAIRS, judged);
+    println!("pairs of faults tried: {PAIRS}\n{counters}");
+}
+
+/// The told stories and their single faults are enough to miss each protection that is there for money.
+#[test]
+fn the_told_stories_miss_every_protection_of_money() {
+    let singles: Vec<Name> = STORIES.iter().flat_map(|story| singles(story)).collect();
+    let core =
+        [Mutant::FreshProviderKey, Mutant::FailAfterTimeout, Mutant::NoLeaseCheck, Mutant::ReleaseKeyOnError];
+    let core = core.into_iter().chain(Mutant::OF_PAYMENTS).map(Off::Core);
+    for off in core.chain([Off::OrderObject]) {
+        let broken =
+            singles.iter().find_map(|name| Some((name, played(name, Some(off), false).violations.pop()?)));
+        let (name, violation) = broken.unwrap_or_else(|| panic!("{off:?} is not missed"));
+        println!("{:<28} missed by {name}: {}", format!("{off:?}"), violation.invariant);
+    }
+}
+
+/// Plays a told story with these faults, its incarnations' clocks that far ahead.
+fn with_clocks(
+    story: Story,
+    clocks: &[i64],
+    faults: Vec<(Boundary, usize, Fault)>,
+    off: Option<Off>,
+) -> Outcome {
+    let mut world = World::new(story, Plan::Told(faults), Dice::new(1), off, false);
+    world.clocks = clocks.to_vec();
+    world.play()
+}
+
+/// The first send of a move is lost. Just inside the window the key is sent again, late, by an incarnation whose clock is
+/// behind; then one whose clock is ahead sees the window closed and looks it up. Wherever the two crash.
+fn late_moves(off: Option<Off>) -> (u32, Counters, Option<Violation>) {
+    let most = SKEW_MAX_MS as i64;
+    let (mut histories, mut counters) = (0, Counters::default());
+    for name in ["capture", "void", "refund"] {
+        for (first, second) in
+            (8..24).flat_map(|first| (first + 1..first + 16).map(move |second| (first, second)))
+        {
+            let faults = vec![
+                (Boundary::Send, 1, Fault::RequestLost),
+                (
+                    Boundary::Transaction,
+                    first,
+                    Fault::Crash { committed: true, dark_ms: 23 * HOUR - 4 * MINUTE },
+                ),
+                (Boundary::Send, 2, Fault::Late { ms: HOUR }),
+                (Boundary::Transaction, second, Fault::Crash { committed: true, dark_ms: 0 }),
+            ];
+            let outcome = with_clocks(told(name), &[-most, -most, most], faults, off);
+            histories += 1;
+            counters.merge(&outcome.counters);
+            if let Some(violation) = outcome.violations.first() {
+                return (histories, counters, Some(violation.clone()));
+            }
+        }
+    }
+    (histories, counters, None)
+}
+
+#[test]
+fn no_verdict_on_a_move_overtakes_a_late_send_when_clocks_differ() {
+    let (histories, counters, violation) = late_moves(None);
+    println!("histories: {histories}\n{counters}");
+    assert!(violation.is_none(), "{violation:?}");
+    assert!(counters.of("look-ups: absent") > 0, "no look-up found nothing");
+    let (_, _, violation) = late_moves(Some(Off::Core(Mutant::NoQuietPeriod)));
+    assert!(violation.is_some(), "without the quiet time nothing went wrong");
+}
+
+/// Adyen executes, and nobody hears of it; then nothing reaches the object for as long as Adyen keeps its keys, and longer.
+fn past_adyens_window(off: Option<Off>) -> Vec<Violation> {
+    let mut violations = Vec::new();
+    for (at, days) in (4..16).flat_map(|at| [5, 7, 8].map(|days| (at, days))) {
+        let crash = Fault::Crash { committed: true, dark_ms: days * 24 * HOUR + MINUTE };
+        let faults = vec![(Boundary::Send, 1, Fault::ResponseLost), (Boundary::Transaction, at, crash)];
+        let outcome = with_clocks(told("fallback"), &[], faults, off);
+        assert!(off.is_some() || outcome.counters.of(PRUNED) == 0, "{PRUNED}: crash at {at}");
+        violations.extend(outcome.violations);
+    }
+    violations
+}
+
+#[test]
+fn adyen_is_not_sent_to_once_it_may_have_forgotten_the_key() {
+    let violations = past_adyens_window(None);
+    assert!(violations.is_empty(), "{violations:?}");
+    let violations = past_adyens_window(Some(Off::Core(Mutant::IgnoreWindow)));
+    let is_seen = |promise| violations.iter().any(|violation| violation.invariant == promise);
+    assert!(is_seen(WINDOW), "without the window nothing went wrong");
+}
+
+/// What the random histories must reach, or they have stopped exercising it.
+const EXERCISED: [&str; 55] = [
+    "adyen: charges",
+    "adyen: refunds",
+    "alarms early",
+    "alarms late",
+    "alarms lost, swept",
+    "alarms twice",
+    "bank's pages",
+    "begin: expired, refused",
+    "begin: in progress, waits",
+    "begin: other payload refused",
+    "begin: refused by the payment's state",
+    "begin: replay",
+    "begin: stranger refused",
+    "begin: waits for the provider",
+    "bind: used for something else, refused",
+    "clocks set",
+    "look-ups of several pages",
+    "look-ups past the window",
+    "look-ups: absent",
+    "look-ups: found",
+    "look-ups: inconclusive",
+    "looks",
+    "looks by the alarm",
+    "operation.refused",
+    "outcomes: done",
+    "outcomes: not executed",
+    "outcomes: refused for good",
+    "outcomes: unknown",
+    "outcomes: unknown, retries are useless",
+    "pauses, replaced meanwhile",
+    "payment.authorized",
+    "payment.canceled",
+    "payment.captured",
+    "payment.failed",
+    "payment.processing",
+    "payment.requires_action",
+    "payment.rerouted",
+    "providers: decided later",
+    "providers: key in use",
+    "providers: stored answers replayed",
+    "refund.failed",
+    "refund.pending",
+    "refund.succeeded",
+    "responses forgotten early",
+    "runs interrupted by an error",
+    "sends that arrive late",
+    "sends that arrive twice",
+    "sends under a used key",
+    "sends: adyen, capture or void",
+    "sends: adyen, refund",
+    "sends: stripe, capture",
+    "sends: stripe, refund",
+    "sends: stripe, void",
+    "stale runs fenced off",
+    "takeovers",
+];
+
+#[test]
+fn random_histories_of_payments_break_no_promise() {
+    let histories =
+        std::env::var("SIM_PAYMENTS_HISTORIES").map_or(HISTORIES, |n| n.parse().expect("a number"));
+    let counters = play_all(&|seed| Name::Seed(WORLD, seed), histories, judged);
+    println!("random histories of payments: {histories}\n{counters}");
+    assert_eq!(counters.of(PRUNED), 0, "{PRUNED}");
+    let missing = counters.missing(&EXERCISED);
+    assert!(missing.is_empty() || histories < 20_000, "never happened: {missing:?}");
+}
+
+/// What is switched off, and the promises of which one must break: those that it is there for.
+fn protections() -> Vec<(Off, &'static [&'static str])> {
+    let promises = |mutant: Mutant| -> &'static [&'static str] {
+        match mutant {
+            Mutant::FreshProviderKey | Mutant::NoLeaseCheck | Mutant::IgnoreWindow => &[ONE_CHARGE],
+            Mutant::FallbackAfterUnknown | Mutant::OrderPaidAgain => &[ONE_CHARGE],
+            Mutant::FailAfterTimeout | Mutant::NoQuietPeriod | Mutant::ForgetUnknownMove => &[TRUE_VERDICT],
+            Mutant::ReleaseKeyOnError => &[ONE_CHARGE, TRUE_VERDICT],
+            Mutant::NoAlarm => &[LIVENESS],
+            Mutant::NoFingerprint => &[MISMATCH],
+            Mutant::ForgetTombstone => &[TOMBSTONE],
+            Mutant::NoRefundReservation => &[SUMS],
+            Mutant::MovesOverlap => &[MOVES],
+        }
+    };
+    let core = Mutant::OF_THE_MACHINE.into_iter().chain(Mutant::OF_PAYMENTS);
+    let mut all: Vec<_> = core.map(|mutant| (Off::Core(mutant), promises(mutant))).collect();
+    let around: [(Off, &'static [&'static str]); 6] = [
+        (Off::Binding, &[MISMATCH]),
+        (Off::OrderObject, &[ONE_CHARGE]),
+        (Off::FrozenBytes, &[FROZEN]),
+        (Off::AuditRows, &[AUDIT]),
+        (Off::StoredBytes, &[SAME_BYTES]),
+        (Off::Owners, &[STRANGER]),
+    ];
+    all.extend(around);
+    all
+}
+
+/// How it is noticed first, and the first history in which a promise is broken for which it is there.
+#[derive(Default)]
+struct Missed {
+    first: Option<(u64, Violation)>,
+    promised: Option<(u64, Violation)>,
+}
+
+fn miss(off: Off, promises: &[&str]) -> Missed {
+    let mut missed = Missed::default();
+    for seed in 0..MISSED_WITHIN {
+        let violations = random(seed, Some(off), false).played_on().play().violations;
+        if let Some(first) = violations.first().filter(|_| missed.first.is_none()) {
+            missed.first = Some((seed + 1, first.clone()));
+        }
+        if let Some(promised) = violations.iter().find(|broken| promises.contains(&broken.invariant)) {
+            missed.promised = Some((seed + 1, promised.clone()));
+            break;
+        }
+    }
+    missed
+}
+
+#[test]
+fn every_protection_is_missed_when_it_is_off() {
+    let all = protections();
+    let next = AtomicUsize::new(0);
+    let results = Mutex::new(Vec::new());
+    let work = || {
+        loop {
+            let number = next.fetch_add(1, Ordering::Relaxed);
+            let Some((off, promises)) = all.get(number) else { break };
+            let missed = miss(*off, promises);
+            results.lock().unwrap().push((number, *off, missed));
+        }
+    };
+    std::thread::scope(|scope| {
+        scope.spawn(work);
+        scope.spawn(work);
+    });
+    let mut results = results.into_inner().unwrap();
+    results.sort_by_key(|(number, ..)| *number);
+    let tell = |missed: &Option<(u64, Violation)>| match missed {
+        Some((histories, violation)) => format!("{histories:>5} histories: {}", violation.invariant),
+        None => "never".to_owned(),
+    };
+    for (_, off, missed) in &results {
+        println!("{:<28} noticed after {}", format!("{off:?}"), tell(&missed.first));
+        println!("{:<28} costs   after {}", "", tell(&missed.promised));
+    }
+    for (_, off, missed) in &results {
+        assert!(missed.promised.is_some(), "{off:?} is not missed");
+    }
+}
+
+/// `SIM_PAYMENTS_SEED=7 cargo test --test simulation replay -- --nocapture` tells one history; without it, that the same
+/// number gives the same history.
+#[test]
+fn replay() {
+    let Some(name) = Name::from_env(WORLD, &STORIES) else {
+        let twice = [0, 1].map(|_| play(&Name::Seed(WORLD, 7), false).counters.to_string());
+        assert_eq!(twice[0], twice[1]);
+        return;
+    };
+    let outcome = play(&name, true);
+    println!("{}", outcome.counters);
+    if let Some(violation) = outcome.violations.first() {
+        panic!("{}", name.failure(violation));
+    }
+}

@@ -1,0 +1,285 @@
+//! Clients and the objects: requests, what becomes of them, and answers.
+
+use paid_once::machine::begin::{Begin, Bound, begin, bind};
+use paid_once::machine::record::{Lifecycle, StoredResponse};
+use paid_once::machine::wake::expire;
+
+use super::auditor::{Asked, Writer};
+use super::story::owner;
+use super::world::{Answer, Event, Off, Reached, Request, Transacted, World};
+use crate::faults::{Boundary, Fault, MINUTE, SECOND};
+
+/// How long a client waits for an answer.
+const CLIENT_TIMEOUT_MS: u64 = MINUTE;
+
+impl World {
+    pub(crate) fn knock(&mut self, client: usize) {
+        self.is_busy();
+        let it = &mut self.clients[client];
+        if it.patience == 0 {
+            return;
+        }
+        it.patience -= 1;
+        it.request += 1;
+        it.settled = false;
+        let from = (client, it.request);
+        let is_elsewhere = it.own.is_some() && self.off != Some(Off::Binding);
+        self.counters.count("requests");
+        let Self { clients, .. } = self;
+        let (wish, key) = (clients[client].wish.clone(), clients[client].key.clone());
+        self.tell(|| format!("client {client} asks for {wish:?} under {key:?}, request {}", from.1));
+        self.after(CLIENT_TIMEOUT_MS, Event::ClientGivesUp(from));
+        let fault = self.fault(Boundary::Request);
+        if fault == Some(Fault::AskLost) {
+            return;
+        }
+        for _ in 0..if fault == Some(Fault::AskDoubled) { 2 } else { 1 } {
+            let transit_ms = self.dice.between(1, 80);
+            let event = match is_elsewhere {
+                true => Event::Bind { from, to: None },
+                false => Event::Request { from, to: None },
+            };
+            self.after(transit_ms, event);
+        }
+    }
+
+    /// A request reaches the object of its key: from now on the key stands for it alone.
+    pub(crate) fn bind(&mut self, from: Request, to: Option<usize>) {
+        let Some(own) = self.clients[from.0].own else { return };
+        let object = self.object(own);
+        let (instance, fault) = match self.reach(object, to, |to| Event::Bind { from, to: Some(to) }) {
+            Reached::Awake(instance, fault) => (instance, fault),
+            Reached::Dead => return self.reply(from, Answer::plain("reset")),
+            Reached::Asleep | Reached::Paused | Reached::Dark => return,
+        };
+        let client = &self.clients[from.0];
+        let (arrival, target) = (client.ask(u64::from(from.1)), client.object);
+        let bound = self.transact(
+            instance,
+            fault,
+            Writer::Taker,
+            |rows, ctx, _| Ok(bind(rows, &arrival, target, ctx)),
+            |_, _, _| {},
+        );
+        match bound {
+            Transacted::Done(Bound::To(_), _) => {
+                self.counters.count("bind: bound");
+                let transit_ms = self.dice.between(1, 10);
+                self.after(transit_ms, Event::Request { from, to: None });
+            }
+            Transacted::Done(Bound::Mismatch { .. }, _) => {
+                self.counters.count("bind: used for something else, refused");
+                self.reply(from, Answer::plain("mismatch"));
+            }
+            Transacted::Crashed | Transacted::Failed(_) => self.reply(from, Answer::plain("reset")),
+        }
+    }
+
+    fn asked(&self, client: usize) -> Asked {
+        let it = &self.clients[client];
+        Asked {
+            object: self.places[client],
+            key: it.name.clone(),
+            payload: it.payload.clone(),
+            stranger: it.stranger,
+        }
+    }
+
+    /// A request reaches the object in which it runs.
+    pub(crate) fn request(&mut self, from: Request, to: Option<usize>) {
+        let object = self.places[from.0];
+        let (instance, fault) = match self.reach(object, to, |to| Event::Request { from, to: Some(to) }) {
+            Reached::Awake(instance, fault) => (instance, fault),
+            Reached::Dead => return self.reply(from, Answer::plain("reset")),
+            Reached::Asleep | Reached::Paused | Reached::Dark => return,
+        };
+        let asked = self.asked(from.0);
+        let mut arrival = self.clients[from.0].ask(u64::from(from.1) << 32 | from.0 as u64);
+        if self.off == Some(Off::Owners) {
+            arrival.owner = owner(false);
+        }
+        let me = self.instances[instance].id.0.clone();
+        let begun = self.transact(
+            instance,
+            fault,
+            Writer::Taker,
+            |rows, ctx, me| {
+                let decision = begin(rows, &arrival, me, ctx)?;
+                let known = rows.keys.iter().find(|key| key.key_hash == arrival.key_hash);
+                Ok((decision, known.map(|key| key.key_id)))
+            },
+            |auditor, (decision, key), commit| {
+                auditor.began(&asked, label(decision), *key, &me, commit.now_ms);
+                if !matches!(decision, Begin::Run(_)) {
+                    auditor.refused_without_row(commit);
+                }
+            },
+        );
+        let (decision, object_now_ms) = match begun {
+            Transacted::Done((decision, _), object_now_ms) => (decision, object_now_ms),
+            Transacted::Failed(error) => return self.auditor.bug(&error.to_string()),
+            Transacted::Crashed => return self.reply(from, Answer::plain("reset")),
+        };
+        let label = label(&decision);
+        self.tell(|| format!("  begin: {label} {decision:?}"));
+        self.counters.count(label_counter(label));
+        match decision {
+            Begin::Run(_) if fault == Some(Fault::RunDropped) => {}
+            Begin::Run(ticket) => {
+                if ticket.attempt == 1 {
+                    self.calm_from_ms = self.calm_from_ms.max(self.now_ms);
+                }
+                let fails = std::mem::take(&mut self.clients[from.0].fails);
+                let patience_ms = self.dice.pick(&[0, 2 * SECOND, 10 * SECOND]);
+                self.start(ticket, instance, object_now_ms + patience_ms, fails, vec![from]);
+            }
+            Begin::Replay { mut response, .. } => {
+                if self.off == Some(Off::StoredBytes) {
+                    response.headers.push(("date".to_owned(), self.now_ms.to_string()));
+                }
+                self.reply(from, stored(&response));
+            }
+            Begin::InProgress { key_id, .. } => self.join(from, instance, key_id),
+            _ => self.reply(from, Answer::plain(label)),
+        }
+    }
+
+    /// A duplicate waits for the first one's result.
+    fn join(&mut self, from: Request, instance: usize, key_id: u32) {
+        let joined = self.runs.values_mut().find(|a| a.instance == instance && a.ticket.key_id == key_id);
+        if let Some(active) = joined {
+            active.waiting.push(from);
+        }
+        self.after(self.times.wait_ms, Event::WaitOver(from));
+    }
+
+    pub(crate) fn wait_over(&mut self, request: Request) {
+        for active in self.runs.values_mut() {
+            active.waiting.retain(|waiting| *waiting != request);
+        }
+        self.reply(request, Answer::plain("in_progress"));
+    }
+
+    pub(crate) fn reply(&mut self, to: Request, answer: Answer) {
+        if self.fault(Boundary::Answer) == Some(Fault::AnswerLost) {
+            return;
+        }
+        let transit_ms = self.dice.between(1, 80);
+        self.after(transit_ms, Event::Answer { to, answer });
+    }
+
+    pub(crate) fn answered(&mut self, (client, request): Request, answer: Answer) {
+        let asked = self.asked(client);
+        let it = &mut self.clients[client];
+        if it.request != request || it.settled {
+            return;
+        }
+        it.settled = true;
+        self.tell(|| {
+            let bytes =
+                answer.bytes.as_ref().map(|(status, _, body)| (status, String::from_utf8_lossy(body)));
+            format!("client {client} is answered {} {bytes:?}", answer.label)
+        });
+        self.auditor.answered(&asked, answer.label, answer.bytes.as_ref());
+        if answer.label == "stored" {
+            self.counters.count("stored answers received");
+        }
+        // The payment's state may change, but nobody asks for ever.
+        if answer.label == "refused" {
+            self.clients[client].patience = self.clients[client].patience.min(2);
+        }
+        if answer.is_definitive() {
+            self.come_back(client);
+        } else {
+            self.ask_again(client);
+        }
+    }
+
+    pub(crate) fn client_gives_up(&mut self, (client, request): Request) {
+        let it = &mut self.clients[client];
+        if it.request == request && !it.settled {
+            it.settled = true;
+            self.counters.count("requests timed out");
+            self.ask_again(client);
+        }
+    }
+
+    fn ask_again(&mut self, client: usize) {
+        let pause_ms = self.clients[client].pause_ms(&mut self.dice);
+        self.after(pause_ms, Event::Knock(client));
+    }
+
+    fn come_back(&mut self, client: usize) {
+        let it = &mut self.clients[client];
+        if let Some(delay_ms) = it.forgets_ms.take() {
+            self.after(delay_ms, Event::Forget { client, to: None });
+        }
+        let it = &mut self.clients[client];
+        if it.returns_ms.is_empty() {
+            it.patience = 0;
+            return;
+        }
+        let delay_ms = it.returns_ms.remove(0);
+        it.patience = 3;
+        self.after(delay_ms, Event::Knock(client));
+    }
+
+    /// `DELETE /idempotency-keys/{key}`
+    pub(crate) fn forget(&mut self, client: usize, to: Option<usize>) {
+        let again = |to| Event::Forget { client, to: Some(to) };
+        let Reached::Awake(instance, fault) = self.reach(self.places[client], to, again) else {
+            return;
+        };
+        let arrival = self.clients[client].arrival.clone();
+        let forgotten = self.transact(
+            instance,
+            fault,
+            Writer::Taker,
+            |rows, ctx, _| {
+                let key = rows.keys.iter().find(|key| key.key_hash == arrival.key_hash);
+                let mine = key.filter(|key| key.owner == arrival.owner);
+                let Some(key_id) = mine.map(|key| key.key_id) else { return Ok(false) };
+                let is_over =
+                    rows.key(key_id).is_some_and(|key| matches!(key.lifecycle, Lifecycle::Finished(_)));
+                expire(rows, key_id, ctx);
+                Ok(is_over)
+            },
+            |_, _, _| {},
+        );
+        if matches!(forgotten, Transacted::Done(true, _)) {
+            self.counters.count("responses forgotten early");
+        }
+    }
+}
+
+pub(crate) fn stored(response: &StoredResponse) -> Answer {
+    let bytes = (response.status, response.headers.clone(), response.body.clone());
+    Answer { label: "stored", bytes: Some(bytes) }
+}
+
+const fn label(decision: &Begin) -> &'static str {
+    match decision {
+        Begin::Run(_) => "run",
+        Begin::Replay { .. } => "stored",
+        Begin::InProgress { .. } => "in_progress",
+        Begin::Pending { .. } => "pending",
+        Begin::Mismatch { .. } => "mismatch",
+        Begin::Expired => "expired",
+        Begin::NotStarted => "not_started",
+        Begin::Stranger => "stranger",
+        Begin::Refused(_) => "refused",
+    }
+}
+
+fn label_counter(label: &'static str) -> &'static str {
+    match label {
+        "run" => "begin: run",
+        "stored" => "begin: replay",
+        "in_progress" => "begin: in progress, waits",
+        "pending" => "begin: waits for the provider",
+        "mismatch" => "begin: other payload refused",
+        "expired" => "begin: expired, refused",
+        "refused" => "begin: refused by the payment's state",
+        _ => "begin: stranger refused",
+    }
+}

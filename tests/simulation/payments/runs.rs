@@ -1,0 +1,246 @@
+//! Runs, step by step; the alarm, which begins them without any client; and the questions about what is open at the provider.
+
+use paid_once::machine::call::LookUp;
+use paid_once::machine::record::{RecoveryPoint, Ticket};
+use paid_once::machine::run::{Action, Event as Input, Run, RunEnd};
+use paid_once::machine::step::StepError;
+use paid_once::machine::wake::wake;
+use paid_once::payment::check::{self, Question, Truth};
+use paid_once::providers::HttpAnswer;
+
+use super::auditor::Writer;
+use super::requests::stored;
+use super::view;
+use super::world::{Active, Answer, Event, Reached, Request, Transacted, World};
+use crate::faults::{Boundary, Fault, SECOND};
+use crate::provider::plain;
+
+impl World {
+    pub(crate) fn start(
+        &mut self,
+        ticket: Ticket,
+        instance: usize,
+        patience_until_ms: u64,
+        fails: bool,
+        waiting: Vec<Request>,
+    ) {
+        let number = self.next_run;
+        self.next_run += 1;
+        if ticket.attempt > 1 {
+            self.counters.count("takeovers");
+        }
+        let fail_at: &[RecoveryPoint] = if fails { &[RecoveryPoint::Reserved] } else { &[] };
+        let run = Run::new(ticket.clone(), patience_until_ms, fail_at);
+        self.runs.insert(number, Active { run, ticket, instance, waiting });
+        self.after(0, Event::Step { run: number, input: Input::Go });
+    }
+
+    /// One transaction of a run, and what it says to do.
+    pub(crate) fn step(&mut self, number: u32, input: Input) {
+        let Some(mut active) = self.runs.remove(&number) else {
+            return;
+        };
+        let instance = active.instance;
+        let object = self.instances[instance].object;
+        if view::has_open_key(&self.objects[object].store.rows, self.now_ms) {
+            self.is_busy();
+        }
+        let again = |_| Event::Step { run: number, input: input.clone() };
+        let fault = match self.reach(object, Some(instance), again) {
+            Reached::Awake(_, fault) => fault,
+            _ => {
+                self.runs.insert(number, active);
+                return;
+            }
+        };
+        if fault == Some(Fault::RunDropped) {
+            self.counters.count("runs dropped");
+            return;
+        }
+        let Ticket { key_id, attempt, holder } = active.ticket.clone();
+        let writer = Writer::Run { key: key_id, attempt, holder: holder.0.clone() };
+        self.tell(|| format!("  key {key_id}, attempt {attempt} in {}: {input:?}", holder.0));
+        let run = &mut active.run;
+        let body = |rows: &mut _, ctx: &_, _: &_| run.step(rows, input.clone(), ctx);
+        let mut result = self.transact(instance, fault, writer.clone(), body, |_, _, _| {});
+        if let Transacted::Failed(StepError::Bug(bug)) = &result {
+            self.auditor.bug(&bug.to_string());
+            let body = |rows: &mut _, ctx: &_, _: &_| active.run.abandon(rows, "a bug", ctx);
+            result = self.transact(instance, None, writer, body, |_, _, _| {});
+        }
+        match result {
+            Transacted::Crashed => self.end(active, &Answer::plain("reset")),
+            Transacted::Failed(_) => {
+                self.counters.count("stale runs fenced off");
+                self.end(active, &Answer::plain("pending"));
+            }
+            Transacted::Done(Action::End(end), _) => self.end(active, &ending(&end)),
+            Transacted::Done(action, object_now_ms) => {
+                self.runs.insert(number, active);
+                self.act(number, action, object_now_ms);
+            }
+        }
+    }
+
+    fn act(&mut self, run: u32, action: Action, object_now_ms: u64) {
+        let delay_ms = match action {
+            Action::Again => self.dice.between(0, 2),
+            Action::SleepUntil(until_ms) => until_ms.saturating_sub(object_now_ms),
+            Action::Send(call) => return self.send(run, &call),
+            Action::LookUp(call) => return self.look_up(run, call),
+            Action::End(_) => return,
+        };
+        self.after(delay_ms, Event::Step { run, input: Input::Go });
+    }
+
+    fn end(&mut self, active: Active, answer: &Answer) {
+        if answer.label == "interrupted" {
+            self.counters.count("runs interrupted by an error");
+        }
+        for request in active.waiting {
+            self.reply(request, answer.clone());
+        }
+    }
+
+    pub(crate) fn looked_up(&mut self, run: u32, call_id: u32, look_up: LookUp) {
+        self.counters.count(match look_up {
+            LookUp::Found(_) => "look-ups: found",
+            LookUp::More { .. } => "look-ups: read on",
+            LookUp::Absent => "look-ups: absent",
+            LookUp::Inconclusive { .. } => "look-ups: inconclusive",
+        });
+        self.after(0, Event::Step { run, input: Input::LookedUp(call_id, look_up) });
+    }
+
+    /// The alarm is about to ring.
+    pub(crate) fn alarm(&mut self, object: usize, set: u64) {
+        let it = &self.objects[object];
+        if set != it.alarm_set {
+            return;
+        }
+        if self.now_ms < it.dark_until_ms {
+            return self.after(it.dark_until_ms - self.now_ms, Event::Alarm { object, set });
+        }
+        let lead_ms = it.alarm_lead_ms;
+        match self.fault(Boundary::Alarm) {
+            Some(Fault::AlarmEarly) => {
+                self.counters.count("alarms early");
+                self.ring(object, set);
+            }
+            Some(Fault::AlarmLate { ms }) => {
+                self.counters.count("alarms late");
+                self.after(lead_ms + ms, Event::Ring { object, set });
+            }
+            // Nobody hears of it: the object goes on to believe that it is set.
+            Some(Fault::AlarmLost { sweep_ms }) => {
+                self.counters.count("alarms lost, swept");
+                self.objects[object].alarm_set += 1;
+                self.after(lead_ms + sweep_ms, Event::Wake { object, to: None });
+            }
+            Some(Fault::AlarmTwice) => {
+                self.counters.count("alarms twice");
+                self.after(lead_ms + 5, Event::Wake { object, to: None });
+                self.after(lead_ms, Event::Ring { object, set });
+            }
+            _ => self.after(lead_ms, Event::Ring { object, set }),
+        }
+    }
+
+    pub(crate) fn ring(&mut self, object: usize, set: u64) {
+        if set == self.objects[object].alarm_set {
+            self.wake(object, None);
+        }
+    }
+
+    pub(crate) fn wake(&mut self, object: usize, to: Option<usize>) {
+        let again = Event::Wake { object, to: None };
+        let (instance, fault) = match self.reach(object, to, |to| Event::Wake { object, to: Some(to) }) {
+            Reached::Dark => return self.after(self.objects[object].dark_until_ms - self.now_ms, again),
+            Reached::Dead => return self.after(2 * SECOND, again),
+            // The platform rings again where an alarm's handler has not ended.
+            Reached::Paused => return self.after(30 * SECOND, again),
+            Reached::Asleep => return,
+            Reached::Awake(instance, fault) => (instance, fault),
+        };
+        self.counters.count("wakes");
+        self.objects[object].store.alarm_fired(instance);
+        let body = |rows: &mut _, ctx: &_, me: &_| Ok(wake(rows, me, ctx));
+        let tickets = match self.transact(instance, fault, Writer::Taker, body, |_, _, _| {}) {
+            Transacted::Done(tickets, _) => tickets,
+            Transacted::Crashed => return self.after(2 * SECOND, again),
+            Transacted::Failed(error) => return self.auditor.bug(&error.to_string()),
+        };
+        self.tell(|| format!("  alarm in object {object}: {tickets:?}"));
+        if fault == Some(Fault::RunDropped) {
+            return;
+        }
+        for ticket in tickets {
+            self.start(ticket, instance, 0, false, Vec::new());
+        }
+        if self.objects[object].store.rows.payment.as_ref().is_some_and(|payment| payment.check.is_some()) {
+            self.after(0, Event::Check { object, to: Some(instance), looking: false });
+        }
+    }
+
+    /// Somebody looks, or the alarm does: what is open at the provider is asked for.
+    pub(crate) fn check(&mut self, object: usize, to: Option<usize>, looking: bool) {
+        let again = |to| Event::Check { object, to: Some(to), looking };
+        let Reached::Awake(instance, fault) = self.reach(object, to, again) else {
+            return;
+        };
+        let body = |rows: &mut _, ctx: &_, _: &_| Ok(check::begin(rows, looking, ctx));
+        let begun = self.transact(instance, fault, Writer::Check, body, |_, _, _| {});
+        if let Transacted::Done(questions, _) = begun {
+            self.counters.count(if looking { "looks" } else { "looks by the alarm" });
+            self.after(0, Event::Ask { instance, questions });
+        }
+    }
+
+    pub(crate) fn ask(&mut self, instance: usize, questions: Vec<Question>) {
+        let Some(question) = questions.first().filter(|_| self.instances[instance].alive) else {
+            return;
+        };
+        self.counters.count("questions");
+        let path = question.provider().question_request(question).map(|ask| ask.path);
+        let answer = match self.fault(Boundary::Page) {
+            Some(Fault::PageLost) => None,
+            Some(Fault::PageError) => Some(plain(500, "{}")),
+            Some(Fault::PageRefused) => Some(plain(400, "{}")),
+            Some(Fault::PageGarbled) => Some(plain(200, "<html>")),
+            _ => path.map(|path| self.stripe.get(&path)),
+        };
+        let transit_ms = self.dice.between(10, 300);
+        self.after(transit_ms, Event::Told { instance, questions, answer: answer.map(Box::new) });
+    }
+
+    pub(crate) fn told(
+        &mut self,
+        instance: usize,
+        mut questions: Vec<Question>,
+        answer: Option<Box<HttpAnswer>>,
+    ) {
+        let object = self.instances[instance].object;
+        let again = |_| Event::Told { instance, questions: questions.clone(), answer: answer.clone() };
+        let Reached::Awake(_, fault) = self.reach(object, Some(instance), again) else {
+            return;
+        };
+        let question = questions.remove(0);
+        let truth =
+            answer.map_or(Truth::Silence, |answer| question.provider().read_truth(&question, &answer));
+        self.tell(|| format!("  told about {question:?}: {truth:?}"));
+        let body = |rows: &mut _, ctx: &_, _: &_| Ok(check::take(rows, &question, truth.clone(), ctx)?);
+        match self.transact(instance, fault, Writer::Check, body, |_, _, _| {}) {
+            Transacted::Done((), _) => self.after(0, Event::Ask { instance, questions }),
+            Transacted::Failed(error) => self.auditor.bug(&error.to_string()),
+            Transacted::Crashed => {}
+        }
+    }
+}
+
+fn ending(end: &RunEnd) -> Answer {
+    match end {
+        RunEnd::Finished(response) => stored(response),
+        RunEnd::Pending { .. } => Answer::plain("pending"),
+        RunEnd::Interrupted { .. } => Answer::plain("interrupted"),
+    }
+}

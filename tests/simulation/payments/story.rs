@@ -1,0 +1,418 @@
+//! Who pays for what: the payments of a history, and the clients that make, capture, void and refund them.
+
+use paid_once::flows::Operation;
+use paid_once::flows::capture::CaptureRequest;
+use paid_once::flows::payment::{PaymentRequest, Route};
+use paid_once::flows::refund::RefundRequest;
+use paid_once::flows::void::VoidRequest;
+use paid_once::machine::begin::Arrival;
+use paid_once::machine::fingerprint::{Fingerprint, Parameters};
+use paid_once::machine::id::{ObjectId, Owner, PaymentId, RequestId, digest};
+use paid_once::machine::key::{IdempotencyKey, NaturalKey, order_object_name};
+use paid_once::machine::record::Channel;
+use paid_once::payment::RefundReason;
+use paid_once::payment::money::{AmountMinor, Currency};
+use paid_once::providers::Provider;
+use serde_json::{Value, json};
+
+use crate::dice::Dice;
+use crate::faults::{HOUR, MINUTE, SECOND};
+
+/// The price of everything, in minor units.
+pub(crate) const PRICE: u32 = 5000;
+
+/// What a client wants.
+#[derive(Clone, Debug)]
+pub(crate) enum Wish {
+    Pay {
+        capture: bool,
+        card: &'static str,
+        fallback: Option<&'static str>,
+        amount: u32,
+    },
+    Capture(Option<u32>),
+    Void,
+    /// The person at the bank's page gives this try up.
+    GiveUp(u32),
+    Refund(Option<u32>, RefundReason),
+}
+
+/// Under which key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Key {
+    /// The client's own.
+    Own(String),
+    /// None: the operation makes its own.
+    Natural,
+}
+
+/// A payment's place: an order, or the key under which it is made.
+#[derive(Clone, Debug)]
+pub(crate) struct Place {
+    pub(crate) object: ObjectId,
+    pub(crate) order: Option<String>,
+}
+
+/// A client.
+#[derive(Clone)]
+pub(crate) struct Client {
+    pub(crate) wish: Wish,
+    pub(crate) key: Key,
+    /// The object in which its request runs.
+    pub(crate) object: ObjectId,
+    /// The order that it pays.
+    pub(crate) order: Option<String>,
+    /// The object that has the key's name, if the operation runs in another one.
+    pub(crate) own: Option<ObjectId>,
+    pub(crate) stranger: bool,
+    pub(crate) arrival: Arrival,
+    /// What the client calls its key, and what it sends.
+    pub(crate) name: String,
+    pub(crate) payload: String,
+    pub(crate) starts_ms: u64,
+    /// How many requests it still makes before it gives up.
+    pub(crate) patience: u32,
+    /// How long after a definitive answer it asks again, one after the other.
+    pub(crate) returns_ms: Vec<u64>,
+    /// How long after a definitive answer it has the key forgotten.
+    pub(crate) forgets_ms: Option<u64>,
+    /// An error asked for once the operation has reserved what it needs, in its first run.
+    pub(crate) fails: bool,
+    /// The number of its current request.
+    pub(crate) request: u32,
+    /// Whether its current request is answered or given up.
+    pub(crate) settled: bool,
+}
+
+/// What the person does who is sent to the bank's page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Payer {
+    Completes { ms: u64, comes_back: bool, slowly: bool },
+    Fails { ms: u64 },
+    NeverReturns,
+}
+
+/// What is played.
+pub(crate) struct Story {
+    pub(crate) places: Vec<Place>,
+    pub(crate) clients: Vec<Client>,
+    /// When somebody looks at a payment.
+    pub(crate) looks_ms: Vec<(usize, u64)>,
+    pub(crate) payers: Vec<Payer>,
+    pub(crate) clocks_differ: bool,
+    pub(crate) key_kept_longer_ms: u64,
+    pub(crate) page_max: usize,
+    pub(crate) stores_refusals: bool,
+}
+
+fn named(name: &str) -> ObjectId {
+    ObjectId::from_bytes(digest(&[name.as_bytes()]))
+}
+
+pub(crate) fn owner(stranger: bool) -> Owner {
+    Owner::Account(if stranger { "acct_other" } else { "acct_one" }.to_owned())
+}
+
+impl Place {
+    pub(crate) fn order(order: &str) -> Self {
+        let object = named(&order_object_name(&owner(false), order));
+        Self { object, order: Some(order.to_owned()) }
+    }
+
+    /// Of a payment without an order: it lives where its key does.
+    pub(crate) fn of_key(key: &str) -> Self {
+        let hash = IdempotencyKey::parse(key).unwrap().hash(&owner(false));
+        Self { object: named(&hash.object_name()), order: None }
+    }
+}
+
+fn amount(minor: u32) -> AmountMinor {
+    AmountMinor::new(minor).unwrap()
+}
+
+/// A card's token says whose it is.
+fn route(payment_method: &str) -> Route {
+    let provider = if payment_method.starts_with("pm_") { Provider::Stripe } else { Provider::Adyen };
+    Route {
+        provider,
+        payment_method: payment_method.to_owned(),
+        customer: Some("shopper".to_owned()),
+        merchant_account: (provider == Provider::Adyen).then(|| "Merchant".to_owned()),
+    }
+}
+
+/// The request as the edge would hand it on: the operation, its path, its parameters.
+fn request(wish: &Wish, place: &Place) -> (Operation, String, Value) {
+    let path = PaymentId::in_object(place.object).path();
+    match wish {
+        Wish::Pay { capture, card, fallback, amount: minor } => {
+            let request = PaymentRequest {
+                amount: amount(*minor),
+                currency: Currency::USD,
+                capture: *capture,
+                order_id: place.order.clone(),
+                description: None,
+                metadata: vec![("basket".to_owned(), "7".to_owned())],
+                route: route(card),
+                fallback: fallback.map(route),
+                return_url: Some("https://shop.example/thanks".to_owned()),
+                origin: "https://pay.example".to_owned(),
+                page: None,
+            };
+            let parameters = json!({
+                "amount": minor, "capture": capture, "payment_method": card, "fallback": fallback,
+                "order_id": place.order,
+            });
+            (Operation::Payment(Box::new(request)), "/payments".to_owned(), parameters)
+        }
+        Wish::Capture(minor) => {
+            let operation = Operation::Capture(CaptureRequest { amount: minor.map(amount) });
+            (
+                operation,
+                format!("{path}/capture"),
+                minor.map_or(json!({}), |minor| json!({ "amount": minor })),
+            )
+        }
+        Wish::Void => (Operation::Void(VoidRequest::default()), format!("{path}/void"), json!({})),
+        Wish::GiveUp(attempt) => {
+            let operation = Operation::Void(VoidRequest { page: None, attempt: Some(*attempt) });
+            (operation, format!("{path}/void"), json!({ "attempt": attempt }))
+        }
+        Wish::Refund(minor, reason) => {
+            let operation = Operation::Refund(RefundRequest { amount: minor.map(amount), reason: *reason });
+            let mut parameters = json!({ "reason": reason.as_str() });
+            if let Some(minor) = minor {
+                parameters["amount"] = json!(minor);
+            }
+            (operation, format!("{path}/refunds"), parameters)
+        }
+    }
+}
+
+impl Client {
+    pub(crate) fn new(wish: Wish, key: Key, at: usize, place: &Place, starts_ms: u64) -> Self {
+        Self::of(wish, key, at, place, starts_ms, false)
+    }
+
+    pub(crate) fn of(wish: Wish, key: Key, at: usize, place: &Place, starts_ms: u64, stranger: bool) -> Self {
+        let owner = owner(stranger);
+        let (operation, path, parameters) = request(&wish, place);
+        let Value::Object(members) = parameters else { unreachable!() };
+        let canonical = Parameters::Json(members).canonical();
+        let natural = match &wish {
+            Wish::Pay { .. } => NaturalKey::order(place.order.as_deref().unwrap_or_default()),
+            Wish::Capture(_) => NaturalKey::capture(),
+            Wish::Void => NaturalKey::void(),
+            Wish::GiveUp(attempt) => NaturalKey::give_up(*attempt),
+            Wish::Refund(minor, reason) => NaturalKey::refund(reason.as_str(), *minor),
+        };
+        let (key_hash, own) = match &key {
+            Key::Own(text) => {
+                let hash = IdempotencyKey::parse(text).unwrap().hash(&owner);
+                let own = named(&hash.object_name());
+                let is_elsewhere = place.order.is_some() || !matches!(wish, Wish::Pay { .. });
+                (hash, is_elsewhere.then_some(own))
+            }
+            Key::Natural => (natural.hash(&owner), None),
+        };
+        let name = match &key {
+            Key::Own(text) => format!("{text} of {}", owner.to_text()),
+            Key::Natural => format!("{natural:?} of {at} and {}", owner.to_text()),
+        };
+        let payload = format!("{path} {}", canonical.0);
+        let order = place.order.clone().filter(|_| matches!(wish, Wish::Pay { .. }));
+        Self {
+            wish,
+            key,
+            object: place.object,
+            order,
+            own,
+            stranger,
+            arrival: Arrival {
+                key_hash,
+                owner,
+                fingerprint: Fingerprint::of("POST", &path, &canonical),
+                parameters: canonical,
+                operation,
+                channel: Channel::Api,
+                request_id: RequestId::from_random([0; 12]),
+                may_start: true,
+            },
+            name,
+            payload,
+            starts_ms,
+            patience: 8,
+            returns_ms: Vec::new(),
+            forgets_ms: None,
+            fails: false,
+            request: 0,
+            settled: true,
+        }
+    }
+
+    /// How long it waits before it asks again.
+    pub(crate) fn pause_ms(&self, dice: &mut Dice) -> u64 {
+        let most = (SECOND << self.request.min(9)).min(10 * MINUTE);
+        dice.between(most / 2, most)
+    }
+
+    /// Its next request, under an id of its own.
+    pub(crate) fn ask(&self, number: u64) -> Arrival {
+        let mut id = [0; 12];
+        id[..8].copy_from_slice(&number.to_be_bytes());
+        Arrival { request_id: RequestId::from_random(id), ..self.arrival.clone() }
+    }
+}
+
+const CARDS: [&str; 10] = [
+    "pm_card_visa",
+    "pm_card_visa",
+    "pm_card_visa",
+    "pm_card_visa_chargeDeclined",
+    "pm_card_threeDSecure2Required",
+    "pm_card_threeDSecure2Required",
+    "pm_card_threeDSecure2Required",
+    "pm_card_processing",
+    "pm_card_pendingRefund",
+    "pm_card_refundFail",
+];
+
+impl Story {
+    /// A story in which nothing but what its clients do happens.
+    pub(crate) fn of(places: Vec<Place>, clients: Vec<Client>) -> Self {
+        Self {
+            places,
+            clients,
+            looks_ms: Vec::new(),
+            payers: vec![Payer::Completes { ms: 30 * SECOND, comes_back: true, slowly: false }],
+            clocks_differ: false,
+            key_kept_longer_ms: 0,
+            page_max: 2,
+            stores_refusals: true,
+        }
+    }
+
+    /// Each try to pay an order runs in the object of its key.
+    pub(crate) fn without_orders_objects(&mut self) {
+        for client in self.clients.iter_mut().filter(|client| client.order.is_some()) {
+            client.object = client.own.take().unwrap_or(client.object);
+        }
+    }
+
+    /// The story of a seed.
+    pub(crate) fn random(dice: &mut Dice) -> Self {
+        let number = if dice.permille(800) { 1 } else { 2 };
+        let mut places = Vec::new();
+        let mut clients: Vec<Client> = Vec::new();
+        for at in 0..number {
+            let has_order = dice.permille(600);
+            let key = format!("pay-{at}");
+            let place = if has_order { Place::order(&format!("order-{at}")) } else { Place::of_key(&key) };
+            let key = if has_order && dice.permille(300) { Key::Natural } else { Key::Own(key) };
+            let first = pay(dice, PRICE);
+            let mut client = Client::new(first, key, at, &place, 0);
+            client.insists(dice);
+            clients.push(client);
+            if has_order && dice.permille(600) {
+                for again in 0..dice.between(1, 2) {
+                    let price = if dice.permille(800) { PRICE } else { 7000 };
+                    let wish = pay(dice, price);
+                    let starts_ms = moment(dice);
+                    let mut client =
+                        Client::new(wish, Key::Own(format!("again-{at}-{again}")), at, &place, starts_ms);
+                    client.insists(dice);
+                    clients.push(client);
+                }
+            }
+            places.push(place);
+        }
+        let moves = match dice.between(0, 19) {
+            0 => 12,
+            1..=3 => 0,
+            _ => dice.between(1, 5),
+        };
+        for number in 0..moves {
+            let at = usize::try_from(dice.between(0, places.len() as u64 - 1)).unwrap_or(0);
+            let wish = a_move(dice, moves == 12);
+            // Now and then a key that stands for another request already.
+            let key = match dice.between(0, 9) {
+                0..=2 => Key::Natural,
+                3 => Key::Own(format!("move-{}", dice.between(0, 3))),
+                4 => Key::Own("pay-0".to_owned()),
+                _ => Key::Own(format!("move-{number}")),
+            };
+            let starts_ms = if moves == 12 { dice.between(0, 3 * SECOND) } else { moment(dice) };
+            let stranger = dice.permille(40);
+            let mut client = Client::of(wish, key, at, &places[at], starts_ms, stranger);
+            client.insists(dice);
+            clients.push(client);
+        }
+        let looks = dice.between(0, 3);
+        let payer = |dice: &mut Dice| {
+            let ms = dice.pick(&[2 * SECOND, 40 * SECOND, 10 * MINUTE, 2 * HOUR, 20 * HOUR]);
+            let ms = dice.between(ms / 2, ms);
+            match dice.between(0, 5) {
+                0 => Payer::NeverReturns,
+                1 => Payer::Fails { ms },
+                n => Payer::Completes { ms, comes_back: n > 2, slowly: n == 5 },
+            }
+        };
+        Self {
+            looks_ms: (0..looks).map(|_| (0, moment(dice))).collect(),
+            payers: (0..3).map(|_| payer(dice)).collect(),
+            clocks_differ: dice.permille(500),
+            key_kept_longer_ms: dice.pick(&[0, 0, HOUR, 24 * HOUR]),
+            page_max: dice.pick(&[1, 2, 100]),
+            stores_refusals: dice.permille(500),
+            places,
+            clients,
+        }
+    }
+}
+
+/// With one provider; or with both, and then the first one often fails.
+fn pay(dice: &mut Dice, amount: u32) -> Wish {
+    const ADYEN: [&str; 4] = ["stored-card", "stored-card", "declined", "pending"];
+    let capture = dice.permille(500);
+    let (stripe, adyen) = (dice.pick(&CARDS), dice.pick(&ADYEN));
+    let (card, fallback) = match dice.between(0, 9) {
+        0..=4 => (stripe, None),
+        5 => (stripe, Some(adyen)),
+        6 => ("pm_card_visa_chargeDeclined", Some(adyen)),
+        7 => (adyen, None),
+        8 => (adyen, Some(stripe)),
+        _ => ("declined", Some(stripe)),
+    };
+    Wish::Pay { capture, card, fallback, amount }
+}
+
+fn a_move(dice: &mut Dice, only_refunds: bool) -> Wish {
+    let reason = dice.pick(&[RefundReason::RequestedByCustomer, RefundReason::Duplicate]);
+    let part = dice.pick(&[500, 1000, 2500, 4999]);
+    match dice.between(0, 9) {
+        _ if only_refunds => Wish::Refund(Some(dice.pick(&[500, 1000])), reason),
+        0..=3 => Wish::Capture(dice.pick(&[None, None, Some(part), Some(PRICE + 1)])),
+        4 => Wish::Void,
+        5 => Wish::GiveUp(1),
+        _ => Wish::Refund(dice.pick(&[None, Some(part), Some(part), Some(PRICE + 1)]), reason),
+    }
+}
+
+/// When somebody does something: mostly soon.
+fn moment(dice: &mut Dice) -> u64 {
+    let most = dice.pick(&[5 * SECOND, 5 * SECOND, 2 * MINUTE, 2 * MINUTE, 2 * HOUR, 30 * HOUR]);
+    dice.between(0, most)
+}
+
+impl Client {
+    fn insists(&mut self, dice: &mut Dice) {
+        self.patience = dice.pick(&[1, 4, 8, 12]);
+        if dice.permille(300) {
+            self.returns_ms = vec![dice.pick(&[3 * SECOND, MINUTE, HOUR, 24 * HOUR, 26 * HOUR])];
+        }
+        if dice.permille(80) {
+            self.forgets_ms = Some(dice.pick(&[SECOND, MINUTE, 25 * HOUR]));
+        }
+        self.fails = dice.permille(60);
+    }
+}

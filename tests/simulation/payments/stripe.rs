@@ -1,0 +1,257 @@
+//! Stripe over the books: PaymentIntents, captures, cancellations, refunds, their lists, and its rules for keys.
+//!
+//! A key is bound to its parameters and kept for 24 h or longer. Stored: every result of an execution, 402 and 500 too.
+//! Not stored: 401, 429, 503, the 409 of a key in use, validation 400s; a 400 about the payment's state is stored or not.
+
+use paid_once::providers::HttpAnswer;
+
+use super::bank::{Asked, Card, Done, Intent, Keys, Later, Ledger, Memory, Refund, Status};
+use crate::faults::Oddity;
+use crate::provider::{error, plain};
+
+pub(crate) struct Stripe {
+    pub(crate) ledger: Ledger,
+    pub(crate) keys: Keys,
+    /// Whether a 400 about the payment's state is stored under the key.
+    pub(crate) stores_refusals: bool,
+    /// Entries on a page of a list at most.
+    pub(crate) page_max: usize,
+}
+
+/// The fields of a form body.
+fn fields(body: &str) -> Vec<(String, String)> {
+    serde_urlencoded::from_str(body).unwrap_or_default()
+}
+
+fn field<'a>(fields: &'a [(String, String)], name: &str) -> Option<&'a str> {
+    fields.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
+}
+
+fn read(path: &str, body: &str) -> Option<Asked> {
+    let fields = fields(body);
+    let text = |name: &str| field(&fields, name).unwrap_or_default().to_owned();
+    let parts: Vec<&str> = path.trim_start_matches("/v1/").split('/').collect();
+    match parts.as_slice() {
+        ["payment_intents"] => Some(Asked::Create {
+            resource: text("metadata[resource]"),
+            amount: text("amount").parse().ok()?,
+            currency: text("currency"),
+            manual: text("capture_method") == "manual",
+            card: card(&text("payment_method")),
+            page: field(&fields, "return_url").is_some(),
+        }),
+        ["payment_intents", intent, "capture"] => Some(Asked::Capture {
+            intent: (*intent).to_owned(),
+            amount: text("amount_to_capture").parse().ok()?,
+        }),
+        ["payment_intents", intent, "cancel"] => Some(Asked::Cancel { intent: (*intent).to_owned() }),
+        ["refunds"] => {
+            Some(Asked::Refund { intent: text("payment_intent"), amount: text("amount").parse().ok()? })
+        }
+        _ => None,
+    }
+}
+
+fn card(token: &str) -> Card {
+    match token {
+        "pm_card_visa_chargeDeclined" => Card::Declined,
+        "pm_card_threeDSecure2Required" => Card::Page,
+        "pm_card_processing" => Card::Slow,
+        "pm_card_pendingRefund" => Card::PendingRefund,
+        "pm_card_refundFail" => Card::FailingRefund,
+        _ => Card::Good,
+    }
+}
+
+impl Stripe {
+    /// A `POST` arrives: an answer at once, or its execution begins.
+    pub(crate) fn arrive(
+        &mut self,
+        now_ms: u64,
+        key: &str,
+        path: &str,
+        body: &str,
+        odd: Option<Oddity>,
+    ) -> Option<HttpAnswer> {
+        match odd {
+            Some(Oddity::RateLimited { retry_after_ms }) => {
+                let answer = error(429, "invalid_request_error", Some("rate_limit"));
+                return Some(HttpAnswer { retry_after_ms: Some(retry_after_ms), ..answer });
+            }
+            Some(Oddity::Unauthorized) => return Some(error(401, "invalid_request_error", None)),
+            Some(Oddity::Unavailable) => return Some(plain(503, "upstream connect error")),
+            _ => {}
+        }
+        let parameters = format!("{path} {body}");
+        match self.keys.recall(now_ms, key, &parameters) {
+            Memory::Stored(answer) => return Some(answer),
+            Memory::Executing => {
+                return Some(error(409, "invalid_request_error", Some("idempotency_key_in_use")));
+            }
+            Memory::Mismatch => return Some(error(400, "idempotency_error", None)),
+            Memory::Nothing => {}
+        }
+        match odd {
+            Some(Oddity::Hiccup) => {
+                let answer = error(400, "invalid_request_error", Some("try_again"));
+                return Some(HttpAnswer { should_retry: Some(true), ..answer });
+            }
+            Some(Oddity::Invalid) => {
+                return Some(error(400, "invalid_request_error", Some("account_invalid")));
+            }
+            _ => {}
+        }
+        self.keys.begin(now_ms, key, &parameters);
+        None
+    }
+
+    /// The execution ends that began at `since_ms`.
+    pub(crate) fn execute(
+        &mut self,
+        since_ms: u64,
+        key: &str,
+        path: &str,
+        body: &str,
+        odd: Option<Oddity>,
+    ) -> (HttpAnswer, Option<Later>) {
+        let Some(asked) = read(path, body) else {
+            self.keys.forget(key);
+            return (error(404, "invalid_request_error", Some("resource_missing")), None);
+        };
+        let (done, later) = self.ledger.perform(since_ms, key, asked, odd);
+        let refused = |answer: HttpAnswer| HttpAnswer { should_retry: Some(false), ..answer };
+        let (answer, is_stored) = match &done {
+            _ if odd == Some(Oddity::ChargedThen500) => {
+                (HttpAnswer { should_retry: Some(true), ..error(500, "api_error", None) }, true)
+            }
+            Done::Failed => {
+                let should_retry = (odd == Some(Oddity::Uncharged500Final)).then_some(false);
+                (HttpAnswer { should_retry, ..error(500, "api_error", None) }, true)
+            }
+            Done::Intent(intent) => (refused(plain(200, &self.intent(intent))), true),
+            Done::Refund(refund) => (refused(plain(200, &refund_json(refund))), true),
+            Done::Declined(intent) => {
+                let code = match intent {
+                    Some(intent) if intent.card == Card::Page => "authentication_required",
+                    _ => "card_declined",
+                };
+                let intent = intent.as_ref().map_or("null".to_owned(), |intent| self.intent(intent));
+                let body = format!(
+                    r#"{{"error":{{"type":"card_error","code":"{code}","decline_code":"generic_decline","message":"Your card was declined.","payment_intent":{intent}}}}}"#
+                );
+                (refused(plain(402, &body)), true)
+            }
+            Done::State(intent) => {
+                let body = format!(
+                    r#"{{"error":{{"type":"invalid_request_error","code":"payment_intent_unexpected_state","message":"Not in this state.","payment_intent":{}}}}}"#,
+                    self.intent(intent)
+                );
+                (refused(plain(400, &body)), self.stores_refusals)
+            }
+            Done::TooMuch => (refused(error(400, "invalid_request_error", None)), self.stores_refusals),
+            Done::Missing => {
+                (refused(error(404, "invalid_request_error", Some("resource_missing"))), self.stores_refusals)
+            }
+        };
+        if is_stored {
+            self.keys.store(key, &answer);
+        } else {
+            self.keys.forget(key);
+        }
+        let garbled = odd == Some(Oddity::Garbled);
+        (if garbled { plain(200, "<html>a proxy's page</html>") } else { answer }, later)
+    }
+
+    fn intent(&self, intent: &Intent) -> String {
+        let Intent { id, created_s, by, resource, amount, currency, captured, .. } = intent;
+        let status = match intent.status {
+            Status::Action => "requires_action",
+            Status::Processing => "processing",
+            Status::Reserved => "requires_capture",
+            Status::Captured => "succeeded",
+            Status::Canceled => "canceled",
+            Status::Refused => "requires_payment_method",
+        };
+        let capturable = if intent.status == Status::Reserved { *amount } else { 0 };
+        let error = match intent.status {
+            Status::Refused => {
+                r#"{"type":"card_error","code":"card_declined","message":"Your card was declined."}"#
+            }
+            _ => "null",
+        };
+        let action = match intent.status {
+            Status::Action => {
+                format!(
+                    r#"{{"type":"redirect_to_url","redirect_to_url":{{"url":"https://bank.example/{id}","return_url":"x"}}}}"#
+                )
+            }
+            _ => "null".to_owned(),
+        };
+        format!(
+            r#"{{"id":"{id}","object":"payment_intent","created":{created_s},"status":"{status}","amount":{amount},"amount_received":{captured},"amount_capturable":{capturable},"currency":"{currency}","metadata":{{"resource":"{resource}","idempotency_key":"{by}"}},"last_payment_error":{error},"next_action":{action}}}"#
+        )
+    }
+
+    /// A `GET`: one object, or a page of a list, newest first.
+    pub(crate) fn get(&self, path: &str) -> HttpAnswer {
+        let missing = || error(404, "invalid_request_error", Some("resource_missing"));
+        let (path, query) = path.split_once('?').unwrap_or((path, ""));
+        let query = fields(query);
+        let parts: Vec<&str> = path.trim_start_matches("/v1/").split('/').collect();
+        match parts.as_slice() {
+            ["payment_intents", id] => {
+                self.ledger.intent(id).map_or_else(missing, |intent| plain(200, &self.intent(intent)))
+            }
+            ["refunds", id] => {
+                let refund = self.ledger.refunds.iter().find(|refund| refund.id == *id);
+                refund.map_or_else(missing, |refund| plain(200, &refund_json(refund)))
+            }
+            ["payment_intents"] => {
+                let second = |name: &str| field(&query, name).and_then(|value| value.parse::<u64>().ok());
+                let range = second("created[gte]").unwrap_or(0)..=second("created[lte]").unwrap_or(u64::MAX);
+                let mut listed: Vec<&Intent> =
+                    self.ledger.intents.iter().filter(|intent| range.contains(&intent.created_s)).collect();
+                listed.sort_by_key(|intent| std::cmp::Reverse((intent.created_s, intent.number)));
+                self.page(&query, &listed, |intent| &intent.id, |intent| self.intent(intent))
+            }
+            ["refunds"] => {
+                let of = field(&query, "payment_intent").unwrap_or_default();
+                let mut listed: Vec<&Refund> =
+                    self.ledger.refunds.iter().filter(|refund| refund.intent == of).collect();
+                listed.sort_by_key(|refund| std::cmp::Reverse(refund.number));
+                self.page(&query, &listed, |refund| &refund.id, refund_json)
+            }
+            _ => missing(),
+        }
+    }
+
+    fn page<T>(
+        &self,
+        query: &[(String, String)],
+        listed: &[&T],
+        id: impl Fn(&T) -> &String,
+        json: impl Fn(&T) -> String,
+    ) -> HttpAnswer {
+        let start = match field(query, "starting_after") {
+            None => 0,
+            Some(after) => match listed.iter().position(|entry| id(entry) == after) {
+                Some(at) => at + 1,
+                None => return error(400, "invalid_request_error", Some("resource_missing")),
+            },
+        };
+        let limit = field(query, "limit").and_then(|limit| limit.parse().ok()).unwrap_or(10usize);
+        let rest = &listed[start..];
+        let limit = limit.min(self.page_max);
+        let entries: Vec<String> = rest.iter().take(limit).map(|entry| json(entry)).collect();
+        let has_more = rest.len() > limit;
+        plain(200, &format!(r#"{{"object":"list","data":[{}],"has_more":{has_more}}}"#, entries.join(",")))
+    }
+}
+
+fn refund_json(refund: &Refund) -> String {
+    let Refund { id, intent, amount, by, status, .. } = refund;
+    let reason = if *status == "failed" { r#""declined""# } else { "null" };
+    format!(
+        r#"{{"id":"{id}","object":"refund","status":"{status}","amount":{amount},"payment_intent":"{intent}","metadata":{{"idempotency_key":"{by}"}},"failure_reason":{reason}}}"#
+    )
+}

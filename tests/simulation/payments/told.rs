@@ -1,0 +1,157 @@
+//! The told stories: each operation of payments, and each way in which two of them meet. Every single fault is tried at every
+//! boundary of each.
+
+use paid_once::payment::RefundReason::{Duplicate, RequestedByCustomer};
+
+use super::story::{Client, Key, Payer, Place, Story, Wish};
+use crate::faults::{HOUR, MINUTE, SECOND};
+
+/// Their names, for `SIM_PAYMENTS_STORY`.
+pub(crate) const STORIES: [&str; 14] = [
+    "pay",
+    "capture",
+    "refund",
+    "hold",
+    "void",
+    "rivals",
+    "bank",
+    "bank-void",
+    "order",
+    "fallback",
+    "fallback-moves",
+    "late",
+    "refunds",
+    "ten-refunds",
+];
+
+const VISA: &str = "pm_card_visa";
+const DECLINED: &str = "pm_card_visa_chargeDeclined";
+const BANK: &str = "pm_card_threeDSecure2Required";
+
+const fn pay(card: &'static str, capture: bool) -> Wish {
+    Wish::Pay { capture, card, fallback: None, amount: super::story::PRICE }
+}
+
+const fn pay_or(card: &'static str, fallback: &'static str, capture: bool) -> Wish {
+    Wish::Pay { capture, card, fallback: Some(fallback), amount: super::story::PRICE }
+}
+
+fn own(key: &str) -> Key {
+    Key::Own(key.to_owned())
+}
+
+/// A story by its name.
+pub(crate) fn told(name: &str) -> Story {
+    match name {
+        // An API client that returns later, and once more after its key has expired; somebody else tries its key.
+        "pay" => {
+            let mut story = at_key(pay(VISA, true), vec![]);
+            story.clients[0].returns_ms = vec![MINUTE, 27 * HOUR];
+            story
+        }
+        // Reserved, captured in part, given back in two parts.
+        "hold" => at_key(
+            pay(VISA, false),
+            vec![
+                (5 * SECOND, Key::Natural, Wish::Capture(Some(4000))),
+                (10 * SECOND, own("refund-1"), Wish::Refund(Some(1000), RequestedByCustomer)),
+                (15 * SECOND, Key::Natural, Wish::Refund(None, RequestedByCustomer)),
+            ],
+        ),
+        // Two clicks on "cancel".
+        "void" => at_key(
+            pay(VISA, false),
+            vec![(5 * SECOND, Key::Natural, Wish::Void), (5 * SECOND + 200, Key::Natural, Wish::Void)],
+        ),
+        // Captured and voided at once, each from another place.
+        "rivals" => at_key(
+            pay(VISA, false),
+            vec![
+                (5 * SECOND, own("capture"), Wish::Capture(None)),
+                (5 * SECOND + 30, own("void"), Wish::Void),
+                (5 * SECOND + 60, own("capture-2"), Wish::Capture(Some(1000))),
+            ],
+        ),
+        // The person goes to the bank's page and comes back; then it is given back.
+        "bank" => at_key(pay(BANK, true), vec![(2 * MINUTE, Key::Natural, Wish::Refund(None, Duplicate))]),
+        // Nobody comes back from the bank's page: the try is given up, and the order paid with another card. (`bank-void,20:1` showed that
+        // the second try could begin while the void's answer was still to come.)
+        "bank-void" => {
+            let place = Place::order("order-7");
+            let clients = vec![
+                Client::new(pay(BANK, true), own("first"), 0, &place, 0),
+                Client::new(Wish::GiveUp(1), Key::Natural, 0, &place, 8 * SECOND),
+                Client::new(pay(VISA, true), own("second"), 0, &place, 12 * SECOND),
+            ];
+            let mut story = Story::of(vec![place], clients);
+            story.payers = vec![Payer::Completes { ms: 20 * SECOND, comes_back: true, slowly: true }];
+            story.looks_ms = vec![(0, 10 * SECOND)];
+            story
+        }
+        // Three tries to pay one order: declined, paid, refused. Its first key comes back.
+        "order" => {
+            let place = Place::order("order-7");
+            let mut clients = vec![
+                Client::new(pay(DECLINED, true), Key::Natural, 0, &place, 0),
+                Client::new(pay(VISA, true), own("second"), 0, &place, 5 * SECOND),
+                Client::new(pay(VISA, true), own("third"), 0, &place, 5 * SECOND + 20),
+            ];
+            clients[0].returns_ms = vec![MINUTE];
+            Story::of(vec![place], clients)
+        }
+        // Declined by the first provider, taken by the second.
+        "fallback" => at_key(pay_or(DECLINED, "stored-card", true), vec![]),
+        // The same, reserved; then captured in part, and given back, where it was paid.
+        "fallback-moves" => at_key(
+            pay_or(DECLINED, "stored-card", false),
+            vec![
+                (5 * SECOND, own("capture"), Wish::Capture(Some(3000))),
+                (10 * SECOND, own("refund"), Wish::Refund(Some(2000), RequestedByCustomer)),
+            ],
+        ),
+        // Decided by the provider hours later.
+        "late" => {
+            let mut story = at_key(
+                pay("pm_card_processing", false),
+                vec![
+                    (4 * HOUR, Key::Natural, Wish::Capture(None)),
+                    (10 * SECOND, own("void"), Wish::Capture(None)),
+                ],
+            );
+            story.looks_ms = vec![(0, HOUR), (0, 3 * HOUR + 10 * SECOND)];
+            story
+        }
+        // A refund that stays pending for hours and fails, and the next one.
+        "refunds" => at_key(
+            pay("pm_card_refundFail", true),
+            vec![
+                (5 * SECOND, own("refund-1"), Wish::Refund(Some(3000), RequestedByCustomer)),
+                (10 * SECOND, own("refund-2"), Wish::Refund(Some(3000), RequestedByCustomer)),
+                (4 * HOUR, own("refund-3"), Wish::Refund(None, RequestedByCustomer)),
+            ],
+        ),
+        // Ten refunds at once, of which five fit.
+        "ten-refunds" => {
+            let refunds = (0..10).map(|number| {
+                let key = own(&format!("refund-{number}"));
+                (5 * SECOND + number * 7, key, Wish::Refund(Some(1000), RequestedByCustomer))
+            });
+            let mut story = at_key(pay(VISA, true), refunds.collect());
+            // One more try for each, once the faults are over.
+            story.clients.iter_mut().skip(1).for_each(|client| client.patience = 3);
+            story
+        }
+        // One move that makes its own key, so that all happens in one object.
+        "capture" => at_key(pay(VISA, false), vec![(5 * SECOND, Key::Natural, Wish::Capture(Some(4000)))]),
+        "refund" => at_key(pay(VISA, true), vec![(5 * SECOND, Key::Natural, Wish::Refund(None, Duplicate))]),
+        _ => unreachable!("no story has this name"),
+    }
+}
+
+/// A payment that lives where its key does, and what is done with it afterwards.
+fn at_key(wish: Wish, moves: Vec<(u64, Key, Wish)>) -> Story {
+    let place = Place::of_key("payment");
+    let mut clients = vec![Client::new(wish, own("payment"), 0, &place, 0)];
+    clients.extend(moves.into_iter().map(|(at_ms, key, wish)| Client::new(wish, key, 0, &place, at_ms)));
+    Story::of(vec![place], clients)
+}

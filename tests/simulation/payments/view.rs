@@ -1,0 +1,124 @@
+//! What can be seen of an object's rows from outside, as the plain words and numbers that the auditor is told.
+
+use paid_once::machine::record::{KeyRecord, Lifecycle};
+use paid_once::machine::rows::Rows;
+use paid_once::payment::{Payment, PaymentState, Pending, Refund, RefundState};
+use paid_once::providers::Provider;
+
+use super::auditor::{Commit, KeyView, PaymentView, RefundView, Writer};
+use crate::faults::{HOUR, SKEW_MAX_MS};
+use crate::store::Kept;
+
+/// Adyen is sent to for six days.
+pub(crate) const ADYEN_WINDOW_MS: u64 = 6 * 24 * HOUR;
+
+/// A committed transaction. `now_ms` is the world's time, `object_now_ms` the object's.
+pub(crate) fn commit(
+    object: usize,
+    kept: &Kept,
+    rows: &Rows,
+    alarm_at_ms: Option<u64>,
+    writer: Writer,
+    object_now_ms: u64,
+    now_ms: u64,
+) -> Commit {
+    let Kept { before, appended, .. } = kept;
+    let added = !(appended.audit.is_empty() && appended.jobs.is_empty() && appended.timeline.is_empty());
+    let finished = rows.keys.iter().filter_map(|key| {
+        let Lifecycle::Finished(finished) = &key.lifecycle else { return None };
+        let Some(Lifecycle::Open(open)) = before.key(key.key_id).map(|key| &key.lifecycle) else {
+            return None;
+        };
+        let response = finished.response.clone();
+        Some((key.key_id, open.operation.name(), (response.status, response.headers, response.body)))
+    });
+    Commit {
+        object,
+        now_ms: object_now_ms,
+        writer,
+        changed: before != rows || added,
+        keys: rows.keys.iter().map(|key| key_view(rows, key, now_ms)).collect(),
+        payment: rows.payment.as_ref().map(payment_view),
+        refunds: rows.refunds.iter().map(refund_view).collect(),
+        finished: finished.collect(),
+        audit: appended.audit.iter().map(|record| record.action).collect(),
+        jobs: appended.jobs.iter().map(|job| job.job_id.clone()).collect(),
+        alarm_at_ms,
+    }
+}
+
+fn key_view(rows: &Rows, key: &KeyRecord, now_ms: u64) -> KeyView {
+    let (life, holder, expires_at_ms) = match &key.lifecycle {
+        Lifecycle::Open(open) => ("open", open.lease.as_ref().map(|lease| lease.holder.0.clone()), None),
+        Lifecycle::Finished(finished) => ("finished", None, Some(finished.expires_at_ms)),
+        Lifecycle::Expired(_) => ("expired", None, None),
+    };
+    KeyView {
+        key: key.key_id,
+        point: key.recovery_point().as_str(),
+        life,
+        attempt: key.attempt,
+        holder,
+        needs_person: needs_person(rows, key.key_id, now_ms),
+        expires_at_ms,
+    }
+}
+
+/// Adyen has said all that it will, or is not sent to any more, and can't be asked.
+fn needs_person(rows: &Rows, key_id: u32, now_ms: u64) -> bool {
+    rows.unsettled_call(key_id).filter(|call| call.provider == Provider::Adyen).is_some_and(|call| {
+        let over = |at_ms| now_ms + 2 * SKEW_MAX_MS >= at_ms + ADYEN_WINDOW_MS;
+        call.answer_is_stored || call.first_sent_at_ms.is_some_and(over)
+    })
+}
+
+fn payment_view(payment: &Payment) -> PaymentView {
+    let state = match &payment.state {
+        PaymentState::Authorizing => "authorizing",
+        PaymentState::RequiresAction { .. } => "requires_action",
+        PaymentState::Processing => "processing",
+        PaymentState::Authorized => "requires_capture",
+        PaymentState::Captured { .. } => "succeeded",
+        PaymentState::Canceled => "canceled",
+        PaymentState::Failed(_) => "failed",
+    };
+    PaymentView {
+        id: payment.id.to_string(),
+        state,
+        amount: u64::from(payment.amount.get()),
+        captured: u64::from(payment.captured_minor()),
+        attempt: payment.attempt,
+        provider: payment.provider.as_str(),
+        provider_payment: payment.provider_payment.clone(),
+        pending: payment.pending.map(|pending| match pending {
+            Pending::Capture { .. } => "capture",
+            Pending::Void { .. } => "void",
+        }),
+        has_check: payment.check.is_some(),
+    }
+}
+
+fn refund_view(refund: &Refund) -> RefundView {
+    let state = match refund.state {
+        RefundState::Requested => "requested",
+        RefundState::Pending => "pending",
+        RefundState::Succeeded => "succeeded",
+        RefundState::Failed { .. } => "failed",
+    };
+    RefundView { id: refund.id.to_string(), state, amount: u64::from(refund.amount.get()) }
+}
+
+/// Whether a key is open that does not wait for a person.
+pub(crate) fn has_open_key(rows: &Rows, now_ms: u64) -> bool {
+    let is_open = |key: &&KeyRecord| matches!(key.lifecycle, Lifecycle::Open(_));
+    rows.keys.iter().filter(is_open).any(|key| !needs_person(rows, key.key_id, now_ms))
+}
+
+/// When the first response is to be dropped, by the clock of who finished it.
+pub(crate) fn first_expiry_ms(rows: &Rows) -> Option<u64> {
+    let expires = |key: &KeyRecord| match &key.lifecycle {
+        Lifecycle::Finished(finished) => Some(finished.expires_at_ms),
+        _ => None,
+    };
+    rows.keys.iter().filter_map(expires).min()
+}

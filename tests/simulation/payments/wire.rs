@@ -1,0 +1,275 @@
+//! What goes between the objects and the providers: sends that get lost, come late or twice; look-ups page by page; and what
+//! banks and the people who pay decide in their own time.
+
+use paid_once::machine::call::{CallKind, ForeignCall, LookUp, Outcome};
+use paid_once::machine::run::Event as Input;
+use paid_once::providers::{HttpAnswer, Provider};
+
+use super::auditor::Send;
+use super::bank::Later;
+use super::story::Payer;
+use super::view::ADYEN_WINDOW_MS;
+use super::world::{Event, Off, World};
+use crate::faults::{Boundary, Copy, Fault, HOUR, Oddity, SECOND, SKEW_MAX_MS, copies, send_counter};
+use crate::provider::plain;
+
+/// When Stripe's window has closed for certain.
+const WINDOW_MS: u64 = 24 * HOUR;
+/// How long a bank takes that takes its time, after the person has done their part.
+const BANK_MS: u64 = 2 * HOUR;
+
+/// A send of which the sender has not heard.
+pub(crate) struct Exchange {
+    run: u32,
+    call: ForeignCall,
+}
+
+/// A copy of a send on its way to the provider.
+#[derive(Clone)]
+pub(crate) struct Delivery {
+    exchange: u64,
+    provider: Provider,
+    derived_key: String,
+    path: String,
+    body: String,
+    odd: Option<Oddity>,
+    /// How long its execution takes.
+    takes_ms: u64,
+    began_ms: u64,
+    /// Whether its answer finds the way back.
+    heard: bool,
+}
+
+/// A page of a look-up that is asked for.
+pub(crate) struct Asking {
+    run: u32,
+    call: ForeignCall,
+    fault: Option<Fault>,
+}
+
+impl World {
+    pub(crate) fn send(&mut self, run: u32, call: &ForeignCall) {
+        let exchange = self.sends;
+        self.sends += 1;
+        let object = self.runs.get(&run).map_or(0, |active| self.instances[active.instance].object);
+        self.exchanges.insert(exchange, Exchange { run, call: call.clone() });
+        self.counters.count(match (call.provider, call.kind) {
+            (Provider::Adyen, CallKind::Authorize) => "sends: adyen, authorise",
+            (Provider::Adyen, CallKind::Refund) => "sends: adyen, refund",
+            (Provider::Adyen, _) => "sends: adyen, capture or void",
+            (Provider::Stripe, CallKind::Capture) => "sends: stripe, capture",
+            (Provider::Stripe, CallKind::Void) => "sends: stripe, void",
+            (Provider::Stripe, CallKind::Refund) => "sends: stripe, refund",
+            (Provider::Stripe, _) => "sends: stripe, authorise",
+        });
+        if call.sends > 1 {
+            self.counters.count("sends under a used key");
+        }
+        let transit_ms = self.dice.between(5, 150);
+        let copy = Delivery {
+            exchange,
+            provider: call.provider,
+            derived_key: call.derived_key.clone(),
+            path: call.request.path.clone(),
+            body: match self.off {
+                Some(Off::FrozenBytes) => format!("{} ", call.request.body).repeat(call.sends as usize),
+                _ => call.request.body.clone(),
+            },
+            odd: None,
+            takes_ms: self.dice.between(50, 800),
+            began_ms: 0,
+            heard: true,
+        };
+        let fault = self.fault(Boundary::Send);
+        if let Some(counter) = send_counter(fault) {
+            self.counters.count(counter);
+        }
+        let copies = copies(fault, transit_ms, copy.takes_ms);
+        self.tell(|| {
+            format!(
+                "  send {} to {:?}, {} copies: {} {}",
+                call.sends,
+                call.provider,
+                copies.len(),
+                copy.path,
+                copy.body
+            )
+        });
+        self.auditor.sent(
+            self.now_ms,
+            &Send {
+                object,
+                key: call.key_id,
+                derived: call.derived_key.clone(),
+                bytes: format!("{} {}", copy.path, copy.body),
+                number: exchange,
+                copies: u32::try_from(copies.len()).unwrap_or(0),
+                begins: call.kind == CallKind::Authorize,
+                window_ms: match call.provider {
+                    Provider::Stripe => self.times.provider_window_ms + 2 * SKEW_MAX_MS,
+                    Provider::Adyen => ADYEN_WINDOW_MS + 2 * SKEW_MAX_MS,
+                },
+            },
+        );
+        self.after(self.times.provider_timeout_ms, Event::TimedOut { exchange });
+        for Copy { delay_ms, takes_ms, heard, odd } in copies {
+            let delivery = Delivery { takes_ms, heard, odd, ..copy.clone() };
+            self.after(delay_ms, Event::Arrive(Box::new(delivery)));
+        }
+    }
+
+    pub(crate) fn arrive(&mut self, mut delivery: Delivery) {
+        let Delivery { provider, derived_key: key, path, body, odd, .. } = &delivery;
+        let at_once = match provider {
+            Provider::Stripe => self.stripe.arrive(self.now_ms, key, path, body, *odd),
+            Provider::Adyen => self.adyen.arrive(self.now_ms, key, path, body, *odd),
+        };
+        if let Some(answer) = at_once {
+            self.auditor.dealt_with(&delivery.derived_key);
+            return self.answer(&delivery, answer);
+        }
+        delivery.began_ms = self.now_ms;
+        self.after(delivery.takes_ms, Event::Executed(Box::new(delivery)));
+    }
+
+    pub(crate) fn executed(&mut self, delivery: Delivery) {
+        self.is_busy();
+        let Delivery { provider, derived_key: key, path, body, odd, began_ms, .. } = &delivery;
+        let (answer, later) = match provider {
+            Provider::Stripe => self.stripe.execute(*began_ms, key, path, body, *odd),
+            Provider::Adyen => self.adyen.execute(*began_ms, key, path, body, *odd),
+        };
+        self.counters.count("providers: executions");
+        self.tell(|| format!("  {} executes {path}: {} {}", provider.as_str(), answer.status, answer.body));
+        self.auditor.executed(self.now_ms, key);
+        self.auditor.dealt_with(key);
+        self.book();
+        if let Some(later) = later {
+            self.later(provider.as_str(), later);
+        }
+        self.answer(&delivery, answer);
+    }
+
+    /// Banks and people take their time.
+    fn later(&mut self, provider: &'static str, later: Later) {
+        match &later {
+            Later::Intent { ms, .. } | Later::Refund { ms, .. } => {
+                self.after(*ms, Event::Decided { provider, later });
+            }
+            Later::Page { intent } => {
+                self.counters.count("bank's pages");
+                let payer = self.payers[self.stripe.ledger.intents.len() % self.payers.len()];
+                let ms = match payer {
+                    Payer::NeverReturns => return,
+                    Payer::Completes { ms, slowly, .. } => ms + if slowly { BANK_MS } else { 0 },
+                    Payer::Fails { ms } => ms,
+                };
+                let good = payer != Payer::Fails { ms };
+                let back_ms = match payer {
+                    Payer::Completes { ms, comes_back: true, .. } => Some(ms + SECOND),
+                    _ => None,
+                };
+                let decided = Later::Intent { intent: intent.clone(), ms, good };
+                self.after(ms, Event::Decided { provider, later: decided });
+                if matches!(payer, Payer::Completes { slowly: true, .. }) {
+                    self.after(ms - BANK_MS, Event::Decided { provider, later: later.clone() });
+                }
+                let resource = self.stripe.ledger.intent(intent).map(|intent| intent.resource.clone());
+                let object = resource.and_then(|resource| self.object_of(&resource));
+                if let (Some(object), Some(back_ms)) = (object, back_ms) {
+                    self.after(back_ms, Event::Check { object, to: None, looking: true });
+                }
+            }
+        }
+    }
+
+    pub(crate) fn decided(&mut self, provider: &'static str, later: Later) {
+        self.is_busy();
+        self.tell(|| format!("  {provider} decides {later:?}"));
+        let ledger = if provider == "stripe" { &mut self.stripe.ledger } else { &mut self.adyen.ledger };
+        match later {
+            Later::Page { intent } => ledger.begin_processing(&intent),
+            Later::Intent { intent, good, .. } => ledger.decide(&intent, good),
+            Later::Refund { refund, good, .. } => ledger.decide_refund(&refund, good),
+        }
+        self.counters.count("providers: decided later");
+        self.book();
+    }
+
+    fn answer(&mut self, delivery: &Delivery, answer: HttpAnswer) {
+        if delivery.heard {
+            let transit_ms = self.dice.between(5, 150);
+            let (exchange, answer) = (delivery.exchange, Box::new(answer));
+            self.after(transit_ms, Event::Response { exchange, answer });
+        }
+    }
+
+    pub(crate) fn response(&mut self, exchange: u64, answer: &HttpAnswer) {
+        let Some(Exchange { call, .. }) = self.exchanges.get(&exchange) else {
+            return;
+        };
+        let outcome = call.provider.classify(call, answer);
+        if matches!(outcome, Outcome::NotExecuted { .. }) {
+            self.auditor.refused(exchange);
+        }
+        self.tell(|| format!("  response {}: {outcome:?}", answer.status));
+        self.outcome(exchange, outcome);
+    }
+
+    pub(crate) fn timed_out(&mut self, exchange: u64) {
+        let outcome = Outcome::Unknown { answer_is_stored: false, reason: "no answer".to_owned() };
+        self.outcome(exchange, outcome);
+    }
+
+    fn outcome(&mut self, exchange: u64, outcome: Outcome) {
+        let Some(Exchange { run, call }) = self.exchanges.remove(&exchange) else {
+            return;
+        };
+        self.counters.count(match &outcome {
+            Outcome::Definitive(reply) if reply.result.is_done() => "outcomes: done",
+            Outcome::Definitive(_) => "outcomes: refused for good",
+            Outcome::NotExecuted { .. } => "outcomes: not executed",
+            Outcome::Unknown { answer_is_stored: true, .. } => "outcomes: unknown, retries are useless",
+            Outcome::Unknown { .. } => "outcomes: unknown",
+        });
+        self.after(0, Event::Step { run, input: Input::Outcome(call.call_id, outcome) });
+    }
+
+    /// Asks for the next page of a look-up.
+    pub(crate) fn look_up(&mut self, run: u32, call: ForeignCall) {
+        if call.last_sent_at_ms.is_some_and(|at_ms| at_ms + WINDOW_MS < self.now_ms) {
+            self.counters.count("look-ups past the window");
+        }
+        if call.look_up.is_some() {
+            self.counters.count("look-ups of several pages");
+        }
+        let fault = self.fault(Boundary::Page);
+        let transit_ms = self.dice.between(5, 150);
+        self.after(transit_ms, Event::Page(Box::new(Asking { run, call, fault })));
+    }
+
+    pub(crate) fn page(&mut self, asking: Asking) {
+        let path = asking.call.provider.look_up_request(&asking.call).map(|ask| ask.path);
+        self.tell(|| format!("  look-up {path:?}"));
+        let answer = match (asking.fault, path) {
+            (Some(Fault::PageLost), _) => {
+                let reason = "no answer".to_owned();
+                let look_up = LookUp::Inconclusive { from_the_start: false, reason };
+                return self.looked_up(asking.run, asking.call.call_id, look_up);
+            }
+            (Some(Fault::PageError), _) => plain(500, "{}"),
+            (Some(Fault::PageRefused), _) => plain(400, "{}"),
+            (Some(Fault::PageGarbled), _) => plain(200, "<html>"),
+            (_, Some(path)) => self.stripe.get(&path),
+            // There is nothing to ask.
+            (_, None) => plain(404, ""),
+        };
+        let transit_ms = self.dice.between(5, 150);
+        self.after(transit_ms, Event::PageAnswer(Box::new(asking), Box::new(answer)));
+    }
+
+    pub(crate) fn page_answer(&mut self, asking: Asking, answer: &HttpAnswer) {
+        let look_up = asking.call.provider.read_look_up(&asking.call, answer);
+        self.looked_up(asking.run, asking.call.call_id, look_up);
+    }
+}

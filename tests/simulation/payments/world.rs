@@ -1,0 +1,642 @@
+//! One history: the objects of the payments and of the keys, each with its incarnations and its alarm; the clients around
+//! them; and time, which passes only from event to event.
+//!
+//! This is the shell's part, played with faults: each core function runs in one transaction of one object, what an action
+//! says is done at once, and the alarm is set in the same commit.
+
+use std::collections::BTreeMap;
+
+use paid_once::machine::context::{Context, Mutant, Times};
+use paid_once::machine::id::{InstanceId, ObjectId, PaymentId};
+use paid_once::machine::record::Ticket;
+use paid_once::machine::rows::Rows;
+use paid_once::machine::run::{Event as Input, Run};
+use paid_once::machine::step::StepError;
+use paid_once::payment::check::Question;
+use paid_once::providers::HttpAnswer;
+
+use super::adyen::Adyen;
+use super::auditor::{Auditor, Commit, Entry, Returned, Writer};
+use super::bank::{Keys, Later, Ledger};
+use super::story::{Client, Payer, Story};
+use super::stripe::Stripe;
+use super::view;
+use super::wire::{Asking, Delivery, Exchange};
+use crate::auditor::{Bytes, Terms, Violation};
+use crate::dice::Dice;
+use crate::faults::{ALARM_LEAD_MS, Boundary, Fault, Faults, HOUR, MINUTE, Oddity, Plan, SKEW_MAX_MS, skew};
+use crate::report::Counters;
+use crate::schedule::{EPOCH_MS, Schedule, tell};
+use crate::store::{Staged, Store};
+
+/// No history has more events than this.
+const EVENTS_MAX: u32 = 30_000;
+/// For how long the provider is still asked once nothing else happens: longer than its longest pause, a day.
+const AFTERMATH_MS: u64 = 3 * 24 * HOUR;
+/// What must never be counted: a provider has forgotten a key, and it comes again.
+pub(crate) const PRUNED: &str = "providers: keys pruned and used again";
+
+/// A protection that is switched off, to show that the auditor notices.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Off {
+    /// One in the core.
+    Core(Mutant),
+    /// A key is not bound before it is sent to the object in which it runs.
+    Binding,
+    /// Each try to pay an order runs in the object of its key, not in the order's.
+    OrderObject,
+    /// The bytes of a call are made anew for every send.
+    FrozenBytes,
+    /// What a transaction adds to the audit records is lost.
+    AuditRows,
+    /// A replay says when it was made.
+    StoredBytes,
+    /// Whose a request is, is not looked at.
+    Owners,
+}
+
+/// A request of a client: who, and its how many-th.
+pub(crate) type Request = (usize, u32);
+
+/// What happens at a time.
+pub(crate) enum Event {
+    Knock(usize),
+    /// A request reaches the object of its key, where it is bound.
+    Bind {
+        from: Request,
+        to: Option<usize>,
+    },
+    /// A request reaches the object in which it runs.
+    Request {
+        from: Request,
+        to: Option<usize>,
+    },
+    Answer {
+        to: Request,
+        answer: Answer,
+    },
+    ClientGivesUp(Request),
+    WaitOver(Request),
+    /// A client has its key's response forgotten.
+    Forget {
+        client: usize,
+        to: Option<usize>,
+    },
+    /// Somebody looks at a payment, or the alarm asks how it stands.
+    Check {
+        object: usize,
+        to: Option<usize>,
+        looking: bool,
+    },
+    /// The next of these questions goes to the provider.
+    Ask {
+        instance: usize,
+        questions: Vec<Question>,
+    },
+    Told {
+        instance: usize,
+        questions: Vec<Question>,
+        answer: Option<Box<HttpAnswer>>,
+    },
+    Step {
+        run: u32,
+        input: Input,
+    },
+    Arrive(Box<Delivery>),
+    Executed(Box<Delivery>),
+    /// The person who pays, or a bank, has decided.
+    Decided {
+        provider: &'static str,
+        later: Later,
+    },
+    Response {
+        exchange: u64,
+        answer: Box<HttpAnswer>,
+    },
+    TimedOut {
+        exchange: u64,
+    },
+    Page(Box<Asking>),
+    PageAnswer(Box<Asking>, Box<HttpAnswer>),
+    Alarm {
+        object: usize,
+        set: u64,
+    },
+    Ring {
+        object: usize,
+        set: u64,
+    },
+    Wake {
+        object: usize,
+        to: Option<usize>,
+    },
+}
+
+/// What a client is told.
+#[derive(Clone)]
+pub(crate) struct Answer {
+    pub(crate) label: &'static str,
+    pub(crate) bytes: Option<Bytes>,
+}
+
+impl Answer {
+    pub(crate) const fn plain(label: &'static str) -> Self {
+        Self { label, bytes: None }
+    }
+
+    pub(crate) fn is_definitive(&self) -> bool {
+        matches!(self.label, "stored" | "mismatch" | "expired" | "stranger" | "not_started")
+    }
+}
+
+/// An object on its disk.
+pub(crate) struct Object {
+    pub(crate) id: ObjectId,
+    pub(crate) store: Store,
+    /// The incarnation that gets what comes in now.
+    pub(crate) current: Option<usize>,
+    /// Nothing reaches the object before.
+    pub(crate) dark_until_ms: u64,
+    pub(crate) alarm_set: u64,
+    /// How long before its time [`Event::Alarm`] comes for the alarm that is set.
+    pub(crate) alarm_lead_ms: u64,
+}
+
+/// An incarnation of an object in memory.
+pub(crate) struct Instance {
+    pub(crate) object: usize,
+    pub(crate) id: InstanceId,
+    pub(crate) ahead_ms: i64,
+    pub(crate) alive: bool,
+    pub(crate) asleep_until_ms: u64,
+}
+
+/// A run in an incarnation's memory.
+pub(crate) struct Active {
+    pub(crate) run: Run,
+    pub(crate) ticket: Ticket,
+    pub(crate) instance: usize,
+    pub(crate) waiting: Vec<Request>,
+}
+
+/// The world of one history.
+pub(crate) struct World {
+    pub(crate) now_ms: u64,
+    due: Schedule<Event>,
+    pub(crate) dice: Dice,
+    pub(crate) faults: Faults,
+    /// When the effect of the last fault ends.
+    pub(crate) calm_from_ms: u64,
+    /// How long the provider asked to be left alone.
+    pub(crate) owed_ms: u64,
+    /// When something happened last that is more than asking the provider in vain.
+    pub(crate) busy_until_ms: u64,
+    pub(crate) times: Times,
+    pub(crate) off: Option<Off>,
+    pub(crate) objects: Vec<Object>,
+    pub(crate) instances: Vec<Instance>,
+    clocks_differ: bool,
+    /// The clocks of the first incarnations, if they are told.
+    pub(crate) clocks: Vec<i64>,
+    pub(crate) runs: BTreeMap<u32, Active>,
+    pub(crate) next_run: u32,
+    pub(crate) clients: Vec<Client>,
+    /// The number of each client's object.
+    pub(crate) places: Vec<usize>,
+    pub(crate) payers: Vec<Payer>,
+    pub(crate) stripe: Stripe,
+    pub(crate) adyen: Adyen,
+    pub(crate) exchanges: BTreeMap<u64, Exchange>,
+    pub(crate) sends: u64,
+    pub(crate) auditor: Auditor,
+    pub(crate) counters: Counters,
+    pub(crate) trace: bool,
+    /// Whether it goes on after a broken promise.
+    pub(crate) to_the_end: bool,
+}
+
+/// The end of a history.
+pub(crate) struct Outcome {
+    pub(crate) violations: Vec<Violation>,
+    pub(crate) counters: Counters,
+    pub(crate) passed: Vec<Boundary>,
+}
+
+/// What became of a transaction.
+pub(crate) enum Transacted<T> {
+    /// Committed: its value, and the object's time.
+    Done(T, u64),
+    /// The incarnation died, before or after the commit.
+    Crashed,
+    /// An error dropped it.
+    Failed(StepError),
+}
+
+impl World {
+    pub(crate) fn new(mut story: Story, plan: Plan, dice: Dice, off: Option<Off>, trace: bool) -> Self {
+        let times = Times::default();
+        let terms = Terms {
+            lease_ms: times.lease_ms,
+            retention_ms: times.retention_ms,
+            window_ms: times.provider_window_ms + 2 * SKEW_MAX_MS,
+            alarm_ahead_ms: HOUR.max(times.quiet_ms) + 4 * SKEW_MAX_MS,
+        };
+        if off == Some(Off::OrderObject) {
+            story.without_orders_objects();
+        }
+        let kept_ms = |days: u64| days * 24 * HOUR + story.key_kept_longer_ms;
+        let mut world = Self {
+            now_ms: EPOCH_MS,
+            due: Schedule::new(),
+            dice,
+            faults: Faults::new(plan),
+            calm_from_ms: EPOCH_MS,
+            owed_ms: 0,
+            busy_until_ms: EPOCH_MS,
+            times,
+            off,
+            objects: Vec::new(),
+            instances: Vec::new(),
+            clocks_differ: story.clocks_differ,
+            clocks: Vec::new(),
+            runs: BTreeMap::new(),
+            next_run: 1,
+            clients: story.clients,
+            places: Vec::new(),
+            payers: story.payers,
+            stripe: Stripe {
+                ledger: Ledger::new("pi_"),
+                keys: Keys::new(kept_ms(1)),
+                stores_refusals: story.stores_refusals,
+                page_max: story.page_max,
+            },
+            adyen: Adyen { ledger: Ledger::new("PSP"), keys: Keys::new(kept_ms(7)) },
+            exchanges: BTreeMap::new(),
+            sends: 0,
+            auditor: Auditor::new(terms),
+            counters: Counters::default(),
+            trace,
+            to_the_end: false,
+        };
+        for client in 0..world.clients.len() {
+            let Client { object, order, starts_ms, .. } = world.clients[client].clone();
+            let object = world.object(object);
+            world.places.push(object);
+            if let Some(order) = order {
+                world.auditor.pays(object, order);
+            }
+            world.after(starts_ms, Event::Knock(client));
+        }
+        for (place, at_ms) in story.looks_ms {
+            let object = world.object(story.places[place].object);
+            world.after(at_ms, Event::Check { object, to: None, looking: true });
+        }
+        world
+    }
+
+    /// Does not stop at the first broken promise.
+    pub(crate) fn played_on(mut self) -> Self {
+        self.to_the_end = true;
+        self
+    }
+
+    /// Plays the history to its end, or to the first broken promise.
+    pub(crate) fn play(mut self) -> Outcome {
+        let mut events = 0;
+        while let Some((at_ms, event)) = self.due.next() {
+            if at_ms > self.busy_until_ms + AFTERMATH_MS {
+                break;
+            }
+            self.now_ms = at_ms;
+            self.happen(event);
+            self.check_liveness();
+            events += 1;
+            if events > EVENTS_MAX {
+                self.auditor
+                    .overdue("a history without end", self.now_ms - self.calm_from_ms.min(self.now_ms));
+            }
+            let broken = !self.auditor.violations.is_empty();
+            if broken && (!self.to_the_end || events > EVENTS_MAX) {
+                break;
+            }
+        }
+        if self.auditor.violations.is_empty() {
+            self.auditor.close();
+        }
+        self.counters.count("histories");
+        self.counters.add(PRUNED, self.stripe.keys.pruned + self.adyen.keys.pruned);
+        self.counters
+            .add("providers: stored answers replayed", self.stripe.keys.replayed + self.adyen.keys.replayed);
+        self.counters.add("providers: key in use", self.stripe.keys.in_use + self.adyen.keys.in_use);
+        let charges = self.stripe.ledger.charges();
+        self.counters.add("stripe: charges", charges);
+        self.counters.add("adyen: charges", self.adyen.ledger.charges());
+        self.counters.add("stripe: refunds", self.stripe.ledger.refunds.len() as u64);
+        self.counters.add("adyen: refunds", self.adyen.ledger.refunds.len() as u64);
+        Outcome { violations: self.auditor.violations, counters: self.counters, passed: self.faults.passed }
+    }
+
+    /// Once faults stop, a key ends within lease, backoff, and the quiet period by two clocks, for each of its calls: a
+    /// payment makes one with each provider at most. What waits for a person is left out.
+    fn check_liveness(&mut self) {
+        let t = &self.times;
+        let backoff_ms = 2 * 5 * MINUTE;
+        let quiet_ms = 2 * t.quiet_ms + 2 * SKEW_MAX_MS;
+        let bound_ms = 2 * (t.lease_ms + t.completer_ms + backoff_ms + quiet_ms + 2 * MINUTE);
+        for object in &self.objects {
+            let calm_from_ms = self.calm_from_ms.max(object.dark_until_ms) + self.owed_ms;
+            let rows = &object.store.rows;
+            if self.now_ms > calm_from_ms + bound_ms && view::has_open_key(rows, self.now_ms) {
+                self.auditor.overdue("a key", self.now_ms - calm_from_ms);
+            }
+            // A finished key is dropped at its time, by the clocks of who finished it and of who drops it.
+            let expires_at_ms = view::first_expiry_ms(rows).unwrap_or(u64::MAX / 2).max(calm_from_ms);
+            if self.now_ms > expires_at_ms + 4 * SKEW_MAX_MS + 2 * MINUTE {
+                self.auditor.kept(self.now_ms - expires_at_ms);
+            }
+        }
+    }
+
+    fn happen(&mut self, event: Event) {
+        match event {
+            Event::Knock(client) => self.knock(client),
+            Event::Bind { from, to } => self.bind(from, to),
+            Event::Request { from, to } => self.request(from, to),
+            Event::Answer { to, answer } => self.answered(to, answer),
+            Event::ClientGivesUp(request) => self.client_gives_up(request),
+            Event::WaitOver(request) => self.wait_over(request),
+            Event::Forget { client, to } => self.forget(client, to),
+            Event::Check { object, to, looking } => self.check(object, to, looking),
+            Event::Ask { instance, questions } => self.ask(instance, questions),
+            Event::Told { instance, questions, answer } => self.told(instance, questions, answer),
+            Event::Step { run, input } => self.step(run, input),
+            Event::Arrive(delivery) => self.arrive(*delivery),
+            Event::Executed(delivery) => self.executed(*delivery),
+            Event::Decided { provider, later } => self.decided(provider, later),
+            Event::Response { exchange, answer } => self.response(exchange, &answer),
+            Event::TimedOut { exchange } => self.timed_out(exchange),
+            Event::Page(asking) => self.page(*asking),
+            Event::PageAnswer(asking, answer) => self.page_answer(*asking, &answer),
+            Event::Alarm { object, set } => self.alarm(object, set),
+            Event::Ring { object, set } => self.ring(object, set),
+            Event::Wake { object, to } => self.wake(object, to),
+        }
+    }
+
+    pub(crate) fn after(&mut self, delay_ms: u64, event: Event) {
+        self.due.at(self.now_ms + delay_ms, event);
+    }
+
+    /// More than a vain question happens.
+    pub(crate) fn is_busy(&mut self) {
+        self.busy_until_ms = self.busy_until_ms.max(self.now_ms);
+    }
+
+    pub(crate) fn tell(&self, line: impl FnOnce() -> String) {
+        if self.trace {
+            tell(self.now_ms, &line());
+        }
+    }
+
+    /// The number of an object.
+    pub(crate) fn object(&mut self, id: ObjectId) -> usize {
+        if let Some(known) = self.objects.iter().position(|object| object.id == id) {
+            return known;
+        }
+        self.objects.push(Object {
+            id,
+            store: Store::new(Rows::empty(id)),
+            current: None,
+            dark_until_ms: 0,
+            alarm_set: 0,
+            alarm_lead_ms: 0,
+        });
+        self.objects.len() - 1
+    }
+
+    /// The object in which a payment lives.
+    pub(crate) fn object_of(&self, resource: &str) -> Option<usize> {
+        self.objects.iter().position(|object| PaymentId::in_object(object.id).to_string() == resource)
+    }
+
+    /// The fault that strikes here, if one does.
+    pub(crate) fn fault(&mut self, boundary: Boundary) -> Option<Fault> {
+        let number = self.faults.passed.len();
+        let fault = self.faults.at(boundary, self.now_ms - EPOCH_MS, &mut self.dice)?;
+        self.tell(|| format!("      boundary {number}: {boundary:?} meets {fault:?}"));
+        self.counters.count("faults");
+        self.calm_from_ms = self.calm_from_ms.max(self.now_ms + fault.lasts_ms());
+        self.busy_until_ms = self.busy_until_ms.max(self.calm_from_ms);
+        if let Fault::Odd(Oddity::RateLimited { .. }) = fault {
+            self.owed_ms = self.owed_ms.max(fault.lasts_ms());
+        }
+        Some(fault)
+    }
+
+    /// The incarnation of an object that gets what comes in now.
+    pub(crate) fn current(&mut self, object: usize) -> usize {
+        if let Some(current) = self.objects[object].current {
+            return current;
+        }
+        let number = self.instances.len();
+        let told = self.clocks.get(number).copied();
+        let ahead_ms = match told {
+            Some(ahead_ms) => ahead_ms,
+            None if self.clocks_differ => skew(&mut self.dice),
+            None => 0,
+        };
+        let id = InstanceId(format!("incarnation-{number}"));
+        self.tell(|| format!("{} of object {object} is born, its clock {ahead_ms} ms ahead", id.0));
+        self.instances.push(Instance { object, id, ahead_ms, alive: true, asleep_until_ms: 0 });
+        self.objects[object].current = Some(number);
+        number
+    }
+
+    /// The incarnation that something reaches: `None` if it must come again, as it then will, or never.
+    pub(crate) fn reach(
+        &mut self,
+        object: usize,
+        to: Option<usize>,
+        again: impl FnOnce(usize) -> Event,
+    ) -> Reached {
+        if to.is_none() && self.now_ms < self.objects[object].dark_until_ms {
+            return Reached::Dark;
+        }
+        let instance = to.unwrap_or_else(|| self.current(object));
+        if !self.instances[instance].alive {
+            return Reached::Dead;
+        }
+        let asleep_ms = self.instances[instance].asleep_until_ms.saturating_sub(self.now_ms);
+        if asleep_ms > 0 {
+            self.after(asleep_ms, again(instance));
+            return Reached::Asleep;
+        }
+        let fault = self.fault(Boundary::Transaction);
+        if self.enter(instance, fault, || again(instance)) {
+            Reached::Awake(instance, fault)
+        } else {
+            Reached::Paused
+        }
+    }
+
+    pub(crate) fn object_now_ms(&self, instance: usize) -> u64 {
+        self.now_ms.saturating_add_signed(self.instances[instance].ahead_ms)
+    }
+
+    fn context(&mut self, instance: usize) -> Context {
+        let jitter = u16::try_from(self.dice.between(0, 1000)).unwrap_or(0);
+        let mut ctx = Context::new(self.object_now_ms(instance), jitter, self.times);
+        ctx.mutant = match self.off {
+            Some(Off::Core(mutant)) => Some(mutant),
+            _ => None,
+        };
+        ctx
+    }
+
+    pub(crate) fn crash(&mut self, instance: usize, dark_ms: u64) {
+        self.counters.count("crashes");
+        self.instances[instance].alive = false;
+        let object = &mut self.objects[self.instances[instance].object];
+        if object.current == Some(instance) {
+            object.current = None;
+        }
+        object.dark_until_ms = object.dark_until_ms.max(self.now_ms + dark_ms);
+        let (gone, left): (BTreeMap<_, _>, _) =
+            std::mem::take(&mut self.runs).into_iter().partition(|(_, active)| active.instance == instance);
+        self.runs = left;
+        for request in gone.into_values().flat_map(|active: Active| active.waiting) {
+            self.reply(request, Answer::plain("reset"));
+        }
+    }
+
+    /// What a fault at a transaction does before it. `false`: the transaction does not run now; `again` is tried when the
+    /// incarnation wakes.
+    pub(crate) fn enter(
+        &mut self,
+        instance: usize,
+        fault: Option<Fault>,
+        again: impl FnOnce() -> Event,
+    ) -> bool {
+        match fault {
+            Some(Fault::Pause { replaced, ms }) => {
+                self.counters.count(if replaced { "pauses, replaced meanwhile" } else { "pauses" });
+                self.instances[instance].asleep_until_ms = self.now_ms + ms;
+                let object = &mut self.objects[self.instances[instance].object];
+                if replaced && object.current == Some(instance) {
+                    object.current = None;
+                }
+                self.after(ms, again());
+                false
+            }
+            Some(Fault::Clock { ahead_ms }) => {
+                self.counters.count("clocks set");
+                self.instances[instance].ahead_ms = ahead_ms;
+                true
+            }
+            _ => true,
+        }
+    }
+
+    /// One transaction in an incarnation; `told` tells the auditor about it, just before its commit.
+    pub(crate) fn transact<T>(
+        &mut self,
+        instance: usize,
+        fault: Option<Fault>,
+        writer: Writer,
+        body: impl FnOnce(&mut Rows, &Context, &InstanceId) -> Result<T, StepError>,
+        told: impl FnOnce(&mut Auditor, &T, &Commit),
+    ) -> Transacted<T> {
+        let ctx = self.context(instance);
+        let (number, me) = (self.instances[instance].object, self.instances[instance].id.clone());
+        let object = &self.objects[number];
+        let result = object.store.transaction(&ctx, instance, |rows| body(rows, &ctx, &me));
+        let crash = |at_commit| match fault {
+            Some(Fault::Crash { committed, dark_ms }) if committed == at_commit => Some(dark_ms),
+            _ => None,
+        };
+        if let Some(dark_ms) = crash(false) {
+            self.crash(instance, dark_ms);
+            return Transacted::Crashed;
+        }
+        let (value, staged) = match result {
+            Ok(done) => done,
+            Err(error) => return Transacted::Failed(error),
+        };
+        let commit = self.keep(staged, instance, writer, &ctx);
+        told(&mut self.auditor, &value, &commit);
+        self.auditor.committed(&commit);
+        if let Some(dark_ms) = crash(true) {
+            self.crash(instance, dark_ms);
+            return Transacted::Crashed;
+        }
+        Transacted::Done(value, ctx.now_ms)
+    }
+
+    fn keep(&mut self, staged: Staged, instance: usize, writer: Writer, ctx: &Context) -> Commit {
+        let number = self.instances[instance].object;
+        let store = &mut self.objects[number].store;
+        let mut kept = store.keep(staged, instance);
+        if self.off == Some(Off::AuditRows) {
+            kept.appended.audit.clear();
+        }
+        let commit =
+            view::commit(number, &kept, &store.rows, store.alarm_at_ms, writer, ctx.now_ms, self.now_ms);
+        self.counters.count("transactions committed");
+        for action in &commit.audit {
+            self.counters.count(action);
+        }
+        if commit.changed {
+            self.tell(|| {
+                let payment = commit.payment.as_ref();
+                let stands = payment.map(|p| (p.state, p.captured, p.attempt, p.provider, p.pending));
+                format!("  commit in {number}: {:?} {stands:?} {:?}", commit.keys, commit.refunds)
+            });
+        }
+        if let Some(at_ms) = commit.alarm_at_ms.filter(|_| kept.set_alarm) {
+            let in_ms = at_ms.saturating_sub(ctx.now_ms).max(1);
+            let lead_ms = ALARM_LEAD_MS.min(in_ms - 1);
+            let object = &mut self.objects[number];
+            object.alarm_set += 1;
+            object.alarm_lead_ms = lead_ms;
+            let set = object.alarm_set;
+            self.after(in_ms - lead_ms, Event::Alarm { object: number, set });
+        }
+        commit
+    }
+
+    /// Tells the auditor what has changed in the books.
+    pub(crate) fn book(&mut self) {
+        for ledger in [&self.stripe.ledger, &self.adyen.ledger] {
+            for refund in &ledger.refunds {
+                let (id, by) = (refund.id.clone(), refund.by.clone());
+                self.auditor.returned(Returned { id, by, status: refund.status, amount: refund.amount });
+            }
+            for intent in &ledger.intents {
+                self.auditor.booked(Entry {
+                    id: intent.id.clone(),
+                    resource: intent.resource.clone(),
+                    by: intent.by.clone(),
+                    status: intent.status.name(),
+                    amount: intent.amount,
+                    captured: intent.captured,
+                    refunded: ledger.refunded(&intent.id),
+                    moved_by: intent.moved_by.clone(),
+                });
+            }
+        }
+    }
+}
+
+/// Whether something reaches an incarnation.
+pub(crate) enum Reached {
+    /// Nothing reaches the object.
+    Dark,
+    /// This incarnation is gone.
+    Dead,
+    /// It comes again when the incarnation wakes.
+    Asleep,
+    /// It falls asleep right here; the same.
+    Paused,
+    /// Now, and with this fault.
+    Awake(usize, Option<Fault>),
+}
