@@ -32,14 +32,17 @@ impl Parameters {
         self
     }
 
-    /// The text form of a field, if it is there exactly once and is a string or a number. A JSON number keeps its
-    /// digits.
+    /// The text form of a field, if it is there exactly once and is a string or a number. Of a JSON number it is the
+    /// canonical one: 2500, 2500.0 and 2.5e3 are the same.
     pub fn text(&self, name: &str) -> Field {
         match self {
             Self::Json(members) => match members.get(name) {
                 None | Some(Value::Null) => Field::Missing,
                 Some(Value::String(text)) => Field::Text(text.clone()),
-                Some(Value::Number(number)) => Field::Text(number.to_string()),
+                Some(Value::Number(number)) => {
+                    // A number always has a canonical form.
+                    Field::Text(serde_json_canonicalizer::to_string(number).unwrap_or_default())
+                }
                 Some(Value::Bool(flag)) => Field::Text(flag.to_string()),
                 Some(_) => Field::NotText,
             },

@@ -23,16 +23,21 @@ export async function read(response) {
     json: () => JSON.parse(bytes.toString()),
     /** The id of the ride that it speaks of. */
     ride: /ride_[\w-]{43}/.exec(response.headers.get('location') ?? bytes.toString())?.[0],
+    /** The id of the payment that it speaks of. */
+    payment: /pay_[\w-]{43}/.exec(response.headers.get('location') ?? bytes.toString())?.[0],
   };
 }
 
-/** A client with the credentials of an account. */
-export function account(site, token = USER) {
+/** A client with the credentials of an account. `examine(method, path, answer)` is shown each answer. */
+export function account(site, token = USER, { examine = () => {} } = {}) {
   const authorization = `Bearer ${token}`;
 
   /** Any request. */
-  const ask = async (path, { headers, ...init } = {}) =>
-    read(await site.fetch(path, { headers: { authorization, ...headers }, ...init }));
+  const ask = async (path, { headers, ...init } = {}) => {
+    const answer = await read(await site.fetch(path, { headers: { authorization, ...headers }, ...init }));
+    examine(init.method ?? 'GET', path, answer);
+    return answer;
+  };
 
   const post = (path, body, key, headers = {}) =>
     ask(path, {
@@ -73,9 +78,15 @@ export function account(site, token = USER) {
     post,
     /** `POST /payments`. */
     pay: (payment, key, headers) => post('/payments', payment, key, headers),
+    /** `GET /payments/{id}`. */
+    payment: (id) => ask(`/payments/${id}`),
+    /** `GET /payments/{id}/refunds`. */
+    refunds: (id) => ask(`/payments/${id}/refunds`),
     /** `GET /rides/{id}` as JSON. */
     ride: (id, headers = {}) => ask(`/rides/${id}`, { headers }),
     /** `GET /idempotency-keys/{key}`. */
     key: (key, headers = {}) => ask(`/idempotency-keys/${encodeURIComponent(key)}`, { headers }),
+    /** `DELETE /idempotency-keys/{key}`. */
+    forget: (key) => ask(`/idempotency-keys/${encodeURIComponent(key)}`, { method: 'DELETE' }),
   };
 }

@@ -23,6 +23,10 @@ export function objects(worker) {
     /** The row of a ride's first key. */
     key: async (ride) => (await all(ride, 'idempotency_keys'))[0],
     ride: async (ride) => (await all(ride, 'rides'))[0],
+    /** All keys of an object, oldest first. */
+    keys: (ride) => all(ride, 'idempotency_keys'),
+    /** All foreign calls, oldest first. */
+    calls: (ride) => all(ride, 'foreign_calls'),
     call: async (ride) => (await all(ride, 'foreign_calls'))[0],
     audit: (ride) => all(ride, 'audit_records'),
     jobs: (ride) => all(ride, 'staged_jobs'),

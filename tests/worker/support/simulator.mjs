@@ -45,8 +45,28 @@ export function simulator(server) {
     /** The requests that came under the ride's derived key, oldest first. */
     payments: async (ride) =>
       (await control('GET', `requests?idempotency_key=${encodeURIComponent(`${ride}_auth`)}`)).requests,
+    /** The requests that came under a derived key, oldest first. */
+    sends: async (key) =>
+      (await control('GET', `requests?idempotency_key=${encodeURIComponent(key)}`)).requests,
+    /** What a payment has moved: how often the bank said yes, and how much was taken, given back and given free. */
+    async moved(payment) {
+      const { charges, refunds } = await ledger();
+      const mine = charges.filter((charge) => charge.metadata.resource === payment);
+      const ids = new Set(mine.map(({ id }) => id));
+      const sum = (lines, amount) => lines.reduce((total, line) => total + line[amount], 0);
+      const given = refunds.filter(({ charge, status }) => ids.has(charge) && status !== 'failed');
+      return {
+        charges: mine.filter(({ status }) => status === 'succeeded').length,
+        captured: sum(mine, 'amount_captured'),
+        refunded: sum(given, 'amount'),
+        voided: mine.filter(({ voided }) => voided).length,
+      };
+    },
     /** All API requests, oldest first. */
     requests: async () => (await control('GET', 'requests')).requests,
+    /** Adyen's notifications of a payment, oldest first. */
+    notifications: async (payment) =>
+      control('GET', `adyen/notifications?payment=${encodeURIComponent(payment)}`),
     /** Moves the simulator's clock. */
     advance: (ms) => control('POST', 'clock', { advance_ms: ms }),
     /** An empty account. */
