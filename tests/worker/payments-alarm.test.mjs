@@ -1,0 +1,60 @@
+// What the object does on its own with payments: it finishes what nobody asks for any more.
+
+import assert from 'node:assert/strict';
+import { after, afterEach, describe, test } from 'node:test';
+
+import { freshKey } from './support/account.mjs';
+import { startSite } from './support/harness.mjs';
+import { AT_ONCE, PAYMENT, assertProblem, client, operations, send } from './support/payments.mjs';
+import { IMPATIENT, assertOnce } from './support/unknown.mjs';
+import { until } from './support/until.mjs';
+
+describe('nobody asks again', async () => {
+  const site = await startSite({ vars: { ...IMPATIENT, COMPLETER_MS: '300' } });
+  const user = client(site);
+  after(() => site.close());
+  afterEach(() => site.simulator.calm());
+
+  for (const operation of operations)
+    test(`${operation.name} is completed by the alarm`, async () => {
+      const [request, key] = [await operation.prepare(user), freshKey()];
+      await site.simulator.fault('connection_reset_after');
+      const first = await send(user, request, key, AT_ONCE);
+      assert.equal(first.status, 503, first.text);
+      const open = async () =>
+        (await site.objects.keys(first.payment)).filter(({ status }) => status === 'open').length;
+      await until('no key is open', async () => (await open()) === 0);
+      const late = await send(user, request, key);
+      assert.equal(late.header('idempotent-replayed'), 'true');
+      await assertOnce(site, operation, late);
+    });
+
+  test('what was interrupted between two phases is completed by the alarm', async () => {
+    for (const raise_error of ['true', 'crash']) {
+      const key = freshKey();
+      const interrupted = await user.pay({ ...PAYMENT, raise_error }, key);
+      assertProblem(interrupted, 500, 'interrupted');
+      const shown = async () => (await user.key(key)).json();
+      await until('it is complete', async () => (await shown()).status === 'complete');
+      const late = await user.pay(PAYMENT, key);
+      assert.equal(late.header('idempotent-replayed'), 'true');
+      assert.equal((await site.simulator.moved(late.payment)).charges, 1);
+      assert.equal((await site.simulator.sends(`${late.payment}_auth`)).length, 1);
+    }
+  });
+});
+
+describe('control: without derived keys at the provider', () => {
+  test('a lost response is a second charge', async () => {
+    const site = await startSite({ vars: { ...IMPATIENT, COMPLETER_MS: '60000', UNPROTECTED: 'true' } });
+    try {
+      const user = client(site);
+      await site.simulator.fault('response_lost');
+      const answer = await user.pay(PAYMENT, freshKey());
+      assert.equal(answer.status, 201, answer.text);
+      assert.equal((await site.simulator.moved(answer.payment)).charges, 2);
+    } finally {
+      await site.close();
+    }
+  });
+});

@@ -1,0 +1,72 @@
+// Every way in which a provider does not answer, or not clearly, for an operation: nobody is told that it failed, the same
+// key brings the truth, and it has moved the money once.
+
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+
+import { freshKey } from './account.mjs';
+import { AT_ONCE, assertProblem, insist, send } from './payments.mjs';
+
+const TIMEOUT_MS = 400;
+const LATE_MS = TIMEOUT_MS * 2;
+
+/** Settings under which the provider is given up soon, and the alarm leaves the work to the clients. */
+export const IMPATIENT = {
+  PROVIDER_TIMEOUT_MS: `${TIMEOUT_MS}`,
+  QUIET_MS: '900',
+  LEASE_MS: '60000',
+  COMPLETER_MS: '60000',
+};
+
+/** Every way not to answer, and whether money may have moved when it is over. */
+const faults = [
+  { fault: 'response_lost', inDoubt: true },
+  { fault: 'slow', delay_ms: LATE_MS, inDoubt: true },
+  { fault: 'error_after', inDoubt: true },
+  { fault: 'error_before', inDoubt: true },
+  { fault: 'connection_reset_after', inDoubt: true },
+  { fault: 'rate_limited', inDoubt: false },
+];
+
+/** One effect, as it was asked for; and always the same bytes under the key. */
+export async function assertOnce(site, operation, answer) {
+  assert.equal(answer.status, operation.status, answer.text);
+  assert.deepEqual(await site.simulator.moved(answer.payment), operation.moved);
+  const sends = await site.simulator.sends(operation.derivedKey(answer));
+  assert.equal(new Set(sends.map(({ body_sha256 }) => body_sha256)).size, 1);
+}
+
+/** The tests of one operation. */
+export function testUnknownOutcomes(site, user, operation) {
+  for (const { fault, delay_ms, inDoubt } of faults) {
+    const kind = inDoubt ? 'outcome-unknown' : 'temporarily-unavailable';
+    test(`${fault}: ${kind} first, then the true result`, async () => {
+      const [request, key] = [await operation.prepare(user), freshKey()];
+      await site.simulator.fault(fault, { delay_ms });
+      const first = await send(user, request, key, AT_ONCE);
+      assertProblem(first, 503, kind, { resource: `/payments/${first.payment}` });
+      assert.match(first.header('retry-after'), /^[1-9]\d*$/);
+      assert.equal(first.header('location'), `/payments/${first.payment}`);
+      assert.equal(first.header('idempotent-replayed'), null);
+      const shown = (await user.key(key)).json();
+      assert.equal(shown.status, inDoubt ? 'unknown' : 'processing');
+      assert.deepEqual([shown.response_code, shown.expires_at], [null, null]);
+
+      const answer = await insist(() => send(user, request, key));
+      assert.equal(answer.payment, first.payment);
+      await assertOnce(site, operation, answer);
+      const again = await send(user, request, key);
+      assert.deepEqual(again.bytes, answer.bytes, 'no 503 was stored');
+      assert.equal((await user.key(key)).json().status, 'complete');
+    });
+  }
+}
+
+/** A request whose answer was lost; `end` brings the truth. */
+export async function lost(site, user, request) {
+  const key = freshKey();
+  await site.simulator.fault('response_lost');
+  const unknown = await send(user, request, key, AT_ONCE);
+  assert.equal(unknown.status, 503, unknown.text);
+  return { id: unknown.payment, end: () => insist(() => send(user, request, key)) };
+}
