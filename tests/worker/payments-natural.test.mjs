@@ -1,0 +1,196 @@
+// Without a header an operation makes a key of its own, so that two clicks are one; and an order is paid once.
+
+import assert from 'node:assert/strict';
+import { after, afterEach, describe, test } from 'node:test';
+
+import { DECLINED_USER, freshKey } from './support/account.mjs';
+import { withoutEffect } from './support/effects.mjs';
+import { startSite } from './support/harness.mjs';
+import {
+  AT_ONCE,
+  AUTHORISATION,
+  DECLINED_CARD,
+  PAYMENT,
+  assertProblem,
+  client,
+  freshOrder,
+  held,
+  moved,
+  paid,
+} from './support/payments.mjs';
+
+const site = await startSite();
+const user = client(site);
+after(() => site.close());
+afterEach(() => site.simulator.calm());
+
+const REPLAYED = 'idempotent-replayed';
+const click = (id, move, body) => user.post(`/payments/${id}/${move}`, body);
+
+describe('two clicks without a header', () => {
+  for (const [move, payment, expected] of [
+    ['capture', AUTHORISATION, { charges: 1, captured: 2500, refunded: 0, voided: 0 }],
+    ['void', AUTHORISATION, { charges: 1, captured: 0, refunded: 0, voided: 1 }],
+    ['refunds', PAYMENT, { charges: 1, captured: 2500, refunded: 2500, voided: 0 }],
+  ])
+    test(`on ${move}, at once or later, are one`, async () => {
+      const { id } = await paid(user, payment);
+      const clicks = await Promise.all([click(id, move), click(id, move)]);
+      clicks.push(await click(id, move));
+      for (const { status, bytes, text } of clicks) {
+        assert.ok([200, 201].includes(status), text);
+        assert.deepEqual(bytes, clicks[0].bytes);
+      }
+      assert.equal(clicks.filter((answer) => answer.header(REPLAYED) === null).length, 1);
+      assert.deepEqual(await site.simulator.moved(id), expected);
+    });
+
+  test('on the order are one payment', async () => {
+    const payment = { ...PAYMENT, order_id: freshOrder() };
+    const [first, second] = await Promise.all([user.pay(payment), user.pay(payment)]);
+    assert.deepEqual([first.status, second.status], [201, 201]);
+    assert.deepEqual(second.bytes, first.bytes);
+    assert.equal((await site.simulator.moved(first.payment)).charges, 1);
+  });
+
+  test('while the first is under way: the second is refused, or waits if it may', async () => {
+    const { id } = await paid(user);
+    const { answer } = await held(site, () => click(id, 'refunds', { amount: 100 }));
+    const refused = await user.post(`/payments/${id}/refunds`, { amount: 100 }, undefined, AT_ONCE);
+    assertProblem(refused, 409, 'request-in-progress', { resource: `/payments/${id}` });
+    await site.simulator.calm();
+    assert.equal((await answer).status, 201);
+    assert.equal((await site.simulator.moved(id)).refunded, 100);
+  });
+});
+
+describe('the natural key', () => {
+  test('of a refund is what it means, however it is written', async () => {
+    const { id } = await paid(user);
+    const first = await click(id, 'refunds', { amount: 700 });
+    const form = await user.ask(`/payments/${id}/refunds`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/x-www-form-urlencoded' },
+      body: 'reason=requested_by_customer&amount=700',
+    });
+    const spelled = await click(id, 'refunds', { reason: 'requested_by_customer', amount: '700' });
+    for (const same of [form, spelled]) {
+      assert.deepEqual(same.bytes, first.bytes);
+      assert.equal(same.header(REPLAYED), 'true');
+    }
+    assert.equal((await site.simulator.moved(id)).refunded, 700);
+  });
+
+  test('of another amount, or for another reason, is another refund; so is one with a header', async () => {
+    const { id } = await paid(user);
+    const bodies = [{ amount: 300 }, { amount: 301 }, { amount: 300, reason: 'duplicate' }];
+    for (const body of bodies) assert.equal((await click(id, 'refunds', body)).status, 201);
+    await moved(user, id, 'refunds', bodies[0]);
+    assert.equal((await site.simulator.moved(id)).refunded, 300 + 301 + 300 + 300);
+    assert.equal((await user.refunds(id)).json().data.length, 4);
+  });
+
+  test('of a capture is one for all amounts: another one is a mismatch', async () => {
+    const { id } = await paid(user, AUTHORISATION);
+    const first = await click(id, 'capture', { amount: 1000 });
+    assert.equal(first.status, 200, first.text);
+    const other = await withoutEffect(site, () => click(id, 'capture', { amount: 1001 }));
+    assertProblem(other, 422, 'idempotency-key-reused', { fields: ['amount'] });
+    assert.deepEqual((await click(id, 'capture', { amount: 1000 })).bytes, first.bytes);
+  });
+
+  test('cannot be named by a header', async () => {
+    const { id } = await paid(user, AUTHORISATION);
+    const first = await click(id, 'capture');
+    for (const key of ['capture', '"capture"', 'natural:capture']) {
+      const answer = await user.post(`/payments/${id}/capture`, undefined, key);
+      assertProblem(answer, 409, 'payment-state', { state: 'succeeded' });
+      assert.notDeepEqual(answer.bytes, first.bytes);
+    }
+  });
+
+  test('is not looked for in a body that is none', async () => {
+    const { id } = await paid(user, AUTHORISATION);
+    assertProblem(await click(id, 'capture', '{"amount":'), 400, 'bad-request');
+    assertProblem(await user.pay('{"order_id":'), 400, 'idempotency-key-missing');
+    assert.equal((await user.payment(id)).json().status, 'requires_capture');
+  });
+});
+
+describe('an order', () => {
+  const declined = { ...PAYMENT, payment_method: DECLINED_CARD };
+
+  test('that is paid is not paid again under any other key', async () => {
+    const order_id = freshOrder();
+    const first = await user.pay({ ...PAYMENT, order_id }, freshKey());
+    assert.equal(first.status, 201, first.text);
+    for (const key of [freshKey(), undefined]) {
+      const again = await user.pay({ ...PAYMENT, order_id }, key);
+      assertProblem(again, 409, 'payment-state', {
+        state: 'succeeded',
+        resource: `/payments/${first.payment}`,
+      });
+      assert.equal(again.header('location'), `/payments/${first.payment}`);
+    }
+    assert.equal((await site.simulator.moved(first.payment)).charges, 1);
+  });
+
+  test('is paid once by ten keys at once', async () => {
+    const payment = { ...PAYMENT, order_id: freshOrder() };
+    const answers = await Promise.all(Array.from({ length: 10 }, () => user.pay(payment, freshKey())));
+    const made = answers.filter(({ status }) => status === 201);
+    assert.equal(made.length, 1);
+    for (const answer of answers.filter((one) => one !== made[0]))
+      assertProblem(answer, 409, 'payment-state');
+    assert.equal((await site.simulator.moved(made[0].payment)).charges, 1);
+  });
+
+  test('whose try failed for good may be tried again: the same payment, another key at the provider', async () => {
+    const order_id = freshOrder();
+    const [key, other] = [freshKey(), freshKey()];
+    const first = await user.pay({ ...declined, order_id }, key);
+    assertProblem(first, 402, 'payment-failed', { code: 'card_declined' });
+    const second = await user.pay({ ...PAYMENT, order_id }, other);
+    assert.equal(second.status, 201, second.text);
+    assert.deepEqual([second.payment, second.json().attempt], [first.payment, 2]);
+    assert.equal((await site.simulator.sends(`${first.payment}_auth_2`)).length, 1);
+    const replayed = await user.pay({ ...declined, order_id }, key);
+    assert.deepEqual(replayed.bytes, first.bytes, 'the first key says what it said');
+    assert.equal((await site.simulator.moved(first.payment)).charges, 1);
+  });
+
+  test('that was declined under its own key is not asked again under it', async () => {
+    const payment = { ...declined, order_id: freshOrder() };
+    const first = await user.pay(payment);
+    const again = await user.pay(payment);
+    assert.equal(first.status, 402, first.text);
+    assert.deepEqual(again.bytes, first.bytes);
+    assert.equal((await site.simulator.sends(`${first.payment}_auth`)).length, 1);
+  });
+
+  test('that was given up may be paid', async () => {
+    const order_id = freshOrder();
+    const reserved = await user.pay({ ...AUTHORISATION, order_id }, freshKey());
+    assertProblem(await user.pay({ ...PAYMENT, order_id }, freshKey()), 409, 'payment-state', {
+      state: 'requires_capture',
+    });
+    await moved(user, reserved.payment, 'void');
+    const second = await user.pay({ ...PAYMENT, order_id }, freshKey());
+    assert.deepEqual([second.status, second.payment], [201, reserved.payment]);
+    assert.equal((await site.simulator.moved(second.payment)).captured, 2500);
+  });
+
+  test('with other parameters under its own key is a mismatch', async () => {
+    const order_id = freshOrder();
+    await user.pay({ ...PAYMENT, order_id });
+    const other = await withoutEffect(site, () => user.pay({ ...PAYMENT, amount: 2501, order_id }));
+    assertProblem(other, 422, 'idempotency-key-reused', { fields: ['amount'] });
+  });
+
+  test('of another account is another order', async () => {
+    const payment = { ...PAYMENT, payment_method: 'pm_card_visa', order_id: freshOrder() };
+    const [mine, theirs] = [await user.pay(payment), await client(site, DECLINED_USER).pay(payment)];
+    assert.deepEqual([mine.status, theirs.status], [201, 201]);
+    assert.notEqual(mine.payment, theirs.payment);
+  });
+});
