@@ -1,0 +1,231 @@
+// The other provider: by request and by configuration, its refusals and its errors; and as the fallback of the first one,
+// after a definitive failure and never after an unknown outcome.
+
+import assert from 'node:assert/strict';
+import { after, afterEach, describe, test } from 'node:test';
+
+import { DECLINED_USER, freshKey } from './support/account.mjs';
+import { withoutEffect } from './support/effects.mjs';
+import { startSite } from './support/harness.mjs';
+import {
+  AT_ONCE,
+  AUTHORISATION,
+  DECLINED_CARD,
+  PAYMENT,
+  assertProblem,
+  client,
+  insist,
+  moved,
+  paid,
+} from './support/payments.mjs';
+import { IMPATIENT } from './support/unknown.mjs';
+
+const PROVIDER = { provider: 'adyen' };
+const fallback = { provider: 'adyen', payment_method: 'adyen_card_visa' };
+
+describe('asked for by the request', async () => {
+  const site = await startSite({ vars: IMPATIENT });
+  const user = client(site);
+  after(() => site.close());
+  afterEach(() => site.simulator.calm());
+
+  const sendsOf = async (id) => {
+    const { charges } = await site.simulator.ledger(id);
+    assert.equal(new Set(charges.map(({ provider }) => provider)).size, 1);
+    const all = await site.simulator.requests();
+    return all.filter(({ method, provider }) => method === 'POST' && provider === 'adyen');
+  };
+
+  test('it takes the money, and every later call goes there', async () => {
+    const made = await paid(user, { ...AUTHORISATION, ...PROVIDER });
+    assert.deepEqual([made.provider, made.status], ['adyen', 'requires_capture']);
+    assert.equal((await moved(user, made.id, 'capture', { amount: 2000 })).amount_captured, 2000);
+    const refund = await moved(user, made.id, 'refunds', { amount: 500 });
+    assert.equal(refund.status, 'pending', 'a webhook would tell how it ended');
+    assert.deepEqual(await site.simulator.moved(made.id), {
+      charges: 1,
+      captured: 2000,
+      refunded: 500,
+      voided: 0,
+    });
+    const sends = await sendsOf(made.id);
+    assert.ok(sends.every(({ idempotency_key: key }) => key.length <= 64 && !key.includes(made.id)));
+
+    const given = await paid(user, { ...AUTHORISATION, ...PROVIDER });
+    assert.equal((await moved(user, given.id, 'void')).status, 'canceled');
+    assert.equal((await site.simulator.moved(given.id)).voided, 1);
+  });
+
+  test('a payment that is captured at once is replayed and sent once', async () => {
+    const key = freshKey();
+    const first = await user.pay({ ...PAYMENT, ...PROVIDER }, key);
+    assert.deepEqual([first.status, first.json().status], [201, 'succeeded']);
+    assert.deepEqual((await user.pay({ ...PAYMENT, ...PROVIDER }, key)).bytes, first.bytes);
+    assert.equal((await site.simulator.moved(first.payment)).charges, 1);
+  });
+
+  for (const [card, status, code, decline] of [
+    ['adyen_card_refused', 'declined', 'card_declined', 'generic_decline'],
+    ['adyen_card_not_enough_balance', 'declined', 'card_declined', 'insufficient_funds'],
+    ['adyen_card_expired', 'declined', 'card_declined', 'expired_card'],
+    ['adyen_card_error', 'declined', 'processing_error', undefined],
+    ['adyen_card_that_is_unknown', 'failed', undefined, null],
+  ])
+    test(`${card} is a 402 that is kept`, async () => {
+      const key = freshKey();
+      const ask = () => user.pay({ ...PAYMENT, ...PROVIDER, payment_method: card }, key);
+      const first = await ask();
+      const problem = assertProblem(first, 402, 'payment-failed');
+      assert.equal(problem.payment.status, status);
+      if (code) assert.equal(problem.code, code);
+      if (decline !== undefined) assert.equal(problem.decline_code, decline);
+      assert.deepEqual((await ask()).bytes, first.bytes);
+      assert.equal((await site.simulator.moved(first.payment)).captured, 0);
+    });
+
+  test('with a card that asks for its holder is a refusal: there is no page to go to', async () => {
+    const payment = { ...PAYMENT, ...PROVIDER, payment_method: 'adyen_card_3ds' };
+    const answer = await user.pay({ ...payment, return_url: 'https://shop.example/' }, freshKey());
+    assertProblem(answer, 402, 'payment-failed', { code: 'authentication_required' });
+    assert.equal((await site.simulator.moved(answer.payment)).captured, 0);
+  });
+
+  for (const fault of [
+    'rate_limited',
+    'lock_timeout',
+    'error_before',
+    'connection_reset',
+    'connection_reset_after',
+    'response_lost',
+  ])
+    test(`${fault} is passing: the same key brings the payment, once`, async () => {
+      const key = freshKey();
+      const ask = () => user.pay({ ...PAYMENT, ...PROVIDER }, key, AT_ONCE);
+      await site.simulator.fault(fault, { path: '/adyen/' });
+      const first = await ask();
+      assert.equal(first.status, 503, first.text);
+      const answer = await insist(ask);
+      assert.deepEqual([answer.status, answer.payment], [201, first.payment], answer.text);
+      assert.equal((await site.simulator.moved(answer.payment)).charges, 1);
+    });
+
+  test('for each move a lost answer is found by the same key', async () => {
+    for (const [move, payment, body, expected] of [
+      ['capture', AUTHORISATION, { amount: 900 }, { captured: 900 }],
+      ['void', AUTHORISATION, undefined, { voided: 1 }],
+      ['refunds', PAYMENT, { amount: 900 }, { captured: 2500, refunded: 900 }],
+    ]) {
+      const { id } = await paid(user, { ...payment, ...PROVIDER });
+      const key = freshKey();
+      await site.simulator.fault('response_lost', { path: '/adyen/' });
+      const answer = await insist(() => user.post(`/payments/${id}/${move}`, body, key, AT_ONCE));
+      assert.ok([200, 201].includes(answer.status), answer.text);
+      const sum = { charges: 1, captured: 0, refunded: 0, voided: 0, ...expected };
+      assert.deepEqual(await site.simulator.moved(id), sum, move);
+    }
+  });
+
+  test('an error that no retry clears up is never called a failure', async () => {
+    const key = freshKey();
+    await site.simulator.fault('error_after', { path: '/adyen/' });
+    const first = await user.pay({ ...PAYMENT, ...PROVIDER }, key, AT_ONCE);
+    assertProblem(first, 503, 'outcome-unknown');
+    const again = await user.pay({ ...PAYMENT, ...PROVIDER }, key, AT_ONCE);
+    assertProblem(again, 503, 'outcome-unknown');
+    assert.equal((await user.key(key)).json().status, 'unknown');
+    assert.equal((await user.payment(first.payment)).json().status, 'processing');
+    assert.equal((await site.simulator.moved(first.payment)).charges, 1, 'and it was indeed charged, once');
+  });
+
+  describe('as a fallback', () => {
+    const ask = (payment, key = freshKey()) => user.pay({ ...PAYMENT, fallback, ...payment }, key, AT_ONCE);
+    const providers = async (id) =>
+      (await site.simulator.ledger(id)).charges
+        .filter(({ status }) => status === 'succeeded')
+        .map(({ provider }) => provider);
+
+    test('it is not asked while the first one takes the money', async () => {
+      const answer = await ask({});
+      assert.deepEqual([answer.json().provider, answer.json().attempt], ['stripe', 1]);
+      assert.deepEqual(await providers(answer.payment), ['stripe']);
+    });
+
+    test('it takes the money after a definitive failure, in the same payment', async () => {
+      for (const payment_method of [DECLINED_CARD, 'pm_that_is_unknown']) {
+        const key = freshKey();
+        const answer = await ask({ payment_method }, key);
+        assert.equal(answer.status, 201, answer.text);
+        assert.deepEqual([answer.json().provider, answer.json().attempt], ['adyen', 2]);
+        assert.deepEqual(await providers(answer.payment), ['adyen']);
+        assert.deepEqual((await ask({ payment_method }, key)).bytes, answer.bytes);
+      }
+    });
+
+    test('it may refuse too: then the payment has failed, and the reason is the last one', async () => {
+      const refused = { ...fallback, payment_method: 'adyen_card_not_enough_balance' };
+      const answer = await ask({ payment_method: DECLINED_CARD, fallback: refused });
+      assertProblem(answer, 402, 'payment-failed', { decline_code: 'insufficient_funds' });
+      assert.deepEqual(await providers(answer.payment), []);
+    });
+
+    test('works the other way round', async () => {
+      const answer = await ask({
+        ...PROVIDER,
+        payment_method: 'adyen_card_refused',
+        fallback: { provider: 'stripe', payment_method: 'pm_card_visa' },
+      });
+      assert.deepEqual([answer.status, answer.json().provider], [201, 'stripe'], answer.text);
+      assert.deepEqual(await providers(answer.payment), ['stripe']);
+    });
+
+    for (const fault of ['response_lost', 'request_lost', 'error_before', 'error_after', 'rate_limited'])
+      test(`it is never asked after ${fault}: the first one may have taken the money`, async () => {
+        const key = freshKey();
+        await site.simulator.fault(fault, { path: '/v1/' });
+        const unknown = await ask({}, key);
+        assert.equal(unknown.status, 503, unknown.text);
+        assert.equal((await user.payment(unknown.payment)).json().provider, 'stripe');
+        const answer = await insist(() => ask({}, key));
+        assert.deepEqual([answer.status, answer.json().provider], [201, 'stripe'], answer.text);
+        assert.deepEqual(await providers(answer.payment), ['stripe']);
+      });
+  });
+});
+
+describe('configured as the provider', async () => {
+  const site = await startSite({ vars: { PROVIDER: 'adyen' } });
+  after(() => site.close());
+
+  test('it takes what names no other one, with the card of the account', async () => {
+    const user = client(site);
+    const made = await paid(user);
+    assert.equal(made.provider, 'adyen');
+    assert.equal(
+      (await paid(user, { ...PAYMENT, provider: 'stripe', payment_method: 'pm_card_visa' })).provider,
+      'stripe',
+    );
+    const declined = await client(site, DECLINED_USER).pay(PAYMENT, freshKey());
+    assertProblem(declined, 402, 'payment-failed', { code: 'card_declined' });
+  });
+});
+
+describe('not configured', async () => {
+  const none = { ADYEN_API_BASE: '', ADYEN_API_KEY: '', ADYEN_MERCHANT_ACCOUNT: '' };
+  const site = await startSite({ vars: none });
+  after(() => site.close());
+
+  test('it cannot be asked for, and nothing is run', async () => {
+    const user = client(site);
+    for (const [payment, field] of [
+      [{ ...PAYMENT, ...PROVIDER }, 'provider'],
+      [{ ...PAYMENT, fallback }, 'fallback[provider]'],
+    ]) {
+      const refused = await withoutEffect(site, () => user.pay(payment, freshKey()));
+      const { errors } = assertProblem(refused, 422, 'invalid-parameters');
+      assert.deepEqual(
+        errors.map((error) => error.field),
+        [field],
+      );
+    }
+  });
+});
