@@ -46,7 +46,7 @@ export function isValid(place, value, what = place) {
 
 /** The path of the document that an address belongs to; one without parameters comes first. */
 export function pathOf(address) {
-  const segments = address.split('?')[0].split('/');
+  const segments = new URL(address, 'https://site.example').pathname.split('/');
   const matches = (path) => {
     const pattern = path.split('/');
     const fits = (part, i) => part === segments[i] || (part.startsWith('{') && segments[i]);

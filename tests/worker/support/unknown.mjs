@@ -26,6 +26,7 @@ const faults = [
   { fault: 'error_before', inDoubt: true },
   { fault: 'connection_reset_after', inDoubt: true },
   { fault: 'rate_limited', inDoubt: false },
+  { fault: 'lock_timeout', inDoubt: false },
 ];
 
 /** One effect, as it was asked for; and always the same bytes under the key. */
