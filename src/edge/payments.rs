@@ -9,13 +9,13 @@ use super::payment::{capture_request, no_parameters, payment_request, refund_req
 use super::problem::{Kind, Problem};
 use super::reply;
 use crate::flows::Operation;
-use crate::flows::refund::RefundRequest;
 use crate::flows::void::VoidRequest;
 use crate::machine::fingerprint::{Field, Parameters};
 use crate::machine::id::{Owner, PaymentId};
 use crate::machine::key::{NaturalKey, order_object_name};
 use crate::object::message::{Ask, Returned, View};
-use crate::payment::Payment;
+use crate::payment::money::AmountMinor;
+use crate::payment::{Payment, RefundReason};
 
 /// `POST /payments`
 pub(super) async fn pay(app: &App, request: &Request) -> Result<Answer, Problem> {
@@ -36,7 +36,7 @@ pub(super) async fn capture(app: &App, request: &Request, id: &str) -> Result<An
     let call = Call::with_key(app, request, |_| true)?;
     let capture = capture_request(&call.parameters).map_err(invalid_parameters)?;
     let place = place(app, id)?;
-    let natural = (NaturalKey::capture(), call.parameters.clone());
+    let natural = (NaturalKey::capture(), meaning(capture.amount, None));
     call.run(Operation::Capture(capture), Some(Elsewhere { place, natural })).await
 }
 
@@ -45,7 +45,7 @@ pub(super) async fn void(app: &App, request: &Request, id: &str) -> Result<Answe
     let call = Call::with_key(app, request, |_| true)?;
     no_parameters(&call.parameters).map_err(invalid_parameters)?;
     let place = place(app, id)?;
-    let natural = (NaturalKey::void(), call.parameters.clone());
+    let natural = (NaturalKey::void(), meaning(None, None));
     call.run(Operation::Void(VoidRequest::default()), Some(Elsewhere { place, natural })).await
 }
 
@@ -56,15 +56,15 @@ pub(super) async fn refund(app: &App, request: &Request, id: &str) -> Result<Ans
     let place = place(app, id)?;
     let amount_minor = refund.amount.map(|amount| amount.get());
     let key = NaturalKey::refund(refund.reason.as_str(), amount_minor);
-    let natural = (key, as_parameters(&refund));
+    let natural = (key, meaning(refund.amount, Some(refund.reason)));
     call.run(Operation::Refund(refund), Some(Elsewhere { place, natural })).await
 }
 
-/// Under its natural key a refund is what it means, however it was written.
-fn as_parameters(refund: &RefundRequest) -> Parameters {
-    let reason = ("reason".to_owned(), refund.reason.as_str().into());
-    let amount = refund.amount.map(|amount| ("amount".to_owned(), amount.get().into()));
-    Parameters::Json([reason].into_iter().chain(amount).collect())
+/// Under its natural key a move is what it means, however it was written: as JSON, as a form, or without a body.
+fn meaning(amount: Option<AmountMinor>, reason: Option<RefundReason>) -> Parameters {
+    let reason = reason.map(|reason| ("reason".to_owned(), reason.as_str().into()));
+    let amount = amount.map(|amount| ("amount".to_owned(), amount.get().into()));
+    Parameters::Json(reason.into_iter().chain(amount).collect())
 }
 
 /// The object of a payment's id.

@@ -81,6 +81,27 @@ describe('the natural key', () => {
     assert.equal((await site.simulator.moved(id)).refunded, 700);
   });
 
+  for (const [move, body] of [
+    ['void', 'none'],
+    ['capture', 'the whole'],
+    ['capture', { amount: 900 }],
+  ])
+    test(`of a ${move} (${JSON.stringify(body)}) is what it means, with whatever body`, async () => {
+      const { id } = await paid(user, AUTHORISATION);
+      const json = typeof body === 'object' ? body : {};
+      const first = await click(id, move, Object.keys(json).length > 0 ? json : undefined);
+      assert.equal(first.status, 200, first.text);
+      const form = await user.ask(`/payments/${id}/${move}`, {
+        method: 'POST',
+        headers: { 'content-type': 'application/x-www-form-urlencoded' },
+        body: new URLSearchParams(json).toString(),
+      });
+      for (const same of [await click(id, move, json), form]) {
+        assert.deepEqual(same.bytes, first.bytes);
+        assert.equal(same.header(REPLAYED), 'true');
+      }
+    });
+
   test('of another amount, or for another reason, is another refund; so is one with a header', async () => {
     const { id } = await paid(user);
     const bodies = [{ amount: 300 }, { amount: 301 }, { amount: 300, reason: 'duplicate' }];
