@@ -29,6 +29,8 @@ export function rowsOnDisk(directory) {
       objects.push({
         keys,
         rides: all('rides').map((ride) => ({ ...ride, state: JSON.parse(ride.state).state })),
+        payments: all('payments'),
+        refunds: all('refunds'),
         calls: all('foreign_calls'),
         audits: all('audit_records'),
         jobs: all('staged_jobs'),

@@ -18,17 +18,14 @@
 // The same dice:  CRASH_SEED=12345 (the choices are the same; when a kill strikes depends on the machine)
 
 import assert from 'node:assert/strict';
-import { mkdirSync } from 'node:fs';
-import { join } from 'node:path';
 import { test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
-import { Clients, send } from './clients.mjs';
+import { Chaos, LOOK_EVERY_MS, SEED, inTurn } from './chaos.mjs';
+import { Clients } from './clients.mjs';
 import { chargedTwice, judge, rowsOnDisk } from './judge.mjs';
-import { Runtime, temporaryDirectory } from './runtime.mjs';
 
 const KEYS = Number(process.env.CRASH_KEYS ?? 500);
 const KILLS = Number(process.env.CRASH_KILLS ?? 55);
-const SEED = Number(process.env.CRASH_SEED ?? Math.floor(Math.random() * 2 ** 32));
 
 /** The control ends as soon as somebody was charged twice, and at the latest here. */
 const CONTROL_KEYS = 200;
@@ -48,32 +45,8 @@ const COME_WITHIN_MS = 600;
 /** A bound for the load on a machine that gets nowhere. */
 const KILLS_MAX_FACTOR = 6;
 
-const TIMES = {
-  LEASE_MS: 5_000,
-  WAIT_MS: 3_000,
-  COMPLETER_MS: 1_500,
-  PROVIDER_TIMEOUT_MS: 2_000,
-  QUIET_MS: 3_000,
-};
 /** Lease, quiet time, and the pauses after a provider that failed: they double with each send. */
 const ENDS_WITHIN_MS = 90_000;
-const LOOK_EVERY_MS = 100;
-
-/** Each is for up to five requests; after that the provider is well until the process starts again. */
-const ARMED_EACH_LIFE = 3;
-/** What the provider does to the next requests: weight, fault, and from how long to how long it takes. */
-const FAULTS = [
-  [45, 'slow_response', 50, 400],
-  [25, 'slow', 50, 400],
-  [8, 'connection_reset_after'],
-  [4, 'connection_reset'],
-  [3, 'response_lost', 2_500, 2_500],
-  [3, 'request_lost', 2_500, 2_500],
-  [5, 'error_before'],
-  [2, 'error_after'],
-  [3, 'rate_limited'],
-  [2, 'lock_timeout'],
-];
 
 test('every key ends once, whenever the process is killed', async (t) => {
   const load = new Load('protected', { seed: SEED, keys: KEYS, kills: KILLS });
@@ -113,58 +86,26 @@ test('control: without derived keys somebody is charged twice', async (t) => {
 });
 
 /** Both Workers, the clients, and the kills. */
-class Load {
-  kills = 0;
-  underWayAtKill = [];
+class Load extends Chaos {
   begun = [];
-  resumedByAlarm = 0;
-  /** What the Worker or workerd complained of. */
-  errors = [];
-  requests = new Map();
-  #random;
   #wanted;
   #failures = [];
   #clients;
   #runs = [];
 
   constructor(name, { seed, keys, kills, vars = {} }) {
-    this.#random = dice(seed);
+    super(`crash-${name}`, { seed, vars, path: '/v1/payment_intents' });
     this.#wanted = { keys, kills };
-    this.directory = temporaryDirectory(`crash-${name}`);
-    this.vars = vars;
   }
 
   async start() {
-    this.provider = new Runtime({
-      directory: this.#inside('simulator'),
-      config: 'simulator/wrangler.toml',
-      env: 'demo',
-      modules: ['simulator/build/index.js', 'simulator/build/index_bg.wasm'],
-    });
-    await this.provider.start();
-    this.worker = new Runtime({
-      directory: this.#inside('worker'),
-      config: 'wrangler.toml',
-      env: 'demo',
-      modules: ['src/entry.mjs', 'build/index.js', 'build/index_bg.wasm'],
-      vars: {
-        STRIPE_API_BASE: this.provider.origin.origin,
-        SIGNING_KEY: 'one-for-all-starts-of-the-process',
-        ...TIMES,
-        ...this.vars,
-      },
-    });
-    this.worker.onLog = (entry) => {
-      if (entry.event === 'resumed_by_alarm') this.resumedByAlarm += 1;
-      if (isComplaint(entry)) this.errors.push(entry);
-    };
+    await super.start();
     this.#clients = new Clients(this.worker);
   }
 
   async end() {
     this.#clients?.stop();
-    await this.worker?.close();
-    await this.provider?.close();
+    await super.end();
   }
 
   /** Starts and kills until all clients have begun and enough kills have struck, or `until` says so. */
@@ -174,18 +115,18 @@ class Load {
     const wanted = Math.ceil(keys * 1.05);
     const each = Math.ceil(wanted / kills);
     while ((this.kills < kills || this.begun.length < wanted) && this.kills < kills * KILLS_MAX_FACTOR) {
-      await this.#arm();
+      await this.arm();
       await this.worker.start();
       const room = UNFINISHED_MAX - this.#unfinished;
       for (let left = Math.min(each, room, wanted - this.begun.length); left > 0; left -= 1)
-        this.#begin(this.#between(0, COME_WITHIN_MS));
-      const enough = this.#clients.moreFinished(this.#between(0, Math.floor(this.#unfinished * SHARE_MAX)));
+        this.#begin(this.between(0, COME_WITHIN_MS));
+      const enough = this.#clients.moreFinished(this.between(0, Math.floor(this.#unfinished * SHARE_MAX)));
       await Promise.race([enough, pause(LIFE_MAX_MS, null, { ref: false })]);
-      await pause(this.#between(...LIFE_MS));
+      await pause(this.between(...LIFE_MS));
       this.underWayAtKill.push(this.#clients.underWay);
       await this.worker.kill();
       this.kills += 1;
-      await this.#readRequests();
+      await this.readRequests();
       if (this.#failures.length > 0) throw this.#failures[0];
       if (await until()) return;
     }
@@ -200,7 +141,7 @@ class Load {
     if (this.#failures.length > 0) throw this.#failures[0];
     await this.#allEnded(from + ENDS_WITHIN_MS);
     this.endedAfterMs = Date.now() - from;
-    await this.#readRequests();
+    await this.readRequests();
 
     const clients = this.begun.filter((client) => client.view);
     await inTurn(clients, async (client) => {
@@ -251,41 +192,14 @@ class Load {
     return figures;
   }
 
-  /** The simulator's control surface. */
-  async sim(path, { method = 'GET', body } = {}) {
-    const answer = await send(this.provider.origin, `/_sim/${path}`, {
-      method,
-      body: body && JSON.stringify(body),
-    });
-    if (answer.status !== 200) throw new Error(`${path}: ${answer.status} ${answer.text}`);
-    return JSON.parse(answer.text);
-  }
-
-  async #arm() {
-    const total = FAULTS.reduce((sum, [weight]) => sum + weight, 0);
-    for (let n = 0; n < ARMED_EACH_LIFE; n += 1) {
-      let left = this.#random() * total;
-      const [, fault, from, to] = FAULTS.find(([weight]) => (left -= weight) < 0) ?? FAULTS[0];
-      const delay_ms = from && this.#between(from, to);
-      const body = {
-        fault,
-        delay_ms,
-        count: this.#between(1, 5),
-        method: 'POST',
-        path: '/v1/payment_intents',
-      };
-      await this.sim('faults', { method: 'POST', body });
-    }
-  }
-
   #begin(afterMs) {
-    const chance = (share) => this.#random() < share;
+    const chance = (share) => this.chance(share);
     const client = this.#clients.make({
       number: this.begun.length + 1,
       channel: chance(0.3) ? 'form' : 'api',
       card: chance(0.2) ? 'declined' : 'paid',
       doubles: chance(0.1),
-      vanishesAfterMs: chance(0.15) ? this.#between(10, 300) : null,
+      vanishesAfterMs: chance(0.15) ? this.between(10, 300) : null,
     });
     this.begun.push(client);
     const run = pause(afterMs)
@@ -305,53 +219,7 @@ class Load {
     }
   }
 
-  /** The simulator keeps its last 1000 requests only. */
-  async #readRequests() {
-    const { requests } = await this.sim('requests?limit=1000');
-    const known =
-      this.requests.size === 0 || requests.length < 1000 || this.requests.has(requests[0].request_id);
-    assert.ok(known, 'no request was missed');
-    for (const request of requests) this.requests.set(request.request_id, request);
-  }
-
   get #unfinished() {
     return this.begun.length - this.#clients.finished;
   }
-
-  #between(from, to) {
-    return from + Math.floor(this.#random() * (to - from + 1));
-  }
-
-  #inside(name) {
-    const directory = join(this.directory, name);
-    mkdirSync(directory);
-    return directory;
-  }
-}
-
-/** What must not be in the log. The runtime warns of alarms that it finds moved after a kill: it sets them anew. */
-function isComplaint(entry) {
-  if (typeof entry === 'string') return !entry.includes('warning: NOSENTRY SQLite alarm handler canceled');
-  return entry.level === 'error' && entry.event !== 'request';
-}
-
-/** A few at a time. */
-async function inTurn(all, work) {
-  const queue = all.values();
-  const worker = async () => {
-    for (const item of queue) await work(item);
-  };
-  await Promise.all(Array.from({ length: 8 }, worker));
-}
-
-/** Mulberry32: the same numbers from the same seed. */
-function dice(seed) {
-  let state = seed >>> 0;
-  return () => {
-    state = (state + 0x6d2b79f5) >>> 0;
-    let z = state;
-    z = Math.imul(z ^ (z >>> 15), z | 1);
-    z ^= z + Math.imul(z ^ (z >>> 7), z | 61);
-    return ((z ^ (z >>> 14)) >>> 0) / 2 ** 32;
-  };
 }
