@@ -112,6 +112,16 @@ describe('a key that a state refused', () => {
     assert.equal(answer.status, 201, answer.text);
     assert.equal(answer.header('idempotent-replayed'), null);
   });
+
+  test('stays bound to its request: for another one it is a mismatch', async () => {
+    const { id } = await paid(user, AUTHORISATION);
+    const key = freshKey();
+    const capture = (amount) => user.post(`/payments/${id}/capture`, { amount }, key);
+    assertProblem(await capture(2501), 422, 'amount-too-large', { available: 2500 });
+    assertProblem(await capture(2500), 422, 'idempotency-key-reused', { fields: ['amount'] });
+    assertProblem(await capture(2501), 422, 'amount-too-large', { available: 2500 });
+    assert.equal((await user.payment(id)).json().status, 'requires_capture');
+  });
 });
 
 test('a payment that does not exist is 404 for every move', async () => {
