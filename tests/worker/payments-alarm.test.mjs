@@ -5,7 +5,16 @@ import { after, afterEach, describe, test } from 'node:test';
 
 import { freshKey } from './support/account.mjs';
 import { startSite } from './support/harness.mjs';
-import { AT_ONCE, PAYMENT, assertProblem, client, operations, send } from './support/payments.mjs';
+import {
+  AT_ONCE,
+  PATIENT,
+  PAYMENT,
+  assertProblem,
+  client,
+  held,
+  operations,
+  send,
+} from './support/payments.mjs';
 import { IMPATIENT, assertOnce } from './support/unknown.mjs';
 import { until } from './support/until.mjs';
 
@@ -43,6 +52,21 @@ describe('nobody asks again', async () => {
         await assertOnce(site, operation, late);
         assert.equal((await site.simulator.sends(operation.derivedKey(late))).length, 1);
       }
+    });
+
+  for (const operation of operations)
+    test(`${operation.name} whose WebAssembly trapped during the call is completed by the alarm`, async () => {
+      const [request, key] = [await operation.prepare(user), freshKey()];
+      const { answer } = await held(site, () => send(user, request, key, PATIENT));
+      await user.pay({ ...PAYMENT, raise_error: 'crash' }, freshKey()); // takes the run down
+      await answer;
+      await site.simulator.calm();
+      const shown = async () => (await user.key(key)).json();
+      await until('it is complete', async () => (await shown()).status === 'complete');
+      const late = await send(user, request, key);
+      assert.equal(late.header('idempotent-replayed'), 'true', late.text);
+      await assertOnce(site, operation, late);
+      assert.ok((await shown()).attempts > 1, 'another run took over');
     });
 
   for (const operation of operations)
