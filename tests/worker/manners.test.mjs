@@ -7,6 +7,7 @@ import { after, before, describe, test } from 'node:test';
 import { account, freshKey } from './support/account.mjs';
 import { browser } from './support/browser.mjs';
 import { SIGNING_KEY, demoWorkers, root, startSite } from './support/harness.mjs';
+import { client } from './support/payments.mjs';
 
 const SHOP = 'https://shop.example';
 const PAYMENT = { amount: 1250, currency: 'eur' };
@@ -171,7 +172,7 @@ simple = { limit = ${LIMIT}, period = 60 }
       secrets: { SIGNING_KEY },
     };
     site = await startSite({ workers: [limited, simulator] });
-    api = account(site);
+    api = client(site);
   });
   after(async () => {
     await site.close();

@@ -12,7 +12,9 @@ import {
   assertProblem,
   client,
   held,
+  moved,
   operations,
+  paid,
   send,
 } from './support/payments.mjs';
 import { IMPATIENT, assertOnce } from './support/unknown.mjs';
@@ -85,17 +87,22 @@ describe('nobody asks again', async () => {
     });
 });
 
-describe('control: without derived keys at the provider', () => {
+describe('control: without derived keys at the provider', async () => {
+  const site = await startSite({ vars: { ...IMPATIENT, COMPLETER_MS: '60000', UNPROTECTED: 'true' } });
+  const user = client(site);
+  after(() => site.close());
+
   test('a lost response is a second charge', async () => {
-    const site = await startSite({ vars: { ...IMPATIENT, COMPLETER_MS: '60000', UNPROTECTED: 'true' } });
-    try {
-      const user = client(site);
-      await site.simulator.fault('response_lost');
-      const answer = await user.pay(PAYMENT, freshKey());
-      assert.equal(answer.status, 201, answer.text);
-      assert.equal((await site.simulator.moved(answer.payment)).charges, 2);
-    } finally {
-      await site.close();
-    }
+    await site.simulator.fault('response_lost');
+    const answer = await user.pay(PAYMENT, freshKey());
+    assert.equal(answer.status, 201, answer.text);
+    assert.equal((await site.simulator.moved(answer.payment)).charges, 2);
+  });
+
+  test('a lost response is a second refund', async () => {
+    const { id } = await paid(user);
+    await site.simulator.fault('response_lost');
+    await moved(user, id, 'refunds', { amount: 1000 });
+    assert.equal((await site.simulator.moved(id)).refunded, 2000);
   });
 });
