@@ -19,7 +19,8 @@ const NOT_YET = ['request-in-progress', 'interrupted', 'outcome-unknown', 'tempo
   (kind) => `/problems/${kind}`,
 );
 
-export const STORIES = ['charge', 'reserve', 'order', 'declined'];
+/** Told in turns. */
+const STORIES = ['charge', 'reserve', 'charge', 'reserve', 'order', 'reserve', 'charge', 'declined'];
 
 /** All payers of one load, and what they counted. */
 export class Payers {
@@ -40,7 +41,7 @@ export class Payers {
   /** One that `doubles` sends each request twice at once; one that vanishes gives up its last request after one try. */
   make(number) {
     const chance = (share) => this.#load.chance(share);
-    const story = STORIES[this.#load.between(0, 9)] ?? STORIES[this.#load.between(0, 1)];
+    const story = STORIES[number % STORIES.length];
     return { number, story, doubles: chance(0.2), vanishes: chance(0.15), acts: [] };
   }
 
