@@ -96,6 +96,11 @@ impl<'a> Call<'a> {
         Ok(Self { app, request, owner, account, key, fault, parameters: body.without(&TRANSPORT_FIELDS) })
     }
 
+    /// Whether the client has sent a key.
+    pub(super) const fn has_key(&self) -> bool {
+        self.key.is_some()
+    }
+
     /// Who asks.
     pub(super) const fn owner(&self) -> &Owner {
         &self.owner
@@ -125,7 +130,7 @@ impl<'a> Call<'a> {
         };
         let own = ObjectRef::Named(key_hash.object_name());
         let canonical = parameters.canonical();
-        let mut arrival = Arrival {
+        let arrival = Arrival {
             owner,
             fingerprint: Fingerprint::of(&request.method, &request.path, &canonical),
             key_hash,
@@ -138,7 +143,7 @@ impl<'a> Call<'a> {
         let (owner, key_hash) = (arrival.owner.clone(), arrival.key_hash.clone());
         let is_bound = is_explicit && place.is_some();
         let place = match place {
-            Some(place) if is_explicit => match bind(app, &own, &mut arrival, &place).await? {
+            Some(place) if is_explicit => match bind(app, request, &own, &arrival, &place).await? {
                 Ok(object) => ObjectRef::Id(object),
                 Err(mismatch) => {
                     let answer = reply::verdict(mismatch, Channel::Api, request, "", app.manner());
@@ -161,15 +166,19 @@ impl<'a> Call<'a> {
 /// Binds a key, in its own object, to the object in which its operation runs. Gives that object, or the refusal.
 async fn bind(
     app: &App,
+    request: &Request,
     own: &ObjectRef,
-    arrival: &mut Arrival,
+    arrival: &Arrival,
     place: &ObjectRef,
 ) -> Result<Result<ObjectId, Verdict>, Problem> {
     let object = app.object_id(place).map_err(unavailable)?;
-    let ask = Ask::Bind { arrival: Box::new(arrival.clone()), object: object.to_hex() };
+    let address = Fingerprint::of_address(&request.method, &request.path);
+    let arrival = Arrival { fingerprint: address, ..arrival.clone() };
+    let resource = arrival.operation.resource_path(object);
+    let ask = Ask::Bind { arrival: Box::new(arrival), object: object.to_hex() };
     let bound = app.ask::<BindVerdict>(own, ask).await.map_err(|error| {
         log("error", &[("event", "object_unreachable".into()), ("error", error.to_string().into())]);
-        unreachable(&arrival.operation.resource_path(object))
+        unreachable(&resource)
     })?;
     Ok(match bound {
         BindVerdict::To(hex) => ObjectId::from_hex(&hex).map(Ok).ok_or_else(|| {

@@ -36,7 +36,8 @@ pub(super) async fn capture(app: &App, request: &Request, id: &str) -> Result<An
     let call = Call::with_key(app, request, |_| true)?;
     let capture = capture_request(&call.parameters).map_err(invalid_parameters)?;
     let place = place(app, id)?;
-    let natural = (NaturalKey::capture(), meaning(capture.amount, None));
+    let attempt = attempt(app, &call, &place).await?;
+    let natural = (NaturalKey::capture(attempt), meaning(capture.amount, None));
     call.run(Operation::Capture(capture), Some(Elsewhere { place, natural })).await
 }
 
@@ -45,7 +46,8 @@ pub(super) async fn void(app: &App, request: &Request, id: &str) -> Result<Answe
     let call = Call::with_key(app, request, |_| true)?;
     no_parameters(&call.parameters).map_err(invalid_parameters)?;
     let place = place(app, id)?;
-    let natural = (NaturalKey::void(), meaning(None, None));
+    let attempt = attempt(app, &call, &place).await?;
+    let natural = (NaturalKey::void(attempt), meaning(None, None));
     call.run(Operation::Void(VoidRequest::default()), Some(Elsewhere { place, natural })).await
 }
 
@@ -58,6 +60,16 @@ pub(super) async fn refund(app: &App, request: &Request, id: &str) -> Result<Ans
     let key = NaturalKey::refund(refund.reason.as_str(), amount_minor);
     let natural = (key, meaning(refund.amount, Some(refund.reason)));
     call.run(Operation::Refund(refund), Some(Elsewhere { place, natural })).await
+}
+
+/// The number of the payment's try, where the client sends no key: the natural key is the try's own.
+async fn attempt(app: &App, call: &Call<'_>, place: &ObjectRef) -> Result<u32, Problem> {
+    if call.has_key() {
+        return Ok(1);
+    }
+    let ask = Ask::Show { owner: call.owner().clone(), key_hash: None, refresh: false };
+    let view = handle::show(app, place, ask).await?;
+    Ok(view.payment.map_or(1, |payment| payment.attempt))
 }
 
 /// Under its natural key a move is what it means, however it was written: as JSON, as a form, or without a body.

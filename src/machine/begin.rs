@@ -206,13 +206,16 @@ pub enum Bound {
 }
 
 /// Binds a key, in the key's own object, to the object in which its operation runs. Without this the same key could stand
-/// for one request in each object.
+/// for one request in each object. The arrival's fingerprint is that of its address alone: a request that is refused there
+/// leaves no record, and may come again under the same key with other parameters.
 pub fn bind(rows: &mut Rows, arrival: &Arrival, object: ObjectId, ctx: &Context) -> Bound {
     let differs = |kept: Option<&Canonical>| Bound::Mismatch {
         fields: kept.map(|kept| kept.differing_fields(&arrival.parameters)).unwrap_or_default(),
     };
     if let Some(bound) = rows.bindings.iter().find(|binding| binding.key_hash == arrival.key_hash) {
-        let is_same = bound.fingerprint == arrival.fingerprint && bound.owner == arrival.owner;
+        let is_same = bound.fingerprint == arrival.fingerprint
+            && bound.owner == arrival.owner
+            && bound.object == object;
         return if is_same { Bound::To(bound.object) } else { differs(bound.parameters.as_ref()) };
     }
     // Used in this object itself: whatever it was, it was another request, which lives here.

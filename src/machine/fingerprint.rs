@@ -131,6 +131,11 @@ impl Canonical {
 pub struct Fingerprint(pub String);
 
 impl Fingerprint {
+    /// Over method and path alone: what a key is bound to. Its parameters count where it runs, once it is admitted there.
+    pub fn of_address(method: &str, path: &str) -> Self {
+        Self::of(method, path, &Canonical(String::new()))
+    }
+
     /// Over method, path and canonical parameters.
     pub fn of(method: &str, path: &str, parameters: &Canonical) -> Self {
         let hash = digest(&[b"v1", method.as_bytes(), path.as_bytes(), parameters.0.as_bytes()]);

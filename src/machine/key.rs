@@ -116,14 +116,18 @@ impl NaturalKey {
         Self(format!("order:{order_id}"))
     }
 
-    /// A payment is captured once.
-    pub fn capture() -> Self {
-        Self("capture".to_owned())
+    /// A payment is captured once in each of its tries: what came of an earlier one says nothing about this.
+    pub fn capture(attempt: u32) -> Self {
+        Self::of_try("capture", attempt)
     }
 
     /// And voided once.
-    pub fn void() -> Self {
-        Self("void".to_owned())
+    pub fn void(attempt: u32) -> Self {
+        Self::of_try("void", attempt)
+    }
+
+    fn of_try(name: &str, attempt: u32) -> Self {
+        Self(if attempt <= 1 { name.to_owned() } else { format!("{name}:{attempt}") })
     }
 
     /// Each try of an order that waits for the bank is given up once.

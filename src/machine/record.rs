@@ -195,7 +195,7 @@ pub struct Binding {
     pub key_hash: KeyHash,
     /// Whose it is.
     pub owner: Owner,
-    /// What the key was first used for.
+    /// What the key was first used for: method and path.
     pub fingerprint: Fingerprint,
     /// The canonical parameters, to name differing fields; dropped after the retention.
     pub parameters: Option<Canonical>,

@@ -29,9 +29,6 @@ use crate::metrics;
 use crate::payment::check;
 use crate::providers::transport::Transport;
 
-/// Questions that one look at the provider asks at most; the next look asks the rest.
-const QUESTIONS_MAX: usize = 10;
-
 /// A run that several callers wait for.
 type Running = Shared<LocalBoxFuture<'static, Result<Ended, Bug>>>;
 
@@ -181,7 +178,7 @@ impl Drive {
         let ctx = self.context();
         let questions =
             self.store.transaction(&ctx, |rows| Ok::<_, Bug>(check::begin(rows, looking, &ctx)))?;
-        for question in questions.iter().take(QUESTIONS_MAX) {
+        for question in &questions {
             let truth = self.transport.ask(question).await;
             let ctx = self.context();
             self.store.transaction(&ctx, |rows| check::take(rows, question, truth, &ctx))?;

@@ -16,6 +16,8 @@ use crate::machine::call::Found;
 const FIRST_PAUSE_MS: u64 = 5_000;
 /// The longest pause, in ms: a day. A bank can take that long to decide.
 const PAUSE_MAX_MS: u64 = 86_400_000;
+/// Questions that one look at the provider asks at most: an invocation has 50 calls.
+const QUESTIONS_MAX: usize = 10;
 /// How soon after a question the next one may be asked because somebody looks, in ms.
 const LOOK_PAUSE_MS: u64 = 1_000;
 
@@ -105,7 +107,18 @@ pub fn begin(rows: &mut Rows, looking: bool, ctx: &Context) -> Vec<Question> {
         tries: check.tries.saturating_add(1),
         asked_at_ms: Some(ctx.now_ms),
     });
-    questions(rows)
+    in_turn(questions(rows), check.tries)
+}
+
+/// As many of the questions as one look asks; the next look asks the ones after these.
+fn in_turn(mut questions: Vec<Question>, tries: u32) -> Vec<Question> {
+    if questions.len() > QUESTIONS_MAX {
+        let turns = usize::try_from(tries).unwrap_or(0);
+        let first = turns.wrapping_mul(QUESTIONS_MAX) % questions.len();
+        questions.rotate_left(first);
+        questions.truncate(QUESTIONS_MAX);
+    }
+    questions
 }
 
 /// How long it is, in ms, until somebody who looks may ask.

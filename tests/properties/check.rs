@@ -1,11 +1,13 @@
 //! When the provider is asked how a payment stands that is not decided yet.
 
+use std::collections::BTreeSet;
+
 use paid_once::machine::context::{Context, Times};
-use paid_once::machine::id::{ObjectId, PaymentId};
+use paid_once::machine::id::{ObjectId, PaymentId, RefundId};
 use paid_once::machine::rows::Rows;
 use paid_once::payment::check::{begin, look_wait_ms};
 use paid_once::payment::money::{AmountMinor, Currency};
-use paid_once::payment::{Check, Payment, PaymentState};
+use paid_once::payment::{Check, Payment, PaymentState, Refund, RefundReason, RefundState};
 use paid_once::providers::Provider;
 use proptest::prelude::*;
 
@@ -74,4 +76,31 @@ fn the_first_who_looks_may_ask_at_once() {
     rows.payment.as_mut().unwrap().check.as_mut().unwrap().next_at_ms = NOW_MS + 5_000;
     assert_eq!(wait_ms(&rows, NOW_MS), 0);
     assert_eq!(begin(&mut rows, true, &at(NOW_MS, 0)).len(), 1);
+}
+
+#[test]
+fn of_many_pending_refunds_each_has_its_turn() {
+    let mut rows = at_the_bank(0);
+    let payment = rows.payment.as_mut().unwrap();
+    payment.state = PaymentState::Captured { amount_minor: 2500 };
+    for number in 1..=23 {
+        rows.refunds.push(Refund {
+            id: RefundId(format!("re_{number}")),
+            key_id: number,
+            amount: AmountMinor::new(1).unwrap(),
+            reason: RefundReason::Duplicate,
+            state: RefundState::Pending,
+            provider_refund: Some(format!("re_at_stripe_{number}")),
+            created_at_ms: NOW_MS,
+        });
+    }
+    let mut now_ms = NOW_MS;
+    let mut asked = BTreeSet::new();
+    for _ in 0..3 {
+        let questions = begin(&mut rows, false, &at(now_ms, 0));
+        assert_eq!(questions.len(), 10, "one look asks no more");
+        asked.extend(questions.iter().map(|question| format!("{question:?}")));
+        now_ms = rows.payment.as_ref().unwrap().check.unwrap().next_at_ms;
+    }
+    assert_eq!(asked.len(), 23);
 }

@@ -65,6 +65,18 @@ describe('two clicks without a header', () => {
 });
 
 describe('the natural key', () => {
+  test("of a move is its try's own: what came of an order's last try is no answer for this one", async () => {
+    const payment = { ...AUTHORISATION, order_id: freshOrder() };
+    const first = await paid(user, payment);
+    const canceled = await click(first.id, 'void');
+    assert.equal(canceled.json().status, 'canceled');
+    const second = await user.pay(payment, freshKey());
+    assert.deepEqual([second.json().id, second.json().status], [first.id, 'requires_capture']);
+    const again = await click(first.id, 'void');
+    assert.deepEqual([again.json().status, again.header(REPLAYED)], ['canceled', null]);
+    assert.equal((await site.simulator.moved(first.id)).voided, 2);
+  });
+
   test('of a refund is what it means, however it is written', async () => {
     const { id } = await paid(user);
     const first = await click(id, 'refunds', { amount: 700 });

@@ -201,8 +201,8 @@ impl Client {
         let canonical = Parameters::Json(members).canonical();
         let natural = match &wish {
             Wish::Pay { .. } => NaturalKey::order(place.order.as_deref().unwrap_or_default()),
-            Wish::Capture(_) => NaturalKey::capture(),
-            Wish::Void => NaturalKey::void(),
+            Wish::Capture(_) => NaturalKey::capture(1),
+            Wish::Void => NaturalKey::void(1),
             Wish::GiveUp(attempt) => NaturalKey::give_up(*attempt),
             Wish::Refund(minor, reason) => NaturalKey::refund(reason.as_str(), *minor),
         };
