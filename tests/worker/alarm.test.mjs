@@ -145,7 +145,6 @@ describe('a finished request', async () => {
   test('expires into a tombstone: a late retry is shown the ride and charges nothing', async () => {
     const key = freshKey();
     const { ride } = await user.book(key);
-    assert.equal((await site.objects.key(ride)).status, 'finished');
     await reaches(site, ride, 'expired');
     await assertRefused(key, ride, 1);
 
@@ -155,7 +154,7 @@ describe('a finished request', async () => {
       [null, null, null, null],
       'the response and the parameters are gone',
     );
-    assert.ok(Date.now() - row.finished_at_ms >= RETENTION_MS);
+    assert.ok(row.expires_at_ms - row.finished_at_ms >= RETENTION_MS);
   });
 
   test('stays refused when the object was thrown out of memory', async () => {

@@ -140,8 +140,10 @@ describe('a fixed script of requests', () => {
       let unknown = 0;
       await until('it is settled', async () => {
         const answer = await client.book(key, TRIP, { prefer: 'wait=0' });
-        if (answer.header('retry-after') && answer.json().type === '/problems/outcome-unknown') unknown += 1;
-        return answer.status === 201;
+        const { type } = answer.json();
+        if (answer.header('retry-after') && type === '/problems/outcome-unknown') unknown += 1;
+        // On a busy machine the response can be gone again before anybody asks for it.
+        return answer.status === 201 || type === '/problems/idempotency-key-expired';
       });
       assert.ok(unknown > 0);
       const { timeline } = (await client.key(key)).json();
