@@ -10,7 +10,7 @@ import { AT_ONCE, assertProblem, insist, send } from './payments.mjs';
 const TIMEOUT_MS = 400;
 const LATE_MS = TIMEOUT_MS * 2;
 
-/** Settings under which the provider is given up soon, and the alarm leaves the work to the clients. */
+/** Settings under which the provider is given up soon. */
 export const IMPATIENT = {
   PROVIDER_TIMEOUT_MS: `${TIMEOUT_MS}`,
   QUIET_MS: '900',
@@ -29,6 +29,12 @@ const faults = [
   { fault: 'lock_timeout', inDoubt: false },
 ];
 
+/** Every call has this fault, and no look-up is answered: the alarm cannot find out either, until it is over. */
+async function down(site, fault, more) {
+  await site.simulator.fault(fault, { ...more, count: 1000 });
+  await site.simulator.fault('error_before', { method: 'GET', count: 1000 });
+}
+
 /** One effect, as it was asked for; and always the same bytes under the key. */
 export async function assertOnce(site, operation, answer) {
   assert.equal(answer.status, operation.status, answer.text);
@@ -43,7 +49,7 @@ export function testUnknownOutcomes(site, user, operation) {
     const kind = inDoubt ? 'outcome-unknown' : 'temporarily-unavailable';
     test(`${fault}: ${kind} first, then the true result`, async () => {
       const [request, key] = [await operation.prepare(user), freshKey()];
-      await site.simulator.fault(fault, { delay_ms });
+      await down(site, fault, { delay_ms });
       const first = await send(user, request, key, AT_ONCE);
       assertProblem(first, 503, kind, { resource: `/payments/${first.payment}` });
       assert.match(first.header('retry-after'), /^[1-9]\d*$/);
@@ -53,6 +59,7 @@ export function testUnknownOutcomes(site, user, operation) {
       assert.equal(shown.status, inDoubt ? 'unknown' : 'processing');
       assert.deepEqual([shown.response_code, shown.expires_at], [null, null]);
 
+      await site.simulator.calm();
       const answer = await insist(() => send(user, request, key));
       assert.equal(answer.payment, first.payment);
       await assertOnce(site, operation, answer);
@@ -63,11 +70,15 @@ export function testUnknownOutcomes(site, user, operation) {
   }
 }
 
-/** A request whose answer was lost; `end` brings the truth. */
+/** A request whose answers are lost, those of the alarm's tries too, until `end` brings the truth. */
 export async function lost(site, user, request) {
   const key = freshKey();
-  await site.simulator.fault('response_lost');
+  await down(site, 'response_lost');
   const unknown = await send(user, request, key, AT_ONCE);
   assert.equal(unknown.status, 503, unknown.text);
-  return { id: unknown.payment, end: () => insist(() => send(user, request, key)) };
+  const end = async () => {
+    await site.simulator.calm();
+    return insist(() => send(user, request, key));
+  };
+  return { id: unknown.payment, end };
 }
