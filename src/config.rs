@@ -27,6 +27,9 @@ pub struct Account {
     /// The provider's customer.
     #[serde(default)]
     pub customer: Option<String>,
+    /// To whom receipts go, where a request does not say.
+    #[serde(default)]
+    pub email: Option<String>,
     /// What pays at Adyen, if the account may use it.
     #[serde(default)]
     pub adyen: Option<AdyenWallet>,
@@ -51,6 +54,28 @@ pub struct AdyenConfig {
     pub key: String,
     /// `ADYEN_MERCHANT_ACCOUNT`.
     pub merchant_account: String,
+}
+
+/// The way to the email service.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EmailConfig {
+    /// `RESEND_API_BASE`; Resend's own if it is not set.
+    pub base: String,
+    /// `RESEND_API_KEY`.
+    pub key: String,
+    /// `RECEIPT_FROM`: who sends receipts, such as `Shop <receipts@shop.example>`.
+    pub from: String,
+}
+
+/// The way to the text message service.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SmsConfig {
+    /// `SMS_API_BASE`.
+    pub base: String,
+    /// `SMS_API_KEY`.
+    pub key: String,
+    /// `SMS_PILOT`: the number of whoever drives.
+    pub pilot: String,
 }
 
 /// All settings.
@@ -87,6 +112,14 @@ pub struct Config {
     /// `LAB = "true"`, demo only: everything that an operator sees is open, and a request without
     /// credentials is the account `anonymous`.
     pub lab: bool,
+    /// `RESEND_API_KEY` and `RECEIPT_FROM`: without them no receipts are sent.
+    pub email: Option<EmailConfig>,
+    /// `SMS_API_BASE`, `SMS_API_KEY`, `SMS_PILOT`: without them no pilot is told.
+    pub sms: Option<SmsConfig>,
+    /// `STRIPE_WEBHOOK_SECRET`: one or more, separated by white space (rotation). Without it webhooks of Stripe are refused.
+    pub stripe_webhook_secrets: Vec<String>,
+    /// `ADYEN_HMAC_KEY`: one or more, in hexadecimal, separated by white space (rotation).
+    pub adyen_hmac_keys: Vec<Vec<u8>>,
     /// `API_ACCOUNTS`: account id → [`Account`], as JSON.
     pub accounts: BTreeMap<String, Account>,
     /// How long a form may be sent, in ms.
@@ -193,6 +226,10 @@ impl Config {
             publishable_key,
             admin_token,
             lab: flag("LAB"),
+            email: email(setting)?,
+            sms: sms(setting)?,
+            stripe_webhook_secrets: words(setting("STRIPE_WEBHOOK_SECRET")),
+            adyen_hmac_keys: adyen_hmac_keys(setting("ADYEN_HMAC_KEY"))?,
             accounts,
             form_ttl_ms: ms("FORM_TTL_MS", 24 * 3_600_000)?,
             checkout_ttl_ms: ms("CHECKOUT_TTL_MS", 24 * 3_600_000)?,
@@ -205,6 +242,7 @@ impl Config {
                 provider_window_ms: ms("PROVIDER_WINDOW_MS", times.provider_window_ms)?,
                 provider_timeout_ms: ms("PROVIDER_TIMEOUT_MS", times.provider_timeout_ms)?,
                 quiet_ms: ms("QUIET_MS", times.quiet_ms)?,
+                confirm_ms: ms("CONFIRM_MS", times.confirm_ms)?,
             }
             .validate()
             .map_err(|error| format!("{error}."))?,
@@ -256,6 +294,42 @@ fn adyen(setting: impl Fn(&str) -> Option<String>, demo: bool) -> Result<Option<
         }
         _ => Err(format!("{} go together: set all three, or none.", names.join(", "))),
     }
+}
+
+fn email(setting: impl Fn(&str) -> Option<String>) -> Result<Option<EmailConfig>, String> {
+    match (setting("RESEND_API_KEY"), setting("RECEIPT_FROM")) {
+        (None, _) => Ok(None),
+        (Some(_), None) => {
+            Err("RECEIPT_FROM is not set: who sends receipts, such as `Shop <receipts@shop.example>`."
+                .to_owned())
+        }
+        (Some(key), Some(from)) => {
+            let base = setting("RESEND_API_BASE").unwrap_or_else(|| "https://api.resend.com".to_owned());
+            Ok(Some(EmailConfig { base: base.trim_end_matches('/').to_owned(), key, from }))
+        }
+    }
+}
+
+fn sms(setting: impl Fn(&str) -> Option<String>) -> Result<Option<SmsConfig>, String> {
+    let names = ["SMS_API_BASE", "SMS_API_KEY", "SMS_PILOT"];
+    match names.map(setting) {
+        [None, None, None] => Ok(None),
+        [Some(base), Some(key), Some(pilot)] => {
+            Ok(Some(SmsConfig { base: base.trim_end_matches('/').to_owned(), key, pilot }))
+        }
+        _ => Err(format!("{} go together: set all three, or none.", names.join(", "))),
+    }
+}
+
+fn words(setting: Option<String>) -> Vec<String> {
+    setting.iter().flat_map(|text| text.split_whitespace()).map(str::to_owned).collect()
+}
+
+fn adyen_hmac_keys(setting: Option<String>) -> Result<Vec<Vec<u8>>, String> {
+    let decode = |hex: String| data_encoding::HEXLOWER_PERMISSIVE.decode(hex.as_bytes()).map_err(drop);
+    words(setting).into_iter().map(decode).collect::<Result<_, _>>().map_err(|()| {
+        "ADYEN_HMAC_KEY must be hexadecimal digits, as Adyen's Customer Area shows them.".to_owned()
+    })
 }
 
 fn cors_origins(setting: Option<String>) -> Result<Vec<String>, String> {
@@ -341,6 +415,7 @@ fn accounts(demo: bool, lab: bool, configured: Option<String>) -> Result<BTreeMa
                 token_sha256: token_hash(user),
                 payment_method: payment_method.to_owned(),
                 customer: None,
+                email: (user != ANONYMOUS).then(|| user.to_owned()),
                 adyen: Some(AdyenWallet {
                     payment_method: adyen_method.to_owned(),
                     customer: user.to_owned(),

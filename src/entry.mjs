@@ -54,6 +54,15 @@ export default class extends WorkerEntrypoint {
       return interrupted(request.headers.get('accept')?.includes('text/html'));
     }
   }
+
+  /** What is not acknowledged by then comes again. */
+  queue(batch) {
+    return guarded(() => this.wasm.queue(batch));
+  }
+
+  scheduled(controller) {
+    return guarded(() => this.wasm.scheduled(controller));
+  }
 }
 
 /** The only answer that is not made in WebAssembly. */

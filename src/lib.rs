@@ -12,12 +12,15 @@ compile_error!("the feature `mutants` is for tests on the host only");
 pub mod config;
 pub mod edge;
 pub mod flows;
+pub mod jobs;
 pub mod log;
 pub mod machine;
 pub mod metrics;
 pub mod object;
 pub mod payment;
 pub mod providers;
+pub mod readmodel;
+pub mod tasks;
 
 /// Every HTTP request enters here.
 #[cfg(target_arch = "wasm32")]
@@ -28,6 +31,25 @@ async fn fetch(
     ctx: worker::Context,
 ) -> worker::Result<worker::Response> {
     edge::handle(request, env, ctx).await
+}
+
+/// Every batch of jobs enters here. It never fails: each message is acknowledged or sent back by itself.
+#[cfg(target_arch = "wasm32")]
+#[worker::event(queue)]
+async fn queue(
+    batch: worker::MessageBatch<String>,
+    env: worker::Env,
+    _ctx: worker::Context,
+) -> worker::Result<()> {
+    jobs::consume(&batch, &env).await;
+    Ok(())
+}
+
+/// The clock enters here, every few minutes.
+#[cfg(target_arch = "wasm32")]
+#[worker::event(scheduled)]
+async fn scheduled(_event: worker::ScheduledEvent, env: worker::Env, _ctx: worker::ScheduleContext) {
+    tasks::run(&env).await;
 }
 
 fn utc(ms: u64) -> Option<chrono::DateTime<chrono::Utc>> {

@@ -46,8 +46,13 @@ pub(super) fn account<'a>(app: &'a App, request: &Request) -> Result<(Owner, &'a
 pub(super) async fn post_ride(app: &App, request: &Request) -> Result<Answer, Problem> {
     let call = Call::read(app, request)?;
     let account = call.account;
-    let operation = api_request(&call.parameters, &account.payment_method, account.customer.as_deref())
-        .map_err(invalid_parameters)?;
+    let operation = api_request(
+        &call.parameters,
+        &account.payment_method,
+        account.customer.as_deref(),
+        account.email.as_deref(),
+    )
+    .map_err(invalid_parameters)?;
     call.run(operation, None).await
 }
 

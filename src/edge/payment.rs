@@ -7,6 +7,7 @@ use crate::flows::capture::CaptureRequest;
 use crate::flows::payment::{PaymentRequest, Route};
 use crate::flows::refund::RefundRequest;
 use crate::flows::ride::FieldError;
+use crate::jobs::receipt::is_address;
 use crate::machine::fingerprint::{Field, Parameters};
 use crate::payment::RefundReason;
 use crate::payment::money::{AmountMinor, Currency};
@@ -28,7 +29,7 @@ const DESCRIPTION_MAX: usize = 500;
 /// The longest address, in characters.
 pub const URL_MAX: usize = 2048;
 
-const FIELDS: [&str; 9] = [
+const FIELDS: [&str; 10] = [
     "amount",
     "currency",
     "payment_method",
@@ -37,6 +38,7 @@ const FIELDS: [&str; 9] = [
     "order_id",
     "capture",
     "return_url",
+    "receipt_email",
     "provider",
 ];
 
@@ -62,6 +64,7 @@ pub fn payment_request(
     let description = fields.optional("description", |text| plain(text, DESCRIPTION_MAX));
     let capture = fields.optional("capture", flag).unwrap_or(true);
     let return_url = fields.optional("return_url", |text| address(text, config.demo));
+    let receipt_email = fields.optional("receipt_email", email).or_else(|| account.email.clone());
     let provider = fields.optional("provider", provider).unwrap_or(config.provider);
     let payment_method = fields.optional("payment_method", |text| visible(text, TOKEN_MAX));
     let customer = fields.optional("customer", |text| visible(text, TOKEN_MAX));
@@ -88,11 +91,21 @@ pub fn payment_request(
             route,
             fallback,
             return_url,
+            receipt_email,
             origin: origin.to_owned(),
             page: None,
         }),
         _ => Err(fields.errors),
     }
+}
+
+/// An address for receipts.
+pub(crate) fn email(text: &str) -> Result<String, String> {
+    let text = text.trim();
+    if is_address(text) {
+        return Ok(text.to_owned());
+    }
+    Err("must be one address for email, such as ada@example.com".to_owned())
 }
 
 /// Reads the parameters of a capture.

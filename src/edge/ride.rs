@@ -1,6 +1,7 @@
 //! The ride's form and its parameters: what the browser and the API client have in common, and the pages.
 
 use crate::edge::pages::{Entry, Notice, ProblemPage, RideForm, RideReceipt, RideStatus, Site, TEST_CARDS};
+use crate::edge::payment::email;
 use crate::flows::Operation;
 use crate::flows::ride::{self, COORDINATES, FARE_MINOR, FieldError, Ride, RideRequest, RideState};
 use crate::machine::fingerprint::{Canonical, Field, Parameters};
@@ -18,6 +19,7 @@ pub fn api_request(
     parameters: &Parameters,
     payment_method: &str,
     customer: Option<&str>,
+    email: Option<&str>,
 ) -> Result<Operation, Vec<FieldError>> {
     let known = |name: &str| COORDINATES.iter().any(|(known, _)| *known == name);
     let (origin, target) = without_unknown(parameters, known, ride::places(parameters))?;
@@ -26,12 +28,15 @@ pub fn api_request(
         target,
         payment_method: payment_method.to_owned(),
         customer: customer.map(str::to_owned),
+        receipt_email: email.map(str::to_owned),
     }))
 }
 
 /// Reads the parameters of the form.
 pub fn form_request(parameters: &Parameters) -> Result<Operation, Vec<FieldError>> {
-    let known = |name: &str| name == "payment_method" || COORDINATES.iter().any(|(known, _)| *known == name);
+    let known = |name: &str| {
+        ["payment_method", "email"].contains(&name) || COORDINATES.iter().any(|(known, _)| *known == name)
+    };
     let card = match parameters.text("payment_method") {
         Field::Text(text) if TEST_CARDS.iter().any(|card| card.payment_method == text) => Ok(text),
         _ => Err(FieldError {
@@ -39,12 +44,21 @@ pub fn form_request(parameters: &Parameters) -> Result<Operation, Vec<FieldError
             message: "choose one of the cards".to_owned(),
         }),
     };
+    let email = match parameters.text("email") {
+        Field::Missing => Ok(None),
+        Field::Text(text) if text.trim().is_empty() => Ok(None),
+        Field::Text(text) => email(&text).map(Some),
+        Field::NotText => Err("must be given once".to_owned()),
+    }
+    .map_err(|message| FieldError { field: "email".to_owned(), message });
     let places = without_unknown(parameters, known, ride::places(parameters));
-    match (places, card) {
-        (Ok((origin, target)), Ok(payment_method)) => {
-            Ok(Operation::Ride(RideRequest { origin, target, payment_method, customer: None }))
+    match (places, card, email) {
+        (Ok((origin, target)), Ok(payment_method), Ok(receipt_email)) => {
+            Ok(Operation::Ride(RideRequest { origin, target, payment_method, customer: None, receipt_email }))
         }
-        (places, card) => Err(places.err().into_iter().flatten().chain(card.err()).collect()),
+        (places, card, email) => {
+            Err(places.err().into_iter().flatten().chain(card.err()).chain(email.err()).collect())
+        }
     }
 }
 

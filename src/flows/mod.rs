@@ -7,6 +7,7 @@
 
 pub mod capture;
 pub mod payment;
+pub mod receipt;
 pub mod refund;
 pub mod ride;
 pub mod void;
@@ -17,8 +18,9 @@ use serde_json::Value;
 use crate::machine::call::{CallSpec, CallState, Settlement};
 use crate::machine::context::{Bug, Context};
 use crate::machine::id::{ObjectId, PaymentId, RideId};
+use crate::machine::outbox::job;
 use crate::machine::record::{Channel, KeyRecord, Lifecycle, RecoveryPoint, StoredResponse};
-use crate::machine::rows::{AuditRecord, Rows, StagedJob};
+use crate::machine::rows::{AuditRecord, JobKind, Rows};
 use crate::payment::Payment;
 
 /// What a request asks for, parsed and complete: a run can be resumed from this and the rows alone.
@@ -143,8 +145,8 @@ impl Phase<'_> {
         Ok(())
     }
 
-    fn stage(&mut self, kind: &'static str, job_id: String, payload: Value) {
-        self.rows.appended.jobs.push(StagedJob { job_id, kind, payload, staged_at_ms: self.ctx.now_ms });
+    fn stage(&mut self, kind: JobKind, job_id: String, payload: Value) {
+        self.rows.appended.jobs.push(job(kind, job_id, payload, self.ctx));
     }
 }
 

@@ -10,12 +10,13 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::capture::under_way;
+use super::receipt::{self, About};
 use super::{End, Phase, Refusal, respond};
 use crate::machine::call::{CallKind, CallSpec, ProviderResult, Semantics, Settlement};
 use crate::machine::context::{Bug, Context, Mutant};
 use crate::machine::id::PaymentId;
 use crate::machine::record::RecoveryPoint;
-use crate::machine::rows::{AuditRecord, Rows, StagedJob};
+use crate::machine::rows::{AuditRecord, Rows};
 use crate::payment::money::{AmountMinor, Currency};
 use crate::payment::{Failure, Payment, PaymentState, check};
 use crate::providers::{Authorization, Provider};
@@ -54,6 +55,9 @@ pub struct PaymentRequest {
     pub fallback: Option<Route>,
     /// Where the person goes after the bank's page. Without it nobody is there to go to that page.
     pub return_url: Option<String>,
+    /// To whom receipts go.
+    #[serde(default)]
+    pub receipt_email: Option<String>,
     /// Our own site, to which the bank's page sends the browser back first.
     pub origin: String,
     /// The page to which a form leads.
@@ -72,6 +76,7 @@ impl PaymentRequest {
             customer: self.route.customer.clone(),
             metadata: self.metadata.clone(),
             return_url: self.return_url.clone(),
+            receipt_email: self.receipt_email.clone(),
             provider: self.route.provider,
             merchant_account: self.route.merchant_account.clone(),
             provider_payment: None,
@@ -268,16 +273,12 @@ pub(crate) fn entered(rows: &mut Rows, ctx: &Context) -> Result<(), Bug> {
         "provider": payment.provider, "provider_payment": payment.provider_payment, "attempt": payment.attempt,
         "amount_captured": payment.captured_minor(), "currency": payment.currency, "code": code,
     });
-    let receipt = matches!(payment.state, PaymentState::Captured { .. }).then(|| StagedJob {
-        job_id: format!("{}_receipt", payment.id),
-        kind: "send_receipt",
-        payload: json!({
-            "payment": payment.id, "amount": payment.captured_minor(), "currency": payment.currency,
-            "order_id": payment.order_id,
-        }),
-        staged_at_ms: ctx.now_ms,
-    });
+    let payment = payment.clone();
     rows.appended.audit.push(AuditRecord { at_ms: ctx.now_ms, actor, action, subject, data });
-    rows.appended.jobs.extend(receipt);
+    match payment.state {
+        PaymentState::Captured { .. } => receipt::of_payment(rows, &payment, About::Paid, ctx),
+        PaymentState::Canceled => receipt::of_payment(rows, &payment, About::Voided, ctx),
+        _ => {}
+    }
     Ok(())
 }

@@ -6,7 +6,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::{End, Phase, Refusal, respond};
+use super::{End, Phase, Refusal, receipt, respond};
 use crate::machine::call::{CallKind, CallSpec, ProviderResult, Semantics, Settlement};
 use crate::machine::context::{Bug, Mutant};
 use crate::machine::id::RefundId;
@@ -131,6 +131,9 @@ fn answer(refund: &Refund, phase: &mut Phase<'_>) -> Result<End, Bug> {
     let RefundState::Failed { code, message } = &refund.state else {
         let action = if refund.state == RefundState::Pending { "refund.pending" } else { "refund.succeeded" };
         phase.audit(action, refund.id.to_string(), data)?;
+        if refund.state == RefundState::Succeeded {
+            receipt::of_refund(phase.rows, refund, phase.ctx);
+        }
         return respond(phase, 201, &location, None, &shown);
     };
     phase.audit("refund.failed", refund.id.to_string(), json!({ "payment": payment.id, "code": code }))?;

@@ -6,12 +6,13 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::{End, Phase, respond};
+use super::{End, Phase, receipt, respond};
 use crate::machine::call::{CallKind, CallSpec, ProviderResult, Semantics, Settlement};
 use crate::machine::context::Bug;
 use crate::machine::fingerprint::{Field, Parameters};
 use crate::machine::id::RideId;
 use crate::machine::record::RecoveryPoint;
+use crate::machine::rows::JobKind;
 use crate::providers::{Provider, stripe};
 use crate::timestamp;
 
@@ -71,6 +72,9 @@ pub struct RideRequest {
     pub payment_method: String,
     /// The provider's customer, if the account has one.
     pub customer: Option<String>,
+    /// To whom the receipt goes.
+    #[serde(default)]
+    pub receipt_email: Option<String>,
 }
 
 /// The four coordinates, by field name, with the largest absolute value in degrees.
@@ -197,7 +201,7 @@ pub(crate) fn run(request: &RideRequest, phase: &mut Phase<'_>) -> Result<End, B
             Some(Settlement::NotExecuted) => unpaid(phase, not_executed()),
             Some(Settlement::Flagged) => Err(Bug("a charge is idempotent by key".into())),
         },
-        RecoveryPoint::ChargeCreated => send_receipt(phase),
+        RecoveryPoint::ChargeCreated => dispatch(request, phase),
         RecoveryPoint::Reserved | RecoveryPoint::Finished => {
             Err(Bug("a ride that is reserved or finished".into()))
         }
@@ -273,13 +277,18 @@ fn unpaid(phase: &mut Phase<'_>, state: RideState) -> Result<End, Bug> {
     respond(phase, 402, &id.path(), None, &body)
 }
 
-/// Phase 3: the receipt is staged, the response is stored.
-fn send_receipt(phase: &mut Phase<'_>) -> Result<End, Bug> {
+/// Phase 3: the receipt and the message to the pilot are staged, the response is stored.
+fn dispatch(request: &RideRequest, phase: &mut Phase<'_>) -> Result<End, Bug> {
     let ride = ride(phase)?.clone();
-    let payload =
-        json!({ "ride": ride.id.to_string(), "amount": ride.amount_minor, "currency": FARE_CURRENCY });
-    phase.stage("send_receipt", format!("{}_receipt", ride.id), payload);
-    phase.audit("receipt.staged", ride.id.to_string(), json!({}))?;
+    if receipt::of_ride(phase.rows, &ride, request.receipt_email.as_ref(), phase.ctx) {
+        phase.audit("receipt.staged", ride.id.to_string(), json!({}))?;
+    }
+    let place = |degrees: DegreesE7| format!("{:.4}", degrees.degrees());
+    let (lat, lon) = (place(ride.origin.lat), place(ride.origin.lon));
+    let message =
+        json!({ "body": format!("A ride is paid and yours: pick up at {lat}, {lon}. {}", ride.id) });
+    phase.audit("dispatch.staged", ride.id.to_string(), json!({}))?;
+    phase.stage(JobKind::SendMessage, format!("{}_dispatch", ride.id), message);
     let body = json!({ "message": "Payment accepted. Your pilot is on their way!", "ride": ride.to_json() });
     respond(phase, 201, &ride.id.path(), None, &body)
 }

@@ -76,6 +76,17 @@ impl CallKind {
         }
     }
 
+    /// The operation that makes such a call.
+    pub const fn operation(self) -> &'static str {
+        match self {
+            Self::Charge => "ride",
+            Self::Authorize => "payment",
+            Self::Capture => "capture",
+            Self::Void => "void",
+            Self::Refund => "refund",
+        }
+    }
+
     /// From the stored name.
     pub fn parse(text: &str) -> Option<Self> {
         [Self::Charge, Self::Authorize, Self::Capture, Self::Void, Self::Refund]

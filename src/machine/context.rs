@@ -33,6 +33,8 @@ pub struct Times {
     /// Longer than a request can be on its way *and* the clocks of two incarnations can differ: one may be 5 min behind,
     /// the other 5 min ahead, so 20 min leave a late request 10.
     pub quiet_ms: u64,
+    /// How long a job may be on its way before it is given to the queue again. Longer than all its retries take.
+    pub confirm_ms: u64,
 }
 
 impl Default for Times {
@@ -45,6 +47,7 @@ impl Default for Times {
             provider_window_ms: 23 * 3_600_000,
             provider_timeout_ms: 30_000,
             quiet_ms: 1_200_000,
+            confirm_ms: 6 * 3_600_000,
         }
     }
 }
@@ -59,6 +62,7 @@ impl Times {
             ("PROVIDER_WINDOW_MS", self.provider_window_ms),
             ("PROVIDER_TIMEOUT_MS", self.provider_timeout_ms),
             ("QUIET_MS", self.quiet_ms),
+            ("CONFIRM_MS", self.confirm_ms),
         ];
         if let Some((name, _)) = zero.into_iter().find(|(_, value)| *value == 0) {
             return Err(format!(

@@ -20,6 +20,7 @@ pub mod context;
 pub mod fingerprint;
 pub mod id;
 pub mod key;
+pub mod outbox;
 pub mod record;
 pub mod rows;
 pub mod run;

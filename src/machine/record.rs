@@ -10,6 +10,9 @@ use crate::flows::Operation;
 /// The largest body that is stored, in bytes.
 pub const BODY_MAX_BYTES: usize = 1 << 20;
 
+/// After how many runs without a result a person is asked to look: with the pauses in between, about an hour.
+const FLAGGED_AFTER: u32 = 16;
+
 /// How far an operation has come. It only advances; what lies before it is done and is never done again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -106,6 +109,13 @@ pub struct Open {
     pub last_run_at_ms: u64,
     /// How many runs ended without a result.
     pub failures: u32,
+}
+
+impl Open {
+    /// Whether a person should look: it has failed that often. It is tried all the same, again and again.
+    pub const fn is_flagged(&self) -> bool {
+        self.failures >= FLAGGED_AFTER
+    }
 }
 
 /// A finished operation, whose response can be replayed.

@@ -27,17 +27,53 @@ pub struct AuditRecord {
     pub data: serde_json::Value,
 }
 
-/// Work to do after the commit, once, by its id. Nothing carries it out yet.
+/// A kind of job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum JobKind {
+    /// Carries a snapshot of the object into the read model.
+    Project,
+    /// Sends an email about money that has moved.
+    SendReceipt,
+    /// Sends a text message, at most once.
+    SendMessage,
+}
+
+impl JobKind {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Project, Self::SendReceipt, Self::SendMessage];
+
+    /// The name as stored.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Project => "project",
+            Self::SendReceipt => "send_receipt",
+            Self::SendMessage => "send_message",
+        }
+    }
+
+    /// From the stored name.
+    pub fn parse(text: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.as_str() == text)
+    }
+}
+
+/// Work to do after the commit, once, by its id. It stays until whoever does it has confirmed that it is done, or that it
+/// lies in the dead letters.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct StagedJob {
-    /// Unique for ever: `{resource}_{kind}`.
+    /// Unique for ever: `{resource}_{what}`.
     pub job_id: String,
-    /// Which job: `send_receipt`.
-    pub kind: &'static str,
-    /// A JSON object: what the job needs, frozen.
+    /// Which job.
+    pub kind: JobKind,
+    /// A JSON object: what the job needs, frozen. Empty for a projection, which carries what is there when it leaves.
     pub payload: serde_json::Value,
     /// When it was staged, in ms since the epoch.
     pub staged_at_ms: u64,
+    /// How often it was given to the queue, or was to be.
+    pub sends: u32,
+    /// When it is given to the queue again, in ms since the epoch.
+    pub next_at_ms: u64,
 }
 
 /// One line of a key's timeline.
@@ -60,7 +96,7 @@ pub struct TimelineEntry {
 pub struct Appended {
     /// Audit records.
     pub audit: Vec<AuditRecord>,
-    /// Staged jobs.
+    /// Jobs that are staged.
     pub jobs: Vec<StagedJob>,
     /// Lines of the timeline.
     pub timeline: Vec<TimelineEntry>,
@@ -83,6 +119,12 @@ pub struct Rows {
     pub refunds: Vec<Refund>,
     /// The foreign calls, by number.
     pub calls: Vec<ForeignCall>,
+    /// The jobs that are staged and not confirmed yet.
+    pub jobs: Vec<StagedJob>,
+    /// Counts the changes that the read model must learn of.
+    pub version: u64,
+    /// The newest audit record that the read model is known to have.
+    pub audit_through: u64,
     /// What this transaction adds.
     pub appended: Appended,
 }
@@ -98,6 +140,9 @@ impl Rows {
             payment: None,
             refunds: Vec::new(),
             calls: Vec::new(),
+            jobs: Vec::new(),
+            version: 0,
+            audit_through: 0,
             appended: Appended::default(),
         }
     }

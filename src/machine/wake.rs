@@ -6,6 +6,7 @@ use super::begin::take_over;
 use super::call::CallState;
 use super::context::{Context, Mutant};
 use super::id::InstanceId;
+use super::outbox;
 use super::record::{Binding, KeyRecord, Lifecycle, Ticket, Tombstone};
 use super::rows::Rows;
 
@@ -14,7 +15,7 @@ pub fn wake_at(rows: &Rows, ctx: &Context) -> Option<u64> {
     let keys = rows.keys.iter().filter_map(|key| key_wakes_at(key, ctx));
     let bindings = rows.bindings.iter().filter_map(|binding| binding_wakes_at(binding, ctx));
     let check = rows.payment.iter().filter_map(|payment| payment.check.map(|check| check.next_at_ms));
-    keys.chain(bindings).chain(check).min()
+    keys.chain(bindings).chain(check).chain(outbox::wakes_at(rows)).min()
 }
 
 /// When the parameters of a key that runs elsewhere are dropped.
@@ -62,13 +63,13 @@ pub fn alarm_to_set(before: &Rows, after: &Rows, known: KnownAlarm, ctx: &Contex
         KnownAlarm::At(at_ms) if at_ms == due_at_ms => None,
         KnownAlarm::At(at_ms) if at_ms < due_at_ms && after.keys.iter().any(runs) => None,
         // A replay writes nothing: whoever finished the key set the alarm with it.
-        KnownAlarm::Unknown if before == after && !after.keys.iter().any(lives) && !is_checked(after) => None,
+        KnownAlarm::Unknown if before == after && !after.keys.iter().any(lives) && !is_awaited(after) => None,
         _ => Some(due_at_ms),
     }
 }
 
-fn is_checked(rows: &Rows) -> bool {
-    rows.payment.as_ref().is_some_and(|payment| payment.check.is_some())
+fn is_awaited(rows: &Rows) -> bool {
+    !rows.jobs.is_empty() || rows.payment.as_ref().is_some_and(|payment| payment.check.is_some())
 }
 
 /// The alarm: turns expired responses into tombstones (with them go the parameters and the bodies that were sent), and takes

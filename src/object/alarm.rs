@@ -33,6 +33,7 @@ impl Drive {
         });
         let runs = join_all(runs);
         let (ends, ()) = join(runs, self.check(false)).await;
+        self.drain().await;
         ends.into_iter().try_for_each(|end| end.map(|_| ()))
     }
 }

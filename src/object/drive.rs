@@ -45,7 +45,9 @@ pub(super) struct Drive {
     pub(super) store: Store,
     pub(super) config: Config,
     transport: Transport,
-    env: Env,
+    pub(super) env: Env,
+    /// Something is sending what is staged.
+    pub(super) draining: Cell<bool>,
     /// The newest run of each key in this incarnation, with its attempt number.
     running: RefCell<HashMap<u32, (u32, Running)>>,
 }
@@ -56,7 +58,15 @@ impl Drive {
         getrandom::fill(&mut random).map_err(|error| Bug(format!("no randomness: {error}")))?;
         let me = InstanceId(data_encoding::HEXLOWER.encode(&random));
         let transport = Transport::new(env, &config);
-        Ok(Self { me, store, config, transport, env: env.clone(), running: RefCell::default() })
+        Ok(Self {
+            me,
+            store,
+            config,
+            transport,
+            env: env.clone(),
+            draining: Cell::new(false),
+            running: RefCell::default(),
+        })
     }
 
     /// A line of the log that names this object.
@@ -183,6 +193,7 @@ impl Drive {
             let ctx = self.context();
             self.store.transaction(&ctx, |rows| check::take(rows, question, truth, &ctx))?;
         }
+        self.drain().await;
         Ok(())
     }
 
@@ -247,6 +258,7 @@ impl Drive {
             let fail_at: &[RecoveryPoint] = if fault == Some(Fault::Error) { &Fault::AT } else { &[] };
             let provider_ms = Cell::new(0);
             let run = Run::new(ticket, patience_until_ms, fail_at);
+            drive.drain_later();
             let end = drive.to_the_end(run, fault, &provider_ms).await;
             let mut runs = drive.running.borrow_mut();
             if runs.get(&key_id).is_some_and(|(newest, _)| *newest == attempt) {
@@ -260,6 +272,8 @@ impl Drive {
                     &[("attempt", attempt.into()), ("error", bug.0.as_str().into())],
                 );
             }
+            let drained = Rc::clone(&drive);
+            worker::wasm_bindgen_futures::spawn_local(async move { drained.drain().await });
             end.map(|end| Ended { end, provider_ms: provider_ms.get() })
         }
         .boxed_local()

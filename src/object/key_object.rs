@@ -57,6 +57,14 @@ impl DurableObject for KeyObject {
             Ask::Forget { owner, key_hash } => {
                 drive.forget(&owner, &key_hash).and_then(|forgotten| encode(&forgotten))
             }
+            Ask::JobDone { job_id, audit_through } => {
+                drive.confirm(&job_id, audit_through).and_then(|done| encode(&done))
+            }
+            Ask::Wake => {
+                drive.alarm().await;
+                encode(&())
+            }
+            Ask::Project => drive.project_anew().await.and_then(|done| encode(&done)),
             Ask::Return => match drive.check_after_return().await {
                 Ok(()) => drive.return_address().and_then(|returned| encode(&returned)),
                 Err(bug) => Err(bug),

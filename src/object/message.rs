@@ -65,6 +65,17 @@ pub enum Ask {
         /// Which key.
         key_hash: KeyHash,
     },
+    /// A job is done, or lies in the dead letters: forget it.
+    JobDone {
+        /// Which job.
+        job_id: String,
+        /// The newest audit record that a projection has carried.
+        audit_through: Option<u64>,
+    },
+    /// Do all that is due, as the alarm does, and set that anew.
+    Wake,
+    /// Send the read model a snapshot, whether or not something has changed.
+    Project,
     /// Somebody has come back from the bank's page: ask the provider, and say where to go.
     Return,
 }

@@ -4,10 +4,14 @@
 #[cfg(target_arch = "wasm32")]
 mod alarm;
 #[cfg(target_arch = "wasm32")]
+pub mod client;
+#[cfg(target_arch = "wasm32")]
 mod drive;
 #[cfg(target_arch = "wasm32")]
 mod key_object;
 pub mod message;
+#[cfg(target_arch = "wasm32")]
+mod outbox;
 #[cfg(target_arch = "wasm32")]
 mod row;
 #[cfg(target_arch = "wasm32")]

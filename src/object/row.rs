@@ -13,6 +13,7 @@ use crate::machine::key::KeyHash;
 use crate::machine::record::{
     Binding, Channel, Finished, KeyRecord, Lease, Lifecycle, Open, RecoveryPoint, StoredResponse, Tombstone,
 };
+use crate::machine::rows::{JobKind, StagedJob};
 use crate::providers::Provider;
 
 pub(super) fn int(value: impl Into<u64>) -> SqlStorageValue {
@@ -235,4 +236,33 @@ impl CallRow {
             look_up: self.look_up.as_deref().map(from_json).transpose()?,
         })
     }
+}
+
+#[derive(Deserialize)]
+pub(super) struct JobRow {
+    job_id: String,
+    kind: String,
+    payload: String,
+    staged_at_ms: u64,
+    sends: u32,
+    next_at_ms: u64,
+}
+
+impl JobRow {
+    pub(super) fn read(self) -> Result<StagedJob, Bug> {
+        Ok(StagedJob {
+            kind: present(JobKind::parse(&self.kind), "kind")?,
+            payload: from_json(&self.payload)?,
+            job_id: self.job_id,
+            staged_at_ms: self.staged_at_ms,
+            sends: self.sends,
+            next_at_ms: self.next_at_ms,
+        })
+    }
+}
+
+#[derive(Deserialize)]
+pub(super) struct ProjectionRow {
+    pub(super) version: u64,
+    pub(super) audit_through: u64,
 }

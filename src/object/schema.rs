@@ -1,7 +1,7 @@
 //! The tables of an object, by version. A migration is added, never changed: objects of every age are out there.
 
 /// One list of statements for each version.
-pub(super) const MIGRATIONS: [&[&str]; 2] = [RIDES, PAYMENTS];
+pub(super) const MIGRATIONS: [&[&str]; 3] = [RIDES, PAYMENTS, OUTBOX];
 
 const RIDES: &[&str] = &[
     // One row a key. The key itself is not kept, only its hash.
@@ -118,6 +118,24 @@ const PAYMENTS: &[&str] = &[
         created_at_ms INTEGER NOT NULL
     ) STRICT",
     "ALTER TABLE foreign_calls ADD COLUMN kind TEXT NOT NULL DEFAULT 'charge'",
+];
+
+const OUTBOX: &[&str] = &[
+    "ALTER TABLE staged_jobs ADD COLUMN sends INTEGER NOT NULL DEFAULT 0",
+    "ALTER TABLE staged_jobs ADD COLUMN next_at_ms INTEGER NOT NULL DEFAULT 0",
+    // One row: which change the read model must have, and how much of the audit it has.
+    "CREATE TABLE projection (
+        id INTEGER PRIMARY KEY CHECK (id = 1),
+        version INTEGER NOT NULL,
+        audit_through INTEGER NOT NULL
+    ) STRICT",
+    // What the providers have told us: each event is taken in once.
+    "CREATE TABLE webhook_events (
+        event_id TEXT PRIMARY KEY,
+        provider TEXT NOT NULL,
+        kind TEXT NOT NULL,
+        received_at_ms INTEGER NOT NULL
+    ) STRICT",
 ];
 
 /// Where the version stands.

@@ -11,17 +11,21 @@ use serde::de::DeserializeOwned;
 use wasm_bindgen::prelude::*;
 use worker::{SqlStorage, SqlStorageValue, State};
 
-use super::row::{BindingRow, CallRow, DetailsRow, KeyRow, RideRow, int, json, json_word, opt, text};
+use super::row::{
+    BindingRow, CallRow, DetailsRow, JobRow, KeyRow, ProjectionRow, RideRow, int, json, json_word, opt, text,
+};
 use super::schema::{MIGRATIONS, VERSION_TABLE};
 use crate::flows::ride::Ride;
 use crate::machine::call::{CallState, ForeignCall};
 use crate::machine::context::{Bug, Context};
 use crate::machine::id::ObjectId;
+use crate::machine::outbox;
 use crate::machine::record::{Binding, KeyRecord, Lifecycle};
-use crate::machine::rows::{Appended, Rows, TimelineEntry};
+use crate::machine::rows::{Appended, Rows, StagedJob, TimelineEntry};
 use crate::machine::wake::{KnownAlarm, alarm_to_set};
 use crate::metrics;
 use crate::payment::{Payment, Refund, refunded_minor};
+use crate::readmodel::snapshot::AuditRow;
 
 #[wasm_bindgen]
 extern "C" {
@@ -126,6 +130,7 @@ impl Store {
             let mut after = before.clone();
             match change(&mut after) {
                 Ok(value) => {
+                    outbox::stage_projection(&before, &mut after, ctx);
                     self.save(&before, &after, ctx, &mut alarm)?;
                     moves = metrics::moves(&before, &after);
                     result = Some(Ok(value));
@@ -163,6 +168,14 @@ impl Store {
     /// The timeline of all keys, oldest first. Only where something was written: see [`read`](Self::read).
     pub(super) fn timeline(&self) -> Result<Vec<TimelineEntry>, Bug> {
         self.query("SELECT key_id, at_ms, attempt, event, detail FROM timeline ORDER BY entry_id", vec![])
+    }
+
+    /// The audit records after that one, oldest first: at most `limit`.
+    pub(super) fn audit_after(&self, audit_id: u64, limit: u32) -> Result<Vec<AuditRow>, Bug> {
+        self.query(
+            "SELECT audit_id, at_ms, actor, action, subject, data FROM audit_records WHERE audit_id > ? ORDER BY audit_id LIMIT ?",
+            vec![int(audit_id), int(limit)],
+        )
     }
 
     /// Sets the alarm outside a transaction: the way out when even the transaction fails.
@@ -222,6 +235,14 @@ impl Store {
             Some(row) => Some(row.read()?),
             None => None,
         };
+        for row in self.query::<JobRow>("SELECT * FROM staged_jobs ORDER BY rowid", vec![])? {
+            rows.jobs.push(row.read()?);
+        }
+        if let Some(row) =
+            self.query::<ProjectionRow>("SELECT version, audit_through FROM projection", vec![])?.first()
+        {
+            (rows.version, rows.audit_through) = (row.version, row.audit_through);
+        }
         Ok(rows)
     }
 
@@ -247,6 +268,7 @@ impl Store {
         for call in after.calls.iter().filter(|call| !before.calls.contains(call)) {
             self.save_call(call)?;
         }
+        self.save_jobs(before, after)?;
         self.append(&after.appended)?;
         let Some(at_ms) = alarm_to_set(before, after, *alarm, ctx) else {
             return Ok(());
@@ -406,6 +428,40 @@ impl Store {
         )
     }
 
+    fn save_jobs(&self, before: &Rows, after: &Rows) -> Result<(), Bug> {
+        for job in &before.jobs {
+            match after.jobs.iter().find(|kept| kept.job_id == job.job_id) {
+                None => self.exec("DELETE FROM staged_jobs WHERE job_id = ?", vec![text(&job.job_id)])?,
+                Some(kept) if kept == job => {}
+                Some(kept) => self.exec(
+                    "UPDATE staged_jobs SET sends = ?, next_at_ms = ? WHERE job_id = ?",
+                    vec![int(kept.sends), int(kept.next_at_ms), text(&kept.job_id)],
+                )?,
+            }
+        }
+        if (before.version, before.audit_through) == (after.version, after.audit_through) {
+            return Ok(());
+        }
+        self.exec(
+            "INSERT OR REPLACE INTO projection (id, version, audit_through) VALUES (1, ?, ?)",
+            vec![int(after.version), int(after.audit_through)],
+        )
+    }
+
+    fn insert_job(&self, job: &StagedJob) -> Result<(), Bug> {
+        self.exec(
+            "INSERT INTO staged_jobs (job_id, kind, payload, staged_at_ms, sends, next_at_ms) VALUES (?,?,?,?,?,?)",
+            vec![
+                text(&job.job_id),
+                text(job.kind.as_str()),
+                text(job.payload.to_string()),
+                int(job.staged_at_ms),
+                int(job.sends),
+                int(job.next_at_ms),
+            ],
+        )
+    }
+
     fn append(&self, appended: &Appended) -> Result<(), Bug> {
         for record in &appended.audit {
             self.exec(
@@ -420,10 +476,7 @@ impl Store {
             )?;
         }
         for job in &appended.jobs {
-            self.exec(
-                "INSERT INTO staged_jobs (job_id, kind, payload, staged_at_ms) VALUES (?,?,?,?)",
-                vec![text(&job.job_id), text(job.kind), text(job.payload.to_string()), int(job.staged_at_ms)],
-            )?;
+            self.insert_job(job)?;
         }
         for entry in &appended.timeline {
             self.exec(

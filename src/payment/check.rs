@@ -4,6 +4,7 @@
 //! Asking changes nothing at the provider, so it needs no key and no lease. An answer is taken in only forward.
 
 use crate::flows::payment::entered;
+use crate::flows::receipt;
 use crate::machine::context::{Bug, Context};
 use crate::machine::id::RefundId;
 use crate::machine::rows::{AuditRecord, Rows};
@@ -152,6 +153,9 @@ pub fn take(rows: &mut Rows, question: &Question, truth: Truth, ctx: &Context) -
                 refund.state = state;
                 let refund = refund.clone();
                 audit(rows, &refund, ctx);
+                if refund.state == RefundState::Succeeded {
+                    receipt::of_refund(rows, &refund, ctx);
+                }
             }
         }
         (_, _) => {}

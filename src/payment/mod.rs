@@ -115,6 +115,9 @@ pub struct Payment {
     pub metadata: Vec<(String, String)>,
     /// Where the person goes after the bank's page.
     pub return_url: Option<String>,
+    /// To whom receipts go.
+    #[serde(default)]
+    pub receipt_email: Option<String>,
     /// Which provider this try is with: every later call goes there.
     pub provider: Provider,
     /// The merchant's account there, where the provider wants it with every call.
@@ -223,6 +226,7 @@ impl Payment {
             "order_id": self.order_id,
             "description": self.description,
             "customer": self.customer,
+            "receipt_email": self.receipt_email,
             "metadata": metadata,
             "provider": self.provider.as_str(),
             "provider_payment": self.provider_payment,

@@ -43,6 +43,8 @@ const TIMES: Times = Times {
     provider_window_ms: WINDOW_TICKS as u64 * TICK_MS,
     provider_timeout_ms: TICK_MS / 2,
     quiet_ms: 2 * TICK_MS,
+    // No queue is modelled: what is staged stays.
+    confirm_ms: 1_000 * TICK_MS,
 };
 
 /// Runs in memory at once.
@@ -436,6 +438,7 @@ fn arrival(parameters: &str) -> Arrival {
             target: place,
             payment_method: "pm".into(),
             customer: None,
+            receipt_email: Some("ada@example.com".into()),
         }),
         channel: Channel::Api,
         request_id: RequestId("req".into()),

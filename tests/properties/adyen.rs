@@ -79,6 +79,7 @@ fn a_payment() -> Payment {
         customer: None,
         metadata: Vec::new(),
         return_url: None,
+        receipt_email: None,
         provider: Provider::Adyen,
         merchant_account: Some("Shop".into()),
         provider_payment: Some(PSP.into()),

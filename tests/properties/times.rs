@@ -20,6 +20,7 @@ proptest! {
     ) {
         let times = Times {
             lease_ms, completer_ms, retention_ms, provider_window_ms, provider_timeout_ms, quiet_ms, wait_ms,
+            ..Times::default()
         };
         let fits = completer_ms > 0
             && retention_ms > 0

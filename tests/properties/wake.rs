@@ -36,6 +36,7 @@ fn arrival() -> Arrival {
             target: place,
             payment_method: "pm_card_visa".into(),
             customer: None,
+            receipt_email: Some("ada@example.com".into()),
         }),
         channel: Channel::Api,
         request_id: RequestId("r".into()),

@@ -1,0 +1,191 @@
+//! A batch of messages: each is acknowledged or sent back by itself, so that none holds up another.
+
+use futures_util::future::join_all;
+use worker::{Env, Message, MessageBatch, MessageExt, QueueRetryOptionsBuilder};
+
+use super::ledger::{Known, Ledger};
+use super::levels::pause_s;
+use super::message::Job;
+use super::{send_message, send_receipt};
+use crate::config::{Config, setting};
+use crate::log::log;
+use crate::machine::id::ObjectId;
+use crate::machine::rows::JobKind;
+use crate::object::client;
+use crate::object::message::Ask;
+use crate::readmodel::project::project;
+use crate::readmodel::snapshot::Snapshot;
+use serde::Deserialize as _;
+
+/// The pause after a failure that could not even be written down, in seconds.
+const BLIND_PAUSE_S: u32 = 60;
+
+/// Why a job is not done.
+pub(super) enum Failure {
+    /// It may work later.
+    Later(String),
+    /// It will not, or must not be tried again.
+    Never(String),
+}
+
+impl From<worker::Error> for Failure {
+    fn from(error: worker::Error) -> Self {
+        Self::Later(error.to_string())
+    }
+}
+
+/// What came of a job that was not done before.
+pub(super) enum Done {
+    /// Nothing is worth a row.
+    Quietly,
+    /// With this result, which the ledger keeps.
+    As(String),
+    /// It was over before.
+    Already,
+}
+
+/// What becomes of a message.
+enum Fate {
+    /// It is over.
+    Ack,
+    /// It comes again after so many seconds.
+    Retry(u32),
+}
+
+/// Does what a batch holds. `is_dead` is the queue of messages that came too often: they go to the dead letters as they are.
+pub async fn consume(batch: &MessageBatch<String>, env: &Env) {
+    let is_dead = batch.queue().ends_with("-dead");
+    let config = Config::read(|name| setting(env, name));
+    let config = match &config {
+        Ok(config) => config,
+        Err(what) => {
+            log("error", &[("event", "misconfigured".into()), ("error", what.as_str().into())]);
+            batch.retry_all_with_options(&delay(BLIND_PAUSE_S));
+            return;
+        }
+    };
+    let work = batch.iter().map(|message| async move {
+        // A message that is no text was not made by us: nobody could do anything with it.
+        let Ok(message) = message else { return };
+        handle(&message, env, config, is_dead).await;
+    });
+    join_all(work).await;
+}
+
+fn delay(seconds: u32) -> worker::QueueRetryOptions {
+    QueueRetryOptionsBuilder::new().with_delay_seconds(seconds).build()
+}
+
+async fn handle(message: &Message<String>, env: &Env, config: &Config, is_dead: bool) {
+    let job = match Job::read(message.body()) {
+        Ok(job) => job,
+        Err(error) => {
+            // A new object may speak to an old consumer while a deploy rolls out: it comes again.
+            log("error", &[("event", "job_unreadable".into()), ("error", error.into())]);
+            message.retry_with_options(&delay(BLIND_PAUSE_S));
+            return;
+        }
+    };
+    let fate = match end(env, config, &job, is_dead).await {
+        Ok(fate) => fate,
+        Err(error) => {
+            told("error", "job_unfinished", &job, &error.to_string());
+            Fate::Retry(BLIND_PAUSE_S)
+        }
+    };
+    match fate {
+        Fate::Ack => message.ack(),
+        Fate::Retry(seconds) => message.retry_with_options(&delay(seconds)),
+    }
+}
+
+/// Does a job, writes down what came of it, and tells the object. An error means that this could not be done.
+async fn end(env: &Env, config: &Config, job: &Job, is_dead: bool) -> worker::Result<Fate> {
+    let ledger = Ledger::new(env, job)?;
+    let done = if is_dead {
+        Err(Failure::Never("the queue has given it up: it could not be worked on".to_owned()))
+    } else {
+        run(env, config, job, &ledger).await
+    };
+    let (level, outcome) = match done {
+        Ok(Done::Quietly) => ("info", "done".to_owned()),
+        Ok(Done::As(result)) => {
+            ledger.done(&result).await?;
+            ("info", result)
+        }
+        Ok(Done::Already) => ("info", "was over before".to_owned()),
+        Err(Failure::Later(error)) => {
+            let known = ledger.known().await?;
+            let known = match known {
+                // The try was counted when it began, where it is counted.
+                Some(known) if job.kind != JobKind::Project => known,
+                Some(known) => Known { attempts: known.attempts.saturating_add(1), ..known },
+                None => Known::default(),
+            };
+            if let Some(seconds) = pause_s(known.attempts, jitter_permille()) {
+                ledger.failed(&known, "tried", &error).await?;
+                told("warn", "job_failed", job, &error);
+                return Ok(Fate::Retry(seconds));
+            }
+            ledger.failed(&known, "dead", &error).await?;
+            ("error", format!("dead: {error}"))
+        }
+        Err(Failure::Never(error)) => {
+            let known = ledger.known().await?.unwrap_or_default();
+            ledger.failed(&known, "dead", &error).await?;
+            ("error", format!("dead: {error}"))
+        }
+    };
+    told(level, "job_over", job, &outcome);
+    confirm(env, job).await?;
+    Ok(Fate::Ack)
+}
+
+async fn run(env: &Env, config: &Config, job: &Job, ledger: &Ledger<'_>) -> Result<Done, Failure> {
+    match job.kind {
+        JobKind::Project => {
+            let snapshot = snapshot(job).ok_or_else(|| Failure::Never("not a snapshot".to_owned()))?;
+            project(env, &snapshot).await?;
+            Ok(Done::Quietly)
+        }
+        JobKind::SendReceipt => send_receipt::run(env, config, job, ledger).await,
+        JobKind::SendMessage => send_message::run(env, config, job, ledger).await,
+    }
+}
+
+fn snapshot(job: &Job) -> Option<Snapshot> {
+    Snapshot::deserialize(&job.payload).ok()
+}
+
+/// Tells the object that it can forget the job.
+async fn confirm(env: &Env, job: &Job) -> worker::Result<()> {
+    let Some(object) = ObjectId::from_hex(&job.object) else {
+        return Ok(());
+    };
+    let audit = snapshot(job).filter(|_| job.kind == JobKind::Project).map(|snapshot| snapshot.audit);
+    let audit_through = audit.and_then(|audit| audit.last().map(|record| record.audit_id));
+    client::ask::<()>(env, object, &Ask::JobDone { job_id: job.job_id.clone(), audit_through }).await
+}
+
+fn told(level: &str, event: &str, job: &Job, outcome: &str) {
+    let lag_ms = worker::Date::now().as_millis().saturating_sub(job.staged_at_ms);
+    log(
+        level,
+        &[
+            ("event", event.into()),
+            ("job_id", job.job_id.as_str().into()),
+            ("kind", job.kind.as_str().into()),
+            ("outcome", outcome.into()),
+            ("lag_ms", lag_ms.into()),
+        ],
+    );
+}
+
+/// From 0 to 1000. Without randomness all retries fall together, which is still correct.
+fn jitter_permille() -> u16 {
+    let mut bytes = [0; 4];
+    match getrandom::fill(&mut bytes) {
+        Ok(()) => (u32::from_be_bytes(bytes) % 1001) as u16,
+        Err(_) => 500,
+    }
+}

@@ -1,0 +1,124 @@
+//! What became of each job, in D1. A row appears with the first try of a job that must not be done twice, and with the first
+//! failure of any other.
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+use worker::{Env, Result};
+
+use super::message::Job;
+use crate::readmodel::db::Db;
+
+/// How many lines of a job's history are kept.
+const HISTORY_MAX: usize = 50;
+
+/// What is known of a job.
+#[derive(Debug, Deserialize)]
+pub(super) struct Known {
+    pub(super) state: String,
+    pub(super) attempts: u32,
+    pub(super) frozen: Option<String>,
+    pub(super) first_at_ms: u64,
+    pub(super) history: String,
+}
+
+impl Known {
+    /// Nothing is to be done any more.
+    pub(super) fn is_over(&self) -> bool {
+        matches!(self.state.as_str(), "done" | "dead" | "purged")
+    }
+
+    fn history_with(&self, now_ms: u64, error: &str) -> String {
+        let mut lines: Vec<Value> = serde_json::from_str(&self.history).unwrap_or_default();
+        lines.push(json!({ "at_ms": now_ms, "error": error }));
+        let old = lines.len().saturating_sub(HISTORY_MAX);
+        json!(lines.split_off(old)).to_string()
+    }
+}
+
+/// The jobs' table.
+pub(super) struct Ledger<'a> {
+    pub(super) db: Db,
+    pub(super) job: &'a Job,
+    pub(super) now_ms: u64,
+}
+
+impl<'a> Ledger<'a> {
+    pub(super) fn new(env: &Env, job: &'a Job) -> Result<Self> {
+        Ok(Self { db: Db::of(env)?, job, now_ms: worker::Date::now().as_millis() })
+    }
+
+    /// What is known of the job; `None` if nothing is.
+    pub(super) async fn known(&self) -> Result<Option<Known>> {
+        let sql = "SELECT state, attempts, frozen, first_at_ms, history FROM jobs WHERE job_id = ?1";
+        self.db.first(sql, vec![self.job.job_id.as_str().into()]).await
+    }
+
+    /// Counts a try, with what is sent: `frozen` is kept at the first one and given back at every other. `None` if the job
+    /// is over, or `once` and it was tried before and nobody knows how that ended.
+    pub(super) async fn begin(&self, frozen: Option<&str>, once: bool) -> Result<Option<Known>> {
+        let (state, again) = if once { ("attempted", "'tried'") } else { ("tried", "'tried', 'attempted'") };
+        let sql = format!(
+            "INSERT INTO jobs (job_id, kind, object, state, attempts, payload, frozen, first_at_ms, history,
+                staged_at_ms, updated_at_ms)
+             VALUES (?1, ?2, ?3, ?4, 1, ?5, ?8, ?7, '[]', ?6, ?7)
+             ON CONFLICT (job_id) DO UPDATE SET state = ?4, attempts = jobs.attempts + 1, updated_at_ms = ?7
+             WHERE jobs.state IN ({again})
+             RETURNING state, attempts, frozen, first_at_ms, history"
+        );
+        let job = self.job;
+        let values = vec![
+            job.job_id.as_str().into(),
+            job.kind.as_str().into(),
+            job.object.as_str().into(),
+            state.into(),
+            job.payload.to_string().into(),
+            job.staged_at_ms.into(),
+            self.now_ms.into(),
+            frozen.into(),
+        ];
+        self.db.first(&sql, values).await
+    }
+
+    /// It is done. What it carried is dropped.
+    pub(super) async fn done(&self, result: &str) -> Result<()> {
+        let sql = "UPDATE jobs SET state = 'done', payload = NULL, frozen = NULL, result = ?2, updated_at_ms = ?3 WHERE job_id = ?1";
+        let now_ms = worker::Date::now().as_millis();
+        self.db.run(sql, vec![self.job.job_id.as_str().into(), result.into(), now_ms.into()]).await.map(drop)
+    }
+
+    /// It failed, and will be tried again (`state` "tried"), or not any more ("dead").
+    pub(super) async fn failed(&self, known: &Known, state: &str, error: &str) -> Result<()> {
+        let sql = "INSERT INTO jobs (job_id, kind, object, state, attempts, payload, first_at_ms, history, staged_at_ms,
+                updated_at_ms)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?9, ?7, ?8, ?9)
+             ON CONFLICT (job_id) DO UPDATE SET state = excluded.state, attempts = excluded.attempts,
+                history = excluded.history, updated_at_ms = excluded.updated_at_ms
+             WHERE jobs.state IN ('tried', 'attempted')";
+        let job = self.job;
+        let values = vec![
+            job.job_id.as_str().into(),
+            job.kind.as_str().into(),
+            job.object.as_str().into(),
+            state.into(),
+            known.attempts.into(),
+            job.payload.to_string().into(),
+            known.history_with(worker::Date::now().as_millis(), error).into(),
+            job.staged_at_ms.into(),
+            self.now_ms.into(),
+        ];
+        self.db.run(sql, values).await.map(drop)
+    }
+}
+
+impl Default for Known {
+    /// Of a job that was never tried.
+    fn default() -> Self {
+        Self {
+            state: "tried".to_owned(),
+            attempts: 1,
+            frozen: None,
+            first_at_ms: 0,
+            history: "[]".to_owned(),
+        }
+    }
+}

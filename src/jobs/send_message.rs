@@ -1,0 +1,71 @@
+//! `send_message`: a text message, at most once: nothing protects a second send.
+//!
+//! That it is tried is written down first. When a try's outcome is not known it is never repeated, but lies in the dead
+//! letters for a person; unless the provider has said that nothing was sent.
+
+use serde::Deserialize;
+use serde_json::json;
+use worker::Env;
+
+use super::consumer::{Done, Failure};
+use super::ledger::Ledger;
+use super::message::Job;
+use super::post::{Service, post};
+use crate::config::Config;
+
+/// What is sent.
+#[derive(Debug, Deserialize)]
+struct TextMessage {
+    body: String,
+}
+
+pub(super) async fn run(env: &Env, config: &Config, job: &Job, ledger: &Ledger<'_>) -> Result<Done, Failure> {
+    let message =
+        TextMessage::deserialize(&job.payload).map_err(|_| Failure::Never("not a message".to_owned()))?;
+    let Some(sms) = &config.sms else {
+        return match ledger.begin(None, false).await? {
+            Some(_) => Ok(Done::As("not sent: SMS_API_KEY is not set".to_owned())),
+            None => Ok(Done::Already),
+        };
+    };
+    let body = json!({ "to": sms.pilot, "body": message.body, "reference": job.job_id }).to_string();
+    if ledger.begin(None, true).await?.is_none() {
+        return match ledger.known().await? {
+            Some(known) if !known.is_over() => Err(unknown("an earlier try broke off")),
+            _ => Ok(Done::Already),
+        };
+    }
+    let service = Service { binding: "SMS", base: &sms.base, secret: &sms.key };
+    match post(env, &service, "/messages", &body, None).await {
+        Ok(posted) if (200..300).contains(&posted.status) => Ok(Done::As(sent_id(&posted.body))),
+        Ok(posted) if is_safe(&posted.body) => {
+            Err(Failure::Later(format!("{}: nothing was sent, it says", posted.status)))
+        }
+        // A refusal: nothing was sent, and nothing will be.
+        Ok(posted) if (400..500).contains(&posted.status) && posted.status != 408 => {
+            Err(Failure::Never(format!("refused with {}", posted.status)))
+        }
+        Ok(posted) => Err(unknown(&posted.status.to_string())),
+        Err(reason) => Err(unknown(&reason)),
+    }
+}
+
+fn unknown(reason: &str) -> Failure {
+    Failure::Never(format!("outcome unknown ({reason}): not sent again; ask the provider or the pilot"))
+}
+
+#[derive(Deserialize, Default)]
+struct Answer {
+    #[serde(default)]
+    id: String,
+    #[serde(default)]
+    safe_to_retry: bool,
+}
+
+fn sent_id(body: &str) -> String {
+    serde_json::from_str::<Answer>(body).unwrap_or_default().id
+}
+
+fn is_safe(body: &str) -> bool {
+    serde_json::from_str::<Answer>(body).unwrap_or_default().safe_to_retry
+}

@@ -1,0 +1,63 @@
+//! `send_receipt`: an email through Resend, once. <https://resend.com/docs/dashboard/emails/idempotency-keys>
+//!
+//! Resend keeps a key for 24 hours, longer than all tries of a job take; afterwards the ledger's row stands for it. What is
+//! sent is kept with the first try: under one key it never changes.
+
+use serde::Deserialize;
+use worker::Env;
+
+use super::consumer::{Done, Failure};
+use super::ledger::Ledger;
+use super::message::Job;
+use super::post::{Service, post};
+use super::receipt;
+use crate::config::Config;
+use crate::flows::receipt::Receipt;
+
+/// For how long after the first try the same key may be sent again, in ms: below the 24 h for which Resend keeps it.
+const WINDOW_MS: u64 = 23 * 3_600_000;
+
+pub(super) async fn run(env: &Env, config: &Config, job: &Job, ledger: &Ledger<'_>) -> Result<Done, Failure> {
+    let receipt =
+        Receipt::deserialize(&job.payload).map_err(|_| Failure::Never("not a receipt".to_owned()))?;
+    let Some(email) = &config.email else {
+        return match ledger.begin(None, false).await? {
+            Some(_) => Ok(Done::As("not sent: RESEND_API_KEY is not set".to_owned())),
+            None => Ok(Done::Already),
+        };
+    };
+    let rendered =
+        receipt::email(&receipt, &email.from).map_err(|error| Failure::Never(error.to_string()))?;
+    let Some(known) = ledger.begin(Some(&rendered.to_string()), false).await? else {
+        return Ok(Done::Already);
+    };
+    if known.attempts > 1 && ledger.now_ms.saturating_sub(known.first_at_ms) > WINDOW_MS {
+        return Err(Failure::Never("whether it was sent can no longer be found out by its key".to_owned()));
+    }
+    let service = Service { binding: "RESEND", base: &email.base, secret: &email.key };
+    let body = known.frozen.unwrap_or_default();
+    let posted = post(env, &service, "/emails", &body, Some(&job.job_id)).await.map_err(Failure::Later)?;
+    read(posted.status, &posted.body)
+}
+
+#[derive(Deserialize, Default)]
+struct Answer {
+    #[serde(default)]
+    id: String,
+    #[serde(default)]
+    name: String,
+}
+
+fn read(status: u16, body: &str) -> Result<Done, Failure> {
+    let answer: Answer = serde_json::from_str(body).unwrap_or_default();
+    match (status, answer.name.as_str()) {
+        (200..300, _) => Ok(Done::As(answer.id)),
+        (409, "invalid_idempotent_request") => {
+            Err(Failure::Never("another email was sent under its key".to_owned()))
+        }
+        // In flight, too many, or broken there: the same bytes under the same key later.
+        (409 | 429 | 500.., name) => Err(Failure::Later(format!("{status} {name}"))),
+        // Also a wrong secret: somebody has to set another one first, and then requeue it.
+        (_, name) => Err(Failure::Never(format!("{status} {name}"))),
+    }
+}

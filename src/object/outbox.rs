@@ -1,0 +1,114 @@
+//! Sends what is staged to the queue, after the commit. A crash on the way leaves it staged: the alarm sends it again.
+
+use std::rc::Rc;
+use std::time::Duration;
+
+use worker::{Date, Delay, MessageBuilder, QueueContentType};
+
+use super::drive::Drive;
+use crate::jobs::message::{Job, VERSION};
+use crate::machine::context::Bug;
+use crate::machine::outbox;
+use crate::machine::rows::{JobKind, Rows, StagedJob};
+use crate::readmodel::snapshot::{AUDIT_MAX, snapshot};
+
+/// How long a run that has just begun has to end before the read model learns that it is open.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+impl Drive {
+    /// Sends what is staged, all of it. A failure leaves it to the alarm.
+    pub(super) async fn drain(&self) {
+        if self.draining.replace(true) {
+            return;
+        }
+        let drained = self.send_all().await;
+        self.draining.set(false);
+        if let Err(bug) = drained {
+            self.log("error", "outbox_failed", &[("error", bug.0.as_str().into())]);
+        }
+    }
+
+    /// Tells the read model of a run that takes long, so that a sweep finds it should it never end.
+    pub(super) fn drain_later(self: &Rc<Self>) {
+        let drive = Rc::clone(self);
+        worker::wasm_bindgen_futures::spawn_local(async move {
+            Delay::from(PATIENCE).await;
+            drive.drain().await;
+        });
+    }
+
+    async fn send_all(&self) -> Result<(), Bug> {
+        loop {
+            let Some(rows) = self.store.read()? else { return Ok(()) };
+            let jobs = outbox::due(&rows, &self.context());
+            if jobs.is_empty() {
+                return Ok(());
+            }
+            let taken = self.send(&rows, &jobs).await;
+            let ctx = self.context();
+            self.store.transaction(&ctx, |rows| {
+                outbox::sent(rows, &jobs, taken.is_ok(), &ctx);
+                Ok::<_, Bug>(())
+            })?;
+            taken?;
+        }
+    }
+
+    async fn send(&self, rows: &Rows, jobs: &[StagedJob]) -> Result<(), Bug> {
+        let failed = |error: worker::Error| Bug(format!("the queue: {error}"));
+        let queue = self.env.queue("JOBS").map_err(failed)?;
+        let mut messages = Vec::new();
+        for job in jobs {
+            let text =
+                serde_json::to_string(&self.message(rows, job)?).map_err(|error| Bug(error.to_string()))?;
+            messages.push(MessageBuilder::new(text).content_type(QueueContentType::Text).build());
+        }
+        queue.send_batch(messages).await.map_err(failed)
+    }
+
+    fn message(&self, rows: &Rows, job: &StagedJob) -> Result<Job, Bug> {
+        let payload = match job.kind {
+            JobKind::Project => {
+                let audit = self.store.audit_after(rows.audit_through, AUDIT_MAX)?;
+                serde_json::to_value(snapshot(rows, audit, Date::now().as_millis()))
+                    .map_err(|error| Bug(error.to_string()))?
+            }
+            JobKind::SendReceipt | JobKind::SendMessage => job.payload.clone(),
+        };
+        Ok(Job {
+            version: VERSION,
+            job_id: job.job_id.clone(),
+            kind: job.kind,
+            object: rows.object.to_hex(),
+            payload,
+            staged_at_ms: job.staged_at_ms,
+        })
+    }
+
+    /// A job is done, or dead: it is forgotten here.
+    pub(super) fn confirm(&self, job_id: &str, audit_through: Option<u64>) -> Result<(), Bug> {
+        if self.store.read()?.is_none() {
+            return Ok(());
+        }
+        let ctx = self.context();
+        self.store.transaction(&ctx, |rows| {
+            outbox::confirm(rows, job_id, audit_through);
+            Ok(())
+        })
+    }
+
+    /// Sends the read model a snapshot, with all of the audit.
+    pub(super) async fn project_anew(&self) -> Result<(), Bug> {
+        if self.store.read()?.is_none() {
+            return Ok(());
+        }
+        let ctx = self.context();
+        self.store.transaction(&ctx, |rows| {
+            rows.audit_through = 0;
+            outbox::stage_anew(rows, &ctx);
+            Ok::<_, Bug>(())
+        })?;
+        self.drain().await;
+        Ok(())
+    }
+}

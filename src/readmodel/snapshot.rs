@@ -1,0 +1,234 @@
+//! What an object tells the read model about itself.
+
+use serde::{Deserialize, Serialize};
+
+use crate::flows::ride::{FARE_CURRENCY, RideState};
+use crate::machine::call::{CallState, ForeignCall, Settlement};
+use crate::machine::record::{KeyRecord, Lifecycle};
+use crate::machine::rows::Rows;
+use crate::payment::{PaymentState, refunded_minor};
+
+/// How many of its keys and refunds an object tells of, the newest first: a message has 128 KB. Older ones it has told of
+/// before, unless they are still open.
+const NEWEST: usize = 100;
+
+/// How many audit records go with one snapshot; the rest goes with the next.
+pub const AUDIT_MAX: u32 = 100;
+
+/// An object at one version.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Snapshot {
+    /// The object, as hexadecimal digits.
+    pub object: String,
+    /// Grows with each change.
+    pub version: u64,
+    /// When it was taken, in ms since the epoch.
+    pub at_ms: u64,
+    /// Whose it is, as stored.
+    pub owner: String,
+    /// The payment that lives there.
+    pub payment: Option<PaymentFace>,
+    /// Its refunds.
+    pub refunds: Vec<RefundFace>,
+    /// The ride that lives there.
+    pub ride: Option<RideFace>,
+    /// The keys.
+    pub keys: Vec<KeyFace>,
+    /// The audit records that the read model may not have.
+    pub audit: Vec<AuditRow>,
+}
+
+/// A payment.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "the columns are described in migrations/")]
+pub struct PaymentFace {
+    pub payment_id: String,
+    pub status: String,
+    pub amount_minor: u32,
+    pub captured_minor: u32,
+    pub refunded_minor: u32,
+    pub currency: String,
+    pub provider: String,
+    pub provider_payment: Option<String>,
+    pub order_id: Option<String>,
+    pub failure_code: Option<String>,
+    pub attempt: u32,
+    pub shown: String,
+    pub created_at_ms: u64,
+}
+
+/// A refund.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "the columns are described in migrations/")]
+pub struct RefundFace {
+    pub refund_id: String,
+    pub payment_id: String,
+    pub status: String,
+    pub amount_minor: u32,
+    pub currency: String,
+    pub reason: String,
+    pub provider: String,
+    pub provider_refund: Option<String>,
+    pub created_at_ms: u64,
+}
+
+/// A ride.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "the columns are described in migrations/")]
+pub struct RideFace {
+    pub ride_id: String,
+    pub status: String,
+    pub amount_minor: u32,
+    pub currency: String,
+    pub provider_payment: Option<String>,
+    pub failure_code: Option<String>,
+    pub created_at_ms: u64,
+}
+
+/// A key.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "the columns are described in migrations/")]
+pub struct KeyFace {
+    pub key_id: u32,
+    pub key_hash: String,
+    pub owner: String,
+    pub operation: Option<String>,
+    pub status: String,
+    pub recovery_point: String,
+    pub attempts: u32,
+    pub failures: u32,
+    pub in_doubt: u8,
+    pub flagged: u8,
+    pub response_status: Option<u16>,
+    pub wake_at_ms: Option<u64>,
+    pub created_at_ms: u64,
+    pub finished_at_ms: Option<u64>,
+}
+
+/// An audit record as it is stored.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "the columns are described in migrations/")]
+pub struct AuditRow {
+    pub audit_id: u64,
+    pub at_ms: u64,
+    pub actor: String,
+    pub action: String,
+    pub subject: String,
+    pub data: String,
+}
+
+/// What the object tells at `now_ms` (since the epoch), with the audit records that the read model is not known to have.
+pub fn snapshot(rows: &Rows, audit: Vec<AuditRow>, now_ms: u64) -> Snapshot {
+    let refunds = rows.refunds.iter().rev().enumerate();
+    let refunds = refunds.filter(|(age, refund)| *age < NEWEST || refund.status() == "pending");
+    let keys = rows.keys.iter().rev().enumerate();
+    let keys = keys.filter(|(age, key)| *age < NEWEST || matches!(key.lifecycle, Lifecycle::Open(_)));
+    Snapshot {
+        object: rows.object.to_hex(),
+        version: rows.version,
+        at_ms: now_ms,
+        owner: rows.keys.first().map(|key| key.owner.to_text()).unwrap_or_default(),
+        payment: payment(rows),
+        refunds: refunds.filter_map(|(_, refund)| refund_face(rows, refund)).collect(),
+        ride: ride(rows),
+        keys: keys.map(|(_, key)| key_face(rows, key)).collect(),
+        audit,
+    }
+}
+
+fn payment(rows: &Rows) -> Option<PaymentFace> {
+    let payment = rows.payment.as_ref()?;
+    Some(PaymentFace {
+        payment_id: payment.id.to_string(),
+        status: payment.status().to_owned(),
+        amount_minor: payment.amount.get(),
+        captured_minor: payment.captured_minor(),
+        refunded_minor: refunded_minor(&rows.refunds),
+        currency: payment.currency.as_str().to_owned(),
+        provider: payment.provider.as_str().to_owned(),
+        provider_payment: payment.provider_payment.clone(),
+        order_id: payment.order_id.clone(),
+        failure_code: match &payment.state {
+            PaymentState::Failed(failure) => Some(failure.code.clone()),
+            _ => None,
+        },
+        attempt: payment.attempt,
+        shown: payment.to_json(&rows.refunds).to_string(),
+        created_at_ms: payment.created_at_ms,
+    })
+}
+
+fn refund_face(rows: &Rows, refund: &crate::payment::Refund) -> Option<RefundFace> {
+    let payment = rows.payment.as_ref()?;
+    Some(RefundFace {
+        refund_id: refund.id.to_string(),
+        payment_id: payment.id.to_string(),
+        status: refund.status().to_owned(),
+        amount_minor: refund.amount.get(),
+        currency: payment.currency.as_str().to_owned(),
+        reason: refund.reason.as_str().to_owned(),
+        provider: payment.provider.as_str().to_owned(),
+        provider_refund: refund.provider_refund.clone(),
+        created_at_ms: refund.created_at_ms,
+    })
+}
+
+fn ride(rows: &Rows) -> Option<RideFace> {
+    let ride = rows.ride.as_ref()?;
+    let (provider_payment, failure_code) = match &ride.state {
+        RideState::Created => (None, None),
+        RideState::Paid { charge } => (Some(charge.clone()), None),
+        RideState::Unpaid { charge, code, .. } => (charge.clone(), Some(code.clone())),
+    };
+    Some(RideFace {
+        ride_id: ride.id.to_string(),
+        status: ride.status().to_owned(),
+        amount_minor: ride.amount_minor,
+        currency: FARE_CURRENCY.to_owned(),
+        provider_payment,
+        failure_code,
+        created_at_ms: ride.created_at_ms,
+    })
+}
+
+fn key_face(rows: &Rows, key: &KeyRecord) -> KeyFace {
+    let is_flagged_call = |state: &CallState| matches!(state, CallState::Settled(Settlement::Flagged));
+    let calls = || rows.calls.iter().filter(|call| call.key_id == key.key_id);
+    let flagged_call = calls().any(|call| is_flagged_call(&call.state));
+    let mut face = KeyFace {
+        key_id: key.key_id,
+        key_hash: key.key_hash.0.clone(),
+        owner: key.owner.to_text(),
+        // What it was asked for is dropped at the end; its call tells.
+        operation: calls().next().map(|call| call.kind.operation().to_owned()),
+        status: key.lifecycle.name().to_owned(),
+        recovery_point: key.recovery_point().as_str().to_owned(),
+        attempts: key.attempt,
+        failures: 0,
+        in_doubt: 0,
+        flagged: flagged_call.into(),
+        response_status: None,
+        wake_at_ms: None,
+        created_at_ms: key.created_at_ms,
+        finished_at_ms: None,
+    };
+    match &key.lifecycle {
+        Lifecycle::Open(open) => {
+            let in_doubt = rows.unsettled_call(key.key_id).is_some_and(ForeignCall::in_doubt);
+            face.operation = Some(open.operation.name().to_owned());
+            face.failures = open.failures;
+            face.in_doubt = in_doubt.into();
+            face.flagged = (flagged_call || open.is_flagged()).into();
+            face.wake_at_ms = Some(open.lease.as_ref().map_or(open.resume_at_ms, |lease| lease.until_ms));
+        }
+        Lifecycle::Finished(finished) => {
+            face.response_status = Some(finished.response.status);
+            face.finished_at_ms = Some(finished.finished_at_ms);
+        }
+        Lifecycle::Expired(tombstone) => {
+            face.response_status = Some(tombstone.status);
+            face.finished_at_ms = Some(tombstone.finished_at_ms);
+        }
+    }
+    face
+}
