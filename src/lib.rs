@@ -21,6 +21,7 @@ pub mod payment;
 pub mod providers;
 pub mod readmodel;
 pub mod tasks;
+pub mod webhooks;
 
 /// Every HTTP request enters here.
 #[cfg(target_arch = "wasm32")]

@@ -9,7 +9,7 @@ use super::pages::{Home, ProblemPage};
 use super::problem::{Kind, Problem};
 use super::ride::{RidePage, Visit, kept, page};
 use super::routes::Route;
-use super::{admin, api, cors, docs, form, keys, payments, reply};
+use super::{admin, api, cors, docs, form, keys, payments, reply, webhooks};
 use crate::log::log;
 use crate::machine::id::{Owner, RequestId, RideId};
 use crate::metrics;
@@ -136,7 +136,8 @@ async fn answer(app: &App, request: &Request, route: Option<&Route>) -> Result<A
         Route::Order(link) if request.method == "POST" => serve::pay_order(app, request, link).await,
         Route::Order(link) => serve::show_order(app, request, link).await,
         Route::Ride(id) => show_ride(app, request, id).await,
-        Route::Payments => payments::pay(app, request).await,
+        Route::Payments if request.method == "POST" => payments::pay(app, request).await,
+        Route::Payments => payments::list(app, request).await,
         Route::Payment(id) => payments::show(app, request, id).await,
         Route::Capture(id) => payments::capture(app, request, id).await,
         Route::Void(id) => payments::void(app, request, id).await,
@@ -146,6 +147,8 @@ async fn answer(app: &App, request: &Request, route: Option<&Route>) -> Result<A
         Route::Key(key) if request.method == "DELETE" => keys::forget(app, request, key).await,
         Route::Key(key) => keys::show(app, request, key).await,
         Route::BankPage => payments::bank_page(app, request).await,
+        Route::StripeWebhook => webhooks::from_stripe(app, request).await,
+        Route::AdyenWebhook => webhooks::from_adyen(app, request).await,
         Route::Metrics => admin::metrics(app, request).await,
         Route::Stats => admin::stats(app, request).await,
     }

@@ -30,6 +30,8 @@ mod handle;
 mod keys;
 #[cfg(target_arch = "wasm32")]
 mod payments;
+#[cfg(target_arch = "wasm32")]
+mod webhooks;
 
 #[cfg(target_arch = "wasm32")]
 pub use handle::handle;

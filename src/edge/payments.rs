@@ -1,7 +1,7 @@
 //! The payments API. Where an operation runs: a payment of an order in the order's object, any other payment in its key's
 //! own; a capture, a void and a refund in the payment's.
 
-use super::api::{Call, Elsewhere, invalid_parameters, unreadable};
+use super::api::{Call, Elsewhere, account, invalid_parameters, unreadable};
 use super::app::{App, ObjectRef};
 use super::handle::{self, owner};
 use super::http::{Answer, Request};
@@ -9,6 +9,7 @@ use super::payment::{capture_request, no_parameters, payment_request, refund_req
 use super::problem::{Kind, Problem};
 use super::reply;
 use crate::flows::Operation;
+use crate::flows::ride::FieldError;
 use crate::flows::void::VoidRequest;
 use crate::machine::fingerprint::{Field, Parameters};
 use crate::machine::id::{Owner, PaymentId};
@@ -16,6 +17,8 @@ use crate::machine::key::{NaturalKey, order_object_name};
 use crate::object::message::{Ask, Returned, View};
 use crate::payment::money::AmountMinor;
 use crate::payment::{Payment, RefundReason};
+use crate::readmodel::{self, list::ListQuery};
+use serde_json::json;
 
 /// `POST /payments`
 pub(super) async fn pay(app: &App, request: &Request) -> Result<Answer, Problem> {
@@ -29,6 +32,19 @@ pub(super) async fn pay(app: &App, request: &Request) -> Result<Answer, Problem>
         natural: (NaturalKey::order(order_id), call.parameters.clone()),
     });
     call.run(Operation::Payment(Box::new(payment)), order).await
+}
+
+/// `GET /payments`: from the read model, which follows within moments.
+pub(super) async fn list(app: &App, request: &Request) -> Result<Answer, Problem> {
+    let (owner, _) = account(app, request)?;
+    let query = ListQuery::parse(&request.query).map_err(invalid_parameters)?;
+    let page = readmodel::payments::page(&app.env, &owner, &query).await.map_err(unreadable)?;
+    let Some((payments, has_more)) = page else {
+        let message = "is not a payment of this account, or not in the list yet".to_owned();
+        return Err(invalid_parameters(vec![FieldError { field: "starting_after".to_owned(), message }]));
+    };
+    let body = json!({ "object": "list", "url": "/payments", "has_more": has_more, "data": payments });
+    Ok(Answer::new(200, "application/json", body.to_string(), "shown"))
 }
 
 /// `POST /payments/{id}/capture`

@@ -14,6 +14,8 @@ pub enum Kind {
     KeyInvalid,
     /// 400
     BadRequest,
+    /// 400
+    WebhookSignature,
     /// 401
     Unauthorized,
     /// 403
@@ -66,6 +68,7 @@ impl Kind {
         Self::KeyMissing,
         Self::KeyInvalid,
         Self::BadRequest,
+        Self::WebhookSignature,
         Self::Unauthorized,
         Self::Forbidden,
         Self::NotFound,
@@ -106,6 +109,13 @@ impl Kind {
                 "The Idempotency-Key is not valid",
                 "A key is 1 to 255 visible ASCII characters, in double quotes or bare, and the same wherever it stands \
                  in one request. Nothing was run.",
+            ),
+            Self::WebhookSignature => (
+                400,
+                "webhook-signature",
+                "The signature of the webhook does not match",
+                "An event is believed only if the provider has signed it: over its raw body, with a secret that is set here, \
+                 not long ago. Nothing was taken in. After a secret was rolled, set the new one beside the old one.",
             ),
             Self::BadRequest => (
                 400,

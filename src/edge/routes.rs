@@ -16,7 +16,7 @@
 //! | `/checkout` | GET | anyone, in the demo | a small cart to pay: leads to its order's page |
 //! | `/checkout/sessions` | POST | API | the link to an order: JSON |
 //! | `/checkout/{token}` | GET, POST | who has the link | the order's one page: form, way to the bank, or receipt |
-//! | `/payments` | POST | API | authorise, and capture if asked |
+//! | `/payments` | GET, POST | API | the account's payments; authorise, and capture if asked |
 //! | `/payments/{id}` | GET | its owner | the payment: JSON |
 //! | `/payments/{id}/capture` | POST | its owner | take what was authorised, or a part |
 //! | `/payments/{id}/void` | POST | its owner | give up what was authorised |
@@ -24,6 +24,7 @@
 //! | `/payments/{id}/return` | GET | anyone | back from the bank's page: on to where the payment says |
 //! | `/idempotency-keys/{key}` | GET, DELETE | its owner | where the key stands: JSON; forget its response |
 //! | `/_sim/3ds/{id}` | GET, POST | anyone | the simulator's bank page and its buttons, in the demo |
+//! | `/webhooks/{provider}` | POST | the provider | what it tells by itself |
 //! | `/metrics` | GET | operator | the counts, for Prometheus |
 //! | `/admin/stats` | GET | operator | the counts as JSON |
 //!
@@ -74,6 +75,10 @@ pub enum Route {
     Key(String),
     /// `/_sim/3ds/{id}`, and its buttons `…/accept` and `…/fail`
     BankPage,
+    /// `/webhooks/stripe`
+    StripeWebhook,
+    /// `/webhooks/adyen`
+    AdyenWebhook,
     /// `/metrics`
     Metrics,
     /// `/admin/stats`
@@ -115,6 +120,8 @@ impl Route {
             ("checkout", Some("sessions"), None) => Self::CheckoutSessions,
             ("checkout", Some(link), None) if !link.is_empty() => Self::Order(link.to_owned()),
             ("idempotency-keys", Some(key), None) if !key.is_empty() => Self::Key(key.to_owned()),
+            ("webhooks", Some("stripe"), None) => Self::StripeWebhook,
+            ("webhooks", Some("adyen"), None) => Self::AdyenWebhook,
             ("metrics", None, None) => Self::Metrics,
             ("admin", Some("stats"), None) => Self::Stats,
             _ => return None,
@@ -124,10 +131,13 @@ impl Route {
     /// The methods that it answers, as the `Allow` header lists them.
     pub const fn allow(&self) -> &'static str {
         match self {
-            Self::Rides | Self::CheckoutSessions | Self::Payments | Self::Capture(_) | Self::Void(_) => {
-                "POST, OPTIONS"
-            }
-            Self::Order(_) | Self::Refunds(_) | Self::BankPage => "GET, HEAD, POST, OPTIONS",
+            Self::Rides
+            | Self::CheckoutSessions
+            | Self::Capture(_)
+            | Self::Void(_)
+            | Self::StripeWebhook
+            | Self::AdyenWebhook => "POST, OPTIONS",
+            Self::Payments | Self::Order(_) | Self::Refunds(_) | Self::BankPage => "GET, HEAD, POST, OPTIONS",
             Self::Key(_) => "GET, HEAD, DELETE, OPTIONS",
             _ => "GET, HEAD, OPTIONS",
         }
@@ -178,6 +188,8 @@ impl Route {
             Self::Order(_) => "/checkout/{token}",
             Self::Key(_) => "/idempotency-keys/{key}",
             Self::BankPage => "/_sim/3ds/{id}",
+            Self::StripeWebhook => "/webhooks/stripe",
+            Self::AdyenWebhook => "/webhooks/adyen",
             Self::Metrics => "/metrics",
             Self::Stats => "/admin/stats",
         }

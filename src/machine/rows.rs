@@ -11,6 +11,7 @@ use super::key::KeyHash;
 use super::record::{Binding, KeyRecord};
 use crate::flows::ride::Ride;
 use crate::payment::{Payment, Refund};
+use crate::providers::Provider;
 
 /// What an effect was, who caused it and when: one for each effect, in the effect's own transaction.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -91,6 +92,19 @@ pub struct TimelineEntry {
     pub detail: String,
 }
 
+/// An event that was taken in: a second one of this id changes nothing.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct TakenEvent {
+    /// The provider's id of it.
+    pub event_id: String,
+    /// Who told.
+    pub provider: Provider,
+    /// The provider's word for what happened.
+    pub kind: String,
+    /// When it came, in ms since the epoch.
+    pub received_at_ms: u64,
+}
+
 /// What a phase adds.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Appended {
@@ -100,6 +114,8 @@ pub struct Appended {
     pub jobs: Vec<StagedJob>,
     /// Lines of the timeline.
     pub timeline: Vec<TimelineEntry>,
+    /// Events that were taken in.
+    pub events: Vec<TakenEvent>,
 }
 
 /// The rows of one object.

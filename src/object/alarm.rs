@@ -18,6 +18,11 @@ impl Drive {
     /// What is due now.
     pub(super) async fn alarm(self: &Rc<Self>) {
         self.store.alarm_fired();
+        self.wake().await;
+    }
+
+    /// The same, while the alarm stays set.
+    pub(super) async fn wake(self: &Rc<Self>) {
         if let Err(bug) = self.do_what_is_due().await {
             self.log("error", "alarm_failed", &[("error", bug.0.as_str().into())]);
             self.store.force_alarm(self.context().now_ms.saturating_add_signed(AFTER_FAILURE_MS));

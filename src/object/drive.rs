@@ -44,7 +44,7 @@ pub(super) struct Drive {
     pub(super) me: InstanceId,
     pub(super) store: Store,
     pub(super) config: Config,
-    transport: Transport,
+    pub(super) transport: Transport,
     pub(super) env: Env,
     /// Something is sending what is staged.
     pub(super) draining: Cell<bool>,

@@ -12,6 +12,7 @@ use crate::machine::key::KeyHash;
 use crate::machine::record::{KeyRecord, Lifecycle, RecoveryPoint, StoredResponse};
 use crate::machine::rows::{Rows, TimelineEntry};
 use crate::payment::{Payment, Refund};
+use crate::webhooks::Event;
 
 /// The version of these messages.
 pub const VERSION: u32 = 1;
@@ -72,6 +73,8 @@ pub enum Ask {
         /// The newest audit record that a projection has carried.
         audit_through: Option<u64>,
     },
+    /// Take in what a provider tells.
+    Event(Box<Event>),
     /// Do all that is due, as the alarm does, and set that anew.
     Wake,
     /// Send the read model a snapshot, whether or not something has changed.

@@ -8,6 +8,8 @@ pub mod client;
 #[cfg(target_arch = "wasm32")]
 mod drive;
 #[cfg(target_arch = "wasm32")]
+mod events;
+#[cfg(target_arch = "wasm32")]
 mod key_object;
 pub mod message;
 #[cfg(target_arch = "wasm32")]

@@ -178,6 +178,14 @@ impl Store {
         )
     }
 
+    /// Whether an event was taken in.
+    pub(super) fn knows_event(&self, event_id: &str) -> Result<bool, Bug> {
+        #[derive(Deserialize)]
+        struct Known {}
+        let sql = "SELECT event_id FROM webhook_events WHERE event_id = ?";
+        Ok(!self.query::<Known>(sql, vec![text(event_id)])?.is_empty())
+    }
+
     /// Sets the alarm outside a transaction: the way out when even the transaction fails.
     pub(super) fn force_alarm(&self, at_ms: u64) {
         self.alarm.set(KnownAlarm::Gone);
@@ -487,6 +495,17 @@ impl Store {
                     int(entry.attempt),
                     text(&entry.event),
                     text(&entry.detail),
+                ],
+            )?;
+        }
+        for event in &appended.events {
+            self.exec(
+                "INSERT INTO webhook_events (event_id, provider, kind, received_at_ms) VALUES (?,?,?,?)",
+                vec![
+                    text(&event.event_id),
+                    text(event.provider.as_str()),
+                    text(&event.kind),
+                    int(event.received_at_ms),
                 ],
             )?;
         }

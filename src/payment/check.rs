@@ -4,10 +4,10 @@
 //! Asking changes nothing at the provider, so it needs no key and no lease. An answer is taken in only forward.
 
 use crate::flows::payment::entered;
-use crate::flows::receipt;
 use crate::machine::context::{Bug, Context};
 use crate::machine::id::RefundId;
-use crate::machine::rows::{AuditRecord, Rows};
+use crate::machine::rows::Rows;
+use crate::payment::news::refund_moved;
 use crate::payment::{Check, Refund, RefundState};
 use crate::providers::Provider;
 
@@ -149,29 +149,13 @@ pub fn take(rows: &mut Rows, question: &Question, truth: Truth, ctx: &Context) -
             let Some(refund) = rows.refunds.iter_mut().find(|known| known.id == *refund) else {
                 return Ok(());
             };
-            if refund.state == RefundState::Pending && state != RefundState::Pending {
-                refund.state = state;
+            if refund.learn(state) {
                 let refund = refund.clone();
-                audit(rows, &refund, ctx);
-                if refund.state == RefundState::Succeeded {
-                    receipt::of_refund(rows, &refund, ctx);
-                }
+                refund_moved(rows, &refund, ctx);
             }
         }
         (_, _) => {}
     }
     schedule(rows, ctx);
     Ok(())
-}
-
-fn audit(rows: &mut Rows, refund: &Refund, ctx: &Context) {
-    let Some(actor) = rows.keys.first().map(|key| key.owner.clone()) else { return };
-    let action = if refund.state == RefundState::Succeeded { "refund.succeeded" } else { "refund.failed" };
-    rows.appended.audit.push(AuditRecord {
-        at_ms: ctx.now_ms,
-        actor,
-        action,
-        subject: refund.id.to_string(),
-        data: serde_json::json!({ "amount": refund.amount.get(), "provider_refund": refund.provider_refund }),
-    });
 }

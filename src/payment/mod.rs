@@ -15,6 +15,7 @@
 
 pub mod check;
 pub mod money;
+pub mod news;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -315,6 +316,20 @@ impl Refund {
             RefundState::Succeeded => "succeeded",
             RefundState::Failed { .. } => "failed",
         }
+    }
+
+    /// Takes in what the provider says. A refund that was done can still come back: then it has failed. Gives whether
+    /// anything changed.
+    pub(crate) fn learn(&mut self, state: RefundState) -> bool {
+        let moves = matches!(
+            (&self.state, &state),
+            (RefundState::Pending, RefundState::Succeeded)
+                | (RefundState::Pending | RefundState::Succeeded, RefundState::Failed { .. })
+        );
+        if moves {
+            self.state = state;
+        }
+        moves
     }
 
     /// As the API shows it.

@@ -23,6 +23,7 @@ use crate::machine::call::{
 };
 use crate::machine::id::digest;
 use crate::payment::{Payment, Refund, RefundReason};
+use crate::webhooks::Told;
 
 /// How long after the first send, in ms, the same key may be sent again. Adyen keeps keys for at least seven days and may
 /// execute anew after that: six leave a day for late copies and clocks that differ.
@@ -431,6 +432,41 @@ fn unknown(answer: &HttpAnswer, answer_is_stored: bool, reason: &str) -> Outcome
     // An explicit "do not retry" on an unclear answer leaves only a webhook, or a person.
     let answer_is_stored = answer_is_stored || answer.should_retry == Some(false);
     Outcome::Unknown { answer_is_stored, reason: format!("{reason} ({})", answer.status) }
+}
+
+/// The answer that a call would have had, from what a webhook tells of it. An error says why that cannot be its answer.
+pub fn told(call: &ForeignCall, told: &Told) -> Result<ProviderResult, String> {
+    let payment = told.payment.clone();
+    if !told.success {
+        let reason = Some(told.reason.clone()).filter(|reason| !reason.is_empty());
+        return Ok(match call.kind {
+            CallKind::Charge | CallKind::Authorize => ProviderResult::Declined {
+                payment: Some(payment),
+                code: "card_declined".to_owned(),
+                decline_code: reason,
+                message: DECLINED.to_owned(),
+            },
+            CallKind::Capture | CallKind::Void | CallKind::Refund => ProviderResult::Rejected {
+                payment: None,
+                code: reason.unwrap_or_else(|| "provider_rejected".to_owned()),
+                message: String::new(),
+                found: None,
+            },
+        });
+    }
+    if call.kind == CallKind::Void {
+        return Ok(ProviderResult::Voided);
+    }
+    let amount = AmountBody::new(told.amount_minor, &told.currency);
+    let asked = asked(call, Some(&amount))?;
+    let manual = asked.additional_data.is_some_and(|data| data.manual_capture == "true");
+    Ok(match call.kind {
+        CallKind::Authorize if manual => ProviderResult::Authorized { payment },
+        CallKind::Charge | CallKind::Authorize => ProviderResult::Charged { payment },
+        CallKind::Capture => ProviderResult::Captured { amount_minor: told.amount_minor },
+        CallKind::Refund => ProviderResult::Refunded { refund: told.id.clone(), settled: true },
+        CallKind::Void => ProviderResult::Voided,
+    })
 }
 
 /// What a look-up says: nothing, ever.

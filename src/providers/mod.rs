@@ -142,7 +142,7 @@ impl Provider {
     ) -> Result<FrozenRequest, Bug> {
         let id = known(payment)?;
         Ok(match self {
-            Self::Stripe => stripe::refund(id, refund, derived_key),
+            Self::Stripe => stripe::refund(id, &payment.id.to_string(), refund, derived_key),
             Self::Adyen => adyen::refund(id, payment, refund, derived_key),
         })
     }

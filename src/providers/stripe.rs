@@ -105,8 +105,8 @@ pub fn void(intent: &str) -> FrozenRequest {
     FrozenRequest { path: format!("/v1/payment_intents/{intent}/cancel"), body: String::new() }
 }
 
-/// Refunds a PaymentIntent, in whole or in part.
-pub fn refund(intent: &str, refund: &Refund, derived_key: &str) -> FrozenRequest {
+/// Refunds a PaymentIntent, in whole or in part. `resource` is our payment: by it an event about the refund finds it.
+pub fn refund(intent: &str, resource: &str, refund: &Refund, derived_key: &str) -> FrozenRequest {
     let amount = refund.amount.get().to_string();
     FrozenRequest {
         path: "/v1/refunds".to_owned(),
@@ -115,6 +115,7 @@ pub fn refund(intent: &str, refund: &Refund, derived_key: &str) -> FrozenRequest
             ("amount", &amount),
             ("reason", refund.reason.as_str()),
             ("metadata[resource]", &refund.id.0),
+            ("metadata[payment]", resource),
             ("metadata[idempotency_key]", derived_key),
         ]),
     }

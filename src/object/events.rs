@@ -1,0 +1,51 @@
+//! What providers tell: written down at once, worked on after the answer.
+
+use std::rc::Rc;
+
+use super::drive::Drive;
+use crate::machine::context::Bug;
+use crate::machine::rows::TakenEvent;
+use crate::payment::check::{self, Question};
+use crate::payment::news;
+use crate::webhooks::{Event, Taken};
+
+impl Drive {
+    /// Takes in an event. What follows from it is done afterwards; should that break off, the alarm does it.
+    pub(super) fn take_event(self: &Rc<Self>, event: Event) -> Result<Taken, Bug> {
+        if self.store.read()?.is_none() {
+            return Ok(Taken::Stranger);
+        }
+        if self.store.knows_event(&event.event_id)? {
+            return Ok(Taken::Known);
+        }
+        let ctx = self.context();
+        let (taken, questions) = self.store.transaction(&ctx, |rows| {
+            let taken = news::take(rows, &event, &ctx)?;
+            if !matches!(taken, Taken::Busy | Taken::Stranger) {
+                rows.appended.events.push(TakenEvent {
+                    event_id: event.event_id.clone(),
+                    provider: event.provider,
+                    kind: event.kind.clone(),
+                    received_at_ms: ctx.now_ms,
+                });
+            }
+            Ok::<_, Bug>((taken, news::questions(rows, &event)))
+        })?;
+        if taken == Taken::In {
+            let drive = Rc::clone(self);
+            worker::wasm_bindgen_futures::spawn_local(async move { drive.follow(questions).await });
+        }
+        Ok(taken)
+    }
+
+    async fn follow(self: Rc<Self>, questions: Vec<Question>) {
+        for question in questions {
+            let truth = self.transport.ask(&question).await;
+            let ctx = self.context();
+            if let Err(bug) = self.store.transaction(&ctx, |rows| check::take(rows, &question, truth, &ctx)) {
+                self.log("error", "event_failed", &[("error", bug.0.as_str().into())]);
+            }
+        }
+        self.wake().await;
+    }
+}

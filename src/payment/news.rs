@@ -1,0 +1,211 @@
+//! Takes in what a provider tells by itself: once, and only forward.
+//!
+//! Outcomes: the work that follows is due now (an open key is taken up, a question is asked), or the news itself is taken in.
+//! News about a call that is on its way right now must come again: its own answer is nearer.
+
+use serde_json::json;
+
+use crate::flows::payment::entered;
+use crate::flows::receipt;
+use crate::machine::call::{CallState, Found, ProviderReply, Settlement};
+use crate::machine::context::{Bug, Context};
+use crate::machine::record::Lifecycle;
+use crate::machine::rows::{AuditRecord, Rows};
+use crate::payment::check::Question;
+use crate::payment::{Failure, PaymentState, RefundState};
+use crate::providers::adyen;
+use crate::webhooks::{Event, News, Taken, Told};
+
+/// Takes in an event that was not known before.
+pub fn take(rows: &mut Rows, event: &Event, ctx: &Context) -> Result<Taken, Bug> {
+    if rows.keys.is_empty() {
+        return Ok(Taken::Stranger);
+    }
+    let key_id = rows.keys.first().map_or(0, |key| key.key_id);
+    let taken = match &event.news {
+        News::Ask { .. } => {
+            hurry(rows, ctx);
+            Taken::In
+        }
+        News::Authorisation(told) => by_call(rows, told, authorisation, ctx)?,
+        News::Capture(told) => by_call(rows, told, capture, ctx)?,
+        News::Cancellation(told) => by_call(rows, told, cancellation, ctx)?,
+        News::Refund(told) => by_call(rows, told, refund, ctx)?,
+        News::Other => Taken::In,
+    };
+    if taken != Taken::Busy {
+        rows.note(key_id, ctx.now_ms, "webhook", format!("{} {}", event.provider.as_str(), event.kind));
+    }
+    if let Taken::Contradiction { detail } = &taken {
+        rows.note(key_id, ctx.now_ms, "contradiction", detail.clone());
+        let actor = rows.keys.first().map(|key| key.owner.clone()).ok_or_else(|| Bug("no key".into()))?;
+        let subject = rows.payment.as_ref().map(|payment| payment.id.to_string()).unwrap_or_default();
+        let data = json!({ "event": event.event_id, "kind": event.kind, "detail": detail });
+        let action = "webhook.contradicts";
+        rows.appended.audit.push(AuditRecord { at_ms: ctx.now_ms, actor, action, subject, data });
+    }
+    Ok(taken)
+}
+
+/// What to ask the provider because of an event: more than what is open, since something may have been done elsewhere.
+pub fn questions(rows: &Rows, event: &Event) -> Vec<Question> {
+    let News::Ask { refund } = &event.news else { return Vec::new() };
+    let Some(payment) = rows.payment.as_ref().filter(|payment| payment.provider.answers_questions()) else {
+        return Vec::new();
+    };
+    let provider = payment.provider;
+    if let Some(id) = refund {
+        let known = rows.refunds.iter().find(|known| known.provider_refund.as_ref() == Some(id));
+        return known
+            .map(|known| Question::Refund { provider, refund: known.id.clone(), id: id.clone() })
+            .into_iter()
+            .collect();
+    }
+    // A move of ours that is under way asks for itself.
+    let is_open = payment.is_open_at_provider() || payment.state == PaymentState::Authorized;
+    let id = payment.provider_payment.clone().filter(|_| is_open && payment.pending.is_none());
+    id.map(|id| Question::Payment { provider, id }).into_iter().collect()
+}
+
+/// Whatever waits for the provider need not wait any longer.
+fn hurry(rows: &mut Rows, ctx: &Context) {
+    for key in &mut rows.keys {
+        if let Lifecycle::Open(open) = &mut key.lifecycle
+            && open.lease.is_none()
+        {
+            open.resume_at_ms = open.resume_at_ms.min(ctx.now_ms);
+        }
+    }
+    if let Some(check) = rows.payment.as_mut().and_then(|payment| payment.check.as_mut()) {
+        check.next_at_ms = check.next_at_ms.min(ctx.now_ms);
+    }
+    for call in &mut rows.calls {
+        if call.state == CallState::Unknown {
+            call.next_try_at_ms = call.next_try_at_ms.min(ctx.now_ms);
+        }
+    }
+}
+
+/// News that may answer a call of ours: if that has no answer yet the news is its answer, else `known` takes it in.
+fn by_call(
+    rows: &mut Rows,
+    told: &Told,
+    known: fn(&mut Rows, &Told, &Context) -> Result<Taken, Bug>,
+    ctx: &Context,
+) -> Result<Taken, Bug> {
+    let call =
+        told.derived_key.as_ref().and_then(|key| rows.calls.iter_mut().find(|call| call.derived_key == *key));
+    let Some(call) = call else {
+        return known(rows, told, ctx);
+    };
+    match &call.state {
+        CallState::Settled(_) => known(rows, told, ctx),
+        CallState::Frozen | CallState::InFlight => Ok(Taken::Busy),
+        CallState::Unknown => {
+            let result = match adyen::told(call, told) {
+                Ok(result) => result,
+                Err(detail) => return Ok(Taken::Contradiction { detail }),
+            };
+            let reply = ProviderReply { status: 200, result, request_id: Some(told.id.clone()) };
+            call.state = CallState::Settled(Settlement::Answered(reply));
+            let (key_id, name) = (call.key_id, call.name.clone());
+            rows.note(key_id, ctx.now_ms, "call_settled", format!("{name}: told by the provider"));
+            hurry(rows, ctx);
+            Ok(Taken::In)
+        }
+    }
+}
+
+fn authorisation(rows: &mut Rows, told: &Told, ctx: &Context) -> Result<Taken, Bug> {
+    let Some(payment) = &mut rows.payment else { return Ok(Taken::Stranger) };
+    // It may be about an earlier try of the order.
+    if payment.provider_payment.as_deref() != Some(told.payment.as_str()) {
+        return Ok(Taken::In);
+    }
+    let found = match told.success {
+        true if payment.capture => Found::Captured { amount_minor: payment.amount.get() },
+        true => Found::Authorized,
+        false => Found::Failed(Failure {
+            declined: true,
+            code: "card_declined".to_owned(),
+            decline_code: Some(told.reason.clone()).filter(|reason| !reason.is_empty()),
+            message: "The card was declined.".to_owned(),
+        }),
+    };
+    let contradicts = match &payment.state {
+        PaymentState::Captured { .. } | PaymentState::Authorized => !told.success,
+        PaymentState::Failed(_) => told.success,
+        _ => false,
+    };
+    if contradicts {
+        let (status, success) = (payment.status(), told.success);
+        return Ok(Taken::Contradiction {
+            detail: format!("authorisation success={success}, the payment is {status}"),
+        });
+    }
+    if payment.learn(found) {
+        entered(rows, ctx)?;
+    }
+    Ok(Taken::In)
+}
+
+/// Money that we hold to be taken was not, or nothing new.
+fn capture(rows: &mut Rows, told: &Told, _: &Context) -> Result<Taken, Bug> {
+    let Some(payment) = &rows.payment else { return Ok(Taken::Stranger) };
+    Ok(match (&payment.state, told.success) {
+        (PaymentState::Captured { .. }, false) => Taken::Contradiction {
+            detail: format!("the capture failed ({}), the payment is succeeded", told.reason),
+        },
+        _ => Taken::In,
+    })
+}
+
+fn cancellation(rows: &mut Rows, told: &Told, _: &Context) -> Result<Taken, Bug> {
+    let Some(payment) = &rows.payment else { return Ok(Taken::Stranger) };
+    Ok(match (&payment.state, told.success) {
+        (PaymentState::Canceled, false) => Taken::Contradiction {
+            detail: format!("the void failed ({}), the payment is canceled", told.reason),
+        },
+        (PaymentState::Captured { .. }, true) => {
+            Taken::Contradiction { detail: "the void succeeded, the payment is succeeded".to_owned() }
+        }
+        _ => Taken::In,
+    })
+}
+
+fn refund(rows: &mut Rows, told: &Told, ctx: &Context) -> Result<Taken, Bug> {
+    let is_it = |id: &Option<String>| id.as_ref() == Some(&told.id);
+    let Some(refund) = rows.refunds.iter_mut().find(|refund| is_it(&refund.provider_refund)) else {
+        let detail = "a refund that was not made here".to_owned();
+        return Ok(if told.success { Taken::Contradiction { detail } } else { Taken::In });
+    };
+    let state = match told.success {
+        true => RefundState::Succeeded,
+        false => RefundState::Failed {
+            code: told.reason.clone(),
+            message: "The bank did not take the money back.".to_owned(),
+        },
+    };
+    if refund.learn(state) {
+        let refund = refund.clone();
+        refund_moved(rows, &refund, ctx);
+    }
+    Ok(Taken::In)
+}
+
+/// What a refund's new state brings with it: the audit record, and the email once it is done.
+pub(super) fn refund_moved(rows: &mut Rows, refund: &crate::payment::Refund, ctx: &Context) {
+    let Some(actor) = rows.keys.first().map(|key| key.owner.clone()) else { return };
+    let is_done = refund.state == RefundState::Succeeded;
+    let action = if is_done { "refund.succeeded" } else { "refund.failed" };
+    rows.appended.audit.push(AuditRecord {
+        at_ms: ctx.now_ms,
+        actor,
+        action,
+        subject: refund.id.to_string(),
+        data: json!({ "amount": refund.amount.get(), "provider_refund": refund.provider_refund }),
+    });
+    if is_done {
+        receipt::of_refund(rows, refund, ctx);
+    }
+}

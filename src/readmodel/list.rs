@@ -1,0 +1,133 @@
+//! What `GET /payments` can be asked: `limit`, `starting_after`, `status` and `created`, as in Stripe's lists.
+//! <https://docs.stripe.com/api/pagination>
+
+use crate::flows::ride::FieldError;
+use crate::machine::id::PaymentId;
+
+/// The statuses of a payment, as the API says them.
+pub const STATUSES: [&str; 7] =
+    ["requires_action", "processing", "requires_capture", "succeeded", "canceled", "declined", "failed"];
+
+const LIMIT_DEFAULT: u32 = 10;
+const LIMIT_MAX: u32 = 100;
+
+/// A page of a list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ListQuery {
+    /// How many at most, from 1 to 100.
+    pub limit: u32,
+    /// The page begins after this one.
+    pub starting_after: Option<PaymentId>,
+    /// Only those of this status.
+    pub status: Option<String>,
+    /// Only those that were made then or later, in ms since the epoch.
+    pub created_from_ms: Option<u64>,
+    /// Only those that were made before then, in ms since the epoch.
+    pub created_before_ms: Option<u64>,
+}
+
+impl ListQuery {
+    /// Reads the query of an address. The error names every parameter that is wrong.
+    pub fn parse(query: &str) -> Result<Self, Vec<FieldError>> {
+        let mut list = Self {
+            limit: LIMIT_DEFAULT,
+            starting_after: None,
+            status: None,
+            created_from_ms: None,
+            created_before_ms: None,
+        };
+        let pairs: Vec<(String, String)> = serde_urlencoded::from_str(query).unwrap_or_default();
+        let mut errors = Vec::new();
+        for (position, (name, value)) in pairs.iter().enumerate() {
+            let read = if pairs.iter().take(position).any(|(other, _)| other == name) {
+                Err("must be given once".to_owned())
+            } else {
+                list.take(name, value)
+            };
+            if let Err(message) = read {
+                errors.push(FieldError { field: name.chars().take(64).collect(), message });
+            }
+        }
+        if errors.is_empty() { Ok(list) } else { Err(errors) }
+    }
+
+    fn take(&mut self, name: &str, value: &str) -> Result<(), String> {
+        match name {
+            "limit" => {
+                let limit = value.parse().ok().filter(|limit| (1..=LIMIT_MAX).contains(limit));
+                self.limit = limit.ok_or_else(|| format!("must be a whole number from 1 to {LIMIT_MAX}"))?;
+            }
+            "starting_after" => {
+                let id = PaymentId::parse(value);
+                self.starting_after =
+                    Some(id.ok_or("must be the id of the last payment of the page before")?);
+            }
+            "status" => {
+                if !STATUSES.contains(&value) {
+                    return Err(format!("must be one of {}", STATUSES.join(", ")));
+                }
+                self.status = Some(value.to_owned());
+            }
+            "created" => {
+                let at_ms = time(value)?;
+                self.from(at_ms);
+                self.before(at_ms.saturating_add(1000));
+            }
+            "created[gte]" => self.from(time(value)?),
+            "created[gt]" => self.from(time(value)?.saturating_add(1000)),
+            "created[lt]" => self.before(time(value)?),
+            "created[lte]" => self.before(time(value)?.saturating_add(1000)),
+            _ => {
+                return Err(
+                    "is not a parameter of this list: it takes limit, starting_after, status and created"
+                        .to_owned(),
+                );
+            }
+        }
+        Ok(())
+    }
+
+    fn from(&mut self, at_ms: u64) {
+        self.created_from_ms = Some(self.created_from_ms.map_or(at_ms, |known| known.max(at_ms)));
+    }
+
+    fn before(&mut self, at_ms: u64) {
+        self.created_before_ms = Some(self.created_before_ms.map_or(at_ms, |known| known.min(at_ms)));
+    }
+}
+
+/// A second: as such since the epoch, or by RFC 3339. In ms since the epoch.
+fn time(text: &str) -> Result<u64, String> {
+    let seconds = text.parse::<u64>().ok().filter(|seconds| *seconds < 100_000_000_000);
+    // A plus sign of a query is a space; RFC 3339 has none elsewhere.
+    let by_date =
+        || chrono::DateTime::parse_from_rfc3339(&text.replace(' ', "+")).ok()?.timestamp().try_into().ok();
+    seconds
+        .or_else(by_date)
+        .map(|seconds: u64| seconds.saturating_mul(1000))
+        .ok_or_else(|| "must be seconds since 1970, or a time such as 2026-11-21T09:30:00Z".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_is_read() {
+        let list = ListQuery::parse(
+            "limit=3&status=succeeded&created[gte]=10&created[lt]=2026-11-21T09:30:00%2B01:00",
+        );
+        let list = list.unwrap();
+        assert_eq!((list.limit, list.status.as_deref()), (3, Some("succeeded")));
+        assert_eq!((list.created_from_ms, list.created_before_ms), (Some(10_000), Some(1_795_249_800_000)));
+        assert_eq!(ListQuery::parse("").unwrap().limit, 10);
+    }
+
+    #[test]
+    fn what_is_wrong_is_named() {
+        let wrong = "limit=0&status=paid&created=yesterday&starting_after=x&page=2&status=failed";
+        let named: Vec<String> =
+            ListQuery::parse(wrong).unwrap_err().into_iter().map(|error| error.field).collect();
+        assert_eq!(named, ["limit", "status", "created", "starting_after", "page", "status"]);
+    }
+}

@@ -1,0 +1,148 @@
+//! Adyen's notifications. <https://docs.adyen.com/development-resources/webhooks>
+
+use data_encoding::BASE64;
+use hmac::{Hmac, KeyInit, Mac};
+use serde::Deserialize;
+use sha2::Sha256;
+
+use super::{Event, News, Told, object_of, same};
+use crate::machine::id::ObjectId;
+use crate::providers::Provider;
+
+/// What is to be answered; anything else makes Adyen send it again.
+pub const ACCEPTED: &str = "[accepted]";
+
+/// A notification, which may tell of several things.
+#[derive(Deserialize)]
+struct Body {
+    #[serde(rename = "notificationItems")]
+    items: Vec<Wrapped>,
+}
+
+#[derive(Deserialize)]
+struct Wrapped {
+    #[serde(rename = "NotificationRequestItem")]
+    item: Item,
+}
+
+/// One thing that happened. Adyen's values are strings, whatever they mean; what is not there signs as nothing.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Item {
+    #[serde(default)]
+    additional_data: AdditionalData,
+    #[serde(default)]
+    amount: Option<Amount>,
+    event_code: String,
+    #[serde(default)]
+    merchant_account_code: String,
+    #[serde(default)]
+    merchant_reference: String,
+    #[serde(default)]
+    original_reference: String,
+    psp_reference: String,
+    #[serde(default)]
+    reason: Option<String>,
+    success: String,
+}
+
+#[derive(Default, Deserialize)]
+struct AdditionalData {
+    #[serde(default, rename = "hmacSignature")]
+    signature: String,
+}
+
+#[derive(Deserialize)]
+struct Amount {
+    value: u32,
+    currency: String,
+}
+
+/// The things that a body tells of. `None` if it is no notification.
+pub fn items(body: &[u8]) -> Option<Vec<Item>> {
+    let body: Body = serde_json::from_slice(body).ok()?;
+    Some(body.items.into_iter().map(|wrapped| wrapped.item).collect())
+}
+
+impl Item {
+    /// Whether one of the keys has signed it.
+    ///
+    /// Source: <https://docs.adyen.com/development-resources/webhooks/verify-hmac-signatures>: base64 of HMAC-SHA256 over
+    /// `pspReference:originalReference:merchantAccountCode:merchantReference:value:currency:eventCode:success`.
+    pub fn is_signed(&self, keys: &[Vec<u8>]) -> bool {
+        let Ok(signature) = BASE64.decode(self.additional_data.signature.as_bytes()) else {
+            return false;
+        };
+        let (value, currency) = self
+            .amount
+            .as_ref()
+            .map_or((String::new(), ""), |amount| (amount.value.to_string(), &amount.currency));
+        let signed = [
+            &self.psp_reference,
+            &self.original_reference,
+            &self.merchant_account_code,
+            &self.merchant_reference,
+            &value,
+            currency,
+            &self.event_code,
+            &self.success,
+        ]
+        .join(":");
+        keys.iter().any(|key| {
+            Hmac::<Sha256>::new_from_slice(key).is_ok_and(|mut mac| {
+                mac.update(signed.as_bytes());
+                same(&signature, &mac.finalize().into_bytes())
+            })
+        })
+    }
+
+    /// Our merchant account: a notification of another one is not for us, even with the right signature.
+    pub fn merchant_account(&self) -> &str {
+        &self.merchant_account_code
+    }
+
+    /// What it tells, and whom: the object that our reference names, if it does.
+    pub fn read(self) -> (Event, Option<ObjectId>) {
+        // `{resource}.{derived key}`: see the provider's `reference`.
+        let (resource, derived_key) = match self.merchant_reference.split_once('.') {
+            Some((resource, key)) => (resource, Some(key.to_owned())),
+            None => (self.merchant_reference.as_str(), None),
+        };
+        let object = object_of(resource);
+        let is_about_itself = self.original_reference.is_empty();
+        let amount = self.amount.as_ref();
+        let told = Told {
+            derived_key,
+            payment: if is_about_itself {
+                self.psp_reference.clone()
+            } else {
+                self.original_reference.clone()
+            },
+            id: self.psp_reference.clone(),
+            amount_minor: amount.map_or(0, |amount| amount.value),
+            currency: amount.map_or_else(String::new, |amount| amount.currency.to_ascii_lowercase()),
+            success: self.success == "true",
+            reason: one_word(self.reason.as_deref().unwrap_or_default()),
+        };
+        let news = match self.event_code.as_str() {
+            "AUTHORISATION" => News::Authorisation(told),
+            "CAPTURE" => News::Capture(told),
+            // They say "no" by their name.
+            "CAPTURE_FAILED" => News::Capture(Told { success: false, ..told }),
+            "CANCELLATION" => News::Cancellation(told),
+            "REFUND" => News::Refund(told),
+            "REFUND_FAILED" | "REFUNDED_REVERSED" => News::Refund(Told { success: false, ..told }),
+            _ => News::Other,
+        };
+        // "Duplicates have the same eventCode and pspReference"; both ends of one thing are two events.
+        let event_id = format!("{}:{}:{}", self.event_code, self.psp_reference, self.success);
+        (Event { event_id, provider: Provider::Adyen, kind: self.event_code, news }, object)
+    }
+}
+
+/// The provider's words as one of ours, so short that it fits anywhere.
+fn one_word(text: &str) -> String {
+    let words: Vec<&str> =
+        text.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty()).collect();
+    words.join("_").to_ascii_lowercase().chars().take(40).collect()
+}

@@ -1,0 +1,94 @@
+//! What the providers tell by themselves: signed events, unordered, more than once, or never.
+//!
+//! An event is taken in by the object that it is about, once, and only forward. Where the provider can be asked (Stripe) it
+//! is only the news that there is something to ask; where it cannot (Adyen) its content counts.
+
+pub mod adyen;
+pub mod stripe;
+
+use serde::{Deserialize, Serialize};
+
+use crate::machine::id::{ObjectId, PaymentId, RideId};
+use crate::providers::Provider;
+
+/// An event whose signature is right, as far as an object needs it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Event {
+    /// Unique at the provider: a second one with this id is the same event.
+    pub event_id: String,
+    /// Who tells.
+    pub provider: Provider,
+    /// The provider's word for what happened, such as `charge.refunded`.
+    pub kind: String,
+    /// What it says.
+    pub news: News,
+}
+
+/// What an event says.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "news")]
+pub enum News {
+    /// Something has happened: ask. With the provider's id of the refund, if it is about one.
+    Ask {
+        /// The refund.
+        refund: Option<String>,
+    },
+    /// How a payment's authorisation ended.
+    Authorisation(Told),
+    /// How a capture ended.
+    Capture(Told),
+    /// How a void ended.
+    Cancellation(Told),
+    /// How a refund ended.
+    Refund(Told),
+    /// Nothing that anything follows from.
+    Other,
+}
+
+/// How something ended, and where.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Told {
+    /// The derived key of the call that it answers, if it says so.
+    pub derived_key: Option<String>,
+    /// The provider's id of the payment.
+    pub payment: String,
+    /// The provider's id of what ended: the payment itself, or its modification.
+    pub id: String,
+    /// In minor units.
+    pub amount_minor: u32,
+    /// In lower case.
+    pub currency: String,
+    /// Whether it worked.
+    pub success: bool,
+    /// Why not, in the provider's words, as one word.
+    pub reason: String,
+}
+
+/// What an object makes of an event.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Taken {
+    /// It is taken in.
+    In,
+    /// It was known.
+    Known,
+    /// The call that it is about is on its way: the event must come again.
+    Busy,
+    /// Nothing here is meant.
+    Stranger,
+    /// It says what cannot be, as we see it: for a person.
+    Contradiction {
+        /// What it says, and what we have.
+        detail: String,
+    },
+}
+
+/// The object of one of our ids, as the provider carries it.
+fn object_of(resource: &str) -> Option<ObjectId> {
+    PaymentId::parse(resource).map(PaymentId::object).or_else(|| RideId::parse(resource).map(RideId::object))
+}
+
+/// Compares in a time that does not depend on where they differ.
+fn same(a: &[u8], b: &[u8]) -> bool {
+    a.len() == b.len() && a.iter().zip(b).fold(0, |difference, (a, b)| difference | (a ^ b)) == 0
+}
