@@ -1,0 +1,141 @@
+//! Jobs: whatever changes is told to the read model, nothing that is staged is forgotten, and it leaves until it is confirmed.
+
+use paid_once::machine::context::{Context, Times};
+use paid_once::machine::id::ObjectId;
+use paid_once::machine::id::Owner;
+use paid_once::machine::outbox::{confirm, due, sent, stage_anew, stage_projection};
+use paid_once::machine::rows::{AuditRecord, JobKind, Rows, StagedJob};
+use paid_once::machine::wake::{KnownAlarm, alarm_to_set, wake_at};
+use proptest::prelude::*;
+
+const NOW_MS: u64 = 1_800_000_000_000;
+
+fn at(now_ms: u64) -> Context {
+    Context::new(now_ms, 500, Times::default())
+}
+
+fn empty() -> Rows {
+    Rows::empty(ObjectId::from_bytes([7; 32]))
+}
+
+/// As the store does at a commit.
+fn commit(mut rows: Rows) -> Rows {
+    let jobs = std::mem::take(&mut rows.appended.jobs);
+    rows.appended = Default::default();
+    rows.jobs.extend(jobs);
+    rows
+}
+
+fn audit() -> AuditRecord {
+    AuditRecord {
+        at_ms: NOW_MS,
+        actor: Owner::Account("a".into()),
+        action: "payment.created",
+        subject: "pay_1".into(),
+        data: serde_json::json!({}),
+    }
+}
+
+fn staged(job_id: &str) -> StagedJob {
+    StagedJob {
+        job_id: job_id.into(),
+        kind: JobKind::SendReceipt,
+        payload: serde_json::json!({}),
+        staged_at_ms: NOW_MS,
+        sends: 0,
+        next_at_ms: NOW_MS + 5_000,
+    }
+}
+
+#[test]
+fn a_change_is_told_under_a_version_of_its_own_and_only_the_newest_is_staged() {
+    let before = empty();
+    let mut after = before.clone();
+    stage_projection(&before, &mut after, &at(NOW_MS));
+    assert_eq!(after, before, "nothing has changed");
+    let mut rows = before;
+    for version in 1..4 {
+        let mut after = rows.clone();
+        after.appended.audit.push(audit());
+        stage_projection(&rows, &mut after, &at(NOW_MS));
+        rows = commit(after);
+        assert_eq!(rows.version, version);
+        assert_eq!(rows.jobs.len(), 1);
+        assert!(rows.jobs[0].job_id.ends_with(&format!("_project_{version}")));
+    }
+}
+
+#[test]
+fn one_change_is_counted_once_however_it_was_staged() {
+    let before = empty();
+    let mut after = before.clone();
+    after.appended.audit.push(audit());
+    stage_anew(&mut after, &at(NOW_MS));
+    stage_projection(&before, &mut after, &at(NOW_MS));
+    assert_eq!((after.version, after.appended.jobs.len()), (1, 1));
+}
+
+#[test]
+fn an_alarm_stands_as_long_as_a_job_is_staged() {
+    let before = empty();
+    let mut after = before.clone();
+    after.appended.jobs.push(staged("r"));
+    let ctx = at(NOW_MS);
+    assert_eq!(alarm_to_set(&before, &after, KnownAlarm::Unknown, &ctx), Some(NOW_MS + 5_000));
+    let mut rows = commit(after);
+    let jobs = due(&rows, &ctx);
+    assert_eq!(jobs.len(), 1, "it leaves at once, the alarm is for when it could not");
+    sent(&mut rows, &jobs, true, &ctx);
+    assert_eq!(due(&rows, &ctx), []);
+    assert_eq!(wake_at(&rows, &ctx), Some(NOW_MS + ctx.times.confirm_ms), "it leaves again if no word comes");
+    let late = at(NOW_MS + ctx.times.confirm_ms);
+    assert_eq!(due(&rows, &late).len(), 1);
+    // A new incarnation does not know whether the alarm is set.
+    assert!(alarm_to_set(&rows, &rows, KnownAlarm::Unknown, &ctx).is_some());
+    confirm(&mut rows, "r", None);
+    assert_eq!((rows.jobs.len(), wake_at(&rows, &ctx)), (0, None));
+}
+
+#[test]
+fn a_word_about_an_old_snapshot_does_not_forget_a_new_one() {
+    let mut rows = empty();
+    stage_anew(&mut rows, &at(NOW_MS));
+    let mut rows = commit(rows);
+    let old = rows.jobs[0].job_id.clone();
+    stage_anew(&mut rows, &at(NOW_MS));
+    let mut rows = commit(rows);
+    confirm(&mut rows, &old, Some(7));
+    assert_eq!((rows.jobs.len(), rows.audit_through), (1, 7));
+    confirm(&mut rows, "x", Some(3));
+    assert_eq!(rows.audit_through, 7, "never backward");
+}
+
+proptest! {
+    /// Sends that fail, words that are lost, crashes in between: in any order, a job is staged until it is confirmed and
+    /// leaves again and again until then.
+    #[test]
+    fn no_job_is_lost(steps in prop::collection::vec(0..4u8, 1..40)) {
+        let mut now_ms = NOW_MS;
+        let mut rows = empty();
+        rows.appended.jobs.push(staged("r"));
+        let mut rows = commit(rows);
+        for step in steps {
+            let ctx = at(now_ms);
+            match step {
+                0 => {
+                    let jobs = due(&rows, &ctx);
+                    sent(&mut rows, &jobs, true, &ctx);
+                }
+                1 => {
+                    let jobs = due(&rows, &ctx);
+                    sent(&mut rows, &jobs, false, &ctx);
+                }
+                2 => confirm(&mut rows, "another", None),
+                _ => now_ms = wake_at(&rows, &ctx).unwrap().max(now_ms),
+            }
+            prop_assert_eq!(rows.jobs.len(), 1);
+        }
+        let due_at_ms = wake_at(&rows, &at(now_ms)).unwrap();
+        prop_assert_eq!(due(&rows, &at(due_at_ms)).len(), 1);
+    }
+}

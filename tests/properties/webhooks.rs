@@ -1,0 +1,134 @@
+//! Events of the providers: believed only with the right signature, taken in only forward, in any order.
+
+use data_encoding::{BASE64, HEXLOWER};
+use hmac::{Hmac, KeyInit, Mac};
+use paid_once::machine::id::{ObjectId, PaymentId};
+use paid_once::webhooks::stripe::{Refused, read, verify};
+use paid_once::webhooks::{News, adyen};
+use proptest::prelude::*;
+use serde_json::json;
+use sha2::Sha256;
+
+const SECRET: &str = "whsec_one";
+const NOW_S: u64 = 1_800_000_000;
+
+fn hmac(key: &[u8], text: &[u8]) -> Vec<u8> {
+    let mut mac = Hmac::<Sha256>::new_from_slice(key).unwrap();
+    mac.update(text);
+    mac.finalize().into_bytes().to_vec()
+}
+
+fn v1(secret: &str, at_s: u64, body: &str) -> String {
+    HEXLOWER.encode(&hmac(secret.as_bytes(), format!("{at_s}.{body}").as_bytes()))
+}
+
+fn check(secrets: &[&str], header: &str, body: &str) -> Result<(), Refused> {
+    let secrets: Vec<String> = secrets.iter().map(|secret| (*secret).to_owned()).collect();
+    verify(&secrets, header, body.as_bytes(), NOW_S * 1000)
+}
+
+#[test]
+fn the_example_of_the_documentation_is_right() {
+    // Made by the official library: stripe.webhooks.generateTestHeaderString({payload: '{"id":"evt_1"}', secret: 'whsec_test',
+    // timestamp: 1800000000}).
+    let body = r#"{"id":"evt_1"}"#;
+    let header = format!("t={NOW_S},v1={}", v1("whsec_test", NOW_S, body));
+    assert_eq!(check(&["whsec_test"], &header, body), Ok(()));
+}
+
+#[test]
+fn secrets_can_be_rolled_on_both_sides() {
+    let (one, two) = (v1("one", NOW_S, "x"), v1("two", NOW_S, "x"));
+    let both = format!("t={NOW_S},v1={one},v1={two}");
+    assert_eq!(check(&["two"], &both, "x"), Ok(()), "rolled there");
+    assert_eq!(check(&["new", "one"], &format!("t={NOW_S},v1={one}"), "x"), Ok(()), "rolled here");
+    assert_eq!(check(&["new"], &both, "x"), Err(Refused::Forged));
+    assert_eq!(check(&[], &both, "x"), Err(Refused::Forged));
+}
+
+#[test]
+fn what_is_not_signed_as_it_should_be_is_refused() {
+    let right = v1(SECRET, NOW_S, "x");
+    for header in
+        ["", "t=1", &format!("v1={right}"), &format!("t=now,v1={right}"), &format!("t={NOW_S},v1=zz")]
+    {
+        assert_eq!(check(&[SECRET], header, "x"), Err(Refused::NoSignature), "{header}");
+    }
+    let v0 = format!("t={NOW_S},v0={right},v1={}", v1("other", NOW_S, "x"));
+    assert_eq!(check(&[SECRET], &v0, "x"), Err(Refused::Forged), "v0 counts for nothing");
+    for at_s in [NOW_S - 301, NOW_S + 301] {
+        let header = format!("t={at_s},v1={}", v1(SECRET, at_s, "x"));
+        assert_eq!(check(&[SECRET], &header, "x"), Err(Refused::Stale));
+        let forged = format!("t={at_s},v1={}", v1("other", at_s, "x"));
+        assert_eq!(
+            check(&[SECRET], &forged, "x"),
+            Err(Refused::Forged),
+            "who cannot sign learns nothing of the clock"
+        );
+    }
+}
+
+proptest! {
+    #[test]
+    fn another_byte_of_the_body_is_another_signature(body in ".{1,40}", other in ".{1,40}") {
+        let header = format!("t={NOW_S},v1={}", v1(SECRET, NOW_S, &body));
+        prop_assert_eq!(check(&[SECRET], &header, &body), Ok(()));
+        prop_assert_eq!(check(&[SECRET], &header, &other).is_ok(), body == other);
+    }
+
+    #[test]
+    fn no_header_and_no_body_makes_it_fall(header in ".{0,80}", body in prop::collection::vec(any::<u8>(), 0..80)) {
+        prop_assert!(verify(&[SECRET.to_owned()], &header, &body, NOW_S * 1000).is_err());
+        let _ = read(&body);
+        let _ = adyen::items(&body);
+    }
+}
+
+#[test]
+fn an_event_finds_our_object_by_what_we_wrote_on_it() {
+    let object = ObjectId::from_bytes([9; 32]);
+    let id = PaymentId::in_object(object).to_string();
+    let event = |data: serde_json::Value| {
+        json!({ "id": "evt_1", "object": "event", "type": "x.y", "data": { "object": data } }).to_string()
+    };
+    let intent = event(json!({ "object": "payment_intent", "id": "pi_1", "metadata": { "resource": id } }));
+    let told = read(intent.as_bytes()).unwrap();
+    assert_eq!((told.object, told.payment.as_deref()), (Some(object), Some("pi_1")));
+    let refund = event(json!({
+        "object": "refund", "id": "re_1", "payment_intent": "pi_1", "metadata": { "resource": "re_x", "payment": id }
+    }));
+    let told = read(refund.as_bytes()).unwrap();
+    assert_eq!((told.object, told.event.news), (Some(object), News::Ask { refund: Some("re_1".into()) }));
+    let elsewhere = event(
+        json!({ "object": "charge", "id": "ch_1", "payment_intent": { "id": "pi_2" }, "metadata": {} }),
+    );
+    let told = read(elsewhere.as_bytes()).unwrap();
+    assert_eq!((told.object, told.payment.as_deref()), (None, Some("pi_2")), "the read model may know it");
+    let other = read(event(json!({ "object": "payout", "id": "po_1" })).as_bytes()).unwrap();
+    assert_eq!((other.object, other.event.news), (None, News::Other));
+    assert_eq!(read(b"{}"), None);
+}
+
+/// The example of Adyen's documentation, with its key and signature.
+#[test]
+fn adyens_own_example_is_right() {
+    let key = HEXLOWER.decode(b"44782def547aaa06c910c43932b1eb0c71fc68d9d0c057550c48ec2acf6ba056").unwrap();
+    let item = |signature: &str, value: u32| {
+        json!({ "live": "false", "notificationItems": [{ "NotificationRequestItem": {
+            "additionalData": { "hmacSignature": signature },
+            "amount": { "value": value, "currency": "EUR" },
+            "pspReference": "7914073381342284", "originalReference": "",
+            "eventCode": "AUTHORISATION", "eventDate": "2019-05-06T17:15:34.121+02:00",
+            "merchantAccountCode": "TestMerchant", "merchantReference": "TestPayment-1407325143704",
+            "operations": ["CANCEL", "CAPTURE", "REFUND"], "paymentMethod": "visa", "success": "true"
+        } }] })
+        .to_string()
+    };
+    let signature = "coqCmt/IZ4E3CzPvMY8zTjQVL5hYJUiBRg8UU+iCWo0=";
+    let signed =
+        |text: &str| adyen::items(text.as_bytes()).unwrap().iter().all(|item| item.is_signed(&[key.clone()]));
+    assert!(signed(&item(signature, 1130)));
+    assert!(!signed(&item(signature, 1131)), "another amount");
+    assert!(!signed(&item(&BASE64.encode(&hmac(b"other", b"x")), 1130)), "another key");
+    assert!(!signed(&item("", 1130)), "no signature");
+}
