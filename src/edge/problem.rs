@@ -64,7 +64,7 @@ pub enum Kind {
 
 impl Kind {
     /// All of them.
-    pub const ALL: [Self; 25] = [
+    pub const ALL: [Self; 26] = [
         Self::KeyMissing,
         Self::KeyInvalid,
         Self::BadRequest,

@@ -44,7 +44,8 @@ pub struct Receipt {
 /// Of a payment that was captured, or called off.
 pub(crate) fn of_payment(rows: &mut Rows, payment: &Payment, about: About, ctx: &Context) {
     let (job_id, amount_minor) = match about {
-        About::Voided => (format!("{}_void_receipt", payment.id), payment.amount.get()),
+        // An order can be tried, and called off, more than once.
+        About::Voided => (format!("{}_void_{}_receipt", payment.id, payment.attempt), payment.amount.get()),
         _ => (format!("{}_receipt", payment.id), payment.captured_minor()),
     };
     let to = payment.receipt_email.as_ref();

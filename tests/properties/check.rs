@@ -30,6 +30,7 @@ fn at_the_bank(age_ms: u64) -> Rows {
         customer: None,
         metadata: Vec::new(),
         return_url: Some("https://shop.example/".into()),
+        receipt_email: None,
         provider: Provider::Stripe,
         merchant_account: None,
         provider_payment: Some("pi_1".into()),

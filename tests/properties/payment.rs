@@ -59,6 +59,7 @@ fn pay(capture: bool) -> Operation {
         },
         fallback: None,
         return_url: Some("https://shop.example/".into()),
+        receipt_email: None,
         origin: "https://pay.example".into(),
         page: None,
     }))

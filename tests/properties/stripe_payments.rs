@@ -77,7 +77,7 @@ fn a_call(kind: CallKind, manual: bool) -> ForeignCall {
         CallKind::Authorize | CallKind::Charge => authorize(&authorization(2000, !manual, &[])),
         CallKind::Capture => capture("pi_1", 2000, "key"),
         CallKind::Void => void("pi_1"),
-        CallKind::Refund => refund("pi_1", &a_refund(2000), "key"),
+        CallKind::Refund => refund("pi_1", "pay_1", &a_refund(2000), "key"),
     };
     ForeignCall {
         call_id: 1,
@@ -295,7 +295,7 @@ proptest! {
         prop_assert_eq!(taken.path.as_str(), "/v1/payment_intents/pi_1/capture");
         prop_assert_eq!(&fields(&taken)["amount_to_capture"], &minor.to_string());
         prop_assert_eq!(&fields(&taken)["metadata[capture_key]"], &key);
-        let given = refund("pi_1", &a_refund(minor), &key);
+        let given = refund("pi_1", "pay_1", &a_refund(minor), &key);
         prop_assert_eq!(given.path.as_str(), "/v1/refunds");
         let fields = fields(&given);
         prop_assert_eq!((&fields["amount"], fields["payment_intent"].as_str()), (&minor.to_string(), "pi_1"));

@@ -125,8 +125,9 @@ fn adyens_own_example_is_right() {
         .to_string()
     };
     let signature = "coqCmt/IZ4E3CzPvMY8zTjQVL5hYJUiBRg8UU+iCWo0=";
-    let signed =
-        |text: &str| adyen::items(text.as_bytes()).unwrap().iter().all(|item| item.is_signed(&[key.clone()]));
+    let signed = |text: &str| {
+        adyen::items(text.as_bytes()).unwrap().iter().all(|item| item.is_signed(std::slice::from_ref(&key)))
+    };
     assert!(signed(&item(signature, 1130)));
     assert!(!signed(&item(signature, 1131)), "another amount");
     assert!(!signed(&item(&BASE64.encode(&hmac(b"other", b"x")), 1130)), "another key");

@@ -251,7 +251,10 @@ impl Auditor {
                 vec![]
             }
         };
-        expected.extend(commit.jobs.iter().map(|_| "receipt.staged"));
+        expected.extend(commit.jobs.iter().map(|job| match job.strip_suffix("_dispatch") {
+            Some(_) => "dispatch.staged",
+            None => "receipt.staged",
+        }));
         if expected != commit.audit {
             self.violated(AUDIT, format!("effects {expected:?}, audit rows {:?}", commit.audit));
         }
@@ -410,7 +413,8 @@ impl Auditor {
         if u32::from(paid) != charges {
             self.violated(TRUE_VERDICT, format!("the ride is {:?}, {charges} charges", self.ride));
         }
-        if self.jobs.len() != usize::from(paid) {
+        // A receipt, and a message to whoever drives.
+        if self.jobs.len() != 2 * usize::from(paid) {
             self.violated(RECEIPT, format!("the ride is {:?}, receipts {:?}", self.ride, self.jobs));
         }
         if let Some((action, times)) = self.audit.iter().find(|(_, times)| **times > 1) {

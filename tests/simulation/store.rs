@@ -78,7 +78,7 @@ impl Store {
         instance: usize,
     ) -> Commit {
         let Kept { before, appended, set_alarm } = self.keep(staged, instance);
-        let Appended { audit, jobs, timeline } = appended;
+        let Appended { audit, jobs, timeline, .. } = appended;
         let changed = before != self.rows || !audit.is_empty() || !jobs.is_empty() || !timeline.is_empty();
         Commit {
             object_now_ms: ctx.now_ms,

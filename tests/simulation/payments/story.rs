@@ -156,6 +156,7 @@ fn request(wish: &Wish, place: &Place) -> (Operation, String, Value) {
                 route: route(card),
                 fallback: fallback.map(route),
                 return_url: Some("https://shop.example/thanks".to_owned()),
+                receipt_email: Some("ada@example.com".to_owned()),
                 origin: "https://pay.example".to_owned(),
                 page: None,
             };

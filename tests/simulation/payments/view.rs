@@ -1,7 +1,7 @@
 //! What can be seen of an object's rows from outside, as the plain words and numbers that the auditor is told.
 
 use paid_once::machine::record::{KeyRecord, Lifecycle};
-use paid_once::machine::rows::Rows;
+use paid_once::machine::rows::{JobKind, Rows, StagedJob};
 use paid_once::payment::{Payment, PaymentState, Pending, Refund, RefundState};
 use paid_once::providers::Provider;
 
@@ -42,7 +42,7 @@ pub(crate) fn commit(
         refunds: rows.refunds.iter().map(refund_view).collect(),
         finished: finished.collect(),
         audit: appended.audit.iter().map(|record| record.action).collect(),
-        jobs: appended.jobs.iter().map(|job| job.job_id.clone()).collect(),
+        jobs: appended.jobs.iter().filter(is_of_capture).map(|job| job.job_id.clone()).collect(),
         alarm_at_ms,
     }
 }
@@ -121,4 +121,9 @@ pub(crate) fn first_expiry_ms(rows: &Rows) -> Option<u64> {
         _ => None,
     };
     rows.keys.iter().filter_map(expires).min()
+}
+
+/// The receipt of money that was taken; those of refunds and voids are told apart by what they say.
+fn is_of_capture(job: &&StagedJob) -> bool {
+    job.kind == JobKind::SendReceipt && job.payload["about"] == "paid"
 }
