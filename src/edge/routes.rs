@@ -24,7 +24,8 @@
 //! | `/payments/{id}/return` | GET | anyone | back from the bank's page: on to where the payment says |
 //! | `/idempotency-keys/{key}` | GET, DELETE | its owner | where the key stands: JSON; forget its response |
 //! | `/_sim/3ds/{id}` | GET, POST | anyone | the simulator's bank page and its buttons, in the demo |
-//! | `/webhooks/{provider}` | POST | the provider | what it tells by itself |
+//! | `/webhooks/stripe` | POST | Stripe | what it tells by itself |
+//! | `/webhooks/adyen` | POST | Adyen | what it tells by itself |
 //! | `/metrics` | GET | operator | the counts, for Prometheus |
 //! | `/admin/stats` | GET | operator | the counts as JSON |
 //!
