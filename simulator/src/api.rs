@@ -17,7 +17,7 @@ use crate::ids::{self, Ids};
 use crate::params::sha256_hex;
 use crate::provider::Provider;
 use crate::store::{LoggedRequest, Store, Stored};
-use crate::{adyen, stripe};
+use crate::{adyen, resend, sms, stripe};
 
 /// No body is larger: no endpoint here takes more than a few kilobytes.
 pub const MAX_BODY_BYTES: usize = 256 * 1024;
@@ -37,6 +37,8 @@ pub struct Admitted {
 pub enum Order {
     Stripe(stripe::Order),
     Adyen(Box<adyen::Order>),
+    Resend(resend::Order),
+    Sms(sms::Draft),
 }
 
 /// Notes a request; the id that it is given goes into Stripe's `Request-Id`, and is Adyen's `pspReference`.
@@ -47,7 +49,7 @@ pub fn arrive(
     request: &Request,
 ) -> Stored<(String, Option<PendingFault>)> {
     let request_id = match provider_of(request) {
-        Provider::Stripe => format!("req_{}", ids::word(ids, 14)),
+        Provider::Stripe | Provider::Resend | Provider::Sms => format!("req_{}", ids::word(ids, 14)),
         Provider::Adyen => ids::word(ids, 16).to_ascii_uppercase(),
     };
     let fault = faults::take(store, request)?;
@@ -80,6 +82,8 @@ pub fn admit(
     match provider_of(request) {
         Provider::Stripe => stripe::admit(store, in_flight, now_ms, request, request_id),
         Provider::Adyen => adyen::admit(store, in_flight, now_ms, request, request_id),
+        Provider::Resend => resend::admit(store, in_flight, now_ms, request),
+        Provider::Sms => sms::admit(request),
     }
 }
 
@@ -105,6 +109,8 @@ pub fn execute(
     match &admitted.order {
         Order::Stripe(order) => stripe::execute(&mut call, request, order, admitted.key.as_ref(), then_fail),
         Order::Adyen(order) => adyen::execute(&mut call, order, admitted.key.as_ref(), then_fail),
+        Order::Resend(order) => resend::execute(&mut call, order, admitted.key.as_ref(), then_fail),
+        Order::Sms(draft) => sms::execute(&mut call, draft, then_fail),
     }
 }
 
@@ -113,6 +119,8 @@ pub fn refuse(request: &Request, request_id: &str, now_ms: i64, refusal: Refusal
     match provider_of(request) {
         Provider::Stripe => stripe::refuse(request, request_id, now_ms, refusal),
         Provider::Adyen => adyen::refuse(request, request_id, refusal),
+        Provider::Resend => resend::refuse(refusal),
+        Provider::Sms => sms::refuse(refusal),
     }
 }
 
@@ -121,6 +129,8 @@ pub fn broken(request: &Request, request_id: &str, now_ms: i64, message: &str) -
     match provider_of(request) {
         Provider::Stripe => stripe::broken(request, request_id, now_ms, message),
         Provider::Adyen => adyen::broken(request, request_id, message),
+        Provider::Resend => resend::broken(message),
+        Provider::Sms => sms::broken(message),
     }
 }
 

@@ -11,7 +11,7 @@ use crate::ids::Ids;
 use crate::provider::Provider;
 use crate::store::{Kind, LoggedRequest, REQUESTS_KEPT, Store};
 use crate::three_d_secure::{self, Decision};
-use crate::{clock, faults, ledger, pages};
+use crate::{clock, faults, ledger, mailbox, pages};
 
 /// Answers everything that is not the API. `Err` is a reply as well, with all writes undone.
 pub fn answer(
@@ -21,11 +21,11 @@ pub fn answer(
     request: &Request,
 ) -> Result<Reply, Box<Reply>> {
     route(store, ids, wall_ms, request).map_err(|failure| {
-        let message = match failure {
-            Failure::Refused(error) | Failure::Outcome(error) => error.message,
-            Failure::Broken(message) => message,
+        let status = match &failure {
+            Failure::Refused(error) | Failure::Outcome(error) => error.status,
+            Failure::Broken(_) => 500,
         };
-        Box::new(problem(500, &message))
+        Box::new(problem(status, &failure.into_message()))
     })
 }
 
@@ -47,6 +47,10 @@ fn route(store: &mut dyn Store, ids: &mut dyn Ids, wall_ms: i64, request: &Reque
             let payment = request.query_value("payment");
             Ok(Reply::json(200, &adyen::notifications::show(store, payment)?))
         }
+        ("GET", ["_sim", "mailbox"]) => mailbox::page(store),
+        ("GET", ["_sim", "mailbox.json"]) => mailbox::emails(store),
+        ("GET", ["_sim", "mailbox", id]) => mailbox::email(store, id),
+        ("GET", ["_sim", "messages"]) => mailbox::messages(store, request.query_value("reference")),
         ("GET", ["_sim", "requests"]) => requests(store, request),
         ("GET", ["_sim", "faults"]) => Ok(faults::show(store)?),
         ("DELETE", ["_sim", "faults"]) => Ok(faults::clear(store)?),
@@ -68,7 +72,8 @@ fn route(store: &mut dyn Store, ids: &mut dyn Ids, wall_ms: i64, request: &Reque
         ("POST", ["_sim", "3ds", id, "fail"]) => decide(store, ids, now_ms, request, id, Decision::Fail),
         _ => Ok(problem(
             404,
-            "There is nothing here. Stripe's API is under /v1/, Adyen's under /adyen/, the control surface under /_sim/.",
+            "There is nothing here. Stripe's API is under /v1/, Adyen's under /adyen/, Resend's under /resend/, text messages under /sms/, the control surface under \
+             /_sim/.",
         )),
     }
 }

@@ -159,6 +159,16 @@ pub enum Failure {
     Broken(String),
 }
 
+impl Failure {
+    /// What it says, for a caller who knows no other difference.
+    pub fn into_message(self) -> String {
+        match self {
+            Failure::Refused(error) | Failure::Outcome(error) => error.message,
+            Failure::Broken(message) => message,
+        }
+    }
+}
+
 impl From<StoreError> for Failure {
     fn from(error: StoreError) -> Self {
         Failure::Broken(error.0)

@@ -27,6 +27,12 @@ impl Request {
         self.headers.get(name).map(String::as_str)
     }
 
+    /// The key of `Authorization: Bearer …`.
+    pub fn bearer(&self) -> Option<&str> {
+        let (scheme, key) = self.header("authorization")?.split_once(' ')?;
+        Some(key.trim()).filter(|key| scheme.eq_ignore_ascii_case("bearer") && !key.is_empty())
+    }
+
     /// The first value of a query parameter.
     pub fn query_value(&self, name: &str) -> Option<String> {
         form_urlencoded::parse(self.query.as_bytes())
@@ -69,13 +75,13 @@ impl Reply {
 
     /// A page for a person.
     pub fn html(status: u16, body: String) -> Self {
-        let mut reply = Reply::new(status, "text/html; charset=utf-8", body);
-        reply.headers.push((
-            "Content-Security-Policy",
-            "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'; base-uri 'none'"
-                .to_owned(),
-        ));
-        reply
+        let policy = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'; base-uri 'none'";
+        Reply::html_under(status, body, policy)
+    }
+
+    /// A page with a content security policy of its own.
+    pub fn html_under(status: u16, body: String, policy: &str) -> Self {
+        Reply::new(status, "text/html; charset=utf-8", body).with("Content-Security-Policy", policy)
     }
 
     /// Sends a browser on with GET.

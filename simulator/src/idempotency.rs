@@ -1,5 +1,5 @@
-//! Idempotency keys, as both providers have them: <https://docs.stripe.com/api/idempotent_requests> and
-//! <https://docs.adyen.com/development-resources/api-idempotency>.
+//! Idempotency keys, as the providers have them: <https://docs.stripe.com/api/idempotent_requests>,
+//! <https://docs.adyen.com/development-resources/api-idempotency> and <https://resend.com/docs/dashboard/emails/idempotency-keys>.
 //!
 //! - unknown key → the operation runs; its result is stored if execution began, a 402 or a 500 too;
 //! - known key, same method, path and parameters → the stored response, byte for byte;
@@ -46,7 +46,7 @@ pub enum Mismatch {
 }
 
 impl BoundKey {
-    /// The key of a POST. Other methods are idempotent by themselves: both providers ignore the header there.
+    /// The key of a POST. Other methods are idempotent by themselves: the providers ignore the header there.
     pub fn of(request: &Request, provider: Provider, fingerprint: String) -> Result<Option<Self>, BadLength> {
         let Some(key) = request.header("idempotency-key").filter(|_| request.method == "POST") else {
             return Ok(None);
@@ -161,7 +161,7 @@ pub fn keep(
 
 /// Forgets what is older than its provider keeps it.
 pub fn prune(store: &mut dyn Store, now_ms: i64) -> Stored<()> {
-    for provider in Provider::ALL {
+    for provider in Provider::WITH_KEYS {
         store.prune_keys(provider, now_ms - provider.keeps_keys_for_ms())?;
     }
     Ok(())

@@ -1,11 +1,12 @@
-//! A Stripe of one's own, and an Adyen beside it: stateful, with real idempotency, and with faults on demand.
+//! A Stripe of one's own, an Adyen beside it, and those who carry emails and text messages: stateful, with real idempotency, and with faults
+//! on demand.
 //!
 //! It is a Worker of its own and shares no code with the Worker that it judges, so that it can contradict it. Everything that decides is
 //! pure and is tested on the host; `object`, `sql` and `worker_entry` are the shell, compiled for wasm only.
 //!
 //! A request visits: `worker_entry` → `object` → `faults` → `api` → `stripe` (`auth`, `routes`, `params`, `idempotency`) → one of
 //! `payment_intents` (`attempt`, `cards`, `charges`), `refunds`, `customers`, `events`, `search` → `store`. One of Adyen's goes on from `api`
-//! to `adyen` (`body`, `idempotency`) → `payments` or `modifications` → `store`. The control surface is `control`.
+//! to `adyen` (`body`, `idempotency`) → `payments` or `modifications` → `store`, an email or a text message to `resend` or `sms`. The control surface is `control`.
 
 pub mod adyen;
 pub mod api;
@@ -27,6 +28,7 @@ pub mod idempotency;
 pub mod ids;
 pub mod ledger;
 pub mod lists;
+pub mod mailbox;
 pub mod metadata;
 pub mod pages;
 pub mod params;
@@ -34,8 +36,10 @@ pub mod payment_intents;
 pub mod payment_methods;
 pub mod provider;
 pub mod refunds;
+pub mod resend;
 pub mod routes;
 pub mod search;
+pub mod sms;
 pub mod store;
 pub mod stripe;
 pub mod three_d_secure;

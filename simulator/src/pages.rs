@@ -42,7 +42,8 @@ pub fn escape(text: &str) -> String {
     safe
 }
 
-fn page(title: &str, class: &str, content: &str) -> String {
+/// A whole page around its content.
+pub fn page(title: &str, class: &str, content: &str) -> String {
     format!(
         "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width\">\
          <title>{}</title><style>{STYLE}</style></head><body><main class=\"{class}\">{content}</main></body></html>",

@@ -23,6 +23,10 @@ CREATE TABLE IF NOT EXISTS adyen_keys (
   key TEXT PRIMARY KEY, method TEXT NOT NULL, path TEXT NOT NULL, fingerprint TEXT NOT NULL, created_ms INTEGER NOT NULL,
   request_id TEXT NOT NULL, status INTEGER NOT NULL, body TEXT NOT NULL) WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS adyen_keys_by_age ON adyen_keys (created_ms);
+CREATE TABLE IF NOT EXISTS resend_keys (
+  key TEXT PRIMARY KEY, method TEXT NOT NULL, path TEXT NOT NULL, fingerprint TEXT NOT NULL, created_ms INTEGER NOT NULL,
+  request_id TEXT NOT NULL, status INTEGER NOT NULL, body TEXT NOT NULL) WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS resend_keys_by_age ON resend_keys (created_ms);
 CREATE TABLE IF NOT EXISTS faults (seq INTEGER PRIMARY KEY AUTOINCREMENT, remaining INTEGER NOT NULL, fault TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS requests (
   seq INTEGER PRIMARY KEY AUTOINCREMENT, request_id TEXT NOT NULL UNIQUE, at_ms INTEGER NOT NULL, method TEXT NOT NULL, path TEXT NOT NULL,
@@ -292,7 +296,7 @@ impl Store for Sql {
     }
 
     fn clear(&mut self) -> Stored<()> {
-        for table in ["objects", "keys", "adyen_keys", "faults", "requests", "clock"] {
+        for table in ["objects", "keys", "adyen_keys", "resend_keys", "faults", "requests", "clock"] {
             self.run(&format!("DELETE FROM {table}"), vec![])?;
         }
         Ok(())
@@ -304,6 +308,8 @@ fn keys_of(provider: Provider) -> &'static str {
     match provider {
         Provider::Stripe => "keys",
         Provider::Adyen => "adyen_keys",
+        // Text messages have no keys: none is ever looked up or kept.
+        Provider::Resend | Provider::Sms => "resend_keys",
     }
 }
 

@@ -40,8 +40,12 @@ pub enum Kind {
     AdyenPayment,
     /// Adyen's capture, cancel or refund, by its own `pspReference`.
     AdyenModification,
-    /// What Adyen would send as a webhook.
+    /// What Adyen sends as a webhook.
     AdyenNotification,
+    /// An email that Resend sent.
+    Email,
+    /// A text message.
+    Message,
 }
 
 impl Kind {
@@ -61,6 +65,8 @@ impl Kind {
             Kind::AdyenPayment => "adyen_payment",
             Kind::AdyenModification => "adyen_modification",
             Kind::AdyenNotification => "adyen_notification",
+            Kind::Email => "email",
+            Kind::Message => "message",
         }
     }
 
@@ -72,7 +78,7 @@ impl Kind {
         }
     }
 
-    /// What the ids begin with; Adyen's begin with nothing in particular.
+    /// What Stripe's ids begin with; the others begin with nothing in particular.
     pub fn prefix(self) -> &'static str {
         match self {
             Kind::PaymentIntent => "pi_",
@@ -81,7 +87,11 @@ impl Kind {
             Kind::Customer => "cus_",
             Kind::PaymentMethod => "pm_",
             Kind::Event => "evt_",
-            Kind::AdyenPayment | Kind::AdyenModification | Kind::AdyenNotification => "",
+            Kind::AdyenPayment
+            | Kind::AdyenModification
+            | Kind::AdyenNotification
+            | Kind::Email
+            | Kind::Message => "",
         }
     }
 }
@@ -101,7 +111,7 @@ pub struct Row {
     pub customer: Option<String>,
     /// The PaymentIntent, or Adyen's payment, that it belongs to.
     pub parent: Option<String>,
-    /// What else it is found by: an event's type, a refund's charge, a payment method's test card, a modification's kind.
+    /// What else it is found by: an event's type, a refund's charge, a payment method's test card, a modification's kind, a message's reference.
     pub label: Option<String>,
     /// When time alone changes it: an authorisation lapses, a pending refund settles.
     pub due_ms: Option<i64>,

@@ -8,7 +8,7 @@ use paid_once_simulator::http::{Reply, Request};
 use paid_once_simulator::idempotency::InFlight;
 use paid_once_simulator::ids::Counted;
 use paid_once_simulator::ledger;
-use paid_once_simulator::store::Memory;
+use paid_once_simulator::store::{Kind, Memory, Query, Store};
 use serde_json::Value;
 
 #[derive(Default)]
@@ -29,6 +29,11 @@ impl World {
     pub fn adyen(&mut self, path: &str, body: &Value, key: Option<&str>) -> (Reply, Value) {
         let headers = [("x-api-key", "any"), ("content-type", "application/json")];
         self.answer(&format!("/adyen/checkout/v71/payments{path}"), body.to_string(), &headers, key)
+    }
+
+    /// JSON to Resend, or to the provider of text messages.
+    pub fn json(&mut self, path: &str, body: &Value, key: Option<&str>) -> (Reply, Value) {
+        self.answer(path, body.to_string(), &[("authorization", "Bearer re_any")], key)
     }
 
     fn answer(
@@ -66,6 +71,11 @@ impl World {
                 self.store = before;
                 *reply
             })
+    }
+
+    /// How many objects of a kind there are.
+    pub fn count(&self, kind: Kind) -> usize {
+        self.store.list(&Query::all(kind)).unwrap().len()
     }
 
     /// Charges that succeeded, what was taken, and what was given back.
