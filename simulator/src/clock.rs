@@ -1,6 +1,6 @@
 //! The simulator's clock: the wall clock plus an offset that tests move, and what time alone changes.
 //!
-//! Nothing runs in the background. Whatever fell due is settled at the start of the next request, oldest first, so a moved clock shows its
+//! Whatever fell due is settled at the start of the next request, or before webhooks are sent, oldest first, so a moved clock shows its
 //! effects at once: keys older than 24 hours (at Adyen 7 days) are forgotten, authorisations older than 7 days lapse, refunds settle, banks decide.
 
 use serde_json::{Value, json};
@@ -11,9 +11,11 @@ use crate::call::Call;
 use crate::errors::Outcome;
 use crate::http::Reply;
 use crate::idempotency;
+use crate::ids::Ids;
 use crate::payment_intents::{self, PaymentIntent, Status};
 use crate::refunds;
 use crate::store::{Kind, Store, Stored};
+use crate::stripe;
 
 /// A test never needs to go further: ten years.
 const MAX_OFFSET_MS: i64 = 10 * 366 * 24 * 60 * 60 * 1000;
@@ -40,10 +42,24 @@ pub fn settle(call: &mut Call) -> Outcome<()> {
             | Kind::AdyenModification
             | Kind::AdyenNotification
             | Kind::Email
-            | Kind::Message => {}
+            | Kind::Message
+            | Kind::Webhook => {}
         }
     }
     Ok(())
+}
+
+/// [`settle`] where no request asks for anything.
+pub fn tick(store: &mut dyn Store, ids: &mut dyn Ids, now_ms: i64) -> Outcome<()> {
+    settle(&mut Call {
+        store,
+        ids,
+        now_ms,
+        origin: None,
+        api_version: stripe::DEFAULT_API_VERSION,
+        request_id: "req_clock",
+        idempotency_key: None,
+    })
 }
 
 /// `GET /_sim/clock`

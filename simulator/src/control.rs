@@ -11,16 +11,18 @@ use crate::ids::Ids;
 use crate::provider::Provider;
 use crate::store::{Kind, LoggedRequest, REQUESTS_KEPT, Store};
 use crate::three_d_secure::{self, Decision};
-use crate::{clock, faults, ledger, mailbox, pages};
+use crate::webhooks::{self, Settings};
+use crate::{clock, dashboard, faults, ledger, mailbox, pages};
 
 /// Answers everything that is not the API. `Err` is a reply as well, with all writes undone.
 pub fn answer(
     store: &mut dyn Store,
     ids: &mut dyn Ids,
     wall_ms: i64,
+    settings: &Settings,
     request: &Request,
 ) -> Result<Reply, Box<Reply>> {
-    route(store, ids, wall_ms, request).map_err(|failure| {
+    route(store, ids, wall_ms, settings, request).map_err(|failure| {
         let status = match &failure {
             Failure::Refused(error) | Failure::Outcome(error) => error.status,
             Failure::Broken(_) => 500,
@@ -29,21 +31,27 @@ pub fn answer(
     })
 }
 
-fn route(store: &mut dyn Store, ids: &mut dyn Ids, wall_ms: i64, request: &Request) -> Outcome<Reply> {
+fn route(
+    store: &mut dyn Store,
+    ids: &mut dyn Ids,
+    wall_ms: i64,
+    settings: &Settings,
+    request: &Request,
+) -> Outcome<Reply> {
     let offset_ms = store.clock_offset_ms()?;
     let now_ms = wall_ms + offset_ms;
     let segments: Vec<&str> = request.path.trim_start_matches('/').split('/').collect();
     match (request.method.as_str(), segments.as_slice()) {
         ("GET", [""]) => {
-            settle(store, ids, now_ms, request)?;
+            clock::tick(store, ids, now_ms)?;
             Ok(Reply::html(200, pages::ledger(&ledger::show(store, "")?, offset_ms)))
         }
         ("GET", ["_sim", "ledger"]) => {
-            settle(store, ids, now_ms, request)?;
+            clock::tick(store, ids, now_ms)?;
             Ok(Reply::json(200, &ledger::show(store, &request.query)?))
         }
         ("GET", ["_sim", "adyen", "notifications"]) => {
-            settle(store, ids, now_ms, request)?;
+            clock::tick(store, ids, now_ms)?;
             let payment = request.query_value("payment");
             Ok(Reply::json(200, &adyen::notifications::show(store, payment)?))
         }
@@ -63,6 +71,15 @@ fn route(store: &mut dyn Store, ids: &mut dyn Ids, wall_ms: i64, request: &Reque
             Ok(body) => Ok(clock::advance(store, wall_ms, &body)?),
             Err(reply) => Ok(reply),
         },
+        ("GET", ["_sim", "webhooks"]) => webhooks::show(store, settings, request.query_value("event_id")),
+        ("POST", ["_sim", "webhooks"]) => match body(request) {
+            Ok(body) => webhooks::set(store, settings, &body),
+            Err(reply) => Ok(reply),
+        },
+        ("POST", ["_sim", "payments"]) => at_the_provider(store, ids, now_ms, request, dashboard::pay),
+        ("POST", ["_sim", "payments", id, "refunds"]) => {
+            at_the_provider(store, ids, now_ms, request, |call, body| dashboard::refund(call, id, body))
+        }
         ("POST", ["_sim", "reset"]) => {
             store.clear()?;
             Ok(Reply::json(200, &json!({ "reset": true })))
@@ -78,9 +95,25 @@ fn route(store: &mut dyn Store, ids: &mut dyn Ids, wall_ms: i64, request: &Reque
     }
 }
 
-/// What fell due since the last request happens now, so that the ledger never shows a past that is over.
-fn settle(store: &mut dyn Store, ids: &mut dyn Ids, now_ms: i64, request: &Request) -> Outcome<()> {
-    clock::settle(&mut call(store, ids, now_ms, request, "req_clock", None))
+/// Runs what somebody does at the provider itself. A decline is a result as well: its charge stays.
+fn at_the_provider(
+    store: &mut dyn Store,
+    ids: &mut dyn Ids,
+    now_ms: i64,
+    request: &Request,
+    run: impl FnOnce(&mut Call, &Value) -> Outcome<Value>,
+) -> Outcome<Reply> {
+    let body = match body(request) {
+        Ok(body) => body,
+        Err(reply) => return Ok(reply),
+    };
+    let mut call = call(store, ids, now_ms, request, "req_dashboard", None);
+    clock::settle(&mut call)?;
+    match run(&mut call, &body) {
+        Ok(value) => Ok(Reply::json(200, &value)),
+        Err(Failure::Outcome(error)) => Ok(problem(error.status, &error.message)),
+        Err(failure) => Err(failure),
+    }
 }
 
 fn decide(

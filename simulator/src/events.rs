@@ -1,7 +1,7 @@
 //! Events: what happened, in order. <https://docs.stripe.com/api/events>
 //!
 //! Each is recorded in the transaction of the change itself, so that none is missing and none is about something that did not happen.
-//! Sending them as webhooks is a reader of this list: it starts after the last `seq` that it has sent.
+//! Sending them is a reader of this list, `webhooks`: it starts after the last `seq` that it has read.
 
 use serde::Serialize;
 use serde_json::{Value, json};

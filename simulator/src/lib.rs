@@ -2,11 +2,12 @@
 //! on demand.
 //!
 //! It is a Worker of its own and shares no code with the Worker that it judges, so that it can contradict it. Everything that decides is
-//! pure and is tested on the host; `object`, `sql` and `worker_entry` are the shell, compiled for wasm only.
+//! pure and is tested on the host; `object`, `delivery`, `sql` and `worker_entry` are the shell, compiled for wasm only.
 //!
 //! A request visits: `worker_entry` → `object` → `faults` → `api` → `stripe` (`auth`, `routes`, `params`, `idempotency`) → one of
 //! `payment_intents` (`attempt`, `cards`, `charges`), `refunds`, `customers`, `events`, `search` → `store`. One of Adyen's goes on from `api`
 //! to `adyen` (`body`, `idempotency`) → `payments` or `modifications` → `store`, an email or a text message to `resend` or `sms`. The control surface is `control`.
+//! What happened is recorded by `events` and `adyen::notifications`, and sent by `webhooks` → `delivery`.
 
 pub mod adyen;
 pub mod api;
@@ -19,6 +20,7 @@ pub mod clock;
 pub mod control;
 pub mod currencies;
 pub mod customers;
+pub mod dashboard;
 pub mod errors;
 pub mod events;
 pub mod expand;
@@ -39,11 +41,15 @@ pub mod refunds;
 pub mod resend;
 pub mod routes;
 pub mod search;
+pub mod signing;
 pub mod sms;
 pub mod store;
 pub mod stripe;
 pub mod three_d_secure;
+pub mod webhooks;
 
+#[cfg(target_arch = "wasm32")]
+mod delivery;
 #[cfg(target_arch = "wasm32")]
 mod object;
 #[cfg(target_arch = "wasm32")]

@@ -1,7 +1,9 @@
-//! The Durable Object that holds the whole account, and plays the faults.
+//! The Durable Object that holds the whole account, plays the faults, and sends the webhooks.
 //!
 //! Outcomes of a request: a reply; or, by [`CUT_HEADER`], the order to the entry to cut the connection. Each step is one `transactionSync`.
 //! Between the steps a request may wait, and others run meanwhile: what lives over a wait is a key's claim and nothing else.
+//!
+//! Webhooks are sent by the alarm, which every change sets, so that no request ever waits for one; and by `POST /_sim/webhooks/flush`.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -9,11 +11,15 @@ use std::time::Duration;
 
 use futures_channel::oneshot;
 use futures_util::future::select;
+use serde_json::{Value, json};
 use wasm_bindgen::prelude::*;
 use worker::{Delay, DurableObject, Env, Headers, Request, Response, Result, State, durable_object};
 
 use crate::api;
+use crate::clock;
 use crate::control;
+use crate::delivery::Courier;
+use crate::errors::Outcome;
 use crate::faults::{Does, Plan};
 use crate::http::{self, Reply};
 use crate::idempotency::InFlight;
@@ -21,9 +27,16 @@ use crate::ids::Ids;
 use crate::provider::Provider;
 use crate::sql::Sql;
 use crate::store::Store;
+use crate::webhooks;
 
 /// On an answer of the object: cut the connection instead of answering.
 pub const CUT_HEADER: &str = "x-simulator-cut";
+
+/// Webhooks that follow from webhooks: after so many rounds the rest waits for the next alarm.
+const MAX_ROUNDS: usize = 100;
+
+/// When the alarm comes again after the simulator itself has failed.
+const AFTER_FAILURE_MS: i64 = 60_000;
 
 #[wasm_bindgen]
 extern "C" {
@@ -48,6 +61,7 @@ pub struct Account {
     public_origin: String,
     /// `LATENCY_MS`: how long an answer takes that no fault disturbs.
     latency_ms: u64,
+    courier: Courier,
 }
 
 impl DurableObject for Account {
@@ -58,6 +72,7 @@ impl DurableObject for Account {
             worker::console_error!("the schema could not be made: {}", error.0);
         }
         Account {
+            courier: Courier::new(&env),
             state,
             in_flight: InFlight::default(),
             epoch: Cell::new(0),
@@ -70,7 +85,16 @@ impl DurableObject for Account {
     async fn fetch(&self, mut request: Request) -> Result<Response> {
         let request = self.read(&mut request).await?;
         if Provider::of_path(&request.path).is_none() {
-            let reply = self.transaction(|store| control::answer(store, &mut Random, wall_ms(), &request));
+            if request.method == "POST" {
+                match request.path.as_str() {
+                    "/_sim/webhooks/flush" => return respond(self.flush().await),
+                    "/_sim/webhooks/resend" => return respond(self.resend(&request).await),
+                    _ => {}
+                }
+            }
+            let settings = &self.courier.settings;
+            let reply =
+                self.transaction(|store| control::answer(store, &mut Random, wall_ms(), settings, &request));
             if request.method == "POST" && request.path == "/_sim/reset" {
                 self.in_flight.clear();
                 self.epoch.set(self.epoch.get() + 1);
@@ -79,9 +103,23 @@ impl DurableObject for Account {
             if request.method == "DELETE" && request.path == "/_sim/faults" {
                 self.let_go();
             }
+            self.set_alarm(0).await;
             return reply.map_or_else(|error| Response::error(error, 500), respond);
         }
         self.play(&request).await
+    }
+
+    async fn alarm(&self) -> Result<Response> {
+        // An alarm that fails is tried a few times and then lost: so it never does.
+        let not_before_ms = match self.deliver().await {
+            Ok(_) => 0,
+            Err(error) => {
+                worker::console_error!("webhooks: {error}");
+                AFTER_FAILURE_MS
+            }
+        };
+        self.set_alarm(not_before_ms).await;
+        Response::empty()
     }
 }
 
@@ -152,7 +190,120 @@ impl Account {
             let now_ms = now_ms(store);
             api::execute(store, &mut Random, now_ms, request, request_id, &admitted, then_fail)
         });
+        self.set_alarm(0).await;
         Some(executed.unwrap_or_else(|error| api::broken(request, request_id, self.now_ms(), &error)))
+    }
+
+    /// Wakes the object when the next webhook is to be sent, or when time alone changes what one has to tell. It never fails a request.
+    async fn set_alarm(&self, not_before_ms: i64) {
+        let settings = &self.courier.settings;
+        if settings.destination.is_none() {
+            return;
+        }
+        let due_in_ms = self.step(|store| {
+            webhooks::enqueue(store, &mut Random, settings)?;
+            if !webhooks::is_on(store, settings)? {
+                return Ok(None);
+            }
+            Ok(store.next_due_ms()?.map(|due_ms| due_ms - now_ms(store)))
+        });
+        let set = match due_in_ms {
+            Ok(None) => Ok(()),
+            Ok(Some(due_in_ms)) => {
+                let set = self.state.storage().set_alarm(due_in_ms.max(not_before_ms)).await;
+                set.map_err(|error| error.to_string())
+            }
+            Err(error) => Err(error),
+        };
+        if let Err(error) = set {
+            worker::console_error!("the alarm of the webhooks: {error}");
+        }
+    }
+
+    /// Sends all webhooks that are due, and those that follow from them; gives what was sent.
+    async fn deliver(&self) -> std::result::Result<Vec<Value>, String> {
+        let _turn = self.courier.turn().await;
+        let settings = &self.courier.settings;
+        let mut sent = Vec::new();
+        for _ in 0..MAX_ROUNDS {
+            let batch = self.step(|store| {
+                if !webhooks::is_on(store, settings)? {
+                    return Ok(Vec::new());
+                }
+                let now_ms = now_ms(store);
+                clock::tick(store, &mut Random, now_ms)?;
+                webhooks::enqueue(store, &mut Random, settings)?;
+                webhooks::due(store, settings, now_ms)
+            })?;
+            if batch.is_empty() {
+                break;
+            }
+            for id in &batch {
+                sent.extend(self.send(id).await?);
+            }
+        }
+        Ok(sent)
+    }
+
+    /// Sends one webhook. `None`: there is nothing to send, or a reset came between.
+    async fn send(&self, id: &str) -> std::result::Result<Option<Value>, String> {
+        let settings = &self.courier.settings;
+        let Some(outgoing) = self.step(|store| webhooks::prepare(store, settings, id, wall_ms()))? else {
+            return Ok(None);
+        };
+        let result = match outgoing {
+            Ok(outgoing) => self.courier.post(&outgoing).await,
+            Err(error) => Err(error),
+        };
+        let noted = self.step(|store| {
+            let now_ms = now_ms(store);
+            webhooks::note(store, id, now_ms, result)
+        })?;
+        Ok(noted.map(|delivery| delivery.shown()))
+    }
+
+    /// `POST /_sim/webhooks/flush`: answers when all that was due has been sent.
+    async fn flush(&self) -> Reply {
+        let sent = self.deliver().await;
+        self.set_alarm(0).await;
+        match sent {
+            Ok(sent) => Reply::json(200, &json!({ "sent": sent })),
+            Err(error) => Reply::json(500, &json!({ "error": error })),
+        }
+    }
+
+    /// `POST /_sim/webhooks/resend` with `{"event_id": "…"}`: sends one event once more, whatever the mode.
+    async fn resend(&self, request: &http::Request) -> Reply {
+        let refuse = |status, error: &str| Reply::json(status, &json!({ "error": error }));
+        let body: Value = serde_json::from_slice(&request.body).unwrap_or_default();
+        let Some(event_id) = body.get("event_id").and_then(Value::as_str) else {
+            return refuse(400, "send {\"event_id\": \"evt_…\"}");
+        };
+        if self.courier.settings.destination.is_none() {
+            return refuse(400, "there is nowhere to send webhooks to: bind MERCHANT or set WEBHOOK_URL");
+        }
+        let _turn = self.courier.turn().await;
+        let made = self.step(|store| {
+            let now_ms = now_ms(store);
+            webhooks::by_hand(store, &mut Random, event_id, now_ms)
+        });
+        let sent = match made {
+            Ok(None) => return refuse(404, "there is no such event"),
+            Ok(Some(id)) => self.send(&id).await,
+            Err(error) => Err(error),
+        };
+        match sent {
+            Ok(sent) => Reply::json(200, &sent.unwrap_or_default()),
+            Err(error) => refuse(500, &error),
+        }
+    }
+
+    /// [`Account::transaction`] for what has no reply of its own.
+    fn step<T>(&self, step: impl FnOnce(&mut Sql) -> Outcome<T>) -> std::result::Result<T, String> {
+        let done = self.transaction(|store| {
+            step(store).map(Ok).map_err(|failure| Box::new(Err(failure.into_message())))
+        });
+        done.flatten()
     }
 
     /// Completes the line in the request log, which a reset may have emptied.

@@ -142,7 +142,11 @@ pub fn settle(call: &mut Call, mut refund: Refund) -> Outcome<()> {
         charges::save(call, &charge)?;
     }
     call.save(Kind::Refund, &refund.id, &refund, None)?;
-    events::record(call, if refund.status == "failed" { "refund.failed" } else { "refund.updated" }, &refund)
+    if refund.status == "failed" {
+        events::record(call, "refund.failed", &refund)?;
+    }
+    events::record(call, "refund.updated", &refund)?;
+    events::record(call, "charge.refund.updated", &refund)
 }
 
 /// `GET /v1/refunds/{id}`

@@ -32,6 +32,7 @@ CREATE TABLE IF NOT EXISTS requests (
   seq INTEGER PRIMARY KEY AUTOINCREMENT, request_id TEXT NOT NULL UNIQUE, at_ms INTEGER NOT NULL, method TEXT NOT NULL, path TEXT NOT NULL,
   idempotency_key TEXT, status INTEGER, replayed INTEGER NOT NULL, fault TEXT, body_sha256 TEXT NOT NULL);
 CREATE INDEX IF NOT EXISTS requests_by_key ON requests (idempotency_key, seq);
+CREATE TABLE IF NOT EXISTS settings (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS clock (id INTEGER PRIMARY KEY CHECK (id = 1), offset_ms INTEGER NOT NULL);
 ";
 
@@ -136,6 +137,16 @@ impl Store for Sql {
             &format!("SELECT {COLUMNS} FROM objects WHERE due_ms <= ? ORDER BY due_ms, seq"),
             vec![now_ms.into()],
         )
+    }
+
+    fn next_due_ms(&self) -> Stored<Option<i64>> {
+        #[derive(Deserialize)]
+        struct DueRow {
+            due_ms: i64,
+        }
+        let row: Option<DueRow> = self
+            .first("SELECT due_ms FROM objects WHERE due_ms IS NOT NULL ORDER BY due_ms LIMIT 1", vec![])?;
+        Ok(row.map(|row| row.due_ms))
     }
 
     fn stored_key(&self, provider: Provider, key: &str) -> Stored<Option<StoredKey>> {
@@ -295,8 +306,27 @@ impl Store for Sql {
         )
     }
 
+    fn setting(&self, name: &str) -> Stored<Option<String>> {
+        #[derive(Deserialize)]
+        struct SettingRow {
+            value: String,
+        }
+        let row: Option<SettingRow> =
+            self.first("SELECT value FROM settings WHERE name = ?", vec![name.into()])?;
+        Ok(row.map(|row| row.value))
+    }
+
+    fn set_setting(&mut self, name: &str, value: String) -> Stored<()> {
+        self.run(
+            "INSERT INTO settings (name, value) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value",
+            vec![name.into(), value.into()],
+        )
+    }
+
     fn clear(&mut self) -> Stored<()> {
-        for table in ["objects", "keys", "adyen_keys", "resend_keys", "faults", "requests", "clock"] {
+        for table in
+            ["objects", "keys", "adyen_keys", "resend_keys", "faults", "requests", "settings", "clock"]
+        {
             self.run(&format!("DELETE FROM {table}"), vec![])?;
         }
         Ok(())

@@ -46,6 +46,8 @@ pub enum Kind {
     Email,
     /// A text message.
     Message,
+    /// The delivery of an event to the merchant.
+    Webhook,
 }
 
 impl Kind {
@@ -67,6 +69,7 @@ impl Kind {
             Kind::AdyenNotification => "adyen_notification",
             Kind::Email => "email",
             Kind::Message => "message",
+            Kind::Webhook => "webhook",
         }
     }
 
@@ -91,7 +94,8 @@ impl Kind {
             | Kind::AdyenModification
             | Kind::AdyenNotification
             | Kind::Email
-            | Kind::Message => "",
+            | Kind::Message
+            | Kind::Webhook => "",
         }
     }
 }
@@ -113,7 +117,7 @@ pub struct Row {
     pub parent: Option<String>,
     /// What else it is found by: an event's type, a refund's charge, a payment method's test card, a modification's kind, a message's reference.
     pub label: Option<String>,
-    /// When time alone changes it: an authorisation lapses, a pending refund settles.
+    /// When time alone changes it: an authorisation lapses, a pending refund settles, a webhook is sent.
     pub due_ms: Option<i64>,
     /// The key of the request that made it.
     pub idempotency_key: Option<String>,
@@ -225,6 +229,9 @@ pub trait Store {
     /// What time alone should have changed by now, the earliest first.
     fn due(&self, now_ms: i64) -> Stored<Vec<Row>>;
 
+    /// When time alone next changes anything.
+    fn next_due_ms(&self) -> Stored<Option<i64>>;
+
     /// The stored response of a key.
     fn stored_key(&self, provider: Provider, key: &str) -> Stored<Option<StoredKey>>;
     /// Stores a response under its key.
@@ -253,6 +260,11 @@ pub trait Store {
     /// Moves the clock.
     fn set_clock_offset_ms(&mut self, offset_ms: i64) -> Stored<()>;
 
+    /// A setting of the control surface.
+    fn setting(&self, name: &str) -> Stored<Option<String>>;
+    /// Changes one.
+    fn set_setting(&mut self, name: &str, value: String) -> Stored<()>;
+
     /// Forgets everything, the clock and the faults too.
     fn clear(&mut self) -> Stored<()>;
 }
@@ -265,6 +277,7 @@ pub struct Memory {
     faults: Vec<PendingFault>,
     requests: Vec<LoggedRequest>,
     clock_offset_ms: i64,
+    settings: BTreeMap<String, String>,
     last_seq: i64,
 }
 
@@ -323,6 +336,10 @@ impl Store for Memory {
             self.rows.iter().filter(|row| row.due_ms.is_some_and(|at| at <= now_ms)).cloned().collect();
         due.sort_by_key(|row| row.due_ms);
         Ok(due)
+    }
+
+    fn next_due_ms(&self) -> Stored<Option<i64>> {
+        Ok(self.rows.iter().filter_map(|row| row.due_ms).min())
     }
 
     fn stored_key(&self, provider: Provider, key: &str) -> Stored<Option<StoredKey>> {
@@ -397,6 +414,15 @@ impl Store for Memory {
 
     fn set_clock_offset_ms(&mut self, offset_ms: i64) -> Stored<()> {
         self.clock_offset_ms = offset_ms;
+        Ok(())
+    }
+
+    fn setting(&self, name: &str) -> Stored<Option<String>> {
+        Ok(self.settings.get(name).cloned())
+    }
+
+    fn set_setting(&mut self, name: &str, value: String) -> Stored<()> {
+        self.settings.insert(name.to_owned(), value);
         Ok(())
     }
 

@@ -1,7 +1,7 @@
-//! What Adyen would tell by webhook: <https://docs.adyen.com/development-resources/webhooks/webhook-types>
+//! What Adyen tells by webhook: <https://docs.adyen.com/development-resources/webhooks/webhook-types>
 //!
-//! Each item is recorded in the transaction of the change itself, oldest first. Nothing sends them; `GET /_sim/adyen/notifications` shows
-//! them. The items have every field that Adyen's HMAC signature is made of.
+//! Each item is recorded in the transaction of the change itself, oldest first. `GET /_sim/adyen/notifications` shows them, and `webhooks`
+//! sends them. The items have every field that Adyen's HMAC signature is made of.
 
 use serde_json::{Value, json};
 

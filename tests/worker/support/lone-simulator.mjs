@@ -1,0 +1,72 @@
+// The simulator alone on real workerd, and how to talk to it. Nothing sleeps: a test waits for a signal.
+//
+//     const lone = await startSimulator({ vars: { WEBHOOK_URL: 'http://127.0.0.1:8080' } });
+//     await lone.sim('POST', 'clock', { advance_ms: 1000 });
+//     await lone.close();
+
+import assert from 'node:assert/strict';
+import { createTestHarness } from 'wrangler';
+
+const root = new URL('../../..', import.meta.url).pathname;
+
+export const HOUR_MS = 3_600_000;
+export const DAY_MS = 24 * HOUR_MS;
+
+/** Starts it, with other Workers beside it. */
+export async function startSimulator({ env, vars = {}, beside = [] } = {}) {
+  const server = createTestHarness({
+    root,
+    workers: [{ configPath: 'simulator/wrangler.toml', env, vars }, ...beside],
+  });
+  const { url: origin } = await server.listen();
+
+  /** Any request; the answer's body as text, and as JSON where it is some. */
+  async function request(path, { json, headers = {}, ...init } = {}) {
+    const response = await fetch(new URL(path, origin), {
+      redirect: 'manual',
+      method: json === undefined ? 'GET' : 'POST',
+      body: json && JSON.stringify(json),
+      headers: json === undefined ? headers : { 'Content-Type': 'application/json', ...headers },
+      ...init,
+    });
+    const text = await response.text();
+    const isJson = response.headers.get('content-type')?.startsWith('application/json');
+    return {
+      status: response.status,
+      headers: response.headers,
+      text,
+      body: isJson ? JSON.parse(text) : undefined,
+    };
+  }
+
+  /** The control surface, which must not refuse. */
+  async function sim(method, path, body) {
+    const answer = await request(`/_sim/${path}`, { method, body: body && JSON.stringify(body) });
+    assert.equal(answer.status, 200, answer.text);
+    return answer.body;
+  }
+
+  return {
+    server,
+    origin,
+    request,
+    sim,
+    fault: (fault, more = {}) => sim('POST', 'faults', { fault, ...more }),
+    advance: (ms) => sim('POST', 'clock', { advance_ms: ms }),
+    reset: () => sim('POST', 'reset'),
+    async close() {
+      await sim('POST', 'reset');
+      await server.close();
+    },
+  };
+}
+
+/** The parameters of a card payment at Stripe. */
+export const card = (more = {}) => ({
+  amount: 1250,
+  currency: 'usd',
+  payment_method: 'pm_card_visa',
+  payment_method_types: ['card'],
+  confirm: true,
+  ...more,
+});
