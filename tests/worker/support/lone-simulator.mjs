@@ -7,6 +7,9 @@
 import assert from 'node:assert/strict';
 import { createTestHarness } from 'wrangler';
 
+// No test needs the network: this keeps the runtime from asking where on Earth it runs.
+process.env.CLOUDFLARE_CF_FETCH_ENABLED = 'false';
+
 const root = new URL('../../..', import.meta.url).pathname;
 
 export const HOUR_MS = 3_600_000;
