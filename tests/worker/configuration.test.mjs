@@ -25,7 +25,7 @@ const SECRETS = {
 /** The top level of wrangler.toml, with the simulator in reach: nothing may go there. */
 const production = ({ secrets = SECRETS, vars = {} } = {}) => [
   { configPath: 'wrangler.toml', vars, secrets },
-  { configPath: 'simulator/wrangler.toml', env: 'demo' },
+  { configPath: 'simulator/wrangler.toml' },
 ];
 
 // What the Workers send to the Internet lands here.

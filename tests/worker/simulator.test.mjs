@@ -786,7 +786,7 @@ describe('the 3-D Secure page of a Worker that has the only port', () => {
   test('is at the origin of the return_url', async () => {
     const demo = createTestHarness({
       root,
-      workers: [{ configPath: 'simulator/wrangler.toml', env: 'demo' }],
+      workers: [{ configPath: 'simulator/wrangler.toml', vars: { PUBLIC_ORIGIN: '' } }],
     });
     try {
       await demo.listen();
