@@ -20,15 +20,15 @@ const ROWS: i64 = 200;
 const CONTENT_POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; frame-ancestors 'none'; base-uri 'none'; form-action 'none'";
 
 const STYLE: &str = "\
-main{max-width:52rem}h2{font-size:1.1rem;margin:2rem 0 .75rem}a{color:var(--act)}ul{list-style:none;margin:0;padding:0}\
+main{max-width:52rem}h2{font-size:1.1rem;margin:2rem 0 .75rem}ul{list-style:none;margin:0;padding:0}\
 li{border-bottom:1px solid var(--line);padding:.9rem 1.25rem}li:last-child{border:0}li p{overflow-wrap:anywhere}\
 .line{display:flex;flex-wrap:wrap;gap:.15rem 1rem;justify-content:space-between;align-items:baseline}.line time{color:var(--soft);\
-font-size:.85rem;white-space:nowrap}.line a,.line strong{font-weight:600;overflow-wrap:anywhere}.small{font-size:.85rem}.body{color:var(--ink);\
+font-size:.85rem;white-space:nowrap}.line a,.line strong{font-weight:600;overflow-wrap:anywhere;max-width:calc(100% - 12.5rem)}.small{font-size:.85rem}.body{color:var(--ink);\
 white-space:pre-wrap}.back{display:inline-block;margin-bottom:1rem}.facts{display:grid;grid-template-columns:max-content 1fr;gap:.25rem 1rem;\
-margin:1rem 0 0}.facts div{display:contents}.facts dd,.facts dt{font-size:.9rem;overflow-wrap:anywhere}iframe{display:block;width:100%;height:70vh;\
+margin:1rem 0 1.5rem}.facts div{display:contents}.facts dd,.facts dt{font-size:.9rem;overflow-wrap:anywhere}iframe{display:block;width:100%;height:70vh;\
 min-height:24rem;border:0;background:#fff}pre{margin:0;padding:1.25rem;white-space:pre-wrap;overflow-wrap:anywhere;\
 font:.9rem/1.5 ui-monospace,monospace}.card+.card{margin-top:1rem}summary{padding:.9rem 1.25rem;cursor:pointer}\
-a:focus-visible,summary:focus-visible{outline:3px solid var(--act);outline-offset:2px}";
+summary+pre{padding-top:.25rem}@media(max-width:36rem){.line a,.line strong{max-width:100%}}";
 
 /// `GET /_sim/mailbox.json`: every email in full, oldest first.
 pub fn emails(store: &dyn Store) -> Outcome<Reply> {
@@ -76,13 +76,13 @@ pub fn page(store: &dyn Store) -> Outcome<Reply> {
         if items.is_empty() { format!("<p class=\"pad\">{none}</p>") } else { format!("<ul>{items}</ul>") }
     };
     let content = format!(
-        "<style>{STYLE}</style><h1>Mailbox</h1><p>What was sent here, newest first. Nothing of it left the simulator.</p>\
+        "<h1>Mailbox</h1><p>What was sent here, newest first. Nothing of it left the simulator.</p>\
          <section><h2>Emails</h2><div class=\"card\">{}</div></section>\
          <section><h2>Text messages</h2><div class=\"card\">{}</div></section>",
         list(emails, "No email yet."),
         list(messages, "No text message yet."),
     );
-    Ok(Reply::html(200, pages::page("Mailbox", "", &content)))
+    Ok(Reply::html(200, pages::styled("Mailbox", STYLE, "", &content)))
 }
 
 /// `GET /_sim/mailbox/{id}`
@@ -111,10 +111,10 @@ pub fn email(store: &dyn Store, id: &str) -> Outcome<Reply> {
         )
     });
     let content = format!(
-        "<style>{STYLE}</style><a class=\"back\" href=\"/_sim/mailbox\">← Mailbox</a><h1>{}</h1><dl class=\"facts\">{facts}</dl><br>{html}{text}",
+        "<a class=\"back\" href=\"/_sim/mailbox\">← Mailbox</a><h1>{}</h1><dl class=\"facts\">{facts}</dl>{html}{text}",
         escape(&email.subject),
     );
-    Ok(Reply::html_under(200, pages::page(&email.subject, "", &content), CONTENT_POLICY))
+    Ok(Reply::html_under(200, pages::styled(&email.subject, STYLE, "", &content), CONTENT_POLICY))
 }
 
 fn read<T: DeserializeOwned>(store: &dyn Store, query: &Query) -> Outcome<Vec<T>> {

@@ -15,6 +15,7 @@ const STYLE: &str = "\
 main{max-width:84rem;margin:auto}main.small{max-width:26rem}h1{font-size:1.5rem;margin:0 0 .25rem}p{margin:.25rem 0;color:var(--soft)}\
 dl{display:flex;flex-wrap:wrap;gap:1rem;margin:1.5rem 0}dl div{background:var(--paper);border:1px solid var(--line);border-radius:.75rem;\
 padding:.75rem 1.25rem}dt{color:var(--soft);font-size:.85rem}dd{margin:0;font-size:1.5rem;font-variant-numeric:tabular-nums}\
+a{color:var(--act)}a:focus-visible,summary:focus-visible{outline:3px solid var(--act);outline-offset:2px}\
 .card{background:var(--paper);border:1px solid var(--line);border-radius:.75rem;overflow-x:auto}.pad{padding:1.5rem}\
 table{border-collapse:collapse;width:100%;font-size:.9rem}th,td{text-align:left;padding:.6rem 1rem;border-bottom:1px solid var(--line);\
 white-space:nowrap}tr:last-child td{border:0}th{color:var(--soft);font-weight:500}.n{text-align:right;font-variant-numeric:tabular-nums}\
@@ -42,11 +43,15 @@ pub fn escape(text: &str) -> String {
     safe
 }
 
-/// A whole page around its content.
-pub fn page(title: &str, class: &str, content: &str) -> String {
+fn page(title: &str, class: &str, content: &str) -> String {
+    styled(title, "", class, content)
+}
+
+/// A whole page around its content, with styles of its own.
+pub fn styled(title: &str, style: &str, class: &str, content: &str) -> String {
     format!(
         "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width\">\
-         <title>{}</title><style>{STYLE}</style></head><body><main class=\"{class}\">{content}</main></body></html>",
+         <title>{}</title><style>{STYLE}{style}</style></head><body><main class=\"{class}\">{content}</main></body></html>",
         escape(title)
     )
 }
@@ -134,7 +139,7 @@ pub fn ledger(ledger: &Value, offset_ms: i64) -> String {
         "Payment simulator",
         "",
         &format!(
-            "<h1>Payment simulator</h1><p>Every charge that was ever made here, whatever the caller believes. {clock}</p><dl><div><dt>Succeeded charges</dt><dd>{}</dd></div><div><dt>Attempts</dt><dd>{}</dd></div></dl><div class=\"card\">\
+            "<h1>Payment simulator</h1><p>Every charge that was ever made here, whatever the caller believes. {clock}</p><p><a href=\"/_sim/mailbox\">Emails and text messages</a></p><dl><div><dt>Succeeded charges</dt><dd>{}</dd></div><div><dt>Attempts</dt><dd>{}</dd></div></dl><div class=\"card\">\
              <table><thead><tr><th>Provider</th><th>Charge</th><th>Status</th><th class=\"n\">Amount</th><th class=\"n\">Captured</th><th class=\"n\">Refunded</th><th>PaymentIntent or reference</th>\
              <th>Idempotency key</th></tr></thead><tbody>{rows}</tbody></table></div>",
             number(&totals, "succeeded_charges"),

@@ -26,6 +26,8 @@ const HOUR_MS: i64 = 60 * MINUTE_MS;
 /// What is waited after the first, the second, … failure; the last goes on.
 const RETRIED_AFTER_MS: [i64; 8] =
     [5_000, 30_000, 2 * MINUTE_MS, 10 * MINUTE_MS, HOUR_MS, 3 * HOUR_MS, 6 * HOUR_MS, 12 * HOUR_MS];
+/// Later than anything; what is larger is no exact number in the database.
+const EVER_MS: i64 = (1 << 53) - 1;
 /// As much delay as a test can want: a week.
 const MAX_DELAY_MS: i64 = 7 * 24 * HOUR_MS;
 /// What `late` waits unless told otherwise.
@@ -84,17 +86,6 @@ pub enum Standing {
     GivenUp,
     /// It waited when webhooks were turned off.
     Dropped,
-}
-
-impl Standing {
-    fn as_str(self) -> &'static str {
-        match self {
-            Standing::Waiting => "waiting",
-            Standing::Delivered => "delivered",
-            Standing::GivenUp => "given_up",
-            Standing::Dropped => "dropped",
-        }
-    }
 }
 
 /// One try.
@@ -220,7 +211,7 @@ fn insert(store: &mut dyn Store, delivery: &Delivery) -> Outcome<()> {
         created_ms: delivery.created_ms,
         customer: None,
         parent: Some(delivery.event_id.clone()),
-        label: Some(delivery.standing.as_str().to_owned()),
+        label: None,
         due_ms: delivery.due_ms,
         idempotency_key: None,
         request_id: "req_webhook".to_owned(),
@@ -425,7 +416,7 @@ pub fn set(store: &mut dyn Store, settings: &Settings, body: &Value) -> Outcome<
 }
 
 fn drop_waiting(store: &mut dyn Store) -> Outcome<()> {
-    for row in store.due(i64::MAX)?.iter().filter(|row| row.kind == Kind::Webhook) {
+    for row in store.due(EVER_MS)?.iter().filter(|row| row.kind == Kind::Webhook) {
         let mut delivery: Delivery = serde_json::from_str(&row.body)?;
         delivery.standing = Standing::Dropped;
         delivery.due_ms = None;
