@@ -22,7 +22,8 @@ export const SIGNING_KEY = 'a signing key for the tests, long enough'.replaceAll
 export function demoWorkers({ vars = {}, secrets = {} } = {}) {
   return [
     { configPath: 'wrangler.toml', env: 'demo', vars, secrets: { SIGNING_KEY, ...secrets } },
-    { configPath: 'simulator/wrangler.toml', env: 'demo' },
+    // Who wants webhooks turns them on: POST /_sim/webhooks. To all others they would only be noise.
+    { configPath: 'simulator/wrangler.toml', env: 'demo', vars: { WEBHOOKS: 'off' } },
   ];
 }
 
