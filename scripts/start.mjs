@@ -24,6 +24,7 @@ await script(async () => {
     env: ['demo'],
     port,
     state: inRoot('.wrangler', 'state'),
+    database: 'DB',
     readyPath: '/healthz',
     onReady: () => say(`\nPaid Once is ready: http://localhost:${port}   (Ctrl-C ends it)\n`),
   });

@@ -4,7 +4,7 @@ import { existsSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 
 import { inRoot } from './paths.mjs';
-import { start } from './run.mjs';
+import { runStep, start } from './run.mjs';
 import { Stop, say, step } from './say.mjs';
 
 const host = '127.0.0.1';
@@ -40,7 +40,10 @@ export async function serve({ onReady, ...options }) {
   return server.ended;
 }
 
-/** Resolves when the server answers: gives its `pid`, `stop()` and the promise `ended`. `shows` says which lines are shown. */
+/**
+ * Resolves when the server answers: gives its `pid`, `stop()` and the promise `ended`. `database` is the D1 binding whose
+ * migrations are applied first; `shows` says which lines are shown.
+ */
 export async function open({
   name,
   configs,
@@ -48,10 +51,12 @@ export async function open({
   vars = {},
   port,
   state,
+  database,
   readyPath,
   isReady = ({ status }) => status === 200,
   shows = () => true,
 }) {
+  if (database) await migrate({ database, config: configs[0], env, state });
   const shown = step(`starting ${name}`);
 
   const early = []; // wrangler's banners: worth reading only if something is wrong
@@ -83,6 +88,16 @@ export async function open({
   early.filter(isNews).forEach((line) => say(plain(line)));
   print = (line) => line.trim() && shows(line) && say(plain(line));
   return server;
+}
+
+/** Brings a local database up to date. */
+async function migrate({ database, config, env, state }) {
+  const where = ['--local', '--config', config, '--persist-to', state];
+  const which = env.flatMap((environment) => ['--env', environment]);
+  await runStep('the read model', 'wrangler', ['d1', 'migrations', 'apply', database, ...where, ...which], {
+    cwd: inRoot(),
+    timeoutMs: readyWithinMs,
+  });
 }
 
 /** The demo's signing key: this machine's own, kept so that forms signed before a restart stay valid. */

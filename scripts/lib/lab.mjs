@@ -80,6 +80,7 @@ export async function startLab({
       vars: { ...settings, ...vars },
       port,
       state: join(state, 'site'),
+      database: 'DB',
       readyPath: '/healthz',
       shows,
     });

@@ -146,7 +146,7 @@ async fn answer(app: &App, request: &Request, route: Option<&Route>) -> Result<A
         Route::Return(id) => payments::back(app, request, id).await,
         Route::Key(key) if request.method == "DELETE" => keys::forget(app, request, key).await,
         Route::Key(key) => keys::show(app, request, key).await,
-        Route::BankPage => payments::bank_page(app, request).await,
+        Route::BankPage | Route::Mailbox => payments::simulated(app, request).await,
         Route::StripeWebhook => webhooks::from_stripe(app, request).await,
         Route::AdyenWebhook => webhooks::from_adyen(app, request).await,
         Route::Metrics => admin::metrics(app, request).await,

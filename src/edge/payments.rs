@@ -135,8 +135,8 @@ pub(super) async fn back(app: &App, _: &Request, id: &str) -> Result<Answer, Pro
     Ok(Answer::see_other(&format!("{address}{separator}payment={id}{fragment}"), "returned"))
 }
 
-/// The simulator's bank page: in the demo only our own port can be reached by a browser.
-pub(super) async fn bank_page(app: &App, request: &Request) -> Result<Answer, Problem> {
+/// The simulator's bank page and mailbox: in the demo only our own port can be reached by a browser.
+pub(super) async fn simulated(app: &App, request: &Request) -> Result<Answer, Problem> {
     if !app.config.demo {
         return Err(Problem::new(Kind::NotFound));
     }

@@ -24,6 +24,7 @@
 //! | `/payments/{id}/return` | GET | anyone | back from the bank's page: on to where the payment says |
 //! | `/idempotency-keys/{key}` | GET, DELETE | its owner | where the key stands: JSON; forget its response |
 //! | `/_sim/3ds/{id}` | GET, POST | anyone | the simulator's bank page and its buttons, in the demo |
+//! | `/_sim/mailbox` | GET | anyone | the emails that were sent, in the demo |
 //! | `/webhooks/stripe` | POST | Stripe | what it tells by itself |
 //! | `/webhooks/adyen` | POST | Adyen | what it tells by itself |
 //! | `/metrics` | GET | operator | the counts, for Prometheus |
@@ -76,6 +77,8 @@ pub enum Route {
     Key(String),
     /// `/_sim/3ds/{id}`, and its buttons `…/accept` and `…/fail`
     BankPage,
+    /// `/_sim/mailbox`, and `/_sim/mailbox/{id}`
+    Mailbox,
     /// `/webhooks/stripe`
     StripeWebhook,
     /// `/webhooks/adyen`
@@ -93,6 +96,9 @@ impl Route {
             let (id, button) = bank.split_once('/').unwrap_or((bank, ""));
             let is_there = !id.is_empty() && matches!(button, "" | "accept" | "fail");
             return is_there.then_some(Self::BankPage);
+        }
+        if path == "/_sim/mailbox" || path.starts_with("/_sim/mailbox/") {
+            return Some(Self::Mailbox);
         }
         let mut segments = path.strip_prefix('/')?.splitn(4, '/');
         let first = segments.next()?;
@@ -189,6 +195,7 @@ impl Route {
             Self::Order(_) => "/checkout/{token}",
             Self::Key(_) => "/idempotency-keys/{key}",
             Self::BankPage => "/_sim/3ds/{id}",
+            Self::Mailbox => "/_sim/mailbox",
             Self::StripeWebhook => "/webhooks/stripe",
             Self::AdyenWebhook => "/webhooks/adyen",
             Self::Metrics => "/metrics",

@@ -23,7 +23,7 @@ static DOCUMENT: LazyLock<Value> =
 const ROUTES: &str = include_str!("../../src/edge/routes.rs");
 
 /// What is for browsers alone: the files that pages are made of, and the bank's page in the demo.
-const FILES: [&str; 3] = ["/assets/{file}", "/docs/{file}", "/_sim/3ds/{id}"];
+const FILES: [&str; 4] = ["/assets/{file}", "/docs/{file}", "/_sim/3ds/{id}", "/_sim/mailbox"];
 
 /// HEAD works wherever GET does, and OPTIONS everywhere: the document says so once.
 const METHODS: [&str; 6] = ["GET", "POST", "PUT", "PATCH", "DELETE", "TRACE"];

@@ -334,6 +334,7 @@ impl<'a> Till<'a> {
             },
             fallback: None,
             return_url: Some(format!("{origin}{page}")),
+            receipt_email: None,
             origin,
             page: Some(format!("{page}?{ON_THE_WAY}")),
         }

@@ -32,6 +32,7 @@ export async function startSite({ workers, ...options } = {}) {
   const server = createTestHarness({ root, workers: workers ?? demoWorkers(options) });
   const { url } = await server.listen();
   const worker = server.getWorker();
+  await worker.applyD1Migrations('DB');
   return {
     server,
     worker,
@@ -40,6 +41,15 @@ export async function startSite({ workers, ...options } = {}) {
     /** A request whose redirects are not followed. An absolute address chooses host and scheme. */
     fetch: (path, init) => worker.fetch(new URL(path, url), { redirect: 'manual', ...init }),
     simulator: simulator(server),
+    /** The read model: rows of a query. */
+    rows: async (sql, ...values) => {
+      const { DB } = await worker.getEnv();
+      return (
+        await DB.prepare(sql)
+          .bind(...values)
+          .all()
+      ).results;
+    },
     objects: objects(worker),
     logs: () => server.getLogs(),
     close: () => server.close(),
