@@ -5,6 +5,7 @@ use super::http::{Answer, Request};
 use super::problem::{Kind, Problem};
 use crate::log::log;
 use crate::metrics::{self, stats, tally::Tally, text};
+use crate::readmodel;
 
 /// `GET /metrics`
 pub(super) async fn metrics(app: &App, request: &Request) -> Result<Answer, Problem> {
@@ -15,18 +16,22 @@ pub(super) async fn metrics(app: &App, request: &Request) -> Result<Answer, Prob
 /// `GET /admin/stats`
 pub(super) async fn stats(app: &App, request: &Request) -> Result<Answer, Problem> {
     let tally = counts(app, request).await?;
-    Ok(Answer::new(200, "application/json", stats::stats(&tally, request.now_ms).to_string(), "shown"))
+    let there = readmodel::counts::counts(&app.env).await.map_err(unreadable)?;
+    let stats = stats::stats(&tally, &there, request.now_ms);
+    Ok(Answer::new(200, "application/json", stats.to_string(), "shown"))
 }
 
 async fn counts(app: &App, request: &Request) -> Result<Tally, Problem> {
     admit(app, request)?;
-    metrics::read(&app.env).await.map_err(|error| {
-        log("error", &[("event", "counts_unreadable".into()), ("error", error.to_string().into())]);
-        let mut problem =
-            Problem::because(Kind::Unreadable, "The counts could not be read. Ask again in a moment.");
-        problem.retry_after_s = Some(1);
-        problem
-    })
+    metrics::read(&app.env).await.map_err(unreadable)
+}
+
+fn unreadable(error: worker::Error) -> Problem {
+    log("error", &[("event", "counts_unreadable".into()), ("error", error.to_string().into())]);
+    let mut problem =
+        Problem::because(Kind::Unreadable, "The counts could not be read. Ask again in a moment.");
+    problem.retry_after_s = Some(1);
+    problem
 }
 
 /// Without a secret it stays closed: an open page would tell everyone how much is paid here.

@@ -6,13 +6,17 @@ use super::series::{Family, Thing};
 use super::tally::Tally;
 use crate::timestamp;
 
-/// As JSON; `now_ms` (since the epoch) is when it was read.
-pub fn stats(tally: &Tally, now_ms: u64) -> Value {
+/// How many there are in each status, by the read model.
+pub type Counts = Vec<(Thing, &'static str, i64)>;
+
+/// As JSON: what there is, by the read model; what was answered, by the counts of all isolates. `now_ms` (since the epoch) is
+/// when it was read.
+pub fn stats(tally: &Tally, counts: &Counts, now_ms: u64) -> Value {
     let total = |family: Family| tally.of(family).map(|(_, _, number)| number).sum::<i64>();
     json!({
-        "keys": by_status(tally, Thing::Key),
-        "payments": by_status(tally, Thing::Payment),
-        "rides": by_status(tally, Thing::Ride),
+        "keys": by_status(counts, Thing::Key),
+        "payments": by_status(counts, Thing::Payment),
+        "rides": by_status(counts, Thing::Ride),
         "charges_saved_by_replays": total(Family::ChargesSaved),
         "requests": {
             "total": total(Family::Requests),
@@ -29,18 +33,17 @@ pub fn stats(tally: &Tally, now_ms: u64) -> Value {
     })
 }
 
-fn by_status(tally: &Tally, thing: Thing) -> Value {
-    let mut counts = Map::new();
+fn by_status(counts: &Counts, thing: Thing) -> Value {
+    let mut shown_counts = Map::new();
     let mut total = 0;
     for status in thing.statuses() {
-        let is_it = |labels: &[std::borrow::Cow<'static, str>]| labels.iter().any(|label| label == status);
-        let numbers = tally.of(thing.gauge()).filter(|(labels, _, _)| is_it(labels));
-        let number = numbers.map(|(_, _, number)| number).sum::<i64>().max(0);
+        let is_it = |count: &&(Thing, &str, i64)| count.0 == thing && count.1 == *status;
+        let number: i64 = counts.iter().filter(is_it).map(|count| count.2).sum();
         total += number;
-        counts.insert(shown(thing, status).to_owned(), number.into());
+        shown_counts.insert(shown(thing, status).to_owned(), number.into());
     }
-    counts.insert("total".to_owned(), total.into());
-    Value::Object(counts)
+    shown_counts.insert("total".to_owned(), total.into());
+    Value::Object(shown_counts)
 }
 
 /// A key's status as clients know it (`GET /idempotency-keys/{key}`).

@@ -5,6 +5,8 @@
 //! all: the next one mends it. No money is ever decided from here.
 
 #[cfg(target_arch = "wasm32")]
+pub mod counts;
+#[cfg(target_arch = "wasm32")]
 pub mod db;
 pub mod list;
 #[cfg(target_arch = "wasm32")]

@@ -178,7 +178,8 @@ fn a_gauge_is_the_sum_of_its_changes() {
     assert!(text.contains("paid_once_payments{status=\"processing\"} 0\n"));
     assert!(text.contains("paid_once_payments{status=\"succeeded\"} 1\n"));
     assert!(text.contains("paid_once_payments_total{status=\"processing\"} 1\n"));
-    let stats = stats(&tally, 0);
+    let there = vec![(Thing::Key, "open", 2), (Thing::Key, "finished", 1), (Thing::Payment, "succeeded", 1)];
+    let stats = stats(&tally, &there, 0);
     assert_eq!(
         stats["keys"],
         serde_json::json!({ "processing": 2, "complete": 1, "expired": 0, "total": 3 })
@@ -192,10 +193,6 @@ fn a_gauge_that_lost_its_beginning_shows_nothing_below_zero() {
     let mut tally = Tally::new();
     tally.moved(Thing::Ride, Some("pending"), Some("paid"));
     assert!(exposition(tally.clone()).contains("paid_once_rides{status=\"pending\"} 0\n"));
-    assert_eq!(
-        stats(&tally, 0)["rides"],
-        serde_json::json!({ "pending": 0, "paid": 1, "unpaid": 0, "total": 1 })
-    );
 }
 
 #[test]
@@ -210,9 +207,9 @@ fn a_thread_counts_for_itself_and_gives_it_away_once() {
     metrics::moved(Thing::Ride, None, Some("pending"));
     let taken = metrics::take();
     assert!(metrics::take().is_empty());
-    let stats = stats(&taken, 0);
+    let stats = stats(&taken, &Vec::new(), 0);
     assert_eq!(stats["charges_saved_by_replays"], 2);
-    assert_eq!(stats["rides"]["pending"], 1);
+    assert_eq!(stats["rides"]["total"], 0, "what is there is the read model's to say");
     assert_eq!(
         stats["requests"],
         serde_json::json!({
@@ -286,6 +283,6 @@ proptest! {
             Tally::from_rows(serde_json::from_str::<Vec<Row>>(&json).unwrap())
         });
         prop_assert_eq!(exposition(sum(&carried)), exposition(at_once.clone()));
-        prop_assert_eq!(stats(&sum(&carried), 0), stats(&at_once, 0));
+        prop_assert_eq!(stats(&sum(&carried), &Vec::new(), 0), stats(&at_once, &Vec::new(), 0));
     }
 }

@@ -89,6 +89,7 @@ describe('a fixed script of requests', () => {
   });
 
   test('shows in the statistics', async () => {
+    await until('the read model has both rides', async () => (await stats()).rides.total === 2);
     const { keys, payments, rides, charges_saved_by_replays, requests, as_of } = await stats();
     assert.deepEqual(keys, { processing: 0, complete: 2, expired: 0, total: 2 });
     assert.equal(payments.total, 0);
