@@ -40,17 +40,23 @@ async fn fetch(
 async fn queue(
     batch: worker::MessageBatch<String>,
     env: worker::Env,
-    _ctx: worker::Context,
+    ctx: worker::Context,
 ) -> worker::Result<()> {
     jobs::consume(&batch, &env).await;
+    if let Some(flush) = metrics::flush(&env) {
+        ctx.wait_until(flush);
+    }
     Ok(())
 }
 
 /// The clock enters here, every few minutes.
 #[cfg(target_arch = "wasm32")]
 #[worker::event(scheduled)]
-async fn scheduled(_event: worker::ScheduledEvent, env: worker::Env, _ctx: worker::ScheduleContext) {
+async fn scheduled(_event: worker::ScheduledEvent, env: worker::Env, ctx: worker::ScheduleContext) {
     tasks::run(&env).await;
+    if let Some(flush) = metrics::flush(&env) {
+        ctx.wait_until(flush);
+    }
 }
 
 fn utc(ms: u64) -> Option<chrono::DateTime<chrono::Utc>> {

@@ -11,6 +11,7 @@ use crate::config::{Config, setting};
 use crate::log::log;
 use crate::machine::id::ObjectId;
 use crate::machine::rows::JobKind;
+use crate::metrics;
 use crate::object::client;
 use crate::object::message::Ask;
 use crate::readmodel::project::project;
@@ -124,6 +125,7 @@ async fn end(env: &Env, config: &Config, job: &Job, is_dead: bool) -> worker::Re
             };
             if let Some(seconds) = pause_s(known.attempts, jitter_permille()) {
                 ledger.failed(&known, "tried", &error).await?;
+                metrics::job(job.kind.as_str(), "failed");
                 told("warn", "job_failed", job, &error);
                 return Ok(Fate::Retry(seconds));
             }
@@ -136,6 +138,7 @@ async fn end(env: &Env, config: &Config, job: &Job, is_dead: bool) -> worker::Re
             ("error", format!("dead: {error}"))
         }
     };
+    metrics::job(job.kind.as_str(), if level == "info" { "done" } else { "dead" });
     told(level, "job_over", job, &outcome);
     confirm(env, job).await?;
     Ok(Fate::Ack)

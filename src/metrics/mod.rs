@@ -82,6 +82,26 @@ pub fn key_missing() {
     note(|tally| tally.count(Family::KeysMissing, &[]));
 }
 
+/// An object was called, or its alarm was.
+pub fn object_request(by: &'static str) {
+    note(|tally| tally.count(Family::ObjectRequests, &[by]));
+}
+
+/// Rows were written, to an `object` or to the `read_model`.
+pub fn rows_written(store: &'static str, number: usize) {
+    note(|tally| tally.count_all(Family::RowsWritten, &[store], number));
+}
+
+/// Messages were given to the queue.
+pub fn queued(number: usize) {
+    note(|tally| tally.count_all(Family::QueueMessages, &[], number));
+}
+
+/// A try of a job ended: `done`, `failed` or `dead`.
+pub fn job(kind: &'static str, outcome: &'static str) {
+    note(|tally| tally.count(Family::Jobs, &[kind, outcome]));
+}
+
 /// Something went from one status to another, in a transaction that is committed; from none when it was made.
 pub fn moved(thing: Thing, from: Option<&'static str>, to: Option<&'static str>) {
     note(|tally| tally.moved(thing, from, to));

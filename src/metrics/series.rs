@@ -84,6 +84,14 @@ pub enum Family {
     ProviderDuration,
     /// Payments by the status that they entered.
     PaymentsEntered,
+    /// Requests and alarms of objects: what Cloudflare bills for them.
+    ObjectRequests,
+    /// Rows written, with those of indexes: what Cloudflare bills for them.
+    RowsWritten,
+    /// Messages given to the queue.
+    QueueMessages,
+    /// Jobs by what came of a try.
+    Jobs,
     /// Keys by status.
     Keys,
     /// Unfinished keys.
@@ -96,7 +104,7 @@ pub enum Family {
 
 impl Family {
     /// All of them, in the order in which they are shown.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 18] = [
         Self::Requests,
         Self::CacheHits,
         Self::Waits,
@@ -107,6 +115,10 @@ impl Family {
         Self::ProviderCalls,
         Self::ProviderDuration,
         Self::PaymentsEntered,
+        Self::ObjectRequests,
+        Self::RowsWritten,
+        Self::QueueMessages,
+        Self::Jobs,
         Self::Keys,
         Self::KeysOpen,
         Self::Payments,
@@ -174,6 +186,30 @@ impl Family {
             Self::PaymentsEntered => {
                 ("paid_once_payments_total", Counter, &["status"], "Payments that entered a status.")
             }
+            Self::ObjectRequests => (
+                "paid_once_object_requests_total",
+                Counter,
+                &["by"],
+                "Requests and alarms of Durable Objects.",
+            ),
+            Self::RowsWritten => (
+                "paid_once_rows_written_total",
+                Counter,
+                &["store"],
+                "Rows written, with those of indexes and alarms, to Durable Objects and to the read model.",
+            ),
+            Self::QueueMessages => (
+                "paid_once_queue_messages_total",
+                Counter,
+                &[],
+                "Messages given to the queue; each is written, read and deleted.",
+            ),
+            Self::Jobs => (
+                "paid_once_jobs_total",
+                Counter,
+                &["kind", "outcome"],
+                "Tries of jobs: done, failed (it is tried again), dead.",
+            ),
             Self::Keys => ("paid_once_keys", Gauge, &["status"], "Idempotency keys by status."),
             Self::KeysOpen => ("paid_once_keys_open", Gauge, &[], "Idempotency keys that are not finished."),
             Self::Payments => ("paid_once_payments", Gauge, &["status"], "Payments by status."),

@@ -45,6 +45,11 @@ impl Tally {
         self.add(family, labels, Part::Whole, 1);
     }
 
+    /// So many more in a counter.
+    pub fn count_all(&mut self, family: Family, labels: &[&'static str], number: usize) {
+        self.add(family, labels, Part::Whole, i64::try_from(number).unwrap_or(i64::MAX));
+    }
+
     /// A request was answered.
     pub fn request(&mut self, route: &'static str, by: &str, status: u16, outcome: &'static str) {
         self.count(Family::Requests, &[route, method(by), outcome, status_class(status)]);

@@ -36,6 +36,7 @@ impl DurableObject for KeyObject {
         if envelope.version > VERSION {
             return Response::error("another version of the message is spoken here", 400);
         }
+        metrics::object_request("fetch");
         let mut provider_ms = 0;
         let answer = match envelope.message {
             Ask::Run(ask) => drive.run(*ask).await.and_then(|(verdict, waited_ms)| {
@@ -88,6 +89,7 @@ impl DurableObject for KeyObject {
     async fn alarm(&self) -> Result<Response> {
         match &self.drive {
             Ok(drive) => {
+                metrics::object_request("alarm");
                 drive.alarm().await;
                 self.send_counts();
             }

@@ -10,6 +10,7 @@ use crate::jobs::message::{Job, VERSION};
 use crate::machine::context::Bug;
 use crate::machine::outbox;
 use crate::machine::rows::{JobKind, Rows, StagedJob};
+use crate::metrics;
 use crate::readmodel::snapshot::{AUDIT_MAX, snapshot};
 
 /// How long a run that has just begun has to end before the read model learns that it is open.
@@ -63,7 +64,9 @@ impl Drive {
                 serde_json::to_string(&self.message(rows, job)?).map_err(|error| Bug(error.to_string()))?;
             messages.push(MessageBuilder::new(text).content_type(QueueContentType::Text).build());
         }
-        queue.send_batch(messages).await.map_err(failed)
+        queue.send_batch(messages).await.map_err(failed)?;
+        metrics::queued(jobs.len());
+        Ok(())
     }
 
     fn message(&self, rows: &Rows, job: &StagedJob) -> Result<Job, Bug> {

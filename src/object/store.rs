@@ -285,6 +285,8 @@ impl Store {
         let _kept: js_sys::Promise =
             self.raw.set_alarm(at_ms as f64).map_err(|error| Bug(format!("setAlarm: {error:?}")))?;
         *alarm = KnownAlarm::At(at_ms);
+        // It is billed as one.
+        metrics::rows_written("object", 1);
         Ok(())
     }
 
@@ -525,6 +527,8 @@ impl Store {
     }
 
     fn exec(&self, sql: &str, bindings: Vec<SqlStorageValue>) -> Result<(), Bug> {
-        self.sql.exec(sql, bindings).map(|_| ()).map_err(|error| Bug(format!("{sql}: {error}")))
+        let cursor = self.sql.exec(sql, bindings).map_err(|error| Bug(format!("{sql}: {error}")))?;
+        metrics::rows_written("object", cursor.rows_written());
+        Ok(())
     }
 }

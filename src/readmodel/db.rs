@@ -2,7 +2,9 @@
 
 use serde::de::DeserializeOwned;
 use worker::wasm_bindgen::JsValue;
-use worker::{D1Database, D1PreparedStatement, Env, Result};
+use worker::{D1Database, D1PreparedStatement, D1Result, Env, Result};
+
+use crate::metrics;
 
 /// A value in a statement.
 #[derive(Clone, Debug)]
@@ -75,12 +77,15 @@ impl Db {
     /// Runs one, without its rows. Gives how many rows it changed.
     pub async fn run(&self, sql: &str, values: Vec<Value>) -> Result<usize> {
         let result = self.statement(sql, values)?.run().await?;
+        counted(&result)?;
         Ok(result.meta()?.and_then(|meta| meta.changes).unwrap_or(0))
     }
 
     /// Runs one and gives its rows.
     pub async fn rows<T: DeserializeOwned>(&self, sql: &str, values: Vec<Value>) -> Result<Vec<T>> {
-        self.statement(sql, values)?.all().await?.results()
+        let result = self.statement(sql, values)?.all().await?;
+        counted(&result)?;
+        result.results()
     }
 
     /// Runs one and gives its first row.
@@ -90,6 +95,15 @@ impl Db {
 
     /// Runs all of them, or none.
     pub async fn batch(&self, statements: Vec<D1PreparedStatement>) -> Result<()> {
-        self.0.batch(statements).await.map(|_| ())
+        self.0.batch(statements).await?.iter().try_for_each(counted)
     }
+}
+
+/// What was written is counted: it is billed.
+fn counted(result: &D1Result) -> Result<()> {
+    let written = result.meta()?.and_then(|meta| meta.rows_written).unwrap_or(0);
+    if written > 0 {
+        metrics::rows_written("read_model", written);
+    }
+    Ok(())
 }

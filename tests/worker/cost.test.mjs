@@ -1,0 +1,70 @@
+// What a payment costs on Cloudflare's price list: its counts, as docs/operations.md has them. They must not grow unnoticed.
+
+import assert from 'node:assert/strict';
+import { after, test } from 'node:test';
+
+import { account, freshKey } from './support/account.mjs';
+import { startSite } from './support/harness.mjs';
+import { parse } from './support/prometheus.mjs';
+import { until } from './support/until.mjs';
+
+const ADMIN_TOKEN = 'the-operator-of-the-tests-has-this-secret';
+const site = await startSite({ secrets: { ADMIN_TOKEN } });
+const user = account(site);
+after(() => site.close());
+
+async function counts() {
+  const answer = await site.fetch('/metrics', { headers: { authorization: `Bearer ${ADMIN_TOKEN}` } });
+  const { sum } = parse(await answer.text());
+  return {
+    'object requests': sum('object_requests_total'),
+    'rows written in objects': sum('rows_written_total', { store: 'object' }),
+    'rows written in the read model': sum('rows_written_total', { store: 'read_model' }),
+    'queue operations': 3 * sum('queue_messages_total'),
+  };
+}
+
+const jobsDone = async (payment) => {
+  const [{ jobs }] = await site.rows(
+    "SELECT count(*) AS jobs FROM jobs WHERE state = 'done' AND job_id LIKE ?1",
+    `${payment}%`,
+  );
+  return jobs;
+};
+
+/** What came on top of `before`, once nothing more comes. */
+async function difference(before) {
+  let last;
+  await until('nothing more is counted', async () => {
+    const now = JSON.stringify(await counts());
+    const isSame = now === last;
+    last = now;
+    await new Promise((later) => setTimeout(later, 1_500));
+    return isSame;
+  });
+  return Object.fromEntries(
+    Object.entries(JSON.parse(last)).map(([name, value]) => [name, value - before[name]]),
+  );
+}
+
+test('one payment with its receipt', async (t) => {
+  const before = await counts();
+  const { payment } = await paid();
+  await until('the receipt is sent', async () => (await jobsDone(payment)) === 1);
+  const cost = await difference(before);
+  t.diagnostic(`a payment: ${JSON.stringify(cost)}`);
+  const most = {
+    'object requests': 5,
+    'rows written in objects': 60,
+    'rows written in the read model': 20,
+    'queue operations': 9,
+  };
+  for (const [name, limit] of Object.entries(most))
+    assert.ok(cost[name] > 0 && cost[name] <= limit, `${name}: ${cost[name]}, more than ${limit}`);
+});
+
+async function paid() {
+  const answer = await user.pay({ amount: 2500, currency: 'usd' }, freshKey());
+  assert.equal(answer.status, 201, answer.text);
+  return { payment: answer.json().id };
+}
