@@ -38,7 +38,7 @@ impl Drive {
         Ok(taken)
     }
 
-    async fn follow(self: Rc<Self>, questions: Vec<Question>) {
+    pub(super) async fn follow(self: Rc<Self>, questions: Vec<Question>) {
         for question in questions {
             let truth = self.transport.ask(&question).await;
             let ctx = self.context();

@@ -11,6 +11,7 @@ use crate::machine::id::{Owner, RequestId};
 use crate::machine::key::KeyHash;
 use crate::machine::record::{KeyRecord, Lifecycle, RecoveryPoint, StoredResponse};
 use crate::machine::rows::{Rows, TimelineEntry};
+use crate::object::inspection::Inspection;
 use crate::payment::{Payment, Refund};
 use crate::webhooks::Event;
 
@@ -79,12 +80,21 @@ pub enum Ask {
     Wake,
     /// Send the read model a snapshot, whether or not something has changed.
     Project,
+    /// Show an operator all that happened here. Only the desk asks this: there is no owner's check.
+    Inspect,
+    /// An operator wants what waits here to be taken up now.
+    Resume,
+    /// The same, and the provider to be asked about all that only it knows.
+    Settle,
     /// Somebody has come back from the bank's page: ask the provider, and say where to go.
     Return,
 }
 
 /// What the object answers to [`Ask::Locate`]: the object, as hexadecimal digits.
 pub type Located = Option<String>;
+
+/// What the object answers to [`Ask::Inspect`]: `None` where nothing is.
+pub type Inspected = Option<Inspection>;
 
 /// What the object answers to [`Ask::Return`]: the payment's return address.
 pub type Returned = Option<String>;

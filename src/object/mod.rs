@@ -10,6 +10,9 @@ mod drive;
 #[cfg(target_arch = "wasm32")]
 mod events;
 #[cfg(target_arch = "wasm32")]
+mod inspect;
+pub mod inspection;
+#[cfg(target_arch = "wasm32")]
 mod key_object;
 pub mod message;
 #[cfg(target_arch = "wasm32")]

@@ -24,6 +24,7 @@ use crate::machine::record::{Binding, KeyRecord, Lifecycle};
 use crate::machine::rows::{Appended, Rows, StagedJob, TimelineEntry};
 use crate::machine::wake::{KnownAlarm, alarm_to_set};
 use crate::metrics;
+use crate::object::inspection::EventSight;
 use crate::payment::{Payment, Refund, refunded_minor};
 use crate::readmodel::snapshot::AuditRow;
 
@@ -175,6 +176,14 @@ impl Store {
         self.query(
             "SELECT audit_id, at_ms, actor, action, subject, data FROM audit_records WHERE audit_id > ? ORDER BY audit_id LIMIT ?",
             vec![int(audit_id), int(limit)],
+        )
+    }
+
+    /// The events that were taken in, oldest first.
+    pub(super) fn events(&self) -> Result<Vec<EventSight>, Bug> {
+        self.query(
+            "SELECT event_id, provider, kind, received_at_ms FROM webhook_events ORDER BY received_at_ms, rowid",
+            vec![],
         )
     }
 

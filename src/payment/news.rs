@@ -50,6 +50,15 @@ pub fn take(rows: &mut Rows, event: &Event, ctx: &Context) -> Result<Taken, Bug>
 /// What to ask the provider because of an event: more than what is open, since something may have been done elsewhere.
 pub fn questions(rows: &Rows, event: &Event) -> Vec<Question> {
     let News::Ask { refund } = &event.news else { return Vec::new() };
+    about(rows, refund.as_ref())
+}
+
+/// The same without any event: all that the provider alone knows.
+pub fn all_questions(rows: &Rows) -> Vec<Question> {
+    about(rows, None)
+}
+
+fn about(rows: &Rows, refund: Option<&String>) -> Vec<Question> {
     let Some(payment) = rows.payment.as_ref().filter(|payment| payment.provider.answers_questions()) else {
         return Vec::new();
     };
@@ -67,8 +76,8 @@ pub fn questions(rows: &Rows, event: &Event) -> Vec<Question> {
     id.map(|id| Question::Payment { provider, id }).into_iter().collect()
 }
 
-/// Whatever waits for the provider need not wait any longer.
-fn hurry(rows: &mut Rows, ctx: &Context) {
+/// Whatever nobody works on is due now.
+pub fn resume(rows: &mut Rows, ctx: &Context) {
     for key in &mut rows.keys {
         if let Lifecycle::Open(open) = &mut key.lifecycle
             && open.lease.is_none()
@@ -76,6 +85,11 @@ fn hurry(rows: &mut Rows, ctx: &Context) {
             open.resume_at_ms = open.resume_at_ms.min(ctx.now_ms);
         }
     }
+}
+
+/// Whatever waits for the provider need not wait any longer.
+pub fn hurry(rows: &mut Rows, ctx: &Context) {
+    resume(rows, ctx);
     if let Some(check) = rows.payment.as_mut().and_then(|payment| payment.check.as_mut()) {
         check.next_at_ms = check.next_at_ms.min(ctx.now_ms);
     }

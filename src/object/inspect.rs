@@ -1,0 +1,50 @@
+//! What an operator asks of an object: to show all, and to go on without waiting for its time.
+
+use std::rc::Rc;
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use futures_util::future::select;
+use worker::Delay;
+
+use super::drive::Drive;
+use super::inspection::Inspection;
+use crate::machine::context::Bug;
+use crate::payment::news;
+
+/// How many audit records are shown.
+const AUDIT_SHOWN: u32 = 500;
+/// How long an operator waits for what was begun; it goes on without them.
+const PATIENCE: Duration = Duration::from_secs(8);
+
+impl Drive {
+    /// All that an operator may see. `None` where nothing is.
+    pub(super) fn inspect(&self) -> Result<Option<Inspection>, Bug> {
+        let Some(rows) = self.store.read()?.filter(|rows| !rows.keys.is_empty()) else {
+            return Ok(None);
+        };
+        let audit = self.store.audit_after(0, AUDIT_SHOWN)?;
+        let now_ms = self.context().now_ms;
+        Ok(Some(Inspection::of(&rows, self.store.timeline()?, self.store.events()?, audit, now_ms)))
+    }
+
+    /// Takes up now what waits for its time. `ask` also asks the provider about everything whose outcome it alone knows.
+    pub(super) async fn go_on(self: &Rc<Self>, ask: bool) -> Result<(), Bug> {
+        if self.store.read()?.is_none() {
+            return Ok(());
+        }
+        let ctx = self.context();
+        let questions = self.store.transaction(&ctx, |rows| {
+            news::resume(rows, &ctx);
+            if ask {
+                news::hurry(rows, &ctx);
+            }
+            Ok::<_, Bug>(if ask { news::all_questions(rows) } else { Vec::new() })
+        })?;
+        let drive = Rc::clone(self);
+        let work = async move { drive.follow(questions).await }.boxed_local().shared();
+        worker::wasm_bindgen_futures::spawn_local(work.clone());
+        select(work, Delay::from(PATIENCE)).await;
+        Ok(())
+    }
+}

@@ -1,0 +1,168 @@
+//! All of an object that an operator may see: what happened when, and what is open. Never what a request carried, nor a token,
+//! nor whose address a receipt goes to.
+
+use serde::{Deserialize, Serialize};
+
+use crate::machine::call::{CallState, ForeignCall, ProviderResult, Settlement};
+use crate::machine::rows::{Rows, TimelineEntry};
+use crate::payment::{Payment, Pending};
+use crate::readmodel::snapshot::{AuditRow, Snapshot, snapshot};
+
+/// An object, for the desk.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Inspection {
+    /// Its resource and its keys, as the read model has them; the payment without what only its owner sees.
+    pub snapshot: Snapshot,
+    /// What may be taken of the payment's amount, in minor units; 0 if nothing, or if something is under way.
+    pub capturable_minor: u32,
+    /// What may be given back, in minor units.
+    pub refundable_minor: u32,
+    /// Whether what is reserved may be given up.
+    pub voidable: bool,
+    /// The move of the payment that is under way.
+    pub under_way: Option<String>,
+    /// When the provider is asked next how the payment stands, in ms since the epoch.
+    pub next_check_at_ms: Option<u64>,
+    /// What happened to the keys, oldest first.
+    pub timeline: Vec<TimelineEntry>,
+    /// The calls to providers.
+    pub calls: Vec<CallSight>,
+    /// The jobs that are staged and not confirmed.
+    pub jobs: Vec<JobSight>,
+    /// The events that providers have told of.
+    pub events: Vec<EventSight>,
+}
+
+/// A call to a provider.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "as in `ForeignCall`")]
+pub struct CallSight {
+    pub key_id: u32,
+    pub name: String,
+    pub provider: String,
+    pub derived_key: String,
+    pub status: String,
+    pub in_doubt: bool,
+    /// One word for the answer.
+    pub result: Option<String>,
+    /// The provider's code of a refusal.
+    pub code: Option<String>,
+    /// The HTTP status of the answer.
+    pub http_status: Option<u16>,
+    /// The provider's id of the request.
+    pub request_id: Option<String>,
+    pub sends: u32,
+    pub failures: u32,
+    pub first_sent_at_ms: Option<u64>,
+    pub last_sent_at_ms: Option<u64>,
+    pub next_try_at_ms: u64,
+}
+
+/// A job that is staged.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "as in `StagedJob`")]
+pub struct JobSight {
+    pub job_id: String,
+    pub kind: String,
+    pub staged_at_ms: u64,
+    pub sends: u32,
+    pub next_at_ms: u64,
+}
+
+/// An event of a provider.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "as in `TakenEvent`")]
+pub struct EventSight {
+    pub event_id: String,
+    pub provider: String,
+    pub kind: String,
+    pub received_at_ms: u64,
+}
+
+impl Inspection {
+    /// Of these rows, with what is not loaded with them.
+    pub fn of(
+        rows: &Rows,
+        timeline: Vec<TimelineEntry>,
+        events: Vec<EventSight>,
+        audit: Vec<AuditRow>,
+        now_ms: u64,
+    ) -> Self {
+        let mut snapshot = snapshot(rows, audit, now_ms);
+        let refunded_minor = snapshot.payment.as_ref().map_or(0, |payment| payment.refunded_minor);
+        if let Some(payment) = &mut snapshot.payment {
+            payment.shown.clear();
+        }
+        let payment = rows.payment.as_ref();
+        let free = payment.filter(|payment| payment.pending.is_none());
+        let capturable = free.filter(|payment| payment.status() == "requires_capture");
+        Self {
+            snapshot,
+            capturable_minor: capturable.map_or(0, |payment| payment.amount.get()),
+            refundable_minor: free.map_or(0, Payment::captured_minor).saturating_sub(refunded_minor),
+            voidable: capturable.is_some(),
+            under_way: payment.and_then(|payment| payment.pending).map(|pending| match pending {
+                Pending::Capture { .. } => "capturing".to_owned(),
+                Pending::Void { .. } => "voiding".to_owned(),
+            }),
+            next_check_at_ms: payment.and_then(|payment| payment.check).map(|check| check.next_at_ms),
+            timeline,
+            calls: rows.calls.iter().map(CallSight::of).collect(),
+            jobs: rows
+                .jobs
+                .iter()
+                .map(|job| JobSight {
+                    job_id: job.job_id.clone(),
+                    kind: job.kind.as_str().to_owned(),
+                    staged_at_ms: job.staged_at_ms,
+                    sends: job.sends,
+                    next_at_ms: job.next_at_ms,
+                })
+                .collect(),
+            events,
+        }
+    }
+}
+
+impl CallSight {
+    fn of(call: &ForeignCall) -> Self {
+        let settlement = match &call.state {
+            CallState::Settled(settlement) => Some(settlement),
+            CallState::Frozen | CallState::InFlight | CallState::Unknown => None,
+        };
+        let reply = match settlement {
+            Some(Settlement::Answered(reply)) => Some(reply),
+            _ => None,
+        };
+        let code = reply.and_then(|reply| match &reply.result {
+            ProviderResult::Declined { code, decline_code, .. } => {
+                Some(decline_code.clone().unwrap_or_else(|| code.clone()))
+            }
+            ProviderResult::Rejected { code, .. } => Some(code.clone()),
+            _ => None,
+        });
+        let result = match settlement {
+            Some(Settlement::Answered(reply)) => Some(reply.result.name()),
+            Some(Settlement::NotExecuted) => Some("not_executed"),
+            Some(Settlement::Flagged) => Some("flagged"),
+            None => None,
+        };
+        Self {
+            key_id: call.key_id,
+            name: call.name.clone(),
+            provider: call.provider.as_str().to_owned(),
+            derived_key: call.derived_key.clone(),
+            status: call.state.name().to_owned(),
+            in_doubt: call.in_doubt(),
+            result: result.map(str::to_owned),
+            code,
+            http_status: reply.map(|reply| reply.status),
+            request_id: reply.and_then(|reply| reply.request_id.clone()),
+            sends: call.sends,
+            failures: call.failures,
+            first_sent_at_ms: call.first_sent_at_ms,
+            last_sent_at_ms: call.last_sent_at_ms,
+            next_try_at_ms: call.next_try_at_ms,
+        }
+    }
+}
