@@ -78,6 +78,15 @@ pub struct SmsConfig {
     pub pilot: String,
 }
 
+/// The operator's desk behind Cloudflare Access.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AccessConfig {
+    /// `ACCESS_TEAM_DOMAIN`: `https://<team>.cloudflareaccess.com`, without a slash at the end.
+    pub team_domain: String,
+    /// `ACCESS_AUD`: the application's audience tag.
+    pub audience: String,
+}
+
 /// All settings.
 #[derive(Clone, Debug)]
 pub struct Config {
@@ -107,10 +116,12 @@ pub struct Config {
     pub rate_limit_per_minute: Option<u32>,
     /// `STRIPE_PUBLISHABLE_KEY`: with it the checkout takes real cards, in Stripe's Payment Element.
     pub publishable_key: Option<String>,
-    /// `ADMIN_TOKEN`: the secret of whoever reads `/metrics` and `/admin/stats`. Without it nobody does.
+    /// `ACCESS_TEAM_DOMAIN`, `ACCESS_AUD`: with them only Cloudflare Access lets an operator in.
+    pub access: Option<AccessConfig>,
+    /// `ADMIN_TOKEN`: the operator's secret, where there is no Access. With neither, all that is an operator's is closed.
     pub admin_token: Option<String>,
-    /// `LAB = "true"`, demo only: everything that an operator sees is open, and a request without
-    /// credentials is the account `anonymous`.
+    /// `LAB = "true"`, demo only: `/metrics` and `/admin/stats` are open, and a request without credentials is the account
+    /// `anonymous`.
     pub lab: bool,
     /// `RESEND_API_KEY` and `RECEIPT_FROM`: without them no receipts are sent.
     pub email: Option<EmailConfig>,
@@ -224,6 +235,7 @@ impl Config {
                 .map(|limit| limit.parse().map_err(|_| "RATE_LIMIT_PER_MINUTE must be a whole number."))
                 .transpose()?,
             publishable_key,
+            access: access(setting, demo)?,
             admin_token,
             lab: flag("LAB"),
             email: email(setting)?,
@@ -293,6 +305,24 @@ fn adyen(setting: impl Fn(&str) -> Option<String>, demo: bool) -> Result<Option<
             Ok(Some(AdyenConfig { base, key, merchant_account }))
         }
         _ => Err(format!("{} go together: set all three, or none.", names.join(", "))),
+    }
+}
+
+fn access(setting: impl Fn(&str) -> Option<String>, demo: bool) -> Result<Option<AccessConfig>, String> {
+    match (setting("ACCESS_TEAM_DOMAIN"), setting("ACCESS_AUD")) {
+        (None, None) => Ok(None),
+        (Some(domain), Some(audience)) => {
+            let team_domain = domain.trim().trim_end_matches('/').to_owned();
+            if !demo && !team_domain.starts_with("https://") {
+                return Err(
+                    "ACCESS_TEAM_DOMAIN must begin with https://, such as https://team.cloudflareaccess.com."
+                        .to_owned(),
+                );
+            }
+            Ok(Some(AccessConfig { team_domain, audience: audience.trim().to_owned() }))
+        }
+        // With one of them alone the desk would silently be open to whoever has the other secret.
+        _ => Err("ACCESS_TEAM_DOMAIN and ACCESS_AUD go together: set both, or none.".to_owned()),
     }
 }
 

@@ -1,6 +1,7 @@
 //! HTTP in and out. [`routes`] lists every address; `form` and `api` turn what comes into one request to the object;
 //! [`reply`] turns the verdict into a status. Everything that only parses or renders is pure.
 
+pub mod access;
 pub mod checkout;
 pub mod cors;
 pub mod http;

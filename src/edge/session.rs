@@ -63,6 +63,27 @@ impl OpenForm {
     }
 }
 
+/// An operator's session. No other site's page can make a browser send it.
+pub struct DeskSession;
+
+impl DeskSession {
+    /// The token in the `Cookie` header, not yet verified.
+    pub fn from_cookies(header: &str, secure: bool) -> Option<&str> {
+        cookies(header, "desk", secure).find(|value| !value.is_empty())
+    }
+
+    /// The `Set-Cookie` header's value that keeps a token for as long as it may be used, in ms.
+    pub fn set_cookie(token: &str, ttl_ms: u64, secure: bool) -> String {
+        let max_age_s = u32::try_from(ttl_ms / 1000).unwrap_or(u32::MAX);
+        set_cookie("desk", token, max_age_s, secure).replace("SameSite=Lax", "SameSite=Strict")
+    }
+
+    /// The `Set-Cookie` header's value that forgets it.
+    pub fn clear_cookie(secure: bool) -> String {
+        Self::set_cookie("", 0, secure)
+    }
+}
+
 /// `__Host-` cookies need https. On a plain-http localhost browsers and curl keep a plain one.
 const fn prefix(secure: bool) -> &'static str {
     if secure { "__Host-" } else { "" }

@@ -23,6 +23,10 @@ const TOKEN_LEN: usize = SIGNED_LEN + 32;
 pub enum Purpose {
     /// `POST /rides`
     Ride = 1,
+    /// An operator's session
+    DeskSession = 16,
+    /// A button of the operator's desk
+    DeskAction = 17,
 }
 
 /// A token that this server made for this session.
