@@ -7,6 +7,7 @@ fn main() {
         ("STYLE_VERSION", "static/style.css"),
         ("SCRIPT_VERSION", "static/app.js"),
         ("CHECKOUT_VERSION", "static/checkout.js"),
+        ("DESK_VERSION", "static/desk.css"),
     ] {
         println!("cargo::rerun-if-changed={file}");
         let mut hasher = DefaultHasher::new();

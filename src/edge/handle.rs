@@ -9,7 +9,7 @@ use super::pages::{Home, ProblemPage};
 use super::problem::{Kind, Problem};
 use super::ride::{RidePage, Visit, kept, page};
 use super::routes::Route;
-use super::{admin, api, cors, docs, form, keys, payments, reply, webhooks};
+use super::{admin, api, cors, desk, docs, form, keys, payments, reply, webhooks};
 use crate::log::log;
 use crate::machine::id::{Owner, RequestId, RideId};
 use crate::metrics;
@@ -41,6 +41,12 @@ pub(super) const CHECKOUT_SCRIPT: Asset = Asset {
     address: concat!("/assets/checkout.js?v=", env!("CHECKOUT_VERSION")),
     media_type: "text/javascript; charset=utf-8",
     bytes: include_bytes!("../../static/checkout.js"),
+};
+pub(super) const DESK_STYLE: Asset = Asset {
+    name: "desk.css",
+    address: concat!("/assets/desk.css?v=", env!("DESK_VERSION")),
+    media_type: "text/css; charset=utf-8",
+    bytes: include_bytes!("../../static/desk.css"),
 };
 const ICON: Asset = Asset {
     name: "favicon.svg",
@@ -151,6 +157,7 @@ async fn answer(app: &App, request: &Request, route: Option<&Route>) -> Result<A
         Route::AdyenWebhook => webhooks::from_adyen(app, request).await,
         Route::Metrics => admin::metrics(app, request).await,
         Route::Stats => admin::stats(app, request).await,
+        Route::Desk(page) => desk::serve(app, request, page).await,
     }
 }
 
@@ -163,7 +170,7 @@ fn is_form(request: &Request) -> bool {
 }
 
 fn asset(file: &str, request: &Request) -> Result<Answer, Problem> {
-    let asset = [STYLE, SCRIPT, CHECKOUT_SCRIPT, ICON]
+    let asset = [STYLE, SCRIPT, CHECKOUT_SCRIPT, DESK_STYLE, ICON]
         .into_iter()
         .find(|asset| asset.name == file)
         .ok_or_else(|| Problem::new(Kind::NotFound))?;

@@ -4,6 +4,7 @@
 pub mod access;
 pub mod checkout;
 pub mod cors;
+pub mod desk;
 pub mod http;
 pub mod key_source;
 pub mod pages;
@@ -29,6 +30,8 @@ mod form;
 mod handle;
 #[cfg(target_arch = "wasm32")]
 mod keys;
+#[cfg(target_arch = "wasm32")]
+mod operator;
 #[cfg(target_arch = "wasm32")]
 mod payments;
 #[cfg(target_arch = "wasm32")]

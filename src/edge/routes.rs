@@ -29,8 +29,11 @@
 //! | `/webhooks/adyen` | POST | Adyen | what it tells by itself |
 //! | `/metrics` | GET | operator | the counts, for Prometheus |
 //! | `/admin/stats` | GET | operator | the counts as JSON |
+//! | `/admin` | GET | operator | the desk: how it goes; its other pages and buttons are in `desk/route.rs` |
 //!
 //! HEAD works wherever GET does, OPTIONS everywhere.
+
+use super::desk::route::DeskRoute;
 
 /// An address that exists.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -87,6 +90,8 @@ pub enum Route {
     Metrics,
     /// `/admin/stats`
     Stats,
+    /// `/admin` and what is below it
+    Desk(DeskRoute),
 }
 
 impl Route {
@@ -99,6 +104,9 @@ impl Route {
         }
         if path == "/_sim/mailbox" || path.starts_with("/_sim/mailbox/") {
             return Some(Self::Mailbox);
+        }
+        if let Some(desk) = path.strip_prefix("/admin").and_then(DeskRoute::find) {
+            return Some(Self::Desk(desk));
         }
         let mut segments = path.strip_prefix('/')?.splitn(4, '/');
         let first = segments.next()?;
@@ -146,6 +154,7 @@ impl Route {
             | Self::AdyenWebhook => "POST, OPTIONS",
             Self::Payments | Self::Order(_) | Self::Refunds(_) | Self::BankPage => "GET, HEAD, POST, OPTIONS",
             Self::Key(_) => "GET, HEAD, DELETE, OPTIONS",
+            Self::Desk(page) => page.allow(),
             _ => "GET, HEAD, OPTIONS",
         }
     }
@@ -200,6 +209,7 @@ impl Route {
             Self::AdyenWebhook => "/webhooks/adyen",
             Self::Metrics => "/metrics",
             Self::Stats => "/admin/stats",
+            Self::Desk(page) => page.name(),
         }
     }
 }

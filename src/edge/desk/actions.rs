@@ -1,0 +1,382 @@
+//! The buttons. Each comes with a one-time key, which is checked first and is the idempotency key of what is done: pressed
+//! twice, or sent again after a broken connection, it is done once and says the same.
+//!
+//! Who did what is written down before it is done, and how it ended afterwards: an action without an outcome was broken off.
+
+use serde_json::Value as Json;
+use worker::{MessageBuilder, QueueContentType};
+
+use super::data;
+use super::route::{Act, Subject};
+use super::serve::Desk;
+use super::sight::object_of;
+use super::words;
+use crate::edge::api::{Unreachable, run, unreadable};
+use crate::edge::app::ObjectRef;
+use crate::edge::http::Answer;
+use crate::edge::key_source::from_our_pages;
+use crate::edge::operator::is_form_key;
+use crate::edge::problem::{Kind, Problem};
+use crate::flows::capture::CaptureRequest;
+use crate::flows::refund::RefundRequest;
+use crate::flows::void::VoidRequest;
+use crate::flows::{Operation, Refusal};
+use crate::jobs::message::{Job, VERSION};
+use crate::log::log;
+use crate::machine::begin::Arrival;
+use crate::machine::fingerprint::{Field, Fingerprint, Parameters};
+use crate::machine::id::{ObjectId, Owner, digest};
+use crate::machine::key::IdempotencyKey;
+use crate::machine::record::Channel;
+use crate::machine::rows::JobKind;
+use crate::object::message::{Ask, RunAsk, Verdict};
+use crate::payment::RefundReason;
+use crate::readmodel::db::Db;
+
+/// What an action's outcome is until it has one.
+const BEGUN: &str = "begun";
+/// The pause before a requeued job is worked on, in seconds: until then the ledger says that it may be.
+const REQUEUE_DELAY_S: u32 = 2;
+/// How many dead letters one press sends.
+const REQUEUE_MAX: usize = 50;
+/// For how long a provider keeps our keys, in ms; after that a requeued email is another one.
+const WINDOW_MS: u64 = 23 * 3_600_000;
+/// The longest note, in characters.
+const NOTE_MAX: usize = 300;
+
+/// A button that was pressed.
+struct Press<'a> {
+    desk: &'a Desk<'a>,
+    act: Act,
+    subject: &'a Subject,
+    key: String,
+    entries: Parameters,
+}
+
+/// `POST /admin/…/{action}`
+pub(super) async fn act(desk: &Desk<'_>, act: Act, subject: &Subject) -> Result<Answer, Problem> {
+    let request = desk.request;
+    if !from_our_pages(request) {
+        return Err(Problem::new(Kind::Forbidden));
+    }
+    let entries = request.parameters()?;
+    let key = text(&entries, "form");
+    if !is_form_key(desk.app, &desk.operator, &request.path, &key, request.now_ms) {
+        return Err(Problem::because(
+            Kind::Forbidden,
+            "This button was not made for you, or its page was open for too long. Nothing was done: load the page again.",
+        ));
+    }
+    let press = Press { desk, act, subject, key, entries };
+    let named = press.named().await?;
+    let action_id = press.begin(&named.what).await?;
+    if let Some(action_id) = action_id.to_do {
+        let outcome = press.outcome(named).await;
+        let fields = [
+            ("event", "operator_action".into()),
+            ("operator", desk.operator.name.as_str().into()),
+            ("action", act.as_str().into()),
+            ("subject", subject.name().into()),
+            ("outcome", outcome.as_str().into()),
+        ];
+        log("info", &fields);
+        let sql = "UPDATE operator_actions SET outcome = ?2 WHERE action_id = ?1";
+        let db = Db::of(&desk.app.env).map_err(unreadable)?;
+        db.run(sql, vec![action_id.into(), outcome.into()]).await.map_err(unreadable)?;
+    }
+    Ok(Answer::see_other(&format!("{}?done={}", subject.path(), action_id.id), "acted"))
+}
+
+/// An action in the log.
+struct Noted {
+    id: u64,
+    /// The same, if it is to be done now.
+    to_do: Option<u64>,
+}
+
+/// What is to be done, as the log has it, and what the flow needs for it.
+struct Named {
+    what: String,
+    operation: Option<(ObjectId, Owner, Operation)>,
+}
+
+impl Press<'_> {
+    /// What is asked for, with its entries. An entry that cannot be read is refused before anything is written.
+    async fn named(&self) -> Result<Named, Problem> {
+        let Subject::Payment(id) = self.subject else {
+            let note = self.note()?;
+            let what = if note.is_empty() {
+                self.act.as_str().to_owned()
+            } else {
+                format!("{}: {note}", self.act.as_str())
+            };
+            return Ok(Named { what, operation: None });
+        };
+        if matches!(self.act, Act::Resume | Act::Settle) {
+            return Ok(Named { what: self.act.as_str().to_owned(), operation: None });
+        }
+        let (object, inspection) = self.desk.inspect(object_of(id)).await?;
+        let not_found = || Problem::new(Kind::NotFound);
+        let payment = inspection.snapshot.payment.ok_or_else(not_found)?;
+        let owner = Owner::from_text(&inspection.snapshot.owner).ok_or_else(not_found)?;
+        let wrong = |message: String| {
+            Problem::because(Kind::InvalidParameters, format!("The amount {message}. Nothing was done."))
+        };
+        let amount = words::parse_money(&text(&self.entries, "amount"), &payment.currency).map_err(wrong)?;
+        let (operation, reason) = match self.act {
+            Act::Capture => (Operation::Capture(CaptureRequest { amount }), ""),
+            Act::Void => (Operation::Void(VoidRequest::default()), ""),
+            _ => {
+                let reason = RefundReason::parse(&text(&self.entries, "reason"))
+                    .unwrap_or(RefundReason::RequestedByCustomer);
+                (Operation::Refund(RefundRequest { amount, reason }), reason.as_str())
+            }
+        };
+        let shown = match (amount, self.act) {
+            (_, Act::Void) => String::new(),
+            (Some(amount), _) => format!(" {}", words::money(amount.get().into(), &payment.currency)),
+            (None, _) => " all that is left".to_owned(),
+        };
+        let reason =
+            if reason.is_empty() { String::new() } else { format!(", {}", reason.replace('_', " ")) };
+        let what = format!("{}{shown}{reason}", self.act.as_str());
+        Ok(Named { what, operation: Some((object, owner, operation)) })
+    }
+
+    fn note(&self) -> Result<String, Problem> {
+        let note = text(&self.entries, "note");
+        if self.act != Act::Accept {
+            return Ok(String::new());
+        }
+        let is_good = !note.trim().is_empty()
+            && note.chars().count() <= NOTE_MAX
+            && !note.chars().any(char::is_control);
+        if is_good {
+            return Ok(note.trim().to_owned());
+        }
+        Err(Problem::because(
+            Kind::InvalidParameters,
+            format!("Say in up to {NOTE_MAX} characters why the break is right as it is. Nothing was done."),
+        ))
+    }
+
+    /// Writes down who does what. The number is made from the button's key: a second press finds the first.
+    async fn begin(&self, what: &str) -> Result<Noted, Problem> {
+        let hash = digest(&[b"operator action", self.key.as_bytes()]);
+        // D1 takes whole numbers below 2⁵³.
+        let id = hash.iter().take(6).fold(0, |number: u64, byte| number << 8 | u64::from(*byte));
+        let db = Db::of(&self.desk.app.env).map_err(unreadable)?;
+        let sql = "INSERT INTO operator_actions (action_id, at_ms, operator, action, subject, outcome)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT (action_id) DO NOTHING";
+        let (subject, operator) = (self.subject.name(), self.desk.operator.name.as_str());
+        let now_ms = self.desk.request.now_ms;
+        let values = vec![
+            id.into(),
+            now_ms.into(),
+            operator.into(),
+            what.into(),
+            subject.as_str().into(),
+            BEGUN.into(),
+        ];
+        if db.run(sql, values).await.map_err(unreadable)? > 0 {
+            return Ok(Noted { id, to_do: Some(id) });
+        }
+        let known = data::find_action(&self.desk.app.env, id).await.map_err(unreadable)?;
+        let Some(known) = known.filter(|known| known.action == what && known.subject == subject) else {
+            return Err(Problem::because(
+                Kind::KeyReused,
+                "This button was pressed before, with other entries: that was done, and not this. Load the page again.",
+            ));
+        };
+        // The first press may be under way, or was broken off. What is idempotent is done again; a message would be sent twice.
+        let is_safe = !matches!(self.act, Act::Requeue | Act::RequeueAll);
+        Ok(Noted { id, to_do: (known.outcome == BEGUN && is_safe).then_some(id) })
+    }
+
+    /// Does it, and says how it ended.
+    async fn outcome(&self, named: Named) -> String {
+        let done = match (self.act, self.subject) {
+            (Act::Resume, subject) => self.go_on(subject, Ask::Resume).await,
+            (Act::Settle, subject) => self.go_on(subject, Ask::Settle).await,
+            (Act::Requeue, Subject::Job(job_id)) => self.requeue(Some(job_id)).await,
+            (Act::RequeueAll, _) => self.requeue(None).await,
+            (Act::Purge, Subject::Job(job_id)) => self.purge(job_id).await,
+            (Act::Repair, Subject::Break(id)) => self.repair(id).await,
+            (Act::Accept, Subject::Break(id)) => self.accept(id).await,
+            _ => return self.operate(named).await,
+        };
+        done.unwrap_or_else(|error| format!("failed: {error}"))
+    }
+
+    async fn go_on(&self, subject: &Subject, ask: Ask) -> worker::Result<String> {
+        let object = match subject {
+            Subject::Payment(id) => object_of(id),
+            Subject::Key(object, _) => ObjectId::from_hex(object),
+            _ => None,
+        };
+        let Some(object) = object else { return Ok("refused: there is no such object".to_owned()) };
+        let what = if matches!(ask, Ask::Settle) {
+            "the provider was asked"
+        } else {
+            "what was waiting was taken up"
+        };
+        self.desk.app.ask::<()>(&ObjectRef::Id(object), ask).await?;
+        Ok(format!("{what}; the page shows how it stands"))
+    }
+
+    /// Capture, void, refund: the same flow as the API's, on behalf of the payment's owner.
+    async fn operate(&self, named: Named) -> String {
+        let Some((object, owner, operation)) = named.operation else {
+            return "refused: not possible here".to_owned();
+        };
+        let Ok(key) = IdempotencyKey::parse(&self.key) else { return "refused: not a key".to_owned() };
+        let app = self.desk.app;
+        let entries = self.entries.clone().without(&["form"]).canonical();
+        let arrival = Arrival {
+            key_hash: key.hash(&owner),
+            owner,
+            fingerprint: Fingerprint::of("POST", &self.desk.request.path, &entries),
+            parameters: entries,
+            operation,
+            channel: Channel::Api,
+            request_id: self.desk.request.id.clone(),
+            may_start: true,
+        };
+        // An operator does not use up the account's rate.
+        let ask = RunAsk { arrival, wait_ms: app.config.times.wait_ms, fault: None, is_counted: true };
+        match run(app, &ObjectRef::Id(object), ask).await {
+            Ok(verdict) => said(verdict),
+            Err(Unreachable) => "begun; its answer was lost: the page shows how it stands".to_owned(),
+        }
+    }
+
+    /// Dead letters go back into the queue: the message first, then the ledger. Should that break off in between, the message
+    /// finds the job dead and does nothing, and it is still in the list.
+    async fn requeue(&self, job_id: Option<&str>) -> worker::Result<String> {
+        let env = &self.desk.app.env;
+        let mut conditions = data::Where::default();
+        conditions.and("state = 'dead' AND payload IS NOT NULL");
+        if let Some(job_id) = job_id {
+            conditions.and_value("job_id = ?", job_id);
+        }
+        let mut dead = data::dead_letters(env, conditions, 0).await?;
+        dead.truncate(REQUEUE_MAX);
+        if dead.is_empty() {
+            return Ok("refused: it is not a dead letter any more".to_owned());
+        }
+        let mut messages = Vec::new();
+        for row in &dead {
+            let payload = serde_json::from_str(row.payload.as_deref().unwrap_or("null"))?;
+            let Some(kind) = JobKind::parse(&row.kind) else { continue };
+            let job = Job {
+                version: VERSION,
+                job_id: row.job_id.clone(),
+                kind,
+                object: row.object.clone(),
+                payload,
+                staged_at_ms: row.staged_at_ms,
+            };
+            let message = MessageBuilder::new(serde_json::to_string(&job)?)
+                .content_type(QueueContentType::Text)
+                .delay_seconds(REQUEUE_DELAY_S);
+            messages.push(message.build());
+        }
+        env.queue("JOBS")?.send_batch(messages).await?;
+        let ids: Vec<&str> = dead.iter().map(|row| row.job_id.as_str()).collect();
+        let sql = format!(
+            "UPDATE jobs SET state = 'tried', attempts = 0, updated_at_ms = ?2,
+                first_at_ms = CASE WHEN first_at_ms < {} THEN ?2 ELSE first_at_ms END
+             WHERE state = 'dead' AND job_id IN (SELECT value FROM json_each(?1))",
+            self.desk.request.now_ms.saturating_sub(WINDOW_MS)
+        );
+        let values = vec![serde_json::to_string(&ids)?.into(), self.desk.request.now_ms.into()];
+        Db::of(env)?.run(&sql, values).await?;
+        Ok(match ids.len() {
+            1 => "one job is in the queue again".to_owned(),
+            many => format!("{many} jobs are in the queue again"),
+        })
+    }
+
+    async fn purge(&self, job_id: &str) -> worker::Result<String> {
+        let sql = "UPDATE jobs SET state = 'purged', payload = NULL, frozen = NULL, updated_at_ms = ?2
+             WHERE job_id = ?1 AND state = 'dead'";
+        let values = vec![job_id.into(), self.desk.request.now_ms.into()];
+        let purged = Db::of(&self.desk.app.env)?.run(sql, values).await?;
+        Ok(match purged {
+            0 => "refused: it is not a dead letter any more".to_owned(),
+            _ => "dropped, with what it carried".to_owned(),
+        })
+    }
+
+    /// The object finds out what is true and tells the read model. Whether the books agree then, the next reconciliation says.
+    async fn repair(&self, id: &str) -> worker::Result<String> {
+        let Some(row) = data::find_break(&self.desk.app.env, id).await? else {
+            return Ok("refused: there is no such break".to_owned());
+        };
+        let object = row.object.as_deref().and_then(ObjectId::from_hex);
+        let Some(object) = object.or_else(|| row.resource.as_deref().and_then(object_of)) else {
+            return Ok("refused: it is no payment of ours that could be asked".to_owned());
+        };
+        let place = ObjectRef::Id(object);
+        self.desk.app.ask::<()>(&place, Ask::Settle).await?;
+        self.desk.app.ask::<()>(&place, Ask::Project).await?;
+        let sql = "UPDATE breaks SET note = ?2 WHERE break_id = ?1 AND state = 'open'";
+        let note = format!("asked again by {}", self.desk.operator.name);
+        Db::of(&self.desk.app.env)?.run(sql, vec![id.into(), note.into()]).await?;
+        Ok("the provider was asked and the lists were told; the next reconciliation closes it if the books agree".to_owned())
+    }
+
+    async fn accept(&self, id: &str) -> worker::Result<String> {
+        let note = self.note().unwrap_or_default();
+        let sql = "UPDATE breaks SET state = 'accepted', note = ?2 WHERE break_id = ?1 AND state = 'open'";
+        let accepted = Db::of(&self.desk.app.env)?.run(sql, vec![id.into(), note.into()]).await?;
+        Ok(match accepted {
+            0 => "refused: it is not open any more".to_owned(),
+            _ => "accepted".to_owned(),
+        })
+    }
+}
+
+/// A verdict in words.
+fn said(verdict: Verdict) -> String {
+    match verdict {
+        Verdict::Finished { response, .. } => {
+            let body: Json = serde_json::from_slice(&response.body).unwrap_or_default();
+            let member = |name: &str| body.get(name).and_then(Json::as_str).unwrap_or_default().to_owned();
+            if response.status < 400 {
+                format!("done: the {} is {}", member("object"), member("status").replace('_', " "))
+            } else {
+                format!("refused by the provider: {}", member("detail"))
+            }
+        }
+        Verdict::Pending { in_doubt: true, .. } => {
+            "begun; the provider’s answer is not known, and is being found out".to_owned()
+        }
+        Verdict::Pending { .. } | Verdict::InProgress { .. } | Verdict::Interrupted { .. } => {
+            "begun; it goes on by itself".to_owned()
+        }
+        Verdict::Mismatch { .. } => "refused: this button was used with other entries".to_owned(),
+        Verdict::Refused(refusal) => match refusal {
+            Refusal::NoPayment => "refused: there is no payment".to_owned(),
+            Refusal::State { detail, .. } | Refusal::TooMuch { detail, .. } => format!("refused: {detail}"),
+            Refusal::Amount { message } => format!("refused: the amount {message}"),
+        },
+        Verdict::Expired => "refused: this button was used long ago".to_owned(),
+        Verdict::NotStarted | Verdict::Stranger | Verdict::RateLimited => "refused".to_owned(),
+    }
+}
+
+/// An entry of a form; empty if it is not there.
+fn text(entries: &Parameters, name: &str) -> String {
+    match entries.text(name) {
+        Field::Text(text) => text,
+        Field::Missing | Field::NotText => String::new(),
+    }
+}
+
+/// As a sentence begins.
+pub(super) fn sentence(text: &str) -> String {
+    let mut characters = text.chars();
+    let first = characters.next().map(|first| first.to_uppercase().to_string()).unwrap_or_default();
+    format!("{first}{}", characters.as_str())
+}

@@ -1,0 +1,485 @@
+//! The desk's lists: payments, keys, dead letters, breaks, audit.
+
+use std::collections::BTreeSet;
+
+use super::data::{self, DeadRow, PAGE, Where, anywhere};
+use super::route::{Act, Subject};
+use super::serve::Desk;
+use super::sheets::{Button, Cell, List, Row, Select};
+use super::words;
+use crate::edge::api::unreadable;
+use crate::edge::http::Answer;
+use crate::edge::operator::form_key;
+use crate::edge::problem::Problem;
+use crate::edge::reply;
+use crate::machine::id::{Owner, PaymentId, RideId};
+use crate::machine::key::IdempotencyKey;
+
+/// How many pages back a list can be read.
+const PAGES_MAX: usize = 1000;
+
+impl Desk<'_> {
+    /// A button with its one-time key.
+    pub(super) fn button(&self, act: Act, subject: &Subject, label: &str) -> Result<Button, Problem> {
+        let path = Button::path_of(act, subject);
+        let key = form_key(self.app, &self.operator, &path, self.request.now_ms)?;
+        Ok(Button {
+            path,
+            key,
+            label: label.to_owned(),
+            hint: String::new(),
+            tone: "",
+            amount: None,
+            has_reason: false,
+            has_note: false,
+        })
+    }
+
+    fn page_number(&self) -> usize {
+        self.query("page").parse().unwrap_or(0).min(PAGES_MAX)
+    }
+
+    /// The addresses of the pages before and after this one. Cuts what was read beyond the page.
+    fn around<T>(&self, rows: &mut Vec<T>) -> (String, String) {
+        let (number, has_more) = (self.page_number(), rows.len() > PAGE);
+        rows.truncate(PAGE);
+        let pairs: Vec<(String, String)> =
+            serde_urlencoded::from_str(&self.request.query).unwrap_or_default();
+        let address = |number: usize| {
+            let kept = pairs.iter().filter(|(name, _)| name != "page" && name != "done").cloned();
+            let pairs: Vec<_> = kept.chain([("page".to_owned(), number.to_string())]).collect();
+            format!("{}?{}", self.request.path, serde_urlencoded::to_string(pairs).unwrap_or_default())
+        };
+        let newer = number.checked_sub(1).map(address).unwrap_or_default();
+        (newer, if has_more { address(number + 1) } else { String::new() })
+    }
+
+    /// A choice with what is chosen now.
+    fn select(
+        &self,
+        name: &'static str,
+        label: &'static str,
+        options: &[(&'static str, &'static str)],
+    ) -> Select {
+        let chosen = self.query(name);
+        let options = options.iter().map(|(value, text)| (*value, *text, *value == chosen)).collect();
+        Select { name, label, options }
+    }
+}
+
+/// A status as a chip: what is good, what waits, what has failed.
+pub(super) fn status(status: &str) -> Cell {
+    let tone = match status {
+        "succeeded" | "paid" | "done" | "finished" | "settled" | "resolved" | "repaired" => "good",
+        "declined" | "failed" | "unpaid" | "dead" | "flagged" => "bad",
+        "processing" | "requires_action" | "requires_capture" | "pending" | "open" | "unknown"
+        | "in_flight" | "frozen" | "tried" | "attempted" => "warn",
+        _ => "plain",
+    };
+    Cell::chip(status.replace('_', " "), tone)
+}
+
+/// An owner, short: an account by its id, a browser by the beginning of its hash.
+pub(super) fn owner(text: &str) -> Cell {
+    match text.split_once(':') {
+        Some(("account", id)) => Cell::text(id),
+        Some(("session", hash)) => Cell::text(format!("browser {}", hash.get(..8).unwrap_or(hash))),
+        _ => Cell::text(text),
+    }
+}
+
+pub(super) async fn payments(desk: &Desk<'_>) -> Result<Answer, Problem> {
+    let search = desk.query("q");
+    if PaymentId::parse(&search).is_some() || RideId::parse(&search).is_some() {
+        return Ok(Answer::see_other(&format!("/admin/payments/{search}"), "found"));
+    }
+    let mut conditions = Where::default();
+    if !search.is_empty() {
+        let (exact, like) = (conditions.place(search.as_str()), conditions.place(anywhere(&search)));
+        conditions.and(&format!(
+            "(provider_payment = {exact} OR order_id = {exact} OR failure_code = {exact} OR owner LIKE {like} ESCAPE '\\'
+              OR id IN (SELECT payment_id FROM refunds WHERE refund_id = {exact} OR provider_refund = {exact}))"
+        ));
+    }
+    let statuses = match desk.query("status").as_str() {
+        "paid" => Some("'succeeded', 'paid'"),
+        "declined" => Some("'declined', 'failed', 'unpaid'"),
+        "open" => Some("'processing', 'requires_action', 'requires_capture', 'pending'"),
+        "canceled" => Some("'canceled'"),
+        _ => None,
+    };
+    if let Some(statuses) = statuses {
+        conditions.and(&format!("status IN ({statuses})"));
+    }
+    let mut rows = data::payments(&desk.app.env, conditions, desk.page_number()).await.map_err(unreadable)?;
+    let (newer, older) = desk.around(&mut rows);
+    let now_ms = desk.request.now_ms;
+    let rows = rows.into_iter().map(|row| {
+        let amount = match (row.captured_minor, row.refunded_minor) {
+            (_, refunded) if refunded > 0 => format!("{} refunded", words::money(refunded, &row.currency)),
+            (captured, _) if captured > 0 && captured < row.amount_minor => {
+                format!("{} taken", words::money(captured, &row.currency))
+            }
+            _ => String::new(),
+        };
+        let provider = row.provider_payment.as_deref().map(words::short).unwrap_or_default();
+        let cells = vec![
+            Cell::link(words::short(&row.id), format!("/admin/payments/{}", row.id))
+                .with(row.order_id.map(|order| format!("order {order}")).unwrap_or_default()),
+            status(&row.status).with(row.failure_code.unwrap_or_default().replace('_', " ")),
+            Cell::number(words::money(row.amount_minor, &row.currency)).with(amount),
+            owner(&row.owner),
+            Cell::text(row.provider).with(provider),
+            Cell::text(words::moment(row.created_at_ms)).with(words::from_now(row.created_at_ms, now_ms)),
+        ];
+        Row { cells, buttons: Vec::new() }
+    });
+    let page = List {
+        title: "Payments",
+        intro: "Payments and rides, the newest first.",
+        search: Some(search),
+        hint: "Id, order, provider’s id, account, code",
+        selects: vec![desk.select(
+            "status",
+            "Status",
+            &[
+                ("", "all"),
+                ("paid", "paid"),
+                ("declined", "declined"),
+                ("open", "open"),
+                ("canceled", "canceled"),
+            ],
+        )],
+        columns: &["Payment", "Status", "Amount", "Account", "Provider", "Begun (UTC)"],
+        rows: rows.collect(),
+        nothing: "No payment is like that. A new one appears within moments.",
+        buttons: Vec::new(),
+        newer,
+        older,
+        site: desk.site(),
+        frame: desk.frame("/admin/payments").await?,
+    };
+    Ok(reply::html(200, &page, "desk"))
+}
+
+pub(super) async fn keys(desk: &Desk<'_>) -> Result<Answer, Problem> {
+    let search = desk.query("q");
+    let now_ms = desk.request.now_ms;
+    let mut conditions = Where::default();
+    if !search.is_empty() {
+        let (exact, like) = (conditions.place(search.as_str()), conditions.place(anywhere(&search)));
+        let prefix = conditions.place(format!("{}%", anywhere(&search).trim_matches('%')));
+        // The key as a client sends it is nowhere: but its hash can be made, for each account.
+        let hashes: BTreeSet<String> = IdempotencyKey::parse(&search)
+            .map(|key| {
+                let accounts = desk.app.config.accounts.keys().take(80);
+                accounts.map(|id| key.hash(&Owner::Account(id.clone())).0).collect()
+            })
+            .unwrap_or_default();
+        let hashes: Vec<String> = hashes.into_iter().map(|hash| conditions.place(hash)).collect();
+        conditions.and(&format!(
+            "(key_hash LIKE {prefix} ESCAPE '\\' OR object = {exact} OR operation = {exact} OR owner LIKE {like} ESCAPE '\\'
+              OR key_hash IN ({}))",
+            if hashes.is_empty() { "NULL".to_owned() } else { hashes.join(", ") }
+        ));
+    }
+    match desk.query("state").as_str() {
+        "open" => conditions.and("status = 'open'"),
+        "unknown" => conditions.and("status = 'open' AND in_doubt = 1"),
+        "late" => conditions.and(&format!("(({}) OR flagged = 1)", data::late(now_ms))),
+        "finished" => conditions.and("status = 'finished'"),
+        "expired" => conditions.and("status = 'expired'"),
+        _ => {}
+    }
+    let mut rows = data::keys(&desk.app.env, conditions, desk.page_number()).await.map_err(unreadable)?;
+    let (newer, older) = desk.around(&mut rows);
+    let rows = rows.into_iter().map(|row| {
+        let shown = match (row.status.as_str(), row.flagged, row.in_doubt) {
+            ("open", 1, _) => Cell::chip("flagged", "bad"),
+            ("open", _, 1) => Cell::chip("unknown", "warn"),
+            (other, ..) => status(other),
+        };
+        let wakes = row.wake_at_ms.filter(|_| row.status == "open");
+        let shown = shown
+            .with(wakes.map(|at_ms| format!("due {}", words::from_now(at_ms, now_ms))).unwrap_or_default());
+        let answered = row.response_status.map(|status| status.to_string()).unwrap_or_default();
+        let took = row.finished_at_ms.map(|at_ms| words::duration(at_ms.saturating_sub(row.created_at_ms)));
+        let cells = vec![
+            Cell::link(
+                row.key_hash.get(..12).unwrap_or(&row.key_hash),
+                format!("/admin/keys/{}/{}", row.object, row.key_id),
+            ),
+            Cell::text(row.operation.unwrap_or_default()),
+            shown,
+            Cell::text(row.recovery_point.replace('_', " ")).with(match row.attempts {
+                1 => String::new(),
+                many => format!("{many} runs"),
+            }),
+            Cell::number(answered).with(took.unwrap_or_default()),
+            owner(&row.owner),
+            Cell::text(words::moment(row.created_at_ms)).with(words::from_now(row.created_at_ms, now_ms)),
+        ];
+        Row { cells, buttons: Vec::new() }
+    });
+    let page = List {
+        title: "Keys",
+        intro: "Idempotency keys, by their hashes: the key itself is stored nowhere.",
+        search: Some(search),
+        hint: "The client’s key, a hash, an object, an account",
+        selects: vec![desk.select(
+            "state",
+            "State",
+            &[
+                ("", "all"),
+                ("open", "open"),
+                ("unknown", "unknown"),
+                ("late", "late or flagged"),
+                ("finished", "finished"),
+                ("expired", "expired"),
+            ],
+        )],
+        columns: &["Key", "Operation", "State", "Recovery point", "Answer", "Account", "First used (UTC)"],
+        rows: rows.collect(),
+        nothing: "No key is like that. A new one appears within moments.",
+        buttons: Vec::new(),
+        newer,
+        older,
+        site: desk.site(),
+        frame: desk.frame("/admin/keys").await?,
+    };
+    Ok(reply::html(200, &page, "desk"))
+}
+
+/// The last error in a job's history.
+pub(super) fn last_error(row: &DeadRow) -> String {
+    let lines: Vec<serde_json::Value> = serde_json::from_str(&row.history).unwrap_or_default();
+    let last = lines.last().and_then(|line| line.get("error")).and_then(serde_json::Value::as_str);
+    last.unwrap_or("not known").to_owned()
+}
+
+pub(super) async fn dead_letters(desk: &Desk<'_>) -> Result<Answer, Problem> {
+    let mut conditions = Where::default();
+    conditions.and("state = 'dead'");
+    let kind = desk.query("kind");
+    if !kind.is_empty() {
+        conditions.and_value("kind = ?", kind);
+    }
+    let mut dead =
+        data::dead_letters(&desk.app.env, conditions, desk.page_number()).await.map_err(unreadable)?;
+    let (newer, older) = desk.around(&mut dead);
+    let mut rows = Vec::new();
+    for row in dead {
+        let subject = Subject::Job(row.job_id.clone());
+        let mut purge = desk.button(Act::Purge, &subject, "Purge")?;
+        purge.tone = "danger";
+        "It is dropped for good, with what it carries.".clone_into(&mut purge.hint);
+        let path = Button::path_of(Act::Requeue, &subject);
+        let look = path.strip_suffix("/requeue").unwrap_or(&path);
+        rows.push(Row {
+            cells: vec![
+                Cell::link(row.kind.replace('_', " "), look).with(words::short(&row.job_id)),
+                Cell::text(last_error(&row)),
+                Cell::number(row.attempts.to_string()),
+                Cell::link(words::short(&row.object), format!("/admin/keys/{}/1", row.object)),
+                Cell::text(words::moment(row.updated_at_ms))
+                    .with(words::from_now(row.updated_at_ms, desk.request.now_ms)),
+            ],
+            buttons: vec![desk.button(Act::Requeue, &subject, "Requeue")?, purge],
+        });
+    }
+    let buttons = if rows.is_empty() {
+        Vec::new()
+    } else {
+        vec![desk.button(Act::RequeueAll, &Subject::Jobs, "Requeue all")?]
+    };
+    let page = List {
+        title: "Dead letters",
+        intro: "Jobs that failed for good. Nothing of the payment is lost: only its email, its message or its place in the lists.",
+        search: None,
+        hint: "",
+        selects: vec![desk.select(
+            "kind",
+            "Kind",
+            &[
+                ("", "all"),
+                ("send_receipt", "send receipt"),
+                ("send_message", "send message"),
+                ("project", "project"),
+            ],
+        )],
+        columns: &["Job", "Last error", "Tries", "Object", "Died (UTC)"],
+        rows,
+        nothing: "There are none: every job was done, or is still tried.",
+        buttons,
+        newer,
+        older,
+        site: desk.site(),
+        frame: desk.frame("/admin/dead-letters").await?,
+    };
+    Ok(reply::html(200, &page, "desk"))
+}
+
+pub(super) async fn breaks(desk: &Desk<'_>) -> Result<Answer, Problem> {
+    let mut conditions = Where::default();
+    match desk.query("state").as_str() {
+        "all" => {}
+        state @ ("repaired" | "resolved" | "accepted") => conditions.and_value("state = ?", state),
+        _ => conditions.and("state = 'open'"),
+    }
+    let mut found = data::breaks(&desk.app.env, conditions, desk.page_number()).await.map_err(unreadable)?;
+    let (newer, older) = desk.around(&mut found);
+    let mut rows = Vec::new();
+    for row in found {
+        let subject = Subject::Break(row.break_id.clone());
+        let mut buttons = Vec::new();
+        if row.state == "open" {
+            if row.object.is_some() || row.resource.is_some() {
+                let mut repair = desk.button(Act::Repair, &subject, "Repair")?;
+                "The object asks the provider again and tells the lists. No money is moved by this."
+                    .clone_into(&mut repair.hint);
+                buttons.push(repair);
+            }
+            let mut accept = desk.button(Act::Accept, &subject, "Accept")?;
+            accept.has_note = true;
+            buttons.push(accept);
+        }
+        let resource = match (&row.resource, &row.object) {
+            (Some(id), _) => Cell::link(words::short(id), format!("/admin/payments/{id}")),
+            (None, Some(object)) => Cell::link(words::short(object), format!("/admin/keys/{object}/1")),
+            (None, None) => Cell::text("not ours"),
+        };
+        let at_provider = row.provider_payment.as_deref().map(words::short).unwrap_or_default();
+        rows.push(Row {
+            cells: vec![
+                Cell::text(row.kind.replace('_', " ")).with(row.note.unwrap_or_default()),
+                Cell::text(row.provider).with(at_provider),
+                Cell::text(row.ours.unwrap_or_else(|| "–".to_owned())),
+                Cell::text(row.theirs.unwrap_or_else(|| "–".to_owned())),
+                resource,
+                status(&row.state),
+                Cell::text(words::moment(row.last_seen_at_ms))
+                    .with(format!("first {}", words::from_now(row.first_seen_at_ms, desk.request.now_ms))),
+            ],
+            buttons,
+        });
+    }
+    let page = List {
+        title: "Breaks",
+        intro: "Where a provider’s books and ours differ. Repair lets the payment’s object ask the provider; what is right as it is can be accepted with a note.",
+        search: None,
+        hint: "",
+        selects: vec![desk.select(
+            "state",
+            "State",
+            &[
+                ("", "open"),
+                ("repaired", "repaired"),
+                ("resolved", "resolved"),
+                ("accepted", "accepted"),
+                ("all", "all"),
+            ],
+        )],
+        columns: &["Kind", "Provider", "Ours", "Theirs", "Payment", "State", "Seen (UTC)"],
+        rows,
+        nothing: "There are none: the books agree as far as they were compared.",
+        buttons: Vec::new(),
+        newer,
+        older,
+        site: desk.site(),
+        frame: desk.frame("/admin/breaks").await?,
+    };
+    Ok(reply::html(200, &page, "desk"))
+}
+
+pub(super) async fn audit(desk: &Desk<'_>) -> Result<Answer, Problem> {
+    let search = desk.query("q");
+    let mut conditions = Where::default();
+    let is_effects = desk.query("of") == "effects";
+    let who = if is_effects { "actor" } else { "operator" };
+    if !search.is_empty() {
+        let (exact, like) = (conditions.place(search.as_str()), conditions.place(anywhere(&search)));
+        conditions.and(&format!(
+            "(subject = {exact} OR action LIKE {like} ESCAPE '\\' OR {who} LIKE {like} ESCAPE '\\')"
+        ));
+    }
+    let (rows, (newer, older)) =
+        if is_effects { effects(desk, conditions).await? } else { acts(desk, conditions).await? };
+    let page = List {
+        title: "Audit",
+        intro: "Who did what, and when: what operators did here, or what every request has effected.",
+        search: Some(search),
+        hint: "A subject’s id, an action, a name",
+        selects: vec![desk.select("of", "Of", &[("", "operators"), ("effects", "requests")])],
+        columns: if is_effects {
+            &["When (UTC)", "Who", "Action", "Subject", "Facts"]
+        } else {
+            &["When (UTC)", "Who", "Action", "Subject", "Outcome"]
+        },
+        rows,
+        nothing: "Nothing was done like that.",
+        buttons: Vec::new(),
+        newer,
+        older,
+        site: desk.site(),
+        frame: desk.frame("/admin/audit").await?,
+    };
+    Ok(reply::html(200, &page, "desk"))
+}
+
+async fn acts(desk: &Desk<'_>, conditions: Where) -> Result<(Vec<Row>, (String, String)), Problem> {
+    let mut rows = data::actions(&desk.app.env, conditions, desk.page_number()).await.map_err(unreadable)?;
+    let around = desk.around(&mut rows);
+    let rows = rows.into_iter().map(|row| {
+        let cells = vec![
+            Cell::text(words::moment(row.at_ms)),
+            Cell::text(row.operator),
+            Cell::text(row.action),
+            subject_cell(&row.subject),
+            Cell::text(row.outcome),
+        ];
+        Row { cells, buttons: Vec::new() }
+    });
+    Ok((rows.collect(), around))
+}
+
+async fn effects(desk: &Desk<'_>, conditions: Where) -> Result<(Vec<Row>, (String, String)), Problem> {
+    let mut rows = data::effects(&desk.app.env, conditions, desk.page_number()).await.map_err(unreadable)?;
+    let around = desk.around(&mut rows);
+    let rows = rows.into_iter().map(|row| {
+        let subject = match subject_cell(&row.subject) {
+            cell if cell.href.is_empty() => Cell::link(cell.text, format!("/admin/keys/{}/1", row.object)),
+            cell => cell,
+        };
+        let cells = vec![
+            Cell::text(words::moment(row.at_ms)),
+            owner(&row.actor),
+            Cell::text(row.action),
+            subject,
+            Cell { class: "id", ..Cell::text(facts(&row.data)) },
+        ];
+        Row { cells, buttons: Vec::new() }
+    });
+    Ok((rows.collect(), around))
+}
+
+/// The facts of an audit record, without the braces.
+fn facts(data: &str) -> String {
+    let Ok(serde_json::Value::Object(members)) = serde_json::from_str(data) else { return String::new() };
+    let facts = members.iter().filter(|(_, value)| !value.is_null()).map(|(name, value)| match value {
+        serde_json::Value::String(text) => format!("{name} {}", words::short(text)),
+        other => format!("{name} {other}"),
+    });
+    facts.collect::<Vec<_>>().join(", ")
+}
+
+/// What something was done to, with the way there if it has a page.
+fn subject_cell(subject: &str) -> Cell {
+    let is_payment = PaymentId::parse(subject).is_some() || RideId::parse(subject).is_some();
+    match subject.split_once('/') {
+        _ if is_payment => Cell::link(words::short(subject), format!("/admin/payments/{subject}")),
+        Some((object, key_id)) if object.len() == 64 && key_id.parse::<u32>().is_ok() => {
+            Cell::link(words::short(object), format!("/admin/keys/{subject}"))
+        }
+        _ => Cell { class: "id", ..Cell::text(words::short(subject)) },
+    }
+}

@@ -1,0 +1,223 @@
+//! `GET /admin`: how it goes, at a glance.
+
+use std::collections::BTreeMap;
+
+use futures_util::try_join;
+
+use super::data::{self, Ended, Took};
+use super::plot::{Plot, Series, Shape, Unit};
+use super::range::{Frame, Range};
+use super::serve::Desk;
+use super::sheets::{Drawn, Overview, TaskRun, Tile};
+use super::words;
+use crate::edge::api::unreadable;
+use crate::edge::http::Answer;
+use crate::edge::problem::Problem;
+use crate::edge::reply;
+use crate::metrics;
+use crate::metrics::series::Family;
+
+/// How many currencies have a plot of their own; the tile has them all.
+const CURRENCIES_MAX: usize = 3;
+
+pub(super) async fn page(desk: &Desk<'_>) -> Result<Answer, Problem> {
+    let (env, now_ms) = (&desk.app.env, desk.request.now_ms);
+    let range = Range::parse(&desk.query("range")).unwrap_or_default();
+    let frame = range.frame(now_ms);
+    let (ended, latency, lag, open, runs, tally) = try_join!(
+        data::ended(env, &frame),
+        data::latency(env, &frame),
+        data::job_lag(env, &frame),
+        data::open_keys(env, now_ms),
+        data::runs(env),
+        metrics::read(env),
+    )
+    .map_err(unreadable)?;
+    let saved: i64 = tally.of(Family::ChargesSaved).map(|(_, _, number)| number).sum();
+    let frame_of_page = desk.frame("/admin").await?;
+    let (dead, breaks) = (frame_of_page.dead, frame_of_page.breaks);
+    let number = |outcome: &str| ended.iter().filter(|e| e.outcome == outcome).map(|e| e.number).sum::<u64>();
+    let (paid, declined, waits) = (number("paid"), number("declined"), number("open"));
+    let in_range = match range {
+        Range::Hour => "in this hour",
+        Range::Day => "in these 24 hours",
+        Range::Week => "in these 7 days",
+    };
+    let sums = sums(&ended);
+    let volume: Vec<String> = sums.iter().map(|(currency, minor)| words::money(*minor, currency)).collect();
+    let tone = |number: u32, tone| if number > 0 { tone } else { "good" };
+    let tiles = vec![
+        Tile {
+            label: "Paid",
+            value: words::count(paid),
+            note: if volume.is_empty() { in_range.to_owned() } else { volume.join(" · ") },
+            tone: "",
+            href: "/admin/payments?status=paid",
+        },
+        Tile {
+            label: "Declined",
+            value: words::count(declined),
+            note: match paid + declined {
+                0 => in_range.to_owned(),
+                decided => format!("{} % of {} decided", declined * 100 / decided, words::count(decided)),
+            },
+            tone: "",
+            href: "/admin/payments?status=declined",
+        },
+        Tile {
+            label: "Unknown now",
+            value: words::count(open.in_doubt.into()),
+            note: format!("of {} open keys; {} payments are open", open.open, words::count(waits)),
+            tone: tone(open.in_doubt, "warn"),
+            href: "/admin/keys?state=unknown",
+        },
+        Tile {
+            label: "Charges saved",
+            value: words::count(saved.max(0).unsigned_abs()),
+            note: "second charges that replays prevented, ever".to_owned(),
+            tone: "good",
+            href: "",
+        },
+        Tile {
+            label: "Late or flagged",
+            value: words::count((open.late + open.flagged).into()),
+            note: "keys whose alarm is late, or that need a person".to_owned(),
+            tone: tone(open.late + open.flagged, "bad"),
+            href: "/admin/keys?state=late",
+        },
+        Tile {
+            label: "Dead letters",
+            value: words::count(dead.into()),
+            note: "jobs that failed for good".to_owned(),
+            tone: tone(dead, "bad"),
+            href: "/admin/dead-letters",
+        },
+        Tile {
+            label: "Breaks",
+            value: words::count(breaks.into()),
+            note: "where the provider’s books differ from ours".to_owned(),
+            tone: tone(breaks, "bad"),
+            href: "/admin/breaks",
+        },
+    ];
+    let mut plots = vec![drawn(payments(frame, &ended), "By the time at which they were begun.")];
+    for (currency, _) in sums.iter().take(CURRENCIES_MAX) {
+        plots.push(drawn(volume_of(frame, &ended, currency), "What was taken; refunds are not taken off."));
+    }
+    plots.push(drawn(
+        durations(frame, "latency", "Time to the response", &latency),
+        "From the first request of a key to its stored response.",
+    ));
+    plots.push(drawn(
+        durations(frame, "lag", "Time to the end of a job", &lag),
+        "Receipts and messages: from the commit that stages them to their end.",
+    ));
+    let page = Overview {
+        site: desk.site(),
+        frame: frame_of_page,
+        ranges: Range::ALL.map(|one| (one.as_str(), name(one), one == range)).to_vec(),
+        tiles,
+        plots,
+        runs: runs
+            .into_iter()
+            .map(|run| TaskRun {
+                task: run.task,
+                when: words::from_now(run.at_ms, now_ms),
+                took: words::duration(run.took_ms),
+                result: run.result,
+            })
+            .collect(),
+    };
+    Ok(reply::html(200, &page, "desk"))
+}
+
+const fn name(range: Range) -> &'static str {
+    match range {
+        Range::Hour => "Hour",
+        Range::Day => "Day",
+        Range::Week => "Week",
+    }
+}
+
+fn drawn(plot: Plot, note: &'static str) -> Drawn {
+    Drawn { svg: plot.svg(), legend: plot.legend(), title: plot.title, note }
+}
+
+/// What was taken of each currency, the most used first.
+fn sums(ended: &[Ended]) -> Vec<(String, u64)> {
+    let mut sums: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
+    for one in ended.iter().filter(|one| one.minor > 0) {
+        let (number, minor) = sums.entry(&one.currency).or_default();
+        *number += one.number;
+        *minor = minor.saturating_add(one.minor);
+    }
+    let mut sums: Vec<_> = sums.into_iter().collect();
+    sums.sort_by_key(|(_, (number, _))| std::cmp::Reverse(*number));
+    sums.into_iter().map(|(currency, (_, minor))| (currency.to_owned(), minor)).collect()
+}
+
+fn series(
+    frame: Frame,
+    name: &'static str,
+    class: &'static str,
+    values: impl Iterator<Item = (usize, u64)>,
+) -> Series {
+    let mut buckets = vec![None::<u64>; frame.count];
+    for (bucket, value) in values {
+        if let Some(known) = buckets.get_mut(bucket) {
+            *known = Some(known.unwrap_or(0).saturating_add(value));
+        }
+    }
+    Series { name, class, values: buckets }
+}
+
+fn payments(frame: Frame, ended: &[Ended]) -> Plot {
+    let of = |name, class, outcome: &'static str| {
+        let mine = ended.iter().filter(move |one| one.outcome == outcome);
+        series(frame, name, class, mine.map(|one| (one.bucket, one.number)))
+    };
+    Plot {
+        id: "payments".to_owned(),
+        title: "Payments".to_owned(),
+        unit: Unit::Count,
+        shape: Shape::Bars,
+        frame,
+        series: vec![
+            of("Paid", "paid", "paid"),
+            of("Declined", "declined", "declined"),
+            of("Open or unknown", "open", "open"),
+            of("Canceled", "canceled", "canceled"),
+        ],
+    }
+}
+
+fn volume_of(frame: Frame, ended: &[Ended], currency: &str) -> Plot {
+    let mine = ended.iter().filter(|one| one.currency == currency && one.minor > 0);
+    Plot {
+        id: format!("volume-{currency}"),
+        title: format!("Volume in {}", currency.to_ascii_uppercase()),
+        unit: Unit::Money(currency.to_owned()),
+        shape: Shape::Bars,
+        frame,
+        series: vec![series(frame, "Taken", "paid", mine.map(|one| (one.bucket, one.minor)))],
+    }
+}
+
+fn durations(frame: Frame, id: &str, title: &str, took: &[Took]) -> Plot {
+    Plot {
+        id: id.to_owned(),
+        title: title.to_owned(),
+        unit: Unit::Duration,
+        shape: Shape::Lines,
+        frame,
+        series: vec![
+            series(frame, "Half are faster (p50)", "p50", took.iter().map(|one| (one.bucket, one.p50))),
+            series(
+                frame,
+                "All but 5 % are faster (p95)",
+                "p95",
+                took.iter().map(|one| (one.bucket, one.p95)),
+            ),
+        ],
+    }
+}

@@ -1,0 +1,198 @@
+//! What happened when, as a picture: a lane for each kind of thing, and time from left to right.
+//!
+//! A payment is moments of milliseconds with hours between them, so a gap is drawn as long as its logarithm: what is close
+//! together is told apart, and a night does not push all else into a corner. The scale says so at each of its marks.
+
+use std::collections::BTreeSet;
+use std::fmt::Write;
+
+use super::plot::escaped;
+use super::words;
+
+const WIDTH: f64 = 880.0;
+const LEFT: f64 = 96.0;
+const RIGHT: f64 = 70.0;
+const LANE: f64 = 34.0;
+const TOP: f64 = 8.0;
+const SCALE: f64 = 26.0;
+/// How wide a character is, at most.
+const CHARACTER: f64 = 6.4;
+
+/// Something in a lane.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mark {
+    /// The lane's name.
+    pub lane: &'static str,
+    /// When it began, in ms since the epoch.
+    pub from_ms: u64,
+    /// When it ended, if it lasted.
+    pub to_ms: Option<u64>,
+    /// It has not ended yet.
+    pub open: bool,
+    /// `good`, `bad`, `warn` or empty.
+    pub tone: &'static str,
+    /// What it is, in a few words.
+    pub label: String,
+}
+
+/// The lanes, from top to bottom, as far as there is anything in them.
+pub const LANES: [&str; 6] = ["Runs", "Phases", "Provider", "Webhooks", "Jobs", "Audit"];
+
+/// Where moments lie.
+struct Scale {
+    /// Each moment and how far it is from the first, from 0 to 1.
+    places: Vec<(u64, f64)>,
+}
+
+impl Scale {
+    fn of(moments: &BTreeSet<u64>) -> Self {
+        let mut places = Vec::new();
+        let (mut at, mut before) = (0.0, None);
+        for moment in moments {
+            if let Some(before) = before {
+                at += (1.0 + (moment - before) as f64).ln();
+            }
+            before = Some(*moment);
+            places.push((*moment, at));
+        }
+        if at > 0.0 {
+            places.iter_mut().for_each(|(_, place)| *place /= at);
+        }
+        Self { places }
+    }
+
+    fn x(&self, moment: u64) -> f64 {
+        let place = self.places.iter().find(|(known, _)| *known >= moment).map_or(1.0, |(_, place)| *place);
+        LEFT + place * (WIDTH - LEFT - RIGHT)
+    }
+}
+
+/// The SVG element; empty if there is nothing to show. `title` names it for whoever does not see it: the same stands below it
+/// as a list.
+pub fn svg(marks: &[Mark], title: &str, now_ms: u64) -> String {
+    let mut moments: BTreeSet<u64> =
+        marks.iter().flat_map(|mark| [Some(mark.from_ms), mark.to_ms]).flatten().collect();
+    let Some(first_ms) = moments.first().copied() else { return String::new() };
+    let is_open = marks.iter().any(|mark| mark.open);
+    if is_open {
+        moments.insert(now_ms);
+    }
+    let scale = Scale::of(&moments);
+    let lanes: Vec<&str> =
+        LANES.into_iter().filter(|lane| marks.iter().any(|mark| mark.lane == *lane)).collect();
+    let height = TOP + LANE * lanes.len() as f64 + SCALE;
+    let mut svg = format!(
+        "<svg class=\"picture\" viewBox=\"0 0 {WIDTH} {height}\" role=\"img\" aria-label=\"{}\">",
+        escaped(title)
+    );
+    ticks(&mut svg, &scale, first_ms, height);
+    for (row, lane) in lanes.into_iter().enumerate() {
+        let y = TOP + LANE * row as f64 + LANE / 2.0;
+        let _ = write!(
+            svg,
+            "<text class=\"picture-lane\" x=\"0\" y=\"{:.1}\">{lane}</text><path class=\"plot-grid\" d=\"M{LEFT} {y:.1}H{:.1}\"/>",
+            y + 4.0,
+            WIDTH - RIGHT + 8.0
+        );
+        let in_lane = marks.iter().filter(|mark| mark.lane == lane);
+        draw(&mut svg, &scale, in_lane, y, now_ms);
+    }
+    svg.push_str("</svg>");
+    svg
+}
+
+fn draw<'a>(svg: &mut String, scale: &Scale, marks: impl Iterator<Item = &'a Mark>, y: f64, now_ms: u64) {
+    let mut free_from = 0.0;
+    for mark in marks {
+        let x = scale.x(mark.from_ms);
+        let until_ms = if mark.open { Some(now_ms.max(mark.from_ms)) } else { mark.to_ms };
+        let open = if mark.open { " open" } else { "" };
+        let _ = write!(svg, "<g class=\"mark {}{open}\"><title>{}</title>", mark.tone, escaped(&mark.label));
+        let end = match until_ms {
+            Some(until_ms) => {
+                let width = (scale.x(until_ms) - x).max(4.0);
+                let _ = write!(
+                    svg,
+                    "<rect x=\"{x:.1}\" y=\"{:.1}\" width=\"{width:.1}\" height=\"8\" rx=\"3\"/>",
+                    y - 4.0
+                );
+                x + width
+            }
+            None => {
+                let _ = write!(svg, "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"4.5\"/>");
+                x + 4.5
+            }
+        };
+        // A label stands above its mark where there is room for it; the list has them all.
+        let width = mark.label.chars().count() as f64 * CHARACTER;
+        let start = x.min(WIDTH - width);
+        if start >= free_from && start >= x - 60.0 {
+            let _ = write!(
+                svg,
+                "<text class=\"picture-text\" x=\"{start:.1}\" y=\"{:.1}\">{}</text>",
+                y - 7.0,
+                escaped(&mark.label)
+            );
+            free_from = start + width + 8.0;
+        }
+        free_from = free_from.max(end - width);
+        svg.push_str("</g>");
+    }
+}
+
+fn ticks(svg: &mut String, scale: &Scale, first_ms: u64, height: f64) {
+    let mut free_from = 0.0;
+    for (moment, _) in &scale.places {
+        let x = scale.x(*moment);
+        if x < free_from {
+            continue;
+        }
+        let label = if *moment == first_ms {
+            "0".to_owned()
+        } else {
+            format!("+{}", words::duration(moment - first_ms))
+        };
+        let _ = write!(
+            svg,
+            "<path class=\"plot-grid\" d=\"M{x:.1} {TOP}V{:.1}\"/><text class=\"plot-label\" x=\"{x:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{label}</text>",
+            height - SCALE + 4.0,
+            height - 7.0
+        );
+        free_from = x + 64.0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mark(lane: &'static str, from_ms: u64, to_ms: Option<u64>) -> Mark {
+        Mark { lane, from_ms, to_ms, open: false, tone: "good", label: "charge <1>".into() }
+    }
+
+    #[test]
+    fn nothing_makes_no_picture_and_one_moment_does() {
+        assert_eq!(svg(&[], "t", 0), "");
+        let one = svg(&[mark("Audit", 5, None)], "What & when", 9);
+        assert!(one.contains("aria-label=\"What &amp; when\"") && one.contains("charge &lt;1&gt;"));
+        assert!(!one.contains("NaN") && !one.contains("Webhooks"), "only lanes with something in them");
+    }
+
+    #[test]
+    fn milliseconds_stay_apart_beside_hours() {
+        let moments = BTreeSet::from([0, 20, 40, 7_200_000]);
+        let scale = Scale::of(&moments);
+        let at: Vec<f64> = [0, 20, 40, 7_200_000].map(|moment| scale.x(moment)).to_vec();
+        assert!(at.is_sorted());
+        assert!(at[1] - at[0] > 60.0, "{at:?}");
+        assert!((at[3] - (WIDTH - RIGHT)).abs() < 0.1);
+    }
+
+    #[test]
+    fn what_goes_on_reaches_to_now() {
+        let mut going = mark("Runs", 0, None);
+        going.open = true;
+        let picture = svg(&[going], "t", 1_000);
+        assert!(picture.contains("mark good open") && picture.contains("+1 s"));
+    }
+}

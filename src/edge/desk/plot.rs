@@ -1,0 +1,370 @@
+//! Plots, drawn as SVG. All colours come from the style sheet by class, so that they follow the colour scheme.
+//!
+//! A plot says what it is to whoever does not see it: its title, and in one sentence its highest and its newest value.
+
+use std::fmt::Write;
+
+use super::range::Frame;
+use super::words;
+
+/// The drawing, in its own units. Narrow, so that the text is still readable on a phone.
+const WIDTH: f64 = 360.0;
+const HEIGHT: f64 = 170.0;
+const LEFT: f64 = 46.0;
+const RIGHT: f64 = 8.0;
+const TOP: f64 = 10.0;
+const BOTTOM: f64 = 24.0;
+/// How many times are written below.
+const LABELS: usize = 4;
+
+/// What is counted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Unit {
+    /// Things.
+    Count,
+    /// Milliseconds.
+    Duration,
+    /// Minor units of a currency, by its code.
+    Money(String),
+}
+
+impl Unit {
+    fn show(&self, value: u64) -> String {
+        match self {
+            Self::Count => words::count(value),
+            Self::Duration => words::duration(value),
+            Self::Money(currency) => words::money(value, currency),
+        }
+    }
+
+    /// Short, for the axis.
+    fn tick(&self, value: u64) -> String {
+        match self {
+            Self::Count if value >= 10_000 => format!("{}k", value / 1000),
+            Self::Money(currency) => {
+                let shown = words::money(value, currency);
+                let shown = shown.strip_suffix(".00").unwrap_or(&shown);
+                shown
+                    .strip_suffix("000")
+                    .map_or_else(|| shown.to_owned(), |thousands| format!("{thousands}k"))
+            }
+            _ => self.show(value),
+        }
+    }
+}
+
+/// How values are drawn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shape {
+    /// Bars, on top of each other. Where there is no value there is none.
+    Bars,
+    /// Lines, with a gap where there is no value.
+    Lines,
+}
+
+/// One kind of value.
+#[derive(Clone, Debug)]
+pub struct Series {
+    /// Its name in the legend.
+    pub name: &'static str,
+    /// Its class in the style sheet.
+    pub class: &'static str,
+    /// One value a bucket.
+    pub values: Vec<Option<u64>>,
+}
+
+/// A plot.
+#[derive(Clone, Debug)]
+pub struct Plot {
+    /// Unique on its page.
+    pub id: String,
+    /// What it shows.
+    pub title: String,
+    /// What its values are.
+    pub unit: Unit,
+    /// How they are drawn.
+    pub shape: Shape,
+    /// When they were.
+    pub frame: Frame,
+    /// The values.
+    pub series: Vec<Series>,
+}
+
+impl Plot {
+    /// Whether there is anything to see.
+    pub fn is_empty(&self) -> bool {
+        let is_there = |value: &Option<u64>| match self.shape {
+            Shape::Bars => value.is_some_and(|value| value > 0),
+            Shape::Lines => value.is_some(),
+        };
+        !self.series.iter().flat_map(|series| &series.values).any(is_there)
+    }
+
+    /// The legend: a class and a name for each series. None where there is only one.
+    pub fn legend(&self) -> Vec<(&'static str, &'static str)> {
+        match self.series.as_slice() {
+            [_] => Vec::new(),
+            many => many.iter().map(|series| (series.class, series.name)).collect(),
+        }
+    }
+
+    /// In one sentence.
+    pub fn summary(&self) -> String {
+        if self.is_empty() {
+            return "Nothing in this time.".to_owned();
+        }
+        let highest = (0..self.frame.count).max_by_key(|bucket| (self.height(*bucket), *bucket)).unwrap_or(0);
+        let mut text = format!(
+            "{} UTC to now. Highest: {} at {}.",
+            self.frame.moment(0),
+            self.unit.show(self.height(highest)),
+            self.frame.moment(highest)
+        );
+        if self.shape == Shape::Bars {
+            for series in &self.series {
+                let sum = series.values.iter().flatten().fold(0u64, |sum, value| sum.saturating_add(*value));
+                let _ = write!(text, " {}: {}.", series.name, self.unit.show(sum));
+            }
+        }
+        text
+    }
+
+    /// How high it is at a bucket.
+    fn height(&self, bucket: usize) -> u64 {
+        let values = self.series.iter().filter_map(|series| series.values.get(bucket).copied().flatten());
+        match self.shape {
+            Shape::Bars => values.fold(0, u64::saturating_add),
+            Shape::Lines => values.max().unwrap_or(0),
+        }
+    }
+
+    /// The SVG element.
+    pub fn svg(&self) -> String {
+        let id = escaped(&self.id);
+        let mut svg = format!(
+            "<svg class=\"plot\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-labelledby=\"{id}-title {id}-desc\">\
+             <title id=\"{id}-title\">{}</title><desc id=\"{id}-desc\">{}</desc>",
+            escaped(&self.title),
+            escaped(&self.summary())
+        );
+        let top = top((0..self.frame.count).map(|bucket| self.height(bucket)).max().unwrap_or(0));
+        self.axes(&mut svg, top);
+        if self.is_empty() {
+            let (x, y) = (LEFT + (WIDTH - LEFT - RIGHT) / 2.0, TOP + (HEIGHT - TOP - BOTTOM) / 2.0);
+            let _ = write!(
+                svg,
+                "<text class=\"plot-nothing\" x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"middle\">Nothing in this time</text>"
+            );
+        } else {
+            match self.shape {
+                Shape::Bars => self.bars(&mut svg, top),
+                Shape::Lines => self.lines(&mut svg, top),
+            }
+            self.hints(&mut svg);
+        }
+        svg.push_str("</svg>");
+        svg
+    }
+
+    fn axes(&self, svg: &mut String, top: u64) {
+        let ticks = if top.is_multiple_of(2) { vec![0, top / 2, top] } else { vec![0, top] };
+        for tick in ticks {
+            let at = y(tick, top);
+            let class = if tick == 0 { "plot-axis" } else { "plot-grid" };
+            let label = if self.is_empty() && tick > 0 { String::new() } else { self.unit.tick(tick) };
+            let _ = write!(
+                svg,
+                "<path class=\"{class}\" d=\"M{LEFT} {at:.1}H{:.1}\"/>\
+                 <text class=\"plot-label\" x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\">{}</text>",
+                WIDTH - RIGHT,
+                LEFT - 6.0,
+                at + 3.5,
+                escaped(&label)
+            );
+        }
+        for label in 0..LABELS {
+            let bucket = label * self.frame.count / LABELS;
+            let _ = write!(
+                svg,
+                "<text class=\"plot-label\" x=\"{:.1}\" y=\"{:.1}\">{}</text>",
+                self.x(bucket),
+                HEIGHT - 7.0,
+                escaped(&self.frame.label(bucket))
+            );
+        }
+    }
+
+    /// The left edge of a bucket.
+    fn x(&self, bucket: usize) -> f64 {
+        LEFT + self.width() * bucket as f64
+    }
+
+    fn width(&self) -> f64 {
+        (WIDTH - LEFT - RIGHT) / self.frame.count.max(1) as f64
+    }
+
+    fn bars(&self, svg: &mut String, top: u64) {
+        let width = (self.width() - 1.0).max(1.0);
+        let mut below = vec![0u64; self.frame.count];
+        for series in &self.series {
+            let _ = write!(svg, "<path class=\"plot-bar {}\" d=\"", series.class);
+            for (bucket, base) in below.iter_mut().enumerate() {
+                let value = series.values.get(bucket).copied().flatten().unwrap_or(0);
+                if value == 0 {
+                    continue;
+                }
+                let (low, high) = (y(*base, top), y(base.saturating_add(value), top));
+                // Also the least is seen.
+                let high = high.min(low - 1.0);
+                let _ = write!(svg, "M{:.1} {low:.1}V{high:.1}h{width:.1}V{low:.1}z", self.x(bucket) + 0.5);
+                *base = base.saturating_add(value);
+            }
+            svg.push_str("\"/>");
+        }
+    }
+
+    fn lines(&self, svg: &mut String, top: u64) {
+        for series in &self.series {
+            let at = |bucket: usize| series.values.get(bucket).copied().flatten();
+            let (mut path, mut dots) = (String::new(), String::new());
+            for bucket in 0..self.frame.count {
+                let Some(value) = at(bucket) else { continue };
+                let (x, y) = (self.x(bucket) + self.width() / 2.0, y(value, top));
+                let goes_on = bucket.checked_sub(1).and_then(at).is_some();
+                let _ = write!(path, "{}{x:.1} {y:.1}", if goes_on { "L" } else { "M" });
+                // A line needs two points.
+                if !goes_on && at(bucket + 1).is_none() {
+                    let _ = write!(dots, "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"2.5\"/>");
+                }
+            }
+            let _ = write!(svg, "<g class=\"plot-line {}\"><path d=\"{path}\"/>{dots}</g>", series.class);
+        }
+    }
+
+    /// What a pointer that rests on a bucket is told.
+    fn hints(&self, svg: &mut String) {
+        svg.push_str("<g class=\"plot-hints\">");
+        for bucket in 0..self.frame.count {
+            let values: Vec<String> = self
+                .series
+                .iter()
+                .filter_map(|series| {
+                    let value = series.values.get(bucket).copied().flatten()?;
+                    (value > 0 || self.shape == Shape::Lines)
+                        .then(|| format!("{} {}", series.name, self.unit.show(value)))
+                })
+                .collect();
+            if values.is_empty() {
+                continue;
+            }
+            let _ = write!(
+                svg,
+                "<rect x=\"{:.1}\" y=\"{TOP}\" width=\"{:.1}\" height=\"{:.1}\"><title>{}: {}</title></rect>",
+                self.x(bucket),
+                self.width(),
+                HEIGHT - TOP - BOTTOM,
+                escaped(&self.frame.moment(bucket)),
+                escaped(&values.join(", "))
+            );
+        }
+        svg.push_str("</g>");
+    }
+}
+
+fn y(value: u64, top: u64) -> f64 {
+    let share = value as f64 / top.max(1) as f64;
+    HEIGHT - BOTTOM - share * (HEIGHT - TOP - BOTTOM)
+}
+
+/// The top of an axis: the next of 1, 2, 4, 10, 20, 40, … whose half is whole too.
+pub fn top(highest: u64) -> u64 {
+    let mut decade = 1u64;
+    loop {
+        for step in [1, 2, 4] {
+            let top = decade.saturating_mul(step);
+            if top >= highest {
+                return top;
+            }
+        }
+        decade = decade.saturating_mul(10);
+    }
+}
+
+/// Text inside SVG.
+pub(super) fn escaped(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::range::Range;
+    use super::*;
+
+    fn plot(shape: Shape, values: Vec<Option<u64>>) -> Plot {
+        let frame = Range::Day.frame(1_795_253_461_234);
+        let mut all = vec![None; frame.count];
+        all.splice(..values.len(), values);
+        let series = vec![Series { name: "Paid", class: "paid", values: all }];
+        Plot { id: "p".into(), title: "Payments <now>".into(), unit: Unit::Count, shape, frame, series }
+    }
+
+    fn numbers_are_finite(svg: &str) {
+        assert!(!svg.contains("NaN") && !svg.contains("inf"), "{svg}");
+    }
+
+    #[test]
+    fn no_data_is_said_and_not_drawn() {
+        for shape in [Shape::Bars, Shape::Lines] {
+            let svg = plot(shape, vec![]).svg();
+            assert!(svg.contains("Nothing in this time"));
+            assert!(!svg.contains("plot-bar") && !svg.contains("plot-line"));
+            numbers_are_finite(&svg);
+        }
+        assert!(plot(Shape::Bars, vec![Some(0)]).is_empty());
+        assert!(!plot(Shape::Lines, vec![Some(0)]).is_empty(), "a duration of 0 is one");
+    }
+
+    #[test]
+    fn one_point_is_seen() {
+        let svg = plot(Shape::Lines, vec![None, Some(7)]).svg();
+        assert_eq!(svg.matches("<circle").count(), 1);
+        assert_eq!(svg.matches("<rect").count(), 1);
+        numbers_are_finite(&svg);
+        let svg = plot(Shape::Bars, vec![Some(1)]).svg();
+        assert!(svg.contains(">1</text>") && svg.contains("plot-bar paid"));
+    }
+
+    #[test]
+    fn equal_values_make_a_level_line() {
+        let svg = plot(Shape::Lines, vec![Some(5); 48]).svg();
+        let path = svg.split("plot-line paid\"><path d=\"").nth(1).unwrap().split('"').next().unwrap();
+        let heights: std::collections::BTreeSet<&str> =
+            path.split(['M', 'L']).filter_map(|point| point.split(' ').nth(1)).collect();
+        assert_eq!(heights.len(), 1);
+        assert!(!svg.contains("<circle"));
+        let zeros = plot(Shape::Lines, vec![Some(0); 48]).svg();
+        numbers_are_finite(&zeros);
+    }
+
+    #[test]
+    fn a_gap_breaks_the_line() {
+        let svg = plot(Shape::Lines, vec![Some(1), Some(2), None, Some(3), Some(4)]).svg();
+        let path = svg.split("plot-line paid\"><path d=\"").nth(1).unwrap().split('"').next().unwrap();
+        assert_eq!((path.matches('M').count(), path.matches('L').count()), (2, 2));
+    }
+
+    #[test]
+    fn the_axis_ends_above_all_values_at_a_round_number() {
+        let tops = [0, 1, 2, 3, 5, 11, 41, 101, 999].map(top);
+        assert_eq!(tops, [1, 1, 2, 4, 10, 20, 100, 200, 1000]);
+        assert!(top(u64::MAX) == u64::MAX);
+    }
+
+    #[test]
+    fn it_names_itself_and_escapes_what_it_is_told() {
+        let svg = plot(Shape::Bars, vec![Some(3), Some(4)]).svg();
+        assert!(svg.contains("role=\"img\"") && svg.contains("aria-labelledby=\"p-title p-desc\""));
+        assert!(svg.contains("Payments &lt;now&gt;"));
+        assert!(svg.contains("Paid: 7."));
+    }
+}

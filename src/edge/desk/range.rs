@@ -1,0 +1,96 @@
+//! The time that a page looks back on.
+
+use crate::utc;
+
+const MINUTE_MS: u64 = 60_000;
+
+/// How far back.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Range {
+    /// An hour, by the minute.
+    Hour,
+    /// A day, by the half hour.
+    #[default]
+    Day,
+    /// A week, by three hours.
+    Week,
+}
+
+impl Range {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Hour, Self::Day, Self::Week];
+
+    /// As the address has it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Hour => "hour",
+            Self::Day => "day",
+            Self::Week => "week",
+        }
+    }
+
+    /// From the word.
+    pub fn parse(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|range| range.as_str() == word)
+    }
+
+    /// How long a bucket is, in ms, and how many there are.
+    pub const fn buckets(self) -> (u64, usize) {
+        match self {
+            Self::Hour => (MINUTE_MS, 60),
+            Self::Day => (30 * MINUTE_MS, 48),
+            Self::Week => (180 * MINUTE_MS, 56),
+        }
+    }
+
+    /// The buckets that end with the one that `now_ms` falls into: they begin at whole minutes and hours.
+    pub const fn frame(self, now_ms: u64) -> Frame {
+        let (bucket_ms, count) = self.buckets();
+        let end_ms = (now_ms / bucket_ms + 1) * bucket_ms;
+        Frame { range: self, start_ms: end_ms.saturating_sub(bucket_ms * count as u64), bucket_ms, count }
+    }
+}
+
+/// A row of buckets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Frame {
+    /// How far back.
+    pub range: Range,
+    /// When the first one begins, in ms since the epoch.
+    pub start_ms: u64,
+    /// How long each one is, in ms.
+    pub bucket_ms: u64,
+    /// How many.
+    pub count: usize,
+}
+
+impl Frame {
+    /// When a bucket begins, as people write it: short, in UTC.
+    pub fn label(&self, bucket: usize) -> String {
+        let at = utc(self.start_ms.saturating_add(self.bucket_ms.saturating_mul(bucket as u64)));
+        let format = if self.range == Range::Week { "%-d %b" } else { "%H:%M" };
+        at.map(|at| at.format(format).to_string()).unwrap_or_default()
+    }
+
+    /// The same, exactly.
+    pub fn moment(&self, bucket: usize) -> String {
+        let at = utc(self.start_ms.saturating_add(self.bucket_ms.saturating_mul(bucket as u64)));
+        at.map(|at| at.format("%-d %b %H:%M").to_string()).unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_bucket_holds_now() {
+        let now_ms = 1_795_253_461_234;
+        for range in Range::ALL {
+            let frame = range.frame(now_ms);
+            let last_ms = frame.start_ms + frame.bucket_ms * (frame.count as u64 - 1);
+            assert!((last_ms..last_ms + frame.bucket_ms).contains(&now_ms), "{range:?}");
+            assert_eq!(frame.start_ms % 60_000, 0);
+        }
+    }
+}

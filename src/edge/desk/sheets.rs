@@ -1,0 +1,345 @@
+//! The desk's pages, as data. Each struct is one askama template in `templates/desk/`.
+
+use askama::Template;
+
+use super::route::{Act, Subject};
+use crate::edge::pages::{Notice, Site};
+
+/// What every page of the desk needs.
+#[derive(Clone, Debug)]
+pub struct Frame {
+    /// The address of the desk's style sheet, with its version.
+    pub style: &'static str,
+    /// Who is at the desk.
+    pub operator: String,
+    /// They can log out here.
+    pub has_session: bool,
+    /// The page's own address: it is marked in the menu.
+    pub here: &'static str,
+    /// How many dead letters there are.
+    pub dead: u32,
+    /// How many breaks are open.
+    pub breaks: u32,
+    /// What a button has done.
+    pub notice: Option<Notice>,
+}
+
+/// An entry of the menu.
+#[derive(Clone, Copy, Debug)]
+pub struct Entry {
+    /// Its address.
+    pub path: &'static str,
+    /// Its name.
+    pub name: &'static str,
+    /// How much waits there.
+    pub waits: u32,
+}
+
+impl Frame {
+    /// The menu.
+    pub fn menu(&self) -> [Entry; 6] {
+        let entry = |path, name, waits| Entry { path, name, waits };
+        [
+            entry("/admin", "Overview", 0),
+            entry("/admin/payments", "Payments", 0),
+            entry("/admin/keys", "Keys", 0),
+            entry("/admin/dead-letters", "Dead letters", self.dead),
+            entry("/admin/breaks", "Breaks", self.breaks),
+            entry("/admin/audit", "Audit", 0),
+        ]
+    }
+}
+
+/// Where the secret is asked for.
+#[derive(Template)]
+#[template(path = "desk/login.html")]
+pub struct Login {
+    /// See [`Site`].
+    pub site: Site,
+    /// The address of the desk's style sheet.
+    pub style: &'static str,
+    /// Where to go then.
+    pub to: String,
+    /// The secret was wrong.
+    pub wrong: bool,
+}
+
+/// A button that changes something, in a form of its own.
+#[derive(Clone, Debug)]
+pub struct Button {
+    /// Where it is sent.
+    pub path: String,
+    /// Its one-time key.
+    pub key: String,
+    /// What stands on it.
+    pub label: String,
+    /// What it does, in a sentence; may be empty.
+    pub hint: String,
+    /// `danger`, or empty.
+    pub tone: &'static str,
+    /// It takes an amount: what is taken if it is left empty.
+    pub amount: Option<String>,
+    /// It takes a reason for a refund.
+    pub has_reason: bool,
+    /// It takes a note.
+    pub has_note: bool,
+}
+
+impl Button {
+    /// The address of a button.
+    pub fn path_of(act: Act, subject: &Subject) -> String {
+        let encoded = |id: &str| {
+            let safe = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.' | b'~');
+            id.bytes()
+                .map(|b| if safe(b) { char::from(b).to_string() } else { format!("%{b:02X}") })
+                .collect::<String>()
+        };
+        match subject {
+            Subject::Jobs => format!("/admin/dead-letters/{}", act.as_str()),
+            Subject::Job(id) => format!("/admin/dead-letters/{}/{}", encoded(id), act.as_str()),
+            Subject::Break(id) => format!("/admin/breaks/{}/{}", encoded(id), act.as_str()),
+            Subject::Payment(_) | Subject::Key(..) => format!("{}/{}", subject.path(), act.as_str()),
+        }
+    }
+}
+
+/// A number of the overview.
+#[derive(Clone, Debug)]
+pub struct Tile {
+    /// What it counts.
+    pub label: &'static str,
+    /// The number.
+    pub value: String,
+    /// More about it.
+    pub note: String,
+    /// `good`, `warn`, `bad` or empty.
+    pub tone: &'static str,
+    /// Where it leads; may be empty.
+    pub href: &'static str,
+}
+
+/// A plot on a page.
+#[derive(Clone, Debug)]
+pub struct Drawn {
+    /// What it shows.
+    pub title: String,
+    /// How to read it; may be empty.
+    pub note: &'static str,
+    /// The SVG element.
+    pub svg: String,
+    /// A class and a name for each series.
+    pub legend: Vec<(&'static str, &'static str)>,
+}
+
+/// The newest run of a task.
+#[derive(Clone, Debug)]
+pub struct TaskRun {
+    /// Its name.
+    pub task: String,
+    /// `2 min ago`.
+    pub when: String,
+    /// How long it took.
+    pub took: String,
+    /// What came of it.
+    pub result: String,
+}
+
+/// `GET /admin`
+#[derive(Template)]
+#[template(path = "desk/overview.html")]
+pub struct Overview {
+    /// See [`Site`].
+    pub site: Site,
+    /// See [`Frame`].
+    pub frame: Frame,
+    /// The ranges to choose from: word, name, whether it is this one.
+    pub ranges: Vec<(&'static str, &'static str, bool)>,
+    /// The numbers.
+    pub tiles: Vec<Tile>,
+    /// The plots.
+    pub plots: Vec<Drawn>,
+    /// What the clock has started.
+    pub runs: Vec<TaskRun>,
+}
+
+/// One value in a list.
+#[derive(Clone, Debug, Default)]
+pub struct Cell {
+    /// What is shown.
+    pub text: String,
+    /// Where it leads; may be empty.
+    pub href: String,
+    /// `id`, `number`, or empty.
+    pub class: &'static str,
+    /// Makes it a chip: `good`, `warn`, `bad`, `plain`; else empty.
+    pub chip: &'static str,
+    /// A second line; may be empty.
+    pub note: String,
+}
+
+impl Cell {
+    /// Text.
+    pub fn text(text: impl Into<String>) -> Self {
+        Self { text: text.into(), ..Self::default() }
+    }
+
+    /// A number.
+    pub fn number(text: impl Into<String>) -> Self {
+        Self { class: "number", ..Self::text(text) }
+    }
+
+    /// An id that leads somewhere.
+    pub fn link(text: impl Into<String>, href: impl Into<String>) -> Self {
+        Self { href: href.into(), class: "id", ..Self::text(text) }
+    }
+
+    /// A state.
+    pub fn chip(text: impl Into<String>, chip: &'static str) -> Self {
+        Self { chip, ..Self::text(text) }
+    }
+
+    /// With a second line.
+    #[must_use]
+    pub fn with(mut self, note: impl Into<String>) -> Self {
+        self.note = note.into();
+        self
+    }
+}
+
+/// One entry of a list.
+#[derive(Clone, Debug, Default)]
+pub struct Row {
+    /// One for each column.
+    pub cells: Vec<Cell>,
+    /// What can be done with it.
+    pub buttons: Vec<Button>,
+}
+
+/// A choice above a list.
+#[derive(Clone, Debug)]
+pub struct Select {
+    /// The parameter's name.
+    pub name: &'static str,
+    /// For people.
+    pub label: &'static str,
+    /// Value, name, and whether it is chosen.
+    pub options: Vec<(&'static str, &'static str, bool)>,
+}
+
+/// A list: payments, keys, dead letters, breaks, audit.
+#[derive(Template)]
+#[template(path = "desk/list.html")]
+pub struct List {
+    /// See [`Site`].
+    pub site: Site,
+    /// See [`Frame`].
+    pub frame: Frame,
+    /// The heading.
+    pub title: &'static str,
+    /// A sentence below it.
+    pub intro: &'static str,
+    /// What was searched for; `None` if this list cannot be searched.
+    pub search: Option<String>,
+    /// What can be searched for.
+    pub hint: &'static str,
+    /// What can be chosen.
+    pub selects: Vec<Select>,
+    /// The columns' names.
+    pub columns: &'static [&'static str],
+    /// The entries.
+    pub rows: Vec<Row>,
+    /// What is said if there are none.
+    pub nothing: &'static str,
+    /// Buttons for all of it.
+    pub buttons: Vec<Button>,
+    /// The address of the page before; may be empty.
+    pub newer: String,
+    /// The address of the next page; may be empty.
+    pub older: String,
+}
+
+impl List {
+    /// A column's name, for narrow screens on which each value stands under its own.
+    pub fn column(&self, index: &usize) -> &'static str {
+        self.columns.get(*index).copied().unwrap_or_default()
+    }
+
+    /// Whether there is a column of buttons.
+    pub fn has_buttons(&self) -> bool {
+        self.rows.iter().any(|row| !row.buttons.is_empty())
+    }
+}
+
+/// A fact about something: its name and its value.
+#[derive(Clone, Debug)]
+pub struct Fact {
+    /// What.
+    pub name: &'static str,
+    /// The value.
+    pub cell: Cell,
+}
+
+/// A line of a story, as it is shown.
+#[derive(Clone, Debug)]
+pub struct StoryLine {
+    /// RFC 3339.
+    pub at: String,
+    /// To the second.
+    pub moment: String,
+    /// Since the line before: `+120 ms`; empty at first.
+    pub since: String,
+    /// Its lane.
+    pub lane: &'static str,
+    /// `good`, `bad`, `warn` or empty.
+    pub tone: &'static str,
+    /// What happened.
+    pub what: String,
+    /// More.
+    pub detail: String,
+}
+
+/// A small table on a page.
+#[derive(Clone, Debug)]
+pub struct Table {
+    /// Its heading.
+    pub title: &'static str,
+    /// The columns' names.
+    pub columns: &'static [&'static str],
+    /// The rows.
+    pub rows: Vec<Row>,
+}
+
+impl Table {
+    /// A column's name.
+    pub fn column(&self, index: &usize) -> &'static str {
+        self.columns.get(*index).copied().unwrap_or_default()
+    }
+}
+
+/// The page of a payment, a ride, a key or a dead letter.
+#[derive(Template)]
+#[template(path = "desk/sight.html")]
+pub struct Sight {
+    /// See [`Site`].
+    pub site: Site,
+    /// See [`Frame`].
+    pub frame: Frame,
+    /// What it is: `Payment`.
+    pub kind: &'static str,
+    /// Its id, or its hash.
+    pub id: String,
+    /// How it stands.
+    pub status: Cell,
+    /// Facts.
+    pub facts: Vec<Fact>,
+    /// What can be done.
+    pub buttons: Vec<Button>,
+    /// The picture, as SVG; may be empty.
+    pub picture: String,
+    /// Keys, calls, refunds, what operators did.
+    pub tables: Vec<Table>,
+    /// What happened.
+    pub story: Vec<StoryLine>,
+    /// Something to look at as it is: a dead letter's payload; may be empty.
+    pub raw: String,
+}

@@ -1,0 +1,151 @@
+//! Numbers, times and money as people read them.
+
+use crate::payment::money::{AmountMinor, Currency, for_people};
+use crate::utc;
+
+/// A duration: `120 ms`, `1.4 s`, `3 min`, `2 h`, `5 d`.
+pub fn duration(ms: u64) -> String {
+    let tenths = |unit_ms: u64, name: &str| {
+        let tenths = ms.saturating_mul(10) / unit_ms;
+        match (tenths / 10, tenths % 10) {
+            (whole, 0) => format!("{whole} {name}"),
+            (whole, _) if whole >= 10 => format!("{whole} {name}"),
+            (whole, tenth) => format!("{whole}.{tenth} {name}"),
+        }
+    };
+    match ms {
+        0..1_000 => format!("{ms} ms"),
+        1_000..60_000 => tenths(1_000, "s"),
+        60_000..3_600_000 => tenths(60_000, "min"),
+        3_600_000..172_800_000 => tenths(3_600_000, "h"),
+        _ => tenths(86_400_000, "d"),
+    }
+}
+
+/// How long ago, or in how long.
+pub fn from_now(at_ms: u64, now_ms: u64) -> String {
+    if at_ms > now_ms {
+        format!("in {}", duration(at_ms - now_ms))
+    } else {
+        format!("{} ago", duration(now_ms - at_ms))
+    }
+}
+
+/// A moment, to the second: `21 Nov 2026 09:30:12`.
+pub fn moment(at_ms: u64) -> String {
+    utc(at_ms).map(|at| at.format("%-d %b %Y %H:%M:%S").to_string()).unwrap_or_default()
+}
+
+/// An amount of a currency by its code. One that is not known is shown in minor units.
+pub fn money(minor: u64, currency: &str) -> String {
+    let known = Currency::parse(currency).zip(u32::try_from(minor).ok());
+    known.map_or_else(|| large(minor, currency), |(currency, minor)| for_people(minor, currency))
+}
+
+/// Reads an amount as people write it, such as `12.50` or `€12.50`, into minor units; `None` if it is left empty.
+pub fn parse_money(text: &str, currency: &str) -> Result<Option<AmountMinor>, String> {
+    let text = text.trim().trim_start_matches(['$', '€', '£', '¥']).trim();
+    if text.is_empty() {
+        return Ok(None);
+    }
+    let decimals = Currency::parse(currency).map_or(2, Currency::decimals) as usize;
+    let (whole, part) = text.split_once('.').unwrap_or((text, ""));
+    let is_good = whole.bytes().chain(part.bytes()).all(|b| b.is_ascii_digit()) && !whole.is_empty();
+    if !is_good || part.len() > decimals {
+        let form = if decimals == 0 {
+            "12".to_owned()
+        } else {
+            format!("12.{}", "50".repeat(2).get(..decimals).unwrap_or("50"))
+        };
+        return Err(format!("must be written like {form}"));
+    }
+    AmountMinor::parse(&format!("{whole}{part:0<decimals$}")).map(Some)
+}
+
+/// A sum beyond what one payment can have.
+fn large(minor: u64, currency: &str) -> String {
+    let Some(known) = Currency::parse(currency) else {
+        return format!("{minor} {}", currency.to_ascii_uppercase());
+    };
+    let unit = 10u64.pow(known.decimals());
+    format!("{} {}", minor / unit, currency.to_ascii_uppercase())
+}
+
+/// A whole number with its thousands apart.
+pub fn count(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (position, digit) in digits.chars().enumerate() {
+        if position > 0 && (digits.len() - position).is_multiple_of(3) {
+            text.push(' ');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// The beginning of a long id, enough to tell it from others.
+pub fn short(id: &str) -> String {
+    match id.char_indices().nth(14) {
+        Some((end, _)) if id.len() > end + 2 => format!("{}…", id.get(..end).unwrap_or(id)),
+        _ => id.to_owned(),
+    }
+}
+
+/// An address for email is shown only as far as it helps: `a…@example.com`.
+pub fn masked(text: &str) -> String {
+    match text.split_once('@') {
+        Some((name, domain)) if !name.contains(' ') => {
+            format!("{}…@{domain}", name.chars().next().unwrap_or_default())
+        }
+        _ => text.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_have_the_unit_that_fits() {
+        let shown = [0, 999, 1_400, 12_345, 90_000, 7_200_000, 432_000_000].map(duration);
+        assert_eq!(shown, ["0 ms", "999 ms", "1.4 s", "12 s", "1.5 min", "2 h", "5 d"]);
+        assert_eq!(from_now(1_000, 3_000), "2 s ago");
+        assert_eq!(from_now(3_000, 1_000), "in 2 s");
+    }
+
+    #[test]
+    fn money_and_counts_are_readable() {
+        assert_eq!(money(2_000, "usd"), "$20.00");
+        assert_eq!(money(500, "jpy"), "¥500");
+        assert_eq!(money(500_000_000_000, "usd"), "5000000000 USD");
+        assert_eq!(money(5, "xxx"), "5 XXX");
+        assert_eq!(count(1_234_567), "1 234 567");
+        assert_eq!(count(12), "12");
+    }
+
+    #[test]
+    fn an_amount_is_read_as_it_is_written() {
+        let minor = |text: &str, currency: &str| {
+            parse_money(text, currency).map(|amount| amount.map(AmountMinor::get))
+        };
+        assert_eq!(minor("12.5", "usd"), Ok(Some(1250)));
+        assert_eq!(minor(" $12 ", "usd"), Ok(Some(1200)));
+        assert_eq!(minor("12", "jpy"), Ok(Some(12)));
+        assert_eq!(minor("1.250", "kwd"), Ok(Some(1250)));
+        assert_eq!(minor("", "usd"), Ok(None));
+        for wrong in ["12.505", "-1", "1,50", ".5", "0", "1e3", "12.", "x"] {
+            let read = minor(wrong, "usd");
+            assert!(read.is_err() || wrong == "12.", "{wrong}: {read:?}");
+        }
+        assert!(minor("1.5", "jpy").is_err());
+    }
+
+    #[test]
+    fn what_is_personal_or_long_is_cut() {
+        assert_eq!(masked("ada@example.com"), "a…@example.com");
+        assert_eq!(masked("Your ride"), "Your ride");
+        assert_eq!(short("ride_abcdefghijklmnop"), "ride_abcdefghi…");
+        assert_eq!(short("pi_123"), "pi_123");
+    }
+}

@@ -1,0 +1,271 @@
+//! Who works at the desk. Behind Cloudflare Access its token says so; where Access is not set up, the secret `ADMIN_TOKEN`
+//! does: as a bearer token, or once in a form for a cookie that lasts a working day. With neither the desk is closed.
+
+use std::cell::RefCell;
+use std::time::Duration;
+
+use futures_util::future::{Either, select};
+use js_sys::{Array, JSON, Object, Promise, Reflect, Uint8Array};
+use serde_json::json;
+use worker::wasm_bindgen::{self, JsValue, prelude::wasm_bindgen};
+use worker::wasm_bindgen_futures::JsFuture;
+use worker::worker_sys::web_sys;
+use worker::{AbortController, Delay, Fetch, Response};
+
+use super::access::{Key, Keys, Plan, Refused, Token};
+use super::app::App;
+use super::http::{Answer, Request};
+use super::key_source::from_our_pages;
+use super::problem::{Kind, Problem};
+use super::session::DeskSession;
+use super::token::{FormToken, Purpose};
+use crate::config::{AccessConfig, Config};
+use crate::log::log;
+use crate::machine::fingerprint::Field;
+use crate::machine::id::{ObjectId, Owner, digest};
+
+/// How long the team's keys may take to come.
+const FETCH_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long a login lasts, in ms.
+const SESSION_MS: u64 = 8 * 3_600_000;
+/// The name of whoever has the secret: it says no more.
+const BY_SECRET: &str = "operator";
+
+thread_local! {
+    static KEYS: RefCell<Keys> = const { RefCell::new(Keys::new()) };
+}
+
+#[wasm_bindgen]
+extern "C" {
+    #[wasm_bindgen(js_namespace = ["crypto", "subtle"], js_name = importKey, catch)]
+    fn import_key(
+        format: &str,
+        key: &JsValue,
+        algorithm: &JsValue,
+        extractable: bool,
+        usages: &JsValue,
+    ) -> Result<Promise, JsValue>;
+
+    #[wasm_bindgen(js_namespace = ["crypto", "subtle"], catch)]
+    fn verify(
+        algorithm: &JsValue,
+        key: &JsValue,
+        signature: &JsValue,
+        data: &JsValue,
+    ) -> Result<Promise, JsValue>;
+}
+
+/// Somebody who was let in.
+pub(super) struct Operator {
+    /// As the audit log names them.
+    pub(super) name: String,
+    /// They came with a cookie of ours, which they can give up.
+    pub(super) has_session: bool,
+}
+
+/// Lets an operator in, or says what is missing.
+pub(super) async fn admit(app: &App, request: &Request) -> Result<Operator, Problem> {
+    let config = &app.config;
+    if let Some(access) = &config.access {
+        return by_access(access, request).await;
+    }
+    if config.admin_token.is_none() {
+        return Err(Problem::because(
+            Kind::Unauthorized,
+            "This is closed, because neither ACCESS_TEAM_DOMAIN and ACCESS_AUD nor ADMIN_TOKEN is set: \
+             `openssl rand -base64 32` makes a secret, and `npx wrangler secret put ADMIN_TOKEN` sets it.",
+        ));
+    }
+    let credentials = request.header("authorization").unwrap_or_default().trim().split_once(' ');
+    let bearer = credentials.filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"));
+    if bearer.is_some_and(|(_, token)| config.is_admin(token.trim())) {
+        return Ok(Operator { name: BY_SECRET.to_owned(), has_session: false });
+    }
+    if request.header("authorization").is_none() && has_session(config, request) {
+        return Ok(Operator { name: BY_SECRET.to_owned(), has_session: true });
+    }
+    Err(Problem::because(
+        Kind::Unauthorized,
+        "Send the operator's secret: `Authorization: Bearer <ADMIN_TOKEN>`.",
+    ))
+}
+
+/// Whether somebody may log in with the secret.
+pub(super) const fn has_login(config: &Config) -> bool {
+    config.access.is_none() && config.admin_token.is_some()
+}
+
+async fn by_access(access: &AccessConfig, request: &Request) -> Result<Operator, Problem> {
+    let text = request.header("cf-access-jwt-assertion").ok_or_else(|| {
+        Problem::because(
+            Kind::Unauthorized,
+            "This is behind Cloudflare Access, and the request has not come through it: it has no \
+             Cf-Access-Jwt-Assertion. Open the address that Access protects.",
+        )
+    })?;
+    match verified(access, text, request.now_ms).await {
+        Ok(Ok(name)) => Ok(Operator { name, has_session: false }),
+        Ok(Err(refused)) => {
+            log("warn", &[("event", "operator_refused".into()), ("reason", refused.as_str().into())]);
+            Err(Problem::because(
+                Kind::Unauthorized,
+                format!("The token of Cloudflare Access is refused: {}.", refused.as_str()),
+            ))
+        }
+        Err(error) => {
+            log("error", &[("event", "access_keys_unreadable".into()), ("error", error.as_str().into())]);
+            let mut problem = Problem::because(
+                Kind::Unreadable,
+                "The keys of Cloudflare Access could not be fetched. Try again in a moment.",
+            );
+            problem.retry_after_s = Some(1);
+            Err(problem)
+        }
+    }
+}
+
+/// Who a token names. The outer error means that this could not be found out.
+async fn verified(access: &AccessConfig, text: &str, now_ms: u64) -> Result<Result<String, Refused>, String> {
+    let token = match Token::parse(text) {
+        Ok(token) => token,
+        Err(refused) => return Ok(Err(refused)),
+    };
+    let key = match KEYS.with_borrow_mut(|keys| keys.plan(&token.kid, now_ms)) {
+        Plan::Use(key) => Some(key),
+        Plan::Refuse => None,
+        Plan::Fetch => {
+            let published = fetch(&format!("{}/cdn-cgi/access/certs", access.team_domain)).await?;
+            KEYS.with_borrow_mut(|keys| match keys.learn(&published, now_ms) {
+                true => Ok(keys.find(&token.kid)),
+                false => Err("they are not a list of keys".to_owned()),
+            })?
+        }
+    };
+    let Some(key) = key else { return Ok(Err(Refused::Forged)) };
+    if !is_signed(&token, &key).await {
+        return Ok(Err(Refused::Forged));
+    }
+    Ok(token.operator(&access.team_domain, &access.audience, now_ms))
+}
+
+async fn fetch(url: &str) -> Result<String, String> {
+    let abort = AbortController::default();
+    let signal = abort.signal();
+    let exchange = Box::pin(async {
+        let init = web_sys::RequestInit::new();
+        init.set_signal(Some(&signal));
+        init.set_redirect(web_sys::RequestRedirect::Manual);
+        let request = web_sys::Request::new_with_str_and_init(url, &init).map_err(|_| "no request")?;
+        let mut response: Response =
+            Fetch::Request(request.into()).send().await.map_err(|_| "no answer".to_owned())?;
+        match response.status_code() {
+            200 => response.text().await.map_err(|_| "the answer broke off".to_owned()),
+            status => Err(format!("the team's domain answered {status}")),
+        }
+    });
+    match select(exchange, Delay::from(FETCH_TIMEOUT)).await {
+        Either::Left((fetched, _)) => fetched,
+        Either::Right(((), exchange)) => {
+            drop(exchange);
+            abort.abort();
+            Err(format!("no answer within {} s", FETCH_TIMEOUT.as_secs()))
+        }
+    }
+}
+
+/// RSASSA-PKCS1-v1_5 with SHA-256, by the runtime. A key that it cannot read has signed nothing.
+async fn is_signed(token: &Token<'_>, key: &Key) -> bool {
+    let check = async {
+        let algorithm = Object::new();
+        Reflect::set(&algorithm, &"name".into(), &"RSASSA-PKCS1-v1_5".into())?;
+        Reflect::set(&algorithm, &"hash".into(), &"SHA-256".into())?;
+        let jwk = json!({ "kty": "RSA", "n": key.n, "e": key.e, "alg": "RS256", "ext": true }).to_string();
+        let usages = Array::of1(&"verify".into());
+        let key = JsFuture::from(import_key("jwk", &JSON::parse(&jwk)?, &algorithm, false, &usages)?).await?;
+        let signature = Uint8Array::from(token.signature.as_slice());
+        let signed = Uint8Array::from(token.signed.as_bytes());
+        JsFuture::from(verify(&algorithm, &key, &signature, &signed)?).await
+    };
+    check.await.is_ok_and(|verified: JsValue| verified.is_truthy())
+}
+
+/// Whose sessions these are. No account can have such an id: a form's key of one is no good at the other.
+fn desk() -> Owner {
+    Owner::Account("\0desk".to_owned())
+}
+
+/// Stands for the secret in a session: another secret ends all sessions.
+fn secret_id(config: &Config) -> Option<ObjectId> {
+    let secret = config.admin_token.as_ref()?;
+    Some(ObjectId::from_bytes(digest(&[b"admin token", secret.as_bytes()])))
+}
+
+fn has_session(config: &Config, request: &Request) -> bool {
+    let cookies = request.header("cookie").unwrap_or_default();
+    let Some(text) = DeskSession::from_cookies(cookies, request.secure()) else { return false };
+    FormToken::open(text, Purpose::DeskSession, &desk(), &config.signing_keys)
+        .is_ok_and(|token| Some(token.object) == secret_id(config) && request.now_ms < token.expires_at_ms)
+}
+
+/// `POST /admin/login`: `None` if the secret is wrong.
+pub(super) fn log_in(app: &App, request: &Request) -> Result<Option<Answer>, Problem> {
+    if !has_login(&app.config) {
+        return Err(Problem::new(Kind::NotFound));
+    }
+    if !from_our_pages(request) {
+        return Err(Problem::new(Kind::Forbidden));
+    }
+    let entries = request.parameters()?;
+    let given = match entries.text("token") {
+        Field::Text(text) => text,
+        Field::Missing | Field::NotText => String::new(),
+    };
+    let Some(object) = secret_id(&app.config).filter(|_| app.config.is_admin(given.trim())) else {
+        log("warn", &[("event", "operator_refused".into()), ("reason", "a wrong secret".into())]);
+        return Ok(None);
+    };
+    let to = match entries.text("to") {
+        Field::Text(to) if is_desk_path(&to) => to,
+        _ => "/admin".to_owned(),
+    };
+    let token = FormToken { object, expires_at_ms: request.now_ms.saturating_add(SESSION_MS) };
+    let sealed = token.seal(Purpose::DeskSession, &desk(), &app.config.signing_keys);
+    let cookie = DeskSession::set_cookie(&sealed, SESSION_MS, request.secure());
+    Ok(Some(Answer::see_other(&to, "logged_in").with("set-cookie", cookie)))
+}
+
+/// `POST /admin/logout`
+pub(super) fn log_out(request: &Request) -> Result<Answer, Problem> {
+    if !from_our_pages(request) {
+        return Err(Problem::new(Kind::Forbidden));
+    }
+    let cookie = DeskSession::clear_cookie(request.secure());
+    Ok(Answer::see_other("/admin", "logged_out").with("set-cookie", cookie))
+}
+
+/// Only the desk's own pages are gone on to.
+fn is_desk_path(to: &str) -> bool {
+    let rest = to.strip_prefix("/admin");
+    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['/', '?']))
+        && to.bytes().all(|b| b.is_ascii_graphic() && b != b'\\')
+}
+
+/// The one-time key of a button: bound to the operator and to where it is sent.
+pub(super) fn form_key(app: &App, operator: &Operator, action: &str, now_ms: u64) -> Result<String, Problem> {
+    let mut nonce = [0; 32];
+    getrandom::fill(&mut nonce)
+        .map_err(|error| super::api::unavailable(worker::Error::RustError(error.to_string())))?;
+    let token =
+        FormToken { object: ObjectId::from_bytes(nonce), expires_at_ms: now_ms.saturating_add(SESSION_MS) };
+    Ok(token.seal(Purpose::DeskAction, &button(operator, action), &app.config.signing_keys))
+}
+
+/// Whether this key was made for this operator's button, and may still be used.
+pub(super) fn is_form_key(app: &App, operator: &Operator, action: &str, key: &str, now_ms: u64) -> bool {
+    FormToken::open(key, Purpose::DeskAction, &button(operator, action), &app.config.signing_keys)
+        .is_ok_and(|token| now_ms < token.expires_at_ms)
+}
+
+fn button(operator: &Operator, action: &str) -> Owner {
+    Owner::Account(format!("\0desk {} {action}", operator.name))
+}
