@@ -16,7 +16,7 @@ await script(async () => {
   await setUp();
   say('Building both Workers');
   await build();
-  makeSecrets();
+  const { ADMIN_TOKEN } = makeSecrets();
 
   const ended = await serve({
     name: 'Paid Once and its simulator',
@@ -26,7 +26,10 @@ await script(async () => {
     state: inRoot('.wrangler', 'state'),
     database: 'DB',
     readyPath: '/healthz',
-    onReady: () => say(`\nPaid Once is ready: http://localhost:${port}   (Ctrl-C ends it)\n`),
+    onReady: () => {
+      say(`\nPaid Once is ready: http://localhost:${port}   (Ctrl-C ends it)`);
+      say(`The operator's desk: http://localhost:${port}/admin   (secret: ${ADMIN_TOKEN})\n`);
+    },
   });
   throw new Stop(`wrangler ended by itself (code ${ended.code}).`);
 });

@@ -1,6 +1,6 @@
 // Runs Workers locally under `wrangler dev`, and says when they answer.
 import { randomBytes } from 'node:crypto';
-import { existsSync, writeFileSync } from 'node:fs';
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 
 import { inRoot } from './paths.mjs';
@@ -100,12 +100,20 @@ async function migrate({ database, config, env, state }) {
   });
 }
 
-/** The demo's signing key: this machine's own, kept so that forms signed before a restart stay valid. */
+/** The demo's secrets: this machine's own, kept so that forms and logins of before a restart stay valid. Gives them. */
 export function makeSecrets() {
   const file = inRoot('.dev.vars.demo');
-  if (existsSync(file)) return;
-  writeFileSync(file, `SIGNING_KEY="${randomBytes(32).toString('base64')}"\n`, { mode: 0o600 });
-  say('  ✓ a signing key of your own, in .dev.vars.demo');
+  let text = existsSync(file) ? readFileSync(file, 'utf8') : '';
+  const secret = (name) => new RegExp(`^${name}="?([^"\\n]*)"?$`, 'm').exec(text)?.[1];
+  const names = ['SIGNING_KEY', 'ADMIN_TOKEN'];
+  const missing = names.filter((name) => !secret(name));
+  if (missing.length > 0) {
+    const made = missing.map((name) => `${name}="${randomBytes(32).toString('base64')}"\n`);
+    text = [text && !text.endsWith('\n') ? `${text}\n` : text, ...made].join('');
+    writeFileSync(file, text, { mode: 0o600 });
+    say(`  ✓ secrets of your own, in .dev.vars.demo: ${missing.join(', ')}`);
+  }
+  return Object.fromEntries(names.map((name) => [name, secret(name)]));
 }
 
 const plain = (line) => line.replace(/^\[wrangler:info\] /, '');
