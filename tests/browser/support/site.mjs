@@ -59,6 +59,7 @@ class Site {
     process.env.CLOUDFLARE_CF_FETCH_ENABLED ??= 'false'; // no call home
     this.#server = createTestHarness(options(this.#vars));
     this.origin = (await this.#server.listen()).url.origin;
+    await this.#server.getWorker().applyD1Migrations('DB');
     // Playwright turns the back-forward cache off, and people have it on.
     this.#browser = await launch({ ignoreDefaultArgs: ['--disable-back-forward-cache'] });
   }
@@ -118,6 +119,23 @@ class Site {
   /** The next `count` charges meet this fault. */
   fault(fault, { count = 1, ...more } = {}) {
     return this.sim('POST', 'faults', { fault, count, path: '/v1/payment_intents', method: 'POST', ...more });
+  }
+
+  /** Runs a statement in the read model and gives its rows. */
+  async sql(statement, ...values) {
+    const { DB } = await this.#server.getWorker().getEnv();
+    return (
+      await DB.prepare(statement)
+        .bind(...values)
+        .all()
+    ).results;
+  }
+
+  /** Runs a statement in the object of a ride or a payment. */
+  async objectSql(id, statement, ...values) {
+    const object = Buffer.from(id.replace(/^(ride|pay)_/, ''), 'base64url').toString('hex');
+    const storage = await this.#server.getWorker().getDurableObjectStorage('KEYS', { id: object });
+    return storage.exec(statement, ...values);
   }
 
   /** No fault any more, and what was held goes on. */

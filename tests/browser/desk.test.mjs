@@ -1,0 +1,295 @@
+// The operator's desk in a browser, without any script: every page in light and dark, narrow and wide, and the buttons.
+//
+// `SCREENSHOTS=1 node tests/browser/desk.test.mjs` also leaves pictures of all of them in `.wrangler/screenshots/`.
+
+import assert from 'node:assert/strict';
+import { randomUUID } from 'node:crypto';
+import { mkdir, readFile } from 'node:fs/promises';
+import { createRequire } from 'node:module';
+import { before, beforeEach, describe, test } from 'node:test';
+import { fileURLToPath } from 'node:url';
+
+import { until } from '../worker/support/until.mjs';
+import { useSite } from './support/site.mjs';
+
+const AXE = createRequire(import.meta.url).resolve('axe-core/axe.min.js');
+const PICTURES =
+  process.env.SCREENSHOTS && fileURLToPath(new URL('../../.wrangler/screenshots/', import.meta.url));
+const WIDTHS = { narrow: { width: 360, height: 740 }, wide: { width: 1280, height: 800 } };
+const ADMIN_TOKEN = 'the-operators-own-secret-of-the-tests';
+const TRIP = { origin_lat: 37.7749, origin_lon: -122.4194, target_lat: 28.5721, target_lon: -80.648 };
+
+const site = useSite({ vars: { ADMIN_TOKEN, COMPLETER_MS: '60000', QUIET_MS: '900000' } });
+const made = {};
+let everything;
+
+async function post(path, body, user = 'user@example.com', key = randomUUID()) {
+  const headers = {
+    authorization: `Bearer ${user}`,
+    'content-type': 'application/json',
+    'idempotency-key': key,
+  };
+  const answer = await fetch(new URL(path, site.origin), {
+    method: 'POST',
+    headers,
+    body: JSON.stringify(body),
+  });
+  return { status: answer.status, headers: answer.headers, body: await answer.json() };
+}
+
+const pay = async (entries) =>
+  (await post('/payments', { amount: 2500, currency: 'usd', ...entries })).body.id;
+
+/** The outcome is unknown: the provider has charged, every answer is lost, and the next try is hours away. */
+async function doubtfulRide() {
+  await site.fault('response_lost', { count: 1000, method: undefined });
+  const lost = await post('/rides', TRIP);
+  const id = /ride_[\w-]{43}/.exec(lost.headers.get('location'))[0];
+  const later = Date.now() + 3 * 3_600_000;
+  await site.objectSql(id, 'UPDATE foreign_calls SET next_try_at_ms = ?', later);
+  await site.objectSql(id, 'UPDATE idempotency_keys SET resume_at_ms = ?', later);
+  await site.calm();
+  return id;
+}
+
+/** Made once, after the site is there: something of everything. */
+async function makeEverything() {
+  const key = randomUUID();
+  for (let again = 0; again < 3; again++) await post('/rides', TRIP, undefined, key);
+  await post('/rides', TRIP, 'user-bad-source@example.com');
+  made.refundable = await pay({ order_id: 'order-1001' });
+  made.euro = await pay({ amount: 1250, currency: 'eur' });
+  made.reserved = await pay({ capture: false });
+  await post(`/payments/${made.euro}/refunds`, { amount: 250 });
+
+  made.unknown = await doubtfulRide();
+
+  const now = Date.now();
+  const object = Buffer.from(made.refundable.slice(4), 'base64url').toString('hex');
+  const history = JSON.stringify([
+    { at_ms: now - 4_200_000, error: '503 application_error' },
+    { at_ms: now - 3_000, error: '403 validation_error' },
+  ]);
+  const payload = JSON.stringify({ to: 'ada@example.com', about: { payment: made.refundable } });
+  for (const [job, kind, state] of [
+    ['letter-1', 'send_receipt', 'dead'],
+    ['letter-2', 'send_receipt', 'dead'],
+    ['letter-3', 'send_receipt', 'done'],
+  ])
+    await site.sql(
+      `INSERT INTO jobs (job_id, kind, object, state, attempts, payload, first_at_ms, history, staged_at_ms, updated_at_ms)
+       VALUES (?, ?, ?, ?, 5, ?, ?, ?, ?, ?)`,
+      ...[job, kind, object, state, payload, now - 4_200_000, history, now - 4_200_000, now - 3_000],
+    );
+  for (const [id, kind, ours, theirs] of [
+    ['break:1', 'status', 'processing', 'succeeded 25.00 USD'],
+    ['break:2', 'amount', 'refunded 0', 'refunded 500'],
+  ])
+    await site.sql(
+      `INSERT INTO breaks (break_id, kind, provider, provider_payment, resource, object, ours, theirs, state,
+         first_seen_at_ms, last_seen_at_ms) VALUES (?, ?, 'stripe', 'pi_3Example', ?, ?, ?, ?, 'open', ?, ?)`,
+      ...[id, kind, made.refundable, object, ours, theirs, now - 900_000, now - 60_000],
+    );
+  await site.sql(
+    `INSERT INTO runs (task, at_ms, took_ms, result) VALUES ('sweep', ?, 41, '{"late":0,"woken":0,"failed":0}')`,
+    now - 120_000,
+  );
+  await until('the read model follows', async () => {
+    const [{ payments }] = await site.sql('SELECT count(*) AS payments FROM payments');
+    const [{ doubts }] = await site.sql('SELECT count(*) AS doubts FROM keys WHERE in_doubt = 1');
+    return payments >= 3 && doubts >= 1;
+  });
+}
+
+beforeEach(() => (everything ??= makeEverything()));
+
+/** Somebody who is logged in. */
+async function operator(t) {
+  const { page, context } = await site.visit(t, { javaScriptEnabled: false });
+  await page.goto('/admin');
+  await page.getByLabel('Secret').fill(ADMIN_TOKEN);
+  await page.getByRole('button', { name: 'Log in' }).click();
+  await page.getByRole('heading', { name: 'Overview' }).waitFor();
+  return { page, context };
+}
+
+const pages = {
+  overview: async (page) => page.goto('/admin?range=hour'),
+  'overview of a week': async (page) => page.goto('/admin?range=week'),
+  payments: async (page) => page.goto('/admin/payments'),
+  'payments that are nowhere': async (page) => page.goto('/admin/payments?q=nobody'),
+  'a payment': async (page) => page.goto(`/admin/payments/${made.euro}`),
+  'a reserved payment': async (page) => page.goto(`/admin/payments/${made.reserved}`),
+  'a ride in doubt': async (page) => page.goto(`/admin/payments/${made.unknown}`),
+  keys: async (page) => page.goto('/admin/keys'),
+  'a key': async (page) => {
+    await page.goto('/admin/keys');
+    await page.locator('td a').first().click();
+    await page.getByRole('heading', { name: 'What happened when' }).waitFor();
+  },
+  'dead letters': async (page) => page.goto('/admin/dead-letters'),
+  'a dead letter': async (page) => page.goto('/admin/dead-letters/letter-1'),
+  breaks: async (page) => page.goto('/admin/breaks'),
+  audit: async (page) => page.goto('/admin/audit?of=effects'),
+};
+
+describe('every page of the desk', () => {
+  let axe;
+  before(async () => {
+    axe = await readFile(AXE, 'utf8');
+    if (PICTURES) await mkdir(PICTURES, { recursive: true });
+  });
+
+  test('login', async (t) => {
+    const { page } = await site.visit(t);
+    await page.goto('/admin');
+    await look(page, 'login');
+  });
+
+  for (const [name, go] of Object.entries(pages)) {
+    test(name, async (t) => {
+      const { page } = await site.visit(t, { reducedMotion: 'reduce' });
+      await page.goto('/admin/login');
+      await page.getByLabel('Secret').fill(ADMIN_TOKEN);
+      await page.getByRole('button', { name: 'Log in' }).click();
+      await page.getByRole('heading', { name: 'Overview' }).waitFor();
+      await go(page);
+      await look(page, name);
+    });
+  }
+
+  async function look(page, name) {
+    assert.equal(await page.locator('h1').count(), 1);
+    assert.match(await page.title(), /\S – Paid Once$/);
+    await page.evaluate(axe);
+    for (const [width, size] of Object.entries(WIDTHS)) {
+      await page.setViewportSize(size);
+      for (const colorScheme of ['light', 'dark']) {
+        await page.emulateMedia({ colorScheme });
+        const [content, window] = await page.evaluate(() => {
+          const { scrollWidth, clientWidth } = document.documentElement;
+          return [scrollWidth, clientWidth];
+        });
+        if (PICTURES) {
+          const file = `desk-${name.replaceAll(/[^a-z]+/g, '-')}-${width}-${colorScheme}.png`;
+          await page.screenshot({ path: `${PICTURES}${file}`, fullPage: true });
+        }
+        assert.ok(content <= window, `${name}, ${width}: ${content} px wide in ${window} px`);
+        const found = await page.evaluate(async () => {
+          const { violations } = await window.axe.run(document, {
+            resultTypes: ['violations'],
+            preload: false,
+          });
+          return violations.map(({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html).join(' ')}`);
+        });
+        assert.deepEqual(found, [], `${name}, ${width} ${colorScheme}`);
+      }
+    }
+  }
+});
+
+describe('at the desk', () => {
+  test('a wrong secret opens nothing', async (t) => {
+    const { page } = await site.visit(t, { javaScriptEnabled: false });
+    await page.goto('/admin/keys?state=open');
+    await page.getByLabel('Secret').fill('x'.repeat(40));
+    await page.getByRole('button', { name: 'Log in' }).click();
+    await page.getByText('This is not the secret.').waitFor();
+    await page.getByLabel('Secret').fill(ADMIN_TOKEN);
+    await page.getByRole('button', { name: 'Log in' }).click();
+    await page.waitForURL('**/admin/keys?state=open');
+    await page.getByRole('button', { name: 'Log out' }).click();
+    await page.getByLabel('Secret').waitFor();
+    await page.goto('/admin/keys');
+    await page.getByLabel('Secret').waitFor();
+  });
+
+  test('a payment is found by its order, refunded in part, and once though the button is pressed twice', async (t) => {
+    const { page } = await operator(t);
+    const id = await pay({ order_id: 'order-2002' });
+    await until('it is in the list', async () => {
+      await page.goto('/admin/payments');
+      await page.getByLabel('Search').fill('order-2002');
+      await page.getByRole('button', { name: 'Show' }).click();
+      return (await page.locator('td a').count()) === 1;
+    });
+    await page.locator('td a').first().click();
+    await page.waitForURL(`**/admin/payments/${id}`);
+    await page.getByLabel('Amount').fill('5.00');
+    await page.getByLabel('Reason').selectOption('duplicate');
+    await page.getByRole('button', { name: 'Refund' }).dblclick();
+    await page.getByRole('status').getByText('Done: the refund is succeeded').waitFor();
+    // Back to the used page, and once more.
+    await page.goBack();
+    await page.getByLabel('Amount').fill('5.00');
+    await page.getByLabel('Reason').selectOption('duplicate');
+    await page.getByRole('button', { name: 'Refund' }).click();
+    await page.getByRole('status').getByText('Done: the refund is succeeded').waitFor();
+    const { refunds } = await site.sim('GET', 'ledger');
+    assert.equal(refunds.filter(({ amount }) => amount === 500).length, 1);
+    await page.getByRole('heading', { name: 'What operators did here' }).waitFor();
+    assert.equal(await page.getByText('refund $5.00, duplicate').count(), 1);
+  });
+
+  test('a used button does nothing else', async (t) => {
+    const { page } = await operator(t);
+    await page.goto(`/admin/payments/${await pay({})}`);
+    await page.getByLabel('Amount').fill('1.00');
+    await page.getByRole('button', { name: 'Refund' }).click();
+    await page.getByRole('status').getByText('Done: the refund is succeeded').waitFor();
+    await page.goBack();
+    await page.getByLabel('Amount').fill('2.00');
+    await page.getByRole('button', { name: 'Refund' }).click();
+    await page.getByText('This button was pressed before, with other entries').waitFor();
+    const { refunds } = await site.sim('GET', 'ledger');
+    assert.equal(refunds.filter(({ amount }) => amount === 200).length, 0);
+  });
+
+  test('what is reserved is captured in part', async (t) => {
+    const { page } = await operator(t);
+    await page.goto(`/admin/payments/${await pay({ capture: false })}`);
+    await page.getByLabel('Amount').fill('20');
+    await page.getByRole('button', { name: 'Capture' }).click();
+    await page.getByRole('status').getByText('Done: the payment is succeeded').waitFor();
+    await page.getByRole('button', { name: 'Refund' }).waitFor();
+    assert.equal(await page.getByRole('button', { name: 'Void' }).count(), 0);
+  });
+
+  test('an unknown outcome is settled against the provider', async (t) => {
+    const { page } = await operator(t);
+    const id = await doubtfulRide();
+    await page.goto(`/admin/payments/${id}`);
+    await page.getByText('unknown', { exact: true }).first().waitFor();
+    await page.getByRole('button', { name: 'Settle against the provider' }).click();
+    await page.getByRole('status').getByText('The provider was asked').waitFor();
+    await page.getByRole('heading', { name: 'Ride paid' }).waitFor();
+    const { charges } = await site.sim('GET', 'ledger');
+    const mine = charges.filter(({ metadata, status }) => metadata.resource === id && status === 'succeeded');
+    assert.equal(mine.length, 1);
+  });
+
+  test('a break is accepted with a note, and stands in the audit with who and when', async (t) => {
+    const { page } = await operator(t);
+    await page.goto('/admin/breaks');
+    const row = page.getByRole('row', { name: /amount/ });
+    await row.getByLabel('Note').fill('refunded on the dashboard');
+    await row.getByRole('button', { name: 'Accept' }).click();
+    await page.getByRole('status').getByText('Accepted').waitFor();
+    assert.equal(await page.getByRole('row', { name: /amount/ }).count(), 0);
+    await page.goto('/admin/audit');
+    const line = page.getByRole('row', { name: /accept: refunded on the dashboard/ });
+    assert.match(await line.textContent(), /operator/);
+  });
+
+  test('a dead letter is looked at, without the address in it, and purged', async (t) => {
+    const { page } = await operator(t);
+    await page.goto('/admin/dead-letters/letter-2');
+    await page.getByText('a…@example.com').waitFor();
+    assert.ok(!(await page.content()).includes('ada@example.com'));
+    await page.getByRole('button', { name: 'Purge' }).click();
+    await page.getByRole('status').getByText('Dropped, with what it carried').waitFor();
+    assert.equal(await page.getByText('letter-2', { exact: true }).count(), 0);
+    const [job] = await site.sql("SELECT state, payload FROM jobs WHERE job_id = 'letter-2'");
+    assert.deepEqual(job, { state: 'purged', payload: null });
+  });
+});
