@@ -220,7 +220,7 @@ describe('at the desk', () => {
     await page.getByRole('button', { name: 'Refund' }).dblclick();
     await page.getByRole('status').getByText('Done: the refund is succeeded').waitFor();
     // Back to the used page, and once more.
-    await page.goBack();
+    await page.goBack({ waitUntil: 'commit' });
     await page.getByLabel('Amount').fill('5.00');
     await page.getByLabel('Reason').selectOption('duplicate');
     await page.getByRole('button', { name: 'Refund' }).click();
@@ -237,7 +237,7 @@ describe('at the desk', () => {
     await page.getByLabel('Amount').fill('1.00');
     await page.getByRole('button', { name: 'Refund' }).click();
     await page.getByRole('status').getByText('Done: the refund is succeeded').waitFor();
-    await page.goBack();
+    await page.goBack({ waitUntil: 'commit' });
     await page.getByLabel('Amount').fill('2.00');
     await page.getByRole('button', { name: 'Refund' }).click();
     await page.getByText('This button was pressed before, with other entries').waitFor();

@@ -61,6 +61,8 @@ fn what_cannot_be_right_is_refused_and_no_secret_is_quoted() {
         ("LAB", "true".to_owned()), // without the demo
         ("ADMIN_TOKEN", "hush-token".to_owned()),
         ("ADMIN_TOKEN", format!("{}hush-token{0}", " ".repeat(20))),
+        ("ACCESS_AUD", "hush-token".to_owned()), // without the team's domain
+        ("ACCESS_TEAM_DOMAIN", "https://hush-token.cloudflareaccess.com".to_owned()), // without the audience
         ("METRICS_SHARDS", "0".to_owned()),
         ("METRICS_SHARDS", "33".to_owned()),
         ("METRICS_SHARDS", "many".to_owned()),
@@ -126,4 +128,15 @@ fn the_checkout_takes_real_cards_with_a_publishable_key_of_the_same_mode() {
     assert!(config.accounts.contains_key(&config.checkout_account));
     let stranger = [("DEMO", "true"), ("STRIPE_SECRET_KEY", "sk_test_1"), ("CHECKOUT_ACCOUNT", "nobody")];
     assert!(read(&stranger).unwrap_err().contains("CHECKOUT_ACCOUNT"));
+}
+
+#[test]
+fn access_needs_both_of_its_settings_and_https() {
+    let read = |domain: &str| {
+        read(&[("ACCESS_TEAM_DOMAIN", domain), ("ACCESS_AUD", "tag")]).map(|config| config.access.unwrap())
+    };
+    let access = read("https://team.cloudflareaccess.com/").unwrap();
+    assert_eq!(access.team_domain, "https://team.cloudflareaccess.com");
+    assert_eq!(access.audience, "tag");
+    assert!(read("http://team.cloudflareaccess.com").unwrap_err().contains("https://"));
 }

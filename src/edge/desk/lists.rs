@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::data::{self, DeadRow, PAGE, Where, anywhere};
+use super::data::{self, DeadRow, PAGE, Where};
 use super::route::{Act, Subject};
 use super::serve::Desk;
 use super::sheets::{Button, Cell, List, Row, Select};
@@ -95,9 +95,9 @@ pub(super) async fn payments(desk: &Desk<'_>) -> Result<Answer, Problem> {
     }
     let mut conditions = Where::default();
     if !search.is_empty() {
-        let (exact, like) = (conditions.place(search.as_str()), conditions.place(anywhere(&search)));
+        let exact = conditions.place(search.as_str());
         conditions.and(&format!(
-            "(provider_payment = {exact} OR order_id = {exact} OR failure_code = {exact} OR owner LIKE {like} ESCAPE '\\'
+            "(provider_payment = {exact} OR order_id = {exact} OR failure_code = {exact} OR instr(lower(owner), lower({exact})) > 0
               OR id IN (SELECT payment_id FROM refunds WHERE refund_id = {exact} OR provider_refund = {exact}))"
         ));
     }
@@ -167,8 +167,7 @@ pub(super) async fn keys(desk: &Desk<'_>) -> Result<Answer, Problem> {
     let now_ms = desk.request.now_ms;
     let mut conditions = Where::default();
     if !search.is_empty() {
-        let (exact, like) = (conditions.place(search.as_str()), conditions.place(anywhere(&search)));
-        let prefix = conditions.place(format!("{}%", anywhere(&search).trim_matches('%')));
+        let exact = conditions.place(search.as_str());
         // The key as a client sends it is nowhere: but its hash can be made, for each account.
         let hashes: BTreeSet<String> = IdempotencyKey::parse(&search)
             .map(|key| {
@@ -178,7 +177,7 @@ pub(super) async fn keys(desk: &Desk<'_>) -> Result<Answer, Problem> {
             .unwrap_or_default();
         let hashes: Vec<String> = hashes.into_iter().map(|hash| conditions.place(hash)).collect();
         conditions.and(&format!(
-            "(key_hash LIKE {prefix} ESCAPE '\\' OR object = {exact} OR operation = {exact} OR owner LIKE {like} ESCAPE '\\'
+            "(key_hash BETWEEN {exact} AND {exact} || 'g' OR object = {exact} OR operation = {exact} OR instr(lower(owner), lower({exact})) > 0
               OR key_hash IN ({}))",
             if hashes.is_empty() { "NULL".to_owned() } else { hashes.join(", ") }
         ));
@@ -397,9 +396,9 @@ pub(super) async fn audit(desk: &Desk<'_>) -> Result<Answer, Problem> {
     let is_effects = desk.query("of") == "effects";
     let who = if is_effects { "actor" } else { "operator" };
     if !search.is_empty() {
-        let (exact, like) = (conditions.place(search.as_str()), conditions.place(anywhere(&search)));
+        let exact = conditions.place(search.as_str());
         conditions.and(&format!(
-            "(subject = {exact} OR action LIKE {like} ESCAPE '\\' OR {who} LIKE {like} ESCAPE '\\')"
+            "(subject = {exact} OR instr(lower(action), lower({exact})) > 0 OR instr(lower({who}), lower({exact})) > 0)"
         ));
     }
     let (rows, (newer, older)) =

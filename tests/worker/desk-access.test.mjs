@@ -1,0 +1,199 @@
+// Who gets to the desk: Cloudflare Access by its token, or the secret where Access is not set up; nobody else.
+
+import assert from 'node:assert/strict';
+import { createSign, generateKeyPairSync } from 'node:crypto';
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+import { after, describe, test } from 'node:test';
+
+import { read } from './support/account.mjs';
+import { startSite } from './support/harness.mjs';
+
+const ADMIN_TOKEN = 'the-operators-own-secret-of-the-tests';
+const AUD = 'a'.repeat(64);
+
+/** A team of Cloudflare Access: publishes its keys, and signs tokens. */
+async function startTeam() {
+  const keys = new Map();
+  const team = { fetches: 0, publishes: true };
+  const server = createServer((request, response) => {
+    team.fetches += 1;
+    if (request.url !== '/cdn-cgi/access/certs' || !team.publishes) return response.writeHead(503).end();
+    const published = [...keys].map(([kid, { publicKey }]) => ({
+      kid,
+      alg: 'RS256',
+      use: 'sig',
+      ...publicKey.export({ format: 'jwk' }),
+    }));
+    response.end(JSON.stringify({ keys: published, public_cert: {} }));
+  });
+  await once(server.listen(0, '127.0.0.1'), 'listening');
+  const encode = (value) => Buffer.from(JSON.stringify(value)).toString('base64url');
+  return Object.assign(team, {
+    domain: `http://127.0.0.1:${server.address().port}`,
+    /** Makes a key and publishes it. */
+    addKey: (kid) => keys.set(kid, generateKeyPairSync('rsa', { modulusLength: 2048 })),
+    removeKey: (kid) => keys.delete(kid),
+    sign(claims = {}, { kid = 'one', alg = 'RS256', by = kid } = {}) {
+      const now = Math.floor(Date.now() / 1000);
+      const all = {
+        iss: team.domain,
+        aud: [AUD],
+        iat: now,
+        nbf: now,
+        exp: now + 300,
+        email: 'ada@example.com',
+        ...claims,
+      };
+      const signed = `${encode({ alg, kid, typ: 'JWT' })}.${encode(all)}`;
+      const signature = createSign('RSA-SHA256').update(signed).sign(keys.get(by).privateKey);
+      return `${signed}.${signature.toString('base64url')}`;
+    },
+    close: () => server.close(),
+  });
+}
+
+const team = await startTeam();
+team.addKey('one');
+const site = await startSite({
+  vars: { ACCESS_TEAM_DOMAIN: `${team.domain}/`, ACCESS_AUD: AUD },
+  secrets: { ADMIN_TOKEN },
+});
+await site.worker.applyD1Migrations('DB');
+after(async () => {
+  await site.close();
+  team.close();
+});
+
+const open = async (token, headers = {}, path = '/admin') =>
+  read(
+    await site.fetch(path, {
+      headers: {
+        accept: 'text/html',
+        ...(token === undefined ? {} : { 'cf-access-jwt-assertion': token }),
+        ...headers,
+      },
+    }),
+  );
+
+describe('behind Cloudflare Access', () => {
+  test('a good token opens the desk and the counts, and names who it is', async () => {
+    const page = await open(team.sign());
+    assert.equal(page.status, 200);
+    assert.match(page.text, /ada@example\.com/);
+    for (const path of ['/metrics', '/admin/stats', '/admin/audit'])
+      assert.equal((await open(team.sign(), {}, path)).status, 200, path);
+    const service = team.sign({ email: undefined, common_name: 'prometheus' });
+    assert.equal((await open(service, {}, '/metrics')).status, 200);
+  });
+
+  test('without a token it is closed, and there is no other way in', async () => {
+    for (const headers of [
+      {},
+      { authorization: `Bearer ${ADMIN_TOKEN}` },
+      { cookie: `CF_Authorization=${team.sign()}` },
+    ]) {
+      const page = await open(undefined, headers);
+      assert.equal(page.status, 401);
+      assert.match(page.text, /Cf-Access-Jwt-Assertion/);
+      assert.doesNotMatch(page.text, /type="password"/);
+    }
+    const login = await site.fetch('/admin/login', {
+      method: 'POST',
+      headers: { 'content-type': 'application/x-www-form-urlencoded' },
+      body: new URLSearchParams({ token: ADMIN_TOKEN }).toString(),
+    });
+    assert.equal(login.status, 404);
+    assert.equal(login.headers.get('set-cookie'), null);
+  });
+
+  test('a token that is not signed, or not with the team’s key, is refused', async () => {
+    const [header, claims, signature] = team.sign().split('.');
+    const none = Buffer.from(JSON.stringify({ alg: 'none', kid: 'one' })).toString('base64url');
+    const other = Buffer.from(JSON.stringify({ email: 'eve@example.com' })).toString('base64url');
+    team.addKey('stolen');
+    const forged = team.sign({}, { kid: 'one', by: 'stolen' });
+    team.removeKey('stolen');
+    for (const [what, token] of Object.entries({
+      'alg none': `${none}.${claims}.`,
+      'alg none, with a signature': `${none}.${claims}.${signature}`,
+      'other claims': `${header}.${other}.${signature}`,
+      'no signature': `${header}.${claims}.`,
+      'another key': forged,
+      'an HMAC under the public key': team.sign({}, { alg: 'HS256' }),
+      'no token at all': 'token',
+      empty: '',
+    }))
+      assert.equal((await open(token)).status, 401, what);
+    assert.equal((await open(`${header}.${claims}.${signature}`)).status, 200, 'the control');
+  });
+
+  test('a token for another application, of another team, or of another time is refused', async () => {
+    const now = Math.floor(Date.now() / 1000);
+    for (const [why, claims] of [
+      ['ACCESS_AUD', { aud: ['b'.repeat(64)] }],
+      ['ACCESS_AUD', { aud: [] }],
+      ['ACCESS_TEAM_DOMAIN', { iss: 'https://other.cloudflareaccess.com' }],
+      ['expired', { exp: now - 120 }],
+      ['not valid yet', { nbf: now + 600 }],
+      ['names nobody', { email: '' }],
+    ]) {
+      const page = await open(team.sign(claims));
+      assert.equal(page.status, 401, why);
+      assert.ok(page.text.includes(why), why);
+    }
+    assert.equal((await open(team.sign({ exp: now - 30 }))).status, 200, 'the clocks may differ by a minute');
+  });
+
+  test('a rotated key is fetched, and a made-up one is not fetched again and again', async () => {
+    assert.equal((await open(team.sign())).status, 200);
+    const known = team.fetches;
+    team.addKey('two');
+    team.removeKey('one');
+    assert.equal((await open(team.sign({}, { kid: 'two' }))).status, 200);
+    assert.equal(team.fetches, known + 1);
+    team.addKey('three');
+    for (let tries = 0; tries < 5; tries++)
+      assert.equal((await open(team.sign({}, { kid: 'three' }))).status, 401, 'not before a minute is over');
+    assert.equal(team.fetches, known + 1);
+    assert.equal((await open(team.sign({}, { kid: 'two' }))).status, 200);
+  });
+});
+
+describe('with the secret', () => {
+  test('without any setting the desk is closed, and says what to set', async () => {
+    const closed = await startSite();
+    try {
+      for (const path of ['/admin', '/admin/keys', '/admin/login']) {
+        const page = await read(await closed.fetch(path, { headers: { accept: 'text/html' } }));
+        assert.equal(page.status, 401);
+        assert.match(page.text, /ACCESS_TEAM_DOMAIN/);
+        assert.match(page.text, /wrangler secret put ADMIN_TOKEN/);
+      }
+    } finally {
+      await closed.close();
+    }
+  });
+
+  test('in the lab the counts are open, and the desk is not', async () => {
+    const lab = await startSite({ vars: { LAB: 'true' }, secrets: { ADMIN_TOKEN } });
+    try {
+      assert.equal((await lab.fetch('/metrics')).status, 200);
+      assert.equal((await lab.fetch('/admin')).status, 401);
+      assert.equal((await lab.fetch('/admin/payments')).status, 401);
+    } finally {
+      await lab.close();
+    }
+  });
+
+  test('one half of Access alone is a wrong setting', async () => {
+    const half = await startSite({ vars: { ACCESS_AUD: AUD }, secrets: { ADMIN_TOKEN } });
+    try {
+      const page = await read(await half.fetch('/admin'));
+      assert.equal(page.status, 503);
+      assert.match(page.json().detail, /go together/);
+    } finally {
+      await half.close();
+    }
+  });
+});

@@ -1,0 +1,366 @@
+// The desk over HTTP: its login, what it never shows, and that a button does what it says, once.
+
+import assert from 'node:assert/strict';
+import { randomUUID } from 'node:crypto';
+import { after, before, describe, test } from 'node:test';
+
+import { account, freshKey, read } from './support/account.mjs';
+import { browser } from './support/browser.mjs';
+import { startSite } from './support/harness.mjs';
+import { until } from './support/until.mjs';
+
+const ADMIN_TOKEN = 'the-operators-own-secret-of-the-tests';
+const site = await startSite({ secrets: { ADMIN_TOKEN } });
+await site.worker.applyD1Migrations('DB');
+const user = account(site);
+after(() => site.close());
+
+const { DB } = await site.worker.getEnv();
+const sql = async (statement, ...values) =>
+  (
+    await DB.prepare(statement)
+      .bind(...values)
+      .all()
+  ).results;
+
+const FORM = { 'content-type': 'application/x-www-form-urlencoded', accept: 'text/html' };
+const bearer = { authorization: `Bearer ${ADMIN_TOKEN}` };
+const look = async (path, headers = bearer) => read(await site.fetch(path, { headers }));
+const press = async (path, entries, headers = {}) =>
+  read(
+    await site.fetch(path, {
+      method: 'POST',
+      headers: { ...FORM, ...bearer, ...headers },
+      body: new URLSearchParams(entries).toString(),
+    }),
+  );
+
+/** The one-time key of a button on a page. */
+function key(page, path) {
+  const [, form] =
+    new RegExp(`action="${path}">\\s*<input type="hidden" name="form" value="([^"]+)"`).exec(page.text) ??
+    assert.fail(`no button for ${path}`);
+  return form;
+}
+
+async function paid(more = {}) {
+  const answer = await user.pay({ amount: 2500, currency: 'usd', ...more }, freshKey());
+  assert.equal(answer.status, 201);
+  return answer.json().id;
+}
+
+describe('the login', () => {
+  const visitor = () => browser(site);
+  const login = (visitor, token, more = {}, headers = {}) =>
+    visitor.visit('/admin/login', {
+      method: 'POST',
+      headers: { ...FORM, origin: site.url.origin, ...headers },
+      body: new URLSearchParams({ token, ...more }).toString(),
+    });
+
+  test('gives a cookie that no script reads, no other site sends, and that ends with the day', async () => {
+    const ada = visitor();
+    const answer = await login(ada, ADMIN_TOKEN, { to: '/admin/keys?state=open' });
+    assert.equal(answer.status, 303);
+    assert.equal(answer.header('location'), '/admin/keys?state=open');
+    const cookie = answer.header('set-cookie');
+    for (const part of ['HttpOnly', 'SameSite=Strict', 'Max-Age=28800', 'Path=/'])
+      assert.ok(cookie.includes(part));
+    assert.ok(!cookie.includes(ADMIN_TOKEN));
+    assert.equal((await ada.visit('/admin')).status, 200);
+    assert.equal((await ada.visit('/metrics')).status, 200);
+  });
+
+  test('is only made with the secret, and from our own pages', async () => {
+    for (const wrong of ['', 'x', `${ADMIN_TOKEN}!`]) {
+      const eve = visitor();
+      const answer = await login(eve, wrong);
+      assert.equal(answer.status, 401);
+      assert.equal(eve.cookies(), '');
+    }
+    const elsewhere = await login(visitor(), ADMIN_TOKEN, {}, { origin: 'https://evil.example' });
+    assert.equal(elsewhere.status, 403);
+  });
+
+  test('leads to no other site', async () => {
+    for (const to of [
+      '//evil.example',
+      'https://evil.example',
+      '/admin//../..//evil',
+      '/administrator',
+      '/\\evil',
+    ]) {
+      const { headers } = await login(visitor(), ADMIN_TOKEN, { to });
+      assert.match(headers.get('location'), /^\/admin(\/|$)/, to);
+    }
+  });
+
+  test('does not open with a cookie that was changed, nor with a form’s key', async () => {
+    const ada = visitor();
+    await login(ada, ADMIN_TOKEN);
+    const cookie = ada.cookie('desk');
+    const page = await look(`/admin/payments/${await paid()}`);
+    const formKey = /name="form" value="([^"]+)"/.exec(page.text)[1];
+    const ride = await ada.openForm();
+    for (const value of [
+      cookie.slice(0, -2),
+      `${cookie.slice(0, -1)}${cookie.endsWith('A') ? 'B' : 'A'}`,
+      formKey,
+      ride.idempotency_key,
+    ])
+      assert.equal((await look('/admin', { cookie: `desk=${value}`, accept: 'text/html' })).status, 401);
+    assert.equal((await look('/admin', { cookie: `desk=${cookie}` })).status, 200, 'the control');
+  });
+
+  test('is over when the secret is another one', async () => {
+    const ada = visitor();
+    await login(ada, ADMIN_TOKEN);
+    const other = await startSite({ secrets: { ADMIN_TOKEN: 'another-secret-that-is-long-enough-too' } });
+    try {
+      const answer = await other.fetch('/admin', { headers: { cookie: ada.cookies(), accept: 'text/html' } });
+      assert.equal(answer.status, 401);
+    } finally {
+      await other.close();
+    }
+  });
+});
+
+describe('a button', () => {
+  test('does nothing without its key, with another’s, or from another site', async () => {
+    const id = await paid();
+    const refund = `/admin/payments/${id}/refund`;
+    const page = await look(`/admin/payments/${id}`);
+    const form = key(page, refund);
+    const others = key(await look(`/admin/payments/${await paid()}`), '/admin/payments/[^/]+/refund');
+    const settle = key(page, `/admin/payments/${id}/settle`);
+    for (const entries of [{}, { form: '' }, { form: `${form}x` }, { form: others }, { form: settle }])
+      assert.equal((await press(refund, entries)).status, 403);
+    assert.equal((await press(refund, { form }, { origin: 'https://evil.example' })).status, 403);
+    assert.equal((await press(refund, { form }, { authorization: '' })).status, 401);
+    assert.deepEqual((await user.ask(`/payments/${id}/refunds`)).json().data, []);
+    assert.equal((await press(refund, { form })).status, 303, 'the control');
+    assert.equal((await user.ask(`/payments/${id}/refunds`)).json().data.length, 1);
+  });
+
+  test('pressed ten times at once gives money back once, and is one line of the log', async () => {
+    const id = await paid();
+    const refund = `/admin/payments/${id}/refund`;
+    const form = key(await look(`/admin/payments/${id}`), refund);
+    const entries = { form, amount: '5', reason: 'duplicate' };
+    const answers = await Promise.all(Array.from({ length: 10 }, () => press(refund, entries)));
+    assert.equal(
+      new Set(answers.map(({ status, headers }) => `${status} ${headers.get('location')}`)).size,
+      1,
+    );
+    const refunds = (await user.ask(`/payments/${id}/refunds`)).json().data;
+    assert.deepEqual(
+      refunds.map(({ amount, reason, status }) => [amount, reason, status]),
+      [[500, 'duplicate', 'succeeded']],
+    );
+    const log = await sql('SELECT operator, action, outcome FROM operator_actions WHERE subject = ?', id);
+    assert.deepEqual(log, [
+      { operator: 'operator', action: 'refund $5.00, duplicate', outcome: 'done: the refund is succeeded' },
+    ]);
+    // Two pages are two buttons: each does what it says.
+    const again = key(await look(`/admin/payments/${id}`), refund);
+    assert.equal((await press(refund, { form: again, amount: '5', reason: 'duplicate' })).status, 303);
+    assert.equal((await user.ask(`/payments/${id}`)).json().amount_refunded, 1000);
+  });
+
+  test('that the payment’s state forbids says so, and moves nothing', async () => {
+    const id = await paid({ capture: false });
+    const page = await look(`/admin/payments/${id}`);
+    assert.equal(
+      (await press(`/admin/payments/${id}/void`, { form: key(page, `/admin/payments/${id}/void`) })).status,
+      303,
+    );
+    const late = await press(`/admin/payments/${id}/capture`, {
+      form: key(page, `/admin/payments/${id}/capture`),
+    });
+    const after = await look(late.header('location'));
+    assert.match(after.text, /Refused: /);
+    assert.equal((await user.ask(`/payments/${id}`)).json().status, 'canceled');
+  });
+
+  test('with an amount that cannot be read does nothing', async () => {
+    const id = await paid();
+    const refund = `/admin/payments/${id}/refund`;
+    const form = key(await look(`/admin/payments/${id}`), refund);
+    for (const amount of ['-5', '1,50', '0', '1.005', 'all'])
+      assert.equal((await press(refund, { form, amount })).status, 422, amount);
+    assert.deepEqual(await sql('SELECT * FROM operator_actions WHERE subject = ?', id), []);
+    assert.equal((await press(refund, { form, amount: '1.50' })).status, 303);
+    assert.equal((await user.ask(`/payments/${id}`)).json().amount_refunded, 150);
+  });
+});
+
+describe('dead letters', () => {
+  let id;
+  before(async () => (id = await paid()));
+
+  const object = () => Buffer.from(id.slice(4), 'base64url').toString('hex');
+  async function bury(job, payload) {
+    const now = Date.now();
+    await sql(
+      `INSERT INTO jobs (job_id, kind, object, state, attempts, payload, first_at_ms, history, staged_at_ms, updated_at_ms)
+       VALUES (?1, 'project', ?2, 'dead', 5, ?3, ?4, '[]', ?4, ?4)`,
+      ...[job, object(), JSON.stringify(payload), now],
+    );
+  }
+  const state = async (job) => (await sql('SELECT state FROM jobs WHERE job_id = ?', job))[0].state;
+
+  /** A snapshot that the read model has not seen. */
+  const snapshot = (name) => ({
+    object: object(),
+    version: 1,
+    at_ms: Date.now(),
+    owner: 'account:user@example.com',
+    payment: null,
+    refunds: [],
+    ride: null,
+    keys: [],
+    audit: [
+      {
+        audit_id: 900_000 + Math.floor(Math.random() * 90_000),
+        at_ms: 1,
+        actor: 'account:a',
+        action: name,
+        subject: 'x',
+        data: '{}',
+      },
+    ],
+  });
+  const isDone = async (name) =>
+    (await sql('SELECT 1 AS one FROM audit_records WHERE action = ?', name)).length === 1;
+
+  test('that is requeued is done', async () => {
+    const job = `test ${randomUUID()}`;
+    await bury(job, snapshot('requeued.one'));
+    const path = `/admin/dead-letters/${encodeURIComponent(job)}/requeue`;
+    const form = key(await look('/admin/dead-letters'), path);
+    assert.equal((await press(path, { form })).status, 303);
+    assert.equal(await state(job), 'tried');
+    await until('it is done', () => isDone('requeued.one'));
+    const again = await look((await press(path, { form })).header('location'));
+    assert.match(again.text, /One job is in the queue again/);
+    await sql("UPDATE jobs SET state = 'done' WHERE job_id = ?", job);
+  });
+
+  test('are all requeued at once', async () => {
+    await bury('all 1', snapshot('requeued.all.1'));
+    await bury('all 2', snapshot('requeued.all.2'));
+    const path = '/admin/dead-letters/requeue-all';
+    assert.equal((await press(path, { form: key(await look('/admin/dead-letters'), path) })).status, 303);
+    await until(
+      'they are done',
+      async () => (await isDone('requeued.all.1')) && (await isDone('requeued.all.2')),
+    );
+    assert.doesNotMatch((await look('/admin/dead-letters')).text, /all 1/);
+  });
+
+  test('that is purged is dropped with what it carried, and cannot be requeued', async () => {
+    await bury('gone', snapshot('never'));
+    const page = await look('/admin/dead-letters');
+    const form = key(page, '/admin/dead-letters/gone/purge');
+    assert.equal((await press('/admin/dead-letters/gone/purge', { form })).status, 303);
+    assert.deepEqual(await sql("SELECT state, payload FROM jobs WHERE job_id = 'gone'"), [
+      { state: 'purged', payload: null },
+    ]);
+    const requeue = key(page, '/admin/dead-letters/gone/requeue');
+    const after = await look(
+      (await press('/admin/dead-letters/gone/requeue', { form: requeue })).header('location'),
+    );
+    assert.match(after.text, /Refused: it is not a dead letter any more/);
+  });
+});
+
+describe('breaks', () => {
+  test('that is repaired lets the object tell the read model what is true', async () => {
+    const id = await paid();
+    await until(
+      'it is in the read model',
+      async () => (await sql('SELECT 1 AS one FROM payments WHERE payment_id = ?', id)).length,
+    );
+    await sql("UPDATE payments SET status = 'processing', captured_minor = 0 WHERE payment_id = ?", id);
+    await sql(
+      `INSERT INTO breaks (break_id, kind, provider, resource, state, first_seen_at_ms, last_seen_at_ms)
+       VALUES ('stale:1', 'status', 'stripe', ?1, 'open', 1, 1)`,
+      id,
+    );
+    const path = '/admin/breaks/stale%3A1/repair';
+    const form = key(await look('/admin/breaks'), path);
+    assert.equal((await press(path, { form })).status, 303);
+    await until('the read model is mended', async () => {
+      const [row] = await sql('SELECT status, captured_minor FROM payments WHERE payment_id = ?', id);
+      return row.status === 'succeeded' && row.captured_minor === 2500;
+    });
+  });
+});
+
+describe('no page', () => {
+  test('shows a secret, a token, a request’s data or an address for receipts', async () => {
+    const idempotencyKey = freshKey();
+    const answer = await user.pay(
+      {
+        amount: 900,
+        currency: 'usd',
+        description: 'a-secret-description',
+        receipt_email: 'hidden@private.example',
+        metadata: { note: 'a-secret-note' },
+      },
+      idempotencyKey,
+    );
+    const { id } = answer.json();
+    await until(
+      'its receipt has a row',
+      async () => (await sql('SELECT 1 AS one FROM jobs WHERE job_id LIKE ?', `${id}%`)).length,
+    );
+    const payment = await look(`/admin/payments/${id}`);
+    const [keyPath] = /\/admin\/keys\/[0-9a-f]{64}\/1/.exec(payment.text);
+    const paths = [
+      `/admin/payments/${id}`,
+      keyPath,
+      '/admin',
+      '/admin/payments',
+      '/admin/keys',
+      '/admin/audit?of=effects',
+      '/admin/dead-letters',
+    ];
+    for (const path of paths) {
+      const page = await look(path);
+      assert.equal(page.status, 200, path);
+      for (const hidden of [
+        ADMIN_TOKEN,
+        idempotencyKey,
+        'pm_card_visa',
+        'a-secret',
+        'hidden@private.example',
+      ])
+        assert.ok(!page.text.includes(hidden), `${path} shows ${hidden}`);
+    }
+  });
+
+  test('is found by the key that a client has sent', async () => {
+    const sent = freshKey();
+    const { ride } = await user.book(sent);
+    const object = Buffer.from(ride.slice(5), 'base64url').toString('hex');
+    await until('it is in the list', async () =>
+      (await look(`/admin/keys?q=${sent}`)).text.includes(`/admin/keys/${object}/1`),
+    );
+    assert.equal((await look(`/admin/payments?q=${ride}`)).header('location'), `/admin/payments/${ride}`);
+  });
+
+  test('is there for what does not exist', async () => {
+    const nobody = Buffer.alloc(32, 7);
+    for (const path of [
+      '/admin/nothing',
+      '/admin/payments/pay_x',
+      `/admin/payments/pay_${nobody.toString('base64url')}`,
+      `/admin/keys/${nobody.toString('hex')}/1`,
+      '/admin/keys/x/1',
+      '/admin/dead-letters/nothing',
+    ])
+      assert.equal((await look(path)).status, 404, path);
+    assert.equal((await site.fetch('/admin', { method: 'POST', headers: bearer })).status, 405);
+  });
+});
