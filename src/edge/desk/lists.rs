@@ -79,15 +79,6 @@ pub(super) fn status(status: &str) -> Cell {
     Cell::chip(status.replace('_', " "), tone)
 }
 
-/// An owner, short: an account by its id, a browser by the beginning of its hash.
-pub(super) fn owner(text: &str) -> Cell {
-    match text.split_once(':') {
-        Some(("account", id)) => Cell::text(id),
-        Some(("session", hash)) => Cell::text(format!("browser {}", hash.get(..8).unwrap_or(hash))),
-        _ => Cell::text(text),
-    }
-}
-
 pub(super) async fn payments(desk: &Desk<'_>) -> Result<Answer, Problem> {
     let search = desk.query("q");
     if PaymentId::parse(&search).is_some() || RideId::parse(&search).is_some() {
@@ -128,7 +119,7 @@ pub(super) async fn payments(desk: &Desk<'_>) -> Result<Answer, Problem> {
                 .with(row.order_id.map(|order| format!("order {order}")).unwrap_or_default()),
             status(&row.status).with(row.failure_code.unwrap_or_default().replace('_', " ")),
             Cell::number(words::money(row.amount_minor, &row.currency)).with(amount),
-            owner(&row.owner),
+            Cell::text(words::owner(&row.owner)),
             Cell::text(row.provider).with(provider),
             Cell::text(words::moment(row.created_at_ms)).with(words::from_now(row.created_at_ms, now_ms)),
         ];
@@ -215,7 +206,7 @@ pub(super) async fn keys(desk: &Desk<'_>) -> Result<Answer, Problem> {
                 many => format!("{many} runs"),
             }),
             Cell::number(answered).with(took.unwrap_or_default()),
-            owner(&row.owner),
+            Cell::text(words::owner(&row.owner)),
             Cell::text(words::moment(row.created_at_ms)).with(words::from_now(row.created_at_ms, now_ms)),
         ];
         Row { cells, buttons: Vec::new() }
@@ -451,7 +442,7 @@ async fn effects(desk: &Desk<'_>, conditions: Where) -> Result<(Vec<Row>, (Strin
         };
         let cells = vec![
             Cell::text(words::moment(row.at_ms)),
-            owner(&row.actor),
+            Cell::text(words::owner(&row.actor)),
             Cell::text(row.action),
             subject,
             Cell { class: "id", ..Cell::text(facts(&row.data)) },

@@ -10,7 +10,7 @@ use super::words;
 /// The drawing, in its own units. Narrow, so that the text is still readable on a phone.
 const WIDTH: f64 = 360.0;
 const HEIGHT: f64 = 170.0;
-const LEFT: f64 = 46.0;
+const LEFT: f64 = 54.0;
 const RIGHT: f64 = 8.0;
 const TOP: f64 = 10.0;
 const BOTTOM: f64 = 24.0;
@@ -50,6 +50,34 @@ impl Unit {
             }
             _ => self.show(value),
         }
+    }
+}
+
+/// Round durations beyond the seconds, in ms: as people divide time.
+const ROUND_MS: [u64; 13] = [
+    120_000,
+    240_000,
+    600_000,
+    1_200_000,
+    2_400_000,
+    7_200_000,
+    14_400_000,
+    43_200_000,
+    86_400_000,
+    172_800_000,
+    345_600_000,
+    864_000_000,
+    1_728_000_000,
+];
+
+impl Unit {
+    /// The top of the axis.
+    fn top(&self, highest: u64) -> u64 {
+        let round = match self {
+            Self::Duration if highest > 40_000 => ROUND_MS.into_iter().find(|round| *round >= highest),
+            _ => None,
+        };
+        round.unwrap_or_else(|| top(highest))
     }
 }
 
@@ -147,7 +175,7 @@ impl Plot {
             escaped(&self.title),
             escaped(&self.summary())
         );
-        let top = top((0..self.frame.count).map(|bucket| self.height(bucket)).max().unwrap_or(0));
+        let top = self.unit.top((0..self.frame.count).map(|bucket| self.height(bucket)).max().unwrap_or(0));
         self.axes(&mut svg, top);
         if self.is_empty() {
             let (x, y) = (LEFT + (WIDTH - LEFT - RIGHT) / 2.0, TOP + (HEIGHT - TOP - BOTTOM) / 2.0);
@@ -358,6 +386,8 @@ mod tests {
         let tops = [0, 1, 2, 3, 5, 11, 41, 101, 999].map(top);
         assert_eq!(tops, [1, 1, 2, 4, 10, 20, 100, 200, 1000]);
         assert!(top(u64::MAX) == u64::MAX);
+        let durations = [30, 40_000, 40_001, 3_000_000, 100_000_000].map(|ms| Unit::Duration.top(ms));
+        assert_eq!(durations.map(words::duration), ["40 ms", "40 s", "2 min", "2 h", "2 d"]);
     }
 
     #[test]

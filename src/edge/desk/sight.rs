@@ -3,7 +3,7 @@
 use futures_util::try_join;
 
 use super::data::{self, Where};
-use super::lists::{last_error, owner, status};
+use super::lists::{last_error, status};
 use super::picture;
 use super::route::{Act, Subject};
 use super::serve::Desk;
@@ -47,17 +47,13 @@ pub(super) async fn payment(desk: &Desk<'_>, id: &str) -> Result<Answer, Problem
     let (kind, state, mut facts) = match (&inspection.snapshot.payment, &inspection.snapshot.ride) {
         (Some(payment), _) if payment.payment_id == id => {
             let money = |minor: u32| words::money(minor.into(), &payment.currency);
-            let optional = |text: &Option<String>| Cell {
-                class: "id",
-                ..Cell::text(text.clone().unwrap_or_else(|| "–".to_owned()))
-            };
             let mut facts = vec![
                 fact("Amount", Cell::text(money(payment.amount_minor))),
                 fact("Taken", Cell::text(money(payment.captured_minor))),
                 fact("Refunded", Cell::text(money(payment.refunded_minor))),
                 fact("Provider", Cell::text(payment.provider.clone())),
-                fact("Provider’s id", optional(&payment.provider_payment)),
-                fact("Order", optional(&payment.order_id)),
+                fact("Provider’s id", optional(payment.provider_payment.as_ref())),
+                fact("Order", optional(payment.order_id.as_ref())),
                 fact("Try", Cell::text(payment.attempt.to_string())),
             ];
             if let Some(code) = &payment.failure_code {
@@ -68,13 +64,7 @@ pub(super) async fn payment(desk: &Desk<'_>, id: &str) -> Result<Answer, Problem
         (_, Some(ride)) if ride.ride_id == id => {
             let mut facts = vec![
                 fact("Fare", Cell::text(words::money(ride.amount_minor.into(), &ride.currency))),
-                fact(
-                    "Provider’s id",
-                    Cell {
-                        class: "id",
-                        ..Cell::text(ride.provider_payment.clone().unwrap_or_else(|| "–".to_owned()))
-                    },
-                ),
+                fact("Provider’s id", optional(ride.provider_payment.as_ref())),
             ];
             if let Some(code) = &ride.failure_code {
                 facts.push(fact("Failure", Cell::text(code.replace('_', " "))));
@@ -83,7 +73,7 @@ pub(super) async fn payment(desk: &Desk<'_>, id: &str) -> Result<Answer, Problem
         }
         _ => return Err(Problem::new(Kind::NotFound)),
     };
-    facts.push(fact("Account", owner(&inspection.snapshot.owner)));
+    facts.push(fact("Account", Cell::text(words::owner(&inspection.snapshot.owner))));
     if let Some(move_) = &inspection.under_way {
         facts.push(fact("Under way", Cell::chip(move_.clone(), "warn")));
     }
@@ -155,7 +145,7 @@ pub(super) async fn key(desk: &Desk<'_>, object: &str, key_id: u32) -> Result<An
             Cell::text(words::from_now(at_ms, now_ms)).with("at the latest, by the alarm"),
         ));
     }
-    facts.push(fact("Account", owner(&key.owner)));
+    facts.push(fact("Account", Cell::text(words::owner(&key.owner))));
     facts.push(fact("Resource", resource));
     facts.push(fact("Object", Cell { class: "id", ..Cell::text(object.to_hex()) }));
     let mut buttons = Vec::new();
@@ -296,6 +286,11 @@ fn mask(value: &mut serde_json::Value) {
     }
 }
 
+/// An id that there may not be.
+fn optional(id: Option<&String>) -> Cell {
+    id.map_or_else(|| Cell::text("–"), |id| Cell { class: "id", ..Cell::text(id.clone()) })
+}
+
 const fn fact(name: &'static str, cell: Cell) -> Fact {
     Fact { name, cell }
 }
@@ -350,15 +345,15 @@ fn calls(desk: &Desk<'_>, inspection: &Inspection, key_id: Option<u32>) -> Table
             }
             _ => String::new(),
         };
-        let sends =
-            if call.failures > 0 { format!("{} without an answer", call.failures) } else { String::new() };
+        let unanswered = if call.result.is_none() { call.failures } else { 0 };
+        let sends = if unanswered > 0 { format!("{unanswered} without an answer") } else { String::new() };
         row(vec![
             Cell::text(call.name.clone()).with(call.provider.clone()),
             status(&call.status).with(next),
             Cell::text(answer).with(http),
             Cell::number(call.sends.to_string()).with(sends),
             Cell { class: "id", ..Cell::text(call.derived_key.clone()) },
-            Cell { class: "id", ..Cell::text(call.request_id.clone().unwrap_or_else(|| "–".to_owned())) },
+            optional(call.request_id.as_ref()),
         ])
     });
     Table {
@@ -375,10 +370,7 @@ fn refunds(inspection: &Inspection) -> Table {
             status(&refund.status),
             Cell::number(words::money(refund.amount_minor.into(), &refund.currency)),
             Cell::text(refund.reason.replace('_', " ")),
-            Cell {
-                class: "id",
-                ..Cell::text(refund.provider_refund.clone().unwrap_or_else(|| "–".to_owned()))
-            },
+            optional(refund.provider_refund.as_ref()),
             Cell::text(words::moment(refund.created_at_ms)),
         ])
     });

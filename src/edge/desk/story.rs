@@ -107,7 +107,9 @@ impl Story {
             match entry.event.as_str() {
                 "key_created" | "resumed" => {
                     let what = if entry.event == "resumed" { "Resumed" } else { "Key used first" };
-                    self.line(entry.at_ms, "Runs", "", format!("{what}: {name}"), &entry.detail);
+                    // What it was used for is its name.
+                    let detail = if entry.event == "resumed" { entry.detail.as_str() } else { "" };
+                    self.line(entry.at_ms, "Runs", "", format!("{what}: {name}"), detail);
                     // The run before it left without a word.
                     if let Some((from_ms, attempt)) = began.replace((entry.at_ms, entry.attempt)) {
                         self.mark(
@@ -287,13 +289,13 @@ impl Story {
 
     fn audit(&mut self, inspection: &Inspection) {
         for record in &inspection.snapshot.audit {
-            let what = format!("Audit: {}", record.action);
+            let what = record.action.clone();
             self.line(
                 record.at_ms,
                 "Audit",
                 "",
                 what,
-                format!("{} by {}", words::short(&record.subject), words::masked(&record.actor)),
+                format!("{} by {}", words::short(&record.subject), words::owner(&record.actor)),
             );
             self.mark("Audit", record.at_ms, None, "", &record.action);
         }

@@ -92,6 +92,15 @@ pub fn short(id: &str) -> String {
     }
 }
 
+/// Whose something is: an account by its id, a browser by the beginning of its hash.
+pub fn owner(text: &str) -> String {
+    match text.split_once(':') {
+        Some(("account", id)) => id.to_owned(),
+        Some(("session", hash)) => format!("browser {}", hash.get(..8).unwrap_or(hash)),
+        _ => text.to_owned(),
+    }
+}
+
 /// An address for email is shown only as far as it helps: `a…@example.com`.
 pub fn masked(text: &str) -> String {
     match text.split_once('@') {
