@@ -228,7 +228,7 @@ describe('at the desk', () => {
     const { refunds } = await site.sim('GET', 'ledger');
     assert.equal(refunds.filter(({ amount }) => amount === 500).length, 1);
     await page.getByRole('heading', { name: 'What operators did here' }).waitFor();
-    assert.equal(await page.getByText('refund $5.00, duplicate').count(), 1);
+    assert.equal(await page.getByRole('cell', { name: 'refund $5.00, duplicate' }).count(), 1);
   });
 
   test('a used button does nothing else', async (t) => {
