@@ -59,7 +59,6 @@ const site = await startSite({
   vars: { ACCESS_TEAM_DOMAIN: `${team.domain}/`, ACCESS_AUD: AUD },
   secrets: { ADMIN_TOKEN },
 });
-await site.worker.applyD1Migrations('DB');
 after(async () => {
   await site.close();
   team.close();

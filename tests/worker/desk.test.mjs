@@ -11,7 +11,6 @@ import { until } from './support/until.mjs';
 
 const ADMIN_TOKEN = 'the-operators-own-secret-of-the-tests';
 const site = await startSite({ secrets: { ADMIN_TOKEN } });
-await site.worker.applyD1Migrations('DB');
 const user = account(site);
 after(() => site.close());
 

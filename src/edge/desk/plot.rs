@@ -43,10 +43,10 @@ impl Unit {
             Self::Count if value >= 10_000 => format!("{}k", value / 1000),
             Self::Money(currency) => {
                 let shown = words::money(value, currency);
-                let shown = shown.strip_suffix(".00").unwrap_or(&shown);
-                shown
-                    .strip_suffix("000")
-                    .map_or_else(|| shown.to_owned(), |thousands| format!("{thousands}k"))
+                let whole = shown.strip_suffix(".00").unwrap_or(&shown);
+                whole
+                    .strip_suffix(",000")
+                    .map_or_else(|| whole.to_owned(), |thousands| format!("{thousands}k"))
             }
             _ => self.show(value),
         }
@@ -388,6 +388,13 @@ mod tests {
         assert!(top(u64::MAX) == u64::MAX);
         let durations = [30, 40_000, 40_001, 3_000_000, 100_000_000].map(|ms| Unit::Duration.top(ms));
         assert_eq!(durations.map(words::duration), ["40 ms", "40 s", "2 min", "2 h", "2 d"]);
+    }
+
+    #[test]
+    fn the_axis_has_short_labels() {
+        let usd = Unit::Money("usd".to_owned());
+        assert_eq!([0, 50, 2_000, 400_000].map(|minor| usd.tick(minor)), ["$0", "$0.50", "$20", "$4k"]);
+        assert_eq!([4_000, 20_000].map(|count| Unit::Count.tick(count)), ["4,000", "20k"]);
     }
 
     #[test]

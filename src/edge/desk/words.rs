@@ -50,7 +50,11 @@ pub fn parse_money(text: &str, currency: &str) -> Result<Option<AmountMinor>, St
     }
     let decimals = Currency::parse(currency).map_or(2, Currency::decimals) as usize;
     let (whole, part) = text.split_once('.').unwrap_or((text, ""));
-    let is_good = whole.bytes().chain(part.bytes()).all(|b| b.is_ascii_digit()) && !whole.is_empty();
+    // Thousands may be set apart, as they are shown; a comma is never a decimal point.
+    let mut groups = whole.split(',');
+    let is_apart = !groups.next().unwrap_or_default().is_empty() && groups.all(|group| group.len() == 3);
+    let whole = whole.replace(',', "");
+    let is_good = is_apart && whole.bytes().chain(part.bytes()).all(|b| b.is_ascii_digit());
     if !is_good || part.len() > decimals {
         let form = if decimals == 0 {
             "12".to_owned()
@@ -77,7 +81,7 @@ pub fn count(number: u64) -> String {
     let mut text = String::new();
     for (position, digit) in digits.chars().enumerate() {
         if position > 0 && (digits.len() - position).is_multiple_of(3) {
-            text.push(' ');
+            text.push(',');
         }
         text.push(digit);
     }
@@ -129,7 +133,7 @@ mod tests {
         assert_eq!(money(500, "jpy"), "¥500");
         assert_eq!(money(500_000_000_000, "usd"), "5000000000 USD");
         assert_eq!(money(5, "xxx"), "5 XXX");
-        assert_eq!(count(1_234_567), "1 234 567");
+        assert_eq!(count(1_234_567), "1,234,567");
         assert_eq!(count(12), "12");
     }
 
@@ -142,6 +146,7 @@ mod tests {
         assert_eq!(minor(" $12 ", "usd"), Ok(Some(1200)));
         assert_eq!(minor("12", "jpy"), Ok(Some(12)));
         assert_eq!(minor("1.250", "kwd"), Ok(Some(1250)));
+        assert_eq!(minor("$1,234.50", "usd"), Ok(Some(123_450)));
         assert_eq!(minor("", "usd"), Ok(None));
         for wrong in ["12.505", "-1", "1,50", ".5", "0", "1e3", "12.", "x"] {
             let read = minor(wrong, "usd");
