@@ -28,10 +28,11 @@ impl Drive {
         Ok(Some(Inspection::of(&rows, self.store.timeline()?, self.store.events()?, audit, now_ms)))
     }
 
-    /// Takes up now what waits for its time. `ask` also asks the provider about everything whose outcome it alone knows.
-    pub(super) async fn go_on(self: &Rc<Self>, ask: bool) -> Result<(), Bug> {
+    /// Takes up now what waits for its time. `ask` also asks the provider about everything whose outcome it alone knows. Gives
+    /// whether anything was ever written here.
+    pub(super) async fn go_on(self: &Rc<Self>, ask: bool) -> Result<bool, Bug> {
         if self.store.read()?.is_none() {
-            return Ok(());
+            return Ok(false);
         }
         let ctx = self.context();
         let questions = self.store.transaction(&ctx, |rows| {
@@ -45,6 +46,6 @@ impl Drive {
         let work = async move { drive.follow(questions).await }.boxed_local().shared();
         worker::wasm_bindgen_futures::spawn_local(work.clone());
         select(work, Delay::from(PATIENCE)).await;
-        Ok(())
+        Ok(true)
     }
 }

@@ -82,9 +82,9 @@ pub enum Ask {
     Project,
     /// Show an operator all that happened here. Only the desk asks this: there is no owner's check.
     Inspect,
-    /// An operator wants what waits here to be taken up now.
+    /// Take up now what waits here. The answer is whether anything was ever written here.
     Resume,
-    /// The same, and the provider to be asked about all that only it knows.
+    /// The same, and ask the provider about all that only it knows.
     Settle,
     /// Somebody has come back from the bank's page: ask the provider, and say where to go.
     Return,

@@ -88,7 +88,8 @@ impl Transport {
         }
     }
 
-    async fn get(&self, provider: Provider, request: &FrozenRequest) -> Result<HttpAnswer, String> {
+    /// A request that changes nothing. An error is the same as no answer.
+    pub async fn get(&self, provider: Provider, request: &FrozenRequest) -> Result<HttpAnswer, String> {
         self.exchange(self.access(provider)?, "GET", request, None).await
     }
 

@@ -1,6 +1,10 @@
 //! What the clock starts, every few minutes: looks for what was left behind. Each task may run twice at once, or not at all
 //! for a while; the next run finds the same.
 
+pub mod books;
+pub mod compare;
+#[cfg(target_arch = "wasm32")]
+mod reconcile;
 #[cfg(target_arch = "wasm32")]
 mod sweep;
 
@@ -18,6 +22,7 @@ use crate::readmodel::db::Db;
 #[cfg(target_arch = "wasm32")]
 pub async fn run(env: &Env) {
     told(env, "sweep", sweep::sweep(env)).await;
+    told(env, "reconcile", reconcile::reconcile(env)).await;
 }
 
 /// Runs a task and writes down what came of it.

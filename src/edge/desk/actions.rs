@@ -220,7 +220,7 @@ impl Press<'_> {
         } else {
             "what was waiting was taken up"
         };
-        self.desk.app.ask::<()>(&ObjectRef::Id(object), ask).await?;
+        self.desk.app.ask::<bool>(&ObjectRef::Id(object), ask).await?;
         Ok(format!("{what}; the page shows how it stands"))
     }
 
@@ -318,7 +318,7 @@ impl Press<'_> {
             return Ok("refused: it is no payment of ours that could be asked".to_owned());
         };
         let place = ObjectRef::Id(object);
-        self.desk.app.ask::<()>(&place, Ask::Settle).await?;
+        self.desk.app.ask::<bool>(&place, Ask::Settle).await?;
         self.desk.app.ask::<()>(&place, Ask::Project).await?;
         let sql = "UPDATE breaks SET note = ?2 WHERE break_id = ?1 AND state = 'open'";
         let note = format!("asked again by {}", self.desk.operator.name);

@@ -1,0 +1,184 @@
+//! The provider's books: pages of Stripe's payments as plain data.
+//! <https://docs.stripe.com/api/payment_intents/list>
+
+use serde::Deserialize;
+
+use crate::machine::call::FrozenRequest;
+
+/// Entries on a page: the most that Stripe gives.
+const PAGE_SIZE: u32 = 100;
+
+/// What a payment is to us, in the provider's books.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// Not decided yet.
+    Open,
+    /// Money is reserved.
+    Held,
+    /// Money was taken.
+    Taken,
+    /// Nothing was taken; on Stripe another try of the same payment may follow.
+    Nothing,
+    /// Called off.
+    Canceled,
+}
+
+impl Standing {
+    /// As breaks show it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Open => "open",
+            Self::Held => "held",
+            Self::Taken => "taken",
+            Self::Nothing => "nothing taken",
+            Self::Canceled => "canceled",
+        }
+    }
+}
+
+/// One payment in the provider's books.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// The provider's id.
+    pub id: String,
+    /// How it stands.
+    pub standing: Standing,
+    /// What was asked for, in minor units.
+    pub amount_minor: u64,
+    /// What was taken, in minor units.
+    pub taken_minor: u64,
+    /// What was given back, in minor units.
+    pub refunded_minor: u64,
+    /// In lower case.
+    pub currency: String,
+    /// When it was made, in ms since the epoch.
+    pub created_at_ms: u64,
+    /// What it says to be about: our id, if we have made it.
+    pub resource: Option<String>,
+}
+
+/// A page of the books, the newest first.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Page {
+    /// The entries.
+    pub entries: Vec<Entry>,
+    /// Whether older ones follow.
+    pub has_more: bool,
+}
+
+/// Asks for the page of payments that were made at `from_ms` (since the epoch) or later, after the entry of this id.
+pub fn page_request(from_ms: u64, after: Option<&str>) -> FrozenRequest {
+    let (from_s, limit) = ((from_ms / 1000).to_string(), PAGE_SIZE.to_string());
+    let mut query =
+        vec![("created[gte]", from_s.as_str()), ("limit", &limit), ("expand[]", "data.latest_charge")];
+    query.extend(after.map(|id| ("starting_after", id)));
+    let query = serde_urlencoded::to_string(query).unwrap_or_default();
+    FrozenRequest { path: format!("/v1/payment_intents?{query}"), body: String::new() }
+}
+
+/// Asks for one payment.
+pub fn entry_request(id: &str) -> FrozenRequest {
+    let id: String = id.chars().filter(|c| c.is_ascii_alphanumeric() || *c == '_').collect();
+    FrozenRequest {
+        path: format!("/v1/payment_intents/{id}?expand%5B%5D=latest_charge"),
+        body: String::new(),
+    }
+}
+
+/// Reads a page.
+pub fn read_page(body: &str) -> Result<Page, String> {
+    #[derive(Deserialize)]
+    struct List {
+        data: Vec<Intent>,
+        has_more: bool,
+    }
+    let list: List = serde_json::from_str(body).map_err(|error| error.to_string())?;
+    Ok(Page { entries: list.data.into_iter().map(Intent::entry).collect(), has_more: list.has_more })
+}
+
+/// Reads one payment.
+pub fn read_entry(body: &str) -> Result<Entry, String> {
+    serde_json::from_str::<Intent>(body).map(Intent::entry).map_err(|error| error.to_string())
+}
+
+#[derive(Deserialize)]
+struct Intent {
+    id: String,
+    status: String,
+    amount: u64,
+    #[serde(default)]
+    amount_received: u64,
+    currency: String,
+    created: u64,
+    #[serde(default)]
+    metadata: Metadata,
+    #[serde(default)]
+    latest_charge: Option<Charge>,
+}
+
+#[derive(Default, Deserialize)]
+struct Metadata {
+    #[serde(default)]
+    resource: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Charge {
+    #[serde(default)]
+    amount_refunded: u64,
+}
+
+impl Intent {
+    fn entry(self) -> Entry {
+        Entry {
+            standing: match self.status.as_str() {
+                "succeeded" => Standing::Taken,
+                "requires_capture" => Standing::Held,
+                "canceled" => Standing::Canceled,
+                "requires_payment_method" => Standing::Nothing,
+                // `processing`, `requires_action`, `requires_confirmation`, and what may come: nothing follows from it yet.
+                _ => Standing::Open,
+            },
+            id: self.id,
+            amount_minor: self.amount,
+            taken_minor: self.amount_received,
+            refunded_minor: self.latest_charge.map_or(0, |charge| charge.amount_refunded),
+            currency: self.currency,
+            created_at_ms: self.created.saturating_mul(1000),
+            resource: self.metadata.resource,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_is_asked_for_from_a_time_on_and_after_an_entry() {
+        let first = page_request(1_700_000_000_999, None);
+        assert_eq!(
+            first.path,
+            "/v1/payment_intents?created%5Bgte%5D=1700000000&limit=100&expand%5B%5D=data.latest_charge"
+        );
+        assert!(page_request(0, Some("pi_1")).path.ends_with("&starting_after=pi_1"));
+        assert_eq!(entry_request("pi_1/../x?").path, "/v1/payment_intents/pi_1x?expand%5B%5D=latest_charge");
+    }
+
+    #[test]
+    fn a_page_is_read() {
+        let body = r#"{"object": "list", "has_more": true, "data": [
+            {"id": "pi_1", "status": "succeeded", "amount": 500, "amount_received": 400, "currency": "usd", "created": 7,
+             "metadata": {"resource": "pay_x"}, "latest_charge": {"id": "ch_1", "amount_refunded": 30}},
+            {"id": "pi_2", "status": "requires_action", "amount": 1, "amount_received": 0, "currency": "eur", "created": 6,
+             "metadata": {}, "latest_charge": null}]}"#;
+        let page = read_page(body).unwrap();
+        assert!(page.has_more);
+        let [first, second] = page.entries.as_slice() else { panic!() };
+        assert_eq!(first.standing, Standing::Taken);
+        assert_eq!((first.amount_minor, first.taken_minor, first.refunded_minor), (500, 400, 30));
+        assert_eq!((first.created_at_ms, first.resource.as_deref()), (7_000, Some("pay_x")));
+        assert_eq!((second.standing, second.resource.as_deref()), (Standing::Open, None));
+        assert!(read_page("{}").is_err());
+    }
+}
