@@ -176,7 +176,9 @@ impl Reconciliation {
                     self.take(compare(&entry, &known, self.quiet_since_ms), &entry);
                 }
                 404 => {
-                    self.breaks.extend(known.all().filter(|ours| must_exist(ours)).map(missing));
+                    let is_it = |found: &Break| found.provider_payment == old.provider_payment;
+                    let rows = known.all().filter(|ours| must_exist(ours));
+                    self.breaks.extend(rows.map(missing).filter(is_it));
                     self.compared.insert(old.provider_payment);
                 }
                 _ => {}

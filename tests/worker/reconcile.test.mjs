@@ -1,0 +1,212 @@
+// The provider's books against ours: what differs is written down, and mended where no money has to move for that.
+
+import assert from 'node:assert/strict';
+import { after, afterEach, describe, test } from 'node:test';
+
+import { account, freshKey } from './support/account.mjs';
+import { startSite } from './support/harness.mjs';
+import { objectId } from './support/objects.mjs';
+import { atStripe, readModel } from './support/readmodel.mjs';
+import { until } from './support/until.mjs';
+
+const PAYMENT = { amount: 2500, currency: 'usd' };
+/** Books a ride that the bank executes and never answers; afterwards nothing is left that would take the object up. */
+async function lost(site, user, model) {
+  await site.simulator.fault('connection_reset_after');
+  await site.simulator.fault('connection_reset', { count: 100 });
+  const key = freshKey();
+  const { status, ride } = await user.book(key, undefined, { prefer: 'wait=0' });
+  assert.equal(status, 503, 'the outcome is unknown');
+  const never = Date.now() + 86_400_000;
+  await site.objects.sql(ride, 'UPDATE idempotency_keys SET resume_at_ms = ?', never);
+  await site.objects.sql(ride, 'UPDATE foreign_calls SET next_try_at_ms = ?', never);
+  await model.reaches(ride, 'pending');
+  await until('its jobs are done', async () => (await site.objects.jobs(ride)).length === 0);
+  for (const table of ['rides', 'keys', 'audit_records'])
+    await model.run(`DELETE FROM ${table} WHERE object = ?`, objectId(ride));
+  await site.simulator.calm();
+  assert.equal((await site.objects.key(ride)).status, 'open');
+  return { key, ride };
+}
+
+const MADE_ELSEWHERE = {
+  amount: '4200',
+  currency: 'eur',
+  payment_method: 'pm_card_visa',
+  'payment_method_types[]': 'card',
+  confirm: 'true',
+};
+
+describe('the reconciliation', async () => {
+  // No alarm comes by itself while these tests run.
+  const site = await startSite({
+    vars: { RECONCILE_QUIET_MS: '0', COMPLETER_MS: '600000', LEASE_MS: '600000' },
+  });
+  const user = account(site);
+  const model = readModel(site);
+  const breakOf = (id) => model.first('SELECT * FROM breaks WHERE provider_payment = ?', id);
+  const paid = async () => {
+    const { id } = (await user.pay(PAYMENT, freshKey())).json();
+    return { id, ...(await model.reaches(id, 'succeeded')) };
+  };
+  after(() => site.close());
+  afterEach(() => site.simulator.calm());
+
+  test('finds nothing where both say the same', async () => {
+    const before = await model.all('SELECT break_id FROM breaks');
+    await paid();
+    const { ride } = await user.book(freshKey());
+    await model.reaches(ride, 'paid');
+    const held = (await user.pay({ ...PAYMENT, capture: false }, freshKey())).json();
+    await model.reaches(held.id, 'requires_capture');
+    const { reconcile } = await model.tick();
+    assert.ok(reconcile.compared >= 3, JSON.stringify(reconcile));
+    assert.equal(reconcile.complete, true);
+    assert.deepEqual(await model.all('SELECT break_id FROM breaks'), before);
+  });
+
+  test('finds a payment that was made elsewhere, once', async () => {
+    const orphan = await atStripe(site, 'payment_intents', MADE_ELSEWHERE);
+    await model.tick();
+    const first = await breakOf(orphan.id);
+    assert.equal(first.break_id, `orphan:stripe:${orphan.id}`);
+    assert.deepEqual([first.kind, first.state, first.resource], ['orphan', 'open', null]);
+    assert.match(first.theirs, /4200 of 4200 eur taken/);
+    await model.tick();
+    const again = await breakOf(orphan.id);
+    assert.equal(again.first_seen_at_ms, first.first_seen_at_ms);
+    assert.ok(again.last_seen_at_ms > first.last_seen_at_ms);
+  });
+
+  test('leaves alone what nobody has paid elsewhere', async () => {
+    const unpaid = await atStripe(site, 'payment_intents', { amount: '700', currency: 'usd' });
+    await model.tick();
+    assert.equal(await breakOf(unpaid.id), undefined);
+  });
+
+  test('finds a refund that was made on the dashboard, and keeps what a person has accepted', async () => {
+    const { provider_payment: intent, id } = await paid();
+    await atStripe(site, 'refunds', { payment_intent: intent, amount: '300' });
+    await model.tick();
+    const found = await breakOf(intent);
+    assert.deepEqual([found.kind, found.state, found.resource], ['amount', 'open', id]);
+    assert.match(found.theirs, /300 refunded/);
+    assert.match(found.ours, /0 refunded/);
+
+    await model.run("UPDATE breaks SET state = 'accepted' WHERE break_id = ?", found.break_id);
+    await model.tick();
+    assert.equal((await breakOf(intent)).state, 'accepted');
+    await atStripe(site, 'refunds', { payment_intent: intent, amount: '200' });
+    await model.tick();
+    assert.equal((await breakOf(intent)).state, 'open', 'it says something else now');
+    assert.equal((await user.ask(`/payments/${id}`)).json().amount_refunded, 0, 'nothing was moved here');
+  });
+
+  test('tells the object of what was captured on the dashboard', async () => {
+    const held = (await user.pay({ ...PAYMENT, capture: false }, freshKey())).json();
+    await model.reaches(held.id, 'requires_capture');
+    await atStripe(site, `payment_intents/${held.provider_payment}/capture`, {});
+    await model.tick();
+    await model.reaches(held.id, 'succeeded');
+    assert.equal((await breakOf(held.provider_payment)).kind, 'status');
+    await model.tick();
+    assert.equal((await breakOf(held.provider_payment)).state, 'repaired');
+  });
+
+  test('mends a read model that says something else than the object', async () => {
+    const { id, provider_payment: intent } = await paid();
+    await model.run(
+      "UPDATE payments SET provider_payment = 'pi_unknown', version = 0 WHERE payment_id = ?",
+      id,
+    );
+    await model.tick();
+    const missing = await breakOf('pi_unknown');
+    assert.deepEqual([missing.kind, missing.resource], ['missing', id]);
+    await until('the read model is right', async () =>
+      model.first('SELECT 1 FROM payments WHERE payment_id = ? AND provider_payment = ?', id, intent),
+    );
+    await model.tick();
+    const states = await model.all('SELECT kind, state FROM breaks WHERE resource = ? ORDER BY kind', id);
+    assert.ok(states.length > 0 && states.every(({ state }) => state === 'repaired'), JSON.stringify(states));
+  });
+
+  test('finds an object whose alarm and whose projections were lost', async () => {
+    const { key, ride } = await lost(site, user, model);
+    const { sweep } = await model.tick();
+    assert.equal(sweep.late, 0, 'the sweep does not know it');
+    await until('the ride is finished', async () => (await site.objects.key(ride)).status === 'finished');
+    const { provider_payment: intent } = await model.reaches(ride, 'paid');
+    assert.deepEqual([(await breakOf(intent)).kind, (await breakOf(intent)).resource], ['orphan', ride]);
+    assert.equal(await site.simulator.charges(ride), 1);
+    assert.equal((await user.book(key)).status, 201);
+    await model.tick();
+    assert.equal((await breakOf(intent)).state, 'repaired');
+  });
+
+  test('looks again at a break that has left the window', async () => {
+    const { id } = await paid();
+    const old = Date.now() - 36_000_000;
+    await model.run(
+      `INSERT INTO payments SELECT 'pay_old', '', version, owner, status, amount_minor, captured_minor, 0, currency, 'stripe',
+         'pi_never', NULL, NULL, attempt, shown, ?1, ?1 FROM payments WHERE payment_id = ?2`,
+      old,
+      id,
+    );
+    await model.run(
+      `INSERT INTO breaks (break_id, kind, provider, provider_payment, resource, state, first_seen_at_ms, last_seen_at_ms)
+       VALUES ('missing:stripe:pi_never', 'missing', 'stripe', 'pi_never', 'pay_old', 'open', ?1, ?1)`,
+      old,
+    );
+    await model.tick();
+    const seen = await breakOf('pi_never');
+    assert.equal(seen.state, 'open', 'it is still not there');
+    assert.ok(seen.last_seen_at_ms > old);
+    await model.run("DELETE FROM payments WHERE payment_id = 'pay_old'");
+    await model.tick();
+    assert.equal((await breakOf('pi_never')).state, 'resolved', 'nobody claims it any more');
+  });
+
+  test('tells of a payment with Adyen of which nothing was heard for a day', async () => {
+    const { id } = await paid();
+    const row = (at, payment) =>
+      model.run(
+        `INSERT INTO payments SELECT ?1, object, version, owner, 'processing', amount_minor, 0, 0, currency, 'adyen',
+           NULL, NULL, NULL, attempt, shown, ?2, updated_at_ms FROM payments WHERE payment_id = ?3`,
+        payment,
+        at,
+        id,
+      );
+    await row(Date.now() - 90_000_000, 'pay_silent');
+    await row(Date.now() - 3_600_000, 'pay_young');
+    await model.tick();
+    const silent = () => model.all("SELECT resource, state FROM breaks WHERE kind = 'silent'");
+    assert.deepEqual(await silent(), [{ resource: 'pay_silent', state: 'open' }]);
+    await model.run("UPDATE payments SET status = 'succeeded' WHERE payment_id = 'pay_silent'");
+    await model.tick();
+    assert.deepEqual(await silent(), [{ resource: 'pay_silent', state: 'resolved' }]);
+    await model.run("DELETE FROM payments WHERE payment_id IN ('pay_silent', 'pay_young')");
+  });
+
+  test('says that it could not read the books, and the other tasks run', async () => {
+    await site.simulator.fault('error_before', { method: 'GET' });
+    const { reconcile, sweep } = await model.tick();
+    assert.match(reconcile.error, /answered 5/);
+    assert.ok('late' in sweep);
+  });
+});
+
+describe('control: what has only just changed', async () => {
+  const site = await startSite({
+    vars: { RECONCILE_QUIET_MS: '3600000', COMPLETER_MS: '600000', LEASE_MS: '600000' },
+  });
+  const user = account(site);
+  const model = readModel(site);
+  after(() => site.close());
+
+  test('is left to the next run, so that an object that was lost stays as it is', async () => {
+    const { ride } = await lost(site, user, model);
+    const { reconcile } = await model.tick();
+    assert.deepEqual([reconcile.compared, reconcile.breaks], [0, 0]);
+    assert.equal((await site.objects.key(ride)).status, 'open');
+  });
+});

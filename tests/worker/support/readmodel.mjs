@@ -1,0 +1,52 @@
+// The read model and the scheduled tasks, as a test sees them.
+
+import assert from 'node:assert/strict';
+
+import { until } from './until.mjs';
+
+export function readModel(site) {
+  const statement = async (sql, values) => (await site.worker.getEnv()).DB.prepare(sql).bind(...values);
+  const all = async (sql, ...values) => (await (await statement(sql, values)).all()).results;
+  const first = async (sql, ...values) => (await all(sql, ...values))[0];
+
+  return {
+    all,
+    first,
+    run: async (sql, ...values) => (await statement(sql, values)).run(),
+    /** Lets the clock strike, and gives what came of each task. */
+    async tick() {
+      const { last } = await first('SELECT coalesce(max(run_id), 0) AS last FROM runs');
+      const { outcome } = await site.worker.scheduled({ cron: '*/5 * * * *' });
+      assert.equal(outcome, 'ok');
+      const runs = await all('SELECT task, result FROM runs WHERE run_id > ?', last);
+      return Object.fromEntries(runs.map(({ task, result }) => [task, JSON.parse(result)]));
+    },
+    /** Waits until a payment or a ride has this status in the read model. */
+    reaches: (id, status) =>
+      until(`the read model has ${id} as ${status}`, () =>
+        first(
+          `SELECT payment_id, provider_payment, object FROM payments WHERE payment_id = ?1 AND status = ?2
+           UNION ALL SELECT ride_id, provider_payment, object FROM rides WHERE ride_id = ?1 AND status = ?2`,
+          id,
+          status,
+        ),
+      ),
+  };
+}
+
+/** The simulated Stripe, past our own system: as somebody does who uses its dashboard. */
+export async function atStripe(site, path, fields) {
+  const answer = await site.server
+    .getWorker('paid-once-simulator')
+    .fetch(`https://stripe.simulator/v1/${path}`, {
+      method: 'POST',
+      headers: {
+        authorization: 'Bearer sk_test_demo',
+        'content-type': 'application/x-www-form-urlencoded',
+      },
+      body: new URLSearchParams(fields).toString(),
+    });
+  const body = await answer.json();
+  assert.equal(answer.status, 200, JSON.stringify(body));
+  return body;
+}
