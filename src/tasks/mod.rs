@@ -6,6 +6,9 @@ pub mod compare;
 #[cfg(target_arch = "wasm32")]
 mod reconcile;
 #[cfg(target_arch = "wasm32")]
+mod settle;
+pub mod settlement;
+#[cfg(target_arch = "wasm32")]
 mod sweep;
 
 #[cfg(target_arch = "wasm32")]
@@ -23,6 +26,8 @@ use crate::readmodel::db::Db;
 pub async fn run(env: &Env) {
     told(env, "sweep", sweep::sweep(env)).await;
     told(env, "reconcile", reconcile::reconcile(env)).await;
+    told(env, "settle", settle::settle(env)).await;
+    told(env, "answers", settle::answers(env)).await;
 }
 
 /// Runs a task and writes down what came of it.

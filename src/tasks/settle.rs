@@ -1,0 +1,237 @@
+//! The daily settlement file in R2, and the bank's answers to it.
+//!
+//! What a file holds is fixed in one transaction of D1 before it is written: whoever writes it, however often, writes the
+//! same bytes, and an object that is there is never written over. A movement that the read model learns of later stands
+//! in the next file. Lines come from the audit records: one for each movement of money, with its time.
+
+use std::collections::BTreeMap;
+
+use data_encoding::HEXLOWER;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+use worker::{Bucket, Conditional, Date, Env, Error, Result};
+
+use super::settlement::{self, ANSWER_MAX_BYTES, Answered, Day, Line};
+use crate::log::log;
+use crate::readmodel::db::Db;
+
+/// How far back a movement may be of which the read model has only just learnt, in ms.
+const LATE_MS: u64 = 35 * 86_400_000;
+/// How many lines are read at once.
+const LINES_MAX: usize = 5_000;
+/// How many statements one transaction has.
+const BATCH_MAX: usize = 100;
+/// How many answers one run imports.
+const ANSWERS_MAX: u32 = 10;
+
+/// Writes the files of the days that are over. The result names them.
+pub(super) async fn settle(env: &Env) -> Result<Value> {
+    let Ok(bucket) = env.bucket("SETTLEMENT") else {
+        return Ok(json!({ "off": "there is no binding SETTLEMENT" }));
+    };
+    #[derive(Deserialize)]
+    struct Newest {
+        day: Option<String>,
+    }
+    #[derive(Deserialize)]
+    struct Closed {
+        name: String,
+    }
+    let db = Db::of(env)?;
+    let now_ms = Date::now().as_millis();
+    let newest: Option<Newest> = db.first("SELECT max(day) AS day FROM settlement_files", vec![]).await?;
+    for day in settlement::days_due(newest.and_then(|newest| newest.day).as_deref(), now_ms) {
+        close(&db, &day, now_ms).await?;
+    }
+    let sql = "SELECT name FROM settlement_files WHERE written_at_ms IS NULL ORDER BY day";
+    let mut written = Vec::new();
+    for closed in db.rows::<Closed>(sql, vec![]).await? {
+        write(&db, &bucket, &closed.name).await?;
+        written.push(closed.name);
+    }
+    Ok(json!({ "written": written }))
+}
+
+/// Fixes what the file of a day holds: all movements until its end that stand in no file. If it is closed, nothing changes.
+async fn close(db: &Db, day: &Day, now_ms: u64) -> Result<()> {
+    let not_yet =
+        "a.at_ms >= ?2 AND a.at_ms < ?3 AND NOT EXISTS (SELECT 1 FROM settlement_files WHERE name = ?1)";
+    let insert = |kind: &str, action: &str, values: &str, tables: &str| {
+        format!(
+            "INSERT INTO settlement_lines (line_id, file, kind, provider, provider_reference, amount_minor, currency, at_ms)
+             SELECT a.subject || ':{kind}', ?1, '{kind}', {values}, a.at_ms FROM audit_records a {tables}
+             WHERE a.action = '{action}' AND {not_yet} ON CONFLICT (line_id) DO NOTHING"
+        )
+    };
+    let of_payment =
+        "a.data->>'provider', a.data->>'provider_payment', a.data->>'amount_captured', a.data->>'currency'";
+    let of_ride = "'stripe', a.data->>'charge', a.data->>'amount', a.data->>'currency'";
+    let of_refund = "r.provider, r.provider_refund, r.amount_minor, r.currency";
+    let refunds = "JOIN refunds r ON r.refund_id = a.subject";
+    // A refund that failed at once has moved nothing.
+    let came_back = format!(
+        "{refunds} JOIN audit_records done ON done.subject = a.subject AND done.action = 'refund.succeeded'"
+    );
+    let lines = [
+        insert("capture", "payment.captured", of_payment, ""),
+        insert("capture", "ride.charged", of_ride, ""),
+        insert("refund", "refund.succeeded", of_refund, refunds),
+        insert("refund_failed", "refund.failed", of_refund, &came_back),
+    ];
+    let name = day.file_name();
+    let late_ms = day.ends_at_ms.saturating_sub(LATE_MS);
+    let mut statements = Vec::new();
+    for sql in &lines {
+        statements
+            .push(db.statement(sql, vec![name.as_str().into(), late_ms.into(), day.ends_at_ms.into()])?);
+    }
+    let sql =
+        "INSERT INTO settlement_files (name, day, closed_at_ms) VALUES (?1, ?2, ?3) ON CONFLICT DO NOTHING";
+    statements.push(db.statement(sql, vec![name.as_str().into(), day.date.as_str().into(), now_ms.into()])?);
+    db.batch(statements).await
+}
+
+/// Writes a closed file, or finds it written.
+async fn write(db: &Db, bucket: &Bucket, name: &str) -> Result<()> {
+    let mut lines: Vec<Line> = Vec::new();
+    loop {
+        let after = lines.last().map_or("", |line| line.line_id.as_str());
+        let sql = "SELECT line_id, kind, provider, provider_reference, amount_minor, currency, at_ms FROM settlement_lines
+             WHERE file = ?1 AND line_id > ?2 ORDER BY line_id LIMIT ?3";
+        let limit = u32::try_from(LINES_MAX).unwrap_or(u32::MAX);
+        let page: Vec<Line> = db.rows(sql, vec![name.into(), after.into(), limit.into()]).await?;
+        let is_last = page.len() < LINES_MAX;
+        lines.extend(page);
+        if is_last {
+            break;
+        }
+    }
+    let file = settlement::file(lines);
+    let only_new = Conditional { etag_does_not_match: Some("*".to_owned()), ..Conditional::default() };
+    let made = bucket.put(name, file.text.clone()).only_if(only_new).execute().await?;
+    if made.is_none() && text(bucket, name).await?.as_deref() != Some(file.text.as_bytes()) {
+        return Err(Error::RustError(format!("{name} is there already, and is another one")));
+    }
+    let sql = "UPDATE settlement_files SET lines = ?2, totals = ?3, sha256 = ?4, written_at_ms = ?5
+         WHERE name = ?1 AND written_at_ms IS NULL";
+    let lines = u32::try_from(file.lines).unwrap_or(u32::MAX);
+    let totals = serde_json::to_string(&file.totals)?;
+    let values =
+        vec![name.into(), lines.into(), totals.into(), file.sha256.into(), Date::now().as_millis().into()];
+    db.run(sql, values).await.map(drop)
+}
+
+async fn text(bucket: &Bucket, name: &str) -> Result<Option<Vec<u8>>> {
+    let Some(object) = bucket.get(name).execute().await? else { return Ok(None) };
+    match object.body() {
+        Some(body) => body.bytes().await.map(Some),
+        None => Ok(None),
+    }
+}
+
+/// Imports the answers that lie in the bucket, and puts each away. The result says what came of each.
+pub(super) async fn answers(env: &Env) -> Result<Value> {
+    let Ok(bucket) = env.bucket("SETTLEMENT") else {
+        return Ok(json!({ "off": "there is no binding SETTLEMENT" }));
+    };
+    let db = Db::of(env)?;
+    let list = bucket.list().prefix("answers/").delimiter("/").limit(ANSWERS_MAX).execute().await?;
+    let mut results = BTreeMap::new();
+    for object in list.objects() {
+        let key = object.key();
+        let name = key.strip_prefix("answers/").unwrap_or_default().to_owned();
+        let (bytes, result) = if object.size() > ANSWER_MAX_BYTES {
+            (None, Err(vec![format!("it has more than {ANSWER_MAX_BYTES} bytes")]))
+        } else {
+            let Some(bytes) = text(&bucket, &key).await? else { continue };
+            let result = import(&db, &name, &bytes).await?;
+            (Some(bytes), result)
+        };
+        if let Err(errors) = &result {
+            log("error", &[("event", "answer_refused".into()), ("errors", errors.clone().into())]);
+        }
+        let place = if result.is_ok() { "done" } else { "rejected" };
+        if let Some(bytes) = bytes {
+            let content = content_id(&bytes);
+            bucket.put(format!("answers/{place}/{content}-{name}"), bytes).execute().await?;
+            bucket.delete(key).await?;
+        }
+        results
+            .insert(name, result.map_or_else(|errors| json!({ "refused": errors }), |counts| json!(counts)));
+    }
+    Ok(json!(results))
+}
+
+/// What an answer is known by: the same bytes are the same answer, whatever the file is called.
+fn content_id(bytes: &[u8]) -> String {
+    HEXLOWER.encode(&Sha256::digest(bytes)).chars().take(16).collect()
+}
+
+/// Books each line once; what broke off goes on where it was. Gives how many lines were booked and how many were not, by
+/// the reason; or what is wrong with the file, of which nothing was booked then.
+async fn import(
+    db: &Db,
+    name: &str,
+    bytes: &[u8],
+) -> Result<std::result::Result<BTreeMap<String, u64>, Vec<String>>> {
+    #[derive(Deserialize)]
+    struct Count {
+        booked: String,
+        lines: u64,
+    }
+    let read = match std::str::from_utf8(bytes) {
+        Ok(text) => settlement::read_answer(text),
+        Err(_) => Err(vec!["it is not UTF-8".to_owned()]),
+    };
+    let lines = match read {
+        Ok(lines) => lines,
+        Err(errors) => return Ok(Err(errors)),
+    };
+    let content = content_id(bytes);
+    let now_ms = Date::now().as_millis();
+    for chunk in lines.chunks(BATCH_MAX) {
+        let statements = chunk
+            .iter()
+            .map(|line| {
+                let Answered { line_number, reference, outcome, amount_minor, currency } = line.clone();
+                let values = vec![
+                    format!("{content}#{line_number}").into(),
+                    name.into(),
+                    line_number.into(),
+                    reference.into(),
+                    amount_minor.into(),
+                    currency.into(),
+                    outcome.into(),
+                    now_ms.into(),
+                ];
+                db.statement(BOOK, values)
+            })
+            .collect::<Result<Vec<_>>>()?;
+        db.batch(statements).await?;
+    }
+    let own = "line_id >= ?1 || '#' AND line_id < ?1 || '$'";
+    // For a person, on the desk.
+    let sql = format!(
+        "INSERT INTO breaks (break_id, kind, provider, resource, theirs, state, note, first_seen_at_ms, last_seen_at_ms)
+         SELECT 'settlement:bank:' || line_id, 'settlement', 'bank', reference,
+            outcome || ': ' || amount_minor || ' ' || currency, 'open',
+            booked || ', line ' || line_number || ' of ' || file, ?2, ?2
+         FROM settlement_answers WHERE {own} AND booked <> 'booked' ON CONFLICT (break_id) DO NOTHING"
+    );
+    db.run(&sql, vec![content.as_str().into(), now_ms.into()]).await?;
+    let sql = format!("SELECT booked, count(*) AS lines FROM settlement_answers WHERE {own} GROUP BY booked");
+    let counts: Vec<Count> = db.rows(&sql, vec![content.into()]).await?;
+    Ok(Ok(counts.into_iter().map(|count| (count.booked, count.lines)).collect()))
+}
+
+/// One line: booked if it is the first one that fits our line.
+const BOOK: &str = "INSERT INTO settlement_answers (line_id, file, line_number, reference, amount_minor, currency, outcome, booked,
+        imported_at_ms)
+     SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7,
+        CASE WHEN ours.line_id IS NULL THEN 'unknown'
+             WHEN EXISTS (SELECT 1 FROM settlement_answers WHERE reference = ?4 AND booked = 'booked') THEN 'duplicate'
+             WHEN ours.amount_minor <> ?5 OR ours.currency <> ?6 THEN 'differs'
+             ELSE 'booked' END, ?8
+     FROM (SELECT 1) LEFT JOIN settlement_lines ours ON ours.line_id = ?4
+     WHERE true ON CONFLICT (line_id) DO NOTHING";

@@ -1,0 +1,343 @@
+//! The settlement file and the bank's answer to it: what their bytes are. Pure.
+//!
+//! Both are CSV with `\n` at the end of each line. The settlement file has a head, one line a movement of money sorted by its
+//! id, one total a kind and currency, and a trailer with the count of lines and the SHA-256 of them:
+//!
+//! ```text
+//! line_id,kind,provider,provider_reference,amount_minor,currency,at
+//! pay_x:capture,capture,stripe,pi_1,2500,usd,2026-11-20T09:30:00.000Z
+//! total,capture,usd,1,2500
+//! trailer,1,9f86d0…
+//! ```
+//!
+//! The answer has a head, one line for each of our lines, and a trailer with the count: a file that broke off is refused.
+//!
+//! ```text
+//! line_id,outcome,amount_minor,currency
+//! pay_x:capture,settled,2500,usd
+//! trailer,1
+//! ```
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use data_encoding::HEXLOWER;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use crate::payment::money::Currency;
+use crate::{timestamp, utc};
+
+/// How long after its end a day is closed, in ms: until then its last projections arrive.
+const CLOSED_AFTER_MS: u64 = 2 * 3_600_000;
+const DAY_MS: u64 = 86_400_000;
+/// How many days that were missed are written in one run.
+const DAYS_MAX: usize = 31;
+/// The longest answer, in bytes.
+pub const ANSWER_MAX_BYTES: u64 = 1_048_576;
+
+/// A line of a settlement file.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Line {
+    /// What moved, and how: unique for ever.
+    pub line_id: String,
+    /// `capture`, `refund`, or `refund_failed`: a refund that came back.
+    pub kind: String,
+    /// Who moved it.
+    pub provider: String,
+    /// The provider's id of it.
+    pub provider_reference: Option<String>,
+    /// In minor units.
+    pub amount_minor: u64,
+    /// In lower case.
+    pub currency: String,
+    /// When it moved, in ms since the epoch.
+    pub at_ms: u64,
+}
+
+/// Kind → currency → how much, in minor units.
+pub type Totals = BTreeMap<String, BTreeMap<String, u64>>;
+
+/// A whole file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct File {
+    /// Its bytes.
+    pub text: String,
+    /// How many lines it has.
+    pub lines: usize,
+    /// The control totals.
+    pub totals: Totals,
+    /// Of its lines, in hexadecimal.
+    pub sha256: String,
+}
+
+const HEAD: &str = "line_id,kind,provider,provider_reference,amount_minor,currency,at\n";
+
+/// The file of these lines. They may come in any order.
+pub fn file(mut lines: Vec<Line>) -> File {
+    lines.sort_by(|a, b| a.line_id.cmp(&b.line_id));
+    let mut text = String::from(HEAD);
+    let mut sums: BTreeMap<(String, String), (u64, u64)> = BTreeMap::new();
+    for line in &lines {
+        let row = [
+            line.line_id.clone(),
+            line.kind.clone(),
+            line.provider.clone(),
+            line.provider_reference.clone().unwrap_or_default(),
+            line.amount_minor.to_string(),
+            line.currency.clone(),
+            timestamp(line.at_ms),
+        ];
+        text.push_str(&row.map(|cell| quoted(&cell)).join(","));
+        text.push('\n');
+        let (count, sum) = sums.entry((line.kind.clone(), line.currency.clone())).or_default();
+        *count = count.saturating_add(1);
+        *sum = sum.saturating_add(line.amount_minor);
+    }
+    let body = text.strip_prefix(HEAD).unwrap_or_default();
+    let sha256 = HEXLOWER.encode(&Sha256::digest(body.as_bytes()));
+    let mut totals = Totals::new();
+    for ((kind, currency), (count, sum)) in sums {
+        // Writing to a String cannot fail.
+        let _ = writeln!(text, "total,{kind},{currency},{count},{sum}");
+        totals.entry(kind).or_default().insert(currency, sum);
+    }
+    let _ = writeln!(text, "trailer,{},{sha256}", lines.len());
+    File { text, lines: lines.len(), totals, sha256 }
+}
+
+/// RFC 4180: our own cells never need it, a provider's id might.
+fn quoted(cell: &str) -> String {
+    if cell.contains([',', '"', '\r', '\n']) {
+        format!("\"{}\"", cell.replace('"', "\"\""))
+    } else {
+        cell.to_owned()
+    }
+}
+
+/// A day in UTC, whose movements one file holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Day {
+    /// Such as `2026-11-20`.
+    pub date: String,
+    /// When it ends, in ms since the epoch.
+    pub ends_at_ms: u64,
+}
+
+impl Day {
+    /// The file's name.
+    pub fn file_name(&self) -> String {
+        format!("settlement/{}.csv", self.date)
+    }
+
+    fn number(number: u64) -> Option<Self> {
+        let begins_at_ms = number.checked_mul(DAY_MS)?;
+        let date = utc(begins_at_ms)?.format("%Y-%m-%d").to_string();
+        Some(Self { date, ends_at_ms: begins_at_ms.checked_add(DAY_MS)? })
+    }
+}
+
+/// The days that can be closed at `now_ms` (since the epoch) and come after the newest one that was: all of them, oldest
+/// first, so that an outage leaves no gap. Before the first file there is only the last day.
+pub fn days_due(newest: Option<&str>, now_ms: u64) -> Vec<Day> {
+    let Some(last) = (now_ms.saturating_sub(CLOSED_AFTER_MS) / DAY_MS).checked_sub(1) else {
+        return Vec::new();
+    };
+    let after = newest.and_then(day_number).map_or(last, |newest| newest.saturating_add(1));
+    (after..=last).take(DAYS_MAX).filter_map(Day::number).collect()
+}
+
+fn day_number(date: &str) -> Option<u64> {
+    let midnight = chrono::DateTime::parse_from_rfc3339(&format!("{date}T00:00:00Z")).ok()?;
+    u64::try_from(midnight.timestamp_millis()).ok().map(|ms| ms / DAY_MS)
+}
+
+/// A line of the bank's answer.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Answered {
+    /// Where it stands: 1 is the head.
+    pub line_number: u32,
+    /// Which of our lines it answers.
+    pub reference: String,
+    /// `settled` or `rejected`.
+    pub outcome: String,
+    /// In minor units.
+    pub amount_minor: u64,
+    /// In lower case.
+    pub currency: String,
+}
+
+const ANSWER_HEAD: &str = "line_id,outcome,amount_minor,currency";
+/// How many errors are told of one file.
+const ERRORS_MAX: usize = 20;
+
+/// Reads an answer: all of it, or the errors with the numbers of their lines.
+pub fn read_answer(text: &str) -> Result<Vec<Answered>, Vec<String>> {
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let mut lines = (1_u32..).zip(text.lines());
+    let mut errors = Vec::new();
+    let mut answered = Vec::new();
+    match lines.next() {
+        Some((_, ANSWER_HEAD)) => {}
+        _ => errors.push(format!("line 1: must be {ANSWER_HEAD}")),
+    }
+    let mut trailer = None;
+    for (number, line) in lines {
+        if trailer.is_some() {
+            errors.push(format!("line {number}: nothing may come after the trailer"));
+        } else if let Some(count) = line.strip_prefix("trailer,") {
+            trailer = Some(count.parse::<usize>().ok());
+            if trailer != Some(Some(answered.len())) && errors.is_empty() {
+                errors.push(format!("line {number}: it counts {count} lines, there are {}", answered.len()));
+            }
+        } else {
+            match read_line(number, line) {
+                Ok(line) => answered.push(line),
+                Err(error) => errors.push(format!("line {number}: {error}")),
+            }
+        }
+        if errors.len() == ERRORS_MAX {
+            break;
+        }
+    }
+    if trailer.is_none() && errors.len() < ERRORS_MAX {
+        errors.push("the trailer is missing: the file broke off".to_owned());
+    }
+    if errors.is_empty() { Ok(answered) } else { Err(errors) }
+}
+
+fn read_line(line_number: u32, line: &str) -> Result<Answered, &'static str> {
+    let cells: Vec<&str> = line.split(',').collect();
+    let [reference, outcome, amount, currency] = cells.as_slice() else {
+        return Err("must have 4 cells");
+    };
+    let is_reference = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-' | b':' | b'.');
+    if reference.is_empty() || reference.len() > 128 || !reference.bytes().all(is_reference) {
+        return Err("line_id must be a line's id");
+    }
+    if !matches!(*outcome, "settled" | "rejected") {
+        return Err("outcome must be settled or rejected");
+    }
+    let is_number = !amount.is_empty() && amount.len() <= 12 && amount.bytes().all(|b| b.is_ascii_digit());
+    let amount_minor = amount.parse().ok().filter(|_| is_number);
+    let amount_minor = amount_minor.ok_or("amount_minor must be a whole number of minor units")?;
+    let currency = Currency::parse(currency).filter(|parsed| parsed.as_str() == *currency);
+    let currency = currency.ok_or("currency must be an ISO 4217 code in lower case")?;
+    Ok(Answered {
+        line_number,
+        reference: (*reference).to_owned(),
+        outcome: (*outcome).to_owned(),
+        amount_minor,
+        currency: currency.as_str().to_owned(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(line_id: &str, kind: &str, amount_minor: u64, currency: &str) -> Line {
+        Line {
+            line_id: line_id.to_owned(),
+            kind: kind.to_owned(),
+            provider: "stripe".to_owned(),
+            provider_reference: Some("pi_1".to_owned()),
+            amount_minor,
+            currency: currency.to_owned(),
+            at_ms: 1_795_251_600_000,
+        }
+    }
+
+    #[test]
+    fn a_file_has_its_lines_in_order_and_the_totals_of_each_kind() {
+        let lines = vec![
+            line("pay_b:capture", "capture", 100, "usd"),
+            line("pay_a:capture", "capture", 250, "usd"),
+            line("re_a:refund", "refund", 50, "usd"),
+            line("pay_c:capture", "capture", 7, "eur"),
+        ];
+        let mut backward = lines.clone();
+        backward.reverse();
+        let file = super::file(lines);
+        assert_eq!(file, super::file(backward), "in whatever order they come");
+        let rows: Vec<&str> = file.text.lines().collect();
+        assert_eq!(rows[1], "pay_a:capture,capture,stripe,pi_1,250,usd,2026-11-21T09:00:00.000Z");
+        assert_eq!(
+            rows[5..],
+            [
+                "total,capture,eur,1,7".to_owned(),
+                "total,capture,usd,2,350".to_owned(),
+                "total,refund,usd,1,50".to_owned(),
+                format!("trailer,4,{}", file.sha256),
+            ]
+        );
+        let body = format!("{}\n", rows[1..5].join("\n"));
+        assert_eq!(file.sha256, HEXLOWER.encode(&Sha256::digest(body.as_bytes())));
+        assert_eq!((file.lines, file.totals["capture"]["usd"]), (4, 350));
+    }
+
+    #[test]
+    fn an_empty_day_has_a_file_too_and_a_cell_cannot_break_out() {
+        let empty = file(vec![]);
+        assert!(empty.text.ends_with(&format!("trailer,0,{}\n", empty.sha256)));
+        let odd = Line { provider_reference: Some("a,\"b\"\n".to_owned()), ..line("x", "refund", 1, "usd") };
+        assert!(file(vec![odd]).text.contains(",\"a,\"\"b\"\"\n\","));
+    }
+
+    fn dates(newest: Option<&str>, now: &str) -> Vec<String> {
+        let now_ms = chrono::DateTime::parse_from_rfc3339(now).unwrap().timestamp_millis();
+        days_due(newest, u64::try_from(now_ms).unwrap()).into_iter().map(|day| day.date).collect()
+    }
+
+    #[test]
+    fn a_day_is_due_two_hours_after_its_end() {
+        assert_eq!(dates(Some("2026-11-19"), "2026-11-21T01:59:59Z"), Vec::<String>::new());
+        assert_eq!(dates(Some("2026-11-19"), "2026-11-21T02:00:00Z"), ["2026-11-20"]);
+        assert_eq!(dates(Some("2026-11-20"), "2026-11-21T09:00:00Z"), Vec::<String>::new());
+        assert_eq!(dates(None, "2026-11-21T09:00:00Z"), ["2026-11-20"]);
+        assert_eq!(
+            dates(Some("2026-02-26"), "2026-03-02T03:00:00Z"),
+            ["2026-02-27", "2026-02-28", "2026-03-01"]
+        );
+        assert_eq!(dates(Some("2020-01-01"), "2026-11-21T09:00:00Z").len(), DAYS_MAX);
+        assert_eq!(dates(None, "1970-01-01T03:00:00Z"), Vec::<String>::new());
+        assert_eq!(days_due(None, u64::MAX), []);
+    }
+
+    #[test]
+    fn an_answer_is_read() {
+        let text = "line_id,outcome,amount_minor,currency\r\npay_a:capture,settled,250,usd\nre_a:refund,rejected,50,eur\ntrailer,2\n";
+        let read = read_answer(text).unwrap();
+        assert_eq!(read.len(), 2);
+        assert_eq!((read[0].line_number, read[0].reference.as_str()), (2, "pay_a:capture"));
+        assert_eq!((read[1].outcome.as_str(), read[1].amount_minor), ("rejected", 50));
+        assert_eq!(read_answer("line_id,outcome,amount_minor,currency\ntrailer,0").unwrap(), []);
+    }
+
+    #[test]
+    fn an_answer_with_an_error_is_refused_whole_and_says_where() {
+        let errors = |lines: &str| read_answer(&format!("{ANSWER_HEAD}\n{lines}")).unwrap_err().join("; ");
+        assert_eq!(errors("a,settled,1,usd"), "the trailer is missing: the file broke off");
+        assert_eq!(errors("a,settled,1,usd\ntrailer,2"), "line 3: it counts 2 lines, there are 1");
+        assert_eq!(errors("trailer,0\na,settled,1,usd"), "line 3: nothing may come after the trailer");
+        for (line, error) in [
+            ("a,settled,1", "must have 4 cells"),
+            ("a,settled,1,usd,", "must have 4 cells"),
+            (",settled,1,usd", "line_id must be a line's id"),
+            ("=cmd(),settled,1,usd", "line_id must be a line's id"),
+            ("a,paid,1,usd", "outcome must be settled or rejected"),
+            ("a,settled,1.5,usd", "amount_minor must be a whole number of minor units"),
+            ("a,settled,-1,usd", "amount_minor must be a whole number of minor units"),
+            ("a,settled,+1,usd", "amount_minor must be a whole number of minor units"),
+            ("a,settled,1,USD", "currency must be an ISO 4217 code in lower case"),
+            ("", "must have 4 cells"),
+        ] {
+            assert_eq!(errors(&format!("{line}\ntrailer,1")), format!("line 2: {error}"), "{line}");
+        }
+        assert!(read_answer("").unwrap_err()[0].starts_with("line 1: must be"));
+        assert_eq!(
+            read_answer(&format!("{ANSWER_HEAD}\n{}", "x\n".repeat(99))).unwrap_err().len(),
+            ERRORS_MAX
+        );
+    }
+}

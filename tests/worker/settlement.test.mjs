@@ -1,0 +1,220 @@
+// The daily settlement file and the bank's answers to it.
+
+import assert from 'node:assert/strict';
+import { createHash } from 'node:crypto';
+import { after, before, describe, test } from 'node:test';
+
+import { account, freshKey } from './support/account.mjs';
+import { startSite } from './support/harness.mjs';
+import { readModel } from './support/readmodel.mjs';
+
+const DAY_MS = 86_400_000;
+/** The day that is due: it ended two hours ago or earlier. */
+const day = new Date(Date.now() - 26 * 3_600_000).toISOString().slice(0, 10);
+const dayBefore = new Date(Date.parse(day) - DAY_MS).toISOString().slice(0, 10);
+const FILE = `settlement/${day}.csv`;
+
+describe('settlement', async () => {
+  const site = await startSite();
+  const user = account(site);
+  const model = readModel(site);
+  const { SETTLEMENT: bucket } = await site.worker.getEnv();
+  const file = async (name = FILE) => (await bucket.get(name))?.text();
+  const fileRow = () => model.first('SELECT * FROM settlement_files WHERE name = ?', FILE);
+  after(() => site.close());
+
+  const movedAt = (subject, at) =>
+    model.run('UPDATE audit_records SET at_ms = ? WHERE subject = ?', at, subject);
+
+  /** A payment whose money moved at noon of the day that is due. */
+  async function paidThatDay(amount, at = Date.parse(day) + DAY_MS / 2) {
+    const payment = (await user.pay({ amount, currency: 'usd' }, freshKey())).json();
+    await model.reaches(payment.id, 'succeeded');
+    await movedAt(payment.id, at);
+    return payment;
+  }
+
+  async function refundedThatDay(payment, amount) {
+    const refund = (await user.post(`/payments/${payment.id}/refunds`, { amount }, freshKey())).json();
+    await model.reaches(payment.id, 'succeeded');
+    await model.first('SELECT 1');
+    for (;;) {
+      const done = await model.first(
+        "SELECT 1 FROM audit_records WHERE subject = ? AND action = 'refund.succeeded'",
+        refund.id,
+      );
+      if (done) break;
+    }
+    await movedAt(refund.id, Date.parse(day) + DAY_MS / 2);
+    return refund;
+  }
+
+  const paid = {};
+  before(async () => {
+    paid.first = await paidThatDay(2500);
+    paid.refund = await refundedThatDay(paid.first, 700);
+    paid.today = (await user.pay({ amount: 9900, currency: 'usd' }, freshKey())).json();
+    await model.reaches(paid.today.id, 'succeeded');
+    const { ride } = await user.book(freshKey());
+    await model.reaches(ride, 'paid');
+    await movedAt(ride, Date.parse(day) + DAY_MS - 1);
+    paid.ride = ride;
+  });
+
+  test('one file holds each movement of the day, with its totals, however often the clock strikes', async () => {
+    const runs = await Promise.all([model.tick(), model.tick(), model.tick()]);
+    for (const { settle } of runs) assert.equal(settle?.error, undefined);
+    const { uploaded } = await bucket.head(FILE);
+    const rows = (await file()).trimEnd().split('\n');
+    const lines = rows.slice(1, 4);
+    assert.deepEqual(
+      lines.map((line) => line.split(',').slice(0, 3).join()),
+      [
+        `${paid.first.id}:capture,capture,stripe`,
+        `${paid.ride}:capture,capture,stripe`,
+        `${paid.refund.id}:refund,refund,stripe`,
+      ].sort(),
+    );
+    const fare = (await user.ride(paid.ride)).json().ride?.amount ?? 2000;
+    assert.deepEqual(rows.slice(4, 6), [`total,capture,usd,2,${2500 + fare}`, 'total,refund,usd,1,700']);
+    const sha256 = createHash('sha256')
+      .update(`${lines.join('\n')}\n`)
+      .digest('hex');
+    assert.equal(rows[6], `trailer,3,${sha256}`);
+    const row = await fileRow();
+    assert.deepEqual([row.day, row.lines, row.sha256], [day, 3, sha256]);
+
+    assert.deepEqual((await model.tick()).settle.written, []);
+    assert.deepEqual((await bucket.head(FILE)).uploaded, uploaded, 'nobody has written it again');
+  });
+
+  test('a run that broke off before it had written the file is made good, with the same bytes', async () => {
+    const text = await file();
+    await bucket.delete(FILE);
+    await model.run('UPDATE settlement_files SET written_at_ms = NULL, sha256 = NULL WHERE name = ?', FILE);
+    await paidThatDay(100); // it comes too late for this file
+    assert.deepEqual((await model.tick()).settle.written, [FILE]);
+    assert.equal(await file(), text);
+  });
+
+  test('a run that broke off after it had written the file only notes that', async () => {
+    const { etag, uploaded } = await bucket.head(FILE);
+    const { sha256 } = await fileRow();
+    await model.run('UPDATE settlement_files SET written_at_ms = NULL, sha256 = NULL WHERE name = ?', FILE);
+    await model.tick();
+    const row = await fileRow();
+    assert.equal(row.sha256, sha256);
+    assert.ok(row.written_at_ms);
+    const object = await bucket.head(FILE);
+    assert.deepEqual([object.etag, object.uploaded], [etag, uploaded]);
+  });
+
+  test('control: another file under its name is not taken for it, and not written over', async () => {
+    const text = await file();
+    await bucket.put(FILE, `${text}x`);
+    await model.run('UPDATE settlement_files SET written_at_ms = NULL WHERE name = ?', FILE);
+    assert.match((await model.tick()).settle.error, /is another one/);
+    assert.equal(await file(), `${text}x`);
+    assert.equal((await fileRow()).written_at_ms, null);
+    await bucket.put(FILE, text);
+    await model.tick();
+    assert.ok((await fileRow()).written_at_ms);
+  });
+
+  test('what the read model learns of later stands in the next file, and nothing in two', async () => {
+    // As if what is written were the file of the day before.
+    const text = await file();
+    await bucket.put(`settlement/${dayBefore}.csv`, text);
+    await bucket.delete(FILE);
+    await model.run(
+      'UPDATE settlement_files SET name = ?, day = ?',
+      `settlement/${dayBefore}.csv`,
+      dayBefore,
+    );
+    await model.run('UPDATE settlement_lines SET file = ?', `settlement/${dayBefore}.csv`);
+    const late = await paidThatDay(150, Date.parse(dayBefore));
+    assert.deepEqual((await model.tick()).settle.written, [FILE]);
+    const rows = (await file()).split('\n');
+    assert.ok(rows.some((row) => row.startsWith(`${late.id}:capture,`)));
+    assert.ok(
+      rows.some((row) => /^trailer,2,/.test(row)),
+      'the two that came late',
+    );
+    assert.ok(!rows.some((row) => row.startsWith(`${paid.first.id}:`)));
+  });
+
+  describe("the bank's answer", () => {
+    const HEAD = 'line_id,outcome,amount_minor,currency\n';
+    const send = async (name, rows) => {
+      await bucket.put(`answers/${name}`, `${HEAD}${rows.join('\n')}\ntrailer,${rows.length}\n`);
+      return (await model.tick()).answers[name];
+    };
+    const booked = (reference) =>
+      model.all("SELECT * FROM settlement_answers WHERE reference = ? AND booked = 'booked'", reference);
+
+    test('is booked line by line, once; the others are reported', async () => {
+      const line = `${paid.first.id}:capture,settled,2500,usd`;
+      const counts = await send('a.csv', [
+        line,
+        line,
+        'pay_nobody:capture,settled,1,usd',
+        `${paid.refund.id}:refund,settled,701,usd`,
+      ]);
+      assert.deepEqual(counts, { booked: 1, duplicate: 1, unknown: 1, differs: 1 });
+      assert.equal((await booked(`${paid.first.id}:capture`)).length, 1);
+      assert.equal((await booked(`${paid.refund.id}:refund`)).length, 0);
+      const reported = await model.all("SELECT note FROM breaks WHERE kind = 'settlement' ORDER BY note");
+      assert.deepEqual(
+        reported.map(({ note }) => note),
+        ['differs, line 5 of a.csv', 'duplicate, line 3 of a.csv', 'unknown, line 4 of a.csv'],
+      );
+      assert.equal(await bucket.head('answers/a.csv'), null);
+      const { objects } = await bucket.list({ prefix: 'answers/done/' });
+      assert.equal(objects.length, 1);
+    });
+
+    test('that comes again books nothing, under whatever name', async () => {
+      const line = `${paid.first.id}:capture,settled,2500,usd`;
+      const before = await model.all('SELECT line_id, booked FROM settlement_answers');
+      const { objects } = await bucket.list({ prefix: 'answers/done/' });
+      await bucket.put('answers/b.csv', await (await bucket.get(objects[0].key)).text());
+      await model.tick();
+      assert.deepEqual(await model.all('SELECT line_id, booked FROM settlement_answers'), before);
+      assert.deepEqual(
+        await send('a.csv', [line]),
+        { duplicate: 1 },
+        'other bytes under a name that was used',
+      );
+      assert.equal((await booked(`${paid.first.id}:capture`)).length, 1);
+    });
+
+    test('whose import broke off goes on where it was', async () => {
+      const ride = `${paid.ride}:capture`;
+      const { amount_minor: fare } = await model.first(
+        'SELECT * FROM settlement_lines WHERE line_id = ?',
+        ride,
+      );
+      const rows = [`${paid.refund.id}:refund,rejected,700,usd`, `${ride},settled,${fare},usd`];
+      assert.deepEqual(await send('c.csv', rows), { booked: 2 });
+      await model.run('DELETE FROM settlement_answers WHERE reference = ?', ride);
+      assert.deepEqual(await send('c.csv', rows), { booked: 2 });
+      const [refund] = await booked(`${paid.refund.id}:refund`);
+      assert.equal(refund.outcome, 'rejected');
+      assert.equal((await booked(ride)).length, 1);
+    });
+
+    test('that broke off itself is refused whole, and says where', async () => {
+      const before = await model.all('SELECT line_id FROM settlement_answers');
+      await bucket.put('answers/d.csv', `${HEAD}pay_x:capture,settled,1,usd\npay_y:capture,sett`);
+      const { answers } = await model.tick();
+      assert.deepEqual(answers['d.csv'].refused, [
+        'line 3: must have 4 cells',
+        'the trailer is missing: the file broke off',
+      ]);
+      assert.deepEqual(await model.all('SELECT line_id FROM settlement_answers'), before);
+      assert.equal(await bucket.head('answers/d.csv'), null);
+      const { objects } = await bucket.list({ prefix: 'answers/rejected/' });
+      assert.equal(objects.length, 1);
+    });
+  });
+});
