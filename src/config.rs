@@ -261,6 +261,7 @@ impl Config {
                 provider_timeout_ms: ms("PROVIDER_TIMEOUT_MS", times.provider_timeout_ms)?,
                 quiet_ms: ms("QUIET_MS", times.quiet_ms)?,
                 confirm_ms: ms("CONFIRM_MS", times.confirm_ms)?,
+                personal_retention_ms: ms("PERSONAL_RETENTION_MS", times.personal_retention_ms)?,
             }
             .validate()
             .map_err(|error| format!("{error}."))?,

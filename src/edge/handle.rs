@@ -9,7 +9,7 @@ use super::pages::{Home, ProblemPage};
 use super::problem::{Kind, Problem};
 use super::ride::{RidePage, Visit, kept, page};
 use super::routes::Route;
-use super::{admin, api, cors, desk, docs, form, keys, payments, reply, webhooks};
+use super::{admin, api, cors, desk, docs, form, keys, payments, reply, retention, webhooks};
 use crate::log::log;
 use crate::machine::id::{Owner, RequestId, RideId};
 use crate::metrics;
@@ -157,6 +157,8 @@ async fn answer(app: &App, request: &Request, route: Option<&Route>) -> Result<A
         Route::AdyenWebhook => webhooks::from_adyen(app, request).await,
         Route::Metrics => admin::metrics(app, request).await,
         Route::Stats => admin::stats(app, request).await,
+        Route::Erase(id) => retention::erase(app, request, id).await,
+        Route::Project(id) => retention::project(app, request, id).await,
         Route::Desk(page) => desk::serve(app, request, page).await,
     }
 }

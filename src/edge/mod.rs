@@ -35,6 +35,8 @@ mod operator;
 #[cfg(target_arch = "wasm32")]
 mod payments;
 #[cfg(target_arch = "wasm32")]
+mod retention;
+#[cfg(target_arch = "wasm32")]
 mod webhooks;
 
 #[cfg(target_arch = "wasm32")]

@@ -238,8 +238,8 @@ fn receipt(site: Site, ride: &Ride, charge: &str, edited: bool) -> RideReceipt {
         site,
         id: ride.id.to_string(),
         price: price(ride.amount_minor),
-        origin: place(ride.origin),
-        target: place(ride.target),
+        origin: place(ride, ride.origin),
+        target: place(ride, ride.target),
         charge: charge.to_owned(),
         booked_at: timestamp(ride.created_at_ms),
         booked_at_text: crate::date_for_people(ride.created_at_ms),
@@ -247,7 +247,10 @@ fn receipt(site: Site, ride: &Ride, charge: &str, edited: bool) -> RideReceipt {
     }
 }
 
-fn place(place: ride::Place) -> String {
+fn place(ride: &Ride, place: ride::Place) -> String {
+    if ride.erased_at_ms.is_some() {
+        return "not kept any more".to_owned();
+    }
     format!("{}, {}", place.lat.degrees(), place.lon.degrees())
 }
 

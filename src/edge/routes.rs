@@ -30,6 +30,8 @@
 //! | `/metrics` | GET | operator | the counts, for Prometheus |
 //! | `/admin/stats` | GET | operator | the counts as JSON |
 //! | `/admin` | GET | operator | the desk: how it goes; its other pages and buttons are in `desk/route.rs` |
+//! | `/admin/payments/{id}/erase` | POST | operator | drop the personal data of a payment or a ride |
+//! | `/admin/payments/{id}/project` | POST | operator | write it into the read model anew |
 //!
 //! HEAD works wherever GET does, OPTIONS everywhere.
 
@@ -92,6 +94,10 @@ pub enum Route {
     Stats,
     /// `/admin` and what is below it
     Desk(DeskRoute),
+    /// `/admin/payments/{id}/erase`
+    Erase(String),
+    /// `/admin/payments/{id}/project`; `all` is one page of all
+    Project(String),
 }
 
 impl Route {
@@ -104,6 +110,13 @@ impl Route {
         }
         if path == "/_sim/mailbox" || path.starts_with("/_sim/mailbox/") {
             return Some(Self::Mailbox);
+        }
+        if let Some((id, what)) = path.strip_prefix("/admin/payments/").and_then(|rest| rest.split_once('/')) {
+            match what {
+                "erase" => return Some(Self::Erase(id.to_owned())),
+                "project" => return Some(Self::Project(id.to_owned())),
+                _ => {}
+            }
         }
         if let Some(desk) = path.strip_prefix("/admin").and_then(DeskRoute::find) {
             return Some(Self::Desk(desk));
@@ -151,7 +164,9 @@ impl Route {
             | Self::Capture(_)
             | Self::Void(_)
             | Self::StripeWebhook
-            | Self::AdyenWebhook => "POST, OPTIONS",
+            | Self::AdyenWebhook
+            | Self::Erase(_)
+            | Self::Project(_) => "POST, OPTIONS",
             Self::Payments | Self::Order(_) | Self::Refunds(_) | Self::BankPage => "GET, HEAD, POST, OPTIONS",
             Self::Key(_) => "GET, HEAD, DELETE, OPTIONS",
             Self::Desk(page) => page.allow(),
@@ -210,6 +225,8 @@ impl Route {
             Self::Metrics => "/metrics",
             Self::Stats => "/admin/stats",
             Self::Desk(page) => page.name(),
+            Self::Erase(_) => "/admin/payments/{id}/erase",
+            Self::Project(_) => "/admin/payments/{id}/project",
         }
     }
 }

@@ -149,6 +149,9 @@ pub struct Ride {
     pub state: RideState,
     /// When it was booked, in ms since the epoch.
     pub created_at_ms: u64,
+    /// When its places were erased, in ms since the epoch: then they are nowhere.
+    #[serde(default)]
+    pub erased_at_ms: Option<u64>,
 }
 
 impl Ride {
@@ -159,6 +162,10 @@ impl Ride {
             RideState::Paid { .. } => "paid",
             RideState::Unpaid { .. } => "unpaid",
         }
+    }
+
+    fn place(&self, place: Place) -> Option<Value> {
+        self.erased_at_ms.is_none().then(|| place.to_json())
     }
 
     /// As the API shows it.
@@ -174,8 +181,8 @@ impl Ride {
             "status": self.status(),
             "amount": self.amount_minor,
             "currency": FARE_CURRENCY,
-            "origin": self.origin.to_json(),
-            "target": self.target.to_json(),
+            "origin": self.place(self.origin),
+            "target": self.place(self.target),
             "charge": charge,
             "created_at": timestamp(self.created_at_ms),
         })
@@ -218,6 +225,7 @@ fn create_ride(request: &RideRequest, phase: &mut Phase<'_>) -> Result<End, Bug>
         amount_minor: FARE_MINOR,
         state: RideState::Created,
         created_at_ms: phase.ctx.now_ms,
+        erased_at_ms: None,
     });
     phase.audit(
         "ride.created",

@@ -35,6 +35,8 @@ pub struct Times {
     pub quiet_ms: u64,
     /// How long a job may be on its way before it is given to the queue again. Longer than all its retries take.
     pub confirm_ms: u64,
+    /// How long after the newest operation personal data is kept. The highest number there is keeps it for good.
+    pub personal_retention_ms: u64,
 }
 
 impl Default for Times {
@@ -48,6 +50,7 @@ impl Default for Times {
             provider_timeout_ms: 30_000,
             quiet_ms: 1_200_000,
             confirm_ms: 6 * 3_600_000,
+            personal_retention_ms: 400 * 86_400_000,
         }
     }
 }
@@ -63,6 +66,7 @@ impl Times {
             ("PROVIDER_TIMEOUT_MS", self.provider_timeout_ms),
             ("QUIET_MS", self.quiet_ms),
             ("CONFIRM_MS", self.confirm_ms),
+            ("PERSONAL_RETENTION_MS", self.personal_retention_ms),
         ];
         if let Some((name, _)) = zero.into_iter().find(|(_, value)| *value == 0) {
             return Err(format!(

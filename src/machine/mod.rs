@@ -21,6 +21,7 @@ pub mod fingerprint;
 pub mod id;
 pub mod key;
 pub mod outbox;
+pub mod personal;
 pub mod record;
 pub mod rows;
 pub mod run;

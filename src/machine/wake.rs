@@ -7,6 +7,7 @@ use super::call::CallState;
 use super::context::{Context, Mutant};
 use super::id::InstanceId;
 use super::outbox;
+use super::personal;
 use super::record::{Binding, KeyRecord, Lifecycle, Ticket, Tombstone};
 use super::rows::Rows;
 
@@ -15,7 +16,11 @@ pub fn wake_at(rows: &Rows, ctx: &Context) -> Option<u64> {
     let keys = rows.keys.iter().filter_map(|key| key_wakes_at(key, ctx));
     let bindings = rows.bindings.iter().filter_map(|binding| binding_wakes_at(binding, ctx));
     let check = rows.payment.iter().filter_map(|payment| payment.check.map(|check| check.next_at_ms));
-    keys.chain(bindings).chain(check).chain(outbox::wakes_at(rows)).min()
+    keys.chain(bindings)
+        .chain(check)
+        .chain(outbox::wakes_at(rows))
+        .chain(personal::due_at_ms(rows, ctx))
+        .min()
 }
 
 /// When the parameters of a key that runs elsewhere are dropped.
@@ -72,8 +77,9 @@ fn is_awaited(rows: &Rows) -> bool {
     !rows.jobs.is_empty() || rows.payment.as_ref().is_some_and(|payment| payment.check.is_some())
 }
 
-/// The alarm: turns expired responses into tombstones (with them go the parameters and the bodies that were sent), and takes
-/// the lease of every unfinished key that is due and that no living run works on. Gives the runs to drive.
+/// The alarm: turns expired responses into tombstones (with them go the parameters and the bodies that were sent), drops
+/// personal data whose time is over, and takes the lease of every unfinished key that is due and that no living run works on.
+/// Gives the runs to drive.
 pub fn wake(rows: &mut Rows, me: &InstanceId, ctx: &Context) -> Vec<Ticket> {
     let due: Vec<u32> = rows.keys.iter().filter(|key| is_due(key, me, ctx)).map(|key| key.key_id).collect();
     for binding in &mut rows.bindings {
@@ -85,6 +91,9 @@ pub fn wake(rows: &mut Rows, me: &InstanceId, ctx: &Context) -> Vec<Ticket> {
     for key_id in due {
         expire(rows, key_id, ctx);
         tickets.extend(take_over(rows, key_id, me, ctx));
+    }
+    if personal::due_at_ms(rows, ctx).is_some_and(|at_ms| at_ms <= ctx.now_ms) {
+        personal::erase(rows, ctx);
     }
     tickets
 }

@@ -70,6 +70,7 @@ impl DurableObject for KeyObject {
             Ask::Inspect => drive.inspect().and_then(|inspected| encode(&inspected)),
             Ask::Resume => drive.go_on(false).await.and_then(|done| encode(&done)),
             Ask::Settle => drive.go_on(true).await.and_then(|done| encode(&done)),
+            Ask::Erase => drive.erase().await.and_then(|erased| encode(&erased)),
             Ask::Return => match drive.check_after_return().await {
                 Ok(()) => drive.return_address().and_then(|returned| encode(&returned)),
                 Err(bug) => Err(bug),

@@ -86,6 +86,8 @@ pub enum Ask {
     Resume,
     /// The same, and ask the provider about all that only it knows.
     Settle,
+    /// Drop all personal data.
+    Erase,
     /// Somebody has come back from the bank's page: ask the provider, and say where to go.
     Return,
 }

@@ -9,6 +9,7 @@ use super::drive::Drive;
 use crate::jobs::message::{Job, VERSION};
 use crate::machine::context::Bug;
 use crate::machine::outbox;
+use crate::machine::personal::{self, Erased};
 use crate::machine::rows::{JobKind, Rows, StagedJob};
 use crate::metrics;
 use crate::readmodel::snapshot::{AUDIT_MAX, snapshot};
@@ -98,6 +99,22 @@ impl Drive {
             outbox::confirm(rows, job_id, audit_through);
             Ok(())
         })
+    }
+
+    /// Drops personal data here, and with the next snapshot in the read model.
+    pub(super) async fn erase(&self) -> Result<Erased, Bug> {
+        if self.store.read()?.is_none() {
+            return Ok(Erased::Nothing);
+        }
+        let ctx = self.context();
+        let erased = self.store.transaction(&ctx, |rows| {
+            let erased = personal::erase(rows, &ctx);
+            // Also what an earlier snapshot may have shown.
+            outbox::stage_anew(rows, &ctx);
+            Ok::<_, Bug>(erased)
+        })?;
+        self.drain().await;
+        Ok(erased)
     }
 
     /// Sends the read model a snapshot, with all of the audit.

@@ -169,6 +169,7 @@ pub(super) struct RideRow {
     amount_minor: u32,
     state: String,
     created_at_ms: u64,
+    erased_at_ms: Option<u64>,
 }
 
 impl RideRow {
@@ -181,6 +182,7 @@ impl RideRow {
             amount_minor: self.amount_minor,
             state: from_json(&self.state)?,
             created_at_ms: self.created_at_ms,
+            erased_at_ms: self.erased_at_ms,
         })
     }
 }

@@ -1,7 +1,7 @@
 //! The tables of an object, by version. A migration is added, never changed: objects of every age are out there.
 
 /// One list of statements for each version.
-pub(super) const MIGRATIONS: [&[&str]; 3] = [RIDES, PAYMENTS, OUTBOX];
+pub(super) const MIGRATIONS: [&[&str]; 4] = [RIDES, PAYMENTS, OUTBOX, RETENTION];
 
 const RIDES: &[&str] = &[
     // One row a key. The key itself is not kept, only its hash.
@@ -137,6 +137,8 @@ const OUTBOX: &[&str] = &[
         received_at_ms INTEGER NOT NULL
     ) STRICT",
 ];
+
+const RETENTION: &[&str] = &["ALTER TABLE rides ADD COLUMN erased_at_ms INTEGER"];
 
 /// Where the version stands.
 pub(super) const VERSION_TABLE: &str = "CREATE TABLE IF NOT EXISTS schema_version (id INTEGER PRIMARY KEY CHECK (id = 1), version INTEGER NOT NULL) STRICT";

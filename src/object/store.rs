@@ -394,8 +394,8 @@ impl Store {
     fn save_ride(&self, ride: &Ride) -> Result<(), Bug> {
         self.exec(
             "INSERT OR REPLACE INTO rides (ride_id, origin_lat_e7, origin_lon_e7, target_lat_e7, target_lon_e7,
-                amount_minor, state, created_at_ms)
-             VALUES (?,?,?,?,?,?,?,?)",
+                amount_minor, state, created_at_ms, erased_at_ms)
+             VALUES (?,?,?,?,?,?,?,?,?)",
             vec![
                 text(ride.id.to_string()),
                 SqlStorageValue::Integer(ride.origin.lat.0.into()),
@@ -405,6 +405,7 @@ impl Store {
                 int(ride.amount_minor),
                 text(json(&ride.state)?),
                 int(ride.created_at_ms),
+                opt(ride.erased_at_ms.map(int)),
             ],
         )
     }

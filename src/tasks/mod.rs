@@ -4,6 +4,8 @@
 pub mod books;
 pub mod compare;
 #[cfg(target_arch = "wasm32")]
+mod forget;
+#[cfg(target_arch = "wasm32")]
 mod reconcile;
 #[cfg(target_arch = "wasm32")]
 mod settle;
@@ -28,6 +30,7 @@ pub async fn run(env: &Env) {
     told(env, "reconcile", reconcile::reconcile(env)).await;
     told(env, "settle", settle::settle(env)).await;
     told(env, "answers", settle::answers(env)).await;
+    told(env, "forget", forget::forget(env)).await;
 }
 
 /// Runs a task and writes down what came of it.

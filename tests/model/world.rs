@@ -45,6 +45,8 @@ const TIMES: Times = Times {
     quiet_ms: 2 * TICK_MS,
     // No queue is modelled: what is staged stays.
     confirm_ms: 1_000 * TICK_MS,
+    // It is kept for good.
+    personal_retention_ms: u64::MAX,
 };
 
 /// Runs in memory at once.

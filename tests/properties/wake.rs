@@ -8,8 +8,9 @@ use paid_once::machine::context::{Context, Times};
 use paid_once::machine::fingerprint::{Canonical, Fingerprint};
 use paid_once::machine::id::{InstanceId, ObjectId, Owner, RequestId};
 use paid_once::machine::key::KeyHash;
+use paid_once::machine::personal::{Erased, erase};
 use paid_once::machine::record::{Channel, Lifecycle, Tombstone};
-use paid_once::machine::rows::Rows;
+use paid_once::machine::rows::{JobKind, Rows, StagedJob};
 use paid_once::machine::run::{Action, Event, Run, RunEnd};
 use paid_once::machine::wake::{KnownAlarm, alarm_to_set, wake, wake_at};
 
@@ -129,9 +130,58 @@ fn expiry_drops_what_was_asked_and_sent_and_keeps_when() {
     assert_eq!(rows.calls[0].request.body, "");
     assert_eq!(
         alarm_to_set(&rows, &rows, KnownAlarm::Gone, &at(expires_at_ms)),
-        None,
-        "it never wakes again"
+        Some(NOW_MS + Times::default().personal_retention_ms),
+        "it wakes once more, for the personal data"
     );
+}
+
+#[test]
+fn personal_data_goes_with_its_time_and_leaves_what_the_books_need() {
+    let mut rows = finished();
+    let due_at_ms = NOW_MS + Times::default().personal_retention_ms;
+    wake(&mut rows, &me(), &at(due_at_ms - 1));
+    assert_eq!(rows.ride.as_ref().unwrap().erased_at_ms, None, "not before");
+    rows.appended = Default::default();
+    wake(&mut rows, &me(), &at(due_at_ms));
+    let ride = rows.ride.clone().unwrap();
+    assert_eq!(ride.erased_at_ms, Some(due_at_ms));
+    let shown = ride.to_json();
+    assert!(shown["origin"].is_null() && shown["target"].is_null());
+    assert_eq!((shown["status"].as_str(), shown["charge"].as_str()), (Some("paid"), Some("pi_1")));
+    let [record] = rows.appended.audit.as_slice() else { panic!("{:?}", rows.appended.audit) };
+    assert_eq!((record.action, record.at_ms), ("personal_data.erased", due_at_ms));
+    rows.appended = Default::default();
+    rows.jobs.clear();
+    assert_eq!(alarm_to_set(&rows, &rows, KnownAlarm::Gone, &at(due_at_ms)), None, "it never wakes again");
+    let before = rows.clone();
+    assert_eq!(erase(&mut rows, &at(due_at_ms + 1)), Erased::Gone);
+    assert_eq!(rows, before, "there is nothing more to erase");
+}
+
+#[test]
+fn personal_data_can_be_erased_at_once_but_not_under_a_run() {
+    let (_, mut open) = sent();
+    let before = open.clone();
+    assert_eq!(erase(&mut open, &at(NOW_MS)), Erased::Unfinished);
+    assert_eq!(open, before, "it is needed");
+    let far = at(NOW_MS + 2 * Times::default().personal_retention_ms);
+    wake(&mut open, &me(), &far);
+    assert_eq!(open.ride.as_ref().unwrap().erased_at_ms, None, "however old it is");
+
+    let mut rows = finished();
+    rows.jobs.push(StagedJob {
+        job_id: "ride_receipt".into(),
+        kind: JobKind::SendReceipt,
+        payload: serde_json::json!({ "to": "ada@example.com" }),
+        staged_at_ms: NOW_MS,
+        sends: 0,
+        next_at_ms: NOW_MS,
+    });
+    assert_eq!(erase(&mut rows, &at(NOW_MS + 1)), Erased::Gone);
+    assert!(matches!(rows.key(1).unwrap().lifecycle, Lifecycle::Expired(_)), "the stored response goes");
+    assert_eq!((rows.calls[0].request.body.as_str(), rows.jobs.len()), ("", 0));
+    assert!(!format!("{rows:?}").contains("ada@example.com"), "{rows:?}");
+    assert_eq!(erase(&mut Rows::empty(rows.object), &at(NOW_MS)), Erased::Nothing);
 }
 
 #[test]

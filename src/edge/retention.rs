@@ -1,0 +1,88 @@
+//! What an operator does to what is kept: erase personal data, write the read model anew. Both may be asked any number of
+//! times.
+
+use serde::Deserialize;
+use serde_json::json;
+
+use super::api::unreadable;
+use super::app::{App, ObjectRef};
+use super::http::{Answer, Request};
+use super::operator::admit;
+use super::problem::{Kind, Problem};
+use crate::machine::id::{ObjectId, PaymentId, RideId};
+use crate::machine::personal::Erased;
+use crate::object::message::Ask;
+use crate::readmodel::db::Db;
+
+/// How many objects one request projects: an invocation has 1000 calls, and a person waits.
+const PAGE: u32 = 50;
+
+/// `POST /admin/payments/{id}/erase`
+pub(super) async fn erase(app: &App, request: &Request, id: &str) -> Result<Answer, Problem> {
+    admit(app, request).await?;
+    let (object, place) = place(app, id)?;
+    match app.ask::<Erased>(&place, Ask::Erase).await.map_err(unreadable)? {
+        Erased::Gone => {}
+        Erased::Nothing => return Err(Problem::new(Kind::NotFound)),
+        Erased::Unfinished => {
+            let mut problem = Problem::because(
+                Kind::InProgress,
+                "An operation is not finished and needs the data. Nothing was erased: ask again later.",
+            );
+            problem.retry_after_s = Some(60);
+            return Err(problem);
+        }
+    }
+    purge(app, object).await.map_err(unreadable)?;
+    let body = json!({ "id": id, "personal_data": "erased" });
+    Ok(Answer::new(200, "application/json", body.to_string(), "erased"))
+}
+
+/// What jobs have kept. A projection that has not arrived yet is left: it is the one that erases.
+async fn purge(app: &App, object: ObjectId) -> worker::Result<()> {
+    let sql = "UPDATE jobs SET payload = NULL, frozen = NULL, state = 'purged' WHERE object = ?1
+         AND (state = 'dead' OR kind <> 'project' AND state IN ('tried', 'attempted'))";
+    Db::of(&app.env)?.run(sql, vec![object.to_hex().into()]).await.map(drop)
+}
+
+/// `POST /admin/payments/{id}/project`; with `all` as the id, a page of all that the read model knows.
+pub(super) async fn project(app: &App, request: &Request, id: &str) -> Result<Answer, Problem> {
+    admit(app, request).await?;
+    if id == "all" {
+        return project_all(app, request).await.map_err(unreadable);
+    }
+    let (_, place) = place(app, id)?;
+    app.ask::<()>(&place, Ask::Project).await.map_err(unreadable)?;
+    Ok(Answer::new(200, "application/json", json!({ "projected": 1, "next": null }).to_string(), "projected"))
+}
+
+async fn project_all(app: &App, request: &Request) -> worker::Result<Answer> {
+    #[derive(Deserialize, Default)]
+    struct Query {
+        #[serde(default)]
+        after: String,
+    }
+    #[derive(Deserialize)]
+    struct Row {
+        object: String,
+    }
+    let query: Query = serde_urlencoded::from_str(&request.query).unwrap_or_default();
+    let sql = "SELECT object FROM (SELECT object FROM payments UNION SELECT object FROM rides UNION SELECT object FROM keys)
+         WHERE object > ?1 ORDER BY object LIMIT ?2";
+    let rows: Vec<Row> = Db::of(&app.env)?.rows(sql, vec![query.after.into(), PAGE.into()]).await?;
+    for object in rows.iter().filter_map(|row| ObjectId::from_hex(&row.object)) {
+        app.ask::<()>(&ObjectRef::Id(object), Ask::Project).await?;
+    }
+    let is_full = rows.len() == usize::try_from(PAGE).unwrap_or(usize::MAX);
+    let next = rows.last().filter(|_| is_full).map(|row| row.object.as_str());
+    let body = json!({ "projected": rows.len(), "next": next });
+    Ok(Answer::new(200, "application/json", body.to_string(), "projected"))
+}
+
+fn place(app: &App, id: &str) -> Result<(ObjectId, ObjectRef), Problem> {
+    let payment = PaymentId::parse(id).map(PaymentId::object);
+    let object = payment.or_else(|| RideId::parse(id).map(RideId::object));
+    let object = object.ok_or_else(|| Problem::new(Kind::NotFound))?;
+    let place = ObjectRef::Id(object);
+    if app.exists(&place) { Ok((object, place)) } else { Err(Problem::new(Kind::NotFound)) }
+}

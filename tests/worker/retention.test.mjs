@@ -1,0 +1,215 @@
+// Personal data: it goes when its time is over, or when an operator says so; what the books need stays. And the read model
+// can be written anew.
+
+import assert from 'node:assert/strict';
+import { execFile } from 'node:child_process';
+import { after, describe, test } from 'node:test';
+import { promisify } from 'node:util';
+
+import { account, freshKey } from './support/account.mjs';
+import { root, startSite } from './support/harness.mjs';
+import { objectId } from './support/objects.mjs';
+import { readModel } from './support/readmodel.mjs';
+import { until } from './support/until.mjs';
+
+const ADMIN_TOKEN = 'an-operators-token-that-is-long-enough';
+const PERSONAL = {
+  amount: 2500,
+  currency: 'usd',
+  description: 'Dinner for Ada Lovelace',
+  receipt_email: 'ada.lovelace@mail.example.com',
+  metadata: { nickname: 'enchantress' },
+};
+const TRACES = ['Lovelace', 'ada.lovelace', 'enchantress', '37.7749', '377749000', '28.5721', '285721000'];
+
+/** What of a person is found in these rows. */
+const traces = (rows) => TRACES.filter((trace) => JSON.stringify(rows).includes(trace));
+/** The objects' helpers know rides: the id of a payment's object as that of a ride. */
+const asRide = (id) => id.replace(/^pay_/, 'ride_');
+
+async function everywhere(site, model, id) {
+  const object = objectId(asRide(id));
+  const tables = {
+    payments: 'object',
+    rides: 'object',
+    keys: 'object',
+    audit_records: 'object',
+    jobs: 'object',
+  };
+  const rows = Object.entries(tables).map(([table, column]) =>
+    model.all(`SELECT * FROM ${table} WHERE ${column} = ?`, object),
+  );
+  return { object: await site.objects.dump(asRide(id)), model: await Promise.all(rows) };
+}
+
+/** A payment and a ride, in the read model, with their jobs done. */
+async function both(user, site, model) {
+  const { id } = (await user.pay(PERSONAL, freshKey())).json();
+  const { ride } = await user.book(freshKey());
+  await model.reaches(id, 'succeeded');
+  await model.reaches(ride, 'paid');
+  for (const resource of [id, ride])
+    await until('the jobs are done', async () => (await site.objects.jobs(asRide(resource))).length === 0);
+  return [id, ride];
+}
+
+describe('personal data', async () => {
+  const site = await startSite({ secrets: { ADMIN_TOKEN } });
+  const user = account(site);
+  const model = readModel(site);
+  const admin = async (path, token = ADMIN_TOKEN) => {
+    const headers = token ? { authorization: `Bearer ${token}` } : {};
+    const answer = await site.fetch(path, { method: 'POST', headers });
+    return { status: answer.status, body: await answer.json() };
+  };
+  after(() => site.close());
+
+  test('is erased by an operator, everywhere, and what the books need stays', async () => {
+    for (const id of await both(user, site, model)) {
+      assert.ok(traces(await everywhere(site, model, id)).length > 0, 'control: it is there before');
+      assert.deepEqual(await admin(`/admin/payments/${id}/erase`), {
+        status: 200,
+        body: { id, personal_data: 'erased' },
+      });
+      await until('the read model follows', () =>
+        model.first("SELECT 1 FROM audit_records WHERE subject = ? AND action = 'personal_data.erased'", id),
+      );
+      assert.deepEqual(traces(await everywhere(site, model, id)), []);
+      assert.equal((await admin(`/admin/payments/${id}/erase`)).status, 200, 'once more changes nothing');
+    }
+  });
+
+  test('that is erased leaves the payment and the ride to be seen', async () => {
+    const [id, ride] = await both(user, site, model);
+    for (const resource of [id, ride]) await admin(`/admin/payments/${resource}/erase`);
+    const payment = (await user.ask(`/payments/${id}`)).json();
+    assert.deepEqual(
+      [payment.status, payment.amount_captured, payment.description, payment.receipt_email, payment.metadata],
+      ['succeeded', 2500, null, null, {}],
+    );
+    const shown = (await user.ride(ride)).json();
+    assert.deepEqual([shown.status, shown.origin, shown.target], ['paid', null, null]);
+    const refund = await user.post(`/payments/${id}/refunds`, { amount: 100 }, freshKey());
+    assert.equal(refund.status, 201, 'money can still be given back');
+  });
+
+  test('is never taken from an operation that is under way', async () => {
+    await site.simulator.fault('connection_reset', { count: 100 });
+    const { ride } = await user.book(freshKey(), undefined, { prefer: 'wait=0' });
+    const answer = await admin(`/admin/payments/${ride}/erase`);
+    await site.simulator.calm();
+    assert.equal(answer.status, 409);
+    assert.equal((await site.objects.ride(ride)).erased_at_ms, null);
+    await model.reaches(ride, 'paid');
+  });
+
+  test('in the dead letters is purged with it', async () => {
+    const [id] = await both(user, site, model);
+    const object = objectId(asRide(id));
+    await model.run(
+      `INSERT INTO jobs (job_id, kind, object, state, attempts, payload, first_at_ms, history, staged_at_ms, updated_at_ms)
+       VALUES ('dead', 'send_receipt', ?, 'dead', 5, ?, 1, '[]', 1, 1)`,
+      object,
+      JSON.stringify({ to: PERSONAL.receipt_email }),
+    );
+    await admin(`/admin/payments/${id}/erase`);
+    const job = await model.first("SELECT state, payload FROM jobs WHERE job_id = 'dead'");
+    assert.deepEqual(job, { state: 'purged', payload: null });
+  });
+
+  test('is in nobody’s reach but the operator’s', async () => {
+    const [id] = await both(user, site, model);
+    for (const token of [null, 'wrong', 'user@example.com'])
+      for (const what of ['erase', 'project'])
+        assert.equal((await admin(`/admin/payments/${id}/${what}`, token)).status, 401);
+    assert.equal((await user.ask(`/payments/${id}`)).json().description, PERSONAL.description);
+    assert.equal((await admin(`/admin/payments/pay_${'A'.repeat(43)}/erase`)).status, 404);
+    assert.equal((await admin(`/admin/payments/${id}/else`)).status, 404);
+  });
+
+  test('of old dead letters, and old runs of tasks, go by the clock', async () => {
+    const old = Date.now() - 401 * 86_400_000;
+    await model.run(
+      `INSERT INTO jobs (job_id, kind, object, state, attempts, payload, first_at_ms, history, staged_at_ms, updated_at_ms)
+       VALUES ('old', 'send_receipt', 'x', 'dead', 5, 'p', 1, '[]', 1, ?1), ('new', 'send_receipt', 'x', 'dead', 5, 'p', 1, '[]', 1, ?2)`,
+      old,
+      Date.now(),
+    );
+    await model.run("INSERT INTO runs (task, at_ms, took_ms, result) VALUES ('sweep', ?, 1, '{}')", old);
+    const { forget } = await model.tick();
+    assert.deepEqual([forget.jobs, forget.runs], [1, 1]);
+    const states = await model.all("SELECT state FROM jobs WHERE job_id IN ('old', 'new') ORDER BY job_id");
+    assert.deepEqual(states, [{ state: 'dead' }, { state: 'purged' }]);
+  });
+
+  test('the read model is written anew from the objects, by the commands', async () => {
+    const run = async (command, ...args) =>
+      (
+        await promisify(execFile)(process.execPath, ['scripts/operate.mjs', command, ...args], {
+          cwd: root,
+          env: { ...process.env, PAID_ONCE_URL: site.url, ADMIN_TOKEN },
+        })
+      ).stdout;
+    const [id, ride] = await both(user, site, model);
+    const refunded = (await user.post(`/payments/${id}/refunds`, { amount: 300 }, freshKey())).json();
+    await until('the refund is there', () =>
+      model.first('SELECT 1 FROM refunds WHERE refund_id = ?', refunded.id),
+    );
+    const object = objectId(asRide(id));
+    const rows = async () =>
+      Promise.all(
+        ['payments', 'refunds', 'audit_records'].map((table) =>
+          model.all(
+            `SELECT * FROM ${table} WHERE ${table === 'refunds' ? 'payment_id' : 'object'} = ? ORDER BY 1, 2`,
+            table === 'refunds' ? id : object,
+          ),
+        ),
+      );
+    const facts = ([payments, refunds, audit]) =>
+      [payments, refunds]
+        .map((list) => list.map(({ version, updated_at_ms, ...row }) => row))
+        .concat([audit]);
+    const before = facts(await rows());
+    await model.run('DELETE FROM refunds WHERE payment_id = ?', id);
+    for (const table of ['payments', 'audit_records'])
+      await model.run(`DELETE FROM ${table} WHERE object = ?`, object);
+    assert.match(await run('rebuild', id), /^1 on the way/m);
+    await model.reaches(id, 'succeeded');
+    assert.deepEqual(facts(await rows()), before);
+
+    await model.run("UPDATE rides SET status = 'wrong', version = 0");
+    await model.run("UPDATE payments SET status = 'wrong', version = 0");
+    assert.match(await run('rebuild', 'all'), /on the way/);
+    await model.reaches(id, 'succeeded');
+    await model.reaches(ride, 'paid');
+    assert.match(await run('erase', ride), /is gone/);
+    assert.ok((await site.objects.ride(ride)).erased_at_ms);
+  });
+});
+
+describe('personal data whose time is over', async () => {
+  const site = await startSite({ vars: { RETENTION_MS: '400', PERSONAL_RETENTION_MS: '900' } });
+  const user = account(site);
+  const model = readModel(site);
+  after(() => site.close());
+
+  test('goes by the alarm and the clock, without anybody', async () => {
+    const { id } = (await user.pay(PERSONAL, freshKey())).json();
+    const { ride } = await user.book(freshKey());
+    for (const resource of [id, ride]) {
+      await until('it is erased', () =>
+        model.first(
+          "SELECT 1 FROM audit_records WHERE subject = ? AND action = 'personal_data.erased'",
+          resource,
+        ),
+      );
+      // What lies in the dead letters goes when the clock strikes.
+      await until('no trace is left', async () => {
+        await model.tick();
+        return traces(await everywhere(site, model, resource)).length === 0;
+      });
+    }
+    assert.equal((await user.ask(`/payments/${id}`)).json().amount_captured, 2500);
+    assert.equal(await site.simulator.charges(ride), 1);
+  });
+});
