@@ -70,15 +70,6 @@ fn about(rows: &Rows, refund: Option<&String>) -> Vec<Question> {
             .into_iter()
             .collect();
     }
-    open_questions(rows)
-}
-
-/// What to ask the provider about a payment that may have been moved elsewhere, such as on its dashboard.
-pub fn open_questions(rows: &Rows) -> Vec<Question> {
-    let Some(payment) = rows.payment.as_ref().filter(|payment| payment.provider.answers_questions()) else {
-        return Vec::new();
-    };
-    let provider = payment.provider;
     // A move of ours that is under way asks for itself.
     let is_open = payment.is_open_at_provider() || payment.state == PaymentState::Authorized;
     let id = payment.provider_payment.clone().filter(|_| is_open && payment.pending.is_none());
