@@ -6,27 +6,15 @@ import { after, afterEach, describe, test } from 'node:test';
 import { account, freshKey } from './support/account.mjs';
 import { startSite } from './support/harness.mjs';
 import { objectId } from './support/objects.mjs';
+import { ADMIN_TOKEN, abandoned } from './support/abandoned.mjs';
 import { atStripe, readModel } from './support/readmodel.mjs';
 import { until } from './support/until.mjs';
 
 const PAYMENT = { amount: 2500, currency: 'usd' };
-/** Books a ride that the bank executes and never answers; afterwards nothing is left that would take the object up. */
-async function lost(site, user, model) {
-  await site.simulator.fault('connection_reset_after');
-  await site.simulator.fault('connection_reset', { count: 100 });
-  const key = freshKey();
-  const { status, ride } = await user.book(key, undefined, { prefer: 'wait=0' });
-  assert.equal(status, 503, 'the outcome is unknown');
-  const never = Date.now() + 86_400_000;
-  await site.objects.sql(ride, 'UPDATE idempotency_keys SET resume_at_ms = ?', never);
-  await site.objects.sql(ride, 'UPDATE foreign_calls SET next_try_at_ms = ?', never);
-  await model.reaches(ride, 'pending');
-  await until('its jobs are done', async () => (await site.objects.jobs(ride)).length === 0);
+/** As if none of the object's projections had ever arrived. */
+async function forgottenBy(model, ride) {
   for (const table of ['rides', 'keys', 'audit_records'])
     await model.run(`DELETE FROM ${table} WHERE object = ?`, objectId(ride));
-  await site.simulator.calm();
-  assert.equal((await site.objects.key(ride)).status, 'open');
-  return { key, ride };
 }
 
 const MADE_ELSEWHERE = {
@@ -38,10 +26,7 @@ const MADE_ELSEWHERE = {
 };
 
 describe('the reconciliation', async () => {
-  // No alarm comes by itself while these tests run.
-  const site = await startSite({
-    vars: { RECONCILE_QUIET_MS: '0', COMPLETER_MS: '600000', LEASE_MS: '600000' },
-  });
+  const site = await startSite({ vars: { RECONCILE_QUIET_MS: '0' }, secrets: { ADMIN_TOKEN } });
   const user = account(site);
   const model = readModel(site);
   const breakOf = (id) => model.first('SELECT * FROM breaks WHERE provider_payment = ?', id);
@@ -131,7 +116,8 @@ describe('the reconciliation', async () => {
   });
 
   test('finds an object whose alarm and whose projections were lost', async () => {
-    const { key, ride } = await lost(site, user, model);
+    const { key, ride } = await abandoned(site, user, model);
+    await forgottenBy(model, ride);
     const { sweep } = await model.tick();
     assert.equal(sweep.late, 0, 'the sweep does not know it');
     await until('the ride is finished', async () => (await site.objects.key(ride)).status === 'finished');
@@ -196,15 +182,14 @@ describe('the reconciliation', async () => {
 });
 
 describe('control: what has only just changed', async () => {
-  const site = await startSite({
-    vars: { RECONCILE_QUIET_MS: '3600000', COMPLETER_MS: '600000', LEASE_MS: '600000' },
-  });
+  const site = await startSite({ vars: { RECONCILE_QUIET_MS: '3600000' }, secrets: { ADMIN_TOKEN } });
   const user = account(site);
   const model = readModel(site);
   after(() => site.close());
 
   test('is left to the next run, so that an object that was lost stays as it is', async () => {
-    const { ride } = await lost(site, user, model);
+    const { ride } = await abandoned(site, user, model);
+    await forgottenBy(model, ride);
     const { reconcile } = await model.tick();
     assert.deepEqual([reconcile.compared, reconcile.breaks], [0, 0]);
     assert.equal((await site.objects.key(ride)).status, 'open');

@@ -1,0 +1,32 @@
+// An object that nothing takes up any more: its operation is open, money has moved, and its alarm is lost.
+
+import assert from 'node:assert/strict';
+
+import { freshKey } from './account.mjs';
+import { until } from './until.mjs';
+
+export const ADMIN_TOKEN = 'an-operators-token-that-is-long-enough';
+
+/** Books a ride that the bank executes and never answers. The site needs ADMIN_TOKEN as that secret. */
+export async function abandoned(site, user, model) {
+  await site.simulator.fault('connection_reset_after');
+  await site.simulator.fault('connection_reset', { count: 100 });
+  const key = freshKey();
+  const { status, ride } = await user.book(key, undefined, { prefer: 'wait=0' });
+  assert.equal(status, 503, 'the outcome is unknown');
+  const due = async (at) => {
+    await site.objects.sql(ride, "UPDATE idempotency_keys SET resume_at_ms = ? WHERE status = 'open'", at);
+    await site.objects.sql(ride, 'UPDATE foreign_calls SET next_try_at_ms = ?', at);
+  };
+  await due(Date.now() + 86_400_000);
+  // A transaction of the object's own moves its alarm to tomorrow; then it is not told that there is something to do today.
+  const headers = { authorization: `Bearer ${ADMIN_TOKEN}` };
+  const projected = await site.fetch(`/admin/payments/${ride}/project`, { method: 'POST', headers });
+  assert.equal(projected.status, 200);
+  await until('its jobs are done', async () => (await site.objects.jobs(ride)).length === 0);
+  await model.reaches(ride, 'pending');
+  await due(Date.now() - 1);
+  await site.simulator.calm();
+  assert.equal((await site.objects.key(ride)).status, 'open');
+  return { key, ride };
+}
