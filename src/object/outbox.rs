@@ -109,8 +109,10 @@ impl Drive {
         let ctx = self.context();
         let erased = self.store.transaction(&ctx, |rows| {
             let erased = personal::erase(rows, &ctx);
-            // Also what an earlier snapshot may have shown.
-            outbox::stage_anew(rows, &ctx);
+            if erased == Erased::Gone {
+                // Also what an earlier snapshot may have shown.
+                outbox::stage_anew(rows, &ctx);
+            }
             Ok::<_, Bug>(erased)
         })?;
         self.drain().await;

@@ -6,9 +6,10 @@ import { execFile } from 'node:child_process';
 import { after, describe, test } from 'node:test';
 import { promisify } from 'node:util';
 
-import { account, freshKey } from './support/account.mjs';
+import { account, freshKey, read } from './support/account.mjs';
 import { root, startSite } from './support/harness.mjs';
 import { objectId } from './support/objects.mjs';
+import { conforming } from './support/openapi.mjs';
 import { readModel } from './support/readmodel.mjs';
 import { until } from './support/until.mjs';
 
@@ -59,8 +60,8 @@ describe('personal data', async () => {
   const model = readModel(site);
   const admin = async (path, token = ADMIN_TOKEN) => {
     const headers = token ? { authorization: `Bearer ${token}` } : {};
-    const answer = await site.fetch(path, { method: 'POST', headers });
-    return { status: answer.status, body: await answer.json() };
+    const answer = await read(await site.fetch(path, { method: 'POST', headers }));
+    return { status: answer.status, body: conforming('POST', path, answer).json() };
   };
   after(() => site.close());
 
@@ -87,7 +88,7 @@ describe('personal data', async () => {
       [payment.status, payment.amount_captured, payment.description, payment.receipt_email, payment.metadata],
       ['succeeded', 2500, null, null, {}],
     );
-    const shown = (await user.ride(ride)).json();
+    const shown = conforming('GET', `/rides/${ride}`, await user.ride(ride)).json();
     assert.deepEqual([shown.status, shown.origin, shown.target], ['paid', null, null]);
     const refund = await user.post(`/payments/${id}/refunds`, { amount: 100 }, freshKey());
     assert.equal(refund.status, 201, 'money can still be given back');
@@ -125,6 +126,7 @@ describe('personal data', async () => {
     assert.equal((await user.ask(`/payments/${id}`)).json().description, PERSONAL.description);
     assert.equal((await admin(`/admin/payments/pay_${'A'.repeat(43)}/erase`)).status, 404);
     assert.equal((await admin(`/admin/payments/${id}/else`)).status, 404);
+    assert.deepEqual((await admin(`/admin/payments/${id}/project`)).body, { projected: 1, next: null });
   });
 
   test('of old dead letters, and old runs of tasks, go by the clock', async () => {
