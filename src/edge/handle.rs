@@ -66,7 +66,8 @@ pub async fn handle(
     let mut file = None;
     let answer = match App::new(&env) {
         Ok(app) => {
-            let answered = match body(&mut incoming).await {
+            let max_bytes = route.as_ref().map_or(REQUEST_MAX_BYTES, Route::body_max_bytes);
+            let answered = match body(&mut incoming, max_bytes).await {
                 Ok(body) => {
                     request.body = body;
                     answer(&app, &request, route.as_ref()).await
@@ -158,6 +159,7 @@ async fn answer(app: &App, request: &Request, route: Option<&Route>) -> Result<A
         Route::Metrics => admin::metrics(app, request).await,
         Route::Stats => admin::stats(app, request).await,
         Route::Erase(id) => retention::erase(app, request, id).await,
+        Route::Answers => retention::answers(app, request).await,
         Route::Project(id) => retention::project(app, request, id).await,
         Route::Desk(page) => desk::serve(app, request, page).await,
     }
@@ -278,7 +280,7 @@ fn read(incoming: &worker::Request) -> worker::Result<Request> {
 }
 
 /// The body, as far as it is accepted and one byte more.
-async fn body(incoming: &mut worker::Request) -> worker::Result<Vec<u8>> {
+async fn body(incoming: &mut worker::Request, max_bytes: usize) -> worker::Result<Vec<u8>> {
     use futures_util::StreamExt;
     if incoming.inner().body().is_none() {
         return Ok(Vec::new());
@@ -287,8 +289,8 @@ async fn body(incoming: &mut worker::Request) -> worker::Result<Vec<u8>> {
     let mut body = Vec::new();
     while let Some(chunk) = stream.next().await {
         body.extend(chunk?);
-        if body.len() > REQUEST_MAX_BYTES {
-            body.truncate(REQUEST_MAX_BYTES + 1);
+        if body.len() > max_bytes {
+            body.truncate(max_bytes.saturating_add(1));
             break;
         }
     }

@@ -1,18 +1,21 @@
-//! What an operator does to what is kept: erase personal data, write the read model anew. Both may be asked any number of
-//! times.
+//! What an operator does to what is kept: erase personal data, write the read model anew, import the bank's answer. All of it
+//! may be asked any number of times.
 
 use serde::Deserialize;
 use serde_json::json;
 
-use super::api::unreadable;
+use super::api::{invalid_parameters, unreadable};
 use super::app::{App, ObjectRef};
 use super::http::{Answer, Request};
 use super::operator::admit;
 use super::problem::{Kind, Problem};
+use crate::flows::ride::FieldError;
 use crate::machine::id::{ObjectId, PaymentId, RideId};
 use crate::machine::personal::Erased;
 use crate::object::message::Ask;
 use crate::readmodel::db::Db;
+use crate::tasks::settle;
+use crate::tasks::settlement::ANSWER_MAX_BYTES;
 
 /// How many objects one request projects: an invocation has 1000 calls, and a person waits.
 const PAGE: u32 = 50;
@@ -77,6 +80,25 @@ async fn project_all(app: &App, request: &Request) -> worker::Result<Answer> {
     let next = rows.last().filter(|_| is_full).map(|row| row.object.as_str());
     let body = json!({ "projected": rows.len(), "next": next });
     Ok(Answer::new(200, "application/json", body.to_string(), "projected"))
+}
+
+/// `POST /admin/settlement/answers`: the body is the file.
+pub(super) async fn answers(app: &App, request: &Request) -> Result<Answer, Problem> {
+    admit(app, request).await?;
+    if request.body.len() > ANSWER_MAX_BYTES {
+        return Err(Problem::because(Kind::TooLarge, "An answer has at most 1 MiB. Nothing was imported."));
+    }
+    let imported = settle::upload(&app.env, request.body.clone()).await.map_err(unreadable)?;
+    match imported {
+        None => Err(Problem::because(Kind::Misconfigured, "There is no bucket: bind one as SETTLEMENT.")),
+        Some(Ok(lines)) => {
+            Ok(Answer::new(200, "application/json", json!({ "lines": lines }).to_string(), "imported"))
+        }
+        Some(Err(errors)) => {
+            let error = |message| FieldError { field: "body".to_owned(), message };
+            Err(invalid_parameters(errors.into_iter().map(error).collect()))
+        }
+    }
 }
 
 fn place(app: &App, id: &str) -> Result<(ObjectId, ObjectRef), Problem> {

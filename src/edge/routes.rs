@@ -32,10 +32,13 @@
 //! | `/admin` | GET | operator | the desk: how it goes; its other pages and buttons are in `desk/route.rs` |
 //! | `/admin/payments/{id}/erase` | POST | operator | drop the personal data of a payment or a ride |
 //! | `/admin/payments/{id}/project` | POST | operator | write it into the read model anew |
+//! | `/admin/settlement/answers` | POST | operator | import the bank's answer to a settlement file |
 //!
 //! HEAD works wherever GET does, OPTIONS everywhere.
 
 use super::desk::route::DeskRoute;
+use super::http::REQUEST_MAX_BYTES;
+use crate::tasks::settlement::ANSWER_MAX_BYTES;
 
 /// An address that exists.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -98,6 +101,8 @@ pub enum Route {
     Erase(String),
     /// `/admin/payments/{id}/project`; `all` is one page of all
     Project(String),
+    /// `/admin/settlement/answers`
+    Answers,
 }
 
 impl Route {
@@ -152,6 +157,7 @@ impl Route {
             ("webhooks", Some("adyen"), None) => Self::AdyenWebhook,
             ("metrics", None, None) => Self::Metrics,
             ("admin", Some("stats"), None) => Self::Stats,
+            ("admin", Some("settlement"), Some("answers")) => Self::Answers,
             _ => return None,
         })
     }
@@ -166,11 +172,20 @@ impl Route {
             | Self::StripeWebhook
             | Self::AdyenWebhook
             | Self::Erase(_)
-            | Self::Project(_) => "POST, OPTIONS",
+            | Self::Project(_)
+            | Self::Answers => "POST, OPTIONS",
             Self::Payments | Self::Order(_) | Self::Refunds(_) | Self::BankPage => "GET, HEAD, POST, OPTIONS",
             Self::Key(_) => "GET, HEAD, DELETE, OPTIONS",
             Self::Desk(page) => page.allow(),
             _ => "GET, HEAD, OPTIONS",
+        }
+    }
+
+    /// The longest body that is read, in bytes.
+    pub const fn body_max_bytes(&self) -> usize {
+        match self {
+            Self::Answers => ANSWER_MAX_BYTES,
+            _ => REQUEST_MAX_BYTES,
         }
     }
 
@@ -227,6 +242,7 @@ impl Route {
             Self::Desk(page) => page.name(),
             Self::Erase(_) => "/admin/payments/{id}/erase",
             Self::Project(_) => "/admin/payments/{id}/project",
+            Self::Answers => "/admin/settlement/answers",
         }
     }
 }

@@ -8,7 +8,7 @@ mod forget;
 #[cfg(target_arch = "wasm32")]
 mod reconcile;
 #[cfg(target_arch = "wasm32")]
-mod settle;
+pub mod settle;
 pub mod settlement;
 #[cfg(target_arch = "wasm32")]
 mod sweep;

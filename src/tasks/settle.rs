@@ -12,18 +12,16 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use worker::{Bucket, Conditional, Date, Env, Error, Result};
 
-use super::settlement::{self, ANSWER_MAX_BYTES, Answered, Day, Line};
+use super::settlement::{self, ANSWER_MAX_BYTES, Day, Line};
 use crate::log::log;
 use crate::readmodel::db::Db;
 
 /// How far back a movement may be of which the read model has only just learnt, in ms.
 const LATE_MS: u64 = 35 * 86_400_000;
-/// How many lines are read at once.
+/// How many lines are read or booked at once.
 const LINES_MAX: usize = 5_000;
-/// How many statements one transaction has.
-const BATCH_MAX: usize = 100;
 /// How many answers one run imports.
-const ANSWERS_MAX: u32 = 10;
+const ANSWERS_MAX: usize = 10;
 
 /// Writes the files of the days that are over. The result names them.
 pub(super) async fn settle(env: &Env) -> Result<Value> {
@@ -130,37 +128,55 @@ async fn text(bucket: &Bucket, name: &str) -> Result<Option<Vec<u8>>> {
     }
 }
 
-/// Imports the answers that lie in the bucket, and puts each away. The result says what came of each.
+/// What came of an answer: how many lines were booked and how many were not, by the reason; or what is wrong with the file,
+/// of which nothing was booked then.
+pub type Imported = std::result::Result<BTreeMap<String, u64>, Vec<String>>;
+
+/// Imports the answers that lie in the bucket, and puts each away. The result says what came of each. One that is too large
+/// stays where it is.
 pub(super) async fn answers(env: &Env) -> Result<Value> {
     let Ok(bucket) = env.bucket("SETTLEMENT") else {
         return Ok(json!({ "off": "there is no binding SETTLEMENT" }));
     };
     let db = Db::of(env)?;
-    let list = bucket.list().prefix("answers/").delimiter("/").limit(ANSWERS_MAX).execute().await?;
+    let list = bucket.list().prefix("answers/").delimiter("/").execute().await?;
+    let (small, large): (Vec<_>, Vec<_>) =
+        list.objects().into_iter().partition(|object| object.size() <= ANSWER_MAX_BYTES as u64);
     let mut results = BTreeMap::new();
-    for object in list.objects() {
+    for object in large {
+        let error = format!("it has more than {ANSWER_MAX_BYTES} bytes");
+        results.insert(object.key(), json!({ "refused": [error] }));
+    }
+    for object in small.into_iter().take(ANSWERS_MAX) {
         let key = object.key();
-        let name = key.strip_prefix("answers/").unwrap_or_default().to_owned();
-        let (bytes, result) = if object.size() > ANSWER_MAX_BYTES {
-            (None, Err(vec![format!("it has more than {ANSWER_MAX_BYTES} bytes")]))
-        } else {
-            let Some(bytes) = text(&bucket, &key).await? else { continue };
-            let result = import(&db, &name, &bytes).await?;
-            (Some(bytes), result)
-        };
-        if let Err(errors) = &result {
-            log("error", &[("event", "answer_refused".into()), ("errors", errors.clone().into())]);
-        }
-        let place = if result.is_ok() { "done" } else { "rejected" };
-        if let Some(bytes) = bytes {
-            let content = content_id(&bytes);
-            bucket.put(format!("answers/{place}/{content}-{name}"), bytes).execute().await?;
-            bucket.delete(key).await?;
-        }
-        results
-            .insert(name, result.map_or_else(|errors| json!({ "refused": errors }), |counts| json!(counts)));
+        let Some(bytes) = text(&bucket, &key).await? else { continue };
+        let imported = take(&db, &bucket, &key, bytes).await?;
+        let result = imported.map_or_else(|errors| json!({ "refused": errors }), |counts| json!(counts));
+        results.insert(key, result);
     }
     Ok(json!(results))
+}
+
+/// Takes in an answer that an operator sends. It lies in the bucket first: what breaks off here is done by the clock.
+/// `None` if there is no bucket.
+pub async fn upload(env: &Env, bytes: Vec<u8>) -> Result<Option<Imported>> {
+    let Ok(bucket) = env.bucket("SETTLEMENT") else { return Ok(None) };
+    let key = format!("answers/{}.csv", content_id(&bytes));
+    bucket.put(&key, bytes.clone()).execute().await?;
+    take(&Db::of(env)?, &bucket, &key, bytes).await.map(Some)
+}
+
+/// Imports an answer and puts it away.
+async fn take(db: &Db, bucket: &Bucket, key: &str, bytes: Vec<u8>) -> Result<Imported> {
+    let name = key.strip_prefix("answers/").unwrap_or_default();
+    let imported = import(db, name, &bytes).await?;
+    if let Err(errors) = &imported {
+        log("error", &[("event", "answer_refused".into()), ("errors", errors.clone().into())]);
+    }
+    let place = if imported.is_ok() { "done" } else { "rejected" };
+    bucket.put(format!("answers/{place}/{}-{name}", content_id(&bytes)), bytes).execute().await?;
+    bucket.delete(key).await?;
+    Ok(imported)
 }
 
 /// What an answer is known by: the same bytes are the same answer, whatever the file is called.
@@ -168,13 +184,8 @@ fn content_id(bytes: &[u8]) -> String {
     HEXLOWER.encode(&Sha256::digest(bytes)).chars().take(16).collect()
 }
 
-/// Books each line once; what broke off goes on where it was. Gives how many lines were booked and how many were not, by
-/// the reason; or what is wrong with the file, of which nothing was booked then.
-async fn import(
-    db: &Db,
-    name: &str,
-    bytes: &[u8],
-) -> Result<std::result::Result<BTreeMap<String, u64>, Vec<String>>> {
+/// Books each line once; what broke off goes on where it was.
+async fn import(db: &Db, name: &str, bytes: &[u8]) -> Result<Imported> {
     #[derive(Deserialize)]
     struct Count {
         booked: String,
@@ -190,25 +201,10 @@ async fn import(
     };
     let content = content_id(bytes);
     let now_ms = Date::now().as_millis();
-    for chunk in lines.chunks(BATCH_MAX) {
-        let statements = chunk
-            .iter()
-            .map(|line| {
-                let Answered { line_number, reference, outcome, amount_minor, currency } = line.clone();
-                let values = vec![
-                    format!("{content}#{line_number}").into(),
-                    name.into(),
-                    line_number.into(),
-                    reference.into(),
-                    amount_minor.into(),
-                    currency.into(),
-                    outcome.into(),
-                    now_ms.into(),
-                ];
-                db.statement(BOOK, values)
-            })
-            .collect::<Result<Vec<_>>>()?;
-        db.batch(statements).await?;
+    for chunk in lines.chunks(LINES_MAX) {
+        let values =
+            vec![content.as_str().into(), name.into(), serde_json::to_string(chunk)?.into(), now_ms.into()];
+        db.run(BOOK, values).await?;
     }
     let own = "line_id >= ?1 || '#' AND line_id < ?1 || '$'";
     // For a person, on the desk.
@@ -225,13 +221,18 @@ async fn import(
     Ok(Ok(counts.into_iter().map(|count| (count.booked, count.lines)).collect()))
 }
 
-/// One line: booked if it is the first one that fits our line.
+/// Many lines: booked is the first one that fits our line, if none was before.
 const BOOK: &str = "INSERT INTO settlement_answers (line_id, file, line_number, reference, amount_minor, currency, outcome, booked,
         imported_at_ms)
-     SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7,
-        CASE WHEN ours.line_id IS NULL THEN 'unknown'
-             WHEN EXISTS (SELECT 1 FROM settlement_answers WHERE reference = ?4 AND booked = 'booked') THEN 'duplicate'
-             WHEN ours.amount_minor <> ?5 OR ours.currency <> ?6 THEN 'differs'
-             ELSE 'booked' END, ?8
-     FROM (SELECT 1) LEFT JOIN settlement_lines ours ON ours.line_id = ?4
-     WHERE true ON CONFLICT (line_id) DO NOTHING";
+     SELECT ?1 || '#' || number, ?2, number, reference, amount_minor, currency, outcome,
+        CASE WHEN fits IS NULL THEN 'unknown'
+             WHEN EXISTS (SELECT 1 FROM settlement_answers known
+                WHERE known.reference = line.reference AND known.booked = 'booked') THEN 'duplicate'
+             WHEN NOT fits THEN 'differs'
+             WHEN row_number() OVER (PARTITION BY reference, fits ORDER BY number) > 1 THEN 'duplicate'
+             ELSE 'booked' END, ?4
+     FROM (SELECT value->>'line_number' AS number, value->>'reference' AS reference,
+            value->>'amount_minor' AS amount_minor, value->>'currency' AS currency, value->>'outcome' AS outcome,
+            ours.amount_minor = value->>'amount_minor' AND ours.currency = value->>'currency' AS fits
+        FROM json_each(?3) LEFT JOIN settlement_lines ours ON ours.line_id = value->>'reference') line
+     WHERE true ORDER BY number ON CONFLICT (line_id) DO NOTHING";

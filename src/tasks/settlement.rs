@@ -34,7 +34,7 @@ const DAY_MS: u64 = 86_400_000;
 /// How many days that were missed are written in one run.
 const DAYS_MAX: usize = 31;
 /// The longest answer, in bytes.
-pub const ANSWER_MAX_BYTES: u64 = 1_048_576;
+pub const ANSWER_MAX_BYTES: usize = 1_048_576;
 
 /// A line of a settlement file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

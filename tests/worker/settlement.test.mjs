@@ -4,8 +4,10 @@ import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { after, before, describe, test } from 'node:test';
 
-import { account, freshKey } from './support/account.mjs';
+import { ADMIN_TOKEN } from './support/abandoned.mjs';
+import { account, freshKey, read } from './support/account.mjs';
 import { startSite } from './support/harness.mjs';
+import { conforming } from './support/openapi.mjs';
 import { readModel } from './support/readmodel.mjs';
 
 const DAY_MS = 86_400_000;
@@ -15,7 +17,7 @@ const dayBefore = new Date(Date.parse(day) - DAY_MS).toISOString().slice(0, 10);
 const FILE = `settlement/${day}.csv`;
 
 describe('settlement', async () => {
-  const site = await startSite();
+  const site = await startSite({ secrets: { ADMIN_TOKEN } });
   const user = account(site);
   const model = readModel(site);
   const { SETTLEMENT: bucket } = await site.worker.getEnv();
@@ -147,7 +149,7 @@ describe('settlement', async () => {
     const HEAD = 'line_id,outcome,amount_minor,currency\n';
     const send = async (name, rows) => {
       await bucket.put(`answers/${name}`, `${HEAD}${rows.join('\n')}\ntrailer,${rows.length}\n`);
-      return (await model.tick()).answers[name];
+      return (await model.tick()).answers[`answers/${name}`];
     };
     const booked = (reference) =>
       model.all("SELECT * FROM settlement_answers WHERE reference = ? AND booked = 'booked'", reference);
@@ -207,7 +209,7 @@ describe('settlement', async () => {
       const before = await model.all('SELECT line_id FROM settlement_answers');
       await bucket.put('answers/d.csv', `${HEAD}pay_x:capture,settled,1,usd\npay_y:capture,sett`);
       const { answers } = await model.tick();
-      assert.deepEqual(answers['d.csv'].refused, [
+      assert.deepEqual(answers['answers/d.csv'].refused, [
         'line 3: must have 4 cells',
         'the trailer is missing: the file broke off',
       ]);
@@ -215,6 +217,35 @@ describe('settlement', async () => {
       assert.equal(await bucket.head('answers/d.csv'), null);
       const { objects } = await bucket.list({ prefix: 'answers/rejected/' });
       assert.equal(objects.length, 1);
+    });
+
+    test('can be sent by an operator, and by nobody else', async () => {
+      const post = async (body, token = ADMIN_TOKEN) => {
+        const headers = { authorization: `Bearer ${token}`, 'content-type': 'text/csv' };
+        const path = '/admin/settlement/answers';
+        return conforming(
+          'POST',
+          path,
+          await read(await site.fetch(path, { method: 'POST', headers, body })),
+        );
+      };
+      const text = `${HEAD}pay_other:capture,settled,1,usd\n${paid.first.id}:capture,settled,2500,usd\ntrailer,2\n`;
+      assert.equal((await post(text, 'wrong')).status, 401);
+      for (const time of ['once', 'again']) {
+        const answer = await post(text);
+        assert.deepEqual(answer.json(), { lines: { duplicate: 1, unknown: 1 } }, time);
+      }
+      const refused = await post(`${HEAD}x\n`);
+      assert.equal(refused.status, 422);
+      assert.equal(refused.json().errors[0].message, 'line 2: must have 4 cells');
+      const line = 'pay_nobody:capture,settled,1,usd\n';
+      const lines = 20_000;
+      assert.equal((await post(`${HEAD}${line.repeat(lines * 2)}trailer,${lines * 2}\n`)).status, 413);
+      assert.equal(
+        (await post(`${HEAD}${line.repeat(lines)}trailer,${lines}\n`)).json().lines.unknown,
+        lines,
+      );
+      assert.equal((await bucket.list({ prefix: 'answers/', delimiter: '/' })).objects.length, 0);
     });
   });
 });
