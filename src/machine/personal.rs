@@ -31,8 +31,7 @@ pub(super) fn due_at_ms(rows: &Rows, ctx: &Context) -> Option<u64> {
         return None;
     }
     let newest_ms = rows.keys.iter().map(|key| key.created_at_ms).max()?;
-    // An end of time is none.
-    newest_ms.checked_add(ctx.times.personal_retention_ms)
+    newest_ms.checked_add(ctx.times.personal_retention_ms).filter(|at_ms| *at_ms < u64::MAX)
 }
 
 /// Erases it now.

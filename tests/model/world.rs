@@ -18,7 +18,7 @@ use paid_once::machine::fingerprint::{Canonical, Fingerprint};
 use paid_once::machine::id::{InstanceId, ObjectId, Owner, RequestId};
 use paid_once::machine::key::KeyHash;
 use paid_once::machine::record::{Channel, KeyRecord, Lifecycle, StoredResponse, Ticket};
-use paid_once::machine::rows::Rows;
+use paid_once::machine::rows::{JobKind, Rows};
 use paid_once::machine::run::{Action, Event, Run, RunEnd};
 use paid_once::machine::step::StepError;
 use paid_once::machine::wake::{wake, wake_at};
@@ -773,7 +773,8 @@ impl Protocol {
             let new = appended.audit.iter().filter(|record| record.action == action).count();
             *count += u8::try_from(new).unwrap_or(u8::MAX);
         }
-        w.effects[RECEIPT_JOBS] += u8::try_from(appended.jobs.len()).unwrap_or(u8::MAX);
+        let receipts = appended.jobs.iter().filter(|job| job.kind == JobKind::SendReceipt).count();
+        w.effects[RECEIPT_JOBS] += u8::try_from(receipts).unwrap_or(u8::MAX);
         if went_back(&w.rows, &rows) {
             w.break_rule(Broken::WentBack);
         }

@@ -31,6 +31,7 @@ pub(crate) const LIVENESS: &str = "15: once faults stop, every key ends";
 pub(crate) const DROPPED: &str = "15: every response is dropped at its time";
 pub(crate) const ALARM: &str = "16: every open row has an alarm";
 pub(crate) const TOMBSTONE: &str = "17: an expired key is refused, never charged again";
+pub(crate) const PERSONAL: &str = "18: personal data goes at its time, never before, never from an open key";
 pub(crate) const NO_BUG: &str = "0: the core never meets a state that cannot be";
 
 /// The configured times that the promises name, in ms.
@@ -38,6 +39,7 @@ pub(crate) const NO_BUG: &str = "0: the core never meets a state that cannot be"
 pub(crate) struct Terms {
     pub(crate) lease_ms: u64,
     pub(crate) retention_ms: u64,
+    pub(crate) personal_retention_ms: u64,
     /// The provider's window, and what two clocks may differ.
     pub(crate) window_ms: u64,
     /// The furthest that an alarm may be set ahead while a key is open.
@@ -74,6 +76,8 @@ pub(crate) struct Commit {
     pub(crate) keys: Vec<KeyView>,
     /// `pending`, `paid`, `unpaid`
     pub(crate) ride: Option<&'static str>,
+    /// Whether the ride's places are gone.
+    pub(crate) erased: bool,
     /// The actions of the audit rows that it added.
     pub(crate) audit: Vec<&'static str>,
     /// The ids of the jobs that it staged.
@@ -118,6 +122,9 @@ pub(crate) struct Auditor {
     pub(crate) violations: Vec<Violation>,
     keys: Vec<KeyView>,
     ride: Option<&'static str>,
+    /// When the key was made, by the object's clock.
+    made_at_ms: Option<u64>,
+    erased: bool,
     /// By attempt: the object's time at its last sign of life.
     alive_at_ms: BTreeMap<u32, u64>,
     /// The payload that the key was first used for.
@@ -138,6 +145,8 @@ impl Auditor {
             violations: Vec::new(),
             keys: Vec::new(),
             ride: None,
+            made_at_ms: None,
+            erased: false,
             alive_at_ms: BTreeMap::new(),
             first_payload: None,
             first_answer: None,
@@ -255,6 +264,14 @@ impl Auditor {
             Some(_) => "dispatch.staged",
             None => "receipt.staged",
         }));
+        if commit.erased && !self.erased {
+            expected.push("personal_data.erased");
+            self.judge_erasure(commit);
+        }
+        self.erased = commit.erased;
+        if !commit.keys.is_empty() {
+            self.made_at_ms.get_or_insert(commit.object_now_ms);
+        }
         if expected != commit.audit {
             self.violated(AUDIT, format!("effects {expected:?}, audit rows {:?}", commit.audit));
         }
@@ -281,6 +298,19 @@ impl Auditor {
         }
         if self.charges > 0 {
             self.violated(TRUE_VERDICT, "unpaid, but charged");
+        }
+    }
+
+    fn judge_erasure(&mut self, commit: &Commit) {
+        let due_at_ms = self.made_at_ms.unwrap_or(u64::MAX).saturating_add(self.terms.personal_retention_ms);
+        if commit.object_now_ms < due_at_ms {
+            self.violated(
+                PERSONAL,
+                format!("erased {} ms before its time", due_at_ms - commit.object_now_ms),
+            );
+        }
+        if commit.keys.iter().any(|key| key.life == "open") {
+            self.violated(PERSONAL, format!("erased under {:?}", commit.keys));
         }
     }
 
@@ -407,6 +437,9 @@ impl Auditor {
         }
         if self.keys.iter().any(|key| key.life == "open") {
             self.violated(LIVENESS, format!("{:?} is open at the end of time", self.keys));
+        }
+        if self.ride.is_some() && !self.erased {
+            self.violated(PERSONAL, "it is kept at the end of time");
         }
         let charges = self.charges;
         let paid = self.ride == Some("paid");

@@ -86,6 +86,7 @@ impl Store {
             changed,
             keys: self.keys(),
             ride: self.rows.ride.as_ref().map(|ride| ride.status()),
+            erased: self.rows.ride.as_ref().is_some_and(|ride| ride.erased_at_ms.is_some()),
             audit: audit.iter().map(|record| record.action).collect(),
             jobs: jobs.into_iter().map(|job| job.job_id).collect(),
             set_alarm,

@@ -160,6 +160,7 @@ impl World {
         let terms = Terms {
             lease_ms: times.lease_ms,
             retention_ms: times.retention_ms,
+            personal_retention_ms: times.personal_retention_ms,
             window_ms: times.provider_window_ms + 2 * SKEW_MAX_MS,
             alarm_ahead_ms: HOUR.max(times.quiet_ms) + 4 * SKEW_MAX_MS,
         };
