@@ -116,7 +116,8 @@ impl Route {
         if path == "/_sim/mailbox" || path.starts_with("/_sim/mailbox/") {
             return Some(Self::Mailbox);
         }
-        if let Some((id, what)) = path.strip_prefix("/admin/payments/").and_then(|rest| rest.split_once('/')) {
+        if let Some((id, what)) = path.strip_prefix("/admin/payments/").and_then(|rest| rest.split_once('/'))
+        {
             match what {
                 "erase" => return Some(Self::Erase(id.to_owned())),
                 "project" => return Some(Self::Project(id.to_owned())),
