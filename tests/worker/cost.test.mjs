@@ -55,8 +55,8 @@ test('one payment with its receipt', async (t) => {
   t.diagnostic(`a payment: ${JSON.stringify(cost)}`);
   const most = {
     'object requests': 5,
-    'rows written in objects': 60,
-    'rows written in the read model': 20,
+    'rows written in objects': 90,
+    'rows written in the read model': 30,
     'queue operations': 9,
   };
   for (const [name, limit] of Object.entries(most))
