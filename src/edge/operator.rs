@@ -63,9 +63,13 @@ pub(super) struct Operator {
     pub(super) has_session: bool,
 }
 
-/// Lets an operator in, or says what is missing.
+/// Lets an operator in, or says what is missing. What changes something must not come from another site's page: a browser
+/// shows its cookie, or that of Access, whoever has made it send the request.
 pub(super) async fn admit(app: &App, request: &Request) -> Result<Operator, Problem> {
     let config = &app.config;
+    if !matches!(request.method.as_str(), "GET" | "HEAD") && !from_our_pages(request) {
+        return Err(Problem::new(Kind::Forbidden));
+    }
     if let Some(access) = &config.access {
         return by_access(access, request).await;
     }

@@ -193,6 +193,22 @@ describe('a button', () => {
   });
 });
 
+describe('a command of the operator', () => {
+  test('is not taken from another site’s page, whose browser shows the cookie', async () => {
+    const ada = browser(site);
+    await ada.visit('/admin/login', {
+      method: 'POST',
+      headers: { ...FORM, origin: site.url.origin },
+      body: new URLSearchParams({ token: ADMIN_TOKEN }).toString(),
+    });
+    const id = await paid();
+    const project = (headers) => ada.visit(`/admin/payments/${id}/project`, { method: 'POST', headers });
+    assert.equal((await project({ origin: 'https://evil.example' })).status, 403);
+    assert.equal((await project({ 'sec-fetch-site': 'cross-site' })).status, 403);
+    assert.equal((await project({ origin: site.url.origin })).status, 200, 'the control');
+  });
+});
+
 describe('dead letters', () => {
   let id;
   before(async () => (id = await paid()));

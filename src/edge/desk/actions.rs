@@ -14,7 +14,6 @@ use super::words;
 use crate::edge::api::{Unreachable, run, unreadable};
 use crate::edge::app::ObjectRef;
 use crate::edge::http::Answer;
-use crate::edge::key_source::from_our_pages;
 use crate::edge::operator::is_form_key;
 use crate::edge::problem::{Kind, Problem};
 use crate::flows::capture::CaptureRequest;
@@ -56,9 +55,6 @@ struct Press<'a> {
 /// `POST /admin/…/{action}`
 pub(super) async fn act(desk: &Desk<'_>, act: Act, subject: &Subject) -> Result<Answer, Problem> {
     let request = desk.request;
-    if !from_our_pages(request) {
-        return Err(Problem::new(Kind::Forbidden));
-    }
     let entries = request.parameters()?;
     let key = text(&entries, "form");
     if !is_form_key(desk.app, &desk.operator, &request.path, &key, request.now_ms) {
@@ -320,9 +316,10 @@ impl Press<'_> {
         let place = ObjectRef::Id(object);
         self.desk.app.ask::<bool>(&place, Ask::Settle).await?;
         self.desk.app.ask::<()>(&place, Ask::Project).await?;
-        let sql = "UPDATE breaks SET note = ?2 WHERE break_id = ?1 AND state = 'open'";
+        let sql = "UPDATE breaks SET note = ?2, asked_at_ms = ?3 WHERE break_id = ?1 AND state = 'open'";
         let note = format!("asked again by {}", self.desk.operator.name);
-        Db::of(&self.desk.app.env)?.run(sql, vec![id.into(), note.into()]).await?;
+        let values = vec![id.into(), note.into(), self.desk.request.now_ms.into()];
+        Db::of(&self.desk.app.env)?.run(sql, values).await?;
         Ok("the provider was asked and the lists were told; the next reconciliation closes it if the books agree".to_owned())
     }
 
