@@ -6,6 +6,8 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use crate::metadata::{self, Metadata};
+
 use crate::http::{Reply, Request};
 use crate::store::{Store, Stored};
 
@@ -87,6 +89,9 @@ pub struct PendingFault {
     pub path: Option<String>,
     /// Only for this method.
     pub method: Option<String>,
+    /// Only for requests whose metadata have all of these: so that two who break things do not disturb each other.
+    #[serde(default)]
+    pub metadata: Metadata,
 }
 
 /// How long "never" lasts: longer than any client waits.
@@ -128,9 +133,11 @@ impl Plan {
 
 /// The fault to play on a request, if one is armed for it.
 pub fn take(store: &mut dyn Store, request: &Request) -> Stored<Option<PendingFault>> {
+    let own = metadata::of_request(request);
     let matches = |fault: &PendingFault| {
         fault.path.as_ref().is_none_or(|prefix| request.path.starts_with(prefix.as_str()))
             && fault.method.as_ref().is_none_or(|method| *method == request.method)
+            && fault.metadata.iter().all(|(name, value)| own.get(name) == Some(value))
     };
     let Some(fault) = store.faults()?.into_iter().find(matches) else {
         return Ok(None);
@@ -149,6 +156,8 @@ struct Order {
     delay_ms: Option<u64>,
     path: Option<String>,
     method: Option<String>,
+    #[serde(default)]
+    metadata: Metadata,
 }
 
 fn once() -> u32 {
@@ -174,6 +183,7 @@ pub fn arm(store: &mut dyn Store, body: &Value) -> Stored<Reply> {
         delay_ms: order.delay_ms,
         path: order.path,
         method: order.method.map(|method| method.to_ascii_uppercase()),
+        metadata: order.metadata,
     })?;
     show(store)
 }
@@ -186,6 +196,7 @@ pub fn show(store: &dyn Store) -> Stored<Reply> {
         .map(|fault| {
             json!({
                 "fault": fault.fault, "remaining": fault.remaining, "delay_ms": fault.delay_ms, "path": fault.path, "method": fault.method,
+                "metadata": fault.metadata,
             })
         })
         .collect();

@@ -2,7 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use serde::Deserialize;
+
 use crate::errors::{ApiError, Outcome};
+use crate::http::Request;
 use crate::params::{Param, Params};
 
 /// Keys on one object.
@@ -55,10 +58,40 @@ pub fn merge(existing: &Metadata, params: &Params) -> Outcome<Metadata> {
     Ok(merged)
 }
 
+/// The metadata that a request asks for, at any provider: of Stripe's form, or of Adyen's JSON. Whether they are good is not its business.
+pub fn of_request(request: &Request) -> Metadata {
+    #[derive(Deserialize)]
+    struct Body {
+        #[serde(default)]
+        metadata: Metadata,
+    }
+    if let Ok(body) = serde_json::from_slice::<Body>(&request.body) {
+        return body.metadata;
+    }
+    form_urlencoded::parse(&request.body)
+        .filter_map(|(name, value)| {
+            let name = name.strip_prefix("metadata[")?.strip_suffix(']')?;
+            Some((name.to_owned(), value.into_owned()))
+        })
+        .collect()
+}
+
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_requests_metadata_are_read_at_any_provider() {
+        let read = |body: &str| of_request(&Request { body: body.as_bytes().to_vec(), ..Request::default() });
+        let one = Metadata::from([("lab".to_owned(), "a b".to_owned())]);
+        assert_eq!(read("amount=1&metadata[lab]=a+b"), one);
+        assert_eq!(read("metadata%5Blab%5D=a%20b"), one);
+        assert_eq!(read(r#"{"reference": "x", "metadata": {"lab": "a b"}}"#), one);
+        for without in ["", "amount=1", "{}", "[1]", r#"{"metadata": 7}"#, "metadata=7"] {
+            assert!(read(without).is_empty(), "{without}");
+        }
+    }
 
     #[test]
     fn keys_are_added_replaced_and_unset() {
