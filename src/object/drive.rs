@@ -326,7 +326,12 @@ impl Drive {
         let ctx = self.context();
         self.store.transaction(&ctx, |rows| {
             let at = rows.key(run.ticket.key_id).map(KeyRecord::recovery_point);
-            if fault == Some(Fault::Crash) && at.is_some_and(|at| Fault::AT.contains(&at)) {
+            let crashes = match fault {
+                Some(Fault::Crash) => at.is_some_and(|at| Fault::AT.contains(&at)),
+                Some(Fault::CrashAfterCall) => matches!(event, Event::Outcome(..)),
+                Some(Fault::Error) | None => false,
+            };
+            if crashes {
                 // A trap takes down every request of this WebAssembly instance, as any panic would.
                 core::arch::wasm32::unreachable();
             }

@@ -150,10 +150,12 @@ pub enum Fault {
     Error,
     /// The whole WebAssembly instance traps there.
     Crash,
+    /// It traps when the provider has answered, before that is written down: the worst moment.
+    CrashAfterCall,
 }
 
 impl Fault {
-    /// Where both strike.
+    /// Where the first two strike.
     pub const AT: [RecoveryPoint; 2] = [RecoveryPoint::RideCreated, RecoveryPoint::Reserved];
 }
 
