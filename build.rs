@@ -8,6 +8,7 @@ fn main() {
         ("SCRIPT_VERSION", "static/app.js"),
         ("CHECKOUT_VERSION", "static/checkout.js"),
         ("DESK_VERSION", "static/desk.css"),
+        ("LAB_VERSION", "static/lab.js"),
     ] {
         println!("cargo::rerun-if-changed={file}");
         let mut hasher = DefaultHasher::new();

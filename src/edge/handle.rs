@@ -5,6 +5,7 @@ use worker::{Context, Env, Headers, ResponseBody};
 use super::app::{App, ObjectRef, session, site};
 use super::checkout::serve;
 use super::http::{Answer, REQUEST_MAX_BYTES, Request, Url};
+use super::lab::run as lab;
 use super::pages::{Home, ProblemPage};
 use super::problem::{Kind, Problem};
 use super::ride::{RidePage, Visit, kept, page};
@@ -47,6 +48,12 @@ pub(super) const DESK_STYLE: Asset = Asset {
     address: concat!("/assets/desk.css?v=", env!("DESK_VERSION")),
     media_type: "text/css; charset=utf-8",
     bytes: include_bytes!("../../static/desk.css"),
+};
+pub(super) const LAB_SCRIPT: Asset = Asset {
+    name: "lab.js",
+    address: concat!("/assets/lab.js?v=", env!("LAB_VERSION")),
+    media_type: "text/javascript; charset=utf-8",
+    bytes: include_bytes!("../../static/lab.js"),
 };
 const ICON: Asset = Asset {
     name: "favicon.svg",
@@ -154,6 +161,9 @@ async fn answer(app: &App, request: &Request, route: Option<&Route>) -> Result<A
         Route::Key(key) if request.method == "DELETE" => keys::forget(app, request, key).await,
         Route::Key(key) => keys::show(app, request, key).await,
         Route::BankPage | Route::Mailbox => payments::simulated(app, request).await,
+        Route::Lab => lab::begin(app, request),
+        Route::Experiment(id) => lab::show(app, request, id).await,
+        Route::Presses(id) => lab::pay(app, request, id).await,
         Route::StripeWebhook => webhooks::from_stripe(app, request).await,
         Route::AdyenWebhook => webhooks::from_adyen(app, request).await,
         Route::Metrics => admin::metrics(app, request).await,
@@ -174,7 +184,7 @@ fn is_form(request: &Request) -> bool {
 }
 
 fn asset(file: &str, request: &Request) -> Result<Answer, Problem> {
-    let asset = [STYLE, SCRIPT, CHECKOUT_SCRIPT, DESK_STYLE, ICON]
+    let asset = [STYLE, SCRIPT, CHECKOUT_SCRIPT, DESK_STYLE, LAB_SCRIPT, ICON]
         .into_iter()
         .find(|asset| asset.name == file)
         .ok_or_else(|| Problem::new(Kind::NotFound))?;

@@ -7,6 +7,7 @@ pub mod cors;
 pub mod desk;
 pub mod http;
 pub mod key_source;
+pub mod lab;
 pub mod pages;
 pub mod payment;
 pub mod problem;

@@ -25,6 +25,9 @@
 //! | `/idempotency-keys/{key}` | GET, DELETE | its owner | where the key stands: JSON; forget its response |
 //! | `/_sim/3ds/{id}` | GET, POST | anyone | the simulator's bank page and its buttons, in the demo |
 //! | `/_sim/mailbox` | GET | anyone | the emails that were sent, in the demo |
+//! | `/lab` | GET | anyone, in the demo | an experiment to choose |
+//! | `/lab/{id}` | GET | anyone, in the demo | what became of it |
+//! | `/lab/{id}/pay` | POST | anyone, in the demo | presses Pay, with protection and without |
 //! | `/webhooks/stripe` | POST | Stripe | what it tells by itself |
 //! | `/webhooks/adyen` | POST | Adyen | what it tells by itself |
 //! | `/metrics` | GET | operator | the counts, for Prometheus |
@@ -87,6 +90,12 @@ pub enum Route {
     BankPage,
     /// `/_sim/mailbox`, and `/_sim/mailbox/{id}`
     Mailbox,
+    /// `/lab`
+    Lab,
+    /// `/lab/{id}`
+    Experiment(String),
+    /// `/lab/{id}/pay`
+    Presses(String),
     /// `/webhooks/stripe`
     StripeWebhook,
     /// `/webhooks/adyen`
@@ -154,6 +163,9 @@ impl Route {
             ("checkout", Some("sessions"), None) => Self::CheckoutSessions,
             ("checkout", Some(link), None) if !link.is_empty() => Self::Order(link.to_owned()),
             ("idempotency-keys", Some(key), None) if !key.is_empty() => Self::Key(key.to_owned()),
+            ("lab", None, None) => Self::Lab,
+            ("lab", Some(id), None) if !id.is_empty() => Self::Experiment(id.to_owned()),
+            ("lab", Some(id), Some("pay")) => Self::Presses(id.to_owned()),
             ("webhooks", Some("stripe"), None) => Self::StripeWebhook,
             ("webhooks", Some("adyen"), None) => Self::AdyenWebhook,
             ("metrics", None, None) => Self::Metrics,
@@ -170,6 +182,7 @@ impl Route {
             | Self::CheckoutSessions
             | Self::Capture(_)
             | Self::Void(_)
+            | Self::Presses(_)
             | Self::StripeWebhook
             | Self::AdyenWebhook
             | Self::Erase(_)
@@ -236,6 +249,9 @@ impl Route {
             Self::Key(_) => "/idempotency-keys/{key}",
             Self::BankPage => "/_sim/3ds/{id}",
             Self::Mailbox => "/_sim/mailbox",
+            Self::Lab => "/lab",
+            Self::Experiment(_) => "/lab/{id}",
+            Self::Presses(_) => "/lab/{id}/pay",
             Self::StripeWebhook => "/webhooks/stripe",
             Self::AdyenWebhook => "/webhooks/adyen",
             Self::Metrics => "/metrics",

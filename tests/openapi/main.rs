@@ -22,8 +22,16 @@ static DOCUMENT: LazyLock<Value> =
 /// The source of the routes: its table and its names are the list of all addresses.
 const ROUTES: &str = include_str!("../../src/edge/routes.rs");
 
-/// What is for browsers alone: the files that pages are made of, and the bank's page in the demo.
-const FILES: [&str; 4] = ["/assets/{file}", "/docs/{file}", "/_sim/3ds/{id}", "/_sim/mailbox"];
+/// What is for browsers alone: the files that pages are made of, and in the demo the bank's page, the mailbox and the lab.
+const FILES: [&str; 7] = [
+    "/assets/{file}",
+    "/docs/{file}",
+    "/_sim/3ds/{id}",
+    "/_sim/mailbox",
+    "/lab",
+    "/lab/{id}",
+    "/lab/{id}/pay",
+];
 
 /// The desk's pages and buttons are for browsers too; of what is below it only the statistics are for programs.
 fn is_for_browsers(pattern: &str) -> bool {

@@ -20,6 +20,7 @@ mod form_token;
 mod http;
 mod ids;
 mod key;
+mod lab;
 mod metrics;
 mod money;
 mod outbox;

@@ -1,0 +1,344 @@
+//! The lab's page: what is offered, and what became of the last presses.
+
+use std::fmt;
+
+use askama::Template;
+
+use super::ledger::{Charge, Ledger, Side};
+use super::{ExperimentId, MANY, PRICE_MINOR, Presses, Saw, Trouble, read, write};
+use crate::edge::pages::Site;
+use crate::edge::ride::refresh_s;
+use crate::machine::rows::TimelineEntry;
+use crate::object::message::View;
+use crate::payment::PaymentState;
+use crate::payment::money::{Currency, for_people};
+
+/// No more lines of a ledger are shown.
+const LINES_MAX: usize = 10;
+
+/// What the page's address says.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Query {
+    /// What went wrong.
+    pub trouble: Option<Trouble>,
+    /// How often Pay was pressed in the last round.
+    pub times: Option<u32>,
+    /// What the client saw without protection, in the last round.
+    pub unprotected: Presses,
+    /// And with Paid Once.
+    pub protected: Presses,
+}
+
+impl Query {
+    /// From a query. What is not known in it is left out.
+    pub fn parse(query: &str) -> Self {
+        let mut parsed = Self::default();
+        for (name, value) in query.split('&').filter_map(|pair| pair.split_once('=')) {
+            match name {
+                "fault" => parsed.trouble = Trouble::parse(value),
+                "times" => parsed.times = value.parse().ok().filter(|times| matches!(*times, 1 | MANY)),
+                "unprotected" => parsed.unprotected = read(value),
+                "protected" => parsed.protected = read(value),
+                _ => {}
+            }
+        }
+        parsed
+    }
+}
+
+impl fmt::Display for Query {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "fault={}", self.trouble.unwrap_or(Trouble::None).as_str())?;
+        if let Some(times) = self.times {
+            write!(f, "&times={times}")?;
+        }
+        for (name, presses) in [("unprotected", &self.unprotected), ("protected", &self.protected)] {
+            if !presses.is_empty() {
+                write!(f, "&{name}={}", write(presses))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Where the bank's page sends the browser back to.
+pub fn back(origin: &str, experiment: &ExperimentId, trouble: Trouble) -> String {
+    format!("{origin}{}?fault={}", experiment.path(), trouble.as_str())
+}
+
+/// What every page of the lab needs.
+#[derive(Clone, Debug)]
+pub struct Sheet {
+    /// See [`Site`].
+    pub site: Site,
+    /// The address of the script that shows it live.
+    pub script: &'static str,
+    /// See [`Query`].
+    pub query: Query,
+    /// For the next experiment.
+    pub fresh: ExperimentId,
+    /// For the forms on this page.
+    pub round: ExperimentId,
+}
+
+/// How an experiment stands.
+#[derive(Clone, Debug)]
+pub struct Seen {
+    /// Which one.
+    pub experiment: ExperimentId,
+    /// By the bank.
+    pub ledger: Ledger,
+    /// By the order's object; `None` before the first press.
+    pub view: Option<View>,
+    /// In ms since the epoch.
+    pub now_ms: u64,
+}
+
+/// `GET /lab`, `GET /lab/{id}`
+#[derive(Template)]
+#[template(path = "lab.html")]
+pub struct LabPage {
+    /// See [`Site`].
+    pub site: Site,
+    /// The address of the script.
+    pub script: &'static str,
+    /// What can go wrong.
+    pub choices: Vec<Choice>,
+    /// How often Pay is to be pressed.
+    pub times: u32,
+    /// For the next experiment.
+    pub fresh: ExperimentId,
+    /// See [`super::Order::round`].
+    pub round: ExperimentId,
+    /// The price, for a person.
+    pub price: String,
+    /// What became of it.
+    pub result: Option<Outcome>,
+}
+
+/// One of the faults.
+#[derive(Clone, Copy, Debug)]
+pub struct Choice {
+    /// Which.
+    pub trouble: Trouble,
+    /// Whether it is chosen.
+    pub chosen: bool,
+}
+
+/// What became of an experiment.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// Which one.
+    pub experiment: ExperimentId,
+    /// What went wrong in it.
+    pub trouble: Trouble,
+    /// How often Pay was pressed in all, for a person.
+    pub pressed: String,
+    /// Without protection, then with it.
+    pub sides: [Column; 2],
+    /// What the protected side has done, step by step.
+    pub timeline: Vec<Moment>,
+    /// Whether it can be told what happened: not while the presses are still under way.
+    pub is_told: bool,
+    /// When to look again, in seconds, while the protected payment is not decided.
+    pub refresh_s: Option<u32>,
+}
+
+impl Outcome {
+    /// All of it in one sentence a side.
+    pub fn verdict(&self) -> String {
+        let of = |column: &Column| format!("{}: {}.", column.short, column.sum());
+        let [unprotected, protected] = &self.sides;
+        format!("{}. {} {}", self.pressed, of(unprotected), of(protected))
+    }
+}
+
+/// One side.
+#[derive(Clone, Debug)]
+pub struct Column {
+    /// Which.
+    pub side: Side,
+    /// Its title.
+    pub title: &'static str,
+    /// What it does.
+    pub method: &'static str,
+    /// Its name in the verdict.
+    short: &'static str,
+    /// `charged 4 times`.
+    pub count: String,
+    /// `$80.00`; empty where nothing was charged.
+    pub amount: String,
+    /// `good`, `bad` or `open`.
+    pub tone: &'static str,
+    /// What the client saw of each press in the last round.
+    pub presses: Vec<Vec<Saw>>,
+    /// The newest lines of the bank's ledger, oldest first.
+    pub charges: Vec<Charge>,
+    /// How many lines stand before them.
+    pub earlier: usize,
+    /// The bank's pages that wait for the person.
+    pub bank_pages: Vec<String>,
+}
+
+impl Column {
+    fn sum(&self) -> String {
+        if self.amount.is_empty() { self.count.clone() } else { format!("{}, {}", self.count, self.amount) }
+    }
+}
+
+/// One line of the timeline.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Moment {
+    /// Since the key was first used: `+0.62 s`.
+    pub after: String,
+    /// What was done, in plain words.
+    pub text: String,
+    /// Whether that is a step that keeps the payment from being made twice.
+    pub saves: bool,
+}
+
+/// The page.
+pub fn page(sheet: Sheet, seen: Option<Seen>) -> LabPage {
+    let Sheet { site, script, query, fresh, round } = sheet;
+    let chosen = query.trouble.unwrap_or(Trouble::AnswerLost);
+    LabPage {
+        site,
+        script,
+        choices: Trouble::ALL.map(|trouble| Choice { trouble, chosen: trouble == chosen }).to_vec(),
+        times: query.times.unwrap_or(MANY),
+        fresh,
+        round,
+        price: for_people(PRICE_MINOR, Currency::USD),
+        result: seen.map(|seen| outcome(query, seen)),
+    }
+}
+
+fn outcome(query: Query, seen: Seen) -> Outcome {
+    let Seen { experiment, ledger, view, now_ms } = seen;
+    let Query { trouble, unprotected, protected, .. } = query;
+    let is_told = !unprotected.is_empty() || trouble == Some(Trouble::BankPage);
+    let presses = ledger.presses().max(unprotected.len()).max(protected.len());
+    let open_since_ms = view.as_ref().filter(|view| is_open(view)).map(|view| view.key.created_at_ms);
+    let bank_page = view.as_ref().and_then(|view| match &view.payment.as_ref()?.state {
+        PaymentState::RequiresAction { url } => Some(url.clone()),
+        _ => None,
+    });
+    let waiting = ledger.waiting.iter().map(|waiting| waiting.url.clone()).collect();
+    let bare = column(Side::Unprotected, &ledger, unprotected, waiting, false);
+    let kept =
+        column(Side::Protected, &ledger, protected, bank_page.into_iter().collect(), open_since_ms.is_some());
+    Outcome {
+        experiment,
+        trouble: trouble.unwrap_or(Trouble::None),
+        pressed: match presses {
+            0 => "You have not pressed yet".to_owned(),
+            presses => format!("You pressed {}", times(presses)),
+        },
+        sides: [bare, kept],
+        is_told,
+        timeline: view.map(|view| timeline(&view.key.timeline)).unwrap_or_default(),
+        refresh_s: open_since_ms.map(|since_ms| refresh_s(now_ms.saturating_sub(since_ms))),
+    }
+}
+
+/// Whether the object itself goes on, without anybody.
+fn is_open(view: &View) -> bool {
+    let state = view.payment.as_ref().map(|payment| &payment.state);
+    matches!(state, None | Some(PaymentState::Authorizing | PaymentState::Processing))
+}
+
+fn column(side: Side, ledger: &Ledger, presses: Presses, bank_pages: Vec<String>, is_open: bool) -> Column {
+    let charges: Vec<Charge> = ledger.of(side).cloned().collect();
+    let paid: Vec<&Charge> = charges.iter().filter(|charge| charge.paid).collect();
+    let sum = paid.iter().fold(0u32, |sum, charge| sum.saturating_add(charge.amount));
+    let refused = charges.len().saturating_sub(paid.len());
+    let (count, at_most_one) = match (paid.len(), refused, bank_pages.len()) {
+        (0, 0, 0) if is_open => ("not known yet".to_owned(), true),
+        (0, 0, 0) => ("not charged".to_owned(), true),
+        (0, 0, 1) => ("waits for you at the bank".to_owned(), true),
+        (0, 0, pages) => (format!("waits for you at the bank {}", times(pages)), false),
+        (0, refused, _) => (format!("declined {}", times(refused)), refused <= 1),
+        (paid, _, 0) => (format!("charged {}", times(paid)), paid <= 1),
+        (paid, _, pages) => {
+            (format!("charged {}, and waits at the bank {}", times(paid), times(pages)), false)
+        }
+    };
+    let earlier = charges.len().saturating_sub(LINES_MAX);
+    let (title, method, short) = match side {
+        Side::Unprotected => ("Without protection", "Each request goes straight to the bank.", "Unprotected"),
+        Side::Protected => ("With Paid Once", "The same presses, through Paid Once.", "Paid Once"),
+    };
+    Column {
+        side,
+        title,
+        method,
+        short,
+        count,
+        amount: if sum > 0 { for_people(sum, Currency::USD) } else { String::new() },
+        tone: match (is_open, at_most_one) {
+            (true, _) => "open",
+            (false, true) => "good",
+            (false, false) => "bad",
+        },
+        presses,
+        charges: charges.into_iter().skip(earlier).collect(),
+        earlier,
+        bank_pages,
+    }
+}
+
+/// `once`, `twice`, `3 times`.
+fn times(count: usize) -> String {
+    match count {
+        1 => "once".to_owned(),
+        2 => "twice".to_owned(),
+        count => format!("{count} times"),
+    }
+}
+
+/// The timeline of the newest key, for a person. Steps that only prepare others are left out.
+pub fn timeline(entries: &[TimelineEntry]) -> Vec<Moment> {
+    let began_at_ms = entries.first().map_or(0, |entry| entry.at_ms);
+    let moment = |entry: &TimelineEntry| {
+        let (text, saves) = told(&entry.event, &entry.detail)?;
+        let ms = entry.at_ms.saturating_sub(began_at_ms);
+        let after = format!("+{}.{:02} s", ms / 1000, ms % 1000 / 10);
+        Some(Moment { after, text, saves })
+    };
+    entries.iter().filter_map(moment).collect()
+}
+
+fn told(event: &str, detail: &str) -> Option<(String, bool)> {
+    let text = match event {
+        "key_created" => "The key is taken: every later press meets it here".to_owned(),
+        "recovery_point" if detail == "reserved" => "The payment is written down".to_owned(),
+        "call_frozen" => {
+            format!("What will be sent to the bank is written down, under the key {}", short(detail))
+        }
+        "call_sent" => match detail.rsplit_once("send ") {
+            Some((_, "1")) => "Sent to the bank".to_owned(),
+            Some((_, number)) => format!("The same bytes are sent again, under the same key (send {number})"),
+            None => "Sent to the bank".to_owned(),
+        },
+        "call_outcome" => match detail.split_once(": ") {
+            Some(("unknown", why)) => format!("Unknown: {why}. That is not a no"),
+            Some((_, why)) => format!("Not executed: {why}"),
+            None => format!("The bank {detail}"),
+        },
+        "look_up" => format!("Looked for the charge in the bank’s list: {detail}"),
+        "resumed" => format!("Taken up again: {detail}"),
+        "released" => format!("Put aside: {detail}"),
+        "finished" => "The answer is stored: from now on everybody gets this one".to_owned(),
+        _ => return None,
+    };
+    let is_again = event == "call_sent" && !detail.ends_with("send 1");
+    Some((text, is_again || matches!(event, "call_frozen" | "look_up" | "resumed" | "finished")))
+}
+
+/// A derived key begins with the payment's long id; its end says what it is for.
+fn short(derived_key: &str) -> String {
+    match (derived_key.get(..10), derived_key.rsplit_once('_')) {
+        (Some(head), Some((_, tail))) if derived_key.len() > 24 => format!("{head}…_{tail}"),
+        _ => derived_key.to_owned(),
+    }
+}

@@ -1,0 +1,268 @@
+//! The lab's requests: the page, and the presses of its button. Here also stands the client: it asks up to [`TRIES`] times
+//! for each press, waits [`PATIENCE`] for an answer, and knows nothing of keys.
+
+use std::future::Future;
+use std::time::Duration;
+
+use futures_util::future::{Either, join, join_all, select};
+use serde::Deserialize;
+use worker::Delay;
+
+use super::bank;
+use super::ledger::Side;
+use super::naive::{self, Press};
+use super::page::{self, Query, Seen, Sheet};
+use super::{ExperimentId, Order, PRICE_MINOR, Presses, Saw, TRIES, Trouble};
+use crate::edge::api::{invalid_parameters, unavailable, unreadable};
+use crate::edge::app::{App, ObjectRef};
+use crate::edge::handle::LAB_SCRIPT;
+use crate::edge::http::{Answer, Request};
+use crate::edge::key_source;
+use crate::edge::problem::{Kind, Problem};
+use crate::edge::reply;
+use crate::flows::Operation;
+use crate::flows::payment::{PaymentRequest, Route};
+use crate::machine::begin::Arrival;
+use crate::machine::fingerprint::{Fingerprint, Parameters};
+use crate::machine::id::Owner;
+use crate::machine::key::{NaturalKey, order_object_name};
+use crate::machine::record::{Channel, StoredResponse};
+use crate::object::message::{Ask, Fault, RunAsk, Shown, Verdict};
+use crate::payment::money::{AmountMinor, Currency};
+use crate::providers::Provider;
+
+/// How long the client waits for an answer.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// Before it asks again.
+const PAUSE: Duration = Duration::from_millis(200);
+
+/// `GET /lab`
+pub(in crate::edge) fn begin(app: &App, request: &Request) -> Result<Answer, Problem> {
+    only_in_the_demo(app)?;
+    let sheet = sheet(app, request, Query::parse(&request.query))?;
+    Ok(reply::html(200, &page::page(sheet, None), "lab"))
+}
+
+/// `GET /lab/{id}`
+pub(in crate::edge) async fn show(app: &App, request: &Request, id: &str) -> Result<Answer, Problem> {
+    only_in_the_demo(app)?;
+    let experiment = experiment(id)?;
+    let query = Query::parse(&request.query);
+    let ledger = bank::ledger(app, &experiment, query.trouble).await.map_err(unreadable)?;
+    let view = protected(app, &experiment).shown().await.map_err(unreadable)?;
+    let seen = Seen { experiment, ledger, view, now_ms: request.now_ms };
+    Ok(reply::html(200, &page::page(sheet(app, request, query)?, Some(seen)), "lab"))
+}
+
+/// `POST /lab/{id}/pay`: presses Pay on both sides, and leads to the experiment's page.
+pub(in crate::edge) async fn pay(app: &App, request: &Request, id: &str) -> Result<Answer, Problem> {
+    only_in_the_demo(app)?;
+    if !key_source::from_our_pages(request) {
+        return Err(Problem::new(Kind::Forbidden));
+    }
+    let experiment = experiment(id)?;
+    let order = Order::parse(&request.parameters()?).map_err(invalid_parameters)?;
+    let round = Round { app, request, experiment: &experiment, order: &order };
+    let (unprotected, protected) = round.play().await.map_err(unavailable)?;
+    let query = Query { trouble: Some(order.trouble), times: Some(order.times), unprotected, protected };
+    Ok(Answer::see_other(&format!("{}?{query}", experiment.path()), "lab_played"))
+}
+
+fn only_in_the_demo(app: &App) -> Result<(), Problem> {
+    let has_a_simulator = app.env.service("STRIPE").is_ok();
+    if app.config.demo && has_a_simulator { Ok(()) } else { Err(Problem::new(Kind::NotFound)) }
+}
+
+fn experiment(id: &str) -> Result<ExperimentId, Problem> {
+    ExperimentId::parse(id).ok_or_else(|| Problem::new(Kind::NotFound))
+}
+
+fn fresh_id() -> Result<ExperimentId, Problem> {
+    let mut random = [0; 12];
+    getrandom::fill(&mut random).map_err(|error| unavailable(worker::Error::RustError(error.to_string())))?;
+    Ok(ExperimentId::new(random))
+}
+
+fn sheet(app: &App, request: &Request, query: Query) -> Result<Sheet, Problem> {
+    let (fresh, round) = (fresh_id()?, fresh_id()?);
+    Ok(Sheet { site: app.site(request), script: LAB_SCRIPT.address, query, fresh, round })
+}
+
+/// One round: the same presses on both sides.
+struct Round<'a> {
+    app: &'a App,
+    request: &'a Request,
+    experiment: &'a ExperimentId,
+    order: &'a Order,
+}
+
+impl Round<'_> {
+    async fn play(&self) -> worker::Result<(Presses, Presses)> {
+        if self.order.trouble == Trouble::Crash {
+            // The crash takes this request down as well: what the control does must be over by then.
+            return Ok((self.without_protection().await?, self.with_protection().await?));
+        }
+        let (unprotected, protected) = join(self.without_protection(), self.with_protection()).await;
+        Ok((unprotected?, protected?))
+    }
+
+    async fn without_protection(&self) -> worker::Result<Presses> {
+        let Order { trouble, times, round } = self.order;
+        if self.came_before().await? {
+            // The form comes again: its presses were all made, and this is what each of them came to.
+            return Ok(vec![vec![Saw::Crashed, Saw::Paid]; *times as usize]);
+        }
+        bank::arm(self.app, self.experiment, Side::Unprotected, *trouble, *times).await?;
+        let presses = (1..=*times).map(|number| async move {
+            let id = format!("{}-{round}-{number}", self.request.id.0);
+            let press = Press { experiment: self.experiment, order: self.order, id };
+            let press = &press;
+            insist(|attempt| async move {
+                let saw = naive::pay(self.app, self.request, press).await;
+                // Its server dies when the bank has charged. Nothing was written down, so there is nothing else to show of it.
+                if *trouble == Trouble::Crash && attempt == 1 { Saw::Crashed } else { saw }
+            })
+            .await
+        });
+        Ok(join_all(presses).await)
+    }
+
+    async fn with_protection(&self) -> worker::Result<Presses> {
+        let Order { trouble, times, .. } = self.order;
+        let protected = protected(self.app, self.experiment);
+        let is_first = protected.shown().await?.is_none();
+        let crashes = *trouble == Trouble::Crash && is_first;
+        let died = *trouble == Trouble::Crash && !is_first && self.came_before().await?;
+        if is_first {
+            // All presses are one call to the bank: one is lost.
+            bank::arm(self.app, self.experiment, Side::Protected, *trouble, 1).await?;
+        }
+        let protected = &protected;
+        let presses = (1..=*times).map(|number| async move {
+            let tries = insist(|attempt| {
+                let fault = (crashes && number == 1 && attempt == 1).then_some(Fault::CrashAfterCall);
+                protected.pay(self.request, *trouble, fault)
+            })
+            .await;
+            if died { [vec![Saw::Crashed], tries].concat() } else { tries }
+        });
+        Ok(join_all(presses).await)
+    }
+
+    /// Whether this form was sent before: the server died over it, and it comes again.
+    async fn came_before(&self) -> worker::Result<bool> {
+        if self.order.trouble != Trouble::Crash {
+            return Ok(false);
+        }
+        let ledger = bank::ledger(self.app, self.experiment, None).await?;
+        Ok(ledger.knows(&self.order.round.to_string()))
+    }
+}
+
+/// The client: asks until it is answered, for as long as it has patience.
+async fn insist<F: Future<Output = Saw>>(mut ask: impl FnMut(u32) -> F) -> Vec<Saw> {
+    let mut tries = Vec::new();
+    for attempt in 1..=TRIES {
+        let saw = match select(Box::pin(ask(attempt)), Delay::from(PATIENCE)).await {
+            Either::Left((saw, _)) => saw,
+            Either::Right(_) => Saw::NoAnswer,
+        };
+        tries.push(saw);
+        if saw.is_an_answer() {
+            break;
+        }
+        Delay::from(PAUSE).await;
+    }
+    tries
+}
+
+/// The protected side: the payment of one order, as any other.
+struct Protected<'a> {
+    app: &'a App,
+    experiment: &'a ExperimentId,
+    owner: Owner,
+    place: ObjectRef,
+}
+
+fn protected<'a>(app: &'a App, experiment: &'a ExperimentId) -> Protected<'a> {
+    let owner = Owner::Account(app.config.checkout_account.clone());
+    let place = ObjectRef::Named(order_object_name(&owner, &experiment.order()));
+    Protected { app, experiment, owner, place }
+}
+
+impl Protected<'_> {
+    async fn shown(&self) -> worker::Result<Shown> {
+        let ask = Ask::Show { owner: self.owner.clone(), key_hash: None, refresh: true };
+        self.app.ask(&self.place, ask).await
+    }
+
+    /// One request to pay, under the order's own key, as `POST /payments` with an `order_id` has it.
+    async fn pay(&self, request: &Request, trouble: Trouble, fault: Option<Fault>) -> Saw {
+        let Some(operation) = self.payment(request, trouble) else {
+            return Saw::Failed;
+        };
+        let order = self.experiment.order();
+        let fields = [("order_id", order.as_str()), ("payment_method", trouble.card())];
+        let fields = fields.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        let canonical = Parameters::Form(fields.to_vec()).canonical();
+        let arrival = Arrival {
+            owner: self.owner.clone(),
+            key_hash: NaturalKey::order(&order).hash(&self.owner),
+            fingerprint: Fingerprint::of("POST", "/payments", &canonical),
+            parameters: canonical,
+            operation,
+            channel: Channel::Api,
+            request_id: request.id.clone(),
+            may_start: true,
+        };
+        let wait_ms = self.app.config.times.wait_ms;
+        let ask = Ask::Run(Box::new(RunAsk { arrival, wait_ms, fault, is_counted: false }));
+        match self.app.ask::<Verdict>(&self.place, ask).await {
+            Ok(Verdict::Finished { response, replayed, .. }) => saw(&response, replayed),
+            Ok(_) => Saw::Failed,
+            Err(_) => Saw::NoAnswer,
+        }
+    }
+
+    fn payment(&self, request: &Request, trouble: Trouble) -> Option<Operation> {
+        let origin = request.origin();
+        let marks = [("lab", self.experiment.to_string()), ("side", Side::Protected.as_str().to_owned())];
+        Some(Operation::Payment(Box::new(PaymentRequest {
+            amount: AmountMinor::new(PRICE_MINOR)?,
+            currency: Currency::USD,
+            capture: true,
+            order_id: Some(self.experiment.order()),
+            description: Some("An experiment in the lab".to_owned()),
+            metadata: marks.map(|(name, value)| (name.to_owned(), value)).to_vec(),
+            route: Route {
+                provider: Provider::Stripe,
+                payment_method: trouble.card().to_owned(),
+                customer: None,
+                merchant_account: None,
+            },
+            fallback: None,
+            return_url: Some(page::back(&origin, self.experiment, trouble)),
+            receipt_email: None,
+            origin,
+            page: None,
+        })))
+    }
+}
+
+/// What a client makes of a complete answer.
+fn saw(response: &StoredResponse, replayed: bool) -> Saw {
+    #[derive(Deserialize)]
+    struct Payment {
+        status: String,
+    }
+    if response.status == 402 {
+        return Saw::Declined;
+    }
+    let status = serde_json::from_slice(&response.body).map(|Payment { status }| status).unwrap_or_default();
+    match status.as_str() {
+        "succeeded" if replayed => Saw::Replayed,
+        "succeeded" => Saw::Paid,
+        "requires_action" => Saw::BankPage,
+        _ => Saw::Failed,
+    }
+}

@@ -1,0 +1,89 @@
+// Shows an experiment of the lab live: while the presses are under way, the page's results are fetched again and again. Without
+// this script the same form does the same, and the page comes when all is over.
+
+const EVERY_MS = 500;
+const TRIES = 4;
+
+let isPlaying = false;
+
+const pause = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
+
+async function fetchPage(url, options) {
+  const response = await fetch(url, { ...options, headers: { Accept: 'text/html' } });
+  if (!response.ok) throw new Error(`${response.status}`);
+  const page = new DOMParser().parseFromString(await response.text(), 'text/html');
+  return { url: response.url, page };
+}
+
+const show = (page, id) =>
+  document.getElementById(id).replaceWith(document.adoptNode(page.getElementById(id)));
+
+/** The button is not `disabled`: it would lose the focus. */
+function busy(form, is) {
+  form.elements.pay.ariaBusy = form.elements.pay.ariaDisabled = is;
+  if (is) form.elements.progress.value = 'Pressing… The bank’s ledger fills in below.';
+}
+
+/** The same form again, if the server has died over it: it is one round. */
+async function press(form, body) {
+  for (let attempt = 1; ; attempt++) {
+    try {
+      return await fetchPage(form.action, { method: 'POST', body });
+    } catch (error) {
+      if (attempt === TRIES) throw error;
+      await pause(EVERY_MS);
+    }
+  }
+}
+
+async function watch(url, isOver) {
+  while (!isOver()) {
+    const seen = await fetchPage(url).catch(() => undefined);
+    if (seen && !isOver()) show(seen.page, 'results');
+    await pause(EVERY_MS);
+  }
+}
+
+async function play(form) {
+  const body = new URLSearchParams(new FormData(form));
+  const experiment = form.action.replace(/\/pay$/, '');
+  let isOver = false;
+  isPlaying = true;
+  busy(form, true);
+  document.getElementById('results').ariaBusy = true;
+  watch(`${experiment}?fault=${body.get('fault')}&times=${body.get('times')}`, () => isOver);
+  try {
+    const { url, page } = await press(form, body);
+    isOver = true;
+    isPlaying = false;
+    show(page, 'main');
+    history.pushState(null, '', url);
+    const verdict = document.getElementById('verdict');
+    verdict.focus({ preventScroll: true });
+    verdict.scrollIntoView({ block: 'nearest' });
+    if (page.querySelector('meta[http-equiv=refresh]')) await settled(url);
+  } catch {
+    isOver = true;
+    isPlaying = false;
+    busy(form, false);
+    form.elements.progress.value = 'We could not get through. Press again.';
+  }
+}
+
+/** Looks again until the payment is decided, while this page is shown. */
+async function settled(url) {
+  while (location.href === url) {
+    await pause(EVERY_MS * 2);
+    const seen = await fetchPage(url).catch(() => undefined);
+    if (!seen || location.href !== url) continue;
+    show(seen.page, 'results');
+    if (!seen.page.querySelector('meta[http-equiv=refresh]')) return;
+  }
+}
+
+addEventListener('submit', (event) => {
+  if (!event.target.matches('[data-lab]')) return;
+  event.preventDefault();
+  if (!isPlaying) play(event.target);
+});
+addEventListener('popstate', () => location.reload());

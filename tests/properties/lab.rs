@@ -1,0 +1,166 @@
+use askama::Template;
+use paid_once::edge::lab::ledger::{Ledger, Waiting, charges, waiting};
+use paid_once::edge::lab::page::{Outcome, Query, Seen, Sheet, page};
+use paid_once::edge::lab::{ExperimentId, MANY, Order, Presses, Saw, TRIES, Trouble, read, write};
+use paid_once::edge::pages::Site;
+use paid_once::machine::fingerprint::Parameters;
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+const LAB: &str = "0123456789abcdef01234567";
+
+fn charge(side: &str, press: &str, paid: bool) -> Value {
+    json!({
+        "id": "ch_1", "amount": 2000, "paid": paid, "idempotency_key": null, "status": "ignored",
+        "metadata": { "lab": LAB, "side": side, "press": press },
+    })
+}
+
+fn ledger(lines: &[Value]) -> Ledger {
+    let charges = charges(&json!({ "charges": lines, "totals": {} }).to_string()).unwrap();
+    Ledger { charges, waiting: Vec::new() }
+}
+
+fn outcome_of(query: &str, ledger: Ledger) -> (Outcome, String) {
+    let id = || ExperimentId::parse(LAB).unwrap();
+    let site = Site { demo: true, origin: "http://localhost".to_owned(), style: "/s.css", script: "/s.js" };
+    let sheet = Sheet { site, script: "/lab.js", query: Query::parse(query), fresh: id(), round: id() };
+    let page = page(sheet, Some(Seen { experiment: id(), ledger, view: None, now_ms: 0 }));
+    (page.result.clone().unwrap(), page.render().unwrap())
+}
+
+fn verdict(ledger: Ledger) -> String {
+    outcome_of("", ledger).0.verdict()
+}
+
+fn saw() -> impl Strategy<Value = Saw> {
+    prop::sample::select(vec![
+        Saw::Paid,
+        Saw::Replayed,
+        Saw::Declined,
+        Saw::BankPage,
+        Saw::NoAnswer,
+        Saw::Failed,
+        Saw::Crashed,
+    ])
+}
+
+fn presses() -> impl Strategy<Value = Presses> {
+    prop::collection::vec(prop::collection::vec(saw(), 1..=TRIES as usize), 0..=MANY as usize)
+}
+
+proptest! {
+    #[test]
+    fn what_the_client_saw_survives_the_address(
+        unprotected in presses(), protected in presses(), trouble in prop::sample::select(Trouble::ALL.to_vec()),
+        times in prop::sample::select(vec![None, Some(1), Some(MANY)]),
+    ) {
+        prop_assert_eq!(&read(&write(&unprotected)), &unprotected);
+        let query = Query { trouble: Some(trouble), times, unprotected, protected };
+        prop_assert_eq!(Query::parse(&query.to_string()), query);
+    }
+
+    #[test]
+    fn no_address_makes_the_page_fail_or_grow(query in ".{0,200}", letters in "[a-z-]{0,400}") {
+        for query in [query, format!("protected={letters}&unprotected={letters}&times={letters}")] {
+            let (outcome, html) = outcome_of(&query, Ledger::default());
+            for column in &outcome.sides {
+                prop_assert!(column.presses.len() <= MANY as usize);
+                prop_assert!(column.presses.iter().all(|tries| tries.len() <= TRIES as usize));
+            }
+            prop_assert!(html.len() < 30_000);
+        }
+    }
+
+    #[test]
+    fn only_24_hexadecimal_digits_are_an_experiment(text in "[0-9a-fA-F/g]{0,30}") {
+        let is_good = text.len() == 24 && text.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b));
+        prop_assert_eq!(ExperimentId::parse(&text).is_some(), is_good);
+    }
+}
+
+#[test]
+fn the_verdict_says_how_often_each_side_was_charged() {
+    let bare = |press| charge("unprotected", press, true);
+    assert_eq!(
+        verdict(ledger(&[bare("1"), charge("protected", "", true), bare("1"), bare("2"), bare("3")])),
+        "You pressed 3 times. Unprotected: charged 4 times, $80.00. Paid Once: charged once, $20.00."
+    );
+    assert_eq!(
+        verdict(ledger(&[charge("unprotected", "1", false), charge("protected", "", false)])),
+        "You pressed once. Unprotected: declined once. Paid Once: declined once."
+    );
+    assert_eq!(
+        verdict(Ledger::default()),
+        "You have not pressed yet. Unprotected: not charged. Paid Once: not charged."
+    );
+}
+
+#[test]
+fn more_than_one_charge_is_bad_on_either_side() {
+    let tones = |lines: &[Value]| outcome_of("", ledger(lines)).0.sides.map(|column| column.tone);
+    let (bare, kept) = (charge("unprotected", "1", true), charge("protected", "", true));
+    assert_eq!(tones(&[bare.clone(), kept.clone()]), ["good", "good"]);
+    assert_eq!(tones(&[bare.clone(), bare, kept.clone()]), ["bad", "good"]);
+    assert_eq!(tones(&[kept.clone(), kept]), ["good", "bad"]);
+}
+
+#[test]
+fn a_long_ledger_is_cut_and_its_sum_is_not() {
+    let lines: Vec<Value> = (0..13).map(|press| charge("unprotected", &press.to_string(), true)).collect();
+    let (outcome, html) = outcome_of("", ledger(&lines));
+    let [bare, _] = &outcome.sides;
+    assert_eq!((bare.charges.len(), bare.earlier), (10, 3));
+    assert_eq!((bare.count.as_str(), bare.amount.as_str()), ("charged 13 times", "$260.00"));
+    assert!(html.contains("3 earlier"));
+}
+
+#[test]
+fn the_payments_that_wait_are_those_of_the_experiment_without_protection() {
+    let intent = |lab: &str, side: &str, url: Option<&str>| {
+        let next_action =
+            url.map(|url| json!({ "type": "redirect_to_url", "redirect_to_url": { "url": url } }));
+        json!({ "id": "pi_1", "next_action": next_action, "metadata": { "lab": lab, "side": side, "press": "1" } })
+    };
+    let list = json!({ "data": [
+        intent(LAB, "unprotected", Some("/newer")), intent(LAB, "unprotected", None), intent(LAB, "protected", Some("/own")),
+        intent("other", "unprotected", Some("/other")), json!({ "next_action": null, "metadata": {} }),
+        intent(LAB, "unprotected", Some("/older")),
+    ]});
+    let found = waiting(&list.to_string(), LAB).unwrap();
+    assert_eq!(found.iter().map(|waiting| waiting.url.as_str()).collect::<Vec<_>>(), ["/older", "/newer"]);
+    let (outcome, html) = outcome_of("fault=bank_page", Ledger { charges: Vec::new(), waiting: found });
+    assert_eq!(outcome.sides[0].count, "waits for you at the bank twice");
+    assert!(html.contains(r#"<a href="/older">"#));
+}
+
+#[test]
+fn an_address_of_the_bank_is_escaped() {
+    let marks = ledger(&[charge("unprotected", "1", true)]).charges.remove(0).metadata;
+    let waiting = vec![Waiting { url: "\"><script>".to_owned(), marks }];
+    let (_, html) = outcome_of("fault=bank_page", Ledger { charges: Vec::new(), waiting });
+    assert!(!html.contains("\"><script>"));
+}
+
+#[test]
+fn every_trouble_has_its_word_and_three_sentences() {
+    for trouble in Trouble::ALL {
+        assert_eq!(Trouble::parse(trouble.as_str()), Some(trouble));
+        assert!(trouble.explanation().iter().all(|sentence| sentence.ends_with('.')));
+    }
+    assert_eq!(Trouble::parse("fire"), None);
+}
+
+#[test]
+fn a_form_is_read_whole_or_refused_by_its_fields() {
+    let form = |pairs: &[(&str, &str)]| {
+        let pairs = pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+        Order::parse(&Parameters::Form(pairs))
+            .map_err(|errors| errors.into_iter().map(|error| error.field).collect::<Vec<_>>())
+    };
+    let good = form(&[("fault", "slow"), ("times", "5"), ("round", LAB), ("pay", "new")]).unwrap();
+    assert_eq!((good.trouble, good.times, good.round.to_string().as_str()), (Trouble::Slow, MANY, LAB));
+    assert_eq!(form(&[]).unwrap_err(), ["fault", "times", "round"]);
+    assert_eq!(form(&[("fault", "slow"), ("times", "6"), ("round", LAB)]).unwrap_err(), ["times"]);
+    assert_eq!(form(&[("fault", "fire"), ("times", "1"), ("round", "x")]).unwrap_err(), ["fault", "round"]);
+}
