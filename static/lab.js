@@ -18,6 +18,12 @@ async function fetchPage(url, options) {
 const show = (page, id) =>
   document.getElementById(id).replaceWith(document.adoptNode(page.getElementById(id)));
 
+function toTheVerdict() {
+  const verdict = document.getElementById('verdict');
+  verdict.scrollIntoView();
+  return verdict;
+}
+
 /** The button is not `disabled`: it would lose the focus. */
 function busy(form, is) {
   form.elements.pay.ariaBusy = form.elements.pay.ariaDisabled = is;
@@ -37,9 +43,13 @@ async function press(form, body) {
 }
 
 async function watch(url, isOver) {
-  while (!isOver()) {
+  for (let isFirst = true; !isOver();) {
     const seen = await fetchPage(url).catch(() => undefined);
-    if (seen && !isOver()) show(seen.page, 'results');
+    if (seen && !isOver()) {
+      show(seen.page, 'results');
+      if (isFirst) toTheVerdict();
+      isFirst = false;
+    }
     await pause(EVERY_MS);
   }
 }
@@ -58,9 +68,7 @@ async function play(form) {
     isPlaying = false;
     show(page, 'main');
     history.pushState(null, '', url);
-    const verdict = document.getElementById('verdict');
-    verdict.focus({ preventScroll: true });
-    verdict.scrollIntoView({ block: 'nearest' });
+    toTheVerdict().focus({ preventScroll: true });
     if (page.querySelector('meta[http-equiv=refresh]')) await settled(url);
   } catch {
     isOver = true;

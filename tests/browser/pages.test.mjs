@@ -188,10 +188,36 @@ const pages = {
     await page.getByText('Your pilot is on their way').first().waitFor();
   },
 
+  lab: async (page) => {
+    await page.goto('/lab');
+  },
+
+  'lab: the answer was lost': async (page) => {
+    await pages.lab(page);
+    await break_(page, 'The answer is lost', 'Paid Once: charged once');
+  },
+
+  'lab: declined': async (page) => {
+    await pages.lab(page);
+    await break_(page, 'The card is declined', 'Paid Once: declined once');
+  },
+
+  'lab: at the bank': async (page) => {
+    await pages.lab(page);
+    await break_(page, '3-D Secure', 'Paid Once: waits for you at the bank');
+  },
+
   'a problem explained': async (page) => {
     await page.goto('/problems/outcome-unknown');
   },
 };
+
+/** Chooses what goes wrong in the lab, presses, and waits for the verdict. */
+async function break_(page, fault, verdict) {
+  await page.getByRole('radio', { name: fault }).check();
+  await page.getByRole('button', { name: 'Pay $20.00' }).click();
+  await page.locator('#verdict:focus').filter({ hasText: verdict }).waitFor();
+}
 
 /** Lets the status page be loaded, but not load itself again. */
 async function stayOn(page, address = '**/rides/ride_*') {

@@ -30,7 +30,7 @@ fn outcome_of(query: &str, ledger: Ledger) -> (Outcome, String) {
 }
 
 fn verdict(ledger: Ledger) -> String {
-    outcome_of("", ledger).0.verdict()
+    outcome_of("", ledger).0.verdict().join(" ")
 }
 
 fn saw() -> impl Strategy<Value = Saw> {
@@ -112,7 +112,7 @@ fn a_long_ledger_is_cut_and_its_sum_is_not() {
     let [bare, _] = &outcome.sides;
     assert_eq!((bare.charges.len(), bare.earlier), (10, 3));
     assert_eq!((bare.count.as_str(), bare.amount.as_str()), ("charged 13 times", "$260.00"));
-    assert!(html.contains("3 earlier"));
+    assert!(html.contains("start=\"4\""));
 }
 
 #[test]

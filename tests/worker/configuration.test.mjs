@@ -128,6 +128,16 @@ describe('in production', () => {
     assert.deepEqual(outbound, []);
   });
 
+  test('there is no lab, neither to see nor to press', async () => {
+    for (const path of ['/lab', `/lab/${'a'.repeat(24)}`])
+      assert.equal((await site.fetch(path)).status, 404, path);
+    const body = new URLSearchParams({ fault: 'none', times: '5', round: 'a'.repeat(24) });
+    const pressed = await site.fetch(`/lab/${'a'.repeat(24)}/pay`, { method: 'POST', body });
+    assert.equal(pressed.status, 404);
+    assert.deepEqual(outbound, []);
+    assert.deepEqual(await site.simulator.requests(), []);
+  });
+
   test('there is no form with test cards, neither to see nor to send', async () => {
     const visitor = browser(site);
     const page = await visitor.visit('/rides/new');

@@ -116,28 +116,28 @@ impl Trouble {
     /// What it is called.
     pub const fn label(self) -> &'static str {
         match self {
-            Self::AnswerLost => "The answer gets lost",
-            Self::RequestLost => "The request gets lost",
+            Self::AnswerLost => "The answer is lost",
+            Self::RequestLost => "The request is lost",
             Self::Slow => "The bank is slow",
-            Self::ServerError => "The bank says 500",
+            Self::ServerError => "The bank fails",
             Self::Crash => "The server crashes",
             Self::Declined => "The card is declined",
-            Self::BankPage => "The bank asks back",
-            Self::None => "Nothing goes wrong",
+            Self::BankPage => "3-D Secure",
+            Self::None => "Nothing",
         }
     }
 
     /// What that means.
     pub const fn effect(self) -> &'static str {
         match self {
-            Self::AnswerLost => "after the bank has charged",
-            Self::RequestLost => "before it reaches the bank",
+            Self::AnswerLost => "after the charge",
+            Self::RequestLost => "before the charge",
             Self::Slow => "and you lose patience",
-            Self::ServerError => "although it has charged",
-            Self::Crash => "when the bank has charged",
+            Self::ServerError => "500, after the charge",
+            Self::Crash => "right after the charge",
             Self::Declined => "the bank says no",
-            Self::BankPage => "3-D Secure",
-            Self::None => "you only press too often",
+            Self::BankPage => "the bank asks back",
+            Self::None => "you only press often",
         }
     }
 

@@ -136,8 +136,6 @@ pub struct Outcome {
     pub pressed: String,
     /// Without protection, then with it.
     pub sides: [Column; 2],
-    /// What the protected side has done, step by step.
-    pub timeline: Vec<Moment>,
     /// Whether it can be told what happened: not while the presses are still under way.
     pub is_told: bool,
     /// When to look again, in seconds, while the protected payment is not decided.
@@ -145,11 +143,11 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// All of it in one sentence a side.
-    pub fn verdict(&self) -> String {
+    /// All of it in three sentences.
+    pub fn verdict(&self) -> [String; 3] {
         let of = |column: &Column| format!("{}: {}.", column.short, column.sum());
         let [unprotected, protected] = &self.sides;
-        format!("{}. {} {}", self.pressed, of(unprotected), of(protected))
+        [format!("{}.", self.pressed), of(unprotected), of(protected)]
     }
 }
 
@@ -178,6 +176,8 @@ pub struct Column {
     pub earlier: usize,
     /// The bank's pages that wait for the person.
     pub bank_pages: Vec<String>,
+    /// What Paid Once has done, step by step.
+    pub timeline: Vec<Moment>,
 }
 
 impl Column {
@@ -225,8 +225,11 @@ fn outcome(query: Query, seen: Seen) -> Outcome {
     });
     let waiting = ledger.waiting.iter().map(|waiting| waiting.url.clone()).collect();
     let bare = column(Side::Unprotected, &ledger, unprotected, waiting, false);
-    let kept =
-        column(Side::Protected, &ledger, protected, bank_page.into_iter().collect(), open_since_ms.is_some());
+    let pages = bank_page.into_iter().collect();
+    let kept = Column {
+        timeline: view.map(|view| timeline(&view.key.timeline)).unwrap_or_default(),
+        ..column(Side::Protected, &ledger, protected, pages, open_since_ms.is_some())
+    };
     Outcome {
         experiment,
         trouble: trouble.unwrap_or(Trouble::None),
@@ -236,7 +239,6 @@ fn outcome(query: Query, seen: Seen) -> Outcome {
         },
         sides: [bare, kept],
         is_told,
-        timeline: view.map(|view| timeline(&view.key.timeline)).unwrap_or_default(),
         refresh_s: open_since_ms.map(|since_ms| refresh_s(now_ms.saturating_sub(since_ms))),
     }
 }
@@ -284,6 +286,7 @@ fn column(side: Side, ledger: &Ledger, presses: Presses, bank_pages: Vec<String>
         charges: charges.into_iter().skip(earlier).collect(),
         earlier,
         bank_pages,
+        timeline: Vec::new(),
     }
 }
 

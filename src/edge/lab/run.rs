@@ -65,7 +65,7 @@ pub(in crate::edge) async fn pay(app: &App, request: &Request, id: &str) -> Resu
     let round = Round { app, request, experiment: &experiment, order: &order };
     let (unprotected, protected) = round.play().await.map_err(unavailable)?;
     let query = Query { trouble: Some(order.trouble), times: Some(order.times), unprotected, protected };
-    Ok(Answer::see_other(&format!("{}?{query}", experiment.path()), "lab_played"))
+    Ok(Answer::see_other(&format!("{}?{query}#verdict", experiment.path()), "lab_played"))
 }
 
 fn only_in_the_demo(app: &App) -> Result<(), Problem> {

@@ -1,0 +1,116 @@
+// Somebody who has never heard of idempotency opens the lab and presses the big button: with JavaScript the ledger fills in
+// while they look, without it the page comes when all is over.
+
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+
+import { focused } from './support/form.mjs';
+import { useSite } from './support/site.mjs';
+
+const site = useSite({ vars: { PROVIDER_TIMEOUT_MS: '20000', LEASE_MS: '60000', QUIET_MS: '30000' } });
+
+const pay = (page) => page.getByRole('button', { name: 'Pay $20.00', exact: true });
+const once = (page) => page.getByRole('radio', { name: 'Once', exact: true });
+const fault = (page, name) => page.getByRole('radio', { name });
+const verdict = (page) => page.locator('#verdict');
+/** The verdict is there, and says this. */
+const says = (page, text) => verdict(page).filter({ hasText: text }).waitFor();
+const side = (page, name) => page.getByRole('region', { name });
+
+for (const javaScriptEnabled of [true, false]) {
+  describe(javaScriptEnabled ? 'with JavaScript' : 'without JavaScript', () => {
+    async function visit(t) {
+      const visitor = await site.visit(t, { javaScriptEnabled });
+      await visitor.page.goto('/lab');
+      return visitor;
+    }
+
+    test('from the home page, one click: ten charges without protection, one with it', async (t) => {
+      const { page } = await site.visit(t, { javaScriptEnabled });
+      await page.goto('/');
+      await page.getByRole('link', { name: 'Break a payment' }).click();
+      await pay(page).click();
+      await says(
+        page,
+        'You pressed 5 times. Unprotected: charged 10 times, $200.00. Paid Once: charged once, $20.00.',
+      );
+      assert.match(await side(page, 'Without protection').innerText(), /\$200\.00\s+charged 10 times/);
+      assert.match(await side(page, 'With Paid Once').innerText(), /\$20\.00\s+charged once/);
+      await page.getByText('Paid Once asked again under the same key').waitFor();
+      assert.equal((await site.charges()).length, 11);
+
+      const address = page.url();
+      assert.match(address, /\/lab\/[0-9a-f]{24}\?fault=answer_lost&times=5&unprotected=[^#]*(#verdict)?$/);
+      await page.reload();
+      await says(page, 'charged once, $20.00');
+      assert.equal((await site.charges()).length, 11, 'a reload charges nothing');
+      assert.equal(page.url(), address);
+    });
+
+    test('pressed once more, for the same order', async (t) => {
+      const { page } = await visit(t);
+      await fault(page, 'Nothing').check();
+      await once(page).check();
+      await pay(page).click();
+      await says(
+        page,
+        'You pressed once. Unprotected: charged once, $20.00. Paid Once: charged once, $20.00.',
+      );
+      await page.getByRole('button', { name: 'Press Pay once more' }).click();
+      await says(
+        page,
+        'You pressed twice. Unprotected: charged twice, $40.00. Paid Once: charged once, $20.00.',
+      );
+      assert.match(await side(page, 'With Paid Once').innerText(), /paid, the same payment/);
+    });
+
+    test('to the bank and back', async (t) => {
+      const { page } = await visit(t);
+      await fault(page, '3-D Secure').check();
+      await pay(page).click();
+      await says(page, 'Paid Once: waits for you at the bank.');
+      assert.equal(await side(page, 'Without protection').getByRole('link').count(), 5);
+      await side(page, 'With Paid Once').getByRole('link', { name: 'Open the bank’s page' }).click();
+      await page.getByRole('button', { name: 'Complete' }).click();
+      await says(page, 'Paid Once: charged once, $20.00.');
+      assert.equal((await site.charges()).length, 1);
+    });
+  });
+}
+
+test('with JavaScript the ledger fills in while the presses are under way, and Back leads to the choice', async (t) => {
+  const { page } = await site.visit(t);
+  await page.goto('/lab');
+  await fault(page, 'The bank is slow').check();
+  await once(page).check();
+  await pay(page).click();
+  await side(page, 'Without protection').getByText('charged').first().waitFor();
+  assert.equal(await pay(page).getAttribute('aria-busy'), 'true', 'it is not over yet');
+  await says(page, 'You pressed once. Unprotected: charged twice, $40.00. Paid Once: charged once, $20.00.');
+  await focused(verdict(page));
+  await page.goBack();
+  await page.locator('#results:empty').waitFor({ state: 'attached' });
+  assert.equal(new URL(page.url()).pathname, '/lab');
+});
+
+test('with JavaScript a crash of the server is told as any other result', async (t) => {
+  const { page } = await site.visit(t);
+  await page.goto('/lab');
+  await fault(page, 'The server crashes').check();
+  await pay(page).click();
+  await says(page, 'charged 10 times, $200.00. Paid Once: charged once, $20.00.');
+  await page.getByText('Taken up again: its holder was gone').waitFor();
+});
+
+test('without JavaScript a crash is what it is: the browser’s reload sends the form again, and all is there', async (t) => {
+  const { page } = await site.visit(t, { javaScriptEnabled: false });
+  await page.goto('/lab');
+  await fault(page, 'The server crashes').check();
+  await pay(page).click();
+  await page.getByRole('heading', { name: 'The request was interrupted' }).waitFor();
+  await page.reload();
+  await says(
+    page,
+    'You pressed 5 times. Unprotected: charged 10 times, $200.00. Paid Once: charged once, $20.00.',
+  );
+});
