@@ -4,7 +4,10 @@
 const EVERY_MS = 500;
 const TRIES = 4;
 
+const address = () => location.pathname + location.search;
+
 let isPlaying = false;
+let shown = address();
 
 const pause = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 
@@ -68,6 +71,7 @@ async function play(form) {
     isPlaying = false;
     show(page, 'main');
     history.pushState(null, '', url);
+    shown = address();
     toTheVerdict().focus({ preventScroll: true });
     if (page.querySelector('meta[http-equiv=refresh]')) await settled(url);
   } catch {
@@ -94,4 +98,6 @@ addEventListener('submit', (event) => {
   event.preventDefault();
   if (!isPlaying) play(event.target);
 });
-addEventListener('popstate', () => location.reload());
+addEventListener('popstate', () => {
+  if (address() !== shown) location.reload();
+});

@@ -199,7 +199,7 @@ const pages = {
 
   'lab: declined': async (page) => {
     await pages.lab(page);
-    await break_(page, 'The card is declined', 'Paid Once: declined once');
+    await break_(page, 'The bank says no', 'Paid Once: declined once');
   },
 
   'lab: at the bank': async (page) => {

@@ -121,7 +121,7 @@ impl Trouble {
             Self::Slow => "The bank is slow",
             Self::ServerError => "The bank fails",
             Self::Crash => "The server crashes",
-            Self::Declined => "The card is declined",
+            Self::Declined => "The bank says no",
             Self::BankPage => "3-D Secure",
             Self::None => "Nothing",
         }
@@ -135,7 +135,7 @@ impl Trouble {
             Self::Slow => "and you lose patience",
             Self::ServerError => "500, after the charge",
             Self::Crash => "right after the charge",
-            Self::Declined => "the bank says no",
+            Self::Declined => "the card is declined",
             Self::BankPage => "the bank asks back",
             Self::None => "you only press often",
         }
