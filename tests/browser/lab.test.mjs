@@ -15,6 +15,19 @@ const fault = (page, name) => page.getByRole('radio', { name });
 const verdict = (page) => page.locator('#verdict');
 /** The verdict is there, and says this. */
 const says = (page, text) => verdict(page).filter({ hasText: text }).waitFor();
+/**
+ * The verdict of five presses of which each charges twice without protection; at least, because on a busy machine a client
+ * without patience asks once more. Gives how often.
+ */
+async function tenToOne(page) {
+  await says(page, 'Paid Once: charged once, $20.00.');
+  const text = await verdict(page).innerText();
+  const [, times, sum] =
+    /^You pressed 5 times\. Unprotected: charged (\d+) times, \$(\d+)\.00\./.exec(text) ?? assert.fail(text);
+  assert.ok(times >= 10, text);
+  assert.equal(Number(sum), times * 20);
+  return Number(times);
+}
 const side = (page, name) => page.getByRole('region', { name });
 
 for (const javaScriptEnabled of [true, false]) {
@@ -30,20 +43,18 @@ for (const javaScriptEnabled of [true, false]) {
       await page.goto('/');
       await page.getByRole('link', { name: 'Break a payment' }).click();
       await pay(page).click();
-      await says(
-        page,
-        'You pressed 5 times. Unprotected: charged 10 times, $200.00. Paid Once: charged once, $20.00.',
-      );
-      assert.match(await side(page, 'Without protection').innerText(), /\$200\.00\s+charged 10 times/);
+      await focused(verdict(page));
+      const times = await tenToOne(page);
+      assert.match(await side(page, 'Without protection').innerText(), /\$2\d\d\.00\s+charged 1\d times/);
       assert.match(await side(page, 'With Paid Once').innerText(), /\$20\.00\s+charged once/);
       await page.getByText('Paid Once asked again under the same key').waitFor();
-      assert.equal((await site.charges()).length, 11);
+      assert.equal((await site.charges()).length, times + 1);
 
       const address = page.url();
       assert.match(address, /\/lab\/[0-9a-f]{24}\?fault=answer_lost&times=5&unprotected=[^#]*(#verdict)?$/);
       await page.reload();
       await says(page, 'charged once, $20.00');
-      assert.equal((await site.charges()).length, 11, 'a reload charges nothing');
+      assert.equal((await site.charges()).length, times + 1, 'a reload charges nothing');
       assert.equal(page.url(), address);
     });
 
@@ -98,7 +109,8 @@ test('with JavaScript a crash of the server is told as any other result', async 
   await page.goto('/lab');
   await fault(page, 'The server crashes').check();
   await pay(page).click();
-  await says(page, 'charged 10 times, $200.00. Paid Once: charged once, $20.00.');
+  await focused(verdict(page));
+  await tenToOne(page);
   await page.getByText('Taken up again: its holder was gone').waitFor();
 });
 
@@ -109,8 +121,5 @@ test('without JavaScript a crash is what it is: the browser’s reload sends the
   await pay(page).click();
   await page.getByRole('heading', { name: 'The request was interrupted' }).waitFor();
   await page.reload();
-  await says(
-    page,
-    'You pressed 5 times. Unprotected: charged 10 times, $200.00. Paid Once: charged once, $20.00.',
-  );
+  await tenToOne(page);
 });
