@@ -41,7 +41,7 @@ for (const javaScriptEnabled of [true, false]) {
     test('from the home page, one click: ten charges without protection, one with it', async (t) => {
       const { page } = await site.visit(t, { javaScriptEnabled });
       await page.goto('/');
-      await page.getByRole('link', { name: 'Break a payment' }).click();
+      await page.getByRole('link', { name: 'Break a payment yourself' }).click();
       await pay(page).click();
       await focused(verdict(page));
       const times = await tenToOne(page);
