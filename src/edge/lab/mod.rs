@@ -1,7 +1,7 @@
 //! The lab at `/lab`, in the demo only: a visitor breaks a payment and sees what becomes of it, with and without protection.
 //!
 //! An experiment has an id, which stands in its address, and nothing of it is stored for the lab: the protected side is the
-//! payment of one order, in its object, and the unprotected one ([`naive`]) is known to the bank's ledger alone. What the
+//! payment of one order, in its object, and the unprotected one (`naive`) is known to the bank's ledger alone. What the
 //! person saw stands in the address.
 
 #[cfg(target_arch = "wasm32")]
