@@ -146,7 +146,8 @@ const OF_ALARMS = [
 function isComplaint(entry) {
   if (typeof entry === 'string')
     return !OF_ALARMS.some((text) => entry.includes(`warning: NOSENTRY ${text}`));
-  return entry.level === 'error' && entry.event !== 'request';
+  // There is no queue here: what is staged stays staged, and is judged.
+  return entry.level === 'error' && !['request', 'outbox_failed'].includes(entry.event);
 }
 
 /** A few at a time. */

@@ -65,6 +65,7 @@ export class Clients {
       client.form = {
         ...trip,
         payment_method: card === 'paid' ? 'pm_card_visa' : 'pm_card_visa_chargeDeclined',
+        email: 'you@example.com',
       };
     }
     return client;

@@ -10,7 +10,7 @@
 // - exactly one charge for each paid key and none for a declined one, counted in the provider's ledger, with nothing left over;
 // - whatever was answered at the end of any request is answered again to two more, byte for byte;
 // - the bytes sent under one derived key never change;
-// - each paid ride has one staged receipt, and each phase one audit record, on the disk itself;
+// - each paid ride has one staged receipt and one message to its pilot, and each phase one audit record, on the disk itself;
 // - and without the derived keys (UNPROTECTED) the same load charges somebody twice: the test can fail.
 //
 // The process is killed about twice a second, 55 times; the file takes under a minute on two free cores.
@@ -186,7 +186,7 @@ class Load extends Chaos {
       `${sends.length} sends to the provider, ${sends.length - new Set(sends.map((s) => s.idempotency_key)).size} of them again, ` +
         `${figures.replayedByProvider} answered from its memory; ${requests.length - sends.length} look-ups`,
       `${charges} charges for ${many((c) => c.card === 'paid')} paid keys, ` +
-        `${sum(objects.map(({ jobs }) => jobs.length))} receipts staged`,
+        `${sum(objects.map(({ jobs }) => jobs.filter(({ kind }) => kind === 'send_receipt').length))} receipts staged`,
       `all ended ${this.endedAfterMs} ms after the last start`,
     ];
     return figures;

@@ -147,6 +147,8 @@ function judgeRows({ keys, payments: [row], refunds, calls, audits, jobs }, ledg
     ['refund.succeeded', ledger.refunds],
   ])
     if (count(action) !== times) complain(`${action} is in the audit ${count(action)} times`);
-  const receipts = jobs.filter(({ kind }) => kind === 'send_receipt').length;
-  if (receipts !== (ledger.captured > 0 ? 1 : 0)) complain(`${receipts} receipts`);
+  const staged = (wanted) => jobs.filter(({ kind }) => kind === wanted).length;
+  const expectedReceipts = (ledger.captured > 0 ? 1 : 0) + ledger.voided + ledger.refunds;
+  if (staged('send_receipt') !== expectedReceipts) complain(`${staged('send_receipt')} receipts`);
+  if (staged('project') !== 1) complain('told the read model nothing, or more than what is true now');
 }

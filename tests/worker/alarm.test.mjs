@@ -6,6 +6,7 @@ import { after, afterEach, describe, test } from 'node:test';
 import { DECLINED_USER, TRIP, account, freshKey } from './support/account.mjs';
 import { browser } from './support/browser.mjs';
 import { startSite } from './support/harness.mjs';
+import { receiptsOf } from './support/jobs.mjs';
 import { rideOf } from './support/objects.mjs';
 import { until } from './support/until.mjs';
 
@@ -32,7 +33,7 @@ describe('an abandoned request', async () => {
   async function assertCompleted(key, ride) {
     await reaches(site, ride, 'finished');
     assert.equal(await site.simulator.charges(ride), 1);
-    assert.equal((await site.objects.jobs(ride)).length, 1);
+    assert.deepEqual(await receiptsOf(site, ride), [`${ride}_receipt`]);
     const late = await user.book(key);
     assert.equal(late.status, 201);
     assert.equal(late.header('idempotent-replayed'), 'true');
@@ -85,7 +86,7 @@ describe('an abandoned request', async () => {
     const { ride } = await declined.book(key, { ...TRIP, raise_error: 'true' });
     await reaches(site, ride, 'finished');
     assert.equal((await declined.book(key)).status, 402);
-    assert.equal((await site.objects.jobs(ride)).length, 0);
+    assert.deepEqual(await receiptsOf(site, ride), []);
   });
 
   test('of a form is completed, and its page turns into the receipt', async () => {

@@ -6,6 +6,7 @@ import { after, afterEach, describe, test } from 'node:test';
 import { TRIP, account, freshKey } from './support/account.mjs';
 import { browser } from './support/browser.mjs';
 import { startSite } from './support/harness.mjs';
+import { receiptsOf } from './support/jobs.mjs';
 import { rideOf } from './support/objects.mjs';
 import { until } from './support/until.mjs';
 
@@ -45,7 +46,7 @@ describe('50 duplicates at once', () => {
     assert.equal((await site.simulator.payments(ride)).length, 1);
     assert.equal(await site.simulator.charges(ride), 1);
     assert.equal((await site.objects.key(ride)).attempt, 1);
-    assert.equal((await site.objects.jobs(ride)).length, 1);
+    assert.deepEqual(await receiptsOf(site, ride), [`${ride}_receipt`]);
   });
 
   test('of a form get the same redirect', async () => {
@@ -196,7 +197,7 @@ describe('a lease', () => {
     const takeOver = timeline.findIndex(({ event }) => event === 'resumed');
     assert.equal(timeline[takeOver].detail, 'the lease had run out');
     assert.ok(timeline.slice(takeOver).every(({ attempt }) => attempt === 2));
-    assert.equal((await site.objects.jobs(ride)).length, 1);
+    assert.deepEqual(await receiptsOf(site, ride), [`${ride}_receipt`]);
     assert.deepEqual((await user.book(key)).bytes, taken.bytes);
   });
 
@@ -259,7 +260,7 @@ describe('a trap in the WebAssembly', () => {
       const answer = await user.book(key, TRIP, { prefer: 'wait=30' });
       assert.equal(answer.status, 201, answer.text);
       assert.equal(await site.simulator.charges(answer.ride), 1);
-      assert.equal((await site.objects.jobs(answer.ride)).length, 1);
+      assert.deepEqual(await receiptsOf(site, answer.ride), [`${answer.ride}_receipt`]);
     }
   });
 

@@ -6,6 +6,7 @@ import { after, afterEach, describe, test } from 'node:test';
 
 import { freshKey } from './support/account.mjs';
 import { startSite } from './support/harness.mjs';
+import { receiptsOf } from './support/jobs.mjs';
 import { AUTHORISATION, PAYMENT, assertProblem, client, insist, moved, paid } from './support/payments.mjs';
 import { until } from './support/until.mjs';
 
@@ -101,14 +102,11 @@ describe('a card that asks for its holder', () => {
   test('is found out by the alarm, if nobody looks either', async () => {
     const made = await paid(user, { ...PAYMENT, ...CARD });
     await decide(made, 'accept');
-    const jobs = await until('the receipt is staged', async () => {
-      const staged = await site.objects.jobs(made.id);
-      return staged.length > 0 && staged;
+    const receipts = await until('the receipt is in the mailbox', async () => {
+      const emails = await site.simulator.emails(made.id);
+      return emails.length > 0 && receiptsOf(site, made.id);
     });
-    assert.deepEqual(
-      jobs.map(({ job_id }) => job_id),
-      [`${made.id}_receipt`],
-    );
+    assert.deepEqual(receipts, [`${made.id}_receipt`]);
   });
 
   test('that is abandoned can be given up, and then the bank takes nothing any more', async () => {
@@ -158,7 +156,7 @@ describe('a payment that is processing', () => {
       assert.equal(now.amount_captured, captured);
       assert.equal(now.failure?.decline_code ?? null, status === 'declined' ? 'insufficient_funds' : null);
       assert.equal((await site.simulator.moved(made.id)).captured, captured);
-      assert.equal((await site.objects.jobs(made.id)).length, captured > 0 ? 1 : 0);
+      assert.deepEqual(await receiptsOf(site, made.id), captured > 0 ? [`${made.id}_receipt`] : []);
     });
 });
 

@@ -6,6 +6,7 @@ import { after, afterEach, describe, test } from 'node:test';
 
 import { freshKey } from './support/account.mjs';
 import { SIGNING_KEY, startSite } from './support/harness.mjs';
+import { jobsOf } from './support/jobs.mjs';
 import { rideOf } from './support/objects.mjs';
 import {
   AT_ONCE,
@@ -71,6 +72,7 @@ describe('a stranger', () => {
       const made = await paid(user, payment);
       const key = freshKey();
       await user.post(`/payments/${made.id}/refunds`, { amount: 1 }, key);
+      await jobsOf(site, made.id);
       const rows = await site.objects.dump(made.id);
       const asked = async (id) => [
         await stranger.payment(id),

@@ -47,6 +47,7 @@ const fresh = (payment = PAYMENT, headers) => user.pay(payment, freshKey(), head
 /** How each is met, and its status. */
 const kinds = {
   'idempotency-key-missing': [400, () => user.pay(PAYMENT)],
+  'webhook-signature': [400, () => user.post('/webhooks/stripe', {})],
   'idempotency-key-invalid': [400, () => user.pay(PAYMENT, 'two words')],
   'bad-request': [400, () => fresh('{"amount":')],
   unauthorized: [401, () => client(site, 'nobody').pay(PAYMENT, freshKey())],

@@ -6,6 +6,7 @@ import { after, describe, test } from 'node:test';
 
 import { freshKey } from './support/account.mjs';
 import { startSite } from './support/harness.mjs';
+import { jobsOf } from './support/jobs.mjs';
 import {
   AUTHORISATION,
   DECLINED_CARD,
@@ -86,6 +87,7 @@ for (const [state, { make, ...legal }] of Object.entries(states))
     const illegal = MOVES.filter((one) => !(one in legal));
     test(`forbids ${illegal.join(' and ')}, and leaves the key free`, async () => {
       const made = await make();
+      await jobsOf(site, made.id);
       const rows = await site.objects.dump(made.id);
       const sent = await sends();
       for (const move of illegal)

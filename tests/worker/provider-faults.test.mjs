@@ -6,6 +6,7 @@ import { after, afterEach, describe, test } from 'node:test';
 
 import { DECLINED_USER, TRIP, account, freshKey } from './support/account.mjs';
 import { startSite } from './support/harness.mjs';
+import { receiptsOf } from './support/jobs.mjs';
 import { until } from './support/until.mjs';
 
 const HOUR_MS = 3_600_000;
@@ -59,7 +60,7 @@ async function assertPaidOnce(answer) {
   assert.equal(answer.json().ride.charge, charges[0].payment_intent);
   const payments = await site.simulator.payments(answer.ride);
   assert.equal(new Set(payments.map((payment) => payment.body_sha256)).size, 1);
-  assert.equal((await site.objects.jobs(answer.ride)).length, 1);
+  assert.deepEqual(await receiptsOf(site, answer.ride), [`${answer.ride}_receipt`]);
   assert.equal((await site.objects.ride(answer.ride)).state.includes(answer.json().ride.charge), true);
 }
 

@@ -32,8 +32,8 @@ export function simulator(server) {
       const { payment_method } = await stripe(`payment_intents/${intent}`);
       return (await stripe(`payment_methods/${payment_method}`)).card.last4;
     },
-    /** Arms a fault for the next `count` payments; look-ups are not disturbed unless `method` says so. */
-    fault: (fault, more = {}) => control('POST', 'faults', { fault, method: 'POST', ...more }),
+    /** Arms a fault for the next `count` payments at Stripe; look-ups are not disturbed unless `method` says so. */
+    fault: (fault, more = {}) => control('POST', 'faults', { fault, method: 'POST', path: '/v1/', ...more }),
     /** Faults that wait for a request. */
     faults: async () => (await control('GET', 'faults')).faults,
     /** Forgets all faults, and lets go whatever is held. */
@@ -62,8 +62,17 @@ export function simulator(server) {
         voided: mine.filter(({ voided }) => voided).length,
       };
     },
-    /** All API requests, oldest first. */
-    requests: async () => (await control('GET', 'requests')).requests,
+    /** All requests to the providers of payments, oldest first. Emails and text messages go out when their time comes. */
+    requests: async () =>
+      (await control('GET', 'requests')).requests.filter(({ provider }) =>
+        ['stripe', 'adyen'].includes(provider),
+      ),
+    /** The emails that were sent about a resource: a payment, a ride or a refund. Oldest first. */
+    emails: async (resource) =>
+      (await control('GET', 'mailbox.json')).emails.filter(({ text }) => text.includes(resource)),
+    /** The text messages that were sent under a reference, oldest first. */
+    messages: async (reference) =>
+      (await control('GET', `messages?reference=${encodeURIComponent(reference)}`)).messages,
     /** Adyen's notifications of a payment, oldest first. */
     notifications: async (payment) =>
       control('GET', `adyen/notifications?payment=${encodeURIComponent(payment)}`),
