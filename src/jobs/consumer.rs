@@ -37,12 +37,14 @@ impl From<worker::Error> for Failure {
 
 /// What came of a job that was not done before.
 pub(super) enum Done {
-    /// Nothing is worth a row.
+    /// Its row is not worth making.
     Quietly,
     /// With this result, which the ledger keeps.
     As(String),
     /// It was over before.
     Already,
+    /// Another try is under way: nothing is known yet.
+    UnderWay,
 }
 
 /// What becomes of a message.
@@ -109,7 +111,12 @@ async fn end(env: &Env, config: &Config, job: &Job, is_dead: bool) -> worker::Re
         run(env, config, job, &ledger).await
     };
     let (level, outcome) = match done {
-        Ok(Done::Quietly) => ("info", "done".to_owned()),
+        Ok(Done::Quietly) => {
+            // Only an earlier failure has left a row.
+            ledger.done("").await?;
+            ("info", "done".to_owned())
+        }
+        Ok(Done::UnderWay) => return Ok(Fate::Retry(send_message::TRY_TAKES_S)),
         Ok(Done::As(result)) => {
             ledger.done(&result).await?;
             ("info", result)

@@ -18,6 +18,7 @@ pub(super) struct Known {
     pub(super) attempts: u32,
     pub(super) frozen: Option<String>,
     pub(super) first_at_ms: u64,
+    pub(super) updated_at_ms: u64,
     pub(super) history: String,
 }
 
@@ -49,7 +50,8 @@ impl<'a> Ledger<'a> {
 
     /// What is known of the job; `None` if nothing is.
     pub(super) async fn known(&self) -> Result<Option<Known>> {
-        let sql = "SELECT state, attempts, frozen, first_at_ms, history FROM jobs WHERE job_id = ?1";
+        let sql =
+            "SELECT state, attempts, frozen, first_at_ms, updated_at_ms, history FROM jobs WHERE job_id = ?1";
         self.db.first(sql, vec![self.job.job_id.as_str().into()]).await
     }
 
@@ -63,7 +65,7 @@ impl<'a> Ledger<'a> {
              VALUES (?1, ?2, ?3, ?4, 1, ?5, ?8, ?7, '[]', ?6, ?7)
              ON CONFLICT (job_id) DO UPDATE SET state = ?4, attempts = jobs.attempts + 1, updated_at_ms = ?7
              WHERE jobs.state IN ({again})
-             RETURNING state, attempts, frozen, first_at_ms, history"
+             RETURNING state, attempts, frozen, first_at_ms, updated_at_ms, history"
         );
         let job = self.job;
         let values = vec![
@@ -79,7 +81,7 @@ impl<'a> Ledger<'a> {
         self.db.first(&sql, values).await
     }
 
-    /// It is done. What it carried is dropped.
+    /// It is done, whatever became of it before. What it carried is dropped.
     pub(super) async fn done(&self, result: &str) -> Result<()> {
         let sql = "UPDATE jobs SET state = 'done', payload = NULL, frozen = NULL, result = ?2, updated_at_ms = ?3 WHERE job_id = ?1";
         let now_ms = worker::Date::now().as_millis();
@@ -118,6 +120,7 @@ impl Default for Known {
             attempts: 1,
             frozen: None,
             first_at_ms: 0,
+            updated_at_ms: 0,
             history: "[]".to_owned(),
         }
     }

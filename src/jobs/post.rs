@@ -20,7 +20,7 @@ pub(super) struct Service<'a> {
     pub(super) secret: &'a str,
 }
 
-/// What came back: the status, `Retry-After` in seconds, and the body.
+/// What came back.
 pub(super) struct Posted {
     pub(super) status: u16,
     pub(super) body: String,

@@ -29,7 +29,7 @@ describe('a site with an allowed origin', () => {
 
   test('OPTIONS says what an address allows', async () => {
     for (const [path, allow] of [
-      ['/payments', 'POST, OPTIONS'],
+      ['/payments', 'GET, HEAD, POST, OPTIONS'],
       ['/payments/x/refunds', 'GET, HEAD, POST, OPTIONS'],
       ['/idempotency-keys/x', 'GET, HEAD, DELETE, OPTIONS'],
       ['/healthz', 'GET, HEAD, OPTIONS'],
@@ -47,7 +47,7 @@ describe('a site with an allowed origin', () => {
     const allowed = await preflight('/payments', SHOP);
     assert.equal(allowed.status, 204);
     assert.equal(allowed.header('access-control-allow-origin'), SHOP);
-    assert.equal(allowed.header('access-control-allow-methods'), 'POST, OPTIONS');
+    assert.equal(allowed.header('access-control-allow-methods'), 'GET, HEAD, POST, OPTIONS');
     assert.match(allowed.header('access-control-allow-headers'), /Authorization.*Idempotency-Key.*Prefer/);
     assert.equal(allowed.header('access-control-allow-credentials'), null);
 
@@ -162,7 +162,8 @@ simple = { limit = ${LIMIT}, period = 60 }
 `;
     const settings = readFileSync(join(root, 'wrangler.toml'), 'utf8')
       .replace('"src/entry.mjs"', '"../../src/entry.mjs"')
-      .replaceAll('directory = "build/', 'directory = "../../build/');
+      .replaceAll('directory = "build/', 'directory = "../../build/')
+      .replaceAll('migrations_dir = "', 'migrations_dir = "../../');
     writeFileSync(join(dir, 'wrangler.toml'), settings + limiter);
     const [, simulator] = demoWorkers();
     const limited = {

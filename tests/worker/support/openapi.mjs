@@ -15,6 +15,7 @@ export const document = JSON.parse(readFileSync(`${root}/src/edge/openapi.json`,
 const ajv = new Ajv({ allErrors: true, allowUnionTypes: true, strictTypes: false });
 const isUrl = (text, base) => URL.canParse(text, base);
 ajv.addFormat('date-time', /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)$/);
+ajv.addFormat('email', /^[^\s@]+@[^\s@]+\.[^\s@]+$/);
 ajv.addFormat('uri', (text) => isUrl(text));
 ajv.addFormat('uri-reference', (text) => isUrl(text, 'https://site.example'));
 ajv.addVocabulary(Object.keys(document)); // the document is no schema itself, but holds them

@@ -18,11 +18,11 @@ export function simulator(server) {
   };
 
   /** Stripe's own API, by the demo's account. */
-  async function stripe(path) {
+  async function stripe(path, init = {}) {
     const headers = { authorization: 'Bearer sk_test_demo' };
     const response = await server
       .getWorker('paid-once-simulator')
-      .fetch(`http://simulator/v1/${path}`, { headers });
+      .fetch(`http://simulator/v1/${path}`, { ...init, headers });
     return response.json();
   }
 
@@ -70,12 +70,45 @@ export function simulator(server) {
     /** The emails that were sent about a resource: a payment, a ride or a refund. Oldest first. */
     emails: async (resource) =>
       (await control('GET', 'mailbox.json')).emails.filter(({ text }) => text.includes(resource)),
+    /** Sends an email past the site. */
+    async send(key, email) {
+      const response = await server.getWorker('paid-once-simulator').fetch('http://simulator/resend/emails', {
+        method: 'POST',
+        headers: {
+          authorization: 'Bearer re_demo',
+          'content-type': 'application/json',
+          'idempotency-key': key,
+        },
+        body: JSON.stringify(email),
+      });
+      assert.equal(response.status, 200, await response.text());
+    },
     /** The text messages that were sent under a reference, oldest first. */
     messages: async (reference) =>
       (await control('GET', `messages?reference=${encodeURIComponent(reference)}`)).messages,
     /** Adyen's notifications of a payment, oldest first. */
     notifications: async (payment) =>
       control('GET', `adyen/notifications?payment=${encodeURIComponent(payment)}`),
+    /** Stripe's events about a payment, its charges and its refunds, oldest first. */
+    async events(payment) {
+      const { data } = await stripe('events?limit=100');
+      const isAbout = ({ metadata }) => metadata?.resource === payment || metadata?.payment === payment;
+      return data.filter((event) => isAbout(event.data.object)).reverse();
+    },
+    /** Stripe's API past the site, as somebody at its dashboard uses it. */
+    stripe,
+    /** How webhooks are sent from now on: `on`, `off`, `late`, `doubled`, `shuffled`. */
+    webhooks: (mode, more = {}) => control('POST', 'webhooks', { mode, ...more }),
+    /** Sends all webhooks that are due; gives what each was answered. */
+    flush: async () => (await control('POST', 'webhooks/flush')).sent,
+    /** Whether webhooks were sent, and all of them were taken. */
+    async isAllTold() {
+      await control('POST', 'webhooks/flush');
+      const { deliveries } = await control('GET', 'webhooks');
+      return deliveries.length > 0 && deliveries.every(({ standing }) => standing !== 'waiting');
+    },
+    /** Sends the webhook of one event now; gives the status of the answer. */
+    tell: async (event_id) => (await control('POST', 'webhooks/resend', { event_id })).status,
     /** Moves the simulator's clock. */
     advance: (ms) => control('POST', 'clock', { advance_ms: ms }),
     /** An empty account. */

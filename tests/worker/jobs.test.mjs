@@ -1,0 +1,556 @@
+// What follows from money that moves: emails, the message to the pilot, the rows of the read model. Each leaves the object
+// that staged it through the queue, is done once by its id, and is forgotten there only when it is over.
+
+import assert from 'node:assert/strict';
+import { createHash } from 'node:crypto';
+import { after, afterEach, describe, test } from 'node:test';
+
+import { DECLINED_USER, TRIP, USER, account, freshKey } from './support/account.mjs';
+import { startSite } from './support/harness.mjs';
+import { jobsOf, receiptsOf } from './support/jobs.mjs';
+import { objectId } from './support/objects.mjs';
+import {
+  AUTHORISATION,
+  DECLINED_CARD,
+  PAYMENT,
+  client,
+  freshOrder,
+  moved,
+  paid,
+} from './support/payments.mjs';
+import { until } from './support/until.mjs';
+
+const EMAILS = { path: '/resend/' };
+const MESSAGES = { path: '/sms/' };
+/** An account that has no address for receipts. */
+const NO_ADDRESS = 'a-token-of-an-account-without-an-address';
+const API_ACCOUNTS = JSON.stringify({
+  mute: {
+    token_sha256: createHash('sha256').update(NO_ADDRESS).digest('hex'),
+    payment_method: 'pm_card_visa',
+  },
+});
+
+const site = await startSite({ secrets: { API_ACCOUNTS } });
+const user = client(site);
+after(() => site.close());
+afterEach(() => site.simulator.calm());
+
+const rowOf = async (job) => (await site.rows('SELECT * FROM jobs WHERE job_id = ?', job))[0];
+/** The row of a job, once it is in this state. */
+const becomes = (job, state) =>
+  until(
+    `${job} is ${state}`,
+    async () => {
+      const row = await rowOf(job);
+      return row?.state === state && row;
+    },
+    { withinMs: 20_000, everyMs: 50 },
+  );
+const errors = ({ history }) => JSON.parse(history).map(({ error }) => error);
+
+/** Gives the queue messages as an object does: again, or as the queue does when it delivers one twice. */
+async function deliver(...jobs) {
+  const { JOBS } = await site.worker.getEnv();
+  for (const job of jobs)
+    await JOBS.send(JSON.stringify({ version: 1, staged_at_ms: Date.now(), ...job }), {
+      contentType: 'text',
+    });
+}
+
+/** The consumer has said that it is over with a job so often. */
+const heardOf = (job, times = 1) =>
+  until(
+    `${times} ends of ${job}`,
+    () =>
+      site.logs().filter(({ message }) => message.includes('job_over') && message.includes(job)).length >=
+      times,
+    { withinMs: 20_000, everyMs: 50 },
+  );
+
+/** A message about a receipt that nobody has staged: its id is new. */
+function receiptJob(payment, more = {}) {
+  const payload = {
+    about: 'paid',
+    to: USER,
+    resource: payment,
+    amount_minor: 2500,
+    currency: 'usd',
+    order_id: null,
+    at_ms: 1_790_000_000_000,
+  };
+  return {
+    job_id: `${payment}_test_receipt`,
+    kind: 'send_receipt',
+    object: objectId(payment),
+    payload,
+    ...more,
+  };
+}
+
+const messageJob = (ride) => ({
+  job_id: `${ride}_test_dispatch`,
+  kind: 'send_message',
+  object: objectId(ride),
+  payload: { body: 'A ride is yours.' },
+});
+
+/** The emails that were asked for under a key. */
+const sends = async (key) =>
+  (await site.simulator.sends(key)).map(({ status, body_sha256 }) => [status, body_sha256]);
+
+describe('an email', () => {
+  test('tells of a payment, once, under a key that is its own', async () => {
+    const order_id = freshOrder();
+    const { id } = await paid(user, { ...PAYMENT, order_id, receipt_email: 'ada@example.com' });
+    assert.deepEqual(await receiptsOf(site, id), [`${id}_receipt`]);
+    const [email, ...more] = await site.simulator.emails(id);
+    assert.deepEqual(more, []);
+    assert.deepEqual(
+      [email.to, email.from, email.subject],
+      [['ada@example.com'], 'Paid Once <receipts@paid-once.example>', 'Your receipt: $25.00'],
+    );
+    for (const part of [email.html, email.text])
+      for (const word of ['$25.00', id, order_id]) assert.ok(part.includes(word), `${word}: ${part}`);
+    assert.equal((await site.simulator.sends(`${id}_receipt`)).length, 1);
+    const row = await rowOf(`${id}_receipt`);
+    assert.deepEqual([row.state, row.attempts, row.result], ['done', 1, email.id]);
+    assert.deepEqual([row.payload, row.frozen], [null, null], 'the address is kept no longer than needed');
+  });
+
+  test('tells of each refund, and of a payment that was called off', async () => {
+    const { id } = await paid(user);
+    const first = await moved(user, id, 'refunds', { amount: 700 });
+    const second = await moved(user, id, 'refunds', { amount: 300 });
+    const expected = [`${id}_receipt`, `${first.id}_receipt`, `${second.id}_receipt`].sort();
+    assert.deepEqual(await receiptsOf(site, id), expected);
+    const [refund] = await site.simulator.emails(first.id);
+    assert.deepEqual([refund.to, refund.subject], [[USER], 'Your refund: $7.00']);
+
+    const { id: reserved } = await paid(user, AUTHORISATION);
+    assert.deepEqual(await receiptsOf(site, reserved), [], 'nothing has moved yet');
+    await moved(user, reserved, 'void');
+    assert.deepEqual(await receiptsOf(site, reserved), [`${reserved}_void_1_receipt`]);
+    assert.equal((await site.simulator.emails(reserved))[0].subject, 'Not charged: $25.00');
+  });
+
+  test('tells of what was captured, not of what was reserved', async () => {
+    const { id } = await paid(user, AUTHORISATION);
+    await moved(user, id, 'capture', { amount: 1500 });
+    assert.deepEqual(await receiptsOf(site, id), [`${id}_receipt`]);
+    assert.equal((await site.simulator.emails(id))[0].subject, 'Your receipt: $15.00');
+  });
+
+  test('tells of a ride', async () => {
+    const { ride } = await user.book(freshKey());
+    assert.deepEqual(await receiptsOf(site, ride), [`${ride}_receipt`]);
+    const emails = await site.simulator.emails(ride);
+    assert.deepEqual(
+      emails.map(({ to, subject }) => [to, subject]),
+      [[[USER], 'Your receipt: $20.00']],
+    );
+  });
+
+  test('is not sent where there is no address, nor about a card that was declined', async () => {
+    const mute = client(site, NO_ADDRESS);
+    const { id } = await paid(mute);
+    await moved(mute, id, 'refunds');
+    assert.deepEqual(await jobsOf(site, id), []);
+    const { ride } = await mute.book(freshKey());
+    assert.deepEqual(await receiptsOf(site, ride), []);
+    const declined = await user.pay({ ...PAYMENT, payment_method: DECLINED_CARD }, freshKey());
+    assert.deepEqual(await jobsOf(site, declined.payment), []);
+    const { ride: unpaid } = await account(site, DECLINED_USER).book(freshKey());
+    assert.deepEqual(await jobsOf(site, unpaid), []);
+  });
+
+  test('is sent once, however often its message comes', async () => {
+    const { id } = await paid(user, { ...PAYMENT, receipt_email: 'twice@example.com' });
+    await receiptsOf(site, id);
+    const job = receiptJob(id);
+    await deliver(job, job);
+    await heardOf(job.job_id, 2);
+    await deliver(job);
+    await heardOf(job.job_id, 3);
+    assert.equal((await site.simulator.emails(id)).length, 2, 'that of the payment, and this one');
+    assert.equal((await rowOf(job.job_id)).state, 'done');
+  });
+});
+
+describe('an email that', () => {
+  for (const fault of [
+    'error_before',
+    'error_after',
+    'rate_limited',
+    'connection_reset',
+    'connection_reset_after',
+  ])
+    test(`meets ${fault} is sent again, the same bytes under the same key, and there is one`, async () => {
+      const { id } = await paid(client(site, NO_ADDRESS));
+      const job = receiptJob(id);
+      await site.simulator.fault(fault, EMAILS);
+      await deliver(job);
+      const tried = await becomes(job.job_id, 'tried');
+      assert.deepEqual([tried.attempts, errors(tried).length], [1, 1]);
+      // The queue brings it back after five seconds; an object that has lost patience does it at once.
+      await deliver(job);
+      assert.equal((await becomes(job.job_id, 'done')).attempts, 2);
+      const [first, second] = await sends(job.job_id);
+      assert.equal(first[1], second[1]);
+      assert.equal((await site.simulator.emails(id)).length, 1);
+    });
+
+  test('failed is tried again by itself, after a pause', async () => {
+    await site.simulator.fault('error_before', { ...EMAILS, count: 1 });
+    const { id } = await paid(user);
+    assert.deepEqual(await receiptsOf(site, id), [`${id}_receipt`]);
+    const [first, second] = await site.simulator.sends(`${id}_receipt`);
+    assert.ok(second.at_ms - first.at_ms >= 5_000, `${second.at_ms - first.at_ms} ms`);
+    const row = await rowOf(`${id}_receipt`);
+    assert.deepEqual([row.attempts, errors(row)], [2, ['500 application_error']]);
+    assert.equal((await site.simulator.emails(id)).length, 1);
+  });
+
+  test('waits for a slow provider is sent once', async () => {
+    await site.simulator.fault('slow', { ...EMAILS, delay_ms: 700 });
+    const { id } = await paid(user);
+    assert.deepEqual(await receiptsOf(site, id), [`${id}_receipt`]);
+    assert.equal((await rowOf(`${id}_receipt`)).attempts, 1);
+    assert.equal((await site.simulator.emails(id)).length, 1);
+  });
+
+  test('has failed for the last time is a dead letter with its history; only then its object forgets it', async () => {
+    await site.simulator.fault('error_before', { ...EMAILS, count: 2 });
+    const { id } = await paid(user);
+    const job = receiptJob(id, { job_id: `${id}_receipt` });
+    await becomes(job.job_id, 'tried');
+    assert.deepEqual(
+      (await site.objects.jobs(id)).filter(({ kind }) => kind === 'send_receipt').map(({ job_id }) => job_id),
+      [job.job_id],
+    );
+    // As if the pauses of an hour and more were over.
+    await site.rows('UPDATE jobs SET attempts = 4 WHERE job_id = ?', job.job_id);
+    await deliver(job);
+    const dead = await becomes(job.job_id, 'dead');
+    assert.deepEqual([dead.attempts, errors(dead)], [5, ['500 application_error', '500 application_error']]);
+    assert.ok(dead.payload.includes(id), 'what it carried is kept: it can be requeued');
+    await receiptsOf(site, id);
+    // Whatever still comes for it finds it over.
+    await deliver(job);
+    await heardOf(job.job_id, 2);
+    assert.deepEqual(await site.simulator.emails(id), []);
+  });
+
+  test('differs from what was sent under its key is a dead letter', async () => {
+    const { id } = await paid(client(site, NO_ADDRESS));
+    const job = receiptJob(id);
+    await site.simulator.send(job.job_id, {
+      from: 'a@b.example',
+      to: USER,
+      subject: 'Another',
+      text: 'Another',
+    });
+    await deliver(job);
+    assert.match(errors(await becomes(job.job_id, 'dead'))[0], /another email/);
+    assert.deepEqual(await site.simulator.emails(id), []);
+  });
+
+  test('was first tried a day ago is not sent again: its key may be forgotten there', async () => {
+    const { id } = await paid(client(site, NO_ADDRESS));
+    const job = receiptJob(id);
+    await site.simulator.fault('connection_reset_after', EMAILS);
+    await deliver(job);
+    await becomes(job.job_id, 'tried');
+    await site.rows(
+      'UPDATE jobs SET first_at_ms = first_at_ms - ? WHERE job_id = ?',
+      24 * 3_600_000,
+      job.job_id,
+    );
+    await deliver(job);
+    await becomes(job.job_id, 'dead');
+    assert.equal((await sends(job.job_id)).length, 1);
+  });
+});
+
+describe('a message to the pilot', () => {
+  test('is sent once for a ride that is paid', async () => {
+    const { ride } = await user.book(freshKey());
+    await jobsOf(site, ride);
+    const [message, ...more] = await site.simulator.messages(`${ride}_dispatch`);
+    assert.deepEqual(more, []);
+    assert.equal(message.to, '+15550100');
+    assert.ok(message.body.includes(TRIP.origin_lat) && message.body.includes(ride), message.body);
+    const row = await rowOf(`${ride}_dispatch`);
+    assert.deepEqual([row.state, row.result], ['done', message.id]);
+  });
+
+  for (const fault of ['connection_reset_after', 'connection_reset', 'error_after'])
+    test(`whose outcome nobody knows (${fault}) is never sent again: a person looks`, async () => {
+      await site.simulator.fault(fault, MESSAGES);
+      const { ride } = await user.book(freshKey());
+      const dead = await becomes(`${ride}_dispatch`, 'dead');
+      assert.match(errors(dead)[0], /outcome unknown/);
+      await jobsOf(site, ride);
+      const job = { ...messageJob(ride), job_id: `${ride}_dispatch` };
+      await deliver(job);
+      await heardOf(job.job_id, 2);
+      const sent = await site.simulator.messages(job.job_id);
+      assert.equal(sent.length, fault === 'connection_reset' ? 0 : 1);
+      assert.equal((await rowOf(job.job_id)).state, 'dead');
+    });
+
+  for (const fault of ['error_before', 'rate_limited'])
+    test(`that the provider says it has not sent (${fault}) is sent later, once`, async () => {
+      const { id } = await paid(user);
+      const job = messageJob(id);
+      await site.simulator.fault(fault, MESSAGES);
+      await deliver(job);
+      assert.match(errors(await becomes(job.job_id, 'tried'))[0], /nothing was sent/);
+      await deliver(job);
+      await becomes(job.job_id, 'done');
+      assert.equal((await site.simulator.messages(job.job_id)).length, 1);
+    });
+
+  test('that comes twice at once is sent once', async () => {
+    const { id } = await paid(user);
+    const job = messageJob(id);
+    await site.simulator.fault('slow', { ...MESSAGES, delay_ms: 500 });
+    await deliver(job, job);
+    assert.deepEqual(errors(await becomes(job.job_id, 'done')), []);
+    assert.equal((await site.simulator.messages(job.job_id)).length, 1);
+  });
+
+  test('of a try that broke off is not sent again', async () => {
+    const { id } = await paid(user);
+    const job = messageJob(id);
+    // As a crash in the middle of the try leaves it.
+    await site.rows(
+      `INSERT INTO jobs (job_id, kind, object, state, attempts, first_at_ms, history, staged_at_ms, updated_at_ms)
+       VALUES (?, 'send_message', ?, 'attempted', 1, 0, '[]', 0, 0)`,
+      job.job_id,
+      job.object,
+    );
+    await deliver(job);
+    assert.match(errors(await becomes(job.job_id, 'dead'))[0], /outcome unknown/);
+    assert.deepEqual(await site.simulator.messages(job.job_id), []);
+  });
+});
+
+describe('a job of which no word comes back', async () => {
+  const forgetful = await startSite({ vars: { CONFIRM_MS: '400' } });
+  after(() => forgetful.close());
+
+  test('is given to the queue again, and done once', async () => {
+    await forgetful.simulator.fault('slow', { ...EMAILS, delay_ms: 60_000 });
+    const { id } = await paid(client(forgetful));
+    await until('it is sent again', async () => {
+      const staged = await forgetful.objects.jobs(id);
+      return staged.some(({ kind, sends: times }) => kind === 'send_receipt' && times >= 2);
+    });
+    await forgetful.simulator.calm();
+    assert.deepEqual(await receiptsOf(forgetful, id), [`${id}_receipt`]);
+    assert.equal((await forgetful.simulator.emails(id)).length, 1);
+  });
+});
+
+describe('the read model', () => {
+  const versionOf = async (id) =>
+    (await site.rows('SELECT version FROM payments WHERE payment_id = ?', id))[0].version;
+
+  test('says of a payment, its refunds, keys and audit what its object says', async () => {
+    const order_id = freshOrder();
+    const { id } = await paid(user, { ...AUTHORISATION, order_id });
+    await moved(user, id, 'capture', { amount: 2000 });
+    const refund = await moved(user, id, 'refunds', { amount: 500, reason: 'duplicate' });
+    await jobsOf(site, id);
+    const shown = (await user.payment(id)).json();
+    const [row] = await site.rows('SELECT * FROM payments WHERE payment_id = ?', id);
+    assert.deepEqual(JSON.parse(row.shown), shown);
+    assert.deepEqual(
+      [
+        row.object,
+        row.owner,
+        row.status,
+        row.amount_minor,
+        row.captured_minor,
+        row.refunded_minor,
+        row.currency,
+      ],
+      [objectId(id), `account:${USER}`, 'succeeded', 2500, 2000, 500, 'usd'],
+    );
+    assert.deepEqual(
+      [row.provider, row.provider_payment, row.order_id],
+      ['stripe', shown.provider_payment, order_id],
+    );
+    const refunds = await site.rows('SELECT * FROM refunds WHERE payment_id = ?', id);
+    assert.deepEqual(
+      refunds.map((one) => [one.refund_id, one.status, one.amount_minor, one.reason, one.provider_refund]),
+      [[refund.id, 'succeeded', 500, 'duplicate', refund.provider_refund]],
+    );
+    const face = ({ key_id, key_hash, status, recovery_point, response_status }) => [
+      key_id,
+      key_hash,
+      status,
+      recovery_point,
+      response_status,
+    ];
+    const keys = await site.rows('SELECT * FROM keys WHERE object = ? ORDER BY key_id', objectId(id));
+    assert.deepEqual(keys.map(face), (await site.objects.keys(id)).map(face));
+    assert.deepEqual(
+      keys.map(({ operation }) => operation),
+      ['payment', 'capture', 'refund'],
+    );
+    const audited = ({ audit_id, action, subject, actor, at_ms }) => [
+      audit_id,
+      action,
+      subject,
+      actor,
+      at_ms,
+    ];
+    const audit = await site.rows(
+      'SELECT * FROM audit_records WHERE object = ? ORDER BY audit_id',
+      objectId(id),
+    );
+    assert.deepEqual(audit.map(audited), (await site.objects.audit(id)).map(audited));
+  });
+
+  test('says of a ride what its object says', async () => {
+    const { ride } = await user.book(freshKey());
+    await jobsOf(site, ride);
+    const shown = (await user.ride(ride)).json();
+    const [row] = await site.rows('SELECT * FROM rides WHERE ride_id = ?', ride);
+    assert.deepEqual(
+      [row.status, row.amount_minor, row.currency, row.provider_payment, row.owner],
+      ['paid', 2000, 'usd', shown.charge, `account:${USER}`],
+    );
+  });
+
+  test('knows of a run that takes long before it ends', async () => {
+    const key = freshKey();
+    await site.simulator.fault('slow', { delay_ms: 60_000 });
+    const answer = user.pay(PAYMENT, key);
+    const open = await until('an open key', async () => {
+      const rows = await site.rows("SELECT * FROM keys WHERE status = 'open'");
+      return rows.length === 1 && rows[0];
+    });
+    assert.ok(open.wake_at_ms > Date.now());
+    await site.simulator.calm();
+    const { payment } = await answer;
+    assert.equal(objectId(payment), open.object);
+    await jobsOf(site, payment);
+    assert.deepEqual(await site.rows("SELECT * FROM keys WHERE status = 'open'"), []);
+  });
+
+  test('is changed neither by an old snapshot that comes late nor by one that comes twice', async () => {
+    const { id } = await paid(user);
+    await moved(user, id, 'refunds', { amount: 500 });
+    await jobsOf(site, id);
+    const all = async () => ({
+      payments: await site.rows('SELECT * FROM payments WHERE payment_id = ?', id),
+      refunds: await site.rows('SELECT * FROM refunds WHERE payment_id = ?', id),
+      keys: await site.rows('SELECT * FROM keys WHERE object = ?', objectId(id)),
+      audit: await site.rows('SELECT * FROM audit_records WHERE object = ?', objectId(id)),
+    });
+    const before = await all();
+    const version = await versionOf(id);
+    const snapshot = (at) => {
+      const [payment] = before.payments;
+      const stale = (row) => ({ ...row, version: undefined, updated_at_ms: undefined });
+      return {
+        job_id: `${objectId(id)}_test_${at}_${Math.random()}`,
+        kind: 'project',
+        object: objectId(id),
+        payload: {
+          object: objectId(id),
+          version: at,
+          at_ms: Date.now(),
+          owner: `account:${USER}`,
+          payment: { ...stale(payment), status: 'requires_capture', refunded_minor: 0 },
+          refunds: before.refunds.map((row) => ({ ...stale(row), status: 'pending' })),
+          ride: null,
+          keys: before.keys.map((row) => ({ ...stale(row), status: 'open' })),
+          audit: before.audit.map((row) => ({ ...row, action: 'never.happened' })),
+        },
+      };
+    };
+    for (const late of [snapshot(version - 1), snapshot(version)]) {
+      await deliver(late);
+      await heardOf(late.job_id);
+      assert.deepEqual(await all(), before);
+    }
+    // The control: a newer one is taken in.
+    const newer = snapshot(version + 1);
+    await deliver(newer);
+    await heardOf(newer.job_id);
+    assert.equal((await all()).payments[0].status, 'requires_capture');
+  });
+});
+
+describe('GET /payments', async () => {
+  const shop = await startSite();
+  const owner = client(shop);
+  after(() => shop.close());
+  const list = async (query = '') => {
+    const answer = await owner.ask(`/payments${query}`);
+    assert.equal(answer.status, 200, answer.text);
+    return answer.json();
+  };
+  const ids = ({ data }) => data.map(({ id }) => id);
+
+  const made = [];
+  for (const body of [PAYMENT, AUTHORISATION, PAYMENT, AUTHORISATION])
+    made.unshift((await paid(owner, body)).id);
+  await moved(owner, made[0], 'void');
+  for (const id of made) await jobsOf(shop, id);
+
+  test('shows the newest first, each as its own address shows it', async () => {
+    const all = await list();
+    assert.deepEqual([all.object, all.url, all.has_more], ['list', '/payments', false]);
+    assert.deepEqual(ids(all), made);
+    for (const one of all.data) assert.deepEqual(one, (await owner.payment(one.id)).json());
+  });
+
+  test('goes on after the last one of the page before', async () => {
+    const first = await list('?limit=3');
+    assert.deepEqual([ids(first), first.has_more], [made.slice(0, 3), true]);
+    const rest = await list(`?limit=3&starting_after=${made[2]}`);
+    assert.deepEqual([ids(rest), rest.has_more], [made.slice(3), false]);
+  });
+
+  test('shows those of one status', async () => {
+    assert.deepEqual(ids(await list('?status=canceled')), [made[0]]);
+    assert.deepEqual(ids(await list('?status=succeeded')), [made[1], made[3]]);
+    assert.deepEqual(ids(await list('?status=declined')), []);
+  });
+
+  test('shows those that were made in a time', async () => {
+    const created = Date.parse((await owner.payment(made[2])).json().created_at) / 1000;
+    const [from, to] = [Math.floor(created), Math.floor(created) + 1];
+    assert.ok(ids(await list(`?created[gte]=${from}&created[lt]=${to}`)).includes(made[2]));
+    assert.ok(ids(await list(`?created=${from}`)).includes(made[2]));
+    assert.ok(!ids(await list(`?created[gt]=${from}`)).includes(made[2]));
+    assert.deepEqual(ids(await list('?created[lt]=2020-01-01T00:00:00Z')), []);
+    assert.deepEqual(ids(await list('?created[gte]=2020-01-01T00:00:00Z')), made);
+  });
+
+  test("shows a stranger nothing, and takes no stranger's payment as a place", async () => {
+    const stranger = client(shop, DECLINED_USER);
+    assert.deepEqual((await stranger.ask('/payments')).json().data, []);
+    const refused = await stranger.ask(`/payments?starting_after=${made[0]}`);
+    assert.equal(refused.status, 422);
+    assert.deepEqual(
+      refused.json().errors.map(({ field }) => field),
+      ['starting_after'],
+    );
+    assert.equal((await client(shop, 'nobody').ask('/payments')).status, 401);
+  });
+
+  test('names each parameter that is wrong', async () => {
+    const refused = await owner.ask('/payments?limit=101&status=paid&page=2');
+    assert.equal(refused.status, 422);
+    assert.deepEqual(
+      refused.json().errors.map(({ field }) => field),
+      ['limit', 'status', 'page'],
+    );
+  });
+});
