@@ -47,7 +47,8 @@ pub fn take(rows: &mut Rows, event: &Event, ctx: &Context) -> Result<Taken, Bug>
     Ok(taken)
 }
 
-/// What to ask the provider because of an event: more than what is open, since something may have been done elsewhere.
+/// What to ask the provider because of an event, besides what is open and asked anyway: something may have been done
+/// elsewhere.
 pub fn questions(rows: &Rows, event: &Event) -> Vec<Question> {
     let News::Ask { refund } = &event.news else { return Vec::new() };
     about(rows, refund.as_ref())
@@ -66,13 +67,14 @@ fn about(rows: &Rows, refund: Option<&String>) -> Vec<Question> {
     if let Some(id) = refund {
         let known = rows.refunds.iter().find(|known| known.provider_refund.as_ref() == Some(id));
         return known
+            .filter(|known| known.state != RefundState::Pending)
             .map(|known| Question::Refund { provider, refund: known.id.clone(), id: id.clone() })
             .into_iter()
             .collect();
     }
     // A move of ours that is under way asks for itself.
-    let is_open = payment.is_open_at_provider() || payment.state == PaymentState::Authorized;
-    let id = payment.provider_payment.clone().filter(|_| is_open && payment.pending.is_none());
+    let is_reserved = payment.state == PaymentState::Authorized && payment.pending.is_none();
+    let id = payment.provider_payment.clone().filter(|_| is_reserved);
     id.map(|id| Question::Payment { provider, id }).into_iter().collect()
 }
 
