@@ -57,7 +57,7 @@ impl App {
     }
 
     pub(super) fn site(&self, request: &Request) -> Site {
-        site(self.config.demo, request)
+        Site { sends_receipts: self.config.email.is_some(), ..site(self.config.demo, request) }
     }
 
     /// Tells with the answer where the time went ([`Server-Timing`](https://www.w3.org/TR/server-timing/)), and the rate
@@ -214,7 +214,7 @@ impl App {
 /// What pages need to know.
 pub(super) fn site(demo: bool, request: &Request) -> Site {
     let (style, script) = (super::handle::STYLE.address, super::handle::SCRIPT.address);
-    Site { demo, origin: request.origin(), style, script }
+    Site { demo, sends_receipts: false, origin: request.origin(), style, script }
 }
 
 /// The session of a browser, or a new one.

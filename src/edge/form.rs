@@ -167,7 +167,8 @@ pub(super) async fn post_ride(app: &App, request: &Request) -> Result<Answer, Pr
             }
             // The key is still free: the same form is corrected and sent again.
             let key = key.as_str().to_owned();
-            let notice = ride::foreign_fields(&errors, &COORDINATES.map(|(name, _)| name));
+            let notice =
+                ride::foreign_fields(&errors, &[&COORDINATES.map(|(name, _)| name)[..], &["email"]].concat());
             let sheet = Sheet { kept: Some(&entries), errors: &errors, notice, status: 422 };
             return Ok(form_page(app, request, &session, key, sheet));
         }

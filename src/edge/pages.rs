@@ -9,6 +9,8 @@ use askama::Template;
 pub struct Site {
     /// Shown with the embedded simulator: test cards, no real money.
     pub demo: bool,
+    /// Receipts are sent by email.
+    pub sends_receipts: bool,
     /// Where this site is: `https://pay.example.com`.
     pub origin: String,
     /// The address of the style sheet, with its version.
@@ -109,6 +111,8 @@ pub struct RideForm {
     pub target_lon: Entry,
     /// Which test card is chosen, and what is wrong with it.
     pub card: Entry,
+    /// Where the receipt goes.
+    pub email: Entry,
     /// The price with its currency: `$20.00`.
     pub price: String,
 }
@@ -121,7 +125,8 @@ impl RideForm {
 
     /// Whether any entry is marked as wrong.
     pub fn has_errors(&self) -> bool {
-        [&self.origin_lat, &self.origin_lon, &self.target_lat, &self.target_lon, &self.card]
+        let Self { origin_lat, origin_lon, target_lat, target_lon, card, email, .. } = self;
+        [origin_lat, origin_lon, target_lat, target_lon, card, email]
             .iter()
             .any(|entry| !entry.error.is_empty())
     }
@@ -158,6 +163,8 @@ pub struct RideReceipt {
     pub booked_at: String,
     /// For people: `21 November 2026, 09:30 UTC`.
     pub booked_at_text: String,
+    /// Where the receipt goes.
+    pub email: Option<String>,
     /// Set when an edited form came again under the used key.
     pub notice: Option<Notice>,
 }
@@ -226,6 +233,8 @@ pub struct CheckoutForm {
     pub chosen: String,
     /// What is wrong with the card; empty if nothing.
     pub error: String,
+    /// Where the receipt goes.
+    pub email: Entry,
     /// What became of the last try.
     pub notice: Option<Notice>,
 }
@@ -234,6 +243,11 @@ impl CheckoutForm {
     /// The cards to choose from.
     pub fn cards(&self) -> impl Iterator<Item = TestCard> {
         checkout_cards()
+    }
+
+    /// Whether any entry is marked as wrong.
+    pub fn has_errors(&self) -> bool {
+        !self.error.is_empty() || !self.email.error.is_empty()
     }
 }
 
@@ -318,6 +332,8 @@ pub struct CheckoutReceipt {
     pub reference: String,
     /// Our own, `pay_…`.
     pub payment: String,
+    /// Where the receipt goes.
+    pub email: Option<String>,
     /// The shop's page.
     pub return_url: Option<String>,
 }

@@ -11,6 +11,11 @@ use crate::timestamp;
 /// Fields of the transport: no part of the operation or its fingerprint.
 pub const TRANSPORT_FIELDS: [&str; 2] = ["idempotency_key", "raise_error"];
 
+/// What a fresh form of the demo suggests: its mail goes nowhere but into the simulator's mailbox.
+pub const SUGGESTED_EMAIL: &str = "you@example.com";
+/// The most of an address that a form shows again.
+const EMAIL_MAX: usize = 254;
+
 /// What a fresh form suggests: from San Francisco to the launch pads of Cape Canaveral.
 const SUGGESTED: [&str; 4] = ["37.7749", "-122.4194", "28.5721", "-80.648"];
 
@@ -44,13 +49,7 @@ pub fn form_request(parameters: &Parameters) -> Result<Operation, Vec<FieldError
             message: "choose one of the cards".to_owned(),
         }),
     };
-    let email = match parameters.text("email") {
-        Field::Missing => Ok(None),
-        Field::Text(text) if text.trim().is_empty() => Ok(None),
-        Field::Text(text) => email(&text).map(Some),
-        Field::NotText => Err("must be given once".to_owned()),
-    }
-    .map_err(|message| FieldError { field: "email".to_owned(), message });
+    let email = receipt_email(parameters);
     let places = without_unknown(parameters, known, ride::places(parameters));
     match (places, card, email) {
         (Ok((origin, target)), Ok(payment_method), Ok(receipt_email)) => {
@@ -60,6 +59,28 @@ pub fn form_request(parameters: &Parameters) -> Result<Operation, Vec<FieldError
             Err(places.err().into_iter().flatten().chain(card.err()).chain(email.err()).collect())
         }
     }
+}
+
+/// The field for the receipt of a form, which may be left empty.
+pub fn receipt_email(parameters: &Parameters) -> Result<Option<String>, FieldError> {
+    match parameters.text("email") {
+        Field::Missing => Ok(None),
+        Field::Text(text) if text.trim().is_empty() => Ok(None),
+        Field::Text(text) => email(&text).map(Some),
+        Field::NotText => Err("must be given once".to_owned()),
+    }
+    .map_err(|message| FieldError { field: "email".to_owned(), message })
+}
+
+/// The same field as a form shows it: fresh, or as it was entered.
+pub fn email_entry(site: &Site, kept: Option<&Parameters>, errors: &[FieldError]) -> Entry {
+    let value = match kept.map(|parameters| parameters.text("email")) {
+        None if site.demo => SUGGESTED_EMAIL.to_owned(),
+        Some(Field::Text(text)) => text.chars().take(EMAIL_MAX).collect(),
+        None | Some(Field::Missing | Field::NotText) => String::new(),
+    };
+    let error = errors.iter().find(|error| error.field == "email");
+    Entry { value, error: error.map(|error| error.message.clone()).unwrap_or_default() }
 }
 
 /// A misspelt parameter must not silently do nothing.
@@ -120,6 +141,7 @@ pub fn form(
     let [a, b, c, d] = COORDINATES.map(|(name, _)| name);
     let [sa, sb, sc, sd] = SUGGESTED;
     RideForm {
+        email: email_entry(&site, kept, errors),
         site,
         key,
         notice,
@@ -163,7 +185,7 @@ pub struct Visit {
 pub fn page(site: Site, id: &str, view: &View, visit: &Visit) -> RidePage {
     match view.ride.as_ref().map(|ride| (ride, &ride.state)) {
         Some((ride, RideState::Paid { charge })) if view.key.status != KeyStatus::Processing => {
-            RidePage::Receipt(receipt(site, ride, charge, visit.edited))
+            RidePage::Receipt(receipt(site, ride, charge, view, visit.edited))
         }
         Some((_, RideState::Unpaid { decline_code, message, .. })) => {
             let notice = unpaid(decline_code.is_some(), message, visit.edited);
@@ -226,7 +248,10 @@ pub(super) fn unpaid(declined: bool, reason: &str, edited: bool) -> Notice {
     }
 }
 
-fn receipt(site: Site, ride: &Ride, charge: &str, edited: bool) -> RideReceipt {
+fn receipt(site: Site, ride: &Ride, charge: &str, view: &View, edited: bool) -> RideReceipt {
+    // What was entered is kept for as long as the key is.
+    let entered = view.parameters.as_ref().and_then(kept);
+    let email = entered.and_then(|entered| receipt_email(&entered).ok().flatten());
     let notice = edited.then(|| Notice {
         title: "This ride was already booked".to_owned(),
         text: "You changed a form that had been paid. Nothing more was charged, and this is the ride it booked. \
@@ -235,7 +260,6 @@ fn receipt(site: Site, ride: &Ride, charge: &str, edited: bool) -> RideReceipt {
         tone: "info",
     });
     RideReceipt {
-        site,
         id: ride.id.to_string(),
         price: price(ride.amount_minor),
         origin: place(ride, ride.origin),
@@ -243,7 +267,9 @@ fn receipt(site: Site, ride: &Ride, charge: &str, edited: bool) -> RideReceipt {
         charge: charge.to_owned(),
         booked_at: timestamp(ride.created_at_ms),
         booked_at_text: crate::date_for_people(ride.created_at_ms),
+        email: email.filter(|_| site.sends_receipts),
         notice,
+        site,
     }
 }
 

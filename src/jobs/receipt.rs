@@ -22,32 +22,56 @@ struct Text<'a> {
 }
 
 struct Words {
+    /// Who sends it.
+    shop: String,
     subject: String,
-    lead: String,
+    /// What became of the amount.
+    what: &'static str,
+    lead: &'static str,
     amount: String,
     date: String,
+    /// What the amount is called among the details.
+    total: &'static str,
 }
 
-fn words(receipt: &Receipt) -> Words {
+fn words(receipt: &Receipt, from: &str) -> Words {
     let amount = for_people(receipt.amount_minor, receipt.currency);
-    let (subject, lead) = match receipt.about {
-        About::Paid => (format!("Your receipt: {amount}"), "Thank you. Your payment went through, once."),
+    let (subject, what, lead, total) = match receipt.about {
+        About::Paid => (
+            format!("Your receipt: {amount}"),
+            "Paid",
+            "Thank you. Your payment went through, once.",
+            "Total",
+        ),
         About::Refunded => (
             format!("Your refund: {amount}"),
+            "Refunded",
             "We have given this amount back. It can take a few days until your bank shows it.",
+            "Refund",
         ),
         About::Voided => (
             format!("Not charged: {amount}"),
-            "The payment was called off. Nothing was taken, and the amount that your bank had set aside is free again.",
+            "Called off",
+            "Nothing was taken. What your bank has set aside is free again; it can take a few days until it shows that.",
+            "Not charged",
         ),
     };
-    Words { subject, lead: lead.to_owned(), amount, date: date_for_people(receipt.at_ms) }
+    let date = date_for_people(receipt.at_ms);
+    Words { shop: shop(from), subject, what, lead, amount, date, total }
+}
+
+/// The name of `Name <address>`; of a bare address its domain.
+fn shop(from: &str) -> String {
+    let (name, address) = from.split_once('<').unwrap_or(("", from));
+    let name = name.trim().trim_matches('"');
+    let domain = address.trim_end_matches('>').rsplit('@').next().unwrap_or_default();
+    if name.is_empty() { domain.trim().to_owned() } else { name.to_owned() }
 }
 
 /// The body of `POST /emails`. It is kept with the job's first try: under one key it must never change, not even with a
 /// new release.
 pub fn email(receipt: &Receipt, from: &str) -> Result<Value, askama::Error> {
-    let words = words(receipt);
+    let words = words(receipt, from);
     let html = Html { words: &words, receipt }.render()?;
     let text = Text { words: &words, receipt }.render()?;
     Ok(json!({ "from": from, "to": [receipt.to], "subject": words.subject, "html": html, "text": text }))
@@ -91,11 +115,23 @@ mod tests {
         assert_eq!(email["to"], json!(["ada@example.com"]));
         let (html, text) = (email["html"].as_str().unwrap(), email["text"].as_str().unwrap());
         for part in [html, text] {
-            assert!(part.contains("12.50") && part.contains("pay_1"), "{part}");
+            for word in ["Shop", "12.50", "pay_1", "ada@example.com"] {
+                assert!(part.contains(word), "{word}: {part}");
+            }
         }
         assert!(html.contains("&#60;b&#62;7") && !html.contains("<b>7"), "{html}");
         assert!(text.contains("<b>7</b>"), "{text}");
         assert_eq!(super::email(&receipt, "x").unwrap()["html"], email["html"], "the same at every try");
+    }
+
+    #[test]
+    fn the_sender_is_called_by_name_or_by_domain() {
+        assert_eq!(shop("Shop <shop@example.com>"), "Shop");
+        assert_eq!(shop("\"The Shop\" <shop@example.com>"), "The Shop");
+        assert_eq!(
+            (shop("shop@example.com"), shop("<shop@example.com>")),
+            ("example.com".into(), "example.com".into())
+        );
     }
 
     #[test]

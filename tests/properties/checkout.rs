@@ -204,7 +204,13 @@ fn json_parameters(value: Value) -> Parameters {
 }
 
 fn visit(order: &Order) -> Visit<'_> {
-    let site = Site { demo: true, origin: "https://pay.example".into(), style: "/s", script: "/j" };
+    let site = Site {
+        demo: true,
+        sends_receipts: true,
+        origin: "https://pay.example".into(),
+        style: "/s",
+        script: "/j",
+    };
     Visit { site, order, link: "bGluaw.c2ln", now_ms: 1_795_000_000_000 }
 }
 
@@ -313,7 +319,7 @@ fn a_form_pays_with_a_card_or_asks_for_another() {
         let pairs = pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
         Sent::parse(&Parameters::Form(pairs), cards).map_err(fields)
     };
-    let pay = |card: &str| Ok(Sent::Pay { payment_method: card.to_owned() });
+    let pay = |card: &str| Ok(Sent::Pay { payment_method: card.to_owned(), email: None });
     for card in checkout_cards() {
         assert_eq!(sent(&Cards::Test, &[("payment_method", card.payment_method)]), pay(card.payment_method));
     }
@@ -331,6 +337,13 @@ fn a_form_pays_with_a_card_or_asks_for_another() {
         assert_eq!(sent(&cards, &[("payment_method", "pm_card_visa"), ("total", "1")]), refused("total"));
     }
     assert_eq!(sent(&Cards::Test, &[("payment_method", "pm_other")]), refused("payment_method"));
+    let with_email =
+        |email: &str| sent(&Cards::Test, &[("payment_method", "pm_card_visa"), ("email", email)]);
+    let to = |email: Option<&str>| {
+        Ok(Sent::Pay { payment_method: "pm_card_visa".to_owned(), email: email.map(str::to_owned) })
+    };
+    assert_eq!((with_email(" a@b.example "), with_email(" ")), (to(Some("a@b.example")), to(None)));
+    assert_eq!(with_email("nobody"), refused("email"));
 }
 
 #[test]
@@ -357,6 +370,7 @@ fn paid() -> Paid {
         payment: "pay_1".to_owned(),
         reference: Some("pi_1".to_owned()),
         at_ms: 1_795_000_000_000,
+        email: Some("ada@example.com".to_owned()),
     }
 }
 
@@ -377,6 +391,7 @@ fn a_receipt_tells_what_was_taken_and_given_back() {
     let back = receipt(Paid { refunded_minor: 2900, ..paid() });
     assert_eq!((back.title, back.amount.as_str()), ("Your payment was refunded", "$29.00"));
     let reserved = receipt(Paid { captured_minor: 0, ..paid() });
+    assert_eq!((part.email.as_deref(), reserved.email.as_deref()), (Some("ada@example.com"), None));
     assert!(reserved.reserved);
     assert_eq!(reserved.amount_note, "reserved");
     let another = receipt(Paid { amount_minor: 3000, captured_minor: 3000, ..paid() });

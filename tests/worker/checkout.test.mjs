@@ -7,6 +7,7 @@ import { account, freshKey, read } from './support/account.mjs';
 import { browser } from './support/browser.mjs';
 import { withoutEffect } from './support/effects.mjs';
 import { SIGNING_KEY, startSite } from './support/harness.mjs';
+import { receiptsOf } from './support/jobs.mjs';
 import { conforming } from './support/openapi.mjs';
 import { contentOf, expired, sign } from './support/order-link.mjs';
 import { until } from './support/until.mjs';
@@ -317,6 +318,42 @@ describe('a declined order', () => {
       return heading(page) === RECEIPT && page;
     });
     await assertPaidOnce(seen);
+  });
+});
+
+describe('the receipt of an order', () => {
+  test('goes where the form says, also after a decline, and the page says so', async () => {
+    const opened = await open(await newOrder());
+    assert.equal(opened.form.email, 'you@example.com', 'the demo suggests one');
+    const again = await pay({ ...opened, form: { ...opened.form, email: 'ada@example.com' } }, DECLINED);
+    assert.equal(again.entries.email, 'ada@example.com', 'another card, the same address');
+    const page = await pay({ ...opened, form: again.entries });
+    const payment = await assertPaidOnce(page);
+    assert.match(page.text, /A receipt goes to ada@example\.com\..*href="\/_sim\/mailbox"/);
+    assert.deepEqual(await receiptsOf(site, payment), [`${payment}_receipt`]);
+    const emails = await site.simulator.emails(payment);
+    assert.deepEqual(
+      emails.map(({ to, subject }) => [to, subject]),
+      [[['ada@example.com'], 'Your receipt: $29.00']],
+    );
+  });
+
+  test('is not sent if the field is empty', async () => {
+    const opened = await open(await newOrder());
+    const page = await pay({ ...opened, form: { ...opened.form, email: '' } });
+    const payment = await assertPaidOnce(page);
+    assert.doesNotMatch(page.text, /A receipt goes to/);
+    assert.deepEqual(await receiptsOf(site, payment), []);
+  });
+
+  test('to what is no address is asked for again: nothing runs, and what was entered is kept', async () => {
+    const { visitor, path, form } = await open(await newOrder());
+    const sent = { ...form, email: 'nobody', payment_method: OTHER_GOOD };
+    const page = await withoutEffect(site, () => visitor.send(path, sent));
+    assert.equal(page.status, 422);
+    assert.deepEqual([page.entries.email, page.entries.payment_method], ['nobody', OTHER_GOOD]);
+    assert.match(page.text, /<a href="#email">Email must be one address/);
+    await assertPaidOnce(await pay({ visitor, path, form: { ...page.entries, email: 'ada@example.com' } }));
   });
 });
 
@@ -668,7 +705,7 @@ describe('with a publishable key', () => {
     assert.match(policy, /default-src 'none'/);
     assert.match(page.text, new RegExp(`id="card-element"[^>]* data-key="${KEY}"`));
     assert.match(page.text, /data-amount="5450" data-currency="usd"/);
-    assert.deepEqual(Object.keys(page.entries).sort(), ['idempotency_key', 'payment_method']);
+    assert.deepEqual(Object.keys(page.entries).sort(), ['email', 'idempotency_key', 'payment_method']);
     assert.ok(!page.text.includes('4242'));
 
     const empty = await visitor.send(path, page.entries);

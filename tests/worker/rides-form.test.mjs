@@ -8,6 +8,7 @@ import { USER } from './support/account.mjs';
 import { browser } from './support/browser.mjs';
 import { withoutEffect } from './support/effects.mjs';
 import { startSite } from './support/harness.mjs';
+import { jobsOf } from './support/jobs.mjs';
 import { until } from './support/until.mjs';
 
 const site = await startSite();
@@ -43,7 +44,7 @@ describe('the form', () => {
     const [one, other] = [await browser(site).openForm(), await browser(site).openForm()];
     assert.notEqual(one.idempotency_key, other.idempotency_key);
     assert.match(one.idempotency_key, /^[\x21-\x7e]{1,255}$/);
-    assert.deepEqual(Object.keys(one).sort(), ['idempotency_key', ...ENTRIES].sort());
+    assert.deepEqual(Object.keys(one).sort(), ['email', 'idempotency_key', ...ENTRIES].sort());
   });
 
   test('stores nothing when it is shown', () => withoutEffect(site, () => browser(site).openForm()));
@@ -315,6 +316,46 @@ describe('a declined card', () => {
   });
 });
 
+describe('the receipt by email', () => {
+  const emailsOf = async (ride) => {
+    await jobsOf(site, ride);
+    return (await site.simulator.emails(ride)).map(({ to }) => to);
+  };
+
+  test('goes where the form says, and the page of the ride says so', async () => {
+    const visitor = browser(site);
+    const sent = await visitor.openForm();
+    assert.equal(sent.email, 'you@example.com', 'the demo suggests one');
+    const { ride } = await visitor.submit({ ...sent, email: ' ada@example.com ' });
+    const { text } = await visitor.visit(`/rides/${ride}`);
+    assert.match(text, /A receipt goes to ada@example\.com\./);
+    assert.match(text, /href="\/_sim\/mailbox"/);
+    assert.deepEqual(await emailsOf(ride), [['ada@example.com']]);
+    const mailbox = await visitor.visit('/_sim/mailbox');
+    assert.ok(mailbox.text.includes('ada@example.com'), 'it can be read there');
+  });
+
+  test('is not sent if the field is empty', async () => {
+    const visitor = browser(site);
+    const { ride } = await visitor.submit({ ...(await visitor.openForm()), email: ' ' });
+    assert.doesNotMatch((await visitor.visit(`/rides/${ride}`)).text, /A receipt goes to/);
+    assert.deepEqual(await emailsOf(ride), []);
+  });
+
+  test('to what is no address is asked for again: nothing runs, and what was entered is kept', async () => {
+    const visitor = browser(site);
+    const sent = { ...(await visitor.openForm()), email: 'ada@"example"' };
+    const page = await withoutEffect(site, () => visitor.submit(sent));
+    assert.equal(page.status, 422);
+    assertKept(page, sent);
+    assert.equal(page.entries.email, sent.email);
+    assert.match(page.text, /<a href="#email">Email must be one address/);
+    assert.match(page.text, /id="email"[^>]*aria-invalid="true"/);
+    const fixed = await visitor.submit({ ...page.entries, email: 'ada@example.com' });
+    assert.deepEqual(await emailsOf(fixed.ride), [['ada@example.com']]);
+  });
+});
+
 describe('entries that are wrong', () => {
   test('are marked on the same form with the same key, and nothing runs', async () => {
     const visitor = browser(site);
@@ -420,7 +461,7 @@ describe('a key that may not be used', () => {
   test('is no key for the API: an account cannot spend it, nor take it from its owner', async () => {
     const visitor = browser(site);
     const sent = await visitor.openForm();
-    const { idempotency_key: key, payment_method: _, ...trip } = sent;
+    const { idempotency_key: key, payment_method: _, email: __, ...trip } = sent;
     const headers = {
       authorization: `Bearer ${USER}`,
       'content-type': 'application/x-www-form-urlencoded',

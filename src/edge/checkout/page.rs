@@ -6,8 +6,9 @@ use crate::edge::pages::{
     CardElement, CheckoutBank, CheckoutForm, CheckoutReceipt, CheckoutStatus, Notice, OrderLine, Refunded,
     Site, checkout_cards,
 };
-use crate::edge::ride::{kept, refresh_s, unpaid};
-use crate::machine::fingerprint::Field;
+use crate::edge::ride::{email_entry, kept, refresh_s, unpaid};
+use crate::flows::ride::FieldError;
+use crate::machine::fingerprint::{Field, Parameters};
 use crate::object::message::{KeyStatus, View};
 use crate::payment::money::{Currency, for_people};
 use crate::payment::{Payment, PaymentState, Pending, Refund, RefundState, refunded_minor};
@@ -92,12 +93,9 @@ impl Standing {
     }
 }
 
-/// The card of the last try, while it is kept.
-pub fn last_card(view: &View) -> Option<String> {
-    match kept(view.parameters.as_ref()?)?.text("payment_method") {
-        Field::Text(card) => Some(card),
-        Field::Missing | Field::NotText => None,
-    }
+/// What was entered for the last try, while it is kept.
+pub fn last_entries(view: &View) -> Option<Parameters> {
+    kept(view.parameters.as_ref()?)
 }
 
 /// What was paid.
@@ -119,6 +117,8 @@ pub struct Paid {
     pub reference: Option<String>,
     /// When it was first tried, in ms since the epoch.
     pub at_ms: u64,
+    /// Where the receipt goes.
+    pub email: Option<String>,
 }
 
 impl Paid {
@@ -134,6 +134,7 @@ impl Paid {
             payment: payment.id.to_string(),
             reference: payment.provider_payment.clone(),
             at_ms: payment.created_at_ms,
+            email: payment.receipt_email.clone(),
         }
     }
 }
@@ -154,10 +155,10 @@ pub struct Visit<'a> {
 /// What stands on a form.
 #[derive(Clone, Debug, Default)]
 pub struct Sheet {
-    /// The card that was chosen before; the first one, if it is not said.
-    pub chosen: Option<String>,
+    /// What was entered before: the card, where the receipt goes. Without it the form is fresh.
+    pub kept: Option<Parameters>,
     /// What is wrong with it.
-    pub error: Option<String>,
+    pub errors: Vec<FieldError>,
     /// What to say above the form.
     pub notice: Option<Notice>,
 }
@@ -175,10 +176,11 @@ pub fn form(visit: Visit<'_>, key: String, cards: &Cards<'_>, sheet: Sheet) -> C
         }),
     };
     // Who is asked to choose a card finds none chosen.
-    let chosen = match (&sheet.error, sheet.chosen) {
+    let error = sheet.errors.iter().find(|error| error.field == "payment_method");
+    let chosen = match (error, sheet.kept.as_ref().map(|kept| kept.text("payment_method"))) {
         (Some(_), _) => String::new(),
-        (None, Some(card)) => card,
-        (None, None) => checkout_cards().next().map_or("", |card| card.payment_method).to_owned(),
+        (None, Some(Field::Text(card))) => card,
+        (None, _) => checkout_cards().next().map_or("", |card| card.payment_method).to_owned(),
     };
     CheckoutForm {
         key,
@@ -188,7 +190,8 @@ pub fn form(visit: Visit<'_>, key: String, cards: &Cards<'_>, sheet: Sheet) -> C
         total: for_people(cart.total().get(), currency),
         element,
         chosen,
-        error: sheet.error.unwrap_or_default(),
+        error: error.map(|error| error.message.clone()).unwrap_or_default(),
+        email: email_entry(&visit.site, sheet.kept.as_ref(), &sheet.errors),
         notice: sheet.notice,
         site: visit.site,
     }
@@ -254,6 +257,8 @@ pub fn receipt(visit: Visit<'_>, paid: &Paid) -> CheckoutReceipt {
         reference: paid.reference.clone().unwrap_or_default(),
         payment: paid.payment.clone(),
         return_url: visit.order.return_url.clone(),
+        // Of a payment that is only reserved, none goes out yet.
+        email: paid.email.clone().filter(|_| visit.site.sends_receipts && !reserved),
         site: visit.site,
     }
 }

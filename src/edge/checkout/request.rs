@@ -9,6 +9,7 @@ use super::cart::{Cart, Line, at_line, check, count, wrong};
 use super::page::Cards;
 use crate::edge::pages::checkout_cards;
 use crate::edge::payment::{ORDER_MAX, address, visible};
+use crate::edge::ride::receipt_email;
 use crate::flows::ride::FieldError;
 use crate::machine::fingerprint::{Field, Parameters};
 use crate::payment::money::Currency;
@@ -192,6 +193,8 @@ pub enum Sent {
     Pay {
         /// The provider's token of it.
         payment_method: String,
+        /// Where the receipt goes.
+        email: Option<String>,
     },
     /// Give up the try that waits for the bank, to pay with another card.
     AnotherCard {
@@ -203,19 +206,26 @@ pub enum Sent {
 impl Sent {
     /// Reads the form's fields; the key is no part of them any more.
     pub fn parse(parameters: &Parameters, cards: &Cards<'_>) -> Result<Self, Vec<FieldError>> {
-        let errors = unknown(parameters, |name| matches!(name, "payment_method" | "another_card"));
+        let mut errors =
+            unknown(parameters, |name| matches!(name, "payment_method" | "another_card" | "email"));
         if !errors.is_empty() {
             return Err(errors);
         }
-        match (parameters.text("payment_method"), parameters.text("another_card")) {
-            (Field::Missing, Field::Text(attempt)) => match attempt.parse() {
+        let email = receipt_email(parameters);
+        match (parameters.text("payment_method"), parameters.text("another_card"), email) {
+            (Field::Missing, Field::Text(attempt), _) => match attempt.parse() {
                 Ok(attempt) => Ok(Self::AnotherCard { attempt }),
                 Err(_) => Err(vec![wrong("another_card", "is the number of a try")]),
             },
-            (Field::Text(text), Field::Missing) if cards.take(&text) => {
-                Ok(Self::Pay { payment_method: text })
+            (Field::Text(text), Field::Missing, email) if cards.take(&text) => {
+                let email = email.map_err(|error| vec![error])?;
+                Ok(Self::Pay { payment_method: text, email })
             }
-            _ => Err(vec![wrong("payment_method", cards.advice())]),
+            (_, _, email) => {
+                errors.push(wrong("payment_method", cards.advice()));
+                errors.extend(email.err());
+                Err(errors)
+            }
         }
     }
 }

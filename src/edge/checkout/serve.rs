@@ -9,7 +9,7 @@ use data_encoding::BASE64URL_NOPAD;
 use super::Order;
 use super::cart::{Cart, Line};
 use super::form_key::{FormKey, Place};
-use super::page::{self, Cards, Sheet, Standing, Visit, last_card, path};
+use super::page::{self, Cards, Sheet, Standing, Visit, last_entries, path};
 use super::request::{OrderRequest, Sent, link_to_json};
 use crate::edge::api::{Unreachable, account, invalid_parameters, run, unavailable, unreadable};
 use crate::edge::app::{App, ObjectRef};
@@ -104,8 +104,8 @@ pub(in crate::edge) async fn show_order(app: &App, request: &Request, link: &str
         }
         Standing::Open | Standing::Failed { .. } | Standing::Canceled => {
             let notice = page::notice(&standing, request.has_query("edited"));
-            let chosen = shown.as_ref().and_then(last_card);
-            till.form(200, Sheet { chosen, notice, ..Sheet::default() })
+            let kept = shown.as_ref().and_then(last_entries);
+            till.form(200, Sheet { kept, notice, ..Sheet::default() })
         }
     }
 }
@@ -120,12 +120,11 @@ pub(in crate::edge) async fn pay_order(app: &App, request: &Request, link: &str)
     let key = key_source::key(request, Some(&body))?;
     let entries = body.without(&["idempotency_key"]);
     match Sent::parse(&entries, &till.cards) {
-        Ok(Sent::Pay { payment_method }) => till.pay(key, payment_method, &entries).await,
+        Ok(Sent::Pay { payment_method, email }) => till.pay(key, payment_method, email, &entries).await,
         Ok(Sent::AnotherCard { attempt }) => till.give_up(attempt, &entries).await,
         Err(errors) => {
-            let error = errors.iter().find(|error| error.field == "payment_method");
-            let error = error.map(|error| error.message.clone());
-            till.again(422, Sheet { error, notice: foreign_fields(&errors, &[]), chosen: None }).await
+            let notice = foreign_fields(&errors, &["email"]);
+            till.again(422, Sheet { kept: Some(entries), errors, notice }).await
         }
     }
 }
@@ -228,19 +227,20 @@ impl<'a> Till<'a> {
         if !Standing::of(shown.as_ref()).is_payable() {
             return Ok(self.see("used"));
         }
-        let chosen = sheet.chosen.or_else(|| shown.as_ref().and_then(last_card));
-        self.form(status, Sheet { chosen, ..sheet })
+        let kept = sheet.kept.or_else(|| shown.as_ref().and_then(last_entries));
+        self.form(status, Sheet { kept, ..sheet })
     }
 
     async fn pay(
         &self,
         key: Option<IdempotencyKey>,
         payment_method: String,
+        email: Option<String>,
         entries: &Parameters,
     ) -> Result<Answer, Problem> {
         let sheet = |title: &str, text: &str| {
             let notice = Notice { title: title.to_owned(), text: text.to_owned(), tone: "warning" };
-            Sheet { chosen: Some(payment_method.clone()), notice: Some(notice), error: None }
+            Sheet { kept: Some(entries.clone()), notice: Some(notice), errors: Vec::new() }
         };
         let opened = key.as_ref().map(|key| {
             FormKey::open(key.as_str(), self.place(), &self.app.config.signing_keys)
@@ -250,7 +250,7 @@ impl<'a> Till<'a> {
             let text = "It was made for another order, or it was not complete. Nothing was charged. Please pay below.";
             return self.again(409, sheet("This form cannot be used here", text)).await;
         };
-        let operation = Operation::Payment(Box::new(self.payment(payment_method.clone())));
+        let operation = Operation::Payment(Box::new(self.payment(payment_method, email)));
         let may_start = self.request.now_ms < form_key.expires_at_ms && !self.is_expired();
         let key_hash = key.hash(&self.owner);
         let arrival = self.arrival(key_hash.clone(), operation, entries, may_start);
@@ -314,8 +314,8 @@ impl<'a> Till<'a> {
         }
     }
 
-    /// What is paid is the link's: nothing of it comes from the form but the card.
-    fn payment(&self, payment_method: String) -> PaymentRequest {
+    /// What is paid is the link's: nothing of it comes from the form but the card, and where the receipt goes.
+    fn payment(&self, payment_method: String, receipt_email: Option<String>) -> PaymentRequest {
         let page = path(self.link);
         let origin = self.request.origin();
         PaymentRequest {
@@ -334,7 +334,7 @@ impl<'a> Till<'a> {
             },
             fallback: None,
             return_url: Some(format!("{origin}{page}")),
-            receipt_email: None,
+            receipt_email,
             origin,
             page: Some(format!("{page}?{ON_THE_WAY}")),
         }
