@@ -21,7 +21,7 @@ import {
   paid,
   send,
 } from './support/payments.mjs';
-import { IMPATIENT, lost } from './support/unknown.mjs';
+import { IMPATIENT } from './support/unknown.mjs';
 import { until } from './support/until.mjs';
 
 const STRIPE_SECRET = 'whsec_demo_0123456789abcdef0123456789abcdef';
@@ -270,18 +270,30 @@ describe('an event', () => {
 });
 
 describe('an outcome that nobody knows', () => {
+  /** A request whose answer was lost; its alarm is far away. */
+  async function lost(request, key = freshKey(), fault = {}) {
+    await site.simulator.fault('response_lost', fault);
+    const unknown = await send(user, request, key, AT_ONCE);
+    assertProblem(unknown, 503, 'outcome-unknown');
+    await site.objects.sql(
+      unknown.payment,
+      "UPDATE idempotency_keys SET resume_at_ms = ? WHERE status = 'open'",
+      Date.now() + HOUR_MS,
+    );
+    return { id: unknown.payment, again: () => send(user, request, key) };
+  }
+
   for (const operation of operations)
     test(`of ${operation.name} is known as soon as Stripe tells`, async () => {
-      const request = await operation.prepare(user);
-      const told = await lost(site, user, request);
+      const told = await lost(await operation.prepare(user));
       // The control: the same, and no webhook.
-      const untold = await lost(site, user, await operation.prepare(user));
+      const untold = await lost(await operation.prepare(user));
       assert.deepEqual([await openKeys(told.id), await openKeys(untold.id)], [1, 1]);
       const events = await site.simulator.events(told.id);
       assert.equal(await site.simulator.tell(events.at(-1).id), 200);
       await until('the key is finished', async () => (await openKeys(told.id)) === 0);
       assert.equal(await openKeys(untold.id), 1, 'without a webhook it stays unknown');
-      const answer = await told.end();
+      const answer = await told.again();
       assert.equal(answer.status, operation.status, answer.text);
       assert.equal(answer.header('idempotent-replayed'), 'true');
       assert.deepEqual(await site.simulator.moved(told.id), operation.moved);
@@ -310,22 +322,12 @@ describe('an outcome that nobody knows', () => {
     ],
   ])
     test(`of ${name} at Adyen is what its notification says`, async () => {
-      const request = await prepare();
-      const key = freshKey();
-      await site.simulator.fault('response_lost', { path: '/adyen/' });
-      const unknown = await send(user, request, key, AT_ONCE);
-      assertProblem(unknown, 503, 'outcome-unknown');
-      const id = unknown.payment;
-      await site.objects.sql(
-        id,
-        "UPDATE idempotency_keys SET resume_at_ms = ? WHERE status = 'open'",
-        Date.now() + HOUR_MS,
-      );
+      const { id, again } = await lost(await prepare(), freshKey(), { path: '/adyen/' });
       const sent = await adyenSends();
       assert.equal(await tellOf((await itemsOf(id)).at(-1)), 200);
       await until('the key is finished', async () => (await openKeys(id)) === 0);
       assert.equal(await adyenSends(), sent, 'nothing was sent again');
-      const answer = await send(user, request, key);
+      const answer = await again();
       assert.equal(answer.status, status, answer.text);
       assert.equal(answer.header('idempotent-replayed'), 'true');
       assert.deepEqual(await breaksOf(id), []);
