@@ -121,7 +121,11 @@ mod tests {
         }
         assert!(html.contains("&#60;b&#62;7") && !html.contains("<b>7"), "{html}");
         assert!(text.contains("<b>7</b>"), "{text}");
-        assert_eq!(super::email(&receipt, "Shop <shop@example.com>").unwrap()["html"], email["html"], "the same at every try");
+        assert_eq!(
+            super::email(&receipt, "Shop <shop@example.com>").unwrap()["html"],
+            email["html"],
+            "the same at every try"
+        );
     }
 
     #[test]

@@ -23,7 +23,13 @@ fn ledger(lines: &[Value]) -> Ledger {
 
 fn outcome_of(query: &str, ledger: Ledger) -> (Outcome, String) {
     let id = || ExperimentId::parse(LAB).unwrap();
-    let site = Site { demo: true, origin: "http://localhost".to_owned(), style: "/s.css", script: "/s.js" };
+    let site = Site {
+        demo: true,
+        origin: "http://localhost".to_owned(),
+        style: "/s.css",
+        script: "/s.js",
+        sends_receipts: true,
+    };
     let sheet = Sheet { site, script: "/lab.js", query: Query::parse(query), fresh: id(), round: id() };
     let page = page(sheet, Some(Seen { experiment: id(), ledger, view: None, now_ms: 0 }));
     (page.result.clone().unwrap(), page.render().unwrap())
