@@ -23,7 +23,13 @@ await script(async () => {
   await setUp({ lints: true, browser: chosen.some(({ needs }) => needs === 'browser') });
 
   const results = [];
-  for (const suite of chosen) results.push(await runSuite(suite));
+  for (let next = 0; next < chosen.length;) {
+    const end = chosen.findIndex((suite, at) => at >= next && !suite.waits);
+    const together = chosen.slice(next, end < 0 ? undefined : end);
+    if (together.length > 1) results.push(...(await runTogether(together)));
+    else results.push(await runSuite(chosen[next]));
+    next += Math.max(1, together.length);
+  }
   report(results, Date.now() - started);
 });
 
@@ -36,29 +42,59 @@ function choose(wanted) {
 }
 
 async function runSuite(suite) {
-  say(`\n── ${suite.name} ${'─'.repeat(Math.max(0, 70 - suite.name.length))}`);
-  const started = Date.now();
+  headline(suite.name);
   const shown = step(suite.command.join(' '));
+  const { result, ended } = await play(suite, shown.detail);
+  if (result.failed === 0) shown.done(result.text);
+  else shown.fail(result.text);
+  explain(suite, result, ended);
+  return result;
+}
+
+/** Suites that mostly wait: two at a time, each told of when it ends. */
+async function runTogether(together) {
+  headline(`${together.length} suites, two at a time`);
+  const shown = step(`${together[0].command.slice(0, -1).join(' ')} …`);
+  const results = [];
+  const left = [...together];
+  const work = async () => {
+    for (let suite = left.shift(); suite; suite = left.shift()) {
+      const { result, ended } = await play(suite, (line) => shown.detail(`${suite.name}: ${line}`));
+      shown.between(`  ${result.failed ? '✗' : '✓'} ${suite.name}: ${result.text} (${seconds(result.ms)})`);
+      explain(suite, result, ended);
+      results.push(result);
+    }
+  };
+  await Promise.all([work(), work()]);
+  const failed = results.filter((result) => result.failed > 0).length;
+  if (failed === 0) shown.done(`${together.length} suites`);
+  else shown.fail(`${failed} of ${together.length} suites failed`);
+  return together.map(({ name }) => results.find((result) => result.name === name));
+}
+
+const headline = (title) => say(`\n── ${title} ${'─'.repeat(Math.max(0, 70 - title.length))}`);
+
+async function play(suite, onProgress) {
+  const started = Date.now();
   const progress = suite.command[0] === 'cargo' ? cargoProgress() : (line) => line.trim().slice(0, 80);
   const [command, ...args] = suite.command;
   const ended = await run(command, args, {
     cwd: suite.cwd,
     env: { ...process.env, NO_COLOR: '1', FORCE_COLOR: '0', CARGO_TERM_COLOR: 'never', ...suite.env },
     timeoutMs: suite.timeoutMs,
-    onLine: (line) => shown.detail(progress(line)),
+    onLine: (line) => onProgress(progress(line)),
   });
-
   const result = { name: suite.name, ms: Date.now() - started, ...verdict(suite, ended) };
-  const text = `${result.passed} passed, ${result.failed} failed${result.reason ? `: ${result.reason}` : ''}`;
-  if (result.failed === 0) shown.done(text);
-  else {
-    shown.fail(text);
-    say(ended.lines.slice(-shownLines).join('\n'));
-    const log = keepLog(suite, ended.lines);
-    if (ended.lines.length > shownLines)
-      say(`(the last ${shownLines} of ${ended.lines.length} lines; more in ${log})`);
-  }
-  return result;
+  result.text = `${result.passed} passed, ${result.failed} failed${result.reason ? `: ${result.reason}` : ''}`;
+  return { result, ended };
+}
+
+/** Of a suite that failed, what it printed last. */
+function explain(suite, { failed }, { lines }) {
+  if (failed === 0) return;
+  say(lines.slice(-shownLines).join('\n'));
+  const log = keepLog(suite, lines);
+  if (lines.length > shownLines) say(`(the last ${shownLines} of ${lines.length} lines; more in ${log})`);
 }
 
 function keepLog({ name }, lines) {

@@ -37,6 +37,7 @@ export function step(title) {
 
   return {
     detail: (text) => (lastDetail = text),
+    between: (text) => say(`${live ? '\r\x1b[2K' : ''}${text}`),
     done: (text = title) => end('✓', text),
     fail: (text = title) => end('✗', text),
   };

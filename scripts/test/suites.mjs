@@ -1,7 +1,7 @@
 // Every suite of `npm test`, in order: the quick checks first, then the pure tests, then those that need a runtime.
 //
 // A suite is one command. `kind` says how its results are counted (see count.mjs): a `check` is one pass or failure.
-// One with `byName` runs only when it is asked for.
+// One with `byName` runs only when it is asked for; those with `waits` run two at a time.
 import { existsSync, readFileSync, readdirSync } from 'node:fs';
 import { join, relative } from 'node:path';
 
@@ -98,5 +98,7 @@ function nodeTests(folder) {
     needs: folder,
     timeoutMs: served,
     byName: file === 'load.test.mjs',
+    // They wait for the runtime and for alarms more than they compute.
+    waits: folder === 'worker',
   }));
 }
