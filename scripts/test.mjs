@@ -72,7 +72,9 @@ async function runTogether(together) {
   return together.map(({ name }) => results.find((result) => result.name === name));
 }
 
-const headline = (title) => say(`\n── ${title} ${'─'.repeat(Math.max(0, 70 - title.length))}`);
+function headline(title) {
+  say(`\n── ${title} ${'─'.repeat(Math.max(0, 70 - title.length))}`);
+}
 
 async function play(suite, onProgress) {
   const started = Date.now();
