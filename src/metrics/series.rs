@@ -1,5 +1,7 @@
 //! What is counted: a closed list of families, each with a closed list of labels. Nothing from a request can become one.
 
+use crate::machine::rows::JobKind;
+
 /// How Prometheus reads a family.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
@@ -249,6 +251,12 @@ impl Family {
             Self::Keys => of(Thing::Key),
             Self::Payments | Self::PaymentsEntered => of(Thing::Payment),
             Self::Rides => of(Thing::Ride),
+            Self::ObjectRequests => vec![vec!["fetch"], vec!["alarm"]],
+            Self::RowsWritten => vec![vec!["object"], vec!["read_model"]],
+            Self::Jobs => JobKind::ALL
+                .iter()
+                .flat_map(|kind| ["done", "failed", "dead"].map(|outcome| vec![kind.as_str(), outcome]))
+                .collect(),
             _ if self.labels().is_empty() => vec![Vec::new()],
             _ => Vec::new(),
         }
