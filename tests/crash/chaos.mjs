@@ -12,7 +12,8 @@ export const SEED = Number(process.env.CRASH_SEED ?? Math.floor(Math.random() * 
 
 export const LOOK_EVERY_MS = 100;
 
-const TIMES = {
+/** The site's times, short enough for a test. */
+export const TIMES = {
   LEASE_MS: 5_000,
   WAIT_MS: 3_000,
   COMPLETER_MS: 1_500,
@@ -160,7 +161,7 @@ export async function inTurn(all, work) {
 }
 
 /** Mulberry32: the same numbers from the same seed. */
-function dice(seed) {
+export function dice(seed) {
   let state = seed >>> 0;
   return () => {
     state = (state + 0x6d2b79f5) >>> 0;

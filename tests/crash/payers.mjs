@@ -8,7 +8,7 @@ import { send } from './clients.mjs';
 export const AMOUNT = 2500;
 const CURRENCY = 'usd';
 const DECLINED_CARD = 'pm_card_visa_chargeDeclined';
-const OWNER = { authorization: 'Bearer user@example.com' };
+export const OWNER = { authorization: 'Bearer user@example.com' };
 /** Nobody asks this often, unless something is wrong. */
 const TRIES_MAX = 300;
 const LOOK_AGAIN_MS = 300;

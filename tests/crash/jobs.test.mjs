@@ -1,0 +1,375 @@
+// Kill -9 of the whole site while payments are made, moved and given back, and rides are booked: what becomes of the jobs.
+//
+// Here runs what has a queue, a read model and a mailbox: `wrangler dev`, on disk. The bank and the mailbox are in a process of their own,
+// which is never killed and so can be believed. The local queue lives in memory: whatever it holds dies with the process, and only the
+// objects know that a job was never confirmed.
+//
+// Shown, after the last kill:
+// - each receipt that a payment, a refund, a void or a ride calls for is in the mailbox once, and nothing else is;
+// - every job is forgotten by its object, and done or in the dead letters; no message to the pilot was sent twice;
+// - the list of payments says what the objects say, and no key is open;
+// - and where no word from the queue is waited for (CONFIRM_MS), a receipt that died with the queue stays away: the test can fail.
+//
+// Other numbers:  CRASH_KILLS=20 node --test tests/crash/jobs.test.mjs
+// The same dice:  CRASH_SEED=12345
+
+import assert from 'node:assert/strict';
+import { randomUUID } from 'node:crypto';
+import { readdirSync } from 'node:fs';
+import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
+import { after, before, test } from 'node:test';
+import { setTimeout as pause } from 'node:timers/promises';
+
+import { makeSecrets, open } from '../../scripts/lib/dev-server.mjs';
+import { freePorts } from '../../scripts/lib/lab.mjs';
+import { endOnSignals, stopAll } from '../../scripts/lib/run.mjs';
+import { until } from '../worker/support/until.mjs';
+import { SEED, TIMES, dice, inTurn } from './chaos.mjs';
+import { Clients, send } from './clients.mjs';
+import { rowsOnDisk } from './judge.mjs';
+import { OWNER, Payers } from './payers.mjs';
+import { temporaryDirectory } from './runtime.mjs';
+
+const KILLS = Number(process.env.CRASH_KILLS ?? 5);
+const PAYERS_EACH_LIFE = 6;
+const RIDERS_EACH_LIFE = 2;
+/** The process lives until so many more requests have ended, and then so many ms. This is the load, not a wait. */
+const ENDED_EACH_LIFE = [4, 10];
+const LIFE_MS = [0, 300];
+const LIFE_MAX_MS = 4_000;
+/** How long an object waits for the word that a job is over. */
+const CONFIRM_MS = 2_500;
+const NEVER_MS = 3_600_000;
+const ENDS_WITHIN_MS = 60_000;
+
+// No test needs the network: this keeps the runtime from asking where on Earth it runs.
+process.env.CLOUDFLARE_CF_FETCH_ENABLED = 'false';
+endOnSignals({ exitCode: 130 });
+let site;
+before(async () => {
+  site = await makeSite();
+});
+after(() => stopAll());
+
+test('whatever dies with the queue is done once, and the lists say what is true', async (t) => {
+  const load = new Load(site);
+  t.after(() => {
+    load.stop();
+    return site.kill();
+  });
+  await load.run();
+  const acts = await load.settle();
+  const emails = await mailbox();
+  const objects = site.objects();
+  const figures = { kills: KILLS, emails: emails.length, sentAgain: await sentAgain(), ...load.figures() };
+  t.diagnostic(`seed ${SEED}: ${JSON.stringify(figures)}`);
+
+  assert.deepEqual(emails, receiptsOf(objects), 'the mailbox has each receipt once');
+  assert.ok(emails.length > KILLS, 'there were receipts');
+  assert.ok(figures.sentAgain > 0, 'some jobs died with the queue and left again');
+  assert.ok(figures.struck > 0, 'some kills struck requests that were under way');
+
+  const jobs = site.rows('SELECT job_id, kind, state FROM jobs');
+  const isOver = ({ kind, state }) => ['done', 'dead'].includes(state) || isBrokenOff({ kind, state });
+  assert.deepEqual(
+    jobs.filter((job) => !isOver(job)),
+    [],
+  );
+  const { messages } = await sim('messages');
+  const references = messages.map(({ reference }) => reference);
+  assert.equal(new Set(references).size, references.length, 'no message was sent twice');
+
+  const open = objects.flatMap(({ keys }) => keys.filter(({ status }) => status === 'open'));
+  assert.deepEqual(open, []);
+  assert.deepEqual(site.rows("SELECT * FROM keys WHERE status = 'open'"), []);
+
+  const made = acts.map(({ answers: [end] }) => end && JSON.parse(end.text)).filter(Boolean);
+  const listed = await listOf();
+  const ids = objects.flatMap(({ payments }) => payments.map(({ payment_id }) => payment_id));
+  assert.deepEqual(listed.map(({ id }) => id).sort(), ids.sort(), 'the list has every payment once');
+  for (const { id } of made.filter(({ object }) => object === 'payment'))
+    assert.ok(ids.includes(id), `${id} was answered and is on no disk`);
+  await inTurn(listed, async (payment) =>
+    assert.deepEqual(payment, (await site.read(`/payments/${payment.id}`)).body),
+  );
+});
+
+test('control: where no word from the queue is waited for, what dies with it is never sent', async () => {
+  await site.start({ CONFIRM_MS: NEVER_MS });
+  await sim('faults', { method: 'POST', body: { fault: 'connection_reset', count: 100, path: '/resend/' } });
+  const lost = await Promise.all([pay(), pay(), pay()]);
+  const receipts = lost.map((id) => `${id}_receipt`);
+  // The queue has all of them, and every one has failed once: they wait there for the next try.
+  await site.reaches('the receipts have failed', () => {
+    const failed = site.rows("SELECT job_id FROM jobs WHERE state = 'tried'").map(({ job_id }) => job_id);
+    return receipts.every((id) => failed.includes(id) && site.staged().some((job) => isSent(job, id)));
+  });
+  await site.kill();
+  await sim('faults', { method: 'DELETE' });
+
+  await site.start({ CONFIRM_MS: NEVER_MS });
+  const last = await pay();
+  await site.reaches('a later receipt', async () => (await mailbox()).includes(`${last}_receipt`));
+  const sent = await mailbox();
+  assert.deepEqual(
+    receipts.filter((id) => sent.includes(id)),
+    [],
+    'they died with the queue',
+  );
+  const staged = site.staged().map(({ job_id }) => job_id);
+  assert.deepEqual(
+    receipts.filter((id) => !staged.includes(id)),
+    [],
+    'only the objects know of them',
+  );
+});
+
+const isSent = (job, id) => job.job_id === id && job.sends > 0;
+/** A try of a message that was broken off: nobody repeats it, and after a minute it lies in the dead letters. */
+const isBrokenOff = ({ kind, state }) => kind === 'send_message' && state === 'attempted';
+
+/** Both Workers on disk; the bank is up already, the site is not. */
+async function makeSite() {
+  const { port, bank } = await freePorts();
+  const state = temporaryDirectory('crash-jobs');
+  // Workers find each other here.
+  process.env.WRANGLER_REGISTRY_PATH = join(state, 'registry');
+  makeSecrets();
+  const shared = { env: ['demo'], readyPath: '/healthz', shows: () => false };
+  await open({
+    ...shared,
+    name: 'the bank',
+    configs: ['simulator/wrangler.toml'],
+    port: bank,
+    state: join(state, 'bank'),
+  });
+  return new Site({ port, bank, state: join(state, 'site'), shared });
+}
+
+/** The site's process group, and its disk. */
+class Site {
+  bank;
+  /** Where it listens while it is up. */
+  origin = null;
+  #options;
+  #server = null;
+  #isNew = true;
+  #up = Promise.withResolvers();
+
+  constructor({ port, bank, state, shared }) {
+    this.bank = new URL(`http://127.0.0.1:${bank}`);
+    this.#options = { ...shared, name: 'Paid Once', configs: ['wrangler.toml'], port, state };
+  }
+
+  async start(vars) {
+    if (this.#server) throw new Error('the site is up');
+    const database = this.#isNew ? 'DB' : undefined;
+    this.#server = await open({ ...this.#options, database, vars: { ...TIMES, ...vars } });
+    this.#isNew = false;
+    this.origin = new URL(`http://127.0.0.1:${this.#options.port}`);
+    this.#up.resolve();
+  }
+
+  /** Resolves at once while it is up, else when it is again. */
+  up() {
+    return this.#up.promise;
+  }
+
+  /** kill -9 of all its processes at once. */
+  async kill() {
+    this.origin = null;
+    this.#up = Promise.withResolvers();
+    const server = this.#server;
+    this.#server = null;
+    server?.stop('SIGKILL');
+    await server?.ended;
+  }
+
+  async read(path) {
+    const { status, text } = await send(this.origin, path, { headers: OWNER });
+    return { status, body: JSON.parse(text) };
+  }
+
+  /** The rows of every object. */
+  objects() {
+    return rowsOnDisk(join(this.#options.state, 'v3', 'do', 'paid-once-demo-KeyObject'));
+  }
+
+  /** What the objects have not heard the end of. */
+  staged() {
+    return this.objects().flatMap(({ jobs }) => jobs);
+  }
+
+  /** Rows of the read model. */
+  rows(sql) {
+    const directory = join(this.#options.state, 'v3', 'd1', 'miniflare-D1DatabaseObject');
+    for (const file of readdirSync(directory).filter((name) => name.endsWith('.sqlite'))) {
+      const database = new DatabaseSync(join(directory, file), { readOnly: true });
+      try {
+        if (!database.prepare("SELECT 1 FROM sqlite_master WHERE name = 'jobs'").get()) continue;
+        return database
+          .prepare(sql)
+          .all()
+          .map((row) => ({ ...row }));
+      } finally {
+        database.close();
+      }
+    }
+    throw new Error('there is no read model on disk');
+  }
+
+  reaches(what, isThere) {
+    return until(what, isThere, { withinMs: ENDS_WITHIN_MS, everyMs: 100 });
+  }
+}
+
+/** Clients of the API who pay, move and give back, and who book rides, while the site is killed. */
+class Load {
+  worker;
+  #random = dice(SEED);
+  #payers = new Payers(this);
+  #riders;
+  #begun = [];
+  #runs = [];
+  #failures = [];
+  #struck = 0;
+
+  constructor(worker) {
+    this.worker = worker;
+    this.#riders = new Clients(worker);
+  }
+
+  stop() {
+    this.#payers.stop();
+    this.#riders.stop();
+  }
+
+  between(from, to) {
+    return from + Math.floor(this.#random() * (to - from + 1));
+  }
+
+  chance(share) {
+    return this.#random() < share;
+  }
+
+  async run() {
+    for (let life = 0; life < KILLS; life += 1) {
+      await this.#arm();
+      await this.worker.start({ CONFIRM_MS });
+      for (let n = 0; n < PAYERS_EACH_LIFE; n += 1) {
+        const payer = this.#payers.make(this.#begun.length + 1);
+        this.#begun.push(payer);
+        this.#follow(this.#payers.run(payer));
+      }
+      for (let n = 0; n < RIDERS_EACH_LIFE; n += 1) {
+        const number = life * RIDERS_EACH_LIFE + n;
+        const doubles = this.chance(0.2);
+        this.#follow(this.#riders.run(this.#riders.make({ number, channel: 'api', card: 'paid', doubles })));
+      }
+      const enough = this.#payers.moreEnded(this.between(...ENDED_EACH_LIFE));
+      await Promise.race([enough, pause(LIFE_MAX_MS, null, { ref: false })]);
+      await pause(this.between(...LIFE_MS));
+      if (this.#payers.underWay + this.#riders.underWay > 0) this.#struck += 1;
+      await this.worker.kill();
+      if (this.#failures.length > 0) throw this.#failures[0];
+    }
+  }
+
+  /** No more faults: waits until all clients know how it ended, and every object knows how its jobs did. */
+  async settle() {
+    await sim('faults', { method: 'DELETE' });
+    await this.worker.start({ CONFIRM_MS });
+    await Promise.race([Promise.all(this.#runs), pause(ENDS_WITHIN_MS, null, { ref: false })]);
+    if (this.#failures.length > 0) throw this.#failures[0];
+    await this.worker.reaches('every key is finished and every job is over', () => {
+      const objects = this.worker.objects();
+      const isOpen = ({ status }) => status === 'open';
+      if (objects.some(({ keys }) => keys.some(isOpen))) return false;
+      const brokenOff = new Set(
+        this.worker
+          .rows("SELECT job_id, kind, state FROM jobs WHERE state = 'attempted'")
+          .filter(isBrokenOff)
+          .map(({ job_id }) => job_id),
+      );
+      return objects.every(({ jobs }) => jobs.every(({ job_id }) => brokenOff.has(job_id)));
+    });
+    return this.#begun.flatMap(({ acts }) => acts);
+  }
+
+  figures() {
+    return { ...this.#payers.counts, rides: this.#riders.finished, struck: this.#struck };
+  }
+
+  /** Kills strike while emails are on their way; some of them are sent, and nobody hears of it. */
+  async #arm() {
+    for (const fault of [
+      { fault: 'slow_response', delay_ms: 2_000, count: 3, path: '/resend/' },
+      { fault: 'connection_reset', count: 2, path: '/resend/' },
+      { fault: 'slow_response', delay_ms: this.between(50, 400), count: 5, path: '/v1/' },
+    ])
+      await sim('faults', { method: 'POST', body: { ...fault, method: 'POST' } });
+  }
+
+  #follow(run) {
+    this.#runs.push(run.catch((error) => this.#failures.push(error)));
+  }
+}
+
+/** The bank's control surface. */
+async function sim(path, { method = 'GET', body } = {}) {
+  const answer = await send(site.bank, `/_sim/${path}`, { method, body: body && JSON.stringify(body) });
+  if (answer.status !== 200) throw new Error(`${path}: ${answer.status} ${answer.text}`);
+  return JSON.parse(answer.text);
+}
+
+const emailRequests = async () =>
+  (await sim('requests?limit=1000')).requests.filter(({ path }) => path.startsWith('/resend/'));
+
+/** For each email in the mailbox, the id of the job that it must come from, by what it tells its reader. */
+async function mailbox() {
+  const { emails } = await sim('mailbox.json');
+  const job = ({ subject, text }) => {
+    const [resource] = /(pay|ride)_[\w-]{43}|re_[\w-]{16}/.exec(text) ?? [`nothing known: ${text}`];
+    return subject.startsWith('Not charged') ? `${resource}_void_1_receipt` : `${resource}_receipt`;
+  };
+  return emails.map(job).sort();
+}
+
+/** How many emails were asked for more than once. */
+async function sentAgain() {
+  const byKey = Map.groupBy(await emailRequests(), ({ idempotency_key }) => idempotency_key);
+  return [...byKey.values()].filter((sends) => sends.length > 1).length;
+}
+
+/** The receipts that the rows call for, by their ids. */
+function receiptsOf(objects) {
+  const ids = objects.flatMap(({ payments, refunds, rides }) => [
+    ...payments.filter(({ status }) => status === 'succeeded').map(({ payment_id }) => payment_id),
+    ...payments.filter(({ status }) => status === 'canceled').map(({ payment_id }) => `${payment_id}_void_1`),
+    ...refunds.filter(({ status }) => status === 'succeeded').map(({ refund_id }) => refund_id),
+    ...rides.filter(({ state }) => state === 'paid').map(({ ride_id }) => ride_id),
+  ]);
+  return ids.map((id) => `${id}_receipt`).sort();
+}
+
+/** `GET /payments`, all pages. */
+async function listOf() {
+  const all = [];
+  for (;;) {
+    const after = all.length > 0 ? `&starting_after=${all.at(-1).id}` : '';
+    const { body } = await site.read(`/payments?limit=100${after}`);
+    all.push(...body.data);
+    if (!body.has_more) return all;
+  }
+}
+
+async function pay() {
+  const { status, text } = await send(site.origin, '/payments', {
+    method: 'POST',
+    headers: { ...OWNER, 'content-type': 'application/json', 'idempotency-key': randomUUID() },
+    body: JSON.stringify({ amount: 2500, currency: 'usd' }),
+  });
+  assert.equal(status, 201, text);
+  return JSON.parse(text).id;
+}
