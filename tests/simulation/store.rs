@@ -1,6 +1,7 @@
 //! The object's disk: rows that change by whole transactions or not at all, and the alarm that is set with them.
 
 use paid_once::machine::context::Context;
+use paid_once::machine::outbox;
 use paid_once::machine::record::Lifecycle;
 use paid_once::machine::rows::{Appended, Rows};
 use paid_once::machine::wake::{KnownAlarm, alarm_to_set};
@@ -14,6 +15,10 @@ pub(crate) struct Store {
     pub(crate) alarm_at_ms: Option<u64>,
     /// What is known about it, and by which incarnation: whatever another one did, it does not know.
     known: (usize, KnownAlarm),
+    /// Whether jobs stay until they are confirmed, and the read model is told of each change: else they are gone at once.
+    has_outbox: bool,
+    /// How many audit records there are.
+    pub(crate) audit_records: u64,
 }
 
 /// A transaction that has run and is not committed.
@@ -31,7 +36,14 @@ pub(crate) struct Kept {
 
 impl Store {
     pub(crate) const fn new(rows: Rows) -> Self {
-        Self { rows, alarm_at_ms: None, known: (0, KnownAlarm::Unknown) }
+        Self { rows, alarm_at_ms: None, known: (0, KnownAlarm::Unknown), has_outbox: false, audit_records: 0 }
+    }
+
+    /// One whose jobs leave through a queue.
+    pub(crate) fn with_outbox(rows: Rows) -> Self {
+        let mut store = Self::new(rows);
+        store.has_outbox = true;
+        store
     }
 
     /// The alarm rings in an incarnation: the platform has none any more.
@@ -49,6 +61,9 @@ impl Store {
     ) -> Result<(T, Staged), E> {
         let mut rows = self.rows.clone();
         let value = body(&mut rows)?;
+        if self.has_outbox {
+            outbox::stage_projection(&self.rows, &mut rows, ctx);
+        }
         let known = if self.known.0 == instance { self.known.1 } else { KnownAlarm::Unknown };
         let set_alarm_ms = alarm_to_set(&self.rows, &rows, known, ctx);
         Ok((value, Staged { rows, set_alarm_ms }))
@@ -58,6 +73,10 @@ impl Store {
     pub(crate) fn keep(&mut self, staged: Staged, instance: usize) -> Kept {
         let Staged { mut rows, set_alarm_ms } = staged;
         let appended = std::mem::take(&mut rows.appended);
+        if self.has_outbox {
+            rows.jobs.extend(appended.jobs.iter().cloned());
+            self.audit_records += appended.audit.len() as u64;
+        }
         let before = std::mem::replace(&mut self.rows, rows);
         if self.known.0 != instance {
             self.known = (instance, KnownAlarm::Unknown);

@@ -18,6 +18,10 @@ pub(crate) const SUMS: &str = "2: authorised ≥ captured ≥ refunded ≥ 0";
 const ONE_TRY: &str = "1: another try begins only after the last one has failed for good";
 pub(crate) const MOVES: &str = "7: a payment moves only along its table";
 const REFUSED: &str = "2: what does not run leaves no row";
+pub(crate) const ONCE: &str = "19: every job is done once";
+pub(crate) const FORWARD: &str = "20: the read model never goes back";
+const SHOWS: &str = "20: at rest the read model shows what the object is";
+const SWEPT: &str = "16: an alarm that is lost is swept";
 const AGREES: &str = "4: rows and ledger agree";
 
 /// A key as committed.
@@ -68,6 +72,8 @@ pub(crate) enum Writer {
     Taker,
     /// What the provider says about what is open there.
     Check,
+    /// What gives the queue its jobs, and hears that they are over.
+    Outbox,
     /// A run, by what its ticket says.
     Run { key: u32, attempt: u32, holder: String },
 }
@@ -88,6 +94,8 @@ pub(crate) struct Commit {
     pub(crate) audit: Vec<&'static str>,
     /// The ids of the jobs that it staged.
     pub(crate) jobs: Vec<String>,
+    /// When the first job that is not over leaves, or leaves again.
+    pub(crate) staged_until_ms: Option<u64>,
     /// For when the alarm is set now.
     pub(crate) alarm_at_ms: Option<u64>,
 }
@@ -199,6 +207,10 @@ pub(crate) struct Auditor {
     returned: BTreeMap<String, Returned>,
     /// Keys whose stored answer says that they moved nothing.
     moved_nothing: BTreeSet<(usize, u32)>,
+    /// How often each job was done.
+    jobs_done: BTreeMap<String, u32>,
+    /// The version of each object that the read model shows.
+    shown: BTreeMap<usize, u64>,
 }
 
 /// The moves that a payment may make within one try.
@@ -240,6 +252,8 @@ impl Auditor {
             ledger: BTreeMap::new(),
             returned: BTreeMap::new(),
             moved_nothing: BTreeSet::new(),
+            jobs_done: BTreeMap::new(),
+            shown: BTreeMap::new(),
         }
     }
 
@@ -518,6 +532,12 @@ impl Auditor {
         if is_asked && !commit.payment.as_ref().is_some_and(|payment| payment.has_check) {
             self.violated(ALARM, format!("nobody asks about {:?}", commit.payment));
         }
+        if let Some(until_ms) = commit.staged_until_ms
+            && commit.alarm_at_ms.is_none_or(|at_ms| at_ms > until_ms)
+        {
+            let alarm_at_ms = commit.alarm_at_ms;
+            self.violated(ALARM, format!("a job leaves at {until_ms}, the alarm rings at {alarm_at_ms:?}"));
+        }
         if !is_open && !is_asked {
             return;
         }
@@ -774,6 +794,45 @@ impl Auditor {
     /// A response is still kept although it should have been dropped by now.
     pub(crate) fn kept(&mut self, by_ms: u64) {
         self.violated(DROPPED, format!("a response is kept {by_ms} ms after its time"));
+    }
+
+    /// The read model shows an object as it was at this version.
+    pub(crate) fn projected(&mut self, object: usize, version: u64) {
+        let before = self.shown.insert(object, version).unwrap_or(0);
+        if version < before {
+            self.violated(FORWARD, format!("object {object}: version {version} after {before}"));
+        }
+    }
+
+    /// A job other than a projection was done.
+    pub(crate) fn job_done(&mut self, job_id: &str) {
+        let times = self.jobs_done.entry(job_id.to_owned()).or_default();
+        *times += 1;
+        if *times > 1 {
+            let seen = format!("{job_id} was done {times} times");
+            self.violated(ONCE, seen);
+        }
+    }
+
+    /// What an object has staged was over long ago. `left` is what it still holds.
+    pub(crate) fn at_rest(&mut self, object: usize, left: &[&str]) {
+        if !left.is_empty() {
+            self.violated(ONCE, format!("{left:?} are not over"));
+        }
+        let staged = self.objects.get(&object).map(|seen| seen.jobs.clone()).unwrap_or_default();
+        for job in staged.iter().filter(|job| !self.jobs_done.contains_key(*job)) {
+            self.violations.push(Violation { invariant: ONCE, seen: format!("{job} was never done") });
+        }
+    }
+
+    /// At rest the read model says something else than the object.
+    pub(crate) fn shows_otherwise(&mut self, seen: String) {
+        self.violated(SHOWS, seen);
+    }
+
+    /// The read model has heard all that an object said, and does not show that it should have been awake.
+    pub(crate) fn not_swept(&mut self, object: usize) {
+        self.violated(SWEPT, format!("object {object}"));
     }
 
     /// Nothing more will happen that matters.

@@ -14,6 +14,7 @@
 mod adyen;
 mod auditor;
 mod bank;
+mod jobs;
 mod requests;
 mod runs;
 mod story;
@@ -36,7 +37,7 @@ use crate::campaign::{every_fault, play_all};
 use crate::dice::Dice;
 use crate::faults::{Boundary, Fault, HOUR, MINUTE, Plan, SECOND, SKEW_MAX_MS};
 use crate::report::{Counters, Name};
-use auditor::{MOVES, SUMS};
+use auditor::{FORWARD, MOVES, ONCE, SUMS};
 use story::Story;
 use told::{STORIES, told};
 use world::{Off, Outcome, PRUNED, World};
@@ -58,7 +59,8 @@ fn random(seed: u64, off: Option<Off>, trace: bool) -> World {
         budget: u32::try_from(dice.between(1, 12)).unwrap_or(1),
         until_ms: dice.pick(&[10 * SECOND, HOUR, 24 * HOUR, 80 * HOUR]),
     };
-    World::new(story, plan, dice, off, trace)
+    let jobs = Dice::new(!seed).pick(&[0, 20, 150]);
+    World::new(story, plan, dice, off, trace).with_jobs_struck(jobs, 30 * HOUR)
 }
 
 /// Plays a history.
@@ -206,11 +208,13 @@ fn adyen_is_not_sent_to_once_it_may_have_forgotten_the_key() {
 }
 
 /// What the random histories must reach, or they have stopped exercising it.
-const EXERCISED: [&str; 55] = [
+const EXERCISED: [&str; 69] = [
     "adyen: charges",
     "adyen: refunds",
     "alarms early",
     "alarms late",
+    "alarms lost, found by the read model",
+    "alarms lost, not told to the read model",
     "alarms lost, swept",
     "alarms twice",
     "bank's pages",
@@ -223,6 +227,18 @@ const EXERCISED: [&str; 55] = [
     "begin: waits for the provider",
     "bind: used for something else, refused",
     "clocks set",
+    "jobs: confirmed",
+    "jobs: consumer dies after",
+    "jobs: consumer dies before",
+    "jobs: crash between send and mark",
+    "jobs: done before",
+    "jobs: doubled by the queue",
+    "jobs: lost by the queue",
+    "jobs: not taken by the queue",
+    "jobs: objects at rest",
+    "jobs: old snapshots left aside",
+    "jobs: reordered by the queue",
+    "jobs: word to the object lost",
     "look-ups of several pages",
     "look-ups past the window",
     "look-ups: absent",
@@ -292,13 +308,16 @@ fn protections() -> Vec<(Off, &'static [&'static str])> {
     };
     let core = Mutant::OF_THE_MACHINE.into_iter().chain(Mutant::OF_PAYMENTS);
     let mut all: Vec<_> = core.map(|mutant| (Off::Core(mutant), promises(mutant))).collect();
-    let around: [(Off, &'static [&'static str]); 6] = [
+    let around: [(Off, &'static [&'static str]); 9] = [
         (Off::Binding, &[MISMATCH]),
         (Off::OrderObject, &[ONE_CHARGE]),
         (Off::FrozenBytes, &[FROZEN]),
         (Off::AuditRows, &[AUDIT]),
         (Off::StoredBytes, &[SAME_BYTES]),
         (Off::Owners, &[STRANGER]),
+        (Off::Confirmation, &[ONCE]),
+        (Off::Versions, &[FORWARD]),
+        (Off::JobIds, &[ONCE]),
     ];
     all.extend(around);
     all

@@ -33,6 +33,7 @@ impl World {
         let run = Run::new(ticket.clone(), patience_until_ms, fail_at);
         self.runs.insert(number, Active { run, ticket, instance, waiting });
         self.after(0, Event::Step { run: number, input: Input::Go });
+        self.after(SECOND, Event::Drain { instance });
     }
 
     /// One transaction of a run, and what it says to do.
@@ -97,6 +98,7 @@ impl World {
         if answer.label == "interrupted" {
             self.counters.count("runs interrupted by an error");
         }
+        self.after(0, Event::Drain { instance: active.instance });
         for request in active.waiting {
             self.reply(request, answer.clone());
         }
@@ -135,7 +137,7 @@ impl World {
             Some(Fault::AlarmLost { sweep_ms }) => {
                 self.counters.count("alarms lost, swept");
                 self.objects[object].alarm_set += 1;
-                self.after(lead_ms + sweep_ms, Event::Wake { object, to: None });
+                self.after(lead_ms + sweep_ms, Event::Sweep { object });
             }
             Some(Fault::AlarmTwice) => {
                 self.counters.count("alarms twice");
@@ -171,6 +173,7 @@ impl World {
             Transacted::Failed(error) => return self.auditor.bug(&error.to_string()),
         };
         self.tell(|| format!("  alarm in object {object}: {tickets:?}"));
+        self.after(0, Event::Drain { instance });
         if fault == Some(Fault::RunDropped) {
             return;
         }
@@ -198,7 +201,7 @@ impl World {
 
     pub(crate) fn ask(&mut self, instance: usize, questions: Vec<Question>) {
         let Some(question) = questions.first().filter(|_| self.instances[instance].alive) else {
-            return;
+            return self.after(0, Event::Drain { instance });
         };
         self.counters.count("questions");
         let path = question.provider().question_request(question).map(|ask| ask.path);

@@ -43,6 +43,7 @@ pub(crate) fn commit(
         finished: finished.collect(),
         audit: appended.audit.iter().map(|record| record.action).collect(),
         jobs: appended.jobs.iter().filter(is_of_capture).map(|job| job.job_id.clone()).collect(),
+        staged_until_ms: rows.jobs.iter().map(|job| job.next_at_ms).min(),
         alarm_at_ms,
     }
 }

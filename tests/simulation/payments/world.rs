@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use paid_once::machine::context::{Context, Mutant, Times};
 use paid_once::machine::id::{InstanceId, ObjectId, PaymentId};
 use paid_once::machine::record::Ticket;
-use paid_once::machine::rows::Rows;
+use paid_once::machine::rows::{JobKind, Rows};
 use paid_once::machine::run::{Event as Input, Run};
 use paid_once::machine::step::StepError;
 use paid_once::payment::check::Question;
@@ -18,6 +18,7 @@ use paid_once::providers::HttpAnswer;
 use super::adyen::Adyen;
 use super::auditor::{Auditor, Commit, Entry, Returned, Writer};
 use super::bank::{Keys, Later, Ledger};
+use super::jobs::{Jobs, Message};
 use super::story::{Client, Payer, Story};
 use super::stripe::Stripe;
 use super::view;
@@ -30,7 +31,7 @@ use crate::schedule::{EPOCH_MS, Schedule, tell};
 use crate::store::{Staged, Store};
 
 /// No history has more events than this.
-const EVENTS_MAX: u32 = 30_000;
+const EVENTS_MAX: u32 = 60_000;
 /// For how long the provider is still asked once nothing else happens: longer than its longest pause, a day.
 const AFTERMATH_MS: u64 = 3 * 24 * HOUR;
 /// What must never be counted: a provider has forgotten a key, and it comes again.
@@ -53,6 +54,12 @@ pub(crate) enum Off {
     StoredBytes,
     /// Whose a request is, is not looked at.
     Owners,
+    /// A job is forgotten as soon as the queue has it.
+    Confirmation,
+    /// The read model takes whatever snapshot comes.
+    Versions,
+    /// The consumer does not look whether a job was done before.
+    JobIds,
 }
 
 /// A request of a client: who, and its how many-th.
@@ -130,6 +137,18 @@ pub(crate) enum Event {
         object: usize,
         to: Option<usize>,
     },
+    /// An incarnation gives the queue what is due.
+    Drain {
+        instance: usize,
+    },
+    /// A job comes out of the queue.
+    Job(Box<Message>),
+    /// An object hears that a job is over.
+    JobDone(Box<Message>),
+    /// An alarm was lost, and the sweep is due.
+    Sweep {
+        object: usize,
+    },
 }
 
 /// What a client is told.
@@ -160,6 +179,8 @@ pub(crate) struct Object {
     pub(crate) alarm_set: u64,
     /// How long before its time [`Event::Alarm`] comes for the alarm that is set.
     pub(crate) alarm_lead_ms: u64,
+    /// When it last staged something for the read model.
+    pub(crate) told_at_ms: u64,
 }
 
 /// An incarnation of an object in memory.
@@ -208,6 +229,7 @@ pub(crate) struct World {
     pub(crate) adyen: Adyen,
     pub(crate) exchanges: BTreeMap<u64, Exchange>,
     pub(crate) sends: u64,
+    pub(crate) jobs: Jobs,
     pub(crate) auditor: Auditor,
     pub(crate) counters: Counters,
     pub(crate) trace: bool,
@@ -245,6 +267,7 @@ impl World {
         if off == Some(Off::OrderObject) {
             story.without_orders_objects();
         }
+        let jobs_seed = dice.clone().roll();
         let kept_ms = |days: u64| days * 24 * HOUR + story.key_kept_longer_ms;
         let mut world = Self {
             now_ms: EPOCH_MS,
@@ -274,6 +297,7 @@ impl World {
             adyen: Adyen { ledger: Ledger::new("PSP"), keys: Keys::new(kept_ms(7)) },
             exchanges: BTreeMap::new(),
             sends: 0,
+            jobs: Jobs::new(jobs_seed, 0, 0),
             auditor: Auditor::new(terms),
             counters: Counters::default(),
             trace,
@@ -293,6 +317,12 @@ impl World {
             world.after(at_ms, Event::Check { object, to: None, looking: true });
         }
         world
+    }
+
+    /// Strikes the jobs on their way as well, so often, until so long after the beginning.
+    pub(crate) fn with_jobs_struck(mut self, permille: u64, until_ms: u64) -> Self {
+        self.jobs.strike(permille, EPOCH_MS + until_ms);
+        self
     }
 
     /// Does not stop at the first broken promise.
@@ -323,6 +353,7 @@ impl World {
         }
         if self.auditor.violations.is_empty() {
             self.auditor.close();
+            self.judge_jobs();
         }
         self.counters.count("histories");
         self.counters.add(PRUNED, self.stripe.keys.pruned + self.adyen.keys.pruned);
@@ -381,6 +412,10 @@ impl World {
             Event::Alarm { object, set } => self.alarm(object, set),
             Event::Ring { object, set } => self.ring(object, set),
             Event::Wake { object, to } => self.wake(object, to),
+            Event::Drain { instance } => self.drain(instance),
+            Event::Job(message) => self.job(*message),
+            Event::JobDone(message) => self.job_done(*message),
+            Event::Sweep { object } => self.sweep(object),
         }
     }
 
@@ -406,11 +441,12 @@ impl World {
         }
         self.objects.push(Object {
             id,
-            store: Store::new(Rows::empty(id)),
+            store: Store::with_outbox(Rows::empty(id)),
             current: None,
             dark_until_ms: 0,
             alarm_set: 0,
             alarm_lead_ms: 0,
+            told_at_ms: 0,
         });
         self.objects.len() - 1
     }
@@ -484,7 +520,7 @@ impl World {
         self.now_ms.saturating_add_signed(self.instances[instance].ahead_ms)
     }
 
-    fn context(&mut self, instance: usize) -> Context {
+    pub(crate) fn context(&mut self, instance: usize) -> Context {
         let jitter = u16::try_from(self.dice.between(0, 1000)).unwrap_or(0);
         let mut ctx = Context::new(self.object_now_ms(instance), jitter, self.times);
         ctx.mutant = match self.off {
@@ -582,6 +618,9 @@ impl World {
         }
         let commit =
             view::commit(number, &kept, &store.rows, store.alarm_at_ms, writer, ctx.now_ms, self.now_ms);
+        if kept.appended.jobs.iter().any(|job| job.kind == JobKind::Project) {
+            self.objects[number].told_at_ms = self.now_ms;
+        }
         self.counters.count("transactions committed");
         for action in &commit.audit {
             self.counters.count(action);
