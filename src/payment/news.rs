@@ -1,18 +1,18 @@
 //! Takes in what a provider tells by itself: once, and only forward.
 //!
 //! Outcomes: the work that follows is due now (an open key is taken up, a question is asked), or the news itself is taken in.
-//! News about a call that is on its way right now must come again: its own answer is nearer.
+//! News about a call that is on its way right now, or whose answer nobody has taken in yet, must come again: that is nearer.
 
 use serde_json::json;
 
 use crate::flows::payment::entered;
 use crate::flows::receipt;
-use crate::machine::call::{CallState, Found, ProviderReply, Settlement};
+use crate::machine::call::{CallState, ForeignCall, Found, ProviderReply, Settlement};
 use crate::machine::context::{Bug, Context};
 use crate::machine::record::Lifecycle;
 use crate::machine::rows::{AuditRecord, Rows};
 use crate::payment::check::Question;
-use crate::payment::{Failure, PaymentState, RefundState};
+use crate::payment::{Failure, PaymentState, Refund, RefundState};
 use crate::providers::adyen;
 use crate::webhooks::{Event, News, Taken, Told};
 
@@ -191,6 +191,9 @@ fn cancellation(rows: &mut Rows, told: &Told, _: &Context) -> Result<Taken, Bug>
 
 fn refund(rows: &mut Rows, told: &Told, ctx: &Context) -> Result<Taken, Bug> {
     let is_it = |id: &Option<String>| id.as_ref() == Some(&told.id);
+    if is_not_named_yet(rows, told) {
+        return Ok(Taken::Busy);
+    }
     let Some(refund) = rows.refunds.iter_mut().find(|refund| is_it(&refund.provider_refund)) else {
         let detail = "a refund that was not made here".to_owned();
         return Ok(if told.success { Taken::Contradiction { detail } } else { Taken::In });
@@ -209,8 +212,19 @@ fn refund(rows: &mut Rows, told: &Told, ctx: &Context) -> Result<Taken, Bug> {
     Ok(Taken::In)
 }
 
+/// Its call has its answer, and the run that takes it in, with the refund's name at the provider, has yet to come.
+fn is_not_named_yet(rows: &Rows, told: &Told) -> bool {
+    let is_it = |call: &&ForeignCall| told.derived_key.as_ref() == Some(&call.derived_key);
+    rows.calls.iter().find(is_it).is_some_and(|call| {
+        let is_requested =
+            |refund: &Refund| refund.key_id == call.key_id && refund.state == RefundState::Requested;
+        let is_answered = matches!(call.state, CallState::Settled(Settlement::Answered(_)));
+        is_answered && rows.refunds.iter().any(is_requested)
+    })
+}
+
 /// What a refund's new state brings with it: the audit record, and the email once it is done.
-pub(super) fn refund_moved(rows: &mut Rows, refund: &crate::payment::Refund, ctx: &Context) {
+pub(super) fn refund_moved(rows: &mut Rows, refund: &Refund, ctx: &Context) {
     let Some(actor) = rows.keys.first().map(|key| key.owner.clone()) else { return };
     let is_done = refund.state == RefundState::Succeeded;
     let action = if is_done { "refund.succeeded" } else { "refund.failed" };

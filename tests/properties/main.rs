@@ -23,6 +23,7 @@ mod key;
 mod lab;
 mod metrics;
 mod money;
+mod news;
 mod outbox;
 mod payment;
 mod ride;

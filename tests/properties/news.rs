@@ -1,0 +1,300 @@
+//! What the providers tell, shuffled and doubled: however it comes in, the object ends where the provider's books stand, and
+//! nothing goes back on the way.
+
+use std::collections::BTreeSet;
+
+use paid_once::flows::Operation;
+use paid_once::flows::payment::{PaymentRequest, Route};
+use paid_once::flows::refund::RefundRequest;
+use paid_once::machine::begin::{Arrival, Begin, begin};
+use paid_once::machine::call::{Outcome, ProviderReply, ProviderResult};
+use paid_once::machine::context::{Context, Times};
+use paid_once::machine::fingerprint::{Canonical, Fingerprint};
+use paid_once::machine::id::{InstanceId, ObjectId, Owner, RequestId};
+use paid_once::machine::key::KeyHash;
+use paid_once::machine::record::{Channel, Lifecycle};
+use paid_once::machine::rows::Rows;
+use paid_once::machine::run::{Action, Event as Input, Run};
+use paid_once::machine::wake::wake;
+use paid_once::payment::check::Truth;
+use paid_once::payment::money::{AmountMinor, Currency};
+use paid_once::payment::{PaymentState, Refund, RefundReason, RefundState, check, news, refunded_minor};
+use paid_once::providers::{Provider, adyen};
+use paid_once::webhooks::{Event, News, Taken, Told};
+use proptest::prelude::*;
+
+const NOW_MS: u64 = 1_800_000_000_000;
+const AMOUNT: u32 = 5000;
+const PART: u32 = 1000;
+
+/// How a refund ended in the provider's books.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ending {
+    Succeeded,
+    Failed,
+    /// It succeeded, and the bank sent it back.
+    CameBack,
+}
+
+/// What was done, and which answers were lost.
+#[derive(Clone, Debug)]
+struct Books {
+    payment_lost: bool,
+    refunds: Vec<(bool, Ending)>,
+}
+
+fn books() -> impl Strategy<Value = Books> {
+    let ending = prop::sample::select(vec![Ending::Succeeded, Ending::Failed, Ending::CameBack]);
+    (any::<bool>(), prop::collection::vec((any::<bool>(), ending), 1..5))
+        .prop_map(|(payment_lost, refunds)| Books { payment_lost, refunds })
+}
+
+/// An object, the events that it knows, and what the provider has still to tell.
+struct Bench {
+    provider: Provider,
+    rows: Rows,
+    known: BTreeSet<String>,
+    events: Vec<Event>,
+}
+
+impl Bench {
+    /// Does all that the books say. An authorisation whose answer was lost is told of at once: a refund needs it.
+    fn new(provider: Provider, books: &Books) -> Self {
+        let rows = Rows::empty(ObjectId::from_bytes([7; 32]));
+        let mut bench = Self { provider, rows, known: BTreeSet::new(), events: Vec::new() };
+        let charged = ProviderResult::Charged { payment: "psp_pay".into() };
+        let derived = bench.run("pay", pay(provider), (!books.payment_lost).then_some(charged));
+        let authorised = bench.told("AUTHORISATION", &derived, "psp_pay", true, AMOUNT);
+        if books.payment_lost {
+            bench.hear(&authorised);
+            bench.wake();
+        }
+        bench.events.push(authorised);
+        for (number, (is_lost, ending)) in books.refunds.iter().enumerate() {
+            let id = format!("psp_{number}");
+            let answer = ProviderResult::Refunded { refund: id.clone(), settled: false };
+            let derived = bench.run(&id, refund(), (!is_lost).then_some(answer));
+            let tell = |kind, success| bench.told(kind, &derived, &id, success, PART);
+            let told = match ending {
+                Ending::Succeeded => vec![tell("REFUND", true)],
+                Ending::Failed => vec![tell("REFUND", false)],
+                Ending::CameBack => vec![tell("REFUND", true), tell("REFUND_FAILED", false)],
+            };
+            bench.events.extend(told);
+        }
+        bench
+    }
+
+    /// Runs an operation to its end, or until nobody knows how it ended: `None` is an answer that was lost.
+    fn run(&mut self, key: &str, operation: Operation, result: Option<ProviderResult>) -> String {
+        let parameters = Canonical(key.to_owned());
+        let arrival = Arrival {
+            owner: Owner::Account("a".into()),
+            key_hash: KeyHash(key.into()),
+            fingerprint: Fingerprint::of("POST", "/payments", &parameters),
+            parameters,
+            operation,
+            channel: Channel::Api,
+            request_id: RequestId("r".into()),
+            may_start: true,
+        };
+        let begun = begin(&mut self.rows, &arrival, &InstanceId("me".into()), &at(NOW_MS)).unwrap();
+        let Begin::Run(ticket) = begun else { panic!("{key}: {begun:?}") };
+        self.drive(Run::new(ticket, 0, &[]), result, NOW_MS);
+        self.rows.calls.last().unwrap().derived_key.clone()
+    }
+
+    fn drive(&mut self, mut run: Run, result: Option<ProviderResult>, now_ms: u64) {
+        let outcome = match result {
+            Some(result) => Outcome::Definitive(ProviderReply { status: 200, result, request_id: None }),
+            None => Outcome::Unknown { answer_is_stored: true, reason: "lost".into() },
+        };
+        let mut event = Input::Go;
+        loop {
+            event = match run.step(&mut self.rows, event, &at(now_ms)).unwrap() {
+                Action::Again => Input::Go,
+                Action::Send(call) => Input::Outcome(call.call_id, outcome.clone()),
+                Action::LookUp(call) => Input::LookedUp(call.call_id, adyen::no_look_up()),
+                Action::SleepUntil(_) | Action::End(_) => break,
+            };
+        }
+        self.rows.appended = Default::default();
+    }
+
+    fn told(&self, kind: &str, derived_key: &str, id: &str, success: bool, amount_minor: u32) -> Event {
+        let told = Told {
+            derived_key: Some(derived_key.to_owned()),
+            payment: "psp_pay".to_owned(),
+            id: id.to_owned(),
+            amount_minor,
+            currency: "usd".to_owned(),
+            success,
+            reason: String::new(),
+        };
+        let news = match kind {
+            "AUTHORISATION" => News::Authorisation(told),
+            _ => News::Refund(told),
+        };
+        let event_id = format!("{kind}:{id}:{success}");
+        Event { event_id, provider: self.provider, kind: kind.to_owned(), news }
+    }
+
+    /// As the object does: an event that is known changes nothing, and one that comes too early must come again.
+    fn hear(&mut self, event: &Event) {
+        if self.known.contains(&event.event_id) {
+            return;
+        }
+        let taken = news::take(&mut self.rows, event, &at(NOW_MS + 1)).unwrap();
+        assert_ne!(taken, Taken::Stranger);
+        if taken != Taken::Busy {
+            self.known.insert(event.event_id.clone());
+        }
+        self.rows.appended = Default::default();
+    }
+
+    /// The alarm: takes up what is due.
+    fn wake(&mut self) {
+        let now_ms = NOW_MS + 1;
+        for ticket in wake(&mut self.rows, &InstanceId("me".into()), &at(now_ms)) {
+            self.drive(Run::new(ticket, 0, &[]), None, now_ms);
+        }
+    }
+
+    fn refund(&self, number: usize) -> &Refund {
+        self.rows.refunds.get(number).unwrap()
+    }
+
+    /// The object stands where the books do.
+    fn agrees(&self, books: &Books) {
+        let is_open = |lifecycle: &Lifecycle| matches!(lifecycle, Lifecycle::Open(_));
+        assert!(!self.rows.keys.iter().any(|key| is_open(&key.lifecycle)), "a key is open");
+        let payment = self.rows.payment.as_ref().unwrap();
+        assert_eq!(payment.state, PaymentState::Captured { amount_minor: AMOUNT });
+        let mut given = 0;
+        for (number, (_, ending)) in books.refunds.iter().enumerate() {
+            let is_given = *ending == Ending::Succeeded;
+            let expected = if is_given { "succeeded" } else { "failed" };
+            assert_eq!(self.refund(number).status(), expected, "{ending:?}");
+            given += if is_given { PART } else { 0 };
+        }
+        assert_eq!(refunded_minor(&self.rows.refunds), given);
+    }
+}
+
+fn at(now_ms: u64) -> Context {
+    Context::new(now_ms, 0, Times::default())
+}
+
+fn pay(provider: Provider) -> Operation {
+    Operation::Payment(Box::new(PaymentRequest {
+        amount: AmountMinor::new(AMOUNT).unwrap(),
+        currency: Currency::USD,
+        capture: true,
+        order_id: None,
+        description: None,
+        metadata: Vec::new(),
+        route: Route {
+            provider,
+            payment_method: "a-card".into(),
+            customer: Some("a-customer".into()),
+            merchant_account: Some("a-merchant".into()),
+        },
+        fallback: None,
+        return_url: None,
+        receipt_email: Some("ada@example.com".into()),
+        origin: "https://pay.example".into(),
+        page: None,
+    }))
+}
+
+fn refund() -> Operation {
+    let reason = RefundReason::RequestedByCustomer;
+    Operation::Refund(RefundRequest { amount: AmountMinor::new(PART), reason })
+}
+
+/// How far a refund is along.
+fn rank(state: &RefundState) -> u8 {
+    match state {
+        RefundState::Requested => 0,
+        RefundState::Pending => 1,
+        RefundState::Succeeded => 2,
+        RefundState::Failed { .. } => 3,
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(1000))]
+
+    #[test]
+    fn adyens_news_ends_where_its_books_stand_in_any_order_and_however_often(
+        books in books(),
+        order in prop::collection::vec((any::<prop::sample::Index>(), any::<bool>()), 0..30),
+    ) {
+        let mut bench = Bench::new(Provider::Adyen, &books);
+        // Any order, with doubles; and at the end whatever has not come yet, or must come again.
+        let events = bench.events.clone();
+        let shuffled = order.iter().map(|(index, wakes)| (index.get(&events), *wakes));
+        for (event, wakes) in shuffled.chain(events.iter().map(|event| (event, true))) {
+            let before = bench.rows.clone();
+            if wakes {
+                bench.wake();
+            }
+            bench.hear(event);
+            if wakes {
+                bench.wake();
+            }
+            for (before, after) in before.refunds.iter().zip(&bench.rows.refunds) {
+                prop_assert!(rank(&after.state) >= rank(&before.state), "{:?}, {:?}", before, after);
+            }
+            prop_assert_eq!(bench.rows.payment.as_ref().unwrap().status(), "succeeded");
+        }
+        bench.agrees(&books);
+        let rows = bench.rows.clone();
+        bench.events.clone().iter().for_each(|event| bench.hear(event));
+        prop_assert_eq!(bench.rows, rows, "what is known changes nothing");
+    }
+
+    /// Stripe's events say only that there is something to ask. Answers overtake each other: an old one changes nothing.
+    #[test]
+    fn stripes_news_ends_where_its_books_stand_in_any_order_and_however_often(
+        endings in prop::collection::vec(prop::sample::select(vec![Ending::Succeeded, Ending::Failed, Ending::CameBack]), 1..5),
+        order in prop::collection::vec((any::<prop::sample::Index>(), any::<prop::sample::Index>()), 0..30),
+    ) {
+        let books = Books { payment_lost: false, refunds: endings.into_iter().map(|ending| (false, ending)).collect() };
+        let mut bench = Bench::new(Provider::Stripe, &books);
+        let failed = || RefundState::Failed { code: "no".into(), message: String::new() };
+        // What Stripe answers about each refund, in the order of its books.
+        let truths = |number: usize| match books.refunds[number].1 {
+            Ending::Succeeded => vec![RefundState::Pending, RefundState::Succeeded],
+            Ending::Failed => vec![RefundState::Pending, failed()],
+            Ending::CameBack => vec![RefundState::Pending, RefundState::Succeeded, failed()],
+        };
+        let numbers: Vec<usize> = (0..books.refunds.len()).collect();
+        let any_time = order.iter().map(|(which, when)| (*which.get(&numbers), Some(when)));
+        for (turn, (number, when)) in any_time.chain(numbers.iter().map(|number| (*number, None))).enumerate() {
+            let (states, id) = (truths(number), format!("psp_{number}"));
+            let state = when.map_or_else(|| states.last().unwrap(), |when| when.get(&states)).clone();
+            let news = News::Ask { refund: Some(id.clone()) };
+            let event = Event {
+                event_id: format!("evt_{turn}"),
+                provider: Provider::Stripe,
+                kind: "refund.updated".into(),
+                news,
+            };
+            let before = bench.refund(number).clone();
+            bench.hear(&event);
+            // What is pending is asked for anyway; of what is decided the event asks.
+            let mut questions = check::begin(&mut bench.rows, false, &at(NOW_MS + 1));
+            questions.extend(news::questions(&bench.rows, &event));
+            let is_its = |question: &&check::Question| {
+                matches!(question, check::Question::Refund { id: asked, .. } if *asked == id)
+            };
+            let question = questions.iter().find(is_its);
+            prop_assert!(question.is_some(), "nobody asks about {:?}", before);
+            check::take(&mut bench.rows, question.unwrap(), Truth::Refund(state), &at(NOW_MS + 1)).unwrap();
+            bench.rows.appended = Default::default();
+            prop_assert!(rank(&bench.refund(number).state) >= rank(&before.state));
+        }
+        bench.agrees(&books);
+    }
+}
