@@ -11,6 +11,8 @@ use crate::payment::Payment;
 
 /// How long the run that has staged a job has to send it, in ms; then the alarm does.
 const HURRY_MS: u64 = 5_000;
+/// Up to how many runs, and how many failures, each one is told to the read model.
+const TOLD_MAX: u32 = 32;
 /// How many jobs one message to the queue carries at most.
 const BATCH_MAX: usize = 25;
 
@@ -38,13 +40,20 @@ pub fn stage_anew(rows: &mut Rows, ctx: &Context) {
     rows.appended.jobs.push(job(JobKind::Project, job_id, serde_json::Value::Null, ctx));
 }
 
-/// What the read model shows, without what changes at every step of a run.
+/// What the read model shows, without what changes at every step of a run; and a key that fails for ever, because it waits for
+/// a person, is told of only so often.
 fn face(rows: &Rows) -> impl PartialEq {
     let keys: Vec<_> = rows
         .keys
         .iter()
         .map(|key| match &key.lifecycle {
-            Lifecycle::Open(open) => (key.key_id, "open", key.attempt, open.failures, open.is_flagged()),
+            Lifecycle::Open(open) => (
+                key.key_id,
+                "open",
+                key.attempt.min(TOLD_MAX),
+                open.failures.min(TOLD_MAX),
+                open.is_flagged(),
+            ),
             other => (key.key_id, other.name(), key.attempt, 0, false),
         })
         .collect();
