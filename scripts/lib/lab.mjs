@@ -64,7 +64,8 @@ export async function startLab({
     name: 'the bank',
     configs: ['simulator/wrangler.toml'],
     env: ['demo'],
-    vars: { LATENCY_MS: bankMs },
+    // The experiments look at what the requests themselves do.
+    vars: { LATENCY_MS: bankMs, WEBHOOKS: 'off' },
     port: bank,
     state: join(state, 'bank'),
     readyPath: '/healthz',
