@@ -220,8 +220,8 @@ fn difference(entry: &Entry, ours: Option<&Ours>) -> Option<Kind> {
     let is_taken = entry.standing == Standing::Taken;
     let differs = ours.currency != entry.currency
         || (has_money && ours.amount_minor != entry.amount_minor)
-        || (is_taken && ours.captured_minor != entry.taken_minor)
-        || !refunds.contains(&entry.refunded_minor);
+        // What was only reserved and is given free counts as refunded over there.
+        || (is_taken && (ours.captured_minor != entry.taken_minor || !refunds.contains(&entry.refunded_minor)));
     differs.then_some(Kind::Amount)
 }
 
@@ -341,6 +341,15 @@ mod tests {
         for standing in [Standing::Open, Standing::Held, Standing::Nothing, Standing::Canceled] {
             assert_eq!(kind(&Entry { standing, ..theirs() }, [ours()]), Some(Kind::Status), "{standing:?}");
         }
+    }
+
+    #[test]
+    fn what_was_reserved_and_is_given_free_is_no_refund() {
+        let freed = Entry { standing: Standing::Canceled, taken_minor: 0, refunded_minor: 500, ..theirs() };
+        let canceled = Ours { status: "canceled".to_owned(), captured_minor: 0, ..ours() };
+        assert_eq!(kind(&freed, [canceled]), None);
+        let taken = Entry { refunded_minor: 500, ..theirs() };
+        assert_eq!(kind(&taken, [ours()]), Some(Kind::Amount), "money that was taken is given back");
     }
 
     #[test]
