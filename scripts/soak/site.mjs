@@ -1,0 +1,21 @@
+// The demo as the tests start it, with times as short as they may be: minutes of an ordinary day pass in seconds.
+import { startSite } from '../../tests/worker/support/harness.mjs';
+
+export const ADMIN_TOKEN = 'the-operators-token-of-the-soak-long-enough';
+
+const TIMES = {
+  LEASE_MS: '2500',
+  WAIT_MS: '1000',
+  COMPLETER_MS: '1000',
+  PROVIDER_TIMEOUT_MS: '800',
+  QUIET_MS: '2000',
+  // A job of which no word comes back is sent again soon: so the pauses of the queue, up to an hour, need not be waited for.
+  CONFIRM_MS: '7000',
+  RECONCILE_QUIET_MS: '3000',
+};
+
+/** Without `isProtected` no derived key reaches the provider. */
+export function startSoak({ isProtected }) {
+  const vars = { ...TIMES, ...(isProtected ? {} : { UNPROTECTED: 'true' }) };
+  return startSite({ vars, secrets: { ADMIN_TOKEN } });
+}

@@ -1,0 +1,152 @@
+// What goes wrong while the clients work: providers that fail, webhooks out of order, objects thrown out of memory, alarms that are lost,
+// the clock that strikes.
+import { setTimeout as pause } from 'node:timers/promises';
+
+import { rideOf } from '../../tests/worker/support/objects.mjs';
+
+const FAULTS = [
+  'request_lost',
+  'response_lost',
+  'slow',
+  'slow_response',
+  'error_before',
+  'error_after',
+  'rate_limited',
+  'lock_timeout',
+  'connection_reset',
+  'connection_reset_after',
+];
+/** `simulator.fault()` means payments unless it is told otherwise. */
+const everywhere = { path: undefined, method: undefined };
+const TARGETS = {
+  payments: { path: '/v1/', method: 'POST' },
+  'look-ups': { path: '/v1/', method: 'GET' },
+  emails: { path: '/resend/' },
+  messages: { path: '/sms/' },
+};
+/** Most of them strike payments. */
+const SHARES = { payments: 8, 'look-ups': 2, emails: 2, messages: 1 };
+/** Each comes again after at most so long, and at least a quarter of it. */
+const PAUSES_MS = { fault: 300, evict: 400, webhooks: 4000, loseAlarm: 2000, tick: 8000, notePlayed: 3000 };
+/** No more wait for a request at the same time. */
+const ARMED_MAX = 12;
+const TOMORROW_MS = 86_400_000;
+
+export class Trouble {
+  counts = { evictions: 0, 'alarms lost': 0, ticks: 0 };
+  modes = {};
+  /** How often each fault was played, by its name. */
+  played = {};
+  #site;
+  #dice;
+  #token;
+  #over = false;
+  #seen = new Set();
+  #stopped = new AbortController();
+
+  constructor(site, dice, token) {
+    this.#site = site;
+    this.#dice = dice;
+    this.#token = token;
+  }
+
+  /** Makes trouble of every kind at once until `stop()`: none waits for another. */
+  async run() {
+    await Promise.all(Object.entries(PAUSES_MS).map(([trouble, most]) => this.#again(trouble, most)));
+    await this.notePlayed();
+  }
+
+  async #again(trouble, most) {
+    while (!this.#over) {
+      await this[trouble]();
+      await pause(this.#dice.between(most / 4, most), null, { signal: this.#stopped.signal }).catch(() => {});
+    }
+  }
+
+  stop() {
+    this.#over = true;
+    this.#stopped.abort();
+  }
+
+  async fault() {
+    const fault = this.#dice.oneOf(FAULTS);
+    const target = this.#dice.weighted(SHARES);
+    const count = this.#dice.between(1, target === 'payments' ? 3 : 1);
+    const delay_ms = this.#dice.between(100, 1500);
+    if ((await this.#site.simulator.faults()).length >= ARMED_MAX) return;
+    await this.#site.simulator.fault(fault, { ...everywhere, ...TARGETS[target], count, delay_ms });
+  }
+
+  /** One of the objects that were made last, which is likely to be at work; or any. */
+  async evict() {
+    const ids = await this.#site.objects.ids();
+    if (ids.length === 0) return;
+    try {
+      await this.#site.worker.evictDurableObject('KEYS', { id: this.#dice.oneOf(ids) });
+      this.counts.evictions += 1;
+    } catch {
+      // It was not in memory.
+    }
+  }
+
+  async webhooks() {
+    const mode = this.#dice.oneOf(['on', 'doubled', 'shuffled', 'late']);
+    const delay_ms = this.#dice.between(200, 2500);
+    await this.#site.simulator.webhooks(mode, { delay_ms, seed: this.#dice.between(1, 1000) });
+    this.modes[mode] = (this.modes[mode] ?? 0) + 1;
+  }
+
+  async tick() {
+    await this.#site.worker.scheduled({ cron: '*/5 * * * *' });
+    this.counts.ticks += 1;
+  }
+
+  /**
+   * An alarm of an object that has something to do. The runtime lets nobody delete one from outside: what is due is put off until
+   * tomorrow, a transaction of the object's own moves its alarm there, and then it is due as before.
+   */
+  async loseAlarm() {
+    const [late] = await this.#site.rows(
+      "SELECT object FROM keys WHERE status = 'open' AND failures > 0 ORDER BY updated_at_ms DESC LIMIT 1",
+    );
+    if (!late) return;
+    const resource = rideOf(late.object);
+    const { sql } = this.#site.objects;
+    const tomorrow = Date.now() + TOMORROW_MS;
+    const due = await sql(
+      resource,
+      "SELECT key_id, resume_at_ms FROM idempotency_keys WHERE status = 'open' AND resume_at_ms IS NOT NULL",
+    );
+    const put = (to, { key_id, resume_at_ms }, from) =>
+      sql(
+        resource,
+        'UPDATE idempotency_keys SET resume_at_ms = ? WHERE key_id = ? AND resume_at_ms = ?',
+        to ?? resume_at_ms,
+        key_id,
+        from ?? resume_at_ms,
+      );
+    for (const key of due) await put(tomorrow, key);
+    await this.#site.fetch(`/admin/payments/${resource}/project`, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${this.#token}` },
+    });
+    // Whoever has written another time meanwhile is not disturbed.
+    for (const key of due) await put(undefined, key, tomorrow);
+    if (due.length > 0) this.counts['alarms lost'] += 1;
+  }
+
+  /** The simulator keeps the last thousand requests. */
+  async notePlayed() {
+    const worker = this.#site.server.getWorker('paid-once-simulator');
+    const { requests } = await (await worker.fetch('http://simulator/_sim/requests')).json();
+    for (const { request_id, at_ms, fault, path } of requests) {
+      const one = `${request_id} ${at_ms}`;
+      if (this.#seen.has(one)) continue;
+      this.#seen.add(one);
+      if (!fault) continue;
+      const where = path.startsWith('/v1/') ? 'payments' : path.split('/')[1];
+      this.played[fault] ??= {};
+      this.played[fault][where] = (this.played[fault][where] ?? 0) + 1;
+    }
+  }
+}
