@@ -97,7 +97,7 @@ function nodeTests(folder) {
     cwd: root,
     needs: folder,
     timeoutMs: served,
-    byName: file === 'load.test.mjs',
+    byName: ['load.test.mjs', 'soak.test.mjs'].includes(file),
     // They wait for the runtime and for alarms more than they compute.
     waits: folder === 'worker',
   }));

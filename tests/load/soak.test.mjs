@@ -1,0 +1,41 @@
+// `npm run soak` for a moment, and its control. It takes minutes, so it runs only when it is asked for: `npm test -- soak`.
+
+import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { describe, test } from 'node:test';
+
+const ROOT = new URL('../..', import.meta.url).pathname;
+const ENDS_WITHIN_MS = 300_000;
+
+/** Runs the script to its end. */
+async function soak(t, ...options) {
+  const child = spawn(process.execPath, ['scripts/soak.mjs', ...options], {
+    cwd: ROOT,
+    env: { ...process.env, DURATION: '10s', SEED: '1' },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
+  t.after(() => child.kill());
+  let output = '';
+  for (const stream of [child.stdout, child.stderr]) stream.on('data', (chunk) => (output += chunk));
+  const [code] = await once(child, 'close');
+  return { code, output };
+}
+
+describe('npm run soak', { timeout: ENDS_WITHIN_MS }, () => {
+  test('ends with ledger, objects, read model and receipts that say the same', async (t) => {
+    const { code, output } = await soak(t);
+    assert.equal(code, 0, output);
+    assert.match(output, /^Ledger, objects, read model and receipts say the same\.$/m);
+    for (const what of ['paid', 'refunds', 'rides paid'])
+      assert.match(output, new RegExp(`^  ${what} +[1-9]`, 'm'));
+    assert.match(output, /fault +\w+: [1-9]/);
+    assert.match(output, /[1-9]\d* evictions/);
+  });
+
+  test('control: where no derived key reaches the provider cards are charged twice, and it fails', async (t) => {
+    const { code, output } = await soak(t, '--unprotected');
+    assert.equal(code, 1, output);
+    assert.match(output, /was charged \d+ times/);
+  });
+});
