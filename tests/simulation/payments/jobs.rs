@@ -16,6 +16,9 @@ use super::world::{Event, Off, Transacted, World};
 use crate::dice::Dice;
 use crate::faults::{HOUR, MINUTE, SECOND};
 
+/// Up to how many runs and failures of an open key the read model follows.
+const TOLD_MAX: u32 = 32;
+
 /// How long the consumer waits before it tries again.
 const AGAIN_MS: u64 = MINUTE;
 /// How late an alarm may be before the sweep takes it for lost.
@@ -257,6 +260,9 @@ fn plain(snapshot: Snapshot) -> Snapshot {
             key.wake_at_ms = None;
             key.recovery_point = String::new();
             key.in_doubt = 0;
+            // One that fails for ever, because it waits for a person, is told of only so often.
+            key.attempts = key.attempts.min(TOLD_MAX);
+            key.failures = key.failures.min(TOLD_MAX);
         }
         key
     });
