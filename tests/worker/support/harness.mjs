@@ -18,10 +18,10 @@ export const root = new URL('../../..', import.meta.url).pathname;
 
 export const SIGNING_KEY = 'a signing key for the tests, long enough'.replaceAll(' ', '-');
 
-/** The Workers of the demo. Times and other settings are overridden by `vars`, as strings. */
+/** The Workers of the demo, without what `npm start` has put into .dev.vars.demo. Times and other settings are overridden by `vars`, as strings. */
 export function demoWorkers({ vars = {}, secrets = {} } = {}) {
   return [
-    { configPath: 'wrangler.toml', env: 'demo', vars, secrets: { SIGNING_KEY, ...secrets } },
+    { configPath: 'wrangler.toml', env: 'demo', vars, secrets: { SIGNING_KEY, ADMIN_TOKEN: '', ...secrets } },
     // Who wants webhooks turns them on: POST /_sim/webhooks. To all others they would only be noise.
     { configPath: 'simulator/wrangler.toml', env: 'demo', vars: { WEBHOOKS: 'off' } },
   ];
