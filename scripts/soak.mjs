@@ -53,7 +53,7 @@ await script(async () => {
 async function soak(site, { durationMs, count, seed, isProtected }) {
   const chance = dice(seed);
   const clients = new Clients(site, chance.fork());
-  const trouble = new Trouble(site, chance.fork(), ADMIN_TOKEN);
+  const trouble = new Trouble(site, chance.fork(), clients, ADMIN_TOKEN);
 
   const load = step('load and trouble');
   const progress = setInterval(() => load.detail(`${clients.counts.operations} operations`), 1000);

@@ -35,6 +35,8 @@ export class Clients {
   statuses = {};
   /** All requests, each with what it was answered for good. */
   acts = [];
+  /** Payments and rides whose outcome somebody was told is not known yet, the newest last. */
+  inDoubt = [];
   /** What cannot be, as it was seen on the way. */
   wrong = [];
   #site;
@@ -245,6 +247,8 @@ export class Clients {
       }
       const { type } = problem(answer);
       if (REFUSALS.includes(type)) return void (act.refused = type);
+      const open = /(?:pay|ride)_[\w-]{43}/.exec(answer.header('location') ?? '')?.[0];
+      if (open && answer.status === 503) this.inDoubt.push(open);
       if (!NOT_YET.includes(type) && answer.status < 500)
         return void this.wrong.push(`${act.path} was answered ${answer.status}: ${answer.text}`);
     }

@@ -2,8 +2,6 @@
 // the clock that strikes.
 import { setTimeout as pause } from 'node:timers/promises';
 
-import { rideOf } from '../../tests/worker/support/objects.mjs';
-
 const FAULTS = [
   'request_lost',
   'response_lost',
@@ -28,8 +26,8 @@ const TARGETS = {
 const SHARES = { payments: 8, 'look-ups': 2, emails: 2, messages: 1 };
 /** Each comes again after at most so long, and at least a quarter of it. */
 const PAUSES_MS = { fault: 300, evict: 400, webhooks: 4000, loseAlarm: 2000, tick: 8000, notePlayed: 3000 };
-/** No more wait for a request at the same time. */
-const ARMED_MAX = 12;
+/** No more wait for requests to the same target. */
+const ARMED_MAX = 3;
 const TOMORROW_MS = 86_400_000;
 
 export class Trouble {
@@ -40,13 +38,15 @@ export class Trouble {
   #site;
   #dice;
   #token;
+  #clients;
   #over = false;
   #seen = new Set();
   #stopped = new AbortController();
 
-  constructor(site, dice, token) {
+  constructor(site, dice, clients, token) {
     this.#site = site;
     this.#dice = dice;
+    this.#clients = clients;
     this.#token = token;
   }
 
@@ -73,7 +73,11 @@ export class Trouble {
     const target = this.#dice.weighted(SHARES);
     const count = this.#dice.between(1, target === 'payments' ? 3 : 1);
     const delay_ms = this.#dice.between(100, 1500);
-    if ((await this.#site.simulator.faults()).length >= ARMED_MAX) return;
+    const waiting = (await this.#site.simulator.faults()).filter(({ path, method }) => {
+      const own = TARGETS[target];
+      return path === own.path && (method ?? undefined) === own.method;
+    });
+    if (waiting.length >= ARMED_MAX) return;
     await this.#site.simulator.fault(fault, { ...everywhere, ...TARGETS[target], count, delay_ms });
   }
 
@@ -106,14 +110,13 @@ export class Trouble {
    * tomorrow, a transaction of the object's own moves its alarm there, and then it is due as before.
    */
   async loseAlarm() {
-    const ids = await this.#site.objects.ids();
-    if (ids.length === 0) return;
-    const resource = rideOf(this.#dice.oneOf(ids));
+    const resource = this.#clients.inDoubt.pop();
+    if (!resource) return;
     const { sql } = this.#site.objects;
     const tomorrow = Date.now() + TOMORROW_MS;
     const due = await sql(
       resource,
-      "SELECT key_id, resume_at_ms FROM idempotency_keys WHERE status = 'open' AND failures > 0 AND resume_at_ms IS NOT NULL",
+      "SELECT key_id, resume_at_ms FROM idempotency_keys WHERE status = 'open' AND resume_at_ms IS NOT NULL",
     ).catch(() => []);
     if (due.length === 0) return;
     const put = (to, { key_id, resume_at_ms }, from) =>
