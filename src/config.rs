@@ -7,6 +7,7 @@ use data_encoding::HEXLOWER;
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
 
+use crate::log::Level;
 use crate::machine::context::Times;
 use crate::providers::Provider;
 
@@ -143,6 +144,8 @@ pub struct Config {
     pub reconcile_window_ms: u64,
     /// `RECONCILE_QUIET_MS`: what has changed within the last so many ms is left to the next reconciliation.
     pub reconcile_quiet_ms: u64,
+    /// `LOG_LEVEL`: `info` (the default), `warn` or `error`; what is less grave is not written.
+    pub log_level: Level,
     /// The machine's times.
     pub times: Times,
 }
@@ -158,6 +161,14 @@ const SIGNING_KEY_MIN_LEN: usize = 32;
 const METRICS_SHARDS_MAX: u32 = 32;
 
 impl Config {
+    /// The settings of the Worker. The log keeps to its own from here on.
+    #[cfg(target_arch = "wasm32")]
+    pub fn of(env: &worker::Env) -> Result<Self, String> {
+        let config = Self::read(|name| setting(env, name))?;
+        crate::log::set_least(config.log_level);
+        Ok(config)
+    }
+
     /// Reads all settings through `read`. The error is one sentence that says what to set.
     pub fn read(read: impl Fn(&str) -> Option<String>) -> Result<Self, String> {
         let setting = |name: &str| read(name).filter(|value| !value.trim().is_empty());
@@ -252,6 +263,10 @@ impl Config {
             checkout_account,
             reconcile_window_ms: ms("RECONCILE_WINDOW_MS", 3 * 3_600_000)?,
             reconcile_quiet_ms: ms("RECONCILE_QUIET_MS", 120_000)?,
+            log_level: match setting("LOG_LEVEL") {
+                None => Level::default(),
+                Some(word) => Level::parse(&word).ok_or("LOG_LEVEL must be info, warn or error.")?,
+            },
             times: Times {
                 lease_ms: ms("LEASE_MS", times.lease_ms)?,
                 wait_ms: ms("WAIT_MS", times.wait_ms)?,

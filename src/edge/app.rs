@@ -12,7 +12,7 @@ use super::problem::Kind;
 use super::reply::CSP;
 use super::reply::Manner;
 use super::session::Session;
-use crate::config::{Config, setting};
+use crate::config::Config;
 use crate::edge::http::{Answer, Request};
 use crate::machine::id::ObjectId;
 use crate::object::message::{Ask, Envelope, PROVIDER_MS, VERSION};
@@ -48,7 +48,7 @@ pub(super) struct App {
 impl App {
     pub(super) fn new(env: &Env) -> Result<Self, String> {
         Ok(Self {
-            config: Config::read(|name| setting(env, name))?,
+            config: Config::of(env)?,
             env: env.clone(),
             object_ms: Cell::new(0),
             provider_ms: Cell::new(0),

@@ -7,7 +7,7 @@ use super::ledger::{Known, Ledger};
 use super::levels::pause_s;
 use super::message::Job;
 use super::{send_message, send_receipt};
-use crate::config::{Config, setting};
+use crate::config::Config;
 use crate::log::log;
 use crate::machine::id::ObjectId;
 use crate::machine::rows::JobKind;
@@ -58,7 +58,7 @@ enum Fate {
 /// Does what a batch holds. `is_dead` is the queue of messages that came too often: they go to the dead letters as they are.
 pub async fn consume(batch: &MessageBatch<String>, env: &Env) {
     let is_dead = batch.queue().ends_with("-dead");
-    let config = Config::read(|name| setting(env, name));
+    let config = Config::of(env);
     let config = match &config {
         Ok(config) => config,
         Err(what) => {

@@ -8,7 +8,7 @@ use super::alarm::AFTER_FAILURE_MS;
 use super::drive::Drive;
 use super::message::{Ask, Envelope, PROVIDER_MS, VERSION};
 use super::store::Store;
-use crate::config::{Config, setting};
+use crate::config::Config;
 use crate::log::log;
 use crate::machine::context::Bug;
 use crate::metrics;
@@ -23,7 +23,7 @@ pub struct KeyObject {
 
 impl DurableObject for KeyObject {
     fn new(state: State, env: Env) -> Self {
-        let drive = Config::read(|name| setting(&env, name))
+        let drive = Config::of(&env)
             .map_err(Bug)
             .and_then(|config| Drive::new(&env, Store::open(&state)?, config))
             .map(Rc::new);

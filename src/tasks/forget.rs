@@ -4,14 +4,14 @@
 use serde_json::{Value, json};
 use worker::{Date, Env, Error, Result};
 
-use crate::config::{Config, setting};
+use crate::config::Config;
 use crate::readmodel::db::Db;
 
 /// How long the runs of tasks are kept, in ms.
 const RUNS_KEPT_MS: u64 = 30 * 86_400_000;
 
 pub(super) async fn forget(env: &Env) -> Result<Value> {
-    let config = Config::read(|name| setting(env, name)).map_err(Error::RustError)?;
+    let config = Config::of(env).map_err(Error::RustError)?;
     let db = Db::of(env)?;
     let now_ms = Date::now().as_millis();
     let sql = "UPDATE jobs SET state = 'purged', payload = NULL, frozen = NULL

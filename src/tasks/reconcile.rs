@@ -13,7 +13,7 @@ use worker::{D1PreparedStatement, Date, Env, Error, Result};
 
 use super::books::{self, Entry, Page};
 use super::compare::{Break, Compared, Known, Ours, compare, missing, must_exist};
-use crate::config::{Config, setting};
+use crate::config::Config;
 use crate::log::log;
 use crate::machine::call::FrozenRequest;
 use crate::machine::id::{ObjectId, PaymentId, RideId};
@@ -37,7 +37,7 @@ const SILENT_MS: u64 = 86_400_000;
 
 /// See the module. The result says how much was compared and what came of it.
 pub(super) async fn reconcile(env: &Env) -> Result<Value> {
-    let config = Config::read(|name| setting(env, name)).map_err(Error::RustError)?;
+    let config = Config::of(env).map_err(Error::RustError)?;
     let now_ms = Date::now().as_millis();
     let mut run = Reconciliation {
         db: Db::of(env)?,

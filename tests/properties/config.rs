@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use paid_once::config::Config;
+use paid_once::log::{self, Level};
 
 const TOKEN_SHA256: &str = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08";
 
@@ -66,6 +67,7 @@ fn what_cannot_be_right_is_refused_and_no_secret_is_quoted() {
         ("METRICS_SHARDS", "0".to_owned()),
         ("METRICS_SHARDS", "33".to_owned()),
         ("METRICS_SHARDS", "many".to_owned()),
+        ("LOG_LEVEL", "loud".to_owned()),
         ("DEMO", "true".to_owned()), // with a live key
         ("STRIPE_PUBLISHABLE_KEY", "sk_live_hush-token".to_owned()), // the wrong one of the two
         ("STRIPE_PUBLISHABLE_KEY", "pk_live_hush-token".to_owned()),
@@ -79,6 +81,18 @@ fn what_cannot_be_right_is_refused_and_no_secret_is_quoted() {
         assert!(error.contains(name), "{name}={value}: {error}");
         assert!(!error.contains("hush-token") && !error.contains("sk_live_secret"), "{error}");
     }
+}
+
+#[test]
+fn the_log_has_what_is_grave_enough() {
+    assert_eq!(read(&[]).unwrap().log_level, Level::Info);
+    let written = |word: &'static str| {
+        log::set_least(read(&[("LOG_LEVEL", word)]).unwrap().log_level);
+        ["info", "warn", "error"].map(log::is_written)
+    };
+    assert_eq!(written("error"), [false, false, true]);
+    assert_eq!(written("warn"), [false, true, true]);
+    assert_eq!(written("info"), [true, true, true]);
 }
 
 #[test]
