@@ -75,7 +75,7 @@ async function soak(site, { durationMs, count, seed, isProtected }) {
 
   const seen = await witnesses(site);
   const { rows, wrong, dead } = judge({ acts: clients.acts, ...seen });
-  report({ clients, trouble, seen, rows, dead });
+  report({ clients, trouble, seen, rows, dead, log: site.logs() });
   const all = [...clients.wrong, ...(left ? [`not at rest: ${left}`] : []), ...wrong];
   if (clients.acts.length === 0) all.push('nobody did anything');
   if (all.length === 0) return say('Ledger, objects, read model and receipts say the same.');
@@ -83,7 +83,7 @@ async function soak(site, { durationMs, count, seed, isProtected }) {
   throw new Stop([`This must not be (SEED=${seed}):`, ...all.slice(0, shownWrongs), ...more].join('\n  '));
 }
 
-function report({ clients, trouble, seen, rows, dead }) {
+function report({ clients, trouble, seen, rows, dead, log }) {
   const list = (counts) =>
     Object.entries(counts)
       .map(([what, count]) => `${count} ${what}`)
@@ -102,9 +102,20 @@ function report({ clients, trouble, seen, rows, dead }) {
   say(`  webhooks     ${attempts} sent for ${doubled.length} events, ${twice} of them doubled`);
   const kinds = Map.groupBy(seen.rows.breaks, ({ kind, state }) => `${kind} ${state}`);
   say(`  breaks       ${list(Object.fromEntries([...kinds].map(([kind, own]) => [kind, own.length])))}`);
+  say(`  errors       ${list(errors(log))}`);
   say(`\n${table(rows)}\n`);
   for (const { job_id, history } of dead)
     say(`  dead letter  ${job_id}: ${JSON.parse(history).at(-1)?.error ?? 'no history'}`);
+}
+
+/** How often each event was written as an error by the site. */
+function errors(log) {
+  const counts = {};
+  for (const { message } of log) {
+    const event = /"event":"(\w+)"/.exec(message)?.[1] ?? message.slice(0, 60);
+    counts[event] = (counts[event] ?? 0) + 1;
+  }
+  return counts;
 }
 
 /** `90`, `90s` or `10m`, in ms. */

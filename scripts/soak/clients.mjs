@@ -11,6 +11,7 @@ const DECLINED_CARDS = [
   'pm_card_chargeDeclinedInsufficientFunds',
   'pm_card_chargeDeclinedExpiredCard',
 ];
+const DECLINED_AT_ADYEN = ['adyen_card_refused', 'adyen_card_not_enough_balance', 'adyen_card_expired'];
 const BANK_CARD = 'pm_card_authenticationRequired';
 const SLOW_CARDS = ['pm_card_processing', 'pm_card_processingDeclined'];
 const RETURN_URL = 'https://shop.example/thanks';
@@ -83,12 +84,12 @@ export class Clients {
 
   async charge(dice) {
     const order = dice.chance(0.4) ? { order_id: `order-${dice.uuid()}` } : {};
-    const id = await this.#do(dice, this.#pay(dice, order));
+    const id = await this.#do(dice, this.#pay(dice, { ...order, ...somewhere(dice) }));
     if (id) await this.#refunds(dice, id);
   }
 
   async reserve(dice) {
-    const id = await this.#do(dice, this.#pay(dice, { capture: false }));
+    const id = await this.#do(dice, this.#pay(dice, { capture: false, ...somewhere(dice) }));
     if (!id) return;
     const capture = () => this.#move(dice, 'capture', id, { amount: dice.between(1, AMOUNT) });
     const give = () => this.#move(dice, 'void', id, {});
@@ -114,7 +115,9 @@ export class Clients {
   }
 
   async declined(dice) {
-    await this.#do(dice, this.#pay(dice, { payment_method: dice.oneOf(DECLINED_CARDS) }));
+    const where = somewhere(dice);
+    const payment_method = dice.oneOf(where.provider ? DECLINED_AT_ADYEN : DECLINED_CARDS);
+    await this.#do(dice, this.#pay(dice, { payment_method, ...where }));
   }
 
   /** Accepted first, decided later. */
@@ -273,6 +276,9 @@ export class Clients {
     return undefined;
   }
 }
+
+/** Most are paid with the provider of the configuration, some with the other one. */
+const somewhere = (dice) => (dice.chance(0.25) ? { provider: 'adyen' } : {});
 
 function problem({ text }) {
   try {

@@ -9,6 +9,11 @@ const ROUND_MS = 500;
 const LATE_MS = 180_000;
 /** What is processing at the provider is decided after a minute there. */
 const DECIDED_MS = 61_000;
+/** One statement: each is a round trip that blocks this process. */
+const IN_OBJECT = `SELECT
+  (SELECT count(*) FROM idempotency_keys WHERE status = 'open') AS open,
+  (SELECT json_group_array(json_object('job_id', job_id, 'kind', kind)) FROM staged_jobs) AS staged,
+  (SELECT json_group_array(id) FROM (SELECT payment_id AS id FROM payments UNION ALL SELECT ride_id FROM rides)) AS resources`;
 /** How many are asked at the same time. */
 const AT_ONCE = 16;
 
@@ -60,21 +65,15 @@ async function open(site) {
 /** What lies in each object's own tables; those that were never used have none. */
 async function inObjects(site) {
   const ids = await site.objects.ids();
-  const read = async (id) => {
-    const sql = (statement) => site.objects.sql(rideOf(id), statement);
+  return each(ids, async (id) => {
     try {
-      const [{ open }] = await sql("SELECT count(*) AS open FROM idempotency_keys WHERE status = 'open'");
-      const staged = await sql('SELECT job_id, kind FROM staged_jobs');
-      const resources = await sql(
-        'SELECT payment_id AS id FROM payments UNION ALL SELECT ride_id FROM rides',
-      );
-      return { id, open, staged, resources: resources.map((row) => row.id) };
+      const [{ open, staged, resources }] = await site.objects.sql(rideOf(id), IN_OBJECT);
+      return { id, open, staged: JSON.parse(staged), resources: JSON.parse(resources) };
     } catch (error) {
       if (!/no such table/.test(error.message)) throw error;
       return { id, open: 0, staged: [], resources: [] };
     }
-  };
-  return each(ids, read);
+  });
 }
 
 /** What all say, for the judge. */
@@ -98,7 +97,7 @@ export async function witnesses(site) {
   return {
     objects,
     shown: new Map(shown),
-    ledger: await control('ledger?provider=stripe'),
+    ledger: await control('ledger'),
     emails: (await control('mailbox.json')).emails,
     messages: (await control('messages')).messages,
     deliveries: (await control('webhooks')).deliveries,

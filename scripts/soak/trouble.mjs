@@ -18,14 +18,17 @@ const FAULTS = [
 const everywhere = { path: undefined, method: undefined };
 const TARGETS = {
   payments: { path: '/v1/', method: 'POST' },
+  adyen: { path: '/adyen/', method: 'POST' },
   'look-ups': { path: '/v1/', method: 'GET' },
   emails: { path: '/resend/' },
   messages: { path: '/sms/' },
 };
 /** Most of them strike payments. */
-const SHARES = { payments: 8, 'look-ups': 2, emails: 2, messages: 1 };
+const SHARES = { payments: 8, adyen: 3, 'look-ups': 2, emails: 2, messages: 1 };
+/** How many requests one fault strikes at most, where that is more than one. */
+const MOST = { payments: 5, adyen: 3 };
 /** Each comes again after at most so long, and at least a quarter of it. */
-const PAUSES_MS = { fault: 300, evict: 400, webhooks: 4000, loseAlarm: 2000, tick: 8000, notePlayed: 3000 };
+const PAUSES_MS = { fault: 200, evict: 600, webhooks: 4000, loseAlarm: 200, tick: 8000, notePlayed: 3000 };
 /** No more wait for requests to the same target. */
 const ARMED_MAX = 3;
 const TOMORROW_MS = 86_400_000;
@@ -71,7 +74,7 @@ export class Trouble {
   async fault() {
     const fault = this.#dice.oneOf(FAULTS);
     const target = this.#dice.weighted(SHARES);
-    const count = this.#dice.between(1, target === 'payments' ? 3 : 1);
+    const count = this.#dice.between(1, MOST[target] ?? 1);
     const delay_ms = this.#dice.between(100, 1500);
     const waiting = (await this.#site.simulator.faults()).filter(({ path, method }) => {
       const own = TARGETS[target];
@@ -141,12 +144,13 @@ export class Trouble {
   async notePlayed() {
     const worker = this.#site.server.getWorker('paid-once-simulator');
     const { requests } = await (await worker.fetch('http://simulator/_sim/requests')).json();
-    for (const { request_id, at_ms, fault, path } of requests) {
+    for (const { request_id, at_ms, fault, method, path } of requests) {
       const one = `${request_id} ${at_ms}`;
       if (this.#seen.has(one)) continue;
       this.#seen.add(one);
       if (!fault) continue;
-      const where = path.startsWith('/v1/') ? 'payments' : path.split('/')[1];
+      const isTarget = ([, target]) => path.startsWith(target.path) && (target.method ?? method) === method;
+      const [where] = Object.entries(TARGETS).find(isTarget) ?? [path];
       this.played[fault] ??= {};
       this.played[fault][where] = (this.played[fault][where] ?? 0) + 1;
     }
