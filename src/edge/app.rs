@@ -4,7 +4,6 @@ use std::cell::Cell;
 use std::time::Duration;
 
 use serde::de::DeserializeOwned;
-use worker::wasm_bindgen::JsValue;
 use worker::{Delay, Env, Method, ObjectNamespace, RequestInit, RequestRedirect, ResponseBody, Stub};
 
 use super::pages::Site;
@@ -15,7 +14,8 @@ use super::session::Session;
 use crate::config::Config;
 use crate::edge::http::{Answer, Request};
 use crate::machine::id::ObjectId;
-use crate::object::message::{Ask, Envelope, PROVIDER_MS, VERSION};
+use crate::object::client;
+use crate::object::message::Ask;
 
 /// How often an object is asked when its stub fails.
 const TRIES: u32 = 3;
@@ -161,22 +161,13 @@ impl App {
     }
 
     async fn ask_once<T: DeserializeOwned>(&self, object: &ObjectRef, ask: &Ask) -> worker::Result<T> {
-        let body = serde_json::to_string(&Envelope { version: VERSION, message: ask })?;
-        let mut init = RequestInit::new();
-        init.with_method(Method::Post).with_body(Some(JsValue::from_str(&body)));
-        let request = worker::Request::new_with_init("https://object/", &init)?;
         let asked_at_ms = worker::Date::now().as_millis();
-        let answered = self.stub(object)?.fetch_with_request(request).await;
+        let answered = client::ask_stub(&self.stub(object)?, ask).await;
         let waited_ms = worker::Date::now().as_millis().saturating_sub(asked_at_ms);
         self.object_ms.set(self.object_ms.get().saturating_add(waited_ms));
-        let mut response = answered?;
-        let provider_ms = response.headers().get(PROVIDER_MS)?.and_then(|ms| ms.parse().ok()).unwrap_or(0);
+        let (answer, provider_ms) = answered?;
         self.provider_ms.set(self.provider_ms.get().saturating_add(provider_ms));
-        if response.status_code() != 200 {
-            return Err(worker::Error::RustError(format!("the object answered {}", response.status_code())));
-        }
-        let envelope: Envelope<T> = response.json().await?;
-        Ok(envelope.message)
+        Ok(answer)
     }
 }
 
