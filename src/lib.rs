@@ -19,6 +19,8 @@ pub mod metrics;
 pub mod object;
 pub mod payment;
 pub mod providers;
+#[cfg(target_arch = "wasm32")]
+mod random;
 pub mod readmodel;
 pub mod tasks;
 pub mod webhooks;

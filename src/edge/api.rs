@@ -19,6 +19,7 @@ use crate::machine::key::{IdempotencyKey, NaturalKey};
 use crate::machine::record::Channel;
 use crate::metrics;
 use crate::object::message::{Ask, BindVerdict, Fault, RunAsk, Verdict};
+use crate::random;
 
 /// The account that a request names with `Authorization`; in the lab there is one for requests without it.
 pub(super) fn account<'a>(app: &'a App, request: &Request) -> Result<(Owner, &'a Account), Problem> {
@@ -196,8 +197,7 @@ async fn bind(
 
 /// A key for a request that has none: it is run once, and a retry of it is another request.
 fn random_key() -> Result<IdempotencyKey, Problem> {
-    let mut random = [0; 16];
-    getrandom::fill(&mut random).map_err(|error| unavailable(worker::Error::RustError(error.to_string())))?;
+    let random: [u8; 16] = random::bytes().map_err(unavailable)?;
     IdempotencyKey::parse(&HEXLOWER.encode(&random))
         .map_err(|error| Problem::because(Kind::KeyInvalid, error.to_string()))
 }

@@ -16,6 +16,7 @@ use crate::edge::http::{Answer, Request};
 use crate::machine::id::ObjectId;
 use crate::object::client;
 use crate::object::message::Ask;
+use crate::random;
 
 /// How often an object is asked when its stub fails.
 const TRIES: u32 = 3;
@@ -213,11 +214,7 @@ pub(super) fn session(request: &Request) -> worker::Result<Session> {
     let known = request.header("cookie").and_then(|cookies| Session::from_cookies(cookies, request.secure()));
     match known {
         Some(session) => Ok(session),
-        None => {
-            let mut random = [0; 16];
-            getrandom::fill(&mut random).map_err(|error| worker::Error::RustError(error.to_string()))?;
-            Ok(Session::new(random))
-        }
+        None => Ok(Session::new(random::bytes()?)),
     }
 }
 

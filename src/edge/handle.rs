@@ -15,6 +15,7 @@ use crate::log::log;
 use crate::machine::id::{Owner, RequestId, RideId};
 use crate::metrics;
 use crate::object::message::{Ask, Shown, View};
+use crate::random;
 
 /// A static file, embedded.
 pub(super) struct Asset {
@@ -274,10 +275,8 @@ fn refuse(problem: &Problem, request: &Request, demo: bool) -> Answer {
 fn read(incoming: &worker::Request) -> worker::Result<Request> {
     let url = incoming.inner().url();
     let url = Url::split(&url);
-    let mut random = [0; 12];
-    getrandom::fill(&mut random).map_err(|error| worker::Error::RustError(error.to_string()))?;
     Ok(Request {
-        id: RequestId::from_random(random),
+        id: RequestId::from_random(random::bytes()?),
         now_ms: worker::Date::now().as_millis(),
         method: incoming.inner().method(),
         scheme: url.scheme.to_owned(),

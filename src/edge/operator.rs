@@ -23,6 +23,7 @@ use crate::config::{AccessConfig, Config};
 use crate::log::log;
 use crate::machine::fingerprint::Field;
 use crate::machine::id::{ObjectId, Owner, digest};
+use crate::random;
 
 /// How long the team's keys may take to come.
 const FETCH_TIMEOUT: Duration = Duration::from_secs(5);
@@ -256,9 +257,7 @@ fn is_desk_path(to: &str) -> bool {
 
 /// The one-time key of a button: bound to the operator and to where it is sent.
 pub(super) fn form_key(app: &App, operator: &Operator, action: &str, now_ms: u64) -> Result<String, Problem> {
-    let mut nonce = [0; 32];
-    getrandom::fill(&mut nonce)
-        .map_err(|error| super::api::unavailable(worker::Error::RustError(error.to_string())))?;
+    let nonce = random::bytes().map_err(super::api::unavailable)?;
     let token =
         FormToken { object: ObjectId::from_bytes(nonce), expires_at_ms: now_ms.saturating_add(SESSION_MS) };
     Ok(token.seal(Purpose::DeskAction, &button(operator, action), &app.config.signing_keys))

@@ -14,6 +14,7 @@ use crate::machine::rows::JobKind;
 use crate::metrics;
 use crate::object::client;
 use crate::object::message::Ask;
+use crate::random;
 use crate::readmodel::project::project;
 use crate::readmodel::snapshot::Snapshot;
 use serde::Deserialize as _;
@@ -130,7 +131,7 @@ async fn end(env: &Env, config: &Config, job: &Job, is_dead: bool) -> worker::Re
                 Some(known) => Known { attempts: known.attempts.saturating_add(1), ..known },
                 None => Known::default(),
             };
-            if let Some(seconds) = pause_s(known.attempts, jitter_permille()) {
+            if let Some(seconds) = pause_s(known.attempts, random::permille()) {
                 ledger.failed(&known, "tried", &error).await?;
                 metrics::job(job.kind.as_str(), "failed");
                 told("warn", "job_failed", job, &error);
@@ -189,13 +190,4 @@ fn told(level: &str, event: &str, job: &Job, outcome: &str) {
             ("lag_ms", lag_ms.into()),
         ],
     );
-}
-
-/// From 0 to 1000. Without randomness all retries fall together, which is still correct.
-fn jitter_permille() -> u16 {
-    let mut bytes = [0; 4];
-    match getrandom::fill(&mut bytes) {
-        Ok(()) => (u32::from_be_bytes(bytes) % 1001) as u16,
-        Err(_) => 500,
-    }
 }

@@ -13,6 +13,7 @@ use super::{provider_call, take};
 use crate::config::{Config, setting};
 use crate::log::log;
 use crate::machine::call::{ForeignCall, LookUp, Outcome};
+use crate::random;
 
 thread_local! {
     static PACE: RefCell<Pace> = const { RefCell::new(Pace::new()) };
@@ -60,9 +61,7 @@ async fn send(env: &Env) {
 }
 
 async fn add(env: &Env, rows: &[Row]) -> worker::Result<()> {
-    let mut random = [0; 4];
-    getrandom::fill(&mut random).map_err(|error| worker::Error::RustError(error.to_string()))?;
-    let shard = u32::from_be_bytes(random) % shards(env).max(1);
+    let shard = u32::from_be_bytes(random::bytes()?) % shards(env).max(1);
     let mut init = RequestInit::new();
     init.with_method(Method::Post).with_body(Some(JsValue::from_str(&serde_json::to_string(rows)?)));
     ask(env, shard, init).await.map(|_| ())

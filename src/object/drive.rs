@@ -28,6 +28,7 @@ use crate::machine::wake::expire;
 use crate::metrics;
 use crate::payment::check;
 use crate::providers::transport::Transport;
+use crate::random;
 
 /// A run that several callers wait for.
 type Running = Shared<LocalBoxFuture<'static, Result<Ended, Bug>>>;
@@ -54,8 +55,7 @@ pub(super) struct Drive {
 
 impl Drive {
     pub(super) fn new(env: &Env, store: Store, config: Config) -> Result<Self, Bug> {
-        let mut random = [0; 16];
-        getrandom::fill(&mut random).map_err(|error| Bug(format!("no randomness: {error}")))?;
+        let random: [u8; 16] = random::bytes().map_err(|error| Bug(format!("no randomness: {error}")))?;
         let me = InstanceId(data_encoding::HEXLOWER.encode(&random));
         let transport = Transport::new(env, &config);
         Ok(Self {
@@ -76,7 +76,7 @@ impl Drive {
     }
 
     pub(super) fn context(&self) -> Context {
-        Context::new(Date::now().as_millis(), random_permille(), self.config.times)
+        Context::new(Date::now().as_millis(), random::permille(), self.config.times)
     }
 
     /// Runs an operation under its key, joins the run that is under way, or answers from what was done. Also gives how
@@ -413,13 +413,4 @@ fn forget(rows: &mut Rows, owner: &Owner, key_hash: &KeyHash, ctx: &Context) -> 
 /// How long it is until then, in ms.
 fn from_now(at_ms: u64) -> u64 {
     at_ms.saturating_sub(Date::now().as_millis())
-}
-
-/// From 0 to 1000. Without randomness all retries fall together, which is still correct.
-fn random_permille() -> u16 {
-    let mut bytes = [0; 4];
-    match getrandom::fill(&mut bytes) {
-        Ok(()) => (u32::from_be_bytes(bytes) % 1001) as u16,
-        Err(_) => 500,
-    }
 }

@@ -31,6 +31,7 @@ use crate::machine::record::Channel;
 use crate::object::message::{Ask, RunAsk, Shown, Verdict};
 use crate::payment::money::Currency;
 use crate::providers::Provider;
+use crate::random;
 
 /// What the demo sells: name, price in cents, quantity.
 const DEMO_CART: [(&str, u32, u32); 3] = [
@@ -75,7 +76,7 @@ pub(in crate::edge) fn demo_order(app: &App, request: &Request) -> Result<Answer
         DEMO_CART.map(|(name, unit_minor, quantity)| Line { name: name.to_owned(), unit_minor, quantity });
     let cart = Cart::new(Currency::USD, lines.to_vec()).map_err(invalid_parameters)?;
     let order = Order {
-        id: format!("order_{}", BASE64URL_NOPAD.encode(&random::<12>()?)),
+        id: format!("order_{}", BASE64URL_NOPAD.encode(&random::bytes::<12>().map_err(unavailable)?)),
         account: app.config.checkout_account.clone(),
         cart,
         return_url: None,
@@ -191,7 +192,7 @@ impl<'a> Till<'a> {
         }
         let expires_at_ms = self.request.now_ms.saturating_add(self.app.config.form_ttl_ms);
         let key = FormKey {
-            nonce: random()?,
+            nonce: random::bytes().map_err(unavailable)?,
             // A form is not good for longer than its link.
             expires_at_ms: expires_at_ms.min(self.order.expires_at_ms),
         };
@@ -339,12 +340,6 @@ impl<'a> Till<'a> {
             page: Some(format!("{page}?{ON_THE_WAY}")),
         }
     }
-}
-
-fn random<const N: usize>() -> Result<[u8; N], Problem> {
-    let mut random = [0; N];
-    getrandom::fill(&mut random).map_err(|error| unavailable(worker::Error::RustError(error.to_string())))?;
-    Ok(random)
 }
 
 fn expires_at_ms(app: &App, request: &Request) -> u64 {

@@ -30,6 +30,7 @@ use crate::machine::record::{Channel, StoredResponse};
 use crate::object::message::{Ask, Fault, RunAsk, Shown, Verdict};
 use crate::payment::money::{AmountMinor, Currency};
 use crate::providers::Provider;
+use crate::random;
 
 /// How long the client waits for an answer.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -78,9 +79,7 @@ fn experiment(id: &str) -> Result<ExperimentId, Problem> {
 }
 
 fn fresh_id() -> Result<ExperimentId, Problem> {
-    let mut random = [0; 12];
-    getrandom::fill(&mut random).map_err(|error| unavailable(worker::Error::RustError(error.to_string())))?;
-    Ok(ExperimentId::new(random))
+    random::bytes().map(ExperimentId::new).map_err(unavailable)
 }
 
 fn sheet(app: &App, request: &Request, query: Query) -> Result<Sheet, Problem> {

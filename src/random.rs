@@ -1,0 +1,13 @@
+//! Randomness, from the runtime: the core gets it as `Context`.
+
+/// Random bytes.
+pub(crate) fn bytes<const N: usize>() -> worker::Result<[u8; N]> {
+    let mut bytes = [0; N];
+    getrandom::fill(&mut bytes).map_err(|error| worker::Error::RustError(error.to_string()))?;
+    Ok(bytes)
+}
+
+/// From 0 to 1000, to spread retries. Without randomness they all fall together, which is still correct.
+pub(crate) fn permille() -> u16 {
+    bytes().map_or(500, |bytes| (u32::from_be_bytes(bytes) % 1001) as u16)
+}
