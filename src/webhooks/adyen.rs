@@ -5,7 +5,7 @@ use hmac::{Hmac, KeyInit, Mac};
 use serde::Deserialize;
 use sha2::Sha256;
 
-use super::{Event, News, Told, object_of, same};
+use super::{Event, News, Told, object_of};
 use crate::machine::id::ObjectId;
 use crate::providers::Provider;
 
@@ -91,7 +91,7 @@ impl Item {
         keys.iter().any(|key| {
             Hmac::<Sha256>::new_from_slice(key).is_ok_and(|mut mac| {
                 mac.update(signed.as_bytes());
-                same(&signature, &mac.finalize().into_bytes())
+                mac.verify_slice(&signature).is_ok()
             })
         })
     }

@@ -87,8 +87,3 @@ pub enum Taken {
 fn object_of(resource: &str) -> Option<ObjectId> {
     PaymentId::parse(resource).map(PaymentId::object).or_else(|| RideId::parse(resource).map(RideId::object))
 }
-
-/// Compares in a time that does not depend on where they differ.
-fn same(a: &[u8], b: &[u8]) -> bool {
-    a.len() == b.len() && a.iter().zip(b).fold(0, |difference, (a, b)| difference | (a ^ b)) == 0
-}
