@@ -373,7 +373,7 @@ fn refusal(reason_code: &str) -> (Option<&'static str>, &'static str) {
 }
 
 /// Adyen's words as one of ours: `Not enough balance` is `not_enough_balance`.
-fn word(text: &str) -> Option<String> {
+pub(crate) fn word(text: &str) -> Option<String> {
     let words: Vec<&str> =
         text.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty()).collect();
     let word: String = words.join("_").to_ascii_lowercase().chars().take(WORD_MAX_LEN).collect();

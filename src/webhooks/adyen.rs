@@ -8,6 +8,7 @@ use sha2::Sha256;
 use super::{Event, News, Told, object_of};
 use crate::machine::id::ObjectId;
 use crate::providers::Provider;
+use crate::providers::adyen::word;
 
 /// What is to be answered; anything else makes Adyen send it again.
 pub const ACCEPTED: &str = "[accepted]";
@@ -122,7 +123,7 @@ impl Item {
             amount_minor: amount.map_or(0, |amount| amount.value),
             currency: amount.map_or_else(String::new, |amount| amount.currency.to_ascii_lowercase()),
             success: self.success == "true",
-            reason: one_word(self.reason.as_deref().unwrap_or_default()),
+            reason: self.reason.as_deref().and_then(word).unwrap_or_default(),
         };
         let news = match self.event_code.as_str() {
             "AUTHORISATION" => News::Authorisation(told),
@@ -138,11 +139,4 @@ impl Item {
         let event_id = format!("{}:{}:{}", self.event_code, self.psp_reference, self.success);
         (Event { event_id, provider: Provider::Adyen, kind: self.event_code, news }, object)
     }
-}
-
-/// The provider's words as one of ours, so short that it fits anywhere.
-fn one_word(text: &str) -> String {
-    let words: Vec<&str> =
-        text.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty()).collect();
-    words.join("_").to_ascii_lowercase().chars().take(40).collect()
 }
