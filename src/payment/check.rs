@@ -8,7 +8,7 @@ use crate::machine::context::{Bug, Context};
 use crate::machine::id::RefundId;
 use crate::machine::rows::Rows;
 use crate::payment::news::refund_moved;
-use crate::payment::{Check, Refund, RefundState};
+use crate::payment::{Check, Payment, Refund, RefundState};
 use crate::providers::Provider;
 
 use crate::machine::call::Found;
@@ -65,18 +65,25 @@ pub enum Truth {
 
 /// What is open at the provider, in the order in which to ask.
 pub fn questions(rows: &Rows) -> Vec<Question> {
+    about(rows, Payment::is_open_at_provider, |refund| refund.state == RefundState::Pending)
+}
+
+/// The questions about the payment, if it is meant, and about those refunds that are; none if the provider answers none.
+pub(super) fn about(
+    rows: &Rows,
+    payment_is_meant: impl Fn(&Payment) -> bool,
+    refund_is_meant: impl Fn(&Refund) -> bool,
+) -> Vec<Question> {
     let Some(payment) = rows.payment.as_ref().filter(|payment| payment.provider.answers_questions()) else {
         return Vec::new();
     };
     let provider = payment.provider;
-    let open = payment.provider_payment.clone().filter(|_| payment.is_open_at_provider());
-    let payment = open.map(|id| Question::Payment { provider, id });
-    let is_pending = |refund: &&Refund| refund.state == RefundState::Pending;
-    let refunds = rows.refunds.iter().filter(is_pending).filter_map(|refund| {
+    let id = payment.provider_payment.clone().filter(|_| payment_is_meant(payment));
+    let refunds = rows.refunds.iter().filter(|refund| refund_is_meant(refund)).filter_map(|refund| {
         let id = refund.provider_refund.clone()?;
         Some(Question::Refund { provider, refund: refund.id.clone(), id })
     });
-    payment.into_iter().chain(refunds).collect()
+    id.map(|id| Question::Payment { provider, id }).into_iter().chain(refunds).collect()
 }
 
 /// Sets when the alarm asks next, after something has changed; or that there is nothing to ask.

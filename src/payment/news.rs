@@ -11,7 +11,7 @@ use crate::machine::call::{CallState, ForeignCall, Found, ProviderReply, Settlem
 use crate::machine::context::{Bug, Context};
 use crate::machine::record::Lifecycle;
 use crate::machine::rows::{AuditRecord, Rows};
-use crate::payment::check::Question;
+use crate::payment::check::{Question, about};
 use crate::payment::{Failure, PaymentState, Refund, RefundState};
 use crate::providers::adyen;
 use crate::webhooks::{Event, News, Taken, Told};
@@ -50,32 +50,21 @@ pub fn take(rows: &mut Rows, event: &Event, ctx: &Context) -> Result<Taken, Bug>
 /// What to ask the provider because of an event, besides what is open and asked anyway: something may have been done
 /// elsewhere.
 pub fn questions(rows: &Rows, event: &Event) -> Vec<Question> {
-    let News::Ask { refund } = &event.news else { return Vec::new() };
-    about(rows, refund.as_ref())
+    match &event.news {
+        News::Ask { refund: None } => all_questions(rows),
+        News::Ask { refund } => about(
+            rows,
+            |_| false,
+            |known| known.provider_refund == *refund && known.state != RefundState::Pending,
+        ),
+        _ => Vec::new(),
+    }
 }
 
 /// The same without any event: all that the provider alone knows.
 pub fn all_questions(rows: &Rows) -> Vec<Question> {
-    about(rows, None)
-}
-
-fn about(rows: &Rows, refund: Option<&String>) -> Vec<Question> {
-    let Some(payment) = rows.payment.as_ref().filter(|payment| payment.provider.answers_questions()) else {
-        return Vec::new();
-    };
-    let provider = payment.provider;
-    if let Some(id) = refund {
-        let known = rows.refunds.iter().find(|known| known.provider_refund.as_ref() == Some(id));
-        return known
-            .filter(|known| known.state != RefundState::Pending)
-            .map(|known| Question::Refund { provider, refund: known.id.clone(), id: id.clone() })
-            .into_iter()
-            .collect();
-    }
     // A move of ours that is under way asks for itself.
-    let is_reserved = payment.state == PaymentState::Authorized && payment.pending.is_none();
-    let id = payment.provider_payment.clone().filter(|_| is_reserved);
-    id.map(|id| Question::Payment { provider, id }).into_iter().collect()
+    about(rows, |payment| payment.state == PaymentState::Authorized && payment.pending.is_none(), |_| false)
 }
 
 /// Whatever nobody works on is due now.
