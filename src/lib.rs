@@ -11,6 +11,8 @@ compile_error!("the feature `mutants` is for tests on the host only");
 
 pub mod config;
 pub mod edge;
+#[cfg(target_arch = "wasm32")]
+mod exchange;
 pub mod flows;
 pub mod jobs;
 pub mod log;

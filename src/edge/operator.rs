@@ -4,13 +4,11 @@
 use std::cell::RefCell;
 use std::time::Duration;
 
-use futures_util::future::{Either, select};
 use js_sys::{Array, JSON, Object, Promise, Reflect, Uint8Array};
 use serde_json::json;
+use worker::Env;
 use worker::wasm_bindgen::{self, JsValue, prelude::wasm_bindgen};
 use worker::wasm_bindgen_futures::JsFuture;
-use worker::worker_sys::web_sys;
-use worker::{AbortController, Delay, Fetch, Response};
 
 use super::access::{Key, Keys, Plan, Refused, Token};
 use super::app::App;
@@ -20,6 +18,7 @@ use super::problem::{Kind, Problem};
 use super::session::DeskSession;
 use super::token::{FormToken, Purpose};
 use crate::config::{AccessConfig, Config};
+use crate::exchange::{Sent, exchange};
 use crate::log::log;
 use crate::machine::fingerprint::Field;
 use crate::machine::id::{ObjectId, Owner, digest};
@@ -72,7 +71,7 @@ pub(super) async fn admit(app: &App, request: &Request) -> Result<Operator, Prob
         return Err(Problem::new(Kind::Forbidden));
     }
     if let Some(access) = &config.access {
-        return by_access(access, request).await;
+        return by_access(&app.env, access, request).await;
     }
     if config.admin_token.is_none() {
         return Err(Problem::because(
@@ -100,7 +99,7 @@ pub(super) const fn has_login(config: &Config) -> bool {
     config.access.is_none() && config.admin_token.is_some()
 }
 
-async fn by_access(access: &AccessConfig, request: &Request) -> Result<Operator, Problem> {
+async fn by_access(env: &Env, access: &AccessConfig, request: &Request) -> Result<Operator, Problem> {
     let text = request.header("cf-access-jwt-assertion").ok_or_else(|| {
         Problem::because(
             Kind::Unauthorized,
@@ -108,7 +107,7 @@ async fn by_access(access: &AccessConfig, request: &Request) -> Result<Operator,
              Cf-Access-Jwt-Assertion. Open the address that Access protects.",
         )
     })?;
-    match verified(access, text, request.now_ms).await {
+    match verified(env, access, text, request.now_ms).await {
         Ok(Ok(name)) => Ok(Operator { name, has_session: false }),
         Ok(Err(refused)) => {
             log("warn", &[("event", "operator_refused".into()), ("reason", refused.as_str().into())]);
@@ -130,7 +129,12 @@ async fn by_access(access: &AccessConfig, request: &Request) -> Result<Operator,
 }
 
 /// Who a token names. The outer error means that this could not be found out.
-async fn verified(access: &AccessConfig, text: &str, now_ms: u64) -> Result<Result<String, Refused>, String> {
+async fn verified(
+    env: &Env,
+    access: &AccessConfig,
+    text: &str,
+    now_ms: u64,
+) -> Result<Result<String, Refused>, String> {
     let token = match Token::parse(text) {
         Ok(token) => token,
         Err(refused) => return Ok(Err(refused)),
@@ -139,7 +143,7 @@ async fn verified(access: &AccessConfig, text: &str, now_ms: u64) -> Result<Resu
         Plan::Use(key) => Some(key),
         Plan::Refuse => None,
         Plan::Fetch => {
-            let published = fetch(&format!("{}/cdn-cgi/access/certs", access.team_domain)).await?;
+            let published = fetch(env, format!("{}/cdn-cgi/access/certs", access.team_domain)).await?;
             KEYS.with_borrow_mut(|keys| match keys.learn(&published, now_ms) {
                 true => Ok(keys.find(&token.kid)),
                 false => Err("they are not a list of keys".to_owned()),
@@ -153,28 +157,12 @@ async fn verified(access: &AccessConfig, text: &str, now_ms: u64) -> Result<Resu
     Ok(token.operator(&access.team_domain, &access.audience, now_ms))
 }
 
-async fn fetch(url: &str) -> Result<String, String> {
-    let abort = AbortController::default();
-    let signal = abort.signal();
-    let exchange = Box::pin(async {
-        let init = web_sys::RequestInit::new();
-        init.set_signal(Some(&signal));
-        init.set_redirect(web_sys::RequestRedirect::Manual);
-        let request = web_sys::Request::new_with_str_and_init(url, &init).map_err(|_| "no request")?;
-        let mut response: Response =
-            Fetch::Request(request.into()).send().await.map_err(|_| "no answer".to_owned())?;
-        match response.status_code() {
-            200 => response.text().await.map_err(|_| "the answer broke off".to_owned()),
-            status => Err(format!("the team's domain answered {status}")),
-        }
-    });
-    match select(exchange, Delay::from(FETCH_TIMEOUT)).await {
-        Either::Left((fetched, _)) => fetched,
-        Either::Right(((), exchange)) => {
-            drop(exchange);
-            abort.abort();
-            Err(format!("no answer within {} s", FETCH_TIMEOUT.as_secs()))
-        }
+async fn fetch(env: &Env, url: String) -> Result<String, String> {
+    let sent = Sent { method: "GET", url, headers: Vec::new(), body: None };
+    let (response, body) = exchange(env, None, &sent, FETCH_TIMEOUT).await?;
+    match response.status_code() {
+        200 => Ok(body),
+        status => Err(format!("the team's domain answered {status}")),
     }
 }
 

@@ -6,12 +6,11 @@
 
 use std::time::Duration;
 
-use futures_util::future::{Either, select};
-use worker::worker_sys::web_sys;
-use worker::{AbortController, Delay, Env, Fetch, Headers, Request, Response};
+use worker::{Env, Response};
 
 use super::{HttpAnswer, Provider, adyen, stripe};
 use crate::config::Config;
+use crate::exchange::{Sent, exchange};
 use crate::machine::call::{ForeignCall, FrozenRequest, LookUp, Outcome};
 use crate::payment::check::{Question, Truth};
 
@@ -108,31 +107,16 @@ impl Transport {
         request: &FrozenRequest,
         key: Option<&str>,
     ) -> Result<HttpAnswer, String> {
-        let abort = AbortController::default();
-        let signal = abort.signal();
-        let exchange = Box::pin(async {
-            let request =
-                access.request(method, request, key, &signal).map_err(|_| "no request could be made")?;
-            // The text of the error may hold an address, never more: but nothing of it is needed.
-            let mut response = self.fetch(access, request).await.map_err(|_| "no answer")?;
-            let body = response.text().await.map_err(|_| "the answer broke off")?;
-            Ok(read(access.provider, &response, body))
-        });
-        match select(exchange, Delay::from(self.timeout)).await {
-            Either::Left((answer, _)) => answer,
-            Either::Right(((), exchange)) => {
-                drop(exchange);
-                abort.abort();
-                Err(format!("no answer within {} ms", self.timeout.as_millis()))
-            }
+        let mut headers = access.headers();
+        let mut body = None;
+        if method == "POST" {
+            headers.push(("content-type", access.content_type().to_owned()));
+            body = Some(request.body.as_str());
         }
-    }
-
-    async fn fetch(&self, access: &Access, request: Request) -> worker::Result<Response> {
-        match self.env.service(access.binding()) {
-            Ok(binding) => binding.fetch_request(request).await,
-            Err(_) => Fetch::Request(request).send().await,
-        }
+        headers.extend(key.map(|key| ("idempotency-key", key.to_owned())));
+        let sent = Sent { method, url: format!("{}{}", access.base, request.path), headers, body };
+        let answer = exchange(&self.env, Some(access.binding()), &sent, self.timeout).await;
+        answer.map(|(response, body)| read(access.provider, &response, body))
     }
 }
 
@@ -145,40 +129,21 @@ impl Access {
         }
     }
 
-    fn request(
-        &self,
-        method: &str,
-        request: &FrozenRequest,
-        key: Option<&str>,
-        signal: &web_sys::AbortSignal,
-    ) -> worker::Result<Request> {
-        let headers = Headers::new();
-        let content_type = match self.provider {
-            Provider::Stripe => {
-                headers.set("authorization", &format!("Bearer {}", self.secret))?;
-                headers.set("stripe-version", stripe::API_VERSION)?;
-                "application/x-www-form-urlencoded"
-            }
-            Provider::Adyen => {
-                headers.set("x-api-key", &self.secret)?;
-                "application/json"
-            }
-        };
-        let init = web_sys::RequestInit::new();
-        init.set_method(method);
-        init.set_signal(Some(signal));
-        // Never carry the secret to another host.
-        init.set_redirect(web_sys::RequestRedirect::Manual);
-        if method == "POST" {
-            headers.set("content-type", content_type)?;
-            init.set_body(&request.body.as_str().into());
+    const fn content_type(&self) -> &'static str {
+        match self.provider {
+            Provider::Stripe => "application/x-www-form-urlencoded",
+            Provider::Adyen => "application/json",
         }
-        if let Some(key) = key {
-            headers.set("idempotency-key", key)?;
+    }
+
+    fn headers(&self) -> Vec<(&'static str, String)> {
+        match self.provider {
+            Provider::Stripe => vec![
+                ("authorization", format!("Bearer {}", self.secret)),
+                ("stripe-version", stripe::API_VERSION.to_owned()),
+            ],
+            Provider::Adyen => vec![("x-api-key", self.secret.clone())],
         }
-        init.set_headers(&headers.0.into());
-        let url = format!("{}{}", self.base, request.path);
-        Ok(web_sys::Request::new_with_str_and_init(&url, &init)?.into())
     }
 }
 

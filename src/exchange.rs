@@ -1,0 +1,65 @@
+//! One request to another service and its answer, with a deadline. Where a service binding takes the place of the address
+//! (the demo's simulator) it goes there.
+
+use std::time::Duration;
+
+use futures_util::future::{Either, select};
+use worker::worker_sys::web_sys;
+use worker::{AbortController, Delay, Env, Fetch, Headers, Request, Response};
+
+/// What is sent.
+pub(crate) struct Sent<'a> {
+    pub(crate) method: &'a str,
+    pub(crate) url: String,
+    pub(crate) headers: Vec<(&'static str, String)>,
+    pub(crate) body: Option<&'a str>,
+}
+
+/// Sends, and reads the whole answer. An error means that nobody knows whether it arrived; it holds nothing of what was sent.
+pub(crate) async fn exchange(
+    env: &Env,
+    binding: Option<&str>,
+    sent: &Sent<'_>,
+    timeout: Duration,
+) -> Result<(Response, String), String> {
+    let abort = AbortController::default();
+    let signal = abort.signal();
+    let exchange = Box::pin(async {
+        let request = sent.request(&signal).map_err(|_| "no request could be made")?;
+        // The text of the error may hold an address, never more: but nothing of it is needed.
+        let mut response = match binding.map(|binding| env.service(binding)) {
+            Some(Ok(service)) => service.fetch_request(request).await,
+            Some(Err(_)) | None => Fetch::Request(request).send().await,
+        }
+        .map_err(|_| "no answer")?;
+        let body = response.text().await.map_err(|_| "the answer broke off")?;
+        Ok((response, body))
+    });
+    match select(exchange, Delay::from(timeout)).await {
+        Either::Left((answer, _)) => answer,
+        Either::Right(((), exchange)) => {
+            drop(exchange);
+            abort.abort();
+            Err(format!("no answer within {} ms", timeout.as_millis()))
+        }
+    }
+}
+
+impl Sent<'_> {
+    fn request(&self, signal: &web_sys::AbortSignal) -> worker::Result<Request> {
+        let headers = Headers::new();
+        for (name, value) in &self.headers {
+            headers.set(name, value)?;
+        }
+        let init = web_sys::RequestInit::new();
+        init.set_method(self.method);
+        init.set_signal(Some(signal));
+        // Never carry a secret to another host.
+        init.set_redirect(web_sys::RequestRedirect::Manual);
+        if let Some(body) = self.body {
+            init.set_body(&body.into());
+        }
+        init.set_headers(&headers.0.into());
+        Ok(web_sys::Request::new_with_str_and_init(&self.url, &init)?.into())
+    }
+}
