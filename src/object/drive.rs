@@ -258,8 +258,7 @@ impl Drive {
             let fail_at: &[RecoveryPoint] = if fault == Some(Fault::Error) { &Fault::AT } else { &[] };
             let provider_ms = Cell::new(0);
             let run = Run::new(ticket, patience_until_ms, fail_at);
-            drive.drain_later();
-            let end = drive.to_the_end(run, fault, &provider_ms).await;
+            let end = drive.watch(drive.to_the_end(run, fault, &provider_ms)).await;
             let mut runs = drive.running.borrow_mut();
             if runs.get(&key_id).is_some_and(|(newest, _)| *newest == attempt) {
                 runs.remove(&key_id);
@@ -272,8 +271,7 @@ impl Drive {
                     &[("attempt", attempt.into()), ("error", bug.0.as_str().into())],
                 );
             }
-            let drained = Rc::clone(&drive);
-            worker::wasm_bindgen_futures::spawn_local(async move { drained.drain().await });
+            drive.drain_aside();
             end.map(|end| Ended { end, provider_ms: provider_ms.get() })
         }
         .boxed_local()

@@ -1,8 +1,10 @@
 //! Sends what is staged to the queue, after the commit. A crash on the way leaves it staged: the alarm sends it again.
 
+use std::pin::pin;
 use std::rc::Rc;
 use std::time::Duration;
 
+use futures_util::future::{Either, select};
 use worker::{Date, Delay, MessageBuilder, QueueContentType};
 
 use super::drive::Drive;
@@ -30,13 +32,21 @@ impl Drive {
         }
     }
 
-    /// Tells the read model of a run that takes long, so that a sweep finds it should it never end.
-    pub(super) fn drain_later(self: &Rc<Self>) {
+    /// The same, without anybody waiting for it.
+    pub(super) fn drain_aside(self: &Rc<Self>) {
         let drive = Rc::clone(self);
-        worker::wasm_bindgen_futures::spawn_local(async move {
-            Delay::from(PATIENCE).await;
-            drive.drain().await;
-        });
+        worker::wasm_bindgen_futures::spawn_local(async move { drive.drain().await });
+    }
+
+    /// Waits for a run's end. The read model learns of one that takes long, so that a sweep finds it should it never end.
+    pub(super) async fn watch<T>(self: &Rc<Self>, run: impl Future<Output = T>) -> T {
+        match select(pin!(run), Delay::from(PATIENCE)).await {
+            Either::Left((end, _)) => end,
+            Either::Right(((), run)) => {
+                self.drain_aside();
+                run.await
+            }
+        }
     }
 
     async fn send_all(&self) -> Result<(), Bug> {
