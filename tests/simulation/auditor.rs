@@ -6,66 +6,11 @@
 
 use std::collections::BTreeMap;
 
-/// A broken promise.
-#[derive(Clone, Debug)]
-pub(crate) struct Violation {
-    /// Which one.
-    pub(crate) invariant: &'static str,
-    /// What was seen.
-    pub(crate) seen: String,
-}
-
-pub(crate) const ONE_CHARGE: &str = "1: at most one charge per key, ever";
-pub(crate) const SAME_BYTES: &str = "3: every replay is byte-identical";
-pub(crate) const TRUE_VERDICT: &str = "4: failed means no charge, paid means exactly one";
-pub(crate) const MISMATCH: &str = "5: another payload under the same key is refused without effect";
-pub(crate) const NO_CONCURRENCY: &str = "6: a concurrent duplicate never executes";
-pub(crate) const ONLY_FORWARD: &str = "7: a recovery point only advances";
-pub(crate) const STALE: &str = "8: a stale attempt writes nothing";
-pub(crate) const FROZEN: &str = "9: the bytes under a derived key never change";
-pub(crate) const WINDOW: &str = "10: nothing is sent past the window, no verdict while a send can succeed";
-pub(crate) const STRANGER: &str = "11: a stranger learns nothing";
-pub(crate) const AUDIT: &str = "12: one audit row per effect, in its transaction";
-pub(crate) const RECEIPT: &str = "13: one receipt job for what is paid";
-pub(crate) const LIVENESS: &str = "15: once faults stop, every key ends";
-pub(crate) const DROPPED: &str = "15: every response is dropped at its time";
-pub(crate) const ALARM: &str = "16: every open row has an alarm";
-pub(crate) const TOMBSTONE: &str = "17: an expired key is refused, never charged again";
-pub(crate) const PERSONAL: &str = "18: personal data goes at its time, never before, never from an open key";
-pub(crate) const NO_BUG: &str = "0: the core never meets a state that cannot be";
-
-/// The configured times that the promises name, in ms.
-#[derive(Clone, Copy)]
-pub(crate) struct Terms {
-    pub(crate) lease_ms: u64,
-    pub(crate) retention_ms: u64,
-    pub(crate) personal_retention_ms: u64,
-    /// The provider's window, and what two clocks may differ.
-    pub(crate) window_ms: u64,
-    /// The furthest that an alarm may be set ahead while a key is open.
-    pub(crate) alarm_ahead_ms: u64,
-}
-
-/// A key as committed.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct KeyView {
-    pub(crate) key: u32,
-    /// `started`, …, `finished`
-    pub(crate) point: &'static str,
-    /// `open`, `finished`, `expired`
-    pub(crate) life: &'static str,
-    pub(crate) attempt: u32,
-    pub(crate) holder: Option<String>,
-}
-
-/// Who wrote.
-#[derive(Clone, Debug)]
-pub(crate) enum Writer {
-    /// A request or the alarm, which takes leases.
-    Taker,
-    /// A run, by what its ticket says.
-    Run { key: u32, attempt: u32, holder: String },
-}
+use crate::promises::{
+    ALARM, AUDIT, Bytes, DROPPED, FROZEN, KeyView, LIVENESS, MISMATCH, NO_BUG, NO_CONCURRENCY, ONE_CHARGE,
+    ONLY_FORWARD, PERSONAL, RECEIPT, SAME_BYTES, STRANGER, Sends, TOMBSTONE, TRUE_VERDICT, Terms, Violation,
+    WINDOW, Writer, judge_keys,
+};
 
 /// A committed transaction.
 pub(crate) struct Commit {
@@ -88,9 +33,6 @@ pub(crate) struct Commit {
     pub(crate) alarm_at_ms: Option<u64>,
 }
 
-/// A stored response as the client got it.
-pub(crate) type Bytes = (u16, Vec<(String, String)>, Vec<u8>);
-
 /// What became of one request.
 pub(crate) struct Answered<'a> {
     pub(crate) stranger: bool,
@@ -98,22 +40,6 @@ pub(crate) struct Answered<'a> {
     /// `stored`, `pending`, `in_progress`, `mismatch`, `expired`, `stranger`, `not_started`, …
     pub(crate) label: &'static str,
     pub(crate) bytes: Option<&'a Bytes>,
-}
-
-struct Sent {
-    at_ms: u64,
-    number: u64,
-    /// The provider answered that it did not execute it.
-    refused: bool,
-}
-
-#[derive(Default)]
-struct DerivedKey {
-    bytes: String,
-    sends: Vec<Sent>,
-    executed_at_ms: Option<u64>,
-    /// Copies on their way to the provider.
-    under_way: u32,
 }
 
 /// The auditor of one history.
@@ -132,7 +58,7 @@ pub(crate) struct Auditor {
     first_answer: Option<Bytes>,
     /// By the object's clock.
     finished_at_ms: Option<u64>,
-    derived: BTreeMap<String, DerivedKey>,
+    derived: BTreeMap<String, Sends>,
     charges: u32,
     jobs: Vec<String>,
     audit: BTreeMap<&'static str, u32>,
@@ -201,13 +127,14 @@ impl Auditor {
 
     /// A transaction was committed.
     pub(crate) fn committed(&mut self, commit: &Commit) {
-        self.judge_writer(commit);
-        self.judge_progress(commit);
+        self.violations.extend(judge_keys(&self.keys, &commit.keys, &commit.writer, commit.changed));
+        if commit.keys.len() > 1 {
+            self.violated(ONE_CHARGE, "two keys in one object");
+        }
         self.judge_effects(commit);
         self.judge_alarm(commit);
         for key in &commit.keys {
-            let lives = matches!(&commit.writer, Writer::Run { attempt, .. } if *attempt == key.attempt);
-            if lives || !self.alive_at_ms.contains_key(&key.attempt) {
+            if commit.writer.is_run_of(key) || !self.alive_at_ms.contains_key(&key.attempt) {
                 self.alive_at_ms.insert(key.attempt, commit.object_now_ms);
             }
         }
@@ -216,37 +143,6 @@ impl Auditor {
         }
         self.keys.clone_from(&commit.keys);
         self.ride = commit.ride;
-    }
-
-    fn judge_writer(&mut self, commit: &Commit) {
-        let Writer::Run { key, attempt, holder } = &commit.writer else {
-            return;
-        };
-        let before = self.keys.iter().find(|view| view.key == *key);
-        let current = before.is_some_and(|view| {
-            view.attempt == *attempt && (view.life != "open" || view.holder.as_deref() == Some(holder))
-        });
-        if commit.changed && !current {
-            self.violated(STALE, format!("attempt {attempt} of {holder} wrote over {before:?}"));
-        }
-    }
-
-    fn judge_progress(&mut self, commit: &Commit) {
-        for before in self.keys.clone() {
-            let Some(after) = commit.keys.iter().find(|view| view.key == before.key) else {
-                self.violated(ONLY_FORWARD, format!("key {} vanished at {}", before.key, before.point));
-                continue;
-            };
-            if rank(after.point) < rank(before.point) || rank(after.life) < rank(before.life) {
-                self.violated(ONLY_FORWARD, format!("from {before:?} to {after:?}"));
-            }
-            if after.attempt < before.attempt {
-                self.violated(STALE, format!("attempt {} after {}", after.attempt, before.attempt));
-            }
-        }
-        if commit.keys.len() > 1 {
-            self.violated(ONE_CHARGE, "two keys in one object");
-        }
     }
 
     fn judge_effects(&mut self, commit: &Commit) {
@@ -363,23 +259,10 @@ impl Auditor {
     }
 
     /// A send begins. `copies` of it will reach the provider.
-    pub(crate) fn sent(&mut self, now_ms: u64, derived_key: &str, bytes: String, number: u64, copies: u32) {
-        let window_ms = self.terms.window_ms;
-        let key = self.derived.entry(derived_key.to_owned()).or_default();
-        if key.sends.is_empty() {
-            key.bytes.clone_from(&bytes);
-        }
-        let changed = key.bytes != bytes;
-        let doubted = key.sends.iter().filter(|sent| !sent.refused).map(|sent| sent.at_ms);
-        let since_ms = doubted.chain(key.executed_at_ms).min();
-        key.sends.push(Sent { at_ms: now_ms, number, refused: false });
-        key.under_way += copies;
-        if changed {
-            self.violated(FROZEN, format!("other bytes under {derived_key}"));
-        }
-        if let Some(past_ms) = since_ms.map(|since_ms| now_ms - since_ms).filter(|ms| *ms > window_ms) {
-            self.violated(WINDOW, format!("sent {past_ms} ms after the first send under {derived_key}"));
-        }
+    pub(crate) fn sent(&mut self, now_ms: u64, derived_key: &str, bytes: &str, number: u64, copies: u32) {
+        let sends =
+            self.derived.entry(derived_key.to_owned()).or_insert_with(|| Sends::new(derived_key, bytes));
+        self.violations.extend(sends.sent(now_ms, bytes, (number, copies), self.terms.window_ms));
         if self.derived.len() > 1 {
             self.violated(FROZEN, "one operation, two derived keys");
         }
@@ -391,21 +274,19 @@ impl Auditor {
     /// A copy of a send reached the provider.
     pub(crate) fn arrived(&mut self, derived_key: &str) {
         if let Some(key) = self.derived.get_mut(derived_key) {
-            key.under_way = key.under_way.saturating_sub(1);
+            key.dealt_with();
         }
     }
 
     /// The sender was told by the provider that it did not execute a send.
     pub(crate) fn refused(&mut self, number: u64) {
-        for sent in self.derived.values_mut().flat_map(|key| &mut key.sends) {
-            sent.refused |= sent.number == number;
-        }
+        self.derived.values_mut().for_each(|key| key.refused(number));
     }
 
     /// The provider executed what a key asks for.
     pub(crate) fn executed(&mut self, now_ms: u64, derived_key: &str) {
         if let Some(key) = self.derived.get_mut(derived_key) {
-            key.executed_at_ms.get_or_insert(now_ms);
+            key.executed(now_ms);
         }
     }
 
@@ -454,11 +335,4 @@ impl Auditor {
             self.violated(AUDIT, format!("{action} {times} times"));
         }
     }
-}
-
-/// How far along a word is.
-fn rank(word: &str) -> usize {
-    const ORDER: [&str; 7] =
-        ["open", "started", "ride_created", "charge_created", "finished", "expired", "unknown"];
-    ORDER.iter().position(|known| *known == word).unwrap_or(ORDER.len())
 }

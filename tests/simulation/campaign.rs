@@ -3,8 +3,8 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::auditor::Violation;
 use crate::faults::{Boundary, catalogue};
+use crate::promises::Violation;
 use crate::report::{Counters, Name};
 
 /// Every fault at every boundary from `first` on.

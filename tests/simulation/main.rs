@@ -9,7 +9,8 @@
 //!
 //! Read on in this order: faults.rs (what can go wrong), world.rs (an object, its incarnations, and time),
 //! clients.rs and requests.rs (who asks), runs.rs (what the object then does), wire.rs and provider.rs (Stripe and the
-//! way to it), auditor.rs (what must hold). What both worlds use: schedule.rs, store.rs, campaign.rs, report.rs.
+//! way to it), auditor.rs (what must hold). What both worlds use: promises.rs (what both auditors judge), history.rs,
+//! schedule.rs, store.rs, campaign.rs, report.rs.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -23,7 +24,9 @@ mod campaign;
 mod clients;
 mod dice;
 mod faults;
+mod history;
 mod payments;
+mod promises;
 mod provider;
 mod report;
 mod requests;
@@ -40,13 +43,14 @@ use paid_once::machine::context::Mutant;
 use paid_once::machine::id::ObjectId;
 use paid_once::machine::record::Channel;
 
-use auditor::{ONE_CHARGE, TRUE_VERDICT, Violation};
 use campaign::{every_fault, play_all};
 use clients::{Client, Place, Role};
 use dice::Dice;
 use faults::{Boundary, Fault, HOUR, MINUTE, Plan, SECOND, SKEW_MAX_MS};
+use history::Outcome;
+use promises::{ONE_CHARGE, TRUE_VERDICT, Violation};
 use report::{Counters, Name};
-use world::{Clocks, Outcome, PRUNED, Story, World};
+use world::{Clocks, PRUNED, Story, World};
 
 /// A ride's variables are `SIM_SEED` and `SIM_STORY`, those of the payments `SIM_PAYMENTS_SEED` and so on.
 const WORLD: &str = "SIM";
@@ -89,7 +93,7 @@ fn play(name: &Name, trace: bool) -> Outcome {
 
 fn judged(name: &Name) -> (Counters, Option<Violation>) {
     let outcome = play(name, false);
-    let violation = outcome.violation().cloned();
+    let violation = outcome.violations.first().cloned();
     (outcome.counters, violation)
 }
 
@@ -143,7 +147,7 @@ fn no_verdict_overtakes_a_late_send_when_clocks_differ() {
 }
 
 /// What the random histories must reach, or they have stopped exercising it.
-const EXERCISED: [&str; 41] = [
+const EXERCISED: [&str; 42] = [
     "alarms early",
     "alarms early, for a finished key",
     "alarms late",
@@ -157,6 +161,7 @@ const EXERCISED: [&str; 41] = [
     "begin: replay",
     "begin: run",
     "begin: stranger refused",
+    "begin: waits for the provider",
     "clocks set",
     "crashes",
     "faults",
@@ -274,7 +279,7 @@ fn replay() {
     };
     let outcome = play(&name, true);
     println!("{}", outcome.counters);
-    if let Some(violation) = outcome.violation() {
+    if let Some(violation) = outcome.violations.first() {
         panic!("{}", name.failure(violation));
     }
 }

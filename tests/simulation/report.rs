@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use crate::auditor::Violation;
+use crate::promises::Violation;
 
 /// How often each thing happened.
 #[derive(Clone, Default)]

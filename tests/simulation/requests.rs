@@ -3,10 +3,12 @@
 use paid_once::machine::begin::{Begin, begin};
 use paid_once::machine::step::StepError;
 
-use crate::auditor::{Answered, Writer};
+use crate::auditor::Answered;
 use crate::clients::Role;
 use crate::faults::{Boundary, Fault, MINUTE, SECOND};
-use crate::world::{Answer, Event, Request, World};
+use crate::history::{Answer, Request, crashes, label};
+use crate::promises::Writer;
+use crate::world::{Event, World};
 
 /// How long a client waits for an answer.
 const CLIENT_TIMEOUT_MS: u64 = MINUTE;
@@ -59,20 +61,20 @@ impl World {
         let arrival = self.clients[from.0].ask(u64::from(from.1) << 32 | from.0 as u64);
         let result: Result<_, StepError> =
             self.store.transaction(&ctx, instance, |rows| Ok(begin(rows, &arrival, &me, &ctx)?));
-        if let Some(dark_ms) = Self::crashes(fault, false) {
+        if let Some(dark_ms) = crashes(fault, false) {
             self.reply(from, Answer::plain("reset"));
             return self.crash(instance, dark_ms);
         }
         let Ok((decision, staged)) = result else { return };
-        let label = label(&decision);
+        let (label, counter) = label(&decision);
         self.tell(|| format!("  begin: {label}"));
-        self.counters.count(label_counter(label));
+        self.counters.count(counter);
         let client = &self.clients[from.0];
         let stranger = client.role == Role::Stranger;
         let asked = Answered { stranger, payload: client.payload, label, bytes: None };
         self.auditor.began(&asked, &me.0, ctx.now_ms);
         self.commit(staged, Writer::Taker, &ctx, instance);
-        if let Some(dark_ms) = Self::crashes(fault, true) {
+        if let Some(dark_ms) = crashes(fault, true) {
             self.reply(from, Answer::plain("reset"));
             return self.crash(instance, dark_ms);
         }
@@ -94,17 +96,12 @@ impl World {
 
     /// A duplicate waits for the first one's result.
     fn join(&mut self, from: Request, instance: usize, key_id: u32) {
-        let joined = self.runs.values_mut().find(|a| a.instance == instance && a.ticket.key_id == key_id);
-        if let Some(active) = joined {
-            active.waiting.push(from);
-        }
+        self.runs.join(from, instance, key_id);
         self.after(self.times.wait_ms, Event::WaitOver(from));
     }
 
     pub(crate) fn wait_over(&mut self, request: Request) {
-        for active in self.runs.values_mut() {
-            active.waiting.retain(|waiting| *waiting != request);
-        }
+        self.runs.leave(request);
         self.reply(request, Answer::plain("in_progress"));
     }
 
@@ -158,31 +155,5 @@ impl World {
         let delay_ms = it.returns_ms.remove(0);
         it.patience = 3;
         self.after(delay_ms, Event::Knock(client));
-    }
-}
-
-const fn label(decision: &Begin) -> &'static str {
-    match decision {
-        Begin::Run(_) => "run",
-        Begin::Replay { .. } => "stored",
-        Begin::InProgress { .. } => "in_progress",
-        Begin::Pending { .. } => "pending",
-        Begin::Mismatch { .. } => "mismatch",
-        Begin::Expired => "expired",
-        Begin::NotStarted => "not_started",
-        Begin::Stranger => "stranger",
-        Begin::Refused(_) => "refused",
-    }
-}
-
-fn label_counter(label: &'static str) -> &'static str {
-    match label {
-        "run" => "begin: run",
-        "stored" => "begin: replay",
-        "in_progress" => "begin: in progress, waits",
-        "mismatch" => "begin: other payload refused",
-        "expired" => "begin: expired, refused",
-        "not_started" => "begin: may not start",
-        _ => "begin: stranger refused",
     }
 }

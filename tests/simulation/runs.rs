@@ -2,13 +2,15 @@
 
 use paid_once::machine::call::LookUp;
 use paid_once::machine::record::{RecoveryPoint, Ticket};
-use paid_once::machine::run::{Action, Event as Input, Run, RunEnd};
+use paid_once::machine::run::{Action, Event as Input, Run};
 use paid_once::machine::step::StepError;
 use paid_once::machine::wake::wake;
 
-use crate::auditor::Writer;
 use crate::faults::{Boundary, Fault, SECOND};
-use crate::world::{Active, Answer, Event, Request, World};
+use crate::history::{Active, Answer, Request, crashes, look_up_counter};
+use crate::promises::Writer;
+use crate::store::has_open_key;
+use crate::world::{Event, World};
 
 impl World {
     pub(crate) fn start(
@@ -19,8 +21,6 @@ impl World {
         fail_at: Option<RecoveryPoint>,
         waiting: Vec<Request>,
     ) {
-        let number = self.next_run;
-        self.next_run += 1;
         if ticket.attempt > 1 {
             self.counters.count("takeovers");
         }
@@ -31,13 +31,13 @@ impl World {
             _ => &[],
         };
         let run = Run::new(ticket.clone(), patience_until_ms, fail_at);
-        self.runs.insert(number, Active { run, ticket, instance, waiting });
+        let number = self.runs.begin(Active { run, ticket, instance, waiting });
         self.after(0, Event::Step { run: number, input: Input::Go });
     }
 
     /// One transaction of a run, and what it says to do.
     pub(crate) fn step(&mut self, number: u32, input: Input) {
-        let Some(mut active) = self.runs.remove(&number) else {
+        let Some(mut active) = self.runs.remove(number) else {
             return;
         };
         let instance = active.instance;
@@ -68,7 +68,7 @@ impl World {
             self.auditor.bug(&bug.to_string());
             result = self.store.transaction(&ctx, instance, |rows| active.run.abandon(rows, "a bug", &ctx));
         }
-        if let Some(dark_ms) = Self::crashes(fault, false) {
+        if let Some(dark_ms) = crashes(fault, false) {
             self.runs.insert(number, active);
             return self.crash(instance, dark_ms);
         }
@@ -77,12 +77,12 @@ impl World {
             return self.end(active, &Answer::plain("pending"));
         };
         self.commit(staged, writer, &ctx, instance);
-        if let Some(dark_ms) = Self::crashes(fault, true) {
+        if let Some(dark_ms) = crashes(fault, true) {
             self.runs.insert(number, active);
             return self.crash(instance, dark_ms);
         }
         if let Action::End(end) = action {
-            return self.end(active, &self.ending(&end));
+            return self.end(active, &Answer::ending(&end));
         }
         self.runs.insert(number, active);
         self.act(number, action, ctx.now_ms);
@@ -99,14 +99,6 @@ impl World {
         self.after(delay_ms, Event::Step { run, input: Input::Go });
     }
 
-    fn ending(&self, end: &RunEnd) -> Answer {
-        match end {
-            RunEnd::Finished(response) => Answer::stored(response),
-            RunEnd::Pending { .. } => Answer::plain("pending"),
-            RunEnd::Interrupted { .. } => Answer::plain("interrupted"),
-        }
-    }
-
     fn end(&mut self, active: Active, answer: &Answer) {
         if answer.label == "interrupted" {
             self.counters.count("runs interrupted by an error");
@@ -117,12 +109,7 @@ impl World {
     }
 
     pub(crate) fn looked_up(&mut self, run: u32, call_id: u32, look_up: LookUp) {
-        self.counters.count(match look_up {
-            LookUp::Found(_) => "look-ups: found",
-            LookUp::More { .. } => "look-ups: read on",
-            LookUp::Absent => "look-ups: absent",
-            LookUp::Inconclusive { .. } => "look-ups: inconclusive",
-        });
+        self.counters.count(look_up_counter(&look_up));
         self.after(0, Event::Step { run, input: Input::LookedUp(call_id, look_up) });
     }
 
@@ -134,7 +121,7 @@ impl World {
         if self.now_ms < self.dark_until_ms {
             return self.after(self.dark_until_ms - self.now_ms, Event::Alarm { set });
         }
-        let over = !self.store.has_open_key();
+        let over = !has_open_key(&self.store.rows, self.now_ms);
         let lead_ms = self.alarm_lead_ms;
         match self.fault(Boundary::Alarm) {
             Some(Fault::AlarmEarly) => {
@@ -195,14 +182,14 @@ impl World {
         let me = self.instances[instance].id.clone();
         let result: Result<_, StepError> =
             self.store.transaction(&ctx, instance, |rows| Ok(wake(rows, &me, &ctx)));
-        if let Some(dark_ms) = Self::crashes(fault, false) {
+        if let Some(dark_ms) = crashes(fault, false) {
             self.after(2 * SECOND, Event::Wake { instance: None });
             return self.crash(instance, dark_ms);
         }
         let Ok((tickets, staged)) = result else { return };
         self.tell(|| format!("  alarm in {}: {tickets:?}", me.0));
         self.commit(staged, Writer::Taker, &ctx, instance);
-        if let Some(dark_ms) = Self::crashes(fault, true) {
+        if let Some(dark_ms) = crashes(fault, true) {
             return self.crash(instance, dark_ms);
         }
         if fault == Some(Fault::RunDropped) {

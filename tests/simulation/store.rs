@@ -2,11 +2,17 @@
 
 use paid_once::machine::context::Context;
 use paid_once::machine::outbox;
-use paid_once::machine::record::Lifecycle;
+use paid_once::machine::record::{KeyRecord, Lifecycle};
 use paid_once::machine::rows::{Appended, Rows};
 use paid_once::machine::wake::{KnownAlarm, alarm_to_set};
+use paid_once::providers::Provider;
 
-use crate::auditor::{Commit, KeyView, Writer};
+use crate::auditor::Commit;
+use crate::faults::{HOUR, SKEW_MAX_MS};
+use crate::promises::{KeyView, Writer};
+
+/// Adyen is sent to for six days.
+pub(crate) const ADYEN_WINDOW_MS: u64 = 6 * 24 * HOUR;
 
 /// What is committed. What is only ever added is not loaded into a transaction.
 pub(crate) struct Store {
@@ -103,7 +109,7 @@ impl Store {
             object_now_ms: ctx.now_ms,
             writer,
             changed,
-            keys: self.keys(),
+            keys: self.rows.keys.iter().map(|key| key_view(&self.rows, key, ctx.now_ms)).collect(),
             ride: self.rows.ride.as_ref().map(|ride| ride.status()),
             erased: self.rows.ride.as_ref().is_some_and(|ride| ride.erased_at_ms.is_some()),
             audit: audit.iter().map(|record| record.action).collect(),
@@ -112,35 +118,45 @@ impl Store {
             alarm_at_ms: self.alarm_at_ms,
         }
     }
+}
 
-    /// When the last response is to be dropped, by the clock of who finished it.
-    pub(crate) fn expires_at_ms(&self) -> Option<u64> {
-        let expires = |key: &paid_once::machine::record::KeyRecord| match &key.lifecycle {
-            Lifecycle::Finished(finished) => Some(finished.expires_at_ms),
-            _ => None,
-        };
-        self.rows.keys.iter().filter_map(expires).max()
+/// A key as the auditor sees it.
+pub(crate) fn key_view(rows: &Rows, key: &KeyRecord, now_ms: u64) -> KeyView {
+    let (life, holder, expires_at_ms) = match &key.lifecycle {
+        Lifecycle::Open(open) => ("open", open.lease.as_ref().map(|lease| lease.holder.0.clone()), None),
+        Lifecycle::Finished(finished) => ("finished", None, Some(finished.expires_at_ms)),
+        Lifecycle::Expired(_) => ("expired", None, None),
+    };
+    KeyView {
+        key: key.key_id,
+        point: key.recovery_point().as_str(),
+        life,
+        attempt: key.attempt,
+        holder,
+        needs_person: needs_person(rows, key.key_id, now_ms),
+        expires_at_ms,
     }
+}
 
-    pub(crate) fn has_open_key(&self) -> bool {
-        self.rows.keys.iter().any(|key| matches!(key.lifecycle, Lifecycle::Open(_)))
-    }
+/// Adyen has said all that it will, or is not sent to any more, and can't be asked.
+fn needs_person(rows: &Rows, key_id: u32, now_ms: u64) -> bool {
+    rows.unsettled_call(key_id).filter(|call| call.provider == Provider::Adyen).is_some_and(|call| {
+        let over = |at_ms| now_ms + 2 * SKEW_MAX_MS >= at_ms + ADYEN_WINDOW_MS;
+        call.answer_is_stored || call.first_sent_at_ms.is_some_and(over)
+    })
+}
 
-    fn keys(&self) -> Vec<KeyView> {
-        let view = |key: &paid_once::machine::record::KeyRecord| {
-            let (life, holder) = match &key.lifecycle {
-                Lifecycle::Open(open) => ("open", open.lease.as_ref().map(|lease| lease.holder.0.clone())),
-                Lifecycle::Finished(_) => ("finished", None),
-                Lifecycle::Expired(_) => ("expired", None),
-            };
-            KeyView {
-                key: key.key_id,
-                point: key.recovery_point().as_str(),
-                life,
-                attempt: key.attempt,
-                holder,
-            }
-        };
-        self.rows.keys.iter().map(view).collect()
-    }
+/// Whether a key is open that does not wait for a person.
+pub(crate) fn has_open_key(rows: &Rows, now_ms: u64) -> bool {
+    let is_open = |key: &&KeyRecord| matches!(key.lifecycle, Lifecycle::Open(_));
+    rows.keys.iter().filter(is_open).any(|key| !needs_person(rows, key.key_id, now_ms))
+}
+
+/// When the first response is to be dropped, by the clock of who finished it.
+pub(crate) fn first_expiry_ms(rows: &Rows) -> Option<u64> {
+    let expires = |key: &KeyRecord| match &key.lifecycle {
+        Lifecycle::Finished(finished) => Some(finished.expires_at_ms),
+        _ => None,
+    };
+    rows.keys.iter().filter_map(expires).min()
 }

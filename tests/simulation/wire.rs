@@ -6,17 +6,12 @@ use paid_once::machine::run::Event as Input;
 use paid_once::providers::HttpAnswer;
 
 use crate::faults::{Boundary, Copy, Fault, HOUR, Oddity, copies, send_counter};
-use crate::provider::{Arrival, plain};
+use crate::history::{Asking, Exchange, broken_page};
+use crate::provider::Arrival;
 use crate::world::{Event, World};
 
 /// When the provider's window has closed for certain.
 const WINDOW_MS: u64 = 24 * HOUR;
-
-/// A send of which the sender has not heard.
-pub(crate) struct Exchange {
-    run: u32,
-    call: ForeignCall,
-}
 
 /// A copy of a send on its way to the provider.
 #[derive(Clone)]
@@ -30,13 +25,6 @@ pub(crate) struct Delivery {
     began_ms: u64,
     /// Whether its answer finds the way back.
     heard: bool,
-}
-
-/// A page of a look-up that is asked for.
-pub(crate) struct Asking {
-    run: u32,
-    call: ForeignCall,
-    fault: Option<Fault>,
 }
 
 impl World {
@@ -64,7 +52,7 @@ impl World {
         let copies = copies(fault, transit_ms, copy.takes_ms);
         let number = u32::try_from(copies.len()).unwrap_or(0);
         self.tell(|| format!("  send {} under {}, {number} copies", call.sends, call.derived_key));
-        self.auditor.sent(self.now_ms, &call.derived_key, copy.parameters.clone(), exchange, number);
+        self.auditor.sent(self.now_ms, &call.derived_key, &copy.parameters, exchange, number);
         self.after(Times::default().provider_timeout_ms, Event::TimedOut { exchange });
         for Copy { delay_ms, takes_ms, heard, odd } in copies {
             let delivery = Delivery { takes_ms, heard, odd, ..copy.clone() };
@@ -178,10 +166,9 @@ impl World {
                 let look_up = LookUp::Inconclusive { from_the_start: false, reason };
                 return self.looked_up(asking.run, asking.call.call_id, look_up);
             }
-            Some(Fault::PageError) => plain(500, "{}"),
-            Some(Fault::PageRefused) => plain(400, "{}"),
-            Some(Fault::PageGarbled) => plain(200, "<html>"),
-            _ => self.provider.list(&asking.call.provider.look_up_request(&asking.call).unwrap().path),
+            fault => broken_page(fault).unwrap_or_else(|| {
+                self.provider.list(&asking.call.provider.look_up_request(&asking.call).unwrap().path)
+            }),
         };
         let transit_ms = self.dice.between(5, 150);
         self.after(transit_ms, Event::PageAnswer(Box::new(asking), Box::new(answer)));

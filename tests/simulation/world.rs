@@ -8,19 +8,22 @@ use std::collections::BTreeMap;
 
 use paid_once::machine::context::{Context, Mutant, Times};
 use paid_once::machine::id::InstanceId;
-use paid_once::machine::record::{Channel, StoredResponse, Ticket};
+use paid_once::machine::record::Channel;
 use paid_once::machine::rows::Rows;
-use paid_once::machine::run::{Event as Input, Run};
+use paid_once::machine::run::Event as Input;
 use paid_once::providers::HttpAnswer;
 
-use crate::auditor::{Auditor, Bytes, Terms, Violation, Writer};
+use crate::auditor::Auditor;
 use crate::clients::{Client, Place};
 use crate::dice::Dice;
 use crate::faults::{ALARM_LEAD_MS, Boundary, Fault, Faults, HOUR, MINUTE, Oddity, Plan, SKEW_MAX_MS, skew};
+use crate::history::{Answer, Asking, Exchange, Outcome, Request, Runs, ends_within_ms, terms};
+use crate::promises::Writer;
 use crate::provider::Provider;
 use crate::report::Counters;
 use crate::schedule::{EPOCH_MS, Schedule, tell};
-use crate::wire::{Asking, Delivery, Exchange};
+use crate::store::{Staged, Store, first_expiry_ms, has_open_key};
+use crate::wire::Delivery;
 
 /// No history has more events than this.
 const EVENTS_MAX: u32 = 30_000;
@@ -44,9 +47,6 @@ pub(crate) enum Clocks {
     Told(Vec<i64>),
 }
 
-/// A request of a client: who, and its how many-th.
-pub(crate) type Request = (usize, u32);
-
 /// What happens at a time.
 pub(crate) enum Event {
     Knock(usize),
@@ -67,42 +67,12 @@ pub(crate) enum Event {
     Wake { instance: Option<usize> },
 }
 
-/// What a client is told.
-#[derive(Clone)]
-pub(crate) struct Answer {
-    pub(crate) label: &'static str,
-    pub(crate) bytes: Option<Bytes>,
-}
-
-impl Answer {
-    pub(crate) const fn plain(label: &'static str) -> Self {
-        Self { label, bytes: None }
-    }
-
-    pub(crate) fn stored(response: &StoredResponse) -> Self {
-        let bytes = (response.status, response.headers.clone(), response.body.clone());
-        Self { label: "stored", bytes: Some(bytes) }
-    }
-
-    pub(crate) fn is_definitive(&self) -> bool {
-        matches!(self.label, "stored" | "mismatch" | "expired" | "stranger" | "not_started")
-    }
-}
-
 /// An incarnation of the object in memory.
 pub(crate) struct Instance {
     pub(crate) id: InstanceId,
     pub(crate) ahead_ms: i64,
     pub(crate) alive: bool,
     pub(crate) asleep_until_ms: u64,
-}
-
-/// A run in an incarnation's memory.
-pub(crate) struct Active {
-    pub(crate) run: Run,
-    pub(crate) ticket: Ticket,
-    pub(crate) instance: usize,
-    pub(crate) waiting: Vec<Request>,
 }
 
 /// The world of one history.
@@ -117,7 +87,7 @@ pub(crate) struct World {
     pub(crate) owed_ms: u64,
     pub(crate) times: Times,
     pub(crate) mutant: Option<Mutant>,
-    pub(crate) store: crate::store::Store,
+    pub(crate) store: Store,
     pub(crate) instances: Vec<Instance>,
     pub(crate) current: Option<usize>,
     pub(crate) clocks: Clocks,
@@ -128,8 +98,7 @@ pub(crate) struct World {
     pub(crate) alarm_lead_ms: u64,
     /// The run that last asked for a page of a look-up.
     pub(crate) pages_asked_by: Option<u32>,
-    pub(crate) runs: BTreeMap<u32, Active>,
-    pub(crate) next_run: u32,
+    pub(crate) runs: Runs,
     pub(crate) clients: Vec<Client>,
     pub(crate) provider: Provider,
     pub(crate) exchanges: BTreeMap<u64, Exchange>,
@@ -140,30 +109,9 @@ pub(crate) struct World {
     pub(crate) to_the_end: bool,
 }
 
-impl Outcome {
-    /// The first promise that was broken.
-    pub(crate) fn violation(&self) -> Option<&Violation> {
-        self.violations.first()
-    }
-}
-
-/// The end of a history.
-pub(crate) struct Outcome {
-    pub(crate) violations: Vec<Violation>,
-    pub(crate) counters: Counters,
-    pub(crate) passed: Vec<Boundary>,
-}
-
 impl World {
     pub(crate) fn new(story: Story, plan: Plan, dice: Dice, mutant: Option<Mutant>, trace: bool) -> Self {
         let times = Times::default();
-        let terms = Terms {
-            lease_ms: times.lease_ms,
-            retention_ms: times.retention_ms,
-            personal_retention_ms: times.personal_retention_ms,
-            window_ms: times.provider_window_ms + 2 * SKEW_MAX_MS,
-            alarm_ahead_ms: HOUR.max(times.quiet_ms) + 4 * SKEW_MAX_MS,
-        };
         let mut world = Self {
             now_ms: EPOCH_MS,
             due: Schedule::new(),
@@ -173,7 +121,7 @@ impl World {
             owed_ms: 0,
             times,
             mutant,
-            store: crate::store::Store::new(Rows::empty(story.place.object)),
+            store: Store::new(Rows::empty(story.place.object)),
             instances: Vec::new(),
             current: None,
             clocks: story.clocks,
@@ -181,12 +129,11 @@ impl World {
             alarm_set: 0,
             alarm_lead_ms: 0,
             pages_asked_by: None,
-            runs: BTreeMap::new(),
-            next_run: 1,
+            runs: Runs::default(),
             clients: story.clients,
             provider: Provider::new(story.key_kept_longer_ms, story.other_payments),
             exchanges: BTreeMap::new(),
-            auditor: Auditor::new(terms),
+            auditor: Auditor::new(terms(&times)),
             counters: Counters::default(),
             trace,
             to_the_end: false,
@@ -231,19 +178,16 @@ impl World {
         Outcome { violations: self.auditor.violations, counters: self.counters, passed: self.faults.passed }
     }
 
-    /// Once faults stop, a key ends within lease, backoff, and the quiet period by two clocks. The quiet period comes
-    /// twice where a clock was set back: once before the same key may be sent again, once before "absent" is believed.
+    /// Once faults stop, a key ends.
     fn check_liveness(&mut self) {
-        let t = &self.times;
-        let backoff_ms = 2 * 5 * MINUTE;
-        let quiet_ms = 2 * t.quiet_ms + 2 * SKEW_MAX_MS;
-        let bound_ms = t.lease_ms + t.completer_ms + backoff_ms + quiet_ms + 2 * MINUTE;
         let calm_from_ms = self.calm_from_ms.max(self.dark_until_ms) + self.owed_ms;
-        if self.now_ms > calm_from_ms + bound_ms && self.store.has_open_key() {
+        if self.now_ms > calm_from_ms + ends_within_ms(&self.times)
+            && has_open_key(&self.store.rows, self.now_ms)
+        {
             self.auditor.overdue(self.now_ms - calm_from_ms);
         }
         // A finished key is dropped at its time, by the clocks of who finished it and of who drops it.
-        let expires_at_ms = self.store.expires_at_ms().unwrap_or(u64::MAX / 2).max(calm_from_ms);
+        let expires_at_ms = first_expiry_ms(&self.store.rows).unwrap_or(u64::MAX / 2).max(calm_from_ms);
         if self.now_ms > expires_at_ms + 4 * SKEW_MAX_MS + 2 * MINUTE {
             self.auditor.kept(self.now_ms - expires_at_ms);
         }
@@ -333,11 +277,7 @@ impl World {
             self.current = None;
         }
         self.dark_until_ms = self.dark_until_ms.max(self.now_ms + dark_ms);
-        let (gone, left) =
-            std::mem::take(&mut self.runs).into_iter().partition(|(_, active)| active.instance == instance);
-        self.runs = left;
-        let gone: BTreeMap<u32, Active> = gone;
-        for request in gone.into_values().flat_map(|active| active.waiting) {
+        for request in self.runs.die(instance) {
             self.reply(request, Answer::plain("reset"));
         }
     }
@@ -364,20 +304,7 @@ impl World {
         }
     }
 
-    pub(crate) fn crashes(fault: Option<Fault>, at_commit: bool) -> Option<u64> {
-        match fault {
-            Some(Fault::Crash { committed, dark_ms }) if committed == at_commit => Some(dark_ms),
-            _ => None,
-        }
-    }
-
-    pub(crate) fn commit(
-        &mut self,
-        staged: crate::store::Staged,
-        writer: Writer,
-        ctx: &Context,
-        instance: usize,
-    ) {
+    pub(crate) fn commit(&mut self, staged: Staged, writer: Writer, ctx: &Context, instance: usize) {
         let commit = self.store.commit(staged, writer, ctx, instance);
         self.counters.count("transactions committed");
         self.tell(|| format!("  commit {:?} ride {:?} jobs {:?}", commit.keys, commit.ride, commit.jobs));

@@ -9,9 +9,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use crate::auditor::{
-    ALARM, AUDIT, Bytes, DROPPED, FROZEN, LIVENESS, MISMATCH, NO_BUG, NO_CONCURRENCY, ONE_CHARGE,
-    ONLY_FORWARD, RECEIPT, SAME_BYTES, STALE, STRANGER, TOMBSTONE, TRUE_VERDICT, Terms, Violation, WINDOW,
+use crate::promises::{
+    ALARM, AUDIT, Bytes, DROPPED, FROZEN, KeyView, LIVENESS, MISMATCH, NO_BUG, NO_CONCURRENCY, ONE_CHARGE,
+    RECEIPT, SAME_BYTES, STRANGER, Sends, TOMBSTONE, TRUE_VERDICT, Terms, Violation, WINDOW, Writer,
+    judge_keys,
 };
 
 pub(crate) const SUMS: &str = "2: authorised ≥ captured ≥ refunded ≥ 0";
@@ -23,22 +24,6 @@ pub(crate) const FORWARD: &str = "20: the read model never goes back";
 const SHOWS: &str = "20: at rest the read model shows what the object is";
 const SWEPT: &str = "16: an alarm that is lost is swept";
 const AGREES: &str = "4: rows and ledger agree";
-
-/// A key as committed.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct KeyView {
-    pub(crate) key: u32,
-    /// `started`, `reserved`, `finished`
-    pub(crate) point: &'static str,
-    /// `open`, `finished`, `expired`
-    pub(crate) life: &'static str,
-    pub(crate) attempt: u32,
-    pub(crate) holder: Option<String>,
-    /// It waits for a webhook or a person: the provider has nothing to ask, and has said all that it will.
-    pub(crate) needs_person: bool,
-    /// When its response is to be dropped.
-    pub(crate) expires_at_ms: Option<u64>,
-}
 
 /// A payment as committed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -63,19 +48,6 @@ pub(crate) struct RefundView {
     /// `requested`, `pending`, `succeeded`, `failed`
     pub(crate) state: &'static str,
     pub(crate) amount: u64,
-}
-
-/// Who wrote.
-#[derive(Clone, Debug)]
-pub(crate) enum Writer {
-    /// A request or the alarm, which takes leases.
-    Taker,
-    /// What the provider says about what is open there.
-    Check,
-    /// What gives the queue its jobs, and hears that they are over.
-    Outbox,
-    /// A run, by what its ticket says.
-    Run { key: u32, attempt: u32, holder: String },
 }
 
 /// A committed transaction of an object.
@@ -155,23 +127,12 @@ pub(crate) struct Returned {
     pub(crate) amount: u64,
 }
 
-struct Sent {
-    at_ms: u64,
-    number: u64,
-    /// The provider answered that it did not execute it.
-    refused: bool,
-}
-
 struct Derived {
     object: usize,
     key: u32,
     begins: bool,
     resource: String,
-    bytes: String,
-    sends: Vec<Sent>,
-    executed_at_ms: Option<u64>,
-    /// Copies on their way to the provider, or being executed there.
-    under_way: u32,
+    sends: Sends,
 }
 
 #[derive(Default)]
@@ -343,8 +304,7 @@ impl Auditor {
     /// A transaction was committed.
     pub(crate) fn committed(&mut self, commit: &Commit) {
         let before = self.objects.remove(&commit.object).unwrap_or_default();
-        self.judge_writer(&before, commit);
-        self.judge_progress(&before, commit);
+        self.violations.extend(judge_keys(&before.keys, &commit.keys, &commit.writer, commit.changed));
         self.judge_rows(commit);
         self.judge_effects(&before, commit);
         self.judge_alarm(commit);
@@ -356,8 +316,7 @@ impl Auditor {
             jobs.push(job.clone());
         }
         for key in &commit.keys {
-            let lives = matches!(&commit.writer, Writer::Run { key: k, attempt, .. } if (*k, *attempt) == (key.key, key.attempt));
-            if lives || !alive_at_ms.contains_key(&(key.key, key.attempt)) {
+            if commit.writer.is_run_of(key) || !alive_at_ms.contains_key(&(key.key, key.attempt)) {
                 alive_at_ms.insert((key.key, key.attempt), commit.now_ms);
             }
         }
@@ -374,34 +333,6 @@ impl Auditor {
         self.objects.insert(commit.object, seen);
         for (key, what, bytes) in &commit.finished {
             self.judge_verdict(commit, *key, what, bytes);
-        }
-    }
-
-    fn judge_writer(&mut self, before: &Seen, commit: &Commit) {
-        let Writer::Run { key, attempt, holder } = &commit.writer else {
-            return;
-        };
-        let before = before.keys.iter().find(|view| view.key == *key);
-        let current = before.is_some_and(|view| {
-            view.attempt == *attempt && (view.life != "open" || view.holder.as_deref() == Some(holder))
-        });
-        if commit.changed && !current {
-            self.violated(STALE, format!("attempt {attempt} of {holder} wrote over {before:?}"));
-        }
-    }
-
-    fn judge_progress(&mut self, before: &Seen, commit: &Commit) {
-        for before in &before.keys {
-            let Some(after) = commit.keys.iter().find(|view| view.key == before.key) else {
-                self.violated(ONLY_FORWARD, format!("key {} vanished at {}", before.key, before.point));
-                continue;
-            };
-            if rank(after.point) < rank(before.point) || rank(after.life) < rank(before.life) {
-                self.violated(ONLY_FORWARD, format!("from {before:?} to {after:?}"));
-            }
-            if after.attempt < before.attempt {
-                self.violated(STALE, format!("attempt {} after {}", after.attempt, before.attempt));
-            }
         }
     }
 
@@ -563,7 +494,7 @@ impl Auditor {
         let may_still = self
             .derived
             .values()
-            .any(|d| (d.object, d.key) == (object, key) && d.under_way > 0 && d.executed_at_ms.is_none());
+            .any(|d| (d.object, d.key) == (object, key) && d.sends.may_still_be_executed());
         let body: Value = serde_json::from_slice(&bytes.2).unwrap_or_default();
         let text = |name: &str| body[name].as_str().unwrap_or_default();
         let made: Vec<&Entry> = self.ledger.values().filter(|entry| mine.contains(&entry.by)).collect();
@@ -649,28 +580,19 @@ impl Auditor {
             .and_then(|seen| seen.payment.as_ref())
             .map(|payment| payment.id.clone())
             .unwrap_or_default();
-        let window_ms = send.window_ms;
         let derived = self.derived.entry(send.derived.clone()).or_insert_with(|| Derived {
             object: send.object,
             key: send.key,
             begins: send.begins,
             resource: resource.clone(),
-            bytes: send.bytes.clone(),
-            sends: Vec::new(),
-            executed_at_ms: None,
-            under_way: 0,
+            sends: Sends::new(&send.derived, &send.bytes),
         });
         let is_first = derived.sends.is_empty();
-        let changed = derived.bytes != send.bytes || (derived.object, derived.key) != (send.object, send.key);
-        let doubted = derived.sends.iter().filter(|sent| !sent.refused).map(|sent| sent.at_ms);
-        let since_ms = doubted.chain(derived.executed_at_ms).min();
-        derived.sends.push(Sent { at_ms: now_ms, number: send.number, refused: false });
-        derived.under_way += send.copies;
-        if changed {
-            self.violated(FROZEN, format!("other bytes under {}", send.derived));
-        }
-        if let Some(past_ms) = since_ms.map(|since_ms| now_ms - since_ms).filter(|ms| *ms > window_ms) {
-            self.violated(WINDOW, format!("sent {past_ms} ms after the first send under {}", send.derived));
+        let is_anothers = (derived.object, derived.key) != (send.object, send.key);
+        let sent = derived.sends.sent(now_ms, &send.bytes, (send.number, send.copies), send.window_ms);
+        self.violations.extend(sent);
+        if is_anothers {
+            self.violated(FROZEN, format!("two keys send under {}", send.derived));
         }
         let seen = self.objects.get(&send.object);
         let ended = seen.is_some_and(|seen| seen.keys.iter().any(|k| k.key == send.key && k.life != "open"));
@@ -687,7 +609,7 @@ impl Auditor {
         let living = self.ledger.values().find(|entry| entry.resource == resource && entry.lives());
         let on_way = self.derived.iter().find(|(name, other)| {
             let is_other = *name != derived && other.begins && other.resource == resource;
-            is_other && other.under_way > 0 && other.executed_at_ms.is_none()
+            is_other && other.sends.may_still_be_executed()
         });
         let seen = match (living, on_way) {
             (Some(entry), _) => format!("{derived} begins beside {entry:?}"),
@@ -700,21 +622,19 @@ impl Auditor {
     /// A copy of a send has been answered, or has been executed.
     pub(crate) fn dealt_with(&mut self, derived: &str) {
         if let Some(derived) = self.derived.get_mut(derived) {
-            derived.under_way = derived.under_way.saturating_sub(1);
+            derived.sends.dealt_with();
         }
     }
 
     /// The sender was told by the provider that it did not execute a send.
     pub(crate) fn refused(&mut self, number: u64) {
-        for sent in self.derived.values_mut().flat_map(|derived| &mut derived.sends) {
-            sent.refused |= sent.number == number;
-        }
+        self.derived.values_mut().for_each(|derived| derived.sends.refused(number));
     }
 
     /// The provider executed what a key asks for.
     pub(crate) fn executed(&mut self, now_ms: u64, derived: &str) {
         if let Some(derived) = self.derived.get_mut(derived) {
-            derived.executed_at_ms.get_or_insert(now_ms);
+            derived.sends.executed(now_ms);
         }
     }
 
@@ -892,10 +812,4 @@ impl Auditor {
             self.violated(RECEIPT, seen);
         }
     }
-}
-
-/// How far along a word is.
-fn rank(word: &str) -> usize {
-    const ORDER: [&str; 5] = ["open", "started", "reserved", "finished", "expired"];
-    ORDER.iter().position(|known| *known == word).unwrap_or(ORDER.len())
 }

@@ -11,10 +11,10 @@ use paid_once::machine::record::Lifecycle;
 use paid_once::machine::rows::{JobKind, Rows, StagedJob};
 use paid_once::readmodel::snapshot::{AUDIT_MAX, AuditRow, Snapshot, snapshot};
 
-use super::auditor::Writer;
 use super::world::{Event, Off, Transacted, World};
 use crate::dice::Dice;
 use crate::faults::{HOUR, MINUTE, SECOND};
+use crate::promises::Writer;
 
 /// Up to how many runs and failures of an open key the read model follows.
 const TOLD_MAX: u32 = 32;

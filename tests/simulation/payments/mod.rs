@@ -29,18 +29,19 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use paid_once::machine::context::Mutant;
 
-use crate::auditor::{
-    AUDIT, FROZEN, LIVENESS, MISMATCH, ONE_CHARGE, SAME_BYTES, STRANGER, TOMBSTONE, TRUE_VERDICT, Violation,
-    WINDOW,
-};
 use crate::campaign::{every_fault, play_all};
 use crate::dice::Dice;
 use crate::faults::{Boundary, Fault, HOUR, MINUTE, Plan, SECOND, SKEW_MAX_MS};
+use crate::history::Outcome;
+use crate::promises::{
+    AUDIT, FROZEN, LIVENESS, MISMATCH, ONE_CHARGE, SAME_BYTES, STRANGER, TOMBSTONE, TRUE_VERDICT, Violation,
+    WINDOW,
+};
 use crate::report::{Counters, Name};
 use auditor::{FORWARD, MOVES, ONCE, SUMS};
 use story::Story;
 use told::{STORIES, told};
-use world::{Off, Outcome, PRUNED, World};
+use world::{Off, PRUNED, World};
 
 const WORLD: &str = "SIM_PAYMENTS";
 /// How many pairs of faults are tried, of the millions that there are.

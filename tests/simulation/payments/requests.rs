@@ -1,13 +1,15 @@
 //! Clients and the objects: requests, what becomes of them, and answers.
 
 use paid_once::machine::begin::{Begin, Bound, begin, bind};
-use paid_once::machine::record::{Lifecycle, StoredResponse};
+use paid_once::machine::record::Lifecycle;
 use paid_once::machine::wake::expire;
 
-use super::auditor::{Asked, Writer};
+use super::auditor::Asked;
 use super::story::owner;
-use super::world::{Answer, Event, Off, Reached, Request, Transacted, World};
+use super::world::{Event, Off, Reached, Transacted, World};
 use crate::faults::{Boundary, Fault, MINUTE, SECOND};
+use crate::history::{Answer, Request, label};
+use crate::promises::Writer;
 
 /// How long a client waits for an answer.
 const CLIENT_TIMEOUT_MS: u64 = MINUTE;
@@ -109,7 +111,7 @@ impl World {
                 Ok((decision, known.map(|key| key.key_id)))
             },
             |auditor, (decision, key), commit| {
-                auditor.began(&asked, label(decision), *key, &me, commit.now_ms);
+                auditor.began(&asked, label(decision).0, *key, &me, commit.now_ms);
                 if !matches!(decision, Begin::Run(_)) {
                     auditor.refused_without_row(commit);
                 }
@@ -120,9 +122,9 @@ impl World {
             Transacted::Failed(error) => return self.auditor.bug(&error.to_string()),
             Transacted::Crashed => return self.reply(from, Answer::plain("reset")),
         };
-        let label = label(&decision);
+        let (label, counter) = label(&decision);
         self.tell(|| format!("  begin: {label} {decision:?}"));
-        self.counters.count(label_counter(label));
+        self.counters.count(counter);
         match decision {
             Begin::Run(_) if fault == Some(Fault::RunDropped) => {}
             Begin::Run(ticket) => {
@@ -137,7 +139,7 @@ impl World {
                 if self.off == Some(Off::StoredBytes) {
                     response.headers.push(("date".to_owned(), self.now_ms.to_string()));
                 }
-                self.reply(from, stored(&response));
+                self.reply(from, Answer::stored(&response));
             }
             Begin::InProgress { key_id, .. } => self.join(from, instance, key_id),
             _ => self.reply(from, Answer::plain(label)),
@@ -146,17 +148,12 @@ impl World {
 
     /// A duplicate waits for the first one's result.
     fn join(&mut self, from: Request, instance: usize, key_id: u32) {
-        let joined = self.runs.values_mut().find(|a| a.instance == instance && a.ticket.key_id == key_id);
-        if let Some(active) = joined {
-            active.waiting.push(from);
-        }
+        self.runs.join(from, instance, key_id);
         self.after(self.times.wait_ms, Event::WaitOver(from));
     }
 
     pub(crate) fn wait_over(&mut self, request: Request) {
-        for active in self.runs.values_mut() {
-            active.waiting.retain(|waiting| *waiting != request);
-        }
+        self.runs.leave(request);
         self.reply(request, Answer::plain("in_progress"));
     }
 
@@ -249,37 +246,5 @@ impl World {
         if matches!(forgotten, Transacted::Done(true, _)) {
             self.counters.count("responses forgotten early");
         }
-    }
-}
-
-pub(crate) fn stored(response: &StoredResponse) -> Answer {
-    let bytes = (response.status, response.headers.clone(), response.body.clone());
-    Answer { label: "stored", bytes: Some(bytes) }
-}
-
-const fn label(decision: &Begin) -> &'static str {
-    match decision {
-        Begin::Run(_) => "run",
-        Begin::Replay { .. } => "stored",
-        Begin::InProgress { .. } => "in_progress",
-        Begin::Pending { .. } => "pending",
-        Begin::Mismatch { .. } => "mismatch",
-        Begin::Expired => "expired",
-        Begin::NotStarted => "not_started",
-        Begin::Stranger => "stranger",
-        Begin::Refused(_) => "refused",
-    }
-}
-
-fn label_counter(label: &'static str) -> &'static str {
-    match label {
-        "run" => "begin: run",
-        "stored" => "begin: replay",
-        "in_progress" => "begin: in progress, waits",
-        "pending" => "begin: waits for the provider",
-        "mismatch" => "begin: other payload refused",
-        "expired" => "begin: expired, refused",
-        "refused" => "begin: refused by the payment's state",
-        _ => "begin: stranger refused",
     }
 }

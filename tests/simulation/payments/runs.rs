@@ -2,18 +2,17 @@
 
 use paid_once::machine::call::LookUp;
 use paid_once::machine::record::{RecoveryPoint, Ticket};
-use paid_once::machine::run::{Action, Event as Input, Run, RunEnd};
+use paid_once::machine::run::{Action, Event as Input, Run};
 use paid_once::machine::step::StepError;
 use paid_once::machine::wake::wake;
 use paid_once::payment::check::{self, Question, Truth};
 use paid_once::providers::HttpAnswer;
 
-use super::auditor::Writer;
-use super::requests::stored;
-use super::view;
-use super::world::{Active, Answer, Event, Reached, Request, Transacted, World};
+use super::world::{Event, Reached, Transacted, World};
 use crate::faults::{Boundary, Fault, SECOND};
-use crate::provider::plain;
+use crate::history::{Active, Answer, Request, broken_page, look_up_counter};
+use crate::promises::Writer;
+use crate::store::has_open_key;
 
 impl World {
     pub(crate) fn start(
@@ -24,26 +23,24 @@ impl World {
         fails: bool,
         waiting: Vec<Request>,
     ) {
-        let number = self.next_run;
-        self.next_run += 1;
         if ticket.attempt > 1 {
             self.counters.count("takeovers");
         }
         let fail_at: &[RecoveryPoint] = if fails { &[RecoveryPoint::Reserved] } else { &[] };
         let run = Run::new(ticket.clone(), patience_until_ms, fail_at);
-        self.runs.insert(number, Active { run, ticket, instance, waiting });
+        let number = self.runs.begin(Active { run, ticket, instance, waiting });
         self.after(0, Event::Step { run: number, input: Input::Go });
         self.after(SECOND, Event::Drain { instance });
     }
 
     /// One transaction of a run, and what it says to do.
     pub(crate) fn step(&mut self, number: u32, input: Input) {
-        let Some(mut active) = self.runs.remove(&number) else {
+        let Some(mut active) = self.runs.remove(number) else {
             return;
         };
         let instance = active.instance;
         let object = self.instances[instance].object;
-        if view::has_open_key(&self.objects[object].store.rows, self.now_ms) {
+        if has_open_key(&self.objects[object].store.rows, self.now_ms) {
             self.is_busy();
         }
         let again = |_| Event::Step { run: number, input: input.clone() };
@@ -75,7 +72,7 @@ impl World {
                 self.counters.count("stale runs fenced off");
                 self.end(active, &Answer::plain("pending"));
             }
-            Transacted::Done(Action::End(end), _) => self.end(active, &ending(&end)),
+            Transacted::Done(Action::End(end), _) => self.end(active, &Answer::ending(&end)),
             Transacted::Done(action, object_now_ms) => {
                 self.runs.insert(number, active);
                 self.act(number, action, object_now_ms);
@@ -105,12 +102,7 @@ impl World {
     }
 
     pub(crate) fn looked_up(&mut self, run: u32, call_id: u32, look_up: LookUp) {
-        self.counters.count(match look_up {
-            LookUp::Found(_) => "look-ups: found",
-            LookUp::More { .. } => "look-ups: read on",
-            LookUp::Absent => "look-ups: absent",
-            LookUp::Inconclusive { .. } => "look-ups: inconclusive",
-        });
+        self.counters.count(look_up_counter(&look_up));
         self.after(0, Event::Step { run, input: Input::LookedUp(call_id, look_up) });
     }
 
@@ -207,10 +199,7 @@ impl World {
         let path = question.provider().question_request(question).map(|ask| ask.path);
         let answer = match self.fault(Boundary::Page) {
             Some(Fault::PageLost) => None,
-            Some(Fault::PageError) => Some(plain(500, "{}")),
-            Some(Fault::PageRefused) => Some(plain(400, "{}")),
-            Some(Fault::PageGarbled) => Some(plain(200, "<html>")),
-            _ => path.map(|path| self.stripe.get(&path)),
+            fault => broken_page(fault).or_else(|| path.map(|path| self.stripe.get(&path))),
         };
         let transit_ms = self.dice.between(10, 300);
         self.after(transit_ms, Event::Told { instance, questions, answer: answer.map(Box::new) });
@@ -237,13 +226,5 @@ impl World {
             Transacted::Failed(error) => self.auditor.bug(&error.to_string()),
             Transacted::Crashed => {}
         }
-    }
-}
-
-fn ending(end: &RunEnd) -> Answer {
-    match end {
-        RunEnd::Finished(response) => stored(response),
-        RunEnd::Pending { .. } => Answer::plain("pending"),
-        RunEnd::Interrupted { .. } => Answer::plain("interrupted"),
     }
 }

@@ -1,16 +1,12 @@
 //! What can be seen of an object's rows from outside, as the plain words and numbers that the auditor is told.
 
-use paid_once::machine::record::{KeyRecord, Lifecycle};
+use paid_once::machine::record::Lifecycle;
 use paid_once::machine::rows::{JobKind, Rows, StagedJob};
 use paid_once::payment::{Payment, PaymentState, Pending, Refund, RefundState};
-use paid_once::providers::Provider;
 
-use super::auditor::{Commit, KeyView, PaymentView, RefundView, Writer};
-use crate::faults::{HOUR, SKEW_MAX_MS};
-use crate::store::Kept;
-
-/// Adyen is sent to for six days.
-pub(crate) const ADYEN_WINDOW_MS: u64 = 6 * 24 * HOUR;
+use super::auditor::{Commit, PaymentView, RefundView};
+use crate::promises::Writer;
+use crate::store::{Kept, key_view};
 
 /// A committed transaction. `now_ms` is the world's time, `object_now_ms` the object's.
 pub(crate) fn commit(
@@ -48,31 +44,6 @@ pub(crate) fn commit(
     }
 }
 
-fn key_view(rows: &Rows, key: &KeyRecord, now_ms: u64) -> KeyView {
-    let (life, holder, expires_at_ms) = match &key.lifecycle {
-        Lifecycle::Open(open) => ("open", open.lease.as_ref().map(|lease| lease.holder.0.clone()), None),
-        Lifecycle::Finished(finished) => ("finished", None, Some(finished.expires_at_ms)),
-        Lifecycle::Expired(_) => ("expired", None, None),
-    };
-    KeyView {
-        key: key.key_id,
-        point: key.recovery_point().as_str(),
-        life,
-        attempt: key.attempt,
-        holder,
-        needs_person: needs_person(rows, key.key_id, now_ms),
-        expires_at_ms,
-    }
-}
-
-/// Adyen has said all that it will, or is not sent to any more, and can't be asked.
-fn needs_person(rows: &Rows, key_id: u32, now_ms: u64) -> bool {
-    rows.unsettled_call(key_id).filter(|call| call.provider == Provider::Adyen).is_some_and(|call| {
-        let over = |at_ms| now_ms + 2 * SKEW_MAX_MS >= at_ms + ADYEN_WINDOW_MS;
-        call.answer_is_stored || call.first_sent_at_ms.is_some_and(over)
-    })
-}
-
 fn payment_view(payment: &Payment) -> PaymentView {
     let state = match &payment.state {
         PaymentState::Authorizing => "authorizing",
@@ -107,21 +78,6 @@ fn refund_view(refund: &Refund) -> RefundView {
         RefundState::Failed { .. } => "failed",
     };
     RefundView { id: refund.id.to_string(), state, amount: u64::from(refund.amount.get()) }
-}
-
-/// Whether a key is open that does not wait for a person.
-pub(crate) fn has_open_key(rows: &Rows, now_ms: u64) -> bool {
-    let is_open = |key: &&KeyRecord| matches!(key.lifecycle, Lifecycle::Open(_));
-    rows.keys.iter().filter(is_open).any(|key| !needs_person(rows, key.key_id, now_ms))
-}
-
-/// When the first response is to be dropped, by the clock of who finished it.
-pub(crate) fn first_expiry_ms(rows: &Rows) -> Option<u64> {
-    let expires = |key: &KeyRecord| match &key.lifecycle {
-        Lifecycle::Finished(finished) => Some(finished.expires_at_ms),
-        _ => None,
-    };
-    rows.keys.iter().filter_map(expires).min()
 }
 
 /// The receipt of money that was taken; those of refunds and voids are told apart by what they say.

@@ -8,21 +8,16 @@ use paid_once::providers::{HttpAnswer, Provider};
 use super::auditor::Send;
 use super::bank::Later;
 use super::story::Payer;
-use super::view::ADYEN_WINDOW_MS;
 use super::world::{Event, Off, World};
 use crate::faults::{Boundary, Copy, Fault, HOUR, Oddity, SECOND, SKEW_MAX_MS, copies, send_counter};
+use crate::history::{Asking, Exchange, broken_page};
 use crate::provider::plain;
+use crate::store::ADYEN_WINDOW_MS;
 
 /// When Stripe's window has closed for certain.
 const WINDOW_MS: u64 = 24 * HOUR;
 /// How long a bank takes that takes its time, after the person has done their part.
 const BANK_MS: u64 = 2 * HOUR;
-
-/// A send of which the sender has not heard.
-pub(crate) struct Exchange {
-    run: u32,
-    call: ForeignCall,
-}
 
 /// A copy of a send on its way to the provider.
 #[derive(Clone)]
@@ -40,18 +35,11 @@ pub(crate) struct Delivery {
     heard: bool,
 }
 
-/// A page of a look-up that is asked for.
-pub(crate) struct Asking {
-    run: u32,
-    call: ForeignCall,
-    fault: Option<Fault>,
-}
-
 impl World {
     pub(crate) fn send(&mut self, run: u32, call: &ForeignCall) {
         let exchange = self.sends;
         self.sends += 1;
-        let object = self.runs.get(&run).map_or(0, |active| self.instances[active.instance].object);
+        let object = self.runs.get(run).map_or(0, |active| self.instances[active.instance].object);
         self.exchanges.insert(exchange, Exchange { run, call: call.clone() });
         self.counters.count(match (call.provider, call.kind) {
             (Provider::Adyen, CallKind::Authorize) => "sends: adyen, authorise",
@@ -257,12 +245,9 @@ impl World {
                 let look_up = LookUp::Inconclusive { from_the_start: false, reason };
                 return self.looked_up(asking.run, asking.call.call_id, look_up);
             }
-            (Some(Fault::PageError), _) => plain(500, "{}"),
-            (Some(Fault::PageRefused), _) => plain(400, "{}"),
-            (Some(Fault::PageGarbled), _) => plain(200, "<html>"),
-            (_, Some(path)) => self.stripe.get(&path),
+            (fault, Some(path)) => broken_page(fault).unwrap_or_else(|| self.stripe.get(&path)),
             // There is nothing to ask.
-            (_, None) => plain(404, ""),
+            (fault, None) => broken_page(fault).unwrap_or_else(|| plain(404, "")),
         };
         let transit_ms = self.dice.between(5, 150);
         self.after(transit_ms, Event::PageAnswer(Box::new(asking), Box::new(answer)));

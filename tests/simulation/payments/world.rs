@@ -8,27 +8,27 @@ use std::collections::BTreeMap;
 
 use paid_once::machine::context::{Context, Mutant, Times};
 use paid_once::machine::id::{InstanceId, ObjectId, PaymentId};
-use paid_once::machine::record::Ticket;
 use paid_once::machine::rows::{JobKind, Rows};
-use paid_once::machine::run::{Event as Input, Run};
+use paid_once::machine::run::Event as Input;
 use paid_once::machine::step::StepError;
 use paid_once::payment::check::Question;
 use paid_once::providers::HttpAnswer;
 
 use super::adyen::Adyen;
-use super::auditor::{Auditor, Commit, Entry, Returned, Writer};
+use super::auditor::{Auditor, Commit, Entry, Returned};
 use super::bank::{Keys, Later, Ledger};
 use super::jobs::{Jobs, Message};
 use super::story::{Client, Payer, Story};
 use super::stripe::Stripe;
 use super::view;
-use super::wire::{Asking, Delivery, Exchange};
-use crate::auditor::{Bytes, Terms, Violation};
+use super::wire::Delivery;
 use crate::dice::Dice;
 use crate::faults::{ALARM_LEAD_MS, Boundary, Fault, Faults, HOUR, MINUTE, Oddity, Plan, SKEW_MAX_MS, skew};
+use crate::history::{Answer, Asking, Exchange, Outcome, Request, Runs, crashes, ends_within_ms, terms};
+use crate::promises::Writer;
 use crate::report::Counters;
 use crate::schedule::{EPOCH_MS, Schedule, tell};
-use crate::store::{Staged, Store};
+use crate::store::{Staged, Store, first_expiry_ms, has_open_key};
 
 /// No history has more events than this.
 const EVENTS_MAX: u32 = 60_000;
@@ -61,9 +61,6 @@ pub(crate) enum Off {
     /// The consumer does not look whether a job was done before.
     JobIds,
 }
-
-/// A request of a client: who, and its how many-th.
-pub(crate) type Request = (usize, u32);
 
 /// What happens at a time.
 pub(crate) enum Event {
@@ -151,23 +148,6 @@ pub(crate) enum Event {
     },
 }
 
-/// What a client is told.
-#[derive(Clone)]
-pub(crate) struct Answer {
-    pub(crate) label: &'static str,
-    pub(crate) bytes: Option<Bytes>,
-}
-
-impl Answer {
-    pub(crate) const fn plain(label: &'static str) -> Self {
-        Self { label, bytes: None }
-    }
-
-    pub(crate) fn is_definitive(&self) -> bool {
-        matches!(self.label, "stored" | "mismatch" | "expired" | "stranger" | "not_started")
-    }
-}
-
 /// An object on its disk.
 pub(crate) struct Object {
     pub(crate) id: ObjectId,
@@ -192,14 +172,6 @@ pub(crate) struct Instance {
     pub(crate) asleep_until_ms: u64,
 }
 
-/// A run in an incarnation's memory.
-pub(crate) struct Active {
-    pub(crate) run: Run,
-    pub(crate) ticket: Ticket,
-    pub(crate) instance: usize,
-    pub(crate) waiting: Vec<Request>,
-}
-
 /// The world of one history.
 pub(crate) struct World {
     pub(crate) now_ms: u64,
@@ -219,8 +191,7 @@ pub(crate) struct World {
     clocks_differ: bool,
     /// The clocks of the first incarnations, if they are told.
     pub(crate) clocks: Vec<i64>,
-    pub(crate) runs: BTreeMap<u32, Active>,
-    pub(crate) next_run: u32,
+    pub(crate) runs: Runs,
     pub(crate) clients: Vec<Client>,
     /// The number of each client's object.
     pub(crate) places: Vec<usize>,
@@ -237,13 +208,6 @@ pub(crate) struct World {
     pub(crate) to_the_end: bool,
 }
 
-/// The end of a history.
-pub(crate) struct Outcome {
-    pub(crate) violations: Vec<Violation>,
-    pub(crate) counters: Counters,
-    pub(crate) passed: Vec<Boundary>,
-}
-
 /// What became of a transaction.
 pub(crate) enum Transacted<T> {
     /// Committed: its value, and the object's time.
@@ -257,13 +221,6 @@ pub(crate) enum Transacted<T> {
 impl World {
     pub(crate) fn new(mut story: Story, plan: Plan, dice: Dice, off: Option<Off>, trace: bool) -> Self {
         let times = Times::default();
-        let terms = Terms {
-            lease_ms: times.lease_ms,
-            retention_ms: times.retention_ms,
-            personal_retention_ms: times.personal_retention_ms,
-            window_ms: times.provider_window_ms + 2 * SKEW_MAX_MS,
-            alarm_ahead_ms: HOUR.max(times.quiet_ms) + 4 * SKEW_MAX_MS,
-        };
         if off == Some(Off::OrderObject) {
             story.without_orders_objects();
         }
@@ -283,8 +240,7 @@ impl World {
             instances: Vec::new(),
             clocks_differ: story.clocks_differ,
             clocks: Vec::new(),
-            runs: BTreeMap::new(),
-            next_run: 1,
+            runs: Runs::default(),
             clients: story.clients,
             places: Vec::new(),
             payers: story.payers,
@@ -298,7 +254,7 @@ impl World {
             exchanges: BTreeMap::new(),
             sends: 0,
             jobs: Jobs::new(jobs_seed, 0, 0),
-            auditor: Auditor::new(terms),
+            auditor: Auditor::new(terms(&times)),
             counters: Counters::default(),
             trace,
             to_the_end: false,
@@ -368,21 +324,17 @@ impl World {
         Outcome { violations: self.auditor.violations, counters: self.counters, passed: self.faults.passed }
     }
 
-    /// Once faults stop, a key ends within lease, backoff, and the quiet period by two clocks, for each of its calls: a
-    /// payment makes one with each provider at most. What waits for a person is left out.
+    /// Once faults stop, a key ends; a payment makes one call with each provider at most. What waits for a person is left out.
     fn check_liveness(&mut self) {
-        let t = &self.times;
-        let backoff_ms = 2 * 5 * MINUTE;
-        let quiet_ms = 2 * t.quiet_ms + 2 * SKEW_MAX_MS;
-        let bound_ms = 2 * (t.lease_ms + t.completer_ms + backoff_ms + quiet_ms + 2 * MINUTE);
+        let bound_ms = 2 * ends_within_ms(&self.times);
         for object in &self.objects {
             let calm_from_ms = self.calm_from_ms.max(object.dark_until_ms) + self.owed_ms;
             let rows = &object.store.rows;
-            if self.now_ms > calm_from_ms + bound_ms && view::has_open_key(rows, self.now_ms) {
+            if self.now_ms > calm_from_ms + bound_ms && has_open_key(rows, self.now_ms) {
                 self.auditor.overdue("a key", self.now_ms - calm_from_ms);
             }
             // A finished key is dropped at its time, by the clocks of who finished it and of who drops it.
-            let expires_at_ms = view::first_expiry_ms(rows).unwrap_or(u64::MAX / 2).max(calm_from_ms);
+            let expires_at_ms = first_expiry_ms(rows).unwrap_or(u64::MAX / 2).max(calm_from_ms);
             if self.now_ms > expires_at_ms + 4 * SKEW_MAX_MS + 2 * MINUTE {
                 self.auditor.kept(self.now_ms - expires_at_ms);
             }
@@ -538,10 +490,7 @@ impl World {
             object.current = None;
         }
         object.dark_until_ms = object.dark_until_ms.max(self.now_ms + dark_ms);
-        let (gone, left): (BTreeMap<_, _>, _) =
-            std::mem::take(&mut self.runs).into_iter().partition(|(_, active)| active.instance == instance);
-        self.runs = left;
-        for request in gone.into_values().flat_map(|active: Active| active.waiting) {
+        for request in self.runs.die(instance) {
             self.reply(request, Answer::plain("reset"));
         }
     }
@@ -587,11 +536,7 @@ impl World {
         let (number, me) = (self.instances[instance].object, self.instances[instance].id.clone());
         let object = &self.objects[number];
         let result = object.store.transaction(&ctx, instance, |rows| body(rows, &ctx, &me));
-        let crash = |at_commit| match fault {
-            Some(Fault::Crash { committed, dark_ms }) if committed == at_commit => Some(dark_ms),
-            _ => None,
-        };
-        if let Some(dark_ms) = crash(false) {
+        if let Some(dark_ms) = crashes(fault, false) {
             self.crash(instance, dark_ms);
             return Transacted::Crashed;
         }
@@ -602,7 +547,7 @@ impl World {
         let commit = self.keep(staged, instance, writer, &ctx);
         told(&mut self.auditor, &value, &commit);
         self.auditor.committed(&commit);
-        if let Some(dark_ms) = crash(true) {
+        if let Some(dark_ms) = crashes(fault, true) {
             self.crash(instance, dark_ms);
             return Transacted::Crashed;
         }
