@@ -43,6 +43,7 @@ pub(crate) struct Answered<'a> {
 }
 
 /// The auditor of one history.
+#[derive(Default)]
 pub(crate) struct Auditor {
     terms: Terms,
     pub(crate) violations: Vec<Violation>,
@@ -66,22 +67,7 @@ pub(crate) struct Auditor {
 
 impl Auditor {
     pub(crate) fn new(terms: Terms) -> Self {
-        Self {
-            terms,
-            violations: Vec::new(),
-            keys: Vec::new(),
-            ride: None,
-            made_at_ms: None,
-            erased: false,
-            alive_at_ms: BTreeMap::new(),
-            first_payload: None,
-            first_answer: None,
-            finished_at_ms: None,
-            derived: BTreeMap::new(),
-            charges: 0,
-            jobs: Vec::new(),
-            audit: BTreeMap::new(),
-        }
+        Self { terms, ..Self::default() }
     }
 
     fn violated(&mut self, invariant: &'static str, seen: impl Into<String>) {

@@ -30,7 +30,7 @@ pub(crate) const PERSONAL: &str = "18: personal data goes at its time, never bef
 pub(crate) const NO_BUG: &str = "0: the core never meets a state that cannot be";
 
 /// The configured times that the promises name, in ms.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 pub(crate) struct Terms {
     pub(crate) lease_ms: u64,
     pub(crate) retention_ms: u64,

@@ -9,7 +9,7 @@
 //!
 //! Read on in this order: story.rs and told.rs (who wants what), world.rs (objects, incarnations, and time), requests.rs and
 //! runs.rs (what the objects do), wire.rs (the way to the providers), bank.rs, stripe.rs and adyen.rs (their books and their
-//! manners), auditor.rs (what must hold) and view.rs (what it is told).
+//! manners), auditor/ (what must hold) and view.rs (what it is told).
 
 mod adyen;
 mod auditor;

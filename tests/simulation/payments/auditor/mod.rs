@@ -1,0 +1,205 @@
+//! The judge of payments. It shares no code with the core: it is told what could be observed from outside, as plain strings
+//! and numbers, and holds that against the promises. It has a table of its own for the moves of a payment, books of its own,
+//! and reads the answers as a client would.
+//!
+//! What it is told: each committed transaction, each answer to a client with its bytes, each send, and each movement of the
+//! providers' ledgers (told.rs). It judges answers, the moves of rows, sends and the books, jobs, and here the end.
+
+mod answers;
+mod books;
+mod jobs;
+mod moves;
+mod told;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+pub(crate) use told::{Asked, Commit, Entry, PaymentView, RefundView, Returned, Send};
+
+use crate::promises::{
+    Bytes, DROPPED, KeyView, LIVENESS, NO_BUG, ONE_CHARGE, RECEIPT, Sends, Terms, Violation, judge_keys,
+};
+
+pub(crate) const SUMS: &str = "2: authorised ≥ captured ≥ refunded ≥ 0";
+const ONE_TRY: &str = "1: another try begins only after the last one has failed for good";
+pub(crate) const MOVES: &str = "7: a payment moves only along its table";
+const REFUSED: &str = "2: what does not run leaves no row";
+pub(crate) const ONCE: &str = "19: every job is done once";
+pub(crate) const FORWARD: &str = "20: the read model never goes back";
+const SHOWS: &str = "20: at rest the read model shows what the object is";
+const SWEPT: &str = "16: an alarm that is lost is swept";
+const AGREES: &str = "4: rows and ledger agree";
+
+struct Derived {
+    object: usize,
+    key: u32,
+    begins: bool,
+    resource: String,
+    sends: Sends,
+}
+
+#[derive(Default)]
+struct Seen {
+    keys: Vec<KeyView>,
+    payment: Option<PaymentView>,
+    refunds: Vec<RefundView>,
+    /// By key and attempt: the object's time at its last sign of life.
+    alive_at_ms: BTreeMap<(u32, u32), u64>,
+    /// What clients call the keys.
+    names: BTreeMap<u32, String>,
+    jobs: Vec<String>,
+    captures: u32,
+}
+
+#[derive(Default)]
+struct KeyFacts {
+    /// The object and the payload with which it first ran.
+    first: Option<(usize, String)>,
+    answer: Option<Bytes>,
+}
+
+/// The auditor of one history.
+#[derive(Default)]
+pub(crate) struct Auditor {
+    terms: Terms,
+    pub(crate) violations: Vec<Violation>,
+    objects: BTreeMap<usize, Seen>,
+    /// Which objects pay for which order.
+    orders: BTreeMap<usize, String>,
+    keys: BTreeMap<String, KeyFacts>,
+    derived: BTreeMap<String, Derived>,
+    ledger: BTreeMap<String, Entry>,
+    returned: BTreeMap<String, Returned>,
+    /// Keys whose stored answer says that they moved nothing.
+    moved_nothing: BTreeSet<(usize, u32)>,
+    /// How often each job was done.
+    jobs_done: BTreeMap<String, u32>,
+    /// The version of each object that the read model shows.
+    shown: BTreeMap<usize, u64>,
+}
+
+fn sum(refunds: &[RefundView]) -> u64 {
+    refunds.iter().filter(|refund| refund.state != "failed").map(|refund| refund.amount).sum()
+}
+
+impl Auditor {
+    pub(crate) fn new(terms: Terms) -> Self {
+        Self { terms, ..Self::default() }
+    }
+
+    fn violated(&mut self, invariant: &'static str, seen: impl Into<String>) {
+        self.violations.push(Violation { invariant, seen: seen.into() });
+    }
+
+    /// In this object a try to pay an order runs.
+    pub(crate) fn pays(&mut self, object: usize, order: String) {
+        self.orders.insert(object, order);
+    }
+
+    /// The core said that what cannot be is.
+    pub(crate) fn bug(&mut self, text: &str) {
+        self.violated(NO_BUG, text);
+    }
+
+    /// A transaction was committed.
+    pub(crate) fn committed(&mut self, commit: &Commit) {
+        let before = self.objects.remove(&commit.object).unwrap_or_default();
+        self.violations.extend(judge_keys(&before.keys, &commit.keys, &commit.writer, commit.changed));
+        self.judge_rows(commit);
+        self.judge_effects(&before, commit);
+        self.judge_alarm(commit);
+        let Seen { mut alive_at_ms, names, mut jobs, mut captures, .. } = before;
+        for job in &commit.jobs {
+            if jobs.contains(job) {
+                self.violated(RECEIPT, format!("{job} was staged twice"));
+            }
+            jobs.push(job.clone());
+        }
+        for key in &commit.keys {
+            if commit.writer.is_run_of(key) || !alive_at_ms.contains_key(&(key.key, key.attempt)) {
+                alive_at_ms.insert((key.key, key.attempt), commit.now_ms);
+            }
+        }
+        captures += u32::from(commit.audit.contains(&"payment.captured"));
+        let seen = Seen {
+            keys: commit.keys.clone(),
+            payment: commit.payment.clone(),
+            refunds: commit.refunds.clone(),
+            alive_at_ms,
+            names,
+            jobs,
+            captures,
+        };
+        self.objects.insert(commit.object, seen);
+        for (key, what, bytes) in &commit.finished {
+            self.judge_verdict(commit, *key, what, bytes);
+        }
+    }
+
+    /// A key is open although it should have ended by now.
+    pub(crate) fn overdue(&mut self, what: &str, by_ms: u64) {
+        self.violated(LIVENESS, format!("{what} is open {by_ms} ms after the last fault"));
+    }
+
+    /// A response is still kept although it should have been dropped by now.
+    pub(crate) fn kept(&mut self, by_ms: u64) {
+        self.violated(DROPPED, format!("a response is kept {by_ms} ms after its time"));
+    }
+
+    /// Nothing more will happen that matters.
+    pub(crate) fn close(&mut self) {
+        let objects = std::mem::take(&mut self.objects);
+        for seen in objects.values() {
+            self.close_object(seen);
+        }
+        self.objects = objects;
+    }
+
+    fn close_object(&mut self, seen: &Seen) {
+        let needs_person = seen.keys.iter().any(|key| key.needs_person);
+        if seen.keys.iter().any(|key| key.life == "open" && !key.needs_person) {
+            self.violated(LIVENESS, format!("open at the end: {:?}", seen.keys));
+        }
+        let Some(payment) = &seen.payment else { return };
+        if needs_person {
+            return;
+        }
+        if payment.pending.is_some() || seen.refunds.iter().any(|refund| refund.state == "requested") {
+            self.violated(LIVENESS, format!("a move is left: {payment:?} {:?}", seen.refunds));
+        }
+        let is_asked = payment.provider == "stripe";
+        let entry = payment.provider_payment.as_ref().and_then(|id| self.ledger.get(id)).cloned();
+        let ledger = entry.as_ref().map_or("refused", |entry| entry.status);
+        let agrees = match payment.state {
+            "succeeded" => ledger == "captured",
+            "requires_capture" => ledger == "reserved",
+            "canceled" => ledger == "canceled",
+            // A void can still reach what had failed: nothing is held either way.
+            "failed" => matches!(ledger, "refused" | "canceled"),
+            "requires_action" => ledger == "action",
+            // Adyen tells by webhooks alone.
+            "processing" => ledger == "processing" || !is_asked,
+            _ => false,
+        };
+        if !agrees {
+            self.violated(AGREES, format!("at the end: {payment:?}, {entry:?}"));
+        }
+        let others = self.ledger.values().filter(|other| {
+            other.resource == payment.id
+                && other.lives()
+                && Some(&other.id) != payment.provider_payment.as_ref()
+        });
+        let left: Vec<String> = others.map(|other| other.id.clone()).collect();
+        if !left.is_empty() {
+            self.violated(ONE_CHARGE, format!("{left:?} live beside {payment:?}"));
+        }
+        let (rows, given) = (sum(&seen.refunds), entry.map_or(0, |entry| entry.refunded));
+        if is_asked && rows != given {
+            self.violated(AGREES, format!("at the end {rows} refunded in the rows, {given} in the ledger"));
+        }
+        let paid = u32::from(payment.state == "succeeded");
+        if seen.captures != paid || seen.jobs.len() as u32 != paid {
+            let seen = format!("{} receipts for {} captures: {payment:?}", seen.jobs.len(), seen.captures);
+            self.violated(RECEIPT, seen);
+        }
+    }
+}

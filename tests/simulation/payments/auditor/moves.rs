@@ -1,0 +1,175 @@
+//! Rows as committed: how a payment and its refunds move, what each move brings with it, and the alarm.
+
+use super::{AGREES, Auditor, Commit, MOVES, ONE_TRY, PaymentView, SUMS, Seen, sum};
+use crate::promises::{ALARM, AUDIT, RECEIPT, Writer};
+
+/// The moves that a payment may make within one try.
+const TABLE: [(&str, &[&str]); 7] = [
+    ("authorizing", &["requires_action", "processing", "requires_capture", "succeeded", "failed"]),
+    ("requires_action", &["processing", "requires_capture", "succeeded", "canceled", "failed"]),
+    ("processing", &["requires_action", "requires_capture", "succeeded", "canceled", "failed"]),
+    ("requires_capture", &["succeeded", "canceled"]),
+    ("succeeded", &[]),
+    ("canceled", &[]),
+    ("failed", &[]),
+];
+
+fn entered(state: &str) -> Option<&'static str> {
+    Some(match state {
+        "requires_action" => "payment.requires_action",
+        "processing" => "payment.processing",
+        "requires_capture" => "payment.authorized",
+        "succeeded" => "payment.captured",
+        "canceled" => "payment.canceled",
+        "failed" => "payment.failed",
+        _ => return None,
+    })
+}
+
+impl Auditor {
+    pub(super) fn judge_rows(&mut self, commit: &Commit) {
+        let Some(payment) = &commit.payment else {
+            if !commit.refunds.is_empty() {
+                self.violated(SUMS, "refunds without a payment");
+            }
+            return;
+        };
+        let refunded = sum(&commit.refunds);
+        if payment.captured > payment.amount || refunded > payment.captured {
+            let seen =
+                format!("{} authorised, {} captured, {refunded} refunded", payment.amount, payment.captured);
+            self.violated(SUMS, seen);
+        }
+        let entry = payment.provider_payment.as_ref().and_then(|id| self.ledger.get(id));
+        let captured = entry.map_or(0, |entry| entry.captured);
+        if payment.captured > 0 && payment.captured != captured {
+            self.violated(AGREES, format!("rows say {} captured, the ledger {captured}", payment.captured));
+        }
+    }
+
+    pub(super) fn judge_effects(&mut self, before: &Seen, commit: &Commit) {
+        let mut expected: Vec<&'static str> = Vec::new();
+        match (&before.payment, &commit.payment) {
+            (None, None) => {}
+            (Some(_), None) => self.violated(MOVES, "the payment vanished"),
+            (None, Some(after)) => {
+                expected.push("payment.created");
+                if after.state != "authorizing" || after.attempt != 1 {
+                    self.violated(MOVES, format!("a payment begins as {after:?}"));
+                }
+            }
+            (Some(before), Some(after)) => self.judge_move(before, after, commit, &mut expected),
+        }
+        self.judge_refunds(before, commit, &mut expected);
+        for (_, what, (status, ..)) in &commit.finished {
+            if *status == 402 && matches!(*what, "capture" | "void") {
+                expected.push("operation.refused");
+            }
+        }
+        let mut audit = commit.audit.clone();
+        expected.sort_unstable();
+        audit.sort_unstable();
+        if expected != audit {
+            self.violated(AUDIT, format!("effects {expected:?}, audit rows {audit:?}"));
+        }
+        let entered_paid = expected.contains(&"payment.captured");
+        if commit.jobs.len() != usize::from(entered_paid) {
+            self.violated(RECEIPT, format!("{:?} with {expected:?}", commit.jobs));
+        }
+    }
+
+    fn judge_move(
+        &mut self,
+        before: &PaymentView,
+        after: &PaymentView,
+        commit: &Commit,
+        expected: &mut Vec<&'static str>,
+    ) {
+        let is_over = matches!(before.state, "failed" | "canceled");
+        if after.attempt != before.attempt {
+            if after.attempt != before.attempt + 1 || after.state != "authorizing" {
+                self.violated(MOVES, format!("from {before:?} to {after:?}"));
+            }
+            match before.state {
+                _ if is_over && before.pending.is_none() => expected.push("payment.created"),
+                "authorizing" if matches!(commit.writer, Writer::Run { .. }) => {
+                    expected.extend(["payment.failed", "payment.rerouted"]);
+                }
+                _ => self.violated(ONE_TRY, format!("from {before:?} to {after:?}")),
+            }
+            return;
+        }
+        if after.provider != before.provider || after.amount != before.amount {
+            self.violated(MOVES, format!("from {before:?} to {after:?}"));
+        }
+        if before.provider_payment.is_some() && after.provider_payment != before.provider_payment {
+            self.violated(MOVES, format!("the provider's id changed: {before:?}, {after:?}"));
+        }
+        if before.state != after.state {
+            let known = TABLE.iter().find(|(from, _)| *from == before.state);
+            if !known.is_some_and(|(_, to)| to.contains(&after.state)) {
+                self.violated(MOVES, format!("from {} to {}", before.state, after.state));
+            }
+            expected.extend(entered(after.state));
+        } else if before.captured != after.captured {
+            self.violated(MOVES, format!("from {} to {} captured", before.captured, after.captured));
+        }
+        match (before.pending, after.pending) {
+            (None, Some("capture")) => expected.push("capture.requested"),
+            (None, Some(_)) => expected.push("void.requested"),
+            (Some(before), Some(after)) if before != after => {
+                self.violated(MOVES, format!("{after} while {before} is under way"));
+            }
+            (Some(_), None) if commit.finished.is_empty() => {
+                self.violated(MOVES, "a move ended without an answer");
+            }
+            _ => {}
+        }
+    }
+
+    fn judge_refunds(&mut self, before: &Seen, commit: &Commit, expected: &mut Vec<&'static str>) {
+        if commit.refunds.len() < before.refunds.len() {
+            self.violated(MOVES, "a refund vanished");
+        }
+        for after in &commit.refunds {
+            let state = before.refunds.iter().find(|known| known.id == after.id).map(|known| known.state);
+            match (state, after.state) {
+                (None, "requested") => expected.push("refund.requested"),
+                (Some(before), after) if before == after => {}
+                (Some("requested"), "pending") => expected.push("refund.pending"),
+                (Some("requested" | "pending"), "succeeded") => expected.push("refund.succeeded"),
+                (Some("requested" | "pending"), "failed") => expected.push("refund.failed"),
+                (from, to) => self.violated(MOVES, format!("a refund went from {from:?} to {to}")),
+            }
+        }
+    }
+
+    pub(super) fn judge_alarm(&mut self, commit: &Commit) {
+        let is_open = commit.keys.iter().any(|key| key.life == "open");
+        let is_asked = commit.payment.as_ref().is_some_and(|payment| {
+            let pending = commit.refunds.iter().any(|refund| refund.state == "pending");
+            let open = matches!(payment.state, "requires_action" | "processing") || pending;
+            open && payment.provider == "stripe"
+        });
+        if is_asked && !commit.payment.as_ref().is_some_and(|payment| payment.has_check) {
+            self.violated(ALARM, format!("nobody asks about {:?}", commit.payment));
+        }
+        if let Some(until_ms) = commit.staged_until_ms
+            && commit.alarm_at_ms.is_none_or(|at_ms| at_ms > until_ms)
+        {
+            let alarm_at_ms = commit.alarm_at_ms;
+            self.violated(ALARM, format!("a job leaves at {until_ms}, the alarm rings at {alarm_at_ms:?}"));
+        }
+        if !is_open && !is_asked {
+            return;
+        }
+        match commit.alarm_at_ms {
+            None => self.violated(ALARM, "an open row and no alarm"),
+            Some(at_ms) if is_open && at_ms > commit.now_ms + self.terms.alarm_ahead_ms => {
+                let ahead_ms = at_ms - commit.now_ms;
+                self.violated(ALARM, format!("an open key sleeps for {ahead_ms} ms"));
+            }
+            Some(_) => {}
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! What the auditor is told.
+
+use crate::promises::{Bytes, KeyView, Writer};
+
+/// A payment as committed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct PaymentView {
+    pub(crate) id: String,
+    /// `authorizing`, `requires_action`, `processing`, `requires_capture`, `succeeded`, `canceled`, `failed`
+    pub(crate) state: &'static str,
+    pub(crate) amount: u64,
+    pub(crate) captured: u64,
+    pub(crate) attempt: u32,
+    pub(crate) provider: &'static str,
+    pub(crate) provider_payment: Option<String>,
+    /// `capture`, `void`
+    pub(crate) pending: Option<&'static str>,
+    pub(crate) has_check: bool,
+}
+
+/// A refund as committed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct RefundView {
+    pub(crate) id: String,
+    /// `requested`, `pending`, `succeeded`, `failed`
+    pub(crate) state: &'static str,
+    pub(crate) amount: u64,
+}
+
+/// A committed transaction of an object.
+pub(crate) struct Commit {
+    pub(crate) object: usize,
+    pub(crate) now_ms: u64,
+    pub(crate) writer: Writer,
+    /// Whether any row changed or was added.
+    pub(crate) changed: bool,
+    pub(crate) keys: Vec<KeyView>,
+    pub(crate) payment: Option<PaymentView>,
+    pub(crate) refunds: Vec<RefundView>,
+    /// The keys that it finished, with what they do and answer.
+    pub(crate) finished: Vec<(u32, &'static str, Bytes)>,
+    /// The actions of the audit rows that it added.
+    pub(crate) audit: Vec<&'static str>,
+    /// The ids of the jobs that it staged.
+    pub(crate) jobs: Vec<String>,
+    /// When the first job that is not over leaves, or leaves again.
+    pub(crate) staged_until_ms: Option<u64>,
+    /// For when the alarm is set now.
+    pub(crate) alarm_at_ms: Option<u64>,
+}
+
+/// A request, as its client knows it.
+#[derive(Clone, Debug)]
+pub(crate) struct Asked {
+    pub(crate) object: usize,
+    /// What the client calls its key: two requests with the same name are one.
+    pub(crate) key: String,
+    /// Method, path and parameters.
+    pub(crate) payload: String,
+    pub(crate) stranger: bool,
+}
+
+/// A send, as it leaves.
+pub(crate) struct Send {
+    pub(crate) object: usize,
+    pub(crate) key: u32,
+    pub(crate) derived: String,
+    pub(crate) bytes: String,
+    pub(crate) number: u64,
+    pub(crate) copies: u32,
+    /// Whether it begins a payment.
+    pub(crate) begins: bool,
+    /// How long after the first send the provider may be sent to under the same key, whosever clock is right.
+    pub(crate) window_ms: u64,
+}
+
+/// A payment in a provider's ledger.
+#[derive(Clone, Debug)]
+pub(crate) struct Entry {
+    pub(crate) id: String,
+    pub(crate) resource: String,
+    pub(crate) by: String,
+    /// `action`, `processing`, `reserved`, `captured`, `canceled`, `refused`
+    pub(crate) status: &'static str,
+    pub(crate) amount: u64,
+    pub(crate) captured: u64,
+    pub(crate) refunded: u64,
+    pub(crate) moved_by: Option<String>,
+}
+
+impl Entry {
+    /// It is a charge, or can still become one.
+    pub(super) fn lives(&self) -> bool {
+        !matches!(self.status, "canceled" | "refused")
+    }
+}
+
+/// A refund in a provider's ledger.
+#[derive(Clone, Debug)]
+pub(crate) struct Returned {
+    pub(crate) id: String,
+    pub(crate) by: String,
+    pub(crate) status: &'static str,
+    pub(crate) amount: u64,
+}
