@@ -1,11 +1,26 @@
-//! One request to another service and its answer, with a deadline. Where a service binding takes the place of the address
-//! (the demo's simulator) it goes there.
+//! What we wait for, and no longer than we said; and one request to another service with its answer. Where a service binding takes
+//! the place of the address (the demo's simulator) it goes there.
 
+use std::pin::pin;
 use std::time::Duration;
 
 use futures_util::future::{Either, select};
 use worker::worker_sys::web_sys;
 use worker::{AbortController, Delay, Env, Fetch, Headers, Request, Response};
+
+/// The end of some work, or an error if it takes longer. Nothing can be called back: what was asked for may still happen.
+pub(crate) async fn within<T>(
+    limit: Duration,
+    what: &str,
+    work: impl Future<Output = worker::Result<T>>,
+) -> worker::Result<T> {
+    match select(pin!(work), Delay::from(limit)).await {
+        Either::Left((end, _)) => end,
+        Either::Right(_) => {
+            Err(worker::Error::RustError(format!("{what} took longer than {} s", limit.as_secs())))
+        }
+    }
+}
 
 /// What is sent.
 pub(crate) struct Sent<'a> {

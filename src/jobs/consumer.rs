@@ -1,5 +1,7 @@
 //! A batch of messages: each is acknowledged or sent back by itself, so that none holds up another.
 
+use std::time::Duration;
+
 use futures_util::future::join_all;
 use worker::{Env, Message, MessageBatch, MessageExt, QueueRetryOptionsBuilder};
 
@@ -8,6 +10,7 @@ use super::levels::pause_s;
 use super::message::Job;
 use super::{send_message, send_receipt};
 use crate::config::Config;
+use crate::exchange::within;
 use crate::log::log;
 use crate::machine::id::ObjectId;
 use crate::machine::rows::JobKind;
@@ -21,6 +24,11 @@ use serde::Deserialize as _;
 
 /// The pause after a failure that could not even be written down, in seconds.
 const BLIND_PAUSE_S: u32 = 60;
+
+/// How long one message may take. Others wait for it, because a batch ends as a whole.
+const JOB_TAKES: Duration = Duration::from_secs(90);
+/// How long an object may take to forget a job: it waits for nobody then.
+const CONFIRM_TAKES: Duration = Duration::from_secs(10);
 
 /// Why a job is not done.
 pub(super) enum Failure {
@@ -90,7 +98,7 @@ async fn handle(message: &Message<String>, env: &Env, config: &Config, is_dead: 
             return;
         }
     };
-    let fate = match end(env, config, &job, is_dead).await {
+    let fate = match within(JOB_TAKES, "the job", end(env, config, &job, is_dead)).await {
         Ok(fate) => fate,
         Err(error) => {
             told("error", "job_unfinished", &job, &error.to_string());
@@ -175,7 +183,8 @@ async fn confirm(env: &Env, job: &Job) -> worker::Result<()> {
     };
     let audit = snapshot(job).filter(|_| job.kind == JobKind::Project).map(|snapshot| snapshot.audit);
     let audit_through = audit.and_then(|audit| audit.last().map(|record| record.audit_id));
-    client::ask::<()>(env, object, &Ask::JobDone { job_id: job.job_id.clone(), audit_through }).await
+    let done = Ask::JobDone { job_id: job.job_id.clone(), audit_through };
+    within(CONFIRM_TAKES, "the object's word", client::ask::<()>(env, object, &done)).await
 }
 
 fn told(level: &str, event: &str, job: &Job, outcome: &str) {

@@ -1,16 +1,22 @@
 //! The way to an object.
 
+use std::time::Duration;
+
 use serde::de::DeserializeOwned;
 use worker::wasm_bindgen::JsValue;
 use worker::{Env, Method, RequestInit, Result, Stub};
 
 use super::message::{Ask, Envelope, PROVIDER_MS, VERSION};
+use crate::exchange::within;
 use crate::machine::id::ObjectId;
 
-/// Asks an object. An exception says nothing about what was done: what is asked must be safe to ask again.
+/// How long an object may take where no person waits: longer than its call to a provider.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Asks an object. An exception, or no answer in time, says nothing about what was done: what is asked must be safe to ask again.
 pub async fn ask<T: DeserializeOwned>(env: &Env, object: ObjectId, ask: &Ask) -> Result<T> {
     let stub = env.durable_object("KEYS")?.id_from_string(&object.to_hex())?.get_stub()?;
-    ask_stub(&stub, ask).await.map(|(answer, _)| answer)
+    within(PATIENCE, "the object's answer", ask_stub(&stub, ask)).await.map(|(answer, _)| answer)
 }
 
 /// The same, of an object that was found already. Also gives how long it waited for the provider, in ms.

@@ -8,6 +8,7 @@ use futures_util::future::{Either, select};
 use worker::{Date, Delay, MessageBuilder, QueueContentType};
 
 use super::drive::Drive;
+use crate::exchange::within;
 use crate::jobs::message::{Job, VERSION};
 use crate::machine::context::Bug;
 use crate::machine::outbox;
@@ -18,6 +19,8 @@ use crate::readmodel::snapshot::{AUDIT_MAX, snapshot};
 
 /// How long a run that has just begun has to end before the read model learns that it is open.
 const PATIENCE: Duration = Duration::from_secs(1);
+/// How long the queue has to take what is sent: what is staged meanwhile waits for it.
+const QUEUE_TAKES: Duration = Duration::from_secs(15);
 
 impl Drive {
     /// Sends what is staged, all of it. A failure leaves it to the alarm.
@@ -75,7 +78,7 @@ impl Drive {
                 serde_json::to_string(&self.message(rows, job)?).map_err(|error| Bug(error.to_string()))?;
             messages.push(MessageBuilder::new(text).content_type(QueueContentType::Text).build());
         }
-        queue.send_batch(messages).await.map_err(failed)?;
+        within(QUEUE_TAKES, "sending", queue.send_batch(messages)).await.map_err(failed)?;
         metrics::queued(jobs.len());
         Ok(())
     }
