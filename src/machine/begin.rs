@@ -7,6 +7,8 @@
 //! over a conflict (409). A new key is last asked for what its flow [admits](crate::flows::admit): what the state of the
 //! payment forbids leaves no record, and what is admitted is reserved in the same transaction.
 //!
+//! A replay is [counted](replayed), in the same transaction, and changes nothing else.
+//!
 //! A key whose operation runs in another object is first [bound](bind) in its own.
 
 use serde::{Deserialize, Serialize};
@@ -17,9 +19,10 @@ use super::fingerprint::{Canonical, Fingerprint};
 use super::id::{InstanceId, ObjectId, Owner, RequestId};
 use super::key::KeyHash;
 use super::record::{
-    Binding, Channel, KeyRecord, Lease, Lifecycle, Open, RecoveryPoint, StoredResponse, Ticket,
+    Binding, Channel, KeyRecord, Lease, Lifecycle, Open, REPLAYS_COUNTED_MAX, REPLAYS_SHOWN_MAX,
+    RecoveryPoint, StoredResponse, Ticket,
 };
-use super::rows::Rows;
+use super::rows::{REPLAYED, Rows};
 use crate::flows::{self, Operation, Refusal};
 
 /// A request as it reaches the object: authenticated, parsed and valid.
@@ -119,10 +122,13 @@ fn again(rows: &mut Rows, key: &KeyRecord, arrival: &Arrival, me: &InstanceId, c
     match &key.lifecycle {
         // The alarm that drops the response may be late.
         Lifecycle::Finished(finished) if ctx.now_ms >= finished.expires_at_ms => Begin::Expired,
-        Lifecycle::Finished(finished) => Begin::Replay {
-            response: finished.response.clone(),
-            original_request: key.original_request.clone(),
-        },
+        Lifecycle::Finished(finished) => {
+            replayed(rows, key.key_id, &arrival.request_id, ctx);
+            Begin::Replay {
+                response: finished.response.clone(),
+                original_request: key.original_request.clone(),
+            }
+        }
         Lifecycle::Expired(_) if ctx.has(Mutant::ForgetTombstone) => {
             rows.calls.retain(|call| call.key_id != key.key_id);
             rows.keys.retain(|other| other.key_id != key.key_id);
@@ -139,6 +145,16 @@ fn again(rows: &mut Rows, key: &KeyRecord, arrival: &Arrival, me: &InstanceId, c
                 None => resume(rows, key.key_id, me, ctx),
             },
         },
+    }
+}
+
+/// Counts that a request is given the response of another one: the stored one, or that of a run whose end it has waited
+/// for. What a key keeps of it is bounded, however often a client asks.
+pub fn replayed(rows: &mut Rows, key_id: u32, request: &RequestId, ctx: &Context) {
+    let Some(key) = rows.key_mut(key_id).filter(|key| key.replays < REPLAYS_COUNTED_MAX) else { return };
+    key.replays = key.replays.saturating_add(1);
+    if key.replays <= REPLAYS_SHOWN_MAX {
+        rows.note(key_id, ctx.now_ms, REPLAYED, request.0.as_str());
     }
 }
 
@@ -174,6 +190,7 @@ fn start(rows: &mut Rows, arrival: &Arrival, me: &InstanceId, ctx: &Context) -> 
         original_request: arrival.request_id.clone(),
         created_at_ms: ctx.now_ms,
         attempt,
+        replays: 0,
         lifecycle: Lifecycle::Open(Open {
             operation: arrival.operation.clone(),
             recovery_point: RecoveryPoint::Started,

@@ -77,6 +77,9 @@ pub struct StagedJob {
     pub next_at_ms: u64,
 }
 
+/// The event of a timeline's line about a replay.
+pub const REPLAYED: &str = "replayed";
+
 /// One line of a key's timeline.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct TimelineEntry {
@@ -216,6 +219,16 @@ impl Rows {
             answer_is_stored: false,
             look_up: None,
         });
+    }
+
+    /// Whether nothing has changed since `before` but that keys were replayed.
+    pub(crate) fn only_replayed_since(&self, before: &Self) -> bool {
+        let mut rest = self.clone();
+        rest.appended.timeline.retain(|entry| entry.event != REPLAYED);
+        for key in &mut rest.keys {
+            key.replays = before.key(key.key_id).map_or(0, |old| old.replays);
+        }
+        rest == *before
     }
 
     pub(crate) fn note(&mut self, key_id: u32, at_ms: u64, event: &str, detail: impl Into<String>) {

@@ -16,9 +16,9 @@ use super::message::{
 use super::store::Store;
 use crate::config::Config;
 use crate::log::log;
-use crate::machine::begin::{Arrival, Begin, Bound, begin, bind};
+use crate::machine::begin::{Arrival, Begin, Bound, begin, bind, replayed};
 use crate::machine::context::{Bug, Context};
-use crate::machine::id::{InstanceId, ObjectId, Owner};
+use crate::machine::id::{InstanceId, ObjectId, Owner, RequestId};
 use crate::machine::key::KeyHash;
 use crate::machine::record::{KeyRecord, Lifecycle, RecoveryPoint, Ticket};
 use crate::machine::rows::Rows;
@@ -32,6 +32,15 @@ use crate::random;
 
 /// A run that several callers wait for.
 type Running = Shared<LocalBoxFuture<'static, Result<Ended, Bug>>>;
+
+/// A run that goes on in this incarnation.
+#[derive(Clone)]
+struct Live {
+    attempt: u32,
+    running: Running,
+    /// The requests that have joined it and wait for its end.
+    joined: Rc<RefCell<Vec<RequestId>>>,
+}
 
 /// How a run ended, and how long it waited for the provider, in ms.
 #[derive(Clone)]
@@ -49,8 +58,8 @@ pub(super) struct Drive {
     pub(super) env: Env,
     /// Something is sending what is staged.
     pub(super) draining: Cell<bool>,
-    /// The newest run of each key in this incarnation, with its attempt number.
-    running: RefCell<HashMap<u32, (u32, Running)>>,
+    /// The newest run of each key in this incarnation.
+    running: RefCell<HashMap<u32, Live>>,
 }
 
 impl Drive {
@@ -200,11 +209,12 @@ impl Drive {
     /// Waits, for a bounded time, for the run that another request has begun.
     async fn join(&self, key_id: u32, lease_left_ms: u64, ask: &RunAsk) -> Result<(Verdict, u64), Bug> {
         let in_progress = Verdict::InProgress { retry_after_ms: lease_left_ms.min(1000) };
-        let running = self.running.borrow().get(&key_id).map(|(_, running)| running.clone());
-        let Some(running) = running.filter(|_| ask.wait_ms > 0) else {
+        let live = self.running.borrow().get(&key_id).cloned();
+        let Some(Live { running, joined, .. }) = live.filter(|_| ask.wait_ms > 0) else {
             metrics::in_progress();
             return Ok((in_progress, 0));
         };
+        joined.borrow_mut().push(ask.arrival.request_id.clone());
         match select(running, Delay::from(Duration::from_millis(ask.wait_ms))).await {
             Either::Left((ended, _)) => {
                 let ended = ended?;
@@ -212,10 +222,27 @@ impl Drive {
                 Ok((self.verdict(ended.end, key_id, true)?, ended.provider_ms))
             }
             Either::Right(_) => {
+                joined.borrow_mut().retain(|request| *request != ask.arrival.request_id);
                 metrics::waited(false);
                 metrics::in_progress();
                 Ok((in_progress, 0))
             }
+        }
+    }
+
+    /// Those who have waited for a run get its response: they are replays too. This follows the run's last transaction
+    /// without anything awaited in between, so the answers are held back by one write of the storage, not by two.
+    fn count_joined(&self, key_id: u32, joined: &[RequestId]) {
+        if joined.is_empty() {
+            return;
+        }
+        let ctx = self.context();
+        let counted = self.store.transaction(&ctx, |rows| {
+            joined.iter().for_each(|request| replayed(rows, key_id, request, &ctx));
+            Ok::<_, Bug>(())
+        });
+        if let Err(bug) = counted {
+            self.log("error", "replays_not_counted", &[("error", bug.0.as_str().into())]);
         }
     }
 
@@ -253,6 +280,8 @@ impl Drive {
         let key_id = ticket.key_id;
         let attempt = ticket.attempt;
         let drive = Rc::clone(self);
+        let joined = Rc::new(RefCell::new(Vec::new()));
+        let waiting = Rc::clone(&joined);
         let running = async move {
             let patience_until_ms = patience_ms.map_or(0, |ms| Date::now().as_millis().saturating_add(ms));
             let fail_at: &[RecoveryPoint] = if fault == Some(Fault::Error) { &Fault::AT } else { &[] };
@@ -260,10 +289,13 @@ impl Drive {
             let run = Run::new(ticket, patience_until_ms, fail_at);
             let end = drive.watch(drive.to_the_end(run, fault, &provider_ms)).await;
             let mut runs = drive.running.borrow_mut();
-            if runs.get(&key_id).is_some_and(|(newest, _)| *newest == attempt) {
+            if runs.get(&key_id).is_some_and(|newest| newest.attempt == attempt) {
                 runs.remove(&key_id);
             }
             drop(runs);
+            if matches!(end, Ok(RunEnd::Finished(_))) {
+                drive.count_joined(key_id, &waiting.borrow());
+            }
             if let Err(bug) = &end {
                 drive.log(
                     "error",
@@ -276,7 +308,7 @@ impl Drive {
         }
         .boxed_local()
         .shared();
-        self.running.borrow_mut().insert(key_id, (attempt, running.clone()));
+        self.running.borrow_mut().insert(key_id, Live { attempt, running: running.clone(), joined });
         worker::wasm_bindgen_futures::spawn_local(running.clone().map(|_| ()));
         running
     }

@@ -1,6 +1,8 @@
 //! All of an object that an operator may see: what happened when, and what is open. Never what a request carried, nor a token,
 //! nor whose address a receipt goes to.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use crate::machine::call::{CallState, ForeignCall, ProviderResult, Settlement};
@@ -25,6 +27,9 @@ pub struct Inspection {
     pub next_check_at_ms: Option<u64>,
     /// What happened to the keys, oldest first.
     pub timeline: Vec<TimelineEntry>,
+    /// How often each key was replayed, by its number.
+    #[serde(default)]
+    pub replays: BTreeMap<u32, u32>,
     /// The calls to providers.
     pub calls: Vec<CallSight>,
     /// The jobs that are staged and not confirmed.
@@ -107,6 +112,7 @@ impl Inspection {
             }),
             next_check_at_ms: payment.and_then(|payment| payment.check).map(|check| check.next_at_ms),
             timeline,
+            replays: rows.keys.iter().map(|key| (key.key_id, key.replays)).collect(),
             calls: rows.calls.iter().map(CallSight::of).collect(),
             jobs: rows
                 .jobs

@@ -77,6 +77,7 @@ pub(super) struct KeyRow {
     response_body: Option<serde_bytes::ByteBuf>,
     finished_at_ms: Option<u64>,
     expires_at_ms: Option<u64>,
+    replays: u32,
 }
 
 impl KeyRow {
@@ -119,6 +120,7 @@ impl KeyRow {
             original_request: RequestId(self.original_request),
             created_at_ms: self.created_at_ms,
             attempt: self.attempt,
+            replays: self.replays,
             lifecycle,
         })
     }

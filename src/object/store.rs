@@ -265,7 +265,12 @@ impl Store {
 
     fn save(&self, before: &Rows, after: &Rows, ctx: &Context, alarm: &mut KnownAlarm) -> Result<(), Bug> {
         for key in after.keys.iter().filter(|key| !before.keys.contains(key)) {
-            self.save_key(key)?;
+            match before.key(key.key_id) {
+                Some(old) if *key == (KeyRecord { replays: key.replays, ..old.clone() }) => {
+                    self.save_replays(key)?;
+                }
+                _ => self.save_key(key)?,
+            }
         }
         for binding in after.bindings.iter().filter(|binding| !before.bindings.contains(binding)) {
             self.save_binding(binding)?;
@@ -311,8 +316,8 @@ impl Store {
             "INSERT OR REPLACE INTO idempotency_keys (key_id, key_hash, owner, channel, fingerprint, parameters,
                 original_request, created_at_ms, attempt, status, recovery_point, operation, lease_holder,
                 lease_until_ms, resume_at_ms, last_run_at_ms, failures, response_status, response_headers,
-                response_body, finished_at_ms, expires_at_ms)
-             VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
+                response_body, finished_at_ms, expires_at_ms, replays)
+             VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
             vec![
                 int(key.key_id),
                 text(&key.key_hash.0),
@@ -336,7 +341,16 @@ impl Store {
                 opt(response.map(|r| SqlStorageValue::Blob(r.body.clone()))),
                 opt(finished.map(|f| int(f.finished_at_ms)).or_else(|| tombstone.map(|t| int(t.finished_at_ms)))),
                 opt(finished.map(|f| int(f.expires_at_ms)).or_else(|| tombstone.map(|t| int(t.expires_at_ms)))),
+                int(key.replays),
             ],
+        )
+    }
+
+    /// A replay does not write the stored response anew.
+    fn save_replays(&self, key: &KeyRecord) -> Result<(), Bug> {
+        self.exec(
+            "UPDATE idempotency_keys SET replays = ? WHERE key_id = ?",
+            vec![int(key.replays), int(key.key_id)],
         )
     }
 

@@ -26,6 +26,7 @@ mod money;
 mod news;
 mod outbox;
 mod payment;
+mod replays;
 mod ride;
 mod stripe;
 mod stripe_payments;

@@ -89,16 +89,6 @@ fn an_alarm_that_comes_early_is_set_anew() {
 }
 
 #[test]
-fn a_replay_sets_no_alarm() {
-    let rows = finished();
-    let ctx = at(NOW_MS + 1000);
-    let due_at_ms = wake_at(&rows, &ctx).unwrap();
-    for known in [KnownAlarm::Unknown, KnownAlarm::At(due_at_ms)] {
-        assert_eq!(alarm_to_set(&rows, &rows, known, &ctx), None, "{known:?}");
-    }
-}
-
-#[test]
 fn an_open_key_is_never_without_an_alarm() {
     let (run, mut rows) = sent();
     rows.appended = Default::default();

@@ -68,7 +68,16 @@ pub(crate) struct Active {
     pub(crate) run: Run,
     pub(crate) ticket: Ticket,
     pub(crate) instance: usize,
+    /// The request that began it, if it was not the alarm.
+    pub(crate) begun_by: Option<Request>,
     pub(crate) waiting: Vec<Request>,
+}
+
+impl Active {
+    /// How many have joined it and wait for its end.
+    pub(crate) fn joined(&self) -> u32 {
+        self.waiting.iter().filter(|request| Some(**request) != self.begun_by).count() as u32
+    }
 }
 
 /// The runs in all memories, by number.

@@ -1,8 +1,10 @@
 //! Runs, step by step, and the alarm that begins them without any client.
 
+use paid_once::machine::begin::replayed;
 use paid_once::machine::call::LookUp;
+use paid_once::machine::id::RequestId;
 use paid_once::machine::record::{RecoveryPoint, Ticket};
-use paid_once::machine::run::{Action, Event as Input, Run};
+use paid_once::machine::run::{Action, Event as Input, Run, RunEnd};
 use paid_once::machine::step::StepError;
 use paid_once::machine::wake::wake;
 
@@ -31,7 +33,8 @@ impl World {
             _ => &[],
         };
         let run = Run::new(ticket.clone(), patience_until_ms, fail_at);
-        let number = self.runs.begin(Active { run, ticket, instance, waiting });
+        let begun_by = waiting.first().copied();
+        let number = self.runs.begin(Active { run, ticket, instance, begun_by, waiting });
         self.after(0, Event::Step { run: number, input: Input::Go });
     }
 
@@ -82,6 +85,9 @@ impl World {
             return self.crash(instance, dark_ms);
         }
         if let Action::End(end) = action {
+            if matches!(end, RunEnd::Finished(_)) {
+                self.count_joined(&active);
+            }
             return self.end(active, &Answer::ending(&end));
         }
         self.runs.insert(number, active);
@@ -97,6 +103,22 @@ impl World {
             Action::End(_) => return,
         };
         self.after(delay_ms, Event::Step { run, input: Input::Go });
+    }
+
+    /// Those who have waited for it are replays.
+    fn count_joined(&mut self, active: &Active) {
+        let (joined, key) = (active.joined(), active.ticket.key_id);
+        if joined == 0 {
+            return;
+        }
+        let ctx = self.context(active.instance);
+        let counted: Result<_, StepError> = self.store.transaction(&ctx, active.instance, |rows| {
+            (0..joined).for_each(|_| replayed(rows, key, &RequestId(String::new()), &ctx));
+            Ok(())
+        });
+        let Ok(((), staged)) = counted else { return };
+        self.counters.count("replays to who has waited");
+        self.commit(staged, Writer::Taker, &ctx, active.instance);
     }
 
     fn end(&mut self, active: Active, answer: &Answer) {

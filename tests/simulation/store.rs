@@ -132,6 +132,7 @@ pub(crate) fn key_view(rows: &Rows, key: &KeyRecord, now_ms: u64) -> KeyView {
         point: key.recovery_point().as_str(),
         life,
         attempt: key.attempt,
+        replays: key.replays,
         holder,
         needs_person: needs_person(rows, key.key_id, now_ms),
         expires_at_ms,

@@ -45,7 +45,16 @@ describe('50 duplicates at once', () => {
     assert.deepEqual([...originals], [runs[0].header('request-id')]);
     assert.equal((await site.simulator.payments(ride)).length, 1);
     assert.equal(await site.simulator.charges(ride), 1);
-    assert.equal((await site.objects.key(ride)).attempt, 1);
+    const row = await site.objects.key(ride);
+    assert.deepEqual(
+      [row.attempt, row.replays],
+      [1, 49],
+      'whether they waited or came later, they are replays',
+    );
+    const replays = (await site.objects.timeline(ride)).filter(({ event }) => event === 'replayed');
+    const asked = answers.map((answer) => answer.header('request-id'));
+    assert.equal(replays.length, 16);
+    assert.ok(replays.every(({ detail }) => asked.includes(detail) && detail !== originals[0]));
     assert.deepEqual(await receiptsOf(site, ride), [`${ride}_receipt`]);
   });
 
@@ -86,7 +95,7 @@ describe('50 duplicates at once', () => {
 describe('a duplicate of a request that runs', () => {
   test('waits for its result', async () => {
     const key = freshKey();
-    const { answer } = await held(key);
+    const { answer, ride } = await held(key);
     const again = user.book(key, TRIP, { prefer: 'wait=30' });
     // It reaches the object before the bank answers, or replays after: the result is the same either way.
     await user.book(key, TRIP, { prefer: 'wait=0' });
@@ -96,6 +105,7 @@ describe('a duplicate of a request that runs', () => {
     assert.deepEqual(second.bytes, first.bytes);
     assert.equal(second.header('original-request'), first.header('request-id'));
     assert.equal(second.header('idempotent-replayed'), 'true');
+    assert.equal((await site.objects.key(ride)).replays, 1, 'whoever was refused with 409 is no replay');
   });
 
   test('is refused at once with Prefer: wait=0, and told when to come back', async () => {
@@ -114,7 +124,7 @@ describe('a duplicate of a request that runs', () => {
 
   test('waits a bounded time, then is refused', async () => {
     const key = freshKey();
-    const { answer } = await held(key);
+    const { answer, ride } = await held(key);
     const started = performance.now();
     const refused = await user.book(key);
     const waited = performance.now() - started;
@@ -122,6 +132,7 @@ describe('a duplicate of a request that runs', () => {
     assert.ok(waited >= WAIT_MS - 20, `it waited only ${waited} ms`);
     await site.simulator.calm();
     assert.equal((await answer).status, 201);
+    assert.equal((await site.objects.key(ride)).replays, 0, 'who was refused got no response');
   });
 
   test('waits as long as Prefer asks for', async () => {

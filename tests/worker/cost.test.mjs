@@ -32,8 +32,8 @@ const jobsDone = async (payment) => {
   return jobs;
 };
 
-/** What came on top of `before`, once nothing more comes. */
-async function difference(before) {
+/** The counts, once nothing more comes. */
+async function settled() {
   let last;
   await until('nothing more is counted', async () => {
     const now = JSON.stringify(await counts());
@@ -42,9 +42,13 @@ async function difference(before) {
     await new Promise((later) => setTimeout(later, 1_500));
     return isSame;
   });
-  return Object.fromEntries(
-    Object.entries(JSON.parse(last)).map(([name, value]) => [name, value - before[name]]),
-  );
+  return JSON.parse(last);
+}
+
+/** What came on top of `before`. */
+async function difference(before) {
+  const now = await settled();
+  return Object.fromEntries(Object.entries(now).map(([name, value]) => [name, value - before[name]]));
 }
 
 test('one payment with its receipt', async (t) => {
@@ -63,8 +67,34 @@ test('one payment with its receipt', async (t) => {
     assert.ok(cost[name] > 0 && cost[name] <= limit, `${name}: ${cost[name]}, more than ${limit}`);
 });
 
+test('a replay: its count and its line, then the count alone, then nothing', async (t) => {
+  const { payment, again } = await paid();
+  await until('the receipt is sent', async () => (await jobsDone(payment)) === 1);
+  const setCount = (count) => site.objects.sql(payment, 'UPDATE idempotency_keys SET replays = ?', count);
+  for (const [replays, rows] of [
+    [0, 2],
+    [16, 1],
+    [1000, 0],
+  ]) {
+    await setCount(replays);
+    // What the payment itself has left to be counted does not come in between.
+    const before = await settled();
+    assert.equal((await again()).header('idempotent-replayed'), 'true');
+    const cost = await difference(before);
+    t.diagnostic(`after ${replays} replays: ${JSON.stringify(cost)}`);
+    assert.deepEqual(cost, {
+      'object requests': 1,
+      'rows written in objects': rows,
+      'rows written in the read model': 0,
+      'queue operations': 0,
+    });
+  }
+});
+
 async function paid() {
-  const answer = await user.pay({ amount: 2500, currency: 'usd' }, freshKey());
+  const key = freshKey();
+  const pay = () => user.pay({ amount: 2500, currency: 'usd' }, key);
+  const answer = await pay();
   assert.equal(answer.status, 201, answer.text);
-  return { payment: answer.json().id };
+  return { payment: answer.json().id, again: pay };
 }

@@ -7,6 +7,8 @@ import { after, before, describe, test } from 'node:test';
 import { account, freshKey, read } from './support/account.mjs';
 import { browser } from './support/browser.mjs';
 import { startSite } from './support/harness.mjs';
+import { objectId } from './support/objects.mjs';
+import { parse } from './support/prometheus.mjs';
 import { until } from './support/until.mjs';
 
 const ADMIN_TOKEN = 'the-operators-own-secret-of-the-tests';
@@ -206,6 +208,44 @@ describe('a command of the operator', () => {
     assert.equal((await project({ origin: 'https://evil.example' })).status, 403);
     assert.equal((await project({ 'sec-fetch-site': 'cross-site' })).status, 403);
     assert.equal((await project({ origin: site.url.origin })).status, 200, 'the control');
+  });
+});
+
+describe('the page of a key', () => {
+  const keyPage = (id) => look(`/admin/keys/${objectId(id)}/1`);
+  const count = (text, part) => text.split(part).length - 1;
+  const MARK = '<title>payment: answered again</title>';
+  const saved = async () => parse((await look('/metrics')).text).sum('charges_saved_total');
+
+  test('says how often it was answered again, as the overview counts it, and shows each of the first', async () => {
+    const idempotencyKey = freshKey();
+    const pay = () => user.pay({ amount: 2500, currency: 'usd' }, idempotencyKey);
+    const { id } = (await pay()).json();
+    const before = await saved();
+    const none = await keyPage(id);
+    assert.match(none.text, /<dt>Answered again<\/dt>\s*<dd[^>]*>\s*never/);
+    assert.ok(!none.text.includes(MARK));
+    const [first, ...more] = await Promise.all(Array.from({ length: 20 }, pay));
+    const page = await keyPage(id);
+    assert.match(page.text, /20 times/);
+    assert.match(page.text, /the first 16 are shown/);
+    assert.equal(count(page.text, MARK), 16);
+    assert.equal(count(page.text, 'Answered again: payment'), 16);
+    const asked = [first, ...more].map((answer) => `request ${answer.header('request-id')}`);
+    assert.equal(asked.filter((request) => page.text.includes(request)).length, 16);
+    await until('the overview has counted them', async () => (await saved()) - before === 20);
+    const payment = await look(`/admin/payments/${id}`);
+    assert.equal(count(payment.text, MARK), 16, 'the picture of the payment has them too');
+  });
+
+  test('says where the count ends', async () => {
+    const idempotencyKey = freshKey();
+    const pay = () => user.pay({ amount: 2500, currency: 'usd' }, idempotencyKey);
+    const { id } = (await pay()).json();
+    await site.objects.sql(id, 'UPDATE idempotency_keys SET replays = 999');
+    await Promise.all([pay(), pay(), pay()]);
+    assert.equal((await site.objects.key(id)).replays, 1000);
+    assert.match((await keyPage(id)).text, /1000 times or more/);
   });
 });
 

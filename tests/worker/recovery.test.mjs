@@ -153,7 +153,13 @@ describe('a retry goes on from', () => {
     await jobsOf(site, ride);
     const rows = await site.objects.dump(ride);
     assert.equal((await user.book(key)).status, 201);
-    assert.deepEqual(await site.objects.dump(ride), rows, 'a replay writes nothing');
+    const { idempotency_keys: keys, timeline, ...rest } = await site.objects.dump(ride);
+    const replayed = timeline.pop();
+    assert.equal(replayed.event, 'replayed');
+    const [key1] = keys;
+    assert.equal(key1.replays, 1);
+    const before = { ...rest, timeline, idempotency_keys: [{ ...key1, replays: 0 }] };
+    assert.deepEqual(before, rows, 'nothing but the replay is written');
     await assertWhole(ride);
   });
 });
@@ -195,6 +201,23 @@ describe('the rows', () => {
 
   test('of a request that was answered are enough for all that comes after', async () => {
     const { ride } = await user.book(freshKey());
+    await assertWhole(ride);
+  });
+
+  test('of an object from before replays were counted are brought up to date, and the count begins', async () => {
+    const key = freshKey();
+    const { ride, text } = await user.book(key);
+    await jobsOf(site, ride);
+    const rows = await site.objects.dump(ride);
+    // As version 4 of the tables has left them.
+    await site.objects.sql(ride, 'ALTER TABLE idempotency_keys DROP COLUMN replays');
+    await site.objects.sql(ride, 'UPDATE schema_version SET version = 4');
+    await site.objects.evict(ride);
+    assert.equal((await user.key(key)).json().status, 'complete');
+    assert.deepEqual(await site.objects.dump(ride), rows, 'the rows are as they would be');
+    const again = await user.book(key);
+    assert.deepEqual([again.text, again.header('idempotent-replayed')], [text, 'true']);
+    assert.equal((await site.objects.key(ride)).replays, 1);
     await assertWhole(ride);
   });
 

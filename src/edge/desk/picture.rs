@@ -36,7 +36,7 @@ pub struct Mark {
 }
 
 /// The lanes, from top to bottom, as far as there is anything in them.
-pub const LANES: [&str; 6] = ["Runs", "Phases", "Provider", "Webhooks", "Jobs", "Audit"];
+pub const LANES: [&str; 7] = ["Runs", "Phases", "Provider", "Replays", "Webhooks", "Jobs", "Audit"];
 
 /// Where moments lie.
 struct Scale {

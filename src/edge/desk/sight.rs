@@ -16,6 +16,7 @@ use crate::edge::http::Answer;
 use crate::edge::problem::{Kind, Problem};
 use crate::edge::reply;
 use crate::machine::id::{ObjectId, PaymentId, RideId};
+use crate::machine::record::REPLAYS_SHOWN_MAX;
 use crate::object::inspection::Inspection;
 use crate::object::message::{Ask, Inspected};
 use crate::readmodel::snapshot::KeyFace;
@@ -138,6 +139,14 @@ pub(super) async fn key(desk: &Desk<'_>, object: &str, key_id: u32) -> Result<An
         let answer = key.response_status.map(|status| status.to_string()).unwrap_or_default();
         facts.push(fact("Finished", Cell::text(words::moment(at_ms)).with(format!("after {took}"))));
         facts.push(fact("Answer", Cell::text(answer)));
+    }
+    if key.status != "open" {
+        let count = inspection.replays.get(&key_id).copied().unwrap_or(0);
+        let replays = Cell::text(words::replays(count));
+        let is_cut = count > REPLAYS_SHOWN_MAX;
+        let replays =
+            if is_cut { replays.with(format!("the first {REPLAYS_SHOWN_MAX} are shown")) } else { replays };
+        facts.push(fact("Answered again", replays));
     }
     if let Some(at_ms) = key.wake_at_ms {
         facts.push(fact(
@@ -319,12 +328,13 @@ fn keys(desk: &Desk<'_>, object: ObjectId, inspection: &Inspection) -> Table {
             Cell::text(key.recovery_point.replace('_', " ")),
             Cell::number(key.attempts.to_string()),
             Cell::number(key.response_status.map(|status| status.to_string()).unwrap_or_default()),
+            Cell::number(inspection.replays.get(&key.key_id).copied().unwrap_or(0).to_string()),
             Cell::text(words::from_now(key.created_at_ms, desk.request.now_ms)),
         ])
     });
     Table {
         title: "Keys",
-        columns: &["Key", "Operation", "State", "Recovery point", "Runs", "Answer", "First used"],
+        columns: &["Key", "Operation", "State", "Recovery point", "Runs", "Answer", "Replays", "First used"],
         rows: rows.collect(),
     }
 }

@@ -4,7 +4,7 @@ use serde::Deserialize;
 
 use super::picture::Mark;
 use super::words;
-use crate::machine::rows::TimelineEntry;
+use crate::machine::rows::{REPLAYED, TimelineEntry};
 use crate::object::inspection::{CallSight, Inspection};
 
 /// A job as the read model knows it.
@@ -63,6 +63,7 @@ pub fn story(inspection: &Inspection, key_id: Option<u32>, jobs: &[JobRow]) -> S
         let name = name.and_then(|key| key.operation.clone()).unwrap_or_else(|| "operation".to_owned());
         story.runs(&entries, &name, is_open);
         story.phases(&entries, &name);
+        story.replays(&entries, &name);
         story.calls(&entries, inspection, key_id);
     }
     // What is told or staged belongs to the object, not to one of its keys.
@@ -161,6 +162,17 @@ impl Story {
                 format!("of the {name}"),
             );
             self.mark("Phases", entry.at_ms, None, "", point);
+        }
+    }
+
+    /// Another request was given the same response.
+    fn replays(&mut self, entries: &[(usize, &TimelineEntry)], name: &str) {
+        for (place, entry) in entries.iter().filter(|(_, entry)| entry.event == REPLAYED) {
+            self.place = *place;
+            let detail =
+                if entry.detail.is_empty() { String::new() } else { format!("request {}", entry.detail) };
+            self.line(entry.at_ms, "Replays", "", format!("Answered again: {name}"), detail);
+            self.mark("Replays", entry.at_ms, None, "", format!("{name}: answered again"));
         }
     }
 
@@ -370,6 +382,7 @@ mod tests {
             under_way: None,
             next_check_at_ms: None,
             timeline: entries.collect(),
+            replays: [(1, 0)].into(),
             calls: vec![],
             jobs: vec![],
             events: vec![],
@@ -413,6 +426,25 @@ mod tests {
             marks(&story(&told, None, &[]), "Runs"),
             [(0, Some(90), "bad", false), (90, None, "warn", true)]
         );
+    }
+
+    #[test]
+    fn each_replay_is_a_moment_in_a_lane_of_its_own() {
+        let told = inspection(
+            &[
+                (0, 1, "key_created", "ride"),
+                (9, 1, "finished", "201"),
+                (500, 1, "replayed", "req_2"),
+                (900, 1, "replayed", ""),
+            ],
+            "finished",
+        );
+        let story = story(&told, None, &[]);
+        assert_eq!(marks(&story, "Replays"), [(500, None, "", false), (900, None, "", false)]);
+        assert_eq!(marks(&story, "Runs"), [(0, Some(9), "good", false)], "no run begins with it");
+        let lines = story.lines.iter().filter(|line| line.lane == "Replays");
+        let lines: Vec<_> = lines.map(|line| (line.what.as_str(), line.detail.as_str())).collect();
+        assert_eq!(lines, [("Answered again: ride", "request req_2"), ("Answered again: ride", "")]);
     }
 
     #[test]

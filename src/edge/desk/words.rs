@@ -1,5 +1,6 @@
 //! Numbers, times and money as people read them.
 
+use crate::machine::record::REPLAYS_COUNTED_MAX;
 use crate::payment::money::{AmountMinor, Currency, for_people};
 use crate::utc;
 
@@ -28,6 +29,16 @@ pub fn from_now(at_ms: u64, now_ms: u64) -> String {
         format!("in {}", duration(at_ms - now_ms))
     } else {
         format!("{} ago", duration(now_ms - at_ms))
+    }
+}
+
+/// How often a key was replayed: its count ends at a bound.
+pub fn replays(count: u32) -> String {
+    match count {
+        0 => "never".to_owned(),
+        1 => "once".to_owned(),
+        REPLAYS_COUNTED_MAX.. => format!("{REPLAYS_COUNTED_MAX} times or more"),
+        count => format!("{count} times"),
     }
 }
 

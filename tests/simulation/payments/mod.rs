@@ -38,7 +38,7 @@ use crate::promises::{
     WINDOW,
 };
 use crate::report::{Counters, Name};
-use auditor::{FORWARD, MOVES, ONCE, SUMS};
+use auditor::{COUNTED, FORWARD, MOVES, ONCE, SUMS};
 use story::Story;
 use told::{STORIES, told};
 use world::{Off, PRUNED, World};
@@ -309,12 +309,13 @@ fn protections() -> Vec<(Off, &'static [&'static str])> {
     };
     let core = Mutant::OF_THE_MACHINE.into_iter().chain(Mutant::OF_PAYMENTS);
     let mut all: Vec<_> = core.map(|mutant| (Off::Core(mutant), promises(mutant))).collect();
-    let around: [(Off, &'static [&'static str]); 9] = [
+    let around: [(Off, &'static [&'static str]); 10] = [
         (Off::Binding, &[MISMATCH]),
         (Off::OrderObject, &[ONE_CHARGE]),
         (Off::FrozenBytes, &[FROZEN]),
         (Off::AuditRows, &[AUDIT]),
         (Off::StoredBytes, &[SAME_BYTES]),
+        (Off::Replays, &[COUNTED]),
         (Off::Owners, &[STRANGER]),
         (Off::Confirmation, &[ONCE]),
         (Off::Versions, &[FORWARD]),

@@ -112,6 +112,9 @@ impl World {
             },
             |auditor, (decision, key), commit| {
                 auditor.began(&asked, label(decision).0, *key, &me, commit.now_ms);
+                if let (Begin::Replay { .. }, Some(key)) = (decision, key) {
+                    auditor.replayed(*key, 1);
+                }
                 if !matches!(decision, Begin::Run(_)) {
                     auditor.refused_without_row(commit);
                 }

@@ -1,14 +1,16 @@
 //! Runs, step by step; the alarm, which begins them without any client; and the questions about what is open at the provider.
 
+use paid_once::machine::begin::replayed;
 use paid_once::machine::call::LookUp;
+use paid_once::machine::id::RequestId;
 use paid_once::machine::record::{RecoveryPoint, Ticket};
-use paid_once::machine::run::{Action, Event as Input, Run};
+use paid_once::machine::run::{Action, Event as Input, Run, RunEnd};
 use paid_once::machine::step::StepError;
 use paid_once::machine::wake::wake;
 use paid_once::payment::check::{self, Question, Truth};
 use paid_once::providers::HttpAnswer;
 
-use super::world::{Event, Reached, Transacted, World};
+use super::world::{Event, Off, Reached, Transacted, World};
 use crate::faults::{Boundary, Fault, SECOND};
 use crate::history::{Active, Answer, Request, broken_page, look_up_counter};
 use crate::promises::Writer;
@@ -28,7 +30,8 @@ impl World {
         }
         let fail_at: &[RecoveryPoint] = if fails { &[RecoveryPoint::Reserved] } else { &[] };
         let run = Run::new(ticket.clone(), patience_until_ms, fail_at);
-        let number = self.runs.begin(Active { run, ticket, instance, waiting });
+        let begun_by = waiting.first().copied();
+        let number = self.runs.begin(Active { run, ticket, instance, begun_by, waiting });
         self.after(0, Event::Step { run: number, input: Input::Go });
         self.after(SECOND, Event::Drain { instance });
     }
@@ -72,7 +75,12 @@ impl World {
                 self.counters.count("stale runs fenced off");
                 self.end(active, &Answer::plain("pending"));
             }
-            Transacted::Done(Action::End(end), _) => self.end(active, &Answer::ending(&end)),
+            Transacted::Done(Action::End(end), _) => {
+                if matches!(end, RunEnd::Finished(_)) {
+                    self.count_joined(&active);
+                }
+                self.end(active, &Answer::ending(&end));
+            }
             Transacted::Done(action, object_now_ms) => {
                 self.runs.insert(number, active);
                 self.act(number, action, object_now_ms);
@@ -89,6 +97,26 @@ impl World {
             Action::End(_) => return,
         };
         self.after(delay_ms, Event::Step { run, input: Input::Go });
+    }
+
+    /// Those who have waited for it are replays.
+    fn count_joined(&mut self, active: &Active) {
+        let (joined, key) = (active.joined(), active.ticket.key_id);
+        if joined == 0 {
+            return;
+        }
+        self.counters.count("replays to who has waited");
+        let counted = if self.off == Some(Off::Replays) { 0 } else { joined };
+        self.transact(
+            active.instance,
+            None,
+            Writer::Taker,
+            |rows, ctx, _| {
+                (0..counted).for_each(|_| replayed(rows, key, &RequestId(String::new()), ctx));
+                Ok(())
+            },
+            |auditor, (), _| auditor.replayed(key, joined),
+        );
     }
 
     fn end(&mut self, active: Active, answer: &Answer) {

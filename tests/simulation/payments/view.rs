@@ -1,7 +1,7 @@
 //! What can be seen of an object's rows from outside, as the plain words and numbers that the auditor is told.
 
 use paid_once::machine::record::Lifecycle;
-use paid_once::machine::rows::{JobKind, Rows, StagedJob};
+use paid_once::machine::rows::{JobKind, Rows, StagedJob, TimelineEntry};
 use paid_once::payment::{Payment, PaymentState, Pending, Refund, RefundState};
 
 use super::auditor::{Commit, PaymentView, RefundView};
@@ -19,7 +19,14 @@ pub(crate) fn commit(
     now_ms: u64,
 ) -> Commit {
     let Kept { before, appended, .. } = kept;
-    let added = !(appended.audit.is_empty() && appended.jobs.is_empty() && appended.timeline.is_empty());
+    // Replays are told of apart.
+    let is_replay = |line: &&TimelineEntry| line.event == "replayed";
+    let lines = appended.timeline.iter().filter(|line| !is_replay(line)).count();
+    let added = !(appended.audit.is_empty() && appended.jobs.is_empty() && lines == 0);
+    let mut rest = rows.clone();
+    for key in &mut rest.keys {
+        key.replays = before.key(key.key_id).map_or(0, |key| key.replays);
+    }
     let finished = rows.keys.iter().filter_map(|key| {
         let Lifecycle::Finished(finished) = &key.lifecycle else { return None };
         let Some(Lifecycle::Open(open)) = before.key(key.key_id).map(|key| &key.lifecycle) else {
@@ -32,7 +39,8 @@ pub(crate) fn commit(
         object,
         now_ms: object_now_ms,
         writer,
-        changed: before != rows || added,
+        changed: *before != rest || added,
+        replays_shown: appended.timeline.iter().filter(is_replay).map(|line| line.key_id).collect(),
         keys: rows.keys.iter().map(|key| key_view(rows, key, now_ms)).collect(),
         payment: rows.payment.as_ref().map(payment_view),
         refunds: rows.refunds.iter().map(refund_view).collect(),

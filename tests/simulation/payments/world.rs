@@ -52,6 +52,8 @@ pub(crate) enum Off {
     AuditRows,
     /// A replay says when it was made.
     StoredBytes,
+    /// Those who have waited for a run and get its response are not counted.
+    Replays,
     /// Whose a request is, is not looked at.
     Owners,
     /// A job is forgotten as soon as the queue has it.

@@ -27,6 +27,7 @@ pub(crate) const ONCE: &str = "19: every job is done once";
 pub(crate) const FORWARD: &str = "20: the read model never goes back";
 const SHOWS: &str = "20: at rest the read model shows what the object is";
 const SWEPT: &str = "16: an alarm that is lost is swept";
+pub(crate) const COUNTED: &str = "21: every replay is counted, and changes nothing else";
 const AGREES: &str = "4: rows and ledger agree";
 
 struct Derived {
@@ -75,6 +76,8 @@ pub(crate) struct Auditor {
     jobs_done: BTreeMap<String, u32>,
     /// The version of each object that the read model shows.
     shown: BTreeMap<usize, u64>,
+    /// A key, and how often it is replayed in the transaction to come.
+    replayed: Option<(u32, u32)>,
 }
 
 fn sum(refunds: &[RefundView]) -> u64 {
@@ -100,9 +103,35 @@ impl Auditor {
         self.violated(NO_BUG, text);
     }
 
+    /// Requests were given the response of another one, which is counted in the transaction that
+    /// [`committed`](Self::committed) is told of next.
+    pub(crate) const fn replayed(&mut self, key: u32, times: u32) {
+        self.replayed = Some((key, times));
+    }
+
+    /// Of a key at most a thousand are counted, and sixteen are shown.
+    fn judge_replays(&mut self, before: &Seen, commit: &Commit) {
+        let replayed = self.replayed.take();
+        if replayed.is_some() && commit.changed {
+            self.violated(COUNTED, format!("object {} changed", commit.object));
+        }
+        for after in &commit.keys {
+            let counted =
+                before.keys.iter().find(|view| view.key == after.key).map_or(0, |view| view.replays);
+            let times = replayed.filter(|(key, _)| *key == after.key).map_or(0, |(_, times)| times);
+            let shown = commit.replays_shown.iter().filter(|key| **key == after.key).count() as u32;
+            let expected = (counted + times).min(1000);
+            if (after.replays, shown) != (expected, expected.min(16) - counted.min(16)) {
+                let seen = format!("{times} after {counted}: {} counted, {shown} shown", after.replays);
+                self.violated(COUNTED, seen);
+            }
+        }
+    }
+
     /// A transaction was committed.
     pub(crate) fn committed(&mut self, commit: &Commit) {
         let before = self.objects.remove(&commit.object).unwrap_or_default();
+        self.judge_replays(&before, commit);
         self.violations.extend(judge_keys(&before.keys, &commit.keys, &commit.writer, commit.changed));
         self.judge_rows(commit);
         self.judge_effects(&before, commit);
