@@ -329,6 +329,112 @@ describe('dead letters', () => {
   });
 });
 
+describe('a dead receipt', () => {
+  const EMAILS = { path: '/resend/' };
+  const rowOf = async (job) => (await sql('SELECT * FROM jobs WHERE job_id = ?', job))[0];
+  const becomes = (job, state) =>
+    until(`${job} is ${state}`, async () => (await rowOf(job))?.state === state, {
+      withinMs: 20_000,
+      everyMs: 50,
+    });
+  const endsOf = (job) =>
+    site.logs().filter(({ message }) => message.includes('job_over') && message.includes(job)).length;
+  const actsOn = (job) =>
+    sql('SELECT operator, action, outcome FROM operator_actions WHERE subject = ? ORDER BY at_ms, action', job);
+  const pathOf = (job, act) => `/admin/dead-letters/${job}/${act}`;
+  const letter = (job) => look(`/admin/dead-letters/${job}`);
+
+  /** The queue brings a message again. */
+  async function deliver({ payload, ...row }) {
+    const { JOBS } = await site.worker.getEnv();
+    const { job_id, kind, object, staged_at_ms } = row;
+    const job = { version: 1, job_id, kind, object, staged_at_ms, payload: JSON.parse(payload) };
+    await JOBS.send(JSON.stringify(job), { contentType: 'text' });
+  }
+
+  /** A payment whose receipt has failed on every level. `fault` is how; after `connection_reset_after` the email is out. */
+  async function buried(fault) {
+    await site.simulator.fault(fault, { ...EMAILS, count: 2 });
+    const payment = await paid();
+    const job = `${payment}_receipt`;
+    await becomes(job, 'tried');
+    // As if the pauses of an hour and more were over.
+    await sql('UPDATE jobs SET attempts = 4 WHERE job_id = ?', job);
+    await deliver(await rowOf(job));
+    await becomes(job, 'dead');
+    await until('its end was told', () => endsOf(job) === 1);
+    await site.simulator.calm();
+    return { payment, job };
+  }
+
+  for (const [fault, out] of [
+    ['error_before', 0],
+    ['connection_reset_after', 1],
+  ])
+    test(`that is requeued in two tabs, twice in each, is one email in the mailbox (after ${fault})`, async () => {
+      const { payment, job } = await buried(fault);
+      assert.equal((await site.simulator.emails(payment)).length, out);
+      const path = pathOf(job, 'requeue');
+      const tabs = [key(await letter(job), path), key(await letter(job), path)];
+      assert.notEqual(tabs[0], tabs[1]);
+      const answers = await Promise.all([...tabs, ...tabs].map((form) => press(path, { form })));
+      assert.deepEqual(
+        answers.map(({ status }) => status),
+        [303, 303, 303, 303],
+      );
+      await becomes(job, 'done');
+      const acts = await actsOn(job);
+      assert.equal(acts.length, 2, 'one line for each tab, however often it was pressed');
+      assert.ok(acts.every(({ operator, action }) => operator === 'operator' && action === 'requeue'));
+      const sent = acts.filter(({ outcome }) => outcome === 'one job is in the queue again').length;
+      assert.ok(sent >= 1, JSON.stringify(acts));
+      // Each message that a press has sent has come to its end.
+      await until('all of them are over', () => endsOf(job) === 1 + sent, { withinMs: 20_000, everyMs: 50 });
+      assert.equal((await site.simulator.emails(payment)).length, 1);
+      const row = await rowOf(job);
+      assert.deepEqual([row.state, row.payload, row.frozen], ['done', null, null]);
+      const late = await look((await press(path, { form: tabs[0] })).header('location'));
+      assert.match(late.text, /One job is in the queue again|It is not a dead letter any more/i);
+      assert.equal((await actsOn(job)).length, 2, 'a late press is the same press');
+    });
+
+  test('is requeued with all others, and each is one email', async () => {
+    const letters = [await buried('error_before'), await buried('error_before')];
+    const path = '/admin/dead-letters/requeue-all';
+    const form = key(await look('/admin/dead-letters'), path);
+    await Promise.all([press(path, { form }), press(path, { form })]);
+    for (const { payment, job } of letters) {
+      await becomes(job, 'done');
+      await until('its end was told', () => endsOf(job) === 2);
+      assert.equal((await site.simulator.emails(payment)).length, 1);
+    }
+  });
+
+  test('that is purged is never sent, whatever still comes for it, and the log says who did it', async () => {
+    const { payment, job } = await buried('error_before');
+    const row = await rowOf(job);
+    const page = await letter(job);
+    const form = key(page, pathOf(job, 'purge'));
+    assert.equal((await press(pathOf(job, 'purge'), { form })).status, 303);
+    const requeue = await press(pathOf(job, 'requeue'), { form: key(page, pathOf(job, 'requeue')) });
+    assert.match((await look(requeue.header('location'))).text, /Refused: it is not a dead letter any more/);
+    await deliver(row);
+    await until('its message is over', () => endsOf(job) === 2);
+    assert.deepEqual(await site.simulator.emails(payment), []);
+    const { state, payload, frozen } = await rowOf(job);
+    assert.deepEqual([state, payload, frozen], ['purged', null, null], 'the address is gone');
+    assert.deepEqual(await actsOn(job), [
+      { operator: 'operator', action: 'purge', outcome: 'dropped, with what it carried' },
+      { operator: 'operator', action: 'requeue', outcome: 'refused: it is not a dead letter any more' },
+    ]);
+    assert.match((await look('/admin/audit')).text, /purge/);
+    // The control: under another id the same message is an email.
+    await deliver({ ...row, job_id: `${job}_control` });
+    await becomes(`${job}_control`, 'done');
+    assert.equal((await site.simulator.emails(payment)).length, 1);
+  });
+});
+
 describe('breaks', () => {
   test('that is repaired lets the object tell the read model what is true', async () => {
     const id = await paid();
