@@ -57,6 +57,10 @@ async function makeEverything() {
   const key = randomUUID();
   for (let again = 0; again < 3; again++) await post('/rides', TRIP, undefined, key);
   await post('/rides', TRIP, 'user-bad-source@example.com');
+  const impatient = randomUUID();
+  const press = () => post('/payments', { amount: 4200, currency: 'usd' }, undefined, impatient);
+  made.again = (await press()).body.id;
+  for (let again = 0; again < 18; again++) await press();
   made.refundable = await pay({ order_id: 'order-1001' });
   made.euro = await pay({ amount: 1250, currency: 'eur' });
   made.reserved = await pay({ capture: false });
@@ -126,6 +130,12 @@ const pages = {
     await page.goto('/admin/keys');
     await page.locator('td a').first().click();
     await page.getByRole('heading', { name: 'What happened when' }).waitFor();
+  },
+  'a key that was answered again': async (page) => {
+    const object = Buffer.from(made.again.slice(4), 'base64url').toString('hex');
+    await page.goto(`/admin/keys/${object}/1`);
+    await page.getByText('18 times').waitFor();
+    assert.equal(await page.getByText('Answered again: payment').count(), 16);
   },
   'dead letters': async (page) => page.goto('/admin/dead-letters'),
   'a dead letter': async (page) => page.goto('/admin/dead-letters/letter-1'),
