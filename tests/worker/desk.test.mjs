@@ -340,7 +340,10 @@ describe('a dead receipt', () => {
   const endsOf = (job) =>
     site.logs().filter(({ message }) => message.includes('job_over') && message.includes(job)).length;
   const actsOn = (job) =>
-    sql('SELECT operator, action, outcome FROM operator_actions WHERE subject = ? ORDER BY at_ms, action', job);
+    sql(
+      'SELECT operator, action, outcome FROM operator_actions WHERE subject = ? ORDER BY at_ms, action',
+      job,
+    );
   const pathOf = (job, act) => `/admin/dead-letters/${job}/${act}`;
   const letter = (job) => look(`/admin/dead-letters/${job}`);
 
