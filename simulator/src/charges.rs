@@ -14,7 +14,9 @@ use crate::metadata::Metadata;
 use crate::params::Params;
 use crate::payment_intents::PaymentIntent;
 use crate::payment_methods::{PaymentMethod, no_billing_details};
+use crate::refunds;
 use crate::store::{Kind, Query};
+use crate::stripe;
 
 /// A charge.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -196,22 +198,43 @@ pub fn abandon(call: &mut Call, id: &str) -> Outcome<()> {
     events::record(call, "charge.failed", &charge)
 }
 
-/// Takes reserved money.
+/// Takes reserved money, and gives the rest free.
 pub fn capture(call: &mut Call, id: &str, amount_minor: i64) -> Outcome<()> {
     let mut charge: Charge = call.of_param(Kind::Charge, id, "charge")?;
     charge.captured = true;
     charge.amount_captured = amount_minor;
+    let is_refunded = release(call, &mut charge)?;
     save(call, &charge)?;
-    events::record(call, "charge.captured", &charge)
+    events::record(call, "charge.captured", &charge)?;
+    if is_refunded { events::record(call, "charge.refunded", &charge) } else { Ok(()) }
 }
 
-/// Gives reserved money free, because it was voided or because its seven days are over. There is no refund object: nothing had been taken.
-pub fn release(call: &mut Call, id: &str, event_type: &str) -> Outcome<()> {
+/// Gives reserved money free because it was voided.
+pub fn void(call: &mut Call, id: &str) -> Outcome<()> {
     let mut charge: Charge = call.of_param(Kind::Charge, id, "charge")?;
-    charge.refunded = true;
-    charge.amount_refunded = charge.amount;
+    if !release(call, &mut charge)? {
+        return Ok(());
+    }
     save(call, &charge)?;
-    events::record(call, event_type, &charge)
+    events::record(call, "charge.refunded", &charge)
+}
+
+/// Gives reserved money free because its seven days are over.
+pub fn expire(call: &mut Call, id: &str) -> Outcome<()> {
+    let charge: Charge = call.of_param(Kind::Charge, id, "charge")?;
+    events::record(call, "charge.expired", &charge)
+}
+
+/// What is not captured is given free. Gives whether that is a refund: it depends on the version of the request.
+fn release(call: &mut Call, charge: &mut Charge) -> Outcome<bool> {
+    let rest_minor = charge.amount - charge.amount_captured;
+    if rest_minor == 0 || !stripe::refunds_releases(call.api_version) {
+        return Ok(false);
+    }
+    refunds::of_release(call, charge, rest_minor)?;
+    charge.amount_refunded = rest_minor;
+    charge.refunded = charge.amount_refunded == charge.amount;
+    Ok(true)
 }
 
 /// Writes a charge back.

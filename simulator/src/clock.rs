@@ -30,7 +30,7 @@ pub fn settle(call: &mut Call) -> Outcome<()> {
                 if intent.status == Status::Processing {
                     attempt::decided(call, intent)?;
                 } else {
-                    payment_intents::close(call, intent, Some("automatic"), "charge.expired")?;
+                    payment_intents::expire(call, intent)?;
                 }
             }
             Kind::Refund => refunds::settle(call, serde_json::from_str(&row.body)?)?,

@@ -9,6 +9,7 @@ use crate::adyen::payments::{Payment, Standing};
 use crate::charges::Charge;
 use crate::errors::Outcome;
 use crate::metadata::Metadata;
+use crate::payment_intents::{PaymentIntent, Status};
 use crate::provider::Provider;
 use crate::refunds::Refund;
 use crate::store::{Kind, Query, Row, Store};
@@ -67,14 +68,14 @@ impl Ledger {
                 "id": charge.id, "provider": "stripe", "payment_intent": charge.payment_intent, "reference": null,
                 "amount": charge.amount, "currency": charge.currency, "status": charge.status, "paid": charge.paid,
                 "captured": charge.captured, "amount_captured": charge.amount_captured, "amount_refunded": charge.amount_refunded,
-                "voided": charge.refunded && !charge.captured, "metadata": charge.metadata,
+                "voided": is_voided(store, &charge)?, "metadata": charge.metadata,
             });
             self.charges.push(line(&row, own));
             shown_ids.insert(charge.id);
         }
         for row in store.list(&oldest_first(Kind::Refund))? {
             let refund: Refund = serde_json::from_str(&row.body)?;
-            if !shown_ids.contains(&refund.charge) {
+            if refund.is_release() || !shown_ids.contains(&refund.charge) {
                 continue;
             }
             // Failed refunds gave nothing back.
@@ -131,6 +132,17 @@ impl Ledger {
         }
         Ok(())
     }
+}
+
+/// Whether what a charge had reserved was given free, and nothing of it taken.
+fn is_voided(store: &dyn Store, charge: &Charge) -> Outcome<bool> {
+    if !charge.paid || charge.captured {
+        return Ok(false);
+    }
+    let Some(id) = &charge.payment_intent else { return Ok(false) };
+    let Some(row) = store.find(Kind::PaymentIntent, id)? else { return Ok(false) };
+    let intent: PaymentIntent = serde_json::from_str(&row.body)?;
+    Ok(intent.status == Status::Canceled)
 }
 
 /// In Stripe's words, which tests know.

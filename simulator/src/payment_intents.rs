@@ -348,23 +348,25 @@ pub fn cancel(call: &mut Call, id: &str, params: &Params) -> Outcome<Value> {
             ),
         )?);
     }
-    shown(&close(call, intent, reason, "charge.refunded")?)
-}
-
-/// Ends a PaymentIntent that was not paid, and gives free what it had reserved.
-pub fn close(
-    call: &mut Call,
-    mut intent: PaymentIntent,
-    reason: Option<&str>,
-    charge_event: &str,
-) -> Outcome<PaymentIntent> {
     if let Some(charge) = &intent.latest_charge {
         match intent.status {
-            Status::RequiresCapture => charges::release(call, charge, charge_event)?,
+            Status::RequiresCapture => charges::void(call, charge)?,
             Status::Processing => charges::abandon(call, charge)?,
             _ => {}
         }
     }
+    shown(&close(call, intent, reason)?)
+}
+
+/// Ends a PaymentIntent whose reserved amount nobody has captured in time.
+pub fn expire(call: &mut Call, intent: PaymentIntent) -> Outcome<()> {
+    if let Some(charge) = &intent.latest_charge {
+        charges::expire(call, charge)?;
+    }
+    close(call, intent, Some("expired")).map(drop)
+}
+
+fn close(call: &mut Call, mut intent: PaymentIntent, reason: Option<&str>) -> Outcome<PaymentIntent> {
     intent.status = Status::Canceled;
     intent.processing = None;
     intent.amount_capturable = 0;

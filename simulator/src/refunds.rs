@@ -68,7 +68,8 @@ pub fn create(call: &mut Call, params: &Params) -> Outcome<Value> {
         return Err(at_least_one("amount").refused());
     }
     let mut charge = charge_to_refund(call, params)?;
-    let left = charge.amount_captured - charge.amount_refunded;
+    let released = released_minor(call, &charge)?;
+    let left = charge.amount_captured + released - charge.amount_refunded;
     if charge.refunded || left <= 0 {
         return Err(ApiError::invalid(format!("Charge {} has already been refunded.", charge.id))
             .code("charge_already_refunded")
@@ -76,7 +77,8 @@ pub fn create(call: &mut Call, params: &Params) -> Outcome<Value> {
     }
     let amount = asked.unwrap_or(left);
     if amount > left {
-        let of = if charge.amount_refunded == 0 { "charge amount" } else { "unrefunded amount on charge" };
+        let of =
+            if charge.amount_refunded == released { "charge amount" } else { "unrefunded amount on charge" };
         return Err(ApiError::invalid(format!(
             "Refund amount ({}) is greater than {of} ({})",
             format_amount(amount, &charge.currency),
@@ -94,39 +96,78 @@ pub fn create(call: &mut Call, params: &Params) -> Outcome<Value> {
         }
     };
     let refund = Refund {
-        id: call.new_id(Kind::Refund),
-        object: "refund".to_owned(),
-        amount,
-        balance_transaction: None,
-        charge: charge.id.clone(),
-        created: call.now_s(),
-        currency: charge.currency.clone(),
-        destination_details: serde_json::json!({
-            "card": { "reference_status": "pending", "reference_type": "acquirer_reference_number", "type": "refund" },
-            "type": "card",
-        }),
-        failure_reason: None,
         metadata,
-        payment_intent: charge.payment_intent.clone(),
         reason: reason.map(str::to_owned),
-        receipt_number: None,
-        source_transfer_reversal: None,
         status: status.to_owned(),
-        transfer_reversal: None,
+        ..Refund::new(call, &charge, amount, "refund")
     };
-    let links = Links {
-        customer: None,
-        parent: charge.payment_intent.clone(),
-        label: Some(charge.id.clone()),
-        due_ms,
-    };
-    call.insert(Kind::Refund, &refund.id, &refund, links)?;
+    refund.insert(call, due_ms)?;
     charge.amount_refunded += amount;
-    charge.refunded = charge.amount_refunded == charge.amount_captured;
+    charge.refunded = charge.amount_refunded == charge.amount_captured + released;
     charges::save(call, &charge)?;
-    events::record(call, "refund.created", &refund)?;
     events::record(call, "charge.refunded", &charge)?;
     shown(&refund)
+}
+
+/// The refund that gives free what was reserved and is not captured, as requests of old versions make it. The caller writes the charge back.
+pub fn of_release(call: &mut Call, charge: &Charge, amount: i64) -> Outcome<()> {
+    Refund::new(call, charge, amount, REVERSAL).insert(call, None)
+}
+
+/// What was reserved of a charge and was given free as a refund.
+fn released_minor(call: &Call, charge: &Charge) -> Outcome<i64> {
+    let query = Query { labels: vec![charge.id.clone()], ..Query::all(Kind::Refund) };
+    let mut released = 0;
+    for row in call.store.list(&query)? {
+        let refund: Refund = serde_json::from_str(&row.body)?;
+        released += if refund.is_release() { refund.amount } else { 0 };
+    }
+    Ok(released)
+}
+
+/// How a refund says that it took back what the card's bank had only reserved.
+const REVERSAL: &str = "reversal";
+
+impl Refund {
+    fn new(call: &mut Call, charge: &Charge, amount: i64, how: &str) -> Self {
+        Self {
+            id: call.new_id(Kind::Refund),
+            object: "refund".to_owned(),
+            amount,
+            balance_transaction: None,
+            charge: charge.id.clone(),
+            created: call.now_s(),
+            currency: charge.currency.clone(),
+            destination_details: serde_json::json!({
+                "card": { "reference_status": "pending", "reference_type": "acquirer_reference_number", "type": how },
+                "type": "card",
+            }),
+            failure_reason: None,
+            metadata: Metadata::new(),
+            payment_intent: charge.payment_intent.clone(),
+            reason: None,
+            receipt_number: None,
+            source_transfer_reversal: None,
+            status: "succeeded".to_owned(),
+            transfer_reversal: None,
+        }
+    }
+
+    fn insert(&self, call: &mut Call, due_ms: Option<i64>) -> Outcome<()> {
+        let links = Links {
+            customer: None,
+            parent: self.payment_intent.clone(),
+            label: Some(self.charge.clone()),
+            due_ms,
+        };
+        call.insert(Kind::Refund, &self.id, self, links)?;
+        events::record(call, "refund.created", self)
+    }
+
+    /// Whether it gives nothing back, because nothing of it had been taken.
+    pub fn is_release(&self) -> bool {
+        self.destination_details.pointer("/card/type").and_then(Value::as_str) == Some(REVERSAL)
+    }
 }
 
 /// What time does to a refund: a pending one succeeds; one that is bound to fail gives the money back to the charge.

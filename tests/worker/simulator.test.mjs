@@ -346,7 +346,7 @@ describe('payment intents', () => {
     await advance(7 * 24 * HOUR_MS);
     const error = await rejected(stripe.paymentIntents.capture(intent.id));
     assert.equal(error.code, 'payment_intent_unexpected_state');
-    assert.equal((await stripe.paymentIntents.retrieve(intent.id)).cancellation_reason, 'automatic');
+    assert.equal((await stripe.paymentIntents.retrieve(intent.id)).cancellation_reason, 'expired');
   });
 
   test('are cancelled from every state but succeeded and canceled', async () => {
@@ -605,6 +605,45 @@ describe('refunds of one payment', () => {
     const tooMuch = await rejected(stripe.refunds.create({ payment_intent: intent.id, amount: 701 }));
     assert.equal(tooMuch.param, 'amount');
     assert.equal((await stripe.refunds.create({ payment_intent: intent.id })).amount, 700);
+    const charge = await stripe.charges.retrieve(intent.latest_charge);
+    assert.deepEqual([charge.amount_captured, charge.amount_refunded, charge.refunded], [700, 700, true]);
+  });
+
+  test('are also made of what is given free, where a request has a version before basil', async () => {
+    const apiVersion = '2025-02-24.acacia';
+    const intent = await pay({ capture_method: 'manual' });
+    await stripe.paymentIntents.capture(intent.id, { amount_to_capture: 700 }, { apiVersion });
+    const refunds = async () => (await stripe.refunds.list({ payment_intent: intent.id })).data;
+    const charge = () => stripe.charges.retrieve(intent.latest_charge);
+    assert.deepEqual(
+      (await refunds()).map(({ amount, status }) => [amount, status]),
+      [[550, 'succeeded']],
+    );
+    assert.deepEqual([(await charge()).amount_refunded, (await charge()).refunded], [550, false]);
+    const tooMuch = await rejected(stripe.refunds.create({ payment_intent: intent.id, amount: 701 }));
+    assert.match(tooMuch.message, /greater than charge amount \(\$7\.00 usd\)/);
+    assert.equal((await stripe.refunds.create({ payment_intent: intent.id })).amount, 700);
+    assert.deepEqual([(await charge()).amount_refunded, (await charge()).refunded], [1250, true]);
+    const { totals, charges } = await ledger();
+    assert.deepEqual([totals.amount_captured, totals.amount_refunded], [700, 700], 'what was moved');
+    assert.equal(charges[0].voided, false);
+
+    const voided = await pay({ capture_method: 'manual' });
+    await stripe.paymentIntents.cancel(voided.id, {}, { apiVersion });
+    const released = await stripe.charges.retrieve(voided.latest_charge);
+    assert.deepEqual([released.captured, released.amount_refunded, released.refunded], [false, 1250, true]);
+    assert.equal((await ledger()).totals.amount_refunded, 700);
+  });
+
+  test('are not made of what is given free, as of basil', async () => {
+    const voided = await pay({ capture_method: 'manual' });
+    await stripe.paymentIntents.cancel(voided.id, {}, { apiVersion: '2025-03-31.basil' });
+    const released = await stripe.charges.retrieve(voided.latest_charge);
+    assert.deepEqual([released.captured, released.amount_refunded, released.refunded], [false, 0, false]);
+    assert.deepEqual((await stripe.refunds.list({ payment_intent: voided.id })).data, []);
+    const events = (await stripe.events.list({ limit: 100 })).data.map(({ type }) => type);
+    assert.ok(!events.includes('charge.refunded'));
+    assert.equal((await ledger()).charges[0].voided, true);
   });
 });
 
