@@ -29,6 +29,8 @@ pub struct Ours {
     pub refunded_minor: u64,
     /// What may have been given back as well, in minor units.
     pub refunding_minor: u64,
+    /// How often we have captured it ourselves: once or never.
+    pub own_captures: u64,
     /// In lower case.
     pub currency: String,
     /// The provider's id of it.
@@ -50,6 +52,28 @@ impl Ours {
             "processing" | "requires_action" | "pending" => Standing::Open,
             _ => return None,
         })
+    }
+
+    /// What was reserved, was not taken, and may count as refunded over there, in minor units.
+    ///
+    /// Whoever captures a part with an API version before 2025-03-31.basil makes a refund of the rest: `amount_refunded` of the
+    /// charge counts it, and a Refund that is not ours is listed. Since then the rest is no refund. Our own captures carry our
+    /// version, which is later; a person's at the dashboard, or another system's, may not.
+    /// <https://support.stripe.com/questions/changes-to-balance-transaction-behavior-for-partial-capture-and-payment-cancellation-flows>
+    fn released_minor(&self) -> u64 {
+        if self.own_captures > 0 { 0 } else { self.amount_minor.saturating_sub(self.captured_minor) }
+    }
+
+    /// Whether this can be the sum of our refunds, those under way counted or not.
+    fn gave_back(&self, minor: u64) -> bool {
+        let all = self.refunded_minor.saturating_add(self.refunding_minor);
+        (self.refunded_minor..=all).contains(&minor)
+    }
+
+    /// Whether this can be their sum of what was refunded.
+    fn explains(&self, refunded_minor: u64) -> bool {
+        let without_release = refunded_minor.checked_sub(self.released_minor());
+        self.gave_back(refunded_minor) || without_release.is_some_and(|minor| self.gave_back(minor))
     }
 
     fn face(&self) -> String {
@@ -216,12 +240,11 @@ fn difference(entry: &Entry, ours: Option<&Ours>) -> Option<Kind> {
     if !agrees {
         return Some(Kind::Status);
     }
-    let refunds = ours.refunded_minor..=ours.refunded_minor.saturating_add(ours.refunding_minor);
     let is_taken = entry.standing == Standing::Taken;
     let differs = ours.currency != entry.currency
         || (has_money && ours.amount_minor != entry.amount_minor)
-        // What was only reserved and is given free counts as refunded over there.
-        || (is_taken && (ours.captured_minor != entry.taken_minor || !refunds.contains(&entry.refunded_minor)));
+        // What was only reserved and is given free may count as refunded over there.
+        || (is_taken && (ours.captured_minor != entry.taken_minor || !ours.explains(entry.refunded_minor)));
     differs.then_some(Kind::Amount)
 }
 
@@ -269,6 +292,7 @@ mod tests {
             captured_minor: 500,
             refunded_minor: 0,
             refunding_minor: 0,
+            own_captures: 0,
             currency: "usd".to_owned(),
             provider_payment: Some("pi_1".to_owned()),
             created_at_ms: 900,
@@ -350,6 +374,37 @@ mod tests {
         assert_eq!(kind(&freed, [canceled]), None);
         let taken = Entry { refunded_minor: 500, ..theirs() };
         assert_eq!(kind(&taken, [ours()]), Some(Kind::Amount), "money that was taken is given back");
+    }
+
+    #[test]
+    fn the_rest_of_a_capture_made_elsewhere_may_count_as_refunded() {
+        let broken = |refunded, ours: &Ours| {
+            kind(&Entry { taken_minor: 350, refunded_minor: refunded, ..theirs() }, [ours.clone()]).is_some()
+        };
+        let elsewhere = Ours { captured_minor: 350, ..ours() };
+        for (refunded, expected) in
+            [(0, false), (149, true), (150, false), (151, true), (350, true), (500, true)]
+        {
+            assert_eq!(broken(refunded, &elsewhere), expected, "nothing given back: {refunded}");
+        }
+        let given_back = Ours { refunded_minor: 40, refunding_minor: 5, ..elsewhere };
+        for (refunded, expected) in [
+            (39, true),
+            (40, false),
+            (45, false),
+            (46, true),
+            (150, true),
+            (189, true),
+            (190, false),
+            (195, false),
+            (196, true),
+        ] {
+            assert_eq!(broken(refunded, &given_back), expected, "40 given back, 5 under way: {refunded}");
+        }
+        let own = Ours { own_captures: 1, ..given_back };
+        for (refunded, expected) in [(40, false), (190, true)] {
+            assert_eq!(broken(refunded, &own), expected, "captured here: {refunded}");
+        }
     }
 
     #[test]

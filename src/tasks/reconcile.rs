@@ -306,12 +306,14 @@ fn ours(payments: &str, rides: &str) -> String {
               WHERE refunds.payment_id = payments.payment_id AND refunds.status = '{status}')"
         )
     };
+    let own_captures = "(SELECT count(*) FROM keys WHERE keys.object = payments.object
+        AND keys.operation = 'capture' AND keys.response_status = 200)";
     format!(
         "SELECT payment_id AS resource, object, provider, status, amount_minor, captured_minor, {} AS refunded_minor,
-            {} AS refunding_minor, currency, provider_payment, created_at_ms, updated_at_ms
+            {} AS refunding_minor, {own_captures} AS own_captures, currency, provider_payment, created_at_ms, updated_at_ms
          FROM payments WHERE {payments}
          UNION ALL
-         SELECT ride_id, object, 'stripe', status, amount_minor, CASE status WHEN 'paid' THEN amount_minor ELSE 0 END, 0, 0,
+         SELECT ride_id, object, 'stripe', status, amount_minor, CASE status WHEN 'paid' THEN amount_minor ELSE 0 END, 0, 0, 0,
             currency, provider_payment, created_at_ms, updated_at_ms
          FROM rides WHERE {rides}",
         refunds("succeeded"),

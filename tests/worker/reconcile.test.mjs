@@ -17,6 +17,9 @@ async function forgottenBy(model, ride) {
     await model.run(`DELETE FROM ${table} WHERE object = ?`, objectId(ride));
 }
 
+/** The last API version in which the rest of a capture of a part counts as refunded. */
+const BEFORE_BASIL = '2025-02-24.acacia';
+
 const MADE_ELSEWHERE = {
   amount: '4200',
   currency: 'eur',
@@ -96,6 +99,82 @@ describe('the reconciliation', async () => {
     assert.equal((await breakOf(held.provider_payment)).kind, 'status');
     await model.tick();
     assert.equal((await breakOf(held.provider_payment)).state, 'repaired');
+  });
+
+  describe('after a capture of a part', () => {
+    const REST = PAYMENT.amount - 1000;
+    const reserved = async () => {
+      const held = (await user.pay({ ...PAYMENT, capture: false }, freshKey())).json();
+      await model.reaches(held.id, 'requires_capture');
+      return { id: held.id, intent: held.provider_payment };
+    };
+    const capturedHere = async (amount = 1000) => {
+      const held = await reserved();
+      const key = freshKey();
+      assert.equal((await user.post(`/payments/${held.id}/capture`, { amount }, key)).status, 200);
+      await until('the read model knows who captured it', () =>
+        model.first(
+          `SELECT 1 FROM payments JOIN keys USING (object)
+           WHERE payment_id = ? AND payments.status = 'succeeded' AND operation = 'capture' AND response_status = 200`,
+          held.id,
+        ),
+      );
+      return held;
+    };
+    /** At the dashboard, or by another system; the object hears of it by the clock. */
+    const capturedElsewhere = async (version, amount = 1000) => {
+      const held = await reserved();
+      const fields = { amount_to_capture: String(amount) };
+      await atStripe(site, `payment_intents/${held.intent}/capture`, fields, version);
+      await model.tick();
+      await model.reaches(held.id, 'succeeded');
+      return held;
+    };
+    const givenBack = async ({ id }, amount) => {
+      const { id: refund } = (await user.post(`/payments/${id}/refunds`, { amount }, freshKey())).json();
+      await until('the refund is known', () =>
+        model.first("SELECT 1 FROM refunds WHERE refund_id = ? AND status = 'succeeded'", refund),
+      );
+    };
+    const theirs = async ({ intent }) => {
+      const { data } = await site.simulator.stripe(`charges?payment_intent=${intent}`);
+      return data[0].amount_refunded;
+    };
+    const openBreak = async ({ intent }) => {
+      await model.tick();
+      return model.first("SELECT * FROM breaks WHERE provider_payment = ? AND state = 'open'", intent);
+    };
+
+    for (const [who, captured, released] of [
+      ['of ours', capturedHere, 0],
+      ['made elsewhere', () => capturedElsewhere(), 0],
+      ['made elsewhere, that counts the rest as refunded', () => capturedElsewhere(BEFORE_BASIL), REST],
+    ])
+      test(`${who}, finds nothing, also when we give some of it back`, async () => {
+        const held = await captured();
+        assert.equal(await theirs(held), released);
+        assert.equal(await openBreak(held), undefined);
+        await givenBack(held, 300);
+        assert.equal(await theirs(held), released + 300);
+        assert.equal(await openBreak(held), undefined);
+        await givenBack(held, 700);
+        assert.equal(await openBreak(held), undefined);
+      });
+
+    for (const [who, captured, refunded] of [
+      ['of ours', capturedHere, 300],
+      ['of ours, as much as its rest', () => capturedHere(1250), 1250],
+      ['made elsewhere', () => capturedElsewhere(), 300],
+      ['made elsewhere, that counts the rest as refunded', () => capturedElsewhere(BEFORE_BASIL), 300],
+    ])
+      test(`${who}, control: finds a refund that we have not made`, async () => {
+        const held = await captured();
+        await atStripe(site, 'refunds', { payment_intent: held.intent, amount: String(refunded) });
+        const found = await openBreak(held);
+        assert.deepEqual([found?.kind, found?.resource], ['amount', held.id]);
+        const { amount_refunded, amount_captured } = (await user.ask(`/payments/${held.id}`)).json();
+        assert.deepEqual([amount_refunded, amount_captured > 0], [0, true], 'nothing was moved here');
+      });
   });
 
   test('mends a read model that says something else than the object', async () => {

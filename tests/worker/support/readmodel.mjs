@@ -34,8 +34,8 @@ export function readModel(site) {
   };
 }
 
-/** The simulated Stripe, past our own system: as somebody does who uses its dashboard. */
-export async function atStripe(site, path, fields) {
+/** The simulated Stripe, past our own system: as somebody does who uses its dashboard, or another system with another API version. */
+export async function atStripe(site, path, fields, version) {
   const answer = await site.server
     .getWorker('paid-once-simulator')
     .fetch(`https://stripe.simulator/v1/${path}`, {
@@ -43,6 +43,7 @@ export async function atStripe(site, path, fields) {
       headers: {
         authorization: 'Bearer sk_test_demo',
         'content-type': 'application/x-www-form-urlencoded',
+        ...(version && { 'stripe-version': version }),
       },
       body: new URLSearchParams(fields).toString(),
     });
