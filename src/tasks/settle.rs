@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use worker::{Bucket, Conditional, Date, Env, Error, Result};
 
-use super::settlement::{self, ANSWER_MAX_BYTES, Day, Line};
+use super::settlement::{self, ANSWER_MAX_BYTES, Day, File, Line, Writer};
 use crate::log::log;
 use crate::readmodel::db::Db;
 
@@ -92,31 +92,33 @@ async fn close(db: &Db, day: &Day, now_ms: u64) -> Result<()> {
 
 /// Writes a closed file, or finds it written.
 async fn write(db: &Db, bucket: &Bucket, name: &str) -> Result<()> {
-    let mut lines: Vec<Line> = Vec::new();
+    let mut writer = Writer::default();
+    let mut after = String::new();
     loop {
-        let after = lines.last().map_or("", |line| line.line_id.as_str());
         let sql = "SELECT line_id, kind, provider, provider_reference, amount_minor, currency, at_ms FROM settlement_lines
              WHERE file = ?1 AND line_id > ?2 ORDER BY line_id LIMIT ?3";
         let limit = u32::try_from(LINES_MAX).unwrap_or(u32::MAX);
-        let page: Vec<Line> = db.rows(sql, vec![name.into(), after.into(), limit.into()]).await?;
+        let page: Vec<Line> = db.rows(sql, vec![name.into(), after.as_str().into(), limit.into()]).await?;
+        page.iter().for_each(|line| writer.push(line));
         let is_last = page.len() < LINES_MAX;
-        lines.extend(page);
-        if is_last {
-            break;
+        match page.into_iter().next_back() {
+            Some(last) if !is_last => after = last.line_id,
+            _ => break,
         }
     }
-    let file = settlement::file(lines);
+    let File { text: own, lines, totals, sha256 } = writer.finish();
+    let own_sha256 = Sha256::digest(own.as_bytes());
     let only_new = Conditional { etag_does_not_match: Some("*".to_owned()), ..Conditional::default() };
-    let made = bucket.put(name, file.text.clone()).only_if(only_new).execute().await?;
-    if made.is_none() && text(bucket, name).await?.as_deref() != Some(file.text.as_bytes()) {
+    let made = bucket.put(name, own).only_if(only_new).execute().await?;
+    if made.is_none() && text(bucket, name).await?.map(Sha256::digest) != Some(own_sha256) {
         return Err(Error::RustError(format!("{name} is there already, and is another one")));
     }
     let sql = "UPDATE settlement_files SET lines = ?2, totals = ?3, sha256 = ?4, written_at_ms = ?5
          WHERE name = ?1 AND written_at_ms IS NULL";
-    let lines = u32::try_from(file.lines).unwrap_or(u32::MAX);
-    let totals = serde_json::to_string(&file.totals)?;
+    let lines = u32::try_from(lines).unwrap_or(u32::MAX);
+    let totals = serde_json::to_string(&totals)?;
     let values =
-        vec![name.into(), lines.into(), totals.into(), file.sha256.into(), Date::now().as_millis().into()];
+        vec![name.into(), lines.into(), totals.into(), sha256.into(), Date::now().as_millis().into()];
     db.run(sql, values).await.map(drop)
 }
 

@@ -18,6 +18,7 @@
 //! trailer,1
 //! ```
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
@@ -73,45 +74,57 @@ pub struct File {
 
 const HEAD: &str = "line_id,kind,provider,provider_reference,amount_minor,currency,at\n";
 
-/// The file of these lines. They may come in any order.
-pub fn file(mut lines: Vec<Line>) -> File {
-    lines.sort_by(|a, b| a.line_id.cmp(&b.line_id));
-    let mut text = String::from(HEAD);
-    let mut sums: BTreeMap<(String, String), (u64, u64)> = BTreeMap::new();
-    for line in &lines {
-        let row = [
-            line.line_id.clone(),
-            line.kind.clone(),
-            line.provider.clone(),
-            line.provider_reference.clone().unwrap_or_default(),
-            line.amount_minor.to_string(),
-            line.currency.clone(),
-            timestamp(line.at_ms),
-        ];
-        text.push_str(&row.map(|cell| quoted(&cell)).join(","));
-        text.push('\n');
-        let (count, sum) = sums.entry((line.kind.clone(), line.currency.clone())).or_default();
+/// A file that is being written, line by line: of a large day only its text is held.
+#[derive(Debug)]
+pub struct Writer {
+    text: String,
+    lines: usize,
+    sums: BTreeMap<(String, String), (u64, u64)>,
+}
+
+impl Default for Writer {
+    fn default() -> Self {
+        Self { text: HEAD.to_owned(), lines: 0, sums: BTreeMap::new() }
+    }
+}
+
+impl Writer {
+    /// The next line. They come sorted by their ids.
+    pub fn push(&mut self, line: &Line) {
+        let (amount, at) = (line.amount_minor.to_string(), timestamp(line.at_ms));
+        let reference = line.provider_reference.as_deref().unwrap_or_default();
+        let cells: [&str; 7] =
+            [&line.line_id, &line.kind, &line.provider, reference, &amount, &line.currency, &at];
+        self.text.push_str(&cells.map(quoted).join(","));
+        self.text.push('\n');
+        self.lines = self.lines.saturating_add(1);
+        let (count, sum) = self.sums.entry((line.kind.clone(), line.currency.clone())).or_default();
         *count = count.saturating_add(1);
         *sum = sum.saturating_add(line.amount_minor);
     }
-    let body = text.strip_prefix(HEAD).unwrap_or_default();
-    let sha256 = HEXLOWER.encode(&Sha256::digest(body.as_bytes()));
-    let mut totals = Totals::new();
-    for ((kind, currency), (count, sum)) in sums {
-        // Writing to a String cannot fail.
-        let _ = writeln!(text, "total,{kind},{currency},{count},{sum}");
-        totals.entry(kind).or_default().insert(currency, sum);
+
+    /// The file, with its totals and its trailer.
+    pub fn finish(self) -> File {
+        let Self { mut text, lines, sums } = self;
+        let body = text.strip_prefix(HEAD).unwrap_or_default();
+        let sha256 = HEXLOWER.encode(&Sha256::digest(body.as_bytes()));
+        let mut totals = Totals::new();
+        for ((kind, currency), (count, sum)) in sums {
+            // Writing to a String cannot fail.
+            let _ = writeln!(text, "total,{kind},{currency},{count},{sum}");
+            totals.entry(kind).or_default().insert(currency, sum);
+        }
+        let _ = writeln!(text, "trailer,{lines},{sha256}");
+        File { text, lines, totals, sha256 }
     }
-    let _ = writeln!(text, "trailer,{},{sha256}", lines.len());
-    File { text, lines: lines.len(), totals, sha256 }
 }
 
 /// RFC 4180: our own cells never need it, a provider's id might.
-fn quoted(cell: &str) -> String {
+fn quoted(cell: &str) -> Cow<'_, str> {
     if cell.contains([',', '"', '\r', '\n']) {
-        format!("\"{}\"", cell.replace('"', "\"\""))
+        format!("\"{}\"", cell.replace('"', "\"\"")).into()
     } else {
-        cell.to_owned()
+        cell.into()
     }
 }
 
@@ -248,18 +261,20 @@ mod tests {
         }
     }
 
+    fn file(lines: &[Line]) -> File {
+        let mut writer = Writer::default();
+        lines.iter().for_each(|line| writer.push(line));
+        writer.finish()
+    }
+
     #[test]
-    fn a_file_has_its_lines_in_order_and_the_totals_of_each_kind() {
-        let lines = vec![
-            line("pay_b:capture", "capture", 100, "usd"),
+    fn a_file_has_its_lines_and_the_totals_of_each_kind() {
+        let file = file(&[
             line("pay_a:capture", "capture", 250, "usd"),
-            line("re_a:refund", "refund", 50, "usd"),
+            line("pay_b:capture", "capture", 100, "usd"),
             line("pay_c:capture", "capture", 7, "eur"),
-        ];
-        let mut backward = lines.clone();
-        backward.reverse();
-        let file = super::file(lines);
-        assert_eq!(file, super::file(backward), "in whatever order they come");
+            line("re_a:refund", "refund", 50, "usd"),
+        ]);
         let rows: Vec<&str> = file.text.lines().collect();
         assert_eq!(rows[1], "pay_a:capture,capture,stripe,pi_1,250,usd,2026-11-21T09:00:00.000Z");
         assert_eq!(
@@ -278,10 +293,10 @@ mod tests {
 
     #[test]
     fn an_empty_day_has_a_file_too_and_a_cell_cannot_break_out() {
-        let empty = file(vec![]);
+        let empty = file(&[]);
         assert!(empty.text.ends_with(&format!("trailer,0,{}\n", empty.sha256)));
         let odd = Line { provider_reference: Some("a,\"b\"\n".to_owned()), ..line("x", "refund", 1, "usd") };
-        assert!(file(vec![odd]).text.contains(",\"a,\"\"b\"\"\n\","));
+        assert!(file(&[odd]).text.contains(",\"a,\"\"b\"\"\n\","));
     }
 
     fn dates(newest: Option<&str>, now: &str) -> Vec<String> {
