@@ -8,6 +8,9 @@ use futures_util::future::{Either, select};
 use worker::worker_sys::web_sys;
 use worker::{AbortController, Delay, Env, Fetch, Headers, Request, Response};
 
+/// In the error of what is late.
+pub(crate) const TOO_LONG: &str = "took longer than";
+
 /// The end of some work, or an error if it takes longer. Nothing can be called back: what was asked for may still happen.
 pub(crate) async fn within<T>(
     limit: Duration,
@@ -16,9 +19,7 @@ pub(crate) async fn within<T>(
 ) -> worker::Result<T> {
     match select(pin!(work), Delay::from(limit)).await {
         Either::Left((end, _)) => end,
-        Either::Right(_) => {
-            Err(worker::Error::RustError(format!("{what} took longer than {} s", limit.as_secs())))
-        }
+        Either::Right(_) => Err(worker::Error::RustError(format!("{what} {TOO_LONG} {} s", limit.as_secs()))),
     }
 }
 

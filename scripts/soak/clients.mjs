@@ -4,6 +4,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 
 import { DECLINED_USER, TRIP, USER, account } from '../../tests/worker/support/account.mjs';
 import { browser } from '../../tests/worker/support/browser.mjs';
+import { ANSWER_MS } from './site.mjs';
 
 const AMOUNT = 2500;
 const DECLINED_CARDS = [
@@ -25,8 +26,6 @@ const NOT_YET = ['request-in-progress', 'interrupted', 'outcome-unknown', 'tempo
 );
 /** Told with these weights. */
 const STORIES = { charge: 5, reserve: 4, order: 2, declined: 1, bank: 2, slow: 1, ride: 3, checkout: 2 };
-/** Nobody waits longer for one answer: it counts as lost. */
-const ANSWER_MS = 15_000;
 /** Retry-After is in whole seconds; a soak has fewer of them. */
 const AGAIN_MS = 300;
 

@@ -3,6 +3,9 @@ import { startSite } from '../../tests/worker/support/harness.mjs';
 
 export const ADMIN_TOKEN = 'the-operators-token-of-the-soak-long-enough';
 
+/** Nobody waits longer for one answer: it counts as lost. */
+export const ANSWER_MS = 15_000;
+
 const TIMES = {
   LEASE_MS: '2500',
   WAIT_MS: '1000',
@@ -22,9 +25,11 @@ export async function startSoak({ isProtected }) {
   const vars = { ...TIMES, ...(isProtected ? {} : { UNPROTECTED: 'true' }) };
   const site = await startSite({ vars, secrets: { ADMIN_TOKEN } });
   // The harness blocks this process while it evicts an object, and an object at work may wait for what goes through the harness. What
-  // goes over the network waits for nobody here.
+  // goes over the network waits for nobody here; and nobody waits for ever.
+  const patience = () => AbortSignal.timeout(ANSWER_MS);
   return {
     ...site,
-    fetch: (path, init) => fetch(new URL(path, site.url), { redirect: 'manual', ...init }),
+    fetch: (path, init) =>
+      fetch(new URL(path, site.url), { redirect: 'manual', signal: patience(), ...init }),
   };
 }

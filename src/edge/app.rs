@@ -13,6 +13,7 @@ use super::reply::Manner;
 use super::session::Session;
 use crate::config::Config;
 use crate::edge::http::{Answer, Request};
+use crate::exchange::{TOO_LONG, within};
 use crate::machine::id::ObjectId;
 use crate::object::client;
 use crate::object::message::Ask;
@@ -23,6 +24,8 @@ const TRIES: u32 = 3;
 /// For the bank's page of the simulator: it brings its style, and its buttons lead back to any shop.
 const BANK_PAGE_POLICY: &str =
     "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; frame-ancestors 'none'";
+/// How much longer an object may take than what it waits for.
+const GRACE: Duration = Duration::from_secs(15);
 /// The pause before it is asked again; longer each time.
 const PAUSE: Duration = Duration::from_millis(50);
 
@@ -137,8 +140,8 @@ impl App {
     }
 
     /// Asks an object. An exception from a stub says nothing about what was done: the key makes it safe to ask again,
-    /// with a new stub, after a short pause. Not of an object that has too much to do. A failure that was asked for
-    /// strikes only once.
+    /// with a new stub, after a short pause. Not of an object that has too much to do, or that has not answered for long. A
+    /// failure that was asked for strikes only once.
     pub(super) async fn ask<T: DeserializeOwned>(
         &self,
         object: &ObjectRef,
@@ -150,7 +153,8 @@ impl App {
                 Ok(answer) => return Ok(answer),
                 Err(error) => error,
             };
-            if tried == TRIES || error.to_string().contains("overloaded") {
+            let text = error.to_string();
+            if tried == TRIES || text.contains("overloaded") || text.contains(TOO_LONG) {
                 return Err(error);
             }
             Delay::from(PAUSE * tried).await;
@@ -161,9 +165,17 @@ impl App {
         }
     }
 
+    /// How long an object may take: whatever it waits for, and then some.
+    fn patience(&self) -> Duration {
+        let times = &self.config.times;
+        Duration::from_millis(times.wait_ms.max(times.provider_timeout_ms)).saturating_add(GRACE)
+    }
+
     async fn ask_once<T: DeserializeOwned>(&self, object: &ObjectRef, ask: &Ask) -> worker::Result<T> {
         let asked_at_ms = worker::Date::now().as_millis();
-        let answered = client::ask_stub(&self.stub(object)?, ask).await;
+        let stub = self.stub(object)?;
+        let asked = client::ask_stub(&stub, ask);
+        let answered = within(self.patience(), "the object's answer", asked).await;
         let waited_ms = worker::Date::now().as_millis().saturating_sub(asked_at_ms);
         self.object_ms.set(self.object_ms.get().saturating_add(waited_ms));
         let (answer, provider_ms) = answered?;
