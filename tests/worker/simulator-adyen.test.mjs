@@ -1,84 +1,21 @@
 // The simulator's Adyen, over HTTP and over a service binding. Every test begins with an empty account; nothing sleeps.
 
 import assert from 'node:assert/strict';
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { after, before, beforeEach, describe, test } from 'node:test';
-import { createTestHarness } from 'wrangler';
+import { after, beforeEach, describe, test } from 'node:test';
 
-const root = new URL('../..', import.meta.url).pathname;
-const DAY_MS = 86_400_000;
+import { DAY_MS, caller, startSimulator } from './support/lone-simulator.mjs';
+
 const BASE = '/adyen/checkout/v71';
 
-// Calls the simulator as the payments Worker does, and tells what it saw.
-const CALLER = `export default {
-  async fetch(request, env) {
-    const { path, init, timeout_ms } = await request.json();
-    try {
-      const signal = timeout_ms ? AbortSignal.timeout(timeout_ms) : undefined;
-      const response = await env.ADYEN.fetch('https://adyen.simulator' + path, { ...init, signal });
-      return Response.json({ status: response.status, body: await response.json() });
-    } catch (error) {
-      return Response.json({ threw: String(error), name: error.name });
-    }
-  },
-};`;
+const lone = await startSimulator({ beside: [caller] });
+const { origin, sim, fault, ledger, advance, requests, arrived } = lone;
+after(lone.close);
+beforeEach(lone.reset);
 
-let server;
-let directory;
-let origin;
-
-before(async () => {
-  directory = await mkdtemp(join(tmpdir(), 'simulator-adyen-'));
-  await writeFile(join(directory, 'caller.mjs'), CALLER);
-  const caller = {
-    name: 'caller',
-    main: join(directory, 'caller.mjs'),
-    compatibility_date: '2026-11-01',
-    services: [{ binding: 'ADYEN', service: 'paid-once-simulator' }],
-  };
-  server = createTestHarness({
-    root,
-    workers: [{ configPath: 'simulator/wrangler.toml' }, { config: caller }],
-  });
-  origin = (await server.listen()).url;
-});
-
-after(async () => {
-  await sim('POST', 'reset');
-  await server.close();
-  await rm(directory, { recursive: true });
-});
-
-beforeEach(() => sim('POST', 'reset'));
-
-async function sim(method, path, body) {
-  const response = await fetch(new URL(`/_sim/${path}`, origin), {
-    method,
-    body: body && JSON.stringify(body),
-  });
-  const answer = await response.json();
-  assert.equal(response.status, 200, JSON.stringify(answer));
-  return answer;
-}
-
-const fault = (name, more = {}) => sim('POST', 'faults', { fault: name, count: 1, ...more });
-const ledger = (query = '') => sim('GET', `ledger${query}`);
-const advance = (ms) => sim('POST', 'clock', { advance_ms: ms });
-const requests = async (key) =>
-  (await sim('GET', `requests?idempotency_key=${encodeURIComponent(key)}`)).requests;
 const notified = async (payment) =>
   (await sim('GET', `adyen/notifications?payment=${payment}`)).notificationItems.map(
     (item) => item.NotificationRequestItem,
   );
-
-// Resolves as soon as a request with this key has arrived; the test runner's own time limit is the bound.
-async function arrived(key) {
-  for (;;) {
-    if ((await requests(key)).length > 0) return;
-  }
-}
 
 async function post(path, body, { key, headers = {}, signal } = {}) {
   const response = await fetch(new URL(BASE + path, origin), {
@@ -484,14 +421,16 @@ describe('faults', () => {
     const call = async (more = {}) => {
       const headers = { 'X-API-Key': 'x', 'Content-Type': 'application/json', 'Idempotency-Key': 'k1' };
       const init = { method: 'POST', headers, body: JSON.stringify(payment()) };
-      const body = JSON.stringify({ path: `${BASE}/payments`, init, ...more });
-      return (await server.getWorker('caller').fetch('/', { method: 'POST', body })).json();
+      return lone.call(`https://adyen.simulator${BASE}/payments`, init, more);
     };
     await fault('connection_reset_after');
     assert.match((await call()).threw, /never generate a response/);
     await fault('response_lost', { delay_ms: 60_000 });
     assert.equal((await call({ timeout_ms: 200 })).name, 'TimeoutError');
-    assert.deepEqual([(await call()).body.resultCode, (await ledger()).charges.length], ['Authorised', 1]);
+    assert.deepEqual(
+      [JSON.parse((await call()).body).resultCode, (await ledger()).charges.length],
+      ['Authorised', 1],
+    );
   });
 });
 

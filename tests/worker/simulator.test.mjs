@@ -2,61 +2,19 @@
 // Every test begins with an empty account. Nothing sleeps: a test waits for a request to be seen, and lets held ones go itself.
 
 import assert from 'node:assert/strict';
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { after, before, beforeEach, describe, test } from 'node:test';
+import { after, beforeEach, describe, test } from 'node:test';
 import Stripe from 'stripe';
 import { createTestHarness } from 'wrangler';
 
+import { HOUR_MS, caller, card, startSimulator } from './support/lone-simulator.mjs';
+
 const root = new URL('../..', import.meta.url).pathname;
-const HOUR_MS = 3_600_000;
 
-// Calls the simulator as the payments Worker does, and tells what it saw.
-const CALLER = `export default {
-  async fetch(request, env) {
-    const { path, init, timeout_ms } = await request.json();
-    let stage = 'fetch';
-    try {
-      const signal = timeout_ms ? AbortSignal.timeout(timeout_ms) : undefined;
-      const response = await env.STRIPE.fetch('https://api.stripe.com' + path, { ...init, signal });
-      stage = 'body';
-      return Response.json({ status: response.status, body: await response.text() });
-    } catch (error) {
-      return Response.json({ threw: String(error), name: error.name, stage });
-    }
-  },
-};`;
-
-let server;
-let directory;
-let origin;
-let stripe;
-
-before(async () => {
-  directory = await mkdtemp(join(tmpdir(), 'simulator-'));
-  await writeFile(join(directory, 'caller.mjs'), CALLER);
-  const caller = {
-    name: 'caller',
-    main: join(directory, 'caller.mjs'),
-    compatibility_date: '2026-11-01',
-    services: [{ binding: 'STRIPE', service: 'paid-once-simulator' }],
-  };
-  server = createTestHarness({
-    root,
-    workers: [{ configPath: 'simulator/wrangler.toml' }, { config: caller }],
-  });
-  origin = (await server.listen()).url;
-  stripe = client();
-});
-
-after(async () => {
-  await sim('POST', 'reset');
-  await server.close();
-  await rm(directory, { recursive: true });
-});
-
-beforeEach(() => sim('POST', 'reset'));
+const lone = await startSimulator({ beside: [caller] });
+const { origin, sim, fault, ledger, advance, requests, arrived } = lone;
+after(lone.close);
+beforeEach(lone.reset);
+const stripe = client();
 
 function client(options = {}, secret = 'sk_test_simulator') {
   return new Stripe(secret, {
@@ -69,37 +27,6 @@ function client(options = {}, secret = 'sk_test_simulator') {
   });
 }
 
-async function sim(method, path, body) {
-  const response = await fetch(new URL(`/_sim/${path}`, origin), {
-    method,
-    body: body && JSON.stringify(body),
-  });
-  const answer = await response.json();
-  assert.equal(response.status, 200, JSON.stringify(answer));
-  return answer;
-}
-
-const fault = (name, more = {}) => sim('POST', 'faults', { fault: name, count: 1, ...more });
-const ledger = () => sim('GET', 'ledger');
-const advance = (ms) => sim('POST', 'clock', { advance_ms: ms });
-const requests = async (key) =>
-  (await sim('GET', `requests?idempotency_key=${encodeURIComponent(key)}`)).requests;
-
-// Resolves as soon as a request with this key has arrived; the test runner's own time limit is the bound.
-async function arrived(key) {
-  for (;;) {
-    if ((await requests(key)).length > 0) return;
-  }
-}
-
-const card = (more = {}) => ({
-  amount: 1250,
-  currency: 'usd',
-  payment_method: 'pm_card_visa',
-  payment_method_types: ['card'],
-  confirm: true,
-  ...more,
-});
 const pay = (more, options) => stripe.paymentIntents.create(card(more), options);
 const key = (idempotencyKey) => ({ idempotencyKey });
 
@@ -773,8 +700,7 @@ describe('faults over a service binding', () => {
       },
       body: FORM,
     };
-    const body = JSON.stringify({ path: '/v1/payment_intents', init, ...more });
-    return (await server.getWorker('caller').fetch('/', { method: 'POST', body })).json();
+    return lone.call('https://api.stripe.com/v1/payment_intents', init, more);
   }
 
   test('an ordinary call answers, and its 3-D Secure page is where a browser can reach it', async () => {

@@ -15,6 +15,16 @@ const root = new URL('../../..', import.meta.url).pathname;
 export const HOUR_MS = 3_600_000;
 export const DAY_MS = 24 * HOUR_MS;
 
+/** A Worker beside it that calls it over a service binding. */
+export const caller = {
+  config: {
+    name: 'caller',
+    main: new URL('caller.mjs', import.meta.url).pathname,
+    compatibility_date: '2026-11-01',
+    services: [{ binding: 'SIMULATOR', service: 'paid-once-simulator' }],
+  },
+};
+
 /** Starts it, with other Workers beside it. */
 export async function startSimulator({ env, vars = {}, beside = [] } = {}) {
   const server = createTestHarness({
@@ -49,11 +59,25 @@ export async function startSimulator({ env, vars = {}, beside = [] } = {}) {
     return answer.body;
   }
 
+  const requests = async (key) =>
+    (await sim('GET', `requests?idempotency_key=${encodeURIComponent(key)}`)).requests;
+
   return {
     server,
     origin,
     request,
     sim,
+    requests,
+    ledger: (query = '') => sim('GET', `ledger${query}`),
+    /** Resolves as soon as a request with this key has arrived; the test runner's own time limit is the bound. */
+    async arrived(key) {
+      while ((await requests(key)).length === 0);
+    },
+    /** What the [`caller`] sees. */
+    async call(url, init, more = {}) {
+      const body = JSON.stringify({ url, init, ...more });
+      return (await server.getWorker('caller').fetch('/', { method: 'POST', body })).json();
+    },
     fault: (fault, more = {}) => sim('POST', 'faults', { fault, ...more }),
     advance: (ms) => sim('POST', 'clock', { advance_ms: ms }),
     reset: () => sim('POST', 'reset'),
