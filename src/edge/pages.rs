@@ -169,16 +169,20 @@ pub struct RideReceipt {
     pub notice: Option<Notice>,
 }
 
-/// `GET /rides/{id}` while its outcome is not known. Refreshes itself without any script.
+/// The page of a ride or an order while its outcome is not known. Refreshes itself without any script.
 #[derive(Template)]
-#[template(path = "ride_status.html")]
-pub struct RideStatus {
+#[template(path = "status.html")]
+pub struct StatusPage {
     /// See [`Site`].
     pub site: Site,
-    /// Its public id.
+    /// `Ride` or `Order`.
+    pub what: &'static str,
+    /// The ride's public id, or the merchant's id of the order.
     pub id: String,
+    /// The page's own address.
+    pub path: String,
     /// `$20.00`
-    pub price: String,
+    pub total: String,
     /// In how many seconds the page loads itself again.
     pub refresh_s: u32,
     /// The provider has not said yet whether the card was charged; else the payment is simply under way.
@@ -269,24 +273,6 @@ pub struct CheckoutBank {
     pub url: String,
     /// Leads there by itself. Not by a redirect: `form-action` would stop it after a form, and a script could not follow it.
     pub on_the_way: bool,
-}
-
-/// `GET /checkout/{link}` while the outcome is not known. Refreshes itself without any script.
-#[derive(Template)]
-#[template(path = "checkout_status.html")]
-pub struct CheckoutStatus {
-    /// See [`Site`].
-    pub site: Site,
-    /// The page's own address.
-    pub path: String,
-    /// The merchant's id of the order.
-    pub order_id: String,
-    /// `$54.50`
-    pub total: String,
-    /// In how many seconds the page loads itself again.
-    pub refresh_s: u32,
-    /// The provider has not said yet whether the card was charged; else the payment is simply under way.
-    pub in_doubt: bool,
 }
 
 /// What was given back.

@@ -1,6 +1,6 @@
 //! The ride's form and its parameters: what the browser and the API client have in common, and the pages.
 
-use crate::edge::pages::{Entry, Notice, ProblemPage, RideForm, RideReceipt, RideStatus, Site, TEST_CARDS};
+use crate::edge::pages::{Entry, Notice, ProblemPage, RideForm, RideReceipt, Site, StatusPage, TEST_CARDS};
 use crate::edge::payment::email;
 use crate::flows::Operation;
 use crate::flows::ride::{self, COORDINATES, FARE_MINOR, FieldError, Ride, RideRequest, RideState};
@@ -168,7 +168,7 @@ pub enum RidePage {
     /// Not paid, and there is no form for whoever looks.
     NotPaid(ProblemPage),
     /// Not known yet.
-    Status(RideStatus),
+    Status(StatusPage),
 }
 
 /// How somebody comes to a ride's page.
@@ -195,10 +195,12 @@ pub fn page(site: Site, id: &str, view: &View, visit: &Visit) -> RidePage {
                 RidePage::NotPaid(not_paid(site, notice))
             }
         }
-        _ => RidePage::Status(RideStatus {
+        _ => RidePage::Status(StatusPage {
             site,
+            what: "Ride",
             id: id.to_owned(),
-            price: price(FARE_MINOR),
+            path: format!("/rides/{id}"),
+            total: price(FARE_MINOR),
             refresh_s: refresh_s(visit.now_ms.saturating_sub(view.key.created_at_ms)),
             in_doubt: view.key.status == KeyStatus::Unknown,
         }),

@@ -3,8 +3,8 @@
 use super::Order;
 use super::cart::Line;
 use crate::edge::pages::{
-    CardElement, CheckoutBank, CheckoutForm, CheckoutReceipt, CheckoutStatus, Notice, OrderLine, Refunded,
-    Site, checkout_cards,
+    CardElement, CheckoutBank, CheckoutForm, CheckoutReceipt, Notice, OrderLine, Refunded, Site, StatusPage,
+    checkout_cards,
 };
 use crate::edge::ride::{email_entry, kept, refresh_s, unpaid};
 use crate::flows::ride::FieldError;
@@ -211,10 +211,11 @@ pub fn bank(visit: Visit<'_>, attempt: u32, url: String, on_the_way: bool) -> Ch
 }
 
 /// While the outcome is not known.
-pub fn status(visit: Visit<'_>, in_doubt: bool, since_ms: u64) -> CheckoutStatus {
-    CheckoutStatus {
+pub fn status(visit: Visit<'_>, in_doubt: bool, since_ms: u64) -> StatusPage {
+    StatusPage {
+        what: "Order",
         path: path(visit.link),
-        order_id: visit.order.id.clone(),
+        id: visit.order.id.clone(),
         total: for_people(visit.order.cart.total().get(), visit.order.cart.currency()),
         refresh_s: refresh_s(visit.now_ms.saturating_sub(since_ms)),
         in_doubt,
