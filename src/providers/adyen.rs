@@ -17,7 +17,7 @@
 use data_encoding::BASE64URL_NOPAD;
 use serde::{Deserialize, Serialize};
 
-use super::{Authorization, HttpAnswer};
+use super::{Authorization, HttpAnswer, not_executed, unknown};
 use crate::machine::call::{
     CallKind, ForeignCall, FrozenRequest, LookUp, Outcome, ProviderReply, ProviderResult,
 };
@@ -419,19 +419,6 @@ fn definitive(answer: &HttpAnswer, id: Option<String>, result: ProviderResult) -
         result,
         request_id: answer.request_id.clone().or(id),
     })
-}
-
-fn not_executed(answer: &HttpAnswer, reason: &str) -> Outcome {
-    Outcome::NotExecuted {
-        retry_after_ms: answer.retry_after_ms,
-        reason: format!("{reason} ({})", answer.status),
-    }
-}
-
-fn unknown(answer: &HttpAnswer, answer_is_stored: bool, reason: &str) -> Outcome {
-    // An explicit "do not retry" on an unclear answer leaves only a webhook, or a person.
-    let answer_is_stored = answer_is_stored || answer.should_retry == Some(false);
-    Outcome::Unknown { answer_is_stored, reason: format!("{reason} ({})", answer.status) }
 }
 
 /// The answer that a call would have had, from what a webhook tells of it. An error says why that cannot be its answer.

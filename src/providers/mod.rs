@@ -200,3 +200,16 @@ fn known(payment: &Payment) -> Result<&str, Bug> {
         .as_deref()
         .ok_or_else(|| Bug(format!("the provider never gave an id of {}", payment.id)))
 }
+
+fn not_executed(answer: &HttpAnswer, reason: &str) -> Outcome {
+    Outcome::NotExecuted {
+        retry_after_ms: answer.retry_after_ms,
+        reason: format!("{reason} ({})", answer.status),
+    }
+}
+
+fn unknown(answer: &HttpAnswer, answer_is_stored: bool, reason: &str) -> Outcome {
+    // An explicit "do not retry" on an unclear answer leaves only the look-up; where there is none, a webhook or a person.
+    let answer_is_stored = answer_is_stored || answer.should_retry == Some(false);
+    Outcome::Unknown { answer_is_stored, reason: format!("{reason} ({})", answer.status) }
+}

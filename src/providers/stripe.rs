@@ -8,7 +8,7 @@
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-use super::{Authorization, HttpAnswer};
+use super::{Authorization, HttpAnswer, not_executed, unknown};
 use crate::machine::call::{
     CallKind, ForeignCall, Found, FrozenRequest, LookUp, Outcome, ProviderReply, ProviderResult,
 };
@@ -399,19 +399,6 @@ fn definitive(answer: &HttpAnswer, result: ProviderResult) -> Outcome {
 
 fn reply(answer: &HttpAnswer, result: ProviderResult) -> ProviderReply {
     ProviderReply { status: answer.status, result, request_id: answer.request_id.clone() }
-}
-
-fn not_executed(answer: &HttpAnswer, reason: &str) -> Outcome {
-    Outcome::NotExecuted {
-        retry_after_ms: answer.retry_after_ms,
-        reason: format!("{reason} ({})", answer.status),
-    }
-}
-
-fn unknown(answer: &HttpAnswer, answer_is_stored: bool, reason: &str) -> Outcome {
-    // An explicit "do not retry" on an unclear answer leaves only the look-up.
-    let answer_is_stored = answer_is_stored || answer.should_retry == Some(false);
-    Outcome::Unknown { answer_is_stored, reason: format!("{reason} ({})", answer.status) }
 }
 
 /// What to ask about a call: the next page of the list in which its payment or its refund must stand, if it exists; for a
