@@ -1,7 +1,7 @@
 //! The meaning of Adyen's answers, and the bytes that it gets: facts from its documentation, and what must hold for any.
 
 use paid_once::machine::call::{
-    CallKind, CallState, ForeignCall, FrozenRequest, LookUp, Outcome, ProviderResult, Semantics,
+    CallKind, CallState, ForeignCall, FrozenRequest, LookUp, Outcome, ProviderResult,
 };
 use paid_once::machine::id::{ObjectId, PaymentId, RefundId};
 use paid_once::payment::money::{AmountMinor, Currency};
@@ -10,6 +10,8 @@ use paid_once::providers::adyen::{WINDOW_MS, authorize, capture, derived_key, no
 use paid_once::providers::{Authorization, HttpAnswer, Provider};
 use proptest::prelude::*;
 use serde_json::{Value, json};
+
+use crate::support::{self, answer};
 
 const KINDS: [CallKind; 5] =
     [CallKind::Charge, CallKind::Authorize, CallKind::Capture, CallKind::Void, CallKind::Refund];
@@ -28,17 +30,6 @@ const RESULTS: [&str; 12] = [
     "SomethingNew",
 ];
 const PSP: &str = "NC6HT9CRT65ZGN82";
-
-fn answer(status: u16, body: Value) -> HttpAnswer {
-    HttpAnswer {
-        status,
-        should_retry: None,
-        retry_after_ms: None,
-        replayed: false,
-        request_id: None,
-        body: body.to_string(),
-    }
-}
 
 fn error(code: &str, message: &str) -> Value {
     json!({ "status": 422, "errorCode": code, "message": message, "errorType": "validation", "pspReference": PSP })
@@ -118,23 +109,10 @@ fn request(kind: CallKind) -> FrozenRequest {
 
 fn a_call(kind: CallKind) -> ForeignCall {
     ForeignCall {
-        call_id: 1,
-        key_id: 1,
-        name: "a call".into(),
-        kind,
-        provider: Provider::Adyen,
-        semantics: Semantics::IdempotentByKey,
         derived_key: "po_1".into(),
-        request: request(kind),
         state: CallState::InFlight,
-        sends: 1,
-        failures: 0,
-        first_sent_at_ms: Some(1_800_000_000_000),
-        last_sent_at_ms: Some(1_800_000_000_000),
-        next_try_at_ms: 0,
         maybe_executed: false,
-        answer_is_stored: false,
-        look_up: None,
+        ..support::a_call(Provider::Adyen, kind, request(kind))
     }
 }
 

@@ -30,6 +30,7 @@ mod replays;
 mod ride;
 mod stripe;
 mod stripe_payments;
+mod support;
 mod times;
 mod wake;
 mod webhooks;

@@ -6,13 +6,11 @@ use std::collections::BTreeSet;
 use paid_once::flows::Operation;
 use paid_once::flows::payment::{PaymentRequest, Route};
 use paid_once::flows::refund::RefundRequest;
-use paid_once::machine::begin::{Arrival, Begin, begin};
+use paid_once::machine::begin::{Begin, begin};
 use paid_once::machine::call::{Outcome, ProviderReply, ProviderResult};
 use paid_once::machine::context::{Context, Times};
-use paid_once::machine::fingerprint::{Canonical, Fingerprint};
-use paid_once::machine::id::{InstanceId, ObjectId, Owner, RequestId};
-use paid_once::machine::key::KeyHash;
-use paid_once::machine::record::{Channel, Lifecycle};
+use paid_once::machine::id::{InstanceId, ObjectId};
+use paid_once::machine::record::Lifecycle;
 use paid_once::machine::rows::Rows;
 use paid_once::machine::run::{Action, Event as Input, Run};
 use paid_once::machine::wake::wake;
@@ -23,7 +21,8 @@ use paid_once::providers::{Provider, adyen};
 use paid_once::webhooks::{Event, News, Taken, Told};
 use proptest::prelude::*;
 
-const NOW_MS: u64 = 1_800_000_000_000;
+use crate::support::{NOW_MS, arrival};
+
 const AMOUNT: u32 = 5000;
 const PART: u32 = 1000;
 
@@ -87,18 +86,8 @@ impl Bench {
 
     /// Runs an operation to its end, or until nobody knows how it ended: `None` is an answer that was lost.
     fn run(&mut self, key: &str, operation: Operation, result: Option<ProviderResult>) -> String {
-        let parameters = Canonical(key.to_owned());
-        let arrival = Arrival {
-            owner: Owner::Account("a".into()),
-            key_hash: KeyHash(key.into()),
-            fingerprint: Fingerprint::of("POST", "/payments", &parameters),
-            parameters,
-            operation,
-            channel: Channel::Api,
-            request_id: RequestId("r".into()),
-            may_start: true,
-        };
-        let begun = begin(&mut self.rows, &arrival, &InstanceId("me".into()), &at(NOW_MS)).unwrap();
+        let begun =
+            begin(&mut self.rows, &arrival(key, operation), &InstanceId("me".into()), &at(NOW_MS)).unwrap();
         let Begin::Run(ticket) = begun else { panic!("{key}: {begun:?}") };
         self.drive(Run::new(ticket, 0, &[]), result, NOW_MS);
         self.rows.calls.last().unwrap().derived_key.clone()

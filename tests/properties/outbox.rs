@@ -1,18 +1,12 @@
 //! Jobs: whatever changes is told to the read model, nothing that is staged is forgotten, and it leaves until it is confirmed.
 
-use paid_once::machine::context::{Context, Times};
-use paid_once::machine::id::ObjectId;
-use paid_once::machine::id::Owner;
+use paid_once::machine::id::{ObjectId, Owner};
 use paid_once::machine::outbox::{confirm, due, sent, stage_anew, stage_projection};
 use paid_once::machine::rows::{AuditRecord, JobKind, Rows, StagedJob};
 use paid_once::machine::wake::{KnownAlarm, alarm_to_set, wake_at};
 use proptest::prelude::*;
 
-const NOW_MS: u64 = 1_800_000_000_000;
-
-fn at(now_ms: u64) -> Context {
-    Context::new(now_ms, 500, Times::default())
-}
+use crate::support::{NOW_MS, at};
 
 fn empty() -> Rows {
     Rows::empty(ObjectId::from_bytes([7; 32]))

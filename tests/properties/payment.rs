@@ -5,13 +5,9 @@ use paid_once::flows::payment::{PaymentRequest, Route};
 use paid_once::flows::refund::RefundRequest;
 use paid_once::flows::void::VoidRequest;
 use paid_once::flows::{Operation, Refusal};
-use paid_once::machine::begin::{Arrival, Begin, begin};
+use paid_once::machine::begin::{Begin, begin};
 use paid_once::machine::call::{CallKind, Found, Outcome, ProviderReply, ProviderResult};
-use paid_once::machine::context::{Context, Times};
-use paid_once::machine::fingerprint::{Canonical, Fingerprint};
-use paid_once::machine::id::{InstanceId, ObjectId, Owner, RequestId};
-use paid_once::machine::key::KeyHash;
-use paid_once::machine::record::Channel;
+use paid_once::machine::id::{InstanceId, ObjectId};
 use paid_once::machine::rows::Rows;
 use paid_once::machine::run::{Action, Event, Run, RunEnd};
 use paid_once::payment::check::{Question, Truth};
@@ -22,26 +18,9 @@ use paid_once::payment::{
 use paid_once::providers::Provider;
 use proptest::prelude::*;
 
-const NOW_MS: u64 = 1_800_000_000_000;
+use crate::support::{NOW_MS, arrival, at};
+
 const AMOUNT: u32 = 5000;
-
-fn at(now_ms: u64) -> Context {
-    Context::new(now_ms, 500, Times::default())
-}
-
-fn arrival(key: &str, operation: Operation) -> Arrival {
-    let parameters = Canonical(format!("{operation:?}"));
-    Arrival {
-        owner: Owner::Account("a".into()),
-        key_hash: KeyHash(key.into()),
-        fingerprint: Fingerprint::of("POST", "/payments", &parameters),
-        parameters,
-        operation,
-        channel: Channel::Api,
-        request_id: RequestId("r".into()),
-        may_start: true,
-    }
-}
 
 fn pay(capture: bool) -> Operation {
     Operation::Payment(Box::new(PaymentRequest {

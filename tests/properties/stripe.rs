@@ -3,23 +3,17 @@
 use std::collections::BTreeMap;
 
 use paid_once::machine::call::{
-    CallKind, CallState, ForeignCall, Found, FrozenRequest, LookUp, LookUpProgress, Outcome, ProviderResult,
-    Semantics,
+    CallKind, ForeignCall, Found, FrozenRequest, LookUp, LookUpProgress, Outcome, ProviderResult,
 };
 use paid_once::providers::stripe::{Charge, charge, look_up, read_page};
 use paid_once::providers::{HttpAnswer, Provider};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
+use crate::support;
+
 fn answer(status: u16, body: Value) -> HttpAnswer {
-    HttpAnswer {
-        status,
-        should_retry: None,
-        retry_after_ms: None,
-        replayed: false,
-        request_id: Some("req_1".into()),
-        body: body.to_string(),
-    }
+    HttpAnswer { request_id: Some("req_1".into()), ..support::answer(status, body) }
 }
 
 const STATUSES: [&str; 8] = [
@@ -184,24 +178,10 @@ proptest! {
 }
 
 fn a_call() -> ForeignCall {
+    let request = FrozenRequest { path: String::new(), body: "amount=2000&currency=usd".into() };
     ForeignCall {
-        call_id: 1,
-        key_id: 1,
-        name: "charge".into(),
-        kind: CallKind::Charge,
-        provider: Provider::Stripe,
-        semantics: Semantics::IdempotentByKey,
         derived_key: "ride_1_auth".into(),
-        request: FrozenRequest { path: String::new(), body: "amount=2000&currency=usd".into() },
-        state: CallState::Unknown,
-        sends: 1,
-        failures: 0,
-        first_sent_at_ms: Some(1_800_000_000_000),
-        last_sent_at_ms: Some(1_800_000_000_000),
-        next_try_at_ms: 0,
-        maybe_executed: true,
-        answer_is_stored: false,
-        look_up: None,
+        ..support::a_call(Provider::Stripe, CallKind::Charge, request)
     }
 }
 

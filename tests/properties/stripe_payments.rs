@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use paid_once::machine::call::{
-    CallKind, CallState, ForeignCall, Found, FrozenRequest, LookUp, Outcome, ProviderResult, Semantics,
+    CallKind, ForeignCall, Found, FrozenRequest, LookUp, Outcome, ProviderResult,
 };
 use paid_once::machine::id::RefundId;
 use paid_once::payment::check::{Question, Truth};
@@ -13,9 +13,11 @@ use paid_once::payment::{Refund, RefundReason, RefundState};
 use paid_once::providers::stripe::{
     authorize, capture, look_up, question, read_page, read_truth, refund, void,
 };
-use paid_once::providers::{Authorization, HttpAnswer, Provider};
+use paid_once::providers::{Authorization, Provider};
 use proptest::prelude::*;
 use serde_json::{Value, json};
+
+use crate::support::{self, answer};
 
 const KINDS: [CallKind; 4] = [CallKind::Authorize, CallKind::Capture, CallKind::Void, CallKind::Refund];
 const INTENT_STATUSES: [&str; 8] = [
@@ -79,36 +81,7 @@ fn a_call(kind: CallKind, manual: bool) -> ForeignCall {
         CallKind::Void => void("pi_1"),
         CallKind::Refund => refund("pi_1", "pay_1", &a_refund(2000), "key"),
     };
-    ForeignCall {
-        call_id: 1,
-        key_id: 1,
-        name: "a call".into(),
-        kind,
-        provider: Provider::Stripe,
-        semantics: Semantics::IdempotentByKey,
-        derived_key: "key".into(),
-        request,
-        state: CallState::Unknown,
-        sends: 1,
-        failures: 0,
-        first_sent_at_ms: Some(1_800_000_000_000),
-        last_sent_at_ms: Some(1_800_000_000_000),
-        next_try_at_ms: 0,
-        maybe_executed: true,
-        answer_is_stored: false,
-        look_up: None,
-    }
-}
-
-fn answer(status: u16, body: &Value) -> HttpAnswer {
-    HttpAnswer {
-        status,
-        should_retry: None,
-        retry_after_ms: None,
-        replayed: false,
-        request_id: None,
-        body: body.to_string(),
-    }
+    support::a_call(Provider::Stripe, kind, request)
 }
 
 fn amount() -> impl Strategy<Value = u64> {

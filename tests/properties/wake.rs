@@ -2,47 +2,31 @@
 
 use paid_once::flows::Operation;
 use paid_once::flows::ride::{DegreesE7, Place, RideRequest};
-use paid_once::machine::begin::{Arrival, Begin, begin};
+use paid_once::machine::begin::{Begin, begin};
 use paid_once::machine::call::{LookUp, LookUpProgress, Outcome, ProviderReply, ProviderResult};
-use paid_once::machine::context::{Context, Times};
-use paid_once::machine::fingerprint::{Canonical, Fingerprint};
-use paid_once::machine::id::{InstanceId, ObjectId, Owner, RequestId};
-use paid_once::machine::key::KeyHash;
+use paid_once::machine::context::Times;
+use paid_once::machine::id::{InstanceId, ObjectId};
 use paid_once::machine::personal::{Erased, erase};
-use paid_once::machine::record::{Channel, Lifecycle, Tombstone};
+use paid_once::machine::record::{Lifecycle, Tombstone};
 use paid_once::machine::rows::{JobKind, Rows, StagedJob};
 use paid_once::machine::run::{Action, Event, Run, RunEnd};
 use paid_once::machine::wake::{KnownAlarm, alarm_to_set, wake, wake_at};
 
-const NOW_MS: u64 = 1_800_000_000_000;
-
-fn at(now_ms: u64) -> Context {
-    Context::new(now_ms, 500, Times::default())
-}
+use crate::support::{NOW_MS, arrival, at};
 
 fn me() -> InstanceId {
     InstanceId("me".into())
 }
 
-fn arrival() -> Arrival {
+fn ride() -> Operation {
     let place = Place { lat: DegreesE7(1), lon: DegreesE7(2) };
-    let parameters = Canonical("{}".into());
-    Arrival {
-        owner: Owner::Account("a".into()),
-        key_hash: KeyHash("k".into()),
-        fingerprint: Fingerprint::of("POST", "/rides", &parameters),
-        parameters,
-        operation: Operation::Ride(RideRequest {
-            origin: place,
-            target: place,
-            payment_method: "pm_card_visa".into(),
-            customer: None,
-            receipt_email: Some("ada@example.com".into()),
-        }),
-        channel: Channel::Api,
-        request_id: RequestId("r".into()),
-        may_start: true,
-    }
+    Operation::Ride(RideRequest {
+        origin: place,
+        target: place,
+        payment_method: "pm_card_visa".into(),
+        customer: None,
+        receipt_email: Some("ada@example.com".into()),
+    })
 }
 
 /// Steps a run until it has something to do outside.
@@ -59,7 +43,9 @@ fn until_effect(run: &mut Run, rows: &mut Rows, mut event: Event, now_ms: u64) -
 /// A run that has just sent its charge, and the rows that it committed.
 fn sent() -> (Run, Rows) {
     let mut rows = Rows::empty(ObjectId::from_bytes([7; 32]));
-    let Ok(Begin::Run(ticket)) = begin(&mut rows, &arrival(), &me(), &at(NOW_MS)) else { panic!() };
+    let Ok(Begin::Run(ticket)) = begin(&mut rows, &arrival("k", ride()), &me(), &at(NOW_MS)) else {
+        panic!()
+    };
     let mut run = Run::new(ticket, 0, &[]);
     let effect = until_effect(&mut run, &mut rows, Event::Go, NOW_MS);
     assert!(matches!(effect, Action::Send(_)), "{effect:?}");

@@ -1,0 +1,67 @@
+//! What several of these tests begin with.
+
+use paid_once::flows::Operation;
+use paid_once::machine::begin::Arrival;
+use paid_once::machine::call::{CallKind, CallState, ForeignCall, FrozenRequest, Semantics};
+use paid_once::machine::context::{Context, Times};
+use paid_once::machine::fingerprint::{Canonical, Fingerprint};
+use paid_once::machine::id::{Owner, RequestId};
+use paid_once::machine::key::KeyHash;
+use paid_once::machine::record::Channel;
+use paid_once::providers::{HttpAnswer, Provider};
+
+pub const NOW_MS: u64 = 1_800_000_000_000;
+
+pub fn at(now_ms: u64) -> Context {
+    Context::new(now_ms, 500, Times::default())
+}
+
+/// A request of an account.
+pub fn arrival(key: &str, operation: Operation) -> Arrival {
+    let parameters = Canonical(format!("{operation:?}"));
+    Arrival {
+        owner: Owner::Account("a".into()),
+        key_hash: KeyHash(key.into()),
+        fingerprint: Fingerprint::of("POST", "/payments", &parameters),
+        parameters,
+        operation,
+        channel: Channel::Api,
+        request_id: RequestId("r".into()),
+        may_start: true,
+    }
+}
+
+/// A call that was sent once, and of which nobody knows how it ended.
+pub fn a_call(provider: Provider, kind: CallKind, request: FrozenRequest) -> ForeignCall {
+    ForeignCall {
+        call_id: 1,
+        key_id: 1,
+        name: "a call".into(),
+        kind,
+        provider,
+        semantics: Semantics::IdempotentByKey,
+        derived_key: "key".into(),
+        request,
+        state: CallState::Unknown,
+        sends: 1,
+        failures: 0,
+        first_sent_at_ms: Some(NOW_MS),
+        last_sent_at_ms: Some(NOW_MS),
+        next_try_at_ms: 0,
+        maybe_executed: true,
+        answer_is_stored: false,
+        look_up: None,
+    }
+}
+
+/// A provider's answer without any header.
+pub fn answer(status: u16, body: impl ToString) -> HttpAnswer {
+    HttpAnswer {
+        status,
+        should_retry: None,
+        retry_after_ms: None,
+        replayed: false,
+        request_id: None,
+        body: body.to_string(),
+    }
+}
