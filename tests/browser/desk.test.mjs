@@ -1,21 +1,14 @@
-// The operator's desk in a browser, without any script: every page in light and dark, narrow and wide, and the buttons.
-//
-// `SCREENSHOTS=1 node tests/browser/desk.test.mjs` also leaves pictures of all of them in `.wrangler/screenshots/`.
+// The operator's desk in a browser, without any script: every page, and the buttons.
+// `SCREENSHOTS=1 node tests/browser/desk.test.mjs` leaves pictures of the pages.
 
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
-import { mkdir, readFile } from 'node:fs/promises';
-import { createRequire } from 'node:module';
-import { before, beforeEach, describe, test } from 'node:test';
-import { fileURLToPath } from 'node:url';
+import { beforeEach, describe, test } from 'node:test';
 
 import { until } from '../worker/support/until.mjs';
+import { look } from './support/look.mjs';
 import { useSite } from './support/site.mjs';
 
-const AXE = createRequire(import.meta.url).resolve('axe-core/axe.min.js');
-const PICTURES =
-  process.env.SCREENSHOTS && fileURLToPath(new URL('../../.wrangler/screenshots/', import.meta.url));
-const WIDTHS = { narrow: { width: 360, height: 740 }, wide: { width: 1280, height: 800 } };
 const ADMIN_TOKEN = 'the-operators-own-secret-of-the-tests';
 const TRIP = { origin_lat: 37.7749, origin_lon: -122.4194, target_lat: 28.5721, target_lon: -80.648 };
 
@@ -144,16 +137,10 @@ const pages = {
 };
 
 describe('every page of the desk', () => {
-  let axe;
-  before(async () => {
-    axe = await readFile(AXE, 'utf8');
-    if (PICTURES) await mkdir(PICTURES, { recursive: true });
-  });
-
   test('login', async (t) => {
     const { page } = await site.visit(t);
     await page.goto('/admin');
-    await look(page, 'login');
+    await look(page, 'desk login');
   });
 
   for (const [name, go] of Object.entries(pages)) {
@@ -164,37 +151,8 @@ describe('every page of the desk', () => {
       await page.getByRole('button', { name: 'Log in' }).click();
       await page.getByRole('heading', { name: 'Overview' }).waitFor();
       await go(page);
-      await look(page, name);
+      await look(page, `desk ${name}`);
     });
-  }
-
-  async function look(page, name) {
-    assert.equal(await page.locator('h1').count(), 1);
-    assert.match(await page.title(), /\S – Paid Once$/);
-    await page.evaluate(axe);
-    for (const [width, size] of Object.entries(WIDTHS)) {
-      await page.setViewportSize(size);
-      for (const colorScheme of ['light', 'dark']) {
-        await page.emulateMedia({ colorScheme });
-        const [content, window] = await page.evaluate(() => {
-          const { scrollWidth, clientWidth } = document.documentElement;
-          return [scrollWidth, clientWidth];
-        });
-        if (PICTURES) {
-          const file = `desk-${name.replaceAll(/[^a-z]+/g, '-')}-${width}-${colorScheme}.png`;
-          await page.screenshot({ path: `${PICTURES}${file}`, fullPage: true });
-        }
-        assert.ok(content <= window, `${name}, ${width}: ${content} px wide in ${window} px`);
-        const found = await page.evaluate(async () => {
-          const { violations } = await window.axe.run(document, {
-            resultTypes: ['violations'],
-            preload: false,
-          });
-          return violations.map(({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html).join(' ')}`);
-        });
-        assert.deepEqual(found, [], `${name}, ${width} ${colorScheme}`);
-      }
-    }
   }
 });
 
