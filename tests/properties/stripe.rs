@@ -16,7 +16,7 @@ fn answer(status: u16, body: Value) -> HttpAnswer {
     HttpAnswer { request_id: Some("req_1".into()), ..support::answer(status, body) }
 }
 
-const STATUSES: [&str; 8] = [
+pub const STATUSES: [&str; 8] = [
     "succeeded",
     "processing",
     "requires_capture",

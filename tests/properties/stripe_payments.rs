@@ -17,19 +17,10 @@ use paid_once::providers::{Authorization, Provider};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
+use crate::stripe::STATUSES;
 use crate::support::{self, answer};
 
 const KINDS: [CallKind; 4] = [CallKind::Authorize, CallKind::Capture, CallKind::Void, CallKind::Refund];
-const INTENT_STATUSES: [&str; 8] = [
-    "succeeded",
-    "processing",
-    "requires_capture",
-    "requires_action",
-    "requires_confirmation",
-    "requires_payment_method",
-    "canceled",
-    "something_new",
-];
 const REFUND_STATUSES: [&str; 6] =
     ["succeeded", "pending", "requires_action", "failed", "canceled", "something_new"];
 
@@ -89,7 +80,7 @@ fn amount() -> impl Strategy<Value = u64> {
 }
 
 fn an_intent() -> impl Strategy<Value = Value> {
-    let status = prop::sample::select(&INTENT_STATUSES[..]);
+    let status = prop::sample::select(&STATUSES[..]);
     (status, amount(), amount(), amount(), "usd|eur", any::<bool>(), any::<bool>()).prop_map(
         |(status, amount, received, capturable, currency, ours, page)| {
             let action = json!({ "type": "redirect_to_url", "redirect_to_url": { "url": "https://bank.example" } });
