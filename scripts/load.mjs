@@ -12,6 +12,7 @@ import { freePorts, startLab } from './lib/lab.mjs';
 import { inRoot } from './lib/paths.mjs';
 import { endOnSignals, run } from './lib/run.mjs';
 import { Stop, say, script, step } from './lib/say.mjs';
+import { table } from './lib/table.mjs';
 import { judge } from './load/judge.mjs';
 import { setUp } from './setup.mjs';
 import { setUpPython } from './setup/python.mjs';
@@ -95,15 +96,4 @@ async function attack(k6, { port, bank, state, withKeys }) {
     thresholds: JSON.parse(readFileSync(summary, 'utf8')),
     answers: answers.filter(Boolean).map((line) => JSON.parse(line)),
   };
-}
-
-function table(rows) {
-  const columns = Object.keys(rows[0] ?? {});
-  const width = (column) => Math.max(column.length, ...rows.map((row) => `${row[column]}`.length));
-  const line = (cell) =>
-    columns.map((column, i) =>
-      i ? cell(column).padStart(width(column)) : cell(column).padEnd(width(column)),
-    );
-  const lines = [line((column) => column), ...rows.map((row) => line((column) => `${row[column]}`))];
-  return lines.map((cells) => `  ${cells.join('  ')}`).join('\n');
 }

@@ -7,13 +7,13 @@
 import { build } from './build.mjs';
 import { endOnSignals } from './lib/run.mjs';
 import { Stop, say, script, step } from './lib/say.mjs';
+import { table } from './lib/table.mjs';
 import { setUp } from './setup.mjs';
 import { Clients } from './soak/clients.mjs';
 import { dice } from './soak/dice.mjs';
 import { judge } from './soak/judge.mjs';
 import { rest, witnesses } from './soak/rest.mjs';
 import { ADMIN_TOKEN, startSoak } from './soak/site.mjs';
-import { table } from './soak/table.mjs';
 import { Trouble } from './soak/trouble.mjs';
 
 // The queue tells of each batch.
