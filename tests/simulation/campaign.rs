@@ -4,7 +4,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::faults::{Boundary, catalogue};
-use crate::promises::Violation;
+use crate::history::Outcome;
 use crate::report::{Counters, Name};
 
 /// Every fault at every boundary from `first` on.
@@ -13,11 +13,36 @@ pub(crate) fn every_fault(passed: &[Boundary], first: usize) -> Vec<(usize, usiz
     later.flat_map(|(at, boundary)| (0..catalogue(*boundary).len()).map(move |fault| (at, fault))).collect()
 }
 
+/// A told story with each single fault.
+pub(crate) fn singles(
+    world: &'static str,
+    story: &'static str,
+    play: impl Fn(&Name, bool) -> Outcome,
+) -> Vec<Name> {
+    let nominal = play(&Name::Story(world, story, vec![]), false);
+    assert!(nominal.violations.is_empty(), "{story} without faults: {:?}", nominal.violations);
+    every_fault(&nominal.passed, 0).into_iter().map(|fault| Name::Story(world, story, vec![fault])).collect()
+}
+
+/// Tells the history that the environment asks for; without one, shows that the same number gives the same history.
+pub(crate) fn replay(world: &'static str, stories: &[&'static str], play: impl Fn(&Name, bool) -> Outcome) {
+    let Some(name) = Name::from_env(world, stories) else {
+        let twice = [0, 1].map(|_| play(&Name::Seed(world, 7), false).counters.to_string());
+        assert_eq!(twice[0], twice[1]);
+        return;
+    };
+    let outcome = play(&name, true);
+    println!("{}", outcome.counters);
+    if let Some(violation) = outcome.violations.first() {
+        panic!("{}", name.failure(violation));
+    }
+}
+
 /// Plays many histories on all cores; stops at the first that breaks a promise.
 pub(crate) fn play_all(
     names: &(impl Fn(u64) -> Name + Sync),
     how_many: u64,
-    play: impl Fn(&Name) -> (Counters, Option<Violation>) + Sync,
+    play: impl Fn(&Name, bool) -> Outcome + Sync,
 ) -> Counters {
     let next = AtomicU64::new(0);
     let total = Mutex::new(Counters::default());
@@ -30,11 +55,11 @@ pub(crate) fn play_all(
                 break;
             }
             let name = names(number);
-            let (counted, violation) = play(&name);
-            counters.merge(&counted);
-            if let Some(violation) = violation {
+            let outcome = play(&name, false);
+            counters.merge(&outcome.counters);
+            if let Some(violation) = outcome.violations.first() {
                 next.store(how_many, Ordering::Relaxed);
-                failure.lock().unwrap().get_or_insert(name.failure(&violation));
+                failure.lock().unwrap().get_or_insert(name.failure(violation));
             }
         }
         total.lock().unwrap().merge(&counters);

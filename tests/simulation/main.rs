@@ -43,13 +43,13 @@ use paid_once::machine::context::Mutant;
 use paid_once::machine::id::ObjectId;
 use paid_once::machine::record::Channel;
 
-use campaign::{every_fault, play_all};
+use campaign::{every_fault, play_all, singles};
 use clients::{Client, Place, Role};
 use dice::Dice;
 use faults::{Boundary, Fault, HOUR, MINUTE, Plan, SECOND, SKEW_MAX_MS};
 use history::Outcome;
 use promises::{ONE_CHARGE, TRUE_VERDICT, Violation};
-use report::{Counters, Name};
+use report::Name;
 use world::{Clocks, PRUNED, Story, World};
 
 /// A ride's variables are `SIM_SEED` and `SIM_STORY`, those of the payments `SIM_PAYMENTS_SEED` and so on.
@@ -91,18 +91,6 @@ fn play(name: &Name, trace: bool) -> Outcome {
     }
 }
 
-fn judged(name: &Name) -> (Counters, Option<Violation>) {
-    let outcome = play(name, false);
-    let violation = outcome.violations.first().cloned();
-    (outcome.counters, violation)
-}
-
-fn singles(story: &'static str) -> Vec<Name> {
-    let nominal = play(&Name::Story(WORLD, story, vec![]), false);
-    assert!(nominal.violations.is_empty(), "without faults: {:?}", nominal.violations);
-    every_fault(&nominal.passed, 0).into_iter().map(|fault| Name::Story(WORLD, story, vec![fault])).collect()
-}
-
 /// Every second fault at every boundary after the first, in the history that the first one makes.
 fn pairs(single: &Name) -> Vec<Name> {
     let Name::Story(_, story, faults) = single else {
@@ -118,12 +106,12 @@ fn pairs(single: &Name) -> Vec<Name> {
 
 #[test]
 fn every_single_fault_and_every_pair_leaves_one_charge_and_one_answer() {
-    let singles: Vec<Name> = STORIES.iter().flat_map(|story| singles(story)).collect();
-    let counters = play_all(&|number| singles[number as usize].clone(), singles.len() as u64, judged);
+    let singles: Vec<Name> = STORIES.iter().flat_map(|story| singles(WORLD, story, play)).collect();
+    let counters = play_all(&|number| singles[number as usize].clone(), singles.len() as u64, play);
     println!("single faults tried: {}\n{counters}", singles.len());
 
     let pairs: Vec<Name> = singles.iter().flat_map(pairs).collect();
-    let counters = play_all(&|number| pairs[number as usize].clone(), pairs.len() as u64, judged);
+    let counters = play_all(&|number| pairs[number as usize].clone(), pairs.len() as u64, play);
     println!("pairs of faults tried: {}\n{counters}", pairs.len());
     assert!(pairs.len() > 10_000, "the stories have become too short: {} pairs", pairs.len());
 }
@@ -195,7 +183,7 @@ const EXERCISED: [&str; 42] = [
 #[test]
 fn random_histories_break_no_promise() {
     let histories = std::env::var("SIM_HISTORIES").map_or(100_000, |n| n.parse().expect("a number"));
-    let counters = play_all(&|seed| Name::Seed(WORLD, seed), histories, judged);
+    let counters = play_all(&|seed| Name::Seed(WORLD, seed), histories, play);
     println!("random histories: {histories}\n{counters}");
     assert_eq!(counters.of(PRUNED), 0, "{PRUNED}");
     let missing = counters.missing(&EXERCISED);
@@ -272,14 +260,5 @@ fn every_mutant_is_caught() {
 /// gives the same history.
 #[test]
 fn replay() {
-    let Some(name) = Name::from_env(WORLD, &STORIES) else {
-        let twice = [0, 1].map(|_| play(&Name::Seed(WORLD, 7), false).counters.to_string());
-        assert_eq!(twice[0], twice[1]);
-        return;
-    };
-    let outcome = play(&name, true);
-    println!("{}", outcome.counters);
-    if let Some(violation) = outcome.violations.first() {
-        panic!("{}", name.failure(violation));
-    }
+    campaign::replay(WORLD, &STORIES, play);
 }

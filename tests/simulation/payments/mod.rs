@@ -29,7 +29,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use paid_once::machine::context::Mutant;
 
-use crate::campaign::{every_fault, play_all};
+use crate::campaign::{self, every_fault, play_all, singles};
 use crate::dice::Dice;
 use crate::faults::{Boundary, Fault, HOUR, MINUTE, Plan, SECOND, SKEW_MAX_MS};
 use crate::history::Outcome;
@@ -78,18 +78,6 @@ fn played(name: &Name, off: Option<Off>, trace: bool) -> Outcome {
     }
 }
 
-fn judged(name: &Name) -> (Counters, Option<Violation>) {
-    let outcome = play(name, false);
-    let violation = outcome.violations.first().cloned();
-    (outcome.counters, violation)
-}
-
-fn singles(story: &'static str) -> Vec<Name> {
-    let nominal = play(&Name::Story(WORLD, story, vec![]), false);
-    assert!(nominal.violations.is_empty(), "{story} without faults: {:?}", nominal.violations);
-    every_fault(&nominal.passed, 0).into_iter().map(|fault| Name::Story(WORLD, story, vec![fault])).collect()
-}
-
 /// A pair by its number: one of the first faults, and one of the second ones in the history that the first one makes.
 fn pair(number: u64, singles: &[Name]) -> Name {
     let mut dice = Dice::new(number);
@@ -106,23 +94,23 @@ fn pair(number: u64, singles: &[Name]) -> Name {
 
 #[test]
 fn every_single_fault_and_many_pairs_leave_the_money_right() {
-    let singles: Vec<Name> = STORIES.iter().flat_map(|story| singles(story)).collect();
+    let singles: Vec<Name> = STORIES.iter().flat_map(|story| singles(WORLD, story, play)).collect();
     for story in STORIES {
         let of_it = singles.iter().filter(|name| matches!(name, Name::Story(_, known, _) if *known == story));
         println!("{:>6} single faults in {story}", of_it.count());
     }
-    let counters = play_all(&|number| singles[number as usize].clone(), singles.len() as u64, judged);
+    let counters = play_all(&|number| singles[number as usize].clone(), singles.len() as u64, play);
     println!("single faults tried: {}\n{counters}", singles.len());
     assert!(singles.len() > 7_000, "the stories have become too short: {} faults", singles.len());
 
-    let counters = play_all(&|number| pair(number, &singles), PAIRS, judged);
+    let counters = play_all(&|number| pair(number, &singles), PAIRS, play);
     println!("pairs of faults tried: {PAIRS}\n{counters}");
 }
 
 /// The told stories and their single faults are enough to miss each protection that is there for money.
 #[test]
 fn the_told_stories_miss_every_protection_of_money() {
-    let singles: Vec<Name> = STORIES.iter().flat_map(|story| singles(story)).collect();
+    let singles: Vec<Name> = STORIES.iter().flat_map(|story| singles(WORLD, story, play)).collect();
     let core =
         [Mutant::FreshProviderKey, Mutant::FailAfterTimeout, Mutant::NoLeaseCheck, Mutant::ReleaseKeyOnError];
     let core = core.into_iter().chain(Mutant::OF_PAYMENTS).map(Off::Core);
@@ -285,7 +273,7 @@ const EXERCISED: [&str; 69] = [
 fn random_histories_of_payments_break_no_promise() {
     let histories =
         std::env::var("SIM_PAYMENTS_HISTORIES").map_or(HISTORIES, |n| n.parse().expect("a number"));
-    let counters = play_all(&|seed| Name::Seed(WORLD, seed), histories, judged);
+    let counters = play_all(&|seed| Name::Seed(WORLD, seed), histories, play);
     println!("random histories of payments: {histories}\n{counters}");
     assert_eq!(counters.of(PRUNED), 0, "{PRUNED}");
     let missing = counters.missing(&EXERCISED);
@@ -383,14 +371,5 @@ fn every_protection_is_missed_when_it_is_off() {
 /// number gives the same history.
 #[test]
 fn replay() {
-    let Some(name) = Name::from_env(WORLD, &STORIES) else {
-        let twice = [0, 1].map(|_| play(&Name::Seed(WORLD, 7), false).counters.to_string());
-        assert_eq!(twice[0], twice[1]);
-        return;
-    };
-    let outcome = play(&name, true);
-    println!("{}", outcome.counters);
-    if let Some(violation) = outcome.violations.first() {
-        panic!("{}", name.failure(violation));
-    }
+    campaign::replay(WORLD, &STORIES, play);
 }
