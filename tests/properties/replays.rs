@@ -1,50 +1,20 @@
 //! Replays: each is counted, a key's rows stay bounded, and no alarm is moved.
 
-use paid_once::flows::Operation;
-use paid_once::flows::ride::{DegreesE7, Place, RideRequest};
 use paid_once::machine::begin::{Arrival, Begin, begin, replayed};
 use paid_once::machine::call::{Outcome, ProviderReply, ProviderResult};
-use paid_once::machine::context::{Context, Times};
+use paid_once::machine::context::Times;
 use paid_once::machine::fingerprint::{Canonical, Fingerprint};
-use paid_once::machine::id::{InstanceId, ObjectId, Owner, RequestId};
-use paid_once::machine::key::KeyHash;
+use paid_once::machine::id::{ObjectId, Owner, RequestId};
 use paid_once::machine::outbox::stage_projection;
-use paid_once::machine::record::{
-    Channel, Lifecycle, REPLAYS_COUNTED_MAX, REPLAYS_SHOWN_MAX, StoredResponse,
-};
+use paid_once::machine::record::{Lifecycle, REPLAYS_COUNTED_MAX, REPLAYS_SHOWN_MAX, StoredResponse};
 use paid_once::machine::rows::Rows;
 use paid_once::machine::run::{Action, Event, Run, RunEnd};
 use paid_once::machine::wake::{KnownAlarm, alarm_to_set, wake};
 
-const NOW_MS: u64 = 1_800_000_000_000;
-
-fn at(now_ms: u64) -> Context {
-    Context::new(now_ms, 500, Times::default())
-}
-
-fn me() -> InstanceId {
-    InstanceId("me".into())
-}
+use crate::support::{self, NOW_MS, at, me, ride};
 
 fn arrival(request: &str) -> Arrival {
-    let place = Place { lat: DegreesE7(1), lon: DegreesE7(2) };
-    let parameters = Canonical("{}".into());
-    Arrival {
-        owner: Owner::Account("a".into()),
-        key_hash: KeyHash("k".into()),
-        fingerprint: Fingerprint::of("POST", "/rides", &parameters),
-        parameters,
-        operation: Operation::Ride(RideRequest {
-            origin: place,
-            target: place,
-            payment_method: "pm_card_visa".into(),
-            customer: None,
-            receipt_email: None,
-        }),
-        channel: Channel::Api,
-        request_id: RequestId(request.into()),
-        may_start: true,
-    }
+    Arrival { request_id: RequestId(request.into()), ..support::arrival("k", ride(None)) }
 }
 
 /// A key that has ended, with nothing left to do, and what it answers.

@@ -1,11 +1,12 @@
 //! What several of these tests begin with.
 
 use paid_once::flows::Operation;
+use paid_once::flows::ride::{DegreesE7, Place, RideRequest};
 use paid_once::machine::begin::Arrival;
 use paid_once::machine::call::{CallKind, CallState, ForeignCall, FrozenRequest, Semantics};
 use paid_once::machine::context::{Context, Times};
 use paid_once::machine::fingerprint::{Canonical, Fingerprint};
-use paid_once::machine::id::{Owner, RequestId};
+use paid_once::machine::id::{InstanceId, Owner, RequestId};
 use paid_once::machine::key::KeyHash;
 use paid_once::machine::record::Channel;
 use paid_once::providers::{HttpAnswer, Provider};
@@ -14,6 +15,21 @@ pub const NOW_MS: u64 = 1_800_000_000_000;
 
 pub fn at(now_ms: u64) -> Context {
     Context::new(now_ms, 500, Times::default())
+}
+
+pub fn me() -> InstanceId {
+    InstanceId("me".into())
+}
+
+pub fn ride(receipt_email: Option<&str>) -> Operation {
+    let place = Place { lat: DegreesE7(1), lon: DegreesE7(2) };
+    Operation::Ride(RideRequest {
+        origin: place,
+        target: place,
+        payment_method: "pm_card_visa".into(),
+        customer: None,
+        receipt_email: receipt_email.map(str::to_owned),
+    })
 }
 
 /// A request of an account.

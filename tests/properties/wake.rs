@@ -1,33 +1,16 @@
 //! What happens without any client: the alarm, expiry, and a look-up that is longer than one run.
 
-use paid_once::flows::Operation;
-use paid_once::flows::ride::{DegreesE7, Place, RideRequest};
 use paid_once::machine::begin::{Begin, begin};
 use paid_once::machine::call::{LookUp, LookUpProgress, Outcome, ProviderReply, ProviderResult};
 use paid_once::machine::context::Times;
-use paid_once::machine::id::{InstanceId, ObjectId};
+use paid_once::machine::id::ObjectId;
 use paid_once::machine::personal::{Erased, erase};
 use paid_once::machine::record::{Lifecycle, Tombstone};
 use paid_once::machine::rows::{JobKind, Rows, StagedJob};
 use paid_once::machine::run::{Action, Event, Run, RunEnd};
 use paid_once::machine::wake::{KnownAlarm, alarm_to_set, wake, wake_at};
 
-use crate::support::{NOW_MS, arrival, at};
-
-fn me() -> InstanceId {
-    InstanceId("me".into())
-}
-
-fn ride() -> Operation {
-    let place = Place { lat: DegreesE7(1), lon: DegreesE7(2) };
-    Operation::Ride(RideRequest {
-        origin: place,
-        target: place,
-        payment_method: "pm_card_visa".into(),
-        customer: None,
-        receipt_email: Some("ada@example.com".into()),
-    })
-}
+use crate::support::{NOW_MS, arrival, at, me, ride};
 
 /// Steps a run until it has something to do outside.
 fn until_effect(run: &mut Run, rows: &mut Rows, mut event: Event, now_ms: u64) -> Action {
@@ -43,7 +26,9 @@ fn until_effect(run: &mut Run, rows: &mut Rows, mut event: Event, now_ms: u64) -
 /// A run that has just sent its charge, and the rows that it committed.
 fn sent() -> (Run, Rows) {
     let mut rows = Rows::empty(ObjectId::from_bytes([7; 32]));
-    let Ok(Begin::Run(ticket)) = begin(&mut rows, &arrival("k", ride()), &me(), &at(NOW_MS)) else {
+    let Ok(Begin::Run(ticket)) =
+        begin(&mut rows, &arrival("k", ride(Some("ada@example.com"))), &me(), &at(NOW_MS))
+    else {
         panic!()
     };
     let mut run = Run::new(ticket, 0, &[]);
