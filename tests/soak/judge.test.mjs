@@ -160,6 +160,13 @@ describe('the judge of the soak', () => {
       /told that it failed, and it is paid/,
     ],
     'a receipt too few': [({ emails }) => emails.shift(), /is done, and not in the mailbox/],
+    'a receipt that was given up too early': [
+      ({ rows, emails }) => {
+        Object.assign(rows.jobs[0], { state: 'dead', result: null, history: '[{}]' });
+        emails.shift();
+      },
+      /is dead after 1 of 5 tries/,
+    ],
     'a receipt for which there was no job': [({ rows }) => rows.jobs.shift(), /there was no such job/],
     'a receipt too many': [
       ({ emails }) => emails.push({ ...emails[0], id: 'e4' }),
