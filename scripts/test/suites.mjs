@@ -1,7 +1,7 @@
 // Every suite of `npm test`, in order: the quick checks first, then the pure tests, then those that need a runtime.
 //
 // A suite is one command. `kind` says how its results are counted (see count.mjs): a `check` is one pass or failure.
-// One with `byName` runs only when it is asked for; those with `waits` run two at a time.
+// One with `byName` runs only when it is asked for; those with `waits` run some at a time.
 import { existsSync, readFileSync, readdirSync } from 'node:fs';
 import { join, relative } from 'node:path';
 
@@ -35,7 +35,8 @@ export const suites = () => [
     '--outdir',
     '.wrangler/dry-run',
   ]),
-  ...['worker', 'clients', 'lab', 'load', 'soak', 'browser', 'crash'].flatMap(nodeTests),
+  // Those that take longest first, so that none is left over alone.
+  ...['crash', 'browser', 'clients', 'lab', 'worker', 'load', 'soak'].flatMap(nodeTests),
 ];
 
 function check(name, command, more = {}) {
@@ -99,6 +100,6 @@ function nodeTests(folder) {
     timeoutMs: served,
     byName: ['load.test.mjs', 'soak.test.mjs'].includes(file),
     // They wait for the runtime and for alarms more than they compute.
-    waits: folder === 'worker',
+    waits: true,
   }));
 }
