@@ -5,7 +5,7 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use worker::{Env, Message, MessageBatch, MessageExt, QueueRetryOptionsBuilder};
 
-use super::ledger::{Known, Ledger};
+use super::ledger::{End, Known, Ledger};
 use super::levels::pause_s;
 use super::message::Job;
 use super::{send_message, send_receipt};
@@ -32,15 +32,20 @@ const CONFIRM_TAKES: Duration = Duration::from_secs(10);
 
 /// Why a job is not done.
 pub(super) enum Failure {
-    /// It may work later.
+    /// It may work later, by the same id.
     Later(String),
+    /// It was not done, says whoever does it, and may work later. Only this lets a job be done again that is done once.
+    NotDone(String),
+    /// The ledger did not answer: nothing more is known than before, and nothing is written.
+    Blind(String),
     /// It will not, or must not be tried again.
     Never(String),
 }
 
+/// Of the ledger.
 impl From<worker::Error> for Failure {
     fn from(error: worker::Error) -> Self {
-        Self::Later(error.to_string())
+        Self::Blind(error.to_string())
     }
 }
 
@@ -131,7 +136,15 @@ async fn end(env: &Env, config: &Config, job: &Job, is_dead: bool) -> worker::Re
             ("info", result)
         }
         Ok(Done::Already) => ("info", "was over before".to_owned()),
-        Err(Failure::Later(error)) => {
+        Err(Failure::Blind(error)) => {
+            told("warn", "job_unfinished", job, &error);
+            return Ok(Fate::Retry(BLIND_PAUSE_S));
+        }
+        Err(failure @ (Failure::Later(_) | Failure::NotDone(_))) => {
+            let (error, end) = match failure {
+                Failure::NotDone(error) => (error, End::NotDone),
+                Failure::Later(error) | Failure::Blind(error) | Failure::Never(error) => (error, End::Failed),
+            };
             let known = ledger.known().await?;
             let known = match known {
                 // The try was counted when it began, where it is counted.
@@ -140,17 +153,17 @@ async fn end(env: &Env, config: &Config, job: &Job, is_dead: bool) -> worker::Re
                 None => Known::default(),
             };
             if let Some(seconds) = pause_s(known.attempts, random::permille()) {
-                ledger.failed(&known, "tried", &error).await?;
+                ledger.failed(&known, end, &error).await?;
                 metrics::job(job.kind.as_str(), "failed");
                 told("warn", "job_failed", job, &error);
                 return Ok(Fate::Retry(seconds));
             }
-            ledger.failed(&known, "dead", &error).await?;
+            ledger.failed(&known, End::Dead, &error).await?;
             ("error", format!("dead: {error}"))
         }
         Err(Failure::Never(error)) => {
             let known = ledger.known().await?.unwrap_or_default();
-            ledger.failed(&known, "dead", &error).await?;
+            ledger.failed(&known, End::Dead, &error).await?;
             ("error", format!("dead: {error}"))
         }
     };
@@ -164,7 +177,7 @@ async fn run(env: &Env, config: &Config, job: &Job, ledger: &Ledger<'_>) -> Resu
     match job.kind {
         JobKind::Project => {
             let snapshot = snapshot(job).ok_or_else(|| Failure::Never("not a snapshot".to_owned()))?;
-            project(env, &snapshot).await?;
+            project(env, &snapshot).await.map_err(|error| Failure::Later(error.to_string()))?;
             Ok(Done::Quietly)
         }
         JobKind::SendReceipt => send_receipt::run(env, config, job, ledger).await,

@@ -36,6 +36,28 @@ impl Known {
     }
 }
 
+/// How a try that did not succeed has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum End {
+    /// It will be tried again. A job that is done once is not: its `attempted` stays.
+    Failed,
+    /// Nothing was done, that is certain: it will be tried again, also if it is done once.
+    NotDone,
+    /// It will not be tried again.
+    Dead,
+}
+
+impl End {
+    /// The state that it leaves, and those from which it may come.
+    const fn states(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Failed => ("tried", "'tried'"),
+            Self::NotDone => ("tried", "'tried', 'attempted'"),
+            Self::Dead => ("dead", "'tried', 'attempted'"),
+        }
+    }
+}
+
 /// The jobs' table.
 pub(super) struct Ledger<'a> {
     pub(super) db: Db,
@@ -88,14 +110,17 @@ impl<'a> Ledger<'a> {
         self.db.run(sql, vec![self.job.job_id.as_str().into(), result.into(), now_ms.into()]).await.map(drop)
     }
 
-    /// It failed, and will be tried again (`state` "tried"), or not any more ("dead").
-    pub(super) async fn failed(&self, known: &Known, state: &str, error: &str) -> Result<()> {
-        let sql = "INSERT INTO jobs (job_id, kind, object, state, attempts, payload, first_at_ms, history, staged_at_ms,
+    /// It did not succeed.
+    pub(super) async fn failed(&self, known: &Known, end: End, error: &str) -> Result<()> {
+        let (state, from) = end.states();
+        let sql = format!(
+            "INSERT INTO jobs (job_id, kind, object, state, attempts, payload, first_at_ms, history, staged_at_ms,
                 updated_at_ms)
              VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?9, ?7, ?8, ?9)
              ON CONFLICT (job_id) DO UPDATE SET state = excluded.state, attempts = excluded.attempts,
                 history = excluded.history, updated_at_ms = excluded.updated_at_ms
-             WHERE jobs.state IN ('tried', 'attempted')";
+             WHERE jobs.state IN ({from})"
+        );
         let job = self.job;
         let values = vec![
             job.job_id.as_str().into(),
@@ -108,7 +133,7 @@ impl<'a> Ledger<'a> {
             job.staged_at_ms.into(),
             self.now_ms.into(),
         ];
-        self.db.run(sql, values).await.map(drop)
+        self.db.run(&sql, values).await.map(drop)
     }
 }
 

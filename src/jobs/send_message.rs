@@ -2,7 +2,7 @@
 //!
 //! That it is tried is written down first. When a try's outcome is not known it is never repeated, but lies in the dead
 //! letters for a person; unless the provider has said that nothing was sent. A second message that comes while a try may
-//! still be under way waits for its end.
+//! still be under way waits for its end; where the ledger does not answer, nothing is sent and nothing is concluded.
 
 use serde::Deserialize;
 use serde_json::json;
@@ -26,13 +26,6 @@ struct TextMessage {
 pub(super) async fn run(env: &Env, config: &Config, job: &Job, ledger: &Ledger<'_>) -> Result<Done, Failure> {
     let message =
         TextMessage::deserialize(&job.payload).map_err(|_| Failure::Never("not a message".to_owned()))?;
-    let Some(sms) = &config.sms else {
-        return match ledger.begin(None, false).await? {
-            Some(_) => Ok(Done::As("not sent: SMS_API_KEY is not set".to_owned())),
-            None => Ok(Done::Already),
-        };
-    };
-    let body = json!({ "to": sms.pilot, "body": message.body, "reference": job.job_id }).to_string();
     if ledger.begin(None, true).await?.is_none() {
         return match ledger.known().await? {
             Some(known) if known.is_over() => Ok(Done::Already),
@@ -41,11 +34,15 @@ pub(super) async fn run(env: &Env, config: &Config, job: &Job, ledger: &Ledger<'
             None => Ok(Done::Already),
         };
     }
+    let Some(sms) = &config.sms else {
+        return Ok(Done::As("not sent: SMS_API_KEY is not set".to_owned()));
+    };
+    let body = json!({ "to": sms.pilot, "body": message.body, "reference": job.job_id }).to_string();
     let service = Service { binding: "SMS", base: &sms.base, secret: &sms.key };
     match post(env, &service, "/messages", &body, None).await {
         Ok(posted) if (200..300).contains(&posted.status) => Ok(Done::As(sent_id(&posted.body))),
         Ok(posted) if matches!(posted.status, 429 | 500..) && is_safe(&posted.body) => {
-            Err(Failure::Later(format!("{}: nothing was sent, it says", posted.status)))
+            Err(Failure::NotDone(format!("{}: nothing was sent, it says", posted.status)))
         }
         // A refusal: nothing was sent, and nothing will be.
         Ok(posted) if (400..500).contains(&posted.status) && posted.status != 408 => {

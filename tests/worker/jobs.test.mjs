@@ -336,6 +336,57 @@ describe('a message to the pilot', () => {
   });
 });
 
+describe('a message to the pilot, while the ledger does not answer,', () => {
+  /** The next try to write that a message is attempted fails, and nothing else. */
+  const blind = () =>
+    site.rows(
+      `CREATE TRIGGER blind BEFORE INSERT ON jobs WHEN new.kind = 'send_message' AND new.state = 'attempted'
+       BEGIN SELECT RAISE(ABORT, 'the ledger is down'); END`,
+    );
+  const sees = () => site.rows('DROP TRIGGER IF EXISTS blind');
+  afterEach(sees);
+  const saidOf = (job) =>
+    until('the try has ended', () =>
+      site
+        .logs()
+        .map(({ message }) => message)
+        .find((line) => line.includes(job) && /job_unfinished|job_failed/.test(line)),
+    );
+
+  test('keeps its unknown outcome, and is not sent again', async () => {
+    const { id } = await paid(user);
+    const job = messageJob(id);
+    await site.rows(
+      `INSERT INTO jobs (job_id, kind, object, state, attempts, first_at_ms, history, staged_at_ms, updated_at_ms)
+       VALUES (?, 'send_message', ?, 'attempted', 1, 0, '[]', 0, 0)`,
+      job.job_id,
+      job.object,
+    );
+    await blind();
+    await deliver(job);
+    assert.match(await saidOf(job.job_id), /the ledger is down/, 'control: it was tried');
+    const { state, attempts, history } = await rowOf(job.job_id);
+    assert.deepEqual([state, attempts, history], ['attempted', 1, '[]']);
+    await sees();
+    await deliver(job);
+    assert.match(errors(await becomes(job.job_id, 'dead'))[0], /outcome unknown/);
+    assert.deepEqual(await site.simulator.messages(job.job_id), []);
+  });
+
+  test('that was never tried is sent once it answers, once', async () => {
+    const { id } = await paid(user);
+    const job = messageJob(id);
+    await blind();
+    await deliver(job);
+    await saidOf(job.job_id);
+    assert.equal(await rowOf(job.job_id), undefined);
+    await sees();
+    await deliver(job);
+    await becomes(job.job_id, 'done');
+    assert.equal((await site.simulator.messages(job.job_id)).length, 1);
+  });
+});
+
 describe('a job of which no word comes back', async () => {
   const forgetful = await startSite({ vars: { CONFIRM_MS: '400' } });
   after(() => forgetful.close());
