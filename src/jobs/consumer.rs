@@ -167,9 +167,10 @@ async fn end(env: &Env, config: &Config, job: &Job, is_dead: bool) -> worker::Re
             ("error", format!("dead: {error}"))
         }
     };
-    metrics::job(job.kind.as_str(), if level == "info" { "done" } else { "dead" });
+    let is_done = level == "info";
+    metrics::job(job.kind.as_str(), if is_done { "done" } else { "dead" });
     told(level, "job_over", job, &outcome);
-    confirm(env, job).await?;
+    confirm(env, job, is_done).await?;
     Ok(Fate::Ack)
 }
 
@@ -189,12 +190,13 @@ fn snapshot(job: &Job) -> Option<Snapshot> {
     Snapshot::deserialize(&job.payload).ok()
 }
 
-/// Tells the object that it can forget the job.
-async fn confirm(env: &Env, job: &Job) -> worker::Result<()> {
+/// Tells the object that it can forget the job. The audit that a projection carried is there only if it is done.
+async fn confirm(env: &Env, job: &Job, is_done: bool) -> worker::Result<()> {
     let Some(object) = ObjectId::from_hex(&job.object) else {
         return Ok(());
     };
-    let audit = snapshot(job).filter(|_| job.kind == JobKind::Project).map(|snapshot| snapshot.audit);
+    let audit =
+        snapshot(job).filter(|_| is_done && job.kind == JobKind::Project).map(|snapshot| snapshot.audit);
     let audit_through = audit.and_then(|audit| audit.last().map(|record| record.audit_id));
     let done = Ask::JobDone { job_id: job.job_id.clone(), audit_through };
     within(CONFIRM_TAKES, "the object's word", client::ask::<()>(env, object, &done)).await

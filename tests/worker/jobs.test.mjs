@@ -535,6 +535,44 @@ describe('the read model', () => {
     await heardOf(newer.job_id);
     assert.equal((await all()).payments[0].status, 'requires_capture');
   });
+
+  test('gets the audit of a snapshot that died with the next one', async () => {
+    const { id } = await paid(user);
+    await jobsOf(site, id);
+    const object = objectId(id);
+    const auditOf = () => site.rows('SELECT audit_id FROM audit_records WHERE object = ? ORDER BY 1', object);
+    const through = async () => (await site.objects.sql(id, 'SELECT audit_through FROM projection'))[0];
+    const [before, told] = [await through(), await auditOf()];
+    // D1 takes no audit of this object, and it was so for all but the last try.
+    await site.rows(
+      `CREATE TRIGGER no_audit BEFORE INSERT ON audit_records WHEN new.object = '${object}'
+       BEGIN SELECT RAISE(ABORT, 'no audit today'); END`,
+    );
+    let dead;
+    try {
+      await moved(user, id, 'refunds', { amount: 500 });
+      const [{ job_id }] = await until('a try has failed', async () => {
+        const rows = await site.rows(
+          "SELECT job_id FROM jobs WHERE object = ? AND kind = 'project' AND state = 'tried'",
+          object,
+        );
+        return rows.length > 0 && rows;
+      });
+      await site.rows('UPDATE jobs SET attempts = 4 WHERE job_id = ?', job_id);
+      dead = job_id;
+      await becomes(dead, 'dead');
+      await jobsOf(site, id);
+    } finally {
+      await site.rows('DROP TRIGGER no_audit');
+    }
+    assert.deepEqual([await through(), await auditOf()], [before, told], 'none has arrived');
+    await moved(user, id, 'refunds', { amount: 100 });
+    await jobsOf(site, id);
+    assert.deepEqual(
+      (await auditOf()).map(({ audit_id }) => audit_id),
+      (await site.objects.audit(id)).map(({ audit_id }) => audit_id),
+    );
+  });
 });
 
 describe('GET /payments', async () => {
