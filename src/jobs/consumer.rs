@@ -135,7 +135,12 @@ async fn end(env: &Env, config: &Config, job: &Job, is_dead: bool) -> worker::Re
             ledger.done(&result).await?;
             ("info", result)
         }
-        Ok(Done::Already) => ("info", "was over before".to_owned()),
+        Ok(Done::Already) => {
+            // Counted when it ended.
+            told("info", "job_over", job, "was over before");
+            confirm(env, job, false).await?;
+            return Ok(Fate::Ack);
+        }
         Err(Failure::Blind(error)) => {
             told("warn", "job_unfinished", job, &error);
             return Ok(Fate::Retry(BLIND_PAUSE_S));
