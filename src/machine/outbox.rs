@@ -82,8 +82,14 @@ pub fn sent(rows: &mut Rows, jobs: &[StagedJob], taken: bool, ctx: &Context) {
 }
 
 /// A job is done, or lies in the dead letters: nothing more is to be done about it here. `audit_through` is the newest audit
-/// record that a projection has carried.
-pub fn confirm(rows: &mut Rows, job_id: &str, audit_through: Option<u64>) {
+/// record that a projection has carried into the read model, `audit_newest` the newest there is: what did not fit goes with
+/// another one.
+pub fn confirm(rows: &mut Rows, job_id: &str, audit_through: Option<u64>, audit_newest: u64, ctx: &Context) {
     rows.jobs.retain(|job| job.job_id != job_id);
-    rows.audit_through = rows.audit_through.max(audit_through.unwrap_or(0));
+    let Some(audit_through) = audit_through else { return };
+    rows.audit_through = rows.audit_through.max(audit_through);
+    let is_staged = rows.jobs.iter().any(|job| job.kind == JobKind::Project);
+    if rows.audit_through < audit_newest && !is_staged {
+        stage_anew(rows, ctx);
+    }
 }

@@ -102,16 +102,21 @@ impl Drive {
         })
     }
 
-    /// A job is done, or dead: it is forgotten here.
-    pub(super) fn confirm(&self, job_id: &str, audit_through: Option<u64>) -> Result<(), Bug> {
+    /// A job is done, or dead: it is forgotten here. What a snapshot had no room for leaves at once.
+    pub(super) fn confirm(self: &Rc<Self>, job_id: &str, audit_through: Option<u64>) -> Result<(), Bug> {
         if self.store.read()?.is_none() {
             return Ok(());
         }
         let ctx = self.context();
-        self.store.transaction(&ctx, |rows| {
-            outbox::confirm(rows, job_id, audit_through);
-            Ok(())
-        })
+        let audit_newest = self.store.audit_newest()?;
+        let has_staged = self.store.transaction(&ctx, |rows| {
+            outbox::confirm(rows, job_id, audit_through, audit_newest, &ctx);
+            Ok::<_, Bug>(!rows.appended.jobs.is_empty())
+        })?;
+        if has_staged {
+            self.drain_aside();
+        }
+        Ok(())
     }
 
     /// Drops personal data here, and with the next snapshot in the read model.

@@ -179,6 +179,16 @@ impl Store {
         )
     }
 
+    /// The newest audit record; 0 if there is none.
+    pub(super) fn audit_newest(&self) -> Result<u64, Bug> {
+        #[derive(Deserialize)]
+        struct Newest {
+            newest: u64,
+        }
+        let sql = "SELECT coalesce(max(audit_id), 0) AS newest FROM audit_records";
+        Ok(self.query::<Newest>(sql, vec![])?.first().map_or(0, |row| row.newest))
+    }
+
     /// The events that were taken in, oldest first.
     pub(super) fn events(&self) -> Result<Vec<EventSight>, Bug> {
         self.query(

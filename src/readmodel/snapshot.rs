@@ -12,7 +12,7 @@ use crate::payment::{PaymentState, refunded_minor};
 /// before, unless they are still open.
 const NEWEST: usize = 100;
 
-/// How many audit records go with one snapshot; the rest goes with the next.
+/// How many audit records go with one snapshot; the rest goes with the next, which its confirmation stages.
 pub const AUDIT_MAX: u32 = 100;
 
 /// An object at one version.

@@ -86,7 +86,7 @@ fn an_alarm_stands_as_long_as_a_job_is_staged() {
     assert_eq!(due(&rows, &late).len(), 1);
     // A new incarnation does not know whether the alarm is set.
     assert!(alarm_to_set(&rows, &rows, KnownAlarm::Unknown, &ctx).is_some());
-    confirm(&mut rows, "r", None);
+    confirm(&mut rows, "r", None, 0, &ctx);
     assert_eq!((rows.jobs.len(), wake_at(&rows, &ctx)), (0, None));
 }
 
@@ -98,10 +98,35 @@ fn a_word_about_an_old_snapshot_does_not_forget_a_new_one() {
     let old = rows.jobs[0].job_id.clone();
     stage_anew(&mut rows, &at(NOW_MS));
     let mut rows = commit(rows);
-    confirm(&mut rows, &old, Some(7));
+    confirm(&mut rows, &old, Some(7), 9, &at(NOW_MS));
     assert_eq!((rows.jobs.len(), rows.audit_through), (1, 7));
-    confirm(&mut rows, "x", Some(3));
+    confirm(&mut rows, "x", Some(3), 7, &at(NOW_MS));
     assert_eq!(rows.audit_through, 7, "never backward");
+    assert_eq!(rows.appended.jobs, [], "the one that is staged carries the rest");
+}
+
+#[test]
+fn audit_that_did_not_fit_into_a_snapshot_goes_with_others_until_all_is_told() {
+    let mut rows = empty();
+    stage_anew(&mut rows, &at(NOW_MS));
+    let mut rows = commit(rows);
+    for through in [100, 200, 230] {
+        let job_id = rows.jobs[0].job_id.clone();
+        confirm(&mut rows, &job_id, Some(through), 230, &at(NOW_MS));
+        rows = commit(rows);
+        assert_eq!(rows.jobs.len(), usize::from(through < 230), "after {through}");
+    }
+    assert_eq!((rows.version, rows.audit_through), (3, 230));
+}
+
+#[test]
+fn a_dead_snapshot_stages_no_other() {
+    let mut rows = empty();
+    stage_anew(&mut rows, &at(NOW_MS));
+    let mut rows = commit(rows);
+    let job_id = rows.jobs[0].job_id.clone();
+    confirm(&mut rows, &job_id, None, 230, &at(NOW_MS));
+    assert_eq!((commit(rows.clone()).jobs.len(), rows.audit_through), (0, 0));
 }
 
 proptest! {
@@ -124,7 +149,7 @@ proptest! {
                     let jobs = due(&rows, &ctx);
                     sent(&mut rows, &jobs, false, &ctx);
                 }
-                2 => confirm(&mut rows, "another", None),
+                2 => confirm(&mut rows, "another", None, 0, &ctx),
                 _ => now_ms = wake_at(&rows, &ctx).unwrap().max(now_ms),
             }
             prop_assert_eq!(rows.jobs.len(), 1);

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use paid_once::machine::outbox;
 use paid_once::machine::record::Lifecycle;
 use paid_once::machine::rows::{JobKind, Rows, StagedJob};
-use paid_once::readmodel::snapshot::{AUDIT_MAX, AuditRow, Snapshot, snapshot};
+use paid_once::readmodel::snapshot::{AuditRow, Snapshot, snapshot};
 
 use super::world::{Event, Off, Transacted, World};
 use crate::dice::Dice;
@@ -18,6 +18,9 @@ use crate::promises::Writer;
 
 /// Up to how many runs and failures of an open key the read model follows.
 const TOLD_MAX: u32 = 32;
+
+/// How many audit records go with one snapshot: few, so that many a one leaves some behind.
+const AUDIT_MAX: usize = 2;
 
 /// How long the consumer waits before it tries again.
 const AGAIN_MS: u64 = MINUTE;
@@ -105,7 +108,7 @@ impl World {
         let body = |rows: &mut Rows, ctx: &_, _: &_| {
             outbox::sent(rows, &jobs, taken, ctx);
             for job in jobs.iter().filter(|_| forgets && taken) {
-                outbox::confirm(rows, &job.job_id, None);
+                outbox::confirm(rows, &job.job_id, None, 0, ctx);
             }
             Ok(())
         };
@@ -116,7 +119,7 @@ impl World {
         let store = &self.objects[object].store;
         let snapshot = (job.kind == JobKind::Project).then(|| {
             let from = store.rows.audit_through + 1;
-            let audit = (from..=store.audit_records).take(AUDIT_MAX as usize).map(record);
+            let audit = (from..=store.audit_records).take(AUDIT_MAX).map(record);
             snapshot(&store.rows, audit.collect(), self.now_ms)
         });
         Message { object, job: job.clone(), snapshot }
@@ -187,12 +190,17 @@ impl World {
         }
         let newest =
             message.snapshot.and_then(|snapshot| snapshot.audit.last().map(|record| record.audit_id));
-        let body = |rows: &mut Rows, _: &_, _: &_| {
-            outbox::confirm(rows, &message.job.job_id, newest);
+        let audit_newest = match self.off {
+            Some(Off::AuditRest) => 0,
+            _ => self.objects[object].store.audit_records,
+        };
+        let body = |rows: &mut Rows, ctx: &_, _: &_| {
+            outbox::confirm(rows, &message.job.job_id, newest, audit_newest, ctx);
             Ok(())
         };
         if let Transacted::Done(..) = self.transact(instance, None, Writer::Outbox, body, |_, _, _| {}) {
             self.counters.count("jobs: confirmed");
+            self.after(0, Event::Drain { instance });
         }
     }
 

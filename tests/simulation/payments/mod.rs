@@ -38,7 +38,7 @@ use crate::promises::{
     WINDOW,
 };
 use crate::report::{Counters, Name};
-use auditor::{COUNTED, FORWARD, MOVES, ONCE, SUMS};
+use auditor::{COUNTED, FORWARD, MOVES, ONCE, SHOWS, SUMS};
 use story::Story;
 use told::{STORIES, told};
 use world::{Off, PRUNED, World};
@@ -297,7 +297,7 @@ fn protections() -> Vec<(Off, &'static [&'static str])> {
     };
     let core = Mutant::OF_THE_MACHINE.into_iter().chain(Mutant::OF_PAYMENTS);
     let mut all: Vec<_> = core.map(|mutant| (Off::Core(mutant), promises(mutant))).collect();
-    let around: [(Off, &'static [&'static str]); 10] = [
+    let around: [(Off, &'static [&'static str]); 11] = [
         (Off::Binding, &[MISMATCH]),
         (Off::OrderObject, &[ONE_CHARGE]),
         (Off::FrozenBytes, &[FROZEN]),
@@ -306,6 +306,7 @@ fn protections() -> Vec<(Off, &'static [&'static str])> {
         (Off::Replays, &[COUNTED]),
         (Off::Owners, &[STRANGER]),
         (Off::Confirmation, &[ONCE]),
+        (Off::AuditRest, &[SHOWS]),
         (Off::Versions, &[FORWARD]),
         (Off::JobIds, &[ONCE]),
     ];

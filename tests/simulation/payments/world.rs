@@ -58,6 +58,8 @@ pub(crate) enum Off {
     Owners,
     /// A job is forgotten as soon as the queue has it.
     Confirmation,
+    /// What of the audit did not fit into a snapshot is not sent after it.
+    AuditRest,
     /// The read model takes whatever snapshot comes.
     Versions,
     /// The consumer does not look whether a job was done before.
