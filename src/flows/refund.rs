@@ -64,6 +64,7 @@ pub(super) fn admit(request: &RefundRequest, phase: &mut Phase<'_>) -> Result<Re
         state: RefundState::Requested,
         provider_refund: None,
         created_at_ms: phase.ctx.now_ms,
+        version: 0,
     });
     phase.audit("refund.requested", id.to_string(), data)?;
     phase.reserved()?;

@@ -25,11 +25,17 @@ pub(crate) fn job(kind: JobKind, job_id: String, payload: serde_json::Value, ctx
 /// Stages a projection if this transaction changes what the read model shows. The newest one takes the place of all others.
 pub fn stage_projection(before: &Rows, after: &mut Rows, ctx: &Context) {
     let has_changed = !after.appended.audit.is_empty() || face(before) != face(after);
-    // Whatever has staged one already has counted the change.
-    if !has_changed || after.version != before.version {
+    if !has_changed {
         return;
     }
-    stage_anew(after, ctx);
+    // Whatever has staged one already has counted the change.
+    if after.version == before.version {
+        stage_anew(after, ctx);
+    }
+    let version = after.version;
+    for refund in after.refunds.iter_mut().filter(|refund| !before.refunds.contains(refund)) {
+        refund.version = version;
+    }
 }
 
 /// Stages a projection of the rows as they are.

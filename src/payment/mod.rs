@@ -306,6 +306,9 @@ pub struct Refund {
     pub provider_refund: Option<String>,
     /// When it was asked for, in ms since the epoch.
     pub created_at_ms: u64,
+    /// The object's version with its newest change.
+    #[serde(default)]
+    pub version: u64,
 }
 
 impl Refund {

@@ -1,5 +1,7 @@
 //! What an object tells the read model about itself.
 
+use std::cmp::Reverse;
+
 use serde::{Deserialize, Serialize};
 
 use crate::flows::ride::{FARE_CURRENCY, RideState};
@@ -8,8 +10,8 @@ use crate::machine::record::{KeyRecord, Lifecycle};
 use crate::machine::rows::Rows;
 use crate::payment::{PaymentState, refunded_minor};
 
-/// How many of its keys and refunds an object tells of, the newest first: a message has 128 KB. Older ones it has told of
-/// before, unless they are still open.
+/// How many of its keys and refunds an object tells of: those that changed last. Of the others it has told before; those that
+/// are open it tells of again.
 const NEWEST: usize = 100;
 
 /// How many audit records go with one snapshot; the rest goes with the next, which its confirmation stages.
@@ -117,22 +119,53 @@ pub struct AuditRow {
     pub data: String,
 }
 
+impl Snapshot {
+    /// Leaves half of each list away: of the keys and refunds those that changed first, of the audit the newest, which goes
+    /// with the next snapshot. At least one of each stays. Gives whether there was anything to leave away.
+    pub fn halve(&mut self) -> bool {
+        let (refunds, keys, audit) = (self.refunds.len(), self.keys.len(), self.audit.len());
+        self.refunds.truncate(refunds.div_ceil(2));
+        self.keys.truncate(keys.div_ceil(2));
+        self.audit.truncate(audit.div_ceil(2));
+        refunds.max(keys).max(audit) > 1
+    }
+}
+
 /// What the object tells at `now_ms` (since the epoch), with the audit records that the read model is not known to have.
 pub fn snapshot(rows: &Rows, audit: Vec<AuditRow>, now_ms: u64) -> Snapshot {
-    let refunds = rows.refunds.iter().rev().enumerate();
-    let refunds = refunds.filter(|(age, refund)| *age < NEWEST || refund.status() == "pending");
-    let keys = rows.keys.iter().rev().enumerate();
-    let keys = keys.filter(|(age, key)| *age < NEWEST || matches!(key.lifecycle, Lifecycle::Open(_)));
+    let refunds = newest(&rows.refunds, |refund| refund.version, |refund| refund.status() == "pending");
+    let keys = newest(&rows.keys, changed_at_ms, |key| matches!(key.lifecycle, Lifecycle::Open(_)));
     Snapshot {
         object: rows.object.to_hex(),
         version: rows.version,
         at_ms: now_ms,
         owner: rows.keys.first().map(|key| key.owner.to_text()).unwrap_or_default(),
         payment: payment(rows),
-        refunds: refunds.filter_map(|(_, refund)| refund_face(rows, refund)).collect(),
+        refunds: refunds.filter_map(|refund| refund_face(rows, refund)).collect(),
         ride: ride(rows),
-        keys: keys.map(|(_, key)| key_face(rows, key)).collect(),
+        keys: keys.map(|key| key_face(rows, key)).collect(),
         audit,
+    }
+}
+
+/// Those that changed last, newest first; then the older ones that are open.
+fn newest<T>(
+    all: &[T],
+    changed: impl Fn(&T) -> u64,
+    is_open: impl Fn(&T) -> bool,
+) -> impl Iterator<Item = &T> {
+    let mut sorted: Vec<&T> = all.iter().rev().collect();
+    sorted.sort_by_key(|one| Reverse(changed(one)));
+    let told = move |(age, one): &(usize, &T)| *age < NEWEST || is_open(one);
+    sorted.into_iter().enumerate().filter(told).map(|(_, one)| one)
+}
+
+/// When a key last changed in a way that is told, in ms since the epoch.
+const fn changed_at_ms(key: &KeyRecord) -> u64 {
+    match &key.lifecycle {
+        Lifecycle::Open(open) => open.last_run_at_ms,
+        Lifecycle::Finished(finished) => finished.finished_at_ms,
+        Lifecycle::Expired(tombstone) => tombstone.expires_at_ms,
     }
 }
 

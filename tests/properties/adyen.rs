@@ -92,6 +92,7 @@ fn a_refund(amount_minor: u32, reason: RefundReason) -> Refund {
         state: RefundState::Requested,
         provider_refund: None,
         created_at_ms: 0,
+        version: 0,
     }
 }
 

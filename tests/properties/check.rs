@@ -93,6 +93,7 @@ fn of_many_pending_refunds_each_has_its_turn() {
             state: RefundState::Pending,
             provider_refund: Some(format!("re_at_stripe_{number}")),
             created_at_ms: NOW_MS,
+            version: 0,
         });
     }
     let mut now_ms = NOW_MS;

@@ -61,6 +61,7 @@ fn a_refund(minor: u32) -> Refund {
         state: RefundState::Requested,
         provider_refund: None,
         created_at_ms: 0,
+        version: 0,
     }
 }
 
