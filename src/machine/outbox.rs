@@ -10,7 +10,12 @@ use super::rows::{JobKind, Rows, StagedJob};
 use crate::payment::Payment;
 
 /// How long the run that has staged a job has to send it, in ms; then the alarm does.
-const HURRY_MS: u64 = 5_000;
+const HURRY_MS: u64 = 10_000;
+/// How long the queue has to take what is sent, in ms: what is staged meanwhile waits for it.
+pub const QUEUE_TAKES_MS: u64 = 4_000;
+// A job waits for the send that is under way and then for its own. Were its alarm earlier, it would ring again and again while
+// a slow queue holds both.
+const _: () = assert!(2 * QUEUE_TAKES_MS < HURRY_MS, "the alarm leaves the queue its time");
 /// Up to how many runs, and how many failures, each one is told to the read model.
 const TOLD_MAX: u32 = 32;
 /// How many jobs one message to the queue carries at most.

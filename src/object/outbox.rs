@@ -4,12 +4,12 @@ use std::pin::pin;
 use std::rc::Rc;
 use std::time::Duration;
 
-use futures_util::future::{Either, select};
+use futures_util::future::{Either, join_all, select};
 use worker::{Date, Delay, MessageBuilder, QueueContentType};
 
 use super::drive::Drive;
 use crate::exchange::within;
-use crate::jobs::message::{Job, VERSION};
+use crate::jobs::message::{Job, VERSION, batches};
 use crate::machine::context::Bug;
 use crate::machine::outbox;
 use crate::machine::personal::{self, Erased};
@@ -19,8 +19,13 @@ use crate::readmodel::snapshot::{AUDIT_MAX, snapshot};
 
 /// How long a run that has just begun has to end before the read model learns that it is open.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// How long the queue has to take what is sent: what is staged meanwhile waits for it.
-const QUEUE_TAKES: Duration = Duration::from_secs(15);
+
+/// What is given to the queue at once.
+struct Batch {
+    jobs: Vec<StagedJob>,
+    /// Of each job, in their order.
+    texts: Vec<String>,
+}
 
 impl Drive {
     /// Sends what is staged, all of it. A failure leaves it to the alarm.
@@ -59,47 +64,63 @@ impl Drive {
             if jobs.is_empty() {
                 return Ok(());
             }
-            let taken = self.send(&rows, &jobs).await;
+            let batches = self.batches(&rows, jobs)?;
+            let taken = join_all(batches.iter().map(|batch| self.send(batch))).await;
             let ctx = self.context();
             self.store.transaction(&ctx, |rows| {
-                outbox::sent(rows, &jobs, taken.is_ok(), &ctx);
+                for (batch, taken) in batches.iter().zip(&taken) {
+                    outbox::sent(rows, &batch.jobs, taken.is_ok(), &ctx);
+                }
                 Ok::<_, Bug>(())
             })?;
-            taken?;
+            taken.into_iter().collect::<Result<(), Bug>>()?;
         }
     }
 
-    async fn send(&self, rows: &Rows, jobs: &[StagedJob]) -> Result<(), Bug> {
+    /// The projection leaves apart: should the queue refuse it, it holds up no other job.
+    fn batches(&self, rows: &Rows, jobs: Vec<StagedJob>) -> Result<Vec<Batch>, Bug> {
+        let mut messages = Vec::new();
+        for job in jobs {
+            let text = self.text(rows, &job)?;
+            messages.push((job, text));
+        }
+        let (projections, others): (Vec<_>, Vec<_>) =
+            messages.into_iter().partition(|(job, _)| job.kind == JobKind::Project);
+        let apart =
+            [others, projections].into_iter().flat_map(|messages| batches(messages, |(_, text)| text));
+        Ok(apart.map(|batch| batch.into_iter().unzip()).map(|(jobs, texts)| Batch { jobs, texts }).collect())
+    }
+
+    async fn send(&self, batch: &Batch) -> Result<(), Bug> {
         let failed = |error: worker::Error| Bug(format!("the queue: {error}"));
         let queue = self.env.queue("JOBS").map_err(failed)?;
         let mut messages = Vec::new();
-        for job in jobs {
-            let text =
-                serde_json::to_string(&self.message(rows, job)?).map_err(|error| Bug(error.to_string()))?;
+        for text in &batch.texts {
             messages.push(MessageBuilder::new(text).content_type(QueueContentType::Text).build());
         }
-        within(QUEUE_TAKES, "sending", queue.send_batch(messages)).await.map_err(failed)?;
-        metrics::queued(jobs.len());
+        let takes = Duration::from_millis(outbox::QUEUE_TAKES_MS);
+        within(takes, "sending", queue.send_batch(messages)).await.map_err(failed)?;
+        metrics::queued(batch.jobs.len());
         Ok(())
     }
 
-    fn message(&self, rows: &Rows, job: &StagedJob) -> Result<Job, Bug> {
-        let payload = match job.kind {
-            JobKind::Project => {
-                let audit = self.store.audit_after(rows.audit_through, AUDIT_MAX)?;
-                serde_json::to_value(snapshot(rows, audit, Date::now().as_millis()))
-                    .map_err(|error| Bug(error.to_string()))?
-            }
-            JobKind::SendReceipt | JobKind::SendMessage => job.payload.clone(),
-        };
-        Ok(Job {
+    fn text(&self, rows: &Rows, job: &StagedJob) -> Result<String, Bug> {
+        let message = Job {
             version: VERSION,
             job_id: job.job_id.clone(),
             kind: job.kind,
             object: rows.object.to_hex(),
-            payload,
+            payload: job.payload.clone(),
             staged_at_ms: job.staged_at_ms,
-        })
+        };
+        match job.kind {
+            JobKind::Project => {
+                let audit = self.store.audit_after(rows.audit_through, AUDIT_MAX)?;
+                message.projecting(snapshot(rows, audit, Date::now().as_millis()))
+            }
+            JobKind::SendReceipt | JobKind::SendMessage => serde_json::to_string(&message),
+        }
+        .map_err(|error| Bug(error.to_string()))
     }
 
     /// A job is done, or dead: it is forgotten here. What a snapshot had no room for leaves at once.

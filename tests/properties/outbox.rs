@@ -1,12 +1,20 @@
 //! Jobs: whatever changes is told to the read model, nothing that is staged is forgotten, and it leaves until it is confirmed.
 
-use paid_once::machine::id::{ObjectId, Owner};
+use paid_once::jobs::message::{Job, MESSAGE_MAX_BYTES, VERSION, batches};
+use paid_once::machine::begin::{Begin, begin};
+use paid_once::machine::id::{ObjectId, Owner, RefundId};
 use paid_once::machine::outbox::{confirm, due, sent, stage_anew, stage_projection};
+use paid_once::machine::record::{Finished, KeyRecord, Lifecycle, StoredResponse};
 use paid_once::machine::rows::{AuditRecord, JobKind, Rows, StagedJob};
 use paid_once::machine::wake::{KnownAlarm, alarm_to_set, wake_at};
+use paid_once::payment::money::AmountMinor;
+use paid_once::payment::{Refund, RefundReason, RefundState};
+use paid_once::readmodel::snapshot::{AuditRow, Snapshot, snapshot};
 use proptest::prelude::*;
+use serde::Deserialize as _;
 
-use crate::support::{NOW_MS, at};
+use crate::payment::pay;
+use crate::support::{NOW_MS, arrival, at, me};
 
 fn empty() -> Rows {
     Rows::empty(ObjectId::from_bytes([7; 32]))
@@ -129,7 +137,111 @@ fn a_dead_snapshot_stages_no_other() {
     assert_eq!((commit(rows.clone()).jobs.len(), rows.audit_through), (0, 0));
 }
 
+/// A payment with this many small refunds; each is asked for under a key of its own and still pending.
+fn refunded(count: u32) -> Rows {
+    let mut rows = commit(paid_rows());
+    for number in 1..=count {
+        let mut after = rows.clone();
+        after.refunds.push(Refund {
+            id: RefundId(format!("re_{number}")),
+            key_id: number,
+            amount: AmountMinor::new(1).unwrap(),
+            reason: RefundReason::Duplicate,
+            state: RefundState::Pending,
+            provider_refund: None,
+            created_at_ms: NOW_MS,
+            version: 0,
+        });
+        after.keys.push(KeyRecord { key_id: number, ..after.keys[0].clone() });
+        rows = told(&rows, after);
+    }
+    rows
+}
+
+/// A payment that was just asked for, under an open key 0.
+fn paid_rows() -> Rows {
+    let mut rows = empty();
+    assert!(matches!(begin(&mut rows, &arrival("k", pay(true)), &me(), &at(NOW_MS)).unwrap(), Begin::Run(_)));
+    rows.keys[0].key_id = 0;
+    rows
+}
+
+fn told(before: &Rows, mut after: Rows) -> Rows {
+    stage_projection(before, &mut after, &at(NOW_MS));
+    commit(after)
+}
+
+fn audit_row(audit_id: u64, data: &str) -> AuditRow {
+    let text = || "x".to_owned();
+    AuditRow { audit_id, at_ms: NOW_MS, actor: text(), action: text(), subject: text(), data: data.into() }
+}
+
+#[test]
+fn whatever_changed_last_is_told_however_many_there_are() {
+    const MANY: u32 = 250;
+    let rows = refunded(MANY);
+    // Most of them end; the oldest ones at last.
+    for oldest in 1..=3u32 {
+        let mut settled = rows.clone();
+        for number in (1..=MANY).rev().filter(|number| *number >= oldest) {
+            let mut after = settled.clone();
+            after.refunds[number as usize - 1].state = RefundState::Succeeded;
+            let key = after.keys.iter_mut().find(|key| key.key_id == number).unwrap();
+            key.lifecycle = Lifecycle::Finished(Finished {
+                response: StoredResponse { status: 201, headers: Vec::new(), body: Vec::new() },
+                finished_at_ms: NOW_MS + 1000 - u64::from(number),
+                expires_at_ms: u64::MAX,
+            });
+            settled = told(&settled, after);
+            let shown = snapshot(&settled, Vec::new(), NOW_MS);
+            let name = format!("re_{number}");
+            let refund = shown.refunds.iter().find(|refund| refund.refund_id == name);
+            assert_eq!(refund.map(|refund| refund.status.as_str()), Some("succeeded"), "{name}");
+            let key = shown.keys.iter().find(|key| key.key_id == number);
+            assert_eq!(key.map(|key| key.status.as_str()), Some("finished"), "{number}");
+            assert_eq!(
+                shown.refunds.iter().filter(|refund| refund.status == "pending").count(),
+                number as usize - 1
+            );
+        }
+    }
+}
+
+#[test]
+fn a_snapshot_fits_into_a_message_and_its_audit_begins_where_the_last_one_ended() {
+    let rows = refunded(90);
+    let job = Job {
+        version: VERSION,
+        job_id: "j".into(),
+        kind: JobKind::Project,
+        object: rows.object.to_hex(),
+        payload: serde_json::Value::Null,
+        staged_at_ms: NOW_MS,
+    };
+    for (length, all) in [(10, true), (2_000, false), (60_000, false)] {
+        let audit: Vec<_> = (8..108).map(|id| audit_row(id, &"\"".repeat(length))).collect();
+        let text = job.clone().projecting(snapshot(&rows, audit.clone(), NOW_MS)).unwrap();
+        let read = Job::read(&text).unwrap();
+        let told = Snapshot::deserialize(&read.payload).unwrap();
+        assert!(!told.audit.is_empty() && audit.starts_with(&told.audit));
+        assert_eq!(told.audit.len() == audit.len(), all, "{length}");
+        assert!(text.len() <= MESSAGE_MAX_BYTES || told.audit.len() == 1, "{}", text.len());
+        assert_eq!(told.refunds[0].refund_id, "re_90", "what changed last is told");
+    }
+}
+
 proptest! {
+    #[test]
+    fn batches_are_what_the_queue_takes_and_hold_all(lengths in prop::collection::vec(0..120_000usize, 0..220)) {
+        let texts: Vec<String> = lengths.iter().map(|length| "x".repeat(*length / 40 * (1 + length % 40))).collect();
+        let cut = batches(texts.clone(), String::as_str);
+        for batch in &cut {
+            prop_assert!(batch.len() <= 100 && batch.iter().map(String::len).sum::<usize>() <= 240_000);
+            prop_assert!(!batch.is_empty());
+        }
+        prop_assert_eq!(cut.concat(), texts);
+    }
+
     /// Sends that fail, words that are lost, crashes in between: in any order, a job is staged until it is confirmed and
     /// leaves again and again until then.
     #[test]

@@ -22,7 +22,7 @@ use crate::support::{NOW_MS, arrival, at};
 
 const AMOUNT: u32 = 5000;
 
-fn pay(capture: bool) -> Operation {
+pub fn pay(capture: bool) -> Operation {
     Operation::Payment(Box::new(PaymentRequest {
         amount: AmountMinor::new(AMOUNT).unwrap(),
         currency: Currency::USD,
