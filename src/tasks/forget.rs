@@ -1,24 +1,73 @@
-//! Drops what has been kept long enough: payloads of jobs that nobody took up, and old runs of these tasks. Objects drop the
-//! personal data that they hold themselves, by their alarms.
+//! Drops what has been kept long enough: payloads of jobs that nobody took up, jobs that are long over, and old runs of these
+//! tasks. Objects drop the personal data that they hold themselves, by their alarms. A job that nobody has touched for long is
+//! lost: it becomes a dead letter.
 
+use serde::Deserialize;
 use serde_json::{Value, json};
 use worker::{Date, Env, Error, Result};
 
 use crate::config::Config;
+use crate::log::log;
+use crate::machine::rows::JobKind;
+use crate::metrics;
 use crate::readmodel::db::Db;
 
 /// How long the runs of tasks are kept, in ms.
 const RUNS_KEPT_MS: u64 = 30 * 86_400_000;
+/// How long a job that is over is known, in ms: so long a message that comes again finds it over. The queue keeps one for four
+/// days, and an object that has heard nothing sends one every six hours.
+const OVER_KEPT_MS: u64 = 30 * 86_400_000;
+/// How many of them one run drops.
+const OVER_MAX: u32 = 10_000;
+/// After how long a job that waits for its next try is lost, in ms: longer than any pause, and than an object waits for a word.
+const LOST_AFTER_MS: u64 = 24 * 3_600_000;
+/// How many of them one run finds.
+const LOST_MAX: u32 = 100;
 
 pub(super) async fn forget(env: &Env) -> Result<Value> {
     let config = Config::of(env).map_err(Error::RustError)?;
     let db = Db::of(env)?;
     let now_ms = Date::now().as_millis();
-    let sql = "UPDATE jobs SET state = 'purged', payload = NULL, frozen = NULL
+    let sql = "UPDATE jobs SET state = 'purged', payload = NULL, frozen = NULL, updated_at_ms = ?2
          WHERE state IN ('tried', 'attempted', 'dead') AND updated_at_ms < ?1";
     let kept_since_ms = now_ms.saturating_sub(config.times.personal_retention_ms);
-    let jobs = db.run(sql, vec![kept_since_ms.into()]).await?;
+    let jobs = db.run(sql, vec![kept_since_ms.into(), now_ms.into()]).await?;
+    let lost = lost(&db, now_ms).await?;
+    let sql = "DELETE FROM jobs WHERE job_id IN
+         (SELECT job_id FROM jobs WHERE updated_at_ms < ?1 AND state IN ('done', 'purged') LIMIT ?2)";
+    let over_since_ms = now_ms.saturating_sub(OVER_KEPT_MS);
+    let over = db.run(sql, vec![over_since_ms.into(), OVER_MAX.into()]).await?;
     let runs_since_ms = now_ms.saturating_sub(RUNS_KEPT_MS);
     let runs = db.run("DELETE FROM runs WHERE at_ms < ?1", vec![runs_since_ms.into()]).await?;
-    Ok(json!({ "jobs": jobs, "runs": runs }))
+    Ok(json!({ "jobs": jobs, "lost": lost, "over": over, "runs": runs }))
+}
+
+/// Jobs that were tried, or were requeued, and for which no message comes any more. Gives how many.
+async fn lost(db: &Db, now_ms: u64) -> Result<usize> {
+    #[derive(Deserialize)]
+    struct Lost {
+        job_id: String,
+        kind: String,
+    }
+    let sql = "UPDATE jobs SET state = 'dead', updated_at_ms = ?1,
+            history = json_insert(history, '$[#]', json_object('at_ms', ?1, 'error', CASE state
+                WHEN 'attempted' THEN 'lost: its try broke off, outcome unknown; ask the provider or the pilot'
+                ELSE 'lost: no message came for it any more' END))
+         WHERE job_id IN (SELECT job_id FROM jobs WHERE updated_at_ms < ?2 AND state IN ('tried', 'attempted') LIMIT ?3)
+         RETURNING job_id, kind";
+    let values = vec![now_ms.into(), now_ms.saturating_sub(LOST_AFTER_MS).into(), LOST_MAX.into()];
+    let lost: Vec<Lost> = db.rows(sql, values).await?;
+    for job in &lost {
+        if let Some(kind) = JobKind::parse(&job.kind) {
+            metrics::job(kind.as_str(), "dead");
+        }
+        let fields = [
+            ("event", "job_over".into()),
+            ("job_id", job.job_id.as_str().into()),
+            ("kind", job.kind.as_str().into()),
+            ("outcome", "dead: lost".into()),
+        ];
+        log("error", &fields);
+    }
+    Ok(lost.len())
 }

@@ -144,6 +144,43 @@ describe('personal data', async () => {
     assert.deepEqual(states, [{ state: 'dead' }, { state: 'purged' }]);
   });
 
+  test('of jobs that are over, and jobs that were lost, are seen to by the clock', async () => {
+    const hour = 3_600_000;
+    const ago = (hours) => Date.now() - hours * hour;
+    const jobs = [
+      ['done long ago', 'send_receipt', 'done', 31 * 24],
+      ['purged long ago', 'send_receipt', 'purged', 31 * 24],
+      ['done lately', 'send_receipt', 'done', 29 * 24],
+      ['lost', 'send_receipt', 'tried', 25],
+      ['lost while attempted', 'send_message', 'attempted', 25],
+      ['waits', 'send_receipt', 'tried', 23],
+    ];
+    for (const [id, kind, state, hours] of jobs)
+      await model.run(
+        `INSERT INTO jobs (job_id, kind, object, state, attempts, payload, first_at_ms, history, staged_at_ms, updated_at_ms)
+         VALUES (?, ?, 'clock', ?, 1, 'p', 1, '[{"at_ms":1,"error":"first"}]', 1, ?)`,
+        id,
+        kind,
+        state,
+        ago(hours),
+      );
+    const { forget } = await model.tick();
+    assert.deepEqual([forget.over, forget.lost], [2, 2]);
+    const rows = await model.all("SELECT * FROM jobs WHERE object = 'clock' ORDER BY job_id");
+    assert.deepEqual(
+      rows.map(({ job_id, state, payload }) => [job_id, state, payload]),
+      [
+        ['done lately', 'done', 'p'],
+        ['lost', 'dead', 'p'],
+        ['lost while attempted', 'dead', 'p'],
+        ['waits', 'tried', 'p'],
+      ],
+    );
+    const errors = (row) => JSON.parse(row.history).map(({ error }) => error);
+    assert.deepEqual(errors(rows[1]), ['first', 'lost: no message came for it any more']);
+    assert.match(errors(rows[2])[1], /outcome unknown/);
+  });
+
   test('the read model is written anew from the objects, by the commands', async () => {
     const run = async (command, ...args) =>
       (

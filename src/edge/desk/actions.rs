@@ -3,6 +3,9 @@
 //!
 //! Who did what is written down before it is done, and how it ended afterwards: an action without an outcome was broken off.
 
+use std::time::Duration;
+
+use serde::Deserialize;
 use serde_json::Value as Json;
 use worker::{MessageBuilder, QueueContentType};
 
@@ -16,11 +19,12 @@ use crate::edge::app::ObjectRef;
 use crate::edge::http::Answer;
 use crate::edge::operator::is_form_key;
 use crate::edge::problem::{Kind, Problem};
+use crate::exchange::within;
 use crate::flows::capture::CaptureRequest;
 use crate::flows::refund::RefundRequest;
 use crate::flows::void::VoidRequest;
 use crate::flows::{Operation, Refusal};
-use crate::jobs::message::{Job, VERSION};
+use crate::jobs::message::{Job, VERSION, batches};
 use crate::log::log;
 use crate::machine::begin::Arrival;
 use crate::machine::fingerprint::{Field, Fingerprint, Parameters};
@@ -34,8 +38,10 @@ use crate::readmodel::db::Db;
 
 /// What an action's outcome is until it has one.
 const BEGUN: &str = "begun";
-/// The pause before a requeued job is worked on, in seconds: until then the ledger says that it may be.
+/// The pause before a requeued job is worked on, in seconds: the page that follows the press still shows it on its way.
 const REQUEUE_DELAY_S: u32 = 2;
+/// How long the queue has to take a requeued batch.
+const QUEUE_TAKES: Duration = Duration::from_secs(10);
 /// How many dead letters one press sends.
 const REQUEUE_MAX: usize = 50;
 /// For how long a provider keeps our keys, in ms; after that a requeued email is another one.
@@ -246,8 +252,8 @@ impl Press<'_> {
         }
     }
 
-    /// Dead letters go back into the queue: the message first, then the ledger. Should that break off in between, the message
-    /// finds the job dead and does nothing, and it is still in the list.
+    /// Dead letters go back into the queue: the ledger first, then the messages. Should that break off in between, the clock
+    /// finds rows that nobody touches, and makes them dead letters again.
     async fn requeue(&self, job_id: Option<&str>) -> worker::Result<String> {
         let env = &self.desk.app.env;
         let mut conditions = data::Where::default();
@@ -257,40 +263,78 @@ impl Press<'_> {
         }
         let mut dead = data::dead_letters(env, conditions, 0).await?;
         dead.truncate(REQUEUE_MAX);
-        if dead.is_empty() {
-            return Ok("refused: it is not a dead letter any more".to_owned());
-        }
+        let ids: Vec<&str> = dead.iter().map(|row| row.job_id.as_str()).collect();
+        let taken = self.revive(&ids).await?;
         let mut messages = Vec::new();
-        for row in &dead {
-            let payload = serde_json::from_str(row.payload.as_deref().unwrap_or("null"))?;
+        for row in dead.iter().filter(|row| taken.contains(&row.job_id)) {
             let Some(kind) = JobKind::parse(&row.kind) else { continue };
             let job = Job {
                 version: VERSION,
                 job_id: row.job_id.clone(),
                 kind,
                 object: row.object.clone(),
-                payload,
+                payload: serde_json::from_str(row.payload.as_deref().unwrap_or("null")).unwrap_or_default(),
                 staged_at_ms: row.staged_at_ms,
             };
-            let message = MessageBuilder::new(serde_json::to_string(&job)?)
-                .content_type(QueueContentType::Text)
-                .delay_seconds(REQUEUE_DELAY_S);
-            messages.push(message.build());
+            messages.push((row.job_id.as_str(), serde_json::to_string(&job)?));
         }
-        env.queue("JOBS")?.send_batch(messages).await?;
-        let ids: Vec<&str> = dead.iter().map(|row| row.job_id.as_str()).collect();
+        if messages.is_empty() {
+            return Ok("refused: it is not a dead letter any more".to_owned());
+        }
+        let mut sent = 0;
+        let mut refused = None;
+        for batch in batches(messages, |(_, text)| text) {
+            match self.send(&batch).await {
+                Ok(()) => sent += batch.len(),
+                Err(error) => {
+                    let ids: Vec<&str> = batch.iter().map(|(job_id, _)| *job_id).collect();
+                    self.bury(&ids).await?;
+                    refused = Some(format!("failed: the queue did not take {}: {error}", ids.len()));
+                }
+            }
+        }
+        Ok(match (refused, sent) {
+            (Some(refused), _) => refused,
+            (None, 1) => "one job is in the queue again".to_owned(),
+            (None, many) => format!("{many} jobs are in the queue again"),
+        })
+    }
+
+    /// Says in the ledger that these dead jobs have all their tries again. Gives those that were still dead: nobody else
+    /// requeues them now.
+    async fn revive(&self, ids: &[&str]) -> worker::Result<Vec<String>> {
+        #[derive(Deserialize)]
+        struct Revived {
+            job_id: String,
+        }
+        let now_ms = self.desk.request.now_ms;
         let sql = format!(
             "UPDATE jobs SET state = 'tried', attempts = 0, updated_at_ms = ?2,
                 first_at_ms = CASE WHEN first_at_ms < {} THEN ?2 ELSE first_at_ms END
-             WHERE state = 'dead' AND job_id IN (SELECT value FROM json_each(?1))",
-            self.desk.request.now_ms.saturating_sub(WINDOW_MS)
+             WHERE state = 'dead' AND job_id IN (SELECT value FROM json_each(?1)) RETURNING job_id",
+            now_ms.saturating_sub(WINDOW_MS)
         );
-        let values = vec![serde_json::to_string(&ids)?.into(), self.desk.request.now_ms.into()];
-        Db::of(env)?.run(&sql, values).await?;
-        Ok(match ids.len() {
-            1 => "one job is in the queue again".to_owned(),
-            many => format!("{many} jobs are in the queue again"),
-        })
+        let values = vec![serde_json::to_string(ids)?.into(), now_ms.into()];
+        let rows: Vec<Revived> = Db::of(&self.desk.app.env)?.rows(&sql, values).await?;
+        Ok(rows.into_iter().map(|row| row.job_id).collect())
+    }
+
+    /// The queue did not take these: they are dead letters as before.
+    async fn bury(&self, ids: &[&str]) -> worker::Result<()> {
+        let sql = "UPDATE jobs SET state = 'dead' WHERE state = 'tried' AND attempts = 0
+             AND job_id IN (SELECT value FROM json_each(?1))";
+        let values = vec![serde_json::to_string(ids)?.into()];
+        Db::of(&self.desk.app.env)?.run(sql, values).await.map(drop)
+    }
+
+    async fn send(&self, batch: &[(&str, String)]) -> worker::Result<()> {
+        let mut messages = Vec::new();
+        for (_, text) in batch {
+            let message = MessageBuilder::new(text).content_type(QueueContentType::Text);
+            messages.push(message.delay_seconds(REQUEUE_DELAY_S).build());
+        }
+        let queue = self.desk.app.env.queue("JOBS")?;
+        within(QUEUE_TAKES, "the queue", queue.send_batch(messages)).await
     }
 
     async fn purge(&self, job_id: &str) -> worker::Result<String> {
