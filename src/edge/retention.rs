@@ -23,7 +23,7 @@ const PAGE: u32 = 50;
 /// `POST /admin/payments/{id}/erase`
 pub(super) async fn erase(app: &App, request: &Request, id: &str) -> Result<Answer, Problem> {
     admit(app, request).await?;
-    let (object, place) = place(app, id)?;
+    let place = place(app, id)?;
     match app.ask::<Erased>(&place, Ask::Erase).await.map_err(unreadable)? {
         Erased::Gone => {}
         Erased::Nothing => return Err(Problem::new(Kind::NotFound)),
@@ -36,16 +36,8 @@ pub(super) async fn erase(app: &App, request: &Request, id: &str) -> Result<Answ
             return Err(problem);
         }
     }
-    purge(app, object).await.map_err(unreadable)?;
     let body = json!({ "id": id, "personal_data": "erased" });
     Ok(Answer::new(200, "application/json", body.to_string(), "erased"))
-}
-
-/// What jobs have kept. A projection that has not arrived yet is left: it is the one that erases.
-async fn purge(app: &App, object: ObjectId) -> worker::Result<()> {
-    let sql = "UPDATE jobs SET payload = NULL, frozen = NULL, state = 'purged' WHERE object = ?1
-         AND (state = 'dead' OR kind <> 'project' AND state IN ('tried', 'attempted'))";
-    Db::of(&app.env)?.run(sql, vec![object.to_hex().into()]).await.map(drop)
 }
 
 /// `POST /admin/payments/{id}/project`; with `all` as the id, a page of all that the read model knows.
@@ -54,7 +46,7 @@ pub(super) async fn project(app: &App, request: &Request, id: &str) -> Result<An
     if id == "all" {
         return project_all(app, request).await.map_err(unreadable);
     }
-    let (_, place) = place(app, id)?;
+    let place = place(app, id)?;
     app.ask::<()>(&place, Ask::Project).await.map_err(unreadable)?;
     Ok(Answer::new(200, "application/json", json!({ "projected": 1, "next": null }).to_string(), "projected"))
 }
@@ -101,10 +93,10 @@ pub(super) async fn answers(app: &App, request: &Request) -> Result<Answer, Prob
     }
 }
 
-fn place(app: &App, id: &str) -> Result<(ObjectId, ObjectRef), Problem> {
+fn place(app: &App, id: &str) -> Result<ObjectRef, Problem> {
     let payment = PaymentId::parse(id).map(PaymentId::object);
     let object = payment.or_else(|| RideId::parse(id).map(RideId::object));
     let object = object.ok_or_else(|| Problem::new(Kind::NotFound))?;
     let place = ObjectRef::Id(object);
-    if app.exists(&place) { Ok((object, place)) } else { Err(Problem::new(Kind::NotFound)) }
+    if app.exists(&place) { Ok(place) } else { Err(Problem::new(Kind::NotFound)) }
 }

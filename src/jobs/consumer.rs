@@ -135,12 +135,7 @@ async fn end(env: &Env, config: &Config, job: &Job, is_dead: bool) -> worker::Re
             ledger.done(&result).await?;
             ("info", result)
         }
-        Ok(Done::Already) => {
-            // Counted when it ended.
-            told("info", "job_over", job, "was over before");
-            confirm(env, job, false).await?;
-            return Ok(Fate::Ack);
-        }
+        Ok(Done::Already) => return over(env, job).await,
         Err(Failure::Blind(error)) => {
             told("warn", "job_unfinished", job, &error);
             return Ok(Fate::Retry(BLIND_PAUSE_S));
@@ -152,6 +147,8 @@ async fn end(env: &Env, config: &Config, job: &Job, is_dead: bool) -> worker::Re
             };
             let known = ledger.known().await?;
             let known = match known {
+                // A snapshot from before personal data was erased: a newer one is on its way.
+                Some(known) if known.is_purged() => return over(env, job).await,
                 // The try was counted when it began, where it is counted.
                 Some(known) if job.kind != JobKind::Project => known,
                 Some(known) => Known { attempts: known.attempts.saturating_add(1), ..known },
@@ -176,6 +173,13 @@ async fn end(env: &Env, config: &Config, job: &Job, is_dead: bool) -> worker::Re
     metrics::job(job.kind.as_str(), if is_done { "done" } else { "dead" });
     told(level, "job_over", job, &outcome);
     confirm(env, job, is_done).await?;
+    Ok(Fate::Ack)
+}
+
+/// It was over before: it was counted then.
+async fn over(env: &Env, job: &Job) -> worker::Result<Fate> {
+    told("info", "job_over", job, "was over before");
+    confirm(env, job, false).await?;
     Ok(Fate::Ack)
 }
 

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use worker::{Env, Result};
 
 use super::message::Job;
+use crate::machine::rows::StagedJob;
 use crate::readmodel::db::Db;
 
 /// How many lines of a job's history are kept.
@@ -26,6 +27,11 @@ impl Known {
     /// Nothing is to be done any more.
     pub(super) fn is_over(&self) -> bool {
         matches!(self.state.as_str(), "done" | "dead" | "purged")
+    }
+
+    /// What it carried was dropped.
+    pub(super) fn is_purged(&self) -> bool {
+        self.state == "purged"
     }
 
     fn history_with(&self, now_ms: u64, error: &str) -> String {
@@ -135,6 +141,25 @@ impl<'a> Ledger<'a> {
         ];
         self.db.run(&sql, values).await.map(drop)
     }
+}
+
+/// Drops what an object's jobs have kept, and says that those that it has staged are over: also those that were never tried and
+/// have no row yet, so that a message that is still in the queue does nothing.
+pub(crate) async fn purge(env: &Env, object: &str, staged: &[StagedJob]) -> Result<()> {
+    let db = Db::of(env)?;
+    let now_ms = worker::Date::now().as_millis();
+    let kept = "UPDATE jobs SET payload = NULL, frozen = NULL, state = 'purged', updated_at_ms = ?2
+         WHERE object = ?1 AND state IN ('tried', 'attempted', 'dead')";
+    let coming = "INSERT INTO jobs (job_id, kind, object, state, attempts, first_at_ms, history, staged_at_ms, updated_at_ms)
+         SELECT value->>'job_id', value->>'kind', ?1, 'purged', 0, ?2, '[]', value->>'staged_at_ms', ?2
+         FROM json_each(?3) WHERE true ON CONFLICT (job_id) DO NOTHING";
+    let row = |job: &StagedJob| json!({ "job_id": job.job_id, "kind": job.kind.as_str(), "staged_at_ms": job.staged_at_ms });
+    let staged = Value::Array(staged.iter().map(row).collect()).to_string();
+    let statements = vec![
+        db.statement(kept, vec![object.into(), now_ms.into()])?,
+        db.statement(coming, vec![object.into(), now_ms.into(), staged.into()])?,
+    ];
+    db.batch(statements).await
 }
 
 impl Default for Known {

@@ -20,3 +20,5 @@ mod send_receipt;
 
 #[cfg(target_arch = "wasm32")]
 pub use consumer::consume;
+#[cfg(target_arch = "wasm32")]
+pub(crate) use ledger::purge;

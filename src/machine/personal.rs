@@ -34,13 +34,22 @@ pub(super) fn due_at_ms(rows: &Rows, ctx: &Context) -> Option<u64> {
     newest_ms.checked_add(ctx.times.personal_retention_ms).filter(|at_ms| *at_ms < u64::MAX)
 }
 
+/// What would come of erasing it now.
+pub fn may_erase(rows: &Rows) -> Erased {
+    if rows.keys.is_empty() {
+        Erased::Nothing
+    } else if is_unfinished(rows) {
+        Erased::Unfinished
+    } else {
+        Erased::Gone
+    }
+}
+
 /// Erases it now.
 pub fn erase(rows: &mut Rows, ctx: &Context) -> Erased {
-    if rows.keys.is_empty() {
-        return Erased::Nothing;
-    }
-    if is_unfinished(rows) {
-        return Erased::Unfinished;
+    let may = may_erase(rows);
+    if may != Erased::Gone {
+        return may;
     }
     let finished: Vec<u32> = rows.keys.iter().map(|key| key.key_id).collect();
     finished.into_iter().for_each(|key_id| expire(rows, key_id, ctx));

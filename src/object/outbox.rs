@@ -10,6 +10,7 @@ use worker::{Date, Delay, MessageBuilder, QueueContentType};
 use super::drive::Drive;
 use crate::exchange::within;
 use crate::jobs::message::{Job, VERSION, batches};
+use crate::jobs::purge;
 use crate::machine::context::Bug;
 use crate::machine::outbox;
 use crate::machine::personal::{self, Erased};
@@ -140,20 +141,34 @@ impl Drive {
         Ok(())
     }
 
-    /// Drops personal data here, and with the next snapshot in the read model.
+    /// Drops personal data: first what jobs have kept of it, as long as it is known here which these are; then here, and with
+    /// the next snapshot in the read model.
     pub(super) async fn erase(&self) -> Result<Erased, Bug> {
-        if self.store.read()?.is_none() {
-            return Ok(Erased::Nothing);
-        }
-        let ctx = self.context();
-        let erased = self.store.transaction(&ctx, |rows| {
-            let erased = personal::erase(rows, &ctx);
-            if erased == Erased::Gone {
-                // Also what an earlier snapshot may have shown.
-                outbox::stage_anew(rows, &ctx);
+        let erased = loop {
+            let Some(rows) = self.store.read()? else { return Ok(Erased::Nothing) };
+            let may = personal::may_erase(&rows);
+            if may != Erased::Gone {
+                return Ok(may);
             }
-            Ok::<_, Bug>(erased)
-        })?;
+            let failed = |error: worker::Error| Bug(format!("the ledger: {error}"));
+            purge(&self.env, &rows.object.to_hex(), &rows.jobs).await.map_err(failed)?;
+            let ctx = self.context();
+            let erased = self.store.transaction(&ctx, |now| {
+                if now.jobs.iter().any(|job| rows.jobs.iter().all(|purged| purged.job_id != job.job_id)) {
+                    return Ok(None);
+                }
+                let erased = personal::erase(now, &ctx);
+                if erased == Erased::Gone {
+                    // Also what an earlier snapshot may have shown.
+                    outbox::stage_anew(now, &ctx);
+                }
+                Ok::<_, Bug>(Some(erased))
+            })?;
+            // Otherwise something was staged meanwhile.
+            if let Some(erased) = erased {
+                break erased;
+            }
+        };
         self.drain().await;
         Ok(erased)
     }

@@ -118,6 +118,57 @@ describe('personal data', async () => {
     assert.deepEqual(job, { state: 'purged', payload: null });
   });
 
+  test('in a message that is still in the queue is not sent, nor written down, afterwards', async () => {
+    const [id] = await both(user, site, model);
+    const object = objectId(asRide(id));
+    const staged = { kind: 'send_receipt', object, staged_at_ms: 1 };
+    const payload = {
+      about: 'paid',
+      to: PERSONAL.receipt_email,
+      resource: id,
+      amount_minor: 2500,
+      currency: 'usd',
+      order_id: null,
+      at_ms: 1,
+    };
+    const deliver = async (job_id) => {
+      const { JOBS } = await site.worker.getEnv();
+      await JOBS.send(JSON.stringify({ version: 1, ...staged, job_id, payload }), { contentType: 'text' });
+      await until('it is over', () =>
+        site.logs().some(({ message }) => message.includes('job_over') && message.includes(job_id)),
+      );
+    };
+    const letters = async () => (await site.simulator.emails(id)).length;
+    const before = await letters();
+    await deliver(`${id}_control`);
+    assert.equal(await letters(), before + 1, 'control: such a message is sent where nothing was erased');
+    // On its way: the object has given it to the queue, and nobody has taken it up.
+    await site.objects.sql(
+      asRide(id),
+      'INSERT INTO staged_jobs (job_id, kind, payload, staged_at_ms, sends, next_at_ms) VALUES (?, ?, ?, 1, 1, ?)',
+      `${id}_on_its_way`,
+      staged.kind,
+      JSON.stringify(payload),
+      Date.now() + 3_600_000,
+    );
+    await model.run(
+      `INSERT INTO jobs (job_id, kind, object, state, attempts, payload, first_at_ms, history, staged_at_ms, updated_at_ms)
+       VALUES ('an older snapshot', 'project', ?, 'tried', 1, ?, 1, '[]', 1, 1)`,
+      object,
+      JSON.stringify(PERSONAL),
+    );
+    assert.equal((await admin(`/admin/payments/${id}/erase`)).status, 200);
+    await deliver(`${id}_on_its_way`);
+    assert.equal(await letters(), before + 1);
+    assert.deepEqual(
+      await model.all(
+        "SELECT state, payload, frozen FROM jobs WHERE job_id IN (?, 'an older snapshot')",
+        `${id}_on_its_way`,
+      ),
+      Array(2).fill({ state: 'purged', payload: null, frozen: null }),
+    );
+  });
+
   test('is in nobody’s reach but the operator’s', async () => {
     const [id] = await both(user, site, model);
     for (const token of [null, 'wrong', 'user@example.com'])
