@@ -18,6 +18,7 @@ import {
   moved,
   paid,
 } from './support/payments.mjs';
+import { parse } from './support/prometheus.mjs';
 import { until } from './support/until.mjs';
 
 const EMAILS = { path: '/resend/' };
@@ -404,6 +405,37 @@ describe('a job of which no word comes back', async () => {
   });
 });
 
+describe('the count of jobs', async () => {
+  const ADMIN_TOKEN = 'the-operators-own-secret-of-the-tests';
+  const counted = await startSite({ secrets: { ADMIN_TOKEN } });
+  after(() => counted.close());
+
+  test('counts the end of each once, however often its message comes', async () => {
+    const { JOBS } = await counted.worker.getEnv();
+    const send = (job) =>
+      JOBS.send(JSON.stringify({ version: 1, staged_at_ms: 1, ...job }), { contentType: 'text' });
+    const ends = (job) =>
+      counted.logs().filter(({ message }) => message.includes('job_over') && message.includes(job)).length;
+    const done = async () => {
+      const headers = { authorization: `Bearer ${ADMIN_TOKEN}` };
+      const text = await (await counted.fetch('/metrics', { headers })).text();
+      return parse(text).sum('jobs_total', { kind: 'send_receipt', outcome: 'done' });
+    };
+    const { id } = await paid(client(counted));
+    await receiptsOf(counted, id);
+    await until('its receipt is counted', async () => (await done()) === 1);
+    const job = receiptJob(id);
+    for (const times of [1, 2, 3]) {
+      await send(job);
+      await until('it is over', () => ends(job.job_id) === times);
+    }
+    const last = receiptJob(id, { job_id: `${id}_last` });
+    await send(last);
+    await until('the last one is counted', async () => (await done()) >= 3);
+    assert.equal(await done(), 3);
+  });
+});
+
 describe('the read model', () => {
   const versionOf = async (id) =>
     (await site.rows('SELECT version FROM payments WHERE payment_id = ?', id))[0].version;
@@ -534,6 +566,28 @@ describe('the read model', () => {
     await deliver(newer);
     await heardOf(newer.job_id);
     assert.equal((await all()).payments[0].status, 'requires_capture');
+  });
+
+  test('gets an audit that is too large for one message in parts, and no receipt waits for it', async () => {
+    const { id } = await paid(user);
+    await jobsOf(site, id);
+    await site.objects.sql(
+      id,
+      `WITH RECURSIVE many (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM many WHERE n < 250)
+       INSERT INTO audit_records (at_ms, actor, action, subject, data)
+       SELECT 1, 'account:a', 'test.large', ?, json_object('text', printf('%.*c', 3000, '"')) FROM many`,
+      id,
+    );
+    const refund = await moved(user, id, 'refunds', { amount: 500 });
+    assert.ok((await receiptsOf(site, id)).includes(`${refund.id}_receipt`));
+    const audit = await site.rows(
+      'SELECT audit_id FROM audit_records WHERE object = ? ORDER BY audit_id',
+      objectId(id),
+    );
+    assert.deepEqual(
+      audit.map(({ audit_id }) => audit_id),
+      (await site.objects.audit(id)).map(({ audit_id }) => audit_id),
+    );
   });
 
   test('gets the audit of a snapshot that died with the next one', async () => {
