@@ -64,7 +64,11 @@ pub fn batches<T>(messages: Vec<T>, text: impl Fn(&T) -> &str) -> Vec<Vec<T>> {
     let mut batches: Vec<Vec<T>> = Vec::new();
     let mut bytes = 0;
     for message in messages {
-        let more = text(&message).len().saturating_add(ENVELOPE_BYTES);
+        // One that is too long is refused with all of its batch: it goes alone.
+        let more = match text(&message).len() {
+            ..=MESSAGE_MAX_BYTES => text(&message).len() + ENVELOPE_BYTES,
+            _ => BATCH_MAX_BYTES,
+        };
         match batches.last_mut().filter(|batch| batch.len() < BATCH_MAX && bytes + more <= BATCH_MAX_BYTES) {
             Some(batch) => {
                 bytes += more;

@@ -232,11 +232,12 @@ fn a_snapshot_fits_into_a_message_and_its_audit_begins_where_the_last_one_ended(
 
 proptest! {
     #[test]
-    fn batches_are_what_the_queue_takes_and_hold_all(lengths in prop::collection::vec(0..120_000usize, 0..220)) {
+    fn batches_are_what_the_queue_takes_and_hold_all(lengths in prop::collection::vec(0..130_000usize, 0..220)) {
         let texts: Vec<String> = lengths.iter().map(|length| "x".repeat(*length / 40 * (1 + length % 40))).collect();
         let cut = batches(texts.clone(), String::as_str);
         for batch in &cut {
             prop_assert!(batch.len() <= 100 && batch.iter().map(String::len).sum::<usize>() <= 240_000);
+            prop_assert!(batch.len() == 1 || batch.iter().all(|text| text.len() <= MESSAGE_MAX_BYTES));
             prop_assert!(!batch.is_empty());
         }
         prop_assert_eq!(cut.concat(), texts);
