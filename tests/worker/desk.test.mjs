@@ -313,6 +313,17 @@ describe('dead letters', () => {
     assert.doesNotMatch((await look('/admin/dead-letters')).text, /all 1/);
   });
 
+  test('that the queue does not take is a dead letter as before, and holds up no other', async () => {
+    await bury('too long', { ...snapshot('never'), owner: 'x'.repeat(140_000) });
+    await bury('short', snapshot('requeued.short'));
+    const path = '/admin/dead-letters/requeue-all';
+    const pressed = await press(path, { form: key(await look('/admin/dead-letters'), path) });
+    assert.match((await look(pressed.header('location'))).text, /the queue did not take 1/);
+    await until('the other is done', () => isDone('requeued.short'));
+    assert.equal(await state('too long'), 'dead');
+    await sql("DELETE FROM jobs WHERE job_id = 'too long'");
+  });
+
   test('that is purged is dropped with what it carried, and cannot be requeued', async () => {
     await bury('gone', snapshot('never'));
     const page = await look('/admin/dead-letters');
