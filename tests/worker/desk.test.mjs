@@ -44,6 +44,10 @@ function key(page, path) {
   return form;
 }
 
+/** What the log of operators has of a subject. */
+const logOf = (subject) =>
+  sql('SELECT action, outcome FROM operator_actions WHERE subject = ? ORDER BY at_ms, action_id', subject);
+
 async function paid(more = {}) {
   const answer = await user.pay({ amount: 2500, currency: 'usd', ...more }, freshKey());
   assert.equal(answer.status, 201);
@@ -323,6 +327,23 @@ describe('dead letters', () => {
     assert.equal(await state('too long'), 'dead');
     await sql("DELETE FROM jobs WHERE job_id = 'too long'");
   });
+  for (const [act, outcome] of [
+    ['purge', 'dropped, with what it carried'],
+    ['requeue', 'one job is in the queue again'],
+  ])
+    test(`whose ${act} is pressed ten times at once are one true line of the log`, async () => {
+      const job = `ten ${randomUUID()}`;
+      await bury(job, snapshot(`ten.${act}`));
+      const path = `/admin/dead-letters/${encodeURIComponent(job)}/${act}`;
+      const form = key(await look('/admin/dead-letters'), path);
+      await Promise.all(Array.from({ length: 10 }, () => press(path, { form })));
+      assert.deepEqual(await logOf(job), [{ action: act, outcome }]);
+      if (act === 'requeue') return;
+      // As if the press had been broken off before it could say how it ended.
+      await sql("UPDATE operator_actions SET outcome = 'begun' WHERE subject = ?", job);
+      await press(path, { form });
+      assert.deepEqual(await logOf(job), [{ action: act, outcome }]);
+    });
 
   test('that is purged is dropped with what it carried, and cannot be requeued', async () => {
     await bury('gone', snapshot('never'));
@@ -469,6 +490,41 @@ describe('breaks', () => {
       const [row] = await sql('SELECT status, captured_minor FROM payments WHERE payment_id = ?', id);
       return row.status === 'succeeded' && row.captured_minor === 2500;
     });
+  });
+});
+
+describe('a break that is right as it is', () => {
+  const path = (id) => `/admin/breaks/${encodeURIComponent(id)}/accept`;
+  const find = (id) =>
+    sql(
+      `INSERT INTO breaks (break_id, kind, provider, ours, theirs, state, first_seen_at_ms, last_seen_at_ms)
+       VALUES (?1, 'amount', 'stripe', '2500 usd', '2400 usd', 'open', 1, 1)`,
+      id,
+    );
+
+  test('is accepted once, however often it is pressed, and the log has one true line', async () => {
+    await find('right:1');
+    const entries = { form: key(await look('/admin/breaks'), path('right:1')), note: 'a fee of the bank' };
+    await Promise.all(Array.from({ length: 10 }, () => press(path('right:1'), entries)));
+    const once = [{ action: 'accept: a fee of the bank', outcome: 'accepted' }];
+    assert.deepEqual(await logOf('right:1'), once);
+    // As if the press had been broken off before it could say how it ended.
+    await sql("UPDATE operator_actions SET outcome = 'begun' WHERE subject = 'right:1'");
+    await press(path('right:1'), entries);
+    assert.deepEqual(await logOf('right:1'), once);
+    assert.deepEqual(await sql("SELECT state, note FROM breaks WHERE break_id = 'right:1'"), [
+      { state: 'accepted', note: 'a fee of the bank' },
+    ]);
+  });
+
+  test('and that somebody else has accepted with another note is not accepted again', async () => {
+    await find('right:2');
+    const entries = { form: key(await look('/admin/breaks'), path('right:2')), note: 'mine' };
+    await sql("UPDATE breaks SET state = 'accepted', note = 'theirs' WHERE break_id = 'right:2'");
+    await press(path('right:2'), entries);
+    assert.deepEqual(await logOf('right:2'), [
+      { action: 'accept: mine', outcome: 'refused: it is not open any more' },
+    ]);
   });
 });
 

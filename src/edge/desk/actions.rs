@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde_json::Value as Json;
 use worker::{MessageBuilder, QueueContentType};
 
-use super::data;
+use super::data::{self, BreakRow};
 use super::route::{Act, Subject};
 use super::serve::Desk;
 use super::sight::object_of;
@@ -82,9 +82,10 @@ pub(super) async fn act(desk: &Desk<'_>, act: Act, subject: &Subject) -> Result<
             ("outcome", outcome.as_str().into()),
         ];
         log("info", &fields);
-        let sql = "UPDATE operator_actions SET outcome = ?2 WHERE action_id = ?1";
+        // Of presses at once the first one says how it ended.
+        let sql = "UPDATE operator_actions SET outcome = ?2 WHERE action_id = ?1 AND outcome = ?3";
         let db = Db::of(&desk.app.env).map_err(unreadable)?;
-        db.run(sql, vec![action_id.into(), outcome.into()]).await.map_err(unreadable)?;
+        db.run(sql, vec![action_id.into(), outcome.into(), BEGUN.into()]).await.map_err(unreadable)?;
     }
     Ok(Answer::see_other(&format!("{}?done={}", subject.path(), action_id.id), "acted"))
 }
@@ -341,10 +342,14 @@ impl Press<'_> {
         let sql = "UPDATE jobs SET state = 'purged', payload = NULL, frozen = NULL, updated_at_ms = ?2
              WHERE job_id = ?1 AND state = 'dead'";
         let values = vec![job_id.into(), self.desk.request.now_ms.into()];
-        let purged = Db::of(&self.desk.app.env)?.run(sql, values).await?;
-        Ok(match purged {
-            0 => "refused: it is not a dead letter any more".to_owned(),
-            _ => "dropped, with what it carried".to_owned(),
+        let env = &self.desk.app.env;
+        let purged = Db::of(env)?.run(sql, values).await?;
+        // The same button, pressed at once or before, may have done it.
+        let is_purged =
+            purged > 0 || data::dead_letter(env, job_id).await?.is_some_and(|row| row.state == "purged");
+        Ok(match is_purged {
+            true => "dropped, with what it carried".to_owned(),
+            false => "refused: it is not a dead letter any more".to_owned(),
         })
     }
 
@@ -370,10 +375,13 @@ impl Press<'_> {
     async fn accept(&self, id: &str) -> worker::Result<String> {
         let note = self.note().unwrap_or_default();
         let sql = "UPDATE breaks SET state = 'accepted', note = ?2 WHERE break_id = ?1 AND state = 'open'";
-        let accepted = Db::of(&self.desk.app.env)?.run(sql, vec![id.into(), note.into()]).await?;
-        Ok(match accepted {
-            0 => "refused: it is not open any more".to_owned(),
-            _ => "accepted".to_owned(),
+        let env = &self.desk.app.env;
+        let accepted = Db::of(env)?.run(sql, vec![id.into(), note.as_str().into()]).await?;
+        let is_ours = |row: BreakRow| row.state == "accepted" && row.note.as_deref() == Some(&note);
+        let is_accepted = accepted > 0 || data::find_break(env, id).await?.is_some_and(is_ours);
+        Ok(match is_accepted {
+            true => "accepted".to_owned(),
+            false => "refused: it is not open any more".to_owned(),
         })
     }
 }
