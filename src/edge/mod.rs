@@ -34,6 +34,8 @@ mod keys;
 #[cfg(target_arch = "wasm32")]
 mod operator;
 #[cfg(target_arch = "wasm32")]
+mod operator_log;
+#[cfg(target_arch = "wasm32")]
 mod payments;
 #[cfg(target_arch = "wasm32")]
 mod retention;

@@ -1,13 +1,16 @@
 //! What an operator does to what is kept: erase personal data, write the read model anew, import the bank's answer. All of it
-//! may be asked any number of times.
+//! may be asked any number of times, and each time stands in the log of operators.
 
+use data_encoding::HEXLOWER;
 use serde::Deserialize;
 use serde_json::json;
+use sha2::{Digest, Sha256};
 
 use super::api::{invalid_parameters, unreadable};
 use super::app::{App, ObjectRef};
 use super::http::{Answer, Request};
 use super::operator::admit;
+use super::operator_log::{Action, logged};
 use super::problem::{Kind, Problem};
 use crate::flows::ride::FieldError;
 use crate::machine::id::{ObjectId, PaymentId, RideId};
@@ -22,9 +25,14 @@ const PAGE: u32 = 50;
 
 /// `POST /admin/payments/{id}/erase`
 pub(super) async fn erase(app: &App, request: &Request, id: &str) -> Result<Answer, Problem> {
-    admit(app, request).await?;
+    let operator = admit(app, request).await?;
     let place = place(app, id)?;
-    match app.ask::<Erased>(&place, Ask::Erase).await.map_err(unreadable)? {
+    let action = Action { operator: &operator, what: "erase", subject: id };
+    logged(app, request, action, erased(app, id, &place)).await
+}
+
+async fn erased(app: &App, id: &str, place: &ObjectRef) -> Result<(Answer, String), Problem> {
+    match app.ask::<Erased>(place, Ask::Erase).await.map_err(unreadable)? {
         Erased::Gone => {}
         Erased::Nothing => return Err(Problem::new(Kind::NotFound)),
         Erased::Unfinished => {
@@ -37,21 +45,35 @@ pub(super) async fn erase(app: &App, request: &Request, id: &str) -> Result<Answ
         }
     }
     let body = json!({ "id": id, "personal_data": "erased" });
-    Ok(Answer::new(200, "application/json", body.to_string(), "erased"))
+    let answer = Answer::new(200, "application/json", body.to_string(), "erased");
+    Ok((answer, "the personal data is erased".to_owned()))
 }
 
 /// `POST /admin/payments/{id}/project`; with `all` as the id, a page of all that the read model knows.
 pub(super) async fn project(app: &App, request: &Request, id: &str) -> Result<Answer, Problem> {
-    admit(app, request).await?;
+    let operator = admit(app, request).await?;
     if id == "all" {
-        return project_all(app, request).await.map_err(unreadable);
+        let action = Action { operator: &operator, what: "project", subject: "all objects" };
+        let work = async { project_all(app, request).await.map_err(unreadable) };
+        return logged(app, request, action, work).await;
     }
     let place = place(app, id)?;
-    app.ask::<()>(&place, Ask::Project).await.map_err(unreadable)?;
-    Ok(Answer::new(200, "application/json", json!({ "projected": 1, "next": null }).to_string(), "projected"))
+    let action = Action { operator: &operator, what: "project", subject: id };
+    let work = async {
+        app.ask::<()>(&place, Ask::Project).await.map_err(unreadable)?;
+        Ok(projected(1, None))
+    };
+    logged(app, request, action, work).await
 }
 
-async fn project_all(app: &App, request: &Request) -> worker::Result<Answer> {
+/// The answer, and what the log says.
+fn projected(number: usize, next: Option<&str>) -> (Answer, String) {
+    let body = json!({ "projected": number, "next": next });
+    let answer = Answer::new(200, "application/json", body.to_string(), "projected");
+    (answer, format!("{number} on the way into the read model"))
+}
+
+async fn project_all(app: &App, request: &Request) -> worker::Result<(Answer, String)> {
     #[derive(Deserialize, Default)]
     struct Query {
         #[serde(default)]
@@ -70,21 +92,31 @@ async fn project_all(app: &App, request: &Request) -> worker::Result<Answer> {
     }
     let is_full = rows.len() == usize::try_from(PAGE).unwrap_or(usize::MAX);
     let next = rows.last().filter(|_| is_full).map(|row| row.object.as_str());
-    let body = json!({ "projected": rows.len(), "next": next });
-    Ok(Answer::new(200, "application/json", body.to_string(), "projected"))
+    Ok(projected(rows.len(), next))
 }
 
 /// `POST /admin/settlement/answers`: the body is the file.
 pub(super) async fn answers(app: &App, request: &Request) -> Result<Answer, Problem> {
-    admit(app, request).await?;
+    let operator = admit(app, request).await?;
     if request.body.len() > ANSWER_MAX_BYTES {
         return Err(Problem::because(Kind::TooLarge, "An answer has at most 1 MiB. Nothing was imported."));
     }
-    let imported = settle::upload(&app.env, request.body.clone()).await.map_err(unreadable)?;
-    match imported {
+    let what = format!("import answer {}", HEXLOWER.encode(&Sha256::digest(&request.body)));
+    let action = Action { operator: &operator, what: &what, subject: "settlement" };
+    logged(app, request, action, imported(app, request)).await
+}
+
+async fn imported(app: &App, request: &Request) -> Result<(Answer, String), Problem> {
+    match settle::upload(&app.env, request.body.clone()).await.map_err(unreadable)? {
         None => Err(Problem::because(Kind::Misconfigured, "There is no bucket: bind one as SETTLEMENT.")),
         Some(Ok(lines)) => {
-            Ok(Answer::new(200, "application/json", json!({ "lines": lines }).to_string(), "imported"))
+            let counts: Vec<String> =
+                lines.iter().map(|(booked, lines)| format!("{lines} {booked}")).collect();
+            let body = json!({ "lines": lines }).to_string();
+            Ok((
+                Answer::new(200, "application/json", body, "imported"),
+                format!("lines: {}", counts.join(", ")),
+            ))
         }
         Some(Err(errors)) => {
             let error = |message| FieldError { field: "body".to_owned(), message };

@@ -1,7 +1,7 @@
 // The desk over HTTP: its login, what it never shows, and that a button does what it says, once.
 
 import assert from 'node:assert/strict';
-import { randomUUID } from 'node:crypto';
+import { createHash, randomUUID } from 'node:crypto';
 import { after, before, describe, test } from 'node:test';
 
 import { account, freshKey, read } from './support/account.mjs';
@@ -212,6 +212,48 @@ describe('a command of the operator', () => {
     assert.equal((await project({ origin: 'https://evil.example' })).status, 403);
     assert.equal((await project({ 'sec-fetch-site': 'cross-site' })).status, 403);
     assert.equal((await project({ origin: site.url.origin })).status, 200, 'the control');
+  });
+
+  test('stands in the log of operators, with how it ended', async () => {
+    const post = async (path, body) =>
+      (await site.fetch(path, { method: 'POST', headers: bearer, ...(body && { body }) })).status;
+    const of = (subject) =>
+      sql(
+        'SELECT operator, action, outcome FROM operator_actions WHERE subject = ? ORDER BY at_ms, outcome',
+        subject,
+      );
+    const line = (action, outcome) => ({ operator: 'operator', action, outcome });
+
+    const id = await paid();
+    assert.equal(await post(`/admin/payments/${id}/project`), 200);
+    assert.deepEqual(await of(id), [line('project', '1 on the way into the read model')]);
+    assert.equal(await post(`/admin/payments/${id}/erase`), 200);
+    assert.deepEqual(
+      (await of(id)).filter(({ action }) => action === 'erase'),
+      [line('erase', 'the personal data is erased')],
+    );
+    await until(
+      'the read model knows of something',
+      async () => (await sql('SELECT count(*) AS number FROM payments'))[0].number > 0,
+    );
+    assert.equal(await post('/admin/payments/all/project'), 200);
+    const [all] = await of('all objects');
+    assert.match(all.outcome, /^\d+ on the way into the read model$/);
+
+    const answer = `line_id,outcome,amount_minor,currency\n${id}:capture,settled,1,usd\ntrailer,1\n`;
+    const sha256 = (text) => createHash('sha256').update(text).digest('hex');
+    assert.equal(await post('/admin/settlement/answers', answer), 200);
+    assert.equal(await post('/admin/settlement/answers', 'nonsense'), 422);
+    const lines = await of('settlement');
+    assert.deepEqual(lines[0], line(`import answer ${sha256(answer)}`, 'lines: 1 unknown'));
+    assert.equal(lines[1].action, `import answer ${sha256('nonsense')}`);
+    assert.match(lines[1].outcome, /^refused: 2 errors, the first: line 1: /);
+    assert.match((await look('/admin/audit')).text, /import answer/);
+
+    // What nobody was let in for, or what is not there, was not done.
+    const nobody = `pay_${Buffer.alloc(32, 8).toString('base64url')}`;
+    assert.equal(await post(`/admin/payments/${nobody}/erase`), 404);
+    assert.deepEqual(await of(nobody), []);
   });
 });
 

@@ -18,6 +18,7 @@ use crate::edge::api::{Unreachable, run, unreadable};
 use crate::edge::app::ObjectRef;
 use crate::edge::http::Answer;
 use crate::edge::operator::is_form_key;
+use crate::edge::operator_log::{self, BEGUN};
 use crate::edge::problem::{Kind, Problem};
 use crate::exchange::within;
 use crate::flows::capture::CaptureRequest;
@@ -25,7 +26,6 @@ use crate::flows::refund::RefundRequest;
 use crate::flows::void::VoidRequest;
 use crate::flows::{Operation, Refusal};
 use crate::jobs::message::{Job, VERSION, batches};
-use crate::log::log;
 use crate::machine::begin::Arrival;
 use crate::machine::fingerprint::{Field, Fingerprint, Parameters};
 use crate::machine::id::{ObjectId, Owner, digest};
@@ -36,8 +36,6 @@ use crate::object::message::{Ask, RunAsk, Verdict};
 use crate::payment::RefundReason;
 use crate::readmodel::db::Db;
 
-/// What an action's outcome is until it has one.
-const BEGUN: &str = "begun";
 /// The pause before a requeued job is worked on, in seconds: the page that follows the press still shows it on its way.
 const REQUEUE_DELAY_S: u32 = 2;
 /// How long the queue has to take a requeued batch.
@@ -71,23 +69,15 @@ pub(super) async fn act(desk: &Desk<'_>, act: Act, subject: &Subject) -> Result<
     }
     let press = Press { desk, act, subject, key, entries };
     let named = press.named().await?;
-    let action_id = press.begin(&named.what).await?;
-    if let Some(action_id) = action_id.to_do {
+    let what = named.what.clone();
+    let noted = press.begin(&what).await?;
+    if let Some(action_id) = noted.to_do {
         let outcome = press.outcome(named).await;
-        let fields = [
-            ("event", "operator_action".into()),
-            ("operator", desk.operator.name.as_str().into()),
-            ("action", act.as_str().into()),
-            ("subject", subject.name().into()),
-            ("outcome", outcome.as_str().into()),
-        ];
-        log("info", &fields);
-        // Of presses at once the first one says how it ended.
-        let sql = "UPDATE operator_actions SET outcome = ?2 WHERE action_id = ?1 AND outcome = ?3";
-        let db = Db::of(&desk.app.env).map_err(unreadable)?;
-        db.run(sql, vec![action_id.into(), outcome.into(), BEGUN.into()]).await.map_err(unreadable)?;
+        let subject = subject.name();
+        let done = operator_log::Action { operator: &desk.operator, what: &what, subject: &subject };
+        operator_log::end(&desk.app.env, action_id, &done, &outcome).await.map_err(unreadable)?;
     }
-    Ok(Answer::see_other(&format!("{}?done={}", subject.path(), action_id.id), "acted"))
+    Ok(Answer::see_other(&format!("{}?done={}", subject.path(), noted.id), "acted"))
 }
 
 /// An action in the log.
@@ -166,25 +156,13 @@ impl Press<'_> {
     /// Writes down who does what. The number is made from the button's key: a second press finds the first.
     async fn begin(&self, what: &str) -> Result<Noted, Problem> {
         let hash = digest(&[b"operator action", self.key.as_bytes()]);
-        // D1 takes whole numbers below 2⁵³.
-        let id = hash.iter().take(6).fold(0, |number: u64, byte| number << 8 | u64::from(*byte));
-        let db = Db::of(&self.desk.app.env).map_err(unreadable)?;
-        let sql = "INSERT INTO operator_actions (action_id, at_ms, operator, action, subject, outcome)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT (action_id) DO NOTHING";
-        let (subject, operator) = (self.subject.name(), self.desk.operator.name.as_str());
-        let now_ms = self.desk.request.now_ms;
-        let values = vec![
-            id.into(),
-            now_ms.into(),
-            operator.into(),
-            what.into(),
-            subject.as_str().into(),
-            BEGUN.into(),
-        ];
-        if db.run(sql, values).await.map_err(unreadable)? > 0 {
+        let id = operator_log::number(&hash);
+        let (env, subject) = (&self.desk.app.env, self.subject.name());
+        let action = operator_log::Action { operator: &self.desk.operator, what, subject: &subject };
+        if operator_log::begin(env, id, &action, self.desk.request.now_ms).await.map_err(unreadable)? {
             return Ok(Noted { id, to_do: Some(id) });
         }
-        let known = data::find_action(&self.desk.app.env, id).await.map_err(unreadable)?;
+        let known = data::find_action(env, id).await.map_err(unreadable)?;
         let Some(known) = known.filter(|known| known.action == what && known.subject == subject) else {
             return Err(Problem::because(
                 Kind::KeyReused,
