@@ -145,6 +145,7 @@ impl<'a> Call<'a> {
             channel: Channel::Api,
             request_id: request.id.clone(),
             may_start: true,
+            by: None,
         };
         let (owner, key_hash) = (arrival.owner.clone(), arrival.key_hash.clone());
         let is_bound = is_explicit && place.is_some();

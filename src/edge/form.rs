@@ -184,6 +184,7 @@ pub(super) async fn post_ride(app: &App, request: &Request) -> Result<Answer, Pr
         channel: Channel::Form,
         request_id: request.id.clone(),
         may_start: request.now_ms < token.expires_at_ms,
+        by: None,
     };
     let (owner, key_hash) = (arrival.owner.clone(), arrival.key_hash.clone());
     let wait_ms = key_source::wait_ms(request, app.config.times.wait_ms);

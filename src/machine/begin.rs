@@ -44,6 +44,9 @@ pub struct Arrival {
     pub request_id: RequestId,
     /// Whether it may start something new. An expired form token may only meet what it already did.
     pub may_start: bool,
+    /// The operator who asks on the owner's behalf.
+    #[serde(default)]
+    pub by: Option<String>,
 }
 
 /// The decision.
@@ -201,8 +204,14 @@ fn start(rows: &mut Rows, arrival: &Arrival, me: &InstanceId, ctx: &Context) -> 
         }),
     });
     rows.note(key_id, ctx.now_ms, "key_created", arrival.operation.name());
+    let written = rows.appended.audit.len();
     match flows::admit(&arrival.operation, &mut flows::Phase { rows, key_id, ctx })? {
-        Ok(()) => Ok(Begin::Run(Ticket { key_id, attempt, holder: me.clone() })),
+        Ok(()) => {
+            for record in rows.appended.audit.iter_mut().skip(written) {
+                record.asked_by(arrival.by.as_deref());
+            }
+            Ok(Begin::Run(Ticket { key_id, attempt, holder: me.clone() }))
+        }
         Err(refusal) => {
             *rows = before;
             Ok(Begin::Refused(refusal))

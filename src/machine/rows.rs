@@ -28,6 +28,18 @@ pub struct AuditRecord {
     pub data: serde_json::Value,
 }
 
+/// The fact of an audit record that names the operator who asked on the actor's behalf.
+pub const OPERATOR: &str = "operator";
+
+impl AuditRecord {
+    /// Names who asked for it, if that was not the actor.
+    pub fn asked_by(&mut self, operator: Option<&str>) {
+        if let (Some(operator), serde_json::Value::Object(facts)) = (operator, &mut self.data) {
+            facts.insert(OPERATOR.to_owned(), operator.into());
+        }
+    }
+}
+
 /// A kind of job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

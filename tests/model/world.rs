@@ -445,6 +445,7 @@ fn arrival(parameters: &str) -> Arrival {
         channel: Channel::Api,
         request_id: RequestId("req".into()),
         may_start: true,
+        by: None,
     }
 }
 

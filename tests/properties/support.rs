@@ -44,6 +44,7 @@ pub fn arrival(key: &str, operation: Operation) -> Arrival {
         channel: Channel::Api,
         request_id: RequestId("r".into()),
         may_start: true,
+        by: None,
     }
 }
 

@@ -154,5 +154,6 @@ fn arrival(place: &Place, role: Role, payload: u32) -> Arrival {
         channel: place.channel,
         request_id: RequestId::from_random([0; 12]),
         may_start: role != Role::ExpiredForm,
+        by: None,
     }
 }

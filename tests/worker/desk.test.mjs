@@ -199,6 +199,36 @@ describe('a button', () => {
   });
 });
 
+describe('a refund by an operator', () => {
+  test('is audited as the operator’s on the account’s behalf, and is seen from its key too', async () => {
+    const id = await paid();
+    const refund = `/admin/payments/${id}/refund`;
+    const form = key(await look(`/admin/payments/${id}`), refund);
+    assert.equal((await press(refund, { form, amount: '5' })).status, 303);
+    assert.equal((await user.post(`/payments/${id}/refunds`, { amount: 300 }, freshKey())).status, 201);
+    const requested = async () =>
+      (
+        await sql(
+          "SELECT actor, data FROM audit_records WHERE object = ? AND action = 'refund.requested' ORDER BY audit_id",
+          objectId(id),
+        )
+      ).map(({ actor, data }) => [actor, JSON.parse(data).operator]);
+    await until('both are in the read model', async () => (await requested()).length === 2);
+    const actor = 'account:user@example.com';
+    assert.deepEqual(await requested(), [
+      [actor, 'operator'],
+      [actor, undefined],
+    ]);
+    const BY = /by operator operator for user@example\.com/g;
+    for (const path of [`/admin/payments/${id}`, `/admin/keys/${objectId(id)}/2`]) {
+      const { text } = await look(path);
+      assert.equal(text.match(BY)?.length, 1, path);
+      assert.match(text, /What operators did here[^]*refund \$5\.00/, path);
+    }
+    assert.match((await look('/admin/audit?of=effects&q=operator')).text, /operator operator for user@/);
+  });
+});
+
 describe('a command of the operator', () => {
   test('is not taken from another site’s page, whose browser shows the cookie', async () => {
     const ada = browser(site);

@@ -312,6 +312,7 @@ impl<'a> Till<'a> {
             channel: Channel::Form,
             request_id: self.request.id.clone(),
             may_start,
+            by: None,
         }
     }
 

@@ -222,6 +222,7 @@ impl Press<'_> {
             channel: Channel::Api,
             request_id: self.desk.request.id.clone(),
             may_start: true,
+            by: Some(self.desk.operator.name.clone()),
         };
         // An operator does not use up the account's rate.
         let ask = RunAsk { arrival, wait_ms: app.config.times.wait_ms, fault: None, is_counted: true };

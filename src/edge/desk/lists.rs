@@ -14,6 +14,10 @@ use crate::edge::problem::Problem;
 use crate::edge::reply;
 use crate::machine::id::{Owner, PaymentId, RideId};
 use crate::machine::key::IdempotencyKey;
+use crate::machine::rows::OPERATOR;
+
+/// Whom an audit record names, for the search.
+const WHO: &str = "actor || ' ' || coalesce(json_extract(data, '$.operator'), '')";
 
 /// How many pages back a list can be read.
 const PAGES_MAX: usize = 1000;
@@ -385,7 +389,7 @@ pub(super) async fn audit(desk: &Desk<'_>) -> Result<Answer, Problem> {
     let search = desk.query("q");
     let mut conditions = Where::default();
     let is_effects = desk.query("of") == "effects";
-    let who = if is_effects { "actor" } else { "operator" };
+    let who = if is_effects { WHO } else { "operator" };
     if !search.is_empty() {
         let exact = conditions.place(search.as_str());
         conditions.and(&format!(
@@ -442,7 +446,7 @@ async fn effects(desk: &Desk<'_>, conditions: Where) -> Result<(Vec<Row>, (Strin
         };
         let cells = vec![
             Cell::text(words::moment(row.at_ms)),
-            Cell::text(words::owner(&row.actor)),
+            Cell::text(words::doer(&row.actor, &row.data)),
             Cell::text(row.action),
             subject,
             Cell { class: "id", ..Cell::text(facts(&row.data)) },
@@ -455,7 +459,9 @@ async fn effects(desk: &Desk<'_>, conditions: Where) -> Result<(Vec<Row>, (Strin
 /// The facts of an audit record, without the braces.
 fn facts(data: &str) -> String {
     let Ok(serde_json::Value::Object(members)) = serde_json::from_str(data) else { return String::new() };
-    let facts = members.iter().filter(|(_, value)| !value.is_null()).map(|(name, value)| match value {
+    // The operator stands beside whom it was for.
+    let shown = members.iter().filter(|(name, value)| !value.is_null() && *name != OPERATOR);
+    let facts = shown.map(|(name, value)| match value {
         serde_json::Value::String(text) => format!("{name} {}", words::short(text)),
         other => format!("{name} {other}"),
     });

@@ -187,7 +187,13 @@ async fn show(
 ) -> Result<Answer, Problem> {
     let env = &desk.app.env;
     let mut about = Where::default();
-    about.and_value("subject = ?", subject.name());
+    let payment = inspection.snapshot.payment.as_ref().map(|payment| payment.payment_id.as_str());
+    let ride = inspection.snapshot.ride.as_ref().map(|ride| ride.ride_id.as_str());
+    // What was done to the payment made its keys.
+    let mut names = vec![subject.name()];
+    names.extend([payment, ride].into_iter().flatten().filter(|_| key_id.is_some()).map(str::to_owned));
+    let names: Vec<String> = names.into_iter().map(|name| about.place(name)).collect();
+    about.and(&format!("subject IN ({})", names.join(", ")));
     let (jobs, acts) =
         try_join!(data::jobs_of(env, &inspection.snapshot.object), data::actions(env, about, 0))
             .map_err(unreadable)?;

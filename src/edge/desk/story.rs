@@ -307,7 +307,7 @@ impl Story {
                 "Audit",
                 "",
                 what,
-                format!("{} by {}", words::short(&record.subject), words::owner(&record.actor)),
+                format!("{} by {}", words::short(&record.subject), words::doer(&record.actor, &record.data)),
             );
             self.mark("Audit", record.at_ms, None, "", &record.action);
         }

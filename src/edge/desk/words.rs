@@ -1,6 +1,7 @@
 //! Numbers, times and money as people read them.
 
 use crate::machine::record::REPLAYS_COUNTED_MAX;
+use crate::machine::rows::OPERATOR;
 use crate::payment::money::{AmountMinor, Currency, for_people};
 use crate::utc;
 
@@ -116,6 +117,15 @@ pub fn owner(text: &str) -> String {
     }
 }
 
+/// Who an audit record is of: the owner, or the operator who asked on the owner's behalf.
+pub fn doer(actor: &str, data: &str) -> String {
+    let data: serde_json::Value = serde_json::from_str(data).unwrap_or_default();
+    match data.get(OPERATOR).and_then(serde_json::Value::as_str) {
+        Some(operator) => format!("operator {operator} for {}", owner(actor)),
+        None => owner(actor),
+    }
+}
+
 /// An address for email is shown only as far as it helps: `a…@example.com`.
 pub fn masked(text: &str) -> String {
     match text.split_once('@') {
@@ -164,6 +174,16 @@ mod tests {
             assert!(read.is_err() || wrong == "12.", "{wrong}: {read:?}");
         }
         assert!(minor("1.5", "jpy").is_err());
+    }
+
+    #[test]
+    fn who_asked_on_whose_behalf_is_named() {
+        assert_eq!(doer("account:shop", r#"{"amount":5}"#), "shop");
+        assert_eq!(
+            doer("account:shop", r#"{"operator":"ada@example.com"}"#),
+            "operator ada@example.com for shop"
+        );
+        assert_eq!(doer("account:shop", "not JSON"), "shop");
     }
 
     #[test]

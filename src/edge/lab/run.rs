@@ -213,6 +213,7 @@ impl Protected<'_> {
             channel: Channel::Api,
             request_id: request.id.clone(),
             may_start: true,
+            by: None,
         };
         let wait_ms = self.app.config.times.wait_ms;
         let ask = Ask::Run(Box::new(RunAsk { arrival, wait_ms, fault, is_counted: false }));

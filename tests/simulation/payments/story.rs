@@ -238,6 +238,7 @@ impl Client {
                 channel: Channel::Api,
                 request_id: RequestId::from_random([0; 12]),
                 may_start: true,
+                by: None,
             },
             name,
             payload,
