@@ -566,6 +566,17 @@ describe('breaks', () => {
 });
 
 describe('a break that is right as it is', () => {
+  /** What the form of a break's Accept carries besides the note. */
+  function accept(page, id) {
+    const form = key(page, path(id));
+    return {
+      form,
+      seen: new RegExp(`value="${form}">\\s*<input type="hidden" name="seen" value="(\\w+)"`).exec(
+        page.text,
+      )[1],
+    };
+  }
+
   const path = (id) => `/admin/breaks/${encodeURIComponent(id)}/accept`;
   const find = (id) =>
     sql(
@@ -576,7 +587,7 @@ describe('a break that is right as it is', () => {
 
   test('is accepted once, however often it is pressed, and the log has one true line', async () => {
     await find('right:1');
-    const entries = { form: key(await look('/admin/breaks'), path('right:1')), note: 'a fee of the bank' };
+    const entries = { ...accept(await look('/admin/breaks'), 'right:1'), note: 'a fee of the bank' };
     await Promise.all(Array.from({ length: 10 }, () => press(path('right:1'), entries)));
     const once = [{ action: 'accept: a fee of the bank', outcome: 'accepted' }];
     assert.deepEqual(await logOf('right:1'), once);
@@ -591,12 +602,40 @@ describe('a break that is right as it is', () => {
 
   test('and that somebody else has accepted with another note is not accepted again', async () => {
     await find('right:2');
-    const entries = { form: key(await look('/admin/breaks'), path('right:2')), note: 'mine' };
+    const entries = { ...accept(await look('/admin/breaks'), 'right:2'), note: 'mine' };
     await sql("UPDATE breaks SET state = 'accepted', note = 'theirs' WHERE break_id = 'right:2'");
     await press(path('right:2'), entries);
     assert.deepEqual(await logOf('right:2'), [
       { action: 'accept: mine', outcome: 'refused: it is not open any more' },
     ]);
+  });
+});
+
+describe('a break that has changed since its page was loaded', () => {
+  const path = '/admin/breaks/changed%3A1/accept';
+  const entries = (page) => ({
+    form: key(page, path),
+    seen: page.text.split(key(page, path))[1].match(/name="seen" value="(\w+)"/)[1],
+    note: 'seen and right',
+  });
+  const row = async () =>
+    (await sql("SELECT state, note, theirs FROM breaks WHERE break_id = 'changed:1'"))[0];
+
+  test('is not accepted: nobody has seen what it says now', async () => {
+    await sql(
+      `INSERT INTO breaks (break_id, kind, provider, ours, theirs, state, first_seen_at_ms, last_seen_at_ms)
+       VALUES ('changed:1', 'amount', 'stripe', '2500 usd', NULL, 'open', 1, 1)`,
+    );
+    const before = entries(await look('/admin/breaks'));
+    await sql("UPDATE breaks SET theirs = '0 usd' WHERE break_id = 'changed:1'");
+    const told = await look((await press(path, before)).header('location'));
+    assert.match(told.text, /it has changed since the page was loaded: look again/);
+    assert.deepEqual(await row(), { state: 'open', note: null, theirs: '0 usd' });
+    const { seen, ...blind } = entries(await look('/admin/breaks'));
+    await press(path, blind);
+    assert.equal((await row()).state, 'open', 'nor without saying what was seen');
+    await press(path, { ...entries(await look('/admin/breaks')), seen });
+    assert.deepEqual(await row(), { state: 'accepted', note: 'seen and right', theirs: '0 usd' });
   });
 });
 

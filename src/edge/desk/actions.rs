@@ -353,15 +353,30 @@ impl Press<'_> {
 
     async fn accept(&self, id: &str) -> worker::Result<String> {
         let note = self.note().unwrap_or_default();
-        let sql = "UPDATE breaks SET state = 'accepted', note = ?2 WHERE break_id = ?1 AND state = 'open'";
         let env = &self.desk.app.env;
-        let accepted = Db::of(env)?.run(sql, vec![id.into(), note.as_str().into()]).await?;
-        let is_ours = |row: BreakRow| row.state == "accepted" && row.note.as_deref() == Some(&note);
-        let is_accepted = accepted > 0 || data::find_break(env, id).await?.is_some_and(is_ours);
-        Ok(match is_accepted {
-            true => "accepted".to_owned(),
-            false => "refused: it is not open any more".to_owned(),
-        })
+        let Some(row) = data::find_break(env, id).await? else {
+            return Ok("refused: there is no such break".to_owned());
+        };
+        // The same button, pressed at once or before, may have done it.
+        let is_done = |row: &BreakRow| row.state == "accepted" && row.note.as_deref() == Some(&note);
+        if is_done(&row) {
+            return Ok("accepted".to_owned());
+        }
+        let changed = || Ok("refused: it has changed since the page was loaded: look again".to_owned());
+        if row.seen() != text(&self.entries, "seen") {
+            return changed();
+        }
+        let sql = "UPDATE breaks SET state = 'accepted', note = ?2
+             WHERE break_id = ?1 AND state = 'open' AND ours IS ?3 AND theirs IS ?4";
+        let values = vec![id.into(), note.as_str().into(), row.ours.into(), row.theirs.into()];
+        if Db::of(env)?.run(sql, values).await? > 0 {
+            return Ok("accepted".to_owned());
+        }
+        match data::find_break(env, id).await? {
+            Some(row) if is_done(&row) => Ok("accepted".to_owned()),
+            Some(row) if row.state == "open" => changed(),
+            _ => Ok("refused: it is not open any more".to_owned()),
+        }
     }
 }
 

@@ -2,11 +2,13 @@
 
 use std::fmt::Write;
 
+use data_encoding::HEXLOWER;
 use serde::Deserialize;
 use worker::{Env, Result};
 
 use super::range::Frame;
 use super::story::JobRow;
+use crate::machine::id::digest;
 use crate::readmodel::db::{Db, Value};
 
 /// How many entries a page has.
@@ -270,6 +272,14 @@ pub(super) struct BreakRow {
     pub(super) note: Option<String>,
     pub(super) first_seen_at_ms: u64,
     pub(super) last_seen_at_ms: u64,
+}
+
+impl BreakRow {
+    /// Stands for what both sides say. Who accepts a break accepts that, and nothing that is found later.
+    pub(super) fn seen(&self) -> String {
+        let said = serde_json::json!([self.ours, self.theirs]).to_string();
+        HEXLOWER.encode(&digest(&[b"break", said.as_bytes()]))
+    }
 }
 
 const BREAKS: &str =

@@ -36,6 +36,7 @@ impl Desk<'_> {
             amount: None,
             has_reason: false,
             has_note: false,
+            seen: String::new(),
         })
     }
 
@@ -335,6 +336,7 @@ pub(super) async fn breaks(desk: &Desk<'_>) -> Result<Answer, Problem> {
             }
             let mut accept = desk.button(Act::Accept, &subject, "Accept")?;
             accept.has_note = true;
+            accept.seen = row.seen();
             buttons.push(accept);
         }
         let resource = match (&row.resource, &row.object) {

@@ -83,6 +83,8 @@ pub struct Button {
     pub has_reason: bool,
     /// It takes a note.
     pub has_note: bool,
+    /// What it is about, as the page shows it; empty if that does not matter.
+    pub seen: String,
 }
 
 impl Button {
