@@ -25,17 +25,19 @@ pub struct VoidRequest {
 
 const VOID: &str = "void";
 
+/// Whether a payment in this state may be voided, while nothing else moves it.
+pub const fn is_voidable(state: &PaymentState) -> bool {
+    use PaymentState::{Authorized, Processing, RequiresAction};
+    matches!(state, Authorized | RequiresAction { .. } | Processing)
+}
+
 /// The reservation: while the void is under way nothing else moves the payment.
 pub(super) fn admit(request: &VoidRequest, phase: &mut Phase<'_>) -> Result<Result<(), Refusal>, Bug> {
     let key_id = phase.key_id;
     let Some(payment) = &mut phase.rows.payment else {
         return Ok(Err(Refusal::NoPayment));
     };
-    let is_open = |state: &PaymentState| {
-        use PaymentState::{Authorized, Processing, RequiresAction};
-        matches!(state, Authorized | RequiresAction { .. } | Processing)
-    };
-    if let Some(refusal) = must_be_free(payment, "voided", is_open, phase.ctx) {
+    if let Some(refusal) = must_be_free(payment, "voided", is_voidable, phase.ctx) {
         return Ok(Err(refusal));
     }
     let is_at_the_bank = matches!(payment.state, PaymentState::RequiresAction { .. });

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::flows::void::is_voidable;
 use crate::machine::call::{CallState, ForeignCall, ProviderResult, Settlement};
 use crate::machine::rows::{Rows, TimelineEntry};
 use crate::payment::{Payment, Pending};
@@ -19,7 +20,7 @@ pub struct Inspection {
     pub capturable_minor: u32,
     /// What may be given back, in minor units.
     pub refundable_minor: u32,
-    /// Whether what is reserved may be given up.
+    /// Whether the payment may be given up.
     pub voidable: bool,
     /// The move of the payment that is under way.
     pub under_way: Option<String>,
@@ -105,7 +106,7 @@ impl Inspection {
             snapshot,
             capturable_minor: capturable.map_or(0, |payment| payment.amount.get()),
             refundable_minor: free.map_or(0, Payment::captured_minor).saturating_sub(refunded_minor),
-            voidable: capturable.is_some(),
+            voidable: free.is_some_and(|payment| is_voidable(&payment.state)),
             under_way: payment.and_then(|payment| payment.pending).map(|pending| match pending {
                 Pending::Capture { .. } => "capturing".to_owned(),
                 Pending::Void { .. } => "voiding".to_owned(),

@@ -199,6 +199,29 @@ describe('a button', () => {
   });
 });
 
+describe('Void', () => {
+  const url = { return_url: 'https://shop.example/thanks' };
+  for (const [status, payment] of Object.entries({
+    requires_action: { payment_method: 'pm_card_authenticationRequired', ...url },
+    processing: { payment_method: 'pm_card_processing' },
+    requires_capture: { capture: false },
+  }))
+    test(`is offered for a payment that is ${status}, and gives it up`, async () => {
+      const id = await paid(payment);
+      assert.equal((await user.ask(`/payments/${id}`)).json().status, status, 'the control');
+      const path = `/admin/payments/${id}/void`;
+      const form = key(await look(`/admin/payments/${id}`), path);
+      assert.equal((await press(path, { form })).status, 303);
+      assert.equal((await user.ask(`/payments/${id}`)).json().status, 'canceled');
+      assert.deepEqual(await logOf(id), [{ action: 'void', outcome: 'done: the payment is canceled' }]);
+    });
+
+  test('is not offered for one that is taken', async () => {
+    const id = await paid();
+    assert.ok(!(await look(`/admin/payments/${id}`)).text.includes(`/admin/payments/${id}/void`));
+  });
+});
+
 describe('a refund by an operator', () => {
   test('is audited as the operator’s on the account’s behalf, and is seen from its key too', async () => {
     const id = await paid();
