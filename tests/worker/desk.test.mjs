@@ -222,6 +222,33 @@ describe('Void', () => {
   });
 });
 
+describe('the tile of late and flagged keys', () => {
+  const tile = async () =>
+    Number(/Late or flagged[^]*?<[^>]*class="tile-value"[^>]*>([\d,]+)/.exec((await look('/admin')).text)[1]);
+  const insert = (name, status, flagged, wakeAtMs) =>
+    sql(
+      `INSERT INTO keys (object, key_id, key_hash, owner, operation, status, recovery_point, attempts, failures, in_doubt,
+         flagged, wake_at_ms, created_at_ms, version, updated_at_ms)
+       VALUES (?1, 1, ?1, 'account:tile', 'payment', ?2, 'started', 1, 0, 0, ?3, ?4, 1, 1, 1)`,
+      ...[name, status, flagged, wakeAtMs],
+    );
+
+  test('counts each open one once, and leads to the same', async () => {
+    const before = await tile();
+    const late = Date.now() - 600_000;
+    await insert('late and flagged', 'open', 1, late);
+    await insert('only late', 'open', 0, late);
+    await insert('only flagged', 'open', 1, null);
+    await insert('neither', 'open', 0, null);
+    await insert('finished and flagged', 'finished', 1, null);
+    assert.equal((await tile()) - before, 3);
+    const { text } = await look('/admin/keys?state=late&q=account%3Atile');
+    const listed = [...text.matchAll(/\/admin\/keys\/([^/"]+)\/1/g)].map(([, object]) => object);
+    assert.deepEqual(listed.sort(), ['late and flagged', 'only flagged', 'only late']);
+    await sql("DELETE FROM keys WHERE owner = 'account:tile'");
+  });
+});
+
 describe('a refund by an operator', () => {
   test('is audited as the operator’s on the account’s behalf, and is seen from its key too', async () => {
     const id = await paid();

@@ -34,16 +34,15 @@ pub(super) async fn waiting(env: &Env) -> Result<Waiting> {
 pub(super) struct OpenKeys {
     pub(super) open: u32,
     pub(super) in_doubt: u32,
-    pub(super) flagged: u32,
-    pub(super) late: u32,
+    pub(super) late_or_flagged: u32,
 }
 
 pub(super) async fn open_keys(env: &Env, now_ms: u64) -> Result<OpenKeys> {
     let sql = format!(
-        "SELECT count(*) AS open, coalesce(sum(in_doubt), 0) AS in_doubt, coalesce(sum(flagged), 0) AS flagged,
-            coalesce(sum(wake_at_ms < {}), 0) AS late
+        "SELECT count(*) AS open, coalesce(sum(in_doubt), 0) AS in_doubt,
+            coalesce(sum({}), 0) AS late_or_flagged
          FROM keys WHERE status = 'open'",
-        now_ms.saturating_sub(LATE_MS)
+        late_or_flagged(now_ms)
     );
     Ok(Db::of(env)?.first(&sql, vec![]).await?.unwrap_or_default())
 }
@@ -220,9 +219,9 @@ pub(super) async fn keys(env: &Env, conditions: Where, number: usize) -> Result<
     page(env, select, conditions, "created_at_ms DESC, object, key_id DESC", number).await
 }
 
-/// What makes a key late.
-pub(super) fn late(now_ms: u64) -> String {
-    format!("status = 'open' AND wake_at_ms < {}", now_ms.saturating_sub(LATE_MS))
+/// What makes an open key one that a person should look at.
+pub(super) fn late_or_flagged(now_ms: u64) -> String {
+    format!("(flagged = 1 OR coalesce(wake_at_ms, {now_ms}) < {})", now_ms.saturating_sub(LATE_MS))
 }
 
 /// A dead letter.

@@ -181,7 +181,7 @@ pub(super) async fn keys(desk: &Desk<'_>) -> Result<Answer, Problem> {
     match desk.query("state").as_str() {
         "open" => conditions.and("status = 'open'"),
         "unknown" => conditions.and("status = 'open' AND in_doubt = 1"),
-        "late" => conditions.and(&format!("(({}) OR flagged = 1)", data::late(now_ms))),
+        "late" => conditions.and(&format!("status = 'open' AND {}", data::late_or_flagged(now_ms))),
         "finished" => conditions.and("status = 'finished'"),
         "expired" => conditions.and("status = 'expired'"),
         _ => {}

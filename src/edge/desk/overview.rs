@@ -80,9 +80,9 @@ pub(super) async fn page(desk: &Desk<'_>) -> Result<Answer, Problem> {
         },
         Tile {
             label: "Late or flagged",
-            value: words::count((open.late + open.flagged).into()),
+            value: words::count(open.late_or_flagged.into()),
             note: "keys whose alarm is late, or that need a person".to_owned(),
-            tone: tone(open.late + open.flagged, "bad"),
+            tone: tone(open.late_or_flagged, "bad"),
             href: "/admin/keys?state=late",
         },
         Tile {
