@@ -742,6 +742,30 @@ describe('no page', () => {
     assert.equal((await look(`/admin/payments?q=${ride}`)).header('location'), `/admin/payments/${ride}`);
   });
 
+  test('is found by the key that a client has sent, however many accounts there are', async () => {
+    const wallet = (id) => [
+      id,
+      { token_sha256: createHash('sha256').update(id).digest('hex'), payment_method: 'pm_card_visa' },
+    ];
+    const ids = Array.from({ length: 150 }, (_, number) => `shop-${String(number).padStart(3, '0')}`);
+    const many = await startSite({
+      secrets: { ADMIN_TOKEN, API_ACCOUNTS: JSON.stringify(Object.fromEntries(ids.map(wallet))) },
+    });
+    try {
+      for (const id of [ids.at(0), ids.at(-1)]) {
+        const sent = freshKey();
+        const answer = await account(many, id).pay({ amount: 2500, currency: 'usd' }, sent);
+        assert.equal(answer.status, 201);
+        const path = `/admin/keys/${objectId(answer.json().id)}/1`;
+        await until(`the key of ${id} is found`, async () =>
+          (await (await many.fetch(`/admin/keys?q=${sent}`, { headers: bearer })).text()).includes(path),
+        );
+      }
+    } finally {
+      await many.close();
+    }
+  });
+
   test('is there for what does not exist', async () => {
     const nobody = Buffer.alloc(32, 7);
     for (const path of [
