@@ -50,6 +50,17 @@ impl Currency {
         }
     }
 
+    /// The sign that people write before an amount, where no other currency here has the same.
+    pub fn sign(self) -> Option<char> {
+        match self.as_str() {
+            "usd" => Some('$'),
+            "eur" => Some('€'),
+            "gbp" => Some('£'),
+            "jpy" => Some('¥'),
+            _ => None,
+        }
+    }
+
     /// The least that can be charged, in minor units: about 0.50 US dollars, where the provider has fixed a sum.
     pub fn minimum_minor(self) -> u32 {
         match self.as_str() {
@@ -154,12 +165,9 @@ pub fn for_people(minor: u32, currency: Currency) -> String {
         0 => grouped(minor),
         _ => format!("{}.{:0width$}", grouped(minor / unit), minor % unit, width = decimals as usize),
     };
-    match currency.as_str() {
-        "usd" => format!("${number}"),
-        "eur" => format!("€{number}"),
-        "gbp" => format!("£{number}"),
-        "jpy" => format!("¥{number}"),
-        code => format!("{number} {}", code.to_ascii_uppercase()),
+    match currency.sign() {
+        Some(sign) => format!("{sign}{number}"),
+        None => format!("{number} {}", currency.as_str().to_ascii_uppercase()),
     }
 }
 

@@ -54,13 +54,19 @@ pub fn money(minor: u64, currency: &str) -> String {
     known.map_or_else(|| large(minor, currency), |(currency, minor)| for_people(minor, currency))
 }
 
-/// Reads an amount as people write it, such as `12.50` or `€12.50`, into minor units; `None` if it is left empty.
+/// Reads an amount as people write it, such as `12.50`, or `€12.50` for euros, into minor units; `None` if it is left empty.
 pub fn parse_money(text: &str, currency: &str) -> Result<Option<AmountMinor>, String> {
-    let text = text.trim().trim_start_matches(['$', '€', '£', '¥']).trim();
+    let known = Currency::parse(currency);
+    let text = text.trim();
     if text.is_empty() {
         return Ok(None);
     }
-    let decimals = Currency::parse(currency).map_or(2, Currency::decimals) as usize;
+    // Another currency's sign is not a digit: whoever writes it means another amount.
+    let text = known.and_then(Currency::sign).and_then(|sign| text.strip_prefix(sign)).unwrap_or(text).trim();
+    if text.starts_with(['$', '€', '£', '¥']) {
+        return Err(format!("must be in the payment's currency, {}", currency.to_ascii_uppercase()));
+    }
+    let decimals = known.map_or(2, Currency::decimals) as usize;
     let (whole, part) = text.split_once('.').unwrap_or((text, ""));
     // Thousands may be set apart, as they are shown; a comma is never a decimal point.
     let mut groups = whole.split(',');
@@ -174,6 +180,23 @@ mod tests {
             assert!(read.is_err() || wrong == "12.", "{wrong}: {read:?}");
         }
         assert!(minor("1.5", "jpy").is_err());
+    }
+
+    #[test]
+    fn another_currency_s_sign_is_not_dropped() {
+        for (text, currency) in
+            [("€12.50", "usd"), ("¥500", "usd"), ("$ 12", "eur"), ("$12", "kwd"), ("$$12", "usd")]
+        {
+            let read = parse_money(text, currency);
+            let wrong = format!("must be in the payment's currency, {}", currency.to_ascii_uppercase());
+            assert_eq!(read, Err(wrong), "{text}");
+        }
+        let minor = |text: &str, currency: &str| {
+            parse_money(text, currency).map(|amount| amount.map(AmountMinor::get))
+        };
+        assert_eq!(minor("€12.50", "eur"), Ok(Some(1250)));
+        assert_eq!(minor("¥500", "jpy"), Ok(Some(500)));
+        assert_eq!(minor("$", "usd"), Err("must be written like 12.50".to_owned()));
     }
 
     #[test]
