@@ -1,13 +1,16 @@
 // Who gets to the desk: Cloudflare Access by its token, or the secret where Access is not set up; nobody else.
 
 import assert from 'node:assert/strict';
+import { execFile } from 'node:child_process';
 import { createSign, generateKeyPairSync } from 'node:crypto';
 import { once } from 'node:events';
 import { createServer } from 'node:http';
+import { buffer } from 'node:stream/consumers';
 import { after, describe, test } from 'node:test';
+import { promisify } from 'node:util';
 
-import { read } from './support/account.mjs';
-import { startSite } from './support/harness.mjs';
+import { account, freshKey, read } from './support/account.mjs';
+import { root, startSite } from './support/harness.mjs';
 
 const ADMIN_TOKEN = 'the-operators-own-secret-of-the-tests';
 const AUD = 'a'.repeat(64);
@@ -16,8 +19,10 @@ const AUD = 'a'.repeat(64);
 async function startTeam() {
   const keys = new Map();
   const team = { fetches: 0, publishes: true };
-  const server = createServer((request, response) => {
+  let released;
+  const server = createServer(async (request, response) => {
     team.fetches += 1;
+    await released;
     if (request.url !== '/cdn-cgi/access/certs' || !team.publishes) return response.writeHead(503).end();
     const published = [...keys].map(([kid, { publicKey }]) => ({
       kid,
@@ -34,6 +39,12 @@ async function startTeam() {
     /** Makes a key and publishes it. */
     addKey: (kid) => keys.set(kid, generateKeyPairSync('rsa', { modulusLength: 2048 })),
     removeKey: (kid) => keys.delete(kid),
+    /** Its answers wait until what this gives is called. */
+    hold() {
+      const { promise, resolve } = Promise.withResolvers();
+      released = promise;
+      return resolve;
+    },
     sign(claims = {}, { kid = 'one', alg = 'RS256', by = kid } = {}) {
       const now = Math.floor(Date.now() / 1000);
       const all = {
@@ -53,6 +64,36 @@ async function startTeam() {
   });
 }
 
+/** A service token of Access. */
+const SERVICE = {
+  headers: { 'cf-access-client-id': 'abc.access', 'cf-access-client-secret': 'the-secret' },
+  env: { CF_ACCESS_CLIENT_ID: 'abc.access', CF_ACCESS_CLIENT_SECRET: 'the-secret' },
+};
+
+/** Access itself, before the site: lets the service token through under its name, and leads everybody else to the login. */
+async function startAccess() {
+  const server = createServer(async (request, response) => {
+    const { headers, method, url } = request;
+    if (Object.entries(SERVICE.headers).some(([name, value]) => headers[name] !== value))
+      return response.writeHead(302, { location: `${team.domain}/cdn-cgi/access/login` }).end();
+    const answer = await site.fetch(url, {
+      method,
+      headers: {
+        'content-type': headers['content-type'] ?? '',
+        'cf-access-jwt-assertion': team.sign({
+          email: undefined,
+          sub: '',
+          common_name: 'the-operators-machine',
+        }),
+      },
+      body: await buffer(request),
+    });
+    response.writeHead(answer.status, { 'content-type': 'application/json' }).end(await answer.text());
+  });
+  await once(server.listen(0, '127.0.0.1'), 'listening');
+  return { url: `http://127.0.0.1:${server.address().port}`, close: () => server.close() };
+}
+
 const team = await startTeam();
 team.addKey('one');
 const site = await startSite({
@@ -64,9 +105,9 @@ after(async () => {
   team.close();
 });
 
-const open = async (token, headers = {}, path = '/admin') =>
+const open = async (token, headers = {}, path = '/admin', at = site) =>
   read(
-    await site.fetch(path, {
+    await at.fetch(path, {
       headers: {
         accept: 'text/html',
         ...(token === undefined ? {} : { 'cf-access-jwt-assertion': token }),
@@ -142,6 +183,42 @@ describe('behind Cloudflare Access', () => {
       assert.ok(page.text.includes(why), why);
     }
     assert.equal((await open(team.sign({ exp: now - 30 }))).status, 200, 'the clocks may differ by a minute');
+  });
+
+  test('erases and rebuilds by the commands, and imports an answer, with a service token', async () => {
+    const answer = await account(site).pay({ amount: 2500, currency: 'usd' }, freshKey());
+    const { id } = answer.json();
+    const access = await startAccess();
+    try {
+      const run = async (command, more) =>
+        promisify(execFile)(process.execPath, ['scripts/operate.mjs', command, id], {
+          cwd: root,
+          env: { PATH: process.env.PATH, PAID_ONCE_URL: access.url, ADMIN_TOKEN, ...more },
+        }).then(
+          ({ stdout }) => stdout,
+          ({ stderr }) => stderr,
+        );
+      assert.match(
+        await run('erase', {}),
+        /leads elsewhere.*CF_ACCESS_CLIENT_ID/,
+        'the control: the secret alone',
+      );
+      assert.match(await run('rebuild', SERVICE.env), /^1 on the way/m);
+      assert.match(await run('erase', SERVICE.env), /is gone/);
+      const imported = await fetch(new URL('/admin/settlement/answers', access.url), {
+        method: 'POST',
+        headers: { 'content-type': 'text/csv', ...SERVICE.headers },
+        body: 'line_id,outcome,amount_minor,currency\ntrailer,0\n',
+      });
+      assert.equal(imported.status, 200);
+    } finally {
+      access.close();
+    }
+    const log = await site.rows('SELECT operator, action FROM operator_actions ORDER BY at_ms, action_id');
+    assert.deepEqual(
+      log.map(({ operator, action }) => `${operator}: ${action.split(' ')[0]}`),
+      ['the-operators-machine: project', 'the-operators-machine: erase', 'the-operators-machine: import'],
+    );
   });
 
   test('a rotated key is fetched, and a made-up one is not fetched again and again', async () => {
