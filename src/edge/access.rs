@@ -163,7 +163,8 @@ struct Published {
 pub enum Plan {
     /// Check it with this key.
     Use(Key),
-    /// Fetch the team's keys first.
+    /// Fetch the team's keys first. Requests that come meanwhile are told the same: a fetch belongs to its request, and none
+    /// may wait for another's.
     Fetch,
     /// The team has no such key.
     Refuse,
@@ -174,35 +175,45 @@ pub enum Plan {
 pub struct Keys {
     keys: Vec<Key>,
     fetched_at_ms: Option<u64>,
-    /// When they were last fetched because of a key that was not known.
-    asked_at_ms: Option<u64>,
+    /// When they last came because of a key that was not known.
+    looked_at_ms: Option<u64>,
 }
 
 impl Keys {
     /// None is known.
     pub const fn new() -> Self {
-        Self { keys: Vec::new(), fetched_at_ms: None, asked_at_ms: None }
+        Self { keys: Vec::new(), fetched_at_ms: None, looked_at_ms: None }
     }
 
-    /// What to do for a token that names this key. [`Plan::Fetch`] for an unknown key is said once a minute at most.
-    pub fn plan(&mut self, kid: &str, now_ms: u64) -> Plan {
-        let is_fresh = self.fetched_at_ms.is_some_and(|at_ms| now_ms.saturating_sub(at_ms) < KEEP_MS);
-        if !is_fresh {
+    /// What to do for a token that names this key. Once the keys have come because of an unknown one, unknown ones are refused
+    /// for a minute; while they cannot be had, nobody is refused for that.
+    pub fn plan(&self, kid: &str, now_ms: u64) -> Plan {
+        if !self.is_fresh(now_ms) {
             return Plan::Fetch;
         }
         if let Some(key) = self.find(kid) {
             return Plan::Use(key);
         }
-        if self.asked_at_ms.is_some_and(|at_ms| now_ms.saturating_sub(at_ms) < UNKNOWN_PAUSE_MS) {
-            return Plan::Refuse;
+        match self.looked_at_ms {
+            Some(at_ms) if now_ms.saturating_sub(at_ms) < UNKNOWN_PAUSE_MS => Plan::Refuse,
+            _ => Plan::Fetch,
         }
-        self.asked_at_ms = Some(now_ms);
-        Plan::Fetch
     }
 
-    /// Takes in what the team publishes; `false` if it is something else.
+    fn is_fresh(&self, now_ms: u64) -> bool {
+        self.fetched_at_ms.is_some_and(|at_ms| now_ms.saturating_sub(at_ms) < KEEP_MS)
+    }
+
+    /// Takes in what the team publishes; `false` if it is something else. The time is that of the request which asked.
     pub fn learn(&mut self, published: &str, now_ms: u64) -> bool {
         let Ok(Published { keys }) = serde_json::from_str(published) else { return false };
+        if self.is_fresh(now_ms) {
+            self.looked_at_ms = self.looked_at_ms.max(Some(now_ms));
+        }
+        // Of two fetches at once the one that was asked for later may come first.
+        if self.fetched_at_ms.is_some_and(|at_ms| at_ms > now_ms) {
+            return true;
+        }
         self.keys = keys.into_iter().filter(|key| key.kty == "RSA").collect();
         self.fetched_at_ms = Some(now_ms);
         true
@@ -226,6 +237,10 @@ mod tests {
     fn text(header: Value, claims: Value) -> String {
         let part = |value: Value| BASE64URL_NOPAD.encode(value.to_string().as_bytes());
         format!("{}.{}.{}", part(header), part(claims), BASE64URL_NOPAD.encode(b"signature"))
+    }
+
+    fn published(kid: &str) -> String {
+        json!({ "keys": [{ "kid": kid, "kty": "RSA", "n": "n", "e": "AQAB" }] }).to_string()
     }
 
     fn good() -> Value {
@@ -284,14 +299,27 @@ mod tests {
     }
 
     #[test]
+    fn until_the_keys_have_come_an_unknown_key_is_not_refused() {
+        let mut keys = Keys::new();
+        assert!(keys.learn(&published("a"), 0));
+        assert_eq!(keys.plan("b", 2), Plan::Fetch);
+        assert_eq!(keys.plan("b", 3), Plan::Fetch, "the first fetch is under way");
+        assert!(!keys.learn("<html>", 2));
+        assert_eq!(keys.plan("b", 4), Plan::Fetch, "or has failed");
+        assert!(keys.learn(&published("b"), 4));
+        assert!(keys.learn(&published("a"), 3), "an older answer comes later");
+        assert!(matches!(keys.plan("b", 5), Plan::Use(_)));
+        assert_eq!(keys.plan("c", 5), Plan::Refuse);
+    }
+
+    #[test]
     fn a_rotated_key_is_fetched_once_and_a_made_up_one_costs_one_fetch_a_minute() {
-        let published = |kid: &str| json!({ "keys": [{ "kid": kid, "kty": "RSA", "n": "n", "e": "AQAB" }] });
         let mut keys = Keys::new();
         assert_eq!(keys.plan("a", 0), Plan::Fetch);
-        assert!(keys.learn(&published("a").to_string(), 0));
+        assert!(keys.learn(&published("a"), 0));
         assert!(matches!(keys.plan("a", 1), Plan::Use(_)));
         assert_eq!(keys.plan("b", 2), Plan::Fetch);
-        assert!(keys.learn(&published("b").to_string(), 2));
+        assert!(keys.learn(&published("b"), 2));
         assert!(matches!(keys.plan("b", 3), Plan::Use(_)));
         assert_eq!(keys.plan("a", 4), Plan::Refuse, "it was withdrawn");
         assert_eq!(keys.plan("c", 60_001), Plan::Refuse);

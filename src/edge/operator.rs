@@ -139,7 +139,7 @@ async fn verified(
         Ok(token) => token,
         Err(refused) => return Ok(Err(refused)),
     };
-    let key = match KEYS.with_borrow_mut(|keys| keys.plan(&token.kid, now_ms)) {
+    let key = match KEYS.with_borrow(|keys| keys.plan(&token.kid, now_ms)) {
         Plan::Use(key) => Some(key),
         Plan::Refuse => None,
         Plan::Fetch => {

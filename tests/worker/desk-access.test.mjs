@@ -6,11 +6,12 @@ import { createSign, generateKeyPairSync } from 'node:crypto';
 import { once } from 'node:events';
 import { createServer } from 'node:http';
 import { buffer } from 'node:stream/consumers';
-import { after, describe, test } from 'node:test';
+import { after, before, describe, test } from 'node:test';
 import { promisify } from 'node:util';
 
 import { account, freshKey, read } from './support/account.mjs';
 import { root, startSite } from './support/harness.mjs';
+import { until } from './support/until.mjs';
 
 const ADMIN_TOKEN = 'the-operators-own-secret-of-the-tests';
 const AUD = 'a'.repeat(64);
@@ -233,6 +234,52 @@ describe('behind Cloudflare Access', () => {
       assert.equal((await open(team.sign({}, { kid: 'three' }))).status, 401, 'not before a minute is over');
     assert.equal(team.fetches, known + 1);
     assert.equal((await open(team.sign({}, { kid: 'two' }))).status, 200);
+  });
+});
+
+describe('when the keys of Cloudflare Access cannot be had', () => {
+  const kid = 'new';
+  const ask = () => open(team.sign({}, { kid }), {}, '/admin/audit', fresh);
+  let fresh;
+  before(async () => {
+    team.addKey('old');
+    fresh = await startSite({
+      vars: { ACCESS_TEAM_DOMAIN: team.domain, ACCESS_AUD: AUD },
+      secrets: { ADMIN_TOKEN },
+    });
+    assert.equal((await open(team.sign({}, { kid: 'old' }), {}, '/admin/audit', fresh)).status, 200);
+    team.addKey(kid);
+  });
+  after(() => fresh.close());
+
+  test('a token of a new key is answered 503, as often as it comes, and let in as soon as they can', async () => {
+    team.publishes = false;
+    for (let tries = 0; tries < 3; tries++) {
+      const page = await ask();
+      assert.equal(page.status, 503);
+      assert.equal(page.header('retry-after'), '1');
+    }
+    assert.equal((await open(team.sign({}, { kid: 'old' }), {}, '/admin/audit', fresh)).status, 200);
+    team.publishes = true;
+    const known = team.fetches;
+    const release = team.hold();
+    const both = [ask(), ask()];
+    await until('each of two at once has asked for the keys', () => team.fetches === known + 2);
+    release();
+    assert.deepEqual(
+      (await Promise.all(both)).map(({ status }) => status),
+      [200, 200],
+    );
+  });
+
+  test('the control: a made-up key is refused, and not looked for again within the minute', async () => {
+    const known = team.fetches;
+    team.addKey('made up');
+    const token = team.sign({}, { kid: 'made up' });
+    team.removeKey('made up');
+    for (let tries = 0; tries < 3; tries++)
+      assert.equal((await open(token, {}, '/admin/audit', fresh)).status, 401);
+    assert.equal(team.fetches, known);
   });
 });
 
