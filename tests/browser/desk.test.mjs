@@ -236,6 +236,30 @@ describe('at the desk', () => {
     assert.equal(mine.length, 1);
   });
 
+  test('a list stays a table on a narrow screen, with a cell for each column', async (t) => {
+    await site.sql(
+      `INSERT INTO breaks (break_id, kind, provider, state, first_seen_at_ms, last_seen_at_ms)
+       VALUES ('resolved:1', 'status', 'stripe', 'resolved', 1, 1)`,
+    );
+    const { page } = await operator(t);
+    for (const path of ['/admin/breaks?state=all', `/admin/payments/${made.refundable}`]) {
+      await page.goto(path);
+      // Not every browser keeps the roles of what is laid out as blocks and grids.
+      const bare = page
+        .locator('.list')
+        .locator(
+          'thead:not([role=rowgroup]), tbody:not([role=rowgroup]), tr:not([role=row]), th:not([role=columnheader]), td:not([role=cell])',
+        );
+      assert.equal(await bare.count(), 0, path);
+      assert.equal(await page.locator('.list:not([role=table])').count(), 0, path);
+      for (const table of await page.locator('table').all()) {
+        const columns = await table.locator('th').count();
+        for (const row of await table.locator('tbody tr').all())
+          assert.equal(await row.locator('td').count(), columns, path);
+      }
+    }
+  });
+
   test('a break is accepted with a note, and stands in the audit with who and when', async (t) => {
     const { page } = await operator(t);
     await page.goto('/admin/breaks');
