@@ -18,8 +18,24 @@ async function fetchPage(url, options) {
   return { url: response.url, page };
 }
 
-const show = (page, id) =>
-  document.getElementById(id).replaceWith(document.adoptNode(page.getElementById(id)));
+const showMain = (page) =>
+  document.getElementById('main').replaceWith(document.adoptNode(page.getElementById('main')));
+
+/**
+ * Takes over the results. They and the verdict stay the same elements: a live region that is replaced would be read out each
+ * time, and one that is busy would not be any more.
+ */
+function showResults(page) {
+  const results = document.getElementById('results');
+  const fresh = document.adoptNode(page.getElementById('results'));
+  const verdict = results.querySelector('#verdict');
+  const next = fresh.querySelector('#verdict');
+  if (!verdict || !next) return results.replaceChildren(...fresh.childNodes);
+  if (verdict.textContent !== next.textContent) verdict.replaceChildren(...next.childNodes);
+  for (const node of [...results.childNodes]) if (node !== verdict) node.remove();
+  next.remove();
+  verdict.after(...fresh.childNodes);
+}
 
 function toTheVerdict() {
   const verdict = document.getElementById('verdict');
@@ -49,7 +65,7 @@ async function watch(url, isOver) {
   for (let isFirst = true; !isOver();) {
     const seen = await fetchPage(url).catch(() => undefined);
     if (seen && !isOver()) {
-      show(seen.page, 'results');
+      showResults(seen.page);
       if (isFirst) toTheVerdict();
       isFirst = false;
     }
@@ -69,7 +85,7 @@ async function play(form) {
     const { url, page } = await press(form, body);
     isOver = true;
     isPlaying = false;
-    show(page, 'main');
+    showMain(page);
     history.pushState(null, '', url);
     shown = address();
     toTheVerdict().focus({ preventScroll: true });
@@ -78,6 +94,7 @@ async function play(form) {
     isOver = true;
     isPlaying = false;
     busy(form, false);
+    document.getElementById('results').ariaBusy = false;
     form.elements.progress.value = 'We could not get through. Press again.';
   }
 }
@@ -88,7 +105,7 @@ async function settled(url) {
     await pause(EVERY_MS * 2);
     const seen = await fetchPage(url).catch(() => undefined);
     if (!seen || location.href !== url) continue;
-    show(seen.page, 'results');
+    showResults(seen.page);
     if (!seen.page.querySelector('meta[http-equiv=refresh]')) return;
   }
 }

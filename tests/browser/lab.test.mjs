@@ -104,6 +104,35 @@ test('with JavaScript the ledger fills in while the presses are under way, and B
   assert.equal(new URL(page.url()).pathname, '/lab');
 });
 
+test('with JavaScript what fills in is not read out until it is over', async (t) => {
+  const { page } = await site.visit(t);
+  await page.goto('/lab');
+  await page.evaluate(() => {
+    const seen = { verdicts: 0, calm: 0 };
+    window.seen = seen;
+    const results = document.getElementById('results');
+    new MutationObserver((changes) => {
+      const added = changes.flatMap(({ addedNodes }) => [...addedNodes]);
+      seen.verdicts += added.filter((node) => node.id === 'verdict').length;
+      if (results.ariaBusy !== 'true') seen.calm += 1;
+    }).observe(results, { childList: true });
+  });
+  await fault(page, 'The bank is slow').check();
+  await once(page).check();
+  const results = await page.locator('#results').elementHandle();
+  await pay(page).click();
+  await side(page, 'Without protection').getByText('charged').first().waitFor();
+  assert.deepEqual(
+    await page.evaluate(() => window.seen),
+    { verdicts: 1, calm: 0 },
+    'one verdict, in a region that is busy',
+  );
+  assert.ok(await results.evaluate((node) => node.isConnected && node.ariaBusy === 'true'));
+  await says(page, 'Paid Once: charged once, $20.00.');
+  await focused(verdict(page));
+  assert.equal(await page.locator('#results').getAttribute('aria-busy'), null, 'it is over');
+});
+
 test('with JavaScript a crash of the server is told as any other result', async (t) => {
   const { page } = await site.visit(t);
   await page.goto('/lab');
