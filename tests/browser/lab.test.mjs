@@ -73,6 +73,7 @@ for (const javaScriptEnabled of [true, false]) {
         'You pressed twice. Unprotected: charged twice, $40.00. Paid Once: charged once, $20.00.',
       );
       assert.match(await side(page, 'With Paid Once').innerText(), /paid, the same payment/);
+      await page.getByText('Asked again: the stored answer is sent', { exact: true }).waitFor();
     });
 
     test('to the bank and back', async (t) => {

@@ -1,9 +1,10 @@
 use askama::Template;
 use paid_once::edge::lab::ledger::{Ledger, Waiting, charges, waiting};
-use paid_once::edge::lab::page::{Outcome, Query, Seen, Sheet, page};
+use paid_once::edge::lab::page::{Moment, Outcome, Query, Seen, Sheet, page, timeline};
 use paid_once::edge::lab::{ExperimentId, MANY, Order, Presses, Saw, TRIES, Trouble, read, write};
 use paid_once::edge::pages::Site;
 use paid_once::machine::fingerprint::Parameters;
+use paid_once::machine::rows::TimelineEntry;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -138,6 +139,27 @@ fn the_payments_that_wait_are_those_of_the_experiment_without_protection() {
     let (outcome, html) = outcome_of("fault=bank_page", Ledger { charges: Vec::new(), waiting: found });
     assert_eq!(outcome.sides[0].count, "waits for you at the bank twice");
     assert!(html.contains(r#"<a href="/older">"#));
+}
+
+#[test]
+fn who_asked_again_is_one_line_however_many_they_were() {
+    let told = |replays: usize| {
+        let entry = |event: &str, at_ms| TimelineEntry {
+            key_id: 1,
+            at_ms,
+            attempt: 1,
+            event: event.into(),
+            detail: String::new(),
+        };
+        let mut entries = vec![entry("key_created", 0), entry("finished", 900)];
+        entries.extend((0..replays).map(|_| entry("replayed", 1_500)));
+        timeline(&entries).into_iter().skip(2).collect::<Vec<_>>()
+    };
+    let line = |text: &str| vec![Moment { after: "+1.50 s".into(), text: text.into(), saves: true }];
+    assert_eq!(told(0), []);
+    assert_eq!(told(1), line("Asked again: the stored answer is sent"));
+    assert_eq!(told(2), line("Asked again twice: the stored answer is sent each time"));
+    assert_eq!(told(16), line("Asked again 16 times or more: the stored answer is sent each time"));
 }
 
 #[test]

@@ -8,7 +8,8 @@ use super::ledger::{Charge, Ledger, Side};
 use super::{ExperimentId, MANY, PRICE_MINOR, Presses, Saw, Trouble, read, write};
 use crate::edge::pages::Site;
 use crate::edge::ride::refresh_s;
-use crate::machine::rows::TimelineEntry;
+use crate::machine::record::REPLAYS_SHOWN_MAX;
+use crate::machine::rows::{REPLAYED, TimelineEntry};
 use crate::object::message::View;
 use crate::payment::PaymentState;
 use crate::payment::money::{Currency, for_people};
@@ -302,13 +303,29 @@ fn times(count: usize) -> String {
 /// The timeline of the newest key, for a person. Steps that only prepare others are left out.
 pub fn timeline(entries: &[TimelineEntry]) -> Vec<Moment> {
     let began_at_ms = entries.first().map_or(0, |entry| entry.at_ms);
-    let moment = |entry: &TimelineEntry| {
-        let (text, saves) = told(&entry.event, &entry.detail)?;
+    let is_replay = |entry: &TimelineEntry| entry.event == REPLAYED;
+    let moment = |run: &[TimelineEntry]| {
+        let entry = run.first()?;
+        let (text, saves) = if is_replay(entry) {
+            (asked_again(run.len()), true)
+        } else {
+            told(&entry.event, &entry.detail)?
+        };
         let ms = entry.at_ms.saturating_sub(began_at_ms);
         let after = format!("+{}.{:02} s", ms / 1000, ms % 1000 / 10);
         Some(Moment { after, text, saves })
     };
-    entries.iter().filter_map(moment).collect()
+    entries.chunk_by(|one, next| is_replay(one) && is_replay(next)).filter_map(moment).collect()
+}
+
+/// What became of requests that came after the answer was stored. Only the first ones have a line.
+fn asked_again(count: usize) -> String {
+    let often = match count {
+        1 => return "Asked again: the stored answer is sent".to_owned(),
+        count if count >= REPLAYS_SHOWN_MAX as usize => format!("{count} times or more"),
+        count => times(count),
+    };
+    format!("Asked again {often}: the stored answer is sent each time")
 }
 
 fn told(event: &str, detail: &str) -> Option<(String, bool)> {
