@@ -8,6 +8,7 @@ use serde_json::json;
 use super::{End, Phase, Refusal, respond};
 use crate::machine::call::{CallKind, CallSpec, Found, ProviderResult, Semantics, Settlement};
 use crate::machine::context::{Bug, Context, Mutant};
+use crate::payment::check;
 use crate::payment::money::AmountMinor;
 use crate::payment::{Payment, PaymentState, Pending};
 
@@ -137,6 +138,8 @@ pub(super) fn settle_move(
     if found.is_some_and(|found| payment.learn(found)) {
         entered(phase.rows, phase.ctx)?;
     }
+    // What was told of meanwhile was not asked for.
+    check::schedule(phase.rows, phase.ctx);
     let shown = phase.payment()?.clone().to_json(&phase.rows.refunds);
     let Some((code, message)) = refused else {
         return respond(phase, 200, &id.path(), page, &shown);

@@ -85,6 +85,7 @@ impl PaymentRequest {
             state: PaymentState::Authorizing,
             pending: None,
             check: None,
+            doubts: Vec::new(),
             created_at_ms: before.map_or(ctx.now_ms, |before| before.created_at_ms),
         }
     }

@@ -68,7 +68,7 @@ fn face(rows: &Rows) -> impl PartialEq {
             other => (key.key_id, other.name(), key.attempt, 0, false),
         })
         .collect();
-    let payment = rows.payment.clone().map(|payment| Payment { check: None, ..payment });
+    let payment = rows.payment.clone().map(|payment| Payment { check: None, doubts: Vec::new(), ..payment });
     (keys, payment, rows.refunds.clone(), rows.ride.clone())
 }
 

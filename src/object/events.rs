@@ -5,7 +5,6 @@ use std::rc::Rc;
 use super::drive::Drive;
 use crate::machine::context::Bug;
 use crate::machine::rows::TakenEvent;
-use crate::payment::check::{self, Question};
 use crate::payment::news;
 use crate::webhooks::{Event, Taken};
 
@@ -19,7 +18,7 @@ impl Drive {
             return Ok(Taken::Known);
         }
         let ctx = self.context();
-        let (taken, questions) = self.store.transaction(&ctx, |rows| {
+        let taken = self.store.transaction(&ctx, |rows| {
             let taken = news::take(rows, &event, &ctx)?;
             if !matches!(taken, Taken::Busy | Taken::Stranger) {
                 rows.appended.events.push(TakenEvent {
@@ -29,23 +28,12 @@ impl Drive {
                     received_at_ms: ctx.now_ms,
                 });
             }
-            Ok::<_, Bug>((taken, news::questions(rows, &event)))
+            Ok::<_, Bug>(taken)
         })?;
         if taken == Taken::In {
             let drive = Rc::clone(self);
-            worker::wasm_bindgen_futures::spawn_local(async move { drive.follow(questions).await });
+            worker::wasm_bindgen_futures::spawn_local(async move { drive.wake().await });
         }
         Ok(taken)
-    }
-
-    pub(super) async fn follow(self: Rc<Self>, questions: Vec<Question>) {
-        for question in questions {
-            let truth = self.transport.ask(&question).await;
-            let ctx = self.context();
-            if let Err(bug) = self.store.transaction(&ctx, |rows| check::take(rows, &question, truth, &ctx)) {
-                self.log("error", "event_failed", &[("error", bug.0.as_str().into())]);
-            }
-        }
-        self.wake().await;
     }
 }

@@ -35,15 +35,16 @@ impl Drive {
             return Ok(false);
         }
         let ctx = self.context();
-        let questions = self.store.transaction(&ctx, |rows| {
+        self.store.transaction(&ctx, |rows| {
             news::resume(rows, &ctx);
             if ask {
+                news::ask_all(rows, &ctx);
                 news::hurry(rows, &ctx);
             }
-            Ok::<_, Bug>(if ask { news::all_questions(rows) } else { Vec::new() })
+            Ok::<_, Bug>(())
         })?;
         let drive = Rc::clone(self);
-        let work = async move { drive.follow(questions).await }.boxed_local().shared();
+        let work = async move { drive.wake().await }.boxed_local().shared();
         worker::wasm_bindgen_futures::spawn_local(work.clone());
         select(work, Delay::from(PATIENCE)).await;
         Ok(true)

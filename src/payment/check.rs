@@ -1,5 +1,6 @@
 //! What only the provider knows: whether the person came back from the bank's page, how a payment or a refund that it has
-//! taken in was decided. It is asked when somebody comes back or looks, and by the alarm.
+//! taken in was decided. It is asked when somebody comes back or looks, when it tells that something has happened, and by the
+//! alarm, until it answers.
 //!
 //! Asking changes nothing at the provider, so it needs no key and no lease. An answer is taken in only forward.
 
@@ -8,7 +9,7 @@ use crate::machine::context::{Bug, Context};
 use crate::machine::id::RefundId;
 use crate::machine::rows::Rows;
 use crate::payment::news::refund_moved;
-use crate::payment::{Check, Payment, Refund, RefundState};
+use crate::payment::{Check, Doubt, Payment, PaymentState, RefundState};
 use crate::providers::Provider;
 
 use crate::machine::call::Found;
@@ -31,6 +32,8 @@ pub enum Question {
         provider: Provider,
         /// The provider's id of the payment.
         id: String,
+        /// The event whose doubt the answer ends.
+        doubt: Option<String>,
     },
     /// How a refund stands.
     Refund {
@@ -40,6 +43,8 @@ pub enum Question {
         refund: RefundId,
         /// The provider's id of the refund.
         id: String,
+        /// The event whose doubt the answer ends.
+        doubt: Option<String>,
     },
 }
 
@@ -63,35 +68,86 @@ pub enum Truth {
     Silence,
 }
 
-/// What is open at the provider, in the order in which to ask.
+/// What to ask the provider, in the order in which to ask: what is open there, and what it has told of since it seemed
+/// decided. None if it answers none.
 pub fn questions(rows: &Rows) -> Vec<Question> {
-    about(rows, Payment::is_open_at_provider, |refund| refund.state == RefundState::Pending)
-}
-
-/// The questions about the payment, if it is meant, and about those refunds that are; none if the provider answers none.
-pub(super) fn about(
-    rows: &Rows,
-    payment_is_meant: impl Fn(&Payment) -> bool,
-    refund_is_meant: impl Fn(&Refund) -> bool,
-) -> Vec<Question> {
     let Some(payment) = rows.payment.as_ref().filter(|payment| payment.provider.answers_questions()) else {
         return Vec::new();
     };
     let provider = payment.provider;
-    let id = payment.provider_payment.clone().filter(|_| payment_is_meant(payment));
-    let refunds = rows.refunds.iter().filter(|refund| refund_is_meant(refund)).filter_map(|refund| {
-        let id = refund.provider_refund.clone()?;
-        Some(Question::Refund { provider, refund: refund.id.clone(), id })
+    let of_payment = payment.provider_payment.clone().filter(|_| is_asked_for(payment)).map(|id| {
+        let doubt = payment.doubt(None).map(str::to_owned);
+        Question::Payment { provider, id, doubt }
     });
-    id.map(|id| Question::Payment { provider, id }).into_iter().chain(refunds).collect()
+    let of_refunds = rows.refunds.iter().filter_map(|refund| {
+        let doubt = payment.doubt(Some(&refund.id)).map(str::to_owned);
+        let id = refund.provider_refund.clone()?;
+        let is_meant = refund.state == RefundState::Pending || doubt.is_some();
+        is_meant.then(|| Question::Refund { provider, refund: refund.id.clone(), id, doubt })
+    });
+    of_payment.into_iter().chain(of_refunds).collect()
 }
 
-/// Sets when the alarm asks next, after something has changed; or that there is nothing to ask.
+fn is_asked_for(payment: &Payment) -> bool {
+    // A move of ours that is under way asks for itself.
+    let is_doubted = payment.state == PaymentState::Authorized
+        && payment.pending.is_none()
+        && payment.doubt(None).is_some();
+    payment.is_open_at_provider() || is_doubted
+}
+
+/// Notes that something may have changed although it seems decided: the payment or, by the provider's id of it, a refund.
+/// The provider is asked now, and again until it answers.
+pub(super) fn doubt(rows: &mut Rows, refund: Option<&str>, event_id: &str, ctx: &Context) {
+    let subjects: Vec<Option<RefundId>> = match refund {
+        None => vec![None],
+        // One whose answer is not taken in yet may be the one that is meant: it has no name at the provider.
+        Some(id) => rows
+            .refunds
+            .iter()
+            .filter(|known| known.provider_refund.as_deref().is_none_or(|known| known == id))
+            .map(|refund| Some(refund.id.clone()))
+            .collect(),
+    };
+    doubt_each(rows, subjects, event_id, ctx);
+}
+
+/// The same about all that can still change.
+pub(super) fn doubt_all(rows: &mut Rows, event_id: &str, ctx: &Context) {
+    let subjects = rows.refunds.iter().map(|refund| Some(refund.id.clone())).chain([None]).collect();
+    doubt_each(rows, subjects, event_id, ctx);
+}
+
+fn doubt_each(rows: &mut Rows, subjects: Vec<Option<RefundId>>, event_id: &str, ctx: &Context) {
+    let Some(payment) = rows.payment.as_mut().filter(|payment| payment.provider.answers_questions()) else {
+        return;
+    };
+    for refund in subjects {
+        payment.doubts.retain(|doubt| doubt.refund != refund);
+        payment.doubts.push(Doubt { refund, event_id: event_id.to_owned() });
+    }
+    schedule(rows, ctx);
+    if let Some(check) = rows.payment.as_mut().and_then(|payment| payment.check.as_mut()) {
+        *check = Check { next_at_ms: ctx.now_ms, tries: 0, told_at_ms: Some(ctx.now_ms), ..*check };
+    }
+}
+
+/// Sets when the alarm asks next, after something has changed; or that there is nothing to ask. A doubt about what can not
+/// change any more is dropped.
 pub(crate) fn schedule(rows: &mut Rows, ctx: &Context) {
+    let can_change = |id: &RefundId| {
+        rows.refunds
+            .iter()
+            .any(|refund| refund.id == *id && !matches!(refund.state, RefundState::Failed { .. }))
+    };
+    if let Some(payment) = &mut rows.payment {
+        let is_final = payment.is_final();
+        payment.doubts.retain(|doubt| doubt.refund.as_ref().map_or(!is_final, can_change));
+    }
     let is_open = !questions(rows).is_empty();
     if let Some(payment) = &mut rows.payment {
         let next_at_ms = ctx.now_ms.saturating_add(FIRST_PAUSE_MS);
-        let first = Check { next_at_ms, tries: 0, asked_at_ms: None };
+        let first = Check { next_at_ms, tries: 0, asked_at_ms: None, told_at_ms: None };
         payment.check = is_open.then(|| payment.check.unwrap_or(first));
     }
 }
@@ -108,12 +164,14 @@ pub fn begin(rows: &mut Rows, looking: bool, ctx: &Context) -> Vec<Question> {
     if check.next_at_ms > ctx.now_ms && !(looking && look_wait_ms(&check, ctx) == 0) {
         return Vec::new();
     }
-    let age_ms = ctx.now_ms.saturating_sub(payment.created_at_ms);
+    let since_ms = check.told_at_ms.unwrap_or(0).max(payment.created_at_ms);
+    let age_ms = ctx.now_ms.saturating_sub(since_ms);
     let pause_ms = pause_ms(check.tries, age_ms, ctx.jitter_permille);
     payment.check = Some(Check {
         next_at_ms: ctx.now_ms.saturating_add(pause_ms),
         tries: check.tries.saturating_add(1),
         asked_at_ms: Some(ctx.now_ms),
+        ..check
     });
     in_turn(questions(rows), check.tries)
 }
@@ -135,7 +193,7 @@ pub fn look_wait_ms(check: &Check, ctx: &Context) -> u64 {
     may_at_ms.saturating_sub(ctx.now_ms).min(LOOK_PAUSE_MS)
 }
 
-/// The pause after a question: the older the payment is, the rarer it is asked for.
+/// The pause after a question: the older the payment is, or the last news of it, the rarer it is asked for.
 fn pause_ms(tries: u32, age_ms: u64, jitter_permille: u16) -> u64 {
     let doubled = FIRST_PAUSE_MS.saturating_mul(1 << tries.min(6));
     let pause_ms = doubled.max(age_ms / 8).min(PAUSE_MAX_MS);
@@ -145,14 +203,20 @@ fn pause_ms(tries: u32, age_ms: u64, jitter_permille: u16) -> u64 {
 /// Takes in an answer.
 pub fn take(rows: &mut Rows, question: &Question, truth: Truth, ctx: &Context) -> Result<(), Bug> {
     match (question, truth) {
-        (Question::Payment { id, .. }, Truth::Payment(found)) => {
+        (Question::Payment { id, doubt, .. }, Truth::Payment(found)) => {
             let Some(payment) = &mut rows.payment else { return Ok(()) };
             // The question may be about a try that another one has followed.
-            if payment.provider_payment.as_deref() == Some(id) && payment.learn(found) {
-                entered(rows, ctx)?;
+            if payment.provider_payment.as_deref() == Some(id) {
+                answered(payment, None, doubt.as_deref());
+                if payment.learn(found) {
+                    entered(rows, ctx)?;
+                }
             }
         }
-        (Question::Refund { refund, .. }, Truth::Refund(state)) => {
+        (Question::Refund { refund, doubt, .. }, Truth::Refund(state)) => {
+            if let Some(payment) = &mut rows.payment {
+                answered(payment, Some(refund), doubt.as_deref());
+            }
             let Some(refund) = rows.refunds.iter_mut().find(|known| known.id == *refund) else {
                 return Ok(());
             };
@@ -165,4 +229,11 @@ pub fn take(rows: &mut Rows, question: &Question, truth: Truth, ctx: &Context) -
     }
     schedule(rows, ctx);
     Ok(())
+}
+
+/// Ends the doubt that the question was about. An event that came after it has a question of its own.
+fn answered(payment: &mut Payment, refund: Option<&RefundId>, event_id: Option<&str>) {
+    payment
+        .doubts
+        .retain(|doubt| doubt.refund.as_ref() != refund || Some(doubt.event_id.as_str()) != event_id);
 }

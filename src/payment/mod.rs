@@ -93,6 +93,18 @@ pub struct Check {
     /// When it was asked last, in ms since the epoch.
     #[serde(default)]
     pub asked_at_ms: Option<u64>,
+    /// When the provider, or a person, last gave cause to ask, in ms since the epoch: the pauses begin anew.
+    #[serde(default)]
+    pub told_at_ms: Option<u64>,
+}
+
+/// Something seems decided, and the provider has told that there is news of it: it is asked until it answers.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Doubt {
+    /// The refund that it is about, else the payment.
+    pub refund: Option<RefundId>,
+    /// The newest event about it. Only an answer to a question that was asked since then ends the doubt.
+    pub event_id: String,
 }
 
 /// A payment.
@@ -135,6 +147,9 @@ pub struct Payment {
     pub pending: Option<Pending>,
     /// When the provider is asked how it stands, while that is open.
     pub check: Option<Check>,
+    /// What was told of and not answered yet: at most one for the payment and one for each refund.
+    #[serde(default)]
+    pub doubts: Vec<Doubt>,
     /// When it was made, in ms since the epoch.
     pub created_at_ms: u64,
 }
@@ -170,6 +185,20 @@ impl Payment {
     /// Whether only the provider knows how it goes on.
     pub const fn is_open_at_provider(&self) -> bool {
         matches!(&self.state, PaymentState::RequiresAction { .. } | PaymentState::Processing)
+    }
+
+    /// Whether nothing that the provider says can change it any more.
+    pub const fn is_final(&self) -> bool {
+        matches!(
+            &self.state,
+            PaymentState::Captured { .. } | PaymentState::Canceled | PaymentState::Failed(_)
+        )
+    }
+
+    /// The newest event about a refund, or about the payment itself, to which the provider has still to answer.
+    pub fn doubt(&self, refund: Option<&RefundId>) -> Option<&str> {
+        let doubt = self.doubts.iter().find(|doubt| doubt.refund.as_ref() == refund)?;
+        Some(&doubt.event_id)
     }
 
     /// Takes in what the provider says the payment is. Only forward: what is decided stays decided. Gives whether anything

@@ -11,7 +11,7 @@ use crate::machine::call::{CallState, ForeignCall, Found, ProviderReply, Settlem
 use crate::machine::context::{Bug, Context};
 use crate::machine::record::Lifecycle;
 use crate::machine::rows::{AuditRecord, Rows};
-use crate::payment::check::{Question, about};
+use crate::payment::check;
 use crate::payment::{Failure, PaymentState, Refund, RefundState};
 use crate::providers::adyen;
 use crate::webhooks::{Event, News, Taken, Told};
@@ -23,7 +23,8 @@ pub fn take(rows: &mut Rows, event: &Event, ctx: &Context) -> Result<Taken, Bug>
     }
     let key_id = rows.keys.first().map_or(0, |key| key.key_id);
     let taken = match &event.news {
-        News::Ask { .. } => {
+        News::Ask { refund } => {
+            check::doubt(rows, refund.as_deref(), &event.event_id, ctx);
             hurry(rows, ctx);
             Taken::In
         }
@@ -47,24 +48,9 @@ pub fn take(rows: &mut Rows, event: &Event, ctx: &Context) -> Result<Taken, Bug>
     Ok(taken)
 }
 
-/// What to ask the provider because of an event, besides what is open and asked anyway: something may have been done
-/// elsewhere.
-pub fn questions(rows: &Rows, event: &Event) -> Vec<Question> {
-    match &event.news {
-        News::Ask { refund: None } => all_questions(rows),
-        News::Ask { refund } => about(
-            rows,
-            |_| false,
-            |known| known.provider_refund == *refund && known.state != RefundState::Pending,
-        ),
-        _ => Vec::new(),
-    }
-}
-
-/// The same without any event: all that the provider alone knows.
-pub fn all_questions(rows: &Rows) -> Vec<Question> {
-    // A move of ours that is under way asks for itself.
-    about(rows, |payment| payment.state == PaymentState::Authorized && payment.pending.is_none(), |_| false)
+/// Asks about all that the provider alone knows, because a person wants to know.
+pub fn ask_all(rows: &mut Rows, ctx: &Context) {
+    check::doubt_all(rows, &format!("a person, {}", ctx.now_ms), ctx);
 }
 
 /// Whatever nobody works on is due now.

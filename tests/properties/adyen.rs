@@ -79,6 +79,7 @@ fn a_payment() -> Payment {
         state: PaymentState::Authorized,
         pending: None,
         check: None,
+        doubts: Vec::new(),
         created_at_ms: 0,
     }
 }

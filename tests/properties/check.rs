@@ -38,7 +38,8 @@ fn at_the_bank(age_ms: u64) -> Rows {
         moves: 0,
         state: PaymentState::RequiresAction { url: "https://bank.example/".into() },
         pending: None,
-        check: Some(Check { next_at_ms: NOW_MS, tries: 0, asked_at_ms: None }),
+        check: Some(Check { next_at_ms: NOW_MS, tries: 0, asked_at_ms: None, told_at_ms: None }),
+        doubts: Vec::new(),
         created_at_ms: NOW_MS - age_ms,
     });
     rows

@@ -14,7 +14,7 @@ use paid_once::machine::record::Lifecycle;
 use paid_once::machine::rows::Rows;
 use paid_once::machine::run::{Action, Event as Input, Run};
 use paid_once::machine::wake::wake;
-use paid_once::payment::check::Truth;
+use paid_once::payment::check::{Question, Truth};
 use paid_once::payment::money::{AmountMinor, Currency};
 use paid_once::payment::{PaymentState, Refund, RefundReason, RefundState, check, news, refunded_minor};
 use paid_once::providers::{Provider, adyen};
@@ -211,6 +211,16 @@ fn rank(state: &RefundState) -> u8 {
     }
 }
 
+fn is_about(question: &Question, refund: &str) -> bool {
+    matches!(question, Question::Refund { id, .. } if id == refund)
+}
+
+/// Stripe's event that something has happened to a refund, or to the payment.
+fn ask(event_id: &str, refund: Option<&str>) -> Event {
+    let news = News::Ask { refund: refund.map(str::to_owned) };
+    Event { event_id: event_id.into(), provider: Provider::Stripe, kind: "some.news".into(), news }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(1000))]
 
@@ -263,27 +273,84 @@ proptest! {
         for (turn, (number, when)) in any_time.chain(numbers.iter().map(|number| (*number, None))).enumerate() {
             let (states, id) = (truths(number), format!("psp_{number}"));
             let state = when.map_or_else(|| states.last().unwrap(), |when| when.get(&states)).clone();
-            let news = News::Ask { refund: Some(id.clone()) };
-            let event = Event {
-                event_id: format!("evt_{turn}"),
-                provider: Provider::Stripe,
-                kind: "refund.updated".into(),
-                news,
-            };
+            let event = ask(&format!("evt_{turn}"), Some(&id));
             let before = bench.refund(number).clone();
             bench.hear(&event);
-            // What is pending is asked for anyway; of what is decided the event asks.
-            let mut questions = check::begin(&mut bench.rows, false, &at(NOW_MS + 1));
-            questions.extend(news::questions(&bench.rows, &event));
-            let is_its = |question: &&check::Question| {
-                matches!(question, check::Question::Refund { id: asked, .. } if *asked == id)
+            let questions = check::begin(&mut bench.rows, false, &at(NOW_MS + 1));
+            let Some(question) = questions.iter().find(|question| is_about(question, &id)) else {
+                prop_assert!(matches!(before.state, RefundState::Failed { .. }), "nobody asks about {:?}", before);
+                continue;
             };
-            let question = questions.iter().find(is_its);
-            prop_assert!(question.is_some(), "nobody asks about {:?}", before);
-            check::take(&mut bench.rows, question.unwrap(), Truth::Refund(state), &at(NOW_MS + 1)).unwrap();
+            check::take(&mut bench.rows, question, Truth::Refund(state), &at(NOW_MS + 1)).unwrap();
             bench.rows.appended = Default::default();
             prop_assert!(rank(&bench.refund(number).state) >= rank(&before.state));
         }
         bench.agrees(&books);
     }
+}
+
+/// A payment whose one refund seems to be done.
+fn refunded() -> Bench {
+    let books = Books { payment_lost: false, refunds: vec![(false, Ending::Succeeded)] };
+    let mut bench = Bench::new(Provider::Stripe, &books);
+    let [question] = &check::questions(&bench.rows)[..] else { panic!("one refund is pending") };
+    let question = question.clone();
+    check::take(&mut bench.rows, &question, Truth::Refund(RefundState::Succeeded), &at(NOW_MS)).unwrap();
+    assert_eq!(bench.rows.payment.as_ref().unwrap().check, None, "nothing is asked for any more");
+    bench
+}
+
+fn came_back() -> Truth {
+    Truth::Refund(RefundState::Failed { code: "no".into(), message: String::new() })
+}
+
+#[test]
+fn what_stripe_has_told_of_is_asked_for_until_it_answers() {
+    let mut bench = refunded();
+    bench.hear(&ask("evt_1", Some("psp_0")));
+    let (mut now_ms, mut pauses) = (NOW_MS + 1, Vec::new());
+    for _ in 0..20 {
+        let questions = check::begin(&mut bench.rows, false, &at(now_ms));
+        assert_eq!(questions.len(), 1);
+        check::take(&mut bench.rows, &questions[0], Truth::Silence, &at(now_ms)).unwrap();
+        let next_at_ms = bench.rows.payment.as_ref().unwrap().check.unwrap().next_at_ms;
+        pauses.push(next_at_ms - now_ms);
+        now_ms = next_at_ms;
+    }
+    assert!(pauses.is_sorted() && pauses[0] < 10_000 && pauses[19] > 300_000, "{pauses:?}");
+    let questions = check::begin(&mut bench.rows, false, &at(now_ms));
+    check::take(&mut bench.rows, &questions[0], came_back(), &at(now_ms)).unwrap();
+    assert_eq!(bench.refund(0).status(), "failed");
+    assert_eq!(bench.rows.payment.as_ref().unwrap().check, None);
+}
+
+#[test]
+fn an_old_payment_of_which_stripe_tells_is_asked_for_soon() {
+    let mut bench = refunded();
+    bench.rows.payment.as_mut().unwrap().created_at_ms -= 100 * 86_400_000;
+    bench.hear(&ask("evt_1", Some("psp_0")));
+    check::begin(&mut bench.rows, false, &at(NOW_MS + 1));
+    let next_at_ms = bench.rows.payment.as_ref().unwrap().check.unwrap().next_at_ms;
+    assert!(next_at_ms < NOW_MS + 10_000);
+}
+
+#[test]
+fn an_answer_that_was_asked_for_before_an_event_does_not_answer_it() {
+    let mut bench = refunded();
+    bench.hear(&ask("evt_1", Some("psp_0")));
+    let first = check::begin(&mut bench.rows, false, &at(NOW_MS + 1));
+    bench.hear(&ask("evt_2", Some("psp_0")));
+    check::take(&mut bench.rows, &first[0], Truth::Refund(RefundState::Succeeded), &at(NOW_MS + 2)).unwrap();
+    let second = check::begin(&mut bench.rows, false, &at(NOW_MS + 2));
+    assert_eq!(second.len(), 1, "the second event has a question of its own");
+    check::take(&mut bench.rows, &second[0], came_back(), &at(NOW_MS + 3)).unwrap();
+    assert_eq!(bench.refund(0).status(), "failed");
+}
+
+#[test]
+fn a_person_can_ask_about_refunds_that_seem_to_be_done() {
+    let mut bench = refunded();
+    news::ask_all(&mut bench.rows, &at(NOW_MS + 1));
+    let questions = check::begin(&mut bench.rows, false, &at(NOW_MS + 1));
+    assert!(questions.iter().any(|question| is_about(question, "psp_0")));
 }

@@ -220,7 +220,7 @@ proptest! {
     #[test]
     fn a_question_is_answered_by_a_200_alone(object in any_object(), status in prop::sample::select(vec![200u16, 400, 404, 429, 500])) {
         let (provider, id) = (Provider::Stripe, "pi_1".to_owned());
-        let about = Question::Payment { provider, id };
+        let about = Question::Payment { provider, id, doubt: None };
         match read_truth(&about, &answer(status, &object)) {
             Truth::Payment(Found::Captured { .. }) => prop_assert_eq!((status, &object["status"]), (200, &json!("succeeded"))),
             Truth::Payment(Found::Voided) => prop_assert_eq!((status, &object["status"]), (200, &json!("canceled"))),
@@ -228,7 +228,7 @@ proptest! {
             Truth::Silence => {}
             Truth::Refund(_) => prop_assert!(false, "a payment was asked about"),
         }
-        let about = Question::Refund { provider, refund: RefundId("re_1".into()), id: "re_9".into() };
+        let about = Question::Refund { provider, refund: RefundId("re_1".into()), id: "re_9".into(), doubt: None };
         match read_truth(&about, &answer(status, &object)) {
             Truth::Refund(RefundState::Succeeded) => prop_assert_eq!((status, &object["status"]), (200, &json!("succeeded"))),
             Truth::Refund(RefundState::Requested) | Truth::Payment(_) => prop_assert!(false, "a refund was asked about"),
@@ -281,6 +281,6 @@ fn a_move_is_looked_up_where_it_would_show() {
     assert_eq!(look_up(&a_call(CallKind::Capture, true)).path, "/v1/payment_intents/pi_1");
     assert_eq!(look_up(&a_call(CallKind::Void, true)).path, "/v1/payment_intents/pi_1");
     assert_eq!(look_up(&a_call(CallKind::Refund, true)).path, "/v1/refunds?payment_intent=pi_1&limit=100");
-    let about = Question::Payment { provider: Provider::Stripe, id: "pi_1".into() };
+    let about = Question::Payment { provider: Provider::Stripe, id: "pi_1".into(), doubt: None };
     assert_eq!(question(&about).path, "/v1/payment_intents/pi_1");
 }
