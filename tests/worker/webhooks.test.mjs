@@ -461,6 +461,49 @@ describe('events in any order', () => {
   }
 
   /** Each payment stands as the provider's ledger says, here and in the read model. */
+  const checkOf = async (id) => {
+    const [{ asks }] = await site.objects.sql(id, "SELECT details ->> '$.check' AS asks FROM payments");
+    return asks && JSON.parse(asks);
+  };
+  /** How a payment and its refunds stand in its rows. */
+  const standing = async (id) => [await statusOf(id), ...(await refundStatuses(id))];
+
+  async function reservation() {
+    const { id, provider_payment: intent } = await paid(user, AUTHORISATION);
+    const change = () => site.simulator.stripe(`payment_intents/${intent}/cancel`, { method: 'POST' });
+    return { id, change, after: ['canceled'] };
+  }
+
+  async function refund() {
+    const { id } = await paid(user, { ...PAYMENT, payment_method: 'pm_card_refundFail' });
+    await moved(user, id, 'refunds', { amount: 700 });
+    return { id, change: () => site.simulator.advance(MINUTE_MS + 1), after: ['succeeded', 'failed'] };
+  }
+
+  test('is found out though Stripe was silent at first, and control: nobody asks without its event', async () => {
+    const all = [await reservation(), await refund(), await reservation(), await refund()];
+    const before = await Promise.all(all.map(({ id }) => standing(id)));
+    assert.deepEqual(before.slice(0, 2), [['requires_capture'], ['succeeded', 'succeeded']]);
+    await site.simulator.fault('error_before', { method: 'GET', path: '/v1/payment_intents/', count: 1000 });
+    await site.simulator.fault('error_before', { method: 'GET', path: '/v1/refunds/', count: 1000 });
+    for (const { change } of all) await change();
+    const [told, untold] = [all.slice(0, 2), all.slice(2)];
+    for (const { id } of told) {
+      const event = (await site.simulator.events(id)).at(-1);
+      assert.equal(await site.simulator.tell(event.id), 200);
+      await until('it was asked in vain', async () => (await checkOf(id))?.tries === 1);
+      assert.equal(await site.simulator.tell(event.id), 200, 'it is known');
+      await site.objects.evict(id);
+    }
+    assert.deepEqual(await Promise.all(all.map(({ id }) => standing(id))), before, 'nothing is known yet');
+    await site.simulator.calm();
+    for (const { id, after: now } of told) {
+      await until(`${now}`, async () => `${await standing(id)}` === `${now}`);
+      assert.equal(await checkOf(id), null, 'nothing more is asked');
+    }
+    assert.deepEqual(await Promise.all(untold.map(({ id }) => standing(id))), before.slice(2));
+  });
+
   async function assertAsInTheLedger(ids) {
     for (const id of ids) {
       const ledger = await site.simulator.moved(id);
