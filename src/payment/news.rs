@@ -7,7 +7,7 @@ use serde_json::json;
 
 use crate::flows::payment::entered;
 use crate::flows::receipt;
-use crate::machine::call::{CallState, ForeignCall, Found, ProviderReply, Settlement};
+use crate::machine::call::{CallKind, CallState, ForeignCall, Found, ProviderReply, Settlement};
 use crate::machine::context::{Bug, Context};
 use crate::machine::record::Lifecycle;
 use crate::machine::rows::{AuditRecord, Rows};
@@ -28,10 +28,12 @@ pub fn take(rows: &mut Rows, event: &Event, ctx: &Context) -> Result<Taken, Bug>
             hurry(rows, ctx);
             Taken::In
         }
-        News::Authorisation(told) => by_call(rows, told, authorisation, ctx)?,
-        News::Capture(told) => by_call(rows, told, capture, ctx)?,
-        News::Cancellation(told) => by_call(rows, told, cancellation, ctx)?,
-        News::Refund(told) => by_call(rows, told, refund, ctx)?,
+        News::Authorisation(told) => {
+            by_call(rows, told, &[CallKind::Charge, CallKind::Authorize], authorisation, ctx)?
+        }
+        News::Capture(told) => by_call(rows, told, &[CallKind::Capture], capture, ctx)?,
+        News::Cancellation(told) => by_call(rows, told, &[CallKind::Void], cancellation, ctx)?,
+        News::Refund(told) => by_call(rows, told, &[CallKind::Refund], refund, ctx)?,
         News::Other => Taken::In,
     };
     if taken != Taken::Busy {
@@ -78,9 +80,12 @@ pub fn hurry(rows: &mut Rows, ctx: &Context) {
 }
 
 /// News that may answer a call of ours: if that has no answer yet the news is its answer, else `known` takes it in.
+/// `answers` are the calls that such news answers: a modification that has no reference of its own, since it was not made
+/// here, comes with the payment's, and says nothing of how the payment's own call ended.
 fn by_call(
     rows: &mut Rows,
     told: &Told,
+    answers: &[CallKind],
     known: fn(&mut Rows, &Told, &Context) -> Result<Taken, Bug>,
     ctx: &Context,
 ) -> Result<Taken, Bug> {
@@ -92,6 +97,7 @@ fn by_call(
     match &call.state {
         CallState::Settled(_) => known(rows, told, ctx),
         CallState::Frozen | CallState::InFlight => Ok(Taken::Busy),
+        CallState::Unknown if !answers.contains(&call.kind) => Ok(Taken::Busy),
         CallState::Unknown => {
             let result = match adyen::told(call, told) {
                 Ok(result) => result,

@@ -122,6 +122,8 @@ impl Bench {
         };
         let news = match kind {
             "AUTHORISATION" => News::Authorisation(told),
+            "CAPTURE" => News::Capture(told),
+            "CANCELLATION" => News::Cancellation(told),
             _ => News::Refund(told),
         };
         let event_id = format!("{kind}:{id}:{success}");
@@ -286,6 +288,32 @@ proptest! {
             prop_assert!(rank(&bench.refund(number).state) >= rank(&before.state));
         }
         bench.agrees(&books);
+    }
+}
+
+/// A modification that was made at Adyen's own desk comes with the payment's reference.
+#[test]
+fn news_of_another_kind_does_not_answer_a_call_that_nobody_knows_the_end_of() {
+    for captures in [true, false] {
+        let kinds = ["CAPTURE", "CANCELLATION", "REFUND"];
+        for (kind, success) in kinds.into_iter().flat_map(|kind| [(kind, true), (kind, false)]) {
+            let rows = Rows::empty(ObjectId::from_bytes([7; 32]));
+            let mut bench =
+                Bench { provider: Provider::Adyen, rows, known: BTreeSet::new(), events: Vec::new() };
+            let Operation::Payment(request) = pay(Provider::Adyen) else { panic!("it is a payment") };
+            let request = PaymentRequest { capture: captures, ..*request };
+            let derived = bench.run("lost", Operation::Payment(Box::new(request)), None);
+            let before = bench.rows.clone();
+            let other = bench.told(kind, &derived, "psp_other", success, AMOUNT);
+            let taken = news::take(&mut bench.rows, &other, &at(NOW_MS + 1)).unwrap();
+            assert_eq!(taken, Taken::Busy, "{kind} {success}");
+            assert_eq!(bench.rows, before, "{kind} {success}");
+            // The control: what does answer it.
+            bench.hear(&bench.told("AUTHORISATION", &derived, "psp_pay", true, AMOUNT));
+            bench.wake();
+            let status = if captures { "succeeded" } else { "requires_capture" };
+            assert_eq!(bench.rows.payment.as_ref().unwrap().status(), status);
+        }
     }
 }
 

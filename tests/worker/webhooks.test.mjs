@@ -362,6 +362,22 @@ describe('a payment that is processing', () => {
     ['adyen_card_pending_refused', 'declined'],
   ])
     test(`at Adyen becomes ${status} when it tells`, async () => {
+  test('is not what Adyen says of something else: a void, a capture or a refund that was not made here', async () => {
+    const { id, again } = await lost({ path: '/payments', body: { ...PAYMENT, ...ADYEN } }, freshKey(), {
+      path: '/adyen/',
+    });
+    const [authorised] = await itemsOf(id);
+    const elsewhere = { pspReference: randomUUID(), originalReference: authorised.pspReference };
+    for (const eventCode of ['CANCELLATION', 'CAPTURE', 'REFUND'])
+      for (const success of ['true', 'false']) {
+        const answer = await toAdyen(signed({ ...authorised, ...elsewhere, eventCode, success }));
+        assertProblem(answer, 503, 'cannot-be-shown');
+      }
+    assert.equal(await openKeys(id), 1, 'nobody knows yet');
+    assert.equal(await tellOf(authorised), 200);
+    assert.equal((await again()).status, 201);
+  });
+
       await site.simulator.webhooks('on');
       const made = await paid(user, { ...PAYMENT, ...ADYEN, payment_method: card });
       assert.equal(made.status, 'processing');
