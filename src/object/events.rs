@@ -15,7 +15,9 @@ impl Drive {
             return Ok(Taken::Stranger);
         }
         if self.store.knows_event(&event.event_id)? {
-            return Ok(Taken::Known);
+            // Whoever keeps it for a person may have failed to: what comes again says so again.
+            let contradiction = self.store.contradiction(&event.event_id)?;
+            return Ok(contradiction.map_or(Taken::Known, |detail| Taken::Contradiction { detail }));
         }
         let ctx = self.context();
         let taken = self.store.transaction(&ctx, |rows| {

@@ -205,6 +205,18 @@ impl Store {
         Ok(!self.query::<Known>(sql, vec![text(event_id)])?.is_empty())
     }
 
+    /// What an event said that cannot be, if it did.
+    pub(super) fn contradiction(&self, event_id: &str) -> Result<Option<String>, Bug> {
+        #[derive(Deserialize)]
+        struct Contradiction {
+            detail: String,
+        }
+        let sql = "SELECT data ->> '$.detail' AS detail FROM audit_records
+             WHERE action = 'webhook.contradicts' AND data ->> '$.event' = ?";
+        let found = self.query::<Contradiction>(sql, vec![text(event_id)])?;
+        Ok(found.into_iter().next().map(|found| found.detail))
+    }
+
     /// Sets the alarm outside a transaction: the way out when even the transaction fails.
     pub(super) fn force_alarm(&self, at_ms: u64) {
         self.alarm.set(KnownAlarm::Gone);

@@ -526,6 +526,22 @@ describe('events in any order', () => {
       const shown = (await user.payment(id)).json();
       assert.deepEqual(
         [shown.amount_captured, shown.amount_refunded, shown.status === 'canceled' ? 1 : 0],
+
+  test('is still for a person where D1 had failed when it was told', async () => {
+    const card = 'adyen_card_capture_fails';
+    const { id } = await paid(user, { ...AUTHORISATION, ...ADYEN, payment_method: card });
+    await moved(user, id, 'capture');
+    const item = (await itemsOf(id)).find(({ eventCode }) => eventCode.startsWith('CAPTURE'));
+    await site.rows('ALTER TABLE breaks RENAME TO breaks_away');
+    assert.equal(await tellOf(item), 503, 'it must come again');
+    await site.rows('ALTER TABLE breaks_away RENAME TO breaks');
+    assert.deepEqual(await breaksOf(id), []);
+    assert.equal(await tellOf(item), 200);
+    const [{ kind, note }] = await breaksOf(id);
+    assert.deepEqual([kind, /capture failed/.test(note)], ['webhook', true]);
+    const told = (await site.objects.audit(id)).filter(({ action }) => action === 'webhook.contradicts');
+    assert.equal(told.length, 1);
+  });
         [ledger.captured, ledger.refunded, ledger.voided],
         id,
       );
