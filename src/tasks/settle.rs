@@ -214,8 +214,9 @@ async fn import(db: &Db, name: &str, bytes: &[u8]) -> Result<Imported> {
         "INSERT INTO breaks (break_id, kind, provider, resource, theirs, state, note, first_seen_at_ms, last_seen_at_ms)
          SELECT 'settlement:bank:' || line_id, 'settlement', 'bank', reference,
             outcome || ': ' || amount_minor || ' ' || currency, 'open',
-            booked || ', line ' || line_number || ' of ' || file, ?2, ?2
-         FROM settlement_answers WHERE {own} AND booked <> 'booked' ON CONFLICT (break_id) DO NOTHING"
+            CASE booked WHEN 'booked' THEN 'rejected by the bank' ELSE booked END || ', line ' || line_number || ' of ' || file,
+            ?2, ?2
+         FROM settlement_answers WHERE {own} AND (booked <> 'booked' OR outcome = 'rejected') ON CONFLICT (break_id) DO NOTHING"
     );
     db.run(&sql, vec![content.as_str().into(), now_ms.into()]).await?;
     let sql = format!("SELECT booked, count(*) AS lines FROM settlement_answers WHERE {own} GROUP BY booked");

@@ -170,6 +170,7 @@ describe('settlement', async () => {
         reported.map(({ note }) => note),
         ['differs, line 5 of a.csv', 'duplicate, line 3 of a.csv', 'unknown, line 4 of a.csv'],
       );
+        'what is settled is nobody to look at',
       assert.equal(await bucket.head('answers/a.csv'), null);
       const { objects } = await bucket.list({ prefix: 'answers/done/' });
       assert.equal(objects.length, 1);
@@ -203,6 +204,11 @@ describe('settlement', async () => {
       const [refund] = await booked(`${paid.refund.id}:refund`);
       assert.equal(refund.outcome, 'rejected');
       assert.equal((await booked(ride)).length, 1);
+      const shown = await model.all(
+        "SELECT resource, theirs, note FROM breaks WHERE theirs LIKE 'rejected:%'",
+      );
+      const note = 'rejected by the bank, line 2 of c.csv';
+      assert.deepEqual(shown, [{ resource: `${paid.refund.id}:refund`, theirs: 'rejected: 700 usd', note }]);
     });
 
     test('that broke off itself is refused whole, and says where', async () => {
