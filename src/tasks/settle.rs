@@ -110,7 +110,8 @@ async fn write(db: &Db, bucket: &Bucket, name: &str) -> Result<()> {
     let own_sha256 = Sha256::digest(own.as_bytes());
     let only_new = Conditional { etag_does_not_match: Some("*".to_owned()), ..Conditional::default() };
     let made = bucket.put(name, own).only_if(only_new).execute().await?;
-    if made.is_none() && text(bucket, name).await?.map(Sha256::digest) != Some(own_sha256) {
+    if made.is_none() && read(bucket, name).await?.map(|read| Sha256::digest(read.bytes)) != Some(own_sha256)
+    {
         return Err(Error::RustError(format!("{name} is there already, and is another one")));
     }
     let sql = "UPDATE settlement_files SET lines = ?2, totals = ?3, sha256 = ?4, written_at_ms = ?5
@@ -122,10 +123,17 @@ async fn write(db: &Db, bucket: &Bucket, name: &str) -> Result<()> {
     db.run(sql, values).await.map(drop)
 }
 
-async fn text(bucket: &Bucket, name: &str) -> Result<Option<Vec<u8>>> {
+/// A file as it was when it was read.
+struct Read {
+    bytes: Vec<u8>,
+    etag: String,
+}
+
+async fn read(bucket: &Bucket, name: &str) -> Result<Option<Read>> {
     let Some(object) = bucket.get(name).execute().await? else { return Ok(None) };
+    let etag = object.etag();
     match object.body() {
-        Some(body) => body.bytes().await.map(Some),
+        Some(body) => Ok(Some(Read { bytes: body.bytes().await?, etag })),
         None => Ok(None),
     }
 }
@@ -151,8 +159,8 @@ pub(super) async fn answers(env: &Env) -> Result<Value> {
     }
     for object in small.into_iter().take(ANSWERS_MAX) {
         let key = object.key();
-        let Some(bytes) = text(&bucket, &key).await? else { continue };
-        let imported = take(&db, &bucket, &key, bytes).await?;
+        let Some(Read { bytes, etag }) = read(&bucket, &key).await? else { continue };
+        let imported = take(&db, &bucket, &key, bytes, &etag).await?;
         let result = imported.map_or_else(|errors| json!({ "refused": errors }), |counts| json!(counts));
         results.insert(key, result);
     }
@@ -164,12 +172,13 @@ pub(super) async fn answers(env: &Env) -> Result<Value> {
 pub async fn upload(env: &Env, bytes: Vec<u8>) -> Result<Option<Imported>> {
     let Ok(bucket) = env.bucket("SETTLEMENT") else { return Ok(None) };
     let key = format!("answers/{}.csv", content_id(&bytes));
-    bucket.put(&key, bytes.clone()).execute().await?;
-    take(&Db::of(env)?, &bucket, &key, bytes).await.map(Some)
+    let put = bucket.put(&key, bytes.clone()).execute().await?;
+    let etag = put.map(|object| object.etag()).unwrap_or_default();
+    take(&Db::of(env)?, &bucket, &key, bytes, &etag).await.map(Some)
 }
 
-/// Imports an answer and puts it away.
-async fn take(db: &Db, bucket: &Bucket, key: &str, bytes: Vec<u8>) -> Result<Imported> {
+/// Imports an answer and puts it away. Another one that lies under its name by now is the next run's.
+async fn take(db: &Db, bucket: &Bucket, key: &str, bytes: Vec<u8>, etag: &str) -> Result<Imported> {
     let name = key.strip_prefix("answers/").unwrap_or_default();
     let imported = import(db, name, &bytes).await?;
     if let Err(errors) = &imported {
@@ -177,7 +186,9 @@ async fn take(db: &Db, bucket: &Bucket, key: &str, bytes: Vec<u8>) -> Result<Imp
     }
     let place = if imported.is_ok() { "done" } else { "rejected" };
     bucket.put(format!("answers/{place}/{}-{name}", content_id(&bytes)), bytes).execute().await?;
-    bucket.delete(key).await?;
+    if bucket.head(key).await?.is_some_and(|object| object.etag() == etag) {
+        bucket.delete(key).await?;
+    }
     Ok(imported)
 }
 

@@ -9,6 +9,7 @@ import { account, freshKey, read } from './support/account.mjs';
 import { startSite } from './support/harness.mjs';
 import { conforming } from './support/openapi.mjs';
 import { readModel } from './support/readmodel.mjs';
+import { until } from './support/until.mjs';
 
 const DAY_MS = 86_400_000;
 /** The day that is due: it ended two hours ago or earlier. */
@@ -169,8 +170,8 @@ describe('settlement', async () => {
       assert.deepEqual(
         reported.map(({ note }) => note),
         ['differs, line 5 of a.csv', 'duplicate, line 3 of a.csv', 'unknown, line 4 of a.csv'],
-      );
         'what is settled is nobody to look at',
+      );
       assert.equal(await bucket.head('answers/a.csv'), null);
       const { objects } = await bucket.list({ prefix: 'answers/done/' });
       assert.equal(objects.length, 1);
@@ -203,12 +204,26 @@ describe('settlement', async () => {
       assert.deepEqual(await send('c.csv', rows), { booked: 2 });
       const [refund] = await booked(`${paid.refund.id}:refund`);
       assert.equal(refund.outcome, 'rejected');
-      assert.equal((await booked(ride)).length, 1);
       const shown = await model.all(
         "SELECT resource, theirs, note FROM breaks WHERE theirs LIKE 'rejected:%'",
       );
       const note = 'rejected by the bank, line 2 of c.csv';
       assert.deepEqual(shown, [{ resource: `${paid.refund.id}:refund`, theirs: 'rejected: 700 usd', note }]);
+      assert.equal((await booked(ride)).length, 1);
+    });
+
+    test('that comes under the name of one that is being read is left to the next run', async () => {
+      const many = 20_000;
+      const line = 'pay_nobody:capture,settled,1,eur\n';
+      await bucket.put('answers/e.csv', `${HEAD}${line.repeat(many)}trailer,${many}\n`);
+      const ticking = model.tick();
+      const isRead = () => model.first("SELECT 1 FROM settlement_answers WHERE file = 'e.csv'");
+      await until('it is being read', isRead, { everyMs: 1 });
+      await bucket.put('answers/e.csv', `${HEAD}pay_nobody:capture,settled,2,eur\ntrailer,1\n`);
+      assert.deepEqual((await ticking).answers, { 'answers/e.csv': { unknown: many } });
+      assert.ok(await bucket.head('answers/e.csv'), 'nobody has read it');
+      assert.deepEqual((await model.tick()).answers, { 'answers/e.csv': { unknown: 1 } });
+      assert.equal(await bucket.head('answers/e.csv'), null);
     });
 
     test('that broke off itself is refused whole, and says where', async () => {
