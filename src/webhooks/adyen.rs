@@ -2,7 +2,8 @@
 
 use data_encoding::BASE64;
 use hmac::{Hmac, KeyInit, Mac};
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
+use serde_json::Value;
 use sha2::Sha256;
 
 use super::{Event, News, Told, object_of};
@@ -26,37 +27,52 @@ struct Wrapped {
     item: Item,
 }
 
-/// One thing that happened. Adyen's values are strings, whatever they mean; what is not there signs as nothing.
+/// One thing that happened. Adyen's values are strings, whatever they mean; what is not there, or null, signs as nothing.
+/// Items of all kinds come here: none may keep the others of its notification from being read.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Item {
     #[serde(default)]
-    additional_data: AdditionalData,
+    additional_data: Option<AdditionalData>,
     #[serde(default)]
     amount: Option<Amount>,
+    #[serde(default, deserialize_with = "text")]
     event_code: String,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "text")]
     merchant_account_code: String,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "text")]
     merchant_reference: String,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "text")]
     original_reference: String,
+    #[serde(default, deserialize_with = "text")]
     psp_reference: String,
-    #[serde(default)]
-    reason: Option<String>,
+    #[serde(default, deserialize_with = "text")]
+    reason: String,
+    #[serde(default, deserialize_with = "text")]
     success: String,
 }
 
-#[derive(Default, Deserialize)]
+#[derive(Deserialize)]
 struct AdditionalData {
-    #[serde(default, rename = "hmacSignature")]
+    #[serde(default, rename = "hmacSignature", deserialize_with = "text")]
     signature: String,
 }
 
 #[derive(Deserialize)]
 struct Amount {
-    value: u32,
+    #[serde(default)]
+    value: Option<i64>,
+    #[serde(default, deserialize_with = "text")]
     currency: String,
+}
+
+/// A string, or what has the form of one: `null` is nothing, `true` is `true`.
+fn text<'de, D: Deserializer<'de>>(value: D) -> Result<String, D::Error> {
+    Ok(match Value::deserialize(value)? {
+        Value::String(text) => text,
+        Value::Null => String::new(),
+        other => other.to_string(),
+    })
 }
 
 /// The things that a body tells of. `None` if it is no notification.
@@ -71,13 +87,13 @@ impl Item {
     /// Source: <https://docs.adyen.com/development-resources/webhooks/verify-hmac-signatures>: base64 of HMAC-SHA256 over
     /// `pspReference:originalReference:merchantAccountCode:merchantReference:value:currency:eventCode:success`.
     pub fn is_signed(&self, keys: &[Vec<u8>]) -> bool {
-        let Ok(signature) = BASE64.decode(self.additional_data.signature.as_bytes()) else {
+        let signature = self.additional_data.as_ref().map_or("", |data| &data.signature);
+        let Ok(signature) = BASE64.decode(signature.as_bytes()) else {
             return false;
         };
-        let (value, currency) = self
-            .amount
-            .as_ref()
-            .map_or((String::new(), ""), |amount| (amount.value.to_string(), &amount.currency));
+        let value = self.amount.as_ref().and_then(|amount| amount.value);
+        let value = value.map_or_else(String::new, |value| value.to_string());
+        let currency = self.amount.as_ref().map_or("", |amount| &amount.currency);
         let signed = [
             &self.psp_reference,
             &self.original_reference,
@@ -120,10 +136,14 @@ impl Item {
                 self.original_reference.clone()
             },
             id: self.psp_reference.clone(),
-            amount_minor: amount.map_or(0, |amount| amount.value),
+            // What is no amount of ours is none that was asked for.
+            amount_minor: amount
+                .and_then(|amount| amount.value)
+                .and_then(|value| u32::try_from(value).ok())
+                .unwrap_or(0),
             currency: amount.map_or_else(String::new, |amount| amount.currency.to_ascii_lowercase()),
             success: self.success == "true",
-            reason: self.reason.as_deref().and_then(word).unwrap_or_default(),
+            reason: word(&self.reason).unwrap_or_default(),
         };
         let news = match self.event_code.as_str() {
             "AUTHORISATION" => News::Authorisation(told),

@@ -133,3 +133,48 @@ fn adyens_own_example_is_right() {
     assert!(!signed(&item(&BASE64.encode(&hmac(b"other", b"x")), 1130)), "another key");
     assert!(!signed(&item("", 1130)), "no signature");
 }
+
+/// Adyen tells of many things, some of which have no amount, a negative one, or `null` where others have a text.
+#[test]
+fn an_odd_item_of_adyens_keeps_no_other_from_being_read() {
+    let key = b"a key".to_vec();
+    let signature = |signed: &str| BASE64.encode(&hmac(b"a key", signed.as_bytes()));
+    let good = json!({
+        "additionalData": { "hmacSignature": signature("psp_1::Shop::5:EUR:AUTHORISATION:true") },
+        "amount": { "value": 5, "currency": "EUR" }, "eventCode": "AUTHORISATION", "merchantAccountCode": "Shop",
+        "pspReference": "psp_1", "success": "true"
+    });
+    let odd = [
+        json!({
+            "additionalData": { "hmacSignature": signature("psp_2::Shop::-990:EUR:CHARGEBACK:true"), "more": null },
+            "amount": { "value": -990, "currency": "EUR" }, "eventCode": "CHARGEBACK", "merchantAccountCode": "Shop",
+            "merchantReference": null, "originalReference": null, "pspReference": "psp_2", "reason": null,
+            "success": true
+        }),
+        json!({
+            "additionalData": { "hmacSignature": signature("psp_3::Shop::99999999999:KRW:SOME_NEWS:") },
+            "amount": { "value": 99_999_999_999_i64, "currency": "KRW" }, "eventCode": "SOME_NEWS",
+            "merchantAccountCode": "Shop", "pspReference": "psp_3", "success": null
+        }),
+        json!({
+            "additionalData": { "hmacSignature": signature("psp_4::Shop::::REPORT_AVAILABLE:true") },
+            "amount": { "value": null, "currency": null }, "eventCode": "REPORT_AVAILABLE",
+            "merchantAccountCode": "Shop", "pspReference": "psp_4", "success": "true"
+        }),
+    ];
+    for odd in odd {
+        let body = json!({ "live": "false", "notificationItems": [
+            { "NotificationRequestItem": odd }, { "NotificationRequestItem": good }
+        ] });
+        let items = adyen::items(body.to_string().as_bytes()).unwrap();
+        assert!(items.iter().all(|item| item.is_signed(std::slice::from_ref(&key))), "{odd}");
+        let read: Vec<_> = items.into_iter().map(|item| item.read().0.news).collect();
+        assert_eq!(read[0], News::Other);
+        assert!(matches!(&read[1], News::Authorisation(told) if told.amount_minor == 5 && told.success));
+    }
+    let unsigned = json!({ "notificationItems": [{ "NotificationRequestItem": {
+        "additionalData": null, "eventCode": "AUTHORISATION", "pspReference": "psp_1", "success": "true"
+    } }] });
+    let items = adyen::items(unsigned.to_string().as_bytes()).unwrap();
+    assert!(!items[0].is_signed(&[key]), "nothing is no signature");
+}
