@@ -10,6 +10,9 @@ use crate::machine::key::KeyHash;
 /// The largest request body, in bytes.
 pub const REQUEST_MAX_BYTES: usize = 65_536;
 
+/// The largest body of a webhook, in bytes: its events are as large as what they are about.
+pub const WEBHOOK_MAX_BYTES: usize = 1_048_576;
+
 /// A request.
 #[derive(Clone, Debug)]
 pub struct Request {
@@ -29,7 +32,7 @@ pub struct Request {
     pub query: String,
     /// Names in lower case.
     pub headers: Vec<(String, String)>,
-    /// At most [`REQUEST_MAX_BYTES`], else one byte more.
+    /// At most as many bytes as the route reads, such as [`REQUEST_MAX_BYTES`], else one byte more.
     pub body: Vec<u8>,
 }
 

@@ -40,7 +40,7 @@
 //! HEAD works wherever GET does, OPTIONS everywhere.
 
 use super::desk::route::DeskRoute;
-use super::http::REQUEST_MAX_BYTES;
+use super::http::{REQUEST_MAX_BYTES, WEBHOOK_MAX_BYTES};
 use crate::tasks::settlement::ANSWER_MAX_BYTES;
 
 /// An address that exists.
@@ -199,6 +199,7 @@ impl Route {
     pub const fn body_max_bytes(&self) -> usize {
         match self {
             Self::Answers => ANSWER_MAX_BYTES,
+            Self::StripeWebhook | Self::AdyenWebhook => WEBHOOK_MAX_BYTES,
             _ => REQUEST_MAX_BYTES,
         }
     }

@@ -2,13 +2,13 @@
 //! in it is believed; the object that is meant takes the event in, once.
 //!
 //! Outcomes: 200 as soon as it is written down, also for what means nothing here; 400 for what is not signed by the
-//! provider; 503 if it has to come again.
+//! provider; 413 for what is too long to be read; 503 if it has to come again.
 
 use serde::Deserialize;
 use serde_json::json;
 
 use super::app::App;
-use super::http::{Answer, Request};
+use super::http::{Answer, Request, WEBHOOK_MAX_BYTES};
 use super::problem::{Kind, Problem};
 use crate::log::log;
 use crate::machine::id::ObjectId;
@@ -23,6 +23,7 @@ pub(super) async fn from_stripe(app: &App, request: &Request) -> Result<Answer, 
     if secrets.is_empty() {
         return Err(closed("STRIPE_WEBHOOK_SECRET"));
     }
+    is_whole(request)?;
     let header = request.header("stripe-signature").unwrap_or_default();
     stripe::verify(secrets, header, &request.body, request.now_ms).map_err(|refused| {
         Problem::because(
@@ -53,6 +54,7 @@ pub(super) async fn from_adyen(app: &App, request: &Request) -> Result<Answer, P
     let Some(config) = app.config.adyen.as_ref().filter(|_| !keys.is_empty()) else {
         return Err(closed("ADYEN_HMAC_KEY"));
     };
+    is_whole(request)?;
     let items = adyen::items(&request.body)
         .ok_or_else(|| Problem::because(Kind::BadRequest, "The body is not a notification of Adyen's."))?;
     if items.iter().any(|item| !item.is_signed(keys)) {
@@ -70,6 +72,17 @@ pub(super) async fn from_adyen(app: &App, request: &Request) -> Result<Answer, P
         outcome = deliver(app, event, object).await?;
     }
     Ok(Answer::new(200, "text/plain; charset=utf-8", adyen::ACCEPTED, outcome))
+}
+
+/// What was cut off cannot be checked.
+fn is_whole(request: &Request) -> Result<(), Problem> {
+    if request.body.len() > WEBHOOK_MAX_BYTES {
+        return Err(Problem::because(
+            Kind::TooLarge,
+            "A webhook has at most 1 MiB. Nothing was taken in, and its signature was not checked.",
+        ));
+    }
+    Ok(())
 }
 
 fn closed(name: &str) -> Problem {

@@ -237,6 +237,35 @@ describe('an event', () => {
     });
   });
 
+  test('of up to 1 MiB is read, and a longer one is too large: nothing is said of its signature', async () => {
+    const padded = (bytes) =>
+      JSON.stringify(stripeEvent({ type: 'some.news', data: { object: { x: 'x'.repeat(bytes) } } }));
+    const event = padded(200_000);
+    assert.equal((await toStripe(event, signature(event))).status, 200);
+    assertProblem(await toStripe(event, signature(event, { secret: 'another' })), 400, 'webhook-signature');
+    const item = signed(adyenItem({ eventCode: 'SOME_NEWS' }));
+    item.additionalData.more = 'x'.repeat(200_000);
+    assert.equal((await toAdyen(item)).text, '[accepted]');
+    const long = padded(1_048_576);
+    assertProblem(await toStripe(long, signature(long)), 413, 'content-too-large');
+    item.additionalData.more = 'x'.repeat(1_048_576);
+    assertProblem(await toAdyen(item), 413, 'content-too-large');
+  });
+
+  test('of a kind that we do not know is accepted from Adyen, whatever it holds, with all that comes with it', async () => {
+    const { id } = await paid(user, { ...PAYMENT, ...ADYEN });
+    await moved(user, id, 'refunds', { amount: 700 });
+    const refund = (await itemsOf(id)).find(({ eventCode }) => eventCode === 'REFUND');
+    const odd = signed(adyenItem({ eventCode: 'CHARGEBACK', amount: { value: -2500, currency: 'USD' } }));
+    const empty = {
+      ...signed(adyenItem({ eventCode: 'REPORT_AVAILABLE', merchantReference: '' })),
+      merchantReference: null,
+    };
+    const answer = await toAdyen({ ...odd, originalReference: null, reason: null }, empty, signed(refund));
+    assert.deepEqual([answer.status, answer.text], [200, '[accepted]']);
+    assert.deepEqual(await refundStatuses(id), ['succeeded']);
+  });
+
   test('is taken in once', async () => {
     const { id } = await paid(user);
     const [event] = await site.simulator.events(id);
@@ -333,6 +362,22 @@ describe('an outcome that nobody knows', () => {
       assert.deepEqual(await breaksOf(id), []);
     });
 
+  test('is not what Adyen says of something else: a void, a capture or a refund that was not made here', async () => {
+    const { id, again } = await lost({ path: '/payments', body: { ...PAYMENT, ...ADYEN } }, freshKey(), {
+      path: '/adyen/',
+    });
+    const [authorised] = await itemsOf(id);
+    const elsewhere = { pspReference: randomUUID(), originalReference: authorised.pspReference };
+    for (const eventCode of ['CANCELLATION', 'CAPTURE', 'REFUND'])
+      for (const success of ['true', 'false']) {
+        const answer = await toAdyen(signed({ ...authorised, ...elsewhere, eventCode, success }));
+        assertProblem(answer, 503, 'cannot-be-shown');
+      }
+    assert.equal(await openKeys(id), 1, 'nobody knows yet');
+    assert.equal(await tellOf(authorised), 200);
+    assert.equal((await again()).status, 201);
+  });
+
   const reserved = () => paid(user, { ...AUTHORISATION, ...ADYEN });
   const adyenSends = async () =>
     (await site.simulator.requests()).filter(({ provider }) => provider === 'adyen').length;
@@ -362,22 +407,6 @@ describe('a payment that is processing', () => {
     ['adyen_card_pending_refused', 'declined'],
   ])
     test(`at Adyen becomes ${status} when it tells`, async () => {
-  test('is not what Adyen says of something else: a void, a capture or a refund that was not made here', async () => {
-    const { id, again } = await lost({ path: '/payments', body: { ...PAYMENT, ...ADYEN } }, freshKey(), {
-      path: '/adyen/',
-    });
-    const [authorised] = await itemsOf(id);
-    const elsewhere = { pspReference: randomUUID(), originalReference: authorised.pspReference };
-    for (const eventCode of ['CANCELLATION', 'CAPTURE', 'REFUND'])
-      for (const success of ['true', 'false']) {
-        const answer = await toAdyen(signed({ ...authorised, ...elsewhere, eventCode, success }));
-        assertProblem(answer, 503, 'cannot-be-shown');
-      }
-    assert.equal(await openKeys(id), 1, 'nobody knows yet');
-    assert.equal(await tellOf(authorised), 200);
-    assert.equal((await again()).status, 201);
-  });
-
       await site.simulator.webhooks('on');
       const made = await paid(user, { ...PAYMENT, ...ADYEN, payment_method: card });
       assert.equal(made.status, 'processing');
@@ -432,51 +461,6 @@ describe('what is done at the provider past us', () => {
     assert.deepEqual(await receiptsOf(site, id), [`${id}_void_1_receipt`]);
   });
 
-  test('is for a person where it cannot be: a capture that Adyen takes back', async () => {
-    const { id } = await paid(user, {
-      ...AUTHORISATION,
-      ...ADYEN,
-      payment_method: 'adyen_card_capture_fails',
-    });
-    await moved(user, id, 'capture');
-    const item = (await itemsOf(id)).find(({ eventCode }) => eventCode.startsWith('CAPTURE'));
-    assert.equal(await tellOf(item), 200);
-    const [found, ...more] = await breaksOf(id);
-    assert.deepEqual(more, []);
-    assert.deepEqual(
-      [found.kind, found.provider, found.state, found.theirs],
-      ['webhook', 'adyen', 'open', item.eventCode],
-    );
-    assert.match(found.note, /capture failed/);
-    assert.equal(await statusOf(id), 'succeeded', 'the truth here is not changed by half');
-    const actions = (await site.objects.audit(id)).map(({ action }) => action);
-    assert.ok(actions.includes('webhook.contradicts'));
-    await tellOf(item);
-    assert.equal((await breaksOf(id)).length, 1);
-  });
-});
-
-describe('events in any order', () => {
-  /** A little of everything; gives what was paid. */
-  async function mix() {
-    const stripePaid = await paid(user);
-    await moved(user, stripePaid.id, 'refunds', { amount: 500 });
-    const captured = await paid(user, AUTHORISATION);
-    await moved(user, captured.id, 'capture', { amount: 2000 });
-    await moved(user, captured.id, 'refunds');
-    const voided = await paid(user, AUTHORISATION);
-    await moved(user, voided.id, 'void');
-    const adyenPaid = await paid(user, { ...PAYMENT, ...ADYEN });
-    await moved(user, adyenPaid.id, 'refunds', { amount: 500 });
-    await moved(user, adyenPaid.id, 'refunds', { amount: 600 });
-    const adyenCaptured = await paid(user, { ...AUTHORISATION, ...ADYEN });
-    await moved(user, adyenCaptured.id, 'capture', { amount: 2000 });
-    const adyenVoided = await paid(user, { ...AUTHORISATION, ...ADYEN });
-    await moved(user, adyenVoided.id, 'void');
-    return [stripePaid, captured, voided, adyenPaid, adyenCaptured, adyenVoided].map(({ id }) => id);
-  }
-
-  /** Each payment stands as the provider's ledger says, here and in the read model. */
   const checkOf = async (id) => {
     const [{ asks }] = await site.objects.sql(id, "SELECT details ->> '$.check' AS asks FROM payments");
     return asks && JSON.parse(asks);
@@ -520,12 +504,28 @@ describe('events in any order', () => {
     assert.deepEqual(await Promise.all(untold.map(({ id }) => standing(id))), before.slice(2));
   });
 
-  async function assertAsInTheLedger(ids) {
-    for (const id of ids) {
-      const ledger = await site.simulator.moved(id);
-      const shown = (await user.payment(id)).json();
-      assert.deepEqual(
-        [shown.amount_captured, shown.amount_refunded, shown.status === 'canceled' ? 1 : 0],
+  test('is for a person where it cannot be: a capture that Adyen takes back', async () => {
+    const { id } = await paid(user, {
+      ...AUTHORISATION,
+      ...ADYEN,
+      payment_method: 'adyen_card_capture_fails',
+    });
+    await moved(user, id, 'capture');
+    const item = (await itemsOf(id)).find(({ eventCode }) => eventCode.startsWith('CAPTURE'));
+    assert.equal(await tellOf(item), 200);
+    const [found, ...more] = await breaksOf(id);
+    assert.deepEqual(more, []);
+    assert.deepEqual(
+      [found.kind, found.provider, found.state, found.theirs],
+      ['webhook', 'adyen', 'open', item.eventCode],
+    );
+    assert.match(found.note, /capture failed/);
+    assert.equal(await statusOf(id), 'succeeded', 'the truth here is not changed by half');
+    const actions = (await site.objects.audit(id)).map(({ action }) => action);
+    assert.ok(actions.includes('webhook.contradicts'));
+    await tellOf(item);
+    assert.equal((await breaksOf(id)).length, 1);
+  });
 
   test('is still for a person where D1 had failed when it was told', async () => {
     const card = 'adyen_card_capture_fails';
@@ -542,6 +542,35 @@ describe('events in any order', () => {
     const told = (await site.objects.audit(id)).filter(({ action }) => action === 'webhook.contradicts');
     assert.equal(told.length, 1);
   });
+});
+
+describe('events in any order', () => {
+  /** A little of everything; gives what was paid. */
+  async function mix() {
+    const stripePaid = await paid(user);
+    await moved(user, stripePaid.id, 'refunds', { amount: 500 });
+    const captured = await paid(user, AUTHORISATION);
+    await moved(user, captured.id, 'capture', { amount: 2000 });
+    await moved(user, captured.id, 'refunds');
+    const voided = await paid(user, AUTHORISATION);
+    await moved(user, voided.id, 'void');
+    const adyenPaid = await paid(user, { ...PAYMENT, ...ADYEN });
+    await moved(user, adyenPaid.id, 'refunds', { amount: 500 });
+    await moved(user, adyenPaid.id, 'refunds', { amount: 600 });
+    const adyenCaptured = await paid(user, { ...AUTHORISATION, ...ADYEN });
+    await moved(user, adyenCaptured.id, 'capture', { amount: 2000 });
+    const adyenVoided = await paid(user, { ...AUTHORISATION, ...ADYEN });
+    await moved(user, adyenVoided.id, 'void');
+    return [stripePaid, captured, voided, adyenPaid, adyenCaptured, adyenVoided].map(({ id }) => id);
+  }
+
+  /** Each payment stands as the provider's ledger says, here and in the read model. */
+  async function assertAsInTheLedger(ids) {
+    for (const id of ids) {
+      const ledger = await site.simulator.moved(id);
+      const shown = (await user.payment(id)).json();
+      assert.deepEqual(
+        [shown.amount_captured, shown.amount_refunded, shown.status === 'canceled' ? 1 : 0],
         [ledger.captured, ledger.refunded, ledger.voided],
         id,
       );
