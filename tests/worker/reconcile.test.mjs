@@ -213,7 +213,7 @@ describe('the reconciliation', async () => {
     const old = Date.now() - 36_000_000;
     await model.run(
       `INSERT INTO payments SELECT 'pay_old', '', version, owner, status, amount_minor, captured_minor, 0, currency, 'stripe',
-         'pi_never', NULL, NULL, attempt, shown, ?1, ?1 FROM payments WHERE payment_id = ?2`,
+         'pi_never', NULL, NULL, attempt, shown, ?1, ?1, NULL FROM payments WHERE payment_id = ?2`,
       old,
       id,
     );
@@ -236,7 +236,7 @@ describe('the reconciliation', async () => {
     const row = (at, payment) =>
       model.run(
         `INSERT INTO payments SELECT ?1, object, version, owner, 'processing', amount_minor, 0, 0, currency, 'adyen',
-           NULL, NULL, NULL, attempt, shown, ?2, updated_at_ms FROM payments WHERE payment_id = ?3`,
+           NULL, NULL, NULL, attempt, shown, ?2, updated_at_ms, NULL FROM payments WHERE payment_id = ?3`,
         payment,
         at,
         id,

@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { after, describe, test } from 'node:test';
 
 import { ADMIN_TOKEN, abandoned } from './support/abandoned.mjs';
-import { account } from './support/account.mjs';
+import { account, freshKey } from './support/account.mjs';
 import { startSite } from './support/harness.mjs';
 import { objectId } from './support/objects.mjs';
 import { readModel } from './support/readmodel.mjs';
@@ -34,6 +34,51 @@ describe('the sweep', async () => {
     await model.reaches(ride, 'paid');
     assert.equal((await model.tick()).sweep.late, 0);
   });
+
+  /** Its provider has decided, and the alarm that would ask is lost. */
+  async function forgotten(payment_method, refund) {
+    const { id } = (await user.pay({ amount: 2500, currency: 'usd', payment_method }, freshKey())).json();
+    if (refund) await user.post(`/payments/${id}/refunds`, refund, freshKey());
+    const asksAt = (at) =>
+      site.objects.sql(
+        id,
+        "UPDATE payments SET details = json_set(details, '$.check.next_at_ms', CAST(? AS INTEGER))",
+        at,
+      );
+    await asksAt(Date.now() + 86_400_000);
+    // A transaction of the object's own moves its alarm to tomorrow; then it is not told that there is something to do today.
+    const headers = { authorization: `Bearer ${ADMIN_TOKEN}` };
+    await site.fetch(`/admin/payments/${id}/project`, { method: 'POST', headers });
+    await until('its jobs are done', async () => (await site.objects.jobs(id)).length === 0);
+    await model.reaches(id, refund ? 'succeeded' : 'processing');
+    await asksAt(Date.now() - 1);
+    await site.simulator.advance(60_001);
+    const statuses = async () =>
+      (await site.objects.sql(id, 'SELECT status FROM payments UNION ALL SELECT status FROM refunds')).map(
+        ({ status }) => status,
+      );
+    const heardAt = (at) => model.run('UPDATE payments SET updated_at_ms = ? WHERE payment_id = ?', at, id);
+    return { id, statuses, heardAt, isOpen: async () => !(await statuses()).every((s) => s === 'succeeded') };
+  }
+
+  for (const [what, card, refund] of [
+    ['payment', 'pm_card_processing'],
+    ['refund', 'pm_card_pendingRefund', { amount: 700 }],
+  ])
+    test(`wakes a ${what} that waits for its provider and whose alarm was lost, and control: not at once`, async () => {
+      const waiting = await forgotten(card, refund);
+      await waiting.heardAt(Date.now() - 10 * 60_000);
+      assert.deepEqual((await model.tick()).sweep, { late: 0, woken: 0, failed: 0 });
+      assert.ok(await waiting.isOpen(), 'nothing else asks');
+
+      await site.simulator.fault('error_before', { method: 'GET', count: 1000 });
+      await waiting.heardAt(Date.now() - 20 * 60_000);
+      assert.deepEqual((await model.tick()).sweep, { late: 1, woken: 1, failed: 0 });
+      assert.deepEqual((await model.tick()).sweep, { late: 0, woken: 0, failed: 0 }, 'not again so soon');
+      assert.ok(await waiting.isOpen(), 'the provider is silent');
+      await site.simulator.calm();
+      await until('it is decided', async () => !(await waiting.isOpen()));
+    });
 
   test('goes on when one object fails', async () => {
     const { ride } = await abandoned(site, user, model);
