@@ -4,10 +4,12 @@
 //!
 //! Asking changes nothing at the provider, so it needs no key and no lease. An answer is taken in only forward.
 
+use serde_json::json;
+
 use crate::flows::payment::entered;
 use crate::machine::context::{Bug, Context};
 use crate::machine::id::RefundId;
-use crate::machine::rows::Rows;
+use crate::machine::rows::{AuditRecord, Rows};
 use crate::payment::news::refund_moved;
 use crate::payment::{Check, Doubt, Payment, PaymentState, RefundState};
 use crate::providers::Provider;
@@ -18,6 +20,8 @@ use crate::machine::call::Found;
 const FIRST_PAUSE_MS: u64 = 5_000;
 /// The longest pause, in ms: a day. A bank can take that long to decide.
 const PAUSE_MAX_MS: u64 = 86_400_000;
+/// After how many questions in vain about what the provider has told of itself a person is to look: more than a day.
+const SILENT_TRIES: u32 = 44;
 /// Questions that one look at the provider asks at most: an invocation has 50 calls.
 const QUESTIONS_MAX: usize = 10;
 /// How soon after a question the next one may be asked because somebody looks, in ms.
@@ -173,7 +177,24 @@ pub fn begin(rows: &mut Rows, looking: bool, ctx: &Context) -> Vec<Question> {
         asked_at_ms: Some(ctx.now_ms),
         ..check
     });
+    if check.tries == SILENT_TRIES {
+        silent(rows, ctx);
+    }
     in_turn(questions(rows), check.tries)
+}
+
+/// For a person: the provider has told that something happened, and does not say what.
+fn silent(rows: &mut Rows, ctx: &Context) {
+    let Some(payment) = rows.payment.as_ref().filter(|payment| !payment.doubts.is_empty()) else { return };
+    let Some(actor) = rows.keys.first().map(|key| key.owner.clone()) else { return };
+    let events: Vec<&str> = payment.doubts.iter().map(|doubt| doubt.event_id.as_str()).collect();
+    rows.appended.audit.push(AuditRecord {
+        at_ms: ctx.now_ms,
+        actor,
+        action: "provider.silent",
+        subject: payment.id.to_string(),
+        data: json!({ "events": events }),
+    });
 }
 
 /// As many of the questions as one look asks; the next look asks the ones after these.
