@@ -123,7 +123,9 @@ pub fn arm(
 ) -> Result<Option<ForeignCall>, StepError> {
     if !ctx.has(Mutant::NoLeaseCheck) {
         held(rows, ticket, ctx)?;
-        if call_mut(rows, call_id)?.plan(ctx) != Plan::Send {
+        let call = call_mut(rows, call_id)?;
+        // What the provider has told by itself meanwhile is the answer, and no send may overwrite it.
+        if matches!(call.state, CallState::Settled(_)) || call.plan(ctx) != Plan::Send {
             return Ok(None);
         }
     }
@@ -168,6 +170,10 @@ pub fn record_look_up(
 ) -> Result<(), StepError> {
     held(rows, ticket, ctx)?;
     let call = call_mut(rows, call_id)?;
+    // The provider has told by itself meanwhile, or a person has.
+    if matches!(call.state, CallState::Settled(_)) {
+        return Ok(());
+    }
     let detail = match &look_up {
         LookUp::Found(_) => Some("found".to_owned()),
         LookUp::Absent => Some("absent".to_owned()),
@@ -176,9 +182,6 @@ pub fn record_look_up(
         LookUp::More { .. } if call.look_up.is_some() => None,
         LookUp::More { .. } => Some("not on the first page".to_owned()),
     };
-    if matches!(call.state, CallState::Settled(_)) {
-        return Err(Bug(format!("a look-up for call {call_id}, which is settled")).into());
-    }
     call.take_look_up(look_up, asked_at_ms, ctx);
     if let Some(detail) = detail {
         rows.note(ticket.key_id, ctx.now_ms, "look_up", detail);

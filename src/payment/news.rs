@@ -12,7 +12,7 @@ use crate::machine::context::{Bug, Context};
 use crate::machine::record::Lifecycle;
 use crate::machine::rows::{AuditRecord, Rows};
 use crate::payment::check;
-use crate::payment::{Failure, PaymentState, Refund, RefundState};
+use crate::payment::{Failure, Payment, PaymentState, Refund, RefundState};
 use crate::providers::adyen;
 use crate::webhooks::{Event, News, Taken, Told};
 
@@ -113,10 +113,14 @@ fn by_call(
     }
 }
 
+/// It is about an earlier try of the order, which is over: a later one may be with another provider.
+fn is_of_another_try(payment: &Payment, told: &Told) -> bool {
+    payment.provider_payment.as_deref() != Some(told.payment.as_str())
+}
+
 fn authorisation(rows: &mut Rows, told: &Told, ctx: &Context) -> Result<Taken, Bug> {
     let Some(payment) = &mut rows.payment else { return Ok(Taken::Stranger) };
-    // It may be about an earlier try of the order.
-    if payment.provider_payment.as_deref() != Some(told.payment.as_str()) {
+    if is_of_another_try(payment, told) {
         return Ok(Taken::In);
     }
     let found = match told.success {
@@ -149,6 +153,9 @@ fn authorisation(rows: &mut Rows, told: &Told, ctx: &Context) -> Result<Taken, B
 /// Money that we hold to be taken was not, or nothing new.
 fn capture(rows: &mut Rows, told: &Told, _: &Context) -> Result<Taken, Bug> {
     let Some(payment) = &rows.payment else { return Ok(Taken::Stranger) };
+    if is_of_another_try(payment, told) {
+        return Ok(Taken::In);
+    }
     Ok(match (&payment.state, told.success) {
         (PaymentState::Captured { .. }, false) => Taken::Contradiction {
             detail: format!("the capture failed ({}), the payment is succeeded", told.reason),
@@ -159,6 +166,9 @@ fn capture(rows: &mut Rows, told: &Told, _: &Context) -> Result<Taken, Bug> {
 
 fn cancellation(rows: &mut Rows, told: &Told, _: &Context) -> Result<Taken, Bug> {
     let Some(payment) = &rows.payment else { return Ok(Taken::Stranger) };
+    if is_of_another_try(payment, told) {
+        return Ok(Taken::In);
+    }
     Ok(match (&payment.state, told.success) {
         (PaymentState::Canceled, false) => Taken::Contradiction {
             detail: format!("the void failed ({}), the payment is canceled", told.reason),

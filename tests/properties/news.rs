@@ -389,3 +389,98 @@ fn a_person_can_ask_about_refunds_that_seem_to_be_done() {
     let questions = check::begin(&mut bench.rows, false, &at(NOW_MS + 1));
     assert!(questions.iter().any(|question| is_about(question, "psp_0")));
 }
+
+/// A payment at Adyen whose first send nobody has heard of, taken up again a minute later; and what Adyen tells of it.
+fn taken_up_again(answer_is_stored: bool) -> (Bench, Event, Run) {
+    let rows = Rows::empty(ObjectId::from_bytes([7; 32]));
+    let mut bench = Bench { provider: Provider::Adyen, rows, known: BTreeSet::new(), events: Vec::new() };
+    let (me, pay) = (InstanceId("me".into()), arrival("pay", pay(Provider::Adyen)));
+    let begun = begin(&mut bench.rows, &pay, &me, &at(NOW_MS)).unwrap();
+    let Begin::Run(ticket) = begun else { panic!("{begun:?}") };
+    let mut run = Run::new(ticket, 0, &[]);
+    let call = loop {
+        if let Action::Send(call) = run.step(&mut bench.rows, Input::Go, &at(NOW_MS)).unwrap() {
+            break call;
+        }
+    };
+    let unknown = Outcome::Unknown { answer_is_stored, reason: "lost".into() };
+    let mut event = Input::Outcome(call.call_id, unknown);
+    while !matches!(run.step(&mut bench.rows, event, &at(NOW_MS)).unwrap(), Action::End(_)) {
+        event = Input::Go;
+    }
+    let ticket = wake(&mut bench.rows, &me, &at(LATER_MS)).pop().unwrap();
+    let authorised = bench.told("AUTHORISATION", &call.derived_key, "psp_pay", true, AMOUNT);
+    (bench, authorised, Run::new(ticket, 0, &[]))
+}
+
+const LATER_MS: u64 = NOW_MS + 60_000;
+
+/// Goes on to the end, which needs no provider.
+fn ends_paid(bench: &mut Bench, run: &mut Run, mut event: Input) {
+    loop {
+        match run.step(&mut bench.rows, event, &at(LATER_MS)).unwrap() {
+            Action::Again => event = Input::Go,
+            Action::End(_) => break,
+            other => panic!("{other:?}"),
+        }
+    }
+    let payment = bench.rows.payment.as_ref().unwrap();
+    assert_eq!(payment.state, PaymentState::Captured { amount_minor: AMOUNT });
+}
+
+#[test]
+fn what_is_told_between_the_plan_and_the_send_is_the_answer_and_nothing_is_sent() {
+    let (mut bench, authorised, mut run) = taken_up_again(false);
+    let (mut before, mut planned) = (bench.rows.clone(), run.clone());
+    // The control: without the news it is sent.
+    let sends = loop {
+        match planned.step(&mut before, Input::Go, &at(LATER_MS)).unwrap() {
+            Action::Again => run = planned.clone(),
+            Action::Send(call) => break call.sends,
+            other => panic!("{other:?}"),
+        }
+        bench.rows = before.clone();
+    };
+    assert_eq!(sends, 2);
+    bench.hear(&authorised);
+    ends_paid(&mut bench, &mut run, Input::Go);
+}
+
+#[test]
+fn what_is_told_during_a_look_up_is_the_answer() {
+    let (mut bench, authorised, mut run) = taken_up_again(true);
+    let call = loop {
+        if let Action::LookUp(call) = run.step(&mut bench.rows, Input::Go, &at(LATER_MS)).unwrap() {
+            break call;
+        }
+    };
+    bench.hear(&authorised);
+    ends_paid(&mut bench, &mut run, Input::LookedUp(call.call_id, adyen::no_look_up()));
+}
+
+#[test]
+fn news_of_an_earlier_try_does_not_contradict_a_later_one() {
+    let books = Books { payment_lost: false, refunds: Vec::new() };
+    let mut bench = Bench::new(Provider::Adyen, &books);
+    let about = |payment: &str| Told {
+        derived_key: None,
+        payment: payment.to_owned(),
+        id: "psp_modification".to_owned(),
+        amount_minor: AMOUNT,
+        currency: "usd".to_owned(),
+        success: true,
+        reason: String::new(),
+    };
+    let failed = |payment: &str| News::Capture(Told { success: false, ..about(payment) });
+    let voided = |payment: &str| News::Cancellation(about(payment));
+    let mut take = |news: News| {
+        let event = Event { event_id: "event".into(), provider: Provider::Adyen, kind: "KIND".into(), news };
+        news::take(&mut bench.rows, &event, &at(NOW_MS)).unwrap()
+    };
+    for (earlier, this) in
+        [(failed("psp_earlier"), failed("psp_pay")), (voided("psp_earlier"), voided("psp_pay"))]
+    {
+        assert_eq!(take(earlier), Taken::In);
+        assert!(matches!(take(this), Taken::Contradiction { .. }), "the control");
+    }
+}
