@@ -118,7 +118,21 @@ fn is_of_another_try(payment: &Payment, told: &Told) -> bool {
     payment.provider_payment.as_deref() != Some(told.payment.as_str())
 }
 
+/// It is about the newest try, whose call has its answer; the run that takes it in, with the payment's name at the provider, has
+/// yet to come.
+fn has_no_name_yet(rows: &Rows, told: &Told) -> bool {
+    let newest = rows.calls.iter().rfind(|call| call.kind == CallKind::Authorize);
+    let is_it = newest.is_some_and(|call| {
+        told.derived_key.as_ref() == Some(&call.derived_key)
+            && matches!(call.state, CallState::Settled(Settlement::Answered(_)))
+    });
+    is_it && rows.payment.as_ref().is_some_and(|payment| payment.provider_payment.is_none())
+}
+
 fn authorisation(rows: &mut Rows, told: &Told, ctx: &Context) -> Result<Taken, Bug> {
+    if has_no_name_yet(rows, told) {
+        return Ok(Taken::Busy);
+    }
     let Some(payment) = &mut rows.payment else { return Ok(Taken::Stranger) };
     if is_of_another_try(payment, told) {
         return Ok(Taken::In);

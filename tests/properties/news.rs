@@ -459,6 +459,25 @@ fn what_is_told_during_a_look_up_is_the_answer() {
 }
 
 #[test]
+fn what_is_told_before_the_answer_is_taken_in_comes_again() {
+    let (mut bench, authorised, mut run) = taken_up_again(false);
+    let call = loop {
+        if let Action::Send(call) = run.step(&mut bench.rows, Input::Go, &at(LATER_MS)).unwrap() {
+            break call;
+        }
+    };
+    let result = ProviderResult::Processing { payment: "psp_pay".into() };
+    let received = Outcome::Definitive(ProviderReply { status: 200, result, request_id: None });
+    run.step(&mut bench.rows, Input::Outcome(call.call_id, received), &at(LATER_MS)).unwrap();
+    bench.hear(&authorised);
+    assert!(bench.known.is_empty(), "it was acknowledged, and nothing has come of it");
+    while run.step(&mut bench.rows, Input::Go, &at(LATER_MS)).unwrap() == Action::Again {}
+    assert_eq!(bench.rows.payment.as_ref().unwrap().state, PaymentState::Processing);
+    bench.hear(&authorised);
+    assert_eq!(bench.rows.payment.as_ref().unwrap().state, PaymentState::Captured { amount_minor: AMOUNT });
+}
+
+#[test]
 fn news_of_an_earlier_try_does_not_contradict_a_later_one() {
     let books = Books { payment_lost: false, refunds: Vec::new() };
     let mut bench = Bench::new(Provider::Adyen, &books);
