@@ -1,5 +1,7 @@
 //! The object's disk: rows that change by whole transactions or not at all, and the alarm that is set with them.
 
+use std::collections::BTreeSet;
+
 use paid_once::machine::context::Context;
 use paid_once::machine::outbox;
 use paid_once::machine::record::{KeyRecord, Lifecycle};
@@ -25,6 +27,8 @@ pub(crate) struct Store {
     has_outbox: bool,
     /// How many audit records there are.
     pub(crate) audit_records: u64,
+    /// The ids of the events that were taken in.
+    pub(crate) events: BTreeSet<String>,
 }
 
 /// A transaction that has run and is not committed.
@@ -41,8 +45,15 @@ pub(crate) struct Kept {
 }
 
 impl Store {
-    pub(crate) const fn new(rows: Rows) -> Self {
-        Self { rows, alarm_at_ms: None, known: (0, KnownAlarm::Unknown), has_outbox: false, audit_records: 0 }
+    pub(crate) fn new(rows: Rows) -> Self {
+        Self {
+            rows,
+            alarm_at_ms: None,
+            known: (0, KnownAlarm::Unknown),
+            has_outbox: false,
+            audit_records: 0,
+            events: BTreeSet::new(),
+        }
     }
 
     /// One whose jobs leave through a queue.
@@ -83,6 +94,7 @@ impl Store {
             rows.jobs.extend(appended.jobs.iter().cloned());
             self.audit_records += appended.audit.len() as u64;
         }
+        self.events.extend(appended.events.iter().map(|event| event.event_id.clone()));
         let before = std::mem::replace(&mut self.rows, rows);
         if self.known.0 != instance {
             self.known = (instance, KnownAlarm::Unknown);

@@ -2,7 +2,9 @@
 //! asked. Its keys are kept for seven days.
 
 use paid_once::providers::HttpAnswer;
-use serde_json::Value;
+use serde_json::{Value, json};
+
+use std::collections::BTreeMap;
 
 use super::bank::{Asked, Card, Done, Keys, Later, Ledger, Memory, Status};
 use crate::faults::{HOUR, Oddity};
@@ -11,6 +13,10 @@ use crate::provider::plain;
 pub(crate) struct Adyen {
     pub(crate) ledger: Ledger,
     pub(crate) keys: Keys,
+    /// What each key's request called itself: notifications repeat it.
+    pub(crate) references: BTreeMap<String, String>,
+    /// Notifications of modifications that were refused, to be sent.
+    pub(crate) refusals: Vec<Value>,
 }
 
 fn error(status: u16, code: &str, message: &str) -> HttpAnswer {
@@ -49,6 +55,40 @@ fn read(path: &str, body: &str) -> Option<Asked> {
 }
 
 impl Adyen {
+    /// A notification's item: `by` is the key of what it tells of, `original` the payment that was modified.
+    pub(crate) fn notification(
+        &self,
+        code: &str,
+        id: &str,
+        original: &str,
+        by: &str,
+        amount: Value,
+        success: bool,
+    ) -> Value {
+        json!({
+            "amount": amount,
+            "eventCode": code,
+            "merchantAccountCode": "Merchant",
+            "merchantReference": self.references.get(by),
+            "originalReference": original,
+            "pspReference": id,
+            "reason": if success { "" } else { "Refused" },
+            "success": success.to_string(),
+        })
+    }
+
+    /// A capture or a void that was refused: it is told of too.
+    fn refuse(&mut self, key: &str, asked: &Asked, amount: &Value) {
+        let (code, intent) = match asked {
+            Asked::Capture { intent, .. } => ("CAPTURE", intent),
+            Asked::Cancel { intent } => ("CANCELLATION", intent),
+            Asked::Create { .. } | Asked::Refund { .. } => return,
+        };
+        let id = format!("N{}", self.keys.number(key));
+        let item = self.notification(code, &id, intent, key, amount.clone(), false);
+        self.refusals.push(item);
+    }
+
     pub(crate) fn arrive(
         &mut self,
         now_ms: u64,
@@ -98,13 +138,20 @@ impl Adyen {
             return (error(422, "702", "not understood"), None);
         };
         let is_payment = matches!(asked, Asked::Create { .. });
-        let amount = serde_json::from_str::<Value>(body).unwrap_or_default()["amount"].to_string();
-        let (mut done, mut later) = self.ledger.perform(since_ms, key, asked, odd);
+        let fields = serde_json::from_str::<Value>(body).unwrap_or_default();
+        let reference = fields["reference"].as_str().unwrap_or_default();
+        self.references.insert(key.to_owned(), reference.to_owned());
+        let amount = fields["amount"].to_string();
+        let (mut done, mut later) = self.ledger.perform(since_ms, key, asked.clone(), odd);
+        if matches!(done, Done::Declined(None) | Done::State(_)) {
+            self.refuse(key, &asked, &fields["amount"]);
+        }
         // A modification is only received: a refund is decided later.
         if let Done::Refund(refund) = &mut done
             && later.is_none()
         {
             later = Some(Later::Refund { refund: refund.id.clone(), ms: HOUR, good: true });
+            self.ledger.take_in_refund(&refund.id);
         }
         let answer = match &done {
             _ if odd == Some(Oddity::ChargedThen500) => {

@@ -62,6 +62,8 @@ pub(crate) struct Refund {
     pub(crate) by: String,
     /// `pending`, `succeeded`, `failed`
     pub(crate) status: &'static str,
+    /// Whether it has failed after it was done.
+    pub(crate) came_back: bool,
 }
 
 /// How a card behaves.
@@ -116,6 +118,10 @@ pub(crate) enum Later {
         refund: String,
         ms: u64,
         good: bool,
+    },
+    /// The bank sends a refund back that was done.
+    Back {
+        refund: String,
     },
 }
 
@@ -259,7 +265,15 @@ impl Ledger {
         };
         let status = if later.is_some() { "pending" } else { "succeeded" };
         let by = by.to_owned();
-        let refund = Refund { id: refund.clone(), number, intent: id.to_owned(), amount, by, status };
+        let refund = Refund {
+            id: refund.clone(),
+            number,
+            intent: id.to_owned(),
+            amount,
+            by,
+            status,
+            came_back: false,
+        };
         self.refunds.push(refund.clone());
         (Done::Refund(refund), later)
     }
@@ -284,6 +298,20 @@ impl Ledger {
     pub(crate) fn begin_processing(&mut self, id: &str) {
         if let Some(intent) = self.intent_mut(id).filter(|intent| intent.status == Status::Action) {
             intent.status = Status::Processing;
+        }
+    }
+
+    /// It is received, and decided later.
+    pub(crate) fn take_in_refund(&mut self, id: &str) {
+        if let Some(refund) = self.refunds.iter_mut().find(|refund| refund.id == id) {
+            refund.status = "pending";
+        }
+    }
+
+    /// The bank sends a refund back.
+    pub(crate) fn send_back(&mut self, id: &str) {
+        if let Some(refund) = self.refunds.iter_mut().find(|refund| refund.id == id) {
+            (refund.status, refund.came_back) = ("failed", true);
         }
     }
 
@@ -350,6 +378,11 @@ impl Keys {
         let pruned_at_ms = now_ms + self.kept_ms;
         let entry = Entry { parameters: parameters.to_owned(), pruned_at_ms, stored: None };
         self.entries.insert(key.to_owned(), entry);
+    }
+
+    /// The place of a key among all.
+    pub(crate) fn number(&self, key: &str) -> usize {
+        self.entries.keys().position(|known| known == key).unwrap_or(0)
     }
 
     pub(crate) fn store(&mut self, key: &str, answer: &HttpAnswer) {

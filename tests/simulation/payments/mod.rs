@@ -8,7 +8,7 @@
 //! ```
 //!
 //! Read on in this order: story.rs and told.rs (who wants what), world.rs (objects, incarnations, and time), requests.rs and
-//! runs.rs (what the objects do), wire.rs (the way to the providers), bank.rs, stripe.rs and adyen.rs (their books and their
+//! runs.rs (what the objects do), wire.rs (the way to the providers), webhooks.rs (what they tell by themselves), bank.rs, stripe.rs and adyen.rs (their books and their
 //! manners), auditor/ (what must hold) and view.rs (what it is told).
 
 mod adyen;
@@ -21,6 +21,7 @@ mod story;
 mod stripe;
 mod told;
 mod view;
+mod webhooks;
 mod wire;
 mod world;
 
@@ -38,12 +39,14 @@ use crate::promises::{
     WINDOW,
 };
 use crate::report::{Counters, Name};
-use auditor::{COUNTED, FORWARD, MOVES, ONCE, SHOWS, SUMS};
+use auditor::{AGREES, COUNTED, FORWARD, HEARD, MOVES, ONCE, SHOWS, SUMS, TAKEN_ONCE};
 use story::Story;
-use told::{STORIES, told};
+use told::{NEWS, STORIES, told};
 use world::{Off, PRUNED, World};
 
 const WORLD: &str = "SIM_PAYMENTS";
+/// Makes the dice that say whether the providers tell anything in a random history.
+const WEBHOOKS: u64 = 0x7765_6268_6f6f_6b73;
 /// How many pairs of faults are tried, of the millions that there are.
 const PAIRS: u64 = 12_000;
 /// How many random histories are played.
@@ -61,7 +64,9 @@ fn random(seed: u64, off: Option<Off>, trace: bool) -> World {
         until_ms: dice.pick(&[10 * SECOND, HOUR, 24 * HOUR, 80 * HOUR]),
     };
     let jobs = Dice::new(!seed).pick(&[0, 20, 150]);
-    World::new(story, plan, dice, off, trace).with_jobs_struck(jobs, 30 * HOUR)
+    let world = World::new(story, plan, dice, off, trace).with_jobs_struck(jobs, 30 * HOUR);
+    let mut webhooks = Dice::new(seed ^ WEBHOOKS);
+    if webhooks.permille(500) { world.with_webhooks(webhooks.pick(&[0, 50, 300])) } else { world }
 }
 
 /// Plays a history.
@@ -73,7 +78,8 @@ fn played(name: &Name, off: Option<Off>, trace: bool) -> Outcome {
     match name {
         Name::Seed(_, seed) => random(*seed, off, trace).play(),
         Name::Story(_, story, faults) => {
-            World::new(told(story), Plan::Exactly(faults.clone()), Dice::new(1), off, trace).play()
+            let world = World::new(told(story), Plan::Exactly(faults.clone()), Dice::new(1), off, trace);
+            if NEWS.contains(story) { world.with_webhooks(200).play() } else { world.play() }
         }
     }
 }
@@ -197,7 +203,7 @@ fn adyen_is_not_sent_to_once_it_may_have_forgotten_the_key() {
 }
 
 /// What the random histories must reach, or they have stopped exercising it.
-const EXERCISED: [&str; 69] = [
+const EXERCISED: [&str; 82] = [
     "adyen: charges",
     "adyen: refunds",
     "alarms early",
@@ -267,6 +273,19 @@ const EXERCISED: [&str; 69] = [
     "sends: stripe, void",
     "stale runs fenced off",
     "takeovers",
+    "webhooks: acknowledgement lost",
+    "webhooks: an unknown call settled",
+    "webhooks: busy",
+    "webhooks: doubled",
+    "webhooks: known",
+    "webhooks: late",
+    "webhooks: lost",
+    "webhooks: not reached",
+    "webhooks: objects that heard all",
+    "webhooks: overtaken",
+    "webhooks: sent",
+    "webhooks: sent again after all",
+    "webhooks: taken in",
 ];
 
 #[test]
@@ -297,7 +316,7 @@ fn protections() -> Vec<(Off, &'static [&'static str])> {
     };
     let core = Mutant::OF_THE_MACHINE.into_iter().chain(Mutant::OF_PAYMENTS);
     let mut all: Vec<_> = core.map(|mutant| (Off::Core(mutant), promises(mutant))).collect();
-    let around: [(Off, &'static [&'static str]); 11] = [
+    let around: [(Off, &'static [&'static str]); 14] = [
         (Off::Binding, &[MISMATCH]),
         (Off::OrderObject, &[ONE_CHARGE]),
         (Off::FrozenBytes, &[FROZEN]),
@@ -309,6 +328,10 @@ fn protections() -> Vec<(Off, &'static [&'static str])> {
         (Off::AuditRest, &[SHOWS]),
         (Off::Versions, &[FORWARD]),
         (Off::JobIds, &[ONCE]),
+        // Taken in twice an event moves nothing twice: what is lost is only what the promise says.
+        (Off::EventIds, &[TAKEN_ONCE]),
+        (Off::Forward, &[MOVES]),
+        (Off::ComeAgain, &[HEARD, AGREES]),
     ];
     all.extend(around);
     all

@@ -184,18 +184,37 @@ impl World {
             Reached::Asleep => return,
             Reached::Awake(instance, fault) => (instance, fault),
         };
-        self.counters.count("wakes");
         self.objects[object].store.alarm_fired(instance);
+        if !self.take_up(object, instance, fault) {
+            self.after(2 * SECOND, again);
+        }
+    }
+
+    /// The same, while the alarm stays set: what breaks off here is the alarm's.
+    pub(crate) fn stir(&mut self, instance: usize) {
+        let object = self.instances[instance].object;
+        let again = |instance| Event::Stir { instance };
+        if let Reached::Awake(_, fault) = self.reach(object, Some(instance), again) {
+            self.take_up(object, instance, fault);
+        }
+    }
+
+    /// Takes up what is due. `false`: the incarnation has died of it.
+    fn take_up(&mut self, object: usize, instance: usize, fault: Option<Fault>) -> bool {
+        self.counters.count("wakes");
         let body = |rows: &mut _, ctx: &_, me: &_| Ok(wake(rows, me, ctx));
         let tickets = match self.transact(instance, fault, Writer::Taker, body, |_, _, _| {}) {
             Transacted::Done(tickets, _) => tickets,
-            Transacted::Crashed => return self.after(2 * SECOND, again),
-            Transacted::Failed(error) => return self.auditor.bug(&error.to_string()),
+            Transacted::Crashed => return false,
+            Transacted::Failed(error) => {
+                self.auditor.bug(&error.to_string());
+                return true;
+            }
         };
         self.tell(|| format!("  alarm in object {object}: {tickets:?}"));
         self.after(0, Event::Drain { instance });
         if fault == Some(Fault::RunDropped) {
-            return;
+            return true;
         }
         for ticket in tickets {
             self.start(ticket, instance, 0, false, Vec::new());
@@ -203,6 +222,7 @@ impl World {
         if self.objects[object].store.rows.payment.as_ref().is_some_and(|payment| payment.check.is_some()) {
             self.after(0, Event::Check { object, to: Some(instance), looking: false });
         }
+        true
     }
 
     /// Somebody looks, or the alarm does: what is open at the provider is asked for.

@@ -7,7 +7,7 @@ use super::story::{Client, Key, Payer, Place, Story, Wish};
 use crate::faults::{HOUR, MINUTE, SECOND};
 
 /// Their names, for `SIM_PAYMENTS_STORY`.
-pub(crate) const STORIES: [&str; 14] = [
+pub(crate) const STORIES: [&str; 16] = [
     "pay",
     "capture",
     "refund",
@@ -22,7 +22,12 @@ pub(crate) const STORIES: [&str; 14] = [
     "late",
     "refunds",
     "ten-refunds",
+    "news",
+    "news-late",
 ];
+
+/// Those in which the providers tell what happens.
+pub(crate) const NEWS: [&str; 2] = ["news", "news-late"];
 
 const VISA: &str = "pm_card_visa";
 const DECLINED: &str = "pm_card_visa_chargeDeclined";
@@ -109,6 +114,18 @@ pub(crate) fn told(name: &str) -> Story {
                 (10 * SECOND, own("refund"), Wish::Refund(Some(2000), RequestedByCustomer)),
             ],
         ),
+        // At the provider that can't be asked: reserved, captured in part, given back.
+        "news" => at_key(
+            pay("stored-card", false),
+            vec![
+                (5 * SECOND, own("capture"), Wish::Capture(Some(3000))),
+                (10 * SECOND, own("refund"), Wish::Refund(Some(2000), RequestedByCustomer)),
+            ],
+        ),
+        // There as well, decided hours later; and then given back.
+        "news-late" => {
+            at_key(pay("pending", true), vec![(4 * HOUR, own("refund"), Wish::Refund(Some(1000), Duplicate))])
+        }
         // Decided by the provider hours later.
         "late" => {
             let mut story = at_key(

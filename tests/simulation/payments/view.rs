@@ -46,6 +46,7 @@ pub(crate) fn commit(
         refunds: rows.refunds.iter().map(refund_view).collect(),
         finished: finished.collect(),
         audit: appended.audit.iter().map(|record| record.action).collect(),
+        events: appended.events.iter().map(|event| event.event_id.clone()).collect(),
         jobs: appended.jobs.iter().filter(is_of_capture).map(|job| job.job_id.clone()).collect(),
         staged_until_ms: rows.jobs.iter().map(|job| job.next_at_ms).min(),
         alarm_at_ms,
@@ -85,7 +86,12 @@ fn refund_view(refund: &Refund) -> RefundView {
         RefundState::Succeeded => "succeeded",
         RefundState::Failed { .. } => "failed",
     };
-    RefundView { id: refund.id.to_string(), state, amount: u64::from(refund.amount.get()) }
+    RefundView {
+        id: refund.id.to_string(),
+        state,
+        amount: u64::from(refund.amount.get()),
+        provider_refund: refund.provider_refund.clone(),
+    }
 }
 
 /// The receipt of money that was taken; those of refunds and voids are told apart by what they say.

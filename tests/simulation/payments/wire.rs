@@ -144,6 +144,8 @@ impl World {
             Later::Intent { ms, .. } | Later::Refund { ms, .. } => {
                 self.after(*ms, Event::Decided { provider, later });
             }
+            // Only a webhook's world has these, which sends them itself.
+            Later::Back { .. } => {}
             Later::Page { intent } => {
                 self.counters.count("bank's pages");
                 let payer = self.payers[self.stripe.ledger.intents.len() % self.payers.len()];
@@ -179,6 +181,7 @@ impl World {
             Later::Page { intent } => ledger.begin_processing(&intent),
             Later::Intent { intent, good, .. } => ledger.decide(&intent, good),
             Later::Refund { refund, good, .. } => ledger.decide_refund(&refund, good),
+            Later::Back { refund } => ledger.send_back(&refund),
         }
         self.counters.count("providers: decided later");
         self.book();

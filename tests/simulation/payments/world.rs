@@ -21,6 +21,7 @@ use super::jobs::{Jobs, Message};
 use super::story::{Client, Payer, Story};
 use super::stripe::Stripe;
 use super::view;
+use super::webhooks::Webhooks;
 use super::wire::Delivery;
 use crate::dice::Dice;
 use crate::faults::{ALARM_LEAD_MS, Boundary, Fault, Faults, HOUR, MINUTE, Oddity, Plan, SKEW_MAX_MS, skew};
@@ -64,6 +65,12 @@ pub(crate) enum Off {
     Versions,
     /// The consumer does not look whether a job was done before.
     JobIds,
+    /// An object does not look whether it knows an event.
+    EventIds,
+    /// What a provider tells last is believed, whatever was decided.
+    Forward,
+    /// An event about a call that is under way is acknowledged.
+    ComeAgain,
 }
 
 /// What happens at a time.
@@ -150,6 +157,17 @@ pub(crate) enum Event {
     Sweep {
         object: usize,
     },
+    /// A provider sends an event, by its number.
+    Tell(usize),
+    /// An event reaches its object.
+    Webhook {
+        number: usize,
+        to: Option<usize>,
+    },
+    /// After an event: an incarnation takes up what is due, without any alarm.
+    Stir {
+        instance: usize,
+    },
 }
 
 /// An object on its disk.
@@ -205,6 +223,7 @@ pub(crate) struct World {
     pub(crate) exchanges: BTreeMap<u64, Exchange>,
     pub(crate) sends: u64,
     pub(crate) jobs: Jobs,
+    pub(crate) webhooks: Webhooks,
     pub(crate) auditor: Auditor,
     pub(crate) counters: Counters,
     pub(crate) trace: bool,
@@ -254,10 +273,16 @@ impl World {
                 stores_refusals: story.stores_refusals,
                 page_max: story.page_max,
             },
-            adyen: Adyen { ledger: Ledger::new("PSP"), keys: Keys::new(kept_ms(7)) },
+            adyen: Adyen {
+                ledger: Ledger::new("PSP"),
+                keys: Keys::new(kept_ms(7)),
+                references: BTreeMap::new(),
+                refusals: Vec::new(),
+            },
             exchanges: BTreeMap::new(),
             sends: 0,
             jobs: Jobs::new(jobs_seed, 0, 0),
+            webhooks: Webhooks::new(!jobs_seed),
             auditor: Auditor::new(terms(&times)),
             counters: Counters::default(),
             trace,
@@ -282,6 +307,12 @@ impl World {
     /// Strikes the jobs on their way as well, so often, until so long after the beginning.
     pub(crate) fn with_jobs_struck(mut self, permille: u64, until_ms: u64) -> Self {
         self.jobs.strike(permille, EPOCH_MS + until_ms);
+        self
+    }
+
+    /// The providers tell what happens, with so much trouble on the way.
+    pub(crate) const fn with_webhooks(mut self, permille: u64) -> Self {
+        self.webhooks.turn_on(permille);
         self
     }
 
@@ -312,6 +343,12 @@ impl World {
             }
         }
         if self.auditor.violations.is_empty() {
+            for object in 0..self.objects.len() {
+                if self.webhooks.is_on() && !self.webhooks.waited_for(object) {
+                    self.counters.count("webhooks: objects that heard all");
+                    self.auditor.heard_all(object);
+                }
+            }
             self.auditor.close();
             self.judge_jobs();
         }
@@ -372,6 +409,9 @@ impl World {
             Event::Job(message) => self.job(*message),
             Event::JobDone(message) => self.job_done(*message),
             Event::Sweep { object } => self.sweep(object),
+            Event::Tell(number) => self.tell_event(number),
+            Event::Webhook { number, to } => self.webhook(number, to),
+            Event::Stir { instance } => self.stir(instance),
         }
     }
 
@@ -595,14 +635,16 @@ impl World {
 
     /// Tells the auditor what has changed in the books.
     pub(crate) fn book(&mut self) {
-        for ledger in [&self.stripe.ledger, &self.adyen.ledger] {
+        for (provider, ledger) in [("stripe", &self.stripe.ledger), ("adyen", &self.adyen.ledger)] {
             for refund in &ledger.refunds {
-                let (id, by) = (refund.id.clone(), refund.by.clone());
-                self.auditor.returned(Returned { id, by, status: refund.status, amount: refund.amount });
+                let (id, by, came_back) = (refund.id.clone(), refund.by.clone(), refund.came_back);
+                let (status, amount) = (refund.status, refund.amount);
+                self.auditor.returned(Returned { id, by, status, amount, came_back });
             }
             for intent in &ledger.intents {
                 self.auditor.booked(Entry {
                     id: intent.id.clone(),
+                    provider,
                     resource: intent.resource.clone(),
                     by: intent.by.clone(),
                     status: intent.status.name(),
@@ -613,6 +655,7 @@ impl World {
                 });
             }
         }
+        self.tell_of_books();
     }
 }
 

@@ -125,7 +125,8 @@ impl Auditor {
             ("capture" | "void", 402) => moved.is_empty(),
             ("refund", 201) => {
                 let is_one = returned.len() == 1 && returned[0].amount == amount;
-                is_one && (text("status") == "pending" || returned[0].status == "succeeded")
+                let was_done = returned.first().is_some_and(|it| it.status == "succeeded" || it.came_back);
+                is_one && (text("status") == "pending" || was_done)
             }
             ("refund", 402) => returned.iter().all(|returned| returned.status == "failed"),
             _ => false,

@@ -9,10 +9,12 @@ mod answers;
 mod books;
 mod jobs;
 mod moves;
+mod news;
 mod told;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+pub(crate) use news::{HEARD, TAKEN_ONCE};
 pub(crate) use told::{Asked, Commit, Entry, PaymentView, RefundView, Returned, Send};
 
 use crate::promises::{
@@ -28,7 +30,7 @@ pub(crate) const FORWARD: &str = "20: the read model never goes back";
 pub(crate) const SHOWS: &str = "20: at rest the read model shows what the object is";
 const SWEPT: &str = "16: an alarm that is lost is swept";
 pub(crate) const COUNTED: &str = "21: every replay is counted, and changes nothing else";
-const AGREES: &str = "4: rows and ledger agree";
+pub(crate) const AGREES: &str = "4: rows and ledger agree";
 
 struct Derived {
     object: usize,
@@ -76,6 +78,10 @@ pub(crate) struct Auditor {
     jobs_done: BTreeMap<String, u32>,
     /// The version of each object that the read model shows.
     shown: BTreeMap<usize, u64>,
+    /// The events that each object has taken in.
+    events: BTreeSet<(usize, String)>,
+    /// The objects that have heard all that the providers have to tell.
+    heard_all: BTreeSet<usize>,
     /// A key, and how often it is replayed in the transaction to come.
     replayed: Option<(u32, u32)>,
 }
@@ -136,6 +142,7 @@ impl Auditor {
         self.judge_rows(commit);
         self.judge_effects(&before, commit);
         self.judge_alarm(commit);
+        self.judge_events(commit);
         let Seen { mut alive_at_ms, names, mut jobs, mut captures, .. } = before;
         for job in &commit.jobs {
             if jobs.contains(job) {
@@ -177,13 +184,17 @@ impl Auditor {
     /// Nothing more will happen that matters.
     pub(crate) fn close(&mut self) {
         let objects = std::mem::take(&mut self.objects);
-        for seen in objects.values() {
-            self.close_object(seen);
+        for (object, seen) in &objects {
+            self.close_object(*object, seen);
         }
         self.objects = objects;
     }
 
-    fn close_object(&mut self, seen: &Seen) {
+    fn close_object(&mut self, object: usize, seen: &Seen) {
+        let hears = self.heard_all.contains(&object);
+        if hears {
+            self.judge_heard(object, seen);
+        }
         let needs_person = seen.keys.iter().any(|key| key.needs_person);
         if seen.keys.iter().any(|key| key.life == "open" && !key.needs_person) {
             self.violated(LIVENESS, format!("open at the end: {:?}", seen.keys));
@@ -206,7 +217,7 @@ impl Auditor {
             "failed" => matches!(ledger, "refused" | "canceled"),
             "requires_action" => ledger == "action",
             // Adyen tells by webhooks alone.
-            "processing" => ledger == "processing" || !is_asked,
+            "processing" => ledger == "processing" || !(is_asked || hears),
             _ => false,
         };
         if !agrees {
@@ -222,7 +233,7 @@ impl Auditor {
             self.violated(ONE_CHARGE, format!("{left:?} live beside {payment:?}"));
         }
         let (rows, given) = (sum(&seen.refunds), entry.map_or(0, |entry| entry.refunded));
-        if is_asked && rows != given {
+        if (is_asked || hears) && rows != given {
             self.violated(AGREES, format!("at the end {rows} refunded in the rows, {given} in the ledger"));
         }
         let paid = u32::from(payment.state == "succeeded");

@@ -14,6 +14,9 @@ const TABLE: [(&str, &[&str]); 7] = [
     ("failed", &[]),
 ];
 
+/// What is written down where a provider tells what cannot be.
+const CONTRADICTS: &str = "webhook.contradicts";
+
 fn entered(state: &str) -> Option<&'static str> {
     Some(match state {
         "requires_action" => "payment.requires_action",
@@ -66,7 +69,11 @@ impl Auditor {
                 expected.push("operation.refused");
             }
         }
-        let mut audit = commit.audit.clone();
+        let told = |action: &&&str| **action == CONTRADICTS;
+        if commit.audit.iter().any(|action| told(&action)) {
+            self.contradicted(format!("object {}", commit.object));
+        }
+        let mut audit: Vec<_> = commit.audit.iter().filter(|action| !told(action)).copied().collect();
         expected.sort_unstable();
         audit.sort_unstable();
         if expected != audit {
@@ -139,6 +146,7 @@ impl Auditor {
                 (Some("requested"), "pending") => expected.push("refund.pending"),
                 (Some("requested" | "pending"), "succeeded") => expected.push("refund.succeeded"),
                 (Some("requested" | "pending"), "failed") => expected.push("refund.failed"),
+                (Some("succeeded"), "failed") if self.came_back(after) => expected.push("refund.failed"),
                 (from, to) => self.violated(MOVES, format!("a refund went from {from:?} to {to}")),
             }
         }

@@ -25,6 +25,7 @@ pub(crate) struct RefundView {
     /// `requested`, `pending`, `succeeded`, `failed`
     pub(crate) state: &'static str,
     pub(crate) amount: u64,
+    pub(crate) provider_refund: Option<String>,
 }
 
 /// A committed transaction of an object.
@@ -43,6 +44,8 @@ pub(crate) struct Commit {
     pub(crate) finished: Vec<(u32, &'static str, Bytes)>,
     /// The actions of the audit rows that it added.
     pub(crate) audit: Vec<&'static str>,
+    /// The ids of the providers' events that it took in.
+    pub(crate) events: Vec<String>,
     /// The ids of the jobs that it staged.
     pub(crate) jobs: Vec<String>,
     /// When the first job that is not over leaves, or leaves again.
@@ -80,6 +83,7 @@ pub(crate) struct Send {
 #[derive(Clone, Debug)]
 pub(crate) struct Entry {
     pub(crate) id: String,
+    pub(crate) provider: &'static str,
     pub(crate) resource: String,
     pub(crate) by: String,
     /// `action`, `processing`, `reserved`, `captured`, `canceled`, `refused`
@@ -104,4 +108,6 @@ pub(crate) struct Returned {
     pub(crate) by: String,
     pub(crate) status: &'static str,
     pub(crate) amount: u64,
+    /// Whether it has failed after it was done.
+    pub(crate) came_back: bool,
 }

@@ -1,0 +1,55 @@
+//! What the providers tell by themselves: each event once, and all of them enough.
+
+use super::{AGREES, Auditor, Commit, Entry, RefundView, Seen};
+
+pub(crate) const TAKEN_ONCE: &str = "22: an event is taken in once";
+pub(crate) const BELIEVED: &str = "22: what an honest provider tells fits what is known";
+pub(crate) const HEARD: &str = "22: what was told of settles what waited for it";
+
+impl Auditor {
+    pub(super) fn judge_events(&mut self, commit: &Commit) {
+        for event in &commit.events {
+            if !self.events.insert((commit.object, event.clone())) {
+                self.violated(TAKEN_ONCE, format!("{event} in object {}", commit.object));
+            }
+        }
+    }
+
+    /// An object takes what a provider tells for something that cannot be. The providers here are honest.
+    pub(crate) fn contradicted(&mut self, seen: String) {
+        self.violated(BELIEVED, seen);
+    }
+
+    /// All that there is to tell to an object was told.
+    pub(crate) fn heard_all(&mut self, object: usize) {
+        self.heard_all.insert(object);
+    }
+
+    pub(super) fn came_back(&self, refund: &RefundView) -> bool {
+        let id = refund.provider_refund.as_ref();
+        id.and_then(|id| self.returned.get(id)).is_some_and(|returned| returned.came_back)
+    }
+
+    /// At rest, all events delivered: a key waits for a person only if the books have nothing of it, and each refund stands as
+    /// in the books.
+    pub(super) fn judge_heard(&mut self, object: usize, seen: &Seen) {
+        for key in seen.keys.iter().filter(|key| key.life == "open" && key.needs_person) {
+            let is_its =
+                |by: &String| self.derived.get(by).is_some_and(|it| (it.object, it.key) == (object, key.key));
+            let moved = |entry: &Entry| is_its(&entry.by) || entry.moved_by.as_ref().is_some_and(is_its);
+            // An earlier try may have been with the other one, which answers questions.
+            let in_books = self.returned.values().any(|returned| is_its(&returned.by))
+                || self.ledger.values().any(|entry| entry.provider == "adyen" && moved(entry));
+            if in_books {
+                self.violated(HEARD, format!("open although the books have it: {key:?}"));
+            }
+        }
+        for refund in &seen.refunds {
+            let Some(id) = &refund.provider_refund else { continue };
+            let books = self.returned.get(id).map(|returned| returned.status);
+            if books != Some(refund.state) {
+                self.violated(AGREES, format!("{refund:?} is {books:?} in the books"));
+            }
+        }
+    }
+}

@@ -1,0 +1,348 @@
+//! What the providers tell by themselves: an event for each change of their books, sent until it is acknowledged.
+//!
+//! On its way an event is lost, late, doubled or overtaken; its acknowledgement is lost; and an acknowledged one comes again.
+//! The object takes it in as the shell does: known or not, one transaction, then what follows. The dice of all this are
+//! their own.
+
+use std::collections::BTreeMap;
+
+use paid_once::machine::call::CallState;
+use paid_once::machine::id::ObjectId;
+use paid_once::machine::rows::{Rows, TakenEvent};
+use paid_once::payment::{PaymentState, news};
+use paid_once::webhooks::{Event as Notice, News, Taken, adyen, stripe};
+use serde_json::json;
+
+use super::adyen::Adyen;
+use super::bank::{Intent, Later, Status};
+use super::stripe::Stripe;
+use super::world::{Event, Off, Reached, Transacted, World};
+use crate::dice::Dice;
+use crate::faults::{HOUR, MINUTE, SECOND};
+use crate::promises::Writer;
+
+/// The pause before the second try to deliver an event; it doubles with each, up to the longest.
+const FIRST_PAUSE_MS: u64 = 10 * SECOND;
+const PAUSE_MAX_MS: u64 = 8 * HOUR;
+/// How often an event is sent that nobody acknowledges: for four days.
+const TRIES_MAX: u32 = 22;
+
+/// An event, and what became of it.
+struct Sent {
+    object: usize,
+    notice: Notice,
+    tries: u32,
+    is_acknowledged: bool,
+}
+
+/// The providers' side of the webhooks.
+pub(crate) struct Webhooks {
+    dice: Dice,
+    is_on: bool,
+    /// How likely each trouble on the way is.
+    permille: u64,
+    /// How each payment and each refund stood when it was told of last.
+    told: BTreeMap<String, &'static str>,
+    sent: Vec<Sent>,
+    /// The newest event that each object has taken in.
+    newest: BTreeMap<usize, usize>,
+}
+
+impl Webhooks {
+    pub(crate) const fn new(seed: u64) -> Self {
+        Self {
+            dice: Dice::new(seed),
+            is_on: false,
+            permille: 0,
+            told: BTreeMap::new(),
+            sent: Vec::new(),
+            newest: BTreeMap::new(),
+        }
+    }
+
+    pub(crate) const fn turn_on(&mut self, permille: u64) {
+        (self.is_on, self.permille) = (true, permille);
+    }
+
+    /// Gives whether this is news, and how it stood before.
+    fn learn(&mut self, id: &str, status: &'static str) -> (bool, Option<&'static str>) {
+        let before = self.told.insert(id.to_owned(), status);
+        (before != Some(status), before)
+    }
+
+    /// Whether some event about the object is not acknowledged.
+    pub(crate) fn waited_for(&self, object: usize) -> bool {
+        self.sent.iter().any(|sent| sent.object == object && !sent.is_acknowledged)
+    }
+
+    pub(crate) const fn is_on(&self) -> bool {
+        self.is_on
+    }
+}
+
+impl World {
+    /// The books have changed: what is new in them is told of.
+    pub(crate) fn tell_of_books(&mut self) {
+        if !self.webhooks.is_on {
+            return;
+        }
+        let mut bodies = Vec::new();
+        for intent in &self.stripe.ledger.intents {
+            if self.webhooks.learn(&intent.id, intent.status.name()).0 {
+                bodies.push(of_intent(intent));
+            }
+        }
+        for refund in &self.stripe.ledger.refunds {
+            if self.webhooks.learn(&refund.id, refund.status).0 {
+                bodies.extend(of_refund(&self.stripe, &refund.id, refund.status));
+            }
+        }
+        let mut notices: Vec<(Notice, Option<ObjectId>)> = Vec::new();
+        for (kind, object) in bodies {
+            let id = format!("evt_{}", self.webhooks.sent.len() + notices.len());
+            let body = json!({ "id": id, "object": "event", "type": kind, "data": { "object": object } });
+            let read = stripe::read(body.to_string().as_bytes()).unwrap();
+            notices.push((read.event, read.object));
+        }
+        let mut items = Vec::new();
+        for intent in &self.adyen.ledger.intents {
+            let (is_new, before) = self.webhooks.learn(&intent.id, intent.status.name());
+            if is_new {
+                items.extend(of_payment(&self.adyen, intent, before));
+            }
+        }
+        for refund in &self.adyen.ledger.refunds {
+            if let (true, before) = self.webhooks.learn(&refund.id, refund.status) {
+                items.extend(of_modified_refund(&self.adyen, &refund.id, before));
+            }
+        }
+        items.append(&mut self.adyen.refusals);
+        for item in items {
+            let body = json!({ "live": "false", "notificationItems": [{ "NotificationRequestItem": item }] });
+            let read = adyen::items(body.to_string().as_bytes()).unwrap();
+            notices.extend(read.into_iter().map(adyen::Item::read));
+        }
+        for (notice, object) in notices {
+            self.tell_of(notice, object);
+        }
+        self.some_come_back();
+    }
+
+    /// Banks send some refunds back that they had taken. Only Adyen's: of Stripe's, which is asked, the one question can be lost.
+    fn some_come_back(&mut self) {
+        let books = [("stripe", &self.stripe.ledger), ("adyen", &self.adyen.ledger)];
+        let done: Vec<_> = books
+            .into_iter()
+            .flat_map(|(name, ledger)| ledger.refunds.iter().map(move |refund| (name, refund)))
+            .filter(|(name, refund)| *name == "adyen" && refund.status == "succeeded")
+            .map(|(name, refund)| (name, refund.id.clone()))
+            .collect();
+        for (provider, refund) in done {
+            let is_new = self.webhooks.told.insert(format!("{refund} is done"), "").is_none();
+            if is_new && self.webhooks.dice.permille(100) {
+                let ms = self.webhooks.dice.between(SECOND, 6 * HOUR);
+                self.after(ms, Event::Decided { provider, later: Later::Back { refund } });
+            }
+        }
+    }
+
+    fn tell_of(&mut self, notice: Notice, object: Option<ObjectId>) {
+        let known = self.objects.iter().position(|known| Some(known.id) == object);
+        let Some(object) = known else {
+            return self.auditor.contradicted(format!("nobody is meant by {notice:?}"));
+        };
+        self.counters.count("webhooks: events");
+        self.tell(|| format!("  webhook {}: {notice:?}", self.webhooks.sent.len()));
+        self.webhooks.sent.push(Sent { object, notice, tries: 0, is_acknowledged: false });
+        let number = self.webhooks.sent.len() - 1;
+        let delay_ms = self.webhooks.dice.between(0, 2 * SECOND);
+        self.after(delay_ms, Event::Tell(number));
+    }
+
+    fn webhooks_fault(&mut self, what: &'static str) -> bool {
+        let strikes = self.webhooks.dice.permille(self.webhooks.permille);
+        if strikes {
+            self.counters.count(what);
+        }
+        strikes
+    }
+
+    /// A provider sends an event, and sends it again later if it must.
+    pub(crate) fn tell_event(&mut self, number: usize) {
+        let Some(sent) = self.webhooks.sent.get_mut(number).filter(|sent| !sent.is_acknowledged) else {
+            return;
+        };
+        if sent.tries == TRIES_MAX {
+            return self.counters.count("webhooks: given up");
+        }
+        let pause_ms = (FIRST_PAUSE_MS << sent.tries.min(20)).min(PAUSE_MAX_MS);
+        sent.tries += 1;
+        self.counters.count("webhooks: sent");
+        self.after(pause_ms, Event::Tell(number));
+        if self.webhooks_fault("webhooks: lost") {
+            return;
+        }
+        let copies = if self.webhooks_fault("webhooks: doubled") { 2 } else { 1 };
+        for _ in 0..copies {
+            let most_ms = match self.webhooks_fault("webhooks: late") {
+                true => self.webhooks.dice.pick(&[10 * MINUTE, 5 * HOUR, 30 * HOUR]),
+                false => 300,
+            };
+            let delay_ms = self.webhooks.dice.between(5, most_ms);
+            self.after(delay_ms, Event::Webhook { number, to: None });
+        }
+    }
+
+    /// An event reaches its object.
+    pub(crate) fn webhook(&mut self, number: usize, to: Option<usize>) {
+        let Some(Sent { object, notice, .. }) = self.webhooks.sent.get(number) else { return };
+        let (object, notice) = (*object, notice.clone());
+        let again = |to| Event::Webhook { number, to: Some(to) };
+        let Reached::Awake(instance, fault) = self.reach(object, to, again) else {
+            return self.counters.count("webhooks: not reached");
+        };
+        let is_known = self.objects[object].store.events.contains(&notice.event_id);
+        if is_known && self.off != Some(Off::EventIds) {
+            self.counters.count("webhooks: known");
+            return self.acknowledge(number);
+        }
+        let (goes_back, forgets_busy) = (self.off == Some(Off::Forward), self.off == Some(Off::ComeAgain));
+        let body = |rows: &mut Rows, ctx: &_, _: &_| {
+            let unknown = unknown_calls(rows);
+            let taken = news::take(rows, &notice, ctx)?;
+            if goes_back {
+                believe(rows, &notice);
+            }
+            if forgets_busy || !matches!(taken, Taken::Busy | Taken::Stranger) {
+                rows.appended.events.push(TakenEvent {
+                    event_id: notice.event_id.clone(),
+                    provider: notice.provider,
+                    kind: notice.kind.clone(),
+                    received_at_ms: ctx.now_ms,
+                });
+            }
+            Ok((taken, news::questions(rows, &notice), unknown_calls(rows) < unknown))
+        };
+        let taken = match self.transact(instance, fault, Writer::Check, body, |_, _, _| {}) {
+            Transacted::Done(taken, _) => taken,
+            Transacted::Failed(error) => return self.auditor.bug(&error.to_string()),
+            Transacted::Crashed => return,
+        };
+        self.tell(|| format!("  webhook {number} in object {object}: {:?}", taken.0));
+        match taken {
+            (Taken::Busy, ..) if !forgets_busy => return self.counters.count("webhooks: busy"),
+            (Taken::Stranger, ..) => {
+                return self.auditor.contradicted(format!("nothing is meant by {notice:?}"));
+            }
+            (Taken::In, questions, has_settled) => {
+                self.is_busy();
+                self.calm_from_ms = self.calm_from_ms.max(self.now_ms);
+                self.counters.count("webhooks: taken in");
+                if has_settled {
+                    self.counters.count("webhooks: an unknown call settled");
+                }
+                let asks_ms = questions.len() as u64 * SECOND;
+                self.after(0, Event::Ask { instance, questions });
+                self.after(asks_ms, Event::Stir { instance });
+            }
+            (Taken::Contradiction { .. } | Taken::Known | Taken::Busy, ..) => {}
+        }
+        let newest = self.webhooks.newest.entry(object).or_default();
+        if *newest > number {
+            self.counters.count("webhooks: overtaken");
+        }
+        *newest = (*newest).max(number);
+        self.acknowledge(number);
+    }
+
+    fn acknowledge(&mut self, number: usize) {
+        if self.webhooks_fault("webhooks: acknowledgement lost") {
+            return;
+        }
+        let Some(sent) = self.webhooks.sent.get_mut(number) else { return };
+        if !std::mem::replace(&mut sent.is_acknowledged, true)
+            && self.webhooks_fault("webhooks: sent again after all")
+        {
+            let delay_ms = self.webhooks.dice.between(SECOND, 20 * HOUR);
+            self.after(delay_ms, Event::Webhook { number, to: None });
+        }
+    }
+}
+
+fn unknown_calls(rows: &Rows) -> usize {
+    rows.calls.iter().filter(|call| call.state == CallState::Unknown).count()
+}
+
+/// The last word wins, whatever was decided: without the core's check.
+fn believe(rows: &mut Rows, notice: &Notice) {
+    let (Some(payment), News::Authorisation(told)) = (&mut rows.payment, &notice.news) else { return };
+    if told.success && payment.provider_payment.as_ref() == Some(&told.payment) && !payment.capture {
+        payment.state = PaymentState::Authorized;
+    }
+}
+
+/// Stripe's event about a PaymentIntent: its type, and the object that it carries.
+fn of_intent(intent: &Intent) -> (&'static str, serde_json::Value) {
+    let kind = match intent.status {
+        Status::Action => "payment_intent.requires_action",
+        Status::Processing => "payment_intent.processing",
+        Status::Reserved => "payment_intent.amount_capturable_updated",
+        Status::Captured => "payment_intent.succeeded",
+        Status::Canceled => "payment_intent.canceled",
+        Status::Refused => "payment_intent.payment_failed",
+    };
+    let metadata = json!({ "resource": intent.resource, "idempotency_key": intent.by });
+    (kind, json!({ "id": intent.id, "object": "payment_intent", "metadata": metadata }))
+}
+
+/// Stripe's events about a refund: the charge's once money goes back, and the refund's own.
+fn of_refund(stripe: &Stripe, id: &str, status: &str) -> Vec<(&'static str, serde_json::Value)> {
+    let ledger = &stripe.ledger;
+    let Some(refund) = ledger.refunds.iter().find(|refund| refund.id == id) else { return Vec::new() };
+    let Some(intent) = ledger.intent(&refund.intent) else { return Vec::new() };
+    let its =
+        |metadata| json!({ "id": id, "object": "refund", "payment_intent": intent.id, "metadata": metadata });
+    let own = its(json!({ "payment": intent.resource, "idempotency_key": refund.by }));
+    let metadata = json!({ "resource": intent.resource });
+    let charge =
+        json!({ "id": "ch_1", "object": "charge", "payment_intent": intent.id, "metadata": metadata });
+    match status {
+        "pending" => vec![("refund.created", own)],
+        "failed" => vec![("refund.failed", own)],
+        _ => vec![("charge.refunded", charge), ("refund.updated", own)],
+    }
+}
+
+/// Adyen's notification about a payment that has come from one state to another.
+fn of_payment(adyen: &Adyen, intent: &Intent, before: Option<&'static str>) -> Option<serde_json::Value> {
+    let amount = |minor: u64| json!({ "value": minor, "currency": intent.currency });
+    let moved_by = intent.moved_by.as_deref().unwrap_or_default();
+    let modification = |code: &str, minor: u64| {
+        let id = format!("M{}", intent.id);
+        adyen.notification(code, &id, &intent.id, moved_by, amount(minor), true)
+    };
+    let authorisation = |success| {
+        adyen.notification("AUTHORISATION", &intent.id, "", &intent.by, amount(intent.amount), success)
+    };
+    Some(match (intent.status, before) {
+        (Status::Captured, Some("reserved")) => modification("CAPTURE", intent.captured),
+        (Status::Canceled, _) => modification("CANCELLATION", intent.amount),
+        (Status::Refused, _) => authorisation(false),
+        (Status::Reserved | Status::Captured, _) => authorisation(true),
+        (Status::Action | Status::Processing, _) => return None,
+    })
+}
+
+/// Adyen's notification about a refund: done, refused, or sent back by the bank after it was done.
+fn of_modified_refund(adyen: &Adyen, id: &str, before: Option<&'static str>) -> Option<serde_json::Value> {
+    let refund = adyen.ledger.refunds.iter().find(|refund| refund.id == id)?;
+    let intent = adyen.ledger.intent(&refund.intent)?;
+    let amount = json!({ "value": refund.amount, "currency": intent.currency });
+    let (code, success) = match (refund.status, before) {
+        ("succeeded", _) => ("REFUND", true),
+        ("failed", Some("succeeded")) => ("REFUNDED_REVERSED", true),
+        ("failed", _) => ("REFUND", false),
+        _ => return None,
+    };
+    Some(adyen.notification(code, id, &intent.id, &refund.by, amount, success))
+}
