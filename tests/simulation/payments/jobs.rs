@@ -274,5 +274,8 @@ fn plain(snapshot: Snapshot) -> Snapshot {
         }
         key
     });
-    Snapshot { at_ms: 0, audit: Vec::new(), keys: keys.collect(), ..snapshot }
+    let mut keys: Vec<_> = keys.collect();
+    // What changed last comes first, and that may be a step of a run.
+    keys.sort_by_key(|key| key.key_id);
+    Snapshot { at_ms: 0, audit: Vec::new(), keys, ..snapshot }
 }
