@@ -221,7 +221,7 @@ impl World {
                     received_at_ms: ctx.now_ms,
                 });
             }
-            Ok((taken, news::questions(rows, &notice), unknown_calls(rows) < unknown))
+            Ok((taken, unknown_calls(rows) < unknown))
         };
         let taken = match self.transact(instance, fault, Writer::Check, body, |_, _, _| {}) {
             Transacted::Done(taken, _) => taken,
@@ -234,16 +234,14 @@ impl World {
             (Taken::Stranger, ..) => {
                 return self.auditor.contradicted(format!("nothing is meant by {notice:?}"));
             }
-            (Taken::In, questions, has_settled) => {
+            (Taken::In, has_settled) => {
                 self.is_busy();
                 self.calm_from_ms = self.calm_from_ms.max(self.now_ms);
                 self.counters.count("webhooks: taken in");
                 if has_settled {
                     self.counters.count("webhooks: an unknown call settled");
                 }
-                let asks_ms = questions.len() as u64 * SECOND;
-                self.after(0, Event::Ask { instance, questions });
-                self.after(asks_ms, Event::Stir { instance });
+                self.after(0, Event::Stir { instance });
             }
             (Taken::Contradiction { .. } | Taken::Known | Taken::Busy, ..) => {}
         }
