@@ -1,26 +1,21 @@
 // `npm run load` for a moment, and its control. It fetches k6, so it runs only when it is asked for: `npm test -- load`.
 
 import assert from 'node:assert/strict';
-import { spawn } from 'node:child_process';
-import { once } from 'node:events';
 import { describe, test } from 'node:test';
+
+import { start } from '../../scripts/lib/run.mjs';
 
 const ROOT = new URL('../..', import.meta.url).pathname;
 /** A first time set-up fetches k6. */
 const ENDS_WITHIN_MS = 240_000;
 
-/** Runs the script to its end. */
+/** Runs the script to its end; with the test ends whatever it has started. */
 async function load(t, ...options) {
-  const child = spawn(process.execPath, ['scripts/load.mjs', ...options], {
-    cwd: ROOT,
-    env: { ...process.env, DURATION: '2s' },
-    stdio: ['ignore', 'pipe', 'pipe'],
-  });
-  t.after(() => child.kill());
-  let output = '';
-  for (const stream of [child.stdout, child.stderr]) stream.on('data', (chunk) => (output += chunk));
-  const [code] = await once(child, 'close');
-  return { code, output };
+  const env = { ...process.env, DURATION: '2s' };
+  const script = start(process.execPath, ['scripts/load.mjs', ...options], { cwd: ROOT, env });
+  t.after(() => script.stop());
+  const { code, lines } = await script.ended;
+  return { code, output: lines.join('\n') };
 }
 
 describe('npm run load', { timeout: ENDS_WITHIN_MS }, () => {

@@ -1,25 +1,20 @@
 // `npm run soak` for a moment, and its control. It takes minutes, so it runs only when it is asked for: `npm test -- soak`.
 
 import assert from 'node:assert/strict';
-import { spawn } from 'node:child_process';
-import { once } from 'node:events';
 import { describe, test } from 'node:test';
+
+import { start } from '../../scripts/lib/run.mjs';
 
 const ROOT = new URL('../..', import.meta.url).pathname;
 const ENDS_WITHIN_MS = 300_000;
 
-/** Runs the script to its end. */
+/** Runs the script to its end; with the test ends whatever it has started. */
 async function soak(t, ...options) {
-  const child = spawn(process.execPath, ['scripts/soak.mjs', ...options], {
-    cwd: ROOT,
-    env: { ...process.env, DURATION: '10s', SEED: '1' },
-    stdio: ['ignore', 'pipe', 'pipe'],
-  });
-  t.after(() => child.kill());
-  let output = '';
-  for (const stream of [child.stdout, child.stderr]) stream.on('data', (chunk) => (output += chunk));
-  const [code] = await once(child, 'close');
-  return { code, output };
+  const env = { ...process.env, DURATION: '10s', SEED: '1' };
+  const script = start(process.execPath, ['scripts/soak.mjs', ...options], { cwd: ROOT, env });
+  t.after(() => script.stop());
+  const { code, lines } = await script.ended;
+  return { code, output: lines.join('\n') };
 }
 
 describe('npm run soak', { timeout: ENDS_WITHIN_MS }, () => {

@@ -96,6 +96,15 @@ const messageJob = (ride) => ({
   payload: { body: 'A ride is yours.' },
 });
 
+/** The row of a message as a crash in the middle of its try leaves it. */
+const breakOff = ({ job_id, object }) =>
+  site.rows(
+    `INSERT INTO jobs (job_id, kind, object, state, attempts, first_at_ms, history, staged_at_ms, updated_at_ms)
+     VALUES (?, 'send_message', ?, 'attempted', 1, 0, '[]', 0, 0)`,
+    job_id,
+    object,
+  );
+
 /** The emails that were asked for under a key. */
 const sends = async (key) =>
   (await site.simulator.sends(key)).map(({ status, body_sha256 }) => [status, body_sha256]);
@@ -324,13 +333,7 @@ describe('a message to the pilot', () => {
   test('of a try that broke off is not sent again', async () => {
     const { id } = await paid(user);
     const job = messageJob(id);
-    // As a crash in the middle of the try leaves it.
-    await site.rows(
-      `INSERT INTO jobs (job_id, kind, object, state, attempts, first_at_ms, history, staged_at_ms, updated_at_ms)
-       VALUES (?, 'send_message', ?, 'attempted', 1, 0, '[]', 0, 0)`,
-      job.job_id,
-      job.object,
-    );
+    await breakOff(job);
     await deliver(job);
     assert.match(errors(await becomes(job.job_id, 'dead'))[0], /outcome unknown/);
     assert.deepEqual(await site.simulator.messages(job.job_id), []);
@@ -357,12 +360,7 @@ describe('a message to the pilot, while the ledger does not answer,', () => {
   test('keeps its unknown outcome, and is not sent again', async () => {
     const { id } = await paid(user);
     const job = messageJob(id);
-    await site.rows(
-      `INSERT INTO jobs (job_id, kind, object, state, attempts, first_at_ms, history, staged_at_ms, updated_at_ms)
-       VALUES (?, 'send_message', ?, 'attempted', 1, 0, '[]', 0, 0)`,
-      job.job_id,
-      job.object,
-    );
+    await breakOff(job);
     await blind();
     await deliver(job);
     assert.match(await saidOf(job.job_id), /the ledger is down/, 'control: it was tried');
