@@ -101,6 +101,7 @@ pub fn execute(
         store,
         ids,
         now_ms,
+        account: String::new(),
         origin: request.origin.as_deref(),
         api_version: stripe::api_version(request),
         request_id,

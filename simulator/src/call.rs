@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::errors::{Outcome, no_such};
 use crate::ids::{self, Ids};
-use crate::store::{Kind, Row, Store};
+use crate::store::{Kind, Query, Row, Store, Stored};
 
 /// What an operation works with. Whatever it writes commits or rolls back as a whole.
 pub struct Call<'a> {
@@ -16,6 +16,8 @@ pub struct Call<'a> {
     pub ids: &'a mut dyn Ids,
     /// Now, by the simulator's clock.
     pub now_ms: i64,
+    /// The account at Stripe that it works for: it sees nothing of any other. The other providers' rows have none.
+    pub account: String,
     /// See [`crate::http::Request::origin`].
     pub origin: Option<&'a str>,
     /// The API version that the caller asked for.
@@ -55,6 +57,7 @@ impl Call<'_> {
         let row = Row {
             seq: 0,
             kind,
+            account: self.account.clone(),
             id: id.to_owned(),
             created_ms: self.now_ms,
             customer: links.customer,
@@ -66,6 +69,16 @@ impl Call<'_> {
             body: serde_json::to_string(object)?,
         };
         Ok(self.store.insert(row)?)
+    }
+
+    /// One object of this account.
+    pub fn find(&self, kind: Kind, id: &str) -> Stored<Option<Row>> {
+        Ok(self.store.find(kind, id)?.filter(|row| row.account == self.account))
+    }
+
+    /// The objects of this account that a query matches.
+    pub fn list(&self, query: Query) -> Stored<Vec<Row>> {
+        self.store.list(&Query { account: Some(self.account.clone()), ..query })
     }
 
     /// Writes a changed object back.
@@ -90,7 +103,7 @@ impl Call<'_> {
     }
 
     fn lookup<T: DeserializeOwned>(&self, kind: Kind, id: &str, status: u16, param: &str) -> Outcome<T> {
-        match self.store.find(kind, id)? {
+        match self.find(kind, id)? {
             Some(row) => Ok(serde_json::from_str(&row.body)?),
             None => Err(no_such(kind, id, status, param).outcome()),
         }

@@ -23,7 +23,9 @@ const MAX_OFFSET_MS: i64 = 10 * 366 * 24 * 60 * 60 * 1000;
 /// Does what has fallen due.
 pub fn settle(call: &mut Call) -> Outcome<()> {
     idempotency::prune(call.store, call.now_ms)?;
+    let account = call.account.clone();
     for row in call.store.due(call.now_ms)? {
+        call.account.clone_from(&row.account);
         match row.kind {
             Kind::PaymentIntent => {
                 let intent: PaymentIntent = serde_json::from_str(&row.body)?;
@@ -46,6 +48,7 @@ pub fn settle(call: &mut Call) -> Outcome<()> {
             | Kind::Webhook => {}
         }
     }
+    call.account = account;
     Ok(())
 }
 
@@ -55,6 +58,7 @@ pub fn tick(store: &mut dyn Store, ids: &mut dyn Ids, now_ms: i64) -> Outcome<()
         store,
         ids,
         now_ms,
+        account: String::new(),
         origin: None,
         api_version: stripe::DEFAULT_API_VERSION,
         request_id: "req_clock",

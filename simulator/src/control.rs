@@ -4,6 +4,7 @@
 use serde_json::{Value, json};
 
 use crate::adyen;
+use crate::auth::DEFAULT_ACCOUNT;
 use crate::call::Call;
 use crate::errors::{Failure, Outcome};
 use crate::http::{Reply, Request};
@@ -107,7 +108,7 @@ fn at_the_provider(
         Ok(body) => body,
         Err(reply) => return Ok(reply),
     };
-    let mut call = call(store, ids, now_ms, request, "req_dashboard", None);
+    let mut call = call(store, ids, now_ms, DEFAULT_ACCOUNT, request, "req_dashboard", None);
     clock::settle(&mut call)?;
     match run(&mut call, &body) {
         Ok(value) => Ok(Reply::json(200, &value)),
@@ -131,19 +132,22 @@ fn decide(
     };
     let request_id = row.as_ref().map_or("req_3ds", |row| row.request_id.as_str());
     let key = row.as_ref().and_then(|row| row.idempotency_key.as_deref());
-    three_d_secure::answer(&mut call(store, ids, now_ms, request, request_id, key), id, decision)
+    let account = row.as_ref().map_or("", |row| row.account.as_str());
+    three_d_secure::answer(&mut call(store, ids, now_ms, account, request, request_id, key), id, decision)
 }
 
 fn call<'a>(
     store: &'a mut dyn Store,
     ids: &'a mut dyn Ids,
     now_ms: i64,
+    account: &str,
     request: &'a Request,
     request_id: &'a str,
     idempotency_key: Option<&'a str>,
 ) -> Call<'a> {
     let api_version = crate::stripe::DEFAULT_API_VERSION;
-    Call { store, ids, now_ms, origin: request.origin.as_deref(), api_version, request_id, idempotency_key }
+    let (account, origin) = (account.to_owned(), request.origin.as_deref());
+    Call { store, ids, now_ms, account, origin, api_version, request_id, idempotency_key }
 }
 
 fn requests(store: &dyn Store, request: &Request) -> Outcome<Reply> {

@@ -24,6 +24,8 @@ struct Payment {
     payment_method: String,
     #[serde(default)]
     capture_method: Option<String>,
+    #[serde(default)]
+    account: Option<String>,
 }
 
 fn usd() -> String {
@@ -37,6 +39,9 @@ fn visa() -> String {
 /// `POST /_sim/payments`: a confirmed PaymentIntent without metadata, which no key of the caller's made.
 pub fn pay(call: &mut Call, body: &Value) -> Outcome<Value> {
     let payment: Payment = read(body)?;
+    if let Some(account) = payment.account {
+        call.account = account;
+    }
     let amount = payment.amount.to_string();
     let mut form = form_urlencoded::Serializer::new(String::new());
     form.append_pair("amount", &amount)
@@ -74,6 +79,7 @@ pub fn refund(call: &mut Call, id: &str, body: &Value) -> Outcome<Value> {
             store: &mut *call.store,
             ids: &mut *call.ids,
             now_ms: call.now_ms,
+            account: String::new(),
             origin: None,
             api_version: call.api_version,
             request_id: &psp_reference,
@@ -81,11 +87,12 @@ pub fn refund(call: &mut Call, id: &str, body: &Value) -> Outcome<Value> {
         };
         return Ok(modifications::create(&mut call, id, ModificationKind::Refund, &request)?);
     }
-    if call.store.find(Kind::PaymentIntent, id)?.is_none() {
+    let Some(intent) = call.store.find(Kind::PaymentIntent, id)? else {
         let mut error = ApiError::invalid(format!("No such payment: '{id}'"));
         error.status = 404;
         return Err(error.refused());
-    }
+    };
+    call.account = intent.account;
     let mut form = form_urlencoded::Serializer::new(String::new());
     form.append_pair("payment_intent", id);
     if let Some(amount) = refund.amount {

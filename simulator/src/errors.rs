@@ -192,6 +192,15 @@ pub fn no_such(kind: Kind, id: &str, status: u16, param: &str) -> ApiError {
     error
 }
 
+/// 403 for an account that the key is not of, and that is not connected to it.
+pub fn no_access() -> Failure {
+    let message = "The provided key does not have access to this account (or that account does not exist). Application access may have \
+                   been revoked.";
+    let mut error = ApiError::invalid(message).code("account_invalid");
+    error.status = 403;
+    error.refused()
+}
+
 /// `parameter_missing`.
 pub fn missing(param: &str) -> Failure {
     ApiError::invalid(format!("Missing required param: {param}."))

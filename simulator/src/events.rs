@@ -6,6 +6,7 @@
 use serde::Serialize;
 use serde_json::{Value, json};
 
+use crate::auth::DEFAULT_ACCOUNT;
 use crate::call::{Call, Links, shown};
 use crate::errors::Outcome;
 use crate::lists::{self, Page};
@@ -15,7 +16,7 @@ use crate::store::{Kind, Query};
 /// Records that an object changed.
 pub fn record<T: Serialize>(call: &mut Call, event_type: &str, object: &T) -> Outcome<()> {
     let id = call.new_id(Kind::Event);
-    let event = json!({
+    let mut event = json!({
         "id": id,
         "object": "event",
         "api_version": call.api_version,
@@ -26,6 +27,12 @@ pub fn record<T: Serialize>(call: &mut Call, event_type: &str, object: &T) -> Ou
         "request": { "id": call.request_id, "idempotency_key": call.idempotency_key },
         "type": event_type,
     });
+    // What happens in a connected account says so; here that is any other than the one of most keys.
+    if call.account != DEFAULT_ACCOUNT
+        && let Some(event) = event.as_object_mut()
+    {
+        event.insert("account".into(), json!(call.account));
+    }
     let links = Links { label: Some(event_type.to_owned()), ..Links::default() };
     call.insert(Kind::Event, &id, &event, links)
 }

@@ -39,7 +39,7 @@ fn step(call: &Call, value: &mut Value, steps: &[&str], path: &str) -> Outcome<(
     if let Value::String(id) = field {
         let kind = Kind::OF_STRIPE.into_iter().find(|kind| id.starts_with(kind.prefix()));
         if let Some(kind) = kind
-            && let Some(row) = call.store.find(kind, id)?
+            && let Some(row) = call.find(kind, id)?
         {
             *field = serde_json::from_str(&row.body)?;
         }

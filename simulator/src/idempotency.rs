@@ -7,7 +7,7 @@
 //! - key of a request that still runs → [`Lookup::InUse`];
 //! - a key older than its provider keeps it is forgotten, and **runs anew**.
 //!
-//! Keys belong to the whole account at one provider. Running keys are held in memory: should the object die, the operation has died with it.
+//! Keys belong to the whole account at one provider: at Stripe, whichever of its secret keys is used. Running keys are held in memory: should the object die, the operation has died with it.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -22,6 +22,8 @@ use crate::store::{Store, Stored, StoredKey};
 pub struct BoundKey {
     /// Whose namespace it belongs to.
     pub provider: Provider,
+    /// The account at Stripe; empty at the others, which have one here.
+    pub account: String,
     /// As the caller sent it.
     pub key: String,
     /// The method.
@@ -56,11 +58,16 @@ impl BoundKey {
         }
         Ok(Some(BoundKey {
             provider,
+            account: String::new(),
             key: key.to_owned(),
             method: request.method.clone(),
             path: request.path.clone(),
             fingerprint,
         }))
+    }
+
+    fn name(&self) -> KeyName {
+        (self.provider, self.account.clone(), self.key.clone())
     }
 
     fn mismatch(&self, method: &str, path: &str, fingerprint: &str) -> Option<Mismatch> {
@@ -89,12 +96,15 @@ pub enum Lookup {
 
 /// The keys whose requests are running right now.
 #[derive(Debug, Clone, Default)]
-pub struct InFlight(Rc<RefCell<BTreeMap<(Provider, String), BoundKey>>>);
+pub struct InFlight(Rc<RefCell<BTreeMap<KeyName, BoundKey>>>);
+
+/// A key's provider, account and text.
+type KeyName = (Provider, String, String);
 
 impl InFlight {
     /// Claims a key until the claim is dropped, however the request ends.
     pub fn claim(&self, key: &BoundKey) -> Claim {
-        let name = (key.provider, key.key.clone());
+        let name = key.name();
         self.0.borrow_mut().insert(name.clone(), key.clone());
         Claim { in_flight: self.clone(), name }
     }
@@ -109,7 +119,7 @@ impl InFlight {
 #[derive(Debug)]
 pub struct Claim {
     in_flight: InFlight,
-    name: (Provider, String),
+    name: KeyName,
 }
 
 impl Drop for Claim {
@@ -120,15 +130,16 @@ impl Drop for Claim {
 
 /// Looks a key up. A mismatch is told even while the first request runs.
 pub fn look_up(store: &dyn Store, in_flight: &InFlight, key: &BoundKey) -> Stored<Lookup> {
-    if let Some(running) = in_flight.0.borrow().get(&(key.provider, key.key.clone())) {
+    if let Some(running) = in_flight.0.borrow().get(&key.name()) {
         let mismatch = running.mismatch(&key.method, &key.path, &key.fingerprint);
         return Ok(mismatch.map_or(Lookup::InUse, Lookup::Mismatch));
     }
-    let Some(stored) = store.stored_key(key.provider, &key.key)? else {
+    let Some(stored) = store.stored_key(key.provider, &key.account, &key.key)? else {
         return Ok(Lookup::New);
     };
     let first = BoundKey {
         provider: stored.provider,
+        account: stored.account.clone(),
         key: stored.key.clone(),
         method: stored.method.clone(),
         path: stored.path.clone(),
@@ -148,6 +159,7 @@ pub fn keep(
 ) -> Stored<()> {
     store.store_key(StoredKey {
         provider: key.provider,
+        account: key.account.clone(),
         key: key.key.clone(),
         method: key.method.clone(),
         path: key.path.clone(),

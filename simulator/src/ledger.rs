@@ -28,11 +28,12 @@ struct Ledger {
 
 /// What is asked for.
 struct Wanted {
+    account: Option<String>,
     provider: Option<String>,
     metadata: Vec<(String, String)>,
 }
 
-/// `GET /_sim/ledger`, with `provider=` and any number of `metadata[k]=v` conditions. They hold for the charges, and for what was done to
+/// `GET /_sim/ledger`, with `provider=`, `account=` and any number of `metadata[k]=v` conditions. They hold for the charges, and for what was done to
 /// those charges.
 pub fn show(store: &dyn Store, query: &str) -> Outcome<Value> {
     let wanted = Wanted::of(query);
@@ -59,7 +60,7 @@ impl Ledger {
         let mut shown_ids = BTreeSet::new();
         for row in store.list(&oldest_first(Kind::Charge))? {
             let charge: Charge = serde_json::from_str(&row.body)?;
-            if !wanted.metadata(&charge.metadata) {
+            if !wanted.account(&row) || !wanted.metadata(&charge.metadata) {
                 continue;
             }
             self.succeeded += u64::from(charge.paid);
@@ -95,7 +96,7 @@ impl Ledger {
         for row in store.list(&oldest_first(Kind::AdyenPayment))? {
             let payment: Payment = serde_json::from_str(&row.body)?;
             // What 3-D Secure has not let through is no charge, here as at Stripe.
-            if !payment.asked_issuer || !wanted.metadata(&payment.metadata) {
+            if !payment.asked_issuer || !wanted.account(&row) || !wanted.metadata(&payment.metadata) {
                 continue;
             }
             self.succeeded += u64::from(payment.authorised);
@@ -161,6 +162,7 @@ fn oldest_first(kind: Kind) -> Query {
 /// A line, with what is known of the request that made it.
 fn line(row: &Row, mut own: Value) -> (i64, Value) {
     if let Some(fields) = own.as_object_mut() {
+        fields.insert("account".into(), json!(Some(&row.account).filter(|account| !account.is_empty())));
         fields.insert("created".into(), json!(row.created_ms.div_euclid(1000)));
         fields.insert("created_ms".into(), json!(row.created_ms));
         fields.insert("idempotency_key".into(), json!(row.idempotency_key));
@@ -176,10 +178,12 @@ fn in_order(mut lines: Vec<(i64, Value)>) -> Vec<Value> {
 
 impl Wanted {
     fn of(query: &str) -> Self {
-        let mut wanted = Wanted { provider: None, metadata: Vec::new() };
+        let mut wanted = Wanted { account: None, provider: None, metadata: Vec::new() };
         for (name, value) in form_urlencoded::parse(query.as_bytes()) {
             if name == "provider" {
                 wanted.provider = Some(value.into_owned());
+            } else if name == "account" {
+                wanted.account = Some(value.into_owned());
             } else if let Some(key) = name.strip_prefix("metadata[").and_then(|name| name.strip_suffix(']')) {
                 wanted.metadata.push((key.to_owned(), value.into_owned()));
             }
@@ -189,6 +193,10 @@ impl Wanted {
 
     fn provider(&self, provider: Provider) -> bool {
         self.provider.as_ref().is_none_or(|wanted| wanted == provider.as_str())
+    }
+
+    fn account(&self, row: &Row) -> bool {
+        self.account.as_ref().is_none_or(|wanted| *wanted == row.account)
     }
 
     fn metadata(&self, metadata: &Metadata) -> bool {

@@ -9,6 +9,7 @@
 //! to `adyen` (`body`, `idempotency`) → `payments` or `modifications` → `store`, an email or a text message to `resend` or `sms`. The control surface is `control`.
 //! What happened is recorded by `events` and `adyen::notifications`, and sent by `webhooks` → `delivery`.
 
+pub mod accounts;
 pub mod adyen;
 pub mod api;
 pub mod attempt;

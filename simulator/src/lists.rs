@@ -33,7 +33,7 @@ pub fn page(call: &mut Call, params: &Params, page: Page) -> Outcome<Value> {
     // A page before a cursor lies right before it, so it is read from the cursor on and turned round.
     query.oldest_first = newer_than.is_some();
     query.limit = limit + 1;
-    let mut rows = call.store.list(&query)?;
+    let mut rows = call.list(query.clone())?;
     let kept = usize::try_from(limit).unwrap_or(0);
     let has_more = rows.len() > kept;
     rows.truncate(kept);
@@ -61,7 +61,7 @@ fn cursor(call: &Call, params: &Params, name: &str, kind: Kind) -> Outcome<Optio
     let Some(id) = params.text(name)? else {
         return Ok(None);
     };
-    match call.store.find(kind, id)? {
+    match call.find(kind, id)? {
         Some(row) => Ok(Some(row.seq)),
         None => Err(no_such(kind, id, 400, name).refused()),
     }

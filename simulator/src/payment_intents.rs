@@ -402,7 +402,7 @@ pub fn save(call: &mut Call, intent: &PaymentIntent) -> Outcome<()> {
     let due_ms = match lasts_ms {
         None => None,
         Some(lasts_ms) => {
-            let before = call.store.find(Kind::PaymentIntent, &intent.id)?.and_then(|row| row.due_ms);
+            let before = call.find(Kind::PaymentIntent, &intent.id)?.and_then(|row| row.due_ms);
             before.filter(|due_ms| *due_ms > call.now_ms).or(Some(call.now_ms + lasts_ms))
         }
     };

@@ -46,7 +46,7 @@ fn find(call: &mut Call, id: &str) -> Outcome<Option<(PaymentMethod, &'static Ca
     if let Some(card) = cards::find(id) {
         return create(call, card).map(Some);
     }
-    let Some(row) = call.store.find(Kind::PaymentMethod, id)? else {
+    let Some(row) = call.find(Kind::PaymentMethod, id)? else {
         return Ok(None);
     };
     let card = row.label.as_deref().and_then(cards::find);

@@ -118,7 +118,7 @@ pub fn of_release(call: &mut Call, charge: &Charge, amount: i64) -> Outcome<()> 
 fn released_minor(call: &Call, charge: &Charge) -> Outcome<i64> {
     let query = Query { labels: vec![charge.id.clone()], ..Query::all(Kind::Refund) };
     let mut released = 0;
-    for row in call.store.list(&query)? {
+    for row in call.list(query)? {
         let refund: Refund = serde_json::from_str(&row.body)?;
         released += if refund.is_release() { refund.amount } else { 0 };
     }

@@ -6,12 +6,13 @@ use crate::call::Call;
 use crate::errors::{ApiError, Outcome};
 use crate::http::Request;
 use crate::params::Params;
-use crate::{charges, customers, events, payment_intents, payment_methods, refunds, search};
+use crate::{accounts, charges, customers, events, payment_intents, payment_methods, refunds, search};
 
 /// What a request asks for, with the id from its path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[allow(missing_docs, reason = "each is the endpoint of its name")]
 pub enum Operation {
+    RetrieveAccount(Option<String>),
     CreatePaymentIntent,
     ListPaymentIntents,
     SearchPaymentIntents,
@@ -41,6 +42,8 @@ impl Operation {
         let path = request.path.strip_prefix("/v1/").unwrap_or_default();
         let segments: Vec<&str> = path.split('/').collect();
         Ok(match (request.method.as_str(), segments.as_slice()) {
+            ("GET", ["account"]) => Op::RetrieveAccount(None),
+            ("GET", ["accounts", id]) => Op::RetrieveAccount(Some((*id).to_owned())),
             ("POST", ["payment_intents"]) => Op::CreatePaymentIntent,
             ("GET", ["payment_intents"]) => Op::ListPaymentIntents,
             ("GET", ["payment_intents", "search"]) => Op::SearchPaymentIntents,
@@ -63,7 +66,7 @@ impl Operation {
             ("GET", ["events", id]) => Op::RetrieveEvent((*id).to_owned()),
             _ => {
                 let mut error = ApiError::invalid(format!(
-                    "Unrecognized request URL ({}: {}). The simulator knows PaymentIntents, charges, refunds, customers, payment methods and \
+                    "Unrecognized request URL ({}: {}). The simulator knows PaymentIntents, charges, refunds, customers, payment methods, accounts and \
                      events.",
                     request.method, request.path
                 ));
@@ -76,6 +79,7 @@ impl Operation {
     /// Runs it.
     pub fn run(&self, call: &mut Call, params: &Params) -> Outcome<Value> {
         match self {
+            Operation::RetrieveAccount(id) => accounts::retrieve(call, id.as_deref(), params),
             Operation::CreatePaymentIntent => payment_intents::create(call, params),
             Operation::ListPaymentIntents => payment_intents::list(call, params),
             Operation::SearchPaymentIntents => search::payment_intents(call, params),

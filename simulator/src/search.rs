@@ -61,7 +61,7 @@ pub fn payment_intents(call: &mut Call, params: &Params) -> Outcome<Value> {
     let mut data = Vec::new();
     let mut last_seq = None;
     loop {
-        let rows = call.store.list(&Query { before_seq, limit: CHUNK, ..Query::all(Kind::PaymentIntent) })?;
+        let rows = call.list(Query { before_seq, limit: CHUNK, ..Query::all(Kind::PaymentIntent) })?;
         let Some(oldest) = rows.last() else {
             return Ok(found(data, None));
         };

@@ -11,22 +11,16 @@ use crate::store::{Kind, LoggedRequest, Query, REQUESTS_KEPT, Row, Store, StoreE
 const SCHEMA: &str = "
 CREATE TABLE IF NOT EXISTS objects (
   seq INTEGER PRIMARY KEY AUTOINCREMENT, kind TEXT NOT NULL, id TEXT NOT NULL UNIQUE, created_ms INTEGER NOT NULL,
-  customer TEXT, parent TEXT, label TEXT, due_ms INTEGER, idempotency_key TEXT, request_id TEXT NOT NULL, body TEXT NOT NULL);
+  customer TEXT, parent TEXT, label TEXT, due_ms INTEGER, idempotency_key TEXT, request_id TEXT NOT NULL, body TEXT NOT NULL,
+  account TEXT NOT NULL DEFAULT '');
 CREATE INDEX IF NOT EXISTS objects_by_kind ON objects (kind, seq);
 CREATE INDEX IF NOT EXISTS objects_by_parent ON objects (parent, kind, seq) WHERE parent IS NOT NULL;
 CREATE INDEX IF NOT EXISTS objects_by_due ON objects (due_ms) WHERE due_ms IS NOT NULL;
-CREATE TABLE IF NOT EXISTS keys (
-  key TEXT PRIMARY KEY, method TEXT NOT NULL, path TEXT NOT NULL, fingerprint TEXT NOT NULL, created_ms INTEGER NOT NULL,
-  request_id TEXT NOT NULL, status INTEGER NOT NULL, body TEXT NOT NULL) WITHOUT ROWID;
-CREATE INDEX IF NOT EXISTS keys_by_age ON keys (created_ms);
-CREATE TABLE IF NOT EXISTS adyen_keys (
-  key TEXT PRIMARY KEY, method TEXT NOT NULL, path TEXT NOT NULL, fingerprint TEXT NOT NULL, created_ms INTEGER NOT NULL,
-  request_id TEXT NOT NULL, status INTEGER NOT NULL, body TEXT NOT NULL) WITHOUT ROWID;
-CREATE INDEX IF NOT EXISTS adyen_keys_by_age ON adyen_keys (created_ms);
-CREATE TABLE IF NOT EXISTS resend_keys (
-  key TEXT PRIMARY KEY, method TEXT NOT NULL, path TEXT NOT NULL, fingerprint TEXT NOT NULL, created_ms INTEGER NOT NULL,
-  request_id TEXT NOT NULL, status INTEGER NOT NULL, body TEXT NOT NULL) WITHOUT ROWID;
-CREATE INDEX IF NOT EXISTS resend_keys_by_age ON resend_keys (created_ms);
+CREATE TABLE IF NOT EXISTS idempotency_keys (
+  provider TEXT NOT NULL, account TEXT NOT NULL, key TEXT NOT NULL, method TEXT NOT NULL, path TEXT NOT NULL,
+  fingerprint TEXT NOT NULL, created_ms INTEGER NOT NULL, request_id TEXT NOT NULL, status INTEGER NOT NULL, body TEXT NOT NULL,
+  PRIMARY KEY (provider, account, key)) WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS idempotency_keys_by_age ON idempotency_keys (provider, created_ms);
 CREATE TABLE IF NOT EXISTS faults (seq INTEGER PRIMARY KEY AUTOINCREMENT, remaining INTEGER NOT NULL, fault TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS requests (
   seq INTEGER PRIMARY KEY AUTOINCREMENT, request_id TEXT NOT NULL UNIQUE, at_ms INTEGER NOT NULL, method TEXT NOT NULL, path TEXT NOT NULL,
@@ -36,8 +30,21 @@ CREATE TABLE IF NOT EXISTS settings (name TEXT PRIMARY KEY, value TEXT NOT NULL)
 CREATE TABLE IF NOT EXISTS clock (id INTEGER PRIMARY KEY CHECK (id = 1), offset_ms INTEGER NOT NULL);
 ";
 
+/// What a database of before there were accounts lacks: all that it has of Stripe is the default account's.
+const ACCOUNTS: &[&str] = &[
+    "ALTER TABLE objects ADD COLUMN account TEXT NOT NULL DEFAULT ''",
+    "UPDATE objects SET account = 'acct_simulator'
+     WHERE kind IN ('payment_intent', 'charge', 'refund', 'customer', 'payment_method', 'event')",
+    "INSERT INTO idempotency_keys SELECT 'stripe', 'acct_simulator', * FROM keys",
+    "INSERT INTO idempotency_keys SELECT 'adyen', '', * FROM adyen_keys",
+    "INSERT INTO idempotency_keys SELECT 'resend', '', * FROM resend_keys",
+    "DROP TABLE keys",
+    "DROP TABLE adyen_keys",
+    "DROP TABLE resend_keys",
+];
+
 const COLUMNS: &str =
-    "seq, kind, id, created_ms, customer, parent, label, due_ms, idempotency_key, request_id, body";
+    "seq, kind, account, id, created_ms, customer, parent, label, due_ms, idempotency_key, request_id, body";
 
 /// The store of the Worker.
 pub struct Sql(SqlStorage);
@@ -50,7 +57,14 @@ impl Sql {
 
     /// Makes the tables.
     pub fn migrate(&self) -> Stored<()> {
-        self.run(SCHEMA, vec![])
+        self.run(SCHEMA, vec![])?;
+        #[derive(Deserialize)]
+        struct Table {}
+        let old = "SELECT name FROM sqlite_master WHERE type = 'table' AND name = 'keys'";
+        if self.first::<Table>(old, vec![])?.is_some() {
+            ACCOUNTS.iter().try_for_each(|statement| self.run(statement, vec![]))?;
+        }
+        Ok(())
     }
 
     fn run(&self, statement: &str, bindings: Vec<SqlStorageValue>) -> Stored<()> {
@@ -73,10 +87,11 @@ impl Sql {
 impl Store for Sql {
     fn insert(&mut self, row: Row) -> Stored<()> {
         self.run(
-            "INSERT INTO objects (kind, id, created_ms, customer, parent, label, due_ms, idempotency_key, request_id, body)
-             VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            "INSERT INTO objects (kind, account, id, created_ms, customer, parent, label, due_ms, idempotency_key, request_id, body)
+             VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             vec![
                 row.kind.as_str().into(),
+                row.account.into(),
                 row.id.into(),
                 row.created_ms.into(),
                 row.customer.into(),
@@ -113,6 +128,7 @@ impl Store for Sql {
                 bindings.push(value);
             }
         };
+        and("account = ?", query.account.as_deref().map(Into::into));
         and("customer = ?", query.customer.as_deref().map(Into::into));
         and("parent = ?", query.parent.as_deref().map(Into::into));
         and("created_ms >= ?", query.created_from_s.map(|from| (from * 1000).into()));
@@ -149,24 +165,20 @@ impl Store for Sql {
         Ok(row.map(|row| row.due_ms))
     }
 
-    fn stored_key(&self, provider: Provider, key: &str) -> Stored<Option<StoredKey>> {
-        let table = keys_of(provider);
+    fn stored_key(&self, provider: Provider, account: &str, key: &str) -> Stored<Option<StoredKey>> {
         self.first(
-            &format!(
-                "SELECT '{}' AS provider, key, method, path, fingerprint, created_ms, request_id, status, body FROM {table} WHERE key = ?",
-                provider.as_str()
-            ),
-            vec![key.into()],
+            "SELECT * FROM idempotency_keys WHERE provider = ? AND account = ? AND key = ?",
+            vec![provider.as_str().into(), account.into(), key.into()],
         )
     }
 
     fn store_key(&mut self, stored: StoredKey) -> Stored<()> {
-        let table = keys_of(stored.provider);
         self.run(
-            &format!(
-                "INSERT INTO {table} (key, method, path, fingerprint, created_ms, request_id, status, body) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
-            ),
+            "INSERT INTO idempotency_keys (provider, account, key, method, path, fingerprint, created_ms, request_id, status, body)
+             VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             vec![
+                stored.provider.as_str().into(),
+                stored.account.into(),
                 stored.key.into(),
                 stored.method.into(),
                 stored.path.into(),
@@ -180,7 +192,10 @@ impl Store for Sql {
     }
 
     fn prune_keys(&mut self, provider: Provider, before_ms: i64) -> Stored<()> {
-        self.run(&format!("DELETE FROM {} WHERE created_ms < ?", keys_of(provider)), vec![before_ms.into()])
+        self.run(
+            "DELETE FROM idempotency_keys WHERE provider = ? AND created_ms < ?",
+            vec![provider.as_str().into(), before_ms.into()],
+        )
     }
 
     fn push_fault(&mut self, fault: PendingFault) -> Stored<()> {
@@ -324,22 +339,10 @@ impl Store for Sql {
     }
 
     fn clear(&mut self) -> Stored<()> {
-        for table in
-            ["objects", "keys", "adyen_keys", "resend_keys", "faults", "requests", "settings", "clock"]
-        {
+        for table in ["objects", "idempotency_keys", "faults", "requests", "settings", "clock"] {
             self.run(&format!("DELETE FROM {table}"), vec![])?;
         }
         Ok(())
-    }
-}
-
-/// Each provider's keys have a table of their own: the same key may be used at both.
-fn keys_of(provider: Provider) -> &'static str {
-    match provider {
-        Provider::Stripe => "keys",
-        Provider::Adyen => "adyen_keys",
-        // Text messages have no keys: none is ever looked up or kept.
-        Provider::Resend | Provider::Sms => "resend_keys",
     }
 }
 

@@ -107,6 +107,8 @@ pub struct Row {
     pub seq: i64,
     /// What it is.
     pub kind: Kind,
+    /// The account at Stripe that it belongs to; empty for what is of another provider.
+    pub account: String,
     /// Its public id.
     pub id: String,
     /// When it was made, by the simulator's clock.
@@ -132,6 +134,8 @@ pub struct Row {
 pub struct Query {
     /// The kind asked for.
     pub kind: Kind,
+    /// Only of this account at Stripe.
+    pub account: Option<String>,
     /// Only of this customer.
     pub customer: Option<String>,
     /// Only of this PaymentIntent, or of this payment of Adyen's.
@@ -157,6 +161,7 @@ impl Query {
     pub fn all(kind: Kind) -> Self {
         Query {
             kind,
+            account: None,
             customer: None,
             parent: None,
             labels: Vec::new(),
@@ -175,6 +180,8 @@ impl Query {
 pub struct StoredKey {
     /// Whose namespace it belongs to.
     pub provider: Provider,
+    /// The account at Stripe whose key it is; empty at the others.
+    pub account: String,
     /// The key as the caller sent it.
     pub key: String,
     /// The method that it is bound to.
@@ -232,8 +239,8 @@ pub trait Store {
     /// When time alone next changes anything.
     fn next_due_ms(&self) -> Stored<Option<i64>>;
 
-    /// The stored response of a key.
-    fn stored_key(&self, provider: Provider, key: &str) -> Stored<Option<StoredKey>>;
+    /// The stored response of an account's key.
+    fn stored_key(&self, provider: Provider, account: &str, key: &str) -> Stored<Option<StoredKey>>;
     /// Stores a response under its key.
     fn store_key(&mut self, stored: StoredKey) -> Stored<()>;
     /// Forgets a provider's keys stored before a moment.
@@ -273,7 +280,7 @@ pub trait Store {
 #[derive(Debug, Clone, Default)]
 pub struct Memory {
     rows: Vec<Row>,
-    keys: BTreeMap<(Provider, String), StoredKey>,
+    keys: BTreeMap<(Provider, String, String), StoredKey>,
     faults: Vec<PendingFault>,
     requests: Vec<LoggedRequest>,
     clock_offset_ms: i64,
@@ -314,6 +321,7 @@ impl Store for Memory {
         let limit = usize::try_from(query.limit).unwrap_or(0);
         let matching = |row: &&Row| {
             row.kind == query.kind
+                && query.account.as_ref().is_none_or(|wanted| row.account == *wanted)
                 && query.customer.as_ref().is_none_or(|wanted| row.customer.as_ref() == Some(wanted))
                 && query.parent.as_ref().is_none_or(|wanted| row.parent.as_ref() == Some(wanted))
                 && (query.labels.is_empty()
@@ -342,12 +350,12 @@ impl Store for Memory {
         Ok(self.rows.iter().filter_map(|row| row.due_ms).min())
     }
 
-    fn stored_key(&self, provider: Provider, key: &str) -> Stored<Option<StoredKey>> {
-        Ok(self.keys.get(&(provider, key.to_owned())).cloned())
+    fn stored_key(&self, provider: Provider, account: &str, key: &str) -> Stored<Option<StoredKey>> {
+        Ok(self.keys.get(&(provider, account.to_owned(), key.to_owned())).cloned())
     }
 
     fn store_key(&mut self, stored: StoredKey) -> Stored<()> {
-        self.keys.insert((stored.provider, stored.key.clone()), stored);
+        self.keys.insert((stored.provider, stored.account.clone(), stored.key.clone()), stored);
         Ok(())
     }
 

@@ -31,6 +31,7 @@ pub fn refunds_releases(api_version: &str) -> bool {
 /// An operation with its parameters.
 #[derive(Debug)]
 pub struct Order {
+    account: String,
     operation: Operation,
     params: Params,
 }
@@ -44,12 +45,13 @@ pub fn admit(
     request_id: &str,
 ) -> Result<Admitted, Box<Reply>> {
     let refuse = |failure: Failure| Box::new(failed(request, request_id, now_ms, &failure));
-    crate::auth::check(request).map_err(refuse)?;
+    let account = crate::auth::account(request).map_err(refuse)?;
     let operation = Operation::of(request).map_err(refuse)?;
     let params = parse(request).map_err(refuse)?;
     let key = BoundKey::of(request, Provider::Stripe, params.fingerprint())
-        .map_err(|BadLength| refuse(bad_length().refused()))?;
-    let admitted = Admitted { order: api::Order::Stripe(Order { operation, params }), key };
+        .map_err(|BadLength| refuse(bad_length().refused()))?
+        .map(|key| BoundKey { account: account.clone(), ..key });
+    let admitted = Admitted { order: api::Order::Stripe(Order { account, operation, params }), key };
     let Some(bound) = &admitted.key else {
         return Ok(admitted);
     };
@@ -132,6 +134,7 @@ pub fn broken(request: &Request, request_id: &str, now_ms: i64, message: &str) -
 }
 
 fn run(call: &mut Call, order: &Order) -> Outcome<Value> {
+    call.account.clone_from(&order.account);
     clock::settle(call)?;
     let value = order.operation.run(call, &order.params)?;
     expand::apply(call, &order.params, value)

@@ -207,6 +207,7 @@ fn insert(store: &mut dyn Store, delivery: &Delivery) -> Outcome<()> {
     Ok(store.insert(Row {
         seq: 0,
         kind: Kind::Webhook,
+        account: String::new(),
         id: delivery.id.clone(),
         created_ms: delivery.created_ms,
         customer: None,

@@ -5,6 +5,7 @@
 mod world;
 
 use paid_once_simulator::api;
+use paid_once_simulator::auth::DEFAULT_ACCOUNT;
 use paid_once_simulator::http::Request;
 use paid_once_simulator::provider::Provider;
 use paid_once_simulator::store::Store;
@@ -54,7 +55,7 @@ fn what_is_refused_leaves_no_trace_and_what_ran_is_kept() {
     let mut world = World::default();
     let broken = format!("{PAY}&return_url=nonsense");
     assert_eq!(world.post("/v1/payment_intents", &broken, Some("k")).0.status, 400);
-    assert!(world.store.stored_key(Provider::Stripe, "k").unwrap().is_none());
+    assert!(world.store.stored_key(Provider::Stripe, DEFAULT_ACCOUNT, "k").unwrap().is_none());
     assert_eq!(world.totals(), (0, 0, 0));
     let (declined, body) =
         world.post("/v1/payment_intents", &PAY.replace("visa", "chargeDeclined"), Some("k"));
@@ -62,7 +63,7 @@ fn what_is_refused_leaves_no_trace_and_what_ran_is_kept() {
         (declined.status, body["error"]["payment_intent"]["status"].as_str()),
         (402, Some("requires_payment_method"))
     );
-    assert_eq!(world.store.stored_key(Provider::Stripe, "k").unwrap().unwrap().status, 402);
+    assert_eq!(world.store.stored_key(Provider::Stripe, DEFAULT_ACCOUNT, "k").unwrap().unwrap().status, 402);
 }
 
 #[test]
