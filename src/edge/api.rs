@@ -6,6 +6,7 @@ use data_encoding::HEXLOWER;
 use super::app::{App, ObjectRef};
 use super::http::{Answer, Request};
 use super::problem::{Kind, Problem};
+use super::return_key::sign_way_back;
 use super::ride::{TRANSPORT_FIELDS, api_request};
 use super::{key_source, reply};
 use crate::config::Account;
@@ -207,11 +208,16 @@ fn random_key() -> Result<IdempotencyKey, Problem> {
 pub(super) struct Unreachable;
 
 /// Asks the object to run.
-pub(super) async fn run(app: &App, place: &ObjectRef, ask: RunAsk) -> Result<Verdict, Unreachable> {
-    app.ask(place, Ask::Run(Box::new(ask))).await.map_err(|error| {
+pub(super) async fn run(app: &App, place: &ObjectRef, mut ask: RunAsk) -> Result<Verdict, Unreachable> {
+    let unreachable = |error: worker::Error| {
         log("error", &[("event", "object_unreachable".into()), ("error", error.to_string().into())]);
         Unreachable
-    })
+    };
+    if let Operation::Payment(payment) = &mut ask.arrival.operation {
+        let object = app.object_id(place).map_err(unreachable)?;
+        sign_way_back(payment, object, &app.config.signing_keys);
+    }
+    app.ask(place, Ask::Run(Box::new(ask))).await.map_err(unreachable)
 }
 
 fn unreachable(resource: &str) -> Problem {

@@ -77,6 +77,11 @@ impl Request {
         self.query.split('&').any(|pair| pair.split('=').next() == Some(name))
     }
 
+    /// The first value of this parameter in the query, as it was sent.
+    pub fn query_value(&self, name: &str) -> Option<&str> {
+        self.query.split('&').find_map(|pair| pair.strip_prefix(name)?.strip_prefix('='))
+    }
+
     /// The body's parameters, by its `Content-Type`.
     pub fn parameters(&self) -> Result<Parameters, Problem> {
         parse_parameters(self.header("content-type").unwrap_or_default(), &self.body)

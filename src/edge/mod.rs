@@ -12,6 +12,7 @@ pub mod pages;
 pub mod payment;
 pub mod problem;
 pub mod reply;
+pub mod return_key;
 pub mod ride;
 pub mod routes;
 pub mod session;

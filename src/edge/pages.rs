@@ -324,6 +324,14 @@ pub struct CheckoutReceipt {
     pub return_url: Option<String>,
 }
 
+/// `GET /payments/{id}/return` without its signature: it says nothing about the payment, not even whether there is one.
+#[derive(Template)]
+#[template(path = "returning.html")]
+pub struct Returning {
+    /// See [`Site`].
+    pub site: Site,
+}
+
 /// Any page that says no: 404, an expired form that cannot be offered again, a missing setting.
 #[derive(Template)]
 #[template(path = "problem.html")]

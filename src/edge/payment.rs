@@ -93,6 +93,7 @@ pub fn payment_request(
             return_url,
             receipt_email,
             origin: origin.to_owned(),
+            return_key: None,
             page: None,
         }),
         _ => Err(fields.errors),

@@ -5,9 +5,11 @@ use super::api::{Call, Elsewhere, account, invalid_parameters, unreadable};
 use super::app::{App, ObjectRef};
 use super::handle::{self, owner};
 use super::http::{Answer, Request};
+use super::pages::Returning;
 use super::payment::{capture_request, no_parameters, payment_request, refund_request};
 use super::problem::{Kind, Problem};
 use super::reply;
+use super::return_key::{self, ReturnKey};
 use crate::flows::Operation;
 use crate::flows::ride::FieldError;
 use crate::flows::void::VoidRequest;
@@ -122,17 +124,39 @@ pub(super) async fn list_refunds(app: &App, request: &Request, id: &str) -> Resu
     Ok(reply::refunds(&payment, &view.refunds))
 }
 
-/// `GET /payments/{id}/return`: somebody comes back from the bank's page. What the query says is not believed: the provider
-/// is asked, and the browser sent on to where the payment said when it was made.
-pub(super) async fn back(app: &App, _: &Request, id: &str) -> Result<Answer, Problem> {
-    let place = place(app, id)?;
-    let to = app.ask::<Returned>(&place, Ask::Return).await.map_err(unreadable)?;
-    let to = to.ok_or_else(|| Problem::new(Kind::NotFound))?;
+/// `GET /payments/{id}/return`: somebody comes back from the bank's page. Where that leads is for the person alone who pays:
+/// without the address's own signature it leads nowhere, and looks the same whether or not there is such a payment. What
+/// else the query says is not believed: the provider is asked, and the browser sent on to where the payment said when it
+/// was made.
+pub(super) async fn back(app: &App, request: &Request, id: &str) -> Result<Answer, Problem> {
+    let Some(to) = way_on(app, request, id).await? else {
+        return match request.wants_html() {
+            true => Ok(reply::html(404, &Returning { site: app.site(request) }, Kind::NotFound.slug())),
+            false => Err(Problem::new(Kind::NotFound)),
+        };
+    };
     let (address, fragment) =
         to.split_once('#').map_or((to.as_str(), None), |(address, rest)| (address, Some(rest)));
     let separator = if address.contains('?') { '&' } else { '?' };
     let fragment = fragment.map(|fragment| format!("#{fragment}")).unwrap_or_default();
     Ok(Answer::see_other(&format!("{address}{separator}payment={id}{fragment}"), "returned"))
+}
+
+/// Where the browser goes from `/payments/{id}/return`; `None` without that address's signature. No object is woken then.
+async fn way_on(app: &App, request: &Request, id: &str) -> Result<Option<String>, Problem> {
+    let (Some(payment), Some(key)) = (PaymentId::parse(id), request.query_value(return_key::PARAMETER))
+    else {
+        return Ok(None);
+    };
+    let Ok(key) = ReturnKey::open(key, payment, &app.config.signing_keys) else {
+        return Ok(None);
+    };
+    let place = ObjectRef::Id(payment.object());
+    if !app.exists(&place) {
+        return Ok(None);
+    }
+    let to = app.ask::<Returned>(&place, Ask::Return).await.map_err(unreadable)?;
+    Ok(to.filter(|to| ReturnKey::leading_to(to) == key))
 }
 
 /// The simulator's bank page and mailbox: in the demo only our own port can be reached by a browser.

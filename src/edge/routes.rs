@@ -21,7 +21,7 @@
 //! | `/payments/{id}/capture` | POST | its owner | take what was authorised, or a part |
 //! | `/payments/{id}/void` | POST | its owner | give up what was authorised |
 //! | `/payments/{id}/refunds` | GET, POST | its owner | give money back; what was given back |
-//! | `/payments/{id}/return` | GET | anyone | back from the bank's page: on to where the payment says |
+//! | `/payments/{id}/return` | GET | who comes from the bank | on to where the payment says; signed |
 //! | `/idempotency-keys/{key}` | GET, DELETE | its owner | where the key stands: JSON; forget its response |
 //! | `/_sim/3ds/{id}` | GET, POST | anyone | the simulator's bank page and its buttons, in the demo |
 //! | `/_sim/mailbox` | GET | anyone | the emails that were sent, in the demo |

@@ -60,6 +60,9 @@ pub struct PaymentRequest {
     pub receipt_email: Option<String>,
     /// Our own site, to which the bank's page sends the browser back first.
     pub origin: String,
+    /// What that address must carry to lead on to `return_url`. A request of before has none: it leads nowhere.
+    #[serde(default)]
+    pub return_key: Option<String>,
     /// The page to which a form leads.
     pub page: Option<String>,
 }
@@ -166,8 +169,10 @@ fn authorize(request: &PaymentRequest, route: &Route, phase: &mut Phase<'_>) -> 
     let suffix = if attempt == 1 { String::new() } else { format!("_{attempt}") };
     let derived_key = route.provider.derived_key(&format!("{}_auth{suffix}", payment.id));
     let id = payment.id.to_string();
-    let return_url =
-        request.return_url.as_ref().map(|_| format!("{}{}/return", request.origin, payment.id.path()));
+    let return_url = request.return_url.as_ref().map(|_| {
+        let key = request.return_key.as_ref().map(|key| format!("?k={key}")).unwrap_or_default();
+        format!("{}{}/return{key}", request.origin, payment.id.path())
+    });
     Ok(End::Call(CallSpec {
         name: call_name(attempt),
         kind: CallKind::Authorize,

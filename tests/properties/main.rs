@@ -27,6 +27,7 @@ mod news;
 mod outbox;
 mod payment;
 mod replays;
+mod return_key;
 mod ride;
 mod stripe;
 mod stripe_payments;

@@ -194,6 +194,7 @@ fn pay(provider: Provider) -> Operation {
         return_url: None,
         receipt_email: Some("ada@example.com".into()),
         origin: "https://pay.example".into(),
+        return_key: None,
         page: None,
     }))
 }

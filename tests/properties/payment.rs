@@ -40,6 +40,7 @@ pub fn pay(capture: bool) -> Operation {
         return_url: Some("https://shop.example/".into()),
         receipt_email: None,
         origin: "https://pay.example".into(),
+        return_key: None,
         page: None,
     }))
 }

@@ -200,7 +200,10 @@ describe('the checkout in production', () => {
           customer: undefined,
         },
       );
-      assert.match(body.return_url, new RegExp(`^${shop.url.origin}/payments/pay_[\\w-]{43}/return$`));
+      assert.match(
+        body.return_url,
+        new RegExp(`^${shop.url.origin}/payments/pay_[\\w-]{43}/return\\?k=[\\w-]{64}$`),
+      );
       assert.match((await visitor.visit(path)).text, /Thank you for your order/);
     } finally {
       await shop.close();

@@ -35,6 +35,13 @@ async function decide(payment, decision) {
   return answer.headers.get('location');
 }
 
+/** The address to which the bank sends the browser, as the provider was given it. */
+async function wayBack({ next_action }) {
+  const { pathname, search } = await site.simulator.wayBack(next_action.redirect_to_url.url);
+  assert.match(search, /^\?k=[\w-]{64}$/);
+  return `${pathname}${search}`;
+}
+
 /** The browser comes back from the bank, and is sent on to the shop. */
 async function comeBack(id, address) {
   const answer = await user.ask(address);
@@ -88,7 +95,7 @@ describe('a card that asks for its holder', () => {
   test('is not believed paid because an address says so', async () => {
     const made = await paid(user, { ...PAYMENT, ...CARD });
     const lie = `redirect_status=succeeded&payment_intent=${made.provider_payment}`;
-    await comeBack(made.id, `/payments/${made.id}/return?${lie}`);
+    await comeBack(made.id, `${await wayBack(made)}&${lie}`);
     assert.equal((await shown(made.id)).status, 'requires_action');
     assert.equal((await site.simulator.moved(made.id)).captured, 0);
   });
@@ -138,8 +145,10 @@ describe('a card that asks for its holder', () => {
 
   test('has no way back for a payment that has no return_url, or that is none', async () => {
     const { id } = await paid(user);
-    for (const one of [id, `pay_${Buffer.alloc(32).toString('base64url')}`])
-      assertProblem(await user.ask(`/payments/${one}/return`), 404, 'not-found');
+    const signed = new URL(await wayBack(await paid(user, { ...PAYMENT, ...CARD })), site.url).search;
+    for (const one of [id, `pay_${Buffer.alloc(32).toString('base64url')}`, 'pay_'])
+      for (const search of ['', signed])
+        assertProblem(await user.ask(`/payments/${one}/return${search}`), 404, 'not-found');
   });
 });
 

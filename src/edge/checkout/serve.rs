@@ -338,6 +338,7 @@ impl<'a> Till<'a> {
             return_url: Some(format!("{origin}{page}")),
             receipt_email,
             origin,
+            return_key: None,
             page: Some(format!("{page}?{ON_THE_WAY}")),
         }
     }

@@ -13,7 +13,7 @@ use super::ledger::Side;
 use super::naive::{self, Press};
 use super::page::{self, Query, Seen, Sheet};
 use super::{ExperimentId, Order, PRICE_MINOR, Presses, Saw, TRIES, Trouble};
-use crate::edge::api::{invalid_parameters, unavailable, unreadable};
+use crate::edge::api::{invalid_parameters, run, unavailable, unreadable};
 use crate::edge::app::{App, ObjectRef};
 use crate::edge::handle::LAB_SCRIPT;
 use crate::edge::http::{Answer, Request};
@@ -216,8 +216,8 @@ impl Protected<'_> {
             by: None,
         };
         let wait_ms = self.app.config.times.wait_ms;
-        let ask = Ask::Run(Box::new(RunAsk { arrival, wait_ms, fault, is_counted: false }));
-        match self.app.ask::<Verdict>(&self.place, ask).await {
+        let ask = RunAsk { arrival, wait_ms, fault, is_counted: false };
+        match run(self.app, &self.place, ask).await {
             Ok(Verdict::Finished { response, replayed, .. }) => saw(&response, replayed),
             Ok(_) => Saw::Failed,
             Err(_) => Saw::NoAnswer,
@@ -244,6 +244,7 @@ impl Protected<'_> {
             return_url: Some(page::back(&origin, self.experiment, trouble)),
             receipt_email: None,
             origin,
+            return_key: None,
             page: None,
         })))
     }

@@ -158,6 +158,7 @@ fn request(wish: &Wish, place: &Place) -> (Operation, String, Value) {
                 return_url: Some("https://shop.example/thanks".to_owned()),
                 receipt_email: Some("ada@example.com".to_owned()),
                 origin: "https://pay.example".to_owned(),
+                return_key: None,
                 page: None,
             };
             let parameters = json!({

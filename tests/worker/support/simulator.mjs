@@ -27,6 +27,12 @@ export function simulator(server) {
   }
 
   return {
+    /** The address to which the bank sends the browser back from its page, as it was given with the payment. */
+    async wayBack(bankPage) {
+      const { pathname } = new URL(bankPage, 'https://bank.example');
+      const { next_action } = await stripe(`payment_intents/${pathname.split('/').at(-1)}`);
+      return new URL(next_action.redirect_to_url.return_url);
+    },
     /** The last four digits of the card of a PaymentIntent. */
     async cardOf(intent) {
       const { payment_method } = await stripe(`payment_intents/${intent}`);
