@@ -391,7 +391,7 @@ test('over the binding a merchant can ask the simulator before it answers', asyn
   const config = {
     name: 'paid-once-demo',
     main: join(directory, 'merchant.mjs'),
-    compatibility_date: '2026-11-01',
+    compatibility_date: '2026-10-20',
     services: [{ binding: 'STRIPE', service: 'paid-once-simulator' }],
   };
   const both = await startSimulator({ env: 'demo', beside: [{ config }] });

@@ -20,7 +20,7 @@ export const caller = {
   config: {
     name: 'caller',
     main: new URL('caller.mjs', import.meta.url).pathname,
-    compatibility_date: '2026-11-01',
+    compatibility_date: '2026-10-20',
     services: [{ binding: 'SIMULATOR', service: 'paid-once-simulator' }],
   },
 };
