@@ -15,6 +15,7 @@ export const suites = () => [
   ...workers.map((worker) => cargoCheck('format', worker, ['fmt', '--check', '--', '--color', 'never'])),
   check('check: format of scripts, tests and pages', ['prettier', '--check', '--log-level', 'warn', '.']),
   check('check: unused dependencies', ['node', 'scripts/test/unused-dependencies.mjs']),
+  check('check: licences, hashes and bill of materials', ['node', 'scripts/test/supply-chain.mjs']),
   check('check: tests named in the documents', ['node', 'scripts/test/named-tests.mjs']),
   ...workers.map((worker) =>
     cargoCheck('clippy', worker, ['clippy', '--all-targets', '--', '-D', 'warnings']),

@@ -1,0 +1,72 @@
+// `npm run sbom` prints the bill of materials of what is deployed: CycloneDX 1.6 (https://cyclonedx.org/docs/1.6/json/). Crates in the
+// WebAssembly of both Workers, and the npm packages whose files are served. Made of the lock files alone: the same source gives
+// the same bytes.
+import { readFileSync } from 'node:fs';
+import { pathToFileURL } from 'node:url';
+
+import { checksums, shipped } from './lib/crates.mjs';
+import { inRoot, workers } from './lib/paths.mjs';
+
+/** npm packages whose files are served; all others only build and test. */
+const SERVED = ['swagger-ui-dist'];
+
+export function billOfMaterials() {
+  const { name, version } = JSON.parse(readFileSync(inRoot('package.json'), 'utf8'));
+  const found = new Map();
+  for (const { name: worker, dir } of workers) {
+    const sums = checksums(dir);
+    for (const crate of shipped(dir)) {
+      const component = ofCrate(crate, sums.get(`${crate.name} ${crate.version}`));
+      const known = found.get(component.purl) ?? component;
+      known.properties.push({ name: 'paid-once:worker', value: worker });
+      found.set(component.purl, known);
+    }
+  }
+  const { packages } = JSON.parse(readFileSync(inRoot('package-lock.json'), 'utf8'));
+  for (const served of SERVED) {
+    const component = ofNpm(served, packages[`node_modules/${served}`]);
+    found.set(component.purl, component);
+  }
+  const components = [...found.values()].sort((a, b) => (a.purl < b.purl ? -1 : 1));
+  return {
+    bomFormat: 'CycloneDX',
+    specVersion: '1.6',
+    version: 1,
+    metadata: {
+      component: { type: 'application', 'bom-ref': name, name, version },
+    },
+    components,
+  };
+}
+
+function ofCrate({ name, version, license }, checksum) {
+  const purl = `pkg:cargo/${name}@${version}`;
+  return {
+    type: 'library',
+    'bom-ref': purl,
+    name,
+    version,
+    purl,
+    hashes: checksum ? [{ alg: 'SHA-256', content: checksum }] : [],
+    licenses: [{ expression: license.replaceAll('/', ' OR ') }],
+    properties: [],
+  };
+}
+
+function ofNpm(name, { version, integrity, license }) {
+  const purl = `pkg:npm/${name}@${version}`;
+  const sha512 = Buffer.from(integrity.replace(/^sha512-/, ''), 'base64').toString('hex');
+  return {
+    type: 'library',
+    'bom-ref': purl,
+    name,
+    version,
+    purl,
+    hashes: [{ alg: 'SHA-512', content: sha512 }],
+    licenses: [{ expression: license }],
+    properties: [{ name: 'paid-once:worker', value: 'paid-once' }],
+  };
+}
+
+if (import.meta.url === pathToFileURL(process.argv[1]).href)
+  console.log(JSON.stringify(billOfMaterials(), null, 2));
