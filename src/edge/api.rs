@@ -59,7 +59,8 @@ pub(super) async fn post_ride(app: &App, request: &Request) -> Result<Answer, Pr
 }
 
 /// An API client's request: authenticated, and its body read. A body of an unknown type must not hide that the key is
-/// missing: so the key is asked for first, and the body's own problem last.
+/// missing: so the key is asked for first, and the body's own problem last. But one that is not what it says may hold a key,
+/// or what makes a natural one, twice: of that its own problem is told.
 pub(super) struct Call<'a> {
     app: &'a App,
     request: &'a Request,
@@ -94,9 +95,10 @@ impl<'a> Call<'a> {
         let (owner, account) = account(app, request)?;
         let body = request.parameters();
         let key = key_source::key(request, body.as_ref().ok())?;
-        let is_missing = key.is_none() && !has_natural_key(body.as_ref().ok());
+        let is_garbled = body.as_ref().is_err_and(|problem| problem.kind == Kind::BadRequest);
+        let is_missing = key.is_none() && !is_garbled && !has_natural_key(body.as_ref().ok());
         if is_missing && app.config.key_is_required {
-            return Err(Problem::new(Kind::KeyMissing));
+            return Err(key_source::missing(request));
         }
         let body = body?;
         let fault = fault(app, &body)?;

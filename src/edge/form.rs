@@ -138,7 +138,7 @@ pub(super) async fn post_ride(app: &App, request: &Request) -> Result<Answer, Pr
         let sheet = Sheet { kept: Some(&entries), notice, status: 409, ..Sheet::default() };
         open_form(app, request, &session, sheet, None).await
     };
-    let Some(key) = key_source::key(request, Some(&body))? else {
+    let Some(key) = key_source::form_key(&body)? else {
         return again(
             "This form was not complete",
             "Nothing was charged. Your entries are kept: please check them and pay below.",

@@ -1,14 +1,19 @@
 //! A request and an answer as plain data: what the edge works on, and what tests can make.
 
-use serde_json::Value;
+use std::collections::BTreeSet;
 
+use super::json;
 use super::problem::{Kind, Problem};
+use crate::flows::ride::FieldError;
 use crate::machine::fingerprint::Parameters;
 use crate::machine::id::{Owner, RequestId};
 use crate::machine::key::KeyHash;
 
 /// The largest request body, in bytes.
 pub const REQUEST_MAX_BYTES: usize = 65_536;
+
+/// How much of a field's name an answer repeats, in characters.
+const FIELD_SHOWN_MAX: usize = 64;
 
 /// The largest body of a webhook, in bytes: its events are as large as what they are about.
 pub const WEBHOOK_MAX_BYTES: usize = 1_048_576;
@@ -103,43 +108,56 @@ fn prefers_html(accept: &str) -> bool {
     }
 }
 
-/// Parses a body: JSON object or form.
+/// Parses a body: JSON object or form. A name that stands there twice is refused, in both.
 pub fn parse_parameters(content_type: &str, body: &[u8]) -> Result<Parameters, Problem> {
     if body.len() > REQUEST_MAX_BYTES {
         return Err(Problem::new(Kind::TooLarge));
     }
-    let bad = |detail: String| Problem::because(Kind::BadRequest, detail);
     match content_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase().as_str() {
-        "application/json" => match serde_json::from_slice(body) {
-            Ok(Value::Object(members)) if members.values().any(has_inexact_integer) => Err(bad(
-                "The body has an integer beyond 2^53, which JSON readers round differently: send it as a string.".to_owned(),
-            )),
-            Ok(Value::Object(members)) => Ok(Parameters::Json(members)),
-            Ok(_) => Err(bad("The body must be a JSON object.".to_owned())),
-            Err(error) => Err(bad(format!("The body is not valid JSON: {error}."))),
-        },
-        "application/x-www-form-urlencoded" => serde_urlencoded::from_bytes(body)
-            .map(Parameters::Form)
-            .map_err(|_| bad("The body is not a valid form.".to_owned())),
+        "application/json" => json::parse_object(body)
+            .map(Parameters::Json)
+            .map_err(|json::JsonError { path, message }| unreadable(&path, &message)),
+        "application/x-www-form-urlencoded" => parse_form(body).map(Parameters::Form),
         // A POST without any body has no parameters, whatever it is called.
         _ if body.is_empty() => Ok(Parameters::Form(Vec::new())),
         _ => Err(Problem::new(Kind::UnsupportedMediaType)),
     }
 }
 
-/// Whether a number stands anywhere that canonical JSON (RFC 8785, whose numbers are doubles) would round: two different
-/// requests could then have one fingerprint.
-fn has_inexact_integer(value: &Value) -> bool {
-    const EXACT: u64 = 1 << 53;
-    match value {
-        Value::Number(number) => {
-            number.as_u64().is_some_and(|n| n > EXACT)
-                || number.as_i64().is_some_and(|n| n.unsigned_abs() > EXACT)
+/// Reads a form, as the [URL standard](https://url.spec.whatwg.org/#urlencoded-parsing) does, but for what is not UTF-8: the
+/// standard puts a replacement character there, and then different requests would be one.
+fn parse_form(body: &[u8]) -> Result<Vec<(String, String)>, Problem> {
+    let mut pairs: Vec<(String, String)> = Vec::new();
+    let mut names = BTreeSet::new();
+    for pair in body.split(|byte| *byte == b'&').filter(|pair| !pair.is_empty()) {
+        let at = pair.iter().position(|byte| *byte == b'=').unwrap_or(pair.len());
+        let (name, value) = pair.split_at(at);
+        let name = decode_form(name).ok_or_else(|| unreadable("", "has a field whose name is not UTF-8"))?;
+        let value = decode_form(value.strip_prefix(b"=").unwrap_or_default())
+            .ok_or_else(|| unreadable(&name, "is not UTF-8"))?;
+        if !names.insert(name.clone()) {
+            return Err(unreadable(&name, "is given twice: send it once"));
         }
-        Value::Array(items) => items.iter().any(has_inexact_integer),
-        Value::Object(members) => members.values().any(has_inexact_integer),
-        _ => false,
+        pairs.push((name, value));
     }
+    Ok(pairs)
+}
+
+fn decode_form(text: &[u8]) -> Option<String> {
+    let spaced: Vec<u8> = text.iter().map(|byte| if *byte == b'+' { b' ' } else { *byte }).collect();
+    String::from_utf8(percent_decode_bytes(&spaced)).ok()
+}
+
+/// A body that cannot be read, because of one of its fields or as a whole.
+fn unreadable(field: &str, message: &str) -> Problem {
+    if field.is_empty() {
+        return Problem::because(Kind::BadRequest, format!("The body {message}."));
+    }
+    let field: String = field.chars().take(FIELD_SHOWN_MAX).collect();
+    let mut problem =
+        Problem::because(Kind::BadRequest, format!("The field `{field}` {message}. Nothing was run."));
+    problem.errors = vec![FieldError { field, message: message.to_owned() }];
+    problem
 }
 
 /// An answer.
@@ -216,17 +234,21 @@ impl<'a> Url<'a> {
 
 /// Decodes `%xx`; `None` if what comes out is not UTF-8.
 pub fn percent_decode(text: &str) -> Option<String> {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
+    String::from_utf8(percent_decode_bytes(text.as_bytes())).ok()
+}
+
+/// Decodes `%xx`. What is no such escape stays.
+fn percent_decode_bytes(mut rest: &[u8]) -> Vec<u8> {
+    let digit = |byte: u8| char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
+    let mut bytes = Vec::with_capacity(rest.len());
     while let [first, tail @ ..] = rest {
-        let escaped =
-            (*first == b'%').then(|| tail.split_at_checked(2)).flatten().and_then(|(hex, after)| {
-                let byte = u8::from_str_radix(std::str::from_utf8(hex).ok()?, 16).ok()?;
-                Some((byte, after))
-            });
+        let escaped = match rest {
+            [b'%', high, low, after @ ..] => digit(*high).zip(digit(*low)).map(|digits| (digits, after)),
+            _ => None,
+        };
         match escaped {
-            Some((byte, after)) => {
-                bytes.push(byte);
+            Some(((high, low), after)) => {
+                bytes.push(high << 4 | low);
                 rest = after;
             }
             None => {
@@ -235,5 +257,5 @@ pub fn percent_decode(text: &str) -> Option<String> {
             }
         }
     }
-    String::from_utf8(bytes).ok()
+    bytes
 }

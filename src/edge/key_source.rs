@@ -3,23 +3,60 @@
 use super::http::Request;
 use super::problem::{Kind, Problem};
 use crate::machine::fingerprint::{Field, Parameters};
-use crate::machine::key::IdempotencyKey;
+use crate::machine::key::{IdempotencyKey, KeyError};
 
 /// The longest wait that a client can ask for, in ms.
 const WAIT_MAX_MS: u64 = 30_000;
 
-/// The key of a request, from its header lines and its hidden field; they must agree.
+/// The key of an API client's request, from its header lines and its body's field; they must agree.
 pub fn key(request: &Request, parameters: Option<&Parameters>) -> Result<Option<IdempotencyKey>, Problem> {
-    let field = match parameters.map(|parameters| parameters.text("idempotency_key")) {
-        Some(Field::Text(text)) => Some(text),
-        Some(Field::NotText) => return Err(Problem::new(Kind::KeyInvalid)),
-        Some(Field::Missing) | None => None,
-    };
-    // The runtime joins repeated lines with a comma and a space, and no key has a space in it.
-    let lines = request.headers.iter().filter(|(name, _)| name == "idempotency-key");
-    let sources = lines.flat_map(|(_, value)| value.split(", ")).chain(field.as_deref());
-    IdempotencyKey::from_sources(sources)
-        .map_err(|error| Problem::because(Kind::KeyInvalid, error.to_string()))
+    let field = field(parameters)?;
+    let header = lines(request).filter(|line| !is_browsers_own(request, line));
+    IdempotencyKey::from_sources(header.chain(field.as_deref())).map_err(invalid)
+}
+
+/// The key of a form: its hidden field alone. A header beside it is the browser's, who knows nothing of the form's key.
+pub fn form_key(parameters: &Parameters) -> Result<Option<IdempotencyKey>, Problem> {
+    IdempotencyKey::from_sources(field(Some(parameters))?.as_deref()).map_err(invalid)
+}
+
+/// What to say where a key is missing.
+pub fn missing(request: &Request) -> Problem {
+    if lines(request).any(|line| is_browsers_own(request, line)) {
+        return Problem::because(
+            Kind::KeyMissing,
+            "The Idempotency-Key is a number that the browser may have made by itself, another one for each click. Send a \
+             key of your own: make a UUID for the payment, and use the same one for each try.",
+        );
+    }
+    Problem::new(Kind::KeyMissing)
+}
+
+fn field(parameters: Option<&Parameters>) -> Result<Option<String>, Problem> {
+    match parameters.map(|parameters| parameters.text("idempotency_key")) {
+        Some(Field::Text(text)) => Ok(Some(text)),
+        Some(Field::NotText) => Err(Problem::new(Kind::KeyInvalid)),
+        Some(Field::Missing) | None => Ok(None),
+    }
+}
+
+fn lines(request: &Request) -> impl Iterator<Item = &str> {
+    let headers = request.headers.iter().filter(|(name, _)| name == "idempotency-key");
+    headers.flat_map(|(_, value)| IdempotencyKey::lines(value))
+}
+
+/// Whether a key in the header may be one that a browser has made by itself, as Firefox does where the page's script sends
+/// none (`network.http.idempotencyKey.enabled`): a number of 64 bits, the same when a connection is tried again and another
+/// one for each click. Taken for a client's key it would make two refunds of two clicks.
+///
+/// Browsers alone send `Sec-Fetch-Site`, and no script can. (Node's `fetch` sends `Sec-Fetch-Mode`.)
+fn is_browsers_own(request: &Request, line: &str) -> bool {
+    request.header("sec-fetch-site").is_some()
+        && IdempotencyKey::parse(line).is_ok_and(|key| key.is_64_bit_number())
+}
+
+fn invalid(error: KeyError) -> Problem {
+    Problem::because(Kind::KeyInvalid, error.to_string())
 }
 
 /// How long a duplicate waits, in ms: `Prefer: wait=N` in seconds

@@ -6,6 +6,7 @@ pub mod checkout;
 pub mod cors;
 pub mod desk;
 pub mod http;
+pub mod json;
 pub mod key_source;
 pub mod lab;
 pub mod pages;

@@ -144,7 +144,12 @@ struct Fields {
 
 impl Fields {
     fn of(parameters: &Parameters) -> Self {
-        Self { parameters: flat(parameters), errors: Vec::new() }
+        let (parameters, twice) = flat(parameters);
+        let mut fields = Self { parameters, errors: Vec::new() };
+        for name in twice {
+            fields.wrong(&name, "is given twice: as a member, and inside its object");
+        }
+        fields
     }
 
     fn wrong(&mut self, field: &str, message: impl Into<String>) {
@@ -298,26 +303,29 @@ impl Fields {
     }
 }
 
-/// JSON objects inside the parameters, written as forms write them: `metadata[name]`.
-fn flat(parameters: &Parameters) -> Parameters {
+/// JSON objects inside the parameters, written as forms write them: `metadata[name]`. And the names that this makes two of.
+fn flat(parameters: &Parameters) -> (Parameters, Vec<String>) {
     let Parameters::Json(members) = parameters else {
-        return parameters.clone();
+        return (parameters.clone(), Vec::new());
     };
-    let mut flat = Map::new();
+    let (mut flat, mut twice) = (Map::new(), Vec::new());
+    let mut insert = |name: String, value: &Value| {
+        if flat.insert(name.clone(), value.clone()).is_some() {
+            twice.push(name);
+        }
+    };
     for (name, value) in members {
         match value {
             Value::Object(inner) if matches!(name.as_str(), "metadata" | "fallback") => {
                 for (key, value) in inner {
-                    flat.insert(format!("{name}[{key}]"), value.clone());
+                    insert(format!("{name}[{key}]"), value);
                 }
             }
             Value::Null => {}
-            other => {
-                flat.insert(name.clone(), other.clone());
-            }
+            other => insert(name.clone(), other),
         }
     }
-    Parameters::Json(flat)
+    (Parameters::Json(flat), twice)
 }
 
 /// An id or a token.

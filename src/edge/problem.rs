@@ -121,7 +121,8 @@ impl Kind {
                 400,
                 "bad-request",
                 "The request cannot be read",
-                "The body is not what its Content-Type says. Nothing was run.",
+                "The body is not what its Content-Type says, or could be read in two ways: a name stands in it twice, a number \
+                 cannot be kept as it stands. Nothing was run.",
             ),
             Self::Unauthorized => (
                 401,

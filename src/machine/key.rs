@@ -6,6 +6,7 @@ use data_encoding::HEXLOWER;
 use serde::{Deserialize, Serialize};
 
 use super::id::{Owner, digest};
+use super::structured;
 
 /// The longest key that is accepted, in characters; Stripe's limit too.
 pub const KEY_MAX_LEN: usize = 255;
@@ -23,7 +24,7 @@ pub enum KeyError {
     TooLong,
     /// A character that is not visible ASCII (0x21 to 0x7E).
     BadCharacter,
-    /// It begins with a quote but is not one complete RFC 8941 String.
+    /// It begins with a quote but is not one complete RFC 8941 Item: a String, and perhaps parameters.
     BadQuoting,
     /// The header came twice with different values, or differs from the form's hidden field.
     Conflicting,
@@ -51,15 +52,45 @@ impl fmt::Display for KeyError {
 impl std::error::Error for KeyError {}
 
 impl IdempotencyKey {
-    /// Parses a header's value: an RFC 8941 String in quotes, as
+    /// Parses a header's value: an RFC 8941 Item whose value is a String in quotes, as
     /// [draft-ietf-httpapi-idempotency-key-header-07](https://datatracker.ietf.org/doc/html/draft-ietf-httpapi-idempotency-key-header-07)
-    /// has it, or the bare key that Stripe's clients send.
+    /// has it, or the bare key that Stripe's clients send. The draft defines no parameters of the Item: they are read and
+    /// ignored. A bare key has none, it is taken as it stands.
     pub fn parse(value: &str) -> Result<Self, KeyError> {
         let value = value.trim_matches([' ', '\t']);
-        match value.strip_prefix('"') {
-            Some(rest) => Self::checked(unquote(rest)?),
-            None => Self::checked(value.to_owned()),
+        if !value.starts_with('"') {
+            return Self::checked(value.to_owned());
         }
+        match structured::string_item(value) {
+            Some((key, "")) => Self::checked(key),
+            _ => Err(KeyError::BadQuoting),
+        }
+    }
+
+    /// Tells the lines of a header apart. The runtime joins repeated ones with a comma and a space: no key has a space in it,
+    /// but a parameter of an Item may.
+    pub fn lines(joined: &str) -> Vec<&str> {
+        let mut lines = Vec::new();
+        let mut rest = joined;
+        loop {
+            let item_len = structured::string_item(rest).map_or(0, |(_, after)| rest.len() - after.len());
+            let comma = rest.get(item_len..).and_then(|after| after.find(", ")).map(|at| item_len + at);
+            match comma.and_then(|at| Some((rest.get(..at)?, rest.get(at + 2..)?))) {
+                Some((line, after)) => {
+                    lines.push(line);
+                    rest = after;
+                }
+                None => {
+                    lines.push(rest);
+                    return lines;
+                }
+            }
+        }
+    }
+
+    /// Whether it is an integer of 64 bits in decimal digits. Firefox makes such keys by itself.
+    pub fn is_64_bit_number(&self) -> bool {
+        self.0.bytes().all(|byte| byte.is_ascii_digit()) && self.0.parse::<u64>().is_ok()
     }
 
     /// Parses all the places where a key may stand: every header line and the form's hidden field. They must agree.
@@ -151,23 +182,6 @@ impl NaturalKey {
 pub fn order_object_name(owner: &Owner, order_id: &str) -> String {
     let hash = digest(&[b"order", owner.to_text().as_bytes(), order_id.as_bytes()]);
     format!("order:{}", HEXLOWER.encode(&hash))
-}
-
-/// The rest of an RFC 8941 String after its opening quote, unescaped (section 4.2.5).
-fn unquote(rest: &str) -> Result<String, KeyError> {
-    let mut key = String::new();
-    let mut chars = rest.chars();
-    loop {
-        match chars.next() {
-            Some('\\') => match chars.next() {
-                Some(escaped @ ('"' | '\\')) => key.push(escaped),
-                _ => return Err(KeyError::BadQuoting),
-            },
-            Some('"') if chars.as_str().is_empty() => return Ok(key),
-            Some('"') | None => return Err(KeyError::BadQuoting),
-            Some(other) => key.push(other),
-        }
-    }
 }
 
 /// SHA-256 of owner and key, in hexadecimal: what stands for a key in rows, names and logs.

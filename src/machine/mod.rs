@@ -26,4 +26,5 @@ pub mod record;
 pub mod rows;
 pub mod run;
 pub mod step;
+pub mod structured;
 pub mod wake;

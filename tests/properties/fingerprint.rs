@@ -1,5 +1,4 @@
 use paid_once::edge::http::parse_parameters;
-use paid_once::edge::problem::Kind;
 use paid_once::machine::fingerprint::{Canonical, Fingerprint, Parameters};
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
@@ -178,24 +177,11 @@ proptest! {
     }
 }
 
-/// RFC 8785 takes numbers for doubles: past 2⁵³ neighbours are one number. Such numbers are refused; a string does.
-#[test]
-fn integers_are_told_apart_and_refused_beyond_two_to_the_53rd() {
-    let body = |n: &str| format!(r#"{{"deep":[{{"n":{n}}}]}}"#);
-    let of = |n: &str| parse(&body(n)).canonical();
-    assert_ne!(of("9007199254740990"), of("9007199254740991"));
-    assert_ne!(of("-9007199254740990"), of("-9007199254740991"));
-    assert_ne!(of(r#""9007199254740992""#), of(r#""9007199254740993""#));
-    for n in ["9007199254740993", "-9007199254740993", "18446744073709551615"] {
-        let refused = parse_parameters("application/json", body(n).as_bytes());
-        assert_eq!(refused.unwrap_err().kind, Kind::BadRequest, "{n}");
-    }
-}
-
 /// RFC 8785, section 3.2.2 and 3.2.3.
 #[test]
 fn the_examples_of_rfc_8785_come_out_as_printed() {
-    let canonical = |text: &str| parse(text).canonical().0;
+    // Not read as a request is: that may have no number like 1E30.
+    let canonical = |text: &str| Parameters::Json(serde_json::from_str(text).unwrap()).canonical().0;
     assert_eq!(
         canonical(
             r#"{

@@ -1,5 +1,6 @@
 use paid_once::edge::http::{REQUEST_MAX_BYTES, Request, parse_parameters, percent_decode};
 use paid_once::edge::key_source;
+use paid_once::edge::problem::Kind;
 use paid_once::edge::session::Session;
 use paid_once::machine::fingerprint::{Field, Parameters};
 use paid_once::machine::id::RequestId;
@@ -30,7 +31,8 @@ proptest! {
     }
 
     #[test]
-    fn a_form_survives_its_encoding(pairs in prop::collection::vec((".{0,8}", ".{0,8}"), 0..6)) {
+    fn a_form_survives_its_encoding(pairs in prop::collection::btree_map(".{0,8}", ".{0,8}", 0..6)) {
+        let pairs: Vec<(String, String)> = pairs.into_iter().collect();
         let body = serde_urlencoded::to_string(&pairs).unwrap();
         for media_type in ["application/x-www-form-urlencoded", "Application/X-WWW-Form-Urlencoded ; charset=utf-8"] {
             prop_assert_eq!(parse_parameters(media_type, body.as_bytes()).ok(), Some(Parameters::Form(pairs.clone())));
@@ -81,6 +83,27 @@ proptest! {
         prop_assert_eq!(key.ok().flatten().map(|key| key.as_str().to_owned()), Some(a.clone()));
         let differs = key_source::key(&request(&[("idempotency-key", &a)]), Some(&field(&b)));
         prop_assert_eq!(differs.is_err(), a != b);
+    }
+
+    /// Firefox's own key is such a number in quotes, and another one for each click.
+    #[test]
+    fn a_browsers_own_key_is_no_clients_key(number: u64, quotes: bool, site in "same-origin|same-site|cross-site|none", key in "[a-z]{1,9}") {
+        let own = if quotes { format!("\"{number}\"") } else { number.to_string() };
+        let (of_browser, of_program) = ([("idempotency-key", own.as_str()), ("sec-fetch-site", site.as_str())], [("idempotency-key", own.as_str()), ("sec-fetch-mode", "cors")]);
+        let (of_browser, of_program) = (request(&of_browser), request(&of_program));
+        let key_of = |request: &Request, field: Option<&Parameters>| {
+            key_source::key(request, field).map(|key| key.map(|key| key.as_str().to_owned())).map_err(|problem| problem.kind)
+        };
+        let field = Parameters::Form(vec![("idempotency_key".into(), key.clone())]);
+        prop_assert_eq!(key_of(&of_browser, None), Ok(None));
+        prop_assert_eq!(key_of(&of_browser, Some(&field)), Ok(Some(key.clone())));
+        prop_assert_eq!(key_of(&of_program, None), Ok(Some(number.to_string())));
+        prop_assert_eq!(key_of(&of_program, Some(&field)), Err(Kind::KeyInvalid));
+        let scripts = request(&[("idempotency-key", &key), ("sec-fetch-site", "cross-site")]);
+        prop_assert_eq!(key_of(&scripts, None), Ok(Some(key.clone())));
+        // In a form its hidden field wins over any header.
+        let form_key = key_source::form_key(&field).map(|key| key.map(|key| key.as_str().to_owned())).map_err(|problem| problem.kind);
+        prop_assert_eq!(form_key, Ok(Some(key)));
     }
 }
 

@@ -6,6 +6,26 @@ fn quoted(key: &str) -> String {
     format!("\"{}\"", key.replace('\\', "\\\\").replace('"', "\\\""))
 }
 
+/// Parameters as RFC 8941 has them (section 3.1.2).
+fn parameters() -> impl Strategy<Value = String> {
+    let string = "[ -~]{0,8}".prop_map(|text| quoted(&text));
+    let value = prop_oneof![
+        "-?[0-9]{1,15}",
+        "-?[0-9]{1,12}\\.[0-9]{1,3}",
+        "[A-Za-z*][A-Za-z0-9:/!#$%&'*+.^_`|~-]{0,8}",
+        ":[A-Za-z0-9+/]{8}:",
+        Just(":YWI=:".to_owned()),
+        "\\?[01]",
+        string,
+    ];
+    let parameter = (" {0,2}", "[a-z*][a-z0-9_.*-]{0,6}", prop::option::of(value));
+    let parameter = parameter.prop_map(|(space, name, value)| match value {
+        Some(value) => format!(";{space}{name}={value}"),
+        None => format!(";{space}{name}"),
+    });
+    prop::collection::vec(parameter, 0..4).prop_map(|parameters| parameters.concat())
+}
+
 proptest! {
     #[test]
     fn a_quoted_and_a_bare_key_are_the_same(key in "[!#-~][!-~]{0,254}") {
@@ -41,7 +61,7 @@ proptest! {
     }
 
     #[test]
-    fn a_broken_string_is_refused(key in "[!-~&&[^\"\\\\]]{0,20}", tail in "[!-~]{1,5}") {
+    fn a_broken_string_is_refused(key in "[!-~&&[^\"\\\\]]{0,20}", tail in "[!-:<-~][!-~]{0,4}") {
         let broken = [
             format!("\"{key}"),
             format!("\"{key}\\\""),
@@ -51,6 +71,30 @@ proptest! {
         for broken in broken {
             prop_assert_eq!(IdempotencyKey::parse(&broken), Err(KeyError::BadQuoting), "{}", broken);
         }
+    }
+
+    #[test]
+    fn the_parameters_of_an_item_are_read_and_ignored(key in "[!-~]{1,40}", parameters in parameters()) {
+        let bare = IdempotencyKey::parse(&quoted(&key)).unwrap();
+        let item = format!("{}{parameters}", quoted(&key));
+        prop_assert_eq!(IdempotencyKey::parse(&item), Ok(bare.clone()), "{}", item);
+        let lines = [item.clone(), quoted(&key), item];
+        let joined = lines.join(", ");
+        prop_assert_eq!(IdempotencyKey::lines(&joined), lines);
+    }
+
+    #[test]
+    fn lines_are_told_apart_whatever_stands_in_them(text in ".{0,20}|[a-z\", ;=]{0,30}") {
+        prop_assert_eq!(IdempotencyKey::lines(&text).join(", "), text);
+    }
+
+    #[test]
+    fn a_number_of_64_bits_is_told_from_other_keys(number: u64, key in "[0-9]{21,30}|[0-9]{1,10}[a-z.-][0-9]{0,10}") {
+        let key_of = |text: &str| IdempotencyKey::parse(text).unwrap();
+        for number in [number.to_string(), format!("\"{number}\"")] {
+            prop_assert!(key_of(&number).is_64_bit_number());
+        }
+        prop_assert!(!key_of(&key).is_64_bit_number());
     }
 
     #[test]
@@ -77,4 +121,39 @@ fn no_source_is_no_key_and_an_empty_one_is_an_error() {
     for empty in ["", "  ", "\"\""] {
         assert_eq!(IdempotencyKey::from_sources([empty]), Err(KeyError::Empty), "{empty:?}");
     }
+}
+
+#[test]
+fn malformed_parameters_are_refused_and_a_bare_key_has_none() {
+    for tail in [
+        ";",
+        ";;v=1",
+        ";V=1",
+        ";1=1",
+        "; =1",
+        ";v=",
+        ";v= 1",
+        ";v=1;",
+        ";v =1",
+        ";v=1 ;w",
+        " ;v=1",
+        ";v=\"open",
+        ";v=?2",
+        ";v=?",
+        ";v=:a",
+        ";v=:a:",
+        ";v=1.",
+        ";v=1.1234",
+        ";v=1234567890123456",
+        ";v=--1",
+        ";v=-",
+        ";v=(a b)",
+        ",\"key\"",
+        ";v=\"\u{e9}\"",
+        ";v=1x",
+    ] {
+        assert_eq!(IdempotencyKey::parse(&format!("\"key\"{tail}")), Err(KeyError::BadQuoting), "{tail}");
+    }
+    assert_eq!(IdempotencyKey::parse("\"key\";v=1;w; x=\"a, b\" ").unwrap().as_str(), "key");
+    assert_eq!(IdempotencyKey::parse("key;v=1").unwrap().as_str(), "key;v=1");
 }

@@ -19,6 +19,7 @@ mod fingerprint;
 mod form_token;
 mod http;
 mod ids;
+mod json;
 mod key;
 mod lab;
 mod metrics;

@@ -219,15 +219,6 @@ describe('a form that is sent', () => {
     assert.equal((await site.simulator.payments(one.ride)).length, 1);
   });
 
-  test('may carry its key in the header as well, but no other one', async () => {
-    const visitor = browser(site);
-    const sent = await visitor.openForm();
-    const refused = await withoutEffect(site, () => visitor.submit(sent, { 'idempotency-key': 'another' }));
-    assert.equal(refused.status, 400);
-    const answer = await visitor.submit(sent, { 'idempotency-key': sent.idempotency_key });
-    assert.equal(answer.status, 303);
-  });
-
   test('that fails in the middle leads to the status page, and goes on when it is sent again', async () => {
     const visitor = browser(site);
     const sent = await visitor.openForm();

@@ -30,8 +30,11 @@ impl OrderRequest {
     /// Reads the parameters, a form's lines as `lines[0][name]`; the errors name every field that is wrong. Order id and
     /// return address are what `POST /payments` takes.
     pub fn parse(parameters: &Parameters, demo: bool) -> Result<Self, Vec<FieldError>> {
+        // In JSON the lines stand in a list: a member called like a form's field of a line would silently do nothing.
+        let is_form = matches!(parameters, Parameters::Form(_));
         let mut errors = unknown(parameters, |name| {
-            matches!(name, "order_id" | "currency" | "return_url" | "lines") || line_field(name).is_some()
+            matches!(name, "order_id" | "currency" | "return_url" | "lines")
+                || is_form && line_field(name).is_some()
         });
         let mut keep = |field: &str, result: Result<Option<String>, String>| match result {
             Ok(value) => value,

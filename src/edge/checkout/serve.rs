@@ -118,7 +118,7 @@ pub(in crate::edge) async fn pay_order(app: &App, request: &Request, link: &str)
     }
     let till = Till::open(app, request, link)?;
     let body = request.parameters()?;
-    let key = key_source::key(request, Some(&body))?;
+    let key = key_source::form_key(&body)?;
     let entries = body.without(&["idempotency_key"]);
     match Sent::parse(&entries, &till.cards) {
         Ok(Sent::Pay { payment_method, email }) => till.pay(key, payment_method, email, &entries).await,

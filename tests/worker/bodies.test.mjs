@@ -1,0 +1,159 @@
+// Bodies that two readers could take for two requests are refused before anything runs, and the field is named.
+
+import assert from 'node:assert/strict';
+import { after, describe, test } from 'node:test';
+
+import { TRIP, freshKey } from './support/account.mjs';
+import { browser } from './support/browser.mjs';
+import { withoutEffect } from './support/effects.mjs';
+import { startSite } from './support/harness.mjs';
+import { AUTHORISATION, PAYMENT, assertProblem, client, freshOrder, paid } from './support/payments.mjs';
+
+const ADMIN_TOKEN = 'the-operators-own-secret-of-the-tests';
+const site = await startSite({ secrets: { ADMIN_TOKEN } });
+const user = client(site);
+after(() => site.close());
+
+const FORM = { 'content-type': 'application/x-www-form-urlencoded' };
+
+/** Nothing ran, and the answer names `field` in the detail and to programs. */
+async function assertNames(field, send) {
+  const problem = assertProblem(await withoutEffect(site, send), 400, 'bad-request');
+  assert.deepEqual(
+    problem.errors.map((error) => error.field),
+    [field],
+  );
+  assert.ok(problem.detail.includes(`\`${field}\``), problem.detail);
+  return problem;
+}
+
+describe('a name that stands twice in JSON', () => {
+  test('of a payment is refused: neither amount is charged, and the key is free', async () => {
+    const key = freshKey();
+    await assertNames('amount', () => user.pay('{"amount":2500,"amount":2600,"currency":"usd"}', key));
+    await assertNames('amount', () => user.pay('{"amount":2500,"am\\u006funt":2500,"currency":"usd"}', key));
+    const answer = await user.pay(PAYMENT, key);
+    assert.deepEqual([answer.status, answer.json().amount], [201, 2500]);
+  });
+
+  for (const [address, body, field] of [
+    ['/rides', '{"origin_lat":1,"origin_lon":1,"target_lat":1,"target_lon":1,"origin_lat":2}', 'origin_lat'],
+    ['/payments', '{"amount":2500,"currency":"usd","metadata":{"a":"1","a":"2"}}', 'metadata.a'],
+    [
+      '/payments',
+      '{"amount":2500,"currency":"usd","fallback":{"provider":"adyen","provider":"stripe"}}',
+      'fallback.provider',
+    ],
+    [
+      '/checkout/sessions',
+      '{"order_id":"1","currency":"usd","lines":[{"name":"a","name":"b","unit_amount":900,"quantity":1}]}',
+      'lines[0].name',
+    ],
+  ])
+    test(`of ${address} is named: ${field}`, () =>
+      assertNames(field, () => user.post(address, body, freshKey())));
+
+  test('of a capture, a void or a refund is named', async () => {
+    const { id } = await paid(user, AUTHORISATION);
+    for (const move of ['capture', 'void', 'refunds'])
+      await assertNames('amount', () => user.post(`/payments/${id}/${move}`, '{"amount":1,"amount":2}'));
+    assert.equal((await user.payment(id)).json().status, 'requires_capture');
+  });
+
+  test('is told where it hides a key, or what makes one', async () => {
+    const two = (name) => `{"amount":2500,"currency":"usd","${name}":"a","${name}":"b"}`;
+    await assertNames('idempotency_key', () => user.pay(two('idempotency_key')));
+    await assertNames('order_id', () => user.pay(two('order_id')));
+  });
+
+  test('once as a member and once inside its object is refused', () =>
+    withoutEffect(site, async () => {
+      const body = { ...PAYMENT, metadata: { color: 'red' }, 'metadata[color]': 'blue' };
+      const problem = assertProblem(await user.pay(body, freshKey()), 422, 'invalid-parameters');
+      assert.deepEqual(
+        problem.errors.map(({ field }) => field),
+        ['metadata[color]'],
+      );
+    }));
+
+  test("a form's field of a line in JSON is unknown", () =>
+    withoutEffect(site, async () => {
+      const lines = [{ name: 'a', unit_amount: 900, quantity: 1 }];
+      const body = { order_id: freshOrder(), currency: 'usd', lines, 'lines[0][unit_amount]': 100 };
+      const problem = assertProblem(await user.post('/checkout/sessions', body), 422, 'invalid-parameters');
+      assert.deepEqual(
+        problem.errors.map(({ field }) => field),
+        ['lines[0][unit_amount]'],
+      );
+    }));
+});
+
+describe('a number that is not the one that stands there', () => {
+  for (const number of ['1e400', '9007199254740993', '9007199254740993.0', '18446744073709551617'])
+    test(`${number} is refused, and its field named`, () =>
+      assertNames('amount', () => user.pay(`{"currency":"usd","amount":${number}}`, freshKey())));
+});
+
+describe('a form', () => {
+  const post = (path, body, key) =>
+    user.ask(path, { method: 'POST', headers: { ...FORM, ...(key && { 'idempotency-key': key }) }, body });
+
+  for (const [what, body, field] of [
+    ['with a field that is not UTF-8', 'amount=2500&currency=usd&description=caf%E9', 'description'],
+    ['with a field twice', 'amount=2500&currency=usd&amount=2600', 'amount'],
+    ['with two keys', 'amount=2500&currency=usd&idempotency_key=a&idempotency_key=a', 'idempotency_key'],
+  ])
+    test(`${what} is refused, and the field named`, async () => {
+      await assertNames(field, () => post('/payments', body, freshKey()));
+      await assertNames(field, () => post('/payments', body));
+    });
+
+  test('of UTF-8 is taken as it is', async () => {
+    const answer = await post('/payments', 'amount=2500&currency=usd&description=caf%C3%A9+%26', freshKey());
+    assert.deepEqual([answer.status, answer.json().description], [201, 'café &']);
+  });
+
+  test('of a browser with a field twice books nothing; its page says which', async () => {
+    const ada = browser(site);
+    const form = await ada.openForm();
+    await withoutEffect(site, async () => {
+      const page = await ada.submit([...Object.entries({ ...form, ...TRIP }), ['origin_lat', '2']]);
+      assert.equal(page.status, 400);
+      assert.match(page.text, /origin_lat/);
+    });
+    assert.equal((await ada.submit(form)).status, 303, 'the key is still free');
+  });
+
+  test('of the desk with two amounts gives nothing back', async () => {
+    const { id } = await paid(user);
+    const path = `/admin/payments/${id}/refund`;
+    const bearer = { authorization: `Bearer ${ADMIN_TOKEN}`, accept: 'text/html' };
+    const page = await (await site.fetch(`/admin/payments/${id}`, { headers: bearer })).text();
+    const [, key] = new RegExp(`action="${path}">\\s*<input type="hidden" name="form" value="([^"]+)"`).exec(
+      page,
+    );
+    const body = `form=${encodeURIComponent(key)}&amount=1&amount=2`;
+    const pressed = await site.fetch(path, { method: 'POST', headers: { ...FORM, ...bearer }, body });
+    assert.equal(pressed.status, 400);
+    assert.equal((await site.simulator.moved(id)).refunded, 0);
+  });
+});
+
+describe('the parameters of a key', () => {
+  test('of RFC 8941 are read: it is the same key', async () => {
+    const key = freshKey();
+    const first = await user.pay(PAYMENT, `"${key}";v=1;note="a, b"`);
+    assert.equal(first.status, 201, first.text);
+    const again = await user.pay(PAYMENT, key);
+    assert.deepEqual(again.bytes, first.bytes);
+  });
+
+  test('that are malformed are refused', async () => {
+    for (const parameters of [';', ';V=1', ';v=', ' ;v=1', ';v=(1)'])
+      assertProblem(
+        await withoutEffect(site, () => user.pay(PAYMENT, `"${freshKey()}"${parameters}`)),
+        400,
+        'idempotency-key-invalid',
+      );
+  });
+});
