@@ -1,5 +1,5 @@
 // Builds both Workers, each into its own build/ folder. A Worker whose inputs did not change is left alone.
-// `BUILD_PROFILE=dev` builds them fast, for tests while somebody works; what is deployed or measured is built without it.
+// `BUILD_PROFILE=dev` builds them fast: for tests, and to try them on this machine. What is deployed or measured is built without it.
 import { createHash } from 'node:crypto';
 import {
   copyFileSync,
@@ -50,18 +50,21 @@ const assets = {
   },
 };
 
-const isDevelopment = process.env.BUILD_PROFILE === 'dev';
-const profile = isDevelopment ? ['--profile', 'worker-dev', '--no-opt'] : ['--release'];
+const profiles = { dev: ['--profile', 'worker-dev', '--no-opt'], release: ['--release'] };
 
-/** Builds the Workers named, by default all. */
-export async function build(names = workers.map(({ name }) => name)) {
-  for (const worker of workers.filter(({ name }) => names.includes(name))) await buildWorker(worker);
+/** Builds the Workers named, by default all. `profile` is what `BUILD_PROFILE` says, where it says anything. */
+export async function build({ names = workers.map(({ name }) => name), profile = 'release' } = {}) {
+  const wanted = process.env.BUILD_PROFILE ?? profile;
+  if (!Object.hasOwn(profiles, wanted))
+    throw new Stop(`BUILD_PROFILE is "${wanted}": set it to dev or release, or leave it out.`);
+  for (const worker of workers.filter(({ name }) => names.includes(name)))
+    await buildWorker(worker, profiles[wanted]);
 }
 
-async function buildWorker({ name, dir }) {
+async function buildWorker({ name, dir }, profile) {
   const out = join(dir, 'build');
   const stamp = join(out, '.inputs');
-  const wanted = digest(dir, Object.values(assets[name] ?? {}).flat());
+  const wanted = digest(dir, profile, Object.values(assets[name] ?? {}).flat());
   if (existsSync(stamp) && readFileSync(stamp, 'utf8') === wanted && existsSync(join(out, 'index_bg.wasm'))) {
     return say(`  ✓ ${name} is built already (${wasmSize(out)})`);
   }
@@ -90,7 +93,7 @@ function copyAssets(dir, out, folders) {
   }
 }
 
-function digest(dir, more) {
+function digest(dir, profile, more) {
   const hash = createHash('sha256').update(toolchain()).update(profile.join(' '));
   for (const file of [...inputs, ...more].flatMap((input) => filesIn(dir, input))) {
     hash.update(`\0${file}\0`).update(readFileSync(join(dir, file)));

@@ -16,7 +16,7 @@ await script(async () => {
   say('Setting up');
   await setUp();
   say('Building both Workers');
-  await build();
+  await build({ profile: 'dev' });
 
   const state = inRoot('.wrangler', port === standardPort ? 'lab' : `lab-${port}`);
   const lab = await startLab({ port, bank, state });

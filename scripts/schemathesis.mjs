@@ -34,7 +34,7 @@ await script(async () => {
   await setUp();
   const bin = await setUpPython('schemathesis', requirements);
   say('Building both Workers');
-  await build();
+  await build({ profile: 'dev' });
 
   say(`Asking the demo for ${seconds} s whatever its document allows, and what it does not`);
   const site = await serve();

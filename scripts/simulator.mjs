@@ -15,7 +15,7 @@ await script(async () => {
   say('Setting up');
   await setUp();
   say('Building the simulator');
-  await build(['simulator']);
+  await build({ names: ['simulator'], profile: 'dev' });
 
   const ended = await serve({
     name: 'the simulator',

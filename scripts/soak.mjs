@@ -39,7 +39,7 @@ await script(async () => {
   say('Setting up');
   await setUp();
   say('Building both Workers');
-  await build();
+  await build({ profile: 'dev' });
   if (!isProtected) say('The control: no derived key reaches the provider');
   say(`${count} clients and every trouble there is for ${durationMs / 1000} s, SEED=${seed}`);
   const site = await startSoak({ isProtected });

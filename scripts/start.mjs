@@ -15,7 +15,7 @@ await script(async () => {
   say('Setting up');
   await setUp();
   say('Building both Workers');
-  await build();
+  await build({ profile: 'dev' });
   const { ADMIN_TOKEN } = makeSecrets();
 
   const ended = await serve({

@@ -35,12 +35,19 @@ await script(async () => {
   report(results, Date.now() - started);
 });
 
-/** The suites asked for; and the build, when any of them runs the Workers, so that none tests an old one. */
+/** The suites asked for; and the build of what they run, so that none tests an old one. */
 function choose(wanted) {
-  const isWanted = ({ name, byName }) =>
-    wanted.length === 0 ? !byName : wanted.some((part) => name.includes(part));
-  const runsWorkers = suites().some((suite) => suite.kind === 'node' && isWanted(suite));
-  return suites().filter((suite) => isWanted(suite) || (runsWorkers && suite.builds));
+  // What runs on the release is asked for as such: to build it takes minutes.
+  const isWanted = ({ name, byName, runs }) =>
+    wanted.length === 0
+      ? !byName
+      : wanted.some((part) => (runs === 'release' ? 'release' : name).includes(part));
+  const running = new Set(
+    suites()
+      .filter(isWanted)
+      .map(({ runs }) => runs),
+  );
+  return suites().filter((suite) => isWanted(suite) || (suite.builds && running.has(suite.builds)));
 }
 
 async function runSuite(suite) {

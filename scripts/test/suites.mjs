@@ -1,7 +1,8 @@
 // Every suite of `npm test`, in order: the quick checks first, then the pure tests, then those that need a runtime.
 //
 // A suite is one command. `kind` says how its results are counted (see count.mjs): a `check` is one pass or failure.
-// One with `byName` runs only when it is asked for; those with `waits` run some at a time.
+// One with `byName` runs only when it is asked for; those with `waits` run some at a time. The suites run what is built fast; what
+// would be deployed is built last, and run by a few of them.
 import { existsSync, readFileSync, readdirSync } from 'node:fs';
 import { join, relative } from 'node:path';
 
@@ -28,17 +29,30 @@ export const suites = () => [
   ),
   ...workers.map((worker) => cargoCheck('doc tests', worker, ['test', '--doc'])),
   ...workers.flatMap(cargoTests),
-  check('build: both Workers', ['node', 'scripts/build.mjs'], { timeoutMs: compiled, builds: true }),
-  check('build: what would be deployed', [
-    'wrangler',
-    'deploy',
-    '--dry-run',
-    '--outdir',
-    '.wrangler/dry-run',
-  ]),
+  check('build: both Workers', ['node', 'scripts/build.mjs'], {
+    timeoutMs: compiled,
+    env: { BUILD_PROFILE: 'dev' },
+    builds: 'dev',
+  }),
   // Those that take longest first, so that none is left over alone.
   ...['crash', 'browser', 'clients', 'lab', 'worker', 'load', 'soak'].flatMap(nodeTests),
+  check(
+    'build: what would be deployed',
+    ['wrangler', 'deploy', '--dry-run', '--outdir', '.wrangler/dry-run'],
+    {
+      timeoutMs: compiled,
+      env: { BUILD_PROFILE: 'release' },
+      builds: 'release',
+    },
+  ),
+  ...['rides-api', 'rides-form', 'payments-states'].map(onRelease),
 ];
+
+/** A suite of the Worker's once more, on what would be deployed. */
+function onRelease(name) {
+  const file = join('tests', 'worker', `${name}.test.mjs`);
+  return { ...nodeSuite(file), name: `release: ${name}`, runs: 'release', waits: false };
+}
 
 function check(name, command, more = {}) {
   return { name, kind: 'check', command, cwd: root, timeoutMs: minutes(3), ...more };
@@ -93,14 +107,21 @@ function nodeTests(folder) {
         .sort()
     : [];
   return files.map((file) => ({
+    ...nodeSuite(relative(root, join(dir, file))),
     name: `${folder}: ${file.replace('.test.mjs', '')}`,
-    kind: 'node',
-    command: ['node', '--test-reporter=spec', relative(root, join(dir, file))],
-    cwd: root,
     needs: folder,
-    timeoutMs: served,
     byName: ['load.test.mjs', 'soak.test.mjs'].includes(file),
+  }));
+}
+
+function nodeSuite(file) {
+  return {
+    kind: 'node',
+    runs: 'dev',
+    command: ['node', '--test-reporter=spec', file],
+    cwd: root,
+    timeoutMs: served,
     // They wait for the runtime and for alarms more than they compute.
     waits: true,
-  }));
+  };
 }
