@@ -17,6 +17,46 @@ const ZERO_DECIMAL: &[&str] = &[
     "xpf",
 ];
 
+const THREE_DECIMAL: &[&str] = &["bhd", "jod", "kwd", "omr", "tnd"];
+
+/// Of two decimals, which must be 00: <https://docs.stripe.com/currencies#special-cases>. UGX stands among the zero-decimal ones too; here
+/// it is what the table of special cases says.
+const WHOLE_UNITS: &[&str] = &["isk", "ugx"];
+
+/// How many decimals the smallest unit has.
+pub fn decimals(currency: &str) -> u32 {
+    match currency {
+        _ if WHOLE_UNITS.contains(&currency) => 2,
+        _ if ZERO_DECIMAL.contains(&currency) => 0,
+        _ if THREE_DECIMAL.contains(&currency) => 3,
+        _ => 2,
+    }
+}
+
+/// An amount in major units, without zeros at its end: `12.5`, `1000`.
+pub fn major(amount_minor: i64, decimals: u32) -> String {
+    let unit = 10i64.pow(decimals);
+    let fraction = format!("{:0width$}", (amount_minor % unit).abs(), width = decimals as usize);
+    let fraction = if decimals == 0 { "" } else { fraction.trim_end_matches('0') };
+    let sign = if amount_minor < 0 { "-" } else { "" };
+    let whole = (amount_minor / unit).abs();
+    if fraction.is_empty() { format!("{sign}{whole}") } else { format!("{sign}{whole}.{fraction}") }
+}
+
+/// What card networks cannot settle is refused, of a part of a payment too.
+pub fn check_rounding(name: &str, amount_minor: i64, currency: &str) -> Outcome<()> {
+    let unit = match currency {
+        _ if WHOLE_UNITS.contains(&currency) => 100,
+        _ if THREE_DECIMAL.contains(&currency) => 10,
+        _ => return Ok(()),
+    };
+    if amount_minor % unit == 0 {
+        return Ok(());
+    }
+    let message = format!("Invalid {currency} amount: it must be divisible by {unit}");
+    Err(ApiError::invalid(message).param(name).refused())
+}
+
 /// Parses a currency; Stripe answers in lower case.
 pub fn parse(text: &str) -> Outcome<String> {
     let currency = text.to_ascii_lowercase();
@@ -73,11 +113,16 @@ pub fn check_amount(amount_minor: i64, currency: &str) -> Outcome<()> {
         .param("amount")
         .refused());
     }
-    Ok(())
+    check_rounding("amount", amount_minor, currency)
 }
 
 /// An amount for a person: `$12.50 usd`, `¥500 jpy`.
 pub fn format_amount(amount_minor: i64, currency: &str) -> String {
+    format_with(amount_minor, currency, decimals(currency))
+}
+
+/// The same, of a provider that counts with so many decimals.
+pub fn format_with(amount_minor: i64, currency: &str, decimals: u32) -> String {
     let sign = match currency {
         "usd" | "cad" | "aud" | "nzd" | "sgd" | "hkd" => "$",
         "eur" => "€",
@@ -85,10 +130,11 @@ pub fn format_amount(amount_minor: i64, currency: &str) -> String {
         "jpy" => "¥",
         _ => "",
     };
-    if ZERO_DECIMAL.contains(&currency) {
+    let (unit, width) = (10i64.pow(decimals), decimals as usize);
+    if decimals == 0 {
         format!("{sign}{} {currency}", grouped(amount_minor))
     } else {
-        format!("{sign}{}.{:02} {currency}", grouped(amount_minor / 100), amount_minor % 100)
+        format!("{sign}{}.{:0width$} {currency}", grouped(amount_minor / unit), amount_minor % unit)
     }
 }
 
@@ -113,12 +159,20 @@ mod tests {
         assert_eq!(format_amount(99_999_999, "usd"), "$999,999.99 usd");
         assert_eq!(format_amount(50, "usd"), "$0.50 usd");
         assert_eq!(format_amount(1_500, "jpy"), "¥1,500 jpy");
+        assert_eq!(format_amount(12_500, "kwd"), "12.500 kwd");
+        assert_eq!(
+            [major(1_250, 2), major(1_000, 0), major(100_000, 2), major(-5, 3)],
+            ["12.5", "1000", "1000", "-0.005"]
+        );
     }
 
     #[test]
     fn limits_and_unknown_currencies_are_refused() {
         assert!(check_amount(50, "usd").is_ok());
         assert!(check_amount(49, "usd").is_err());
+        assert!(check_amount(500, "isk").is_ok() && check_amount(501, "isk").is_err());
+        assert!(check_amount(1_000, "kwd").is_ok() && check_amount(1_001, "kwd").is_err());
+        assert!(check_amount(50_050, "ugx").is_err());
         assert!(check_amount(0, "usd").is_err());
         assert!(check_amount(MAX_AMOUNT_MINOR + 1, "usd").is_err());
         assert_eq!(parse("USD"), Ok("usd".to_owned()));

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use crate::adyen::modifications::{Modification, ModificationKind};
 use crate::adyen::payments::{Payment, Standing};
 use crate::charges::Charge;
+use crate::currencies;
 use crate::errors::Outcome;
 use crate::metadata::Metadata;
 use crate::payment_intents::{PaymentIntent, Status};
@@ -70,6 +71,9 @@ impl Ledger {
                 "amount": charge.amount, "currency": charge.currency, "status": charge.status, "paid": charge.paid,
                 "captured": charge.captured, "amount_captured": charge.amount_captured, "amount_refunded": charge.amount_refunded,
                 "voided": is_voided(store, &charge)?, "metadata": charge.metadata,
+                "major": majors([charge.amount, charge.amount_captured, charge.amount_refunded], |minor| {
+                    currencies::major(minor, currencies::decimals(&charge.currency))
+                }),
             });
             self.charges.push(line(&row, own));
             shown_ids.insert(charge.id);
@@ -107,6 +111,9 @@ impl Ledger {
                 "paid": payment.authorised, "captured": payment.amount_captured > 0, "amount_captured": payment.amount_captured,
                 "amount_refunded": payment.amount_refunded,
                 "voided": matches!(payment.standing, Standing::Cancelled | Standing::Expired), "metadata": payment.metadata,
+                "major": majors([payment.amount.value, payment.amount_captured, payment.amount_refunded], |minor| {
+                    payment.amount.major(minor)
+                }),
             });
             self.charges.push(line(&row, own));
             shown_ids.insert(payment.psp_reference);
@@ -144,6 +151,12 @@ fn is_voided(store: &dyn Store, charge: &Charge) -> Outcome<bool> {
     let Some(row) = store.find(Kind::PaymentIntent, id)? else { return Ok(false) };
     let intent: PaymentIntent = serde_json::from_str(&row.body)?;
     Ok(intent.status == Status::Canceled)
+}
+
+/// What people would call the amounts of a charge: providers count some currencies in different units.
+fn majors(minor: [i64; 3], major: impl Fn(i64) -> String) -> Value {
+    let [amount, captured, refunded] = minor.map(major);
+    json!({ "amount": amount, "captured": captured, "refunded": refunded })
 }
 
 /// In Stripe's words, which tests know.

@@ -2,7 +2,8 @@
 
 use serde_json::Value;
 
-use crate::currencies::format_amount;
+use crate::adyen;
+use crate::currencies::{decimals, format_with};
 
 /// Rows on the ledger page: the newest.
 const ROWS: usize = 200;
@@ -69,16 +70,14 @@ pub fn message(text: &str) -> String {
 pub struct Waiting<'a> {
     /// Its id at the provider.
     pub id: &'a str,
-    /// In the smallest unit.
-    pub amount_minor: i64,
-    /// Three letters, lower case.
-    pub currency: &'a str,
+    /// As people write it.
+    pub amount: String,
 }
 
 /// The 3-D Secure page.
 pub fn three_d_secure(payment: &Waiting) -> String {
     let id = escape(payment.id);
-    let amount = escape(&format_amount(payment.amount_minor, payment.currency));
+    let amount = escape(&payment.amount);
     page(
         "3-D Secure test page",
         "small",
@@ -103,7 +102,11 @@ pub fn ledger(ledger: &Value, offset_ms: i64) -> String {
         .take(ROWS)
         .map(|charge| {
             let currency = text(charge, "currency").to_ascii_lowercase();
-            let amount = |name: &str| escape(&format_amount(number(charge, name), &currency));
+            let decimals = match text(charge, "provider").as_str() {
+                "adyen" => adyen::currencies::decimals(&text(charge, "currency")).unwrap_or(2),
+                _ => decimals(&currency),
+            };
+            let amount = |name: &str| escape(&format_with(number(charge, name), &currency, decimals));
             let status = text(charge, "status");
             let class = match status.as_str() {
                 "succeeded" => "good",

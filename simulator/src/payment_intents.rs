@@ -320,6 +320,7 @@ pub fn capture(call: &mut Call, id: &str, params: &Params) -> Outcome<Value> {
         .payment_intent(shown(&intent)?)
         .outcome());
     }
+    currencies::check_rounding("amount_to_capture", amount, &intent.currency)?;
     intent.metadata = metadata::merge(&intent.metadata, params)?;
     if let Some(charge) = &intent.latest_charge {
         charges::capture(call, charge, amount)?;

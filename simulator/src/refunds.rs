@@ -6,7 +6,7 @@ use serde_json::Value;
 use crate::call::{Call, Links, shown};
 use crate::cards::Behaviour;
 use crate::charges::{self, Charge};
-use crate::currencies::format_amount;
+use crate::currencies::{check_rounding, format_amount};
 use crate::errors::{ApiError, Failure, Outcome, at_least_one, no_such};
 use crate::events;
 use crate::lists::{self, Page};
@@ -76,6 +76,7 @@ pub fn create(call: &mut Call, params: &Params) -> Outcome<Value> {
             .outcome());
     }
     let amount = asked.unwrap_or(left);
+    check_rounding("amount", amount, &charge.currency)?;
     if amount > left {
         let of =
             if charge.amount_refunded == released { "charge amount" } else { "unrefunded amount on charge" };

@@ -7,6 +7,7 @@ use crate::adyen;
 use crate::attempt::{self, Attempt};
 use crate::call::Call;
 use crate::clock;
+use crate::currencies::format_amount;
 use crate::errors::{Failure, Outcome};
 use crate::http::Reply;
 use crate::pages::{self, Waiting};
@@ -38,7 +39,8 @@ pub fn answer(call: &mut Call, id: &str, decision: Decision) -> Outcome<Reply> {
         return Ok(Reply::html(200, pages::message(&done)));
     }
     if decision == Decision::Look {
-        let waiting = Waiting { id: &intent.id, amount_minor: intent.amount, currency: &intent.currency };
+        let amount = format_amount(intent.amount, &intent.currency);
+        let waiting = Waiting { id: &intent.id, amount };
         return Ok(Reply::html(200, pages::three_d_secure(&waiting)));
     }
     // Where to go back to is kept in next_action, which the decision clears.

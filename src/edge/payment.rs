@@ -11,7 +11,7 @@ use crate::jobs::receipt::is_address;
 use crate::machine::fingerprint::{Field, Parameters};
 use crate::payment::RefundReason;
 use crate::payment::money::{AmountMinor, Currency};
-use crate::providers::Provider;
+use crate::providers::{Provider, UnsupportedMoney};
 
 /// Metadata that a payment may carry: the provider allows 50 entries, and two are ours.
 const METADATA_MAX: usize = 40;
@@ -51,10 +51,7 @@ pub fn payment_request(
 ) -> Result<PaymentRequest, Vec<FieldError>> {
     let mut fields = Fields::of(parameters);
     let amount = fields.required("amount", AmountMinor::parse);
-    let currency = fields.required("currency", |text| {
-        Currency::parse(text)
-            .ok_or_else(|| "must be a currency by ISO 4217 that can be charged, such as usd".to_owned())
-    });
+    let currency = fields.required("currency", Currency::parse_offered);
     if let (Some(amount), Some(currency)) = (amount, currency)
         && let Err(message) = amount.check(currency)
     {
@@ -80,6 +77,9 @@ pub fn payment_request(
     );
     let fallback = fields.fallback(provider, config, account);
     fields.unknown(&FIELDS, &["metadata", "fallback"]);
+    if let (Some(amount), Some(currency)) = (amount, currency) {
+        fields.payable(amount, currency, route.as_ref(), fallback.as_ref());
+    }
     match (amount, currency, route) {
         (Some(amount), Some(currency), Some(route)) if fields.errors.is_empty() => Ok(PaymentRequest {
             amount,
@@ -282,6 +282,28 @@ impl Fields {
             config,
             account,
         )
+    }
+
+    /// Every provider that may be asked takes this amount: a fallback is not found wanting only when it is needed.
+    fn payable(
+        &mut self,
+        amount: AmountMinor,
+        currency: Currency,
+        route: Option<&Route>,
+        fallback: Option<&Route>,
+    ) {
+        for (route, is_fallback) in [(route, false), (fallback, true)] {
+            let Some(Err(reason)) = route.map(|route| route.provider.check_amount(amount, currency)) else {
+                continue;
+            };
+            match reason {
+                UnsupportedMoney::Amount(message) => self.wrong("amount", message),
+                UnsupportedMoney::Currency(message) if !is_fallback => self.wrong("currency", message),
+                UnsupportedMoney::Currency(_) => {
+                    self.wrong("fallback[provider]", format!("must be one that takes {currency}, or none"));
+                }
+            }
+        }
     }
 
     /// A misspelt parameter must not silently do nothing.

@@ -40,8 +40,8 @@ pub(super) fn admit(request: &CaptureRequest, phase: &mut Phase<'_>) -> Result<R
             detail: "More than was authorised cannot be captured.".to_owned(),
         }));
     }
-    if let Err(message) = amount.check_rounding(payment.currency) {
-        return Ok(Err(Refusal::Amount { message }));
+    if let Err(refusal) = must_be_payable(amount, payment) {
+        return Ok(Err(refusal));
     }
     payment.moves = payment.moves.saturating_add(1);
     payment.pending = Some(Pending::Capture { key_id, amount_minor: amount.get() });
@@ -71,6 +71,14 @@ pub(super) fn must_be_free(
     })
 }
 
+/// The currency allows a part of a payment to be so much, and the payment's provider can be told so.
+pub(super) fn must_be_payable(amount: AmountMinor, payment: &Payment) -> Result<(), Refusal> {
+    let refused = |message: String| Refusal::Amount { message };
+    amount.check_rounding(payment.currency).map_err(refused)?;
+    let checked = payment.provider.check_amount(amount, payment.currency);
+    checked.map_err(|reason| refused(reason.message().to_owned()))
+}
+
 /// The word for a move that is under way.
 pub(super) const fn under_way(payment: &Payment) -> Option<&'static str> {
     match payment.pending {
@@ -87,19 +95,19 @@ pub(super) fn run(_: &CaptureRequest, phase: &mut Phase<'_>) -> Result<End, Bug>
         return Err(Bug("a capture without its reservation".into()));
     };
     let Some(settlement) = phase.settlement(CAPTURE)? else {
-        return call(&payment, amount_minor);
+        return call(&payment, amount_minor, phase.ctx);
     };
     settle_move(phase, settlement, "The capture", None)
 }
 
-fn call(payment: &Payment, amount_minor: u32) -> Result<End, Bug> {
+fn call(payment: &Payment, amount_minor: u32, ctx: &Context) -> Result<End, Bug> {
     let derived_key = payment.provider.derived_key(&move_key(payment, CAPTURE));
     Ok(End::Call(CallSpec {
         name: CAPTURE.to_owned(),
         kind: CallKind::Capture,
         provider: payment.provider,
         semantics: Semantics::IdempotentByKey,
-        request: payment.provider.capture(payment, amount_minor, &derived_key)?,
+        request: payment.provider.capture(payment, amount_minor, &derived_key, ctx)?,
         derived_key,
     }))
 }

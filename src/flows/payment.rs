@@ -94,8 +94,23 @@ impl PaymentRequest {
     }
 }
 
+/// Both providers of a request can be told the amount: a fallback that cannot would be found out only when it is needed.
+fn must_be_payable(request: &PaymentRequest) -> Result<(), Refusal> {
+    let refused = |message: String| Refusal::Amount { message };
+    Currency::parse_offered(request.currency.as_str()).map_err(refused)?;
+    request.amount.check_rounding(request.currency).map_err(refused)?;
+    for route in [Some(&request.route), request.fallback.as_ref()].into_iter().flatten() {
+        let checked = route.provider.check_amount(request.amount, request.currency);
+        checked.map_err(|reason| refused(reason.message().to_owned()))?;
+    }
+    Ok(())
+}
+
 /// The payment and its audit record; or another try of an order whose last one is over, unpaid.
 pub(super) fn admit(request: &PaymentRequest, phase: &mut Phase<'_>) -> Result<Result<(), Refusal>, Bug> {
+    if let Err(refusal) = must_be_payable(request) {
+        return Ok(Err(refusal));
+    }
     let before = phase.rows.payment.as_ref();
     let pays_again = phase.ctx.has(Mutant::OrderPaidAgain);
     if let Some(payment) = before.filter(|payment| !(payment.is_over_unpaid() || pays_again)) {
@@ -140,7 +155,12 @@ pub(super) fn run(request: &PaymentRequest, phase: &mut Phase<'_>) -> Result<End
     entered(phase.rows, phase.ctx)?;
     let tries = phase.rows.calls.iter().filter(|call| call.key_id == phase.key_id).count();
     match &request.fallback {
-        Some(fallback) if tries == 1 && matches!(payment.state, PaymentState::Failed(_)) => {
+        // One that cannot be told the amount is left out: admission has not always asked.
+        Some(fallback)
+            if tries == 1
+                && matches!(payment.state, PaymentState::Failed(_))
+                && fallback.provider.check_amount(request.amount, request.currency).is_ok() =>
+        {
             try_elsewhere(request, fallback, phase)
         }
         _ => answer(request, &payment, phase),
@@ -173,26 +193,45 @@ fn authorize(request: &PaymentRequest, route: &Route, phase: &mut Phase<'_>) -> 
         let key = request.return_key.as_ref().map(|key| format!("?k={key}")).unwrap_or_default();
         format!("{}{}/return{key}", request.origin, payment.id.path())
     });
-    Ok(End::Call(CallSpec {
-        name: call_name(attempt),
-        kind: CallKind::Authorize,
-        provider: route.provider,
-        semantics: Semantics::IdempotentByKey,
-        request: route.provider.authorize(&Authorization {
-            amount_minor: request.amount.get(),
-            currency: request.currency.as_str(),
-            capture: request.capture,
-            payment_method: &route.payment_method,
-            customer: route.customer.as_deref(),
-            merchant_account: route.merchant_account.as_deref(),
-            description: request.description.as_deref(),
-            metadata: &request.metadata,
-            return_url: return_url.as_deref(),
-            resource: &id,
-            derived_key: &derived_key,
-        }),
-        derived_key,
-    }))
+    let authorization = Authorization {
+        amount_minor: request.amount.get(),
+        currency: request.currency,
+        capture: request.capture,
+        payment_method: &route.payment_method,
+        customer: route.customer.as_deref(),
+        merchant_account: route.merchant_account.as_deref(),
+        description: request.description.as_deref(),
+        metadata: &request.metadata,
+        return_url: return_url.as_deref(),
+        resource: &id,
+        derived_key: &derived_key,
+    };
+    match route.provider.authorize(&authorization, phase.ctx) {
+        Ok(frozen) => Ok(End::Call(CallSpec {
+            name: call_name(attempt),
+            kind: CallKind::Authorize,
+            provider: route.provider,
+            semantics: Semantics::IdempotentByKey,
+            request: frozen,
+            derived_key,
+        })),
+        // Admitted by a version that did not check it. Nothing was sent.
+        Err(_) => cannot_be_sent(request, phase),
+    }
+}
+
+fn cannot_be_sent(request: &PaymentRequest, phase: &mut Phase<'_>) -> Result<End, Bug> {
+    let payment = phase.payment()?;
+    payment.state = PaymentState::Failed(Failure {
+        declined: false,
+        code: "currency_not_supported".to_owned(),
+        decline_code: None,
+        message: "The payment provider does not take this amount in this currency. Nothing was charged."
+            .to_owned(),
+    });
+    let payment = payment.clone();
+    entered(phase.rows, phase.ctx)?;
+    answer(request, &payment, phase)
 }
 
 /// The call of a try, in the timeline and among the calls of its key.

@@ -13,7 +13,7 @@ use crate::machine::id::RefundId;
 use crate::payment::money::AmountMinor;
 use crate::payment::{PaymentState, Refund, RefundReason, RefundState, check, refunded_minor};
 
-use super::capture::must_be_free;
+use super::capture::{must_be_free, must_be_payable};
 
 /// What is asked for.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -49,8 +49,8 @@ pub(super) fn admit(request: &RefundRequest, phase: &mut Phase<'_>) -> Result<Re
         };
         return Ok(Err(Refusal::TooMuch { available_minor, detail: detail.to_owned() }));
     };
-    if let Err(message) = amount.check_rounding(payment.currency) {
-        return Ok(Err(Refusal::Amount { message }));
+    if let Err(refusal) = must_be_payable(amount, payment) {
+        return Ok(Err(refusal));
     }
     let data = json!({
         "payment": payment.id, "amount": amount.get(), "currency": payment.currency, "reason": request.reason,
@@ -111,7 +111,7 @@ fn mine<'a>(phase: &'a mut Phase<'_>) -> Result<&'a mut Refund, Bug> {
 }
 
 fn call(phase: &mut Phase<'_>) -> Result<End, Bug> {
-    let refund = mine(phase)?.clone();
+    let (refund, ctx) = (mine(phase)?.clone(), phase.ctx);
     let payment = phase.payment()?;
     let derived_key = payment.provider.derived_key(&format!("{}_refund_{}", payment.id, refund.id));
     Ok(End::Call(CallSpec {
@@ -119,7 +119,7 @@ fn call(phase: &mut Phase<'_>) -> Result<End, Bug> {
         kind: CallKind::Refund,
         provider: payment.provider,
         semantics: Semantics::IdempotentByKey,
-        request: payment.provider.refund(payment, &refund, &derived_key)?,
+        request: payment.provider.refund(payment, &refund, &derived_key, ctx)?,
         derived_key,
     }))
 }

@@ -136,6 +136,8 @@ pub enum Mutant {
     ForgetUnknownMove,
     /// Another try to pay an order is accepted whatever became of the last one.
     OrderPaidAgain,
+    /// An amount goes to every provider in our own minor units.
+    OwnMinorUnits,
 }
 
 impl Mutant {
@@ -153,12 +155,13 @@ impl Mutant {
     ];
 
     /// Those of payments: their simulation must catch each.
-    pub const OF_PAYMENTS: [Self; 5] = [
+    pub const OF_PAYMENTS: [Self; 6] = [
         Self::NoRefundReservation,
         Self::MovesOverlap,
         Self::FallbackAfterUnknown,
         Self::ForgetUnknownMove,
         Self::OrderPaidAgain,
+        Self::OwnMinorUnits,
     ];
 }
 

@@ -1,4 +1,5 @@
-//! Amounts and currencies: <https://docs.stripe.com/currencies>.
+//! Amounts and currencies: <https://docs.stripe.com/currencies>. An amount's minor units are Stripe's; a provider that counts
+//! otherwise converts them when it encodes a request (see `providers::adyen::minor_units`).
 
 use std::fmt;
 
@@ -17,6 +18,10 @@ const CURRENCIES: &str = "aed afn all amd ang aoa ars aud awg azn bam bbd bdt bg
 /// Currencies without minor units: an amount of 500 is ¥500.
 const ZERO_DECIMAL: &str = "bif clp djf gnf jpy kmf krw mga pyg rwf ugx vnd vuv xaf xof xpf";
 
+/// Currencies of which the providers' own pages say two things: Stripe's list UGX as a currency without decimals and, one table
+/// on, as one of two that end in 00. They can be read, for payments of before, and not be offered.
+const CONTRADICTORY: &str = "ugx";
+
 /// Currencies of three decimals; the last one must be 0, as card networks round it.
 const THREE_DECIMAL: &str = "bhd jod kwd omr tnd";
 
@@ -34,6 +39,24 @@ impl Currency {
         let code: [u8; 3] = text.to_ascii_lowercase().into_bytes().try_into().ok()?;
         let currency = Self(code);
         is_in(CURRENCIES, currency).then_some(currency)
+    }
+
+    /// Parses the currency of a new payment; the error says what to send.
+    pub fn parse_offered(text: &str) -> Result<Self, String> {
+        let currency = Self::parse(text)
+            .ok_or_else(|| "must be a currency by ISO 4217 that can be charged, such as usd".to_owned())?;
+        if !currency.is_offered() {
+            return Err(format!(
+                "must be another one: {currency} is not offered, because the payment providers contradict themselves about its \
+                 minor unit"
+            ));
+        }
+        Ok(currency)
+    }
+
+    /// Whether a new payment may be in it.
+    pub fn is_offered(self) -> bool {
+        !is_in(CONTRADICTORY, self)
     }
 
     /// In lower case.
@@ -146,12 +169,18 @@ impl AmountMinor {
         self.check_rounding(currency)
     }
 
-    /// The rule that holds for a part of a payment too: three decimals end in 0.
+    /// The rule that holds for a part of a payment too: three decimals end in 0, and so do the two of a currency that has
+    /// decimals at the providers only.
     pub fn check_rounding(self, currency: Currency) -> Result<Self, String> {
         if currency.decimals() == 3 && !self.0.is_multiple_of(10) {
             return Err(format!(
                 "must be a multiple of 10 in {currency}: its third decimal cannot be charged"
             ));
+        }
+        if currency.as_str() == "isk" && !self.0.is_multiple_of(100) {
+            return Err(
+                "must be a multiple of 100 in isk: it has no fractions, such as 50000 for 500 kr".to_owned()
+            );
         }
         Ok(self)
     }

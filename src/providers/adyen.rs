@@ -14,14 +14,18 @@
 //! [refusal reasons](https://docs.adyen.com/development-resources/refusal-reasons),
 //! [payment modifications](https://docs.adyen.com/online-payments/capture).
 
+pub mod minor_units;
+
 use data_encoding::BASE64URL_NOPAD;
 use serde::{Deserialize, Serialize};
 
-use super::{Authorization, HttpAnswer, not_executed, unknown};
+use super::{Authorization, HttpAnswer, UnsupportedMoney, not_executed, unknown};
 use crate::machine::call::{
     CallKind, ForeignCall, FrozenRequest, LookUp, Outcome, ProviderReply, ProviderResult,
 };
+use crate::machine::context::{Context, Mutant};
 use crate::machine::id::digest;
+use crate::payment::money::Currency;
 use crate::payment::{Payment, Refund, RefundReason};
 use crate::webhooks::Told;
 
@@ -66,15 +70,25 @@ struct PaymentBody<'a> {
     metadata: Metadata<'a>,
 }
 
+/// In Adyen's minor units.
 #[derive(Deserialize, PartialEq, Serialize)]
 struct AmountBody {
-    value: u32,
+    value: i64,
     currency: String,
 }
 
 impl AmountBody {
-    fn new(value: u32, currency: &str) -> Self {
-        Self { value, currency: currency.to_ascii_uppercase() }
+    fn new(amount_minor: u32, currency: Currency, ctx: &Context) -> Result<Self, UnsupportedMoney> {
+        let value = match minor_units::to_adyen(amount_minor, currency) {
+            Ok(_) if ctx.has(Mutant::OwnMinorUnits) => i64::from(amount_minor),
+            converted => converted?,
+        };
+        Ok(Self { value, currency: currency.as_str().to_ascii_uppercase() })
+    }
+
+    /// In our minor units; `None` if no amount of ours is that.
+    fn minor(&self) -> Option<u32> {
+        minor_units::from_adyen(self.value, &self.currency)
     }
 }
 
@@ -108,10 +122,13 @@ struct Metadata<'a> {
 
 /// A payment with a stored card, captured at once or later. The description is not sent: the only text that Adyen takes is
 /// the one on the bank's statement.
-pub fn authorize(authorization: &Authorization<'_>) -> FrozenRequest {
+pub fn authorize(
+    authorization: &Authorization<'_>,
+    ctx: &Context,
+) -> Result<FrozenRequest, UnsupportedMoney> {
     let manual = || AdditionalData { manual_capture: "true".to_owned() };
     let body = PaymentBody {
-        amount: AmountBody::new(authorization.amount_minor, authorization.currency),
+        amount: AmountBody::new(authorization.amount_minor, authorization.currency, ctx)?,
         merchant_account: authorization.merchant_account,
         reference: reference(authorization.resource, authorization.derived_key),
         payment_method: StoredCard { kind: "scheme", stored_payment_method_id: authorization.payment_method },
@@ -125,7 +142,7 @@ pub fn authorize(authorization: &Authorization<'_>) -> FrozenRequest {
         return_url: authorization.return_url,
         metadata: Metadata { resource: authorization.resource },
     };
-    FrozenRequest { path: "/payments".to_owned(), body: encode(&body) }
+    Ok(FrozenRequest { path: "/payments".to_owned(), body: encode(&body) })
 }
 
 #[derive(Serialize)]
@@ -141,9 +158,15 @@ struct ModificationBody<'a> {
 }
 
 /// Takes what was reserved, or a part of it. `id` is Adyen's `pspReference` of the payment.
-pub fn capture(id: &str, payment: &Payment, amount_minor: u32, derived_key: &str) -> FrozenRequest {
-    let amount = AmountBody::new(amount_minor, payment.currency.as_str());
-    modification(id, "captures", payment, Some(amount), None, derived_key)
+pub fn capture(
+    id: &str,
+    payment: &Payment,
+    amount_minor: u32,
+    derived_key: &str,
+    ctx: &Context,
+) -> Result<FrozenRequest, UnsupportedMoney> {
+    let amount = AmountBody::new(amount_minor, payment.currency, ctx)?;
+    Ok(modification(id, "captures", payment, Some(amount), None, derived_key))
 }
 
 /// Gives up what was reserved.
@@ -152,14 +175,20 @@ pub fn void(id: &str, payment: &Payment, derived_key: &str) -> FrozenRequest {
 }
 
 /// Gives money back.
-pub fn refund(id: &str, payment: &Payment, refund: &Refund, derived_key: &str) -> FrozenRequest {
-    let amount = AmountBody::new(refund.amount.get(), payment.currency.as_str());
+pub fn refund(
+    id: &str,
+    payment: &Payment,
+    refund: &Refund,
+    derived_key: &str,
+    ctx: &Context,
+) -> Result<FrozenRequest, UnsupportedMoney> {
+    let amount = AmountBody::new(refund.amount.get(), payment.currency, ctx)?;
     let reason = match refund.reason {
         RefundReason::RequestedByCustomer => "CUSTOMER REQUEST",
         RefundReason::Duplicate => "DUPLICATE",
         RefundReason::Fraudulent => "FRAUD",
     };
-    modification(id, "refunds", payment, Some(amount), Some(reason), derived_key)
+    Ok(modification(id, "refunds", payment, Some(amount), Some(reason), derived_key))
 }
 
 fn modification(
@@ -321,7 +350,8 @@ fn read_modification(call: &ForeignCall, answer: ModificationAnswer) -> Result<P
     match call.kind {
         CallKind::Capture => {
             let asked = asked(call, answer.amount.as_ref())?;
-            Ok(ProviderResult::Captured { amount_minor: asked.amount.value })
+            let amount_minor = asked.amount.minor().ok_or("an amount that is none of ours")?;
+            Ok(ProviderResult::Captured { amount_minor })
         }
         CallKind::Refund => {
             asked(call, answer.amount.as_ref())?;
@@ -444,8 +474,12 @@ pub fn told(call: &ForeignCall, told: &Told) -> Result<ProviderResult, String> {
     if call.kind == CallKind::Void {
         return Ok(ProviderResult::Voided);
     }
-    let amount = AmountBody::new(told.amount_minor, &told.currency);
-    let asked = asked(call, Some(&amount))?;
+    let asked = asked(call, None)?;
+    let is_asked = asked.amount.minor() == Some(told.amount_minor)
+        && asked.amount.currency.eq_ignore_ascii_case(&told.currency);
+    if !is_asked {
+        return Err("the provider took another amount".to_owned());
+    }
     let manual = asked.additional_data.is_some_and(|data| data.manual_capture == "true");
     Ok(match call.kind {
         CallKind::Authorize if manual => ProviderResult::Authorized { payment },

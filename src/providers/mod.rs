@@ -12,8 +12,9 @@ pub mod transport;
 use serde::{Deserialize, Serialize};
 
 use crate::machine::call::{ForeignCall, FrozenRequest, LookUp, Outcome};
-use crate::machine::context::{Bug, Times};
+use crate::machine::context::{Bug, Context, Times};
 use crate::payment::check::{Question, Truth};
+use crate::payment::money::{AmountMinor, Currency};
 use crate::payment::{Payment, Refund};
 
 /// Where a call goes. Written down with the call: a retry never moves to another provider.
@@ -28,10 +29,10 @@ pub enum Provider {
 
 /// What begins a payment.
 pub struct Authorization<'a> {
-    /// In minor units of the currency.
+    /// In our minor units.
     pub amount_minor: u32,
-    /// ISO 4217, lower case.
-    pub currency: &'a str,
+    /// Of the amount.
+    pub currency: Currency,
     /// Whether the money is taken at once.
     pub capture: bool,
     /// The token of what pays.
@@ -69,6 +70,23 @@ pub struct HttpAnswer {
     pub body: String,
 }
 
+/// Why a provider does not take an amount. Each says what to send instead.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum UnsupportedMoney {
+    /// Not in this currency.
+    Currency(String),
+    /// In this currency, but not this amount.
+    Amount(String),
+}
+
+impl UnsupportedMoney {
+    /// What to send instead.
+    pub fn message(&self) -> &str {
+        let (Self::Currency(message) | Self::Amount(message)) = self;
+        message
+    }
+}
+
 impl Provider {
     /// All of them.
     pub const ALL: [Self; 2] = [Self::Stripe, Self::Adyen];
@@ -102,11 +120,23 @@ impl Provider {
         }
     }
 
-    /// Begins a payment.
-    pub(crate) fn authorize(self, authorization: &Authorization<'_>) -> FrozenRequest {
+    /// Whether the provider takes this amount of a new payment, of a capture or of a refund: in its own minor units, exactly.
+    pub fn check_amount(self, amount: AmountMinor, currency: Currency) -> Result<(), UnsupportedMoney> {
         match self {
-            Self::Stripe => stripe::authorize(authorization),
-            Self::Adyen => adyen::authorize(authorization),
+            Self::Stripe => Ok(()),
+            Self::Adyen => adyen::minor_units::to_adyen(amount.get(), currency).map(|_| ()),
+        }
+    }
+
+    /// Begins a payment.
+    pub(crate) fn authorize(
+        self,
+        authorization: &Authorization<'_>,
+        ctx: &Context,
+    ) -> Result<FrozenRequest, UnsupportedMoney> {
+        match self {
+            Self::Stripe => Ok(stripe::authorize(authorization)),
+            Self::Adyen => adyen::authorize(authorization, ctx),
         }
     }
 
@@ -116,12 +146,13 @@ impl Provider {
         payment: &Payment,
         amount_minor: u32,
         derived_key: &str,
+        ctx: &Context,
     ) -> Result<FrozenRequest, Bug> {
         let id = known(payment)?;
-        Ok(match self {
-            Self::Stripe => stripe::capture(id, amount_minor, derived_key),
-            Self::Adyen => adyen::capture(id, payment, amount_minor, derived_key),
-        })
+        match self {
+            Self::Stripe => Ok(stripe::capture(id, amount_minor, derived_key)),
+            Self::Adyen => adyen::capture(id, payment, amount_minor, derived_key, ctx).map_err(not_checked),
+        }
     }
 
     /// Gives up what was reserved.
@@ -139,12 +170,13 @@ impl Provider {
         payment: &Payment,
         refund: &Refund,
         derived_key: &str,
+        ctx: &Context,
     ) -> Result<FrozenRequest, Bug> {
         let id = known(payment)?;
-        Ok(match self {
-            Self::Stripe => stripe::refund(id, &payment.id.to_string(), refund, derived_key),
-            Self::Adyen => adyen::refund(id, payment, refund, derived_key),
-        })
+        match self {
+            Self::Stripe => Ok(stripe::refund(id, &payment.id.to_string(), refund, derived_key)),
+            Self::Adyen => adyen::refund(id, payment, refund, derived_key, ctx).map_err(not_checked),
+        }
     }
 
     /// What an answer to a send of this call means.
@@ -199,6 +231,12 @@ fn known(payment: &Payment) -> Result<&str, Bug> {
         .provider_payment
         .as_deref()
         .ok_or_else(|| Bug(format!("the provider never gave an id of {}", payment.id)))
+}
+
+/// What moves a payment is admitted only in amounts that its provider takes.
+#[allow(clippy::needless_pass_by_value)] // for `map_err`
+fn not_checked(reason: UnsupportedMoney) -> Bug {
+    Bug(format!("an amount was admitted that {}", reason.message()))
 }
 
 fn not_executed(answer: &HttpAnswer, reason: &str) -> Outcome {

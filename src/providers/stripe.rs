@@ -70,7 +70,7 @@ pub fn authorize(authorization: &Authorization<'_>) -> FrozenRequest {
     let capture_method = if authorization.capture { "automatic" } else { "manual" };
     let mut fields = vec![
         ("amount", amount.as_str()),
-        ("currency", authorization.currency),
+        ("currency", authorization.currency.as_str()),
         ("capture_method", capture_method),
         ("payment_method", authorization.payment_method),
         ("payment_method_types[0]", "card"),

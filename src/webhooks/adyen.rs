@@ -9,7 +9,7 @@ use sha2::Sha256;
 use super::{Event, News, Told, object_of};
 use crate::machine::id::ObjectId;
 use crate::providers::Provider;
-use crate::providers::adyen::word;
+use crate::providers::adyen::{minor_units, word};
 
 /// What is to be answered; anything else makes Adyen send it again.
 pub const ACCEPTED: &str = "[accepted]";
@@ -138,8 +138,7 @@ impl Item {
             id: self.psp_reference.clone(),
             // What is no amount of ours is none that was asked for.
             amount_minor: amount
-                .and_then(|amount| amount.value)
-                .and_then(|value| u32::try_from(value).ok())
+                .and_then(|amount| minor_units::from_adyen(amount.value?, &amount.currency))
                 .unwrap_or(0),
             currency: amount.map_or_else(String::new, |amount| amount.currency.to_ascii_lowercase()),
             success: self.success == "true",

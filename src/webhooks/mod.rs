@@ -54,7 +54,7 @@ pub struct Told {
     pub payment: String,
     /// The provider's id of what ended: the payment itself, or its modification.
     pub id: String,
-    /// In minor units.
+    /// In our minor units; 0 if no amount of ours is what was told.
     pub amount_minor: u32,
     /// In lower case.
     pub currency: String,

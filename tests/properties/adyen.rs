@@ -11,7 +11,7 @@ use paid_once::providers::{Authorization, HttpAnswer, Provider};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use crate::support::{self, answer};
+use crate::support::{self, NOW_MS, answer, at};
 
 const KINDS: [CallKind; 5] =
     [CallKind::Charge, CallKind::Authorize, CallKind::Capture, CallKind::Void, CallKind::Refund];
@@ -46,7 +46,7 @@ fn received() -> Value {
 fn authorization(capture: bool) -> Authorization<'static> {
     Authorization {
         amount_minor: 2000,
-        currency: "usd",
+        currency: Currency::USD,
         capture,
         payment_method: "8415718415172204",
         customer: Some("cus_1"),
@@ -84,6 +84,11 @@ fn a_payment() -> Payment {
     }
 }
 
+/// A payment of so much, reserved.
+pub(crate) fn a_payment_in(currency: Currency, amount_minor: u32) -> Payment {
+    Payment { currency, amount: AmountMinor::new(amount_minor).unwrap(), ..a_payment() }
+}
+
 fn a_refund(amount_minor: u32, reason: RefundReason) -> Refund {
     Refund {
         id: RefundId("re_1".into()),
@@ -101,11 +106,13 @@ fn a_refund(amount_minor: u32, reason: RefundReason) -> Refund {
 fn request(kind: CallKind) -> FrozenRequest {
     let payment = a_payment();
     match kind {
-        CallKind::Charge => authorize(&authorization(true)),
-        CallKind::Authorize => authorize(&authorization(false)),
-        CallKind::Capture => capture(PSP, &payment, 2000, "po_1"),
+        CallKind::Charge => authorize(&authorization(true), &at(NOW_MS)).unwrap(),
+        CallKind::Authorize => authorize(&authorization(false), &at(NOW_MS)).unwrap(),
+        CallKind::Capture => capture(PSP, &payment, 2000, "po_1", &at(NOW_MS)).unwrap(),
         CallKind::Void => void(PSP, &payment, "po_1"),
-        CallKind::Refund => refund(PSP, &payment, &a_refund(2000, RefundReason::Duplicate), "po_1"),
+        CallKind::Refund => {
+            refund(PSP, &payment, &a_refund(2000, RefundReason::Duplicate), "po_1", &at(NOW_MS)).unwrap()
+        }
     }
 }
 
@@ -280,7 +287,7 @@ proptest! {
             resource: &resource,
             derived_key: &key,
             ..authorization(false)
-        });
+        }, &at(NOW_MS)).unwrap();
         let request = make();
         prop_assert_eq!(&request, &make());
         prop_assert_eq!(&request.path, "/payments");
@@ -302,9 +309,9 @@ proptest! {
         let payment = a_payment();
         let refund_row = a_refund(amount_minor, RefundReason::Fraudulent);
         let make = || [
-            capture(PSP, &payment, amount_minor, &key),
+            capture(PSP, &payment, amount_minor, &key, &at(NOW_MS)).unwrap(),
             void(PSP, &payment, &key),
-            refund(PSP, &payment, &refund_row, &key),
+            refund(PSP, &payment, &refund_row, &key, &at(NOW_MS)).unwrap(),
         ];
         let requests = make();
         prop_assert_eq!(&requests, &make());

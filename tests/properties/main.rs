@@ -14,6 +14,7 @@ mod check;
 mod checkout;
 mod config;
 mod corpus;
+mod currencies;
 mod edge_payment;
 mod fingerprint;
 mod form_token;

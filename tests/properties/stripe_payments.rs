@@ -8,7 +8,7 @@ use paid_once::machine::call::{
 };
 use paid_once::machine::id::RefundId;
 use paid_once::payment::check::{Question, Truth};
-use paid_once::payment::money::AmountMinor;
+use paid_once::payment::money::{AmountMinor, Currency};
 use paid_once::payment::{Refund, RefundReason, RefundState};
 use paid_once::providers::stripe::{
     authorize, capture, look_up, question, read_page, read_truth, refund, void,
@@ -39,7 +39,7 @@ fn authorization<'a>(
 ) -> Authorization<'a> {
     Authorization {
         amount_minor,
-        currency: "usd",
+        currency: Currency::USD,
         capture,
         payment_method: "pm_1",
         customer: Some("cus_1"),

@@ -192,6 +192,99 @@ describe('asked for by the request', async () => {
   });
 });
 
+// What people pay is compared in major units, by the simulator's own tables, written from the providers' pages. The numbers here are
+// written out: a table that both sides shared would hide a wrong factor.
+describe('in a currency that the provider counts in units of its own', async () => {
+  const site = await startSite();
+  const user = client(site);
+  after(() => site.close());
+
+  const majors = async (id) => (await site.simulator.ledger(id)).charges.map(({ major }) => major);
+
+  for (const [currency, amount, people, value] of [
+    ['clp', 1000, '1000', 100000],
+    ['cve', 250000, '2500', 2500],
+    ['idr', 1000000, '10000', 10000],
+    ['isk', 50000, '500', 50000],
+    ['jpy', 500, '500', 500],
+    ['kwd', 12500, '12.5', 12500],
+    ['usd', 2500, '25', 2500],
+  ])
+    test(`${amount} ${currency} is ${people} at both, and ${value} at Adyen`, async () => {
+      const payment = { amount, currency, payment_method: 'pm_card_visa' };
+      const there = await paid(user, { ...payment, provider: 'stripe' });
+      const here = await paid(user, { ...payment, ...PROVIDER, payment_method: 'adyen_card_visa' });
+      const fallen = await paid(user, { ...payment, payment_method: DECLINED_CARD, fallback });
+      for (const { id } of [there, here, fallen]) {
+        const paidMajors = (await majors(id)).filter(({ captured }) => captured !== '0');
+        assert.deepEqual(paidMajors, [{ amount: people, captured: people, refunded: '0' }]);
+      }
+      const [charge] = (await site.simulator.ledger(here.id)).charges;
+      assert.deepEqual([charge.amount, charge.currency], [value, currency.toUpperCase()]);
+      assert.deepEqual([here.amount, here.amount_captured, fallen.amount_captured], [amount, amount, amount]);
+    });
+
+  test('parts of it are captured and given back in the same units', async () => {
+    for (const [currency, amount, capture, refund, expected] of [
+      ['clp', 1000, 400, 150, { amount: '1000', captured: '400', refunded: '150' }],
+      ['idr', 1000000, 400000, 150000, { amount: '10000', captured: '4000', refunded: '1500' }],
+    ]) {
+      const made = await paid(user, { ...PROVIDER, amount, currency, capture: false });
+      assert.equal((await moved(user, made.id, 'capture', { amount: capture })).amount_captured, capture);
+      assert.equal((await moved(user, made.id, 'refunds', { amount: refund })).amount, refund);
+      assert.deepEqual(await majors(made.id), [expected]);
+    }
+  });
+
+  test('a part that it cannot express is refused, and uses up neither the key nor the payment', async () => {
+    const made = await paid(user, { ...PROVIDER, amount: 1000000, currency: 'idr', capture: false });
+    for (const [move, then] of [
+      ['capture', 400000],
+      ['refunds', 150000],
+    ]) {
+      const key = freshKey();
+      const ask = (amount) => user.post(`/payments/${made.id}/${move}`, { amount }, key, AT_ONCE);
+      const { errors } = assertProblem(await ask(150050), 422, 'invalid-parameters');
+      assert.deepEqual(errors, [
+        {
+          field: 'amount',
+          message: 'must be a multiple of 100 in idr: adyen takes it in whole units only',
+        },
+      ]);
+      assert.ok((await ask(then)).status < 300);
+    }
+    assert.deepEqual(await majors(made.id), [{ amount: '10000', captured: '4000', refunded: '1500' }]);
+  });
+
+  for (const [what, payment, field] of [
+    ['an amount that Adyen cannot express', { ...PROVIDER, amount: 1000050, currency: 'idr' }, 'amount'],
+    ['one that only the fallback cannot', { fallback, amount: 1000050, currency: 'idr' }, 'amount'],
+    ['a currency that Adyen does not take', { ...PROVIDER, amount: 1000, currency: 'mga' }, 'currency'],
+    ['another one', { ...PROVIDER, amount: 1000, currency: 'bif' }, 'currency'],
+    [
+      'one that only the fallback takes not',
+      { fallback, amount: 1000, currency: 'bif' },
+      'fallback[provider]',
+    ],
+    ['one of which Stripe says two things', { amount: 50000, currency: 'ugx' }, 'currency'],
+    ['a fraction of a króna', { amount: 50050, currency: 'isk' }, 'amount'],
+    ['the third decimal of a dinar', { amount: 1001, currency: 'kwd' }, 'amount'],
+  ])
+    test(`${what} is refused before anything is run`, async () => {
+      const refused = await withoutEffect(site, () => user.pay(payment, freshKey()));
+      const { errors } = assertProblem(refused, 422, 'invalid-parameters');
+      assert.deepEqual(
+        errors.map((error) => error.field),
+        [field],
+      );
+    });
+
+  test('Stripe alone takes those that Adyen does not', async () => {
+    const made = await paid(user, { amount: 1000, currency: 'mga' });
+    assert.deepEqual(await majors(made.id), [{ amount: '1000', captured: '1000', refunded: '0' }]);
+  });
+});
+
 describe('configured as the provider', async () => {
   const site = await startSite({ vars: { PROVIDER: 'adyen' } });
   after(() => site.close());

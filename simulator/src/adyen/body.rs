@@ -4,8 +4,9 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use crate::adyen::currencies;
 use crate::adyen::errors::{Fallible, Problem};
-use crate::currencies;
+use crate::currencies as money;
 use crate::params::{excerpt, sha256_hex};
 
 /// Beyond it JSON numbers are not exact.
@@ -19,6 +20,19 @@ pub struct Amount {
     pub currency: String,
     /// In the smallest unit.
     pub value: i64,
+}
+
+impl Amount {
+    /// An amount of its currency in major units: `12.5` EUR, `1000` CLP.
+    pub fn major(&self, value: i64) -> String {
+        money::major(value, currencies::decimals(&self.currency).unwrap_or(2))
+    }
+
+    /// For a page.
+    pub fn for_people(&self) -> String {
+        let decimals = currencies::decimals(&self.currency).unwrap_or(2);
+        money::format_with(self.value, &self.currency.to_ascii_lowercase(), decimals)
+    }
 }
 
 /// A body, which must be an object.
@@ -53,8 +67,7 @@ pub fn read<T: DeserializeOwned>(body: &Value, structure: &str, known: &[&[&str]
 /// The amount of a payment or a modification.
 pub fn amount(amount: Option<Amount>) -> Fallible<Amount> {
     let amount = amount.ok_or_else(|| Problem::validation("100", "No amount specified"))?;
-    let upper_case = amount.currency.bytes().all(|letter| letter.is_ascii_uppercase());
-    if !upper_case || currencies::parse(&amount.currency).is_err() {
+    if currencies::decimals(&amount.currency).is_none() {
         return Err(Problem::validation("138", "Unsupported currency specified").into());
     }
     if !(1..=MAX_VALUE).contains(&amount.value) {
@@ -124,6 +137,8 @@ mod tests {
         assert_eq!(code(1000, "EUR"), "none");
         assert_eq!(code(1000, "eur"), "138");
         assert_eq!(code(1000, "XYZ"), "138");
+        assert_eq!(code(1000, "MGA"), "138", "Stripe takes it, and Adyen does not");
+        assert_eq!(code(9_999_999_900, "CLP"), "none", "a value is no 32-bit number");
         assert_eq!(code(0, "EUR"), "137");
         assert_eq!(code(-1, "EUR"), "137");
     }

@@ -10,6 +10,7 @@
 
 pub mod body;
 pub mod cards;
+pub mod currencies;
 pub mod errors;
 pub mod modifications;
 pub mod notifications;

@@ -459,8 +459,7 @@ pub fn shopper(call: &mut Call, id: &str, decision: Decision) -> Fallible<Option
         return Ok(Some(Reply::html(200, pages::message("Nothing to do: this payment has been decided."))));
     }
     if decision == Decision::Look {
-        let currency = payment.amount.currency.to_ascii_lowercase();
-        let waiting = Waiting { id, amount_minor: payment.amount.value, currency: &currency };
+        let waiting = Waiting { id, amount: payment.amount.for_people() };
         return Ok(Some(Reply::html(200, pages::three_d_secure(&waiting))));
     }
     let result = format!("{id}!{}", ids::word(call.ids, 24));

@@ -73,9 +73,11 @@ fn order_id(parameters: &Parameters) -> Result<Option<String>, String> {
 
 fn currency(parameters: &Parameters) -> Result<Option<String>, String> {
     match parameters.text("currency") {
-        Field::Text(text) if Currency::parse(&text).is_some() => Ok(Some(text)),
+        Field::Text(text) => Currency::parse_offered(&text).map(|_| Some(text)),
         Field::Missing => Err("is missing: send a currency's three letters, such as usd".to_owned()),
-        _ => Err("must be the three letters of a currency that can be charged, such as usd".to_owned()),
+        Field::NotText => {
+            Err("must be the three letters of a currency that can be charged, such as usd".to_owned())
+        }
     }
 }
 

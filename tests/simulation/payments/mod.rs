@@ -311,6 +311,7 @@ fn protections() -> Vec<(Off, &'static [&'static str])> {
             Mutant::NoFingerprint => &[MISMATCH],
             Mutant::ForgetTombstone => &[TOMBSTONE],
             Mutant::NoRefundReservation => &[SUMS],
+            Mutant::OwnMinorUnits => &[TRUE_VERDICT],
             Mutant::MovesOverlap => &[MOVES],
         }
     };

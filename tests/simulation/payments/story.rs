@@ -15,6 +15,7 @@ use paid_once::payment::money::{AmountMinor, Currency};
 use paid_once::providers::Provider;
 use serde_json::{Value, json};
 
+use super::auditor::currencies;
 use crate::dice::Dice;
 use crate::faults::{HOUR, MINUTE, SECOND};
 
@@ -51,6 +52,8 @@ pub(crate) enum Key {
 pub(crate) struct Place {
     pub(crate) object: ObjectId,
     pub(crate) order: Option<String>,
+    /// In which everything is priced there.
+    pub(crate) currency: &'static str,
 }
 
 /// A client.
@@ -116,13 +119,17 @@ pub(crate) fn owner(stranger: bool) -> Owner {
 impl Place {
     pub(crate) fn order(order: &str) -> Self {
         let object = named(&order_object_name(&owner(false), order));
-        Self { object, order: Some(order.to_owned()) }
+        Self { object, order: Some(order.to_owned()), currency: "usd" }
     }
 
     /// Of a payment without an order: it lives where its key does.
     pub(crate) fn of_key(key: &str) -> Self {
         let hash = IdempotencyKey::parse(key).unwrap().hash(&owner(false));
-        Self { object: named(&hash.object_name()), order: None }
+        Self { object: named(&hash.object_name()), order: None, currency: "usd" }
+    }
+
+    pub(crate) fn priced_in(self, currency: &'static str) -> Self {
+        Self { currency, ..self }
     }
 }
 
@@ -148,7 +155,7 @@ fn request(wish: &Wish, place: &Place) -> (Operation, String, Value) {
         Wish::Pay { capture, card, fallback, amount: minor } => {
             let request = PaymentRequest {
                 amount: amount(*minor),
-                currency: Currency::USD,
+                currency: Currency::parse(place.currency).unwrap(),
                 capture: *capture,
                 order_id: place.order.clone(),
                 description: None,
@@ -163,7 +170,7 @@ fn request(wish: &Wish, place: &Place) -> (Operation, String, Value) {
             };
             let parameters = json!({
                 "amount": minor, "capture": capture, "payment_method": card, "fallback": fallback,
-                "order_id": place.order,
+                "order_id": place.order, "currency": place.currency,
             });
             (Operation::Payment(Box::new(request)), "/payments".to_owned(), parameters)
         }
@@ -311,6 +318,9 @@ impl Story {
             let has_order = dice.permille(600);
             let key = format!("pay-{at}");
             let place = if has_order { Place::order(&format!("order-{at}")) } else { Place::of_key(&key) };
+            // Half of them in a currency that some provider counts in a way of its own.
+            let currency = if dice.permille(500) { "usd" } else { dice.pick(&currencies()) };
+            let place = place.priced_in(currency);
             let key = if has_order && dice.permille(300) { Key::Natural } else { Key::Own(key) };
             let first = pay(dice, PRICE);
             let mut client = Client::new(first, key, at, &place, 0);

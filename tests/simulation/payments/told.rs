@@ -7,7 +7,7 @@ use super::story::{Client, Key, Payer, Place, Story, Wish};
 use crate::faults::{HOUR, MINUTE, SECOND};
 
 /// Their names, for `SIM_PAYMENTS_STORY`.
-pub(crate) const STORIES: [&str; 16] = [
+pub(crate) const STORIES: [&str; 18] = [
     "pay",
     "capture",
     "refund",
@@ -19,6 +19,8 @@ pub(crate) const STORIES: [&str; 16] = [
     "order",
     "fallback",
     "fallback-moves",
+    "fallback-rupiah",
+    "pesos",
     "late",
     "refunds",
     "ten-refunds",
@@ -27,7 +29,7 @@ pub(crate) const STORIES: [&str; 16] = [
 ];
 
 /// Those in which the providers tell what happens.
-pub(crate) const NEWS: [&str; 2] = ["news", "news-late"];
+pub(crate) const NEWS: [&str; 3] = ["news", "news-late", "pesos"];
 
 const VISA: &str = "pm_card_visa";
 const DECLINED: &str = "pm_card_visa_chargeDeclined";
@@ -114,6 +116,25 @@ pub(crate) fn told(name: &str) -> Story {
                 (10 * SECOND, own("refund"), Wish::Refund(Some(2000), RequestedByCustomer)),
             ],
         ),
+        // In a currency that the second provider counts in whole units only: what it cannot be told is refused before.
+        "fallback-rupiah" => in_currency(
+            "idr",
+            pay_or(DECLINED, "stored-card", false),
+            vec![
+                (5 * SECOND, own("capture"), Wish::Capture(Some(3000))),
+                (10 * SECOND, own("refund-1"), Wish::Refund(Some(1999), RequestedByCustomer)),
+                (10 * SECOND, own("refund-2"), Wish::Refund(Some(2000), RequestedByCustomer)),
+            ],
+        ),
+        // In one that it counts in hundredths, of which there are none; and it tells what happens.
+        "pesos" => in_currency(
+            "clp",
+            pay("stored-card", false),
+            vec![
+                (5 * SECOND, own("capture"), Wish::Capture(Some(3000))),
+                (10 * SECOND, own("refund"), Wish::Refund(Some(1999), RequestedByCustomer)),
+            ],
+        ),
         // At the provider that can't be asked: reserved, captured in part, given back.
         "news" => at_key(
             pay("stored-card", false),
@@ -167,7 +188,11 @@ pub(crate) fn told(name: &str) -> Story {
 
 /// A payment that lives where its key does, and what is done with it afterwards.
 fn at_key(wish: Wish, moves: Vec<(u64, Key, Wish)>) -> Story {
-    let place = Place::of_key("payment");
+    in_currency("usd", wish, moves)
+}
+
+fn in_currency(currency: &'static str, wish: Wish, moves: Vec<(u64, Key, Wish)>) -> Story {
+    let place = Place::of_key("payment").priced_in(currency);
     let mut clients = vec![Client::new(wish, own("payment"), 0, &place, 0)];
     clients.extend(moves.into_iter().map(|(at_ms, key, wish)| Client::new(wish, key, 0, &place, at_ms)));
     Story::of(vec![place], clients)

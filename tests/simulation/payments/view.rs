@@ -4,7 +4,7 @@ use paid_once::machine::record::Lifecycle;
 use paid_once::machine::rows::{JobKind, Rows, StagedJob, TimelineEntry};
 use paid_once::payment::{Payment, PaymentState, Pending, Refund, RefundState};
 
-use super::auditor::{Commit, PaymentView, RefundView};
+use super::auditor::{Commit, PaymentView, RefundView, thousandths};
 use crate::promises::Writer;
 use crate::store::{Kept, key_view};
 
@@ -43,7 +43,11 @@ pub(crate) fn commit(
         replays_shown: appended.timeline.iter().filter(is_replay).map(|line| line.key_id).collect(),
         keys: rows.keys.iter().map(|key| key_view(rows, key, now_ms)).collect(),
         payment: rows.payment.as_ref().map(payment_view),
-        refunds: rows.refunds.iter().map(refund_view).collect(),
+        refunds: rows
+            .refunds
+            .iter()
+            .filter_map(|refund| Some(refund_view(refund, rows.payment.as_ref()?)))
+            .collect(),
         finished: finished.collect(),
         audit: appended.audit.iter().map(|record| record.action).collect(),
         events: appended.events.iter().map(|event| event.event_id.clone()).collect(),
@@ -63,11 +67,12 @@ fn payment_view(payment: &Payment) -> PaymentView {
         PaymentState::Canceled => "canceled",
         PaymentState::Failed(_) => "failed",
     };
+    let amount = |minor: u32| thousandths(u64::from(minor), payment.currency.as_str(), "clients");
     PaymentView {
         id: payment.id.to_string(),
         state,
-        amount: u64::from(payment.amount.get()),
-        captured: u64::from(payment.captured_minor()),
+        amount: amount(payment.amount.get()),
+        captured: amount(payment.captured_minor()),
         attempt: payment.attempt,
         provider: payment.provider.as_str(),
         provider_payment: payment.provider_payment.clone(),
@@ -79,7 +84,7 @@ fn payment_view(payment: &Payment) -> PaymentView {
     }
 }
 
-fn refund_view(refund: &Refund) -> RefundView {
+fn refund_view(refund: &Refund, payment: &Payment) -> RefundView {
     let state = match refund.state {
         RefundState::Requested => "requested",
         RefundState::Pending => "pending",
@@ -89,7 +94,7 @@ fn refund_view(refund: &Refund) -> RefundView {
     RefundView {
         id: refund.id.to_string(),
         state,
-        amount: u64::from(refund.amount.get()),
+        amount: thousandths(u64::from(refund.amount.get()), payment.currency.as_str(), "clients"),
         provider_refund: refund.provider_refund.clone(),
     }
 }

@@ -15,7 +15,7 @@ use paid_once::payment::check::Question;
 use paid_once::providers::HttpAnswer;
 
 use super::adyen::Adyen;
-use super::auditor::{Auditor, Commit, Entry, Returned};
+use super::auditor::{Auditor, Commit, Entry, Returned, thousandths};
 use super::bank::{Keys, Later, Ledger};
 use super::jobs::{Jobs, Message};
 use super::story::{Client, Payer, Story};
@@ -638,19 +638,21 @@ impl World {
         for (provider, ledger) in [("stripe", &self.stripe.ledger), ("adyen", &self.adyen.ledger)] {
             for refund in &ledger.refunds {
                 let (id, by, came_back) = (refund.id.clone(), refund.by.clone(), refund.came_back);
-                let (status, amount) = (refund.status, refund.amount);
+                let currency = ledger.intent(&refund.intent).map_or("", |intent| &intent.currency);
+                let (status, amount) = (refund.status, thousandths(refund.amount, currency, provider));
                 self.auditor.returned(Returned { id, by, status, amount, came_back });
             }
             for intent in &ledger.intents {
+                let amount = |minor: u64| thousandths(minor, &intent.currency, provider);
                 self.auditor.booked(Entry {
                     id: intent.id.clone(),
                     provider,
                     resource: intent.resource.clone(),
                     by: intent.by.clone(),
                     status: intent.status.name(),
-                    amount: intent.amount,
-                    captured: intent.captured,
-                    refunded: ledger.refunded(&intent.id),
+                    amount: amount(intent.amount),
+                    captured: amount(intent.captured),
+                    refunded: amount(ledger.refunded(&intent.id)),
                     moved_by: intent.moved_by.clone(),
                 });
             }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::{Asked, Auditor, Commit, Entry, REFUSED, Returned};
+use super::{Asked, Auditor, Commit, Entry, REFUSED, Returned, thousandths};
 use crate::promises::{
     Bytes, MISMATCH, NO_CONCURRENCY, SAME_BYTES, STRANGER, TOMBSTONE, TRUE_VERDICT, Violation, WINDOW,
 };
@@ -103,7 +103,10 @@ impl Auditor {
         let returned: Vec<&Returned> =
             self.returned.values().filter(|returned| mine.contains(&returned.by)).collect();
         let ours = self.ledger.get(text("provider_payment"));
-        let amount = body["amount"].as_u64().unwrap_or(0);
+        let said = |name: &str| {
+            body[name].as_u64().map_or(0, |minor| thousandths(minor, text("currency"), "clients"))
+        };
+        let amount = said("amount");
         let truth = match (what, bytes.0) {
             ("payment", 201) => {
                 let living = made.iter().filter(|entry| entry.lives()).count();
@@ -118,7 +121,7 @@ impl Auditor {
             }
             ("payment", 402) => made.iter().all(|entry| !entry.lives()),
             ("capture", 200) => {
-                let said = body["amount_captured"].as_u64().unwrap_or(0);
+                let said = said("amount_captured");
                 said > 0 && ours.is_some_and(|entry| entry.captured == said)
             }
             ("void", 200) => ours.is_some_and(|entry| entry.status == "canceled"),

@@ -8,12 +8,14 @@
 mod answers;
 mod books;
 mod jobs;
+mod major_units;
 mod moves;
 mod news;
 mod told;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+pub(crate) use major_units::{currencies, thousandths};
 pub(crate) use news::{HEARD, TAKEN_ONCE};
 pub(crate) use told::{Asked, Commit, Entry, PaymentView, RefundView, Returned, Send};
 

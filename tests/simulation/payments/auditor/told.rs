@@ -8,6 +8,7 @@ pub(crate) struct PaymentView {
     pub(crate) id: String,
     /// `authorizing`, `requires_action`, `processing`, `requires_capture`, `succeeded`, `canceled`, `failed`
     pub(crate) state: &'static str,
+    /// Amounts, here and below, are in thousandths of the currency's major unit.
     pub(crate) amount: u64,
     pub(crate) captured: u64,
     pub(crate) attempt: u32,
