@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use data_encoding::HEXLOWER;
+use data_encoding::{BASE64, HEXLOWER};
 use hmac::digest::CtOutput;
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
@@ -133,6 +133,9 @@ pub struct Config {
     pub stripe_webhook_secrets: Vec<String>,
     /// `ADYEN_HMAC_KEY`: one or more, in hexadecimal, separated by white space (rotation).
     pub adyen_hmac_keys: Vec<Vec<u8>>,
+    /// `ADYEN_WEBHOOK_AUTH`: `user:password` of the webhook, as Adyen's Customer Area has them. With it a stranger's body is
+    /// not even read.
+    pub adyen_webhook_auth: Option<String>,
     /// `API_ACCOUNTS`: account id → [`Account`], as JSON.
     pub accounts: BTreeMap<String, Account>,
     /// How long a form may be sent, in ms.
@@ -258,6 +261,7 @@ impl Config {
             sms: sms(setting)?,
             stripe_webhook_secrets: words(setting("STRIPE_WEBHOOK_SECRET")),
             adyen_hmac_keys: adyen_hmac_keys(setting("ADYEN_HMAC_KEY"))?,
+            adyen_webhook_auth: adyen_webhook_auth(setting("ADYEN_WEBHOOK_AUTH"))?,
             accounts,
             form_ttl_ms: ms("FORM_TTL_MS", 24 * 3_600_000)?,
             checkout_ttl_ms: ms("CHECKOUT_TTL_MS", 24 * 3_600_000)?,
@@ -292,10 +296,17 @@ impl Config {
         })
     }
 
-    /// Whether this is the operator's token. Takes as long for a wrong one: what is compared are hashes, all of them.
+    /// Whether this is the operator's token.
     pub fn is_admin(&self, token: &str) -> bool {
-        let hash = |text: &str| CtOutput::<Sha256>::from(Sha256::digest(text));
-        self.admin_token.as_deref().is_some_and(|admin| hash(token) == hash(admin))
+        self.admin_token.as_deref().is_some_and(|admin| is_same(token, admin))
+    }
+
+    /// Whether an `Authorization` header is that of Adyen's webhook; any is where none is set.
+    pub fn is_adyen(&self, authorization: &str) -> bool {
+        let Some(expected) = &self.adyen_webhook_auth else { return true };
+        let credentials = authorization.trim().split_once(' ').unwrap_or_default();
+        let is_basic = credentials.0.eq_ignore_ascii_case("basic");
+        is_basic && is_same(credentials.1.trim(), &BASE64.encode(expected.as_bytes()))
     }
 
     /// The account to which a bearer token belongs.
@@ -311,6 +322,21 @@ impl Config {
     pub fn anonymous(&self) -> Option<(&str, &Account)> {
         let (id, account) = self.accounts.get_key_value(ANONYMOUS)?;
         self.lab.then_some((id, account))
+    }
+}
+
+/// Compares secrets. Takes as long for a wrong one: what is compared are hashes, all of them.
+fn is_same(given: &str, secret: &str) -> bool {
+    let hash = |text: &str| CtOutput::<Sha256>::from(Sha256::digest(text));
+    hash(given) == hash(secret)
+}
+
+fn adyen_webhook_auth(setting: Option<String>) -> Result<Option<String>, String> {
+    match setting {
+        Some(auth) if !auth.contains(':') => {
+            Err("ADYEN_WEBHOOK_AUTH must be user:password, as they are set with Adyen's webhook.".to_owned())
+        }
+        auth => Ok(auth),
     }
 }
 

@@ -126,9 +126,6 @@ fn open_cookie(app: &App, request: &Request, key: &str) -> Option<(String, Strin
 
 /// `POST /rides` by the form.
 pub(super) async fn post_ride(app: &App, request: &Request) -> Result<Answer, Problem> {
-    if !key_source::from_our_pages(request) {
-        return Err(Problem::new(Kind::Forbidden));
-    }
     let body = request.parameters()?;
     let session = session(request).map_err(unavailable)?;
     let owner = session.owner();

@@ -4,13 +4,13 @@ use worker::{Context, Env, Headers, ResponseBody};
 
 use super::app::{App, ObjectRef, session, site};
 use super::checkout::serve;
-use super::http::{Answer, REQUEST_MAX_BYTES, Request, Url};
+use super::http::{Answer, Request, Url};
 use super::lab::run as lab;
 use super::pages::{Home, ProblemPage};
 use super::problem::{Kind, Problem};
 use super::ride::{RidePage, Visit, kept, page};
 use super::routes::Route;
-use super::{admin, api, cors, desk, docs, form, keys, payments, reply, retention, webhooks};
+use super::{admin, admission, api, cors, desk, docs, form, keys, payments, reply, retention, webhooks};
 use crate::log::log;
 use crate::machine::id::{Owner, RequestId, RideId};
 use crate::metrics;
@@ -74,14 +74,7 @@ pub async fn handle(
     let mut file = None;
     let answer = match App::new(&env) {
         Ok(app) => {
-            let max_bytes = route.as_ref().map_or(REQUEST_MAX_BYTES, Route::body_max_bytes);
-            let answered = match body(&mut incoming, max_bytes).await {
-                Ok(body) => {
-                    request.body = body;
-                    answer(&app, &request, route.as_ref()).await
-                }
-                Err(_) => Err(Problem::because(Kind::BadRequest, "The body broke off. Nothing was run.")),
-            };
+            let answered = answer(&app, &mut request, &mut incoming, route.as_ref()).await;
             let answer = answered.unwrap_or_else(|problem| refuse(&problem, &request, app.config.demo));
             let answer = cors::allow(answer, &request, route.as_ref(), &app.config.cors_origins);
             file = app.file.take();
@@ -118,7 +111,13 @@ fn log_request(request: &Request, route: Option<&Route>, answer: &Answer) {
     log(if answer.status >= 500 { "error" } else { "info" }, &fields);
 }
 
-async fn answer(app: &App, request: &Request, route: Option<&Route>) -> Result<Answer, Problem> {
+/// Judges a request by all that its headers tell, and only then reads its body.
+async fn answer(
+    app: &App,
+    request: &mut Request,
+    incoming: &mut worker::Request,
+    route: Option<&Route>,
+) -> Result<Answer, Problem> {
     if !request.secure() && !request.is_local() {
         // A cookie or a token that comes in the clear has been seen already: it must not work.
         return match request.method.as_str() {
@@ -135,6 +134,14 @@ async fn answer(app: &App, request: &Request, route: Option<&Route>) -> Result<A
     if request.method == "OPTIONS" {
         return Ok(cors::options(request, route, &app.config.cors_origins));
     }
+    if request.method == "POST" {
+        admission::admit(app, request, route).await?;
+        request.body = body(request, incoming, route.body_max_bytes()).await?;
+    }
+    dispatch(app, request, route).await
+}
+
+async fn dispatch(app: &App, request: &Request, route: &Route) -> Result<Answer, Problem> {
     match route {
         Route::Home => Ok(reply::html(200, &Home { site: app.site(request) }, "page")),
         Route::Health => Ok(Answer::new(200, "application/json", r#"{"status":"ok"}"#, "healthy")),
@@ -177,7 +184,7 @@ async fn answer(app: &App, request: &Request, route: Option<&Route>) -> Result<A
 }
 
 /// A browser's form and not an API client: no credentials, and the body of a form.
-fn is_form(request: &Request) -> bool {
+pub(super) fn is_form(request: &Request) -> bool {
     let content_type = request.header("content-type").unwrap_or_default();
     let is_form_body = content_type.to_ascii_lowercase().starts_with("application/x-www-form-urlencoded");
     let is_browser = request.wants_html() || request.header("cookie").is_some();
@@ -288,19 +295,28 @@ fn read(incoming: &worker::Request) -> worker::Result<Request> {
     })
 }
 
-/// The body, as far as it is accepted and one byte more.
-async fn body(incoming: &mut worker::Request, max_bytes: usize) -> worker::Result<Vec<u8>> {
+/// The body. One that says that it is too large is not read, and one that does not say so is read up to the limit.
+async fn body(
+    request: &Request,
+    incoming: &mut worker::Request,
+    max_bytes: usize,
+) -> Result<Vec<u8>, Problem> {
     use futures_util::StreamExt;
+    let declared: Option<usize> =
+        request.header("content-length").and_then(|length| length.trim().parse().ok());
+    if declared.is_some_and(|length| length > max_bytes) {
+        return Err(Problem::too_large(max_bytes));
+    }
     if incoming.inner().body().is_none() {
         return Ok(Vec::new());
     }
-    let mut stream = incoming.stream()?;
+    let broke_off = |_| Problem::because(Kind::BadRequest, "The body broke off. Nothing was run.");
+    let mut stream = incoming.stream().map_err(broke_off)?;
     let mut body = Vec::new();
     while let Some(chunk) = stream.next().await {
-        body.extend(chunk?);
+        body.extend(chunk.map_err(broke_off)?);
         if body.len() > max_bytes {
-            body.truncate(max_bytes.saturating_add(1));
-            break;
+            return Err(Problem::too_large(max_bytes));
         }
     }
     Ok(body)

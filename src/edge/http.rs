@@ -15,8 +15,8 @@ pub const REQUEST_MAX_BYTES: usize = 65_536;
 /// How much of a field's name an answer repeats, in characters.
 const FIELD_SHOWN_MAX: usize = 64;
 
-/// The largest body of a webhook, in bytes: its events are as large as what they are about.
-pub const WEBHOOK_MAX_BYTES: usize = 1_048_576;
+/// The largest body of a webhook, in bytes: its events are as large as what they are about, and that is some 10 KB.
+pub const WEBHOOK_MAX_BYTES: usize = 262_144;
 
 /// A request.
 #[derive(Clone, Debug)]
@@ -37,7 +37,7 @@ pub struct Request {
     pub query: String,
     /// Names in lower case.
     pub headers: Vec<(String, String)>,
-    /// At most as many bytes as the route reads, such as [`REQUEST_MAX_BYTES`], else one byte more.
+    /// At most as many bytes as the route reads, such as [`REQUEST_MAX_BYTES`]. Empty until the request is admitted.
     pub body: Vec<u8>,
 }
 
@@ -111,7 +111,7 @@ fn prefers_html(accept: &str) -> bool {
 /// Parses a body: JSON object or form. A name that stands there twice is refused, in both.
 pub fn parse_parameters(content_type: &str, body: &[u8]) -> Result<Parameters, Problem> {
     if body.len() > REQUEST_MAX_BYTES {
-        return Err(Problem::new(Kind::TooLarge));
+        return Err(Problem::too_large(REQUEST_MAX_BYTES));
     }
     match content_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase().as_str() {
         "application/json" => json::parse_object(body)

@@ -22,6 +22,8 @@ pub mod token;
 #[cfg(target_arch = "wasm32")]
 mod admin;
 #[cfg(target_arch = "wasm32")]
+mod admission;
+#[cfg(target_arch = "wasm32")]
 mod api;
 #[cfg(target_arch = "wasm32")]
 mod app;

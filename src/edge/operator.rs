@@ -11,9 +11,9 @@ use worker::wasm_bindgen::{self, JsValue, prelude::wasm_bindgen};
 use worker::wasm_bindgen_futures::JsFuture;
 
 use super::access::{Key, Keys, Plan, Refused, Token};
+use super::admission::from_here;
 use super::app::App;
 use super::http::{Answer, Request};
-use super::key_source::from_our_pages;
 use super::problem::{Kind, Problem};
 use super::session::DeskSession;
 use super::token::{FormToken, Purpose};
@@ -67,8 +67,8 @@ pub(super) struct Operator {
 /// shows its cookie, or that of Access, whoever has made it send the request.
 pub(super) async fn admit(app: &App, request: &Request) -> Result<Operator, Problem> {
     let config = &app.config;
-    if !matches!(request.method.as_str(), "GET" | "HEAD") && !from_our_pages(request) {
-        return Err(Problem::new(Kind::Forbidden));
+    if !matches!(request.method.as_str(), "GET" | "HEAD") {
+        from_here(request)?;
     }
     if let Some(access) = &config.access {
         return by_access(&app.env, access, request).await;
@@ -200,14 +200,16 @@ fn has_session(config: &Config, request: &Request) -> bool {
         .is_ok_and(|token| Some(token.object) == secret_id(config) && request.now_ms < token.expires_at_ms)
 }
 
-/// `POST /admin/login`: `None` if the secret is wrong.
-pub(super) fn log_in(app: &App, request: &Request) -> Result<Option<Answer>, Problem> {
+/// Whether somebody may send the secret.
+pub(super) fn may_try(app: &App, request: &Request) -> Result<(), Problem> {
     if !has_login(&app.config) {
         return Err(Problem::new(Kind::NotFound));
     }
-    if !from_our_pages(request) {
-        return Err(Problem::new(Kind::Forbidden));
-    }
+    from_here(request)
+}
+
+/// `POST /admin/login`: `None` if the secret is wrong.
+pub(super) fn log_in(app: &App, request: &Request) -> Result<Option<Answer>, Problem> {
     let entries = request.parameters()?;
     let given = match entries.text("token") {
         Field::Text(text) => text,
@@ -229,9 +231,6 @@ pub(super) fn log_in(app: &App, request: &Request) -> Result<Option<Answer>, Pro
 
 /// `POST /admin/logout`
 pub(super) fn log_out(request: &Request) -> Result<Answer, Problem> {
-    if !from_our_pages(request) {
-        return Err(Problem::new(Kind::Forbidden));
-    }
     let cookie = DeskSession::clear_cookie(request.secure());
     Ok(Answer::see_other("/admin", "logged_out").with("set-cookie", cookie))
 }

@@ -161,8 +161,11 @@ async fn way_on(app: &App, request: &Request, id: &str) -> Result<Option<String>
 
 /// The simulator's bank page and mailbox: in the demo only our own port can be reached by a browser.
 pub(super) async fn simulated(app: &App, request: &Request) -> Result<Answer, Problem> {
-    if !app.config.demo {
-        return Err(Problem::new(Kind::NotFound));
-    }
+    only_in_the_demo(app)?;
     app.simulated(request).await.map_err(unreadable)
+}
+
+/// Nothing of the simulator is there outside the demo.
+pub(super) fn only_in_the_demo(app: &App) -> Result<(), Problem> {
+    if app.config.demo { Ok(()) } else { Err(Problem::new(Kind::NotFound)) }
 }

@@ -173,7 +173,7 @@ impl Kind {
                 413,
                 "content-too-large",
                 "The body is too large",
-                "At most 65,536 bytes are accepted. Nothing was run.",
+                "At most 64 KiB are accepted, of a webhook 256 KiB. What is longer is not read. Nothing was run.",
             ),
             Self::UnsupportedMediaType => (
                 415,
@@ -346,6 +346,14 @@ impl Problem {
             available: None,
             status: None,
         }
+    }
+
+    /// A body that is longer than this address takes.
+    pub fn too_large(max_bytes: usize) -> Self {
+        Self::because(
+            Kind::TooLarge,
+            format!("This address takes at most {} KiB. Nothing was run.", max_bytes / 1024),
+        )
     }
 
     /// The HTTP status.

@@ -18,7 +18,6 @@ use crate::machine::personal::Erased;
 use crate::object::message::Ask;
 use crate::readmodel::db::Db;
 use crate::tasks::settle;
-use crate::tasks::settlement::ANSWER_MAX_BYTES;
 
 /// How many objects one request projects: an invocation has 1000 calls, and a person waits.
 const PAGE: u32 = 50;
@@ -98,9 +97,6 @@ async fn project_all(app: &App, request: &Request) -> worker::Result<(Answer, St
 /// `POST /admin/settlement/answers`: the body is the file.
 pub(super) async fn answers(app: &App, request: &Request) -> Result<Answer, Problem> {
     let operator = admit(app, request).await?;
-    if request.body.len() > ANSWER_MAX_BYTES {
-        return Err(Problem::because(Kind::TooLarge, "An answer has at most 1 MiB. Nothing was imported."));
-    }
     let what = format!("import answer {}", HEXLOWER.encode(&Sha256::digest(&request.body)));
     let action = Action { operator: &operator, what: &what, subject: "settlement" };
     logged(app, request, action, imported(app, request)).await

@@ -2,41 +2,26 @@
 //! in it is believed; the object that is meant takes the event in, once.
 //!
 //! Outcomes: 200 as soon as it is written down, also for what means nothing here; 400 for what is not signed by the
-//! provider; 413 for what is too long to be read; 503 if it has to come again.
+//! provider; 503 if it has to come again. What has no signature, or is too long, is refused before its body is read.
 
 use serde::Deserialize;
 use serde_json::json;
 
 use super::app::App;
-use super::http::{Answer, Request, WEBHOOK_MAX_BYTES};
+use super::http::{Answer, Request};
 use super::problem::{Kind, Problem};
 use crate::log::log;
 use crate::machine::id::ObjectId;
 use crate::object::client;
 use crate::object::message::Ask;
+use crate::providers::Provider;
 use crate::readmodel::db::Db;
 use crate::webhooks::{Event, Taken, adyen, stripe};
 
 /// `POST /webhooks/stripe`
 pub(super) async fn from_stripe(app: &App, request: &Request) -> Result<Answer, Problem> {
     let secrets = &app.config.stripe_webhook_secrets;
-    if secrets.is_empty() {
-        return Err(closed("STRIPE_WEBHOOK_SECRET"));
-    }
-    is_whole(request)?;
-    let header = request.header("stripe-signature").unwrap_or_default();
-    stripe::verify(secrets, header, &request.body, request.now_ms).map_err(|refused| {
-        Problem::because(
-            Kind::WebhookSignature,
-            match refused {
-                stripe::Refused::NoSignature => "There is no Stripe-Signature, or it has another form.",
-                stripe::Refused::Stale => {
-                    "It was signed more than five minutes ago, or by a clock that is ahead."
-                }
-                stripe::Refused::Forged => "It was not signed with a secret of STRIPE_WEBHOOK_SECRET.",
-            },
-        )
-    })?;
+    signature(request)?.verify(secrets, &request.body, request.now_ms).map_err(refused)?;
     let read = stripe::read(&request.body)
         .ok_or_else(|| Problem::because(Kind::BadRequest, "The body is not an event of Stripe's."))?;
     let object = match (read.object, &read.payment) {
@@ -50,11 +35,8 @@ pub(super) async fn from_stripe(app: &App, request: &Request) -> Result<Answer, 
 
 /// `POST /webhooks/adyen`
 pub(super) async fn from_adyen(app: &App, request: &Request) -> Result<Answer, Problem> {
+    let config = app.config.adyen.as_ref().ok_or_else(|| closed("ADYEN_HMAC_KEY"))?;
     let keys = &app.config.adyen_hmac_keys;
-    let Some(config) = app.config.adyen.as_ref().filter(|_| !keys.is_empty()) else {
-        return Err(closed("ADYEN_HMAC_KEY"));
-    };
-    is_whole(request)?;
     let items = adyen::items(&request.body)
         .ok_or_else(|| Problem::because(Kind::BadRequest, "The body is not a notification of Adyen's."))?;
     if items.iter().any(|item| !item.is_signed(keys)) {
@@ -74,15 +56,38 @@ pub(super) async fn from_adyen(app: &App, request: &Request) -> Result<Answer, P
     Ok(Answer::new(200, "text/plain; charset=utf-8", adyen::ACCEPTED, outcome))
 }
 
-/// What was cut off cannot be checked.
-fn is_whole(request: &Request) -> Result<(), Problem> {
-    if request.body.len() > WEBHOOK_MAX_BYTES {
-        return Err(Problem::because(
-            Kind::TooLarge,
-            "A webhook has at most 1 MiB. Nothing was taken in, and its signature was not checked.",
-        ));
+/// Whether an event could be the provider's, by its headers. Adyen signs inside the body: what its headers can show is the
+/// password that is set with its webhook, where one is.
+pub(super) fn admit(app: &App, request: &Request, provider: Provider) -> Result<(), Problem> {
+    let config = &app.config;
+    match provider {
+        Provider::Stripe if config.stripe_webhook_secrets.is_empty() => Err(closed("STRIPE_WEBHOOK_SECRET")),
+        Provider::Stripe => signature(request).map(drop),
+        Provider::Adyen if config.adyen.is_none() || config.adyen_hmac_keys.is_empty() => {
+            Err(closed("ADYEN_HMAC_KEY"))
+        }
+        Provider::Adyen if !config.is_adyen(request.header("authorization").unwrap_or_default()) => {
+            Err(Problem::because(Kind::Unauthorized, "The user or the password of the webhook is wrong."))
+        }
+        Provider::Adyen => Ok(()),
     }
-    Ok(())
+}
+
+fn signature(request: &Request) -> Result<stripe::Signature<'_>, Problem> {
+    stripe::Signature::parse(request.header("stripe-signature").unwrap_or_default()).map_err(refused)
+}
+
+fn refused(refused: stripe::Refused) -> Problem {
+    Problem::because(
+        Kind::WebhookSignature,
+        match refused {
+            stripe::Refused::NoSignature => "There is no Stripe-Signature, or it has another form.",
+            stripe::Refused::Stale => {
+                "It was signed more than five minutes ago, or by a clock that is ahead."
+            }
+            stripe::Refused::Forged => "It was not signed with a secret of STRIPE_WEBHOOK_SECRET.",
+        },
+    )
 }
 
 fn closed(name: &str) -> Problem {

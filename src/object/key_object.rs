@@ -47,10 +47,12 @@ impl DurableObject for KeyObject {
                 drive.bind(&arrival, &object).await.and_then(|verdict| encode(&verdict))
             }
             Ask::Show { owner, key_hash, refresh } => {
-                if refresh {
+                let shown = || drive.show(&owner, key_hash.as_ref());
+                // A stranger costs nothing at the provider: it is asked for the owner only.
+                if refresh && matches!(shown(), Ok(Some(_))) {
                     drive.check(true).await;
                 }
-                drive.show(&owner, key_hash.as_ref()).and_then(|shown| encode(&shown))
+                shown().and_then(|shown| encode(&shown))
             }
             Ask::Locate { owner, key_hash } => {
                 drive.locate(&owner, &key_hash).and_then(|located| encode(&located))

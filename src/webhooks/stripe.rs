@@ -11,6 +11,8 @@ use crate::providers::Provider;
 
 /// How old a signature may be, or how far in the future by another clock, in s.
 const TOLERANCE_S: u64 = 300;
+/// The length of an HMAC-SHA256, in bytes.
+const SIGNATURE_LEN: usize = 32;
 
 /// Why an event is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,40 +25,55 @@ pub enum Refused {
     Forged,
 }
 
-/// Whether one of the secrets has signed the raw body, at about `now_ms` (since the epoch).
+/// The `Stripe-Signature` header.
 ///
 /// Source: <https://docs.stripe.com/webhooks#verify-manually>. Several `v1` are compared (a secret is being rolled there),
 /// with several secrets (it is being rolled here); `v0` is for tests of Stripe's own and counts for nothing.
-pub fn verify(secrets: &[String], header: &str, body: &[u8], now_ms: u64) -> Result<(), Refused> {
-    let mut signed_at = None;
-    let mut signatures = Vec::new();
-    for part in header.split(',') {
-        match part.trim().split_once('=') {
-            Some(("t", text)) => signed_at = signed_at.or(Some(text)),
-            Some(("v1", hex)) => signatures.extend(HEXLOWER.decode(hex.as_bytes()).ok()),
-            _ => {}
+pub struct Signature<'a> {
+    signed_at: &'a str,
+    at_s: u64,
+    signatures: Vec<Vec<u8>>,
+}
+
+impl<'a> Signature<'a> {
+    /// Reads the header: a time, and at least one signature that could be right.
+    pub fn parse(header: &'a str) -> Result<Self, Refused> {
+        let mut signed_at = None;
+        let mut signatures = Vec::new();
+        for part in header.split(',') {
+            match part.trim().split_once('=') {
+                Some(("t", text)) => signed_at = signed_at.or(Some(text)),
+                Some(("v1", hex)) => signatures.extend(HEXLOWER.decode(hex.as_bytes()).ok()),
+                _ => {}
+            }
         }
+        let signed_at = signed_at.ok_or(Refused::NoSignature)?;
+        let at_s = signed_at.parse().map_err(|_| Refused::NoSignature)?;
+        signatures.retain(|signature| signature.len() == SIGNATURE_LEN);
+        if signatures.is_empty() {
+            return Err(Refused::NoSignature);
+        }
+        Ok(Self { signed_at, at_s, signatures })
     }
-    let signed_at = signed_at.ok_or(Refused::NoSignature)?;
-    let at_s: u64 = signed_at.parse().map_err(|_| Refused::NoSignature)?;
-    if signatures.is_empty() {
-        return Err(Refused::NoSignature);
+
+    /// Whether one of the secrets has signed the raw body, at about `now_ms` (since the epoch).
+    pub fn verify(&self, secrets: &[String], body: &[u8], now_ms: u64) -> Result<(), Refused> {
+        let is_right = secrets.iter().any(|secret| {
+            let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(secret.as_bytes()) else { return false };
+            mac.update(self.signed_at.as_bytes());
+            mac.update(b".");
+            mac.update(body);
+            self.signatures.iter().any(|signature| mac.clone().verify_slice(signature).is_ok())
+        });
+        if !is_right {
+            return Err(Refused::Forged);
+        }
+        // Only now: whoever cannot sign learns nothing about our clock.
+        if (now_ms / 1000).abs_diff(self.at_s) > TOLERANCE_S {
+            return Err(Refused::Stale);
+        }
+        Ok(())
     }
-    let is_right = secrets.iter().any(|secret| {
-        let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(secret.as_bytes()) else { return false };
-        mac.update(signed_at.as_bytes());
-        mac.update(b".");
-        mac.update(body);
-        signatures.iter().any(|signature| mac.clone().verify_slice(signature).is_ok())
-    });
-    if !is_right {
-        return Err(Refused::Forged);
-    }
-    // Only now: whoever cannot sign learns nothing about our clock.
-    if (now_ms / 1000).abs_diff(at_s) > TOLERANCE_S {
-        return Err(Refused::Stale);
-    }
-    Ok(())
 }
 
 /// What an event tells, and whom.

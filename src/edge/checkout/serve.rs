@@ -11,6 +11,7 @@ use super::cart::{Cart, Line};
 use super::form_key::{FormKey, Place};
 use super::page::{self, Cards, Sheet, Standing, Visit, last_entries, path};
 use super::request::{OrderRequest, Sent, link_to_json};
+use crate::edge::admission::from_here;
 use crate::edge::api::{Unreachable, account, invalid_parameters, run, unavailable, unreadable};
 use crate::edge::app::{App, ObjectRef};
 use crate::edge::handle::CHECKOUT_SCRIPT;
@@ -111,11 +112,14 @@ pub(in crate::edge) async fn show_order(app: &App, request: &Request, link: &str
     }
 }
 
+/// Whether a form of an order comes from our pages, with a link that we made.
+pub(in crate::edge) fn admit(app: &App, request: &Request, link: &str) -> Result<(), Problem> {
+    from_here(request)?;
+    Till::open(app, request, link).map(drop)
+}
+
 /// `POST /checkout/{link}`
 pub(in crate::edge) async fn pay_order(app: &App, request: &Request, link: &str) -> Result<Answer, Problem> {
-    if !key_source::from_our_pages(request) {
-        return Err(Problem::new(Kind::Forbidden));
-    }
     let till = Till::open(app, request, link)?;
     let body = request.parameters()?;
     let key = key_source::form_key(&body)?;

@@ -13,11 +13,11 @@ use super::ledger::Side;
 use super::naive::{self, Press};
 use super::page::{self, Query, Seen, Sheet};
 use super::{ExperimentId, Order, PRICE_MINOR, Presses, Saw, TRIES, Trouble};
+use crate::edge::admission::from_here;
 use crate::edge::api::{invalid_parameters, run, unavailable, unreadable};
 use crate::edge::app::{App, ObjectRef};
 use crate::edge::handle::LAB_SCRIPT;
 use crate::edge::http::{Answer, Request};
-use crate::edge::key_source;
 use crate::edge::problem::{Kind, Problem};
 use crate::edge::reply;
 use crate::flows::Operation;
@@ -57,16 +57,19 @@ pub(in crate::edge) async fn show(app: &App, request: &Request, id: &str) -> Res
 
 /// `POST /lab/{id}/pay`: presses Pay on both sides, and leads to the experiment's page.
 pub(in crate::edge) async fn pay(app: &App, request: &Request, id: &str) -> Result<Answer, Problem> {
-    only_in_the_demo(app)?;
-    if !key_source::from_our_pages(request) {
-        return Err(Problem::new(Kind::Forbidden));
-    }
     let experiment = experiment(id)?;
     let order = Order::parse(&request.parameters()?).map_err(invalid_parameters)?;
     let round = Round { app, request, experiment: &experiment, order: &order };
     let (unprotected, protected) = round.play().await.map_err(unavailable)?;
     let query = Query { trouble: Some(order.trouble), times: Some(order.times), unprotected, protected };
     Ok(Answer::see_other(&format!("{}?{query}#verdict", experiment.path()), "lab_played"))
+}
+
+/// Whether the button of an experiment was pressed on our page.
+pub(in crate::edge) fn admit(app: &App, request: &Request, id: &str) -> Result<(), Problem> {
+    only_in_the_demo(app)?;
+    from_here(request)?;
+    experiment(id).map(drop)
 }
 
 fn only_in_the_demo(app: &App) -> Result<(), Problem> {

@@ -1,0 +1,217 @@
+// People who mean harm, at the door: what a request costs before it has shown who sends it.
+
+import assert from 'node:assert/strict';
+import { createHash } from 'node:crypto';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { after, before, describe, test } from 'node:test';
+
+import { account, freshKey } from './support/account.mjs';
+import { SIGNING_KEY, root, startSite } from './support/harness.mjs';
+import { ENDLESS, begin, declared } from './support/raw.mjs';
+
+// `wrangler dev` reads every body to its end, for the sake of its own proxy. No deployed Worker does.
+process.env.WRANGLER_DISABLE_REQUEST_BODY_DRAINING = 'true';
+
+const ADMIN_TOKEN = 'the-secret-of-the-operator-of-the-tests';
+const STRIPE_WEBHOOK_SECRET = 'whsec_of_the_tests';
+const ADYEN_WEBHOOK_AUTH = 'adyen:a-password-of-the-tests';
+const TOKEN = 'the-token-of-an-account-of-the-tests';
+const STRANGER = { authorization: 'Bearer nobody-has-this-token' };
+const ELSEWHERE = { origin: 'https://evil.example', 'sec-fetch-site': 'cross-site' };
+/** An answer that needs no body is there long before this, and one that needs it never comes. */
+const LONG_MS = 5_000;
+
+/** Every address of the code, by the names that the log has for them: a match that the compiler keeps complete. */
+const routes = ['src/edge/routes.rs', 'src/edge/desk/route.rs'].flatMap((file) => {
+  const [, names] = readFileSync(join(root, file), 'utf8').split('pub const fn name(&self)');
+  return [...names.split('\n    }\n')[0].matchAll(/=> "(\/[^"]*)"/g)].map(([, name]) => name);
+});
+
+/** An address of each: nothing has to be there. */
+const example = (route) =>
+  ({
+    '/payments/{id}/return': '/payments/pay_x/return',
+    '/_sim/3ds/{id}': '/_sim/3ds/pi_x/accept',
+    '/lab/{id}': `/lab/${'a'.repeat(24)}`,
+    '/lab/{id}/pay': `/lab/${'a'.repeat(24)}/pay`,
+    '/admin/payments/{id}/{action}': '/admin/payments/pay_x/refund',
+    '/admin/keys/{object}/{key}/{action}': '/admin/keys/ab/1/resume',
+    '/admin/keys/{object}/{key}': '/admin/keys/ab/1',
+    '/admin/dead-letters/{job}/{action}': '/admin/dead-letters/x/requeue',
+    '/admin/breaks/{id}/{action}': '/admin/breaks/x/accept',
+  })[route] ?? route.replaceAll(/\{\w+\}/g, 'x');
+
+/** What a POST of somebody else is answered. A new address has to say it here. */
+const refusals = {
+  '/rides': [401, STRANGER],
+  '/payments': [401, STRANGER],
+  '/payments/{id}/capture': [401, STRANGER],
+  '/payments/{id}/void': [401, STRANGER],
+  '/payments/{id}/refunds': [401, STRANGER],
+  '/checkout/sessions': [401, STRANGER],
+  '/checkout/{token}': [404, {}],
+  '/_sim/3ds/{id}': [404, {}],
+  '/lab/{id}/pay': [404, {}],
+  '/webhooks/stripe': [400, { 'stripe-signature': 't=1,v1=00' }],
+  '/webhooks/adyen': [401, { authorization: `Basic ${btoa('adyen:guessed')}` }],
+  '/admin/payments/{id}/erase': [401, STRANGER],
+  '/admin/payments/{id}/project': [401, STRANGER],
+  '/admin/settlement/answers': [401, STRANGER],
+  '/admin/login': [403, ELSEWHERE],
+  '/admin/logout': [403, ELSEWHERE],
+  '/admin/payments/{id}/{action}': [401, STRANGER],
+  '/admin/keys/{object}/{key}/{action}': [401, STRANGER],
+  '/admin/dead-letters/{job}/{action}': [401, STRANGER],
+  '/admin/breaks/{id}/{action}': [401, STRANGER],
+};
+
+describe('a body is read only when it may come', () => {
+  let site;
+  before(async () => {
+    const API_ACCOUNTS = JSON.stringify({
+      acme: {
+        token_sha256: createHash('sha256').update(TOKEN).digest('hex'),
+        payment_method: 'pm_of_acme',
+      },
+    });
+    const secrets = {
+      SIGNING_KEY,
+      STRIPE_SECRET_KEY: 'sk_test_of_the_tests',
+      API_ACCOUNTS,
+      ADMIN_TOKEN,
+      STRIPE_WEBHOOK_SECRET,
+      ADYEN_API_KEY: 'of-the-tests',
+      ADYEN_HMAC_KEY: 'ab'.repeat(32),
+      ADYEN_WEBHOOK_AUTH,
+    };
+    const vars = {
+      ADYEN_API_BASE: 'https://adyen.example/v71',
+      ADYEN_MERCHANT_ACCOUNT: 'Tests',
+      STRIPE_PUBLISHABLE_KEY: 'pk_test_of_the_tests',
+    };
+    site = await startSite({
+      workers: [{ configPath: 'wrangler.toml', vars, secrets }, { configPath: 'simulator/wrangler.toml' }],
+    });
+  });
+  after(() => site.close());
+
+  /** The status of a request whose body does not come; undefined if the body is waited for. */
+  async function asked(method, path, headers, waitMs = LONG_MS) {
+    const request = begin(site.url, method, path, headers);
+    try {
+      return await request.status(waitMs);
+    } finally {
+      request.end();
+    }
+  }
+  const allowed = async (path) =>
+    (await site.fetch(path, { method: 'OPTIONS' })).headers.get('allow').split(', ');
+
+  test('the table has every address that takes a POST, and no other', async () => {
+    assert.ok(routes.length > 40, `${routes.length} addresses were found in the code`);
+    const posts = [];
+    for (const route of routes) if ((await allowed(example(route))).includes('POST')) posts.push(route);
+    assert.deepEqual(posts.sort(), Object.keys(refusals).sort());
+  });
+
+  for (const [route, [status, headers]] of Object.entries(refusals)) {
+    test(`POST ${route}: a stranger is refused at once, whatever body he promises`, async () => {
+      for (const body of [ENDLESS, declared(10_000_000_000)])
+        assert.equal(
+          await asked('POST', example(route), { ...headers, ...body }),
+          status,
+          JSON.stringify(body),
+        );
+    });
+  }
+
+  test('no other method has a body', async () => {
+    for (const route of routes) {
+      const path = example(route);
+      const methods = await allowed(path);
+      for (const method of ['GET', 'DELETE', 'OPTIONS', 'PUT', 'PATCH']) {
+        const status = await asked(method, path, { ...STRANGER, ...ENDLESS });
+        assert.ok(status, `${method} ${path} waits for its body`);
+        assert.equal(status === 405, !methods.includes(method), `${method} ${path}: ${status}`);
+      }
+      if (!methods.includes('POST')) assert.equal(await asked('POST', path, ENDLESS), 405, path);
+    }
+    assert.equal(await asked('POST', '/nowhere', ENDLESS), 404);
+  });
+
+  const mine = {
+    authorization: `Bearer ${TOKEN}`,
+    'idempotency-key': 'k',
+    'content-type': 'application/json',
+  };
+  const operators = { authorization: `Bearer ${ADMIN_TOKEN}` };
+  const signed = { 'stripe-signature': `t=1,v1=${'0'.repeat(64)}` };
+  const adyens = { authorization: `Basic ${btoa(ADYEN_WEBHOOK_AUTH)}` };
+  const known = [
+    ['/payments', mine, 65_536],
+    ['/webhooks/stripe', signed, 262_144],
+    ['/webhooks/adyen', adyens, 262_144],
+    ['/admin/settlement/answers', operators, 1_048_576],
+  ];
+
+  test('who is known is waited for, as the control', async () => {
+    for (const [path, headers] of known) {
+      assert.equal(await asked('POST', path, { ...headers, ...ENDLESS }, 300), undefined, path);
+      const request = begin(site.url, 'POST', path, { ...headers, ...ENDLESS });
+      request.write('0\r\n\r\n');
+      assert.ok((await request.status(LONG_MS)) >= 400, `${path}: the body has ended`);
+      request.end();
+    }
+  });
+
+  test('but for no longer than the limit, declared or not', async () => {
+    for (const [path, headers, limit] of known) {
+      assert.equal(await asked('POST', path, { ...headers, ...declared(limit + 1) }), 413, path);
+      assert.equal(await asked('POST', path, { ...headers, ...declared(limit) }, 300), undefined, path);
+      const request = begin(site.url, 'POST', path, { ...headers, ...ENDLESS }, limit + 1);
+      assert.equal(await request.status(LONG_MS), 413, `${path}: it never ends`);
+      request.end();
+    }
+  });
+});
+
+describe("somebody else's payment", () => {
+  let site;
+  const other = 'the-token-of-another-account';
+  before(async () => {
+    const API_ACCOUNTS = JSON.stringify({
+      other: {
+        token_sha256: createHash('sha256').update(other).digest('hex'),
+        payment_method: 'pm_card_visa',
+      },
+    });
+    site = await startSite({ secrets: { API_ACCOUNTS } });
+  });
+  after(() => site.close());
+
+  test('costs nothing at the provider, whatever is asked of it', async () => {
+    const owner = account(site);
+    const payment = { amount: 1250, currency: 'eur', payment_method: 'pm_card_authenticationRequired' };
+    const made = await owner.pay({ ...payment, return_url: 'https://shop.example/' }, freshKey());
+    assert.equal(made.json().status, 'requires_action', made.text);
+    const asks = async () => (await site.simulator.requests()).length;
+    const before = await asks();
+    const stranger = account(site, other);
+    for (const path of [`/payments/${made.payment}`, `/payments/${made.payment}/refunds`]) {
+      assert.equal((await stranger.ask(path)).status, 404);
+      const cookie = `session=${'a'.repeat(32)}`;
+      assert.equal((await site.fetch(path, { headers: { cookie } })).status, 404, 'a session of nobody');
+    }
+    for (const move of ['capture', 'void', 'refunds'])
+      assert.equal(
+        (await stranger.post(`/payments/${made.payment}/${move}`, {}, freshKey())).status,
+        404,
+        move,
+      );
+    assert.equal(await asks(), before);
+    // The control: for its owner the provider is asked.
+    assert.equal((await owner.payment(made.payment)).status, 200);
+    assert.ok((await asks()) > before);
+  });
+});
