@@ -11,7 +11,7 @@ use serde_json::json;
 
 use super::capture::under_way;
 use super::receipt::{self, About};
-use super::{End, Phase, Refusal, respond};
+use super::{End, Phase, Refusal, respond, tries};
 use crate::machine::call::{CallKind, CallSpec, ProviderResult, Semantics, Settlement};
 use crate::machine::context::{Bug, Context, Mutant};
 use crate::machine::id::PaymentId;
@@ -124,6 +124,11 @@ pub(super) fn admit(request: &PaymentRequest, phase: &mut Phase<'_>) -> Result<R
         };
         let state = under_way(payment).unwrap_or_else(|| payment.status());
         return Ok(Err(Refusal::State { state: state.to_owned(), detail: detail.to_owned() }));
+    }
+    if before.is_some()
+        && let Some(refusal) = tries::refusal(phase.rows, phase.ctx)
+    {
+        return Ok(Err(refusal));
     }
     let payment = request.payment(before, PaymentId::in_object(phase.rows.object), phase.ctx);
     let data = json!({

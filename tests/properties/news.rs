@@ -8,7 +8,7 @@ use paid_once::flows::payment::{PaymentRequest, Route};
 use paid_once::flows::refund::RefundRequest;
 use paid_once::machine::begin::{Begin, begin};
 use paid_once::machine::call::{Outcome, ProviderReply, ProviderResult};
-use paid_once::machine::context::{Context, Times};
+use paid_once::machine::context::{Context, Limits, Times};
 use paid_once::machine::id::{InstanceId, ObjectId};
 use paid_once::machine::record::Lifecycle;
 use paid_once::machine::rows::Rows;
@@ -173,7 +173,7 @@ impl Bench {
 }
 
 fn at(now_ms: u64) -> Context {
-    Context::new(now_ms, 0, Times::default())
+    Context::new(now_ms, 0, Times::default(), Limits::default())
 }
 
 fn pay(provider: Provider) -> Operation {
