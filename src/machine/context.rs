@@ -155,6 +155,8 @@ pub enum Mutant {
     OrderPaidAgain,
     /// An amount goes to every provider in our own minor units.
     OwnMinorUnits,
+    /// A capture or a void that the provider has only received counts as done.
+    ReceivedIsDone,
 }
 
 impl Mutant {
@@ -172,13 +174,14 @@ impl Mutant {
     ];
 
     /// Those of payments: their simulation must catch each.
-    pub const OF_PAYMENTS: [Self; 6] = [
+    pub const OF_PAYMENTS: [Self; 7] = [
         Self::NoRefundReservation,
         Self::MovesOverlap,
         Self::FallbackAfterUnknown,
         Self::ForgetUnknownMove,
         Self::OrderPaidAgain,
         Self::OwnMinorUnits,
+        Self::ReceivedIsDone,
     ];
 }
 

@@ -69,7 +69,7 @@ impl Standing {
         };
         let since_ms = view.key.created_at_ms;
         match &payment.state {
-            PaymentState::Captured { .. } | PaymentState::Authorized => {
+            PaymentState::Captured { .. } | PaymentState::CaptureFailed { .. } | PaymentState::Authorized => {
                 Self::Paid(Paid::of(payment, &view.refunds))
             }
             PaymentState::RequiresAction { .. } if matches!(payment.pending, Some(Pending::Void { .. })) => {
@@ -84,7 +84,7 @@ impl Standing {
             PaymentState::Failed(failure) => {
                 Self::Failed { declined: failure.declined, message: failure.message.clone() }
             }
-            PaymentState::Canceled => Self::Canceled,
+            PaymentState::Canceled | PaymentState::Expired => Self::Canceled,
         }
     }
 

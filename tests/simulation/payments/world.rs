@@ -277,7 +277,8 @@ impl World {
                 ledger: Ledger::new("PSP"),
                 keys: Keys::new(kept_ms(7)),
                 references: BTreeMap::new(),
-                refusals: Vec::new(),
+                items: Vec::new(),
+                now_ms: EPOCH_MS,
             },
             exchanges: BTreeMap::new(),
             sends: 0,
@@ -652,6 +653,7 @@ impl World {
                     status: intent.status.name(),
                     amount: amount(intent.amount),
                     captured: amount(intent.captured),
+                    taken: amount(intent.taken),
                     refunded: amount(ledger.refunded(&intent.id)),
                     moved_by: intent.moved_by.clone(),
                 });
