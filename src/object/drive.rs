@@ -7,17 +7,15 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::future::{Either, LocalBoxFuture, Shared, select};
-use futures_util::lock::Mutex;
 use serde_json::Value;
 use worker::{Date, Delay, Env};
 
 use super::message::{
     BindVerdict, Fault, Forgotten, KeyView, Located, Returned, RunAsk, Shown, Verdict, View,
 };
+use super::runtime::Runtime;
 use super::store::Store;
 use crate::config::Config;
-use crate::exchange::within;
-use crate::flows::tries::next_try;
 use crate::log::log;
 use crate::machine::begin::{Arrival, Begin, Bound, begin, bind, replayed};
 use crate::machine::context::{Bug, Context};
@@ -32,9 +30,6 @@ use crate::metrics;
 use crate::payment::check;
 use crate::providers::transport::Transport;
 use crate::random;
-
-/// How long the rate limiter may take: without its answer an operation runs.
-const LIMITER_WITHIN: Duration = Duration::from_secs(2);
 
 /// A run that several callers wait for.
 type Running = Shared<LocalBoxFuture<'static, Result<Ended, Bug>>>;
@@ -58,7 +53,7 @@ pub(super) struct Ended {
 /// An object's working parts. The truth is in the store; what is here may vanish at any time.
 pub(super) struct Drive {
     pub(super) me: InstanceId,
-    pub(super) store: Store,
+    pub(super) store: Store<Runtime>,
     pub(super) config: Config,
     pub(super) transport: Transport,
     pub(super) env: Env,
@@ -66,12 +61,10 @@ pub(super) struct Drive {
     pub(super) draining: Cell<bool>,
     /// The newest run of each key in this incarnation.
     running: RefCell<HashMap<u32, Live>>,
-    /// Whoever holds it asks whether the account's rate allows a new operation.
-    admission: Mutex<()>,
 }
 
 impl Drive {
-    pub(super) fn new(env: &Env, store: Store, config: Config) -> Result<Self, Bug> {
+    pub(super) fn new(env: &Env, store: Store<Runtime>, config: Config) -> Result<Self, Bug> {
         let random: [u8; 16] = random::bytes().map_err(|error| Bug(format!("no randomness: {error}")))?;
         let me = InstanceId(data_encoding::HEXLOWER.encode(&random));
         let transport = Transport::new(env, &config);
@@ -83,7 +76,6 @@ impl Drive {
             env: env.clone(),
             draining: Cell::new(false),
             running: RefCell::default(),
-            admission: Mutex::default(),
         })
     }
 
@@ -94,14 +86,19 @@ impl Drive {
     }
 
     pub(super) fn context(&self) -> Context {
-        Context::new(Date::now().as_millis(), random::permille(), self.config.times, self.config.limits)
+        Context::new(Date::now().as_millis(), random::permille(), self.config.times)
     }
 
     /// Runs an operation under its key, joins the run that is under way, or answers from what was done. Also gives how
     /// long that waited for the provider, in ms.
     pub(super) async fn run(self: &Rc<Self>, ask: RunAsk) -> Result<(Verdict, u64), Bug> {
-        let Some(begun) = self.begin(&ask).await? else {
+        let is_new = !ask.is_counted && !self.is_known(&ask.arrival.key_hash)?;
+        if is_new && !self.may_start(&ask.arrival.owner).await {
             return Ok((Verdict::RateLimited, 0));
+        }
+        let begun = {
+            let ctx = self.context();
+            self.store.transaction(&ctx, |rows| begin(rows, &ask.arrival, &self.me, &ctx))?
         };
         let verdict = match begun {
             Begin::Run(ticket) => {
@@ -131,42 +128,22 @@ impl Drive {
         Ok((verdict, 0))
     }
 
-    /// The decision, once the account's rate allows it; `None` if that does not. Only what is admitted is counted: one at a
-    /// time, or many at once would all be counted for the one of them that is.
-    async fn begin(&self, ask: &RunAsk) -> Result<Option<Begin>, Bug> {
-        let _turn = match ask.is_counted || self.is_known(&ask.arrival.key_hash)? {
-            true => None,
-            false => {
-                let turn = self.admission.lock().await;
-                if self.would_start(&ask.arrival)? && !self.may_start(&ask.arrival.owner).await {
-                    return Ok(None);
-                }
-                Some(turn)
-            }
-        };
-        let ctx = self.context();
-        self.store.transaction(&ctx, |rows| begin(rows, &ask.arrival, &self.me, &ctx)).map(Some)
-    }
-
     /// Whether a key was seen in this object.
     fn is_known(&self, key_hash: &KeyHash) -> Result<bool, Bug> {
-        Ok(self.store.read()?.is_some_and(|rows| rows.keys.iter().any(|key| key.key_hash == *key_hash)))
+        let Some(rows) = self.store.read()? else {
+            return Ok(false);
+        };
+        Ok(rows.keys.iter().any(|key| key.key_hash == *key_hash)
+            || rows.bindings.iter().any(|binding| binding.key_hash == *key_hash))
     }
 
-    /// Whether a request would begin something new, as the rows are now. Nothing is written.
-    fn would_start(&self, arrival: &Arrival) -> Result<bool, Bug> {
-        let mut rows = self.store.read()?.unwrap_or_else(|| Rows::empty(self.store.object()));
-        let is_known = rows.keys.iter().any(|key| key.key_hash == arrival.key_hash);
-        Ok(!is_known && matches!(begin(&mut rows, arrival, &self.me, &self.context())?, Begin::Run(_)))
-    }
-
-    /// Counts a new operation of an account against its rate. Replays, retries and what is refused do not come here. Without the binding
+    /// Counts a new operation of an account against its rate. Replays and retries do not come here. Without the binding
     /// there is no limit; if it fails, the operation runs.
     async fn may_start(&self, owner: &Owner) -> bool {
         let Ok(limiter) = self.env.rate_limiter("RATE_LIMITER") else {
             return true;
         };
-        match within(LIMITER_WITHIN, "the rate limiter", limiter.limit(owner.to_text())).await {
+        match limiter.limit(owner.to_text()).await {
             Ok(outcome) => outcome.success,
             Err(error) => {
                 self.log("warn", "rate_limiter_failed", &[("error", error.to_string().into())]);
@@ -176,8 +153,11 @@ impl Drive {
     }
 
     /// Binds a key to the object in which its operation runs.
-    pub(super) fn bind(&self, arrival: &Arrival, object: &str) -> Result<BindVerdict, Bug> {
+    pub(super) async fn bind(&self, arrival: &Arrival, object: &str) -> Result<BindVerdict, Bug> {
         let object = ObjectId::from_hex(object).ok_or_else(|| Bug("not an object's id".into()))?;
+        if !self.is_known(&arrival.key_hash)? && !self.may_start(&arrival.owner).await {
+            return Ok(BindVerdict::RateLimited);
+        }
         let ctx = self.context();
         let bound = self.store.transaction(&ctx, |rows| Ok::<_, Bug>(bind(rows, arrival, object, &ctx)))?;
         Ok(match bound {
@@ -422,7 +402,6 @@ impl Drive {
             payment: rows.payment.clone(),
             refunds: rows.refunds.clone(),
             parameters: key.parameters.clone(),
-            next_try: next_try(&rows, &self.context()),
             key: KeyView::of(&rows, key, self.store.timeline()?, self.context().now_ms),
         }))
     }

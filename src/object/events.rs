@@ -32,7 +32,7 @@ impl Drive {
             }
             Ok::<_, Bug>(taken)
         })?;
-        if matches!(taken, Taken::In | Taken::Alert { .. }) {
+        if taken == Taken::In {
             let drive = Rc::clone(self);
             worker::wasm_bindgen_futures::spawn_local(async move { drive.wake().await });
         }

@@ -7,7 +7,7 @@ use worker::{DurableObject, Env, Request, Response, Result, State, durable_objec
 use super::alarm::AFTER_FAILURE_MS;
 use super::drive::Drive;
 use super::message::{Ask, Envelope, PROVIDER_MS, VERSION};
-use super::store::Store;
+use super::runtime;
 use crate::config::Config;
 use crate::log::log;
 use crate::machine::context::Bug;
@@ -25,7 +25,7 @@ impl DurableObject for KeyObject {
     fn new(state: State, env: Env) -> Self {
         let drive = Config::of(&env)
             .map_err(Bug)
-            .and_then(|config| Drive::new(&env, Store::open(&state)?, config))
+            .and_then(|config| Drive::new(&env, runtime::open(&state)?, config))
             .map(Rc::new);
         Self { state, env, drive }
     }
@@ -44,7 +44,7 @@ impl DurableObject for KeyObject {
                 encode(&verdict)
             }),
             Ask::Bind { arrival, object } => {
-                drive.bind(&arrival, &object).and_then(|verdict| encode(&verdict))
+                drive.bind(&arrival, &object).await.and_then(|verdict| encode(&verdict))
             }
             Ask::Show { owner, key_hash, refresh } => {
                 let shown = || drive.show(&owner, key_hash.as_ref());

@@ -17,9 +17,9 @@ mod key_object;
 pub mod message;
 #[cfg(target_arch = "wasm32")]
 mod outbox;
-#[cfg(target_arch = "wasm32")]
 mod row;
 #[cfg(target_arch = "wasm32")]
-mod schema;
-#[cfg(target_arch = "wasm32")]
-mod store;
+mod runtime;
+pub mod schema;
+pub mod storage;
+pub mod store;

@@ -2,8 +2,8 @@
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use worker::SqlStorageValue;
 
+use super::storage::SqlValue;
 use crate::flows::ride::{DegreesE7, Place, Ride};
 use crate::machine::call::{CallKind, CallState, ForeignCall};
 use crate::machine::context::Bug;
@@ -16,16 +16,16 @@ use crate::machine::record::{
 use crate::machine::rows::{JobKind, StagedJob};
 use crate::providers::Provider;
 
-pub(super) fn int(value: impl Into<u64>) -> SqlStorageValue {
-    SqlStorageValue::Integer(i64::try_from(value.into()).unwrap_or(i64::MAX))
+pub(super) fn int(value: impl Into<u64>) -> SqlValue {
+    SqlValue::Integer(i64::try_from(value.into()).unwrap_or(i64::MAX))
 }
 
-pub(super) fn text(value: impl Into<String>) -> SqlStorageValue {
-    SqlStorageValue::String(value.into())
+pub(super) fn text(value: impl Into<String>) -> SqlValue {
+    SqlValue::Text(value.into())
 }
 
-pub(super) fn opt(value: Option<SqlStorageValue>) -> SqlStorageValue {
-    value.unwrap_or(SqlStorageValue::Null)
+pub(super) fn opt(value: Option<SqlValue>) -> SqlValue {
+    value.unwrap_or(SqlValue::Null)
 }
 
 pub(super) fn json<T: Serialize>(value: &T) -> Result<String, Bug> {
@@ -86,9 +86,12 @@ impl KeyRow {
             "open" => Lifecycle::Open(Open {
                 operation: from_json(&present(self.operation, "operation")?)?,
                 recovery_point: present(RecoveryPoint::parse(&self.recovery_point), "recovery_point")?,
-                lease: match (self.lease_holder, self.lease_until_ms) {
-                    (Some(holder), Some(until_ms)) => Some(Lease { holder: InstanceId(holder), until_ms }),
-                    _ => None,
+                lease: match self.lease_holder {
+                    Some(holder) => Some(Lease {
+                        holder: InstanceId(holder),
+                        until_ms: present(self.lease_until_ms, "lease_until_ms")?,
+                    }),
+                    None => None,
                 },
                 resume_at_ms: present(self.resume_at_ms, "resume_at_ms")?,
                 last_run_at_ms: present(self.last_run_at_ms, "last_run_at_ms")?,

@@ -1,7 +1,7 @@
 //! The tables of an object, by version. A migration is added, never changed: objects of every age are out there.
 
 /// One list of statements for each version.
-pub(super) const MIGRATIONS: [&[&str]; 5] = [RIDES, PAYMENTS, OUTBOX, RETENTION, REPLAYS];
+pub const MIGRATIONS: [&[&str]; 5] = [RIDES, PAYMENTS, OUTBOX, RETENTION, REPLAYS];
 
 const RIDES: &[&str] = &[
     // One row a key. The key itself is not kept, only its hash.
@@ -144,4 +144,4 @@ const RETENTION: &[&str] = &["ALTER TABLE rides ADD COLUMN erased_at_ms INTEGER"
 const REPLAYS: &[&str] = &["ALTER TABLE idempotency_keys ADD COLUMN replays INTEGER NOT NULL DEFAULT 0"];
 
 /// Where the version stands.
-pub(super) const VERSION_TABLE: &str = "CREATE TABLE IF NOT EXISTS schema_version (id INTEGER PRIMARY KEY CHECK (id = 1), version INTEGER NOT NULL) STRICT";
+pub const VERSION_TABLE: &str = "CREATE TABLE IF NOT EXISTS schema_version (id INTEGER PRIMARY KEY CHECK (id = 1), version INTEGER NOT NULL) STRICT";

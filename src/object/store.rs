@@ -1,20 +1,17 @@
 //! All SQL of an object. [`Store::transaction`] loads the rows, lets a pure function change them, and stores what
 //! changed together with the alarm: all of it, or nothing.
 //!
-//! The runtime's implicit transactions are not enough: an error or a panic does not roll them back.
-//! `transactionSync` does, and it takes the alarm with it.
+//! What it stores them in is a [`Storage`]: the runtime's in the Worker, SQLite on the host in the simulation.
 
 use std::cell::Cell;
 
 use serde::Deserialize;
-use serde::de::DeserializeOwned;
-use wasm_bindgen::prelude::*;
-use worker::{SqlStorage, SqlStorageValue, State};
 
 use super::row::{
     BindingRow, CallRow, DetailsRow, JobRow, KeyRow, ProjectionRow, RideRow, int, json, json_word, opt, text,
 };
 use super::schema::{MIGRATIONS, VERSION_TABLE};
+use super::storage::{SqlValue, Storage};
 use crate::flows::ride::Ride;
 use crate::machine::call::{CallState, ForeignCall};
 use crate::machine::context::{Bug, Context};
@@ -28,49 +25,28 @@ use crate::object::inspection::EventSight;
 use crate::payment::{Payment, Refund, refunded_minor};
 use crate::readmodel::snapshot::AuditRow;
 
-#[wasm_bindgen]
-extern "C" {
-    /// `DurableObjectStorage`, as far as the bindings lack it.
-    type RawStorage;
-
-    #[wasm_bindgen(method, catch, js_name = transactionSync)]
-    fn transaction_sync(
-        this: &RawStorage,
-        closure: &mut dyn FnMut() -> Result<JsValue, JsValue>,
-    ) -> Result<JsValue, JsValue>;
-
-    #[wasm_bindgen(method, catch, js_name = setAlarm)]
-    fn set_alarm(this: &RawStorage, at_ms: f64) -> Result<js_sys::Promise, JsValue>;
-}
-
 /// The lines of the timeline that are kept: the first ones and the newest.
 const TIMELINE_FIRST: i64 = 50;
 const TIMELINE_NEWEST: i64 = 150;
 
-/// An object's storage.
-pub(super) struct Store {
+/// An object's rows and its alarm, as one incarnation of it sees them.
+pub struct Store<S> {
     object: ObjectId,
-    raw: RawStorage,
-    sql: SqlStorage,
+    storage: S,
     /// The tables are up to date.
     ready: Cell<bool>,
     /// What this incarnation knows about the alarm.
     alarm: Cell<KnownAlarm>,
 }
 
-impl Store {
-    /// Opens the storage. Nothing is written yet.
-    pub(super) fn open(state: &State) -> Result<Self, Bug> {
-        let storage = state.storage();
-        let object =
-            ObjectId::from_hex(&state.id().to_string()).ok_or_else(|| Bug("not an object's id".into()))?;
-        let raw: RawStorage = JsValue::from(storage.as_raw()).unchecked_into();
-        let alarm = Cell::new(KnownAlarm::Unknown);
-        Ok(Self { object, raw, sql: storage.sql(), ready: Cell::new(false), alarm })
+impl<S: Storage> Store<S> {
+    /// Opens the storage of an object. Nothing is written yet.
+    pub const fn new(object: ObjectId, storage: S) -> Self {
+        Self { object, storage, ready: Cell::new(false), alarm: Cell::new(KnownAlarm::Unknown) }
     }
 
     /// The object whose storage it is.
-    pub(super) const fn object(&self) -> ObjectId {
+    pub const fn object(&self) -> ObjectId {
         self.object
     }
 
@@ -82,13 +58,14 @@ impl Store {
         }
         let version = self.version()?;
         if version < MIGRATIONS.len() {
-            self.atomically(|| {
-                self.exec(VERSION_TABLE, vec![])?;
+            self.storage.atomically(|| {
+                self.storage.exec(VERSION_TABLE, vec![])?;
                 for statement in MIGRATIONS.iter().skip(version).flat_map(|statements| statements.iter()) {
-                    self.exec(statement, vec![])?;
+                    self.storage.exec(statement, vec![])?;
                 }
                 let version = int(MIGRATIONS.len() as u64);
-                self.exec("INSERT OR REPLACE INTO schema_version (id, version) VALUES (1, ?)", vec![version])
+                self.storage
+                    .exec("INSERT OR REPLACE INTO schema_version (id, version) VALUES (1, ?)", vec![version])
             })?;
         }
         self.ready.set(true);
@@ -107,15 +84,15 @@ impl Store {
         }
         let exists =
             "SELECT COUNT(*) AS count FROM sqlite_master WHERE type = 'table' AND name = 'schema_version'";
-        if self.query::<Count>(exists, vec![])?.first().is_none_or(|row| row.count == 0) {
+        if self.storage.query::<Count>(exists, vec![])?.first().is_none_or(|row| row.count == 0) {
             return Ok(0);
         }
-        let rows = self.query::<Version>("SELECT version FROM schema_version", vec![])?;
+        let rows = self.storage.query::<Version>("SELECT version FROM schema_version", vec![])?;
         Ok(rows.first().map_or(0, |row| row.version))
     }
 
     /// One atomic phase. If `change` fails nothing is stored, and its error is given back.
-    pub(super) fn transaction<T, E: From<Bug>>(
+    pub fn transaction<T, E: From<Bug>>(
         &self,
         ctx: &Context,
         change: impl FnOnce(&mut Rows) -> Result<T, E>,
@@ -125,7 +102,7 @@ impl Store {
         let mut result: Option<Result<T, E>> = None;
         let mut alarm = self.alarm.get();
         let mut moves = Vec::new();
-        let committed = self.atomically(|| {
+        let committed = self.storage.atomically(|| {
             let change = change.take().ok_or_else(|| Bug("a transaction ran twice".into()))?;
             let before = self.load()?;
             let mut after = before.clone();
@@ -156,7 +133,7 @@ impl Store {
     }
 
     /// Reads the rows without changing anything. `None` if nothing was ever written.
-    pub(super) fn read(&self) -> Result<Option<Rows>, Bug> {
+    pub fn read(&self) -> Result<Option<Rows>, Bug> {
         if !self.ready.get() {
             if self.version()? == 0 {
                 return Ok(None);
@@ -167,99 +144,84 @@ impl Store {
     }
 
     /// The timeline of all keys, oldest first. Only where something was written: see [`read`](Self::read).
-    pub(super) fn timeline(&self) -> Result<Vec<TimelineEntry>, Bug> {
-        self.query("SELECT key_id, at_ms, attempt, event, detail FROM timeline ORDER BY entry_id", vec![])
+    pub fn timeline(&self) -> Result<Vec<TimelineEntry>, Bug> {
+        self.storage
+            .query("SELECT key_id, at_ms, attempt, event, detail FROM timeline ORDER BY entry_id", vec![])
     }
 
     /// The audit records after that one, oldest first: at most `limit`.
-    pub(super) fn audit_after(&self, audit_id: u64, limit: u32) -> Result<Vec<AuditRow>, Bug> {
-        self.query(
+    pub fn audit_after(&self, audit_id: u64, limit: u32) -> Result<Vec<AuditRow>, Bug> {
+        self.storage.query(
             "SELECT audit_id, at_ms, actor, action, subject, data FROM audit_records WHERE audit_id > ? ORDER BY audit_id LIMIT ?",
             vec![int(audit_id), int(limit)],
         )
     }
 
     /// The newest audit record; 0 if there is none.
-    pub(super) fn audit_newest(&self) -> Result<u64, Bug> {
+    pub fn audit_newest(&self) -> Result<u64, Bug> {
         #[derive(Deserialize)]
         struct Newest {
             newest: u64,
         }
         let sql = "SELECT coalesce(max(audit_id), 0) AS newest FROM audit_records";
-        Ok(self.query::<Newest>(sql, vec![])?.first().map_or(0, |row| row.newest))
+        Ok(self.storage.query::<Newest>(sql, vec![])?.first().map_or(0, |row| row.newest))
     }
 
     /// The events that were taken in, oldest first.
-    pub(super) fn events(&self) -> Result<Vec<EventSight>, Bug> {
-        self.query(
+    pub fn events(&self) -> Result<Vec<EventSight>, Bug> {
+        self.storage.query(
             "SELECT event_id, provider, kind, received_at_ms FROM webhook_events ORDER BY received_at_ms, rowid",
             vec![],
         )
     }
 
     /// Whether an event was taken in.
-    pub(super) fn knows_event(&self, event_id: &str) -> Result<bool, Bug> {
+    pub fn knows_event(&self, event_id: &str) -> Result<bool, Bug> {
         #[derive(Deserialize)]
         struct Known {}
         let sql = "SELECT event_id FROM webhook_events WHERE event_id = ?";
-        Ok(!self.query::<Known>(sql, vec![text(event_id)])?.is_empty())
+        Ok(!self.storage.query::<Known>(sql, vec![text(event_id)])?.is_empty())
     }
 
     /// What an event said that cannot be, if it did.
-    pub(super) fn contradiction(&self, event_id: &str) -> Result<Option<String>, Bug> {
+    pub fn contradiction(&self, event_id: &str) -> Result<Option<String>, Bug> {
         #[derive(Deserialize)]
         struct Contradiction {
             detail: String,
         }
         let sql = "SELECT data ->> '$.detail' AS detail FROM audit_records
-             WHERE action IN ('webhook.contradicts', 'webhook.alert') AND data ->> '$.event' = ?";
-        let found = self.query::<Contradiction>(sql, vec![text(event_id)])?;
+             WHERE action = 'webhook.contradicts' AND data ->> '$.event' = ?";
+        let found = self.storage.query::<Contradiction>(sql, vec![text(event_id)])?;
         Ok(found.into_iter().next().map(|found| found.detail))
     }
 
     /// Sets the alarm outside a transaction: the way out when even the transaction fails.
-    pub(super) fn force_alarm(&self, at_ms: u64) {
+    pub fn force_alarm(&self, at_ms: u64) {
         self.alarm.set(KnownAlarm::Gone);
         // A failure here is a failure of the storage itself: only a retry of the client wakes the object then.
-        if self.raw.set_alarm(at_ms as f64).is_ok() {
+        if self.storage.set_alarm(at_ms).is_ok() {
             self.alarm.set(KnownAlarm::At(at_ms));
         }
     }
 
     /// The alarm has fired: none is set any more.
-    pub(super) fn alarm_fired(&self) {
+    pub fn alarm_fired(&self) {
         self.alarm.set(KnownAlarm::Gone);
-    }
-
-    fn atomically(&self, mut body: impl FnMut() -> Result<(), Bug>) -> Result<(), Bug> {
-        let mut failure: Option<Bug> = None;
-        let done = self.raw.transaction_sync(&mut || match body() {
-            Ok(()) => Ok(JsValue::UNDEFINED),
-            Err(bug) => {
-                let error = JsValue::from(js_sys::Error::new(&bug.0));
-                failure = Some(bug);
-                Err(error)
-            }
-        });
-        match (done, failure) {
-            (Ok(_), None) => Ok(()),
-            (_, Some(bug)) => Err(bug),
-            (Err(error), None) => Err(Bug(format!("storage: {error:?}"))),
-        }
     }
 
     fn load(&self) -> Result<Rows, Bug> {
         let mut rows = Rows::empty(self.object);
-        for row in self.query::<KeyRow>("SELECT * FROM idempotency_keys ORDER BY key_id", vec![])? {
+        for row in self.storage.query::<KeyRow>("SELECT * FROM idempotency_keys ORDER BY key_id", vec![])? {
             rows.keys.push(row.read()?);
         }
-        for row in self.query::<CallRow>("SELECT * FROM foreign_calls ORDER BY call_id", vec![])? {
+        for row in self.storage.query::<CallRow>("SELECT * FROM foreign_calls ORDER BY call_id", vec![])? {
             rows.calls.push(row.read()?);
         }
-        for row in self.query::<BindingRow>("SELECT * FROM key_bindings ORDER BY rowid", vec![])? {
+        for row in self.storage.query::<BindingRow>("SELECT * FROM key_bindings ORDER BY rowid", vec![])? {
             rows.bindings.push(row.read()?);
         }
         rows.payment = match self
+            .storage
             .query::<DetailsRow>("SELECT details FROM payments LIMIT 1", vec![])?
             .into_iter()
             .next()
@@ -267,18 +229,21 @@ impl Store {
             Some(row) => Some(row.read()?),
             None => None,
         };
-        for row in self.query::<DetailsRow>("SELECT details FROM refunds ORDER BY rowid", vec![])? {
+        for row in self.storage.query::<DetailsRow>("SELECT details FROM refunds ORDER BY rowid", vec![])? {
             rows.refunds.push(row.read()?);
         }
-        rows.ride = match self.query::<RideRow>("SELECT * FROM rides LIMIT 1", vec![])?.into_iter().next() {
-            Some(row) => Some(row.read()?),
-            None => None,
-        };
-        for row in self.query::<JobRow>("SELECT * FROM staged_jobs ORDER BY rowid", vec![])? {
+        rows.ride =
+            match self.storage.query::<RideRow>("SELECT * FROM rides LIMIT 1", vec![])?.into_iter().next() {
+                Some(row) => Some(row.read()?),
+                None => None,
+            };
+        for row in self.storage.query::<JobRow>("SELECT * FROM staged_jobs ORDER BY rowid", vec![])? {
             rows.jobs.push(row.read()?);
         }
-        if let Some(row) =
-            self.query::<ProjectionRow>("SELECT version, audit_through FROM projection", vec![])?.first()
+        if let Some(row) = self
+            .storage
+            .query::<ProjectionRow>("SELECT version, audit_through FROM projection", vec![])?
+            .first()
         {
             (rows.version, rows.audit_through) = (row.version, row.audit_through);
         }
@@ -317,12 +282,8 @@ impl Store {
         let Some(at_ms) = alarm_to_set(before, after, *alarm, ctx) else {
             return Ok(());
         };
-        // The promise says nothing that the transaction does not: an output gate holds all answers back until it is kept.
-        let _kept: js_sys::Promise =
-            self.raw.set_alarm(at_ms as f64).map_err(|error| Bug(format!("setAlarm: {error:?}")))?;
+        self.storage.set_alarm(at_ms)?;
         *alarm = KnownAlarm::At(at_ms);
-        // It is billed as one.
-        metrics::rows_written("object", 1);
         Ok(())
     }
 
@@ -334,7 +295,7 @@ impl Store {
         };
         let lease = open.and_then(|o| o.lease.as_ref());
         let response = finished.map(|f| &f.response);
-        self.exec(
+        self.storage.exec(
             "INSERT OR REPLACE INTO idempotency_keys (key_id, key_hash, owner, channel, fingerprint, parameters,
                 original_request, created_at_ms, attempt, status, recovery_point, operation, lease_holder,
                 lease_until_ms, resume_at_ms, last_run_at_ms, failures, response_status, response_headers,
@@ -360,7 +321,7 @@ impl Store {
                 opt(open.map(|o| int(o.failures))),
                 opt(response.map(|r| int(r.status)).or_else(|| tombstone.map(|t| int(t.status)))),
                 opt(response.map(|r| json(&r.headers)).transpose()?.map(text)),
-                opt(response.map(|r| SqlStorageValue::Blob(r.body.clone()))),
+                opt(response.map(|r| SqlValue::Blob(r.body.clone()))),
                 opt(finished.map(|f| int(f.finished_at_ms)).or_else(|| tombstone.map(|t| int(t.finished_at_ms)))),
                 opt(finished.map(|f| int(f.expires_at_ms)).or_else(|| tombstone.map(|t| int(t.expires_at_ms)))),
                 int(key.replays),
@@ -370,14 +331,14 @@ impl Store {
 
     /// A replay does not write the stored response anew.
     fn save_replays(&self, key: &KeyRecord) -> Result<(), Bug> {
-        self.exec(
+        self.storage.exec(
             "UPDATE idempotency_keys SET replays = ? WHERE key_id = ?",
             vec![int(key.replays), int(key.key_id)],
         )
     }
 
     fn save_binding(&self, binding: &Binding) -> Result<(), Bug> {
-        self.exec(
+        self.storage.exec(
             "INSERT OR REPLACE INTO key_bindings (key_hash, owner, fingerprint, parameters, object, bound_at_ms)
              VALUES (?,?,?,?,?,?)",
             vec![
@@ -392,15 +353,14 @@ impl Store {
     }
 
     fn save_payment(&self, payment: &Payment, refunds: &[Refund]) -> Result<(), Bug> {
-        self.exec(
+        self.storage.exec(
             "INSERT OR REPLACE INTO payments (payment_id, amount_minor, captured_minor, refunded_minor, currency, status,
                 provider, provider_payment, order_id, details, created_at_ms)
              VALUES (?,?,?,?,?,?,?,?,?,?,?)",
             vec![
                 text(payment.id.to_string()),
                 int(payment.amount.get()),
-                // A capture that has failed afterwards leaves what was given back of it.
-                int(payment.captured_minor().max(refunded_minor(refunds))),
+                int(payment.captured_minor()),
                 int(refunded_minor(refunds)),
                 text(payment.currency.as_str()),
                 text(payment.status()),
@@ -414,7 +374,7 @@ impl Store {
     }
 
     fn save_refund(&self, refund: &Refund) -> Result<(), Bug> {
-        self.exec(
+        self.storage.exec(
             "INSERT INTO refunds (refund_id, key_id, amount_minor, status, details, created_at_ms) VALUES (?,?,?,?,?,?)
              ON CONFLICT (refund_id) DO UPDATE SET status = excluded.status, details = excluded.details",
             vec![
@@ -429,16 +389,16 @@ impl Store {
     }
 
     fn save_ride(&self, ride: &Ride) -> Result<(), Bug> {
-        self.exec(
+        self.storage.exec(
             "INSERT OR REPLACE INTO rides (ride_id, origin_lat_e7, origin_lon_e7, target_lat_e7, target_lon_e7,
                 amount_minor, state, created_at_ms, erased_at_ms)
              VALUES (?,?,?,?,?,?,?,?,?)",
             vec![
                 text(ride.id.to_string()),
-                SqlStorageValue::Integer(ride.origin.lat.0.into()),
-                SqlStorageValue::Integer(ride.origin.lon.0.into()),
-                SqlStorageValue::Integer(ride.target.lat.0.into()),
-                SqlStorageValue::Integer(ride.target.lon.0.into()),
+                SqlValue::Integer(ride.origin.lat.0.into()),
+                SqlValue::Integer(ride.origin.lon.0.into()),
+                SqlValue::Integer(ride.target.lat.0.into()),
+                SqlValue::Integer(ride.target.lon.0.into()),
                 int(ride.amount_minor),
                 text(json(&ride.state)?),
                 int(ride.created_at_ms),
@@ -452,7 +412,7 @@ impl Store {
             CallState::Frozen | CallState::InFlight | CallState::Unknown => None,
             CallState::Settled(settlement) => Some(json(settlement)?),
         };
-        self.exec(
+        self.storage.exec(
             "INSERT INTO foreign_calls (call_id, key_id, name, kind, provider, semantics, derived_key, request, status,
                 settlement, sends, failures, first_sent_at_ms, last_sent_at_ms, next_try_at_ms, maybe_executed,
                 answer_is_stored, look_up)
@@ -488,9 +448,11 @@ impl Store {
     fn save_jobs(&self, before: &Rows, after: &Rows) -> Result<(), Bug> {
         for job in &before.jobs {
             match after.jobs.iter().find(|kept| kept.job_id == job.job_id) {
-                None => self.exec("DELETE FROM staged_jobs WHERE job_id = ?", vec![text(&job.job_id)])?,
+                None => {
+                    self.storage.exec("DELETE FROM staged_jobs WHERE job_id = ?", vec![text(&job.job_id)])?
+                }
                 Some(kept) if kept == job => {}
-                Some(kept) => self.exec(
+                Some(kept) => self.storage.exec(
                     "UPDATE staged_jobs SET sends = ?, next_at_ms = ? WHERE job_id = ?",
                     vec![int(kept.sends), int(kept.next_at_ms), text(&kept.job_id)],
                 )?,
@@ -499,14 +461,14 @@ impl Store {
         if (before.version, before.audit_through) == (after.version, after.audit_through) {
             return Ok(());
         }
-        self.exec(
+        self.storage.exec(
             "INSERT OR REPLACE INTO projection (id, version, audit_through) VALUES (1, ?, ?)",
             vec![int(after.version), int(after.audit_through)],
         )
     }
 
     fn insert_job(&self, job: &StagedJob) -> Result<(), Bug> {
-        self.exec(
+        self.storage.exec(
             "INSERT INTO staged_jobs (job_id, kind, payload, staged_at_ms, sends, next_at_ms) VALUES (?,?,?,?,?,?)",
             vec![
                 text(&job.job_id),
@@ -521,7 +483,7 @@ impl Store {
 
     fn append(&self, appended: &Appended) -> Result<(), Bug> {
         for record in &appended.audit {
-            self.exec(
+            self.storage.exec(
                 "INSERT INTO audit_records (at_ms, actor, action, subject, data) VALUES (?,?,?,?,?)",
                 vec![
                     int(record.at_ms),
@@ -536,7 +498,7 @@ impl Store {
             self.insert_job(job)?;
         }
         for entry in &appended.timeline {
-            self.exec(
+            self.storage.exec(
                 "INSERT INTO timeline (key_id, at_ms, attempt, event, detail) VALUES (?,?,?,?,?)",
                 vec![
                     int(entry.key_id),
@@ -548,7 +510,7 @@ impl Store {
             )?;
         }
         for event in &appended.events {
-            self.exec(
+            self.storage.exec(
                 "INSERT INTO webhook_events (event_id, provider, kind, received_at_ms) VALUES (?,?,?,?)",
                 vec![
                     text(&event.event_id),
@@ -561,21 +523,8 @@ impl Store {
         if appended.timeline.is_empty() {
             return Ok(());
         }
-        let bounds =
-            vec![SqlStorageValue::Integer(TIMELINE_FIRST), SqlStorageValue::Integer(TIMELINE_NEWEST)];
+        let bounds = vec![SqlValue::Integer(TIMELINE_FIRST), SqlValue::Integer(TIMELINE_NEWEST)];
         let middle = "entry_id > ? AND entry_id <= (SELECT MAX(entry_id) FROM timeline) - ?";
-        self.exec(&format!("DELETE FROM timeline WHERE {middle}"), bounds)
-    }
-
-    fn query<T: DeserializeOwned>(&self, sql: &str, bindings: Vec<SqlStorageValue>) -> Result<Vec<T>, Bug> {
-        let cursor = self.sql.exec(sql, bindings).map_err(|error| Bug(format!("{sql}: {error}")))?;
-        // The text of the error may quote a value.
-        cursor.to_array().map_err(|_| Bug(format!("{sql}: rows that cannot be read")))
-    }
-
-    fn exec(&self, sql: &str, bindings: Vec<SqlStorageValue>) -> Result<(), Bug> {
-        let cursor = self.sql.exec(sql, bindings).map_err(|error| Bug(format!("{sql}: {error}")))?;
-        metrics::rows_written("object", cursor.rows_written());
-        Ok(())
+        self.storage.exec(&format!("DELETE FROM timeline WHERE {middle}"), bounds)
     }
 }

@@ -35,6 +35,5 @@ mod stripe;
 mod stripe_payments;
 mod support;
 mod times;
-mod tries;
 mod wake;
 mod webhooks;

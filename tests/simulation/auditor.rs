@@ -7,9 +7,9 @@
 use std::collections::BTreeMap;
 
 use crate::promises::{
-    ALARM, AUDIT, Bytes, DROPPED, FROZEN, KeyView, LIVENESS, MISMATCH, NO_BUG, NO_CONCURRENCY, ONE_CHARGE,
-    ONLY_FORWARD, PERSONAL, RECEIPT, SAME_BYTES, STRANGER, Sends, TOMBSTONE, TRUE_VERDICT, Terms, Violation,
-    WINDOW, Writer, judge_keys,
+    ALARM, AUDIT, Bytes, DROPPED, FROZEN, KEPT, KeyView, LIVENESS, MISMATCH, NO_BUG, NO_CONCURRENCY,
+    ONE_CHARGE, ONLY_FORWARD, PERSONAL, RECEIPT, SAME_BYTES, STRANGER, Sends, TOMBSTONE, TRUE_VERDICT, Terms,
+    Violation, WINDOW, Writer, judge_keys,
 };
 
 /// A committed transaction.
@@ -77,6 +77,11 @@ impl Auditor {
     /// The core said that what cannot be is.
     pub(crate) fn bug(&mut self, text: &str) {
         self.violated(NO_BUG, text);
+    }
+
+    /// The object's tables say otherwise than what was committed.
+    pub(crate) fn kept_otherwise(&mut self, text: &str) {
+        self.violated(KEPT, text);
     }
 
     /// A request was decided on, in the transaction that [`committed`](Self::committed) is told of next.

@@ -23,6 +23,7 @@ mod auditor;
 mod campaign;
 mod clients;
 mod dice;
+mod disk;
 mod faults;
 mod history;
 mod payments;
@@ -33,6 +34,7 @@ mod requests;
 mod runs;
 mod schedule;
 mod store;
+mod tables;
 mod wire;
 mod world;
 

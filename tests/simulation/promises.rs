@@ -27,6 +27,7 @@ pub(crate) const DROPPED: &str = "15: every response is dropped at its time";
 pub(crate) const ALARM: &str = "16: every open row has an alarm";
 pub(crate) const TOMBSTONE: &str = "17: an expired key is refused, never charged again";
 pub(crate) const PERSONAL: &str = "18: personal data goes at its time, never before, never from an open key";
+pub(crate) const KEPT: &str = "0: what is committed is read back as it is";
 pub(crate) const NO_BUG: &str = "0: the core never meets a state that cannot be";
 
 /// The configured times that the promises name, in ms.

@@ -10,6 +10,7 @@ use paid_once::machine::wake::{KnownAlarm, alarm_to_set};
 use paid_once::providers::Provider;
 
 use crate::auditor::Commit;
+use crate::disk::{Committed, Disk, Disks};
 use crate::faults::{HOUR, SKEW_MAX_MS};
 use crate::promises::{KeyView, Writer};
 
@@ -25,6 +26,10 @@ pub(crate) struct Store {
     known: (usize, KnownAlarm),
     /// Whether jobs stay until they are confirmed, and the read model is told of each change: else they are gone at once.
     has_outbox: bool,
+    /// The same on SQLite, by the Worker's own store.
+    disk: Option<Disk>,
+    /// What that says otherwise.
+    pub(crate) kept_otherwise: Option<String>,
     /// How many audit records there are.
     pub(crate) audit_records: u64,
     /// The ids of the events that were taken in.
@@ -33,7 +38,10 @@ pub(crate) struct Store {
 
 /// A transaction that has run and is not committed.
 pub(crate) struct Staged {
+    /// Before a projection was staged, for the disk.
+    changed: Option<Rows>,
     rows: Rows,
+    ctx: Context,
     set_alarm_ms: Option<u64>,
 }
 
@@ -51,6 +59,8 @@ impl Store {
             alarm_at_ms: None,
             known: (0, KnownAlarm::Unknown),
             has_outbox: false,
+            disk: None,
+            kept_otherwise: None,
             audit_records: 0,
             events: BTreeSet::new(),
         }
@@ -63,10 +73,18 @@ impl Store {
         store
     }
 
+    /// On a disk. Nothing was committed yet.
+    pub(crate) fn on(&mut self, disks: &Disks) {
+        self.disk = Some(Disk::new(self.rows.object, self.has_outbox, disks));
+    }
+
     /// The alarm rings in an incarnation: the platform has none any more.
     pub(crate) fn alarm_fired(&mut self, instance: usize) {
         self.alarm_at_ms = None;
         self.known = (instance, KnownAlarm::Gone);
+        if let Some(disk) = &mut self.disk {
+            disk.alarm_fired(instance);
+        }
     }
 
     /// Runs a transaction: an error drops it.
@@ -78,17 +96,18 @@ impl Store {
     ) -> Result<(T, Staged), E> {
         let mut rows = self.rows.clone();
         let value = body(&mut rows)?;
+        let changed = self.disk.is_some().then(|| rows.clone());
         if self.has_outbox {
             outbox::stage_projection(&self.rows, &mut rows, ctx);
         }
         let known = if self.known.0 == instance { self.known.1 } else { KnownAlarm::Unknown };
         let set_alarm_ms = alarm_to_set(&self.rows, &rows, known, ctx);
-        Ok((value, Staged { rows, set_alarm_ms }))
+        Ok((value, Staged { changed, rows, ctx: *ctx, set_alarm_ms }))
     }
 
     /// Commits it.
     pub(crate) fn keep(&mut self, staged: Staged, instance: usize) -> Kept {
-        let Staged { mut rows, set_alarm_ms } = staged;
+        let Staged { changed, mut rows, ctx, set_alarm_ms } = staged;
         let appended = std::mem::take(&mut rows.appended);
         if self.has_outbox {
             rows.jobs.extend(appended.jobs.iter().cloned());
@@ -102,6 +121,11 @@ impl Store {
         if let Some(at_ms) = set_alarm_ms {
             self.alarm_at_ms = Some(at_ms);
             self.known = (instance, KnownAlarm::At(at_ms));
+        }
+        if let (Some(disk), Some(changed)) = (&mut self.disk, &changed) {
+            let (after, events) = (&self.rows, &self.events);
+            let committed = Committed { changed, after, set_alarm_ms, events };
+            self.kept_otherwise = disk.committed(&committed, instance, &ctx).err();
         }
         Kept { before, appended, set_alarm: set_alarm_ms.is_some() }
     }

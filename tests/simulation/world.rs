@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use paid_once::machine::context::{Context, Limits, Mutant, Times};
+use paid_once::machine::context::{Context, Mutant, Times};
 use paid_once::machine::id::InstanceId;
 use paid_once::machine::record::Channel;
 use paid_once::machine::rows::Rows;
@@ -16,6 +16,7 @@ use paid_once::providers::HttpAnswer;
 use crate::auditor::Auditor;
 use crate::clients::{Client, Place};
 use crate::dice::Dice;
+use crate::disk::Disks;
 use crate::faults::{ALARM_LEAD_MS, Boundary, Fault, Faults, HOUR, MINUTE, Oddity, Plan, SKEW_MAX_MS, skew};
 use crate::history::{Answer, Asking, Exchange, Outcome, Request, Runs, ends_within_ms, terms};
 use crate::promises::Writer;
@@ -145,6 +146,12 @@ impl World {
         world
     }
 
+    /// Every commit goes to a disk, too.
+    pub(crate) fn on(mut self, disks: &Disks) -> Self {
+        self.store.on(disks);
+        self
+    }
+
     /// Does not stop at the first broken promise.
     pub(crate) fn played_on(mut self) -> Self {
         self.to_the_end = true;
@@ -265,7 +272,7 @@ impl World {
 
     pub(crate) fn context(&mut self, instance: usize) -> Context {
         let jitter = u16::try_from(self.dice.between(0, 1000)).unwrap_or(0);
-        let mut ctx = Context::new(self.object_now_ms(instance), jitter, self.times, Limits::default());
+        let mut ctx = Context::new(self.object_now_ms(instance), jitter, self.times);
         ctx.mutant = self.mutant;
         ctx
     }
@@ -306,6 +313,9 @@ impl World {
 
     pub(crate) fn commit(&mut self, staged: Staged, writer: Writer, ctx: &Context, instance: usize) {
         let commit = self.store.commit(staged, writer, ctx, instance);
+        if let Some(seen) = self.store.kept_otherwise.take() {
+            self.auditor.kept_otherwise(&seen);
+        }
         self.counters.count("transactions committed");
         self.tell(|| format!("  commit {:?} ride {:?} jobs {:?}", commit.keys, commit.ride, commit.jobs));
         self.auditor.committed(&commit);

@@ -55,7 +55,7 @@ const HISTORIES: u64 = 30_000;
 const MISSED_WITHIN: u64 = 30_000;
 
 /// The history of a seed, about to be played.
-fn random(seed: u64, off: Option<Off>, trace: bool) -> World {
+pub(crate) fn random(seed: u64, off: Option<Off>, trace: bool) -> World {
     let mut dice = Dice::new(seed);
     let story = Story::random(&mut dice);
     let plan = Plan::Random {
@@ -313,7 +313,6 @@ fn protections() -> Vec<(Off, &'static [&'static str])> {
             Mutant::NoRefundReservation => &[SUMS],
             Mutant::OwnMinorUnits => &[TRUE_VERDICT],
             Mutant::MovesOverlap => &[MOVES],
-            Mutant::ReceivedIsDone => &[AGREES, ONE_CHARGE],
         }
     };
     let core = Mutant::OF_THE_MACHINE.into_iter().chain(Mutant::OF_PAYMENTS);

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use paid_once::machine::context::{Context, Limits, Mutant, Times};
+use paid_once::machine::context::{Context, Mutant, Times};
 use paid_once::machine::id::{InstanceId, ObjectId, PaymentId};
 use paid_once::machine::rows::{JobKind, Rows};
 use paid_once::machine::run::Event as Input;
@@ -24,6 +24,7 @@ use super::view;
 use super::webhooks::Webhooks;
 use super::wire::Delivery;
 use crate::dice::Dice;
+use crate::disk::Disks;
 use crate::faults::{ALARM_LEAD_MS, Boundary, Fault, Faults, HOUR, MINUTE, Oddity, Plan, SKEW_MAX_MS, skew};
 use crate::history::{Answer, Asking, Exchange, Outcome, Request, Runs, crashes, ends_within_ms, terms};
 use crate::promises::Writer;
@@ -227,6 +228,8 @@ pub(crate) struct World {
     pub(crate) auditor: Auditor,
     pub(crate) counters: Counters,
     pub(crate) trace: bool,
+    /// Where each object's rows are kept as well.
+    disks: Option<Disks>,
     /// Whether it goes on after a broken promise.
     pub(crate) to_the_end: bool,
 }
@@ -277,8 +280,7 @@ impl World {
                 ledger: Ledger::new("PSP"),
                 keys: Keys::new(kept_ms(7)),
                 references: BTreeMap::new(),
-                items: Vec::new(),
-                now_ms: EPOCH_MS,
+                refusals: Vec::new(),
             },
             exchanges: BTreeMap::new(),
             sends: 0,
@@ -287,6 +289,7 @@ impl World {
             auditor: Auditor::new(terms(&times)),
             counters: Counters::default(),
             trace,
+            disks: None,
             to_the_end: false,
         };
         for client in 0..world.clients.len() {
@@ -314,6 +317,13 @@ impl World {
     /// The providers tell what happens, with so much trouble on the way.
     pub(crate) const fn with_webhooks(mut self, permille: u64) -> Self {
         self.webhooks.turn_on(permille);
+        self
+    }
+
+    /// Every commit goes to a disk, too.
+    pub(crate) fn on(mut self, disks: &Disks) -> Self {
+        self.objects.iter_mut().for_each(|object| object.store.on(disks));
+        self.disks = Some(disks.clone());
         self
     }
 
@@ -436,9 +446,13 @@ impl World {
         if let Some(known) = self.objects.iter().position(|object| object.id == id) {
             return known;
         }
+        let mut store = Store::with_outbox(Rows::empty(id));
+        if let Some(disks) = &self.disks {
+            store.on(disks);
+        }
         self.objects.push(Object {
             id,
-            store: Store::with_outbox(Rows::empty(id)),
+            store,
             current: None,
             dark_until_ms: 0,
             alarm_set: 0,
@@ -519,7 +533,7 @@ impl World {
 
     pub(crate) fn context(&mut self, instance: usize) -> Context {
         let jitter = u16::try_from(self.dice.between(0, 1000)).unwrap_or(0);
-        let mut ctx = Context::new(self.object_now_ms(instance), jitter, self.times, Limits::default());
+        let mut ctx = Context::new(self.object_now_ms(instance), jitter, self.times);
         ctx.mutant = match self.off {
             Some(Off::Core(mutant)) => Some(mutant),
             _ => None,
@@ -603,6 +617,9 @@ impl World {
         let number = self.instances[instance].object;
         let store = &mut self.objects[number].store;
         let mut kept = store.keep(staged, instance);
+        if let Some(seen) = store.kept_otherwise.take() {
+            self.auditor.kept_otherwise(&seen);
+        }
         if self.off == Some(Off::AuditRows) {
             kept.appended.audit.clear();
         }
@@ -653,7 +670,6 @@ impl World {
                     status: intent.status.name(),
                     amount: amount(intent.amount),
                     captured: amount(intent.captured),
-                    taken: amount(intent.taken),
                     refunded: amount(ledger.refunded(&intent.id)),
                     moved_by: intent.moved_by.clone(),
                 });

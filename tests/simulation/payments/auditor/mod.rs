@@ -20,7 +20,7 @@ pub(crate) use news::{HEARD, TAKEN_ONCE};
 pub(crate) use told::{Asked, Commit, Entry, PaymentView, RefundView, Returned, Send};
 
 use crate::promises::{
-    Bytes, DROPPED, KeyView, LIVENESS, NO_BUG, ONE_CHARGE, RECEIPT, Sends, Terms, Violation, judge_keys,
+    Bytes, DROPPED, KEPT, KeyView, LIVENESS, NO_BUG, ONE_CHARGE, RECEIPT, Sends, Terms, Violation, judge_keys,
 };
 
 pub(crate) const SUMS: &str = "2: authorised ≥ captured ≥ refunded ≥ 0";
@@ -109,6 +109,11 @@ impl Auditor {
     /// The core said that what cannot be is.
     pub(crate) fn bug(&mut self, text: &str) {
         self.violated(NO_BUG, text);
+    }
+
+    /// The object's tables say otherwise than what was committed.
+    pub(crate) fn kept_otherwise(&mut self, text: &str) {
+        self.violated(KEPT, text);
     }
 
     /// Requests were given the response of another one, which is counted in the transaction that
@@ -205,25 +210,21 @@ impl Auditor {
         if needs_person {
             return;
         }
-        let is_asked = payment.provider == "stripe";
-        // Adyen tells by webhooks alone.
-        let knows = is_asked || hears;
-        let is_left = payment.pending.is_some() && (knows || !payment.is_received);
-        if is_left || seen.refunds.iter().any(|refund| refund.state == "requested") {
+        if payment.pending.is_some() || seen.refunds.iter().any(|refund| refund.state == "requested") {
             self.violated(LIVENESS, format!("a move is left: {payment:?} {:?}", seen.refunds));
         }
+        let is_asked = payment.provider == "stripe";
         let entry = payment.provider_payment.as_ref().and_then(|id| self.ledger.get(id)).cloned();
         let ledger = entry.as_ref().map_or("refused", |entry| entry.status);
         let agrees = match payment.state {
-            "succeeded" => ledger == "captured" || (!knows && ledger == "capture_failed"),
-            "capture_failed" => ledger == "capture_failed" || (!knows && ledger == "captured"),
-            "requires_capture" => ledger == "reserved" || !knows,
+            "succeeded" => ledger == "captured",
+            "requires_capture" => ledger == "reserved",
             "canceled" => ledger == "canceled",
-            "expired" => ledger == "expired",
             // A void can still reach what had failed: nothing is held either way.
             "failed" => matches!(ledger, "refused" | "canceled"),
             "requires_action" => ledger == "action",
-            "processing" => ledger == "processing" || !knows,
+            // Adyen tells by webhooks alone.
+            "processing" => ledger == "processing" || !(is_asked || hears),
             _ => false,
         };
         if !agrees {
@@ -239,17 +240,11 @@ impl Auditor {
             self.violated(ONE_CHARGE, format!("{left:?} live beside {payment:?}"));
         }
         let (rows, given) = (sum(&seen.refunds), entry.map_or(0, |entry| entry.refunded));
-        if knows && rows != given {
+        if (is_asked || hears) && rows != given {
             self.violated(AGREES, format!("at the end {rows} refunded in the rows, {given} in the ledger"));
         }
-        let was_captured = seen.captures > 0;
-        let fits = match payment.state {
-            "succeeded" => was_captured,
-            // Its capture may be told of by its failure alone.
-            "capture_failed" => true,
-            _ => !was_captured,
-        };
-        if !fits || seen.jobs.len() != usize::from(was_captured) {
+        let paid = u32::from(payment.state == "succeeded");
+        if seen.captures != paid || seen.jobs.len() as u32 != paid {
             let seen = format!("{} receipts for {} captures: {payment:?}", seen.jobs.len(), seen.captures);
             self.violated(RECEIPT, seen);
         }

@@ -1,0 +1,33 @@
+//! What an object needs of the runtime to keep its rows: a database, transactions, and one alarm.
+
+use serde::de::DeserializeOwned;
+
+use crate::machine::context::Bug;
+
+/// A value in SQLite.
+#[derive(Clone, Debug, PartialEq)]
+pub enum SqlValue {
+    /// `NULL`.
+    Null,
+    /// `INTEGER`.
+    Integer(i64),
+    /// `TEXT`.
+    Text(String),
+    /// `BLOB`.
+    Blob(Vec<u8>),
+}
+
+/// An object's storage: the Durable Object's own in the Worker, a database of the tests' on the host.
+pub trait Storage {
+    /// The rows that a statement gives, each read by the names of its columns.
+    fn query<T: DeserializeOwned>(&self, sql: &str, bindings: Vec<SqlValue>) -> Result<Vec<T>, Bug>;
+
+    /// Runs a statement that gives none.
+    fn exec(&self, sql: &str, bindings: Vec<SqlValue>) -> Result<(), Bug>;
+
+    /// Sets the alarm, in the place of the one before: for a time in ms since the epoch.
+    fn set_alarm(&self, at_ms: u64) -> Result<(), Bug>;
+
+    /// Runs `body` as one unit: where it fails nothing of it is kept, its alarm neither.
+    fn atomically(&self, body: impl FnMut() -> Result<(), Bug>) -> Result<(), Bug>;
+}
