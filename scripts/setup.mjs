@@ -7,13 +7,13 @@ import { inRoot, inTools } from './lib/paths.mjs';
 import { endOnSignals } from './lib/run.mjs';
 import { say, script, seconds } from './lib/say.mjs';
 import { checkNodeVersion, setUpNode } from './setup/node.mjs';
-import { setUpBrowser } from './setup/browser.mjs';
+import { setUpBrowsers } from './setup/browser.mjs';
 import { setUpRust } from './setup/rust.mjs';
 import { setUpTools } from './setup/tools.mjs';
 
 /**
  * After this, `process.env` is what every child needs: Node 22 first on PATH, a Rust toolchain that knows wasm, and
- * the builder's tools. `lints` and `browser` are for the tests only.
+ * the builder's tools. `lints` and `browser` (Chromium and Firefox) are for the tests only.
  */
 export async function setUp({ lints = false, browser = false } = {}) {
   const started = Date.now();
@@ -22,7 +22,7 @@ export async function setUp({ lints = false, browser = false } = {}) {
   putFirstOnPath(inRoot('node_modules', '.bin'));
   await setUpRust({ lints });
   await setUpTools();
-  if (browser) await setUpBrowser();
+  if (browser) await setUpBrowsers();
   setBuildEnvironment();
   say(`Set-up is complete (${seconds(Date.now() - started)}).`);
 }

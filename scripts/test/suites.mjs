@@ -11,6 +11,11 @@ import { inRoot, root, wasmTarget, workers } from '../lib/paths.mjs';
 const minutes = (n) => n * 60_000;
 const compiled = minutes(15); // a first compile on two slow cores
 const served = minutes(8);
+/**
+ * What people do to the forms runs in Firefox, too. How all pages look, bad networks, the desk and the lab do not: Firefox
+ * takes twice as long. `BROWSER=firefox node tests/browser/…` runs any of them.
+ */
+const firefoxFiles = ['checkout.test.mjs', 'own-key.test.mjs', 'pay.test.mjs'];
 
 export const suites = () => [
   ...workers.map((worker) => cargoCheck('format', worker, ['fmt', '--check', '--', '--color', 'never'])),
@@ -106,12 +111,18 @@ function nodeTests(folder) {
         .filter((name) => name.endsWith('.test.mjs'))
         .sort()
     : [];
-  return files.map((file) => ({
+  const suite = (file) => ({
     ...nodeSuite(relative(root, join(dir, file))),
     name: `${folder}: ${file.replace('.test.mjs', '')}`,
     needs: folder,
     byName: ['load.test.mjs', 'soak.test.mjs'].includes(file),
-  }));
+  });
+  const inFirefox = (file) => {
+    const { name, ...chromium } = suite(file);
+    return { ...chromium, name: `${name} in Firefox`, env: { BROWSER: 'firefox' } };
+  };
+  const firefox = folder === 'browser' ? firefoxFiles : [];
+  return [...firefox.map(inFirefox), ...files.map(suite)];
 }
 
 function nodeSuite(file) {

@@ -4,6 +4,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 
+import { isFirefox } from './support/browsers.mjs';
 import { card, focused, key, payButton, ready } from './support/form.mjs';
 import { useSite } from './support/site.mjs';
 
@@ -198,20 +199,25 @@ for (const javaScriptEnabled of [true, false]) {
   });
 }
 
-test('a lost connection: the form is sent again, and the order is paid once', async (t) => {
-  const { page } = await site.visit(t);
-  await page.goto('/checkout');
-  await ready(page);
-  let lost = 0;
-  await page.route('**/checkout/*', async (route) => {
-    if (route.request().method() !== 'POST' || lost++ > 0) return route.fallback();
-    await route.fetch({ maxRedirects: 0 }); // it arrives, and its answer does not
-    return route.abort('failed');
-  });
-  await payButton(page).click();
-  await paidOnce(page);
-  assert.ok(lost > 1);
-});
+// BiDi does not tell what a request carries, so it cannot be sent on.
+test(
+  'a lost connection: the form is sent again, and the order is paid once',
+  { skip: isFirefox },
+  async (t) => {
+    const { page } = await site.visit(t);
+    await page.goto('/checkout');
+    await ready(page);
+    let lost = 0;
+    await page.route('**/checkout/*', async (route) => {
+      if (route.request().method() !== 'POST' || lost++ > 0) return route.fallback();
+      await route.fetch({ maxRedirects: 0 }); // it arrives, and its answer does not
+      return route.abort('failed');
+    });
+    await payButton(page).click();
+    await paidOnce(page);
+    assert.ok(lost > 1);
+  },
+);
 
 describe('with a publishable key', () => {
   /** Stripe's script, as far as the page uses it: it mounts a field, and gives a token for what stands there. */
@@ -268,9 +274,10 @@ describe('with a publishable key', () => {
     await page.getByLabel('Card').fill('pm_card_visa');
     await payButton(page).click();
     await paidOnce(page);
+    assert.deepEqual(refused, []);
+    if (isFirefox) return; // BiDi does not tell what a request carries
     const tokens = sent.map((request) => new URLSearchParams(request.postData()).get('payment_method'));
     assert.deepEqual(tokens, ['pm_card_visa_chargeDeclined', 'pm_card_visa']);
-    assert.deepEqual(refused, []);
   });
 
   test('Stripe cannot be reached: nothing is sent, and the next press tries again', async (t) => {

@@ -16,6 +16,7 @@ import {
   posts,
   ready,
 } from './support/form.mjs';
+import { isFirefox } from './support/browsers.mjs';
 import { useSite } from './support/site.mjs';
 
 const site = useSite();
@@ -86,6 +87,9 @@ for (const javaScriptEnabled of [true, false]) {
       const { page } = await site.visit(t, { javaScriptEnabled });
       await page.goto('/');
       await page.getByRole('link', { name: 'Book a rocket ride' }).click();
+      // A page that is left before it is loaded is no stop on the way back in Firefox.
+      await ready(page);
+      await page.waitForLoadState();
       await payButton(page).click();
       const ride = await site.paidOnce(page);
 
@@ -271,29 +275,36 @@ for (const javaScriptEnabled of [true, false]) {
   });
 }
 
-test('a page out of the back-forward cache asks whether it was paid before it lets anyone pay', async (t) => {
-  const { page, context } = await site.visitForm(t);
-  const copy = await duplicate(page);
-  await page.evaluate(() => (window.sameDocument = true));
-  await page.getByRole('link', { name: 'Paid Once' }).click();
-  await page.getByRole('link', { name: 'Book a rocket ride' }).waitFor();
-  await payButton(copy).click();
-  const ride = await site.paidOnce(copy);
+// In Firefox no page with `Cache-Control: no-store` comes out of it: there every Back loads the form anew.
+const cached = { skip: isFirefox };
 
-  await context.setOffline(true);
-  await back(page);
-  const progress = page.getByRole('status');
-  await progress.getByText('Checking whether this form is paid').waitFor();
-  assert.equal(await page.evaluate(() => window.sameDocument), true, 'it is the old page');
-  assert.equal(await payButton(page).getAttribute('aria-disabled'), 'true');
-  const sent = posts(page);
-  await payButton(page).click({ force: true });
-  await context.setOffline(false);
-  assert.equal(await site.paidOnce(page), ride);
-  assert.equal(sent.length, 0);
-});
+test(
+  'a page out of the back-forward cache asks whether it was paid before it lets anyone pay',
+  cached,
+  async (t) => {
+    const { page, context } = await site.visitForm(t);
+    const copy = await duplicate(page);
+    await page.evaluate(() => (window.sameDocument = true));
+    await page.getByRole('link', { name: 'Paid Once' }).click();
+    await page.getByRole('link', { name: 'Book a rocket ride' }).waitFor();
+    await payButton(copy).click();
+    const ride = await site.paidOnce(copy);
 
-test('a page out of the back-forward cache that was never paid takes the payment', async (t) => {
+    await context.setOffline(true);
+    await back(page);
+    const progress = page.getByRole('status');
+    await progress.getByText('Checking whether this form is paid').waitFor();
+    assert.equal(await page.evaluate(() => window.sameDocument), true, 'it is the old page');
+    assert.equal(await payButton(page).getAttribute('aria-disabled'), 'true');
+    const sent = posts(page);
+    await payButton(page).click({ force: true });
+    await context.setOffline(false);
+    assert.equal(await site.paidOnce(page), ride);
+    assert.equal(sent.length, 0);
+  },
+);
+
+test('a page out of the back-forward cache that was never paid takes the payment', cached, async (t) => {
   const { page } = await site.visitForm(t);
   await field(page, 'origin_lat').fill('5.25');
   const unused = await key(page);

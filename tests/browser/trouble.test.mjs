@@ -3,6 +3,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
+import { isFirefox } from './support/browsers.mjs';
 import { back, entries, field, intercept, key, payButton, posts, ready, reload } from './support/form.mjs';
 import { useSite } from './support/site.mjs';
 
@@ -10,7 +11,10 @@ const site = useSite();
 
 const sameBody = (sent) => assert.equal(new Set(sent.map((request) => request.postData())).size, 1);
 
-test('the answer gets lost on its way to the browser: the same form is sent again', async (t) => {
+// BiDi does not tell what a request carries, so it cannot be sent on.
+const sentOn = { skip: isFirefox };
+
+test('the answer gets lost on its way to the browser: the same form is sent again', sentOn, async (t) => {
   const { page } = await site.visitForm(t);
   await intercept(page, 1, async (route) => {
     await route.fetch({ maxRedirects: 0 }); // it is paid now
@@ -25,22 +29,26 @@ test('the answer gets lost on its way to the browser: the same form is sent agai
   sameBody(sent);
 });
 
-test('the answer gets lost without JavaScript: the browser’s own reload sends the same form again', async (t) => {
-  const { page } = await site.visitForm(t, { javaScriptEnabled: false });
-  await intercept(page, 1, async (route) => {
-    await route.fetch({ maxRedirects: 0 });
-    await route.abort('connectionreset');
-  });
-  const sent = posts(page);
-  // Its load, not only its navigation: until then Chromium may still be changing from one process to the other.
-  const errorPage = page.waitForEvent('load', () => page.url().startsWith('chrome-error:'));
-  await payButton(page).click({ noWaitAfter: true });
-  await errorPage;
-  await reload(page);
-  await site.paidOnce(page);
-  assert.equal(sent.length, 2);
-  sameBody(sent);
-});
+test(
+  'the answer gets lost without JavaScript: the browser’s own reload sends the same form again',
+  sentOn,
+  async (t) => {
+    const { page } = await site.visitForm(t, { javaScriptEnabled: false });
+    await intercept(page, 1, async (route) => {
+      await route.fetch({ maxRedirects: 0 });
+      await route.abort('connectionreset');
+    });
+    const sent = posts(page);
+    // Its load, not only its navigation: until then Chromium may still be changing from one process to the other.
+    const errorPage = page.waitForEvent('load', () => page.url().startsWith('chrome-error:'));
+    await payButton(page).click({ noWaitAfter: true });
+    await errorPage;
+    await reload(page);
+    await site.paidOnce(page);
+    assert.equal(sent.length, 2);
+    sameBody(sent);
+  },
+);
 
 test('the request gets lost again and again: it is paid when it gets through', async (t) => {
   const { page } = await site.visitForm(t);
@@ -183,7 +191,8 @@ for (const javaScriptEnabled of [true, false]) {
     await heading.waitFor();
     assert.equal((await site.charges()).length, 1, 'the bank did charge');
 
-    if (!javaScriptEnabled) {
+    // In Firefox Back leads to the status page.
+    if (!javaScriptEnabled && !isFirefox) {
       await back(page);
       await payButton(page).click({ noWaitAfter: true }); // impatient
     }

@@ -1,4 +1,4 @@
-// The site and its simulator under workerd, a Chromium before them, and the simulator's ledger as the witness.
+// The site and its simulator under workerd, a browser before them, and the simulator's ledger as the witness.
 //
 //     const site = useSite();
 //     test('…', async (t) => {
@@ -10,22 +10,13 @@
 import assert from 'node:assert/strict';
 import { after, before, beforeEach } from 'node:test';
 import { fileURLToPath } from 'node:url';
-import { chromium } from 'playwright-core';
 import { createTestHarness } from 'wrangler';
+
+import { browsers, actWithoutFrames } from './browsers.mjs';
 
 const WAIT_AT_MOST_MS = 20_000;
 
 export const SIGNING_KEY = 'of-the-browser-tests-'.repeat(2);
-
-const ARGS = [
-  '--no-sandbox',
-  '--disable-gpu',
-  '--disable-quic',
-  '--no-first-run',
-  '--disable-background-networking',
-  '--disable-component-update',
-  '--disable-sync',
-];
 
 /** Short enough to see what happens when they are over. */
 const TIMES = {
@@ -48,8 +39,7 @@ export function useSite({ vars = {} } = {}) {
 class Site {
   #vars;
   #server;
-  #browser;
-  #plainBrowser;
+  #browsers = browsers();
 
   constructor(vars) {
     this.#vars = vars;
@@ -60,14 +50,11 @@ class Site {
     this.#server = createTestHarness(options(this.#vars));
     this.origin = (await this.#server.listen()).url.origin;
     await this.#server.getWorker().applyD1Migrations('DB');
-    // Playwright turns the back-forward cache off, and people have it on.
-    this.#browser = await launch({ ignoreDefaultArgs: ['--disable-back-forward-cache'] });
   }
 
   async close() {
     await this.sim('POST', 'reset'); // lets go what is being held
-    await this.#plainBrowser?.close();
-    await this.#browser?.close();
+    await this.#browsers.close();
     await this.#server?.close();
   }
 
@@ -78,9 +65,8 @@ class Site {
   }
 
   /** Somebody with a browser of their own. At the end nothing may have been reported by the browser. */
-  async visit(t, { backForwardCache = true, ...contextOptions } = {}) {
-    const browser = backForwardCache ? this.#browser : (this.#plainBrowser ??= await launch());
-    const context = await browser.newContext({ baseURL: this.origin, ...contextOptions });
+  async visit(t, options = {}) {
+    const context = await this.#browsers.visit({ baseURL: this.origin, ...options });
     context.setDefaultTimeout(WAIT_AT_MOST_MS);
     const complaints = [];
     context.on('console', (message) => {
@@ -93,11 +79,13 @@ class Site {
     });
     t.after(async () => {
       await context.close();
-      // A refusal that a test is about is no defect of the page.
-      const defects = complaints.filter((text) => !text.startsWith('Failed to load resource'));
+      // A refusal that a test is about is no defect of the page; nor is an icon that Firefox looks for at the bank's.
+      const defects = complaints.filter((text) => !/^Failed to load resource|favicon\.ico/.test(text));
       assert.deepEqual(defects, [], 'the browser complained');
     });
-    return { context, page: await context.newPage() };
+    const page = await context.newPage();
+    actWithoutFrames(page);
+    return { context, page };
   }
 
   /** Somebody who has the form before them. */
@@ -187,9 +175,6 @@ class Site {
 
 const rideOf = (page) => new URL(page.url()).pathname.replace('/rides/', '');
 const charge = (page) => page.getByText(/^pi_/).textContent();
-
-const launch = (more) =>
-  chromium.launch({ executablePath: process.env.CHROMIUM || '/usr/bin/chromium', args: ARGS, ...more });
 
 function options(vars) {
   return {

@@ -1,0 +1,98 @@
+// The browsers of the tests: the machine's own Chromium, or with BROWSER=firefox its own Firefox. Playwright drives Chromium by
+// CDP, and an unpatched Firefox by WebDriver BiDi (the channel `moz-firefox`).
+
+import { chromium, firefox } from 'playwright-core';
+
+export const isFirefox = process.env.BROWSER === 'firefox';
+
+const CHROMIUM_ARGS = [
+  '--no-sandbox',
+  '--disable-gpu',
+  '--disable-quic',
+  '--no-first-run',
+  '--disable-background-networking',
+  '--disable-component-update',
+  '--disable-sync',
+];
+
+const FIREFOX_PREFS = {
+  // Every POST gets an Idempotency-Key of the browser's own, unless a script has set one.
+  'network.http.idempotencyKey.enabled': true,
+  // Somebody who is asked whether to send a form once more says yes.
+  'dom.confirm_repost.testing.always_accept': true,
+  // Nothing goes out by itself.
+  'app.normandy.enabled': false,
+  'browser.safebrowsing.downloads.remote.enabled': false,
+  'datareporting.policy.dataSubmissionEnabled': false,
+  'network.captive-portal-service.enabled': false,
+  'network.connectivity-service.enabled': false,
+  'toolkit.telemetry.enabled': false,
+};
+
+/** Contexts of Firefox without JavaScript. */
+const withoutScripts = new WeakSet();
+
+/** Browsers, each started when it is first needed. */
+export function browsers() {
+  const started = new Map();
+  const start = (name, launch) => {
+    if (!started.has(name)) started.set(name, launch());
+    return started.get(name);
+  };
+  return {
+    /** Somebody with a browser of their own: as people have it, or without JavaScript, or without a back-forward cache. */
+    async visit({ backForwardCache = true, javaScriptEnabled = true, ...options }) {
+      if (!isFirefox) {
+        const browser = await start(`${backForwardCache}`, () => launchChromium(backForwardCache));
+        return browser.newContext({ javaScriptEnabled, ...options });
+      }
+      // BiDi cannot turn JavaScript off for one context.
+      const name = `${backForwardCache} ${javaScriptEnabled}`;
+      const browser = await start(name, () => launchFirefox(backForwardCache, javaScriptEnabled));
+      const context = await browser.newContext(options);
+      if (!javaScriptEnabled) withoutScripts.add(context);
+      return context;
+    },
+    close: () => Promise.all([...started.values()].map(async (browser) => (await browser).close())),
+  };
+}
+
+const launchChromium = (backForwardCache) =>
+  chromium.launch({
+    executablePath: process.env.CHROMIUM || '/usr/bin/chromium',
+    args: CHROMIUM_ARGS,
+    // Playwright turns it off, and people have it on.
+    ignoreDefaultArgs: backForwardCache ? ['--disable-back-forward-cache'] : [],
+  });
+
+const launchFirefox = (backForwardCache, javaScriptEnabled) =>
+  firefox.launch({
+    executablePath: process.env.FIREFOX || '/usr/bin/firefox-esr',
+    channel: 'moz-firefox',
+    firefoxUserPrefs: {
+      ...FIREFOX_PREFS,
+      'browser.sessionhistory.max_total_viewers': backForwardCache ? -1 : 0,
+      'javascript.enabled': javaScriptEnabled,
+    },
+  });
+
+/**
+ * Firefox without JavaScript runs no animation frames, not even those by which Playwright waits until a button or a field
+ * stands still: there it acts as soon as that is to be seen.
+ */
+export function actWithoutFrames(page) {
+  const { prototype } = page.locator('html').constructor;
+  if (!isFirefox || prototype.actsWithoutFrames) return;
+  prototype.actsWithoutFrames = true;
+  const replace = (name, act) => {
+    const withFrames = prototype[name];
+    prototype[name] = async function (...args) {
+      if (!withoutScripts.has(this.page().context())) return withFrames.apply(this, args);
+      await this.waitFor();
+      return act(this, withFrames, ...args);
+    };
+  };
+  for (const name of ['click', 'dblclick', 'check'])
+    replace(name, (locator, act, options) => act.call(locator, { force: true, ...options }));
+  replace('fill', (locator, _, text) => locator.evaluate((input, text) => (input.value = text), text));
+}
