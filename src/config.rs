@@ -9,7 +9,7 @@ use serde::Deserialize;
 use sha2::{Digest, Sha256};
 
 use crate::log::Level;
-use crate::machine::context::Times;
+use crate::machine::context::{Limits, Times};
 use crate::providers::Provider;
 
 /// A setting of the Worker: a variable or a secret.
@@ -152,6 +152,8 @@ pub struct Config {
     pub log_level: Level,
     /// The machine's times.
     pub times: Times,
+    /// `ORDER_TRIES_MAX`, `ORDER_TRY_PAUSE_MS`, `KEYS_MAX`.
+    pub limits: Limits,
 }
 
 /// Whose the lab's requests without credentials are.
@@ -161,6 +163,8 @@ const DEMO_USER: &str = "user@example.com";
 
 /// The shortest signing key or admin token, in characters.
 const SIGNING_KEY_MIN_LEN: usize = 32;
+/// The most keys, or tries, that a setting can allow in one object: it is read as a whole for each request.
+const LIMIT_MAX: u32 = 1000;
 /// The most objects that add up the counts: each is asked at every reading, and an invocation has 50 calls.
 const METRICS_SHARDS_MAX: u32 = 32;
 
@@ -232,7 +236,12 @@ impl Config {
             None => Ok(default),
             Some(text) => text.parse().map_err(|_| format!("{name} must be a whole number of milliseconds.")),
         };
-        let times = Times::default();
+        let count = |name: &str, default: u32| match setting(name).map(|text| text.parse()) {
+            None => Ok(default),
+            Some(Ok(count)) if (1..=LIMIT_MAX).contains(&count) => Ok(count),
+            Some(_) => Err(format!("{name} must be a whole number from 1 to {LIMIT_MAX}.")),
+        };
+        let (times, limits) = (Times::default(), Limits::default());
         let accounts = accounts(demo, flag("LAB"), setting("API_ACCOUNTS"))?;
         let checkout_account = setting("CHECKOUT_ACCOUNT").unwrap_or_else(|| DEMO_USER.to_owned());
         if demo && !accounts.contains_key(&checkout_account) {
@@ -285,6 +294,11 @@ impl Config {
             }
             .validate()
             .map_err(|error| format!("{error}."))?,
+            limits: Limits {
+                order_tries_max: count("ORDER_TRIES_MAX", limits.order_tries_max)?,
+                try_pause_ms: ms("ORDER_TRY_PAUSE_MS", limits.try_pause_ms)?,
+                keys_max: count("KEYS_MAX", limits.keys_max)?,
+            },
         })
     }
 

@@ -22,7 +22,8 @@ async function insist(url, options, tries, tell, read) {
       const response = await fetch(url, { ...options, signal: AbortSignal.timeout(ANSWER_WITHIN_MS) });
       retryAfter = response.headers.get('Retry-After');
       const { ok, status } = response;
-      if (ok || (status < 500 && status !== 429 && !retryAfter)) return await read(response);
+      // A page asks the person to wait, and says for how long.
+      if (ok || status === 429 || (status < 500 && !retryAfter)) return await read(response);
       tell('No answer yet.');
     } catch {
       tell('Connection lost.'); // on its way there or back: only the server knows

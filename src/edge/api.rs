@@ -151,7 +151,6 @@ impl<'a> Call<'a> {
             by: None,
         };
         let (owner, key_hash) = (arrival.owner.clone(), arrival.key_hash.clone());
-        let is_bound = is_explicit && place.is_some();
         let place = match place {
             Some(place) if is_explicit => match bind(app, request, &own, &arrival, &place).await? {
                 Ok(object) => ObjectRef::Id(object),
@@ -166,7 +165,7 @@ impl<'a> Call<'a> {
         let object = app.object_id(&place).map_err(unavailable)?;
         let resource = arrival.operation.resource_path(object);
         let wait_ms = key_source::wait_ms(request, app.config.times.wait_ms);
-        let ask = RunAsk { arrival, wait_ms, fault, is_counted: is_bound };
+        let ask = RunAsk { arrival, wait_ms, fault, is_counted: false };
         let verdict = run(app, &place, ask).await.map_err(|Unreachable| unreachable(&resource))?;
         let answer = reply::verdict(verdict, Channel::Api, request, &resource, app.manner());
         Ok(answer.under(&owner, &key_hash))

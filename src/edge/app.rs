@@ -14,6 +14,7 @@ use super::session::Session;
 use crate::config::Config;
 use crate::edge::http::{Answer, Request};
 use crate::exchange::{TOO_LONG, within};
+use crate::log::log;
 use crate::machine::id::ObjectId;
 use crate::object::client;
 use crate::object::message::Ask;
@@ -26,6 +27,8 @@ const BANK_PAGE_POLICY: &str =
     "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; frame-ancestors 'none'";
 /// How much longer an object may take than what it waits for.
 const GRACE: Duration = Duration::from_secs(15);
+/// How long a rate limiter may take.
+const LIMITER_WITHIN: Duration = Duration::from_secs(2);
 /// The pause before it is asked again; longer each time.
 const PAUSE: Duration = Duration::from_millis(50);
 
@@ -87,6 +90,20 @@ impl App {
     /// The status of a mismatch, where it is not the draft's own.
     fn mismatch_status(&self) -> Option<u16> {
         Some(self.config.mismatch_status).filter(|status| *status != Kind::KeyReused.status())
+    }
+
+    /// Counts once in the bucket of a rate limiting binding. Without the binding, or its answer, nobody is held up.
+    pub(super) async fn has_room(&self, binding: &str, key: String) -> bool {
+        let Ok(limiter) = self.env.rate_limiter(binding) else {
+            return true;
+        };
+        match within(LIMITER_WITHIN, "the rate limiter", limiter.limit(key)).await {
+            Ok(outcome) => outcome.success,
+            Err(error) => {
+                log("warn", &[("event", "rate_limiter_failed".into()), ("error", error.to_string().into())]);
+                true
+            }
+        }
     }
 
     fn objects(&self) -> worker::Result<ObjectNamespace> {

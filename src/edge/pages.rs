@@ -261,6 +261,8 @@ impl CheckoutForm {
 pub struct CheckoutBank {
     /// See [`Site`].
     pub site: Site,
+    /// The signed key, for the hidden input: without it nothing is given up.
+    pub key: String,
     /// The page's own address.
     pub path: String,
     /// The merchant's id of the order.

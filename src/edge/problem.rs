@@ -48,6 +48,10 @@ pub enum Kind {
     PaymentState,
     /// 422
     AmountTooLarge,
+    /// 409
+    LimitReached,
+    /// 429
+    TryTooSoon,
     /// 429
     RateLimited,
     /// 500
@@ -64,7 +68,7 @@ pub enum Kind {
 
 impl Kind {
     /// All of them.
-    pub const ALL: [Self; 26] = [
+    pub const ALL: [Self; 28] = [
         Self::KeyMissing,
         Self::KeyInvalid,
         Self::BadRequest,
@@ -84,6 +88,8 @@ impl Kind {
         Self::OperationRefused,
         Self::PaymentState,
         Self::AmountTooLarge,
+        Self::LimitReached,
+        Self::TryTooSoon,
         Self::RateLimited,
         Self::Interrupted,
         Self::OutcomeUnknown,
@@ -222,12 +228,26 @@ impl Kind {
                 "`available` says how much can be captured or refunded, in minor units; what other requests are moving at \
                  the moment is not counted in. Nothing was run, and no key was used up.",
             ),
+            Self::LimitReached => (
+                409,
+                "limit-reached",
+                "There are as many tries or operations as there may be",
+                "An order can be tried only so often, and a payment takes only so many captures, voids and refunds. Nothing was \
+                 run, and no key was used up. To be paid, make a new order under another order id.",
+            ),
+            Self::TryTooSoon => (
+                429,
+                "try-too-soon",
+                "The order was tried too often in a row",
+                "After several tries that failed there is a pause before the next one, longer each time. Send the same request \
+                 with the same key again after the time in Retry-After. Nothing was run, and no key was used up.",
+            ),
             Self::RateLimited => (
                 429,
                 "rate-limited",
                 "Too many new requests",
-                "The account has begun too many new operations. Send the same request with the same key again after the \
-                 time in Retry-After. Retries of what has begun and replays are not counted. Nothing was run.",
+                "Too many new operations were begun: by the account, or at the checkout for one order or from one address. Send \
+                 the same request with the same key again after the time in Retry-After. Nothing was run.",
             ),
             Self::Interrupted => (
                 500,

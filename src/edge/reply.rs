@@ -77,7 +77,7 @@ pub fn verdict(
             problem.status = manner.mismatch_status;
             (problem, "mismatch")
         }
-        Verdict::Refused(refusal) => refused(refusal),
+        Verdict::Refused(refusal) => refused(refusal, request.now_ms),
         Verdict::RateLimited => (rate_limited(), "rate_limited"),
         Verdict::Expired => (Problem::new(Kind::KeyExpired), "expired"),
         Verdict::NotStarted => (Problem::new(Kind::NotFound), "not_started"),
@@ -103,7 +103,7 @@ fn mark(body: &mut Vec<u8>, replayed: bool) {
 }
 
 /// What the payment's state forbids.
-fn refused(refusal: Refusal) -> (Problem, &'static str) {
+fn refused(refusal: Refusal, now_ms: u64) -> (Problem, &'static str) {
     match refusal {
         Refusal::NoPayment => (Problem::new(Kind::NotFound), "no_payment"),
         Refusal::State { state, detail } => {
@@ -121,7 +121,16 @@ fn refused(refusal: Refusal) -> (Problem, &'static str) {
             problem.errors = vec![FieldError { field: "amount".to_owned(), message }];
             (problem, "invalid_amount")
         }
+        Refusal::TooSoon { retry_at_ms } => (too_soon(retry_at_ms, now_ms), "too_soon"),
+        Refusal::LimitReached { detail } => (Problem::because(Kind::LimitReached, detail), "limit_reached"),
     }
+}
+
+/// The order was tried too often in a row.
+pub fn too_soon(retry_at_ms: u64, now_ms: u64) -> Problem {
+    let mut problem = Problem::new(Kind::TryTooSoon);
+    problem.retry_after_s = Some(retry_at_ms.saturating_sub(now_ms).div_ceil(1000).max(1));
+    problem
 }
 
 /// The account has begun too much in its minute.
@@ -170,10 +179,21 @@ pub fn problem(problem: &Problem, request: &Request) -> Answer {
 
 /// A problem as a person sees it.
 pub fn problem_page(problem: &Problem, request: &Request, site: Site, link: (&str, &str)) -> Answer {
+    titled_page(problem.kind.title(), problem, request, site, link)
+}
+
+/// The same under another title: that of its kind is for programs.
+pub fn titled_page(
+    title: &str,
+    problem: &Problem,
+    request: &Request,
+    site: Site,
+    link: (&str, &str),
+) -> Answer {
     let page = ProblemPage {
         site,
         status: problem.status(),
-        title: problem.kind.title().to_owned(),
+        title: title.to_owned(),
         detail: problem.detail.clone(),
         request_id: request.id.0.clone(),
         link_href: link.0.to_owned(),

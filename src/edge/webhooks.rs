@@ -136,7 +136,7 @@ async fn deliver(app: &App, event: Event, object: Option<ObjectId>) -> Result<&'
             Ok("ignored")
         }
         Taken::Busy => Err(again("the call that it is about is on its way")),
-        Taken::Contradiction { detail } => {
+        Taken::Alert { detail } | Taken::Contradiction { detail } => {
             note(&event, &detail);
             keep(app, &event, object, &detail).await.map_err(again)?;
             Ok("contradiction")

@@ -1,6 +1,7 @@
 //! Capturing what was reserved, whole or in part: `reserved → finished`, with one call in between.
 //!
-//! Outcomes: 200 and the payment; 402 if the provider refuses, with the payment as it then is.
+//! Outcomes: 200 and the payment; 202 if the provider has only received it, and tells later how it ended: until then it is under
+//! way, and nothing else moves the payment; 402 if the provider refuses, with the payment as it then is.
 
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -44,7 +45,8 @@ pub(super) fn admit(request: &CaptureRequest, phase: &mut Phase<'_>) -> Result<R
         return Ok(Err(refusal));
     }
     payment.moves = payment.moves.saturating_add(1);
-    payment.pending = Some(Pending::Capture { key_id, amount_minor: amount.get() });
+    payment.failed_operation = None;
+    payment.pending = Some(Pending::Capture { key_id, amount_minor: amount.get(), received: false });
     let (id, data) =
         (payment.id.to_string(), json!({ "amount": amount.get(), "currency": payment.currency }));
     phase.audit("capture.requested", id, data)?;
@@ -81,9 +83,8 @@ pub(super) fn must_be_payable(amount: AmountMinor, payment: &Payment) -> Result<
 
 /// The word for a move that is under way.
 pub(super) const fn under_way(payment: &Payment) -> Option<&'static str> {
-    match payment.pending {
-        Some(Pending::Capture { .. }) => Some("capturing"),
-        Some(Pending::Void { .. }) => Some("voiding"),
+    match &payment.pending {
+        Some(pending) => Some(pending.state()),
         None => None,
     }
 }
@@ -120,6 +121,34 @@ pub(super) fn move_key(payment: &Payment, name: &str) -> String {
     }
 }
 
+/// The provider has taken a capture or a void over. How it ended is told later; until then it stays reserved.
+fn received(phase: &mut Phase<'_>, modification: &str, page: Option<&str>) -> Result<End, Bug> {
+    let payment = phase.payment()?;
+    let action = match &mut payment.pending {
+        Some(Pending::Capture { received, .. }) => {
+            *received = true;
+            "capture.pending"
+        }
+        Some(Pending::Void { received, .. }) => {
+            *received = true;
+            "void.pending"
+        }
+        None => return Err(Bug("received, and nothing is reserved".into())),
+    };
+    let payment = payment.clone();
+    phase.audit(action, payment.id.to_string(), json!({ "modification": modification }))?;
+    let shown = payment.to_json(&phase.rows.refunds);
+    respond(phase, 202, &payment.id.path(), page, &shown)
+}
+
+/// Only with a deliberate defect: what was asked for counts as done.
+fn as_asked(phase: &mut Phase<'_>) -> Result<Found, Bug> {
+    Ok(match phase.payment()?.pending {
+        Some(Pending::Capture { amount_minor, .. }) => Found::Captured { amount_minor },
+        _ => Found::Voided,
+    })
+}
+
 /// The end of a capture or a void: the payment takes in what the provider says that it is.
 pub(super) fn settle_move(
     phase: &mut Phase<'_>,
@@ -131,6 +160,10 @@ pub(super) fn settle_move(
         Settlement::Answered(reply) => match reply.result {
             ProviderResult::Captured { amount_minor } => (Some(Found::Captured { amount_minor }), None),
             ProviderResult::Voided => (Some(Found::Voided), None),
+            ProviderResult::Received { .. } if phase.ctx.has(Mutant::ReceivedIsDone) => {
+                (Some(as_asked(phase)?), None)
+            }
+            ProviderResult::Received { modification } => return received(phase, &modification, page),
             ProviderResult::Rejected { code, message, found, .. } => (found, Some((code, message))),
             ProviderResult::Declined { code, message, .. } => (None, Some((code, message))),
             other => return Err(Bug(format!("{what} was answered by {other:?}"))),

@@ -10,6 +10,7 @@ pub mod payment;
 pub mod receipt;
 pub mod refund;
 pub mod ride;
+pub mod tries;
 pub mod void;
 
 use serde::{Deserialize, Serialize};
@@ -84,6 +85,16 @@ pub enum Refusal {
     Amount {
         /// What to send.
         message: String,
+    },
+    /// The order was tried too often in a row: the next try must wait.
+    TooSoon {
+        /// When it may begin, in ms since the epoch.
+        retry_at_ms: u64,
+    },
+    /// There are as many tries, or as many keys, as there may be.
+    LimitReached {
+        /// Which limit, and what can be done instead.
+        detail: String,
     },
 }
 

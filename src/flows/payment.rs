@@ -11,7 +11,7 @@ use serde_json::json;
 
 use super::capture::under_way;
 use super::receipt::{self, About};
-use super::{End, Phase, Refusal, respond};
+use super::{End, Phase, Refusal, respond, tries};
 use crate::machine::call::{CallKind, CallSpec, ProviderResult, Semantics, Settlement};
 use crate::machine::context::{Bug, Context, Mutant};
 use crate::machine::id::PaymentId;
@@ -87,6 +87,10 @@ impl PaymentRequest {
             moves: before.map_or(0, |before| before.moves),
             state: PaymentState::Authorizing,
             pending: None,
+            failed_operation: None,
+            ended_at_ms: None,
+            dispute: None,
+            receipted: false,
             check: None,
             doubts: Vec::new(),
             created_at_ms: before.map_or(ctx.now_ms, |before| before.created_at_ms),
@@ -118,12 +122,20 @@ pub(super) fn admit(request: &PaymentRequest, phase: &mut Phase<'_>) -> Result<R
             PaymentState::Captured { .. } | PaymentState::Authorized if payment.pending.is_none() => {
                 "The order is paid already: see `resource`."
             }
+            PaymentState::CaptureFailed { .. } => {
+                "The order is being paid: the provider may repeat the capture by itself. See `resource`."
+            }
             _ => {
                 "The order is being paid under another key: see `resource`, and do not start another try before that one is over."
             }
         };
         let state = under_way(payment).unwrap_or_else(|| payment.status());
         return Ok(Err(Refusal::State { state: state.to_owned(), detail: detail.to_owned() }));
+    }
+    if before.is_some()
+        && let Some(refusal) = tries::refusal(phase.rows, phase.ctx)
+    {
+        return Ok(Err(refusal));
     }
     let payment = request.payment(before, PaymentId::in_object(phase.rows.object), phase.ctx);
     let data = json!({
@@ -175,6 +187,7 @@ fn try_elsewhere(request: &PaymentRequest, route: &Route, phase: &mut Phase<'_>)
     payment.merchant_account.clone_from(&route.merchant_account);
     payment.customer.clone_from(&route.customer);
     payment.provider_payment = None;
+    payment.ended_at_ms = None;
     payment.state = PaymentState::Authorizing;
     let data = json!({ "provider": payment.provider, "attempt": payment.attempt });
     let id = payment.id.to_string();
@@ -263,6 +276,7 @@ fn outcome(settlement: Settlement, amount: AmountMinor) -> Result<(Option<String
             }
             other @ (ProviderResult::Captured { .. }
             | ProviderResult::Voided
+            | ProviderResult::Received { .. }
             | ProviderResult::Refunded { .. }) => {
                 return Err(Bug(format!("an authorisation answered by {other:?}")));
             }
@@ -306,7 +320,9 @@ pub(crate) fn entered(rows: &mut Rows, ctx: &Context) -> Result<(), Bug> {
         PaymentState::Processing => "payment.processing",
         PaymentState::Authorized => "payment.authorized",
         PaymentState::Captured { .. } => "payment.captured",
+        PaymentState::CaptureFailed { .. } => "payment.capture_failed",
         PaymentState::Canceled => "payment.canceled",
+        PaymentState::Expired => "payment.expired",
         PaymentState::Failed(_) => "payment.failed",
     };
     let code = match &payment.state {
@@ -321,7 +337,13 @@ pub(crate) fn entered(rows: &mut Rows, ctx: &Context) -> Result<(), Bug> {
     let payment = payment.clone();
     rows.appended.audit.push(AuditRecord { at_ms: ctx.now_ms, actor, action, subject, data });
     match payment.state {
-        PaymentState::Captured { .. } => receipt::of_payment(rows, &payment, About::Paid, ctx),
+        PaymentState::Captured { .. } if payment.receipted => {}
+        PaymentState::Captured { .. } => {
+            receipt::of_payment(rows, &payment, About::Paid, ctx);
+            if let Some(payment) = &mut rows.payment {
+                payment.receipted = true;
+            }
+        }
         PaymentState::Canceled => receipt::of_payment(rows, &payment, About::Voided, ctx),
         _ => {}
     }

@@ -11,7 +11,7 @@ use crate::machine::call::{CallKind, CallSpec, ProviderResult, Semantics, Settle
 use crate::machine::context::{Bug, Mutant};
 use crate::machine::id::RefundId;
 use crate::payment::money::AmountMinor;
-use crate::payment::{PaymentState, Refund, RefundReason, RefundState, check, refunded_minor};
+use crate::payment::{DisputeStatus, PaymentState, Refund, RefundReason, RefundState, check, refunded_minor};
 
 use super::capture::{must_be_free, must_be_payable};
 
@@ -32,7 +32,9 @@ pub(super) fn admit(request: &RefundRequest, phase: &mut Phase<'_>) -> Result<Re
     let Some(payment) = &phase.rows.payment else {
         return Ok(Err(Refusal::NoPayment));
     };
-    let is_captured = |state: &PaymentState| matches!(state, PaymentState::Captured { .. });
+    // What a bank takes back would be paid back twice.
+    let is_open = payment.dispute.as_ref().is_some_and(|dispute| dispute.status == DisputeStatus::Open);
+    let is_captured = |state: &PaymentState| matches!(state, PaymentState::Captured { .. }) && !is_open;
     if let Some(refusal) = must_be_free(payment, "refunded", is_captured, phase.ctx) {
         return Ok(Err(refusal));
     }
@@ -40,7 +42,8 @@ pub(super) fn admit(request: &RefundRequest, phase: &mut Phase<'_>) -> Result<Re
         true => refunded_minor(&answered(&phase.rows.refunds)),
         false => refunded_minor(&phase.rows.refunds),
     };
-    let available_minor = payment.captured_minor().saturating_sub(reserved_minor);
+    let gone_minor = reserved_minor.saturating_add(payment.disputed_minor());
+    let available_minor = payment.captured_minor().saturating_sub(gone_minor);
     let amount = request.amount.or_else(|| AmountMinor::new(available_minor));
     let Some(amount) = amount.filter(|amount| amount.get() <= available_minor) else {
         let detail = match available_minor {

@@ -1,7 +1,7 @@
 //! Voiding a payment that was not captured: `reserved → finished`, with one call in between. The merchant does it, or a
 //! person who was sent to the bank's page and wants to pay with another card.
 //!
-//! Outcomes: 200 and the payment, canceled; 402 if the provider refuses, with the payment as it then is: a person may have
+//! Outcomes: 200 and the payment, canceled; 202 if the provider has only received it, and tells later how it ended; 402 if the provider refuses, with the payment as it then is: a person may have
 //! come back from the bank's page in the meantime.
 
 use serde::{Deserialize, Serialize};
@@ -46,7 +46,8 @@ pub(super) fn admit(request: &VoidRequest, phase: &mut Phase<'_>) -> Result<Resu
         return Ok(Err(Refusal::State { state: payment.status().to_owned(), detail }));
     }
     payment.moves = payment.moves.saturating_add(1);
-    payment.pending = Some(Pending::Void { key_id });
+    payment.failed_operation = None;
+    payment.pending = Some(Pending::Void { key_id, received: false });
     let id = payment.id.to_string();
     phase.audit("void.requested", id, json!({}))?;
     phase.reserved()?;

@@ -104,9 +104,22 @@ pub fn begin(rows: &mut Rows, arrival: &Arrival, me: &InstanceId, ctx: &Context)
         if !arrival.may_start {
             return Ok(Begin::NotStarted);
         }
+        if rows.keys.len() >= ctx.limits.keys_max as usize {
+            return Ok(Begin::Refused(too_many_keys(ctx)));
+        }
         return start(rows, arrival, me, ctx);
     };
     Ok(again(rows, &key, arrival, me, ctx))
+}
+
+/// An object is read as a whole for each request: what a client can put into it is bounded.
+fn too_many_keys(ctx: &Context) -> Refusal {
+    let detail = format!(
+        "{} operations were begun on this payment, and that is as many as there may be. Nothing was run. What still has to \
+         be done can be done at the provider.",
+        ctx.limits.keys_max
+    );
+    Refusal::LimitReached { detail }
 }
 
 fn mismatch(kept: Option<&Canonical>, arrival: &Arrival) -> Begin {

@@ -156,6 +156,11 @@ pub enum ProviderResult {
     },
     /// What was reserved is given up.
     Voided,
+    /// The provider has taken a capture or a void over, and tells later how it ended.
+    Received {
+        /// The provider's id of the modification.
+        modification: String,
+    },
     /// Money is given back.
     Refunded {
         /// The provider's id of the refund.
@@ -205,6 +210,7 @@ impl ProviderResult {
             Self::Processing { .. } => "processing",
             Self::Captured { .. } => "captured",
             Self::Voided => "voided",
+            Self::Received { .. } => "received",
             Self::Refunded { .. } => "refunded",
             Self::Declined { .. } => "declined",
             Self::Rejected { .. } => "rejected",

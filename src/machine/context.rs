@@ -1,4 +1,4 @@
-//! What comes in from outside at each step: the time, the entropy and the configured times.
+//! What comes in from outside at each step: the time, the entropy, the configured times and limits.
 
 use std::fmt;
 
@@ -105,6 +105,23 @@ impl Times {
     }
 }
 
+/// The configured limits of one object: what a request can make of it, however often it is sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Limits {
+    /// How many tries to pay an order there are.
+    pub order_tries_max: u32,
+    /// The pause after [`FREE_TRIES`](crate::flows::tries::FREE_TRIES) tries that failed, in ms; it doubles with each further one.
+    pub try_pause_ms: u64,
+    /// How many keys an object takes: tries, captures, voids and refunds together.
+    pub keys_max: u32,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { order_tries_max: 10, try_pause_ms: 15_000, keys_max: 200 }
+    }
+}
+
 /// A deliberate defect, for the tests that show that the tests can fail. Without the `mutants` feature none exists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Mutant {
@@ -138,6 +155,8 @@ pub enum Mutant {
     OrderPaidAgain,
     /// An amount goes to every provider in our own minor units.
     OwnMinorUnits,
+    /// A capture or a void that the provider has only received counts as done.
+    ReceivedIsDone,
 }
 
 impl Mutant {
@@ -155,13 +174,14 @@ impl Mutant {
     ];
 
     /// Those of payments: their simulation must catch each.
-    pub const OF_PAYMENTS: [Self; 6] = [
+    pub const OF_PAYMENTS: [Self; 7] = [
         Self::NoRefundReservation,
         Self::MovesOverlap,
         Self::FallbackAfterUnknown,
         Self::ForgetUnknownMove,
         Self::OrderPaidAgain,
         Self::OwnMinorUnits,
+        Self::ReceivedIsDone,
     ];
 }
 
@@ -174,6 +194,8 @@ pub struct Context {
     pub jitter_permille: u16,
     /// The configured times.
     pub times: Times,
+    /// The configured limits.
+    pub limits: Limits,
     #[cfg(feature = "mutants")]
     /// The defect to show, in tests.
     pub mutant: Option<Mutant>,
@@ -181,11 +203,12 @@ pub struct Context {
 
 impl Context {
     /// A context without any defect.
-    pub const fn new(now_ms: u64, jitter_permille: u16, times: Times) -> Self {
+    pub const fn new(now_ms: u64, jitter_permille: u16, times: Times, limits: Limits) -> Self {
         Self {
             now_ms,
             jitter_permille,
             times,
+            limits,
             #[cfg(feature = "mutants")]
             mutant: None,
         }

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::future::{Either, LocalBoxFuture, Shared, select};
+use futures_util::lock::Mutex;
 use serde_json::Value;
 use worker::{Date, Delay, Env};
 
@@ -16,6 +17,8 @@ use super::message::{
 use super::runtime::Runtime;
 use super::store::Store;
 use crate::config::Config;
+use crate::exchange::within;
+use crate::flows::tries::next_try;
 use crate::log::log;
 use crate::machine::begin::{Arrival, Begin, Bound, begin, bind, replayed};
 use crate::machine::context::{Bug, Context};
@@ -30,6 +33,9 @@ use crate::metrics;
 use crate::payment::check;
 use crate::providers::transport::Transport;
 use crate::random;
+
+/// How long the rate limiter may take: without its answer an operation runs.
+const LIMITER_WITHIN: Duration = Duration::from_secs(2);
 
 /// A run that several callers wait for.
 type Running = Shared<LocalBoxFuture<'static, Result<Ended, Bug>>>;
@@ -61,6 +67,8 @@ pub(super) struct Drive {
     pub(super) draining: Cell<bool>,
     /// The newest run of each key in this incarnation.
     running: RefCell<HashMap<u32, Live>>,
+    /// Whoever holds it asks whether the account's rate allows a new operation.
+    admission: Mutex<()>,
 }
 
 impl Drive {
@@ -76,6 +84,7 @@ impl Drive {
             env: env.clone(),
             draining: Cell::new(false),
             running: RefCell::default(),
+            admission: Mutex::default(),
         })
     }
 
@@ -86,19 +95,14 @@ impl Drive {
     }
 
     pub(super) fn context(&self) -> Context {
-        Context::new(Date::now().as_millis(), random::permille(), self.config.times)
+        Context::new(Date::now().as_millis(), random::permille(), self.config.times, self.config.limits)
     }
 
     /// Runs an operation under its key, joins the run that is under way, or answers from what was done. Also gives how
     /// long that waited for the provider, in ms.
     pub(super) async fn run(self: &Rc<Self>, ask: RunAsk) -> Result<(Verdict, u64), Bug> {
-        let is_new = !ask.is_counted && !self.is_known(&ask.arrival.key_hash)?;
-        if is_new && !self.may_start(&ask.arrival.owner).await {
+        let Some(begun) = self.begin(&ask).await? else {
             return Ok((Verdict::RateLimited, 0));
-        }
-        let begun = {
-            let ctx = self.context();
-            self.store.transaction(&ctx, |rows| begin(rows, &ask.arrival, &self.me, &ctx))?
         };
         let verdict = match begun {
             Begin::Run(ticket) => {
@@ -128,22 +132,42 @@ impl Drive {
         Ok((verdict, 0))
     }
 
-    /// Whether a key was seen in this object.
-    fn is_known(&self, key_hash: &KeyHash) -> Result<bool, Bug> {
-        let Some(rows) = self.store.read()? else {
-            return Ok(false);
+    /// The decision, once the account's rate allows it; `None` if that does not. Only what is admitted is counted: one at a
+    /// time, or many at once would all be counted for the one of them that is.
+    async fn begin(&self, ask: &RunAsk) -> Result<Option<Begin>, Bug> {
+        let _turn = match ask.is_counted || self.is_known(&ask.arrival.key_hash)? {
+            true => None,
+            false => {
+                let turn = self.admission.lock().await;
+                if self.would_start(&ask.arrival)? && !self.may_start(&ask.arrival.owner).await {
+                    return Ok(None);
+                }
+                Some(turn)
+            }
         };
-        Ok(rows.keys.iter().any(|key| key.key_hash == *key_hash)
-            || rows.bindings.iter().any(|binding| binding.key_hash == *key_hash))
+        let ctx = self.context();
+        self.store.transaction(&ctx, |rows| begin(rows, &ask.arrival, &self.me, &ctx)).map(Some)
     }
 
-    /// Counts a new operation of an account against its rate. Replays and retries do not come here. Without the binding
+    /// Whether a key was seen in this object.
+    fn is_known(&self, key_hash: &KeyHash) -> Result<bool, Bug> {
+        Ok(self.store.read()?.is_some_and(|rows| rows.keys.iter().any(|key| key.key_hash == *key_hash)))
+    }
+
+    /// Whether a request would begin something new, as the rows are now. Nothing is written.
+    fn would_start(&self, arrival: &Arrival) -> Result<bool, Bug> {
+        let mut rows = self.store.read()?.unwrap_or_else(|| Rows::empty(self.store.object()));
+        let is_known = rows.keys.iter().any(|key| key.key_hash == arrival.key_hash);
+        Ok(!is_known && matches!(begin(&mut rows, arrival, &self.me, &self.context())?, Begin::Run(_)))
+    }
+
+    /// Counts a new operation of an account against its rate. Replays, retries and what is refused do not come here. Without the binding
     /// there is no limit; if it fails, the operation runs.
     async fn may_start(&self, owner: &Owner) -> bool {
         let Ok(limiter) = self.env.rate_limiter("RATE_LIMITER") else {
             return true;
         };
-        match limiter.limit(owner.to_text()).await {
+        match within(LIMITER_WITHIN, "the rate limiter", limiter.limit(owner.to_text())).await {
             Ok(outcome) => outcome.success,
             Err(error) => {
                 self.log("warn", "rate_limiter_failed", &[("error", error.to_string().into())]);
@@ -153,11 +177,8 @@ impl Drive {
     }
 
     /// Binds a key to the object in which its operation runs.
-    pub(super) async fn bind(&self, arrival: &Arrival, object: &str) -> Result<BindVerdict, Bug> {
+    pub(super) fn bind(&self, arrival: &Arrival, object: &str) -> Result<BindVerdict, Bug> {
         let object = ObjectId::from_hex(object).ok_or_else(|| Bug("not an object's id".into()))?;
-        if !self.is_known(&arrival.key_hash)? && !self.may_start(&arrival.owner).await {
-            return Ok(BindVerdict::RateLimited);
-        }
         let ctx = self.context();
         let bound = self.store.transaction(&ctx, |rows| Ok::<_, Bug>(bind(rows, arrival, object, &ctx)))?;
         Ok(match bound {
@@ -402,6 +423,7 @@ impl Drive {
             payment: rows.payment.clone(),
             refunds: rows.refunds.clone(),
             parameters: key.parameters.clone(),
+            next_try: next_try(&rows, &self.context()),
             key: KeyView::of(&rows, key, self.store.timeline()?, self.context().now_ms),
         }))
     }

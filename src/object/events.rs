@@ -32,7 +32,7 @@ impl Drive {
             }
             Ok::<_, Bug>(taken)
         })?;
-        if taken == Taken::In {
+        if matches!(taken, Taken::In | Taken::Alert { .. }) {
             let drive = Rc::clone(self);
             worker::wasm_bindgen_futures::spawn_local(async move { drive.wake().await });
         }

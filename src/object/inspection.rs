@@ -8,7 +8,6 @@ use serde::{Deserialize, Serialize};
 use crate::flows::void::is_voidable;
 use crate::machine::call::{CallState, ForeignCall, ProviderResult, Settlement};
 use crate::machine::rows::{Rows, TimelineEntry};
-use crate::payment::{Payment, Pending};
 use crate::readmodel::snapshot::{AuditRow, Snapshot, snapshot};
 
 /// An object, for the desk.
@@ -101,16 +100,16 @@ impl Inspection {
         }
         let payment = rows.payment.as_ref();
         let free = payment.filter(|payment| payment.pending.is_none());
+        let refundable_minor = free
+            .filter(|payment| payment.status() != "disputed")
+            .map_or(0, |payment| payment.captured_minor().saturating_sub(payment.disputed_minor()));
         let capturable = free.filter(|payment| payment.status() == "requires_capture");
         Self {
             snapshot,
             capturable_minor: capturable.map_or(0, |payment| payment.amount.get()),
-            refundable_minor: free.map_or(0, Payment::captured_minor).saturating_sub(refunded_minor),
+            refundable_minor: refundable_minor.saturating_sub(refunded_minor),
             voidable: free.is_some_and(|payment| is_voidable(&payment.state)),
-            under_way: payment.and_then(|payment| payment.pending).map(|pending| match pending {
-                Pending::Capture { .. } => "capturing".to_owned(),
-                Pending::Void { .. } => "voiding".to_owned(),
-            }),
+            under_way: payment.and_then(|payment| payment.pending).map(|pending| pending.state().to_owned()),
             next_check_at_ms: payment.and_then(|payment| payment.check).map(|check| check.next_at_ms),
             timeline,
             replays: rows.keys.iter().map(|key| (key.key_id, key.replays)).collect(),

@@ -44,7 +44,7 @@ impl DurableObject for KeyObject {
                 encode(&verdict)
             }),
             Ask::Bind { arrival, object } => {
-                drive.bind(&arrival, &object).await.and_then(|verdict| encode(&verdict))
+                drive.bind(&arrival, &object).and_then(|verdict| encode(&verdict))
             }
             Ask::Show { owner, key_hash, refresh } => {
                 let shown = || drive.show(&owner, key_hash.as_ref());

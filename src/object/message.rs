@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::flows::Refusal;
 use crate::flows::ride::Ride;
+use crate::flows::tries::NextTry;
 use crate::machine::begin::Arrival;
 use crate::machine::fingerprint::Canonical;
 use crate::machine::id::{Owner, RequestId};
@@ -137,7 +138,7 @@ pub struct RunAsk {
     pub wait_ms: u64,
     /// A failure that was asked for (demo only).
     pub fault: Option<Fault>,
-    /// It was counted against the account's rate already, where its key was bound.
+    /// It was counted against the account's rate already, by an edge that still did so where the key was bound.
     #[serde(default)]
     pub is_counted: bool,
 }
@@ -224,6 +225,9 @@ pub struct View {
     pub key: KeyView,
     /// The parameters, while they are kept: a form is shown again with them.
     pub parameters: Option<Canonical>,
+    /// When an order whose last try has failed may be tried again.
+    #[serde(default)]
+    pub next_try: NextTry,
 }
 
 /// A key's status, as clients see it.

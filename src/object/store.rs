@@ -190,7 +190,7 @@ impl<S: Storage> Store<S> {
             detail: String,
         }
         let sql = "SELECT data ->> '$.detail' AS detail FROM audit_records
-             WHERE action = 'webhook.contradicts' AND data ->> '$.event' = ?";
+             WHERE action IN ('webhook.contradicts', 'webhook.alert') AND data ->> '$.event' = ?";
         let found = self.storage.query::<Contradiction>(sql, vec![text(event_id)])?;
         Ok(found.into_iter().next().map(|found| found.detail))
     }
@@ -360,7 +360,8 @@ impl<S: Storage> Store<S> {
             vec![
                 text(payment.id.to_string()),
                 int(payment.amount.get()),
-                int(payment.captured_minor()),
+                // A capture that has failed afterwards leaves what was given back of it.
+                int(payment.captured_minor().max(refunded_minor(refunds))),
                 int(refunded_minor(refunds)),
                 text(payment.currency.as_str()),
                 text(payment.status()),

@@ -10,10 +10,14 @@
 //!    └──── declined, failed                                 └── at once, if the payment captures by itself
 //! ```
 //!
+//! What was decided can still turn: Adyen's capture can fail days later (`capture_failed`) and be made again by Adyen itself,
+//! a reservation lapses (`expired`), and a bank takes money back ([`Dispute`]).
+//!
 //! A move that is under way is written down before its call is sent ([`Payment::pending`]; a refund as a row of its own):
 //! what it would take is reserved, so that the sums hold however many ask at once and however late the provider answers.
 
 pub mod check;
+pub mod ended;
 pub mod money;
 pub mod news;
 
@@ -46,8 +50,16 @@ pub enum PaymentState {
         /// How much, in minor units.
         amount_minor: u32,
     },
+    /// The provider has taken the capture back days later. It may capture again by itself, so this counts as taken: no other
+    /// move or try may begin.
+    CaptureFailed {
+        /// What was to be taken, in minor units.
+        amount_minor: u32,
+    },
     /// Nothing was taken, and the reservation is gone.
     Canceled,
+    /// Nothing was taken in time, and the reservation has lapsed.
+    Expired,
     /// Nothing was taken: an answer for good.
     Failed(Failure),
 }
@@ -75,12 +87,98 @@ pub enum Pending {
         key_id: u32,
         /// How much, in minor units.
         amount_minor: u32,
+        /// The provider has taken it over, and tells later how it ended.
+        #[serde(default)]
+        received: bool,
     },
     /// A void.
     Void {
         /// The key under which it runs.
         key_id: u32,
+        /// The provider has taken it over, and tells later how it ended.
+        #[serde(default)]
+        received: bool,
     },
+}
+
+impl Pending {
+    /// The key under which it runs.
+    pub const fn key_id(&self) -> u32 {
+        match self {
+            Self::Capture { key_id, .. } | Self::Void { key_id, .. } => *key_id,
+        }
+    }
+
+    /// The provider has taken it over, and tells later how it ended.
+    pub const fn is_received(&self) -> bool {
+        match self {
+            Self::Capture { received, .. } | Self::Void { received, .. } => *received,
+        }
+    }
+
+    /// The operation.
+    pub const fn operation(&self) -> &'static str {
+        match self {
+            Self::Capture { .. } => "capture",
+            Self::Void { .. } => "void",
+        }
+    }
+
+    /// The state, while it is under way.
+    pub const fn state(&self) -> &'static str {
+        match self {
+            Self::Capture { .. } => "capturing",
+            Self::Void { .. } => "voiding",
+        }
+    }
+}
+
+/// A capture or a void that the provider had taken over and refused afterwards.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct FailedOperation {
+    /// `capture`, `void`
+    pub operation: String,
+    /// The provider's reason.
+    pub code: String,
+}
+
+/// A bank wants money back.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Dispute {
+    /// The provider's id of it.
+    pub id: String,
+    /// How much, in minor units.
+    pub amount_minor: u32,
+    /// How it stands.
+    pub status: DisputeStatus,
+    /// Whether the money is gone from the merchant's balance.
+    pub withdrawn: bool,
+    /// When that was, by the provider's clock, in ms since the epoch.
+    #[serde(default)]
+    pub at_ms: Option<u64>,
+}
+
+/// How a dispute stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DisputeStatus {
+    /// Not decided.
+    Open,
+    /// For the merchant.
+    Won,
+    /// For the card holder.
+    Lost,
+}
+
+impl DisputeStatus {
+    /// As it is written.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Open => "open",
+            Self::Won => "won",
+            Self::Lost => "lost",
+        }
+    }
 }
 
 /// When the provider is asked for the truth about a payment that is not decided yet.
@@ -145,6 +243,19 @@ pub struct Payment {
     pub state: PaymentState,
     /// What is under way.
     pub pending: Option<Pending>,
+    /// The last capture or void, if the provider had taken it over and refused it afterwards.
+    #[serde(default)]
+    pub failed_operation: Option<FailedOperation>,
+    /// When the newest capture, void or expiry happened that the provider has told of, by its clock, in ms since the epoch.
+    /// What it dates before that is old news.
+    #[serde(default)]
+    pub ended_at_ms: Option<u64>,
+    /// What a bank wants back.
+    #[serde(default)]
+    pub dispute: Option<Dispute>,
+    /// The receipt is staged: a capture that is made again makes no second one.
+    #[serde(default)]
+    pub receipted: bool,
     /// When the provider is asked how it stands, while that is open.
     pub check: Option<Check>,
     /// What was told of and not answered yet: at most one for the payment and one for each refund.
@@ -161,10 +272,26 @@ impl Payment {
             PaymentState::Authorizing | PaymentState::Processing => "processing",
             PaymentState::RequiresAction { .. } => "requires_action",
             PaymentState::Authorized => "requires_capture",
+            PaymentState::Captured { .. } if self.is_disputed() => "disputed",
             PaymentState::Captured { .. } => "succeeded",
+            PaymentState::CaptureFailed { .. } => "capture_failed",
             PaymentState::Canceled => "canceled",
+            PaymentState::Expired => "expired",
             PaymentState::Failed(Failure { declined: true, .. }) => "declined",
             PaymentState::Failed(_) => "failed",
+        }
+    }
+
+    /// Whether a bank wants money back, or has got it.
+    pub const fn is_disputed(&self) -> bool {
+        matches!(&self.dispute, Some(Dispute { status: DisputeStatus::Open | DisputeStatus::Lost, .. }))
+    }
+
+    /// What a bank has taken back for good, or may yet, in minor units: it cannot be refunded as well.
+    pub const fn disputed_minor(&self) -> u32 {
+        match &self.dispute {
+            Some(dispute) if self.is_disputed() => dispute.amount_minor,
+            _ => 0,
         }
     }
 
@@ -179,7 +306,12 @@ impl Payment {
     /// Whether another try may begin: nothing was taken, nothing will be, and no move of this one is still under way. (That
     /// a void was executed can be learned before its answer is.)
     pub const fn is_over_unpaid(&self) -> bool {
-        matches!(&self.state, PaymentState::Failed(_) | PaymentState::Canceled) && self.pending.is_none()
+        self.is_over() && self.pending.is_none()
+    }
+
+    /// Whether nothing was taken, and nothing is held any more.
+    pub const fn is_over(&self) -> bool {
+        matches!(&self.state, PaymentState::Failed(_) | PaymentState::Canceled | PaymentState::Expired)
     }
 
     /// Whether only the provider knows how it goes on.
@@ -191,7 +323,11 @@ impl Payment {
     pub const fn is_final(&self) -> bool {
         matches!(
             &self.state,
-            PaymentState::Captured { .. } | PaymentState::Canceled | PaymentState::Failed(_)
+            PaymentState::Captured { .. }
+                | PaymentState::CaptureFailed { .. }
+                | PaymentState::Canceled
+                | PaymentState::Expired
+                | PaymentState::Failed(_)
         )
     }
 
@@ -206,9 +342,7 @@ impl Payment {
     pub(crate) fn learn(&mut self, found: Found) -> bool {
         let next = match (&self.state, found) {
             // What was taken stays taken, and a late word about an earlier state is old news.
-            (PaymentState::Captured { .. } | PaymentState::Canceled | PaymentState::Failed(_), _) => {
-                return false;
-            }
+            _ if self.is_final() => return false,
             (PaymentState::Authorized, Found::Captured { amount_minor }) => {
                 PaymentState::Captured { amount_minor }
             }
@@ -240,7 +374,23 @@ impl Payment {
             }),
             _ => Value::Null,
         };
-        let capturable = if matches!(self.state, PaymentState::Authorized) { self.amount.get() } else { 0 };
+        let is_capturable = matches!(self.state, PaymentState::Authorized) && self.pending.is_none();
+        let capturable = if is_capturable { self.amount.get() } else { 0 };
+        let pending = self.pending.map(|pending| {
+            let amount = match pending {
+                Pending::Capture { amount_minor, .. } => Some(amount_minor),
+                Pending::Void { .. } => None,
+            };
+            json!({ "type": pending.operation(), "amount": amount })
+        });
+        let failed = self.failed_operation.as_ref();
+        let failed = failed.map(|failed| json!({ "type": failed.operation, "code": failed.code }));
+        let dispute = self.dispute.as_ref().map(|dispute| {
+            json!({
+                "id": dispute.id, "status": dispute.status.as_str(), "amount": dispute.amount_minor,
+                "funds_withdrawn": dispute.withdrawn,
+            })
+        });
         let metadata: Map<String, Value> =
             self.metadata.iter().map(|(name, value)| (name.clone(), value.as_str().into())).collect();
         json!({
@@ -262,6 +412,9 @@ impl Payment {
             "provider_payment": self.provider_payment,
             "next_action": next_action,
             "failure": failure,
+            "pending_operation": pending,
+            "failed_operation": failed,
+            "dispute": dispute,
             "attempt": self.attempt,
             "created_at": timestamp(self.created_at_ms),
         })

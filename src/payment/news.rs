@@ -7,12 +7,14 @@ use serde_json::json;
 
 use crate::flows::payment::entered;
 use crate::flows::receipt;
-use crate::machine::call::{CallKind, CallState, ForeignCall, Found, ProviderReply, Settlement};
+use crate::machine::call::{
+    CallKind, CallState, ForeignCall, Found, ProviderReply, ProviderResult, Settlement,
+};
 use crate::machine::context::{Bug, Context};
 use crate::machine::record::Lifecycle;
 use crate::machine::rows::{AuditRecord, Rows};
-use crate::payment::check;
 use crate::payment::{Failure, Payment, PaymentState, Refund, RefundState};
+use crate::payment::{check, ended};
 use crate::providers::adyen;
 use crate::webhooks::{Event, News, Taken, Told};
 
@@ -32,19 +34,29 @@ pub fn take(rows: &mut Rows, event: &Event, ctx: &Context) -> Result<Taken, Bug>
             by_call(rows, told, &[CallKind::Charge, CallKind::Authorize], authorisation, ctx)?
         }
         News::Capture(told) => by_call(rows, told, &[CallKind::Capture], capture, ctx)?,
+        News::CaptureFailed(told) => capture_failed(rows, told, ctx)?,
         News::Cancellation(told) => by_call(rows, told, &[CallKind::Void], cancellation, ctx)?,
+        News::CancelOrRefund(told) => by_call(rows, told, &[CallKind::Void], cancel_or_refund, ctx)?,
+        News::Expired(told) => by_call(rows, told, &[], expired, ctx)?,
+        News::Dispute { told, status, withdrawn } => {
+            of_this_try(rows, told, |rows| ended::disputed(rows, told, *status, *withdrawn, ctx))?
+        }
         News::Refund(told) => by_call(rows, told, &[CallKind::Refund], refund, ctx)?,
         News::Other => Taken::In,
     };
     if taken != Taken::Busy {
         rows.note(key_id, ctx.now_ms, "webhook", format!("{} {}", event.provider.as_str(), event.kind));
     }
-    if let Taken::Contradiction { detail } = &taken {
-        rows.note(key_id, ctx.now_ms, "contradiction", detail.clone());
+    let (detail, action, event_name) = match &taken {
+        Taken::Contradiction { detail } => (Some(detail), "webhook.contradicts", "contradiction"),
+        Taken::Alert { detail } => (Some(detail), "webhook.alert", "alert"),
+        _ => (None, "", ""),
+    };
+    if let Some(detail) = detail {
+        rows.note(key_id, ctx.now_ms, event_name, detail.clone());
         let actor = rows.keys.first().map(|key| key.owner.clone()).ok_or_else(|| Bug("no key".into()))?;
         let subject = rows.payment.as_ref().map(|payment| payment.id.to_string()).unwrap_or_default();
         let data = json!({ "event": event.event_id, "kind": event.kind, "detail": detail });
-        let action = "webhook.contradicts";
         rows.appended.audit.push(AuditRecord { at_ms: ctx.now_ms, actor, action, subject, data });
     }
     Ok(taken)
@@ -79,6 +91,9 @@ pub fn hurry(rows: &mut Rows, ctx: &Context) {
     }
 }
 
+/// Takes in news of what is known to have been done.
+type Known = fn(&mut Rows, &Told, &Context) -> Result<Taken, Bug>;
+
 /// News that may answer a call of ours: if that has no answer yet the news is its answer, else `known` takes it in.
 /// `answers` are the calls that such news answers: a modification that has no reference of its own, since it was not made
 /// here, comes with the payment's, and says nothing of how the payment's own call ended.
@@ -86,7 +101,7 @@ fn by_call(
     rows: &mut Rows,
     told: &Told,
     answers: &[CallKind],
-    known: fn(&mut Rows, &Told, &Context) -> Result<Taken, Bug>,
+    known: Known,
     ctx: &Context,
 ) -> Result<Taken, Bug> {
     let call =
@@ -133,6 +148,13 @@ fn authorisation(rows: &mut Rows, told: &Told, ctx: &Context) -> Result<Taken, B
     if has_no_name_yet(rows, told) {
         return Ok(Taken::Busy);
     }
+    let newest = rows.calls.iter().rfind(|call| call.kind == CallKind::Authorize);
+    let was_authorized = newest.is_some_and(|call| match &call.state {
+        CallState::Settled(Settlement::Answered(reply)) => {
+            matches!(reply.result, ProviderResult::Authorized { .. } | ProviderResult::Charged { .. })
+        }
+        _ => false,
+    });
     let Some(payment) = &mut rows.payment else { return Ok(Taken::Stranger) };
     if is_of_another_try(payment, told) {
         return Ok(Taken::In);
@@ -148,8 +170,14 @@ fn authorisation(rows: &mut Rows, told: &Told, ctx: &Context) -> Result<Taken, B
         }),
     };
     let contradicts = match &payment.state {
-        PaymentState::Captured { .. } | PaymentState::Authorized => !told.success,
+        PaymentState::Captured { .. } | PaymentState::CaptureFailed { .. } | PaymentState::Authorized => {
+            !told.success
+        }
         PaymentState::Failed(_) => told.success,
+        // It was held before it was given up, or it came to be held afterwards.
+        PaymentState::Canceled | PaymentState::Expired => {
+            told.success && !was_authorized && !ended::is_old(payment, told)
+        }
         _ => false,
     };
     if contradicts {
@@ -164,34 +192,57 @@ fn authorisation(rows: &mut Rows, told: &Told, ctx: &Context) -> Result<Taken, B
     Ok(Taken::In)
 }
 
-/// Money that we hold to be taken was not, or nothing new.
-fn capture(rows: &mut Rows, told: &Told, _: &Context) -> Result<Taken, Bug> {
+/// News of a capture, a void or the reservation of the newest try.
+fn of_this_try(
+    rows: &mut Rows,
+    told: &Told,
+    ended: impl FnOnce(&mut Rows) -> Result<Taken, Bug>,
+) -> Result<Taken, Bug> {
+    if has_no_name_yet(rows, told) || ended::is_not_taken_in(rows, told) {
+        return Ok(Taken::Busy);
+    }
     let Some(payment) = &rows.payment else { return Ok(Taken::Stranger) };
     if is_of_another_try(payment, told) {
         return Ok(Taken::In);
     }
-    Ok(match (&payment.state, told.success) {
-        (PaymentState::Captured { .. }, false) => Taken::Contradiction {
-            detail: format!("the capture failed ({}), the payment is succeeded", told.reason),
-        },
-        _ => Taken::In,
-    })
+    ended(rows)
 }
 
-fn cancellation(rows: &mut Rows, told: &Told, _: &Context) -> Result<Taken, Bug> {
-    let Some(payment) = &rows.payment else { return Ok(Taken::Stranger) };
-    if is_of_another_try(payment, told) {
-        return Ok(Taken::In);
+fn capture(rows: &mut Rows, told: &Told, ctx: &Context) -> Result<Taken, Bug> {
+    of_this_try(rows, told, |rows| ended::capture(rows, told, ctx))
+}
+
+/// A capture whose answer nobody has heard was made before it could fail afterwards: that is its answer, and what it has come
+/// to must come again.
+fn capture_failed(rows: &mut Rows, told: &Told, ctx: &Context) -> Result<Taken, Bug> {
+    let made = Told { success: true, ..told.clone() };
+    let is_unknown = |call: &ForeignCall| {
+        told.derived_key.as_ref() == Some(&call.derived_key) && call.state == CallState::Unknown
+    };
+    if rows.calls.iter().any(is_unknown) {
+        by_call(rows, &made, &[CallKind::Capture], capture, ctx)?;
+        return Ok(Taken::Busy);
     }
-    Ok(match (&payment.state, told.success) {
-        (PaymentState::Canceled, false) => Taken::Contradiction {
-            detail: format!("the void failed ({}), the payment is canceled", told.reason),
-        },
-        (PaymentState::Captured { .. }, true) => {
-            Taken::Contradiction { detail: "the void succeeded, the payment is succeeded".to_owned() }
-        }
-        _ => Taken::In,
-    })
+    let failed: Known =
+        |rows, told, ctx| of_this_try(rows, told, |rows| ended::capture_failed(rows, told, ctx));
+    by_call(rows, told, &[], failed, ctx)
+}
+
+fn cancellation(rows: &mut Rows, told: &Told, ctx: &Context) -> Result<Taken, Bug> {
+    of_this_try(rows, told, |rows| ended::cancellation(rows, told, ctx))
+}
+
+/// A void, or a refund of all where the money was taken already.
+fn cancel_or_refund(rows: &mut Rows, told: &Told, ctx: &Context) -> Result<Taken, Bug> {
+    let is_taken = |payment: &Payment| matches!(payment.state, PaymentState::Captured { .. });
+    match rows.payment.as_ref().is_some_and(is_taken) {
+        true => refund(rows, told, ctx),
+        false => cancellation(rows, told, ctx),
+    }
+}
+
+fn expired(rows: &mut Rows, told: &Told, ctx: &Context) -> Result<Taken, Bug> {
+    of_this_try(rows, told, |rows| ended::expired(rows, told, ctx))
 }
 
 fn refund(rows: &mut Rows, told: &Told, ctx: &Context) -> Result<Taken, Bug> {

@@ -4,9 +4,7 @@
 //!
 //! - Nothing can be asked: there is no list of payments and no `GET` of one. An unknown outcome is resolved by sending
 //!   again inside [`WINDOW_MS`], else by a webhook or a person. Therefore `reference` names the call, not the payment alone.
-//! - Modifications are only *received*; how they end is told by webhooks. A refund stays pending until then. A capture and a
-//!   void count as done once Adyen has taken them over: both fail only where the books of the two sides differ, and that
-//!   webhook (`CAPTURE_FAILED`, `CANCELLATION` without success) is for a person.
+//! - Modifications are only *received*; how they end is told by webhooks. Until then a capture, a void or a refund is pending.
 //! - No bank's page: `/payments/details` is not part of the flow, so that an answer that asks for the person is a "no".
 //!
 //! Sources: [Checkout API v71](https://docs.adyen.com/api-explorer/Checkout/71/overview),
@@ -350,15 +348,15 @@ fn read_modification(call: &ForeignCall, answer: ModificationAnswer) -> Result<P
     match call.kind {
         CallKind::Capture => {
             let asked = asked(call, answer.amount.as_ref())?;
-            let amount_minor = asked.amount.minor().ok_or("an amount that is none of ours")?;
-            Ok(ProviderResult::Captured { amount_minor })
+            asked.amount.minor().ok_or("an amount that is none of ours")?;
+            Ok(ProviderResult::Received { modification: answer.psp_reference })
         }
         CallKind::Refund => {
             asked(call, answer.amount.as_ref())?;
             // A bank can still refuse it: only the webhook REFUND says that it is done.
             Ok(ProviderResult::Refunded { refund: answer.psp_reference, settled: false })
         }
-        CallKind::Void => Ok(ProviderResult::Voided),
+        CallKind::Void => Ok(ProviderResult::Received { modification: answer.psp_reference }),
         CallKind::Charge | CallKind::Authorize => Err("a payment that was answered as a modification"),
     }
 }

@@ -5,8 +5,18 @@ use crate::flows::ride::FieldError;
 use crate::machine::id::PaymentId;
 
 /// The statuses of a payment, as the API says them.
-pub const STATUSES: [&str; 7] =
-    ["requires_action", "processing", "requires_capture", "succeeded", "canceled", "declined", "failed"];
+pub const STATUSES: [&str; 10] = [
+    "requires_action",
+    "processing",
+    "requires_capture",
+    "succeeded",
+    "capture_failed",
+    "disputed",
+    "canceled",
+    "expired",
+    "declined",
+    "failed",
+];
 
 const LIMIT_DEFAULT: u32 = 10;
 const LIMIT_MAX: u32 = 100;

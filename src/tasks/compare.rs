@@ -45,11 +45,11 @@ impl Ours {
     /// What we hold it to be. `None` is a status that is not known here.
     fn standing(&self) -> Option<Standing> {
         Some(match self.status.as_str() {
-            "succeeded" | "paid" => Standing::Taken,
+            "succeeded" | "disputed" | "paid" => Standing::Taken,
             "requires_capture" => Standing::Held,
-            "canceled" => Standing::Canceled,
+            "canceled" | "expired" => Standing::Canceled,
             "declined" | "failed" | "unpaid" => Standing::Nothing,
-            "processing" | "requires_action" | "pending" => Standing::Open,
+            "processing" | "requires_action" | "capture_failed" | "pending" => Standing::Open,
             _ => return None,
         })
     }

@@ -254,10 +254,13 @@ impl Reconciliation {
         Ok(ends.iter().filter(|end| matches!(end, Ok(true))).count())
     }
 
-    /// Payments with Adyen of which nothing was heard: it has no list and answers no questions.
+    /// Payments with Adyen, and captures and voids there, of which nothing was heard: it has no list and answers no questions.
     async fn silent(&self) -> Result<usize> {
         let silent_since_ms = self.now_ms.saturating_sub(SILENT_MS);
-        let still = "SELECT payment_id FROM payments WHERE provider = 'adyen' AND status = 'processing'";
+        let moves = "json_type(shown, '$.pending_operation') = 'object'";
+        let still = format!(
+            "SELECT payment_id FROM payments WHERE provider = 'adyen' AND (status = 'processing' OR {moves})"
+        );
         let sql = format!(
             "UPDATE breaks SET state = 'resolved' WHERE kind = 'silent' AND state = 'open' AND resource NOT IN ({still})"
         );
@@ -266,7 +269,8 @@ impl Reconciliation {
             "INSERT INTO breaks (break_id, kind, provider, provider_payment, resource, object, ours, state, first_seen_at_ms,
                 last_seen_at_ms)
              SELECT 'silent:adyen:' || payment_id, 'silent', provider, provider_payment, payment_id, object, status, 'open', ?1, ?1
-             FROM payments WHERE provider = 'adyen' AND status = 'processing' AND created_at_ms < ?2 LIMIT {BREAKS_MAX}
+             FROM payments WHERE provider = 'adyen'
+                AND (status = 'processing' AND created_at_ms < ?2 OR {moves} AND updated_at_ms < ?2) LIMIT {BREAKS_MAX}
              ON CONFLICT (break_id) DO UPDATE SET last_seen_at_ms = excluded.last_seen_at_ms,
                 state = CASE breaks.state WHEN 'accepted' THEN 'accepted' ELSE 'open' END"
         );

@@ -8,6 +8,7 @@ use sha2::Sha256;
 
 use super::{Event, News, Told, object_of};
 use crate::machine::id::ObjectId;
+use crate::payment::DisputeStatus;
 use crate::providers::Provider;
 use crate::providers::adyen::{minor_units, word};
 
@@ -38,6 +39,8 @@ pub struct Item {
     amount: Option<Amount>,
     #[serde(default, deserialize_with = "text")]
     event_code: String,
+    #[serde(default, deserialize_with = "text")]
+    event_date: String,
     #[serde(default, deserialize_with = "text")]
     merchant_account_code: String,
     #[serde(default, deserialize_with = "text")]
@@ -143,19 +146,42 @@ impl Item {
             currency: amount.map_or_else(String::new, |amount| amount.currency.to_ascii_lowercase()),
             success: self.success == "true",
             reason: word(&self.reason).unwrap_or_default(),
+            at_ms: chrono::DateTime::parse_from_rfc3339(&self.event_date)
+                .ok()
+                .and_then(|date| u64::try_from(date.timestamp_millis()).ok()),
         };
+        let dispute = |told, status, withdrawn| News::Dispute { told, status, withdrawn };
         let news = match self.event_code.as_str() {
             "AUTHORISATION" => News::Authorisation(told),
             "CAPTURE" => News::Capture(told),
-            // They say "no" by their name.
-            "CAPTURE_FAILED" => News::Capture(Told { success: false, ..told }),
-            "CANCELLATION" => News::Cancellation(told),
+            "CANCELLATION" | "TECHNICAL_CANCEL" => News::Cancellation(told),
+            "CANCEL_OR_REFUND" => News::CancelOrRefund(told),
             "REFUND" => News::Refund(told),
-            "REFUND_FAILED" | "REFUNDED_REVERSED" => News::Refund(Told { success: false, ..told }),
+            // They say "no" by their name, and `success` only that this is so.
+            "CAPTURE_FAILED" if told.success => News::CaptureFailed(Told { success: false, ..told }),
+            "REFUND_FAILED" | "REFUNDED_REVERSED" if told.success => {
+                News::Refund(Told { success: false, ..told })
+            }
+            // The shopper did not come back in time: nothing was paid.
+            "OFFER_CLOSED" if told.success => News::Authorisation(Told { success: false, ..told }),
+            "EXPIRE" if told.success => News::Expired(told),
+            "NOTIFICATION_OF_CHARGEBACK" | "REQUEST_FOR_INFORMATION" if told.success => {
+                dispute(told, DisputeStatus::Open, false)
+            }
+            "CHARGEBACK" if told.success => dispute(told, DisputeStatus::Open, true),
+            // Not final: a second chargeback can follow.
+            "CHARGEBACK_REVERSED" | "PREARBITRATION_WON" if told.success => {
+                dispute(told, DisputeStatus::Won, false)
+            }
+            "SECOND_CHARGEBACK" | "PREARBITRATION_LOST" if told.success => {
+                dispute(told, DisputeStatus::Lost, true)
+            }
             _ => News::Other,
         };
-        // "Duplicates have the same eventCode and pspReference"; both ends of one thing are two events.
-        let event_id = format!("{}:{}:{}", self.event_code, self.psp_reference, self.success);
+        // "Duplicates have the same eventCode and pspReference", and the latest of them counts: a capture that is made again
+        // after it has failed differs from the first one by its date alone.
+        let event_id =
+            format!("{}:{}:{}:{}", self.event_code, self.psp_reference, self.success, self.event_date);
         (Event { event_id, provider: Provider::Adyen, kind: self.event_code, news }, object)
     }
 }

@@ -9,6 +9,7 @@ pub mod stripe;
 use serde::{Deserialize, Serialize};
 
 use crate::machine::id::{ObjectId, PaymentId, RideId};
+use crate::payment::DisputeStatus;
 use crate::providers::Provider;
 
 /// An event whose signature is right, as far as an object needs it.
@@ -35,12 +36,27 @@ pub enum News {
     },
     /// How a payment's authorisation ended.
     Authorisation(Told),
-    /// How a capture ended.
+    /// How a capture ended, or that it was made again.
     Capture(Told),
+    /// A capture that had been made has failed afterwards.
+    CaptureFailed(Told),
     /// How a void ended.
     Cancellation(Told),
+    /// How a void ended that becomes a refund where the money was taken already.
+    CancelOrRefund(Told),
+    /// What was reserved and not captured has lapsed.
+    Expired(Told),
     /// How a refund ended.
     Refund(Told),
+    /// A bank wants money back, or has given it back.
+    Dispute {
+        /// The dispute's id, and its amount.
+        told: Told,
+        /// How it stands now.
+        status: DisputeStatus,
+        /// Whether the money is gone from the merchant's balance.
+        withdrawn: bool,
+    },
     /// Nothing that anything follows from.
     Other,
 }
@@ -62,6 +78,10 @@ pub struct Told {
     pub success: bool,
     /// Why not, in the provider's words, as one word.
     pub reason: String,
+    /// When it happened, by the provider's clock, in ms since the epoch. `None` if it does not say. It is not signed: it puts
+    /// in order what is signed, and decides nothing else.
+    #[serde(default)]
+    pub at_ms: Option<u64>,
 }
 
 /// What an object makes of an event.
@@ -76,6 +96,11 @@ pub enum Taken {
     Busy,
     /// Nothing here is meant.
     Stranger,
+    /// It is taken in, and a person must see it.
+    Alert {
+        /// What it says.
+        detail: String,
+    },
     /// It says what cannot be, as we see it: for a person.
     Contradiction {
         /// What it says, and what we have.

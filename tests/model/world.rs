@@ -13,7 +13,7 @@ use paid_once::flows::Operation;
 use paid_once::flows::ride::{DegreesE7, Place, RideRequest, RideState};
 use paid_once::machine::begin::{Arrival, Begin, begin};
 use paid_once::machine::call::{CallState, ForeignCall, LookUp, Outcome};
-use paid_once::machine::context::{Context, Mutant, Times};
+use paid_once::machine::context::{Context, Limits, Mutant, Times};
 use paid_once::machine::fingerprint::{Canonical, Fingerprint};
 use paid_once::machine::id::{InstanceId, ObjectId, Owner, RequestId};
 use paid_once::machine::key::KeyHash;
@@ -459,7 +459,7 @@ impl Protocol {
     }
 
     fn context(&self, now: u8) -> Context {
-        let mut ctx = Context::new(ms(now), 0, TIMES);
+        let mut ctx = Context::new(ms(now), 0, TIMES, Limits::default());
         ctx.mutant = self.mutant;
         ctx
     }

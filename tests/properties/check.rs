@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use paid_once::machine::context::{Context, Times};
+use paid_once::machine::context::{Context, Limits, Times};
 use paid_once::machine::id::{ObjectId, PaymentId, RefundId};
 use paid_once::machine::rows::Rows;
 use paid_once::payment::check::{begin, look_wait_ms};
@@ -14,7 +14,7 @@ use proptest::prelude::*;
 const NOW_MS: u64 = 1_800_000_000_000;
 
 fn at(now_ms: u64, jitter_permille: u16) -> Context {
-    Context::new(now_ms, jitter_permille, Times::default())
+    Context::new(now_ms, jitter_permille, Times::default(), Limits::default())
 }
 
 /// A payment that waits at the bank's page, this old.
@@ -38,6 +38,10 @@ fn at_the_bank(age_ms: u64) -> Rows {
         moves: 0,
         state: PaymentState::RequiresAction { url: "https://bank.example/".into() },
         pending: None,
+        failed_operation: None,
+        ended_at_ms: None,
+        dispute: None,
+        receipted: false,
         check: Some(Check { next_at_ms: NOW_MS, tries: 0, asked_at_ms: None, told_at_ms: None }),
         doubts: Vec::new(),
         created_at_ms: NOW_MS - age_ms,

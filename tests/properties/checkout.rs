@@ -179,7 +179,7 @@ proptest! {
     #[test]
     fn a_page_shows_what_it_is_given_and_nothing_of_it_is_markup(order in any_order(), message in "[<>&\"' a-z]{0,30}") {
         let failed = Standing::Failed { declined: true, message };
-        let sheet = Sheet { notice: page::notice(&failed, false), ..Sheet::default() };
+        let sheet = Sheet { notice: page::notice(&failed, false, 0), ..Sheet::default() };
         let page = page::form(visit(&order), "key".to_owned(), &Cards::Test, sheet).render().unwrap();
         for tag in page.split('<').skip(1) {
             let name: String = tag.trim_start_matches('/').chars().take_while(char::is_ascii_alphanumeric).collect();
@@ -418,7 +418,9 @@ fn each_page_leads_on() {
     ] {
         assert!(with_element.contains(part), "{part}");
     }
-    let bank = |on_the_way| page::bank(visit(&order), 2, "https://bank.example/?a=1&b=2".into(), on_the_way);
+    let bank = |on_the_way| {
+        page::bank(visit(&order), "key".into(), 2, "https://bank.example/?a=1&b=2".into(), on_the_way)
+    };
     let (bank, on_the_way) = (bank(false).render().unwrap(), bank(true).render().unwrap());
     assert!(bank.contains(r#"href="https://bank.example/?a=1&#38;b=2""#));
     assert!(!bank.contains("http-equiv"), "whoever comes back from the bank chooses");
@@ -442,16 +444,16 @@ fn each_page_leads_on() {
 #[test]
 fn only_a_try_that_came_to_nothing_has_a_notice() {
     let failed = Standing::Failed { declined: true, message: "Your card has expired.".to_owned() };
-    let notice = page::notice(&failed, false).unwrap();
+    let notice = page::notice(&failed, false, 0).unwrap();
     assert_eq!((notice.title.as_str(), notice.tone), ("Your card was declined", "error"));
     assert!(notice.text.starts_with("Your card has expired. Nothing was charged."));
-    assert!(page::notice(&Standing::Canceled, false).unwrap().text.contains("Nothing was charged."));
+    assert!(page::notice(&Standing::Canceled, false, 0).unwrap().text.contains("Nothing was charged."));
     for standing in [
         Standing::Open,
         Standing::Confirming { in_doubt: true, since_ms: 0 },
         Standing::AtTheBank { attempt: 1, url: "https://bank.example/".into() },
         Standing::Paid(paid()),
     ] {
-        assert!(page::notice(&standing, false).is_none(), "{standing:?}");
+        assert!(page::notice(&standing, false, 0).is_none(), "{standing:?}");
     }
 }

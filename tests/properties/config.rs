@@ -154,3 +154,15 @@ fn access_needs_both_of_its_settings_and_https() {
     assert_eq!(access.audience, "tag");
     assert!(read("http://team.cloudflareaccess.com").unwrap_err().contains("https://"));
 }
+
+#[test]
+fn the_limits_of_an_object_can_be_set_and_not_switched_off() {
+    let limits = read(&[]).unwrap().limits;
+    assert_eq!((limits.order_tries_max, limits.try_pause_ms, limits.keys_max), (10, 15_000, 200));
+    let limits =
+        read(&[("ORDER_TRIES_MAX", "3"), ("ORDER_TRY_PAUSE_MS", "0"), ("KEYS_MAX", "50")]).unwrap().limits;
+    assert_eq!((limits.order_tries_max, limits.try_pause_ms, limits.keys_max), (3, 0, 50));
+    for (name, value) in [("ORDER_TRIES_MAX", "0"), ("KEYS_MAX", "1001"), ("KEYS_MAX", "many")] {
+        assert!(read(&[(name, value)]).unwrap_err().contains(name));
+    }
+}

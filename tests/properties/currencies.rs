@@ -189,7 +189,7 @@ fn what_adyen_answers_and_tells_is_read_in_our_units() {
         _ => None,
     };
     let classify = |value| captured(Provider::Adyen.classify(&call, &answer(201, received(value))));
-    assert_eq!(classify(40_000), Some(ProviderResult::Captured { amount_minor: 400 }));
+    assert_eq!(classify(40_000), Some(ProviderResult::Received { modification: "C".into() }));
     assert_eq!(classify(400), None, "a hundredth of what was asked for is not believed");
 
     let told = |value: i64, code: &str| {

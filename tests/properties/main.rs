@@ -35,5 +35,6 @@ mod stripe;
 mod stripe_payments;
 mod support;
 mod times;
+mod tries;
 mod wake;
 mod webhooks;

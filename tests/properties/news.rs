@@ -3,12 +3,14 @@
 
 use std::collections::BTreeSet;
 
-use paid_once::flows::Operation;
+use paid_once::flows::capture::CaptureRequest;
 use paid_once::flows::payment::{PaymentRequest, Route};
 use paid_once::flows::refund::RefundRequest;
+use paid_once::flows::void::VoidRequest;
+use paid_once::flows::{Operation, Refusal};
 use paid_once::machine::begin::{Begin, begin};
 use paid_once::machine::call::{Outcome, ProviderReply, ProviderResult};
-use paid_once::machine::context::{Context, Times};
+use paid_once::machine::context::{Context, Limits, Times};
 use paid_once::machine::id::{InstanceId, ObjectId};
 use paid_once::machine::record::Lifecycle;
 use paid_once::machine::rows::Rows;
@@ -16,7 +18,9 @@ use paid_once::machine::run::{Action, Event as Input, Run};
 use paid_once::machine::wake::wake;
 use paid_once::payment::check::{Question, Truth};
 use paid_once::payment::money::{AmountMinor, Currency};
-use paid_once::payment::{PaymentState, Refund, RefundReason, RefundState, check, news, refunded_minor};
+use paid_once::payment::{
+    DisputeStatus, PaymentState, Refund, RefundReason, RefundState, check, news, refunded_minor,
+};
 use paid_once::providers::{Provider, adyen};
 use paid_once::webhooks::{Event, News, Taken, Told};
 use proptest::prelude::*;
@@ -119,6 +123,7 @@ impl Bench {
             currency: "usd".to_owned(),
             success,
             reason: String::new(),
+            at_ms: None,
         };
         let news = match kind {
             "AUTHORISATION" => News::Authorisation(told),
@@ -173,7 +178,7 @@ impl Bench {
 }
 
 fn at(now_ms: u64) -> Context {
-    Context::new(now_ms, 0, Times::default())
+    Context::new(now_ms, 0, Times::default(), Limits::default())
 }
 
 fn pay(provider: Provider) -> Operation {
@@ -490,17 +495,186 @@ fn news_of_an_earlier_try_does_not_contradict_a_later_one() {
         currency: "usd".to_owned(),
         success: true,
         reason: String::new(),
+        at_ms: None,
     };
-    let failed = |payment: &str| News::Capture(Told { success: false, ..about(payment) });
+    let refunded = |payment: &str| News::CancelOrRefund(about(payment));
     let voided = |payment: &str| News::Cancellation(about(payment));
     let mut take = |news: News| {
         let event = Event { event_id: "event".into(), provider: Provider::Adyen, kind: "KIND".into(), news };
         news::take(&mut bench.rows, &event, &at(NOW_MS)).unwrap()
     };
     for (earlier, this) in
-        [(failed("psp_earlier"), failed("psp_pay")), (voided("psp_earlier"), voided("psp_pay"))]
+        [(voided("psp_earlier"), voided("psp_pay")), (voided("psp_earlier"), refunded("psp_pay"))]
     {
         assert_eq!(take(earlier), Taken::In);
         assert!(matches!(take(this), Taken::Contradiction { .. }), "the control");
+    }
+}
+
+/// A payment that is reserved at Adyen, and a move of it that Adyen has received. With the derived key of the move.
+fn received(operation: Operation) -> (Bench, String) {
+    let rows = Rows::empty(ObjectId::from_bytes([7; 32]));
+    let mut bench = Bench { provider: Provider::Adyen, rows, known: BTreeSet::new(), events: Vec::new() };
+    let Operation::Payment(request) = pay(Provider::Adyen) else { panic!("it is a payment") };
+    let order_id = Some("order-1".into());
+    let request = PaymentRequest { capture: false, order_id, ..*request };
+    let reserved = ProviderResult::Authorized { payment: "psp_pay".into() };
+    bench.run("pay", Operation::Payment(Box::new(request)), Some(reserved));
+    let derived = bench.modify("move", operation);
+    (bench, derived)
+}
+
+const fn capture(amount: Option<AmountMinor>) -> Operation {
+    Operation::Capture(CaptureRequest { amount })
+}
+
+fn void() -> Operation {
+    Operation::Void(VoidRequest::default())
+}
+
+impl Bench {
+    fn modify(&mut self, key: &str, operation: Operation) -> String {
+        let modification = format!("psp_{key}");
+        self.run(key, operation, Some(ProviderResult::Received { modification }))
+    }
+
+    /// News of the move, of that minute.
+    fn dated(&self, kind: &str, derived: &str, success: bool, minute: u64) -> Event {
+        let mut event = self.told(kind, derived, "psp_move", success, AMOUNT);
+        if let News::Capture(told) | News::Cancellation(told) | News::Refund(told) = &mut event.news {
+            told.at_ms = Some(NOW_MS + minute * 60_000);
+        }
+        event.news = match (kind, event.news) {
+            ("CAPTURE_FAILED", News::Refund(told)) => News::CaptureFailed(Told { success: false, ..told }),
+            ("EXPIRE", News::Refund(told)) => News::Expired(told),
+            ("CHARGEBACK", News::Refund(told)) => {
+                News::Dispute { told, status: DisputeStatus::Open, withdrawn: true }
+            }
+            ("CHARGEBACK_REVERSED", News::Refund(told)) => {
+                News::Dispute { told, status: DisputeStatus::Won, withdrawn: false }
+            }
+            (_, news) => news,
+        };
+        event.event_id = format!("{}:{minute}", event.event_id);
+        event
+    }
+
+    fn status(&self) -> (&'static str, Option<&'static str>) {
+        let payment = self.rows.payment.as_ref().unwrap();
+        (payment.status(), payment.pending.map(|pending| pending.operation()))
+    }
+
+    fn is_refused(&mut self, key: &str, operation: Operation) -> Option<String> {
+        let begun = begin(&mut self.rows, &arrival(key, operation), &InstanceId("me".into()), &at(NOW_MS));
+        match begun.unwrap() {
+            Begin::Refused(Refusal::State { state, .. }) => Some(state),
+            _ => None,
+        }
+    }
+}
+
+#[test]
+fn what_is_only_received_is_under_way_until_it_is_told_how_it_ended() {
+    for (operation, kind, under_way, done) in [
+        (capture(None), "CAPTURE", "capturing", "succeeded"),
+        (void(), "CANCELLATION", "voiding", "canceled"),
+    ] {
+        let (mut bench, derived) = received(operation.clone());
+        let name = if kind == "CAPTURE" { "capture" } else { "void" };
+        assert_eq!(bench.status(), ("requires_capture", Some(name)));
+        let answer = bench.rows.keys.last().map(|key| key.lifecycle.clone());
+        assert!(matches!(answer, Some(Lifecycle::Finished(it)) if it.response.status == 202));
+        for another in [capture(None), void(), refund(), pay(Provider::Adyen)] {
+            assert_eq!(bench.is_refused("another", another).as_deref(), Some(under_way));
+        }
+        bench.hear(&bench.dated(kind, &derived, true, 1));
+        assert_eq!(bench.status(), (done, None));
+
+        // Refused afterwards: what it was before, and another one may begin, under another key.
+        let (mut bench, derived) = received(operation.clone());
+        bench.hear(&bench.dated(kind, &derived, false, 1));
+        assert_eq!(bench.status(), ("requires_capture", None));
+        let failed = bench.rows.payment.as_ref().unwrap().failed_operation.clone().unwrap();
+        assert_eq!(failed.operation, name);
+        let second = bench.modify("second", operation);
+        assert_ne!(second, derived);
+        bench.hear(&bench.dated(kind, &derived, false, 2));
+        assert_eq!(bench.status(), ("requires_capture", Some(name)), "news of the first one is not its");
+        bench.hear(&bench.dated(kind, &second, true, 3));
+        assert_eq!(bench.status(), (done, None));
+    }
+}
+
+#[test]
+fn a_capture_that_fails_and_is_made_again_ends_where_the_books_stand_in_any_order() {
+    let orders = [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]];
+    for (order, heard) in orders.into_iter().flat_map(|order| [(order, 2), (order, 3)]) {
+        let (mut bench, derived) = received(capture(None));
+        let events = [
+            bench.dated("CAPTURE", &derived, true, 1),
+            bench.dated("CAPTURE_FAILED", &derived, true, 2),
+            bench.dated("CAPTURE", &derived, true, 3),
+        ];
+        let mut newest = 0;
+        for number in order.into_iter().take(heard) {
+            newest = newest.max(number);
+            bench.hear(&events[number]);
+            bench.hear(&events[number]);
+            let status = if newest == 1 { "capture_failed" } else { "succeeded" };
+            assert_eq!(bench.status(), (status, None), "{order:?} {number}");
+        }
+        if newest == 1 {
+            // Whatever is done now may take it twice.
+            for another in [capture(None), void(), refund(), pay(Provider::Adyen)] {
+                assert_eq!(bench.is_refused("another", another).as_deref(), Some("capture_failed"));
+            }
+        }
+    }
+}
+
+#[test]
+fn a_reservation_that_lapses_is_over_and_the_order_can_be_paid_again() {
+    let (mut bench, derived) = received(void());
+    bench.hear(&bench.dated("EXPIRE", &derived, true, 1));
+    assert_eq!(bench.status(), ("expired", None));
+    assert_eq!(bench.is_refused("again", pay(Provider::Adyen)), None);
+    // Of what was captured only the rest lapses.
+    let (mut bench, derived) = received(capture(None));
+    bench.hear(&bench.dated("CAPTURE", &derived, true, 1));
+    bench.hear(&bench.dated("EXPIRE", &derived, true, 2));
+    assert_eq!(bench.status(), ("succeeded", None));
+}
+
+#[test]
+fn what_a_bank_takes_back_is_not_refunded_as_well() {
+    let (mut bench, derived) = received(capture(None));
+    bench.hear(&bench.dated("CAPTURE", &derived, true, 1));
+    let (taken, reversed) =
+        (bench.dated("CHARGEBACK", &derived, true, 2), bench.dated("CHARGEBACK_REVERSED", &derived, true, 3));
+    bench.hear(&taken);
+    assert_eq!(bench.status(), ("disputed", None));
+    assert_eq!(bench.is_refused("refund", refund()).as_deref(), Some("disputed"));
+    bench.hear(&reversed);
+    bench.hear(&bench.dated("CHARGEBACK", &derived, true, 2));
+    assert_eq!(bench.status(), ("succeeded", None), "the older one is old news");
+    assert_eq!(bench.is_refused("refund", refund()), None);
+}
+
+#[test]
+fn money_for_a_payment_that_is_canceled_is_never_silent() {
+    for (minute, is_seen) in [(1, false), (3, true)] {
+        let rows = Rows::empty(ObjectId::from_bytes([7; 32]));
+        let mut bench = Bench { provider: Provider::Adyen, rows, known: BTreeSet::new(), events: Vec::new() };
+        let processing = ProviderResult::Processing { payment: "psp_pay".into() };
+        let authorisation = bench.run("pay", pay(Provider::Adyen), Some(processing));
+        let derived = bench.modify("void", void());
+        bench.hear(&bench.dated("CANCELLATION", &derived, true, 2));
+        assert_eq!(bench.status(), ("canceled", None));
+        let mut event = bench.told("AUTHORISATION", &authorisation, "psp_pay", true, AMOUNT);
+        if let News::Authorisation(told) = &mut event.news {
+            told.at_ms = Some(NOW_MS + minute * 60_000);
+        }
+        let taken = news::take(&mut bench.rows, &event, &at(NOW_MS)).unwrap();
+        assert_eq!(matches!(taken, Taken::Contradiction { .. }), is_seen, "minute {minute}");
     }
 }

@@ -188,7 +188,7 @@ impl Bench {
         let json = payment.to_json(&self.rows.refunds);
         assert_eq!(json["amount_captured"], captured);
         assert_eq!(json["amount_refunded"], refunded);
-        let reserved = payment.state == PaymentState::Authorized;
+        let reserved = payment.state == PaymentState::Authorized && payment.pending.is_none();
         assert_eq!(json["amount_capturable"], if reserved { AMOUNT } else { 0 });
         assert_eq!(json["next_action"].is_null(), json["status"] != "requires_action");
         assert_eq!(json["failure"].is_null(), !matches!(payment.state, PaymentState::Failed(_)));
@@ -203,7 +203,11 @@ fn rank(state: &PaymentState) -> u8 {
         PaymentState::Authorizing => 0,
         PaymentState::RequiresAction { .. } | PaymentState::Processing => 1,
         PaymentState::Authorized => 2,
-        PaymentState::Captured { .. } | PaymentState::Canceled | PaymentState::Failed(_) => 3,
+        PaymentState::Captured { .. }
+        | PaymentState::CaptureFailed { .. }
+        | PaymentState::Canceled
+        | PaymentState::Expired
+        | PaymentState::Failed(_) => 3,
     }
 }
 
@@ -337,7 +341,10 @@ fn an_order_is_not_tried_again_while_its_void_is_under_way() {
     bench.happens(Move::Void);
     bench.learn(Found::Voided);
     let payment = bench.rows.payment.as_ref().unwrap();
-    assert_eq!((payment.status(), payment.pending), ("canceled", Some(Pending::Void { key_id: 2 })));
+    assert_eq!(
+        (payment.status(), payment.pending),
+        ("canceled", Some(Pending::Void { key_id: 2, received: false }))
+    );
     let Begin::Refused(Refusal::State { state, .. }) = bench.ask(pay(true)) else {
         panic!("the next try began");
     };

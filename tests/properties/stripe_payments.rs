@@ -136,6 +136,7 @@ fn is_said(object: &Value, call: &ForeignCall, manual: bool, result: &ProviderRe
                 && *amount_minor == 2000
         }
         ProviderResult::Voided => call.kind == CallKind::Void && status == "canceled",
+        ProviderResult::Received { .. } => false,
         ProviderResult::Refunded { settled, .. } => {
             let is_settled = status == "succeeded";
             call.kind == CallKind::Refund

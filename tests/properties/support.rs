@@ -4,7 +4,7 @@ use paid_once::flows::Operation;
 use paid_once::flows::ride::{DegreesE7, Place, RideRequest};
 use paid_once::machine::begin::Arrival;
 use paid_once::machine::call::{CallKind, CallState, ForeignCall, FrozenRequest, Semantics};
-use paid_once::machine::context::{Context, Times};
+use paid_once::machine::context::{Context, Limits, Times};
 use paid_once::machine::fingerprint::{Canonical, Fingerprint};
 use paid_once::machine::id::{InstanceId, Owner, RequestId};
 use paid_once::machine::key::KeyHash;
@@ -14,7 +14,7 @@ use paid_once::providers::{HttpAnswer, Provider};
 pub const NOW_MS: u64 = 1_800_000_000_000;
 
 pub fn at(now_ms: u64) -> Context {
-    Context::new(now_ms, 500, Times::default())
+    Context::new(now_ms, 500, Times::default(), Limits::default())
 }
 
 pub fn me() -> InstanceId {

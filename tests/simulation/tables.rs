@@ -12,7 +12,7 @@ use std::collections::BTreeSet;
 use std::rc::Rc;
 
 use paid_once::machine::call::CallKind;
-use paid_once::machine::context::{Bug, Context, Times};
+use paid_once::machine::context::{Bug, Context, Limits, Times};
 use paid_once::machine::id::{InstanceId, ObjectId};
 use paid_once::machine::rows::{Rows, TimelineEntry};
 use paid_once::machine::wake::wake;
@@ -202,7 +202,7 @@ fn object() -> ObjectId {
 }
 
 fn context(now_ms: u64) -> Context {
-    Context::new(now_ms, 500, Times::default())
+    Context::new(now_ms, 500, Times::default(), Limits::default())
 }
 
 fn entry(number: u32) -> TimelineEntry {

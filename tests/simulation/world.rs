@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use paid_once::machine::context::{Context, Mutant, Times};
+use paid_once::machine::context::{Context, Limits, Mutant, Times};
 use paid_once::machine::id::InstanceId;
 use paid_once::machine::record::Channel;
 use paid_once::machine::rows::Rows;
@@ -272,7 +272,7 @@ impl World {
 
     pub(crate) fn context(&mut self, instance: usize) -> Context {
         let jitter = u16::try_from(self.dice.between(0, 1000)).unwrap_or(0);
-        let mut ctx = Context::new(self.object_now_ms(instance), jitter, self.times);
+        let mut ctx = Context::new(self.object_now_ms(instance), jitter, self.times, Limits::default());
         ctx.mutant = self.mutant;
         ctx
     }

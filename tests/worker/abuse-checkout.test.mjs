@@ -7,10 +7,13 @@ import { after, afterEach, describe, test } from 'node:test';
 import { account, freshKey } from './support/account.mjs';
 import { browser } from './support/browser.mjs';
 import { withoutEffect } from './support/effects.mjs';
-import { startSite } from './support/harness.mjs';
+import { SIGNING_KEY, startSite } from './support/harness.mjs';
+import { startLimited } from './support/limits.mjs';
 import { conforming } from './support/openapi.mjs';
+import { expired } from './support/order-link.mjs';
 
 const GOOD = 'pm_card_visa';
+const DECLINED = 'pm_card_visa_chargeDeclined';
 const BANK = 'pm_card_authenticationRequired';
 const LINES = [{ name: 'Enamel mug', unit_amount: 2500, quantity: 1 }];
 const BACK_AT_THE_SHOP = 'Please return to the shop';
@@ -132,5 +135,241 @@ describe('whoever knows a payment’s id', async () => {
     const now = await wayBack(second);
     const led = await merchant.ask(`${now.pathname}${now.search}`);
     assert.match(led.header('location'), /^https:\/\/shop\.example\/two\?payment=/);
+  });
+});
+
+describe('whoever has one link', () => {
+  const RATE = 6;
+  const PAYMENT = { amount: 2500, currency: 'usd', payment_method: GOOD };
+
+  describe('sends its forms again and again', async () => {
+    const site = await startLimited({ RATE_LIMITER: RATE });
+    after(() => site.close());
+    const { merchant, newOrder, pay } = shop(site);
+    const isOpen = async () => (await merchant.pay(PAYMENT, freshKey())).status === 201;
+    const post = (path, body) => browser(site).send(path, body);
+
+    test('and does not stop the shop: what is refused costs the account nothing', async () => {
+      const path = await newOrder();
+      const { entries } = await browser(site).visit(path);
+      await pay(path);
+      const late = expired(await newOrder(), SIGNING_KEY);
+      for (let i = 0; i < 2 * RATE; i++) {
+        await post(path, { ...entries, another_card: String(i) });
+        await post(path, { another_card: String(i) });
+        await post(path, { ...entries, payment_method: GOOD });
+        await post(late, { ...entries, another_card: String(i) });
+        await post(late, { another_card: '1' });
+      }
+      const [{ id }] = (await merchant.ask('/payments?limit=1')).json().data;
+      for (let i = 0; i < 2 * RATE; i++) {
+        const refused = await merchant.post(`/payments/${id}/capture`, { amount: 1 }, freshKey());
+        assert.equal(refused.status, 409, refused.text);
+      }
+      assert.ok(await isOpen(), 'the shop sells');
+    });
+
+    test('at once, too: of many that want the same only the one that begins is counted', async () => {
+      const path = await newOrder();
+      const tabs = await Promise.all(Array.from({ length: 2 * RATE }, () => browser(site).visit(path)));
+      await Promise.all(tabs.map(({ entries }) => post(path, { ...entries, payment_method: GOOD })));
+      assert.ok(await isOpen(), 'the shop sells');
+    });
+
+    test('the control: what is begun is counted, and then the shop is closed for a minute', async () => {
+      const begun = [];
+      // The limiter's minute may end in between: in two of them there is room for twice as many.
+      for (let i = 0; i <= 2 * RATE; i++) begun.push(await isOpen());
+      assert.ok(begun.includes(false));
+    });
+  });
+
+  describe('floods the checkout', async () => {
+    const LIMIT = 5;
+    const from = (address) => ({ 'cf-connecting-ip': address });
+    const site = await startLimited({ CHECKOUT_ORDER_LIMITER: LIMIT, CHECKOUT_ADDRESS_LIMITER: 2 * LIMIT });
+    const open = await startLimited({});
+    after(async () => {
+      await site.close();
+      await open.close();
+    });
+    const post = (at, path, address) => browser(at).send(path, { another_card: '1' }, from(address));
+
+    /** Posts until one is held up: after `limit` of them, or of the next minute's. */
+    async function fill(send, limit) {
+      for (let i = 0; i <= 2 * limit; i++) if ((await send(i)).status === 429) return assert.ok(i >= limit);
+      assert.fail('nobody was held up');
+    }
+
+    test('of one order: that order waits, and others are paid', async () => {
+      const { newOrder, pay } = shop(site);
+      const path = await newOrder();
+      await fill((i) => post(site, path, `192.0.2.${i}`), LIMIT);
+      await withoutEffect(site, async () => {
+        const page = await post(site, path, '192.0.2.99');
+        assert.equal(page.status, 429);
+        assert.equal(heading(page), 'One moment, please');
+        assert.ok(Number(page.header('retry-after')) > 0);
+        const problem = await shop(site).merchant.ask(path, { method: 'POST', headers: from('192.0.2.98') });
+        assert.equal(problem.json().type, '/problems/rate-limited');
+      });
+      assert.equal((await browser(site).visit(path)).status, 200, 'it can still be looked at');
+      assert.equal(heading(await pay(await newOrder())), 'Thank you for your order');
+    });
+
+    test('from one address: that address waits, and others pay, of its own network as well', async () => {
+      const { newOrder } = shop(site);
+      const mallory = '2001:db8:1:2::';
+      await fill(async (i) => post(site, await newOrder(), `${mallory}${i}`), 2 * LIMIT);
+      const path = await newOrder();
+      assert.equal((await post(site, path, `${mallory}ffff`)).status, 429);
+      assert.equal((await post(site, path, '2001:db8:1:3::1')).status, 303);
+    });
+
+    test('the control: without these buckets nobody is held up', async () => {
+      const path = await shop(open).newOrder();
+      for (let i = 0; i < 4 * LIMIT; i++)
+        assert.equal((await post(open, path, '2001:db8:1:2::1')).status, 303);
+    });
+  });
+
+  describe('gives up the try of somebody else', async () => {
+    const site = await startSite();
+    after(() => site.close());
+    const { newOrder, pay } = shop(site);
+    const cancels = async () =>
+      (await site.simulator.requests()).filter(({ path }) => path.endsWith('/cancel')).length;
+
+    test('not without the key of the page; the control: with it the try is given up', async () => {
+      const path = await newOrder();
+      const bank = await pay(path, BANK);
+      const elsewhere = await pay(await newOrder(), BANK);
+      const keys = [undefined, 'x', freshKey(), elsewhere.entries.idempotency_key];
+      for (const key of keys) {
+        const body = { another_card: '1', ...(key && { idempotency_key: key }) };
+        const sent = await withoutEffect(site, () => browser(site).send(path, body));
+        assert.equal(sent.status, 303, sent.text);
+        assert.equal(sent.header('location'), path);
+      }
+      assert.equal(await cancels(), 0);
+      await browser(site).send(path, { ...bank.entries, another_card: '1' });
+      assert.equal(await cancels(), 1);
+    });
+
+    test('nor of a try that there is not', async () => {
+      const path = await newOrder();
+      const { entries } = await browser(site).visit(path);
+      for (const another_card of ['0', '1', '99', '-1', 'x', '4294967296'])
+        await withoutEffect(site, () => browser(site).send(path, { ...entries, another_card }));
+    });
+  });
+});
+
+describe('whoever tests stolen cards on one order', async () => {
+  const TRIES = 5;
+  const site = await startSite({ vars: { ORDER_TRIES_MAX: String(TRIES), ORDER_TRY_PAUSE_MS: '1' } });
+  const slow = await startSite();
+  const lax = await startSite({ vars: { ORDER_TRIES_MAX: '1000', ORDER_TRY_PAUSE_MS: '0' } });
+  after(() => Promise.all([site, slow, lax].map((one) => one.close())));
+  const ENOUGH = 'This order cannot be paid here any more';
+  const charges = async (at) => (await at.simulator.ledger()).charges.length;
+
+  test('is stopped after some tries, by a page that says what to do', async () => {
+    const { newOrder, pay, merchant } = shop(site);
+    const path = await newOrder({ return_url: 'https://shop.example/basket' });
+    const tab = (await browser(site).visit(path)).entries;
+    let page;
+    for (let i = 0; i < TRIES; i++) page = await pay(path, DECLINED);
+    assert.equal(page.status, 409);
+    assert.equal(heading(page), ENOUGH);
+    for (const part of ['Nothing was charged', 'contact the shop', 'href="https://shop.example/basket"'])
+      assert.ok(page.text.includes(part), part);
+    assert.ok(!page.text.includes('<form'));
+    const before = await charges(site);
+    const late = await browser(site).send(path, { ...tab, payment_method: GOOD });
+    assert.equal(late.status, 409);
+    assert.equal(heading(late), ENOUGH);
+    assert.equal(await charges(site), before, 'no more cards are asked for');
+    const problem = conforming('GET', path, await merchant.ask(path));
+    assert.equal(problem.json().type, '/problems/limit-reached');
+  });
+
+  test('through the merchant’s own server as well: a clear problem, and another order is paid', async () => {
+    const { merchant } = shop(site);
+    const payment = { amount: 2500, currency: 'usd', order_id: freshKey(), payment_method: DECLINED };
+    const pay = async (more) =>
+      conforming('POST', '/payments', await merchant.pay({ ...payment, ...more }, freshKey()));
+    for (let i = 0; i < TRIES; i++) assert.equal((await pay()).status, 402);
+    const refused = await pay({ payment_method: GOOD });
+    assert.equal(refused.status, 409);
+    assert.equal(refused.json().type, '/problems/limit-reached');
+    assert.equal((await pay({ payment_method: GOOD, order_id: freshKey() })).status, 201);
+  });
+
+  test('waits between the tries, longer each time', async () => {
+    const { newOrder, pay, merchant } = shop(slow);
+    const path = await newOrder();
+    const tab = (await browser(slow).visit(path)).entries;
+    let page;
+    for (let i = 0; i < 3; i++) page = await pay(path, DECLINED);
+    assert.match(page.text, /Nothing was charged[^<]*You can try another card in 1\d seconds\./);
+    const before = await charges(slow);
+    const soon = await browser(slow).send(path, { ...tab, payment_method: GOOD });
+    assert.equal(soon.status, 429);
+    const wait_s = Number(soon.header('retry-after'));
+    assert.ok(wait_s > 5 && wait_s <= 15, `${wait_s}`);
+    assert.match(soon.text, /Please wait before the next try[^]*Nothing was charged/);
+    assert.equal(soon.entries.idempotency_key, tab.idempotency_key, 'the key is still free');
+    assert.equal(soon.entries.payment_method, GOOD, 'what was entered is kept');
+    assert.equal(await charges(slow), before, 'no card was asked for');
+
+    const payment = { amount: 2500, currency: 'usd', order_id: freshKey(), payment_method: DECLINED };
+    const ask = async () => conforming('POST', '/payments', await merchant.pay(payment, freshKey()));
+    for (let i = 0; i < 3; i++) assert.equal((await ask()).status, 402);
+    const refused = await ask();
+    assert.equal(refused.status, 429);
+    assert.equal(refused.json().type, '/problems/try-too-soon');
+    assert.ok(Number(refused.header('retry-after')) > 5);
+  });
+
+  test('the control: without the limits every card is asked for', async () => {
+    const { newOrder, pay } = shop(lax);
+    const path = await newOrder();
+    for (let i = 0; i < 3 * TRIES; i++)
+      assert.equal(heading(await pay(path, DECLINED)), 'Your order', `${i}`);
+    assert.equal(await charges(lax), 3 * TRIES);
+    assert.equal(heading(await pay(path, GOOD)), 'Thank you for your order');
+  });
+});
+
+describe('whoever moves one payment again and again', async () => {
+  const KEYS = 8;
+  const site = await startSite({ vars: { KEYS_MAX: String(KEYS) } });
+  const lax = await startSite();
+  after(() => Promise.all([site, lax].map((one) => one.close())));
+  /** So many refunds of one cent; gives the last answer. */
+  async function refundOften(at, times) {
+    const { merchant } = shop(at);
+    const paid = await merchant.pay({ amount: 2500, currency: 'usd', payment_method: GOOD }, freshKey());
+    const path = `/payments/${paid.json().id}/refunds`;
+    const keys = Array.from({ length: times }, freshKey);
+    let answer;
+    for (const key of keys) answer = conforming('POST', path, await merchant.post(path, { amount: 1 }, key));
+    const refunds = (await merchant.ask(path)).json().data.length;
+    return { answer, refunds, again: await merchant.post(path, { amount: 1 }, keys[0]) };
+  }
+
+  test('is told that there are as many keys as there may be; what was done is still replayed', async () => {
+    const { answer, refunds, again } = await refundOften(site, KEYS);
+    assert.equal(answer.status, 409);
+    assert.equal(answer.json().type, '/problems/limit-reached');
+    assert.equal(refunds, KEYS - 1, 'the payment has a key, too');
+    assert.equal(again.header('idempotent-replayed'), 'true');
+  });
+
+  test('the control: where more are allowed more are made', async () => {
+    const { answer, refunds } = await refundOften(lax, KEYS);
+    assert.equal(answer.status, 201);
+    assert.equal(refunds, KEYS);
   });
 });

@@ -377,6 +377,11 @@ describe('3-D Secure', () => {
     assert.match(back.pathname, /^\/payments\/pay_[\w-]{43}\/return$/);
     return back;
   };
+  /** The other button of the bank's page. */
+  const anotherCard = ({ page }, attempt) => ({
+    idempotency_key: page.entries.idempotency_key,
+    another_card: attempt,
+  });
   const back = async ({ visitor }, address) => follow(visitor, await visitor.visit(address));
 
   test('there and back: it is paid once', async () => {
@@ -434,7 +439,7 @@ describe('3-D Secure', () => {
   test('given up for another card: the try is canceled at the provider first, and can never be charged', async () => {
     const visit = await atTheBank();
     assert.match(visit.page.text, /name="another_card" value="1"/);
-    const left = await visit.visitor.send(visit.path, { another_card: '1' });
+    const left = await visit.visitor.send(visit.path, anotherCard(visit, '1'));
     assert.equal(left.status, 303);
     const page = await follow(visit.visitor, left);
     assert.equal(heading(page), FORM);
@@ -452,7 +457,7 @@ describe('3-D Secure', () => {
 
   test('given up twice at once: it is canceled once', async () => {
     const visit = await atTheBank();
-    const give_up = () => visit.visitor.send(visit.path, { another_card: '1' });
+    const give_up = () => visit.visitor.send(visit.path, anotherCard(visit, '1'));
     for (const left of await Promise.all([give_up(), give_up()])) assert.equal(left.status, 303);
     const page = await until('the form', async () => {
       const seen = await visit.visitor.visit(visit.path);
@@ -469,7 +474,7 @@ describe('3-D Secure', () => {
   test('given up, and nobody knows whether it is: until that is known no other card is charged', async () => {
     const visit = await atTheBank();
     await site.simulator.fault('request_lost', { count: 1000, delay_ms: 60_000 });
-    const left = await visit.visitor.send(visit.path, { another_card: '1' });
+    const left = await visit.visitor.send(visit.path, anotherCard(visit, '1'));
     assert.equal(heading(await follow(visit.visitor, left)), UNKNOWN);
     const late = await visit.visitor.send(visit.path, { ...visit.form, payment_method: GOOD });
     assert.equal(heading(await follow(visit.visitor, late)), UNKNOWN);
@@ -485,7 +490,7 @@ describe('3-D Secure', () => {
   test('given up too late: it is paid, and the receipt says so', async () => {
     const visit = await atTheBank();
     await decide(visit, 'accept'); // and never comes back
-    const left = await visit.visitor.send(visit.path, { another_card: '1' });
+    const left = await visit.visitor.send(visit.path, anotherCard(visit, '1'));
     const page = await until('the receipt', async () => {
       const seen = await follow(visit.visitor, left);
       return heading(seen) === RECEIPT && seen;
@@ -499,9 +504,9 @@ describe('3-D Secure', () => {
     const second = await pay({ ...visit, form: page.entries }, BANK);
     assert.equal(heading(second), AT_THE_BANK);
     assert.match(second.text, /name="another_card" value="2"/);
-    const left = await visit.visitor.send(visit.path, { another_card: '1' });
+    const left = await visit.visitor.send(visit.path, anotherCard(visit, '1'));
     assert.equal(heading(await follow(visit.visitor, left)), AT_THE_BANK);
-    await follow(visit.visitor, await visit.visitor.send(visit.path, { another_card: '2' }));
+    await follow(visit.visitor, await visit.visitor.send(visit.path, anotherCard(visit, '2')));
     assert.equal(heading(await visit.visitor.visit(visit.path)), FORM);
   });
 

@@ -1,12 +1,11 @@
 // What surrounds every answer of the API: OPTIONS and CORS, where the time went, the rate limit, the markers of a replay.
 import assert from 'node:assert/strict';
-import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 
 import { account, freshKey } from './support/account.mjs';
 import { browser } from './support/browser.mjs';
-import { SIGNING_KEY, demoWorkers, root, startSite } from './support/harness.mjs';
+import { startSite } from './support/harness.mjs';
+import { startLimited } from './support/limits.mjs';
 import { client } from './support/payments.mjs';
 
 const SHOP = 'https://shop.example';
@@ -148,37 +147,13 @@ describe('where the settings ask for other manners', () => {
 
 describe('an account with a rate limit', () => {
   const LIMIT = 4;
-  const dir = join(root, '.wrangler', `limited-${process.pid}`);
   let site;
   let api;
   before(async () => {
-    // The demo's own settings, with the limiter that production has, and a low limit.
-    mkdirSync(dir, { recursive: true });
-    const limiter = `
-[[env.demo.ratelimits]]
-name = "RATE_LIMITER"
-namespace_id = "7"
-simple = { limit = ${LIMIT}, period = 60 }
-`;
-    const settings = readFileSync(join(root, 'wrangler.toml'), 'utf8')
-      .replace('"src/entry.mjs"', '"../../src/entry.mjs"')
-      .replaceAll('directory = "build/', 'directory = "../../build/')
-      .replaceAll('migrations_dir = "', 'migrations_dir = "../../');
-    writeFileSync(join(dir, 'wrangler.toml'), settings + limiter);
-    const [, simulator] = demoWorkers();
-    const limited = {
-      configPath: join(dir, 'wrangler.toml'),
-      env: 'demo',
-      vars: { RATE_LIMIT_PER_MINUTE: String(LIMIT) },
-      secrets: { SIGNING_KEY },
-    };
-    site = await startSite({ workers: [limited, simulator] });
+    site = await startLimited({ RATE_LIMITER: LIMIT }, { vars: { RATE_LIMIT_PER_MINUTE: String(LIMIT) } });
     api = client(site);
   });
-  after(async () => {
-    await site.close();
-    rmSync(dir, { recursive: true, force: true });
-  });
+  after(() => site.close());
 
   test('is refused what is new beyond it, without using up the key, but never a replay', async () => {
     const keys = Array.from({ length: LIMIT }, freshKey);

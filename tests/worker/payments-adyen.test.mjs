@@ -14,6 +14,7 @@ import {
   PAYMENT,
   assertProblem,
   client,
+  freshOrder,
   insist,
   moved,
   paid,
@@ -39,7 +40,8 @@ describe('asked for by the request', async () => {
   test('it takes the money, and every later call goes there', async () => {
     const made = await paid(user, { ...AUTHORISATION, ...PROVIDER });
     assert.deepEqual([made.provider, made.status], ['adyen', 'requires_capture']);
-    assert.equal((await moved(user, made.id, 'capture', { amount: 2000 })).amount_captured, 2000);
+    await modified(made.id, 'capture', { amount: 2000 });
+    assert.equal((await user.payment(made.id)).json().amount_captured, 2000);
     const refund = await moved(user, made.id, 'refunds', { amount: 500 });
     assert.equal(refund.status, 'pending', 'a webhook would tell how it ended');
     assert.deepEqual(await site.simulator.moved(made.id), {
@@ -52,9 +54,70 @@ describe('asked for by the request', async () => {
     assert.ok(sends.every(({ idempotency_key: key }) => key.length <= 64 && !key.includes(made.id)));
 
     const given = await paid(user, { ...AUTHORISATION, ...PROVIDER });
-    assert.equal((await moved(user, given.id, 'void')).status, 'canceled');
+    await modified(given.id, 'void');
+    assert.equal((await user.payment(given.id)).json().status, 'canceled');
     assert.equal((await site.simulator.moved(given.id)).voided, 1);
   });
+
+  for (const [move, state, done] of [
+    ['capture', 'capturing', 'succeeded'],
+    ['void', 'voiding', 'canceled'],
+  ])
+    test(`a ${move} that Adyen has received is under way until it tells how it ended`, async () => {
+      const order = { ...AUTHORISATION, ...PROVIDER, order_id: freshOrder() };
+      const { id } = await paid(user, order);
+      const key = freshKey();
+      const first = await user.post(`/payments/${id}/${move}`, undefined, key);
+      assert.equal(first.status, 202, first.text);
+      const shown = first.json();
+      assert.deepEqual([shown.status, shown.pending_operation.type], ['requires_capture', move]);
+      assert.deepEqual([shown.amount_captured, shown.amount_capturable], [0, 0]);
+      for (const [path, body] of [
+        [`/payments/${id}/capture`, { amount: 100 }],
+        [`/payments/${id}/void`],
+        [`/payments/${id}/refunds`, { amount: 100 }],
+        ['/payments', order],
+      ]) {
+        const refused = await user.post(path, body, freshKey());
+        assertProblem(refused, 409, 'payment-state', { state });
+      }
+      await toldOf(id);
+      assert.deepEqual((await user.post(`/payments/${id}/${move}`, undefined, key)).bytes, first.bytes);
+      const after = (await user.payment(id)).json();
+      assert.deepEqual([after.status, after.pending_operation], [done, null]);
+    });
+
+  test('a capture that it refuses after it was received moves nothing, and another one may begin', async () => {
+    const card = 'adyen_card_capture_fails';
+    const { id } = await paid(user, { ...AUTHORISATION, ...PROVIDER, payment_method: card });
+    await modified(id, 'capture');
+    const shown = (await user.payment(id)).json();
+    assert.deepEqual([shown.status, shown.pending_operation], ['requires_capture', null]);
+    assert.deepEqual(shown.failed_operation, { type: 'capture', code: 'capture_failed' });
+    const actions = (await site.objects.audit(id)).map(({ action }) => action);
+    assert.deepEqual(actions.slice(-2), ['capture.pending', 'capture.failed']);
+    // Under a key of its own.
+    await modified(id, 'capture');
+    const sends = (await sendsOf(id)).filter(({ path }) => path.endsWith('/captures'));
+    assert.equal(new Set(sends.map(({ idempotency_key: derived }) => derived)).size, sends.length);
+    await modified(id, 'void');
+    assert.equal((await user.payment(id)).json().status, 'canceled');
+  });
+
+  /** A capture or a void to its end. */
+  async function modified(id, move, body) {
+    const answer = await user.post(`/payments/${id}/${move}`, body, freshKey());
+    assert.equal(answer.status, 202, answer.text);
+    await toldOf(id);
+  }
+
+  /** Adyen tells all that it knows of a payment. */
+  async function toldOf(id) {
+    const { provider_payment: psp } = (await user.payment(id)).json();
+    const { notificationItems } = await site.simulator.notifications(psp);
+    for (const { NotificationRequestItem: item } of notificationItems)
+      assert.equal(await site.simulator.tell(`${item.pspReference}:${item.eventCode}`), 200);
+  }
 
   test('a payment that is captured at once is replayed and sent once', async () => {
     const key = freshKey();
@@ -119,7 +182,7 @@ describe('asked for by the request', async () => {
       const key = freshKey();
       await site.simulator.fault('response_lost', { path: '/adyen/' });
       const answer = await insist(() => user.post(`/payments/${id}/${move}`, body, key, AT_ONCE));
-      assert.ok([200, 201].includes(answer.status), answer.text);
+      assert.ok([201, 202].includes(answer.status), answer.text);
       const sum = { charges: 1, captured: 0, refunded: 0, voided: 0, ...expected };
       assert.deepEqual(await site.simulator.moved(id), sum, move);
     }

@@ -37,6 +37,8 @@ const slugs = [
 const elsewhere = {
   forbidden: 'a form of another site: rides-form.test.mjs',
   'rate-limited': 'needs a limiter: manners.test.mjs',
+  'try-too-soon': 'of one order: abuse-checkout.test.mjs',
+  'limit-reached': 'of one order: abuse-checkout.test.mjs',
   'order-link-expired': 'a page of the checkout: checkout.test.mjs',
   misconfigured: 'below, with settings of its own',
 };

@@ -504,42 +504,83 @@ describe('what is done at the provider past us', () => {
     assert.deepEqual(await Promise.all(untold.map(({ id }) => standing(id))), before.slice(2));
   });
 
-  test('is for a person where it cannot be: a capture that Adyen takes back', async () => {
-    const { id } = await paid(user, {
-      ...AUTHORISATION,
-      ...ADYEN,
-      payment_method: 'adyen_card_capture_fails',
-    });
+  test('is for a person where a capture fails days later, and again where Adyen repeats it', async () => {
+    const { id } = await paid(user, { ...AUTHORISATION, ...ADYEN });
     await moved(user, id, 'capture');
-    const item = (await itemsOf(id)).find(({ eventCode }) => eventCode.startsWith('CAPTURE'));
+    const item = (await itemsOf(id)).find(({ eventCode }) => eventCode === 'CAPTURE');
     assert.equal(await tellOf(item), 200);
+    assert.equal(await statusOf(id), 'succeeded');
+    assert.deepEqual(await breaksOf(id), []);
+    // It says "no" by its name.
+    const failed = {
+      ...item,
+      eventCode: 'CAPTURE_FAILED',
+      success: 'true',
+      eventDate: '2099-01-01T00:00:00Z',
+    };
+    assert.equal((await toAdyen(signed(failed))).text, '[accepted]');
+    assert.equal(await statusOf(id), 'capture_failed');
     const [found, ...more] = await breaksOf(id);
     assert.deepEqual(more, []);
     assert.deepEqual(
       [found.kind, found.provider, found.state, found.theirs],
-      ['webhook', 'adyen', 'open', item.eventCode],
+      ['webhook', 'adyen', 'open', 'CAPTURE_FAILED'],
     );
     assert.match(found.note, /capture failed/);
-    assert.equal(await statusOf(id), 'succeeded', 'the truth here is not changed by half');
     const actions = (await site.objects.audit(id)).map(({ action }) => action);
-    assert.ok(actions.includes('webhook.contradicts'));
-    await tellOf(item);
+    assert.ok(actions.includes('webhook.alert') && actions.includes('payment.capture_failed'));
+    assert.equal((await user.payment(id)).json().amount_captured, 0);
+    for (const [move, body] of [['capture'], ['void'], ['refunds', { amount: 100 }]]) {
+      const refused = await user.post(`/payments/${id}/${move}`, body, freshKey());
+      assertProblem(refused, 409, 'payment-state', { state: 'capture_failed' });
+    }
+    assert.equal((await toAdyen(signed(failed))).text, '[accepted]');
     assert.equal((await breaksOf(id)).length, 1);
+    const again = { ...item, reason: 'Transaction Recaptured', eventDate: '2099-01-02T00:00:00Z' };
+    assert.equal((await toAdyen(signed(again))).text, '[accepted]');
+    assert.equal(await statusOf(id), 'succeeded');
+    assert.equal((await toAdyen(signed(failed))).text, '[accepted]', 'old news');
+    assert.equal(await statusOf(id), 'succeeded');
+    assert.equal((await user.payment(id)).json().amount_captured, 2500);
+    assert.deepEqual(await receiptsOf(site, id), [`${id}_receipt`], 'there is one receipt');
+  });
+
+  test('a bank that takes money back makes a payment disputed, which is not refunded as well', async () => {
+    const { id } = await paid(user, { ...PAYMENT, ...ADYEN });
+    const [authorised] = await itemsOf(id);
+    const about = (eventCode, eventDate) =>
+      signed({
+        ...authorised,
+        eventCode,
+        eventDate,
+        originalReference: authorised.pspReference,
+        pspReference: `DISPUTE${id.slice(4, 12)}`,
+      });
+    assert.equal((await toAdyen(about('CHARGEBACK', '2099-01-01T00:00:00Z'))).text, '[accepted]');
+    const shown = (await user.payment(id)).json();
+    assert.deepEqual([shown.status, shown.dispute.status, shown.dispute.amount], ['disputed', 'open', 2500]);
+    const refused = await user.post(`/payments/${id}/refunds`, { amount: 100 }, freshKey());
+    assertProblem(refused, 409, 'payment-state', { state: 'disputed' });
+    assert.equal((await breaksOf(id)).length, 1);
+    assert.equal((await toAdyen(about('CHARGEBACK_REVERSED', '2099-02-01T00:00:00Z'))).text, '[accepted]');
+    assert.equal((await user.payment(id)).json().status, 'succeeded');
+    assert.equal((await moved(user, id, 'refunds', { amount: 100 })).status, 'pending');
   });
 
   test('is still for a person where D1 had failed when it was told', async () => {
-    const card = 'adyen_card_capture_fails';
-    const { id } = await paid(user, { ...AUTHORISATION, ...ADYEN, payment_method: card });
+    const { id } = await paid(user, { ...AUTHORISATION, ...ADYEN });
     await moved(user, id, 'capture');
-    const item = (await itemsOf(id)).find(({ eventCode }) => eventCode.startsWith('CAPTURE'));
-    await site.rows('ALTER TABLE breaks RENAME TO breaks_away');
-    assert.equal(await tellOf(item), 503, 'it must come again');
-    await site.rows('ALTER TABLE breaks_away RENAME TO breaks');
-    assert.deepEqual(await breaksOf(id), []);
+    const item = (await itemsOf(id)).find(({ eventCode }) => eventCode === 'CAPTURE');
     assert.equal(await tellOf(item), 200);
+    const failed = signed({ ...item, eventCode: 'CAPTURE_FAILED', eventDate: '2099-01-01T00:00:00Z' });
+    await site.rows('ALTER TABLE breaks RENAME TO breaks_away');
+    const answer = await toAdyen(failed).finally(() => site.rows('ALTER TABLE breaks_away RENAME TO breaks'));
+    assert.equal(answer.status, 503, 'it must come again');
+    assert.deepEqual(await breaksOf(id), []);
+    assert.equal((await toAdyen(failed)).status, 200);
     const [{ kind, note }] = await breaksOf(id);
     assert.deepEqual([kind, /capture failed/.test(note)], ['webhook', true]);
-    const told = (await site.objects.audit(id)).filter(({ action }) => action === 'webhook.contradicts');
+    const told = (await site.objects.audit(id)).filter(({ action }) => action === 'webhook.alert');
     assert.equal(told.length, 1);
   });
 });

@@ -7,6 +7,7 @@
 
 pub mod cart;
 pub mod form_key;
+pub mod limits;
 pub mod order_token;
 pub mod page;
 pub mod request;

@@ -8,6 +8,7 @@ use crate::edge::pages::{
 };
 use crate::edge::ride::{email_entry, kept, refresh_s, unpaid};
 use crate::flows::ride::FieldError;
+use crate::flows::tries::NextTry;
 use crate::machine::fingerprint::{Field, Parameters};
 use crate::object::message::{KeyStatus, View};
 use crate::payment::money::{Currency, for_people};
@@ -68,7 +69,7 @@ impl Standing {
         };
         let since_ms = view.key.created_at_ms;
         match &payment.state {
-            PaymentState::Captured { .. } | PaymentState::Authorized => {
+            PaymentState::Captured { .. } | PaymentState::CaptureFailed { .. } | PaymentState::Authorized => {
                 Self::Paid(Paid::of(payment, &view.refunds))
             }
             PaymentState::RequiresAction { .. } if matches!(payment.pending, Some(Pending::Void { .. })) => {
@@ -83,7 +84,7 @@ impl Standing {
             PaymentState::Failed(failure) => {
                 Self::Failed { declined: failure.declined, message: failure.message.clone() }
             }
-            PaymentState::Canceled => Self::Canceled,
+            PaymentState::Canceled | PaymentState::Expired => Self::Canceled,
         }
     }
 
@@ -198,8 +199,9 @@ pub fn form(visit: Visit<'_>, key: String, cards: &Cards<'_>, sheet: Sheet) -> C
 }
 
 /// Before the bank's page, or on the way to it.
-pub fn bank(visit: Visit<'_>, attempt: u32, url: String, on_the_way: bool) -> CheckoutBank {
+pub fn bank(visit: Visit<'_>, key: String, attempt: u32, url: String, on_the_way: bool) -> CheckoutBank {
     CheckoutBank {
+        key,
         path: path(visit.link),
         order_id: visit.order.id.clone(),
         total: for_people(visit.order.cart.total().get(), visit.order.cart.currency()),
@@ -264,16 +266,46 @@ pub fn receipt(visit: Visit<'_>, paid: &Paid) -> CheckoutReceipt {
     }
 }
 
-/// What to say above the form after a try that came to nothing; `edited` if a changed form came under its key.
-pub fn notice(standing: &Standing, edited: bool) -> Option<Notice> {
+/// What to say above the form after a try that came to nothing; `edited` if a changed form came under its key. After many
+/// of them the next one must wait for `wait_ms`.
+pub fn notice(standing: &Standing, edited: bool, wait_ms: u64) -> Option<Notice> {
+    let later = |notice: Notice| match wait_ms {
+        0 => notice,
+        _ => Notice {
+            text: format!("{} You can try another card{}.", notice.text, in_words(wait_ms)),
+            ..notice
+        },
+    };
     match standing {
-        Standing::Failed { declined, message } => Some(unpaid(*declined, message, edited)),
+        Standing::Failed { declined, message } => Some(later(unpaid(*declined, message, edited))),
+        Standing::Canceled if wait_ms > 0 => Some(later(Notice {
+            title: "That payment was given up".to_owned(),
+            text: "Nothing was charged.".to_owned(),
+            tone: "info",
+        })),
         Standing::Canceled => Some(Notice {
             title: "That payment was given up".to_owned(),
             text: "Nothing was charged. You can pay with another card below.".to_owned(),
             tone: "info",
         }),
         Standing::Open | Standing::Confirming { .. } | Standing::AtTheBank { .. } | Standing::Paid(_) => None,
+    }
+}
+
+/// How long the next try must wait, in ms.
+pub const fn wait_ms(next_try: NextTry, now_ms: u64) -> u64 {
+    match next_try {
+        NextTry::At(at_ms) => at_ms.saturating_sub(now_ms),
+        NextTry::Now | NextTry::Never => 0,
+    }
+}
+
+/// ` in 25 seconds`, ` in 4 minutes`: rounded up, so that whoever waits has waited long enough.
+pub fn in_words(wait_ms: u64) -> String {
+    match wait_ms.div_ceil(1000) {
+        0 | 1 => " in a second".to_owned(),
+        seconds @ 2..=90 => format!(" in {seconds} seconds"),
+        seconds => format!(" in {} minutes", seconds.div_ceil(60)),
     }
 }
 

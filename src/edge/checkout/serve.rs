@@ -9,6 +9,7 @@ use data_encoding::BASE64URL_NOPAD;
 use super::Order;
 use super::cart::{Cart, Line};
 use super::form_key::{FormKey, Place};
+use super::limits::{Bucket, buckets};
 use super::page::{self, Cards, Sheet, Standing, Visit, last_entries, path};
 use super::request::{OrderRequest, Sent, link_to_json};
 use crate::edge::admission::from_here;
@@ -21,9 +22,10 @@ use crate::edge::pages::Notice;
 use crate::edge::problem::{Kind, Problem};
 use crate::edge::reply::{self, CARD_PAGE_POLICY, CSP, Manner, RATE_PERIOD_S};
 use crate::edge::ride::foreign_fields;
-use crate::flows::Operation;
 use crate::flows::payment::{PaymentRequest, Route};
+use crate::flows::tries::NextTry;
 use crate::flows::void::VoidRequest;
+use crate::flows::{Operation, Refusal};
 use crate::machine::begin::Arrival;
 use crate::machine::fingerprint::{Fingerprint, Parameters};
 use crate::machine::id::{ObjectId, Owner};
@@ -95,7 +97,8 @@ pub(in crate::edge) async fn show_order(app: &App, request: &Request, link: &str
     let on_the_way = request.has_query(ON_THE_WAY);
     match standing {
         Standing::AtTheBank { attempt, url } => {
-            Ok(reply::html(200, &page::bank(till.visit(), attempt, url, on_the_way), "bank"))
+            let key = till.form_key()?;
+            Ok(reply::html(200, &page::bank(till.visit(), key, attempt, url, on_the_way), "bank"))
         }
         // The address of an order is one: what stands there can be reloaded and kept.
         _ if on_the_way || request.has_query("payment") => Ok(Answer::see_other(&path(link), "shown")),
@@ -105,7 +108,12 @@ pub(in crate::edge) async fn show_order(app: &App, request: &Request, link: &str
             Ok(reply::html(200, &page::status(till.visit(), in_doubt, since_ms), "status"))
         }
         Standing::Open | Standing::Failed { .. } | Standing::Canceled => {
-            let notice = page::notice(&standing, request.has_query("edited"));
+            let next_try = shown.as_ref().map(|view| view.next_try).unwrap_or_default();
+            if next_try == NextTry::Never && !till.is_expired() {
+                return Ok(till.tried_too_often());
+            }
+            let wait_ms = page::wait_ms(next_try, request.now_ms);
+            let notice = page::notice(&standing, request.has_query("edited"), wait_ms);
             let kept = shown.as_ref().and_then(last_entries);
             till.form(200, Sheet { kept, notice, ..Sheet::default() })
         }
@@ -121,12 +129,17 @@ pub(in crate::edge) fn admit(app: &App, request: &Request, link: &str) -> Result
 /// `POST /checkout/{link}`
 pub(in crate::edge) async fn pay_order(app: &App, request: &Request, link: &str) -> Result<Answer, Problem> {
     let till = Till::open(app, request, link)?;
+    for Bucket { binding, key } in buckets(till.object, request.header("cf-connecting-ip")) {
+        if !app.has_room(binding, key).await {
+            return Ok(till.flooded());
+        }
+    }
     let body = request.parameters()?;
     let key = key_source::form_key(&body)?;
     let entries = body.without(&["idempotency_key"]);
     match Sent::parse(&entries, &till.cards) {
         Ok(Sent::Pay { payment_method, email }) => till.pay(key, payment_method, email, &entries).await,
-        Ok(Sent::AnotherCard { attempt }) => till.give_up(attempt, &entries).await,
+        Ok(Sent::AnotherCard { attempt }) => till.give_up(key, attempt, &entries).await,
         Err(errors) => {
             let notice = foreign_fields(&errors, &["email"]);
             till.again(422, Sheet { kept: Some(entries), errors, notice }).await
@@ -194,14 +207,25 @@ impl<'a> Till<'a> {
         if self.is_expired() {
             return Ok(self.expired());
         }
+        Ok(self.form_with(self.form_key()?, status, sheet))
+    }
+
+    /// A fresh key for a form of this page.
+    fn form_key(&self) -> Result<String, Problem> {
         let expires_at_ms = self.request.now_ms.saturating_add(self.app.config.form_ttl_ms);
         let key = FormKey {
             nonce: random::bytes().map_err(unavailable)?,
             // A form is not good for longer than its link.
             expires_at_ms: expires_at_ms.min(self.order.expires_at_ms),
         };
-        let key = key.seal(self.place(), &self.app.config.signing_keys);
-        Ok(self.form_with(key, status, sheet))
+        Ok(key.seal(self.place(), &self.app.config.signing_keys))
+    }
+
+    /// The key of a form of this page, if it is one.
+    fn opened<'k>(&self, key: Option<&'k IdempotencyKey>) -> Option<(&'k IdempotencyKey, FormKey)> {
+        let key = key?;
+        let opened = FormKey::open(key.as_str(), self.place(), &self.app.config.signing_keys);
+        opened.ok().map(|form_key| (key, form_key))
     }
 
     fn form_with(&self, key: String, status: u16, sheet: Sheet) -> Answer {
@@ -215,14 +239,39 @@ impl<'a> Till<'a> {
 
     fn expired(&self) -> Answer {
         let problem = Problem::new(Kind::LinkExpired);
+        self.refuse(problem.kind.title(), &problem)
+    }
+
+    /// No more cards are taken for this order.
+    fn tried_too_often(&self) -> Answer {
+        let detail = "It was tried too often without success, so no more cards are taken for it. Nothing was charged. Please \
+                      contact the shop: it can make a new order for you, with a link of its own.";
+        self.refuse("This order cannot be paid here any more", &Problem::because(Kind::LimitReached, detail))
+    }
+
+    /// A page that leads back to the shop; for programs the problem.
+    fn refuse(&self, title: &str, problem: &Problem) -> Answer {
         if !self.request.wants_html() {
-            return reply::problem(&problem, self.request);
+            return reply::problem(problem, self.request);
         }
         let link = match &self.order.return_url {
             Some(url) => (url.as_str(), "Back to the shop"),
             None => ("/", "Back to the start"),
         };
-        reply::problem_page(&problem, self.request, self.app.site(self.request), link)
+        reply::titled_page(title, problem, self.request, self.app.site(self.request), link)
+    }
+
+    /// Too many forms of this order, or from this address. Nothing was asked, so nothing is known about the order.
+    fn flooded(&self) -> Answer {
+        let mut problem = reply::rate_limited();
+        problem.detail = "This was sent too often in a short time, and it was not run this time. Wait a minute, then look at \
+                          your order: its page shows whether it is paid."
+            .to_owned();
+        if !self.request.wants_html() {
+            return reply::problem(&problem, self.request);
+        }
+        let (site, path) = (self.app.site(self.request), path(self.link));
+        reply::titled_page("One moment, please", &problem, self.request, site, (&path, "Show my order"))
     }
 
     /// The form once more, with the reason; or the order's page, if there is nothing to pay: "nothing was charged" may be
@@ -247,11 +296,7 @@ impl<'a> Till<'a> {
             let notice = Notice { title: title.to_owned(), text: text.to_owned(), tone: "warning" };
             Sheet { kept: Some(entries.clone()), notice: Some(notice), errors: Vec::new() }
         };
-        let opened = key.as_ref().map(|key| {
-            FormKey::open(key.as_str(), self.place(), &self.app.config.signing_keys)
-                .map(|form_key| (key, form_key))
-        });
-        let Some(Ok((key, form_key))) = opened else {
+        let Some((key, form_key)) = self.opened(key.as_ref()) else {
             let text = "It was made for another order, or it was not complete. Nothing was charged. Please pay below.";
             return self.again(409, sheet("This form cannot be used here", text)).await;
         };
@@ -275,6 +320,18 @@ impl<'a> Till<'a> {
                 let text = "It was open for too long. Nothing was charged. Please pay below.";
                 self.again(409, sheet("This form has expired", text)).await?
             }
+            Ok(Verdict::Refused(Refusal::TooSoon { retry_at_ms })) => {
+                let problem = reply::too_soon(retry_at_ms, self.request.now_ms);
+                let wait_ms = page::wait_ms(NextTry::At(retry_at_ms), self.request.now_ms);
+                let text = format!(
+                    "Several cards were declined for this order. Nothing was charged. You can try another one{}.",
+                    page::in_words(wait_ms)
+                );
+                let key = key.as_str().to_owned();
+                let answer = self.form_with(key, 429, sheet("Please wait before the next try", &text));
+                answer.with("retry-after", problem.retry_after_s.unwrap_or(1).to_string())
+            }
+            Ok(Verdict::Refused(Refusal::LimitReached { .. })) => self.tried_too_often(),
             Ok(verdict) => {
                 reply::verdict(verdict, Channel::Form, self.request, &path(self.link), Manner::default())
             }
@@ -283,7 +340,16 @@ impl<'a> Till<'a> {
     }
 
     /// Gives up the try that waits for the bank; the object decides whether it still does.
-    async fn give_up(&self, attempt: u32, entries: &Parameters) -> Result<Answer, Problem> {
+    async fn give_up(
+        &self,
+        key: Option<IdempotencyKey>,
+        attempt: u32,
+        entries: &Parameters,
+    ) -> Result<Answer, Problem> {
+        // Whoever was shown the button has its key; it may be old, and then nothing waits for the bank any more.
+        if self.opened(key.as_ref()).is_none() {
+            return Ok(self.see("not_given_up"));
+        }
         let void = VoidRequest { page: Some(path(self.link)), attempt: Some(attempt) };
         let key_hash = NaturalKey::give_up(attempt).hash(&self.owner);
         let arrival = self.arrival(key_hash.clone(), Operation::Void(void), entries, true);

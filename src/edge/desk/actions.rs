@@ -403,6 +403,8 @@ fn said(verdict: Verdict) -> String {
             Refusal::NoPayment => "refused: there is no payment".to_owned(),
             Refusal::State { detail, .. } | Refusal::TooMuch { detail, .. } => format!("refused: {detail}"),
             Refusal::Amount { message } => format!("refused: the amount {message}"),
+            Refusal::LimitReached { detail } => format!("refused: {detail}"),
+            Refusal::TooSoon { .. } => "refused: the order was tried too often in a row".to_owned(),
         },
         Verdict::Expired => "refused: this button was used long ago".to_owned(),
         Verdict::NotStarted | Verdict::Stranger | Verdict::RateLimited => "refused".to_owned(),

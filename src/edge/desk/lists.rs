@@ -76,7 +76,7 @@ impl Desk<'_> {
 pub(super) fn status(status: &str) -> Cell {
     let tone = match status {
         "succeeded" | "paid" | "done" | "finished" | "settled" | "resolved" | "repaired" => "good",
-        "declined" | "failed" | "unpaid" | "dead" | "flagged" => "bad",
+        "declined" | "failed" | "capture_failed" | "disputed" | "unpaid" | "dead" | "flagged" => "bad",
         "processing" | "requires_action" | "requires_capture" | "pending" | "open" | "unknown"
         | "in_flight" | "frozen" | "tried" | "attempted" => "warn",
         _ => "plain",
@@ -98,10 +98,10 @@ pub(super) async fn payments(desk: &Desk<'_>) -> Result<Answer, Problem> {
         ));
     }
     let statuses = match desk.query("status").as_str() {
-        "paid" => Some("'succeeded', 'paid'"),
+        "paid" => Some("'succeeded', 'disputed', 'paid'"),
         "declined" => Some("'declined', 'failed', 'unpaid'"),
-        "open" => Some("'processing', 'requires_action', 'requires_capture', 'pending'"),
-        "canceled" => Some("'canceled'"),
+        "open" => Some("'processing', 'requires_action', 'requires_capture', 'capture_failed', 'pending'"),
+        "canceled" => Some("'canceled', 'expired'"),
         _ => None,
     };
     if let Some(statuses) = statuses {

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
 use super::bank::{Asked, Card, Done, Keys, Later, Ledger, Memory, Status};
-use crate::faults::{HOUR, Oddity};
+use crate::faults::{HOUR, Oddity, SECOND};
 use crate::provider::plain;
 
 pub(crate) struct Adyen {
@@ -15,9 +15,14 @@ pub(crate) struct Adyen {
     pub(crate) keys: Keys,
     /// What each key's request called itself: notifications repeat it.
     pub(crate) references: BTreeMap<String, String>,
-    /// Notifications of modifications that were refused, to be sent.
-    pub(crate) refusals: Vec<Value>,
+    /// Notifications that no payment's new state tells of, to be sent.
+    pub(crate) items: Vec<Value>,
+    /// When what happens now happens.
+    pub(crate) now_ms: u64,
 }
+
+/// How long a capture or a void is worked on that was received.
+const WORK_MS: u64 = 30 * SECOND;
 
 fn error(status: u16, code: &str, message: &str) -> HttpAnswer {
     let body = format!(
@@ -68,6 +73,7 @@ impl Adyen {
         json!({
             "amount": amount,
             "eventCode": code,
+            "eventDate": paid_once::timestamp(self.now_ms),
             "merchantAccountCode": "Merchant",
             "merchantReference": self.references.get(by),
             "originalReference": original,
@@ -77,16 +83,46 @@ impl Adyen {
         })
     }
 
-    /// A capture or a void that was refused: it is told of too.
-    fn refuse(&mut self, key: &str, asked: &Asked, amount: &Value) {
-        let (code, intent) = match asked {
+    /// What has become of a capture or a void that was received: it is told of, whatever it is.
+    pub(crate) fn modify(&mut self, by: &str, asked: &Asked, good: bool) {
+        let odd = (!good).then_some(Oddity::Declined);
+        let (done, _) = self.ledger.perform(self.now_ms, by, asked.clone(), odd);
+        let (code, id) = match asked {
             Asked::Capture { intent, .. } => ("CAPTURE", intent),
             Asked::Cancel { intent } => ("CANCELLATION", intent),
             Asked::Create { .. } | Asked::Refund { .. } => return,
         };
-        let id = format!("N{}", self.keys.number(key));
-        let item = self.notification(code, &id, intent, key, amount.clone(), false);
-        self.refusals.push(item);
+        let Some(intent) = self.ledger.intent(id) else { return };
+        let minor = match asked {
+            Asked::Capture { amount, .. } => *amount,
+            _ => intent.amount,
+        };
+        let amount = json!({ "value": minor, "currency": intent.currency });
+        let item =
+            self.notification(code, &format!("M{by}"), id, by, amount, matches!(done, Done::Intent(_)));
+        self.items.push(item);
+    }
+
+    /// What has happened to a payment of itself, days later.
+    pub(crate) fn turn(&mut self, later: &Later) {
+        let (code, turned) = match later {
+            Later::CaptureFails { intent } => ("CAPTURE_FAILED", self.ledger.fail_capture(intent)),
+            Later::Recapture { intent } => ("CAPTURE", self.ledger.recapture(intent)),
+            Later::Expire { intent } => ("EXPIRE", self.ledger.expire(intent)),
+            _ => return,
+        };
+        let Some(intent) = turned else { return };
+        let minor = if code == "EXPIRE" { intent.amount } else { intent.taken };
+        let amount = json!({ "value": minor, "currency": intent.currency });
+        // A capture that nobody has asked for has the payment's reference.
+        let by = intent.moved_by.as_ref().unwrap_or(&intent.by);
+        let (id, original) = match code {
+            "EXPIRE" => (intent.id.clone(), ""),
+            _ => (format!("M{by}"), intent.id.as_str()),
+        };
+        let by = if code == "EXPIRE" { &intent.by } else { by };
+        let item = self.notification(code, &id, original, by, amount, true);
+        self.items.push(item);
     }
 
     pub(crate) fn arrive(
@@ -137,15 +173,16 @@ impl Adyen {
             self.keys.forget(key);
             return (error(422, "702", "not understood"), None);
         };
-        let is_payment = matches!(asked, Asked::Create { .. });
         let fields = serde_json::from_str::<Value>(body).unwrap_or_default();
         let reference = fields["reference"].as_str().unwrap_or_default();
         self.references.insert(key.to_owned(), reference.to_owned());
         let amount = fields["amount"].to_string();
-        let (mut done, mut later) = self.ledger.perform(since_ms, key, asked.clone(), odd);
-        if matches!(done, Done::Declined(None) | Done::State(_)) {
-            self.refuse(key, &asked, &fields["amount"]);
+        if let Asked::Capture { intent, .. } | Asked::Cancel { intent } = &asked
+            && !matches!(odd, Some(Oddity::Uncharged500 | Oddity::Uncharged500Final))
+        {
+            return self.receive(key, intent, &asked, &amount, odd);
         }
+        let (mut done, mut later) = self.ledger.perform(since_ms, key, asked.clone(), odd);
         // A modification is only received: a refund is decided later.
         if let Done::Refund(refund) = &mut done
             && later.is_none()
@@ -158,17 +195,13 @@ impl Adyen {
                 error(500, "905", "payment details are not supported")
             }
             Done::Failed => error(500, "905", "payment details are not supported"),
-            Done::Intent(intent) if is_payment => {
+            Done::Intent(intent) => {
                 let code = if intent.status == Status::Processing { "Received" } else { "Authorised" };
                 plain(
                     200,
                     &format!(r#"{{"pspReference":"{}","resultCode":"{code}","amount":{amount}}}"#, intent.id),
                 )
             }
-            Done::Intent(intent) => plain(
-                201,
-                &format!(r#"{{"pspReference":"M{}","status":"received","amount":{amount}}}"#, intent.id),
-            ),
             Done::Refund(refund) => plain(
                 201,
                 &format!(r#"{{"pspReference":"{}","status":"received","amount":{amount}}}"#, refund.id),
@@ -187,5 +220,33 @@ impl Adyen {
         self.keys.store(key, &answer);
         let garbled = odd == Some(Oddity::Garbled);
         (if garbled { plain(200, "<html>a proxy's page</html>") } else { answer }, later)
+    }
+    /// A capture or a void is only received.
+    fn receive(
+        &mut self,
+        key: &str,
+        intent: &str,
+        asked: &Asked,
+        amount: &str,
+        odd: Option<Oddity>,
+    ) -> (HttpAnswer, Option<Later>) {
+        if self.ledger.intent(intent).is_none() {
+            let answer = error(422, "167", "original reference required for this operation");
+            self.keys.store(key, &answer);
+            return (answer, None);
+        }
+        let (ms, good) = match odd {
+            Some(Oddity::Processing { ms, charged }) => (ms, charged),
+            odd => (WORK_MS, odd != Some(Oddity::Declined)),
+        };
+        let later = Later::Modify { by: key.to_owned(), asked: asked.clone(), ms, good };
+        let amount = if amount == "null" { String::new() } else { format!(r#","amount":{amount}"#) };
+        let answer = match odd {
+            Some(Oddity::ChargedThen500) => error(500, "905", "payment details are not supported"),
+            _ => plain(201, &format!(r#"{{"pspReference":"M{key}","status":"received"{amount}}}"#)),
+        };
+        self.keys.store(key, &answer);
+        let is_garbled = odd == Some(Oddity::Garbled);
+        (if is_garbled { plain(200, "<html>a proxy's page</html>") } else { answer }, Some(later))
     }
 }

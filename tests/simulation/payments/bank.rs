@@ -24,6 +24,8 @@ pub(crate) struct Intent {
     pub(crate) card: Card,
     pub(crate) status: Status,
     pub(crate) captured: u64,
+    /// What was captured last, also if that has failed since.
+    pub(crate) taken: u64,
     /// The idempotency key that captured or canceled it.
     pub(crate) moved_by: Option<String>,
 }
@@ -34,7 +36,10 @@ pub(crate) enum Status {
     Processing,
     Reserved,
     Captured,
+    /// It was captured, and that has failed days later.
+    CaptureFailed,
     Canceled,
+    Expired,
     Refused,
 }
 
@@ -45,7 +50,9 @@ impl Status {
             Self::Processing => "processing",
             Self::Reserved => "reserved",
             Self::Captured => "captured",
+            Self::CaptureFailed => "capture_failed",
             Self::Canceled => "canceled",
+            Self::Expired => "expired",
             Self::Refused => "refused",
         }
     }
@@ -123,6 +130,25 @@ pub(crate) enum Later {
     Back {
         refund: String,
     },
+    /// A capture or a void that was received is worked on.
+    Modify {
+        by: String,
+        asked: Asked,
+        ms: u64,
+        good: bool,
+    },
+    /// A capture fails days later.
+    CaptureFails {
+        intent: String,
+    },
+    /// The provider repeats by itself a capture that has failed.
+    Recapture {
+        intent: String,
+    },
+    /// What was reserved lapses.
+    Expire {
+        intent: String,
+    },
 }
 
 /// The books.
@@ -191,6 +217,7 @@ impl Ledger {
                     card,
                     status,
                     captured: if status == Status::Captured { amount } else { 0 },
+                    taken: if status == Status::Captured { amount } else { 0 },
                     moved_by: None,
                 };
                 self.intents.push(intent.clone());
@@ -216,7 +243,10 @@ impl Ledger {
             Asked::Cancel { intent } => {
                 let Some(intent) = self.intent_mut(&intent) else { return (Done::Missing, None) };
                 if odd == Some(Oddity::Declined)
-                    || matches!(intent.status, Status::Captured | Status::Canceled)
+                    || matches!(
+                        intent.status,
+                        Status::Captured | Status::CaptureFailed | Status::Canceled | Status::Expired
+                    )
                 {
                     return (Done::State(intent.clone()), None);
                 }
@@ -241,8 +271,31 @@ impl Ledger {
         }
         intent.status = Status::Captured;
         intent.captured = amount;
+        intent.taken = amount;
         intent.moved_by = Some(by.to_owned());
         Done::Intent(intent.clone())
+    }
+
+    /// A capture fails days later, if nothing of it was given back. Gives what is left of the payment.
+    pub(crate) fn fail_capture(&mut self, id: &str) -> Option<Intent> {
+        let is_whole = self.refunded(id) == 0;
+        let intent = self.intent_mut(id).filter(|intent| intent.status == Status::Captured && is_whole)?;
+        (intent.status, intent.captured) = (Status::CaptureFailed, 0);
+        Some(intent.clone())
+    }
+
+    /// The provider repeats it.
+    pub(crate) fn recapture(&mut self, id: &str) -> Option<Intent> {
+        let intent = self.intent_mut(id).filter(|intent| intent.status == Status::CaptureFailed)?;
+        (intent.status, intent.captured) = (Status::Captured, intent.taken);
+        Some(intent.clone())
+    }
+
+    /// What was reserved lapses.
+    pub(crate) fn expire(&mut self, id: &str) -> Option<Intent> {
+        let intent = self.intent_mut(id).filter(|intent| intent.status == Status::Reserved)?;
+        intent.status = Status::Expired;
+        Some(intent.clone())
     }
 
     fn refund(&mut self, by: &str, id: &str, amount: u64, odd: Option<Oddity>) -> (Done, Option<Later>) {
@@ -291,6 +344,7 @@ impl Ledger {
         };
         if intent.status == Status::Captured {
             intent.captured = intent.amount;
+            intent.taken = intent.amount;
         }
     }
 
@@ -378,11 +432,6 @@ impl Keys {
         let pruned_at_ms = now_ms + self.kept_ms;
         let entry = Entry { parameters: parameters.to_owned(), pruned_at_ms, stored: None };
         self.entries.insert(key.to_owned(), entry);
-    }
-
-    /// The place of a key among all.
-    pub(crate) fn number(&self, key: &str) -> usize {
-        self.entries.keys().position(|known| known == key).unwrap_or(0)
     }
 
     pub(crate) fn store(&mut self, key: &str, answer: &HttpAnswer) {

@@ -313,6 +313,7 @@ fn protections() -> Vec<(Off, &'static [&'static str])> {
             Mutant::NoRefundReservation => &[SUMS],
             Mutant::OwnMinorUnits => &[TRUE_VERDICT],
             Mutant::MovesOverlap => &[MOVES],
+            Mutant::ReceivedIsDone => &[AGREES, ONE_CHARGE],
         }
     };
     let core = Mutant::OF_THE_MACHINE.into_iter().chain(Mutant::OF_PAYMENTS);

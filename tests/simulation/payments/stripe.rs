@@ -169,7 +169,7 @@ impl Stripe {
             Status::Processing => "processing",
             Status::Reserved => "requires_capture",
             Status::Captured => "succeeded",
-            Status::Canceled => "canceled",
+            Status::Canceled | Status::Expired | Status::CaptureFailed => "canceled",
             Status::Refused => "requires_payment_method",
         };
         let capturable = if intent.status == Status::Reserved { *amount } else { 0 };

@@ -29,7 +29,7 @@ pub(crate) const STORIES: [&str; 18] = [
 ];
 
 /// Those in which the providers tell what happens.
-pub(crate) const NEWS: [&str; 3] = ["news", "news-late", "pesos"];
+pub(crate) const NEWS: [&str; 5] = ["news", "news-late", "fallback-moves", "fallback-rupiah", "pesos"];
 
 const VISA: &str = "pm_card_visa";
 const DECLINED: &str = "pm_card_visa_chargeDeclined";
@@ -113,7 +113,7 @@ pub(crate) fn told(name: &str) -> Story {
             pay_or(DECLINED, "stored-card", false),
             vec![
                 (5 * SECOND, own("capture"), Wish::Capture(Some(3000))),
-                (10 * SECOND, own("refund"), Wish::Refund(Some(2000), RequestedByCustomer)),
+                (3 * MINUTE, own("refund"), Wish::Refund(Some(2000), RequestedByCustomer)),
             ],
         ),
         // In a currency that the second provider counts in whole units only: what it cannot be told is refused before.
@@ -122,8 +122,8 @@ pub(crate) fn told(name: &str) -> Story {
             pay_or(DECLINED, "stored-card", false),
             vec![
                 (5 * SECOND, own("capture"), Wish::Capture(Some(3000))),
-                (10 * SECOND, own("refund-1"), Wish::Refund(Some(1999), RequestedByCustomer)),
-                (10 * SECOND, own("refund-2"), Wish::Refund(Some(2000), RequestedByCustomer)),
+                (3 * MINUTE, own("refund-1"), Wish::Refund(Some(1999), RequestedByCustomer)),
+                (3 * MINUTE, own("refund-2"), Wish::Refund(Some(2000), RequestedByCustomer)),
             ],
         ),
         // In one that it counts in hundredths, of which there are none; and it tells what happens.
@@ -132,7 +132,7 @@ pub(crate) fn told(name: &str) -> Story {
             pay("stored-card", false),
             vec![
                 (5 * SECOND, own("capture"), Wish::Capture(Some(3000))),
-                (10 * SECOND, own("refund"), Wish::Refund(Some(1999), RequestedByCustomer)),
+                (3 * MINUTE, own("refund"), Wish::Refund(Some(1999), RequestedByCustomer)),
             ],
         ),
         // At the provider that can't be asked: reserved, captured in part, given back.
@@ -140,7 +140,7 @@ pub(crate) fn told(name: &str) -> Story {
             pay("stored-card", false),
             vec![
                 (5 * SECOND, own("capture"), Wish::Capture(Some(3000))),
-                (10 * SECOND, own("refund"), Wish::Refund(Some(2000), RequestedByCustomer)),
+                (3 * MINUTE, own("refund"), Wish::Refund(Some(2000), RequestedByCustomer)),
             ],
         ),
         // There as well, decided hours later; and then given back.

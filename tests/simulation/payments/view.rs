@@ -64,7 +64,9 @@ fn payment_view(payment: &Payment) -> PaymentView {
         PaymentState::Processing => "processing",
         PaymentState::Authorized => "requires_capture",
         PaymentState::Captured { .. } => "succeeded",
+        PaymentState::CaptureFailed { .. } => "capture_failed",
         PaymentState::Canceled => "canceled",
+        PaymentState::Expired => "expired",
         PaymentState::Failed(_) => "failed",
     };
     let amount = |minor: u32| thousandths(u64::from(minor), payment.currency.as_str(), "clients");
@@ -79,6 +81,9 @@ fn payment_view(payment: &Payment) -> PaymentView {
         pending: payment.pending.map(|pending| match pending {
             Pending::Capture { .. } => "capture",
             Pending::Void { .. } => "void",
+        }),
+        is_received: payment.pending.is_some_and(|pending| match pending {
+            Pending::Capture { received, .. } | Pending::Void { received, .. } => received,
         }),
         has_check: payment.check.is_some(),
     }

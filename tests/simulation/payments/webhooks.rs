@@ -116,7 +116,7 @@ impl World {
                 items.extend(of_modified_refund(&self.adyen, &refund.id, before));
             }
         }
-        items.append(&mut self.adyen.refusals);
+        items.append(&mut self.adyen.items);
         for item in items {
             let body = json!({ "live": "false", "notificationItems": [{ "NotificationRequestItem": item }] });
             let read = adyen::items(body.to_string().as_bytes()).unwrap();
@@ -126,6 +126,37 @@ impl World {
             self.tell_of(notice, object);
         }
         self.some_come_back();
+        self.some_turn();
+    }
+
+    /// Some captures fail days later at Adyen, which repeats some of those by itself; and some reservations lapse.
+    fn some_turn(&mut self) {
+        let turns: Vec<_> = self
+            .adyen
+            .ledger
+            .intents
+            .iter()
+            .filter_map(|intent| {
+                let id = intent.id.clone();
+                Some((
+                    intent.status,
+                    match intent.status {
+                        Status::Captured => Later::CaptureFails { intent: id },
+                        Status::CaptureFailed => Later::Recapture { intent: id },
+                        Status::Reserved => Later::Expire { intent: id },
+                        _ => return None,
+                    },
+                ))
+            })
+            .collect();
+        for (status, later) in turns {
+            let is_new = self.webhooks.told.insert(format!("{later:?}"), "").is_none();
+            let permille = if status == Status::CaptureFailed { 500 } else { 100 };
+            if is_new && self.webhooks.dice.permille(permille) {
+                let ms = self.webhooks.dice.between(HOUR, 40 * HOUR);
+                self.after(ms, Event::Decided { provider: "adyen", later });
+            }
+        }
     }
 
     /// Banks send some refunds back that they had taken.
@@ -234,7 +265,7 @@ impl World {
             (Taken::Stranger, ..) => {
                 return self.auditor.contradicted(format!("nothing is meant by {notice:?}"));
             }
-            (Taken::In, has_settled) => {
+            (Taken::In | Taken::Alert { .. }, has_settled) => {
                 self.is_busy();
                 self.calm_from_ms = self.calm_from_ms.max(self.now_ms);
                 self.counters.count("webhooks: taken in");
@@ -286,7 +317,8 @@ fn of_intent(intent: &Intent) -> (&'static str, serde_json::Value) {
         Status::Processing => "payment_intent.processing",
         Status::Reserved => "payment_intent.amount_capturable_updated",
         Status::Captured => "payment_intent.succeeded",
-        Status::Canceled => "payment_intent.canceled",
+        Status::Canceled | Status::Expired => "payment_intent.canceled",
+        Status::CaptureFailed => "charge.failed",
         Status::Refused => "payment_intent.payment_failed",
     };
     let metadata = json!({ "resource": intent.resource, "idempotency_key": intent.by });
@@ -314,20 +346,14 @@ fn of_refund(stripe: &Stripe, id: &str, status: &str) -> Vec<(&'static str, serd
 /// Adyen's notification about a payment that has come from one state to another.
 fn of_payment(adyen: &Adyen, intent: &Intent, before: Option<&'static str>) -> Option<serde_json::Value> {
     let amount = |minor: u64| json!({ "value": minor, "currency": intent.currency });
-    let moved_by = intent.moved_by.as_deref().unwrap_or_default();
-    let modification = |code: &str, minor: u64| {
-        let id = format!("M{}", intent.id);
-        adyen.notification(code, &id, &intent.id, moved_by, amount(minor), true)
-    };
     let authorisation = |success| {
         adyen.notification("AUTHORISATION", &intent.id, "", &intent.by, amount(intent.amount), success)
     };
     Some(match (intent.status, before) {
-        (Status::Captured, Some("reserved")) => modification("CAPTURE", intent.captured),
-        (Status::Canceled, _) => modification("CANCELLATION", intent.amount),
         (Status::Refused, _) => authorisation(false),
-        (Status::Reserved | Status::Captured, _) => authorisation(true),
-        (Status::Action | Status::Processing, _) => return None,
+        (Status::Reserved | Status::Captured, None | Some("processing")) => authorisation(true),
+        // Its modifications are told of by themselves.
+        _ => return None,
     })
 }
 

@@ -125,7 +125,10 @@ impl World {
         let Delivery { provider, derived_key: key, path, body, odd, began_ms, .. } = &delivery;
         let (answer, later) = match provider {
             Provider::Stripe => self.stripe.execute(*began_ms, key, path, body, *odd),
-            Provider::Adyen => self.adyen.execute(*began_ms, key, path, body, *odd),
+            Provider::Adyen => {
+                self.adyen.now_ms = self.now_ms;
+                self.adyen.execute(*began_ms, key, path, body, *odd)
+            }
         };
         self.counters.count("providers: executions");
         self.tell(|| format!("  {} executes {path}: {} {}", provider.as_str(), answer.status, answer.body));
@@ -141,11 +144,14 @@ impl World {
     /// Banks and people take their time.
     fn later(&mut self, provider: &'static str, later: Later) {
         match &later {
-            Later::Intent { ms, .. } | Later::Refund { ms, .. } => {
+            Later::Intent { ms, .. } | Later::Refund { ms, .. } | Later::Modify { ms, .. } => {
                 self.after(*ms, Event::Decided { provider, later });
             }
             // Only a webhook's world has these, which sends them itself.
-            Later::Back { .. } => {}
+            Later::Back { .. }
+            | Later::CaptureFails { .. }
+            | Later::Recapture { .. }
+            | Later::Expire { .. } => {}
             Later::Page { intent } => {
                 self.counters.count("bank's pages");
                 let payer = self.payers[self.stripe.ledger.intents.len() % self.payers.len()];
@@ -176,12 +182,15 @@ impl World {
     pub(crate) fn decided(&mut self, provider: &'static str, later: Later) {
         self.is_busy();
         self.tell(|| format!("  {provider} decides {later:?}"));
+        self.adyen.now_ms = self.now_ms;
         let ledger = if provider == "stripe" { &mut self.stripe.ledger } else { &mut self.adyen.ledger };
         match later {
             Later::Page { intent } => ledger.begin_processing(&intent),
             Later::Intent { intent, good, .. } => ledger.decide(&intent, good),
             Later::Refund { refund, good, .. } => ledger.decide_refund(&refund, good),
             Later::Back { refund } => ledger.send_back(&refund),
+            Later::Modify { by, asked, good, .. } => self.adyen.modify(&by, &asked, good),
+            later => self.adyen.turn(&later),
         }
         self.counters.count("providers: decided later");
         self.book();

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use paid_once::machine::context::{Context, Mutant, Times};
+use paid_once::machine::context::{Context, Limits, Mutant, Times};
 use paid_once::machine::id::{InstanceId, ObjectId, PaymentId};
 use paid_once::machine::rows::{JobKind, Rows};
 use paid_once::machine::run::Event as Input;
@@ -280,7 +280,8 @@ impl World {
                 ledger: Ledger::new("PSP"),
                 keys: Keys::new(kept_ms(7)),
                 references: BTreeMap::new(),
-                refusals: Vec::new(),
+                items: Vec::new(),
+                now_ms: EPOCH_MS,
             },
             exchanges: BTreeMap::new(),
             sends: 0,
@@ -533,7 +534,7 @@ impl World {
 
     pub(crate) fn context(&mut self, instance: usize) -> Context {
         let jitter = u16::try_from(self.dice.between(0, 1000)).unwrap_or(0);
-        let mut ctx = Context::new(self.object_now_ms(instance), jitter, self.times);
+        let mut ctx = Context::new(self.object_now_ms(instance), jitter, self.times, Limits::default());
         ctx.mutant = match self.off {
             Some(Off::Core(mutant)) => Some(mutant),
             _ => None,
@@ -670,6 +671,7 @@ impl World {
                     status: intent.status.name(),
                     amount: amount(intent.amount),
                     captured: amount(intent.captured),
+                    taken: amount(intent.taken),
                     refunded: amount(ledger.refunded(&intent.id)),
                     moved_by: intent.moved_by.clone(),
                 });

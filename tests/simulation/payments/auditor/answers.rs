@@ -111,8 +111,13 @@ impl Auditor {
             ("payment", 201) => {
                 let living = made.iter().filter(|entry| entry.lives()).count();
                 let stands = |entry: &Entry| match text("status") {
-                    "succeeded" => entry.status == "captured" && entry.captured == amount,
-                    "requires_capture" => entry.status == "reserved" && entry.amount == amount,
+                    "succeeded" => {
+                        matches!(entry.status, "captured" | "capture_failed") && entry.taken == amount
+                    }
+                    // The answer may be late, and the reservation have lapsed.
+                    "requires_capture" => {
+                        matches!(entry.status, "reserved" | "expired") && entry.amount == amount
+                    }
                     // What only the bank decides may have been decided in the meantime.
                     "requires_action" | "processing" => true,
                     _ => false,
@@ -122,8 +127,9 @@ impl Auditor {
             ("payment", 402) => made.iter().all(|entry| !entry.lives()),
             ("capture", 200) => {
                 let said = said("amount_captured");
-                said > 0 && ours.is_some_and(|entry| entry.captured == said)
+                said > 0 && ours.is_some_and(|entry| entry.taken == said)
             }
+            ("capture" | "void", 202) => ours.is_some() && body["pending_operation"]["type"] == what,
             ("void", 200) => ours.is_some_and(|entry| entry.status == "canceled"),
             ("capture" | "void", 402) => moved.is_empty(),
             ("refund", 201) => {

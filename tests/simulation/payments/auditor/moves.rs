@@ -4,13 +4,27 @@ use super::{AGREES, Auditor, Commit, MOVES, ONE_TRY, PaymentView, SUMS, Seen, su
 use crate::promises::{ALARM, AUDIT, RECEIPT, Writer};
 
 /// The moves that a payment may make within one try.
-const TABLE: [(&str, &[&str]); 7] = [
+const TABLE: [(&str, &[&str]); 9] = [
     ("authorizing", &["requires_action", "processing", "requires_capture", "succeeded", "failed"]),
     ("requires_action", &["processing", "requires_capture", "succeeded", "canceled", "failed"]),
-    ("processing", &["requires_action", "requires_capture", "succeeded", "canceled", "failed"]),
-    ("requires_capture", &["succeeded", "canceled"]),
-    ("succeeded", &[]),
+    // News can be overtaken by what followed it.
+    (
+        "processing",
+        &[
+            "requires_action",
+            "requires_capture",
+            "succeeded",
+            "capture_failed",
+            "canceled",
+            "expired",
+            "failed",
+        ],
+    ),
+    ("requires_capture", &["succeeded", "capture_failed", "canceled", "expired"]),
+    ("succeeded", &["capture_failed"]),
+    ("capture_failed", &["succeeded"]),
     ("canceled", &[]),
+    ("expired", &[]),
     ("failed", &[]),
 ];
 
@@ -23,7 +37,9 @@ fn entered(state: &str) -> Option<&'static str> {
         "processing" => "payment.processing",
         "requires_capture" => "payment.authorized",
         "succeeded" => "payment.captured",
+        "capture_failed" => "payment.capture_failed",
         "canceled" => "payment.canceled",
+        "expired" => "payment.expired",
         "failed" => "payment.failed",
         _ => return None,
     })
@@ -44,9 +60,13 @@ impl Auditor {
             self.violated(SUMS, seen);
         }
         let entry = payment.provider_payment.as_ref().and_then(|id| self.ledger.get(id));
-        let captured = entry.map_or(0, |entry| entry.captured);
+        let captured = entry.map_or(0, |entry| entry.taken);
+        let is_over = matches!(payment.state, "canceled" | "expired");
         if payment.captured > 0 && payment.captured != captured {
             self.violated(AGREES, format!("rows say {} captured, the ledger {captured}", payment.captured));
+        } else if let Some(entry) = entry.filter(|entry| is_over && entry.lives()) {
+            let seen = format!("rows say {}, the ledger {entry:?}", payment.state);
+            self.violated(AGREES, seen);
         }
     }
 
@@ -79,7 +99,8 @@ impl Auditor {
         if expected != audit {
             self.violated(AUDIT, format!("effects {expected:?}, audit rows {audit:?}"));
         }
-        let entered_paid = expected.contains(&"payment.captured");
+        // A capture that is made again brings no second one.
+        let entered_paid = expected.contains(&"payment.captured") && before.captures == 0;
         if commit.jobs.len() != usize::from(entered_paid) {
             self.violated(RECEIPT, format!("{:?} with {expected:?}", commit.jobs));
         }
@@ -92,7 +113,7 @@ impl Auditor {
         commit: &Commit,
         expected: &mut Vec<&'static str>,
     ) {
-        let is_over = matches!(before.state, "failed" | "canceled");
+        let is_over = matches!(before.state, "failed" | "canceled" | "expired");
         if after.attempt != before.attempt {
             if after.attempt != before.attempt + 1 || after.state != "authorizing" {
                 self.violated(MOVES, format!("from {before:?} to {after:?}"));
@@ -118,6 +139,9 @@ impl Auditor {
                 self.violated(MOVES, format!("from {} to {}", before.state, after.state));
             }
             expected.extend(entered(after.state));
+            if after.state == "capture_failed" {
+                expected.push("webhook.alert");
+            }
         } else if before.captured != after.captured {
             self.violated(MOVES, format!("from {} to {} captured", before.captured, after.captured));
         }
@@ -127,8 +151,19 @@ impl Auditor {
             (Some(before), Some(after)) if before != after => {
                 self.violated(MOVES, format!("{after} while {before} is under way"));
             }
-            (Some(_), None) if commit.finished.is_empty() => {
+            (Some("capture"), Some(_)) if before.is_received != after.is_received => {
+                expected.push("capture.pending");
+            }
+            (Some(_), Some(_)) if before.is_received != after.is_received => expected.push("void.pending"),
+            (Some(_), None) if commit.finished.is_empty() && !before.is_received => {
                 self.violated(MOVES, "a move ended without an answer");
+            }
+            // It was refused afterwards.
+            (Some("capture"), None) if before.is_received && before.state == after.state => {
+                expected.push("capture.failed");
+            }
+            (Some(_), None) if before.is_received && before.state == after.state => {
+                expected.push("void.failed");
             }
             _ => {}
         }

@@ -6,7 +6,8 @@ use crate::promises::{Bytes, KeyView, Writer};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct PaymentView {
     pub(crate) id: String,
-    /// `authorizing`, `requires_action`, `processing`, `requires_capture`, `succeeded`, `canceled`, `failed`
+    /// `authorizing`, `requires_action`, `processing`, `requires_capture`, `succeeded`, `capture_failed`,
+    /// `canceled`, `expired`, `failed`
     pub(crate) state: &'static str,
     /// Amounts, here and below, are in thousandths of the currency's major unit.
     pub(crate) amount: u64,
@@ -16,6 +17,8 @@ pub(crate) struct PaymentView {
     pub(crate) provider_payment: Option<String>,
     /// `capture`, `void`
     pub(crate) pending: Option<&'static str>,
+    /// The provider has taken that over.
+    pub(crate) is_received: bool,
     pub(crate) has_check: bool,
 }
 
@@ -87,10 +90,12 @@ pub(crate) struct Entry {
     pub(crate) provider: &'static str,
     pub(crate) resource: String,
     pub(crate) by: String,
-    /// `action`, `processing`, `reserved`, `captured`, `canceled`, `refused`
+    /// `action`, `processing`, `reserved`, `captured`, `capture_failed`, `canceled`, `expired`, `refused`
     pub(crate) status: &'static str,
     pub(crate) amount: u64,
     pub(crate) captured: u64,
+    /// What was captured last, also if that has failed since.
+    pub(crate) taken: u64,
     pub(crate) refunded: u64,
     pub(crate) moved_by: Option<String>,
 }
@@ -98,7 +103,7 @@ pub(crate) struct Entry {
 impl Entry {
     /// It is a charge, or can still become one.
     pub(super) fn lives(&self) -> bool {
-        !matches!(self.status, "canceled" | "refused")
+        !matches!(self.status, "canceled" | "expired" | "refused")
     }
 }
 

@@ -1,0 +1,67 @@
+//! How often an order is tried, and how soon again. Whoever tests stolen cards needs many tries in a short time; a person who
+//! mistypes a number or has an empty account needs a few.
+//!
+//! The first tries follow each other at once. After each further one that failed there is a pause that doubles, and after the
+//! last one the order can only be paid as another order: the shop makes that, and sees whom it is for.
+
+use serde::{Deserialize, Serialize};
+
+use super::Refusal;
+use crate::machine::context::Context;
+use crate::machine::record::Lifecycle;
+use crate::machine::rows::Rows;
+
+/// After how many tries that failed the pauses begin.
+pub const FREE_TRIES: u32 = 3;
+/// The longest pause, in ms.
+const PAUSE_MAX_MS: u64 = 900_000;
+
+/// When the next try of an order may begin, as far as the number of tries is concerned.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum NextTry {
+    /// At once.
+    #[default]
+    Now,
+    /// Not before this time, in ms since the epoch.
+    At(u64),
+    /// There are as many as there may be.
+    Never,
+}
+
+/// When the next try may begin.
+pub fn next_try(rows: &Rows, ctx: &Context) -> NextTry {
+    // An order's keys are its tries, and the voids of those that were given up.
+    let ended_at_ms = rows.keys.iter().filter_map(|key| match &key.lifecycle {
+        Lifecycle::Open(_) => None,
+        Lifecycle::Finished(finished) => Some(finished.finished_at_ms),
+        Lifecycle::Expired(tombstone) => Some(tombstone.finished_at_ms),
+    });
+    let tries = rows.payment.as_ref().map_or(0, |payment| payment.attempt);
+    let ended = ended_at_ms.clone().count();
+    if tries >= ctx.limits.order_tries_max || ended >= ctx.limits.keys_max as usize {
+        return NextTry::Never;
+    }
+    let at_ms = ended_at_ms.max().unwrap_or(0).saturating_add(pause_ms(tries, ctx));
+    if at_ms > ctx.now_ms { NextTry::At(at_ms) } else { NextTry::Now }
+}
+
+/// Why the next try may not begin yet, or any more.
+pub(super) fn refusal(rows: &Rows, ctx: &Context) -> Option<Refusal> {
+    match next_try(rows, ctx) {
+        NextTry::Now => None,
+        NextTry::At(retry_at_ms) => Some(Refusal::TooSoon { retry_at_ms }),
+        NextTry::Never => Some(Refusal::LimitReached {
+            detail: "This order was tried as often as an order may be. Nothing was run. Make a new order, under another \
+                     order id."
+                .to_owned(),
+        }),
+    }
+}
+
+fn pause_ms(tries: u32, ctx: &Context) -> u64 {
+    match tries.checked_sub(FREE_TRIES) {
+        None => 0,
+        Some(further) => ctx.limits.try_pause_ms.saturating_mul(1 << further.min(16)).min(PAUSE_MAX_MS),
+    }
+}
