@@ -303,11 +303,14 @@ fn of_version(version: usize) -> Sqlite {
     sqlite
 }
 
-/// Everything that stands in one is in the other, and is the same.
+/// Everything that stands in one is in the other, and is the same; but for how its owner is shown it, which may change.
 fn is_part(one: &Value, other: &Value) -> bool {
     match (one, other) {
         (Value::Object(one), Value::Object(other)) => {
-            one.iter().all(|(name, value)| other.get(name).is_some_and(|other| is_part(value, other)))
+            let stays = |(name, value): (&String, &Value)| {
+                name == "shown" || other.get(name).is_some_and(|other| is_part(value, other))
+            };
+            one.iter().all(stays)
         }
         (Value::Array(one), Value::Array(other)) => {
             one.len() == other.len() && one.iter().zip(other).all(|(one, other)| is_part(one, other))
