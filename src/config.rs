@@ -8,6 +8,7 @@ use hmac::digest::CtOutput;
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
 
+use crate::edge::signing::{SECRET_MIN_LEN, SigningKeys};
 use crate::log::Level;
 use crate::machine::context::{Limits, Times};
 use crate::providers::Provider;
@@ -97,7 +98,7 @@ pub struct Config {
     /// `UNPROTECTED = "true"`, demo only: no derived keys reach the provider. It shows what they are good for.
     pub unprotected: bool,
     /// `SIGNING_KEY`: one or more secrets, separated by white space; the first signs, all verify (rotation).
-    pub signing_keys: Vec<String>,
+    pub signing_keys: SigningKeys,
     /// `STRIPE_SECRET_KEY`.
     pub stripe_key: String,
     /// `STRIPE_API_BASE`, without a slash at the end.
@@ -161,8 +162,6 @@ const ANONYMOUS: &str = "anonymous";
 /// The first user of the article.
 const DEMO_USER: &str = "user@example.com";
 
-/// The shortest signing key or admin token, in characters.
-const SIGNING_KEY_MIN_LEN: usize = 32;
 /// The most keys, or tries, that a setting can allow in one object: it is read as a whole for each request.
 const LIMIT_MAX: u32 = 1000;
 /// The most objects that add up the counts: each is asked at every reading, and an invocation has 50 calls.
@@ -189,18 +188,17 @@ impl Config {
         if let Some(name) = ["UNPROTECTED", "LAB"].into_iter().find(|name| flag(name) && !demo) {
             return Err(format!("{name} is for the demo only: remove it."));
         }
-        let signing_keys: Vec<String> =
-            secret("SIGNING_KEY")?.split_whitespace().map(str::to_owned).collect();
-        if signing_keys.iter().any(|key| key.len() < SIGNING_KEY_MIN_LEN) {
-            return Err(format!(
-                "SIGNING_KEY is too short: each of its keys (white space separates them) needs at least \
-                 {SIGNING_KEY_MIN_LEN} random characters, such as `openssl rand -base64 32`."
-            ));
-        }
+        let signing_keys = SigningKeys::parse(&secret("SIGNING_KEY")?).map_err(|wrong| {
+            format!(
+                "SIGNING_KEY {wrong}: each of its keys (white space separates them) needs at least {SECRET_MIN_LEN} random \
+                 characters, such as `openssl rand -base64 32`; those after the first may have an end date, as \
+                 KEY@2027-01-31."
+            )
+        })?;
         let admin_token = setting("ADMIN_TOKEN").map(|token| token.trim().to_owned());
-        if admin_token.as_ref().is_some_and(|token| token.len() < SIGNING_KEY_MIN_LEN) {
+        if admin_token.as_ref().is_some_and(|token| token.len() < SECRET_MIN_LEN) {
             return Err(format!(
-                "ADMIN_TOKEN is too short: it needs at least {SIGNING_KEY_MIN_LEN} random characters, such as \
+                "ADMIN_TOKEN is too short: it needs at least {SECRET_MIN_LEN} random characters, such as \
                  `openssl rand -base64 32`."
             ));
         }

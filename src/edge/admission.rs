@@ -11,6 +11,7 @@ use super::handle::is_form;
 use super::http::Request;
 use super::key_source::from_our_pages;
 use super::lab::run as lab;
+use super::login;
 use super::operator;
 use super::problem::{Kind, Problem};
 use super::routes::Route;
@@ -32,7 +33,7 @@ pub(super) async fn admit(app: &App, request: &Request, route: &Route) -> Result
         Route::Presses(id) => lab::admit(app, request, id),
         Route::StripeWebhook => webhooks::admit(app, request, Provider::Stripe),
         Route::AdyenWebhook => webhooks::admit(app, request, Provider::Adyen),
-        Route::Desk(DeskRoute::Login) => operator::may_try(app, request),
+        Route::Desk(DeskRoute::Login) => login::may_try(app, request).await,
         Route::Desk(DeskRoute::Logout) => from_here(request),
         Route::Desk(DeskRoute::Act(..)) | Route::Erase(_) | Route::Project(_) | Route::Answers => {
             operator::admit(app, request).await.map(drop)

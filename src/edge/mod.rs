@@ -5,6 +5,7 @@ pub mod access;
 pub mod checkout;
 pub mod cors;
 pub mod desk;
+pub mod hkdf;
 pub mod http;
 pub mod json;
 pub mod key_source;
@@ -17,6 +18,7 @@ pub mod return_key;
 pub mod ride;
 pub mod routes;
 pub mod session;
+pub mod signing;
 pub mod token;
 
 #[cfg(target_arch = "wasm32")]
@@ -35,6 +37,8 @@ mod form;
 mod handle;
 #[cfg(target_arch = "wasm32")]
 mod keys;
+#[cfg(target_arch = "wasm32")]
+mod login;
 #[cfg(target_arch = "wasm32")]
 mod operator;
 #[cfg(target_arch = "wasm32")]

@@ -13,21 +13,19 @@ use worker::wasm_bindgen_futures::JsFuture;
 use super::access::{Key, Keys, Plan, Refused, Token};
 use super::admission::from_here;
 use super::app::App;
-use super::http::{Answer, Request};
+use super::http::Request;
+use super::login::{SESSION_MS, has_session};
 use super::problem::{Kind, Problem};
-use super::session::DeskSession;
-use super::token::{FormToken, Purpose};
-use crate::config::{AccessConfig, Config};
+use super::signing::Purpose;
+use super::token::FormToken;
+use crate::config::AccessConfig;
 use crate::exchange::{Sent, exchange};
 use crate::log::log;
-use crate::machine::fingerprint::Field;
-use crate::machine::id::{ObjectId, Owner, digest};
+use crate::machine::id::{ObjectId, Owner};
 use crate::random;
 
 /// How long the team's keys may take to come.
 const FETCH_TIMEOUT: Duration = Duration::from_secs(5);
-/// How long a login lasts, in ms.
-const SESSION_MS: u64 = 8 * 3_600_000;
 /// The name of whoever has the secret: it says no more.
 const BY_SECRET: &str = "operator";
 
@@ -85,18 +83,13 @@ pub(super) async fn admit(app: &App, request: &Request) -> Result<Operator, Prob
     if bearer.is_some_and(|(_, token)| config.is_admin(token.trim())) {
         return Ok(Operator { name: BY_SECRET.to_owned(), has_session: false });
     }
-    if request.header("authorization").is_none() && has_session(config, request) {
+    if request.header("authorization").is_none() && has_session(app, request).await? {
         return Ok(Operator { name: BY_SECRET.to_owned(), has_session: true });
     }
     Err(Problem::because(
         Kind::Unauthorized,
         "Send the operator's secret: `Authorization: Bearer <ADMIN_TOKEN>`.",
     ))
-}
-
-/// Whether somebody may log in with the secret.
-pub(super) const fn has_login(config: &Config) -> bool {
-    config.access.is_none() && config.admin_token.is_some()
 }
 
 async fn by_access(env: &Env, access: &AccessConfig, request: &Request) -> Result<Operator, Problem> {
@@ -180,66 +173,6 @@ async fn is_signed(token: &Token<'_>, key: &Key) -> bool {
         JsFuture::from(verify(&algorithm, &key, &signature, &signed)?).await
     };
     check.await.is_ok_and(|verified: JsValue| verified.is_truthy())
-}
-
-/// Whose sessions these are. No account can have such an id: a form's key of one is no good at the other.
-fn desk() -> Owner {
-    Owner::Account("\0desk".to_owned())
-}
-
-/// Stands for the secret in a session: another secret ends all sessions.
-fn secret_id(config: &Config) -> Option<ObjectId> {
-    let secret = config.admin_token.as_ref()?;
-    Some(ObjectId::from_bytes(digest(&[b"admin token", secret.as_bytes()])))
-}
-
-fn has_session(config: &Config, request: &Request) -> bool {
-    let cookies = request.header("cookie").unwrap_or_default();
-    let Some(text) = DeskSession::from_cookies(cookies, request.secure()) else { return false };
-    FormToken::open(text, Purpose::DeskSession, &desk(), &config.signing_keys)
-        .is_ok_and(|token| Some(token.object) == secret_id(config) && request.now_ms < token.expires_at_ms)
-}
-
-/// Whether somebody may send the secret.
-pub(super) fn may_try(app: &App, request: &Request) -> Result<(), Problem> {
-    if !has_login(&app.config) {
-        return Err(Problem::new(Kind::NotFound));
-    }
-    from_here(request)
-}
-
-/// `POST /admin/login`: `None` if the secret is wrong.
-pub(super) fn log_in(app: &App, request: &Request) -> Result<Option<Answer>, Problem> {
-    let entries = request.parameters()?;
-    let given = match entries.text("token") {
-        Field::Text(text) => text,
-        Field::Missing | Field::NotText => String::new(),
-    };
-    let Some(object) = secret_id(&app.config).filter(|_| app.config.is_admin(given.trim())) else {
-        log("warn", &[("event", "operator_refused".into()), ("reason", "a wrong secret".into())]);
-        return Ok(None);
-    };
-    let to = match entries.text("to") {
-        Field::Text(to) if is_desk_path(&to) => to,
-        _ => "/admin".to_owned(),
-    };
-    let token = FormToken { object, expires_at_ms: request.now_ms.saturating_add(SESSION_MS) };
-    let sealed = token.seal(Purpose::DeskSession, &desk(), &app.config.signing_keys);
-    let cookie = DeskSession::set_cookie(&sealed, SESSION_MS, request.secure());
-    Ok(Some(Answer::see_other(&to, "logged_in").with("set-cookie", cookie)))
-}
-
-/// `POST /admin/logout`
-pub(super) fn log_out(request: &Request) -> Result<Answer, Problem> {
-    let cookie = DeskSession::clear_cookie(request.secure());
-    Ok(Answer::see_other("/admin", "logged_out").with("set-cookie", cookie))
-}
-
-/// Only the desk's own pages are gone on to.
-fn is_desk_path(to: &str) -> bool {
-    let rest = to.strip_prefix("/admin");
-    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['/', '?']))
-        && to.bytes().all(|b| b.is_ascii_graphic() && b != b'\\')
 }
 
 /// The one-time key of a button: bound to the operator and to where it is sent.

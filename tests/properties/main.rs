@@ -31,6 +31,7 @@ mod payment;
 mod replays;
 mod return_key;
 mod ride;
+mod signing;
 mod stripe;
 mod stripe_payments;
 mod support;

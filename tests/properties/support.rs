@@ -1,5 +1,6 @@
 //! What several of these tests begin with.
 
+use paid_once::edge::signing::SigningKeys;
 use paid_once::flows::Operation;
 use paid_once::flows::ride::{DegreesE7, Place, RideRequest};
 use paid_once::machine::begin::Arrival;
@@ -10,6 +11,12 @@ use paid_once::machine::id::{InstanceId, Owner, RequestId};
 use paid_once::machine::key::KeyHash;
 use paid_once::machine::record::Channel;
 use paid_once::providers::{HttpAnswer, Provider};
+
+/// Signing keys, each made long enough.
+pub fn signing_keys(keys: &[&str]) -> SigningKeys {
+    let long: Vec<String> = keys.iter().map(|key| format!("{key:-<32}")).collect();
+    SigningKeys::parse(&long.join(" ")).unwrap()
+}
 
 pub const NOW_MS: u64 = 1_800_000_000_000;
 

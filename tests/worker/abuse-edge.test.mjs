@@ -7,8 +7,10 @@ import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 
 import { account, freshKey } from './support/account.mjs';
+import { browser } from './support/browser.mjs';
 import { SIGNING_KEY, root, startSite } from './support/harness.mjs';
 import { ENDLESS, begin, declared } from './support/raw.mjs';
+import { signature } from './support/signing.mjs';
 
 // `wrangler dev` reads every body to its end, for the sake of its own proxy. No deployed Worker does.
 process.env.WRANGLER_DISABLE_REQUEST_BODY_DRAINING = 'true';
@@ -213,5 +215,85 @@ describe("somebody else's payment", () => {
     // The control: for its owner the provider is asked.
     assert.equal((await owner.payment(made.payment)).status, 200);
     assert.ok((await asks()) > before);
+  });
+});
+
+describe('the login of the desk', () => {
+  let site;
+  before(async () => {
+    site = await startSite({ secrets: { ADMIN_TOKEN } });
+  });
+  after(() => site.close());
+
+  const from = (address) => ({ 'cf-connecting-ip': address });
+  const login = (visitor, token, address) => visitor.send('/admin/login', { token }, from(address));
+  const overview = async (cookie) =>
+    (await site.fetch('/admin', { headers: { accept: 'text/html', cookie } })).status;
+
+  test('a session ends when its operator logs out, wherever its cookie has got to', async () => {
+    const [ada, bob] = [browser(site), browser(site)];
+    for (const operator of [ada, bob])
+      assert.equal((await login(operator, ADMIN_TOKEN, '192.0.2.1')).status, 303);
+    const stolen = ada.cookies();
+    assert.equal(await overview(stolen), 200, 'the control: it is good until then');
+    assert.equal((await ada.send('/admin/logout', {})).status, 303);
+    assert.equal(await overview(stolen), 401);
+    assert.equal(await overview(bob.cookies()), 200, 'nobody else is logged out');
+  });
+
+  test('who has the signing key alone makes no session', async () => {
+    const ada = browser(site);
+    await login(ada, ADMIN_TOKEN, '192.0.2.1');
+    const owner = createHash('sha256');
+    for (const part of ['admin token', ADMIN_TOKEN]) {
+      const length = Buffer.alloc(8);
+      length.writeBigUInt64BE(BigInt(part.length));
+      owner.update(length).update(part);
+    }
+    const genuine = Buffer.from(ada.cookie('desk'), 'base64url');
+    const sealed = (body) => {
+      const parts = [body, `account:\0desk ${owner.copy().digest('hex')}`];
+      return Buffer.concat([body, signature(SIGNING_KEY, 'desk sessions', ...parts)]).toString('base64url');
+    };
+    const body = genuine.subarray(0, 42);
+    assert.equal(sealed(body), ada.cookie('desk'), 'the control: this is how they are made');
+    const other = Buffer.from(body);
+    other.fill(7, 10);
+    assert.equal(await overview(`desk=${sealed(other)}`), 401);
+  });
+
+  test('waits longer after each wrong secret, for that address alone, and without reading on', async () => {
+    const eve = browser(site);
+    for (let tried = 0; tried < 5; tried++)
+      assert.equal((await login(eve, `wrong ${tried}`, '192.0.2.7')).status, 401);
+    const refused = await login(eve, ADMIN_TOKEN, '192.0.2.7');
+    assert.equal(refused.status, 429, 'the right one has to wait, too');
+    assert.equal(refused.header('retry-after'), '1');
+    const headers = { ...from('192.0.2.7'), origin: site.url.origin, ...ENDLESS };
+    const request = begin(site.url, 'POST', '/admin/login', headers);
+    assert.equal(await request.status(LONG_MS), 429);
+    request.end();
+    assert.equal(
+      (await login(browser(site), ADMIN_TOKEN, '192.0.2.8')).status,
+      303,
+      'somebody else need not',
+    );
+
+    await new Promise((resolve) => setTimeout(resolve, 1_050));
+    assert.equal((await login(eve, 'wrong again', '192.0.2.7')).status, 401);
+    assert.equal((await login(eve, ADMIN_TOKEN, '192.0.2.7')).header('retry-after'), '2');
+    await new Promise((resolve) => setTimeout(resolve, 2_050));
+    assert.equal((await login(eve, ADMIN_TOKEN, '192.0.2.7')).status, 303);
+    assert.equal((await login(eve, 'wrong once more', '192.0.2.7')).status, 401, 'a login forgets it all');
+  });
+
+  test('many tries at once are as many tries, and all addresses of one IPv6 network are one', async () => {
+    const tries = Array.from({ length: 30 }, (_, n) =>
+      login(browser(site), `wrong ${n}`, `2001:db8:1:2::${n + 1}`),
+    );
+    const statuses = (await Promise.all(tries)).map(({ status }) => status);
+    assert.equal(statuses.filter((status) => status === 401).length, 5, statuses.join());
+    assert.equal(statuses.filter((status) => status === 429).length, 25);
+    assert.equal((await login(browser(site), 'wrong', '2001:db8:1:3::1')).status, 401);
   });
 });

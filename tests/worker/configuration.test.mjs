@@ -202,7 +202,7 @@ describe('the checkout in production', () => {
       );
       assert.match(
         body.return_url,
-        new RegExp(`^${shop.url.origin}/payments/pay_[\\w-]{43}/return\\?k=[\\w-]{64}$`),
+        new RegExp(`^${shop.url.origin}/payments/pay_[\\w-]{43}/return\\?k=[\\w-]{70}$`),
       );
       assert.match((await visitor.visit(path)).text, /Thank you for your order/);
     } finally {

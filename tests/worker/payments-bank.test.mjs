@@ -38,7 +38,7 @@ async function decide(payment, decision) {
 /** The address to which the bank sends the browser, as the provider was given it. */
 async function wayBack({ next_action }) {
   const { pathname, search } = await site.simulator.wayBack(next_action.redirect_to_url.url);
-  assert.match(search, /^\?k=[\w-]{64}$/);
+  assert.match(search, /^\?k=[\w-]{70}$/);
   return `${pathname}${search}`;
 }
 

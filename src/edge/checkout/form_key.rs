@@ -1,23 +1,22 @@
 //! The key of a checkout form: fresh each time the form is shown, and of no use but with that order's link.
 //!
 //! ```text
-//! base64url( version 1 · expires_at_ms 8 · nonce 16 · HMAC-SHA256 of all that, the order's object and its link 32 )
+//! base64url( version 1 · expires_at_ms 8 · nonce 16 · signature of all that, the order's object and its link 36 )
 //! ```
 //!
-//! 76 characters, a valid `Idempotency-Key`. A second form of the same order has another key: both meet in the order's
+//! 82 characters, a valid `Idempotency-Key`. A second form of the same order has another key: both meet in the order's
 //! object, which is paid once.
 
 use data_encoding::BASE64URL_NOPAD;
-use hmac::Mac;
 
 use super::order_token::link_hash;
-use crate::edge::token::{TokenError, mac};
+use crate::edge::signing::{Purpose, SIGNATURE_LEN, SigningKeys};
+use crate::edge::token::TokenError;
 use crate::machine::id::ObjectId;
 
 const VERSION: u8 = 1;
-const DOMAIN: &[u8] = b"paid-once checkout form\0";
 const SIGNED_LEN: usize = 25;
-const KEY_LEN: usize = SIGNED_LEN + 32;
+const KEY_LEN: usize = SIGNED_LEN + SIGNATURE_LEN;
 
 /// Which order's form it is.
 #[derive(Clone, Copy, Debug)]
@@ -39,36 +38,30 @@ pub struct FormKey {
 
 impl FormKey {
     /// The key as text, signed with the first signing key.
-    pub fn seal(&self, place: Place<'_>, signing_keys: &[String]) -> String {
+    pub fn seal(&self, place: Place<'_>, signing_keys: &SigningKeys) -> String {
         let mut bytes = Vec::with_capacity(KEY_LEN);
         bytes.push(VERSION);
         bytes.extend(self.expires_at_ms.to_be_bytes());
         bytes.extend(self.nonce);
-        let signature = signing_keys.first().and_then(|key| sign(key, &bytes, place));
-        bytes.extend(signature.map(|mac| mac.finalize().into_bytes()).unwrap_or_default());
+        bytes.extend(
+            signing_keys.sign(Purpose::OrderForm, &[&bytes, place.object.as_bytes(), &link_hash(place.link)]),
+        );
         BASE64URL_NOPAD.encode(&bytes)
     }
 
     /// Opens a key: version, signature (in constant time), order, link. Whether it has expired is for the caller to say.
-    pub fn open(text: &str, place: Place<'_>, signing_keys: &[String]) -> Result<Self, TokenError> {
+    pub fn open(text: &str, place: Place<'_>, signing_keys: &SigningKeys) -> Result<Self, TokenError> {
         let bytes = BASE64URL_NOPAD.decode(text.as_bytes()).map_err(|_| TokenError::Malformed)?;
-        if bytes.len() != KEY_LEN {
-            return Err(TokenError::Malformed);
-        }
-        let (signed, signature) = bytes.split_at(SIGNED_LEN);
-        let genuine =
-            |key: &String| sign(key, signed, place).is_some_and(|mac| mac.verify_slice(signature).is_ok());
-        if !signing_keys.iter().any(genuine) || !signed.starts_with(&[VERSION]) {
-            return Err(TokenError::Forged);
-        }
+        let (signed, signature) = bytes.split_at_checked(SIGNED_LEN).ok_or(TokenError::Malformed)?;
+        let genuine = signing_keys
+            .verify(Purpose::OrderForm, &[signed, place.object.as_bytes(), &link_hash(place.link)], signature)
+            .filter(|_| signed.starts_with(&[VERSION]))
+            .ok_or(TokenError::Forged)?;
         let part = |from: usize, to: usize| signed.get(from..to).unwrap_or_default();
+        let expires_at_ms = u64::from_be_bytes(part(1, 9).try_into().map_err(|_| TokenError::Malformed)?);
         Ok(Self {
-            expires_at_ms: u64::from_be_bytes(part(1, 9).try_into().map_err(|_| TokenError::Malformed)?),
+            expires_at_ms: expires_at_ms.min(genuine.ends_at_ms),
             nonce: part(9, 25).try_into().map_err(|_| TokenError::Malformed)?,
         })
     }
-}
-
-fn sign(key: &str, signed: &[u8], place: Place<'_>) -> Option<hmac::Hmac<sha2::Sha256>> {
-    mac(key, DOMAIN, &[signed, place.object.as_bytes(), &link_hash(place.link)])
 }

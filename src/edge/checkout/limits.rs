@@ -30,7 +30,7 @@ pub fn buckets(order: ObjectId, address: Option<&str>) -> Vec<Bucket> {
 }
 
 /// What one client can take its address from: a whole /64 network of IPv6.
-fn network(address: &str) -> String {
+pub fn network(address: &str) -> String {
     match address.parse() {
         Ok(IpAddr::V6(v6)) if v6.to_ipv4_mapped().is_none() => {
             let [a, b, c, d, ..] = v6.segments();

@@ -1,7 +1,7 @@
 //! The link to an order: the order itself, signed, so that nothing has to be stored for it.
 //!
 //! ```text
-//! base64url( JSON ) . base64url( HMAC-SHA256 of the text before the dot, 32 bytes )
+//! base64url( JSON ) . base64url( signature of the text before the dot, 36 bytes )
 //! [version, order id, account, currency, [[name, unit_minor, quantity], …], return_url or null, expires_at_ms]
 //! ```
 //!
@@ -9,17 +9,16 @@
 //! order and see its receipt; logs name the route alone.
 
 use data_encoding::BASE64URL_NOPAD;
-use hmac::Mac;
 use serde::{Deserialize, Serialize};
 
 use super::Order;
 use super::cart::{Cart, Line};
-use crate::edge::token::{TokenError, mac};
+use crate::edge::signing::{Purpose, SigningKeys};
+use crate::edge::token::TokenError;
 use crate::machine::id::digest;
 use crate::payment::money::Currency;
 
 const VERSION: u8 = 1;
-const DOMAIN: &[u8] = b"paid-once order link\0";
 /// The longest link, in characters. It stands in the request line and once more in `Referer`, and servers on the way take
 /// 16 KiB of both; 20 lines with names of 120 ASCII characters fit, and a return address of 500.
 pub const LINK_MAX_LEN: usize = 6_000;
@@ -29,7 +28,7 @@ struct Wire(u8, String, String, Currency, Vec<(String, u32, u32)>, Option<String
 
 impl Order {
     /// The link, signed with the first key; `None` if it would be longer than [`LINK_MAX_LEN`].
-    pub fn seal(&self, signing_keys: &[String]) -> Option<String> {
+    pub fn seal(&self, signing_keys: &SigningKeys) -> Option<String> {
         let lines = self.cart.lines().iter().map(|line| (line.name.clone(), line.unit_minor, line.quantity));
         let wire = Wire(
             VERSION,
@@ -41,25 +40,22 @@ impl Order {
             self.expires_at_ms,
         );
         let payload = BASE64URL_NOPAD.encode(&serde_json::to_vec(&wire).ok()?);
-        let signature = mac(signing_keys.first()?, DOMAIN, &[payload.as_bytes()])?.finalize().into_bytes();
+        let signature = signing_keys.sign(Purpose::OrderLink, &[payload.as_bytes()]);
         let link = format!("{payload}.{}", BASE64URL_NOPAD.encode(&signature));
         (link.len() <= LINK_MAX_LEN).then_some(link)
     }
 
     /// Opens a link: signature (in constant time), version, limits. Whether it has expired is for the caller to say: an
     /// expired link still shows what was paid.
-    pub fn open(link: &str, signing_keys: &[String]) -> Result<Self, TokenError> {
+    pub fn open(link: &str, signing_keys: &SigningKeys) -> Result<Self, TokenError> {
         if link.len() > LINK_MAX_LEN {
             return Err(TokenError::Malformed);
         }
         let (payload, signature) = link.split_once('.').ok_or(TokenError::Malformed)?;
         let signature = BASE64URL_NOPAD.decode(signature.as_bytes()).map_err(|_| TokenError::Malformed)?;
-        let genuine = |key: &String| {
-            mac(key, DOMAIN, &[payload.as_bytes()]).is_some_and(|mac| mac.verify_slice(&signature).is_ok())
-        };
-        if !signing_keys.iter().any(genuine) {
-            return Err(TokenError::Forged);
-        }
+        let genuine = signing_keys
+            .verify(Purpose::OrderLink, &[payload.as_bytes()], &signature)
+            .ok_or(TokenError::Forged)?;
         let json = BASE64URL_NOPAD.decode(payload.as_bytes()).map_err(|_| TokenError::Malformed)?;
         let wire: Wire = serde_json::from_slice(&json).map_err(|_| TokenError::Malformed)?;
         let Wire(VERSION, id, account, currency, lines, return_url, expires_at_ms) = wire else {
@@ -67,7 +63,7 @@ impl Order {
         };
         let lines = lines.into_iter().map(|(name, unit_minor, quantity)| Line { name, unit_minor, quantity });
         let cart = Cart::new(currency, lines.collect()).map_err(|_| TokenError::Malformed)?;
-        Ok(Self { id, account, cart, return_url, expires_at_ms })
+        Ok(Self { id, account, cart, return_url, expires_at_ms: expires_at_ms.min(genuine.ends_at_ms) })
     }
 }
 

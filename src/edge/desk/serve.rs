@@ -8,7 +8,8 @@ use crate::edge::api::unreadable;
 use crate::edge::app::App;
 use crate::edge::handle::DESK_STYLE;
 use crate::edge::http::{Answer, Request};
-use crate::edge::operator::{self, Operator, admit};
+use crate::edge::login;
+use crate::edge::operator::{Operator, admit};
 use crate::edge::pages::{Notice, Site};
 use crate::edge::problem::{Kind, Problem};
 use crate::edge::reply;
@@ -22,17 +23,17 @@ pub(in crate::edge) async fn serve(
 ) -> Result<Answer, Problem> {
     match route {
         DeskRoute::Login if request.method == "POST" => {
-            return match operator::log_in(app, request)? {
+            return match login::log_in(app, request).await? {
                 Some(answer) => Ok(answer),
-                None => Ok(login(app, request, true)),
+                None => Ok(login_page(app, request, true)),
             };
         }
-        DeskRoute::Logout => return operator::log_out(request),
+        DeskRoute::Logout => return login::log_out(app, request).await,
         _ => {}
     }
     let operator = match admit(app, request).await {
         Ok(operator) => operator,
-        Err(refused) if may_log_in(app, request, &refused) => return Ok(login(app, request, false)),
+        Err(refused) if may_log_in(app, request, &refused) => return Ok(login_page(app, request, false)),
         Err(refused) => return Err(refused),
     };
     let desk = Desk { app, request, operator };
@@ -108,13 +109,13 @@ impl Desk<'_> {
 /// A person who could log in is offered to.
 fn may_log_in(app: &App, request: &Request, refused: &Problem) -> bool {
     refused.kind == Kind::Unauthorized
-        && operator::has_login(&app.config)
+        && login::has_login(&app.config)
         && request.method != "POST"
         && request.header("authorization").is_none()
         && request.wants_html()
 }
 
-fn login(app: &App, request: &Request, wrong: bool) -> Answer {
+fn login_page(app: &App, request: &Request, wrong: bool) -> Answer {
     let asked = match request.query.as_str() {
         "" => request.path.clone(),
         query => format!("{}?{query}", request.path),

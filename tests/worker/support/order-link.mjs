@@ -1,14 +1,21 @@
 // The links of orders, as src/edge/checkout/order_token.rs makes them: to change them, and to make a past.
 
-import { createHmac } from 'node:crypto';
+import { oldSignature, signature } from './signing.mjs';
 
 const EXPIRES_AT = 6;
 
+const payloadOf = (content) => Buffer.from(JSON.stringify(content)).toString('base64url');
+
 /** The page of an order with this content, signed as ours are. */
 export function sign(content, key) {
-  const payload = Buffer.from(JSON.stringify(content)).toString('base64url');
-  const signature = createHmac('sha256', key).update(`paid-once order link\0${payload}`).digest('base64url');
-  return `/checkout/${payload}.${signature}`;
+  const payload = payloadOf(content);
+  return `/checkout/${payload}.${signature(key, 'order links', payload).toString('base64url')}`;
+}
+
+/** The same, as the version before signed it. */
+export function signAsBefore(content, key) {
+  const payload = payloadOf(content);
+  return `/checkout/${payload}.${oldSignature(key, 'paid-once order link', payload).toString('base64url')}`;
 }
 
 /** [version, order id, account, currency, lines, return_url, expires_at_ms] */
