@@ -93,6 +93,8 @@ impl PaymentRequest {
             receipted: false,
             check: None,
             doubts: Vec::new(),
+            watch: None,
+            refunded_elsewhere_minor: 0,
             created_at_ms: before.map_or(ctx.now_ms, |before| before.created_at_ms),
         }
     }

@@ -11,7 +11,7 @@ use crate::machine::call::{CallKind, CallSpec, ProviderResult, Semantics, Settle
 use crate::machine::context::{Bug, Mutant};
 use crate::machine::id::RefundId;
 use crate::payment::money::AmountMinor;
-use crate::payment::{DisputeStatus, PaymentState, Refund, RefundReason, RefundState, check, refunded_minor};
+use crate::payment::{DisputeStatus, PaymentState, Refund, RefundReason, RefundState, check};
 
 use super::capture::{must_be_free, must_be_payable};
 
@@ -38,12 +38,11 @@ pub(super) fn admit(request: &RefundRequest, phase: &mut Phase<'_>) -> Result<Re
     if let Some(refusal) = must_be_free(payment, "refunded", is_captured, phase.ctx) {
         return Ok(Err(refusal));
     }
-    let reserved_minor = match phase.ctx.has(Mutant::NoRefundReservation) {
-        true => refunded_minor(&answered(&phase.rows.refunds)),
-        false => refunded_minor(&phase.rows.refunds),
+    let available_minor = match phase.ctx.has(Mutant::NoRefundReservation) {
+        true => payment.refundable_minor(&answered(&phase.rows.refunds)),
+        false => payment.refundable_minor(&phase.rows.refunds),
     };
-    let gone_minor = reserved_minor.saturating_add(payment.disputed_minor());
-    let available_minor = payment.captured_minor().saturating_sub(gone_minor);
+    let available_minor = available_minor.saturating_sub(payment.disputed_minor());
     let amount = request.amount.or_else(|| AmountMinor::new(available_minor));
     let Some(amount) = amount.filter(|amount| amount.get() <= available_minor) else {
         let detail = match available_minor {

@@ -157,6 +157,8 @@ pub enum Mutant {
     OwnMinorUnits,
     /// A capture or a void that the provider has only received counts as done.
     ReceivedIsDone,
+    /// What seems decided is never asked for again.
+    DecidedIsFinal,
 }
 
 impl Mutant {

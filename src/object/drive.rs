@@ -30,7 +30,7 @@ use crate::machine::run::{Action, Event, Run, RunEnd};
 use crate::machine::step::StepError;
 use crate::machine::wake::expire;
 use crate::metrics;
-use crate::payment::check;
+use crate::payment::{Payment, check};
 use crate::providers::transport::Transport;
 use crate::random;
 
@@ -213,16 +213,22 @@ impl Drive {
     }
 
     async fn ask_provider(&self, looking: bool) -> Result<(), Bug> {
-        if self.store.read()?.is_none_or(|rows| rows.payment.is_none_or(|payment| payment.check.is_none())) {
+        let ctx = self.context();
+        let is_due = |payment: &Payment| {
+            payment.check.is_some() || check::due_at_ms(payment).is_some_and(|at_ms| at_ms <= ctx.now_ms)
+        };
+        if !self.store.read()?.is_some_and(|rows| rows.payment.as_ref().is_some_and(is_due)) {
             return Ok(());
         }
-        let ctx = self.context();
         let questions =
             self.store.transaction(&ctx, |rows| Ok::<_, Bug>(check::begin(rows, looking, &ctx)))?;
-        for question in &questions {
-            let truth = self.transport.ask(question).await;
-            let ctx = self.context();
-            self.store.transaction(&ctx, |rows| check::take(rows, question, truth, &ctx))?;
+        for question in questions {
+            let mut next = Some(question);
+            while let Some(question) = next {
+                let truth = self.transport.ask(&question).await;
+                let ctx = self.context();
+                next = self.store.transaction(&ctx, |rows| check::take(rows, &question, truth, &ctx))?;
+            }
         }
         self.drain().await;
         Ok(())

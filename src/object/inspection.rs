@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::flows::void::is_voidable;
 use crate::machine::call::{CallState, ForeignCall, ProviderResult, Settlement};
 use crate::machine::rows::{Rows, TimelineEntry};
+use crate::payment::check;
 use crate::readmodel::snapshot::{AuditRow, Snapshot, snapshot};
 
 /// An object, for the desk.
@@ -110,7 +111,7 @@ impl Inspection {
             refundable_minor: refundable_minor.saturating_sub(refunded_minor),
             voidable: free.is_some_and(|payment| is_voidable(&payment.state)),
             under_way: payment.and_then(|payment| payment.pending).map(|pending| pending.state().to_owned()),
-            next_check_at_ms: payment.and_then(|payment| payment.check).map(|check| check.next_at_ms),
+            next_check_at_ms: payment.and_then(check::due_at_ms),
             timeline,
             replays: rows.keys.iter().map(|key| (key.key_id, key.replays)).collect(),
             calls: rows.calls.iter().map(CallSight::of).collect(),

@@ -2,19 +2,21 @@
 //! taken in was decided. It is asked when somebody comes back or looks, when it tells that something has happened, and by the
 //! alarm, until it answers.
 //!
+//! What seems decided is not yet final there: a reservation lapses, a refund fails after days, a person captures, cancels or
+//! refunds at the dashboard. Webhooks tell of that; should all of them be lost, a few questions find it ([`Watch`]).
+//!
 //! Asking changes nothing at the provider, so it needs no key and no lease. An answer is taken in only forward.
 
 use serde_json::json;
 
 use crate::flows::payment::entered;
-use crate::machine::context::{Bug, Context};
+use crate::machine::call::{CallKind, CallState, ForeignCall, Found, ProviderResult, Settlement};
+use crate::machine::context::{Bug, Context, Mutant};
 use crate::machine::id::RefundId;
 use crate::machine::rows::{AuditRecord, Rows};
 use crate::payment::news::refund_moved;
-use crate::payment::{Check, Doubt, Payment, PaymentState, RefundState};
+use crate::payment::{Check, Doubt, Payment, PaymentState, Refund, RefundState, Watch, Watched};
 use crate::providers::Provider;
-
-use crate::machine::call::Found;
 
 /// The pause before the first question, in ms; it doubles with each.
 const FIRST_PAUSE_MS: u64 = 5_000;
@@ -26,6 +28,22 @@ const SILENT_TRIES: u32 = 44;
 const QUESTIONS_MAX: usize = 10;
 /// How soon after a question the next one may be asked because somebody looks, in ms.
 const LOOK_PAUSE_MS: u64 = 1_000;
+const HOUR_MS: u64 = 3_600_000;
+const DAY_MS: u64 = 24 * HOUR_MS;
+/// When a reservation is asked for, in ms since it was made. Where nothing else is known Stripe's lapse after 4 days 18 hours
+/// (Visa, merchant-initiated), 7 days (most), or 30 at most.
+/// <https://docs.stripe.com/payments/place-a-hold-on-a-payment-method>
+const RESERVATION_ASKED_AFTER_MS: [u64; 5] =
+    [DAY_MS, 4 * DAY_MS + 19 * HOUR_MS, 7 * DAY_MS + HOUR_MS, 14 * DAY_MS, 31 * DAY_MS];
+/// When money that was taken is asked for, in ms since the capture: somebody may have given it back at the dashboard.
+const MONEY_ASKED_AFTER_MS: [u64; 2] = [2 * DAY_MS, 30 * DAY_MS];
+/// The same, in ms since the newest change of its refunds: one that succeeded can still fail, after 30 days at most.
+/// <https://docs.stripe.com/refunds#failed-refunds>
+const REFUNDS_ASKED_AFTER_MS: [u64; 4] = [2 * DAY_MS, 7 * DAY_MS, 16 * DAY_MS, 40 * DAY_MS];
+/// How many refunds of a payment are read at most, whoever made them.
+const REMOTE_REFUNDS_MAX: usize = 1_000;
+/// What begins the name of the cause for a question that nobody but the time has given.
+const WATCH: &str = "watch";
 
 /// What to ask the provider.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -50,15 +68,43 @@ pub enum Question {
         /// The event whose doubt the answer ends.
         doubt: Option<String>,
     },
+    /// What was given back of the payment, by whomever.
+    Refunds {
+        /// Whom to ask.
+        provider: Provider,
+        /// The provider's id of the payment.
+        id: String,
+        /// The event whose doubt the answer ends.
+        doubt: Option<String>,
+        /// What stood on the pages before this one, the newest first.
+        read: Vec<RemoteRefund>,
+    },
 }
 
 impl Question {
     /// Whom to ask.
     pub const fn provider(&self) -> Provider {
         match self {
-            Self::Payment { provider, .. } | Self::Refund { provider, .. } => *provider,
+            Self::Payment { provider, .. }
+            | Self::Refund { provider, .. }
+            | Self::Refunds { provider, .. } => *provider,
         }
     }
+}
+
+/// A refund in the provider's books.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct RemoteRefund {
+    /// The provider's id of it.
+    pub id: String,
+    /// In minor units.
+    pub amount_minor: u32,
+    /// How it stands.
+    pub state: RefundState,
+    /// The derived key of the call that made it, if it was made here.
+    pub derived_key: Option<String>,
+    /// Whether it may be what a capture of a part gave free of the reservation, not money.
+    pub may_be_release: bool,
 }
 
 /// What the provider says.
@@ -68,6 +114,13 @@ pub enum Truth {
     Payment(Found),
     /// About the refund: [`RefundState::Pending`], done, or failed.
     Refund(RefundState),
+    /// A page of all refunds of the payment.
+    Refunds {
+        /// The newest first.
+        refunds: Vec<RemoteRefund>,
+        /// Whether older ones follow on another page.
+        has_more: bool,
+    },
     /// It could not say.
     Silence,
 }
@@ -81,7 +134,10 @@ pub fn questions(rows: &Rows) -> Vec<Question> {
     let provider = payment.provider;
     let of_payment = payment.provider_payment.clone().filter(|_| is_asked_for(payment)).map(|id| {
         let doubt = payment.doubt(None).map(str::to_owned);
-        Question::Payment { provider, id, doubt }
+        match payment.state {
+            PaymentState::Captured { .. } => Question::Refunds { provider, id, doubt, read: Vec::new() },
+            _ => Question::Payment { provider, id, doubt },
+        }
     });
     let of_refunds = rows.refunds.iter().filter_map(|refund| {
         let doubt = payment.doubt(Some(&refund.id)).map(str::to_owned);
@@ -94,17 +150,44 @@ pub fn questions(rows: &Rows) -> Vec<Question> {
 
 fn is_asked_for(payment: &Payment) -> bool {
     // A move of ours that is under way asks for itself.
-    let is_doubted = payment.state == PaymentState::Authorized
-        && payment.pending.is_none()
-        && payment.doubt(None).is_some();
+    let is_doubted =
+        watched(payment, &[]).is_some() && payment.pending.is_none() && payment.doubt(None).is_some();
     payment.is_open_at_provider() || is_doubted
 }
 
+const fn is_captured(payment: &Payment) -> bool {
+    matches!(payment.state, PaymentState::Captured { .. })
+}
+
+/// What of a payment that seems decided can still change at its provider.
+fn watched(payment: &Payment, refunds: &[Refund]) -> Option<Watched> {
+    match payment.state {
+        PaymentState::Authorized => Some(Watched::Reservation),
+        PaymentState::Captured { .. } => {
+            let done = refunds.iter().filter(|refund| refund.state == RefundState::Succeeded);
+            Some(Watched::Money {
+                refunds: u32::try_from(done.count()).unwrap_or(u32::MAX),
+                elsewhere_minor: payment.refunded_elsewhere_minor,
+            })
+        }
+        _ => None,
+    }
+}
+
 /// Notes that something may have changed although it seems decided: the payment or, by the provider's id of it, a refund.
-/// The provider is asked now, and again until it answers.
-pub(super) fn doubt(rows: &mut Rows, refund: Option<&str>, event_id: &str, ctx: &Context) {
+/// The provider is asked now, and again until it answers. Once money was taken only its refunds can change: `of_refunds` says
+/// whether the event is about these.
+pub(super) fn doubt(rows: &mut Rows, refund: Option<&str>, of_refunds: bool, event_id: &str, ctx: &Context) {
+    let is_captured = rows.payment.as_ref().is_some_and(is_captured);
+    let is_known = |id: &str| {
+        let known = |refund: &Refund| refund.provider_refund.as_deref().is_none_or(|known| known == id);
+        rows.refunds.iter().any(known)
+    };
     let subjects: Vec<Option<RefundId>> = match refund {
+        None if is_captured && !of_refunds => Vec::new(),
         None => vec![None],
+        // One that was not made here.
+        Some(id) if is_captured && !is_known(id) => vec![None],
         // One whose answer is not taken in yet may be the one that is meant: it has no name at the provider.
         Some(id) => rows
             .refunds
@@ -118,7 +201,10 @@ pub(super) fn doubt(rows: &mut Rows, refund: Option<&str>, event_id: &str, ctx: 
 
 /// The same about all that can still change.
 pub(super) fn doubt_all(rows: &mut Rows, event_id: &str, ctx: &Context) {
-    let subjects = rows.refunds.iter().map(|refund| Some(refund.id.clone())).chain([None]).collect();
+    // Once money was taken, one question is about all refunds.
+    let is_open = rows.payment.as_ref().is_some_and(|payment| !is_captured(payment));
+    let refunds = rows.refunds.iter().filter(|_| is_open).map(|refund| Some(refund.id.clone()));
+    let subjects = refunds.chain([None]).collect();
     doubt_each(rows, subjects, event_id, ctx);
 }
 
@@ -138,17 +224,18 @@ fn doubt_each(rows: &mut Rows, subjects: Vec<Option<RefundId>>, event_id: &str, 
 
 /// Sets when the alarm asks next, after something has changed; or that there is nothing to ask. A doubt about what can not
 /// change any more is dropped.
-pub(crate) fn schedule(rows: &mut Rows, ctx: &Context) {
+pub fn schedule(rows: &mut Rows, ctx: &Context) {
     let can_change = |id: &RefundId| {
         rows.refunds
             .iter()
             .any(|refund| refund.id == *id && !matches!(refund.state, RefundState::Failed { .. }))
     };
     if let Some(payment) = &mut rows.payment {
-        let is_final = payment.is_final();
+        let is_final = payment.is_final() && !is_captured(payment);
         payment.doubts.retain(|doubt| doubt.refund.as_ref().map_or(!is_final, can_change));
     }
     let is_open = !questions(rows).is_empty();
+    watch(rows, ctx);
     if let Some(payment) = &mut rows.payment {
         let next_at_ms = ctx.now_ms.saturating_add(FIRST_PAUSE_MS);
         let first = Check { next_at_ms, tries: 0, asked_at_ms: None, told_at_ms: None };
@@ -156,9 +243,62 @@ pub(crate) fn schedule(rows: &mut Rows, ctx: &Context) {
     }
 }
 
+/// Begins to watch what is decided, anew after each change of it.
+fn watch(rows: &mut Rows, ctx: &Context) {
+    let Some(payment) = &mut rows.payment else { return };
+    let is_asked = payment.provider.answers_questions() && payment.provider_payment.is_some();
+    let of = watched(payment, &rows.refunds).filter(|_| is_asked && !ctx.has(Mutant::DecidedIsFinal));
+    if payment.watch.as_ref().map(|watch| watch.of) != of {
+        payment.watch = of.map(|of| Watch { of, since_ms: ctx.now_ms, asked: 0 });
+    }
+}
+
+impl Watch {
+    /// When it is asked for next, in ms since the epoch. `None` once that is over.
+    pub fn due_at_ms(&self) -> Option<u64> {
+        let after_ms: &[u64] = match self.of {
+            Watched::Reservation => &RESERVATION_ASKED_AFTER_MS,
+            Watched::Money { refunds: 0, elsewhere_minor: 0 } => &MONEY_ASKED_AFTER_MS,
+            Watched::Money { .. } => &REFUNDS_ASKED_AFTER_MS,
+        };
+        let after_ms = after_ms.get(usize::try_from(self.asked).ok()?)?;
+        Some(self.since_ms.saturating_add(*after_ms))
+    }
+}
+
+/// When the alarm asks next about a payment, in ms since the epoch.
+pub fn due_at_ms(payment: &Payment) -> Option<u64> {
+    let watched_at_ms = payment.watch.as_ref().and_then(Watch::due_at_ms);
+    payment.check.map(|check| check.next_at_ms).into_iter().chain(watched_at_ms).min()
+}
+
+/// If it is time to ask for what is watched, that is a doubt as if the provider had told of something.
+fn doubt_watched(rows: &mut Rows, ctx: &Context) {
+    let Some(watch) = rows.payment.as_mut().and_then(|payment| payment.watch.as_mut()) else { return };
+    if watch.due_at_ms().is_none_or(|due_at_ms| due_at_ms > ctx.now_ms) {
+        return;
+    }
+    // However late the alarm was: one question is enough.
+    while watch.due_at_ms().is_some_and(|due_at_ms| due_at_ms <= ctx.now_ms) {
+        watch.asked = watch.asked.saturating_add(1);
+    }
+    let event_id = format!("{WATCH} {}", watch.asked);
+    let is_open = !questions(rows).is_empty();
+    match &mut rows.payment {
+        // It is asked with what is open, and that goes on as it was.
+        Some(payment) if is_open => {
+            if payment.doubt(None).is_none() {
+                payment.doubts.push(Doubt { refund: None, event_id });
+            }
+        }
+        _ => doubt_each(rows, vec![None], &event_id, ctx),
+    }
+}
+
 /// Whether the provider is to be asked now. If so the next time is set at once: whoever else looks meanwhile asks nothing.
 /// `looking` is somebody who waits for the answer.
 pub fn begin(rows: &mut Rows, looking: bool, ctx: &Context) -> Vec<Question> {
+    doubt_watched(rows, ctx);
     let Some(payment) = &mut rows.payment else {
         return Vec::new();
     };
@@ -221,11 +361,16 @@ fn pause_ms(tries: u32, age_ms: u64, jitter_permille: u16) -> u64 {
     pause_ms.saturating_add(pause_ms / 8 * u64::from(jitter_permille.min(1000)) / 1000)
 }
 
-/// Takes in an answer.
-pub fn take(rows: &mut Rows, question: &Question, truth: Truth, ctx: &Context) -> Result<(), Bug> {
+/// Takes in an answer. Gives the question after the next page, if there is one.
+pub fn take(
+    rows: &mut Rows,
+    question: &Question,
+    truth: Truth,
+    ctx: &Context,
+) -> Result<Option<Question>, Bug> {
     match (question, truth) {
         (Question::Payment { id, doubt, .. }, Truth::Payment(found)) => {
-            let Some(payment) = &mut rows.payment else { return Ok(()) };
+            let Some(payment) = &mut rows.payment else { return Ok(None) };
             // The question may be about a try that another one has followed.
             if payment.provider_payment.as_deref() == Some(id) {
                 answered(payment, None, doubt.as_deref());
@@ -239,17 +384,94 @@ pub fn take(rows: &mut Rows, question: &Question, truth: Truth, ctx: &Context) -
                 answered(payment, Some(refund), doubt.as_deref());
             }
             let Some(refund) = rows.refunds.iter_mut().find(|known| known.id == *refund) else {
-                return Ok(());
+                return Ok(None);
             };
             if refund.learn(state) {
                 let refund = refund.clone();
                 refund_moved(rows, &refund, ctx);
             }
         }
+        (Question::Refunds { provider, id, doubt, read }, Truth::Refunds { refunds, has_more }) => {
+            let goes_on = has_more && !refunds.is_empty() && read.len() < REMOTE_REFUNDS_MAX;
+            let read = [read.as_slice(), &refunds].concat();
+            if goes_on {
+                let (provider, id, doubt) = (*provider, id.clone(), doubt.clone());
+                return Ok(Some(Question::Refunds { provider, id, doubt, read }));
+            }
+            take_refunds(rows, id, doubt.as_deref(), &read, !has_more, ctx);
+        }
         (_, _) => {}
     }
     schedule(rows, ctx);
-    Ok(())
+    Ok(None)
+}
+
+/// Takes in the provider's list of a payment's refunds: how ours stand, and how much others have given back.
+fn take_refunds(
+    rows: &mut Rows,
+    id: &str,
+    doubt: Option<&str>,
+    listed: &[RemoteRefund],
+    is_whole: bool,
+    ctx: &Context,
+) {
+    let is_of_ours = |call: &ForeignCall| {
+        call.kind == CallKind::Capture
+            && matches!(&call.state, CallState::Settled(Settlement::Answered(reply))
+                if matches!(reply.result, ProviderResult::Captured { .. }))
+    };
+    let was_captured_here = rows.calls.iter().any(is_of_ours);
+    let Some(payment) =
+        rows.payment.as_mut().filter(|payment| payment.provider_payment.as_deref() == Some(id))
+    else {
+        return;
+    };
+    answered(payment, None, doubt);
+    let own_key = format!("{}_refund_", payment.id);
+    let (captured_minor, before_minor) = (payment.captured_minor(), payment.refunded_elsewhere_minor);
+    // A capture of a part that was not made here may have given the rest free as a refund.
+    let mut release_minor = (!was_captured_here).then(|| payment.amount.get().saturating_sub(captured_minor));
+    let mut elsewhere_minor = 0_u32;
+    for remote in listed {
+        let own_id = remote.derived_key.as_deref().and_then(|key| key.strip_prefix(&own_key));
+        let is_it = |known: &&mut Refund| {
+            known.provider_refund.as_deref() == Some(&remote.id) || Some(known.id.0.as_str()) == own_id
+        };
+        let counts_already = match rows.refunds.iter_mut().find(is_it) {
+            Some(known) => {
+                let counted = !matches!(known.state, RefundState::Failed { .. });
+                if known.learn(remote.state.clone()) {
+                    let moved = known.clone();
+                    refund_moved(rows, &moved, ctx);
+                }
+                counted
+            }
+            None => false,
+        };
+        if counts_already || matches!(remote.state, RefundState::Failed { .. }) {
+            continue;
+        }
+        if remote.may_be_release && release_minor == Some(remote.amount_minor) {
+            release_minor = None;
+            continue;
+        }
+        elsewhere_minor = elsewhere_minor.saturating_add(remote.amount_minor);
+    }
+    // What does not stand on the pages that were read is still there.
+    let now_minor = if is_whole { elsewhere_minor } else { elsewhere_minor.max(before_minor) };
+    if now_minor == before_minor {
+        return;
+    }
+    let Some(payment) = rows.payment.as_mut() else { return };
+    payment.refunded_elsewhere_minor = now_minor;
+    let Some(actor) = rows.keys.first().map(|key| key.owner.clone()) else { return };
+    rows.appended.audit.push(AuditRecord {
+        at_ms: ctx.now_ms,
+        actor,
+        action: "refund.elsewhere",
+        subject: payment.id.to_string(),
+        data: json!({ "amount": now_minor, "before": before_minor }),
+    });
 }
 
 /// Ends the doubt that the question was about. An event that came after it has a question of its own.

@@ -196,6 +196,33 @@ pub struct Check {
     pub told_at_ms: Option<u64>,
 }
 
+/// What seems decided and can still change at the provider without a word of it. It is asked for a few times, ever more
+/// rarely, and then no more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Watch {
+    /// What it is.
+    pub of: Watched,
+    /// Since when it stands as it does, in ms since the epoch.
+    pub since_ms: u64,
+    /// How often it was asked for since then.
+    pub asked: u32,
+}
+
+/// What is watched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "watched")]
+pub enum Watched {
+    /// A reservation lapses, or is captured or given up elsewhere.
+    Reservation,
+    /// Money that was taken is given back elsewhere, and what was given back comes back.
+    Money {
+        /// How many refunds have succeeded.
+        refunds: u32,
+        /// What others have given back, in minor units.
+        elsewhere_minor: u32,
+    },
+}
+
 /// Something seems decided, and the provider has told that there is news of it: it is asked until it answers.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Doubt {
@@ -261,6 +288,12 @@ pub struct Payment {
     /// What was told of and not answered yet: at most one for the payment and one for each refund.
     #[serde(default)]
     pub doubts: Vec<Doubt>,
+    /// What is asked for although it seems decided.
+    #[serde(default)]
+    pub watch: Option<Watch>,
+    /// What was given back of it by others than us, such as a person at the provider's dashboard, in minor units.
+    #[serde(default)]
+    pub refunded_elsewhere_minor: u32,
     /// When it was made, in ms since the epoch.
     pub created_at_ms: u64,
 }
@@ -329,6 +362,17 @@ impl Payment {
                 | PaymentState::Expired
                 | PaymentState::Failed(_)
         )
+    }
+
+    /// What can still be given back, in minor units: refunds under way count as done, and those made elsewhere count.
+    pub fn refundable_minor(&self, refunds: &[Refund]) -> u32 {
+        let refunded_minor = refunded_minor(refunds).saturating_add(self.refunded_elsewhere_minor);
+        self.captured_minor().saturating_sub(refunded_minor)
+    }
+
+    /// What was given back or may be yet, by whomever, in minor units.
+    pub fn refunded_minor(&self, refunds: &[Refund]) -> u32 {
+        self.captured_minor().saturating_sub(self.refundable_minor(refunds))
     }
 
     /// The newest event about a refund, or about the payment itself, to which the provider has still to answer.
@@ -400,7 +444,7 @@ impl Payment {
             "amount": self.amount.get(),
             "amount_capturable": capturable,
             "amount_captured": self.captured_minor(),
-            "amount_refunded": refunded_minor(refunds),
+            "amount_refunded": self.refunded_minor(refunds),
             "currency": self.currency.as_str(),
             "capture": self.capture,
             "order_id": self.order_id,
@@ -538,7 +582,7 @@ impl Refund {
     }
 }
 
-/// What was given back or may be yet, in minor units: what counts against the captured amount.
+/// What we have given back or may yet, in minor units: what counts against the captured amount.
 pub fn refunded_minor(refunds: &[Refund]) -> u32 {
     let counts = |refund: &&Refund| !matches!(refund.state, RefundState::Failed { .. });
     refunds.iter().filter(counts).fold(0, |sum, refund| sum.saturating_add(refund.amount.get()))

@@ -26,7 +26,8 @@ pub fn take(rows: &mut Rows, event: &Event, ctx: &Context) -> Result<Taken, Bug>
     let key_id = rows.keys.first().map_or(0, |key| key.key_id);
     let taken = match &event.news {
         News::Ask { refund } => {
-            check::doubt(rows, refund.as_deref(), &event.event_id, ctx);
+            let of_refunds = event.kind.contains("refund");
+            check::doubt(rows, refund.as_deref(), of_refunds, &event.event_id, ctx);
             hurry(rows, ctx);
             Taken::In
         }

@@ -13,7 +13,7 @@ use crate::machine::call::{
     CallKind, ForeignCall, Found, FrozenRequest, LookUp, Outcome, ProviderReply, ProviderResult,
 };
 use crate::machine::context::QUIET_MAX_MS;
-use crate::payment::check::{Question, Truth};
+use crate::payment::check::{Question, RemoteRefund, Truth};
 use crate::payment::{Failure, Refund, RefundState};
 
 /// The version of the API that requests are written for and answers are read by.
@@ -181,6 +181,20 @@ struct RefundObject {
     metadata: Metadata,
     #[serde(default)]
     failure_reason: Option<String>,
+    #[serde(default)]
+    destination_details: Option<Destination>,
+}
+
+#[derive(Deserialize)]
+struct Destination {
+    #[serde(default)]
+    card: Option<DestinationCard>,
+}
+
+#[derive(Deserialize)]
+struct DestinationCard {
+    #[serde(default, rename = "type")]
+    kind: Option<String>,
 }
 
 #[derive(Default, Deserialize)]
@@ -521,6 +535,12 @@ pub fn question(question: &Question) -> FrozenRequest {
     let path = match question {
         Question::Payment { id, .. } => format!("/v1/payment_intents/{id}"),
         Question::Refund { id, .. } => format!("/v1/refunds/{id}"),
+        Question::Refunds { id, read, .. } => {
+            let limit = PAGE_SIZE.to_string();
+            let mut fields = vec![("payment_intent", id.as_str()), ("limit", &limit)];
+            fields.extend(read.last().map(|last| ("starting_after", last.id.as_str())));
+            format!("/v1/refunds?{}", encode(&fields))
+        }
     };
     FrozenRequest { path, body: String::new() }
 }
@@ -539,6 +559,28 @@ pub fn read_truth(question: &Question, answer: &HttpAnswer) -> Truth {
             .ok()
             .and_then(|refund| refund_state(&refund))
             .map(Truth::Refund),
+        Question::Refunds { .. } => {
+            serde_json::from_str::<List<RefundObject>>(&answer.body).ok().and_then(remote_refunds)
+        }
     };
     truth.unwrap_or(Truth::Silence)
+}
+
+/// Refunds of a payment, by whomever. `None` if one of them cannot be understood: then nothing follows from the others.
+fn remote_refunds(list: List<RefundObject>) -> Option<Truth> {
+    let refunds: Option<Vec<RemoteRefund>> = list.data.into_iter().map(remote_refund).collect();
+    Some(Truth::Refunds { refunds: refunds?, has_more: list.has_more })
+}
+
+fn remote_refund(refund: RefundObject) -> Option<RemoteRefund> {
+    let state = refund_state(&refund)?;
+    let card = refund.destination_details.and_then(|details| details.card);
+    Some(RemoteRefund {
+        state,
+        amount_minor: u32::try_from(refund.amount?).ok()?,
+        derived_key: refund.metadata.idempotency_key,
+        // Stripe calls it so when the bank had only reserved the money, or had not booked it yet.
+        may_be_release: card.and_then(|card| card.kind).as_deref() == Some("reversal"),
+        id: refund.id,
+    })
 }

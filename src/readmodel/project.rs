@@ -54,6 +54,7 @@ const PAYMENTS: Table = Table {
         "amount_minor",
         "captured_minor",
         "refunded_minor",
+        "refunded_elsewhere_minor",
         "currency",
         "provider",
         "provider_payment",

@@ -8,7 +8,7 @@ use crate::flows::ride::{FARE_CURRENCY, RideState};
 use crate::machine::call::{CallState, ForeignCall, Settlement};
 use crate::machine::record::{KeyRecord, Lifecycle};
 use crate::machine::rows::Rows;
-use crate::payment::{PaymentState, refunded_minor};
+use crate::payment::PaymentState;
 
 /// How many of its keys and refunds an object tells of: those that changed last. Of the others it has told before; those that
 /// are open it tells of again.
@@ -49,6 +49,8 @@ pub struct PaymentFace {
     pub amount_minor: u32,
     pub captured_minor: u32,
     pub refunded_minor: u32,
+    #[serde(default)]
+    pub refunded_elsewhere_minor: u32,
     pub currency: String,
     pub provider: String,
     pub provider_payment: Option<String>,
@@ -176,7 +178,8 @@ fn payment(rows: &Rows) -> Option<PaymentFace> {
         status: payment.status().to_owned(),
         amount_minor: payment.amount.get(),
         captured_minor: payment.captured_minor(),
-        refunded_minor: refunded_minor(&rows.refunds),
+        refunded_minor: payment.refunded_minor(&rows.refunds),
+        refunded_elsewhere_minor: payment.refunded_elsewhere_minor,
         currency: payment.currency.as_str().to_owned(),
         provider: payment.provider.as_str().to_owned(),
         provider_payment: payment.provider_payment.clone(),

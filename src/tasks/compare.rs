@@ -25,7 +25,7 @@ pub struct Ours {
     pub amount_minor: u64,
     /// What was taken, in minor units.
     pub captured_minor: u64,
-    /// What was given back for certain, in minor units.
+    /// What was given back for certain, by us or by others, in minor units.
     pub refunded_minor: u64,
     /// What may have been given back as well, in minor units.
     pub refunding_minor: u64,

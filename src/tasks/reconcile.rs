@@ -313,7 +313,8 @@ fn ours(payments: &str, rides: &str) -> String {
     let own_captures = "(SELECT count(*) FROM keys WHERE keys.object = payments.object
         AND keys.operation = 'capture' AND keys.response_status = 200)";
     format!(
-        "SELECT payment_id AS resource, object, provider, status, amount_minor, captured_minor, {} AS refunded_minor,
+        "SELECT payment_id AS resource, object, provider, status, amount_minor, captured_minor,
+            {} + refunded_elsewhere_minor AS refunded_minor,
             {} AS refunding_minor, {own_captures} AS own_captures, currency, provider_payment, created_at_ms, updated_at_ms
          FROM payments WHERE {payments}
          UNION ALL

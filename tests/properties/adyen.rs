@@ -84,6 +84,8 @@ fn a_payment() -> Payment {
         receipted: false,
         check: None,
         doubts: Vec::new(),
+        watch: None,
+        refunded_elsewhere_minor: 0,
         created_at_ms: 0,
     }
 }

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeSet;
 
+use paid_once::machine::call::Found;
 use paid_once::machine::context::{Context, Limits, Times};
 use paid_once::machine::id::{ObjectId, PaymentId, RefundId};
 use paid_once::machine::rows::Rows;
-use paid_once::payment::check::{begin, look_wait_ms};
+use paid_once::payment::check::{self, Question, RemoteRefund, Truth, begin, look_wait_ms, take};
 use paid_once::payment::money::{AmountMinor, Currency};
 use paid_once::payment::{Check, Payment, PaymentState, Refund, RefundReason, RefundState};
 use paid_once::providers::Provider;
@@ -44,6 +45,8 @@ fn at_the_bank(age_ms: u64) -> Rows {
         receipted: false,
         check: Some(Check { next_at_ms: NOW_MS, tries: 0, asked_at_ms: None, told_at_ms: None }),
         doubts: Vec::new(),
+        watch: None,
+        refunded_elsewhere_minor: 0,
         created_at_ms: NOW_MS - age_ms,
     });
     rows
@@ -110,4 +113,162 @@ fn of_many_pending_refunds_each_has_its_turn() {
         now_ms = rows.payment.as_ref().unwrap().check.unwrap().next_at_ms;
     }
     assert_eq!(asked.len(), 23);
+}
+
+const DAY_MS: u64 = 86_400_000;
+
+/// Stripe's answers to questions, one after the other, at the times at which they are asked; gives these times in ms after
+/// `NOW_MS`. A payment that has no more of them is left alone for good.
+fn asked_at(rows: &mut Rows, mut truth: impl FnMut(&Question) -> Truth) -> Vec<u64> {
+    let mut times = Vec::new();
+    check::schedule(rows, &at(NOW_MS, 0));
+    while let Some(now_ms) = check::due_at_ms(rows.payment.as_ref().unwrap()) {
+        let questions = begin(rows, false, &at(now_ms, 0));
+        times.extend(questions.iter().map(|_| now_ms - NOW_MS));
+        for question in questions {
+            take(rows, &question, truth(&question), &at(now_ms, 0)).unwrap();
+        }
+        assert!(times.len() < 100, "{times:?}");
+    }
+    times
+}
+
+fn decided(state: PaymentState) -> Rows {
+    let mut rows = at_the_bank(0);
+    let payment = rows.payment.as_mut().unwrap();
+    (payment.state, payment.check) = (state, None);
+    rows
+}
+
+fn no_refunds() -> Truth {
+    Truth::Refunds { refunds: Vec::new(), has_more: false }
+}
+
+#[test]
+fn a_reservation_is_asked_for_a_few_times_and_right_after_each_time_at_which_one_lapses() {
+    let mut rows = decided(PaymentState::Authorized);
+    let times = asked_at(&mut rows, |_| Truth::Payment(Found::Authorized));
+    assert_eq!(times.len(), 5, "{times:?}");
+    for lapses_ms in [4 * DAY_MS + 18 * 3_600_000, 7 * DAY_MS, 30 * DAY_MS] {
+        let after = times.iter().find(|at_ms| **at_ms > lapses_ms);
+        assert!(after.is_some_and(|at_ms| at_ms - lapses_ms <= DAY_MS), "{lapses_ms}: {times:?}");
+    }
+    let pauses: Vec<u64> = times.windows(2).map(|pair| pair[1] - pair[0]).collect();
+    assert!(pauses.last() > pauses.first(), "{pauses:?}");
+}
+
+#[test]
+fn money_that_was_taken_is_asked_for_twice_and_not_because_somebody_looks() {
+    let mut rows = decided(PaymentState::Captured { amount_minor: 2500 });
+    check::schedule(&mut rows, &at(NOW_MS, 0));
+    for hour in 0..40 {
+        assert_eq!(begin(&mut rows, true, &at(NOW_MS + hour * 3_600_000, 0)), [], "hour {hour}");
+    }
+    assert_eq!(asked_at(&mut rows, |_| no_refunds()).len(), 2);
+}
+
+#[test]
+fn what_the_provider_does_not_answer_is_asked_again() {
+    let mut rows = decided(PaymentState::Captured { amount_minor: 2500 });
+    let mut silent = 3;
+    let times = asked_at(&mut rows, |_| {
+        silent -= i32::from(silent > 0);
+        if silent > 0 { Truth::Silence } else { no_refunds() }
+    });
+    assert_eq!(times.len(), 4, "{times:?}");
+    assert!(times[2] - times[0] < 60_000, "{times:?}");
+}
+
+fn given_back(amount_minor: u32, state: RefundState) -> Refund {
+    Refund {
+        id: RefundId("re_1".into()),
+        key_id: 1,
+        amount: AmountMinor::new(amount_minor).unwrap(),
+        reason: RefundReason::Duplicate,
+        state,
+        provider_refund: Some("re_at_stripe".into()),
+        created_at_ms: NOW_MS,
+        version: 0,
+    }
+}
+
+fn remote(id: &str, amount_minor: u32, state: RefundState) -> RemoteRefund {
+    RemoteRefund { id: id.into(), amount_minor, state, derived_key: None, may_be_release: false }
+}
+
+fn failed() -> RefundState {
+    RefundState::Failed { code: "unknown".into(), message: String::new() }
+}
+
+#[test]
+fn a_refund_that_fails_after_days_is_found_without_any_webhook() {
+    let mut rows = decided(PaymentState::Captured { amount_minor: 2500 });
+    rows.refunds.push(given_back(1000, RefundState::Succeeded));
+    let mut looks = 0;
+    let times = asked_at(&mut rows, |_| {
+        looks += 1;
+        let state = if looks < 3 { RefundState::Succeeded } else { failed() };
+        Truth::Refunds { refunds: vec![remote("re_at_stripe", 1000, state)], has_more: false }
+    });
+    assert_eq!(rows.refunds[0].state, failed());
+    assert!(times[2] <= 16 * DAY_MS && times.len() <= 6, "{times:?}");
+    assert_eq!(rows.payment.as_ref().unwrap().refundable_minor(&rows.refunds), 2500);
+
+    let mut rows = decided(PaymentState::Captured { amount_minor: 2500 });
+    rows.refunds.push(given_back(1000, RefundState::Succeeded));
+    let still = || vec![remote("re_at_stripe", 1000, RefundState::Succeeded)];
+    let times = asked_at(&mut rows, |_| Truth::Refunds { refunds: still(), has_more: false });
+    assert!(times.len() == 4 && *times.last().unwrap() >= 40 * DAY_MS, "{times:?}");
+}
+
+/// What the object makes of these refunds at Stripe; gives what can still be refunded.
+fn left_after(rows: &mut Rows, refunds: Vec<RemoteRefund>) -> u32 {
+    let (provider, id) = (Provider::Stripe, "pi_1".to_owned());
+    let question = Question::Refunds { provider, id, doubt: None, read: Vec::new() };
+    let next = take(rows, &question, Truth::Refunds { refunds, has_more: false }, &at(NOW_MS, 0));
+    assert_eq!(next.unwrap(), None);
+    rows.payment.as_ref().unwrap().refundable_minor(&rows.refunds)
+}
+
+#[test]
+fn what_others_have_given_back_cannot_be_given_back_again() {
+    let mut rows = decided(PaymentState::Captured { amount_minor: 2000 });
+    rows.refunds.push(given_back(500, RefundState::Succeeded));
+    let own = remote("re_at_stripe", 500, RefundState::Succeeded);
+    let theirs = |minor| remote("re_9", minor, RefundState::Succeeded);
+    assert_eq!(left_after(&mut rows, vec![own.clone()]), 1500);
+    assert_eq!(left_after(&mut rows, vec![theirs(300), own.clone()]), 1200);
+    assert_eq!(left_after(&mut rows, vec![remote("re_9", 300, failed()), own.clone()]), 1500);
+    // A capture of a part may have given the other 500 free in the form of a refund, at most once.
+    let release = |id: &str| RemoteRefund { may_be_release: true, ..remote(id, 500, RefundState::Succeeded) };
+    assert_eq!(left_after(&mut rows, vec![release("re_7"), own.clone()]), 1500);
+    assert_eq!(left_after(&mut rows, vec![release("re_8"), release("re_7"), own.clone()]), 1000);
+
+    // One of ours whose answer is not taken in yet is counted once.
+    let mut rows = decided(PaymentState::Captured { amount_minor: 2000 });
+    rows.refunds.push(Refund { provider_refund: None, ..given_back(500, RefundState::Requested) });
+    let payment = rows.payment.as_ref().unwrap().id;
+    let derived_key = Some(format!("{payment}_refund_re_1"));
+    let on_its_way = RemoteRefund { derived_key, ..own };
+    assert_eq!(left_after(&mut rows, vec![on_its_way.clone()]), 1500);
+    // One of ours that was held to have failed, and was made after all, counts.
+    rows.refunds[0].state = failed();
+    assert_eq!(left_after(&mut rows, vec![on_its_way]), 1500);
+}
+
+#[test]
+fn a_long_list_of_refunds_is_read_page_by_page() {
+    let mut rows = decided(PaymentState::Captured { amount_minor: 2500 });
+    let (provider, id) = (Provider::Stripe, "pi_1".to_owned());
+    let first = Question::Refunds { provider, id, doubt: None, read: Vec::new() };
+    let page = |id: &str, has_more| Truth::Refunds {
+        refunds: vec![remote(id, 100, RefundState::Succeeded)],
+        has_more,
+    };
+    let second = take(&mut rows, &first, page("re_2", true), &at(NOW_MS, 0)).unwrap().unwrap();
+    assert_eq!(rows.payment.as_ref().unwrap().refunded_elsewhere_minor, 0);
+    let asked = provider.question_request(&second).unwrap().path;
+    assert_eq!(asked, "/v1/refunds?payment_intent=pi_1&limit=100&starting_after=re_2");
+    assert_eq!(take(&mut rows, &second, page("re_1", false), &at(NOW_MS, 0)).unwrap(), None);
+    assert_eq!(rows.payment.as_ref().unwrap().refunded_elsewhere_minor, 200);
 }

@@ -227,12 +227,12 @@ proptest! {
             Truth::Payment(Found::Voided) => prop_assert_eq!((status, &object["status"]), (200, &json!("canceled"))),
             Truth::Payment(_) => prop_assert_eq!(status, 200),
             Truth::Silence => {}
-            Truth::Refund(_) => prop_assert!(false, "a payment was asked about"),
+            Truth::Refund(_) | Truth::Refunds { .. } => prop_assert!(false, "a payment was asked about"),
         }
         let about = Question::Refund { provider, refund: RefundId("re_1".into()), id: "re_9".into(), doubt: None };
         match read_truth(&about, &answer(status, &object)) {
             Truth::Refund(RefundState::Succeeded) => prop_assert_eq!((status, &object["status"]), (200, &json!("succeeded"))),
-            Truth::Refund(RefundState::Requested) | Truth::Payment(_) => prop_assert!(false, "a refund was asked about"),
+            Truth::Refund(RefundState::Requested) | Truth::Payment(_) | Truth::Refunds { .. } => prop_assert!(false, "a refund was asked about"),
             Truth::Refund(_) => prop_assert_eq!(status, 200),
             Truth::Silence => {}
         }

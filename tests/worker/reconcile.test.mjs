@@ -72,22 +72,40 @@ describe('the reconciliation', async () => {
     assert.equal(await breakOf(unpaid.id), undefined);
   });
 
-  test('finds a refund that was made on the dashboard, and keeps what a person has accepted', async () => {
+  test('tells the object of a refund that was made on the dashboard: no more than the rest can be refunded', async () => {
     const { provider_payment: intent, id } = await paid();
     await atStripe(site, 'refunds', { payment_intent: intent, amount: '300' });
     await model.tick();
     const found = await breakOf(intent);
-    assert.deepEqual([found.kind, found.state, found.resource], ['amount', 'open', id]);
+    assert.deepEqual([found.kind, found.resource], ['amount', id]);
     assert.match(found.theirs, /300 refunded/);
     assert.match(found.ours, /0 refunded/);
+    assert.equal((await user.ask(`/payments/${id}`)).json().amount_refunded, 300);
 
-    await model.run("UPDATE breaks SET state = 'accepted' WHERE break_id = ?", found.break_id);
+    await until('the read model knows', () =>
+      model.first('SELECT 1 FROM payments WHERE payment_id = ? AND refunded_minor = 300', id),
+    );
     await model.tick();
-    assert.equal((await breakOf(intent)).state, 'accepted');
-    await atStripe(site, 'refunds', { payment_intent: intent, amount: '200' });
+    assert.equal((await breakOf(intent)).state, 'repaired');
+    const tooMuch = await user.post(`/payments/${id}/refunds`, { amount: 2300 }, freshKey());
+    assert.deepEqual([tooMuch.status, tooMuch.json().available], [422, 2200]);
+    assert.equal((await user.post(`/payments/${id}/refunds`, {}, freshKey())).json().amount, 2200);
+    const { data } = await site.simulator.stripe(`charges?payment_intent=${intent}`);
+    assert.equal(data[0].amount_refunded, 2500);
+  });
+
+  test('keeps what a person has accepted, until it says something else', async () => {
+    const orphan = await atStripe(site, 'payment_intents', MADE_ELSEWHERE);
     await model.tick();
-    assert.equal((await breakOf(intent)).state, 'open', 'it says something else now');
-    assert.equal((await user.ask(`/payments/${id}`)).json().amount_refunded, 0, 'nothing was moved here');
+    await model.run(
+      "UPDATE breaks SET state = 'accepted' WHERE break_id = ?",
+      (await breakOf(orphan.id)).break_id,
+    );
+    await model.tick();
+    assert.equal((await breakOf(orphan.id)).state, 'accepted');
+    await atStripe(site, 'refunds', { payment_intent: orphan.id, amount: '200' });
+    await model.tick();
+    assert.equal((await breakOf(orphan.id)).state, 'open', 'it says something else now');
   });
 
   test('tells the object of what was captured on the dashboard', async () => {
@@ -170,10 +188,18 @@ describe('the reconciliation', async () => {
       test(`${who}, control: finds a refund that we have not made`, async () => {
         const held = await captured();
         await atStripe(site, 'refunds', { payment_intent: held.intent, amount: String(refunded) });
-        const found = await openBreak(held);
+        await model.tick();
+        const found = await model.first(
+          "SELECT * FROM breaks WHERE provider_payment = ? AND kind = 'amount'",
+          held.intent,
+        );
         assert.deepEqual([found?.kind, found?.resource], ['amount', held.id]);
         const { amount_refunded, amount_captured } = (await user.ask(`/payments/${held.id}`)).json();
-        assert.deepEqual([amount_refunded, amount_captured > 0], [0, true], 'nothing was moved here');
+        assert.deepEqual(
+          [amount_refunded, amount_captured > 0],
+          [refunded, true],
+          'the object has learnt of it',
+        );
       });
   });
 
@@ -213,7 +239,7 @@ describe('the reconciliation', async () => {
     const old = Date.now() - 36_000_000;
     await model.run(
       `INSERT INTO payments SELECT 'pay_old', '', version, owner, status, amount_minor, captured_minor, 0, currency, 'stripe',
-         'pi_never', NULL, NULL, attempt, shown, ?1, ?1, NULL FROM payments WHERE payment_id = ?2`,
+         'pi_never', NULL, NULL, attempt, shown, ?1, ?1, NULL, 0 FROM payments WHERE payment_id = ?2`,
       old,
       id,
     );
@@ -236,7 +262,7 @@ describe('the reconciliation', async () => {
     const row = (at, payment) =>
       model.run(
         `INSERT INTO payments SELECT ?1, object, version, owner, 'processing', amount_minor, 0, 0, currency, 'adyen',
-           NULL, NULL, NULL, attempt, shown, ?2, updated_at_ms, NULL FROM payments WHERE payment_id = ?3`,
+           NULL, NULL, NULL, attempt, shown, ?2, updated_at_ms, NULL, 0 FROM payments WHERE payment_id = ?3`,
         payment,
         at,
         id,

@@ -12,7 +12,7 @@ use crate::flows::tries::NextTry;
 use crate::machine::fingerprint::{Field, Parameters};
 use crate::object::message::{KeyStatus, View};
 use crate::payment::money::{Currency, for_people};
-use crate::payment::{Payment, PaymentState, Pending, Refund, RefundState, refunded_minor};
+use crate::payment::{Payment, PaymentState, Pending, Refund, RefundState};
 use crate::{date_for_people, timestamp};
 
 /// How the person enters a card.
@@ -129,7 +129,7 @@ impl Paid {
         Self {
             amount_minor: payment.amount.get(),
             captured_minor: payment.captured_minor(),
-            refunded_minor: refunded_minor(refunds),
+            refunded_minor: payment.refunded_minor(refunds),
             refund_pending: refunds.iter().any(is_on_its_way),
             currency: payment.currency,
             payment: payment.id.to_string(),

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 
 use paid_once::providers::HttpAnswer;
 
+use super::elsewhere::{DASHBOARD, Does};
 use crate::faults::Oddity;
 
 /// A payment in a provider's books.
@@ -149,6 +150,15 @@ pub(crate) enum Later {
     Expire {
         intent: String,
     },
+    /// A reservation's time is over.
+    Lapse {
+        intent: String,
+    },
+    /// A person does something at the provider's dashboard.
+    Person {
+        intent: String,
+        does: Does,
+    },
 }
 
 /// The books.
@@ -169,7 +179,7 @@ impl Ledger {
         self.intents.iter().find(|intent| intent.id == id)
     }
 
-    fn intent_mut(&mut self, id: &str) -> Option<&mut Intent> {
+    pub(super) fn intent_mut(&mut self, id: &str) -> Option<&mut Intent> {
         self.intents.iter_mut().find(|intent| intent.id == id)
     }
 
@@ -177,6 +187,36 @@ impl Ledger {
     pub(crate) fn refunded(&self, intent: &str) -> u64 {
         let counts = |refund: &&Refund| refund.intent == intent && refund.status != "failed";
         self.refunds.iter().filter(counts).map(|refund| refund.amount).sum()
+    }
+
+    /// What of that was given back at the dashboard.
+    pub(crate) fn refunded_elsewhere(&self, intent: &str) -> u64 {
+        let counts = |refund: &&Refund| {
+            refund.intent == intent && refund.status != "failed" && refund.by.starts_with(DASHBOARD)
+        };
+        self.refunds.iter().filter(counts).map(|refund| refund.amount).sum()
+    }
+
+    pub(super) fn refund_elsewhere(&mut self, intent: &str, amount: u64) {
+        let number = 1 + self.refunds.len() as u64;
+        self.refunds.push(Refund {
+            id: format!("{}r{number}", self.prefix),
+            number,
+            intent: intent.to_owned(),
+            amount,
+            by: format!("{DASHBOARD}-{number}"),
+            status: "succeeded",
+            came_back: false,
+        });
+    }
+
+    /// A reservation's time is over.
+    pub(crate) fn lapse(&mut self, id: &str) -> bool {
+        let Some(intent) = self.intent_mut(id).filter(|intent| intent.status == Status::Reserved) else {
+            return false;
+        };
+        (intent.status, intent.moved_by) = (Status::Canceled, Some(DASHBOARD.to_owned()));
+        true
     }
 
     /// How often money was taken.

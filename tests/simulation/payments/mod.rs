@@ -8,12 +8,13 @@
 //! ```
 //!
 //! Read on in this order: story.rs and told.rs (who wants what), world.rs (objects, incarnations, and time), requests.rs and
-//! runs.rs (what the objects do), wire.rs (the way to the providers), webhooks.rs (what they tell by themselves), bank.rs, stripe.rs and adyen.rs (their books and their
+//! runs.rs (what the objects do), wire.rs (the way to the providers), webhooks.rs (what they tell by themselves), elsewhere.rs (what others do with the money), bank.rs, stripe.rs and adyen.rs (their books and their
 //! manners), auditor/ (what must hold) and view.rs (what it is told).
 
 mod adyen;
 mod auditor;
 mod bank;
+mod elsewhere;
 mod jobs;
 mod requests;
 mod runs;
@@ -47,6 +48,8 @@ use world::{Off, PRUNED, World};
 const WORLD: &str = "SIM_PAYMENTS";
 /// Makes the dice that say whether the providers tell anything in a random history.
 const WEBHOOKS: u64 = 0x7765_6268_6f6f_6b73;
+/// The same for what others do with the money.
+const OTHERS: u64 = 0x656c_7365_7768_6572;
 /// How many pairs of faults are tried, of the millions that there are.
 const PAIRS: u64 = 12_000;
 /// How many random histories are played.
@@ -65,6 +68,7 @@ pub(crate) fn random(seed: u64, off: Option<Off>, trace: bool) -> World {
     };
     let jobs = Dice::new(!seed).pick(&[0, 20, 150]);
     let world = World::new(story, plan, dice, off, trace).with_jobs_struck(jobs, 30 * HOUR);
+    let world = if Dice::new(seed ^ OTHERS).permille(300) { world.with_others() } else { world };
     let mut webhooks = Dice::new(seed ^ WEBHOOKS);
     if webhooks.permille(500) { world.with_webhooks(webhooks.pick(&[0, 50, 300])) } else { world }
 }
@@ -203,7 +207,7 @@ fn adyen_is_not_sent_to_once_it_may_have_forgotten_the_key() {
 }
 
 /// What the random histories must reach, or they have stopped exercising it.
-const EXERCISED: [&str; 82] = [
+const EXERCISED: [&str; 88] = [
     "adyen: charges",
     "adyen: refunds",
     "alarms early",
@@ -222,6 +226,11 @@ const EXERCISED: [&str; 82] = [
     "begin: waits for the provider",
     "bind: used for something else, refused",
     "clocks set",
+    "elsewhere: canceled",
+    "elsewhere: captured",
+    "elsewhere: refunded",
+    "elsewhere: refunds sent back",
+    "elsewhere: reservations lapsed",
     "jobs: confirmed",
     "jobs: consumer dies after",
     "jobs: consumer dies before",
@@ -258,6 +267,7 @@ const EXERCISED: [&str; 82] = [
     "providers: decided later",
     "providers: key in use",
     "providers: stored answers replayed",
+    "refund.elsewhere",
     "refund.failed",
     "refund.pending",
     "refund.succeeded",
@@ -314,9 +324,10 @@ fn protections() -> Vec<(Off, &'static [&'static str])> {
             Mutant::OwnMinorUnits => &[TRUE_VERDICT],
             Mutant::MovesOverlap => &[MOVES],
             Mutant::ReceivedIsDone => &[AGREES, ONE_CHARGE],
+            Mutant::DecidedIsFinal => &[AGREES],
         }
     };
-    let core = Mutant::OF_THE_MACHINE.into_iter().chain(Mutant::OF_PAYMENTS);
+    let core = Mutant::OF_THE_MACHINE.into_iter().chain(Mutant::OF_PAYMENTS).chain([Mutant::DecidedIsFinal]);
     let mut all: Vec<_> = core.map(|mutant| (Off::Core(mutant), promises(mutant))).collect();
     let around: [(Off, &'static [&'static str]); 14] = [
         (Off::Binding, &[MISMATCH]),

@@ -219,7 +219,7 @@ impl World {
         for ticket in tickets {
             self.start(ticket, instance, 0, false, Vec::new());
         }
-        if self.objects[object].store.rows.payment.as_ref().is_some_and(|payment| payment.check.is_some()) {
+        if self.objects[object].store.rows.payment.as_ref().and_then(check::due_at_ms).is_some() {
             self.after(0, Event::Check { object, to: Some(instance), looking: false });
         }
         true
@@ -270,7 +270,10 @@ impl World {
         self.tell(|| format!("  told about {question:?}: {truth:?}"));
         let body = |rows: &mut _, ctx: &_, _: &_| Ok(check::take(rows, &question, truth.clone(), ctx)?);
         match self.transact(instance, fault, Writer::Check, body, |_, _, _| {}) {
-            Transacted::Done((), _) => self.after(0, Event::Ask { instance, questions }),
+            Transacted::Done(next, _) => {
+                let questions = next.into_iter().chain(questions).collect();
+                self.after(0, Event::Ask { instance, questions });
+            }
             Transacted::Failed(error) => self.auditor.bug(&error.to_string()),
             Transacted::Crashed => {}
         }

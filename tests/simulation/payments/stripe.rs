@@ -6,6 +6,7 @@
 use paid_once::providers::HttpAnswer;
 
 use super::bank::{Asked, Card, Done, Intent, Keys, Later, Ledger, Memory, Refund, Status};
+use super::elsewhere::DASHBOARD;
 use crate::faults::Oddity;
 use crate::provider::{error, plain};
 
@@ -250,8 +251,12 @@ impl Stripe {
 
 fn refund_json(refund: &Refund) -> String {
     let Refund { id, intent, amount, by, status, .. } = refund;
+    let metadata = match by.starts_with(DASHBOARD) {
+        true => String::new(),
+        false => format!(r#""idempotency_key":"{by}""#),
+    };
     let reason = if *status == "failed" { r#""declined""# } else { "null" };
     format!(
-        r#"{{"id":"{id}","object":"refund","status":"{status}","amount":{amount},"payment_intent":"{intent}","metadata":{{"idempotency_key":"{by}"}},"failure_reason":{reason}}}"#
+        r#"{{"id":"{id}","object":"refund","status":"{status}","amount":{amount},"payment_intent":"{intent}","metadata":{{{metadata}}},"failure_reason":{reason}}}"#
     )
 }

@@ -75,6 +75,7 @@ fn payment_view(payment: &Payment) -> PaymentView {
         state,
         amount: amount(payment.amount.get()),
         captured: amount(payment.captured_minor()),
+        refunded_elsewhere: amount(payment.refunded_elsewhere_minor),
         attempt: payment.attempt,
         provider: payment.provider.as_str(),
         provider_payment: payment.provider_payment.clone(),

@@ -7,6 +7,7 @@ use paid_once::providers::{HttpAnswer, Provider};
 
 use super::auditor::Send;
 use super::bank::Later;
+use super::elsewhere::Does;
 use super::story::Payer;
 use super::world::{Event, Off, World};
 use crate::faults::{Boundary, Copy, Fault, HOUR, Oddity, SECOND, SKEW_MAX_MS, copies, send_counter};
@@ -147,11 +148,13 @@ impl World {
             Later::Intent { ms, .. } | Later::Refund { ms, .. } | Later::Modify { ms, .. } => {
                 self.after(*ms, Event::Decided { provider, later });
             }
-            // Only a webhook's world has these, which sends them itself.
+            // The worlds that have these send them themselves.
             Later::Back { .. }
             | Later::CaptureFails { .. }
             | Later::Recapture { .. }
-            | Later::Expire { .. } => {}
+            | Later::Expire { .. }
+            | Later::Lapse { .. }
+            | Later::Person { .. } => {}
             Later::Page { intent } => {
                 self.counters.count("bank's pages");
                 let payer = self.payers[self.stripe.ledger.intents.len() % self.payers.len()];
@@ -180,18 +183,40 @@ impl World {
     }
 
     pub(crate) fn decided(&mut self, provider: &'static str, later: Later) {
-        self.is_busy();
         self.tell(|| format!("  {provider} decides {later:?}"));
         self.adyen.now_ms = self.now_ms;
+        if matches!(&later, Later::Person { intent, .. } if !self.is_known_here(intent)) {
+            return;
+        }
         let ledger = if provider == "stripe" { &mut self.stripe.ledger } else { &mut self.adyen.ledger };
         match later {
             Later::Page { intent } => ledger.begin_processing(&intent),
             Later::Intent { intent, good, .. } => ledger.decide(&intent, good),
             Later::Refund { refund, good, .. } => ledger.decide_refund(&refund, good),
-            Later::Back { refund } => ledger.send_back(&refund),
+            Later::Back { refund } => {
+                ledger.send_back(&refund);
+                self.counters.count("elsewhere: refunds sent back");
+            }
+            Later::Lapse { intent } => {
+                if !ledger.lapse(&intent) {
+                    return;
+                }
+                self.counters.count("elsewhere: reservations lapsed");
+            }
+            Later::Person { intent, does } => {
+                if !ledger.at_the_dashboard(&intent, does) {
+                    return;
+                }
+                self.counters.count(match does {
+                    Does::Captures { .. } => "elsewhere: captured",
+                    Does::Cancels => "elsewhere: canceled",
+                    Does::Refunds { .. } => "elsewhere: refunded",
+                });
+            }
             Later::Modify { by, asked, good, .. } => self.adyen.modify(&by, &asked, good),
             later => self.adyen.turn(&later),
         }
+        self.is_busy();
         self.counters.count("providers: decided later");
         self.book();
     }

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 
 use paid_once::machine::context::{Context, Limits, Mutant, Times};
 use paid_once::machine::id::{InstanceId, ObjectId, PaymentId};
+use paid_once::machine::record::Lifecycle;
 use paid_once::machine::rows::{JobKind, Rows};
 use paid_once::machine::run::Event as Input;
 use paid_once::machine::step::StepError;
@@ -17,6 +18,7 @@ use paid_once::providers::HttpAnswer;
 use super::adyen::Adyen;
 use super::auditor::{Auditor, Commit, Entry, Returned, thousandths};
 use super::bank::{Keys, Later, Ledger};
+use super::elsewhere::{DASHBOARD, Elsewhere};
 use super::jobs::{Jobs, Message};
 use super::story::{Client, Payer, Story};
 use super::stripe::Stripe;
@@ -36,6 +38,8 @@ use crate::store::{Staged, Store, first_expiry_ms, has_open_key};
 const EVENTS_MAX: u32 = 60_000;
 /// For how long the provider is still asked once nothing else happens: longer than its longest pause, a day.
 const AFTERMATH_MS: u64 = 3 * 24 * HOUR;
+/// The same where something can still happen elsewhere: longer than anything is watched.
+const LONG_AFTERMATH_MS: u64 = 45 * 24 * HOUR;
 /// What must never be counted: a provider has forgotten a key, and it comes again.
 pub(crate) const PRUNED: &str = "providers: keys pruned and used again";
 
@@ -225,6 +229,7 @@ pub(crate) struct World {
     pub(crate) sends: u64,
     pub(crate) jobs: Jobs,
     pub(crate) webhooks: Webhooks,
+    pub(crate) elsewhere: Elsewhere,
     pub(crate) auditor: Auditor,
     pub(crate) counters: Counters,
     pub(crate) trace: bool,
@@ -287,6 +292,7 @@ impl World {
             sends: 0,
             jobs: Jobs::new(jobs_seed, 0, 0),
             webhooks: Webhooks::new(!jobs_seed),
+            elsewhere: Elsewhere::new(jobs_seed.rotate_left(17)),
             auditor: Auditor::new(terms(&times)),
             counters: Counters::default(),
             trace,
@@ -328,6 +334,12 @@ impl World {
         self
     }
 
+    /// Money is moved without us as well: by time, by banks, by persons.
+    pub(crate) const fn with_others(mut self) -> Self {
+        self.elsewhere.turn_on();
+        self
+    }
+
     /// Does not stop at the first broken promise.
     pub(crate) fn played_on(mut self) -> Self {
         self.to_the_end = true;
@@ -336,9 +348,16 @@ impl World {
 
     /// Plays the history to its end, or to the first broken promise.
     pub(crate) fn play(mut self) -> Outcome {
-        let mut events = 0;
+        let (mut events, mut left_early) = (0, false);
         while let Some((at_ms, event)) = self.due.next() {
-            if at_ms > self.busy_until_ms + AFTERMATH_MS {
+            let rest_ms = at_ms.saturating_sub(self.busy_until_ms);
+            if rest_ms > LONG_AFTERMATH_MS || (rest_ms > AFTERMATH_MS && !self.elsewhere.is_on()) {
+                break;
+            }
+            // A key that waits for a person is taken up every few minutes: nobody waits 45 days for that.
+            if rest_ms > AFTERMATH_MS && self.objects.iter().any(waits_for_a_person) {
+                self.counters.count("elsewhere: left early");
+                left_early = true;
                 break;
             }
             self.now_ms = at_ms;
@@ -354,7 +373,7 @@ impl World {
                 break;
             }
         }
-        if self.auditor.violations.is_empty() {
+        if self.auditor.violations.is_empty() && !left_early {
             for object in 0..self.objects.len() {
                 if self.webhooks.is_on() && !self.webhooks.waited_for(object) {
                     self.counters.count("webhooks: objects that heard all");
@@ -655,7 +674,7 @@ impl World {
     /// Tells the auditor what has changed in the books.
     pub(crate) fn book(&mut self) {
         for (provider, ledger) in [("stripe", &self.stripe.ledger), ("adyen", &self.adyen.ledger)] {
-            for refund in &ledger.refunds {
+            for refund in ledger.refunds.iter().filter(|refund| !refund.by.starts_with(DASHBOARD)) {
                 let (id, by, came_back) = (refund.id.clone(), refund.by.clone(), refund.came_back);
                 let currency = ledger.intent(&refund.intent).map_or("", |intent| &intent.currency);
                 let (status, amount) = (refund.status, thousandths(refund.amount, currency, provider));
@@ -672,13 +691,20 @@ impl World {
                     amount: amount(intent.amount),
                     captured: amount(intent.captured),
                     taken: amount(intent.taken),
-                    refunded: amount(ledger.refunded(&intent.id)),
+                    refunded: amount(ledger.refunded(&intent.id) - ledger.refunded_elsewhere(&intent.id)),
+                    refunded_elsewhere: amount(ledger.refunded_elsewhere(&intent.id)),
                     moved_by: intent.moved_by.clone(),
+                    moved_elsewhere: intent.moved_by.as_deref() == Some(DASHBOARD),
                 });
             }
         }
         self.tell_of_books();
+        self.give_cause();
     }
+}
+
+fn waits_for_a_person(object: &Object) -> bool {
+    object.store.rows.keys.iter().any(|key| matches!(key.lifecycle, Lifecycle::Open(_)))
 }
 
 /// Whether something reaches an incarnation.

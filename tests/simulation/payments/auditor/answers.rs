@@ -114,9 +114,10 @@ impl Auditor {
                     "succeeded" => {
                         matches!(entry.status, "captured" | "capture_failed") && entry.taken == amount
                     }
-                    // The answer may be late, and the reservation have lapsed.
+                    // The answer can be as old as the call, and the reservation have lapsed or been moved without us.
                     "requires_capture" => {
-                        matches!(entry.status, "reserved" | "expired") && entry.amount == amount
+                        let is_held = matches!(entry.status, "reserved" | "expired") || entry.moved_elsewhere;
+                        is_held && entry.amount == amount
                     }
                     // What only the bank decides may have been decided in the meantime.
                     "requires_action" | "processing" => true,

@@ -77,7 +77,7 @@ impl Auditor {
 
     /// A provider's ledger changed.
     pub(crate) fn booked(&mut self, entry: Entry) {
-        if entry.captured > entry.amount || entry.refunded > entry.captured {
+        if entry.captured > entry.amount || entry.refunded + entry.refunded_elsewhere > entry.captured {
             self.violated(SUMS, format!("in the ledger: {entry:?}"));
         }
         let before = self.ledger.insert(entry.id.clone(), entry.clone());

@@ -247,6 +247,11 @@ impl Auditor {
         if knows && rows != given {
             self.violated(AGREES, format!("at the end {rows} refunded in the rows, {given} in the ledger"));
         }
+        let elsewhere = self.ledger.get(payment.provider_payment.as_deref().unwrap_or_default());
+        let elsewhere = elsewhere.map_or(0, |entry| entry.refunded_elsewhere);
+        if payment.provider == "stripe" && payment.refunded_elsewhere != elsewhere {
+            self.violated(AGREES, format!("at the end {elsewhere} refunded by others: {payment:?}"));
+        }
         let was_captured = seen.captures > 0;
         let fits = match payment.state {
             "succeeded" => was_captured,

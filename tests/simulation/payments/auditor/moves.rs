@@ -145,6 +145,9 @@ impl Auditor {
         } else if before.captured != after.captured {
             self.violated(MOVES, format!("from {} to {} captured", before.captured, after.captured));
         }
+        if before.refunded_elsewhere != after.refunded_elsewhere {
+            expected.push("refund.elsewhere");
+        }
         match (before.pending, after.pending) {
             (None, Some("capture")) => expected.push("capture.requested"),
             (None, Some(_)) => expected.push("void.requested"),

@@ -12,6 +12,7 @@ pub(crate) struct PaymentView {
     /// Amounts, here and below, are in thousandths of the currency's major unit.
     pub(crate) amount: u64,
     pub(crate) captured: u64,
+    pub(crate) refunded_elsewhere: u64,
     pub(crate) attempt: u32,
     pub(crate) provider: &'static str,
     pub(crate) provider_payment: Option<String>,
@@ -96,8 +97,12 @@ pub(crate) struct Entry {
     pub(crate) captured: u64,
     /// What was captured last, also if that has failed since.
     pub(crate) taken: u64,
+    /// By us.
     pub(crate) refunded: u64,
+    pub(crate) refunded_elsewhere: u64,
     pub(crate) moved_by: Option<String>,
+    /// Whether it was captured or canceled without us.
+    pub(crate) moved_elsewhere: bool,
 }
 
 impl Entry {
