@@ -30,6 +30,10 @@ pub struct Account {
     /// The provider's customer.
     #[serde(default)]
     pub customer: Option<String>,
+    /// How the ids of its customers begin, where accounts do not trust each other: a request may name no other customer, and
+    /// uses no payment method without one. At Adyen the ids are ours (`shopperReference`), at Stripe they can be.
+    #[serde(default)]
+    pub customer_prefix: Option<String>,
     /// To whom receipts go, where a request does not say.
     #[serde(default)]
     pub email: Option<String>,
@@ -81,6 +85,15 @@ pub struct SmsConfig {
     pub pilot: String,
 }
 
+/// What [`/.well-known/security.txt`](https://www.rfc-editor.org/rfc/rfc9116) says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SecurityConfig {
+    /// `SECURITY_CONTACT`: where a weakness is reported, `mailto:` or `https://`.
+    pub contact: String,
+    /// `SECURITY_EXPIRES`: until when that holds, by RFC 3339.
+    pub expires: String,
+}
+
 /// The operator's desk behind Cloudflare Access.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AccessConfig {
@@ -126,6 +139,8 @@ pub struct Config {
     /// `LAB = "true"`, demo only: `/metrics` and `/admin/stats` are open, and a request without credentials is the account
     /// `anonymous`.
     pub lab: bool,
+    /// `SECURITY_CONTACT`, `SECURITY_EXPIRES`: both, or none.
+    pub security: Option<SecurityConfig>,
     /// `RESEND_API_KEY` and `RECEIPT_FROM`: without them no receipts are sent.
     pub email: Option<EmailConfig>,
     /// `SMS_API_BASE`, `SMS_API_KEY`, `SMS_PILOT`: without them no pilot is told.
@@ -172,6 +187,13 @@ impl Config {
     #[cfg(target_arch = "wasm32")]
     pub fn of(env: &worker::Env) -> Result<Self, String> {
         let config = Self::read(|name| setting(env, name))?;
+        // A binding takes the place of the provider's address: whatever is behind it would get the secrets, and take no money.
+        let bound = PROVIDER_BINDINGS.into_iter().find(|name| env.service(name).is_ok());
+        if let Some(name) = bound.filter(|_| !config.demo) {
+            return Err(format!(
+                "The service binding {name} stands for a provider in the demo only: remove it."
+            ));
+        }
         crate::log::set_least(config.log_level);
         Ok(config)
     }
@@ -187,6 +209,9 @@ impl Config {
         let demo = flag("DEMO");
         if let Some(name) = ["UNPROTECTED", "LAB"].into_iter().find(|name| flag(name) && !demo) {
             return Err(format!("{name} is for the demo only: remove it."));
+        }
+        if !demo {
+            refuse_demo_secrets(setting)?;
         }
         let signing_keys = SigningKeys::parse(&secret("SIGNING_KEY")?).map_err(|wrong| {
             format!(
@@ -209,12 +234,8 @@ impl Config {
         }
         let publishable_key = publishable_key(&stripe_key, setting("STRIPE_PUBLISHABLE_KEY"))?;
         let stripe_base = setting("STRIPE_API_BASE")
-            .ok_or("STRIPE_API_BASE is not set: https://api.stripe.com in production.")?
-            .trim_end_matches('/')
-            .to_owned();
-        if !demo && !stripe_base.starts_with("https://") {
-            return Err("STRIPE_API_BASE must begin with https://: it gets the secret key.".to_owned());
-        }
+            .ok_or("STRIPE_API_BASE is not set: https://api.stripe.com in production.")?;
+        let stripe_base = base("STRIPE_API_BASE", stripe_base, demo)?;
         let adyen = adyen(setting, demo)?;
         let one_of = |name: &str, words: [&str; 2]| match setting(name) {
             None => Ok(true),
@@ -264,8 +285,9 @@ impl Config {
             access: access(setting, demo)?,
             admin_token,
             lab: flag("LAB"),
-            email: email(setting)?,
-            sms: sms(setting)?,
+            security: security(setting)?,
+            email: email(setting, demo)?,
+            sms: sms(setting, demo)?,
             stripe_webhook_secrets: words(setting("STRIPE_WEBHOOK_SECRET")),
             adyen_hmac_keys: adyen_hmac_keys(setting("ADYEN_HMAC_KEY"))?,
             adyen_webhook_auth: adyen_webhook_auth(setting("ADYEN_WEBHOOK_AUTH"))?,
@@ -343,6 +365,54 @@ fn is_same(given: &str, secret: &str) -> bool {
     hash(given) == hash(secret)
 }
 
+/// The service bindings that take the place of a provider's address in the demo.
+#[cfg(target_arch = "wasm32")]
+const PROVIDER_BINDINGS: [&str; 4] = ["STRIPE", "ADYEN", "RESEND", "SMS"];
+
+/// The secrets of the demo, as wrangler.toml has them for everybody to read.
+const DEMO_SECRETS: [(&str, &str); 6] = [
+    ("STRIPE_SECRET_KEY", "sk_test_demo"),
+    ("ADYEN_API_KEY", "test_demo"),
+    ("RESEND_API_KEY", "re_demo"),
+    ("SMS_API_KEY", "sms_demo"),
+    ("STRIPE_WEBHOOK_SECRET", "whsec_demo_0123456789abcdef0123456789abcdef"),
+    ("ADYEN_HMAC_KEY", "44782def547aaa06c910c43932b1eb0c71fc68d9d0c057550c48ec2acf6ba056"),
+];
+
+fn refuse_demo_secrets(setting: impl Fn(&str) -> Option<String>) -> Result<(), String> {
+    let is_set = |(name, value): &(&str, &str)| {
+        words(setting(name)).iter().any(|word| word.eq_ignore_ascii_case(value))
+    };
+    match DEMO_SECRETS.iter().find(|secret| is_set(secret)) {
+        Some((name, _)) => Err(format!("{name} has the demo's value, which everybody knows: set your own.")),
+        None => Ok(()),
+    }
+}
+
+/// The address of a provider, without a slash at the end.
+fn base(name: &str, base: String, demo: bool) -> Result<String, String> {
+    if !demo && !base.starts_with("https://") {
+        return Err(format!("{name} must begin with https://: it gets the secret key."));
+    }
+    Ok(base.trim_end_matches('/').to_owned())
+}
+
+fn security(setting: impl Fn(&str) -> Option<String>) -> Result<Option<SecurityConfig>, String> {
+    let (contact, expires) = match (setting("SECURITY_CONTACT"), setting("SECURITY_EXPIRES")) {
+        (None, None) => return Ok(None),
+        (Some(contact), Some(expires)) => (contact.trim().to_owned(), expires.trim().to_owned()),
+        _ => return Err("SECURITY_CONTACT and SECURITY_EXPIRES go together: set both, or none.".to_owned()),
+    };
+    let is_address = ["mailto:", "https://"].iter().any(|scheme| contact.starts_with(scheme));
+    if !is_address || !contact.bytes().all(|b| b.is_ascii_graphic()) {
+        return Err("SECURITY_CONTACT must begin with mailto: or https://.".to_owned());
+    }
+    if chrono::DateTime::parse_from_rfc3339(&expires).is_err() {
+        return Err("SECURITY_EXPIRES must be a time such as 2027-11-01T00:00:00Z.".to_owned());
+    }
+    Ok(Some(SecurityConfig { contact, expires }))
+}
+
 fn adyen_webhook_auth(setting: Option<String>) -> Result<Option<String>, String> {
     match setting {
         Some(auth) if !auth.contains(':') => {
@@ -358,11 +428,7 @@ fn adyen(setting: impl Fn(&str) -> Option<String>, demo: bool) -> Result<Option<
     match (base, key, merchant_account) {
         (None, None, None) => Ok(None),
         (Some(base), Some(key), Some(merchant_account)) => {
-            if !demo && !base.starts_with("https://") {
-                return Err("ADYEN_API_BASE must begin with https://: it gets the secret key.".to_owned());
-            }
-            let base = base.trim_end_matches('/').to_owned();
-            Ok(Some(AdyenConfig { base, key, merchant_account }))
+            Ok(Some(AdyenConfig { base: self::base(names[0], base, demo)?, key, merchant_account }))
         }
         _ => Err(format!("{} go together: set all three, or none.", names.join(", "))),
     }
@@ -386,7 +452,7 @@ fn access(setting: impl Fn(&str) -> Option<String>, demo: bool) -> Result<Option
     }
 }
 
-fn email(setting: impl Fn(&str) -> Option<String>) -> Result<Option<EmailConfig>, String> {
+fn email(setting: impl Fn(&str) -> Option<String>, demo: bool) -> Result<Option<EmailConfig>, String> {
     match (setting("RESEND_API_KEY"), setting("RECEIPT_FROM")) {
         (None, _) => Ok(None),
         (Some(_), None) => {
@@ -395,17 +461,17 @@ fn email(setting: impl Fn(&str) -> Option<String>) -> Result<Option<EmailConfig>
         }
         (Some(key), Some(from)) => {
             let base = setting("RESEND_API_BASE").unwrap_or_else(|| "https://api.resend.com".to_owned());
-            Ok(Some(EmailConfig { base: base.trim_end_matches('/').to_owned(), key, from }))
+            Ok(Some(EmailConfig { base: self::base("RESEND_API_BASE", base, demo)?, key, from }))
         }
     }
 }
 
-fn sms(setting: impl Fn(&str) -> Option<String>) -> Result<Option<SmsConfig>, String> {
+fn sms(setting: impl Fn(&str) -> Option<String>, demo: bool) -> Result<Option<SmsConfig>, String> {
     let names = ["SMS_API_BASE", "SMS_API_KEY", "SMS_PILOT"];
     match names.map(setting) {
         [None, None, None] => Ok(None),
         [Some(base), Some(key), Some(pilot)] => {
-            Ok(Some(SmsConfig { base: base.trim_end_matches('/').to_owned(), key, pilot }))
+            Ok(Some(SmsConfig { base: self::base(names[0], base, demo)?, key, pilot }))
         }
         _ => Err(format!("{} go together: set all three, or none.", names.join(", "))),
     }
@@ -487,6 +553,11 @@ fn accounts(demo: bool, lab: bool, configured: Option<String>) -> Result<BTreeMa
                 "API_ACCOUNTS: token_sha256 of {id} is not 64 lower-case hexadecimal digits (printf %s TOKEN | sha256sum)."
             ));
         }
+        let prefix = account.customer_prefix.as_deref().unwrap_or_default();
+        let own = account.customer.iter().chain(account.adyen.as_ref().map(|wallet| &wallet.customer));
+        if own.into_iter().any(|customer| !customer.starts_with(prefix)) {
+            return Err(format!("API_ACCOUNTS: a customer of {id} does not begin with its customer_prefix."));
+        }
         if accounts.iter().any(|(other, a)| other != id && a.token_sha256 == account.token_sha256) {
             return Err(format!("API_ACCOUNTS: {id} has the same token as another account."));
         }
@@ -505,6 +576,7 @@ fn accounts(demo: bool, lab: bool, configured: Option<String>) -> Result<BTreeMa
                 token_sha256: token_hash(user),
                 payment_method: payment_method.to_owned(),
                 customer: None,
+                customer_prefix: None,
                 email: (user != ANONYMOUS).then(|| user.to_owned()),
                 adyen: Some(AdyenWallet {
                     payment_method: adyen_method.to_owned(),

@@ -42,6 +42,7 @@ pub(super) async fn admit(app: &App, request: &Request, route: &Route) -> Result
         Route::Home
         | Route::Health
         | Route::Asset(_)
+        | Route::SecurityTxt
         | Route::Problem(_)
         | Route::OpenApi
         | Route::Docs

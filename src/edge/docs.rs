@@ -53,3 +53,16 @@ pub(super) async fn file(app: &App, request: &Request, name: &str) -> Result<Ans
     app.file.set(Some(found.into_parts().1));
     Ok(answer)
 }
+
+/// `GET /.well-known/security.txt`
+pub(super) fn security_txt(app: &App, request: &Request) -> Result<Answer, Problem> {
+    let security = app.config.security.as_ref().ok_or_else(|| Problem::new(Kind::NotFound))?;
+    let text = format!(
+        "Contact: {}\nExpires: {}\nPreferred-Languages: en\nCanonical: {}{}\n",
+        security.contact,
+        security.expires,
+        request.origin(),
+        request.path
+    );
+    Ok(Answer::new(200, "text/plain; charset=utf-8", text, "shown"))
+}

@@ -75,15 +75,12 @@ pub async fn handle(
     let answer = match App::new(&env) {
         Ok(app) => {
             let answered = answer(&app, &mut request, &mut incoming, route.as_ref()).await;
-            let answer = answered.unwrap_or_else(|problem| refuse(&problem, &request, app.config.demo));
+            let answer = answered.unwrap_or_else(|problem| refuse(problem, &request, app.config.demo));
             let answer = cors::allow(answer, &request, route.as_ref(), &app.config.cors_origins);
             file = app.file.take();
             app.timed(answer, &request)
         }
-        Err(what) => {
-            log("error", &[("event", "misconfigured".into()), ("error", what.as_str().into())]);
-            refuse(&Problem::because(Kind::Misconfigured, what), &request, false)
-        }
+        Err(what) => refuse(Problem::of_setting(Kind::Misconfigured, what), &request, false),
     };
     let answer = reply::finish(answer, &request);
     log_request(&request, route.as_ref(), &answer);
@@ -145,6 +142,7 @@ async fn dispatch(app: &App, request: &Request, route: &Route) -> Result<Answer,
     match route {
         Route::Home => Ok(reply::html(200, &Home { site: app.site(request) }, "page")),
         Route::Health => Ok(Answer::new(200, "application/json", r#"{"status":"ok"}"#, "healthy")),
+        Route::SecurityTxt => docs::security_txt(app, request),
         Route::Asset(file) => asset(file, request),
         Route::Problem(kind) => explain(app, request, kind),
         Route::OpenApi => Ok(docs::openapi()),
@@ -266,8 +264,18 @@ async fn show_ride(app: &App, request: &Request, id: &str) -> Result<Answer, Pro
     }
 }
 
-/// A problem, as a page for a person and as problem details for everyone else.
-fn refuse(problem: &Problem, request: &Request, demo: bool) -> Answer {
+/// A problem, as a page for a person and as problem details for everyone else. What is wrong with the settings is for the log; in the
+/// demo, and where it is asked for from the same machine, the answer says it, too.
+fn refuse(mut problem: Problem, request: &Request, demo: bool) -> Answer {
+    if problem.names_setting {
+        let event = if problem.status() >= 500 { "misconfigured" } else { "closed" };
+        let fields = [("event", event.into()), ("error", problem.detail.as_str().into())];
+        log(if problem.status() >= 500 { "error" } else { "warn" }, &fields);
+        if !demo && !request.is_local() {
+            problem.kind.explanation().clone_into(&mut problem.detail);
+        }
+    }
+    let problem = &problem;
     if request.wants_html() {
         let link = match problem.kind {
             Kind::Unreadable => (request.path.as_str(), "Load it again"),

@@ -72,7 +72,7 @@ pub(super) async fn admit(app: &App, request: &Request) -> Result<Operator, Prob
         return by_access(&app.env, access, request).await;
     }
     if config.admin_token.is_none() {
-        return Err(Problem::because(
+        return Err(Problem::of_setting(
             Kind::Unauthorized,
             "This is closed, because neither ACCESS_TEAM_DOMAIN and ACCESS_AUD nor ADMIN_TOKEN is set: \
              `openssl rand -base64 32` makes a secret, and `npx wrangler secret put ADMIN_TOKEN` sets it.",

@@ -219,6 +219,22 @@ impl Fields {
                 account.adyen.as_ref().map(|wallet| (&wallet.payment_method, Some(&wallet.customer)))
             }
         };
+        let customer = match &account.customer_prefix {
+            None => customer,
+            // All of it is the account's own.
+            Some(_) if customer.is_none() && payment_method.is_none() => None,
+            Some(prefix) => {
+                let customer = customer.or_else(|| wallet.and_then(|(_, own)| own.cloned()));
+                if !customer.as_ref().is_some_and(|customer| customer.starts_with(prefix)) {
+                    self.wrong(
+                        &method_field.replace("payment_method", "customer"),
+                        format!("must be a customer of this account: one that begins with {prefix}"),
+                    );
+                    return None;
+                }
+                customer
+            }
+        };
         let merchant_account = match provider {
             Provider::Stripe => None,
             Provider::Adyen => match &config.adyen {

@@ -342,6 +342,8 @@ pub struct Problem {
     pub state: Option<String>,
     /// How much there is, in minor units.
     pub available: Option<u32>,
+    /// The detail names a setting: in public the log alone has it.
+    pub names_setting: bool,
     /// Another status than the kind's own, where the settings ask for it.
     pub status: Option<u16>,
 }
@@ -364,8 +366,14 @@ impl Problem {
             allow: None,
             state: None,
             available: None,
+            names_setting: false,
             status: None,
         }
+    }
+
+    /// A setting is missing or wrong, and the detail says which.
+    pub fn of_setting(kind: Kind, detail: impl Into<String>) -> Self {
+        Self { names_setting: true, ..Self::because(kind, detail) }
     }
 
     /// A body that is longer than this address takes.

@@ -104,7 +104,7 @@ pub(super) async fn answers(app: &App, request: &Request) -> Result<Answer, Prob
 
 async fn imported(app: &App, request: &Request) -> Result<(Answer, String), Problem> {
     match settle::upload(&app.env, request.body.clone()).await.map_err(unreadable)? {
-        None => Err(Problem::because(Kind::Misconfigured, "There is no bucket: bind one as SETTLEMENT.")),
+        None => Err(Problem::of_setting(Kind::Misconfigured, "There is no bucket: bind one as SETTLEMENT.")),
         Some(Ok(lines)) => {
             let counts: Vec<String> =
                 lines.iter().map(|(booked, lines)| format!("{lines} {booked}")).collect();

@@ -6,6 +6,7 @@
 //! | `/healthz` | GET | anyone | is it set up |
 //! | `/health` | GET | anyone | the same |
 //! | `/assets/{file}` | GET | anyone | style sheet, script, icon |
+//! | `/.well-known/security.txt` | GET | anyone | to whom a weakness is reported, where that is set |
 //! | `/problems/{kind}` | GET | anyone | what a problem type means |
 //! | `/openapi.json` | GET | anyone | the API, for programs |
 //! | `/docs` | GET | anyone | the API, to read and to try |
@@ -52,6 +53,8 @@ pub enum Route {
     Health,
     /// `/assets/{file}`
     Asset(String),
+    /// `/.well-known/security.txt`
+    SecurityTxt,
     /// `/problems/{kind}`
     Problem(String),
     /// `/openapi.json`
@@ -146,6 +149,7 @@ impl Route {
             ("", None, None) => Self::Home,
             ("healthz" | "health", None, None) => Self::Health,
             ("assets", Some(file), None) => Self::Asset(file.to_owned()),
+            (".well-known", Some("security.txt"), None) => Self::SecurityTxt,
             ("problems", Some(kind), None) => Self::Problem(kind.to_owned()),
             ("openapi.json", None, None) => Self::OpenApi,
             ("docs", None, None) => Self::Docs,
@@ -231,6 +235,7 @@ impl Route {
             Self::Home => "/",
             Self::Health => "/healthz",
             Self::Asset(_) => "/assets/{file}",
+            Self::SecurityTxt => "/.well-known/security.txt",
             Self::Problem(_) => "/problems/{kind}",
             Self::OpenApi => "/openapi.json",
             Self::Docs => "/docs",

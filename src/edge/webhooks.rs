@@ -91,7 +91,7 @@ fn refused(refused: stripe::Refused) -> Problem {
 }
 
 fn closed(name: &str) -> Problem {
-    Problem::because(
+    Problem::of_setting(
         Kind::Unauthorized,
         format!(
             "This is closed, because {name} is not set: `npx wrangler secret put {name}` sets what the provider's dashboard \

@@ -62,6 +62,15 @@ fn what_cannot_be_right_is_refused_and_no_secret_is_quoted() {
         ("SIGNING_KEY", format!("{} {}@2027-02-30", "k".repeat(32), "hush-token".repeat(4))),
         ("SIGNING_KEY", format!("{} {}@", "k".repeat(32), "hush-token".repeat(4))),
         ("STRIPE_API_BASE", "http://api.stripe.com".to_owned()),
+        (
+            "API_ACCOUNTS",
+            format!(
+                r#"{{"a":{{{},"customer":"hush-token","customer_prefix":"a-"}}}}"#,
+                account(TOKEN_SHA256)
+            ),
+        ),
+        ("SECURITY_CONTACT", "mailto:hush-token@example.com".to_owned()), // without a time
+        ("ADYEN_WEBHOOK_AUTH", "hush-token".to_owned()),
         ("UNPROTECTED", "true".to_owned()),
         ("LAB", "true".to_owned()), // without the demo
         ("ADMIN_TOKEN", "hush-token".to_owned()),
@@ -84,6 +93,47 @@ fn what_cannot_be_right_is_refused_and_no_secret_is_quoted() {
         let error = read(&[(name, &value)]).unwrap_err();
         assert!(error.contains(name), "{name}={value}: {error}");
         assert!(!error.contains("hush-token") && !error.contains("sk_live_secret"), "{error}");
+    }
+}
+
+#[test]
+fn every_provider_is_spoken_to_over_https() {
+    let adyen = [("ADYEN_API_KEY", "k"), ("ADYEN_MERCHANT_ACCOUNT", "m")];
+    let email = [("RESEND_API_KEY", "k"), ("RECEIPT_FROM", "f")];
+    let sms = [("SMS_API_KEY", "k"), ("SMS_PILOT", "+1")];
+    let rest: [(&'static str, &[(&'static str, &str)]); 4] = [
+        ("STRIPE_API_BASE", &[]),
+        ("ADYEN_API_BASE", &adyen),
+        ("RESEND_API_BASE", &email),
+        ("SMS_API_BASE", &sms),
+    ];
+    for (name, more) in rest {
+        let with = |base: &str| read(&[&[(name, base)], more].concat());
+        assert!(with("https://provider.example").is_ok(), "{name}");
+        for plain in ["http://provider.example", "provider.example", "HTTP://provider.example"] {
+            let error = with(plain).unwrap_err();
+            assert!(error.contains(name) && error.contains("https://"), "{error}");
+        }
+    }
+}
+
+#[test]
+fn no_secret_of_the_demo_is_taken_in_production() {
+    let toml = include_str!("../../wrangler.toml");
+    let demo = toml.split("[env.demo.vars]").nth(1).unwrap().split("\n[").next().unwrap();
+    let published = demo.lines().filter_map(|line| line.split_once(" = "));
+    let secrets: Vec<(&'static str, &str)> =
+        published.filter(|(name, _)| name.ends_with("_KEY") || name.ends_with("_SECRET")).collect();
+    assert_eq!(secrets.len(), 6, "{secrets:?}");
+    for (name, value) in secrets {
+        let value = value.trim_matches('"');
+        let error = read(&[(name, value)]).unwrap_err();
+        assert!(error.contains(name) && error.contains("the demo's value"), "{error}");
+        assert!(!error.contains(value), "{error}");
+        if name.starts_with("STRIPE_WEBHOOK") || name.starts_with("ADYEN_HMAC") {
+            let error = read(&[(name, &format!("00 {value}"))]).unwrap_err();
+            assert!(error.contains("the demo's value"), "beside another one: {error}");
+        }
     }
 }
 

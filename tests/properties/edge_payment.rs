@@ -215,3 +215,41 @@ fn the_fallback_is_another_provider_that_is_set_up() {
     let errors = payment_request(&body, &bare, account(&bare), ORIGIN).unwrap_err();
     assert_eq!(errors[0].field, "fallback[provider]");
 }
+
+#[test]
+fn an_account_that_is_bound_to_its_customers_uses_no_others() {
+    let mut config = config();
+    let account = config.accounts.get_mut("acme").unwrap();
+    account.customer_prefix = Some("acme-".to_owned());
+    account.adyen.as_mut().unwrap().customer = "acme-shopper".to_owned();
+    let read = |more: Value| {
+        let mut body = good();
+        body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        let read = payment_request(&members(&body), &config, &config.accounts["acme"], ORIGIN);
+        read.map(|request| request.route.customer)
+            .map_err(|errors| errors.into_iter().map(|error| error.field).collect::<Vec<_>>())
+    };
+    let own = || Ok(Some("acme-shopper".to_owned()));
+    assert_eq!(read(json!({})), Ok(None), "the account's own card");
+    assert_eq!(read(json!({ "provider": "adyen" })), own());
+    assert_eq!(read(json!({ "provider": "adyen", "payment_method": "stored" })), own());
+    assert_eq!(
+        read(json!({ "customer": "acme-7", "payment_method": "pm_7" })),
+        Ok(Some("acme-7".to_owned()))
+    );
+    for provider in ["stripe", "adyen"] {
+        for customer in ["other-7", "ACME-7", "acme"] {
+            let wrong = Err(vec!["customer".to_owned()]);
+            assert_eq!(read(json!({ "provider": provider, "customer": customer })), wrong);
+            assert_eq!(
+                read(json!({ "provider": provider, "customer": customer, "payment_method": "x" })),
+                wrong
+            );
+        }
+    }
+    // At Stripe a method without a customer may be anybody's, and this account has no customer of its own.
+    assert_eq!(read(json!({ "payment_method": "pm_7" })), Err(vec!["customer".to_owned()]));
+    let fallback =
+        json!({ "fallback": { "provider": "adyen", "payment_method": "x", "customer": "other-7" } });
+    assert_eq!(read(fallback), Err(vec!["fallback[customer]".to_owned()]));
+}

@@ -2,9 +2,10 @@
 
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
+import { join } from 'node:path';
 import { after, beforeEach, describe, test } from 'node:test';
 
-import { TRIP, account, freshKey } from './support/account.mjs';
+import { TRIP, account, freshKey, read } from './support/account.mjs';
 import { browser } from './support/browser.mjs';
 import { SIGNING_KEY, demoWorkers, root, startSite } from './support/harness.mjs';
 
@@ -150,6 +151,27 @@ describe('in production', () => {
   });
 });
 
+describe('security.txt', () => {
+  test('says to whom a weakness is reported, until when, where that is set', async () => {
+    assert.equal((await site.fetch('/.well-known/security.txt')).status, 404);
+    const vars = {
+      SECURITY_CONTACT: 'mailto:security@shop.example',
+      SECURITY_EXPIRES: '2027-11-01T00:00:00Z',
+    };
+    await site.server.update({ root, workers: production({ vars }) });
+    const answer = await read(await site.fetch('https://pay.example/.well-known/security.txt'));
+    assert.equal(answer.status, 200);
+    assert.equal(answer.header('content-type'), 'text/plain; charset=utf-8');
+    assert.deepEqual(answer.text.trimEnd().split('\n'), [
+      'Contact: mailto:security@shop.example',
+      'Expires: 2027-11-01T00:00:00Z',
+      'Preferred-Languages: en',
+      'Canonical: https://pay.example/.well-known/security.txt',
+    ]);
+    await site.server.update({ root, workers: production() });
+  });
+});
+
 describe('the checkout in production', () => {
   const ORDER = {
     order_id: 'order-1',
@@ -252,6 +274,39 @@ describe('a setting that is missing or impossible', () => {
       assert.deepEqual(await site.simulator.requests(), []);
     });
   }
+
+  test('in public nobody is told which: the log has it', async () => {
+    await site.server.update({ root, workers: production({ secrets: without('SIGNING_KEY') }) });
+    for (const accept of ['application/json', 'text/html']) {
+      const answer = await read(await site.fetch('https://pay.example/payments', { headers: { accept } }));
+      assert.equal(answer.status, 503);
+      assert.match(answer.text, /A setting is missing/);
+      assert.doesNotMatch(answer.text, /SIGNING_KEY|wrangler/);
+    }
+    assert.match(JSON.stringify(site.logs()), /The secret SIGNING_KEY is not set/);
+    await site.server.update({ root, workers: production() });
+    for (const path of ['/webhooks/stripe', '/admin/settlement/answers']) {
+      const closed = await read(await site.fetch(`https://pay.example${path}`, { method: 'POST' }));
+      assert.equal(closed.status, 401, path);
+      assert.doesNotMatch(closed.text, /STRIPE_WEBHOOK_SECRET|ADMIN_TOKEN|wrangler/);
+    }
+  });
+
+  test('nothing stands for a provider but its address', async () => {
+    const { unstable_readConfig } = await import('wrangler');
+    for (const binding of ['STRIPE', 'ADYEN', 'RESEND', 'SMS']) {
+      const config = {
+        ...unstable_readConfig({ config: join(root, 'wrangler.toml') }),
+        services: [{ binding, service: 'paid-once-simulator' }],
+      };
+      const [{ configPath: _, ...worker }, simulator] = production();
+      await site.server.update({ root, workers: [{ ...worker, config }, simulator] });
+      const answer = await acme.book(freshKey());
+      assert.equal(answer.status, 503, answer.text);
+      assert.match(answer.json().detail, new RegExp(`service binding ${binding} stands for a provider`));
+      assert.deepEqual(await site.simulator.requests(), []);
+    }
+  });
 
   test('a person sees it as a page', async () => {
     await site.server.update({ root, workers: production({ secrets: without('SIGNING_KEY') }) });

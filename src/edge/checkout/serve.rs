@@ -423,7 +423,7 @@ fn cards(app: &App) -> Result<Cards<'_>, Problem> {
     match &app.config.publishable_key {
         Some(publishable_key) => Ok(Cards::Element { publishable_key, script: CHECKOUT_SCRIPT.address }),
         None if app.config.demo => Ok(Cards::Test),
-        None => Err(Problem::because(
+        None => Err(Problem::of_setting(
             Kind::Misconfigured,
             "Payments by form are not set up here: STRIPE_PUBLISHABLE_KEY is not set. Nothing was charged.",
         )),
