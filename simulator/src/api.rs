@@ -117,11 +117,14 @@ pub fn execute(
 
 /// The reply of a request that a fault keeps from beginning. It is not kept under any key.
 pub fn refuse(request: &Request, request_id: &str, now_ms: i64, refusal: Refusal) -> Reply {
+    if refusal == Refusal::Gateway {
+        return Reply::html(502, "<html><body><h1>502 Bad Gateway</h1></body></html>".to_owned());
+    }
     match provider_of(request) {
-        Provider::Stripe => stripe::refuse(request, request_id, now_ms, refusal),
+        Provider::Stripe => stripe::refuse(request, request_id, now_ms, refusal.common()),
         Provider::Adyen => adyen::refuse(request, request_id, refusal),
-        Provider::Resend => resend::refuse(refusal),
-        Provider::Sms => sms::refuse(refusal),
+        Provider::Resend => resend::refuse(refusal.common()),
+        Provider::Sms => sms::refuse(refusal.common()),
     }
 }
 

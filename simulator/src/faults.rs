@@ -35,6 +35,16 @@ pub enum Fault {
     ConnectionReset,
     /// It executes, and the connection breaks.
     ConnectionResetAfter,
+    /// Something in between answers with a page: 502. Nothing happened, nothing is stored.
+    GatewayError,
+    /// At Adyen: 503 `703`, keys cannot be checked. Nothing happened, nothing is stored. Elsewhere as `error_before`.
+    KeyStoreDown,
+    /// At Adyen: a rate limit that is a 500. Elsewhere as `rate_limited`.
+    RateLimitedAs500,
+    /// At Adyen: a 500 whose `errorType` is `configuration`. Elsewhere as `error_before`.
+    ConfigurationError,
+    /// At Adyen: a refusal by RFC 7807 instead of Adyen's own form. Elsewhere as `error_before`.
+    ProblemJson,
 }
 
 /// How a provider refuses without having begun; each says it in its own words.
@@ -45,6 +55,45 @@ pub enum Refusal {
     /// Too many requests.
     RateLimited,
     /// Something else holds what is needed.
+    LockTimeout,
+    /// It did not get as far as the provider.
+    Gateway,
+    /// Adyen's own.
+    Adyen(AdyensOwn),
+}
+
+/// Refusals that only Adyen knows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AdyensOwn {
+    /// 503 `703`.
+    KeyStoreDown,
+    /// 500, too many requests.
+    RateLimitedAs500,
+    /// 500 `905`, of the type `configuration`.
+    Configuration,
+    /// 422 `14_030` by RFC 7807.
+    ProblemJson,
+}
+
+impl Refusal {
+    /// What a provider says that has no words of its own for it.
+    pub fn common(self) -> Common {
+        match self {
+            Refusal::RateLimited | Refusal::Adyen(AdyensOwn::RateLimitedAs500) => Common::RateLimited,
+            Refusal::LockTimeout => Common::LockTimeout,
+            Refusal::ServerError | Refusal::Gateway | Refusal::Adyen(_) => Common::ServerError,
+        }
+    }
+}
+
+/// The refusals that every provider knows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Common {
+    /// See [`Refusal::ServerError`].
+    ServerError,
+    /// See [`Refusal::RateLimited`].
+    RateLimited,
+    /// See [`Refusal::LockTimeout`].
     LockTimeout,
 }
 
@@ -118,6 +167,15 @@ impl Fault {
             Fault::ErrorAfter => plan(0, Does::ExecuteThenFail, 0, true),
             Fault::RateLimited => plan(0, Does::Refuse(Refusal::RateLimited), 0, true),
             Fault::LockTimeout => plan(0, Does::Refuse(Refusal::LockTimeout), 0, true),
+            Fault::GatewayError => plan(0, Does::Refuse(Refusal::Gateway), 0, true),
+            Fault::KeyStoreDown => plan(0, Does::Refuse(Refusal::Adyen(AdyensOwn::KeyStoreDown)), 0, true),
+            Fault::RateLimitedAs500 => {
+                plan(0, Does::Refuse(Refusal::Adyen(AdyensOwn::RateLimitedAs500)), 0, true)
+            }
+            Fault::ConfigurationError => {
+                plan(0, Does::Refuse(Refusal::Adyen(AdyensOwn::Configuration)), 0, true)
+            }
+            Fault::ProblemJson => plan(0, Does::Refuse(Refusal::Adyen(AdyensOwn::ProblemJson)), 0, true),
             Fault::ConnectionReset => plan(0, Does::Nothing, 0, false),
             Fault::ConnectionResetAfter => plan(0, Does::Execute, 0, false),
         }

@@ -14,7 +14,7 @@ use crate::api::{self, Admitted, MAX_BODY_BYTES};
 use crate::call::{Call, Links};
 use crate::clock;
 use crate::errors::Failure;
-use crate::faults::Refusal;
+use crate::faults::Common;
 use crate::http::{Reply, Request};
 use crate::idempotency::{self, BadLength, BoundKey, InFlight, Lookup, Mismatch};
 use crate::ids;
@@ -177,15 +177,15 @@ pub fn execute(
 }
 
 /// See [`api::refuse`].
-pub fn refuse(refusal: Refusal) -> Reply {
+pub fn refuse(refusal: Common) -> Reply {
     match refusal {
-        Refusal::ServerError => server_error(),
-        Refusal::RateLimited => Problem::new(
+        Common::ServerError => server_error(),
+        Common::RateLimited => Problem::new(
             429,
             "rate_limit_exceeded",
             "Too many requests. Please limit the number of requests per second. Or contact support to increase rate limit.",
         ),
-        Refusal::LockTimeout => in_use(),
+        Common::LockTimeout => in_use(),
     }
     .reply()
 }

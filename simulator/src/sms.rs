@@ -13,7 +13,7 @@ use crate::api::{self, Admitted, MAX_BODY_BYTES};
 use crate::call::{Call, Links};
 use crate::clock;
 use crate::errors::Failure;
-use crate::faults::Refusal;
+use crate::faults::Common;
 use crate::http::{Reply, Request};
 use crate::ids;
 use crate::params::excerpt;
@@ -104,12 +104,12 @@ pub fn execute(call: &mut Call, draft: &Draft, then_fail: bool) -> Result<Reply,
 }
 
 /// See [`api::refuse`].
-pub fn refuse(refusal: Refusal) -> Reply {
+pub fn refuse(refusal: Common) -> Reply {
     match refusal {
-        Refusal::RateLimited => {
+        Common::RateLimited => {
             Problem::nothing_sent(429, "rate_limited", "Too many requests; nothing was sent.")
         }
-        Refusal::ServerError | Refusal::LockTimeout => {
+        Common::ServerError | Common::LockTimeout => {
             Problem::nothing_sent(503, "unavailable", "The service is unavailable; nothing was sent.")
         }
     }

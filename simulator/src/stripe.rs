@@ -7,7 +7,7 @@ use crate::call::Call;
 use crate::clock;
 use crate::errors::{ApiError, ErrorType, Failure, Outcome};
 use crate::expand;
-use crate::faults::Refusal;
+use crate::faults::Common;
 use crate::http::{Reply, Request, render};
 use crate::idempotency::{self, BadLength, BoundKey, InFlight, Lookup, Mismatch};
 use crate::params::Params;
@@ -86,7 +86,7 @@ pub fn execute(
     let undone = |failure: &Failure| Box::new(failed(request, request_id, now_ms, failure));
     let mut result = run(call, order);
     if then_fail && !matches!(result, Err(Failure::Refused(_) | Failure::Broken(_))) {
-        result = Err(refusal(Refusal::ServerError).outcome());
+        result = Err(refusal(Common::ServerError).outcome());
     }
     let reply = match result {
         Ok(value) => Reply::new(200, "application/json", render(&value)),
@@ -124,7 +124,7 @@ fn not_kept(request: &Request, request_id: &str, now_ms: i64, error: &ApiError) 
 }
 
 /// See [`api::refuse`].
-pub fn refuse(request: &Request, request_id: &str, now_ms: i64, fault: Refusal) -> Reply {
+pub fn refuse(request: &Request, request_id: &str, now_ms: i64, fault: Common) -> Reply {
     not_kept(request, request_id, now_ms, &refusal(fault))
 }
 
@@ -171,13 +171,13 @@ fn in_use(key: &BoundKey) -> ApiError {
 }
 
 /// <https://docs.stripe.com/rate-limits>
-fn refusal(fault: Refusal) -> ApiError {
+fn refusal(fault: Common) -> ApiError {
     match fault {
-        Refusal::ServerError => ApiError::new(500, ErrorType::Api, "An unknown error occurred."),
-        Refusal::RateLimited => {
+        Common::ServerError => ApiError::new(500, ErrorType::Api, "An unknown error occurred."),
+        Common::RateLimited => {
             ApiError::new(429, ErrorType::InvalidRequest, "Request rate limit exceeded.").code("rate_limit")
         }
-        Refusal::LockTimeout => {
+        Common::LockTimeout => {
             let message = "This object cannot be accessed right now because another API request or Stripe process is currently accessing \
                            it. If you see this error intermittently, retry the request.";
             let mut error = ApiError::new(429, ErrorType::InvalidRequest, message).code("lock_timeout");

@@ -208,6 +208,7 @@ fn authorize(request: &PaymentRequest, route: &Route, phase: &mut Phase<'_>) -> 
         let key = request.return_key.as_ref().map(|key| format!("?k={key}")).unwrap_or_default();
         format!("{}{}/return{key}", request.origin, payment.id.path())
     });
+    let payment_url = format!("{}{}", request.origin, payment.id.path());
     let authorization = Authorization {
         amount_minor: request.amount.get(),
         currency: request.currency,
@@ -218,6 +219,7 @@ fn authorize(request: &PaymentRequest, route: &Route, phase: &mut Phase<'_>) -> 
         description: request.description.as_deref(),
         metadata: &request.metadata,
         return_url: return_url.as_deref(),
+        payment_url: &payment_url,
         resource: &id,
         derived_key: &derived_key,
     };

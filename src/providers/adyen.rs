@@ -63,8 +63,7 @@ struct PaymentBody<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     additional_data: Option<AdditionalData>,
     authentication_data: AuthenticationData,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    return_url: Option<&'a str>,
+    return_url: &'a str,
     metadata: Metadata<'a>,
 }
 
@@ -132,12 +131,17 @@ pub fn authorize(
         payment_method: StoredCard { kind: "scheme", stored_payment_method_id: authorization.payment_method },
         shopper_reference: authorization.customer,
         shopper_interaction: "ContAuth",
-        recurring_processing_model: "CardOnFile",
+        // With a card on file the person may be there and asked to authenticate; else only the merchant is.
+        recurring_processing_model: match authorization.return_url {
+            Some(_) => "CardOnFile",
+            None => "UnscheduledCardOnFile",
+        },
         // Both are said: what the merchant's account has as its default must not decide.
         capture_delay_hours: authorization.capture.then_some(0),
         additional_data: (!authorization.capture).then(manual),
         authentication_data: AuthenticationData { attempt_authentication: "never" },
-        return_url: authorization.return_url,
+        // The schema wants one, also where nobody is there to come back.
+        return_url: authorization.return_url.unwrap_or(authorization.payment_url),
         metadata: Metadata { resource: authorization.resource },
     };
     Ok(FrozenRequest { path: "/payments".to_owned(), body: encode(&body) })
@@ -248,34 +252,71 @@ struct ModificationAnswer {
     amount: Option<AmountBody>,
 }
 
+/// Adyen's error, of which there are two forms: its own, and RFC 7807.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct ErrorAnswer {
     error_code: String,
     #[serde(default)]
-    message: String,
+    message: Option<String>,
+    #[serde(default)]
+    detail: Option<String>,
+    #[serde(default)]
+    error_type: Option<String>,
     #[serde(default)]
     psp_reference: Option<String>,
+    #[serde(default)]
+    request_id: Option<String>,
+}
+
+impl ErrorAnswer {
+    fn says(&self, words: &str) -> bool {
+        [&self.message, &self.detail]
+            .into_iter()
+            .flatten()
+            .any(|text| text.to_ascii_lowercase().contains(words))
+    }
 }
 
 /// What an answer means.
 ///
-/// Adyen's rule: an error is worth another try under the same key only where `transient-error: true` says so; any other one
-/// is what the key goes on to say. That makes a refusal (4xx) definitive, and a 5xx an outcome that no retry clears up.
+/// An error that says `transient-error: true` has reached no issuer and left its key unused; any other one is what the key goes on
+/// to say. That makes a refusal (4xx) definitive, and a 5xx an outcome that no retry clears up: it may have reached the issuer.
 pub fn classify(call: &ForeignCall, answer: &HttpAnswer) -> Outcome {
     match answer.status {
         200..=299 => classify_success(call, answer),
-        // Refused at the door: not executed, and not stored under the key.
-        401 | 403 => not_executed(answer, "the provider refused our credentials"),
         429 => not_executed(answer, "rate limited"),
-        400..=599 if answer.should_retry == Some(true) => unknown(answer, false, "refused for the moment"),
-        400..=499 => classify_refusal(answer),
-        // Not by Adyen but by something in between: what Adyen itself has to say is still to be heard.
-        500..=599 if parse::<ErrorAnswer>(answer).is_none() => {
-            unknown(answer, false, "status 5xx by a gateway")
-        }
-        500..=599 => unknown(answer, true, "status 5xx, a retry brings nothing"),
+        400..=599 => match parse::<ErrorAnswer>(answer) {
+            Some(error) => classify_error(answer, error),
+            None if answer.should_retry == Some(true) => not_executed(answer, "refused for the moment"),
+            // By something in between: what Adyen itself has to say is still to be heard.
+            None => unknown(answer, false, "an error that is not the provider's"),
+        },
         _ => unknown(answer, false, "neither a success nor an error"),
+    }
+}
+
+fn classify_error(answer: &HttpAnswer, error: ErrorAnswer) -> Outcome {
+    match (answer.status, error.error_code.as_str()) {
+        // An earlier send of this key is at work, or done: whatever else is said, not this one is what counts.
+        (_, "704") => unknown(answer, false, "the provider is still working on it"),
+        _ if answer.should_retry == Some(true) => not_executed(answer, "refused for the moment"),
+        // Without its key store Adyen would execute only what has no key.
+        (_, "703") => not_executed(answer, "the provider cannot check keys"),
+        (401 | 403, _) => not_executed(answer, "the provider refused our credentials"),
+        (500..=599, _) if error.says("too many requests") => not_executed(answer, "rate limited"),
+        // There is no code for a key that was used with other parameters.
+        (400..=499, _) if error.says("idempoten") => {
+            unknown(answer, true, "the key was used with other parameters")
+        }
+        (400 | 404 | 422, _) => rejected(answer, error),
+        (409, _) => unknown(answer, false, "the provider is still working on it"),
+        (500..=599, _) => {
+            // A faulty request gets a 500 too: the kind of error is what a person goes by.
+            let kind = error.error_type.as_deref().and_then(word).unwrap_or_else(|| "unknown".to_owned());
+            unknown(answer, true, &format!("an error of the type {kind}, a retry brings nothing"))
+        }
+        _ => unknown(answer, false, "a refusal of an unknown kind"),
     }
 }
 
@@ -313,7 +354,10 @@ fn read_payment(call: &ForeignCall, answer: PaymentAnswer) -> Result<ProviderRes
                 ProviderResult::Charged { payment }
             })
         }
-        "Refused" | "Cancelled" | "Error" => Ok(declined(answer)),
+        "Refused" | "Cancelled" => Ok(declined(answer)),
+        // Of the communication: the issuer may hold the money all the same, and only a notification tells.
+        "Error" => Err("an error on the way to the issuer, which may hold the money"),
+        "PartiallyAuthorised" => Err("only a part is held, which must be cancelled"),
         // Nobody gets to see the page, so nobody can pay there.
         "RedirectShopper" | "ChallengeShopper" | "IdentifyShopper" | "PresentToShopper" => {
             Ok(ProviderResult::Declined {
@@ -367,8 +411,7 @@ fn declined(answer: PaymentAnswer) -> ProviderResult {
     let code = match answer.result_code.as_str() {
         "Refused" if known == Some("authentication_required") => "authentication_required",
         "Refused" => "card_declined",
-        "Cancelled" => "payment_canceled",
-        _ => "processing_error",
+        _ => "payment_canceled",
     };
     let said = || answer.refusal_reason.as_deref().and_then(word);
     ProviderResult::Declined {
@@ -408,31 +451,16 @@ pub(crate) fn word(text: &str) -> Option<String> {
     (!word.is_empty()).then_some(word)
 }
 
-fn classify_refusal(answer: &HttpAnswer) -> Outcome {
-    let Some(error) = parse::<ErrorAnswer>(answer) else {
-        return unknown(answer, false, "a refusal that cannot be read");
+/// A refusal of the request itself, which moved nothing.
+fn rejected(answer: &HttpAnswer, error: ErrorAnswer) -> Outcome {
+    let code = word(&error.error_code).map(|code| format!("adyen_{code}"));
+    let result = ProviderResult::Rejected {
+        payment: None,
+        code: code.unwrap_or_else(|| "provider_rejected".to_owned()),
+        message: error.message.or(error.detail).unwrap_or_default(),
+        found: None,
     };
-    if error.error_code == "704" {
-        return unknown(answer, false, "the provider is still working on it");
-    }
-    // There is no code for a key that was used with other parameters.
-    if error.message.to_ascii_lowercase().contains("idempoten") {
-        return unknown(answer, true, "the key was used with other parameters");
-    }
-    match answer.status {
-        400 | 404 | 422 => {
-            let code = word(&error.error_code).map(|code| format!("adyen_{code}"));
-            let result = ProviderResult::Rejected {
-                payment: None,
-                code: code.unwrap_or_else(|| "provider_rejected".to_owned()),
-                message: error.message,
-                found: None,
-            };
-            definitive(answer, error.psp_reference, result)
-        }
-        409 => unknown(answer, false, "the provider is still working on it"),
-        _ => unknown(answer, false, "a refusal of an unknown kind"),
-    }
+    definitive(answer, error.psp_reference.or(error.request_id), result)
 }
 
 /// Letters, digits, `-` and `_`: what may stand in an address as it is.

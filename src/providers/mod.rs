@@ -47,6 +47,8 @@ pub struct Authorization<'a> {
     pub metadata: &'a [(String, String)],
     /// Where the bank's page sends the person back. Without it nobody is there to go to that page.
     pub return_url: Option<&'a str>,
+    /// The payment's own page, for a provider that wants an address to come back to although nobody is sent away.
+    pub payment_url: &'a str,
     /// Our id of what is paid.
     pub resource: &'a str,
     /// The idempotency key, by which a look-up finds the payment.

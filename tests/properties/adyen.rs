@@ -35,6 +35,12 @@ fn error(code: &str, message: &str) -> Value {
     json!({ "status": 422, "errorCode": code, "message": message, "errorType": "validation", "pspReference": PSP })
 }
 
+/// The other form of Adyen's errors.
+fn rfc_7807(code: &str, detail: &str) -> Value {
+    json!({ "type": "https://docs.adyen.com/errors/validation", "title": "An error", "status": 422, "detail": detail,
+        "requestId": PSP, "errorCode": code })
+}
+
 fn paid(result: &str) -> Value {
     json!({ "pspReference": PSP, "resultCode": result, "merchantReference": "r" })
 }
@@ -54,6 +60,7 @@ fn authorization(capture: bool) -> Authorization<'static> {
         description: Some("a ride"),
         metadata: &[],
         return_url: None,
+        payment_url: "https://pay.example/payments/pay_1",
         resource: "pay_1",
         derived_key: "po_1",
     }
@@ -174,8 +181,14 @@ fn plausible_body() -> impl Strategy<Value = String> {
     let payment = (prop::sample::select(&RESULTS[..]), amount.clone())
         .prop_map(move |(result, amount)| with_amount(paid(result), amount));
     let modification = amount.prop_map(move |amount| with_amount(received(), amount));
-    let codes = ["704", "702", "130", "905", ""];
-    let error = prop::sample::select(codes.to_vec()).prop_map(|code| error(code, "m").to_string());
+    let codes = ["704", "703", "702", "130", "905", ""];
+    let messages = ["m", "Too many requests"];
+    let error =
+        (prop::sample::select(codes.to_vec()), prop::sample::select(messages.to_vec()), any::<bool>())
+            .prop_map(|(code, message, by_rfc_7807)| match by_rfc_7807 {
+                true => rfc_7807(code, message).to_string(),
+                false => error(code, message).to_string(),
+            });
     prop_oneof![payment, modification, error, Just("<html>502 Bad Gateway</html>".to_owned()), ".{0,20}",]
 }
 
@@ -206,10 +219,10 @@ proptest! {
         match classify(kind, &answer) {
             Outcome::Definitive(reply) => {
                 prop_assert_eq!(reply.status, answer.status);
-                prop_assert_eq!(reply.request_id.as_deref(), body["pspReference"].as_str());
+                prop_assert_eq!(reply.request_id.as_deref(), body["pspReference"].as_str().or(body["requestId"].as_str()));
                 if let ProviderResult::Rejected { .. } = reply.result {
                     prop_assert!([400, 404, 422].contains(&answer.status) && answer.should_retry != Some(true));
-                    prop_assert!(body["errorCode"].is_string() && body["errorCode"] != "704");
+                    prop_assert!(body["errorCode"].is_string() && body["errorCode"] != "704" && body["errorCode"] != "703");
                     return Ok(());
                 }
                 prop_assert!(success);
@@ -233,14 +246,18 @@ proptest! {
                         prop_assert!(!settled, "only the webhook says that it is done");
                     }
                     ProviderResult::Declined { .. } => {
-                        let is_no = result.is_some_and(|result| RESULTS[1..8].contains(&result));
+                        let is_no = result.is_some_and(|result| result != "Error" && RESULTS[1..8].contains(&result));
                         prop_assert!(matches!(kind, CallKind::Charge | CallKind::Authorize) && is_no);
                     }
                     other => prop_assert!(false, "{:?}", other),
                 }
             }
             Outcome::NotExecuted { retry_after_ms, .. } => {
-                prop_assert!([401, 403, 429].contains(&answer.status), "only what is refused at the door");
+                let is_transient = answer.should_retry == Some(true) && body["errorCode"] != "704";
+                let is_at_the_door = [401, 403].contains(&answer.status) && body["errorCode"].is_string();
+                let is_busy = answer.status == 429 || answer.status >= 500 && answer.body.contains("Too many requests");
+                let has_no_keys = body["errorCode"] == "703";
+                prop_assert!(!success && (is_transient || is_at_the_door || is_busy || has_no_keys), "it may be executed");
                 prop_assert_eq!(retry_after_ms, answer.retry_after_ms);
             }
             Outcome::Unknown { answer_is_stored, reason } => {
@@ -301,7 +318,12 @@ proptest! {
         prop_assert_eq!(&body["amount"], &json!({ "value": amount_minor, "currency": "USD" }));
         prop_assert_eq!(&body["paymentMethod"], &json!({ "type": "scheme", "storedPaymentMethodId": payment_method }));
         prop_assert_eq!(body["shopperReference"].as_str(), customer.as_deref());
-        prop_assert_eq!(body["returnUrl"].as_str(), return_url.as_deref());
+        // The schema wants an address, also where nobody is there; and the model says whether somebody is.
+        let page = authorization(false).payment_url;
+        prop_assert_eq!(body["returnUrl"].as_str(), Some(return_url.as_deref().unwrap_or(page)));
+        let model = if return_url.is_some() { "CardOnFile" } else { "UnscheduledCardOnFile" };
+        prop_assert_eq!(&body["recurringProcessingModel"], model);
+        prop_assert_eq!(&body["shopperInteraction"], "ContAuth");
         let reference = format!("{resource}.{key}");
         prop_assert_eq!(body["reference"].as_str(), Some(reference.as_str()));
         // One of the two is always said: the default of the merchant's account must not decide.
@@ -363,8 +385,9 @@ fn the_bytes_are_these() {
         concat!(
             r#"{"amount":{"value":2000,"currency":"USD"},"merchantAccount":"Shop","reference":"pay_1.po_1","#,
             r#""paymentMethod":{"type":"scheme","storedPaymentMethodId":"8415718415172204"},"shopperReference":"cus_1","#,
-            r#""shopperInteraction":"ContAuth","recurringProcessingModel":"CardOnFile","captureDelayHours":0,"#,
-            r#""authenticationData":{"attemptAuthentication":"never"},"metadata":{"resource":"pay_1"}}"#,
+            r#""shopperInteraction":"ContAuth","recurringProcessingModel":"UnscheduledCardOnFile","captureDelayHours":0,"#,
+            r#""authenticationData":{"attemptAuthentication":"never"},"#,
+            r#""returnUrl":"https://pay.example/payments/pay_1","metadata":{"resource":"pay_1"}}"#,
         )
     );
     let reference = format!("{}.po_1", a_payment().id);
@@ -387,7 +410,7 @@ fn the_answers_to_payments_mean_what_the_documentation_says() {
     let authorized = Meaning::Done(ProviderResult::Authorized { payment: PSP.into() });
     assert_eq!(meaning(CallKind::Charge, &answer(200, paid("Authorised"))), charged());
     assert_eq!(meaning(CallKind::Authorize, &answer(200, paid("Authorised"))), authorized);
-    for refused in ["Refused", "Cancelled", "Error"] {
+    for refused in ["Refused", "Cancelled"] {
         assert_eq!(meaning(CallKind::Charge, &answer(200, paid(refused))), Meaning::Declined, "{refused}");
     }
     for undecided in ["Pending", "Received"] {
@@ -396,8 +419,13 @@ fn the_answers_to_payments_mean_what_the_documentation_says() {
         // A ride is all or nothing: it has no state for this.
         assert_eq!(meaning(CallKind::Charge, &answer(200, paid(undecided))), Meaning::Sticky, "{undecided}");
     }
-    for strange in ["PartiallyAuthorised", "AuthenticationFinished", ""] {
-        assert_eq!(meaning(CallKind::Charge, &answer(200, paid(strange))), Meaning::Sticky, "{strange}");
+    // `Error` is one of the communication: the issuer may hold the money.
+    for strange in
+        ["Error", "PartiallyAuthorised", "AuthenticationFinished", "AuthenticationNotRequired", "Success", ""]
+    {
+        for kind in [CallKind::Charge, CallKind::Authorize] {
+            assert_eq!(meaning(kind, &answer(200, paid(strange))), Meaning::Sticky, "{strange}");
+        }
     }
     for unreadable in
         [json!({}), json!({ "resultCode": "Authorised" }), json!({ "pspReference": PSP }), received()]
@@ -454,7 +482,6 @@ fn a_refusal_says_why_in_the_words_of_both_providers() {
         ("Refused", "99", "Some (new) Reason!", ("card_declined", Some("some_new_reason"))),
         ("Refused", "99", "…", ("card_declined", None)),
         ("Cancelled", "16", "Shopper Cancelled", ("payment_canceled", Some("shopper_cancelled"))),
-        ("Error", "4", "Acquirer Error", ("processing_error", Some("acquirer_error"))),
     ] {
         let mut body = paid(result);
         body["refusalReason"] = json!(reason);
@@ -524,12 +551,12 @@ fn a_gateway_says_nothing_for_adyen() {
 fn only_a_transient_error_is_worth_another_try() {
     let body = error("905", "Payment details are not supported");
     for (status, transient, expected) in [
-        (500, Some(true), Meaning::Unknown),
+        (500, Some(true), Meaning::NotExecuted),
         (500, Some(false), Meaning::Sticky),
         (500, None, Meaning::Sticky),
-        (503, Some(true), Meaning::Unknown),
+        (503, Some(true), Meaning::NotExecuted),
         (503, None, Meaning::Sticky),
-        (422, Some(true), Meaning::Unknown),
+        (422, Some(true), Meaning::NotExecuted),
         (422, Some(false), Meaning::Rejected),
         (422, None, Meaning::Rejected),
         (400, None, Meaning::Rejected),
@@ -550,6 +577,69 @@ fn only_a_transient_error_is_worth_another_try() {
         }
     }
     assert_eq!(meaning(CallKind::Charge, &answer(404, json!("<html>"))), Meaning::Unknown, "not Adyen's");
+}
+
+/// The table of Adyen's answers, row by row, in both forms of its errors.
+#[test]
+fn each_answer_means_what_the_documentation_says_of_it() {
+    for (status, code, message, transient, expected) in [
+        // The first send of this key is at work, or done: also where the answer calls itself transient.
+        (409, "704", "request already processed or in progress", None, Meaning::Unknown),
+        (422, "704", "request already processed or in progress", Some(true), Meaning::Unknown),
+        // The key store is down.
+        (503, "703", "Idempotency key store unavailable", None, Meaning::NotExecuted),
+        (400, "702", "Unexpected input", None, Meaning::Rejected),
+        (401, "000", "Unauthorized", None, Meaning::NotExecuted),
+        (403, "901", "Invalid Merchant Account", None, Meaning::NotExecuted),
+        (404, "000", "Not found", None, Meaning::Rejected),
+        (422, "14_030", "Return URL is missing.", None, Meaning::Rejected),
+        // A rate limit in the clothes of an error.
+        (500, "905", "Too many requests", None, Meaning::NotExecuted),
+        (500, "905", "Payment details are not supported", None, Meaning::Sticky),
+        (503, "000", "Internal error", None, Meaning::Sticky),
+        (500, "904", "Invalid", Some(true), Meaning::NotExecuted),
+    ] {
+        for body in [error(code, message), rfc_7807(code, message)] {
+            let answer = HttpAnswer { should_retry: transient, ..answer(status, body) };
+            for kind in KINDS {
+                assert_eq!(meaning(kind, &answer), expected, "{kind:?} {status} {code}: {}", answer.body);
+            }
+        }
+    }
+    // Something in between refuses without Adyen's words: what Adyen has to say is still to be heard.
+    for status in [400, 401, 403, 404, 422, 500, 502] {
+        assert_eq!(
+            meaning(CallKind::Refund, &answer(status, "<html>No</html>")),
+            Meaning::Unknown,
+            "{status}"
+        );
+    }
+}
+
+#[test]
+fn the_kind_of_a_servers_error_is_shown_to_a_person() {
+    for kind in ["configuration", "validation", "internal"] {
+        let mut body = error("905", "Payment details are not supported");
+        body["errorType"] = json!(kind);
+        let Outcome::Unknown { answer_is_stored: true, reason } =
+            classify(CallKind::Charge, &answer(500, body))
+        else {
+            panic!("it may have reached the issuer")
+        };
+        assert!(reason.contains(kind), "{reason}");
+    }
+}
+
+#[test]
+fn a_rejection_by_rfc_7807_is_read_alike() {
+    let Outcome::Definitive(reply) =
+        classify(CallKind::Charge, &answer(422, rfc_7807("14_030", "Return URL is missing.")))
+    else {
+        panic!("a refusal is definitive")
+    };
+    assert_eq!(reply.request_id.as_deref(), Some(PSP));
+    let ProviderResult::Rejected { code, message, .. } = reply.result else { panic!("a refusal") };
+    assert_eq!((code.as_str(), message.as_str()), ("adyen_14_030", "Return URL is missing."));
 }
 
 #[test]

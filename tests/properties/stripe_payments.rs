@@ -47,6 +47,7 @@ fn authorization<'a>(
         description: None,
         metadata,
         return_url: Some("https://pay.example/return"),
+        payment_url: "https://pay.example/payments/pay_1",
         resource: "pay_1",
         derived_key: "pay_1_auth",
     }

@@ -131,7 +131,7 @@ describe('asked for by the request', async () => {
     ['adyen_card_refused', 'declined', 'card_declined', 'generic_decline'],
     ['adyen_card_not_enough_balance', 'declined', 'card_declined', 'insufficient_funds'],
     ['adyen_card_expired', 'declined', 'card_declined', 'expired_card'],
-    ['adyen_card_error', 'declined', 'processing_error', undefined],
+    ['adyen_card_present', 'declined', 'authentication_required', undefined],
     ['adyen_card_that_is_unknown', 'failed', undefined, null],
   ])
     test(`${card} is a 402 that is kept`, async () => {
@@ -153,8 +153,78 @@ describe('asked for by the request', async () => {
     assert.equal((await site.simulator.moved(answer.payment)).captured, 0);
   });
 
+  // An `Error` is one of the communication with the issuer, which may hold the money.
+  for (const [card, wait_ms, status, captured] of [
+    ['adyen_card_error', 0, 402, 0],
+    ['adyen_card_error_but_held', 60_000, 201, 2500],
+  ])
+    test(`${card} is unknown until Adyen tells, and nobody else is asked`, async () => {
+      const key = freshKey();
+      const elsewhere = { provider: 'stripe', payment_method: 'pm_card_visa' };
+      const ask = () =>
+        user.pay({ ...PAYMENT, ...PROVIDER, payment_method: card, fallback: elsewhere }, key, AT_ONCE);
+      const first = await ask();
+      assertProblem(first, 503, 'outcome-unknown');
+      const sends = (await sendsOf(first.payment)).length;
+      assertProblem(await ask(), 503, 'outcome-unknown');
+      await site.simulator.advance(wait_ms + 1);
+      const { charges } = await site.simulator.ledger(first.payment);
+      assert.equal((await sendsOf(first.payment)).length, sends, 'the key has nothing else to say');
+      if (status === 201) {
+        assert.equal(await site.simulator.tell(`${charges[0].id}:AUTHORISATION`), 200);
+        const answer = await insist(ask);
+        assert.deepEqual([answer.status, answer.payment], [201, first.payment], answer.text);
+      }
+      const moved = { charges: status === 201 ? 1 : 0, captured, refunded: 0, voided: 0 };
+      assert.deepEqual(await site.simulator.moved(first.payment), moved);
+    });
+
+  for (const card of ['adyen_card_half', 'adyen_card_authentication_finished'])
+    test(`${card} is no success and no failure`, async () => {
+      const key = freshKey();
+      const ask = () => user.pay({ ...PAYMENT, ...PROVIDER, payment_method: card }, key, AT_ONCE);
+      const first = await ask();
+      assertProblem(first, 503, 'outcome-unknown');
+      assertProblem(await ask(), 503, 'outcome-unknown');
+      assert.equal((await user.payment(first.payment)).json().status, 'processing');
+    });
+
+  test('whether the person is there is said as it is, with a way back in any case', async () => {
+    // The simulator sends only whoever is there to the bank's page; either is a refusal here, for reasons of their own.
+    const ask = (more) =>
+      user.pay({ ...PAYMENT, ...PROVIDER, payment_method: 'adyen_card_3ds', ...more }, freshKey());
+    for (const [more, asked] of [
+      [{ return_url: 'https://shop.example/' }, 0],
+      [{}, 1],
+    ]) {
+      const answer = await ask(more);
+      assertProblem(answer, 402, 'payment-failed', { code: 'authentication_required' });
+      assert.equal((await site.simulator.ledger(answer.payment)).charges.length, asked);
+    }
+  });
+
+  test('a refusal in the other form of its errors is read alike', async () => {
+    await site.simulator.fault('problem_json', { path: '/adyen/' });
+    const answer = await user.pay({ ...PAYMENT, ...PROVIDER }, freshKey());
+    assertProblem(answer, 402, 'payment-failed', { code: 'adyen_14_030' });
+  });
+
+  test('an error of the configuration stays unknown, and a person sees its kind', async () => {
+    await site.simulator.fault('configuration_error', { path: '/adyen/' });
+    const answer = await user.pay({ ...PAYMENT, ...PROVIDER }, freshKey(), AT_ONCE);
+    assertProblem(answer, 503, 'outcome-unknown');
+    const lines = await site.objects.timeline(answer.payment);
+    assert.ok(
+      lines.some(({ detail }) => detail.includes('configuration')),
+      JSON.stringify(lines),
+    );
+  });
+
   for (const fault of [
     'rate_limited',
+    'rate_limited_as500',
+    'key_store_down',
+    'gateway_error',
     'lock_timeout',
     'error_before',
     'connection_reset',
@@ -264,6 +334,14 @@ describe('in a currency that the provider counts in units of its own', async () 
 
   const majors = async (id) => (await site.simulator.ledger(id)).charges.map(({ major }) => major);
 
+  /** Adyen tells how the capture ended, in its units. */
+  async function toldOfCapture(id) {
+    const { provider_payment: psp } = (await user.payment(id)).json();
+    const { notificationItems } = await site.simulator.notifications(psp);
+    const { pspReference } = notificationItems.at(-1).NotificationRequestItem;
+    assert.equal(await site.simulator.tell(`${pspReference}:CAPTURE`), 200);
+  }
+
   for (const [currency, amount, people, value] of [
     ['clp', 1000, '1000', 100000],
     ['cve', 250000, '2500', 2500],
@@ -293,7 +371,9 @@ describe('in a currency that the provider counts in units of its own', async () 
       ['idr', 1000000, 400000, 150000, { amount: '10000', captured: '4000', refunded: '1500' }],
     ]) {
       const made = await paid(user, { ...PROVIDER, amount, currency, capture: false });
-      assert.equal((await moved(user, made.id, 'capture', { amount: capture })).amount_captured, capture);
+      await moved(user, made.id, 'capture', { amount: capture });
+      await toldOfCapture(made.id);
+      assert.equal((await user.payment(made.id)).json().amount_captured, capture);
       assert.equal((await moved(user, made.id, 'refunds', { amount: refund })).amount, refund);
       assert.deepEqual(await majors(made.id), [expected]);
     }
@@ -315,6 +395,7 @@ describe('in a currency that the provider counts in units of its own', async () 
         },
       ]);
       assert.ok((await ask(then)).status < 300);
+      if (move === 'capture') await toldOfCapture(made.id);
     }
     assert.deepEqual(await majors(made.id), [{ amount: '10000', captured: '4000', refunded: '1500' }]);
   });

@@ -37,6 +37,7 @@ const payment = ({ card = 'adyen_card_visa', ...more } = {}) => ({
   amount: { value: 1250, currency: 'EUR' },
   reference: 'pay_1',
   merchantAccount: 'PaidOnce',
+  returnUrl: 'https://shop.test/back',
   paymentMethod: { type: 'scheme', storedPaymentMethodId: card },
   shopperReference: 'shopper_1',
   shopperInteraction: 'ContAuth',
@@ -339,7 +340,13 @@ describe('errors', () => {
     ['no amount', payment({ amount: undefined }), 422, '100'],
     ['an amount of nothing', payment({ amount: { value: 0, currency: 'EUR' } }), 422, '137'],
     ['a currency in lower case', payment({ amount: { value: 1, currency: 'eur' } }), 422, '138'],
+    ['a currency that Adyen does not take', payment({ amount: { value: 1, currency: 'MGA' } }), 422, '138'],
+    ['an amount that is a text', payment({ amount: { value: '1', currency: 'EUR' } }), 400, '702'],
     ['no reference', payment({ reference: undefined }), 422, '130'],
+    ['a reference of more than 80 characters', payment({ reference: 'r'.repeat(81) }), 400, '702'],
+    ['no way back, though nobody is sent away', payment({ returnUrl: undefined }), 422, '14_030'],
+    ['a way back that is a number', payment({ returnUrl: 7 }), 400, '702'],
+    ['an unknown model', payment({ recurringProcessingModel: 'Sometimes' }), 400, '702'],
     ['no account', payment({ merchantAccount: undefined }), 403, '901'],
     ['no payment method', payment({ paymentMethod: undefined }), 422, '14_004'],
     ['an unknown stored payment method', payment({ card: 'adyen_card_nowhere' }), 422, '803'],
@@ -373,6 +380,10 @@ describe('faults', () => {
     ['error_after', 500, null, 1, 500],
     ['rate_limited', 429, 'true', 0, 200],
     ['lock_timeout', 422, 'true', 0, 200],
+    ['key_store_down', 503, null, 0, 200],
+    ['rate_limited_as500', 500, null, 0, 200],
+    ['configuration_error', 500, null, 0, 200],
+    ['problem_json', 422, null, 0, 200],
   ]) {
     test(`${name}: ${status}, ${charges} charged, and the key then answers ${afterwards}`, async () => {
       await fault(name, { path: `${BASE}/payments` });
@@ -384,6 +395,20 @@ describe('faults', () => {
       assert.equal(totals.succeeded_charges, 1);
     });
   }
+
+  test('problem_json is the other form of an error', async () => {
+    await fault('problem_json');
+    const { headers, body } = await pay();
+    assert.equal(headers.get('content-type'), 'application/problem+json');
+    assert.deepEqual(Object.keys(body).sort(), [
+      'detail',
+      'errorCode',
+      'requestId',
+      'status',
+      'title',
+      'type',
+    ]);
+  });
 
   for (const [name, charges] of [
     ['connection_reset', 0],

@@ -71,6 +71,7 @@ test("a refund on Adyen's dashboard is in the ledger and is notified", async () 
       amount: { value: 1000, currency: 'EUR' },
       reference: 'pay_1',
       merchantAccount: 'Shop',
+      returnUrl: 'https://shop.test/back',
       paymentMethod: { type: 'scheme', storedPaymentMethodId: 'adyen_card_visa' },
     },
     headers: { 'X-API-Key': 'any' },

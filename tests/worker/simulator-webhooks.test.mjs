@@ -84,6 +84,7 @@ const adyenPayment = (more = {}) =>
       amount: { value: 1000, currency: 'EUR' },
       reference: 'pay_1',
       merchantAccount: 'Shop',
+      returnUrl: 'https://shop.test/back',
       paymentMethod: { type: 'scheme', storedPaymentMethodId: 'adyen_card_visa' },
       ...more,
     },

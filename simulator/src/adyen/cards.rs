@@ -27,6 +27,12 @@ pub enum Behaviour {
     FailingCapture,
     /// `Authorised`; a refund is received and fails.
     FailingRefund,
+    /// `Error`, although the issuer holds the money: told a minute later.
+    ErrorButHeld,
+    /// `PartiallyAuthorised`: half of it.
+    Half,
+    /// A result code that settles nothing, and nothing comes after it.
+    Says(&'static str),
 }
 
 /// A stored payment method.
@@ -45,7 +51,8 @@ const fn refused(code: &'static str, reason: &'static str) -> Refusal {
 }
 
 const REFUSED: Refusal = refused("2", "Refused");
-const ACQUIRER_ERROR: Refusal = Refusal { result_code: "Error", code: "4", reason: "Acquirer Error" };
+/// The acquirer could not be reached, or its answer was not heard.
+pub const ACQUIRER_ERROR: Refusal = Refusal { result_code: "Error", code: "4", reason: "Acquirer Error" };
 
 /// The shopper failed 3-D Secure, or was not there for it.
 pub const NOT_AUTHENTICATED: Refusal = refused("11", "3D Not Authenticated");
@@ -69,6 +76,10 @@ pub const CARDS: &[Card] = &[
     visa("adyen_card_3ds_refused", Behaviour::Authenticate(Some(REFUSED))),
     visa("adyen_card_capture_fails", Behaviour::FailingCapture),
     visa("adyen_card_refund_fails", Behaviour::FailingRefund),
+    visa("adyen_card_error_but_held", Behaviour::ErrorButHeld),
+    visa("adyen_card_half", Behaviour::Half),
+    visa("adyen_card_authentication_finished", Behaviour::Says("AuthenticationFinished")),
+    visa("adyen_card_present", Behaviour::Says("PresentToShopper")),
 ];
 
 /// A stored payment method by its id.

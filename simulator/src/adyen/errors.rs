@@ -1,4 +1,4 @@
-//! Adyen's errors: `{status, errorCode, message, errorType, pspReference}`. <https://docs.adyen.com/development-resources/error-codes>
+//! Adyen's errors: `{status, errorCode, message, errorType, pspReference}`, and RFC 7807. <https://docs.adyen.com/development-resources/error-codes>
 //!
 //! The codes are Adyen's where they are known; `UNSPECIFIED` stands where they are not.
 
@@ -21,7 +21,7 @@ pub struct Problem {
     pub error_code: &'static str,
     /// For a person.
     pub message: String,
-    /// `validation`, `security` or `internal`.
+    /// `validation`, `security`, `configuration` or `internal`.
     pub error_type: &'static str,
     /// `transient-error: true`: nothing happened, and the same request may be sent again under the same key.
     pub transient: bool,
@@ -45,6 +45,15 @@ impl Problem {
     fn transient(mut self) -> Self {
         self.transient = true;
         self
+    }
+
+    /// The answer in the other form that Adyen documents.
+    pub fn by_rfc_7807(&self, request_id: &str) -> Reply {
+        let body = json!({
+            "type": format!("https://docs.adyen.com/errors/{}", self.error_type), "title": self.error_type, "status": self.status,
+            "detail": self.message, "requestId": request_id, "errorCode": self.error_code,
+        });
+        Reply::new(self.status, "application/problem+json", body.to_string()).with("requestId", request_id)
     }
 
     /// The answer.
@@ -118,6 +127,26 @@ pub fn bad_key_length() -> Problem {
 pub fn server_error(transient: bool) -> Problem {
     let problem = Problem::new(500, UNSPECIFIED, "internal", "HTTP Status Response - Internal Server Error");
     if transient { problem.transient() } else { problem }
+}
+
+/// 503 `703`: keys cannot be checked, and nothing is executed that has one.
+pub fn key_store_down() -> Problem {
+    Problem::new(503, "703", "internal", "Required resource temporarily unavailable")
+}
+
+/// The rate limit as Adyen documents it: an internal error.
+pub fn too_many_requests() -> Problem {
+    Problem::new(500, UNSPECIFIED, "internal", "Too many requests")
+}
+
+/// 500 for what is set up wrongly at Adyen: the request never gets to an acquirer.
+pub fn misconfigured() -> Problem {
+    Problem::new(500, "905", "configuration", "Payment details are not supported")
+}
+
+/// 422 `14_030`.
+pub fn return_url_missing() -> Problem {
+    Problem::validation("14_030", "Return URL is missing.")
 }
 
 /// 429.

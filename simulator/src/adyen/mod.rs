@@ -23,7 +23,7 @@ use crate::adyen::modifications::ModificationKind;
 use crate::api::{self, Admitted, MAX_BODY_BYTES};
 use crate::call::Call;
 use crate::clock;
-use crate::faults::Refusal;
+use crate::faults::{AdyensOwn, Common, Refusal};
 use crate::http::{Reply, Request};
 use crate::idempotency::{self, BadLength, BoundKey, InFlight, Lookup, Mismatch};
 use crate::provider::Provider;
@@ -143,9 +143,17 @@ pub fn execute(
 /// See [`api::refuse`].
 pub fn refuse(request: &Request, request_id: &str, refusal: Refusal) -> Reply {
     let problem = match refusal {
-        Refusal::ServerError => errors::server_error(true),
-        Refusal::RateLimited => errors::rate_limited(),
-        Refusal::LockTimeout => errors::in_progress(),
+        Refusal::Adyen(AdyensOwn::KeyStoreDown) => errors::key_store_down(),
+        Refusal::Adyen(AdyensOwn::RateLimitedAs500) => errors::too_many_requests(),
+        Refusal::Adyen(AdyensOwn::Configuration) => errors::misconfigured(),
+        Refusal::Adyen(AdyensOwn::ProblemJson) => {
+            return errors::return_url_missing().by_rfc_7807(request_id);
+        }
+        _ => match refusal.common() {
+            Common::ServerError => errors::server_error(true),
+            Common::RateLimited => errors::rate_limited(),
+            Common::LockTimeout => errors::in_progress(),
+        },
     };
     failed(request, request_id, &problem.into())
 }

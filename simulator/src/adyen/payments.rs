@@ -13,8 +13,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::adyen::body::{self, Amount};
-use crate::adyen::cards::{self, Behaviour, Card, NOT_AUTHENTICATED, Refusal};
-use crate::adyen::errors::{Failure, Fallible, Problem};
+use crate::adyen::cards::{self, ACQUIRER_ERROR, Behaviour, Card, NOT_AUTHENTICATED, Refusal};
+use crate::adyen::errors::{self, Failure, Fallible, Problem};
 use crate::adyen::notifications::{self, Event};
 use crate::call::{Call, Links};
 use crate::http::Reply;
@@ -32,6 +32,8 @@ const HOUR_MS: i64 = 60 * 60 * 1000;
 const MAX_CAPTURE_DELAY_HOURS: i64 = 672;
 /// Characters of a reference.
 const MAX_REFERENCE_CHARS: usize = 80;
+/// Characters of a return address.
+const MAX_RETURN_URL_CHARS: usize = 8_000;
 /// Metadata: pairs, characters of a key, characters of a value.
 const MAX_METADATA: (usize, usize, usize) = (20, 20, 80);
 
@@ -107,6 +109,9 @@ pub struct Payment {
     pub asked_issuer: bool,
     /// Why not.
     pub refusal: Option<Refused>,
+    /// The result code of the answer, where it is another one than follows from where the payment stands.
+    #[serde(default)]
+    answered: Option<String>,
     return_url: Option<String>,
     /// What the shopper brings back from the 3-D Secure page, and whether it was passed.
     redirect: Option<(String, bool)>,
@@ -123,7 +128,7 @@ pub struct PaymentRequest {
     card: &'static Card,
     capture: CaptureMode,
     metadata: BTreeMap<String, String>,
-    return_url: Option<String>,
+    return_url: String,
     shopper_present: bool,
 }
 
@@ -232,6 +237,12 @@ impl PaymentRequest {
         if reference.chars().count() > MAX_REFERENCE_CHARS {
             return Err(Problem::malformed("The reference has more than 80 characters").into());
         }
+        // Whatever the payment method, and whether or not the shopper is there.
+        let return_url =
+            raw.return_url.filter(|url| !url.is_empty()).ok_or_else(errors::return_url_missing)?;
+        if return_url.chars().count() > MAX_RETURN_URL_CHARS {
+            return Err(Problem::malformed("The returnUrl has more than 8000 characters").into());
+        }
         check_metadata(&raw.metadata)?;
         let interaction = raw.shopper_interaction.as_deref();
         body::choice("shopperInteraction", interaction, &["ContAuth", "Ecommerce", "Moto", "POS"])?;
@@ -245,7 +256,7 @@ impl PaymentRequest {
             card: card_of(raw.payment_method.as_ref())?,
             capture: capture_mode(&raw.additional_data, raw.capture_delay_hours)?,
             metadata: raw.metadata,
-            return_url: raw.return_url,
+            return_url,
             // With a card on file the shopper may be there; with the other models only the merchant is.
             shopper_present: interaction != Some("ContAuth") || model == Some("CardOnFile"),
         })
@@ -312,7 +323,8 @@ pub fn create(call: &mut Call, request: &PaymentRequest) -> Fallible<Value> {
         authorised: false,
         asked_issuer: false,
         refusal: None,
-        return_url: request.return_url.clone(),
+        answered: None,
+        return_url: Some(request.return_url.clone()),
         redirect: None,
         due_ms: None,
     };
@@ -329,10 +341,18 @@ pub fn create(call: &mut Call, request: &PaymentRequest) -> Fallible<Value> {
         Behaviour::Authenticate(_) if !request.shopper_present => {
             answered(call, &mut payment, Some(NOT_AUTHENTICATED))?;
         }
-        Behaviour::Authenticate(_) if payment.return_url.is_none() => {
-            return Err(Problem::validation("702", "Required field 'returnUrl' is not provided.").into());
-        }
         Behaviour::Authenticate(_) => payment.standing = Standing::AwaitingShopper,
+        Behaviour::ErrorButHeld => {
+            payment.asked_issuer = true;
+            payment.answered = Some(ACQUIRER_ERROR.result_code.to_owned());
+            payment.due_ms = Some(call.now_ms + DECIDED_AFTER_MS);
+        }
+        Behaviour::Half => {
+            payment.amount.value /= 2;
+            payment.answered = Some("PartiallyAuthorised".to_owned());
+            answered(call, &mut payment, None)?;
+        }
+        Behaviour::Says(result_code) => payment.answered = Some(result_code.to_owned()),
     }
     save(call, &payment)?;
     Ok(shown(call, &payment))
@@ -487,6 +507,7 @@ pub fn save(call: &mut Call, payment: &Payment) -> Fallible<()> {
 /// `PaymentResponse`.
 fn shown(call: &Call, payment: &Payment) -> Value {
     let result_code = match (payment.standing, &payment.refusal) {
+        _ if payment.answered.is_some() => payment.answered.as_deref().unwrap_or_default(),
         (_, Some(refusal)) => refusal.result_code.as_str(),
         (Standing::AwaitingShopper, None) => "RedirectShopper",
         (Standing::Pending, None) => "Pending",
