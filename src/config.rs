@@ -309,6 +309,7 @@ impl Config {
                 provider_window_ms: ms("PROVIDER_WINDOW_MS", times.provider_window_ms)?,
                 provider_timeout_ms: ms("PROVIDER_TIMEOUT_MS", times.provider_timeout_ms)?,
                 quiet_ms: ms("QUIET_MS", times.quiet_ms)?,
+                quarantine_ms: ms("QUARANTINE_MS", times.quarantine_ms)?,
                 confirm_ms: ms("CONFIRM_MS", times.confirm_ms)?,
                 personal_retention_ms: ms("PERSONAL_RETENTION_MS", times.personal_retention_ms)?,
             }

@@ -187,6 +187,16 @@ pub struct StatusPage {
     pub refresh_s: u32,
     /// The provider has not said yet whether the card was charged; else the payment is simply under way.
     pub in_doubt: bool,
+    /// And has not for so long that nobody should wait for it.
+    pub is_late: bool,
+}
+
+/// After how long without an outcome a person is told that it could not be confirmed, in ms.
+const LATE_MS: u64 = 3_600_000;
+
+/// Whether that is so long ago.
+pub fn is_late(since_ms: u64, now_ms: u64) -> bool {
+    now_ms.saturating_sub(since_ms) >= LATE_MS
 }
 
 /// A line of an order.

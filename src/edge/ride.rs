@@ -1,6 +1,8 @@
 //! The ride's form and its parameters: what the browser and the API client have in common, and the pages.
 
-use crate::edge::pages::{Entry, Notice, ProblemPage, RideForm, RideReceipt, Site, StatusPage, TEST_CARDS};
+use crate::edge::pages::{
+    Entry, Notice, ProblemPage, RideForm, RideReceipt, Site, StatusPage, TEST_CARDS, is_late,
+};
 use crate::edge::payment::email;
 use crate::flows::Operation;
 use crate::flows::ride::{self, COORDINATES, FARE_MINOR, FieldError, Ride, RideRequest, RideState};
@@ -203,6 +205,7 @@ pub fn page(site: Site, id: &str, view: &View, visit: &Visit) -> RidePage {
             total: price(FARE_MINOR),
             refresh_s: refresh_s(visit.now_ms.saturating_sub(view.key.created_at_ms)),
             in_doubt: view.key.status == KeyStatus::Unknown,
+            is_late: is_late(view.key.created_at_ms, visit.now_ms),
         }),
     }
 }

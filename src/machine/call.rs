@@ -28,6 +28,13 @@ use crate::providers::Provider;
 const RETRY_AFTER_MAX_MS: u64 = 3_600_000;
 /// The longest pause between two look-ups that did not decide, in ms.
 const LOOK_UP_PAUSE_MAX_MS: u64 = 300_000;
+/// How long after a look that found nothing the next one is asked for that may settle it, in ms: lists lag behind.
+const SECOND_LOOK_MS: u64 = 300_000;
+/// The longest pause between two look-ups in quarantine, in ms.
+const QUARANTINE_PAUSE_MS: u64 = 3_600_000;
+/// Why a person is shown a call in quarantine.
+const QUARANTINED: &str =
+    "the provider failed while it executed this and shows nothing of it: it may complete it later";
 
 /// Whether a call may be sent again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -195,8 +202,19 @@ pub enum ProviderResult {
 }
 
 impl ProviderResult {
-    /// Whether it shows that the call was executed and did what was asked. Such a word stands whenever it is heard; a
-    /// "no" of a look-up is believed only when no send can change it any more.
+    /// The provider's id of the payment, as far as the answer says one.
+    pub fn payment(&self) -> Option<&str> {
+        match self {
+            Self::Charged { payment }
+            | Self::Authorized { payment }
+            | Self::RequiresAction { payment, .. }
+            | Self::Processing { payment } => Some(payment),
+            Self::Declined { payment, .. } | Self::Rejected { payment, .. } => payment.as_deref(),
+            Self::Captured { .. } | Self::Voided | Self::Received { .. } | Self::Refunded { .. } => None,
+        }
+    }
+
+    /// Whether it shows that the call was executed and did what was asked.
     pub const fn is_done(&self) -> bool {
         !matches!(self, Self::Declined { .. } | Self::Rejected { .. })
     }
@@ -266,6 +284,29 @@ pub enum Outcome {
         /// For the log.
         reason: String,
     },
+    /// The provider failed while it executed. It may complete the work hours later, and until then shows nothing of it.
+    Indeterminate {
+        /// As in [`Unknown`](Self::Unknown).
+        answer_is_stored: bool,
+        /// For the log.
+        reason: String,
+    },
+    /// The provider has executed it; what came of it is not decided, or not to be believed.
+    Unconfirmed(Unconfirmed),
+    /// The provider has made the payment and left it open, though nobody is there to complete it. It can be paid until it is
+    /// canceled; then this is the answer.
+    LeftOpen(ProviderReply),
+}
+
+/// What the provider has executed, and what is wrong with its answer.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Unconfirmed {
+    /// The provider's id of what it made, if it could be read.
+    pub provider_id: Option<String>,
+    /// The answer contradicts what was asked for, or itself: a person must look. Else it is only not decided yet.
+    pub needs_review: bool,
+    /// For the log.
+    pub reason: String,
 }
 
 impl Outcome {
@@ -275,6 +316,9 @@ impl Outcome {
             Self::Definitive(reply) => reply.result.name(),
             Self::NotExecuted { .. } => "not_executed",
             Self::Unknown { .. } => "unknown",
+            Self::Indeterminate { .. } => "indeterminate",
+            Self::Unconfirmed(_) => "unconfirmed",
+            Self::LeftOpen(_) => "left_open",
         }
     }
 }
@@ -282,8 +326,14 @@ impl Outcome {
 /// What came of one page of a look-up.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum LookUp {
-    /// It is there.
+    /// It is there, and this is how it ended: no send under its key can bring another result.
     Found(ProviderReply),
+    /// It says no, and a send that is still on its way could change that.
+    Tentative(ProviderReply),
+    /// It is there, not decided or not to be believed: from now on it is asked for by its id.
+    Unconfirmed(Unconfirmed),
+    /// It is there and open, though nobody completes it: it is canceled, and then this is the answer.
+    LeftOpen(ProviderReply),
     /// Not on this page, and there are more.
     More {
         /// The provider's id of the last entry that was read: the next page begins after it.
@@ -305,6 +355,9 @@ impl LookUp {
     pub const fn name(&self) -> &'static str {
         match self {
             Self::Found(_) => "found",
+            Self::Tentative(_) => "tentative",
+            Self::Unconfirmed(_) => "unconfirmed",
+            Self::LeftOpen(_) => "left_open",
             Self::More { .. } => "more",
             Self::Absent => "absent",
             Self::Inconclusive { .. } => "inconclusive",
@@ -359,6 +412,38 @@ pub enum Settlement {
     Flagged,
 }
 
+/// What is known of a call beyond its state: why it is not settled yet.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Evidence {
+    /// The provider's id of what it made, although its answer settles nothing: it is asked for by this.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub provider_id: Option<String>,
+    /// The provider has said that it executed the call: that it is in no list proves nothing.
+    #[serde(skip_serializing_if = "is_false")]
+    pub is_executed: bool,
+    /// Why a person must look.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub needs_review: Option<String>,
+    /// When the provider last failed while it executed, in ms since the epoch.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub failed_at_ms: Option<u64>,
+    /// When the last send began of which nobody has heard since, in ms since the epoch: its answer may have been such a failure.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unheard_at_ms: Option<u64>,
+    /// When the first look was begun that found nothing and counts, in ms since the epoch.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub absent_at_ms: Option<u64>,
+    /// The answer, once what was left open is canceled.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub closing: Option<ProviderReply>,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde wants it so")]
+const fn is_false(value: &bool) -> bool {
+    !*value
+}
+
 /// A foreign call of an operation.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ForeignCall {
@@ -397,6 +482,8 @@ pub struct ForeignCall {
     pub answer_is_stored: bool,
     /// The look-up that is between two pages.
     pub look_up: Option<LookUpProgress>,
+    /// What else is known.
+    pub evidence: Evidence,
 }
 
 /// What may be done about an unsettled call now.
@@ -412,6 +499,14 @@ impl ForeignCall {
     /// Whether some send may have been executed.
     pub fn in_doubt(&self) -> bool {
         matches!(self.state, CallState::InFlight | CallState::Unknown)
+    }
+
+    /// Until when nobody believes that it was not executed, in ms since the epoch: the provider has failed while it executed,
+    /// or may have.
+    pub fn quarantined_until_ms(&self, ctx: &Context) -> Option<u64> {
+        let is_open = !matches!(self.state, CallState::Settled(_));
+        let at_ms = self.evidence.failed_at_ms.max(self.evidence.unheard_at_ms).filter(|_| is_open)?;
+        Some(at_ms.saturating_add(ctx.times.quarantine_ms))
     }
 
     pub(crate) fn plan(&self, ctx: &Context) -> Plan {
@@ -434,20 +529,20 @@ impl ForeignCall {
         // A clock that went back must not open the window again: a time before the first send is outside it too.
         let in_window = ctx.now_ms >= first_sent_at_ms
             && ctx.now_ms - first_sent_at_ms < self.provider.window_ms(&ctx.times);
-        if (in_window || ctx.has(Mutant::IgnoreWindow)) && !self.answer_is_stored {
-            Plan::Send
-        } else {
-            Plan::LookUp
-        }
+        let is_looked_up = self.answer_is_stored || self.evidence.closing.is_some();
+        if (in_window || ctx.has(Mutant::IgnoreWindow)) && !is_looked_up { Plan::Send } else { Plan::LookUp }
     }
 
     /// Marks a send as begun.
     pub(crate) fn begin_send(&mut self, ctx: &Context) {
         // One that is still in flight died with its run.
-        self.maybe_executed |= self.state == CallState::InFlight;
+        if self.state == CallState::InFlight {
+            self.is_unheard();
+        }
         self.state = CallState::InFlight;
         self.first_sent_at_ms.get_or_insert(ctx.now_ms);
         self.look_up = None;
+        self.evidence.absent_at_ms = None;
         self.last_sent_at_ms = Some(self.last_sent_at_ms.unwrap_or(0).max(ctx.now_ms));
         self.sends = self.sends.saturating_add(1);
         if ctx.has(Mutant::FreshProviderKey) {
@@ -465,6 +560,8 @@ impl ForeignCall {
             {
                 self.state = CallState::Unknown;
                 self.answer_is_stored = true;
+                // A used key would have said what is stored under it: until now nothing was executed.
+                self.evidence.unheard_at_ms = None;
                 self.try_again_after(ctx.backoff_ms(self.failures), ctx);
             }
             Outcome::Definitive(reply) => self.state = CallState::Settled(Settlement::Answered(reply)),
@@ -476,16 +573,64 @@ impl ForeignCall {
                     ctx,
                 );
             }
-            Outcome::Unknown { .. } if self.forgets_unknown(ctx) => {
+            Outcome::Unknown { .. } | Outcome::Indeterminate { .. } if self.forgets_unknown(ctx) => {
                 self.state = CallState::Settled(Settlement::NotExecuted);
             }
             Outcome::Unknown { answer_is_stored, .. } => {
-                self.state = CallState::Unknown;
-                self.maybe_executed = true;
-                self.answer_is_stored |= answer_is_stored;
-                self.try_again_after(ctx.backoff_ms(self.failures), ctx);
+                self.is_unheard();
+                self.is_unknown(answer_is_stored, ctx);
+            }
+            Outcome::Indeterminate { answer_is_stored, .. } => {
+                self.evidence.failed_at_ms = Some(ctx.now_ms);
+                self.is_unknown(answer_is_stored, ctx);
+            }
+            Outcome::Unconfirmed(unconfirmed) => {
+                self.keep(unconfirmed, ctx);
+                self.is_unknown(true, ctx);
+            }
+            Outcome::LeftOpen(reply) if ctx.has(Mutant::OpenIsDeclined) => {
+                self.state = CallState::Settled(Settlement::Answered(reply));
+            }
+            Outcome::LeftOpen(reply) => {
+                self.is_unknown(true, ctx);
+                self.close(reply, ctx);
             }
         }
+    }
+
+    /// The last send may have been executed, and how is not heard.
+    fn is_unheard(&mut self) {
+        self.maybe_executed = true;
+        self.evidence.unheard_at_ms = self.last_sent_at_ms;
+    }
+
+    /// A send ended without a definitive answer.
+    fn is_unknown(&mut self, answer_is_stored: bool, ctx: &Context) {
+        self.state = CallState::Unknown;
+        self.maybe_executed = true;
+        self.answer_is_stored |= answer_is_stored;
+        self.try_again_after(ctx.backoff_ms(self.failures), ctx);
+    }
+
+    /// Keeps what the provider says that it has made.
+    fn keep(&mut self, unconfirmed: Unconfirmed, ctx: &Context) {
+        if ctx.has(Mutant::DisbelievedIsAbsent) {
+            return;
+        }
+        let Unconfirmed { provider_id, needs_review, reason } = unconfirmed;
+        self.evidence.is_executed = true;
+        self.evidence.needs_review = needs_review.then_some(reason);
+        if provider_id.is_some() {
+            self.evidence.provider_id = provider_id;
+        }
+    }
+
+    /// Cancels what was left open, and looks at it until it is canceled.
+    fn close(&mut self, reply: ProviderReply, ctx: &Context) {
+        self.evidence.provider_id = reply.result.payment().map(str::to_owned);
+        self.evidence.is_executed = true;
+        self.evidence.closing = Some(reply);
+        self.next_try_at_ms = ctx.now_ms;
     }
 
     /// Only with a deliberate defect: an unknown outcome is a failure.
@@ -500,29 +645,79 @@ impl ForeignCall {
     /// Takes in what came of a page that was asked for at `asked_at_ms`: what the list said then may be long past now.
     pub(crate) fn take_look_up(&mut self, look_up: LookUp, asked_at_ms: u64, ctx: &Context) {
         // One that was still in flight died with its run.
+        if self.state == CallState::InFlight {
+            self.is_unheard();
+        }
         self.state = CallState::Unknown;
         self.maybe_executed = true;
         let progress = self.look_up.take();
         let asked_at_ms = progress.as_ref().map_or(asked_at_ms, |first| first.asked_at_ms);
         let quiet_at_ms = self.last_sent_at_ms.unwrap_or(0).saturating_add(ctx.times.quiet_ms);
-        let quiet = asked_at_ms >= quiet_at_ms || ctx.has(Mutant::NoQuietPeriod);
+        let is_quiet = asked_at_ms >= quiet_at_ms || ctx.has(Mutant::NoQuietPeriod);
         match look_up {
-            // A charge is a charge. "Not charged" is believed only when no send can change it any more.
-            LookUp::Found(reply) if quiet || reply.result.is_done() => {
+            LookUp::Found(reply) => self.state = CallState::Settled(Settlement::Answered(reply)),
+            LookUp::Tentative(_) | LookUp::LeftOpen(_) | LookUp::Absent
+                if !is_quiet && !ctx.has(Mutant::TentativeIsFinal) =>
+            {
+                self.next_try_at_ms = quiet_at_ms;
+            }
+            LookUp::LeftOpen(reply) if ctx.has(Mutant::TentativeIsFinal) => {
                 self.state = CallState::Settled(Settlement::Answered(reply));
             }
-            LookUp::Absent if quiet => self.state = CallState::Settled(Settlement::NotExecuted),
-            LookUp::Found(_) | LookUp::Absent => self.next_try_at_ms = quiet_at_ms,
+            LookUp::LeftOpen(reply) => self.close(reply, ctx),
+            LookUp::Tentative(reply) => {
+                if self.absence_counts(asked_at_ms, ctx) {
+                    self.state = CallState::Settled(Settlement::Answered(reply));
+                }
+            }
+            LookUp::Absent if self.evidence.is_executed => {
+                self.evidence.needs_review =
+                    Some("the provider does not show what it said it had made".to_owned());
+                self.look_again_later(ctx);
+            }
+            LookUp::Absent => {
+                if self.absence_counts(asked_at_ms, ctx) {
+                    self.state = CallState::Settled(Settlement::NotExecuted);
+                }
+            }
             LookUp::More { after } => self.look_up = Some(LookUpProgress { after, asked_at_ms }),
+            LookUp::Unconfirmed(unconfirmed) => {
+                self.keep(unconfirmed, ctx);
+                self.look_again_later(ctx);
+            }
             LookUp::Inconclusive { from_the_start, .. } => {
                 self.look_up = progress.filter(|_| !from_the_start);
-                self.failures = self.failures.saturating_add(1);
-                // A payment can stay open at the provider for hours: the longer it does, the rarer it is asked for.
-                let age_ms = ctx.now_ms.saturating_sub(self.last_sent_at_ms.unwrap_or(0));
-                let delay_ms = ctx.backoff_ms(self.failures.max(6)).max(age_ms / 8);
-                self.try_again_after(delay_ms.min(LOOK_UP_PAUSE_MAX_MS), ctx);
+                self.look_again_later(ctx);
             }
         }
+    }
+
+    /// Whether a look that was begun after the quiet time ends the waiting; else it sets when to look again.
+    fn absence_counts(&mut self, asked_at_ms: u64, ctx: &Context) -> bool {
+        if ctx.has(Mutant::NoQuietPeriod) || ctx.has(Mutant::AbsenceIsFinal) {
+            return true;
+        }
+        let first_at_ms = *self.evidence.absent_at_ms.get_or_insert(asked_at_ms);
+        if let Some(until_ms) = self.quarantined_until_ms(ctx).filter(|until_ms| asked_at_ms < *until_ms) {
+            self.evidence.needs_review = Some(QUARANTINED.to_owned());
+            let pause_ms = (until_ms - asked_at_ms).min(QUARANTINE_PAUSE_MS);
+            self.try_again_after(pause_ms, ctx);
+            return false;
+        }
+        let second_at_ms = first_at_ms.saturating_add(ctx.times.quiet_ms.min(SECOND_LOOK_MS));
+        let counts = asked_at_ms >= second_at_ms || ctx.has(Mutant::OneLook);
+        if !counts {
+            self.next_try_at_ms = second_at_ms;
+        }
+        counts
+    }
+
+    fn look_again_later(&mut self, ctx: &Context) {
+        self.failures = self.failures.saturating_add(1);
+        // A payment can stay open at the provider for hours: the longer it does, the rarer it is asked for.
+        let age_ms = ctx.now_ms.saturating_sub(self.last_sent_at_ms.unwrap_or(0));
+        let delay_ms = ctx.backoff_ms(self.failures.max(6)).max(age_ms / 8);
+        self.try_again_after(delay_ms.min(LOOK_UP_PAUSE_MAX_MS), ctx);
     }
 
     fn try_again_after(&mut self, delay_ms: u64, ctx: &Context) {

@@ -33,6 +33,9 @@ pub struct Times {
     /// Longer than a request can be on its way *and* the clocks of two incarnations can differ: one may be 5 min behind,
     /// the other 5 min ahead, so 20 min leave a late request 10.
     pub quiet_ms: u64,
+    /// How long after a provider has failed while it executed (a 5xx of its own) nobody believes that nothing was executed:
+    /// it may complete the work hours later, and until then shows nothing of it.
+    pub quarantine_ms: u64,
     /// How long a job may be on its way before it is given to the queue again. Longer than all its retries take.
     pub confirm_ms: u64,
     /// How long after the newest operation personal data is kept. The highest number there is keeps it for good.
@@ -49,6 +52,7 @@ impl Default for Times {
             provider_window_ms: 23 * 3_600_000,
             provider_timeout_ms: 30_000,
             quiet_ms: 1_200_000,
+            quarantine_ms: 3 * 86_400_000,
             confirm_ms: 6 * 3_600_000,
             personal_retention_ms: 400 * 86_400_000,
         }
@@ -65,6 +69,7 @@ impl Times {
             ("PROVIDER_WINDOW_MS", self.provider_window_ms),
             ("PROVIDER_TIMEOUT_MS", self.provider_timeout_ms),
             ("QUIET_MS", self.quiet_ms),
+            ("QUARANTINE_MS", self.quarantine_ms),
             ("CONFIRM_MS", self.confirm_ms),
             ("PERSONAL_RETENTION_MS", self.personal_retention_ms),
         ];
@@ -83,6 +88,9 @@ impl Times {
                 "QUIET_MS must be above PROVIDER_TIMEOUT_MS: a request may still be on its way; raise QUIET_MS"
                     .into(),
             );
+        }
+        if self.quarantine_ms < self.quiet_ms {
+            return Err("QUARANTINE_MS must be at least QUIET_MS: raise it, 3 days is the default".into());
         }
         if self.quiet_ms > QUIET_MAX_MS {
             return Err("QUIET_MS must be at most 3600000 (1 h): look-ups search no further than that".into());
@@ -139,6 +147,16 @@ pub enum Mutant {
     IgnoreWindow,
     /// A look-up that finds nothing is believed at once.
     NoQuietPeriod,
+    /// That a call is in no list is believed although the provider failed while it executed it.
+    AbsenceIsFinal,
+    /// What the provider says that it has made is forgotten if the answer is not believed.
+    DisbelievedIsAbsent,
+    /// A payment that is found before its execution has ended is taken for a declined one.
+    TentativeIsFinal,
+    /// One look that finds nothing is enough.
+    OneLook,
+    /// What a provider leaves open at the bank's page, though nobody goes there, is taken for a declined payment.
+    OpenIsDeclined,
     /// Another payload under a used key gets the stored response.
     NoFingerprint,
     /// A tombstone is taken for a fresh key.
@@ -163,7 +181,7 @@ pub enum Mutant {
 
 impl Mutant {
     /// The mutants of the machine: the simulations of rides and of payments run them all and must catch each.
-    pub const OF_THE_MACHINE: [Self; 9] = [
+    pub const OF_THE_MACHINE: [Self; 13] = [
         Self::FreshProviderKey,
         Self::NoLeaseCheck,
         Self::ReleaseKeyOnError,
@@ -171,6 +189,10 @@ impl Mutant {
         Self::NoAlarm,
         Self::IgnoreWindow,
         Self::NoQuietPeriod,
+        Self::AbsenceIsFinal,
+        Self::DisbelievedIsAbsent,
+        Self::TentativeIsFinal,
+        Self::OpenIsDeclined,
         Self::NoFingerprint,
         Self::ForgetTombstone,
     ];

@@ -5,7 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::call::{CallSpec, CallState, ForeignCall, Settlement};
+use super::call::{CallSpec, CallState, Evidence, ForeignCall, Settlement};
 use super::id::{ObjectId, Owner};
 use super::key::KeyHash;
 use super::record::{Binding, KeyRecord};
@@ -230,6 +230,7 @@ impl Rows {
             maybe_executed: false,
             answer_is_stored: false,
             look_up: None,
+            evidence: Evidence::default(),
         });
     }
 

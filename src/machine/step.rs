@@ -6,7 +6,7 @@
 use std::fmt;
 
 use super::begin::lease;
-use super::call::{CallState, ForeignCall, LookUp, Outcome, Plan};
+use super::call::{CallState, ForeignCall, LookUp, Outcome, Plan, Unconfirmed};
 use super::context::{Bug, Context, Mutant};
 use super::record::{BODY_MAX_BYTES, Finished, Lifecycle, Open, RecoveryPoint, StoredResponse, Ticket};
 use super::rows::Rows;
@@ -149,6 +149,9 @@ pub fn record(
         Outcome::Definitive(reply) => format!("answered {}", reply.status),
         Outcome::NotExecuted { reason, .. } => format!("not executed: {reason}"),
         Outcome::Unknown { reason, .. } => format!("unknown: {reason}"),
+        Outcome::Indeterminate { reason, .. } => format!("indeterminate: {reason}"),
+        Outcome::Unconfirmed(Unconfirmed { reason, .. }) => format!("unconfirmed: {reason}"),
+        Outcome::LeftOpen(reply) => format!("answered {}, and left open: it is canceled", reply.status),
     };
     let call = call_mut(rows, call_id)?;
     if call.state != CallState::InFlight {
@@ -176,6 +179,9 @@ pub fn record_look_up(
     }
     let detail = match &look_up {
         LookUp::Found(_) => Some("found".to_owned()),
+        LookUp::Tentative(_) => Some("found, not final".to_owned()),
+        LookUp::Unconfirmed(Unconfirmed { reason, .. }) => Some(format!("found, unconfirmed: {reason}")),
+        LookUp::LeftOpen(_) => Some("found, left open".to_owned()),
         LookUp::Absent => Some("absent".to_owned()),
         LookUp::Inconclusive { reason, .. } => Some(format!("inconclusive: {reason}")),
         // One line for the whole list, not one for each of its pages.

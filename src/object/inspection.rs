@@ -49,6 +49,12 @@ pub struct CallSight {
     pub derived_key: String,
     pub status: String,
     pub in_doubt: bool,
+    /// Why a person must look.
+    #[serde(default)]
+    pub needs_review: Option<String>,
+    /// The provider's id of what the call made, although its answer settled nothing.
+    #[serde(default)]
+    pub provider_id: Option<String>,
     /// One word for the answer.
     pub result: Option<String>,
     /// The provider's code of a refusal.
@@ -161,6 +167,8 @@ impl CallSight {
             derived_key: call.derived_key.clone(),
             status: call.state.name().to_owned(),
             in_doubt: call.in_doubt(),
+            needs_review: call.evidence.needs_review.clone().filter(|_| settlement.is_none()),
+            provider_id: call.evidence.provider_id.clone().filter(|_| settlement.is_none()),
             result: result.map(str::to_owned),
             code,
             http_status: reply.map(|reply| reply.status),

@@ -212,6 +212,7 @@ pub(super) struct CallRow {
     maybe_executed: u8,
     answer_is_stored: u8,
     look_up: Option<String>,
+    evidence: Option<String>,
 }
 
 impl CallRow {
@@ -241,6 +242,7 @@ impl CallRow {
             maybe_executed: self.maybe_executed != 0,
             answer_is_stored: self.answer_is_stored != 0,
             look_up: self.look_up.as_deref().map(from_json).transpose()?,
+            evidence: self.evidence.as_deref().map(from_json).transpose()?.unwrap_or_default(),
         })
     }
 }

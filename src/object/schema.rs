@@ -1,7 +1,7 @@
 //! The tables of an object, by version. A migration is added, never changed: objects of every age are out there.
 
 /// One list of statements for each version.
-pub const MIGRATIONS: [&[&str]; 5] = [RIDES, PAYMENTS, OUTBOX, RETENTION, REPLAYS];
+pub const MIGRATIONS: [&[&str]; 6] = [RIDES, PAYMENTS, OUTBOX, RETENTION, REPLAYS, EVIDENCE];
 
 const RIDES: &[&str] = &[
     // One row a key. The key itself is not kept, only its hash.
@@ -142,6 +142,9 @@ const RETENTION: &[&str] = &["ALTER TABLE rides ADD COLUMN erased_at_ms INTEGER"
 
 // Those of before were not counted.
 const REPLAYS: &[&str] = &["ALTER TABLE idempotency_keys ADD COLUMN replays INTEGER NOT NULL DEFAULT 0"];
+
+// What is known of an unsettled call beyond its state: the provider's id of what it made, why a person must look.
+const EVIDENCE: &[&str] = &["ALTER TABLE foreign_calls ADD COLUMN evidence TEXT"];
 
 /// Where the version stands.
 pub const VERSION_TABLE: &str = "CREATE TABLE IF NOT EXISTS schema_version (id INTEGER PRIMARY KEY CHECK (id = 1), version INTEGER NOT NULL) STRICT";

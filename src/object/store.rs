@@ -13,7 +13,7 @@ use super::row::{
 use super::schema::{MIGRATIONS, VERSION_TABLE};
 use super::storage::{SqlValue, Storage};
 use crate::flows::ride::Ride;
-use crate::machine::call::{CallState, ForeignCall};
+use crate::machine::call::{CallState, Evidence, ForeignCall};
 use crate::machine::context::{Bug, Context};
 use crate::machine::id::ObjectId;
 use crate::machine::outbox;
@@ -416,13 +416,14 @@ impl<S: Storage> Store<S> {
         self.storage.exec(
             "INSERT INTO foreign_calls (call_id, key_id, name, kind, provider, semantics, derived_key, request, status,
                 settlement, sends, failures, first_sent_at_ms, last_sent_at_ms, next_try_at_ms, maybe_executed,
-                answer_is_stored, look_up)
-             VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)
+                answer_is_stored, look_up, evidence)
+             VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)
              ON CONFLICT (call_id) DO UPDATE SET request = excluded.request, status = excluded.status,
                 settlement = excluded.settlement, sends = excluded.sends, failures = excluded.failures,
                 first_sent_at_ms = excluded.first_sent_at_ms, last_sent_at_ms = excluded.last_sent_at_ms,
                 next_try_at_ms = excluded.next_try_at_ms, maybe_executed = excluded.maybe_executed,
-                answer_is_stored = excluded.answer_is_stored, look_up = excluded.look_up",
+                answer_is_stored = excluded.answer_is_stored, look_up = excluded.look_up,
+                evidence = excluded.evidence",
             vec![
                 int(call.call_id),
                 int(call.key_id),
@@ -442,6 +443,7 @@ impl<S: Storage> Store<S> {
                 int(call.maybe_executed),
                 int(call.answer_is_stored),
                 opt(call.look_up.as_ref().map(json).transpose()?.map(text)),
+                opt((call.evidence != Evidence::default()).then(|| json(&call.evidence)).transpose()?.map(text)),
             ],
         )
     }

@@ -111,6 +111,10 @@ fn by_call(
         return known(rows, told, ctx);
     };
     match &call.state {
+        // The refusal has been heard; what is there now may be another call's.
+        CallState::Settled(Settlement::Answered(reply)) if !told.success && !reply.result.is_done() => {
+            Ok(Taken::In)
+        }
         CallState::Settled(_) => known(rows, told, ctx),
         CallState::Frozen | CallState::InFlight => Ok(Taken::Busy),
         CallState::Unknown if !answers.contains(&call.kind) => Ok(Taken::Busy),

@@ -17,7 +17,7 @@ pub mod minor_units;
 use data_encoding::BASE64URL_NOPAD;
 use serde::{Deserialize, Serialize};
 
-use super::{Authorization, HttpAnswer, UnsupportedMoney, not_executed, unknown};
+use super::{Authorization, HttpAnswer, UnsupportedMoney, is_plain, not_executed, unknown};
 use crate::machine::call::{
     CallKind, ForeignCall, FrozenRequest, LookUp, Outcome, ProviderReply, ProviderResult,
 };
@@ -461,11 +461,6 @@ fn rejected(answer: &HttpAnswer, error: ErrorAnswer) -> Outcome {
         found: None,
     };
     definitive(answer, error.psp_reference.or(error.request_id), result)
-}
-
-/// Letters, digits, `-` and `_`: what may stand in an address as it is.
-fn is_plain(id: &str) -> bool {
-    !id.is_empty() && id.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_')
 }
 
 /// `id` is the `pspReference` of the body: Adyen's id of the request, which not every answer has as a header too.

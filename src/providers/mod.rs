@@ -198,7 +198,16 @@ impl Provider {
         }
     }
 
-    /// What the answer to that page says.
+    /// What to send (with `POST`) to close what a call has left open, in the place of a look-up. It needs no key: what is
+    /// canceled stays so, however often it is asked for.
+    pub fn close_request(self, call: &ForeignCall) -> Option<FrozenRequest> {
+        match self {
+            Self::Stripe => stripe::close(call),
+            Self::Adyen => None,
+        }
+    }
+
+    /// What the answer to that page, or to [closing](Self::close_request), says.
     pub fn read_look_up(self, call: &ForeignCall, answer: &HttpAnswer) -> LookUp {
         match self {
             Self::Stripe => stripe::read_page(call, answer),
@@ -252,4 +261,15 @@ fn unknown(answer: &HttpAnswer, answer_is_stored: bool, reason: &str) -> Outcome
     // An explicit "do not retry" on an unclear answer leaves only the look-up; where there is none, a webhook or a person.
     let answer_is_stored = answer_is_stored || answer.should_retry == Some(false);
     Outcome::Unknown { answer_is_stored, reason: format!("{reason} ({})", answer.status) }
+}
+
+/// The provider itself has failed while it executed.
+fn indeterminate(answer: &HttpAnswer, reason: &str) -> Outcome {
+    let answer_is_stored = answer.replayed || answer.should_retry == Some(false);
+    Outcome::Indeterminate { answer_is_stored, reason: format!("{reason} ({})", answer.status) }
+}
+
+/// Letters, digits, `-` and `_`: what may stand in an address as it is.
+fn is_plain(id: &str) -> bool {
+    !id.is_empty() && id.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_')
 }

@@ -8,9 +8,9 @@
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-use super::{Authorization, HttpAnswer, not_executed, unknown};
+use super::{Authorization, HttpAnswer, indeterminate, is_plain, not_executed, unknown};
 use crate::machine::call::{
-    CallKind, ForeignCall, Found, FrozenRequest, LookUp, Outcome, ProviderReply, ProviderResult,
+    CallKind, ForeignCall, Found, FrozenRequest, LookUp, Outcome, ProviderReply, ProviderResult, Unconfirmed,
 };
 use crate::machine::context::QUIET_MAX_MS;
 use crate::payment::check::{Question, RemoteRefund, Truth};
@@ -225,13 +225,16 @@ struct ErrorBody {
 /// What an answer to a call means.
 ///
 /// Stripe's rule: `Stripe-Should-Retry` decides where it is present; else 409 and 5xx may be tried again, and nothing
-/// else. A 500 is *indeterminate*, and once it is stored under the key it is all that the key will ever say.
+/// else. A 5xx of Stripe's own is *indeterminate*: once it is stored under the key it is all that the key will ever say, and
+/// the work may be completed hours later.
 pub fn classify(call: &ForeignCall, answer: &HttpAnswer) -> Outcome {
+    let is_stripes = answer.replayed || serde_json::from_str::<ErrorEnvelope>(&answer.body).is_ok();
     match answer.status {
         200..=299 => match read_success(call, &answer.body) {
-            Ok(Ok(result)) => definitive(answer, result),
-            // Stored under the key like any answer: the key goes on to say so long after it has been decided.
-            Ok(Err(reason)) => unknown(answer, true, reason),
+            Ok(Meaning::Is(result)) => Outcome::Definitive(reply(answer, result)),
+            Ok(Meaning::LeftOpen(result)) => Outcome::LeftOpen(reply(answer, result)),
+            Ok(Meaning::Unconfirmed(unconfirmed)) => Outcome::Unconfirmed(unconfirmed),
+            // Mangled on its way: the key gives it again.
             Err(_) => unknown(answer, answer.replayed, "a success that cannot be read"),
         },
         // Not executed, and not stored under the key.
@@ -239,24 +242,62 @@ pub fn classify(call: &ForeignCall, answer: &HttpAnswer) -> Outcome {
         429 => not_executed(answer, "rate limited"),
         // An earlier send under this key is at work, or was executed with other parameters: either way money may move.
         409 => unknown(answer, false, "the provider is still working on it"),
+        424 if is_stripes => indeterminate(answer, "something that the provider needs has failed"),
         400..=499 if answer.should_retry == Some(true) && !answer.replayed => {
             unknown(answer, false, "refused for the moment")
         }
         400..=499 => classify_refusal(answer),
-        _ if answer.should_retry == Some(true) && !answer.replayed => {
-            unknown(answer, false, "status 5xx, may be retried")
-        }
-        _ => unknown(answer, answer.replayed, "status 5xx"),
+        500..=599 if is_stripes => indeterminate(answer, "the provider failed"),
+        _ => unknown(answer, false, "not an answer of the provider"),
     }
 }
 
-/// What a success means; the inner error says why it has no meaning yet, or none that a program should believe.
-type Meaning = Result<ProviderResult, &'static str>;
+/// What the object in an answer means for the call that it answers.
+enum Meaning {
+    /// The call has ended so.
+    Is(ProviderResult),
+    /// It was made and left open. Once it is canceled the call has ended so.
+    LeftOpen(ProviderResult),
+    /// It has no meaning yet, or none that a program should believe.
+    Unconfirmed(Unconfirmed),
+}
 
+/// Not what was asked for: a person must look at it.
+fn disbelieved(id: &str, reason: &str) -> Meaning {
+    Meaning::Unconfirmed(Unconfirmed {
+        provider_id: plain_id(id),
+        needs_review: true,
+        reason: reason.to_owned(),
+    })
+}
+
+/// Only time tells.
+fn undecided(id: &str, reason: &str) -> Meaning {
+    Meaning::Unconfirmed(Unconfirmed {
+        provider_id: plain_id(id),
+        needs_review: false,
+        reason: reason.to_owned(),
+    })
+}
+
+/// The id becomes a part of later addresses.
+fn plain_id(id: &str) -> Option<String> {
+    Some(id.to_owned()).filter(|id| is_plain(id))
+}
+
+#[derive(Deserialize)]
+struct Named {
+    id: String,
+}
+
+/// The error is of a body that is nothing of Stripe's.
 fn read_success(call: &ForeignCall, body: &str) -> Result<Meaning, serde_json::Error> {
-    Ok(match call.kind {
-        CallKind::Refund => read_refund(call, serde_json::from_str(body)?),
-        _ => read_intent(call, serde_json::from_str(body)?),
+    let read = match call.kind {
+        CallKind::Refund => serde_json::from_str(body).map(|refund| read_refund(call, refund)),
+        _ => serde_json::from_str(body).map(|intent| read_intent(call, intent)),
+    };
+    read.or_else(|_| {
+        Ok(disbelieved(&serde_json::from_str::<Named>(body)?.id, "the answer lacks what it should say"))
     })
 }
 
@@ -266,16 +307,16 @@ fn classify_refusal(answer: &HttpAnswer) -> Outcome {
     };
     match error.kind.as_str() {
         "idempotency_error" => unknown(answer, true, "the key was used with other parameters"),
-        "card_error" => definitive(answer, declined(error)),
-        "invalid_request_error" => definitive(
-            answer,
-            ProviderResult::Rejected {
+        "card_error" => Outcome::Definitive(reply(answer, declined(error))),
+        "invalid_request_error" => {
+            let result = ProviderResult::Rejected {
                 code: error.code.unwrap_or_else(|| "provider_rejected".to_owned()),
                 message: error.message.unwrap_or_default(),
                 found: error.payment_intent.as_deref().and_then(found),
                 payment: error.payment_intent.map(|intent| intent.id),
-            },
-        ),
+            };
+            Outcome::Definitive(reply(answer, result))
+        }
         _ => unknown(answer, answer.replayed, "a refusal of an unknown kind"),
     }
 }
@@ -286,14 +327,14 @@ fn read_intent(call: &ForeignCall, intent: PaymentIntent) -> Meaning {
         CallKind::Charge | CallKind::Authorize => read_new_intent(call, intent),
         CallKind::Capture => match intent.status.as_str() {
             "succeeded" if intent.amount_received == asked(call).amount_to_capture => {
-                Ok(ProviderResult::Captured { amount_minor: minor(intent.amount_received) })
+                Meaning::Is(ProviderResult::Captured { amount_minor: minor(intent.amount_received) })
             }
-            "succeeded" => Err("the provider captured another amount"),
-            _ => Err("a capture after which the payment is not captured"),
+            "succeeded" => disbelieved(&intent.id, "the provider captured another amount"),
+            _ => disbelieved(&intent.id, "a capture after which the payment is not captured"),
         },
-        CallKind::Void if intent.status == "canceled" => Ok(ProviderResult::Voided),
-        CallKind::Void => Err("a cancellation after which the payment is not canceled"),
-        CallKind::Refund => Err("a payment where a refund should be"),
+        CallKind::Void if intent.status == "canceled" => Meaning::Is(ProviderResult::Voided),
+        CallKind::Void => disbelieved(&intent.id, "a cancellation after which the payment is not canceled"),
+        CallKind::Refund => disbelieved(&intent.id, "a payment where a refund should be"),
     }
 }
 
@@ -304,26 +345,33 @@ fn read_new_intent(call: &ForeignCall, intent: PaymentIntent) -> Meaning {
         intent.amount == asked.amount && amount == asked.amount && intent.currency == asked.currency
     };
     match intent.status.as_str() {
-        // Nothing but the whole of what was asked for is what was asked for. A person must look at it.
+        // Nothing but the whole of what was asked for is what was asked for.
         "succeeded" if manual || !is_as_asked(intent.amount_received) => {
-            Err("the provider charged another amount")
+            disbelieved(&intent.id, "the provider charged another amount")
         }
-        "succeeded" => Ok(ProviderResult::Charged { payment: intent.id }),
+        "succeeded" => Meaning::Is(ProviderResult::Charged { payment: intent.id }),
         "requires_capture" if !manual || !is_as_asked(intent.amount_capturable) => {
-            Err("the provider reserved something else")
+            disbelieved(&intent.id, "the provider reserved something else")
         }
-        "requires_capture" => Ok(ProviderResult::Authorized { payment: intent.id }),
+        "requires_capture" => Meaning::Is(ProviderResult::Authorized { payment: intent.id }),
         "processing" if call.kind == CallKind::Authorize => {
-            Ok(ProviderResult::Processing { payment: intent.id })
+            Meaning::Is(ProviderResult::Processing { payment: intent.id })
         }
-        "requires_action" if call.kind == CallKind::Authorize => match bank_page(&intent) {
-            Some(url) => Ok(ProviderResult::RequiresAction { payment: intent.id, url }),
-            None => Ok(not_completed(intent)),
-        },
-        "requires_payment_method" | "requires_action" | "requires_confirmation" | "canceled" => {
-            Ok(not_completed(intent))
+        "processing" => undecided(&intent.id, "the payment is still processing"),
+        "requires_action" if call.kind == CallKind::Authorize && bank_page(&intent).is_some() => {
+            let url = bank_page(&intent).unwrap_or_default();
+            Meaning::Is(ProviderResult::RequiresAction { payment: intent.id, url })
         }
-        _ => Err("the payment is still processing"),
+        // The bank has said no; or it can't be paid any more.
+        "requires_payment_method" if intent.last_payment_error.is_some() => {
+            Meaning::Is(not_completed(intent))
+        }
+        "canceled" => Meaning::Is(not_completed(intent)),
+        // Nobody has said no: what was asked for can still be done, by whoever has its client secret.
+        "requires_payment_method" | "requires_action" | "requires_confirmation" if is_plain(&intent.id) => {
+            Meaning::LeftOpen(not_completed(intent))
+        }
+        _ => disbelieved(&intent.id, "a payment in a state that is not known"),
     }
 }
 
@@ -373,16 +421,17 @@ fn minor(amount: Option<u64>) -> u32 {
 
 fn read_refund(call: &ForeignCall, refund: RefundObject) -> Meaning {
     if refund.amount != asked(call).amount {
-        return Err("the provider refunded another amount");
+        return disbelieved(&refund.id, "the provider refunded another amount");
     }
     match refund_state(&refund) {
         Some(RefundState::Failed { code, message }) => {
-            Ok(ProviderResult::Rejected { payment: None, code, message, found: None })
+            Meaning::Is(ProviderResult::Rejected { payment: None, code, message, found: None })
         }
-        Some(state) => {
-            Ok(ProviderResult::Refunded { refund: refund.id, settled: state == RefundState::Succeeded })
-        }
-        None => Err("a refund in a state that is not known"),
+        Some(state) => Meaning::Is(ProviderResult::Refunded {
+            refund: refund.id,
+            settled: state == RefundState::Succeeded,
+        }),
+        None => disbelieved(&refund.id, "a refund in a state that is not known"),
     }
 }
 
@@ -407,10 +456,6 @@ fn declined(error: ErrorBody) -> ProviderResult {
     }
 }
 
-fn definitive(answer: &HttpAnswer, result: ProviderResult) -> Outcome {
-    Outcome::Definitive(reply(answer, result))
-}
-
 fn reply(answer: &HttpAnswer, result: ProviderResult) -> ProviderReply {
     ProviderReply { status: answer.status, result, request_id: answer.request_id.clone() }
 }
@@ -420,6 +465,9 @@ fn reply(answer: &HttpAnswer, result: ProviderResult) -> ProviderReply {
 ///
 /// The list, not the search: search results appear up to a minute late, in outages an hour.
 pub fn look_up(call: &ForeignCall) -> FrozenRequest {
+    if let Some(path) = own_path(call) {
+        return FrozenRequest { path, body: String::new() };
+    }
     let limit = PAGE_SIZE.to_string();
     let after = call.look_up.as_ref().map(|read| ("starting_after", read.after.as_str()));
     let path = match call.kind {
@@ -444,6 +492,22 @@ pub fn look_up(call: &ForeignCall) -> FrozenRequest {
     FrozenRequest { path, body: String::new() }
 }
 
+/// The address of what the call has made, where its id is known.
+fn own_path(call: &ForeignCall) -> Option<String> {
+    let id = call.evidence.provider_id.as_deref()?;
+    match call.kind {
+        CallKind::Charge | CallKind::Authorize => Some(format!("/v1/payment_intents/{id}")),
+        CallKind::Refund => Some(format!("/v1/refunds/{id}")),
+        CallKind::Capture | CallKind::Void => None,
+    }
+}
+
+/// What cancels the payment that a call has left open.
+pub fn close(call: &ForeignCall) -> Option<FrozenRequest> {
+    call.evidence.closing.as_ref()?;
+    call.evidence.provider_id.as_deref().map(void)
+}
+
 #[derive(Default, Deserialize)]
 struct RefundedIntent {
     payment_intent: String,
@@ -457,13 +521,22 @@ struct List<T> {
 
 /// What an answer to that says.
 pub fn read_page(call: &ForeignCall, answer: &HttpAnswer) -> LookUp {
+    if let Some(closing) = &call.evidence.closing {
+        return read_closed(call, closing, answer);
+    }
     match answer.status {
         200 => {}
         // It does not know the entry that the page was to begin after.
-        400 | 404 => return inconclusive(answer, true, "the page was refused"),
+        400 | 404 if own_path(call).is_none() => return inconclusive(answer, true, "the page was refused"),
+        404 => return LookUp::Absent,
         _ => return inconclusive(answer, false, "the list was refused"),
     }
     match call.kind {
+        CallKind::Capture | CallKind::Void => read_moved(call, answer),
+        _ if own_path(call).is_some() => match read_success(call, &answer.body) {
+            Ok(meaning) => seen(answer, meaning),
+            Err(_) => inconclusive(answer, false, "an answer that cannot be read"),
+        },
         CallKind::Charge | CallKind::Authorize => {
             let is_ours = |intent: &PaymentIntent| is_key(&intent.metadata, call);
             read_list(call, answer, |intent| &intent.id, is_ours, |intent| read_intent(call, intent))
@@ -472,7 +545,35 @@ pub fn read_page(call: &ForeignCall, answer: &HttpAnswer) -> LookUp {
             let is_ours = |refund: &RefundObject| is_key(&refund.metadata, call);
             read_list(call, answer, |refund| &refund.id, is_ours, |refund| read_refund(call, refund))
         }
-        CallKind::Capture | CallKind::Void => read_moved(call, answer),
+    }
+}
+
+/// What a look-up has found.
+fn seen(answer: &HttpAnswer, meaning: Meaning) -> LookUp {
+    match meaning {
+        Meaning::Is(result) => LookUp::Found(reply(answer, result)),
+        Meaning::LeftOpen(result) => LookUp::LeftOpen(reply(answer, result)),
+        Meaning::Unconfirmed(unconfirmed) => LookUp::Unconfirmed(unconfirmed),
+    }
+}
+
+/// Whether what was left open is canceled: the answer shows the payment, also where it can't be canceled any more.
+fn read_closed(call: &ForeignCall, closing: &ProviderReply, answer: &HttpAnswer) -> LookUp {
+    let intent = match answer.status {
+        200 => serde_json::from_str::<PaymentIntent>(&answer.body).ok(),
+        400..=499 => serde_json::from_str::<ErrorEnvelope>(&answer.body)
+            .ok()
+            .and_then(|envelope| envelope.error.payment_intent.map(|intent| *intent)),
+        _ => None,
+    };
+    match intent {
+        Some(intent) if intent.status == "canceled" => LookUp::Found(closing.clone()),
+        Some(intent) => match read_intent(call, intent) {
+            Meaning::Is(result) if result.is_done() => LookUp::Found(reply(answer, result)),
+            Meaning::Unconfirmed(unconfirmed) => LookUp::Unconfirmed(unconfirmed),
+            Meaning::Is(_) | Meaning::LeftOpen(_) => inconclusive(answer, false, "it is not canceled yet"),
+        },
+        None => inconclusive(answer, false, "the cancellation was refused"),
     }
 }
 
@@ -496,8 +597,7 @@ fn read_list<T: DeserializeOwned>(
     };
     let last = page.data.last().map(|entry| id(entry).clone());
     match page.data.into_iter().find(is_ours).map(read) {
-        Some(Ok(result)) => LookUp::Found(reply(answer, result)),
-        Some(Err(reason)) => inconclusive(answer, false, reason),
+        Some(meaning) => seen(answer, meaning),
         None if !page.has_more => LookUp::Absent,
         None => match last.filter(|last| call.look_up.as_ref().is_none_or(|read| read.after != *last)) {
             Some(after) => LookUp::More { after },
@@ -513,18 +613,23 @@ fn read_moved(call: &ForeignCall, answer: &HttpAnswer) -> LookUp {
         return inconclusive(answer, false, "a payment that cannot be read");
     };
     let now = found(&intent);
-    let is_open = matches!(now, Some(Found::Authorized | Found::RequiresAction { .. } | Found::Processing));
     match read_intent(call, intent) {
-        Ok(result) => LookUp::Found(reply(answer, result)),
-        Err(_) if is_open => LookUp::Absent,
-        Err(reason) => match now {
-            None => inconclusive(answer, false, reason),
-            found => {
+        Meaning::Is(result) => LookUp::Found(reply(answer, result)),
+        // Stripe has said that it executed this call: it was not "moved otherwise".
+        Meaning::Unconfirmed(unconfirmed) if call.evidence.is_executed => LookUp::Unconfirmed(unconfirmed),
+        Meaning::LeftOpen(_) | Meaning::Unconfirmed(_) => match now {
+            None => inconclusive(answer, false, "a payment in a state that is not known"),
+            Some(Found::Authorized | Found::RequiresAction { .. } | Found::Processing) => LookUp::Absent,
+            Some(now) => {
+                // What failed can still be canceled, by a send that is on its way.
+                let is_final = !matches!(now, Found::Failed(_));
                 let (code, message) = (
                     "payment_intent_unexpected_state".to_owned(),
                     "The payment was moved otherwise.".to_owned(),
                 );
-                LookUp::Found(reply(answer, ProviderResult::Rejected { payment: None, code, message, found }))
+                let found = Some(now);
+                let refused = reply(answer, ProviderResult::Rejected { payment: None, code, message, found });
+                if is_final { LookUp::Found(refused) } else { LookUp::Tentative(refused) }
             }
         },
     }

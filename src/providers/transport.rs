@@ -64,12 +64,15 @@ impl Transport {
         }
     }
 
-    /// Asks for the next page of the list in which the payment that a call may have made must stand.
+    /// Asks for the next page of the list in which the payment that a call may have made must stand; or cancels what it has
+    /// left open.
     pub async fn look_up(&self, call: &ForeignCall) -> LookUp {
-        let Some(request) = call.provider.look_up_request(call) else {
-            return adyen::no_look_up();
+        let answer = match (call.provider.close_request(call), call.provider.look_up_request(call)) {
+            (Some(request), _) => self.post(call.provider, &request).await,
+            (None, Some(request)) => self.get(call.provider, &request).await,
+            (None, None) => return adyen::no_look_up(),
         };
-        match self.get(call.provider, &request).await {
+        match answer {
             Ok(answer) => call.provider.read_look_up(call, &answer),
             Err(reason) => LookUp::Inconclusive { from_the_start: false, reason },
         }
@@ -90,6 +93,11 @@ impl Transport {
     /// A request that changes nothing. An error is the same as no answer.
     pub async fn get(&self, provider: Provider, request: &FrozenRequest) -> Result<HttpAnswer, String> {
         self.exchange(self.access(provider)?, "GET", request, None).await
+    }
+
+    /// A request that may be sent as often as one likes.
+    async fn post(&self, provider: Provider, request: &FrozenRequest) -> Result<HttpAnswer, String> {
+        self.exchange(self.access(provider)?, "POST", request, None).await
     }
 
     fn access(&self, provider: Provider) -> Result<&Access, String> {

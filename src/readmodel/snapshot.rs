@@ -250,11 +250,13 @@ fn key_face(rows: &Rows, key: &KeyRecord) -> KeyFace {
     };
     match &key.lifecycle {
         Lifecycle::Open(open) => {
-            let in_doubt = rows.unsettled_call(key.key_id).is_some_and(ForeignCall::in_doubt);
+            let call = rows.unsettled_call(key.key_id);
+            let in_doubt = call.is_some_and(ForeignCall::in_doubt);
+            let needs_review = call.is_some_and(|call| call.evidence.needs_review.is_some());
             face.operation = Some(open.operation.name().to_owned());
             face.failures = open.failures;
             face.in_doubt = in_doubt.into();
-            face.flagged = (flagged_call || open.is_flagged()).into();
+            face.flagged = (flagged_call || needs_review || open.is_flagged()).into();
             face.wake_at_ms = Some(open.lease.as_ref().map_or(open.resume_at_ms, |lease| lease.until_ms));
         }
         Lifecycle::Finished(finished) => {

@@ -19,13 +19,15 @@ pub enum Seen {
     LookUpReadOn,
     LookUpFound,
     LookUpAbsent,
+    Quarantined,
+    Completed,
     LeftPending,
     Interrupted,
     FinishedByAlarm,
 }
 
 impl Seen {
-    const ALL: [Self; 17] = [
+    const ALL: [Self; 19] = [
         Self::Sent,
         Self::Replayed,
         Self::Conflict,
@@ -40,6 +42,8 @@ impl Seen {
         Self::LookUpReadOn,
         Self::LookUpFound,
         Self::LookUpAbsent,
+        Self::Quarantined,
+        Self::Completed,
         Self::LeftPending,
         Self::Interrupted,
         Self::FinishedByAlarm,

@@ -6,7 +6,7 @@
 //!
 //! What it takes for granted: transactions are atomic; at most two runs are in memory at once; a request is under way
 //! for less than the quiet time; the clock does not go back; the provider keeps a key for longer than the window and
-//! the longest flight together, and finds the same fault in every copy of a request that it rejects. A run of the living
+//! the longest flight together, completes what it has failed in within the quarantine, and finds the same fault in every copy of a request that it rejects. A run of the living
 //! incarnation waits with a transaction for at most a tick at a time, and each such stall counts as a crash.
 
 #![allow(
@@ -140,7 +140,7 @@ fn assert_holds(budget: Budget, cannot_happen: &[Seen]) {
 
 #[test]
 fn the_protocol_holds_on_a_rough_wire() {
-    assert_holds(ROUGH_WIRE, &[Seen::MismatchRefused, Seen::Interrupted]);
+    assert_holds(ROUGH_WIRE, &[Seen::MismatchRefused, Seen::Interrupted, Seen::Quarantined, Seen::Completed]);
 }
 
 #[test]
@@ -193,6 +193,11 @@ fn a_send_past_the_window_charges_twice() {
 #[test]
 fn an_absence_believed_too_early_is_a_lie() {
     assert_caught(Mutant::NoQuietPeriod, FAILED_MEANS_NO_CHARGE);
+}
+
+#[test]
+fn an_absence_believed_after_a_500_is_a_lie() {
+    assert_caught(Mutant::AbsenceIsFinal, FAILED_MEANS_NO_CHARGE);
 }
 
 #[test]

@@ -8,6 +8,8 @@ use std::sync::Arc;
 use paid_once::flows::ride::{FARE_CURRENCY, FARE_MINOR};
 use paid_once::providers::HttpAnswer;
 
+use crate::world::QUARANTINE_TICKS;
+
 /// For how many ticks an answer is kept under its key. Past that the same key is executed again.
 pub const KEY_KEPT_TICKS: u8 = 3;
 
@@ -22,6 +24,8 @@ pub enum Verdict {
     ChargeAndFail,
     /// Nothing happens, and the answer is a 500.
     Fail,
+    /// The same; and some time later, by itself, the provider completes the work, and money moves.
+    FailAndComplete,
     /// 429: nothing happens and nothing is kept.
     TurnAway,
     /// 400, about the request itself: nothing happens and nothing is kept.
@@ -29,12 +33,19 @@ pub enum Verdict {
 }
 
 impl Verdict {
-    pub const ALL: [Self; 6] =
-        [Self::Charge, Self::Decline, Self::ChargeAndFail, Self::Fail, Self::TurnAway, Self::Reject];
+    pub const ALL: [Self; 7] = [
+        Self::Charge,
+        Self::Decline,
+        Self::ChargeAndFail,
+        Self::Fail,
+        Self::FailAndComplete,
+        Self::TurnAway,
+        Self::Reject,
+    ];
 
     /// Whether it counts as a fault.
     pub const fn is_upset(self) -> bool {
-        matches!(self, Self::ChargeAndFail | Self::Fail | Self::TurnAway | Self::Reject)
+        !matches!(self, Self::Charge | Self::Decline)
     }
 }
 
@@ -52,12 +63,26 @@ pub struct Provider {
     /// The PaymentIntents, in the order of their making: the idempotency key in their metadata, and whether they
     /// were paid.
     intents: Vec<(Arc<str>, bool)>,
+    /// What it has still to complete: the keys, and when it failed.
+    to_complete: Vec<(Arc<str>, u8)>,
 }
 
 impl Provider {
     /// How often money moved.
     pub fn charges(&self) -> usize {
         self.intents.iter().filter(|(_, paid)| *paid).count()
+    }
+
+    /// The tick before which it completes what it has begun, if there is something. The quarantine may count from the send,
+    /// which can be a tick older.
+    pub fn completes_before(&self) -> Option<u8> {
+        self.to_complete.first().map(|(_, failed_at)| failed_at + QUARANTINE_TICKS - 1)
+    }
+
+    /// Completes what failed.
+    pub fn complete(&mut self) {
+        let (key, _) = self.to_complete.remove(0);
+        self.intents.push((key, true));
     }
 
     /// When a send under this key was first executed.
@@ -83,6 +108,7 @@ impl Provider {
             Verdict::Charge | Verdict::ChargeAndFail => self.intents.push((key.clone(), true)),
             Verdict::Decline => self.intents.push((key.clone(), false)),
             Verdict::Fail => {}
+            Verdict::FailAndComplete => self.to_complete.push((key.clone(), now)),
             Verdict::TurnAway | Verdict::Reject => return self.say(key, verdict, false),
         }
         // A key that is executed anew keeps its first time: that is what the window is measured from.
@@ -101,7 +127,7 @@ impl Provider {
                     r#""type":"card_error","code":"card_declined","message":"Your card was declined.""#;
                 answer(402, replayed, format!(r#"{{"error":{{{error},"payment_intent":{intent}}}}}"#))
             }
-            Verdict::ChargeAndFail | Verdict::Fail => {
+            Verdict::ChargeAndFail | Verdict::Fail | Verdict::FailAndComplete => {
                 answer(500, replayed, r#"{"error":{"type":"api_error"}}"#.into())
             }
             Verdict::Reject => {
@@ -136,8 +162,9 @@ impl Provider {
 /// A PaymentIntent over the whole of what is asked for.
 fn json(id: &str, status: &str, key: &str) -> String {
     let received = if status == "succeeded" { FARE_MINOR } else { 0 };
+    let error = if status == "succeeded" { "null" } else { r#"{"code":"card_declined"}"# };
     format!(
-        r#"{{"id":"{id}","status":"{status}","amount":{FARE_MINOR},"amount_received":{received},"currency":"{FARE_CURRENCY}","metadata":{{"idempotency_key":"{key}"}}}}"#
+        r#"{{"id":"{id}","status":"{status}","last_payment_error":{error},"amount":{FARE_MINOR},"amount_received":{received},"currency":"{FARE_CURRENCY}","metadata":{{"idempotency_key":"{key}"}}}}"#
     )
 }
 

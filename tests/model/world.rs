@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex};
 use paid_once::flows::Operation;
 use paid_once::flows::ride::{DegreesE7, Place, RideRequest, RideState};
 use paid_once::machine::begin::{Arrival, Begin, begin};
-use paid_once::machine::call::{CallState, ForeignCall, LookUp, Outcome};
+use paid_once::machine::call::{CallState, Evidence, ForeignCall, LookUp, Outcome};
 use paid_once::machine::context::{Context, Limits, Mutant, Times};
 use paid_once::machine::fingerprint::{Canonical, Fingerprint};
 use paid_once::machine::id::{InstanceId, ObjectId, Owner, RequestId};
@@ -34,6 +34,9 @@ const FLIGHT_TICKS: u8 = 1;
 /// How many ticks after the first send the same key may be sent again. The last such send arrives a tick later, and
 /// that is still before the provider forgets the key.
 pub const WINDOW_TICKS: u8 = 2;
+/// For how many ticks nobody believes that nothing was executed after the provider has failed. It completes what it has
+/// begun before that, or never.
+pub const QUARANTINE_TICKS: u8 = 3;
 
 const TIMES: Times = Times {
     lease_ms: TICK_MS,
@@ -43,6 +46,7 @@ const TIMES: Times = Times {
     provider_window_ms: WINDOW_TICKS as u64 * TICK_MS,
     provider_timeout_ms: TICK_MS / 2,
     quiet_ms: 2 * TICK_MS,
+    quarantine_ms: QUARANTINE_TICKS as u64 * TICK_MS,
     // No queue is modelled: what is staged stays.
     confirm_ms: 1_000 * TICK_MS,
     // It is kept for good.
@@ -169,6 +173,8 @@ pub enum Happening {
     Deliver(u8, Verdict),
     /// A request arrives, and its answer is lost.
     DeliverAndLoseAnswer(u8, Verdict),
+    /// The provider completes what it has failed in.
+    Complete,
     /// A request is lost.
     Drop(u8),
     /// A request is on the wire twice.
@@ -353,6 +359,13 @@ impl World {
         let quiet = |sent_at_ms: u64| {
             if sent_at_ms + TIMES.quiet_ms <= now_ms { ms(0) } else { sent_at_ms }
         };
+        let quarantine = |at_ms: u64| {
+            if at_ms + TIMES.quarantine_ms <= now_ms { ms(0) } else { at_ms }
+        };
+        // The second look counts a tick after the first.
+        let absence = |at_ms: u64| {
+            if at_ms < now_ms { ms(0) } else { at_ms }
+        };
         // A look-up is judged by the time at which it began.
         let looking_up = self.live.iter().any(|live| matches!(live.doing, Doing::LookedUp(_)))
             || rows.calls.iter().any(|call| call.look_up.is_some());
@@ -362,10 +375,14 @@ impl World {
             call.first_sent_at_ms = call.first_sent_at_ms.map(outside);
             if !looking_up {
                 call.last_sent_at_ms = call.last_sent_at_ms.map(quiet);
+                call.evidence.unheard_at_ms = call.evidence.unheard_at_ms.map(quarantine);
+                call.evidence.failed_at_ms = call.evidence.failed_at_ms.map(quarantine);
+                call.evidence.absent_at_ms = call.evidence.absent_at_ms.map(absence);
             }
             if matches!(call.state, CallState::Settled(_)) {
                 call.first_sent_at_ms = None;
                 call.last_sent_at_ms = None;
+                call.evidence = Evidence::default();
             }
         }
     }
@@ -520,7 +537,12 @@ impl Protocol {
         if w.alarm.is_some_and(|at| at <= w.now) && room {
             out.push(H::Alarm);
         }
+        let completes_before = w.provider.completes_before();
+        if completes_before.is_some() {
+            out.push(H::Complete);
+        }
         if w.left.ticks > 0
+            && completes_before.is_none_or(|tick| w.now + 1 < tick)
             && !w.rows.keys.is_empty()
             && (!w.is_busy() || w.left.crashes > 0)
             && !w.is_overdue()
@@ -579,6 +601,10 @@ impl Protocol {
             H::DeliverAndLoseAnswer(i, verdict) => {
                 w.left.drops -= 1;
                 self.deliver(&mut w, i, verdict, false);
+            }
+            H::Complete => {
+                self.coverage.note(Seen::Completed);
+                w.provider.complete();
             }
             H::Drop(i) => {
                 w.left.drops -= 1;
@@ -677,6 +703,12 @@ impl Protocol {
                 live.call_id = call.call_id;
                 let page = w.provider.list(&call.provider.look_up_request(&call).unwrap().path);
                 let look_up = call.provider.read_look_up(&call, &page);
+                let quarantined = call.quarantined_until_ms(&self.context(w.now));
+                if call.evidence.failed_at_ms.is_some()
+                    && quarantined.is_some_and(|until_ms| ms(w.now) < until_ms)
+                {
+                    self.coverage.note(Seen::Quarantined);
+                }
                 self.coverage.note(match look_up {
                     LookUp::Found(_) => Seen::LookUpFound,
                     LookUp::More { .. } => Seen::LookUpReadOn,
@@ -803,7 +835,7 @@ impl Protocol {
         w.live.clear();
         w.wire.clear();
         w.left.sends = u8::MAX;
-        for _ in 0..64 {
+        for _ in 0..256 {
             if !w.is_open() {
                 return true;
             }

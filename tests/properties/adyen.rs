@@ -163,6 +163,7 @@ fn meaning(kind: CallKind, answer: &HttpAnswer) -> Meaning {
         Outcome::NotExecuted { .. } => Meaning::NotExecuted,
         Outcome::Unknown { answer_is_stored: false, .. } => Meaning::Unknown,
         Outcome::Unknown { answer_is_stored: true, .. } => Meaning::Sticky,
+        other => panic!("Adyen does not answer by {other:?}"),
     }
 }
 
@@ -266,6 +267,7 @@ proptest! {
                 let status = format!("({})", answer.status);
                 prop_assert!(reason.ends_with(&status), "{}", reason);
             }
+            other => prop_assert!(false, "{:?}", other),
         }
     }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use paid_once::machine::call::{
     CallKind, ForeignCall, Found, FrozenRequest, LookUp, LookUpProgress, Outcome, ProviderResult,
 };
-use paid_once::providers::stripe::{Charge, charge, look_up, read_page};
+use paid_once::providers::stripe::{Charge, charge, close, look_up, read_page};
 use paid_once::providers::{HttpAnswer, Provider};
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -82,6 +82,11 @@ proptest! {
             Outcome::Unknown { answer_is_stored, .. } => {
                 prop_assert!(answer_is_stored || answer.should_retry != Some(false), "told not to retry");
             }
+            Outcome::Indeterminate { answer_is_stored, .. } => {
+                prop_assert!(answer.status == 424 || (500..600).contains(&answer.status));
+                prop_assert_eq!(answer_is_stored, answer.replayed || answer.should_retry == Some(false));
+            }
+            Outcome::Unconfirmed(_) | Outcome::LeftOpen(_) => prop_assert!((200..300).contains(&answer.status)),
         }
     }
 
@@ -92,7 +97,7 @@ proptest! {
         if success.body.contains(r#""status":"succeeded"#) && !success.body.contains("error") {
             let expected = match success.body.contains(r#""amount_received":2000,"currency":"usd""#) {
                 true => Meaning::Charged,
-                false => Meaning::Sticky,
+                false => Meaning::Unconfirmed,
             };
             prop_assert_eq!(meaning(&success), expected);
         }
@@ -135,6 +140,9 @@ proptest! {
                 let mut intent = intent(status);
                 intent["id"] = json!(format!("pi_{i}"));
                 intent["metadata"] = json!({ "idempotency_key": key });
+                if !(ours && paid) {
+                    intent["last_payment_error"] = json!({ "type": "card_error", "code": "card_declined" });
+                }
                 intent
             })
             .collect();
@@ -225,6 +233,10 @@ enum Meaning {
     NotExecuted,
     Unknown,
     Sticky,
+    /// The provider has failed; whether the key goes on to say so.
+    Indeterminate(bool),
+    Unconfirmed,
+    LeftOpen,
 }
 
 fn meaning(answer: &HttpAnswer) -> Meaning {
@@ -238,7 +250,17 @@ fn meaning(answer: &HttpAnswer) -> Meaning {
         Outcome::NotExecuted { .. } => Meaning::NotExecuted,
         Outcome::Unknown { answer_is_stored: false, .. } => Meaning::Unknown,
         Outcome::Unknown { answer_is_stored: true, .. } => Meaning::Sticky,
+        Outcome::Indeterminate { answer_is_stored, .. } => Meaning::Indeterminate(answer_is_stored),
+        Outcome::Unconfirmed(_) => Meaning::Unconfirmed,
+        Outcome::LeftOpen(_) => Meaning::LeftOpen,
     }
+}
+
+/// A PaymentIntent whose card was declined.
+fn declined_intent() -> Value {
+    let mut intent = intent("requires_payment_method");
+    intent["last_payment_error"] = json!({ "type": "card_error", "code": "card_declined" });
+    intent
 }
 
 #[test]
@@ -247,8 +269,15 @@ fn the_answers_of_stripe_mean_what_its_documentation_says() {
         |kind: &str, code: Option<&str>| json!({ "error": { "type": kind, "code": code, "message": "m" } });
     for (status, body, expected) in [
         (200, intent("succeeded"), Meaning::Charged),
-        (200, intent("processing"), Meaning::Sticky),
-        (200, intent("requires_payment_method"), Meaning::Declined),
+        (200, intent("processing"), Meaning::Unconfirmed),
+        (200, declined_intent(), Meaning::Declined),
+        (200, intent("canceled"), Meaning::Declined),
+        // Nobody has said no: it can be paid until it is canceled.
+        (200, intent("requires_payment_method"), Meaning::LeftOpen),
+        (200, intent("requires_confirmation"), Meaning::LeftOpen),
+        // Stripe has ignored `error_on_requires_action`.
+        (200, intent("requires_action"), Meaning::LeftOpen),
+        (200, json!({ "id": "pi_1" }), Meaning::Unconfirmed),
         (200, json!({}), Meaning::Unknown),
         (402, error("card_error", Some("card_declined")), Meaning::Declined),
         (400, error("invalid_request_error", Some("amount_too_small")), Meaning::Rejected),
@@ -260,7 +289,9 @@ fn the_answers_of_stripe_mean_what_its_documentation_says() {
         (409, error("invalid_request_error", Some("idempotency_key_in_use")), Meaning::Unknown),
         (429, error("invalid_request_error", Some("rate_limit")), Meaning::NotExecuted),
         (429, error("invalid_request_error", Some("lock_timeout")), Meaning::NotExecuted),
-        (500, error("api_error", None), Meaning::Unknown),
+        (424, error("api_error", None), Meaning::Indeterminate(false)),
+        (400, error("something_new", None), Meaning::Unknown),
+        (500, error("api_error", None), Meaning::Indeterminate(false)),
         (500, intent("succeeded"), Meaning::Unknown),
         (502, json!("<html>"), Meaning::Unknown),
         (503, json!(null), Meaning::Unknown),
@@ -277,14 +308,14 @@ fn a_refusal_that_may_be_retried_is_no_verdict() {
         (402, Some(true), false, "card_error", Meaning::Unknown),
         (400, Some(true), false, "invalid_request_error", Meaning::Unknown),
         (404, Some(true), false, "invalid_request_error", Meaning::Unknown),
-        (424, Some(true), false, "api_error", Meaning::Unknown),
+        (424, Some(true), false, "api_error", Meaning::Indeterminate(false)),
         (429, Some(true), false, "rate_limit_error", Meaning::NotExecuted),
         // A stored answer is all that the key will ever say.
         (402, Some(true), true, "card_error", Meaning::Declined),
         (402, Some(false), false, "card_error", Meaning::Declined),
         (400, Some(false), false, "invalid_request_error", Meaning::Rejected),
         (402, None, false, "card_error", Meaning::Declined),
-        (424, Some(false), false, "api_error", Meaning::Sticky),
+        (424, Some(false), false, "api_error", Meaning::Indeterminate(true)),
     ] {
         let answer = HttpAnswer { should_retry, replayed, ..answer(status, error(kind)) };
         assert_eq!(meaning(&answer), expected, "{status} {kind} {should_retry:?} replayed {replayed}");
@@ -307,22 +338,23 @@ fn another_amount_than_was_asked_for_is_never_a_charge() {
     ] {
         let mut other = good.clone();
         other[field] = value.clone();
-        let Outcome::Unknown { answer_is_stored, reason } = classify(&answer(200, other.clone())) else {
+        let Outcome::Unconfirmed(unconfirmed) = classify(&answer(200, other.clone())) else {
             panic!("{field} {value}")
         };
-        assert!(answer_is_stored && reason.contains("the provider charged another amount"), "{reason}");
+        assert!(unconfirmed.needs_review && unconfirmed.provider_id.as_deref() == Some("pi_1"));
+        assert_eq!(unconfirmed.reason, "the provider charged another amount");
         other["metadata"] = json!({ "idempotency_key": "ride_1_auth" });
         let page = answer(200, json!({ "data": [other], "has_more": false }));
         let found = read_page(&a_call(), &page);
         assert!(
-            matches!(found, LookUp::Inconclusive { from_the_start: false, .. }),
+            matches!(&found, LookUp::Unconfirmed(found) if *found == unconfirmed),
             "{field} {value}: {found:?}"
         );
     }
     let mut dropped = a_call();
     dropped.request.body.clear();
     let unreadable = Provider::Stripe.classify(&dropped, &answer(200, good));
-    assert!(matches!(unreadable, Outcome::Unknown { answer_is_stored: true, .. }), "nothing to compare with");
+    assert!(matches!(unreadable, Outcome::Unconfirmed(_)), "nothing to compare with");
 }
 
 #[test]
@@ -365,13 +397,58 @@ fn a_stored_500_is_all_that_its_key_will_ever_say() {
     stored.replayed = true;
     for should_retry in [None, Some(true), Some(false)] {
         stored.should_retry = should_retry;
-        assert_eq!(meaning(&stored), Meaning::Sticky, "{should_retry:?}");
+        assert_eq!(meaning(&stored), Meaning::Indeterminate(true), "{should_retry:?}");
     }
     stored.replayed = false;
     stored.should_retry = Some(true);
-    assert_eq!(meaning(&stored), Meaning::Unknown);
+    assert_eq!(meaning(&stored), Meaning::Indeterminate(false));
     stored.should_retry = Some(false);
-    assert_eq!(meaning(&stored), Meaning::Sticky);
+    assert_eq!(meaning(&stored), Meaning::Indeterminate(true));
+}
+
+/// A call that knows what it has made.
+fn known_call() -> ForeignCall {
+    let mut call = a_call();
+    call.evidence.provider_id = Some("pi_1".into());
+    call.evidence.is_executed = true;
+    call
+}
+
+#[test]
+fn what_has_an_id_is_asked_for_by_it() {
+    let call = known_call();
+    assert_eq!(look_up(&call).path, "/v1/payment_intents/pi_1");
+    assert!(matches!(read_page(&call, &answer(200, intent("succeeded"))), LookUp::Found(_)));
+    assert!(matches!(read_page(&call, &answer(200, intent("processing"))), LookUp::Unconfirmed(_)));
+    assert!(
+        matches!(read_page(&call, &answer(404, json!({}))), LookUp::Absent),
+        "and not believed: it was executed"
+    );
+    assert!(matches!(read_page(&call, &answer(500, json!({}))), LookUp::Inconclusive { .. }));
+}
+
+#[test]
+fn what_was_left_open_is_over_when_it_is_canceled() {
+    let mut call = known_call();
+    let Outcome::LeftOpen(reply) = classify(&answer(200, intent("requires_action"))) else { panic!() };
+    assert_eq!(close(&call), None);
+    call.evidence.closing = Some(reply.clone());
+    assert_eq!(close(&call).unwrap().path, "/v1/payment_intents/pi_1/cancel");
+    let refusal = |status: &str| {
+        let error = json!({ "type": "invalid_request_error", "code": "payment_intent_unexpected_state",
+            "message": "m", "payment_intent": intent(status) });
+        answer(400, json!({ "error": error }))
+    };
+    for canceled in [answer(200, intent("canceled")), refusal("canceled")] {
+        assert_eq!(read_page(&call, &canceled), LookUp::Found(reply.clone()));
+    }
+    // Somebody was faster: it is paid.
+    let LookUp::Found(paid) = read_page(&call, &refusal("succeeded")) else { panic!() };
+    assert_eq!(paid.result, ProviderResult::Charged { payment: "pi_1".into() });
+    for open in [refusal("processing"), answer(500, json!({})), answer(200, intent("requires_action"))] {
+        let read = read_page(&call, &open);
+        assert!(matches!(read, LookUp::Unconfirmed(_) | LookUp::Inconclusive { .. }), "{read:?}");
+    }
 }
 
 #[test]

@@ -163,7 +163,15 @@ proptest! {
         let call = a_call(kind, manual);
         match Provider::Stripe.classify(&call, &answer(status, &object)) {
             Outcome::Definitive(reply) => prop_assert!(is_said(&object, &call, manual, &reply.result), "{:?}", reply),
-            Outcome::Unknown { .. } => {}
+            Outcome::LeftOpen(reply) => {
+                let open = ["requires_payment_method", "requires_action", "requires_confirmation"];
+                prop_assert!(open.contains(&object["status"].as_str().unwrap()), "{}", object);
+                prop_assert!(!reply.result.is_done() && reply.result.payment().is_some());
+            }
+            Outcome::Unconfirmed(unconfirmed) => {
+                prop_assert_eq!(unconfirmed.provider_id.as_deref(), object["id"].as_str());
+            }
+            Outcome::Unknown { .. } => prop_assert!(object["id"].is_null(), "{}", object),
             other => prop_assert!(false, "a success that was {:?}", other),
         }
     }
@@ -215,6 +223,11 @@ proptest! {
                 prop_assert!(open.contains(&one["status"].as_str().unwrap()), "{}", one);
             }
             LookUp::More { .. } => prop_assert!(is_list && has_more),
+            LookUp::Tentative(reply) => {
+                prop_assert!(!is_list && !reply.result.is_done() && one["status"] == "requires_payment_method");
+            }
+            LookUp::LeftOpen(_) => prop_assert!(kind == CallKind::Authorize),
+            LookUp::Unconfirmed(unconfirmed) => prop_assert!(unconfirmed.provider_id.is_some()),
             LookUp::Inconclusive { .. } => {}
         }
     }

@@ -4,7 +4,7 @@ use paid_once::edge::signing::SigningKeys;
 use paid_once::flows::Operation;
 use paid_once::flows::ride::{DegreesE7, Place, RideRequest};
 use paid_once::machine::begin::Arrival;
-use paid_once::machine::call::{CallKind, CallState, ForeignCall, FrozenRequest, Semantics};
+use paid_once::machine::call::{CallKind, CallState, Evidence, ForeignCall, FrozenRequest, Semantics};
 use paid_once::machine::context::{Context, Limits, Times};
 use paid_once::machine::fingerprint::{Canonical, Fingerprint};
 use paid_once::machine::id::{InstanceId, Owner, RequestId};
@@ -75,6 +75,7 @@ pub fn a_call(provider: Provider, kind: CallKind, request: FrozenRequest) -> For
         maybe_executed: true,
         answer_is_stored: false,
         look_up: None,
+        evidence: Evidence::default(),
     }
 }
 

@@ -151,7 +151,9 @@ fn a_look_up_of_many_pages_goes_on_in_the_next_run_where_the_last_one_stopped() 
     let (mut run, mut rows) = sent();
     let unknown = Outcome::Unknown { answer_is_stored: true, reason: "stored 500".into() };
     let mut effect = until_effect(&mut run, &mut rows, Event::Outcome(1, unknown), NOW_MS);
-    let first_ms = NOW_MS + Times::default().quiet_ms;
+    // What nobody has heard of is in quarantine. A look that found nothing was there before: this is the second one.
+    let first_ms = NOW_MS + Times::default().quarantine_ms;
+    rows.calls[0].evidence.absent_at_ms = Some(NOW_MS + Times::default().quiet_ms);
     let (mut now_ms, mut read, mut runs) = (first_ms, 0, 1);
     let end = loop {
         let event = match effect {

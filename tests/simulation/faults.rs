@@ -28,6 +28,10 @@ pub(crate) fn arrival_max_ms() -> u64 {
     Times::default().quiet_ms - 2 * SKEW_MAX_MS
 }
 
+/// How long after a 500 of its own the provider may still complete the work. That is less than the quarantine by the
+/// difference of two clocks.
+const ROLLED_FORWARD_MAX_MS: u64 = 60 * HOUR;
+
 /// A place where a fault can strike.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Boundary {
@@ -70,6 +74,12 @@ pub(crate) enum Oddity {
     Processing { ms: u64, charged: bool },
     /// Charges; the answer is mangled on its way.
     Garbled,
+    /// Fails while it charges: a 500 that is stored, and nothing to be seen. Hours later it completes the work.
+    RolledForward { ms: u64 },
+    /// Charges. The answer, which is stored, names another amount, and for hours no list shows our metadata.
+    OtherAmount { ms: u64 },
+    /// Leaves the payment open at the bank's page, and says no address. Hours later somebody completes it all the same.
+    LeftOpen { ms: u64 },
 }
 
 /// A fault.
@@ -161,6 +171,9 @@ const SEND: &[Fault] = &[
     Fault::Odd(Oddity::Processing { ms: 2 * HOUR, charged: true }),
     Fault::Odd(Oddity::Processing { ms: 2 * HOUR, charged: false }),
     Fault::Odd(Oddity::Garbled),
+    Fault::Odd(Oddity::RolledForward { ms: 5 * HOUR }),
+    Fault::Odd(Oddity::OtherAmount { ms: 30 * HOUR }),
+    Fault::Odd(Oddity::LeftOpen { ms: 2 * HOUR }),
 ];
 
 const PAGE: &[Fault] = &[Fault::PageLost, Fault::PageError, Fault::PageRefused, Fault::PageGarbled];
@@ -205,7 +218,29 @@ impl Fault {
             Self::Odd(Oddity::Processing { charged, .. }) => {
                 Self::Odd(Oddity::Processing { charged, ms: dice.between(SECOND, 30 * HOUR) })
             }
+            Self::Odd(Oddity::RolledForward { .. }) => {
+                Self::Odd(Oddity::RolledForward { ms: dice.between(MINUTE, ROLLED_FORWARD_MAX_MS) })
+            }
+            Self::Odd(Oddity::OtherAmount { .. }) => {
+                Self::Odd(Oddity::OtherAmount { ms: dice.between(MINUTE, ROLLED_FORWARD_MAX_MS) })
+            }
+            Self::Odd(Oddity::LeftOpen { .. }) => {
+                Self::Odd(Oddity::LeftOpen { ms: dice.between(10 * MINUTE, 30 * HOUR) })
+            }
             same => same,
+        }
+    }
+
+    /// Whether it makes "it is not there" worth nothing for days: the provider fails by itself, or the window may close before
+    /// its answer is heard.
+    pub(crate) const fn quarantines(self) -> bool {
+        use Oddity::{ChargedThen500, RolledForward, Uncharged500, Uncharged500Final};
+        match self {
+            Self::Odd(ChargedThen500 | Uncharged500 | Uncharged500Final | RolledForward { .. }) => true,
+            Self::Crash { dark_ms: ms, .. } | Self::Pause { ms, .. } | Self::AlarmLost { sweep_ms: ms } => {
+                ms > 12 * MINUTE
+            }
+            _ => false,
         }
     }
 
@@ -218,7 +253,12 @@ impl Fault {
             | Self::Duplicated { gap_ms: ms }
             | Self::AlarmLate { ms }
             | Self::AlarmLost { sweep_ms: ms }
-            | Self::Odd(Oddity::Processing { ms, .. }) => ms,
+            | Self::Odd(
+                Oddity::Processing { ms, .. }
+                | Oddity::RolledForward { ms }
+                | Oddity::OtherAmount { ms }
+                | Oddity::LeftOpen { ms },
+            ) => ms,
             Self::Late { ms } => ms.min(arrival_max_ms()),
             Self::Odd(Oddity::RateLimited { retry_after_ms }) => retry_after_ms.min(HOUR),
             _ => 0,

@@ -157,6 +157,9 @@ pub(crate) fn broken_page(fault: Option<Fault>) -> Option<HttpAnswer> {
 pub(crate) const fn look_up_counter(look_up: &LookUp) -> &'static str {
     match look_up {
         LookUp::Found(_) => "look-ups: found",
+        LookUp::Tentative(_) => "look-ups: found, not final",
+        LookUp::Unconfirmed(_) => "look-ups: found, unconfirmed",
+        LookUp::LeftOpen(_) => "look-ups: found, left open",
         LookUp::More { .. } => "look-ups: read on",
         LookUp::Absent => "look-ups: absent",
         LookUp::Inconclusive { .. } => "look-ups: inconclusive",
@@ -187,8 +190,14 @@ pub(crate) fn terms(times: &Times) -> Terms {
 /// believed.
 pub(crate) const fn ends_within_ms(times: &Times) -> u64 {
     let backoff_ms = 2 * 5 * MINUTE;
-    let quiet_ms = 2 * times.quiet_ms + 2 * SKEW_MAX_MS;
+    // A second look follows the first after five minutes, and a clock may be set back in between.
+    let quiet_ms = 2 * times.quiet_ms + 2 * SKEW_MAX_MS + 5 * MINUTE + 2 * SKEW_MAX_MS;
     times.lease_ms + times.completer_ms + backoff_ms + quiet_ms + 2 * MINUTE
+}
+
+/// For how long a key may stay open after the provider has failed by itself: it can hear of that as long as the window is open.
+pub(crate) const fn quarantine_ms(times: &Times) -> u64 {
+    times.provider_window_ms + times.quarantine_ms + HOUR
 }
 
 /// The end of a history.

@@ -137,7 +137,7 @@ fn no_verdict_overtakes_a_late_send_when_clocks_differ() {
 }
 
 /// What the random histories must reach, or they have stopped exercising it.
-const EXERCISED: [&str; 42] = [
+const EXERCISED: [&str; 46] = [
     "alarms early",
     "alarms early, for a finished key",
     "alarms late",
@@ -160,14 +160,18 @@ const EXERCISED: [&str; 42] = [
     "look-ups taken over between two pages",
     "look-ups: absent",
     "look-ups: found",
+    "look-ups: found, unconfirmed",
     "look-ups: inconclusive",
     "look-ups: read on",
     "outcomes: definitive",
     "outcomes: not executed",
     "outcomes: unknown",
-    "outcomes: unknown, retries are useless",
+    "outcomes: executed, unconfirmed",
+    "outcomes: left open",
+    "outcomes: the provider failed",
     "pauses",
     "pauses, replaced meanwhile",
+    "payments left open, to be canceled",
     "provider: 409, key in use",
     "provider: charges",
     "provider: executions",

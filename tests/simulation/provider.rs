@@ -22,12 +22,15 @@ struct KeyEntry {
     memory: Memory,
 }
 
+#[derive(Clone)]
 struct Intent {
     number: u64,
     created_s: u64,
     status: &'static str,
     amount: u64,
     idempotency_key: String,
+    /// Lists do not show our metadata before.
+    nameless_until_ms: u64,
 }
 
 /// What an arriving request meets.
@@ -63,8 +66,15 @@ pub(crate) struct Provider {
     pub(crate) kept_longer_ms: u64,
     /// How many payments of others appear beside each of ours.
     pub(crate) strangers: u64,
+    /// The list shows a payment while it is being executed.
+    pub(crate) shows_unfinished: bool,
     pub(crate) tally: Tally,
 }
+
+/// A payment that is being executed: nobody has said no, and nobody yes.
+const UNFINISHED: &str = "unfinished";
+/// A payment that nothing shows: the provider failed, and has still to complete it.
+const HIDDEN: &str = "hidden";
 
 impl Provider {
     pub(crate) fn new(kept_longer_ms: u64, strangers: u64) -> Self {
@@ -73,6 +83,7 @@ impl Provider {
             intents: Vec::new(),
             kept_longer_ms,
             strangers,
+            shows_unfinished: strangers > 0,
             tally: Tally::default(),
         }
     }
@@ -128,6 +139,9 @@ impl Provider {
             memory: Memory::Executing,
         };
         self.keys.insert(key.to_owned(), entry);
+        if self.shows_unfinished {
+            self.add(now_ms, key, UNFINISHED);
+        }
         Arrival::Executing
     }
 
@@ -139,11 +153,22 @@ impl Provider {
             Some(Oddity::Uncharged500Final) => (500, Some(false), None),
             Some(Oddity::Declined) => (402, Some(false), Some("requires_payment_method")),
             Some(Oddity::Processing { .. }) => (200, None, Some("processing")),
+            Some(Oddity::RolledForward { .. }) => (500, None, Some(HIDDEN)),
+            Some(Oddity::LeftOpen { .. }) => (200, Some(false), Some("requires_action")),
             _ => (200, Some(false), Some("succeeded")),
         };
+        self.intents.retain(|intent| intent.status != UNFINISHED || intent.idempotency_key != key);
         let number = intent_status.map(|intent_status| self.add(since_ms, key, intent_status));
+        if let Some(intent) = self.intents.iter_mut().find(|intent| Some(intent.number) == number) {
+            if let Some(Oddity::OtherAmount { ms }) = odd {
+                intent.nameless_until_ms = since_ms + ms;
+            }
+        }
         let body = match (status, number.and_then(|number| self.intents.iter().find(|i| i.number == number)))
         {
+            (200, Some(intent)) if matches!(odd, Some(Oddity::OtherAmount { .. })) => {
+                Intent { amount: intent.amount - 1, ..intent.clone() }.to_json()
+            }
             (200, Some(intent)) => intent.to_json(),
             (402, Some(intent)) => format!(
                 r#"{{"error":{{"type":"card_error","code":"card_declined","decline_code":"generic_decline","message":"Your card was declined.","payment_intent":{}}}}}"#,
@@ -162,24 +187,53 @@ impl Provider {
         Executed {
             answer,
             charged: intent_status == Some("succeeded"),
-            processing: number.filter(|_| intent_status == Some("processing")),
+            processing: number
+                .filter(|_| matches!(intent_status, Some("processing" | HIDDEN | "requires_action"))),
         }
     }
 
-    /// A payment in `processing` is decided.
-    pub(crate) fn decide(&mut self, number: u64, charged: bool) {
-        if let Some(intent) = self.intents.iter_mut().find(|intent| intent.number == number) {
-            intent.status = if charged { "succeeded" } else { "requires_payment_method" };
+    /// A payment that is open is decided. Gives whether it was still open.
+    pub(crate) fn decide(&mut self, number: u64, charged: bool) -> bool {
+        let is_it = |intent: &&mut Intent| intent.number == number && intent.status != "canceled";
+        let Some(intent) = self.intents.iter_mut().find(is_it) else { return false };
+        intent.status = if charged { "succeeded" } else { "requires_payment_method" };
+        true
+    }
+
+    /// `POST /v1/payment_intents/{id}/cancel`
+    pub(crate) fn cancel(&mut self, path: &str) -> HttpAnswer {
+        let id = path.trim_end_matches("/cancel");
+        let Some(intent) = self.intents.iter_mut().find(|intent| id.ends_with(&format!("/{}", intent.id())))
+        else {
+            return error(404, "invalid_request_error", Some("resource_missing"));
+        };
+        match intent.status {
+            UNFINISHED => return error(429, "invalid_request_error", Some("lock_timeout")),
+            "succeeded" | "canceled" => {
+                let intent = intent.to_json();
+                let error = r#""type":"invalid_request_error","code":"payment_intent_unexpected_state","message":"No.""#;
+                return plain(400, &format!(r#"{{"error":{{{error},"payment_intent":{intent}}}}}"#));
+            }
+            _ => intent.status = "canceled",
         }
+        plain(200, &intent.to_json())
     }
 
     fn add(&mut self, now_ms: u64, key: &str, status: &'static str) -> u64 {
         let created_s = now_ms / 1000;
         let amount = self.keys.get(key).map_or(0, |entry| entry.amount);
         let mut push = |idempotency_key: &str, status| {
-            let number = 1 + self.intents.len() as u64;
+            let number = 1 + self.intents.last().map_or(0, |intent| intent.number);
             let idempotency_key = idempotency_key.to_owned();
-            self.intents.push(Intent { number, created_s, status, amount, idempotency_key });
+            let nameless_until_ms = 0;
+            self.intents.push(Intent {
+                number,
+                created_s,
+                status,
+                amount,
+                idempotency_key,
+                nameless_until_ms,
+            });
             number
         };
         for _ in 0..self.strangers / 2 {
@@ -192,9 +246,16 @@ impl Provider {
         ours
     }
 
-    /// `GET /v1/payment_intents?…`: newest first.
-    pub(crate) fn list(&self, path: &str) -> HttpAnswer {
-        let query = path.split_once('?').map_or("", |(_, query)| query);
+    /// `GET /v1/payment_intents?…`: newest first; or one of them.
+    pub(crate) fn get(&self, now_ms: u64, path: &str) -> HttpAnswer {
+        let Some((_, query)) = path.split_once('?') else {
+            let is_it =
+                |intent: &&Intent| path.ends_with(&format!("/{}", intent.id())) && intent.status != HIDDEN;
+            return match self.intents.iter().find(is_it) {
+                Some(intent) => plain(200, &intent.to_json()),
+                None => error(404, "invalid_request_error", Some("resource_missing")),
+            };
+        };
         let field = |name: &str| {
             query.split('&').filter_map(|pair| pair.split_once('=')).find_map(|(key, value)| {
                 let key = key.replace("%5B", "[").replace("%5D", "]");
@@ -208,12 +269,13 @@ impl Provider {
 
         let mut listed: Vec<&Intent> =
             self.intents.iter().filter(|intent| (from_s..=to_s).contains(&intent.created_s)).collect();
+        listed.retain(|intent| intent.status != HIDDEN);
         listed.sort_by_key(|intent| std::cmp::Reverse((intent.created_s, intent.number)));
         let start = after.map_or(0, |after| {
             listed.iter().position(|intent| intent.id() == after).map_or(listed.len(), |at| at + 1)
         });
         let rest = listed.get(start..).unwrap_or_default();
-        let page: Vec<String> = rest.iter().take(limit).map(|intent| intent.to_json()).collect();
+        let page: Vec<String> = rest.iter().take(limit).map(|intent| intent.listed(now_ms)).collect();
         let body =
             format!(r#"{{"object":"list","data":[{}],"has_more":{}}}"#, page.join(","), rest.len() > limit);
         plain(200, &body)
@@ -225,10 +287,19 @@ impl Intent {
         format!("pi_{}", self.number)
     }
 
+    fn listed(&self, now_ms: u64) -> String {
+        if now_ms >= self.nameless_until_ms {
+            return self.to_json();
+        }
+        Self { idempotency_key: String::new(), ..self.clone() }.to_json()
+    }
+
     fn to_json(&self) -> String {
-        let Self { number, created_s, status, amount, idempotency_key } = self;
-        let received = if *status == "succeeded" { *amount } else { 0 };
-        let error = if *status == "requires_payment_method" {
+        let Self { number, created_s, amount, .. } = self;
+        let status = if self.status == UNFINISHED { "requires_payment_method" } else { self.status };
+        let idempotency_key = &self.idempotency_key;
+        let received = if status == "succeeded" { *amount } else { 0 };
+        let error = if self.status == "requires_payment_method" {
             r#"{"type":"card_error","code":"card_declined","message":"Your card was declined."}"#
         } else {
             "null"

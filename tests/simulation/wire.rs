@@ -82,8 +82,12 @@ impl World {
             self.counters.count("provider: charges");
             self.auditor.charged();
         }
-        if let (Some(payment), Some(Oddity::Processing { ms, charged })) = (executed.processing, delivery.odd)
-        {
+        let decided = match delivery.odd {
+            Some(Oddity::Processing { ms, charged }) => Some((ms, charged)),
+            Some(Oddity::RolledForward { ms } | Oddity::LeftOpen { ms }) => Some((ms, true)),
+            _ => None,
+        };
+        if let (Some(payment), Some((ms, charged))) = (executed.processing, decided) {
             self.after(ms, Event::Decided { payment, charged });
         }
         self.answer(&delivery, executed.answer);
@@ -91,8 +95,8 @@ impl World {
 
     pub(crate) fn decided(&mut self, payment: u64, charged: bool) {
         self.tell(|| format!("  provider decides: charged {charged}"));
-        self.provider.decide(payment, charged);
-        if charged {
+        let is_decided = self.provider.decide(payment, charged);
+        if is_decided && charged {
             self.counters.count("provider: charges");
             self.auditor.charged();
         }
@@ -132,6 +136,9 @@ impl World {
             Outcome::NotExecuted { .. } => "outcomes: not executed",
             Outcome::Unknown { answer_is_stored: true, .. } => "outcomes: unknown, retries are useless",
             Outcome::Unknown { .. } => "outcomes: unknown",
+            Outcome::Indeterminate { .. } => "outcomes: the provider failed",
+            Outcome::Unconfirmed(_) => "outcomes: executed, unconfirmed",
+            Outcome::LeftOpen(_) => "outcomes: left open",
         });
         self.after(0, Event::Step { run, input: Input::Outcome(call.call_id, outcome) });
     }
@@ -166,9 +173,17 @@ impl World {
                 let look_up = LookUp::Inconclusive { from_the_start: false, reason };
                 return self.looked_up(asking.run, asking.call.call_id, look_up);
             }
-            fault => broken_page(fault).unwrap_or_else(|| {
-                self.provider.list(&asking.call.provider.look_up_request(&asking.call).unwrap().path)
-            }),
+            fault => {
+                broken_page(fault).unwrap_or_else(|| match asking.call.provider.close_request(&asking.call) {
+                    Some(close) => {
+                        self.counters.count("payments left open, to be canceled");
+                        self.provider.cancel(&close.path)
+                    }
+                    None => self
+                        .provider
+                        .get(self.now_ms, &asking.call.provider.look_up_request(&asking.call).unwrap().path),
+                })
+            }
         };
         let transit_ms = self.dice.between(5, 150);
         self.after(transit_ms, Event::PageAnswer(Box::new(asking), Box::new(answer)));

@@ -18,7 +18,9 @@ use crate::clients::{Client, Place};
 use crate::dice::Dice;
 use crate::disk::Disks;
 use crate::faults::{ALARM_LEAD_MS, Boundary, Fault, Faults, HOUR, MINUTE, Oddity, Plan, SKEW_MAX_MS, skew};
-use crate::history::{Answer, Asking, Exchange, Outcome, Request, Runs, ends_within_ms, terms};
+use crate::history::{
+    Answer, Asking, Exchange, Outcome, Request, Runs, ends_within_ms, quarantine_ms, terms,
+};
 use crate::promises::Writer;
 use crate::provider::Provider;
 use crate::report::Counters;
@@ -245,6 +247,9 @@ impl World {
         self.calm_from_ms = self.calm_from_ms.max(self.now_ms + fault.lasts_ms());
         if let Fault::Odd(Oddity::RateLimited { .. }) = fault {
             self.owed_ms = self.owed_ms.max(fault.lasts_ms());
+        }
+        if fault.quarantines() {
+            self.owed_ms = self.owed_ms.max(quarantine_ms(&self.times));
         }
     }
 

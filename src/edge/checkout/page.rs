@@ -4,7 +4,7 @@ use super::Order;
 use super::cart::Line;
 use crate::edge::pages::{
     CardElement, CheckoutBank, CheckoutForm, CheckoutReceipt, Notice, OrderLine, Refunded, Site, StatusPage,
-    checkout_cards,
+    checkout_cards, is_late,
 };
 use crate::edge::ride::{email_entry, kept, refresh_s, unpaid};
 use crate::flows::ride::FieldError;
@@ -221,6 +221,7 @@ pub fn status(visit: Visit<'_>, in_doubt: bool, since_ms: u64) -> StatusPage {
         total: for_people(visit.order.cart.total().get(), visit.order.cart.currency()),
         refresh_s: refresh_s(visit.now_ms.saturating_sub(since_ms)),
         in_doubt,
+        is_late: is_late(since_ms, visit.now_ms),
         site: visit.site,
     }
 }

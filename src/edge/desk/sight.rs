@@ -354,6 +354,10 @@ fn calls(desk: &Desk<'_>, inspection: &Inspection, key_id: Option<u32>) -> Table
             (None, _) if call.in_doubt => "may have been executed".to_owned(),
             (None, _) => "none yet".to_owned(),
         };
+        let review = call.needs_review.as_deref().map(|why| match &call.provider_id {
+            Some(id) => format!("{why} ({id})"),
+            None => why.to_owned(),
+        });
         let http = call.http_status.map(|status| format!("HTTP {status}")).unwrap_or_default();
         let next = match call.result {
             None if call.sends > 0 => {
@@ -366,7 +370,7 @@ fn calls(desk: &Desk<'_>, inspection: &Inspection, key_id: Option<u32>) -> Table
         row(vec![
             Cell::text(call.name.clone()).with(call.provider.clone()),
             status(&call.status).with(next),
-            Cell::text(answer).with(http),
+            Cell::text(answer).with(review.unwrap_or(http)),
             Cell::number(call.sends.to_string()).with(sends),
             Cell { class: "id", ..Cell::text(call.derived_key.clone()) },
             optional(call.request_id.as_ref()),

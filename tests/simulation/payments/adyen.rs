@@ -181,6 +181,8 @@ impl Adyen {
         let reference = fields["reference"].as_str().unwrap_or_default();
         self.references.insert(key.to_owned(), reference.to_owned());
         let amount = fields["amount"].to_string();
+        // Stripe's way to leave something open.
+        let odd = odd.filter(|odd| !matches!(odd, Oddity::LeftOpen { .. }));
         if let Asked::Capture { intent, .. } | Asked::Cancel { intent } = &asked
             && !matches!(odd, Some(Oddity::Uncharged500 | Oddity::Uncharged500Final))
         {
@@ -245,12 +247,15 @@ impl Adyen {
         }
         let (ms, good) = match odd {
             Some(Oddity::Processing { ms, charged }) => (ms, charged),
+            Some(Oddity::RolledForward { ms }) => (ms, true),
             odd => (WORK_MS, odd != Some(Oddity::Declined)),
         };
         let later = Later::Modify { by: key.to_owned(), asked: asked.clone(), ms, good };
         let amount = if amount == "null" { String::new() } else { format!(r#","amount":{amount}"#) };
         let answer = match odd {
-            Some(Oddity::ChargedThen500) => error(500, "905", "payment details are not supported"),
+            Some(Oddity::ChargedThen500 | Oddity::RolledForward { .. }) => {
+                error(500, "905", "payment details are not supported")
+            }
             _ => plain(201, &format!(r#"{{"pspReference":"M{key}","status":"received"{amount}}}"#)),
         };
         self.keys.store(key, &answer);

@@ -29,6 +29,10 @@ pub(crate) struct Intent {
     pub(crate) taken: u64,
     /// The idempotency key that captured or canceled it.
     pub(crate) moved_by: Option<String>,
+    /// It waits at a bank's page whose address nobody was told.
+    pub(crate) has_no_page: bool,
+    /// Lists do not show our metadata before.
+    pub(crate) nameless_until_ms: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,6 +76,8 @@ pub(crate) struct Refund {
     pub(crate) status: &'static str,
     /// Whether it has failed after it was done.
     pub(crate) came_back: bool,
+    /// Lists do not show our metadata before.
+    pub(crate) nameless_until_ms: u64,
 }
 
 /// How a card behaves.
@@ -159,6 +165,13 @@ pub(crate) enum Later {
         intent: String,
         does: Does,
     },
+    /// The provider has failed, and completes the work by itself.
+    RollForward {
+        by: String,
+        asked: Asked,
+        since_ms: u64,
+        ms: u64,
+    },
 }
 
 /// The books.
@@ -169,6 +182,13 @@ pub(crate) struct Ledger {
 }
 
 const HOURS_MS: u64 = 3 * 3_600_000;
+
+const fn nameless_until_ms(now_ms: u64, odd: Option<Oddity>) -> u64 {
+    match odd {
+        Some(Oddity::OtherAmount { ms }) => now_ms + ms,
+        _ => 0,
+    }
+}
 
 impl Ledger {
     pub(crate) const fn new(prefix: &'static str) -> Self {
@@ -206,6 +226,7 @@ impl Ledger {
             amount,
             by: format!("{DASHBOARD}-{number}"),
             status: "succeeded",
+            nameless_until_ms: 0,
             came_back: false,
         });
     }
@@ -234,11 +255,18 @@ impl Ledger {
         if matches!(odd, Some(Oddity::Uncharged500 | Oddity::Uncharged500Final)) {
             return (Done::Failed, None);
         }
+        if let Some(Oddity::RolledForward { ms }) = odd {
+            return (
+                Done::Failed,
+                Some(Later::RollForward { by: by.to_owned(), asked, since_ms: now_ms, ms }),
+            );
+        }
         match asked {
             Asked::Create { resource, amount, currency, manual, card, page } => {
                 let status = match (odd, card) {
                     (Some(Oddity::Declined), _) | (_, Card::Declined) => Status::Refused,
                     (Some(Oddity::Processing { .. }), _) | (_, Card::Slow) => Status::Processing,
+                    (Some(Oddity::LeftOpen { .. }), _) => Status::Action,
                     (_, Card::Page) if page => Status::Action,
                     (_, Card::Page) => Status::Refused,
                     _ if manual => Status::Reserved,
@@ -259,10 +287,15 @@ impl Ledger {
                     captured: if status == Status::Captured { amount } else { 0 },
                     taken: if status == Status::Captured { amount } else { 0 },
                     moved_by: None,
+                    has_no_page: matches!(odd, Some(Oddity::LeftOpen { .. })),
+                    nameless_until_ms: nameless_until_ms(now_ms, odd),
                 };
                 self.intents.push(intent.clone());
                 let id = intent.id.clone();
                 let later = match (status, odd) {
+                    (Status::Action, Some(Oddity::LeftOpen { ms })) => {
+                        Some(Later::Intent { intent: id, ms, good: true })
+                    }
                     (Status::Action, _) => Some(Later::Page { intent: id }),
                     (Status::Processing, Some(Oddity::Processing { ms, charged })) => {
                         Some(Later::Intent { intent: id, ms, good: charged })
@@ -294,7 +327,7 @@ impl Ledger {
                 intent.moved_by = Some(by.to_owned());
                 (Done::Intent(intent.clone()), None)
             }
-            Asked::Refund { intent, amount } => self.refund(by, &intent, amount, odd),
+            Asked::Refund { intent, amount } => self.refund(now_ms, by, &intent, amount, odd),
         }
     }
 
@@ -338,7 +371,14 @@ impl Ledger {
         Some(intent.clone())
     }
 
-    fn refund(&mut self, by: &str, id: &str, amount: u64, odd: Option<Oddity>) -> (Done, Option<Later>) {
+    fn refund(
+        &mut self,
+        now_ms: u64,
+        by: &str,
+        id: &str,
+        amount: u64,
+        odd: Option<Oddity>,
+    ) -> (Done, Option<Later>) {
         let refunded = self.refunded(id);
         let Some(intent) = self.intent(id) else { return (Done::Missing, None) };
         if intent.status != Status::Captured || refunded + amount > intent.captured {
@@ -366,6 +406,7 @@ impl Ledger {
             by,
             status,
             came_back: false,
+            nameless_until_ms: nameless_until_ms(now_ms, odd),
         };
         self.refunds.push(refund.clone());
         (Done::Refund(refund), later)

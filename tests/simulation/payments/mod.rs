@@ -207,7 +207,7 @@ fn adyen_is_not_sent_to_once_it_may_have_forgotten_the_key() {
 }
 
 /// What the random histories must reach, or they have stopped exercising it.
-const EXERCISED: [&str; 88] = [
+const EXERCISED: [&str; 94] = [
     "adyen: charges",
     "adyen: refunds",
     "alarms early",
@@ -247,17 +247,23 @@ const EXERCISED: [&str; 88] = [
     "look-ups past the window",
     "look-ups: absent",
     "look-ups: found",
+    "look-ups: found, left open",
+    "look-ups: found, not final",
     "look-ups: inconclusive",
     "looks",
     "looks by the alarm",
     "operation.refused",
     "outcomes: done",
+    "outcomes: executed, unconfirmed",
+    "outcomes: left open",
     "outcomes: not executed",
     "outcomes: refused for good",
+    "outcomes: the provider failed",
     "outcomes: unknown",
     "outcomes: unknown, retries are useless",
     "pauses, replaced meanwhile",
     "payment.authorized",
+    "payments left open, to be canceled",
     "payment.canceled",
     "payment.captured",
     "payment.failed",
@@ -316,6 +322,10 @@ fn protections() -> Vec<(Off, &'static [&'static str])> {
             Mutant::FreshProviderKey | Mutant::NoLeaseCheck | Mutant::IgnoreWindow => &[ONE_CHARGE],
             Mutant::FallbackAfterUnknown | Mutant::OrderPaidAgain => &[ONE_CHARGE],
             Mutant::FailAfterTimeout | Mutant::NoQuietPeriod | Mutant::ForgetUnknownMove => &[TRUE_VERDICT],
+            Mutant::AbsenceIsFinal | Mutant::DisbelievedIsAbsent | Mutant::TentativeIsFinal => {
+                &[TRUE_VERDICT]
+            }
+            Mutant::OpenIsDeclined | Mutant::OneLook => &[TRUE_VERDICT],
             Mutant::ReleaseKeyOnError => &[ONE_CHARGE, TRUE_VERDICT],
             Mutant::NoAlarm => &[LIVENESS],
             Mutant::NoFingerprint => &[MISMATCH],

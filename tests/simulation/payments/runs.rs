@@ -247,7 +247,7 @@ impl World {
         let path = question.provider().question_request(question).map(|ask| ask.path);
         let answer = match self.fault(Boundary::Page) {
             Some(Fault::PageLost) => None,
-            fault => broken_page(fault).or_else(|| path.map(|path| self.stripe.get(&path))),
+            fault => broken_page(fault).or_else(|| path.map(|path| self.stripe.get(self.now_ms, &path))),
         };
         let transit_ms = self.dice.between(10, 300);
         self.after(transit_ms, Event::Told { instance, questions, answer: answer.map(Box::new) });

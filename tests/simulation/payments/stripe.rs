@@ -3,6 +3,8 @@
 //! A key is bound to its parameters and kept for 24 h or longer. Stored: every result of an execution, 402 and 500 too.
 //! Not stored: 401, 429, 503, the 409 of a key in use, validation 400s; a 400 about the payment's state is stored or not.
 
+use std::collections::BTreeMap;
+
 use paid_once::providers::HttpAnswer;
 
 use super::bank::{Asked, Card, Done, Intent, Keys, Later, Ledger, Memory, Refund, Status};
@@ -17,6 +19,8 @@ pub(crate) struct Stripe {
     pub(crate) stores_refusals: bool,
     /// Entries on a page of a list at most.
     pub(crate) page_max: usize,
+    /// Payments that are being executed, by their keys: the list shows them, and nobody has said no.
+    pub(crate) unfinished: BTreeMap<String, Intent>,
 }
 
 /// The fields of a form body.
@@ -103,6 +107,28 @@ impl Stripe {
             _ => {}
         }
         self.keys.begin(now_ms, key, &parameters);
+        if let Some(Asked::Create { resource, amount, currency, manual, card, .. }) = read(path, body) {
+            // Far behind the numbers of what is done.
+            let number = 1_000_000 + self.unfinished.len() as u64;
+            let unfinished = Intent {
+                id: format!("pi_x{number}"),
+                number,
+                created_s: now_ms / 1000,
+                by: key.to_owned(),
+                resource,
+                amount,
+                currency,
+                manual,
+                card,
+                status: Status::Refused,
+                captured: 0,
+                taken: 0,
+                moved_by: None,
+                has_no_page: false,
+                nameless_until_ms: 0,
+            };
+            self.unfinished.insert(key.to_owned(), unfinished);
+        }
         None
     }
 
@@ -115,11 +141,13 @@ impl Stripe {
         body: &str,
         odd: Option<Oddity>,
     ) -> (HttpAnswer, Option<Later>) {
+        self.unfinished.remove(key);
         let Some(asked) = read(path, body) else {
             self.keys.forget(key);
             return (error(404, "invalid_request_error", Some("resource_missing")), None);
         };
         let (done, later) = self.ledger.perform(since_ms, key, asked, odd);
+        let is_other = matches!(odd, Some(Oddity::OtherAmount { .. }));
         let refused = |answer: HttpAnswer| HttpAnswer { should_retry: Some(false), ..answer };
         let (answer, is_stored) = match &done {
             _ if odd == Some(Oddity::ChargedThen500) => {
@@ -128,6 +156,15 @@ impl Stripe {
             Done::Failed => {
                 let should_retry = (odd == Some(Oddity::Uncharged500Final)).then_some(false);
                 (HttpAnswer { should_retry, ..error(500, "api_error", None) }, true)
+            }
+            Done::Intent(intent) if is_other => {
+                let (amount, captured) = (intent.amount - 1, intent.captured.saturating_sub(1));
+                let other = Intent { amount, captured, ..intent.clone() };
+                (refused(plain(200, &self.intent(&other))), true)
+            }
+            Done::Refund(refund) if is_other => {
+                let other = Refund { amount: refund.amount - 1, ..refund.clone() };
+                (refused(plain(200, &refund_json(&other))), true)
             }
             Done::Intent(intent) => (refused(plain(200, &self.intent(intent))), true),
             Done::Refund(refund) => (refused(plain(200, &refund_json(refund))), true),
@@ -143,11 +180,7 @@ impl Stripe {
                 (refused(plain(402, &body)), true)
             }
             Done::State(intent) => {
-                let body = format!(
-                    r#"{{"error":{{"type":"invalid_request_error","code":"payment_intent_unexpected_state","message":"Not in this state.","payment_intent":{}}}}}"#,
-                    self.intent(intent)
-                );
-                (refused(plain(400, &body)), self.stores_refusals)
+                (refused(plain(400, &self.unexpected_state(intent))), self.stores_refusals)
             }
             Done::TooMuch => (refused(error(400, "invalid_request_error", None)), self.stores_refusals),
             Done::Missing => {
@@ -164,7 +197,8 @@ impl Stripe {
     }
 
     fn intent(&self, intent: &Intent) -> String {
-        let Intent { id, created_s, by, resource, amount, currency, captured, .. } = intent;
+        let Intent { id, created_s, resource, amount, currency, captured, .. } = intent;
+        let by = &intent.by;
         let status = match intent.status {
             Status::Action => "requires_action",
             Status::Processing => "processing",
@@ -175,13 +209,13 @@ impl Stripe {
         };
         let capturable = if intent.status == Status::Reserved { *amount } else { 0 };
         let error = match intent.status {
-            Status::Refused => {
+            Status::Refused if !self.unfinished.contains_key(&intent.by) => {
                 r#"{"type":"card_error","code":"card_declined","message":"Your card was declined."}"#
             }
             _ => "null",
         };
         let action = match intent.status {
-            Status::Action => {
+            Status::Action if !intent.has_no_page => {
                 format!(
                     r#"{{"type":"redirect_to_url","redirect_to_url":{{"url":"https://bank.example/{id}","return_url":"x"}}}}"#
                 )
@@ -193,8 +227,25 @@ impl Stripe {
         )
     }
 
+    /// A `POST` without a key: `…/cancel`.
+    pub(crate) fn cancel(&mut self, path: &str) -> HttpAnswer {
+        let Some(asked) = read(path, "") else { return error(404, "invalid_request_error", None) };
+        match self.ledger.perform(0, "", asked, None).0 {
+            Done::Intent(intent) => plain(200, &self.intent(&intent)),
+            Done::State(intent) => plain(400, &self.unexpected_state(&intent)),
+            _ => error(404, "invalid_request_error", Some("resource_missing")),
+        }
+    }
+
+    fn unexpected_state(&self, intent: &Intent) -> String {
+        format!(
+            r#"{{"error":{{"type":"invalid_request_error","code":"payment_intent_unexpected_state","message":"Not in this state.","payment_intent":{}}}}}"#,
+            self.intent(intent)
+        )
+    }
+
     /// A `GET`: one object, or a page of a list, newest first.
-    pub(crate) fn get(&self, path: &str) -> HttpAnswer {
+    pub(crate) fn get(&self, now_ms: u64, path: &str) -> HttpAnswer {
         let missing = || error(404, "invalid_request_error", Some("resource_missing"));
         let (path, query) = path.split_once('?').unwrap_or((path, ""));
         let query = fields(query);
@@ -210,17 +261,36 @@ impl Stripe {
             ["payment_intents"] => {
                 let second = |name: &str| field(&query, name).and_then(|value| value.parse::<u64>().ok());
                 let range = second("created[gte]").unwrap_or(0)..=second("created[lte]").unwrap_or(u64::MAX);
+                let all = self.ledger.intents.iter().chain(self.unfinished.values());
                 let mut listed: Vec<&Intent> =
-                    self.ledger.intents.iter().filter(|intent| range.contains(&intent.created_s)).collect();
+                    all.filter(|intent| range.contains(&intent.created_s)).collect();
                 listed.sort_by_key(|intent| std::cmp::Reverse((intent.created_s, intent.number)));
-                self.page(&query, &listed, |intent| &intent.id, |intent| self.intent(intent))
+                self.page(
+                    &query,
+                    &listed,
+                    |intent| &intent.id,
+                    |intent| {
+                        let is_named = now_ms >= intent.nameless_until_ms;
+                        let by = if is_named { intent.by.clone() } else { String::new() };
+                        self.intent(&Intent { by, ..intent.clone() })
+                    },
+                )
             }
             ["refunds"] => {
                 let of = field(&query, "payment_intent").unwrap_or_default();
                 let mut listed: Vec<&Refund> =
                     self.ledger.refunds.iter().filter(|refund| refund.intent == of).collect();
                 listed.sort_by_key(|refund| std::cmp::Reverse(refund.number));
-                self.page(&query, &listed, |refund| &refund.id, refund_json)
+                self.page(
+                    &query,
+                    &listed,
+                    |refund| &refund.id,
+                    |refund| {
+                        let is_named = now_ms >= refund.nameless_until_ms;
+                        let by = if is_named { refund.by.clone() } else { String::new() };
+                        refund_json(&Refund { by, ..refund.clone() })
+                    },
+                )
             }
             _ => missing(),
         }

@@ -145,7 +145,10 @@ impl World {
     /// Banks and people take their time.
     fn later(&mut self, provider: &'static str, later: Later) {
         match &later {
-            Later::Intent { ms, .. } | Later::Refund { ms, .. } | Later::Modify { ms, .. } => {
+            Later::Intent { ms, .. }
+            | Later::Refund { ms, .. }
+            | Later::Modify { ms, .. }
+            | Later::RollForward { ms, .. } => {
                 self.after(*ms, Event::Decided { provider, later });
             }
             // The worlds that have these send them themselves.
@@ -213,6 +216,12 @@ impl World {
                     Does::Refunds { .. } => "elsewhere: refunded",
                 });
             }
+            Later::RollForward { by, asked, since_ms, .. } => {
+                let (_, later) = ledger.perform(since_ms, &by, asked, None);
+                if let Some(later) = later {
+                    self.later(provider, later);
+                }
+            }
             Later::Modify { by, asked, good, .. } => self.adyen.modify(&by, &asked, good),
             later => self.adyen.turn(&later),
         }
@@ -256,6 +265,9 @@ impl World {
             Outcome::NotExecuted { .. } => "outcomes: not executed",
             Outcome::Unknown { answer_is_stored: true, .. } => "outcomes: unknown, retries are useless",
             Outcome::Unknown { .. } => "outcomes: unknown",
+            Outcome::Indeterminate { .. } => "outcomes: the provider failed",
+            Outcome::Unconfirmed(_) => "outcomes: executed, unconfirmed",
+            Outcome::LeftOpen(_) => "outcomes: left open",
         });
         self.after(0, Event::Step { run, input: Input::Outcome(call.call_id, outcome) });
     }
@@ -282,7 +294,15 @@ impl World {
                 let look_up = LookUp::Inconclusive { from_the_start: false, reason };
                 return self.looked_up(asking.run, asking.call.call_id, look_up);
             }
-            (fault, Some(path)) => broken_page(fault).unwrap_or_else(|| self.stripe.get(&path)),
+            (fault, Some(path)) => broken_page(fault).unwrap_or_else(|| {
+                let Some(close) = asking.call.provider.close_request(&asking.call) else {
+                    return self.stripe.get(self.now_ms, &path);
+                };
+                self.counters.count("payments left open, to be canceled");
+                let answer = self.stripe.cancel(&close.path);
+                self.book();
+                answer
+            }),
             // There is nothing to ask.
             (fault, None) => broken_page(fault).unwrap_or_else(|| plain(404, "")),
         };

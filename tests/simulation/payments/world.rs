@@ -28,7 +28,9 @@ use super::wire::Delivery;
 use crate::dice::Dice;
 use crate::disk::Disks;
 use crate::faults::{ALARM_LEAD_MS, Boundary, Fault, Faults, HOUR, MINUTE, Oddity, Plan, SKEW_MAX_MS, skew};
-use crate::history::{Answer, Asking, Exchange, Outcome, Request, Runs, crashes, ends_within_ms, terms};
+use crate::history::{
+    Answer, Asking, Exchange, Outcome, Request, Runs, crashes, ends_within_ms, quarantine_ms, terms,
+};
 use crate::promises::Writer;
 use crate::report::Counters;
 use crate::schedule::{EPOCH_MS, Schedule, tell};
@@ -280,6 +282,7 @@ impl World {
                 keys: Keys::new(kept_ms(1)),
                 stores_refusals: story.stores_refusals,
                 page_max: story.page_max,
+                unfinished: BTreeMap::new(),
             },
             adyen: Adyen {
                 ledger: Ledger::new("PSP"),
@@ -497,6 +500,9 @@ impl World {
         self.busy_until_ms = self.busy_until_ms.max(self.calm_from_ms);
         if let Fault::Odd(Oddity::RateLimited { .. }) = fault {
             self.owed_ms = self.owed_ms.max(fault.lasts_ms());
+        }
+        if fault.quarantines() {
+            self.owed_ms = self.owed_ms.max(quarantine_ms(&self.times));
         }
         Some(fault)
     }
