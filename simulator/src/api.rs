@@ -10,7 +10,7 @@
 
 use serde_json::Value;
 
-use crate::faults::{self, PendingFault, Refusal};
+use crate::faults::{self, Does, PendingFault, Refusal};
 use crate::http::{Reply, Request};
 use crate::idempotency::{BoundKey, InFlight};
 use crate::ids::{self, Ids};
@@ -95,7 +95,7 @@ pub fn execute(
     request: &Request,
     request_id: &str,
     admitted: &Admitted,
-    then_fail: bool,
+    does: Does,
 ) -> Result<Reply, Box<Reply>> {
     let mut call = crate::call::Call {
         store,
@@ -107,8 +107,12 @@ pub fn execute(
         request_id,
         idempotency_key: admitted.key.as_ref().map(|key| key.key.as_str()),
     };
+    let then_fail = does == Does::ExecuteThenFail;
     match &admitted.order {
-        Order::Stripe(order) => stripe::execute(&mut call, request, order, admitted.key.as_ref(), then_fail),
+        Order::Stripe(order) => stripe::execute(&mut call, request, order, admitted.key.as_ref(), does),
+        _ if does == Does::FailMidway => {
+            Err(Box::new(refuse(request, request_id, now_ms, Refusal::ServerError)))
+        }
         Order::Adyen(order) => adyen::execute(&mut call, order, admitted.key.as_ref(), then_fail),
         Order::Resend(order) => resend::execute(&mut call, order, admitted.key.as_ref(), then_fail),
         Order::Sms(draft) => sms::execute(&mut call, draft, then_fail),

@@ -27,6 +27,8 @@ pub enum Fault {
     ErrorBefore,
     /// It executes; then 500, and that 500 is what the key replays.
     ErrorAfter,
+    /// 500 in the midst of it: nothing is to be seen of it, and that 500 is what the key replays. Stripe may complete it hours later.
+    ErrorStored,
     /// 429; nothing happened, nothing is stored.
     RateLimited,
     /// Something else holds the object or the key: 429 `lock_timeout` at Stripe, 422 704 at Adyen. Nothing happened, nothing is stored.
@@ -106,6 +108,8 @@ pub enum Does {
     Execute,
     /// It runs, and its result is replaced by a stored 500.
     ExecuteThenFail,
+    /// It fails in the midst of it, and leaves nothing but a stored 500.
+    FailMidway,
     /// It is refused with this.
     Refuse(Refusal),
 }
@@ -165,6 +169,7 @@ impl Fault {
             Fault::SlowResponse => plan(0, Does::Execute, slow, true),
             Fault::ErrorBefore => plan(0, Does::Refuse(Refusal::ServerError), 0, true),
             Fault::ErrorAfter => plan(0, Does::ExecuteThenFail, 0, true),
+            Fault::ErrorStored => plan(0, Does::FailMidway, 0, true),
             Fault::RateLimited => plan(0, Does::Refuse(Refusal::RateLimited), 0, true),
             Fault::LockTimeout => plan(0, Does::Refuse(Refusal::LockTimeout), 0, true),
             Fault::GatewayError => plan(0, Does::Refuse(Refusal::Gateway), 0, true),

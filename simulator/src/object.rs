@@ -138,14 +138,11 @@ impl Account {
         let undisturbed = Plan::undisturbed(self.latency_ms);
         let plan = fault.map_or(undisturbed, |pending| pending.fault.plan(pending.delay_ms));
 
-        let reply = match &plan.does {
+        let reply = match plan.does {
             Does::Nothing => None,
-            Does::Refuse(refusal) => Some(api::refuse(request, &request_id, self.now_ms(), *refusal)),
-            Does::Execute | Does::ExecuteThenFail => {
-                match self
-                    .run(request, &request_id, plan.before_ms, plan.does == Does::ExecuteThenFail, epoch)
-                    .await
-                {
+            Does::Refuse(refusal) => Some(api::refuse(request, &request_id, self.now_ms(), refusal)),
+            does @ (Does::Execute | Does::ExecuteThenFail | Does::FailMidway) => {
+                match self.run(request, &request_id, plan.before_ms, does, epoch).await {
                     Some(reply) => Some(reply),
                     None => return cut(),
                 }
@@ -167,7 +164,7 @@ impl Account {
         request: &http::Request,
         request_id: &str,
         before_ms: u64,
-        then_fail: bool,
+        does: Does,
         epoch: u64,
     ) -> Option<Reply> {
         let admitted = self.transaction(|store| {
@@ -188,7 +185,7 @@ impl Account {
         }
         let executed = self.transaction(|store| {
             let now_ms = now_ms(store);
-            api::execute(store, &mut Random, now_ms, request, request_id, &admitted, then_fail)
+            api::execute(store, &mut Random, now_ms, request, request_id, &admitted, does)
         });
         self.set_alarm(0).await;
         Some(executed.unwrap_or_else(|error| api::broken(request, request_id, self.now_ms(), &error)))

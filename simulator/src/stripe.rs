@@ -7,7 +7,7 @@ use crate::call::Call;
 use crate::clock;
 use crate::errors::{ApiError, ErrorType, Failure, Outcome};
 use crate::expand;
-use crate::faults::Common;
+use crate::faults::{Common, Does};
 use crate::http::{Reply, Request, render};
 use crate::idempotency::{self, BadLength, BoundKey, InFlight, Lookup, Mismatch};
 use crate::params::Params;
@@ -80,12 +80,15 @@ pub fn execute(
     request: &Request,
     order: &Order,
     key: Option<&BoundKey>,
-    then_fail: bool,
+    does: Does,
 ) -> Result<Reply, Box<Reply>> {
     let (request_id, now_ms) = (call.request_id, call.now_ms);
     let undone = |failure: &Failure| Box::new(failed(request, request_id, now_ms, failure));
-    let mut result = run(call, order);
-    if then_fail && !matches!(result, Err(Failure::Refused(_) | Failure::Broken(_))) {
+    let mut result = match does {
+        Does::FailMidway => Err(refusal(Common::ServerError).outcome()),
+        _ => run(call, order),
+    };
+    if does == Does::ExecuteThenFail && !matches!(result, Err(Failure::Refused(_) | Failure::Broken(_))) {
         result = Err(refusal(Common::ServerError).outcome());
     }
     let reply = match result {

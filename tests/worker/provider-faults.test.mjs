@@ -15,6 +15,8 @@ const QUIET_MS = 900;
 const vars = {
   PROVIDER_TIMEOUT_MS: `${TIMEOUT_MS}`,
   QUIET_MS: `${QUIET_MS}`,
+  // Nothing here is completed by the provider later.
+  QUARANTINE_MS: `${QUIET_MS}`,
   LEASE_MS: '60000',
   // The alarm leaves the work to the clients here.
   COMPLETER_MS: '60000',

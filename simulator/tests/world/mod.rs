@@ -60,13 +60,16 @@ impl World {
 
     fn send(&mut self, request: &Request) -> Reply {
         let (id, fault) = api::arrive(&mut self.store, &mut self.ids, self.now_ms, request).unwrap();
-        let then_fail = fault.is_some_and(|pending| pending.fault.plan(None).does == Does::ExecuteThenFail);
+        let does = match fault.map(|pending| pending.fault.plan(None).does) {
+            Some(does @ (Does::ExecuteThenFail | Does::FailMidway)) => does,
+            _ => Does::Execute,
+        };
         let admitted = match api::admit(&mut self.store, &self.in_flight, self.now_ms, request, &id) {
             Ok(admitted) => admitted,
             Err(reply) => return *reply,
         };
         let before = self.store.clone();
-        api::execute(&mut self.store, &mut self.ids, self.now_ms, request, &id, &admitted, then_fail)
+        api::execute(&mut self.store, &mut self.ids, self.now_ms, request, &id, &admitted, does)
             .unwrap_or_else(|reply| {
                 self.store = before;
                 *reply

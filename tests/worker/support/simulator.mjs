@@ -19,7 +19,7 @@ export function simulator(server) {
 
   /** Stripe's own API, by the demo's account. */
   async function stripe(path, init = {}) {
-    const headers = { authorization: 'Bearer sk_test_demo' };
+    const headers = { authorization: 'Bearer sk_test_demo', ...init.headers };
     const response = await server
       .getWorker('paid-once-simulator')
       .fetch(`http://simulator/v1/${path}`, { ...init, headers });
@@ -27,6 +27,13 @@ export function simulator(server) {
   }
 
   return {
+    /** What somebody else makes at Stripe with this account, by its form body. */
+    make: (path, body) =>
+      stripe(path, {
+        method: 'POST',
+        body,
+        headers: { 'content-type': 'application/x-www-form-urlencoded' },
+      }),
     /** The address to which the bank sends the browser back from its page, as it was given with the payment. */
     async wayBack(bankPage) {
       const { pathname } = new URL(bankPage, 'https://bank.example');
