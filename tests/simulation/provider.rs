@@ -159,10 +159,9 @@ impl Provider {
         };
         self.intents.retain(|intent| intent.status != UNFINISHED || intent.idempotency_key != key);
         let number = intent_status.map(|intent_status| self.add(since_ms, key, intent_status));
-        if let Some(intent) = self.intents.iter_mut().find(|intent| Some(intent.number) == number) {
-            if let Some(Oddity::OtherAmount { ms }) = odd {
-                intent.nameless_until_ms = since_ms + ms;
-            }
+        let made = self.intents.iter_mut().find(|intent| Some(intent.number) == number);
+        if let (Some(intent), Some(Oddity::OtherAmount { ms })) = (made, odd) {
+            intent.nameless_until_ms = since_ms + ms;
         }
         let body = match (status, number.and_then(|number| self.intents.iter().find(|i| i.number == number)))
         {
