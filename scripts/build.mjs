@@ -119,6 +119,7 @@ if (import.meta.url === pathToFileURL(process.argv[1]).href) {
   endOnSignals({ exitCode: 130 });
   await script(async () => {
     await setUp();
-    await build();
+    // `wrangler dev` builds anew after each change, and tells its build command that it is that.
+    await build({ profile: process.env.WRANGLER_COMMAND === 'dev' ? 'dev' : 'release' });
   });
 }

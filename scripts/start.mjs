@@ -3,13 +3,15 @@ import { build } from './build.mjs';
 import { checkPortIsFree, makeSecrets, portFrom, serve } from './lib/dev-server.mjs';
 import { inRoot } from './lib/paths.mjs';
 import { endOnSignals } from './lib/run.mjs';
-import { Stop, say, script } from './lib/say.mjs';
+import { say, script } from './lib/say.mjs';
 import { setUp } from './setup.mjs';
+
+const standardPort = 8787;
 
 // Stopping a server is not a failure; workerd gets three seconds to put its databases away.
 endOnSignals({ exitCode: 0, patienceMs: 3_000 });
 await script(async () => {
-  const port = portFrom(process.env.PORT, 8787);
+  const port = portFrom(process.env.PORT, standardPort);
   await checkPortIsFree(port);
 
   say('Setting up');
@@ -18,12 +20,13 @@ await script(async () => {
   await build({ profile: 'dev' });
   const { ADMIN_TOKEN } = makeSecrets();
 
-  const ended = await serve({
+  await serve({
     name: 'Paid Once and its simulator',
     configs: ['wrangler.toml', 'simulator/wrangler.toml'],
     env: ['demo'],
     port,
-    state: inRoot('.wrangler', 'state'),
+    // Two processes must not write one database.
+    state: inRoot('.wrangler', port === standardPort ? 'state' : `state-${port}`),
     database: 'DB',
     readyPath: '/healthz',
     onReady: () => {
@@ -31,5 +34,4 @@ await script(async () => {
       say(`The operator's desk: http://localhost:${port}/admin   (secret: ${ADMIN_TOKEN})\n`);
     },
   });
-  throw new Stop(`wrangler ended by itself (code ${ended.code}).`);
 });

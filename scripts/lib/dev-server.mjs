@@ -4,11 +4,16 @@ import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 
 import { inRoot } from './paths.mjs';
-import { runStep, start } from './run.mjs';
+import { ask, runStep, start } from './run.mjs';
 import { Stop, say, step } from './say.mjs';
 
 const host = '127.0.0.1';
 const readyWithinMs = 90_000;
+const lookEveryMs = 1_000;
+/** How long wrangler has to start a runtime that died. */
+const backWithinMs = 6_000;
+/** What dies more often will not be mended by starting it again. */
+const startsInAMinute = 5;
 
 export function portFrom(value, standard) {
   const port = Number(value ?? standard);
@@ -33,11 +38,68 @@ export async function checkPortIsFree(port) {
   });
 }
 
-/** Serves until the process is ended; gives how wrangler ended when it did so by itself. */
+/**
+ * Serves until the process is ended. Of a workerd that is gone the person is told. wrangler starts it again; where the site
+ * does not answer after that, or wrangler is gone as well, all is started again, on the same data.
+ */
 export async function serve({ onReady, ...options }) {
-  const server = await open(options);
+  let server = await open(options);
   onReady();
-  return server.ended;
+  const starts = [];
+  for (;;) {
+    say(`\n${await death(server, options)} Starting ${options.name} again.`);
+    starts.push(Date.now());
+    if (starts.filter((at) => Date.now() - at < 60_000).length > startsInAMinute)
+      throw new Stop(`${options.name} does not stay up: see what is printed above.`);
+    await end(server);
+    server = await open({ ...options, database: undefined });
+    say(`${options.name} is ready again: http://localhost:${options.port}\n`);
+  }
+}
+
+/** Resolves when a server has to be started again: says why. */
+async function death(server, { port, readyPath, isReady }) {
+  let gone = null;
+  server.ended.then((result) => (gone = result));
+  let known = runtimes(server);
+  for (;;) {
+    await new Promise((next) => setTimeout(next, lookEveryMs));
+    if (gone) return `wrangler ended by itself (code ${gone.code ?? gone.signal}).`;
+    const dead = known.filter((pid) => !isAlive(pid));
+    if (dead.length === 0) continue;
+    say(`\nworkerd is gone (process ${dead.join(', ')}): killed, crashed, or replaced by wrangler.`);
+    const url = `http://${host}:${port}${readyPath}`;
+    if (!(await answers(url, { isReady, isGone: () => gone, withinMs: backWithinMs }))) {
+      if (gone) continue;
+      return 'It does not answer any more.';
+    }
+    say('wrangler has started it again: it answers.\n');
+    known = runtimes(server);
+  }
+}
+
+/** The processes of workerd in the group of a server. */
+function runtimes({ pid: group }) {
+  const processes = (ask('ps', ['-A', '-o', 'pid=,pgid=,comm=']) ?? '').split('\n');
+  return processes
+    .map((line) => line.trim().split(/\s+/))
+    .filter(([, pgid, command]) => Number(pgid) === group && command?.endsWith('workerd'))
+    .map(([pid]) => Number(pid));
+}
+
+function isAlive(pid) {
+  try {
+    return process.kill(pid, 0);
+  } catch (error) {
+    return error.code === 'EPERM';
+  }
+}
+
+async function end(server) {
+  server.stop();
+  const patience = setTimeout(() => server.stop('SIGKILL'), 3_000);
+  await server.ended;
+  clearTimeout(patience);
 }
 
 /**
@@ -53,7 +115,7 @@ export async function open({
   state,
   database,
   readyPath,
-  isReady = ({ status }) => status === 200,
+  isReady,
   shows = () => true,
 }) {
   if (database) await migrate({ database, config: configs[0], env, state });
@@ -76,7 +138,8 @@ export async function open({
 
   let gone = null;
   server.ended.then((result) => (gone = result));
-  if (!(await answers(`http://${host}:${port}${readyPath}`, isReady, () => gone))) {
+  const url = `http://${host}:${port}${readyPath}`;
+  if (!(await answers(url, { isReady, isGone: () => gone, withinMs: readyWithinMs }))) {
     server.stop();
     shown.fail();
     throw new Stop([...early.slice(-60), '', `${name} did not start.`].join('\n'));
@@ -118,11 +181,12 @@ export function makeSecrets() {
 
 const plain = (line) => line.replace(/^\[wrangler:info\] /, '');
 
-async function answers(url, isReady, isGone) {
-  const deadline = Date.now() + readyWithinMs;
+async function answers(url, { isReady = ({ status }) => status === 200, isGone, withinMs }) {
+  const deadline = Date.now() + withinMs;
   while (Date.now() < deadline && !isGone()) {
     try {
-      if (isReady(await fetch(url, { signal: AbortSignal.timeout(5_000) }))) return true;
+      const signal = AbortSignal.timeout(Math.min(5_000, deadline - Date.now()));
+      if (isReady(await fetch(url, { signal }))) return true;
     } catch {
       // not listening yet
     }
