@@ -271,7 +271,12 @@ fn refuse(mut problem: Problem, request: &Request, demo: bool) -> Answer {
         let event = if problem.status() >= 500 { "misconfigured" } else { "closed" };
         let fields = [("event", event.into()), ("error", problem.detail.as_str().into())];
         log(if problem.status() >= 500 { "error" } else { "warn" }, &fields);
-        if !demo && !request.is_local() {
+        if request.is_local() {
+            problem.detail.push_str(
+                " Under `wrangler dev` a secret is a line NAME=\"value\" of .dev.vars instead (of .dev.vars.demo, with \
+                 --env demo).",
+            );
+        } else if !demo {
             problem.kind.explanation().clone_into(&mut problem.detail);
         }
     }

@@ -266,6 +266,7 @@ describe('a setting that is missing or impossible', () => {
       const problem = answer.json();
       assert.equal(problem.type, '/problems/misconfigured');
       assert.match(problem.detail, says);
+      assert.match(problem.detail, /\.dev\.vars/, 'where it is set on this machine');
       const health = await acme.ask('/healthz');
       assert.equal(health.status, 503);
       assert.match(health.json().detail, says);
