@@ -63,7 +63,7 @@ impl DurableObject for KeyObject {
             Ask::JobDone { job_id, audit_through } => {
                 drive.confirm(&job_id, audit_through).and_then(|done| encode(&done))
             }
-            Ask::Event(event) => drive.take_event(*event).and_then(|taken| encode(&taken)),
+            Ask::Event(event) => drive.take_event(&event).and_then(|taken| encode(&taken)),
             Ask::Wake => {
                 drive.alarm().await;
                 encode(&())

@@ -7,8 +7,7 @@ mod alarm;
 pub mod client;
 #[cfg(target_arch = "wasm32")]
 mod drive;
-#[cfg(target_arch = "wasm32")]
-mod events;
+pub mod events;
 #[cfg(target_arch = "wasm32")]
 mod inspect;
 pub mod inspection;

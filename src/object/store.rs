@@ -7,6 +7,7 @@ use std::cell::Cell;
 
 use serde::Deserialize;
 
+use super::events::EVENTS_NEWEST;
 use super::row::{
     BindingRow, CallRow, DetailsRow, JobRow, KeyRow, ProjectionRow, RideRow, int, json, json_word, opt, text,
 };
@@ -181,6 +182,16 @@ impl<S: Storage> Store<S> {
         struct Known {}
         let sql = "SELECT event_id FROM webhook_events WHERE event_id = ?";
         Ok(!self.storage.query::<Known>(sql, vec![text(event_id)])?.is_empty())
+    }
+
+    /// How many audit records tell of events that a person must see.
+    pub fn records_of_events(&self) -> Result<u64, Bug> {
+        #[derive(Deserialize)]
+        struct Count {
+            count: u64,
+        }
+        let sql = "SELECT COUNT(*) AS count FROM audit_records WHERE action IN ('webhook.contradicts', 'webhook.alert')";
+        Ok(self.storage.query::<Count>(sql, vec![])?.first().map_or(0, |row| row.count))
     }
 
     /// What an event said that cannot be, if it did.
@@ -522,6 +533,11 @@ impl<S: Storage> Store<S> {
                     int(event.received_at_ms),
                 ],
             )?;
+        }
+        if !appended.events.is_empty() {
+            let older = "rowid <= (SELECT MAX(rowid) FROM webhook_events) - ?";
+            let sql = format!("DELETE FROM webhook_events WHERE {older}");
+            self.storage.exec(&sql, vec![int(EVENTS_NEWEST)])?;
         }
         if appended.timeline.is_empty() {
             return Ok(());

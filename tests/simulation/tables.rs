@@ -16,10 +16,14 @@ use paid_once::machine::context::{Bug, Context, Limits, Times};
 use paid_once::machine::id::{InstanceId, ObjectId};
 use paid_once::machine::rows::{Rows, TimelineEntry};
 use paid_once::machine::wake::wake;
+use paid_once::object::events::{self, EVENTS_NEWEST, RECORDS_MAX};
 use paid_once::object::schema::{MIGRATIONS, VERSION_TABLE};
 use paid_once::object::storage::Storage;
 use paid_once::object::store::Store;
+use paid_once::payment::PaymentState;
+use paid_once::providers::Provider;
 use paid_once::readmodel::snapshot::snapshot;
+use paid_once::webhooks::{Event, News, Taken, Told};
 use serde_json::Value;
 
 use crate::campaign::{self, play_all};
@@ -229,6 +233,76 @@ fn the_timeline_keeps_its_beginning_and_its_end() {
             assert_eq!(kept, expected, "batches of {batch}, after {last}");
         }
     }
+}
+
+/// A payment in its object, by whatever history: one that a provider has taken money for.
+fn paid() -> Rows {
+    let found = Rc::new(RefCell::new(None));
+    let keep = Rc::clone(&found);
+    watch(0..12, move |_, rows| {
+        let is_paid = |rows: &Rows| {
+            rows.payment.as_ref().is_some_and(|payment| {
+                payment.provider == Provider::Adyen
+                    && payment.provider_payment.is_some()
+                    && matches!(payment.state, PaymentState::Captured { .. })
+            })
+        };
+        if is_paid(rows) {
+            *keep.borrow_mut() = Some(rows.clone());
+        }
+    });
+    found.take().expect("a history in which Adyen was paid")
+}
+
+/// A provider tells for ever: of nothing much, and of what contradicts all that we know. Each time it is taken for what it is, and
+/// the rows do not grow.
+#[test]
+fn events_that_never_end_add_no_rows_for_ever() {
+    let rows = paid();
+    let sqlite = Sqlite::new();
+    let store = Store::new(rows.object, sqlite.clone());
+    let payment = rows.payment.clone().unwrap().provider_payment.unwrap();
+    let put: Result<(), Bug> = store.transaction(&context(EPOCH_MS), |now| {
+        *now = rows;
+        Ok(())
+    });
+    put.unwrap();
+    let count = |table: &str| {
+        let sql = format!("SELECT COUNT(*) FROM {table}");
+        u64::from(sqlite.connection.query_row::<u32, _, _>(&sql, [], |row| row.get(0)).unwrap())
+    };
+    let tables =
+        ["webhook_events", "audit_records", "timeline", "staged_jobs", "foreign_calls", "idempotency_keys"];
+    let before: Vec<u64> = tables.iter().copied().map(count).collect();
+    for number in 0..3_000_u64 {
+        let told = Told {
+            id: format!("REFUND{number}"),
+            payment: payment.clone(),
+            derived_key: None,
+            amount_minor: 100,
+            currency: "usd".to_owned(),
+            success: true,
+            reason: String::new(),
+            at_ms: None,
+        };
+        let contradicts = number % 3 == 0;
+        let event = Event {
+            event_id: format!("event-{number}"),
+            provider: Provider::Adyen,
+            kind: "REFUND".to_owned(),
+            news: if contradicts { News::Refund(told) } else { News::Other },
+        };
+        let ctx = context(EPOCH_MS + number);
+        let taken = events::take(&store, &event, &ctx).unwrap();
+        assert_eq!(matches!(taken, Taken::Contradiction { .. }), contradicts, "{number}: {taken:?}");
+        // It comes again at once: taken in, or told again to whoever keeps it for a person.
+        let again = events::take(&store, &event, &ctx).unwrap();
+        assert_eq!(again, if contradicts { taken } else { Taken::Known }, "{number}");
+        assert!(count("webhook_events") <= EVENTS_NEWEST.into(), "{number}");
+    }
+    let grown: Vec<u64> = tables.iter().zip(before).map(|(table, before)| count(table) - before).collect();
+    assert_eq!(grown[..2], [EVENTS_NEWEST.into(), RECORDS_MAX]);
+    assert!(grown[2] <= 200 && grown[3..].iter().sum::<u64>() <= 1, "{grown:?}");
 }
 
 /// What fails leaves nothing: not the rows, not the alarm, and nothing of what came before the failure in the same transaction.
