@@ -2,6 +2,7 @@
 //! for a while; the next run finds the same.
 
 pub mod books;
+pub mod changes;
 pub mod compare;
 #[cfg(target_arch = "wasm32")]
 mod forget;

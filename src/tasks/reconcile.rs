@@ -1,4 +1,5 @@
-//! Compares the provider's books with ours over a sliding window, and writes down where they differ.
+//! Compares the provider's books with ours, and writes down where they differ: each payment of which Stripe's events say that
+//! something has happened to it, however old it is, and all that was made in a sliding window.
 //!
 //! A difference is never repaired with money. The object that is meant is asked to find out what is true and to tell the
 //! read model, also one that the read model does not know: so an object is found whose alarm and whose projections were
@@ -12,6 +13,7 @@ use serde_json::{Value, json};
 use worker::{D1PreparedStatement, Date, Env, Error, Result};
 
 use super::books::{self, Entry, Page};
+use super::changes::{self, Cursor};
 use super::compare::{Break, Compared, Known, Ours, compare, missing, must_exist};
 use crate::config::Config;
 use crate::log::log;
@@ -25,6 +27,12 @@ use crate::readmodel::db::Db;
 
 /// How many pages of 100 one run reads: an invocation has 1000 calls.
 const PAGES_MAX: u32 = 50;
+/// How many pages of events one run reads, and after how many looks at single payments it reads no more of them. The next run
+/// goes on there.
+const EVENT_PAGES_MAX: u32 = 20;
+const LOOKS_MAX: usize = 100;
+/// The name of the cursor.
+const EVENTS: &str = "stripe_events";
 /// How far the provider's clock may be from ours, in ms.
 const CLOCKS_DIFFER_MS: u64 = 300_000;
 /// How many breaks one run writes down, and how many objects it asks.
@@ -48,6 +56,7 @@ pub(super) async fn reconcile(env: &Env) -> Result<Value> {
         breaks: Vec::new(),
     };
     let from_ms = now_ms.saturating_sub(config.reconcile_window_ms);
+    let read_through_ms = run.changes(from_ms).await?;
     let covered_from_ms = run.window(from_ms).await?;
     run.old().await?;
     let (written, resolved) = run.write().await?;
@@ -56,6 +65,7 @@ pub(super) async fn reconcile(env: &Env) -> Result<Value> {
     Ok(json!({
         "compared": run.compared.len(),
         "complete": covered_from_ms == from_ms,
+        "events_lag_ms": now_ms.saturating_sub(read_through_ms),
         "breaks": written,
         "resolved": resolved,
         "asked": asked,
@@ -75,6 +85,75 @@ struct Reconciliation {
 }
 
 impl Reconciliation {
+    /// Compares each payment to which something has happened since the last run; the first run begins at `from_ms` (since the
+    /// epoch). Gives until when all events were read, in ms since the epoch.
+    async fn changes(&mut self, from_ms: u64) -> Result<u64> {
+        let sql = "SELECT through_ms, until_ms, after FROM cursors WHERE name = ?1";
+        let stored: Option<Cursor> = self.db.first(sql, vec![EVENTS.into()]).await?;
+        let mut cursor = stored.unwrap_or_else(|| Cursor::first(from_ms));
+        cursor.begin(self.quiet_since_ms);
+        let mut looks = 0;
+        for _ in 0..EVENT_PAGES_MAX {
+            let answer = self.get(&cursor.request()).await?;
+            if answer.status != 200 {
+                return Err(Error::RustError(format!("the list of events was answered {}", answer.status)));
+            }
+            let page = changes::read_page(&answer.body).map_err(Error::RustError)?;
+            looks += self.look_at(&page).await?;
+            // What was found is written before the place from which the next page is read.
+            self.write_breaks().await?;
+            let is_over = cursor.advance(&page);
+            self.keep(&cursor).await?;
+            if is_over || looks >= LOOKS_MAX {
+                break;
+            }
+        }
+        Ok(cursor.through_ms)
+    }
+
+    async fn keep(&self, cursor: &Cursor) -> Result<()> {
+        let sql = "INSERT INTO cursors (name, through_ms, until_ms, after) VALUES (?1, ?2, ?3, ?4)
+            ON CONFLICT (name) DO UPDATE SET through_ms = excluded.through_ms, until_ms = excluded.until_ms, after = excluded.after";
+        let after = cursor.after.clone();
+        let values = vec![EVENTS.into(), cursor.through_ms.into(), cursor.until_ms.into(), after.into()];
+        self.db.run(sql, values).await.map(drop)
+    }
+
+    /// Looks at the payments of a page of which the event does not say what we have. Gives how many these were.
+    async fn look_at(&mut self, page: &changes::Page) -> Result<usize> {
+        let all: Vec<&str> = page.changes.iter().map(|change| change.payment.as_str()).collect();
+        let resources: Vec<&str> = page
+            .changes
+            .iter()
+            .filter_map(|change| change.then.as_ref().and_then(|then| then.resource.as_deref()))
+            .collect();
+        let known = self.ours_by(&all, &resources).await?;
+        let fits = |change: &&changes::Change| {
+            let compared = change.then.as_ref().map(|then| compare(then, &known, self.quiet_since_ms));
+            !matches!(compared, Some(Compared::Same))
+        };
+        let ids: BTreeSet<&str> =
+            page.changes.iter().filter(fits).map(|change| change.payment.as_str()).collect();
+        let ids: Vec<String> =
+            ids.into_iter().filter(|id| !self.compared.contains(*id)).map(str::to_owned).collect();
+        for id in &ids {
+            let answer = self.get(&books::entry_request(id)).await?;
+            match answer.status {
+                200 => {
+                    let entry = books::read_entry(&answer.body).map_err(Error::RustError)?;
+                    let resource: Vec<&str> = entry.resource.as_deref().into_iter().collect();
+                    let known = self.ours_by(&[&entry.id], &resource).await?;
+                    self.take(compare(&entry, &known, self.quiet_since_ms), &entry);
+                }
+                404 => {}
+                status => {
+                    return Err(Error::RustError(format!("a payment was answered {status}")));
+                }
+            }
+        }
+        Ok(ids.len())
+    }
+
     /// Compares all that was made at `from_ms` or later. Gives from when on it did: later, if there is too much.
     async fn window(&mut self, from_ms: u64) -> Result<u64> {
         let mut seen = BTreeSet::new();
@@ -195,11 +274,7 @@ impl Reconciliation {
         }
         let found: Vec<String> = self.breaks.iter().map(id).collect();
         self.breaks.truncate(BREAKS_MAX);
-        let statements: Vec<_> = self.breaks.iter().map(|found| self.upsert(found)).collect::<Result<_>>()?;
-        let written = statements.len();
-        if written > 0 {
-            self.db.batch(statements).await?;
-        }
+        let written = self.write_breaks().await?;
         let sql =
             "UPDATE breaks SET state = CASE WHEN asked_at_ms IS NULL THEN 'resolved' ELSE 'repaired' END, last_seen_at_ms = ?3
             WHERE state = 'open' AND provider = 'stripe' AND kind IN ('orphan', 'missing', 'amount', 'status')
@@ -208,6 +283,15 @@ impl Reconciliation {
         let (compared, found) = (serde_json::to_string(&self.compared)?, serde_json::to_string(&found)?);
         let resolved = self.db.run(sql, vec![compared.into(), found.into(), self.now_ms.into()]).await?;
         Ok((written, resolved))
+    }
+
+    async fn write_breaks(&self) -> Result<usize> {
+        let statements: Vec<_> = self.breaks.iter().map(|found| self.upsert(found)).collect::<Result<_>>()?;
+        let written = statements.len();
+        if written > 0 {
+            self.db.batch(statements).await?;
+        }
+        Ok(written)
     }
 
     fn upsert(&self, found: &Break) -> Result<D1PreparedStatement> {

@@ -286,6 +286,47 @@ describe('the reconciliation', async () => {
   });
 });
 
+describe('with a window of a second and no webhooks', async () => {
+  const vars = { RECONCILE_QUIET_MS: '0', RECONCILE_WINDOW_MS: '1000' };
+  const site = await startSite({ vars, secrets: { ADMIN_TOKEN } });
+  const user = account(site);
+  const model = readModel(site);
+  after(() => site.close());
+  const old = async (payment) => {
+    const { id, provider_payment: intent } = (await user.pay(payment, freshKey())).json();
+    await model.reaches(id, payment.capture === false ? 'requires_capture' : 'succeeded');
+    // The window passes over it, and the events that made it are read.
+    await new Promise((later) => setTimeout(later, 2_500));
+    await model.tick();
+    return { id, intent };
+  };
+  const breaks = (intent) => model.all('SELECT kind FROM breaks WHERE provider_payment = ?', intent);
+
+  test('a refund at the dashboard of a payment that has left it is found', async () => {
+    const { id, intent } = await old(PAYMENT);
+    assert.deepEqual(await breaks(intent), []);
+    await atStripe(site, 'refunds', { payment_intent: intent, amount: '300' });
+    const { reconcile } = await model.tick();
+    assert.ok(reconcile.events_lag_ms < 1_000, JSON.stringify(reconcile));
+    assert.deepEqual(await breaks(intent), [{ kind: 'amount' }]);
+    assert.equal((await user.ask(`/payments/${id}`)).json().amount_refunded, 300);
+  });
+
+  test('so is one that is told of late, or after a run that broke off', async () => {
+    const { id, intent } = await old({ ...PAYMENT, capture: false });
+    await atStripe(site, `payment_intents/${intent}/capture`, {});
+    // As if all until in five minutes had been read; and the next run breaks off.
+    await model.run('UPDATE cursors SET through_ms = ?, until_ms = NULL', Date.now() + 300_000);
+    await site.simulator.fault('error_before', { method: 'GET' });
+    assert.match((await model.tick()).reconcile.error, /answered 5/);
+    await site.simulator.calm();
+    await model.run('UPDATE cursors SET until_ms = ?', Date.now() + 1_000);
+    await model.tick();
+    await model.reaches(id, 'succeeded');
+    assert.deepEqual(await breaks(intent), [{ kind: 'status' }]);
+  });
+});
+
 describe('control: what has only just changed', async () => {
   const site = await startSite({ vars: { RECONCILE_QUIET_MS: '3600000' }, secrets: { ADMIN_TOKEN } });
   const user = account(site);
