@@ -27,7 +27,8 @@ pub(super) async fn admit(app: &App, request: &Request, route: &Route) -> Result
         | Route::Capture(_)
         | Route::Void(_)
         | Route::Refunds(_)
-        | Route::CheckoutSessions => account(app, request).map(drop),
+        | Route::CheckoutSessions
+        | Route::ExpireLinks(_) => account(app, request).map(drop),
         Route::Order(link) => serve::admit(app, request, link),
         Route::BankPage => payments::only_in_the_demo(app),
         Route::Presses(id) => lab::admit(app, request, id),

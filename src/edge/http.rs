@@ -232,6 +232,16 @@ impl<'a> Url<'a> {
     }
 }
 
+/// An address with more in its query: `more` is encoded already.
+pub fn with_query(address: &str, more: &str) -> String {
+    let (address, fragment) = match address.split_once('#') {
+        Some((address, fragment)) => (address, format!("#{fragment}")),
+        None => (address, String::new()),
+    };
+    let separator = if address.contains('?') { '&' } else { '?' };
+    format!("{address}{separator}{more}{fragment}")
+}
+
 /// Decodes `%xx`; `None` if what comes out is not UTF-8.
 pub fn percent_decode(text: &str) -> Option<String> {
     String::from_utf8(percent_decode_bytes(text.as_bytes())).ok()

@@ -94,6 +94,7 @@ pub fn payment_request(
             receipt_email,
             origin: origin.to_owned(),
             return_key: None,
+            link_revision: None,
             page: None,
         }),
         _ => Err(fields.errors),

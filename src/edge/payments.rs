@@ -4,7 +4,7 @@
 use super::api::{Call, Elsewhere, account, invalid_parameters, unreadable};
 use super::app::{App, ObjectRef};
 use super::handle::{self, owner};
-use super::http::{Answer, Request};
+use super::http::{Answer, Request, with_query};
 use super::pages::Returning;
 use super::payment::{capture_request, no_parameters, payment_request, refund_request};
 use super::problem::{Kind, Problem};
@@ -16,7 +16,7 @@ use crate::flows::void::VoidRequest;
 use crate::machine::fingerprint::{Field, Parameters};
 use crate::machine::id::{Owner, PaymentId};
 use crate::machine::key::{NaturalKey, order_object_name};
-use crate::object::message::{Ask, Returned, View};
+use crate::object::message::{Ask, Returned, View, WayOn};
 use crate::payment::money::AmountMinor;
 use crate::payment::{Payment, RefundReason};
 use crate::readmodel::{self, list::ListQuery};
@@ -135,15 +135,13 @@ pub(super) async fn back(app: &App, request: &Request, id: &str) -> Result<Answe
             false => Err(Problem::new(Kind::NotFound)),
         };
     };
-    let (address, fragment) =
-        to.split_once('#').map_or((to.as_str(), None), |(address, rest)| (address, Some(rest)));
-    let separator = if address.contains('?') { '&' } else { '?' };
-    let fragment = fragment.map(|fragment| format!("#{fragment}")).unwrap_or_default();
-    Ok(Answer::see_other(&format!("{address}{separator}payment={id}{fragment}"), "returned"))
+    let WayOn { return_url, amount_minor, currency } = to;
+    let told = format!("payment={id}&amount={amount_minor}&currency={}", currency.as_str());
+    Ok(Answer::see_other(&with_query(&return_url, &told), "returned"))
 }
 
 /// Where the browser goes from `/payments/{id}/return`; `None` without that address's signature. No object is woken then.
-async fn way_on(app: &App, request: &Request, id: &str) -> Result<Option<String>, Problem> {
+async fn way_on(app: &App, request: &Request, id: &str) -> Result<Option<WayOn>, Problem> {
     let (Some(payment), Some(key)) = (PaymentId::parse(id), request.query_value(return_key::PARAMETER))
     else {
         return Ok(None);
@@ -156,7 +154,7 @@ async fn way_on(app: &App, request: &Request, id: &str) -> Result<Option<String>
         return Ok(None);
     }
     let to = app.ask::<Returned>(&place, Ask::Return).await.map_err(unreadable)?;
-    Ok(to.filter(|to| ReturnKey::leading_to(to) == key))
+    Ok(to.filter(|to| ReturnKey::leading_to(&to.return_url) == key))
 }
 
 /// The simulator's bank page and mailbox: in the demo only our own port can be reached by a browser.

@@ -32,6 +32,12 @@ pub enum Kind {
     KeyExpired,
     /// 410
     LinkExpired,
+    /// 410
+    LinkReplaced,
+    /// 410
+    LinkEnded,
+    /// 409
+    LinkRevision,
     /// 413
     TooLarge,
     /// 415
@@ -68,7 +74,7 @@ pub enum Kind {
 
 impl Kind {
     /// All of them.
-    pub const ALL: [Self; 28] = [
+    pub const ALL: [Self; 31] = [
         Self::KeyMissing,
         Self::KeyInvalid,
         Self::BadRequest,
@@ -80,6 +86,9 @@ impl Kind {
         Self::InProgress,
         Self::KeyExpired,
         Self::LinkExpired,
+        Self::LinkReplaced,
+        Self::LinkEnded,
+        Self::LinkRevision,
         Self::TooLarge,
         Self::UnsupportedMediaType,
         Self::InvalidParameters,
@@ -174,6 +183,27 @@ impl Kind {
                 "This link has expired",
                 "The order was not paid in time, and with this link it cannot be paid any more. Nothing was charged. The shop \
                  can make a new link to the same order.",
+            ),
+            Self::LinkReplaced => (
+                410,
+                "order-link-replaced",
+                "This link was replaced by a newer one",
+                "The shop has made a newer link to this order, perhaps with another price. Nothing was charged by this one, and it \
+                 cannot be paid any more. Ask the shop for the newer link.",
+            ),
+            Self::LinkEnded => (
+                410,
+                "order-link-ended",
+                "This link was ended by the shop",
+                "The shop has ended this link, and it cannot be paid any more. Nothing was charged by it. Ask the shop if you \
+                 still want to order.",
+            ),
+            Self::LinkRevision => (
+                409,
+                "order-link-revision",
+                "The order has a newer link",
+                "`revision` names the order's newest link. A link of a lower revision, or of the same one with other content, or of \
+                 one that was ended, cannot be made: send a higher one, or none. Nothing was changed.",
             ),
             Self::TooLarge => (
                 413,
@@ -344,6 +374,8 @@ pub struct Problem {
     pub available: Option<u32>,
     /// The detail names a setting: in public the log alone has it.
     pub names_setting: bool,
+    /// The revision of the order's newest link.
+    pub revision: Option<u32>,
     /// Another status than the kind's own, where the settings ask for it.
     pub status: Option<u16>,
 }
@@ -367,6 +399,7 @@ impl Problem {
             state: None,
             available: None,
             names_setting: false,
+            revision: None,
             status: None,
         }
     }
@@ -408,6 +441,8 @@ impl Problem {
             state: Option<&'a str>,
             #[serde(skip_serializing_if = "Option::is_none")]
             available: Option<u32>,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            revision: Option<u32>,
         }
         let body = Body {
             r#type: self.kind.type_uri(),
@@ -420,6 +455,7 @@ impl Problem {
             resource: self.resource.as_deref(),
             state: self.state.as_deref(),
             available: self.available,
+            revision: self.revision,
         };
         serde_json::to_vec(&body).unwrap_or_default()
     }

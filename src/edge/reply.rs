@@ -121,6 +121,8 @@ fn refused(refusal: Refusal, now_ms: u64) -> (Problem, &'static str) {
             problem.errors = vec![FieldError { field: "amount".to_owned(), message }];
             (problem, "invalid_amount")
         }
+        Refusal::LinkReplaced => (Problem::new(Kind::LinkReplaced), "link_replaced"),
+        Refusal::LinkEnded => (Problem::new(Kind::LinkEnded), "link_ended"),
         Refusal::TooSoon { retry_at_ms } => (too_soon(retry_at_ms, now_ms), "too_soon"),
         Refusal::LimitReached { detail } => (Problem::because(Kind::LimitReached, detail), "limit_reached"),
     }

@@ -16,6 +16,7 @@
 //! | `/rides/{id}` | GET | its owner | the ride: page or JSON |
 //! | `/checkout` | GET | anyone, in the demo | a small cart to pay: leads to its order's page |
 //! | `/checkout/sessions` | POST | API | the link to an order: JSON |
+//! | `/checkout/sessions/{order}/expire` | POST | API | ends all links of an order: JSON |
 //! | `/checkout/{token}` | GET, POST | who has the link | the order's one page: form, way to the bank, or receipt |
 //! | `/payments` | GET, POST | API | the account's payments; authorise, and capture if asked |
 //! | `/payments/{id}` | GET | its owner | the payment: JSON |
@@ -85,6 +86,8 @@ pub enum Route {
     Checkout,
     /// `/checkout/sessions`
     CheckoutSessions,
+    /// `/checkout/sessions/{order}/expire`; the order's id is still percent-encoded
+    ExpireLinks(String),
     /// `/checkout/{token}`
     Order(String),
     /// `/idempotency-keys/{key}`, still percent-encoded
@@ -139,6 +142,11 @@ impl Route {
         if let Some(desk) = path.strip_prefix("/admin").and_then(DeskRoute::find) {
             return Some(Self::Desk(desk));
         }
+        if let Some(order) = path.strip_prefix("/checkout/sessions/") {
+            let order =
+                order.strip_suffix("/expire").filter(|order| !order.is_empty() && !order.contains('/'));
+            return order.map(|order| Self::ExpireLinks(order.to_owned()));
+        }
         let mut segments = path.strip_prefix('/')?.splitn(4, '/');
         let first = segments.next()?;
         let (second, third) = (segments.next(), segments.next());
@@ -184,6 +192,7 @@ impl Route {
         match self {
             Self::Rides
             | Self::CheckoutSessions
+            | Self::ExpireLinks(_)
             | Self::Capture(_)
             | Self::Void(_)
             | Self::Presses(_)
@@ -220,6 +229,7 @@ impl Route {
                 | Self::Void(_)
                 | Self::Refunds(_)
                 | Self::CheckoutSessions
+                | Self::ExpireLinks(_)
                 | Self::Key(_)
         )
     }
@@ -251,6 +261,7 @@ impl Route {
             Self::Return(_) => "/payments/{id}/return",
             Self::Checkout => "/checkout",
             Self::CheckoutSessions => "/checkout/sessions",
+            Self::ExpireLinks(_) => "/checkout/sessions/{order}/expire",
             Self::Order(_) => "/checkout/{token}",
             Self::Key(_) => "/idempotency-keys/{key}",
             Self::BankPage => "/_sim/3ds/{id}",

@@ -6,6 +6,7 @@
 //! at all.
 
 pub mod capture;
+pub mod order_link;
 pub mod payment;
 pub mod receipt;
 pub mod refund;
@@ -91,6 +92,10 @@ pub enum Refusal {
         /// When it may begin, in ms since the epoch.
         retry_at_ms: u64,
     },
+    /// A newer link to the order was made than the one that was used.
+    LinkReplaced,
+    /// The shop has ended the link that was used.
+    LinkEnded,
     /// There are as many tries, or as many keys, as there may be.
     LimitReached {
         /// Which limit, and what can be done instead.

@@ -11,7 +11,7 @@ use serde_json::json;
 
 use super::capture::under_way;
 use super::receipt::{self, About};
-use super::{End, Phase, Refusal, respond, tries};
+use super::{End, Phase, Refusal, order_link, respond, tries};
 use crate::machine::call::{CallKind, CallSpec, ProviderResult, Semantics, Settlement};
 use crate::machine::context::{Bug, Context, Mutant};
 use crate::machine::id::PaymentId;
@@ -65,6 +65,9 @@ pub struct PaymentRequest {
     pub return_key: Option<String>,
     /// The page to which a form leads.
     pub page: Option<String>,
+    /// The revision of the link through which the order is paid; the shop's own server uses none.
+    #[serde(default)]
+    pub link_revision: Option<u32>,
 }
 
 impl PaymentRequest {
@@ -83,6 +86,7 @@ impl PaymentRequest {
             provider: self.route.provider,
             merchant_account: self.route.merchant_account.clone(),
             provider_payment: None,
+            link_revision: self.link_revision,
             attempt: before.map_or(0, |before| before.attempt).saturating_add(1),
             moves: before.map_or(0, |before| before.moves),
             state: PaymentState::Authorizing,
@@ -133,6 +137,9 @@ pub(super) fn admit(request: &PaymentRequest, phase: &mut Phase<'_>) -> Result<R
         };
         let state = under_way(payment).unwrap_or_else(|| payment.status());
         return Ok(Err(Refusal::State { state: state.to_owned(), detail: detail.to_owned() }));
+    }
+    if let Some(refusal) = order_link::refusal(phase.rows.links.as_ref(), request.link_revision) {
+        return Ok(Err(refusal));
     }
     if before.is_some()
         && let Some(refusal) = tries::refusal(phase.rows, phase.ctx)

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::capture::{move_key, must_be_free, settle_move};
-use super::{End, Phase, Refusal};
+use super::{End, Phase, Refusal, order_link};
 use crate::machine::call::{CallKind, CallSpec, Semantics};
 use crate::machine::context::Bug;
 use crate::payment::{PaymentState, Pending};
@@ -21,6 +21,9 @@ pub struct VoidRequest {
     /// The try that a person gives up: that one and no other, and only while it waits at the bank's page.
     #[serde(default)]
     pub attempt: Option<u32>,
+    /// The revision of the link through which it is given up. One that was replaced or ended gives up nothing but its own.
+    #[serde(default)]
+    pub link_revision: Option<u32>,
 }
 
 const VOID: &str = "void";
@@ -38,6 +41,11 @@ pub(super) fn admit(request: &VoidRequest, phase: &mut Phase<'_>) -> Result<Resu
         return Ok(Err(Refusal::NoPayment));
     };
     if let Some(refusal) = must_be_free(payment, "voided", is_voidable, phase.ctx) {
+        return Ok(Err(refusal));
+    }
+    if let Some(refusal) = order_link::refusal(phase.rows.links.as_ref(), request.link_revision)
+        && request.link_revision.is_some_and(|revision| !order_link::is_through(payment, revision))
+    {
         return Ok(Err(refusal));
     }
     let is_at_the_bank = matches!(payment.state, PaymentState::RequiresAction { .. });

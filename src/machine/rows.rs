@@ -9,6 +9,7 @@ use super::call::{CallSpec, CallState, Evidence, ForeignCall, Settlement};
 use super::id::{ObjectId, Owner};
 use super::key::KeyHash;
 use super::record::{Binding, KeyRecord};
+use crate::flows::order_link::OrderLinks;
 use crate::flows::ride::Ride;
 use crate::payment::{Payment, Refund};
 use crate::providers::Provider;
@@ -148,6 +149,8 @@ pub struct Rows {
     pub payment: Option<Payment>,
     /// Its refunds, oldest first.
     pub refunds: Vec<Refund>,
+    /// What is known of the links to the order, if it is an order's object.
+    pub links: Option<OrderLinks>,
     /// The foreign calls, by number.
     pub calls: Vec<ForeignCall>,
     /// The jobs that are staged and not confirmed yet.
@@ -170,6 +173,7 @@ impl Rows {
             ride: None,
             payment: None,
             refunds: Vec::new(),
+            links: None,
             calls: Vec::new(),
             jobs: Vec::new(),
             version: 0,

@@ -12,12 +12,13 @@ use serde_json::Value;
 use worker::{Date, Delay, Env};
 
 use super::message::{
-    BindVerdict, Fault, Forgotten, KeyView, Located, Returned, RunAsk, Shown, Verdict, View,
+    BindVerdict, Fault, Forgotten, KeyView, Located, OrderView, Returned, RunAsk, Shown, Verdict, View, WayOn,
 };
 use super::runtime::Runtime;
 use super::store::Store;
 use crate::config::Config;
 use crate::exchange::within;
+use crate::flows::order_link::{self, EndedLinks, MadeLink};
 use crate::flows::tries::next_try;
 use crate::log::log;
 use crate::machine::begin::{Arrival, Begin, Bound, begin, bind, replayed};
@@ -452,7 +453,29 @@ impl Drive {
 
     /// Where the person goes who has come back from the bank's page.
     pub(super) fn return_address(&self) -> Result<Returned, Bug> {
-        Ok(self.store.read()?.and_then(|rows| rows.payment).and_then(|payment| payment.return_url))
+        let Some(payment) = self.store.read()?.and_then(|rows| rows.payment) else {
+            return Ok(None);
+        };
+        let (amount_minor, currency) = (payment.amount.get(), payment.currency);
+        Ok(payment.return_url.map(|return_url| WayOn { return_url, amount_minor, currency }))
+    }
+
+    /// An order and its links, for its owner.
+    pub(super) fn order(&self, owner: &Owner) -> Result<OrderView, Bug> {
+        let links = self.store.read()?.and_then(|rows| rows.links);
+        Ok(OrderView { view: self.show(owner, None)?, links })
+    }
+
+    /// A link to the order is made.
+    pub(super) fn make_link(&self, revision: Option<u32>, content: &str) -> Result<MadeLink, Bug> {
+        let ctx = self.context();
+        self.store.transaction(&ctx, |rows| Ok(order_link::make(rows, revision, content)))
+    }
+
+    /// All links to the order are ended.
+    pub(super) fn end_links(&self) -> Result<EndedLinks, Bug> {
+        let ctx = self.context();
+        self.store.transaction(&ctx, |rows| Ok(order_link::end(rows)))
     }
 }
 

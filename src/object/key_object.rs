@@ -54,6 +54,14 @@ impl DurableObject for KeyObject {
                 }
                 shown().and_then(|shown| encode(&shown))
             }
+            Ask::Order { owner } => {
+                drive.check(true).await;
+                drive.order(&owner).and_then(|order| encode(&order))
+            }
+            Ask::MakeLink { revision, content } => {
+                drive.make_link(revision, &content).and_then(|made| encode(&made))
+            }
+            Ask::EndLinks => drive.end_links().and_then(|ended| encode(&ended)),
             Ask::Locate { owner, key_hash } => {
                 drive.locate(&owner, &key_hash).and_then(|located| encode(&located))
             }

@@ -4,6 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::flows::Refusal;
+use crate::flows::order_link::OrderLinks;
 use crate::flows::ride::Ride;
 use crate::flows::tries::NextTry;
 use crate::machine::begin::Arrival;
@@ -13,6 +14,7 @@ use crate::machine::key::KeyHash;
 use crate::machine::record::{KeyRecord, Lifecycle, RecoveryPoint, StoredResponse};
 use crate::machine::rows::{Rows, TimelineEntry};
 use crate::object::inspection::Inspection;
+use crate::payment::money::Currency;
 use crate::payment::{Payment, Refund};
 use crate::webhooks::Event;
 
@@ -54,6 +56,20 @@ pub enum Ask {
         #[serde(default)]
         refresh: bool,
     },
+    /// Show how an order stands and what is known of its links, to its owner; the provider is asked first if that is open.
+    Order {
+        /// Who asks.
+        owner: Owner,
+    },
+    /// A link to the order is made.
+    MakeLink {
+        /// The revision that the shop gives it.
+        revision: Option<u32>,
+        /// A digest of what it sells.
+        content: String,
+    },
+    /// No link that was made so far can be paid any more.
+    EndLinks,
     /// Where the operation of a key runs that was bound here.
     Locate {
         /// Who asks.
@@ -99,8 +115,19 @@ pub type Located = Option<String>;
 /// What the object answers to [`Ask::Inspect`]: `None` where nothing is.
 pub type Inspected = Option<Inspection>;
 
-/// What the object answers to [`Ask::Return`]: the payment's return address.
-pub type Returned = Option<String>;
+/// What the object answers to [`Ask::Return`]: `None` without a payment that leads anywhere.
+pub type Returned = Option<WayOn>;
+
+/// Where a person goes who has come back from the bank's page, and what the shop is told.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WayOn {
+    /// The payment's return address.
+    pub return_url: String,
+    /// What was to be paid, in minor units.
+    pub amount_minor: u32,
+    /// In which currency.
+    pub currency: Currency,
+}
 
 /// What the object answers to [`Ask::Bind`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -209,6 +236,15 @@ pub enum Verdict {
 
 /// What the object answers to [`Ask::Show`]: `None` for a stranger, and where nothing is.
 pub type Shown = Option<View>;
+
+/// What the object answers to [`Ask::Order`].
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct OrderView {
+    /// The newest try to pay it.
+    pub view: Option<View>,
+    /// What is known of its links.
+    pub links: Option<OrderLinks>,
+}
 
 /// A key and what it made.
 #[derive(Clone, Debug, Serialize, Deserialize)]

@@ -1,7 +1,7 @@
 //! The tables of an object, by version. A migration is added, never changed: objects of every age are out there.
 
 /// One list of statements for each version.
-pub const MIGRATIONS: [&[&str]; 6] = [RIDES, PAYMENTS, OUTBOX, RETENTION, REPLAYS, EVIDENCE];
+pub const MIGRATIONS: [&[&str]; 7] = [RIDES, PAYMENTS, OUTBOX, RETENTION, REPLAYS, EVIDENCE, ORDER_LINKS];
 
 const RIDES: &[&str] = &[
     // One row a key. The key itself is not kept, only its hash.
@@ -145,6 +145,13 @@ const REPLAYS: &[&str] = &["ALTER TABLE idempotency_keys ADD COLUMN replays INTE
 
 // What is known of an unsettled call beyond its state: the provider's id of what it made, why a person must look.
 const EVIDENCE: &[&str] = &["ALTER TABLE foreign_calls ADD COLUMN evidence TEXT"];
+// At most one row: the newest link to the order that is paid here.
+const ORDER_LINKS: &[&str] = &["CREATE TABLE order_links (
+        id INTEGER PRIMARY KEY CHECK (id = 1),
+        revision INTEGER NOT NULL CHECK (revision >= 0),
+        content TEXT NOT NULL,
+        ended_through INTEGER CHECK (ended_through <= revision)
+    ) STRICT"];
 
 /// Where the version stands.
 pub const VERSION_TABLE: &str = "CREATE TABLE IF NOT EXISTS schema_version (id INTEGER PRIMARY KEY CHECK (id = 1), version INTEGER NOT NULL) STRICT";

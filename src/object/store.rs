@@ -13,6 +13,7 @@ use super::row::{
 };
 use super::schema::{MIGRATIONS, VERSION_TABLE};
 use super::storage::{SqlValue, Storage};
+use crate::flows::order_link::OrderLinks;
 use crate::flows::ride::Ride;
 use crate::machine::call::{CallState, Evidence, ForeignCall};
 use crate::machine::context::{Bug, Context};
@@ -243,6 +244,11 @@ impl<S: Storage> Store<S> {
         for row in self.storage.query::<DetailsRow>("SELECT details FROM refunds ORDER BY rowid", vec![])? {
             rows.refunds.push(row.read()?);
         }
+        rows.links = self
+            .storage
+            .query::<OrderLinks>("SELECT revision, content, ended_through FROM order_links", vec![])?
+            .into_iter()
+            .next();
         rows.ride =
             match self.storage.query::<RideRow>("SELECT * FROM rides LIMIT 1", vec![])?.into_iter().next() {
                 Some(row) => Some(row.read()?),
@@ -284,6 +290,9 @@ impl<S: Storage> Store<S> {
         }
         if let Some(ride) = after.ride.as_ref().filter(|_| after.ride != before.ride) {
             self.save_ride(ride)?;
+        }
+        if let Some(links) = after.links.as_ref().filter(|_| after.links != before.links) {
+            self.save_links(links)?;
         }
         for call in after.calls.iter().filter(|call| !before.calls.contains(call)) {
             self.save_call(call)?;
@@ -397,6 +406,13 @@ impl<S: Storage> Store<S> {
                 text(json(refund)?),
                 int(refund.created_at_ms),
             ],
+        )
+    }
+
+    fn save_links(&self, links: &OrderLinks) -> Result<(), Bug> {
+        self.storage.exec(
+            "INSERT OR REPLACE INTO order_links (id, revision, content, ended_through) VALUES (1, ?, ?, ?)",
+            vec![int(links.revision), text(&links.content), opt(links.ended_through.map(int))],
         )
     }
 

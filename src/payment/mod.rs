@@ -262,6 +262,9 @@ pub struct Payment {
     pub merchant_account: Option<String>,
     /// The provider's id of this try, once it has said one.
     pub provider_payment: Option<String>,
+    /// The revision of the order's link through which this try was made.
+    #[serde(default)]
+    pub link_revision: Option<u32>,
     /// The number of the try, from 1: another one begins only after the last has failed definitively.
     pub attempt: u32,
     /// How many captures and voids were begun: each one has a derived key of its own.
@@ -448,6 +451,7 @@ impl Payment {
             "currency": self.currency.as_str(),
             "capture": self.capture,
             "order_id": self.order_id,
+            "revision": self.link_revision,
             "description": self.description,
             "customer": self.customer,
             "receipt_email": self.receipt_email,

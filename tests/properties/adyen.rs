@@ -81,6 +81,7 @@ fn a_payment() -> Payment {
         provider: Provider::Adyen,
         merchant_account: Some("Shop".into()),
         provider_payment: Some(PSP.into()),
+        link_revision: None,
         attempt: 1,
         moves: 1,
         state: PaymentState::Authorized,

@@ -35,6 +35,7 @@ fn at_the_bank(age_ms: u64) -> Rows {
         provider: Provider::Stripe,
         merchant_account: None,
         provider_payment: Some("pi_1".into()),
+        link_revision: None,
         attempt: 1,
         moves: 0,
         state: PaymentState::RequiresAction { url: "https://bank.example/".into() },

@@ -37,6 +37,7 @@ fn order(lines: Vec<Line>) -> Order {
         cart: Cart::new(USD, lines).unwrap(),
         return_url: Some("https://shop.example/thanks?a=1".to_owned()),
         expires_at_ms: 1_800_000_000_000,
+        revision: 3,
     }
 }
 
@@ -49,11 +50,11 @@ fn any_line() -> impl Strategy<Value = Line> {
 fn any_order() -> impl Strategy<Value = Order> {
     let lines = prop::collection::vec(any_line(), 1..=10);
     let url = prop::option::of("https://[a-z]{1,10}\\.example/[a-z]{0,10}");
-    ("[!-~]{1,40}", "[a-z@.]{1,30}", lines, url, any::<u64>()).prop_map(
-        |(id, account, mut lines, return_url, expires_at_ms)| {
+    ("[!-~]{1,40}", "[a-z@.]{1,30}", lines, url, any::<u64>(), any::<u32>()).prop_map(
+        |(id, account, mut lines, return_url, expires_at_ms, revision)| {
             lines[0].unit_minor += 50; // something to pay
             let cart = Cart::new(USD, lines).unwrap();
-            Order { id, account, cart, return_url, expires_at_ms }
+            Order { id, account, cart, return_url, expires_at_ms, revision }
         },
     )
 }
@@ -352,6 +353,7 @@ fn the_answer_to_the_merchant_tells_what_the_link_is_for() {
         "order_id": "order_1",
         "amount": 2900,
         "currency": "usd",
+        "revision": 3,
         "expires_at": "2027-01-15T08:00:00.000Z",
     });
     assert_eq!(link_to_json(&order, "https://pay.example/checkout/x"), expected);
@@ -366,6 +368,7 @@ fn paid() -> Paid {
         currency: USD,
         payment: "pay_1".to_owned(),
         reference: Some("pi_1".to_owned()),
+        revision: Some(3),
         at_ms: 1_795_000_000_000,
         email: Some("ada@example.com".to_owned()),
     }
@@ -416,7 +419,14 @@ fn each_page_leads_on() {
         assert!(with_element.contains(part), "{part}");
     }
     let bank = |on_the_way| {
-        page::bank(visit(&order), "key".into(), 2, "https://bank.example/?a=1&b=2".into(), on_the_way)
+        page::bank(
+            visit(&order),
+            "key".into(),
+            2,
+            "https://bank.example/?a=1&b=2".into(),
+            on_the_way,
+            "$14.50".into(),
+        )
     };
     let (bank, on_the_way) = (bank(false).render().unwrap(), bank(true).render().unwrap());
     assert!(bank.contains(r#"href="https://bank.example/?a=1&#38;b=2""#));
@@ -425,10 +435,14 @@ fn each_page_leads_on() {
         on_the_way.contains(r#"http-equiv="refresh" content="0; url=https://bank.example/?a=1&#38;b=2""#)
     );
     assert!(bank.contains(r#"name="another_card" value="2""#));
-    let status = page::status(visit(&order), true, 0).render().unwrap();
+    let status = page::status(visit(&order), true, 0, "$14.50".into()).render().unwrap();
     assert!(status.contains(r#"http-equiv="refresh""#));
     let receipt = page::receipt(visit(&order), &paid()).render().unwrap();
-    assert!(receipt.contains(r#"href="https://shop.example/thanks?a=1""#));
+    let told = "&#38;payment=pay_1&#38;order_id=order_1&#38;amount=2900&#38;currency=usd&#38;revision=3";
+    assert!(
+        receipt.contains(&format!(r#"href="https://shop.example/thanks?a=1{told}""#)),
+        "what the shop must compare"
+    );
     for page in [with_cards, with_element, bank, status, receipt] {
         assert!(
             page.contains(r#"<meta name="robots" content="noindex">"#),

@@ -26,6 +26,7 @@ mod lab;
 mod metrics;
 mod money;
 mod news;
+mod order_link;
 mod outbox;
 mod payment;
 mod replays;

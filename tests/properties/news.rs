@@ -201,6 +201,7 @@ fn pay(provider: Provider) -> Operation {
         origin: "https://pay.example".into(),
         return_key: None,
         page: None,
+        link_revision: None,
     }))
 }
 

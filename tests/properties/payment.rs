@@ -42,6 +42,7 @@ pub fn pay(capture: bool) -> Operation {
         origin: "https://pay.example".into(),
         return_key: None,
         page: None,
+        link_revision: None,
     }))
 }
 

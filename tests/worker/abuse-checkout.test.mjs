@@ -10,7 +10,7 @@ import { withoutEffect } from './support/effects.mjs';
 import { SIGNING_KEY, startSite } from './support/harness.mjs';
 import { startLimited } from './support/limits.mjs';
 import { conforming } from './support/openapi.mjs';
-import { expired } from './support/order-link.mjs';
+import { contentOf, expired, sign } from './support/order-link.mjs';
 
 const GOOD = 'pm_card_visa';
 const DECLINED = 'pm_card_visa_chargeDeclined';
@@ -371,5 +371,153 @@ describe('whoever moves one payment again and again', async () => {
     const { answer, refunds } = await refundOften(lax, KEYS);
     assert.equal(answer.status, 201);
     assert.equal(refunds, KEYS);
+  });
+});
+
+describe('whoever keeps an old link', async () => {
+  const site = await startSite({ vars: { PROVIDER_TIMEOUT_MS: '1000', QUIET_MS: '2000' } });
+  after(() => site.close());
+  const { merchant, newOrder, pay, follow, order } = shop(site);
+  const REPLACED = 'This link was replaced by a newer one';
+  const ENDED = 'This link was ended by the shop';
+  const DEARER = [{ name: 'Enamel mug', unit_amount: 2900, quantity: 1 }];
+  const make = async (body) =>
+    conforming('POST', '/checkout/sessions', await merchant.post('/checkout/sessions', body));
+  const expire = async (order_id) => {
+    const path = `/checkout/sessions/${encodeURIComponent(order_id)}/expire`;
+    return conforming('POST', path, await merchant.post(path));
+  };
+  const charges = async () => (await site.simulator.ledger()).charges.length;
+  /** The link is 410, as a page and for programs, and its open form charges nothing. */
+  async function assertClosed(path, entries, title) {
+    const before = await charges();
+    const page = await browser(site).visit(path);
+    assert.equal(page.status, 410, page.text);
+    assert.equal(heading(page), title);
+    assert.ok(!page.text.includes('<form'));
+    const problem = conforming('GET', path, await merchant.ask(path));
+    const kind = title === ENDED ? 'ended' : 'replaced';
+    assert.equal(problem.json().type, `/problems/order-link-${kind}`);
+    const sent = await browser(site).send(path, { ...entries, payment_method: GOOD });
+    assert.equal(sent.status, 410, sent.text);
+    assert.equal(heading(sent), title);
+    assert.equal(await charges(), before);
+  }
+
+  test('does not pay its older price once a newer link was made; the control: until then it does', async () => {
+    const order_id = freshKey();
+    const old = await newOrder({ order_id });
+    const { entries } = await browser(site).visit(old);
+    const newer = await newOrder({ order_id, lines: DEARER });
+    await assertClosed(old, entries, REPLACED);
+    const receipt = await pay(newer);
+    assert.equal(heading(receipt), 'Thank you for your order');
+    assert.ok(receipt.text.includes('$29.00'));
+    assert.equal(
+      (await browser(site).visit(old)).status,
+      410,
+      'nor does it show what was paid through another',
+    );
+    assert.equal(heading(await pay(await newOrder())), 'Thank you for your order', 'the control');
+  });
+
+  test('does not pay after the shop has ended it, however often that is said, and a new link does', async () => {
+    const order_id = 'order/42 ends?'.replaceAll(' ', '-') + freshKey();
+    const old = await newOrder({ order_id });
+    const { entries } = await browser(site).visit(old);
+    for (let i = 0; i < 2; i++) {
+      const ended = await expire(order_id);
+      assert.equal(ended.status, 200, ended.text);
+      assert.deepEqual(ended.json(), {
+        object: 'checkout_session',
+        order_id,
+        status: 'expired',
+        revision: 1,
+      });
+    }
+    await assertClosed(old, entries, ENDED);
+    const anew = await make(order({ order_id }));
+    assert.equal(anew.json().revision, 2, 'the same content, and yet a link of its own');
+    assert.equal(heading(await pay(new URL(anew.json().url).pathname)), 'Thank you for your order');
+    const late = await expire(order_id);
+    assert.equal(late.status, 409);
+    assert.equal(late.json().type, '/problems/payment-state');
+    assert.equal(late.json().state, 'succeeded');
+  });
+
+  test('nor one of before there were revisions, which nothing was kept of', async () => {
+    const order_id = freshKey();
+    const content = contentOf(await newOrder({ order_id: freshKey() })).slice(0, 7);
+    const old = sign([1, order_id, ...content.slice(2)], SIGNING_KEY);
+    const { entries, status } = await browser(site).visit(old);
+    assert.equal(status, 200, 'the control: it can be paid as long as there is no newer one');
+    await expire(order_id);
+    await assertClosed(old, entries, ENDED);
+    await newOrder({ order_id });
+    await assertClosed(old, entries, REPLACED);
+  });
+
+  test('cannot be made the newest again: a lower revision is refused, and so is its content under a used one', async () => {
+    const order_id = freshKey();
+    assert.equal((await make(order({ order_id, revision: 5 }))).json().revision, 5);
+    assert.equal((await make(order({ order_id, revision: 5 }))).status, 201, 'the same link, again');
+    for (const body of [{ revision: 4 }, { revision: 5, lines: DEARER }]) {
+      const refused = await make(order({ order_id, ...body }));
+      assert.equal(refused.status, 409, refused.text);
+      assert.equal(refused.json().type, '/problems/order-link-revision');
+      assert.equal(refused.json().revision, 5);
+    }
+    assert.equal(
+      (await make(order({ order_id }))).json().revision,
+      5,
+      'without one: it is the newest already',
+    );
+    assert.equal((await make(order({ order_id, lines: DEARER }))).json().revision, 6);
+    const tooLong = Array(20).fill({ name: '長'.repeat(120), unit_amount: 100, quantity: 1 });
+    assert.equal((await make(order({ order_id, lines: tooLong, revision: 9 }))).status, 422);
+    assert.equal(
+      (await make(order({ order_id, lines: DEARER }))).json().revision,
+      6,
+      'it has replaced nothing',
+    );
+  });
+
+  test('does not stop a payment that is under way: that is paid, and told with its amount and revision', async () => {
+    const order_id = freshKey();
+    const old = await newOrder({ order_id, return_url: 'https://shop.example/thanks' });
+    const bank = await pay(old, BANK);
+    const [, url] = /http-equiv="refresh" content="0; url=([^"]+)"/.exec(bank.text);
+    const newer = await newOrder({ order_id, lines: DEARER });
+    assert.equal((await expire(order_id)).status, 200);
+    const seen = await browser(site).visit(newer);
+    assert.equal(seen.status, 410, 'ended, and nothing of its own is under way');
+    const visitor = browser(site);
+    const decided = await visitor.send(`${new URL(url).pathname}/accept`, {});
+    const receipt = await follow(visitor, await visitor.visit(decided.header('location')));
+    assert.equal(heading(receipt), 'Thank you for your order');
+    const [, back] = /href="(https:\/\/shop\.example[^"]*)"/.exec(receipt.text);
+    const told = Object.fromEntries(new URL(back.replaceAll('&#38;', '&')).searchParams);
+    const { amount, currency, revision } = (await merchant.payment(told.payment)).json();
+    assert.deepEqual({ amount, currency, revision }, { amount: 2500, currency: 'usd', revision: 1 });
+    const expected = { payment: told.payment, order_id, amount: '2500', currency: 'usd', revision: '1' };
+    assert.deepEqual(told, expected);
+  });
+
+  test('sees what is really being paid, on the newer link as well', async () => {
+    const order_id = freshKey();
+    await pay(await newOrder({ order_id }), BANK);
+    const page = await browser(site).visit(await newOrder({ order_id, lines: DEARER }));
+    assert.equal(heading(page), 'Your bank wants to be sure it is you');
+    assert.ok(page.text.includes('$25.00') && !page.text.includes('$29.00'));
+  });
+
+  test('of another account ends nothing', async () => {
+    const order_id = freshKey();
+    const path = await newOrder({ order_id });
+    const stranger = account(site, 'user-bad-source@example.com');
+    await stranger.post(`/checkout/sessions/${order_id}/expire`);
+    assert.equal(heading(await pay(path)), 'Thank you for your order');
+    const nobody = await browser(site).send(`/checkout/sessions/${order_id}/expire`, {});
+    assert.equal(nobody.status, 401);
   });
 });

@@ -52,6 +52,7 @@ const refusals = {
   '/payments/{id}/void': [401, STRANGER],
   '/payments/{id}/refunds': [401, STRANGER],
   '/checkout/sessions': [401, STRANGER],
+  '/checkout/sessions/{order}/expire': [401, STRANGER],
   '/checkout/{token}': [404, {}],
   '/_sim/3ds/{id}': [404, {}],
   '/lab/{id}/pay': [404, {}],

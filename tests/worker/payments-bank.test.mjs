@@ -46,7 +46,10 @@ async function wayBack({ next_action }) {
 async function comeBack(id, address) {
   const answer = await user.ask(address);
   assert.equal(answer.status, 303, answer.text);
-  assert.equal(answer.header('location'), `https://shop.example/thanks?cart=7&payment=${id}#top`);
+  assert.equal(
+    answer.header('location'),
+    `https://shop.example/thanks?cart=7&payment=${id}&amount=2500&currency=usd#top`,
+  );
 }
 
 const shown = async (id) => (await user.payment(id)).json();

@@ -40,6 +40,9 @@ const elsewhere = {
   'try-too-soon': 'of one order: abuse-checkout.test.mjs',
   'limit-reached': 'of one order: abuse-checkout.test.mjs',
   'order-link-expired': 'a page of the checkout: checkout.test.mjs',
+  'order-link-replaced': 'a page of the checkout: abuse-checkout.test.mjs',
+  'order-link-ended': 'a page of the checkout: abuse-checkout.test.mjs',
+  'order-link-revision': 'of a link: abuse-checkout.test.mjs',
   misconfigured: 'below, with settings of its own',
 };
 

@@ -29,4 +29,6 @@ pub struct Order {
     pub return_url: Option<String>,
     /// Until when it may be paid, in ms since the epoch.
     pub expires_at_ms: u64,
+    /// Which of the order's links it is: the newest one wins. 0 where the order's object was not told of it.
+    pub revision: u32,
 }

@@ -1,8 +1,8 @@
-//! The link to an order: the order itself, signed, so that nothing has to be stored for it.
+//! The link to an order: the order itself, signed, so that nothing of it has to be stored but which one is the newest.
 //!
 //! ```text
 //! base64url( JSON ) . base64url( signature of the text before the dot, 36 bytes )
-//! [version, order id, account, currency, [[name, unit_minor, quantity], …], return_url or null, expires_at_ms]
+//! [version, order id, account, currency, [[name, unit_minor, quantity], …], return_url or null, expires_at_ms, revision]
 //! ```
 //!
 //! A list and not an object: the link stands in an address bar. It is no secret of ours, but whoever has it may pay the
@@ -18,13 +18,24 @@ use crate::edge::token::TokenError;
 use crate::machine::id::digest;
 use crate::payment::money::Currency;
 
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
+/// Links of before there were revisions.
+const WITHOUT_REVISION: u8 = 1;
 /// The longest link, in characters. It stands in the request line and once more in `Referer`, and servers on the way take
 /// 16 KiB of both; 20 lines with names of 120 ASCII characters fit, and a return address of 500.
 pub const LINK_MAX_LEN: usize = 6_000;
 
 #[derive(Serialize, Deserialize)]
-struct Wire(u8, String, String, Currency, Vec<(String, u32, u32)>, Option<String>, u64);
+struct Wire(
+    u8,
+    String,
+    String,
+    Currency,
+    Vec<(String, u32, u32)>,
+    Option<String>,
+    u64,
+    #[serde(default)] u32,
+);
 
 impl Order {
     /// The link, signed with the first key; `None` if it would be longer than [`LINK_MAX_LEN`].
@@ -38,6 +49,7 @@ impl Order {
             lines.collect(),
             self.return_url.clone(),
             self.expires_at_ms,
+            self.revision,
         );
         let payload = BASE64URL_NOPAD.encode(&serde_json::to_vec(&wire).ok()?);
         let signature = signing_keys.sign(Purpose::OrderLink, &[payload.as_bytes()]);
@@ -58,12 +70,31 @@ impl Order {
             .ok_or(TokenError::Forged)?;
         let json = BASE64URL_NOPAD.decode(payload.as_bytes()).map_err(|_| TokenError::Malformed)?;
         let wire: Wire = serde_json::from_slice(&json).map_err(|_| TokenError::Malformed)?;
-        let Wire(VERSION, id, account, currency, lines, return_url, expires_at_ms) = wire else {
+        let Wire(
+            VERSION | WITHOUT_REVISION,
+            id,
+            account,
+            currency,
+            lines,
+            return_url,
+            expires_at_ms,
+            revision,
+        ) = wire
+        else {
             return Err(TokenError::Malformed);
         };
         let lines = lines.into_iter().map(|(name, unit_minor, quantity)| Line { name, unit_minor, quantity });
         let cart = Cart::new(currency, lines.collect()).map_err(|_| TokenError::Malformed)?;
-        Ok(Self { id, account, cart, return_url, expires_at_ms: expires_at_ms.min(genuine.ends_at_ms) })
+        let expires_at_ms = expires_at_ms.min(genuine.ends_at_ms);
+        Ok(Self { id, account, cart, return_url, expires_at_ms, revision })
+    }
+
+    /// What stands for all that a link sells: another price makes another link.
+    pub fn content(&self) -> String {
+        let lines = self.cart.lines().iter().map(|line| (&line.name, line.unit_minor, line.quantity));
+        let sold = (self.cart.currency(), lines.collect::<Vec<_>>(), &self.return_url);
+        let sold = serde_json::to_vec(&sold).unwrap_or_default();
+        BASE64URL_NOPAD.encode(&digest(&[b"order content", &sold]))
     }
 }
 

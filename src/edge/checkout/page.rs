@@ -2,6 +2,7 @@
 
 use super::Order;
 use super::cart::Line;
+use crate::edge::http::with_query;
 use crate::edge::pages::{
     CardElement, CheckoutBank, CheckoutForm, CheckoutReceipt, Notice, OrderLine, Refunded, Site, StatusPage,
     checkout_cards, is_late,
@@ -116,6 +117,8 @@ pub struct Paid {
     pub payment: String,
     /// The provider's id of it.
     pub reference: Option<String>,
+    /// The revision of the link through which it was paid.
+    pub revision: Option<u32>,
     /// When it was first tried, in ms since the epoch.
     pub at_ms: u64,
     /// Where the receipt goes.
@@ -134,6 +137,7 @@ impl Paid {
             currency: payment.currency,
             payment: payment.id.to_string(),
             reference: payment.provider_payment.clone(),
+            revision: payment.link_revision,
             at_ms: payment.created_at_ms,
             email: payment.receipt_email.clone(),
         }
@@ -199,12 +203,19 @@ pub fn form(visit: Visit<'_>, key: String, cards: &Cards<'_>, sheet: Sheet) -> C
 }
 
 /// Before the bank's page, or on the way to it.
-pub fn bank(visit: Visit<'_>, key: String, attempt: u32, url: String, on_the_way: bool) -> CheckoutBank {
+pub fn bank(
+    visit: Visit<'_>,
+    key: String,
+    attempt: u32,
+    url: String,
+    on_the_way: bool,
+    total: String,
+) -> CheckoutBank {
     CheckoutBank {
         key,
         path: path(visit.link),
         order_id: visit.order.id.clone(),
-        total: for_people(visit.order.cart.total().get(), visit.order.cart.currency()),
+        total,
         attempt,
         url,
         on_the_way,
@@ -213,17 +224,31 @@ pub fn bank(visit: Visit<'_>, key: String, attempt: u32, url: String, on_the_way
 }
 
 /// While the outcome is not known.
-pub fn status(visit: Visit<'_>, in_doubt: bool, since_ms: u64) -> StatusPage {
+pub fn status(visit: Visit<'_>, in_doubt: bool, since_ms: u64, total: String) -> StatusPage {
     StatusPage {
         what: "Order",
         path: path(visit.link),
         id: visit.order.id.clone(),
-        total: for_people(visit.order.cart.total().get(), visit.order.cart.currency()),
+        total,
         refresh_s: refresh_s(visit.now_ms.saturating_sub(since_ms)),
         in_doubt,
         is_late: is_late(since_ms, visit.now_ms),
         site: visit.site,
     }
+}
+
+/// The shop's page, with what it has to compare before it delivers. It is not signed: the shop asks the API for the payment.
+fn back_to_the_shop(return_url: &str, order_id: &str, paid: &Paid) -> String {
+    let (amount, revision) =
+        (paid.amount_minor.to_string(), paid.revision.map(|revision| revision.to_string()));
+    let mut told = vec![
+        ("payment", paid.payment.as_str()),
+        ("order_id", order_id),
+        ("amount", amount.as_str()),
+        ("currency", paid.currency.as_str()),
+    ];
+    told.extend(revision.as_deref().map(|revision| ("revision", revision)));
+    with_query(return_url, &serde_urlencoded::to_string(told).unwrap_or_default())
 }
 
 /// What was paid, to keep and to print.
@@ -260,7 +285,7 @@ pub fn receipt(visit: Visit<'_>, paid: &Paid) -> CheckoutReceipt {
         paid_at_text: date_for_people(paid.at_ms),
         reference: paid.reference.clone().unwrap_or_default(),
         payment: paid.payment.clone(),
-        return_url: visit.order.return_url.clone(),
+        return_url: visit.order.return_url.as_deref().map(|url| back_to_the_shop(url, &visit.order.id, paid)),
         // Of a payment that is only reserved, none goes out yet.
         email: paid.email.clone().filter(|_| visit.site.sends_receipts && !reserved),
         site: visit.site,

@@ -10,6 +10,7 @@ use super::page::Cards;
 use crate::edge::pages::checkout_cards;
 use crate::edge::payment::{ORDER_MAX, address, visible};
 use crate::edge::ride::receipt_email;
+use crate::flows::order_link::REVISION_MAX;
 use crate::flows::ride::FieldError;
 use crate::machine::fingerprint::{Field, Parameters};
 use crate::payment::money::Currency;
@@ -24,6 +25,8 @@ pub struct OrderRequest {
     pub cart: Cart,
     /// See [`Order::return_url`].
     pub return_url: Option<String>,
+    /// See [`Order::revision`]; without it the links of the order are numbered by its object.
+    pub revision: Option<u32>,
 }
 
 impl OrderRequest {
@@ -33,7 +36,7 @@ impl OrderRequest {
         // In JSON the lines stand in a list: a member called like a form's field of a line would silently do nothing.
         let is_form = matches!(parameters, Parameters::Form(_));
         let mut errors = unknown(parameters, |name| {
-            matches!(name, "order_id" | "currency" | "return_url" | "lines")
+            matches!(name, "order_id" | "currency" | "return_url" | "revision" | "lines")
                 || is_form && line_field(name).is_some()
         });
         let mut keep = |field: &str, result: Result<Option<String>, String>| match result {
@@ -46,6 +49,13 @@ impl OrderRequest {
         let id = keep("order_id", order_id(parameters));
         let currency = keep("currency", currency(parameters));
         let return_url = keep("return_url", return_url(parameters, demo));
+        let revision = match revision(parameters) {
+            Ok(revision) => revision,
+            Err(message) => {
+                errors.push(wrong("revision", message));
+                None
+            }
+        };
         let currency = currency.as_deref().and_then(Currency::parse);
         // Without its currency nothing can be said about the total.
         let cart = match (lines(parameters), currency) {
@@ -54,7 +64,7 @@ impl OrderRequest {
             (Err(errors), _) => Err(errors),
         };
         match (id, cart) {
-            (Some(id), Ok(Some(cart))) if errors.is_empty() => Ok(Self { id, cart, return_url }),
+            (Some(id), Ok(Some(cart))) if errors.is_empty() => Ok(Self { id, cart, return_url, revision }),
             (_, cart) => {
                 errors.extend(cart.err().into_iter().flatten());
                 Err(errors)
@@ -87,6 +97,20 @@ fn return_url(parameters: &Parameters, demo: bool) -> Result<Option<String>, Str
         Field::Missing => Ok(None),
         Field::Text(text) => address(&text, demo).map(Some),
         Field::NotText => address("", demo).map(Some),
+    }
+}
+
+fn revision(parameters: &Parameters) -> Result<Option<u32>, String> {
+    let wrong = || {
+        format!("must be a whole number from 1 to {REVISION_MAX}: higher for each newer link of the order")
+    };
+    match parameters.text("revision") {
+        Field::Missing => Ok(None),
+        Field::Text(text) if text.bytes().all(|b| b.is_ascii_digit()) => match text.parse() {
+            Ok(revision @ 1..=REVISION_MAX) => Ok(Some(revision)),
+            _ => Err(wrong()),
+        },
+        Field::Text(_) | Field::NotText => Err(wrong()),
     }
 }
 
@@ -187,8 +211,14 @@ pub fn link_to_json(order: &Order, url: &str) -> Value {
         "order_id": order.id,
         "amount": order.cart.total().get(),
         "currency": order.cart.currency().as_str(),
+        "revision": order.revision,
         "expires_at": timestamp(order.expires_at_ms),
     })
+}
+
+/// The answer to who ended an order's links: up to which revision.
+pub fn ended_to_json(order_id: &str, revision: u32) -> Value {
+    json!({ "object": "checkout_session", "order_id": order_id, "status": "expired", "revision": revision })
 }
 
 /// What a person sent from the order's page.

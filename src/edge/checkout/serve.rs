@@ -11,28 +11,30 @@ use super::cart::{Cart, Line};
 use super::form_key::{FormKey, Place};
 use super::limits::{Bucket, buckets};
 use super::page::{self, Cards, Sheet, Standing, Visit, last_entries, path};
-use super::request::{OrderRequest, Sent, link_to_json};
+use super::request::{OrderRequest, Sent, ended_to_json, link_to_json};
 use crate::edge::admission::from_here;
 use crate::edge::api::{Unreachable, account, invalid_parameters, run, unavailable, unreadable};
 use crate::edge::app::{App, ObjectRef};
 use crate::edge::handle::CHECKOUT_SCRIPT;
-use crate::edge::http::{Answer, Request};
+use crate::edge::http::{Answer, Request, percent_decode};
 use crate::edge::key_source;
 use crate::edge::pages::Notice;
+use crate::edge::payment::{ORDER_MAX, visible};
 use crate::edge::problem::{Kind, Problem};
 use crate::edge::reply::{self, CARD_PAGE_POLICY, CSP, Manner, RATE_PERIOD_S};
 use crate::edge::ride::foreign_fields;
+use crate::flows::order_link::{self, EndedLinks, LinkState, MadeLink, REVISION_MAX, is_through};
 use crate::flows::payment::{PaymentRequest, Route};
 use crate::flows::tries::NextTry;
 use crate::flows::void::VoidRequest;
 use crate::flows::{Operation, Refusal};
 use crate::machine::begin::Arrival;
 use crate::machine::fingerprint::{Fingerprint, Parameters};
-use crate::machine::id::{ObjectId, Owner};
+use crate::machine::id::{ObjectId, Owner, PaymentId};
 use crate::machine::key::{IdempotencyKey, KeyHash, NaturalKey, order_object_name};
 use crate::machine::record::Channel;
-use crate::object::message::{Ask, RunAsk, Shown, Verdict};
-use crate::payment::money::Currency;
+use crate::object::message::{Ask, OrderView, RunAsk, Shown, Verdict, View};
+use crate::payment::money::{Currency, for_people};
 use crate::providers::Provider;
 use crate::random;
 
@@ -46,24 +48,63 @@ const DEMO_CART: [(&str, u32, u32); 3] = [
 /// Where a form leads: the order's page, which from there leads on to the bank's if that waits.
 const ON_THE_WAY: &str = "continue";
 
-/// `POST /checkout/sessions`: the link to an order. Nothing is stored, so it needs no key: a second link to an order
-/// leads to the same payment.
-pub(in crate::edge) fn make_link(app: &App, request: &Request) -> Result<Answer, Problem> {
+/// `POST /checkout/sessions`: the link to an order. The order's object is told of it, and keeps which one is the newest. It
+/// needs no key: to ask for the same link again changes nothing, and every link of an order leads to the same payment.
+pub(in crate::edge) async fn make_link(app: &App, request: &Request) -> Result<Answer, Problem> {
     let (owner, _) = account(app, request)?;
     let Owner::Account(account) = owner else {
         return Err(Problem::new(Kind::Unauthorized));
     };
     cards(app)?;
-    let OrderRequest { id, cart, return_url } =
+    let OrderRequest { id, cart, return_url, revision } =
         OrderRequest::parse(&request.parameters()?, app.config.demo).map_err(invalid_parameters)?;
-    let order = Order { id, account, cart, return_url, expires_at_ms: expires_at_ms(app, request) };
-    let link = order.seal(&app.config.signing_keys).ok_or_else(|| {
+    let place = ObjectRef::Named(order_object_name(&Owner::Account(account.clone()), &id));
+    let expires_at_ms = expires_at_ms(app, request);
+    let mut order = Order { id, account, cart, return_url, expires_at_ms, revision: REVISION_MAX };
+    let too_long = || {
         let message = "make the link too long: shorten the names, or return_url";
         invalid_parameters(vec![super::cart::wrong("lines", message)])
-    })?;
+    };
+    // A link that cannot be made must not replace one that is there.
+    order.seal(&app.config.signing_keys).ok_or_else(too_long)?;
+    let made = app.ask::<MadeLink>(&place, Ask::MakeLink { revision, content: order.content() }).await;
+    order.revision = match made.map_err(unavailable)? {
+        MadeLink::Revision(revision) => revision,
+        MadeLink::Conflict(newest) => {
+            let mut problem = Problem::new(Kind::LinkRevision);
+            problem.revision = Some(newest);
+            return Err(problem);
+        }
+    };
+    let link = order.seal(&app.config.signing_keys).ok_or_else(too_long)?;
     let url = format!("{}{}", request.origin(), path(&link));
     let body = link_to_json(&order, &url).to_string();
     Ok(Answer::new(201, "application/json", body, "link_made").with("location", url))
+}
+
+/// `POST /checkout/sessions/{order}/expire`: ends all links of an order that were made so far.
+pub(in crate::edge) async fn expire_links(
+    app: &App,
+    request: &Request,
+    order: &str,
+) -> Result<Answer, Problem> {
+    let (owner, _) = account(app, request)?;
+    let id = percent_decode(order).filter(|id| visible(id, ORDER_MAX).is_ok());
+    let id = id.ok_or_else(|| Problem::new(Kind::NotFound))?;
+    let place = ObjectRef::Named(order_object_name(&owner, &id));
+    match app.ask::<EndedLinks>(&place, Ask::EndLinks).await.map_err(unavailable)? {
+        EndedLinks::Through(revision) => {
+            Ok(Answer::new(200, "application/json", ended_to_json(&id, revision).to_string(), "links_ended"))
+        }
+        EndedLinks::Paid(state) => {
+            let detail =
+                "The order is paid: there is nothing left to end. Void or refund the payment instead.";
+            let mut problem = Problem::because(Kind::PaymentState, detail);
+            problem.resource = app.object_id(&place).ok().map(|object| PaymentId::in_object(object).path());
+            problem.state = Some(state);
+            Err(problem)
+        }
+    }
 }
 
 /// `GET /checkout`: in the demo, a small cart to pay.
@@ -84,6 +125,8 @@ pub(in crate::edge) fn demo_order(app: &App, request: &Request) -> Result<Answer
         cart,
         return_url: None,
         expires_at_ms: expires_at_ms(app, request),
+        // Whoever looks at the demo's cart stores nothing.
+        revision: 0,
     };
     let link = order.seal(&app.config.signing_keys).unwrap_or_default();
     Ok(Answer::see_other(&path(&link), "order_made"))
@@ -92,21 +135,30 @@ pub(in crate::edge) fn demo_order(app: &App, request: &Request) -> Result<Answer
 /// `GET /checkout/{link}`
 pub(in crate::edge) async fn show_order(app: &App, request: &Request, link: &str) -> Result<Answer, Problem> {
     let till = Till::open(app, request, link)?;
-    let shown = till.shown().await.map_err(unreadable)?;
+    let shown = match till.shown().await? {
+        Ok(shown) => shown,
+        Err(closed) => return Ok(closed),
+    };
     let standing = Standing::of(shown.as_ref());
     let on_the_way = request.has_query(ON_THE_WAY);
     match standing {
         Standing::AtTheBank { attempt, url } => {
             let key = till.form_key()?;
-            Ok(reply::html(200, &page::bank(till.visit(), key, attempt, url, on_the_way), "bank"))
+            Ok(reply::html(
+                200,
+                &page::bank(till.visit(), key, attempt, url, on_the_way, till.total(shown.as_ref())),
+                "bank",
+            ))
         }
         // The address of an order is one: what stands there can be reloaded and kept.
         _ if on_the_way || request.has_query("payment") => Ok(Answer::see_other(&path(link), "shown")),
         Standing::Paid(_) if !request.query.is_empty() => Ok(Answer::see_other(&path(link), "shown")),
         Standing::Paid(paid) => Ok(reply::html(200, &page::receipt(till.visit(), &paid), "receipt")),
-        Standing::Confirming { in_doubt, since_ms } => {
-            Ok(reply::html(200, &page::status(till.visit(), in_doubt, since_ms), "status"))
-        }
+        Standing::Confirming { in_doubt, since_ms } => Ok(reply::html(
+            200,
+            &page::status(till.visit(), in_doubt, since_ms, till.total(shown.as_ref())),
+            "status",
+        )),
         Standing::Open | Standing::Failed { .. } | Standing::Canceled => {
             let next_try = shown.as_ref().map(|view| view.next_try).unwrap_or_default();
             if next_try == NextTry::Never && !till.is_expired() {
@@ -191,10 +243,31 @@ impl<'a> Till<'a> {
         self.request.now_ms >= self.order.expires_at_ms
     }
 
-    /// What the order's object has, by the provider's latest word.
-    async fn shown(&self) -> worker::Result<Shown> {
-        let ask = Ask::Show { owner: self.owner.clone(), key_hash: None, refresh: true };
-        self.app.ask(&ObjectRef::Id(self.object), ask).await
+    /// What the order's object has, by the provider's latest word; or the page of a link that was replaced or ended. Such a
+    /// link still shows the payment that was made through it, while that is under way or paid.
+    async fn shown(&self) -> Result<Result<Shown, Answer>, Problem> {
+        let ask = Ask::Order { owner: self.owner.clone() };
+        let order = self.app.ask::<OrderView>(&ObjectRef::Id(self.object), ask).await.map_err(unreadable)?;
+        let OrderView { view, links } = order;
+        let state = order_link::state(links.as_ref(), self.order.revision);
+        let payment = view.as_ref().and_then(|view| view.payment.as_ref());
+        let is_its_own = payment.is_some_and(|payment| is_through(payment, self.order.revision));
+        let is_payable = Standing::of(view.as_ref()).is_payable();
+        Ok(match state {
+            LinkState::Replaced if is_payable || !is_its_own => Err(self.closed(Kind::LinkReplaced)),
+            LinkState::Ended if is_payable || !is_its_own => Err(self.closed(Kind::LinkEnded)),
+            LinkState::Live | LinkState::Replaced | LinkState::Ended => Ok(view),
+        })
+    }
+
+    /// What is being paid: of the payment, whatever stands in the link.
+    fn total(&self, shown: Option<&View>) -> String {
+        let payment = shown.and_then(|view| view.payment.as_ref());
+        let (amount, currency) = match payment {
+            Some(payment) => (payment.amount, payment.currency),
+            None => (self.order.cart.total(), self.order.cart.currency()),
+        };
+        for_people(amount.get(), currency)
     }
 
     /// The order's page.
@@ -238,8 +311,12 @@ impl<'a> Till<'a> {
     }
 
     fn expired(&self) -> Answer {
-        let problem = Problem::new(Kind::LinkExpired);
-        self.refuse(problem.kind.title(), &problem)
+        self.closed(Kind::LinkExpired)
+    }
+
+    /// With this link the order cannot be paid any more.
+    fn closed(&self, why: Kind) -> Answer {
+        self.refuse(why.title(), &Problem::new(why))
     }
 
     /// No more cards are taken for this order.
@@ -277,7 +354,10 @@ impl<'a> Till<'a> {
     /// The form once more, with the reason; or the order's page, if there is nothing to pay: "nothing was charged" may be
     /// wrong then.
     async fn again(&self, status: u16, sheet: Sheet) -> Result<Answer, Problem> {
-        let shown = self.shown().await.map_err(unreadable)?;
+        let shown = match self.shown().await? {
+            Ok(shown) => shown,
+            Err(closed) => return Ok(closed),
+        };
         if !Standing::of(shown.as_ref()).is_payable() {
             return Ok(self.see("used"));
         }
@@ -332,6 +412,8 @@ impl<'a> Till<'a> {
                 answer.with("retry-after", problem.retry_after_s.unwrap_or(1).to_string())
             }
             Ok(Verdict::Refused(Refusal::LimitReached { .. })) => self.tried_too_often(),
+            Ok(Verdict::Refused(Refusal::LinkReplaced)) => self.closed(Kind::LinkReplaced),
+            Ok(Verdict::Refused(Refusal::LinkEnded)) => self.closed(Kind::LinkEnded),
             Ok(verdict) => {
                 reply::verdict(verdict, Channel::Form, self.request, &path(self.link), Manner::default())
             }
@@ -350,7 +432,11 @@ impl<'a> Till<'a> {
         if self.opened(key.as_ref()).is_none() {
             return Ok(self.see("not_given_up"));
         }
-        let void = VoidRequest { page: Some(path(self.link)), attempt: Some(attempt) };
+        let void = VoidRequest {
+            page: Some(path(self.link)),
+            attempt: Some(attempt),
+            link_revision: Some(self.order.revision),
+        };
         let key_hash = NaturalKey::give_up(attempt).hash(&self.owner);
         let arrival = self.arrival(key_hash.clone(), Operation::Void(void), entries, true);
         match self.run(arrival).await {
@@ -410,6 +496,7 @@ impl<'a> Till<'a> {
             origin,
             return_key: None,
             page: Some(format!("{page}?{ON_THE_WAY}")),
+            link_revision: Some(self.order.revision),
         }
     }
 }

@@ -404,6 +404,9 @@ fn said(verdict: Verdict) -> String {
             Refusal::State { detail, .. } | Refusal::TooMuch { detail, .. } => format!("refused: {detail}"),
             Refusal::Amount { message } => format!("refused: the amount {message}"),
             Refusal::LimitReached { detail } => format!("refused: {detail}"),
+            Refusal::LinkReplaced | Refusal::LinkEnded => {
+                "refused: the link is not the order’s newest".to_owned()
+            }
             Refusal::TooSoon { .. } => "refused: the order was tried too often in a row".to_owned(),
         },
         Verdict::Expired => "refused: this button was used long ago".to_owned(),

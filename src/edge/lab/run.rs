@@ -249,6 +249,7 @@ impl Protected<'_> {
             origin,
             return_key: None,
             page: None,
+            link_revision: None,
         })))
     }
 }

@@ -166,6 +166,7 @@ fn request(wish: &Wish, place: &Place) -> (Operation, String, Value) {
                 receipt_email: Some("ada@example.com".to_owned()),
                 origin: "https://pay.example".to_owned(),
                 return_key: None,
+                link_revision: None,
                 page: None,
             };
             let parameters = json!({
@@ -184,7 +185,8 @@ fn request(wish: &Wish, place: &Place) -> (Operation, String, Value) {
         }
         Wish::Void => (Operation::Void(VoidRequest::default()), format!("{path}/void"), json!({})),
         Wish::GiveUp(attempt) => {
-            let operation = Operation::Void(VoidRequest { page: None, attempt: Some(*attempt) });
+            let operation =
+                Operation::Void(VoidRequest { page: None, attempt: Some(*attempt), link_revision: None });
             (operation, format!("{path}/void"), json!({ "attempt": attempt }))
         }
         Wish::Refund(minor, reason) => {

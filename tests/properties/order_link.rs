@@ -1,0 +1,136 @@
+//! An order's links: the newest one wins, and none that was ended comes back.
+
+use paid_once::flows::order_link::{EndedLinks, LinkState, MadeLink, end, make, state};
+use paid_once::flows::void::VoidRequest;
+use paid_once::flows::{Operation, Refusal};
+use paid_once::machine::begin::{Begin, begin};
+use paid_once::machine::id::{InstanceId, ObjectId};
+use paid_once::machine::rows::Rows;
+use paid_once::payment::PaymentState;
+use proptest::prelude::*;
+
+use crate::payment::pay;
+use crate::support::{NOW_MS, arrival, at};
+
+/// A shop's step: to make a link with this revision (or none) and this content, or to end all links.
+type Step = (bool, Option<u32>, u8);
+
+fn rows() -> Rows {
+    Rows::empty(ObjectId::from_bytes([7; 32]))
+}
+
+fn ask(rows: &mut Rows, key: &str, operation: Operation) -> Begin {
+    begin(rows, &arrival(key, operation), &InstanceId("me".into()), &at(NOW_MS)).unwrap()
+}
+
+fn pay_through(revision: Option<u32>) -> Operation {
+    let Operation::Payment(mut request) = pay(true) else { panic!("it pays") };
+    request.link_revision = revision;
+    Operation::Payment(request)
+}
+
+proptest! {
+    /// A book of our own: every link that was made, and how it must stand.
+    #[test]
+    fn one_content_at_most_can_be_paid_and_never_one_that_was_replaced_or_ended(
+        steps in prop::collection::vec((prop::bool::weighted(0.2), prop::option::of(1u32..8), 0u8..3), 1..30),
+    ) {
+        let mut rows = rows();
+        let mut book: Vec<(u32, u8, LinkState)> = Vec::new();
+        for (ends, asked, content) in steps as Vec<Step> {
+            if ends {
+                prop_assert!(matches!(end(&mut rows), EndedLinks::Through(_)));
+                for link in book.iter_mut().filter(|link| link.2 == LinkState::Live) {
+                    link.2 = LinkState::Ended;
+                }
+            } else {
+                let before = rows.links.clone();
+                match make(&mut rows, asked, &content.to_string()) {
+                    MadeLink::Revision(revision) => {
+                        prop_assert!(asked.is_none_or(|asked| asked == revision));
+                        for link in book.iter_mut().filter(|link| link.0 != revision) {
+                            prop_assert!(link.0 < revision, "the newest is the highest");
+                            link.2 = LinkState::Replaced;
+                        }
+                        book.push((revision, content, LinkState::Live));
+                    }
+                    MadeLink::Conflict(newest) => {
+                        prop_assert!(asked.is_some_and(|asked| asked <= newest), "without a revision there is none");
+                        prop_assert_eq!(&rows.links, &before);
+                    }
+                }
+            }
+            for (revision, _, stands) in &book {
+                prop_assert_eq!(state(rows.links.as_ref(), *revision), *stands, "{:?} {:?}", book, rows.links);
+            }
+            let live = book.iter().filter(|link| link.2 == LinkState::Live).map(|link| link.1);
+            prop_assert!(live.collect::<std::collections::BTreeSet<_>>().len() <= 1);
+        }
+    }
+
+    #[test]
+    fn to_ask_again_for_the_same_link_replaces_nothing(asked in prop::option::of(1u32..8), times in 1usize..5) {
+        let mut rows = rows();
+        let first = make(&mut rows, asked, "mug");
+        let kept = rows.clone();
+        for _ in 0..times {
+            prop_assert_eq!(make(&mut rows, asked, "mug"), first);
+            prop_assert_eq!(&rows, &kept);
+        }
+    }
+
+    #[test]
+    fn a_payment_begins_through_a_live_link_or_by_the_shop_itself(
+        newest in 1u32..5, used in prop::option::of(0u32..7), ended in any::<bool>(),
+    ) {
+        let mut rows = rows();
+        make(&mut rows, Some(newest), "mug");
+        if ended {
+            end(&mut rows);
+        }
+        let before = rows.clone();
+        let begun = ask(&mut rows, "key", pay_through(used));
+        let expected = match used {
+            Some(used) if used < newest => Some(Refusal::LinkReplaced),
+            Some(used) if used == newest && ended => Some(Refusal::LinkEnded),
+            _ => None,
+        };
+        match expected {
+            Some(refusal) => {
+                prop_assert_eq!(begun, Begin::Refused(refusal));
+                prop_assert_eq!(&rows, &before, "nothing is left of it");
+            }
+            None => prop_assert!(matches!(begun, Begin::Run(_)), "{:?}", begun),
+        }
+    }
+}
+
+#[test]
+fn a_payment_that_is_under_way_keeps_running_and_only_its_own_old_link_gives_it_up() {
+    let mut rows = rows();
+    make(&mut rows, None, "mug");
+    assert!(matches!(ask(&mut rows, "pay", pay_through(Some(1))), Begin::Run(_)));
+    rows.payment.as_mut().unwrap().state =
+        PaymentState::RequiresAction { url: "https://bank.example".into() };
+    make(&mut rows, None, "a dearer mug");
+    make(&mut rows, None, "the dearest mug");
+    let kept = rows.payment.clone();
+    let give_up = |link_revision| {
+        Operation::Void(VoidRequest { page: None, attempt: Some(1), link_revision: Some(link_revision) })
+    };
+    assert_eq!(ask(&mut rows, "two", give_up(2)), Begin::Refused(Refusal::LinkReplaced));
+    assert_eq!(rows.payment, kept);
+    assert!(matches!(ask(&mut rows.clone(), "three", give_up(3)), Begin::Run(_)), "the newest may");
+    assert!(matches!(ask(&mut rows, "one", give_up(1)), Begin::Run(_)), "and so may its own");
+}
+
+#[test]
+fn the_links_of_a_paid_order_are_not_ended() {
+    let mut rows = rows();
+    make(&mut rows, None, "mug");
+    ask(&mut rows, "pay", pay_through(Some(1)));
+    rows.payment.as_mut().unwrap().state = PaymentState::Captured { amount_minor: 5000 };
+    let before = rows.clone();
+    assert_eq!(end(&mut rows), EndedLinks::Paid("succeeded".into()));
+    assert_eq!(rows, before);
+}
