@@ -115,7 +115,7 @@ async fn view(app: &App, request: &Request, id: &str) -> Result<(Payment, View),
 /// `GET /payments/{id}`
 pub(super) async fn show(app: &App, request: &Request, id: &str) -> Result<Answer, Problem> {
     let (payment, view) = view(app, request, id).await?;
-    Ok(reply::payment(&payment, &view.refunds))
+    Ok(reply::payment(&payment, &view.refunds, &view.tries))
 }
 
 /// `GET /payments/{id}/refunds`

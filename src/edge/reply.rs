@@ -11,6 +11,7 @@ use crate::flows::ride::FieldError;
 use crate::machine::id::RequestId;
 use crate::machine::record::{Channel, StoredResponse};
 use crate::object::message::{KeyStatus, KeyView, Verdict, View};
+use crate::payment::tries::Try;
 use crate::payment::{Payment, Refund};
 use crate::timestamp;
 
@@ -230,8 +231,8 @@ pub fn ride(view: &View, id: &str) -> Answer {
 }
 
 /// A payment as JSON.
-pub fn payment(payment: &Payment, refunds: &[Refund]) -> Answer {
-    Answer::new(200, "application/json", payment.to_json(refunds).to_string(), "shown")
+pub fn payment(payment: &Payment, refunds: &[Refund], tries: &[Try]) -> Answer {
+    Answer::new(200, "application/json", payment.to_json(refunds, tries).to_string(), "shown")
 }
 
 /// A payment's refunds as JSON, newest first. They are all there: a payment has few.

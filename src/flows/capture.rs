@@ -137,7 +137,7 @@ fn received(phase: &mut Phase<'_>, modification: &str, page: Option<&str>) -> Re
     };
     let payment = payment.clone();
     phase.audit(action, payment.id.to_string(), json!({ "modification": modification }))?;
-    let shown = payment.to_json(&phase.rows.refunds);
+    let shown = payment.to_json(&phase.rows.refunds, &phase.rows.tries);
     respond(phase, 202, &payment.id.path(), page, &shown)
 }
 
@@ -181,7 +181,7 @@ pub(super) fn settle_move(
     }
     // What was told of meanwhile was not asked for.
     check::schedule(phase.rows, phase.ctx);
-    let shown = phase.payment()?.clone().to_json(&phase.rows.refunds);
+    let shown = phase.payment()?.clone().to_json(&phase.rows.refunds, &phase.rows.tries);
     let Some((code, message)) = refused else {
         return respond(phase, 200, &id.path(), page, &shown);
     };

@@ -6,6 +6,7 @@
 //! at all.
 
 pub mod capture;
+pub mod give_back;
 pub mod order_link;
 pub mod payment;
 pub mod receipt;
@@ -39,6 +40,8 @@ pub enum Operation {
     Void(void::VoidRequest),
     /// `POST /payments/{id}/refunds`
     Refund(refund::RefundRequest),
+    /// Nobody asks for it: there is money on a try that was over.
+    GiveBack(give_back::GiveBackRequest),
 }
 
 impl Operation {
@@ -50,6 +53,7 @@ impl Operation {
             Self::Capture(_) => "capture",
             Self::Void(_) => "void",
             Self::Refund(_) => "refund",
+            Self::GiveBack(_) => "give_back",
         }
     }
 
@@ -170,7 +174,7 @@ impl Phase<'_> {
 /// committed.
 pub fn admit(operation: &Operation, phase: &mut Phase<'_>) -> Result<Result<(), Refusal>, Bug> {
     match operation {
-        Operation::Ride(_) => Ok(Ok(())),
+        Operation::Ride(_) | Operation::GiveBack(_) => Ok(Ok(())),
         Operation::Payment(request) => payment::admit(request, phase),
         Operation::Capture(request) => capture::admit(request, phase),
         Operation::Void(request) => void::admit(request, phase),
@@ -186,6 +190,7 @@ pub fn run(operation: &Operation, phase: &mut Phase<'_>) -> Result<End, Bug> {
         Operation::Capture(request) => capture::run(request, phase),
         Operation::Void(request) => void::run(request, phase),
         Operation::Refund(request) => refund::run(request, phase),
+        Operation::GiveBack(request) => give_back::run(request, phase),
     }
 }
 

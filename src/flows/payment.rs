@@ -18,6 +18,7 @@ use crate::machine::id::PaymentId;
 use crate::machine::record::RecoveryPoint;
 use crate::machine::rows::{AuditRecord, Rows};
 use crate::payment::money::{AmountMinor, Currency};
+use crate::payment::tries as payment_tries;
 use crate::payment::{Failure, Payment, PaymentState, check};
 use crate::providers::{Authorization, Provider};
 
@@ -210,6 +211,8 @@ fn authorize(request: &PaymentRequest, route: &Route, phase: &mut Phase<'_>) -> 
     let attempt = payment.attempt;
     let suffix = if attempt == 1 { String::new() } else { format!("_{attempt}") };
     let derived_key = route.provider.derived_key(&format!("{}_auth{suffix}", payment.id));
+    payment_tries::begin(phase.rows, &derived_key);
+    let payment = phase.payment()?;
     let id = payment.id.to_string();
     let return_url = request.return_url.as_ref().map(|_| {
         let key = request.return_key.as_ref().map(|key| format!("?k={key}")).unwrap_or_default();
@@ -302,7 +305,7 @@ fn outcome(settlement: Settlement, amount: AmountMinor) -> Result<(Option<String
 
 fn answer(request: &PaymentRequest, payment: &Payment, phase: &Phase<'_>) -> Result<End, Bug> {
     let (location, page) = (payment.id.path(), request.page.as_deref());
-    let shown = payment.to_json(&phase.rows.refunds);
+    let shown = payment.to_json(&phase.rows.refunds, &phase.rows.tries);
     let PaymentState::Failed(failure) = &payment.state else {
         return respond(phase, 201, &location, page, &shown);
     };
@@ -323,6 +326,7 @@ fn answer(request: &PaymentRequest, payment: &Payment, phase: &Phase<'_>) -> Res
 /// taken, and whether the provider is to be asked how it goes on.
 pub(crate) fn entered(rows: &mut Rows, ctx: &Context) -> Result<(), Bug> {
     check::schedule(rows, ctx);
+    payment_tries::follow(rows);
     let payment = rows.payment.as_ref().ok_or_else(|| Bug("no payment".into()))?;
     let actor = rows.keys.first().map(|key| key.owner.clone()).ok_or_else(|| Bug("no key".into()))?;
     let action = match &payment.state {

@@ -177,6 +177,8 @@ pub enum Mutant {
     ReceivedIsDone,
     /// What seems decided is never asked for again.
     DecidedIsFinal,
+    /// News of a try that is over is dropped.
+    LateNewsDropped,
 }
 
 impl Mutant {
@@ -197,7 +199,7 @@ impl Mutant {
         Self::ForgetTombstone,
     ];
 
-    /// Those of payments: their simulation must catch each.
+    /// Those of payments: their simulation must catch each, and its told stories are enough for it.
     pub const OF_PAYMENTS: [Self; 7] = [
         Self::NoRefundReservation,
         Self::MovesOverlap,
@@ -207,6 +209,9 @@ impl Mutant {
         Self::OwnMinorUnits,
         Self::ReceivedIsDone,
     ];
+
+    /// Those of what a provider does by itself, days later: only random histories have it.
+    pub const OF_LATER: [Self; 2] = [Self::DecidedIsFinal, Self::LateNewsDropped];
 }
 
 /// What a step is given: it has no clock and no dice of its own.

@@ -11,6 +11,7 @@ use super::key::KeyHash;
 use super::record::{Binding, KeyRecord};
 use crate::flows::order_link::OrderLinks;
 use crate::flows::ride::Ride;
+use crate::payment::tries::Try;
 use crate::payment::{Payment, Refund};
 use crate::providers::Provider;
 
@@ -151,6 +152,8 @@ pub struct Rows {
     pub refunds: Vec<Refund>,
     /// What is known of the links to the order, if it is an order's object.
     pub links: Option<OrderLinks>,
+    /// Its tries, oldest first.
+    pub tries: Vec<Try>,
     /// The foreign calls, by number.
     pub calls: Vec<ForeignCall>,
     /// The jobs that are staged and not confirmed yet.
@@ -174,6 +177,7 @@ impl Rows {
             payment: None,
             refunds: Vec::new(),
             links: None,
+            tries: Vec::new(),
             calls: Vec::new(),
             jobs: Vec::new(),
             version: 0,

@@ -429,6 +429,7 @@ impl Drive {
             ride: rows.ride.clone(),
             payment: rows.payment.clone(),
             refunds: rows.refunds.clone(),
+            tries: rows.tries.clone(),
             parameters: key.parameters.clone(),
             next_try: next_try(&rows, &self.context()),
             key: KeyView::of(&rows, key, self.store.timeline()?, self.context().now_ms),

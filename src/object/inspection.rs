@@ -9,6 +9,7 @@ use crate::flows::void::is_voidable;
 use crate::machine::call::{CallState, ForeignCall, ProviderResult, Settlement};
 use crate::machine::rows::{Rows, TimelineEntry};
 use crate::payment::check;
+use crate::payment::tries::Try;
 use crate::readmodel::snapshot::{AuditRow, Snapshot, snapshot};
 
 /// An object, for the desk.
@@ -31,6 +32,9 @@ pub struct Inspection {
     /// How often each key was replayed, by its number.
     #[serde(default)]
     pub replays: BTreeMap<u32, u32>,
+    /// The tries of the payment.
+    #[serde(default)]
+    pub tries: Vec<Try>,
     /// The calls to providers.
     pub calls: Vec<CallSight>,
     /// The jobs that are staged and not confirmed.
@@ -120,6 +124,7 @@ impl Inspection {
             next_check_at_ms: payment.and_then(check::due_at_ms),
             timeline,
             replays: rows.keys.iter().map(|key| (key.key_id, key.replays)).collect(),
+            tries: rows.tries.clone(),
             calls: rows.calls.iter().map(CallSight::of).collect(),
             jobs: rows
                 .jobs

@@ -15,6 +15,7 @@ use crate::machine::record::{KeyRecord, Lifecycle, RecoveryPoint, StoredResponse
 use crate::machine::rows::{Rows, TimelineEntry};
 use crate::object::inspection::Inspection;
 use crate::payment::money::Currency;
+use crate::payment::tries::Try;
 use crate::payment::{Payment, Refund};
 use crate::webhooks::Event;
 
@@ -257,6 +258,9 @@ pub struct View {
     /// Its refunds, oldest first.
     #[serde(default)]
     pub refunds: Vec<Refund>,
+    /// Its tries, oldest first.
+    #[serde(default)]
+    pub tries: Vec<Try>,
     /// The key.
     pub key: KeyView,
     /// The parameters, while they are kept: a form is shown again with them.

@@ -1,7 +1,8 @@
 //! The tables of an object, by version. A migration is added, never changed: objects of every age are out there.
 
 /// One list of statements for each version.
-pub const MIGRATIONS: [&[&str]; 7] = [RIDES, PAYMENTS, OUTBOX, RETENTION, REPLAYS, EVIDENCE, ORDER_LINKS];
+pub const MIGRATIONS: [&[&str]; 8] =
+    [RIDES, PAYMENTS, OUTBOX, RETENTION, REPLAYS, EVIDENCE, ORDER_LINKS, TRIES];
 
 const RIDES: &[&str] = &[
     // One row a key. The key itself is not kept, only its hash.
@@ -151,6 +152,15 @@ const ORDER_LINKS: &[&str] = &["CREATE TABLE order_links (
         revision INTEGER NOT NULL CHECK (revision >= 0),
         content TEXT NOT NULL,
         ended_through INTEGER CHECK (ended_through <= revision)
+    ) STRICT"];
+// One row a try of the payment. What is not a column of its own is in `details`.
+const TRIES: &[&str] = &["CREATE TABLE tries (
+        attempt INTEGER PRIMARY KEY,
+        provider TEXT NOT NULL,
+        provider_payment TEXT,
+        derived_key TEXT NOT NULL,
+        status TEXT NOT NULL,
+        details TEXT NOT NULL
     ) STRICT"];
 
 /// Where the version stands.

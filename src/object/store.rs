@@ -24,6 +24,7 @@ use crate::machine::rows::{Appended, Rows, StagedJob, TimelineEntry};
 use crate::machine::wake::{KnownAlarm, alarm_to_set};
 use crate::metrics;
 use crate::object::inspection::EventSight;
+use crate::payment::tries::{self, Try};
 use crate::payment::{Payment, Refund, refunded_minor};
 use crate::readmodel::snapshot::AuditRow;
 
@@ -249,6 +250,11 @@ impl<S: Storage> Store<S> {
             .query::<OrderLinks>("SELECT revision, content, ended_through FROM order_links", vec![])?
             .into_iter()
             .next();
+        for row in self.storage.query::<DetailsRow>("SELECT details FROM tries ORDER BY attempt", vec![])? {
+            rows.tries.push(row.read()?);
+        }
+        // Those of payments of before have no rows yet.
+        tries::complete(&mut rows);
         rows.ride =
             match self.storage.query::<RideRow>("SELECT * FROM rides LIMIT 1", vec![])?.into_iter().next() {
                 Some(row) => Some(row.read()?),
@@ -287,6 +293,9 @@ impl<S: Storage> Store<S> {
         }
         for refund in after.refunds.iter().filter(|refund| !before.refunds.contains(refund)) {
             self.save_refund(refund)?;
+        }
+        for row in after.tries.iter().filter(|row| !before.tries.contains(row)) {
+            self.save_try(row)?;
         }
         if let Some(ride) = after.ride.as_ref().filter(|_| after.ride != before.ride) {
             self.save_ride(ride)?;
@@ -413,6 +422,21 @@ impl<S: Storage> Store<S> {
         self.storage.exec(
             "INSERT OR REPLACE INTO order_links (id, revision, content, ended_through) VALUES (1, ?, ?, ?)",
             vec![int(links.revision), text(&links.content), opt(links.ended_through.map(int))],
+        )
+    }
+
+    fn save_try(&self, row: &Try) -> Result<(), Bug> {
+        self.storage.exec(
+            "INSERT OR REPLACE INTO tries (attempt, provider, provider_payment, derived_key, status, details)
+             VALUES (?,?,?,?,?,?)",
+            vec![
+                int(row.attempt),
+                text(row.provider.as_str()),
+                opt(row.provider_payment.as_ref().map(text)),
+                text(&row.derived_key),
+                text(&row.status),
+                text(json(row)?),
+            ],
         )
     }
 

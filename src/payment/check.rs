@@ -15,6 +15,7 @@ use crate::machine::context::{Bug, Context, Mutant};
 use crate::machine::id::RefundId;
 use crate::machine::rows::{AuditRecord, Rows};
 use crate::payment::news::refund_moved;
+use crate::payment::tries;
 use crate::payment::{Check, Doubt, Payment, PaymentState, Refund, RefundState, Watch, Watched};
 use crate::providers::Provider;
 
@@ -128,8 +129,12 @@ pub enum Truth {
 /// What to ask the provider, in the order in which to ask: what is open there, and what it has told of since it seemed
 /// decided. None if it answers none.
 pub fn questions(rows: &Rows) -> Vec<Question> {
+    // Tries that are over may be with another provider.
+    let of_tries = tries::asked_for(rows)
+        .filter(|(provider, ..)| provider.answers_questions())
+        .map(|(provider, id, doubt)| Question::Payment { provider, id, doubt });
     let Some(payment) = rows.payment.as_ref().filter(|payment| payment.provider.answers_questions()) else {
-        return Vec::new();
+        return of_tries.collect();
     };
     let provider = payment.provider;
     let of_payment = payment.provider_payment.clone().filter(|_| is_asked_for(payment)).map(|id| {
@@ -145,7 +150,7 @@ pub fn questions(rows: &Rows) -> Vec<Question> {
         let is_meant = refund.state == RefundState::Pending || doubt.is_some();
         is_meant.then(|| Question::Refund { provider, refund: refund.id.clone(), id, doubt })
     });
-    of_payment.into_iter().chain(of_refunds).collect()
+    of_payment.into_iter().chain(of_refunds).chain(of_tries).collect()
 }
 
 fn is_asked_for(payment: &Payment) -> bool {
@@ -371,12 +376,15 @@ pub fn take(
     match (question, truth) {
         (Question::Payment { id, doubt, .. }, Truth::Payment(found)) => {
             let Some(payment) = &mut rows.payment else { return Ok(None) };
-            // The question may be about a try that another one has followed.
-            if payment.provider_payment.as_deref() == Some(id) {
+            // The question may be about a try that is over, and that another one may have followed.
+            let is_newest = payment.provider_payment.as_deref() == Some(id);
+            if is_newest {
                 answered(payment, None, doubt.as_deref());
-                if payment.learn(found) {
-                    entered(rows, ctx)?;
-                }
+            }
+            if !is_newest || payment.is_over() {
+                tries::take(rows, id, doubt.as_deref(), &found, ctx)?;
+            } else if payment.learn(found) {
+                entered(rows, ctx)?;
             }
         }
         (Question::Refund { refund, doubt, .. }, Truth::Refund(state)) => {

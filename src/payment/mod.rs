@@ -20,6 +20,7 @@ pub mod check;
 pub mod ended;
 pub mod money;
 pub mod news;
+pub mod tries;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -29,6 +30,7 @@ use crate::machine::id::{PaymentId, RefundId};
 use crate::providers::Provider;
 use crate::timestamp;
 use money::{AmountMinor, Currency};
+use tries::Try;
 
 /// How a payment stands.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -408,7 +410,8 @@ impl Payment {
     }
 
     /// As the API shows it.
-    pub fn to_json(&self, refunds: &[Refund]) -> Value {
+    pub fn to_json(&self, refunds: &[Refund], tries: &[Try]) -> Value {
+        let tries: Vec<Value> = tries.iter().map(Try::to_json).collect();
         let next_action = match &self.state {
             PaymentState::RequiresAction { url } => {
                 json!({ "type": "redirect_to_url", "redirect_to_url": { "url": url } })
@@ -464,6 +467,7 @@ impl Payment {
             "failed_operation": failed,
             "dispute": dispute,
             "attempt": self.attempt,
+            "tries": tries,
             "created_at": timestamp(self.created_at_ms),
         })
     }

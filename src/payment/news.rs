@@ -14,7 +14,7 @@ use crate::machine::context::{Bug, Context};
 use crate::machine::record::Lifecycle;
 use crate::machine::rows::{AuditRecord, Rows};
 use crate::payment::{Failure, Payment, PaymentState, Refund, RefundState};
-use crate::payment::{check, ended};
+use crate::payment::{check, ended, tries};
 use crate::providers::adyen;
 use crate::webhooks::{Event, News, Taken, Told};
 
@@ -24,10 +24,18 @@ pub fn take(rows: &mut Rows, event: &Event, ctx: &Context) -> Result<Taken, Bug>
         return Ok(Taken::Stranger);
     }
     let key_id = rows.keys.first().map_or(0, |key| key.key_id);
+    let of_try = tries::news(rows, &event.news, ctx)?;
+    if of_try.is_some() {
+        resume(rows, ctx);
+    }
     let taken = match &event.news {
-        News::Ask { refund } => {
-            let of_refunds = event.kind.contains("refund");
-            check::doubt(rows, refund.as_deref(), of_refunds, &event.event_id, ctx);
+        _ if of_try.is_some() => of_try.unwrap_or(Taken::In),
+        News::Ask { refund, payment } => {
+            let is_over = payment.as_ref().is_some_and(|id| tries::doubt(rows, id, &event.event_id, ctx));
+            if !is_over {
+                let of_refunds = event.kind.contains("refund");
+                check::doubt(rows, refund.as_deref(), of_refunds, &event.event_id, ctx);
+            }
             hurry(rows, ctx);
             Taken::In
         }

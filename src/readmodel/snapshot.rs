@@ -189,7 +189,7 @@ fn payment(rows: &Rows) -> Option<PaymentFace> {
             _ => None,
         },
         attempt: payment.attempt,
-        shown: payment.to_json(&rows.refunds).to_string(),
+        shown: payment.to_json(&rows.refunds, &rows.tries).to_string(),
         created_at_ms: payment.created_at_ms,
     })
 }

@@ -33,6 +33,9 @@ pub enum News {
     Ask {
         /// The refund.
         refund: Option<String>,
+        /// The provider's id of the payment.
+        #[serde(default)]
+        payment: Option<String>,
     },
     /// How a payment's authorisation ended.
     Authorisation(Told),

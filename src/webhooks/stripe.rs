@@ -137,8 +137,8 @@ pub fn read(body: &[u8]) -> Option<Read> {
         },
     };
     let news = match what {
-        "payment_intent" | "charge" => News::Ask { refund: None },
-        "refund" => News::Ask { refund: object.id },
+        "payment_intent" | "charge" => News::Ask { refund: None, payment: payment.clone() },
+        "refund" => News::Ask { refund: object.id, payment: None },
         _ => News::Other,
     };
     let event = Event { event_id: id, provider: Provider::Stripe, kind, news };

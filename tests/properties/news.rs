@@ -9,8 +9,8 @@ use paid_once::flows::refund::RefundRequest;
 use paid_once::flows::void::VoidRequest;
 use paid_once::flows::{Operation, Refusal};
 use paid_once::machine::begin::{Begin, begin};
-use paid_once::machine::call::{Outcome, ProviderReply, ProviderResult};
-use paid_once::machine::context::{Context, Limits, Times};
+use paid_once::machine::call::{CallKind, Found, Outcome, ProviderReply, ProviderResult};
+use paid_once::machine::context::{Context, Limits, Mutant, Times};
 use paid_once::machine::id::{InstanceId, ObjectId};
 use paid_once::machine::record::Lifecycle;
 use paid_once::machine::rows::Rows;
@@ -18,6 +18,7 @@ use paid_once::machine::run::{Action, Event as Input, Run};
 use paid_once::machine::wake::wake;
 use paid_once::payment::check::{Question, Truth};
 use paid_once::payment::money::{AmountMinor, Currency};
+use paid_once::payment::tries;
 use paid_once::payment::{
     DisputeStatus, PaymentState, Refund, RefundReason, RefundState, check, news, refunded_minor,
 };
@@ -226,7 +227,7 @@ fn is_about(question: &Question, refund: &str) -> bool {
 
 /// Stripe's event that something has happened to a refund, or to the payment.
 fn ask(event_id: &str, refund: Option<&str>) -> Event {
-    let news = News::Ask { refund: refund.map(str::to_owned) };
+    let news = News::Ask { refund: refund.map(str::to_owned), payment: None };
     Event { event_id: event_id.into(), provider: Provider::Stripe, kind: "some.news".into(), news }
 }
 
@@ -679,6 +680,136 @@ fn money_for_a_payment_that_is_canceled_is_never_silent() {
             told.at_ms = Some(NOW_MS + minute * 60_000);
         }
         let taken = news::take(&mut bench.rows, &event, &at(NOW_MS)).unwrap();
-        assert_eq!(matches!(taken, Taken::Contradiction { .. }), is_seen, "minute {minute}");
+        assert_eq!(matches!(taken, Taken::Alert { .. }), is_seen, "minute {minute}");
     }
+}
+
+/// An order whose first try was refused, and whose second one was paid. With the first one's derived key.
+fn tried_twice(provider: Provider, capture: bool) -> (Bench, String) {
+    let rows = Rows::empty(ObjectId::from_bytes([7; 32]));
+    let mut bench = Bench { provider, rows, known: BTreeSet::new(), events: Vec::new() };
+    let ask = || {
+        let Operation::Payment(request) = pay(provider) else { panic!("it is a payment") };
+        Operation::Payment(Box::new(PaymentRequest { capture, order_id: Some("order-1".into()), ..*request }))
+    };
+    let declined = ProviderResult::Declined {
+        payment: Some("psp_first".into()),
+        code: "card_declined".into(),
+        decline_code: None,
+        message: String::new(),
+    };
+    let first = bench.run("first", ask(), Some(declined));
+    let paid = match capture {
+        true => ProviderResult::Charged { payment: "psp_pay".into() },
+        false => ProviderResult::Authorized { payment: "psp_pay".into() },
+    };
+    bench.run("second", ask(), Some(paid));
+    (bench, first)
+}
+
+impl Bench {
+    fn of_first(&self, kind: &str, derived: &str, success: bool) -> Event {
+        let mut event = self.told(kind, derived, "psp_first", success, AMOUNT);
+        let (News::Authorisation(told) | News::Cancellation(told) | News::Refund(told)) = &mut event.news
+        else {
+            panic!("{kind}")
+        };
+        told.payment = "psp_first".to_owned();
+        event
+    }
+
+    fn takes(&mut self, event: &Event) -> Taken {
+        let taken = news::take(&mut self.rows, event, &at(NOW_MS + 1)).unwrap();
+        self.rows.appended = Default::default();
+        taken
+    }
+
+    /// The alarm drives what was begun to its call, which is answered so.
+    fn drive_on(&mut self, result: ProviderResult) -> (CallKind, String, String) {
+        for ticket in wake(&mut self.rows, &InstanceId("me".into()), &at(NOW_MS + 1)) {
+            self.drive(Run::new(ticket, 0, &[]), Some(result.clone()), NOW_MS + 1);
+        }
+        let call = self.rows.calls.last().unwrap();
+        (call.kind, call.request.path.clone(), call.derived_key.clone())
+    }
+
+    fn late(&self) -> &'static str {
+        self.rows.tries[0].late.as_ref().map_or("none", |late| late.stage.as_str())
+    }
+}
+
+#[test]
+fn each_try_has_a_row_that_says_how_it_ended() {
+    let (bench, first) = tried_twice(Provider::Adyen, true);
+    let rows: Vec<_> = bench
+        .rows
+        .tries
+        .iter()
+        .map(|row| (row.attempt, row.provider_payment.as_deref(), row.status.as_str(), row.definitive))
+        .collect();
+    let expected =
+        [(1, Some("psp_first"), "declined", Some(true)), (2, Some("psp_pay"), "succeeded", Some(true))];
+    assert_eq!(rows, expected);
+    assert_eq!(bench.rows.tries[0].derived_key, first);
+    // Objects of before have no rows: they are made from the calls.
+    let mut before = bench.rows.clone();
+    before.tries.clear();
+    tries::complete(&mut before);
+    assert_eq!(before.tries, bench.rows.tries);
+}
+
+#[test]
+fn money_on_a_try_that_is_over_is_seen_and_given_back() {
+    for capture in [false, true] {
+        let (mut bench, first) = tried_twice(Provider::Adyen, capture);
+        let before = bench.rows.payment.clone();
+        let late = bench.of_first("AUTHORISATION", &first, true);
+        // The control: dropped, it stays where it is.
+        let mut ctx = at(NOW_MS + 1);
+        ctx.mutant = Some(Mutant::LateNewsDropped);
+        assert_eq!(news::take(&mut bench.rows.clone(), &late, &ctx).unwrap(), Taken::In);
+
+        assert!(matches!(bench.takes(&late), Taken::Alert { .. }));
+        assert_eq!(bench.takes(&late), Taken::In, "it is begun once");
+        let received = ProviderResult::Received { modification: "psp_back".into() };
+        let refunded = ProviderResult::Refunded { refund: "psp_back".into(), settled: false };
+        let (kind, path, derived) = bench.drive_on(if capture { refunded.clone() } else { received });
+        let (expected, place) =
+            if capture { (CallKind::Refund, "refunds") } else { (CallKind::Void, "cancels") };
+        assert_eq!((kind, path), (expected, format!("/payments/psp_first/{place}")));
+        assert_eq!(bench.late(), "pending");
+        if !capture {
+            // It cannot be canceled any more: it is refunded.
+            bench.takes(&bench.of_first("CANCELLATION", &derived, false));
+            let (kind, path, derived) = bench.drive_on(refunded);
+            assert_eq!((kind, path.as_str()), (CallKind::Refund, "/payments/psp_first/refunds"));
+            bench.takes(&bench.of_first("REFUND", &derived, true));
+        } else {
+            bench.takes(&bench.of_first("REFUND", &derived, true));
+        }
+        assert_eq!(bench.late(), "given_back");
+        assert_eq!(bench.rows.payment, before, "the try that was paid is as it was");
+        assert!(bench.rows.refunds.is_empty());
+    }
+}
+
+#[test]
+fn stripe_is_asked_about_a_try_that_is_over_and_gives_its_money_back() {
+    let (mut bench, _) = tried_twice(Provider::Stripe, true);
+    let news = News::Ask { refund: None, payment: Some("psp_first".into()) };
+    let kind = "payment_intent.succeeded".to_owned();
+    let event = Event { event_id: "evt_1".into(), provider: Provider::Stripe, kind, news };
+    assert_eq!(bench.takes(&event), Taken::In);
+    let [question] = &check::begin(&mut bench.rows, false, &at(NOW_MS + 1))[..] else {
+        panic!("one is asked")
+    };
+    assert!(matches!(question, Question::Payment { id, .. } if id == "psp_first"));
+    let truth = Truth::Payment(Found::Captured { amount_minor: AMOUNT });
+    check::take(&mut bench.rows, question, truth, &at(NOW_MS + 1)).unwrap();
+    assert!(bench.rows.appended.audit.iter().any(|record| record.action == "webhook.alert"));
+    let done = ProviderResult::Refunded { refund: "re_1".into(), settled: true };
+    let (kind, path, _) = bench.drive_on(done);
+    assert_eq!((kind, path.as_str()), (CallKind::Refund, "/v1/refunds"));
+    assert_eq!(bench.late(), "given_back");
+    assert_eq!(check::questions(&bench.rows), []);
 }

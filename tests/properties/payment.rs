@@ -186,7 +186,7 @@ impl Bench {
         };
         let (captured, refunded) = (payment.captured_minor(), refunded_minor(&self.rows.refunds));
         assert!(captured <= payment.amount.get() && refunded <= captured, "{captured}, {refunded}");
-        let json = payment.to_json(&self.rows.refunds);
+        let json = payment.to_json(&self.rows.refunds, &self.rows.tries);
         assert_eq!(json["amount_captured"], captured);
         assert_eq!(json["amount_refunded"], refunded);
         let reserved = payment.state == PaymentState::Authorized && payment.pending.is_none();

@@ -357,6 +357,16 @@ impl Disk {
             })
         });
         same("columns of refunds", expected.collect::<Vec<_>>(), refunds)?;
+        let tries = columns(
+            "SELECT attempt, provider, provider_payment, derived_key, status FROM tries ORDER BY attempt",
+        )?;
+        let expected = rows.tries.iter().map(|row| {
+            json!({
+                "attempt": row.attempt, "provider": row.provider.as_str(),
+                "provider_payment": row.provider_payment, "derived_key": row.derived_key, "status": row.status,
+            })
+        });
+        same("columns of tries", expected.collect::<Vec<_>>(), tries)?;
         let keys = columns("SELECT key_id, status, recovery_point FROM idempotency_keys ORDER BY key_id")?;
         let expected = rows.keys.iter().map(|key| {
             json!({

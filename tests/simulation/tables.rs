@@ -484,7 +484,7 @@ fn inserts(sqlite: &Sqlite, table: &str, columns: &[String]) -> Vec<String> {
 /// What the tables of a version cannot say has the value that it is given since.
 fn as_of(version: usize, mut rows: Rows) -> Rows {
     if version < 2 {
-        (rows.payment, rows.refunds, rows.bindings) = (None, Vec::new(), Vec::new());
+        (rows.payment, rows.refunds, rows.tries, rows.bindings) = (None, Vec::new(), Vec::new(), Vec::new());
         rows.calls.iter_mut().for_each(|call| call.kind = CallKind::Charge);
     }
     if version < 3 {

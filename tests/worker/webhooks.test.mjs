@@ -545,6 +545,54 @@ describe('what is done at the provider past us', () => {
     assert.deepEqual(await receiptsOf(site, id), [`${id}_receipt`], 'there is one receipt');
   });
 
+  test('money on a try that was over is for a person, and is given back at once', async () => {
+    const order = { ...AUTHORISATION, ...ADYEN, order_id: `order-${randomUUID()}` };
+    const refused = await user.pay({ ...order, payment_method: 'adyen_card_refused' }, freshKey());
+    assertProblem(refused, 402, 'payment-failed');
+    const [first] = await itemsOf(refused.payment);
+    const { id } = await paid(user, order);
+    assert.equal(id, refused.payment);
+    const before = (await user.payment(id)).json();
+    assert.deepEqual(
+      before.tries.map(({ attempt, status, outcome }) => [attempt, status, outcome]),
+      [
+        [1, 'declined', 'definitive'],
+        [2, 'requires_capture', 'definitive'],
+      ],
+    );
+    // The issuer has authorised it after all.
+    const late = { ...first, success: 'true', eventDate: '2099-01-01T00:00:00Z' };
+    assert.equal((await toAdyen(signed(late))).text, '[accepted]');
+    const asked = await until('Adyen is asked to cancel it', async () =>
+      (await site.simulator.requests()).find(({ path }) =>
+        path.endsWith(`/payments/${first.pspReference}/cancels`),
+      ),
+    );
+    assert.ok(asked.idempotency_key, 'under a key of its own');
+    const [{ kind, note }, ...more] = await breaksOf(id);
+    assert.deepEqual([kind, more], ['webhook', []]);
+    assert.match(note, /held on try 1/);
+    const pending = async () => (await user.payment(id)).json().tries[0].late_money?.status;
+    await until('it is received', async () => (await openKeys(id)) === 0);
+    assert.equal(await pending(), 'pending');
+    const told = {
+      ...late,
+      eventCode: 'CANCELLATION',
+      originalReference: first.pspReference,
+      pspReference: `CANCEL${id.slice(4, 12)}`,
+      merchantReference: `${id}.${asked.idempotency_key}`,
+    };
+    assert.equal((await toAdyen(signed(told))).text, '[accepted]');
+    assert.equal(await pending(), 'given_back');
+    const after = (await user.payment(id)).json();
+    assert.deepEqual([after.status, after.attempt], ['requires_capture', 2]);
+    const actions = (await site.objects.audit(id)).map(({ action }) => action);
+    for (const action of ['try.late_money', 'try.giving_back', 'try.given_back', 'webhook.alert'])
+      assert.ok(actions.includes(action), action);
+    const rows = await site.objects.sql(id, 'SELECT attempt, provider, status FROM tries ORDER BY attempt');
+    assert.equal(rows.length, 2);
+  });
+
   test('a bank that takes money back makes a payment disputed, which is not refunded as well', async () => {
     const { id } = await paid(user, { ...PAYMENT, ...ADYEN });
     const [authorised] = await itemsOf(id);

@@ -109,7 +109,12 @@ pub(super) async fn payment(desk: &Desk<'_>, id: &str) -> Result<Answer, Problem
             buttons.push(refund);
         }
     }
-    let tables = vec![refunds(&inspection), keys(desk, object, &inspection), calls(desk, &inspection, None)];
+    let tables = vec![
+        tries(&inspection),
+        refunds(&inspection),
+        keys(desk, object, &inspection),
+        calls(desk, &inspection, None),
+    ];
     let page = Parts { kind, id: id.to_owned(), state, facts, buttons, tables };
     show(desk, "/admin/payments", &inspection, None, page, &subject).await
 }
@@ -379,6 +384,38 @@ fn calls(desk: &Desk<'_>, inspection: &Inspection, key_id: Option<u32>) -> Table
     Table {
         title: "Calls to the provider",
         columns: &["Call", "State", "Answer", "Sends", "Key for the provider", "Provider’s request"],
+        rows: rows.collect(),
+    }
+}
+
+fn tries(inspection: &Inspection) -> Table {
+    let rows = inspection.tries.iter().map(|one| {
+        let outcome =
+            one.definitive.map_or("", |definitive| if definitive { "definitive" } else { "inferred" });
+        let late = one.late.as_ref().map(|late| {
+            let money = words::money(late.amount_minor.into(), one.currency.as_str());
+            let what = if late.captured { "taken" } else { "held" };
+            format!("{money} {what}: {}", late.stage.as_str().replace('_', " "))
+        });
+        row(vec![
+            Cell::number(one.attempt.to_string()),
+            status(&one.status).with(outcome.to_owned()),
+            Cell::text(one.provider.as_str().to_owned()),
+            optional(one.provider_payment.as_ref()),
+            Cell { class: "id", ..Cell::text(one.derived_key.clone()) },
+            optional(late.as_ref()),
+        ])
+    });
+    Table {
+        title: "Tries",
+        columns: &[
+            "Try",
+            "Ended",
+            "Provider",
+            "Provider’s id",
+            "Key for the provider",
+            "Money found after it was over",
+        ],
         rows: rows.collect(),
     }
 }

@@ -383,6 +383,7 @@ mod tests {
             next_check_at_ms: None,
             timeline: entries.collect(),
             replays: [(1, 0)].into(),
+            tries: vec![],
             calls: vec![],
             jobs: vec![],
             events: vec![],

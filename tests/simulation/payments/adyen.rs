@@ -106,6 +106,7 @@ impl Adyen {
     /// What has happened to a payment of itself, days later.
     pub(crate) fn turn(&mut self, later: &Later) {
         let (code, turned) = match later {
+            Later::Revive { intent } => return self.ledger.revive(intent),
             Later::CaptureFails { intent } => ("CAPTURE_FAILED", self.ledger.fail_capture(intent)),
             Later::Recapture { intent } => ("CAPTURE", self.ledger.recapture(intent)),
             Later::Expire { intent } => ("EXPIRE", self.ledger.expire(intent)),

@@ -27,6 +27,8 @@ pub(crate) struct Intent {
     pub(crate) captured: u64,
     /// What was captured last, also if that has failed since.
     pub(crate) taken: u64,
+    /// It was refused, and the issuer has authorised it after all.
+    pub(crate) is_revived: bool,
     /// The idempotency key that captured or canceled it.
     pub(crate) moved_by: Option<String>,
     /// It waits at a bank's page whose address nobody was told.
@@ -172,6 +174,10 @@ pub(crate) enum Later {
         since_ms: u64,
         ms: u64,
     },
+    /// What was refused was authorised after all.
+    Revive {
+        intent: String,
+    },
 }
 
 /// The books.
@@ -286,6 +292,7 @@ impl Ledger {
                     status,
                     captured: if status == Status::Captured { amount } else { 0 },
                     taken: if status == Status::Captured { amount } else { 0 },
+                    is_revived: false,
                     moved_by: None,
                     has_no_page: matches!(odd, Some(Oddity::LeftOpen { .. })),
                     nameless_until_ms: nameless_until_ms(now_ms, odd),
@@ -362,6 +369,18 @@ impl Ledger {
         let intent = self.intent_mut(id).filter(|intent| intent.status == Status::CaptureFailed)?;
         (intent.status, intent.captured) = (Status::Captured, intent.taken);
         Some(intent.clone())
+    }
+
+    /// What was refused was authorised after all.
+    pub(crate) fn revive(&mut self, id: &str) {
+        let Some(intent) = self.intent_mut(id).filter(|intent| intent.status == Status::Refused) else {
+            return;
+        };
+        intent.is_revived = true;
+        intent.status = if intent.manual { Status::Reserved } else { Status::Captured };
+        if !intent.manual {
+            (intent.captured, intent.taken) = (intent.amount, intent.amount);
+        }
     }
 
     /// What was reserved lapses.

@@ -40,7 +40,7 @@ use crate::promises::{
     WINDOW,
 };
 use crate::report::{Counters, Name};
-use auditor::{AGREES, COUNTED, FORWARD, HEARD, MOVES, ONCE, SHOWS, SUMS, TAKEN_ONCE};
+use auditor::{AGREES, COUNTED, FORWARD, GIVEN_BACK, HEARD, MOVES, ONCE, SHOWS, SUMS, TAKEN_ONCE};
 use story::Story;
 use told::{NEWS, STORIES, told};
 use world::{Off, PRUNED, World};
@@ -207,7 +207,7 @@ fn adyen_is_not_sent_to_once_it_may_have_forgotten_the_key() {
 }
 
 /// What the random histories must reach, or they have stopped exercising it.
-const EXERCISED: [&str; 94] = [
+const EXERCISED: [&str; 101] = [
     "adyen: charges",
     "adyen: refunds",
     "alarms early",
@@ -225,6 +225,8 @@ const EXERCISED: [&str; 94] = [
     "begin: stranger refused",
     "begin: waits for the provider",
     "bind: used for something else, refused",
+    "capture.failed",
+    "capture.pending",
     "clocks set",
     "elsewhere: canceled",
     "elsewhere: captured",
@@ -265,7 +267,9 @@ const EXERCISED: [&str; 94] = [
     "payment.authorized",
     "payments left open, to be canceled",
     "payment.canceled",
+    "payment.capture_failed",
     "payment.captured",
+    "payment.expired",
     "payment.failed",
     "payment.processing",
     "payment.requires_action",
@@ -289,6 +293,9 @@ const EXERCISED: [&str; 94] = [
     "sends: stripe, void",
     "stale runs fenced off",
     "takeovers",
+    "try.given_back",
+    "try.late_money",
+    "void.pending",
     "webhooks: acknowledgement lost",
     "webhooks: an unknown call settled",
     "webhooks: busy",
@@ -335,9 +342,10 @@ fn protections() -> Vec<(Off, &'static [&'static str])> {
             Mutant::MovesOverlap => &[MOVES],
             Mutant::ReceivedIsDone => &[AGREES, ONE_CHARGE],
             Mutant::DecidedIsFinal => &[AGREES],
+            Mutant::LateNewsDropped => &[GIVEN_BACK],
         }
     };
-    let core = Mutant::OF_THE_MACHINE.into_iter().chain(Mutant::OF_PAYMENTS).chain([Mutant::DecidedIsFinal]);
+    let core = Mutant::OF_THE_MACHINE.into_iter().chain(Mutant::OF_PAYMENTS).chain(Mutant::OF_LATER);
     let mut all: Vec<_> = core.map(|mutant| (Off::Core(mutant), promises(mutant))).collect();
     let around: [(Off, &'static [&'static str]); 14] = [
         (Off::Binding, &[MISMATCH]),

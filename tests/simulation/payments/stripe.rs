@@ -123,6 +123,7 @@ impl Stripe {
                 status: Status::Refused,
                 captured: 0,
                 taken: 0,
+                is_revived: false,
                 moved_by: None,
                 has_no_page: false,
                 nameless_until_ms: 0,

@@ -141,9 +141,11 @@ impl World {
                 Some((
                     intent.status,
                     match intent.status {
+                        Status::Captured if intent.is_revived => return None,
                         Status::Captured => Later::CaptureFails { intent: id },
                         Status::CaptureFailed => Later::Recapture { intent: id },
                         Status::Reserved => Later::Expire { intent: id },
+                        Status::Refused => Later::Revive { intent: id },
                         _ => return None,
                     },
                 ))
@@ -351,7 +353,7 @@ fn of_payment(adyen: &Adyen, intent: &Intent, before: Option<&'static str>) -> O
     };
     Some(match (intent.status, before) {
         (Status::Refused, _) => authorisation(false),
-        (Status::Reserved | Status::Captured, None | Some("processing")) => authorisation(true),
+        (Status::Reserved | Status::Captured, None | Some("processing" | "refused")) => authorisation(true),
         // Its modifications are told of by themselves.
         _ => return None,
     })

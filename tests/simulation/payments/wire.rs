@@ -157,7 +157,8 @@ impl World {
             | Later::Recapture { .. }
             | Later::Expire { .. }
             | Later::Lapse { .. }
-            | Later::Person { .. } => {}
+            | Later::Person { .. }
+            | Later::Revive { .. } => {}
             Later::Page { intent } => {
                 self.counters.count("bank's pages");
                 let payer = self.payers[self.stripe.ledger.intents.len() % self.payers.len()];

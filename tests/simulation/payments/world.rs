@@ -699,6 +699,7 @@ impl World {
                     taken: amount(intent.taken),
                     refunded: amount(ledger.refunded(&intent.id) - ledger.refunded_elsewhere(&intent.id)),
                     refunded_elsewhere: amount(ledger.refunded_elsewhere(&intent.id)),
+                    is_revived: intent.is_revived,
                     moved_by: intent.moved_by.clone(),
                     moved_elsewhere: intent.moved_by.as_deref() == Some(DASHBOARD),
                 });

@@ -131,6 +131,7 @@ impl Auditor {
                 said > 0 && ours.is_some_and(|entry| entry.taken == said)
             }
             ("capture" | "void", 202) => ours.is_some() && body["pending_operation"]["type"] == what,
+            ("give_back", 200) => true,
             ("void", 200) => ours.is_some_and(|entry| entry.status == "canceled"),
             ("capture" | "void", 402) => moved.is_empty(),
             ("refund", 201) => {

@@ -97,7 +97,12 @@ impl Auditor {
         let what = paid(&entry);
         let of_it = |other: &&Entry| paid(other) == what;
         let living = self.ledger.values().filter(of_it).filter(|other| other.lives()).count();
-        let charged = self.ledger.values().filter(of_it).filter(|other| other.captured > 0).count();
+        let charged = self
+            .ledger
+            .values()
+            .filter(of_it)
+            .filter(|other| other.captured > 0 && !other.is_revived)
+            .count();
         if living > 1 || charged > 1 {
             self.violated(ONE_CHARGE, format!("{charged} charges and {living} that live for {what}"));
         }
@@ -107,7 +112,7 @@ impl Auditor {
             self.objects.get(&derived.object)?.names.get(&derived.key).cloned()
         };
         if let Some(ours) = name(&entry.by) {
-            let same = self.ledger.values().filter(|other| other.captured > 0);
+            let same = self.ledger.values().filter(|other| other.captured > 0 && !other.is_revived);
             let charges = same.filter(|other| name(&other.by).as_ref() == Some(&ours)).count();
             if charges > 1 {
                 self.violated(ONE_CHARGE, format!("{charges} charges under the key {ours}"));
@@ -121,7 +126,7 @@ impl Auditor {
         let is_its = |seen: &&Seen| seen.payment.as_ref().is_some_and(|p| p.id == entry.resource);
         let Some(seen) = self.objects.values().find(is_its) else { return };
         let rows = sum(&seen.refunds);
-        if entry.refunded > rows {
+        if entry.refunded > rows && !entry.is_revived {
             self.violated(SUMS, format!("the ledger gives back {}, the rows {rows}", entry.refunded));
         }
     }

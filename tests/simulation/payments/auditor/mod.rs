@@ -16,7 +16,7 @@ mod told;
 use std::collections::{BTreeMap, BTreeSet};
 
 pub(crate) use major_units::{currencies, thousandths};
-pub(crate) use news::{HEARD, TAKEN_ONCE};
+pub(crate) use news::{GIVEN_BACK, HEARD, TAKEN_ONCE};
 pub(crate) use told::{Asked, Commit, Entry, PaymentView, RefundView, Returned, Send};
 
 use crate::promises::{
@@ -84,6 +84,8 @@ pub(crate) struct Auditor {
     events: BTreeSet<(usize, String)>,
     /// The objects that have heard all that the providers have to tell.
     heard_all: BTreeSet<usize>,
+    /// The objects in which a person is told that money could not be given back.
+    left_to_a_person: BTreeSet<usize>,
     /// A key, and how often it is replayed in the transaction to come.
     replayed: Option<(u32, u32)>,
 }
@@ -150,6 +152,9 @@ impl Auditor {
         self.judge_effects(&before, commit);
         self.judge_alarm(commit);
         self.judge_events(commit);
+        if commit.audit.contains(&"try.give_back_refused") {
+            self.left_to_a_person.insert(commit.object);
+        }
         let Seen { mut alive_at_ms, names, mut jobs, mut captures, .. } = before;
         for job in &commit.jobs {
             if jobs.contains(job) {
@@ -201,6 +206,7 @@ impl Auditor {
         let hears = self.heard_all.contains(&object);
         if hears {
             self.judge_heard(object, seen);
+            self.judge_given_back(object, seen);
         }
         let needs_person = seen.keys.iter().any(|key| key.needs_person);
         if seen.keys.iter().any(|key| key.life == "open" && !key.needs_person) {
@@ -226,7 +232,9 @@ impl Auditor {
             "canceled" => ledger == "canceled",
             "expired" => ledger == "expired",
             // A void can still reach what had failed: nothing is held either way.
-            "failed" => matches!(ledger, "refused" | "canceled"),
+            "failed" => {
+                matches!(ledger, "refused" | "canceled") || entry.as_ref().is_some_and(|it| it.is_revived)
+            }
             "requires_action" => ledger == "action",
             "processing" => ledger == "processing" || !knows,
             _ => false,
@@ -243,8 +251,9 @@ impl Auditor {
         if !left.is_empty() {
             self.violated(ONE_CHARGE, format!("{left:?} live beside {payment:?}"));
         }
-        let (rows, given) = (sum(&seen.refunds), entry.map_or(0, |entry| entry.refunded));
-        if knows && rows != given {
+        let (rows, given) = (sum(&seen.refunds), entry.as_ref().map_or(0, |entry| entry.refunded));
+        let is_revived = entry.as_ref().is_some_and(|entry| entry.is_revived);
+        if knows && rows != given && !is_revived {
             self.violated(AGREES, format!("at the end {rows} refunded in the rows, {given} in the ledger"));
         }
         let elsewhere = self.ledger.get(payment.provider_payment.as_deref().unwrap_or_default());

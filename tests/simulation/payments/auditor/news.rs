@@ -4,6 +4,7 @@ use super::{AGREES, Auditor, Commit, Entry, RefundView, Seen};
 
 pub(crate) const TAKEN_ONCE: &str = "22: an event is taken in once";
 pub(crate) const BELIEVED: &str = "22: what an honest provider tells fits what is known";
+pub(crate) const GIVEN_BACK: &str = "23: money on a try that was over is given back";
 pub(crate) const HEARD: &str = "22: what was told of settles what waited for it";
 
 impl Auditor {
@@ -23,6 +24,20 @@ impl Auditor {
     /// All that there is to tell to an object was told.
     pub(crate) fn heard_all(&mut self, object: usize) {
         self.heard_all.insert(object);
+    }
+
+    /// At rest, all events delivered: nothing is held or taken that was refused before, or a person is told.
+    pub(super) fn judge_given_back(&mut self, object: usize, seen: &Seen) {
+        let Some(payment) = &seen.payment else { return };
+        let is_left = |entry: &&Entry| {
+            entry.resource == payment.id
+                && entry.is_revived
+                && (entry.status == "reserved" || entry.captured > entry.refunded)
+        };
+        let is_told = self.left_to_a_person.contains(&object) || seen.keys.iter().any(|key| key.needs_person);
+        if let Some(entry) = self.ledger.values().find(is_left).filter(|_| !is_told) {
+            self.violated(GIVEN_BACK, format!("{entry:?} beside {payment:?}"));
+        }
     }
 
     pub(super) fn came_back(&self, refund: &RefundView) -> bool {

@@ -100,6 +100,8 @@ pub(crate) struct Entry {
     /// By us.
     pub(crate) refunded: u64,
     pub(crate) refunded_elsewhere: u64,
+    /// It was refused, and authorised after all: nobody has asked for that.
+    pub(crate) is_revived: bool,
     pub(crate) moved_by: Option<String>,
     /// Whether it was captured or canceled without us.
     pub(crate) moved_elsewhere: bool,
@@ -108,7 +110,7 @@ pub(crate) struct Entry {
 impl Entry {
     /// It is a charge, or can still become one.
     pub(super) fn lives(&self) -> bool {
-        !matches!(self.status, "canceled" | "expired" | "refused")
+        !self.is_revived && !matches!(self.status, "canceled" | "expired" | "refused")
     }
 }
 
