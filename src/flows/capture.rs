@@ -121,6 +121,10 @@ pub(super) fn move_key(payment: &Payment, name: &str) -> String {
     }
 }
 
+fn is_void_of_nothing(payment: &Payment) -> bool {
+    payment.is_over() && matches!(payment.pending, Some(Pending::Void { .. }))
+}
+
 /// The provider has taken a capture or a void over. How it ended is told later; until then it stays reserved.
 fn received(phase: &mut Phase<'_>, modification: &str, page: Option<&str>) -> Result<End, Bug> {
     let payment = phase.payment()?;
@@ -163,6 +167,8 @@ pub(super) fn settle_move(
             ProviderResult::Received { .. } if phase.ctx.has(Mutant::ReceivedIsDone) => {
                 (Some(as_asked(phase)?), None)
             }
+            // What was to be given up has lapsed meanwhile: nothing is left to be told.
+            ProviderResult::Received { .. } if is_void_of_nothing(phase.payment()?) => (None, None),
             ProviderResult::Received { modification } => return received(phase, &modification, page),
             ProviderResult::Rejected { code, message, found, .. } => (found, Some((code, message))),
             ProviderResult::Declined { code, message, .. } => (None, Some((code, message))),

@@ -106,8 +106,8 @@ pub(super) fn expired(rows: &mut Rows, told: &Told, ctx: &Context) -> Result<Tak
     if is_taken || payment.is_over() {
         return Ok(Taken::In);
     }
-    // There is nothing left to give up. How a capture ended is still to be told.
-    if matches!(payment.pending, Some(Pending::Void { .. })) {
+    // There is nothing left to give up. How a capture ended is still to be told, and a void whose answer is awaited ends with it.
+    if matches!(payment.pending, Some(Pending::Void { received: true, .. })) {
         payment.pending = None;
     }
     payment.state = PaymentState::Expired;

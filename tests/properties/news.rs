@@ -14,7 +14,7 @@ use paid_once::machine::context::{Context, Limits, Mutant, Times};
 use paid_once::machine::id::{InstanceId, ObjectId};
 use paid_once::machine::record::Lifecycle;
 use paid_once::machine::rows::Rows;
-use paid_once::machine::run::{Action, Event as Input, Run};
+use paid_once::machine::run::{Action, Event as Input, Run, RunEnd};
 use paid_once::machine::wake::wake;
 use paid_once::payment::check::{Question, Truth};
 use paid_once::payment::money::{AmountMinor, Currency};
@@ -648,6 +648,49 @@ fn a_reservation_that_lapses_is_over_and_the_order_can_be_paid_again() {
     bench.hear(&bench.dated("CAPTURE", &derived, true, 1));
     bench.hear(&bench.dated("EXPIRE", &derived, true, 2));
     assert_eq!(bench.status(), ("succeeded", None));
+}
+
+/// A random history of the simulation found it: the run came back for a reservation that the lapse had taken away.
+#[test]
+fn a_void_that_a_lapse_overtakes_ends_with_its_own_answer() {
+    let answers = [
+        (ProviderResult::Received { modification: "psp_void".into() }, 200),
+        (ProviderResult::Voided, 200),
+        (
+            ProviderResult::Rejected {
+                payment: None,
+                code: "transaction_not_found".into(),
+                message: String::new(),
+                found: None,
+            },
+            402,
+        ),
+    ];
+    for (result, status) in answers {
+        let (mut bench, derived) = received(capture(None));
+        bench.hear(&bench.dated("CAPTURE", &derived, false, 1));
+        let me = InstanceId("me".into());
+        let begun = begin(&mut bench.rows, &arrival("void", void()), &me, &at(NOW_MS)).unwrap();
+        let Begin::Run(ticket) = begun else { panic!("{begun:?}") };
+        let mut run = Run::new(ticket, 0, &[]);
+        let call = loop {
+            if let Action::Send(call) = run.step(&mut bench.rows, Input::Go, &at(NOW_MS)).unwrap() {
+                break call;
+            }
+        };
+        bench.hear(&bench.dated("EXPIRE", "", true, 2));
+        assert_eq!(bench.status(), ("expired", Some("void")));
+        let reply = ProviderReply { status: 201, result, request_id: None };
+        let mut event = Input::Outcome(call.call_id, Outcome::Definitive(reply));
+        let end = loop {
+            match run.step(&mut bench.rows, event, &at(NOW_MS)).unwrap() {
+                Action::End(end) => break end,
+                _ => event = Input::Go,
+            }
+        };
+        assert!(matches!(end, RunEnd::Finished(response) if response.status == status));
+        assert_eq!(bench.status(), ("expired", None));
+    }
 }
 
 #[test]
