@@ -210,7 +210,13 @@ describe('the rows', () => {
     await jobsOf(site, ride);
     const rows = await site.objects.dump(ride);
     // As version 4 of the tables has left them.
-    await site.objects.sql(ride, 'ALTER TABLE idempotency_keys DROP COLUMN replays');
+    for (const statement of [
+      'DROP TABLE tries',
+      'DROP TABLE order_links',
+      'ALTER TABLE foreign_calls DROP COLUMN evidence',
+      'ALTER TABLE idempotency_keys DROP COLUMN replays',
+    ])
+      await site.objects.sql(ride, statement);
     await site.objects.sql(ride, 'UPDATE schema_version SET version = 4');
     await site.objects.evict(ride);
     assert.equal((await user.key(key)).json().status, 'complete');
