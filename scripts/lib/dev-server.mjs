@@ -14,6 +14,8 @@ const lookEveryMs = 1_000;
 const backWithinMs = 6_000;
 /** What dies more often will not be mended by starting it again. */
 const startsInAMinute = 5;
+/** How often it is tried to start where a port was taken by somebody else meanwhile. */
+const launchesAtMost = 3;
 
 export function portFrom(value, standard) {
   const port = Number(value ?? standard);
@@ -106,19 +108,32 @@ async function end(server) {
  * Resolves when the server answers: gives its `pid`, `stop()` and the promise `ended`. `database` is the D1 binding whose
  * migrations are applied first; `shows` says which lines are shown.
  */
-export async function open({
+export async function open({ database, ...options }) {
+  const { name, configs, env = [], state } = options;
+  if (database) await migrate({ database, config: configs[0], env, state });
+  for (let tries = 1; ; tries++) {
+    const { server, output } = await launch(options);
+    if (server) return server;
+    // Beside `port` wrangler opens ports that it finds free itself, and another program may be faster.
+    const isRace = output.some((line) => /Address already in use \(socket "direct:/.test(line));
+    if (!isRace || tries === launchesAtMost)
+      throw new Stop([...output.slice(-60), '', `${name} did not start.`].join('\n'));
+    say('A port that wrangler had found free was taken meanwhile: once more.');
+  }
+}
+
+/** Gives the `server` when it answers; if it never does, what it printed. */
+async function launch({
   name,
   configs,
   env = [],
   vars = {},
   port,
   state,
-  database,
   readyPath,
   isReady,
   shows = () => true,
 }) {
-  if (database) await migrate({ database, config: configs[0], env, state });
   const shown = step(`starting ${name}`);
 
   const early = []; // wrangler's banners: worth reading only if something is wrong
@@ -140,9 +155,9 @@ export async function open({
   server.ended.then((result) => (gone = result));
   const url = `http://${host}:${port}${readyPath}`;
   if (!(await answers(url, { isReady, isGone: () => gone, withinMs: readyWithinMs }))) {
-    server.stop();
+    await end(server);
     shown.fail();
-    throw new Stop([...early.slice(-60), '', `${name} did not start.`].join('\n'));
+    return { output: early };
   }
   shown.done();
 
@@ -150,7 +165,7 @@ export async function open({
   const isNews = (line) => /warn|error/i.test(line) && !/Processing \S+ configuration/.test(line);
   early.filter(isNews).forEach((line) => say(plain(line)));
   print = (line) => line.trim() && shows(line) && say(plain(line));
-  return server;
+  return { server };
 }
 
 /** Brings a local database up to date. */
