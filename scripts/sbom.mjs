@@ -40,31 +40,32 @@ export function billOfMaterials() {
 }
 
 function ofCrate({ name, version, license }, checksum) {
-  const purl = `pkg:cargo/${name}@${version}`;
-  return {
-    type: 'library',
-    'bom-ref': purl,
+  const hashes = checksum ? [{ alg: 'SHA-256', content: checksum }] : [];
+  return library(`pkg:cargo/${name}@${version}`, {
     name,
     version,
-    purl,
-    hashes: checksum ? [{ alg: 'SHA-256', content: checksum }] : [],
-    licenses: [{ expression: license.replaceAll('/', ' OR ') }],
-    properties: [],
-  };
+    hashes,
+    license: license.replaceAll('/', ' OR '),
+    workers: [],
+  });
 }
 
 function ofNpm(name, { version, integrity, license }) {
-  const purl = `pkg:npm/${name}@${version}`;
   const sha512 = Buffer.from(integrity.replace(/^sha512-/, ''), 'base64').toString('hex');
+  const hashes = [{ alg: 'SHA-512', content: sha512 }];
+  return library(`pkg:npm/${name}@${version}`, { name, version, hashes, license, workers: ['paid-once'] });
+}
+
+function library(purl, { name, version, hashes, license, workers }) {
   return {
     type: 'library',
     'bom-ref': purl,
     name,
     version,
     purl,
-    hashes: [{ alg: 'SHA-512', content: sha512 }],
+    hashes,
     licenses: [{ expression: license }],
-    properties: [{ name: 'paid-once:worker', value: 'paid-once' }],
+    properties: workers.map((value) => ({ name: 'paid-once:worker', value })),
   };
 }
 
