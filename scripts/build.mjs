@@ -15,10 +15,11 @@ import { basename, join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { gzipSync } from 'node:zlib';
 
-import { inTools, workers } from './lib/paths.mjs';
+import { wasmTarget, workers } from './lib/paths.mjs';
 import { cargoProgress, endOnSignals, run } from './lib/run.mjs';
 import { Stop, say, script, step } from './lib/say.mjs';
 import { setUp } from './setup.mjs';
+import { bindgen, bindgenDigest } from './setup/bindgen.mjs';
 import { toolchain } from './setup/rust.mjs';
 
 // All that a Worker is made of. What a crate includes from elsewhere at compile time must be added here.
@@ -50,7 +51,11 @@ const assets = {
   },
 };
 
-const profiles = { dev: ['--profile', 'worker-dev', '--no-opt'], release: ['--release'] };
+/** What cargo calls them, and whether functions keep their names, for the stack of a trap. */
+const profiles = {
+  dev: { profile: 'worker-dev', named: true },
+  release: { profile: 'release', named: false },
+};
 
 /** Builds the Workers named, by default all. `profile` is what `BUILD_PROFILE` says, where it says anything. */
 export async function build({ names = workers.map(({ name }) => name), profile = 'release' } = {}) {
@@ -61,7 +66,7 @@ export async function build({ names = workers.map(({ name }) => name), profile =
     await buildWorker(worker, profiles[wanted]);
 }
 
-async function buildWorker({ name, dir }, profile) {
+async function buildWorker({ name, dir }, { profile, named }) {
   const out = join(dir, 'build');
   const stamp = join(out, '.inputs');
   const wanted = digest(dir, profile, Object.values(assets[name] ?? {}).flat());
@@ -70,23 +75,66 @@ async function buildWorker({ name, dir }, profile) {
   }
 
   rmSync(stamp, { force: true });
-  const progress = cargoProgress();
   const shown = step(`building ${name}`);
-  const { ok, lines } = await run(inTools('bin', 'worker-build'), profile, {
-    cwd: dir,
-    onLine: (line) => shown.detail(progress(line)),
-  });
-  if (!ok) {
+  try {
+    const wasm = await compile({ name, dir }, profile, shown);
+    await bind(wasm, out, { named });
+  } catch (error) {
     shown.fail();
-    throw new Stop([...lines.slice(-60), '', `Building ${name} failed.`].join('\n'));
+    throw error;
   }
   copyAssets(dir, out, assets[name] ?? {});
   writeFileSync(stamp, wanted);
   shown.done(`${name} is built: ${wasmSize(out)}`);
 }
 
+/** The WebAssembly as the compiler leaves it. */
+async function compile({ name, dir }, profile, shown) {
+  const progress = cargoProgress();
+  const { ok, lines } = await run(
+    'cargo',
+    ['build', '--lib', '--locked', '--target', wasmTarget, '--profile', profile],
+    {
+      cwd: dir,
+      // The bindings of futures are js-sys' own, as worker-build has it: wasm-bindgen-futures is not needed then.
+      env: { ...process.env, WASM_BINDGEN_USE_JS_SYS: '1' },
+      onLine: (line) => shown.detail(progress(line)),
+    },
+  );
+  if (!ok) throw new Stop([...lines.slice(-60), '', `Building ${name} failed.`].join('\n'));
+  const [, crate] = readFileSync(join(dir, 'Cargo.toml'), 'utf8').match(/^name = "(.*)"/m);
+  return join(process.env.CARGO_TARGET_DIR, wasmTarget, profile, `${crate.replaceAll('-', '_')}.wasm`);
+}
+
+/**
+ * `index_bg.wasm`, and `index.js` that gives it to JavaScript: what src/entry.mjs of each Worker builds on. As worker-build of
+ * workers-rs does it, without its shim: ours begins anew after a trap by itself.
+ */
+async function bind(wasm, out, { named }) {
+  const raw = `${out}.raw`;
+  rmSync(raw, { recursive: true, force: true });
+  const { ok, lines } = await run(bindgen(), [wasm, raw, ...(named ? [] : ['--without-names'])]);
+  if (!ok) throw new Stop([...lines, '', `wasm-bindgen failed for ${wasm}.`].join('\n'));
+  const glue = join(raw, 'index.js');
+  // Bundlers do not know imports of the source phase yet (https://github.com/tc39/proposal-source-phase-imports).
+  writeFileSync(glue, readFileSync(glue, 'utf8').replace('import source ', 'import '));
+  rmSync(out, { recursive: true, force: true });
+  mkdirSync(out, { recursive: true });
+  const { build: bundle } = await import('esbuild'); // set-up installs it
+  await bundle({
+    entryPoints: [glue],
+    outfile: join(out, 'index.js'),
+    bundle: true,
+    minify: true,
+    format: 'esm',
+    external: ['./index_bg.wasm', 'cloudflare:*'],
+    logLevel: 'error',
+  });
+  copyFileSync(join(raw, 'index_bg.wasm'), join(out, 'index_bg.wasm'));
+  rmSync(raw, { recursive: true });
+}
+
 function copyAssets(dir, out, folders) {
-  rmSync(join(out, 'assets'), { recursive: true, force: true });
   for (const [folder, files] of Object.entries(folders)) {
     mkdirSync(join(out, 'assets', folder), { recursive: true });
     for (const file of files) copyFileSync(join(dir, file), join(out, 'assets', folder, basename(file)));
@@ -94,7 +142,7 @@ function copyAssets(dir, out, folders) {
 }
 
 function digest(dir, profile, more) {
-  const hash = createHash('sha256').update(toolchain()).update(profile.join(' '));
+  const hash = createHash('sha256').update(toolchain()).update(bindgenDigest()).update(profile);
   for (const file of [...inputs, ...more].flatMap((input) => filesIn(dir, input))) {
     hash.update(`\0${file}\0`).update(readFileSync(join(dir, file)));
   }

@@ -6,14 +6,14 @@ import { pathToFileURL } from 'node:url';
 import { inRoot, inTools } from './lib/paths.mjs';
 import { endOnSignals } from './lib/run.mjs';
 import { say, script, seconds } from './lib/say.mjs';
+import { setUpBindgen } from './setup/bindgen.mjs';
 import { checkNodeVersion, setUpNode } from './setup/node.mjs';
 import { setUpBrowsers } from './setup/browser.mjs';
 import { setUpRust } from './setup/rust.mjs';
-import { setUpTools } from './setup/tools.mjs';
 
 /**
  * After this, `process.env` is what every child needs: Node 22 first on PATH, a Rust toolchain that knows wasm, and
- * the builder's tools. `lints` and `browser` (Chromium and Firefox) are for the tests only.
+ * the tool that binds WebAssembly to JavaScript. `lints` and `browser` (Chromium and Firefox) are for the tests only.
  */
 export async function setUp({ lints = false, browser = false } = {}) {
   const started = Date.now();
@@ -21,7 +21,7 @@ export async function setUp({ lints = false, browser = false } = {}) {
   await setUpNode();
   putFirstOnPath(inRoot('node_modules', '.bin'));
   await setUpRust({ lints });
-  await setUpTools();
+  await setUpBindgen();
   if (browser) await setUpBrowsers();
   setBuildEnvironment();
   say(`Set-up is complete (${seconds(Date.now() - started)}).`);
@@ -36,11 +36,6 @@ function putFirstOnPath(dir) {
 function setBuildEnvironment() {
   // Both crates share one target folder: what they have in common is compiled once, while their profiles agree.
   process.env.CARGO_TARGET_DIR ??= inRoot('target');
-
-  // worker-build would download these three itself: the versions of the lock files are better, and work offline.
-  process.env.WASM_BINDGEN_BIN ??= inTools('bin', 'wasm-bindgen');
-  process.env.WASM_OPT_BIN ??= inRoot('node_modules', '.bin', 'wasm-opt');
-  process.env.ESBUILD_BIN ??= inRoot('node_modules', '.bin', 'esbuild');
 
   // wrangler: no questions, no telemetry, and nothing of it in the home folder or shared with other projects.
   process.env.WRANGLER_SEND_METRICS ??= 'false';

@@ -1,22 +1,22 @@
-// What the runtime loads: the WebAssembly Worker, wrapped so that a panic cannot leave anybody waiting.
+// What the runtime loads: the handlers and objects that are written in Rust, guarded so that a panic cannot leave anybody waiting.
 //
 // A panic traps the whole WebAssembly instance. The call that panicked fails, but every other future of that instance is
 // orphaned: nothing will ever wake it, and whoever waits for it waits for ever. So each call into WebAssembly is raced
 // against the trap: when one happens, all calls that are under way fail at once. Their callers ask again by the same key,
 // and a new instance goes on from the last committed phase.
 import { DurableObject, WorkerEntrypoint } from 'cloudflare:workers';
-import WasmEntrypoint, {
-  KeyObject as WasmKeyObject,
-  MetricsObject as WasmMetricsObject,
-} from '../build/index.js';
+import * as wasm from '../build/index.js';
 
 /** When an alarm that ended in a trap is tried again, in ms. */
 const AFTER_TRAP_MS = 60_000;
 
+/** The `worker` crate's own: whether the instance has panicked, and the number of the instance. */
+const instance = wasm.__worker_init_state();
 const underWay = new Set();
 
 function failAll(trap) {
   if (!(trap instanceof WebAssembly.RuntimeError)) return;
+  instance.criticalError = true;
   for (const fail of underWay) fail(trap);
   underWay.clear();
 }
@@ -29,6 +29,7 @@ function guarded(call) {
   return new Promise((resolve, reject) => {
     underWay.add(reject);
     Promise.resolve()
+      .then(renew)
       .then(call)
       .then(resolve, (error) => {
         failAll(error);
@@ -38,17 +39,44 @@ function guarded(call) {
   });
 }
 
+/** Replaces an instance that has trapped. */
+function renew() {
+  if (!instance.criticalError) return;
+  wasm.__wbg_reset_state();
+  instance.criticalError = false;
+}
+
+/** A Durable Object that is written in Rust. Nothing but its handlers is on its prototype: callers could reach it. */
+class RustObject extends DurableObject {
+  #className;
+  #inner;
+  #instanceId;
+
+  constructor(ctx, env, className) {
+    super(ctx, env);
+    this.#className = className;
+  }
+
+  fetch(request) {
+    return guarded(() => RustObject.inner(this).fetch(request));
+  }
+
+  /** The object in WebAssembly: made anew with a new instance, whose memory knows nothing of the old one's. */
+  static inner(object) {
+    if (object.#instanceId !== instance.instanceId) {
+      object.#inner = new wasm[object.#className](object.ctx, object.env);
+      object.#instanceId = instance.instanceId;
+    }
+    return object.#inner;
+  }
+}
+
 const log = (event, error) => console.error(JSON.stringify({ level: 'error', event, error: String(error) }));
 
 export default class extends WorkerEntrypoint {
-  constructor(ctx, env) {
-    super(ctx, env);
-    this.wasm = new WasmEntrypoint(ctx, env);
-  }
-
   async fetch(request) {
     try {
-      return await guarded(() => this.wasm.fetch(request));
+      return await guarded(() => wasm.fetch(request, this.env, this.ctx));
     } catch (error) {
       log('trapped', error);
       return interrupted(request.headers.get('accept')?.includes('text/html'));
@@ -57,11 +85,11 @@ export default class extends WorkerEntrypoint {
 
   /** What is not acknowledged by then comes again. */
   queue(batch) {
-    return guarded(() => this.wasm.queue(batch));
+    return guarded(() => wasm.queue(batch, this.env, this.ctx));
   }
 
   scheduled(controller) {
-    return guarded(() => this.wasm.scheduled(controller));
+    return guarded(() => wasm.scheduled(controller, this.env, this.ctx));
   }
 }
 
@@ -75,6 +103,7 @@ function interrupted(forPerson) {
 <html lang="en">
   <meta charset="utf-8" />
   <meta name="viewport" content="width=device-width" />
+  <link rel="icon" href="data:," />
   <title>${title}</title>
   <h1>${title}</h1>
   <p>Load this page again to go on from where it was. You pay once, however often the form is sent.</p>
@@ -85,7 +114,7 @@ function interrupted(forPerson) {
     headers: {
       'content-type': forPerson ? 'text/html; charset=utf-8' : 'application/problem+json',
       'cache-control': 'private, no-store',
-      'content-security-policy': "default-src 'none'; frame-ancestors 'none'",
+      'content-security-policy': "default-src 'none'; img-src data:; frame-ancestors 'none'",
       'cross-origin-opener-policy': 'same-origin',
       'cross-origin-resource-policy': 'same-origin',
       'referrer-policy': 'same-origin',
@@ -96,20 +125,15 @@ function interrupted(forPerson) {
   });
 }
 
-export class KeyObject extends DurableObject {
+export class KeyObject extends RustObject {
   constructor(ctx, env) {
-    super(ctx, env);
-    this.wasm = new WasmKeyObject(ctx, env);
-  }
-
-  fetch(request) {
-    return guarded(() => this.wasm.fetch(request));
+    super(ctx, env, 'KeyObject');
   }
 
   /** An alarm that fails is tried six times and then lost for good: after a trap it is set again instead. */
   async alarm() {
     try {
-      await guarded(() => this.wasm.alarm());
+      await guarded(() => RustObject.inner(this).alarm());
     } catch (error) {
       log('alarm_trapped', error);
       await this.ctx.storage.setAlarm(Date.now() + AFTER_TRAP_MS);
@@ -117,13 +141,8 @@ export class KeyObject extends DurableObject {
   }
 }
 
-export class MetricsObject extends DurableObject {
+export class MetricsObject extends RustObject {
   constructor(ctx, env) {
-    super(ctx, env);
-    this.wasm = new WasmMetricsObject(ctx, env);
-  }
-
-  fetch(request) {
-    return guarded(() => this.wasm.fetch(request));
+    super(ctx, env, 'MetricsObject');
   }
 }

@@ -12,16 +12,24 @@ const minutes = (n) => n * 60_000;
 const compiled = minutes(15); // a first compile on two slow cores
 const served = minutes(8);
 /**
- * What people do to the forms runs in Firefox, too. How all pages look, bad networks, the desk and the lab do not: Firefox
- * takes twice as long. `BROWSER=firefox node tests/browser/…` runs any of them.
+ * What people do to the forms runs in Firefox, too, bad networks and the lab's page included. How all pages look and the desk do
+ * not: Firefox takes twice as long. `BROWSER=firefox node tests/browser/…` runs any of them.
  */
-const firefoxFiles = ['checkout.test.mjs', 'own-key.test.mjs', 'pay.test.mjs'];
+const firefoxFiles = [
+  'checkout.test.mjs',
+  'lab.test.mjs',
+  'own-key.test.mjs',
+  'pay.test.mjs',
+  'trouble.test.mjs',
+];
 
 /** What is measured: on the release, and alone. A lease that is renewed in another millisecond is another row. */
 const onReleaseOnly = ['cost'];
 
 export const suites = () => [
-  ...workers.map((worker) => cargoCheck('format', worker, ['fmt', '--check', '--', '--color', 'never'])),
+  ...[...workers, { name: 'scripts/bindgen', dir: inRoot('scripts', 'bindgen') }].map((worker) =>
+    cargoCheck('format', worker, ['fmt', '--check', '--', '--color', 'never']),
+  ),
   check('check: format of scripts, tests and pages', ['prettier', '--check', '--log-level', 'warn', '.']),
   check('check: unused dependencies', ['node', 'scripts/test/unused-dependencies.mjs']),
   check('check: licences, hashes and bill of materials', ['node', 'scripts/test/supply-chain.mjs']),

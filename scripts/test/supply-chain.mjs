@@ -12,7 +12,11 @@ const REGISTRY = 'registry+https://github.com/rust-lang/crates.io-index';
 
 npmHasHashes();
 const allowed = licencesOf(readFileSync(inRoot('deny.toml'), 'utf8'));
-for (const project of [...workers, { name: 'fuzz', dir: inRoot('fuzz') }]) sources(project);
+const others = [
+  { name: 'fuzz', dir: inRoot('fuzz') },
+  { name: 'scripts/bindgen', dir: inRoot('scripts', 'bindgen') },
+];
+for (const project of [...workers, ...others]) sources(project);
 for (const worker of workers) licences(worker);
 bill();
 cargoDeny();
