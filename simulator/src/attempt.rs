@@ -63,18 +63,22 @@ pub enum Attempt {
 pub fn run(call: &mut Call, intent: PaymentIntent, options: &Options) -> Outcome<Attempt> {
     let (payment_method, card) = card_of(call, &intent)?;
     match card.behaviour {
-        Behaviour::Approve | Behaviour::PendingRefund | Behaviour::FailingRefund => {
-            settle(call, intent, &payment_method, None)
+        Behaviour::Approve
+        | Behaviour::ApproveAtRisk
+        | Behaviour::PendingRefund
+        | Behaviour::FailingRefund => settle(call, intent, (&payment_method, card), None),
+        Behaviour::AuthenticateOnSession if options.off_session => {
+            settle(call, intent, (&payment_method, card), None)
         }
-        Behaviour::Decline(decline) => settle(call, intent, &payment_method, Some(&decline)),
+        Behaviour::Decline(decline) => settle(call, intent, (&payment_method, card), Some(&decline)),
         Behaviour::Authenticate(_) if options.off_session => {
-            settle(call, intent, &payment_method, Some(&AUTHENTICATION_REQUIRED))
+            settle(call, intent, (&payment_method, card), Some(&AUTHENTICATION_REQUIRED))
         }
         // The issuer was never asked to pay: an error, but no charge.
-        Behaviour::Authenticate(_) if options.error_on_requires_action => {
+        Behaviour::Authenticate(_) | Behaviour::AuthenticateOnSession if options.error_on_requires_action => {
             Ok(Attempt::Declined(Box::new(fail(call, intent, &payment_method, &ACTION_REFUSED, None)?)))
         }
-        Behaviour::Authenticate(_) => ask(call, intent, options),
+        Behaviour::Authenticate(_) | Behaviour::AuthenticateOnSession => ask(call, intent, options),
         Behaviour::Process(_) => process(call, intent, &payment_method),
     }
 }
@@ -92,8 +96,10 @@ pub fn authenticated(call: &mut Call, intent: PaymentIntent, accepted: bool) -> 
         )?)));
     }
     match card.behaviour {
-        Behaviour::Authenticate(Some(decline)) => settle(call, intent, &payment_method, Some(&decline)),
-        _ => settle(call, intent, &payment_method, None),
+        Behaviour::Authenticate(Some(decline)) => {
+            settle(call, intent, (&payment_method, card), Some(&decline))
+        }
+        _ => settle(call, intent, (&payment_method, card), None),
     }
 }
 
@@ -123,7 +129,7 @@ fn ask(call: &mut Call, mut intent: PaymentIntent, options: &Options) -> Outcome
 fn process(call: &mut Call, mut intent: PaymentIntent, payment_method: &PaymentMethod) -> Outcome<Attempt> {
     let charge = charges::create(call, &intent, payment_method, Answer::Later)?;
     intent.status = Status::Processing;
-    intent.processing = Some(json!({ "card": { "customer_notification": null }, "type": "card" }));
+    intent.processing = Some(json!({ "card": {}, "type": "card" }));
     intent.latest_charge = Some(charge.id);
     intent.last_payment_error = None;
     intent.next_action = None;
@@ -140,7 +146,7 @@ pub fn decided(call: &mut Call, mut intent: PaymentIntent) -> Outcome<()> {
         _ => None,
     };
     let charge = intent.latest_charge.clone().unwrap_or_default();
-    charges::decide(call, &charge, answer(&intent, decline))?;
+    charges::decide(call, &charge, answer(&intent, card, decline))?;
     intent.processing = None;
     conclude(call, intent, &payment_method, charge, decline)?;
     Ok(())
@@ -149,16 +155,19 @@ pub fn decided(call: &mut Call, mut intent: PaymentIntent) -> Outcome<()> {
 fn settle(
     call: &mut Call,
     intent: PaymentIntent,
-    payment_method: &PaymentMethod,
+    (payment_method, card): (&PaymentMethod, &Card),
     decline: Option<&Decline>,
 ) -> Outcome<Attempt> {
-    let charge = charges::create(call, &intent, payment_method, answer(&intent, decline))?;
+    let charge = charges::create(call, &intent, payment_method, answer(&intent, card, decline))?;
     conclude(call, intent, payment_method, charge.id, decline)
 }
 
-fn answer<'a>(intent: &PaymentIntent, decline: Option<&'a Decline>) -> Answer<'a> {
+fn answer<'a>(intent: &PaymentIntent, card: &Card, decline: Option<&'a Decline>) -> Answer<'a> {
     match decline {
-        None => Answer::Yes { captured: intent.capture_method != "manual" },
+        None => Answer::Yes {
+            captured: intent.capture_method != "manual",
+            at_risk: card.behaviour == Behaviour::ApproveAtRisk,
+        },
         Some(decline) => Answer::No(decline),
     }
 }

@@ -5,14 +5,15 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use crate::balance::{self, ASYNC_CAPTURE_MS, Movement};
 use crate::call::{Call, Links, shown};
 use crate::cards::Decline;
 use crate::errors::Outcome;
 use crate::events;
 use crate::lists::{self, Page};
-use crate::metadata::Metadata;
+use crate::metadata::{self, Metadata};
 use crate::params::Params;
-use crate::payment_intents::PaymentIntent;
+use crate::payment_intents::{PaymentIntent, set};
 use crate::payment_methods::{PaymentMethod, no_billing_details};
 use crate::refunds;
 use crate::store::{Kind, Query};
@@ -30,14 +31,19 @@ pub struct Charge {
     pub amount_captured: i64,
     /// What was given back.
     pub amount_refunded: i64,
+    application: Option<String>,
+    application_fee: Option<String>,
+    application_fee_amount: Option<i64>,
     balance_transaction: Option<String>,
     billing_details: Value,
+    calculated_statement_descriptor: Option<String>,
     /// Whether the money was taken, and not only reserved.
     pub captured: bool,
     created: i64,
     /// Three letters, lower case.
     pub currency: String,
-    customer: Option<String>,
+    /// `cus_…`
+    pub customer: Option<String>,
     description: Option<String>,
     disputed: bool,
     failure_balance_transaction: Option<String>,
@@ -47,6 +53,7 @@ pub struct Charge {
     livemode: bool,
     /// The PaymentIntent's, at the moment of the attempt.
     pub metadata: Metadata,
+    on_behalf_of: Option<String>,
     outcome: Value,
     /// Whether the issuer said yes.
     pub paid: bool,
@@ -63,6 +70,7 @@ pub struct Charge {
     review: Option<String>,
     shipping: Option<Value>,
     source: Option<Value>,
+    source_transfer: Option<String>,
     statement_descriptor: Option<String>,
     statement_descriptor_suffix: Option<String>,
     /// `succeeded`, `failed`, or `pending` while the bank has not decided.
@@ -78,6 +86,8 @@ pub enum Answer<'a> {
     Yes {
         /// Whether it is taken.
         captured: bool,
+        /// Whether Radar sees an elevated risk.
+        at_risk: bool,
     },
     /// No.
     No(&'a Decline),
@@ -104,21 +114,41 @@ impl Answer<'_> {
 }
 
 impl Charge {
+    /// What was taken is in the merchant's balance.
+    fn moved(&mut self, call: &mut Call) -> Outcome<()> {
+        let row = balance::record(call, Movement::Charge, &self.id, self.amount_captured, &self.currency)?;
+        self.balance_transaction = Some(row);
+        Ok(())
+    }
+
     /// The one place where simulated money moves.
     fn answered(&mut self, answer: Answer) {
         self.paid = matches!(answer, Answer::Yes { .. });
-        self.captured = matches!(answer, Answer::Yes { captured: true });
+        self.captured = matches!(answer, Answer::Yes { captured: true, .. });
         self.amount_captured = if self.captured { self.amount } else { 0 };
         self.status = answer.status().to_owned();
         self.outcome = match answer {
+            Answer::Yes { at_risk: true, .. } => json!({
+                "network_status": "approved_by_network", "reason": null, "risk_level": "elevated", "risk_score": 70,
+                "seller_message": "Payment complete.", "type": "authorized", "advice_code": null, "network_advice_code": null,
+                "network_decline_code": null,
+            }),
             Answer::Yes { .. } | Answer::Later => json!({
                 "network_status": "approved_by_network", "reason": null, "risk_level": "normal", "risk_score": 10,
-                "seller_message": "Payment complete.", "type": "authorized",
+                "seller_message": "Payment complete.", "type": "authorized", "advice_code": null, "network_advice_code": null,
+                "network_decline_code": null,
+            }),
+            // By default Radar blocks the highest risk, and the issuer is never asked.
+            Answer::No(decline) if decline.blocked => json!({
+                "network_status": "not_sent_to_network", "reason": "highest_risk_level", "risk_level": "highest", "risk_score": 85,
+                "seller_message": "Stripe blocked this payment as too risky.", "type": "blocked", "advice_code": null,
+                "network_advice_code": null, "network_decline_code": null,
             }),
             Answer::No(decline) => json!({
                 "network_status": "declined_by_network", "reason": decline.decline_code.unwrap_or(decline.code),
                 "risk_level": "normal", "risk_score": 10,
-                "seller_message": "The bank did not return any further details with this decline.", "type": "issuer_declined",
+                "seller_message": "The bank did not return any further details with this decline.", "type": "issuer_declined", "advice_code": null,
+                "network_advice_code": null, "network_decline_code": null,
             }),
         };
         if let Answer::No(decline) = answer {
@@ -141,8 +171,12 @@ pub fn create(
         amount: intent.amount,
         amount_captured: 0,
         amount_refunded: 0,
+        application: None,
+        application_fee: None,
+        application_fee_amount: None,
         balance_transaction: None,
         billing_details: no_billing_details(),
+        calculated_statement_descriptor: None,
         captured: false,
         created: call.now_s(),
         currency: intent.currency.clone(),
@@ -155,11 +189,12 @@ pub fn create(
         fraud_details: json!({}),
         livemode: false,
         metadata: intent.metadata.clone(),
+        on_behalf_of: None,
         outcome: Value::Null,
         paid: false,
         payment_intent: Some(intent.id.clone()),
         payment_method: payment_method.id.clone(),
-        payment_method_details: json!({ "card": payment_method.card, "type": "card" }),
+        payment_method_details: details_of(intent, &payment_method.card, answer),
         receipt_email: intent.receipt_email.clone(),
         receipt_number: None,
         receipt_url: None,
@@ -167,6 +202,7 @@ pub fn create(
         review: None,
         shipping: None,
         source: None,
+        source_transfer: None,
         statement_descriptor: intent.statement_descriptor.clone(),
         statement_descriptor_suffix: intent.statement_descriptor_suffix.clone(),
         status: String::new(),
@@ -174,17 +210,58 @@ pub fn create(
         transfer_group: intent.transfer_group.clone(),
     };
     charge.answered(answer);
-    let links =
-        Links { customer: intent.customer.clone(), parent: Some(intent.id.clone()), ..Links::default() };
+    // An asynchronous capture moves the balance a moment later.
+    let is_async = charge.captured && intent.capture_method == "automatic_async";
+    if charge.captured && !is_async {
+        charge.moved(call)?;
+    }
+    let links = Links {
+        customer: intent.customer.clone(),
+        parent: Some(intent.id.clone()),
+        due_ms: is_async.then(|| call.now_ms + ASYNC_CAPTURE_MS),
+        ..Links::default()
+    };
     call.insert(Kind::Charge, &charge.id, &charge, links)?;
     events::record(call, answer.event(), &charge)?;
     Ok(charge)
+}
+
+/// What a charge says of its card. It is less than the PaymentMethod says, and what the networks add.
+fn details_of(intent: &PaymentIntent, card: &Value, answer: Answer) -> Value {
+    let of = |name: &str| card.get(name).cloned().unwrap_or_default();
+    let network = card.pointer("/networks/available/0").cloned().unwrap_or_default();
+    let approved = matches!(answer, Answer::Yes { .. });
+    let details = json!({
+        "amount_authorized": approved.then_some(intent.amount),
+        "authorization_code": approved.then_some("123456"),
+        "brand": of("brand"),
+        "checks": of("checks"),
+        "country": of("country"),
+        "electronic_commerce_indicator": null,
+        "exp_month": of("exp_month"),
+        "exp_year": of("exp_year"),
+        "fingerprint": of("fingerprint"),
+        "funding": of("funding"),
+        "installments": null,
+        "last4": of("last4"),
+        "mandate": null,
+        "network": network,
+        "network_transaction_id": null,
+        "regulated_status": of("regulated_status"),
+        "three_d_secure": null,
+        "transaction_link_id": null,
+        "wallet": null,
+    });
+    json!({ "card": details, "type": "card" })
 }
 
 /// The bank's decision about a pending charge.
 pub fn decide(call: &mut Call, id: &str, answer: Answer) -> Outcome<()> {
     let mut charge: Charge = call.of_param(Kind::Charge, id, "charge")?;
     charge.answered(answer);
+    if charge.captured {
+        charge.moved(call)?;
+    }
     save(call, &charge)?;
     events::record(call, answer.event(), &charge)
 }
@@ -203,6 +280,7 @@ pub fn capture(call: &mut Call, id: &str, amount_minor: i64) -> Outcome<()> {
     let mut charge: Charge = call.of_param(Kind::Charge, id, "charge")?;
     charge.captured = true;
     charge.amount_captured = amount_minor;
+    charge.moved(call)?;
     let is_refunded = release(call, &mut charge)?;
     save(call, &charge)?;
     events::record(call, "charge.captured", &charge)?;
@@ -237,9 +315,30 @@ fn release(call: &mut Call, charge: &mut Charge) -> Outcome<bool> {
     Ok(true)
 }
 
+/// What time does to a charge: an asynchronous capture has moved the balance.
+pub fn settle(call: &mut Call, mut charge: Charge) -> Outcome<()> {
+    charge.moved(call)?;
+    call.save(Kind::Charge, &charge.id, &charge, None)?;
+    events::record(call, "charge.updated", &charge)
+}
+
 /// Writes a charge back.
 pub fn save(call: &mut Call, charge: &Charge) -> Outcome<()> {
-    call.save(Kind::Charge, &charge.id, charge, None)
+    let due_ms = call.find(Kind::Charge, &charge.id)?.and_then(|row| row.due_ms);
+    call.save(Kind::Charge, &charge.id, charge, due_ms)
+}
+
+/// `POST /v1/charges/{id}`: what a merchant writes on it. No sum ever changes so.
+pub fn update(call: &mut Call, id: &str, params: &Params) -> Outcome<Value> {
+    params.allow(&["description", "metadata", "receipt_email", "transfer_group"])?;
+    let mut charge: Charge = call.of_path(Kind::Charge, id, "charge")?;
+    charge.metadata = metadata::merge(&charge.metadata, params)?;
+    set(params, "description", &mut charge.description)?;
+    set(params, "receipt_email", &mut charge.receipt_email)?;
+    set(params, "transfer_group", &mut charge.transfer_group)?;
+    save(call, &charge)?;
+    events::record(call, "charge.updated", &charge)?;
+    shown(&charge)
 }
 
 /// `GET /v1/charges/{id}`

@@ -7,7 +7,9 @@ use serde_json::{Value, json};
 
 use crate::adyen;
 use crate::attempt;
+use crate::balance;
 use crate::call::Call;
+use crate::charges;
 use crate::errors::Outcome;
 use crate::http::Reply;
 use crate::idempotency;
@@ -37,8 +39,9 @@ pub fn settle(call: &mut Call) -> Outcome<()> {
             }
             Kind::Refund => refunds::settle(call, serde_json::from_str(&row.body)?)?,
             Kind::AdyenPayment => adyen::payments::settle(call, serde_json::from_str(&row.body)?)?,
-            Kind::Charge
-            | Kind::Customer
+            Kind::Charge => charges::settle(call, serde_json::from_str(&row.body)?)?,
+            Kind::BalanceTransaction => balance::settle(call, serde_json::from_str(&row.body)?)?,
+            Kind::Customer
             | Kind::PaymentMethod
             | Kind::Event
             | Kind::AdyenModification

@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 
-use crate::adyen;
+use crate::adyen::{self, happenings};
 use crate::auth::DEFAULT_ACCOUNT;
 use crate::call::Call;
 use crate::errors::{Failure, Outcome};
@@ -81,6 +81,13 @@ fn route(
         ("POST", ["_sim", "payments", id, "refunds"]) => {
             at_the_provider(store, ids, now_ms, request, |call, body| dashboard::refund(call, id, body))
         }
+        ("POST", ["_sim", "adyen", "payments", psp, happening]) => {
+            at_the_provider(store, ids, now_ms, request, |call, body| {
+                // Adyen's rows are of no account at Stripe.
+                call.account.clear();
+                happenings::play(call, psp, happening, body)
+            })
+        }
         ("POST", ["_sim", "reset"]) => {
             store.clear()?;
             Ok(Reply::json(200, &json!({ "reset": true })))
@@ -106,6 +113,7 @@ fn at_the_provider(
 ) -> Outcome<Reply> {
     let body = match body(request) {
         Ok(body) => body,
+        Err(_) if request.body.is_empty() => json!({}),
         Err(reply) => return Ok(reply),
     };
     let mut call = call(store, ids, now_ms, DEFAULT_ACCOUNT, request, "req_dashboard", None);

@@ -2,13 +2,12 @@
 //! reconciliation has to find both.
 
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use crate::adyen::modifications::{self, ModificationKind, ModificationRequest};
-use crate::adyen::payments;
+use crate::adyen::modifications::ModificationKind;
+use crate::adyen::{happenings, payments};
 use crate::call::Call;
 use crate::errors::{ApiError, Failure, Outcome};
-use crate::ids;
 use crate::params::Params;
 use crate::store::Kind;
 use crate::{payment_intents, refunds};
@@ -66,26 +65,7 @@ struct Refund {
 pub fn refund(call: &mut Call, id: &str, body: &Value) -> Outcome<Value> {
     let refund: Refund = read(body)?;
     if let Some(payment) = payments::find(call, id)? {
-        let left = payment.amount_captured - payment.amount_refunded;
-        let value = refund.amount.unwrap_or(left);
-        let body = json!({
-            "merchantAccount": payment.merchant_account, "amount": { "currency": payment.amount.currency, "value": value },
-        });
-        let request = ModificationRequest::parse(ModificationKind::Refund, &body)
-            .map_err(|failure| invalid(&Failure::from(failure).into_message()))?;
-        // Adyen's refund has the id of the request that asks for it.
-        let psp_reference = ids::word(call.ids, 16).to_ascii_uppercase();
-        let mut call = Call {
-            store: &mut *call.store,
-            ids: &mut *call.ids,
-            now_ms: call.now_ms,
-            account: String::new(),
-            origin: None,
-            api_version: call.api_version,
-            request_id: &psp_reference,
-            idempotency_key: None,
-        };
-        return Ok(modifications::create(&mut call, id, ModificationKind::Refund, &request)?);
+        return happenings::by_a_person(call, &payment, ModificationKind::Refund, refund.amount);
     }
     let Some(intent) = call.store.find(Kind::PaymentIntent, id)? else {
         let mut error = ApiError::invalid(format!("No such payment: '{id}'"));

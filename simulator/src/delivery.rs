@@ -9,7 +9,7 @@ use futures_util::future::{Either, select};
 use worker::wasm_bindgen::JsValue;
 use worker::{Delay, Env, Fetch, Fetcher, Headers, Method, Request, RequestInit, RequestRedirect, Result};
 
-use crate::webhooks::{Outgoing, Settings};
+use crate::webhooks::{self, Outgoing, Settings};
 
 /// Longer than a merchant should take.
 const TIMEOUT: Duration = Duration::from_secs(10);
@@ -35,7 +35,7 @@ impl Courier {
     pub fn new(env: &Env) -> Self {
         let text = |name: &str| env.var(name).map(|value| value.to_string()).unwrap_or_default();
         let merchant = env.service("MERCHANT").ok();
-        let base = text("WEBHOOK_URL").trim_end_matches('/').to_owned();
+        let base = text("WEBHOOK_URL");
         let destination = match &merchant {
             Some(_) => Some("the binding MERCHANT".to_owned()),
             None => Some(base.clone()).filter(|base| !base.is_empty()),
@@ -85,7 +85,7 @@ impl Courier {
                 merchant.fetch(format!("{HOST_OVER_BINDING}{}", outgoing.path), Some(init)).await?
             }
             None => {
-                let address = format!("{}{}", self.base, outgoing.path);
+                let address = webhooks::address(&self.base, outgoing.path);
                 Fetch::Request(Request::new_with_init(&address, &init)?).send().await?
             }
         };

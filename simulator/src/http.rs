@@ -75,7 +75,7 @@ impl Reply {
 
     /// A page for a person.
     pub fn html(status: u16, body: String) -> Self {
-        let policy = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'; base-uri 'none'";
+        let policy = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; frame-ancestors 'none'; base-uri 'none'";
         Reply::html_under(status, body, policy)
     }
 

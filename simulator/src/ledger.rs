@@ -109,7 +109,7 @@ impl Ledger {
                 "id": payment.psp_reference, "provider": "adyen", "payment_intent": null, "reference": payment.reference,
                 "amount": payment.amount.value, "currency": payment.amount.currency, "status": charge_status(&payment),
                 "paid": payment.authorised, "captured": payment.amount_captured > 0, "amount_captured": payment.amount_captured,
-                "amount_refunded": payment.amount_refunded,
+                "amount_refunded": payment.amount_refunded, "amount_charged_back": payment.amount_charged_back,
                 "voided": matches!(payment.standing, Standing::Cancelled | Standing::Expired), "metadata": payment.metadata,
                 "major": majors([payment.amount.value, payment.amount_captured, payment.amount_refunded], |minor| {
                     payment.amount.major(minor)

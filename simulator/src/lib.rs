@@ -14,6 +14,7 @@ pub mod adyen;
 pub mod api;
 pub mod attempt;
 pub mod auth;
+pub mod balance;
 pub mod call;
 pub mod cards;
 pub mod charges;

@@ -17,6 +17,16 @@ pub struct Page {
 
 /// One page, by `limit`, `starting_after`, `ending_before` and `created`.
 pub fn page(call: &mut Call, params: &Params, page: Page) -> Outcome<Value> {
+    page_of(call, params, page, |_| true)
+}
+
+/// One page of those that are to be shown.
+pub fn page_of(
+    call: &mut Call,
+    params: &Params,
+    page: Page,
+    shows: impl Fn(&Value) -> bool,
+) -> Outcome<Value> {
     let mut query = page.query;
     let limit = limit(params)?;
     (query.created_from_s, query.created_until_s) = created(params)?;
@@ -33,15 +43,31 @@ pub fn page(call: &mut Call, params: &Params, page: Page) -> Outcome<Value> {
     // A page before a cursor lies right before it, so it is read from the cursor on and turned round.
     query.oldest_first = newer_than.is_some();
     query.limit = limit + 1;
-    let mut rows = call.list(query.clone())?;
     let kept = usize::try_from(limit).unwrap_or(0);
-    let has_more = rows.len() > kept;
-    rows.truncate(kept);
-    if query.oldest_first {
-        rows.reverse();
+    let mut data: Vec<Value> = Vec::new();
+    while data.len() <= kept {
+        let rows = call.list(query.clone())?;
+        let Some(last) = rows.last() else { break };
+        let next = if query.oldest_first { &mut query.after_seq } else { &mut query.before_seq };
+        *next = Some(last.seq);
+        for row in &rows {
+            let object: Value = serde_json::from_str(&row.body)?;
+            if shows(&object) {
+                data.push(object);
+            }
+        }
     }
-    let data = rows.iter().map(|row| serde_json::from_str(&row.body)).collect::<Result<Vec<Value>, _>>()?;
+    let has_more = data.len() > kept;
+    data.truncate(kept);
+    if query.oldest_first {
+        data.reverse();
+    }
     Ok(json!({ "object": "list", "data": data, "has_more": has_more, "url": page.url }))
+}
+
+/// Whether an object is only the trace of one that was deleted.
+pub fn is_deleted(object: &Value) -> bool {
+    object.get("deleted").is_some()
 }
 
 /// `limit`: 1 to 100, by default 10.

@@ -48,11 +48,12 @@ fn page(title: &str, class: &str, content: &str) -> String {
     styled(title, "", class, content)
 }
 
-/// A whole page around its content, with styles of its own.
+/// A whole page around its content, with styles of its own. It says that it has no icon: Firefox would look for one, against the
+/// page's policy.
 pub fn styled(title: &str, style: &str, class: &str, content: &str) -> String {
     format!(
         "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width\">\
-         <title>{}</title><style>{STYLE}{style}</style></head><body><main class=\"{class}\">{content}</main></body></html>",
+         <link rel=\"icon\" href=\"data:,\"><title>{}</title><style>{STYLE}{style}</style></head><body><main class=\"{class}\">{content}</main></body></html>",
         escape(title)
     )
 }

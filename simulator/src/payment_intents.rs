@@ -15,6 +15,7 @@ use crate::attempt::{self, Attempt};
 use crate::call::{Call, Links, shown};
 use crate::charges;
 use crate::currencies;
+use crate::customers;
 use crate::errors::{ApiError, Failure, Outcome, at_least_one};
 use crate::events;
 use crate::ids;
@@ -65,6 +66,7 @@ pub struct PaymentIntent {
     /// `pi_…`
     pub id: String,
     object: String,
+    allowed_payment_method_types: Option<Vec<String>>,
     /// In the smallest unit; a partial capture does not change it.
     pub amount: i64,
     /// What can still be captured.
@@ -90,13 +92,16 @@ pub struct PaymentIntent {
     pub currency: String,
     /// `cus_…`
     pub customer: Option<String>,
+    customer_account: Option<String>,
     /// Free text.
     pub description: Option<String>,
+    excluded_payment_method_types: Option<Vec<String>>,
     /// The decline, until another attempt succeeds.
     pub last_payment_error: Option<Value>,
     /// The charge of the last attempt.
     pub latest_charge: Option<String>,
     livemode: bool,
+    managed_payments: Option<Value>,
     /// The caller's own data.
     pub metadata: Metadata,
     /// What the customer has to do.
@@ -107,6 +112,7 @@ pub struct PaymentIntent {
     payment_method_configuration_details: Option<Value>,
     payment_method_options: Value,
     payment_method_types: Vec<String>,
+    payment_record: Option<String>,
     /// Set while the status is `processing`.
     pub processing: Option<Value>,
     /// Where Stripe would send a receipt.
@@ -161,7 +167,7 @@ pub fn create(call: &mut Call, params: &Params) -> Outcome<Value> {
     let mut intent = parse_new(call, params)?;
     let confirm = params.boolean("confirm")?.unwrap_or(false);
     if let Some(customer) = &intent.customer {
-        call.of_param::<Value>(Kind::Customer, customer, "customer")?;
+        customers::of_param(call, customer)?;
     }
     if let Some(id) = params.text("payment_method")? {
         intent.payment_method = Some(payment_methods::of_param(call, id)?.0.id);
@@ -231,7 +237,7 @@ pub fn update(call: &mut Call, id: &str, params: &Params) -> Outcome<Value> {
         intent.capture_method = capture_method.to_owned();
     }
     if let Some(customer) = params.text("customer")? {
-        call.of_param::<Value>(Kind::Customer, customer, "customer")?;
+        customers::of_param(call, customer)?;
         intent.customer = Some(customer.to_owned());
     }
     if let Some(id) = params.text("payment_method")? {
@@ -434,6 +440,7 @@ fn parse_new(call: &mut Call, params: &Params) -> Outcome<PaymentIntent> {
         client_secret: format!("{id}_secret_{}", ids::word(call.ids, 25)),
         id,
         object: "payment_intent".to_owned(),
+        allowed_payment_method_types: None,
         amount,
         amount_capturable: 0,
         amount_details: json!({ "tip": {} }),
@@ -454,17 +461,23 @@ fn parse_new(call: &mut Call, params: &Params) -> Outcome<PaymentIntent> {
         created: call.now_s(),
         currency,
         customer: owned("customer")?,
+        customer_account: None,
         description: owned("description")?,
+        excluded_payment_method_types: None,
         last_payment_error: None,
         latest_charge: None,
         livemode: false,
+        managed_payments: None,
         metadata: metadata::merge(&Metadata::new(), params)?,
         next_action: None,
         on_behalf_of: None,
         payment_method: None,
         payment_method_configuration_details: None,
-        payment_method_options: json!({ "card": { "installments": null, "mandate_options": null, "network": null } }),
+        payment_method_options: json!({
+            "card": { "installments": null, "mandate_options": null, "network": null, "request_three_d_secure": "automatic" },
+        }),
         payment_method_types,
+        payment_record: None,
         processing: None,
         receipt_email: owned("receipt_email")?,
         review: None,

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::balance::{self, Movement};
 use crate::call::{Call, Links, shown};
 use crate::cards::Behaviour;
 use crate::charges::{self, Charge};
@@ -33,7 +34,11 @@ pub struct Refund {
     created: i64,
     /// Three letters, lower case.
     pub currency: String,
+    customer: Option<String>,
+    customer_account: Option<String>,
     destination_details: Value,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    failure_balance_transaction: Option<String>,
     /// Why it failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure_reason: Option<String>,
@@ -41,6 +46,7 @@ pub struct Refund {
     pub metadata: Metadata,
     /// The charge's PaymentIntent.
     pub payment_intent: Option<String>,
+    payment_method: Option<String>,
     reason: Option<String>,
     receipt_number: Option<String>,
     source_transfer_reversal: Option<String>,
@@ -92,9 +98,12 @@ pub fn create(call: &mut Call, params: &Params) -> Outcome<Value> {
     let (status, due_ms) = match card.behaviour {
         Behaviour::PendingRefund => ("pending", Some(call.now_ms + SETTLES_AFTER_MS)),
         Behaviour::FailingRefund => ("succeeded", Some(call.now_ms + SETTLES_AFTER_MS)),
-        Behaviour::Approve | Behaviour::Decline(_) | Behaviour::Authenticate(_) | Behaviour::Process(_) => {
-            ("succeeded", None)
-        }
+        Behaviour::Approve
+        | Behaviour::ApproveAtRisk
+        | Behaviour::Decline(_)
+        | Behaviour::Authenticate(_)
+        | Behaviour::AuthenticateOnSession
+        | Behaviour::Process(_) => ("succeeded", None),
     };
     let refund = Refund {
         metadata,
@@ -102,6 +111,8 @@ pub fn create(call: &mut Call, params: &Params) -> Outcome<Value> {
         status: status.to_owned(),
         ..Refund::new(call, &charge, amount, "refund")
     };
+    let moved = balance::record(call, Movement::Refund, &refund.id, amount, &refund.currency)?;
+    let refund = Refund { balance_transaction: Some(moved), ..refund };
     refund.insert(call, due_ms)?;
     charge.amount_refunded += amount;
     charge.refunded = charge.amount_refunded == charge.amount_captured + released;
@@ -139,13 +150,17 @@ impl Refund {
             charge: charge.id.clone(),
             created: call.now_s(),
             currency: charge.currency.clone(),
+            customer: charge.customer.clone(),
+            customer_account: None,
             destination_details: serde_json::json!({
                 "card": { "reference_status": "pending", "reference_type": "acquirer_reference_number", "type": how },
                 "type": "card",
             }),
+            failure_balance_transaction: None,
             failure_reason: None,
             metadata: Metadata::new(),
             payment_intent: charge.payment_intent.clone(),
+            payment_method: Some(charge.payment_method.clone()),
             reason: None,
             receipt_number: None,
             source_transfer_reversal: None,
@@ -178,6 +193,9 @@ pub fn settle(call: &mut Call, mut refund: Refund) -> Outcome<()> {
     } else {
         refund.status = "failed".to_owned();
         refund.failure_reason = Some("unknown".to_owned());
+        let back =
+            balance::record(call, Movement::RefundFailure, &refund.id, refund.amount, &refund.currency)?;
+        refund.failure_balance_transaction = Some(back);
         let mut charge: Charge = call.of_param(Kind::Charge, &refund.charge, "charge")?;
         charge.amount_refunded -= refund.amount;
         charge.refunded = false;
@@ -189,6 +207,29 @@ pub fn settle(call: &mut Call, mut refund: Refund) -> Outcome<()> {
     }
     events::record(call, "refund.updated", &refund)?;
     events::record(call, "charge.refund.updated", &refund)
+}
+
+/// `POST /v1/refunds/{id}`: of its metadata.
+pub fn update(call: &mut Call, id: &str, params: &Params) -> Outcome<Value> {
+    params.allow(&["metadata"])?;
+    let row = call.find(Kind::Refund, id)?;
+    let mut refund: Refund = call.of_path(Kind::Refund, id, "id")?;
+    refund.metadata = metadata::merge(&refund.metadata, params)?;
+    call.save(Kind::Refund, id, &refund, row.and_then(|row| row.due_ms))?;
+    events::record(call, "refund.updated", &refund)?;
+    events::record(call, "charge.refund.updated", &refund)?;
+    shown(&refund)
+}
+
+/// `POST /v1/refunds/{id}/cancel`: only in `requires_action`, which no refund of a card is ever in.
+pub fn cancel(call: &mut Call, id: &str, params: &Params) -> Outcome<Value> {
+    params.allow(&[])?;
+    let refund: Refund = call.of_path(Kind::Refund, id, "id")?;
+    let message = format!(
+        "You can only cancel refunds with a status of requires_action: this one has a status of {}. Refunds of cards never need an action.",
+        refund.status
+    );
+    Err(ApiError::invalid(message).outcome())
 }
 
 /// `GET /v1/refunds/{id}`

@@ -6,7 +6,9 @@ use crate::call::Call;
 use crate::errors::{ApiError, Outcome};
 use crate::http::Request;
 use crate::params::Params;
-use crate::{accounts, charges, customers, events, payment_intents, payment_methods, refunds, search};
+use crate::{
+    accounts, balance, charges, customers, events, payment_intents, payment_methods, refunds, search,
+};
 
 /// What a request asks for, with the id from its path.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,15 +25,24 @@ pub enum Operation {
     CancelPaymentIntent(String),
     ListCharges,
     RetrieveCharge(String),
+    UpdateCharge(String),
     CreateRefund,
     ListRefunds,
     RetrieveRefund(String),
+    UpdateRefund(String),
+    CancelRefund(String),
     CreateCustomer,
     ListCustomers,
+    SearchCustomers,
     RetrieveCustomer(String),
     UpdateCustomer(String),
+    DeleteCustomer(String),
+    CreatePaymentMethod,
     RetrievePaymentMethod(String),
     ListEvents,
+    RetrieveBalance,
+    ListBalanceTransactions,
+    RetrieveBalanceTransaction(String),
     RetrieveEvent(String),
 }
 
@@ -53,20 +64,29 @@ impl Operation {
             ("POST", ["payment_intents", id, "capture"]) => Op::CapturePaymentIntent((*id).to_owned()),
             ("POST", ["payment_intents", id, "cancel"]) => Op::CancelPaymentIntent((*id).to_owned()),
             ("GET", ["charges"]) => Op::ListCharges,
+            ("POST", ["charges", id]) => Op::UpdateCharge((*id).to_owned()),
             ("GET", ["charges", id]) => Op::RetrieveCharge((*id).to_owned()),
             ("POST", ["refunds"]) => Op::CreateRefund,
             ("GET", ["refunds"]) => Op::ListRefunds,
+            ("POST", ["refunds", id]) => Op::UpdateRefund((*id).to_owned()),
+            ("POST", ["refunds", id, "cancel"]) => Op::CancelRefund((*id).to_owned()),
             ("GET", ["refunds", id]) => Op::RetrieveRefund((*id).to_owned()),
             ("POST", ["customers"]) => Op::CreateCustomer,
             ("GET", ["customers"]) => Op::ListCustomers,
+            ("GET", ["customers", "search"]) => Op::SearchCustomers,
+            ("DELETE", ["customers", id]) => Op::DeleteCustomer((*id).to_owned()),
             ("GET", ["customers", id]) => Op::RetrieveCustomer((*id).to_owned()),
             ("POST", ["customers", id]) => Op::UpdateCustomer((*id).to_owned()),
+            ("POST", ["payment_methods"]) => Op::CreatePaymentMethod,
             ("GET", ["payment_methods", id]) => Op::RetrievePaymentMethod((*id).to_owned()),
             ("GET", ["events"]) => Op::ListEvents,
+            ("GET", ["balance"]) => Op::RetrieveBalance,
+            ("GET", ["balance_transactions"]) => Op::ListBalanceTransactions,
+            ("GET", ["balance_transactions", id]) => Op::RetrieveBalanceTransaction((*id).to_owned()),
             ("GET", ["events", id]) => Op::RetrieveEvent((*id).to_owned()),
             _ => {
                 let mut error = ApiError::invalid(format!(
-                    "Unrecognized request URL ({}: {}). The simulator knows PaymentIntents, charges, refunds, customers, payment methods, accounts and \
+                    "Unrecognized request URL ({}: {}). The simulator knows PaymentIntents, charges, refunds, customers, payment methods, accounts, the balance and \
                      events.",
                     request.method, request.path
                 ));
@@ -89,16 +109,25 @@ impl Operation {
             Operation::CapturePaymentIntent(id) => payment_intents::capture(call, id, params),
             Operation::CancelPaymentIntent(id) => payment_intents::cancel(call, id, params),
             Operation::ListCharges => charges::list(call, params),
+            Operation::UpdateCharge(id) => charges::update(call, id, params),
             Operation::RetrieveCharge(id) => charges::retrieve(call, id, params),
             Operation::CreateRefund => refunds::create(call, params),
             Operation::ListRefunds => refunds::list(call, params),
+            Operation::UpdateRefund(id) => refunds::update(call, id, params),
+            Operation::CancelRefund(id) => refunds::cancel(call, id, params),
             Operation::RetrieveRefund(id) => refunds::retrieve(call, id, params),
             Operation::CreateCustomer => customers::create(call, params),
             Operation::ListCustomers => customers::list(call, params),
+            Operation::SearchCustomers => search::customers(call, params),
+            Operation::DeleteCustomer(id) => customers::delete(call, id, params),
             Operation::RetrieveCustomer(id) => customers::retrieve(call, id, params),
             Operation::UpdateCustomer(id) => customers::update(call, id, params),
+            Operation::CreatePaymentMethod => payment_methods::make(call, params),
             Operation::RetrievePaymentMethod(id) => payment_methods::retrieve(call, id, params),
             Operation::ListEvents => events::list(call, params),
+            Operation::RetrieveBalance => balance::balance(call, params),
+            Operation::ListBalanceTransactions => balance::list(call, params),
+            Operation::RetrieveBalanceTransaction(id) => balance::retrieve(call, id, params),
             Operation::RetrieveEvent(id) => events::retrieve(call, id, params),
         }
     }

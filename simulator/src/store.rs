@@ -36,6 +36,8 @@ pub enum Kind {
     PaymentMethod,
     /// `evt_…`
     Event,
+    /// `txn_…`
+    BalanceTransaction,
     /// Adyen's payment, by its `pspReference`.
     AdyenPayment,
     /// Adyen's capture, cancel or refund, by its own `pspReference`.
@@ -52,8 +54,15 @@ pub enum Kind {
 
 impl Kind {
     /// Stripe's kinds, for look-ups by prefix.
-    pub const OF_STRIPE: [Kind; 6] =
-        [Kind::PaymentIntent, Kind::Charge, Kind::Refund, Kind::Customer, Kind::PaymentMethod, Kind::Event];
+    pub const OF_STRIPE: [Kind; 7] = [
+        Kind::PaymentIntent,
+        Kind::Charge,
+        Kind::Refund,
+        Kind::Customer,
+        Kind::PaymentMethod,
+        Kind::Event,
+        Kind::BalanceTransaction,
+    ];
 
     /// The name in the store.
     pub fn as_str(self) -> &'static str {
@@ -64,6 +73,7 @@ impl Kind {
             Kind::Customer => "customer",
             Kind::PaymentMethod => "payment_method",
             Kind::Event => "event",
+            Kind::BalanceTransaction => "balance_transaction",
             Kind::AdyenPayment => "adyen_payment",
             Kind::AdyenModification => "adyen_modification",
             Kind::AdyenNotification => "adyen_notification",
@@ -90,6 +100,7 @@ impl Kind {
             Kind::Customer => "cus_",
             Kind::PaymentMethod => "pm_",
             Kind::Event => "evt_",
+            Kind::BalanceTransaction => "txn_",
             Kind::AdyenPayment
             | Kind::AdyenModification
             | Kind::AdyenNotification

@@ -128,6 +128,17 @@ pub struct Outgoing {
     pub body: String,
 }
 
+/// Where a webhook goes by `WEBHOOK_URL`: an origin gets `/webhooks/stripe` and `/webhooks/adyen`, an address with a path is the endpoint
+/// itself, and `{provider}` in it stands for either.
+pub fn address(webhook_url: &str, path: &str) -> String {
+    let base = webhook_url.trim_end_matches('/');
+    let has_path = base.split_once("://").is_some_and(|(_, rest)| rest.contains(['/', '?']));
+    if !has_path {
+        return format!("{base}{path}");
+    }
+    webhook_url.replace("{provider}", path.trim_start_matches("/webhooks/"))
+}
+
 fn mode(store: &dyn Store, settings: &Settings) -> Outcome<Mode> {
     if settings.destination.is_none() {
         return Ok(Mode { mode: Manner::Off, delay_ms: 0, seed: 0 });

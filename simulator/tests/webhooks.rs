@@ -55,6 +55,19 @@ impl World {
 }
 
 #[test]
+fn an_origin_gets_our_paths_and_an_address_of_ones_own_gets_its_own() {
+    for (url, path, expected) in [
+        ("http://shop.test", "/webhooks/stripe", "http://shop.test/webhooks/stripe"),
+        ("http://shop.test:4242/", "/webhooks/adyen", "http://shop.test:4242/webhooks/adyen"),
+        ("http://shop.test:4242/hook", "/webhooks/stripe", "http://shop.test:4242/hook"),
+        ("http://shop.test/hook/?a=b", "/webhooks/stripe", "http://shop.test/hook/?a=b"),
+        ("https://shop.test/{provider}/hook", "/webhooks/adyen", "https://shop.test/adyen/hook"),
+    ] {
+        assert_eq!(webhooks::address(url, path), expected);
+    }
+}
+
+#[test]
 fn each_event_is_sent_once_in_order() {
     let mut world = World::default();
     world.pay();
@@ -63,7 +76,11 @@ fn each_event_is_sent_once_in_order() {
     world.now_ms += DAY_MS;
     assert!(world.due().is_empty());
     world.pay();
-    assert_eq!(world.due().len(), 3);
+    // And what has become of the first payment meanwhile.
+    assert_eq!(
+        world.deliver(&Ok(200)),
+        [&["charge.updated"], &sent.iter().map(String::as_str).collect::<Vec<_>>()[..]].concat()
+    );
 }
 
 #[test]

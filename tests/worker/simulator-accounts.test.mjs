@@ -2,7 +2,6 @@
 
 import assert from 'node:assert/strict';
 import { after, beforeEach, describe, test } from 'node:test';
-import Stripe from 'stripe';
 
 import { DAY_MS, card, startSimulator } from './support/lone-simulator.mjs';
 
@@ -11,17 +10,7 @@ const { origin, ledger, advance, sim } = lone;
 after(lone.close);
 beforeEach(lone.reset);
 
-function client(secret, options = {}) {
-  const { hostname: host, port } = origin;
-  return new Stripe(secret, {
-    host,
-    port,
-    protocol: 'http',
-    maxNetworkRetries: 0,
-    telemetry: false,
-    ...options,
-  });
-}
+const client = (secret, options) => lone.stripe({ secret, ...options });
 
 const platform = client('sk_test_any');
 const one = client('sk_test_acct_A_1');

@@ -69,7 +69,9 @@ beforeEach(async () => {
   merchant.answer = () => 200;
 });
 
-const pay = (more, options) => stripe.paymentIntents.create(card(more), options);
+/** Captured at once: with an asynchronous capture a `charge.updated` follows. */
+const pay = (more, options) =>
+  stripe.paymentIntents.create(card({ capture_method: 'automatic', ...more }), options);
 const mode = (name, more = {}) => lone.sim('POST', 'webhooks', { mode: name, ...more });
 const flush = async () => (await lone.sim('POST', 'webhooks/flush')).sent;
 const deliveries = async () => (await lone.sim('GET', 'webhooks')).deliveries;
@@ -385,6 +387,22 @@ export default {
     return new Response(null, { status: 204 });
   },
 };`;
+
+test('an endpoint of a shop’s own is used as it is, with its own secret', async () => {
+  const vars = { WEBHOOK_URL: `${merchant.url}/my/hook?of={provider}`, STRIPE_WEBHOOK_SECRET: 'whsec_mine' };
+  const own = await startSimulator({ vars });
+  try {
+    await own.sim('POST', 'payments', { amount: 1250 });
+    await arrived(3);
+    assert.deepEqual(
+      merchant.received.map(({ path }) => path),
+      Array(3).fill('/my/hook?of=stripe'),
+    );
+    for (const webhook of merchant.received) verified(webhook, 'whsec_mine');
+  } finally {
+    await own.close();
+  }
+});
 
 test('over the binding a merchant can ask the simulator before it answers', async () => {
   const directory = await mkdtemp(join(tmpdir(), 'simulator-webhooks-'));

@@ -14,18 +14,7 @@ const lone = await startSimulator({ beside: [caller] });
 const { origin, sim, fault, ledger, advance, requests, arrived } = lone;
 after(lone.close);
 beforeEach(lone.reset);
-const stripe = client();
-
-function client(options = {}, secret = 'sk_test_simulator') {
-  return new Stripe(secret, {
-    host: origin.hostname,
-    port: origin.port,
-    protocol: 'http',
-    maxNetworkRetries: 0,
-    telemetry: false,
-    ...options,
-  });
-}
+const stripe = lone.stripe();
 
 const pay = (more, options) => stripe.paymentIntents.create(card(more), options);
 const key = (idempotencyKey) => ({ idempotencyKey });
@@ -615,7 +604,7 @@ describe('errors', () => {
       (await api('/v1/charges', { method: 'GET', headers: { Authorization: basic } })).status,
       200,
     );
-    const error = await rejected(client({}, 'nonsense').charges.list());
+    const error = await rejected(lone.stripe({ secret: 'nonsense' }).charges.list());
     assert.ok(error instanceof Stripe.errors.StripeAuthenticationError);
     assert.equal(error.rawType, 'invalid_request_error');
   });
@@ -636,7 +625,7 @@ describe('faults over HTTP', () => {
   ]) {
     test(`${name}: ${type}, ${charges} charged, and the key then answers ${afterwards}`, async () => {
       await fault(name, more);
-      const impatient = client({ timeout: 250 });
+      const impatient = lone.stripe({ timeout: 250 });
       const error = await rejected(
         (more.delay_ms ? impatient : stripe).paymentIntents.create(card(), key('k1')),
       );
@@ -664,7 +653,7 @@ describe('faults over HTTP', () => {
 
   test('the SDK retries by itself what it may, and one charge is made', async () => {
     await fault('error_before');
-    const patient = client({ maxNetworkRetries: 2 });
+    const patient = lone.stripe({ maxNetworkRetries: 2 });
     assert.equal((await patient.paymentIntents.create(card())).status, 'succeeded');
     assert.equal((await ledger()).totals.succeeded_charges, 1);
   });

@@ -23,6 +23,11 @@ pub struct Amount {
 }
 
 impl Amount {
+    /// Another amount of its currency.
+    pub fn of(&self, value: i64) -> Self {
+        Amount { currency: self.currency.clone(), value }
+    }
+
     /// An amount of its currency in major units: `12.5` EUR, `1000` CLP.
     pub fn major(&self, value: i64) -> String {
         money::major(value, currencies::decimals(&self.currency).unwrap_or(2))

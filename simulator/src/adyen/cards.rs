@@ -25,6 +25,8 @@ pub enum Behaviour {
     Authenticate(Option<Refusal>),
     /// `Authorised`; a capture is received and fails.
     FailingCapture,
+    /// `Authorised`; a cancel is received and fails: the money stays reserved.
+    FailingCancel,
     /// `Authorised`; a refund is received and fails.
     FailingRefund,
     /// `Error`, although the issuer holds the money: told a minute later.
@@ -75,6 +77,7 @@ pub const CARDS: &[Card] = &[
     visa("adyen_card_3ds", Behaviour::Authenticate(None)),
     visa("adyen_card_3ds_refused", Behaviour::Authenticate(Some(REFUSED))),
     visa("adyen_card_capture_fails", Behaviour::FailingCapture),
+    visa("adyen_card_cancel_fails", Behaviour::FailingCancel),
     visa("adyen_card_refund_fails", Behaviour::FailingRefund),
     visa("adyen_card_error_but_held", Behaviour::ErrorButHeld),
     visa("adyen_card_half", Behaviour::Half),

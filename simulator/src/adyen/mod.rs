@@ -12,6 +12,7 @@ pub mod body;
 pub mod cards;
 pub mod currencies;
 pub mod errors;
+pub mod happenings;
 pub mod modifications;
 pub mod notifications;
 pub mod payments;

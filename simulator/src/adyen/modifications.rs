@@ -179,6 +179,7 @@ pub fn create(
         reference: modification.reference.as_deref(),
         amount: Some(&modification.amount),
         failure,
+        reason: None,
     };
     notifications::record(call, &payment, &event)?;
     Ok(received(&payment, &modification, request))
@@ -215,6 +216,9 @@ fn apply(payment: &mut Payment, kind: ModificationKind, amount: &Amount) -> Resu
             }
             if payment.amount_captured > 0 {
                 return Err("The payment has been captured");
+            }
+            if behaviour == Some(Behaviour::FailingCancel) {
+                return Err("Transaction could not be cancelled");
             }
             payment.standing = Standing::Cancelled;
             payment.due_ms = None;

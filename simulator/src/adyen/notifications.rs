@@ -25,6 +25,8 @@ pub struct Event<'a> {
     pub amount: Option<&'a Amount>,
     /// Why it failed; none where it succeeded.
     pub failure: Option<&'a str>,
+    /// What is said besides, where it succeeded.
+    pub reason: Option<&'a str>,
 }
 
 /// Records an event.
@@ -43,7 +45,7 @@ pub fn record(call: &mut Call, payment: &Payment, event: &Event) -> Fallible<()>
         "merchantReference": event.reference.unwrap_or(&payment.reference),
         "paymentMethod": payment.brand,
         "pspReference": psp_reference,
-        "reason": event.failure.unwrap_or_default(),
+        "reason": event.failure.or(event.reason).unwrap_or_default(),
         "success": if event.failure.is_none() { "true" } else { "false" },
     });
     if event.modification.is_some()
@@ -52,7 +54,19 @@ pub fn record(call: &mut Call, payment: &Payment, event: &Event) -> Fallible<()>
         fields.insert("originalReference".into(), json!(payment.psp_reference));
     }
     let links = Links { parent: Some(payment.psp_reference.clone()), ..Links::default() };
-    Ok(call.insert(Kind::AdyenNotification, &format!("{psp_reference}:{}", event.code), &item, links)?)
+    let id = new_id(call, &format!("{psp_reference}:{}", event.code))?;
+    Ok(call.insert(Kind::AdyenNotification, &id, &item, links)?)
+}
+
+/// The id of an item here: what Adyen tells again, of the same event and reference, is another item.
+fn new_id(call: &Call, name: &str) -> Fallible<String> {
+    let mut id = name.to_owned();
+    let mut times = 1;
+    while call.store.find(Kind::AdyenNotification, &id)?.is_some() {
+        times += 1;
+        id = format!("{name}:{times}");
+    }
+    Ok(id)
 }
 
 /// `GET /_sim/adyen/notifications?payment=…`

@@ -93,6 +93,12 @@ pub struct Payment {
     pub amount_captured: i64,
     /// What was given back.
     pub amount_refunded: i64,
+    /// What a bank has taken back.
+    #[serde(default)]
+    pub amount_charged_back: i64,
+    /// The `pspReference` of its dispute, and what that is about.
+    #[serde(default)]
+    pub dispute: Option<(String, i64)>,
     /// The stored payment method.
     pub stored_payment_method: String,
     /// Its brand.
@@ -315,6 +321,8 @@ pub fn create(call: &mut Call, request: &PaymentRequest) -> Fallible<Value> {
         amount: request.amount.clone(),
         amount_captured: 0,
         amount_refunded: 0,
+        amount_charged_back: 0,
+        dispute: None,
         stored_payment_method: request.card.name.to_owned(),
         brand: request.card.brand.to_owned(),
         metadata: request.metadata.clone(),
@@ -330,9 +338,10 @@ pub fn create(call: &mut Call, request: &PaymentRequest) -> Fallible<Value> {
     };
     call.insert(Kind::AdyenPayment, &payment.psp_reference, &payment, Links::default())?;
     match request.card.behaviour {
-        Behaviour::Approve | Behaviour::FailingCapture | Behaviour::FailingRefund => {
-            answered(call, &mut payment, None)?;
-        }
+        Behaviour::Approve
+        | Behaviour::FailingCapture
+        | Behaviour::FailingCancel
+        | Behaviour::FailingRefund => answered(call, &mut payment, None)?,
         Behaviour::Refuse(refusal) => answered(call, &mut payment, Some(refusal))?,
         Behaviour::Pend(_) => {
             payment.asked_issuer = true;
@@ -389,7 +398,7 @@ fn tell(call: &mut Call, payment: &Payment, code: &'static str, failure: Option<
     notifications::record(
         call,
         payment,
-        &Event { code, modification: None, reference: None, amount: None, failure },
+        &Event { code, modification: None, reference: None, amount: None, failure, reason: None },
     )
 }
 
@@ -410,12 +419,26 @@ pub fn settle(call: &mut Call, mut payment: Payment) -> Fallible<()> {
         Standing::Authorised => {
             payment.standing = Standing::Expired;
             payment.due_ms = None;
-            tell(call, &payment, "EXPIRE", None)?;
+            return expired(call, &payment);
         }
         Standing::AwaitingShopper | Standing::Refused | Standing::Cancelled | Standing::Expired => {
             payment.due_ms = None;
         }
     }
+    save(call, &payment)
+}
+
+/// Tells that a payment has expired.
+pub fn expired(call: &mut Call, payment: &Payment) -> Fallible<()> {
+    tell(call, payment, "EXPIRE", None)?;
+    save(call, payment)
+}
+
+/// The issuer's yes, after the answer was no or none. What was answered stays what it was.
+pub fn authorised_late(call: &mut Call, mut payment: Payment) -> Fallible<()> {
+    let answered_before = payment.refusal.take().map(|refusal| refusal.result_code);
+    payment.answered = payment.answered.or(answered_before);
+    answered(call, &mut payment, None)?;
     save(call, &payment)
 }
 

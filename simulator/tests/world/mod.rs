@@ -25,6 +25,19 @@ impl World {
         self.answer(path, body.to_owned(), &[("authorization", "Bearer sk_test_1")], key)
     }
 
+    /// What is read at Stripe.
+    pub fn get(&mut self, path: &str, query: &str) -> Value {
+        let request = Request {
+            method: "GET".to_owned(),
+            path: path.to_owned(),
+            query: query.to_owned(),
+            origin: Some("http://simulator.test".to_owned()),
+            headers: [("authorization".to_owned(), "Bearer sk_test_1".to_owned())].into(),
+            ..Request::default()
+        };
+        serde_json::from_str(&self.send(&request).body).unwrap()
+    }
+
     /// JSON to Adyen, below `/payments`.
     pub fn adyen(&mut self, path: &str, body: &Value, key: Option<&str>) -> (Reply, Value) {
         let headers = [("x-api-key", "any"), ("content-type", "application/json")];
