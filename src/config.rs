@@ -10,6 +10,7 @@ use sha2::{Digest, Sha256};
 
 use crate::edge::signing::{SECRET_MIN_LEN, SigningKeys};
 use crate::log::Level;
+use crate::machine::account::{Credential, Credentials};
 use crate::machine::context::{Limits, Times};
 use crate::providers::Provider;
 
@@ -34,6 +35,10 @@ pub struct Account {
     /// uses no payment method without one. At Adyen the ids are ours (`shopperReference`), at Stripe they can be.
     #[serde(default)]
     pub customer_prefix: Option<String>,
+    /// The account at Stripe that is connected to ours, and whose customers, payment methods and money these are (`acct_…`).
+    /// Without it they are in the account of `STRIPE_SECRET_KEY` itself.
+    #[serde(default)]
+    pub stripe_account: Option<String>,
     /// To whom receipts go, where a request does not say.
     #[serde(default)]
     pub email: Option<String>,
@@ -152,8 +157,12 @@ pub struct Config {
     /// `ADYEN_WEBHOOK_AUTH`: `user:password` of the webhook, as Adyen's Customer Area has them. With it a stranger's body is
     /// not even read.
     pub adyen_webhook_auth: Option<String>,
+    /// What stands for the addresses and the secrets of the providers.
+    pub credentials: Credentials,
     /// `API_ACCOUNTS`: account id → [`Account`], as JSON.
     pub accounts: BTreeMap<String, Account>,
+    /// How long a request's body may take to come, in ms.
+    pub body_timeout_ms: u64,
     /// How long a form may be sent, in ms.
     pub form_ttl_ms: u64,
     /// How long an order's link may be paid, in ms.
@@ -177,8 +186,12 @@ const ANONYMOUS: &str = "anonymous";
 /// The first user of the article.
 const DEMO_USER: &str = "user@example.com";
 
+/// The longest id of an account at Stripe, after its prefix.
+const STRIPE_ACCOUNT_MAX: usize = 64;
 /// The most keys, or tries, that a setting can allow in one object: it is read as a whole for each request.
 const LIMIT_MAX: u32 = 1000;
+/// How long a body may take to come, in ms, where it is not set: 64 KiB come in it over any line that still works.
+const BODY_TIMEOUT_MS: u64 = 10_000;
 /// The most objects that add up the counts: each is asked at every reading, and an invocation has 50 calls.
 const METRICS_SHARDS_MAX: u32 = 32;
 
@@ -229,7 +242,7 @@ impl Config {
         }
         Self::metrics_shards(setting("METRICS_SHARDS"))?;
         let stripe_key = secret("STRIPE_SECRET_KEY")?;
-        if demo && stripe_key.contains("_live_") {
+        if demo && is_live(&stripe_key) {
             return Err("DEMO is on with a live STRIPE_SECRET_KEY: remove one of them.".to_owned());
         }
         let publishable_key = publishable_key(&stripe_key, setting("STRIPE_PUBLISHABLE_KEY"))?;
@@ -237,6 +250,12 @@ impl Config {
             .ok_or("STRIPE_API_BASE is not set: https://api.stripe.com in production.")?;
         let stripe_base = base("STRIPE_API_BASE", stripe_base, demo)?;
         let adyen = adyen(setting, demo)?;
+        let credentials = Credentials {
+            stripe: Credential::of(&stripe_key, &[&stripe_base], is_live(&stripe_key)),
+            adyen: adyen
+                .as_ref()
+                .map(|adyen| Credential::of("", &[&adyen.base], !adyen.base.contains("-test."))),
+        };
         let one_of = |name: &str, words: [&str; 2]| match setting(name) {
             None => Ok(true),
             Some(word) if word == words[0] => Ok(true),
@@ -291,7 +310,12 @@ impl Config {
             stripe_webhook_secrets: words(setting("STRIPE_WEBHOOK_SECRET")),
             adyen_hmac_keys: adyen_hmac_keys(setting("ADYEN_HMAC_KEY"))?,
             adyen_webhook_auth: adyen_webhook_auth(setting("ADYEN_WEBHOOK_AUTH"))?,
+            credentials,
             accounts,
+            body_timeout_ms: match ms("BODY_TIMEOUT_MS", BODY_TIMEOUT_MS)? {
+                0 => return Err("BODY_TIMEOUT_MS must be at least 1: with 0 no body could come.".to_owned()),
+                timeout_ms => timeout_ms,
+            },
             form_ttl_ms: ms("FORM_TTL_MS", 24 * 3_600_000)?,
             checkout_ttl_ms: ms("CHECKOUT_TTL_MS", 24 * 3_600_000)?,
             checkout_account,
@@ -342,6 +366,11 @@ impl Config {
         let credentials = authorization.trim().split_once(' ').unwrap_or_default();
         let is_basic = credentials.0.eq_ignore_ascii_case("basic");
         is_basic && is_same(credentials.1.trim(), &BASE64.encode(expected.as_bytes()))
+    }
+
+    /// The account at Stripe that is connected to ours, in which an API account takes money.
+    pub fn stripe_account(&self, account: &str) -> Option<&str> {
+        self.accounts.get(account)?.stripe_account.as_deref()
     }
 
     /// The account to which a bearer token belongs.
@@ -515,7 +544,6 @@ fn publishable_key(secret: &str, key: Option<String>) -> Result<Option<String>, 
     if !key.starts_with("pk_") || !well_formed {
         return Err("STRIPE_PUBLISHABLE_KEY must begin with pk_: everybody who pays can read it.".to_owned());
     }
-    let is_live = |key: &str| key.contains("_live_");
     if is_live(&key) != is_live(secret) {
         return Err(
             "STRIPE_PUBLISHABLE_KEY and STRIPE_SECRET_KEY must both be live keys, or both test keys."
@@ -523,6 +551,17 @@ fn publishable_key(secret: &str, key: Option<String>) -> Result<Option<String>, 
         );
     }
     Ok(Some(key))
+}
+
+/// Whether a key of Stripe's moves real money.
+fn is_live(key: &str) -> bool {
+    key.contains("_live_")
+}
+
+/// Whether it has the form of an account's id at Stripe.
+fn is_stripe_account(id: &str) -> bool {
+    let name = id.strip_prefix("acct_").unwrap_or_default();
+    (1..=STRIPE_ACCOUNT_MAX).contains(&name.len()) && name.bytes().all(|b| b.is_ascii_alphanumeric())
 }
 
 fn token_hash(token: &str) -> String {
@@ -559,6 +598,11 @@ fn accounts(demo: bool, lab: bool, configured: Option<String>) -> Result<BTreeMa
         if own.into_iter().any(|customer| !customer.starts_with(prefix)) {
             return Err(format!("API_ACCOUNTS: a customer of {id} does not begin with its customer_prefix."));
         }
+        if account.stripe_account.as_deref().is_some_and(|connected| !is_stripe_account(connected)) {
+            return Err(format!(
+                "API_ACCOUNTS: stripe_account of {id} is not acct_ and letters and digits, as Stripe's dashboard shows it."
+            ));
+        }
         if accounts.iter().any(|(other, a)| other != id && a.token_sha256 == account.token_sha256) {
             return Err(format!("API_ACCOUNTS: {id} has the same token as another account."));
         }
@@ -578,6 +622,7 @@ fn accounts(demo: bool, lab: bool, configured: Option<String>) -> Result<BTreeMa
                 payment_method: payment_method.to_owned(),
                 customer: None,
                 customer_prefix: None,
+                stripe_account: None,
                 email: (user != ANONYMOUS).then(|| user.to_owned()),
                 adyen: Some(AdyenWallet {
                     payment_method: adyen_method.to_owned(),

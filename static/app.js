@@ -22,8 +22,9 @@ async function insist(url, options, tries, tell, read) {
       const response = await fetch(url, { ...options, signal: AbortSignal.timeout(ANSWER_WITHIN_MS) });
       retryAfter = response.headers.get('Retry-After');
       const { ok, status } = response;
-      // A page asks the person to wait, and says for how long.
-      if (ok || status === 429 || (status < 500 && !retryAfter)) return await read(response);
+      // A form that is sent too often is answered by a page that asks the person to wait. A question just waits.
+      const isPage = status === 429 && options.method === 'POST';
+      if (ok || isPage || (status < 500 && !retryAfter)) return await read(response);
       tell('No answer yet.');
     } catch {
       tell('Connection lost.'); // on its way there or back: only the server knows

@@ -44,8 +44,8 @@ function appearance() {
 async function mount(place) {
   place.replaceChildren();
   const Stripe = await load();
-  const { key, amount, currency } = place.dataset;
-  const client = Stripe(key);
+  const { key, account, amount, currency } = place.dataset;
+  const client = Stripe(key, account ? { stripeAccount: account } : undefined);
   const elements = client.elements({
     mode: 'payment',
     amount: Number(amount),

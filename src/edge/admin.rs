@@ -10,15 +10,27 @@ use crate::readmodel;
 
 /// `GET /metrics`
 pub(super) async fn metrics(app: &App, request: &Request) -> Result<Answer, Problem> {
-    let tally = counts(app, request).await?;
-    Ok(Answer::new(200, text::MEDIA_TYPE, text::exposition(tally), "shown"))
+    let mut tally = counts(app, request).await?;
+    // Counts are shown also while the read model cannot be read.
+    match readmodel::lag::lag(&app.env, request.now_ms).await {
+        Ok(lags) => lags.iter().for_each(|lag| tally.lag(lag.source.as_str(), lag.lag_ms / 1000)),
+        Err(error) => log("warn", &[("event", "lag_unreadable".into()), ("error", error.to_string().into())]),
+    }
+    let mut shown = text::exposition(tally);
+    match readmodel::counts::inbox(&app.env).await {
+        Ok(inbox) => shown.push_str(&inbox.exposition(request.now_ms)),
+        Err(error) => drop(unreadable(error)),
+    }
+    Ok(Answer::new(200, text::MEDIA_TYPE, shown, "shown"))
 }
 
 /// `GET /admin/stats`
 pub(super) async fn stats(app: &App, request: &Request) -> Result<Answer, Problem> {
     let tally = counts(app, request).await?;
     let there = readmodel::counts::counts(&app.env).await.map_err(unreadable)?;
-    let stats = stats::stats(&tally, &there, request.now_ms);
+    let lags = readmodel::lag::lag(&app.env, request.now_ms).await.map_err(unreadable)?;
+    let lags: Vec<_> = lags.iter().map(|lag| (lag.source.as_str(), lag.lag_ms)).collect();
+    let stats = stats::stats(&tally, &there, &lags, request.now_ms);
     Ok(Answer::new(200, "application/json", stats.to_string(), "shown"))
 }
 

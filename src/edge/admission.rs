@@ -36,9 +36,10 @@ pub(super) async fn admit(app: &App, request: &Request, route: &Route) -> Result
         Route::AdyenWebhook => webhooks::admit(app, request, Provider::Adyen),
         Route::Desk(DeskRoute::Login) => login::may_try(app, request).await,
         Route::Desk(DeskRoute::Logout) => from_here(request),
-        Route::Desk(DeskRoute::Act(..)) | Route::Erase(_) | Route::Project(_) | Route::Answers => {
-            operator::admit(app, request).await.map(drop)
-        }
+        Route::Desk(DeskRoute::Act(..) | DeskRoute::Review(..))
+        | Route::Erase(_)
+        | Route::Project(_)
+        | Route::Answers => operator::admit(app, request).await.map(drop),
         // None of these takes a POST.
         Route::Home
         | Route::Health
@@ -63,6 +64,7 @@ pub(super) async fn admit(app: &App, request: &Request, route: &Route) -> Result
             DeskRoute::Overview
             | DeskRoute::Payments
             | DeskRoute::Payment(_)
+            | DeskRoute::Call(..)
             | DeskRoute::Keys
             | DeskRoute::Key(..)
             | DeskRoute::DeadLetters

@@ -52,6 +52,7 @@ pub(super) async fn post_ride(app: &App, request: &Request) -> Result<Answer, Pr
         &call.parameters,
         &account.payment_method,
         account.customer.as_deref(),
+        account.stripe_account.as_deref(),
         account.email.as_deref(),
     )
     .map_err(invalid_parameters)?;

@@ -3,6 +3,7 @@
 use std::cell::Cell;
 use std::time::Duration;
 
+use futures_util::future::LocalBoxFuture;
 use serde::de::DeserializeOwned;
 use worker::{Delay, Env, Method, ObjectNamespace, RequestInit, RequestRedirect, ResponseBody, Stub};
 
@@ -22,9 +23,9 @@ use crate::random;
 
 /// How often an object is asked when its stub fails.
 const TRIES: u32 = 3;
-/// For the bank's page of the simulator: it brings its style, and its buttons lead back to any shop.
+/// For the bank's page of the simulator: it brings its style and its empty icon, and its buttons lead back to any shop.
 const BANK_PAGE_POLICY: &str =
-    "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; frame-ancestors 'none'";
+    "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; frame-ancestors 'none'";
 /// How much longer an object may take than what it waits for.
 const GRACE: Duration = Duration::from_secs(15);
 /// How long a rate limiter may take.
@@ -50,6 +51,8 @@ pub(super) struct App {
     pub(super) env: Env,
     /// The static file that is the body of the answer: the runtime streams it past us.
     pub(super) file: Cell<Option<ResponseBody>>,
+    /// What is done once the answer is on its way. It may break off.
+    pub(super) afterwards: Cell<Option<LocalBoxFuture<'static, ()>>>,
 }
 
 impl App {
@@ -60,6 +63,7 @@ impl App {
             object_ms: Cell::new(0),
             provider_ms: Cell::new(0),
             file: Cell::new(None),
+            afterwards: Cell::new(None),
         })
     }
 

@@ -1,6 +1,11 @@
 //! One request, from the runtime and back to it.
 
-use worker::{Context, Env, Headers, ResponseBody};
+use std::pin::pin;
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use futures_util::future::{Either, select};
+use worker::{Context, Delay, Env, Headers, ResponseBody};
 
 use super::app::{App, ObjectRef, session, site};
 use super::checkout::serve;
@@ -78,6 +83,9 @@ pub async fn handle(
             let answer = answered.unwrap_or_else(|problem| refuse(problem, &request, app.config.demo));
             let answer = cors::allow(answer, &request, route.as_ref(), &app.config.cors_origins);
             file = app.file.take();
+            if let Some(work) = app.afterwards.take() {
+                ctx.wait_until(work);
+            }
             app.timed(answer, &request)
         }
         Err(what) => refuse(Problem::of_setting(Kind::Misconfigured, what), &request, false),
@@ -133,7 +141,7 @@ async fn answer(
     }
     if request.method == "POST" {
         admission::admit(app, request, route).await?;
-        request.body = body(request, incoming, route.body_max_bytes()).await?;
+        request.body = body(request, incoming, route.body_max_bytes(), app.config.body_timeout_ms).await?;
     }
     dispatch(app, request, route).await
 }
@@ -309,13 +317,14 @@ fn read(incoming: &worker::Request) -> worker::Result<Request> {
     })
 }
 
-/// The body. One that says that it is too large is not read, and one that does not say so is read up to the limit.
+/// The body. One that says that it is too large is not read, and one that does not say so is read up to the limit. A caller
+/// who is known may not hold it open either: what has not come whole in time is given up.
 async fn body(
     request: &Request,
     incoming: &mut worker::Request,
     max_bytes: usize,
+    timeout_ms: u64,
 ) -> Result<Vec<u8>, Problem> {
-    use futures_util::StreamExt;
     let declared: Option<usize> =
         request.header("content-length").and_then(|length| length.trim().parse().ok());
     if declared.is_some_and(|length| length > max_bytes) {
@@ -326,14 +335,20 @@ async fn body(
     }
     let broke_off = |_| Problem::because(Kind::BadRequest, "The body broke off. Nothing was run.");
     let mut stream = incoming.stream().map_err(broke_off)?;
-    let mut body = Vec::new();
-    while let Some(chunk) = stream.next().await {
-        body.extend(chunk.map_err(broke_off)?);
-        if body.len() > max_bytes {
-            return Err(Problem::too_large(max_bytes));
+    let whole = async {
+        let mut body = Vec::new();
+        while let Some(chunk) = stream.next().await {
+            body.extend(chunk.map_err(broke_off)?);
+            if body.len() > max_bytes {
+                return Err(Problem::too_large(max_bytes));
+            }
         }
+        Ok(body)
+    };
+    match select(pin!(whole), Delay::from(Duration::from_millis(timeout_ms))).await {
+        Either::Left((body, _)) => body,
+        Either::Right(_) => Err(Problem::timed_out(timeout_ms)),
     }
-    Ok(body)
 }
 
 /// What is sent: the answer, with its own body or with a static file as its body.

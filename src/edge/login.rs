@@ -2,7 +2,8 @@
 //!
 //! The cookie is signed, and the session stands in D1 for as long as it lasts: logging out ends it, wherever the cookie has got to.
 //! Whoever tries the secret waits: after five tries from one address longer each time, up to a quarter of an hour. A try is counted
-//! before it is judged, so that many at once are as many tries.
+//! before it is judged, so that many at once are as many tries. A bearer token that is wrong is such a try, too, and while its address
+//! waits the right one is not told from it.
 
 use data_encoding::HEXLOWER;
 use serde::Deserialize;
@@ -55,6 +56,27 @@ pub(super) async fn may_try(app: &App, request: &Request) -> Result<(), Problem>
     if wait_ms == 0 { Ok(()) } else { Err(too_many(wait_ms.div_ceil(1000))) }
 }
 
+/// Whether a bearer token that came may be judged now. A wrong one is counted as a try; the right one is none, because programs send it
+/// with every request. Without D1 nothing is counted, and the right one still opens: the counts are wanted most when something fails.
+pub(super) async fn may_bear(app: &App, request: &Request, is_right: bool) -> Result<(), Problem> {
+    let address = address(&app.config, request);
+    if !is_right && !app.has_room("LOGIN_LIMITER", address.clone()).await {
+        return Err(too_many(60));
+    }
+    let wait_ms = match is_right {
+        true => wait_ms(&app.env, &address, request.now_ms).await,
+        false => count(&app.env, &address, request.now_ms).await,
+    };
+    match wait_ms {
+        Ok(0) => Ok(()),
+        Ok(wait_ms) => Err(too_many(wait_ms.div_ceil(1000))),
+        Err(error) => {
+            log("warn", &[("event", "tries_unreadable".into()), ("error", error.to_string().into())]);
+            Ok(())
+        }
+    }
+}
+
 fn too_many(wait_s: u64) -> Problem {
     log("warn", &[("event", "operator_refused".into()), ("reason", "too many tries".into())]);
     let detail = format!("The secret was tried too often from your address. Try again in {wait_s} s.");
@@ -65,10 +87,6 @@ fn too_many(wait_s: u64) -> Problem {
 
 /// Counts a try, unless one has to wait: then gives how long, in ms.
 async fn count(env: &Env, address: &str, now_ms: u64) -> worker::Result<u64> {
-    #[derive(Deserialize)]
-    struct Row {
-        next_at_ms: u64,
-    }
     let db = Db::of(env)?;
     let forgotten = now_ms.saturating_sub(FORGET_MS);
     db.run("DELETE FROM login_attempts WHERE last_at_ms < ?1", vec![forgotten.into()]).await?;
@@ -80,9 +98,18 @@ async fn count(env: &Env, address: &str, now_ms: u64) -> worker::Result<u64> {
     if db.run(sql, values).await? > 0 {
         return Ok(0);
     }
+    Ok(wait_ms(env, address, now_ms).await?.max(1))
+}
+
+/// How long this address has to wait, in ms.
+async fn wait_ms(env: &Env, address: &str, now_ms: u64) -> worker::Result<u64> {
+    #[derive(Deserialize)]
+    struct Row {
+        next_at_ms: u64,
+    }
     let sql = "SELECT next_at_ms FROM login_attempts WHERE address = ?1";
-    let row = db.first::<Row>(sql, vec![address.into()]).await?;
-    Ok(row.map_or(1, |row| row.next_at_ms.saturating_sub(now_ms).max(1)))
+    let row = Db::of(env)?.first::<Row>(sql, vec![address.into()]).await?;
+    Ok(row.map_or(0, |row| row.next_at_ms.saturating_sub(now_ms)))
 }
 
 /// Stands for who tries; of an IPv6 address for its network, because one machine has all addresses of that.

@@ -14,7 +14,7 @@ use super::access::{Key, Keys, Plan, Refused, Token};
 use super::admission::from_here;
 use super::app::App;
 use super::http::Request;
-use super::login::{SESSION_MS, has_session};
+use super::login::{SESSION_MS, has_session, may_bear};
 use super::problem::{Kind, Problem};
 use super::signing::Purpose;
 use super::token::FormToken;
@@ -80,8 +80,13 @@ pub(super) async fn admit(app: &App, request: &Request) -> Result<Operator, Prob
     }
     let credentials = request.header("authorization").unwrap_or_default().trim().split_once(' ');
     let bearer = credentials.filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"));
-    if bearer.is_some_and(|(_, token)| config.is_admin(token.trim())) {
-        return Ok(Operator { name: BY_SECRET.to_owned(), has_session: false });
+    if let Some((_, token)) = bearer {
+        let is_right = config.is_admin(token.trim());
+        may_bear(app, request, is_right).await?;
+        if is_right {
+            return Ok(Operator { name: BY_SECRET.to_owned(), has_session: false });
+        }
+        log("warn", &[("event", "operator_refused".into()), ("reason", "a wrong secret".into())]);
     }
     if request.header("authorization").is_none() && has_session(app, request).await? {
         return Ok(Operator { name: BY_SECRET.to_owned(), has_session: true });

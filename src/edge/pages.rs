@@ -217,6 +217,8 @@ pub struct OrderLine {
 pub struct CardElement {
     /// `pk_…`
     pub publishable_key: String,
+    /// `acct_…`, if the card is for a connected account.
+    pub stripe_account: Option<String>,
     /// What will be charged, in minor units: Stripe chooses by it what to ask for.
     pub amount_minor: u32,
     /// In lower case.

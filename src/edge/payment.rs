@@ -237,7 +237,7 @@ impl Fields {
             }
         };
         let merchant_account = match provider {
-            Provider::Stripe => None,
+            Provider::Stripe => account.stripe_account.clone(),
             Provider::Adyen => match &config.adyen {
                 Some(adyen) => Some(adyen.merchant_account.clone()),
                 None => {

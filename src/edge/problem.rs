@@ -26,6 +26,8 @@ pub enum Kind {
     NotFound,
     /// 405
     MethodNotAllowed,
+    /// 408
+    RequestTimeout,
     /// 409
     InProgress,
     /// 409
@@ -74,7 +76,7 @@ pub enum Kind {
 
 impl Kind {
     /// All of them.
-    pub const ALL: [Self; 31] = [
+    pub const ALL: [Self; 32] = [
         Self::KeyMissing,
         Self::KeyInvalid,
         Self::BadRequest,
@@ -83,6 +85,7 @@ impl Kind {
         Self::Forbidden,
         Self::NotFound,
         Self::MethodNotAllowed,
+        Self::RequestTimeout,
         Self::InProgress,
         Self::KeyExpired,
         Self::LinkExpired,
@@ -162,6 +165,13 @@ impl Kind {
                 "method-not-allowed",
                 "This method is not allowed here",
                 "The Allow header lists the methods that are.",
+            ),
+            Self::RequestTimeout => (
+                408,
+                "request-timeout",
+                "The body did not come in time",
+                "The body of a request has some seconds to come whole. Nothing was run. Send the same request with the same key \
+                 again, over a connection that is fast enough.",
             ),
             Self::InProgress => (
                 409,
@@ -415,6 +425,16 @@ impl Problem {
             Kind::TooLarge,
             format!("This address takes at most {} KiB. Nothing was run.", max_bytes / 1024),
         )
+    }
+
+    /// A body that did not come whole within this time.
+    pub fn timed_out(limit_ms: u64) -> Self {
+        let detail = format!(
+            "The body did not come whole within {} s. Nothing was run. Send the same request with the same key again, over a \
+             connection that is fast enough.",
+            limit_ms.div_ceil(1000)
+        );
+        Self { retry_after_s: Some(1), ..Self::because(Kind::RequestTimeout, detail) }
     }
 
     /// The HTTP status.

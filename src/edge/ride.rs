@@ -26,6 +26,7 @@ pub fn api_request(
     parameters: &Parameters,
     payment_method: &str,
     customer: Option<&str>,
+    stripe_account: Option<&str>,
     email: Option<&str>,
 ) -> Result<Operation, Vec<FieldError>> {
     let known = |name: &str| COORDINATES.iter().any(|(known, _)| *known == name);
@@ -35,6 +36,7 @@ pub fn api_request(
         target,
         payment_method: payment_method.to_owned(),
         customer: customer.map(str::to_owned),
+        stripe_account: stripe_account.map(str::to_owned),
         receipt_email: email.map(str::to_owned),
     }))
 }
@@ -54,9 +56,14 @@ pub fn form_request(parameters: &Parameters) -> Result<Operation, Vec<FieldError
     let email = receipt_email(parameters);
     let places = without_unknown(parameters, known, ride::places(parameters));
     match (places, card, email) {
-        (Ok((origin, target)), Ok(payment_method), Ok(receipt_email)) => {
-            Ok(Operation::Ride(RideRequest { origin, target, payment_method, customer: None, receipt_email }))
-        }
+        (Ok((origin, target)), Ok(payment_method), Ok(receipt_email)) => Ok(Operation::Ride(RideRequest {
+            origin,
+            target,
+            payment_method,
+            customer: None,
+            stripe_account: None,
+            receipt_email,
+        })),
         (places, card, email) => {
             Err(places.err().into_iter().flatten().chain(card.err()).chain(email.err()).collect())
         }

@@ -3,8 +3,11 @@
 //!
 //! Outcomes: 200 as soon as it is written down, also for what means nothing here; 400 for what is not signed by the
 //! provider; 503 if it has to come again. What has no signature, or is too long, is refused before its body is read.
+//!
+//! What Stripe tells goes to its object at once: it only says that there is something to ask. What Adyen tells goes to the
+//! inbox, because nobody can ask for it again.
 
-use serde::Deserialize;
+use futures_util::FutureExt as _;
 use serde_json::json;
 
 use super::app::App;
@@ -12,11 +15,9 @@ use super::http::{Answer, Request};
 use super::problem::{Kind, Problem};
 use crate::log::log;
 use crate::machine::id::ObjectId;
-use crate::object::client;
-use crate::object::message::Ask;
 use crate::providers::Provider;
-use crate::readmodel::db::Db;
-use crate::webhooks::{Event, Taken, adyen, stripe};
+use crate::webhooks::inbox::Entry;
+use crate::webhooks::{Event, Taken, adyen, stripe, work};
 
 /// `POST /webhooks/stripe`
 pub(super) async fn from_stripe(app: &App, request: &Request) -> Result<Answer, Problem> {
@@ -25,11 +26,12 @@ pub(super) async fn from_stripe(app: &App, request: &Request) -> Result<Answer, 
     let read = stripe::read(&request.body)
         .ok_or_else(|| Problem::because(Kind::BadRequest, "The body is not an event of Stripe's."))?;
     let object = match (read.object, &read.payment) {
+        _ if !read.is_of_mode(app.config.credentials.stripe.live) => None,
         (Some(object), _) => Some(object),
-        (None, Some(payment)) => by_payment(app, payment).await?,
+        (None, Some(payment)) => work::by_payment(&app.env, payment).await.map_err(again)?,
         (None, None) => None,
     };
-    let outcome = deliver(app, read.event, object).await?;
+    let outcome = deliver(app, &read.event, object).await?;
     Ok(Answer::new(200, "application/json", json!({ "received": true }).to_string(), outcome))
 }
 
@@ -45,13 +47,15 @@ pub(super) async fn from_adyen(app: &App, request: &Request) -> Result<Answer, P
             "It was not signed with a key of ADYEN_HMAC_KEY.",
         ));
     }
+    let is_for_us = |item: &adyen::Item| item.merchant_account() == config.merchant_account;
+    let entries: Vec<Entry> =
+        items.into_iter().filter(is_for_us).filter_map(|item| Entry::of(item, request.now_ms)).collect();
     let mut outcome = "ignored";
-    for item in items {
-        if item.merchant_account() != config.merchant_account {
-            continue;
-        }
-        let (event, object) = item.read();
-        outcome = deliver(app, event, object).await?;
+    if !entries.is_empty() {
+        work::store(&app.env, &entries, request.now_ms).await.map_err(again)?;
+        let keys = entries.into_iter().map(|entry| entry.key).collect();
+        app.afterwards.set(Some(work::work_at_once(app.env.clone(), keys).boxed_local()));
+        outcome = "stored";
     }
     Ok(Answer::new(200, "text/plain; charset=utf-8", adyen::ACCEPTED, outcome))
 }
@@ -100,75 +104,26 @@ fn closed(name: &str) -> Problem {
     )
 }
 
-#[derive(Deserialize)]
-struct Row {
-    object: String,
-}
-
-/// The object of a payment that was not made by a call of ours alone: by the provider's id of it.
-async fn by_payment(app: &App, payment: &str) -> Result<Option<ObjectId>, Problem> {
-    let sql = "SELECT object FROM payments WHERE provider_payment = ?1
-         UNION SELECT object FROM rides WHERE provider_payment = ?1 LIMIT 1";
-    let found = match Db::of(&app.env) {
-        Ok(db) => db.first::<Row>(sql, vec![payment.into()]).await,
-        Err(error) => Err(error),
-    };
-    let found = found.map_err(again)?;
-    Ok(found.and_then(|row| ObjectId::from_hex(&row.object)))
-}
-
-async fn deliver(app: &App, event: Event, object: Option<ObjectId>) -> Result<&'static str, Problem> {
+async fn deliver(app: &App, event: &Event, object: Option<ObjectId>) -> Result<&'static str, Problem> {
     let Some(object) = object else {
-        note(&event, "not ours");
+        work::note(event, "not ours");
         return Ok("ignored");
     };
-    let taken: Taken = match client::ask(&app.env, object, &Ask::Event(Box::new(event.clone()))).await {
-        Ok(taken) => taken,
-        // An id that was never one of our namespace's is signed by the provider all the same: of another deployment.
-        Err(_) if !app.exists(&super::app::ObjectRef::Id(object)) => Taken::Stranger,
-        Err(error) => return Err(again(error)),
-    };
-    match taken {
+    // An id that was never one of our namespace's is signed by the provider all the same: of another deployment.
+    if !work::is_ours(&app.env, object).map_err(again)? {
+        work::note(event, "not ours");
+        return Ok("ignored");
+    }
+    match work::deliver(&app.env, event, object).await.map_err(again)? {
         Taken::In => Ok("taken_in"),
         Taken::Known => Ok("known"),
         Taken::Stranger => {
-            note(&event, "not ours");
+            work::note(event, "not ours");
             Ok("ignored")
         }
         Taken::Busy => Err(again("the call that it is about is on its way")),
-        Taken::Alert { detail } | Taken::Contradiction { detail } => {
-            note(&event, &detail);
-            keep(app, &event, object, &detail).await.map_err(again)?;
-            Ok("contradiction")
-        }
+        Taken::Alert { .. } | Taken::Contradiction { .. } => Ok("contradiction"),
     }
-}
-
-/// For a person, on the desk: what the provider says and we do not have.
-async fn keep(app: &App, event: &Event, object: ObjectId, detail: &str) -> worker::Result<()> {
-    let now_ms = worker::Date::now().as_millis();
-    let sql = "INSERT INTO breaks (break_id, kind, provider, object, theirs, state, note, first_seen_at_ms, last_seen_at_ms)
-         VALUES (?1, 'webhook', ?2, ?3, ?4, 'open', ?5, ?6, ?6) ON CONFLICT (break_id) DO NOTHING";
-    let values = vec![
-        format!("{}:{}", event.provider.as_str(), event.event_id).into(),
-        event.provider.as_str().into(),
-        object.to_hex().into(),
-        event.kind.as_str().into(),
-        detail.into(),
-        now_ms.into(),
-    ];
-    Db::of(&app.env)?.run(sql, values).await.map(drop)
-}
-
-fn note(event: &Event, what: &str) {
-    let fields = [
-        ("event", "webhook".into()),
-        ("provider", event.provider.as_str().into()),
-        ("event_id", event.event_id.as_str().into()),
-        ("kind", event.kind.as_str().into()),
-        ("outcome", what.into()),
-    ];
-    log("warn", &fields);
 }
 
 fn again(error: impl ToString) -> Problem {

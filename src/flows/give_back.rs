@@ -6,7 +6,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{End, Phase, respond};
-use crate::machine::call::{CallKind, CallSpec, Found, ProviderResult, Semantics, Settlement};
+use crate::machine::call::{CallKind, CallSpec, CallState, Found, ProviderResult, Semantics, Settlement};
 use crate::machine::context::{Bug, Context};
 use crate::machine::fingerprint::Fingerprint;
 use crate::machine::id::{RefundId, RequestId, digest};
@@ -76,6 +76,17 @@ pub(crate) fn attempt_of(derived_key: &str, rows: &Rows) -> Option<u32> {
         [false, true].into_iter().any(|refund| derived(row, &id.to_string(), refund) == derived_key)
     };
     rows.tries.iter().find(is_it).map(|row| row.attempt)
+}
+
+/// The refund that gives back the money of a try, and the provider's id of it, once it has said one.
+pub(crate) fn refund_of(rows: &Rows, row: &Try) -> Option<(RefundId, String)> {
+    let payment = rows.payment.as_ref()?;
+    let derived_key = derived(row, &payment.id.to_string(), true);
+    let call = rows.calls.iter().find(|call| call.derived_key == derived_key)?;
+    let CallState::Settled(Settlement::Answered(reply)) = &call.state else { return None };
+    let ProviderResult::Refunded { refund, .. } = &reply.result else { return None };
+    let key = rows.key(call.key_id)?;
+    Some((RefundId::of(rows.object, &key.key_hash.0), refund.clone()))
 }
 
 fn derived(row: &Try, payment: &str, refund: bool) -> String {

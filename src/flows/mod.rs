@@ -6,6 +6,7 @@
 //! at all.
 
 pub mod capture;
+pub mod close;
 pub mod give_back;
 pub mod order_link;
 pub mod payment;

@@ -4,15 +4,17 @@
 //! (`requires_action`) or for the provider (`processing`); 402 and one that was not charged.
 //!
 //! A try that failed *definitively* may be followed by another one, under a derived key of its own: at once with the
-//! request's fallback, or later under another key for the same order. One whose outcome is unknown never is.
+//! request's fallback, or later under another key for the same order. One whose outcome is unknown never is. What an earlier
+//! try has left open at its provider is closed first ([`close`]).
 
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::capture::under_way;
+use super::close::{self, Earlier};
 use super::receipt::{self, About};
 use super::{End, Phase, Refusal, order_link, respond, tries};
-use crate::machine::call::{CallKind, CallSpec, ProviderResult, Semantics, Settlement};
+use crate::machine::call::{CallKind, CallSpec, ForeignCall, Found, ProviderResult, Semantics, Settlement};
 use crate::machine::context::{Bug, Context, Mutant};
 use crate::machine::id::PaymentId;
 use crate::machine::record::RecoveryPoint;
@@ -31,7 +33,7 @@ pub struct Route {
     pub payment_method: String,
     /// The provider's customer.
     pub customer: Option<String>,
-    /// The merchant's account there, where the provider wants it with every call.
+    /// The merchant's account there: Adyen's merchant account, or a connected account at Stripe.
     pub merchant_account: Option<String>,
 }
 
@@ -72,7 +74,8 @@ pub struct PaymentRequest {
 }
 
 impl PaymentRequest {
-    fn payment(&self, before: Option<&Payment>, id: PaymentId, ctx: &Context) -> Payment {
+    fn payment(&self, rows: &Rows, id: PaymentId, ctx: &Context) -> Payment {
+        let before = rows.payment.as_ref();
         Payment {
             id,
             amount: self.amount,
@@ -88,7 +91,7 @@ impl PaymentRequest {
             merchant_account: self.route.merchant_account.clone(),
             provider_payment: None,
             link_revision: self.link_revision,
-            attempt: before.map_or(0, |before| before.attempt).saturating_add(1),
+            attempt: next_attempt(rows),
             moves: before.map_or(0, |before| before.moves),
             state: PaymentState::Authorizing,
             pending: None,
@@ -147,7 +150,7 @@ pub(super) fn admit(request: &PaymentRequest, phase: &mut Phase<'_>) -> Result<R
     {
         return Ok(Err(refusal));
     }
-    let payment = request.payment(before, PaymentId::in_object(phase.rows.object), phase.ctx);
+    let payment = request.payment(phase.rows, PaymentId::in_object(phase.rows.object), phase.ctx);
     let data = json!({
         "amount": payment.amount.get(), "currency": payment.currency, "provider": payment.provider,
         "order_id": payment.order_id, "attempt": payment.attempt,
@@ -167,7 +170,7 @@ pub(super) fn run(request: &PaymentRequest, phase: &mut Phase<'_>) -> Result<End
     }
     let attempt = phase.payment()?.attempt;
     let Some(settlement) = phase.settlement(&call_name(attempt))? else {
-        return authorize(request, &request.route, phase);
+        return begin_try(request, phase);
     };
     let (provider_payment, state) = outcome(settlement, phase.payment()?.amount)?;
     let payment = phase.payment()?;
@@ -175,12 +178,12 @@ pub(super) fn run(request: &PaymentRequest, phase: &mut Phase<'_>) -> Result<End
     payment.provider_payment = provider_payment;
     let payment = payment.clone();
     entered(phase.rows, phase.ctx)?;
-    let tries = phase.rows.calls.iter().filter(|call| call.key_id == phase.key_id).count();
     match &request.fallback {
         // One that cannot be told the amount is left out: admission has not always asked.
         Some(fallback)
-            if tries == 1
+            if tries_sent(phase) == 1
                 && matches!(payment.state, PaymentState::Failed(_))
+                && !may_still_hold(&call_name(attempt), phase)
                 && fallback.provider.check_amount(request.amount, request.currency).is_ok() =>
         {
             try_elsewhere(request, fallback, phase)
@@ -189,10 +192,40 @@ pub(super) fn run(request: &PaymentRequest, phase: &mut Phase<'_>) -> Result<End
     }
 }
 
+/// Whether the provider has executed a call without saying how, and cannot be asked: its later "no" is not the issuer's last
+/// word, which may hold the money all the same. Only a person begins another try then.
+fn may_still_hold(name: &str, phase: &Phase<'_>) -> bool {
+    let is_it = |call: &&ForeignCall| call.key_id == phase.key_id && call.name == name;
+    let call = phase.rows.calls.iter().find(is_it);
+    call.is_some_and(|call| call.evidence.is_executed && !call.provider.answers_questions())
+}
+
+/// How many tries this key has sent.
+fn tries_sent(phase: &Phase<'_>) -> usize {
+    let is_its = |call: &&ForeignCall| call.key_id == phase.key_id && call.kind == CallKind::Authorize;
+    phase.rows.calls.iter().filter(is_its).count()
+}
+
+/// Begins the newest try, once nothing of an earlier one can be paid any more.
+fn begin_try(request: &PaymentRequest, phase: &mut Phase<'_>) -> Result<End, Bug> {
+    match close::earlier(phase)? {
+        Earlier::Closed => {}
+        Earlier::Close(call) => return Ok(End::Call(call)),
+        Earlier::Lives(attempt, found) => return close::adopt(request, attempt, found, phase),
+        Earlier::Open => return close::open(request, phase),
+    }
+    let route = match &request.fallback {
+        Some(fallback) if tries_sent(phase) > 0 => fallback,
+        _ => &request.route,
+    };
+    authorize(request, route, phase)
+}
+
 /// The same payment with the other provider: the first one has failed for good, and its own id and key stay with it.
 fn try_elsewhere(request: &PaymentRequest, route: &Route, phase: &mut Phase<'_>) -> Result<End, Bug> {
+    let attempt = next_attempt(phase.rows);
     let payment = phase.payment()?;
-    payment.attempt = payment.attempt.saturating_add(1);
+    payment.attempt = attempt;
     payment.provider = route.provider;
     payment.merchant_account.clone_from(&route.merchant_account);
     payment.customer.clone_from(&route.customer);
@@ -202,7 +235,14 @@ fn try_elsewhere(request: &PaymentRequest, route: &Route, phase: &mut Phase<'_>)
     let data = json!({ "provider": payment.provider, "attempt": payment.attempt });
     let id = payment.id.to_string();
     phase.audit("payment.rerouted", id, data)?;
-    authorize(request, route, phase)
+    begin_try(request, phase)
+}
+
+/// The number of the next try. The payment's own may be that of an earlier one, which was paid after all.
+fn next_attempt(rows: &Rows) -> u32 {
+    let newest = rows.tries.iter().map(|row| row.attempt).max().unwrap_or(0);
+    let present = rows.payment.as_ref().map_or(0, |payment| payment.attempt);
+    newest.max(present).saturating_add(1)
 }
 
 /// The foreign call: authorise, and capture if the payment does so by itself.
@@ -256,8 +296,13 @@ fn cannot_be_sent(request: &PaymentRequest, phase: &mut Phase<'_>) -> Result<End
         message: "The payment provider does not take this amount in this currency. Nothing was charged."
             .to_owned(),
     });
-    let payment = payment.clone();
+    ended(request, phase)
+}
+
+/// The answer of a payment that has come to a new state.
+pub(super) fn ended(request: &PaymentRequest, phase: &mut Phase<'_>) -> Result<End, Bug> {
     entered(phase.rows, phase.ctx)?;
+    let payment = phase.payment()?.clone();
     answer(request, &payment, phase)
 }
 
@@ -277,6 +322,14 @@ fn outcome(settlement: Settlement, amount: AmountMinor) -> Result<(Option<String
                 (Some(payment), PaymentState::Captured { amount_minor: amount.get() })
             }
             ProviderResult::Authorized { payment } => (Some(payment), PaymentState::Authorized),
+            ProviderResult::Moved { payment, found } => {
+                let state = match found {
+                    Found::Captured { amount_minor } => PaymentState::Captured { amount_minor },
+                    Found::Voided => PaymentState::Canceled,
+                    _ => PaymentState::Authorized,
+                };
+                (Some(payment), state)
+            }
             ProviderResult::RequiresAction { payment, url } => {
                 (Some(payment), PaymentState::RequiresAction { url })
             }
@@ -306,17 +359,25 @@ fn outcome(settlement: Settlement, amount: AmountMinor) -> Result<(Option<String
 fn answer(request: &PaymentRequest, payment: &Payment, phase: &Phase<'_>) -> Result<End, Bug> {
     let (location, page) = (payment.id.path(), request.page.as_deref());
     let shown = payment.to_json(&phase.rows.refunds, &phase.rows.tries);
-    let PaymentState::Failed(failure) = &payment.state else {
-        return respond(phase, 201, &location, page, &shown);
+    let (message, code, decline_code) = match &payment.state {
+        PaymentState::Failed(failure) => {
+            (failure.message.as_str(), failure.code.as_str(), &failure.decline_code)
+        }
+        PaymentState::Canceled => (
+            "The reservation was canceled at the payment provider. Nothing was charged.",
+            "payment_canceled",
+            &None,
+        ),
+        _ => return respond(phase, 201, &location, page, &shown),
     };
     let body = json!({
         "type": "/problems/payment-failed",
         "title": "The payment failed",
         "status": 402,
-        "detail": failure.message,
+        "detail": message,
         "instance": location,
-        "code": failure.code,
-        "decline_code": failure.decline_code,
+        "code": code,
+        "decline_code": decline_code,
         "payment": shown,
     });
     respond(phase, 402, &location, page, &body)
@@ -325,8 +386,8 @@ fn answer(request: &PaymentRequest, payment: &Payment, phase: &Phase<'_>) -> Res
 /// What every new state of a payment brings with it, whoever brought it about: the audit record, the receipt once money was
 /// taken, and whether the provider is to be asked how it goes on.
 pub(crate) fn entered(rows: &mut Rows, ctx: &Context) -> Result<(), Bug> {
-    check::schedule(rows, ctx);
     payment_tries::follow(rows);
+    check::schedule(rows, ctx);
     let payment = rows.payment.as_ref().ok_or_else(|| Bug("no payment".into()))?;
     let actor = rows.keys.first().map(|key| key.owner.clone()).ok_or_else(|| Bug("no key".into()))?;
     let action = match &payment.state {

@@ -72,6 +72,9 @@ pub struct RideRequest {
     pub payment_method: String,
     /// The provider's customer, if the account has one.
     pub customer: Option<String>,
+    /// The connected account at Stripe in which it is charged, if the account has one.
+    #[serde(default)]
+    pub stripe_account: Option<String>,
     /// To whom the receipt goes.
     #[serde(default)]
     pub receipt_email: Option<String>,
@@ -249,6 +252,7 @@ fn charge(request: &RideRequest, phase: &Phase<'_>) -> Result<CallSpec, Bug> {
             currency: FARE_CURRENCY,
             payment_method: &request.payment_method,
             customer: request.customer.as_deref(),
+            account: request.stripe_account.as_deref(),
             description: "Rocket ride",
             resource: &id.to_string(),
             derived_key: &derived_key,

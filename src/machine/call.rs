@@ -14,12 +14,16 @@
 //!                         └── at most once ────────────────────────────────► Settled(Flagged)
 //! ```
 //!
+//! A provider that has nothing to ask (Adyen) tells by its refusals, too: past the window a call is not executed if every
+//! send was [refused](RefusalScope) with certainty.
+//!
 //! Past the window a call is looked up from any state in which a send has begun: also in flight, with a run that died, and
 //! frozen, because every send was refused. A refusal of the request settles nothing while an earlier send may have been
 //! executed.
 
 use serde::{Deserialize, Serialize};
 
+use super::account::{Identity, SentTo};
 use super::context::{Context, Mutant};
 use crate::payment::Failure;
 use crate::providers::Provider;
@@ -32,6 +36,8 @@ const LOOK_UP_PAUSE_MAX_MS: u64 = 300_000;
 const SECOND_LOOK_MS: u64 = 300_000;
 /// The longest pause between two look-ups in quarantine, in ms.
 const QUARANTINE_PAUSE_MS: u64 = 3_600_000;
+/// The longest pause before the configured credential is asked again of which account it is, in ms.
+const AWAY_PAUSE_MAX_MS: u64 = 900_000;
 /// Why a person is shown a call in quarantine.
 const QUARANTINED: &str =
     "the provider failed while it executed this and shows nothing of it: it may complete it later";
@@ -53,6 +59,23 @@ pub struct FrozenRequest {
     pub path: String,
     /// The body, as the provider encodes it. Holds tokens of the provider only, never card data.
     pub body: String,
+    /// The account for which it is sent, connected to the one of the secret (`Stripe-Account`). Where there is none it is the
+    /// secret's own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub account: Option<String>,
+}
+
+impl FrozenRequest {
+    /// For the secret's own account.
+    pub const fn new(path: String, body: String) -> Self {
+        Self { path, body, account: None }
+    }
+
+    /// For this account.
+    #[must_use]
+    pub fn for_account(self, account: Option<&str>) -> Self {
+        Self { account: account.map(str::to_owned), ..self }
+    }
 }
 
 /// What a call does.
@@ -144,6 +167,13 @@ pub enum ProviderResult {
         /// The provider's id of the payment.
         payment: String,
     },
+    /// The money was reserved, and has been captured or given up since, though not by us.
+    Moved {
+        /// The provider's id of the payment.
+        payment: String,
+        /// What it is now.
+        found: Found,
+    },
     /// The person who pays must go to the bank's page first.
     RequiresAction {
         /// The provider's id of the payment.
@@ -207,6 +237,7 @@ impl ProviderResult {
         match self {
             Self::Charged { payment }
             | Self::Authorized { payment }
+            | Self::Moved { payment, .. }
             | Self::RequiresAction { payment, .. }
             | Self::Processing { payment } => Some(payment),
             Self::Declined { payment, .. } | Self::Rejected { payment, .. } => payment.as_deref(),
@@ -224,6 +255,7 @@ impl ProviderResult {
         match self {
             Self::Charged { .. } => "charged",
             Self::Authorized { .. } => "authorized",
+            Self::Moved { .. } => "moved",
             Self::RequiresAction { .. } => "requires_action",
             Self::Processing { .. } => "processing",
             Self::Captured { .. } => "captured",
@@ -237,7 +269,10 @@ impl ProviderResult {
 
     /// Whether money was taken.
     pub const fn took_money(&self) -> bool {
-        matches!(self, Self::Charged { .. } | Self::Captured { .. })
+        matches!(
+            self,
+            Self::Charged { .. } | Self::Captured { .. } | Self::Moved { found: Found::Captured { .. }, .. }
+        )
     }
 }
 
@@ -274,6 +309,8 @@ pub enum Outcome {
     NotExecuted {
         /// How long the provider wants to be left alone, in ms.
         retry_after_ms: Option<u64>,
+        /// Of what it says so.
+        scope: RefusalScope,
         /// For the log: a status or an error, without any value from the body.
         reason: String,
     },
@@ -296,6 +333,17 @@ pub enum Outcome {
     /// The provider has made the payment and left it open, though nobody is there to complete it. It can be paid until it is
     /// canceled; then this is the answer.
     LeftOpen(ProviderReply),
+}
+
+/// What was certainly not executed, when a provider refuses a send. The network can deliver a send twice, and refused is one copy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum RefusalScope {
+    /// This copy alone: another one may have come through a rate limit.
+    Copy,
+    /// Every copy of this send: its credentials were refused, or it never left us.
+    Send,
+    /// All that has arrived under the key until now: the provider says that the key is unused.
+    Key,
 }
 
 /// What the provider has executed, and what is wrong with its answer.
@@ -341,6 +389,8 @@ pub enum LookUp {
     },
     /// This was the last page, and it was on none.
     Absent,
+    /// Which account the configured credential is of: asked for in the place of a look-up.
+    Identity(Identity),
     /// The provider could not say.
     Inconclusive {
         /// The place in the list is lost: the next look-up begins with the first page.
@@ -360,6 +410,7 @@ impl LookUp {
             Self::LeftOpen(_) => "left_open",
             Self::More { .. } => "more",
             Self::Absent => "absent",
+            Self::Identity(_) => "identity",
             Self::Inconclusive { .. } => "inconclusive",
         }
     }
@@ -431,17 +482,50 @@ pub struct Evidence {
     /// When the last send began of which nobody has heard since, in ms since the epoch: its answer may have been such a failure.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unheard_at_ms: Option<u64>,
+    /// How many sends were refused for certain, all of their copies: once these are all sends, nothing was executed.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub refused_sends: u32,
+    /// When the last send began that was not, in ms since the epoch.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub doubted_at_ms: Option<u64>,
     /// When the first look was begun that found nothing and counts, in ms since the epoch.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub absent_at_ms: Option<u64>,
     /// The answer, once what was left open is canceled.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub closing: Option<ProviderReply>,
+    /// At which account the provider got it, or must get it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sent_to: Option<SentTo>,
+    /// An operator has settled it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub by_hand: Option<ByHand>,
+}
+
+/// Who has settled a call, and why: its settlement is inferred, not the provider's word.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct ByHand {
+    /// The operator.
+    pub by: String,
+    /// Why, in their words.
+    pub reason: String,
+    /// In ms since the epoch.
+    pub at_ms: u64,
+    /// The button's number: pressed twice it settles once.
+    pub button: u64,
+    /// What the provider has told since contradicts it, and a person was told so.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub is_contradicted: bool,
 }
 
 #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde wants it so")]
 const fn is_false(value: &bool) -> bool {
     !*value
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde wants it so")]
+const fn is_zero(value: &u32) -> bool {
+    *value == 0
 }
 
 /// A foreign call of an operation.
@@ -491,6 +575,8 @@ pub struct ForeignCall {
 pub(crate) enum Plan {
     Send,
     LookUp,
+    /// Ask which account the configured credential is of.
+    Identify,
     WaitUntil(u64),
     Settle(Settlement),
 }
@@ -509,10 +595,61 @@ impl ForeignCall {
         Some(at_ms.saturating_add(ctx.times.quarantine_ms))
     }
 
+    /// Why a person must look: while it is not settled, or where what it has made can't be asked for.
+    pub fn needs_review(&self) -> Option<&str> {
+        let is_open = !matches!(self.state, CallState::Settled(_));
+        let away = self.evidence.sent_to.as_ref().and_then(|sent_to| sent_to.away.as_ref());
+        away.or(self.evidence.needs_review.as_ref().filter(|_| is_open)).map(String::as_str)
+    }
+
+    /// Whether the configured credential is not the one with which it was sent: it may be another account's.
+    fn may_be_away(&self, ctx: &Context) -> bool {
+        let sent_to = self.evidence.sent_to.as_ref();
+        let has_changed = sent_to.is_some_and(|sent_to| sent_to.has_changed(self.provider, ctx));
+        // What can have been executed nowhere may begin anywhere; what moves a payment must go where that is.
+        let is_free =
+            self.was_refused_everywhere() && self.provider.payment_of(self.kind, &self.request).is_none();
+        has_changed && !is_free && !ctx.has(Mutant::AccountNotFrozen)
+    }
+
+    /// Whether every send was refused with all of its copies: with a wrong key, for example.
+    fn was_refused_everywhere(&self) -> bool {
+        self.sends > 0 && self.evidence.refused_sends >= self.sends && self.state == CallState::Frozen
+    }
+
+    /// Whether the account is to be learned while the credential is there with which it was sent: once after each send that did
+    /// not end it. Also one that was refused, unless with all of its copies: another one may have been executed. What can be found
+    /// by the payment's id needs no more.
+    fn must_learn_account(&self, ctx: &Context) -> bool {
+        let is_asked_now = |sent_to: &SentTo| sent_to.account.is_none() && sent_to.asked_after < self.sends;
+        self.evidence.sent_to.as_ref().is_some_and(is_asked_now)
+            && !self.was_refused_everywhere()
+            && ctx.credential(self.provider).is_some()
+            && self.provider.tells_account(self)
+    }
+
+    /// The configured credential is asked of which account it is, not how the call stands.
+    pub fn asks_identity(&self) -> bool {
+        self.evidence.sent_to.as_ref().is_some_and(|sent_to| sent_to.asking)
+    }
+
+    /// What the next look-up asks.
+    pub(crate) fn ask_identity(&mut self, asks: bool) {
+        if let Some(sent_to) = &mut self.evidence.sent_to {
+            sent_to.asking = asks;
+        }
+    }
+
     pub(crate) fn plan(&self, ctx: &Context) -> Plan {
+        let may_be_away = self.may_be_away(ctx);
+        let was_away = self.evidence.sent_to.as_ref().is_some_and(|sent_to| sent_to.away.is_some());
+        // With the right credential back there is nothing to wait for.
+        let waits = ctx.now_ms < self.next_try_at_ms && (may_be_away || !was_away);
         let Some(first_sent_at_ms) = self.first_sent_at_ms else {
-            return if ctx.now_ms < self.next_try_at_ms {
+            return if waits {
                 Plan::WaitUntil(self.next_try_at_ms)
+            } else if may_be_away {
+                Plan::Identify
             } else {
                 Plan::Send
             };
@@ -520,8 +657,14 @@ impl ForeignCall {
         if self.semantics == Semantics::AtMostOnce && self.in_doubt() {
             return Plan::Settle(Settlement::Flagged);
         }
-        if ctx.now_ms < self.next_try_at_ms {
+        if !may_be_away && self.must_learn_account(ctx) {
+            return Plan::Identify;
+        }
+        if waits {
             return Plan::WaitUntil(self.next_try_at_ms);
+        }
+        if may_be_away {
+            return Plan::Identify;
         }
         if self.semantics == Semantics::AtMostOnce {
             return Plan::Send;
@@ -530,7 +673,49 @@ impl ForeignCall {
         let in_window = ctx.now_ms >= first_sent_at_ms
             && ctx.now_ms - first_sent_at_ms < self.provider.window_ms(&ctx.times);
         let is_looked_up = self.answer_is_stored || self.evidence.closing.is_some();
-        if (in_window || ctx.has(Mutant::IgnoreWindow)) && !is_looked_up { Plan::Send } else { Plan::LookUp }
+        if (in_window || ctx.has(Mutant::IgnoreWindow)) && !is_looked_up {
+            Plan::Send
+        } else if !self.provider.answers_questions() && self.is_refused_for_certain(ctx) {
+            // No copy of the last send is on its way any more.
+            let quiet_at_ms = self.last_sent_at_ms.unwrap_or(0).saturating_add(ctx.times.quiet_ms);
+            if ctx.now_ms < quiet_at_ms {
+                Plan::WaitUntil(quiet_at_ms)
+            } else {
+                Plan::Settle(Settlement::NotExecuted)
+            }
+        } else {
+            Plan::LookUp
+        }
+    }
+
+    /// Whether nothing of what has arrived at the provider was executed, by its own refusals.
+    fn is_refused_for_certain(&self, ctx: &Context) -> bool {
+        self.sends > 0 && self.evidence.refused_sends >= self.sends && !ctx.has(Mutant::RefusedIsUnknown)
+    }
+
+    /// Takes in how far the refusal of the send reaches that has just ended.
+    fn is_refused(&mut self, scope: RefusalScope, ctx: &Context) {
+        let scope = match scope {
+            RefusalScope::Copy if ctx.has(Mutant::CopyIsSend) => RefusalScope::Send,
+            scope => scope,
+        };
+        let evidence = &mut self.evidence;
+        let has_no_doubt = evidence.refused_sends.saturating_add(1) >= self.sends;
+        // What began earlier than that has arrived, or never will.
+        let has_arrived = evidence.doubted_at_ms.is_some_and(|at_ms| {
+            self.last_sent_at_ms.unwrap_or(0) >= at_ms.saturating_add(ctx.times.quiet_ms)
+                || ctx.has(Mutant::UnusedIsFinal)
+        });
+        match scope {
+            RefusalScope::Copy => evidence.doubted_at_ms = self.last_sent_at_ms,
+            RefusalScope::Key if has_arrived || has_no_doubt => {
+                evidence.refused_sends = self.sends;
+                evidence.doubted_at_ms = None;
+            }
+            RefusalScope::Send | RefusalScope::Key => {
+                evidence.refused_sends = evidence.refused_sends.saturating_add(1);
+            }
+        }
     }
 
     /// Marks a send as begun.
@@ -540,6 +725,7 @@ impl ForeignCall {
             self.is_unheard();
         }
         self.state = CallState::InFlight;
+        self.goes_to(ctx);
         self.first_sent_at_ms.get_or_insert(ctx.now_ms);
         self.look_up = None;
         self.evidence.absent_at_ms = None;
@@ -550,10 +736,34 @@ impl ForeignCall {
         }
     }
 
+    /// Notes with which credential it is sent.
+    fn goes_to(&mut self, ctx: &Context) {
+        let Some(now) = ctx.credential(self.provider) else { return };
+        match &mut self.evidence.sent_to {
+            Some(sent_to) if sent_to.credential == now => (sent_to.asking, sent_to.away) = (false, None),
+            sent_to => *sent_to = Some(SentTo::new(now)),
+        }
+    }
+
     /// Takes in what came of a send.
     pub(crate) fn take(&mut self, outcome: Outcome, ctx: &Context) {
         self.failures = self.failures.saturating_add(1);
         match outcome {
+            // There is nothing to ask: the key says whether an earlier send was executed, once that has arrived or never will.
+            Outcome::Definitive(reply @ ProviderReply { result: ProviderResult::Rejected { .. }, .. })
+                if self.maybe_executed && !self.provider.answers_questions() =>
+            {
+                self.is_refused(RefusalScope::Key, ctx);
+                if self.is_refused_for_certain(ctx) {
+                    self.state = CallState::Settled(Settlement::Answered(reply));
+                    return;
+                }
+                self.state = CallState::Unknown;
+                let arrived_at_ms =
+                    self.evidence.doubted_at_ms.unwrap_or(0).saturating_add(ctx.times.quiet_ms);
+                let wait_ms = arrived_at_ms.saturating_sub(ctx.now_ms).min(ctx.times.quiet_ms);
+                self.try_again_after(ctx.backoff_ms(self.failures).max(wait_ms), ctx);
+            }
             // The provider does not store every refusal: an earlier send that is still on its way would be executed.
             Outcome::Definitive(ProviderReply { result: ProviderResult::Rejected { .. }, .. })
                 if self.maybe_executed =>
@@ -565,7 +775,8 @@ impl ForeignCall {
                 self.try_again_after(ctx.backoff_ms(self.failures), ctx);
             }
             Outcome::Definitive(reply) => self.state = CallState::Settled(Settlement::Answered(reply)),
-            Outcome::NotExecuted { retry_after_ms, .. } => {
+            Outcome::NotExecuted { retry_after_ms, scope, .. } => {
+                self.is_refused(scope, ctx);
                 // Only this send is known to have done nothing: an earlier doubt stays.
                 self.state = if self.maybe_executed { CallState::Unknown } else { CallState::Frozen };
                 self.try_again_after(
@@ -602,12 +813,14 @@ impl ForeignCall {
     fn is_unheard(&mut self) {
         self.maybe_executed = true;
         self.evidence.unheard_at_ms = self.last_sent_at_ms;
+        self.evidence.doubted_at_ms = self.last_sent_at_ms;
     }
 
     /// A send ended without a definitive answer.
     fn is_unknown(&mut self, answer_is_stored: bool, ctx: &Context) {
         self.state = CallState::Unknown;
         self.maybe_executed = true;
+        self.evidence.doubted_at_ms = self.last_sent_at_ms;
         self.answer_is_stored |= answer_is_stored;
         self.try_again_after(ctx.backoff_ms(self.failures), ctx);
     }
@@ -644,6 +857,16 @@ impl ForeignCall {
 
     /// Takes in what came of a page that was asked for at `asked_at_ms`: what the list said then may be long past now.
     pub(crate) fn take_look_up(&mut self, look_up: LookUp, asked_at_ms: u64, ctx: &Context) {
+        if self.asks_identity() {
+            let identity = match look_up {
+                LookUp::Identity(identity) => identity,
+                _ => Identity::Silent,
+            };
+            return self.take_identity(identity, ctx);
+        }
+        if let Some(sent_to) = &mut self.evidence.sent_to {
+            sent_to.away = None;
+        }
         // One that was still in flight died with its run.
         if self.state == CallState::InFlight {
             self.is_unheard();
@@ -655,6 +878,14 @@ impl ForeignCall {
         let quiet_at_ms = self.last_sent_at_ms.unwrap_or(0).saturating_add(ctx.times.quiet_ms);
         let is_quiet = asked_at_ms >= quiet_at_ms || ctx.has(Mutant::NoQuietPeriod);
         match look_up {
+            LookUp::Found(ProviderReply { result: ProviderResult::Moved { payment, .. }, .. })
+                if ctx.has(Mutant::MovedIsOther) =>
+            {
+                let reason = "the provider charged another amount".to_owned();
+                let (provider_id, needs_review) = (Some(payment), true);
+                self.keep(Unconfirmed { provider_id, needs_review, reason }, ctx);
+                self.look_again_later(ctx);
+            }
             LookUp::Found(reply) => self.state = CallState::Settled(Settlement::Answered(reply)),
             LookUp::Tentative(_) | LookUp::LeftOpen(_) | LookUp::Absent
                 if !is_quiet && !ctx.has(Mutant::TentativeIsFinal) =>
@@ -680,6 +911,8 @@ impl ForeignCall {
                     self.state = CallState::Settled(Settlement::NotExecuted);
                 }
             }
+            // Nobody has asked for it.
+            LookUp::Identity(_) => self.look_again_later(ctx),
             LookUp::More { after } => self.look_up = Some(LookUpProgress { after, asked_at_ms }),
             LookUp::Unconfirmed(unconfirmed) => {
                 self.keep(unconfirmed, ctx);
@@ -688,6 +921,25 @@ impl ForeignCall {
             LookUp::Inconclusive { from_the_start, .. } => {
                 self.look_up = progress.filter(|_| !from_the_start);
                 self.look_again_later(ctx);
+            }
+        }
+    }
+
+    /// Takes in which account the configured credential is of: goes on, or waits until another credential is set.
+    pub(crate) fn take_identity(&mut self, identity: Identity, ctx: &Context) {
+        let (Some(now), Some(sent_to)) = (ctx.credential(self.provider), &mut self.evidence.sent_to) else {
+            return;
+        };
+        (sent_to.asking, sent_to.asked_after) = (false, self.sends);
+        let was_changed = sent_to.credential != now;
+        match sent_to.take(identity, now) {
+            Some(true) if was_changed => self.next_try_at_ms = ctx.now_ms,
+            Some(true) => {}
+            Some(false) | None => {
+                self.failures = self.failures.saturating_add(1);
+                let age_ms = ctx.now_ms.saturating_sub(self.last_sent_at_ms.unwrap_or(ctx.now_ms));
+                let pause_ms = ctx.backoff_ms(self.failures.max(6)).max(age_ms / 8);
+                self.try_again_after(pause_ms.min(AWAY_PAUSE_MAX_MS), ctx);
             }
         }
     }

@@ -2,6 +2,9 @@
 
 use std::fmt;
 
+use super::account::{Credential, Credentials};
+use crate::providers::Provider;
+
 /// The longest quiet time that can be configured, in ms: look-ups search no further than that after the last send.
 pub const QUIET_MAX_MS: u64 = 3_600_000;
 
@@ -155,6 +158,14 @@ pub enum Mutant {
     TentativeIsFinal,
     /// One look that finds nothing is enough.
     OneLook,
+    /// A call that was refused with certainty stays unknown where the provider has nothing to ask.
+    RefusedIsUnknown,
+    /// A refusal that says nothing of a send's other copies is taken for one of them all.
+    CopyIsSend,
+    /// That a key is unused is final although an earlier send is still on its way.
+    UnusedIsFinal,
+    /// A reservation that is found captured or given up by others is not taken for what was asked for.
+    MovedIsOther,
     /// What a provider leaves open at the bank's page, though nobody goes there, is taken for a declined payment.
     OpenIsDeclined,
     /// Another payload under a used key gets the stored response.
@@ -171,6 +182,8 @@ pub enum Mutant {
     ForgetUnknownMove,
     /// Another try to pay an order is accepted whatever became of the last one.
     OrderPaidAgain,
+    /// Another try begins while the last one, which was declined, can still be confirmed at the provider.
+    NoCloseBeforeTry,
     /// An amount goes to every provider in our own minor units.
     OwnMinorUnits,
     /// A capture or a void that the provider has only received counts as done.
@@ -179,6 +192,12 @@ pub enum Mutant {
     DecidedIsFinal,
     /// News of a try that is over is dropped.
     LateNewsDropped,
+    /// A call goes on with whatever credential is configured, also where that is another account's.
+    AccountNotFrozen,
+    /// An operator's "not executed" is taken while a send is on its way.
+    ByHandInFlight,
+    /// What a provider tells against an operator's word is dropped.
+    ByHandBelieved,
 }
 
 impl Mutant {
@@ -200,18 +219,26 @@ impl Mutant {
     ];
 
     /// Those of payments: their simulation must catch each, and its told stories are enough for it.
-    pub const OF_PAYMENTS: [Self; 7] = [
+    pub const OF_PAYMENTS: [Self; 8] = [
         Self::NoRefundReservation,
         Self::MovesOverlap,
         Self::FallbackAfterUnknown,
         Self::ForgetUnknownMove,
         Self::OrderPaidAgain,
+        Self::NoCloseBeforeTry,
         Self::OwnMinorUnits,
         Self::ReceivedIsDone,
     ];
 
-    /// Those of what a provider does by itself, days later: only random histories have it.
-    pub const OF_LATER: [Self; 2] = [Self::DecidedIsFinal, Self::LateNewsDropped];
+    /// Those of a provider that tells by its refusals alone whether a call was executed: told histories of days have it.
+    pub const OF_REFUSALS: [Self; 3] = [Self::RefusedIsUnknown, Self::CopyIsSend, Self::UnusedIsFinal];
+
+    /// Those of what a provider does by itself, days later, and of a secret that is changed: only random histories have it.
+    pub const OF_LATER: [Self; 4] =
+        [Self::DecidedIsFinal, Self::LateNewsDropped, Self::MovedIsOther, Self::AccountNotFrozen];
+
+    /// Those of what operators do: only random histories with an operator have it.
+    pub const OF_OPERATORS: [Self; 1] = [Self::ByHandInFlight];
 }
 
 /// What a step is given: it has no clock and no dice of its own.
@@ -225,6 +252,8 @@ pub struct Context {
     pub times: Times,
     /// The configured limits.
     pub limits: Limits,
+    /// The credentials that are configured. Without them nothing is known of accounts.
+    pub credentials: Option<Credentials>,
     #[cfg(feature = "mutants")]
     /// The defect to show, in tests.
     pub mutant: Option<Mutant>,
@@ -238,9 +267,21 @@ impl Context {
             jitter_permille,
             times,
             limits,
+            credentials: None,
             #[cfg(feature = "mutants")]
             mutant: None,
         }
+    }
+
+    /// The same, where these credentials are configured.
+    #[must_use]
+    pub const fn with_credentials(self, credentials: Credentials) -> Self {
+        Self { credentials: Some(credentials), ..self }
+    }
+
+    /// The credential with a provider. `None` where that is not configured.
+    pub fn credential(&self, provider: Provider) -> Option<Credential> {
+        self.credentials.as_ref()?.with(provider)
     }
 
     /// Whether the defect is on. Always false, and compiled away, without the `mutants` feature.

@@ -14,7 +14,9 @@
 //! none), send nothing but what [`Action::Send`](run::Action::Send) hands out and send it at once, and set the alarm as
 //! `alarm_to_set` says in the same transaction.
 
+pub mod account;
 pub mod begin;
+pub mod by_hand;
 pub mod call;
 pub mod context;
 pub mod fingerprint;

@@ -68,8 +68,10 @@ fn face(rows: &Rows) -> impl PartialEq {
             other => (key.key_id, other.name(), key.attempt, 0, false),
         })
         .collect();
+    let reviewed = rows.calls.iter().filter(|call| call.needs_review().is_some()).map(|call| call.call_id);
+    let reviewed: Vec<u32> = reviewed.collect();
     let payment = rows.payment.clone().map(|payment| Payment { check: None, doubts: Vec::new(), ..payment });
-    (keys, payment, rows.refunds.clone(), rows.ride.clone())
+    (keys, reviewed, payment, rows.refunds.clone(), rows.ride.clone())
 }
 
 /// When the next job leaves, in ms since the epoch.

@@ -5,6 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::account::SentTo;
 use super::call::{CallSpec, CallState, Evidence, ForeignCall, Settlement};
 use super::id::{ObjectId, Owner};
 use super::key::KeyHash;
@@ -218,7 +219,21 @@ impl Rows {
         calls.any(|call| matches!(&call.state, CallState::Settled(Settlement::Answered(reply)) if reply.result.took_money()))
     }
 
+    /// At which account a payment was made, by the provider's id of it: as the newest call about it has found.
+    pub fn account_of(&self, provider: Provider, payment: &str) -> Option<&SentTo> {
+        let call = self.calls.iter().rev().find(|call| knows_account(call, provider, payment))?;
+        call.evidence.sent_to.as_ref()
+    }
+
+    /// The same, to be changed.
+    pub(crate) fn account_of_mut(&mut self, provider: Provider, payment: &str) -> Option<&mut SentTo> {
+        let call = self.calls.iter_mut().rev().find(|call| knows_account(call, provider, payment))?;
+        call.evidence.sent_to.as_mut()
+    }
+
     pub(crate) fn freeze(&mut self, key_id: u32, spec: CallSpec) {
+        let payment = spec.provider.payment_of(spec.kind, &spec.request);
+        let sent_to = payment.and_then(|payment| self.account_of(spec.provider, &payment)).map(SentTo::again);
         let call_id = self.calls.iter().map(|call| call.call_id).max().unwrap_or(0).saturating_add(1);
         self.calls.push(ForeignCall {
             call_id,
@@ -238,7 +253,7 @@ impl Rows {
             maybe_executed: false,
             answer_is_stored: false,
             look_up: None,
-            evidence: Evidence::default(),
+            evidence: Evidence { sent_to, ..Evidence::default() },
         });
     }
 
@@ -257,4 +272,15 @@ impl Rows {
         let entry = TimelineEntry { key_id, at_ms, attempt, event: event.to_owned(), detail: detail.into() };
         self.appended.timeline.push(entry);
     }
+}
+
+/// Whether a call has found at which account this payment was made.
+fn knows_account(call: &ForeignCall, provider: Provider, payment: &str) -> bool {
+    let made = match &call.state {
+        CallState::Settled(Settlement::Answered(reply)) => reply.result.payment(),
+        _ => call.evidence.provider_id.as_deref(),
+    };
+    let is_about =
+        || made == Some(payment) || provider.payment_of(call.kind, &call.request).as_deref() == Some(payment);
+    call.provider == provider && call.evidence.sent_to.is_some() && is_about()
 }

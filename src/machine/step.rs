@@ -5,8 +5,9 @@
 
 use std::fmt;
 
+use super::account::Identity;
 use super::begin::lease;
-use super::call::{CallState, ForeignCall, LookUp, Outcome, Plan, Unconfirmed};
+use super::call::{CallState, ForeignCall, LookUp, Outcome, Plan, Settlement, Unconfirmed};
 use super::context::{Bug, Context, Mutant};
 use super::record::{BODY_MAX_BYTES, Finished, Lifecycle, Open, RecoveryPoint, StoredResponse, Ticket};
 use super::rows::Rows;
@@ -66,10 +67,27 @@ pub fn advance(rows: &mut Rows, ticket: &Ticket, ctx: &Context) -> Result<Next, 
         let (call_id, in_doubt) = (call.call_id, call.in_doubt());
         return Ok(match call.plan(ctx) {
             Plan::Send => Next::Send(call_id),
-            Plan::LookUp => Next::LookUp(call_id),
+            Plan::LookUp => {
+                call_mut(rows, call_id)?.ask_identity(false);
+                Next::LookUp(call_id)
+            }
+            Plan::Identify => {
+                let call = call_mut(rows, call_id)?;
+                call.ask_identity(true);
+                if call.provider.look_up_request(call).is_some() {
+                    Next::LookUp(call_id)
+                } else {
+                    call.take_identity(Identity::NotAsked, ctx);
+                    Next::Again
+                }
+            }
             Plan::WaitUntil(until_ms) => Next::Sleep { until_ms, in_doubt },
             Plan::Settle(settlement) => {
-                rows.note(ticket.key_id, ctx.now_ms, "call_settled", "flagged for a person");
+                let detail = match settlement {
+                    Settlement::NotExecuted => "not executed: the provider refused every send",
+                    Settlement::Flagged | Settlement::Answered(_) => "flagged for a person",
+                };
+                rows.note(ticket.key_id, ctx.now_ms, "call_settled", detail);
                 call_mut(rows, call_id)?.state = CallState::Settled(settlement);
                 Next::Again
             }
@@ -183,6 +201,7 @@ pub fn record_look_up(
         LookUp::Unconfirmed(Unconfirmed { reason, .. }) => Some(format!("found, unconfirmed: {reason}")),
         LookUp::LeftOpen(_) => Some("found, left open".to_owned()),
         LookUp::Absent => Some("absent".to_owned()),
+        LookUp::Identity(identity) => Some(told(identity)),
         LookUp::Inconclusive { reason, .. } => Some(format!("inconclusive: {reason}")),
         // One line for the whole list, not one for each of its pages.
         LookUp::More { .. } if call.look_up.is_some() => None,
@@ -193,6 +212,21 @@ pub fn record_look_up(
         rows.note(ticket.key_id, ctx.now_ms, "look_up", detail);
     }
     Ok(())
+}
+
+/// What was said about the account of the configured credential, for the timeline.
+fn told(identity: &Identity) -> String {
+    match identity {
+        Identity::Account(id) => format!("the configured key is of {id}"),
+        Identity::SeesPayment => "the payment is in the account of the configured key".to_owned(),
+        Identity::SeesNoPayment => "the payment is not in the account of the configured key".to_owned(),
+        Identity::Refused { status } => {
+            format!("the configured key may not say of which account it is ({status})")
+        }
+        Identity::NotAsked | Identity::Silent => {
+            "no answer about the account of the configured key".to_owned()
+        }
+    }
 }
 
 /// Ends a run without a result: the key stays at its recovery point, free for whoever comes next. `resume_at_ms` is

@@ -105,11 +105,13 @@ pub enum Family {
     Payments,
     /// Rides by status.
     Rides,
+    /// How far the reading of the provider's lists is behind, in seconds; read when it is shown.
+    ReconciliationLag,
 }
 
 impl Family {
     /// All of them, in the order in which they are shown.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 19] = [
         Self::Requests,
         Self::CacheHits,
         Self::Waits,
@@ -128,6 +130,7 @@ impl Family {
         Self::KeysOpen,
         Self::Payments,
         Self::Rides,
+        Self::ReconciliationLag,
     ];
 
     /// Its name, its kind, its labels, and what it counts.
@@ -219,6 +222,12 @@ impl Family {
             Self::KeysOpen => ("paid_once_keys_open", Gauge, &[], "Idempotency keys that are not finished."),
             Self::Payments => ("paid_once_payments", Gauge, &["status"], "Payments by status."),
             Self::Rides => ("paid_once_rides", Gauge, &["status"], "Rides by status."),
+            Self::ReconciliationLag => (
+                "paid_once_reconciliation_lag_seconds",
+                Gauge,
+                &["source"],
+                "How far behind the provider's lists are read.",
+            ),
         }
     }
 

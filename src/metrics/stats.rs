@@ -9,9 +9,11 @@ use crate::timestamp;
 /// How many there are in each status, by the read model.
 pub type Counts = Vec<(Thing, &'static str, i64)>;
 
-/// As JSON: what there is, by the read model; what was answered, by the counts of all isolates. `now_ms` (since the epoch) is
-/// when it was read.
-pub fn stats(tally: &Tally, counts: &Counts, now_ms: u64) -> Value {
+/// As JSON: what there is, by the read model; what was answered, by the counts of all isolates; and how far behind the provider's
+/// `lists` are read, in ms. `now_ms` (since the epoch) is when it was read.
+pub fn stats(tally: &Tally, counts: &Counts, lists: &[(&'static str, u64)], now_ms: u64) -> Value {
+    let lags: Map<String, Value> =
+        lists.iter().map(|(list, lag_ms)| ((*list).to_owned(), (lag_ms / 1000).into())).collect();
     let total = |family: Family| tally.of(family).map(|(_, _, number)| number).sum::<i64>();
     json!({
         "keys": by_status(counts, Thing::Key),
@@ -29,6 +31,7 @@ pub fn stats(tally: &Tally, counts: &Counts, now_ms: u64) -> Value {
             "mismatched": total(Family::Conflicts),
             "without_key": total(Family::KeysMissing),
         },
+        "reconciliation_lag_seconds": lags,
         "as_of": timestamp(now_ms),
     })
 }

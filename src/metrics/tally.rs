@@ -64,6 +64,12 @@ impl Tally {
         self.add(Family::ProviderDuration, &[provider, name], Part::SumMs, ms);
     }
 
+    /// How far a list of the provider's is behind, where it is read.
+    pub fn lag(&mut self, source: &'static str, seconds: u64) {
+        let seconds = i64::try_from(seconds).unwrap_or(i64::MAX);
+        self.add(Family::ReconciliationLag, &[source], Part::Whole, seconds);
+    }
+
     /// Something went from one status to another; from none when it is made.
     pub fn moved(&mut self, thing: Thing, from: Option<&'static str>, to: Option<&'static str>) {
         if from == to {

@@ -29,6 +29,11 @@ pub fn exposition(tally: Tally) -> String {
     text
 }
 
+/// A gauge that is read where it stands, instead of being counted.
+pub fn gauge(name: &str, help: &str, value: u64) -> String {
+    format!("# HELP {name} {help}\n# TYPE {name} gauge\n{name} {value}\n")
+}
+
 fn histogram(text: &mut String, family: Family, tally: &Tally) {
     let mut series: Vec<&Labels> = tally.of(family).map(|(labels, _, _)| labels).collect();
     series.dedup();

@@ -97,6 +97,7 @@ impl Drive {
 
     pub(super) fn context(&self) -> Context {
         Context::new(Date::now().as_millis(), random::permille(), self.config.times, self.config.limits)
+            .with_credentials(self.config.credentials)
     }
 
     /// Runs an operation under its key, joins the run that is under way, or answers from what was done. Also gives how

@@ -12,7 +12,7 @@ use super::drive::Drive;
 use super::storage::Storage;
 use super::store::Store;
 use crate::machine::context::{Bug, Context};
-use crate::machine::rows::TakenEvent;
+use crate::machine::rows::{Rows, TakenEvent};
 use crate::payment::news;
 use crate::webhooks::{Event, Taken};
 
@@ -21,33 +21,65 @@ pub const EVENTS_NEWEST: u32 = 500;
 /// The audit records of events that a person must see.
 pub const RECORDS_MAX: u64 = 100;
 
+/// What the tables say of an event before it is taken in.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Remembered {
+    /// It was taken in: the same id, of the same provider.
+    pub is_known: bool,
+    /// What it said then that a person must see.
+    pub contradiction: Option<String>,
+    /// How many events there were that a person must see.
+    pub records: u64,
+}
+
+impl Remembered {
+    /// The answer to an event that was taken in before.
+    pub fn answer(&self) -> Option<Taken> {
+        // Whoever keeps it for a person may have failed to: what comes again says so again.
+        let again =
+            || self.contradiction.clone().map_or(Taken::Known, |detail| Taken::Contradiction { detail });
+        self.is_known.then(again)
+    }
+}
+
 /// Takes in an event.
 pub fn take<S: Storage>(store: &Store<S>, event: &Event, ctx: &Context) -> Result<Taken, Bug> {
     if store.read()?.is_none() {
         return Ok(Taken::Stranger);
     }
-    if store.knows_event(&event.event_id)? {
-        // Whoever keeps it for a person may have failed to: what comes again says so again.
-        let contradiction = store.contradiction(&event.event_id)?;
-        return Ok(contradiction.map_or(Taken::Known, |detail| Taken::Contradiction { detail }));
+    let is_known = store.knows_event(event.provider, &event.event_id)?;
+    let remembered = Remembered {
+        is_known,
+        contradiction: if is_known { store.contradiction(event.provider, &event.event_id)? } else { None },
+        records: store.records_of_events()?,
+    };
+    if let Some(answer) = remembered.answer() {
+        return Ok(answer);
     }
-    let has_all_records = store.records_of_events()? >= RECORDS_MAX;
-    store.transaction(ctx, |rows| {
-        let taken = news::take(rows, event, ctx)?;
-        let is_for_a_person = matches!(taken, Taken::Contradiction { .. } | Taken::Alert { .. });
-        if is_for_a_person && has_all_records {
-            // What it changed has records of its own.
-            rows.appended.audit.retain(|record| !record.action.starts_with("webhook."));
-        } else if !matches!(taken, Taken::Busy | Taken::Stranger) {
-            rows.appended.events.push(TakenEvent {
-                event_id: event.event_id.clone(),
-                provider: event.provider,
-                kind: event.kind.clone(),
-                received_at_ms: ctx.now_ms,
-            });
-        }
-        Ok(taken)
-    })
+    store.transaction(ctx, |rows| take_in(rows, event, &remembered, ctx))
+}
+
+/// Takes a new event into the rows, and remembers it unless it is to come again.
+pub fn take_in(rows: &mut Rows, event: &Event, remembered: &Remembered, ctx: &Context) -> Result<Taken, Bug> {
+    let taken = news::take(rows, event, ctx)?;
+    let is_for_a_person = matches!(taken, Taken::Contradiction { .. } | Taken::Alert { .. });
+    if is_for_a_person && remembered.records >= RECORDS_MAX {
+        // What it changed has records of its own.
+        rows.appended.audit.retain(|record| !record.action.starts_with("webhook."));
+    } else if !matches!(taken, Taken::Busy | Taken::Stranger) {
+        remember(rows, event, ctx);
+    }
+    Ok(taken)
+}
+
+/// From now on the event is known.
+pub fn remember(rows: &mut Rows, event: &Event, ctx: &Context) {
+    rows.appended.events.push(TakenEvent {
+        event_id: event.event_id.clone(),
+        provider: event.provider,
+        kind: event.kind.clone(),
+        received_at_ms: ctx.now_ms,
+    });
 }
 
 #[cfg(target_arch = "wasm32")]

@@ -43,10 +43,15 @@ impl Drive {
             }
             Ok::<_, Bug>(())
         })?;
+        self.work_on().await;
+        Ok(true)
+    }
+
+    /// Does what is due now. Whoever waits for it waits for a bounded time; it goes on without them.
+    pub(super) async fn work_on(self: &Rc<Self>) {
         let drive = Rc::clone(self);
         let work = async move { drive.wake().await }.boxed_local().shared();
         worker::wasm_bindgen_futures::spawn_local(work.clone());
         select(work, Delay::from(PATIENCE)).await;
-        Ok(true)
     }
 }

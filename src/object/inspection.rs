@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::flows::order_link::OrderLinks;
 use crate::flows::void::is_voidable;
 use crate::machine::call::{CallState, ForeignCall, ProviderResult, Settlement};
 use crate::machine::rows::{Rows, TimelineEntry};
@@ -35,6 +36,12 @@ pub struct Inspection {
     /// The tries of the payment.
     #[serde(default)]
     pub tries: Vec<Try>,
+    /// What is known of the links to the order.
+    #[serde(default)]
+    pub links: Option<OrderLinks>,
+    /// The link through which the payment was begun.
+    #[serde(default)]
+    pub link_revision: Option<u32>,
     /// The calls to providers.
     pub calls: Vec<CallSight>,
     /// The jobs that are staged and not confirmed.
@@ -47,7 +54,12 @@ pub struct Inspection {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "as in `ForeignCall`")]
 pub struct CallSight {
+    #[serde(default)]
+    pub call_id: u32,
     pub key_id: u32,
+    /// What it does.
+    #[serde(default)]
+    pub kind: String,
     pub name: String,
     pub provider: String,
     pub derived_key: String,
@@ -59,6 +71,9 @@ pub struct CallSight {
     /// The provider's id of what the call made, although its answer settled nothing.
     #[serde(default)]
     pub provider_id: Option<String>,
+    /// The operator who has settled it, and why.
+    #[serde(default)]
+    pub by_hand: Option<(String, String)>,
     /// One word for the answer.
     pub result: Option<String>,
     /// The provider's code of a refusal.
@@ -125,6 +140,8 @@ impl Inspection {
             timeline,
             replays: rows.keys.iter().map(|key| (key.key_id, key.replays)).collect(),
             tries: rows.tries.clone(),
+            links: rows.links.clone(),
+            link_revision: payment.and_then(|payment| payment.link_revision),
             calls: rows.calls.iter().map(CallSight::of).collect(),
             jobs: rows
                 .jobs
@@ -143,7 +160,8 @@ impl Inspection {
 }
 
 impl CallSight {
-    fn of(call: &ForeignCall) -> Self {
+    /// Of a call.
+    pub fn of(call: &ForeignCall) -> Self {
         let settlement = match &call.state {
             CallState::Settled(settlement) => Some(settlement),
             CallState::Frozen | CallState::InFlight | CallState::Unknown => None,
@@ -165,15 +183,19 @@ impl CallSight {
             Some(Settlement::Flagged) => Some("flagged"),
             None => None,
         };
+        let by_hand = call.evidence.by_hand.as_ref();
         Self {
+            call_id: call.call_id,
             key_id: call.key_id,
+            kind: call.kind.as_str().to_owned(),
             name: call.name.clone(),
             provider: call.provider.as_str().to_owned(),
             derived_key: call.derived_key.clone(),
             status: call.state.name().to_owned(),
             in_doubt: call.in_doubt(),
-            needs_review: call.evidence.needs_review.clone().filter(|_| settlement.is_none()),
+            needs_review: call.needs_review().map(str::to_owned),
             provider_id: call.evidence.provider_id.clone().filter(|_| settlement.is_none()),
+            by_hand: by_hand.map(|by_hand| (by_hand.by.clone(), by_hand.reason.clone())),
             result: result.map(str::to_owned),
             code,
             http_status: reply.map(|reply| reply.status),

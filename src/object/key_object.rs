@@ -80,6 +80,9 @@ impl DurableObject for KeyObject {
             Ask::Inspect => drive.inspect().and_then(|inspected| encode(&inspected)),
             Ask::Resume => drive.go_on(false).await.and_then(|done| encode(&done)),
             Ask::Settle => drive.go_on(true).await.and_then(|done| encode(&done)),
+            Ask::ShowCall { call_id } => drive.show_call(call_id).await.and_then(|shown| encode(&shown)),
+            Ask::SettleByHand(ask) => drive.settle_by_hand(*ask).await.and_then(|done| encode(&done)),
+            Ask::Hold { call_id } => drive.hold(call_id).and_then(|held| encode(&held)),
             Ask::Erase => drive.erase().await.and_then(|erased| encode(&erased)),
             Ask::Return => match drive.check_after_return().await {
                 Ok(()) => drive.return_address().and_then(|returned| encode(&returned)),

@@ -13,7 +13,7 @@ use crate::machine::id::{Owner, RequestId};
 use crate::machine::key::KeyHash;
 use crate::machine::record::{KeyRecord, Lifecycle, RecoveryPoint, StoredResponse};
 use crate::machine::rows::{Rows, TimelineEntry};
-use crate::object::inspection::Inspection;
+use crate::object::inspection::{CallSight, Inspection};
 use crate::payment::money::Currency;
 use crate::payment::tries::Try;
 use crate::payment::{Payment, Refund};
@@ -104,6 +104,18 @@ pub enum Ask {
     Resume,
     /// The same, and ask the provider about all that only it knows.
     Settle,
+    /// Show an operator a call, and what its provider shows of it now.
+    ShowCall {
+        /// Its number.
+        call_id: u32,
+    },
+    /// An operator says how a call ended.
+    SettleByHand(Box<ByHandAsk>),
+    /// Send nothing more of a call for a while: an operator finds out what became of it.
+    Hold {
+        /// Its number.
+        call_id: u32,
+    },
     /// Drop all personal data.
     Erase,
     /// Somebody has come back from the bank's page: ask the provider, and say where to go.
@@ -115,6 +127,107 @@ pub type Located = Option<String>;
 
 /// What the object answers to [`Ask::Inspect`]: `None` where nothing is.
 pub type Inspected = Option<Inspection>;
+
+/// What the object answers to [`Ask::ShowCall`]: `None` where there is no such call.
+pub type ShownCall = Option<CallReport>;
+
+/// What an operator says of a call.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "said")]
+pub enum Said {
+    /// It was not executed.
+    NotExecuted,
+    /// It was executed.
+    Executed {
+        /// The provider's id of what it made or moved.
+        id: String,
+        /// It did what was asked for, else it was refused. Counts only where the provider cannot be asked.
+        is_done: bool,
+    },
+}
+
+/// An operator settles a call by hand.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct ByHandAsk {
+    /// Which call.
+    pub call_id: u32,
+    /// How often it had been sent when the operator looked.
+    pub sends: u32,
+    /// How it ended.
+    pub said: Said,
+    /// It is settled; else it is only said whether it would be.
+    pub is_final: bool,
+    /// The button's number.
+    pub button: u64,
+    /// Who says so.
+    pub operator: String,
+    /// Why.
+    pub reason: String,
+}
+
+/// What the object answers to [`Ask::SettleByHand`] and [`Ask::Hold`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "answer")]
+pub enum ByHandAnswer {
+    /// It is settled.
+    Settled {
+        /// As what: `charged`, `not executed` …
+        how: String,
+    },
+    /// It would be settled.
+    Would {
+        /// As what.
+        how: String,
+    },
+    /// Nothing more is sent until then.
+    Held {
+        /// In ms since the epoch.
+        until_ms: u64,
+    },
+    /// Nothing was changed.
+    Refused {
+        /// Why.
+        detail: String,
+    },
+}
+
+/// A call whose outcome nobody knows, for an operator.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct CallReport {
+    /// The call.
+    pub call: CallSight,
+    /// How much it moves, in minor units.
+    pub amount_minor: Option<u32>,
+    /// In which currency.
+    pub currency: String,
+    /// By what a person finds it on the provider's own pages.
+    pub reference: Option<String>,
+    /// The provider has said that it executed it.
+    pub is_executed: bool,
+    /// Until when nobody believes that it was not executed, in ms since the epoch.
+    pub quarantined_until_ms: Option<u64>,
+    /// Until when the last send may still arrive, in ms since the epoch.
+    pub may_arrive_until_ms: Option<u64>,
+    /// How it ended, if it was settled meanwhile.
+    pub ended: Option<String>,
+    /// Why it cannot be settled now.
+    pub refusal: Option<String>,
+    /// What came of its last sends and look-ups, the newest last.
+    pub lines: Vec<TimelineEntry>,
+    /// What the provider shows now; not asked for a call that is settled.
+    pub shown: Option<Sighting>,
+}
+
+/// What a provider shows of a call.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Sighting {
+    /// In words.
+    pub text: String,
+    /// Its id of what the call has made.
+    pub id: Option<String>,
+    /// The call was executed, as it seems.
+    pub is_found: bool,
+}
 
 /// What the object answers to [`Ask::Return`]: `None` without a payment that leads anywhere.
 pub type Returned = Option<WayOn>;

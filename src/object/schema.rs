@@ -130,7 +130,7 @@ const OUTBOX: &[&str] = &[
         version INTEGER NOT NULL,
         audit_through INTEGER NOT NULL
     ) STRICT",
-    // What the providers have told us: each event is taken in once.
+    // What the providers have told us: each event is taken in once. Its key is the provider and its id there (`event_key` in store.rs).
     "CREATE TABLE webhook_events (
         event_id TEXT PRIMARY KEY,
         provider TEXT NOT NULL,

@@ -26,11 +26,17 @@ use crate::metrics;
 use crate::object::inspection::EventSight;
 use crate::payment::tries::{self, Try};
 use crate::payment::{Payment, Refund, refunded_minor};
+use crate::providers::Provider;
 use crate::readmodel::snapshot::AuditRow;
 
 /// The lines of the timeline that are kept: the first ones and the newest.
 const TIMELINE_FIRST: i64 = 50;
 const TIMELINE_NEWEST: i64 = 150;
+
+/// The key of an event: its id is unique at its provider only.
+fn event_key(provider: Provider, event_id: &str) -> String {
+    format!("{}:{event_id}", provider.as_str())
+}
 
 /// An object's rows and its alarm, as one incarnation of it sees them.
 pub struct Store<S> {
@@ -173,17 +179,20 @@ impl<S: Storage> Store<S> {
     /// The events that were taken in, oldest first.
     pub fn events(&self) -> Result<Vec<EventSight>, Bug> {
         self.storage.query(
-            "SELECT event_id, provider, kind, received_at_ms FROM webhook_events ORDER BY received_at_ms, rowid",
+            "SELECT CASE WHEN substr(event_id, 1, length(provider) + 1) = provider || ':' THEN substr(event_id, length(provider) + 2)
+                ELSE event_id END AS event_id, provider, kind, received_at_ms
+             FROM webhook_events ORDER BY received_at_ms, rowid",
             vec![],
         )
     }
 
-    /// Whether an event was taken in.
-    pub fn knows_event(&self, event_id: &str) -> Result<bool, Bug> {
+    /// Whether an event was taken in. Those of before have the provider's id alone as their key.
+    pub fn knows_event(&self, provider: Provider, event_id: &str) -> Result<bool, Bug> {
         #[derive(Deserialize)]
         struct Known {}
-        let sql = "SELECT event_id FROM webhook_events WHERE event_id = ?";
-        Ok(!self.storage.query::<Known>(sql, vec![text(event_id)])?.is_empty())
+        let sql = "SELECT event_id FROM webhook_events WHERE provider = ? AND event_id IN (?, ?)";
+        let values = vec![text(provider.as_str()), text(event_key(provider, event_id)), text(event_id)];
+        Ok(!self.storage.query::<Known>(sql, values)?.is_empty())
     }
 
     /// How many audit records tell of events that a person must see.
@@ -196,15 +205,18 @@ impl<S: Storage> Store<S> {
         Ok(self.storage.query::<Count>(sql, vec![])?.first().map_or(0, |row| row.count))
     }
 
-    /// What an event said that cannot be, if it did.
-    pub fn contradiction(&self, event_id: &str) -> Result<Option<String>, Bug> {
+    /// What an event said that cannot be, if it did. Records of before do not name the provider.
+    pub fn contradiction(&self, provider: Provider, event_id: &str) -> Result<Option<String>, Bug> {
         #[derive(Deserialize)]
         struct Contradiction {
             detail: String,
         }
         let sql = "SELECT data ->> '$.detail' AS detail FROM audit_records
-             WHERE action IN ('webhook.contradicts', 'webhook.alert') AND data ->> '$.event' = ?";
-        let found = self.storage.query::<Contradiction>(sql, vec![text(event_id)])?;
+             WHERE action IN ('webhook.contradicts', 'webhook.alert') AND data ->> '$.event' = ?
+             AND coalesce(data ->> '$.provider', ?) = ?";
+        let provider = provider.as_str();
+        let values = vec![text(event_id), text(provider), text(provider)];
+        let found = self.storage.query::<Contradiction>(sql, values)?;
         Ok(found.into_iter().next().map(|found| found.detail))
     }
 
@@ -567,7 +579,7 @@ impl<S: Storage> Store<S> {
             self.storage.exec(
                 "INSERT INTO webhook_events (event_id, provider, kind, received_at_ms) VALUES (?,?,?,?)",
                 vec![
-                    text(&event.event_id),
+                    text(event_key(event.provider, &event.event_id)),
                     text(event.provider.as_str()),
                     text(&event.kind),
                     int(event.received_at_ms),

@@ -10,6 +10,8 @@
 use serde_json::json;
 
 use crate::flows::payment::entered;
+use crate::machine::account::Identity;
+use crate::machine::by_hand::{self, Contradiction};
 use crate::machine::call::{CallKind, CallState, ForeignCall, Found, ProviderResult, Settlement};
 use crate::machine::context::{Bug, Context, Mutant};
 use crate::machine::id::RefundId;
@@ -53,6 +55,8 @@ pub enum Question {
     Payment {
         /// Whom to ask.
         provider: Provider,
+        /// In which connected account.
+        account: Option<String>,
         /// The provider's id of the payment.
         id: String,
         /// The event whose doubt the answer ends.
@@ -62,6 +66,8 @@ pub enum Question {
     Refund {
         /// Whom to ask.
         provider: Provider,
+        /// In which connected account.
+        account: Option<String>,
         /// Ours.
         refund: RefundId,
         /// The provider's id of the refund.
@@ -73,12 +79,22 @@ pub enum Question {
     Refunds {
         /// Whom to ask.
         provider: Provider,
+        /// In which connected account.
+        account: Option<String>,
         /// The provider's id of the payment.
         id: String,
         /// The event whose doubt the answer ends.
         doubt: Option<String>,
         /// What stood on the pages before this one, the newest first.
         read: Vec<RemoteRefund>,
+    },
+    /// Whether the payment is in the account of the configured credential, which is not the one with which it was made: only
+    /// there the answer to the question itself means anything.
+    Home {
+        /// The provider's id of the payment.
+        payment: String,
+        /// What is asked then.
+        question: Box<Question>,
     },
 }
 
@@ -89,6 +105,17 @@ impl Question {
             Self::Payment { provider, .. }
             | Self::Refund { provider, .. }
             | Self::Refunds { provider, .. } => *provider,
+            Self::Home { question, .. } => question.provider(),
+        }
+    }
+
+    /// In which connected account; else in the configured key's own.
+    pub fn account(&self) -> Option<&str> {
+        match self {
+            Self::Payment { account, .. } | Self::Refund { account, .. } | Self::Refunds { account, .. } => {
+                account.as_deref()
+            }
+            Self::Home { question, .. } => question.account(),
         }
     }
 }
@@ -122,6 +149,8 @@ pub enum Truth {
         /// Whether older ones follow on another page.
         has_more: bool,
     },
+    /// About the account of the configured credential.
+    Home(Identity),
     /// It could not say.
     Silence,
 }
@@ -130,25 +159,27 @@ pub enum Truth {
 /// decided. None if it answers none.
 pub fn questions(rows: &Rows) -> Vec<Question> {
     // Tries that are over may be with another provider.
-    let of_tries = tries::asked_for(rows)
-        .filter(|(provider, ..)| provider.answers_questions())
-        .map(|(provider, id, doubt)| Question::Payment { provider, id, doubt });
+    let of_tries = tries::asked_for(rows).filter(|question| question.provider().answers_questions());
     let Some(payment) = rows.payment.as_ref().filter(|payment| payment.provider.answers_questions()) else {
         return of_tries.collect();
     };
     let provider = payment.provider;
+    let account = || payment.merchant_account.clone();
     let of_payment = payment.provider_payment.clone().filter(|_| is_asked_for(payment)).map(|id| {
-        let doubt = payment.doubt(None).map(str::to_owned);
+        let (account, doubt) = (account(), payment.doubt(None).map(str::to_owned));
         match payment.state {
-            PaymentState::Captured { .. } => Question::Refunds { provider, id, doubt, read: Vec::new() },
-            _ => Question::Payment { provider, id, doubt },
+            PaymentState::Captured { .. } => {
+                Question::Refunds { provider, account, id, doubt, read: Vec::new() }
+            }
+            _ => Question::Payment { provider, account, id, doubt },
         }
     });
     let of_refunds = rows.refunds.iter().filter_map(|refund| {
         let doubt = payment.doubt(Some(&refund.id)).map(str::to_owned);
         let id = refund.provider_refund.clone()?;
         let is_meant = refund.state == RefundState::Pending || doubt.is_some();
-        is_meant.then(|| Question::Refund { provider, refund: refund.id.clone(), id, doubt })
+        let refund = refund.id.clone();
+        is_meant.then(|| Question::Refund { provider, account: account(), refund, id, doubt })
     });
     of_payment.into_iter().chain(of_refunds).chain(of_tries).collect()
 }
@@ -185,7 +216,11 @@ fn watched(payment: &Payment, refunds: &[Refund]) -> Option<Watched> {
 pub(super) fn doubt(rows: &mut Rows, refund: Option<&str>, of_refunds: bool, event_id: &str, ctx: &Context) {
     let is_captured = rows.payment.as_ref().is_some_and(is_captured);
     let is_known = |id: &str| {
-        let known = |refund: &Refund| refund.provider_refund.as_deref().is_none_or(|known| known == id);
+        let known = |refund: &Refund| match &refund.provider_refund {
+            Some(known) => known == id,
+            // One that is not executed, as it seems, is none that could be meant.
+            None => !matches!(refund.state, RefundState::Failed { .. }),
+        };
         rows.refunds.iter().any(known)
     };
     let subjects: Vec<Option<RefundId>> = match refund {
@@ -221,6 +256,11 @@ fn doubt_each(rows: &mut Rows, subjects: Vec<Option<RefundId>>, event_id: &str, 
         payment.doubts.retain(|doubt| doubt.refund != refund);
         payment.doubts.push(Doubt { refund, event_id: event_id.to_owned() });
     }
+    told(rows, ctx);
+}
+
+/// The provider is asked now, and the pauses begin anew.
+pub(super) fn told(rows: &mut Rows, ctx: &Context) {
     schedule(rows, ctx);
     if let Some(check) = rows.payment.as_mut().and_then(|payment| payment.check.as_mut()) {
         *check = Check { next_at_ms: ctx.now_ms, tries: 0, told_at_ms: Some(ctx.now_ms), ..*check };
@@ -237,6 +277,10 @@ pub fn schedule(rows: &mut Rows, ctx: &Context) {
     };
     if let Some(payment) = &mut rows.payment {
         let is_final = payment.is_final() && !is_captured(payment);
+        // What was told of before the answer was taken in that ended it.
+        if matches!(payment.state, PaymentState::Failed(_)) {
+            tries::doubt_failed(payment, &mut rows.tries, ctx);
+        }
         payment.doubts.retain(|doubt| doubt.refund.as_ref().map_or(!is_final, can_change));
     }
     let is_open = !questions(rows).is_empty();
@@ -325,11 +369,33 @@ pub fn begin(rows: &mut Rows, looking: bool, ctx: &Context) -> Vec<Question> {
     if check.tries == SILENT_TRIES {
         silent(rows, ctx);
     }
-    in_turn(questions(rows), check.tries)
+    let questions = in_turn(questions(rows), check.tries);
+    questions.into_iter().map(|question| at_home(rows, question, ctx)).collect()
+}
+
+/// The question, or first the one whether it would be asked in the right account.
+fn at_home(rows: &mut Rows, question: Question, ctx: &Context) -> Question {
+    let provider = question.provider();
+    let payment = match &question {
+        Question::Payment { id, .. } | Question::Refunds { id, .. } => Some(id.clone()),
+        Question::Refund { .. } => rows.payment.as_ref().and_then(|payment| payment.provider_payment.clone()),
+        Question::Home { .. } => None,
+    };
+    let Some(payment) = payment else { return question };
+    let Some(sent_to) = rows.account_of_mut(provider, &payment) else { return question };
+    if sent_to.has_changed(provider, ctx) && !ctx.has(Mutant::AccountNotFrozen) {
+        return Question::Home { payment, question: Box::new(question) };
+    }
+    sent_to.away = None;
+    question
 }
 
 /// For a person: the provider has told that something happened, and does not say what.
 fn silent(rows: &mut Rows, ctx: &Context) {
+    // That it is asked with another account's key is shown already.
+    if rows.calls.iter().any(|call| call.needs_review().is_some()) {
+        return;
+    }
     let Some(payment) = rows.payment.as_ref().filter(|payment| !payment.doubts.is_empty()) else { return };
     let Some(actor) = rows.keys.first().map(|key| key.owner.clone()) else { return };
     let events: Vec<&str> = payment.doubts.iter().map(|doubt| doubt.event_id.as_str()).collect();
@@ -374,6 +440,13 @@ pub fn take(
     ctx: &Context,
 ) -> Result<Option<Question>, Bug> {
     match (question, truth) {
+        (Question::Home { payment, question }, Truth::Home(identity)) => {
+            let provider = question.provider();
+            let is_home = ctx.credential(provider).zip(rows.account_of_mut(provider, payment));
+            if is_home.and_then(|(now, sent_to)| sent_to.take(identity, now)) == Some(true) {
+                return Ok(Some(question.as_ref().clone()));
+            }
+        }
         (Question::Payment { id, doubt, .. }, Truth::Payment(found)) => {
             let Some(payment) = &mut rows.payment else { return Ok(None) };
             // The question may be about a try that is over, and that another one may have followed.
@@ -383,35 +456,64 @@ pub fn take(
             }
             if !is_newest || payment.is_over() {
                 tries::take(rows, id, doubt.as_deref(), &found, ctx)?;
-            } else if payment.learn(found) {
-                entered(rows, ctx)?;
+            } else {
+                let done = match &found {
+                    Found::Captured { .. } => Some(CallKind::Capture),
+                    Found::Voided => Some(CallKind::Void),
+                    _ => None,
+                };
+                if payment.learn(found) {
+                    entered(rows, ctx)?;
+                    let told = done.and_then(|done| by_hand::contradicted_by_state(rows, done));
+                    contradicted(rows, told, doubt.as_deref(), ctx)?;
+                }
             }
         }
         (Question::Refund { refund, doubt, .. }, Truth::Refund(state)) => {
             if let Some(payment) = &mut rows.payment {
                 answered(payment, Some(refund), doubt.as_deref());
             }
-            let Some(refund) = rows.refunds.iter_mut().find(|known| known.id == *refund) else {
-                return Ok(None);
-            };
-            if refund.learn(state) {
-                let refund = refund.clone();
-                refund_moved(rows, &refund, ctx);
+            match rows.refunds.iter_mut().find(|known| known.id == *refund) {
+                Some(refund) => {
+                    if refund.learn(state) {
+                        let refund = refund.clone();
+                        refund_moved(rows, &refund, ctx);
+                    }
+                }
+                None => tries::take_refund(rows, refund, doubt.as_deref(), &state, ctx)?,
             }
         }
-        (Question::Refunds { provider, id, doubt, read }, Truth::Refunds { refunds, has_more }) => {
+        (Question::Refunds { provider, account, id, doubt, read }, Truth::Refunds { refunds, has_more }) => {
             let goes_on = has_more && !refunds.is_empty() && read.len() < REMOTE_REFUNDS_MAX;
             let read = [read.as_slice(), &refunds].concat();
             if goes_on {
-                let (provider, id, doubt) = (*provider, id.clone(), doubt.clone());
-                return Ok(Some(Question::Refunds { provider, id, doubt, read }));
+                let (provider, account, id, doubt) = (*provider, account.clone(), id.clone(), doubt.clone());
+                return Ok(Some(Question::Refunds { provider, account, id, doubt, read }));
             }
             take_refunds(rows, id, doubt.as_deref(), &read, !has_more, ctx);
+            let is_there = |remote: &&RemoteRefund| !matches!(remote.state, RefundState::Failed { .. });
+            for remote in read.iter().filter(is_there) {
+                let key = remote.derived_key.as_deref();
+                let told = key.and_then(|key| by_hand::contradicted_by_books(rows, key, &remote.id));
+                contradicted(rows, told, doubt.as_deref(), ctx)?;
+            }
         }
         (_, _) => {}
     }
     schedule(rows, ctx);
     Ok(None)
+}
+
+/// The provider shows otherwise than an operator has said: a person must see it.
+fn contradicted(
+    rows: &mut Rows,
+    told: Option<Contradiction>,
+    doubt: Option<&str>,
+    ctx: &Context,
+) -> Result<(), Bug> {
+    let Some(contradiction) = told.filter(|_| !ctx.has(Mutant::ByHandBelieved)) else { return Ok(()) };
+    by_hand::note(rows, &contradiction);
+    tries::alert(rows, contradiction.provider, doubt, &contradiction.detail, ctx)
 }
 
 /// Takes in the provider's list of a payment's refunds: how ours stand, and how much others have given back.

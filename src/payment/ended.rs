@@ -8,8 +8,8 @@
 use serde_json::json;
 
 use super::{Dispute, DisputeStatus, FailedOperation, Payment, PaymentState, Pending};
-use crate::flows::give_back;
 use crate::flows::payment::entered;
+use crate::flows::{close, give_back};
 use crate::machine::call::{CallKind, CallState, ForeignCall, ProviderResult, Settlement};
 use crate::machine::context::{Bug, Context};
 use crate::machine::rows::{AuditRecord, Rows};
@@ -214,7 +214,8 @@ pub(super) fn is_not_taken_in(rows: &Rows, told: &Told) -> bool {
 /// The key under which we have asked for what this tells of: `None` if somebody else has, or an earlier move of ours that
 /// another one has followed.
 fn own_call(rows: &Rows, told: &Told, kind: CallKind) -> Option<u32> {
-    let is_of_kind = |call: &&ForeignCall| call.kind == kind && call.name != give_back::CALL;
+    let is_of_kind =
+        |call: &&ForeignCall| call.kind == kind && call.name != give_back::CALL && !close::is_closing(call);
     let newest = rows.calls.iter().filter(is_of_kind).max_by_key(|call| call.call_id)?;
     (told.derived_key.as_ref() == Some(&newest.derived_key)).then_some(newest.key_id)
 }

@@ -7,31 +7,41 @@ use serde_json::json;
 
 use crate::flows::payment::entered;
 use crate::flows::receipt;
+use crate::machine::by_hand;
 use crate::machine::call::{
     CallKind, CallState, ForeignCall, Found, ProviderReply, ProviderResult, Settlement,
 };
-use crate::machine::context::{Bug, Context};
+use crate::machine::context::{Bug, Context, Mutant};
 use crate::machine::record::Lifecycle;
 use crate::machine::rows::{AuditRecord, Rows};
 use crate::payment::{Failure, Payment, PaymentState, Refund, RefundState};
 use crate::payment::{check, ended, tries};
-use crate::providers::adyen;
+use crate::providers::{Provider, adyen};
 use crate::webhooks::{Event, News, Taken, Told};
 
 /// Takes in an event that was not known before.
 pub fn take(rows: &mut Rows, event: &Event, ctx: &Context) -> Result<Taken, Bug> {
-    if rows.keys.is_empty() {
+    if rows.keys.is_empty() || !is_of_account(rows, event) {
         return Ok(Taken::Stranger);
     }
     let key_id = rows.keys.first().map_or(0, |key| key.key_id);
+    let contradiction = by_hand::contradiction(rows, &event.news);
+    if contradiction.is_some() && ctx.has(Mutant::ByHandBelieved) {
+        return Ok(Taken::In);
+    }
     let of_try = tries::news(rows, &event.news, ctx)?;
     if of_try.is_some() {
         resume(rows, ctx);
     }
     let taken = match &event.news {
         _ if of_try.is_some() => of_try.unwrap_or(Taken::In),
-        News::Ask { refund, payment } => {
-            let is_over = payment.as_ref().is_some_and(|id| tries::doubt(rows, id, &event.event_id, ctx));
+        News::Ask { refund, payment, derived_key } => {
+            let key = derived_key.as_deref();
+            let is_over = match (payment, refund) {
+                (Some(id), _) => tries::doubt(rows, id, key, &event.event_id, ctx),
+                (None, Some(id)) => tries::doubt_refund(rows, id, &event.event_id, ctx),
+                (None, None) => false,
+            };
             if !is_over {
                 let of_refunds = event.kind.contains("refund");
                 check::doubt(rows, refund.as_deref(), of_refunds, &event.event_id, ctx);
@@ -53,6 +63,14 @@ pub fn take(rows: &mut Rows, event: &Event, ctx: &Context) -> Result<Taken, Bug>
         News::Refund(told) => by_call(rows, told, &[CallKind::Refund], refund, ctx)?,
         News::Other => Taken::In,
     };
+    let taken = match (taken, contradiction) {
+        (Taken::Busy, _) => Taken::Busy,
+        (taken, Some(contradiction)) => {
+            by_hand::note(rows, &contradiction);
+            if taken == Taken::In { Taken::Alert { detail: contradiction.detail } } else { taken }
+        }
+        (taken, None) => taken,
+    };
     if taken != Taken::Busy {
         rows.note(key_id, ctx.now_ms, "webhook", format!("{} {}", event.provider.as_str(), event.kind));
     }
@@ -65,10 +83,25 @@ pub fn take(rows: &mut Rows, event: &Event, ctx: &Context) -> Result<Taken, Bug>
         rows.note(key_id, ctx.now_ms, event_name, detail.clone());
         let actor = rows.keys.first().map(|key| key.owner.clone()).ok_or_else(|| Bug("no key".into()))?;
         let subject = rows.payment.as_ref().map(|payment| payment.id.to_string()).unwrap_or_default();
-        let data = json!({ "event": event.event_id, "kind": event.kind, "detail": detail });
+        let data = json!({
+            "event": event.event_id, "provider": event.provider.as_str(), "kind": event.kind, "detail": detail,
+        });
         rows.appended.audit.push(AuditRecord { at_ms: ctx.now_ms, actor, action, subject, data });
     }
     Ok(taken)
+}
+
+/// Whether an event happened in an account to which a call from here went: whoever has another account that is connected to
+/// ours can write our ids into the metadata of what is theirs.
+fn is_of_account(rows: &Rows, event: &Event) -> bool {
+    if event.provider != Provider::Stripe {
+        return true;
+    }
+    let mut sent = rows.calls.iter().filter(|call| call.provider == Provider::Stripe).peekable();
+    match sent.peek() {
+        None => event.account.is_none(),
+        Some(_) => sent.any(|call| call.request.account == event.account),
+    }
 }
 
 /// Asks about all that the provider alone knows, because a person wants to know.
@@ -94,7 +127,8 @@ pub fn hurry(rows: &mut Rows, ctx: &Context) {
         check.next_at_ms = check.next_at_ms.min(ctx.now_ms);
     }
     for call in &mut rows.calls {
-        if call.state == CallState::Unknown {
+        // Also one whose run is gone, and that an operator has held.
+        if call.in_doubt() {
             call.next_try_at_ms = call.next_try_at_ms.min(ctx.now_ms);
         }
     }
@@ -124,9 +158,11 @@ fn by_call(
             Ok(Taken::In)
         }
         CallState::Settled(_) => known(rows, told, ctx),
-        CallState::Frozen | CallState::InFlight => Ok(Taken::Busy),
-        CallState::Unknown if !answers.contains(&call.kind) => Ok(Taken::Busy),
-        CallState::Unknown => {
+        CallState::InFlight => Ok(Taken::Busy),
+        CallState::Frozen if call.sends == 0 => Ok(Taken::Busy),
+        CallState::Frozen | CallState::Unknown if !answers.contains(&call.kind) => Ok(Taken::Busy),
+        // Also of one whose sends were all refused: another copy of one of them came through.
+        CallState::Frozen | CallState::Unknown => {
             let result = match adyen::told(call, told) {
                 Ok(result) => result,
                 Err(detail) => return Ok(Taken::Contradiction { detail }),
@@ -134,6 +170,14 @@ fn by_call(
             let reply = ProviderReply { status: 200, result, request_id: Some(told.id.clone()) };
             call.state = CallState::Settled(Settlement::Answered(reply));
             let (key_id, name) = (call.key_id, call.name.clone());
+            // A refusal that comes afterwards and is dated before it is old news.
+            if told.success
+                && answers.contains(&CallKind::Authorize)
+                && let Some(payment) = &mut rows.payment
+            {
+                payment.ended_at_ms = payment.ended_at_ms.max(told.at_ms);
+                tries::follow(rows);
+            }
             rows.note(key_id, ctx.now_ms, "call_settled", format!("{name}: told by the provider"));
             hurry(rows, ctx);
             Ok(Taken::In)
@@ -164,13 +208,22 @@ fn authorisation(rows: &mut Rows, told: &Told, ctx: &Context) -> Result<Taken, B
     let newest = rows.calls.iter().rfind(|call| call.kind == CallKind::Authorize);
     let was_authorized = newest.is_some_and(|call| match &call.state {
         CallState::Settled(Settlement::Answered(reply)) => {
-            matches!(reply.result, ProviderResult::Authorized { .. } | ProviderResult::Charged { .. })
+            matches!(
+                reply.result,
+                ProviderResult::Authorized { .. }
+                    | ProviderResult::Charged { .. }
+                    | ProviderResult::Moved { .. }
+            )
         }
         _ => false,
     });
     let Some(payment) = &mut rows.payment else { return Ok(Taken::Stranger) };
     if is_of_another_try(payment, told) {
         return Ok(Taken::In);
+    }
+    // A void of what has failed meanwhile is nearer: once it has ended, this is money on a try that is over.
+    if told.success && payment.is_over() && payment.pending.is_some() && !ended::is_old(payment, told) {
+        return Ok(Taken::Busy);
     }
     let found = match told.success {
         true if payment.capture => Found::Captured { amount_minor: payment.amount.get() },
@@ -184,7 +237,7 @@ fn authorisation(rows: &mut Rows, told: &Told, ctx: &Context) -> Result<Taken, B
     };
     let contradicts = match &payment.state {
         PaymentState::Captured { .. } | PaymentState::CaptureFailed { .. } | PaymentState::Authorized => {
-            !told.success
+            !told.success && !ended::is_old(payment, told)
         }
         PaymentState::Failed(_) => told.success,
         // It was held before it was given up, or it came to be held afterwards.

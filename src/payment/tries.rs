@@ -6,11 +6,13 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use super::check::{self, Question};
 use super::money::{AmountMinor, Currency};
-use super::{Payment, PaymentState, check};
+use super::{Payment, PaymentState, RefundState};
 use crate::flows::give_back;
 use crate::machine::call::{CallKind, CallState, ForeignCall, Found, ProviderResult, Settlement};
 use crate::machine::context::{Bug, Context, Mutant};
+use crate::machine::id::RefundId;
 use crate::machine::record::RecoveryPoint;
 use crate::machine::rows::{AuditRecord, Rows};
 use crate::providers::Provider;
@@ -23,7 +25,7 @@ pub struct Try {
     pub attempt: u32,
     /// Where it was made.
     pub provider: Provider,
-    /// The merchant's account there, where the provider wants it with every call.
+    /// The merchant's account there: Adyen's merchant account, or a connected account at Stripe.
     pub merchant_account: Option<String>,
     /// The provider's id of it, once it has said one.
     pub provider_payment: Option<String>,
@@ -155,10 +157,12 @@ pub fn follow(rows: &mut Rows) {
     };
 }
 
-/// It did not answer, and its list does not have it.
+/// It did not answer, and its list does not have it; or an operator has settled it.
 fn is_inferred(calls: &[ForeignCall], derived_key: &str) -> bool {
     let call = calls.iter().find(|call| call.derived_key == derived_key);
-    call.is_some_and(|call| matches!(call.state, CallState::Settled(Settlement::NotExecuted)))
+    call.is_some_and(|call| {
+        call.evidence.by_hand.is_some() || matches!(call.state, CallState::Settled(Settlement::NotExecuted))
+    })
 }
 
 /// Adds the tries of a payment that was made before they had rows: from its calls, and as what they ended.
@@ -177,7 +181,9 @@ pub fn complete(rows: &mut Rows) {
         let (provider_payment, status, was_authorized) = match &call.state {
             CallState::Settled(Settlement::Answered(reply)) => match &reply.result {
                 ProviderResult::Charged { payment } => (Some(payment.clone()), "canceled", true),
-                ProviderResult::Authorized { payment } => (Some(payment.clone()), "canceled", true),
+                ProviderResult::Authorized { payment } | ProviderResult::Moved { payment, .. } => {
+                    (Some(payment.clone()), "canceled", true)
+                }
                 ProviderResult::RequiresAction { payment, .. } | ProviderResult::Processing { payment } => {
                     (Some(payment.clone()), "canceled", false)
                 }
@@ -247,7 +253,7 @@ pub(super) fn news(rows: &mut Rows, news: &News, ctx: &Context) -> Result<Option
     if is_old {
         return Ok(Some(Taken::In));
     }
-    row.provider_payment.get_or_insert_with(|| told.payment.clone());
+    row.provider_payment = Some(told.payment.clone());
     let amount_minor = if told.amount_minor == 0 { row.amount.get() } else { told.amount_minor };
     found(rows, attempt, amount_minor, captured, ctx).map(Some)
 }
@@ -255,9 +261,15 @@ pub(super) fn news(rows: &mut Rows, news: &News, ctx: &Context) -> Result<Option
 /// The try that this tells of, if it is over: an earlier one, or the newest.
 fn over(rows: &Rows, told: &Told) -> Option<u32> {
     let payment = rows.payment.as_ref()?;
+    // The id that an operator has given may be another payment's.
+    let is_by_hand = |row: &Try| {
+        let is_its = |call: &&ForeignCall| call.derived_key == row.derived_key;
+        rows.calls.iter().find(is_its).is_some_and(|call| call.evidence.by_hand.is_some())
+    };
     let is_it = |row: &&Try| {
         row.provider_payment.as_ref() == Some(&told.payment)
-            || (row.provider_payment.is_none() && told.derived_key.as_ref() == Some(&row.derived_key))
+            || (told.derived_key.as_ref() == Some(&row.derived_key)
+                && (row.provider_payment.is_none() || is_by_hand(row)))
     };
     let attempt = rows.tries.iter().find(is_it)?.attempt;
     let is_newest = attempt == payment.attempt;
@@ -266,7 +278,7 @@ fn over(rows: &Rows, told: &Told) -> Option<u32> {
 }
 
 /// There is money on a try that is over: a person must see it, and it is given back.
-fn found(
+pub(crate) fn found(
     rows: &mut Rows,
     attempt: u32,
     amount_minor: u32,
@@ -347,26 +359,95 @@ pub(crate) fn audit(rows: &mut Rows, action: &'static str, data: Value, ctx: &Co
 }
 
 /// Stripe has told of this payment of its: if that is a try that is over, it is asked until it answers. Gives whether it is.
-pub(super) fn doubt(rows: &mut Rows, provider_payment: &str, event_id: &str, ctx: &Context) -> bool {
+///
+/// A try that was not executed, as it seemed, has no id there: the derived key in the event gives it one.
+pub(super) fn doubt(
+    rows: &mut Rows,
+    provider_payment: &str,
+    derived_key: Option<&str>,
+    event_id: &str,
+    ctx: &Context,
+) -> bool {
     let Some(payment) = &rows.payment else { return false };
     let (newest, is_over) = (payment.attempt, payment.is_over() && payment.pending.is_none());
-    let is_it = |row: &&mut Try| row.provider_payment.as_deref() == Some(provider_payment);
+    let is_it = |row: &&mut Try| match &row.provider_payment {
+        Some(known) => known == provider_payment,
+        None => derived_key == Some(&row.derived_key),
+    };
     let Some(row) = rows.tries.iter_mut().find(is_it).filter(|row| row.attempt != newest || is_over) else {
         return false;
     };
     if !ctx.has(Mutant::LateNewsDropped) {
+        row.provider_payment = Some(provider_payment.to_owned());
         row.asked_for = Some(event_id.to_owned());
-        check::schedule(rows, ctx);
+        check::told(rows, ctx);
     }
     true
 }
 
-/// What to ask about tries that are over: the provider, and its id of each.
-pub(super) fn asked_for(rows: &Rows) -> impl Iterator<Item = (Provider, String, Option<String>)> {
+/// What is doubted about a payment is asked of its newest try, once that has failed.
+pub(super) fn doubt_failed(payment: &Payment, tries: &mut [Try], ctx: &Context) {
+    let is_it = |row: &&mut Try| row.attempt == payment.attempt && row.provider_payment.is_some();
+    let Some((event, row)) = payment.doubt(None).zip(tries.iter_mut().find(is_it)) else { return };
+    if !ctx.has(Mutant::LateNewsDropped) {
+        row.asked_for = Some(event.to_owned());
+    }
+}
+
+/// The same of a refund. Gives whether it is one that gives back the money of a try.
+pub(super) fn doubt_refund(rows: &mut Rows, refund: &str, event_id: &str, ctx: &Context) -> bool {
+    let is_its = |row: &&Try| give_back::refund_of(rows, row).is_some_and(|(_, id)| id == refund);
+    let Some(attempt) = rows.tries.iter().find(is_its).map(|row| row.attempt) else { return false };
+    if let Some(row) = rows.tries.iter_mut().find(|row| row.attempt == attempt) {
+        row.asked_for = Some(event_id.to_owned());
+        check::told(rows, ctx);
+    }
+    true
+}
+
+/// What to ask about tries that are over: how the refund stands that gives their money back, else how they stand.
+pub(super) fn asked_for(rows: &Rows) -> impl Iterator<Item = Question> {
     rows.tries.iter().filter_map(|row| {
+        let (provider, doubt) = (row.provider, Some(row.asked_for.clone()?));
         let id = row.provider_payment.clone()?;
-        row.asked_for.as_ref().map(|event| (row.provider, id, Some(event.clone())))
+        let account = row.merchant_account.clone();
+        Some(match give_back::refund_of(rows, row) {
+            Some((refund, id)) => Question::Refund { provider, account, refund, id, doubt },
+            None => Question::Payment { provider, account, id, doubt },
+        })
     })
+}
+
+/// Takes in how the refund stands that gives back the money of a try: what was given back can still come back.
+pub(super) fn take_refund(
+    rows: &mut Rows,
+    refund: &RefundId,
+    event_id: Option<&str>,
+    state: &RefundState,
+    ctx: &Context,
+) -> Result<(), Bug> {
+    let is_its = |row: &&Try| give_back::refund_of(rows, row).is_some_and(|(known, _)| known == *refund);
+    let Some(attempt) = rows.tries.iter().find(is_its).map(|row| row.attempt) else { return Ok(()) };
+    let Some(row) = rows.tries.iter_mut().find(|row| row.attempt == attempt) else { return Ok(()) };
+    if row.asked_for.as_deref() == event_id {
+        row.asked_for = None;
+    }
+    let Some(late) = &mut row.late else { return Ok(()) };
+    let before = late.stage;
+    let (stage, action) = match state {
+        RefundState::Succeeded => (Stage::GivenBack, "try.given_back"),
+        RefundState::Failed { .. } => (Stage::Refused, "try.give_back_refused"),
+        RefundState::Requested | RefundState::Pending => return Ok(()),
+    };
+    if before == stage || before == Stage::Refused {
+        return Ok(());
+    }
+    late.stage = stage;
+    let code = match state {
+        RefundState::Failed { code, .. } => Some(code),
+        _ => None,
+    };
+    audit(rows, action, json!({ "attempt": attempt, "code": code }), ctx)
 }
 
 /// Takes in what the provider says that a try is which is over.
@@ -382,14 +463,26 @@ pub(super) fn take(
     if row.asked_for.as_deref() == event_id {
         row.asked_for = None;
     }
-    let (attempt, amount_minor) = (row.attempt, row.amount.get());
+    let (attempt, amount_minor, provider) = (row.attempt, row.amount.get(), row.provider);
     let taken = match truth {
         Found::Captured { amount_minor } => found(rows, attempt, *amount_minor, true, ctx)?,
         Found::Authorized => found(rows, attempt, amount_minor, false, ctx)?,
         _ => return Ok(()),
     };
     if let Taken::Alert { detail } = taken {
-        audit(rows, "webhook.alert", json!({ "event": event_id, "kind": "asked", "detail": detail }), ctx)?;
+        alert(rows, provider, event_id, &detail, ctx)?;
     }
     Ok(())
+}
+
+/// What was found by asking, and a person must see.
+pub(super) fn alert(
+    rows: &mut Rows,
+    provider: Provider,
+    event_id: Option<&str>,
+    detail: &str,
+    ctx: &Context,
+) -> Result<(), Bug> {
+    let data = json!({ "event": event_id, "provider": provider.as_str(), "kind": "asked", "detail": detail });
+    audit(rows, "webhook.alert", data, ctx)
 }

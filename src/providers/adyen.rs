@@ -12,6 +12,7 @@
 //! [refusal reasons](https://docs.adyen.com/development-resources/refusal-reasons),
 //! [payment modifications](https://docs.adyen.com/online-payments/capture).
 
+pub mod by_hand;
 pub mod minor_units;
 
 use data_encoding::BASE64URL_NOPAD;
@@ -19,7 +20,8 @@ use serde::{Deserialize, Serialize};
 
 use super::{Authorization, HttpAnswer, UnsupportedMoney, is_plain, not_executed, unknown};
 use crate::machine::call::{
-    CallKind, ForeignCall, FrozenRequest, LookUp, Outcome, ProviderReply, ProviderResult,
+    CallKind, ForeignCall, FrozenRequest, LookUp, Outcome, ProviderReply, ProviderResult, RefusalScope,
+    Unconfirmed,
 };
 use crate::machine::context::{Context, Mutant};
 use crate::machine::id::digest;
@@ -144,7 +146,7 @@ pub fn authorize(
         return_url: authorization.return_url.unwrap_or(authorization.payment_url),
         metadata: Metadata { resource: authorization.resource },
     };
-    Ok(FrozenRequest { path: "/payments".to_owned(), body: encode(&body) })
+    Ok(FrozenRequest::new("/payments".to_owned(), encode(&body)))
 }
 
 #[derive(Serialize)]
@@ -207,7 +209,7 @@ fn modification(
         merchant_refund_reason,
         reference: reference(&payment.id.to_string(), derived_key),
     };
-    FrozenRequest { path: format!("/payments/{id}/{kind}"), body: encode(&body) }
+    FrozenRequest::new(format!("/payments/{id}/{kind}"), encode(&body))
 }
 
 /// By which a person finds our resource, and a webhook the call: `{resource}.{derived key}`, 76 characters at most.
@@ -285,10 +287,12 @@ impl ErrorAnswer {
 pub fn classify(call: &ForeignCall, answer: &HttpAnswer) -> Outcome {
     match answer.status {
         200..=299 => classify_success(call, answer),
-        429 => not_executed(answer, "rate limited"),
+        429 => not_executed(answer, RefusalScope::Copy, "rate limited"),
         400..=599 => match parse::<ErrorAnswer>(answer) {
             Some(error) => classify_error(answer, error),
-            None if answer.should_retry == Some(true) => not_executed(answer, "refused for the moment"),
+            None if answer.should_retry == Some(true) => {
+                not_executed(answer, RefusalScope::Copy, "refused for the moment")
+            }
             // By something in between: what Adyen itself has to say is still to be heard.
             None => unknown(answer, false, "an error that is not the provider's"),
         },
@@ -300,11 +304,16 @@ fn classify_error(answer: &HttpAnswer, error: ErrorAnswer) -> Outcome {
     match (answer.status, error.error_code.as_str()) {
         // An earlier send of this key is at work, or done: whatever else is said, not this one is what counts.
         (_, "704") => unknown(answer, false, "the provider is still working on it"),
-        _ if answer.should_retry == Some(true) => not_executed(answer, "refused for the moment"),
+        // Before any key is looked at.
+        (401 | 403, _) => not_executed(answer, RefusalScope::Send, "the provider refused our credentials"),
         // Without its key store Adyen would execute only what has no key.
-        (_, "703") => not_executed(answer, "the provider cannot check keys"),
-        (401 | 403, _) => not_executed(answer, "the provider refused our credentials"),
-        (500..=599, _) if error.says("too many requests") => not_executed(answer, "rate limited"),
+        (_, "703") => not_executed(answer, RefusalScope::Copy, "the provider cannot check keys"),
+        _ if answer.should_retry == Some(true) => {
+            not_executed(answer, RefusalScope::Key, "refused for the moment")
+        }
+        (500..=599, _) if error.says("too many requests") => {
+            not_executed(answer, RefusalScope::Copy, "rate limited")
+        }
         // There is no code for a key that was used with other parameters.
         (400..=499, _) if error.says("idempoten") => {
             unknown(answer, true, "the key was used with other parameters")
@@ -331,10 +340,19 @@ fn classify_success(call: &ForeignCall, answer: &HttpAnswer) -> Outcome {
         // The id becomes a part of later addresses.
         Some((id, Ok(result))) if is_plain(&id) => definitive(answer, Some(id), result),
         // Stored under the key like any answer: the key goes on to say so.
-        Some((_, Err(reason))) => unknown(answer, true, reason),
+        Some((id, Err(reason))) => unconfirmed(answer, id, reason),
         // Broken on its way: the key gives it again.
         Some((_, Ok(_))) | None => unknown(answer, false, "a success that cannot be read"),
     }
+}
+
+/// Adyen has executed it and says nothing that settles it: a notification tells, and until then a person sees why.
+fn unconfirmed(answer: &HttpAnswer, id: String, reason: &str) -> Outcome {
+    Outcome::Unconfirmed(Unconfirmed {
+        provider_id: Some(id).filter(|id| is_plain(id)),
+        needs_review: true,
+        reason: format!("{reason} ({})", answer.status),
+    })
 }
 
 fn parse<'a, T: Deserialize<'a>>(answer: &'a HttpAnswer) -> Option<T> {

@@ -11,7 +11,9 @@ pub mod transport;
 
 use serde::{Deserialize, Serialize};
 
-use crate::machine::call::{ForeignCall, FrozenRequest, LookUp, Outcome};
+use crate::machine::call::{
+    CallKind, ForeignCall, FrozenRequest, LookUp, Outcome, ProviderReply, RefusalScope,
+};
 use crate::machine::context::{Bug, Context, Times};
 use crate::payment::check::{Question, Truth};
 use crate::payment::money::{AmountMinor, Currency};
@@ -39,7 +41,7 @@ pub struct Authorization<'a> {
     pub payment_method: &'a str,
     /// The customer to whom it belongs.
     pub customer: Option<&'a str>,
-    /// The merchant's account with the provider, where it wants to hear it.
+    /// The merchant's account with the provider: Adyen's merchant account, or a connected account at Stripe.
     pub merchant_account: Option<&'a str>,
     /// For the merchant.
     pub description: Option<&'a str>,
@@ -130,6 +132,11 @@ impl Provider {
         }
     }
 
+    /// Whether a payment that was declined can still be paid there until it is canceled.
+    pub(crate) const fn declined_stays_open(self) -> bool {
+        matches!(self, Self::Stripe)
+    }
+
     /// Begins a payment.
     pub(crate) fn authorize(
         self,
@@ -152,7 +159,10 @@ impl Provider {
     ) -> Result<FrozenRequest, Bug> {
         let id = known(payment)?;
         match self {
-            Self::Stripe => Ok(stripe::capture(id, amount_minor, derived_key)),
+            Self::Stripe => {
+                let account = payment.merchant_account.as_deref();
+                Ok(stripe::capture(id, amount_minor, derived_key).for_account(account))
+            }
             Self::Adyen => adyen::capture(id, payment, amount_minor, derived_key, ctx).map_err(not_checked),
         }
     }
@@ -161,7 +171,7 @@ impl Provider {
     pub(crate) fn void(self, payment: &Payment, derived_key: &str) -> Result<FrozenRequest, Bug> {
         let id = known(payment)?;
         Ok(match self {
-            Self::Stripe => stripe::void(id),
+            Self::Stripe => stripe::void(id).for_account(payment.merchant_account.as_deref()),
             Self::Adyen => adyen::void(id, payment, derived_key),
         })
     }
@@ -176,7 +186,10 @@ impl Provider {
     ) -> Result<FrozenRequest, Bug> {
         let id = known(payment)?;
         match self {
-            Self::Stripe => Ok(stripe::refund(id, &payment.id.to_string(), refund, derived_key)),
+            Self::Stripe => {
+                let account = payment.merchant_account.as_deref();
+                Ok(stripe::refund(id, &payment.id.to_string(), refund, derived_key).for_account(account))
+            }
             Self::Adyen => adyen::refund(id, payment, refund, derived_key, ctx).map_err(not_checked),
         }
     }
@@ -189,10 +202,29 @@ impl Provider {
         }
     }
 
-    /// What to ask (with `GET`) to find out whether this call was executed: the next page of its look-up. `None` where the
-    /// provider has nothing to ask; then only its webhooks tell, or a person.
+    /// The provider's id of the payment that a capture, a void or a refund moves, where it is seen only with a secret of that
+    /// payment's account.
+    pub fn payment_of(self, kind: CallKind, request: &FrozenRequest) -> Option<String> {
+        match self {
+            Self::Stripe => stripe::payment_of(kind, request),
+            Self::Adyen => None,
+        }
+    }
+
+    /// Whether it must be asked for the id of an account, to know later whether a call was sent there.
+    pub(crate) fn tells_account(self, call: &ForeignCall) -> bool {
+        match self {
+            Self::Stripe => stripe::known_payment(call).is_none(),
+            Self::Adyen => false,
+        }
+    }
+
+    /// What to ask (with `GET`) to find out whether this call was executed: the next page of its look-up; or first, of which
+    /// account the configured credential is. `None` where the provider has nothing to ask; then only its webhooks tell, or a
+    /// person.
     pub fn look_up_request(self, call: &ForeignCall) -> Option<FrozenRequest> {
         match self {
+            Self::Stripe if call.asks_identity() => Some(stripe::identity(call)),
             Self::Stripe => Some(stripe::look_up(call)),
             Self::Adyen => None,
         }
@@ -202,6 +234,7 @@ impl Provider {
     /// canceled stays so, however often it is asked for.
     pub fn close_request(self, call: &ForeignCall) -> Option<FrozenRequest> {
         match self {
+            Self::Stripe if call.asks_identity() => None,
             Self::Stripe => stripe::close(call),
             Self::Adyen => None,
         }
@@ -210,8 +243,49 @@ impl Provider {
     /// What the answer to that page, or to [closing](Self::close_request), says.
     pub fn read_look_up(self, call: &ForeignCall, answer: &HttpAnswer) -> LookUp {
         match self {
+            Self::Stripe if call.asks_identity() => LookUp::Identity(stripe::read_identity(call, answer)),
             Self::Stripe => stripe::read_page(call, answer),
             Self::Adyen => adyen::no_look_up(),
+        }
+    }
+
+    /// Whether this can be the provider's id of what a call has made.
+    pub fn check_id(self, call: &ForeignCall, id: &str) -> Result<(), String> {
+        match self {
+            Self::Stripe => stripe::by_hand::check_id(call, id),
+            Self::Adyen => adyen::by_hand::check_id(id),
+        }
+    }
+
+    /// What to ask (with `GET`) about what an operator says that a call has made. `None` where nothing can be asked.
+    pub fn named_request(self, call: &ForeignCall, id: &str) -> Option<FrozenRequest> {
+        match self {
+            Self::Stripe => Some(stripe::by_hand::request(call, id)),
+            Self::Adyen => None,
+        }
+    }
+
+    /// The answer that a call would have had, if what the operator names is what it has made. `answer` is the provider's;
+    /// without one the operator's word counts: `is_done`, or refused. An error says what is shown instead.
+    pub fn read_named(
+        self,
+        call: &ForeignCall,
+        id: &str,
+        answer: Option<&HttpAnswer>,
+        is_done: bool,
+    ) -> Result<ProviderReply, String> {
+        match (self, answer) {
+            (Self::Stripe, Some(answer)) => stripe::by_hand::read(call, id, answer),
+            (Self::Stripe, None) => Err("Stripe did not answer".to_owned()),
+            (Self::Adyen, _) => adyen::by_hand::believed(call, id, is_done),
+        }
+    }
+
+    /// By what a person finds a call on the provider's own pages.
+    pub fn reference(self, call: &ForeignCall) -> Option<String> {
+        match self {
+            Self::Stripe => Some(call.derived_key.clone()),
+            Self::Adyen => adyen::by_hand::reference(call),
         }
     }
 
@@ -250,9 +324,10 @@ fn not_checked(reason: UnsupportedMoney) -> Bug {
     Bug(format!("an amount was admitted that {}", reason.message()))
 }
 
-fn not_executed(answer: &HttpAnswer, reason: &str) -> Outcome {
+fn not_executed(answer: &HttpAnswer, scope: RefusalScope, reason: &str) -> Outcome {
     Outcome::NotExecuted {
         retry_after_ms: answer.retry_after_ms,
+        scope,
         reason: format!("{reason} ({})", answer.status),
     }
 }

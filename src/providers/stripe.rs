@@ -5,12 +5,16 @@
 //! [idempotent requests](https://docs.stripe.com/api/idempotent_requests),
 //! [advanced error handling](https://docs.stripe.com/error-low-level).
 
+pub mod by_hand;
+
 use serde::Deserialize;
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, IgnoredAny};
 
 use super::{Authorization, HttpAnswer, indeterminate, is_plain, not_executed, unknown};
+use crate::machine::account::Identity;
 use crate::machine::call::{
-    CallKind, ForeignCall, Found, FrozenRequest, LookUp, Outcome, ProviderReply, ProviderResult, Unconfirmed,
+    CallKind, ForeignCall, Found, FrozenRequest, LookUp, Outcome, ProviderReply, ProviderResult,
+    RefusalScope, Unconfirmed,
 };
 use crate::machine::context::QUIET_MAX_MS;
 use crate::payment::check::{Question, RemoteRefund, Truth};
@@ -37,6 +41,8 @@ pub struct Charge<'a> {
     pub payment_method: &'a str,
     /// The customer to whom it belongs.
     pub customer: Option<&'a str>,
+    /// The connected account in which it is charged.
+    pub account: Option<&'a str>,
     /// Shown in Stripe's dashboard.
     pub description: &'a str,
     /// Our id of what is paid, by which a look-up finds the payment.
@@ -60,7 +66,7 @@ pub fn charge(charge: &Charge<'_>) -> FrozenRequest {
         ("metadata[idempotency_key]", charge.derived_key),
     ];
     fields.extend(charge.customer.map(|customer| ("customer", customer)));
-    FrozenRequest { path: "/v1/payment_intents".to_owned(), body: encode(&fields) }
+    FrozenRequest::new("/v1/payment_intents".to_owned(), encode(&fields)).for_account(charge.account)
 }
 
 /// One call that creates and confirms a payment. With an address to come back to, a card that needs the bank's page says so;
@@ -88,29 +94,30 @@ pub fn authorize(authorization: &Authorization<'_>) -> FrozenRequest {
     fields.extend(names.iter().map(String::as_str).zip(values));
     fields.push(("metadata[resource]", authorization.resource));
     fields.push(("metadata[idempotency_key]", authorization.derived_key));
-    FrozenRequest { path: "/v1/payment_intents".to_owned(), body: encode(&fields) }
+    FrozenRequest::new("/v1/payment_intents".to_owned(), encode(&fields))
+        .for_account(authorization.merchant_account)
 }
 
 /// Captures a PaymentIntent, in whole or in part: the rest is given up.
 pub fn capture(intent: &str, amount_minor: u32, derived_key: &str) -> FrozenRequest {
     let amount = amount_minor.to_string();
-    FrozenRequest {
-        path: format!("/v1/payment_intents/{intent}/capture"),
-        body: encode(&[("amount_to_capture", &amount), ("metadata[capture_key]", derived_key)]),
-    }
+    FrozenRequest::new(
+        format!("/v1/payment_intents/{intent}/capture"),
+        encode(&[("amount_to_capture", &amount), ("metadata[capture_key]", derived_key)]),
+    )
 }
 
 /// Cancels a PaymentIntent.
 pub fn void(intent: &str) -> FrozenRequest {
-    FrozenRequest { path: format!("/v1/payment_intents/{intent}/cancel"), body: String::new() }
+    FrozenRequest::new(format!("/v1/payment_intents/{intent}/cancel"), String::new())
 }
 
 /// Refunds a PaymentIntent, in whole or in part. `resource` is our payment: by it an event about the refund finds it.
 pub fn refund(intent: &str, resource: &str, refund: &Refund, derived_key: &str) -> FrozenRequest {
     let amount = refund.amount.get().to_string();
-    FrozenRequest {
-        path: "/v1/refunds".to_owned(),
-        body: encode(&[
+    FrozenRequest::new(
+        "/v1/refunds".to_owned(),
+        encode(&[
             ("payment_intent", intent),
             ("amount", &amount),
             ("reason", refund.reason.as_str()),
@@ -118,7 +125,7 @@ pub fn refund(intent: &str, resource: &str, refund: &Refund, derived_key: &str) 
             ("metadata[payment]", resource),
             ("metadata[idempotency_key]", derived_key),
         ]),
-    }
+    )
 }
 
 /// Pairs of plain strings always have a form encoding.
@@ -153,6 +160,8 @@ struct PaymentIntent {
     currency: Option<String>,
     #[serde(default)]
     metadata: Metadata,
+    #[serde(default)]
+    latest_charge: Option<IgnoredAny>,
     #[serde(default)]
     last_payment_error: Option<ErrorBody>,
     #[serde(default)]
@@ -238,8 +247,8 @@ pub fn classify(call: &ForeignCall, answer: &HttpAnswer) -> Outcome {
             Err(_) => unknown(answer, answer.replayed, "a success that cannot be read"),
         },
         // Not executed, and not stored under the key.
-        401 | 403 => not_executed(answer, "the provider refused our credentials"),
-        429 => not_executed(answer, "rate limited"),
+        401 | 403 => not_executed(answer, RefusalScope::Send, "the provider refused our credentials"),
+        429 => not_executed(answer, RefusalScope::Copy, "rate limited"),
         // An earlier send under this key is at work, or was executed with other parameters: either way money may move.
         409 => unknown(answer, false, "the provider is still working on it"),
         424 if is_stripes => indeterminate(answer, "something that the provider needs has failed"),
@@ -341,6 +350,9 @@ fn read_intent(call: &ForeignCall, intent: PaymentIntent) -> Meaning {
 fn read_new_intent(call: &ForeignCall, intent: PaymentIntent) -> Meaning {
     let asked = asked(call);
     let manual = asked.capture_method.as_deref() == Some("manual");
+    if let Some(found) = moved_since(&asked, &intent).filter(|_| manual) {
+        return Meaning::Is(ProviderResult::Moved { payment: intent.id, found });
+    }
     let is_as_asked = |amount: Option<u64>| {
         intent.amount == asked.amount && amount == asked.amount && intent.currency == asked.currency
     };
@@ -375,6 +387,22 @@ fn read_new_intent(call: &ForeignCall, intent: PaymentIntent) -> Meaning {
     }
 }
 
+/// What has become of a reservation that was made as asked, and that others have captured, in whole or in part, or given up.
+fn moved_since(asked: &Asked, intent: &PaymentIntent) -> Option<Found> {
+    if intent.amount != asked.amount || intent.currency != asked.currency || !is_plain(&intent.id) {
+        return None;
+    }
+    let (amount, captured) = (intent.amount?, intent.amount_received.unwrap_or(0));
+    match intent.status.as_str() {
+        "succeeded" if (1..=amount).contains(&captured) => found(intent),
+        // Several captures are permitted, and the rest is still held.
+        "requires_capture" if captured > 0 && captured + intent.amount_capturable? <= amount => found(intent),
+        // It was held: what never was has no charge, or an error.
+        "canceled" if intent.latest_charge.is_some() && intent.last_payment_error.is_none() => found(intent),
+        _ => None,
+    }
+}
+
 fn bank_page(intent: &PaymentIntent) -> Option<String> {
     Some(intent.next_action.as_ref()?.redirect_to_url.as_ref()?.url.clone())
 }
@@ -399,6 +427,10 @@ fn failure(error: Option<ErrorBody>) -> Failure {
 fn found(intent: &PaymentIntent) -> Option<Found> {
     Some(match intent.status.as_str() {
         "succeeded" => Found::Captured { amount_minor: minor(intent.amount_received) },
+        // One of several captures; the rest is for whoever made it.
+        "requires_capture" if minor(intent.amount_received) > 0 => {
+            Found::Captured { amount_minor: minor(intent.amount_received) }
+        }
         "requires_capture" => Found::Authorized,
         "canceled" => Found::Voided,
         "processing" => Found::Processing,
@@ -466,7 +498,7 @@ fn reply(answer: &HttpAnswer, result: ProviderResult) -> ProviderReply {
 /// The list, not the search: search results appear up to a minute late, in outages an hour.
 pub fn look_up(call: &ForeignCall) -> FrozenRequest {
     if let Some(path) = own_path(call) {
-        return FrozenRequest { path, body: String::new() };
+        return FrozenRequest::new(path, String::new()).for_account(call.request.account.as_deref());
     }
     let limit = PAGE_SIZE.to_string();
     let after = call.look_up.as_ref().map(|read| ("starting_after", read.after.as_str()));
@@ -489,7 +521,7 @@ pub fn look_up(call: &ForeignCall) -> FrozenRequest {
             format!("/v1/refunds?{}", encode(&fields))
         }
     };
-    FrozenRequest { path, body: String::new() }
+    FrozenRequest::new(path, String::new()).for_account(call.request.account.as_deref())
 }
 
 /// The address of what the call has made, where its id is known.
@@ -502,10 +534,64 @@ fn own_path(call: &ForeignCall) -> Option<String> {
     }
 }
 
+/// The PaymentIntent that a capture, a void or a refund moves.
+pub fn payment_of(kind: CallKind, request: &FrozenRequest) -> Option<String> {
+    let id = match kind {
+        CallKind::Charge | CallKind::Authorize => return None,
+        CallKind::Capture | CallKind::Void => request.path.split('/').nth(3).map(str::to_owned),
+        CallKind::Refund => {
+            serde_urlencoded::from_str::<RefundedIntent>(&request.body).ok().map(|asked| asked.payment_intent)
+        }
+    };
+    id.filter(|id| is_plain(id))
+}
+
+/// The PaymentIntent that a call is about, where it is known. Only with a key of its account and mode it is seen.
+pub fn known_payment(call: &ForeignCall) -> Option<String> {
+    match call.kind {
+        CallKind::Charge | CallKind::Authorize => call.evidence.provider_id.clone(),
+        CallKind::Capture | CallKind::Void | CallKind::Refund => payment_of(call.kind, &call.request),
+    }
+}
+
+/// What to ask to find out of which account the configured key is.
+/// <https://docs.stripe.com/api/accounts/retrieve>
+pub fn identity(call: &ForeignCall) -> FrozenRequest {
+    match known_payment(call) {
+        Some(id) => FrozenRequest::new(format!("/v1/payment_intents/{id}"), String::new())
+            .for_account(call.request.account.as_deref()),
+        // Of the key's own: the connected account is part of the call, and several platforms can be connected to it.
+        None => FrozenRequest::new("/v1/account".to_owned(), String::new()),
+    }
+}
+
+/// What the answer to that says.
+pub fn read_identity(call: &ForeignCall, answer: &HttpAnswer) -> Identity {
+    read_proof(known_payment(call).as_deref(), answer)
+}
+
+/// Whether this payment was seen; without one, of which account the key is.
+fn read_proof(known: Option<&str>, answer: &HttpAnswer) -> Identity {
+    let named = serde_json::from_str::<Named>(&answer.body).ok().and_then(|named| plain_id(&named.id));
+    match (answer.status, known, named) {
+        (200, None, Some(id)) => Identity::Account(id),
+        (200, Some(known), Some(id)) if known == id => Identity::SeesPayment,
+        (404, Some(_), _) if is_missing(answer) => Identity::SeesNoPayment,
+        (401 | 403, _, _) => Identity::Refused { status: answer.status },
+        _ => Identity::Silent,
+    }
+}
+
+fn is_missing(answer: &HttpAnswer) -> bool {
+    let error = serde_json::from_str::<ErrorEnvelope>(&answer.body).ok().map(|envelope| envelope.error);
+    error.and_then(|error| error.code).as_deref() == Some("resource_missing")
+}
+
 /// What cancels the payment that a call has left open.
 pub fn close(call: &ForeignCall) -> Option<FrozenRequest> {
     call.evidence.closing.as_ref()?;
-    call.evidence.provider_id.as_deref().map(void)
+    let id = call.evidence.provider_id.as_deref()?;
+    Some(void(id).for_account(call.request.account.as_deref()))
 }
 
 #[derive(Default, Deserialize)]
@@ -613,6 +699,7 @@ fn read_moved(call: &ForeignCall, answer: &HttpAnswer) -> LookUp {
         return inconclusive(answer, false, "a payment that cannot be read");
     };
     let now = found(&intent);
+    let is_held = intent.status == "requires_capture";
     match read_intent(call, intent) {
         Meaning::Is(result) => LookUp::Found(reply(answer, result)),
         // Stripe has said that it executed this call: it was not "moved otherwise".
@@ -621,8 +708,8 @@ fn read_moved(call: &ForeignCall, answer: &HttpAnswer) -> LookUp {
             None => inconclusive(answer, false, "a payment in a state that is not known"),
             Some(Found::Authorized | Found::RequiresAction { .. } | Found::Processing) => LookUp::Absent,
             Some(now) => {
-                // What failed can still be canceled, by a send that is on its way.
-                let is_final = !matches!(now, Found::Failed(_));
+                // What failed can still be canceled, and what is held captured, by a send that is on its way.
+                let is_final = !is_held && !matches!(now, Found::Failed(_));
                 let (code, message) = (
                     "payment_intent_unexpected_state".to_owned(),
                     "The payment was moved otherwise.".to_owned(),
@@ -640,6 +727,7 @@ pub fn question(question: &Question) -> FrozenRequest {
     let path = match question {
         Question::Payment { id, .. } => format!("/v1/payment_intents/{id}"),
         Question::Refund { id, .. } => format!("/v1/refunds/{id}"),
+        Question::Home { payment, .. } => format!("/v1/payment_intents/{payment}"),
         Question::Refunds { id, read, .. } => {
             let limit = PAGE_SIZE.to_string();
             let mut fields = vec![("payment_intent", id.as_str()), ("limit", &limit)];
@@ -647,15 +735,19 @@ pub fn question(question: &Question) -> FrozenRequest {
             format!("/v1/refunds?{}", encode(&fields))
         }
     };
-    FrozenRequest { path, body: String::new() }
+    FrozenRequest::new(path, String::new()).for_account(question.account())
 }
 
 /// What the answer to a question says.
 pub fn read_truth(question: &Question, answer: &HttpAnswer) -> Truth {
+    if let Question::Home { payment, .. } = question {
+        return Truth::Home(read_proof(Some(payment), answer));
+    }
     if answer.status != 200 {
         return Truth::Silence;
     }
     let truth = match question {
+        Question::Home { .. } => None,
         Question::Payment { .. } => serde_json::from_str::<PaymentIntent>(&answer.body)
             .ok()
             .and_then(|intent| found(&intent))

@@ -11,7 +11,7 @@ use worker::{Env, Response};
 use super::{HttpAnswer, Provider, adyen, stripe};
 use crate::config::Config;
 use crate::exchange::{Sent, exchange};
-use crate::machine::call::{ForeignCall, FrozenRequest, LookUp, Outcome};
+use crate::machine::call::{ForeignCall, FrozenRequest, LookUp, Outcome, RefusalScope};
 use crate::payment::check::{Question, Truth};
 
 /// The ways to the providers.
@@ -54,7 +54,10 @@ impl Transport {
     pub async fn send(&self, call: &ForeignCall) -> Outcome {
         let access = match self.access(call.provider) {
             Ok(access) => access,
-            Err(reason) => return Outcome::NotExecuted { retry_after_ms: None, reason },
+            Err(reason) => {
+                let scope = RefusalScope::Send;
+                return Outcome::NotExecuted { retry_after_ms: None, scope, reason };
+            }
         };
         // The demo's control: without our key at the provider a retry is a second charge.
         let key = (!self.unprotected).then_some(call.derived_key.as_str());
@@ -116,6 +119,7 @@ impl Transport {
         key: Option<&str>,
     ) -> Result<HttpAnswer, String> {
         let mut headers = access.headers();
+        headers.extend(request.account.clone().map(|account| ("stripe-account", account)));
         let mut body = None;
         if method == "POST" {
             headers.push(("content-type", access.content_type().to_owned()));

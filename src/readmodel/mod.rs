@@ -8,6 +8,8 @@
 pub mod counts;
 #[cfg(target_arch = "wasm32")]
 pub mod db;
+#[cfg(target_arch = "wasm32")]
+pub mod lag;
 pub mod list;
 #[cfg(target_arch = "wasm32")]
 pub mod payments;

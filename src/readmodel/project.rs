@@ -27,13 +27,30 @@ pub async fn project(env: &Env, snapshot: &Snapshot) -> Result<()> {
              SELECT ?1, value->>'audit_id', value->>'at_ms', value->>'actor', value->>'action', value->>'subject', value->>'data'
              FROM json_each(?2) WHERE true ON CONFLICT (object, audit_id) DO NOTHING";
         let rows = serde_json::to_string(&snapshot.audit)?;
-        statements.push(db.statement(sql, vec![snapshot.object.as_str().into(), rows.into()])?);
+        statements.push(db.statement(sql, vec![snapshot.object.as_str().into(), rows.as_str().into()])?);
+        // What the provider tells by itself is a break before this: here is only what was found by asking.
+        if snapshot.audit.iter().any(|record| record.action == ALERT) {
+            statements
+                .push(db.statement(FOUND_BY_ASKING, vec![snapshot.object.as_str().into(), rows.into()])?);
+        }
     }
     if statements.is_empty() {
         return Ok(());
     }
     db.batch(statements).await
 }
+
+/// The audit records that a person must see.
+const ALERT: &str = "webhook.alert";
+/// Makes breaks of them.
+const FOUND_BY_ASKING: &str =
+    "INSERT INTO breaks (break_id, kind, provider, resource, object, theirs, state, note, first_seen_at_ms, last_seen_at_ms)
+     SELECT 'asked:' || ?1 || ':' || (value->>'audit_id'), 'webhook',
+        coalesce(json_extract(value->>'data', '$.provider'), 'stripe'), value->>'subject', ?1, 'asked', 'open',
+        json_extract(value->>'data', '$.detail'), value->>'at_ms', value->>'at_ms'
+     FROM json_each(?2)
+     WHERE value->>'action' = 'webhook.alert' AND json_extract(value->>'data', '$.kind') = 'asked'
+     ON CONFLICT (break_id) DO NOTHING";
 
 /// A table whose rows carry their object's version.
 struct Table {
@@ -58,9 +75,12 @@ const PAYMENTS: Table = Table {
         "currency",
         "provider",
         "provider_payment",
+        "stripe_account",
         "order_id",
         "failure_code",
         "attempt",
+        "pending_operation",
+        "wake_at_ms",
         "shown",
         "created_at_ms",
     ],
@@ -91,6 +111,7 @@ const RIDES: Table = Table {
         "amount_minor",
         "currency",
         "provider_payment",
+        "stripe_account",
         "failure_code",
         "created_at_ms",
     ],

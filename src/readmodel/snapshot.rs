@@ -4,11 +4,13 @@ use std::cmp::Reverse;
 
 use serde::{Deserialize, Serialize};
 
+use crate::flows::close::is_closing;
 use crate::flows::ride::{FARE_CURRENCY, RideState};
-use crate::machine::call::{CallState, ForeignCall, Settlement};
+use crate::machine::call::{CallKind, CallState, ForeignCall, Settlement};
 use crate::machine::record::{KeyRecord, Lifecycle};
 use crate::machine::rows::Rows;
-use crate::payment::PaymentState;
+use crate::payment::{PaymentState, Watch};
+use crate::providers::Provider;
 
 /// How many of its keys and refunds an object tells of: those that changed last. Of the others it has told before; those that
 /// are open it tells of again.
@@ -54,9 +56,15 @@ pub struct PaymentFace {
     pub currency: String,
     pub provider: String,
     pub provider_payment: Option<String>,
+    #[serde(default)]
+    pub stripe_account: Option<String>,
     pub order_id: Option<String>,
     pub failure_code: Option<String>,
     pub attempt: u32,
+    #[serde(default)]
+    pub pending_operation: Option<String>,
+    #[serde(default)]
+    pub wake_at_ms: Option<u64>,
     pub shown: String,
     pub created_at_ms: u64,
 }
@@ -85,6 +93,8 @@ pub struct RideFace {
     pub amount_minor: u32,
     pub currency: String,
     pub provider_payment: Option<String>,
+    #[serde(default)]
+    pub stripe_account: Option<String>,
     pub failure_code: Option<String>,
     pub created_at_ms: u64,
 }
@@ -183,12 +193,15 @@ fn payment(rows: &Rows) -> Option<PaymentFace> {
         currency: payment.currency.as_str().to_owned(),
         provider: payment.provider.as_str().to_owned(),
         provider_payment: payment.provider_payment.clone(),
+        stripe_account: payment.merchant_account.clone().filter(|_| payment.provider == Provider::Stripe),
         order_id: payment.order_id.clone(),
         failure_code: match &payment.state {
             PaymentState::Failed(failure) => Some(failure.code.clone()),
             _ => None,
         },
         attempt: payment.attempt,
+        pending_operation: payment.pending.map(|pending| pending.operation().to_owned()),
+        wake_at_ms: payment.watch.as_ref().and_then(Watch::due_at_ms),
         shown: payment.to_json(&rows.refunds, &rows.tries).to_string(),
         created_at_ms: payment.created_at_ms,
     })
@@ -222,21 +235,27 @@ fn ride(rows: &Rows) -> Option<RideFace> {
         amount_minor: ride.amount_minor,
         currency: FARE_CURRENCY.to_owned(),
         provider_payment,
+        stripe_account: rows.calls.iter().find_map(|call| call.request.account.clone()),
         failure_code,
         created_at_ms: ride.created_at_ms,
     })
 }
 
+/// The operation that makes a call.
+fn operation(call: &ForeignCall) -> &'static str {
+    if is_closing(call) { CallKind::Authorize.operation() } else { call.kind.operation() }
+}
+
 fn key_face(rows: &Rows, key: &KeyRecord) -> KeyFace {
     let is_flagged_call = |state: &CallState| matches!(state, CallState::Settled(Settlement::Flagged));
     let calls = || rows.calls.iter().filter(|call| call.key_id == key.key_id);
-    let flagged_call = calls().any(|call| is_flagged_call(&call.state));
+    let flagged_call = calls().any(|call| is_flagged_call(&call.state) || call.needs_review().is_some());
     let mut face = KeyFace {
         key_id: key.key_id,
         key_hash: key.key_hash.0.clone(),
         owner: key.owner.to_text(),
         // What it was asked for is dropped at the end; its call tells.
-        operation: calls().next().map(|call| call.kind.operation().to_owned()),
+        operation: calls().next().map(|call| operation(call).to_owned()),
         status: key.lifecycle.name().to_owned(),
         recovery_point: key.recovery_point().as_str().to_owned(),
         attempts: key.attempt,
@@ -252,11 +271,10 @@ fn key_face(rows: &Rows, key: &KeyRecord) -> KeyFace {
         Lifecycle::Open(open) => {
             let call = rows.unsettled_call(key.key_id);
             let in_doubt = call.is_some_and(ForeignCall::in_doubt);
-            let needs_review = call.is_some_and(|call| call.evidence.needs_review.is_some());
             face.operation = Some(open.operation.name().to_owned());
             face.failures = open.failures;
             face.in_doubt = in_doubt.into();
-            face.flagged = (flagged_call || needs_review || open.is_flagged()).into();
+            face.flagged = (flagged_call || open.is_flagged()).into();
             face.wake_at_ms = Some(open.lease.as_ref().map_or(open.resume_at_ms, |lease| lease.until_ms));
         }
         Lifecycle::Finished(finished) => {

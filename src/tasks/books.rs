@@ -5,9 +5,6 @@ use serde::Deserialize;
 
 use crate::machine::call::FrozenRequest;
 
-/// Entries on a page: the most that Stripe gives.
-const PAGE_SIZE: u32 = 100;
-
 /// What a payment is to us, in the provider's books.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Standing {
@@ -66,23 +63,15 @@ pub struct Page {
     pub has_more: bool,
 }
 
-/// Asks for the page of payments that were made at `from_ms` (since the epoch) or later, after the entry of this id.
-pub fn page_request(from_ms: u64, after: Option<&str>) -> FrozenRequest {
-    let (from_s, limit) = ((from_ms / 1000).to_string(), PAGE_SIZE.to_string());
-    let mut query =
-        vec![("created[gte]", from_s.as_str()), ("limit", &limit), ("expand[]", "data.latest_charge")];
-    query.extend(after.map(|id| ("starting_after", id)));
-    let query = serde_urlencoded::to_string(query).unwrap_or_default();
-    FrozenRequest { path: format!("/v1/payment_intents?{query}"), body: String::new() }
+/// What the list is asked besides a span of time.
+pub(super) const fn query() -> [(&'static str, &'static str); 1] {
+    [("expand[]", "data.latest_charge")]
 }
 
 /// Asks for one payment.
 pub fn entry_request(id: &str) -> FrozenRequest {
     let id: String = id.chars().filter(|c| c.is_ascii_alphanumeric() || *c == '_').collect();
-    FrozenRequest {
-        path: format!("/v1/payment_intents/{id}?expand%5B%5D=latest_charge"),
-        body: String::new(),
-    }
+    FrozenRequest::new(format!("/v1/payment_intents/{id}?expand%5B%5D=latest_charge"), String::new())
 }
 
 /// Reads a page.
@@ -155,13 +144,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_page_is_asked_for_from_a_time_on_and_after_an_entry() {
-        let first = page_request(1_700_000_000_999, None);
-        assert_eq!(
-            first.path,
-            "/v1/payment_intents?created%5Bgte%5D=1700000000&limit=100&expand%5B%5D=data.latest_charge"
-        );
-        assert!(page_request(0, Some("pi_1")).path.ends_with("&starting_after=pi_1"));
+    fn a_payment_is_asked_for_by_its_id() {
         assert_eq!(entry_request("pi_1/../x?").path, "/v1/payment_intents/pi_1x?expand%5B%5D=latest_charge");
     }
 

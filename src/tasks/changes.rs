@@ -1,4 +1,4 @@
-//! What has changed at Stripe, by its events: pages of them as plain data, and how far they were read.
+//! What has changed at Stripe, by its events: pages of them as plain data.
 //! <https://docs.stripe.com/api/events/list>
 //!
 //! An event is kept for 30 days. It says what to look at, however old that is; what it carries may be older than what is true.
@@ -7,12 +7,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::books::{Entry, read_entry};
-use crate::machine::call::FrozenRequest;
 
-/// Entries on a page: the most that Stripe gives.
-const PAGE_SIZE: u32 = 100;
-/// How far back each pass begins before the end of the last one, in ms: events appear late, and clocks differ.
-const OVERLAP_MS: u64 = 600_000;
 /// What can change how a payment or its money stands. Stripe takes at most 20.
 const TYPES: [&str; 14] = [
     "payment_intent.amount_capturable_updated",
@@ -31,51 +26,9 @@ const TYPES: [&str; 14] = [
     "refund.updated",
 ];
 
-/// How far the events were read.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-pub struct Cursor {
-    /// All that happened until then was read, in ms since the epoch.
-    pub through_ms: u64,
-    /// Until when the pass reads that is under way, in ms since the epoch.
-    pub until_ms: Option<u64>,
-    /// The last event that it has read.
-    pub after: Option<String>,
-}
-
-impl Cursor {
-    /// Before the first pass, which begins at `from_ms` (since the epoch).
-    pub const fn first(from_ms: u64) -> Self {
-        Self { through_ms: from_ms.saturating_add(OVERLAP_MS), until_ms: None, after: None }
-    }
-
-    /// Goes on with the pass that is under way, or begins one that reads until `until_ms` (since the epoch).
-    pub fn begin(&mut self, until_ms: u64) {
-        self.until_ms.get_or_insert(until_ms);
-    }
-
-    /// Asks for the next page.
-    pub fn request(&self) -> FrozenRequest {
-        let from_s = (self.through_ms.saturating_sub(OVERLAP_MS) / 1000).to_string();
-        let until_s = (self.until_ms.unwrap_or(self.through_ms) / 1000).to_string();
-        let limit = PAGE_SIZE.to_string();
-        let mut query =
-            vec![("created[gte]", from_s.as_str()), ("created[lte]", &until_s), ("limit", &limit)];
-        query.extend(TYPES.iter().map(|kind| ("types[]", *kind)));
-        query.extend(self.after.as_deref().map(|id| ("starting_after", id)));
-        let query = serde_urlencoded::to_string(query).unwrap_or_default();
-        FrozenRequest { path: format!("/v1/events?{query}"), body: String::new() }
-    }
-
-    /// A page was read and worked on. Gives whether that was the last one of the pass.
-    pub fn advance(&mut self, page: &Page) -> bool {
-        if page.has_more && page.last.is_some() && page.last != self.after {
-            self.after.clone_from(&page.last);
-            return false;
-        }
-        self.through_ms = self.until_ms.take().unwrap_or(self.through_ms).max(self.through_ms);
-        self.after = None;
-        true
-    }
+/// What the list is asked besides a span of time.
+pub(super) fn query() -> Vec<(&'static str, &'static str)> {
+    TYPES.iter().map(|kind| ("types[]", *kind)).collect()
 }
 
 /// Something that happened to a payment.
@@ -139,29 +92,6 @@ fn change(mut object: Value) -> Option<Change> {
 mod tests {
     use super::*;
     use crate::tasks::books::Standing;
-
-    #[test]
-    fn a_pass_goes_on_page_by_page_and_the_next_one_overlaps_it() {
-        let page = |last: &str, has_more| Page { changes: Vec::new(), last: Some(last.to_owned()), has_more };
-        let mut cursor = Cursor::first(1_000_000_000);
-        cursor.begin(2_000_000_000);
-        let path = cursor.request().path;
-        assert!(
-            path.starts_with("/v1/events?created%5Bgte%5D=1000000&created%5Blte%5D=2000000&limit=100&types")
-        );
-        assert!(!cursor.advance(&page("evt_9", true)));
-        // What has happened meanwhile does not move it.
-        cursor.begin(3_000_000_000);
-        assert!(cursor.request().path.ends_with("&starting_after=evt_9"));
-        assert!(cursor.request().path.contains("created%5Blte%5D=2000000"));
-        assert!(cursor.advance(&page("evt_1", false)));
-        assert_eq!(cursor, Cursor { through_ms: 2_000_000_000, until_ms: None, after: None });
-        cursor.begin(3_000_000_000);
-        assert!(cursor.request().path.contains("created%5Bgte%5D=1999400&created%5Blte%5D=3000000"));
-        // A list that does not go on ends the pass.
-        let mut stuck = Cursor { after: Some("evt_1".to_owned()), ..cursor };
-        assert!(stuck.advance(&page("evt_1", true)));
-    }
 
     #[test]
     fn an_event_names_the_payment_and_says_how_it_stood() {

@@ -35,6 +35,8 @@ pub struct Ours {
     pub currency: String,
     /// The provider's id of it.
     pub provider_payment: Option<String>,
+    /// The provider's id of the dispute that it knows of.
+    pub dispute: Option<String>,
     /// When it was made, in ms since the epoch.
     pub created_at_ms: u64,
     /// When the read model learnt of its newest change, in ms since the epoch.
@@ -76,7 +78,8 @@ impl Ours {
         self.gave_back(refunded_minor) || without_release.is_some_and(|minor| self.gave_back(minor))
     }
 
-    fn face(&self) -> String {
+    /// As breaks show it.
+    pub fn face(&self) -> String {
         let refunding = match self.refunding_minor {
             0 => String::new(),
             more => format!(" (and {more} under way)"),
@@ -112,6 +115,8 @@ pub enum Kind {
     Amount,
     /// Both have it, and it stands otherwise.
     Status,
+    /// Money has moved in their balance of which we have no record.
+    Movement,
 }
 
 impl Kind {
@@ -122,6 +127,7 @@ impl Kind {
             Self::Missing => "missing",
             Self::Amount => "amount",
             Self::Status => "status",
+            Self::Movement => "movement",
         }
     }
 }
@@ -181,6 +187,11 @@ impl Known {
         known
     }
 
+    /// The row with the provider's id of a payment.
+    pub fn of_payment(&self, payment: &str) -> Option<&Ours> {
+        self.by_payment.get(payment)
+    }
+
     fn of(&self, entry: &Entry) -> Option<&Ours> {
         let by_resource = || self.by_resource.get(entry.resource.as_ref()?);
         self.by_payment.get(&entry.id).or_else(by_resource)
@@ -195,7 +206,7 @@ impl Known {
 /// What comes of comparing one entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Compared {
-    /// It has only just changed: it is left to the next run.
+    /// They differ, and one of them has only just changed: it is left to the next run.
     TooYoung,
     /// Both say the same.
     Same,
@@ -208,12 +219,10 @@ pub enum Compared {
 pub fn compare(entry: &Entry, known: &Known, quiet_since_ms: u64) -> Compared {
     let ours = known.of(entry);
     let changed_at_ms = ours.map_or(0, |ours| ours.updated_at_ms).max(entry.created_at_ms);
-    if changed_at_ms > quiet_since_ms {
-        return Compared::TooYoung;
-    }
     match difference(entry, ours) {
-        Some(kind) => Compared::Differs(Break::of(kind, entry, ours)),
         None => Compared::Same,
+        Some(_) if changed_at_ms > quiet_since_ms => Compared::TooYoung,
+        Some(kind) => Compared::Differs(Break::of(kind, entry, ours)),
     }
 }
 
@@ -295,6 +304,7 @@ mod tests {
             own_captures: 0,
             currency: "usd".to_owned(),
             provider_payment: Some("pi_1".to_owned()),
+            dispute: None,
             created_at_ms: 900,
             updated_at_ms: 1_100,
         }

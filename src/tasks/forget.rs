@@ -17,6 +17,8 @@ const RUNS_KEPT_MS: u64 = 30 * 86_400_000;
 /// How long a job that is over is known, in ms: so long a message that comes again finds it over. The queue keeps one for four
 /// days, and an object that has heard nothing sends one every six hours.
 const OVER_KEPT_MS: u64 = 30 * 86_400_000;
+/// How long an event that is over is known, in ms: its provider sends one for up to 30 days.
+const EVENTS_KEPT_MS: u64 = 40 * 86_400_000;
 /// How many of them one run drops.
 const OVER_MAX: u32 = 10_000;
 /// After how long a job that waits for its next try is lost, in ms: longer than any pause, and than an object waits for a word.
@@ -37,9 +39,16 @@ pub(super) async fn forget(env: &Env) -> Result<Value> {
          (SELECT job_id FROM jobs WHERE updated_at_ms < ?1 AND state IN ('done', 'purged') LIMIT ?2)";
     let over_since_ms = now_ms.saturating_sub(OVER_KEPT_MS);
     let over = db.run(sql, vec![over_since_ms.into(), OVER_MAX.into()]).await?;
+    let sql = "UPDATE inbox SET state = 'purged', event = NULL, updated_at_ms = ?2
+         WHERE state = 'dead' AND updated_at_ms < ?1";
+    db.run(sql, vec![kept_since_ms.into(), now_ms.into()]).await?;
+    let sql = "DELETE FROM inbox WHERE event_key IN
+         (SELECT event_key FROM inbox WHERE updated_at_ms < ?1 AND state IN ('done', 'purged') LIMIT ?2)";
+    let events_since_ms = now_ms.saturating_sub(EVENTS_KEPT_MS);
+    let events = db.run(sql, vec![events_since_ms.into(), OVER_MAX.into()]).await?;
     let runs_since_ms = now_ms.saturating_sub(RUNS_KEPT_MS);
     let runs = db.run("DELETE FROM runs WHERE at_ms < ?1", vec![runs_since_ms.into()]).await?;
-    Ok(json!({ "jobs": jobs, "lost": lost, "over": over, "runs": runs }))
+    Ok(json!({ "jobs": jobs, "lost": lost, "over": over, "events": events, "runs": runs }))
 }
 
 /// Jobs that were tried, or were requeued, and for which no message comes any more. Gives how many.

@@ -4,8 +4,11 @@
 pub mod books;
 pub mod changes;
 pub mod compare;
+pub mod cursor;
 #[cfg(target_arch = "wasm32")]
 mod forget;
+pub mod late;
+pub mod movements;
 #[cfg(target_arch = "wasm32")]
 mod reconcile;
 #[cfg(target_arch = "wasm32")]
@@ -23,10 +26,13 @@ use worker::{Date, Env};
 use crate::log::log;
 #[cfg(target_arch = "wasm32")]
 use crate::readmodel::db::Db;
+#[cfg(target_arch = "wasm32")]
+use crate::webhooks::work;
 
 /// Runs all tasks, one after the other. A failure of one does not keep the others from running.
 #[cfg(target_arch = "wasm32")]
 pub async fn run(env: &Env) {
+    told(env, "inbox", work::work_due(env)).await;
     told(env, "sweep", sweep::sweep(env)).await;
     told(env, "reconcile", reconcile::reconcile(env)).await;
     told(env, "settle", settle::settle(env)).await;

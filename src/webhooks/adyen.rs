@@ -116,6 +116,17 @@ impl Item {
         })
     }
 
+    /// Under which its duplicates meet, and nothing else that is signed.
+    pub fn key(&self) -> String {
+        format!("adyen:{}:{}:{}", self.event_code, self.psp_reference, self.success)
+    }
+
+    /// When it happened, in ms since the epoch, if it says so. It is not signed.
+    pub fn told_at_ms(&self) -> Option<u64> {
+        let date = chrono::DateTime::parse_from_rfc3339(&self.event_date).ok()?;
+        u64::try_from(date.timestamp_millis()).ok()
+    }
+
     /// Our merchant account: a notification of another one is not for us, even with the right signature.
     pub fn merchant_account(&self) -> &str {
         &self.merchant_account_code
@@ -146,9 +157,7 @@ impl Item {
             currency: amount.map_or_else(String::new, |amount| amount.currency.to_ascii_lowercase()),
             success: self.success == "true",
             reason: word(&self.reason).unwrap_or_default(),
-            at_ms: chrono::DateTime::parse_from_rfc3339(&self.event_date)
-                .ok()
-                .and_then(|date| u64::try_from(date.timestamp_millis()).ok()),
+            at_ms: self.told_at_ms(),
         };
         let dispute = |told, status, withdrawn| News::Dispute { told, status, withdrawn };
         let news = match self.event_code.as_str() {
@@ -182,6 +191,6 @@ impl Item {
         // after it has failed differs from the first one by its date alone.
         let event_id =
             format!("{}:{}:{}:{}", self.event_code, self.psp_reference, self.success, self.event_date);
-        (Event { event_id, provider: Provider::Adyen, kind: self.event_code, news }, object)
+        (Event { event_id, provider: Provider::Adyen, account: None, kind: self.event_code, news }, object)
     }
 }

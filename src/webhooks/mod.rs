@@ -4,7 +4,10 @@
 //! is only the news that there is something to ask; where it cannot (Adyen) its content counts.
 
 pub mod adyen;
+pub mod inbox;
 pub mod stripe;
+#[cfg(target_arch = "wasm32")]
+pub(crate) mod work;
 
 use serde::{Deserialize, Serialize};
 
@@ -19,6 +22,10 @@ pub struct Event {
     pub event_id: String,
     /// Who tells.
     pub provider: Provider,
+    /// The account at Stripe, connected to ours, in which it happened; else it was our own. There an object can carry the same
+    /// metadata and be nothing of ours.
+    #[serde(default)]
+    pub account: Option<String>,
     /// The provider's word for what happened, such as `charge.refunded`.
     pub kind: String,
     /// What it says.
@@ -36,6 +43,9 @@ pub enum News {
         /// The provider's id of the payment.
         #[serde(default)]
         payment: Option<String>,
+        /// The derived key of the call that made it, if it says so.
+        #[serde(default)]
+        derived_key: Option<String>,
     },
     /// How a payment's authorisation ended.
     Authorisation(Told),
@@ -62,6 +72,23 @@ pub enum News {
     },
     /// Nothing that anything follows from.
     Other,
+}
+
+impl News {
+    /// How something ended, where it says that.
+    pub const fn told(&self) -> Option<&Told> {
+        match self {
+            Self::Ask { .. } | Self::Other => None,
+            Self::Authorisation(told)
+            | Self::Capture(told)
+            | Self::CaptureFailed(told)
+            | Self::Cancellation(told)
+            | Self::CancelOrRefund(told)
+            | Self::Expired(told)
+            | Self::Refund(told)
+            | Self::Dispute { told, .. } => Some(told),
+        }
+    }
 }
 
 /// How something ended, and where.

@@ -85,6 +85,15 @@ pub struct Read {
     pub object: Option<ObjectId>,
     /// Stripe's id of the PaymentIntent, if it names one: by it the read model finds the object.
     pub payment: Option<String>,
+    /// Whether it is about real money, if it says so.
+    pub live: Option<bool>,
+}
+
+impl Read {
+    /// Whether it happened in this mode: in the other one an object can carry the same metadata, and be nothing of ours.
+    pub fn is_of_mode(&self, live: bool) -> bool {
+        self.live.is_none_or(|told| told == live)
+    }
 }
 
 #[derive(Deserialize)]
@@ -93,6 +102,10 @@ struct Body {
     #[serde(rename = "type")]
     kind: String,
     data: Data,
+    #[serde(default)]
+    account: Option<String>,
+    #[serde(default)]
+    livemode: Option<bool>,
 }
 
 #[derive(Deserialize)]
@@ -118,13 +131,16 @@ struct Metadata {
     resource: Option<String>,
     #[serde(default)]
     payment: Option<String>,
+    #[serde(default)]
+    idempotency_key: Option<String>,
 }
 
 /// Reads a body whose signature is right. `None` if it is no event.
 pub fn read(body: &[u8]) -> Option<Read> {
-    let Body { id, kind, data } = serde_json::from_slice(body).ok()?;
+    let Body { id, kind, data, account, livemode } = serde_json::from_slice(body).ok()?;
     let object = data.object;
     let metadata = object.metadata.unwrap_or_default();
+    let derived_key = metadata.idempotency_key;
     let ours = [metadata.resource, metadata.payment].into_iter().flatten().find_map(|id| object_of(&id));
     let what = object.object.as_deref().unwrap_or_default();
     let payment = match what {
@@ -137,10 +153,10 @@ pub fn read(body: &[u8]) -> Option<Read> {
         },
     };
     let news = match what {
-        "payment_intent" | "charge" => News::Ask { refund: None, payment: payment.clone() },
-        "refund" => News::Ask { refund: object.id, payment: None },
+        "payment_intent" | "charge" => News::Ask { refund: None, payment: payment.clone(), derived_key },
+        "refund" => News::Ask { refund: object.id, payment: None, derived_key },
         _ => News::Other,
     };
-    let event = Event { event_id: id, provider: Provider::Stripe, kind, news };
-    Some(Read { event, object: ours, payment })
+    let event = Event { event_id: id, provider: Provider::Stripe, account, kind, news };
+    Some(Read { event, object: ours, payment, live: livemode })
 }

@@ -231,10 +231,9 @@ for (const [name, go] of Object.entries(pages)) {
 }
 
 test('dark is dark and light is light', async (t) => {
-  const { page } = await site.visit(t);
-  await page.goto('/');
   const lightness = async (colorScheme) => {
-    await page.emulateMedia({ colorScheme });
+    const { page } = await site.visit(t, { colorScheme });
+    await page.goto('/');
     return page.evaluate(() => {
       const canvas = new OffscreenCanvas(1, 1).getContext('2d');
       canvas.fillStyle = getComputedStyle(document.body).backgroundColor;

@@ -304,6 +304,33 @@ test(
   },
 );
 
+test(
+  'a page out of the back-forward cache that is told to wait stays closed until it knows',
+  cached,
+  async (t) => {
+    const { page } = await site.visitForm(t);
+    const copy = await duplicate(page);
+    await page.evaluate(() => {
+      const ask = window.fetch;
+      window.asked = 0;
+      window.fetch = (...request) =>
+        (window.asked += 1) > 1
+          ? ask(...request)
+          : Promise.resolve(new Response('{}', { status: 429, headers: { 'Retry-After': '3' } }));
+    });
+    await page.getByRole('link', { name: 'Paid Once' }).click();
+    await page.getByRole('link', { name: 'Book a rocket ride' }).waitFor();
+    await payButton(copy).click();
+    const ride = await site.paidOnce(copy);
+
+    await back(page);
+    await page.getByRole('status').getByText('No answer yet.').waitFor();
+    assert.equal(await page.evaluate(() => window.asked), 1, 'it is the old page, and was told to wait');
+    assert.equal(await payButton(page).getAttribute('aria-disabled'), 'true');
+    assert.equal(await site.paidOnce(page), ride);
+  },
+);
+
 test('a page out of the back-forward cache that was never paid takes the payment', cached, async (t) => {
   const { page } = await site.visitForm(t);
   await field(page, 'origin_lat').fill('5.25');

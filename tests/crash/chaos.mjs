@@ -65,7 +65,7 @@ export class Chaos {
       directory: this.#inside('simulator'),
       config: 'simulator/wrangler.toml',
       env: 'demo',
-      modules: ['simulator/build/index.js', 'simulator/build/index_bg.wasm'],
+      modules: ['simulator/src/entry.mjs', 'simulator/build/index.js', 'simulator/build/index_bg.wasm'],
     });
     await this.provider.start();
     this.worker = new Runtime({

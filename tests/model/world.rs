@@ -457,6 +457,7 @@ fn arrival(parameters: &str) -> Arrival {
             target: place,
             payment_method: "pm".into(),
             customer: None,
+            stripe_account: None,
             receipt_email: Some("ada@example.com".into()),
         }),
         channel: Channel::Api,

@@ -1,7 +1,8 @@
 //! The meaning of Adyen's answers, and the bytes that it gets: facts from its documentation, and what must hold for any.
 
 use paid_once::machine::call::{
-    CallKind, CallState, ForeignCall, FrozenRequest, LookUp, Outcome, ProviderResult,
+    CallKind, CallState, ForeignCall, FrozenRequest, LookUp, Outcome, ProviderResult, RefusalScope,
+    Unconfirmed,
 };
 use paid_once::machine::id::{ObjectId, PaymentId, RefundId};
 use paid_once::payment::money::{AmountMinor, Currency};
@@ -152,6 +153,8 @@ enum Meaning {
     NotExecuted,
     Unknown,
     Sticky,
+    /// Executed, under this id, and for a person to see.
+    Unconfirmed(String),
 }
 
 fn meaning(kind: CallKind, answer: &HttpAnswer) -> Meaning {
@@ -164,8 +167,15 @@ fn meaning(kind: CallKind, answer: &HttpAnswer) -> Meaning {
         Outcome::NotExecuted { .. } => Meaning::NotExecuted,
         Outcome::Unknown { answer_is_stored: false, .. } => Meaning::Unknown,
         Outcome::Unknown { answer_is_stored: true, .. } => Meaning::Sticky,
+        Outcome::Unconfirmed(Unconfirmed { provider_id: Some(id), needs_review: true, .. }) => {
+            Meaning::Unconfirmed(id)
+        }
         other => panic!("Adyen does not answer by {other:?}"),
     }
+}
+
+fn unconfirmed() -> Meaning {
+    Meaning::Unconfirmed(PSP.into())
 }
 
 fn charged() -> Meaning {
@@ -268,6 +278,12 @@ proptest! {
                 let status = format!("({})", answer.status);
                 prop_assert!(reason.ends_with(&status), "{}", reason);
             }
+            Outcome::Unconfirmed(Unconfirmed { provider_id, needs_review, reason }) => {
+                prop_assert!(success && needs_review);
+                prop_assert_eq!(provider_id.as_deref(), body["pspReference"].as_str());
+                let status = format!("({})", answer.status);
+                prop_assert!(reason.ends_with(&status), "{}", reason);
+            }
             other => prop_assert!(false, "{:?}", other),
         }
     }
@@ -279,7 +295,7 @@ proptest! {
         let whole = serde_json::from_str::<Value>(&success.body).unwrap_or_default();
         let other = !whole["amount"].is_null() && whole["amount"] != json!({ "currency": "USD", "value": 2000 });
         if whole["resultCode"] == "Authorised" {
-            prop_assert_eq!(meaning(CallKind::Charge, &success), if other { Meaning::Sticky } else { charged() });
+            prop_assert_eq!(meaning(CallKind::Charge, &success), if other { unconfirmed() } else { charged() });
         }
         if whole["status"] == "received" {
             let done = matches!(meaning(CallKind::Refund, &success), Meaning::Done(_));
@@ -420,14 +436,14 @@ fn the_answers_to_payments_mean_what_the_documentation_says() {
         let processing = Meaning::Done(ProviderResult::Processing { payment: PSP.into() });
         assert_eq!(meaning(CallKind::Authorize, &answer(200, paid(undecided))), processing, "{undecided}");
         // A ride is all or nothing: it has no state for this.
-        assert_eq!(meaning(CallKind::Charge, &answer(200, paid(undecided))), Meaning::Sticky, "{undecided}");
+        assert_eq!(meaning(CallKind::Charge, &answer(200, paid(undecided))), unconfirmed(), "{undecided}");
     }
     // `Error` is one of the communication: the issuer may hold the money.
     for strange in
         ["Error", "PartiallyAuthorised", "AuthenticationFinished", "AuthenticationNotRequired", "Success", ""]
     {
         for kind in [CallKind::Charge, CallKind::Authorize] {
-            assert_eq!(meaning(kind, &answer(200, paid(strange))), Meaning::Sticky, "{strange}");
+            assert_eq!(meaning(kind, &answer(200, paid(strange))), unconfirmed(), "{strange}");
         }
     }
     for unreadable in
@@ -452,7 +468,8 @@ fn the_answers_to_modifications_mean_received_and_no_more() {
         assert_eq!(meaning(kind, &answer(201, received())), Meaning::Done(done));
         let mut other = received();
         other["status"] = json!("rejected");
-        assert_eq!(meaning(kind, &answer(201, other)), Meaning::Sticky, "{kind:?}");
+        let is_kept = Meaning::Unconfirmed("ZGN82NC6HT9CRT65".into());
+        assert_eq!(meaning(kind, &answer(201, other)), is_kept, "{kind:?}");
         assert_eq!(meaning(kind, &answer(201, paid("Authorised"))), Meaning::Unknown, "{kind:?}");
     }
 }
@@ -514,14 +531,15 @@ fn another_amount_than_was_asked_for_is_never_a_success() {
         };
         for (currency, value) in [("USD", 1999), ("USD", 2001), ("USD", 0), ("EUR", 2000), ("usd", 2000)] {
             let mut other = good.clone();
+            let is_kept = Meaning::Unconfirmed(good["pspReference"].as_str().unwrap().to_owned());
             other["amount"] = json!({ "currency": currency, "value": value });
-            assert_eq!(meaning(kind, &answer(200, other)), Meaning::Sticky, "{kind:?} {value} {currency}");
+            assert_eq!(meaning(kind, &answer(200, other)), is_kept, "{kind:?} {value} {currency}");
         }
         let mut dropped = a_call(kind);
         dropped.request.body.clear();
         let outcome = Provider::Adyen.classify(&dropped, &answer(200, good));
         assert!(
-            matches!(outcome, Outcome::Unknown { answer_is_stored: true, .. }),
+            matches!(outcome, Outcome::Unconfirmed(Unconfirmed { needs_review: true, .. })),
             "nothing to compare with"
         );
     }
@@ -580,6 +598,32 @@ fn only_a_transient_error_is_worth_another_try() {
         }
     }
     assert_eq!(meaning(CallKind::Charge, &answer(404, json!("<html>"))), Meaning::Unknown, "not Adyen's");
+}
+
+#[test]
+fn a_refusal_proves_no_more_than_it_says() {
+    for (status, code, message, transient, expected) in [
+        // The account is refused before any key is looked at, whatever copy of the send it is.
+        (401, "000", "Unauthorized", None, RefusalScope::Send),
+        (403, "901", "Invalid Merchant Account", Some(true), RefusalScope::Send),
+        // Another copy may have come through.
+        (429, "000", "Too many requests", Some(true), RefusalScope::Copy),
+        (500, "905", "Too many requests", None, RefusalScope::Copy),
+        (503, "703", "Idempotency key store unavailable", Some(true), RefusalScope::Copy),
+        // The key is unused.
+        (500, "905", "Payment details are not supported", Some(true), RefusalScope::Key),
+        (422, "905_1", "Could not find an acquirer account", Some(true), RefusalScope::Key),
+    ] {
+        for body in [error(code, message), rfc_7807(code, message)] {
+            let answer = HttpAnswer { should_retry: transient, ..answer(status, body) };
+            for kind in KINDS {
+                let Outcome::NotExecuted { scope, .. } = classify(kind, &answer) else {
+                    panic!("{kind:?} {status} {code} may have been executed");
+                };
+                assert_eq!(scope, expected, "{kind:?} {status} {code}");
+            }
+        }
+    }
 }
 
 /// The table of Adyen's answers, row by row, in both forms of its errors.

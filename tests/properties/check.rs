@@ -225,7 +225,7 @@ fn a_refund_that_fails_after_days_is_found_without_any_webhook() {
 /// What the object makes of these refunds at Stripe; gives what can still be refunded.
 fn left_after(rows: &mut Rows, refunds: Vec<RemoteRefund>) -> u32 {
     let (provider, id) = (Provider::Stripe, "pi_1".to_owned());
-    let question = Question::Refunds { provider, id, doubt: None, read: Vec::new() };
+    let question = Question::Refunds { provider, account: None, id, doubt: None, read: Vec::new() };
     let next = take(rows, &question, Truth::Refunds { refunds, has_more: false }, &at(NOW_MS, 0));
     assert_eq!(next.unwrap(), None);
     rows.payment.as_ref().unwrap().refundable_minor(&rows.refunds)
@@ -261,7 +261,7 @@ fn what_others_have_given_back_cannot_be_given_back_again() {
 fn a_long_list_of_refunds_is_read_page_by_page() {
     let mut rows = decided(PaymentState::Captured { amount_minor: 2500 });
     let (provider, id) = (Provider::Stripe, "pi_1".to_owned());
-    let first = Question::Refunds { provider, id, doubt: None, read: Vec::new() };
+    let first = Question::Refunds { provider, account: None, id, doubt: None, read: Vec::new() };
     let page = |id: &str, has_more| Truth::Refunds {
         refunds: vec![remote(id, 100, RefundState::Succeeded)],
         has_more,

@@ -20,7 +20,7 @@ use super::support::signing_keys as keys;
 
 const USD: Currency = Currency::USD;
 const ELEMENT: Cards<'static> =
-    Cards::Element { publishable_key: "pk_test_1", script: "/assets/checkout.js?v=1" };
+    Cards::Element { publishable_key: "pk_test_1", stripe_account: None, script: "/assets/checkout.js?v=1" };
 
 fn line(name: &str, unit_minor: u32, quantity: u32) -> Line {
     Line { name: name.to_owned(), unit_minor, quantity }

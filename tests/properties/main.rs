@@ -9,6 +9,7 @@
     reason = "a test: a panic is its verdict, and nobody links to it"
 )]
 
+mod account;
 mod adyen;
 mod check;
 mod checkout;

@@ -21,6 +21,7 @@ fn every_family_is_described_once_and_its_samples_follow_it() {
     let mut tally = Tally::new();
     tally.request("/rides", "POST", 201, "created");
     tally.provider_call("stripe", "charge", "charged", 7);
+    tally.lag("events", 7);
     let text = exposition(tally);
     assert!(text.ends_with('\n'));
     let mut lines = text.lines().peekable();
@@ -179,7 +180,7 @@ fn a_gauge_is_the_sum_of_its_changes() {
     assert!(text.contains("paid_once_payments{status=\"succeeded\"} 1\n"));
     assert!(text.contains("paid_once_payments_total{status=\"processing\"} 1\n"));
     let there = vec![(Thing::Key, "open", 2), (Thing::Key, "finished", 1), (Thing::Payment, "succeeded", 1)];
-    let stats = stats(&tally, &there, 0);
+    let stats = stats(&tally, &there, &[("events", 61_000)], 0);
     assert_eq!(
         stats["keys"],
         serde_json::json!({ "processing": 2, "complete": 1, "expired": 0, "total": 3 })
@@ -207,7 +208,7 @@ fn a_thread_counts_for_itself_and_gives_it_away_once() {
     metrics::moved(Thing::Ride, None, Some("pending"));
     let taken = metrics::take();
     assert!(metrics::take().is_empty());
-    let stats = stats(&taken, &Vec::new(), 0);
+    let stats = stats(&taken, &Vec::new(), &[], 0);
     assert_eq!(stats["charges_saved_by_replays"], 2);
     assert_eq!(stats["rides"]["total"], 0, "what is there is the read model's to say");
     assert_eq!(
@@ -283,6 +284,6 @@ proptest! {
             Tally::from_rows(serde_json::from_str::<Vec<Row>>(&json).unwrap())
         });
         prop_assert_eq!(exposition(sum(&carried)), exposition(at_once.clone()));
-        prop_assert_eq!(stats(&sum(&carried), &Vec::new(), 0), stats(&at_once, &Vec::new(), 0));
+        prop_assert_eq!(stats(&sum(&carried), &Vec::new(), &[], 0), stats(&at_once, &Vec::new(), &[], 0));
     }
 }

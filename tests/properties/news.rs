@@ -107,6 +107,12 @@ impl Bench {
         loop {
             event = match run.step(&mut self.rows, event, &at(now_ms)).unwrap() {
                 Action::Again => Input::Go,
+                // What an earlier try has left open is canceled before the answered one is sent.
+                Action::Send(call) if call.name.starts_with("close_") => {
+                    let result = ProviderResult::Voided;
+                    let reply = ProviderReply { status: 200, result, request_id: None };
+                    Input::Outcome(call.call_id, Outcome::Definitive(reply))
+                }
                 Action::Send(call) => Input::Outcome(call.call_id, outcome.clone()),
                 Action::LookUp(call) => Input::LookedUp(call.call_id, adyen::no_look_up()),
                 Action::SleepUntil(_) | Action::End(_) => break,
@@ -133,7 +139,7 @@ impl Bench {
             _ => News::Refund(told),
         };
         let event_id = format!("{kind}:{id}:{success}");
-        Event { event_id, provider: self.provider, kind: kind.to_owned(), news }
+        Event { event_id, provider: self.provider, account: None, kind: kind.to_owned(), news }
     }
 
     /// As the object does: an event that is known changes nothing, and one that comes too early must come again.
@@ -194,7 +200,7 @@ fn pay(provider: Provider) -> Operation {
             provider,
             payment_method: "a-card".into(),
             customer: Some("a-customer".into()),
-            merchant_account: Some("a-merchant".into()),
+            merchant_account: (provider == Provider::Adyen).then(|| "a-merchant".into()),
         },
         fallback: None,
         return_url: None,
@@ -227,8 +233,14 @@ fn is_about(question: &Question, refund: &str) -> bool {
 
 /// Stripe's event that something has happened to a refund, or to the payment.
 fn ask(event_id: &str, refund: Option<&str>) -> Event {
-    let news = News::Ask { refund: refund.map(str::to_owned), payment: None };
-    Event { event_id: event_id.into(), provider: Provider::Stripe, kind: "some.news".into(), news }
+    let news = News::Ask { refund: refund.map(str::to_owned), payment: None, derived_key: None };
+    Event {
+        event_id: event_id.into(),
+        provider: Provider::Stripe,
+        account: None,
+        kind: "some.news".into(),
+        news,
+    }
 }
 
 proptest! {
@@ -505,7 +517,13 @@ fn news_of_an_earlier_try_does_not_contradict_a_later_one() {
     let refunded = |payment: &str| News::CancelOrRefund(about(payment));
     let voided = |payment: &str| News::Cancellation(about(payment));
     let mut take = |news: News| {
-        let event = Event { event_id: "event".into(), provider: Provider::Adyen, kind: "KIND".into(), news };
+        let event = Event {
+            event_id: "event".into(),
+            provider: Provider::Adyen,
+            account: None,
+            kind: "KIND".into(),
+            news,
+        };
         news::take(&mut bench.rows, &event, &at(NOW_MS)).unwrap()
     };
     for (earlier, this) in
@@ -839,9 +857,9 @@ fn money_on_a_try_that_is_over_is_seen_and_given_back() {
 #[test]
 fn stripe_is_asked_about_a_try_that_is_over_and_gives_its_money_back() {
     let (mut bench, _) = tried_twice(Provider::Stripe, true);
-    let news = News::Ask { refund: None, payment: Some("psp_first".into()) };
+    let news = News::Ask { refund: None, payment: Some("psp_first".into()), derived_key: None };
     let kind = "payment_intent.succeeded".to_owned();
-    let event = Event { event_id: "evt_1".into(), provider: Provider::Stripe, kind, news };
+    let event = Event { event_id: "evt_1".into(), provider: Provider::Stripe, account: None, kind, news };
     assert_eq!(bench.takes(&event), Taken::In);
     let [question] = &check::begin(&mut bench.rows, false, &at(NOW_MS + 1))[..] else {
         panic!("one is asked")

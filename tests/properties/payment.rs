@@ -157,7 +157,7 @@ impl Bench {
         let Some(id) = payment.provider_payment.clone().filter(|_| payment.is_open_at_provider()) else {
             return;
         };
-        let question = Question::Payment { provider: Provider::Stripe, id, doubt: None };
+        let question = Question::Payment { provider: Provider::Stripe, account: None, id, doubt: None };
         check::take(&mut self.rows, &question, Truth::Payment(found), &at(NOW_MS)).unwrap();
     }
 
@@ -313,7 +313,7 @@ proptest! {
                 1 => RefundState::Succeeded,
                 _ => RefundState::Failed { code: "no".into(), message: String::new() },
             };
-            let question = Question::Refund { provider: Provider::Stripe, refund: refund.clone(), id: "re_1".into(), doubt: None };
+            let question = Question::Refund { provider: Provider::Stripe, account: None, refund: refund.clone(), id: "re_1".into(), doubt: None };
             check::take(&mut bench.rows, &question, Truth::Refund(state.clone()), &at(NOW_MS)).unwrap();
             // What was given back can still come back, and what has failed stays so.
             let is_new = match (&decided, &state) {
@@ -360,8 +360,12 @@ fn a_late_word_about_an_earlier_try_changes_nothing() {
     bench.happens(Move::Pay(true));
     bench.answer(0, 2);
     let before = bench.rows.payment.clone();
-    let question =
-        Question::Payment { provider: Provider::Stripe, id: "pi_of_another_try".into(), doubt: None };
+    let question = Question::Payment {
+        provider: Provider::Stripe,
+        account: None,
+        id: "pi_of_another_try".into(),
+        doubt: None,
+    };
     check::take(&mut bench.rows, &question, Truth::Payment(Found::Voided), &at(NOW_MS)).unwrap();
     assert_eq!(bench.rows.payment, before);
 }

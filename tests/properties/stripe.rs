@@ -105,19 +105,22 @@ proptest! {
 
     #[test]
     fn equal_charges_are_equal_bytes_and_everything_is_in_them(
-        amount_minor: u32, payment_method in ".{0,12}", customer in prop::option::of(".{0,12}"), resource in ".{0,12}", key in ".{0,12}",
+        amount_minor: u32, payment_method in ".{0,12}", customer in prop::option::of(".{0,12}"),
+        account in prop::option::of("acct_[a-zA-Z0-9]{1,16}"), resource in ".{0,12}", key in ".{0,12}",
     ) {
         let make = || charge(&Charge {
             amount_minor,
             currency: "usd",
             payment_method: &payment_method,
             customer: customer.as_deref(),
+            account: account.as_deref(),
             description: "a ride",
             resource: &resource,
             derived_key: &key,
         });
         let request = make();
         prop_assert_eq!(&request, &make());
+        prop_assert_eq!(&request.account, &account);
         let fields: BTreeMap<String, String> = serde_urlencoded::from_str(&request.body).unwrap();
         prop_assert_eq!(&fields["amount"], &amount_minor.to_string());
         prop_assert_eq!(&fields["payment_method"], &payment_method);
@@ -186,7 +189,7 @@ proptest! {
 }
 
 fn a_call() -> ForeignCall {
-    let request = FrozenRequest { path: String::new(), body: "amount=2000&currency=usd".into() };
+    let request = FrozenRequest::new(String::new(), "amount=2000&currency=usd".into());
     ForeignCall {
         derived_key: "ride_1_auth".into(),
         ..support::a_call(Provider::Stripe, CallKind::Charge, request)

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use paid_once::machine::call::{
-    CallKind, ForeignCall, Found, FrozenRequest, LookUp, Outcome, ProviderResult,
+    CallKind, ForeignCall, Found, FrozenRequest, LookUp, Outcome, ProviderReply, ProviderResult,
 };
 use paid_once::machine::id::RefundId;
 use paid_once::payment::check::{Question, Truth};
@@ -78,19 +78,20 @@ fn a_call(kind: CallKind, manual: bool) -> ForeignCall {
 }
 
 fn amount() -> impl Strategy<Value = u64> {
-    prop::sample::select(vec![0u64, 1999, 2000, 2001, u64::from(u32::MAX) + 1])
+    prop::sample::select(vec![0u64, 500, 1500, 1999, 2000, 2001, u64::from(u32::MAX) + 1])
 }
 
 fn an_intent() -> impl Strategy<Value = Value> {
     let status = prop::sample::select(&STATUSES[..]);
-    (status, amount(), amount(), amount(), "usd|eur", any::<bool>(), any::<bool>()).prop_map(
-        |(status, amount, received, capturable, currency, ours, page)| {
+    (status, amount(), amount(), amount(), "usd|eur", any::<bool>(), any::<bool>(), any::<bool>()).prop_map(
+        |(status, amount, received, capturable, currency, ours, page, charged)| {
             let action = json!({ "type": "redirect_to_url", "redirect_to_url": { "url": "https://bank.example" } });
             json!({
                 "id": "pi_1", "object": "payment_intent", "status": status, "amount": amount, "currency": currency,
                 "amount_received": received, "amount_capturable": capturable,
                 "metadata": { "idempotency_key": if ours { "key" } else { "other" } },
                 "next_action": if page { action } else { Value::Null },
+                "latest_charge": if charged { json!("ch_1") } else { Value::Null },
             })
         },
     )
@@ -112,6 +113,12 @@ fn any_object() -> impl Strategy<Value = Value> {
     prop_oneof![an_intent(), a_refund_object(), Just(json!({})), Just(json!([]))]
 }
 
+/// Whether something was captured: also a part of what is still held.
+fn is_captured(object: &Value) -> bool {
+    object["status"] == "succeeded"
+        || (object["status"] == "requires_capture" && object["amount_received"] != 0)
+}
+
 /// What an answer may at most be taken for, from the object alone.
 fn is_said(object: &Value, call: &ForeignCall, manual: bool, result: &ProviderResult) -> bool {
     let is_all = |name: &str| object["amount"] == 2000 && object[name] == 2000 && object["currency"] == "usd";
@@ -125,6 +132,18 @@ fn is_said(object: &Value, call: &ForeignCall, manual: bool, result: &ProviderRe
                 && manual
                 && status == "requires_capture"
                 && is_all("amount_capturable")
+        }
+        // Reserved as asked, and moved since.
+        ProviderResult::Moved { found, .. } => {
+            let is_as_asked = object["amount"] == 2000 && object["currency"] == "usd";
+            let is_moved = match found {
+                Found::Captured { amount_minor } => {
+                    is_captured(object) && object["amount_received"] == *amount_minor
+                }
+                Found::Voided => status == "canceled" && object["latest_charge"] == "ch_1",
+                _ => false,
+            };
+            call.kind == CallKind::Authorize && manual && is_as_asked && is_moved
         }
         ProviderResult::RequiresAction { url, .. } => {
             status == "requires_action" && object["next_action"]["redirect_to_url"]["url"] == url.as_str()
@@ -150,6 +169,47 @@ fn is_said(object: &Value, call: &ForeignCall, manual: bool, result: &ProviderRe
             CallKind::Refund => matches!(status, "failed" | "canceled"),
             _ => status != "succeeded" || call.kind == CallKind::Void || object["amount_received"] != 2000,
         },
+    }
+}
+
+/// A reservation whose answer was lost is found by its key, whatever a person has done with it at the dashboard meanwhile.
+#[test]
+fn a_reservation_that_others_have_moved_is_the_one_that_was_asked_for() {
+    let call = a_call(CallKind::Authorize, true);
+    let intent = |status: &str, received: u64, capturable: u64, charge: Value| {
+        json!({
+            "id": "pi_1", "status": status, "amount": 2000, "amount_received": received, "amount_capturable": capturable,
+            "currency": "usd", "metadata": { "idempotency_key": "key" }, "latest_charge": charge,
+        })
+    };
+    let captured = |amount_minor| Some(Found::Captured { amount_minor });
+    for (object, expected) in [
+        (intent("succeeded", 2000, 0, json!("ch_1")), captured(2000)),
+        (intent("succeeded", 500, 0, json!("ch_1")), captured(500)),
+        // One of several captures; the rest is still held.
+        (intent("requires_capture", 500, 1500, json!("ch_1")), captured(500)),
+        (intent("canceled", 0, 0, json!("ch_1")), Some(Found::Voided)),
+        (intent("canceled", 0, 0, json!({ "id": "ch_1" })), Some(Found::Voided)),
+        // Taken too much, held too much, never held.
+        (intent("succeeded", 2001, 0, json!("ch_1")), None),
+        (intent("succeeded", 0, 0, json!("ch_1")), None),
+        (intent("requires_capture", 500, 2000, json!("ch_1")), None),
+        (intent("canceled", 0, 0, Value::Null), None),
+    ] {
+        let page = json!({ "data": [object], "has_more": false });
+        let found = match read_page(&call, &answer(200, &page)) {
+            LookUp::Found(ProviderReply { result: ProviderResult::Moved { payment, found }, .. }) => {
+                assert_eq!(payment, "pi_1");
+                Some(found)
+            }
+            _ => None,
+        };
+        assert_eq!(found, expected, "{object}");
+        // One that is captured at once was never only reserved.
+        let at_once = read_page(&a_call(CallKind::Authorize, false), &answer(200, &page));
+        let is_moved =
+            matches!(at_once, LookUp::Found(reply) if matches!(reply.result, ProviderResult::Moved { .. }));
+        assert!(!is_moved, "{object}");
     }
 }
 
@@ -189,6 +249,7 @@ proptest! {
         prop_assert!(!reply.result.is_done() && !reply.result.took_money());
         if let ProviderResult::Rejected { found: Some(found), .. } = reply.result {
             let expected = match found {
+                Found::Captured { .. } if is_captured(&object) => object["status"].as_str().unwrap(),
                 Found::Captured { .. } => "succeeded",
                 Found::Authorized => "requires_capture",
                 Found::Voided => "canceled",
@@ -224,10 +285,12 @@ proptest! {
             }
             LookUp::More { .. } => prop_assert!(is_list && has_more),
             LookUp::Tentative(reply) => {
-                prop_assert!(!is_list && !reply.result.is_done() && one["status"] == "requires_payment_method");
+                let can_change = one["status"] == "requires_payment_method" || one["status"] == "requires_capture";
+                prop_assert!(!is_list && !reply.result.is_done() && can_change);
             }
             LookUp::LeftOpen(_) => prop_assert!(kind == CallKind::Authorize),
             LookUp::Unconfirmed(unconfirmed) => prop_assert!(unconfirmed.provider_id.is_some()),
+            LookUp::Identity(_) => prop_assert!(false, "nobody has asked for it"),
             LookUp::Inconclusive { .. } => {}
         }
     }
@@ -235,18 +298,18 @@ proptest! {
     #[test]
     fn a_question_is_answered_by_a_200_alone(object in any_object(), status in prop::sample::select(vec![200u16, 400, 404, 429, 500])) {
         let (provider, id) = (Provider::Stripe, "pi_1".to_owned());
-        let about = Question::Payment { provider, id, doubt: None };
+        let about = Question::Payment { provider, account: None, id, doubt: None };
         match read_truth(&about, &answer(status, &object)) {
-            Truth::Payment(Found::Captured { .. }) => prop_assert_eq!((status, &object["status"]), (200, &json!("succeeded"))),
+            Truth::Payment(Found::Captured { .. }) => prop_assert!(status == 200 && is_captured(&object)),
             Truth::Payment(Found::Voided) => prop_assert_eq!((status, &object["status"]), (200, &json!("canceled"))),
             Truth::Payment(_) => prop_assert_eq!(status, 200),
             Truth::Silence => {}
-            Truth::Refund(_) | Truth::Refunds { .. } => prop_assert!(false, "a payment was asked about"),
+            Truth::Home(_) | Truth::Refund(_) | Truth::Refunds { .. } => prop_assert!(false, "a payment was asked about"),
         }
-        let about = Question::Refund { provider, refund: RefundId("re_1".into()), id: "re_9".into(), doubt: None };
+        let about = Question::Refund { provider, account: None, refund: RefundId("re_1".into()), id: "re_9".into(), doubt: None };
         match read_truth(&about, &answer(status, &object)) {
             Truth::Refund(RefundState::Succeeded) => prop_assert_eq!((status, &object["status"]), (200, &json!("succeeded"))),
-            Truth::Refund(RefundState::Requested) | Truth::Payment(_) | Truth::Refunds { .. } => prop_assert!(false, "a refund was asked about"),
+            Truth::Refund(RefundState::Requested) | Truth::Home(_) | Truth::Payment(_) | Truth::Refunds { .. } => prop_assert!(false, "a refund was asked about"),
             Truth::Refund(_) => prop_assert_eq!(status, 200),
             Truth::Silence => {}
         }
@@ -296,6 +359,7 @@ fn a_move_is_looked_up_where_it_would_show() {
     assert_eq!(look_up(&a_call(CallKind::Capture, true)).path, "/v1/payment_intents/pi_1");
     assert_eq!(look_up(&a_call(CallKind::Void, true)).path, "/v1/payment_intents/pi_1");
     assert_eq!(look_up(&a_call(CallKind::Refund, true)).path, "/v1/refunds?payment_intent=pi_1&limit=100");
-    let about = Question::Payment { provider: Provider::Stripe, id: "pi_1".into(), doubt: None };
+    let about =
+        Question::Payment { provider: Provider::Stripe, account: None, id: "pi_1".into(), doubt: None };
     assert_eq!(question(&about).path, "/v1/payment_intents/pi_1");
 }

@@ -35,6 +35,7 @@ pub fn ride(receipt_email: Option<&str>) -> Operation {
         target: place,
         payment_method: "pm_card_visa".into(),
         customer: None,
+        stripe_account: None,
         receipt_email: receipt_email.map(str::to_owned),
     })
 }

@@ -149,6 +149,7 @@ fn arrival(place: &Place, role: Role, payload: u32) -> Arrival {
             target,
             payment_method: "pm_card_visa".to_owned(),
             customer: None,
+            stripe_account: None,
             receipt_email: Some("ada@example.com".into()),
         }),
         channel: place.channel,

@@ -162,6 +162,7 @@ pub(crate) const fn look_up_counter(look_up: &LookUp) -> &'static str {
         LookUp::LeftOpen(_) => "look-ups: found, left open",
         LookUp::More { .. } => "look-ups: read on",
         LookUp::Absent => "look-ups: absent",
+        LookUp::Identity(_) => "look-ups: of the account",
         LookUp::Inconclusive { .. } => "look-ups: inconclusive",
     }
 }

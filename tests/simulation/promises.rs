@@ -53,7 +53,7 @@ pub(crate) struct KeyView {
     pub(crate) attempt: u32,
     pub(crate) replays: u32,
     pub(crate) holder: Option<String>,
-    /// It waits for a webhook or a person: the provider has nothing to ask, and has said all that it will.
+    /// It waits for a webhook or a person: the provider has nothing to ask, has said all that it will, and money may have moved.
     pub(crate) needs_person: bool,
     /// When its response is to be dropped.
     pub(crate) expires_at_ms: Option<u64>,
@@ -137,6 +137,8 @@ struct Sent {
     number: u64,
     /// The provider answered that it did not execute it.
     refused: bool,
+    /// And no other copy of it either.
+    refused_for_certain: bool,
 }
 
 impl Sends {
@@ -169,7 +171,7 @@ impl Sends {
         if let Some(past_ms) = since_ms.map(|since_ms| now_ms - since_ms).filter(|ms| *ms > window_ms) {
             violated(WINDOW, format!("sent {past_ms} ms after the first send under {}", self.derived));
         }
-        self.sent.push(Sent { at_ms: now_ms, number, refused: false });
+        self.sent.push(Sent { at_ms: now_ms, number, refused: false, refused_for_certain: false });
         self.under_way += copies;
         violations
     }
@@ -184,6 +186,21 @@ impl Sends {
         for sent in &mut self.sent {
             sent.refused |= sent.number == number;
         }
+    }
+
+    /// The same of all copies of a send; and if the provider looked into the key, of all that had arrived before it: what began
+    /// so long before.
+    pub(crate) fn refused_for_certain(&mut self, number: u64, arrives_within_ms: Option<u64>) {
+        let at_ms = self.sent.iter().find(|sent| sent.number == number).map_or(0, |sent| sent.at_ms);
+        for sent in &mut self.sent {
+            let has_arrived = arrives_within_ms.is_some_and(|within_ms| sent.at_ms + within_ms <= at_ms);
+            sent.refused_for_certain |= sent.number == number || has_arrived;
+        }
+    }
+
+    /// Whether all that was heard says that nothing was executed.
+    pub(crate) fn are_refused_for_certain(&self) -> bool {
+        !self.sent.is_empty() && self.sent.iter().all(|sent| sent.refused_for_certain)
     }
 
     /// The provider executed what they ask for.

@@ -143,7 +143,7 @@ impl World {
         if self.now_ms < self.dark_until_ms {
             return self.after(self.dark_until_ms - self.now_ms, Event::Alarm { set });
         }
-        let over = !has_open_key(&self.store.rows, self.now_ms);
+        let over = !has_open_key(&self.store.rows, self.now_ms, &|_| false);
         let lead_ms = self.alarm_lead_ms;
         match self.fault(Boundary::Alarm) {
             Some(Fault::AlarmEarly) => {

@@ -5,8 +5,9 @@ use std::collections::BTreeSet;
 use paid_once::machine::context::Context;
 use paid_once::machine::outbox;
 use paid_once::machine::record::{KeyRecord, Lifecycle};
-use paid_once::machine::rows::{Appended, Rows};
+use paid_once::machine::rows::{Appended, AuditRecord, Rows};
 use paid_once::machine::wake::{KnownAlarm, alarm_to_set};
+use paid_once::object::events::Remembered;
 use paid_once::providers::Provider;
 
 use crate::auditor::Commit;
@@ -32,9 +33,14 @@ pub(crate) struct Store {
     pub(crate) kept_otherwise: Option<String>,
     /// How many audit records there are.
     pub(crate) audit_records: u64,
-    /// The ids of the events that were taken in.
-    pub(crate) events: BTreeSet<String>,
+    /// The events that were taken in, by their providers.
+    pub(crate) events: BTreeSet<EventKey>,
+    /// What a person must see of an event, in the order in which it was said.
+    pub(crate) alerts: Vec<(EventKey, String)>,
 }
+
+/// An event's provider and its id there.
+pub(crate) type EventKey = (&'static str, String);
 
 /// A transaction that has run and is not committed.
 pub(crate) struct Staged {
@@ -63,6 +69,7 @@ impl Store {
             kept_otherwise: None,
             audit_records: 0,
             events: BTreeSet::new(),
+            alerts: Vec::new(),
         }
     }
 
@@ -84,6 +91,17 @@ impl Store {
         self.known = (instance, KnownAlarm::Gone);
         if let Some(disk) = &mut self.disk {
             disk.alarm_fired(instance);
+        }
+    }
+
+    /// What it says of an event before that is taken in.
+    pub(crate) fn remembers(&self, event: &paid_once::webhooks::Event) -> Remembered {
+        let key = (event.provider.as_str(), event.event_id.clone());
+        let said = self.alerts.iter().find(|(of, _)| *of == key);
+        Remembered {
+            is_known: self.events.contains(&key),
+            contradiction: said.map(|(_, detail)| detail.clone()),
+            records: self.alerts.len() as u64,
         }
     }
 
@@ -113,7 +131,9 @@ impl Store {
             rows.jobs.extend(appended.jobs.iter().cloned());
             self.audit_records += appended.audit.len() as u64;
         }
-        self.events.extend(appended.events.iter().map(|event| event.event_id.clone()));
+        self.events
+            .extend(appended.events.iter().map(|event| (event.provider.as_str(), event.event_id.clone())));
+        self.alerts.extend(appended.audit.iter().filter_map(alert));
         let before = std::mem::replace(&mut self.rows, rows);
         if self.known.0 != instance {
             self.known = (instance, KnownAlarm::Unknown);
@@ -145,7 +165,12 @@ impl Store {
             object_now_ms: ctx.now_ms,
             writer,
             changed,
-            keys: self.rows.keys.iter().map(|key| key_view(&self.rows, key, ctx.now_ms)).collect(),
+            keys: self
+                .rows
+                .keys
+                .iter()
+                .map(|key| key_view(&self.rows, key, ctx.now_ms, &|_| false))
+                .collect(),
             ride: self.rows.ride.as_ref().map(|ride| ride.status()),
             erased: self.rows.ride.as_ref().is_some_and(|ride| ride.erased_at_ms.is_some()),
             audit: audit.iter().map(|record| record.action).collect(),
@@ -156,8 +181,22 @@ impl Store {
     }
 }
 
+/// Whether all that was heard about a call, by its derived key, says that nothing was executed.
+pub(crate) type IsRefused<'a> = &'a dyn Fn(&str) -> bool;
+
+/// The event that a record tells a person of, and what it said.
+fn alert(record: &AuditRecord) -> Option<(EventKey, String)> {
+    if !matches!(record.action, "webhook.contradicts" | "webhook.alert") {
+        return None;
+    }
+    let text = |name: &str| record.data.get(name).and_then(serde_json::Value::as_str);
+    let provider =
+        [Provider::Stripe, Provider::Adyen].into_iter().find(|one| Some(one.as_str()) == text("provider"))?;
+    Some(((provider.as_str(), text("event").unwrap_or_default().to_owned()), text("detail")?.to_owned()))
+}
+
 /// A key as the auditor sees it.
-pub(crate) fn key_view(rows: &Rows, key: &KeyRecord, now_ms: u64) -> KeyView {
+pub(crate) fn key_view(rows: &Rows, key: &KeyRecord, now_ms: u64, is_refused: IsRefused<'_>) -> KeyView {
     let (life, holder, expires_at_ms) = match &key.lifecycle {
         Lifecycle::Open(open) => ("open", open.lease.as_ref().map(|lease| lease.holder.0.clone()), None),
         Lifecycle::Finished(finished) => ("finished", None, Some(finished.expires_at_ms)),
@@ -170,23 +209,24 @@ pub(crate) fn key_view(rows: &Rows, key: &KeyRecord, now_ms: u64) -> KeyView {
         attempt: key.attempt,
         replays: key.replays,
         holder,
-        needs_person: needs_person(rows, key.key_id, now_ms),
+        needs_person: needs_person(rows, key.key_id, now_ms, is_refused),
         expires_at_ms,
     }
 }
 
-/// Adyen has said all that it will, or is not sent to any more, and can't be asked.
-fn needs_person(rows: &Rows, key_id: u32, now_ms: u64) -> bool {
+/// Adyen has said all that it will, or is not sent to any more, and can't be asked; and money may have moved.
+fn needs_person(rows: &Rows, key_id: u32, now_ms: u64, is_refused: IsRefused<'_>) -> bool {
     rows.unsettled_call(key_id).filter(|call| call.provider == Provider::Adyen).is_some_and(|call| {
         let over = |at_ms| now_ms + 2 * SKEW_MAX_MS >= at_ms + ADYEN_WINDOW_MS;
-        call.answer_is_stored || call.first_sent_at_ms.is_some_and(over)
+        let is_over = call.answer_is_stored || call.first_sent_at_ms.is_some_and(over);
+        is_over && !is_refused(&call.derived_key)
     })
 }
 
 /// Whether a key is open that does not wait for a person.
-pub(crate) fn has_open_key(rows: &Rows, now_ms: u64) -> bool {
+pub(crate) fn has_open_key(rows: &Rows, now_ms: u64, is_refused: IsRefused<'_>) -> bool {
     let is_open = |key: &&KeyRecord| matches!(key.lifecycle, Lifecycle::Open(_));
-    rows.keys.iter().filter(is_open).any(|key| !needs_person(rows, key.key_id, now_ms))
+    rows.keys.iter().filter(is_open).any(|key| !needs_person(rows, key.key_id, now_ms, is_refused))
 }
 
 /// When the first response is to be dropped, by the clock of who finished it.

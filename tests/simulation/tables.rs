@@ -55,10 +55,12 @@ fn play(name: &Name, trace: bool) -> Outcome {
 }
 
 /// What the histories must reach, or they have stopped exercising the tables.
-const EXERCISED: [&str; 14] = [
+const EXERCISED: [&str; 16] = [
     "begin: expired, refused",
     "begin: replay",
     "jobs: confirmed",
+    "links: ended",
+    "links: made",
     "look-ups: found",
     "look-ups: read on",
     "outcomes: unknown",
@@ -289,6 +291,7 @@ fn events_that_never_end_add_no_rows_for_ever() {
         let event = Event {
             event_id: format!("event-{number}"),
             provider: Provider::Adyen,
+            account: None,
             kind: "REFUND".to_owned(),
             news: if contradicts { News::Refund(told) } else { News::Other },
         };
@@ -303,6 +306,57 @@ fn events_that_never_end_add_no_rows_for_ever() {
     let grown: Vec<u64> = tables.iter().zip(before).map(|(table, before)| count(table) - before).collect();
     assert_eq!(grown[..2], [EVENTS_NEWEST.into(), RECORDS_MAX]);
     assert!(grown[2] <= 200 && grown[3..].iter().sum::<u64>() <= 1, "{grown:?}");
+}
+
+/// Two providers may give two events one id: each is taken in, and each is known when it comes again.
+#[test]
+fn an_event_is_known_by_its_provider_and_its_id() {
+    let rows = paid();
+    let store = Store::new(rows.object, Sqlite::new());
+    let payment = rows.payment.clone().unwrap().provider_payment.unwrap();
+    let put: Result<(), Bug> = store.transaction(&context(EPOCH_MS), |now| {
+        *now = rows;
+        Ok(())
+    });
+    put.unwrap();
+    let told = Told {
+        id: "REFUND1".to_owned(),
+        payment,
+        derived_key: None,
+        amount_minor: 100,
+        currency: "usd".to_owned(),
+        success: true,
+        reason: String::new(),
+        at_ms: None,
+    };
+    let event = |provider, news| Event {
+        event_id: "event-1".to_owned(),
+        provider,
+        account: None,
+        kind: "something".to_owned(),
+        news,
+    };
+    let contradicts = event(Provider::Adyen, News::Refund(told));
+    let harmless = event(Provider::Stripe, News::Other);
+    let take = |event| events::take(&store, event, &context(EPOCH_MS)).unwrap();
+    let said = take(&contradicts);
+    assert!(matches!(said, Taken::Contradiction { .. }), "{said:?}");
+    assert_eq!(take(&harmless), Taken::In, "of another provider");
+    assert_eq!((take(&contradicts), take(&harmless)), (said, Taken::Known), "each for itself");
+}
+
+/// What was known when an event's id alone was its key is known since.
+#[test]
+fn events_of_before_are_known_by_their_provider() {
+    let sqlite = of_version(MIGRATIONS.len());
+    let known = "INSERT INTO webhook_events (event_id, provider, kind, received_at_ms) VALUES ('event-1', 'stripe', 'k', 1)";
+    sqlite.connection.execute(known, []).unwrap();
+    let store = Store::new(object(), sqlite);
+    let brought_up: Result<(), Bug> = store.transaction(&context(EPOCH_MS), |_| Ok(()));
+    brought_up.unwrap();
+    assert_eq!(store.knows_event(Provider::Stripe, "event-1"), Ok(true));
+    assert_eq!(store.knows_event(Provider::Adyen, "event-1"), Ok(false));
+    assert_eq!(store.events().unwrap().len(), 1);
 }
 
 /// What fails leaves nothing: not the rows, not the alarm, and nothing of what came before the failure in the same transaction.

@@ -38,6 +38,9 @@ const example = (route) =>
     '/lab/{id}': `/lab/${'a'.repeat(24)}`,
     '/lab/{id}/pay': `/lab/${'a'.repeat(24)}/pay`,
     '/admin/payments/{id}/{action}': '/admin/payments/pay_x/refund',
+    '/admin/payments/{id}/calls/{number}': '/admin/payments/pay_x/calls/1',
+    '/admin/payments/{id}/calls/{number}/review': '/admin/payments/pay_x/calls/1/review',
+    '/admin/payments/{id}/calls/{number}/{action}': '/admin/payments/pay_x/calls/1/settle-by-hand',
     '/admin/keys/{object}/{key}/{action}': '/admin/keys/ab/1/resume',
     '/admin/keys/{object}/{key}': '/admin/keys/ab/1',
     '/admin/dead-letters/{job}/{action}': '/admin/dead-letters/x/requeue',
@@ -64,6 +67,8 @@ const refusals = {
   '/admin/login': [403, ELSEWHERE],
   '/admin/logout': [403, ELSEWHERE],
   '/admin/payments/{id}/{action}': [401, STRANGER],
+  '/admin/payments/{id}/calls/{number}/review': [401, STRANGER],
+  '/admin/payments/{id}/calls/{number}/{action}': [401, STRANGER],
   '/admin/keys/{object}/{key}/{action}': [401, STRANGER],
   '/admin/dead-letters/{job}/{action}': [401, STRANGER],
   '/admin/breaks/{id}/{action}': [401, STRANGER],
@@ -100,8 +105,11 @@ describe('a body is read only when it may come', () => {
   after(() => site.close());
 
   /** The status of a request whose body does not come; undefined if the body is waited for. */
+  let strangers = 0;
   async function asked(method, path, headers, waitMs = LONG_MS) {
-    const request = begin(site.url, method, path, headers);
+    // Each of another address: who guesses has to wait.
+    const address = `198.51.100.${++strangers % 250}`;
+    const request = begin(site.url, method, path, { 'cf-connecting-ip': address, ...headers });
     try {
       return await request.status(waitMs);
     } finally {
@@ -175,6 +183,81 @@ describe('a body is read only when it may come', () => {
       const request = begin(site.url, 'POST', path, { ...headers, ...ENDLESS }, limit + 1);
       assert.equal(await request.status(LONG_MS), 413, `${path}: it never ends`);
       request.end();
+    }
+  });
+});
+
+describe('a body that comes slowly', () => {
+  const BODY = JSON.stringify({ amount: 2500, currency: 'usd' });
+  const pause = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
+  let site;
+  before(async () => {
+    site = await startSite({ vars: { BODY_TIMEOUT_MS: '1000' } });
+  });
+  after(() => site.close());
+
+  /** A payment of which half the body is sent. */
+  function half(key, headers) {
+    const fields = {
+      authorization: 'Bearer user@example.com',
+      'idempotency-key': key,
+      'content-type': 'application/json',
+      ...declared(BODY.length),
+      ...headers,
+    };
+    const request = begin(site.url, 'POST', '/payments', fields);
+    request.write(BODY.slice(0, 10));
+    return request;
+  }
+
+  for (const [who, headers, type] of [
+    ['a program', {}, 'application/problem+json'],
+    ['a person', { accept: 'text/html' }, 'text/html; charset=utf-8'],
+  ])
+    test(`and does not come whole is 408 for ${who}, runs nothing and uses up no key`, async () => {
+      const key = freshKey();
+      const asks = (await site.simulator.requests()).length;
+      const request = half(key, headers);
+      const head = await request.head(LONG_MS);
+      request.end();
+      assert.match(head, /^HTTP\/1\.1 408 /);
+      assert.match(head, /^retry-after: 1\r?$/im);
+      assert.equal(/^content-type: (.*?)\r?$/im.exec(head)?.[1], type);
+      assert.equal((await site.simulator.requests()).length, asks);
+      const whole = await account(site).pay(JSON.parse(BODY), key);
+      assert.equal(whole.status, 201, whole.text);
+    });
+
+  test('but comes in time is read', async () => {
+    const request = half(freshKey());
+    await pause(400);
+    request.write(BODY.slice(10));
+    assert.equal(await request.status(LONG_MS), 201);
+    request.end();
+  });
+
+  test('a form has no other limit', async () => {
+    const fields = { accept: 'text/html', origin: site.url.origin, ...declared(100) };
+    const type = 'application/x-www-form-urlencoded';
+    const request = begin(site.url, 'POST', '/rides', { ...fields, 'content-type': type });
+    request.write('origin_lat=1');
+    assert.equal(await request.status(LONG_MS), 408);
+    request.end();
+  });
+
+  test('is waited for where the limit is a longer one, as the control', async () => {
+    const patient = await startSite({ vars: { BODY_TIMEOUT_MS: '60000' } });
+    const mine = site;
+    try {
+      site = patient;
+      const request = half(freshKey());
+      assert.equal(await request.status(2_500), undefined);
+      request.write(BODY.slice(10));
+      assert.equal(await request.status(LONG_MS), 201);
+      request.end();
+    } finally {
+      site = mine;
+      await patient.close();
     }
   });
 });
@@ -296,5 +379,76 @@ describe('the login of the desk', () => {
     assert.equal(statuses.filter((status) => status === 401).length, 5, statuses.join());
     assert.equal(statuses.filter((status) => status === 429).length, 25);
     assert.equal((await login(browser(site), 'wrong', '2001:db8:1:3::1')).status, 401);
+  });
+});
+
+describe("the operator's secret as a bearer token", () => {
+  let site;
+  before(async () => {
+    site = await startSite({ secrets: { ADMIN_TOKEN } });
+  });
+  after(() => site.close());
+
+  const bear = async (path, token, address, headers) => {
+    const fields = { authorization: `Bearer ${token}`, 'cf-connecting-ip': address, ...headers };
+    const answer = await site.fetch(path, { headers: fields });
+    return { status: answer.status, wait: answer.headers.get('retry-after'), text: await answer.text() };
+  };
+  const guess = (path, address) => bear(path, `a wrong one for ${path}`, address);
+  const pause = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
+
+  for (const [path, net] of [
+    ['/admin', '192.0.2'],
+    ['/metrics', '198.51.100'],
+    ['/admin/stats', '203.0.113'],
+  ])
+    test(`${path}: guesses wait longer each time, and nobody else does`, async () => {
+      const [eve, ada] = [`${net}.1`, `${net}.2`];
+      for (let tried = 0; tried < 5; tried++) assert.equal((await guess(path, eve)).status, 401);
+      const refused = await guess(path, eve);
+      assert.deepEqual([refused.status, refused.wait], [429, '1']);
+      assert.match(refused.text, /rate-limited/);
+      const right = await bear(path, ADMIN_TOKEN, eve);
+      assert.deepEqual([right.status, right.wait], [429, '1'], 'the right one is not told from it');
+      assert.equal((await bear(path, ADMIN_TOKEN, ada)).status, 200, 'from elsewhere it opens');
+      await pause(1_050);
+      assert.equal((await guess(path, eve)).status, 401);
+      assert.equal((await guess(path, eve)).wait, '2');
+      await pause(2_050);
+      assert.equal((await bear(path, ADMIN_TOKEN, eve)).status, 200, 'and after its time from there, too');
+    });
+
+  test('many at once are as many guesses, of one IPv6 network, at all addresses and in the form together', async () => {
+    const paths = ['/admin', '/metrics', '/admin/stats'];
+    const guesses = Array.from({ length: 30 }, (_, n) => guess(paths[n % 3], `2001:db8:7:7::${n + 1}`));
+    const statuses = (await Promise.all(guesses)).map(({ status }) => status);
+    assert.equal(statuses.filter((status) => status === 401).length, 5, statuses.join());
+    assert.equal(statuses.filter((status) => status === 429).length, 25);
+    const form = await browser(site).send(
+      '/admin/login',
+      { token: ADMIN_TOKEN },
+      { 'cf-connecting-ip': '2001:db8:7:7::99' },
+    );
+    assert.equal(form.status, 429);
+  });
+
+  test('the right one may be sent as often as one likes, as the control', async () => {
+    for (let sent = 0; sent < 30; sent++)
+      assert.equal((await bear('/metrics', ADMIN_TOKEN, '192.0.2.50')).status, 200);
+    assert.equal(
+      (await site.fetch('/metrics', { headers: { 'cf-connecting-ip': '192.0.2.51' } })).status,
+      401,
+    );
+  });
+
+  test('opens while the tries cannot be read', async () => {
+    const { DB } = await site.server.getWorker().getEnv();
+    await DB.exec('ALTER TABLE login_attempts RENAME TO away');
+    try {
+      assert.equal((await bear('/metrics', ADMIN_TOKEN, '192.0.2.60')).status, 200);
+      assert.equal((await guess('/metrics', '192.0.2.60')).status, 401);
+    } finally {
+      await DB.exec('ALTER TABLE away RENAME TO login_attempts');
+    }
   });
 });

@@ -54,6 +54,36 @@ async function paid(more = {}) {
   return answer.json().id;
 }
 
+test('the page of a payment says through which link it was begun, and which one is the newest', async () => {
+  const order = { order_id: freshKey(), currency: 'usd' };
+  const lines = (amount) => ({ lines: [{ name: 'Enamel mug', unit_amount: amount, quantity: 1 }] });
+  const made = await user.post('/checkout/sessions', { ...order, ...lines(2500) });
+  assert.equal(made.status, 201, made.text);
+  const path = new URL(made.json().url).pathname;
+  const visitor = browser(site);
+  const { entries } = await visitor.visit(path);
+  await visitor.send(path, { ...entries, payment_method: 'pm_card_visa_chargeDeclined' });
+  const [{ payment_id: id }] = await until('the read model has it', async () => {
+    const rows = await sql('SELECT payment_id FROM payments WHERE order_id = ?', order.order_id);
+    return rows.length > 0 && rows;
+  });
+  const links = async () => {
+    const { text } = await look(`/admin/payments/${id}`);
+    const fact = (name) =>
+      new RegExp(`<dt>${name}</dt><dd>([\\s\\S]*?)</dd>`)
+        .exec(text)?.[1]
+        .replace(/<[^>]*>/g, ' ')
+        .replace(/\s+/g, ' ')
+        .trim();
+    return [fact('Newest link'), fact('Opened link')];
+  };
+  assert.deepEqual(await links(), ['revision 1', 'revision 1']);
+  assert.equal((await user.post('/checkout/sessions', { ...order, ...lines(2600) })).json().revision, 2);
+  assert.deepEqual(await links(), ['revision 2', 'revision 1 a newer one was made since']);
+  await user.post(`/checkout/sessions/${order.order_id}/expire`);
+  assert.deepEqual(await links(), ['revision 2 ended by the shop', 'revision 1 a newer one was made since']);
+});
+
 describe('the login', () => {
   const visitor = () => browser(site);
   const login = (visitor, token, more = {}, headers = {}) =>

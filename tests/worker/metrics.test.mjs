@@ -227,7 +227,11 @@ describe('the exposition', () => {
 });
 
 describe('without the secret', () => {
-  for (const path of ['/metrics', '/admin/stats']) {
+  // Each from an address of its own: who guesses has to wait (abuse-edge.test.mjs).
+  for (const [path, address] of [
+    ['/metrics', '192.0.2.1'],
+    ['/admin/stats', '192.0.2.2'],
+  ]) {
     test(`${path} is closed`, async () => {
       await withoutEffect(site, async () => {
         const wrong = [
@@ -239,7 +243,7 @@ describe('without the secret', () => {
           { authorization: `Bearer ${ADMIN_TOKEN}!` },
         ];
         for (const headers of wrong) {
-          const answer = await ask(path, headers);
+          const answer = await ask(path, { 'cf-connecting-ip': address, ...headers });
           assert.equal(answer.status, 401, JSON.stringify(headers));
           assert.equal(answer.header('content-type'), 'application/problem+json');
           assert.equal(answer.header('www-authenticate'), 'Bearer');

@@ -170,16 +170,22 @@ describe('asked for by the request', async () => {
       await site.simulator.advance(wait_ms + 1);
       const { charges } = await site.simulator.ledger(first.payment);
       assert.equal((await sendsOf(first.payment)).length, sends, 'the key has nothing else to say');
-      if (status === 201) {
-        assert.equal(await site.simulator.tell(`${charges[0].id}:AUTHORISATION`), 200);
-        const answer = await insist(ask);
-        assert.deepEqual([answer.status, answer.payment], [201, first.payment], answer.text);
-      }
+      const { provider_id, needs_review } = JSON.parse((await site.objects.call(first.payment)).evidence);
+      assert.equal(provider_id, charges[0].id);
+      assert.match(needs_review, /the issuer, which may hold the money/);
+      assert.equal(await site.simulator.tell(`${charges[0].id}:AUTHORISATION`), 200);
+      const answer = await insist(ask);
+      assert.deepEqual([answer.status, answer.payment], [status, first.payment], answer.text);
+      assert.equal(answer.json().payment?.attempt ?? 1, 1, 'a no after an Error asks nobody else either');
+      assert.equal((await sendsOf(first.payment)).length, sends);
       const moved = { charges: status === 201 ? 1 : 0, captured, refunded: 0, voided: 0 };
       assert.deepEqual(await site.simulator.moved(first.payment), moved);
     });
 
-  for (const card of ['adyen_card_half', 'adyen_card_authentication_finished'])
+  for (const [card, reason] of [
+    ['adyen_card_half', /only a part is held/],
+    ['adyen_card_authentication_finished', /a result that is not known/],
+  ])
     test(`${card} is no success and no failure`, async () => {
       const key = freshKey();
       const ask = () => user.pay({ ...PAYMENT, ...PROVIDER, payment_method: card }, key, AT_ONCE);
@@ -187,6 +193,9 @@ describe('asked for by the request', async () => {
       assertProblem(first, 503, 'outcome-unknown');
       assertProblem(await ask(), 503, 'outcome-unknown');
       assert.equal((await user.payment(first.payment)).json().status, 'processing');
+      const { provider_id, needs_review } = JSON.parse((await site.objects.call(first.payment)).evidence);
+      assert.match(provider_id, /^[A-Z0-9]{16}$/);
+      assert.match(needs_review, reason);
     });
 
   test('whether the person is there is said as it is, with a way back in any case', async () => {
@@ -255,6 +264,39 @@ describe('asked for by the request', async () => {
       assert.ok([201, 202].includes(answer.status), answer.text);
       const sum = { charges: 1, captured: 0, refunded: 0, voided: 0, ...expected };
       assert.deepEqual(await site.simulator.moved(id), sum, move);
+    }
+  });
+
+  test('what was refused for as long as its key may be sent is not executed, and nothing waits for it', async () => {
+    const authorised = async () => (await paid(user, { ...AUTHORISATION, ...PROVIDER })).id;
+    const payment = async () => (await paid(user, { ...PAYMENT, ...PROVIDER })).id;
+    const sent = async () =>
+      (await site.simulator.requests()).filter(({ method }) => method === 'POST').length;
+    for (const [what, prepare, path, body, type, expected] of [
+      ['payment', () => undefined, '', { ...PAYMENT, ...PROVIDER }, 'payment-failed', { charges: 0 }],
+      ['capture', authorised, '/capture', { amount: 900 }, 'operation-refused', { captured: 0 }],
+      ['void', authorised, '/void', undefined, 'operation-refused', { voided: 0 }],
+      ['refund', payment, '/refunds', { amount: 900 }, 'operation-refused', { captured: 2500, refunded: 0 }],
+    ]) {
+      const made = await prepare();
+      const [address, key] = [`/payments${made === undefined ? '' : `/${made}`}${path}`, freshKey()];
+      await site.simulator.fault('error_before', { path: '/adyen/', count: 1000 });
+      const first = await user.post(address, body, key, AT_ONCE);
+      assertProblem(first, 503, 'temporarily-unavailable');
+      const id = made ?? first.payment;
+      const sends = await sent();
+      await site.objects.sql(
+        id,
+        `UPDATE foreign_calls SET first_sent_at_ms = first_sent_at_ms - 7 * 86400000,
+           last_sent_at_ms = last_sent_at_ms - 3600000, next_try_at_ms = 0 WHERE status != 'settled'`,
+      );
+      const answer = await user.post(address, body, key);
+      assertProblem(answer, 402, type);
+      assert.ok((await sent()) <= sends + 1, 'nothing is sent past the window');
+      await site.simulator.calm();
+      const sum = { charges: 1, captured: 0, refunded: 0, voided: 0, ...expected };
+      assert.deepEqual(await site.simulator.moved(id), sum, what);
+      assert.equal((await user.key(key)).json().status, 'complete');
     }
   });
 

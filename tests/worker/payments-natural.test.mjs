@@ -18,6 +18,7 @@ import {
   moved,
   paid,
 } from './support/payments.mjs';
+import { until } from './support/until.mjs';
 
 const site = await startSite();
 const user = client(site);
@@ -150,6 +151,10 @@ describe('the natural key', () => {
   });
 });
 
+/** Somebody confirms a declined PaymentIntent again, with a card that is good. */
+const confirmed = (intent) =>
+  site.simulator.make(`payment_intents/${intent}/confirm`, 'payment_method=pm_card_visa');
+
 describe('an order', () => {
   const declined = { ...PAYMENT, payment_method: DECLINED_CARD };
 
@@ -190,6 +195,52 @@ describe('an order', () => {
     const replayed = await user.pay({ ...declined, order_id }, key);
     assert.deepEqual(replayed.bytes, first.bytes, 'the first key says what it said');
     assert.equal((await site.simulator.moved(first.payment)).charges, 1);
+  });
+
+  test('whose try was declined is tried again only once that one is canceled at the provider', async () => {
+    const order_id = freshOrder();
+    const first = await user.pay({ ...declined, order_id }, freshKey());
+    const [{ provider_payment: dead }] = first.json().payment.tries;
+    const second = await user.pay({ ...PAYMENT, order_id }, freshKey());
+    assert.equal(second.status, 201, second.text);
+    const posted = (await site.simulator.requests()).filter(({ method }) => method === 'POST');
+    const paths = posted.map(({ path }) => path);
+    const closing = paths.lastIndexOf(`/v1/payment_intents/${dead}/cancel`);
+    const [sent] = await site.simulator.sends(`${first.payment}_auth_2`);
+    assert.ok(closing >= 0 && closing < posted.findLastIndex(({ id }) => id === sent.id), paths.join('\n'));
+    assert.equal((await site.simulator.stripe(`payment_intents/${dead}`)).status, 'canceled');
+    assert.equal((await confirmed(dead)).error.code, 'payment_intent_unexpected_state');
+    assert.equal((await site.simulator.moved(first.payment)).charges, 1);
+  });
+
+  test('whose declined try was confirmed by somebody is paid by that one', async () => {
+    const order_id = freshOrder();
+    const first = await user.pay({ ...declined, order_id }, freshKey());
+    const [{ provider_payment: dead }] = first.json().payment.tries;
+    assert.equal((await confirmed(dead)).status, 'succeeded');
+    const second = await user.pay({ ...PAYMENT, order_id }, freshKey());
+    assert.equal(second.status, 201, second.text);
+    const { status, attempt, provider_payment } = second.json();
+    assert.deepEqual([status, attempt, provider_payment], ['succeeded', 1, dead]);
+    assert.equal((await site.simulator.sends(`${first.payment}_auth_2`)).length, 0);
+    assert.equal((await site.simulator.moved(first.payment)).captured, 2500);
+  });
+
+  test('whose declined try was confirmed, and that costs something else now, gives that money back', async () => {
+    const order_id = freshOrder();
+    const first = await user.pay({ ...declined, order_id }, freshKey());
+    const [{ provider_payment: dead }] = first.json().payment.tries;
+    await confirmed(dead);
+    const second = await user.pay({ ...PAYMENT, amount: 2600, order_id }, freshKey());
+    assertProblem(second, 402, 'payment-failed', { code: 'earlier_try_open' });
+    await until('it is given back', async () => {
+      const { tries } = (await user.ask(`/payments/${first.payment}`)).json();
+      return tries[0].late_money?.status === 'given_back';
+    });
+    const third = await user.pay({ ...PAYMENT, amount: 2600, order_id }, freshKey());
+    assert.equal(third.status, 201, third.text);
+    const { captured, refunded } = await site.simulator.moved(first.payment);
+    assert.deepEqual([captured - refunded, refunded], [2600, 2500]);
   });
 
   test('that was declined under its own key is not asked again under it', async () => {

@@ -7,6 +7,7 @@ import { after, afterEach, describe, test } from 'node:test';
 import { DECLINED_USER, freshKey } from './support/account.mjs';
 import { startSite } from './support/harness.mjs';
 import {
+  AT_ONCE,
   AUTHORISATION,
   PAYMENT,
   assertProblem,
@@ -50,4 +51,33 @@ test('meanwhile the payment is processing, and nothing else may begin', async ()
   assertProblem(rival, 409, 'payment-state', { state: 'processing', resource: `/payments/${id}` });
   assert.equal((await end()).json().status, 'requires_capture');
   assert.equal((await site.simulator.moved(id)).charges, 1);
+});
+
+describe('a reservation whose answer was lost is understood if at the dashboard it was', () => {
+  for (const [what, path, body, status, sum] of [
+    ['captured', 'capture', '', 'succeeded', { captured: 2500 }],
+    ['captured in part', 'capture', 'amount_to_capture=900', 'succeeded', { captured: 900 }],
+    ['canceled', 'cancel', '', 'canceled', { voided: 1 }],
+  ])
+    test(what, async () => {
+      const key = freshKey();
+      await site.simulator.fault('error_after');
+      await site.simulator.fault('error_before', { method: 'GET', count: 1000 });
+      const first = await user.pay(AUTHORISATION, key, AT_ONCE);
+      assertProblem(first, 503, 'outcome-unknown');
+      // The 500 is stored: from the second send on it is looked for, in vain.
+      await user.pay(AUTHORISATION, key, AT_ONCE);
+      const { charges } = await site.simulator.ledger(first.payment);
+      const id = charges[0].payment_intent;
+      await site.simulator.make(`payment_intents/${id}/${path}`, body);
+      await site.simulator.calm();
+      const answer = await insist(() => user.pay(AUTHORISATION, key));
+      if (status === 'canceled') assertProblem(answer, 402, 'payment-failed', { code: 'payment_canceled' });
+      else assert.equal(answer.status, 201, answer.text);
+      const shown = (await user.payment(first.payment)).json();
+      assert.deepEqual([shown.status, shown.provider_payment], [status, id]);
+      assert.equal(shown.amount_captured, sum.captured ?? 0);
+      const moved = { charges: 1, captured: 0, refunded: 0, voided: 0, ...sum };
+      assert.deepEqual(await site.simulator.moved(first.payment), moved);
+    });
 });

@@ -11,6 +11,8 @@ import { atStripe, readModel } from './support/readmodel.mjs';
 import { until } from './support/until.mjs';
 
 const PAYMENT = { amount: 2500, currency: 'usd' };
+const COLUMNS = `payment_id, object, version, owner, status, amount_minor, captured_minor, refunded_minor, currency, provider,
+  provider_payment, order_id, failure_code, attempt, shown, created_at_ms, updated_at_ms`;
 /** As if none of the object's projections had ever arrived. */
 async function forgottenBy(model, ride) {
   for (const table of ['rides', 'keys', 'audit_records'])
@@ -238,8 +240,8 @@ describe('the reconciliation', async () => {
     const { id } = await paid();
     const old = Date.now() - 36_000_000;
     await model.run(
-      `INSERT INTO payments SELECT 'pay_old', '', version, owner, status, amount_minor, captured_minor, 0, currency, 'stripe',
-         'pi_never', NULL, NULL, attempt, shown, ?1, ?1, NULL, 0 FROM payments WHERE payment_id = ?2`,
+      `INSERT INTO payments (${COLUMNS}) SELECT 'pay_old', '', version, owner, status, amount_minor, captured_minor, 0,
+         currency, 'stripe', 'pi_never', NULL, NULL, attempt, shown, ?1, ?1 FROM payments WHERE payment_id = ?2`,
       old,
       id,
     );
@@ -261,8 +263,8 @@ describe('the reconciliation', async () => {
     const { id } = await paid();
     const row = (at, payment) =>
       model.run(
-        `INSERT INTO payments SELECT ?1, object, version, owner, 'processing', amount_minor, 0, 0, currency, 'adyen',
-           NULL, NULL, NULL, attempt, shown, ?2, updated_at_ms, NULL, 0 FROM payments WHERE payment_id = ?3`,
+        `INSERT INTO payments (${COLUMNS}) SELECT ?1, object, version, owner, 'processing', amount_minor, 0, 0, currency,
+           'adyen', NULL, NULL, NULL, attempt, shown, ?2, updated_at_ms FROM payments WHERE payment_id = ?3`,
         payment,
         at,
         id,
@@ -307,7 +309,8 @@ describe('with a window of a second and no webhooks', async () => {
     assert.deepEqual(await breaks(intent), []);
     await atStripe(site, 'refunds', { payment_intent: intent, amount: '300' });
     const { reconcile } = await model.tick();
-    assert.ok(reconcile.events_lag_ms < 1_000, JSON.stringify(reconcile));
+    for (const list of ['events', 'balance_transactions', 'payment_intents'])
+      assert.ok(reconcile[`${list}_lag_ms`] < 1_000, JSON.stringify(reconcile));
     assert.deepEqual(await breaks(intent), [{ kind: 'amount' }]);
     assert.equal((await user.ask(`/payments/${id}`)).json().amount_refunded, 300);
   });
@@ -324,6 +327,146 @@ describe('with a window of a second and no webhooks', async () => {
     await model.tick();
     await model.reaches(id, 'succeeded');
     assert.deepEqual(await breaks(intent), [{ kind: 'status' }]);
+  });
+
+  describe('by what has moved the balance', () => {
+    /** As if all of these lists had been read, whatever comes. */
+    const read = (...names) =>
+      model.run(
+        `UPDATE cursors SET through_ms = ?, until_ms = NULL, after = NULL WHERE name IN ('${names.join("', '")}')`,
+        Date.now() + 86_400_000,
+      );
+    const readAgain = () =>
+      model.run(
+        "UPDATE cursors SET through_ms = ?, until_ms = NULL, after = NULL WHERE name NOT LIKE '%_since'",
+        Date.now() - 1_000,
+      );
+    const openBreaks = (id) =>
+      model.all("SELECT kind, state FROM breaks WHERE provider_payment = ? AND state = 'open'", id);
+    after(readAgain);
+
+    test('a refund is found of which no other list tells, and control: not without it', async () => {
+      const { id, intent } = await old(PAYMENT);
+      await read('stripe_events', 'stripe_payments', 'stripe_movements');
+      await atStripe(site, 'refunds', { payment_intent: intent, amount: '300' });
+      await model.tick();
+      assert.deepEqual(await breaks(intent), [], 'nobody has looked');
+      await model.run(
+        "UPDATE cursors SET through_ms = ? WHERE name = 'stripe_movements'",
+        Date.now() - 60_000,
+      );
+      await model.tick();
+      assert.deepEqual(await breaks(intent), [{ kind: 'amount' }]);
+      assert.equal((await user.ask(`/payments/${id}`)).json().amount_refunded, 300);
+      await readAgain();
+    });
+
+    test('a charge in another currency is compared as the customer paid it', async () => {
+      const { id, intent } = await old({ ...PAYMENT, currency: 'eur' });
+      const refund = (await user.post(`/payments/${id}/refunds`, { amount: 700 }, freshKey())).json();
+      await until('the refund is known', () =>
+        model.first("SELECT 1 FROM refunds WHERE refund_id = ? AND status = 'succeeded'", refund.id),
+      );
+      await read('stripe_events', 'stripe_payments');
+      const { reconcile } = await model.tick();
+      assert.ok(reconcile.movements >= 2, JSON.stringify(reconcile));
+      assert.deepEqual(await breaks(intent), []);
+      const marks = await model.first(
+        `SELECT moved_payment, moved_refund, provider_refund FROM payments JOIN refunds USING (payment_id)
+         WHERE payment_id = ?`,
+        id,
+      );
+      assert.deepEqual([marks.moved_payment, marks.moved_refund], [intent, marks.provider_refund]);
+      await readAgain();
+    });
+
+    test('money that we hold to be taken, and that has not moved for a day, is a break until it has', async () => {
+      const { id, intent } = await old(PAYMENT);
+      const heard = (at, moved) =>
+        model.run(
+          'UPDATE payments SET updated_at_ms = ?, moved_payment = ? WHERE payment_id = ?',
+          at,
+          moved,
+          id,
+        );
+      await read('stripe_events', 'stripe_payments', 'stripe_movements');
+      await model.run(
+        "UPDATE cursors SET through_ms = ? WHERE name = 'stripe_movements_since'",
+        Date.now() - 10 * 86_400_000,
+      );
+      await heard(Date.now() - 86_000_000, null);
+      assert.equal((await model.tick()).reconcile.unmoved, 0, 'not yet');
+      await heard(Date.now() - 87_000_000, null);
+      assert.equal((await model.tick()).reconcile.unmoved, 1);
+      assert.deepEqual(await openBreaks(intent), [{ kind: 'unmoved', state: 'open' }]);
+      assert.equal((await model.tick()).reconcile.unmoved, 0, 'once');
+      await readAgain();
+      await heard(Date.now() - 87_000_000, intent);
+      await model.tick();
+      assert.deepEqual(await openBreaks(intent), []);
+    });
+
+    test('what had only just changed is compared again, however far the lists are read', async () => {
+      const { id, intent } = await old(PAYMENT);
+      const heardAt = (at) => model.run('UPDATE payments SET updated_at_ms = ? WHERE payment_id = ?', at, id);
+      await atStripe(site, 'refunds', { payment_intent: intent, amount: '100' });
+      await heardAt(Date.now() + 3_600_000);
+      await model.tick();
+      assert.deepEqual(await breaks(intent), []);
+      await read('stripe_events', 'stripe_payments', 'stripe_movements');
+      await heardAt(Date.now() - 1_000);
+      await model.tick();
+      assert.deepEqual(await breaks(intent), [{ kind: 'amount' }]);
+      assert.deepEqual(
+        await model.all('SELECT * FROM looks WHERE provider_payment = ?', intent),
+        [],
+        'it is done with',
+      );
+      await readAgain();
+    });
+  });
+
+  test('no break is left off, however many there are, and a pass that was broken off goes on', async () => {
+    const made = 230;
+    for (let n = 0; n < made; n += 23)
+      await Promise.all(Array.from({ length: 23 }, () => atStripe(site, 'payment_intents', MADE_ELSEWHERE)));
+    const before = await model.first("SELECT count(*) AS number FROM breaks WHERE kind = 'orphan'");
+    // As the run before has left it: in the middle of the list.
+    await model.run(
+      "UPDATE cursors SET through_ms = ? WHERE name IN ('stripe_events', 'stripe_movements')",
+      Date.now() + 86_400_000,
+    );
+    const page = await site.simulator.stripe('payment_intents?limit=100');
+    const until_ms = Date.now() + 2_000;
+    await model.run(
+      "UPDATE cursors SET until_ms = ?, after = ? WHERE name = 'stripe_payments'",
+      until_ms,
+      page.data[99].id,
+    );
+    const { reconcile } = await model.tick();
+    assert.equal(reconcile.complete, true);
+    const orphans = () => model.first("SELECT count(*) AS number FROM breaks WHERE kind = 'orphan'");
+    assert.equal(
+      (await orphans()).number - before.number,
+      made - 100,
+      'what was read before is not read again',
+    );
+    await model.tick();
+    assert.equal((await orphans()).number - before.number, made);
+    assert.ok(made > 200);
+  });
+
+  test('how far the lists are read is to be seen by programs and persons', async () => {
+    await model.run("UPDATE cursors SET through_ms = ? WHERE name = 'stripe_events'", Date.now() - 7_200_000);
+    const headers = { authorization: `Bearer ${ADMIN_TOKEN}` };
+    const text = async (path) => (await site.fetch(path, { headers })).text();
+    const metrics = await text('/metrics');
+    const lag = /^paid_once_reconciliation_lag_seconds\{source="events"\} (\d+)$/m.exec(metrics)?.[1];
+    assert.ok(lag >= 7_200 && lag < 7_260, metrics);
+    assert.match(metrics, /lag_seconds\{source="balance_transactions"\} \d+/);
+    const stats = JSON.parse(await text('/admin/stats'));
+    assert.ok(stats.reconciliation_lag_seconds.events >= 7_200);
+    assert.match(await text('/admin'), /Reconciled up to[\s\S]*2 h[\s\S]*balance transactions/);
   });
 });
 

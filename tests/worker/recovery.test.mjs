@@ -209,7 +209,8 @@ describe('the rows', () => {
     const { ride, text } = await user.book(key);
     await jobsOf(site, ride);
     const rows = await site.objects.dump(ride);
-    // As version 4 of the tables has left them.
+    // As version 4 of the tables has left them, which did not know to which account a call was sent.
+    for (const call of rows.foreign_calls) call.evidence = null;
     for (const statement of [
       'DROP TABLE tries',
       'DROP TABLE order_links',

@@ -214,6 +214,7 @@ describe('the problem pages', () => {
     forbidden: 403,
     'not-found': 404,
     'method-not-allowed': 405,
+    'request-timeout': 408,
     'request-in-progress': 409,
     'idempotency-key-expired': 409,
     'payment-state': 409,

@@ -7,7 +7,7 @@ import { ADMIN_TOKEN, abandoned } from './support/abandoned.mjs';
 import { account, freshKey } from './support/account.mjs';
 import { startSite } from './support/harness.mjs';
 import { objectId } from './support/objects.mjs';
-import { readModel } from './support/readmodel.mjs';
+import { atStripe, readModel } from './support/readmodel.mjs';
 import { until } from './support/until.mjs';
 
 describe('the sweep', async () => {
@@ -79,6 +79,52 @@ describe('the sweep', async () => {
       await site.simulator.calm();
       await until('it is decided', async () => !(await waiting.isOpen()));
     });
+
+  test('wakes a payment whose question of its own was lost with its alarm, and control: not before it is due', async () => {
+    const { id, provider_payment: intent } = (
+      await user.pay({ amount: 2500, currency: 'usd' }, freshKey())
+    ).json();
+    await model.reaches(id, 'succeeded');
+    const { wake_at_ms: due } = await model.first('SELECT wake_at_ms FROM payments WHERE payment_id = ?', id);
+    assert.ok(due > Date.now() + 86_400_000, 'it asks after two days');
+    await atStripe(site, 'refunds', { payment_intent: intent, amount: '300' });
+    const refunded = async () =>
+      (
+        await site.objects.sql(id, "SELECT details ->> '$.refunded_elsewhere_minor' AS minor FROM payments")
+      )[0].minor;
+    const dueAt = (at) => model.run('UPDATE payments SET wake_at_ms = ? WHERE payment_id = ?', at, id);
+    // Two days have passed in the object, and its alarm did not come.
+    await site.objects.sql(
+      id,
+      "UPDATE payments SET details = json_set(details, '$.watch.since_ms', CAST(? AS INTEGER))",
+      Date.now() - 3 * 86_400_000,
+    );
+    await dueAt(Date.now() - 60_000);
+    assert.deepEqual((await model.tick()).sweep, { late: 0, woken: 0, failed: 0 });
+    assert.equal(await refunded(), 0, 'nothing else asks');
+
+    await dueAt(Date.now() - 180_000);
+    assert.deepEqual((await model.tick()).sweep, { late: 1, woken: 1, failed: 0 });
+    await until('it has asked', async () => (await refunded()) === 300);
+    assert.equal((await model.tick()).sweep.late, 0, 'not again so soon');
+  });
+
+  test('wakes a payment of which something is under way at the provider and was not heard of', async () => {
+    const { id } = (await user.pay({ amount: 2500, currency: 'usd' }, freshKey())).json();
+    await model.reaches(id, 'succeeded');
+    const pending = (operation, at) =>
+      model.run(
+        'UPDATE payments SET pending_operation = ?, updated_at_ms = ? WHERE payment_id = ?',
+        operation,
+        at,
+        id,
+      );
+    await pending('capture', Date.now() - 10 * 60_000);
+    assert.equal((await model.tick()).sweep.late, 0);
+    await pending('capture', Date.now() - 20 * 60_000);
+    assert.deepEqual((await model.tick()).sweep, { late: 1, woken: 1, failed: 0 });
+    await pending(null, Date.now());
+  });
 
   test('goes on when one object fails', async () => {
     const { ride } = await abandoned(site, user, model);

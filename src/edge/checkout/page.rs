@@ -25,6 +25,8 @@ pub enum Cards<'a> {
     Element {
         /// `STRIPE_PUBLISHABLE_KEY`.
         publishable_key: &'a str,
+        /// The connected account in which what is typed in becomes a payment method.
+        stripe_account: Option<&'a str>,
         /// The address of the script that mounts it.
         script: &'static str,
     },
@@ -173,8 +175,9 @@ pub fn form(visit: Visit<'_>, key: String, cards: &Cards<'_>, sheet: Sheet) -> C
     let (cart, currency) = (&visit.order.cart, visit.order.cart.currency());
     let element = match cards {
         Cards::Test => None,
-        Cards::Element { publishable_key, script } => Some(CardElement {
+        Cards::Element { publishable_key, stripe_account, script } => Some(CardElement {
             publishable_key: (*publishable_key).to_owned(),
+            stripe_account: stripe_account.map(str::to_owned),
             amount_minor: cart.total().get(),
             currency: currency.as_str().to_owned(),
             script,

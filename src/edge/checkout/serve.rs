@@ -55,7 +55,7 @@ pub(in crate::edge) async fn make_link(app: &App, request: &Request) -> Result<A
     let Owner::Account(account) = owner else {
         return Err(Problem::new(Kind::Unauthorized));
     };
-    cards(app)?;
+    cards(app, &account)?;
     let OrderRequest { id, cart, return_url, revision } =
         OrderRequest::parse(&request.parameters()?, app.config.demo).map_err(invalid_parameters)?;
     let place = ObjectRef::Named(order_object_name(&Owner::Account(account.clone()), &id));
@@ -227,7 +227,7 @@ impl<'a> Till<'a> {
         let owner = Owner::Account(order.account.clone());
         let name = order_object_name(&owner, &order.id);
         let object = app.object_id(&ObjectRef::Named(name)).map_err(unavailable)?;
-        Ok(Self { app, request, link, order, owner, object, cards: cards(app)? })
+        Ok(Self { app, request, link, cards: cards(app, &order.account)?, order, owner, object })
     }
 
     fn visit(&self) -> Visit<'_> {
@@ -488,7 +488,7 @@ impl<'a> Till<'a> {
                 provider: Provider::Stripe,
                 payment_method,
                 customer: None,
-                merchant_account: None,
+                merchant_account: self.app.config.stripe_account(&self.order.account).map(str::to_owned),
             },
             fallback: None,
             return_url: Some(format!("{origin}{page}")),
@@ -506,9 +506,13 @@ fn expires_at_ms(app: &App, request: &Request) -> u64 {
 }
 
 /// How cards are entered here.
-fn cards(app: &App) -> Result<Cards<'_>, Problem> {
+fn cards<'a>(app: &'a App, account: &str) -> Result<Cards<'a>, Problem> {
     match &app.config.publishable_key {
-        Some(publishable_key) => Ok(Cards::Element { publishable_key, script: CHECKOUT_SCRIPT.address }),
+        Some(publishable_key) => Ok(Cards::Element {
+            publishable_key,
+            stripe_account: app.config.stripe_account(account),
+            script: CHECKOUT_SCRIPT.address,
+        }),
         None if app.config.demo => Ok(Cards::Test),
         None => Err(Problem::of_setting(
             Kind::Misconfigured,

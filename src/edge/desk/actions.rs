@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde_json::Value as Json;
 use worker::{MessageBuilder, QueueContentType};
 
-use super::data::{self, BreakRow};
+use super::data::{self, BreakRow, DeadRow};
 use super::route::{Act, Subject};
 use super::serve::Desk;
 use super::sight::object_of;
@@ -32,9 +32,10 @@ use crate::machine::id::{ObjectId, Owner, digest};
 use crate::machine::key::IdempotencyKey;
 use crate::machine::record::Channel;
 use crate::machine::rows::JobKind;
-use crate::object::message::{Ask, RunAsk, Verdict};
+use crate::object::message::{Ask, ByHandAnswer, RunAsk, Verdict};
 use crate::payment::RefundReason;
 use crate::readmodel::db::Db;
+use crate::webhooks::inbox::REQUEUE;
 
 /// The pause before a requeued job is worked on, in seconds: the page that follows the press still shows it on its way.
 const REQUEUE_DELAY_S: u32 = 2;
@@ -96,6 +97,13 @@ struct Named {
 impl Press<'_> {
     /// What is asked for, with its entries. An entry that cannot be read is refused before anything is written.
     async fn named(&self) -> Result<Named, Problem> {
+        if let Subject::Call(_, number) = self.subject {
+            let what = match self.act {
+                Act::Hold => format!("hold call {number}"),
+                _ => super::by_hand::Entered::read(&self.entries)?.what(*number),
+            };
+            return Ok(Named { what, operation: None });
+        }
         let Subject::Payment(id) = self.subject else {
             let note = self.note()?;
             let what = if note.is_empty() {
@@ -179,6 +187,10 @@ impl Press<'_> {
         let done = match (self.act, self.subject) {
             (Act::Resume, subject) => self.go_on(subject, Ask::Resume).await,
             (Act::Settle, subject) => self.go_on(subject, Ask::Settle).await,
+            (Act::Hold, Subject::Call(id, number)) => {
+                self.ask_of_call(id, Ask::Hold { call_id: *number }).await
+            }
+            (Act::SettleByHand, Subject::Call(id, number)) => self.settle_by_hand(id, *number).await,
             (Act::Requeue, Subject::Job(job_id)) => self.requeue(Some(job_id)).await,
             (Act::RequeueAll, _) => self.requeue(None).await,
             (Act::Purge, Subject::Job(job_id)) => self.purge(job_id).await,
@@ -203,6 +215,21 @@ impl Press<'_> {
         };
         self.desk.app.ask::<bool>(&ObjectRef::Id(object), ask).await?;
         Ok(format!("{what}; the page shows how it stands"))
+    }
+
+    async fn settle_by_hand(&self, id: &str, call_id: u32) -> worker::Result<String> {
+        let Ok(entered) = super::by_hand::Entered::read(&self.entries) else {
+            return Ok("refused: an entry is missing".to_owned());
+        };
+        let button = operator_log::number(&digest(&[b"operator action", self.key.as_bytes()]));
+        let ask = entered.ask(call_id, &self.desk.operator, button, true);
+        self.ask_of_call(id, Ask::SettleByHand(Box::new(ask))).await
+    }
+
+    async fn ask_of_call(&self, id: &str, ask: Ask) -> worker::Result<String> {
+        let Some(object) = object_of(id) else { return Ok("refused: there is no such object".to_owned()) };
+        let answer = self.desk.app.ask::<ByHandAnswer>(&ObjectRef::Id(object), ask).await?;
+        Ok(super::by_hand::said(&answer))
     }
 
     /// Capture, void, refund: the same flow as the API's, on behalf of the payment's owner.
@@ -243,6 +270,9 @@ impl Press<'_> {
         }
         let mut dead = data::dead_letters(env, conditions, 0).await?;
         dead.truncate(REQUEUE_MAX);
+        let events: Vec<&str> = dead.iter().filter_map(DeadRow::event_key).collect();
+        let events = self.requeue_events(&events).await?;
+        dead.retain(|row| row.event_key().is_none());
         let ids: Vec<&str> = dead.iter().map(|row| row.job_id.as_str()).collect();
         let taken = self.revive(&ids).await?;
         let mut messages = Vec::new();
@@ -257,6 +287,12 @@ impl Press<'_> {
                 staged_at_ms: row.staged_at_ms,
             };
             messages.push((row.job_id.as_str(), serde_json::to_string(&job)?));
+        }
+        if messages.is_empty() && events > 0 {
+            return Ok(match events {
+                1 => "one webhook is in the inbox again, and taken up within minutes".to_owned(),
+                many => format!("{many} webhooks are in the inbox again, and taken up within minutes"),
+            });
         }
         if messages.is_empty() {
             return Ok("refused: it is not a dead letter any more".to_owned());
@@ -275,9 +311,19 @@ impl Press<'_> {
         }
         Ok(match (refused, sent) {
             (Some(refused), _) => refused,
+            (None, sent) if events > 0 => format!("{} jobs and webhooks are tried again", sent + events),
             (None, 1) => "one job is in the queue again".to_owned(),
             (None, many) => format!("{many} jobs are in the queue again"),
         })
+    }
+
+    /// Events that were given up have all their time again. Gives how many these were.
+    async fn requeue_events(&self, keys: &[&str]) -> worker::Result<usize> {
+        if keys.is_empty() {
+            return Ok(0);
+        }
+        let values = vec![serde_json::to_string(keys)?.into(), self.desk.request.now_ms.into()];
+        Db::of(&self.desk.app.env)?.run(REQUEUE, values).await
     }
 
     /// Says in the ledger that these dead jobs have all their tries again. Gives those that were still dead: nobody else
@@ -318,9 +364,15 @@ impl Press<'_> {
     }
 
     async fn purge(&self, job_id: &str) -> worker::Result<String> {
-        let sql = "UPDATE jobs SET state = 'purged', payload = NULL, frozen = NULL, updated_at_ms = ?2
+        let of_job = "UPDATE jobs SET state = 'purged', payload = NULL, frozen = NULL, updated_at_ms = ?2
              WHERE job_id = ?1 AND state = 'dead'";
-        let values = vec![job_id.into(), self.desk.request.now_ms.into()];
+        let of_event = "UPDATE inbox SET state = 'purged', event = NULL, updated_at_ms = ?2
+             WHERE event_key = ?1 AND state = 'dead'";
+        let (sql, key) = match job_id.strip_prefix(data::EVENT) {
+            Some(key) => (of_event, key),
+            None => (of_job, job_id),
+        };
+        let values = vec![key.into(), self.desk.request.now_ms.into()];
         let env = &self.desk.app.env;
         let purged = Db::of(env)?.run(sql, values).await?;
         // The same button, pressed at once or before, may have done it.
@@ -415,7 +467,7 @@ fn said(verdict: Verdict) -> String {
 }
 
 /// An entry of a form; empty if it is not there.
-fn text(entries: &Parameters, name: &str) -> String {
+pub(super) fn text(entries: &Parameters, name: &str) -> String {
     match entries.text(name) {
         Field::Text(text) => text,
         Field::Missing | Field::NotText => String::new(),

@@ -24,7 +24,8 @@ pub(super) struct Waiting {
 }
 
 pub(super) async fn waiting(env: &Env) -> Result<Waiting> {
-    let sql = "SELECT (SELECT count(*) FROM jobs WHERE state = 'dead') AS dead,
+    let sql = "SELECT (SELECT count(*) FROM jobs WHERE state = 'dead')
+            + (SELECT count(*) FROM inbox WHERE state = 'dead') AS dead,
         (SELECT count(*) FROM breaks WHERE state = 'open') AS breaks";
     Ok(Db::of(env)?.first(sql, vec![]).await?.unwrap_or_default())
 }
@@ -224,7 +225,10 @@ pub(super) fn late_or_flagged(now_ms: u64) -> String {
     format!("(flagged = 1 OR coalesce(wake_at_ms, {now_ms}) < {})", now_ms.saturating_sub(LATE_MS))
 }
 
-/// A dead letter.
+/// What the ids of dead letters begin with that are not jobs, but events of a provider.
+pub(super) const EVENT: &str = "event:";
+
+/// A dead letter: a job, or an event.
 #[derive(Clone, Debug, Deserialize)]
 pub(super) struct DeadRow {
     pub(super) job_id: String,
@@ -238,15 +242,37 @@ pub(super) struct DeadRow {
     pub(super) updated_at_ms: u64,
 }
 
-const DEAD: &str =
-    "SELECT job_id, kind, object, state, attempts, payload, history, staged_at_ms, updated_at_ms FROM jobs";
+impl DeadRow {
+    /// The key of the event, if it is one.
+    pub(super) fn event_key(&self) -> Option<&str> {
+        self.job_id.strip_prefix(EVENT)
+    }
 
-pub(super) async fn dead_letters(env: &Env, conditions: Where, number: usize) -> Result<Vec<DeadRow>> {
-    page(env, DEAD, conditions, "updated_at_ms DESC, job_id", number).await
+    /// Where its object is shown, if it has one.
+    pub(super) fn object_path(&self) -> Option<String> {
+        (!self.object.is_empty()).then(|| format!("/admin/keys/{}/1", self.object))
+    }
 }
 
-pub(super) async fn dead_letter(env: &Env, job_id: &str) -> Result<Option<DeadRow>> {
-    Db::of(env)?.first(&format!("{DEAD} WHERE job_id = ?1"), vec![job_id.into()]).await
+const DEAD_JOBS: &str =
+    "SELECT job_id, kind, object, state, attempts, payload, history, staged_at_ms, updated_at_ms FROM jobs";
+const DEAD_EVENTS: &str =
+    "SELECT 'event:' || event_key AS job_id, 'webhook' AS kind, coalesce(object, '') AS object, state, attempts,
+        event AS payload, history, received_at_ms AS staged_at_ms, updated_at_ms FROM inbox";
+
+/// Those of which the conditions hold, which are about the columns of a [`DeadRow`].
+pub(super) async fn dead_letters(env: &Env, conditions: Where, number: usize) -> Result<Vec<DeadRow>> {
+    let dead = "WHERE state = 'dead'";
+    let all = format!("SELECT * FROM ({DEAD_JOBS} {dead} UNION ALL {DEAD_EVENTS} {dead})");
+    page(env, &all, conditions, "updated_at_ms DESC, job_id", number).await
+}
+
+pub(super) async fn dead_letter(env: &Env, id: &str) -> Result<Option<DeadRow>> {
+    let (sql, key) = match id.strip_prefix(EVENT) {
+        Some(key) => (format!("{DEAD_EVENTS} WHERE event_key = ?1"), key),
+        None => (format!("{DEAD_JOBS} WHERE job_id = ?1"), id),
+    };
+    Db::of(env)?.first(&sql, vec![key.into()]).await
 }
 
 /// What became of an object's jobs.

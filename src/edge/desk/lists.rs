@@ -275,7 +275,10 @@ pub(super) async fn dead_letters(desk: &Desk<'_>) -> Result<Answer, Problem> {
                 Cell::link(row.kind.replace('_', " "), look).with(words::short(&row.job_id)),
                 Cell::text(last_error(&row)),
                 Cell::number(row.attempts.to_string()),
-                Cell::link(words::short(&row.object), format!("/admin/keys/{}/1", row.object)),
+                row.object_path().map_or_else(
+                    || Cell::text("not known"),
+                    |path| Cell::link(words::short(&row.object), path),
+                ),
                 Cell::text(words::moment(row.updated_at_ms))
                     .with(words::from_now(row.updated_at_ms, desk.request.now_ms)),
             ],
@@ -289,7 +292,7 @@ pub(super) async fn dead_letters(desk: &Desk<'_>) -> Result<Answer, Problem> {
     };
     let page = List {
         title: "Dead letters",
-        intro: "Jobs that failed for good. Nothing of the payment is lost: only its email, its message or its place in the lists.",
+        intro: "Jobs that failed for good: an email, a message, or a payment's place in the lists. And webhooks of a provider that could not be taken in: what they tell is missing in their payment until they are requeued, or settled by hand.",
         search: None,
         hint: "",
         selects: vec![desk.select(
@@ -300,6 +303,7 @@ pub(super) async fn dead_letters(desk: &Desk<'_>) -> Result<Answer, Problem> {
                 ("send_receipt", "send receipt"),
                 ("send_message", "send message"),
                 ("project", "project"),
+                ("webhook", "webhook"),
             ],
         )],
         columns: &["Job", "Last error", "Tries", "Object", "Died (UTC)"],

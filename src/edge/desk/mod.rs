@@ -8,6 +8,8 @@
 #[cfg(target_arch = "wasm32")]
 mod actions;
 #[cfg(target_arch = "wasm32")]
+mod by_hand;
+#[cfg(target_arch = "wasm32")]
 mod data;
 #[cfg(target_arch = "wasm32")]
 mod lists;

@@ -16,7 +16,10 @@ use crate::edge::problem::Problem;
 use crate::edge::reply;
 use crate::metrics;
 use crate::metrics::series::Family;
+use crate::readmodel::lag;
 
+/// How far behind the provider’s lists may be read, in ms: three runs and the quiet time.
+const LAG_MAX_MS: u64 = 1_800_000;
 /// How many currencies have a plot of their own; the tile has them all.
 const CURRENCIES_MAX: usize = 3;
 
@@ -24,13 +27,14 @@ pub(super) async fn page(desk: &Desk<'_>) -> Result<Answer, Problem> {
     let (env, now_ms) = (&desk.app.env, desk.request.now_ms);
     let range = Range::parse(&desk.query("range")).unwrap_or_default();
     let frame = range.frame(now_ms);
-    let (ended, latency, lag, open, runs, tally) = try_join!(
+    let (ended, latency, lag, open, runs, tally, lists) = try_join!(
         data::ended(env, &frame),
         data::latency(env, &frame),
         data::job_lag(env, &frame),
         data::open_keys(env, now_ms),
         data::runs(env),
         metrics::read(env),
+        lag::lag(env, now_ms),
     )
     .map_err(unreadable)?;
     let saved: i64 = tally.of(Family::ChargesSaved).map(|(_, _, number)| number).sum();
@@ -99,6 +103,7 @@ pub(super) async fn page(desk: &Desk<'_>) -> Result<Answer, Problem> {
             tone: tone(breaks, "bad"),
             href: "/admin/breaks",
         },
+        behind(&lists),
     ];
     let mut plots = vec![drawn(payments(frame, &ended), "By the time at which they were begun.")];
     for (currency, _) in sums.iter().take(CURRENCIES_MAX) {
@@ -129,6 +134,21 @@ pub(super) async fn page(desk: &Desk<'_>) -> Result<Answer, Problem> {
             .collect(),
     };
     Ok(reply::html(200, &page, "desk"))
+}
+
+/// How far behind the provider’s lists are read.
+fn behind(lists: &[lag::Lag]) -> Tile {
+    let most_ms = lists.iter().map(|list| list.lag_ms).max();
+    let each = lists
+        .iter()
+        .map(|list| format!("{} {}", list.source.as_str().replace('_', " "), words::duration(list.lag_ms)));
+    Tile {
+        label: "Reconciled up to",
+        value: most_ms.map_or_else(|| "never".to_owned(), |ms| format!("{} ago", words::duration(ms))),
+        note: each.collect::<Vec<_>>().join(" · "),
+        tone: if most_ms.is_some_and(|ms| ms > LAG_MAX_MS) { "bad" } else { "" },
+        href: "",
+    }
 }
 
 const fn name(range: Range) -> &'static str {

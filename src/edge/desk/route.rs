@@ -15,6 +15,10 @@ pub enum DeskRoute {
     Payments,
     /// `/admin/payments/{id}`
     Payment(String),
+    /// `/admin/payments/{id}/calls/{number}`: a call, to be settled by hand.
+    Call(String, u32),
+    /// `/admin/payments/{id}/calls/{number}/review`: what would be settled, before it is.
+    Review(String, u32),
     /// `/admin/keys`
     Keys,
     /// `/admin/keys/{object}/{key_id}`
@@ -44,6 +48,10 @@ pub enum Act {
     Void,
     /// Gives money back.
     Refund,
+    /// Settles a call as an operator says.
+    SettleByHand,
+    /// Sends nothing more of a call for a while.
+    Hold,
     /// Sends a dead job again.
     Requeue,
     /// Sends all dead jobs again.
@@ -61,6 +69,8 @@ pub enum Act {
 pub enum Subject {
     /// A payment or a ride, by its id.
     Payment(String),
+    /// A call of a payment or a ride, by that's id and its number.
+    Call(String, u32),
     /// A key of an object.
     Key(String, u32),
     /// A job, by its id.
@@ -80,6 +90,8 @@ impl Act {
             Self::Capture => "capture",
             Self::Void => "void",
             Self::Refund => "refund",
+            Self::SettleByHand => "settle-by-hand",
+            Self::Hold => "hold",
             Self::Requeue => "requeue",
             Self::RequeueAll => "requeue-all",
             Self::Purge => "purge",
@@ -100,6 +112,7 @@ impl Subject {
     pub fn path(&self) -> String {
         match self {
             Self::Payment(id) => format!("/admin/payments/{id}"),
+            Self::Call(id, number) => format!("/admin/payments/{id}/calls/{number}"),
             Self::Key(object, key_id) => format!("/admin/keys/{object}/{key_id}"),
             Self::Job(_) | Self::Jobs => "/admin/dead-letters".to_owned(),
             Self::Break(_) => "/admin/breaks".to_owned(),
@@ -109,7 +122,7 @@ impl Subject {
     /// As the audit log names it.
     pub fn name(&self) -> String {
         match self {
-            Self::Payment(id) | Self::Job(id) | Self::Break(id) => id.clone(),
+            Self::Payment(id) | Self::Call(id, _) | Self::Job(id) | Self::Break(id) => id.clone(),
             Self::Key(object, key_id) => format!("{object}/{key_id}"),
             Self::Jobs => "all dead letters".to_owned(),
         }
@@ -130,6 +143,14 @@ impl DeskRoute {
             ["payments"] => Some(Self::Payments),
             ["payments", id] if !id.is_empty() => Some(Self::Payment((*id).to_owned())),
             ["payments", id, word] => act(Act::of_payment(word)?, Subject::Payment((*id).to_owned())),
+            ["payments", id, "calls", number] => Some(Self::Call((*id).to_owned(), number.parse().ok()?)),
+            ["payments", id, "calls", number, "review"] => {
+                Some(Self::Review((*id).to_owned(), number.parse().ok()?))
+            }
+            ["payments", id, "calls", number, word @ ("settle-by-hand" | "hold")] => {
+                let does = if *word == "hold" { Act::Hold } else { Act::SettleByHand };
+                act(does, Subject::Call((*id).to_owned(), number.parse().ok()?))
+            }
             ["keys"] => Some(Self::Keys),
             ["keys", object, key_id] => Some(Self::Key((*object).to_owned(), key_id.parse().ok()?)),
             ["keys", object, key_id, word @ ("resume" | "settle")] => {
@@ -152,7 +173,7 @@ impl DeskRoute {
     pub const fn allow(&self) -> &'static str {
         match self {
             Self::Login => "GET, HEAD, POST, OPTIONS",
-            Self::Logout | Self::Act(..) => "POST, OPTIONS",
+            Self::Logout | Self::Review(..) | Self::Act(..) => "POST, OPTIONS",
             _ => "GET, HEAD, OPTIONS",
         }
     }
@@ -165,6 +186,8 @@ impl DeskRoute {
             Self::Logout => "/admin/logout",
             Self::Payments => "/admin/payments",
             Self::Payment(_) => "/admin/payments/{id}",
+            Self::Call(..) => "/admin/payments/{id}/calls/{number}",
+            Self::Review(..) => "/admin/payments/{id}/calls/{number}/review",
             Self::Keys => "/admin/keys",
             Self::Key(..) => "/admin/keys/{object}/{key}",
             Self::DeadLetters => "/admin/dead-letters",
@@ -172,6 +195,7 @@ impl DeskRoute {
             Self::Breaks => "/admin/breaks",
             Self::Audit => "/admin/audit",
             Self::Act(_, Subject::Payment(_)) => "/admin/payments/{id}/{action}",
+            Self::Act(_, Subject::Call(..)) => "/admin/payments/{id}/calls/{number}/{action}",
             Self::Act(_, Subject::Key(..)) => "/admin/keys/{object}/{key}/{action}",
             Self::Act(_, Subject::Job(_) | Subject::Jobs) => "/admin/dead-letters/{job}/{action}",
             Self::Act(_, Subject::Break(_)) => "/admin/breaks/{id}/{action}",
@@ -196,8 +220,22 @@ mod tests {
             found("/breaks/adyen%3A1/accept"),
             Some(DeskRoute::Act(Act::Accept, Subject::Break("adyen:1".into())))
         );
-        for nothing in ["/", "/x", "/payments/", "/payments/a/requeue", "/keys/ab", "/keys/ab/x", "istrator"]
-        {
+        let of_call = |act| Some(DeskRoute::Act(act, Subject::Call("pay_x".into(), 3)));
+        assert_eq!(found("/payments/pay_x/calls/3"), Some(DeskRoute::Call("pay_x".into(), 3)));
+        assert_eq!(found("/payments/pay_x/calls/3/review"), Some(DeskRoute::Review("pay_x".into(), 3)));
+        assert_eq!(found("/payments/pay_x/calls/3/settle-by-hand"), of_call(Act::SettleByHand));
+        assert_eq!(found("/payments/pay_x/calls/3/hold"), of_call(Act::Hold));
+        for nothing in [
+            "/payments/a/calls/x",
+            "/payments/a/calls/1/void",
+            "/",
+            "/x",
+            "/payments/",
+            "/payments/a/requeue",
+            "/keys/ab",
+            "/keys/ab/x",
+            "istrator",
+        ] {
             assert_eq!(found(nothing), None, "{nothing}");
         }
     }

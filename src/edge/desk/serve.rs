@@ -3,7 +3,7 @@
 use super::data;
 use super::route::DeskRoute;
 use super::sheets::{Frame, Login};
-use super::{actions, lists, overview, sight};
+use super::{actions, by_hand, lists, overview, sight};
 use crate::edge::api::unreadable;
 use crate::edge::app::App;
 use crate::edge::handle::DESK_STYLE;
@@ -42,6 +42,8 @@ pub(in crate::edge) async fn serve(
         DeskRoute::Login | DeskRoute::Logout => Ok(Answer::see_other("/admin", "logged_in")),
         DeskRoute::Payments => lists::payments(&desk).await,
         DeskRoute::Payment(id) => sight::payment(&desk, id).await,
+        DeskRoute::Call(id, number) => by_hand::page(&desk, id, *number).await,
+        DeskRoute::Review(id, number) => by_hand::review(&desk, id, *number).await,
         DeskRoute::Keys => lists::keys(&desk).await,
         DeskRoute::Key(object, key_id) => sight::key(&desk, object, *key_id).await,
         DeskRoute::DeadLetters => lists::dead_letters(&desk).await,

@@ -100,7 +100,9 @@ impl Button {
             Subject::Jobs => format!("/admin/dead-letters/{}", act.as_str()),
             Subject::Job(id) => format!("/admin/dead-letters/{}/{}", encoded(id), act.as_str()),
             Subject::Break(id) => format!("/admin/breaks/{}/{}", encoded(id), act.as_str()),
-            Subject::Payment(_) | Subject::Key(..) => format!("{}/{}", subject.path(), act.as_str()),
+            Subject::Payment(_) | Subject::Call(..) | Subject::Key(..) => {
+                format!("{}/{}", subject.path(), act.as_str())
+            }
         }
     }
 }
@@ -316,6 +318,85 @@ impl Table {
     pub fn column(&self, index: &usize) -> &'static str {
         self.columns.get(*index).copied().unwrap_or_default()
     }
+}
+
+/// What an operator can say of a call.
+#[derive(Clone, Debug)]
+pub struct ByHandForm {
+    /// Where it is sent.
+    pub path: String,
+    /// How often the call had been sent when the page was made.
+    pub sends: u32,
+    /// The provider's id, as it was entered, or as the provider shows it.
+    pub id: String,
+    /// What it looks like.
+    pub id_hint: String,
+    /// What counts for it.
+    pub executed_hint: String,
+    /// Value, name, and whether it is chosen; empty where the provider says it.
+    pub outcomes: Vec<(&'static str, String, bool)>,
+    /// What "not executed" risks.
+    pub risk: String,
+    /// The reason, as it was entered.
+    pub reason: String,
+    /// Why it cannot be said yet that it was not executed; empty if it can.
+    pub too_early: String,
+}
+
+/// The page of a call, on which an operator says how it ended.
+#[derive(Template)]
+#[template(path = "desk/call.html")]
+pub struct CallPage {
+    /// See [`Site`].
+    pub site: Site,
+    /// See [`Frame`].
+    pub frame: Frame,
+    /// The heading.
+    pub title: String,
+    /// How it stands.
+    pub status: Cell,
+    /// The payment's or the ride's page, and its id.
+    pub back: (String, String),
+    /// What is wrong with what was entered; may be empty.
+    pub error: String,
+    /// Facts.
+    pub facts: Vec<Fact>,
+    /// What the provider shows now; empty if it was not asked.
+    pub shown: String,
+    /// `good`, `warn` or `plain`.
+    pub shown_tone: &'static str,
+    /// What came of it.
+    pub lines: Vec<StoryLine>,
+    /// Why nothing can be said now; may be empty.
+    pub closed: String,
+    /// What can be said; `None` if nothing.
+    pub form: Option<ByHandForm>,
+    /// Stops sending; `None` if nothing can be said.
+    pub hold: Option<Button>,
+}
+
+/// What would be settled, to be confirmed.
+#[derive(Template)]
+#[template(path = "desk/confirm.html")]
+pub struct ConfirmPage {
+    /// See [`Site`].
+    pub site: Site,
+    /// See [`Frame`].
+    pub frame: Frame,
+    /// The heading.
+    pub title: String,
+    /// The call's page.
+    pub back: String,
+    /// What is about to be settled.
+    pub sentence: String,
+    /// Facts.
+    pub facts: Vec<Fact>,
+    /// What follows from it.
+    pub risk: String,
+    /// The button, and what was entered.
+    pub button: Button,
+    /// The entries that go with it.
+    pub entries: Vec<(&'static str, String)>,
 }
 
 /// The page of a payment, a ride, a key or a dead letter.

@@ -57,6 +57,7 @@ pub(super) async fn payment(desk: &Desk<'_>, id: &str) -> Result<Answer, Problem
                 fact("Order", optional(payment.order_id.as_ref())),
                 fact("Try", Cell::text(payment.attempt.to_string())),
             ];
+            facts.extend(links(&inspection));
             if let Some(code) = &payment.failure_code {
                 facts.push(fact("Failure", Cell::text(code.replace('_', " "))));
             }
@@ -262,7 +263,7 @@ pub(super) async fn dead_letter(desk: &Desk<'_>, job_id: &str) -> Result<Answer,
         })
     });
     let page = Sight {
-        kind: "Job",
+        kind: if row.event_key().is_some() { "Webhook" } else { "Job" },
         id: row.job_id.clone(),
         status: status(&row.state),
         facts: vec![
@@ -271,7 +272,11 @@ pub(super) async fn dead_letter(desk: &Desk<'_>, job_id: &str) -> Result<Answer,
             fact("Staged", Cell::text(words::moment(row.staged_at_ms))),
             fact("Last tried", Cell::text(words::moment(row.updated_at_ms))),
             fact("Last error", Cell::text(last_error(&row))),
-            fact("Object", Cell::link(row.object.clone(), format!("/admin/keys/{}/1", row.object))),
+            fact(
+                "Object",
+                row.object_path()
+                    .map_or_else(|| Cell::text("not known"), |path| Cell::link(row.object.clone(), path)),
+            ),
         ],
         buttons,
         picture: String::new(),
@@ -352,6 +357,9 @@ fn keys(desk: &Desk<'_>, object: ObjectId, inspection: &Inspection) -> Table {
 
 fn calls(desk: &Desk<'_>, inspection: &Inspection, key_id: Option<u32>) -> Table {
     let mine = inspection.calls.iter().filter(|call| key_id.is_none_or(|key_id| call.key_id == key_id));
+    let payment = inspection.snapshot.payment.as_ref().map(|payment| &payment.payment_id);
+    let ride = inspection.snapshot.ride.as_ref().map(|ride| &ride.ride_id);
+    let page = payment.or(ride).map(|id| format!("/admin/payments/{id}"));
     let rows = mine.map(|call| {
         let answer = match (&call.result, &call.code) {
             (Some(result), Some(code)) => format!("{}: {}", result.replace('_', " "), code.replace('_', " ")),
@@ -359,6 +367,7 @@ fn calls(desk: &Desk<'_>, inspection: &Inspection, key_id: Option<u32>) -> Table
             (None, _) if call.in_doubt => "may have been executed".to_owned(),
             (None, _) => "none yet".to_owned(),
         };
+        let settled_by = call.by_hand.as_ref().map(|(by, reason)| format!("by hand, {by}: {reason}"));
         let review = call.needs_review.as_deref().map(|why| match &call.provider_id {
             Some(id) => format!("{why} ({id})"),
             None => why.to_owned(),
@@ -372,13 +381,18 @@ fn calls(desk: &Desk<'_>, inspection: &Inspection, key_id: Option<u32>) -> Table
         };
         let unanswered = if call.result.is_none() { call.failures } else { 0 };
         let sends = if unanswered > 0 { format!("{unanswered} without an answer") } else { String::new() };
+        let can_be_settled = call.result.is_none() && call.sends > 0;
+        let by_hand = page.as_ref().filter(|_| can_be_settled).map(|page| Cell {
+            class: "",
+            ..Cell::link("Settle by hand", format!("{page}/calls/{}", call.call_id))
+        });
         row(vec![
             Cell::text(call.name.clone()).with(call.provider.clone()),
             status(&call.status).with(next),
-            Cell::text(answer).with(review.unwrap_or(http)),
+            Cell::text(answer).with(settled_by.or(review).unwrap_or(http)),
             Cell::number(call.sends.to_string()).with(sends),
             Cell { class: "id", ..Cell::text(call.derived_key.clone()) },
-            optional(call.request_id.as_ref()),
+            by_hand.unwrap_or_else(|| optional(call.request_id.as_ref())),
         ])
     });
     Table {
@@ -388,10 +402,34 @@ fn calls(desk: &Desk<'_>, inspection: &Inspection, key_id: Option<u32>) -> Table
     }
 }
 
+/// The links to the order: which one is the newest and whether it can be paid, and which one was opened to pay.
+fn links(inspection: &Inspection) -> Vec<Fact> {
+    let mut facts = Vec::new();
+    if let Some(links) = &inspection.links {
+        let state = match links.ended_through {
+            Some(ended) if ended >= links.revision => "ended by the shop".to_owned(),
+            Some(ended) => format!("those up to revision {ended} were ended by the shop"),
+            None => String::new(),
+        };
+        facts.push(fact("Newest link", Cell::text(format!("revision {}", links.revision)).with(state)));
+    }
+    if let Some(opened) = inspection.link_revision {
+        let newest = inspection.links.as_ref().map_or(opened, |links| links.revision);
+        let note = if opened < newest { "a newer one was made since" } else { "" };
+        facts.push(fact("Opened link", Cell::text(format!("revision {opened}")).with(note)));
+    }
+    facts
+}
+
 fn tries(inspection: &Inspection) -> Table {
     let rows = inspection.tries.iter().map(|one| {
-        let outcome =
-            one.definitive.map_or("", |definitive| if definitive { "definitive" } else { "inferred" });
+        let call = inspection.calls.iter().find(|call| call.derived_key == one.derived_key);
+        let outcome = match one.definitive {
+            _ if call.is_some_and(|call| call.by_hand.is_some()) => "settled by hand",
+            Some(true) => "definitive",
+            Some(false) => "inferred",
+            None => "",
+        };
         let late = one.late.as_ref().map(|late| {
             let money = words::money(late.amount_minor.into(), one.currency.as_str());
             let what = if late.captured { "taken" } else { "held" };

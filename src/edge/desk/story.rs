@@ -231,6 +231,13 @@ impl Story {
                     self.line(entry.at_ms, "Provider", tone, format!("Looked up: {}", entry.detail), "");
                     self.mark("Provider", entry.at_ms, None, tone, format!("look-up: {}", entry.detail));
                 }
+                "call_settled_by_hand" => {
+                    self.line(entry.at_ms, "Provider", "warn", format!("Settled: {}", entry.detail), "");
+                    self.mark("Provider", entry.at_ms, None, "warn", "settled by hand");
+                }
+                "call_held" => {
+                    self.line(entry.at_ms, "Provider", "", format!("Held: {}", entry.detail), "");
+                }
                 "call_settled" => {
                     let tone = if entry.detail.contains("flagged") { "bad" } else { "good" };
                     self.line(entry.at_ms, "Provider", tone, format!("Settled: {}", entry.detail), "");
@@ -384,6 +391,8 @@ mod tests {
             timeline: entries.collect(),
             replays: [(1, 0)].into(),
             tries: vec![],
+            links: None,
+            link_revision: None,
             calls: vec![],
             jobs: vec![],
             events: vec![],

@@ -41,14 +41,14 @@ export function browsers() {
   };
   return {
     /** Somebody with a browser of their own: as people have it, or without JavaScript, or without a back-forward cache. */
-    async visit({ backForwardCache = true, javaScriptEnabled = true, ...options }) {
+    async visit({ backForwardCache = true, javaScriptEnabled = true, colorScheme = 'light', ...options }) {
       if (!isFirefox) {
         const browser = await start(`${backForwardCache}`, () => launchChromium(backForwardCache));
-        return browser.newContext({ javaScriptEnabled, ...options });
+        return browser.newContext({ javaScriptEnabled, colorScheme, ...options });
       }
-      // BiDi cannot turn JavaScript off for one context.
-      const name = `${backForwardCache} ${javaScriptEnabled}`;
-      const browser = await start(name, () => launchFirefox(backForwardCache, javaScriptEnabled));
+      // BiDi cannot turn JavaScript off for one context, nor the lights.
+      const people = [backForwardCache, javaScriptEnabled, colorScheme];
+      const browser = await start(people.join(' '), () => launchFirefox(...people));
       const context = await browser.newContext(options);
       if (!javaScriptEnabled) withoutScripts.add(context);
       return context;
@@ -65,7 +65,7 @@ const launchChromium = (backForwardCache) =>
     ignoreDefaultArgs: backForwardCache ? ['--disable-back-forward-cache'] : [],
   });
 
-const launchFirefox = (backForwardCache, javaScriptEnabled) =>
+const launchFirefox = (backForwardCache, javaScriptEnabled, colorScheme) =>
   firefox.launch({
     executablePath: process.env.FIREFOX || '/usr/bin/firefox-esr',
     channel: 'moz-firefox',
@@ -73,6 +73,7 @@ const launchFirefox = (backForwardCache, javaScriptEnabled) =>
       ...FIREFOX_PREFS,
       'browser.sessionhistory.max_total_viewers': backForwardCache ? -1 : 0,
       'javascript.enabled': javaScriptEnabled,
+      'layout.css.prefers-color-scheme.content-override': colorScheme === 'dark' ? 0 : 1,
     },
   });
 
@@ -95,4 +96,10 @@ export function actWithoutFrames(page) {
   for (const name of ['click', 'dblclick', 'check'])
     replace(name, (locator, act, options) => act.call(locator, { force: true, ...options }));
   replace('fill', (locator, _, text) => locator.evaluate((input, text) => (input.value = text), text));
+  replace('selectOption', (locator, _, value) =>
+    locator.evaluate((select, value) => {
+      select.value = value;
+      if (select.value !== value) throw new Error(`There is no option ${value}.`);
+    }, value),
+  );
 }

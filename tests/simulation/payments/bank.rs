@@ -29,6 +29,8 @@ pub(crate) struct Intent {
     pub(crate) taken: u64,
     /// It was refused, and the issuer has authorised it after all.
     pub(crate) is_revived: bool,
+    /// Its money was reserved or taken once.
+    pub(crate) was_held: bool,
     /// The idempotency key that captured or canceled it.
     pub(crate) moved_by: Option<String>,
     /// It waits at a bank's page whose address nobody was told.
@@ -178,6 +180,10 @@ pub(crate) enum Later {
     Revive {
         intent: String,
     },
+    /// Somebody confirms again what was declined.
+    Confirm {
+        intent: String,
+    },
 }
 
 /// The books.
@@ -293,6 +299,7 @@ impl Ledger {
                     captured: if status == Status::Captured { amount } else { 0 },
                     taken: if status == Status::Captured { amount } else { 0 },
                     is_revived: false,
+                    was_held: matches!(status, Status::Reserved | Status::Captured),
                     moved_by: None,
                     has_no_page: matches!(odd, Some(Oddity::LeftOpen { .. })),
                     nameless_until_ms: nameless_until_ms(now_ms, odd),
@@ -442,6 +449,7 @@ impl Ledger {
             (true, true) => Status::Reserved,
             (true, false) => Status::Captured,
         };
+        intent.was_held |= good;
         if intent.status == Status::Captured {
             intent.captured = intent.amount;
             intent.taken = intent.amount;

@@ -3,10 +3,10 @@
 
 use std::collections::BTreeSet;
 
-use super::bank::{Later, Ledger, Status};
+use super::bank::{Intent, Later, Ledger, Status};
 use super::world::{Event, World};
 use crate::dice::Dice;
-use crate::faults::{HOUR, MINUTE};
+use crate::faults::{HOUR, MINUTE, SECOND};
 
 const DAY: u64 = 24 * HOUR;
 /// What a person moves at the dashboard is moved by no key of ours.
@@ -72,6 +72,12 @@ impl World {
                     does
                 }
                 Status::Captured => it.dice.permille(300).then_some(Does::Refunds { permille }),
+                Status::Refused if it.dice.permille(300) => {
+                    let most_ms = it.dice.pick(&[10 * SECOND, 10 * MINUTE, 30 * HOUR, 6 * DAY]);
+                    let ms = it.dice.between(SECOND, most_ms);
+                    self.later_at_stripe(ms, Later::Confirm { intent: intent.clone() });
+                    None
+                }
                 _ => None,
             };
             if let Some(does) = does {
@@ -89,11 +95,25 @@ impl World {
         }
     }
 
-    /// A person moves at the dashboard what the merchant has seen as a payment.
-    pub(crate) fn is_known_here(&self, intent: &str) -> bool {
-        let is_it = |id: &Option<String>| id.as_deref() == Some(intent);
-        let payments = self.objects.iter().filter_map(|object| object.store.rows.payment.as_ref());
-        payments.into_iter().any(|payment| is_it(&payment.provider_payment))
+    /// Somebody confirms again what Stripe had declined. That is no charge of ours while it is the only one: the product never asked
+    /// for it, and takes it for the order's payment or gives it back. Beside a newer one it is a second charge.
+    pub(crate) fn confirm_again(&mut self, id: &str) -> bool {
+        let Some(intent) = self.stripe.ledger.intent(id).filter(|intent| intent.status == Status::Refused)
+        else {
+            return false;
+        };
+        let resource = intent.resource.clone();
+        let is_other = |other: &&Intent| other.resource == resource && other.id != id;
+        let is_over =
+            |other: &Intent| matches!(other.status, Status::Refused | Status::Canceled | Status::Expired);
+        let all = self.stripe.ledger.intents.iter().chain(&self.adyen.ledger.intents);
+        let is_alone =
+            all.filter(is_other).all(is_over) && !self.stripe.unfinished.values().any(|it| is_other(&it));
+        self.stripe.ledger.revive(id);
+        if let Some(intent) = self.stripe.ledger.intent_mut(id) {
+            intent.is_revived = is_alone;
+        }
+        true
     }
 
     fn later_at_stripe(&mut self, ms: u64, later: Later) {

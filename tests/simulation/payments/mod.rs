@@ -8,14 +8,18 @@
 //! ```
 //!
 //! Read on in this order: story.rs and told.rs (who wants what), world.rs (objects, incarnations, and time), requests.rs and
-//! runs.rs (what the objects do), wire.rs (the way to the providers), webhooks.rs (what they tell by themselves), elsewhere.rs (what others do with the money), bank.rs, stripe.rs and adyen.rs (their books and their
+//! runs.rs (what the objects do), wire.rs (the way to the providers), accounts.rs (whose books they are), webhooks.rs (what they tell by themselves), inbox.rs (where Adyen's waits), elsewhere.rs (what others do with the money), bank.rs, stripe.rs and adyen.rs (their books and their
 //! manners), auditor/ (what must hold) and view.rs (what it is told).
 
+mod accounts;
 mod adyen;
 mod auditor;
 mod bank;
 mod elsewhere;
+mod inbox;
 mod jobs;
+mod links;
+mod operators;
 mod requests;
 mod runs;
 mod story;
@@ -33,7 +37,7 @@ use paid_once::machine::context::Mutant;
 
 use crate::campaign::{self, every_fault, play_all, singles};
 use crate::dice::Dice;
-use crate::faults::{Boundary, Fault, HOUR, MINUTE, Plan, SECOND, SKEW_MAX_MS};
+use crate::faults::{Boundary, Fault, HOUR, MINUTE, Oddity, Plan, SECOND, SKEW_MAX_MS};
 use crate::history::Outcome;
 use crate::promises::{
     AUDIT, FROZEN, LIVENESS, MISMATCH, ONE_CHARGE, SAME_BYTES, STRANGER, TOMBSTONE, TRUE_VERDICT, Violation,
@@ -50,6 +54,12 @@ const WORLD: &str = "SIM_PAYMENTS";
 const WEBHOOKS: u64 = 0x7765_6268_6f6f_6b73;
 /// The same for what others do with the money.
 const OTHERS: u64 = 0x656c_7365_7768_6572;
+/// The same for days in which Adyen refuses everything.
+const LOCKED_OUT: u64 = 0x0006_c6f6_3b65_6420;
+/// The same for the secret of another account.
+const ACCOUNTS: u64 = 0x6163_636f_756e_7473;
+/// The same for the operator who settles calls by hand.
+const OPERATORS: u64 = 0x6f70_6572_6174_6f72;
 /// How many pairs of faults are tried, of the millions that there are.
 const PAIRS: u64 = 12_000;
 /// How many random histories are played.
@@ -68,9 +78,20 @@ pub(crate) fn random(seed: u64, off: Option<Off>, trace: bool) -> World {
     };
     let jobs = Dice::new(!seed).pick(&[0, 20, 150]);
     let world = World::new(story, plan, dice, off, trace).with_jobs_struck(jobs, 30 * HOUR);
-    let world = if Dice::new(seed ^ OTHERS).permille(300) { world.with_others() } else { world };
+    let has_others = Dice::new(seed ^ OTHERS).permille(300);
+    let world = if has_others { world.with_others() } else { world };
+    let mut locked_out = Dice::new(seed ^ LOCKED_OUT);
+    let world = match locked_out.permille(5) {
+        true => world.locked_out(locked_out.between(0, 5 * MINUTE), locked_out.between(HOUR, 8 * 24 * HOUR)),
+        false => world,
+    };
+    let world = if Dice::new(seed ^ OPERATORS).permille(200) { world.with_operators(false) } else { world };
     let mut webhooks = Dice::new(seed ^ WEBHOOKS);
-    if webhooks.permille(500) { world.with_webhooks(webhooks.pick(&[0, 50, 300])) } else { world }
+    if webhooks.permille(500) {
+        return world.with_webhooks(webhooks.pick(&[0, 50, 300]));
+    }
+    let mut accounts = Dice::new(seed ^ ACCOUNTS);
+    if !has_others && accounts.permille(500) { world.with_accounts(accounts) } else { world }
 }
 
 /// Plays a history.
@@ -187,9 +208,9 @@ fn no_verdict_on_a_move_overtakes_a_late_send_when_clocks_differ() {
 /// Adyen executes, and nobody hears of it; then nothing reaches the object for as long as Adyen keeps its keys, and longer.
 fn past_adyens_window(off: Option<Off>) -> Vec<Violation> {
     let mut violations = Vec::new();
-    for (at, days) in (4..16).flat_map(|at| [5, 7, 8].map(|days| (at, days))) {
+    for (at, days) in (8..20).flat_map(|at| [5, 7, 8].map(|days| (at, days))) {
         let crash = Fault::Crash { committed: true, dark_ms: days * 24 * HOUR + MINUTE };
-        let faults = vec![(Boundary::Send, 1, Fault::ResponseLost), (Boundary::Transaction, at, crash)];
+        let faults = vec![(Boundary::Send, 2, Fault::ResponseLost), (Boundary::Transaction, at, crash)];
         let outcome = with_clocks(told("fallback"), &[], faults, off);
         assert!(off.is_some() || outcome.counters.of(PRUNED) == 0, "{PRUNED}: crash at {at}");
         violations.extend(outcome.violations);
@@ -206,8 +227,82 @@ fn adyen_is_not_sent_to_once_it_may_have_forgotten_the_key() {
     assert!(is_seen(WINDOW), "without the window nothing went wrong");
 }
 
+/// Adyen refuses our credentials for so many days, from so long after the beginning.
+fn locked_out(
+    story: &str,
+    (from_ms, days): (u64, u64),
+    faults: Vec<(Boundary, usize, Fault)>,
+    off: Option<Off>,
+) -> Outcome {
+    let world = World::new(told(story), Plan::Told(faults), Dice::new(1), off, false);
+    let world = if NEWS.contains(&story) { world.with_webhooks(200) } else { world };
+    world.locked_out(from_ms, days * 24 * HOUR).play()
+}
+
+/// Nobody can be asked at Adyen, and whatever is sent to it is refused for as long as the key may be used, and longer.
+fn refused_for_days(off: Option<Off>) -> Vec<Violation> {
+    let cases = [
+        ("fallback", 0),
+        ("fallback-moves", 0),
+        ("fallback-moves", 4 * SECOND),
+        ("fallback-moves", 2 * MINUTE),
+    ];
+    let mut violations = Vec::new();
+    for ((story, from_ms), days) in cases.into_iter().flat_map(|case| [5, 7].map(|days| (case, days))) {
+        violations.extend(locked_out(story, (from_ms, days), Vec::new(), off).violations);
+    }
+    violations
+}
+
+/// The network delivers a send twice: one copy is executed unheard, the other one meets a rate limit. Then all is refused.
+fn executed_beside_a_refusal(off: Option<Off>) -> Vec<Violation> {
+    let faults = || vec![(Boundary::Send, 2, Fault::DuplicatedRefused)];
+    let all = (1..12).flat_map(|at| locked_out("fallback", (at * 250, 7), faults(), off).violations);
+    all.collect()
+}
+
+/// A send is on its way for minutes, and the next one is refused, which is not stored.
+fn refused_before_an_earlier_send_arrives(off: Option<Off>) -> Vec<Violation> {
+    let late = (Boundary::Send, 2, Fault::Late { ms: 8 * MINUTE });
+    let faults = vec![late, (Boundary::Send, 3, Fault::Odd(Oddity::Invalid))];
+    locked_out("fallback", (HOUR, 7), faults, off).violations
+}
+
+/// The first send is lost, then all are refused. One refusal, long after the first send, says that the key is unused.
+fn lost_and_refused(off: Option<Off>) -> Vec<Violation> {
+    let histories = [Oddity::Hiccup, Oddity::Invalid].into_iter().flat_map(|odd| {
+        let told = |at| if at == 31 { odd } else { Oddity::Unauthorized };
+        let refused = (3..81).map(|at| (Boundary::Send, at, Fault::Odd(told(at))));
+        let faults = [(Boundary::Send, 2, Fault::RequestLost)].into_iter().chain(refused).collect();
+        locked_out("fallback", (2 * HOUR, 7), faults, off).violations
+    });
+    histories.collect()
+}
+
+#[test]
+fn what_adyen_has_refused_for_days_ends_by_itself() {
+    type History = fn(Option<Off>) -> Vec<Violation>;
+    let histories: [(History, Mutant, &str); 4] = [
+        (refused_for_days, Mutant::RefusedIsUnknown, LIVENESS),
+        (executed_beside_a_refusal, Mutant::CopyIsSend, TRUE_VERDICT),
+        (refused_before_an_earlier_send_arrives, Mutant::UnusedIsFinal, WINDOW),
+        (lost_and_refused, Mutant::RefusedIsUnknown, LIVENESS),
+    ];
+    for (history, off, promise) in histories {
+        let violations = history(None);
+        assert!(violations.is_empty(), "{violations:?}");
+        let violations = history(Some(Off::Core(off)));
+        let is_missed = violations.iter().any(|violation| violation.invariant == promise);
+        assert!(is_missed, "{off:?} is not missed: {violations:?}");
+    }
+}
+
 /// What the random histories must reach, or they have stopped exercising it.
-const EXERCISED: [&str; 101] = [
+const EXERCISED: [&str; 122] = [
+    "accounts: another one's key",
+    "accounts: asked for",
+    "accounts: the first one's key",
+    "accounts: waited for",
     "adyen: charges",
     "adyen: refunds",
     "alarms early",
@@ -225,14 +320,28 @@ const EXERCISED: [&str; 101] = [
     "begin: stranger refused",
     "begin: waits for the provider",
     "bind: used for something else, refused",
+    "by hand: executed",
+    "by hand: not executed",
+    "by hand: refused",
+    "by hand: settled meanwhile",
+    "by hand: too early, held",
     "capture.failed",
     "capture.pending",
     "clocks set",
     "elsewhere: canceled",
     "elsewhere: captured",
+    "elsewhere: confirmed after a decline",
     "elsewhere: refunded",
     "elsewhere: refunds sent back",
     "elsewhere: reservations lapsed",
+    "inbox: again",
+    "inbox: dead",
+    "inbox: dies after it worked",
+    "inbox: dies before it works",
+    "inbox: done",
+    "inbox: not stored",
+    "inbox: poison comes with it",
+    "inbox: stored",
     "jobs: confirmed",
     "jobs: consumer dies after",
     "jobs: consumer dies before",
@@ -250,8 +359,10 @@ const EXERCISED: [&str; 101] = [
     "look-ups: absent",
     "look-ups: found",
     "look-ups: found, left open",
+    "look-ups: found, moved by others",
     "look-ups: found, not final",
     "look-ups: inconclusive",
+    "look-ups: of the account",
     "looks",
     "looks by the alarm",
     "operation.refused",
@@ -295,6 +406,7 @@ const EXERCISED: [&str; 101] = [
     "takeovers",
     "try.given_back",
     "try.late_money",
+    "try.paid_after_all",
     "void.pending",
     "webhooks: acknowledgement lost",
     "webhooks: an unknown call settled",
@@ -327,12 +439,15 @@ fn protections() -> Vec<(Off, &'static [&'static str])> {
     let promises = |mutant: Mutant| -> &'static [&'static str] {
         match mutant {
             Mutant::FreshProviderKey | Mutant::NoLeaseCheck | Mutant::IgnoreWindow => &[ONE_CHARGE],
-            Mutant::FallbackAfterUnknown | Mutant::OrderPaidAgain => &[ONE_CHARGE],
+            Mutant::FallbackAfterUnknown | Mutant::OrderPaidAgain | Mutant::NoCloseBeforeTry => &[ONE_CHARGE],
             Mutant::FailAfterTimeout | Mutant::NoQuietPeriod | Mutant::ForgetUnknownMove => &[TRUE_VERDICT],
             Mutant::AbsenceIsFinal | Mutant::DisbelievedIsAbsent | Mutant::TentativeIsFinal => {
                 &[TRUE_VERDICT]
             }
             Mutant::OpenIsDeclined | Mutant::OneLook => &[TRUE_VERDICT],
+            Mutant::CopyIsSend | Mutant::UnusedIsFinal => &[TRUE_VERDICT],
+            Mutant::RefusedIsUnknown => &[LIVENESS],
+            Mutant::AccountNotFrozen => &[ONE_CHARGE],
             Mutant::ReleaseKeyOnError => &[ONE_CHARGE, TRUE_VERDICT],
             Mutant::NoAlarm => &[LIVENESS],
             Mutant::NoFingerprint => &[MISMATCH],
@@ -342,12 +457,20 @@ fn protections() -> Vec<(Off, &'static [&'static str])> {
             Mutant::MovesOverlap => &[MOVES],
             Mutant::ReceivedIsDone => &[AGREES, ONE_CHARGE],
             Mutant::DecidedIsFinal => &[AGREES],
+            Mutant::MovedIsOther => &[LIVENESS],
             Mutant::LateNewsDropped => &[GIVEN_BACK],
+            Mutant::ByHandInFlight => &[TRUE_VERDICT, ONE_CHARGE, WINDOW],
+            // Only an operator who errs shows it.
+            Mutant::ByHandBelieved => &[],
         }
     };
-    let core = Mutant::OF_THE_MACHINE.into_iter().chain(Mutant::OF_PAYMENTS).chain(Mutant::OF_LATER);
+    let core = Mutant::OF_THE_MACHINE
+        .into_iter()
+        .chain(Mutant::OF_PAYMENTS)
+        .chain(Mutant::OF_LATER)
+        .chain(Mutant::OF_OPERATORS);
     let mut all: Vec<_> = core.map(|mutant| (Off::Core(mutant), promises(mutant))).collect();
-    let around: [(Off, &'static [&'static str]); 14] = [
+    let around: [(Off, &'static [&'static str]); 16] = [
         (Off::Binding, &[MISMATCH]),
         (Off::OrderObject, &[ONE_CHARGE]),
         (Off::FrozenBytes, &[FROZEN]),
@@ -363,9 +486,35 @@ fn protections() -> Vec<(Off, &'static [&'static str])> {
         (Off::EventIds, &[TAKEN_ONCE]),
         (Off::Forward, &[MOVES]),
         (Off::ComeAgain, &[HEARD, AGREES]),
+        (Off::OwnPlaces, &[LIVENESS]),
+        (Off::Recaptures, &[AGREES]),
     ];
     all.extend(around);
     all
+}
+
+/// Histories with an operator who says without looking that calls were not executed: how often they were wrong, and how often
+/// nobody was told so afterwards.
+fn errors_by_hand(off: Option<Off>) -> (u64, u64) {
+    let mut counters = Counters::default();
+    for seed in 0..12_000 {
+        let mut dice = Dice::new(seed);
+        let story = Story::random(&mut dice);
+        let plan = Plan::Random { permille: dice.pick(&[40, 80, 160]), budget: 6, until_ms: HOUR };
+        let world = World::new(story, plan, dice, off, false).with_operators(true).with_webhooks(0);
+        counters.merge(&world.played_on().play().counters);
+    }
+    (counters.of("by hand: wrong"), counters.of("by hand: wrong, and nobody is told"))
+}
+
+#[test]
+fn an_operator_who_errs_is_found_out() {
+    let (wrong, unseen) = errors_by_hand(None);
+    println!("settled by hand as not executed although it was: {wrong}, unseen: {unseen}");
+    assert!(wrong >= 10, "they have hardly ever erred: {wrong}");
+    assert_eq!(unseen, 0, "of {wrong}");
+    let (_, unseen) = errors_by_hand(Some(Off::Core(Mutant::ByHandBelieved)));
+    assert!(unseen > 0, "an operator's word is believed, and nobody missed anything");
 }
 
 /// How it is noticed first, and the first history in which a promise is broken for which it is there.

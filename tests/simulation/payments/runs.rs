@@ -1,7 +1,7 @@
 //! Runs, step by step; the alarm, which begins them without any client; and the questions about what is open at the provider.
 
 use paid_once::machine::begin::replayed;
-use paid_once::machine::call::LookUp;
+use paid_once::machine::call::{LookUp, ProviderResult};
 use paid_once::machine::id::RequestId;
 use paid_once::machine::record::{RecoveryPoint, Ticket};
 use paid_once::machine::run::{Action, Event as Input, Run, RunEnd};
@@ -43,7 +43,9 @@ impl World {
         };
         let instance = active.instance;
         let object = self.instances[instance].object;
-        if has_open_key(&self.objects[object].store.rows, self.now_ms) {
+        if has_open_key(&self.objects[object].store.rows, self.now_ms, &|call| {
+            self.auditor.is_refused_for_certain(call)
+        }) {
             self.is_busy();
         }
         let again = |_| Event::Step { run: number, input: input.clone() };
@@ -131,6 +133,9 @@ impl World {
 
     pub(crate) fn looked_up(&mut self, run: u32, call_id: u32, look_up: LookUp) {
         self.counters.count(look_up_counter(&look_up));
+        if matches!(&look_up, LookUp::Found(reply) if matches!(reply.result, ProviderResult::Moved { .. })) {
+            self.counters.count("look-ups: found, moved by others");
+        }
         self.after(0, Event::Step { run, input: Input::LookedUp(call_id, look_up) });
     }
 
@@ -247,7 +252,10 @@ impl World {
         let path = question.provider().question_request(question).map(|ask| ask.path);
         let answer = match self.fault(Boundary::Page) {
             Some(Fault::PageLost) => None,
-            fault => broken_page(fault).or_else(|| path.map(|path| self.stripe.get(self.now_ms, &path))),
+            fault => {
+                let secret = self.instances[instance].secret;
+                broken_page(fault).or_else(|| path.map(|path| self.get_with(secret, &path)))
+            }
         };
         let transit_ms = self.dice.between(10, 300);
         self.after(transit_ms, Event::Told { instance, questions, answer: answer.map(Box::new) });

@@ -101,6 +101,8 @@ pub(crate) struct Story {
     pub(crate) clients: Vec<Client>,
     /// When somebody looks at a payment.
     pub(crate) looks_ms: Vec<(usize, u64)>,
+    /// When somebody confirms again the first payment that Stripe has declined.
+    pub(crate) confirms_ms: Option<u64>,
     pub(crate) payers: Vec<Payer>,
     pub(crate) clocks_differ: bool,
     pub(crate) key_kept_longer_ms: u64,
@@ -296,6 +298,7 @@ impl Story {
             places,
             clients,
             looks_ms: Vec::new(),
+            confirms_ms: None,
             payers: vec![Payer::Completes { ms: 30 * SECOND, comes_back: true, slowly: false }],
             clocks_differ: false,
             key_kept_longer_ms: 0,
@@ -374,6 +377,7 @@ impl Story {
         };
         Self {
             looks_ms: (0..looks).map(|_| (0, moment(dice))).collect(),
+            confirms_ms: None,
             payers: (0..3).map(|_| payer(dice)).collect(),
             clocks_differ: dice.permille(500),
             key_kept_longer_ms: dice.pick(&[0, 0, HOUR, 24 * HOUR]),

@@ -13,6 +13,8 @@ use crate::faults::Oddity;
 use crate::provider::{error, plain};
 
 pub(crate) struct Stripe {
+    /// Whose books these are.
+    pub(crate) account: &'static str,
     pub(crate) ledger: Ledger,
     pub(crate) keys: Keys,
     /// Whether a 400 about the payment's state is stored under the key.
@@ -124,6 +126,7 @@ impl Stripe {
                 captured: 0,
                 taken: 0,
                 is_revived: false,
+                was_held: false,
                 moved_by: None,
                 has_no_page: false,
                 nameless_until_ms: 0,
@@ -208,6 +211,12 @@ impl Stripe {
             Status::Canceled | Status::Expired | Status::CaptureFailed => "canceled",
             Status::Refused => "requires_payment_method",
         };
+        // Who has canceled what was never held has no charge.
+        let charge = match intent.status {
+            Status::Reserved | Status::Captured => r#""ch_1""#,
+            Status::Canceled | Status::Expired if intent.was_held => r#""ch_1""#,
+            _ => "null",
+        };
         let capturable = if intent.status == Status::Reserved { *amount } else { 0 };
         let error = match intent.status {
             Status::Refused if !self.unfinished.contains_key(&intent.by) => {
@@ -224,7 +233,7 @@ impl Stripe {
             _ => "null".to_owned(),
         };
         format!(
-            r#"{{"id":"{id}","object":"payment_intent","created":{created_s},"status":"{status}","amount":{amount},"amount_received":{captured},"amount_capturable":{capturable},"currency":"{currency}","metadata":{{"resource":"{resource}","idempotency_key":"{by}"}},"last_payment_error":{error},"next_action":{action}}}"#
+            r#"{{"id":"{id}","object":"payment_intent","latest_charge":{charge},"created":{created_s},"status":"{status}","amount":{amount},"amount_received":{captured},"amount_capturable":{capturable},"currency":"{currency}","metadata":{{"resource":"{resource}","idempotency_key":"{by}"}},"last_payment_error":{error},"next_action":{action}}}"#
         )
     }
 
@@ -252,6 +261,7 @@ impl Stripe {
         let query = fields(query);
         let parts: Vec<&str> = path.trim_start_matches("/v1/").split('/').collect();
         match parts.as_slice() {
+            ["account"] => plain(200, &format!(r#"{{"id":"{}","object":"account"}}"#, self.account)),
             ["payment_intents", id] => {
                 self.ledger.intent(id).map_or_else(missing, |intent| plain(200, &self.intent(intent)))
             }

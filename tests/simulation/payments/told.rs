@@ -7,7 +7,7 @@ use super::story::{Client, Key, Payer, Place, Story, Wish};
 use crate::faults::{HOUR, MINUTE, SECOND};
 
 /// Their names, for `SIM_PAYMENTS_STORY`.
-pub(crate) const STORIES: [&str; 18] = [
+pub(crate) const STORIES: [&str; 20] = [
     "pay",
     "capture",
     "refund",
@@ -17,6 +17,8 @@ pub(crate) const STORIES: [&str; 18] = [
     "bank",
     "bank-void",
     "order",
+    "confirmed-late",
+    "confirmed-early",
     "fallback",
     "fallback-moves",
     "fallback-rupiah",
@@ -106,6 +108,10 @@ pub(crate) fn told(name: &str) -> Story {
             clients[0].returns_ms = vec![MINUTE];
             Story::of(vec![place], clients)
         }
+        // Declined, then paid with another card. Somebody confirms the declined one once more.
+        "confirmed-late" => declined_then_paid(MINUTE),
+        // The same, before another card is tried: the order is paid, and nothing else is sent.
+        "confirmed-early" => declined_then_paid(3 * SECOND),
         // Declined by the first provider, taken by the second.
         "fallback" => at_key(pay_or(DECLINED, "stored-card", true), vec![]),
         // The same, reserved; then captured in part, and given back, where it was paid.
@@ -184,6 +190,15 @@ pub(crate) fn told(name: &str) -> Story {
         "refund" => at_key(pay(VISA, true), vec![(5 * SECOND, Key::Natural, Wish::Refund(None, Duplicate))]),
         _ => unreachable!("no story has this name"),
     }
+}
+
+fn declined_then_paid(confirms_ms: u64) -> Story {
+    let place = Place::order("order-7");
+    let clients = vec![
+        Client::new(pay(DECLINED, true), own("first"), 0, &place, 0),
+        Client::new(pay(VISA, true), own("second"), 0, &place, 5 * SECOND),
+    ];
+    Story { confirms_ms: Some(confirms_ms), ..Story::of(vec![place], clients) }
 }
 
 /// A payment that lives where its key does, and what is done with it afterwards.

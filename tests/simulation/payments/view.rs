@@ -6,7 +6,7 @@ use paid_once::payment::{Payment, PaymentState, Pending, Refund, RefundState};
 
 use super::auditor::{Commit, PaymentView, RefundView, thousandths};
 use crate::promises::Writer;
-use crate::store::{Kept, key_view};
+use crate::store::{IsRefused, Kept, key_view};
 
 /// A committed transaction. `now_ms` is the world's time, `object_now_ms` the object's.
 pub(crate) fn commit(
@@ -15,8 +15,8 @@ pub(crate) fn commit(
     rows: &Rows,
     alarm_at_ms: Option<u64>,
     writer: Writer,
-    object_now_ms: u64,
-    now_ms: u64,
+    (object_now_ms, now_ms): (u64, u64),
+    is_refused: IsRefused<'_>,
 ) -> Commit {
     let Kept { before, appended, .. } = kept;
     // Replays are told of apart.
@@ -41,7 +41,7 @@ pub(crate) fn commit(
         writer,
         changed: *before != rest || added,
         replays_shown: appended.timeline.iter().filter(is_replay).map(|line| line.key_id).collect(),
-        keys: rows.keys.iter().map(|key| key_view(rows, key, now_ms)).collect(),
+        keys: rows.keys.iter().map(|key| key_view(rows, key, now_ms, is_refused)).collect(),
         payment: rows.payment.as_ref().map(payment_view),
         refunds: rows
             .refunds
@@ -50,7 +50,11 @@ pub(crate) fn commit(
             .collect(),
         finished: finished.collect(),
         audit: appended.audit.iter().map(|record| record.action).collect(),
-        events: appended.events.iter().map(|event| event.event_id.clone()).collect(),
+        events: appended
+            .events
+            .iter()
+            .map(|event| format!("{}:{}", event.provider.as_str(), event.event_id))
+            .collect(),
         jobs: appended.jobs.iter().filter(is_of_capture).map(|job| job.job_id.clone()).collect(),
         staged_until_ms: rows.jobs.iter().map(|job| job.next_at_ms).min(),
         alarm_at_ms,

@@ -8,10 +8,12 @@ use std::collections::BTreeMap;
 
 use paid_once::machine::call::CallState;
 use paid_once::machine::id::ObjectId;
-use paid_once::machine::rows::{Rows, TakenEvent};
-use paid_once::payment::{PaymentState, news};
+use paid_once::machine::rows::Rows;
+use paid_once::object::events;
+use paid_once::payment::PaymentState;
+use paid_once::webhooks::inbox::Attempt;
 use paid_once::webhooks::{Event as Notice, News, Taken, adyen, stripe};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::adyen::Adyen;
 use super::bank::{Intent, Later, Status};
@@ -31,6 +33,8 @@ const TRIES_MAX: u32 = 22;
 struct Sent {
     object: usize,
     notice: Notice,
+    /// As Adyen sends it: that goes to the inbox.
+    item: Option<Value>,
     tries: u32,
     is_acknowledged: bool,
 }
@@ -97,12 +101,12 @@ impl World {
                 bodies.extend(of_refund(&self.stripe, &refund.id, refund.status));
             }
         }
-        let mut notices: Vec<(Notice, Option<ObjectId>)> = Vec::new();
+        let mut notices: Vec<(Notice, Option<ObjectId>, Option<Value>)> = Vec::new();
         for (kind, object) in bodies {
             let id = format!("evt_{}", self.webhooks.sent.len() + notices.len());
             let body = json!({ "id": id, "object": "event", "type": kind, "data": { "object": object } });
             let read = stripe::read(body.to_string().as_bytes()).unwrap();
-            notices.push((read.event, read.object));
+            notices.push((read.event, read.object, None));
         }
         let mut items = Vec::new();
         for intent in &self.adyen.ledger.intents {
@@ -120,10 +124,11 @@ impl World {
         for item in items {
             let body = json!({ "live": "false", "notificationItems": [{ "NotificationRequestItem": item }] });
             let read = adyen::items(body.to_string().as_bytes()).unwrap();
-            notices.extend(read.into_iter().map(adyen::Item::read));
+            let read = read.into_iter().map(adyen::Item::read);
+            notices.extend(read.map(|(notice, object)| (notice, object, Some(item.clone()))));
         }
-        for (notice, object) in notices {
-            self.tell_of(notice, object);
+        for (notice, object, item) in notices {
+            self.tell_of(notice, object, item);
         }
         self.some_come_back();
         self.some_turn();
@@ -179,20 +184,20 @@ impl World {
         }
     }
 
-    fn tell_of(&mut self, notice: Notice, object: Option<ObjectId>) {
+    fn tell_of(&mut self, notice: Notice, object: Option<ObjectId>, item: Option<Value>) {
         let known = self.objects.iter().position(|known| Some(known.id) == object);
         let Some(object) = known else {
             return self.auditor.contradicted(format!("nobody is meant by {notice:?}"));
         };
         self.counters.count("webhooks: events");
         self.tell(|| format!("  webhook {}: {notice:?}", self.webhooks.sent.len()));
-        self.webhooks.sent.push(Sent { object, notice, tries: 0, is_acknowledged: false });
+        self.webhooks.sent.push(Sent { object, notice, item, tries: 0, is_acknowledged: false });
         let number = self.webhooks.sent.len() - 1;
         let delay_ms = self.webhooks.dice.between(0, 2 * SECOND);
         self.after(delay_ms, Event::Tell(number));
     }
 
-    fn webhooks_fault(&mut self, what: &'static str) -> bool {
+    pub(crate) fn webhooks_fault(&mut self, what: &'static str) -> bool {
         let strikes = self.webhooks.dice.permille(self.webhooks.permille);
         if strikes {
             self.counters.count(what);
@@ -226,46 +231,73 @@ impl World {
         }
     }
 
-    /// An event reaches its object.
+    /// An event has come. Adyen's goes to the inbox, unless it has left that, and its object was asleep.
     pub(crate) fn webhook(&mut self, number: usize, to: Option<usize>) {
-        let Some(Sent { object, notice, .. }) = self.webhooks.sent.get(number) else { return };
+        let Some(sent) = self.webhooks.sent.get(number) else { return };
+        match sent.item.clone() {
+            Some(item) if to.is_none() => {
+                let event_id = sent.notice.event_id.clone();
+                self.receive(number, &event_id, &item);
+            }
+            Some(_) => drop(self.take_in(number, to)),
+            None => {
+                if let Attempt::Over(_) = self.take_in(number, to) {
+                    self.acknowledge(number);
+                }
+            }
+        }
+    }
+
+    /// The number of the object that an event is about.
+    pub(crate) fn object_of_event(&self, number: usize) -> Option<usize> {
+        self.webhooks.sent.get(number).map(|sent| sent.object)
+    }
+
+    /// An event reaches its object.
+    pub(crate) fn take_in(&mut self, number: usize, to: Option<usize>) -> Attempt {
+        let Some(Sent { object, notice, .. }) = self.webhooks.sent.get(number) else {
+            return Attempt::UnknownResource;
+        };
         let (object, notice) = (*object, notice.clone());
         let again = |to| Event::Webhook { number, to: Some(to) };
         let Reached::Awake(instance, fault) = self.reach(object, to, again) else {
-            return self.counters.count("webhooks: not reached");
+            self.counters.count("webhooks: not reached");
+            return Attempt::Failed("not reached".to_owned());
         };
-        let is_known = self.objects[object].store.events.contains(&notice.event_id);
-        if is_known && self.off != Some(Off::EventIds) {
+        let remembered = self.objects[object].store.remembers(&notice);
+        if remembered.answer().is_some() && self.off != Some(Off::EventIds) {
             self.counters.count("webhooks: known");
-            return self.acknowledge(number);
+            return Attempt::Over("known");
         }
         let (goes_back, forgets_busy) = (self.off == Some(Off::Forward), self.off == Some(Off::ComeAgain));
         let body = |rows: &mut Rows, ctx: &_, _: &_| {
             let unknown = unknown_calls(rows);
-            let taken = news::take(rows, &notice, ctx)?;
+            let taken = events::take_in(rows, &notice, &remembered, ctx)?;
             if goes_back {
                 believe(rows, &notice);
             }
-            if forgets_busy || !matches!(taken, Taken::Busy | Taken::Stranger) {
-                rows.appended.events.push(TakenEvent {
-                    event_id: notice.event_id.clone(),
-                    provider: notice.provider,
-                    kind: notice.kind.clone(),
-                    received_at_ms: ctx.now_ms,
-                });
+            if forgets_busy && matches!(taken, Taken::Busy | Taken::Stranger) {
+                events::remember(rows, &notice, ctx);
             }
             Ok((taken, unknown_calls(rows) < unknown))
         };
         let taken = match self.transact(instance, fault, Writer::Check, body, |_, _, _| {}) {
             Transacted::Done(taken, _) => taken,
-            Transacted::Failed(error) => return self.auditor.bug(&error.to_string()),
-            Transacted::Crashed => return,
+            Transacted::Failed(error) => {
+                self.auditor.bug(&error.to_string());
+                return Attempt::Failed(error.to_string());
+            }
+            Transacted::Crashed => return Attempt::Failed("no answer".to_owned()),
         };
         self.tell(|| format!("  webhook {number} in object {object}: {:?}", taken.0));
         match taken {
-            (Taken::Busy, ..) if !forgets_busy => return self.counters.count("webhooks: busy"),
+            (Taken::Busy, ..) if !forgets_busy => {
+                self.counters.count("webhooks: busy");
+                return Attempt::Busy;
+            }
             (Taken::Stranger, ..) => {
-                return self.auditor.contradicted(format!("nothing is meant by {notice:?}"));
+                self.auditor.contradicted(format!("nothing is meant by {notice:?}"));
+                return Attempt::UnknownResource;
             }
             (Taken::In | Taken::Alert { .. }, has_settled) => {
                 self.is_busy();
@@ -283,10 +315,10 @@ impl World {
             self.counters.count("webhooks: overtaken");
         }
         *newest = (*newest).max(number);
-        self.acknowledge(number);
+        Attempt::Over("taken_in")
     }
 
-    fn acknowledge(&mut self, number: usize) {
+    pub(crate) fn acknowledge(&mut self, number: usize) {
         if self.webhooks_fault("webhooks: acknowledgement lost") {
             return;
         }

@@ -5,6 +5,7 @@ use paid_once::machine::call::{CallKind, ForeignCall, LookUp, Outcome};
 use paid_once::machine::run::Event as Input;
 use paid_once::providers::{HttpAnswer, Provider};
 
+use super::accounts::Secret;
 use super::auditor::Send;
 use super::bank::Later;
 use super::elsewhere::Does;
@@ -34,9 +35,16 @@ pub(crate) struct Delivery {
     began_ms: u64,
     /// Whether its answer finds the way back.
     heard: bool,
+    /// With what it was sent.
+    secret: Secret,
 }
 
 impl World {
+    /// What was configured when a run began.
+    fn secret_of(&self, run: u32) -> Secret {
+        self.runs.get(run).map_or(self.accounts.secret, |active| self.instances[active.instance].secret)
+    }
+
     pub(crate) fn send(&mut self, run: u32, call: &ForeignCall) {
         let exchange = self.sends;
         self.sends += 1;
@@ -68,6 +76,7 @@ impl World {
             takes_ms: self.dice.between(50, 800),
             began_ms: 0,
             heard: true,
+            secret: self.secret_of(run),
         };
         let fault = self.fault(Boundary::Send);
         if let Some(counter) = send_counter(fault) {
@@ -108,10 +117,15 @@ impl World {
     }
 
     pub(crate) fn arrive(&mut self, mut delivery: Delivery) {
-        let Delivery { provider, derived_key: key, path, body, odd, .. } = &delivery;
+        let Delivery { provider, derived_key: key, path, body, odd, secret, .. } = &delivery;
+        let is_locked_out = self.locked_out_ms.is_some_and(|(from_ms, until_ms)| {
+            *provider == Provider::Adyen && (from_ms..until_ms).contains(&self.now_ms)
+        });
+        let odd = if is_locked_out { Some(Oddity::Unauthorized) } else { *odd };
+        let now_ms = self.now_ms;
         let at_once = match provider {
-            Provider::Stripe => self.stripe.arrive(self.now_ms, key, path, body, *odd),
-            Provider::Adyen => self.adyen.arrive(self.now_ms, key, path, body, *odd),
+            Provider::Stripe => self.stripe_with(*secret).arrive(now_ms, key, path, body, odd),
+            Provider::Adyen => self.adyen.arrive(self.now_ms, key, path, body, odd),
         };
         if let Some(answer) = at_once {
             self.auditor.dealt_with(&delivery.derived_key);
@@ -123,9 +137,9 @@ impl World {
 
     pub(crate) fn executed(&mut self, delivery: Delivery) {
         self.is_busy();
-        let Delivery { provider, derived_key: key, path, body, odd, began_ms, .. } = &delivery;
+        let Delivery { provider, derived_key: key, path, body, odd, began_ms, secret, .. } = &delivery;
         let (answer, later) = match provider {
-            Provider::Stripe => self.stripe.execute(*began_ms, key, path, body, *odd),
+            Provider::Stripe => self.stripe_with(*secret).execute(*began_ms, key, path, body, *odd),
             Provider::Adyen => {
                 self.adyen.now_ms = self.now_ms;
                 self.adyen.execute(*began_ms, key, path, body, *odd)
@@ -137,7 +151,8 @@ impl World {
         self.auditor.dealt_with(key);
         self.book();
         if let Some(later) = later {
-            self.later(provider.as_str(), later);
+            let is_other = *provider == Provider::Stripe && !secret.is_first;
+            self.later(if is_other { "stripe-other" } else { provider.as_str() }, later);
         }
         self.answer(&delivery, answer);
     }
@@ -149,6 +164,9 @@ impl World {
             | Later::Refund { ms, .. }
             | Later::Modify { ms, .. }
             | Later::RollForward { ms, .. } => {
+                if let Later::Modify { by, .. } | Later::RollForward { by, .. } = &later {
+                    self.operators.at_work.insert(by.clone());
+                }
                 self.after(*ms, Event::Decided { provider, later });
             }
             // The worlds that have these send them themselves.
@@ -158,10 +176,12 @@ impl World {
             | Later::Expire { .. }
             | Later::Lapse { .. }
             | Later::Person { .. }
-            | Later::Revive { .. } => {}
+            | Later::Revive { .. }
+            | Later::Confirm { .. } => {}
             Later::Page { intent } => {
                 self.counters.count("bank's pages");
-                let payer = self.payers[self.stripe.ledger.intents.len() % self.payers.len()];
+                let made = self.ledger_of(provider).intents.len();
+                let payer = self.payers[made % self.payers.len()];
                 let ms = match payer {
                     Payer::NeverReturns => return,
                     Payer::Completes { ms, slowly, .. } => ms + if slowly { BANK_MS } else { 0 },
@@ -177,7 +197,7 @@ impl World {
                 if matches!(payer, Payer::Completes { slowly: true, .. }) {
                     self.after(ms - BANK_MS, Event::Decided { provider, later: later.clone() });
                 }
-                let resource = self.stripe.ledger.intent(intent).map(|intent| intent.resource.clone());
+                let resource = self.ledger_of(provider).intent(intent).map(|intent| intent.resource.clone());
                 let object = resource.and_then(|resource| self.object_of(&resource));
                 if let (Some(object), Some(back_ms)) = (object, back_ms) {
                     self.after(back_ms, Event::Check { object, to: None, looking: true });
@@ -189,10 +209,14 @@ impl World {
     pub(crate) fn decided(&mut self, provider: &'static str, later: Later) {
         self.tell(|| format!("  {provider} decides {later:?}"));
         self.adyen.now_ms = self.now_ms;
-        if matches!(&later, Later::Person { intent, .. } if !self.is_known_here(intent)) {
-            return;
+        if let Later::Modify { by, .. } | Later::RollForward { by, .. } = &later {
+            self.operators.at_work.remove(by);
         }
-        let ledger = if provider == "stripe" { &mut self.stripe.ledger } else { &mut self.adyen.ledger };
+        let ledger = match provider {
+            "stripe" => &mut self.stripe.ledger,
+            "stripe-other" => &mut self.accounts.other.ledger,
+            _ => &mut self.adyen.ledger,
+        };
         match later {
             Later::Page { intent } => ledger.begin_processing(&intent),
             Later::Intent { intent, good, .. } => ledger.decide(&intent, good),
@@ -216,6 +240,12 @@ impl World {
                     Does::Cancels => "elsewhere: canceled",
                     Does::Refunds { .. } => "elsewhere: refunded",
                 });
+            }
+            Later::Confirm { intent } => {
+                if !self.confirm_again(&intent) {
+                    return;
+                }
+                self.counters.count("elsewhere: confirmed after a decline");
             }
             Later::RollForward { by, asked, since_ms, .. } => {
                 let (_, later) = ledger.perform(since_ms, &by, asked, None);
@@ -246,6 +276,15 @@ impl World {
         let outcome = call.provider.classify(call, answer);
         if matches!(outcome, Outcome::NotExecuted { .. }) {
             self.auditor.refused(exchange);
+        }
+        // Before the key was looked at, or after it.
+        match (call.provider, answer.status, answer.should_retry) {
+            (Provider::Adyen, 401, _) => self.auditor.refused_for_certain(exchange, None),
+            (Provider::Adyen, 503, Some(true)) => {
+                let arrives_within_ms = self.times.quiet_ms + 2 * SKEW_MAX_MS;
+                self.auditor.refused_for_certain(exchange, Some(arrives_within_ms));
+            }
+            _ => {}
         }
         self.tell(|| format!("  response {}: {outcome:?}", answer.status));
         self.outcome(exchange, outcome);
@@ -289,6 +328,7 @@ impl World {
     pub(crate) fn page(&mut self, asking: Asking) {
         let path = asking.call.provider.look_up_request(&asking.call).map(|ask| ask.path);
         self.tell(|| format!("  look-up {path:?}"));
+        let secret = self.secret_of(asking.run);
         let answer = match (asking.fault, path) {
             (Some(Fault::PageLost), _) => {
                 let reason = "no answer".to_owned();
@@ -297,10 +337,10 @@ impl World {
             }
             (fault, Some(path)) => broken_page(fault).unwrap_or_else(|| {
                 let Some(close) = asking.call.provider.close_request(&asking.call) else {
-                    return self.stripe.get(self.now_ms, &path);
+                    return self.get_with(secret, &path);
                 };
                 self.counters.count("payments left open, to be canceled");
-                let answer = self.stripe.cancel(&close.path);
+                let answer = self.stripe_with(secret).cancel(&close.path);
                 self.book();
                 answer
             }),

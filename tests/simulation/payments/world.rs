@@ -15,11 +15,14 @@ use paid_once::machine::step::StepError;
 use paid_once::payment::check::Question;
 use paid_once::providers::HttpAnswer;
 
+use super::accounts::{Accounts, Secret, is_away};
 use super::adyen::Adyen;
 use super::auditor::{Auditor, Commit, Entry, Returned, thousandths};
 use super::bank::{Keys, Later, Ledger};
 use super::elsewhere::{DASHBOARD, Elsewhere};
+use super::inbox::Inbox;
 use super::jobs::{Jobs, Message};
+use super::operators::Operators;
 use super::story::{Client, Payer, Story};
 use super::stripe::Stripe;
 use super::view;
@@ -78,6 +81,10 @@ pub(crate) enum Off {
     Forward,
     /// An event about a call that is under way is acknowledged.
     ComeAgain,
+    /// The inbox is worked on in order: one that cannot be placed holds up all others.
+    OwnPlaces,
+    /// What comes again under the same reference is dropped, also if it is later.
+    Recaptures,
 }
 
 /// What happens at a time.
@@ -164,6 +171,8 @@ pub(crate) enum Event {
     Sweep {
         object: usize,
     },
+    /// This secret is configured from now on.
+    Secret(Secret),
     /// A provider sends an event, by its number.
     Tell(usize),
     /// An event reaches its object.
@@ -171,9 +180,25 @@ pub(crate) enum Event {
         number: usize,
         to: Option<usize>,
     },
+    /// What has just come into the inbox is worked on, by its keys.
+    Inbox(Vec<String>),
+    /// The clock works on what is due in the inbox.
+    InboxClock,
+    /// An operator settles a call by hand.
+    Operator {
+        object: usize,
+        call_id: u32,
+        to: Option<usize>,
+    },
     /// After an event: an incarnation takes up what is due, without any alarm.
     Stir {
         instance: usize,
+    },
+    /// The shop makes a link to an order, or ends all that it has made.
+    Link {
+        object: usize,
+        to: Option<usize>,
+        ends: bool,
     },
 }
 
@@ -199,6 +224,8 @@ pub(crate) struct Instance {
     pub(crate) ahead_ms: i64,
     pub(crate) alive: bool,
     pub(crate) asleep_until_ms: u64,
+    /// What was configured when it was born.
+    pub(crate) secret: Secret,
 }
 
 /// The world of one history.
@@ -227,11 +254,16 @@ pub(crate) struct World {
     pub(crate) payers: Vec<Payer>,
     pub(crate) stripe: Stripe,
     pub(crate) adyen: Adyen,
+    pub(crate) accounts: Accounts,
     pub(crate) exchanges: BTreeMap<u64, Exchange>,
     pub(crate) sends: u64,
     pub(crate) jobs: Jobs,
     pub(crate) webhooks: Webhooks,
+    pub(crate) inbox: Inbox,
     pub(crate) elsewhere: Elsewhere,
+    /// From when until when Adyen refuses our credentials.
+    pub(crate) locked_out_ms: Option<(u64, u64)>,
+    pub(crate) operators: Operators,
     pub(crate) auditor: Auditor,
     pub(crate) counters: Counters,
     pub(crate) trace: bool,
@@ -259,6 +291,14 @@ impl World {
         }
         let jobs_seed = dice.clone().roll();
         let kept_ms = |days: u64| days * 24 * HOUR + story.key_kept_longer_ms;
+        let stripe = |account, prefix| Stripe {
+            account,
+            ledger: Ledger::new(prefix),
+            keys: Keys::new(kept_ms(1)),
+            stores_refusals: story.stores_refusals,
+            page_max: story.page_max,
+            unfinished: BTreeMap::new(),
+        };
         let mut world = Self {
             now_ms: EPOCH_MS,
             due: Schedule::new(),
@@ -277,13 +317,8 @@ impl World {
             clients: story.clients,
             places: Vec::new(),
             payers: story.payers,
-            stripe: Stripe {
-                ledger: Ledger::new("pi_"),
-                keys: Keys::new(kept_ms(1)),
-                stores_refusals: story.stores_refusals,
-                page_max: story.page_max,
-                unfinished: BTreeMap::new(),
-            },
+            stripe: stripe("acct_first", "pi_"),
+            accounts: Accounts::new(stripe("acct_other", "pb_")),
             adyen: Adyen {
                 ledger: Ledger::new("PSP"),
                 keys: Keys::new(kept_ms(7)),
@@ -295,7 +330,10 @@ impl World {
             sends: 0,
             jobs: Jobs::new(jobs_seed, 0, 0),
             webhooks: Webhooks::new(!jobs_seed),
+            inbox: Inbox::new(),
             elsewhere: Elsewhere::new(jobs_seed.rotate_left(17)),
+            locked_out_ms: None,
+            operators: Operators::new(jobs_seed.rotate_left(29)),
             auditor: Auditor::new(terms(&times)),
             counters: Counters::default(),
             trace,
@@ -310,6 +348,10 @@ impl World {
                 world.auditor.pays(object, order);
             }
             world.after(starts_ms, Event::Knock(client));
+        }
+        if let Some(at_ms) = story.confirms_ms {
+            let later = Later::Confirm { intent: "pi_1".to_owned() };
+            world.after(at_ms, Event::Decided { provider: "stripe", later });
         }
         for (place, at_ms) in story.looks_ms {
             let object = world.object(story.places[place].object);
@@ -334,12 +376,27 @@ impl World {
     pub(crate) fn on(mut self, disks: &Disks) -> Self {
         self.objects.iter_mut().for_each(|object| object.store.on(disks));
         self.disks = Some(disks.clone());
+        self.make_links();
         self
     }
 
     /// Money is moved without us as well: by time, by banks, by persons.
     pub(crate) const fn with_others(mut self) -> Self {
         self.elsewhere.turn_on();
+        self
+    }
+
+    /// Adyen refuses our credentials from so long after the beginning, for so long.
+    pub(crate) fn locked_out(mut self, from_ms: u64, for_ms: u64) -> Self {
+        let until_ms = EPOCH_MS + from_ms + for_ms;
+        self.locked_out_ms = Some((EPOCH_MS + from_ms, until_ms));
+        (self.calm_from_ms, self.busy_until_ms) = (until_ms, until_ms);
+        self
+    }
+
+    /// An operator settles calls by hand, by what the provider shows; or without looking.
+    pub(crate) const fn with_operators(mut self, errs: bool) -> Self {
+        self.operators.turn_on(errs);
         self
     }
 
@@ -357,6 +414,10 @@ impl World {
             if rest_ms > LONG_AFTERMATH_MS || (rest_ms > AFTERMATH_MS && !self.elsewhere.is_on()) {
                 break;
             }
+            // What must wait for the other account's key waits for ever.
+            if self.accounts.is_settled(at_ms) && self.objects.iter().any(is_away) {
+                break;
+            }
             // A key that waits for a person is taken up every few minutes: nobody waits 45 days for that.
             if rest_ms > AFTERMATH_MS && self.objects.iter().any(waits_for_a_person) {
                 self.counters.count("elsewhere: left early");
@@ -365,6 +426,7 @@ impl World {
             }
             self.now_ms = at_ms;
             self.happen(event);
+            self.is_calm();
             self.check_liveness();
             events += 1;
             if events > EVENTS_MAX {
@@ -376,9 +438,14 @@ impl World {
                 break;
             }
         }
+        if self.accounts.is_on && self.objects.iter().any(is_away) {
+            self.counters.count("accounts: left waiting");
+            left_early = true;
+        }
         if self.auditor.violations.is_empty() && !left_early {
             for object in 0..self.objects.len() {
-                if self.webhooks.is_on() && !self.webhooks.waited_for(object) {
+                if self.webhooks.is_on() && !self.webhooks.waited_for(object) && !self.inbox.waits_for(object)
+                {
                     self.counters.count("webhooks: objects that heard all");
                     self.auditor.heard_all(object);
                 }
@@ -386,6 +453,7 @@ impl World {
             self.auditor.close();
             self.judge_jobs();
         }
+        self.judge_operators();
         self.counters.count("histories");
         self.counters.add(PRUNED, self.stripe.keys.pruned + self.adyen.keys.pruned);
         self.counters
@@ -402,10 +470,12 @@ impl World {
     /// Once faults stop, a key ends; a payment makes one call with each provider at most. What waits for a person is left out.
     fn check_liveness(&mut self) {
         let bound_ms = 2 * ends_within_ms(&self.times);
-        for object in &self.objects {
+        for object in self.objects.iter().filter(|object| !is_away(object)) {
             let calm_from_ms = self.calm_from_ms.max(object.dark_until_ms) + self.owed_ms;
             let rows = &object.store.rows;
-            if self.now_ms > calm_from_ms + bound_ms && has_open_key(rows, self.now_ms) {
+            if self.now_ms > calm_from_ms + bound_ms
+                && has_open_key(rows, self.now_ms, &|call| self.auditor.is_refused_for_certain(call))
+            {
                 self.auditor.overdue("a key", self.now_ms - calm_from_ms);
             }
             // A finished key is dropped at its time, by the clocks of who finished it and of who drops it.
@@ -443,9 +513,14 @@ impl World {
             Event::Job(message) => self.job(*message),
             Event::JobDone(message) => self.job_done(*message),
             Event::Sweep { object } => self.sweep(object),
+            Event::Secret(secret) => self.configure(secret),
             Event::Tell(number) => self.tell_event(number),
             Event::Webhook { number, to } => self.webhook(number, to),
+            Event::Inbox(keys) => self.work_at_once(&keys),
+            Event::InboxClock => self.work_by_the_clock(),
+            Event::Operator { object, call_id, to } => self.operator(object, call_id, to),
             Event::Stir { instance } => self.stir(instance),
+            Event::Link { object, to, ends } => self.link(object, to, ends),
         }
     }
 
@@ -521,7 +596,14 @@ impl World {
         };
         let id = InstanceId(format!("incarnation-{number}"));
         self.tell(|| format!("{} of object {object} is born, its clock {ahead_ms} ms ahead", id.0));
-        self.instances.push(Instance { object, id, ahead_ms, alive: true, asleep_until_ms: 0 });
+        self.instances.push(Instance {
+            object,
+            id,
+            ahead_ms,
+            alive: true,
+            asleep_until_ms: 0,
+            secret: self.accounts.secret,
+        });
         self.objects[object].current = Some(number);
         number
     }
@@ -560,6 +642,9 @@ impl World {
     pub(crate) fn context(&mut self, instance: usize) -> Context {
         let jitter = u16::try_from(self.dice.between(0, 1000)).unwrap_or(0);
         let mut ctx = Context::new(self.object_now_ms(instance), jitter, self.times, Limits::default());
+        if self.accounts.is_on {
+            ctx = ctx.with_credentials(self.instances[instance].secret.credentials());
+        }
         ctx.mutant = match self.off {
             Some(Off::Core(mutant)) => Some(mutant),
             _ => None,
@@ -632,6 +717,7 @@ impl World {
         let commit = self.keep(staged, instance, writer, &ctx);
         told(&mut self.auditor, &value, &commit);
         self.auditor.committed(&commit);
+        self.operators_hear(number, &commit.audit);
         if let Some(dark_ms) = crashes(fault, true) {
             self.crash(instance, dark_ms);
             return Transacted::Crashed;
@@ -649,8 +735,16 @@ impl World {
         if self.off == Some(Off::AuditRows) {
             kept.appended.audit.clear();
         }
-        let commit =
-            view::commit(number, &kept, &store.rows, store.alarm_at_ms, writer, ctx.now_ms, self.now_ms);
+        let auditor = &self.auditor;
+        let commit = view::commit(
+            number,
+            &kept,
+            &store.rows,
+            store.alarm_at_ms,
+            writer,
+            (ctx.now_ms, self.now_ms),
+            &|call| auditor.is_refused_for_certain(call),
+        );
         if kept.appended.jobs.iter().any(|job| job.kind == JobKind::Project) {
             self.objects[number].told_at_ms = self.now_ms;
         }
@@ -679,7 +773,12 @@ impl World {
 
     /// Tells the auditor what has changed in the books.
     pub(crate) fn book(&mut self) {
-        for (provider, ledger) in [("stripe", &self.stripe.ledger), ("adyen", &self.adyen.ledger)] {
+        let books = [
+            ("stripe", &self.stripe.ledger),
+            ("stripe", &self.accounts.other.ledger),
+            ("adyen", &self.adyen.ledger),
+        ];
+        for (provider, ledger) in books {
             for refund in ledger.refunds.iter().filter(|refund| !refund.by.starts_with(DASHBOARD)) {
                 let (id, by, came_back) = (refund.id.clone(), refund.by.clone(), refund.came_back);
                 let currency = ledger.intent(&refund.intent).map_or("", |intent| &intent.currency);

@@ -5,6 +5,7 @@
 //     await lone.close();
 
 import assert from 'node:assert/strict';
+import Stripe from 'stripe';
 import { createTestHarness } from 'wrangler';
 
 // No test needs the network: this keeps the runtime from asking where on Earth it runs.
@@ -65,6 +66,16 @@ export async function startSimulator({ env, vars = {}, beside = [] } = {}) {
   return {
     server,
     origin,
+    /** Stripe's official client of it. */
+    stripe: ({ secret = 'sk_test_simulator', ...options } = {}) =>
+      new Stripe(secret, {
+        host: origin.hostname,
+        port: origin.port,
+        protocol: 'http',
+        maxNetworkRetries: 0,
+        telemetry: false,
+        ...options,
+      }),
     request,
     sim,
     requests,

@@ -10,8 +10,8 @@ export const declared = (bytes) => ({ 'content-length': String(bytes) });
 const chunk = (bytes) => `${bytes.toString(16)}\r\n${'x'.repeat(bytes)}\r\n`;
 
 /**
- * Sends the head of a request and, of a chunked one, `sent` bytes. Gives `status()`, which is undefined if no answer has come in
- * `waitMs`; `write` sends more.
+ * Sends the head of a request and, of a chunked one, `sent` bytes. Gives `head()`, that of the answer, empty if none has come
+ * in `waitMs`, and `status()`, undefined then; `write` sends more.
  */
 export function begin(url, method, path, headers, sent = 16) {
   const socket = connect({ host: url.hostname, port: url.port });
@@ -32,12 +32,15 @@ export function begin(url, method, path, headers, sent = 16) {
   });
   return {
     write: (data) => socket.write(data),
-    async status(waitMs) {
+    async head(waitMs) {
       let timer;
       const late = new Promise((resolve) => (timer = setTimeout(resolve, waitMs, '')));
       const head = await Promise.race([answered, late]);
       clearTimeout(timer);
-      return Number(/^HTTP\/1\.1 (\d{3})/.exec(head)?.[1]) || undefined;
+      return head.split('\r\n\r\n')[0];
+    },
+    async status(waitMs) {
+      return Number(/^HTTP\/1\.1 (\d{3})/.exec(await this.head(waitMs))?.[1]) || undefined;
     },
     end: () => socket.destroy(),
   };

@@ -102,6 +102,9 @@ export function simulator(server) {
     /** Adyen's notifications of a payment, oldest first. */
     notifications: async (payment) =>
       control('GET', `adyen/notifications?payment=${encodeURIComponent(payment)}`),
+    /** What befalls a payment at Adyen without a request of ours, such as `capture-failed` or `chargeback`. */
+    befall: (payment, happening, options = {}) =>
+      control('POST', `adyen/payments/${encodeURIComponent(payment)}/${happening}`, options),
     /** Stripe's events about a payment, its charges and its refunds, oldest first. */
     async events(payment) {
       const { data } = await stripe('events?limit=100');

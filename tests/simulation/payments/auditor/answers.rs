@@ -112,7 +112,8 @@ impl Auditor {
                 let living = made.iter().filter(|entry| entry.lives()).count();
                 let stands = |entry: &Entry| match text("status") {
                     "succeeded" => {
-                        matches!(entry.status, "captured" | "capture_failed") && entry.taken == amount
+                        let whole = if entry.moved_elsewhere { said("amount_captured") } else { amount };
+                        matches!(entry.status, "captured" | "capture_failed") && entry.taken == whole
                     }
                     // The answer can be as old as the call, and the reservation have lapsed or been moved without us.
                     "requires_capture" => {
@@ -123,7 +124,10 @@ impl Auditor {
                     "requires_action" | "processing" => true,
                     _ => false,
                 };
-                living <= 1 && ours.is_some_and(|entry| mine.contains(&entry.by) && stands(entry))
+                // An earlier try that was paid after all is the answer of the one that found it.
+                let is_its =
+                    |entry: &Entry| mine.contains(&entry.by) || (entry.is_revived && made.is_empty());
+                living <= 1 && ours.is_some_and(|entry| is_its(entry) && stands(entry))
             }
             ("payment", 402) => made.iter().all(|entry| !entry.lives()),
             ("capture", 200) => {

@@ -63,6 +63,17 @@ impl Auditor {
         self.derived.values_mut().for_each(|derived| derived.sends.refused(number));
     }
 
+    /// The same of all copies of a send, and maybe of all that had arrived before it.
+    pub(crate) fn refused_for_certain(&mut self, number: u64, arrives_within_ms: Option<u64>) {
+        let all = self.derived.values_mut();
+        all.for_each(|derived| derived.sends.refused_for_certain(number, arrives_within_ms));
+    }
+
+    /// Whether all that was heard about a call says that nothing was executed: it waits for nobody.
+    pub(crate) fn is_refused_for_certain(&self, derived: &str) -> bool {
+        self.derived.get(derived).is_some_and(|derived| derived.sends.are_refused_for_certain())
+    }
+
     /// The provider executed what a key asks for.
     pub(crate) fn executed(&mut self, now_ms: u64, derived: &str) {
         if let Some(derived) = self.derived.get_mut(derived) {

@@ -29,9 +29,14 @@ impl Auditor {
     /// At rest, all events delivered: nothing is held or taken that was refused before, or a person is told.
     pub(super) fn judge_given_back(&mut self, object: usize, seen: &Seen) {
         let Some(payment) = &seen.payment else { return };
+        let is_paid_so = |entry: &Entry| {
+            let is_it = payment.provider_payment.as_ref() == Some(&entry.id);
+            is_it && !matches!(payment.state, "failed" | "canceled" | "expired")
+        };
         let is_left = |entry: &&Entry| {
             entry.resource == payment.id
                 && entry.is_revived
+                && !is_paid_so(entry)
                 && (entry.status == "reserved" || entry.captured > entry.refunded)
         };
         let is_told = self.left_to_a_person.contains(&object) || seen.keys.iter().any(|key| key.needs_person);

@@ -1,0 +1,226 @@
+//! What an operator asks of a call whose outcome nobody knows: to see it beside what its provider shows, and to settle it.
+
+use std::rc::Rc;
+use std::time::Duration;
+
+use futures_util::future::{Either, select};
+use worker::Delay;
+
+use super::drive::Drive;
+use super::inspection::CallSight;
+use super::message::{ByHandAnswer, ByHandAsk, CallReport, Said, Sighting};
+use crate::machine::by_hand::{self, Refusal, Word};
+use crate::machine::call::{ByHand, ForeignCall, LookUp, LookUpProgress, ProviderReply, Settlement};
+use crate::machine::context::Bug;
+use crate::machine::rows::{Rows, TimelineEntry};
+
+/// How long the provider has to answer: a person waits for the page.
+const PROVIDER_WITHIN: Duration = Duration::from_secs(6);
+/// How many pages of the provider's list are read for it.
+const PAGES_MAX: u32 = 5;
+/// How many lines of what came of the call are shown.
+const LINES_SHOWN: usize = 8;
+
+impl Drive {
+    /// A call and what its provider shows now. `None` where there is no such call.
+    pub(super) async fn show_call(&self, call_id: u32) -> Result<Option<CallReport>, Bug> {
+        let Some(rows) = self.store.read()? else { return Ok(None) };
+        let Some(call) = rows.calls.iter().find(|call| call.call_id == call_id) else { return Ok(None) };
+        let ctx = self.context();
+        let shown = match by_hand::ended(call) {
+            Some(_) => None,
+            None => Some(sighting(call, &self.look(call).await)),
+        };
+        let refusal = by_hand::check(&rows, call_id, &self.me, &ctx).err();
+        let (amount_minor, currency) = match by_hand::amount(&rows, call) {
+            Some((minor, currency)) => (Some(minor), currency.as_str().to_owned()),
+            None => (None, String::new()),
+        };
+        Ok(Some(CallReport {
+            call: CallSight::of(call),
+            amount_minor,
+            currency,
+            reference: call.provider.reference(call),
+            is_executed: call.evidence.is_executed,
+            quarantined_until_ms: call.quarantined_until_ms(&ctx).filter(|until_ms| ctx.now_ms < *until_ms),
+            may_arrive_until_ms: Some(by_hand::may_arrive_until_ms(call, &ctx))
+                .filter(|until_ms| ctx.now_ms < *until_ms),
+            ended: by_hand::ended(call),
+            refusal: refusal.map(|refusal| refusal.message()),
+            lines: lines(self.store.timeline()?, call),
+            shown,
+        }))
+    }
+
+    /// Takes an operator's word, or says why not. Unless it is final nothing is written.
+    pub(super) async fn settle_by_hand(self: &Rc<Self>, ask: ByHandAsk) -> Result<ByHandAnswer, Bug> {
+        let Some(rows) = self.store.read()? else { return Ok(refused(&Refusal::NoCall)) };
+        let pressed = |call: &&ForeignCall| {
+            let by_hand = call.evidence.by_hand.as_ref();
+            call.call_id == ask.call_id && by_hand.is_some_and(|by_hand| by_hand.button == ask.button)
+        };
+        if let Some(call) = rows.calls.iter().find(pressed) {
+            return Ok(done(call));
+        }
+        let call = match by_hand::check(&rows, ask.call_id, &self.me, &self.context()) {
+            Ok(call) => call,
+            Err(refusal) => return Ok(refused(&refusal)),
+        };
+        let settlement = match self.judged(&call, &ask.said).await {
+            Ok(settlement) => settlement,
+            Err(detail) => return Ok(ByHandAnswer::Refused { detail }),
+        };
+        let ctx = self.context();
+        let by_hand = ByHand {
+            by: ask.operator,
+            reason: ask.reason,
+            at_ms: ctx.now_ms,
+            button: ask.button,
+            is_contradicted: false,
+        };
+        let word = Word { call_id: ask.call_id, sends: ask.sends, settlement, by_hand };
+        if !ask.is_final {
+            // The same checks, on a copy.
+            let mut rows: Rows = rows;
+            return Ok(match by_hand::settle(&mut rows, &word, &self.me, &ctx)? {
+                Ok(()) => rows.calls.iter().find(|call| call.call_id == word.call_id).map_or_else(
+                    || refused(&Refusal::NoCall),
+                    |call| ByHandAnswer::Would { how: by_hand::ended(call).unwrap_or_default() },
+                ),
+                Err(refusal) => refused(&refusal),
+            });
+        }
+        let settled = self.store.transaction(&ctx, |rows| by_hand::settle(rows, &word, &self.me, &ctx))?;
+        if let Err(refusal) = settled {
+            return Ok(refused(&refusal));
+        }
+        self.work_on().await;
+        let rows = self.store.read()?;
+        let call = rows.iter().flat_map(|rows| &rows.calls).find(|call| call.call_id == ask.call_id);
+        Ok(call.map_or_else(|| refused(&Refusal::NoCall), done))
+    }
+
+    /// Sends nothing more of a call for a while.
+    pub(super) fn hold(&self, call_id: u32) -> Result<ByHandAnswer, Bug> {
+        let ctx = self.context();
+        let held = self
+            .store
+            .transaction(&ctx, |rows| Ok::<_, Bug>(by_hand::hold(rows, call_id, &self.me, &ctx)))?;
+        Ok(match held {
+            Ok(until_ms) => ByHandAnswer::Held { until_ms },
+            Err(refusal) => refused(&refusal),
+        })
+    }
+
+    /// What the call's settlement would be. An error says what the provider shows instead.
+    async fn judged(&self, call: &ForeignCall, said: &Said) -> Result<Settlement, String> {
+        let (id, is_done) = match said {
+            Said::NotExecuted => {
+                let look_up = self.look(call).await;
+                return match &look_up {
+                    LookUp::Found(_) | LookUp::LeftOpen(_) => Err(format!(
+                        "{}. “Settle against the provider” takes that in",
+                        sighting(call, &look_up).text
+                    )),
+                    _ => Ok(Settlement::NotExecuted),
+                };
+            }
+            Said::Executed { id, is_done } => (id, *is_done),
+        };
+        call.provider.check_id(call, id)?;
+        let answer = match call.provider.named_request(call, id) {
+            None => None,
+            Some(request) => {
+                let asked = Box::pin(self.transport.get(call.provider, &request));
+                match select(asked, Delay::from(PROVIDER_WITHIN)).await {
+                    Either::Left((answer, _)) => {
+                        Some(answer.map_err(|reason| format!("Stripe could not be asked: {reason}"))?)
+                    }
+                    Either::Right(_) => return Err("Stripe did not answer in time".to_owned()),
+                }
+            }
+        };
+        let reply: ProviderReply = call.provider.read_named(call, id, answer.as_ref(), is_done)?;
+        Ok(Settlement::Answered(reply))
+    }
+
+    /// What the provider's books show of a call now. Nothing is changed there or here.
+    async fn look(&self, call: &ForeignCall) -> LookUp {
+        let sent_to = call.evidence.sent_to.as_ref();
+        if sent_to.is_some_and(|sent_to| sent_to.has_changed(call.provider, &self.context())) {
+            let reason =
+                "it was sent with another key than the configured one: look in that one’s account".to_owned();
+            return LookUp::Inconclusive { from_the_start: true, reason };
+        }
+        let look = Box::pin(async {
+            let mut asked = call.clone();
+            asked.look_up = None;
+            // What was left open is only looked at, and only the call itself is asked for.
+            asked.evidence.closing = None;
+            asked.evidence.sent_to = None;
+            for _ in 0..PAGES_MAX {
+                match self.transport.look_up(&asked).await {
+                    LookUp::More { after } => {
+                        asked.look_up = Some(LookUpProgress { after, asked_at_ms: 0 });
+                    }
+                    end => return end,
+                }
+            }
+            let reason = format!("not on the newest {PAGES_MAX} pages of its list");
+            LookUp::Inconclusive { from_the_start: true, reason }
+        });
+        match select(look, Delay::from(PROVIDER_WITHIN)).await {
+            Either::Left((look_up, _)) => look_up,
+            Either::Right(_) => {
+                LookUp::Inconclusive { from_the_start: true, reason: "it did not answer in time".to_owned() }
+            }
+        }
+    }
+}
+
+fn refused(refusal: &Refusal) -> ByHandAnswer {
+    ByHandAnswer::Refused { detail: refusal.message() }
+}
+
+fn done(call: &ForeignCall) -> ByHandAnswer {
+    ByHandAnswer::Settled { how: by_hand::ended(call).unwrap_or_default() }
+}
+
+/// What the provider shows, for a person.
+fn sighting(call: &ForeignCall, look_up: &LookUp) -> Sighting {
+    if !call.provider.answers_questions() {
+        let text = "Adyen cannot be asked: look for the reference in the Customer Area".to_owned();
+        return Sighting { text, id: call.evidence.provider_id.clone(), is_found: false };
+    }
+    let (text, id, is_found) = match look_up {
+        LookUp::Found(reply) | LookUp::Tentative(reply) | LookUp::LeftOpen(reply) => {
+            let id = by_hand::id_in(reply).map(str::to_owned);
+            let name = reply.result.name().replace('_', " ");
+            let open = if matches!(look_up, LookUp::LeftOpen(_)) { ", still open" } else { "" };
+            let shown = id.as_ref().map_or_else(|| "it".to_owned(), Clone::clone);
+            (format!("Stripe shows {shown}: {name}{open}"), id, !matches!(look_up, LookUp::Tentative(_)))
+        }
+        LookUp::Unconfirmed(unconfirmed) => {
+            let id = unconfirmed.provider_id.clone();
+            let shown = id.as_ref().map(|id| format!("{id}: ")).unwrap_or_default();
+            (format!("Stripe shows {shown}{}", unconfirmed.reason), id, true)
+        }
+        LookUp::Absent | LookUp::More { .. } => ("Stripe shows nothing of it".to_owned(), None, false),
+        LookUp::Inconclusive { reason, .. } => (format!("Stripe cannot say: {reason}"), None, false),
+        LookUp::Identity(_) => ("Stripe cannot say".to_owned(), None, false),
+    };
+    Sighting { text, id, is_found }
+}
+
+/// What came of the call, the newest last.
+fn lines(timeline: Vec<TimelineEntry>, call: &ForeignCall) -> Vec<TimelineEntry> {
+    let is_its = |entry: &TimelineEntry| {
+        entry.key_id == call.key_id
+            && (matches!(entry.event.as_str(), "call_outcome" | "look_up")
+                || (matches!(entry.event.as_str(), "call_sent" | "call_held")
+                    && entry.detail.starts_with(&call.name)))
+    };
+    let mut lines: Vec<TimelineEntry> = timeline.into_iter().filter(is_its).collect();
+    let cut = lines.len().saturating_sub(LINES_SHOWN);
+    lines.split_off(cut)
+}

@@ -1,0 +1,190 @@
+//! How far a list of Stripe's was read. A pass reads what was made in a span of time, the newest first, page by page and in as many
+//! runs as it takes; the next one begins a while before the end of the last. So no list is too long, and nothing is left off.
+
+use serde::Deserialize;
+
+use super::{books, changes, movements};
+use crate::machine::call::FrozenRequest;
+
+/// Entries on a page: the most that Stripe gives.
+const PAGE_SIZE: u32 = 100;
+/// How far back a pass begins before the end of the last one, in ms: entries appear late, and clocks differ.
+const OVERLAP_MS: u64 = 600_000;
+
+/// A list that is compared with ours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// What has happened.
+    Events,
+    /// What has moved the balance.
+    Movements,
+    /// What was made.
+    Payments,
+}
+
+impl Source {
+    /// All of them, in the order in which they are read.
+    pub const ALL: [Self; 3] = [Self::Events, Self::Movements, Self::Payments];
+
+    /// The name of its cursor.
+    pub const fn cursor(self) -> &'static str {
+        match self {
+            Self::Events => "stripe_events",
+            Self::Movements => "stripe_movements",
+            Self::Payments => "stripe_payments",
+        }
+    }
+
+    /// As it is shown.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Events => "events",
+            Self::Movements => "balance_transactions",
+            Self::Payments => "payment_intents",
+        }
+    }
+
+    /// The name of its cursor in an account that is connected, else in the key's own.
+    pub fn cursor_of(self, account: Option<&str>) -> String {
+        in_account(self.cursor(), account)
+    }
+
+    /// The name of the one that says from when on the list was read at all.
+    pub fn since_of(self, account: Option<&str>) -> String {
+        in_account(&format!("{}_since", self.cursor()), account)
+    }
+
+    /// From the name of its cursor, of whichever account.
+    pub fn of_cursor(name: &str) -> Option<Self> {
+        let name = name.split(':').next().unwrap_or(name);
+        Self::ALL.into_iter().find(|source| source.cursor() == name)
+    }
+
+    /// How far back each pass begins, in ms: payments are compared again for a whole `window_ms`.
+    pub fn overlap_ms(self, window_ms: u64) -> u64 {
+        match self {
+            Self::Events | Self::Movements => OVERLAP_MS,
+            Self::Payments => window_ms.max(OVERLAP_MS),
+        }
+    }
+
+    /// Asks for the page at which a cursor stands.
+    pub fn request(self, cursor: &Cursor, overlap_ms: u64) -> FrozenRequest {
+        let (path, more) = match self {
+            Self::Events => ("/v1/events", changes::query()),
+            Self::Movements => ("/v1/balance_transactions", movements::query().to_vec()),
+            Self::Payments => ("/v1/payment_intents", books::query().to_vec()),
+        };
+        let from_s = (cursor.through_ms.saturating_sub(overlap_ms) / 1000).to_string();
+        let until_s = (cursor.until_ms.unwrap_or(cursor.through_ms) / 1000).to_string();
+        let limit = PAGE_SIZE.to_string();
+        let mut query =
+            vec![("created[gte]", from_s.as_str()), ("created[lte]", &until_s), ("limit", &limit)];
+        query.extend(more);
+        query.extend(cursor.after.as_deref().map(|id| ("starting_after", id)));
+        let query = serde_urlencoded::to_string(query).unwrap_or_default();
+        FrozenRequest::new(format!("{path}?{query}"), String::new())
+    }
+}
+
+fn in_account(name: &str, account: Option<&str>) -> String {
+    account.map_or_else(|| name.to_owned(), |account| format!("{name}:{account}"))
+}
+
+/// How far a list was read.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct Cursor {
+    /// All that was made until then was read, in ms since the epoch.
+    pub through_ms: u64,
+    /// Until when the pass reads that is under way, in ms since the epoch.
+    pub until_ms: Option<u64>,
+    /// The last entry that it has read.
+    pub after: Option<String>,
+}
+
+impl Cursor {
+    /// Before the first pass: what was made before `from_ms` (since the epoch) is not asked for.
+    pub const fn first(from_ms: u64) -> Self {
+        Self { through_ms: from_ms, until_ms: None, after: None }
+    }
+
+    /// Goes on with the pass that is under way, or begins one that reads until `until_ms` (since the epoch).
+    pub fn begin(&mut self, until_ms: u64) {
+        self.until_ms.get_or_insert(until_ms);
+    }
+
+    /// A page was read and worked on, whose last entry is `last`. Gives whether that was the last page of the pass.
+    pub fn advance(&mut self, last: Option<&str>, has_more: bool) -> bool {
+        if has_more && last.is_some() && last != self.after.as_deref() {
+            self.after = last.map(str::to_owned);
+            return false;
+        }
+        self.through_ms = self.until_ms.take().unwrap_or(self.through_ms).max(self.through_ms);
+        self.after = None;
+        true
+    }
+
+    /// The list does not know the entry any more after which it was to go on: the pass begins again. Gives whether there was one.
+    pub fn restart(&mut self, status: u16) -> bool {
+        matches!(status, 400 | 404) && self.after.take().is_some()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pass_goes_on_page_by_page_and_the_next_one_overlaps_it() {
+        let path = |cursor: &Cursor| Source::Events.request(cursor, OVERLAP_MS).path;
+        let mut cursor = Cursor::first(1_000_600_000);
+        cursor.begin(2_000_000_000);
+        assert!(
+            path(&cursor)
+                .starts_with("/v1/events?created%5Bgte%5D=1000000&created%5Blte%5D=2000000&limit=100&types")
+        );
+        assert!(!cursor.advance(Some("evt_9"), true));
+        // What has happened meanwhile does not move it.
+        cursor.begin(3_000_000_000);
+        assert!(path(&cursor).ends_with("&starting_after=evt_9"));
+        assert!(path(&cursor).contains("created%5Blte%5D=2000000"));
+        assert!(cursor.advance(Some("evt_1"), false));
+        assert_eq!(cursor, Cursor { through_ms: 2_000_000_000, until_ms: None, after: None });
+        cursor.begin(3_000_000_000);
+        assert!(path(&cursor).contains("created%5Bgte%5D=1999400&created%5Blte%5D=3000000"));
+        // A list that does not go on ends the pass.
+        let mut stuck = Cursor { after: Some("evt_1".to_owned()), ..cursor };
+        assert!(stuck.advance(Some("evt_1"), true));
+    }
+
+    #[test]
+    fn a_pass_begins_again_where_its_place_is_gone() {
+        let mut cursor = Cursor { through_ms: 1, until_ms: Some(2), after: Some("evt_1".to_owned()) };
+        assert!(!cursor.restart(500));
+        assert!(cursor.restart(404));
+        assert_eq!(cursor, Cursor { through_ms: 1, until_ms: Some(2), after: None });
+        assert!(!cursor.restart(404), "it was not the place that was missing");
+    }
+
+    #[test]
+    fn each_list_has_its_own_request_and_overlap() {
+        let cursor = Cursor { through_ms: 10_800_000, until_ms: Some(20_000_000), after: None };
+        let path = |source: Source| source.request(&cursor, source.overlap_ms(10_800_000)).path;
+        assert_eq!(
+            path(Source::Payments),
+            "/v1/payment_intents?created%5Bgte%5D=0&created%5Blte%5D=20000&limit=100&expand%5B%5D=data.latest_charge"
+        );
+        assert_eq!(
+            path(Source::Movements),
+            "/v1/balance_transactions?created%5Bgte%5D=10200&created%5Blte%5D=20000&limit=100&expand%5B%5D=data.source"
+        );
+        for source in Source::ALL {
+            assert_eq!(source.cursor_of(None), source.cursor());
+            for account in [None, Some("acct_B")] {
+                assert_eq!(Source::of_cursor(&source.cursor_of(account)), Some(source));
+                assert_eq!(Source::of_cursor(&source.since_of(account)), None);
+            }
+        }
+        assert_eq!(Source::of_cursor("stripe_payments_since"), None);
+    }
+}

@@ -1,0 +1,79 @@
+//! Which objects are late, as the read model has them: what the sweep asks. Each question has an index.
+
+/// How late an alarm may be before it is taken for lost, in ms.
+pub const GRACE_MS: u64 = 120_000;
+/// How long a payment that waits for its provider is left alone, in ms: at least so long …
+pub const WAIT_MIN_MS: u64 = 900_000;
+/// … and at most so long: its object asks at least once in 27 hours. In between it is a quarter of the payment's age; the
+/// object asks after an eighth.
+pub const WAIT_MAX_MS: u64 = 108_000_000;
+
+/// Those with an open key that should have been taken up before `?1`, at most `?2`.
+pub const OPEN: &str = "SELECT object FROM keys WHERE status = 'open' AND wake_at_ms < ?1
+     GROUP BY object ORDER BY min(wake_at_ms) LIMIT ?2";
+
+/// Those that should have asked before `?1` whether anything has changed at their provider, at most `?2`: a reservation may have
+/// lapsed, a refund failed, a person may have moved money at the dashboard.
+pub const WATCHED: &str = "SELECT object FROM payments WHERE wake_at_ms < ?1 ORDER BY wake_at_ms LIMIT ?2";
+
+/// Those that wait for their provider, and of which nothing was heard for longer than they themselves wait, at `?1`: at most
+/// `?2`.
+pub const WAITING: &str = "WITH waiting (object, heard_at_ms, created_at_ms) AS (
+        SELECT object, max(updated_at_ms, coalesce(woken_at_ms, 0)), created_at_ms
+        FROM payments WHERE status IN ('processing', 'requires_action')
+        UNION
+        SELECT object, max(updated_at_ms, coalesce(woken_at_ms, 0)), created_at_ms
+        FROM payments WHERE pending_operation IS NOT NULL
+        UNION
+        SELECT p.object, max(p.updated_at_ms, coalesce(p.woken_at_ms, 0)), r.created_at_ms
+        FROM refunds r JOIN payments p ON p.payment_id = r.payment_id WHERE r.status = 'pending')
+     SELECT object FROM waiting
+     WHERE ?1 - heard_at_ms > max(?3, min(?4, (?1 - created_at_ms) / 4))
+     GROUP BY object ORDER BY min(heard_at_ms) LIMIT ?2";
+
+#[cfg(test)]
+mod tests {
+    use rusqlite::Connection;
+
+    use super::*;
+
+    /// The read model, as its migrations make it.
+    fn read_model() -> Connection {
+        let connection = Connection::open_in_memory().unwrap();
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/migrations");
+        let mut files: Vec<_> = std::fs::read_dir(folder).unwrap().map(|file| file.unwrap().path()).collect();
+        files.sort();
+        for file in files {
+            connection.execute_batch(&std::fs::read_to_string(file).unwrap()).unwrap();
+        }
+        connection
+    }
+
+    fn plan(connection: &Connection, sql: &str) -> Vec<String> {
+        let mut statement = connection.prepare(&format!("EXPLAIN QUERY PLAN {sql}")).unwrap();
+        let parameters = statement.parameter_count();
+        let steps =
+            statement.query_map(rusqlite::params_from_iter(vec![1; parameters]), |row| row.get(3)).unwrap();
+        steps.map(Result::unwrap).collect()
+    }
+
+    /// A sweep reads what is late, and not all that there ever was.
+    #[test]
+    fn no_question_of_the_sweep_reads_a_whole_table() {
+        let connection = read_model();
+        let whole = |step: &&String| {
+            ["SCAN payments", "SCAN keys", "SCAN refunds", "SCAN r", "SCAN p"].contains(&step.as_str())
+        };
+        for sql in [OPEN, WATCHED, WAITING] {
+            let plan = plan(&connection, sql);
+            assert!(plan.iter().any(|step| step.contains("INDEX")), "{plan:?}");
+            assert_eq!(plan.iter().find(whole), None, "{plan:?}");
+        }
+        // The control: without its index a question does.
+        connection.execute_batch("DROP INDEX payments_by_wake; DROP INDEX payments_pending").unwrap();
+        for sql in [WATCHED, WAITING] {
+            let plan = plan(&connection, sql);
+            assert!(plan.iter().any(|step| whole(&step)), "{plan:?}");
+        }
+    }
+}

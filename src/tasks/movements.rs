@@ -1,0 +1,379 @@
+//! What has moved the balance at Stripe: pages of its balance transactions as plain data, and which of them we have no record of.
+//! <https://docs.stripe.com/api/balance_transactions/list>
+//!
+//! A movement is in the currency of settlement, after exchange. So it is matched by its source, and amounts are compared on that:
+//! the charge or the refund, as the customer sees it.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::compare::{Break, Kind, Known};
+use crate::machine::call::FrozenRequest;
+use crate::providers::Provider;
+
+/// What the list is asked besides a span of time.
+pub(super) const fn query() -> [(&'static str, &'static str); 1] {
+    [("expand[]", "data.source")]
+}
+
+/// Asks for one.
+pub fn movement_request(id: &str) -> FrozenRequest {
+    let id: String = id.chars().filter(|c| c.is_ascii_alphanumeric() || *c == '_').collect();
+    FrozenRequest::new(format!("/v1/balance_transactions/{id}?expand%5B%5D=source"), String::new())
+}
+
+/// A movement.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Movement {
+    /// The provider's id.
+    pub id: String,
+    /// The provider's word for it.
+    pub kind: String,
+    /// What it adds to the balance, in minor units of [`currency`](Self::currency).
+    pub settled_minor: i64,
+    /// What is settled in.
+    pub currency: String,
+    /// What it comes from.
+    pub source: Source,
+}
+
+/// What a movement comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// A customer has paid.
+    Charge(Sum),
+    /// A customer was given money back.
+    Refund(Sum),
+    /// That money came back.
+    RefundFailure(Sum),
+    /// A bank has taken money back for its customer, or has given it back.
+    Dispute(Sum),
+    /// Money of customers, and more is not said.
+    Unsaid,
+    /// Not a customer's money: payouts, fees and the like.
+    Other,
+}
+
+/// What a charge, a refund or a dispute says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sum {
+    /// The provider's id of it.
+    pub id: String,
+    /// The provider's id of the payment.
+    pub payment: Option<String>,
+    /// In minor units of the currency in which the customer pays: of a charge what was taken.
+    pub amount_minor: u64,
+    /// In lower case.
+    pub currency: String,
+}
+
+/// A refund of ours, as the read model has it.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct OurRefund {
+    /// The provider's id of it.
+    pub provider_refund: String,
+    /// The status.
+    pub status: String,
+    /// In minor units.
+    pub amount_minor: u64,
+    /// In lower case.
+    pub currency: String,
+}
+
+/// Our refunds by the provider's ids.
+#[derive(Default)]
+pub struct Refunds(BTreeMap<String, OurRefund>);
+
+impl Refunds {
+    /// From rows in any order.
+    pub fn new(rows: Vec<OurRefund>) -> Self {
+        Self(rows.into_iter().map(|row| (row.provider_refund.clone(), row)).collect())
+    }
+}
+
+/// What comes of looking for a movement in our records.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Matched {
+    /// We have it, or it is none of a customer's money.
+    Known,
+    /// We have not, or other sums: how does its payment stand?
+    Look(String),
+    /// We have no record of it.
+    Unknown,
+}
+
+impl Movement {
+    /// What its source says.
+    pub const fn sum(&self) -> Option<&Sum> {
+        match &self.source {
+            Source::Charge(sum) | Source::Refund(sum) | Source::RefundFailure(sum) | Source::Dispute(sum) => {
+                Some(sum)
+            }
+            Source::Unsaid | Source::Other => None,
+        }
+    }
+
+    /// Whether we have a record of it.
+    pub fn matched(&self, known: &Known, refunds: &Refunds) -> Matched {
+        let ours = |sum: &Sum| sum.payment.as_deref().and_then(|payment| known.of_payment(payment));
+        let look = |sum: &Sum| sum.payment.clone().map_or(Matched::Unknown, Matched::Look);
+        let of_refund = |sum: &Sum, statuses: &[&str]| {
+            let is_it = |ours: &&OurRefund| {
+                statuses.contains(&ours.status.as_str())
+                    && (ours.amount_minor, ours.currency.as_str())
+                        == (sum.amount_minor, sum.currency.as_str())
+            };
+            refunds.0.get(&sum.id).filter(is_it).map_or_else(|| look(sum), |_| Matched::Known)
+        };
+        match &self.source {
+            Source::Other => Matched::Known,
+            Source::Unsaid => Matched::Unknown,
+            Source::Charge(sum) => match ours(sum) {
+                Some(ours)
+                    if (ours.captured_minor, ours.currency.as_str())
+                        == (sum.amount_minor, sum.currency.as_str()) =>
+                {
+                    Matched::Known
+                }
+                _ => look(sum),
+            },
+            // One that has failed since was made all the same.
+            Source::Refund(sum) => of_refund(sum, &["pending", "succeeded", "failed"]),
+            Source::RefundFailure(sum) => of_refund(sum, &["failed"]),
+            Source::Dispute(sum) => match ours(sum) {
+                Some(ours) if ours.dispute.as_deref() == Some(sum.id.as_str()) => Matched::Known,
+                _ => Matched::Unknown,
+            },
+        }
+    }
+
+    /// That we have no record of it.
+    pub fn unknown(&self, known: &Known) -> Break {
+        let sum = self.sum();
+        let ours = sum.and_then(|sum| sum.payment.as_deref()).and_then(|payment| known.of_payment(payment));
+        let what = match sum {
+            Some(sum) => {
+                let of = sum.payment.as_ref().map(|payment| format!(" of {payment}")).unwrap_or_default();
+                format!("{}{of}, {} {}", sum.id, sum.amount_minor, sum.currency)
+            }
+            None => "its source is not said".to_owned(),
+        };
+        Break {
+            kind: Kind::Movement,
+            provider_payment: self.id.clone(),
+            resource: ours.map(|ours| ours.resource.clone()),
+            object: ours.map(|ours| ours.object.clone()),
+            ours: ours.map(super::compare::Ours::face),
+            theirs: Some(format!(
+                "{}: {} {} in the balance ({what})",
+                self.kind.replace('_', " "),
+                self.settled_minor,
+                self.currency
+            )),
+        }
+    }
+}
+
+/// A page of movements, the newest first.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Page {
+    /// The movements.
+    pub movements: Vec<Movement>,
+    /// Whether older ones follow.
+    pub has_more: bool,
+}
+
+/// Reads a page.
+pub fn read_page(body: &str) -> Result<Page, String> {
+    #[derive(Deserialize)]
+    struct List {
+        data: Vec<Row>,
+        has_more: bool,
+    }
+    let list: List = serde_json::from_str(body).map_err(|error| error.to_string())?;
+    Ok(Page { movements: list.data.into_iter().map(Row::movement).collect(), has_more: list.has_more })
+}
+
+/// Reads one.
+pub fn read_movement(body: &str) -> Result<Movement, String> {
+    serde_json::from_str::<Row>(body).map(Row::movement).map_err(|error| error.to_string())
+}
+
+#[derive(Deserialize)]
+struct Row {
+    id: String,
+    #[serde(rename = "type")]
+    kind: String,
+    #[serde(default)]
+    reporting_category: String,
+    amount: i64,
+    currency: String,
+    #[serde(default)]
+    source: Value,
+}
+
+impl Row {
+    fn movement(self) -> Movement {
+        let is_of_a_dispute = matches!(self.reporting_category.as_str(), "dispute" | "dispute_reversal");
+        let wrap: Option<fn(Sum) -> Source> = match self.kind.as_str() {
+            "charge" | "payment" => Some(Source::Charge),
+            "refund" | "payment_refund" => Some(Source::Refund),
+            "refund_failure" | "payment_failure_refund" => Some(Source::RefundFailure),
+            "adjustment" | "payment_reversal" if is_of_a_dispute => Some(Source::Dispute),
+            _ => None,
+        };
+        let source = match wrap {
+            None => Source::Other,
+            Some(wrap) => sum(&self.source).map_or(Source::Unsaid, wrap),
+        };
+        Movement { id: self.id, kind: self.kind, settled_minor: self.amount, currency: self.currency, source }
+    }
+}
+
+/// What a charge, a refund or a dispute says, of which the list must have all.
+fn sum(source: &Value) -> Option<Sum> {
+    let text = |name: &str| source.get(name).and_then(Value::as_str).map(str::to_owned);
+    let intent = source.get("payment_intent");
+    let expanded = || intent.and_then(|intent| intent.get("id")).and_then(Value::as_str).map(str::to_owned);
+    let amount = source.get("amount_captured").or_else(|| source.get("amount"));
+    Some(Sum {
+        id: text("id")?,
+        payment: text("payment_intent").or_else(expanded),
+        amount_minor: amount.and_then(Value::as_u64)?,
+        currency: text("currency")?,
+    })
+}
+
+impl Break {
+    /// The movement that a break is about, from the break's id.
+    pub fn movement_of(break_id: &str) -> Option<&str> {
+        let prefix = format!("{}:{}:", Kind::Movement.as_str(), Provider::Stripe.as_str());
+        break_id.strip_prefix(&prefix)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::tasks::compare::Ours;
+
+    fn ours() -> Ours {
+        Ours {
+            resource: "pay_1".to_owned(),
+            object: "ab".to_owned(),
+            provider: "stripe".to_owned(),
+            status: "succeeded".to_owned(),
+            amount_minor: 1_000,
+            captured_minor: 1_000,
+            refunded_minor: 0,
+            refunding_minor: 0,
+            own_captures: 0,
+            currency: "eur".to_owned(),
+            provider_payment: Some("pi_1".to_owned()),
+            dispute: None,
+            created_at_ms: 900,
+            updated_at_ms: 1_100,
+        }
+    }
+
+    fn row(kind: &str, category: &str, source: &Value) -> Movement {
+        let row = json!({
+            "id": "txn_1", "type": kind, "reporting_category": category, "amount": 1_080, "currency": "usd", "source": source,
+        });
+        let page = read_page(&json!({ "data": [row], "has_more": false }).to_string()).unwrap();
+        page.movements[0].clone()
+    }
+
+    fn charge(captured: u64) -> Movement {
+        let source = json!({
+            "id": "ch_1", "object": "charge", "payment_intent": "pi_1", "amount": 1_500, "amount_captured": captured,
+            "currency": "eur",
+        });
+        row("charge", "charge", &source)
+    }
+
+    fn refund(kind: &str) -> Movement {
+        let source = json!({ "id": "re_1", "object": "refund", "payment_intent": "pi_1", "amount": 300, "currency": "eur" });
+        row(kind, kind, &source)
+    }
+
+    fn refunds(status: &str, amount_minor: u64) -> Refunds {
+        Refunds::new(vec![OurRefund {
+            provider_refund: "re_1".to_owned(),
+            status: status.to_owned(),
+            amount_minor,
+            currency: "eur".to_owned(),
+        }])
+    }
+
+    fn matched(movement: &Movement, ours: Option<Ours>, refunds: &Refunds) -> Matched {
+        movement.matched(&Known::new(ours.into_iter().collect()), refunds)
+    }
+
+    #[test]
+    fn a_charge_is_matched_by_what_the_customer_paid_and_not_by_what_was_settled() {
+        let none = Refunds::default();
+        let look = || Matched::Look("pi_1".to_owned());
+        assert_eq!(matched(&charge(1_000), Some(ours()), &none), Matched::Known, "1,080 usd were settled");
+        assert_eq!(matched(&charge(1_080), Some(ours()), &none), look());
+        assert_eq!(
+            matched(&charge(1_000), Some(Ours { currency: "usd".to_owned(), ..ours() }), &none),
+            look()
+        );
+        assert_eq!(matched(&charge(1_000), None, &none), look());
+        let elsewhere = json!({ "id": "ch_1", "payment_intent": null, "amount": 5, "currency": "eur" });
+        assert_eq!(matched(&row("charge", "charge", &elsewhere), Some(ours()), &none), Matched::Unknown);
+        assert_eq!(matched(&row("charge", "charge", &json!("ch_1")), Some(ours()), &none), Matched::Unknown);
+    }
+
+    #[test]
+    fn a_refund_is_matched_by_its_id_and_one_that_came_back_only_if_we_know_that() {
+        let look = Matched::Look("pi_1".to_owned());
+        for (kind, status, amount, expected) in [
+            ("refund", "pending", 300, Matched::Known),
+            ("refund", "succeeded", 300, Matched::Known),
+            ("refund", "failed", 300, Matched::Known),
+            ("refund", "succeeded", 301, look.clone()),
+            ("refund_failure", "failed", 300, Matched::Known),
+            ("refund_failure", "succeeded", 300, look.clone()),
+            ("payment_refund", "succeeded", 300, Matched::Known),
+        ] {
+            let found = matched(&refund(kind), Some(ours()), &refunds(status, amount));
+            assert_eq!(found, expected, "{kind} {status} {amount}");
+        }
+        assert_eq!(matched(&refund("refund"), Some(ours()), &Refunds::default()), look);
+    }
+
+    #[test]
+    fn a_dispute_is_matched_once_its_payment_knows_of_it() {
+        let source = json!({ "id": "dp_1", "payment_intent": "pi_1", "amount": 1_000, "currency": "eur" });
+        let movement = row("adjustment", "dispute", &source);
+        let none = Refunds::default();
+        assert_eq!(matched(&movement, Some(ours()), &none), Matched::Unknown);
+        let told = Ours { dispute: Some("dp_1".to_owned()), ..ours() };
+        assert_eq!(matched(&movement, Some(told), &none), Matched::Known);
+        let found = movement.unknown(&Known::new(vec![ours()]));
+        assert_eq!(found.id("stripe"), "movement:stripe:txn_1");
+        assert_eq!(Break::movement_of("movement:stripe:txn_1"), Some("txn_1"));
+        assert_eq!((found.resource.as_deref(), found.object.as_deref()), (Some("pay_1"), Some("ab")));
+        assert_eq!(
+            found.theirs.as_deref(),
+            Some("adjustment: 1080 usd in the balance (dp_1 of pi_1, 1000 eur)")
+        );
+    }
+
+    #[test]
+    fn payouts_and_fees_are_nobodys_payment() {
+        for kind in ["payout", "stripe_fee", "topup", "adjustment"] {
+            assert_eq!(
+                matched(&row(kind, kind, &Value::Null), None, &Refunds::default()),
+                Matched::Known,
+                "{kind}"
+            );
+        }
+    }
+}

@@ -1,0 +1,234 @@
+//! Takes events to the objects that they are about: Adyen's out of the [inbox](super::inbox), Stripe's as they come.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use worker::{D1PreparedStatement, Date, Delay, Env, Result};
+
+use super::inbox::{Attempt, CLAIM, CLAIM_DUE, Claimed, DUE_MAX, END, Entry, Next, STORE, stored};
+use super::{Event, Taken};
+use crate::exchange::within;
+use crate::log::log;
+use crate::machine::id::ObjectId;
+use crate::object::client;
+use crate::object::message::Ask;
+use crate::readmodel::db::Db;
+
+/// How long an object may take: it waits for nobody.
+const OBJECT_TAKES: Duration = Duration::from_secs(10);
+/// The pauses before the tries that follow the answer, in ms: a call that is on its way soon ends. The clock makes the others.
+const PAUSES_MS: [u64; 3] = [0, 2_000, 6_000];
+
+/// Writes down what has come. Afterwards it can be acknowledged.
+pub(crate) async fn store(env: &Env, entries: &[Entry], now_ms: u64) -> Result<()> {
+    Db::of(env)?.run(STORE, vec![stored(entries).into(), now_ms.into()]).await.map(drop)
+}
+
+/// Works on what has just come.
+pub(crate) async fn work_at_once(env: Env, mut keys: Vec<String>) {
+    for pause_ms in PAUSES_MS {
+        Delay::from(Duration::from_millis(pause_ms)).await;
+        match claim_and_work(&env, &keys).await {
+            Ok(left) if left.is_empty() => return,
+            Ok(left) => keys = left,
+            Err(error) => {
+                log("error", &[("event", "inbox_failed".into()), ("error", error.to_string().into())]);
+                return;
+            }
+        }
+    }
+}
+
+async fn claim_and_work(env: &Env, keys: &[String]) -> Result<Vec<String>> {
+    let db = Db::of(env)?;
+    let values = vec![serde_json::to_string(keys)?.into(), Date::now().as_millis().into()];
+    let claimed: Vec<Claimed> = db.rows(CLAIM, values).await?;
+    let ends = work(env, &db, claimed).await;
+    let is_left = |(_, end): &(String, Result<Next>)| matches!(end, Ok(Next::Again(_)));
+    Ok(ends.into_iter().filter(is_left).map(|(key, _)| key).collect())
+}
+
+/// Works on what is due.
+pub(crate) async fn work_due(env: &Env) -> Result<Value> {
+    let db = Db::of(env)?;
+    let values = vec![Date::now().as_millis().into(), DUE_MAX.into()];
+    let claimed: Vec<Claimed> = db.rows(CLAIM_DUE, values).await?;
+    let due = claimed.len();
+    let ends = work(env, &db, claimed).await;
+    let count = |is: fn(&Next) -> bool| ends.iter().filter(|(_, end)| end.as_ref().is_ok_and(is)).count();
+    let (done, waiting) =
+        (count(|end| matches!(end, Next::Done(_))), count(|end| matches!(end, Next::Again(_))));
+    let dead = count(|end| matches!(end, Next::Dead(_)));
+    Ok(
+        json!({ "due": due, "done": done, "waiting": waiting, "dead": dead, "failed": due - done - waiting - dead }),
+    )
+}
+
+/// Works on each, those of one object in the order in which they happened. None waits for those of another.
+async fn work(env: &Env, db: &Db, mut claimed: Vec<Claimed>) -> Vec<(String, Result<Next>)> {
+    claimed.sort_by_key(|claimed| claimed.told_at_ms);
+    let mut by_object: BTreeMap<Option<String>, Vec<Claimed>> = BTreeMap::new();
+    for one in claimed {
+        by_object.entry(one.object.clone().or_else(|| one.provider_payment.clone())).or_default().push(one);
+    }
+    let groups = by_object.into_values().map(|group| async move {
+        let mut ends = Vec::new();
+        for one in group {
+            let end = end(env, db, &one).await;
+            if let Err(error) = &end {
+                log("error", &[("event", "inbox_failed".into()), ("error", error.to_string().into())]);
+            }
+            ends.push((one.event_key, end));
+        }
+        ends
+    });
+    join_all(groups).await.into_iter().flatten().collect()
+}
+
+/// One try, and what is written down of it.
+async fn end(env: &Env, db: &Db, claimed: &Claimed) -> Result<Next> {
+    let attempt = attempt(env, claimed).await.unwrap_or_else(|error| Attempt::Failed(error.to_string()));
+    let now_ms = Date::now().as_millis();
+    let next = claimed.next(attempt, now_ms);
+    let values = vec![
+        claimed.event_key.as_str().into(),
+        claimed.event_id.as_str().into(),
+        next.state().into(),
+        next.what().into(),
+        claimed.history_with(&next, now_ms).into(),
+        now_ms.into(),
+    ];
+    let mut statements = vec![db.statement(END, values)?];
+    let break_id = format!("inbox:{}", claimed.event_key);
+    match &next {
+        Next::Done(_) if claimed.has_failed() => {
+            let sql = "UPDATE breaks SET state = 'repaired', last_seen_at_ms = ?2 WHERE break_id = ?1 AND state = 'open'";
+            statements.push(db.statement(sql, vec![break_id.into(), now_ms.into()])?);
+        }
+        Next::Done(_) => {}
+        Next::Again(_) | Next::Dead(_) => {
+            let Some(note) = claimed.note(&next, now_ms) else {
+                return written(db, statements, claimed, next).await;
+            };
+            let sql =
+                "INSERT INTO breaks (break_id, kind, provider, provider_payment, object, theirs, state, note,
+                    first_seen_at_ms, last_seen_at_ms)
+                 VALUES (?1, 'webhook', 'adyen', ?2, ?3, ?4, 'open', ?5, ?6, ?6)
+                 ON CONFLICT (break_id) DO UPDATE SET state = 'open', note = excluded.note,
+                    last_seen_at_ms = excluded.last_seen_at_ms";
+            let values = vec![
+                break_id.into(),
+                claimed.provider_payment.clone().into(),
+                claimed.object.clone().into(),
+                claimed.kind.as_str().into(),
+                note.into(),
+                now_ms.into(),
+            ];
+            statements.push(db.statement(sql, values)?);
+        }
+    }
+    written(db, statements, claimed, next).await
+}
+
+/// All of it, or nothing; and a line in the log of what is not over.
+async fn written(
+    db: &Db,
+    statements: Vec<D1PreparedStatement>,
+    claimed: &Claimed,
+    next: Next,
+) -> Result<Next> {
+    db.batch(statements).await?;
+    if !matches!(next, Next::Done(_)) {
+        let level = if matches!(next, Next::Dead(_)) { "error" } else { "warn" };
+        let fields = [
+            ("event", "webhook_waits".into()),
+            ("event_id", claimed.event_id.as_str().into()),
+            ("state", next.state().into()),
+            ("attempts", claimed.attempts.into()),
+            ("error", next.what().into()),
+        ];
+        log(level, &fields);
+    }
+    Ok(next)
+}
+
+async fn attempt(env: &Env, claimed: &Claimed) -> Result<Attempt> {
+    let event: Event = serde_json::from_str(claimed.event.as_deref().unwrap_or_default())?;
+    let object = match (claimed.object.as_deref().and_then(ObjectId::from_hex), &claimed.provider_payment) {
+        (Some(object), _) => object,
+        (None, Some(payment)) => match by_payment(env, payment).await? {
+            Some(object) => object,
+            None => return Ok(Attempt::UnknownPayment),
+        },
+        (None, None) => return Ok(Attempt::UnknownPayment),
+    };
+    if !is_ours(env, object)? {
+        note(&event, "not ours");
+        return Ok(Attempt::Over("not ours"));
+    }
+    Ok(match within(OBJECT_TAKES, "the object", deliver(env, &event, object)).await? {
+        Taken::In => Attempt::Over("taken_in"),
+        Taken::Known => Attempt::Over("known"),
+        Taken::Busy => Attempt::Busy,
+        Taken::Stranger => Attempt::UnknownResource,
+        Taken::Alert { .. } | Taken::Contradiction { .. } => Attempt::Over("contradiction"),
+    })
+}
+
+/// Whether an id is one of our namespace's. The runtime signs them: another deployment's is not.
+pub(crate) fn is_ours(env: &Env, object: ObjectId) -> Result<bool> {
+    let namespace = env.durable_object("KEYS")?;
+    Ok(namespace.id_from_string(&object.to_hex()).and_then(|id| id.get_stub()).is_ok())
+}
+
+/// The object of a payment that was not made by a call of ours alone: by the provider's id of it.
+pub(crate) async fn by_payment(env: &Env, payment: &str) -> Result<Option<ObjectId>> {
+    #[derive(Deserialize)]
+    struct Row {
+        object: String,
+    }
+    let sql = "SELECT object FROM payments WHERE provider_payment = ?1
+         UNION SELECT object FROM rides WHERE provider_payment = ?1 LIMIT 1";
+    let found: Option<Row> = Db::of(env)?.first(sql, vec![payment.into()]).await?;
+    Ok(found.and_then(|row| ObjectId::from_hex(&row.object)))
+}
+
+/// Takes an event to its object, and what a person must see of it to the desk.
+pub(crate) async fn deliver(env: &Env, event: &Event, object: ObjectId) -> Result<Taken> {
+    let taken: Taken = client::ask(env, object, &Ask::Event(Box::new(event.clone()))).await?;
+    if let Taken::Alert { detail } | Taken::Contradiction { detail } = &taken {
+        note(event, detail);
+        keep(env, event, object, detail).await?;
+    }
+    Ok(taken)
+}
+
+/// For a person, on the desk: what the provider says and we do not have.
+async fn keep(env: &Env, event: &Event, object: ObjectId, detail: &str) -> Result<()> {
+    let sql = "INSERT INTO breaks (break_id, kind, provider, object, theirs, state, note, first_seen_at_ms, last_seen_at_ms)
+         VALUES (?1, 'webhook', ?2, ?3, ?4, 'open', ?5, ?6, ?6) ON CONFLICT (break_id) DO NOTHING";
+    let values = vec![
+        format!("{}:{}", event.provider.as_str(), event.event_id).into(),
+        event.provider.as_str().into(),
+        object.to_hex().into(),
+        event.kind.as_str().into(),
+        detail.into(),
+        Date::now().as_millis().into(),
+    ];
+    Db::of(env)?.run(sql, values).await.map(drop)
+}
+
+/// A line in the log.
+pub(crate) fn note(event: &Event, what: &str) {
+    let fields = [
+        ("event", "webhook".into()),
+        ("provider", event.provider.as_str().into()),
+        ("event_id", event.event_id.as_str().into()),
+        ("kind", event.kind.as_str().into()),
+        ("outcome", what.into()),
+    ];
+    log("warn", &fields);
+}

@@ -1,0 +1,59 @@
+// README.md, "Try it": each of its commands is run by bash as it stands there, in its order, against the demo, and shows what the page says.
+
+import assert from 'node:assert/strict';
+import { execFile } from 'node:child_process';
+import { readFileSync } from 'node:fs';
+import { after, test } from 'node:test';
+import { promisify } from 'node:util';
+
+import { root, startSite } from '../worker/support/harness.mjs';
+
+const site = await startSite();
+after(() => site.close());
+
+const [, section] = readFileSync(`${root}README.md`, 'utf8').split(/^## Try it$/m);
+const blocks = [...section.split(/^## /m)[0].matchAll(/^```sh\n([^]*?)^```$/gm)].map(
+  ([, commands]) => commands,
+);
+
+/** What a block prints, line by line. */
+async function run(commands) {
+  assert.ok(commands.includes('http://localhost:8787/'), commands);
+  const here = commands.replaceAll('http://localhost:8787/', site.url.href);
+  const { stdout } = await promisify(execFile)('bash', ['-c', here], { timeout: 60_000 });
+  return stdout.split('\n').filter((line) => line !== '');
+}
+const json = (line) => JSON.parse(line);
+
+test('it has four blocks of commands', () => assert.equal(blocks.length, 4));
+
+test('an amount is reserved, a part of it taken, and some given back, once', async () => {
+  const [captured, refund, again, refused, ...more] = (await run(blocks[0])).map(json);
+  assert.deepEqual(more, []);
+  assert.deepEqual([captured.status, captured.amount_captured], ['succeeded', 2000]);
+  assert.deepEqual([refund.status, refund.amount], ['succeeded', 500]);
+  assert.deepEqual(again, refund);
+  assert.deepEqual([refused.status, refused.state], [409, 'succeeded']);
+  const moved = { charges: 1, captured: 2000, refunded: 500, voided: 0 };
+  assert.deepEqual(await site.simulator.moved(captured.id), moved);
+});
+
+test('a shop gets a link to an order', async () => {
+  const [link] = (await run(blocks[1])).map(json);
+  const page = await fetch(link.url);
+  assert.equal(page.status, 200);
+  assert.match(await page.text(), /Enamel mug/);
+});
+
+test('a ride is booked', async () => {
+  const lines = await run(blocks[2]);
+  assert.match(lines[0], /^HTTP\/1\.1 201 Created/);
+  assert.match(lines.at(-1), /Payment accepted\. Your pilot is on their way!/);
+});
+
+test('a ride that fails in the middle is resumed, and its key tells of both', async () => {
+  const [failed, resumed, key] = await run(blocks[3]);
+  assert.match(failed, /"status":500/);
+  assert.match(resumed, /Payment accepted/);
+  assert.ok(json(key).timeline.length > 4, key);
+});

@@ -1,0 +1,313 @@
+//! To which account a call was sent, and what may be done with another key.
+
+use paid_once::machine::account::{Credential, Credentials, Identity};
+use paid_once::machine::begin::{Begin, begin};
+use paid_once::machine::call::{
+    CallKind, ForeignCall, FrozenRequest, LookUp, Outcome, ProviderReply, ProviderResult, RefusalScope,
+};
+use paid_once::machine::context::{Context, Times};
+use paid_once::machine::id::ObjectId;
+use paid_once::machine::rows::Rows;
+use paid_once::machine::run::{Action, Event, Run, RunEnd};
+use paid_once::machine::wake::{wake, wake_at};
+use paid_once::payment::check::Question;
+use paid_once::payment::news;
+use paid_once::providers::{Provider, stripe};
+use paid_once::webhooks::{Event as Notice, News, Taken};
+use proptest::prelude::*;
+
+use crate::support::{NOW_MS, a_call, answer, arrival, at, me, ride};
+
+fn key(secret: &str) -> Credentials {
+    let live = secret.contains("_live_");
+    Credentials { stripe: Credential::of(secret, &["https://api.stripe.com"], live), adyen: None }
+}
+
+fn with(secret: &str, now_ms: u64) -> Context {
+    at(now_ms).with_credentials(key(secret))
+}
+
+/// An object, and what it has sent and asked.
+struct Bench {
+    rows: Rows,
+    now_ms: u64,
+    seen: Vec<String>,
+}
+
+impl Bench {
+    fn begun(secret: &str, heard: &mut dyn FnMut(&str) -> Event) -> Self {
+        let mut rows = Rows::empty(ObjectId::from_bytes([7; 32]));
+        let ctx = with(secret, NOW_MS);
+        let Begin::Run(ticket) = begin(&mut rows, &arrival("key", ride(None)), &me(), &ctx).unwrap() else {
+            panic!("it does not begin");
+        };
+        let mut bench = Self { rows, now_ms: NOW_MS, seen: Vec::new() };
+        bench.drive(secret, Run::new(ticket, 0, &[]), heard);
+        bench
+    }
+
+    /// The alarm rings, as often as it takes until `is_done`, or a hundred times.
+    fn rings(&mut self, secret: &str, times: u32, heard: &mut dyn FnMut(&str) -> Event) {
+        for _ in 0..times {
+            let ctx = with(secret, self.now_ms);
+            let Some(at_ms) = wake_at(&self.rows, &ctx) else { return };
+            self.now_ms = self.now_ms.max(at_ms);
+            for ticket in wake(&mut self.rows, &me(), &with(secret, self.now_ms)) {
+                self.drive(secret, Run::new(ticket, 0, &[]), heard);
+            }
+        }
+    }
+
+    fn drive(&mut self, secret: &str, mut run: Run, heard: &mut dyn FnMut(&str) -> Event) {
+        let mut event = Event::Go;
+        for _ in 0..100 {
+            let ctx = with(secret, self.now_ms);
+            let what = match run.step(&mut self.rows, event, &ctx).unwrap() {
+                Action::Again => {
+                    event = Event::Go;
+                    continue;
+                }
+                Action::Send(_) => "send",
+                Action::LookUp(call) if call.asks_identity() => "account",
+                Action::LookUp(_) => "look-up",
+                Action::SleepUntil(_) | Action::End(RunEnd::Pending { .. } | RunEnd::Finished(_)) => return,
+                other => panic!("{other:?}"),
+            };
+            self.seen.push(what.to_owned());
+            event = heard(what);
+        }
+        panic!("it never ends: {:?}", self.seen);
+    }
+
+    fn call(&self) -> &ForeignCall {
+        self.rows.calls.first().unwrap()
+    }
+
+    fn count(&self, what: &str) -> usize {
+        self.seen.iter().filter(|seen| *seen == what).count()
+    }
+}
+
+fn is(identity: Identity) -> Event {
+    Event::LookedUp(1, LookUp::Identity(identity))
+}
+
+fn account(id: &str) -> Event {
+    is(Identity::Account(id.to_owned()))
+}
+
+fn lost() -> Event {
+    Event::Outcome(1, Outcome::Unknown { answer_is_stored: false, reason: "lost".into() })
+}
+
+fn refused(scope: RefusalScope) -> Event {
+    Event::Outcome(1, Outcome::NotExecuted { retry_after_ms: None, scope, reason: "refused".into() })
+}
+
+fn charged() -> Event {
+    let result = ProviderResult::Charged { payment: "pi_1".into() };
+    Event::Outcome(1, Outcome::Definitive(ProviderReply { status: 200, result, request_id: None }))
+}
+
+/// What a provider answers: to a send, and to the question of its account.
+fn answers(send: fn() -> Event, id: Option<&'static str>) -> impl FnMut(&str) -> Event {
+    move |what| match (what, id) {
+        ("send", _) => send(),
+        ("account", Some(id)) => account(id),
+        ("account", None) => is(Identity::Refused { status: 403 }),
+        _ => panic!("{what} is not expected"),
+    }
+}
+
+#[test]
+fn nothing_is_asked_on_the_ordinary_way() {
+    let bench = Bench::begun("sk_test_1", &mut answers(charged, Some("acct_A")));
+    assert_eq!(bench.seen, ["send"]);
+}
+
+#[test]
+fn a_call_in_doubt_learns_its_account_once_and_waits_while_another_ones_key_is_set() {
+    let mut bench = Bench::begun("sk_test_1", &mut answers(lost, Some("acct_A")));
+    assert_eq!(bench.seen, ["send", "account"], "at once, while the key is there with which it was sent");
+    bench.seen.clear();
+    bench.rings("sk_test_other", 30, &mut answers(charged, Some("acct_B")));
+    assert_eq!(bench.count("send") + bench.count("look-up"), 0, "{:?}", bench.seen);
+    assert!(bench.count("account") > 10, "it asks again, in case the key is set right");
+    let why = bench.call().needs_review().unwrap();
+    assert!(why.contains("acct_A (test)") && why.contains("acct_B (test)"), "{why}");
+    // The right one is there again, rolled meanwhile.
+    bench.rings("sk_test_2", 1, &mut answers(charged, Some("acct_A")));
+    assert_eq!(bench.count("send"), 1);
+    assert_eq!(bench.call().needs_review(), None);
+}
+
+#[test]
+fn the_key_that_it_was_sent_with_needs_no_proof_and_no_patience() {
+    let mut bench = Bench::begun("sk_test_1", &mut answers(lost, Some("acct_A")));
+    bench.rings("sk_test_other", 30, &mut answers(charged, Some("acct_B")));
+    bench.seen.clear();
+    // Somebody asks before the time for which the alarm is set.
+    let ctx = with("sk_test_1", bench.now_ms + 1);
+    let begun = begin(&mut bench.rows, &arrival("key", ride(None)), &me(), &ctx).unwrap();
+    let Begin::Run(ticket) = begun else { panic!("{begun:?}") };
+    bench.now_ms += 1;
+    bench.drive("sk_test_1", Run::new(ticket, 0, &[]), &mut answers(charged, Some("acct_A")));
+    assert_eq!(bench.seen, ["send"]);
+}
+
+#[test]
+fn test_and_live_of_one_account_are_two_worlds() {
+    let mut bench = Bench::begun("sk_test_1", &mut answers(lost, Some("acct_A")));
+    bench.rings("sk_live_1", 5, &mut answers(charged, Some("acct_A")));
+    assert_eq!(bench.count("send"), 1);
+    assert!(bench.call().needs_review().unwrap().contains("acct_A (live)"));
+}
+
+#[test]
+fn where_the_account_was_never_said_only_the_very_key_helps() {
+    let mut bench = Bench::begun("rk_test_1", &mut answers(lost, None));
+    bench.rings("sk_test_2", 5, &mut answers(charged, Some("acct_A")));
+    assert_eq!(bench.count("send"), 1);
+    assert!(bench.call().needs_review().unwrap().contains("not known"));
+    bench.rings("rk_test_2", 5, &mut answers(charged, None));
+    assert_eq!(bench.count("send"), 1);
+    assert!(bench.call().needs_review().unwrap().contains("may not say"));
+    bench.rings("rk_test_1", 1, &mut answers(charged, None));
+    assert_eq!(bench.count("send"), 2);
+}
+
+#[test]
+fn a_run_that_died_learns_the_account_before_it_sends_again() {
+    let mut asked = false;
+    // The send never comes back: the run is gone.
+    let mut rows = Rows::empty(ObjectId::from_bytes([7; 32]));
+    let ctx = with("sk_test_1", NOW_MS);
+    let Begin::Run(ticket) = begin(&mut rows, &arrival("key", ride(None)), &me(), &ctx).unwrap() else {
+        panic!("it does not begin");
+    };
+    let mut run = Run::new(ticket, 0, &[]);
+    while !matches!(run.step(&mut rows, Event::Go, &ctx).unwrap(), Action::Send(_)) {}
+    let now_ms = NOW_MS + 2 * Times::default().lease_ms;
+    let mut bench = Bench { rows, now_ms, seen: Vec::new() };
+    bench.rings("sk_test_1", 1, &mut |what| {
+        assert!(asked || what == "account", "{what} comes first");
+        asked = true;
+        if what == "account" { account("acct_A") } else { charged() }
+    });
+    assert_eq!(bench.seen, ["account", "send"]);
+}
+
+#[test]
+fn a_refused_send_is_bound_too_unless_the_key_itself_was_refused() {
+    // A copy of one that was refused for its rate may have been executed.
+    let mut bench = Bench::begun("sk_test_1", &mut answers(|| refused(RefusalScope::Copy), Some("acct_A")));
+    bench.rings("sk_test_other", 20, &mut answers(charged, Some("acct_B")));
+    assert_eq!(bench.count("send"), 1);
+    // A wrong key: nothing was executed with it, wherever that was.
+    let mut wrong = |what: &str| {
+        assert_eq!(what, "send", "a key that is refused has no account");
+        refused(RefusalScope::Send)
+    };
+    let mut bench = Bench::begun("sk_test_mistyped", &mut wrong);
+    bench.rings("sk_test_mistyped", 3, &mut wrong);
+    bench.seen.clear();
+    bench.rings("sk_test_1", 1, &mut answers(charged, Some("acct_A")));
+    assert_eq!(bench.seen, ["send"]);
+}
+
+#[test]
+fn the_account_is_asked_for_by_the_payment_where_that_is_known() {
+    let request = FrozenRequest::new("/v1/payment_intents/pi_7/capture".into(), String::new());
+    let capture = a_call(Provider::Stripe, CallKind::Capture, request);
+    assert_eq!(stripe::identity(&capture).path, "/v1/payment_intents/pi_7");
+    let missing = r#"{"error":{"type":"invalid_request_error","code":"resource_missing"}}"#;
+    for (status, body, expected) in [
+        (200, r#"{"id":"pi_7"}"#, Identity::SeesPayment),
+        (200, r#"{"id":"pi_8"}"#, Identity::Silent),
+        (200, "<html>", Identity::Silent),
+        (404, missing, Identity::SeesNoPayment),
+        // A proxy's page proves nothing.
+        (404, "", Identity::Silent),
+        (403, "", Identity::Refused { status: 403 }),
+        (500, missing, Identity::Silent),
+    ] {
+        assert_eq!(stripe::read_identity(&capture, &answer(status, body)), expected, "{status} {body}");
+    }
+    let request = FrozenRequest::new("/v1/payment_intents".into(), "amount=1".into());
+    let charge = a_call(Provider::Stripe, CallKind::Charge, request);
+    assert_eq!(stripe::identity(&charge).path, "/v1/account");
+    let is = |body: &str| stripe::read_identity(&charge, &answer(200, body));
+    assert_eq!(is(r#"{"id":"acct_A"}"#), Identity::Account("acct_A".into()));
+    assert_eq!(is(r#"{"id":"not plain"}"#), Identity::Silent);
+}
+
+#[test]
+fn a_call_that_was_frozen_before_accounts_could_be_connected_is_of_the_keys_own() {
+    let written = r#"{"path":"/v1/refunds","body":"amount=1"}"#;
+    let read: FrozenRequest = serde_json::from_str(written).unwrap();
+    assert_eq!(read, FrozenRequest::new("/v1/refunds".into(), "amount=1".into()));
+    assert_eq!(serde_json::to_string(&read).unwrap(), written);
+}
+
+#[test]
+fn an_event_counts_in_the_account_alone_to_which_a_call_went() {
+    let notice = |account: Option<&str>| Notice {
+        event_id: "evt_1".into(),
+        provider: Provider::Stripe,
+        account: account.map(str::to_owned),
+        kind: "payment_intent.succeeded".into(),
+        news: News::Ask { refund: None, payment: None, derived_key: None },
+    };
+    for of in [None, Some("acct_B")] {
+        for account in [None, Some("acct_B"), Some("acct_C")] {
+            let mut rows = Bench::begun("sk_test_1", &mut answers(lost, Some("acct_A"))).rows;
+            for call in &mut rows.calls {
+                call.request.account = of.map(str::to_owned);
+            }
+            let taken = news::take(&mut rows, &notice(account), &with("sk_test_1", NOW_MS + 1)).unwrap();
+            assert_eq!(taken == Taken::Stranger, account != of, "{account:?} {of:?}");
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn all_that_is_asked_about_a_call_is_asked_in_its_account(
+        account in prop::option::of("acct_[a-zA-Z0-9]{1,16}"),
+        kind in prop::sample::select(vec![CallKind::Charge, CallKind::Authorize, CallKind::Capture, CallKind::Void, CallKind::Refund]),
+        has_id: bool,
+    ) {
+        let path = "/v1/payment_intents/pi_7/capture".to_owned();
+        let request = FrozenRequest::new(path, "payment_intent=pi_7&amount=1".into()).for_account(account.as_deref());
+        let written = serde_json::to_string(&request).unwrap();
+        prop_assert_eq!(&serde_json::from_str::<FrozenRequest>(&written).unwrap(), &request);
+        let mut call = a_call(Provider::Stripe, kind, request);
+        call.evidence.provider_id = has_id.then(|| "pi_7".to_owned());
+        call.evidence.closing = Some(ProviderReply {
+            status: 200,
+            result: ProviderResult::Voided,
+            request_id: None,
+        });
+        prop_assert_eq!(&stripe::look_up(&call).account, &account);
+        prop_assert_eq!(stripe::close(&call).map(|close| close.account), has_id.then(|| account.clone()));
+        // Whose the key is: its own account, and which payments it sees there.
+        let identity = stripe::identity(&call);
+        let expected = account.clone().filter(|_| identity.path != "/v1/account");
+        prop_assert_eq!(identity.account, expected);
+        let about = Question::Payment { provider: Provider::Stripe, account: account.clone(), id: "pi_7".into(), doubt: None };
+        prop_assert_eq!(&stripe::question(&about).account, &account);
+        let home = Question::Home { payment: "pi_7".into(), question: Box::new(about) };
+        prop_assert_eq!(&stripe::question(&home).account, &account);
+    }
+
+    #[test]
+    fn a_credential_tells_nothing_and_is_read_as_it_was_written(secret in "[a-zA-Z0-9_]{20,40}", live: bool) {
+        let credential = Credential::of(&secret, &["https://api.stripe.com"], live);
+        let written = serde_json::to_string(&credential).unwrap();
+        prop_assert_eq!(serde_json::from_str::<Credential>(&written).unwrap(), credential);
+        prop_assert_eq!(written.len(), 23);
+        prop_assert_ne!(credential, Credential::of(&secret, &["https://api.stripe.com"], !live));
+        prop_assert_ne!(credential, Credential::of(&secret, &["https://other.example"], live));
+        prop_assert_ne!(credential, Credential::of(&secret[1..], &["https://api.stripe.com"], live));
+    }
+}

@@ -1,0 +1,238 @@
+//! Adyen's way into the objects: what it tells is stored and acknowledged, and worked on afterwards, by the statements of the
+//! Worker's own inbox on a SQLite of the tests'.
+//!
+//! The database does not answer; whoever works dies before or after a try; among the events is one that nobody can place.
+//! The dice are those of the webhooks.
+
+use std::collections::BTreeMap;
+
+use paid_once::machine::id::{ObjectId, PaymentId};
+use paid_once::object::storage::{SqlValue, Storage};
+use paid_once::webhooks::adyen;
+use paid_once::webhooks::inbox::{
+    Attempt, CLAIM, CLAIM_DUE, Claimed, DUE_MAX, END, Entry, Next, STORE, stored,
+};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::world::{Event, Off, World};
+use crate::disk::Sqlite;
+use crate::faults::MINUTE;
+
+/// How often the clock strikes.
+const CLOCK_MS: u64 = 5 * MINUTE;
+/// After how long at most an event is tried that was stored, whatever waits beside it: the clock strikes twice.
+const FIRST_TRY_WITHIN_MS: u64 = 2 * CLOCK_MS;
+
+/// The inbox, and what is known of its events here.
+pub(crate) struct Inbox {
+    database: Option<Sqlite>,
+    /// The numbers of the events, by their ids.
+    numbers: BTreeMap<String, usize>,
+    /// When the events were stored that were not tried yet, by their ids.
+    untried: BTreeMap<String, u64>,
+    /// The object of each key of which the last try found its call on its way.
+    busy: BTreeMap<String, usize>,
+    /// When the clock works on what is due next, if it does.
+    clock_at_ms: Option<u64>,
+    poisons: u32,
+}
+
+fn integer(number: u64) -> SqlValue {
+    SqlValue::Integer(i64::try_from(number).unwrap_or(i64::MAX))
+}
+
+fn text(text: &str) -> SqlValue {
+    SqlValue::Text(text.to_owned())
+}
+
+impl Inbox {
+    pub(crate) const fn new() -> Self {
+        Self {
+            database: None,
+            numbers: BTreeMap::new(),
+            untried: BTreeMap::new(),
+            busy: BTreeMap::new(),
+            clock_at_ms: None,
+            poisons: 0,
+        }
+    }
+
+    /// As the migrations make it.
+    fn database(&mut self) -> Sqlite {
+        let made = || {
+            let database = Sqlite::new();
+            let tables = include_str!("../../../migrations/0007_webhook_inbox.sql");
+            database.connection.execute_batch(tables).expect("the tables of the inbox");
+            database
+        };
+        self.database.get_or_insert_with(made).clone()
+    }
+
+    fn claim(&mut self, sql: &str, bindings: Vec<SqlValue>) -> Vec<Claimed> {
+        let mut claimed: Vec<Claimed> = self.database().query(sql, bindings).expect("what is claimed");
+        claimed.sort_by_key(|claimed| claimed.told_at_ms);
+        claimed
+    }
+
+    /// When something is due.
+    fn due_at_ms(&mut self) -> Option<u64> {
+        #[derive(Deserialize)]
+        struct Due {
+            at_ms: Option<u64>,
+        }
+        let sql = "SELECT min(next_at_ms) AS at_ms FROM inbox WHERE state = 'waiting'";
+        let due: Vec<Due> = self.database().query(sql, Vec::new()).expect("when it is due");
+        due.first().and_then(|due| due.at_ms)
+    }
+
+    /// Whether an event was stored, as it is, and no try of it has begun.
+    fn is_untried(&mut self, event_id: &str) -> bool {
+        #[derive(Deserialize)]
+        struct Waits {
+            attempts: u32,
+        }
+        let sql = "SELECT attempts FROM inbox WHERE event_id = ? AND state = 'waiting'";
+        let waits: Vec<Waits> = self.database().query(sql, vec![text(event_id)]).expect("whether it waits");
+        waits.first().is_some_and(|waits| waits.attempts == 0)
+    }
+
+    /// Whether an event about the object waits for a call that is on its way.
+    pub(crate) fn waits_for(&self, object: usize) -> bool {
+        self.busy.values().any(|busy| *busy == object)
+    }
+}
+
+/// An item about a payment that was never made.
+fn poison(number: u32) -> Value {
+    let nobody = ObjectId::from_bytes([0xEE; 32]);
+    json!({
+        "amount": { "value": 1, "currency": "USD" }, "eventCode": "CAPTURE",
+        "merchantReference": PaymentId::in_object(nobody).to_string(),
+        "originalReference": "NOBODYS", "pspReference": format!("POISON{number}"), "success": "true",
+    })
+}
+
+fn entry(item: &Value, now_ms: u64) -> Entry {
+    let body = json!({ "notificationItems": [{ "NotificationRequestItem": item }] });
+    let items = adyen::items(body.to_string().as_bytes()).expect("a notification");
+    items.into_iter().find_map(|item| Entry::of(item, now_ms)).expect("an event")
+}
+
+impl World {
+    /// A notification has come: it is written down, and acknowledged.
+    pub(crate) fn receive(&mut self, number: usize, event_id: &str, item: &Value) {
+        if self.webhooks_fault("inbox: not stored") {
+            return;
+        }
+        let mut entries = vec![entry(item, self.now_ms)];
+        if self.webhooks_fault("inbox: poison comes with it") {
+            self.inbox.poisons += 1;
+            entries.insert(0, entry(&poison(self.inbox.poisons), self.now_ms));
+        }
+        self.inbox.numbers.insert(event_id.to_owned(), number);
+        let sql = match self.off {
+            Some(Off::Recaptures) => STORE.replace("excluded.told_at_ms > inbox.told_at_ms", "false"),
+            _ => STORE.to_owned(),
+        };
+        let bindings = vec![text(&stored(&entries)), integer(self.now_ms)];
+        self.inbox.database().exec(&sql, bindings).expect("what is stored");
+        self.counters.count("inbox: stored");
+        if self.inbox.is_untried(event_id) {
+            self.inbox.untried.entry(event_id.to_owned()).or_insert(self.now_ms);
+        }
+        self.acknowledge(number);
+        if !self.webhooks_fault("inbox: dies before it works") {
+            let keys = entries.into_iter().map(|entry| entry.key).collect();
+            self.after(20, Event::Inbox(keys));
+        }
+        self.set_clock();
+    }
+
+    /// The clock strikes next after something is due.
+    fn set_clock(&mut self) {
+        let Some(due_at_ms) = self.inbox.due_at_ms() else { return };
+        let at_ms = due_at_ms.max(self.now_ms + 1).next_multiple_of(CLOCK_MS);
+        if self.inbox.clock_at_ms.is_none_or(|clock_at_ms| at_ms < clock_at_ms || clock_at_ms <= self.now_ms)
+        {
+            self.inbox.clock_at_ms = Some(at_ms);
+            self.after(at_ms - self.now_ms, Event::InboxClock);
+        }
+    }
+
+    /// What has just come is worked on.
+    pub(crate) fn work_at_once(&mut self, keys: &[String]) {
+        if self.off == Some(Off::OwnPlaces) {
+            return self.work_in_order();
+        }
+        let bindings = vec![text(&json!(keys).to_string()), integer(self.now_ms)];
+        for claimed in self.inbox.claim(CLAIM, bindings) {
+            self.work(&claimed);
+        }
+        self.set_clock();
+    }
+
+    /// What is due is worked on.
+    pub(crate) fn work_by_the_clock(&mut self) {
+        self.counters.count("inbox: the clock strikes");
+        if self.off == Some(Off::OwnPlaces) {
+            self.work_in_order();
+        } else {
+            let bindings = vec![integer(self.now_ms), integer(DUE_MAX.into())];
+            for claimed in self.inbox.claim(CLAIM_DUE, bindings) {
+                self.work(&claimed);
+            }
+        }
+        self.set_clock();
+    }
+
+    /// As a queue would be: the oldest first, and none before it is done.
+    fn work_in_order(&mut self) {
+        let sql = "SELECT event_key, kind, object, provider_payment, event, event_id, told_at_ms, attempts, history, received_at_ms
+            FROM inbox WHERE state = 'waiting' ORDER BY received_at_ms, rowid";
+        for claimed in self.inbox.claim(sql, Vec::new()) {
+            if !matches!(self.work(&claimed), Some(Next::Done(_))) {
+                let sql = "UPDATE inbox SET next_at_ms = ? WHERE state = 'waiting'";
+                let bindings = vec![integer(self.now_ms + CLOCK_MS)];
+                return self.inbox.database().exec(sql, bindings).expect("all wait");
+            }
+        }
+    }
+
+    /// One try, and what is written down of it: nothing, where whoever works dies first.
+    fn work(&mut self, claimed: &Claimed) -> Option<Next> {
+        if let Some(stored_at_ms) = self.inbox.untried.remove(&claimed.event_id) {
+            let waited_ms = self.now_ms - stored_at_ms;
+            if waited_ms > FIRST_TRY_WITHIN_MS {
+                self.auditor.overdue("a stored event", waited_ms);
+            }
+        }
+        let number = self.inbox.numbers.get(&claimed.event_id).copied();
+        let object = number.and_then(|number| self.object_of_event(number));
+        let attempt = number.map_or(Attempt::UnknownResource, |number| self.take_in(number, None));
+        match (&attempt, object) {
+            (Attempt::Busy, Some(object)) => drop(self.inbox.busy.insert(claimed.event_key.clone(), object)),
+            (Attempt::Over(_), _) => drop(self.inbox.busy.remove(&claimed.event_key)),
+            _ => {}
+        }
+        if self.webhooks_fault("inbox: dies after it worked") {
+            return None;
+        }
+        let next = claimed.next(attempt, self.now_ms);
+        let bindings = vec![
+            text(&claimed.event_key),
+            text(&claimed.event_id),
+            text(next.state()),
+            text(next.what()),
+            text(&claimed.history_with(&next, self.now_ms)),
+            integer(self.now_ms),
+        ];
+        self.inbox.database().exec(END, bindings).expect("how it ended");
+        self.counters.count(match next {
+            Next::Done(_) => "inbox: done",
+            Next::Again(_) => "inbox: again",
+            Next::Dead(_) => "inbox: dead",
+        });
+        Some(next)
+    }
+}

@@ -1,0 +1,43 @@
+//! The links to orders that a shop makes and ends, while the orders are paid.
+
+use paid_once::flows::order_link::{self, EndedLinks};
+
+use super::world::{Event, Reached, Transacted, World};
+use crate::dice::Dice;
+use crate::faults::MINUTE;
+use crate::promises::Writer;
+
+impl World {
+    /// Some orders have links: up to three are made, and all may be ended.
+    pub(crate) fn make_links(&mut self) {
+        let mut dice = Dice::new(self.dice.clone().roll().rotate_left(31));
+        for object in 0..self.objects.len() {
+            for _ in 0..dice.pick(&[0, 0, 1, 3]) {
+                let ends = dice.permille(250);
+                let at_ms = dice.between(0, 20 * MINUTE);
+                self.after(at_ms, Event::Link { object, to: None, ends });
+            }
+        }
+    }
+
+    /// The shop's request reaches the object of the order.
+    pub(crate) fn link(&mut self, object: usize, to: Option<usize>, ends: bool) {
+        let again = |to| Event::Link { object, to: Some(to), ends };
+        let Reached::Awake(instance, fault) = self.reach(object, to, again) else { return };
+        let content = self.now_ms.to_string();
+        let body = |rows: &mut _, _: &_, _: &_| {
+            Ok(if ends {
+                match order_link::end(rows) {
+                    EndedLinks::Through(_) => "links: ended",
+                    EndedLinks::Paid(_) => "links: not ended, the order is paid",
+                }
+            } else {
+                order_link::make(rows, None, &content);
+                "links: made"
+            })
+        };
+        if let Transacted::Done(what, _) = self.transact(instance, fault, Writer::Taker, body, |_, _, _| {}) {
+            self.counters.count(what);
+        }
+    }
+}

@@ -1,0 +1,153 @@
+// A secret of another Stripe account, set while a call is in doubt: nothing is sent there. The call waits, a person is told,
+// and with a key of its own account it goes on by itself. The simulator keeps accounts apart by their keys' names.
+
+import assert from 'node:assert/strict';
+import { after, afterEach, describe, test } from 'node:test';
+
+import { freshKey } from './support/account.mjs';
+import { demoWorkers, root, startSite } from './support/harness.mjs';
+import { AT_ONCE, AUTHORISATION, PAYMENT, assertProblem, client, insist, paid } from './support/payments.mjs';
+import { IMPATIENT } from './support/unknown.mjs';
+import { until } from './support/until.mjs';
+
+const A = 'sk_test_acct_A_1';
+const A_ROLLED = 'sk_test_acct_A_2';
+const B = 'sk_test_acct_B_1';
+
+const workers = (STRIPE_SECRET_KEY) => demoWorkers({ vars: IMPATIENT, secrets: { STRIPE_SECRET_KEY } });
+const site = await startSite({ workers: workers(A) });
+const user = client(site);
+after(() => site.close());
+afterEach(async () => {
+  await site.simulator.calm();
+  await configure(A);
+});
+
+/** Sets another secret: the Worker is deployed anew with it. */
+const configure = (secret) => site.server.update({ root, workers: workers(secret) });
+
+const accountOf = async (payment, name = 'authorize_1') => {
+  const calls = await site.objects.calls(payment);
+  const { evidence } = calls.find((call) => call.name === name);
+  return JSON.parse(evidence ?? '{}').sent_to;
+};
+
+/** The answer to a payment is lost, and so is everything that is sent after it. */
+async function lost(key, payment = PAYMENT) {
+  await site.simulator.fault('response_lost', { count: 1000 });
+  const answer = await user.pay(payment, key, AT_ONCE);
+  assertProblem(answer, 503, 'outcome-unknown', { resource: `/payments/${answer.payment}` });
+  return answer.payment;
+}
+
+const waits = (payment, name) =>
+  until('it is known to wait', async () => (await accountOf(payment, name)).away, { withinMs: 15_000 });
+
+const charges = async (payment) => {
+  const { charges } = await site.simulator.ledger(payment);
+  return charges.filter(({ status }) => status === 'succeeded').map(({ account }) => account);
+};
+
+const learned = (payment) =>
+  until('its account is known', async () => (await accountOf(payment)).account, { withinMs: 15_000 });
+
+describe('a payment in doubt', () => {
+  test('is not sent to another account: it waits, is shown, and ends with a rolled key of its own', async () => {
+    const key = freshKey();
+    const payment = await lost(key);
+    assert.equal(await learned(payment), 'acct_A');
+    await configure(B);
+    await site.simulator.calm();
+    assert.match(await waits(payment), /sent to account acct_A \(test\).* of acct_B \(test\)/);
+    assertProblem(await user.pay(PAYMENT, key, AT_ONCE), 503, 'outcome-unknown', {
+      resource: `/payments/${payment}`,
+    });
+    assert.deepEqual(await charges(payment), ['acct_A']);
+    const flagged = async () => {
+      const [row] = await site.rows(
+        'SELECT flagged FROM keys WHERE object = (SELECT object FROM payments WHERE payment_id = ?)',
+        payment,
+      );
+      return row?.flagged === 1;
+    };
+    await until('the desk shows it', flagged, { withinMs: 15_000 });
+    await configure(A_ROLLED);
+    const answer = await insist(() => user.pay(PAYMENT, key, AT_ONCE));
+    assert.equal(answer.status, 201, answer.text);
+    assert.deepEqual(await charges(payment), ['acct_A']);
+    assert.equal((await accountOf(payment)).away, undefined);
+  });
+
+  test('whose account could not be learned waits for the very key', async () => {
+    const key = freshKey();
+    await site.simulator.fault('error_before', { method: 'GET', path: '/v1/account', count: 1000 });
+    const payment = await lost(key);
+    await configure(A_ROLLED);
+    await site.simulator.calm();
+    assert.match(await waits(payment), /another key, whose account is not known/);
+    assert.deepEqual(await charges(payment), ['acct_A']);
+    await configure(A);
+    const answer = await insist(() => user.pay(PAYMENT, key, AT_ONCE));
+    assert.equal(answer.status, 201, answer.text);
+    assert.deepEqual(await charges(payment), ['acct_A']);
+  });
+
+  test('control: where it is not known to which account it went, it is charged again there', async () => {
+    const key = freshKey();
+    const payment = await lost(key);
+    await configure(B);
+    await site.simulator.calm();
+    await waits(payment);
+    await site.objects.sql(payment, 'UPDATE foreign_calls SET evidence = NULL, next_try_at_ms = 0');
+    assert.equal((await insist(() => user.pay(PAYMENT, key, AT_ONCE))).status, 201);
+    assert.deepEqual((await charges(payment)).sort(), ['acct_A', 'acct_B']);
+  });
+});
+
+describe('what follows a payment', () => {
+  test('is not sent to another account either', async () => {
+    const { id } = await paid(user, AUTHORISATION);
+    await configure(B);
+    const key = freshKey();
+    const refused = await user.post(`/payments/${id}/capture`, {}, key, AT_ONCE);
+    assert.equal(refused.status, 503, refused.text);
+    assert.match(await waits(id, 'capture'), /not in the account of the configured key/);
+    assert.equal((await user.payment(id)).json().pending_operation?.type, 'capture');
+    await configure(A);
+    const answer = await insist(() => user.post(`/payments/${id}/capture`, {}, key, AT_ONCE));
+    assert.equal(answer.status, 200, answer.text);
+    assert.equal((await site.simulator.moved(id)).captured, 2500);
+  });
+
+  test('goes on with a rolled key of the account', async () => {
+    const { id } = await paid(user);
+    await configure(A_ROLLED);
+    const answer = await user.post(`/payments/${id}/refunds`, { amount: 700 }, freshKey());
+    assert.equal(answer.status, 201, answer.text);
+    assert.equal((await site.simulator.moved(id)).refunded, 700);
+  });
+
+  test('asks for nothing while the key is the same', async () => {
+    const { id } = await paid(user);
+    const before = (await site.simulator.requests()).length;
+    assert.equal((await user.post(`/payments/${id}/refunds`, { amount: 700 }, freshKey())).status, 201);
+    assert.equal((await site.simulator.requests()).length, before + 1);
+  });
+
+  test('is asked for in the right account only', async () => {
+    const card = 'pm_card_authenticationRequired';
+    const body = { ...PAYMENT, payment_method: card, return_url: 'https://shop.example/back' };
+    const made = await user.pay(body, freshKey());
+    assert.equal(made.json().status, 'requires_action', made.text);
+    await configure(B);
+    const { id } = made.json();
+    assert.equal((await user.payment(id)).json().status, 'requires_action');
+    assert.match(await waits(id), /not in the account of the configured key/);
+    await configure(A_ROLLED);
+    const isFree = async () => {
+      await user.payment(id);
+      return (await accountOf(id)).away === undefined;
+    };
+    await until('it is asked for again', isFree, { everyMs: 500, withinMs: 15_000 });
+  });
+});

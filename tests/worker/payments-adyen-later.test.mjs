@@ -1,0 +1,240 @@
+// What befalls a payment at Adyen after its answer: captures and refunds that fail late, cancels that fail, reservations that lapse, banks
+// that take money back or hold it after all, and people in the Customer Area. The simulator plays each, and tells it by its own webhook.
+
+import assert from 'node:assert/strict';
+import { after, beforeEach, describe, test } from 'node:test';
+
+import { freshKey } from './support/account.mjs';
+import { startSite } from './support/harness.mjs';
+import {
+  AUTHORISATION,
+  PAYMENT,
+  assertProblem,
+  client,
+  freshOrder,
+  moved,
+  paid,
+} from './support/payments.mjs';
+import { IMPATIENT } from './support/unknown.mjs';
+import { until } from './support/until.mjs';
+
+const site = await startSite({ vars: IMPATIENT });
+const user = client(site);
+after(() => site.close());
+beforeEach(async () => {
+  await site.simulator.calm();
+  // Nothing is told but by `told()`: a webhook that is due stays so until it is sent.
+  await site.simulator.webhooks('late', { delay_ms: WAIT_MS });
+});
+
+const WAIT_MS = 3_600_000;
+const ADYEN = { provider: 'adyen' };
+const at = async (id) => (await user.payment(id)).json();
+const held = (more = {}) => paid(user, { ...AUTHORISATION, ...ADYEN, ...more });
+const takes = (more = {}) => paid(user, { ...PAYMENT, ...ADYEN, ...more });
+
+/** Sends what Adyen has to tell by now, each taken at once. */
+async function told() {
+  await site.simulator.advance(WAIT_MS);
+  for (const sent of await site.simulator.flush()) assert.equal(sent.status, 200, JSON.stringify(sent));
+}
+
+/** What befalls a payment, and is told. */
+async function befalls(id, happening, options) {
+  const { provider_payment: psp } = await at(id);
+  const played = await site.simulator.befall(psp, happening, options);
+  await told();
+  return played;
+}
+
+/** A capture, a void or a refund that Adyen has received, to its end. */
+async function done(id, move, body) {
+  const answer = await moved(user, id, move, body);
+  await told();
+  return answer;
+}
+
+/** The first try's money, which nobody had asked for any more, is given back. */
+const givenBack = (id) =>
+  until('it is given back', async () => {
+    await told();
+    return (await at(id)).tries[0].late_money?.status === 'given_back';
+  });
+
+const refused = async (id, move, state, body) =>
+  assertProblem(await user.post(`/payments/${id}/${move}`, body, freshKey()), 409, 'payment-state', {
+    state,
+  });
+const hexOf = (id) => Buffer.from(id.slice('pay_'.length), 'base64url').toString('hex');
+const breaks = async (id) =>
+  (await site.rows('SELECT theirs FROM breaks WHERE object = ?', hexOf(id))).map(({ theirs }) => theirs);
+const refunds = async (id) =>
+  (await user.refunds(id)).json().data.map(({ status, amount }) => [status, amount]);
+
+describe('a capture', () => {
+  test('fails days later, is made again by Adyen, and was taken once', async () => {
+    const { id } = await held();
+    await done(id, 'capture', { amount: 2000 });
+    assert.deepEqual([(await at(id)).status, (await at(id)).amount_captured], ['succeeded', 2000]);
+    await befalls(id, 'capture-failed');
+    const failed = await at(id);
+    assert.deepEqual([failed.status, failed.amount_captured], ['capture_failed', 0]);
+    assert.deepEqual(await breaks(id), ['CAPTURE_FAILED']);
+    await refused(id, 'capture', 'capture_failed');
+    await refused(id, 'refunds', 'capture_failed', { amount: 100 });
+    await befalls(id, 'recaptured');
+    const again = await at(id);
+    assert.deepEqual([again.status, again.amount_captured], ['succeeded', 2000]);
+    assert.equal((await site.simulator.moved(id)).captured, 2000);
+  });
+});
+
+describe('a refund', () => {
+  for (const happening of ['refund-failed', 'refund-reversed'])
+    test(`${happening} weeks later: the money can be given back again`, async () => {
+      const { id } = await takes();
+      await done(id, 'refunds', { amount: 2500 });
+      assert.deepEqual(await refunds(id), [['succeeded', 2500]]);
+      await site.simulator.advance(20 * 24 * WAIT_MS);
+      await befalls(id, happening);
+      assert.deepEqual(await refunds(id), [['failed', 2500]]);
+      await done(id, 'refunds', { amount: 2500 });
+      assert.equal((await site.simulator.moved(id)).refunded, 2500);
+      assert.deepEqual((await refunds(id)).map(([status]) => status).sort(), ['failed', 'succeeded']);
+    });
+});
+
+describe('a void', () => {
+  test('that Adyen says no to leaves the reservation, and it can be captured', async () => {
+    const { id } = await held({ payment_method: 'adyen_card_cancel_fails' });
+    await done(id, 'void');
+    const shown = await at(id);
+    assert.deepEqual([shown.status, shown.pending_operation], ['requires_capture', null]);
+    assert.equal(shown.failed_operation.type, 'void');
+    await done(id, 'capture');
+    assert.equal((await at(id)).status, 'succeeded');
+    assert.equal((await site.simulator.moved(id)).captured, 2500);
+  });
+});
+
+describe('a reservation', () => {
+  test('that lapses is expired, and an order of it can be paid anew', async () => {
+    const order = { order_id: freshOrder() };
+    const { id } = await held(order);
+    await befalls(id, 'expire');
+    assert.equal((await at(id)).status, 'expired');
+    await refused(id, 'capture', 'expired');
+    const { status } = await held(order);
+    assert.equal(status, 'requires_capture');
+  });
+});
+
+describe('a bank', () => {
+  test('takes money back: nothing is refunded as well until it is won', async () => {
+    const { id } = await takes();
+    await befalls(id, 'notification-of-chargeback', { amount: 2500 });
+    assert.equal((await at(id)).dispute.funds_withdrawn, false);
+    await befalls(id, 'chargeback');
+    const { status, dispute } = await at(id);
+    assert.deepEqual(
+      [status, dispute.status, dispute.amount, dispute.funds_withdrawn],
+      ['disputed', 'open', 2500, true],
+    );
+    await refused(id, 'refunds', 'disputed', { amount: 100 });
+    await befalls(id, 'chargeback-reversed');
+    assert.deepEqual([(await at(id)).status, (await at(id)).dispute.status], ['succeeded', 'won']);
+    await done(id, 'refunds', { amount: 100 });
+    assert.deepEqual(await refunds(id), [['succeeded', 100]]);
+  });
+
+  test('that wins in the end has the money: it is not given back a second time', async () => {
+    const { id } = await takes();
+    await befalls(id, 'chargeback');
+    await befalls(id, 'chargeback-reversed');
+    await befalls(id, 'second-chargeback');
+    assert.equal((await at(id)).dispute.status, 'lost');
+    const answer = await user.post(`/payments/${id}/refunds`, { amount: 100 }, freshKey());
+    assertProblem(answer, 422, 'amount-too-large');
+  });
+
+  test('holds the money after an Error that was told as a no: it is given back', async () => {
+    const card = { payment_method: 'adyen_card_error' };
+    const first = await user.pay({ ...AUTHORISATION, ...ADYEN, ...card }, freshKey(), { prefer: 'wait=0' });
+    assertProblem(first, 503, 'outcome-unknown');
+    await told();
+    const { charges } = await site.simulator.ledger(first.payment);
+    await site.simulator.befall(charges[0].id, 'authorised');
+    await told();
+    await givenBack(first.payment);
+    const shown = await at(first.payment);
+    assert.equal(shown.status, 'declined');
+    const { totals } = await site.simulator.ledger(first.payment);
+    assert.deepEqual([totals.succeeded_charges, totals.amount_captured], [1, 0]);
+  });
+
+  test('says yes to a try that it had refused: what it holds is given back', async () => {
+    const order = { ...AUTHORISATION, ...ADYEN, order_id: freshOrder() };
+    const first = await user.pay({ ...order, payment_method: 'adyen_card_refused' }, freshKey());
+    assertProblem(first, 402, 'payment-failed');
+    const [{ id: psp }] = (await site.simulator.ledger(first.payment)).charges;
+    const { id } = await paid(user, order);
+    assert.equal(id, first.payment);
+    await told();
+    await site.simulator.befall(psp, 'authorised');
+    await told();
+    await givenBack(id);
+    const { charges } = await site.simulator.ledger(id);
+    assert.deepEqual(
+      charges.map(({ voided }) => voided),
+      [true, false],
+    );
+    assert.deepEqual([(await at(id)).status, (await at(id)).attempt], ['requires_capture', 2]);
+  });
+});
+
+describe('a person in the Customer Area', () => {
+  test('captures', async () => {
+    const { id } = await held();
+    await befalls(id, 'capture');
+    const shown = await at(id);
+    assert.deepEqual([shown.status, shown.amount_captured], ['succeeded', 2500]);
+    await refused(id, 'capture', 'succeeded');
+    await refused(id, 'void', 'succeeded');
+    assert.equal((await site.simulator.moved(id)).captured, 2500);
+  });
+
+  test('cancels', async () => {
+    const { id } = await held();
+    await befalls(id, 'cancel');
+    assert.equal((await at(id)).status, 'canceled');
+    await refused(id, 'capture', 'canceled');
+  });
+
+  test('gives a part back: what is left is all that can be given back here', async () => {
+    const { id } = await takes();
+    await befalls(id, 'refund', { amount: 2000 });
+    assert.deepEqual(await breaks(id), ['REFUND']);
+    await done(id, 'refunds', { amount: 2500 });
+    assert.deepEqual(await refunds(id), [['failed', 2500]]);
+    await done(id, 'refunds', { amount: 500 });
+    assert.deepEqual(await refunds(id), [
+      ['succeeded', 500],
+      ['failed', 2500],
+    ]);
+    assert.equal((await site.simulator.moved(id)).refunded, 2500);
+  });
+});
+
+test('what cannot befall a payment is refused, and changes nothing', async () => {
+  const { id } = await held();
+  const { provider_payment: psp } = await at(id);
+  for (const [happening, message] of [
+    ['recaptured', /409.*no such capture|no such capture/],
+    ['refund-reversed', /no such refund/],
+    ['authorised', /authorised already/],
+    ['nonsense', /There are capture, cancel/],
+  ])
+    await assert.rejects(site.simulator.befall(psp, happening), message);
+  await assert.rejects(site.simulator.befall('NOTHING', 'expire'), /No such payment/);
+  assert.equal((await at(id)).status, 'requires_capture');
+});
