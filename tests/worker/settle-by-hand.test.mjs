@@ -21,10 +21,10 @@ afterEach(() => site.simulator.calm());
 const HOUR = 3_600_000;
 const DASHBOARD = 'the dashboard says so';
 const bearer = { authorization: `Bearer ${ADMIN_TOKEN}` };
-const look = async (path) => read(await site.fetch(path, { headers: bearer }));
-const press = async (path, entries) =>
+const look = async (path, of = site) => read(await of.fetch(path, { headers: bearer }));
+const press = async (path, entries, of = site) =>
   read(
-    await site.fetch(path, {
+    await of.fetch(path, {
       method: 'POST',
       headers: { ...bearer, 'content-type': 'application/x-www-form-urlencoded', accept: 'text/html' },
       body: new URLSearchParams(entries).toString(),
@@ -296,27 +296,32 @@ describe('at Adyen, which cannot be asked,', () => {
 
 describe('nothing is settled', () => {
   test('while a send is on its way', async () => {
-    const { answer } = await held(site, () => user.pay(PAYMENT, freshKey(), AT_ONCE));
-    const ids = await site.objects.ids();
-    const calls = [];
-    for (const hex of ids) {
-      const id = `pay_${Buffer.from(hex, 'hex').toString('base64url')}`;
-      const [call] = await site.objects.calls(id).catch(() => []);
-      if (call?.status === 'in_flight') calls.push(id);
-    }
-    assert.equal(calls.length, 1, 'one is on its way');
-    const page = await look(`/admin/payments/${calls[0]}/calls/1`);
-    assert.match(page.text, /being sent or looked up right now/);
-    assert.ok(!page.text.includes('/review"'));
-    const review = await press(`/admin/payments/${calls[0]}/calls/1/review`, {
-      said: 'not_executed',
-      reason: DASHBOARD,
-      sends: '1',
+    // A site of its own: here the provider is waited for as long as it takes to look.
+    const patient = await startSite({
+      secrets: { ADMIN_TOKEN },
+      vars: { PROVIDER_TIMEOUT_MS: '60000', LEASE_MS: '90000' },
     });
-    assert.equal(review.status, 409);
-    await site.simulator.calm();
-    await answer;
-    assert.deepEqual(await auditOf(calls[0]), []);
+    try {
+      const { answer } = await held(patient, () => client(patient).pay(PAYMENT, freshKey()));
+      const [hex, ...others] = await patient.objects.ids();
+      assert.deepEqual(others, []);
+      const id = `pay_${Buffer.from(hex, 'hex').toString('base64url')}`;
+      const page = await look(`/admin/payments/${id}/calls/1`, patient);
+      assert.match(page.text, /being sent or looked up right now/);
+      assert.ok(!page.text.includes('/review"'));
+      const said = { said: 'not_executed', reason: DASHBOARD, sends: '1' };
+      const review = await press(`/admin/payments/${id}/calls/1/review`, said, patient);
+      assert.equal(review.status, 409);
+      await patient.simulator.calm();
+      assert.equal((await answer).status, 201);
+      const audit = await patient.objects.audit(id);
+      assert.deepEqual(
+        audit.filter(({ action }) => action === 'call.settled_by_hand'),
+        [],
+      );
+    } finally {
+      await patient.close();
+    }
   });
 
   test('as not executed while the last send may still arrive; sending can be stopped until then', async () => {
