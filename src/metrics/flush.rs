@@ -1,6 +1,6 @@
 //! The way to the objects that add up: sends what this isolate has counted, and reads what all have.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::time::Duration;
 
 use futures_util::future::join_all;
@@ -15,8 +15,14 @@ use crate::log::log;
 use crate::machine::call::{ForeignCall, LookUp, Outcome};
 use crate::random;
 
+/// How often, and how long each time, in ms, whoever reads waits for what this isolate has sent to be added up.
+const LOOKS: u32 = 40;
+const LOOK_PAUSE_MS: u64 = 25;
+
 thread_local! {
     static PACE: RefCell<Pace> = const { RefCell::new(Pace::new()) };
+    /// How many sends are on their way: what they carry is neither here any more nor there yet.
+    static SENDS: Cell<u32> = const { Cell::new(0) };
 }
 
 /// What is left to do after an answer, if nobody else in this isolate is about to do it: `wait_until` takes it.
@@ -34,6 +40,14 @@ pub fn flush(env: &Env) -> Option<impl Future<Output = ()> + 'static> {
 /// What all isolates have sent, and this one has counted.
 pub async fn read(env: &Env) -> worker::Result<Tally> {
     send(env).await;
+    for _ in 0..LOOKS {
+        if SENDS.get() == 0 {
+            break;
+        }
+        Delay::from(Duration::from_millis(LOOK_PAUSE_MS)).await;
+    }
+    // The runtime may have ended whoever sends: the next reader does not wait for that.
+    SENDS.set(0);
     let shards = (0..shards(env)).map(|shard| read_shard(env, shard));
     let mut all = Tally::new();
     for tally in join_all(shards).await {
@@ -54,7 +68,10 @@ async fn send(env: &Env) {
     if rows.is_empty() {
         return;
     }
-    if let Err(error) = add(env, &rows).await {
+    SENDS.set(SENDS.get().saturating_add(1));
+    let added = add(env, &rows).await;
+    SENDS.set(SENDS.get().saturating_sub(1));
+    if let Err(error) = added {
         let error = error.to_string();
         log("warn", &[("event", "counts_lost".into()), ("rows", rows.len().into()), ("error", error.into())]);
     }
