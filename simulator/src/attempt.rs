@@ -62,17 +62,20 @@ pub enum Attempt {
 /// Confirms a PaymentIntent that has a payment method.
 pub fn run(call: &mut Call, intent: PaymentIntent, options: &Options) -> Outcome<Attempt> {
     let (payment_method, card) = card_of(call, &intent)?;
+    let off_session = options.off_session;
     match card.behaviour {
         Behaviour::Approve
         | Behaviour::ApproveAtRisk
         | Behaviour::PendingRefund
-        | Behaviour::FailingRefund => settle(call, intent, (&payment_method, card), None),
+        | Behaviour::FailingRefund => settle(call, intent, (&payment_method, card), None, off_session),
         Behaviour::AuthenticateOnSession if options.off_session => {
-            settle(call, intent, (&payment_method, card), None)
+            settle(call, intent, (&payment_method, card), None, off_session)
         }
-        Behaviour::Decline(decline) => settle(call, intent, (&payment_method, card), Some(&decline)),
+        Behaviour::Decline(decline) => {
+            settle(call, intent, (&payment_method, card), Some(&decline), off_session)
+        }
         Behaviour::Authenticate(_) if options.off_session => {
-            settle(call, intent, (&payment_method, card), Some(&AUTHENTICATION_REQUIRED))
+            settle(call, intent, (&payment_method, card), Some(&AUTHENTICATION_REQUIRED), off_session)
         }
         // The issuer was never asked to pay: an error, but no charge.
         Behaviour::Authenticate(_) | Behaviour::AuthenticateOnSession if options.error_on_requires_action => {
@@ -97,9 +100,9 @@ pub fn authenticated(call: &mut Call, intent: PaymentIntent, accepted: bool) -> 
     }
     match card.behaviour {
         Behaviour::Authenticate(Some(decline)) => {
-            settle(call, intent, (&payment_method, card), Some(&decline))
+            settle(call, intent, (&payment_method, card), Some(&decline), false)
         }
-        _ => settle(call, intent, (&payment_method, card), None),
+        _ => settle(call, intent, (&payment_method, card), None, false),
     }
 }
 
@@ -146,7 +149,7 @@ pub fn decided(call: &mut Call, mut intent: PaymentIntent) -> Outcome<()> {
         _ => None,
     };
     let charge = intent.latest_charge.clone().unwrap_or_default();
-    charges::decide(call, &charge, answer(&intent, card, decline))?;
+    charges::decide(call, &charge, answer(&intent, card, decline, false))?;
     intent.processing = None;
     conclude(call, intent, &payment_method, charge, decline)?;
     Ok(())
@@ -157,16 +160,23 @@ fn settle(
     intent: PaymentIntent,
     (payment_method, card): (&PaymentMethod, &Card),
     decline: Option<&Decline>,
+    off_session: bool,
 ) -> Outcome<Attempt> {
-    let charge = charges::create(call, &intent, payment_method, answer(&intent, card, decline))?;
+    let charge = charges::create(call, &intent, payment_method, answer(&intent, card, decline, off_session))?;
     conclude(call, intent, payment_method, charge.id, decline)
 }
 
-fn answer<'a>(intent: &PaymentIntent, card: &Card, decline: Option<&'a Decline>) -> Answer<'a> {
+fn answer<'a>(
+    intent: &PaymentIntent,
+    card: &Card,
+    decline: Option<&'a Decline>,
+    off_session: bool,
+) -> Answer<'a> {
     match decline {
         None => Answer::Yes {
             captured: intent.capture_method != "manual",
             at_risk: card.behaviour == Behaviour::ApproveAtRisk,
+            off_session,
         },
         Some(decline) => Answer::No(decline),
     }

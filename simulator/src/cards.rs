@@ -317,7 +317,7 @@ pub fn of_token(token: &str) -> Option<&'static Card> {
     CARDS.iter().find(|card| card.name.strip_prefix("pm_card_") == Some(name))
 }
 
-const DISPUTES: &str = "it has no disputes";
+const DISPUTES: &str = "a dispute is made at /_sim/payments/{id}/disputes";
 const RADAR: &str = "what it does depends on the rules of the account's Radar";
 const BANK_DEBITS: &str = "it has cards only";
 

@@ -19,6 +19,11 @@ use crate::refunds;
 use crate::store::{Kind, Query};
 use crate::stripe;
 
+/// How long a bank holds what is reserved: where the card holder was not there, Visa's do it for 4 days and 18 hours.
+const HELD_S: i64 = 7 * DAY_S;
+const VISA_OFF_SESSION_S: i64 = 4 * DAY_S + 18 * 60 * 60;
+const DAY_S: i64 = 24 * 60 * 60;
+
 /// A charge.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Charge {
@@ -45,7 +50,8 @@ pub struct Charge {
     /// `cus_…`
     pub customer: Option<String>,
     description: Option<String>,
-    disputed: bool,
+    /// Whether a bank has ever disputed it.
+    pub disputed: bool,
     failure_balance_transaction: Option<String>,
     failure_code: Option<String>,
     failure_message: Option<String>,
@@ -88,6 +94,8 @@ pub enum Answer<'a> {
         captured: bool,
         /// Whether Radar sees an elevated risk.
         at_risk: bool,
+        /// Whether the card holder was not there.
+        off_session: bool,
     },
     /// No.
     No(&'a Decline),
@@ -114,15 +122,43 @@ impl Answer<'_> {
 }
 
 impl Charge {
+    /// Until when what is reserved can be captured, in s since 1970.
+    pub fn capture_before_s(&self) -> Option<i64> {
+        self.payment_method_details.pointer("/card/capture_before").and_then(Value::as_i64)
+    }
+
+    /// What a dispute says of the card.
+    pub fn disputed_card(&self, is_inquiry: bool) -> Value {
+        let of = |name: &str| self.payment_method_details.pointer(&format!("/card/{name}")).cloned();
+        json!({
+            "brand": of("brand"), "case_type": if is_inquiry { "inquiry" } else { "chargeback" }, "network": of("network"),
+            "network_reason_code": "83",
+        })
+    }
+
+    /// The bank holds the amount for so long. <https://docs.stripe.com/payments/place-a-hold-on-a-payment-method>
+    fn held(&mut self, off_session: bool, now_s: i64) {
+        let Some(card) = self.payment_method_details.pointer_mut("/card").and_then(Value::as_object_mut)
+        else {
+            return;
+        };
+        let is_visa = card.get("brand").and_then(Value::as_str) == Some("visa");
+        let lasts_s = if is_visa && off_session { VISA_OFF_SESSION_S } else { HELD_S };
+        card.insert("capture_before".to_owned(), json!(now_s + lasts_s));
+    }
+
     /// What was taken is in the merchant's balance.
-    fn moved(&mut self, call: &mut Call) -> Outcome<()> {
-        let row = balance::record(call, Movement::Charge, &self.id, self.amount_captured, &self.currency)?;
+    fn moved(&mut self, call: &mut Call, amount_minor: i64) -> Outcome<()> {
+        let row = balance::record(call, Movement::Charge, &self.id, amount_minor, &self.currency)?;
         self.balance_transaction = Some(row);
         Ok(())
     }
 
     /// The one place where simulated money moves.
-    fn answered(&mut self, answer: Answer) {
+    fn answered(&mut self, answer: Answer, now_s: i64) {
+        if let Answer::Yes { captured: false, off_session, .. } = answer {
+            self.held(off_session, now_s);
+        }
         self.paid = matches!(answer, Answer::Yes { .. });
         self.captured = matches!(answer, Answer::Yes { captured: true, .. });
         self.amount_captured = if self.captured { self.amount } else { 0 };
@@ -209,11 +245,11 @@ pub fn create(
         transfer_data: None,
         transfer_group: intent.transfer_group.clone(),
     };
-    charge.answered(answer);
+    charge.answered(answer, call.now_s());
     // An asynchronous capture moves the balance a moment later.
     let is_async = charge.captured && intent.capture_method == "automatic_async";
     if charge.captured && !is_async {
-        charge.moved(call)?;
+        charge.moved(call, charge.amount)?;
     }
     let links = Links {
         customer: intent.customer.clone(),
@@ -258,9 +294,9 @@ fn details_of(intent: &PaymentIntent, card: &Value, answer: Answer) -> Value {
 /// The bank's decision about a pending charge.
 pub fn decide(call: &mut Call, id: &str, answer: Answer) -> Outcome<()> {
     let mut charge: Charge = call.of_param(Kind::Charge, id, "charge")?;
-    charge.answered(answer);
+    charge.answered(answer, call.now_s());
     if charge.captured {
-        charge.moved(call)?;
+        charge.moved(call, charge.amount)?;
     }
     save(call, &charge)?;
     events::record(call, answer.event(), &charge)
@@ -275,13 +311,13 @@ pub fn abandon(call: &mut Call, id: &str) -> Outcome<()> {
     events::record(call, "charge.failed", &charge)
 }
 
-/// Takes reserved money, and gives the rest free.
-pub fn capture(call: &mut Call, id: &str, amount_minor: i64) -> Outcome<()> {
+/// Takes reserved money, and gives the rest free if it is the last capture.
+pub fn capture(call: &mut Call, id: &str, amount_minor: i64, is_final: bool) -> Outcome<()> {
     let mut charge: Charge = call.of_param(Kind::Charge, id, "charge")?;
     charge.captured = true;
-    charge.amount_captured = amount_minor;
-    charge.moved(call)?;
-    let is_refunded = release(call, &mut charge)?;
+    charge.amount_captured += amount_minor;
+    charge.moved(call, amount_minor)?;
+    let is_refunded = is_final && release(call, &mut charge)?;
     save(call, &charge)?;
     events::record(call, "charge.captured", &charge)?;
     if is_refunded { events::record(call, "charge.refunded", &charge) } else { Ok(()) }
@@ -297,7 +333,7 @@ pub fn void(call: &mut Call, id: &str) -> Outcome<()> {
     events::record(call, "charge.refunded", &charge)
 }
 
-/// Gives reserved money free because its seven days are over.
+/// Gives reserved money free because its time is over.
 pub fn expire(call: &mut Call, id: &str) -> Outcome<()> {
     let charge: Charge = call.of_param(Kind::Charge, id, "charge")?;
     events::record(call, "charge.expired", &charge)
@@ -306,7 +342,7 @@ pub fn expire(call: &mut Call, id: &str) -> Outcome<()> {
 /// What is not captured is given free. Gives whether that is a refund: it depends on the version of the request.
 fn release(call: &mut Call, charge: &mut Charge) -> Outcome<bool> {
     let rest_minor = charge.amount - charge.amount_captured;
-    if rest_minor == 0 || !stripe::refunds_releases(call.api_version) {
+    if rest_minor <= 0 || !stripe::refunds_releases(call.api_version) {
         return Ok(false);
     }
     refunds::of_release(call, charge, rest_minor)?;
@@ -317,7 +353,7 @@ fn release(call: &mut Call, charge: &mut Charge) -> Outcome<bool> {
 
 /// What time does to a charge: an asynchronous capture has moved the balance.
 pub fn settle(call: &mut Call, mut charge: Charge) -> Outcome<()> {
-    charge.moved(call)?;
+    charge.moved(call, charge.amount_captured)?;
     call.save(Kind::Charge, &charge.id, &charge, None)?;
     events::record(call, "charge.updated", &charge)
 }

@@ -1,7 +1,7 @@
 //! The simulator's clock: the wall clock plus an offset that tests move, and what time alone changes.
 //!
 //! Whatever fell due is settled at the start of the next request, or before webhooks are sent, oldest first, so a moved clock shows its
-//! effects at once: keys older than 24 hours (at Adyen 7 days) are forgotten, authorisations older than 7 days lapse, refunds settle, banks decide.
+//! effects at once: keys older than 24 hours (at Adyen 7 days) are forgotten, reservations lapse, refunds settle, banks decide.
 
 use serde_json::{Value, json};
 
@@ -44,6 +44,7 @@ pub fn settle(call: &mut Call) -> Outcome<()> {
             Kind::Customer
             | Kind::PaymentMethod
             | Kind::Event
+            | Kind::Dispute
             | Kind::AdyenModification
             | Kind::AdyenNotification
             | Kind::Email

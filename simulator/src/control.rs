@@ -78,8 +78,16 @@ fn route(
             Err(reply) => Ok(reply),
         },
         ("POST", ["_sim", "payments"]) => at_the_provider(store, ids, now_ms, request, dashboard::pay),
-        ("POST", ["_sim", "payments", id, "refunds"]) => {
-            at_the_provider(store, ids, now_ms, request, |call, body| dashboard::refund(call, id, body))
+        ("POST", ["_sim", "payments", id, happening]) => {
+            let play = match *happening {
+                "refunds" => dashboard::refund,
+                "captures" => dashboard::capture,
+                "cancel" => dashboard::cancel,
+                "expire" => dashboard::expire,
+                "disputes" => dashboard::dispute,
+                _ => return Ok(nothing_here()),
+            };
+            at_the_provider(store, ids, now_ms, request, |call, body| play(call, id, body))
         }
         ("POST", ["_sim", "adyen", "payments", psp, happening]) => {
             at_the_provider(store, ids, now_ms, request, |call, body| {
@@ -95,12 +103,16 @@ fn route(
         ("GET", ["_sim", "3ds", id]) => decide(store, ids, now_ms, request, id, Decision::Look),
         ("POST", ["_sim", "3ds", id, "accept"]) => decide(store, ids, now_ms, request, id, Decision::Accept),
         ("POST", ["_sim", "3ds", id, "fail"]) => decide(store, ids, now_ms, request, id, Decision::Fail),
-        _ => Ok(problem(
-            404,
-            "There is nothing here. Stripe's API is under /v1/, Adyen's under /adyen/, Resend's under /resend/, text messages under /sms/, the control surface under \
-             /_sim/.",
-        )),
+        _ => Ok(nothing_here()),
     }
+}
+
+fn nothing_here() -> Reply {
+    problem(
+        404,
+        "There is nothing here. Stripe's API is under /v1/, Adyen's under /adyen/, Resend's under /resend/, text messages under /sms/, the control surface under \
+         /_sim/.",
+    )
 }
 
 /// Runs what somebody does at the provider itself. A decline is a result as well: its charge stays.

@@ -1,16 +1,17 @@
-//! What people do at the provider itself, past the merchant's own system: a payment made elsewhere, a refund on the dashboard. A
-//! reconciliation has to find both.
+//! What happens at the provider itself, past the merchant's own system: a payment made elsewhere, what people do on the dashboard, what
+//! banks do. A reconciliation has to find all of it.
 
 use serde::Deserialize;
 use serde_json::Value;
 
 use crate::adyen::modifications::ModificationKind;
 use crate::adyen::{happenings, payments};
-use crate::call::Call;
+use crate::call::{Call, shown};
 use crate::errors::{ApiError, Failure, Outcome};
 use crate::params::Params;
+use crate::payment_intents::{PaymentIntent, Status};
 use crate::store::Kind;
-use crate::{payment_intents, refunds};
+use crate::{disputes, payment_intents, refunds};
 
 /// What `POST /_sim/payments` takes.
 #[derive(Debug, Deserialize)]
@@ -23,6 +24,8 @@ struct Payment {
     payment_method: String,
     #[serde(default)]
     capture_method: Option<String>,
+    #[serde(default)]
+    off_session: bool,
     #[serde(default)]
     account: Option<String>,
 }
@@ -48,6 +51,9 @@ pub fn pay(call: &mut Call, body: &Value) -> Outcome<Value> {
         .append_pair("payment_method", &payment.payment_method)
         .append_pair("payment_method_types[]", "card")
         .append_pair("confirm", "true");
+    if payment.off_session {
+        form.append_pair("off_session", "true");
+    }
     if let Some(capture_method) = &payment.capture_method {
         form.append_pair("capture_method", capture_method);
     }
@@ -67,18 +73,91 @@ pub fn refund(call: &mut Call, id: &str, body: &Value) -> Outcome<Value> {
     if let Some(payment) = payments::find(call, id)? {
         return happenings::by_a_person(call, &payment, ModificationKind::Refund, refund.amount);
     }
-    let Some(intent) = call.store.find(Kind::PaymentIntent, id)? else {
-        let mut error = ApiError::invalid(format!("No such payment: '{id}'"));
-        error.status = 404;
-        return Err(error.refused());
-    };
-    call.account = intent.account;
+    intent(call, id)?;
     let mut form = form_urlencoded::Serializer::new(String::new());
     form.append_pair("payment_intent", id);
     if let Some(amount) = refund.amount {
         form.append_pair("amount", &amount.to_string());
     }
     refunds::create(call, &Params::parse(b"", form.finish().as_bytes())?)
+}
+
+/// What `POST /_sim/payments/{id}/captures` takes.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Capture {
+    amount: Option<i64>,
+    #[serde(default = "yes", rename = "final")]
+    is_final: bool,
+}
+
+const fn yes() -> bool {
+    true
+}
+
+/// `POST /_sim/payments/{id}/captures`: takes an amount, or all that is reserved; also more than that (an overcapture), and with `"final": false`
+/// once of several times.
+pub fn capture(call: &mut Call, id: &str, body: &Value) -> Outcome<Value> {
+    let capture: Capture = read(body)?;
+    let intent = reserved(call, id)?;
+    let amount = capture.amount.unwrap_or(intent.amount_capturable);
+    if amount < 1 {
+        return Err(invalid("amount must be 1 or more"));
+    }
+    shown(&payment_intents::take(call, intent, amount, capture.is_final)?)
+}
+
+/// `POST /_sim/payments/{id}/cancel`: gives up what is not captured.
+pub fn cancel(call: &mut Call, id: &str, body: &Value) -> Outcome<Value> {
+    let Nothing {} = read(body)?;
+    intent(call, id)?;
+    payment_intents::cancel(call, id, &Params::parse(b"", b"")?)
+}
+
+/// `POST /_sim/payments/{id}/expire`: what is reserved lapses now.
+pub fn expire(call: &mut Call, id: &str, body: &Value) -> Outcome<Value> {
+    let Nothing {} = read(body)?;
+    let intent = reserved(call, id)?;
+    payment_intents::expire(call, intent)?;
+    shown(&payment_intents::load(call, id)?)
+}
+
+/// `POST /_sim/payments/{id}/disputes`: what the card holder's bank does. See [`disputes`].
+pub fn dispute(call: &mut Call, id: &str, body: &Value) -> Outcome<Value> {
+    let happening = read(body)?;
+    let intent = intent(call, id)?;
+    let charge = intent.latest_charge.filter(|_| intent.amount_received > 0);
+    let charge = charge.ok_or_else(|| conflict("Nothing of this payment was taken."))?;
+    disputes::happens(call, &charge, &happening)
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Nothing {}
+
+/// A PaymentIntent of any account, to which the call belongs from now on.
+fn intent(call: &mut Call, id: &str) -> Outcome<PaymentIntent> {
+    let Some(row) = call.store.find(Kind::PaymentIntent, id)? else {
+        let mut error = ApiError::invalid(format!("No such payment: '{id}'"));
+        error.status = 404;
+        return Err(error.refused());
+    };
+    call.account = row.account;
+    Ok(serde_json::from_str(&row.body)?)
+}
+
+fn reserved(call: &mut Call, id: &str) -> Outcome<PaymentIntent> {
+    let intent = intent(call, id)?;
+    match intent.status {
+        Status::RequiresCapture => Ok(intent),
+        _ => Err(conflict("Nothing of this payment is reserved.")),
+    }
+}
+
+fn conflict(message: &str) -> Failure {
+    let mut error = ApiError::invalid(message);
+    error.status = 409;
+    error.refused()
 }
 
 fn read<T: serde::de::DeserializeOwned>(body: &Value) -> Outcome<T> {

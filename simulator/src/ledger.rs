@@ -8,6 +8,7 @@ use crate::adyen::modifications::{Modification, ModificationKind};
 use crate::adyen::payments::{Payment, Standing};
 use crate::charges::Charge;
 use crate::currencies;
+use crate::disputes;
 use crate::errors::Outcome;
 use crate::metadata::Metadata;
 use crate::payment_intents::{PaymentIntent, Status};
@@ -70,7 +71,7 @@ impl Ledger {
                 "id": charge.id, "provider": "stripe", "payment_intent": charge.payment_intent, "reference": null,
                 "amount": charge.amount, "currency": charge.currency, "status": charge.status, "paid": charge.paid,
                 "captured": charge.captured, "amount_captured": charge.amount_captured, "amount_refunded": charge.amount_refunded,
-                "voided": is_voided(store, &charge)?, "metadata": charge.metadata,
+                "amount_charged_back": charged_back_minor(store, &charge)?, "voided": is_voided(store, &charge)?, "metadata": charge.metadata,
                 "major": majors([charge.amount, charge.amount_captured, charge.amount_refunded], |minor| {
                     currencies::major(minor, currencies::decimals(&charge.currency))
                 }),
@@ -140,6 +141,11 @@ impl Ledger {
         }
         Ok(())
     }
+}
+
+/// What of a charge its card holder's bank has taken back.
+fn charged_back_minor(store: &dyn Store, charge: &Charge) -> Outcome<i64> {
+    if charge.disputed { disputes::withdrawn_minor(store, &charge.id) } else { Ok(0) }
 }
 
 /// Whether what a charge had reserved was given free, and nothing of it taken.

@@ -5,7 +5,7 @@
 //! pure and is tested on the host; `object`, `delivery`, `sql` and `worker_entry` are the shell, compiled for wasm only.
 //!
 //! A request visits: `worker_entry` → `object` → `faults` → `api` → `stripe` (`auth`, `routes`, `params`, `idempotency`) → one of
-//! `payment_intents` (`attempt`, `cards`, `charges`), `refunds`, `customers`, `events`, `search` → `store`. One of Adyen's goes on from `api`
+//! `payment_intents` (`attempt`, `cards`, `charges`), `refunds`, `disputes`, `customers`, `events`, `search` → `store`. One of Adyen's goes on from `api`
 //! to `adyen` (`body`, `idempotency`) → `payments` or `modifications` → `store`, an email or a text message to `resend` or `sms`. The control surface is `control`.
 //! What happened is recorded by `events` and `adyen::notifications`, and sent by `webhooks` → `delivery`.
 
@@ -23,6 +23,7 @@ pub mod control;
 pub mod currencies;
 pub mod customers;
 pub mod dashboard;
+pub mod disputes;
 pub mod errors;
 pub mod events;
 pub mod expand;

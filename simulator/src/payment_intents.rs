@@ -301,6 +301,7 @@ pub fn capture(call: &mut Call, id: &str, params: &Params) -> Outcome<Value> {
         "statement_descriptor_suffix",
     ])?;
     let asked = params.integer("amount_to_capture")?;
+    let is_final = params.boolean("final_capture")?.unwrap_or(true);
     let mut intent = load(call, id)?;
     let amount = asked.unwrap_or(intent.amount_capturable);
     if intent.status != Status::RequiresCapture {
@@ -328,15 +329,35 @@ pub fn capture(call: &mut Call, id: &str, params: &Params) -> Outcome<Value> {
     }
     currencies::check_rounding("amount_to_capture", amount, &intent.currency)?;
     intent.metadata = metadata::merge(&intent.metadata, params)?;
+    shown(&take(call, intent, amount, is_final)?)
+}
+
+/// Takes an amount of what is reserved. What is left after the last capture is given free; before that it stays reserved.
+pub fn take(
+    call: &mut Call,
+    mut intent: PaymentIntent,
+    amount: i64,
+    is_final: bool,
+) -> Outcome<PaymentIntent> {
     if let Some(charge) = &intent.latest_charge {
-        charges::capture(call, charge, amount)?;
+        charges::capture(call, charge, amount, is_final)?;
     }
-    intent.amount_received = amount;
+    intent.amount_received += amount;
+    intent.amount_capturable = (intent.amount_capturable - amount).max(0);
+    if is_final {
+        return succeed(call, intent);
+    }
+    save(call, &intent)?;
+    events::record(call, "payment_intent.amount_capturable_updated", &intent)?;
+    Ok(intent)
+}
+
+fn succeed(call: &mut Call, mut intent: PaymentIntent) -> Outcome<PaymentIntent> {
     intent.amount_capturable = 0;
     intent.status = Status::Succeeded;
     save(call, &intent)?;
     events::record(call, "payment_intent.succeeded", &intent)?;
-    shown(&intent)
+    Ok(intent)
 }
 
 /// `POST /v1/payment_intents/{id}/cancel`
@@ -355,6 +376,10 @@ pub fn cancel(call: &mut Call, id: &str, params: &Params) -> Outcome<Value> {
             ),
         )?);
     }
+    // Of several captures, only what is left is given up.
+    if intent.amount_received > 0 {
+        return shown(&succeed(call, intent)?);
+    }
     if let Some(charge) = &intent.latest_charge {
         match intent.status {
             Status::RequiresCapture => charges::void(call, charge)?,
@@ -365,12 +390,15 @@ pub fn cancel(call: &mut Call, id: &str, params: &Params) -> Outcome<Value> {
     shown(&close(call, intent, reason)?)
 }
 
-/// Ends a PaymentIntent whose reserved amount nobody has captured in time.
+/// Ends a PaymentIntent whose reserved amount nobody has captured in time. Of one that was captured in part only the rest lapses.
 pub fn expire(call: &mut Call, intent: PaymentIntent) -> Outcome<()> {
+    if intent.amount_received > 0 {
+        return succeed(call, intent).map(drop);
+    }
     if let Some(charge) = &intent.latest_charge {
         charges::expire(call, charge)?;
     }
-    close(call, intent, Some("expired")).map(drop)
+    close(call, intent, Some("automatic")).map(drop)
 }
 
 fn close(call: &mut Call, mut intent: PaymentIntent, reason: Option<&str>) -> Outcome<PaymentIntent> {
@@ -398,26 +426,26 @@ pub fn load(call: &Call, id: &str) -> Outcome<PaymentIntent> {
     call.of_path(Kind::PaymentIntent, id, "intent")
 }
 
-/// Writes one back. A reserved amount is due seven days after it was reserved (<https://docs.stripe.com/payments/place-a-hold>), a bank's
-/// decision a minute after the confirmation. What changes nothing of that keeps the time.
+/// Writes one back. A reserved amount is due when its charge says so, a bank's decision a minute after the confirmation. What changes
+/// nothing of that keeps the time.
 pub fn save(call: &mut Call, intent: &PaymentIntent) -> Outcome<()> {
-    let lasts_ms = match intent.status {
-        Status::RequiresCapture => Some(AUTHORISATION_LASTS_MS),
-        Status::Processing => Some(DECIDED_AFTER_MS),
-        _ => None,
-    };
-    let due_ms = match lasts_ms {
-        None => None,
-        Some(lasts_ms) => {
+    let due_ms = match intent.status {
+        Status::RequiresCapture => captured_before_ms(call, intent)?,
+        Status::Processing => {
             let before = call.find(Kind::PaymentIntent, &intent.id)?.and_then(|row| row.due_ms);
-            before.filter(|due_ms| *due_ms > call.now_ms).or(Some(call.now_ms + lasts_ms))
+            before.filter(|due_ms| *due_ms > call.now_ms).or(Some(call.now_ms + DECIDED_AFTER_MS))
         }
+        _ => None,
     };
     call.save(Kind::PaymentIntent, &intent.id, intent, due_ms)
 }
 
-/// How long an uncaptured amount stays reserved.
-pub const AUTHORISATION_LASTS_MS: i64 = 7 * 24 * 60 * 60 * 1000;
+fn captured_before_ms(call: &Call, intent: &PaymentIntent) -> Outcome<Option<i64>> {
+    let Some(id) = &intent.latest_charge else { return Ok(None) };
+    let charge: charges::Charge = call.of_param(Kind::Charge, id, "charge")?;
+    Ok(charge.capture_before_s().map(|at_s| at_s * 1000))
+}
+
 /// How long a PaymentIntent is `processing`.
 pub const DECIDED_AFTER_MS: i64 = 60_000;
 

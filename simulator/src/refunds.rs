@@ -8,6 +8,7 @@ use crate::call::{Call, Links, shown};
 use crate::cards::Behaviour;
 use crate::charges::{self, Charge};
 use crate::currencies::{check_rounding, format_amount};
+use crate::disputes;
 use crate::errors::{ApiError, Failure, Outcome, at_least_one, no_such};
 use crate::events;
 use crate::lists::{self, Page};
@@ -74,6 +75,14 @@ pub fn create(call: &mut Call, params: &Params) -> Outcome<Value> {
         return Err(at_least_one("amount").refused());
     }
     let mut charge = charge_to_refund(call, params)?;
+    if disputes::forbids_refund(call, &charge.id)? {
+        return Err(ApiError::invalid(format!(
+            "Charge {} has been charged back; cannot issue a refund.",
+            charge.id
+        ))
+        .code("charge_disputed")
+        .outcome());
+    }
     let released = released_minor(call, &charge)?;
     let left = charge.amount_captured + released - charge.amount_refunded;
     if charge.refunded || left <= 0 {
@@ -118,6 +127,9 @@ pub fn create(call: &mut Call, params: &Params) -> Outcome<Value> {
     charge.refunded = charge.amount_refunded == charge.amount_captured + released;
     charges::save(call, &charge)?;
     events::record(call, "charge.refunded", &charge)?;
+    if charge.refunded {
+        disputes::refunded(call, &charge.id)?;
+    }
     shown(&refund)
 }
 

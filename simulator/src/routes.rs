@@ -7,7 +7,8 @@ use crate::errors::{ApiError, Outcome};
 use crate::http::Request;
 use crate::params::Params;
 use crate::{
-    accounts, balance, charges, customers, events, payment_intents, payment_methods, refunds, search,
+    accounts, balance, charges, customers, disputes, events, payment_intents, payment_methods, refunds,
+    search,
 };
 
 /// What a request asks for, with the id from its path.
@@ -44,6 +45,9 @@ pub enum Operation {
     ListBalanceTransactions,
     RetrieveBalanceTransaction(String),
     RetrieveEvent(String),
+    ListDisputes,
+    RetrieveDispute(String),
+    CloseDispute(String),
 }
 
 impl Operation {
@@ -84,10 +88,13 @@ impl Operation {
             ("GET", ["balance_transactions"]) => Op::ListBalanceTransactions,
             ("GET", ["balance_transactions", id]) => Op::RetrieveBalanceTransaction((*id).to_owned()),
             ("GET", ["events", id]) => Op::RetrieveEvent((*id).to_owned()),
+            ("GET", ["disputes"]) => Op::ListDisputes,
+            ("GET", ["disputes", id]) => Op::RetrieveDispute((*id).to_owned()),
+            ("POST", ["disputes", id, "close"]) => Op::CloseDispute((*id).to_owned()),
             _ => {
                 let mut error = ApiError::invalid(format!(
-                    "Unrecognized request URL ({}: {}). The simulator knows PaymentIntents, charges, refunds, customers, payment methods, accounts, the balance and \
-                     events.",
+                    "Unrecognized request URL ({}: {}). The simulator knows PaymentIntents, charges, refunds, customers, payment methods, accounts, the balance, \
+                     disputes and events.",
                     request.method, request.path
                 ));
                 error.status = 404;
@@ -129,6 +136,9 @@ impl Operation {
             Operation::ListBalanceTransactions => balance::list(call, params),
             Operation::RetrieveBalanceTransaction(id) => balance::retrieve(call, id, params),
             Operation::RetrieveEvent(id) => events::retrieve(call, id, params),
+            Operation::ListDisputes => disputes::list(call, params),
+            Operation::RetrieveDispute(id) => disputes::retrieve(call, id, params),
+            Operation::CloseDispute(id) => disputes::close(call, id, params),
         }
     }
 }

@@ -38,6 +38,8 @@ pub enum Kind {
     Event,
     /// `txn_…`
     BalanceTransaction,
+    /// `du_…`
+    Dispute,
     /// Adyen's payment, by its `pspReference`.
     AdyenPayment,
     /// Adyen's capture, cancel or refund, by its own `pspReference`.
@@ -54,7 +56,7 @@ pub enum Kind {
 
 impl Kind {
     /// Stripe's kinds, for look-ups by prefix.
-    pub const OF_STRIPE: [Kind; 7] = [
+    pub const OF_STRIPE: [Kind; 8] = [
         Kind::PaymentIntent,
         Kind::Charge,
         Kind::Refund,
@@ -62,6 +64,7 @@ impl Kind {
         Kind::PaymentMethod,
         Kind::Event,
         Kind::BalanceTransaction,
+        Kind::Dispute,
     ];
 
     /// The name in the store.
@@ -74,6 +77,7 @@ impl Kind {
             Kind::PaymentMethod => "payment_method",
             Kind::Event => "event",
             Kind::BalanceTransaction => "balance_transaction",
+            Kind::Dispute => "dispute",
             Kind::AdyenPayment => "adyen_payment",
             Kind::AdyenModification => "adyen_modification",
             Kind::AdyenNotification => "adyen_notification",
@@ -101,6 +105,7 @@ impl Kind {
             Kind::PaymentMethod => "pm_",
             Kind::Event => "evt_",
             Kind::BalanceTransaction => "txn_",
+            Kind::Dispute => "du_",
             Kind::AdyenPayment
             | Kind::AdyenModification
             | Kind::AdyenNotification
@@ -128,7 +133,7 @@ pub struct Row {
     pub customer: Option<String>,
     /// The PaymentIntent, or Adyen's payment, that it belongs to.
     pub parent: Option<String>,
-    /// What else it is found by: an event's type, a refund's charge, a payment method's test card, a modification's kind, a message's reference.
+    /// What else it is found by: an event's type, a refund's or a dispute's charge, a payment method's test card, a modification's kind, a message's reference.
     pub label: Option<String>,
     /// When time alone changes it: an authorisation lapses, a pending refund settles, a webhook is sent.
     pub due_ms: Option<i64>,

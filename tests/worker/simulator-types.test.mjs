@@ -46,6 +46,14 @@ async function everything() {
     redirected: await pay('pm_card_threeDSecure2Required', { return_url: 'https://shop.test/back' }),
     asked: await pay('pm_card_threeDSecure2Required'),
   };
+  for (const statuses of [
+    ['warning_needs_response'],
+    ['needs_response', 'won'],
+    ['needs_response', 'lost'],
+  ]) {
+    const { id } = await pay('pm_card_visa', { capture_method: 'automatic' });
+    for (const status of statuses) await lone.sim('POST', `payments/${id}/disputes`, { status });
+  }
   await stripe.customers.update(customer.id, { name: 'Ann' });
   const gone = await stripe.customers.create({});
   const deleted = await stripe.customers.del(gone.id);
@@ -94,7 +102,7 @@ describe('the SDK’s types', () => {
     const { data } = await stripe.balanceTransactions.list({ limit: 100 });
     assert.deepEqual(
       new Set(data.map((movement) => movement.type)),
-      new Set(['charge', 'refund', 'refund_failure']),
+      new Set(['adjustment', 'charge', 'refund', 'refund_failure']),
     );
     data.forEach(fitsBut);
     const euros = await pay('pm_card_visa', { currency: 'eur', capture_method: 'automatic' });
@@ -104,6 +112,17 @@ describe('the SDK’s types', () => {
     fitsBut(charge.balance_transaction);
     assert.equal(charge.balance_transaction.exchange_rate, 1.08);
     fits(await stripe.balance.retrieve(), 'Balance', 'Balance');
+  });
+
+  test('every dispute: an inquiry, won, lost', async () => {
+    const page = await stripe.disputes.list();
+    // What moved is checked above, and its source is of types that the reader does not follow.
+    const disputes = page.data.map((dispute) => ({ ...dispute, balance_transactions: [] }));
+    assert.deepEqual(
+      disputes.map(({ status }) => status),
+      ['lost', 'won', 'warning_needs_response'],
+    );
+    for (const dispute of disputes) fits(dispute, 'Disputes', 'Dispute');
   });
 
   test('customers, deleted ones too', async () => {
@@ -133,7 +152,10 @@ describe('the SDK’s types', () => {
     const events = await stripe.events.list({ limit: 100 }).autoPagingToArray({ limit: 1000 });
     const types = new Set(events.map((event) => event.type));
     assert.ok(types.size >= 18, [...types].join(' '));
-    for (const event of events) fits(event, 'Events', eventInterface(event.type));
+    for (const event of events) {
+      if (event.data.object.balance_transactions) event.data.object.balance_transactions = [];
+      fits(event, 'Events', eventInterface(event.type));
+    }
   });
 
   test('what a declined payment’s error carries', () => {

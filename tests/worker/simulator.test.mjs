@@ -257,12 +257,20 @@ describe('payment intents', () => {
     assert.equal((await ledger()).totals.amount_captured, 1000);
   });
 
-  test('a reserved amount lapses after seven days', async () => {
-    const intent = await pay({ capture_method: 'manual' });
+  test('a reserved amount lapses after seven days, of a Visa without its holder after less', async () => {
+    const manual = { capture_method: 'manual', expand: ['latest_charge'] };
+    const intent = await pay(manual);
+    const lastsH = ({ latest_charge: charge }) =>
+      (charge.payment_method_details.card.capture_before - charge.created) / 3600;
+    assert.equal(lastsH(intent), 7 * 24);
+    assert.equal(lastsH(await pay({ ...manual, off_session: true })), 4 * 24 + 18);
+    const other = { ...manual, off_session: true, payment_method: 'pm_card_mastercard' };
+    assert.equal(lastsH(await pay(other)), 7 * 24);
+    assert.ok(!('capture_before' in (await pay({ expand: ['latest_charge'] })).latest_charge));
     await advance(7 * 24 * HOUR_MS);
     const error = await rejected(stripe.paymentIntents.capture(intent.id));
     assert.equal(error.code, 'payment_intent_unexpected_state');
-    assert.equal((await stripe.paymentIntents.retrieve(intent.id)).cancellation_reason, 'expired');
+    assert.equal((await stripe.paymentIntents.retrieve(intent.id)).cancellation_reason, 'automatic');
   });
 
   test('are cancelled from every state but succeeded and canceled', async () => {
