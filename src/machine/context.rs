@@ -230,6 +230,9 @@ impl Mutant {
         Self::ReceivedIsDone,
     ];
 
+    /// Those of a provider whose lists lag behind: a told history has it.
+    pub const OF_LISTS: [Self; 1] = [Self::OneLook];
+
     /// Those of a provider that tells by its refusals alone whether a call was executed: told histories of days have it.
     pub const OF_REFUSALS: [Self; 3] = [Self::RefusedIsUnknown, Self::CopyIsSend, Self::UnusedIsFinal];
 

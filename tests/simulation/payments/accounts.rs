@@ -6,8 +6,9 @@ use paid_once::machine::account::{Credential, Credentials};
 use paid_once::machine::call::{CallState, ForeignCall};
 use paid_once::providers::HttpAnswer;
 
-use super::bank::Ledger;
+use super::bank::{Intent, Ledger};
 use super::stripe::Stripe;
+use super::wire::LAGS;
 use super::world::{Event, Object, World};
 use crate::dice::Dice;
 use crate::faults::{HOUR, MINUTE, SECOND};
@@ -142,7 +143,13 @@ impl World {
             }
         }
         let now_ms = self.now_ms;
-        self.stripe_with(secret).get(now_ms, path)
+        let stripe = self.stripe_with(secret);
+        let answer = stripe.get(now_ms, path);
+        let is_hidden = |intent: &Intent| intent.listed_from_ms > now_ms;
+        if path.starts_with("/v1/payment_intents?") && stripe.ledger.intents.iter().any(is_hidden) {
+            self.counters.count(LAGS);
+        }
+        answer
     }
 }
 

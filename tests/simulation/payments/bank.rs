@@ -37,6 +37,8 @@ pub(crate) struct Intent {
     pub(crate) has_no_page: bool,
     /// Lists do not show our metadata before.
     pub(crate) nameless_until_ms: u64,
+    /// Lists do not show it at all before.
+    pub(crate) listed_from_ms: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -189,6 +191,8 @@ pub(crate) enum Later {
 /// The books.
 pub(crate) struct Ledger {
     prefix: &'static str,
+    /// How long after it was made a payment is not listed yet.
+    lists_lag_ms: u64,
     pub(crate) intents: Vec<Intent>,
     pub(crate) refunds: Vec<Refund>,
 }
@@ -204,7 +208,11 @@ const fn nameless_until_ms(now_ms: u64, odd: Option<Oddity>) -> u64 {
 
 impl Ledger {
     pub(crate) const fn new(prefix: &'static str) -> Self {
-        Self { prefix, intents: Vec::new(), refunds: Vec::new() }
+        Self { prefix, lists_lag_ms: 0, intents: Vec::new(), refunds: Vec::new() }
+    }
+
+    pub(crate) fn with_lists_that_lag(self, lists_lag_ms: u64) -> Self {
+        Self { lists_lag_ms, ..self }
     }
 
     pub(crate) fn intent(&self, id: &str) -> Option<&Intent> {
@@ -303,6 +311,7 @@ impl Ledger {
                     moved_by: None,
                     has_no_page: matches!(odd, Some(Oddity::LeftOpen { .. })),
                     nameless_until_ms: nameless_until_ms(now_ms, odd),
+                    listed_from_ms: now_ms + self.lists_lag_ms,
                 };
                 self.intents.push(intent.clone());
                 let id = intent.id.clone();

@@ -47,6 +47,7 @@ use crate::report::{Counters, Name};
 use auditor::{AGREES, COUNTED, FORWARD, GIVEN_BACK, HEARD, MOVES, ONCE, SHOWS, SUMS, TAKEN_ONCE};
 use story::Story;
 use told::{NEWS, STORIES, told};
+use wire::LAGS;
 use world::{Off, PRUNED, World};
 
 const WORLD: &str = "SIM_PAYMENTS";
@@ -60,6 +61,10 @@ const LOCKED_OUT: u64 = 0x0006_c6f6_3b65_6420;
 const ACCOUNTS: u64 = 0x6163_636f_756e_7473;
 /// The same for the operator who settles calls by hand.
 const OPERATORS: u64 = 0x6f70_6572_6174_6f72;
+/// The same for Stripe's list, which shows what was made only after a while.
+const LISTS: u64 = 0x0000_006c_6973_7473;
+/// The longest that Stripe's list lags behind. A send arrives within 10 min, and the second look is 25 min after the last send.
+const LIST_LAG_MAX_MS: u64 = 14 * MINUTE;
 /// How many pairs of faults are tried, of the millions that there are.
 const PAIRS: u64 = 12_000;
 /// How many random histories are played.
@@ -70,7 +75,12 @@ const MISSED_WITHIN: u64 = 30_000;
 /// The history of a seed, about to be played.
 pub(crate) fn random(seed: u64, off: Option<Off>, trace: bool) -> World {
     let mut dice = Dice::new(seed);
-    let story = Story::random(&mut dice);
+    let mut story = Story::random(&mut dice);
+    let mut lists = Dice::new(seed ^ LISTS);
+    // Where clocks differ the second look may follow the first one at once.
+    if !story.clocks_differ && lists.permille(300) {
+        story.lists_lag_ms = lists.between(MINUTE, LIST_LAG_MAX_MS);
+    }
     let plan = Plan::Random {
         permille: dice.pick(&[0, 20, 40, 80, 160]),
         budget: u32::try_from(dice.between(1, 12)).unwrap_or(1),
@@ -297,8 +307,29 @@ fn what_adyen_has_refused_for_days_ends_by_itself() {
     }
 }
 
+/// A send is on its way for minutes, and the next one is refused, which is not stored. The first one is executed before anybody
+/// looks, and listed after they have looked once.
+fn executed_and_not_listed_yet(off: Option<Off>) -> Vec<Violation> {
+    let late = (Boundary::Send, 0, Fault::Late { ms: 9 * MINUTE });
+    let faults = vec![late, (Boundary::Send, 1, Fault::Odd(Oddity::Invalid))];
+    let outcome = with_clocks(told("list-lags"), &[], faults, off);
+    assert!(outcome.counters.of(LAGS) > 0, "the list did not lag");
+    outcome.violations
+}
+
+#[test]
+fn one_look_at_a_list_is_not_enough() {
+    let violations = executed_and_not_listed_yet(None);
+    assert!(violations.is_empty(), "{violations:?}");
+    for mutant in Mutant::OF_LISTS {
+        let violations = executed_and_not_listed_yet(Some(Off::Core(mutant)));
+        let is_missed = violations.iter().any(|violation| violation.invariant == TRUE_VERDICT);
+        assert!(is_missed, "{mutant:?} is not missed: {violations:?}");
+    }
+}
+
 /// What the random histories must reach, or they have stopped exercising it.
-const EXERCISED: [&str; 122] = [
+const EXERCISED: [&str; 123] = [
     "accounts: another one's key",
     "accounts: asked for",
     "accounts: the first one's key",
@@ -363,6 +394,7 @@ const EXERCISED: [&str; 122] = [
     "look-ups: found, not final",
     "look-ups: inconclusive",
     "look-ups: of the account",
+    LAGS,
     "looks",
     "looks by the alarm",
     "operation.refused",

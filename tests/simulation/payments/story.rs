@@ -107,6 +107,8 @@ pub(crate) struct Story {
     pub(crate) clocks_differ: bool,
     pub(crate) key_kept_longer_ms: u64,
     pub(crate) page_max: usize,
+    /// How long after it was made Stripe's list does not show a payment.
+    pub(crate) lists_lag_ms: u64,
     pub(crate) stores_refusals: bool,
 }
 
@@ -303,6 +305,7 @@ impl Story {
             clocks_differ: false,
             key_kept_longer_ms: 0,
             page_max: 2,
+            lists_lag_ms: 0,
             stores_refusals: true,
         }
     }
@@ -382,6 +385,7 @@ impl Story {
             clocks_differ: dice.permille(500),
             key_kept_longer_ms: dice.pick(&[0, 0, HOUR, 24 * HOUR]),
             page_max: dice.pick(&[1, 2, 100]),
+            lists_lag_ms: 0,
             stores_refusals: dice.permille(500),
             places,
             clients,

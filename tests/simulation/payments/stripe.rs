@@ -130,6 +130,7 @@ impl Stripe {
                 moved_by: None,
                 has_no_page: false,
                 nameless_until_ms: 0,
+                listed_from_ms: 0,
             };
             self.unfinished.insert(key.to_owned(), unfinished);
         }
@@ -273,8 +274,9 @@ impl Stripe {
                 let second = |name: &str| field(&query, name).and_then(|value| value.parse::<u64>().ok());
                 let range = second("created[gte]").unwrap_or(0)..=second("created[lte]").unwrap_or(u64::MAX);
                 let all = self.ledger.intents.iter().chain(self.unfinished.values());
-                let mut listed: Vec<&Intent> =
-                    all.filter(|intent| range.contains(&intent.created_s)).collect();
+                let is_listed =
+                    |intent: &&Intent| range.contains(&intent.created_s) && now_ms >= intent.listed_from_ms;
+                let mut listed: Vec<&Intent> = all.filter(is_listed).collect();
                 listed.sort_by_key(|intent| std::cmp::Reverse((intent.created_s, intent.number)));
                 self.page(
                     &query,

@@ -7,8 +7,9 @@ use super::story::{Client, Key, Payer, Place, Story, Wish};
 use crate::faults::{HOUR, MINUTE, SECOND};
 
 /// Their names, for `SIM_PAYMENTS_STORY`.
-pub(crate) const STORIES: [&str; 20] = [
+pub(crate) const STORIES: [&str; 21] = [
     "pay",
+    "list-lags",
     "capture",
     "refund",
     "hold",
@@ -58,6 +59,8 @@ pub(crate) fn told(name: &str) -> Story {
             story.clients[0].returns_ms = vec![MINUTE, 27 * HOUR];
             story
         }
+        // Stripe's list shows the payment only long after it was made.
+        "list-lags" => Story { lists_lag_ms: 14 * MINUTE, ..at_key(pay(VISA, true), vec![]) },
         // Reserved, captured in part, given back in two parts.
         "hold" => at_key(
             pay(VISA, false),

@@ -21,6 +21,9 @@ const WINDOW_MS: u64 = 24 * HOUR;
 /// How long a bank takes that takes its time, after the person has done their part.
 const BANK_MS: u64 = 2 * HOUR;
 
+/// A look-up asked for a list that did not show yet what was made.
+pub(crate) const LAGS: &str = "look-ups: the list lags";
+
 /// A copy of a send on its way to the provider.
 #[derive(Clone)]
 pub(crate) struct Delivery {

@@ -293,7 +293,7 @@ impl World {
         let kept_ms = |days: u64| days * 24 * HOUR + story.key_kept_longer_ms;
         let stripe = |account, prefix| Stripe {
             account,
-            ledger: Ledger::new(prefix),
+            ledger: Ledger::new(prefix).with_lists_that_lag(story.lists_lag_ms),
             keys: Keys::new(kept_ms(1)),
             stores_refusals: story.stores_refusals,
             page_max: story.page_max,
