@@ -4,7 +4,7 @@
 import assert from 'node:assert/strict';
 import { after, beforeEach, describe, test } from 'node:test';
 import Stripe from 'stripe';
-import { createTestHarness } from 'wrangler';
+import { createTestHarness } from './support/wrangler.mjs';
 
 import { HOUR_MS, caller, card, startSimulator } from './support/lone-simulator.mjs';
 

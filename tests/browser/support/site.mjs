@@ -10,7 +10,7 @@
 import assert from 'node:assert/strict';
 import { after, before, beforeEach } from 'node:test';
 import { fileURLToPath } from 'node:url';
-import { createTestHarness } from 'wrangler';
+import { createTestHarness } from '../../worker/support/wrangler.mjs';
 
 import { browsers, actWithoutFrames } from './browsers.mjs';
 

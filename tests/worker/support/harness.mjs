@@ -6,7 +6,7 @@
 //     await site.simulator.fault('response_lost');
 //     await site.close();
 
-import { createTestHarness } from 'wrangler';
+import { createTestHarness } from './wrangler.mjs';
 
 import { simulator } from './simulator.mjs';
 import { objects } from './objects.mjs';

@@ -6,7 +6,7 @@
 
 import assert from 'node:assert/strict';
 import Stripe from 'stripe';
-import { createTestHarness } from 'wrangler';
+import { createTestHarness } from './wrangler.mjs';
 
 // No test needs the network: this keeps the runtime from asking where on Earth it runs.
 process.env.CLOUDFLARE_CF_FETCH_ENABLED = 'false';
