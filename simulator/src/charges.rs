@@ -13,7 +13,7 @@ use crate::events;
 use crate::lists::{self, Page};
 use crate::metadata::{self, Metadata};
 use crate::params::Params;
-use crate::payment_intents::{PaymentIntent, set};
+use crate::payment_intents::{PaymentIntent, Status, set};
 use crate::payment_methods::{PaymentMethod, no_billing_details};
 use crate::refunds;
 use crate::store::{Kind, Query};
@@ -284,11 +284,27 @@ fn details_of(intent: &PaymentIntent, card: &Value, answer: Answer) -> Value {
         "network": network,
         "network_transaction_id": null,
         "regulated_status": of("regulated_status"),
-        "three_d_secure": null,
+        "three_d_secure": authentication_of(intent, card),
         "transaction_link_id": null,
         "wallet": null,
     });
     json!({ "card": details, "type": "card" })
+}
+
+/// How the card holder was authenticated: only a PaymentIntent that has waited for that comes from the 3-D Secure page.
+fn authentication_of(intent: &PaymentIntent, card: &Value) -> Option<Value> {
+    let indicator = if card.get("brand")? == "mastercard" { "02" } else { "05" };
+    (intent.status == Status::RequiresAction).then(|| {
+        json!({
+            "authentication_flow": "challenge",
+            "electronic_commerce_indicator": indicator,
+            "exemption_indicator": null,
+            "result": "authenticated",
+            "result_reason": null,
+            "transaction_id": format!("3ds_{}", intent.id),
+            "version": "2.2.0",
+        })
+    })
 }
 
 /// The bank's decision about a pending charge.

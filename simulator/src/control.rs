@@ -13,7 +13,7 @@ use crate::provider::Provider;
 use crate::store::{Kind, LoggedRequest, REQUESTS_KEPT, Store};
 use crate::three_d_secure::{self, Decision};
 use crate::webhooks::{self, Settings};
-use crate::{clock, dashboard, faults, ledger, mailbox, pages};
+use crate::{clock, dashboard, faults, ledger, mailbox, pages, refunds};
 
 /// Answers everything that is not the API. `Err` is a reply as well, with all writes undone.
 pub fn answer(
@@ -88,6 +88,9 @@ fn route(
                 _ => return Ok(nothing_here()),
             };
             at_the_provider(store, ids, now_ms, request, |call, body| play(call, id, body))
+        }
+        ("POST", ["_sim", "refunds", id, "ask"]) => {
+            at_the_provider(store, ids, now_ms, request, |call, _| refunds::ask_customer(call, id))
         }
         ("POST", ["_sim", "adyen", "payments", psp, happening]) => {
             at_the_provider(store, ids, now_ms, request, |call, body| {

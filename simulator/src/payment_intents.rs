@@ -288,6 +288,8 @@ pub fn confirm(call: &mut Call, id: &str, params: &Params) -> Outcome<Value> {
         return Err(no_payment_method().payment_intent(shown(&intent)?).outcome());
     }
     check_return_url(&intent, &options)?;
+    // What it waited for is over: this is another attempt.
+    intent.status = Status::RequiresConfirmation;
     run_attempt(call, intent, &options)
 }
 

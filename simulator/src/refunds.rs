@@ -21,6 +21,9 @@ use crate::store::{Kind, Query};
 /// How long a refund of `pm_card_pendingRefund` is pending, and after how long one of `pm_card_refundFail` fails.
 const SETTLES_AFTER_MS: i64 = 60_000;
 
+/// How long the customer has time to answer.
+const ASKED_FOR_S: i64 = 45 * 86_400;
+
 /// A refund.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Refund {
@@ -45,13 +48,16 @@ pub struct Refund {
     pub failure_reason: Option<String>,
     /// The caller's own data.
     pub metadata: Metadata,
+    /// What the customer must do to get the money.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    next_action: Option<Value>,
     /// The charge's PaymentIntent.
     pub payment_intent: Option<String>,
     payment_method: Option<String>,
     reason: Option<String>,
     receipt_number: Option<String>,
     source_transfer_reversal: Option<String>,
-    /// `pending`, `succeeded` or `failed`.
+    /// `pending`, `requires_action`, `succeeded`, `failed` or `canceled`.
     pub status: String,
     transfer_reversal: Option<String>,
 }
@@ -171,6 +177,7 @@ impl Refund {
             failure_balance_transaction: None,
             failure_reason: None,
             metadata: Metadata::new(),
+            next_action: None,
             payment_intent: charge.payment_intent.clone(),
             payment_method: Some(charge.payment_method.clone()),
             reason: None,
@@ -203,22 +210,30 @@ pub fn settle(call: &mut Call, mut refund: Refund) -> Outcome<()> {
     if refund.status == "pending" {
         refund.status = "succeeded".to_owned();
     } else {
-        refund.status = "failed".to_owned();
-        refund.failure_reason = Some("unknown".to_owned());
-        let back =
-            balance::record(call, Movement::RefundFailure, &refund.id, refund.amount, &refund.currency)?;
-        refund.failure_balance_transaction = Some(back);
-        let mut charge: Charge = call.of_param(Kind::Charge, &refund.charge, "charge")?;
-        charge.amount_refunded -= refund.amount;
-        charge.refunded = false;
-        charges::save(call, &charge)?;
+        comes_back(call, &mut refund, "failed", "unknown")?;
     }
     call.save(Kind::Refund, &refund.id, &refund, None)?;
     if refund.status == "failed" {
         events::record(call, "refund.failed", &refund)?;
     }
-    events::record(call, "refund.updated", &refund)?;
-    events::record(call, "charge.refund.updated", &refund)
+    is_updated(call, &refund)
+}
+
+/// The money is in the merchant's balance again, and can be refunded again.
+fn comes_back(call: &mut Call, refund: &mut Refund, status: &str, reason: &str) -> Outcome<()> {
+    refund.status = status.to_owned();
+    refund.failure_reason = Some(reason.to_owned());
+    let back = balance::record(call, Movement::RefundFailure, &refund.id, refund.amount, &refund.currency)?;
+    refund.failure_balance_transaction = Some(back);
+    let mut charge: Charge = call.of_param(Kind::Charge, &refund.charge, "charge")?;
+    charge.amount_refunded -= refund.amount;
+    charge.refunded = false;
+    charges::save(call, &charge)
+}
+
+fn is_updated(call: &mut Call, refund: &Refund) -> Outcome<()> {
+    events::record(call, "refund.updated", refund)?;
+    events::record(call, "charge.refund.updated", refund)
 }
 
 /// `POST /v1/refunds/{id}`: of its metadata.
@@ -228,20 +243,47 @@ pub fn update(call: &mut Call, id: &str, params: &Params) -> Outcome<Value> {
     let mut refund: Refund = call.of_path(Kind::Refund, id, "id")?;
     refund.metadata = metadata::merge(&refund.metadata, params)?;
     call.save(Kind::Refund, id, &refund, row.and_then(|row| row.due_ms))?;
-    events::record(call, "refund.updated", &refund)?;
-    events::record(call, "charge.refund.updated", &refund)?;
+    is_updated(call, &refund)?;
     shown(&refund)
 }
 
-/// `POST /v1/refunds/{id}/cancel`: only in `requires_action`, which no refund of a card is ever in.
+/// `POST /_sim/refunds/{id}/ask`: it waits for the customer, who has not said to which account the money goes. At Stripe only other
+/// methods than cards have it.
+pub fn ask_customer(call: &mut Call, id: &str) -> Outcome<Value> {
+    let mut refund: Refund = call.of_path(Kind::Refund, id, "id")?;
+    if refund.status != "pending" {
+        let message = format!("A refund with a status of {} asks nobody.", refund.status);
+        return Err(ApiError::invalid(message).refused());
+    }
+    refund.status = "requires_action".to_owned();
+    refund.next_action = Some(serde_json::json!({
+        "display_details": {
+            "email_sent": { "email_sent_at": call.now_s(), "email_sent_to": "customer@example.com" },
+            "expires_at": call.now_s() + ASKED_FOR_S,
+        },
+        "type": "display_details",
+    }));
+    call.save(Kind::Refund, id, &refund, None)?;
+    is_updated(call, &refund)?;
+    shown(&refund)
+}
+
+/// `POST /v1/refunds/{id}/cancel`: only in `requires_action`. <https://docs.stripe.com/api/refunds/cancel>
 pub fn cancel(call: &mut Call, id: &str, params: &Params) -> Outcome<Value> {
     params.allow(&[])?;
-    let refund: Refund = call.of_path(Kind::Refund, id, "id")?;
-    let message = format!(
-        "You can only cancel refunds with a status of requires_action: this one has a status of {}. Refunds of cards never need an action.",
-        refund.status
-    );
-    Err(ApiError::invalid(message).outcome())
+    let mut refund: Refund = call.of_path(Kind::Refund, id, "id")?;
+    if refund.status != "requires_action" {
+        let message = format!(
+            "You can only cancel refunds with a status of requires_action: this one has a status of {}.",
+            refund.status
+        );
+        return Err(ApiError::invalid(message).outcome());
+    }
+    refund.next_action = None;
+    comes_back(call, &mut refund, "canceled", "merchant_request")?;
+    call.save(Kind::Refund, id, &refund, None)?;
+    is_updated(call, &refund)?;
+    shown(&refund)
 }
 
 /// `GET /v1/refunds/{id}`

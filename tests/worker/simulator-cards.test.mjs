@@ -151,6 +151,22 @@ describe('3-D Secure', () => {
     });
   }
 
+  test('the charge after it says how the card holder was authenticated, any other says nothing', async () => {
+    const asked = await pay('pm_card_threeDSecure2Required', { return_url: 'https://shop.test/back' });
+    await fetch(`${asked.next_action.redirect_to_url.url}/accept`, { method: 'POST', redirect: 'manual' });
+    const authentication = async (id) => {
+      const { latest_charge } = await stripe.paymentIntents.retrieve(id, { expand: ['latest_charge'] });
+      return latest_charge.payment_method_details.card.three_d_secure;
+    };
+    const { result, authentication_flow } = await authentication(asked.id);
+    assert.deepEqual([result, authentication_flow], ['authenticated', 'challenge']);
+    assert.equal(await authentication((await pay('pm_card_visa')).id), null);
+    // Nobody went to the page, and another card was taken.
+    const other = await pay('pm_card_threeDSecure2Required', { return_url: 'https://shop.test/back' });
+    await stripe.paymentIntents.confirm(other.id, { payment_method: 'pm_card_visa' });
+    assert.equal(await authentication(other.id), null);
+  });
+
   test('insufficient funds after it', async () => {
     const intent = await pay('pm_card_authenticationRequiredChargeDeclinedInsufficientFunds', {
       return_url: 'https://shop.test/back',

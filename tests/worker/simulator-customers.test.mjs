@@ -102,7 +102,7 @@ describe('what a merchant writes', () => {
     await missing(stripe.refunds.update('re_nothing', { metadata: {} }), 404, 'id');
   });
 
-  test('a card’s refund cannot be cancelled, in whichever state', async () => {
+  test('a refund is canceled while it waits for the customer, and only then', async () => {
     const { id: payment_intent } = await pay({ payment_method: 'pm_card_pendingRefund' });
     const { id } = await stripe.refunds.create({ payment_intent });
     const error = await refused(stripe.refunds.cancel(id));
@@ -110,6 +110,18 @@ describe('what a merchant writes', () => {
     assert.match(error.message, /status of requires_action: this one has a status of pending/);
     await missing(stripe.refunds.cancel('re_nothing'), 404, 'id');
     assert.equal((await stripe.refunds.retrieve(id)).status, 'pending');
+    await lone.request(`/_sim/refunds/${id}/ask`, { json: {} });
+    assert.equal((await stripe.refunds.retrieve(id)).next_action.type, 'display_details');
+    // Time alone does not end it.
+    await advance(61_000);
+    assert.equal((await stripe.refunds.retrieve(id)).status, 'requires_action');
+    const { status, failure_reason, failure_balance_transaction } = await stripe.refunds.cancel(id);
+    assert.deepEqual([status, failure_reason], ['canceled', 'merchant_request']);
+    const back = await stripe.balanceTransactions.retrieve(failure_balance_transaction);
+    assert.equal(back.type, 'refund_failure');
+    assert.match((await refused(stripe.refunds.cancel(id))).message, /this one has a status of canceled/);
+    // The money can be given back again.
+    assert.equal((await stripe.refunds.create({ payment_intent })).amount, 1250);
   });
 
   test('on a charge: a description and metadata, and no sum', async () => {

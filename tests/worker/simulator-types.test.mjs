@@ -54,6 +54,10 @@ async function everything() {
     const { id } = await pay('pm_card_visa', { capture_method: 'automatic' });
     for (const status of statuses) await lone.sim('POST', `payments/${id}/disputes`, { status });
   }
+  const { next_action } = await pay('pm_card_threeDSecure2Required', {
+    return_url: 'https://shop.test/back',
+  });
+  await fetch(`${next_action.redirect_to_url.url}/accept`, { method: 'POST', redirect: 'manual' });
   await stripe.customers.update(customer.id, { name: 'Ann' });
   const gone = await stripe.customers.create({});
   const deleted = await stripe.customers.del(gone.id);
@@ -83,13 +87,17 @@ describe('the SDK’s types', () => {
     );
   });
 
-  test('every refund: pending, succeeded, failed', async () => {
+  test('every refund: pending, succeeded, failed, asked for, canceled', async () => {
     fits(pending, 'Refunds', 'Refund');
     fits(failing, 'Refunds', 'Refund');
     const page = await stripe.refunds.list();
     assert.deepEqual(page.data.map((refund) => refund.status).sort(), ['failed', 'succeeded']);
     fitsPage(page, 'ApiList', 'Refunds', 'Refund');
     fits(await stripe.refunds.update(pending.id, { metadata: { a: 'b' } }), 'Refunds', 'Refund');
+    const asked = await stripe.refunds.create({ payment_intent: (await pay('pm_card_pendingRefund')).id });
+    await lone.request(`/_sim/refunds/${asked.id}/ask`, { json: {} });
+    fits(await stripe.refunds.retrieve(asked.id), 'Refunds', 'Refund');
+    fits(await stripe.refunds.cancel(asked.id), 'Refunds', 'Refund');
   });
 
   test('every movement of the balance, and the balance', async () => {
