@@ -22,8 +22,6 @@ use crate::payment::{Failure, PaymentState};
 
 /// What the name of its call begins with; the number of the try follows.
 const CALL: &str = "close_";
-/// The order could not be tried again.
-const EARLIER_TRY_OPEN: &str = "earlier_try_open";
 
 /// How the earlier tries stand.
 pub(super) enum Earlier {
@@ -163,7 +161,7 @@ pub(super) fn adopt(
 pub(super) fn open(request: &PaymentRequest, phase: &mut Phase<'_>) -> Result<End, Bug> {
     phase.payment()?.state = PaymentState::Failed(Failure {
         declined: false,
-        code: EARLIER_TRY_OPEN.to_owned(),
+        code: "earlier_try_open".to_owned(),
         decline_code: None,
         message:
             "An earlier try to pay is still being called off at the payment provider, so no other was begun. \

@@ -361,11 +361,11 @@ fn answer(request: &PaymentRequest, payment: &Payment, phase: &Phase<'_>) -> Res
     let shown = payment.to_json(&phase.rows.refunds, &phase.rows.tries);
     let (message, code, decline_code) = match &payment.state {
         PaymentState::Failed(failure) => {
-            (failure.message.as_str(), failure.code.as_str(), &failure.decline_code)
+            (failure.message.as_str(), failure.code.clone(), &failure.decline_code)
         }
         PaymentState::Canceled => (
             "The reservation was canceled at the payment provider. Nothing was charged.",
-            "payment_canceled",
+            "payment_canceled".to_owned(),
             &None,
         ),
         _ => return respond(phase, 201, &location, page, &shown),

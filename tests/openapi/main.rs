@@ -274,6 +274,36 @@ fn every_operation_has_a_name_of_its_own_a_known_tag_and_its_path_parameters() {
     }
 }
 
+/// The codes of failures that are not a provider's own, in the sources: words that stand as they are.
+fn failure_codes() -> BTreeSet<String> {
+    let folders = ["src/flows", "src/payment", "src/providers"].into_iter();
+    let files = folders.flat_map(|folder| {
+        let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join(folder);
+        std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path())
+    });
+    let is_code = |word: &&str| {
+        word.contains('_') && word.chars().all(|letter| letter.is_ascii_lowercase() || letter == '_')
+    };
+    let of_file = |path: std::path::PathBuf| {
+        let text = std::fs::read_to_string(path).unwrap();
+        let before: Vec<&str> = text.split("\".to_owned()").collect();
+        let words = before.iter().rev().skip(1).filter_map(|text| text.rsplit('"').next());
+        words.filter(is_code).map(str::to_owned).collect::<Vec<_>>()
+    };
+    files
+        .filter(|path| path.extension().is_some_and(|extension| extension == "rs"))
+        .flat_map(of_file)
+        .collect()
+}
+
+#[test]
+fn every_code_of_a_failure_is_explained() {
+    let choices = DOCUMENT["components"]["schemas"]["FailureCode"]["anyOf"].as_array().unwrap();
+    let explained: BTreeSet<String> =
+        choices.iter().filter_map(|choice| choice["const"].as_str()).map(str::to_owned).collect();
+    assert_eq!(failure_codes(), explained);
+}
+
 #[test]
 fn it_is_of_this_version() {
     assert_eq!(DOCUMENT["openapi"], "3.1.1");
