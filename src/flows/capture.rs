@@ -6,7 +6,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::{End, Phase, Refusal, respond};
+use super::{End, Phase, Refusal, not_executed, respond};
 use crate::machine::call::{CallKind, CallSpec, Found, ProviderResult, Semantics, Settlement};
 use crate::machine::context::{Bug, Context, Mutant};
 use crate::payment::check;
@@ -22,7 +22,12 @@ pub struct CaptureRequest {
     pub amount: Option<AmountMinor>,
 }
 
-const CAPTURE: &str = "capture";
+pub(super) const CAPTURE: &str = "capture";
+
+/// Whether a payment in this state may be captured, while nothing else moves it.
+pub(super) const fn is_capturable(state: &PaymentState) -> bool {
+    matches!(state, PaymentState::Authorized)
+}
 
 /// The reservation: while the capture is under way nothing else moves the payment.
 pub(super) fn admit(request: &CaptureRequest, phase: &mut Phase<'_>) -> Result<Result<(), Refusal>, Bug> {
@@ -30,8 +35,7 @@ pub(super) fn admit(request: &CaptureRequest, phase: &mut Phase<'_>) -> Result<R
     let Some(payment) = &mut phase.rows.payment else {
         return Ok(Err(Refusal::NoPayment));
     };
-    let is_reserved = |state: &PaymentState| matches!(state, PaymentState::Authorized);
-    if let Some(refusal) = must_be_free(payment, "captured", is_reserved, phase.ctx) {
+    if let Some(refusal) = must_be_free(payment, "captured", is_capturable, phase.ctx) {
         return Ok(Err(refusal));
     }
     let amount = request.amount.unwrap_or(payment.amount);
@@ -174,9 +178,7 @@ pub(super) fn settle_move(
             ProviderResult::Declined { code, message, .. } => (None, Some((code, message))),
             other => return Err(Bug(format!("{what} was answered by {other:?}"))),
         },
-        Settlement::NotExecuted => {
-            (None, Some(("not_executed".to_owned(), "It did not reach the provider.".to_owned())))
-        }
+        Settlement::NotExecuted => (None, Some(not_executed(phase, CAPTURE))),
         Settlement::Flagged => return Err(Bug(format!("{what} is idempotent by key"))),
     };
     let payment = phase.payment()?;

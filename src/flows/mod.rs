@@ -19,8 +19,8 @@ pub mod void;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::machine::call::{CallSpec, CallState, Settlement};
-use crate::machine::context::{Bug, Context};
+use crate::machine::call::{CallSpec, CallState, ForeignCall, Settlement};
+use crate::machine::context::{Bug, Context, Mutant};
 use crate::machine::id::{ObjectId, PaymentId, RideId};
 use crate::machine::outbox::job;
 use crate::machine::record::{Channel, KeyRecord, Lifecycle, RecoveryPoint, StoredResponse};
@@ -180,6 +180,33 @@ pub fn admit(operation: &Operation, phase: &mut Phase<'_>) -> Result<Result<(), 
         Operation::Capture(request) => capture::admit(request, phase),
         Operation::Void(request) => void::admit(request, phase),
         Operation::Refund(request) => refund::admit(request, phase),
+    }
+}
+
+/// Whether a call has lost its point before its first send: the payment has moved since it was admitted. A send could only be
+/// refused, or move money twice.
+pub(crate) fn is_overtaken(call: &ForeignCall, rows: &Rows, ctx: &Context) -> bool {
+    if call.sends > 0 || ctx.has(Mutant::OvertakenIsSent) {
+        return false;
+    }
+    let Some(payment) = &rows.payment else { return false };
+    match call.name.as_str() {
+        capture::CAPTURE => !capture::is_capturable(&payment.state),
+        refund::REFUND => !refund::is_refundable(payment),
+        _ => false,
+    }
+}
+
+/// Why a call was not executed that has no answer.
+fn not_executed(phase: &Phase<'_>, name: &str) -> (String, String) {
+    let is_it = |call: &&ForeignCall| call.key_id == phase.key_id && call.name == name && call.sends == 0;
+    let payment = phase.rows.payment.as_ref().filter(|_| phase.rows.calls.iter().any(|call| is_it(&call)));
+    match payment {
+        Some(payment) => {
+            let status = payment.status();
+            ("payment_moved".to_owned(), format!("The payment was `{status}` before it could be sent."))
+        }
+        None => ("not_executed".to_owned(), "It did not reach the provider.".to_owned()),
     }
 }
 

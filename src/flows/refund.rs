@@ -6,12 +6,12 @@
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::{End, Phase, Refusal, receipt, respond};
+use super::{End, Phase, Refusal, not_executed, receipt, respond};
 use crate::machine::call::{CallKind, CallSpec, ProviderResult, Semantics, Settlement};
 use crate::machine::context::{Bug, Mutant};
 use crate::machine::id::RefundId;
 use crate::payment::money::AmountMinor;
-use crate::payment::{DisputeStatus, PaymentState, Refund, RefundReason, RefundState, check};
+use crate::payment::{DisputeStatus, Payment, PaymentState, Refund, RefundReason, RefundState, check};
 
 use super::capture::{must_be_free, must_be_payable};
 
@@ -24,7 +24,13 @@ pub struct RefundRequest {
     pub reason: RefundReason,
 }
 
-const REFUND: &str = "refund";
+pub(super) const REFUND: &str = "refund";
+
+/// Whether it is captured and no bank may take it back: what that takes would be paid back twice.
+pub(super) fn is_refundable(payment: &Payment) -> bool {
+    let is_open = payment.dispute.as_ref().is_some_and(|dispute| dispute.status == DisputeStatus::Open);
+    matches!(payment.state, PaymentState::Captured { .. }) && !is_open
+}
 
 /// The reservation: a row of its own.
 pub(super) fn admit(request: &RefundRequest, phase: &mut Phase<'_>) -> Result<Result<(), Refusal>, Bug> {
@@ -32,10 +38,7 @@ pub(super) fn admit(request: &RefundRequest, phase: &mut Phase<'_>) -> Result<Re
     let Some(payment) = &phase.rows.payment else {
         return Ok(Err(Refusal::NoPayment));
     };
-    // What a bank takes back would be paid back twice.
-    let is_open = payment.dispute.as_ref().is_some_and(|dispute| dispute.status == DisputeStatus::Open);
-    let is_captured = |state: &PaymentState| matches!(state, PaymentState::Captured { .. }) && !is_open;
-    if let Some(refusal) = must_be_free(payment, "refunded", is_captured, phase.ctx) {
+    if let Some(refusal) = must_be_free(payment, "refunded", |_| is_refundable(payment), phase.ctx) {
         return Ok(Err(refusal));
     }
     let available_minor = match phase.ctx.has(Mutant::NoRefundReservation) {
@@ -91,8 +94,8 @@ pub(super) fn run(_: &RefundRequest, phase: &mut Phase<'_>) -> Result<End, Bug> 
             other => return Err(Bug(format!("a refund was answered by {other:?}"))),
         },
         Settlement::NotExecuted => {
-            let message = "It did not reach the provider.".to_owned();
-            (None, RefundState::Failed { code: "not_executed".to_owned(), message })
+            let (code, message) = not_executed(phase, REFUND);
+            (None, RefundState::Failed { code, message })
         }
         Settlement::Flagged => return Err(Bug("a refund is idempotent by key".into())),
     };

@@ -192,6 +192,8 @@ pub enum Mutant {
     DecidedIsFinal,
     /// News of a try that is over is dropped.
     LateNewsDropped,
+    /// What was reserved is sent although the payment has moved before its first send.
+    OvertakenIsSent,
     /// A call goes on with whatever credential is configured, also where that is another account's.
     AccountNotFrozen,
     /// An operator's "not executed" is taken while a send is on its way.

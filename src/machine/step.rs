@@ -66,6 +66,11 @@ pub fn advance(rows: &mut Rows, ticket: &Ticket, ctx: &Context) -> Result<Next, 
     if let Some(call) = rows.unsettled_call(ticket.key_id) {
         let (call_id, in_doubt) = (call.call_id, call.in_doubt());
         return Ok(match call.plan(ctx) {
+            Plan::Send if flows::is_overtaken(call, rows, ctx) => {
+                rows.note(ticket.key_id, ctx.now_ms, "call_settled", "not sent: the payment has moved since");
+                call_mut(rows, call_id)?.state = CallState::Settled(Settlement::NotExecuted);
+                Next::Again
+            }
             Plan::Send => Next::Send(call_id),
             Plan::LookUp => {
                 call_mut(rows, call_id)?.ask_identity(false);
@@ -141,6 +146,9 @@ pub fn arm(
 ) -> Result<Option<ForeignCall>, StepError> {
     if !ctx.has(Mutant::NoLeaseCheck) {
         held(rows, ticket, ctx)?;
+        if rows.calls.iter().any(|call| call.call_id == call_id && flows::is_overtaken(call, rows, ctx)) {
+            return Ok(None);
+        }
         let call = call_mut(rows, call_id)?;
         // What the provider has told by itself meanwhile is the answer, and no send may overwrite it.
         if matches!(call.state, CallState::Settled(_)) || call.plan(ctx) != Plan::Send {

@@ -237,6 +237,26 @@ fn adyen_is_not_sent_to_once_it_may_have_forgotten_the_key() {
     assert!(is_seen(WINDOW), "without the window nothing went wrong");
 }
 
+/// An object stands still for a day just as a refund is asked for, or before it is sent; in the meantime the capture has failed.
+fn moved_before_the_first_send(off: Option<Off>) -> Vec<Violation> {
+    let (dropped, paused) = (9, 8);
+    let pairs = (8..20).flat_map(|first| (first + 1..70).map(move |second| (first, second)));
+    let histories = pairs.map(|(first, second)| {
+        let name = Name::Story(WORLD, "pesos", vec![(first, dropped), (second, paused)]);
+        played(&name, off, false).violations
+    });
+    histories.flatten().collect()
+}
+
+#[test]
+fn nothing_is_sent_that_the_payment_has_moved_away_from() {
+    let violations = moved_before_the_first_send(None);
+    assert!(violations.is_empty(), "{violations:?}");
+    let violations = moved_before_the_first_send(Some(Off::Core(Mutant::OvertakenIsSent)));
+    let is_missed = violations.iter().any(|violation| violation.invariant == MOVES);
+    assert!(is_missed, "what the payment has moved away from is sent, and nobody missed anything");
+}
+
 /// Adyen refuses our credentials for so many days, from so long after the beginning.
 fn locked_out(
     story: &str,
@@ -487,6 +507,8 @@ fn protections() -> Vec<(Off, &'static [&'static str])> {
             Mutant::NoRefundReservation => &[SUMS],
             Mutant::OwnMinorUnits => &[TRUE_VERDICT],
             Mutant::MovesOverlap => &[MOVES],
+            // Told histories have it.
+            Mutant::OvertakenIsSent => &[],
             Mutant::ReceivedIsDone => &[AGREES, ONE_CHARGE],
             Mutant::DecidedIsFinal => &[AGREES],
             Mutant::MovedIsOther => &[LIVENESS],

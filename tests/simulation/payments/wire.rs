@@ -102,6 +102,7 @@ impl World {
                 object,
                 key: call.key_id,
                 derived: call.derived_key.clone(),
+                name: call.name.clone(),
                 bytes: format!("{} {}", copy.path, copy.body),
                 number: exchange,
                 copies: u32::try_from(copies.len()).unwrap_or(0),

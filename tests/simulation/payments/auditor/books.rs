@@ -1,6 +1,6 @@
 //! What is sent to the providers, and what their ledgers then show.
 
-use super::{Auditor, Derived, Entry, ONE_TRY, Returned, SUMS, Seen, Send, sum};
+use super::{Auditor, Derived, Entry, MOVES, ONE_TRY, Returned, SUMS, Seen, Send, sum};
 use crate::promises::{FROZEN, ONE_CHARGE, Sends, TOMBSTONE, TRUE_VERDICT};
 
 impl Auditor {
@@ -31,8 +31,25 @@ impl Auditor {
         if ended {
             self.violated(TOMBSTONE, "a send for a key that has ended");
         }
+        if is_first {
+            self.judge_first_send(send);
+        }
         if send.begins && is_first {
             self.judge_try(&send.derived, &resource);
+        }
+    }
+
+    /// What is sent for the first time was admitted for the payment as it is now.
+    fn judge_first_send(&mut self, send: &Send) {
+        let payment = self.objects.get(&send.object).and_then(|seen| seen.payment.as_ref());
+        let Some(state) = payment.map(|payment| payment.state) else { return };
+        let fits = match send.name.as_str() {
+            "capture" => state == "requires_capture",
+            "refund" => state == "succeeded",
+            _ => true,
+        };
+        if !fits {
+            self.violated(MOVES, format!("a {} is sent for what is {state}", send.name));
         }
     }
 

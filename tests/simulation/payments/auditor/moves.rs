@@ -57,7 +57,7 @@ impl Auditor {
             }
             return;
         };
-        // One that was asked for just before the capture failed is still to be sent: the provider refuses it.
+        // One that is on its way while the capture fails is refused by the provider; one that was never sent ends by itself.
         let is_idle = |refund: &&RefundView| refund.state == "requested" && payment.state == "capture_failed";
         let idle: u64 = commit.refunds.iter().filter(is_idle).map(|refund| refund.amount).sum();
         let refunded = sum(&commit.refunds) - idle;

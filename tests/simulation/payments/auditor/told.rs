@@ -75,6 +75,8 @@ pub(crate) struct Send {
     pub(crate) object: usize,
     pub(crate) key: u32,
     pub(crate) derived: String,
+    /// The call within its operation: `capture`, `refund`
+    pub(crate) name: String,
     pub(crate) bytes: String,
     pub(crate) number: u64,
     pub(crate) copies: u32,
