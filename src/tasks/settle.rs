@@ -55,13 +55,26 @@ pub(super) async fn settle(env: &Env) -> Result<Value> {
 async fn close(db: &Db, day: &Day, now_ms: u64) -> Result<()> {
     let not_yet =
         "a.at_ms >= ?2 AND a.at_ms < ?3 AND NOT EXISTS (SELECT 1 FROM settlement_files WHERE name = ?1)";
-    let insert = |kind: &str, action: &str, values: &str, tables: &str| {
+    let numbered = |number: &str, kind: &str, action: &str, values: &str, tables: &str| {
         format!(
             "INSERT INTO settlement_lines (line_id, file, kind, provider, provider_reference, amount_minor, currency, at_ms)
-             SELECT a.subject || ':{kind}', ?1, '{kind}', {values}, a.at_ms FROM audit_records a {tables}
+             SELECT a.subject || ':{kind}' || {number}, ?1, '{kind}', {values}, a.at_ms FROM audit_records a {tables}
              WHERE a.action = '{action}' AND {not_yet} ON CONFLICT (line_id) DO NOTHING"
         )
     };
+    let insert =
+        |kind: &str, action: &str, values: &str, tables: &str| numbered("''", kind, action, values, tables);
+    // What can move to and fro has a line each time, known by the number of its record.
+    let each = "':' || a.audit_id";
+    let before = |action: &str, value: &str| {
+        format!(
+            "(SELECT {value} FROM audit_records b WHERE b.subject = a.subject AND b.action = '{action}'
+                AND b.audit_id < a.audit_id ORDER BY b.audit_id DESC LIMIT 1)"
+        )
+    };
+    let captured_before = before("payment.captured", "b.data->>'amount_captured'");
+    let not_first = format!("CASE WHEN {captured_before} IS NULL THEN '' ELSE {each} END");
+    let was_withdrawn = before("payment.disputed", "b.data->>'funds_withdrawn'");
     let of_payment =
         "a.data->>'provider', a.data->>'provider_payment', a.data->>'amount_captured', a.data->>'currency'";
     let of_ride = "'stripe', a.data->>'charge', a.data->>'amount', a.data->>'currency'";
@@ -71,8 +84,22 @@ async fn close(db: &Db, day: &Day, now_ms: u64) -> Result<()> {
     let came_back = format!(
         "{refunds} JOIN audit_records done ON done.subject = a.subject AND done.action = 'refund.succeeded'"
     );
+    // A capture that was told of by its failure alone has no line to be taken back.
+    let of_failed =
+        format!("a.data->>'provider', a.data->>'provider_payment', {captured_before}, a.data->>'currency'");
+    let was_captured = format!("JOIN (SELECT 1) ON {captured_before} IS NOT NULL");
+    let of_dispute = "p.provider, a.data->>'dispute', a.data->>'amount', a.data->>'currency'";
+    let turns = |to: u32| {
+        format!(
+            "JOIN payments p ON p.payment_id = a.subject AND a.data->>'funds_withdrawn' = {to}
+                AND coalesce({was_withdrawn}, 0) = 1 - {to}"
+        )
+    };
     let lines = [
-        insert("capture", "payment.captured", of_payment, ""),
+        numbered(&not_first, "capture", "payment.captured", of_payment, ""),
+        numbered(each, "capture_failed", "payment.capture_failed", &of_failed, &was_captured),
+        numbered(each, "dispute_withdrawn", "payment.disputed", of_dispute, &turns(1)),
+        numbered(each, "dispute_reinstated", "payment.disputed", of_dispute, &turns(0)),
         insert("capture", "ride.charged", of_ride, ""),
         insert("refund", "refund.succeeded", of_refund, refunds),
         insert("refund_failed", "refund.failed", of_refund, &came_back),

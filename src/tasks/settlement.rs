@@ -42,7 +42,8 @@ pub const ANSWER_MAX_BYTES: usize = 1_048_576;
 pub struct Line {
     /// What moved, and how: unique for ever.
     pub line_id: String,
-    /// `capture`, `refund`, or `refund_failed`: a refund that came back.
+    /// `capture`, `refund`; what was taken back: `capture_failed`, `refund_failed`, `dispute_withdrawn`; and what came back from
+    /// there: `dispute_reinstated`.
     pub kind: String,
     /// Who moved it.
     pub provider: String,

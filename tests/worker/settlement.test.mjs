@@ -52,8 +52,35 @@ describe('settlement', async () => {
     return refund;
   }
 
+  /** What befell a payment on that day, as its object would have written it down, one record after the other. */
+  async function befell(payment, ...records) {
+    const { object } = await model.first('SELECT object FROM payments WHERE payment_id = ?', payment.id);
+    for (const [number, [action, data]] of records.entries())
+      await model.run(
+        "INSERT INTO audit_records VALUES (?, ?, ?, 'account:a', ?, ?, ?)",
+        object,
+        100 + number,
+        Date.parse(day) + DAY_MS / 2 + number,
+        action,
+        payment.id,
+        JSON.stringify({ currency: 'usd', provider: 'adyen', provider_payment: 'PSP', ...data }),
+      );
+  }
+  const FAILED = ['payment.capture_failed', { amount_captured: 0 }];
+  const CAPTURED = ['payment.captured', { amount_captured: 400 }];
+  const disputed = (funds_withdrawn) => [
+    'payment.disputed',
+    { dispute: 'dp_1', amount: 300, funds_withdrawn },
+  ];
+
   const paid = {};
   before(async () => {
+    paid.turned = await paidThatDay(400);
+    await befell(
+      paid.turned,
+      ...[FAILED, CAPTURED, disputed(false), disputed(true), disputed(true), disputed(false), FAILED],
+    );
+
     paid.first = await paidThatDay(2500);
     paid.refund = await refundedThatDay(paid.first, 700);
     paid.today = (await user.pay({ amount: 9900, currency: 'usd' }, freshKey())).json();
@@ -69,23 +96,36 @@ describe('settlement', async () => {
     for (const { settle } of runs) assert.equal(settle?.error, undefined);
     const { uploaded } = await bucket.head(FILE);
     const rows = (await file()).trimEnd().split('\n');
-    const lines = rows.slice(1, 4);
+    const lines = rows.slice(1, 10);
     assert.deepEqual(
       lines.map((line) => line.split(',').slice(0, 3).join()),
       [
         `${paid.first.id}:capture,capture,stripe`,
         `${paid.ride}:capture,capture,stripe`,
         `${paid.refund.id}:refund,refund,stripe`,
+        // Each turn of what was decided is a movement of its own.
+        `${paid.turned.id}:capture,capture,stripe`,
+        `${paid.turned.id}:capture:101,capture,adyen`,
+        `${paid.turned.id}:capture_failed:100,capture_failed,adyen`,
+        `${paid.turned.id}:capture_failed:106,capture_failed,adyen`,
+        `${paid.turned.id}:dispute_reinstated:105,dispute_reinstated,stripe`,
+        `${paid.turned.id}:dispute_withdrawn:103,dispute_withdrawn,stripe`,
       ].sort(),
     );
     const fare = (await user.ride(paid.ride)).json().ride?.amount ?? 2000;
-    assert.deepEqual(rows.slice(4, 6), [`total,capture,usd,2,${2500 + fare}`, 'total,refund,usd,1,700']);
+    assert.deepEqual(rows.slice(10, 15), [
+      `total,capture,usd,4,${2500 + fare + 800}`,
+      'total,capture_failed,usd,2,800',
+      'total,dispute_reinstated,usd,1,300',
+      'total,dispute_withdrawn,usd,1,300',
+      'total,refund,usd,1,700',
+    ]);
     const sha256 = createHash('sha256')
       .update(`${lines.join('\n')}\n`)
       .digest('hex');
-    assert.equal(rows[6], `trailer,3,${sha256}`);
+    assert.equal(rows[15], `trailer,9,${sha256}`);
     const row = await fileRow();
-    assert.deepEqual([row.day, row.lines, row.sha256], [day, 3, sha256]);
+    assert.deepEqual([row.day, row.lines, row.sha256], [day, 9, sha256]);
 
     assert.deepEqual((await model.tick()).settle.written, []);
     assert.deepEqual((await bucket.head(FILE)).uploaded, uploaded, 'nobody has written it again');
