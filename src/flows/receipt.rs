@@ -46,6 +46,10 @@ pub(crate) fn of_payment(rows: &mut Rows, payment: &Payment, about: About, ctx: 
     let (job_id, amount_minor) = match about {
         // An order can be tried, and called off, more than once.
         About::Voided => (format!("{}_void_{}_receipt", payment.id, payment.attempt), payment.amount.get()),
+        // One that had failed for good may have been captured, and told of, before.
+        _ if payment.attempt > 1 => {
+            (format!("{}_receipt_{}", payment.id, payment.attempt), payment.captured_minor())
+        }
         _ => (format!("{}_receipt", payment.id), payment.captured_minor()),
     };
     let to = payment.receipt_email.as_ref();

@@ -1,4 +1,5 @@
-//! An operator settles a call whose outcome nobody knows: "executed as …", or "not executed".
+//! An operator settles a call whose outcome nobody knows: "executed as …", or "not executed"; or the call whose capture has
+//! failed, once its provider tries no more to make it again.
 //!
 //! Outcomes: the call is settled as said, and its operation goes on from there, or it is [refused](Refusal) and nothing
 //! changes. What is settled so is inferred, by a person who can err. Whatever the provider tells against it later is a break
@@ -11,9 +12,10 @@ use super::context::{Bug, Context, Mutant};
 use super::id::InstanceId;
 use super::record::Lifecycle;
 use super::rows::{AuditRecord, OPERATOR, Rows};
+use crate::flows::payment::entered;
 use crate::flows::ride::FARE_MINOR;
-use crate::payment::Pending;
 use crate::payment::money::Currency;
+use crate::payment::{Failure, PaymentState, Pending};
 use crate::providers::Provider;
 use crate::webhooks::News;
 
@@ -21,6 +23,9 @@ use crate::webhooks::News;
 pub const REASON_MAX: usize = 300;
 /// For how long an operator can have nothing be sent, in ms.
 pub const HOLD_MS: u64 = 1_800_000;
+/// How long after a capture has failed, in ms, nobody waits any more for Adyen to make it again: it retries for about 10 days,
+/// and two are for what it tells to come. <https://docs.adyen.com/online-payments/capture/failure-reasons>
+pub const RECAPTURES_END_MS: u64 = 12 * 86_400_000;
 
 /// What an operator says of a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -99,7 +104,8 @@ pub fn ended(call: &ForeignCall) -> Option<String> {
 pub fn check(rows: &Rows, call_id: u32, me: &InstanceId, ctx: &Context) -> Result<ForeignCall, Refusal> {
     let call = rows.calls.iter().find(|call| call.call_id == call_id).ok_or(Refusal::NoCall)?;
     if let Some(how) = ended(call) {
-        return Err(Refusal::Settled { how });
+        let is_given_up = given_up(rows, ctx.now_ms).is_some_and(|(given_up, _)| given_up == call_id);
+        return if is_given_up { Ok(call.clone()) } else { Err(Refusal::Settled { how }) };
     }
     if call.first_sent_at_ms.is_none() {
         return Err(Refusal::NeverSent);
@@ -114,6 +120,37 @@ pub fn check(rows: &Rows, call_id: u32, me: &InstanceId, ctx: &Context) -> Resul
         return Err(Refusal::UnderWay);
     }
     Ok(call.clone())
+}
+
+/// The call that had taken the money of a payment whose capture has failed, and how much, in minor units, once its provider
+/// tries no more.
+pub fn given_up(rows: &Rows, now_ms: u64) -> Option<(u32, u32)> {
+    let payment = rows.payment.as_ref()?;
+    let PaymentState::CaptureFailed { amount_minor } = payment.state else { return None };
+    if now_ms < payment.ended_at_ms.unwrap_or(0).saturating_add(RECAPTURES_END_MS) {
+        return None;
+    }
+    let tried = rows.tries.iter().find(|row| row.attempt == payment.attempt)?;
+    let tried = rows.calls.iter().find(|call| call.derived_key == tried.derived_key)?;
+    let is_capture = |call: &&ForeignCall| call.kind == CallKind::Capture && call.call_id > tried.call_id;
+    let newest = rows.calls.iter().filter(is_capture).max_by_key(|call| call.call_id).unwrap_or(tried);
+    Some((newest.call_id, amount_minor))
+}
+
+/// How a capture that had failed has ended after all: the money was taken, or the order can be paid anew.
+fn end_capture(rows: &mut Rows, amount_minor: u32, is_taken: bool, ctx: &Context) -> Result<(), Bug> {
+    let payment = rows.payment.as_mut().ok_or_else(|| Bug("no payment".into()))?;
+    payment.state = if is_taken {
+        PaymentState::Captured { amount_minor }
+    } else {
+        PaymentState::Failed(Failure {
+            declined: false,
+            code: "capture_failed".to_owned(),
+            decline_code: None,
+            message: "The reserved money could not be taken. Nothing was charged.".to_owned(),
+        })
+    };
+    entered(rows, ctx)
 }
 
 /// Takes an operator's word. What follows from it is due now.
@@ -140,6 +177,7 @@ pub fn settle(
     if is_absent && ctx.now_ms < until_ms && !ctx.has(Mutant::ByHandInFlight) {
         return Ok(Err(Refusal::TooEarly { until_ms }));
     }
+    let given_up = given_up(rows, ctx.now_ms).filter(|(given_up, _)| *given_up == word.call_id);
     let was_quarantined = call.quarantined_until_ms(ctx).is_some_and(|until_ms| ctx.now_ms < until_ms);
     let settled = rows.call_mut(word.call_id).ok_or_else(|| Bug(format!("no call {}", word.call_id)))?;
     settled.state = CallState::Settled(word.settlement.clone());
@@ -165,6 +203,9 @@ pub fn settle(
     let subject = subject(rows);
     let action = "call.settled_by_hand";
     rows.appended.audit.push(AuditRecord { at_ms: ctx.now_ms, actor, action, subject, data });
+    if let Some((_, amount_minor)) = given_up {
+        end_capture(rows, amount_minor, !is_absent, ctx)?;
+    }
     Ok(Ok(()))
 }
 

@@ -10,7 +10,9 @@ use super::drive::Drive;
 use super::inspection::CallSight;
 use super::message::{ByHandAnswer, ByHandAsk, CallReport, Said, Sighting};
 use crate::machine::by_hand::{self, Refusal, Word};
-use crate::machine::call::{ByHand, ForeignCall, LookUp, LookUpProgress, ProviderReply, Settlement};
+use crate::machine::call::{
+    ByHand, ForeignCall, LookUp, LookUpProgress, ProviderReply, ProviderResult, Settlement,
+};
 use crate::machine::context::Bug;
 use crate::machine::rows::{Rows, TimelineEntry};
 
@@ -27,7 +29,9 @@ impl Drive {
         let Some(rows) = self.store.read()? else { return Ok(None) };
         let Some(call) = rows.calls.iter().find(|call| call.call_id == call_id) else { return Ok(None) };
         let ctx = self.context();
-        let shown = match by_hand::ended(call) {
+        let given_up = by_hand::given_up(&rows, ctx.now_ms).filter(|(given_up, _)| *given_up == call_id);
+        let ended = by_hand::ended(call).filter(|_| given_up.is_none());
+        let shown = match ended {
             Some(_) => None,
             None => Some(sighting(call, &self.look(call).await)),
         };
@@ -45,7 +49,8 @@ impl Drive {
             quarantined_until_ms: call.quarantined_until_ms(&ctx).filter(|until_ms| ctx.now_ms < *until_ms),
             may_arrive_until_ms: Some(by_hand::may_arrive_until_ms(call, &ctx))
                 .filter(|until_ms| ctx.now_ms < *until_ms),
-            ended: by_hand::ended(call),
+            ended,
+            is_given_up: given_up.is_some(),
             refusal: refusal.map(|refusal| refusal.message()),
             lines: lines(self.store.timeline()?, call),
             shown,
@@ -66,7 +71,13 @@ impl Drive {
             Ok(call) => call,
             Err(refusal) => return Ok(refused(&refusal)),
         };
-        let settlement = match self.judged(&call, &ask.said).await {
+        let judged = match by_hand::given_up(&rows, self.context().now_ms) {
+            Some((given_up, amount_minor)) if given_up == call.call_id => {
+                captured(&call, amount_minor, &ask.said)
+            }
+            _ => self.judged(&call, &ask.said).await,
+        };
+        let settlement = match judged {
             Ok(settlement) => settlement,
             Err(detail) => return Ok(ByHandAnswer::Refused { detail }),
         };
@@ -176,6 +187,14 @@ impl Drive {
             }
         }
     }
+}
+
+/// How a capture ended that had failed, in the operator's word: there is nothing to compare it with.
+fn captured(call: &ForeignCall, amount_minor: u32, said: &Said) -> Result<Settlement, String> {
+    let Said::Executed { id, is_done: true } = said else { return Ok(Settlement::NotExecuted) };
+    call.provider.check_id(call, id)?;
+    let (result, request_id) = (ProviderResult::Captured { amount_minor }, Some(id.clone()));
+    Ok(Settlement::Answered(ProviderReply { status: 200, result, request_id }))
 }
 
 fn refused(refusal: &Refusal) -> ByHandAnswer {

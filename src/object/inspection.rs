@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::flows::order_link::OrderLinks;
 use crate::flows::void::is_voidable;
+use crate::machine::by_hand;
 use crate::machine::call::{CallState, ForeignCall, ProviderResult, Settlement};
 use crate::machine::rows::{Rows, TimelineEntry};
 use crate::payment::check;
@@ -42,6 +43,9 @@ pub struct Inspection {
     /// The link through which the payment was begun.
     #[serde(default)]
     pub link_revision: Option<u32>,
+    /// The number of the call whose capture has failed for good, as it seems: an operator says how it ended.
+    #[serde(default)]
+    pub given_up_call: Option<u32>,
     /// The calls to providers.
     pub calls: Vec<CallSight>,
     /// The jobs that are staged and not confirmed.
@@ -142,6 +146,7 @@ impl Inspection {
             tries: rows.tries.clone(),
             links: rows.links.clone(),
             link_revision: payment.and_then(|payment| payment.link_revision),
+            given_up_call: by_hand::given_up(rows, now_ms).map(|(call_id, _)| call_id),
             calls: rows.calls.iter().map(CallSight::of).collect(),
             jobs: rows
                 .jobs

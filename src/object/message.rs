@@ -210,6 +210,9 @@ pub struct CallReport {
     pub may_arrive_until_ms: Option<u64>,
     /// How it ended, if it was settled meanwhile.
     pub ended: Option<String>,
+    /// Its capture has failed, and its provider tries no more to make it again.
+    #[serde(default)]
+    pub is_given_up: bool,
     /// Why it cannot be settled now.
     pub refusal: Option<String>,
     /// What came of its last sends and look-ups, the newest last.

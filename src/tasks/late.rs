@@ -31,6 +31,22 @@ pub const WAITING: &str = "WITH waiting (object, heard_at_ms, created_at_ms) AS 
      WHERE ?1 - heard_at_ms > max(?3, min(?4, (?1 - created_at_ms) / 4))
      GROUP BY object ORDER BY min(heard_at_ms) LIMIT ?2";
 
+/// Makes a break, at `?1`, of each payment whose capture had failed before `?2` and was not made since: its provider tries no
+/// more. What was accepted stays so.
+pub const NOT_CAPTURED: &str = "INSERT INTO breaks (break_id, kind, provider, provider_payment, resource, object, ours, theirs, state,
+        note, first_seen_at_ms, last_seen_at_ms)
+     SELECT 'capture_failed:' || p.payment_id || ':' || max(a.audit_id), 'capture_failed', p.provider, p.provider_payment,
+        p.payment_id, p.object, 'capture_failed', 'not captured', 'open',
+        'not captured, and the provider has stopped trying: settle the call by hand', ?1, ?1
+     FROM payments p JOIN audit_records a ON a.subject = p.payment_id AND a.action = 'payment.capture_failed'
+     WHERE p.status = 'capture_failed' GROUP BY p.payment_id HAVING max(a.at_ms) < ?2
+     ON CONFLICT (break_id) DO NOTHING";
+
+/// Ends those breaks, at `?1`, whose payment is another by now.
+pub const CAPTURE_ENDED: &str = "UPDATE breaks SET state = 'resolved', last_seen_at_ms = ?1
+     WHERE kind = 'capture_failed' AND state = 'open'
+        AND NOT EXISTS (SELECT 1 FROM payments p WHERE p.payment_id = resource AND p.status = 'capture_failed')";
+
 #[cfg(test)]
 mod tests {
     use rusqlite::Connection;
@@ -64,7 +80,7 @@ mod tests {
         let whole = |step: &&String| {
             ["SCAN payments", "SCAN keys", "SCAN refunds", "SCAN r", "SCAN p"].contains(&step.as_str())
         };
-        for sql in [OPEN, WATCHED, WAITING] {
+        for sql in [OPEN, WATCHED, WAITING, NOT_CAPTURED, CAPTURE_ENDED] {
             let plan = plan(&connection, sql);
             assert!(plan.iter().any(|step| step.contains("INDEX")), "{plan:?}");
             assert_eq!(plan.iter().find(whole), None, "{plan:?}");

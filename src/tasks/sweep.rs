@@ -2,6 +2,8 @@
 //! should have been taken up; those that should have asked their provider by themselves whether anything has changed there; and those
 //! that wait for their provider and have not been heard of for long. An object that is woken does what its alarm would
 //! have done, and sets it anew.
+//!
+//! It also shows a person which captures have failed for good.
 
 use std::collections::BTreeSet;
 
@@ -11,11 +13,14 @@ use serde_json::{Value, json};
 use worker::{Date, Env, Result};
 
 use crate::log::log;
+use crate::machine::by_hand::RECAPTURES_END_MS;
 use crate::machine::id::{ObjectId, PaymentId};
 use crate::object::client;
 use crate::object::message::Ask;
 use crate::readmodel::db::Db;
-use crate::tasks::late::{GRACE_MS, OPEN, WAIT_MAX_MS, WAIT_MIN_MS, WAITING, WATCHED};
+use crate::tasks::late::{
+    CAPTURE_ENDED, GRACE_MS, NOT_CAPTURED, OPEN, WAIT_MAX_MS, WAIT_MIN_MS, WAITING, WATCHED,
+};
 
 /// How many objects one sweep wakes, of each kind: an invocation has 1000 calls, and the next sweep is near.
 const OBJECTS_MAX: u32 = 100;
@@ -41,6 +46,12 @@ pub(super) async fn sweep(env: &Env) -> Result<Value> {
     if let Some(Err(error)) = woken.iter().find(|woken| woken.is_err()) {
         log("error", &[("event", "sweep_failed".into()), ("error", error.to_string().into())]);
     }
+    let tried_until_ms = now_ms.saturating_sub(RECAPTURES_END_MS);
+    db.batch(vec![
+        db.statement(NOT_CAPTURED, vec![now_ms.into(), tried_until_ms.into()])?,
+        db.statement(CAPTURE_ENDED, vec![now_ms.into()])?,
+    ])
+    .await?;
     Ok(json!({ "late": late.len(), "woken": late.len() - failed, "failed": failed }))
 }
 

@@ -4,7 +4,8 @@
 import assert from 'node:assert/strict';
 import { after, beforeEach, describe, test } from 'node:test';
 
-import { freshKey } from './support/account.mjs';
+import { ADMIN_TOKEN } from './support/abandoned.mjs';
+import { freshKey, read } from './support/account.mjs';
 import { startSite } from './support/harness.mjs';
 import {
   AUTHORISATION,
@@ -15,10 +16,12 @@ import {
   moved,
   paid,
 } from './support/payments.mjs';
+import { readModel } from './support/readmodel.mjs';
 import { IMPATIENT } from './support/unknown.mjs';
 import { until } from './support/until.mjs';
 
-const site = await startSite({ vars: IMPATIENT });
+const site = await startSite({ vars: IMPATIENT, secrets: { ADMIN_TOKEN } });
+const { tick } = readModel(site);
 const user = client(site);
 after(() => site.close());
 beforeEach(async () => {
@@ -86,6 +89,105 @@ describe('a capture', () => {
     const again = await at(id);
     assert.deepEqual([again.status, again.amount_captured], ['succeeded', 2000]);
     assert.equal((await site.simulator.moved(id)).captured, 2000);
+  });
+});
+
+describe('a capture that has failed, and that Adyen makes no more', () => {
+  const bearer = { authorization: `Bearer ${ADMIN_TOKEN}` };
+  const look = async (path) => read(await site.fetch(path, { headers: bearer }));
+  const press = async (path, entries) =>
+    read(
+      await site.fetch(path, {
+        method: 'POST',
+        headers: { ...bearer, 'content-type': 'application/x-www-form-urlencoded', accept: 'text/html' },
+        body: new URLSearchParams(entries).toString(),
+      }),
+    );
+  /** The hidden entries and the address of a form on a page, by what its address ends with. */
+  function form(page, ending) {
+    for (const [text, path] of page.text.matchAll(/<form[^>]* action="([^"]+)"[^]*?<\/form>/g)) {
+      if (!path.endsWith(ending)) continue;
+      const entries = [...text.matchAll(/<input type="hidden" name="([^"]+)" value="([^"]*)"/g)];
+      return { path, entries: Object.fromEntries(entries.map(([, name, value]) => [name, value])) };
+    }
+    return assert.fail(`no form for ${ending}: ${page.text}`);
+  }
+  const DAY_MS = 24 * WAIT_MS;
+  const ofKind = (id) => site.rows("SELECT * FROM breaks WHERE kind = 'capture_failed' AND resource = ?", id);
+
+  /** A capture that has failed so many days ago, and the number of its call. */
+  async function failed(days, order = {}) {
+    const { id } = await held(order);
+    await done(id, 'capture');
+    await befalls(id, 'capture-failed');
+    const at_ms = Date.now() - days * DAY_MS;
+    await site.objects.sql(
+      id,
+      "UPDATE payments SET details = json_set(details, '$.ended_at_ms', CAST(? AS INTEGER))",
+      at_ms,
+    );
+    await until('the read model knows', async () => {
+      const [row] = await site.rows('SELECT status FROM payments WHERE payment_id = ?', id);
+      return row?.status === 'capture_failed';
+    });
+    await site.rows(
+      "UPDATE audit_records SET at_ms = ? WHERE subject = ? AND action = 'payment.capture_failed'",
+      at_ms,
+      id,
+    );
+    const calls = await site.objects.calls(id);
+    return { id, path: `/admin/payments/${id}/calls/${calls.at(-1).call_id}` };
+  }
+
+  /** An operator says how it ended. */
+  async function says(path, entries) {
+    const { entries: hidden } = form(await look(path), '/review');
+    const review = await press(`${path}/review`, { sends: hidden.sends, reason: 'seen there', ...entries });
+    assert.equal(review.status, 200, review.text);
+    const button = form(review, '/settle-by-hand');
+    const pressed = await press(button.path, button.entries);
+    assert.equal(pressed.status, 303, pressed.text);
+    assert.equal((await press(button.path, button.entries)).status, 303);
+    return review;
+  }
+
+  test('is shown to a person; "not captured" frees the order', async () => {
+    const order = { order_id: freshOrder() };
+    const { id, path } = await failed(13, order);
+    await tick();
+    const [found] = await ofKind(id);
+    assert.deepEqual([found.state, found.theirs], ['open', 'not captured']);
+    assert.match((await look(`/admin/payments/${id}`)).text, new RegExp(`href="${path}"`));
+    await refused(id, 'capture', 'capture_failed');
+    const review = await says(path, { said: 'not_executed' });
+    assert.match(review.text, /its order can be paid again/);
+    const shown = await at(id);
+    assert.deepEqual([shown.status, shown.failure.code], ['failed', 'capture_failed']);
+    await until('the break is over', async () => {
+      await tick();
+      return (await ofKind(id))[0].state === 'resolved';
+    });
+    const next = await held(order);
+    assert.deepEqual([next.id, next.attempt, next.status], [id, 2, 'requires_capture']);
+    // Adyen makes the first one after all.
+    await site.simulator.befall(shown.provider_payment, 'recaptured');
+    await givenBack(id);
+    const { totals } = await site.simulator.ledger(id);
+    assert.deepEqual([totals.amount_captured, totals.amount_refunded], [2500, 2500]);
+  });
+
+  test('was made after all: the money is taken, and can be given back', async () => {
+    const { id, path } = await failed(13);
+    await says(path, { said: 'executed', id: 'ABCDEFGH12345678', outcome: 'done' });
+    const shown = await at(id);
+    assert.deepEqual([shown.status, shown.amount_captured], ['succeeded', 2500]);
+  });
+
+  test('before that nobody can say so, and no person is asked', async () => {
+    const { id, path } = await failed(11);
+    await tick();
+    assert.deepEqual(await ofKind(id), []);
+    assert.match((await look(path)).text, /Nothing is left to say/);
   });
 });
 

@@ -145,6 +145,11 @@ fn provider(report: &CallReport) -> &'static str {
 
 /// What "not executed" risks, in plain words.
 fn risk(report: &CallReport) -> String {
+    if report.is_given_up {
+        return "The payment then counts as failed, and its order can be paid again. If Adyen takes the money after all, it is given \
+                back by itself and shown to a person."
+            .to_owned();
+    }
     let follows = match report.call.kind.as_str() {
         "capture" => {
             "The capture then counts as not made, and can be asked for again. If it was made after all, the money was taken although \
@@ -198,6 +203,10 @@ fn facts(report: &CallReport, now_ms: u64) -> Vec<Fact> {
         let cell = Cell::text(words::moment(until_ms)).with(words::from_now(until_ms, now_ms));
         facts.push(fact("Quarantined until", cell));
     }
+    if report.is_given_up {
+        let why = "the capture has failed, and Adyen has stopped to try it again: say whether it was made in the end";
+        facts.push(fact("Why a person is asked", Cell::text(why)));
+    }
     if let Some(why) = &call.needs_review {
         facts.push(fact("Why a person is asked", Cell::text(why.clone())));
     }
@@ -236,6 +245,7 @@ async fn show(
         let is_refused = entered("outcome") == "refused";
         let done = match report.call.kind.as_str() {
             "capture" => "captured",
+            _ if report.is_given_up => "captured",
             "void" => "canceled",
             "refund" => "refunded",
             _ => "authorised",
@@ -280,6 +290,7 @@ async fn show(
         title: format!("Settle {what} by hand"),
         status: match &report.ended {
             Some(how) => Cell::chip(how.clone(), "plain"),
+            None if report.is_given_up => Cell::chip("capture failed", "bad"),
             None => Cell::chip("unknown", "warn"),
         },
         back: (format!("/admin/payments/{id}"), id.to_owned()),

@@ -381,7 +381,8 @@ fn calls(desk: &Desk<'_>, inspection: &Inspection, key_id: Option<u32>) -> Table
         };
         let unanswered = if call.result.is_none() { call.failures } else { 0 };
         let sends = if unanswered > 0 { format!("{unanswered} without an answer") } else { String::new() };
-        let can_be_settled = call.result.is_none() && call.sends > 0;
+        let is_given_up = inspection.given_up_call == Some(call.call_id);
+        let can_be_settled = (call.result.is_none() && call.sends > 0) || is_given_up;
         let by_hand = page.as_ref().filter(|_| can_be_settled).map(|page| Cell {
             class: "",
             ..Cell::link("Settle by hand", format!("{page}/calls/{}", call.call_id))

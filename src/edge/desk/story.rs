@@ -391,6 +391,7 @@ mod tests {
             timeline: entries.collect(),
             replays: [(1, 0)].into(),
             tries: vec![],
+            given_up_call: None,
             links: None,
             link_revision: None,
             calls: vec![],
