@@ -12,10 +12,9 @@ use super::context::{Bug, Context, Mutant};
 use super::id::InstanceId;
 use super::record::Lifecycle;
 use super::rows::{AuditRecord, OPERATOR, Rows};
-use crate::flows::payment::entered;
 use crate::flows::ride::FARE_MINOR;
 use crate::payment::money::Currency;
-use crate::payment::{Failure, PaymentState, Pending};
+use crate::payment::{PaymentState, Pending, ended};
 use crate::providers::Provider;
 use crate::webhooks::News;
 
@@ -137,22 +136,6 @@ pub fn given_up(rows: &Rows, now_ms: u64) -> Option<(u32, u32)> {
     Some((newest.call_id, amount_minor))
 }
 
-/// How a capture that had failed has ended after all: the money was taken, or the order can be paid anew.
-fn end_capture(rows: &mut Rows, amount_minor: u32, is_taken: bool, ctx: &Context) -> Result<(), Bug> {
-    let payment = rows.payment.as_mut().ok_or_else(|| Bug("no payment".into()))?;
-    payment.state = if is_taken {
-        PaymentState::Captured { amount_minor }
-    } else {
-        PaymentState::Failed(Failure {
-            declined: false,
-            code: "capture_failed".to_owned(),
-            decline_code: None,
-            message: "The reserved money could not be taken. Nothing was charged.".to_owned(),
-        })
-    };
-    entered(rows, ctx)
-}
-
 /// Takes an operator's word. What follows from it is due now.
 pub fn settle(
     rows: &mut Rows,
@@ -204,7 +187,7 @@ pub fn settle(
     let action = "call.settled_by_hand";
     rows.appended.audit.push(AuditRecord { at_ms: ctx.now_ms, actor, action, subject, data });
     if let Some((_, amount_minor)) = given_up {
-        end_capture(rows, amount_minor, !is_absent, ctx)?;
+        ended::given_up(rows, amount_minor, !is_absent, ctx)?;
     }
     Ok(Ok(()))
 }

@@ -7,7 +7,7 @@
 
 use serde_json::json;
 
-use super::{Dispute, DisputeStatus, FailedOperation, Payment, PaymentState, Pending};
+use super::{Dispute, DisputeStatus, FailedOperation, Failure, Payment, PaymentState, Pending};
 use crate::flows::payment::entered;
 use crate::flows::{close, give_back};
 use crate::machine::call::{CallKind, CallState, ForeignCall, ProviderResult, Settlement};
@@ -75,6 +75,22 @@ pub(super) fn capture_failed(rows: &mut Rows, told: &Told, ctx: &Context) -> Res
     date(payment, told);
     settled(rows, is_new, ctx)?;
     Ok(Taken::Alert { detail: format!("the capture failed afterwards ({})", told.reason) })
+}
+
+/// How a capture that had failed has ended, by an operator's word: the money was taken after all, or the order can be paid anew.
+pub(crate) fn given_up(rows: &mut Rows, amount_minor: u32, is_taken: bool, ctx: &Context) -> Result<(), Bug> {
+    let payment = rows.payment.as_mut().ok_or_else(|| Bug("no payment".into()))?;
+    payment.state = if is_taken {
+        PaymentState::Captured { amount_minor }
+    } else {
+        PaymentState::Failed(Failure {
+            declined: false,
+            code: "capture_failed".to_owned(),
+            decline_code: None,
+            message: "The reserved money could not be taken. Nothing was charged.".to_owned(),
+        })
+    };
+    entered(rows, ctx)
 }
 
 /// A void was made, or refused before anything moved.
