@@ -3,7 +3,7 @@ import { existsSync } from 'node:fs';
 import { delimiter, join } from 'node:path';
 
 import { ask } from '../lib/run.mjs';
-import { Stop } from '../lib/say.mjs';
+import { Stop, say } from '../lib/say.mjs';
 import { asRoot } from './apt.mjs';
 
 /** The tests find each in its variable. */
@@ -22,7 +22,9 @@ const browsers = [
     names: ['firefox-esr', 'firefox'],
     macPath: '/Applications/Firefox.app/Contents/MacOS/firefox',
     debian: 'firefox-esr',
-    wanted: 'Firefox 135 or newer',
+    // What Playwright asks of WebDriver BiDi (`network.addDataCollector`) is there since then.
+    least: 143,
+    wanted: 'Firefox 143 or newer',
   },
 ];
 
@@ -30,27 +32,35 @@ export async function setUpBrowsers() {
   for (const browser of browsers) await setUpBrowser(browser);
 }
 
-async function setUpBrowser({ title, variable, names, macPath, debian, wanted }) {
+async function setUpBrowser({ title, variable, names, macPath, debian, least = 0, wanted }) {
   const find = () => {
     const onPath = process.env.PATH.split(delimiter).flatMap((dir) => names.map((name) => join(dir, name)));
     return [...onPath, macPath].find((file) => existsSync(file)) ?? '';
   };
+  const isChosen = Boolean(process.env[variable]);
   process.env[variable] ||= find();
-  if (!process.env[variable]) {
-    if (!(await isInApt(debian)))
-      throw new Stop(
-        `The browser tests need ${wanted}: install it, or say where it is with ${variable}=/path/to/it`,
-      );
-    await asRoot(title, ['apt-get', 'install', '--yes', '--no-install-recommends', debian]);
-    process.env[variable] = find();
-  }
-  if (!existsSync(process.env[variable]))
+  if (isChosen && !existsSync(process.env[variable]))
     throw new Stop(`There is no browser at ${variable}=${process.env[variable]}`);
+  if (isNewEnough(process.env[variable], least)) return;
+  const problem = `The browser tests need ${wanted}: install it, or say where it is with ${variable}=/path/to/it`;
+  if (isChosen || !(await isInApt(debian))) throw new Stop(problem);
+  await asRoot(title, ['apt-get', 'install', '--yes', '--no-install-recommends', debian]);
+  process.env[variable] = find();
+  if (!isNewEnough(process.env[variable], least)) throw new Stop(problem);
 }
 
-/** Whether apt is here and has the package, with its lists as new as need be. */
+/** Whether a browser is there, of this major version or a later one. */
+function isNewEnough(file, least) {
+  if (!existsSync(file)) return false;
+  if (least === 0) return true;
+  const [, major] = /(\d+)\./.exec(ask(file, ['--version']) ?? '') ?? [];
+  return Number(major) >= least;
+}
+
+/** Whether apt is here and has the package. Its lists are as old as the machine's image, and so would be the browser. */
 async function isInApt(name) {
   if (ask('apt-get', ['--version']) === null) return false;
-  if (ask('apt-cache', ['show', name]) === null) await asRoot('apt package lists', ['apt-get', 'update']);
+  // A list that cannot be fetched may be another one's than the browser's.
+  await asRoot('apt package lists', ['apt-get', 'update']).catch((error) => say(error.message));
   return ask('apt-cache', ['show', name]) !== null;
 }

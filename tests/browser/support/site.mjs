@@ -53,9 +53,12 @@ class Site {
   }
 
   async close() {
-    await this.sim('POST', 'reset'); // lets go what is being held
-    await this.#browsers.close();
-    await this.#server?.close();
+    try {
+      await this.sim('POST', 'reset'); // lets go what is being held
+      await this.#browsers.close();
+    } finally {
+      await this.#server?.close();
+    }
   }
 
   /** Restarts the Workers with other settings; what they stored stays. */
