@@ -11,18 +11,6 @@ import { inRoot, root, wasmTarget, workers } from '../lib/paths.mjs';
 const minutes = (n) => n * 60_000;
 const compiled = minutes(15); // a first compile on two slow cores
 const served = minutes(8);
-/**
- * What people do to the forms runs in Firefox, too, bad networks and the lab's page included. How all pages look and the desk do
- * not: Firefox takes twice as long. `BROWSER=firefox node tests/browser/…` runs any of them.
- */
-const firefoxFiles = [
-  'checkout.test.mjs',
-  'lab.test.mjs',
-  'own-key.test.mjs',
-  'pay.test.mjs',
-  'trouble.test.mjs',
-];
-
 /** What is measured: on the release, and alone. A lease that is renewed in another millisecond is another row. */
 const onReleaseOnly = ['cost'];
 
@@ -134,8 +122,8 @@ function nodeTests(folder) {
     const { name, ...chromium } = suite(file);
     return { ...chromium, name: `${name} in Firefox`, env: { BROWSER: 'firefox' } };
   };
-  const firefox = folder === 'browser' ? firefoxFiles : [];
-  return [...firefox.map(inFirefox), ...files.map(suite)];
+  // In Firefox they take twice as long: so these begin.
+  return [...(folder === 'browser' ? files.map(inFirefox) : []), ...files.map(suite)];
 }
 
 function nodeSuite(file) {
