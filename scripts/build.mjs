@@ -23,7 +23,7 @@ import { bindgen, bindgenDigest } from './setup/bindgen.mjs';
 import { toolchain } from './setup/rust.mjs';
 
 // All that a Worker is made of. What a crate includes from elsewhere at compile time must be added here.
-const inputs = [
+export const inputs = [
   'src',
   'templates',
   'static',
