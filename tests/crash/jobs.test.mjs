@@ -27,7 +27,7 @@ import { endOnSignals, stopAll } from '../../scripts/lib/run.mjs';
 import { until } from '../worker/support/until.mjs';
 import { SEED, TIMES, dice, inTurn } from './chaos.mjs';
 import { Clients, send } from './clients.mjs';
-import { rowsOnDisk } from './judge.mjs';
+import { LOCKED_AT_MOST_MS, rowsOnDisk } from './judge.mjs';
 import { OWNER, Payers } from './payers.mjs';
 import { temporaryDirectory } from './runtime.mjs';
 
@@ -41,7 +41,7 @@ const LIFE_MAX_MS = 4_000;
 /** How long an object waits for the word that a job is over. */
 const CONFIRM_MS = 2_500;
 const NEVER_MS = 3_600_000;
-const ENDS_WITHIN_MS = 60_000;
+const ENDS_WITHIN_MS = 180_000;
 
 // No test needs the network: this keeps the runtime from asking where on Earth it runs.
 process.env.CLOUDFLARE_CF_FETCH_ENABLED = 'false';
@@ -205,7 +205,10 @@ class Site {
   rows(sql) {
     const directory = join(this.#options.state, 'v3', 'd1', 'miniflare-D1DatabaseObject');
     for (const file of readdirSync(directory).filter((name) => name.endsWith('.sqlite'))) {
-      const database = new DatabaseSync(join(directory, file), { readOnly: true });
+      const database = new DatabaseSync(join(directory, file), {
+        readOnly: true,
+        timeout: LOCKED_AT_MOST_MS,
+      });
       try {
         if (!database.prepare("SELECT 1 FROM sqlite_master WHERE name = 'jobs'").get()) continue;
         return database

@@ -7,6 +7,8 @@ import { DatabaseSync } from 'node:sqlite';
 
 const FARE = 2000;
 const CURRENCY = 'usd';
+/** The process that writes may hold a file for so long. */
+export const LOCKED_AT_MOST_MS = 10_000;
 const POINTS = ['started', 'ride_created', 'charge_created', 'finished'];
 
 const AUDITED = {
@@ -14,12 +16,12 @@ const AUDITED = {
   unpaid: ['ride.created', 'ride.not_charged'],
 };
 
-/** The rows of every object on disk that was ever used; the process that wrote them must be gone. */
+/** The rows of every object on disk that was ever used. What a live process is writing is in them, or is not. */
 export function rowsOnDisk(directory) {
   const objects = [];
   for (const file of readdirSync(directory)) {
     if (!/^[0-9a-f]{64}\.sqlite$/.test(file)) continue;
-    const database = new DatabaseSync(join(directory, file));
+    const database = new DatabaseSync(join(directory, file), { timeout: LOCKED_AT_MOST_MS });
     const all = (table) => database.prepare(`SELECT * FROM ${table} ORDER BY rowid`).all();
     try {
       // Killed before its tables were there: nothing was taken.

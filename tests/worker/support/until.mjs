@@ -2,7 +2,7 @@
 
 import { setTimeout as pause } from 'node:timers/promises';
 
-export async function until(what, condition, { withinMs = 8_000, everyMs = 15 } = {}) {
+export async function until(what, condition, { withinMs = 20_000, everyMs = 15 } = {}) {
   const deadline = Date.now() + withinMs;
   for (;;) {
     const found = await condition();
