@@ -1,6 +1,7 @@
 //! What the clock starts, every few minutes: looks for what was left behind. Each task may run twice at once, or not at all
 //! for a while; the next run finds the same.
 
+pub mod adyen_report;
 pub mod books;
 pub mod changes;
 pub mod compare;

@@ -11,6 +11,7 @@
 
 mod account;
 mod adyen;
+mod adyen_report;
 mod check;
 mod checkout;
 mod config;

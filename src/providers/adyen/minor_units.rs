@@ -58,3 +58,23 @@ pub fn from_adyen(value: i64, currency: &str) -> Option<u32> {
     };
     u32::try_from(minor).ok()
 }
+
+/// Our minor units for a decimal in major units, as reports have it; `None` if no amount of ours is that.
+pub fn from_major(text: &str, currency: &str) -> Option<u32> {
+    let decimals = decimals(Currency::parse(currency)?)?;
+    let (whole, fraction) = match text.split_once('.') {
+        Some((_, "")) => return None,
+        Some(parts) => parts,
+        None => (text, ""),
+    };
+    let is_digits = |text: &str| text.bytes().all(|b| b.is_ascii_digit());
+    if whole.is_empty() || !is_digits(whole) || !is_digits(fraction) {
+        return None;
+    }
+    let width = usize::try_from(decimals).ok()?;
+    let fraction = fraction.trim_end_matches('0');
+    if fraction.len() > width {
+        return None;
+    }
+    from_adyen(format!("{whole}{fraction:0<width$}").parse().ok()?, currency)
+}
