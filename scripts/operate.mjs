@@ -1,8 +1,12 @@
 // What an operator does to what is kept: `npm run erase -- pay_…` drops the personal data of a payment or a ride,
-// `npm run rebuild -- pay_…` or `npm run rebuild -- all` writes the read model anew.
+// `npm run rebuild -- pay_…` or `npm run rebuild -- all` writes the read model anew, `npm run report -- FILE.csv` imports a settlement
+// details report of Adyen's.
 //
 // PAID_ONCE_URL says where (by default the demo of this machine). ADMIN_TOKEN is the operator's secret there; behind Cloudflare
 // Access, CF_ACCESS_CLIENT_ID and CF_ACCESS_CLIENT_SECRET are a service token's.
+import { readFile } from 'node:fs/promises';
+import { basename } from 'node:path';
+
 import { Stop, say, script } from './lib/say.mjs';
 
 const base = process.env.PAID_ONCE_URL ?? 'http://localhost:8787';
@@ -21,14 +25,30 @@ const commands = {
     }
     say(`${projected} on the way into the read model.`);
   },
+  report: async (file) => {
+    const body = await readFile(file).catch(() => {
+      throw new Stop(`${file} cannot be read.`);
+    });
+    const path = `/admin/settlement/reports?name=${encodeURIComponent(basename(file))}`;
+    const report = await post(path, { body, headers: { 'content-type': 'text/csv' } });
+    for (const counts of [report.lines, report.unknown])
+      for (const [type, number] of Object.entries(counts))
+        say(`${number} ${type}${counts === report.unknown ? ', a type that is not known' : ''}`);
+    if (report.unreadable > 0) say(`${report.unreadable} that cannot be read: see the breaks.`);
+    if (report.of_others > 0) say(`${report.of_others} of other merchant accounts.`);
+    if (report.state === 'refused') throw new Stop(`${file} is read no further: ${report.error}`);
+    const rest = `${report.bytes_read} of ${report.bytes} bytes are read, it goes on by itself.`;
+    say(report.state === 'done' ? 'It is read whole.' : rest);
+  },
 };
 
 await script(async () => {
   const [command, ...ids] = process.argv.slice(2);
-  const isId = (id) => /^(pay|ride)_[\w-]{43}$/.test(id) || (command === 'rebuild' && id === 'all');
+  const isId = (id) =>
+    command === 'report' || /^(pay|ride)_[\w-]{43}$/.test(id) || (command === 'rebuild' && id === 'all');
   if (!Object.hasOwn(commands, command) || ids.length === 0 || !ids.every(isId))
     throw new Stop(
-      'Say of which payments or rides: npm run erase -- pay_…, npm run rebuild -- pay_… (or all)',
+      'Say of which payments or rides: npm run erase -- pay_…, npm run rebuild -- pay_… (or all); or which file: npm run report -- FILE',
     );
   for (const id of ids) await commands[command](id);
 });
@@ -44,11 +64,12 @@ function credentials() {
   return ADMIN_TOKEN ? { authorization: `Bearer ${ADMIN_TOKEN}` } : {};
 }
 
-async function post(path) {
+async function post(path, { body, headers } = {}) {
   const answer = await fetch(new URL(path, base), {
     method: 'POST',
     redirect: 'manual',
-    headers: credentials(),
+    headers: { ...credentials(), ...headers },
+    body,
     signal: AbortSignal.timeout(60_000),
   }).catch((error) => {
     throw new Stop(`${base} does not answer (${error.cause?.code ?? error.message}). Set PAID_ONCE_URL.`);
@@ -58,7 +79,7 @@ async function post(path) {
       `${base} leads elsewhere, as Cloudflare Access does with whom it does not know. ` +
         'Set CF_ACCESS_CLIENT_ID and CF_ACCESS_CLIENT_SECRET to a service token.',
     );
-  const body = await answer.json().catch(() => ({}));
-  if (answer.ok) return body;
-  throw new Stop(`${path}: ${answer.status} ${body.detail ?? body.title ?? ''}`);
+  const told = await answer.json().catch(() => ({}));
+  if (answer.ok) return told;
+  throw new Stop(`${path}: ${answer.status} ${told.errors?.[0]?.message ?? told.detail ?? told.title ?? ''}`);
 }

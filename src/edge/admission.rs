@@ -36,10 +36,11 @@ pub(super) async fn admit(app: &App, request: &Request, route: &Route) -> Result
         Route::AdyenWebhook => webhooks::admit(app, request, Provider::Adyen),
         Route::Desk(DeskRoute::Login) => login::may_try(app, request).await,
         Route::Desk(DeskRoute::Logout) => from_here(request),
-        Route::Desk(DeskRoute::Act(..) | DeskRoute::Review(..))
+        Route::Desk(DeskRoute::Act(..) | DeskRoute::Review(..) | DeskRoute::Reports)
         | Route::Erase(_)
         | Route::Project(_)
-        | Route::Answers => operator::admit(app, request).await.map(drop),
+        | Route::Answers
+        | Route::Reports => operator::admit(app, request).await.map(drop),
         // None of these takes a POST.
         Route::Home
         | Route::Health

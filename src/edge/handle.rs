@@ -185,6 +185,7 @@ async fn dispatch(app: &App, request: &Request, route: &Route) -> Result<Answer,
         Route::Stats => admin::stats(app, request).await,
         Route::Erase(id) => retention::erase(app, request, id).await,
         Route::Answers => retention::answers(app, request).await,
+        Route::Reports => retention::report(app, request).await,
         Route::Project(id) => retention::project(app, request, id).await,
         Route::Desk(page) => desk::serve(app, request, page).await,
     }

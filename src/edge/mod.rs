@@ -10,6 +10,7 @@ pub mod http;
 pub mod json;
 pub mod key_source;
 pub mod lab;
+pub mod multipart;
 pub mod pages;
 pub mod payment;
 pub mod problem;

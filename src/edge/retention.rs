@@ -1,4 +1,4 @@
-//! What an operator does to what is kept: erase personal data, write the read model anew, import the bank's answer. All of it
+//! What an operator does to what is kept: erase personal data, write the read model anew, import the bank's answer or Adyen's report. All of it
 //! may be asked any number of times, and each time stands in the log of operators.
 
 use data_encoding::HEXLOWER;
@@ -17,6 +17,7 @@ use crate::machine::id::{ObjectId, PaymentId, RideId};
 use crate::machine::personal::Erased;
 use crate::object::message::Ask;
 use crate::readmodel::db::Db;
+use crate::tasks::adyen_import::{self, Uploaded};
 use crate::tasks::settle;
 
 /// How many objects one request projects: an invocation has 1000 calls, and a person waits.
@@ -119,6 +120,39 @@ async fn imported(app: &App, request: &Request) -> Result<(Answer, String), Prob
             Err(invalid_parameters(errors.into_iter().map(error).collect()))
         }
     }
+}
+
+/// `POST /admin/settlement/reports`: the body is the file, and `name` what it is called.
+pub(super) async fn report(app: &App, request: &Request) -> Result<Answer, Problem> {
+    #[derive(Deserialize, Default)]
+    struct Query {
+        #[serde(default)]
+        name: String,
+    }
+    let operator = admit(app, request).await?;
+    let query: Query = serde_urlencoded::from_str(&request.query).unwrap_or_default();
+    let name = adyen_import::name(&query.name);
+    let what = format!("import report {}", HEXLOWER.encode(&Sha256::digest(&request.body)));
+    let action = Action { operator: &operator, what: &what, subject: &name };
+    let work = async {
+        let bytes = request.body.clone();
+        match adyen_import::upload(&app.env, &app.config, &name, bytes).await.map_err(unreadable)? {
+            Uploaded::Off(why) => Err(Problem::of_setting(Kind::Misconfigured, why)),
+            Uploaded::NoReport(message) => {
+                Err(invalid_parameters(vec![FieldError { field: "body".to_owned(), message }]))
+            }
+            Uploaded::Kept(report) => {
+                let counts = report.counted();
+                let body = json!({
+                    "report": report.report_id, "state": report.state, "error": report.error, "bytes": report.bytes,
+                    "bytes_read": report.bytes_done, "lines": counts.types, "unknown": counts.unknown,
+                    "of_others": counts.of_others, "unreadable": counts.unreadable,
+                });
+                Ok((Answer::new(200, "application/json", body.to_string(), "imported"), report.said()))
+            }
+        }
+    };
+    logged(app, request, action, work).await
 }
 
 fn place(app: &App, id: &str) -> Result<ObjectRef, Problem> {

@@ -38,11 +38,13 @@
 //! | `/admin/payments/{id}/erase` | POST | operator | drop the personal data of a payment or a ride |
 //! | `/admin/payments/{id}/project` | POST | operator | write it into the read model anew |
 //! | `/admin/settlement/answers` | POST | operator | import the bank's answer to a settlement file |
+//! | `/admin/settlement/reports` | POST | operator | import a settlement details report of Adyen's |
 //!
 //! HEAD works wherever GET does, OPTIONS everywhere.
 
 use super::desk::route::DeskRoute;
 use super::http::{REQUEST_MAX_BYTES, WEBHOOK_MAX_BYTES};
+use crate::tasks::adyen_report::REPORT_MAX_BYTES;
 use crate::tasks::settlement::ANSWER_MAX_BYTES;
 
 /// An address that exists.
@@ -118,6 +120,8 @@ pub enum Route {
     Project(String),
     /// `/admin/settlement/answers`
     Answers,
+    /// `/admin/settlement/reports`
+    Reports,
 }
 
 impl Route {
@@ -183,6 +187,7 @@ impl Route {
             ("metrics", None, None) => Self::Metrics,
             ("admin", Some("stats"), None) => Self::Stats,
             ("admin", Some("settlement"), Some("answers")) => Self::Answers,
+            ("admin", Some("settlement"), Some("reports")) => Self::Reports,
             _ => return None,
         })
     }
@@ -200,7 +205,8 @@ impl Route {
             | Self::AdyenWebhook
             | Self::Erase(_)
             | Self::Project(_)
-            | Self::Answers => "POST, OPTIONS",
+            | Self::Answers
+            | Self::Reports => "POST, OPTIONS",
             Self::Payments | Self::Order(_) | Self::Refunds(_) | Self::BankPage => "GET, HEAD, POST, OPTIONS",
             Self::Key(_) => "GET, HEAD, DELETE, OPTIONS",
             Self::Desk(page) => page.allow(),
@@ -212,6 +218,9 @@ impl Route {
     pub const fn body_max_bytes(&self) -> usize {
         match self {
             Self::Answers => ANSWER_MAX_BYTES,
+            Self::Reports => REPORT_MAX_BYTES,
+            // With the other fields of its form.
+            Self::Desk(DeskRoute::Reports) => REPORT_MAX_BYTES + REQUEST_MAX_BYTES,
             Self::StripeWebhook | Self::AdyenWebhook => WEBHOOK_MAX_BYTES,
             _ => REQUEST_MAX_BYTES,
         }
@@ -277,6 +286,7 @@ impl Route {
             Self::Erase(_) => "/admin/payments/{id}/erase",
             Self::Project(_) => "/admin/payments/{id}/project",
             Self::Answers => "/admin/settlement/answers",
+            Self::Reports => "/admin/settlement/reports",
         }
     }
 }

@@ -193,8 +193,12 @@ impl Known {
     }
 
     fn of(&self, entry: &Entry) -> Option<&Ours> {
-        let by_resource = || self.by_resource.get(entry.resource.as_ref()?);
-        self.by_payment.get(&entry.id).or_else(by_resource)
+        self.find(&entry.id, entry.resource.as_deref())
+    }
+
+    /// The row with the provider's id of a payment, else with ours.
+    pub fn find(&self, payment: &str, resource: Option<&str>) -> Option<&Ours> {
+        self.by_payment.get(payment).or_else(|| self.by_resource.get(resource?))
     }
 
     /// All of them.

@@ -1,6 +1,9 @@
 //! What the clock starts, every few minutes: looks for what was left behind. Each task may run twice at once, or not at all
 //! for a while; the next run finds the same.
 
+pub mod adyen_compare;
+#[cfg(target_arch = "wasm32")]
+pub mod adyen_import;
 pub mod adyen_report;
 pub mod books;
 pub mod changes;
@@ -36,6 +39,7 @@ pub async fn run(env: &Env) {
     told(env, "inbox", work::work_due(env)).await;
     told(env, "sweep", sweep::sweep(env)).await;
     told(env, "reconcile", reconcile::reconcile(env)).await;
+    told(env, "adyen_reports", adyen_import::go_on(env)).await;
     told(env, "settle", settle::settle(env)).await;
     told(env, "answers", settle::answers(env)).await;
     told(env, "forget", forget::forget(env)).await;

@@ -48,8 +48,8 @@ const OBJECTS_MAX: usize = 50;
 /// How many connected accounts are compared in one run.
 const CONNECTED_MAX: usize = 4;
 /// How many rows one statement makes breaks of. It is repeated while there are more, so often.
-const BREAKS_MAX: usize = 200;
-const BATCHES_MAX: u32 = 10;
+pub(super) const BREAKS_MAX: usize = 200;
+pub(super) const BATCHES_MAX: u32 = 10;
 /// After how long a payment with Adyen, which cannot be asked, is taken for forgotten, in ms.
 const SILENT_MS: u64 = 86_400_000;
 /// After how long money that we hold to be moved must be in the provider's balance, in ms: asynchronous captures take a while.
@@ -90,7 +90,7 @@ pub(super) async fn reconcile(env: &Env) -> Result<Value> {
         unmoved += found;
         errors.extend(failed);
     }
-    let asked = run.ask(env).await?;
+    let asked = ask(env, &run.db, Provider::Stripe, now_ms).await?;
     if let Some(error) = errors.into_iter().next() {
         return Err(error);
     }
@@ -577,9 +577,12 @@ impl Reconciliation {
         let mut statements = Vec::new();
         let breaks: Vec<String> = found.breaks.iter().map(id).collect();
         if !found.breaks.is_empty() {
-            let values =
-                vec![rows_of(&found.breaks)?.into(), self.now_ms.into(), self.account.clone().into()];
-            statements.push(self.db.statement(UPSERT, values)?);
+            let values = vec![
+                rows_of(&found.breaks, Provider::Stripe)?.into(),
+                self.now_ms.into(),
+                self.account.clone().into(),
+            ];
+            statements.push(self.db.statement(&upsert(Provider::Stripe), values)?);
         }
         if !found.young.is_empty() {
             let sql = "INSERT INTO looks (provider_payment, since_ms, stripe_account) SELECT value, ?2, ?3 FROM json_each(?1) WHERE true
@@ -689,40 +692,6 @@ impl Reconciliation {
         Ok(all)
     }
 
-    /// Asks the objects that are meant to find out what is true: those of breaks that were seen since they were last asked, the
-    /// longest waiting first. Gives how many there were.
-    async fn ask(&mut self, env: &Env) -> Result<usize> {
-        #[derive(Deserialize)]
-        struct Asked {
-            break_id: String,
-            object: String,
-        }
-        let sql = format!(
-            "SELECT break_id, object FROM breaks WHERE state = 'open' AND provider = 'stripe' AND kind IN ({KINDS}, 'movement')
-             AND object IS NOT NULL AND (asked_at_ms IS NULL OR last_seen_at_ms > asked_at_ms)
-             ORDER BY coalesce(asked_at_ms, 0), first_seen_at_ms LIMIT {BREAKS_MAX}"
-        );
-        let mut objects = BTreeSet::new();
-        let mut asked = Vec::new();
-        for found in self.rows::<Asked>(&sql, Vec::new()).await? {
-            if objects.contains(&found.object) || objects.len() < OBJECTS_MAX {
-                objects.insert(found.object);
-                asked.push(found.break_id);
-            }
-        }
-        if asked.is_empty() {
-            return Ok(0);
-        }
-        let sql = "UPDATE breaks SET asked_at_ms = ?1 WHERE break_id IN (SELECT value FROM json_each(?2))";
-        self.run(sql, vec![self.now_ms.into(), serde_json::to_string(&asked)?.into()]).await?;
-        let objects: Vec<ObjectId> = objects.iter().filter_map(|hex| ObjectId::from_hex(hex)).collect();
-        let ends = join_all(objects.iter().map(|object| find_out(env, *object))).await;
-        for error in ends.iter().filter_map(|end| end.as_ref().err()) {
-            log("error", &[("event", "repair_failed".into()), ("error", error.to_string().into())]);
-        }
-        Ok(ends.iter().filter(|end| matches!(end, Ok(true))).count())
-    }
-
     /// Payments with Adyen, and captures and voids there, of which nothing was heard: it has no list and answers no questions.
     async fn silent(&mut self) -> Result<usize> {
         let silent_since_ms = self.now_ms.saturating_sub(SILENT_MS);
@@ -764,29 +733,35 @@ struct Found<'a> {
 }
 
 /// The kinds of breaks that a comparison finds.
-const KINDS: &str = "'orphan', 'missing', 'amount', 'status'";
+pub(super) const KINDS: &str = "'orphan', 'missing', 'amount', 'status'";
 /// What becomes of a break that is not found again at `?2`.
-const GONE: &str =
+pub(super) const GONE: &str =
     "state = CASE WHEN asked_at_ms IS NULL THEN 'resolved' ELSE 'repaired' END, last_seen_at_ms = ?2";
 /// As the indexes of those have it that hold money which was not found in the provider's books.
-const HOLDS: &str = "status IN ('succeeded', 'requires_capture', 'disputed')";
+pub(super) const HOLDS: &str = "status IN ('succeeded', 'requires_capture', 'disputed')";
 const PAID: &str = "status = 'paid'";
-const UNBOOKED: &str = "(provider_payment IS NULL OR listed_payment IS NOT provider_payment OR moved_payment IS NOT provider_payment)";
+pub(super) const UNBOOKED: &str = "(provider_payment IS NULL OR listed_payment IS NOT provider_payment OR moved_payment IS NOT provider_payment)";
 
-/// Breaks, as rows in JSON. What a person has accepted stays accepted until it says something else.
-const UPSERT: &str = "INSERT INTO breaks (break_id, kind, provider, provider_payment, resource, object, ours, theirs, state,
-        first_seen_at_ms, last_seen_at_ms, stripe_account)
-     SELECT value->>'break_id', value->>'kind', 'stripe', value->>'provider_payment', value->>'resource', value->>'object',
-        value->>'ours', value->>'theirs', 'open', ?2, ?2, ?3 FROM json_each(?1) WHERE true
-     ON CONFLICT (break_id) DO UPDATE SET resource = excluded.resource, object = excluded.object,
-        ours = excluded.ours, theirs = excluded.theirs, last_seen_at_ms = excluded.last_seen_at_ms,
-        state = CASE WHEN breaks.state = 'accepted' AND breaks.ours IS excluded.ours
-            AND breaks.theirs IS excluded.theirs THEN 'accepted' ELSE 'open' END";
+/// Writes breaks down, as rows in JSON (`?1`), at `?2`, of a connected account (`?3`). What a person has accepted stays accepted until
+/// it says something else.
+pub(super) fn upsert(provider: Provider) -> String {
+    format!(
+        "INSERT INTO breaks (break_id, kind, provider, provider_payment, resource, object, ours, theirs, state,
+            first_seen_at_ms, last_seen_at_ms, stripe_account)
+         SELECT value->>'break_id', value->>'kind', '{}', value->>'provider_payment', value->>'resource', value->>'object',
+            value->>'ours', value->>'theirs', 'open', ?2, ?2, ?3 FROM json_each(?1) WHERE true
+         ON CONFLICT (break_id) DO UPDATE SET resource = excluded.resource, object = excluded.object,
+            ours = excluded.ours, theirs = excluded.theirs, last_seen_at_ms = excluded.last_seen_at_ms,
+            state = CASE WHEN breaks.state = 'accepted' AND breaks.ours IS excluded.ours
+                AND breaks.theirs IS excluded.theirs THEN 'accepted' ELSE 'open' END",
+        provider.as_str()
+    )
+}
 
-fn rows_of(breaks: &[Break]) -> Result<String> {
+pub(super) fn rows_of(breaks: &[Break], provider: Provider) -> Result<String> {
     let rows = breaks.iter().map(|found| {
         json!({
-            "break_id": id(found), "kind": found.kind.as_str(), "provider_payment": found.provider_payment,
+            "break_id": found.id(provider.as_str()), "kind": found.kind.as_str(), "provider_payment": found.provider_payment,
             "resource": found.resource, "object": object(found).map(ObjectId::to_hex), "ours": found.ours,
             "theirs": found.theirs,
         })
@@ -809,6 +784,40 @@ fn object(found: &Break) -> Option<ObjectId> {
     known.or_else(claimed)
 }
 
+/// Asks the objects that are meant to find out what is true: those of breaks that were seen since they were last asked, the
+/// longest waiting first. Gives how many there were.
+pub(super) async fn ask(env: &Env, db: &Db, provider: Provider, now_ms: u64) -> Result<usize> {
+    #[derive(Deserialize)]
+    struct Asked {
+        break_id: String,
+        object: String,
+    }
+    let sql = format!(
+        "SELECT break_id, object FROM breaks WHERE state = 'open' AND provider = ?1 AND kind IN ({KINDS}, 'movement')
+         AND object IS NOT NULL AND (asked_at_ms IS NULL OR last_seen_at_ms > asked_at_ms)
+         ORDER BY coalesce(asked_at_ms, 0), first_seen_at_ms LIMIT {BREAKS_MAX}"
+    );
+    let mut objects = BTreeSet::new();
+    let mut asked = Vec::new();
+    for found in db.rows::<Asked>(&sql, vec![provider.as_str().into()]).await? {
+        if objects.contains(&found.object) || objects.len() < OBJECTS_MAX {
+            objects.insert(found.object);
+            asked.push(found.break_id);
+        }
+    }
+    if asked.is_empty() {
+        return Ok(0);
+    }
+    let sql = "UPDATE breaks SET asked_at_ms = ?1 WHERE break_id IN (SELECT value FROM json_each(?2))";
+    db.run(sql, vec![now_ms.into(), serde_json::to_string(&asked)?.into()]).await?;
+    let objects: Vec<ObjectId> = objects.iter().filter_map(|hex| ObjectId::from_hex(hex)).collect();
+    let ends = join_all(objects.iter().map(|object| find_out(env, *object))).await;
+    for error in ends.iter().filter_map(|end| end.as_ref().err()) {
+        log("error", &[("event", "repair_failed".into()), ("error", error.to_string().into())]);
+    }
+    Ok(ends.iter().filter(|end| matches!(end, Ok(true))).count())
+}
+
 /// Gives whether anything was ever written there.
 async fn find_out(env: &Env, object: ObjectId) -> Result<bool> {
     let is_there: bool = client::ask(env, object, &Ask::Settle).await?;
@@ -819,7 +828,7 @@ async fn find_out(env: &Env, object: ObjectId) -> Result<bool> {
 }
 
 /// The rows of payments and rides for which the conditions hold.
-fn ours(payments: &str, rides: &str) -> String {
+pub(super) fn ours(payments: &str, rides: &str) -> String {
     let refunds = |status: &str| {
         format!(
             "(SELECT coalesce(sum(refunds.amount_minor), 0) FROM refunds

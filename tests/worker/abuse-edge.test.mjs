@@ -64,6 +64,8 @@ const refusals = {
   '/admin/payments/{id}/erase': [401, STRANGER],
   '/admin/payments/{id}/project': [401, STRANGER],
   '/admin/settlement/answers': [401, STRANGER],
+  '/admin/settlement/reports': [401, STRANGER],
+  '/admin/reports': [401, STRANGER],
   '/admin/login': [403, ELSEWHERE],
   '/admin/logout': [403, ELSEWHERE],
   '/admin/payments/{id}/{action}': [401, STRANGER],

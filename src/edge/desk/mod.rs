@@ -18,6 +18,8 @@ mod overview;
 pub mod picture;
 pub mod plot;
 pub mod range;
+#[cfg(target_arch = "wasm32")]
+mod reports;
 pub mod route;
 #[cfg(target_arch = "wasm32")]
 mod serve;

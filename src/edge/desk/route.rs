@@ -29,6 +29,8 @@ pub enum DeskRoute {
     DeadLetter(String),
     /// `/admin/breaks`
     Breaks,
+    /// `/admin/reports`: Adyen's, and the form that sends one.
+    Reports,
     /// `/admin/audit`
     Audit,
     /// A button: what it does, and to what.
@@ -164,6 +166,7 @@ impl DeskRoute {
             ["breaks"] => Some(Self::Breaks),
             ["breaks", id, "repair"] => act(Act::Repair, Subject::Break(percent_decode(id)?)),
             ["breaks", id, "accept"] => act(Act::Accept, Subject::Break(percent_decode(id)?)),
+            ["reports"] => Some(Self::Reports),
             ["audit"] => Some(Self::Audit),
             _ => None,
         }
@@ -172,7 +175,7 @@ impl DeskRoute {
     /// The methods that it answers, as the `Allow` header lists them.
     pub const fn allow(&self) -> &'static str {
         match self {
-            Self::Login => "GET, HEAD, POST, OPTIONS",
+            Self::Login | Self::Reports => "GET, HEAD, POST, OPTIONS",
             Self::Logout | Self::Review(..) | Self::Act(..) => "POST, OPTIONS",
             _ => "GET, HEAD, OPTIONS",
         }
@@ -193,6 +196,7 @@ impl DeskRoute {
             Self::DeadLetters => "/admin/dead-letters",
             Self::DeadLetter(_) => "/admin/dead-letters/{job}",
             Self::Breaks => "/admin/breaks",
+            Self::Reports => "/admin/reports",
             Self::Audit => "/admin/audit",
             Self::Act(_, Subject::Payment(_)) => "/admin/payments/{id}/{action}",
             Self::Act(_, Subject::Call(..)) => "/admin/payments/{id}/calls/{number}/{action}",

@@ -3,7 +3,7 @@
 use super::data;
 use super::route::DeskRoute;
 use super::sheets::{Frame, Login};
-use super::{actions, by_hand, lists, overview, sight};
+use super::{actions, by_hand, lists, overview, reports, sight};
 use crate::edge::api::unreadable;
 use crate::edge::app::App;
 use crate::edge::handle::DESK_STYLE;
@@ -49,6 +49,8 @@ pub(in crate::edge) async fn serve(
         DeskRoute::DeadLetters => lists::dead_letters(&desk).await,
         DeskRoute::DeadLetter(job_id) => sight::dead_letter(&desk, job_id).await,
         DeskRoute::Breaks => lists::breaks(&desk).await,
+        DeskRoute::Reports if request.method == "POST" => reports::upload(&desk).await,
+        DeskRoute::Reports => reports::page(&desk).await,
         DeskRoute::Audit => lists::audit(&desk).await,
         DeskRoute::Act(act, subject) => actions::act(&desk, *act, subject).await,
     }

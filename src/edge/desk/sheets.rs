@@ -37,7 +37,7 @@ pub struct Entry {
 
 impl Frame {
     /// The menu.
-    pub fn menu(&self) -> [Entry; 6] {
+    pub fn menu(&self) -> [Entry; 7] {
         let entry = |path, name, waits| Entry { path, name, waits };
         [
             entry("/admin", "Overview", 0),
@@ -45,6 +45,7 @@ impl Frame {
             entry("/admin/keys", "Keys", 0),
             entry("/admin/dead-letters", "Dead letters", self.dead),
             entry("/admin/breaks", "Breaks", self.breaks),
+            entry("/admin/reports", "Reports", 0),
             entry("/admin/audit", "Audit", 0),
         ]
     }
@@ -230,7 +231,7 @@ pub struct Select {
     pub options: Vec<(&'static str, &'static str, bool)>,
 }
 
-/// A list: payments, keys, dead letters, breaks, audit.
+/// A list: payments, keys, dead letters, breaks, reports, audit.
 #[derive(Template)]
 #[template(path = "desk/list.html")]
 pub struct List {
@@ -256,6 +257,8 @@ pub struct List {
     pub nothing: &'static str,
     /// Buttons for all of it.
     pub buttons: Vec<Button>,
+    /// The one-time key of the form that sends a file to this page; `None` if it takes none.
+    pub upload: Option<String>,
     /// The address of the page before; may be empty.
     pub newer: String,
     /// The address of the next page; may be empty.

@@ -1,0 +1,393 @@
+//! Compares what Adyen's reports say of payments with ours. Pure: what differs comes out as [`Break`]s.
+//!
+//! A report is days late, and one that is missing is not seen: so only what the reports say is compared, and never what they do not say.
+//! All lines of a payment count together, from whichever report: a capture that was taken back and made again is one of them.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+
+use super::adyen_report::Type;
+use super::compare::{Break, Kind, Known, Ours};
+use crate::providers::Provider;
+
+/// A line of a report, as it is kept.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct Booked {
+    /// `Type`, as it is written.
+    pub kind: String,
+    /// Adyen's id of the payment.
+    pub payment: String,
+    /// Adyen's id of what was done to it.
+    pub modification: String,
+    /// The payment of ours that it names.
+    pub resource: Option<String>,
+    /// In minor units.
+    pub amount_minor: u64,
+    /// In lower case.
+    pub currency: String,
+}
+
+/// A refund, as the read model has it.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct OurRefund {
+    /// Our id of its payment.
+    pub payment_id: String,
+    /// Adyen's id of it.
+    pub provider_refund: Option<String>,
+    /// The status.
+    pub status: String,
+    /// In minor units.
+    pub amount_minor: u64,
+    /// In lower case.
+    pub currency: String,
+}
+
+/// What went one way, and what of it came back.
+#[derive(Default)]
+struct Sum {
+    minor: u64,
+    back_minor: u64,
+    currency: String,
+    /// Lines in several currencies cannot be added up.
+    is_mixed: bool,
+}
+
+impl Sum {
+    fn add(&mut self, line: &Booked, is_back: bool) {
+        if self.currency.is_empty() {
+            self.currency.clone_from(&line.currency);
+        }
+        self.is_mixed |= self.currency != line.currency;
+        let side = if is_back { &mut self.back_minor } else { &mut self.minor };
+        *side = side.saturating_add(line.amount_minor);
+    }
+
+    const fn left(&self) -> u64 {
+        self.minor.saturating_sub(self.back_minor)
+    }
+
+    fn is(&self, amount_minor: u64, currency: &str) -> bool {
+        !self.is_mixed && self.left() == amount_minor && self.currency == currency
+    }
+
+    fn face(&self, what: &str) -> String {
+        let back = match self.back_minor {
+            0 => String::new(),
+            back => format!(", {back} of it came back"),
+        };
+        let mixed = if self.is_mixed { ", in several currencies" } else { "" };
+        format!("{} {} {what}{back}{mixed}", self.minor, self.currency)
+    }
+}
+
+/// All that the reports say of one payment.
+#[derive(Default)]
+struct Reported {
+    resource: Option<String>,
+    settled: Option<Sum>,
+    /// By Adyen's id of the refund.
+    refunds: BTreeMap<String, Sum>,
+    /// By Adyen's id of the dispute; of each, whether it is a second one.
+    disputes: BTreeMap<String, (Sum, bool)>,
+}
+
+impl Reported {
+    fn add(&mut self, line: &Booked) {
+        self.resource = self.resource.take().or_else(|| line.resource.clone());
+        let id = || line.modification.clone();
+        match Type::of(&line.kind) {
+            Type::Settled => self.settled.get_or_insert_default().add(line, false),
+            Type::SettledReversed => self.settled.get_or_insert_default().add(line, true),
+            Type::Refunded => self.refunds.entry(id()).or_default().add(line, false),
+            Type::RefundedReversed => self.refunds.entry(id()).or_default().add(line, true),
+            Type::Chargeback => self.disputes.entry(id()).or_default().0.add(line, false),
+            Type::SecondChargeback => {
+                let (sum, is_second) = self.disputes.entry(id()).or_default();
+                sum.add(line, false);
+                *is_second = true;
+            }
+            Type::ChargebackReversed => self.disputes.entry(id()).or_default().0.add(line, true),
+            Type::Costs | Type::Unknown => {}
+        }
+    }
+
+    fn face(&self) -> String {
+        let settled = self.settled.iter().map(|sum| sum.face("settled"));
+        let refunds = self.refunds.values().map(|sum| sum.face("refunded"));
+        let disputes = self.disputes.values().map(|(sum, _)| sum.face("charged back"));
+        settled.chain(refunds).chain(disputes).collect::<Vec<_>>().join("; ")
+    }
+
+    /// What of the payment's money is still with us, as far as the reports say.
+    fn kept_minor(&self) -> u64 {
+        let refunded: u64 = self.refunds.values().map(Sum::left).sum();
+        self.settled.as_ref().map_or(0, Sum::left).saturating_sub(refunded)
+    }
+}
+
+/// Compares all lines that there are of some payments.
+pub fn compare(lines: &[Booked], known: &Known, refunds: &[OurRefund]) -> Vec<Break> {
+    let mut payments: BTreeMap<&str, Reported> = BTreeMap::new();
+    for line in lines {
+        payments.entry(&line.payment).or_default().add(line);
+    }
+    let mut breaks = Vec::new();
+    for (id, reported) in &payments {
+        let found = |kind, ours: Option<&Ours>| Break {
+            kind,
+            provider_payment: (*id).to_owned(),
+            resource: ours.map(|ours| ours.resource.clone()).or_else(|| reported.resource.clone()),
+            object: ours.map(|ours| ours.object.clone()),
+            ours: ours.map(Ours::face),
+            theirs: Some(reported.face()),
+        };
+        let Some(ours) = known.find(id, reported.resource.as_deref()) else {
+            breaks.push(found(Kind::Orphan, None));
+            continue;
+        };
+        match &ours.provider_payment {
+            Some(own) if own == id && ours.provider == Provider::Adyen.as_str() => {}
+            // The answer that would tell us its id is not there yet.
+            None if ours.provider == Provider::Adyen.as_str() => {
+                breaks.push(found(Kind::Status, Some(ours)));
+                continue;
+            }
+            // An earlier try, whose money was to be given back.
+            _ => {
+                if reported.kept_minor() > 0 {
+                    breaks.push(found(Kind::Orphan, Some(ours)));
+                }
+                continue;
+            }
+        }
+        breaks.extend(settled(reported, ours).map(|kind| found(kind, Some(ours))));
+        let own = refunds.iter().filter(|refund| refund.payment_id == ours.resource).collect::<Vec<_>>();
+        breaks.extend(refunded(reported, ours, &own));
+        breaks.extend(disputed(reported, ours));
+    }
+    breaks
+}
+
+fn settled(reported: &Reported, ours: &Ours) -> Option<Kind> {
+    let sum = reported.settled.as_ref()?;
+    match (sum.left(), ours.captured_minor) {
+        (0, 0) => None,
+        (0, _) | (_, 0) => Some(Kind::Status),
+        (_, captured) => (!sum.is(captured, &ours.currency)).then_some(Kind::Amount),
+    }
+}
+
+fn refunded(reported: &Reported, ours: &Ours, own: &[&OurRefund]) -> Vec<Break> {
+    let is_known =
+        |id: &str| own.iter().find(|refund| refund.provider_refund.as_deref() == Some(id)).copied();
+    let succeeded: u64 =
+        own.iter().filter(|refund| refund.status == "succeeded").map(|refund| refund.amount_minor).sum();
+    // What others have given back, as a person in the Customer Area, has no refund of ours: only its sum is known.
+    let elsewhere = ours.refunded_minor.saturating_sub(succeeded);
+    let unknown: u64 =
+        reported.refunds.iter().filter(|(id, _)| is_known(id).is_none()).map(|(_, sum)| sum.left()).sum();
+    let mut breaks = Vec::new();
+    for (id, sum) in &reported.refunds {
+        let (kind, face) = match is_known(id) {
+            None if sum.left() == 0 || unknown <= elsewhere => continue,
+            None => (Kind::Movement, ours.face()),
+            Some(refund) => {
+                let is_given = refund.status == "succeeded";
+                let kind = match sum.left() {
+                    0 if is_given => Kind::Status,
+                    0 => continue,
+                    _ if !is_given => Kind::Status,
+                    _ if !sum.is(refund.amount_minor, &refund.currency) => Kind::Amount,
+                    _ => continue,
+                };
+                (kind, format!("{}: {} {} refunded", refund.status, refund.amount_minor, refund.currency))
+            }
+        };
+        breaks.push(of(kind, id, ours, face, sum.face("refunded")));
+    }
+    breaks
+}
+
+fn disputed(reported: &Reported, ours: &Ours) -> Vec<Break> {
+    let is_unknown = |(id, (_, is_second)): &(&String, &(Sum, bool))| match &ours.dispute {
+        Some(known) => known != *id && !is_second,
+        None => true,
+    };
+    let unknown = reported.disputes.iter().filter(is_unknown);
+    unknown
+        .map(|(id, (sum, _))| of(Kind::Movement, id, ours, ours.face(), sum.face("charged back")))
+        .collect()
+}
+
+fn of(kind: Kind, id: &str, ours: &Ours, face: String, theirs: String) -> Break {
+    Break {
+        kind,
+        provider_payment: id.to_owned(),
+        resource: Some(ours.resource.clone()),
+        object: Some(ours.object.clone()),
+        ours: Some(face),
+        theirs: Some(theirs),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::slice::from_ref;
+
+    use super::*;
+
+    fn line(kind: &str, modification: &str, amount_minor: u64) -> Booked {
+        Booked {
+            kind: kind.to_owned(),
+            payment: "PSP1".to_owned(),
+            modification: modification.to_owned(),
+            resource: Some("pay_1".to_owned()),
+            amount_minor,
+            currency: "eur".to_owned(),
+        }
+    }
+
+    fn ours() -> Ours {
+        Ours {
+            resource: "pay_1".to_owned(),
+            object: "ab".to_owned(),
+            provider: "adyen".to_owned(),
+            status: "succeeded".to_owned(),
+            amount_minor: 2500,
+            captured_minor: 2500,
+            refunded_minor: 0,
+            refunding_minor: 0,
+            own_captures: 0,
+            currency: "eur".to_owned(),
+            provider_payment: Some("PSP1".to_owned()),
+            dispute: None,
+            created_at_ms: 1,
+            updated_at_ms: 2,
+        }
+    }
+
+    fn refund(status: &str, amount_minor: u64) -> OurRefund {
+        OurRefund {
+            payment_id: "pay_1".to_owned(),
+            provider_refund: Some("REF1".to_owned()),
+            status: status.to_owned(),
+            amount_minor,
+            currency: "eur".to_owned(),
+        }
+    }
+
+    fn kinds(lines: &[Booked], ours: Ours, refunds: &[OurRefund]) -> Vec<(Kind, String)> {
+        let found = compare(lines, &Known::new(vec![ours]), refunds);
+        found.into_iter().map(|found| (found.kind, found.provider_payment)).collect()
+    }
+
+    fn one(kind: Kind, id: &str) -> Vec<(Kind, String)> {
+        vec![(kind, id.to_owned())]
+    }
+
+    #[test]
+    fn books_that_agree_have_no_break() {
+        let settled = line("Settled", "CAP1", 2500);
+        assert_eq!(kinds(from_ref(&settled), ours(), &[]), []);
+        let given_back = Ours { refunded_minor: 700, ..ours() };
+        let lines = [settled.clone(), line("Refunded", "REF1", 700)];
+        assert_eq!(kinds(&lines, given_back.clone(), &[refund("succeeded", 700)]), []);
+        assert_eq!(kinds(from_ref(&settled), given_back, &[refund("succeeded", 700)]), [], "it comes later");
+        let disputed = Ours { dispute: Some("DIS1".to_owned()), status: "disputed".to_owned(), ..ours() };
+        assert_eq!(kinds(&[settled, line("Chargeback", "DIS1", 2500)], disputed, &[]), []);
+    }
+
+    #[test]
+    fn money_of_a_payment_that_is_not_ours_is_an_orphan() {
+        let settled = line("Settled", "CAP1", 2500);
+        let found = compare(from_ref(&settled), &Known::default(), &[]);
+        assert_eq!(found[0].kind, Kind::Orphan);
+        assert_eq!(found[0].resource.as_deref(), Some("pay_1"), "its object can be asked all the same");
+        let later = Ours { provider_payment: Some("PSP2".to_owned()), ..ours() };
+        assert_eq!(
+            kinds(from_ref(&settled), later.clone(), &[]),
+            one(Kind::Orphan, "PSP1"),
+            "an earlier try"
+        );
+        let given_back = [settled, line("Refunded", "REF1", 2500)];
+        assert_eq!(kinds(&given_back, later, &[]), []);
+    }
+
+    #[test]
+    fn what_is_settled_must_be_captured_here_and_as_much() {
+        let settled = [line("Settled", "CAP1", 2500)];
+        for status in ["requires_capture", "declined", "canceled", "capture_failed", "processing"] {
+            let open = Ours { status: status.to_owned(), captured_minor: 0, ..ours() };
+            assert_eq!(kinds(&settled, open, &[]), one(Kind::Status, "PSP1"), "{status}");
+        }
+        let nameless = Ours { provider_payment: None, captured_minor: 0, ..ours() };
+        assert_eq!(kinds(&settled, nameless, &[]), one(Kind::Status, "PSP1"));
+        assert_eq!(kinds(&settled, Ours { captured_minor: 2400, ..ours() }, &[]), one(Kind::Amount, "PSP1"));
+        assert_eq!(
+            kinds(&settled, Ours { currency: "usd".to_owned(), ..ours() }, &[]),
+            one(Kind::Amount, "PSP1")
+        );
+        let twice = [settled[0].clone(), line("Settled", "CAP2", 2500)];
+        assert_eq!(kinds(&twice, ours(), &[]), one(Kind::Amount, "PSP1"), "taken twice");
+    }
+
+    #[test]
+    fn what_was_taken_back_and_made_again_is_taken_once() {
+        let again = [
+            line("Settled", "CAP1", 2500),
+            line("SettledReversed", "CAP1", 2500),
+            line("Settled", "CAP1", 2500),
+        ];
+        assert_eq!(kinds(&again, ours(), &[]), []);
+        assert_eq!(kinds(&again[..2], ours(), &[]), one(Kind::Status, "PSP1"));
+        let failed = Ours { captured_minor: 0, status: "capture_failed".to_owned(), ..ours() };
+        assert_eq!(kinds(&again[..2], failed, &[]), []);
+    }
+
+    #[test]
+    fn a_refund_must_be_known_and_of_as_much() {
+        let lines = [line("Refunded", "REF1", 700)];
+        let given_back = Ours { refunded_minor: 700, ..ours() };
+        assert_eq!(kinds(&lines, ours(), &[]), one(Kind::Movement, "REF1"));
+        assert_eq!(kinds(&lines, given_back.clone(), &[]), [], "given back by others");
+        let other = Ours { refunded_minor: 600, ..ours() };
+        assert_eq!(kinds(&lines, other.clone(), &[refund("succeeded", 600)]), one(Kind::Amount, "REF1"));
+        assert_eq!(
+            kinds(&lines, other, &[]),
+            one(Kind::Movement, "REF1"),
+            "more than others have given back"
+        );
+        for status in ["failed", "pending"] {
+            assert_eq!(kinds(&lines, ours(), &[refund(status, 700)]), one(Kind::Status, "REF1"), "{status}");
+        }
+    }
+
+    #[test]
+    fn a_refund_that_came_back_has_not_succeeded() {
+        let lines = [line("Refunded", "REF1", 700), line("RefundedReversed", "REF1", 700)];
+        let given_back = Ours { refunded_minor: 700, ..ours() };
+        assert_eq!(kinds(&lines, given_back.clone(), &[refund("succeeded", 700)]), one(Kind::Status, "REF1"));
+        assert_eq!(kinds(&lines[1..], given_back, &[refund("succeeded", 700)]), one(Kind::Status, "REF1"));
+        assert_eq!(kinds(&lines, ours(), &[refund("failed", 700)]), []);
+        assert_eq!(kinds(&lines, ours(), &[]), []);
+    }
+
+    #[test]
+    fn a_chargeback_must_be_known_as_a_dispute() {
+        let lines = [line("Chargeback", "DIS1", 2500)];
+        assert_eq!(kinds(&lines, ours(), &[]), one(Kind::Movement, "DIS1"));
+        let other = Ours { dispute: Some("DIS2".to_owned()), ..ours() };
+        assert_eq!(kinds(&lines, other.clone(), &[]), one(Kind::Movement, "DIS1"));
+        assert_eq!(kinds(&[line("SecondChargeback", "DIS1", 2500)], other, &[]), [], "of the dispute before");
+        let won = [lines[0].clone(), line("ChargebackReversed", "DIS1", 2500)];
+        assert_eq!(kinds(&won, ours(), &[]), one(Kind::Movement, "DIS1"), "nobody here has heard of it");
+    }
+
+    #[test]
+    fn a_break_has_an_id_of_its_own() {
+        let found = compare(&[line("Settled", "CAP1", 2500)], &Known::default(), &[]);
+        assert_eq!(found[0].id("adyen"), "orphan:adyen:PSP1");
+        assert_eq!(found[0].theirs.as_deref(), Some("2500 eur settled"));
+    }
+}

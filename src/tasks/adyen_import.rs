@@ -1,0 +1,447 @@
+//! Imports Adyen's settlement details reports: keeps each in R2, reads it in slices, and writes down where it and our books differ.
+//!
+//! Outcomes of a report: `waiting` (what is read is counted, and the next run goes on), `done`, or `refused` where it is no report any
+//! more: what was read before that counts. What a slice holds, what came of comparing it, and where the next one begins are written so
+//! that a run may break off anywhere: the same slice again changes nothing, as the same report does, or another one with the same lines.
+//!
+//! As in the [reconciliation](super::reconcile) nothing is repaired with money: the objects that are meant are asked.
+
+use std::collections::BTreeMap;
+
+use data_encoding::HEXLOWER;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+use worker::{Bucket, Conditional, D1PreparedStatement, Date, Env, Error, Range, Result};
+
+use super::adyen_compare::{Booked, OurRefund, compare};
+use super::adyen_report::{Head, LINE_MAX_BYTES, Line, Lines, Row};
+use super::compare::{Break, Known, Ours};
+use super::reconcile::{BATCHES_MAX, BREAKS_MAX, GONE, HOLDS, KINDS, UNBOOKED, ask, ours, rows_of, upsert};
+use crate::config::Config;
+use crate::log::log;
+use crate::providers::Provider;
+use crate::readmodel::db::{self, Db};
+
+/// How much of a report is read at once, in bytes: some 1300 lines, which are one value in D1.
+const SLICE_BYTES: usize = 262_144;
+/// How many slices the clock reads in one run, and an upload before it answers: an invocation has 1000 calls.
+const SLICES_MAX: u32 = 60;
+const SLICES_AT_ONCE: u32 = 8;
+/// How many open breaks are looked at again in one run.
+const OLD_MAX: u32 = 50;
+/// Of how many lines of a report that cannot be read a person is told one by one.
+const UNREADABLE_MAX: u64 = 20;
+/// The longest name of a file, in characters.
+const NAME_MAX: usize = 120;
+/// How many types of lines are counted by their names.
+const TYPES_MAX: usize = 60;
+/// How long after its capture a payment must stand in a report, in ms. Adyen holds money back for up to 12 business days
+/// (<https://docs.adyen.com/managed-model/delayed-settlement>), which with holidays are up to three weeks.
+const UNSETTLED_MS: u64 = 21 * 86_400_000;
+
+/// How many lines of which kinds were read.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Counts {
+    /// Those that are known, by their types.
+    pub types: BTreeMap<String, u64>,
+    /// Those that are not.
+    pub unknown: BTreeMap<String, u64>,
+    /// Those of other merchant accounts.
+    pub of_others: u64,
+    /// Those that move money and could not be read.
+    pub unreadable: u64,
+}
+
+impl Counts {
+    fn add(&mut self, line: &Line) {
+        let (counts, kind) = match line {
+            Line::OfAnother => return self.of_others += 1,
+            Line::Unreadable { .. } => return self.unreadable += 1,
+            Line::Moved(row) => (&mut self.types, &row.kind),
+            Line::Counted { kind, is_unknown: false } => (&mut self.types, kind),
+            Line::Counted { kind, is_unknown: true } => (&mut self.unknown, kind),
+        };
+        let is_named = counts.len() < TYPES_MAX || counts.contains_key(kind);
+        *counts.entry(if is_named { kind.clone() } else { "others".to_owned() }).or_default() += 1;
+    }
+}
+
+/// A report, as its row has it.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Report {
+    /// SHA-256 of its bytes, in hexadecimal.
+    pub report_id: String,
+    /// What the file was called when it came first.
+    pub name: String,
+    /// How long it is.
+    pub bytes: u64,
+    /// How much of it is read.
+    pub bytes_done: u64,
+    /// The number of the line at which the next slice begins.
+    pub line: u64,
+    /// `waiting`, `done` or `refused`.
+    pub state: String,
+    /// [`Counts`], as JSON.
+    pub counts: String,
+    /// Why it was refused.
+    pub error: Option<String>,
+    /// When it came, in ms since the epoch.
+    pub received_at_ms: u64,
+}
+
+impl Report {
+    /// How many lines of which kinds were read.
+    pub fn counted(&self) -> Counts {
+        serde_json::from_str(&self.counts).unwrap_or_default()
+    }
+
+    /// How far it is, in words.
+    pub fn said(&self) -> String {
+        let counts = self.counted();
+        let sum = |counts: &BTreeMap<String, u64>| counts.values().sum::<u64>();
+        let how_far = match (&self.error, self.state.as_str()) {
+            (Some(error), _) => format!("read no further: {error}"),
+            (None, "done") => "read whole".to_owned(),
+            (None, _) => format!("{} of {} bytes read; it goes on by itself", self.bytes_done, self.bytes),
+        };
+        format!(
+            "{how_far}; {} lines, {} of unknown types, {} of other merchant accounts, {} that cannot be read",
+            sum(&counts.types),
+            sum(&counts.unknown),
+            counts.of_others,
+            counts.unreadable
+        )
+    }
+
+    fn key(&self) -> String {
+        format!("reports/{}.csv", self.report_id)
+    }
+}
+
+const REPORTS: &str =
+    "SELECT report_id, name, bytes, bytes_done, line, state, counts, error, received_at_ms FROM reports";
+
+/// What a file is called here: nothing but plain characters.
+pub fn name(given: &str) -> String {
+    let is_plain = |c: &char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    let name: String = given.chars().filter(is_plain).take(NAME_MAX).collect();
+    if name.is_empty() { "report.csv".to_owned() } else { name }
+}
+
+/// What came of sending a report.
+pub enum Uploaded {
+    /// It is kept, and this far it is read.
+    Kept(Report),
+    /// It is no report, because of this.
+    NoReport(String),
+    /// There is no bucket, or no Adyen.
+    Off(&'static str),
+}
+
+/// Takes in a report that somebody sends. It lies in the bucket first: what breaks off here is done by the clock.
+pub async fn upload(env: &Env, config: &Config, name: &str, bytes: Vec<u8>) -> Result<Uploaded> {
+    let Some(import) = Import::of(env, config)? else {
+        return Ok(Uploaded::Off(
+            "Reports need the binding SETTLEMENT, a bucket, and ADYEN_MERCHANT_ACCOUNT.",
+        ));
+    };
+    if let Err(error) = Head::read(bytes.get(..SLICE_BYTES).unwrap_or(&bytes), bytes.len() <= SLICE_BYTES) {
+        return Ok(Uploaded::NoReport(error));
+    }
+    let report_id = HEXLOWER.encode(&Sha256::digest(&bytes));
+    import.keep(&report_id, name, bytes).await?;
+    import.work(&report_id, SLICES_AT_ONCE).await?;
+    match import.report(&report_id).await? {
+        Some(report) => Ok(Uploaded::Kept(report)),
+        None => Err(Error::RustError("the report was not written down".to_owned())),
+    }
+}
+
+/// Goes on with what is not read, and looks again at what was found.
+pub(super) async fn go_on(env: &Env) -> Result<Value> {
+    let config = Config::of(env).map_err(Error::RustError)?;
+    let Some(import) = Import::of(env, &config)? else {
+        return Ok(json!({ "off": "there is no binding SETTLEMENT, or no ADYEN_MERCHANT_ACCOUNT" }));
+    };
+    let sql = format!("{REPORTS} WHERE state = 'waiting' ORDER BY received_at_ms LIMIT 5");
+    let waiting: Vec<Report> = import.db.rows(&sql, vec![]).await?;
+    let mut left = SLICES_MAX;
+    for report in &waiting {
+        left -= import.work(&report.report_id, left).await?;
+    }
+    let again = import.old().await?;
+    let unsettled = import.unsettled().await?;
+    let asked = ask(env, &import.db, Provider::Adyen, import.now_ms).await?;
+    Ok(json!({
+        "waiting": waiting.len(), "slices": SLICES_MAX - left, "again": again, "unsettled": unsettled, "asked": asked,
+    }))
+}
+
+/// The newest reports, for the desk.
+pub async fn newest(env: &Env, number: u32) -> Result<Vec<Report>> {
+    let sql = format!("{REPORTS} ORDER BY received_at_ms DESC, report_id LIMIT ?1");
+    Db::of(env)?.rows(&sql, vec![number.into()]).await
+}
+
+struct Import {
+    db: Db,
+    bucket: Bucket,
+    /// Lines of others do not count.
+    merchant_account: String,
+    now_ms: u64,
+}
+
+impl Import {
+    fn of(env: &Env, config: &Config) -> Result<Option<Self>> {
+        let (Ok(bucket), Some(adyen)) = (env.bucket("SETTLEMENT"), &config.adyen) else { return Ok(None) };
+        let merchant_account = adyen.merchant_account.clone();
+        Ok(Some(Self { db: Db::of(env)?, bucket, merchant_account, now_ms: Date::now().as_millis() }))
+    }
+
+    async fn report(&self, report_id: &str) -> Result<Option<Report>> {
+        self.db.first(&format!("{REPORTS} WHERE report_id = ?1"), vec![report_id.into()]).await
+    }
+
+    async fn keep(&self, report_id: &str, name: &str, bytes: Vec<u8>) -> Result<()> {
+        let size = u64::try_from(bytes.len()).unwrap_or(u64::MAX);
+        let only_new = Conditional { etag_does_not_match: Some("*".to_owned()), ..Conditional::default() };
+        self.bucket.put(format!("reports/{report_id}.csv"), bytes).only_if(only_new).execute().await?;
+        let sql = "INSERT INTO reports (report_id, name, bytes, bytes_done, line, state, counts, received_at_ms, updated_at_ms)
+             VALUES (?1, ?2, ?3, 0, 1, 'waiting', '{}', ?4, ?4) ON CONFLICT (report_id) DO NOTHING";
+        let values = vec![report_id.into(), name.into(), size.into(), self.now_ms.into()];
+        self.db.run(sql, values).await?;
+        // A person need not be told of it any more.
+        let sql = "UPDATE breaks SET state = 'repaired', last_seen_at_ms = ?2
+             WHERE break_id = 'report:adyen:' || ?1 AND state = 'open'";
+        self.db.run(sql, vec![name.into(), self.now_ms.into()]).await.map(drop)
+    }
+
+    /// Reads on in a report, at most so many slices. Gives how many these were.
+    async fn work(&self, report_id: &str, slices_max: u32) -> Result<u32> {
+        let mut head = None;
+        for slice in 0..slices_max {
+            let Some(report) = self.report(report_id).await?.filter(|report| report.state == "waiting")
+            else {
+                return Ok(slice);
+            };
+            if head.is_none() {
+                let bytes = self.read(&report, 0, LINE_MAX_BYTES * 2).await?;
+                let is_all = u64::try_from(bytes.len()).unwrap_or(u64::MAX) == report.bytes;
+                match Head::read(&bytes, is_all) {
+                    Ok(found) => head = Some(found),
+                    Err(error) => return self.refuse(&report, &error).await.map(|()| slice),
+                }
+            }
+            let Some(head) = &head else { return Ok(slice) };
+            let (from, line) = match report.bytes_done {
+                0 => (u64::try_from(head.bytes).unwrap_or(u64::MAX), head.next_line),
+                done => (done, report.line),
+            };
+            let bytes = self.read(&report, from, SLICE_BYTES).await?;
+            let is_all = from.saturating_add(u64::try_from(bytes.len()).unwrap_or(u64::MAX)) >= report.bytes;
+            match head.rows(&bytes, line, is_all, &self.merchant_account) {
+                Ok(lines) => self.take(&report, from, &lines, is_all).await?,
+                Err(error) => self.refuse(&report, &error).await?,
+            }
+        }
+        Ok(slices_max)
+    }
+
+    async fn read(&self, report: &Report, offset: u64, length: usize) -> Result<Vec<u8>> {
+        if offset >= report.bytes {
+            return Ok(Vec::new());
+        }
+        let length = u64::try_from(length).unwrap_or(u64::MAX).min(report.bytes - offset);
+        let range = Range::OffsetWithLength { offset, length };
+        let object = self.bucket.get(report.key()).range(range).execute().await?;
+        match object.as_ref().and_then(worker::Object::body) {
+            Some(body) => body.bytes().await,
+            None => Err(Error::RustError(format!("{} is not in the bucket", report.key()))),
+        }
+    }
+
+    /// Writes a slice down, compares what it is about, and only then moves on.
+    async fn take(&self, report: &Report, from: u64, lines: &Lines, is_last: bool) -> Result<()> {
+        let mut counts = report.counted();
+        let mut statements = Vec::new();
+        let mut rows = Vec::new();
+        for line in &lines.lines {
+            counts.add(line);
+            match line {
+                Line::Moved(row) => rows.push(row),
+                Line::Unreadable { line, error } if counts.unreadable <= UNREADABLE_MAX => {
+                    statements.push(self.told(report, Some(*line), error)?);
+                }
+                _ => {}
+            }
+        }
+        if !rows.is_empty() {
+            self.book(report, &rows).await?;
+            let payments: Vec<&str> = rows.iter().map(|row| row.payment.as_str()).collect();
+            statements.extend(self.compare(&payments).await?);
+        }
+        let bytes_done = from.saturating_add(u64::try_from(lines.bytes).unwrap_or(u64::MAX));
+        let sql = "UPDATE reports SET bytes_done = ?3, line = ?4, counts = ?5, state = ?6, updated_at_ms = ?7
+             WHERE report_id = ?1 AND bytes_done = ?2 AND state = 'waiting'";
+        let values = vec![
+            report.report_id.as_str().into(),
+            report.bytes_done.into(),
+            bytes_done.into(),
+            lines.next_line.into(),
+            serde_json::to_string(&counts)?.into(),
+            if is_last { "done" } else { "waiting" }.into(),
+            self.now_ms.into(),
+        ];
+        statements.push(self.db.statement(sql, values)?);
+        self.db.batch(statements).await
+    }
+
+    async fn book(&self, report: &Report, rows: &[&Row]) -> Result<()> {
+        let lines = serde_json::to_string(rows)?;
+        let sql = "INSERT INTO report_lines (line_id, report_id, line, kind, payment, modification, resource, amount_minor, currency,
+                made_at_ms, batch)
+             SELECT value->>'id', ?1, value->>'line', value->>'kind', value->>'payment', value->>'modification', value->>'resource',
+                value->>'amount_minor', value->>'currency', value->>'made_at_ms', value->>'batch'
+             FROM json_each(?2) WHERE true ON CONFLICT (line_id) DO NOTHING";
+        self.db.run(sql, vec![report.report_id.as_str().into(), lines.into()]).await.map(drop)
+    }
+
+    /// Compares all that the reports say of these payments, by Adyen's ids. Gives what is to be written down of it.
+    async fn compare(&self, payments: &[&str]) -> Result<Vec<D1PreparedStatement>> {
+        let payments = serde_json::to_string(payments)?;
+        let sql = "SELECT kind, payment, modification, resource, amount_minor, currency FROM report_lines
+             WHERE payment IN (SELECT value FROM json_each(?1)) ORDER BY line_id";
+        let lines: Vec<Booked> = self.db.rows(sql, vec![payments.as_str().into()]).await?;
+        let resources: Vec<&str> = lines.iter().filter_map(|line| line.resource.as_deref()).collect();
+        let sql = ours(
+            "provider_payment IN (SELECT value FROM json_each(?1)) OR payment_id IN (SELECT value FROM json_each(?2))",
+            "false",
+        );
+        let values = vec![payments.as_str().into(), serde_json::to_string(&resources)?.into()];
+        let rows: Vec<Ours> = self.db.rows(&sql, values).await?;
+        let own: Vec<&str> = rows.iter().map(|row| row.resource.as_str()).collect();
+        let sql = "SELECT payment_id, provider_refund, status, amount_minor, currency FROM refunds
+             WHERE provider = 'adyen' AND payment_id IN (SELECT value FROM json_each(?1))";
+        let refunds: Vec<OurRefund> = self.db.rows(sql, vec![serde_json::to_string(&own)?.into()]).await?;
+        let breaks = compare(&lines, &Known::new(rows), &refunds);
+        self.written(&lines, &breaks, &payments)
+    }
+
+    fn written(
+        &self,
+        lines: &[Booked],
+        breaks: &[Break],
+        payments: &str,
+    ) -> Result<Vec<D1PreparedStatement>> {
+        let mut statements = Vec::new();
+        if !breaks.is_empty() {
+            let values = vec![rows_of(breaks, Provider::Adyen)?.into(), self.now_ms.into(), db::Value::Null];
+            statements.push(self.db.statement(&upsert(Provider::Adyen), values)?);
+        }
+        let ids: Vec<&str> =
+            lines.iter().flat_map(|line| [line.payment.as_str(), line.modification.as_str()]).collect();
+        let found: Vec<String> = breaks.iter().map(|found| found.id(Provider::Adyen.as_str())).collect();
+        let sql = format!(
+            "UPDATE breaks SET {GONE} WHERE state = 'open' AND provider = 'adyen' AND kind IN ({KINDS}, 'movement')
+             AND provider_payment IN (SELECT value FROM json_each(?1)) AND break_id NOT IN (SELECT value FROM json_each(?3))"
+        );
+        let values = vec![
+            serde_json::to_string(&ids)?.into(),
+            self.now_ms.into(),
+            serde_json::to_string(&found)?.into(),
+        ];
+        statements.push(self.db.statement(&sql, values)?);
+        let sql = "UPDATE payments SET listed_payment = provider_payment, moved_payment = provider_payment
+             WHERE provider = 'adyen' AND moved_payment IS NOT provider_payment AND provider_payment IN (
+                SELECT payment FROM report_lines WHERE kind = 'Settled' AND payment IN (SELECT value FROM json_each(?1)))";
+        statements.push(self.db.statement(sql, vec![payments.into()])?);
+        Ok(statements)
+    }
+
+    /// It cannot be read on.
+    async fn refuse(&self, report: &Report, error: &str) -> Result<()> {
+        let fields = [
+            ("event", "report_refused".into()),
+            ("report", report.report_id.as_str().into()),
+            ("error", error.into()),
+        ];
+        log("error", &fields);
+        let sql = "UPDATE reports SET state = 'refused', error = ?2, updated_at_ms = ?3 WHERE report_id = ?1 AND state = 'waiting'";
+        let values = vec![report.report_id.as_str().into(), error.into(), self.now_ms.into()];
+        let refused = self.db.statement(sql, values)?;
+        self.db.batch(vec![refused, self.told(report, None, error)?]).await
+    }
+
+    /// For a person, on the desk: a line that could not be read, or a report that could not be read on.
+    fn told(&self, report: &Report, line: Option<u64>, error: &str) -> Result<D1PreparedStatement> {
+        let sql =
+            "INSERT INTO breaks (break_id, kind, provider, theirs, state, note, first_seen_at_ms, last_seen_at_ms)
+             VALUES (?1, 'report', 'adyen', ?2, 'open', ?3, ?4, ?4) ON CONFLICT (break_id) DO NOTHING";
+        let place = line.map(|line| format!(":{line}")).unwrap_or_default();
+        let note = match line {
+            Some(line) => format!("line {line} is left out: {error}"),
+            None => format!("it is read no further: {error}"),
+        };
+        let break_id = format!("report:adyen:{}{place}", report.report_id);
+        self.db.statement(
+            sql,
+            vec![break_id.into(), report.name.as_str().into(), note.into(), self.now_ms.into()],
+        )
+    }
+
+    /// Compares anew what breaks are about that are still open: our books may agree by now. Gives how many there were.
+    async fn old(&self) -> Result<usize> {
+        #[derive(Deserialize)]
+        struct Old {
+            payment: String,
+        }
+        let sql = format!(
+            "SELECT DISTINCT payment FROM report_lines JOIN (
+                SELECT provider_payment AS id FROM breaks WHERE state = 'open' AND provider = 'adyen'
+                    AND kind IN ({KINDS}, 'movement') AND last_seen_at_ms < ?1 ORDER BY last_seen_at_ms LIMIT ?2)
+             ON payment = id OR modification = id"
+        );
+        let old: Vec<Old> = self.db.rows(&sql, vec![self.now_ms.into(), OLD_MAX.into()]).await?;
+        if old.is_empty() {
+            return Ok(0);
+        }
+        let payments: Vec<&str> = old.iter().map(|old| old.payment.as_str()).collect();
+        self.db.batch(self.compare(&payments).await?).await?;
+        Ok(old.len())
+    }
+
+    /// Payments that were captured long before the newest report came, and stand in none. What was captured before the first day that
+    /// any report covers is not expected.
+    async fn unsettled(&self) -> Result<usize> {
+        let gone = format!(
+            "UPDATE breaks SET {GONE} WHERE kind = 'unsettled' AND state = 'open' AND NOT EXISTS (
+                SELECT 1 FROM payments WHERE payment_id = breaks.resource AND {HOLDS} AND status != 'requires_capture'
+                    AND provider_payment = breaks.provider_payment AND moved_payment IS NOT provider_payment) AND ?1 IS NULL"
+        );
+        self.db.run(&gone, vec![db::Value::Null, self.now_ms.into()]).await?;
+        let sql = format!(
+            "INSERT INTO breaks (break_id, kind, provider, provider_payment, resource, object, ours, state, first_seen_at_ms,
+                last_seen_at_ms)
+             SELECT 'unsettled:adyen:' || provider_payment, 'unsettled', 'adyen', provider_payment, payment_id, object,
+                status || ': ' || captured_minor || ' ' || currency || ' taken', 'open', ?1, ?1
+             FROM payments WHERE provider = 'adyen' AND {HOLDS} AND {UNBOOKED} AND status != 'requires_capture'
+                AND provider_payment IS NOT NULL AND moved_payment IS NOT provider_payment
+                AND updated_at_ms >= (SELECT min(made_at_ms) FROM report_lines WHERE kind = 'Settled')
+                AND updated_at_ms < (SELECT max(received_at_ms) FROM reports WHERE state = 'done') - ?2
+                AND NOT EXISTS (SELECT 1 FROM breaks
+                    WHERE break_id = 'unsettled:adyen:' || provider_payment AND state IN ('open', 'accepted'))
+             LIMIT {BREAKS_MAX}
+             ON CONFLICT (break_id) DO UPDATE SET state = 'open', ours = excluded.ours, last_seen_at_ms = excluded.last_seen_at_ms"
+        );
+        let mut all = 0;
+        for _ in 0..BATCHES_MAX {
+            let made = self.db.run(&sql, vec![self.now_ms.into(), UNSETTLED_MS.into()]).await?;
+            all += made;
+            if made < BREAKS_MAX {
+                break;
+            }
+        }
+        Ok(all)
+    }
+}
