@@ -99,6 +99,12 @@ fn route(
                 happenings::play(call, psp, happening, body)
             })
         }
+        ("POST", ["_sim", "adyen", "reports"]) => {
+            at_the_provider(store, ids, now_ms, request, |call, body| {
+                call.account.clear();
+                adyen::reports::close(call, body)
+            })
+        }
         ("POST", ["_sim", "reset"]) => {
             store.clear()?;
             Ok(Reply::json(200, &json!({ "reset": true })))

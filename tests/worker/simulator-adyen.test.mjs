@@ -484,3 +484,56 @@ describe('the ledger', () => {
     );
   });
 });
+
+describe('a report of a payout', () => {
+  const download = async (name, key = 'any') => {
+    const headers = key === undefined ? {} : { 'x-api-key': key };
+    const response = await fetch(new URL(`/adyen/reports/${name}`, origin), { headers });
+    return { status: response.status, text: await response.text() };
+  };
+  /** The lines as type, psp, modification, currency, debit and credit. */
+  const lines = (text) =>
+    text
+      .trimEnd()
+      .split('\r\n')
+      .slice(1)
+      .map((line) => line.split(','))
+      .map((cells) => [7, 2, 8, 9, 10, 11].map((cell) => cells[cell]));
+
+  test('has what was told since the one before, in major units, and stays as it is', async () => {
+    const { pspReference: paid } = (await pay()).body;
+    const { pspReference: pesos } = (await pay(payment({ amount: { value: 100_000, currency: 'CLP' } })))
+      .body;
+    const { pspReference: refused } = (await pay(payment({ card: 'adyen_card_refused' }))).body;
+    const first = await sim('POST', 'adyen/reports', {});
+    const { pspReference: back } = (await modify(paid, 'refunds', 705)).body;
+    const second = await sim('POST', 'adyen/reports', {});
+    const one = await download(first.name);
+    assert.equal(one.status, 200);
+    assert.deepEqual(
+      lines(one.text).filter(([type]) => !['Fee', 'MerchantPayout'].includes(type)),
+      [
+        ['Settled', paid, paid, 'EUR', '', '12.50'],
+        ['Settled', pesos, pesos, 'CLP', '', '1000.00'],
+      ],
+    );
+    assert.ok(!one.text.includes(refused));
+    const two = await download(second.name);
+    assert.deepEqual(lines(two.text)[0], ['Refunded', paid, back, 'EUR', '7.05', '']);
+    await advance(DAY_MS);
+    assert.equal((await download(first.name)).text, one.text);
+    assert.equal((await download('settlement_detail_report_batch_3.csv')).status, 404);
+    assert.equal((await download(first.name, '')).status, 401);
+  });
+
+  test('is told of, with the address where it is', async () => {
+    await pay();
+    const { name, address } = await sim('POST', 'adyen/reports', {});
+    const { notificationItems } = await sim('GET', 'adyen/notifications');
+    const { NotificationRequestItem: item } = notificationItems.at(-1);
+    assert.deepEqual(
+      [item.eventCode, item.pspReference, item.reason, item.success, item.merchantAccountCode],
+      ['REPORT_AVAILABLE', name, address, 'true', 'PaidOnce'],
+    );
+  });
+});

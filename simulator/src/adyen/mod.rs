@@ -5,6 +5,8 @@
 //!   the ledger say it at once.
 //! - There is nothing to read a payment with, so a caller that lost an answer has to ask again under the same key.
 //!
+//! Reports of payouts are there for whoever has a key ([`reports`]).
+//!
 //! What is answered 200 or 201 is kept under the key; a problem is not, for nothing had begun. `transient-error: true` stands on what may be
 //! tried again under the same key: <https://docs.adyen.com/development-resources/api-idempotency>
 
@@ -16,6 +18,7 @@ pub mod happenings;
 pub mod modifications;
 pub mod notifications;
 pub mod payments;
+pub mod reports;
 
 use serde_json::Value;
 
@@ -49,12 +52,17 @@ pub enum Order {
         /// The body.
         request: modifications::ModificationRequest,
     },
+    /// `GET /reports/{file}`
+    Report(String),
 }
 
 impl Order {
     /// Finds the endpoint, whatever base address stands before it, and reads the body.
     fn of(request: &Request, body: &Value) -> Fallible<Self> {
         let segments: Vec<&str> = request.path.split('/').collect();
+        if let ("GET", [.., "reports", file]) = (request.method.as_str(), segments.as_slice()) {
+            return Ok(Order::Report((*file).to_owned()));
+        }
         let base = segments.iter().position(|segment| *segment == "payments").unwrap_or(segments.len());
         let endpoint = segments.get(base..).unwrap_or_default();
         let (payment, kind) = match (request.method.as_str(), endpoint) {
@@ -79,6 +87,7 @@ impl Order {
             Order::Modify { payment, kind, request } => {
                 (201, modifications::create(call, payment, *kind, request)?)
             }
+            Order::Report(_) => return Err(errors::no_endpoint().into()),
         })
     }
 }
@@ -125,6 +134,10 @@ pub fn execute(
 ) -> Result<Reply, Box<Reply>> {
     let request_id = call.request_id;
     let undone = |failure: Failure| Box::new(errors::reply_of(&failure, request_id));
+    if let Order::Report(file) = order {
+        let text = reports::file(call, file).map_err(undone)?;
+        return Ok(Reply::new(200, "text/csv;charset=UTF-8", text));
+    }
     let (status, answer) = order.run(call).map_err(undone)?;
     // Whether this 500 may be tried again is not said: the payment is made, and the key replays the 500.
     let reply = if then_fail {

@@ -1,0 +1,177 @@
+//! Adyen's settlement details reports, of payouts that are asked for:
+//! <https://docs.adyen.com/reporting/settlement-reconciliation/transaction-level/settlement-details-report>
+//!
+//! `POST /_sim/adyen/reports` closes a payout: it has all that was told since the one before, and `REPORT_AVAILABLE` tells where its report
+//! is. `GET /adyen/reports/{file}` gives that to whoever has a key. A report never changes: it is made of notifications, and these stay.
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::adyen::currencies;
+use crate::adyen::errors::{self, Fallible};
+use crate::adyen::payments::{self, CaptureMode, Payment};
+use crate::call::{Call, Links};
+use crate::clock;
+use crate::errors::{ApiError, Outcome};
+use crate::store::{Kind, Query, Row};
+
+/// The number of the last notification of each payout, as JSON.
+const PAYOUTS: &str = "adyen_payouts";
+/// Where this Adyen is, for whom it is bound to.
+const REPORTS_AT: &str = "https://adyen.simulator/adyen/reports";
+const HEAD: &str = "Company Account,Merchant Account,Psp Reference,Merchant Reference,Payment Method,Creation Date,TimeZone,Type,\
+                    Modification Reference,Gross Currency,Gross Debit (GC),Gross Credit (GC),Exchange Rate (GC->NC),Net Currency,\
+                    Net Debit (NC),Net Credit (NC),Commission (NC),Markup (NC),Scheme Fees (NC),Interchange (NC),\
+                    Payment Method Variant,Modification Merchant Reference,Batch Number,Reserved4\r\n";
+
+/// What `POST /_sim/adyen/reports` takes.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Options {
+    /// Where it is said to be, if that is not where it is.
+    address: Option<String>,
+}
+
+/// Closes a payout and tells of its report.
+pub fn close(call: &mut Call, body: &Value) -> Outcome<Value> {
+    let Options { address } = serde_json::from_value(body.clone()).map_err(|error| {
+        let mut refused = ApiError::invalid(format!("the body is not understood: {error}"));
+        refused.status = 400;
+        refused.refused()
+    })?;
+    let newest = call.store.list(&Query { limit: 1, ..Query::all(Kind::AdyenNotification) })?;
+    let mut payouts = payouts(call)?;
+    payouts.push(newest.first().map_or(0, |row| row.seq));
+    call.store.set_setting(PAYOUTS, serde_json::to_string(&payouts)?)?;
+    let batch = payouts.len();
+    let name = format!("settlement_detail_report_batch_{batch}.csv");
+    let address = address.unwrap_or_else(|| format!("{REPORTS_AT}/{name}"));
+    let item = json!({
+        "additionalData": {},
+        "amount": { "currency": "EUR", "value": 0 },
+        "eventCode": "REPORT_AVAILABLE",
+        "eventDate": clock::date(call.now_s()),
+        "merchantAccountCode": merchant_account(call)?,
+        "merchantReference": "",
+        "pspReference": name,
+        "reason": address,
+        "success": "true",
+    });
+    call.insert(Kind::AdyenNotification, &format!("{name}:REPORT_AVAILABLE"), &item, Links::default())?;
+    Ok(json!({ "batch": batch, "name": name, "address": address }))
+}
+
+fn payouts(call: &Call) -> Outcome<Vec<i64>> {
+    Ok(match call.store.setting(PAYOUTS)? {
+        Some(payouts) => serde_json::from_str(&payouts)?,
+        None => Vec::new(),
+    })
+}
+
+/// The account of the newest payment: a simulator has no other one to pay out to.
+fn merchant_account(call: &Call) -> Outcome<String> {
+    let newest = call.store.list(&Query { limit: 1, ..Query::all(Kind::AdyenPayment) })?;
+    Ok(match newest.first() {
+        Some(row) => serde_json::from_str::<Payment>(&row.body)?.merchant_account,
+        None => "PaidOnceDemo".to_owned(),
+    })
+}
+
+/// `GET /reports/{file}`
+pub fn file(call: &Call, name: &str) -> Fallible<String> {
+    let number =
+        name.strip_prefix("settlement_detail_report_batch_").and_then(|rest| rest.strip_suffix(".csv"));
+    let batch: usize = number.and_then(|number| number.parse().ok()).unwrap_or(0);
+    let payouts = payouts(call)?;
+    let Some(last) = batch.checked_sub(1).and_then(|index| payouts.get(index)) else {
+        return Err(errors::no_endpoint().into());
+    };
+    let first = batch.checked_sub(2).and_then(|index| payouts.get(index)).copied();
+    let query = Query {
+        after_seq: first,
+        before_seq: Some(last + 1),
+        oldest_first: true,
+        ..Query::all(Kind::AdyenNotification)
+    };
+    let mut text = HEAD.to_owned();
+    for row in call.store.list(&query)? {
+        if let Some(line) = line(call, &row, batch)? {
+            text.push_str(&line);
+        }
+    }
+    let told = call.store.find(Kind::AdyenNotification, &format!("{name}:REPORT_AVAILABLE"))?;
+    let at = date(told.map_or(0, |row| row.created_ms / 1000));
+    for (kind, debit) in [("Fee", "0.10"), ("MerchantPayout", "0.90")] {
+        let account = merchant_account(call)?;
+        text.push_str(&format!(
+            "Simulator,{account},,,,{at},UTC,{kind},\"batch {batch}, of {kind}\",,,,,EUR,{debit},,,,,,,,{batch},\r\n"
+        ));
+    }
+    Ok(text)
+}
+
+/// The line of a notification, if it is about money that has moved.
+fn line(call: &Call, row: &Row, batch: usize) -> Fallible<Option<String>> {
+    let item: Value = serde_json::from_str(&row.body)?;
+    let text = |name: &str| item.get(name).and_then(Value::as_str).unwrap_or_default();
+    let (own, original) = (text("pspReference"), text("originalReference"));
+    let psp = if original.is_empty() { own } else { original };
+    let Some(payment) = payments::find(call, psp)? else { return Ok(None) };
+    let kind = match text("eventCode") {
+        _ if text("success") != "true" => return Ok(None),
+        // What is captured by itself is told by nothing else.
+        "AUTHORISATION" if payment.capture == CaptureMode::Immediate => "Settled",
+        "CAPTURE" => "Settled",
+        "CAPTURE_FAILED" => "SettledReversed",
+        "REFUND" => "Refunded",
+        "REFUND_FAILED" | "REFUNDED_REVERSED" => "RefundedReversed",
+        "CHARGEBACK" => "Chargeback",
+        "SECOND_CHARGEBACK" => "SecondChargeback",
+        "CHARGEBACK_REVERSED" => "ChargebackReversed",
+        _ => return Ok(None),
+    };
+    let amount = item.get("amount");
+    let currency = amount.and_then(|amount| amount.get("currency")?.as_str()).unwrap_or_default();
+    let value = amount.and_then(|amount| amount.get("value")?.as_i64()).unwrap_or_default();
+    let major = in_major_units(value, currencies::decimals(currency).unwrap_or(2));
+    let (debit, credit) = match kind {
+        "Settled" | "RefundedReversed" | "ChargebackReversed" => (String::new(), major),
+        _ => (major, String::new()),
+    };
+    let reference = if original.is_empty() { "" } else { text("merchantReference") };
+    let (account, brand, date) = (&payment.merchant_account, &payment.brand, date(row.created_ms / 1000));
+    Ok(Some(format!(
+        "Simulator,{account},{psp},{},{brand},{date},UTC,{kind},{own},{currency},{debit},{credit},1,{currency},{debit},{credit},0,0,0,0,\
+         {brand}classic,{reference},{batch},\r\n",
+        payment.reference
+    )))
+}
+
+/// With all the decimals of its currency: `12.50`, `1000`.
+fn in_major_units(value: i64, decimals: u32) -> String {
+    let unit = 10i64.pow(decimals);
+    let (whole, fraction) = (value / unit, value % unit);
+    if decimals == 0 {
+        whole.to_string()
+    } else {
+        format!("{whole}.{fraction:0width$}", width = decimals as usize)
+    }
+}
+
+/// `2026-11-21 15:04:05`
+fn date(seconds: i64) -> String {
+    clock::date(seconds).replace('T', " ").replace("+00:00", "")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{date, in_major_units};
+
+    #[test]
+    fn amounts_have_the_decimals_of_their_currency() {
+        let shown = [(1250, 2), (5, 2), (1000, 0), (1230, 3), (100_000, 2)]
+            .map(|(value, of)| in_major_units(value, of));
+        assert_eq!(shown, ["12.50", "0.05", "1000", "1.230", "1000.00"]);
+        assert_eq!(date(1_795_273_445), "2026-11-21 15:04:05");
+    }
+}
