@@ -157,6 +157,8 @@ pub struct Config {
     /// `ADYEN_WEBHOOK_AUTH`: `user:password` of the webhook, as Adyen's Customer Area has them. With it a stranger's body is
     /// not even read.
     pub adyen_webhook_auth: Option<String>,
+    /// `ADYEN_REPORT_KEY`: of the user that may download reports at Adyen. Without it a person sends them.
+    pub adyen_report_key: Option<String>,
     /// What stands for the addresses and the secrets of the providers.
     pub credentials: Credentials,
     /// `API_ACCOUNTS`: account id → [`Account`], as JSON.
@@ -310,6 +312,7 @@ impl Config {
             stripe_webhook_secrets: words(setting("STRIPE_WEBHOOK_SECRET")),
             adyen_hmac_keys: adyen_hmac_keys(setting("ADYEN_HMAC_KEY"))?,
             adyen_webhook_auth: adyen_webhook_auth(setting("ADYEN_WEBHOOK_AUTH"))?,
+            adyen_report_key: setting("ADYEN_REPORT_KEY").map(|key| key.trim().to_owned()),
             credentials,
             accounts,
             body_timeout_ms: match ms("BODY_TIMEOUT_MS", BODY_TIMEOUT_MS)? {
@@ -400,9 +403,10 @@ fn is_same(given: &str, secret: &str) -> bool {
 const PROVIDER_BINDINGS: [&str; 4] = ["STRIPE", "ADYEN", "RESEND", "SMS"];
 
 /// The secrets of the demo, as wrangler.toml has them for everybody to read.
-const DEMO_SECRETS: [(&str, &str); 6] = [
+const DEMO_SECRETS: [(&str, &str); 7] = [
     ("STRIPE_SECRET_KEY", "sk_test_demo"),
     ("ADYEN_API_KEY", "test_demo"),
+    ("ADYEN_REPORT_KEY", "report_demo"),
     ("RESEND_API_KEY", "re_demo"),
     ("SMS_API_KEY", "sms_demo"),
     ("STRIPE_WEBHOOK_SECRET", "whsec_demo_0123456789abcdef0123456789abcdef"),

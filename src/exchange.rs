@@ -4,6 +4,7 @@
 use std::pin::pin;
 use std::time::Duration;
 
+use futures_util::StreamExt as _;
 use futures_util::future::{Either, select};
 use worker::worker_sys::web_sys;
 use worker::{AbortController, Delay, Env, Fetch, Headers, Request, Response};
@@ -38,18 +39,56 @@ pub(crate) async fn exchange(
     sent: &Sent<'_>,
     timeout: Duration,
 ) -> Result<(Response, String), String> {
+    exchanged(env, binding, sent, timeout, async |mut response: Response| {
+        let body = response.text().await.map_err(|_| BROKE_OFF)?;
+        Ok((response, body))
+    })
+    .await
+}
+
+/// Fetches a file of at most so many bytes: its status, and what it holds.
+pub(crate) async fn download(
+    env: &Env,
+    binding: Option<&str>,
+    sent: &Sent<'_>,
+    timeout: Duration,
+    max_bytes: usize,
+) -> Result<(u16, Vec<u8>), String> {
+    exchanged(env, binding, sent, timeout, async |mut response: Response| {
+        let mut stream = response.stream().map_err(|_| BROKE_OFF)?;
+        let mut bytes = Vec::new();
+        while let Some(chunk) = stream.next().await {
+            bytes.extend(chunk.map_err(|_| BROKE_OFF)?);
+            if bytes.len() > max_bytes {
+                return Err(format!("the answer has more than {max_bytes} bytes"));
+            }
+        }
+        Ok((response.status_code(), bytes))
+    })
+    .await
+}
+
+const BROKE_OFF: &str = "the answer broke off";
+
+/// Sends, and reads the answer with `read`.
+async fn exchanged<T>(
+    env: &Env,
+    binding: Option<&str>,
+    sent: &Sent<'_>,
+    timeout: Duration,
+    read: impl AsyncFnOnce(Response) -> Result<T, String>,
+) -> Result<T, String> {
     let abort = AbortController::default();
     let signal = abort.signal();
     let exchange = Box::pin(async {
         let request = sent.request(&signal).map_err(|_| "no request could be made")?;
         // The text of the error may hold an address, never more: but nothing of it is needed.
-        let mut response = match binding.map(|binding| env.service(binding)) {
+        let response = match binding.map(|binding| env.service(binding)) {
             Some(Ok(service)) => service.fetch_request(request).await,
             Some(Err(_)) | None => Fetch::Request(request).send().await,
         }
         .map_err(|_| "no answer")?;
-        let body = response.text().await.map_err(|_| "the answer broke off")?;
-        Ok((response, body))
+        read(response).await
     });
     match select(exchange, Delay::from(timeout)).await {
         Either::Left((answer, _)) => answer,

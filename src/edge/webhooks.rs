@@ -16,6 +16,7 @@ use super::problem::{Kind, Problem};
 use crate::log::log;
 use crate::machine::id::ObjectId;
 use crate::providers::Provider;
+use crate::tasks::adyen_fetch::{self, Announcement};
 use crate::webhooks::inbox::Entry;
 use crate::webhooks::{Event, Taken, adyen, stripe, work};
 
@@ -48,14 +49,24 @@ pub(super) async fn from_adyen(app: &App, request: &Request) -> Result<Answer, P
         ));
     }
     let is_for_us = |item: &adyen::Item| item.merchant_account() == config.merchant_account;
-    let entries: Vec<Entry> =
-        items.into_iter().filter(is_for_us).filter_map(|item| Entry::of(item, request.now_ms)).collect();
-    let mut outcome = "ignored";
+    let items: Vec<adyen::Item> = items.into_iter().filter(is_for_us).collect();
+    let reports: Vec<Announcement> =
+        items.iter().filter_map(|item| Announcement::of(item, request.now_ms)).collect();
+    if !reports.is_empty() {
+        adyen_fetch::announce(&app.env, &reports, request.now_ms).await.map_err(again)?;
+    }
+    // A report tells of no payment: nothing else follows from it.
+    let events = items.into_iter().filter(|item| item.report().is_none());
+    let entries: Vec<Entry> = events.filter_map(|item| Entry::of(item, request.now_ms)).collect();
+    let mut outcome = if reports.is_empty() { "ignored" } else { "announced" };
     if !entries.is_empty() {
         work::store(&app.env, &entries, request.now_ms).await.map_err(again)?;
         let keys = entries.into_iter().map(|entry| entry.key).collect();
         app.afterwards.set(Some(work::work_at_once(app.env.clone(), keys).boxed_local()));
         outcome = "stored";
+    } else if !reports.is_empty() {
+        // Else the clock does it: what tells of payments is worked on first.
+        app.afterwards.set(Some(adyen_fetch::fetch_at_once(app.env.clone()).boxed_local()));
     }
     Ok(Answer::new(200, "text/plain; charset=utf-8", adyen::ACCEPTED, outcome))
 }

@@ -3,6 +3,8 @@
 
 pub mod adyen_compare;
 #[cfg(target_arch = "wasm32")]
+pub mod adyen_fetch;
+#[cfg(target_arch = "wasm32")]
 pub mod adyen_import;
 pub mod adyen_report;
 pub mod books;
@@ -39,6 +41,7 @@ pub async fn run(env: &Env) {
     told(env, "inbox", work::work_due(env)).await;
     told(env, "sweep", sweep::sweep(env)).await;
     told(env, "reconcile", reconcile::reconcile(env)).await;
+    told(env, "fetch_reports", adyen_fetch::fetch(env)).await;
     told(env, "adyen_reports", adyen_import::go_on(env)).await;
     told(env, "settle", settle::settle(env)).await;
     told(env, "answers", settle::answers(env)).await;

@@ -132,6 +132,12 @@ impl Item {
         &self.merchant_account_code
     }
 
+    /// The name and the address of a report that is there, if it tells of one. The address is not signed.
+    pub fn report(&self) -> Option<(&str, &str)> {
+        let is_there = self.event_code == "REPORT_AVAILABLE" && self.success == "true";
+        is_there.then_some((&self.psp_reference, &self.reason))
+    }
+
     /// What it tells, and whom: the object that our reference names, if it does.
     pub fn read(self) -> (Event, Option<ObjectId>) {
         // `{resource}.{derived key}`: see the provider's `reference`.

@@ -105,6 +105,17 @@ export function simulator(server) {
     /** What befalls a payment at Adyen without a request of ours, such as `capture-failed` or `chargeback`. */
     befall: (payment, happening, options = {}) =>
       control('POST', `adyen/payments/${encodeURIComponent(payment)}/${happening}`, options),
+    /** Closes a payout at Adyen, and tells of its report: its name and address. */
+    report: (options = {}) => control('POST', 'adyen/reports', options),
+    /** The report, as Adyen gives it to whoever has a key. */
+    async reportFile(name) {
+      const worker = server.getWorker('paid-once-simulator');
+      const answer = await worker.fetch(`http://simulator/adyen/reports/${name}`, {
+        headers: { 'x-api-key': 'any' },
+      });
+      assert.equal(answer.status, 200);
+      return answer.text();
+    },
     /** Stripe's events about a payment, its charges and its refunds, oldest first. */
     async events(payment) {
       const { data } = await stripe('events?limit=100');

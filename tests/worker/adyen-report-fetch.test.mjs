@@ -1,0 +1,179 @@
+// Adyen tells that a report is there: it is fetched from Adyen alone, and what it says of everything that has happened agrees with us.
+
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+
+import { ADMIN_TOKEN } from './support/abandoned.mjs';
+import { startSite } from './support/harness.mjs';
+import { AUTHORISATION, PAYMENT, client, moved, paid } from './support/payments.mjs';
+import { readModel } from './support/readmodel.mjs';
+import { until } from './support/until.mjs';
+
+const HOUR_MS = 3_600_000;
+const ADYEN = { provider: 'adyen' };
+
+/** A site to which Adyen tells what it has to tell when the test says so. */
+async function shop(options) {
+  const site = await startSite(options);
+  const user = client(site);
+  const model = readModel(site);
+  await site.simulator.webhooks('late', { delay_ms: HOUR_MS });
+  const told = async () => {
+    await site.simulator.advance(HOUR_MS);
+    for (const sent of await site.simulator.flush()) assert.equal(sent.status, 200, JSON.stringify(sent));
+  };
+  return {
+    site,
+    model,
+    told,
+    user,
+    async takes(more = {}) {
+      const payment = await paid(user, { ...PAYMENT, ...ADYEN, ...more });
+      await told();
+      return model.reaches(payment.id, payment.status === 'requires_capture' ? payment.status : 'succeeded');
+    },
+    /** Closes a payout, tells of its report, and waits until it is over. */
+    async reports(options = {}) {
+      const { name } = await site.simulator.report(options);
+      await told();
+      const over = await until('the report is fetched, or is not', () =>
+        model.first(
+          "SELECT * FROM report_announcements WHERE name = ? AND (state != 'waiting' OR error IS NOT NULL)",
+          name,
+        ),
+      );
+      return { ...over, report: await model.first('SELECT * FROM reports WHERE name = ?', name) };
+    },
+    breaks: () =>
+      model.all(
+        "SELECT kind, provider_payment, resource FROM breaks WHERE provider = 'adyen' AND state = 'open' AND kind NOT IN ('webhook', 'silent')",
+      ),
+  };
+}
+
+describe('a report of which Adyen tells', async () => {
+  const adyen = await shop({ secrets: { ADMIN_TOKEN } });
+  const { site, model, told, user } = adyen;
+  after(() => site.close());
+
+  test('agrees with what has happened here, by other decimals and over two payouts', async () => {
+    const happens = async (payment, ...all) => {
+      for (const happening of all) {
+        await site.simulator.befall(payment.provider_payment, happening);
+        await told();
+      }
+    };
+    await adyen.takes();
+    for (const [currency, amount] of [
+      ['clp', 1000],
+      ['isk', 120_000],
+      ['jpy', 500],
+      ['idr', 1_000_000],
+      ['kwd', 1230],
+    ])
+      await adyen.takes({ currency, amount });
+    const held = await adyen.takes(AUTHORISATION);
+    await moved(user, held.payment_id, 'capture', { amount: 2000 });
+    await told();
+    const back = await adyen.takes();
+    await moved(user, back.payment_id, 'refunds', { amount: 700 });
+    await told();
+    const disputed = await adyen.takes();
+    await happens(disputed, 'chargeback');
+    const first = await adyen.reports();
+    assert.equal(first.state, 'fetched', first.error);
+    assert.equal(first.report.state, 'done');
+    const { types, of_others, unreadable } = JSON.parse(first.report.counts);
+    assert.deepEqual(types, { Settled: 9, Refunded: 1, Chargeback: 1, Fee: 1, MerchantPayout: 1 });
+    assert.deepEqual([of_others, unreadable], [0, 0]);
+    assert.deepEqual(await adyen.breaks(), []);
+
+    await happens(held, 'capture-failed', 'recaptured');
+    await happens(back, 'refund-reversed');
+    await happens(disputed, 'chargeback-reversed', 'second-chargeback');
+    const second = await adyen.reports();
+    assert.deepEqual(JSON.parse(second.report.counts).types, {
+      SettledReversed: 1,
+      Settled: 1,
+      RefundedReversed: 1,
+      ChargebackReversed: 1,
+      SecondChargeback: 1,
+      Fee: 1,
+      MerchantPayout: 1,
+    });
+    await until('the books agree', async () => {
+      await model.tick();
+      return (await adyen.breaks()).length === 0;
+    });
+  });
+
+  test('finds what no webhook has told', async () => {
+    const payment = await adyen.takes();
+    const held = await adyen.takes(AUTHORISATION);
+    await site.simulator.webhooks('off');
+    await site.simulator.befall(payment.provider_payment, 'refund', { amount: 500 });
+    await site.simulator.befall(held.provider_payment, 'capture');
+    await site.simulator.webhooks('late', { delay_ms: HOUR_MS });
+    await adyen.reports();
+    assert.deepEqual((await adyen.breaks()).map(({ kind, resource }) => [kind, resource]).sort(), [
+      ['movement', payment.payment_id],
+      ['status', held.payment_id],
+    ]);
+  });
+
+  test('is asked for again until it is there', async () => {
+    await site.simulator.fault('error_before', { method: 'GET', path: '/adyen/reports' });
+    const { state, error, name, attempts, report } = await adyen.reports();
+    assert.deepEqual([state, error, attempts, report], ['waiting', 'it was answered 500', 1, undefined]);
+    await model.run('UPDATE report_announcements SET next_at_ms = 0 WHERE name = ?', name);
+    await model.tick();
+    const row = await model.first('SELECT state FROM report_announcements WHERE name = ?', name);
+    assert.equal(row.state, 'fetched');
+  });
+
+  test('is not fetched from anybody else: a person sees it', async () => {
+    const asked = async () =>
+      (await site.simulator.requests()).filter(({ path }) => path.includes('reports')).length;
+    const before = await asked();
+    for (const address of [
+      'https://evil.example/settlement_detail_report_batch_1.csv',
+      'https://adyen.simulator.evil.example/adyen/reports/settlement_detail_report_batch_1.csv',
+      'https://adyen.simulator@evil.example/adyen/reports/settlement_detail_report_batch_1.csv',
+      'http://adyen.simulator/adyen/reports/settlement_detail_report_batch_1.csv',
+    ]) {
+      const { state, error, name, report } = await adyen.reports({ address });
+      assert.equal(state, 'refused', address);
+      assert.match(error, /none of Adyen's, and nothing was sent/);
+      assert.equal(report, undefined);
+      const found = await model.first('SELECT * FROM breaks WHERE break_id = ?', `report:adyen:${name}`);
+      assert.equal(found.state, 'open');
+    }
+    assert.equal(await asked(), before);
+  });
+});
+
+describe('without a key for reports', () => {
+  let adyen;
+  before(async () => {
+    adyen = await shop({ vars: { ADYEN_REPORT_KEY: '' }, secrets: { ADMIN_TOKEN } });
+  });
+  after(() => adyen.site.close());
+
+  test('a person is told that one is there, until it is sent', async () => {
+    await adyen.takes();
+    const { state, name, error } = await adyen.reports();
+    assert.deepEqual([state, error], ['refused', 'ADYEN_REPORT_KEY is not set']);
+    const seen = () =>
+      adyen.model.first('SELECT state, note FROM breaks WHERE break_id = ?', `report:adyen:${name}`);
+    assert.match((await seen()).note, /download it in the Customer Area and send it under Reports/);
+    const file = await adyen.site.simulator.reportFile(name);
+    const sent = await adyen.site.fetch(`/admin/settlement/reports?name=${name}`, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${ADMIN_TOKEN}`, 'content-type': 'text/csv' },
+      body: file,
+    });
+    assert.equal((await sent.json()).state, 'done');
+    assert.equal((await seen()).state, 'repaired');
+    assert.deepEqual(await adyen.breaks(), []);
+  });
+});
