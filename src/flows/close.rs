@@ -2,8 +2,8 @@
 //!
 //! A PaymentIntent that was declined can be confirmed again, days later, by whoever may: two tries of one order would be paid. So
 //! it is canceled first, with one call of the new try's own operation, and the new try is sent only once it was seen canceled.
-//! An order that is not tried again leaves it as it is: nobody outside has its client secret, and if it is paid all the same, the
-//! news of that gives the money back (`give_back`).
+//! An order that is not tried again leaves it as it is: nobody outside has its client secret, and if it is paid all the same, that
+//! is told of or found by asking (`payment::check`), and the money is given back (`give_back`).
 //!
 //! Outcomes: nothing is left (`Earlier::Closed`); a call comes first (`Earlier::Close`); the earlier try was confirmed
 //! meanwhile, and pays the order (`Earlier::Lives`); or it cannot be closed, and nothing is sent (`Earlier::Open`).
@@ -44,11 +44,11 @@ fn call_name(row: &Try) -> String {
     format!("{CALL}{}", row.attempt)
 }
 
-/// The tries before the newest that can be confirmed again. One on which money was found is given back already.
-fn left_open(rows: &Rows) -> impl Iterator<Item = &Try> {
-    let newest = rows.payment.as_ref().map_or(0, |payment| payment.attempt);
+/// The tries that are over, and can be confirmed again. One on which money was found is given back already.
+pub(crate) fn left_open(rows: &Rows) -> impl Iterator<Item = &Try> {
+    let present = rows.payment.as_ref().filter(|payment| !payment.is_over()).map(|payment| payment.attempt);
     rows.tries.iter().filter(move |row| {
-        row.attempt < newest
+        Some(row.attempt) != present
             && row.provider.declined_stays_open()
             && row.provider_payment.is_some()
             && !matches!(row.status.as_str(), "canceled" | "expired")
@@ -86,7 +86,9 @@ pub(super) fn earlier(phase: &Phase<'_>) -> Result<Earlier, Bug> {
     if phase.rows.tries.iter().any(is_begun) {
         return Ok(Earlier::Open);
     }
-    let Some(row) = left_open(phase.rows).next() else { return Ok(Earlier::Closed) };
+    let newest = phase.rows.payment.as_ref().map_or(0, |payment| payment.attempt);
+    let mut earlier = left_open(phase.rows).filter(|row| row.attempt < newest);
+    let Some(row) = earlier.next() else { return Ok(Earlier::Closed) };
     let settlement = phase.settlement(&call_name(row))?;
     Ok(match settlement {
         None => Earlier::Close(close(row, phase)?),

@@ -15,7 +15,7 @@ use crate::machine::record::{Channel, KeyRecord, Lifecycle, Open, RecoveryPoint}
 use crate::machine::rows::Rows;
 use crate::payment::money::AmountMinor;
 use crate::payment::tries::{self, Stage, Try};
-use crate::payment::{Refund, RefundReason, RefundState};
+use crate::payment::{Refund, RefundReason, RefundState, check};
 
 /// What is to be given back.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -125,6 +125,7 @@ pub(super) fn run(request: &GiveBackRequest, phase: &mut Phase<'_>) -> Result<En
             tries::audit(phase.rows, "try.given_back", data, phase.ctx)?;
         }
     }
+    check::schedule(phase.rows, phase.ctx);
     let location = phase.payment()?.id.path();
     let shown = row(phase, attempt)?.to_json();
     respond(phase, 200, &location, None, &shown)

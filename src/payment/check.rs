@@ -43,6 +43,9 @@ const MONEY_ASKED_AFTER_MS: [u64; 2] = [2 * DAY_MS, 30 * DAY_MS];
 /// The same, in ms since the newest change of its refunds: one that succeeded can still fail, after 30 days at most.
 /// <https://docs.stripe.com/refunds#failed-refunds>
 const REFUNDS_ASKED_AFTER_MS: [u64; 4] = [2 * DAY_MS, 7 * DAY_MS, 16 * DAY_MS, 40 * DAY_MS];
+/// When a try that was declined is asked for, in ms since the decline, while nobody tries again: its PaymentIntent has no end of its
+/// own, and whoever has its client secret may confirm it again. <https://docs.stripe.com/payments/paymentintents/lifecycle>
+const DECLINED_ASKED_AFTER_MS: [u64; 3] = [DAY_MS, 7 * DAY_MS, 30 * DAY_MS];
 /// How many refunds of a payment are read at most, whoever made them.
 const REMOTE_REFUNDS_MAX: usize = 1_000;
 /// What begins the name of the cause for a question that nobody but the time has given.
@@ -294,9 +297,12 @@ pub fn schedule(rows: &mut Rows, ctx: &Context) {
 
 /// Begins to watch what is decided, anew after each change of it.
 fn watch(rows: &mut Rows, ctx: &Context) {
-    let Some(payment) = &mut rows.payment else { return };
+    let Some(payment) = &rows.payment else { return };
     let is_asked = payment.provider.answers_questions() && payment.provider_payment.is_some();
-    let of = watched(payment, &rows.refunds).filter(|_| is_asked && !ctx.has(Mutant::DecidedIsFinal));
+    let of_tries = || tries::watched(rows).filter(|_| payment.pending.is_none());
+    let of = watched(payment, &rows.refunds).filter(|_| is_asked).or_else(of_tries);
+    let of = of.filter(|_| !ctx.has(Mutant::DecidedIsFinal));
+    let Some(payment) = &mut rows.payment else { return };
     if payment.watch.as_ref().map(|watch| watch.of) != of {
         payment.watch = of.map(|of| Watch { of, since_ms: ctx.now_ms, asked: 0 });
     }
@@ -309,6 +315,8 @@ impl Watch {
             Watched::Reservation => &RESERVATION_ASKED_AFTER_MS,
             Watched::Money { refunds: 0, elsewhere_minor: 0 } => &MONEY_ASKED_AFTER_MS,
             Watched::Money { .. } => &REFUNDS_ASKED_AFTER_MS,
+            Watched::Tries { given_back: 0, .. } => &DECLINED_ASKED_AFTER_MS,
+            Watched::Tries { .. } => &REFUNDS_ASKED_AFTER_MS,
         };
         let after_ms = after_ms.get(usize::try_from(self.asked).ok()?)?;
         Some(self.since_ms.saturating_add(*after_ms))
@@ -331,7 +339,11 @@ fn doubt_watched(rows: &mut Rows, ctx: &Context) {
     while watch.due_at_ms().is_some_and(|due_at_ms| due_at_ms <= ctx.now_ms) {
         watch.asked = watch.asked.saturating_add(1);
     }
-    let event_id = format!("{WATCH} {}", watch.asked);
+    let (of, event_id) = (watch.of, format!("{WATCH} {}", watch.asked));
+    tries::doubt_watched(rows, &event_id);
+    if matches!(of, Watched::Tries { .. }) {
+        return told(rows, ctx);
+    }
     let is_open = !questions(rows).is_empty();
     match &mut rows.payment {
         // It is asked with what is open, and that goes on as it was.

@@ -223,6 +223,13 @@ pub enum Watched {
         /// What others have given back, in minor units.
         elsewhere_minor: u32,
     },
+    /// No try is paid. What was declined is confirmed again, and money that was given back comes back.
+    Tries {
+        /// The newest one.
+        attempt: u32,
+        /// Of how many the money was refunded.
+        given_back: u32,
+    },
 }
 
 /// Something seems decided, and the provider has told that there is news of it: it is asked until it answers.

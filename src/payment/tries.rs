@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 
 use super::check::{self, Question};
 use super::money::{AmountMinor, Currency};
-use super::{Payment, PaymentState, RefundState};
-use crate::flows::give_back;
+use super::{Payment, PaymentState, RefundState, Watched};
+use crate::flows::{close, give_back};
 use crate::machine::call::{CallKind, CallState, ForeignCall, Found, ProviderResult, Settlement};
 use crate::machine::context::{Bug, Context, Mutant};
 use crate::machine::id::RefundId;
@@ -383,6 +383,32 @@ pub(super) fn doubt(
         check::told(rows, ctx);
     }
     true
+}
+
+/// What of the tries can still change at a provider that can be asked: one can be confirmed again, and what gave its money back can
+/// fail.
+pub(super) fn watched(rows: &Rows) -> Option<Watched> {
+    let attempt = rows.payment.as_ref()?.attempt;
+    let given_back = u32::try_from(refunded(rows).count()).unwrap_or(u32::MAX);
+    let is_any = given_back > 0 || close::left_open(rows).next().is_some();
+    is_any.then_some(Watched::Tries { attempt, given_back })
+}
+
+fn refunded(rows: &Rows) -> impl Iterator<Item = &Try> {
+    let is_back = |late: &LateMoney| matches!(late.stage, Stage::Received | Stage::GivenBack);
+    rows.tries.iter().filter(move |row| {
+        row.provider.answers_questions()
+            && row.late.as_ref().is_some_and(is_back)
+            && give_back::refund_of(rows, row).is_some()
+    })
+}
+
+/// Nobody has told of anything, and that is asked for all the same.
+pub(super) fn doubt_watched(rows: &mut Rows, event_id: &str) {
+    let asked: Vec<u32> = close::left_open(rows).chain(refunded(rows)).map(|row| row.attempt).collect();
+    for row in rows.tries.iter_mut().filter(|row| asked.contains(&row.attempt)) {
+        row.asked_for.get_or_insert_with(|| event_id.to_owned());
+    }
 }
 
 /// What is doubted about a payment is asked of its newest try, once that has failed.

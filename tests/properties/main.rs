@@ -14,6 +14,7 @@ mod adyen;
 mod adyen_report;
 mod check;
 mod checkout;
+mod close;
 mod config;
 mod corpus;
 mod currencies;

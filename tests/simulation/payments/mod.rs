@@ -348,6 +348,21 @@ fn one_look_at_a_list_is_not_enough() {
     }
 }
 
+/// A declined try that somebody confirms hours later, while nobody tries again and no webhook comes: with every single fault.
+fn confirmed_unheard(off: Option<Off>) -> Vec<Violation> {
+    let names = singles(WORLD, "confirmed-unheard", play);
+    assert!(names.len() > 100, "the story has become too short: {} faults", names.len());
+    names.iter().flat_map(|name| played(name, off, false).violations).collect()
+}
+
+#[test]
+fn money_on_a_declined_try_is_given_back_although_no_webhook_tells_of_it() {
+    let violations = confirmed_unheard(None);
+    assert!(violations.is_empty(), "{violations:?}");
+    let violations = confirmed_unheard(Some(Off::Core(Mutant::DecidedIsFinal)));
+    assert!(violations.iter().any(|violation| violation.invariant == GIVEN_BACK), "nothing was missed");
+}
+
 /// What the random histories must reach, or they have stopped exercising it.
 const EXERCISED: [&str; 123] = [
     "accounts: another one's key",

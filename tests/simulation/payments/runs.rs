@@ -277,7 +277,14 @@ impl World {
             answer.map_or(Truth::Silence, |answer| question.provider().read_truth(&question, &answer));
         self.tell(|| format!("  told about {question:?}: {truth:?}"));
         let body = |rows: &mut _, ctx: &_, _: &_| Ok(check::take(rows, &question, truth.clone(), ctx)?);
-        match self.transact(instance, fault, Writer::Check, body, |_, _, _| {}) {
+        let keys = self.objects[object].store.rows.keys.len();
+        let transacted = self.transact(instance, fault, Writer::Check, body, |_, _, _| {});
+        // What was found is given back from now on.
+        if self.objects[object].store.rows.keys.len() > keys {
+            self.is_busy();
+            self.calm_from_ms = self.calm_from_ms.max(self.now_ms);
+        }
+        match transacted {
             Transacted::Done(next, _) => {
                 let questions = next.into_iter().chain(questions).collect();
                 self.after(0, Event::Ask { instance, questions });

@@ -115,6 +115,8 @@ pub(crate) fn told(name: &str) -> Story {
         "confirmed-late" => declined_then_paid(MINUTE),
         // The same, before another card is tried: the order is paid, and nothing else is sent.
         "confirmed-early" => declined_then_paid(3 * SECOND),
+        // Declined, and nobody tries again. Somebody confirms it once more, and no webhook tells of it.
+        "confirmed-unheard" => Story { confirms_ms: Some(3 * HOUR), ..at_key(pay(DECLINED, true), vec![]) },
         // Declined by the first provider, taken by the second.
         "fallback" => at_key(pay_or(DECLINED, "stored-card", true), vec![]),
         // The same, reserved; then captured in part, and given back, where it was paid.

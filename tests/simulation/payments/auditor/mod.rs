@@ -208,8 +208,8 @@ impl Auditor {
         let hears = self.heard_all.contains(&object);
         if hears {
             self.judge_heard(object, seen);
-            self.judge_given_back(object, seen);
         }
+        self.judge_given_back(object, seen, hears);
         let needs_person = seen.keys.iter().any(|key| key.needs_person);
         if seen.keys.iter().any(|key| key.life == "open" && !key.needs_person) {
             self.violated(LIVENESS, format!("open at the end: {:?}", seen.keys));

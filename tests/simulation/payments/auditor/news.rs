@@ -1,6 +1,6 @@
 //! What the providers tell by themselves: each event once, and all of them enough.
 
-use super::{AGREES, Auditor, Commit, Entry, RefundView, Seen};
+use super::{AGREES, Auditor, Commit, Entry, RefundView, Returned, Seen};
 
 pub(crate) const TAKEN_ONCE: &str = "22: an event is taken in once";
 pub(crate) const BELIEVED: &str = "22: what an honest provider tells fits what is known";
@@ -26,16 +26,22 @@ impl Auditor {
         self.heard_all.insert(object);
     }
 
-    /// At rest, all events delivered: nothing is held or taken that was refused before, or a person is told.
-    pub(super) fn judge_given_back(&mut self, object: usize, seen: &Seen) {
+    /// At rest, all events delivered or at a provider that is asked: nothing is held or taken that was refused before, or a person
+    /// is told.
+    pub(super) fn judge_given_back(&mut self, object: usize, seen: &Seen, hears: bool) {
         let Some(payment) = &seen.payment else { return };
         let is_paid_so = |entry: &Entry| {
             let is_it = payment.provider_payment.as_ref() == Some(&entry.id);
             is_it && !matches!(payment.state, "failed" | "canceled" | "expired")
         };
+        // What comes back is asked for a few times, and may come back after the last one.
+        let is_back =
+            |it: &Returned| it.came_back && it.by.starts_with(&format!("{}_give_back_", payment.id));
+        let came_back = self.returned.values().any(is_back);
         let is_left = |entry: &&Entry| {
             entry.resource == payment.id
                 && entry.is_revived
+                && (hears || (entry.provider == "stripe" && !came_back))
                 && !is_paid_so(entry)
                 && (entry.status == "reserved" || entry.captured > entry.refunded)
         };

@@ -1,0 +1,222 @@
+//! What an order's earlier tries have left open at Stripe: it is closed before another one is sent, and asked for if none is.
+
+use paid_once::flows::Operation;
+use paid_once::machine::begin::{Begin, begin};
+use paid_once::machine::call::Found;
+use paid_once::machine::context::{Context, Mutant};
+use paid_once::machine::id::{InstanceId, ObjectId};
+use paid_once::machine::record::{Lifecycle, StoredResponse};
+use paid_once::machine::rows::Rows;
+use paid_once::machine::run::{Action, Event, Run, RunEnd};
+use paid_once::payment::check::{self, Question, Truth};
+use paid_once::payment::money::AmountMinor;
+use paid_once::providers::HttpAnswer;
+use serde_json::{Value, json};
+
+use crate::payment::pay;
+use crate::support::{NOW_MS, answer, arrival, at};
+
+const DAY_MS: u64 = 86_400_000;
+const AMOUNT: u32 = 5000;
+
+fn intent(id: &str, status: &str) -> Value {
+    let received = if status == "succeeded" { AMOUNT } else { 0 };
+    json!({
+        "id": id, "object": "payment_intent", "status": status, "amount": AMOUNT, "amount_received": received,
+        "amount_capturable": 0, "currency": "usd", "metadata": {},
+    })
+}
+
+fn declined(id: &str) -> HttpAnswer {
+    let intent = intent(id, "requires_payment_method");
+    answer(
+        402,
+        json!({ "error": { "type": "card_error", "code": "card_declined", "message": "No.", "payment_intent": intent } }),
+    )
+}
+
+fn charged(id: &str) -> HttpAnswer {
+    answer(200, intent(id, "succeeded"))
+}
+
+fn canceled(id: &str) -> HttpAnswer {
+    answer(200, intent(id, "canceled"))
+}
+
+fn not_canceled(id: &str, status: &str) -> HttpAnswer {
+    let (code, intent) = ("payment_intent_unexpected_state", intent(id, status));
+    answer(
+        400,
+        json!({ "error": { "type": "invalid_request_error", "code": code, "message": "No.", "payment_intent": intent } }),
+    )
+}
+
+fn missing() -> HttpAnswer {
+    answer(
+        404,
+        json!({ "error": { "type": "invalid_request_error", "code": "resource_missing", "message": "No." } }),
+    )
+}
+
+/// An order, and what was sent to Stripe for it.
+struct Order {
+    rows: Rows,
+    keys: u32,
+    sent: Vec<(String, String)>,
+}
+
+impl Order {
+    fn new() -> Self {
+        Self { rows: Rows::empty(ObjectId::from_bytes([7; 32])), keys: 0, sent: Vec::new() }
+    }
+
+    /// Another try, under a key of its own, and Stripe's answers to what it sends.
+    fn tries(&mut self, operation: Operation, answers: Vec<HttpAnswer>, ctx: &Context) -> (u16, Value) {
+        self.keys += 1;
+        let arrival = arrival(&format!("key-{}", self.keys), operation);
+        let begun = begin(&mut self.rows, &arrival, &InstanceId("me".into()), ctx).unwrap();
+        let Begin::Run(ticket) = begun else { panic!("{begun:?}") };
+        let (mut run, mut event, mut answers) = (Run::new(ticket, 0, &[]), Event::Go, answers.into_iter());
+        loop {
+            event = match run.step(&mut self.rows, event, ctx).unwrap() {
+                Action::Again => Event::Go,
+                Action::Send(call) => {
+                    self.sent.push((call.request.path.clone(), call.derived_key.clone()));
+                    let answer = answers.next().unwrap_or_else(|| panic!("unexpected: {:?}", self.sent));
+                    Event::Outcome(call.call_id, call.provider.classify(&call, &answer))
+                }
+                Action::End(RunEnd::Finished(StoredResponse { status, body, .. })) => {
+                    assert_eq!(answers.len(), 0, "sent no more than {:?}", self.sent);
+                    return (status, serde_json::from_slice(&body).unwrap());
+                }
+                other => panic!("{other:?}"),
+            };
+        }
+    }
+
+    fn paths(&mut self) -> Vec<String> {
+        self.sent.drain(..).map(|(path, _)| path).collect()
+    }
+
+    fn audited(&self, action: &str) -> bool {
+        self.rows.appended.audit.iter().any(|record| record.action == action)
+    }
+
+    fn gives_back(&self) -> bool {
+        let is_it = |operation: &Operation| matches!(operation, Operation::GiveBack(_));
+        self.rows
+            .keys
+            .iter()
+            .any(|key| matches!(&key.lifecycle, Lifecycle::Open(open) if is_it(&open.operation)))
+    }
+}
+
+/// An order whose first tries were all declined and not closed, as older versions left them.
+fn left_open(ids: &[&str]) -> Order {
+    let mut order = Order::new();
+    let ctx = Context { mutant: Some(Mutant::NoCloseBeforeTry), ..at(NOW_MS) };
+    for id in ids {
+        assert_eq!(order.tries(pay(true), vec![declined(id)], &ctx).0, 402);
+    }
+    order.sent.clear();
+    order
+}
+
+#[test]
+fn a_try_whose_payment_is_missing_at_stripe_holds_up_the_next_one_until_it_is_seen_canceled() {
+    let mut order = left_open(&["pi_1"]);
+    let (status, body) = order.tries(pay(true), vec![missing()], &at(NOW_MS));
+    assert_eq!((status, body["code"].as_str()), (402, Some("earlier_try_open")));
+    let (_, first_key) = order.sent[0].clone();
+    assert_eq!(order.paths(), ["/v1/payment_intents/pi_1/cancel"], "nothing is charged");
+
+    let (status, _) = order.tries(pay(true), vec![canceled("pi_1"), charged("pi_2")], &at(NOW_MS));
+    assert_eq!(status, 201);
+    assert_ne!(order.sent[0].1, first_key, "Stripe has stored its first answer under the first key");
+    assert_eq!(order.paths(), ["/v1/payment_intents/pi_1/cancel", "/v1/payment_intents"]);
+}
+
+#[test]
+fn all_tries_that_are_left_open_are_closed_and_each_once() {
+    let mut order = left_open(&["pi_1", "pi_2"]);
+    let answers = vec![canceled("pi_1"), not_canceled("pi_2", "canceled"), declined("pi_4")];
+    assert_eq!(order.tries(pay(true), answers, &at(NOW_MS)).0, 402);
+    let cancel = |id| format!("/v1/payment_intents/{id}/cancel");
+    let charge = "/v1/payment_intents".to_owned();
+    assert_eq!(order.paths(), [cancel("pi_1"), cancel("pi_2"), charge.clone()]);
+    let later = at(NOW_MS + DAY_MS);
+    assert_eq!(order.tries(pay(true), vec![canceled("pi_4"), charged("pi_5")], &later).0, 201);
+    assert_eq!(order.paths(), [cancel("pi_4"), charge]);
+}
+
+#[test]
+fn one_that_was_confirmed_meanwhile_pays_the_order() {
+    let mut order = left_open(&["pi_1"]);
+    let (status, body) = order.tries(pay(true), vec![not_canceled("pi_1", "succeeded")], &at(NOW_MS));
+    assert_eq!(
+        (status, body["status"].as_str(), body["attempt"].as_u64()),
+        (201, Some("succeeded"), Some(1))
+    );
+    assert_eq!(body["provider_payment"], "pi_1");
+    assert_eq!(order.paths(), ["/v1/payment_intents/pi_1/cancel"]);
+    assert!(order.audited("try.paid_after_all") && !order.gives_back());
+}
+
+#[test]
+fn one_that_was_confirmed_and_is_not_what_is_asked_for_now_is_given_back() {
+    let mut order = left_open(&["pi_1"]);
+    let Operation::Payment(mut request) = pay(true) else { unreachable!() };
+    request.amount = AmountMinor::new(AMOUNT + 1).unwrap();
+    let answers = vec![not_canceled("pi_1", "succeeded")];
+    let (status, body) = order.tries(Operation::Payment(request), answers, &at(NOW_MS));
+    assert_eq!((status, body["code"].as_str()), (402, Some("earlier_try_open")));
+    assert!(order.audited("try.late_money") && order.gives_back());
+}
+
+/// What Stripe says of an order that nobody tries again, at the times at which it is asked, in ms after `NOW_MS`.
+fn asked(order: &mut Order, truth: &Truth) -> Vec<(u64, String)> {
+    let mut asked = Vec::new();
+    while let Some(now_ms) = check::due_at_ms(order.rows.payment.as_ref().unwrap()) {
+        for question in check::begin(&mut order.rows, false, &at(now_ms)) {
+            let Question::Payment { id, .. } = &question else { panic!("{question:?}") };
+            asked.push((now_ms - NOW_MS, id.clone()));
+            check::take(&mut order.rows, &question, truth.clone(), &at(now_ms)).unwrap();
+        }
+        assert!(asked.len() < 50, "{asked:?}");
+    }
+    asked
+}
+
+fn still_declined(order: &Order) -> Truth {
+    let call = &order.rows.calls[0];
+    let question =
+        Question::Payment { provider: call.provider, account: None, id: "pi_1".into(), doubt: None };
+    call.provider.read_truth(&question, &answer(200, intent("pi_1", "requires_payment_method")))
+}
+
+#[test]
+fn a_declined_try_is_asked_for_a_few_times_while_nobody_tries_again() {
+    let mut order = left_open(&["pi_1"]);
+    let truth = still_declined(&order);
+    let times: Vec<u64> = asked(&mut order, &truth).into_iter().map(|(at_ms, _)| at_ms / DAY_MS).collect();
+    assert_eq!(times, [1, 7, 30]);
+    assert!(!order.gives_back());
+}
+
+#[test]
+fn money_that_comes_to_a_declined_try_is_given_back_although_nobody_tells_of_it() {
+    for found in [Found::Captured { amount_minor: AMOUNT }, Found::Authorized] {
+        let mut order = left_open(&["pi_1"]);
+        assert_eq!(asked(&mut order, &Truth::Payment(found)), [(DAY_MS, "pi_1".to_owned())]);
+        assert!(order.audited("try.late_money") && order.gives_back());
+    }
+}
+
+#[test]
+fn each_try_that_could_not_be_closed_is_asked_for_and_none_that_was() {
+    let mut order = left_open(&["pi_1", "pi_2"]);
+    assert_eq!(order.tries(pay(true), vec![canceled("pi_1"), missing()], &at(NOW_MS)).0, 402);
+    let truth = still_declined(&order);
+    let ids: Vec<String> = asked(&mut order, &truth).into_iter().map(|(_, id)| id).collect();
+    assert_eq!(ids, ["pi_2"; 3]);
+}
