@@ -80,6 +80,16 @@ pub(super) fn must_be_free(
 /// The currency allows a part of a payment to be so much, and the payment's provider can be told so.
 pub(super) fn must_be_payable(amount: AmountMinor, payment: &Payment) -> Result<(), Refusal> {
     let refused = |message: String| Refusal::Amount { message };
+    if !payment.in_provider_units && !payment.provider.has_our_minor_unit(payment.currency) {
+        let (provider, currency) = (payment.provider.as_str(), payment.currency);
+        return Err(Refusal::State {
+            state: payment.status().to_owned(),
+            detail: format!(
+                "This payment was made when {provider} was told amounts in {currency} in another unit, so that a part of it would be \
+                 told wrongly. Nothing was run. Capture or refund it in Adyen's Customer Area."
+            ),
+        });
+    }
     amount.check_rounding(payment.currency).map_err(refused)?;
     let checked = payment.provider.check_amount(amount, payment.currency);
     checked.map_err(|reason| refused(reason.message().to_owned()))

@@ -103,6 +103,7 @@ impl PaymentRequest {
             doubts: Vec::new(),
             watch: None,
             refunded_elsewhere_minor: 0,
+            in_provider_units: true,
             created_at_ms: before.map_or(ctx.now_ms, |before| before.created_at_ms),
         }
     }

@@ -306,6 +306,9 @@ pub struct Payment {
     /// What was given back of it by others than us, such as a person at the provider's dashboard, in minor units.
     #[serde(default)]
     pub refunded_elsewhere_minor: u32,
+    /// Its provider was told the amount in the provider's own minor units. A payment of before that was done has no such mark.
+    #[serde(default)]
+    pub in_provider_units: bool,
     /// When it was made, in ms since the epoch.
     pub created_at_ms: u64,
 }

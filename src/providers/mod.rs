@@ -132,6 +132,14 @@ impl Provider {
         }
     }
 
+    /// Whether it counts a currency in the same minor unit as we do.
+    pub(crate) fn has_our_minor_unit(self, currency: Currency) -> bool {
+        match self {
+            Self::Stripe => true,
+            Self::Adyen => adyen::minor_units::is_ours(currency),
+        }
+    }
+
     /// Whether a payment that was declined can still be paid there until it is canceled.
     pub(crate) const fn declined_stays_open(self) -> bool {
         matches!(self, Self::Stripe)

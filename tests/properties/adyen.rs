@@ -95,6 +95,7 @@ fn a_payment() -> Payment {
         doubts: Vec::new(),
         watch: None,
         refunded_elsewhere_minor: 0,
+        in_provider_units: true,
         created_at_ms: 0,
     }
 }

@@ -48,6 +48,7 @@ fn at_the_bank(age_ms: u64) -> Rows {
         doubts: Vec::new(),
         watch: None,
         refunded_elsewhere_minor: 0,
+        in_provider_units: true,
         created_at_ms: NOW_MS - age_ms,
     });
     rows

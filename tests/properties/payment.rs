@@ -369,3 +369,51 @@ fn a_late_word_about_an_earlier_try_changes_nothing() {
     check::take(&mut bench.rows, &question, Truth::Payment(Found::Voided), &at(NOW_MS)).unwrap();
     assert_eq!(bench.rows.payment, before);
 }
+
+/// A reservation at Adyen in this currency, as an object of before amounts were converted has it, or as one of today.
+fn reserved_at_adyen(currency: &str, is_old: bool) -> Bench {
+    let mut bench = Bench::new();
+    bench.happens(Move::Pay(false));
+    bench.answer(0, 2);
+    let payment = bench.rows.payment.as_mut().unwrap();
+    payment.provider = Provider::Adyen;
+    payment.currency = Currency::parse(currency).unwrap();
+    payment.provider_payment = Some("PSP1".into());
+    payment.state = PaymentState::Authorized;
+    let mut row = serde_json::to_value(&*payment).unwrap();
+    if is_old {
+        row.as_object_mut().unwrap().remove("in_provider_units").unwrap();
+    }
+    *payment = serde_json::from_value(row).unwrap();
+    bench
+}
+
+#[test]
+fn what_adyen_was_told_in_another_unit_is_moved_in_its_customer_area_only() {
+    let half = || AmountMinor::new(AMOUNT / 2);
+    let capture = || Operation::Capture(CaptureRequest { amount: half() });
+    let refund = || Operation::Refund(RefundRequest { amount: half(), reason: RefundReason::Duplicate });
+    let is_refused = |mut bench: Bench, operation: Operation| match bench.ask(operation) {
+        Begin::Run(_) => false,
+        Begin::Refused(Refusal::State { detail, .. }) => detail.contains("Customer Area"),
+        other => panic!("{other:?}"),
+    };
+    for (currency, is_old, expected) in [
+        ("clp", true, true),
+        ("cve", true, true),
+        ("idr", true, true),
+        ("idr", false, false),
+        ("usd", true, false),
+    ] {
+        assert_eq!(
+            is_refused(reserved_at_adyen(currency, is_old), capture()),
+            expected,
+            "{currency} {is_old}"
+        );
+        let mut taken = reserved_at_adyen(currency, is_old);
+        taken.rows.payment.as_mut().unwrap().state = PaymentState::Captured { amount_minor: AMOUNT };
+        assert_eq!(is_refused(taken, refund()), expected, "{currency} {is_old}");
+    }
+    let void = Operation::Void(VoidRequest::default());
+    assert!(!is_refused(reserved_at_adyen("idr", true), void), "which names no amount");
+}

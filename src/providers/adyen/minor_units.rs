@@ -24,6 +24,11 @@ fn decimals(currency: Currency) -> Option<u32> {
     })
 }
 
+/// Whether Adyen's minor unit of a currency is ours.
+pub fn is_ours(currency: Currency) -> bool {
+    decimals(currency) == Some(currency.decimals())
+}
+
 /// Adyen's minor units for an amount in ours. What they cannot express is refused, never rounded.
 pub fn to_adyen(amount_minor: u32, currency: Currency) -> Result<i64, UnsupportedMoney> {
     let theirs = decimals(currency).ok_or_else(|| {
