@@ -3,9 +3,18 @@
 import assert from 'node:assert/strict';
 import { after, afterEach, describe, test } from 'node:test';
 
-import { freshKey, read } from './support/account.mjs';
+import { DECLINED_USER, TRIP, USER, freshKey, read } from './support/account.mjs';
 import { startSite } from './support/harness.mjs';
-import { AT_ONCE, AUTHORISATION, PAYMENT, client, held, insist, paid } from './support/payments.mjs';
+import {
+  AT_ONCE,
+  AUTHORISATION,
+  PAYMENT,
+  assertProblem,
+  client,
+  held,
+  insist,
+  paid,
+} from './support/payments.mjs';
 import { until } from './support/until.mjs';
 
 const ADMIN_TOKEN = 'the-operators-own-secret-of-the-tests';
@@ -67,7 +76,7 @@ async function unknown(path, body, { fault = 'response_lost', provider = '/v1/',
   await site.simulator.fault('error_before', { method: 'GET', count: 1000 });
   const answer = await user.post(path, body, key, AT_ONCE);
   assert.equal(answer.status, 503, answer.text);
-  const id = answer.payment;
+  const id = answer.payment ?? answer.ride;
   await until('nobody works on it', async () => {
     const keys = await site.objects.keys(id);
     return keys.every(({ lease_holder }) => lease_holder === null);
@@ -256,6 +265,48 @@ describe('a refund at Stripe', () => {
   });
 });
 
+describe('a void at Stripe', () => {
+  test('that was executed is settled as what Stripe shows', async () => {
+    const { id: payment, provider_payment: intent } = await paid(user, AUTHORISATION);
+    const { id, again } = await unknown(`/payments/${payment}/void`, {});
+    const { shown } = await settle(id, { said: 'executed', id: intent });
+    assert.match(shown.text, /the call is settled as voided/i);
+    const answer = await again();
+    assert.deepEqual([answer.status, answer.json().status], [200, 'canceled']);
+    assert.equal((await site.simulator.moved(id)).voided, 1);
+  });
+
+  test('that was not executed leaves the money reserved', async () => {
+    const { id: payment, provider_payment: intent } = await paid(user, AUTHORISATION);
+    const { id, again } = await unknown(`/payments/${payment}/void`, {}, { fault: 'error_before' });
+    const { review } = await settle(id, { said: 'executed', id: intent });
+    assert.equal(review.status, 409, 'Stripe shows that it is not voided');
+    await settle(id, { said: 'not_executed' });
+    assert.equal((await again()).status, 402);
+    assert.equal((await user.payment(id)).json().status, 'requires_capture');
+    assert.equal((await site.simulator.moved(id)).voided, 0);
+  });
+});
+
+describe('a ride', () => {
+  test('that was charged is settled as what Stripe shows, and its rider gets it', async () => {
+    const { id, again } = await unknown('/rides', TRIP);
+    const { shown } = await settle(id, { said: 'executed', id: await intentOf(id) });
+    assert.match(shown.text, /the call is settled as charged/i);
+    const answer = await again();
+    assert.deepEqual([answer.status, answer.ride], [201, id]);
+    assert.equal((await site.simulator.moved(id)).charges, 1);
+    assert.equal((await auditOf(id)).length, 1);
+  });
+
+  test('that was not charged ends without a charge', async () => {
+    const { id, again } = await unknown('/rides', TRIP, { fault: 'error_before' });
+    await settle(id, { said: 'not_executed' });
+    assert.equal((await again()).status, 402);
+    assert.equal((await site.simulator.moved(id)).charges, 0);
+  });
+});
+
 describe('at Adyen, which cannot be asked,', () => {
   const ADYEN = { provider: '/adyen/' };
   const at = (payment) => ({ ...payment, provider: 'adyen' });
@@ -355,5 +406,23 @@ describe('nothing is settled', () => {
     assert.equal(without.status, 403);
     assert.equal((await look(`/admin/payments/${id}/calls/77`)).status, 404);
     assert.deepEqual(await auditOf(id), []);
+  });
+
+  test('with an API account’s token, or with the button of another payment', async () => {
+    const [{ id }, other] = [await unknown('/payments', PAYMENT), await unknown('/payments', PAYMENT)];
+    const { path } = await newest(id);
+    const authorization = `Bearer ${USER}`;
+    assert.equal((await site.fetch(path, { headers: { authorization } })).status, 401);
+    const said = { said: 'executed', id: await intentOf(other.id), reason: DASHBOARD };
+    const { path: others } = await newest(other.id);
+    const { entries: hidden } = form(await look(others), '/review');
+    const button = form(await press(`${others}/review`, { ...hidden, ...said }), '/settle-by-hand');
+    assert.equal((await press(`${path}/settle-by-hand`, button.entries)).status, 403);
+    assert.deepEqual(await auditOf(id), []);
+    // Another account does not see the payment that the operator has settled.
+    await settle(id, { said: 'executed', id: await intentOf(id) });
+    const stranger = client(site, DECLINED_USER);
+    assertProblem(await stranger.payment(id), 404, 'not-found');
+    assertProblem(await stranger.post(`/payments/${id}/refunds`, {}, freshKey()), 404, 'not-found');
   });
 });

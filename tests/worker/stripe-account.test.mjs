@@ -8,6 +8,7 @@ import { after, afterEach, describe, test } from 'node:test';
 import Stripe from 'stripe';
 
 import { freshKey, read } from './support/account.mjs';
+import { browser } from './support/browser.mjs';
 import { demoWorkers, root, startSite } from './support/harness.mjs';
 import { AT_ONCE, AUTHORISATION, PAYMENT, assertProblem, client, insist, paid } from './support/payments.mjs';
 import { IMPATIENT } from './support/unknown.mjs';
@@ -203,4 +204,35 @@ test('the page of an order takes cards for the account that sells it', async () 
   };
   assert.match(await page(connected), /data-account="acct_B"/);
   assert.doesNotMatch(await page(own), /data-account/);
+});
+
+test('an order of an account that is not configured any more is not paid, in whichever account', async () => {
+  await configure(ACCOUNTS);
+  const order = {
+    order_id: freshKey(),
+    currency: 'usd',
+    lines: [{ name: 'Mug', unit_amount: 800, quantity: 1 }],
+  };
+  const made = await connected.post('/checkout/sessions', order);
+  const path = new URL(made.json().url).pathname;
+  const visitor = browser(site);
+  const { entries } = await visitor.visit(path);
+  const before = (await site.simulator.ledger()).charges.length;
+
+  await configure({ own: ACCOUNTS.own });
+  const page = await visitor.visit(path);
+  assert.equal(page.status, 404);
+  assert.match(page.text, /does not take payments here any more/);
+  const sent = await visitor.send(path, { ...entries, payment_method: 'pm_card_visa' });
+  assert.equal(sent.status, 404, sent.text);
+  const refused = await connected.post('/checkout/sessions', order);
+  assertProblem(refused, 401, 'unauthorized');
+  assert.equal((await site.simulator.ledger()).charges.length, before);
+
+  // Control: with the account back the same form is paid, in its own account.
+  await configure(ACCOUNTS);
+  const paidNow = await visitor.send(path, { ...entries, payment_method: 'pm_card_visa' });
+  assert.ok([200, 303].includes(paidNow.status), paidNow.text);
+  const { charges: all } = await site.simulator.ledger();
+  assert.deepEqual([all.length, all.at(-1).account], [before + 1, 'acct_B']);
 });
