@@ -132,7 +132,7 @@ pub(super) async fn report(app: &App, request: &Request) -> Result<Answer, Probl
     let operator = admit(app, request).await?;
     let query: Query = serde_urlencoded::from_str(&request.query).unwrap_or_default();
     let name = adyen_import::name(&query.name);
-    let what = format!("import report {}", HEXLOWER.encode(&Sha256::digest(&request.body)));
+    let what = adyen_import::action(&request.body);
     let action = Action { operator: &operator, what: &what, subject: &name };
     let work = async {
         let bytes = request.body.clone();

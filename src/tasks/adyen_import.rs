@@ -129,6 +129,12 @@ pub fn name(given: &str) -> String {
     if name.is_empty() { "report.csv".to_owned() } else { name }
 }
 
+/// As the log of operators names the import of these bytes.
+pub fn action(bytes: &[u8]) -> String {
+    let hash: String = HEXLOWER.encode(&Sha256::digest(bytes)).chars().take(16).collect();
+    format!("import report {hash}")
+}
+
 /// What came of sending a report.
 pub enum Uploaded {
     /// It is kept, and this far it is read.

@@ -118,6 +118,23 @@ async function openCall(page) {
   await page.getByText(/Stripe shows pi_\w+: charged/).waitFor();
 }
 
+/** A report of Adyen's, with lines of its type, gross currency, debit, credit and batch. */
+const report = (lines) =>
+  `Merchant Account,Psp Reference,Merchant Reference,Creation Date,TimeZone,Modification Reference,Type,Gross Currency,Gross Debit (GC),Gross Credit (GC),Batch Number
+${lines.replaceAll(/^/gm, 'PaidOnceDemo,PSPOFNOBODY,theirs,2026-11-20 10:00:00,CET,MODOFNOBODY,')}`;
+
+async function sendReport(page, text) {
+  await page.goto('/admin/reports');
+  const file = {
+    name: 'settlement_detail_report_batch_7.csv',
+    mimeType: 'text/csv',
+    buffer: Buffer.from(text),
+  };
+  await page.getByLabel('File').setInputFiles(file);
+  await page.getByRole('button', { name: 'Import' }).click();
+  await page.getByRole('status').getByText('Import report').waitFor();
+}
+
 const pages = {
   overview: async (page) => page.goto('/admin?range=hour'),
   'overview of a week': async (page) => page.goto('/admin?range=week'),
@@ -151,6 +168,10 @@ const pages = {
   'dead letters': async (page) => page.goto('/admin/dead-letters'),
   'a dead letter': async (page) => page.goto('/admin/dead-letters/letter-1'),
   breaks: async (page) => page.goto('/admin/breaks'),
+  'reports, with one that breaks off': async (page) => {
+    await sendReport(page, report('Settled,EUR,,5.00,7\nFee,,,,7\nSettled,EU'));
+    await page.getByText('line 4: has 8 cells, and the head 11').first().waitFor();
+  },
   audit: async (page) => page.goto('/admin/audit?of=effects'),
 };
 
@@ -310,6 +331,19 @@ describe('at the desk', () => {
     await page.goto('/admin/audit');
     const line = page.getByRole('row', { name: /accept: refunded on the dashboard/ });
     assert.match(await line.textContent(), /operator/);
+  });
+
+  test('a report is sent as a file or as text, and what it says of nobody’s payment is a break', async (t) => {
+    const { page } = await operator(t);
+    const lines = 'Settled,EUR,,5.00,8\nFee,,,,8';
+    await sendReport(page, report(lines));
+    await page.getByRole('status').getByText('Read whole; 2 lines').waitFor();
+    await page.goto('/admin/breaks');
+    await page.getByRole('row', { name: /orphan.*500 eur settled/ }).waitFor();
+    await page.goto('/admin/reports');
+    await page.getByLabel('Or its text').fill('Type,Batch Number');
+    await page.getByRole('button', { name: 'Import' }).click();
+    await page.getByRole('status').getByText('these columns are missing: Merchant Account').waitFor();
   });
 
   test('a dead letter is looked at, without the address in it, and purged', async (t) => {

@@ -166,6 +166,7 @@ describe('a body is read only when it may come', () => {
     ['/webhooks/stripe', signed, 262_144],
     ['/webhooks/adyen', adyens, 262_144],
     ['/admin/settlement/answers', operators, 1_048_576],
+    ['/admin/settlement/reports', operators, 25_165_824],
   ];
 
   test('who is known is waited for, as the control', async () => {

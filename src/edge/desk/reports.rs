@@ -1,8 +1,5 @@
 //! Adyen's reports: those that came, and the form that sends one.
 
-use data_encoding::HEXLOWER;
-use sha2::{Digest, Sha256};
-
 use super::data;
 use super::serve::Desk;
 use super::sheets::{Cell, List, Row};
@@ -95,7 +92,7 @@ pub(super) async fn upload(desk: &Desk<'_>) -> Result<Answer, Problem> {
         ));
     };
     let name = adyen_import::name(file.file_name.as_deref().unwrap_or_default());
-    let what = format!("import report {}", HEXLOWER.encode(&Sha256::digest(file.body)));
+    let what = adyen_import::action(file.body);
     let id = operator_log::number(&digest(&[b"operator action", key.as_bytes()]));
     let action = operator_log::Action { operator: &desk.operator, what: &what, subject: &name };
     let env = &desk.app.env;
