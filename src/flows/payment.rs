@@ -194,11 +194,13 @@ pub(super) fn run(request: &PaymentRequest, phase: &mut Phase<'_>) -> Result<End
 }
 
 /// Whether the provider has executed a call without saying how, and cannot be asked: its later "no" is not the issuer's last
-/// word, which may hold the money all the same. Only a person begins another try then.
+/// word, which may hold the money all the same. Only a person begins another try then. What was held and is canceled is not.
 fn may_still_hold(name: &str, phase: &Phase<'_>) -> bool {
     let is_it = |call: &&ForeignCall| call.key_id == phase.key_id && call.name == name;
-    let call = phase.rows.calls.iter().find(is_it);
-    call.is_some_and(|call| call.evidence.is_executed && !call.provider.answers_questions())
+    let call = phase.rows.calls.iter().find(is_it).filter(|_| !phase.ctx.has(Mutant::HeldIsRefused));
+    call.is_some_and(|call| {
+        call.evidence.is_executed && call.evidence.closing.is_none() && !call.provider.answers_questions()
+    })
 }
 
 /// How many tries this key has sent.

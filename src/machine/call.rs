@@ -32,8 +32,12 @@ use crate::providers::Provider;
 const RETRY_AFTER_MAX_MS: u64 = 3_600_000;
 /// The longest pause between two look-ups that did not decide, in ms.
 const LOOK_UP_PAUSE_MAX_MS: u64 = 300_000;
+/// The same where nothing can be asked, and a cancel at most is asked for again.
+const CLOSE_PAUSE_MAX_MS: u64 = 3_600_000;
 /// How long after a look that found nothing the next one is asked for that may settle it, in ms: lists lag behind.
 const SECOND_LOOK_MS: u64 = 300_000;
+/// How long after the last send, in ms, a call is called off of which a provider that cannot be asked has told nothing.
+const GIVEN_UP_AFTER_MS: u64 = 3_600_000;
 /// The longest pause between two look-ups in quarantine, in ms.
 const QUARANTINE_PAUSE_MS: u64 = 3_600_000;
 /// The longest pause before the configured credential is asked again of which account it is, in ms.
@@ -494,6 +498,9 @@ pub struct Evidence {
     /// The answer, once what was left open is canceled.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub closing: Option<ProviderReply>,
+    /// Nobody has heard of it for long: it is called off where the provider can do that without its own id of the payment.
+    #[serde(skip_serializing_if = "is_false")]
+    pub is_given_up: bool,
     /// At which account the provider got it, or must get it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sent_to: Option<SentTo>,
@@ -839,7 +846,7 @@ impl ForeignCall {
     }
 
     /// Cancels what was left open, and looks at it until it is canceled.
-    fn close(&mut self, reply: ProviderReply, ctx: &Context) {
+    pub(crate) fn close(&mut self, reply: ProviderReply, ctx: &Context) {
         self.evidence.provider_id = reply.result.payment().map(str::to_owned);
         self.evidence.is_executed = true;
         self.evidence.closing = Some(reply);
@@ -919,6 +926,9 @@ impl ForeignCall {
                 self.look_again_later(ctx);
             }
             LookUp::Inconclusive { from_the_start, .. } => {
+                let silent_ms = ctx.now_ms.saturating_sub(self.last_sent_at_ms.unwrap_or(ctx.now_ms));
+                self.evidence.is_given_up |=
+                    !self.provider.answers_questions() && silent_ms >= GIVEN_UP_AFTER_MS;
                 self.look_up = progress.filter(|_| !from_the_start);
                 self.look_again_later(ctx);
             }
@@ -969,7 +979,11 @@ impl ForeignCall {
         // A payment can stay open at the provider for hours: the longer it does, the rarer it is asked for.
         let age_ms = ctx.now_ms.saturating_sub(self.last_sent_at_ms.unwrap_or(0));
         let delay_ms = ctx.backoff_ms(self.failures.max(6)).max(age_ms / 8);
-        self.try_again_after(delay_ms.min(LOOK_UP_PAUSE_MAX_MS), ctx);
+        let most_ms = match self.provider.answers_questions() {
+            true => LOOK_UP_PAUSE_MAX_MS,
+            false => CLOSE_PAUSE_MAX_MS,
+        };
+        self.try_again_after(delay_ms.min(most_ms), ctx);
     }
 
     fn try_again_after(&mut self, delay_ms: u64, ctx: &Context) {

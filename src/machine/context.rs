@@ -192,6 +192,8 @@ pub enum Mutant {
     DecidedIsFinal,
     /// News of a try that is over is dropped.
     LateNewsDropped,
+    /// A later "no" is the last word of a payment that its provider has executed without saying how.
+    HeldIsRefused,
     /// What was reserved is sent although the payment has moved before its first send.
     OvertakenIsSent,
     /// A call goes on with whatever credential is configured, also where that is another account's.
@@ -239,8 +241,13 @@ impl Mutant {
     pub const OF_REFUSALS: [Self; 3] = [Self::RefusedIsUnknown, Self::CopyIsSend, Self::UnusedIsFinal];
 
     /// Those of what a provider does by itself, days later, and of a secret that is changed: only random histories have it.
-    pub const OF_LATER: [Self; 4] =
-        [Self::DecidedIsFinal, Self::LateNewsDropped, Self::MovedIsOther, Self::AccountNotFrozen];
+    pub const OF_LATER: [Self; 5] = [
+        Self::DecidedIsFinal,
+        Self::LateNewsDropped,
+        Self::HeldIsRefused,
+        Self::MovedIsOther,
+        Self::AccountNotFrozen,
+    ];
 
     /// Those of what operators do: only random histories with an operator have it.
     pub const OF_OPERATORS: [Self; 1] = [Self::ByHandInFlight];

@@ -52,8 +52,16 @@ pub fn take(rows: &mut Rows, event: &Event, ctx: &Context) -> Result<Taken, Bug>
         News::Authorisation(told) => {
             by_call(rows, told, &[CallKind::Charge, CallKind::Authorize], authorisation, ctx)?
         }
+        News::Capture(told) if told.success && is_of_unheard(rows, told) => {
+            captured_unheard(rows, told, ctx)?
+        }
         News::Capture(told) => by_call(rows, told, &[CallKind::Capture], capture, ctx)?,
         News::CaptureFailed(told) => capture_failed(rows, told, ctx)?,
+        News::Cancellation(told) | News::CancelOrRefund(told) | News::Expired(told)
+            if is_of_unheard(rows, told) =>
+        {
+            called_off(rows, told, matches!(event.news, News::Expired(_)), ctx)
+        }
         News::Cancellation(told) => by_call(rows, told, &[CallKind::Void], cancellation, ctx)?,
         News::CancelOrRefund(told) => by_call(rows, told, &[CallKind::Void], cancel_or_refund, ctx)?,
         News::Expired(told) => by_call(rows, told, &[], expired, ctx)?,
@@ -162,7 +170,17 @@ fn by_call(
         CallState::Frozen if call.sends == 0 => Ok(Taken::Busy),
         CallState::Frozen | CallState::Unknown if !answers.contains(&call.kind) => Ok(Taken::Busy),
         // Also of one whose sends were all refused: another copy of one of them came through.
+        // It is being called off: only that counts.
+        CallState::Unknown if call.evidence.closing.is_some() && !call.provider.answers_questions() => {
+            Ok(Taken::In)
+        }
         CallState::Frozen | CallState::Unknown => {
+            if let Some(part) = adyen::told_of_a_part(call, told) {
+                (call.state, call.maybe_executed) = (CallState::Unknown, true);
+                call.close(part, ctx);
+                hurry(rows, ctx);
+                return Ok(Taken::In);
+            }
             let result = match adyen::told(call, told) {
                 Ok(result) => result,
                 Err(detail) => return Ok(Taken::Contradiction { detail }),
@@ -183,6 +201,51 @@ fn by_call(
             Ok(Taken::In)
         }
     }
+}
+
+/// Whether this is about a payment whose call was sent and has no answer that settles it.
+fn is_of_unheard(rows: &Rows, told: &Told) -> bool {
+    let is_it = |call: &&ForeignCall| told.derived_key.as_ref() == Some(&call.derived_key);
+    rows.calls.iter().find(is_it).is_some_and(|call| {
+        let is_id = call.evidence.provider_id.as_ref().is_none_or(|id| *id == told.payment);
+        call.kind == CallKind::Authorize && call.state == CallState::Unknown && is_id
+    })
+}
+
+/// A payment was called off of which a part only was held, or that nobody had heard of. Only that this was done is proof: a "no"
+/// says neither that it is held nor that it is not.
+fn called_off(rows: &mut Rows, told: &Told, is_lapsed: bool, ctx: &Context) -> Taken {
+    let is_it = |call: &&mut ForeignCall| told.derived_key.as_ref() == Some(&call.derived_key);
+    let Some(call) = rows.calls.iter_mut().find(is_it) else { return Taken::Stranger };
+    let closing = call.evidence.closing.clone();
+    if !told.success {
+        let detail = format!("a part is held, and its cancel failed ({})", told.reason);
+        return if closing.is_some() { Taken::Alert { detail } } else { Taken::In };
+    }
+    // What had been captured before the rest lapsed is told of by itself.
+    if is_lapsed && closing.is_none() {
+        return Taken::Busy;
+    }
+    let reply = closing.unwrap_or_else(|| ProviderReply {
+        status: 200,
+        result: ProviderResult::Declined {
+            payment: Some(told.payment.clone()),
+            code: "payment_canceled".to_owned(),
+            decline_code: None,
+            message: "The payment was called off. Nothing was charged.".to_owned(),
+        },
+        request_id: Some(told.id.clone()),
+    });
+    call.evidence.closing = Some(reply.clone());
+    call.state = CallState::Settled(Settlement::Answered(reply));
+    let (key_id, name) = (call.key_id, call.name.clone());
+    if let Some(payment) = &mut rows.payment {
+        payment.ended_at_ms = payment.ended_at_ms.max(told.at_ms);
+        tries::follow(rows);
+    }
+    rows.note(key_id, ctx.now_ms, "call_settled", format!("{name}: called off, told by the provider"));
+    hurry(rows, ctx);
+    Taken::In
 }
 
 /// It is about an earlier try of the order, which is over: a later one may be with another provider.
@@ -272,6 +335,15 @@ fn of_this_try(
         return Ok(Taken::In);
     }
     ended(rows)
+}
+
+/// A capture by somebody else has the payment's own reference. If the payment is unheard of, it was authorised: that is its
+/// answer, and the capture must come again.
+fn captured_unheard(rows: &mut Rows, told: &Told, ctx: &Context) -> Result<Taken, Bug> {
+    let amount_minor = rows.payment.as_ref().map_or(0, |payment| payment.amount.get());
+    let authorised = Told { id: told.payment.clone(), amount_minor, ..told.clone() };
+    by_call(rows, &authorised, &[CallKind::Authorize], authorisation, ctx)?;
+    Ok(Taken::Busy)
 }
 
 fn capture(rows: &mut Rows, told: &Told, ctx: &Context) -> Result<Taken, Bug> {

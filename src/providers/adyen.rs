@@ -337,6 +337,11 @@ fn classify_success(call: &ForeignCall, answer: &HttpAnswer) -> Outcome {
             .map(|received| (received.psp_reference.clone(), read_modification(call, received))),
     };
     match read {
+        Some((id, Ok(result))) if is_plain(&id) && is_partial(&result) => Outcome::LeftOpen(ProviderReply {
+            status: answer.status,
+            result,
+            request_id: answer.request_id.clone().or(Some(id)),
+        }),
         // The id becomes a part of later addresses.
         Some((id, Ok(result))) if is_plain(&id) => definitive(answer, Some(id), result),
         // Stored under the key like any answer: the key goes on to say so.
@@ -375,7 +380,8 @@ fn read_payment(call: &ForeignCall, answer: PaymentAnswer) -> Result<ProviderRes
         "Refused" | "Cancelled" => Ok(declined(answer)),
         // Of the communication: the issuer may hold the money all the same, and only a notification tells.
         "Error" => Err("an error on the way to the issuer, which may hold the money"),
-        "PartiallyAuthorised" => Err("only a part is held, which must be cancelled"),
+        "PartiallyAuthorised" if call.kind == CallKind::Charge => Err("only a part is held"),
+        "PartiallyAuthorised" => Ok(partially_authorized(payment)),
         // Nobody gets to see the page, so nobody can pay there.
         "RedirectShopper" | "ChallengeShopper" | "IdentifyShopper" | "PresentToShopper" => {
             Ok(ProviderResult::Declined {
@@ -390,6 +396,20 @@ fn read_payment(call: &ForeignCall, answer: PaymentAnswer) -> Result<ProviderRes
         "Pending" | "Received" => Ok(ProviderResult::Processing { payment }),
         _ => Err("a result that is not known"),
     }
+}
+
+/// The answer of such a payment, once what is held is given up: all or nothing is asked for.
+fn partially_authorized(payment: String) -> ProviderResult {
+    ProviderResult::Declined {
+        payment: Some(payment),
+        code: "partially_authorized".to_owned(),
+        decline_code: None,
+        message: "The card has too little money for the whole amount. Nothing was charged.".to_owned(),
+    }
+}
+
+fn is_partial(result: &ProviderResult) -> bool {
+    matches!(result, ProviderResult::Declined { code, .. } if code == "partially_authorized")
 }
 
 /// What the call asked for, if the answered amount is no other one. Nothing but the whole of what was asked for is what was
@@ -527,6 +547,89 @@ pub fn told(call: &ForeignCall, told: &Told) -> Result<ProviderResult, String> {
         CallKind::Refund => ProviderResult::Refunded { refund: told.id.clone(), settled: true },
         CallKind::Void => ProviderResult::Voided,
     })
+}
+
+/// The answer of a payment of which a notification tells that a part only is held.
+pub fn told_of_a_part(call: &ForeignCall, told: &Told) -> Option<ProviderReply> {
+    let asked = asked(call, None).ok()?.amount;
+    let is_part = call.kind == CallKind::Authorize
+        && told.success
+        && asked.currency.eq_ignore_ascii_case(&told.currency)
+        && (1..asked.minor()?).contains(&told.amount_minor);
+    let result = partially_authorized(told.payment.clone());
+    is_part.then(|| ProviderReply { status: 200, result, request_id: Some(told.id.clone()) })
+}
+
+/// What a frozen body calls itself, and for whom.
+#[derive(Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Named {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    merchant_account: Option<String>,
+    reference: String,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct TechnicalCancel {
+    #[serde(flatten)]
+    named: Named,
+    payment_reference: String,
+}
+
+/// Calls off a payment: one of which a part only is held, or one whose `pspReference` never came (a *technical cancel*). Either is
+/// only received; a notification with the payment's own reference tells how it ended.
+/// <https://docs.adyen.com/online-payments/cancel>
+pub fn close(call: &ForeignCall) -> Option<FrozenRequest> {
+    let named: Named = serde_json::from_str(&call.request.body).ok()?;
+    match &call.evidence.provider_id {
+        Some(id) if call.evidence.closing.is_some() => {
+            Some(FrozenRequest::new(format!("/payments/{id}/cancels"), encode(&named)))
+        }
+        None if call.evidence.is_given_up && is_manual(call) => {
+            let payment_reference = named.reference.clone();
+            let body = encode(&TechnicalCancel { named, payment_reference });
+            Some(FrozenRequest::new("/cancels".to_owned(), body))
+        }
+        _ => None,
+    }
+}
+
+/// Whether a call authorises what is captured later: what was captured cannot be canceled.
+fn is_manual(call: &ForeignCall) -> bool {
+    let asked = asked(call, None).ok().filter(|_| call.kind == CallKind::Authorize);
+    asked.and_then(|asked| asked.additional_data).is_some_and(|data| data.manual_capture == "true")
+}
+
+/// The idempotency key of a request that calls a payment off: however often it is sent, it is one.
+pub fn close_key(call: &ForeignCall, request: &FrozenRequest) -> String {
+    derived_key(&format!("{} {}", call.derived_key, request.path))
+}
+
+/// What the answer to calling a payment off says: at most that it was received.
+pub fn read_close(call: &ForeignCall, answer: &HttpAnswer) -> LookUp {
+    let is_received = answer.status == 201
+        && parse::<Received>(answer).is_some_and(|received| received.status == "received");
+    if call.evidence.closing.is_some() {
+        let state = if is_received { "was asked for" } else { "could not be asked for" };
+        return LookUp::Unconfirmed(Unconfirmed {
+            provider_id: call.evidence.provider_id.clone(),
+            needs_review: true,
+            reason: format!("only a part is held, its cancel {state} ({})", answer.status),
+        });
+    }
+    match close(call) {
+        Some(_) if is_received => LookUp::Inconclusive {
+            from_the_start: true,
+            reason: "a technical cancel was asked for: only a webhook tells".to_owned(),
+        },
+        _ => no_look_up(),
+    }
+}
+
+#[derive(Deserialize)]
+struct Received {
+    status: String,
 }
 
 /// What a look-up says: nothing, ever.

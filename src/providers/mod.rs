@@ -238,13 +238,21 @@ impl Provider {
         }
     }
 
-    /// What to send (with `POST`) to close what a call has left open, in the place of a look-up. It needs no key: what is
-    /// canceled stays so, however often it is asked for.
+    /// What to send (with `POST`) to close what a call has left open, or may have, in the place of a look-up. It may be sent as often
+    /// as one likes: what is canceled stays so.
     pub fn close_request(self, call: &ForeignCall) -> Option<FrozenRequest> {
         match self {
             Self::Stripe if call.asks_identity() => None,
             Self::Stripe => stripe::close(call),
-            Self::Adyen => None,
+            Self::Adyen => adyen::close(call),
+        }
+    }
+
+    /// The idempotency key of that request, where asking again would be another cancel.
+    pub fn close_key(self, call: &ForeignCall, request: &FrozenRequest) -> Option<String> {
+        match self {
+            Self::Stripe => None,
+            Self::Adyen => Some(adyen::close_key(call, request)),
         }
     }
 
@@ -253,7 +261,7 @@ impl Provider {
         match self {
             Self::Stripe if call.asks_identity() => LookUp::Identity(stripe::read_identity(call, answer)),
             Self::Stripe => stripe::read_page(call, answer),
-            Self::Adyen => adyen::no_look_up(),
+            Self::Adyen => adyen::read_close(call, answer),
         }
     }
 

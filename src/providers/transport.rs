@@ -71,7 +71,10 @@ impl Transport {
     /// left open.
     pub async fn look_up(&self, call: &ForeignCall) -> LookUp {
         let answer = match (call.provider.close_request(call), call.provider.look_up_request(call)) {
-            (Some(request), _) => self.post(call.provider, &request).await,
+            (Some(request), _) => {
+                let key = call.provider.close_key(call, &request);
+                self.exchange_with(call.provider, "POST", &request, key.as_deref()).await
+            }
             (None, Some(request)) => self.get(call.provider, &request).await,
             (None, None) => return adyen::no_look_up(),
         };
@@ -95,12 +98,17 @@ impl Transport {
 
     /// A request that changes nothing. An error is the same as no answer.
     pub async fn get(&self, provider: Provider, request: &FrozenRequest) -> Result<HttpAnswer, String> {
-        self.exchange(self.access(provider)?, "GET", request, None).await
+        self.exchange_with(provider, "GET", request, None).await
     }
 
-    /// A request that may be sent as often as one likes.
-    async fn post(&self, provider: Provider, request: &FrozenRequest) -> Result<HttpAnswer, String> {
-        self.exchange(self.access(provider)?, "POST", request, None).await
+    async fn exchange_with(
+        &self,
+        provider: Provider,
+        method: &str,
+        request: &FrozenRequest,
+        key: Option<&str>,
+    ) -> Result<HttpAnswer, String> {
+        self.exchange(self.access(provider)?, method, request, key).await
     }
 
     fn access(&self, provider: Provider) -> Result<&Access, String> {

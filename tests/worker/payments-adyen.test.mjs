@@ -20,6 +20,7 @@ import {
   paid,
 } from './support/payments.mjs';
 import { IMPATIENT } from './support/unknown.mjs';
+import { until } from './support/until.mjs';
 
 const PROVIDER = { provider: 'adyen' };
 const fallback = { provider: 'adyen', payment_method: 'adyen_card_visa' };
@@ -182,21 +183,82 @@ describe('asked for by the request', async () => {
       assert.deepEqual(await site.simulator.moved(first.payment), moved);
     });
 
-  for (const [card, reason] of [
-    ['adyen_card_half', /only a part is held/],
-    ['adyen_card_authentication_finished', /a result that is not known/],
-  ])
-    test(`${card} is no success and no failure`, async () => {
-      const key = freshKey();
-      const ask = () => user.pay({ ...PAYMENT, ...PROVIDER, payment_method: card }, key, AT_ONCE);
-      const first = await ask();
-      assertProblem(first, 503, 'outcome-unknown');
-      assertProblem(await ask(), 503, 'outcome-unknown');
-      assert.equal((await user.payment(first.payment)).json().status, 'processing');
-      const { provider_id, needs_review } = JSON.parse((await site.objects.call(first.payment)).evidence);
-      assert.match(provider_id, /^[A-Z0-9]{16}$/);
-      assert.match(needs_review, reason);
+  test('a result that nobody knows is no success and no failure', async () => {
+    const key = freshKey();
+    const card = { payment_method: 'adyen_card_authentication_finished' };
+    const ask = () => user.pay({ ...PAYMENT, ...PROVIDER, ...card }, key, AT_ONCE);
+    const first = await ask();
+    assertProblem(first, 503, 'outcome-unknown');
+    assertProblem(await ask(), 503, 'outcome-unknown');
+    assert.equal((await user.payment(first.payment)).json().status, 'processing');
+    const { provider_id, needs_review } = JSON.parse((await site.objects.call(first.payment)).evidence);
+    assert.match(provider_id, /^[A-Z0-9]{16}$/);
+    assert.match(needs_review, /a result that is not known/);
+  });
+
+  test('of what a part only is held nothing is kept: it is canceled, and only then somebody else is asked', async () => {
+    const key = freshKey();
+    const body = { ...AUTHORISATION, ...PROVIDER, payment_method: 'adyen_card_half' };
+    const fallback = { provider: 'stripe', payment_method: 'pm_card_visa' };
+    const first = await user.pay({ ...body, fallback }, key, AT_ONCE);
+    assertProblem(first, 503, 'outcome-unknown');
+    const { charges } = await site.simulator.ledger(first.payment);
+    const psp = charges[0].id;
+    await until('the cancel is received', async () => {
+      const { needs_review } = JSON.parse((await site.objects.call(first.payment)).evidence);
+      return /its cancel was asked for \(201\)/.test(needs_review ?? '');
     });
+    assert.equal((await site.simulator.ledger(first.payment)).charges.length, 1, 'nobody else is asked');
+    assert.equal(await site.simulator.tell(`${psp}:AUTHORISATION`), 200);
+    const items = (await site.simulator.notifications(psp)).notificationItems;
+    const { pspReference } = items.at(-1).NotificationRequestItem;
+    assert.equal(await site.simulator.tell(`${pspReference}:CANCELLATION`), 200);
+    const answer = await insist(() => user.pay({ ...body, fallback }, key));
+    assert.equal(answer.status, 201, answer.text);
+    const shown = (await user.payment(first.payment)).json();
+    assert.deepEqual(
+      shown.tries.map(({ status, provider_payment }) => [status, provider_payment === psp]),
+      [
+        ['declined', true],
+        ['requires_capture', false],
+      ],
+    );
+    const { charges: all } = await site.simulator.ledger(first.payment);
+    assert.deepEqual(
+      all.map(({ voided }) => voided),
+      [true, false],
+    );
+  });
+
+  test('a payment that nobody has heard of is called off by its reference, and only Adyen’s yes is believed', async () => {
+    const key = freshKey();
+    const body = { ...AUTHORISATION, ...PROVIDER };
+    await site.simulator.fault('error_after', { path: '/adyen/' });
+    const first = await user.pay(body, key, AT_ONCE);
+    assertProblem(first, 503, 'outcome-unknown');
+    const { charges } = await site.simulator.ledger(first.payment);
+    const psp = charges[0].id;
+    // An hour later.
+    const at = Date.now() - 2 * 3_600_000;
+    const due = async () => {
+      const { sql } = site.objects;
+      await sql(first.payment, 'UPDATE foreign_calls SET last_sent_at_ms = ?, next_try_at_ms = 0', at);
+      await sql(first.payment, 'UPDATE idempotency_keys SET resume_at_ms = 0');
+    };
+    const items = async () =>
+      (await site.simulator.notifications(psp)).notificationItems.map((one) => one.NotificationRequestItem);
+    await until('it is called off', async () => {
+      await due();
+      await user.pay(body, key, AT_ONCE);
+      return (await items()).some(({ eventCode }) => eventCode === 'TECHNICAL_CANCEL');
+    });
+    assertProblem(await user.pay(body, key, AT_ONCE), 503, 'outcome-unknown');
+    const { pspReference } = (await items()).at(-1);
+    assert.equal(await site.simulator.tell(`${pspReference}:TECHNICAL_CANCEL`), 200);
+    const answer = await insist(() => user.pay(body, key));
+    assertProblem(answer, 402, 'payment-failed', { code: 'payment_canceled' });
+    assert.equal((await site.simulator.ledger(first.payment)).charges[0].voided, true);
+  });
 
   test('whether the person is there is said as it is, with a way back in any case', async () => {
     // The simulator sends only whoever is there to the bank's page; either is a refusal here, for reasons of their own.

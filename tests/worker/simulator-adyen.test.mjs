@@ -263,6 +263,26 @@ describe('modifications', () => {
     });
   }
 
+  test('a technical cancel names a payment by its reference, and tells only of what it has found', async () => {
+    const { body } = await pay(manual({ reference: 'lost_1' }));
+    const cancel = (paymentReference) =>
+      post('/cancels', { merchantAccount: 'PaidOnce', paymentReference, reference: 'called_off' });
+    const answer = await cancel('lost_1');
+    assert.deepEqual([answer.status, answer.body.status], [201, 'received']);
+    assert.equal(answer.body.paymentReference, 'lost_1');
+    const told = (await notified(body.pspReference)).at(-1);
+    assert.deepEqual(
+      [told.eventCode, told.success, told.merchantReference, told.originalReference],
+      ['TECHNICAL_CANCEL', 'true', 'called_off', body.pspReference],
+    );
+    assert.equal((await ledger()).charges[0].voided, true);
+    assert.equal((await cancel('nothing_like_it')).status, 201);
+    assert.equal((await ledger()).cancels.length, 1);
+    const { body: taken } = await pay(payment({ reference: 'taken_1' }));
+    await cancel('taken_1');
+    assert.equal((await notified(taken.pspReference)).at(-1).success, 'false');
+  });
+
   test('of an unknown payment, or of another account, are refused', async () => {
     const unknown = await modify('ABCDEFGH12345678', 'captures', 1250);
     assert.deepEqual([unknown.status, unknown.body.errorCode], [422, '167']);

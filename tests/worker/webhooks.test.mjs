@@ -371,17 +371,43 @@ describe('an outcome that nobody knows', () => {
     });
     const [authorised] = await itemsOf(id);
     const elsewhere = { pspReference: randomUUID(), originalReference: authorised.pspReference };
-    for (const eventCode of ['CANCELLATION', 'CAPTURE', 'REFUND'])
-      for (const success of ['true', 'false']) {
-        const answer = await toAdyen(signed({ ...authorised, ...elsewhere, eventCode, success }));
-        assert.equal(answer.text, '[accepted]');
-      }
+    for (const [eventCode, success] of [
+      ['CANCELLATION', 'false'],
+      ['CAPTURE', 'false'],
+      ['REFUND', 'true'],
+      ['REFUND', 'false'],
+    ]) {
+      const answer = await toAdyen(signed({ ...authorised, ...elsewhere, eventCode, success }));
+      assert.equal(answer.text, '[accepted]');
+    }
     assert.equal(await openKeys(id), 1, 'nobody knows yet');
-    const waiting = await inboxOf(site, elsewhere.pspReference);
-    assert.deepEqual(new Set(waiting.map(({ state }) => state)), new Set(['waiting']));
+    const known = await inboxOf(site, elsewhere.pspReference);
+    // That it could not be canceled says nothing at all.
+    assert.deepEqual(known.map(({ state }) => state).sort(), ['done', 'waiting', 'waiting', 'waiting']);
     assert.equal(await tellOf(authorised), 200);
     assert.equal((await again()).status, 201);
   });
+
+  for (const [eventCode, status, shown] of [
+    ['CAPTURE', 201, 'succeeded'],
+    ['CANCELLATION', 402, 'declined'],
+  ])
+    test(`ends with the ${eventCode} of a person in the Customer Area`, async () => {
+      const { id, again } = await lost(
+        { path: '/payments', body: { ...AUTHORISATION, ...ADYEN } },
+        freshKey(),
+        {
+          path: '/adyen/',
+        },
+      );
+      const [authorised] = await itemsOf(id);
+      const elsewhere = { pspReference: randomUUID(), originalReference: authorised.pspReference };
+      const answer = await toAdyen(signed({ ...authorised, ...elsewhere, eventCode }));
+      assert.equal(answer.text, '[accepted]');
+      assert.equal((await again()).status, status);
+      await reaches(id, shown);
+      assert.deepEqual(await breaksOf(id), []);
+    });
 
   const reserved = () => paid(user, { ...AUTHORISATION, ...ADYEN });
   const adyenSends = async () =>

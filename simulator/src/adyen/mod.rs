@@ -54,6 +54,8 @@ pub enum Order {
     },
     /// `GET /reports/{file}`
     Report(String),
+    /// `POST /cancels`
+    CancelByReference(modifications::TechnicalCancelRequest),
 }
 
 impl Order {
@@ -63,12 +65,16 @@ impl Order {
         if let ("GET", [.., "reports", file]) = (request.method.as_str(), segments.as_slice()) {
             return Ok(Order::Report((*file).to_owned()));
         }
-        let base = segments.iter().position(|segment| *segment == "payments").unwrap_or(segments.len());
+        let begins = |name: &str| segments.iter().position(|segment| *segment == name);
+        let base = begins("payments").or_else(|| begins("cancels")).unwrap_or(segments.len());
         let endpoint = segments.get(base..).unwrap_or_default();
         let (payment, kind) = match (request.method.as_str(), endpoint) {
             ("POST", ["payments"]) => return Ok(Order::Pay(payments::PaymentRequest::parse(body)?)),
             ("POST", ["payments", "details"]) => {
                 return Ok(Order::Details(payments::DetailsRequest::parse(body)?));
+            }
+            ("POST", ["cancels"]) => {
+                return Ok(Order::CancelByReference(modifications::TechnicalCancelRequest::parse(body)?));
             }
             ("POST", ["payments", payment, "captures"]) => (payment, ModificationKind::Capture),
             ("POST", ["payments", payment, "cancels"]) => (payment, ModificationKind::Cancel),
@@ -88,6 +94,7 @@ impl Order {
                 (201, modifications::create(call, payment, *kind, request)?)
             }
             Order::Report(_) => return Err(errors::no_endpoint().into()),
+            Order::CancelByReference(request) => (201, modifications::cancel_by_reference(call, request)?),
         })
     }
 }

@@ -9,11 +9,11 @@ use serde_json::{Value, json};
 
 use crate::adyen::body::{self, Amount};
 use crate::adyen::cards::{self, Behaviour};
-use crate::adyen::errors::{self, Fallible};
+use crate::adyen::errors::{self, Fallible, Problem};
 use crate::adyen::notifications::{self, Event};
 use crate::adyen::payments::{self, Payment, Standing};
 use crate::call::{Call, Links};
-use crate::store::Kind;
+use crate::store::{Kind, Query};
 
 /// Adyen's own words for an amount above what is left.
 const INSUFFICIENT: &str = "Insufficient balance on payment";
@@ -152,9 +152,82 @@ pub fn create(
     kind: ModificationKind,
     request: &ModificationRequest,
 ) -> Fallible<Value> {
-    let mut payment = payments::find(call, payment)?
+    let payment = payments::find(call, payment)?
         .filter(|payment| payment.merchant_account == request.merchant_account)
         .ok_or_else(errors::no_such_payment)?;
+    let modification = modify(call, payment, kind, request, kind.event_code())?;
+    Ok(received(&modification, request))
+}
+
+/// The body of `POST /cancels`, checked.
+#[derive(Debug, Clone)]
+pub struct TechnicalCancelRequest {
+    payment_reference: String,
+    request: ModificationRequest,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct RawTechnicalCancel {
+    merchant_account: Option<String>,
+    payment_reference: Option<String>,
+    reference: Option<String>,
+}
+
+impl TechnicalCancelRequest {
+    /// Reads and checks a body.
+    pub fn parse(body: &Value) -> Fallible<Self> {
+        let known: [&[&str]; 2] = [
+            &["merchantAccount", "paymentReference", "reference"],
+            &["applicationInfo", "enhancedSchemeData"],
+        ];
+        let raw: RawTechnicalCancel = body::read(body, "StandalonePaymentCancelRequest", &known)?;
+        let payment_reference = raw.payment_reference.filter(|reference| !reference.is_empty());
+        Ok(TechnicalCancelRequest {
+            payment_reference: payment_reference
+                .ok_or_else(|| Problem::validation("130", "Reference Missing"))?,
+            request: ModificationRequest {
+                amount: None,
+                merchant_account: body::merchant_account(raw.merchant_account)?,
+                reference: raw.reference,
+                merchant_refund_reason: None,
+            },
+        })
+    }
+}
+
+/// `POST /cancels`: cancels the newest payment of this reference, whose `pspReference` its caller never got. Where there is none it is
+/// received all the same, and nothing is told.
+pub fn cancel_by_reference(call: &mut Call, technical: &TechnicalCancelRequest) -> Fallible<Value> {
+    let TechnicalCancelRequest { payment_reference, request } = technical;
+    let mut found = None;
+    for row in call.store.list(&Query::all(Kind::AdyenPayment))? {
+        let payment: Payment = serde_json::from_str(&row.body)?;
+        if payment.reference == *payment_reference && payment.merchant_account == request.merchant_account {
+            found = Some(payment);
+            break;
+        }
+    }
+    if let Some(payment) = found {
+        modify(call, payment, ModificationKind::Cancel, request, "TECHNICAL_CANCEL")?;
+    }
+    Ok(json!({
+        "merchantAccount": request.merchant_account,
+        "paymentReference": payment_reference,
+        "pspReference": call.request_id,
+        "reference": request.reference,
+        "status": "received",
+    }))
+}
+
+/// What becomes of a modification, in the books and by webhook.
+fn modify(
+    call: &mut Call,
+    mut payment: Payment,
+    kind: ModificationKind,
+    request: &ModificationRequest,
+    code: &'static str,
+) -> Fallible<Modification> {
     let amount = request.amount.clone().unwrap_or_else(|| payment.amount.clone());
     let failure = apply(&mut payment, kind, &amount).err();
     payments::save(call, &payment)?;
@@ -174,7 +247,7 @@ pub fn create(
     };
     call.insert(Kind::AdyenModification, &modification.psp_reference, &modification, links)?;
     let event = Event {
-        code: kind.event_code(),
+        code,
         modification: Some(&modification.psp_reference),
         reference: modification.reference.as_deref(),
         amount: Some(&modification.amount),
@@ -182,7 +255,7 @@ pub fn create(
         reason: None,
     };
     notifications::record(call, &payment, &event)?;
-    Ok(received(&payment, &modification, request))
+    Ok(modification)
 }
 
 /// What becomes of a modification; `Err` says why it fails, and changes nothing.
@@ -236,10 +309,10 @@ fn apply(payment: &mut Payment, kind: ModificationKind, amount: &Amount) -> Resu
     Ok(())
 }
 
-fn received(payment: &Payment, modification: &Modification, request: &ModificationRequest) -> Value {
+fn received(modification: &Modification, request: &ModificationRequest) -> Value {
     let mut answer = json!({
-        "merchantAccount": payment.merchant_account,
-        "paymentPspReference": payment.psp_reference,
+        "merchantAccount": request.merchant_account,
+        "paymentPspReference": modification.payment,
         "pspReference": modification.psp_reference,
         "status": "received",
     });

@@ -18,6 +18,9 @@ pub fn check_id(id: &str) -> Result<(), String> {
 
 /// The answer that the call would have had: done as it was asked for, or refused.
 pub fn believed(call: &ForeignCall, id: &str, is_done: bool) -> Result<ProviderReply, String> {
+    if is_done && call.evidence.closing.is_some() {
+        return Err("only a part is held: cancel it there, and say that it was refused".to_owned());
+    }
     let (amount_minor, currency) = match call.kind {
         CallKind::Void => (0, String::new()),
         _ => {

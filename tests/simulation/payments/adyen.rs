@@ -4,9 +4,9 @@
 use paid_once::providers::HttpAnswer;
 use serde_json::{Value, json};
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use super::bank::{Asked, Card, Done, Keys, Later, Ledger, Memory, Status};
+use super::bank::{Asked, Card, Done, Intent, Keys, Later, Ledger, Memory, Status};
 use crate::faults::{HOUR, Oddity, SECOND};
 use crate::provider::plain;
 
@@ -17,6 +17,8 @@ pub(crate) struct Adyen {
     pub(crate) references: BTreeMap<String, String>,
     /// Notifications that no payment's new state tells of, to be sent.
     pub(crate) items: Vec<Value>,
+    /// The keys whose payments are being called off, or were.
+    pub(crate) called_off: BTreeSet<String>,
     /// When what happens now happens.
     pub(crate) now_ms: u64,
 }
@@ -103,6 +105,22 @@ impl Adyen {
         self.items.push(item);
     }
 
+    /// Calls a payment off, by its id or by what it called itself: received, whatever comes of it. Where there is none nothing is
+    /// told.
+    pub(crate) fn call_off(&mut self, body: &str) -> (HttpAnswer, Option<Later>) {
+        let body: Value = serde_json::from_str(body).unwrap();
+        let is_it = |known: &&String| body["reference"] == known.as_str();
+        let by = self.references.iter().find(|(_, known)| is_it(known)).map(|(by, _)| by.clone());
+        // Of what was refused there is nothing to call off.
+        let is_its = |it: &&Intent| Some(&it.by) == by.as_ref() && it.status != Status::Refused;
+        let intent = self.ledger.intents.iter().find(is_its);
+        let later = intent.filter(|intent| self.called_off.insert(intent.by.clone())).map(|intent| {
+            let (by, asked) = (intent.by.clone(), Asked::Cancel { intent: intent.id.clone() });
+            Later::Modify { by, asked, ms: WORK_MS, good: true }
+        });
+        (plain(201, r#"{"pspReference":"C1","status":"received"}"#), later)
+    }
+
     /// What has happened to a payment of itself, days later.
     pub(crate) fn turn(&mut self, later: &Later) {
         let (code, turned) = match later {
@@ -182,8 +200,8 @@ impl Adyen {
         let reference = fields["reference"].as_str().unwrap_or_default();
         self.references.insert(key.to_owned(), reference.to_owned());
         let amount = fields["amount"].to_string();
-        // Stripe's way to leave something open.
-        let odd = odd.filter(|odd| !matches!(odd, Oddity::LeftOpen { .. }));
+        let is_part = matches!(odd, Some(Oddity::LeftOpen { .. }));
+        let odd = odd.filter(|_| !is_part);
         if let Asked::Capture { intent, .. } | Asked::Cancel { intent } = &asked
             && !matches!(odd, Some(Oddity::Uncharged500 | Oddity::Uncharged500Final))
         {
@@ -197,7 +215,31 @@ impl Adyen {
             later = Some(Later::Refund { refund: refund.id.clone(), ms: HOUR, good: true });
             self.ledger.take_in_refund(&refund.id);
         }
+        if let Done::Intent(made) = &done
+            && let Some(intent) = self.ledger.intent_mut(&made.id)
+            && is_part
+            && matches!(asked, Asked::Create { .. })
+            && matches!(intent.status, Status::Reserved | Status::Captured)
+        {
+            (intent.status, intent.amount) = (Status::Reserved, intent.amount / 2);
+            (intent.captured, intent.taken) = (0, 0);
+            let (currency, value) = (&intent.currency, intent.amount);
+            let body = json!({
+                "pspReference": intent.id, "resultCode": "PartiallyAuthorised",
+                "amount": { "currency": currency, "value": value },
+            });
+            let answer = plain(200, &body.to_string());
+            self.keys.store(key, &answer);
+            return (answer, None);
+        }
         let answer = match &done {
+            // The other half of those: the issuer has not answered, and may hold the money all the same.
+            Done::Declined(Some(intent)) if odd == Some(Oddity::Declined) && since_ms.is_multiple_of(2) => {
+                if let Some(intent) = self.ledger.intent_mut(&intent.id) {
+                    intent.has_erred = true;
+                }
+                plain(200, &format!(r#"{{"pspReference":"{}","resultCode":"Error"}}"#, intent.id))
+            }
             // Every other one is heard of the issuer as an `Error`: it holds the money all the same.
             Done::Intent(intent) if odd == Some(Oddity::ChargedThen500) && since_ms.is_multiple_of(2) => {
                 plain(200, &format!(r#"{{"pspReference":"{}","resultCode":"Error"}}"#, intent.id))

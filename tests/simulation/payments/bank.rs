@@ -33,6 +33,8 @@ pub(crate) struct Intent {
     pub(crate) was_held: bool,
     /// The idempotency key that captured or canceled it.
     pub(crate) moved_by: Option<String>,
+    /// Its answer was an error on the way to the issuer.
+    pub(crate) has_erred: bool,
     /// It waits at a bank's page whose address nobody was told.
     pub(crate) has_no_page: bool,
     /// Lists do not show our metadata before.
@@ -309,6 +311,7 @@ impl Ledger {
                     is_revived: false,
                     was_held: matches!(status, Status::Reserved | Status::Captured),
                     moved_by: None,
+                    has_erred: false,
                     has_no_page: matches!(odd, Some(Oddity::LeftOpen { .. })),
                     nameless_until_ms: nameless_until_ms(now_ms, odd),
                     listed_from_ms: now_ms + self.lists_lag_ms,

@@ -364,13 +364,15 @@ fn money_on_a_declined_try_is_given_back_although_no_webhook_tells_of_it() {
 }
 
 /// What the random histories must reach, or they have stopped exercising it.
-const EXERCISED: [&str; 123] = [
+const EXERCISED: [&str; 125] = [
     "accounts: another one's key",
     "accounts: asked for",
     "accounts: the first one's key",
     "accounts: waited for",
     "adyen: charges",
+    "adyen: parts called off",
     "adyen: refunds",
+    "adyen: technical cancels",
     "alarms early",
     "alarms late",
     "alarms lost, found by the read model",
@@ -514,7 +516,7 @@ fn protections() -> Vec<(Off, &'static [&'static str])> {
             Mutant::OpenIsDeclined | Mutant::OneLook => &[TRUE_VERDICT],
             Mutant::CopyIsSend | Mutant::UnusedIsFinal => &[TRUE_VERDICT],
             Mutant::RefusedIsUnknown => &[LIVENESS],
-            Mutant::AccountNotFrozen => &[ONE_CHARGE],
+            Mutant::AccountNotFrozen | Mutant::HeldIsRefused => &[ONE_CHARGE],
             Mutant::ReleaseKeyOnError => &[ONE_CHARGE, TRUE_VERDICT],
             Mutant::NoAlarm => &[LIVENESS],
             Mutant::NoFingerprint => &[MISMATCH],

@@ -162,6 +162,10 @@ impl World {
                 made.map(|refund| (refund.id.clone(), (refund.status == "succeeded").then_some(true)))
             }
         };
+        // What is being called off, or was, Adyen tells of.
+        if call.kind == CallKind::Authorize && self.adyen.called_off.contains(key) {
+            return Seen::Unclear;
+        }
         let Some((id, is_done)) = found else {
             return if self.operators.at_work.contains(key) { Seen::Unclear } else { Seen::Nothing };
         };

@@ -128,6 +128,7 @@ impl Stripe {
                 is_revived: false,
                 was_held: false,
                 moved_by: None,
+                has_erred: false,
                 has_no_page: false,
                 nameless_until_ms: 0,
                 listed_from_ms: 0,

@@ -143,8 +143,9 @@ impl World {
             .iter()
             .filter_map(|intent| {
                 let id = intent.id.clone();
+                let is_likely = intent.status == Status::CaptureFailed || intent.has_erred;
                 Some((
-                    intent.status,
+                    is_likely,
                     match intent.status {
                         Status::Captured if intent.is_revived => return None,
                         Status::Captured => Later::CaptureFails { intent: id },
@@ -156,9 +157,9 @@ impl World {
                 ))
             })
             .collect();
-        for (status, later) in turns {
+        for (is_likely, later) in turns {
             let is_new = self.webhooks.told.insert(format!("{later:?}"), "").is_none();
-            let permille = if status == Status::CaptureFailed { 500 } else { 100 };
+            let permille = if is_likely { 500 } else { 100 };
             if is_new && self.webhooks.dice.permille(permille) {
                 let ms = self.webhooks.dice.between(HOUR, 40 * HOUR);
                 self.after(ms, Event::Decided { provider: "adyen", later });

@@ -1,13 +1,13 @@
 //! What goes between the objects and the providers: sends that get lost, come late or twice; look-ups page by page; and what
 //! banks and the people who pay decide in their own time.
 
-use paid_once::machine::call::{CallKind, ForeignCall, LookUp, Outcome};
+use paid_once::machine::call::{CallKind, ForeignCall, FrozenRequest, LookUp, Outcome};
 use paid_once::machine::run::Event as Input;
 use paid_once::providers::{HttpAnswer, Provider};
 
 use super::accounts::Secret;
 use super::auditor::Send;
-use super::bank::Later;
+use super::bank::{Intent, Later, Status};
 use super::elsewhere::Does;
 use super::story::Payer;
 use super::world::{Event, Off, World};
@@ -258,11 +258,28 @@ impl World {
                 }
             }
             Later::Modify { by, asked, good, .. } => self.adyen.modify(&by, &asked, good),
+            Later::Revive { intent } => self.revive(&intent),
             later => self.adyen.turn(&later),
         }
         self.is_busy();
         self.counters.count("providers: decided later");
         self.book();
+    }
+
+    /// The issuer holds the money after all. That is no charge of ours, unless we have gone on to the other provider by ourselves
+    /// although the answer was only an error on the way.
+    fn revive(&mut self, id: &str) {
+        self.adyen.turn(&Later::Revive { intent: id.to_owned() });
+        let Some(revived) = self.adyen.ledger.intent(id).filter(|intent| intent.has_erred).cloned() else {
+            return;
+        };
+        let is_over =
+            |other: &Intent| matches!(other.status, Status::Refused | Status::Canceled | Status::Expired);
+        let is_other = |other: &&Intent| self.auditor.is_of_the_same_key(&other.by, &revived.by);
+        let is_alone = self.stripe.ledger.intents.iter().filter(is_other).all(is_over);
+        if let Some(intent) = self.adyen.ledger.intent_mut(id) {
+            intent.is_revived &= is_alone;
+        }
     }
 
     fn answer(&mut self, delivery: &Delivery, answer: HttpAnswer) {
@@ -348,11 +365,28 @@ impl World {
                 self.book();
                 answer
             }),
-            // There is nothing to ask.
+            (fault, None) if asking.call.provider == Provider::Adyen => {
+                let close = asking.call.provider.close_request(&asking.call);
+                broken_page(fault)
+                    .unwrap_or_else(|| close.map_or_else(|| plain(404, ""), |close| self.call_off(&close)))
+            }
             (fault, None) => broken_page(fault).unwrap_or_else(|| plain(404, "")),
         };
         let transit_ms = self.dice.between(5, 150);
         self.after(transit_ms, Event::PageAnswer(Box::new(asking), Box::new(answer)));
+    }
+
+    /// Adyen is asked to call a payment off.
+    fn call_off(&mut self, close: &FrozenRequest) -> HttpAnswer {
+        self.counters.count(match close.path.as_str() {
+            "/cancels" => "adyen: technical cancels",
+            _ => "adyen: parts called off",
+        });
+        let (answer, later) = self.adyen.call_off(&close.body);
+        if let Some(later) = later {
+            self.later("adyen", later);
+        }
+        answer
     }
 
     pub(crate) fn page_answer(&mut self, asking: Asking, answer: &HttpAnswer) {

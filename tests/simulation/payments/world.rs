@@ -4,7 +4,7 @@
 //! This is the shell's part, played with faults: each core function runs in one transaction of one object, what an action
 //! says is done at once, and the alarm is set in the same commit.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use paid_once::machine::context::{Context, Limits, Mutant, Times};
 use paid_once::machine::id::{InstanceId, ObjectId, PaymentId};
@@ -324,6 +324,7 @@ impl World {
                 keys: Keys::new(kept_ms(7)),
                 references: BTreeMap::new(),
                 items: Vec::new(),
+                called_off: BTreeSet::new(),
                 now_ms: EPOCH_MS,
             },
             exchanges: BTreeMap::new(),

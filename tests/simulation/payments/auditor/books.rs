@@ -98,6 +98,12 @@ impl Auditor {
         }
     }
 
+    /// Whether one operation has begun both payments.
+    pub(crate) fn is_of_the_same_key(&self, one: &str, other: &str) -> bool {
+        let of = |by: &str| self.derived.get(by).map(|derived| (derived.object, derived.key));
+        of(one).is_some() && of(one) == of(other)
+    }
+
     fn told_nothing(&self, by: &str) -> bool {
         let told = |derived: &Derived| self.moved_nothing.contains(&(derived.object, derived.key));
         self.derived.get(by).is_some_and(told)

@@ -235,7 +235,8 @@ impl Auditor {
             "expired" => ledger == "expired",
             // A void can still reach what had failed: nothing is held either way.
             "failed" => {
-                matches!(ledger, "refused" | "canceled") || entry.as_ref().is_some_and(|it| it.is_revived)
+                matches!(ledger, "refused" | "canceled" | "expired")
+                    || entry.as_ref().is_some_and(|it| it.is_revived)
             }
             "requires_action" => ledger == "action",
             "processing" => ledger == "processing" || !knows,
