@@ -2,10 +2,11 @@
 // each by itself, until it is placed or a person has to look.
 
 import assert from 'node:assert/strict';
-import { createHmac, randomUUID } from 'node:crypto';
+import { randomUUID } from 'node:crypto';
 import { after, afterEach, test } from 'node:test';
 
 import { freshKey, read } from './support/account.mjs';
+import { ADYEN_KEY, notify, signed } from './support/adyen.mjs';
 import { startSite } from './support/harness.mjs';
 import { inboxOf, pausesEnd, worked } from './support/inbox.mjs';
 import { AT_ONCE, AUTHORISATION, PAYMENT, assertProblem, client, moved, paid } from './support/payments.mjs';
@@ -14,7 +15,6 @@ import { readModel } from './support/readmodel.mjs';
 import { IMPATIENT } from './support/unknown.mjs';
 import { until } from './support/until.mjs';
 
-const ADYEN_KEY = '44782def547aaa06c910c43932b1eb0c71fc68d9d0c057550c48ec2acf6ba056';
 const ADMIN_TOKEN = 'the-operators-own-secret-of-the-tests';
 const ADYEN = { provider: 'adyen' };
 const HOUR_MS = 3_600_000;
@@ -30,25 +30,7 @@ afterEach(async () => {
   await site.rows('DELETE FROM breaks');
 });
 
-/** An item with its signature, as Adyen documents it. */
-function signed(item) {
-  const names = ['pspReference', 'originalReference', 'merchantAccountCode', 'merchantReference'];
-  const { value, currency } = item.amount;
-  const text = [...names.map((name) => item[name]), value, currency, item.eventCode, item.success].join(':');
-  const hmacSignature = createHmac('sha256', Buffer.from(ADYEN_KEY, 'hex')).update(text).digest('base64');
-  return { ...item, additionalData: { hmacSignature } };
-}
-const toAdyen = async (...items) =>
-  read(
-    await site.fetch('/webhooks/adyen', {
-      method: 'POST',
-      headers: { 'content-type': 'application/json' },
-      body: JSON.stringify({
-        live: 'false',
-        notificationItems: items.map((item) => ({ NotificationRequestItem: signed(item) })),
-      }),
-    }),
-  );
+const toAdyen = (...items) => notify(site, ...items.map((item) => signed(item)));
 const accepted = async (...items) => {
   const answer = await toAdyen(...items);
   assert.deepEqual([answer.status, answer.text], [200, '[accepted]']);

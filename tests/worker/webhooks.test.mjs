@@ -2,11 +2,12 @@
 // for the alarm, which is far away, and nobody looks: what a payment has become is read in its rows.
 
 import assert from 'node:assert/strict';
-import { createHmac, randomUUID } from 'node:crypto';
+import { randomUUID } from 'node:crypto';
 import { after, afterEach, describe, test } from 'node:test';
 import Stripe from 'stripe';
 
 import { freshKey, read } from './support/account.mjs';
+import { ADYEN_KEY, notify, signed } from './support/adyen.mjs';
 import { withoutEffect } from './support/effects.mjs';
 import { demoWorkers, startSite } from './support/harness.mjs';
 import { inboxOf, worked } from './support/inbox.mjs';
@@ -27,7 +28,6 @@ import { until } from './support/until.mjs';
 
 const STRIPE_SECRET = 'whsec_demo_0123456789abcdef0123456789abcdef';
 const NEXT_SECRET = 'whsec_next_0123456789abcdef0123456789abcdef';
-const ADYEN_KEY = '44782def547aaa06c910c43932b1eb0c71fc68d9d0c057550c48ec2acf6ba056';
 const NEXT_KEY = 'ab'.repeat(32);
 const ADYEN = { provider: 'adyen' };
 const HOUR_MS = 3_600_000;
@@ -80,34 +80,9 @@ const adyenItem = (more = {}) => ({
   success: 'true',
   ...more,
 });
-/** The item with its signature, as Adyen documents it. */
-function signed(item, key = ADYEN_KEY) {
-  const parts = ['pspReference', 'originalReference', 'merchantAccountCode', 'merchantReference'];
-  const text = [
-    ...parts.map((name) => item[name]),
-    item.amount.value,
-    item.amount.currency,
-    item.eventCode,
-    item.success,
-  ].join(':');
-  const hmacSignature = createHmac('sha256', Buffer.from(key, 'hex')).update(text).digest('base64');
-  return { ...item, additionalData: { ...item.additionalData, hmacSignature } };
-}
-/** Adyen's notification, and what it is answered. */
-const sendToAdyen = async (...items) =>
-  read(
-    await site.fetch('/webhooks/adyen', {
-      method: 'POST',
-      headers: { 'content-type': 'application/json' },
-      body: JSON.stringify({
-        live: 'false',
-        notificationItems: items.map((item) => ({ NotificationRequestItem: item })),
-      }),
-    }),
-  );
-/** The same; what follows from it is done then. */
+/** Adyen's notification, and what it is answered; what follows from it is done then. */
 async function toAdyen(...items) {
-  const answer = await sendToAdyen(...items);
+  const answer = await notify(site, ...items);
   await worked(site);
   return answer;
 }
@@ -656,7 +631,7 @@ describe('what is done at the provider past us', () => {
       (await site.objects.audit(id)).filter(({ action }) => action === 'webhook.alert').length;
     await site.rows('ALTER TABLE breaks RENAME TO breaks_away');
     try {
-      assert.equal((await sendToAdyen(failed)).status, 200);
+      assert.equal((await notify(site, failed)).status, 200);
       await until('its object knows', async () => (await told()) === 1);
     } finally {
       await site.rows('ALTER TABLE breaks_away RENAME TO breaks');
