@@ -63,7 +63,8 @@ fn is_seen_canceled(rows: &Rows, row: &Try) -> bool {
         CallState::Settled(Settlement::Answered(reply)) if call.name == name => {
             let is_voided = matches!(
                 reply.result,
-                ProviderResult::Voided | ProviderResult::Rejected { found: Some(Found::Voided), .. }
+                ProviderResult::Voided
+                    | ProviderResult::Rejected { found: Some(Found::Voided | Found::Expired), .. }
             );
             is_voided && row.provider == call.provider
         }
@@ -105,7 +106,7 @@ pub(super) fn earlier(phase: &Phase<'_>) -> Result<Earlier, Bug> {
 const fn lives(found: &Found) -> bool {
     match found {
         Found::Authorized | Found::Captured { .. } | Found::RequiresAction { .. } | Found::Processing => true,
-        Found::Voided | Found::Failed(_) => false,
+        Found::Voided | Found::Expired | Found::Failed(_) => false,
     }
 }
 

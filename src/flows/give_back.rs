@@ -105,7 +105,9 @@ pub(super) fn run(request: &GiveBackRequest, phase: &mut Phase<'_>) -> Result<En
         Settlement::Answered(reply) => match reply.result {
             ProviderResult::Voided | ProviderResult::Refunded { settled: true, .. } => Some(Stage::GivenBack),
             ProviderResult::Received { .. } | ProviderResult::Refunded { .. } => Some(Stage::Received),
-            ProviderResult::Rejected { found: Some(Found::Voided), .. } => Some(Stage::GivenBack),
+            ProviderResult::Rejected { found: Some(Found::Voided | Found::Expired), .. } => {
+                Some(Stage::GivenBack)
+            }
             ProviderResult::Rejected { code, .. } | ProviderResult::Declined { code, .. } => {
                 tries::refused(phase.rows, attempt, kind, &code, phase.ctx)?;
                 None

@@ -104,6 +104,8 @@ impl PaymentRequest {
             watch: None,
             refunded_elsewhere_minor: 0,
             in_provider_units: true,
+            capture_before_ms: None,
+            held_elsewhere_minor: 0,
             created_at_ms: before.map_or(ctx.now_ms, |before| before.created_at_ms),
         }
     }
@@ -173,9 +175,11 @@ pub(super) fn run(request: &PaymentRequest, phase: &mut Phase<'_>) -> Result<End
     let Some(settlement) = phase.settlement(&call_name(attempt))? else {
         return begin_try(request, phase);
     };
+    let capture_before_ms = captured_before_ms(&settlement);
     let (provider_payment, state) = outcome(settlement, phase.payment()?.amount)?;
     let payment = phase.payment()?;
     payment.state = state;
+    payment.capture_before_ms = capture_before_ms;
     payment.provider_payment = provider_payment;
     let payment = payment.clone();
     entered(phase.rows, phase.ctx)?;
@@ -314,6 +318,17 @@ fn call_name(attempt: u32) -> String {
     format!("authorize_{attempt}")
 }
 
+/// Until when what was reserved can be captured, if the answer says so.
+const fn captured_before_ms(settlement: &Settlement) -> Option<u64> {
+    match settlement {
+        Settlement::Answered(reply) => match &reply.result {
+            ProviderResult::Authorized { capture_before_ms, .. } => *capture_before_ms,
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
 /// What the provider's last word makes of the payment.
 fn outcome(settlement: Settlement, amount: AmountMinor) -> Result<(Option<String>, PaymentState), Bug> {
     let failed = |declined, code: String, decline_code, message: String| {
@@ -324,11 +339,12 @@ fn outcome(settlement: Settlement, amount: AmountMinor) -> Result<(Option<String
             ProviderResult::Charged { payment } => {
                 (Some(payment), PaymentState::Captured { amount_minor: amount.get() })
             }
-            ProviderResult::Authorized { payment } => (Some(payment), PaymentState::Authorized),
+            ProviderResult::Authorized { payment, .. } => (Some(payment), PaymentState::Authorized),
             ProviderResult::Moved { payment, found } => {
                 let state = match found {
                     Found::Captured { amount_minor } => PaymentState::Captured { amount_minor },
                     Found::Voided => PaymentState::Canceled,
+                    Found::Expired => PaymentState::Expired,
                     _ => PaymentState::Authorized,
                 };
                 (Some(payment), state)
@@ -368,6 +384,11 @@ fn answer(request: &PaymentRequest, payment: &Payment, phase: &Phase<'_>) -> Res
         }
         PaymentState::Canceled => (
             "The reservation was canceled at the payment provider. Nothing was charged.",
+            "payment_canceled".to_owned(),
+            &None,
+        ),
+        PaymentState::Expired => (
+            "The reservation has lapsed at the payment provider. Nothing was charged.",
             "payment_canceled".to_owned(),
             &None,
         ),

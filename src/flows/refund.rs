@@ -11,7 +11,7 @@ use crate::machine::call::{CallKind, CallSpec, ProviderResult, Semantics, Settle
 use crate::machine::context::{Bug, Mutant};
 use crate::machine::id::RefundId;
 use crate::payment::money::AmountMinor;
-use crate::payment::{DisputeStatus, Payment, PaymentState, Refund, RefundReason, RefundState, check};
+use crate::payment::{Payment, PaymentState, Refund, RefundReason, RefundState, check};
 
 use super::capture::{must_be_free, must_be_payable};
 
@@ -28,8 +28,7 @@ pub(super) const REFUND: &str = "refund";
 
 /// Whether it is captured and no bank may take it back: what that takes would be paid back twice.
 pub(super) fn is_refundable(payment: &Payment) -> bool {
-    let is_open = payment.dispute.as_ref().is_some_and(|dispute| dispute.status == DisputeStatus::Open);
-    matches!(payment.state, PaymentState::Captured { .. }) && !is_open
+    matches!(payment.state, PaymentState::Captured { .. }) && !payment.forbids_refunds()
 }
 
 /// The reservation: a row of its own.
@@ -38,14 +37,22 @@ pub(super) fn admit(request: &RefundRequest, phase: &mut Phase<'_>) -> Result<Re
     let Some(payment) = &phase.rows.payment else {
         return Ok(Err(Refusal::NoPayment));
     };
-    if let Some(refusal) = must_be_free(payment, "refunded", |_| is_refundable(payment), phase.ctx) {
+    let ignores_banks = phase.ctx.has(Mutant::RefundWhileDisputed);
+    let is_right = |state: &PaymentState| {
+        is_refundable(payment) || (ignores_banks && matches!(state, PaymentState::Captured { .. }))
+    };
+    if let Some(refusal) = must_be_free(payment, "refunded", is_right, phase.ctx) {
         return Ok(Err(refusal));
     }
     let available_minor = match phase.ctx.has(Mutant::NoRefundReservation) {
         true => payment.refundable_minor(&answered(&phase.rows.refunds)),
         false => payment.refundable_minor(&phase.rows.refunds),
     };
-    let available_minor = available_minor.saturating_sub(payment.disputed_minor());
+    let disputed_minor = match phase.ctx.has(Mutant::RefundWhileDisputed) {
+        true => 0,
+        false => payment.disputed_minor(),
+    };
+    let available_minor = available_minor.saturating_sub(disputed_minor);
     let amount = request.amount.or_else(|| AmountMinor::new(available_minor));
     let Some(amount) = amount.filter(|amount| amount.get() <= available_minor) else {
         let detail = match available_minor {

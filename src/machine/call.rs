@@ -170,6 +170,9 @@ pub enum ProviderResult {
     Authorized {
         /// The provider's id of the payment.
         payment: String,
+        /// Until when it can be captured, in ms since the epoch, if the provider has said so.
+        #[serde(default)]
+        capture_before_ms: Option<u64>,
     },
     /// The money was reserved, and has been captured or given up since, though not by us.
     Moved {
@@ -240,7 +243,7 @@ impl ProviderResult {
     pub fn payment(&self) -> Option<&str> {
         match self {
             Self::Charged { payment }
-            | Self::Authorized { payment }
+            | Self::Authorized { payment, .. }
             | Self::Moved { payment, .. }
             | Self::RequiresAction { payment, .. }
             | Self::Processing { payment } => Some(payment),
@@ -293,6 +296,8 @@ pub enum Found {
     },
     /// Given up.
     Voided,
+    /// What was reserved has lapsed.
+    Expired,
     /// Waiting for the person who pays.
     RequiresAction {
         /// The bank's page.

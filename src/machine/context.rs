@@ -190,6 +190,8 @@ pub enum Mutant {
     ReceivedIsDone,
     /// What seems decided is never asked for again.
     DecidedIsFinal,
+    /// A refund is sent while a bank decides about a dispute of the same money.
+    RefundWhileDisputed,
     /// News of a try that is over is dropped.
     LateNewsDropped,
     /// A later "no" is the last word of a payment that its provider has executed without saying how.
@@ -241,12 +243,13 @@ impl Mutant {
     pub const OF_REFUSALS: [Self; 3] = [Self::RefusedIsUnknown, Self::CopyIsSend, Self::UnusedIsFinal];
 
     /// Those of what a provider does by itself, days later, and of a secret that is changed: only random histories have it.
-    pub const OF_LATER: [Self; 5] = [
+    pub const OF_LATER: [Self; 6] = [
         Self::DecidedIsFinal,
         Self::LateNewsDropped,
         Self::HeldIsRefused,
         Self::MovedIsOther,
         Self::AccountNotFrozen,
+        Self::RefundWhileDisputed,
     ];
 
     /// Those of what operators do: only random histories with an operator have it.

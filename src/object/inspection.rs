@@ -25,6 +25,9 @@ pub struct Inspection {
     pub refundable_minor: u32,
     /// Whether the payment may be given up.
     pub voidable: bool,
+    /// Until when what is reserved can be captured, in ms since the epoch.
+    #[serde(default)]
+    pub capture_before_ms: Option<u64>,
     /// The move of the payment that is under way.
     pub under_way: Option<String>,
     /// When the provider is asked next how the payment stands, in ms since the epoch.
@@ -131,11 +134,12 @@ impl Inspection {
         let payment = rows.payment.as_ref();
         let free = payment.filter(|payment| payment.pending.is_none());
         let refundable_minor = free
-            .filter(|payment| payment.status() != "disputed")
+            .filter(|payment| !payment.forbids_refunds())
             .map_or(0, |payment| payment.captured_minor().saturating_sub(payment.disputed_minor()));
         let capturable = free.filter(|payment| payment.status() == "requires_capture");
         Self {
             snapshot,
+            capture_before_ms: capturable.and_then(|payment| payment.capture_before_ms),
             capturable_minor: capturable.map_or(0, |payment| payment.amount.get()),
             refundable_minor: refundable_minor.saturating_sub(refunded_minor),
             voidable: free.is_some_and(|payment| is_voidable(&payment.state)),

@@ -17,8 +17,8 @@ use crate::machine::context::{Bug, Context, Mutant};
 use crate::machine::id::RefundId;
 use crate::machine::rows::{AuditRecord, Rows};
 use crate::payment::news::refund_moved;
-use crate::payment::tries;
-use crate::payment::{Check, Doubt, Payment, PaymentState, Refund, RefundState, Watch, Watched};
+use crate::payment::{Check, Dispute, Doubt, Payment, PaymentState, Refund, RefundState, Watch, Watched};
+use crate::payment::{ended, tries};
 use crate::providers::Provider;
 
 /// The pause before the first question, in ms; it doubles with each.
@@ -38,6 +38,8 @@ const DAY_MS: u64 = 24 * HOUR_MS;
 /// <https://docs.stripe.com/payments/place-a-hold-on-a-payment-method>
 const RESERVATION_ASKED_AFTER_MS: [u64; 5] =
     [DAY_MS, 4 * DAY_MS + 19 * HOUR_MS, 7 * DAY_MS + HOUR_MS, 14 * DAY_MS, 31 * DAY_MS];
+/// The same where its end is known, in ms since that end: right after it, and once more should the provider be late.
+const LAPSE_ASKED_AFTER_MS: [u64; 3] = [60_000, HOUR_MS, DAY_MS];
 /// When money that was taken is asked for, in ms since the capture: somebody may have given it back at the dashboard.
 const MONEY_ASKED_AFTER_MS: [u64; 2] = [2 * DAY_MS, 30 * DAY_MS];
 /// The same, in ms since the newest change of its refunds: one that succeeded can still fail, after 30 days at most.
@@ -46,6 +48,10 @@ const REFUNDS_ASKED_AFTER_MS: [u64; 4] = [2 * DAY_MS, 7 * DAY_MS, 16 * DAY_MS, 4
 /// When a try that was declined is asked for, in ms since the decline, while nobody tries again: its PaymentIntent has no end of its
 /// own, and whoever has its client secret may confirm it again. <https://docs.stripe.com/payments/paymentintents/lifecycle>
 const DECLINED_ASKED_AFTER_MS: [u64; 3] = [DAY_MS, 7 * DAY_MS, 30 * DAY_MS];
+/// When a dispute is asked for that is open, in ms since it was last seen otherwise: banks take two or three months.
+/// <https://docs.stripe.com/disputes/how-disputes-work>
+const DISPUTE_ASKED_AFTER_MS: [u64; 7] =
+    [2 * DAY_MS, 7 * DAY_MS, 16 * DAY_MS, 30 * DAY_MS, 60 * DAY_MS, 90 * DAY_MS, 120 * DAY_MS];
 /// How many refunds of a payment are read at most, whoever made them.
 const REMOTE_REFUNDS_MAX: usize = 1_000;
 /// What begins the name of the cause for a question that nobody but the time has given.
@@ -91,6 +97,17 @@ pub enum Question {
         /// What stood on the pages before this one, the newest first.
         read: Vec<RemoteRefund>,
     },
+    /// What banks want back of the payment.
+    Disputes {
+        /// Whom to ask.
+        provider: Provider,
+        /// In which connected account.
+        account: Option<String>,
+        /// The provider's id of the payment.
+        id: String,
+        /// The event whose doubt the answer ends.
+        doubt: Option<String>,
+    },
     /// Whether the payment is in the account of the configured credential, which is not the one with which it was made: only
     /// there the answer to the question itself means anything.
     Home {
@@ -107,7 +124,8 @@ impl Question {
         match self {
             Self::Payment { provider, .. }
             | Self::Refund { provider, .. }
-            | Self::Refunds { provider, .. } => *provider,
+            | Self::Refunds { provider, .. }
+            | Self::Disputes { provider, .. } => *provider,
             Self::Home { question, .. } => question.provider(),
         }
     }
@@ -115,9 +133,10 @@ impl Question {
     /// In which connected account; else in the configured key's own.
     pub fn account(&self) -> Option<&str> {
         match self {
-            Self::Payment { account, .. } | Self::Refund { account, .. } | Self::Refunds { account, .. } => {
-                account.as_deref()
-            }
+            Self::Payment { account, .. }
+            | Self::Refund { account, .. }
+            | Self::Refunds { account, .. }
+            | Self::Disputes { account, .. } => account.as_deref(),
             Self::Home { question, .. } => question.account(),
         }
     }
@@ -138,11 +157,22 @@ pub struct RemoteRefund {
     pub may_be_release: bool,
 }
 
+/// What the provider says of a payment beside how it stands.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Beside {
+    /// Until when what is reserved can be captured, in ms since the epoch.
+    pub capture_before_ms: Option<u64>,
+    /// What is still reserved beside what was captured, in minor units.
+    pub held_minor: u32,
+    /// Whether a bank has ever disputed it.
+    pub is_disputed: bool,
+}
+
 /// What the provider says.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Truth {
     /// About the payment.
-    Payment(Found),
+    Payment(Found, Beside),
     /// About the refund: [`RefundState::Pending`], done, or failed.
     Refund(RefundState),
     /// A page of all refunds of the payment.
@@ -152,6 +182,8 @@ pub enum Truth {
         /// Whether older ones follow on another page.
         has_more: bool,
     },
+    /// All disputes of the payment, the newest first.
+    Disputes(Vec<Dispute>),
     /// About the account of the configured credential.
     Home(Identity),
     /// It could not say.
@@ -169,13 +201,7 @@ pub fn questions(rows: &Rows) -> Vec<Question> {
     let provider = payment.provider;
     let account = || payment.merchant_account.clone();
     let of_payment = payment.provider_payment.clone().filter(|_| is_asked_for(payment)).map(|id| {
-        let (account, doubt) = (account(), payment.doubt(None).map(str::to_owned));
-        match payment.state {
-            PaymentState::Captured { .. } => {
-                Question::Refunds { provider, account, id, doubt, read: Vec::new() }
-            }
-            _ => Question::Payment { provider, account, id, doubt },
-        }
+        Question::Payment { provider, account: account(), id, doubt: payment.doubt(None).map(str::to_owned) }
     });
     let of_refunds = rows.refunds.iter().filter_map(|refund| {
         let doubt = payment.doubt(Some(&refund.id)).map(str::to_owned);
@@ -201,7 +227,8 @@ const fn is_captured(payment: &Payment) -> bool {
 /// What of a payment that seems decided can still change at its provider.
 fn watched(payment: &Payment, refunds: &[Refund]) -> Option<Watched> {
     match payment.state {
-        PaymentState::Authorized => Some(Watched::Reservation),
+        PaymentState::Authorized => Some(Watched::Reservation { until_ms: payment.capture_before_ms }),
+        PaymentState::Captured { .. } if payment.has_open_dispute() => Some(Watched::Dispute),
         PaymentState::Captured { .. } => {
             let done = refunds.iter().filter(|refund| refund.state == RefundState::Succeeded);
             Some(Watched::Money {
@@ -214,10 +241,17 @@ fn watched(payment: &Payment, refunds: &[Refund]) -> Option<Watched> {
 }
 
 /// Notes that something may have changed although it seems decided: the payment or, by the provider's id of it, a refund.
-/// The provider is asked now, and again until it answers. Once money was taken only its refunds can change: `of_refunds` says
-/// whether the event is about these.
-pub(super) fn doubt(rows: &mut Rows, refund: Option<&str>, of_refunds: bool, event_id: &str, ctx: &Context) {
+/// The provider is asked now, and again until it answers. Once all was taken only what is given back of it can change, by us or
+/// by a bank: `of_money_back` says whether the event is about that.
+pub(super) fn doubt(
+    rows: &mut Rows,
+    refund: Option<&str>,
+    of_money_back: bool,
+    event_id: &str,
+    ctx: &Context,
+) {
     let is_captured = rows.payment.as_ref().is_some_and(is_captured);
+    let is_whole = rows.payment.as_ref().is_none_or(|payment| payment.held_elsewhere_minor == 0);
     let is_known = |id: &str| {
         let known = |refund: &Refund| match &refund.provider_refund {
             Some(known) => known == id,
@@ -227,7 +261,7 @@ pub(super) fn doubt(rows: &mut Rows, refund: Option<&str>, of_refunds: bool, eve
         rows.refunds.iter().any(known)
     };
     let subjects: Vec<Option<RefundId>> = match refund {
-        None if is_captured && !of_refunds => Vec::new(),
+        None if is_captured && is_whole && !of_money_back => Vec::new(),
         None => vec![None],
         // One that was not made here.
         Some(id) if is_captured && !is_known(id) => vec![None],
@@ -312,7 +346,14 @@ impl Watch {
     /// When it is asked for next, in ms since the epoch. `None` once that is over.
     pub fn due_at_ms(&self) -> Option<u64> {
         let after_ms: &[u64] = match self.of {
-            Watched::Reservation => &RESERVATION_ASKED_AFTER_MS,
+            Watched::Reservation { until_ms: Some(until_ms) } => {
+                let [soon, later, latest] = LAPSE_ASKED_AFTER_MS.map(|ms| until_ms.saturating_add(ms));
+                let mut at_ms = [self.since_ms.saturating_add(DAY_MS), soon, later, latest];
+                at_ms.sort_unstable();
+                return at_ms.get(usize::try_from(self.asked).ok()?).copied();
+            }
+            Watched::Reservation { until_ms: None } => &RESERVATION_ASKED_AFTER_MS,
+            Watched::Dispute => &DISPUTE_ASKED_AFTER_MS,
             Watched::Money { refunds: 0, elsewhere_minor: 0 } => &MONEY_ASKED_AFTER_MS,
             Watched::Money { .. } => &REFUNDS_ASKED_AFTER_MS,
             Watched::Tries { given_back: 0, .. } => &DECLINED_ASKED_AFTER_MS,
@@ -389,7 +430,9 @@ pub fn begin(rows: &mut Rows, looking: bool, ctx: &Context) -> Vec<Question> {
 fn at_home(rows: &mut Rows, question: Question, ctx: &Context) -> Question {
     let provider = question.provider();
     let payment = match &question {
-        Question::Payment { id, .. } | Question::Refunds { id, .. } => Some(id.clone()),
+        Question::Payment { id, .. } | Question::Refunds { id, .. } | Question::Disputes { id, .. } => {
+            Some(id.clone())
+        }
         Question::Refund { .. } => rows.payment.as_ref().and_then(|payment| payment.provider_payment.clone()),
         Question::Home { .. } => None,
     };
@@ -459,27 +502,19 @@ pub fn take(
                 return Ok(Some(question.as_ref().clone()));
             }
         }
-        (Question::Payment { id, doubt, .. }, Truth::Payment(found)) => {
-            let Some(payment) = &mut rows.payment else { return Ok(None) };
-            // The question may be about a try that is over, and that another one may have followed.
-            let is_newest = payment.provider_payment.as_deref() == Some(id);
-            if is_newest {
-                answered(payment, None, doubt.as_deref());
+        (Question::Payment { provider, account, id, doubt }, Truth::Payment(found, beside)) => {
+            let was_captured = rows.payment.as_ref().is_some_and(is_captured);
+            take_payment(rows, (*provider, id, doubt.as_deref()), found, beside, ctx)?;
+            let (provider, account, id, doubt) = (*provider, account.clone(), id.clone(), doubt.clone());
+            if beside.is_disputed {
+                return Ok(Some(Question::Disputes { provider, account, id, doubt }));
             }
-            if !is_newest || payment.is_over() {
-                tries::take(rows, id, doubt.as_deref(), &found, ctx)?;
-            } else {
-                let done = match &found {
-                    Found::Captured { .. } => Some(CallKind::Capture),
-                    Found::Voided => Some(CallKind::Void),
-                    _ => None,
-                };
-                if payment.learn(found) {
-                    entered(rows, ctx)?;
-                    let told = done.and_then(|done| by_hand::contradicted_by_state(rows, done));
-                    contradicted(rows, told, doubt.as_deref(), ctx)?;
-                }
-            }
+            return Ok(after_payment(rows, was_captured, provider, account, id, doubt, ctx));
+        }
+        (Question::Disputes { provider, account, id, doubt }, Truth::Disputes(disputes)) => {
+            ended::take_disputes(rows, *provider, id, &disputes, doubt.as_deref(), ctx)?;
+            let (provider, account, id, doubt) = (*provider, account.clone(), id.clone(), doubt.clone());
+            return Ok(after_payment(rows, true, provider, account, id, doubt, ctx));
         }
         (Question::Refund { refund, doubt, .. }, Truth::Refund(state)) => {
             if let Some(payment) = &mut rows.payment {
@@ -514,6 +549,98 @@ pub fn take(
     }
     schedule(rows, ctx);
     Ok(None)
+}
+
+/// Takes in how a payment stands: the newest try, or one that is over and that another one may have followed.
+fn take_payment(
+    rows: &mut Rows,
+    (provider, id, doubt): (Provider, &str, Option<&str>),
+    found: Found,
+    beside: Beside,
+    ctx: &Context,
+) -> Result<(), Bug> {
+    let Some(payment) = &mut rows.payment else { return Ok(()) };
+    if payment.provider_payment.as_deref() != Some(id) || payment.is_over() {
+        return tries::take(rows, id, doubt, &found, ctx);
+    }
+    payment.capture_before_ms = beside.capture_before_ms.or(payment.capture_before_ms);
+    let taken_minor = match &found {
+        Found::Captured { amount_minor } => Some(*amount_minor),
+        _ => None,
+    };
+    let done = match &found {
+        Found::Captured { .. } => Some(CallKind::Capture),
+        Found::Voided => Some(CallKind::Void),
+        _ => None,
+    };
+    let is_new = payment.learn(found);
+    if is_new {
+        entered(rows, ctx)?;
+        let told = done.and_then(|done| by_hand::contradicted_by_state(rows, done));
+        contradicted(rows, told, doubt, ctx)?;
+    }
+    match taken_minor {
+        Some(taken_minor) => {
+            captured_elsewhere(rows, (provider, doubt), (taken_minor, beside.held_minor), is_new, ctx)
+        }
+        None => Ok(()),
+    }
+}
+
+/// Others capture in parts, and more than was reserved. What they have taken counts, up to the amount; what they left reserved,
+/// or took beyond it, is for a person.
+fn captured_elsewhere(
+    rows: &mut Rows,
+    (provider, doubt): (Provider, Option<&str>),
+    (taken_minor, held_minor): (u32, u32),
+    is_new: bool,
+    ctx: &Context,
+) -> Result<(), Bug> {
+    let Some(payment) = rows.payment.as_mut().filter(|payment| is_captured(payment)) else { return Ok(()) };
+    let (before_minor, amount_minor) = (payment.captured_minor(), payment.amount.get());
+    if taken_minor < before_minor {
+        return Ok(());
+    }
+    let counted_minor = taken_minor.min(amount_minor);
+    let is_more = counted_minor > before_minor;
+    if is_more {
+        payment.state = PaymentState::Captured { amount_minor: counted_minor };
+    }
+    let is_moved = is_more || held_minor != payment.held_elsewhere_minor;
+    payment.held_elsewhere_minor = held_minor;
+    if is_more {
+        let data = json!({ "amount": taken_minor, "before": before_minor });
+        tries::audit(rows, "capture.elsewhere", data, ctx)?;
+    }
+    if (is_new || is_moved) && (held_minor > 0 || taken_minor > amount_minor) {
+        let detail =
+            format!("others have captured {taken_minor} of {amount_minor}, {held_minor} is still held");
+        tries::alert(rows, provider, doubt, &detail, ctx)?;
+    }
+    Ok(())
+}
+
+/// What is asked once it is known how a payment stands: what was given back, of money that had been taken before.
+fn after_payment(
+    rows: &mut Rows,
+    was_captured: bool,
+    provider: Provider,
+    account: Option<String>,
+    id: String,
+    doubt: Option<String>,
+    ctx: &Context,
+) -> Option<Question> {
+    let payment = rows.payment.as_mut().filter(|payment| payment.provider_payment.as_ref() == Some(&id));
+    match payment {
+        Some(payment) if was_captured && is_captured(payment) => {
+            return Some(Question::Refunds { provider, account, id, doubt, read: Vec::new() });
+        }
+        Some(payment) => answered(payment, None, doubt.as_deref()),
+        None => {}
+    }
+    tries::answered(rows, &id, doubt.as_deref());
+    schedule(rows, ctx);
+    None
 }
 
 /// The provider shows otherwise than an operator has said: a person must see it.

@@ -13,7 +13,8 @@ use crate::flows::{close, give_back};
 use crate::machine::call::{CallKind, CallState, ForeignCall, ProviderResult, Settlement};
 use crate::machine::context::{Bug, Context};
 use crate::machine::rows::{AuditRecord, Rows};
-use crate::payment::check;
+use crate::payment::{check, tries};
+use crate::providers::Provider;
 use crate::webhooks::{Taken, Told};
 
 /// A capture was made, or refused before anything moved.
@@ -140,14 +141,14 @@ pub(super) fn disputed(
     withdrawn: bool,
     ctx: &Context,
 ) -> Result<Taken, Bug> {
-    let actor = rows.keys.first().map(|key| key.owner.clone()).ok_or_else(|| Bug("no key".into()))?;
     let Some(payment) = &mut rows.payment else { return Ok(Taken::Stranger) };
     let amount_minor = match told.amount_minor {
         // What is no amount of ours may be all of it.
         0 => payment.amount.get(),
         amount_minor => amount_minor.min(payment.amount.get()),
     };
-    let dispute = Dispute { id: told.id.clone(), amount_minor, status, withdrawn, at_ms: told.at_ms };
+    let id = told.id.clone();
+    let dispute = Dispute { id, amount_minor, status, withdrawn, refundable: false, at_ms: told.at_ms };
     let is_old = payment.dispute.as_ref().is_some_and(|known| {
         // A warning says less than what has happened since.
         let warns = dispute.status == DisputeStatus::Open && !dispute.withdrawn;
@@ -156,21 +157,69 @@ pub(super) fn disputed(
     if is_old {
         return Ok(Taken::In);
     }
-    let subject = payment.id.to_string();
-    let data = json!({
-        "dispute": dispute.id, "status": status.as_str(), "amount": dispute.amount_minor,
-        "currency": payment.currency, "funds_withdrawn": withdrawn,
-    });
-    let detail = format!("a dispute of {} is {}", dispute.amount_minor, status.as_str());
-    payment.dispute = Some(dispute);
-    rows.appended.audit.push(AuditRecord {
-        at_ms: ctx.now_ms,
-        actor,
-        action: "payment.disputed",
-        subject,
-        data,
-    });
+    payment.dispute = Some(dispute.clone());
+    let detail = told_of(rows, None, &dispute, ctx)?;
     Ok(Taken::Alert { detail })
+}
+
+/// Takes in how the disputes of a payment stand that the provider was asked for, or of an earlier try.
+pub(super) fn take_disputes(
+    rows: &mut Rows,
+    provider: Provider,
+    provider_payment: &str,
+    disputes: &[Dispute],
+    event_id: Option<&str>,
+    ctx: &Context,
+) -> Result<(), Bug> {
+    let Some(dispute) = foremost(disputes) else { return Ok(()) };
+    let is_its = |id: &Option<String>| id.as_deref() == Some(provider_payment);
+    let payment = rows.payment.as_mut().filter(|payment| {
+        is_its(&payment.provider_payment) && matches!(payment.state, PaymentState::Captured { .. })
+    });
+    let (known, attempt) = match payment {
+        Some(payment) => (&mut payment.dispute, None),
+        None => match rows.tries.iter_mut().find(|row| is_its(&row.provider_payment)) {
+            Some(row) => (&mut row.dispute, Some(row.attempt)),
+            None => return Ok(()),
+        },
+    };
+    if known.as_ref() == Some(&dispute) {
+        return Ok(());
+    }
+    *known = Some(dispute.clone());
+    let detail = told_of(rows, attempt, &dispute, ctx)?;
+    tries::alert(rows, provider, event_id, &detail, ctx)
+}
+
+/// The one dispute as which all are shown: the newest that is open, else that was lost. What is open or lost is summed up.
+fn foremost(disputes: &[Dispute]) -> Option<Dispute> {
+    let of = |status| disputes.iter().filter(move |dispute| dispute.status == status);
+    let first =
+        of(DisputeStatus::Open).chain(of(DisputeStatus::Lost)).chain(of(DisputeStatus::Won)).next()?;
+    if first.status == DisputeStatus::Won {
+        return Some(first.clone());
+    }
+    let counting = || disputes.iter().filter(|dispute| dispute.status != DisputeStatus::Won);
+    Some(Dispute {
+        amount_minor: counting().fold(0, |sum, dispute| sum.saturating_add(dispute.amount_minor)),
+        withdrawn: counting().any(|dispute| dispute.withdrawn),
+        refundable: counting().all(|dispute| dispute.refundable),
+        ..first.clone()
+    })
+}
+
+/// `attempt` is the try that it is about, if that is not what the payment is now.
+fn told_of(rows: &mut Rows, attempt: Option<u32>, dispute: &Dispute, ctx: &Context) -> Result<String, Bug> {
+    let currency = rows.payment.as_ref().map(|payment| payment.currency);
+    let status = dispute.status.as_str();
+    let data = json!({
+        "dispute": dispute.id, "status": status, "amount": dispute.amount_minor, "currency": currency,
+        "funds_withdrawn": dispute.withdrawn, "attempt": attempt,
+    });
+    let action = if attempt.is_some() { "try.disputed" } else { "payment.disputed" };
+    tries::audit(rows, action, data, ctx)?;
+    let of_try = attempt.map(|attempt| format!(" of try {attempt}")).unwrap_or_default();
+    Ok(format!("a dispute of {}{of_try} is {status}", dispute.amount_minor))
 }
 
 /// A capture or a void that the provider had taken over has moved nothing: the payment is what it was before, and another

@@ -155,9 +155,22 @@ pub struct Dispute {
     pub status: DisputeStatus,
     /// Whether the money is gone from the merchant's balance.
     pub withdrawn: bool,
+    /// Whether the money can be given back all the same: the bank only asks.
+    #[serde(default)]
+    pub refundable: bool,
     /// When that was, by the provider's clock, in ms since the epoch.
     #[serde(default)]
     pub at_ms: Option<u64>,
+}
+
+impl Dispute {
+    /// As the API shows it.
+    pub fn to_json(&self) -> Value {
+        json!({
+            "id": self.id, "status": self.status.as_str(), "amount": self.amount_minor,
+            "funds_withdrawn": self.withdrawn,
+        })
+    }
 }
 
 /// How a dispute stands.
@@ -215,7 +228,13 @@ pub struct Watch {
 #[serde(rename_all = "snake_case", tag = "watched")]
 pub enum Watched {
     /// A reservation lapses, or is captured or given up elsewhere.
-    Reservation,
+    Reservation {
+        /// Until when it can be captured, in ms since the epoch, if that is known.
+        #[serde(default)]
+        until_ms: Option<u64>,
+    },
+    /// A bank decides about a dispute.
+    Dispute,
     /// Money that was taken is given back elsewhere, and what was given back comes back.
     Money {
         /// How many refunds have succeeded.
@@ -309,6 +328,12 @@ pub struct Payment {
     /// Its provider was told the amount in the provider's own minor units. A payment of before that was done has no such mark.
     #[serde(default)]
     pub in_provider_units: bool,
+    /// Until when what is reserved can be captured, in ms since the epoch, if the provider has said so.
+    #[serde(default)]
+    pub capture_before_ms: Option<u64>,
+    /// What others left reserved that have captured a part, in minor units.
+    #[serde(default)]
+    pub held_elsewhere_minor: u32,
     /// When it was made, in ms since the epoch.
     pub created_at_ms: u64,
 }
@@ -335,10 +360,20 @@ impl Payment {
         matches!(&self.dispute, Some(Dispute { status: DisputeStatus::Open | DisputeStatus::Lost, .. }))
     }
 
+    /// Whether a dispute is not decided.
+    pub const fn has_open_dispute(&self) -> bool {
+        matches!(&self.dispute, Some(Dispute { status: DisputeStatus::Open, .. }))
+    }
+
+    /// Whether a bank is deciding who gets the money, so that a refund would give it back twice.
+    pub const fn forbids_refunds(&self) -> bool {
+        matches!(&self.dispute, Some(Dispute { status: DisputeStatus::Open, refundable: false, .. }))
+    }
+
     /// What a bank has taken back for good, or may yet, in minor units: it cannot be refunded as well.
     pub const fn disputed_minor(&self) -> u32 {
         match &self.dispute {
-            Some(dispute) if self.is_disputed() => dispute.amount_minor,
+            Some(dispute) if self.is_disputed() && !dispute.refundable => dispute.amount_minor,
             _ => 0,
         }
     }
@@ -396,20 +431,18 @@ impl Payment {
         Some(&doubt.event_id)
     }
 
-    /// Takes in what the provider says the payment is. Only forward: what is decided stays decided. Gives whether anything
-    /// changed.
+    /// Takes in what the provider says the payment is. Only forward: what is decided stays decided. What others have captured
+    /// beyond the amount is not counted. Gives whether anything changed.
     pub(crate) fn learn(&mut self, found: Found) -> bool {
+        let captured = |minor: u32| PaymentState::Captured { amount_minor: minor.min(self.amount.get()) };
         let next = match (&self.state, found) {
             // What was taken stays taken, and a late word about an earlier state is old news.
             _ if self.is_final() => return false,
-            (PaymentState::Authorized, Found::Captured { amount_minor }) => {
-                PaymentState::Captured { amount_minor }
-            }
-            (PaymentState::Authorized, Found::Voided) => PaymentState::Canceled,
-            (PaymentState::Authorized, _) => return false,
-            (_, Found::Captured { amount_minor }) => PaymentState::Captured { amount_minor },
-            (_, Found::Authorized) => PaymentState::Authorized,
+            (_, Found::Captured { amount_minor }) => captured(amount_minor),
             (_, Found::Voided) => PaymentState::Canceled,
+            (_, Found::Expired) => PaymentState::Expired,
+            (PaymentState::Authorized, _) => return false,
+            (_, Found::Authorized) => PaymentState::Authorized,
             (_, Found::RequiresAction { url }) => PaymentState::RequiresAction { url },
             (_, Found::Processing) => PaymentState::Processing,
             (_, Found::Failed(failure)) => PaymentState::Failed(failure),
@@ -445,12 +478,8 @@ impl Payment {
         });
         let failed = self.failed_operation.as_ref();
         let failed = failed.map(|failed| json!({ "type": failed.operation, "code": failed.code }));
-        let dispute = self.dispute.as_ref().map(|dispute| {
-            json!({
-                "id": dispute.id, "status": dispute.status.as_str(), "amount": dispute.amount_minor,
-                "funds_withdrawn": dispute.withdrawn,
-            })
-        });
+        let is_reserved = matches!(self.state, PaymentState::Authorized);
+        let capture_before = self.capture_before_ms.filter(|_| is_reserved).map(timestamp);
         let metadata: Map<String, Value> =
             self.metadata.iter().map(|(name, value)| (name.clone(), value.as_str().into())).collect();
         json!({
@@ -459,6 +488,7 @@ impl Payment {
             "status": self.status(),
             "amount": self.amount.get(),
             "amount_capturable": capturable,
+            "capture_before": capture_before,
             "amount_captured": self.captured_minor(),
             "amount_refunded": self.refunded_minor(refunds),
             "currency": self.currency.as_str(),
@@ -475,7 +505,7 @@ impl Payment {
             "failure": failure,
             "pending_operation": pending,
             "failed_operation": failed,
-            "dispute": dispute,
+            "dispute": self.dispute.as_ref().map(Dispute::to_json),
             "attempt": self.attempt,
             "tries": tries,
             "created_at": timestamp(self.created_at_ms),

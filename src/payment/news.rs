@@ -43,8 +43,8 @@ pub fn take(rows: &mut Rows, event: &Event, ctx: &Context) -> Result<Taken, Bug>
                 (None, None) => false,
             };
             if !is_over {
-                let of_refunds = event.kind.contains("refund");
-                check::doubt(rows, refund.as_deref(), of_refunds, &event.event_id, ctx);
+                let of_money_back = event.kind.contains("refund") || event.kind.contains("dispute");
+                check::doubt(rows, refund.as_deref(), of_money_back, &event.event_id, ctx);
             }
             hurry(rows, ctx);
             Taken::In

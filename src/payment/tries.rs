@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::check::{self, Question};
 use super::money::{AmountMinor, Currency};
-use super::{Payment, PaymentState, RefundState, Watched};
+use super::{Dispute, Payment, PaymentState, RefundState, Watched};
 use crate::flows::{close, give_back};
 use crate::machine::call::{CallKind, CallState, ForeignCall, Found, ProviderResult, Settlement};
 use crate::machine::context::{Bug, Context, Mutant};
@@ -49,6 +49,9 @@ pub struct Try {
     pub asked_for: Option<String>,
     /// The money that was found on it after it was over.
     pub late: Option<LateMoney>,
+    /// What a bank wants back of it.
+    #[serde(default)]
+    pub dispute: Option<Dispute>,
 }
 
 /// Money on a try that was over.
@@ -101,6 +104,7 @@ impl Try {
             "status": self.status,
             "outcome": outcome,
             "late_money": late,
+            "dispute": self.dispute.as_ref().map(Dispute::to_json),
         })
     }
 
@@ -135,6 +139,7 @@ pub fn begin(rows: &mut Rows, derived_key: &str) {
         ended_at_ms: None,
         asked_for: None,
         late: None,
+        dispute: None,
     };
     rows.tries.retain(|known| known.attempt != row.attempt);
     rows.tries.push(row);
@@ -181,7 +186,7 @@ pub fn complete(rows: &mut Rows) {
         let (provider_payment, status, was_authorized) = match &call.state {
             CallState::Settled(Settlement::Answered(reply)) => match &reply.result {
                 ProviderResult::Charged { payment } => (Some(payment.clone()), "canceled", true),
-                ProviderResult::Authorized { payment } | ProviderResult::Moved { payment, .. } => {
+                ProviderResult::Authorized { payment, .. } | ProviderResult::Moved { payment, .. } => {
                     (Some(payment.clone()), "canceled", true)
                 }
                 ProviderResult::RequiresAction { payment, .. } | ProviderResult::Processing { payment } => {
@@ -209,6 +214,7 @@ pub fn complete(rows: &mut Rows) {
             ended_at_ms: None,
             asked_for: None,
             late: None,
+            dispute: None,
         });
     }
     rows.tries.sort_by_key(|row| row.attempt);
@@ -486,9 +492,6 @@ pub(super) fn take(
 ) -> Result<(), Bug> {
     let is_it = |row: &&mut Try| row.provider_payment.as_deref() == Some(provider_payment);
     let Some(row) = rows.tries.iter_mut().find(is_it) else { return Ok(()) };
-    if row.asked_for.as_deref() == event_id {
-        row.asked_for = None;
-    }
     let (attempt, amount_minor, provider) = (row.attempt, row.amount.get(), row.provider);
     let taken = match truth {
         Found::Captured { amount_minor } => found(rows, attempt, *amount_minor, true, ctx)?,
@@ -499,6 +502,16 @@ pub(super) fn take(
         alert(rows, provider, event_id, &detail, ctx)?;
     }
     Ok(())
+}
+
+/// The event about a try is answered.
+pub(super) fn answered(rows: &mut Rows, provider_payment: &str, event_id: Option<&str>) {
+    let is_it = |row: &&mut Try| {
+        row.provider_payment.as_deref() == Some(provider_payment) && row.asked_for.as_deref() == event_id
+    };
+    if let Some(row) = rows.tries.iter_mut().find(is_it) {
+        row.asked_for = None;
+    }
 }
 
 /// What was found by asking, and a person must see.

@@ -372,7 +372,7 @@ fn read_payment(call: &ForeignCall, answer: PaymentAnswer) -> Result<ProviderRes
             let asked = asked(call, answer.amount.as_ref())?;
             let manual = asked.additional_data.is_some_and(|data| data.manual_capture == "true");
             Ok(if manual {
-                ProviderResult::Authorized { payment }
+                ProviderResult::Authorized { payment, capture_before_ms: None }
             } else {
                 ProviderResult::Charged { payment }
             })
@@ -541,7 +541,7 @@ pub fn told(call: &ForeignCall, told: &Told) -> Result<ProviderResult, String> {
     }
     let manual = asked.additional_data.is_some_and(|data| data.manual_capture == "true");
     Ok(match call.kind {
-        CallKind::Authorize if manual => ProviderResult::Authorized { payment },
+        CallKind::Authorize if manual => ProviderResult::Authorized { payment, capture_before_ms: None },
         CallKind::Charge | CallKind::Authorize => ProviderResult::Charged { payment },
         CallKind::Capture => ProviderResult::Captured { amount_minor: told.amount_minor },
         CallKind::Refund => ProviderResult::Refunded { refund: told.id.clone(), settled: true },

@@ -8,7 +8,8 @@
 pub mod by_hand;
 
 use serde::Deserialize;
-use serde::de::{DeserializeOwned, IgnoredAny};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
 
 use super::{Authorization, HttpAnswer, indeterminate, is_plain, not_executed, unknown};
 use crate::machine::account::Identity;
@@ -17,8 +18,8 @@ use crate::machine::call::{
     RefusalScope, Unconfirmed,
 };
 use crate::machine::context::QUIET_MAX_MS;
-use crate::payment::check::{Question, RemoteRefund, Truth};
-use crate::payment::{Failure, Refund, RefundState};
+use crate::payment::check::{Beside, Question, RemoteRefund, Truth};
+use crate::payment::{Dispute, DisputeStatus, Failure, Refund, RefundState};
 
 /// The version of the API that requests are written for and answers are read by.
 pub const API_VERSION: &str = "2026-10-28.endive";
@@ -94,6 +95,8 @@ pub fn authorize(authorization: &Authorization<'_>) -> FrozenRequest {
     fields.extend(names.iter().map(String::as_str).zip(values));
     fields.push(("metadata[resource]", authorization.resource));
     fields.push(("metadata[idempotency_key]", authorization.derived_key));
+    // The charge says until when it can be captured.
+    fields.extend((!authorization.capture).then_some(("expand[0]", "latest_charge")));
     FrozenRequest::new("/v1/payment_intents".to_owned(), encode(&fields))
         .for_account(authorization.merchant_account)
 }
@@ -161,11 +164,75 @@ struct PaymentIntent {
     #[serde(default)]
     metadata: Metadata,
     #[serde(default)]
-    latest_charge: Option<IgnoredAny>,
+    latest_charge: Option<Value>,
+    #[serde(default)]
+    cancellation_reason: Option<String>,
     #[serde(default)]
     last_payment_error: Option<ErrorBody>,
     #[serde(default)]
     next_action: Option<NextAction>,
+}
+
+impl PaymentIntent {
+    /// The charge, where it is not only named.
+    fn charge(&self) -> ChargeObject {
+        let charge = self.latest_charge.as_ref().filter(|charge| charge.is_object());
+        charge.and_then(|charge| ChargeObject::deserialize(charge).ok()).unwrap_or_default()
+    }
+
+    fn capture_before_ms(&self) -> Option<u64> {
+        Some(self.charge().payment_method_details?.card?.capture_before?.saturating_mul(1000))
+    }
+
+    /// It was reserved: what never was has no charge, or an error.
+    const fn was_held(&self) -> bool {
+        self.latest_charge.is_some() && self.last_payment_error.is_none()
+    }
+
+    /// What was reserved has lapsed.
+    fn has_lapsed(&self) -> bool {
+        let by_stripe = matches!(self.cancellation_reason.as_deref(), Some("automatic" | "expired"));
+        self.status == "canceled" && by_stripe && self.was_held()
+    }
+}
+
+#[derive(Default, Deserialize)]
+struct ChargeObject {
+    #[serde(default)]
+    disputed: bool,
+    #[serde(default)]
+    payment_method_details: Option<MethodDetails>,
+}
+
+#[derive(Deserialize)]
+struct MethodDetails {
+    #[serde(default)]
+    card: Option<CardDetails>,
+}
+
+#[derive(Deserialize)]
+struct CardDetails {
+    /// In s since the epoch.
+    #[serde(default)]
+    capture_before: Option<u64>,
+}
+
+/// <https://docs.stripe.com/api/disputes/object>
+#[derive(Deserialize)]
+struct DisputeObject {
+    id: String,
+    amount: u64,
+    status: String,
+    #[serde(default)]
+    is_charge_refundable: bool,
+    #[serde(default)]
+    balance_transactions: Vec<BalanceMovement>,
+}
+
+#[derive(Deserialize)]
+struct BalanceMovement {
+    /// In minor units of the settlement currency; below 0 where it was withdrawn.
+    amount: i64,
 }
 
 #[derive(Deserialize)]
@@ -341,6 +408,12 @@ fn read_intent(call: &ForeignCall, intent: PaymentIntent) -> Meaning {
             "succeeded" => disbelieved(&intent.id, "the provider captured another amount"),
             _ => disbelieved(&intent.id, "a capture after which the payment is not captured"),
         },
+        CallKind::Void if intent.has_lapsed() => Meaning::Is(ProviderResult::Rejected {
+            payment: None,
+            code: "payment_intent_unexpected_state".to_owned(),
+            message: "What was reserved had lapsed.".to_owned(),
+            found: Some(Found::Expired),
+        }),
         CallKind::Void if intent.status == "canceled" => Meaning::Is(ProviderResult::Voided),
         CallKind::Void => disbelieved(&intent.id, "a cancellation after which the payment is not canceled"),
         CallKind::Refund => disbelieved(&intent.id, "a payment where a refund should be"),
@@ -365,7 +438,10 @@ fn read_new_intent(call: &ForeignCall, intent: PaymentIntent) -> Meaning {
         "requires_capture" if !manual || !is_as_asked(intent.amount_capturable) => {
             disbelieved(&intent.id, "the provider reserved something else")
         }
-        "requires_capture" => Meaning::Is(ProviderResult::Authorized { payment: intent.id }),
+        "requires_capture" => {
+            let capture_before_ms = intent.capture_before_ms();
+            Meaning::Is(ProviderResult::Authorized { payment: intent.id, capture_before_ms })
+        }
         "processing" if call.kind == CallKind::Authorize => {
             Meaning::Is(ProviderResult::Processing { payment: intent.id })
         }
@@ -397,8 +473,7 @@ fn moved_since(asked: &Asked, intent: &PaymentIntent) -> Option<Found> {
         "succeeded" if (1..=amount).contains(&captured) => found(intent),
         // Several captures are permitted, and the rest is still held.
         "requires_capture" if captured > 0 && captured + intent.amount_capturable? <= amount => found(intent),
-        // It was held: what never was has no charge, or an error.
-        "canceled" if intent.latest_charge.is_some() && intent.last_payment_error.is_none() => found(intent),
+        "canceled" if intent.was_held() => found(intent),
         _ => None,
     }
 }
@@ -432,6 +507,7 @@ fn found(intent: &PaymentIntent) -> Option<Found> {
             Found::Captured { amount_minor: minor(intent.amount_received) }
         }
         "requires_capture" => Found::Authorized,
+        "canceled" if intent.has_lapsed() => Found::Expired,
         "canceled" => Found::Voided,
         "processing" => Found::Processing,
         "requires_action" => Found::RequiresAction { url: bank_page(intent)? },
@@ -725,7 +801,13 @@ fn read_moved(call: &ForeignCall, answer: &HttpAnswer) -> LookUp {
 /// What to ask about a payment or a refund that is not decided.
 pub fn question(question: &Question) -> FrozenRequest {
     let path = match question {
-        Question::Payment { id, .. } => format!("/v1/payment_intents/{id}"),
+        Question::Payment { id, .. } => {
+            format!("/v1/payment_intents/{id}?{}", encode(&[("expand[]", "latest_charge")]))
+        }
+        Question::Disputes { id, .. } => {
+            let limit = PAGE_SIZE.to_string();
+            format!("/v1/disputes?{}", encode(&[("payment_intent", id.as_str()), ("limit", &limit)]))
+        }
         Question::Refund { id, .. } => format!("/v1/refunds/{id}"),
         Question::Home { payment, .. } => format!("/v1/payment_intents/{payment}"),
         Question::Refunds { id, read, .. } => {
@@ -750,8 +832,10 @@ pub fn read_truth(question: &Question, answer: &HttpAnswer) -> Truth {
         Question::Home { .. } => None,
         Question::Payment { .. } => serde_json::from_str::<PaymentIntent>(&answer.body)
             .ok()
-            .and_then(|intent| found(&intent))
-            .map(Truth::Payment),
+            .and_then(|intent| Some(Truth::Payment(found(&intent)?, beside(&intent)))),
+        Question::Disputes { .. } => {
+            serde_json::from_str::<List<DisputeObject>>(&answer.body).ok().and_then(disputes)
+        }
         Question::Refund { .. } => serde_json::from_str::<RefundObject>(&answer.body)
             .ok()
             .and_then(|refund| refund_state(&refund))
@@ -761,6 +845,42 @@ pub fn read_truth(question: &Question, answer: &HttpAnswer) -> Truth {
         }
     };
     truth.unwrap_or(Truth::Silence)
+}
+
+fn beside(intent: &PaymentIntent) -> Beside {
+    let is_in_parts = intent.status == "requires_capture" && minor(intent.amount_received) > 0;
+    Beside {
+        capture_before_ms: intent.capture_before_ms(),
+        held_minor: if is_in_parts { minor(intent.amount_capturable) } else { 0 },
+        is_disputed: intent.charge().disputed,
+    }
+}
+
+/// Disputes of a payment. `None` if one of them cannot be understood: then nothing follows from the others.
+fn disputes(list: List<DisputeObject>) -> Option<Truth> {
+    let disputes: Option<Vec<Dispute>> = list.data.into_iter().map(dispute).collect();
+    Some(Truth::Disputes(disputes?))
+}
+
+/// An inquiry that ends without a withdrawal is won.
+pub fn dispute_status(status: &str) -> DisputeStatus {
+    match status {
+        "won" | "warning_closed" | "prevented" => DisputeStatus::Won,
+        "lost" => DisputeStatus::Lost,
+        _ => DisputeStatus::Open,
+    }
+}
+
+fn dispute(object: DisputeObject) -> Option<Dispute> {
+    let moved = object.balance_transactions.iter().fold(0_i64, |sum, moved| sum.saturating_add(moved.amount));
+    Some(Dispute {
+        id: object.id,
+        amount_minor: u32::try_from(object.amount).ok()?,
+        status: dispute_status(&object.status),
+        withdrawn: moved < 0,
+        refundable: object.is_charge_refundable,
+        at_ms: None,
+    })
 }
 
 /// Refunds of a payment, by whomever. `None` if one of them cannot be understood: then nothing follows from the others.

@@ -262,6 +262,7 @@ mod tests {
             currency: "eur".to_owned(),
             provider_payment: Some("PSP1".to_owned()),
             dispute: None,
+            dispute_status: None,
             created_at_ms: 1,
             updated_at_ms: 2,
         }

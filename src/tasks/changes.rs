@@ -7,9 +7,12 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::books::{Entry, read_entry};
+use super::compare::{Break, Kind, Ours};
+use crate::payment::DisputeStatus;
+use crate::providers::stripe::dispute_status;
 
 /// What can change how a payment or its money stands. Stripe takes at most 20.
-const TYPES: [&str; 14] = [
+const TYPES: [&str; 17] = [
     "payment_intent.amount_capturable_updated",
     "payment_intent.canceled",
     "payment_intent.payment_failed",
@@ -18,6 +21,9 @@ const TYPES: [&str; 14] = [
     "payment_intent.succeeded",
     "charge.dispute.closed",
     "charge.dispute.created",
+    "charge.dispute.funds_reinstated",
+    "charge.dispute.funds_withdrawn",
+    "charge.dispute.updated",
     "charge.expired",
     "charge.refund.updated",
     "charge.refunded",
@@ -38,6 +44,36 @@ pub struct Change {
     pub payment: String,
     /// How the payment stood then, if the event says it.
     pub then: Option<Entry>,
+    /// The dispute that it is about.
+    pub dispute: Option<DisputeThen>,
+}
+
+/// A dispute, as an event says that it stood.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DisputeThen {
+    /// The provider's id of it.
+    pub id: String,
+    /// How it stood.
+    pub status: DisputeStatus,
+}
+
+impl DisputeThen {
+    /// The break of a payment that does not know of it.
+    pub fn unknown(&self, ours: &Ours) -> Option<Break> {
+        let is_known = ours.dispute.as_ref() == Some(&self.id)
+            && ours.dispute_status.as_deref() == Some(self.status.as_str());
+        if is_known {
+            return None;
+        }
+        Some(Break {
+            kind: Kind::Status,
+            provider_payment: ours.provider_payment.clone()?,
+            resource: Some(ours.resource.clone()),
+            object: Some(ours.object.clone()),
+            ours: Some(ours.face()),
+            theirs: Some(format!("the dispute {} is {}", self.id, self.status.as_str())),
+        })
+    }
 }
 
 /// A page of events, the newest first.
@@ -79,13 +115,20 @@ fn change(mut object: Value) -> Option<Change> {
         // An id, or the whole of it where it is expanded.
         let intent = object.get("payment_intent");
         let payment = text(intent).or_else(|| text(intent.and_then(|intent| intent.get("id"))))?;
-        return Some(Change { payment, then: None });
+        return Some(Change { payment, then: None, dispute: dispute(&object) });
     }
     // It is an id here: what was given back is not known.
     if let Some(fields) = object.as_object_mut() {
         fields.remove("latest_charge");
     }
-    Some(Change { payment: text(object.get("id"))?, then: read_entry(&object.to_string()).ok() })
+    let then = read_entry(&object.to_string()).ok();
+    Some(Change { payment: text(object.get("id"))?, then, dispute: None })
+}
+
+fn dispute(object: &Value) -> Option<DisputeThen> {
+    let text = |name: &str| object.get(name).and_then(Value::as_str);
+    (text("object") == Some("dispute")).then_some(())?;
+    Some(DisputeThen { id: text("id")?.to_owned(), status: dispute_status(text("status")?) })
 }
 
 #[cfg(test)]
@@ -97,14 +140,17 @@ mod tests {
     fn an_event_names_the_payment_and_says_how_it_stood() {
         let body = r#"{"has_more": true, "data": [
             {"id": "evt_4", "data": {"object": {"object": "refund", "id": "re_1", "payment_intent": "pi_2"}}},
+            {"id": "evt_5", "data": {"object": {"object": "dispute", "id": "du_1", "status": "needs_response", "payment_intent": "pi_4"}}},
             {"id": "evt_3", "data": {"object": {"object": "charge", "id": "ch_1", "payment_intent": {"id": "pi_3"}}}},
             {"id": "evt_2", "data": {"object": {"object": "charge", "id": "ch_2", "payment_intent": null}}},
             {"id": "evt_1", "data": {"object": {"object": "payment_intent", "id": "pi_1", "status": "succeeded", "amount": 500,
              "amount_received": 500, "currency": "usd", "created": 7, "metadata": {}, "latest_charge": "ch_3"}}}]}"#;
         let page = read_page(body).unwrap();
         let ids: Vec<&str> = page.changes.iter().map(|change| change.payment.as_str()).collect();
-        assert_eq!(ids, ["pi_2", "pi_3", "pi_1"]);
-        assert_eq!(page.changes[2].then.as_ref().unwrap().standing, Standing::Taken);
+        assert_eq!(ids, ["pi_2", "pi_4", "pi_3", "pi_1"]);
+        let open = DisputeThen { id: "du_1".to_owned(), status: DisputeStatus::Open };
+        assert_eq!(page.changes[1].dispute, Some(open));
+        assert_eq!(page.changes[3].then.as_ref().unwrap().standing, Standing::Taken);
         assert_eq!((page.last.as_deref(), page.has_more), (Some("evt_1"), true));
         assert!(TYPES.len() <= 20);
     }

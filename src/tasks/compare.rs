@@ -37,6 +37,8 @@ pub struct Ours {
     pub provider_payment: Option<String>,
     /// The provider's id of the dispute that it knows of.
     pub dispute: Option<String>,
+    /// How that stands: `open`, `won` or `lost`.
+    pub dispute_status: Option<String>,
     /// When it was made, in ms since the epoch.
     pub created_at_ms: u64,
     /// When the read model learnt of its newest change, in ms since the epoch.
@@ -257,7 +259,9 @@ fn difference(entry: &Entry, ours: Option<&Ours>) -> Option<Kind> {
     let differs = ours.currency != entry.currency
         || (has_money && ours.amount_minor != entry.amount_minor)
         // What was only reserved and is given free may count as refunded over there.
-        || (is_taken && (ours.captured_minor != entry.taken_minor || !ours.explains(entry.refunded_minor)));
+        // Of several captures the rest is still held.
+        || (has_money && ours.captured_minor != entry.taken_minor)
+        || (is_taken && !ours.explains(entry.refunded_minor));
     differs.then_some(Kind::Amount)
 }
 
@@ -309,6 +313,7 @@ mod tests {
             currency: "usd".to_owned(),
             provider_payment: Some("pi_1".to_owned()),
             dispute: None,
+            dispute_status: None,
             created_at_ms: 900,
             updated_at_ms: 1_100,
         }

@@ -275,6 +275,7 @@ mod tests {
             currency: "eur".to_owned(),
             provider_payment: Some("pi_1".to_owned()),
             dispute: None,
+            dispute_status: None,
             created_at_ms: 900,
             updated_at_ms: 1_100,
         }

@@ -338,7 +338,16 @@ impl Reconciliation {
             .collect();
         let found = Found { listed: same, ..Found::default() };
         self.write(&found).await?;
-        self.look(ids).await.map(drop)
+        self.look(ids).await?;
+        // The newest word of each dispute, which the comparison does not show.
+        let mut newest = BTreeMap::new();
+        for change in page.changes.iter().filter(|change| change.dispute.is_some()) {
+            newest.entry(change.payment.as_str()).or_insert(change);
+        }
+        let unknown =
+            |change: &&changes::Change| change.dispute.as_ref()?.unknown(known.of_payment(&change.payment)?);
+        let breaks = newest.values().filter_map(unknown).collect();
+        self.write(&Found { breaks, ..Found::default() }).await
     }
 
     /// Looks for movements in our records, and at the payments of which these have other sums.
@@ -623,8 +632,10 @@ impl Reconciliation {
                  AND provider_payment IN (SELECT value FROM json_each(?1))
                  AND break_id NOT IN (SELECT value FROM json_each(?3))"
             );
+            // Also those that this run has found otherwise: a comparison does not show disputes.
+            let found_now: Vec<&String> = self.breaks.iter().chain(&breaks).collect();
             let values =
-                vec![list(&found.compared)?, self.now_ms.into(), serde_json::to_string(&breaks)?.into()];
+                vec![list(&found.compared)?, self.now_ms.into(), serde_json::to_string(&found_now)?.into()];
             self.resolved += self.run(&sql, values).await?;
         }
         self.compared.extend(found.compared.iter().map(|id| (*id).to_owned()));
@@ -841,11 +852,11 @@ pub(super) fn ours(payments: &str, rides: &str) -> String {
         "SELECT payment_id AS resource, object, provider, status, amount_minor, captured_minor,
             {} + refunded_elsewhere_minor AS refunded_minor,
             {} AS refunding_minor, {own_captures} AS own_captures, currency, provider_payment,
-            shown ->> '$.dispute.id' AS dispute, created_at_ms, updated_at_ms
+            shown ->> '$.dispute.id' AS dispute, shown ->> '$.dispute.status' AS dispute_status, created_at_ms, updated_at_ms
          FROM payments WHERE {payments}
          UNION ALL
          SELECT ride_id, object, 'stripe', status, amount_minor, CASE status WHEN 'paid' THEN amount_minor ELSE 0 END, 0, 0, 0,
-            currency, provider_payment, NULL, created_at_ms, updated_at_ms
+            currency, provider_payment, NULL, NULL, created_at_ms, updated_at_ms
          FROM rides WHERE {rides}",
         refunds("succeeded"),
         refunds("pending")

@@ -153,7 +153,9 @@ pub fn read(body: &[u8]) -> Option<Read> {
         },
     };
     let news = match what {
-        "payment_intent" | "charge" => News::Ask { refund: None, payment: payment.clone(), derived_key },
+        "payment_intent" | "charge" | "dispute" => {
+            News::Ask { refund: None, payment: payment.clone(), derived_key }
+        }
         "refund" => News::Ask { refund: object.id, payment: None, derived_key },
         _ => News::Other,
     };

@@ -1,8 +1,8 @@
 //! The meaning of Adyen's answers, and the bytes that it gets: facts from its documentation, and what must hold for any.
 
 use paid_once::machine::call::{
-    CallKind, CallState, ForeignCall, FrozenRequest, LookUp, Outcome, ProviderResult, RefusalScope,
-    Unconfirmed,
+    CallKind, CallState, ForeignCall, FrozenRequest, LookUp, Outcome, ProviderReply, ProviderResult,
+    RefusalScope, Unconfirmed,
 };
 use paid_once::machine::id::{ObjectId, PaymentId, RefundId};
 use paid_once::payment::money::{AmountMinor, Currency};
@@ -96,6 +96,8 @@ fn a_payment() -> Payment {
         watch: None,
         refunded_elsewhere_minor: 0,
         in_provider_units: true,
+        capture_before_ms: None,
+        held_elsewhere_minor: 0,
         created_at_ms: 0,
     }
 }
@@ -427,7 +429,8 @@ fn the_bytes_are_these() {
 
 #[test]
 fn the_answers_to_payments_mean_what_the_documentation_says() {
-    let authorized = Meaning::Done(ProviderResult::Authorized { payment: PSP.into() });
+    let authorized =
+        Meaning::Done(ProviderResult::Authorized { payment: PSP.into(), capture_before_ms: None });
     assert_eq!(meaning(CallKind::Charge, &answer(200, paid("Authorised"))), charged());
     assert_eq!(meaning(CallKind::Authorize, &answer(200, paid("Authorised"))), authorized);
     for refused in ["Refused", "Cancelled"] {
@@ -440,13 +443,21 @@ fn the_answers_to_payments_mean_what_the_documentation_says() {
         assert_eq!(meaning(CallKind::Charge, &answer(200, paid(undecided))), unconfirmed(), "{undecided}");
     }
     // `Error` is one of the communication: the issuer may hold the money.
-    for strange in
-        ["Error", "PartiallyAuthorised", "AuthenticationFinished", "AuthenticationNotRequired", "Success", ""]
-    {
+    for strange in ["Error", "AuthenticationFinished", "AuthenticationNotRequired", "Success", ""] {
         for kind in [CallKind::Charge, CallKind::Authorize] {
             assert_eq!(meaning(kind, &answer(200, paid(strange))), unconfirmed(), "{strange}");
         }
     }
+    // All or nothing is asked for: what is held of a payment is given up, and only then it is declined. A ride has no such state.
+    let a_part = answer(200, paid("PartiallyAuthorised"));
+    assert_eq!(meaning(CallKind::Charge, &a_part), unconfirmed());
+    let outcome = classify(CallKind::Authorize, &a_part);
+    let Outcome::LeftOpen(ProviderReply { result: ProviderResult::Declined { payment, code, .. }, .. }) =
+        outcome
+    else {
+        panic!("{outcome:?}")
+    };
+    assert_eq!((payment.as_deref(), code.as_str()), (Some(PSP), "partially_authorized"));
     for unreadable in
         [json!({}), json!({ "resultCode": "Authorised" }), json!({ "pspReference": PSP }), received()]
     {

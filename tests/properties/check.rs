@@ -2,15 +2,22 @@
 
 use std::collections::BTreeSet;
 
+use paid_once::machine::begin::begin as begin_key;
 use paid_once::machine::call::Found;
 use paid_once::machine::context::{Context, Limits, Times};
 use paid_once::machine::id::{ObjectId, PaymentId, RefundId};
 use paid_once::machine::rows::Rows;
-use paid_once::payment::check::{self, Question, RemoteRefund, Truth, begin, look_wait_ms, take};
+use paid_once::payment::check::{self, Beside, Question, RemoteRefund, Truth, begin, look_wait_ms, take};
 use paid_once::payment::money::{AmountMinor, Currency};
-use paid_once::payment::{Check, Payment, PaymentState, Refund, RefundReason, RefundState};
+use paid_once::payment::tries::Try;
+use paid_once::payment::{
+    Check, Dispute, DisputeStatus, Payment, PaymentState, Refund, RefundReason, RefundState,
+};
 use paid_once::providers::Provider;
 use proptest::prelude::*;
+
+use crate::payment::pay;
+use crate::support::{arrival, me};
 
 const NOW_MS: u64 = 1_800_000_000_000;
 
@@ -49,6 +56,8 @@ fn at_the_bank(age_ms: u64) -> Rows {
         watch: None,
         refunded_elsewhere_minor: 0,
         in_provider_units: true,
+        capture_before_ms: None,
+        held_elsewhere_minor: 0,
         created_at_ms: NOW_MS - age_ms,
     });
     rows
@@ -128,7 +137,10 @@ fn asked_at(rows: &mut Rows, mut truth: impl FnMut(&Question) -> Truth) -> Vec<u
         let questions = begin(rows, false, &at(now_ms, 0));
         times.extend(questions.iter().map(|_| now_ms - NOW_MS));
         for question in questions {
-            take(rows, &question, truth(&question), &at(now_ms, 0)).unwrap();
+            let mut next = Some(question);
+            while let Some(question) = next {
+                next = take(rows, &question, truth(&question), &at(now_ms, 0)).unwrap();
+            }
         }
         assert!(times.len() < 100, "{times:?}");
     }
@@ -142,14 +154,29 @@ fn decided(state: PaymentState) -> Rows {
     rows
 }
 
-fn no_refunds() -> Truth {
-    Truth::Refunds { refunds: Vec::new(), has_more: false }
+/// The same, with the key under which it was asked for: it has an audit.
+fn keyed(state: PaymentState) -> Rows {
+    let mut rows = decided(state);
+    let mut asked_for = Rows::empty(rows.object);
+    begin_key(&mut asked_for, &arrival("k", pay(true)), &me(), &at(NOW_MS, 0)).unwrap();
+    rows.keys = asked_for.keys;
+    rows
+}
+
+const TAKEN: Found = Found::Captured { amount_minor: 2500 };
+
+/// It was taken as we know, and these refunds were made.
+fn taken_and(question: &Question, refunds: impl FnOnce() -> Vec<RemoteRefund>) -> Truth {
+    match question {
+        Question::Refunds { .. } => Truth::Refunds { refunds: refunds(), has_more: false },
+        _ => Truth::Payment(TAKEN, Beside::default()),
+    }
 }
 
 #[test]
 fn a_reservation_is_asked_for_a_few_times_and_right_after_each_time_at_which_one_lapses() {
     let mut rows = decided(PaymentState::Authorized);
-    let times = asked_at(&mut rows, |_| Truth::Payment(Found::Authorized));
+    let times = asked_at(&mut rows, |_| Truth::Payment(Found::Authorized, Beside::default()));
     assert_eq!(times.len(), 5, "{times:?}");
     for lapses_ms in [4 * DAY_MS + 18 * 3_600_000, 7 * DAY_MS, 30 * DAY_MS] {
         let after = times.iter().find(|at_ms| **at_ms > lapses_ms);
@@ -166,16 +193,16 @@ fn money_that_was_taken_is_asked_for_twice_and_not_because_somebody_looks() {
     for hour in 0..40 {
         assert_eq!(begin(&mut rows, true, &at(NOW_MS + hour * 3_600_000, 0)), [], "hour {hour}");
     }
-    assert_eq!(asked_at(&mut rows, |_| no_refunds()).len(), 2);
+    assert_eq!(asked_at(&mut rows, |question| taken_and(question, Vec::new)).len(), 2);
 }
 
 #[test]
 fn what_the_provider_does_not_answer_is_asked_again() {
     let mut rows = decided(PaymentState::Captured { amount_minor: 2500 });
     let mut silent = 3;
-    let times = asked_at(&mut rows, |_| {
+    let times = asked_at(&mut rows, |question| {
         silent -= i32::from(silent > 0);
-        if silent > 0 { Truth::Silence } else { no_refunds() }
+        if silent > 0 { Truth::Silence } else { taken_and(question, Vec::new) }
     });
     assert_eq!(times.len(), 4, "{times:?}");
     assert!(times[2] - times[0] < 60_000, "{times:?}");
@@ -207,10 +234,12 @@ fn a_refund_that_fails_after_days_is_found_without_any_webhook() {
     let mut rows = decided(PaymentState::Captured { amount_minor: 2500 });
     rows.refunds.push(given_back(1000, RefundState::Succeeded));
     let mut looks = 0;
-    let times = asked_at(&mut rows, |_| {
-        looks += 1;
-        let state = if looks < 3 { RefundState::Succeeded } else { failed() };
-        Truth::Refunds { refunds: vec![remote("re_at_stripe", 1000, state)], has_more: false }
+    let times = asked_at(&mut rows, |question| {
+        taken_and(question, || {
+            looks += 1;
+            let state = if looks < 3 { RefundState::Succeeded } else { failed() };
+            vec![remote("re_at_stripe", 1000, state)]
+        })
     });
     assert_eq!(rows.refunds[0].state, failed());
     assert!(times[2] <= 16 * DAY_MS && times.len() <= 6, "{times:?}");
@@ -219,7 +248,7 @@ fn a_refund_that_fails_after_days_is_found_without_any_webhook() {
     let mut rows = decided(PaymentState::Captured { amount_minor: 2500 });
     rows.refunds.push(given_back(1000, RefundState::Succeeded));
     let still = || vec![remote("re_at_stripe", 1000, RefundState::Succeeded)];
-    let times = asked_at(&mut rows, |_| Truth::Refunds { refunds: still(), has_more: false });
+    let times = asked_at(&mut rows, |question| taken_and(question, still));
     assert!(times.len() == 4 && *times.last().unwrap() >= 40 * DAY_MS, "{times:?}");
 }
 
@@ -273,4 +302,136 @@ fn a_long_list_of_refunds_is_read_page_by_page() {
     assert_eq!(asked, "/v1/refunds?payment_intent=pi_1&limit=100&starting_after=re_2");
     assert_eq!(take(&mut rows, &second, page("re_1", false), &at(NOW_MS, 0)).unwrap(), None);
     assert_eq!(rows.payment.as_ref().unwrap().refunded_elsewhere_minor, 200);
+}
+
+#[test]
+fn a_reservation_whose_end_is_known_is_asked_for_right_after_it() {
+    let until_ms = NOW_MS + 4 * DAY_MS + 18 * 3_600_000;
+    let mut rows = keyed(PaymentState::Authorized);
+    rows.payment.as_mut().unwrap().capture_before_ms = Some(until_ms);
+    let shown = |rows: &Rows| rows.payment.as_ref().unwrap().to_json(&[], &[])["capture_before"].clone();
+    assert_eq!(shown(&rows), paid_once::timestamp(until_ms));
+    let beside = Beside { capture_before_ms: Some(until_ms), ..Beside::default() };
+    let mut at_ms = NOW_MS;
+    let times = asked_at(&mut rows, |_| {
+        at_ms += DAY_MS;
+        Truth::Payment(if at_ms > NOW_MS + DAY_MS { Found::Expired } else { Found::Authorized }, beside)
+    });
+    assert_eq!(times.last(), Some(&(until_ms - NOW_MS + 60_000)), "{times:?}");
+    assert_eq!(rows.payment.as_ref().unwrap().state, PaymentState::Expired);
+    assert_eq!(shown(&rows), serde_json::Value::Null);
+
+    // What was not known when it was made is learnt with the first question.
+    let mut rows = decided(PaymentState::Authorized);
+    let times = asked_at(&mut rows, |_| Truth::Payment(Found::Authorized, beside));
+    assert!(times.contains(&(until_ms - NOW_MS + 60_000)), "{times:?}");
+}
+
+fn a_dispute(status: DisputeStatus) -> Dispute {
+    let withdrawn = status != DisputeStatus::Won;
+    Dispute { id: "du_1".into(), amount_minor: 1000, status, withdrawn, refundable: false, at_ms: None }
+}
+
+const DISPUTED: Beside = Beside { capture_before_ms: None, held_minor: 0, is_disputed: true };
+
+/// The money was taken, nothing of it was given back, and banks want this.
+fn disputed(question: &Question, disputes: &[Dispute]) -> Truth {
+    match question {
+        Question::Disputes { .. } => Truth::Disputes(disputes.to_vec()),
+        Question::Refunds { .. } => taken_and(question, Vec::new),
+        _ => Truth::Payment(TAKEN, DISPUTED),
+    }
+}
+
+/// Gives the actions of the audit records since the last time.
+fn audited(rows: &mut Rows) -> Vec<&'static str> {
+    rows.appended.audit.drain(..).map(|record| record.action).collect()
+}
+
+#[test]
+fn a_dispute_is_found_by_asking_and_followed_to_its_end() {
+    let mut rows = keyed(PaymentState::Captured { amount_minor: 2500 });
+    let mut asked = 0;
+    let times = asked_at(&mut rows, |question| {
+        asked += u32::from(matches!(question, Question::Disputes { .. }));
+        let status = if asked < 4 { DisputeStatus::Open } else { DisputeStatus::Won };
+        disputed(question, &[a_dispute(status)])
+    });
+    let payment = rows.payment.as_ref().unwrap();
+    assert_eq!(payment.dispute, Some(a_dispute(DisputeStatus::Won)));
+    assert_eq!((payment.status(), payment.disputed_minor()), ("succeeded", 0));
+    assert!(times.len() >= 5 && times[3] > 16 * DAY_MS, "{times:?}");
+    let told = ["payment.disputed", "webhook.alert"];
+    assert_eq!(audited(&mut rows), [told, told].concat(), "once for each status");
+}
+
+#[test]
+fn of_several_disputes_what_is_open_or_lost_is_summed_up() {
+    let answer = |disputes: &[Dispute]| {
+        let mut rows = keyed(PaymentState::Captured { amount_minor: 2500 });
+        let question =
+            Question::Disputes { provider: Provider::Stripe, account: None, id: "pi_1".into(), doubt: None };
+        take(&mut rows, &question, Truth::Disputes(disputes.to_vec()), &at(NOW_MS, 0)).unwrap();
+        let payment = rows.payment.unwrap();
+        (payment.status(), payment.disputed_minor(), payment.forbids_refunds())
+    };
+    let [open, won, lost] = [DisputeStatus::Open, DisputeStatus::Won, DisputeStatus::Lost].map(a_dispute);
+    let inquiry = Dispute { refundable: true, withdrawn: false, ..open.clone() };
+    assert_eq!(answer(&[]), ("succeeded", 0, false));
+    assert_eq!(answer(std::slice::from_ref(&open)), ("disputed", 1000, true));
+    assert_eq!(answer(std::slice::from_ref(&inquiry)), ("disputed", 0, false), "the bank only asks");
+    assert_eq!(answer(std::slice::from_ref(&won)), ("succeeded", 0, false));
+    assert_eq!(
+        answer(std::slice::from_ref(&lost)),
+        ("disputed", 1000, false),
+        "what was not lost can be given back"
+    );
+    assert_eq!(answer(&[won, lost.clone(), open]), ("disputed", 2000, true));
+    assert_eq!(answer(&[inquiry, lost]), ("disputed", 2000, true));
+}
+
+#[test]
+fn a_dispute_of_an_earlier_try_is_that_trys() {
+    let mut rows = keyed(PaymentState::Captured { amount_minor: 2500 });
+    let row: Try = serde_json::from_value(serde_json::json!({
+        "attempt": 1, "provider": "stripe", "merchant_account": null, "provider_payment": "pi_0", "derived_key": "key",
+        "amount": 2500, "currency": "usd", "capture": true, "status": "failed", "definitive": true, "was_authorized": false,
+        "ended_at_ms": null, "asked_for": "evt_1", "late": { "amount_minor": 2500, "captured": true, "stage": "given_back" },
+    }))
+    .unwrap();
+    rows.tries.push(row);
+    rows.payment.as_mut().unwrap().attempt = 2;
+    let mut next = check::questions(&rows).into_iter().next();
+    while let Some(question) = next {
+        assert!(rows.tries[0].asked_for.is_some(), "until all is answered");
+        next = take(
+            &mut rows,
+            &question,
+            disputed(&question, &[a_dispute(DisputeStatus::Lost)]),
+            &at(NOW_MS, 0),
+        )
+        .unwrap();
+    }
+    assert_eq!(rows.tries[0].asked_for, None);
+    assert_eq!(rows.tries[0].dispute, Some(a_dispute(DisputeStatus::Lost)));
+    assert_eq!(rows.payment.as_ref().unwrap().dispute, None);
+}
+
+#[test]
+fn what_others_capture_in_parts_is_kept_as_it_is_and_the_rest_is_for_a_person() {
+    let mut rows = keyed(PaymentState::Authorized);
+    let mut answer = |amount_minor: u32, held_minor: u32| {
+        let (provider, id) = (Provider::Stripe, "pi_1".to_owned());
+        let question = Question::Payment { provider, account: None, id, doubt: None };
+        let beside = Beside { held_minor, ..Beside::default() };
+        let truth = Truth::Payment(Found::Captured { amount_minor }, beside);
+        take(&mut rows, &question, truth, &at(NOW_MS, 0)).unwrap();
+        (rows.payment.as_ref().unwrap().captured_minor(), audited(&mut rows))
+    };
+    assert_eq!(answer(400, 2100), (400, vec!["payment.captured", "webhook.alert"]));
+    assert_eq!(answer(400, 2100), (400, vec![]));
+    assert_eq!(answer(900, 1600), (900, vec!["capture.elsewhere", "webhook.alert"]));
+    assert_eq!(answer(400, 1600), (900, vec![]), "an older answer");
+    assert_eq!(answer(900, 0), (900, vec![]), "the rest has lapsed");
+    assert_eq!(answer(2700, 0), (2500, vec!["capture.elsewhere", "webhook.alert"]), "more than was reserved");
 }

@@ -8,7 +8,7 @@ use paid_once::machine::id::{InstanceId, ObjectId};
 use paid_once::machine::record::{Lifecycle, StoredResponse};
 use paid_once::machine::rows::Rows;
 use paid_once::machine::run::{Action, Event, Run, RunEnd};
-use paid_once::payment::check::{self, Question, Truth};
+use paid_once::payment::check::{self, Beside, Question, Truth};
 use paid_once::payment::money::AmountMinor;
 use paid_once::providers::HttpAnswer;
 use serde_json::{Value, json};
@@ -207,7 +207,10 @@ fn a_declined_try_is_asked_for_a_few_times_while_nobody_tries_again() {
 fn money_that_comes_to_a_declined_try_is_given_back_although_nobody_tells_of_it() {
     for found in [Found::Captured { amount_minor: AMOUNT }, Found::Authorized] {
         let mut order = left_open(&["pi_1"]);
-        assert_eq!(asked(&mut order, &Truth::Payment(found)), [(DAY_MS, "pi_1".to_owned())]);
+        assert_eq!(
+            asked(&mut order, &Truth::Payment(found, Beside::default())),
+            [(DAY_MS, "pi_1".to_owned())]
+        );
         assert!(order.audited("try.late_money") && order.gives_back());
     }
 }

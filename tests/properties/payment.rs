@@ -10,7 +10,7 @@ use paid_once::machine::call::{CallKind, Found, Outcome, ProviderReply, Provider
 use paid_once::machine::id::{InstanceId, ObjectId};
 use paid_once::machine::rows::Rows;
 use paid_once::machine::run::{Action, Event, Run, RunEnd};
-use paid_once::payment::check::{Question, Truth};
+use paid_once::payment::check::{Beside, Question, Truth};
 use paid_once::payment::money::{AmountMinor, Currency};
 use paid_once::payment::{
     Check, Failure, PaymentState, Pending, Refund, RefundReason, RefundState, check, refunded_minor,
@@ -142,7 +142,9 @@ impl Bench {
             (CallKind::Authorize, 2) => {
                 ProviderResult::RequiresAction { payment: payment(), url: "https://bank.example".into() }
             }
-            (CallKind::Authorize, _) if manual => ProviderResult::Authorized { payment: payment() },
+            (CallKind::Authorize, _) if manual => {
+                ProviderResult::Authorized { payment: payment(), capture_before_ms: None }
+            }
             (CallKind::Authorize | CallKind::Charge, _) => ProviderResult::Charged { payment: payment() },
             (CallKind::Capture, _) => ProviderResult::Captured { amount_minor: asked("amount_to_capture") },
             (CallKind::Void, _) => ProviderResult::Voided,
@@ -158,7 +160,8 @@ impl Bench {
             return;
         };
         let question = Question::Payment { provider: Provider::Stripe, account: None, id, doubt: None };
-        check::take(&mut self.rows, &question, Truth::Payment(found), &at(NOW_MS)).unwrap();
+        check::take(&mut self.rows, &question, Truth::Payment(found, Beside::default()), &at(NOW_MS))
+            .unwrap();
     }
 
     fn happens(&mut self, a_move: Move) {
@@ -366,7 +369,8 @@ fn a_late_word_about_an_earlier_try_changes_nothing() {
         id: "pi_of_another_try".into(),
         doubt: None,
     };
-    check::take(&mut bench.rows, &question, Truth::Payment(Found::Voided), &at(NOW_MS)).unwrap();
+    check::take(&mut bench.rows, &question, Truth::Payment(Found::Voided, Beside::default()), &at(NOW_MS))
+        .unwrap();
     assert_eq!(bench.rows.payment, before);
 }
 

@@ -183,6 +183,10 @@ fn a_reservation_that_others_have_moved_is_the_one_that_was_asked_for() {
         })
     };
     let captured = |amount_minor| Some(Found::Captured { amount_minor });
+    let lapsed = |mut intent: Value| {
+        intent["cancellation_reason"] = json!("automatic");
+        intent
+    };
     for (object, expected) in [
         (intent("succeeded", 2000, 0, json!("ch_1")), captured(2000)),
         (intent("succeeded", 500, 0, json!("ch_1")), captured(500)),
@@ -190,6 +194,7 @@ fn a_reservation_that_others_have_moved_is_the_one_that_was_asked_for() {
         (intent("requires_capture", 500, 1500, json!("ch_1")), captured(500)),
         (intent("canceled", 0, 0, json!("ch_1")), Some(Found::Voided)),
         (intent("canceled", 0, 0, json!({ "id": "ch_1" })), Some(Found::Voided)),
+        (lapsed(intent("canceled", 0, 0, json!("ch_1"))), Some(Found::Expired)),
         // Taken too much, held too much, never held.
         (intent("succeeded", 2001, 0, json!("ch_1")), None),
         (intent("succeeded", 0, 0, json!("ch_1")), None),
@@ -252,7 +257,7 @@ proptest! {
                 Found::Captured { .. } if is_captured(&object) => object["status"].as_str().unwrap(),
                 Found::Captured { .. } => "succeeded",
                 Found::Authorized => "requires_capture",
-                Found::Voided => "canceled",
+                Found::Voided | Found::Expired => "canceled",
                 Found::Processing => "processing",
                 Found::RequiresAction { .. } => "requires_action",
                 Found::Failed(_) => "requires_payment_method",
@@ -300,16 +305,16 @@ proptest! {
         let (provider, id) = (Provider::Stripe, "pi_1".to_owned());
         let about = Question::Payment { provider, account: None, id, doubt: None };
         match read_truth(&about, &answer(status, &object)) {
-            Truth::Payment(Found::Captured { .. }) => prop_assert!(status == 200 && is_captured(&object)),
-            Truth::Payment(Found::Voided) => prop_assert_eq!((status, &object["status"]), (200, &json!("canceled"))),
-            Truth::Payment(_) => prop_assert_eq!(status, 200),
+            Truth::Payment(Found::Captured { .. }, _) => prop_assert!(status == 200 && is_captured(&object)),
+            Truth::Payment(Found::Voided | Found::Expired, _) => prop_assert_eq!((status, &object["status"]), (200, &json!("canceled"))),
+            Truth::Payment(..) => prop_assert_eq!(status, 200),
             Truth::Silence => {}
-            Truth::Home(_) | Truth::Refund(_) | Truth::Refunds { .. } => prop_assert!(false, "a payment was asked about"),
+            Truth::Home(_) | Truth::Refund(_) | Truth::Refunds { .. } | Truth::Disputes(_) => prop_assert!(false, "a payment was asked about"),
         }
         let about = Question::Refund { provider, account: None, refund: RefundId("re_1".into()), id: "re_9".into(), doubt: None };
         match read_truth(&about, &answer(status, &object)) {
             Truth::Refund(RefundState::Succeeded) => prop_assert_eq!((status, &object["status"]), (200, &json!("succeeded"))),
-            Truth::Refund(RefundState::Requested) | Truth::Home(_) | Truth::Payment(_) | Truth::Refunds { .. } => prop_assert!(false, "a refund was asked about"),
+            Truth::Refund(RefundState::Requested) | Truth::Home(_) | Truth::Payment(..) | Truth::Refunds { .. } | Truth::Disputes(_) => prop_assert!(false, "a refund was asked about"),
             Truth::Refund(_) => prop_assert_eq!(status, 200),
             Truth::Silence => {}
         }
@@ -361,5 +366,5 @@ fn a_move_is_looked_up_where_it_would_show() {
     assert_eq!(look_up(&a_call(CallKind::Refund, true)).path, "/v1/refunds?payment_intent=pi_1&limit=100");
     let about =
         Question::Payment { provider: Provider::Stripe, account: None, id: "pi_1".into(), doubt: None };
-    assert_eq!(question(&about).path, "/v1/payment_intents/pi_1");
+    assert_eq!(question(&about).path, "/v1/payment_intents/pi_1?expand%5B%5D=latest_charge");
 }

@@ -182,17 +182,42 @@ pub(super) struct PaymentRow {
     pub(super) provider_payment: Option<String>,
     pub(super) order_id: Option<String>,
     pub(super) failure_code: Option<String>,
+    pub(super) capture_before_ms: Option<u64>,
     pub(super) created_at_ms: u64,
 }
 
+/// Until when a reservation can be captured, in ms since the epoch.
+const CAPTURE_BEFORE_MS: &str = "unixepoch(shown ->> '$.capture_before') * 1000";
+/// A reservation that ends within so long is shown to a person, in ms: a day.
+const ENDS_SOON_MS: u64 = 86_400_000;
+
+/// What of a payment says that its reservation ends soon, given [`PaymentRow::capture_before_ms`].
+pub(super) fn ends_soon(capture_before_ms: &str, now_ms: u64) -> String {
+    let until_ms = now_ms.saturating_add(ENDS_SOON_MS);
+    format!("status = 'requires_capture' AND {capture_before_ms} <= {until_ms}")
+}
+
+/// How many reservations end soon.
+pub(super) async fn ending(env: &Env, now_ms: u64) -> Result<u32> {
+    #[derive(Default, Deserialize)]
+    struct Ending {
+        number: u32,
+    }
+    let ends_soon = ends_soon(CAPTURE_BEFORE_MS, now_ms);
+    let sql = format!("SELECT count(*) AS number FROM payments WHERE {ends_soon}");
+    Ok(Db::of(env)?.first::<Ending>(&sql, vec![]).await?.unwrap_or_default().number)
+}
+
 pub(super) async fn payments(env: &Env, conditions: Where, number: usize) -> Result<Vec<PaymentRow>> {
-    let select = "SELECT * FROM (
+    let select = format!(
+        "SELECT * FROM (
         SELECT payment_id AS id, owner, status, amount_minor, captured_minor, refunded_minor, currency, provider,
-            provider_payment, order_id, failure_code, created_at_ms FROM payments
+            provider_payment, order_id, failure_code, {CAPTURE_BEFORE_MS} AS capture_before_ms, created_at_ms FROM payments
         UNION ALL
         SELECT ride_id, owner, status, amount_minor, CASE WHEN status = 'paid' THEN amount_minor ELSE 0 END, 0, currency,
-            'stripe', provider_payment, NULL, failure_code, created_at_ms FROM rides)";
-    page(env, select, conditions, "created_at_ms DESC, id DESC", number).await
+            'stripe', provider_payment, NULL, failure_code, NULL, created_at_ms FROM rides)"
+    );
+    page(env, &select, conditions, "created_at_ms DESC, id DESC", number).await
 }
 
 /// A key, in the list.

@@ -107,9 +107,12 @@ pub(super) async fn payments(desk: &Desk<'_>) -> Result<Answer, Problem> {
     if let Some(statuses) = statuses {
         conditions.and(&format!("status IN ({statuses})"));
     }
+    let now_ms = desk.request.now_ms;
+    if desk.query("status") == "ending" {
+        conditions.and(&data::ends_soon("capture_before_ms", now_ms));
+    }
     let mut rows = data::payments(&desk.app.env, conditions, desk.page_number()).await.map_err(unreadable)?;
     let (newer, older) = desk.around(&mut rows);
-    let now_ms = desk.request.now_ms;
     let rows = rows.into_iter().map(|row| {
         let amount = match (row.captured_minor, row.refunded_minor) {
             (_, refunded) if refunded > 0 => format!("{} refunded", words::money(refunded, &row.currency)),
@@ -122,7 +125,10 @@ pub(super) async fn payments(desk: &Desk<'_>) -> Result<Answer, Problem> {
         let cells = vec![
             Cell::link(words::short(&row.id), format!("/admin/payments/{}", row.id))
                 .with(row.order_id.map(|order| format!("order {order}")).unwrap_or_default()),
-            status(&row.status).with(row.failure_code.unwrap_or_default().replace('_', " ")),
+            status(&row.status).with(match row.capture_before_ms {
+                Some(at_ms) => format!("ends {}", words::from_now(at_ms, now_ms)),
+                None => row.failure_code.unwrap_or_default().replace('_', " "),
+            }),
             Cell::number(words::money(row.amount_minor, &row.currency)).with(amount),
             Cell::text(words::owner(&row.owner)),
             Cell::text(row.provider).with(provider),
@@ -143,6 +149,7 @@ pub(super) async fn payments(desk: &Desk<'_>) -> Result<Answer, Problem> {
                 ("paid", "paid"),
                 ("declined", "declined"),
                 ("open", "open"),
+                ("ending", "reservation ends within a day"),
                 ("canceled", "canceled"),
             ],
         )],

@@ -27,11 +27,12 @@ pub(super) async fn page(desk: &Desk<'_>) -> Result<Answer, Problem> {
     let (env, now_ms) = (&desk.app.env, desk.request.now_ms);
     let range = Range::parse(&desk.query("range")).unwrap_or_default();
     let frame = range.frame(now_ms);
-    let (ended, latency, lag, open, runs, tally, lists) = try_join!(
+    let (ended, latency, lag, open, ending, runs, tally, lists) = try_join!(
         data::ended(env, &frame),
         data::latency(env, &frame),
         data::job_lag(env, &frame),
         data::open_keys(env, now_ms),
+        data::ending(env, now_ms),
         data::runs(env),
         metrics::read(env),
         lag::lag(env, now_ms),
@@ -88,6 +89,13 @@ pub(super) async fn page(desk: &Desk<'_>) -> Result<Answer, Problem> {
             note: "keys whose alarm is late, or that need a person".to_owned(),
             tone: tone(open.late_or_flagged, "bad"),
             href: "/admin/keys?state=late",
+        },
+        Tile {
+            label: "Reservations ending",
+            value: words::count(ending.into()),
+            note: "to be captured within a day, or the money is free again".to_owned(),
+            tone: tone(ending, "warn"),
+            href: "/admin/payments?status=ending",
         },
         Tile {
             label: "Dead letters",

@@ -57,6 +57,10 @@ pub(super) async fn payment(desk: &Desk<'_>, id: &str) -> Result<Answer, Problem
                 fact("Order", optional(payment.order_id.as_ref())),
                 fact("Try", Cell::text(payment.attempt.to_string())),
             ];
+            if let Some(at_ms) = inspection.capture_before_ms {
+                let from_now = words::from_now(at_ms, desk.request.now_ms);
+                facts.push(fact("Capture before", Cell::text(words::moment(at_ms)).with(from_now)));
+            }
             facts.extend(links(&inspection));
             if let Some(code) = &payment.failure_code {
                 facts.push(fact("Failure", Cell::text(code.replace('_', " "))));

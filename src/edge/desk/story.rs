@@ -386,6 +386,7 @@ mod tests {
             capturable_minor: 0,
             refundable_minor: 0,
             voidable: false,
+            capture_before_ms: None,
             under_way: None,
             next_check_at_ms: None,
             timeline: entries.collect(),

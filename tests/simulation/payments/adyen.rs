@@ -266,7 +266,7 @@ impl Adyen {
                     intent.id
                 ),
             ),
-            Done::Declined(None) | Done::State(_) | Done::TooMuch | Done::Missing => {
+            Done::Declined(None) | Done::State(_) | Done::TooMuch | Done::Disputed | Done::Missing => {
                 error(422, "167", "original reference required for this operation")
             }
         };

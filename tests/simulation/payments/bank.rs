@@ -88,6 +88,36 @@ pub(crate) struct Refund {
     pub(crate) nameless_until_ms: u64,
 }
 
+/// A dispute in Stripe's books: of a payment there is at most one.
+#[derive(Clone, Debug)]
+pub(crate) struct Dispute {
+    pub(crate) id: String,
+    pub(crate) intent: String,
+    pub(crate) amount: u64,
+    /// `warning_needs_response`, `warning_closed`, `needs_response`, `won`, `lost`
+    pub(crate) status: &'static str,
+}
+
+impl Dispute {
+    /// Whether the money is the merchant's, or may still be given back by a refund.
+    pub(crate) fn permits_refunds(&self) -> bool {
+        matches!(self.status, "warning_needs_response" | "warning_closed" | "won")
+    }
+
+    pub(crate) fn is_withdrawn(&self) -> bool {
+        matches!(self.status, "needs_response" | "lost")
+    }
+
+    /// As the product calls it.
+    pub(crate) fn stands(&self) -> &'static str {
+        match self.status {
+            "won" | "warning_closed" => "won",
+            "lost" => "lost",
+            _ => "open",
+        }
+    }
+}
+
 /// How a card behaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Card {
@@ -120,6 +150,8 @@ pub(crate) enum Done {
     /// Not in this state: what the payment is now.
     State(Intent),
     TooMuch,
+    /// A bank is about to take it back, or has.
+    Disputed,
     Missing,
     Failed,
 }
@@ -168,6 +200,17 @@ pub(crate) enum Later {
     Lapse {
         intent: String,
     },
+    /// A bank wants money back, or only asks.
+    Dispute {
+        intent: String,
+        permille: u64,
+        inquiry: bool,
+    },
+    /// It has decided.
+    DisputeEnds {
+        dispute: String,
+        status: &'static str,
+    },
     /// A person does something at the provider's dashboard.
     Person {
         intent: String,
@@ -197,6 +240,7 @@ pub(crate) struct Ledger {
     lists_lag_ms: u64,
     pub(crate) intents: Vec<Intent>,
     pub(crate) refunds: Vec<Refund>,
+    pub(crate) disputes: Vec<Dispute>,
 }
 
 const HOURS_MS: u64 = 3 * 3_600_000;
@@ -210,7 +254,7 @@ const fn nameless_until_ms(now_ms: u64, odd: Option<Oddity>) -> u64 {
 
 impl Ledger {
     pub(crate) const fn new(prefix: &'static str) -> Self {
-        Self { prefix, lists_lag_ms: 0, intents: Vec::new(), refunds: Vec::new() }
+        Self { prefix, lists_lag_ms: 0, intents: Vec::new(), refunds: Vec::new(), disputes: Vec::new() }
     }
 
     pub(crate) fn with_lists_that_lag(self, lists_lag_ms: u64) -> Self {
@@ -258,8 +302,13 @@ impl Ledger {
         let Some(intent) = self.intent_mut(id).filter(|intent| intent.status == Status::Reserved) else {
             return false;
         };
-        (intent.status, intent.moved_by) = (Status::Canceled, Some(DASHBOARD.to_owned()));
+        (intent.status, intent.moved_by) = (Status::Expired, Some(DASHBOARD.to_owned()));
         true
+    }
+
+    /// The dispute of a payment.
+    pub(crate) fn dispute_of(&self, intent: &str) -> Option<&Dispute> {
+        self.disputes.iter().find(|dispute| dispute.intent == intent)
     }
 
     /// How often money was taken.
@@ -395,7 +444,7 @@ impl Ledger {
         let Some(intent) = self.intent_mut(id).filter(|intent| intent.status == Status::Refused) else {
             return;
         };
-        intent.is_revived = true;
+        (intent.is_revived, intent.was_held) = (true, true);
         intent.status = if intent.manual { Status::Reserved } else { Status::Captured };
         if !intent.manual {
             (intent.captured, intent.taken) = (intent.amount, intent.amount);
@@ -421,6 +470,9 @@ impl Ledger {
         let Some(intent) = self.intent(id) else { return (Done::Missing, None) };
         if intent.status != Status::Captured || refunded + amount > intent.captured {
             return (Done::TooMuch, None);
+        }
+        if self.dispute_of(id).is_some_and(|dispute| !dispute.permits_refunds()) {
+            return (Done::Disputed, None);
         }
         if odd == Some(Oddity::Declined) {
             return (Done::Declined(None), None);

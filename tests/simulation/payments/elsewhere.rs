@@ -1,9 +1,9 @@
-//! What happens at Stripe without us, days later: a reservation lapses, the bank sends a refund back, a person captures, cancels
-//! or refunds at the dashboard. Whether any of it is told of is another matter: in half of the histories all webhooks are lost.
+//! What happens at Stripe without us, days later: a reservation lapses, the bank sends a refund back or takes money back, a person
+//! captures, cancels or refunds at the dashboard. Whether any of it is told of is another matter: in half of the histories all webhooks are lost.
 
 use std::collections::BTreeSet;
 
-use super::bank::{Intent, Later, Ledger, Status};
+use super::bank::{Dispute, Intent, Later, Ledger, Status};
 use super::world::{Event, World};
 use crate::dice::Dice;
 use crate::faults::{HOUR, MINUTE, SECOND};
@@ -56,6 +56,8 @@ impl World {
         let intents: Vec<_> =
             ledger.intents.iter().map(|intent| (intent.id.clone(), intent.status)).collect();
         let done = ledger.refunds.iter().filter(|refund| refund.status == "succeeded");
+        let disputes: Vec<_> =
+            ledger.disputes.iter().map(|dispute| (dispute.id.clone(), dispute.status)).collect();
         let refunds: Vec<_> = done.map(|refund| refund.id.clone()).collect();
         for (intent, status) in intents {
             let it = &mut self.elsewhere;
@@ -71,7 +73,17 @@ impl World {
                     self.later_at_stripe(lapses_ms, Later::Lapse { intent: intent.clone() });
                     does
                 }
-                Status::Captured => it.dice.permille(300).then_some(Does::Refunds { permille }),
+                Status::Captured => {
+                    let does = it.dice.permille(300).then_some(Does::Refunds { permille });
+                    if it.dice.permille(300) {
+                        let inquiry = it.dice.permille(250);
+                        let ms = it.dice.pick(&[10 * SECOND, 10 * MINUTE, 30 * HOUR, 25 * DAY]);
+                        let ms = it.dice.between(SECOND, ms);
+                        let later = Later::Dispute { intent: intent.clone(), permille, inquiry };
+                        self.later_at_stripe(ms, later);
+                    }
+                    does
+                }
                 Status::Refused if it.dice.permille(300) => {
                     let most_ms = it.dice.pick(&[10 * SECOND, 10 * MINUTE, 30 * HOUR, 6 * DAY]);
                     let ms = it.dice.between(SECOND, most_ms);
@@ -85,6 +97,19 @@ impl World {
                 let ms = self.elsewhere.dice.between(MINUTE, most_ms);
                 self.later_at_stripe(ms, Later::Person { intent, does });
             }
+        }
+        for (dispute, status) in disputes {
+            let it = &mut self.elsewhere;
+            if !it.meets(&format!("{dispute} {status}")) {
+                continue;
+            }
+            let status = match status {
+                "warning_needs_response" => it.dice.pick(&["warning_closed", "needs_response"]),
+                "needs_response" => it.dice.pick(&["won", "lost"]),
+                _ => continue,
+            };
+            let ms = it.dice.between(HOUR, 40 * DAY);
+            self.later_at_stripe(ms, Later::DisputeEnds { dispute, status });
         }
         for refund in refunds {
             let it = &mut self.elsewhere;
@@ -122,9 +147,31 @@ impl World {
 }
 
 impl Ledger {
+    /// A bank disputes a payment, once: nothing that was given back already.
+    pub(crate) fn disputed(&mut self, id: &str, permille: u64, inquiry: bool) -> bool {
+        let Some(intent) = self.intent(id).filter(|intent| intent.status == Status::Captured) else {
+            return false;
+        };
+        let amount = intent.captured * permille / 1000;
+        if amount == 0 || self.refunded(id) > 0 || self.dispute_of(id).is_some() {
+            return false;
+        }
+        let status = if inquiry { "warning_needs_response" } else { "needs_response" };
+        let number = 1 + self.disputes.len();
+        self.disputes.push(Dispute { id: format!("du_{number}"), intent: id.to_owned(), amount, status });
+        true
+    }
+
+    pub(crate) fn dispute_ends(&mut self, id: &str, status: &'static str) {
+        if let Some(dispute) = self.disputes.iter_mut().find(|dispute| dispute.id == id) {
+            dispute.status = status;
+        }
+    }
+
     /// Nothing happens where the payment does not permit it any more.
     pub(crate) fn at_the_dashboard(&mut self, id: &str, does: Does) -> bool {
         let left = self.intent(id).map_or(0, |intent| intent.captured).saturating_sub(self.refunded(id));
+        let permits_refunds = self.dispute_of(id).is_none_or(Dispute::permits_refunds);
         let Some(intent) = self.intent_mut(id) else { return false };
         match (does, intent.status) {
             (Does::Captures { permille }, Status::Reserved) => {
@@ -136,7 +183,7 @@ impl Ledger {
             (Does::Cancels, Status::Reserved) => {
                 (intent.status, intent.moved_by) = (Status::Canceled, Some(DASHBOARD.to_owned()));
             }
-            (Does::Refunds { permille }, Status::Captured) if left > 1 => {
+            (Does::Refunds { permille }, Status::Captured) if left > 1 && permits_refunds => {
                 self.refund_elsewhere(id, left * permille / 1000);
             }
             _ => return false,

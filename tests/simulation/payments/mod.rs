@@ -44,7 +44,7 @@ use crate::promises::{
     WINDOW,
 };
 use crate::report::{Counters, Name};
-use auditor::{AGREES, COUNTED, FORWARD, GIVEN_BACK, HEARD, MOVES, ONCE, SHOWS, SUMS, TAKEN_ONCE};
+use auditor::{AGREES, COUNTED, DISPUTED, FORWARD, GIVEN_BACK, HEARD, MOVES, ONCE, SHOWS, SUMS, TAKEN_ONCE};
 use story::Story;
 use told::{NEWS, STORIES, told};
 use wire::LAGS;
@@ -364,7 +364,7 @@ fn money_on_a_declined_try_is_given_back_although_no_webhook_tells_of_it() {
 }
 
 /// What the random histories must reach, or they have stopped exercising it.
-const EXERCISED: [&str; 125] = [
+const EXERCISED: [&str; 127] = [
     "accounts: another one's key",
     "accounts: asked for",
     "accounts: the first one's key",
@@ -399,6 +399,8 @@ const EXERCISED: [&str; 125] = [
     "elsewhere: canceled",
     "elsewhere: captured",
     "elsewhere: confirmed after a decline",
+    "elsewhere: disputed",
+    "elsewhere: disputes come to another status",
     "elsewhere: refunded",
     "elsewhere: refunds sent back",
     "elsewhere: reservations lapsed",
@@ -449,6 +451,7 @@ const EXERCISED: [&str; 125] = [
     "payment.canceled",
     "payment.capture_failed",
     "payment.captured",
+    "payment.disputed",
     "payment.expired",
     "payment.failed",
     "payment.processing",
@@ -528,6 +531,7 @@ fn protections() -> Vec<(Off, &'static [&'static str])> {
             Mutant::OvertakenIsSent => &[],
             Mutant::ReceivedIsDone => &[AGREES, ONE_CHARGE],
             Mutant::DecidedIsFinal => &[AGREES],
+            Mutant::RefundWhileDisputed => &[DISPUTED],
             Mutant::MovedIsOther => &[LIVENESS],
             Mutant::LateNewsDropped => &[GIVEN_BACK],
             Mutant::ByHandInFlight => &[TRUE_VERDICT, ONE_CHARGE, WINDOW],

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use paid_once::providers::HttpAnswer;
 
-use super::bank::{Asked, Card, Done, Intent, Keys, Later, Ledger, Memory, Refund, Status};
+use super::bank::{Asked, Card, Dispute, Done, Intent, Keys, Later, Ledger, Memory, Refund, Status};
 use super::elsewhere::DASHBOARD;
 use crate::faults::Oddity;
 use crate::provider::{error, plain};
@@ -188,6 +188,9 @@ impl Stripe {
             Done::State(intent) => {
                 (refused(plain(400, &self.unexpected_state(intent))), self.stores_refusals)
             }
+            Done::Disputed => {
+                (refused(error(400, "invalid_request_error", Some("charge_disputed"))), self.stores_refusals)
+            }
             Done::TooMuch => (refused(error(400, "invalid_request_error", None)), self.stores_refusals),
             Done::Missing => {
                 (refused(error(404, "invalid_request_error", Some("resource_missing"))), self.stores_refusals)
@@ -219,6 +222,11 @@ impl Stripe {
             Status::Canceled | Status::Expired if intent.was_held => r#""ch_1""#,
             _ => "null",
         };
+        let charge = match self.ledger.dispute_of(id) {
+            Some(_) => r#"{"id":"ch_1","disputed":true}"#,
+            None => charge,
+        };
+        let reason = if intent.status == Status::Expired { r#""automatic""# } else { "null" };
         let capturable = if intent.status == Status::Reserved { *amount } else { 0 };
         let error = match intent.status {
             Status::Refused if !self.unfinished.contains_key(&intent.by) => {
@@ -235,7 +243,7 @@ impl Stripe {
             _ => "null".to_owned(),
         };
         format!(
-            r#"{{"id":"{id}","object":"payment_intent","latest_charge":{charge},"created":{created_s},"status":"{status}","amount":{amount},"amount_received":{captured},"amount_capturable":{capturable},"currency":"{currency}","metadata":{{"resource":"{resource}","idempotency_key":"{by}"}},"last_payment_error":{error},"next_action":{action}}}"#
+            r#"{{"id":"{id}","object":"payment_intent","latest_charge":{charge},"created":{created_s},"status":"{status}","cancellation_reason":{reason},"amount":{amount},"amount_received":{captured},"amount_capturable":{capturable},"currency":"{currency}","metadata":{{"resource":"{resource}","idempotency_key":"{by}"}},"last_payment_error":{error},"next_action":{action}}}"#
         )
     }
 
@@ -290,6 +298,11 @@ impl Stripe {
                     },
                 )
             }
+            ["disputes"] => {
+                let of = field(&query, "payment_intent").unwrap_or_default();
+                let listed: Vec<&Dispute> = self.ledger.dispute_of(of).into_iter().collect();
+                self.page(&query, &listed, |dispute| &dispute.id, dispute_json)
+            }
             ["refunds"] => {
                 let of = field(&query, "payment_intent").unwrap_or_default();
                 let mut listed: Vec<&Refund> =
@@ -331,6 +344,19 @@ impl Stripe {
         let has_more = rest.len() > limit;
         plain(200, &format!(r#"{{"object":"list","data":[{}],"has_more":{has_more}}}"#, entries.join(",")))
     }
+}
+
+fn dispute_json(dispute: &Dispute) -> String {
+    let Dispute { id, intent, amount, status, .. } = dispute;
+    let moved = match dispute.status {
+        "needs_response" | "lost" => format!(r#"{{"amount":-{amount}}}"#),
+        "won" => format!(r#"{{"amount":-{amount}}},{{"amount":{amount}}}"#),
+        _ => String::new(),
+    };
+    let is_refundable = dispute.permits_refunds();
+    format!(
+        r#"{{"id":"{id}","object":"dispute","amount":{amount},"payment_intent":"{intent}","status":"{status}","is_charge_refundable":{is_refundable},"balance_transactions":[{moved}]}}"#
+    )
 }
 
 fn refund_json(refund: &Refund) -> String {

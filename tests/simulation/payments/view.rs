@@ -91,6 +91,8 @@ fn payment_view(payment: &Payment) -> PaymentView {
             Pending::Capture { received, .. } | Pending::Void { received, .. } => received,
         }),
         has_check: payment.check.is_some(),
+        dispute: payment.dispute.as_ref().map(|dispute| dispute.status.as_str()),
+        is_withdrawn: payment.dispute.as_ref().is_some_and(|dispute| dispute.withdrawn),
     }
 }
 

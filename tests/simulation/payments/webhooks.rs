@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use paid_once::machine::call::CallState;
-use paid_once::machine::id::ObjectId;
+use paid_once::machine::id::{ObjectId, PaymentId};
 use paid_once::machine::rows::Rows;
 use paid_once::object::events;
 use paid_once::payment::PaymentState;
@@ -16,7 +16,7 @@ use paid_once::webhooks::{Event as Notice, News, Taken, adyen, stripe};
 use serde_json::{Value, json};
 
 use super::adyen::Adyen;
-use super::bank::{Intent, Later, Status};
+use super::bank::{Dispute, Intent, Later, Status};
 use super::stripe::Stripe;
 use super::world::{Event, Off, Reached, Transacted, World};
 use crate::dice::Dice;
@@ -101,12 +101,24 @@ impl World {
                 bodies.extend(of_refund(&self.stripe, &refund.id, refund.status));
             }
         }
+        let mut disputes = Vec::new();
+        for dispute in &self.stripe.ledger.disputes {
+            if self.webhooks.learn(&dispute.id, dispute.status).0 {
+                disputes.push(of_dispute(&self.stripe, dispute));
+            }
+        }
         let mut notices: Vec<(Notice, Option<ObjectId>, Option<Value>)> = Vec::new();
         for (kind, object) in bodies {
             let id = format!("evt_{}", self.webhooks.sent.len() + notices.len());
             let body = json!({ "id": id, "object": "event", "type": kind, "data": { "object": object } });
             let read = stripe::read(body.to_string().as_bytes()).unwrap();
             notices.push((read.event, read.object, None));
+        }
+        for (kind, object, resource) in disputes {
+            let id = format!("evt_{}", self.webhooks.sent.len() + notices.len());
+            let body = json!({ "id": id, "object": "event", "type": kind, "data": { "object": object } });
+            let read = stripe::read(body.to_string().as_bytes()).unwrap();
+            notices.push((read.event, PaymentId::parse(&resource).map(PaymentId::object), None));
         }
         let mut items = Vec::new();
         for intent in &self.adyen.ledger.intents {
@@ -358,6 +370,18 @@ fn of_intent(intent: &Intent) -> (&'static str, serde_json::Value) {
     };
     let metadata = json!({ "resource": intent.resource, "idempotency_key": intent.by });
     (kind, json!({ "id": intent.id, "object": "payment_intent", "metadata": metadata }))
+}
+
+/// Stripe's event about a dispute. It names the payment, and has nothing of our metadata.
+fn of_dispute(stripe: &Stripe, dispute: &Dispute) -> (&'static str, serde_json::Value, String) {
+    let object = json!({ "id": dispute.id, "object": "dispute", "payment_intent": dispute.intent });
+    let resource = stripe.ledger.intent(&dispute.intent).map(|intent| intent.resource.clone());
+    let kind = match dispute.status {
+        "warning_needs_response" => "charge.dispute.created",
+        "needs_response" => "charge.dispute.funds_withdrawn",
+        _ => "charge.dispute.closed",
+    };
+    (kind, object, resource.unwrap_or_default())
 }
 
 /// Stripe's events about a refund: the charge's once money goes back, and the refund's own.

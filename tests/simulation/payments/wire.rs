@@ -180,6 +180,8 @@ impl World {
             | Later::Expire { .. }
             | Later::Lapse { .. }
             | Later::Person { .. }
+            | Later::Dispute { .. }
+            | Later::DisputeEnds { .. }
             | Later::Revive { .. }
             | Later::Confirm { .. } => {}
             Later::Page { intent } => {
@@ -234,6 +236,16 @@ impl World {
                     return;
                 }
                 self.counters.count("elsewhere: reservations lapsed");
+            }
+            Later::Dispute { intent, permille, inquiry } => {
+                if !ledger.disputed(&intent, permille, inquiry) {
+                    return;
+                }
+                self.counters.count("elsewhere: disputed");
+            }
+            Later::DisputeEnds { dispute, status } => {
+                ledger.dispute_ends(&dispute, status);
+                self.counters.count("elsewhere: disputes come to another status");
             }
             Later::Person { intent, does } => {
                 if !ledger.at_the_dashboard(&intent, does) {

@@ -18,7 +18,7 @@ use paid_once::providers::HttpAnswer;
 use super::accounts::{Accounts, Secret, is_away};
 use super::adyen::Adyen;
 use super::auditor::{Auditor, Commit, Entry, Returned, thousandths};
-use super::bank::{Keys, Later, Ledger};
+use super::bank::{Dispute, Keys, Later, Ledger};
 use super::elsewhere::{DASHBOARD, Elsewhere};
 use super::inbox::Inbox;
 use super::jobs::{Jobs, Message};
@@ -801,6 +801,8 @@ impl World {
                     refunded_elsewhere: amount(ledger.refunded_elsewhere(&intent.id)),
                     is_revived: intent.is_revived,
                     moved_by: intent.moved_by.clone(),
+                    dispute: ledger.dispute_of(&intent.id).map(Dispute::stands),
+                    is_withdrawn: ledger.dispute_of(&intent.id).is_some_and(Dispute::is_withdrawn),
                     moved_elsewhere: intent.moved_by.as_deref() == Some(DASHBOARD),
                 });
             }

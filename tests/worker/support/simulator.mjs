@@ -116,6 +116,9 @@ export function simulator(server) {
       assert.equal(answer.status, 200);
       return answer.text();
     },
+    /** The same at Stripe, by the id of a PaymentIntent: `captures`, `cancel`, `expire`, `disputes`. */
+    befallAtStripe: (intent, happening, options = {}) =>
+      control('POST', `payments/${intent}/${happening}`, options),
     /** Stripe's events about a payment, its charges and its refunds, oldest first. */
     async events(payment) {
       const { data } = await stripe('events?limit=100');

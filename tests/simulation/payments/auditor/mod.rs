@@ -32,6 +32,7 @@ pub(crate) const FORWARD: &str = "20: the read model never goes back";
 pub(crate) const SHOWS: &str = "20: at rest the read model shows what the object is";
 const SWEPT: &str = "16: an alarm that is lost is swept";
 pub(crate) const COUNTED: &str = "21: every replay is counted, and changes nothing else";
+pub(crate) const DISPUTED: &str = "2: what a bank may take back is not refunded as well";
 pub(crate) const AGREES: &str = "4: rows and ledger agree";
 
 struct Derived {
@@ -265,6 +266,12 @@ impl Auditor {
         let is_over_revived = is_revived && payment.state == "failed";
         if payment.provider == "stripe" && payment.refunded_elsewhere != elsewhere && !is_over_revived {
             self.violated(AGREES, format!("at the end {elsewhere} refunded by others: {payment:?}"));
+        }
+        let is_disputable = payment.provider == "stripe" && payment.state == "succeeded";
+        if let Some(entry) = entry.as_ref().filter(|_| is_disputable)
+            && (payment.dispute, payment.is_withdrawn) != (entry.dispute, entry.is_withdrawn)
+        {
+            self.violated(AGREES, format!("at the end another dispute: {payment:?}, {entry:?}"));
         }
         let was_captured = seen.captures > 0;
         let fits = match payment.state {

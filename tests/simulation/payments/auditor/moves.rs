@@ -1,6 +1,6 @@
 //! Rows as committed: how a payment and its refunds move, what each move brings with it, and the alarm.
 
-use super::{AGREES, Auditor, Commit, MOVES, ONE_TRY, PaymentView, RefundView, SUMS, Seen, sum};
+use super::{AGREES, Auditor, Commit, DISPUTED, MOVES, ONE_TRY, PaymentView, RefundView, SUMS, Seen, sum};
 use crate::promises::{ALARM, AUDIT, RECEIPT, Writer};
 
 /// The moves that a payment may make within one try.
@@ -113,6 +113,7 @@ impl Auditor {
         let is_of_try = |action: &&str| action.starts_with("try.");
         if audit.iter().any(is_of_try) {
             audit.retain(|action| !is_of_try(action) && *action != "webhook.alert");
+            expected.retain(|action| *action != "webhook.alert");
         }
         expected.sort_unstable();
         audit.sort_unstable();
@@ -175,6 +176,9 @@ impl Auditor {
         } else if before.captured != after.captured {
             self.violated(MOVES, format!("from {} to {} captured", before.captured, after.captured));
         }
+        if (before.dispute, before.is_withdrawn) != (after.dispute, after.is_withdrawn) {
+            expected.extend(["payment.disputed", "webhook.alert"]);
+        }
         if before.refunded_elsewhere != after.refunded_elsewhere {
             expected.push("refund.elsewhere");
         }
@@ -209,7 +213,13 @@ impl Auditor {
         for after in &commit.refunds {
             let state = before.refunds.iter().find(|known| known.id == after.id).map(|known| known.state);
             match (state, after.state) {
-                (None, "requested") => expected.push("refund.requested"),
+                (None, "requested") => {
+                    let payment = before.payment.as_ref();
+                    if payment.is_some_and(|it| it.dispute == Some("open") && it.is_withdrawn) {
+                        self.violated(DISPUTED, format!("{after:?} of {payment:?}"));
+                    }
+                    expected.push("refund.requested");
+                }
                 (Some(before), after) if before == after => {}
                 (Some("requested"), "pending") => expected.push("refund.pending"),
                 (Some("requested" | "pending"), "succeeded") => expected.push("refund.succeeded"),

@@ -21,6 +21,10 @@ pub(crate) struct PaymentView {
     /// The provider has taken that over.
     pub(crate) is_received: bool,
     pub(crate) has_check: bool,
+    /// `open`, `won`, `lost`
+    pub(crate) dispute: Option<&'static str>,
+    /// Whether the money is known to be withdrawn for it.
+    pub(crate) is_withdrawn: bool,
 }
 
 /// A refund as committed.
@@ -104,6 +108,10 @@ pub(crate) struct Entry {
     pub(crate) refunded_elsewhere: u64,
     /// It was refused, and authorised after all: nobody has asked for that.
     pub(crate) is_revived: bool,
+    /// Of its dispute: `open`, `won`, `lost`
+    pub(crate) dispute: Option<&'static str>,
+    /// Whether the money was withdrawn for it.
+    pub(crate) is_withdrawn: bool,
     pub(crate) moved_by: Option<String>,
     /// Whether it was captured or canceled without us.
     pub(crate) moved_elsewhere: bool,
