@@ -106,6 +106,7 @@ impl PaymentRequest {
             in_provider_units: true,
             capture_before_ms: None,
             held_elsewhere_minor: 0,
+            refunds_elsewhere: Vec::new(),
             created_at_ms: before.map_or(ctx.now_ms, |before| before.created_at_ms),
         }
     }

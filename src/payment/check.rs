@@ -708,17 +708,23 @@ fn take_refunds(
     }
     // What does not stand on the pages that were read is still there.
     let now_minor = if is_whole { elsewhere_minor } else { elsewhere_minor.max(before_minor) };
+    refunded_elsewhere(rows, now_minor, ctx);
+}
+
+/// Takes in how much others have given back by now, in minor units.
+pub(super) fn refunded_elsewhere(rows: &mut Rows, now_minor: u32, ctx: &Context) {
+    let Some(payment) = rows.payment.as_mut() else { return };
+    let before_minor = std::mem::replace(&mut payment.refunded_elsewhere_minor, now_minor);
     if now_minor == before_minor {
         return;
     }
-    let Some(payment) = rows.payment.as_mut() else { return };
-    payment.refunded_elsewhere_minor = now_minor;
+    let subject = payment.id.to_string();
     let Some(actor) = rows.keys.first().map(|key| key.owner.clone()) else { return };
     rows.appended.audit.push(AuditRecord {
         at_ms: ctx.now_ms,
         actor,
         action: "refund.elsewhere",
-        subject: payment.id.to_string(),
+        subject,
         data: json!({ "amount": now_minor, "before": before_minor }),
     });
 }

@@ -251,6 +251,19 @@ pub enum Watched {
     },
 }
 
+/// A refund that was not made here.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct RefundElsewhere {
+    /// The provider's id of it.
+    pub id: String,
+    /// How much, in minor units.
+    pub amount_minor: u32,
+    /// It was refused, or has come back.
+    pub has_failed: bool,
+    /// When that was, by the provider's clock, in ms since the epoch.
+    pub at_ms: Option<u64>,
+}
+
 /// Something seems decided, and the provider has told that there is news of it: it is asked until it answers.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Doubt {
@@ -334,6 +347,9 @@ pub struct Payment {
     /// What others left reserved that have captured a part, in minor units.
     #[serde(default)]
     pub held_elsewhere_minor: u32,
+    /// Those of these refunds that the provider tells of one by one.
+    #[serde(default)]
+    pub refunds_elsewhere: Vec<RefundElsewhere>,
     /// When it was made, in ms since the epoch.
     pub created_at_ms: u64,
 }

@@ -14,10 +14,13 @@ use crate::machine::call::{
 use crate::machine::context::{Bug, Context, Mutant};
 use crate::machine::record::Lifecycle;
 use crate::machine::rows::{AuditRecord, Rows};
-use crate::payment::{Failure, Payment, PaymentState, Refund, RefundState};
+use crate::payment::{Failure, Payment, PaymentState, Refund, RefundElsewhere, RefundState};
 use crate::payment::{check, ended, tries};
 use crate::providers::{Provider, adyen};
 use crate::webhooks::{Event, News, Taken, Told};
+
+/// How many refunds by others are known one by one; each further one is for a person.
+const REFUNDS_ELSEWHERE_MAX: usize = 200;
 
 /// Takes in an event that was not known before.
 pub fn take(rows: &mut Rows, event: &Event, ctx: &Context) -> Result<Taken, Bug> {
@@ -389,8 +392,7 @@ fn refund(rows: &mut Rows, told: &Told, ctx: &Context) -> Result<Taken, Bug> {
         return Ok(Taken::Busy);
     }
     let Some(refund) = rows.refunds.iter_mut().find(|refund| is_it(&refund.provider_refund)) else {
-        let detail = "a refund that was not made here".to_owned();
-        return Ok(if told.success { Taken::Contradiction { detail } } else { Taken::In });
+        return Ok(refund_elsewhere(rows, told, ctx));
     };
     let state = match told.success {
         true => RefundState::Succeeded,
@@ -404,6 +406,31 @@ fn refund(rows: &mut Rows, told: &Told, ctx: &Context) -> Result<Taken, Bug> {
         refund_moved(rows, &refund, ctx);
     }
     Ok(Taken::In)
+}
+
+/// A refund that was not made here, such as a person's in the Customer Area: it counts until it comes back.
+fn refund_elsewhere(rows: &mut Rows, told: &Told, ctx: &Context) -> Taken {
+    let Some(payment) = &mut rows.payment else { return Taken::Stranger };
+    let is_full = payment.refunds_elsewhere.len() >= REFUNDS_ELSEWHERE_MAX;
+    if is_of_another_try(payment, told) || told.amount_minor == 0 || is_full {
+        let detail = "a refund that was not made here".to_owned();
+        return if told.success { Taken::Contradiction { detail } } else { Taken::In };
+    }
+    let told = RefundElsewhere {
+        id: told.id.clone(),
+        amount_minor: told.amount_minor,
+        has_failed: !told.success,
+        at_ms: told.at_ms,
+    };
+    match payment.refunds_elsewhere.iter_mut().find(|known| known.id == told.id) {
+        Some(known) if told.at_ms < known.at_ms => return Taken::In,
+        Some(known) => *known = told,
+        None => payment.refunds_elsewhere.push(told),
+    }
+    let made = payment.refunds_elsewhere.iter().filter(|refund| !refund.has_failed);
+    let now_minor = made.fold(0_u32, |sum, refund| sum.saturating_add(refund.amount_minor));
+    check::refunded_elsewhere(rows, now_minor, ctx);
+    Taken::In
 }
 
 /// Its call has its answer, and the run that takes it in, with the refund's name at the provider, has yet to come.

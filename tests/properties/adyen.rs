@@ -98,6 +98,7 @@ fn a_payment() -> Payment {
         in_provider_units: true,
         capture_before_ms: None,
         held_elsewhere_minor: 0,
+        refunds_elsewhere: Vec::new(),
         created_at_ms: 0,
     }
 }

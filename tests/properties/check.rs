@@ -58,6 +58,7 @@ fn at_the_bank(age_ms: u64) -> Rows {
         in_provider_units: true,
         capture_before_ms: None,
         held_elsewhere_minor: 0,
+        refunds_elsewhere: Vec::new(),
         created_at_ms: NOW_MS - age_ms,
     });
     rows

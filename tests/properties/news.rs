@@ -542,12 +542,11 @@ fn news_of_an_earlier_try_does_not_contradict_a_later_one() {
         };
         news::take(&mut bench.rows, &event, &at(NOW_MS)).unwrap()
     };
-    for (earlier, this) in
-        [(voided("psp_earlier"), voided("psp_pay")), (voided("psp_earlier"), refunded("psp_pay"))]
-    {
-        assert_eq!(take(earlier), Taken::In);
-        assert!(matches!(take(this), Taken::Contradiction { .. }), "the control");
-    }
+    assert_eq!(take(voided("psp_earlier")), Taken::In);
+    assert!(matches!(take(voided("psp_pay")), Taken::Contradiction { .. }), "the control");
+    // Somebody gave it back in the Customer Area: told twice it counts once.
+    assert_eq!([take(refunded("psp_pay")), take(refunded("psp_pay"))], [Taken::In, Taken::In]);
+    assert_eq!(bench.rows.payment.as_ref().unwrap().refunded_elsewhere_minor, AMOUNT);
 }
 
 /// A payment that is reserved at Adyen, and a move of it that Adyen has received. With the derived key of the move.

@@ -315,15 +315,27 @@ describe('a person in the Customer Area', () => {
   test('gives a part back: what is left is all that can be given back here', async () => {
     const { id } = await takes();
     await befalls(id, 'refund', { amount: 2000 });
-    assert.deepEqual(await breaks(id), ['REFUND']);
-    await done(id, 'refunds', { amount: 2500 });
-    assert.deepEqual(await refunds(id), [['failed', 2500]]);
+    assert.deepEqual(await breaks(id), []);
+    assert.equal((await at(id)).amount_refunded, 2000);
+    const answer = await user.post(`/payments/${id}/refunds`, { amount: 501 }, freshKey());
+    assertProblem(answer, 422, 'amount-too-large', { available: 500 });
     await done(id, 'refunds', { amount: 500 });
-    assert.deepEqual(await refunds(id), [
-      ['succeeded', 500],
-      ['failed', 2500],
-    ]);
+    assert.deepEqual(await refunds(id), [['succeeded', 500]]);
     assert.equal((await site.simulator.moved(id)).refunded, 2500);
+    const records = (await site.objects.audit(id)).filter(({ action }) => action === 'refund.elsewhere');
+    assert.deepEqual(
+      records.map(({ data }) => JSON.parse(data)),
+      [{ amount: 2000, before: 0 }],
+    );
+  });
+
+  test('gives a part back that comes back: it can be given back here', async () => {
+    const { id } = await takes();
+    await befalls(id, 'refund', { amount: 2000 });
+    await befalls(id, 'refund-reversed');
+    assert.equal((await at(id)).amount_refunded, 0);
+    await done(id, 'refunds', { amount: 2500 });
+    assert.deepEqual(await refunds(id), [['succeeded', 2500]]);
   });
 });
 

@@ -247,8 +247,11 @@ test('a change whose reference is not ours is placed by the payment, once the re
   const elsewhere = { ...item, eventCode: 'REFUND', originalReference: psp, merchantReference: 'by-hand' };
   await accepted({ ...elsewhere, pspReference: 'REFUNDBYHAND' });
   await until('it is placed', async () => (await state('REFUNDBYHAND'))[0][0] === 'done');
-  const [{ note }] = await site.rows('SELECT note FROM breaks WHERE object = ?', hexOf(id));
-  assert.match(note, /refund that was not made here/);
+  const [{ minor }] = await site.objects.sql(
+    id,
+    "SELECT details ->> '$.refunded_elsewhere_minor' AS minor FROM payments",
+  );
+  assert.equal(minor, item.amount.value);
   // Another shop's, of the same merchant account.
   await accepted({ ...elsewhere, pspReference: 'FOREIGN', originalReference: 'SOMEBODYELSES' });
   await until('it is somebody else’s', async () => {
