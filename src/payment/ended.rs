@@ -218,6 +218,7 @@ fn told_of(rows: &mut Rows, attempt: Option<u32>, dispute: &Dispute, ctx: &Conte
     });
     let action = if attempt.is_some() { "try.disputed" } else { "payment.disputed" };
     tries::audit(rows, action, data, ctx)?;
+    tries::follow(rows);
     let of_try = attempt.map(|attempt| format!(" of try {attempt}")).unwrap_or_default();
     Ok(format!("a dispute of {}{of_try} is {status}", dispute.amount_minor))
 }

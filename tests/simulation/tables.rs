@@ -278,7 +278,7 @@ fn events_that_never_end_add_no_rows_for_ever() {
     let before: Vec<u64> = tables.iter().copied().map(count).collect();
     for number in 0..3_000_u64 {
         let told = Told {
-            id: format!("REFUND{number}"),
+            id: format!("VOID{number}"),
             payment: payment.clone(),
             derived_key: None,
             amount_minor: 100,
@@ -292,8 +292,8 @@ fn events_that_never_end_add_no_rows_for_ever() {
             event_id: format!("event-{number}"),
             provider: Provider::Adyen,
             account: None,
-            kind: "REFUND".to_owned(),
-            news: if contradicts { News::Refund(told) } else { News::Other },
+            kind: "CANCELLATION".to_owned(),
+            news: if contradicts { News::Cancellation(told) } else { News::Other },
         };
         let ctx = context(EPOCH_MS + number);
         let taken = events::take(&store, &event, &ctx).unwrap();
@@ -320,7 +320,7 @@ fn an_event_is_known_by_its_provider_and_its_id() {
     });
     put.unwrap();
     let told = Told {
-        id: "REFUND1".to_owned(),
+        id: "VOID1".to_owned(),
         payment,
         derived_key: None,
         amount_minor: 100,
@@ -336,7 +336,7 @@ fn an_event_is_known_by_its_provider_and_its_id() {
         kind: "something".to_owned(),
         news,
     };
-    let contradicts = event(Provider::Adyen, News::Refund(told));
+    let contradicts = event(Provider::Adyen, News::Cancellation(told));
     let harmless = event(Provider::Stripe, News::Other);
     let take = |event| events::take(&store, event, &context(EPOCH_MS)).unwrap();
     let said = take(&contradicts);
