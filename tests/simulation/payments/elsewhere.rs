@@ -1,5 +1,5 @@
 //! What happens at Stripe without us, days later: a reservation lapses, the bank sends a refund back or takes money back, a person
-//! captures, cancels or refunds at the dashboard. Whether any of it is told of is another matter: in half of the histories all webhooks are lost.
+//! captures, cancels or refunds at the dashboard, or in Adyen's Customer Area. Whether any of it is told of is another matter: in half of the histories all webhooks are lost.
 
 use std::collections::BTreeSet;
 
@@ -117,6 +117,30 @@ impl World {
                 let ms = it.dice.between(HOUR, 30 * DAY);
                 self.later_at_stripe(ms, Later::Back { refund });
             }
+        }
+        // Where nothing can be asked only what is told can be known.
+        if self.webhooks.is_on() {
+            self.give_cause_in_the_customer_area();
+        }
+    }
+
+    fn give_cause_in_the_customer_area(&mut self) {
+        let intents = self.adyen.ledger.intents.iter();
+        let intents: Vec<_> = intents.map(|intent| (intent.id.clone(), intent.status)).collect();
+        for (intent, status) in intents {
+            let it = &mut self.elsewhere;
+            if !it.meets(&format!("{intent} {}", status.name())) || !it.dice.permille(300) {
+                continue;
+            }
+            let permille = it.dice.pick(&[200, 1000]);
+            let does = match status {
+                Status::Reserved => it.dice.pick(&[Does::Captures { permille }, Does::Cancels]),
+                Status::Captured => Does::Refunds { permille },
+                _ => continue,
+            };
+            let most_ms = it.dice.pick(&[10 * MINUTE, 30 * HOUR, 6 * DAY]);
+            let ms = it.dice.between(SECOND, most_ms);
+            self.after(ms, Event::Decided { provider: "adyen", later: Later::Person { intent, does } });
         }
     }
 

@@ -248,13 +248,20 @@ impl World {
                 self.counters.count("elsewhere: disputes come to another status");
             }
             Later::Person { intent, does } => {
-                if !ledger.at_the_dashboard(&intent, does) {
+                let is_done = match provider {
+                    "adyen" => self.adyen.in_the_customer_area(&intent, does),
+                    _ => ledger.at_the_dashboard(&intent, does),
+                };
+                if !is_done {
                     return;
                 }
-                self.counters.count(match does {
-                    Does::Captures { .. } => "elsewhere: captured",
-                    Does::Cancels => "elsewhere: canceled",
-                    Does::Refunds { .. } => "elsewhere: refunded",
+                self.counters.count(match (provider, does) {
+                    ("adyen", Does::Captures { .. }) => "customer area: captured",
+                    ("adyen", Does::Cancels) => "customer area: canceled",
+                    ("adyen", Does::Refunds { .. }) => "customer area: refunded",
+                    (_, Does::Captures { .. }) => "elsewhere: captured",
+                    (_, Does::Cancels) => "elsewhere: canceled",
+                    (_, Does::Refunds { .. }) => "elsewhere: refunded",
                 });
             }
             Later::Confirm { intent } => {

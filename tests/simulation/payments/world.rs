@@ -803,7 +803,7 @@ impl World {
                     moved_by: intent.moved_by.clone(),
                     dispute: ledger.dispute_of(&intent.id).map(Dispute::stands),
                     is_withdrawn: ledger.dispute_of(&intent.id).is_some_and(Dispute::is_withdrawn),
-                    moved_elsewhere: intent.moved_by.as_deref() == Some(DASHBOARD),
+                    moved_elsewhere: intent.moved_by.as_ref().is_some_and(|by| by.starts_with(DASHBOARD)),
                 });
             }
         }
