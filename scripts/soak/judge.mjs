@@ -154,7 +154,8 @@ function judgeAnswers({ acts, shown, moved, rows }, wrong) {
 function receipts({ rows }) {
   const payments = rows.payments
     .filter(({ status }) => status === 'succeeded')
-    .map((row) => `${row.payment_id}_receipt`);
+    // A later try of an order has a receipt of its own.
+    .map((row) => `${row.payment_id}_receipt${row.attempt > 1 ? `_${row.attempt}` : ''}`);
   const voids = rows.payments
     .filter(({ status }) => status === 'canceled')
     .map((row) => `${row.payment_id}_void_${row.attempt}_receipt`);
@@ -241,7 +242,7 @@ function table({ shown, moved, rows, expected, emails, messages, dead }) {
       all.filter(isPaid).length,
       expected.payments.length + expected.rides.length,
       subject('Your receipt'),
-      deadly(/^(?:pay|ride)_[\w-]{43}_receipt$/),
+      deadly(/^(?:pay|ride)_[\w-]{43}_receipt(?:_\d+)?$/),
     ),
     row(
       'taken from payments',
