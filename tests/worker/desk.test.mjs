@@ -4,10 +4,11 @@ import assert from 'node:assert/strict';
 import { createHash, randomUUID } from 'node:crypto';
 import { after, before, describe, test } from 'node:test';
 
-import { account, freshKey, read } from './support/account.mjs';
+import { account, freshKey } from './support/account.mjs';
 import { browser } from './support/browser.mjs';
 import { startSite } from './support/harness.mjs';
 import { objectId } from './support/objects.mjs';
+import { FORM, operator } from './support/operator.mjs';
 import { parse } from './support/prometheus.mjs';
 import { until } from './support/until.mjs';
 
@@ -24,17 +25,7 @@ const sql = async (statement, ...values) =>
       .all()
   ).results;
 
-const FORM = { 'content-type': 'application/x-www-form-urlencoded', accept: 'text/html' };
-const bearer = { authorization: `Bearer ${ADMIN_TOKEN}` };
-const look = async (path, headers = bearer) => read(await site.fetch(path, { headers }));
-const press = async (path, entries, headers = {}) =>
-  read(
-    await site.fetch(path, {
-      method: 'POST',
-      headers: { ...FORM, ...bearer, ...headers },
-      body: new URLSearchParams(entries).toString(),
-    }),
-  );
+const { bearer, look, press } = operator(site, ADMIN_TOKEN);
 
 /** The one-time key of a button on a page. */
 function key(page, path) {

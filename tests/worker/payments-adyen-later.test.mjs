@@ -5,8 +5,9 @@ import assert from 'node:assert/strict';
 import { after, beforeEach, describe, test } from 'node:test';
 
 import { ADMIN_TOKEN } from './support/abandoned.mjs';
-import { freshKey, read } from './support/account.mjs';
+import { freshKey } from './support/account.mjs';
 import { startSite } from './support/harness.mjs';
+import { formOf, operator } from './support/operator.mjs';
 import {
   AUTHORISATION,
   PAYMENT,
@@ -93,25 +94,7 @@ describe('a capture', () => {
 });
 
 describe('a capture that has failed, and that Adyen makes no more', () => {
-  const bearer = { authorization: `Bearer ${ADMIN_TOKEN}` };
-  const look = async (path) => read(await site.fetch(path, { headers: bearer }));
-  const press = async (path, entries) =>
-    read(
-      await site.fetch(path, {
-        method: 'POST',
-        headers: { ...bearer, 'content-type': 'application/x-www-form-urlencoded', accept: 'text/html' },
-        body: new URLSearchParams(entries).toString(),
-      }),
-    );
-  /** The hidden entries and the address of a form on a page, by what its address ends with. */
-  function form(page, ending) {
-    for (const [text, path] of page.text.matchAll(/<form[^>]* action="([^"]+)"[^]*?<\/form>/g)) {
-      if (!path.endsWith(ending)) continue;
-      const entries = [...text.matchAll(/<input type="hidden" name="([^"]+)" value="([^"]*)"/g)];
-      return { path, entries: Object.fromEntries(entries.map(([, name, value]) => [name, value])) };
-    }
-    return assert.fail(`no form for ${ending}: ${page.text}`);
-  }
+  const { look, press } = operator(site, ADMIN_TOKEN);
   const DAY_MS = 24 * WAIT_MS;
   const ofKind = (id) => site.rows("SELECT * FROM breaks WHERE kind = 'capture_failed' AND resource = ?", id);
 
@@ -141,10 +124,10 @@ describe('a capture that has failed, and that Adyen makes no more', () => {
 
   /** An operator says how it ended. */
   async function says(path, entries) {
-    const { entries: hidden } = form(await look(path), '/review');
+    const { entries: hidden } = formOf(await look(path), '/review');
     const review = await press(`${path}/review`, { sends: hidden.sends, reason: 'seen there', ...entries });
     assert.equal(review.status, 200, review.text);
-    const button = form(review, '/settle-by-hand');
+    const button = formOf(review, '/settle-by-hand');
     const pressed = await press(button.path, button.entries);
     assert.equal(pressed.status, 303, pressed.text);
     assert.equal((await press(button.path, button.entries)).status, 303);

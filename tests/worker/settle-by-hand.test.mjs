@@ -3,8 +3,9 @@
 import assert from 'node:assert/strict';
 import { after, afterEach, describe, test } from 'node:test';
 
-import { DECLINED_USER, TRIP, USER, freshKey, read } from './support/account.mjs';
+import { DECLINED_USER, TRIP, USER, freshKey } from './support/account.mjs';
 import { startSite } from './support/harness.mjs';
+import { formOf, operator } from './support/operator.mjs';
 import {
   AT_ONCE,
   AUTHORISATION,
@@ -29,27 +30,8 @@ afterEach(() => site.simulator.calm());
 
 const HOUR = 3_600_000;
 const DASHBOARD = 'the dashboard says so';
-const bearer = { authorization: `Bearer ${ADMIN_TOKEN}` };
-const look = async (path, of = site) => read(await of.fetch(path, { headers: bearer }));
-const press = async (path, entries, of = site) =>
-  read(
-    await of.fetch(path, {
-      method: 'POST',
-      headers: { ...bearer, 'content-type': 'application/x-www-form-urlencoded', accept: 'text/html' },
-      body: new URLSearchParams(entries).toString(),
-    }),
-  );
+const { look, press } = operator(site, ADMIN_TOKEN);
 const pause = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
-
-/** The hidden entries and the address of a form on a page, by what its address ends with. */
-function form(page, ending) {
-  for (const [text, path] of page.text.matchAll(/<form[^>]* action="([^"]+)"[^]*?<\/form>/g)) {
-    if (!path.endsWith(ending)) continue;
-    const entries = [...text.matchAll(/<input type="hidden" name="([^"]+)" value="([^"]*)"/g)];
-    return { path, entries: Object.fromEntries(entries.map(([, name, value]) => [name, value])) };
-  }
-  return assert.fail(`no form for ${ending}: ${page.text}`);
-}
 
 /** The number of the object's newest call, and its page. */
 async function newest(id) {
@@ -90,10 +72,10 @@ async function unknown(path, body, { fault = 'response_lost', provider = '/v1/',
 async function settle(id, entries) {
   const { path } = await newest(id);
   const page = await look(path);
-  const { entries: hidden } = form(page, '/review');
+  const { entries: hidden } = formOf(page, '/review');
   const review = await press(`${path}/review`, { sends: hidden.sends, reason: DASHBOARD, ...entries });
   if (review.status !== 200) return { review };
-  const button = form(review, '/settle-by-hand');
+  const button = formOf(review, '/settle-by-hand');
   const done = await press(button.path, button.entries);
   assert.equal(done.status, 303, done.text);
   return { review, button, done, shown: await look(done.header('location')) };
@@ -223,14 +205,14 @@ describe('a refund at Stripe', () => {
     const { id } = await unknown(`/payments/${payment}/refunds`, { amount: 700 });
     const { id: refund } = await refundOf(id);
     const { path } = await newest(id);
-    const { entries: hidden } = form(await look(path), '/review');
+    const { entries: hidden } = formOf(await look(path), '/review');
     const review = await press(`${path}/review`, {
       ...hidden,
       said: 'executed',
       id: refund,
       reason: DASHBOARD,
     });
-    const button = form(review, '/settle-by-hand');
+    const button = formOf(review, '/settle-by-hand');
     const answers = await Promise.all(Array.from({ length: 5 }, () => press(button.path, button.entries)));
     assert.deepEqual(new Set(answers.map(({ status }) => status)), new Set([303]));
     assert.equal((await auditOf(id)).length, 1);
@@ -352,16 +334,17 @@ describe('nothing is settled', () => {
       secrets: { ADMIN_TOKEN },
       vars: { PROVIDER_TIMEOUT_MS: '60000', LEASE_MS: '90000' },
     });
+    const atDesk = operator(patient, ADMIN_TOKEN);
     try {
       const { answer } = await held(patient, () => client(patient).pay(PAYMENT, freshKey()));
       const [hex, ...others] = await patient.objects.ids();
       assert.deepEqual(others, []);
       const id = `pay_${Buffer.from(hex, 'hex').toString('base64url')}`;
-      const page = await look(`/admin/payments/${id}/calls/1`, patient);
+      const page = await atDesk.look(`/admin/payments/${id}/calls/1`);
       assert.match(page.text, /being sent or looked up right now/);
       assert.ok(!page.text.includes('/review"'));
       const said = { said: 'not_executed', reason: DASHBOARD, sends: '1' };
-      const review = await press(`/admin/payments/${id}/calls/1/review`, said, patient);
+      const review = await atDesk.press(`/admin/payments/${id}/calls/1/review`, said);
       assert.equal(review.status, 409);
       await patient.simulator.calm();
       assert.equal((await answer).status, 201);
@@ -383,7 +366,7 @@ describe('nothing is settled', () => {
     const { review } = await settle(id, { said: 'not_executed' });
     assert.equal(review.status, 409);
     assert.match(review.text, /the last send may still arrive until/i);
-    const { path: hold, entries } = form(page, '/hold');
+    const { path: hold, entries } = formOf(page, '/hold');
     assert.equal((await press(hold, entries)).status, 303);
     const [call] = await site.objects.calls(id);
     assert.ok(call.next_try_at_ms > Date.now() + HOUR / 2 - 60_000);
@@ -415,8 +398,8 @@ describe('nothing is settled', () => {
     assert.equal((await site.fetch(path, { headers: { authorization } })).status, 401);
     const said = { said: 'executed', id: await intentOf(other.id), reason: DASHBOARD };
     const { path: others } = await newest(other.id);
-    const { entries: hidden } = form(await look(others), '/review');
-    const button = form(await press(`${others}/review`, { ...hidden, ...said }), '/settle-by-hand');
+    const { entries: hidden } = formOf(await look(others), '/review');
+    const button = formOf(await press(`${others}/review`, { ...hidden, ...said }), '/settle-by-hand');
     assert.equal((await press(`${path}/settle-by-hand`, button.entries)).status, 403);
     assert.deepEqual(await auditOf(id), []);
     // Another account does not see the payment that the operator has settled.

@@ -9,6 +9,7 @@ import { freshKey, read } from './support/account.mjs';
 import { ADYEN_KEY, notify, signed } from './support/adyen.mjs';
 import { startSite } from './support/harness.mjs';
 import { inboxOf, pausesEnd, worked } from './support/inbox.mjs';
+import { operator } from './support/operator.mjs';
 import { AT_ONCE, AUTHORISATION, PAYMENT, assertProblem, client, moved, paid } from './support/payments.mjs';
 import { parse } from './support/prometheus.mjs';
 import { readModel } from './support/readmodel.mjs';
@@ -211,8 +212,7 @@ test('one that can never be placed holds up no other, and comes to a person who 
   assert.deepEqual([open.kind, open.provider, open.theirs, more], ['webhook', 'adyen', 'CAPTURE', []]);
   assert.match(open.note, /dead letter/);
 
-  const headers = { authorization: `Bearer ${ADMIN_TOKEN}`, accept: 'text/html' };
-  const look = async (path) => read(await site.fetch(path, { headers }));
+  const { look, press } = operator(site, ADMIN_TOKEN);
   const page = await look('/admin/dead-letters');
   assert.match(page.text, /webhook/);
   const id_ = encodeURIComponent(`event:${(await row()).event_key}`);
@@ -224,12 +224,7 @@ test('one that can never be placed holds up no other, and comes to a person who 
   assert.match(letter.text, /nothing is known of the payment/);
   // It can be placed now.
   await site.rows('UPDATE inbox SET object = ? WHERE state = ?', hexOf(id), 'dead');
-  const pressed = await site.fetch(path, {
-    method: 'POST',
-    headers: { ...headers, 'content-type': 'application/x-www-form-urlencoded' },
-    body: new URLSearchParams({ form }).toString(),
-  });
-  assert.equal(pressed.status, 303);
+  assert.equal((await press(path, { form })).status, 303);
   assert.equal((await row()).state, 'waiting');
   assert.equal((await tick()).inbox.done, 1);
   assert.equal((await row()).state, 'done');
