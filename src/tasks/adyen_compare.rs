@@ -249,23 +249,7 @@ mod tests {
     }
 
     fn ours() -> Ours {
-        Ours {
-            resource: "pay_1".to_owned(),
-            object: "ab".to_owned(),
-            provider: "adyen".to_owned(),
-            status: "succeeded".to_owned(),
-            amount_minor: 2500,
-            captured_minor: 2500,
-            refunded_minor: 0,
-            refunding_minor: 0,
-            own_captures: 0,
-            currency: "eur".to_owned(),
-            provider_payment: Some("PSP1".to_owned()),
-            dispute: None,
-            dispute_status: None,
-            created_at_ms: 1,
-            updated_at_ms: 2,
-        }
+        Ours::captured("adyen", "PSP1", 2500, "eur")
     }
 
     fn refund(status: &str, amount_minor: u64) -> OurRefund {

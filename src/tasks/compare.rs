@@ -283,6 +283,30 @@ pub fn missing(ours: &Ours) -> Break {
 }
 
 #[cfg(test)]
+impl Ours {
+    /// One that was captured, for tests.
+    pub(super) fn captured(provider: &str, provider_payment: &str, minor: u64, currency: &str) -> Self {
+        Self {
+            resource: "pay_1".to_owned(),
+            object: "ab".to_owned(),
+            provider: provider.to_owned(),
+            status: "succeeded".to_owned(),
+            amount_minor: minor,
+            captured_minor: minor,
+            refunded_minor: 0,
+            refunding_minor: 0,
+            own_captures: 0,
+            currency: currency.to_owned(),
+            provider_payment: Some(provider_payment.to_owned()),
+            dispute: None,
+            dispute_status: None,
+            created_at_ms: 900,
+            updated_at_ms: 1_100,
+        }
+    }
+}
+
+#[cfg(test)]
 mod tests {
     use super::*;
 
@@ -300,23 +324,7 @@ mod tests {
     }
 
     fn ours() -> Ours {
-        Ours {
-            resource: "pay_1".to_owned(),
-            object: "ab".to_owned(),
-            provider: "stripe".to_owned(),
-            status: "succeeded".to_owned(),
-            amount_minor: 500,
-            captured_minor: 500,
-            refunded_minor: 0,
-            refunding_minor: 0,
-            own_captures: 0,
-            currency: "usd".to_owned(),
-            provider_payment: Some("pi_1".to_owned()),
-            dispute: None,
-            dispute_status: None,
-            created_at_ms: 900,
-            updated_at_ms: 1_100,
-        }
+        Ours::captured("stripe", "pi_1", 500, "usd")
     }
 
     fn kind(theirs: &Entry, ours: impl IntoIterator<Item = Ours>) -> Option<Kind> {

@@ -262,23 +262,7 @@ mod tests {
     use crate::tasks::compare::Ours;
 
     fn ours() -> Ours {
-        Ours {
-            resource: "pay_1".to_owned(),
-            object: "ab".to_owned(),
-            provider: "stripe".to_owned(),
-            status: "succeeded".to_owned(),
-            amount_minor: 1_000,
-            captured_minor: 1_000,
-            refunded_minor: 0,
-            refunding_minor: 0,
-            own_captures: 0,
-            currency: "eur".to_owned(),
-            provider_payment: Some("pi_1".to_owned()),
-            dispute: None,
-            dispute_status: None,
-            created_at_ms: 900,
-            updated_at_ms: 1_100,
-        }
+        Ours::captured("stripe", "pi_1", 1_000, "eur")
     }
 
     fn row(kind: &str, category: &str, source: &Value) -> Movement {
