@@ -3,9 +3,10 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
-import { card, field, intercept, isPost, payButton } from './support/form.mjs';
+import { card, field, intercept, isPost, payButton, sendsAgain, stopClock } from './support/form.mjs';
 import { look } from './support/look.mjs';
 import { expired } from '../worker/support/order-link.mjs';
+import { until } from '../worker/support/until.mjs';
 import { SIGNING_KEY, useSite } from './support/site.mjs';
 
 const site = useSite();
@@ -46,22 +47,15 @@ const pages = {
   },
 
   'form that lost the connection': async (page) => {
-    await page.goto('/rides/new');
-    await page.clock.install();
-    await intercept(page, Infinity, (route) => route.abort('failed'));
-    await payButton(page).click();
-    await page.getByText('Connection lost.').waitFor();
+    await losesTheConnection(page);
+    await page.clock.resume();
   },
 
   'form that did not get through': async (page) => {
-    await pages['form that lost the connection'](page);
-    for (let tries = 1; tries < 8; tries++) {
-      await page.getByText('Connection lost.').waitFor();
-      const again = page.waitForRequest('**/rides');
-      await page.clock.fastForward(10_000);
-      await again;
-    }
+    await losesTheConnection(page);
+    for (let tries = 1; tries < 8; tries++) await sendsAgain(page);
     await page.getByText('We could not get through').waitFor();
+    await page.clock.resume();
   },
 
   'form of another visit': async (page) => {
@@ -81,7 +75,7 @@ const pages = {
   'status: under way': async (page) => {
     await page.goto('/rides/new');
     await site.fault('rate_limited', { count: 1000 });
-    await stayOn(page);
+    await stayOn(page, 'It is on its way');
     await payButton(page).click();
     await page.getByText('It is on its way').waitFor();
   },
@@ -89,7 +83,7 @@ const pages = {
   'status: outcome unknown': async (page) => {
     await page.goto('/rides/new');
     await site.fault('response_lost', { count: 1000 });
-    await stayOn(page);
+    await stayOn(page, 'The bank has not answered yet');
     await payButton(page).click();
     await page.getByText('The bank has not answered yet').waitFor();
   },
@@ -147,7 +141,7 @@ const pages = {
   'cart: outcome unknown': async (page) => {
     await page.goto('/checkout');
     await site.fault('response_lost', { count: 1000 });
-    await stayOn(page, '**/checkout/*');
+    await stayOn(page, 'The bank has not answered yet', '**/checkout/*');
     await payButton(page).click();
     await page.getByText('The bank has not answered yet').waitFor();
   },
@@ -201,6 +195,14 @@ const pages = {
   },
 };
 
+async function losesTheConnection(page) {
+  await page.goto('/rides/new');
+  await stopClock(page);
+  await intercept(page, Infinity, (route) => route.abort('failed'));
+  await payButton(page).click();
+  await page.getByText('Connection lost.').waitFor();
+}
+
 /** Chooses what goes wrong in the lab, presses, and waits for the verdict. */
 async function break_(page, fault, verdict) {
   await page.getByRole('radio', { name: fault }).check();
@@ -208,12 +210,16 @@ async function break_(page, fault, verdict) {
   await page.locator('#verdict:focus').filter({ hasText: verdict }).waitFor();
 }
 
-/** Lets the status page be loaded, but not load itself again. */
-async function stayOn(page, address = '**/rides/ride_*') {
-  let documents = 0;
-  await page.route(address, (route) => {
-    const again = route.request().resourceType() === 'document' && documents++ > 0;
-    return again ? route.fulfill({ status: 204 }) : route.continue();
+/** Holds the status page back until it says this, and then lets it not load itself again. */
+async function stayOn(page, text, address = '**/rides/ride_*') {
+  let isThere = false;
+  await page.route(address, async (route) => {
+    if (route.request().resourceType() !== 'document') return route.continue();
+    if (isThere) return route.fulfill({ status: 204 });
+    const look = () => page.request.get(route.request().url(), { headers: { accept: 'text/html' } });
+    await until(`it says ${text}`, async () => (await (await look()).text()).includes(text));
+    isThere = true;
+    return route.continue();
   });
 }
 

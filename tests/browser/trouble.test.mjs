@@ -4,7 +4,19 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
 import { isFirefox } from './support/browsers.mjs';
-import { back, entries, field, intercept, key, payButton, posts, ready, reload } from './support/form.mjs';
+import {
+  back,
+  entries,
+  field,
+  intercept,
+  key,
+  payButton,
+  posts,
+  ready,
+  reload,
+  sendsAgain,
+  stopClock,
+} from './support/form.mjs';
 import { useSite } from './support/site.mjs';
 
 const site = useSite();
@@ -52,7 +64,7 @@ test(
 
 test('the request gets lost again and again: it is paid when it gets through', async (t) => {
   const { page } = await site.visitForm(t);
-  await page.clock.install(); // pauses last as long as the test wants
+  await stopClock(page);
   await intercept(page, 4, (route) => route.abort('failed'));
   const sent = posts(page);
   await payButton(page).click();
@@ -60,9 +72,7 @@ test('the request gets lost again and again: it is paid when it gets through', a
     await page.getByText('Connection lost.').waitFor();
     assert.equal(sent.length, tries);
     await site.nothingCharged();
-    const again = page.waitForRequest('**/rides');
-    await page.clock.fastForward(10_000);
-    await again;
+    await sendsAgain(page);
   }
   await site.paidOnce(page);
   sameBody(sent);
@@ -70,7 +80,7 @@ test('the request gets lost again and again: it is paid when it gets through', a
 
 test('offline: it is sent as soon as the line is back', async (t) => {
   const { page, context } = await site.visitForm(t);
-  await page.clock.install();
+  await stopClock(page);
   await context.setOffline(true);
   await payButton(page).click();
   await page.getByText('Connection lost.').waitFor();
@@ -84,7 +94,7 @@ test('offline: it is sent as soon as the line is back', async (t) => {
 
 test('a reload while nothing gets through: the form comes back with the key that was sent', async (t) => {
   const { page } = await site.visitForm(t);
-  await page.clock.install();
+  await stopClock(page);
   await intercept(page, 1, (route) => route.abort('failed'));
   const used = await key(page);
   await payButton(page).click();
@@ -101,17 +111,12 @@ test('a reload while nothing gets through: the form comes back with the key that
 
 test('it does not get through at all: the person decides when to try again, and pays once', async (t) => {
   const { page } = await site.visitForm(t);
-  await page.clock.install();
+  await stopClock(page);
   let down = true;
   await intercept(page, Infinity, (route) => (down ? route.abort('failed') : route.continue()));
   const sent = posts(page);
   await payButton(page).click();
-  for (let tries = 1; tries < 8; tries++) {
-    await page.getByText('Connection lost.').waitFor();
-    const again = page.waitForRequest('**/rides');
-    await page.clock.fastForward(10_000);
-    await again;
-  }
+  for (let tries = 1; tries < 8; tries++) await sendsAgain(page);
   await page.getByText('We could not get through').waitFor();
   const button = page.getByRole('button', { name: 'Try again' });
   assert.ok(
@@ -127,19 +132,18 @@ test('it does not get through at all: the person decides when to try again, and 
 
 test('the server answers 503 for a while', async (t) => {
   const { page } = await site.visitForm(t);
-  await page.clock.install();
+  await stopClock(page);
   await intercept(page, 3, (route) =>
     route.fulfill({ status: 503, headers: { 'Retry-After': '20' }, body: 'busy' }),
   );
   const sent = posts(page);
   await payButton(page).click();
   for (let tries = 1; tries <= 3; tries++) {
-    await page.getByText('No answer yet. Trying again — you will not be charged twice.').waitFor();
+    const failed = 'No answer yet. Trying again — you will not be charged twice.';
+    await page.getByText(failed).waitFor();
     await page.clock.fastForward(15_000);
     assert.equal(sent.length, tries, 'it waits as long as it is asked to');
-    const again = page.waitForRequest('**/rides');
-    await page.clock.fastForward(10_000);
-    await again;
+    await sendsAgain(page, { failed });
   }
   await site.paidOnce(page);
   sameBody(sent);

@@ -90,3 +90,18 @@ export async function intercept(page, times, answer) {
     return answer(route);
   });
 }
+
+/** The clock of the page stands still: a pause lasts until the test ends it, on a slow machine too. */
+export async function stopClock(page) {
+  await page.clock.install();
+  await page.clock.pauseAt(Date.now() + 3_600_000);
+}
+
+/** Waits until a try has failed, and ends the pause after it; the next failure says so anew. */
+export async function sendsAgain(page, { failed = 'Connection lost.', afterMs = 10_000 } = {}) {
+  await page.getByText(failed).waitFor();
+  await page.locator('#progress').evaluate((progress) => (progress.value = ''));
+  const again = page.waitForRequest(isPost);
+  await page.clock.fastForward(afterMs);
+  await again;
+}
