@@ -56,8 +56,10 @@ for (const [name, open] of Object.entries(clients))
     for (const [fault, { reached }] of Object.entries(FAULTS))
       test(`${fault}: one charge`, async () => {
         await assertPaidOnce(fault);
-        const replayed = proxy.answers.map(({ headers }) => headers['idempotent-replayed'] === 'true');
-        assert.deepEqual(replayed, reached ? [false, true] : [false]);
+        // A client that the site keeps waiting asks more often than the fault makes it.
+        const answers = proxy.answers.map(({ headers }) => headers['idempotent-replayed']);
+        assert.equal(answers.filter((replayed) => replayed !== 'true').length, 1, answers.join());
+        if (reached) assert.ok(answers.includes('true'));
       });
 
     test('all of them, one after the other: one charge', async () => {
@@ -75,14 +77,14 @@ for (const [name, open] of Object.entries(clients))
         client.socket.resetAndDestroy();
       });
       await first;
-      assert.equal(proxy.answers.length, 2);
-      assert.deepEqual(proxy.answers[0].bytes, proxy.answers[1].bytes);
+      assert.ok(proxy.answers.length >= 2);
+      assert.equal(new Set(proxy.answers.map(({ bytes }) => `${bytes}`)).size, 1, 'the same bytes each time');
     });
 
     for (const fault of Object.keys(FAULTS).filter((fault) => FAULTS[fault].reached))
-      test(`control: without a key, ${fault} makes two charges`, async () => {
+      test(`control: without a key, ${fault} charges twice`, async () => {
         const { status, count } = await pay(undefined, fault);
         assert.equal(status, 201);
-        assert.equal(count, 2);
+        assert.ok(count >= 2, `${count} charges`);
       });
   });

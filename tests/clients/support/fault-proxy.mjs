@@ -26,13 +26,14 @@ export const FAULTS = {
 
 export async function faultProxy(site) {
   let plan = [];
-  const answers = [];
+  let answers = [];
 
   const server = createServer(async (incoming, outgoing) => {
+    const planned = answers; // one that comes late belongs to its own plan
     const body = Buffer.concat(await incoming.toArray());
     const ask = async () => {
       const answer = await forward(site, incoming, body);
-      answers.push(answer);
+      planned.push(answer);
       return answer;
     };
     const client = {
@@ -48,10 +49,12 @@ export async function faultProxy(site) {
 
   return {
     origin: `http://127.0.0.1:${server.address().port}`,
-    answers,
+    get answers() {
+      return answers;
+    },
     /** What happens to the next requests: names of FAULTS, or functions of the same form as their `play`. */
     plan: (...faults) => {
-      answers.length = 0;
+      answers = [];
       plan = faults.map((fault) => FAULTS[fault]?.play ?? fault);
     },
     /** How many faults have not come to pass. */
