@@ -33,6 +33,7 @@ export async function startSite({ workers, ...options } = {}) {
   const { url } = await server.listen();
   const worker = server.getWorker();
   await worker.applyD1Migrations('DB');
+  process.once('exit', (failed) => failed && tellTroubles(server));
   return {
     server,
     worker,
@@ -54,4 +55,10 @@ export async function startSite({ workers, ...options } = {}) {
     logs: () => server.getLogs(),
     close: () => server.close(),
   };
+}
+
+/** What the Workers of a suite that has failed complained of last. */
+function tellTroubles(server) {
+  const troubles = server.getLogs().filter(({ message }) => /"level":"(warn|error)"/.test(message));
+  for (const { message } of troubles.slice(-30)) console.log(message.trim().slice(0, 500));
 }
