@@ -41,15 +41,14 @@ async function lost(key, payment = PAYMENT) {
 }
 
 const waits = (payment, name) =>
-  until('it is known to wait', async () => (await accountOf(payment, name)).away, { withinMs: 15_000 });
+  until('it is known to wait', async () => (await accountOf(payment, name)).away);
 
 const charges = async (payment) => {
   const { charges } = await site.simulator.ledger(payment);
   return charges.filter(({ status }) => status === 'succeeded').map(({ account }) => account);
 };
 
-const learned = (payment) =>
-  until('its account is known', async () => (await accountOf(payment)).account, { withinMs: 15_000 });
+const learned = (payment) => until('its account is known', async () => (await accountOf(payment)).account);
 
 describe('a payment in doubt', () => {
   test('is not sent to another account: it waits, is shown, and ends with a rolled key of its own', async () => {
@@ -70,7 +69,7 @@ describe('a payment in doubt', () => {
       );
       return row?.flagged === 1;
     };
-    await until('the desk shows it', flagged, { withinMs: 15_000 });
+    await until('the desk shows it', flagged);
     await configure(A_ROLLED);
     const answer = await insist(() => user.pay(PAYMENT, key, AT_ONCE));
     assert.equal(answer.status, 201, answer.text);
@@ -148,6 +147,6 @@ describe('what follows a payment', () => {
       await user.payment(id);
       return (await accountOf(id)).away === undefined;
     };
-    await until('it is asked for again', isFree, { everyMs: 500, withinMs: 15_000 });
+    await until('it is asked for again', isFree, { everyMs: 500 });
   });
 });

@@ -46,7 +46,7 @@ const becomes = (job, state) =>
       const row = await rowOf(job);
       return row?.state === state && row;
     },
-    { withinMs: 20_000, everyMs: 50 },
+    { everyMs: 50 },
   );
 const errors = ({ history }) => JSON.parse(history).map(({ error }) => error);
 
@@ -66,7 +66,7 @@ const heardOf = (job, times = 1) =>
     () =>
       site.logs().filter(({ message }) => message.includes('job_over') && message.includes(job)).length >=
       times,
-    { withinMs: 20_000, everyMs: 50 },
+    { everyMs: 50 },
   );
 
 /** A message about a receipt that nobody has staged: its id is new. */

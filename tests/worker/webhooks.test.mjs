@@ -636,7 +636,7 @@ describe('what is done at the provider past us', () => {
     } finally {
       await site.rows('ALTER TABLE breaks_away RENAME TO breaks');
     }
-    await until('it is taken up again', async () => (await breaksOf(id)).length > 0, { withinMs: 15_000 });
+    await until('it is taken up again', async () => (await breaksOf(id)).length > 0);
     const [{ kind, note }] = await breaksOf(id);
     assert.deepEqual([kind, /capture failed/.test(note)], ['webhook', true]);
     assert.equal(await told(), 1);

@@ -6,7 +6,6 @@ import { until } from './until.mjs';
 /** The jobs of a resource's object that left a row, by their ids: once all that was staged is over. */
 export async function jobsOf(site, resource) {
   await until('every staged job is over', async () => (await site.objects.jobs(resource)).length === 0, {
-    withinMs: 20_000,
     everyMs: 50,
   });
   return site.rows('SELECT * FROM jobs WHERE object = ? ORDER BY job_id', objectId(resource));

@@ -114,7 +114,7 @@ export async function insist(act) {
     assert.match(answer.header('retry-after') ?? '', /^[1-9]\d*$/, answer.text);
     return undefined;
   };
-  return until('a final answer', once, { everyMs: 50, withinMs: 15_000 });
+  return until('a final answer', once, { everyMs: 50 });
 }
 
 /** A problem, and everything that is the same for all of its kind. */

@@ -1,8 +1,8 @@
-// Waits on a signal: asks until `condition` gives something true, and gives that. Never longer than the deadline.
+// Waits on a signal: asks until `condition` gives something true, and gives that. The deadline only ends what hangs.
 
 import { setTimeout as pause } from 'node:timers/promises';
 
-export async function until(what, condition, { withinMs = 20_000, everyMs = 15 } = {}) {
+export async function until(what, condition, { withinMs = 60_000, everyMs = 15 } = {}) {
   const deadline = Date.now() + withinMs;
   for (;;) {
     const found = await condition();
