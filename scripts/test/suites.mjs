@@ -21,7 +21,10 @@ export const suites = () => [
   check('check: format of scripts, tests and pages', ['prettier', '--check', '--log-level', 'warn', '.']),
   check('check: unused dependencies', ['node', 'scripts/test/unused-dependencies.mjs']),
   check('check: licences, hashes and bill of materials', ['node', 'scripts/test/supply-chain.mjs']),
-  check('check: tests named in the documents', ['node', 'scripts/test/named-tests.mjs']),
+  check('check: tidy (modules, lengths, names, documents)', ['node', 'scripts/test/tidy.mjs']),
+  check('check: the rules of tidy', ['node', '--test-reporter=spec', 'scripts/test/tidy.test.mjs'], {
+    kind: 'node',
+  }),
   ...workers.map((worker) =>
     cargoCheck('clippy', worker, ['clippy', '--all-targets', '--', '-D', 'warnings']),
   ),
