@@ -20,6 +20,11 @@ const FIREFOX_PREFS = {
   'network.http.idempotencyKey.enabled': true,
   // Somebody who is asked whether to send a form once more says yes.
   'dom.confirm_repost.testing.always_accept': true,
+  // One process for all pages, and none in advance: each takes CPU time to start.
+  'dom.ipc.keepProcessesAlive.web': 1,
+  'dom.ipc.processCount': 1,
+  'dom.ipc.processPrelaunch.enabled': false,
+  'fission.webContentIsolationStrategy': 0,
   // Nothing goes out by itself.
   'app.normandy.enabled': false,
   'browser.safebrowsing.downloads.remote.enabled': false,
