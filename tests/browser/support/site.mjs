@@ -10,6 +10,8 @@
 import assert from 'node:assert/strict';
 import { after, before, beforeEach } from 'node:test';
 import { fileURLToPath } from 'node:url';
+
+import { until } from '../../worker/support/until.mjs';
 import { createTestHarness } from '../../worker/support/wrangler.mjs';
 
 import { browsers, actWithoutFrames } from './browsers.mjs';
@@ -136,15 +138,13 @@ class Site {
   }
 
   /** When the simulator has been asked for this many charges. */
-  async charging(count = 1) {
-    const deadline = Date.now() + WAIT_AT_MOST_MS;
-    for (;;) {
+  charging(count = 1) {
+    return until(`${count} requests for charges`, async () => {
       const { requests } = await this.sim('GET', 'requests');
       // Receipts and messages go out in the meantime.
       const posts = requests.filter(({ method, path }) => method === 'POST' && path.startsWith('/v1/'));
-      if (posts.length >= count) return posts;
-      assert.ok(Date.now() < deadline, `the simulator was asked ${posts.length} times, not ${count}`);
-    }
+      return posts.length >= count && posts;
+    });
   }
 
   /** Every charge for which a bank said yes. */
