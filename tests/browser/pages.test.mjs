@@ -216,10 +216,13 @@ async function stayOn(page, text, address = '**/rides/ride_*') {
   await page.route(address, async (route) => {
     if (route.request().resourceType() !== 'document') return route.continue();
     if (isThere) return route.fulfill({ status: 204 });
-    const look = () => page.request.get(route.request().url(), { headers: { accept: 'text/html' } });
-    await until(`it says ${text}`, async () => (await (await look()).text()).includes(text));
+    const response = await until(`it says ${text}`, async () => {
+      const answer = await page.request.get(route.request().url(), { headers: { accept: 'text/html' } });
+      return (await answer.text()).includes(text) && answer;
+    });
     isThere = true;
-    return route.continue();
+    // That answer and no later one: while the bank is asked once more, the page says something else.
+    return route.fulfill({ response });
   });
 }
 
