@@ -11,7 +11,7 @@ const maxLineLength = 300; // a failed wasm link prints hundreds of kilobytes in
 
 /**
  * Runs a command to its end, never throws for its exit code, keeps the last lines of its output.
- * `onLine` sees each line as it comes. Past `timeoutMs` the whole group is killed.
+ * `onLine` sees each line as it comes. Past `timeoutMs` it is killed, with all that it has started.
  */
 export function run(command, args, { onLine = () => {}, timeoutMs, ...options } = {}) {
   return start(command, args, { onLine, timeoutMs, ...options }).ended;
@@ -35,7 +35,7 @@ export function start(command, args, { onLine = () => {}, timeoutMs, ...options 
     timeoutMs &&
     setTimeout(() => {
       timedOut = true;
-      stop('SIGKILL');
+      withOffspring([child.pid]).forEach((pid) => signalGroup(pid, 'SIGKILL'));
     }, timeoutMs);
 
   if (child.pid) groups.add(child.pid);
@@ -105,8 +105,11 @@ export function cargoProgress() {
   };
 }
 
-/** Ends every group that still runs. */
-export const stopAll = (signal = 'SIGKILL') => [...groups].forEach((pid) => signalGroup(pid, signal));
+/** Ends every group that still runs. Who is killed cannot end what it has started itself: that is killed too. */
+export function stopAll(signal = 'SIGKILL') {
+  const ended = signal === 'SIGKILL' ? withOffspring([...groups]) : [...groups];
+  ended.forEach((pid) => signalGroup(pid, signal));
+}
 
 /**
  * Ctrl-C, a closed terminal or a `kill`: ends all children and then this process. A server that is told to stop has
@@ -127,6 +130,25 @@ export function endOnSignals({ exitCode, patienceMs = 0 }) {
     });
   }
   process.on('exit', () => stopAll());
+}
+
+/** These groups, and those that their processes have started: a suite's servers lead groups of their own. */
+function withOffspring(pids) {
+  if (pids.length === 0) return pids;
+  const running = (ask('ps', ['-A', '-o', 'pid=,ppid=,pgid=']) ?? '')
+    .split('\n')
+    .map((line) => line.trim().split(/\s+/).map(Number));
+  const family = new Set(pids);
+  const found = new Set(pids);
+  for (let before = 0; before < family.size;) {
+    before = family.size;
+    for (const [pid, parent, group] of running) {
+      if (!family.has(parent)) continue;
+      family.add(pid);
+      found.add(group);
+    }
+  }
+  return [...found];
 }
 
 function signalGroup(pid, signal) {
