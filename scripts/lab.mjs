@@ -23,7 +23,7 @@ await script(async () => {
   say(`
 The lab is ready: http://localhost:${port}   (Ctrl-C ends it)
 
-  KEY=payment-$(date +%s)-$RANDOM
+  KEY=$(node -p 'crypto.randomUUID()')
   curl -i http://localhost:${port}/payments -H "Idempotency-Key: $KEY" -H "Content-Type: application/json" \\
     -d '{"amount": 2500, "currency": "usd", "description": "Test payment"}'
   curl -s http://localhost:${port}/idempotency-keys/$KEY

@@ -1,8 +1,6 @@
 //! An API client's POST: authentication, key, parameters, then the object. In this order, and nothing is stored before all
 //! three are good.
 
-use data_encoding::HEXLOWER;
-
 use super::app::{App, ObjectRef};
 use super::http::{Answer, Request};
 use super::problem::{Kind, Problem};
@@ -131,11 +129,12 @@ impl<'a> Call<'a> {
         let (key_hash, parameters) = match (key, natural) {
             (Some(key), _) => (key.hash(&owner), parameters),
             (None, Some((key, parameters))) => (key.hash(&owner), parameters),
+            // It is run once, and a retry of it is another request.
             (None, None) => {
                 let fields = [("event", "key_missing".into()), ("request_id", request.id.0.as_str().into())];
                 log("warn", &fields);
                 metrics::key_missing();
-                (random_key()?.hash(&owner), parameters)
+                (IdempotencyKey::from(random::uuid().map_err(unavailable)?).hash(&owner), parameters)
             }
         };
         let own = ObjectRef::Named(key_hash.object_name());
@@ -197,13 +196,6 @@ async fn bind(
         BindVerdict::Mismatch { fields } => Err(Verdict::Mismatch { fields }),
         BindVerdict::RateLimited => Err(Verdict::RateLimited),
     })
-}
-
-/// A key for a request that has none: it is run once, and a retry of it is another request.
-fn random_key() -> Result<IdempotencyKey, Problem> {
-    let random: [u8; 16] = random::bytes().map_err(unavailable)?;
-    IdempotencyKey::parse(&HEXLOWER.encode(&random))
-        .map_err(|error| Problem::because(Kind::KeyInvalid, error.to_string()))
 }
 
 /// The object gave no answer: nobody knows whether the request reached it. The same key finds out.

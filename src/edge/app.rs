@@ -247,7 +247,7 @@ pub(super) fn session(request: &Request) -> worker::Result<Session> {
     let known = request.header("cookie").and_then(|cookies| Session::from_cookies(cookies, request.secure()));
     match known {
         Some(session) => Ok(session),
-        None => Ok(Session::new(random::bytes()?)),
+        None => Ok(Session::new(random::uuid()?)),
     }
 }
 

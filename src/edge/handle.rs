@@ -305,9 +305,10 @@ fn refuse(mut problem: Problem, request: &Request, demo: bool) -> Answer {
 fn read(incoming: &worker::Request) -> worker::Result<Request> {
     let url = incoming.inner().url();
     let url = Url::split(&url);
+    let now_ms = worker::Date::now().as_millis();
     Ok(Request {
-        id: RequestId::from_random(random::bytes()?),
-        now_ms: worker::Date::now().as_millis(),
+        id: RequestId::new(now_ms, random::bytes()?),
+        now_ms,
         method: incoming.inner().method(),
         scheme: url.scheme.to_owned(),
         host: url.host.to_owned(),

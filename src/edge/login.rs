@@ -21,7 +21,7 @@ use super::token::FormToken;
 use crate::config::Config;
 use crate::log::log;
 use crate::machine::fingerprint::Field;
-use crate::machine::id::{ObjectId, Owner, digest};
+use crate::machine::id::{Owner, digest};
 use crate::random;
 use crate::readmodel::db::Db;
 
@@ -166,10 +166,8 @@ pub(super) async fn log_in(app: &App, request: &Request) -> Result<Option<Answer
         Field::Text(to) if is_desk_path(&to) => to,
         _ => "/admin".to_owned(),
     };
-    let session = FormToken {
-        object: ObjectId::from_bytes(random::bytes().map_err(unavailable)?),
-        expires_at_ms: request.now_ms.saturating_add(SESSION_MS),
-    };
+    let id = random::uuid().map_err(unavailable)?;
+    let session = FormToken::of_desk(id, request.now_ms.saturating_add(SESSION_MS));
     begin(app, request, &session).await.map_err(unreadable)?;
     let sealed = session.seal(Purpose::DeskSession, &owner, &app.config.signing_keys);
     let cookie = DeskSession::set_cookie(&sealed, SESSION_MS, request.secure());

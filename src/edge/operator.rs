@@ -21,7 +21,7 @@ use super::token::FormToken;
 use crate::config::AccessConfig;
 use crate::exchange::{Sent, exchange};
 use crate::log::log;
-use crate::machine::id::{ObjectId, Owner};
+use crate::machine::id::Owner;
 use crate::random;
 
 /// How long the team's keys may take to come.
@@ -182,9 +182,8 @@ async fn is_signed(token: &Token<'_>, key: &Key) -> bool {
 
 /// The one-time key of a button: bound to the operator and to where it is sent.
 pub(super) fn form_key(app: &App, operator: &Operator, action: &str, now_ms: u64) -> Result<String, Problem> {
-    let nonce = random::bytes().map_err(super::api::unavailable)?;
-    let token =
-        FormToken { object: ObjectId::from_bytes(nonce), expires_at_ms: now_ms.saturating_add(SESSION_MS) };
+    let id = random::uuid().map_err(super::api::unavailable)?;
+    let token = FormToken::of_desk(id, now_ms.saturating_add(SESSION_MS));
     Ok(token.seal(Purpose::DeskAction, &button(operator, action), &app.config.signing_keys))
 }
 

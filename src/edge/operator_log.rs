@@ -66,7 +66,7 @@ pub(super) async fn logged<T>(
     action: Action<'_>,
     work: impl Future<Output = Result<(T, String), Problem>>,
 ) -> Result<T, Problem> {
-    let id = number(&random::bytes::<6>().map_err(unavailable)?);
+    let id = number(random::uuid().map_err(unavailable)?.as_bytes());
     begin(&app.env, id, &action, request.now_ms).await.map_err(unreadable)?;
     let done = work.await;
     let outcome = match &done {

@@ -1,13 +1,13 @@
 //! The browser's cookies: its session, of which only a hash ever goes further, and the form that it has open.
 
-use data_encoding::HEXLOWER;
+use uuid::Uuid;
 
 use crate::machine::id::Owner;
 
 /// How long a browser keeps it, in seconds: 30 days.
 const MAX_AGE_S: u32 = 30 * 24 * 3600;
 
-/// A session cookie's value: 32 hexadecimal digits.
+/// A session cookie's value: a UUID, as 32 hexadecimal digits. Older sessions have 32 others.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Session {
     value: String,
@@ -16,9 +16,9 @@ pub struct Session {
 }
 
 impl Session {
-    /// A new one, from 16 random bytes.
-    pub fn new(random: [u8; 16]) -> Self {
-        Self { value: HEXLOWER.encode(&random), is_new: true }
+    /// A new one. The id must not be guessed: whoever has it is the session.
+    pub fn new(id: Uuid) -> Self {
+        Self { value: id.simple().to_string(), is_new: true }
     }
 
     /// The one in the `Cookie` header. Anything that is not a well-formed value is passed over.

@@ -8,6 +8,7 @@
 //! Whoever has not the signing key cannot make one, and nobody can use another session's.
 
 use data_encoding::BASE64URL_NOPAD;
+use uuid::Uuid;
 
 use super::signing::{Purpose, SIGNATURE_LEN, SigningKeys};
 use crate::machine::id::{ObjectId, Owner};
@@ -35,6 +36,13 @@ pub enum TokenError {
 }
 
 impl FormToken {
+    /// One of the desk, where no object is the key: a UUID takes its place, and zeros follow. Older ones have any 32 bytes there.
+    pub fn of_desk(id: Uuid, expires_at_ms: u64) -> Self {
+        let mut bytes = [0; 32];
+        bytes.iter_mut().zip(id.as_bytes()).for_each(|(to, from)| *to = *from);
+        Self { object: ObjectId::from_bytes(bytes), expires_at_ms }
+    }
+
     /// The token as text, signed with the first key.
     pub fn seal(&self, purpose: Purpose, owner: &Owner, signing_keys: &SigningKeys) -> String {
         let mut bytes = Vec::with_capacity(TOKEN_LEN);

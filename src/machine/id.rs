@@ -5,6 +5,7 @@ use std::fmt;
 use data_encoding::{BASE64URL_NOPAD, HEXLOWER, HEXLOWER_PERMISSIVE};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
+use uuid::Builder;
 
 /// SHA-256 over the parts, each preceded by its length, so that no two lists of parts collide.
 pub fn digest(parts: &[&[u8]]) -> [u8; 32] {
@@ -178,15 +179,16 @@ impl Owner {
 #[serde(transparent)]
 pub struct InstanceId(pub String);
 
-/// The id of one HTTP request, `req_…`, sent back as `Request-Id`.
+/// The id of one HTTP request, sent back as `Request-Id`: `req_` and a UUID of version 7, so that ids sort by time. Older
+/// rows have another one, of 16 characters: it is kept and shown as it stands.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct RequestId(pub String);
 
 impl RequestId {
-    /// From 12 random bytes.
-    pub fn from_random(bytes: [u8; 12]) -> Self {
-        Self(format!("req_{}", BASE64URL_NOPAD.encode(&bytes)))
+    /// That of a request that came at this time.
+    pub fn new(now_ms: u64, random: [u8; 10]) -> Self {
+        Self(format!("req_{}", Builder::from_unix_timestamp_millis(now_ms, &random).into_uuid()))
     }
 }
 

@@ -4,6 +4,7 @@ use std::fmt;
 
 use data_encoding::HEXLOWER;
 use serde::{Deserialize, Serialize};
+use uuid::Uuid;
 
 use super::id::{Owner, digest};
 use super::structured;
@@ -127,6 +128,13 @@ impl IdempotencyKey {
     /// What is stored and logged in the key's place; scoped by owner, so that equal keys of two accounts differ.
     pub fn hash(&self, owner: &Owner) -> KeyHash {
         KeyHash(HEXLOWER.encode(&digest(&[b"key", owner.to_text().as_bytes(), self.0.as_bytes()])))
+    }
+}
+
+/// A key of ours, for a request that came without one.
+impl From<Uuid> for IdempotencyKey {
+    fn from(id: Uuid) -> Self {
+        Self(id.to_string())
     }
 }
 

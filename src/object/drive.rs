@@ -74,8 +74,8 @@ pub(super) struct Drive {
 
 impl Drive {
     pub(super) fn new(env: &Env, store: Store<Runtime>, config: Config) -> Result<Self, Bug> {
-        let random: [u8; 16] = random::bytes().map_err(|error| Bug(format!("no randomness: {error}")))?;
-        let me = InstanceId(data_encoding::HEXLOWER.encode(&random));
+        let id = random::uuid().map_err(|error| Bug(format!("no randomness: {error}")))?;
+        let me = InstanceId(id.to_string());
         let transport = Transport::new(env, &config);
         Ok(Self {
             me,

@@ -51,7 +51,7 @@ for (const javaScriptEnabled of [true, false]) {
       assert.equal((await site.charges()).length, times + 1);
 
       const address = page.url();
-      assert.match(address, /\/lab\/[0-9a-f]{24}\?fault=answer_lost&times=5&unprotected=[^#]*(#verdict)?$/);
+      assert.match(address, /\/lab\/[0-9a-f-]{36}\?fault=answer_lost&times=5&unprotected=[^#]*(#verdict)?$/);
       await page.reload();
       await says(page, 'charged once, $20.00');
       assert.equal((await site.charges()).length, times + 1, 'a reload charges nothing');

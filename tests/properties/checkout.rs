@@ -15,6 +15,7 @@ use paid_once::machine::key::IdempotencyKey;
 use paid_once::payment::money::{AMOUNT_MAX_MINOR, Currency};
 use proptest::prelude::*;
 use serde_json::{Value, json};
+use uuid::Uuid;
 
 use super::support::signing_keys as keys;
 
@@ -144,11 +145,11 @@ proptest! {
 
     #[test]
     fn a_form_key_is_of_use_with_its_own_order_and_link_alone(
-        object: [u8; 32], other: [u8; 32], nonce: [u8; 16], expires_at_ms: u64, link in "[a-z]{1,20}\\.[a-z]{4}", key in "[a-z]{1,40}",
+        object: [u8; 32], other: [u8; 32], nonce: u128, expires_at_ms: u64, link in "[a-z]{1,20}\\.[a-z]{4}", key in "[a-z]{1,40}",
     ) {
         prop_assume!(object != other && key != "other");
         let place = Place { object: ObjectId::from_bytes(object), link: &link };
-        let form_key = FormKey { nonce, expires_at_ms };
+        let form_key = FormKey { nonce: Uuid::from_u128(nonce), expires_at_ms };
         let text = form_key.seal(place, &keys(&[&key]));
         let longer = format!("{link}x");
         let other_object = Place { object: ObjectId::from_bytes(other), ..place };
@@ -162,9 +163,9 @@ proptest! {
     }
 
     #[test]
-    fn a_form_key_with_any_bit_flipped_is_refused(object: [u8; 32], nonce: [u8; 16], expires_at_ms: u64) {
+    fn a_form_key_with_any_bit_flipped_is_refused(object: [u8; 32], nonce: u128, expires_at_ms: u64) {
         let place = Place { object: ObjectId::from_bytes(object), link: "a.b" };
-        let text = FormKey { nonce, expires_at_ms }.seal(place, &keys(&["k"]));
+        let text = FormKey { nonce: Uuid::from_u128(nonce), expires_at_ms }.seal(place, &keys(&["k"]));
         let bytes = BASE64URL_NOPAD.decode(text.as_bytes()).unwrap();
         for bit in 0..bytes.len() * 8 {
             let mut flipped = bytes.clone();

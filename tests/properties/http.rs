@@ -5,6 +5,7 @@ use paid_once::edge::session::Session;
 use paid_once::machine::fingerprint::{Field, Parameters};
 use paid_once::machine::id::RequestId;
 use proptest::prelude::*;
+use uuid::Builder;
 
 fn request(headers: &[(&str, &str)]) -> Request {
     Request {
@@ -58,8 +59,8 @@ proptest! {
     }
 
     #[test]
-    fn a_cookie_header_never_confuses_the_session(before in ".{0,30}", after in ".{0,30}", bytes: [u8; 16], secure: bool) {
-        let session = Session::new(bytes);
+    fn a_cookie_header_never_confuses_the_session(before in ".{0,30}", after in ".{0,30}", random: [u8; 16], secure: bool) {
+        let session = Session::new(Builder::from_random_bytes(random).into_uuid());
         let cookie = session.set_cookie(secure);
         let value = cookie.split(';').next().unwrap();
         let other = |text: &str| Session::from_cookies(text, secure).is_none();

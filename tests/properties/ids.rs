@@ -1,5 +1,7 @@
-use paid_once::machine::id::{ObjectId, Owner, RideId};
+use paid_once::machine::id::{ObjectId, Owner, RequestId, RideId};
+use paid_once::machine::key::IdempotencyKey;
 use proptest::prelude::*;
+use uuid::{Builder, Uuid, Variant};
 
 proptest! {
     #[test]
@@ -36,6 +38,24 @@ proptest! {
         if let Some(id) = RideId::parse(&text) {
             prop_assert_eq!(id.to_string(), text);
         }
+    }
+
+    #[test]
+    fn request_ids_are_uuids_that_sort_by_time(
+        earlier_ms in 0..(1u64 << 48) - 1, later_by_ms in 1..1_000_000u64, random: [u8; 10], other: [u8; 10],
+    ) {
+        let later_ms = (earlier_ms + later_by_ms).min((1 << 48) - 1);
+        let [earlier, later] = [(earlier_ms, random), (later_ms, other)].map(|(ms, random)| RequestId::new(ms, random).0);
+        prop_assert!(earlier < later);
+        let id: Uuid = earlier.strip_prefix("req_").unwrap().parse().unwrap();
+        prop_assert_eq!((id.get_version_num(), id.get_variant()), (7, Variant::RFC4122));
+        prop_assert_eq!(RequestId::new(earlier_ms, random) == RequestId::new(earlier_ms, other), random == other);
+    }
+
+    #[test]
+    fn a_uuid_is_a_key_as_a_client_would_send_it(random: [u8; 16]) {
+        let id = Builder::from_random_bytes(random).into_uuid();
+        prop_assert!(IdempotencyKey::parse(&id.to_string()) == Ok(IdempotencyKey::from(id)));
     }
 
     #[test]

@@ -7,6 +7,7 @@ use paid_once::machine::fingerprint::Parameters;
 use paid_once::machine::rows::TimelineEntry;
 use proptest::prelude::*;
 use serde_json::{Value, json};
+use uuid::Builder;
 
 const LAB: &str = "0123456789abcdef01234567";
 
@@ -80,9 +81,21 @@ proptest! {
     }
 
     #[test]
-    fn only_24_hexadecimal_digits_are_an_experiment(text in "[0-9a-fA-F/g]{0,30}") {
+    fn only_24_hexadecimal_digits_or_a_uuid_are_an_experiment(text in "[0-9a-fA-F/g]{0,40}|[0-9a-f]{24}") {
         let is_good = text.len() == 24 && text.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b));
         prop_assert_eq!(ExperimentId::parse(&text).is_some(), is_good);
+    }
+
+    #[test]
+    fn an_experiment_has_one_address(random: [u8; 16]) {
+        let uuid = Builder::from_random_bytes(random).into_uuid();
+        let id = ExperimentId::new(uuid);
+        prop_assert_eq!(id.path(), format!("/lab/{uuid}"));
+        prop_assert_eq!(ExperimentId::parse(&id.to_string()), Some(id));
+        let upper = uuid.to_string().to_uppercase();
+        for other in [uuid.simple().to_string(), uuid.urn().to_string(), uuid.braced().to_string(), upper] {
+            prop_assert!(other == uuid.to_string() || ExperimentId::parse(&other).is_none(), "{}", other);
+        }
     }
 }
 

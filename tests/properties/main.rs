@@ -29,6 +29,7 @@ mod lab;
 mod metrics;
 mod money;
 mod news;
+mod old_ids;
 mod order_link;
 mod outbox;
 mod payment;

@@ -5,6 +5,7 @@ use paid_once::edge::signing::{Genuine, Purpose, SIGNATURE_LEN, SigningKeys};
 use paid_once::edge::token::FormToken;
 use paid_once::machine::id::{ObjectId, Owner};
 use proptest::prelude::*;
+use uuid::Uuid;
 
 use super::support::signing_keys;
 
@@ -38,7 +39,7 @@ proptest! {
 
     #[test]
     fn a_key_whose_time_is_over_still_shows_but_starts_nothing(
-        object: [u8; 32], nonce: [u8; 16], expires_at_ms: u64, days in 0..20_000u64,
+        object: [u8; 32], nonce: u128, expires_at_ms: u64, days in 0..20_000u64,
     ) {
         let (new, old) = ("n".repeat(32), "o".repeat(32));
         let date = paid_once::timestamp(days * 86_400_000);
@@ -51,7 +52,7 @@ proptest! {
         let opened = FormToken::open(&token.seal(Purpose::Ride, &owner, &rotated), Purpose::Ride, &owner, &rotated);
         prop_assert_eq!(opened, Ok(token), "the first key has no end");
         let place = Place { object: token.object, link: "a.b" };
-        let form_key = FormKey { nonce, expires_at_ms };
+        let form_key = FormKey { nonce: Uuid::from_u128(nonce), expires_at_ms };
         let opened = FormKey::open(&form_key.seal(place, &keys(&old)), place, &rotated);
         prop_assert_eq!(opened, Ok(FormKey { expires_at_ms: ends_at_ms, ..form_key }));
     }

@@ -18,7 +18,7 @@ const sides = ['unprotected', 'protected'];
 async function open() {
   const page = await visitor.visit('/lab');
   assert.equal(page.status, 200, page.text);
-  return { action: /action="(\/lab\/[0-9a-f]{24}\/pay)"/.exec(page.text)[1], entries: page.entries, page };
+  return { action: /action="(\/lab\/[0-9a-f-]{36}\/pay)"/.exec(page.text)[1], entries: page.entries, page };
 }
 
 /** Presses Pay; the same form again, if the server has died over it. */

@@ -288,7 +288,8 @@ describe('every answer', () => {
   test('has a request id of its own', async () => {
     const answers = Object.values(await everySort());
     const ids = answers.map((answer) => answer.header('request-id'));
-    for (const id of ids) assert.match(id, /^req_[\w-]{16}$/);
+    for (const id of ids)
+      assert.match(id, /^req_[\da-f]{8}-[\da-f]{4}-7[\da-f]{3}-[89ab][\da-f]{3}-[\da-f]{12}$/);
     assert.equal(new Set(ids).size, ids.length);
   });
 

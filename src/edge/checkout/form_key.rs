@@ -1,13 +1,14 @@
 //! The key of a checkout form: fresh each time the form is shown, and of no use but with that order's link.
 //!
 //! ```text
-//! base64url( version 1 · expires_at_ms 8 · nonce 16 · signature of all that, the order's object and its link 36 )
+//! base64url( version 1 · expires_at_ms 8 · UUID 16 · signature of all that, the order's object and its link 36 )
 //! ```
 //!
 //! 82 characters, a valid `Idempotency-Key`. A second form of the same order has another key: both meet in the order's
 //! object, which is paid once.
 
 use data_encoding::BASE64URL_NOPAD;
+use uuid::Uuid;
 
 use super::order_token::link_hash;
 use crate::edge::signing::{Purpose, SIGNATURE_LEN, SigningKeys};
@@ -30,8 +31,8 @@ pub struct Place<'a> {
 /// A key that this server made for a form of this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FormKey {
-    /// Random: no two forms have the same.
-    pub nonce: [u8; 16],
+    /// Random: no two forms have the same. Older keys have any 16 bytes here.
+    pub nonce: Uuid,
     /// Until when it may start something, in ms since the epoch.
     pub expires_at_ms: u64,
 }
@@ -42,7 +43,7 @@ impl FormKey {
         let mut bytes = Vec::with_capacity(KEY_LEN);
         bytes.push(VERSION);
         bytes.extend(self.expires_at_ms.to_be_bytes());
-        bytes.extend(self.nonce);
+        bytes.extend(self.nonce.as_bytes());
         bytes.extend(
             signing_keys.sign(Purpose::OrderForm, &[&bytes, place.object.as_bytes(), &link_hash(place.link)]),
         );
@@ -61,7 +62,7 @@ impl FormKey {
         let expires_at_ms = u64::from_be_bytes(part(1, 9).try_into().map_err(|_| TokenError::Malformed)?);
         Ok(Self {
             expires_at_ms: expires_at_ms.min(genuine.ends_at_ms),
-            nonce: part(9, 25).try_into().map_err(|_| TokenError::Malformed)?,
+            nonce: Uuid::from_slice(part(9, 25)).map_err(|_| TokenError::Malformed)?,
         })
     }
 }

@@ -4,8 +4,6 @@
 //! order's object, under the key of the form, which is good in that object alone. Whatever comes of it, the person is led
 //! to the order's page: that asks the object, and shows the truth.
 
-use data_encoding::BASE64URL_NOPAD;
-
 use super::Order;
 use super::cart::{Cart, Line};
 use super::form_key::{FormKey, Place};
@@ -120,7 +118,7 @@ pub(in crate::edge) fn demo_order(app: &App, request: &Request) -> Result<Answer
         DEMO_CART.map(|(name, unit_minor, quantity)| Line { name: name.to_owned(), unit_minor, quantity });
     let cart = Cart::new(Currency::USD, lines.to_vec()).map_err(invalid_parameters)?;
     let order = Order {
-        id: format!("order_{}", BASE64URL_NOPAD.encode(&random::bytes::<12>().map_err(unavailable)?)),
+        id: format!("order_{}", random::uuid().map_err(unavailable)?),
         account: app.config.checkout_account.clone(),
         cart,
         return_url: None,
@@ -287,7 +285,7 @@ impl<'a> Till<'a> {
     fn form_key(&self) -> Result<String, Problem> {
         let expires_at_ms = self.request.now_ms.saturating_add(self.app.config.form_ttl_ms);
         let key = FormKey {
-            nonce: random::bytes().map_err(unavailable)?,
+            nonce: random::uuid().map_err(unavailable)?,
             // A form is not good for longer than its link.
             expires_at_ms: expires_at_ms.min(self.order.expires_at_ms),
         };

@@ -15,7 +15,7 @@ pub(super) mod run;
 
 use std::fmt;
 
-use data_encoding::HEXLOWER;
+use uuid::Uuid;
 
 use crate::flows::ride::FieldError;
 use crate::machine::fingerprint::{Field, Parameters};
@@ -27,20 +27,23 @@ pub const MANY: u32 = 5;
 /// How often a client asks for one press: people and HTTP libraries give up some time.
 pub const TRIES: u32 = 3;
 
-/// The id of an experiment: 24 hexadecimal digits.
+/// The id of an experiment: a UUID. Older ones have 24 hexadecimal digits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExperimentId(String);
 
 impl ExperimentId {
-    /// From entropy.
-    pub fn new(random: [u8; 12]) -> Self {
-        Self(HEXLOWER.encode(&random))
+    /// A new one.
+    pub fn new(id: Uuid) -> Self {
+        Self(id.to_string())
     }
 
     /// From an address; `None` for anything else.
     pub fn parse(text: &str) -> Option<Self> {
         let is_digit = |b: u8| b.is_ascii_digit() || (b'a'..=b'f').contains(&b);
-        (text.len() == 24 && text.bytes().all(is_digit)).then(|| Self(text.to_owned()))
+        let is_old = text.len() == 24 && text.bytes().all(is_digit);
+        // A UUID has several spellings; this one alone is an address.
+        let is_uuid = Uuid::try_parse(text).is_ok_and(|id| id.to_string() == text);
+        (is_old || is_uuid).then(|| Self(text.to_owned()))
     }
 
     /// The order that its protected side pays.

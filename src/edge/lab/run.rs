@@ -82,7 +82,7 @@ fn experiment(id: &str) -> Result<ExperimentId, Problem> {
 }
 
 fn fresh_id() -> Result<ExperimentId, Problem> {
-    random::bytes().map(ExperimentId::new).map_err(unavailable)
+    random::uuid().map(ExperimentId::new).map_err(unavailable)
 }
 
 fn sheet(app: &App, request: &Request, query: Query) -> Result<Sheet, Problem> {

@@ -250,7 +250,7 @@ impl Client {
                 parameters: canonical,
                 operation,
                 channel: Channel::Api,
-                request_id: RequestId::from_random([0; 12]),
+                request_id: RequestId("req_0".to_owned()),
                 may_start: true,
                 by: None,
             },
@@ -274,9 +274,7 @@ impl Client {
 
     /// Its next request, under an id of its own.
     pub(crate) fn ask(&self, number: u64) -> Arrival {
-        let mut id = [0; 12];
-        id[..8].copy_from_slice(&number.to_be_bytes());
-        Arrival { request_id: RequestId::from_random(id), ..self.arrival.clone() }
+        Arrival { request_id: RequestId(format!("req_{number}")), ..self.arrival.clone() }
     }
 }
 
