@@ -5,331 +5,186 @@ use serde::Serialize;
 
 use crate::flows::ride::FieldError;
 
-/// The kinds of problem. Each has a page under `/problems/`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// 400
-    KeyMissing,
-    /// 400
-    KeyInvalid,
-    /// 400
-    BadRequest,
-    /// 400
-    WebhookSignature,
-    /// 401
-    Unauthorized,
-    /// 403
-    Forbidden,
-    /// 403
-    HttpsRequired,
-    /// 404
-    NotFound,
-    /// 405
-    MethodNotAllowed,
-    /// 408
-    RequestTimeout,
-    /// 409
-    InProgress,
-    /// 409
-    KeyExpired,
-    /// 410
-    LinkExpired,
-    /// 410
-    LinkReplaced,
-    /// 410
-    LinkEnded,
-    /// 409
-    LinkRevision,
-    /// 413
-    TooLarge,
-    /// 415
-    UnsupportedMediaType,
-    /// 422
-    InvalidParameters,
-    /// 422
-    KeyReused,
-    /// 402; made and stored by the flow
-    PaymentFailed,
-    /// 402; made and stored by the flow
-    OperationRefused,
-    /// 409
-    PaymentState,
-    /// 422
-    AmountTooLarge,
-    /// 409
-    LimitReached,
-    /// 429
-    TryTooSoon,
-    /// 429
-    RateLimited,
-    /// 500
-    Interrupted,
-    /// 503
-    OutcomeUnknown,
-    /// 503
-    Unavailable,
-    /// 503
-    Unreadable,
-    /// 503
-    Misconfigured,
+/// Makes [`Kind`] of its table: for each kind the HTTP status, the last part of its `type`, its title, and what its page says.
+macro_rules! kinds {
+    ($($(#[$note:meta])? $kind:ident($status:literal, $slug:literal, $title:literal, $explanation:literal);)*) => {
+        /// The kinds of problem. Each has a page under `/problems/`.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum Kind {
+            $(#[doc = concat!($title, ".")] $(#[doc = ""] #[$note])? $kind,)*
+        }
+
+        impl Kind {
+            /// All of them.
+            pub const ALL: &[Self] = &[$(Self::$kind),*];
+
+            const fn facts(self) -> (u16, &'static str, &'static str, &'static str) {
+                match self {
+                    $(Self::$kind => ($status, $slug, $title, $explanation),)*
+                }
+            }
+        }
+    };
+}
+
+kinds! {
+    KeyMissing(
+        400, "idempotency-key-missing", "The Idempotency-Key header is missing",
+        "Every request that moves money carries an Idempotency-Key, so that a retry can never charge twice. Make a \
+         new key, such as a UUID, for each payment, and send the same key with each retry of it."
+    );
+    KeyInvalid(
+        400, "idempotency-key-invalid", "The Idempotency-Key is not valid",
+        "A key is 1 to 255 visible ASCII characters, in double quotes or bare, and the same wherever it stands in \
+         one request. Nothing was run."
+    );
+    BadRequest(
+        400, "bad-request", "The request cannot be read",
+        "The body is not what its Content-Type says, or could be read in two ways: a name stands in it twice, a \
+         number cannot be kept as it stands. Nothing was run."
+    );
+    WebhookSignature(
+        400, "webhook-signature", "The signature of the webhook does not match",
+        "An event is believed only if the provider has signed it: over its raw body, with a secret that is set here, \
+         not long ago. Nothing was taken in. After a secret was rolled, set the new one beside the old one."
+    );
+    Unauthorized(
+        401, "unauthorized", "Authentication is needed",
+        "Send `Authorization: Bearer` with your account's token. Nothing was run."
+    );
+    /// Made and stored by the flow.
+    PaymentFailed(
+        402, "payment-failed", "The payment failed",
+        "Nothing was charged. The same key will always give this answer; to try again, with another card for \
+         example, use a new key."
+    );
+    /// Made and stored by the flow.
+    OperationRefused(
+        402, "operation-refused", "The provider refused the operation",
+        "The payment provider refused the capture, void or refund for good, and moved nothing. The same key will \
+         always give this answer; see the payment for how it stands now."
+    );
+    Forbidden(
+        403, "forbidden", "This form does not come from here",
+        "Forms are accepted from this site's own pages only. Nothing was run."
+    );
+    HttpsRequired(
+        403, "https-required", "This is for https only",
+        "Credentials and forms are taken over https only. Send the request to the same address with https. Nothing \
+         was run."
+    );
+    NotFound(
+        404, "not-found", "There is nothing here",
+        "Nothing stands at this address, or it belongs to somebody else."
+    );
+    MethodNotAllowed(
+        405, "method-not-allowed", "This method is not allowed here",
+        "The Allow header lists the methods that are."
+    );
+    RequestTimeout(
+        408, "request-timeout", "The body did not come in time",
+        "The body of a request has some seconds to come whole. Nothing was run. Send the same request with the same \
+         key again, over a connection that is fast enough."
+    );
+    InProgress(
+        409, "request-in-progress", "The first request with this key is still running",
+        "Its result is not there yet. Send the same request with the same key again after the time in Retry-After: \
+         you will get that result."
+    );
+    KeyExpired(
+        409, "idempotency-key-expired", "This key was used and its response has expired",
+        "The operation is done and will not be run again. Its stored response is no longer kept; what it made stands \
+         at the address in Location. For a new payment use a new key."
+    );
+    PaymentState(
+        409, "payment-state", "The payment's state does not allow this",
+        "`state` names the state in which the payment is; docs/protocol.md draws which moves each state allows. \
+         Nothing was run, and no key was used up."
+    );
+    LimitReached(
+        409, "limit-reached", "There are as many tries or operations as there may be",
+        "An order can be tried only so often, and a payment takes only so many captures, voids and refunds. Nothing \
+         was run, and no key was used up. To be paid, make a new order under another order id."
+    );
+    LinkRevision(
+        409, "order-link-revision", "The order has a newer link",
+        "`revision` names the order's newest link. A link of a lower revision, or of the same one with other \
+         content, or of one that was ended, cannot be made: send a higher one, or none. Nothing was changed."
+    );
+    LinkExpired(
+        410, "order-link-expired", "This link has expired",
+        "The order was not paid in time, and with this link it cannot be paid any more. Nothing was charged. The \
+         shop can make a new link to the same order."
+    );
+    LinkReplaced(
+        410, "order-link-replaced", "This link was replaced by a newer one",
+        "The shop has made a newer link to this order, perhaps with another price. Nothing was charged by this one, \
+         and it cannot be paid any more. Ask the shop for the newer link."
+    );
+    LinkEnded(
+        410, "order-link-ended", "This link was ended by the shop",
+        "The shop has ended this link, and it cannot be paid any more. Nothing was charged by it. Ask the shop if \
+         you still want to order."
+    );
+    TooLarge(
+        413, "content-too-large", "The body is too large",
+        "At most 64 KiB are accepted, of a webhook 256 KiB. What is longer is not read. Nothing was run."
+    );
+    UnsupportedMediaType(
+        415, "unsupported-media-type", "This media type is not supported",
+        "Send application/json or application/x-www-form-urlencoded. Nothing was run."
+    );
+    InvalidParameters(
+        422, "invalid-parameters", "Some parameters are missing or wrong",
+        "Each entry of `errors` names a field and says what to send. Nothing was run, and no key was used up."
+    );
+    KeyReused(
+        422, "idempotency-key-reused", "This key was used for another request",
+        "A key stands for one request. `fields` names the parameters that differ from its first use. Send the first \
+         request again to get its result, or use a new key for a new payment. Nothing was run."
+    );
+    AmountTooLarge(
+        422, "amount-too-large", "The amount is more than there is",
+        "`available` says how much can be captured or refunded, in minor units; what other requests are moving at \
+         the moment is not counted in. Nothing was run, and no key was used up."
+    );
+    TryTooSoon(
+        429, "try-too-soon", "The order was tried too often in a row",
+        "After several tries that failed there is a pause before the next one, longer each time. Send the same \
+         request with the same key again after the time in Retry-After. Nothing was run, and no key was used up."
+    );
+    RateLimited(
+        429, "rate-limited", "Too many new requests",
+        "Too many new operations were begun: by the account, or at the checkout for one order or from one address. \
+         Send the same request with the same key again after the time in Retry-After. Nothing was run."
+    );
+    Interrupted(
+        500, "interrupted", "The request was interrupted",
+        "What was done so far is kept. Send the same request with the same key again: it goes on from there. Without \
+         a retry it is completed on its own."
+    );
+    OutcomeUnknown(
+        503, "outcome-unknown", "The outcome is not known yet",
+        "The payment provider has not answered whether it charged. It is being found out. Send the same request with \
+         the same key again after the time in Retry-After; it cannot charge twice."
+    );
+    Unavailable(
+        503, "temporarily-unavailable", "The payment cannot be made right now",
+        "The payment provider accepts nothing at the moment. Nothing was charged so far; it is tried again. Send the \
+         same request with the same key again after the time in Retry-After."
+    );
+    Unreadable(
+        503, "cannot-be-shown", "This cannot be shown right now",
+        "It could not be looked up. Nothing was changed by this. Load it again in a moment; do not pay again before \
+         you have seen it."
+    );
+    Misconfigured(
+        503, "misconfigured", "This service is not set up",
+        "A setting is missing. Nothing was run."
+    );
 }
 
 impl Kind {
-    /// All of them.
-    pub const ALL: [Self; 32] = [
-        Self::KeyMissing,
-        Self::KeyInvalid,
-        Self::BadRequest,
-        Self::WebhookSignature,
-        Self::Unauthorized,
-        Self::Forbidden,
-        Self::NotFound,
-        Self::MethodNotAllowed,
-        Self::RequestTimeout,
-        Self::InProgress,
-        Self::KeyExpired,
-        Self::LinkExpired,
-        Self::LinkReplaced,
-        Self::LinkEnded,
-        Self::LinkRevision,
-        Self::TooLarge,
-        Self::UnsupportedMediaType,
-        Self::InvalidParameters,
-        Self::KeyReused,
-        Self::PaymentFailed,
-        Self::OperationRefused,
-        Self::PaymentState,
-        Self::AmountTooLarge,
-        Self::LimitReached,
-        Self::TryTooSoon,
-        Self::RateLimited,
-        Self::Interrupted,
-        Self::OutcomeUnknown,
-        Self::Unavailable,
-        Self::Unreadable,
-        Self::HttpsRequired,
-        Self::Misconfigured,
-    ];
-
-    /// The HTTP status, the last part of its `type`, its title, and what its page says.
-    const fn facts(self) -> (u16, &'static str, &'static str, &'static str) {
-        match self {
-            Self::KeyMissing => (
-                400,
-                "idempotency-key-missing",
-                "The Idempotency-Key header is missing",
-                "Every request that moves money carries an Idempotency-Key, so that a retry can never charge twice. \
-                 Make a new key, such as a UUID, for each payment, and send the same key with each retry of it.",
-            ),
-            Self::KeyInvalid => (
-                400,
-                "idempotency-key-invalid",
-                "The Idempotency-Key is not valid",
-                "A key is 1 to 255 visible ASCII characters, in double quotes or bare, and the same wherever it stands \
-                 in one request. Nothing was run.",
-            ),
-            Self::WebhookSignature => (
-                400,
-                "webhook-signature",
-                "The signature of the webhook does not match",
-                "An event is believed only if the provider has signed it: over its raw body, with a secret that is set here, \
-                 not long ago. Nothing was taken in. After a secret was rolled, set the new one beside the old one.",
-            ),
-            Self::BadRequest => (
-                400,
-                "bad-request",
-                "The request cannot be read",
-                "The body is not what its Content-Type says, or could be read in two ways: a name stands in it twice, a number \
-                 cannot be kept as it stands. Nothing was run.",
-            ),
-            Self::Unauthorized => (
-                401,
-                "unauthorized",
-                "Authentication is needed",
-                "Send `Authorization: Bearer` with your account's token. Nothing was run.",
-            ),
-            Self::Forbidden => (
-                403,
-                "forbidden",
-                "This form does not come from here",
-                "Forms are accepted from this site's own pages only. Nothing was run.",
-            ),
-            Self::NotFound => (
-                404,
-                "not-found",
-                "There is nothing here",
-                "Nothing stands at this address, or it belongs to somebody else.",
-            ),
-            Self::MethodNotAllowed => (
-                405,
-                "method-not-allowed",
-                "This method is not allowed here",
-                "The Allow header lists the methods that are.",
-            ),
-            Self::RequestTimeout => (
-                408,
-                "request-timeout",
-                "The body did not come in time",
-                "The body of a request has some seconds to come whole. Nothing was run. Send the same request with the same key \
-                 again, over a connection that is fast enough.",
-            ),
-            Self::InProgress => (
-                409,
-                "request-in-progress",
-                "The first request with this key is still running",
-                "Its result is not there yet. Send the same request with the same key again after the time in Retry-After: \
-                 you will get that result.",
-            ),
-            Self::KeyExpired => (
-                409,
-                "idempotency-key-expired",
-                "This key was used and its response has expired",
-                "The operation is done and will not be run again. Its stored response is no longer kept; what it made \
-                 stands at the address in Location. For a new payment use a new key.",
-            ),
-            Self::LinkExpired => (
-                410,
-                "order-link-expired",
-                "This link has expired",
-                "The order was not paid in time, and with this link it cannot be paid any more. Nothing was charged. The shop \
-                 can make a new link to the same order.",
-            ),
-            Self::LinkReplaced => (
-                410,
-                "order-link-replaced",
-                "This link was replaced by a newer one",
-                "The shop has made a newer link to this order, perhaps with another price. Nothing was charged by this one, and it \
-                 cannot be paid any more. Ask the shop for the newer link.",
-            ),
-            Self::LinkEnded => (
-                410,
-                "order-link-ended",
-                "This link was ended by the shop",
-                "The shop has ended this link, and it cannot be paid any more. Nothing was charged by it. Ask the shop if you \
-                 still want to order.",
-            ),
-            Self::LinkRevision => (
-                409,
-                "order-link-revision",
-                "The order has a newer link",
-                "`revision` names the order's newest link. A link of a lower revision, or of the same one with other content, or of \
-                 one that was ended, cannot be made: send a higher one, or none. Nothing was changed.",
-            ),
-            Self::TooLarge => (
-                413,
-                "content-too-large",
-                "The body is too large",
-                "At most 64 KiB are accepted, of a webhook 256 KiB. What is longer is not read. Nothing was run.",
-            ),
-            Self::UnsupportedMediaType => (
-                415,
-                "unsupported-media-type",
-                "This media type is not supported",
-                "Send application/json or application/x-www-form-urlencoded. Nothing was run.",
-            ),
-            Self::InvalidParameters => (
-                422,
-                "invalid-parameters",
-                "Some parameters are missing or wrong",
-                "Each entry of `errors` names a field and says what to send. Nothing was run, and no key was used up.",
-            ),
-            Self::KeyReused => (
-                422,
-                "idempotency-key-reused",
-                "This key was used for another request",
-                "A key stands for one request. `fields` names the parameters that differ from its first use. Send the first \
-                 request again to get its result, or use a new key for a new payment. Nothing was run.",
-            ),
-            Self::PaymentFailed => (
-                402,
-                "payment-failed",
-                "The payment failed",
-                "Nothing was charged. The same key will always give this answer; to try again, with another card for \
-                 example, use a new key.",
-            ),
-            Self::OperationRefused => (
-                402,
-                "operation-refused",
-                "The provider refused the operation",
-                "The payment provider refused the capture, void or refund for good, and moved nothing. The same key will \
-                 always give this answer; see the payment for how it stands now.",
-            ),
-            Self::PaymentState => (
-                409,
-                "payment-state",
-                "The payment's state does not allow this",
-                "`state` names the state in which the payment is; docs/protocol.md draws which moves each state allows. \
-                 Nothing was run, and no key was used up.",
-            ),
-            Self::AmountTooLarge => (
-                422,
-                "amount-too-large",
-                "The amount is more than there is",
-                "`available` says how much can be captured or refunded, in minor units; what other requests are moving at \
-                 the moment is not counted in. Nothing was run, and no key was used up.",
-            ),
-            Self::LimitReached => (
-                409,
-                "limit-reached",
-                "There are as many tries or operations as there may be",
-                "An order can be tried only so often, and a payment takes only so many captures, voids and refunds. Nothing was \
-                 run, and no key was used up. To be paid, make a new order under another order id.",
-            ),
-            Self::TryTooSoon => (
-                429,
-                "try-too-soon",
-                "The order was tried too often in a row",
-                "After several tries that failed there is a pause before the next one, longer each time. Send the same request \
-                 with the same key again after the time in Retry-After. Nothing was run, and no key was used up.",
-            ),
-            Self::RateLimited => (
-                429,
-                "rate-limited",
-                "Too many new requests",
-                "Too many new operations were begun: by the account, or at the checkout for one order or from one address. Send \
-                 the same request with the same key again after the time in Retry-After. Nothing was run.",
-            ),
-            Self::Interrupted => (
-                500,
-                "interrupted",
-                "The request was interrupted",
-                "What was done so far is kept. Send the same request with the same key again: it goes on from there. \
-                 Without a retry it is completed on its own.",
-            ),
-            Self::OutcomeUnknown => (
-                503,
-                "outcome-unknown",
-                "The outcome is not known yet",
-                "The payment provider has not answered whether it charged. It is being found out. Send the same request \
-                 with the same key again after the time in Retry-After; it cannot charge twice.",
-            ),
-            Self::Unavailable => (
-                503,
-                "temporarily-unavailable",
-                "The payment cannot be made right now",
-                "The payment provider accepts nothing at the moment. Nothing was charged so far; it is tried again. Send the \
-                 same request with the same key again after the time in Retry-After.",
-            ),
-            Self::Unreadable => (
-                503,
-                "cannot-be-shown",
-                "This cannot be shown right now",
-                "It could not be looked up. Nothing was changed by this. Load it again in a moment; do not pay again \
-                 before you have seen it.",
-            ),
-            Self::HttpsRequired => (
-                403,
-                "https-required",
-                "This is for https only",
-                "Credentials and forms are taken over https only. Send the request to the same address with https. \
-                 Nothing was run.",
-            ),
-            Self::Misconfigured => {
-                (503, "misconfigured", "This service is not set up", "A setting is missing. Nothing was run.")
-            }
-        }
-    }
-
     /// The HTTP status.
     pub const fn status(self) -> u16 {
         self.facts().0
@@ -357,7 +212,7 @@ impl Kind {
 
     /// The kind of this slug.
     pub fn from_slug(slug: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|kind| kind.slug() == slug)
+        Self::ALL.iter().copied().find(|kind| kind.slug() == slug)
     }
 }
 

@@ -193,6 +193,23 @@ fn every_kind_of_problem_is_documented_with_its_status_and_title() {
 }
 
 #[test]
+fn the_protocols_list_of_problems_is_complete_and_has_their_statuses() {
+    let protocol = include_str!("../../docs/protocol.md");
+    let (_, after) = protocol.split_once("\n## Problems\n").unwrap();
+    let section = after.split("\n## ").next().unwrap();
+    let mut listed: Vec<(u16, &str)> = Vec::new();
+    for line in section.lines().filter(|line| line.contains("`/problems/")) {
+        let status = line.split('|').nth(1).unwrap().trim().parse().unwrap();
+        let slugs = line.split("`/problems/").skip(1).map(|rest| rest.split('`').next().unwrap());
+        listed.extend(slugs.map(|slug| (status, slug)));
+    }
+    let mut known: Vec<(u16, &str)> = Kind::ALL.iter().map(|kind| (kind.status(), kind.slug())).collect();
+    listed.sort_unstable();
+    known.sort_unstable();
+    assert_eq!(listed, known);
+}
+
+#[test]
 fn a_problem_stands_under_its_own_status_only() {
     let problems = problems();
     for (operation, value) in operations() {
