@@ -7,6 +7,7 @@ use futures_util::future::LocalBoxFuture;
 use serde::de::DeserializeOwned;
 use worker::{Delay, Env, Method, ObjectNamespace, RequestInit, RequestRedirect, ResponseBody, Stub};
 
+use super::assets;
 use super::pages::Site;
 use super::problem::Kind;
 use super::reply::CSP;
@@ -238,7 +239,7 @@ impl App {
 
 /// What pages need to know.
 pub(super) fn site(demo: bool, request: &Request) -> Site {
-    let (style, script) = (super::handle::STYLE.address, super::handle::SCRIPT.address);
+    let (style, script) = (assets::STYLE.address, assets::SCRIPT.address);
     Site { demo, sends_receipts: false, origin: request.origin(), style, script }
 }
 

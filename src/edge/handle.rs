@@ -15,58 +15,14 @@ use super::pages::{Home, ProblemPage};
 use super::problem::{Kind, Problem};
 use super::ride::{RidePage, Visit, kept, page};
 use super::routes::Route;
-use super::{admin, admission, api, cors, desk, docs, form, keys, payments, reply, retention, webhooks};
+use super::{
+    admin, admission, api, assets, cors, desk, docs, form, keys, payments, reply, retention, webhooks,
+};
 use crate::log::log;
 use crate::machine::id::{Owner, RequestId, RideId};
 use crate::metrics;
 use crate::object::message::{Ask, Shown, View};
 use crate::random;
-
-/// A static file, embedded.
-pub(super) struct Asset {
-    name: &'static str,
-    /// Its address, with its version: whoever asks for that may keep it for ever.
-    pub(super) address: &'static str,
-    media_type: &'static str,
-    bytes: &'static [u8],
-}
-
-pub(super) const STYLE: Asset = Asset {
-    name: "style.css",
-    address: concat!("/assets/style.css?v=", env!("STYLE_VERSION")),
-    media_type: "text/css; charset=utf-8",
-    bytes: include_bytes!("../../static/style.css"),
-};
-pub(super) const SCRIPT: Asset = Asset {
-    name: "app.js",
-    address: concat!("/assets/app.js?v=", env!("SCRIPT_VERSION")),
-    media_type: "text/javascript; charset=utf-8",
-    bytes: include_bytes!("../../static/app.js"),
-};
-pub(super) const CHECKOUT_SCRIPT: Asset = Asset {
-    name: "checkout.js",
-    address: concat!("/assets/checkout.js?v=", env!("CHECKOUT_VERSION")),
-    media_type: "text/javascript; charset=utf-8",
-    bytes: include_bytes!("../../static/checkout.js"),
-};
-pub(super) const DESK_STYLE: Asset = Asset {
-    name: "desk.css",
-    address: concat!("/assets/desk.css?v=", env!("DESK_VERSION")),
-    media_type: "text/css; charset=utf-8",
-    bytes: include_bytes!("../../static/desk.css"),
-};
-pub(super) const LAB_SCRIPT: Asset = Asset {
-    name: "lab.js",
-    address: concat!("/assets/lab.js?v=", env!("LAB_VERSION")),
-    media_type: "text/javascript; charset=utf-8",
-    bytes: include_bytes!("../../static/lab.js"),
-};
-const ICON: Asset = Asset {
-    name: "favicon.svg",
-    address: "/assets/favicon.svg",
-    media_type: "image/svg+xml",
-    bytes: include_bytes!("../../static/favicon.svg"),
-};
 
 /// Answers a request. An error is an answer too.
 pub async fn handle(
@@ -151,7 +107,7 @@ async fn dispatch(app: &App, request: &Request, route: &Route) -> Result<Answer,
         Route::Home => Ok(reply::html(200, &Home { site: app.site(request) }, "page")),
         Route::Health => Ok(Answer::new(200, "application/json", r#"{"status":"ok"}"#, "healthy")),
         Route::SecurityTxt => docs::security_txt(app, request),
-        Route::Asset(file) => asset(file, request),
+        Route::Asset(file) => assets::serve(file, request),
         Route::Problem(kind) => explain(app, request, kind),
         Route::OpenApi => Ok(docs::openapi()),
         Route::Docs => Ok(docs::page(app, request)),
@@ -197,17 +153,6 @@ pub(super) fn is_form(request: &Request) -> bool {
     let is_form_body = content_type.to_ascii_lowercase().starts_with("application/x-www-form-urlencoded");
     let is_browser = request.wants_html() || request.header("cookie").is_some();
     request.header("authorization").is_none() && is_form_body && is_browser
-}
-
-fn asset(file: &str, request: &Request) -> Result<Answer, Problem> {
-    let asset = [STYLE, SCRIPT, CHECKOUT_SCRIPT, DESK_STYLE, LAB_SCRIPT, ICON]
-        .into_iter()
-        .find(|asset| asset.name == file)
-        .ok_or_else(|| Problem::new(Kind::NotFound))?;
-    let asked = format!("{}?{}", request.path, request.query);
-    let cache =
-        if asked == asset.address { "public, max-age=31536000, immutable" } else { "public, max-age=300" };
-    Ok(Answer::new(200, asset.media_type, asset.bytes, "asset").with("cache-control", cache))
 }
 
 fn explain(app: &App, request: &Request, slug: &str) -> Result<Answer, Problem> {

@@ -31,6 +31,8 @@ mod api;
 #[cfg(target_arch = "wasm32")]
 mod app;
 #[cfg(target_arch = "wasm32")]
+mod assets;
+#[cfg(target_arch = "wasm32")]
 mod docs;
 #[cfg(target_arch = "wasm32")]
 mod form;

@@ -13,7 +13,7 @@ use super::request::{OrderRequest, Sent, ended_to_json, link_to_json};
 use crate::edge::admission::from_here;
 use crate::edge::api::{Unreachable, account, invalid_parameters, run, unavailable, unreadable};
 use crate::edge::app::{App, ObjectRef};
-use crate::edge::handle::CHECKOUT_SCRIPT;
+use crate::edge::assets::CHECKOUT_SCRIPT;
 use crate::edge::http::{Answer, Request, percent_decode};
 use crate::edge::key_source;
 use crate::edge::pages::Notice;

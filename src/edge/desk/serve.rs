@@ -6,7 +6,7 @@ use super::sheets::{Frame, Login};
 use super::{actions, by_hand, lists, overview, reports, sight};
 use crate::edge::api::unreadable;
 use crate::edge::app::App;
-use crate::edge::handle::DESK_STYLE;
+use crate::edge::assets::DESK_STYLE;
 use crate::edge::http::{Answer, Request};
 use crate::edge::login;
 use crate::edge::operator::{Operator, admit};

@@ -16,7 +16,7 @@ use super::{ExperimentId, Order, PRICE_MINOR, Presses, Saw, TRIES, Trouble};
 use crate::edge::admission::from_here;
 use crate::edge::api::{invalid_parameters, run, unavailable, unreadable};
 use crate::edge::app::{App, ObjectRef};
-use crate::edge::handle::LAB_SCRIPT;
+use crate::edge::assets::LAB_SCRIPT;
 use crate::edge::http::{Answer, Request};
 use crate::edge::problem::{Kind, Problem};
 use crate::edge::reply;
