@@ -8,6 +8,7 @@ use worker::{Env, Message, MessageBatch, MessageExt, QueueRetryOptionsBuilder};
 use super::ledger::{End, Known, Ledger};
 use super::levels::pause_s;
 use super::message::Job;
+use super::outcome::{Done, Failure};
 use super::{send_message, send_receipt};
 use crate::config::Config;
 use crate::exchange::within;
@@ -29,37 +30,6 @@ const BLIND_PAUSE_S: u32 = 60;
 const JOB_TAKES: Duration = Duration::from_secs(90);
 /// How long an object may take to forget a job: it waits for nobody then.
 const CONFIRM_TAKES: Duration = Duration::from_secs(10);
-
-/// Why a job is not done.
-pub(super) enum Failure {
-    /// It may work later, by the same id.
-    Later(String),
-    /// It was not done, says whoever does it, and may work later. Only this lets a job be done again that is done once.
-    NotDone(String),
-    /// The ledger did not answer: nothing more is known than before, and nothing is written.
-    Blind(String),
-    /// It will not, or must not be tried again.
-    Never(String),
-}
-
-/// Of the ledger.
-impl From<worker::Error> for Failure {
-    fn from(error: worker::Error) -> Self {
-        Self::Blind(error.to_string())
-    }
-}
-
-/// What came of a job that was not done before.
-pub(super) enum Done {
-    /// Its row is not worth making.
-    Quietly,
-    /// With this result, which the ledger keeps.
-    As(String),
-    /// It was over before.
-    Already,
-    /// Another try is under way: nothing is known yet.
-    UnderWay,
-}
 
 /// What becomes of a message.
 enum Fate {

@@ -11,6 +11,8 @@ mod ledger;
 pub mod levels;
 pub mod message;
 #[cfg(target_arch = "wasm32")]
+mod outcome;
+#[cfg(target_arch = "wasm32")]
 mod post;
 pub mod receipt;
 #[cfg(target_arch = "wasm32")]

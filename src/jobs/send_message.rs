@@ -8,9 +8,9 @@ use serde::Deserialize;
 use serde_json::json;
 use worker::Env;
 
-use super::consumer::{Done, Failure};
 use super::ledger::{Known, Ledger};
 use super::message::Job;
+use super::outcome::{Done, Failure};
 use super::post::{Service, post};
 use crate::config::Config;
 

@@ -6,9 +6,9 @@
 use serde::Deserialize;
 use worker::Env;
 
-use super::consumer::{Done, Failure};
 use super::ledger::Ledger;
 use super::message::Job;
+use super::outcome::{Done, Failure};
 use super::post::{Service, post};
 use super::receipt;
 use crate::config::Config;
