@@ -4,8 +4,7 @@ use std::collections::BTreeSet;
 
 use super::json;
 use super::problem::{Kind, Problem};
-use crate::flows::ride::FieldError;
-use crate::machine::fingerprint::Parameters;
+use crate::machine::fingerprint::{FieldError, Parameters};
 use crate::machine::id::{Owner, RequestId};
 use crate::machine::key::KeyHash;
 

@@ -3,7 +3,7 @@
 
 use serde::Serialize;
 
-use crate::flows::ride::FieldError;
+use crate::machine::fingerprint::FieldError;
 
 /// Makes [`Kind`] of its table: for each kind the HTTP status, the last part of its `type`, its title, and what its page says.
 macro_rules! kinds {

@@ -7,7 +7,7 @@ use super::http::{Answer, Request};
 use super::pages::{ProblemPage, Site};
 use super::problem::{Kind, Problem};
 use crate::flows::Refusal;
-use crate::flows::ride::FieldError;
+use crate::machine::fingerprint::FieldError;
 use crate::machine::id::RequestId;
 use crate::machine::record::{Channel, StoredResponse};
 use crate::object::message::{KeyStatus, KeyView, Verdict, View};

@@ -12,7 +12,7 @@ use super::http::{Answer, Request};
 use super::operator::admit;
 use super::operator_log::{Action, logged};
 use super::problem::{Kind, Problem};
-use crate::flows::ride::FieldError;
+use crate::machine::fingerprint::FieldError;
 use crate::machine::id::{ObjectId, PaymentId, RideId};
 use crate::machine::personal::Erased;
 use crate::object::message::Ask;

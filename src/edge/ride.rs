@@ -5,8 +5,8 @@ use crate::edge::pages::{
 };
 use crate::edge::payment::email;
 use crate::flows::Operation;
-use crate::flows::ride::{self, COORDINATES, FARE_MINOR, FieldError, Ride, RideRequest, RideState};
-use crate::machine::fingerprint::{Canonical, Field, Parameters};
+use crate::flows::ride::{DegreesE7, FARE_MINOR, Place, Ride, RideRequest, RideState};
+use crate::machine::fingerprint::{Canonical, Field, FieldError, Parameters};
 use crate::object::message::{KeyStatus, View};
 use crate::timestamp;
 
@@ -21,6 +21,30 @@ const EMAIL_MAX: usize = 254;
 /// What a fresh form suggests: from San Francisco to the launch pads of Cape Canaveral.
 const SUGGESTED: [&str; 4] = ["37.7749", "-122.4194", "28.5721", "-80.648"];
 
+/// The four coordinates, by field name, with the largest absolute value in degrees.
+pub const COORDINATES: [(&str, i32); 4] =
+    [("origin_lat", 90), ("origin_lon", 180), ("target_lat", 90), ("target_lon", 180)];
+
+/// Reads origin and target; the error names every field that is wrong.
+pub fn places(parameters: &Parameters) -> Result<(Place, Place), Vec<FieldError>> {
+    let mut errors = Vec::new();
+    let mut coordinate = |(name, limit): (&str, i32)| {
+        let message = match parameters.text(name) {
+            Field::Text(text) => match DegreesE7::parse(text.trim(), limit) {
+                Some(degrees) => return degrees,
+                None => format!("must be decimal degrees from -{limit} to {limit}, such as 37.7749"),
+            },
+            Field::Missing => format!("is missing: send decimal degrees from -{limit} to {limit}"),
+            Field::NotText => "must be given once, as one number".to_owned(),
+        };
+        errors.push(FieldError { field: name.to_owned(), message });
+        DegreesE7(0)
+    };
+    let [a, b, c, d] = COORDINATES.map(&mut coordinate);
+    let places = (Place { lat: a, lon: b }, Place { lat: c, lon: d });
+    if errors.is_empty() { Ok(places) } else { Err(errors) }
+}
+
 /// Reads the parameters of an API client, who pays with the account's payment method.
 pub fn api_request(
     parameters: &Parameters,
@@ -30,7 +54,7 @@ pub fn api_request(
     email: Option<&str>,
 ) -> Result<Operation, Vec<FieldError>> {
     let known = |name: &str| COORDINATES.iter().any(|(known, _)| *known == name);
-    let (origin, target) = without_unknown(parameters, known, ride::places(parameters))?;
+    let (origin, target) = without_unknown(parameters, known, places(parameters))?;
     Ok(Operation::Ride(RideRequest {
         origin,
         target,
@@ -54,7 +78,7 @@ pub fn form_request(parameters: &Parameters) -> Result<Operation, Vec<FieldError
         }),
     };
     let email = receipt_email(parameters);
-    let places = without_unknown(parameters, known, ride::places(parameters));
+    let places = without_unknown(parameters, known, places(parameters));
     match (places, card, email) {
         (Ok((origin, target)), Ok(payment_method), Ok(receipt_email)) => Ok(Operation::Ride(RideRequest {
             origin,
@@ -285,7 +309,7 @@ fn receipt(site: Site, ride: &Ride, charge: &str, view: &View, edited: bool) -> 
     }
 }
 
-fn place(ride: &Ride, place: ride::Place) -> String {
+fn place(ride: &Ride, place: Place) -> String {
     if ride.erased_at_ms.is_some() {
         return "not kept any more".to_owned();
     }

@@ -9,7 +9,6 @@ use serde_json::{Value, json};
 use super::{End, Phase, receipt, respond};
 use crate::machine::call::{CallKind, CallSpec, ProviderResult, Semantics, Settlement};
 use crate::machine::context::Bug;
-use crate::machine::fingerprint::{Field, Parameters};
 use crate::machine::id::RideId;
 use crate::machine::record::RecoveryPoint;
 use crate::machine::rows::JobKind;
@@ -78,39 +77,6 @@ pub struct RideRequest {
     /// To whom the receipt goes.
     #[serde(default)]
     pub receipt_email: Option<String>,
-}
-
-/// The four coordinates, by field name, with the largest absolute value in degrees.
-pub const COORDINATES: [(&str, i32); 4] =
-    [("origin_lat", 90), ("origin_lon", 180), ("target_lat", 90), ("target_lon", 180)];
-
-/// A field that cannot be used, and what to send instead.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct FieldError {
-    /// The field's name.
-    pub field: String,
-    /// What to do about it.
-    pub message: String,
-}
-
-/// Reads origin and target; the error names every field that is wrong.
-pub fn places(parameters: &Parameters) -> Result<(Place, Place), Vec<FieldError>> {
-    let mut errors = Vec::new();
-    let mut coordinate = |(name, limit): (&str, i32)| {
-        let message = match parameters.text(name) {
-            Field::Text(text) => match DegreesE7::parse(text.trim(), limit) {
-                Some(degrees) => return degrees,
-                None => format!("must be decimal degrees from -{limit} to {limit}, such as 37.7749"),
-            },
-            Field::Missing => format!("is missing: send decimal degrees from -{limit} to {limit}"),
-            Field::NotText => "must be given once, as one number".to_owned(),
-        };
-        errors.push(FieldError { field: name.to_owned(), message });
-        DegreesE7(0)
-    };
-    let [a, b, c, d] = COORDINATES.map(&mut coordinate);
-    let places = (Place { lat: a, lon: b }, Place { lat: c, lon: d });
-    if errors.is_empty() { Ok(places) } else { Err(errors) }
 }
 
 /// How a ride stands.

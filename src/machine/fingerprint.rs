@@ -92,6 +92,15 @@ pub enum Field {
     NotText,
 }
 
+/// A field that cannot be used, and what to send instead.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct FieldError {
+    /// The field's name.
+    pub field: String,
+    /// What to do about it.
+    pub message: String,
+}
+
 /// Parameters in canonical form: equal texts mean equal parameters.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(transparent)]

@@ -1,7 +1,7 @@
 //! What `GET /payments` can be asked: `limit`, `starting_after`, `status` and `created`, as in Stripe's lists.
 //! <https://docs.stripe.com/api/pagination>
 
-use crate::flows::ride::FieldError;
+use crate::machine::fingerprint::FieldError;
 use crate::machine::id::PaymentId;
 
 /// The statuses of a payment, as the API says them.

@@ -1,4 +1,5 @@
-use paid_once::flows::ride::{COORDINATES, DegreesE7, places};
+use paid_once::edge::ride::{COORDINATES, places};
+use paid_once::flows::ride::DegreesE7;
 use paid_once::machine::fingerprint::Parameters;
 use proptest::prelude::*;
 

@@ -1,7 +1,8 @@
 //! Who asks: clients that insist, vanish, come back after a day, or send something else under the same key.
 
+use paid_once::edge::ride::places;
 use paid_once::flows::Operation;
-use paid_once::flows::ride::{RideRequest, places};
+use paid_once::flows::ride::RideRequest;
 use paid_once::machine::begin::Arrival;
 use paid_once::machine::fingerprint::{Fingerprint, Parameters};
 use paid_once::machine::id::{ObjectId, Owner, RequestId};

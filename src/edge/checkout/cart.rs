@@ -1,6 +1,6 @@
 //! What is bought. The total is always added up here, from the lines: never taken from a request.
 
-use crate::flows::ride::FieldError;
+use crate::machine::fingerprint::FieldError;
 use crate::payment::money::{AMOUNT_MAX_MINOR, AmountMinor, Currency};
 
 /// The most lines that an order can have.

@@ -8,9 +8,8 @@ use crate::edge::pages::{
     checkout_cards, is_late,
 };
 use crate::edge::ride::{email_entry, kept, refresh_s, unpaid};
-use crate::flows::ride::FieldError;
 use crate::flows::tries::NextTry;
-use crate::machine::fingerprint::{Field, Parameters};
+use crate::machine::fingerprint::{Field, FieldError, Parameters};
 use crate::object::message::{KeyStatus, View};
 use crate::payment::money::{Currency, for_people};
 use crate::payment::{Payment, PaymentState, Pending, Refund, RefundState};

@@ -11,8 +11,7 @@ use crate::edge::pages::checkout_cards;
 use crate::edge::payment::{ORDER_MAX, address, visible};
 use crate::edge::ride::receipt_email;
 use crate::flows::order_link::REVISION_MAX;
-use crate::flows::ride::FieldError;
-use crate::machine::fingerprint::{Field, Parameters};
+use crate::machine::fingerprint::{Field, FieldError, Parameters};
 use crate::payment::money::Currency;
 use crate::timestamp;
 

@@ -17,8 +17,7 @@ use std::fmt;
 
 use uuid::Uuid;
 
-use crate::flows::ride::FieldError;
-use crate::machine::fingerprint::{Field, Parameters};
+use crate::machine::fingerprint::{Field, FieldError, Parameters};
 
 /// What each payment of the lab is about, in cents.
 pub const PRICE_MINOR: u32 = 2000;
