@@ -22,16 +22,19 @@
 
 mod coverage;
 mod provider;
+#[path = "../saboteur/mod.rs"]
+#[allow(dead_code, reason = "a ride has no payment that could be sabotaged")]
+mod saboteur;
 mod world;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use paid_once::flows::ride::RideState;
-use paid_once::machine::context::Mutant;
 use stateright::{Checker, HasDiscoveries, Model, Property};
 
 use coverage::{Coverage, Seen};
+use saboteur::Mutant;
 use world::{Broken, Budget, Happening, Protocol, World};
 
 const ONE_CHARGE: &str = "at most one charge";

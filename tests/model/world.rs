@@ -11,9 +11,9 @@ use std::sync::{Arc, Mutex};
 
 use paid_once::flows::Operation;
 use paid_once::flows::ride::{DegreesE7, Place, RideRequest, RideState};
-use paid_once::machine::begin::{Arrival, Begin, begin};
+use paid_once::machine::begin::{Arrival, Begin};
 use paid_once::machine::call::{CallState, Evidence, ForeignCall, LookUp, Outcome};
-use paid_once::machine::context::{Context, Limits, Mutant, Times};
+use paid_once::machine::context::{Context, Limits, Times};
 use paid_once::machine::fingerprint::{Canonical, Fingerprint};
 use paid_once::machine::id::{InstanceId, ObjectId, Owner, RequestId};
 use paid_once::machine::key::KeyHash;
@@ -26,6 +26,7 @@ use paid_once::providers::HttpAnswer;
 
 use crate::coverage::{Coverage, Seen};
 use crate::provider::{Provider, Verdict};
+use crate::saboteur::{Mutant, Saboteur};
 
 /// One tick in ms: longer than the longest backoff.
 const TICK_MS: u64 = 1_000_000;
@@ -78,7 +79,7 @@ pub struct Budget {
 /// The model: the bounds, and the defect to show, if any.
 pub struct Protocol {
     pub budget: Budget,
-    pub mutant: Option<Mutant>,
+    pub saboteur: Saboteur,
     pub coverage: Arc<Coverage>,
     /// What is known about [`settles`](Self::settles), by hash of what it depends on.
     settles: [Mutex<HashMap<u64, bool>>; 256],
@@ -397,9 +398,9 @@ fn gone() -> InstanceId {
     InstanceId("gone".into())
 }
 
-/// What an answer means for the call of this derived key. A mutant may have lost the call.
-fn read(rows: &Rows, key: &str, answer: &HttpAnswer) -> Outcome {
-    match rows.calls.iter().find(|call| call.derived_key == key) {
+/// What an answer means for a call. A mutant may have lost it.
+fn read(rows: &Rows, call_id: u32, answer: &HttpAnswer) -> Outcome {
+    match rows.calls.iter().find(|call| call.call_id == call_id) {
         Some(call) => call.provider.classify(call, answer),
         None => Outcome::Unknown { answer_is_stored: false, reason: "the call is gone".into() },
     }
@@ -469,7 +470,12 @@ fn arrival(parameters: &str) -> Arrival {
 
 impl Protocol {
     pub fn new(budget: Budget, mutant: Option<Mutant>, coverage: Arc<Coverage>) -> Self {
-        Self { budget, mutant, coverage, settles: std::array::from_fn(|_| Mutex::default()) }
+        Self {
+            budget,
+            saboteur: Saboteur(mutant),
+            coverage,
+            settles: std::array::from_fn(|_| Mutex::default()),
+        }
     }
 
     pub fn start(&self) -> World {
@@ -477,9 +483,7 @@ impl Protocol {
     }
 
     fn context(&self, now: u8) -> Context {
-        let mut ctx = Context::new(ms(now), 0, TIMES, Limits::default());
-        ctx.mutant = self.mutant;
-        ctx
+        self.saboteur.context(Context::new(ms(now), 0, TIMES, Limits::default()))
     }
 
     /// Everything that can happen next, as far as the budget goes.
@@ -632,7 +636,7 @@ impl Protocol {
 
     fn call(&self, w: &mut World, arrival: &Arrival) {
         let mut rows = (*w.rows).clone();
-        let Ok(decision) = begin(&mut rows, arrival, &me(), &self.context(w.now)) else {
+        let Ok(decision) = self.saboteur.begin(&mut rows, arrival, &me(), &self.context(w.now)) else {
             return w.break_rule(Broken::Bug);
         };
         self.commit(w, rows);
@@ -658,7 +662,7 @@ impl Protocol {
 
     fn call_for_other(&self, w: &mut World) {
         let mut rows = (*w.rows).clone();
-        match begin(&mut rows, &arrival(r#"{"other":1}"#), &me(), &self.context(w.now)) {
+        match self.saboteur.begin(&mut rows, &arrival(r#"{"other":1}"#), &me(), &self.context(w.now)) {
             Ok(Begin::Mismatch { .. }) if rows == *w.rows => self.coverage.note(Seen::MismatchRefused),
             _ => w.break_rule(Broken::OtherPayloadAnswered),
         }
@@ -679,7 +683,7 @@ impl Protocol {
             key.attempt != live.run.ticket.attempt || !matches!(key.lifecycle, Lifecycle::Open(_))
         });
         let mut rows = (*w.rows).clone();
-        let action = match live.run.step(&mut rows, event, &self.context(w.now)) {
+        let action = match self.saboteur.step(&mut live.run, &mut rows, event, &self.context(w.now)) {
             Ok(action) => action,
             Err(StepError::Fenced) => {
                 self.coverage.note(Seen::Fenced);
@@ -742,17 +746,18 @@ impl Protocol {
         let Some(call) = call else { return Some(()) };
         w.left.sends = w.left.sends.checked_sub(1)?;
         self.coverage.note(Seen::Sent);
-        let first = w.provider.first_executed_at(&call.derived_key);
+        let key = self.saboteur.wire_key(&call, u64::from(w.left.sends));
+        let first = w.provider.first_executed_at(&key);
         if first.is_some_and(|first| w.now >= first + WINDOW_TICKS) {
             w.break_rule(Broken::SentPastWindow);
         }
-        let same_key = w.wire.iter().find(|flight| *flight.key == *call.derived_key);
+        let same_key = w.wire.iter().find(|flight| *flight.key == *key);
         if same_key.is_some_and(|flight| *flight.body != *call.request.body) {
             w.break_rule(Broken::BytesChanged);
         }
         w.wire.push(Flight {
             sent_at: w.now,
-            key: call.derived_key.into(),
+            key: key.into(),
             body: call.request.body.into(),
             run: Some(run),
         });
@@ -776,14 +781,15 @@ impl Protocol {
             w.wire.retain(|other| other.sent_at != flight.sent_at || other.run.is_some());
         }
         if let Some(number) = flight.run.filter(|_| answered) {
-            w.live[usize::from(number)].doing = Doing::Answered(read(&w.rows, &flight.key, &answer));
+            let live = &mut w.live[usize::from(number)];
+            live.doing = Doing::Answered(read(&w.rows, live.call_id, &answer));
         }
     }
 
     fn fail(&self, w: &mut World, number: u8) {
         let live = w.end_run(number);
         let mut rows = (*w.rows).clone();
-        if live.run.abandon(&mut rows, "an error", &self.context(w.now)).is_ok() {
+        if self.saboteur.abandon(&live.run, &mut rows, "an error", &self.context(w.now)).is_ok() {
             self.coverage.note(Seen::Interrupted);
             self.commit(w, rows);
         }
@@ -812,7 +818,7 @@ impl Protocol {
         if went_back(&w.rows, &rows) {
             w.break_rule(Broken::WentBack);
         }
-        w.alarm = wake_at(&rows, &self.context(w.now)).map(tick);
+        w.alarm = wake_at(&self.saboteur.due(&rows), &self.context(w.now)).map(tick);
         w.rows = Arc::new(rows);
     }
 

@@ -10,7 +10,7 @@ use paid_once::flows::void::VoidRequest;
 use paid_once::flows::{Operation, Refusal};
 use paid_once::machine::begin::{Begin, begin};
 use paid_once::machine::call::{CallKind, Found, Outcome, ProviderReply, ProviderResult};
-use paid_once::machine::context::{Context, Limits, Mutant, Times};
+use paid_once::machine::context::{Context, Limits, Times};
 use paid_once::machine::id::{InstanceId, ObjectId};
 use paid_once::machine::record::Lifecycle;
 use paid_once::machine::rows::Rows;
@@ -840,11 +840,7 @@ fn money_on_a_try_that_is_over_is_seen_and_given_back() {
         let (mut bench, first) = tried_twice(Provider::Adyen, capture);
         let before = bench.rows.payment.clone();
         let late = bench.of_first("AUTHORISATION", &first, true);
-        // The control: dropped, it stays where it is.
-        let mut ctx = at(NOW_MS + 1);
-        ctx.mutant = Some(Mutant::LateNewsDropped);
-        assert_eq!(news::take(&mut bench.rows.clone(), &late, &ctx).unwrap(), Taken::In);
-
+        assert_eq!(bench.late(), "none", "nobody has heard of it yet");
         assert!(matches!(bench.takes(&late), Taken::Alert { .. }));
         assert_eq!(bench.takes(&late), Taken::In, "it is begun once");
         let received = ProviderResult::Received { modification: "psp_back".into() };

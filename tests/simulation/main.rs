@@ -32,6 +32,8 @@ mod provider;
 mod report;
 mod requests;
 mod runs;
+#[path = "../saboteur/mod.rs"]
+mod saboteur;
 mod schedule;
 mod store;
 mod tables;
@@ -41,7 +43,6 @@ mod world;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use paid_once::machine::context::Mutant;
 use paid_once::machine::id::ObjectId;
 use paid_once::machine::record::Channel;
 
@@ -52,6 +53,7 @@ use faults::{Boundary, Fault, HOUR, MINUTE, Plan, SECOND, SKEW_MAX_MS};
 use history::Outcome;
 use promises::{ONE_CHARGE, TRUE_VERDICT, Violation};
 use report::Name;
+use saboteur::{Mutant, Saboteur};
 use world::{Clocks, PRUNED, Story, World};
 
 /// A ride's variables are `SIM_SEED` and `SIM_STORY`, those of the payments `SIM_PAYMENTS_SEED` and so on.
@@ -79,7 +81,7 @@ fn random(seed: u64, mutant: Option<Mutant>, trace: bool) -> World {
         budget: u32::try_from(dice.between(1, 12)).unwrap_or(1),
         until_ms: dice.pick(&[10 * SECOND, HOUR, 24 * HOUR, 80 * HOUR]),
     };
-    World::new(story, plan, dice, mutant, trace)
+    World::new(story, plan, dice, Saboteur(mutant), trace)
 }
 
 /// Plays a history.
@@ -88,7 +90,7 @@ fn play(name: &Name, trace: bool) -> Outcome {
         Name::Seed(_, seed) => random(*seed, None, trace).play(),
         Name::Story(_, story, faults) => {
             let plan = Plan::Exactly(faults.clone());
-            World::new(told(story), plan, Dice::new(1), None, trace).play()
+            World::new(told(story), plan, Dice::new(1), Saboteur::default(), trace).play()
         }
     }
 }
@@ -131,7 +133,7 @@ fn no_verdict_overtakes_a_late_send_when_clocks_differ() {
             (Boundary::Transaction, second, Fault::Crash { committed: true, dark_ms: 0 }),
         ];
         let story = Story { clocks: Clocks::Told(vec![-most, -most, most]), ..told("api") };
-        let outcome = World::new(story, Plan::Told(faults), Dice::new(1), None, false).play();
+        let outcome = World::new(story, Plan::Told(faults), Dice::new(1), Saboteur::default(), false).play();
         assert!(outcome.violations.is_empty(), "crashes at {first} and {second}: {:?}", outcome.violations);
     }
 }

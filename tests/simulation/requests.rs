@@ -1,6 +1,6 @@
 //! Clients and the object: requests, what becomes of them in the object, and answers.
 
-use paid_once::machine::begin::{Begin, begin};
+use paid_once::machine::begin::Begin;
 use paid_once::machine::step::StepError;
 
 use crate::auditor::Answered;
@@ -59,8 +59,9 @@ impl World {
         let ctx = self.context(instance);
         let me = self.instances[instance].id.clone();
         let arrival = self.clients[from.0].ask(u64::from(from.1) << 32 | from.0 as u64);
+        let saboteur = self.saboteur;
         let result: Result<_, StepError> =
-            self.store.transaction(&ctx, instance, |rows| Ok(begin(rows, &arrival, &me, &ctx)?));
+            self.store.transaction(&ctx, instance, |rows| Ok(saboteur.begin(rows, &arrival, &me, &ctx)?));
         if let Some(dark_ms) = crashes(fault, false) {
             self.reply(from, Answer::plain("reset"));
             return self.crash(instance, dark_ms);

@@ -66,10 +66,14 @@ impl World {
             holder: active.ticket.holder.0.clone(),
         };
         self.tell(|| format!("  attempt {} in {}: {input:?}", active.ticket.attempt, active.ticket.holder.0));
-        let mut result = self.store.transaction(&ctx, instance, |rows| active.run.step(rows, input, &ctx));
+        let saboteur = self.saboteur;
+        let mut result =
+            self.store.transaction(&ctx, instance, |rows| saboteur.step(&mut active.run, rows, input, &ctx));
         if let Err(StepError::Bug(bug)) = &result {
             self.auditor.bug(&bug.to_string());
-            result = self.store.transaction(&ctx, instance, |rows| active.run.abandon(rows, "a bug", &ctx));
+            result = self
+                .store
+                .transaction(&ctx, instance, |rows| saboteur.abandon(&active.run, rows, "a bug", &ctx));
         }
         if let Some(dark_ms) = crashes(fault, false) {
             self.runs.insert(number, active);

@@ -14,6 +14,7 @@ use crate::auditor::Commit;
 use crate::disk::{Committed, Disk, Disks};
 use crate::faults::{HOUR, SKEW_MAX_MS};
 use crate::promises::{KeyView, Writer};
+use crate::saboteur::Saboteur;
 
 /// Adyen is sent to for six days.
 pub(crate) const ADYEN_WINDOW_MS: u64 = 6 * 24 * HOUR;
@@ -21,6 +22,7 @@ pub(crate) const ADYEN_WINDOW_MS: u64 = 6 * 24 * HOUR;
 /// What is committed. What is only ever added is not loaded into a transaction.
 pub(crate) struct Store {
     pub(crate) rows: Rows,
+    saboteur: Saboteur,
     /// The alarm, as the platform would say.
     pub(crate) alarm_at_ms: Option<u64>,
     /// What is known about it, and by which incarnation: whatever another one did, it does not know.
@@ -59,9 +61,10 @@ pub(crate) struct Kept {
 }
 
 impl Store {
-    pub(crate) fn new(rows: Rows) -> Self {
+    pub(crate) fn new(rows: Rows, saboteur: Saboteur) -> Self {
         Self {
             rows,
+            saboteur,
             alarm_at_ms: None,
             known: (0, KnownAlarm::Unknown),
             has_outbox: false,
@@ -74,8 +77,8 @@ impl Store {
     }
 
     /// One whose jobs leave through a queue.
-    pub(crate) fn with_outbox(rows: Rows) -> Self {
-        let mut store = Self::new(rows);
+    pub(crate) fn with_outbox(rows: Rows, saboteur: Saboteur) -> Self {
+        let mut store = Self::new(rows, saboteur);
         store.has_outbox = true;
         store
     }
@@ -114,12 +117,13 @@ impl Store {
     ) -> Result<(T, Staged), E> {
         let mut rows = self.rows.clone();
         let value = body(&mut rows)?;
+        self.saboteur.commits(&self.rows, &mut rows);
         let changed = self.disk.is_some().then(|| rows.clone());
         if self.has_outbox {
             outbox::stage_projection(&self.rows, &mut rows, ctx);
         }
         let known = if self.known.0 == instance { self.known.1 } else { KnownAlarm::Unknown };
-        let set_alarm_ms = alarm_to_set(&self.rows, &rows, known, ctx);
+        let set_alarm_ms = alarm_to_set(&self.rows, &self.saboteur.due(&rows), known, ctx);
         Ok((value, Staged { changed, rows, ctx: *ctx, set_alarm_ms }))
     }
 

@@ -36,9 +36,10 @@ impl World {
             self.counters.count("sends under a used key");
         }
         let transit_ms = self.dice.between(5, 150);
+        let derived_key = self.saboteur.wire_key(call, exchange);
         let copy = Delivery {
             exchange,
-            derived_key: call.derived_key.clone(),
+            derived_key: derived_key.clone(),
             parameters: format!("{} {}", call.request.path, call.request.body),
             odd: None,
             takes_ms: self.dice.between(50, 800),
@@ -51,8 +52,8 @@ impl World {
         }
         let copies = copies(fault, transit_ms, copy.takes_ms);
         let number = u32::try_from(copies.len()).unwrap_or(0);
-        self.tell(|| format!("  send {} under {}, {number} copies", call.sends, call.derived_key));
-        self.auditor.sent(self.now_ms, &call.derived_key, &copy.parameters, exchange, number);
+        self.tell(|| format!("  send {} under {derived_key}, {number} copies", call.sends));
+        self.auditor.sent(self.now_ms, &derived_key, &copy.parameters, exchange, number);
         self.after(Times::default().provider_timeout_ms, Event::TimedOut { exchange });
         for Copy { delay_ms, takes_ms, heard, odd } in copies {
             let delivery = Delivery { takes_ms, heard, odd, ..copy.clone() };

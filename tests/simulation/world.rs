@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use paid_once::machine::context::{Context, Limits, Mutant, Times};
+use paid_once::machine::context::{Context, Limits, Times};
 use paid_once::machine::id::InstanceId;
 use paid_once::machine::record::Channel;
 use paid_once::machine::rows::Rows;
@@ -24,6 +24,7 @@ use crate::history::{
 use crate::promises::Writer;
 use crate::provider::Provider;
 use crate::report::Counters;
+use crate::saboteur::Saboteur;
 use crate::schedule::{EPOCH_MS, Schedule, tell};
 use crate::store::{Staged, Store, first_expiry_ms, has_open_key};
 use crate::wire::Delivery;
@@ -89,7 +90,7 @@ pub(crate) struct World {
     /// How long the provider asked to be left alone.
     pub(crate) owed_ms: u64,
     pub(crate) times: Times,
-    pub(crate) mutant: Option<Mutant>,
+    pub(crate) saboteur: Saboteur,
     pub(crate) store: Store,
     pub(crate) instances: Vec<Instance>,
     pub(crate) current: Option<usize>,
@@ -113,7 +114,7 @@ pub(crate) struct World {
 }
 
 impl World {
-    pub(crate) fn new(story: Story, plan: Plan, dice: Dice, mutant: Option<Mutant>, trace: bool) -> Self {
+    pub(crate) fn new(story: Story, plan: Plan, dice: Dice, saboteur: Saboteur, trace: bool) -> Self {
         let times = Times::default();
         let mut world = Self {
             now_ms: EPOCH_MS,
@@ -123,8 +124,8 @@ impl World {
             calm_from_ms: EPOCH_MS,
             owed_ms: 0,
             times,
-            mutant,
-            store: Store::new(Rows::empty(story.place.object)),
+            saboteur,
+            store: Store::new(Rows::empty(story.place.object), saboteur),
             instances: Vec::new(),
             current: None,
             clocks: story.clocks,
@@ -277,9 +278,8 @@ impl World {
 
     pub(crate) fn context(&mut self, instance: usize) -> Context {
         let jitter = u16::try_from(self.dice.between(0, 1000)).unwrap_or(0);
-        let mut ctx = Context::new(self.object_now_ms(instance), jitter, self.times, Limits::default());
-        ctx.mutant = self.mutant;
-        ctx
+        let ctx = Context::new(self.object_now_ms(instance), jitter, self.times, Limits::default());
+        self.saboteur.context(ctx)
     }
 
     pub(crate) fn crash(&mut self, instance: usize, dark_ms: u64) {

@@ -33,8 +33,6 @@ mod world;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use paid_once::machine::context::Mutant;
-
 use crate::campaign::{self, every_fault, play_all, singles};
 use crate::dice::Dice;
 use crate::faults::{Boundary, Fault, HOUR, MINUTE, Oddity, Plan, SECOND, SKEW_MAX_MS};
@@ -44,6 +42,7 @@ use crate::promises::{
     WINDOW,
 };
 use crate::report::{Counters, Name};
+use crate::saboteur::Mutant;
 use auditor::{AGREES, COUNTED, DISPUTED, FORWARD, GIVEN_BACK, HEARD, MOVES, ONCE, SHOWS, SUMS, TAKEN_ONCE};
 use story::Story;
 use told::{NEWS, STORIES, told};

@@ -102,6 +102,7 @@ impl World {
         };
         let is_absent = settlement == Settlement::NotExecuted;
         self.tell(|| format!("  an operator settles call {call_id} in object {object}: {settlement:?}"));
+        let saboteur = self.saboteur;
         let body = |rows: &mut Rows, ctx: &_, me: &_| {
             let by_hand = ByHand {
                 by: "ada".to_owned(),
@@ -111,7 +112,7 @@ impl World {
                 is_contradicted: false,
             };
             let word = Word { call_id, sends: call.sends, settlement: settlement.clone(), by_hand };
-            let settled = by_hand::settle(rows, &word, me, ctx)?;
+            let settled = saboteur.settle(rows, &word, me, ctx)?;
             if matches!(settled, Err(Refusal::TooEarly { .. })) {
                 let _ = by_hand::hold(rows, call_id, me, ctx);
             }

@@ -1,6 +1,6 @@
 //! Clients and the objects: requests, what becomes of them, and answers.
 
-use paid_once::machine::begin::{Begin, Bound, begin, bind};
+use paid_once::machine::begin::{Begin, Bound, bind};
 use paid_once::machine::record::Lifecycle;
 use paid_once::machine::wake::expire;
 
@@ -100,13 +100,13 @@ impl World {
         if self.off == Some(Off::Owners) {
             arrival.owner = owner(false);
         }
-        let me = self.instances[instance].id.0.clone();
+        let (me, saboteur) = (self.instances[instance].id.0.clone(), self.saboteur);
         let begun = self.transact(
             instance,
             fault,
             Writer::Taker,
             |rows, ctx, me| {
-                let decision = begin(rows, &arrival, me, ctx)?;
+                let decision = saboteur.begin(rows, &arrival, me, ctx)?;
                 let known = rows.keys.iter().find(|key| key.key_hash == arrival.key_hash);
                 Ok((decision, known.map(|key| key.key_id)))
             },

@@ -63,12 +63,12 @@ impl World {
         let Ticket { key_id, attempt, holder } = active.ticket.clone();
         let writer = Writer::Run { key: key_id, attempt, holder: holder.0.clone() };
         self.tell(|| format!("  key {key_id}, attempt {attempt} in {}: {input:?}", holder.0));
-        let run = &mut active.run;
-        let body = |rows: &mut _, ctx: &_, _: &_| run.step(rows, input.clone(), ctx);
+        let (run, saboteur) = (&mut active.run, self.saboteur);
+        let body = |rows: &mut _, ctx: &_, _: &_| saboteur.step(run, rows, input.clone(), ctx);
         let mut result = self.transact(instance, fault, writer.clone(), body, |_, _, _| {});
         if let Transacted::Failed(StepError::Bug(bug)) = &result {
             self.auditor.bug(&bug.to_string());
-            let body = |rows: &mut _, ctx: &_, _: &_| active.run.abandon(rows, "a bug", ctx);
+            let body = |rows: &mut _, ctx: &_, _: &_| saboteur.abandon(&active.run, rows, "a bug", ctx);
             result = self.transact(instance, None, writer, body, |_, _, _| {});
         }
         match result {
@@ -276,7 +276,8 @@ impl World {
         let truth =
             answer.map_or(Truth::Silence, |answer| question.provider().read_truth(&question, &answer));
         self.tell(|| format!("  told about {question:?}: {truth:?}"));
-        let body = |rows: &mut _, ctx: &_, _: &_| Ok(check::take(rows, &question, truth.clone(), ctx)?);
+        let saboteur = self.saboteur;
+        let body = |rows: &mut _, ctx: &_, _: &_| Ok(saboteur.take(rows, &question, truth.clone(), ctx)?);
         let keys = self.objects[object].store.rows.keys.len();
         let transacted = self.transact(instance, fault, Writer::Check, body, |_, _, _| {});
         // What was found is given back from now on.

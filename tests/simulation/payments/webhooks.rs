@@ -283,9 +283,10 @@ impl World {
             return Attempt::Over("known");
         }
         let (goes_back, forgets_busy) = (self.off == Some(Off::Forward), self.off == Some(Off::ComeAgain));
+        let saboteur = self.saboteur;
         let body = |rows: &mut Rows, ctx: &_, _: &_| {
             let unknown = unknown_calls(rows);
-            let taken = events::take_in(rows, &notice, &remembered, ctx)?;
+            let taken = saboteur.take_in(rows, &notice, &remembered, ctx)?;
             if goes_back {
                 believe(rows, &notice);
             }

@@ -66,10 +66,11 @@ impl World {
             self.counters.count("sends under a used key");
         }
         let transit_ms = self.dice.between(5, 150);
+        let derived_key = self.saboteur.wire_key(call, exchange);
         let copy = Delivery {
             exchange,
             provider: call.provider,
-            derived_key: call.derived_key.clone(),
+            derived_key: derived_key.clone(),
             path: call.request.path.clone(),
             body: match self.off {
                 Some(Off::FrozenBytes) => format!("{} ", call.request.body).repeat(call.sends as usize),
@@ -101,7 +102,7 @@ impl World {
             &Send {
                 object,
                 key: call.key_id,
-                derived: call.derived_key.clone(),
+                derived: derived_key,
                 name: call.name.clone(),
                 bytes: format!("{} {}", copy.path, copy.body),
                 number: exchange,

@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use paid_once::machine::context::{Context, Limits, Mutant, Times};
+use paid_once::machine::context::{Context, Limits, Times};
 use paid_once::machine::id::{InstanceId, ObjectId, PaymentId};
 use paid_once::machine::record::Lifecycle;
 use paid_once::machine::rows::{JobKind, Rows};
@@ -36,6 +36,7 @@ use crate::history::{
 };
 use crate::promises::Writer;
 use crate::report::Counters;
+use crate::saboteur::{Mutant, Saboteur};
 use crate::schedule::{EPOCH_MS, Schedule, tell};
 use crate::store::{Staged, Store, first_expiry_ms, has_open_key};
 
@@ -51,7 +52,7 @@ pub(crate) const PRUNED: &str = "providers: keys pruned and used again";
 /// A protection that is switched off, to show that the auditor notices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Off {
-    /// One in the core.
+    /// One in the core: the saboteur plays that it is missing.
     Core(Mutant),
     /// A key is not bound before it is sent to the object in which it runs.
     Binding,
@@ -242,6 +243,7 @@ pub(crate) struct World {
     pub(crate) busy_until_ms: u64,
     pub(crate) times: Times,
     pub(crate) off: Option<Off>,
+    pub(crate) saboteur: Saboteur,
     pub(crate) objects: Vec<Object>,
     pub(crate) instances: Vec<Instance>,
     clocks_differ: bool,
@@ -309,6 +311,10 @@ impl World {
             busy_until_ms: EPOCH_MS,
             times,
             off,
+            saboteur: Saboteur(match off {
+                Some(Off::Core(mutant)) => Some(mutant),
+                _ => None,
+            }),
             objects: Vec::new(),
             instances: Vec::new(),
             clocks_differ: story.clocks_differ,
@@ -545,7 +551,7 @@ impl World {
         if let Some(known) = self.objects.iter().position(|object| object.id == id) {
             return known;
         }
-        let mut store = Store::with_outbox(Rows::empty(id));
+        let mut store = Store::with_outbox(Rows::empty(id), self.saboteur);
         if let Some(disks) = &self.disks {
             store.on(disks);
         }
@@ -644,13 +650,13 @@ impl World {
         let jitter = u16::try_from(self.dice.between(0, 1000)).unwrap_or(0);
         let mut ctx = Context::new(self.object_now_ms(instance), jitter, self.times, Limits::default());
         if self.accounts.is_on {
-            ctx = ctx.with_credentials(self.instances[instance].secret.credentials());
+            let secret = match self.saboteur.plays(Mutant::AccountNotFrozen) {
+                true => Secret::FIRST,
+                false => self.instances[instance].secret,
+            };
+            ctx = ctx.with_credentials(secret.credentials());
         }
-        ctx.mutant = match self.off {
-            Some(Off::Core(mutant)) => Some(mutant),
-            _ => None,
-        };
-        ctx
+        self.saboteur.context(ctx)
     }
 
     pub(crate) fn crash(&mut self, instance: usize, dark_ms: u64) {

@@ -1,0 +1,346 @@
+//! What the core is shown in the place of what is. Each function shows something else to a body, and puts back what it hid.
+
+use paid_once::flows::Operation;
+use paid_once::flows::capture::CaptureRequest;
+use paid_once::machine::begin::Arrival;
+use paid_once::machine::call::{CallKind, CallState, ForeignCall};
+use paid_once::machine::context::Context;
+use paid_once::machine::record::{Lease, Lifecycle, Open, RecoveryPoint};
+use paid_once::machine::rows::Rows;
+use paid_once::machine::run::{Action, Event as Input, Run};
+use paid_once::machine::step::StepError;
+use paid_once::payment::tries::Try;
+use paid_once::payment::{Failure, PaymentState, RefundState};
+use paid_once::providers::Provider;
+use paid_once::webhooks::News;
+
+/// Rows without the keys that are not finished.
+pub(super) fn without_open_keys(rows: &Rows) -> Rows {
+    let mut shown = rows.clone();
+    shown.keys.retain(|key| !matches!(key.lifecycle, Lifecycle::Open(_)));
+    shown
+}
+
+/// Whoever runs, the key is theirs.
+pub(super) fn with_claim<T>(
+    run: &mut Run,
+    rows: &mut Rows,
+    body: impl FnOnce(&mut Run, &mut Rows) -> T,
+) -> T {
+    let ticket = run.ticket.clone();
+    if let Some(key) = rows.keys.iter_mut().find(|key| key.key_id == ticket.key_id) {
+        run.ticket.attempt = key.attempt;
+        if let Lifecycle::Open(open) = &mut key.lifecycle {
+            open.lease = Some(Lease { holder: ticket.holder.clone(), until_ms: 0 });
+        }
+    }
+    let result = body(run, rows);
+    run.ticket = ticket;
+    result
+}
+
+/// The same for a step, and nothing keeps it from a send that it had planned.
+pub(super) fn with_forged_claim(
+    run: &mut Run,
+    rows: &mut Rows,
+    input: Input,
+    ctx: &Context,
+) -> Result<Action, StepError> {
+    if input == Input::Go
+        && let Some(action) = planned_send(run, rows, ctx)
+    {
+        return Ok(action);
+    }
+    with_claim(run, rows, |run, rows| run.step(rows, input, ctx))
+}
+
+/// The send that this step makes if nothing has changed since it was planned. `None` if it is no such step.
+fn planned_send(run: &mut Run, rows: &mut Rows, ctx: &Context) -> Option<Action> {
+    let (mut sender, mut shown) = (run.clone(), rows.clone());
+    let key_id = run.ticket.key_id;
+    let key = shown.keys.iter_mut().find(|key| key.key_id == key_id)?;
+    let lifecycle = key.lifecycle.clone();
+    if !matches!(lifecycle, Lifecycle::Open(_)) {
+        key.lifecycle = Lifecycle::Open(never_ended());
+    }
+    let of_key = |call: &&mut ForeignCall| call.key_id == key_id;
+    let call = shown.calls.iter_mut().filter(of_key).max_by_key(|call| call.call_id)?;
+    let before = call.clone();
+    if matches!(call.state, CallState::Settled(_)) {
+        call.state = CallState::Unknown;
+    }
+    call.first_sent_at_ms = call.first_sent_at_ms.map(|_| ctx.now_ms);
+    call.next_try_at_ms = 0;
+    call.answer_is_stored = false;
+    call.evidence.closing = None;
+    let step = |run: &mut Run, rows: &mut Rows| run.step(rows, Input::Go, ctx);
+    let action = with_claim(&mut sender, &mut shown, step).ok()?;
+    if !matches!(action, Action::Send(_)) {
+        return None;
+    }
+    let call = shown.calls.iter_mut().find(|call| call.call_id == before.call_id)?;
+    call.first_sent_at_ms = before.first_sent_at_ms.or(call.first_sent_at_ms);
+    call.next_try_at_ms = before.next_try_at_ms;
+    call.answer_is_stored = before.answer_is_stored;
+    call.evidence.closing = before.evidence.closing;
+    let key = shown.keys.iter_mut().find(|key| key.key_id == key_id)?;
+    if !matches!(lifecycle, Lifecycle::Open(_)) {
+        key.lifecycle = lifecycle;
+    }
+    (*run, *rows) = (sender, shown);
+    Some(action)
+}
+
+/// A key that is open. Nothing but that is looked at right before a send.
+const fn never_ended() -> Open {
+    Open {
+        operation: Operation::Capture(CaptureRequest { amount: None }),
+        recovery_point: RecoveryPoint::Started,
+        lease: None,
+        resume_at_ms: 0,
+        last_run_at_ms: 0,
+        failures: 0,
+    }
+}
+
+/// The provider's window begins anew with every step.
+pub(super) fn with_first_send_now<T>(
+    rows: &mut Rows,
+    key_id: u32,
+    ctx: &Context,
+    body: impl FnOnce(&mut Rows) -> T,
+) -> T {
+    let sent: Vec<_> =
+        rows.calls.iter().filter_map(|call| Some((call.call_id, call.first_sent_at_ms?))).collect();
+    let is_open = |call: &ForeignCall| !matches!(call.state, CallState::Settled(_));
+    for call in rows.calls.iter_mut().filter(|call| call.key_id == key_id && is_open(call)) {
+        call.first_sent_at_ms = call.first_sent_at_ms.map(|_| ctx.now_ms);
+    }
+    let result = body(rows);
+    for (call_id, at_ms) in sent {
+        if let Some(call) = rows.calls.iter_mut().find(|call| call.call_id == call_id) {
+            call.first_sent_at_ms = Some(at_ms);
+        }
+    }
+    result
+}
+
+/// What the provider says that it has made is not kept.
+pub(super) fn without_keeping_what_was_made<T>(
+    rows: &mut Rows,
+    call_id: Option<u32>,
+    body: impl FnOnce(&mut Rows) -> T,
+) -> T {
+    let is_it = |call: &ForeignCall| Some(call.call_id) == call_id;
+    let before = rows.calls.iter().find(|call| is_it(call)).map(|call| call.evidence.clone());
+    let result = body(rows);
+    if let Some((call, before)) = rows.calls.iter_mut().find(|call| is_it(call)).zip(before) {
+        call.evidence.is_executed = before.is_executed;
+        call.evidence.needs_review = before.needs_review;
+        call.evidence.provider_id = before.provider_id;
+    }
+    result
+}
+
+/// Whatever was sent has arrived long ago when a look-up is judged.
+pub(super) fn with_sends_long_ago<T>(
+    rows: &mut Rows,
+    looked_up: Option<u32>,
+    body: impl FnOnce(&mut Rows) -> T,
+) -> T {
+    let is_it = |call: &ForeignCall| Some(call.call_id) == looked_up && call.state == CallState::Unknown;
+    let call = rows.calls.iter_mut().find(|call| is_it(call));
+    let Some((call_id, sent)) = call.map(|call| (call.call_id, call.last_sent_at_ms.replace(0))) else {
+        return body(rows);
+    };
+    let result = body(rows);
+    if let Some(call) = rows.calls.iter_mut().find(|call| call.call_id == call_id) {
+        call.last_sent_at_ms = sent;
+    }
+    result
+}
+
+/// Nothing that was authorised was ever executed without an answer.
+pub(super) fn without_executed<T>(rows: &mut Rows, key_id: u32, body: impl FnOnce(&mut Rows) -> T) -> T {
+    let is_held = |call: &ForeignCall| {
+        call.key_id == key_id
+            && call.kind == CallKind::Authorize
+            && call.evidence.is_executed
+            && matches!(call.state, CallState::Settled(_))
+    };
+    let held: Vec<u32> = rows.calls.iter().filter(|call| is_held(call)).map(|call| call.call_id).collect();
+    let mark = |rows: &mut Rows, is_executed| {
+        for call in rows.calls.iter_mut().filter(|call| held.contains(&call.call_id)) {
+            call.evidence.is_executed = is_executed;
+        }
+    };
+    mark(rows, false);
+    let result = body(rows);
+    mark(rows, true);
+    result
+}
+
+/// Before the first send of a capture or a refund the payment is as it was when that was admitted.
+pub(super) fn as_when_admitted<T>(rows: &mut Rows, key_id: u32, body: impl FnOnce(&mut Rows) -> T) -> T {
+    let first = rows.unsettled_call(key_id).filter(|call| call.sends == 0).map(|call| call.name.clone());
+    let Some((payment, name)) = rows.payment.as_mut().zip(first) else { return body(rows) };
+    let before = (payment.state.clone(), payment.dispute.clone());
+    match name.as_str() {
+        "capture" => payment.state = PaymentState::Authorized,
+        "refund" => {
+            payment.state = PaymentState::Captured { amount_minor: payment.amount.get() };
+            payment.dispute = None;
+        }
+        _ => {}
+    }
+    let result = body(rows);
+    if let Some(payment) = &mut rows.payment {
+        (payment.state, payment.dispute) = before;
+    }
+    result
+}
+
+/// A try that is not frozen yet is the first one of its order.
+pub(super) fn without_earlier_tries<T>(rows: &mut Rows, key_id: u32, body: impl FnOnce(&mut Rows) -> T) -> T {
+    let is_payment =
+        |lifecycle: &_| matches!(lifecycle, Lifecycle::Open(Open { operation: Operation::Payment(_), .. }));
+    let pays = rows.key(key_id).is_some_and(|key| is_payment(&key.lifecycle));
+    let Some(attempt) = rows.payment.as_ref().filter(|_| pays).map(|payment| payment.attempt) else {
+        return body(rows);
+    };
+    let name = format!("authorize_{attempt}");
+    if rows.calls.iter().any(|call| call.name == name) {
+        return body(rows);
+    }
+    let mut tries: Vec<Try> = rows.tries.extract_if(.., |row| row.attempt < attempt).collect();
+    let result = body(rows);
+    tries.append(&mut rows.tries);
+    rows.tries = tries;
+    result
+}
+
+/// A refund that the provider has not answered is not there while another one is judged.
+pub(super) fn without_requested_refunds<T>(
+    rows: &mut Rows,
+    arrival: &Arrival,
+    body: impl FnOnce(&mut Rows) -> T,
+) -> T {
+    if !matches!(arrival.operation, Operation::Refund(_)) {
+        return body(rows);
+    }
+    let mut before = rows.refunds.clone();
+    rows.refunds.retain(|refund| refund.state != RefundState::Requested);
+    let shown = rows.refunds.len();
+    let result = body(rows);
+    before.extend(rows.refunds.split_off(shown));
+    rows.refunds = before;
+    result
+}
+
+/// Nothing moves the payment while another move is judged.
+pub(super) fn without_move_under_way<T>(
+    rows: &mut Rows,
+    arrival: &Arrival,
+    body: impl FnOnce(&mut Rows) -> T,
+) -> T {
+    let is_move =
+        matches!(arrival.operation, Operation::Capture(_) | Operation::Void(_) | Operation::Refund(_));
+    let pending = rows.payment.as_mut().filter(|_| is_move).and_then(|payment| payment.pending.take());
+    let result = body(rows);
+    if let Some(payment) = &mut rows.payment {
+        payment.pending = payment.pending.or(pending);
+    }
+    result
+}
+
+/// No bank wants anything back while a refund is judged.
+pub(super) fn without_dispute<T>(rows: &mut Rows, arrival: &Arrival, body: impl FnOnce(&mut Rows) -> T) -> T {
+    let is_refund = matches!(arrival.operation, Operation::Refund(_));
+    let dispute = rows.payment.as_mut().filter(|_| is_refund).and_then(|payment| payment.dispute.take());
+    let result = body(rows);
+    if let Some(payment) = rows.payment.as_mut().filter(|payment| payment.dispute.is_none()) {
+        payment.dispute = dispute;
+    }
+    result
+}
+
+/// The last try of an order has failed while another one is judged.
+pub(super) fn with_failed_try<T>(rows: &mut Rows, arrival: &Arrival, body: impl FnOnce(&mut Rows) -> T) -> T {
+    let is_new = !rows.keys.iter().any(|key| key.key_hash == arrival.key_hash);
+    let is_try = is_new && matches!(arrival.operation, Operation::Payment(_));
+    let Some(before) = rows.payment.clone().filter(|_| is_try) else { return body(rows) };
+    let mut shown = before.clone();
+    shown.pending = None;
+    shown.state = PaymentState::Failed(Failure {
+        declined: true,
+        code: "card_declined".to_owned(),
+        decline_code: None,
+        message: String::new(),
+    });
+    rows.payment = Some(shown.clone());
+    let result = body(rows);
+    if rows.payment == Some(shown) {
+        rows.payment = Some(before);
+    }
+    result
+}
+
+/// A person was told already of everything that contradicts an operator.
+pub(super) fn as_if_contradicted<T>(rows: &mut Rows, body: impl FnOnce(&mut Rows) -> T) -> T {
+    let mark = |rows: &mut Rows, is_contradicted| {
+        for by_hand in rows.calls.iter_mut().filter_map(|call| call.evidence.by_hand.as_mut()) {
+            by_hand.is_contradicted = is_contradicted;
+        }
+    };
+    mark(rows, true);
+    let result = body(rows);
+    mark(rows, false);
+    result
+}
+
+/// No run works on a call that an operator settles.
+pub(super) fn without_lease<T, E>(
+    rows: &mut Rows,
+    call_id: u32,
+    body: impl FnOnce(&mut Rows) -> Result<Result<(), T>, E>,
+) -> Result<Result<(), T>, E> {
+    let mut shown = rows.clone();
+    let key_id = rows.calls.iter().find(|call| call.call_id == call_id).map(|call| call.key_id);
+    for key in shown.keys.iter_mut().filter(|key| Some(key.key_id) == key_id) {
+        if let Lifecycle::Open(open) = &mut key.lifecycle {
+            open.lease = None;
+        }
+    }
+    let settled = body(&mut shown)?;
+    if settled.is_ok() {
+        *rows = shown;
+    }
+    Ok(settled)
+}
+
+/// Whether news is of a try that is over: an earlier one, or the newest of a payment that is over.
+pub(super) fn is_late(rows: &Rows, news: &News) -> bool {
+    let (id, key) = match news {
+        News::Authorisation(told)
+        | News::Capture(told)
+        | News::CaptureFailed(told)
+        | News::Cancellation(told)
+        | News::CancelOrRefund(told)
+        | News::Expired(told)
+        | News::Refund(told) => (Some(&told.payment), told.derived_key.as_ref()),
+        News::Ask { payment, derived_key, .. } => (payment.as_ref(), derived_key.as_ref()),
+        News::Dispute { .. } | News::Other => return false,
+    };
+    let call = rows.calls.iter().find(|call| Some(&call.derived_key) == key);
+    let is_nearer = |call: &ForeignCall| {
+        call.provider == Provider::Adyen
+            && (call.name == "give_back" || !matches!(call.state, CallState::Settled(_)))
+    };
+    let Some(payment) = rows.payment.as_ref().filter(|_| !call.is_some_and(is_nearer)) else { return false };
+    let is_it = |row: &&Try| match &row.provider_payment {
+        Some(known) => Some(known) == id,
+        None => key == Some(&row.derived_key),
+    };
+    let is_over = payment.is_over() && payment.pending.is_none();
+    rows.tries.iter().find(is_it).is_some_and(|row| row.attempt != payment.attempt || is_over)
+}
