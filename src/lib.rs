@@ -5,10 +5,6 @@
 //!
 //! Only what needs the Workers runtime is compiled for wasm32 alone; all the rest is pure and tested on the host.
 
-// A Worker with a deliberate defect must not be possible.
-#[cfg(all(feature = "mutants", target_arch = "wasm32"))]
-compile_error!("the feature `mutants` is for tests on the host only");
-
 pub mod config;
 pub mod edge;
 #[cfg(target_arch = "wasm32")]

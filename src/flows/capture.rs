@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::{End, Phase, Refusal, not_executed, respond};
 use crate::machine::call::{CallKind, CallSpec, Found, ProviderResult, Semantics, Settlement};
-use crate::machine::context::{Bug, Context, Mutant};
+use crate::machine::context::Bug;
 use crate::payment::check;
 use crate::payment::money::AmountMinor;
 use crate::payment::{Payment, PaymentState, Pending};
@@ -35,7 +35,7 @@ pub(super) fn admit(request: &CaptureRequest, phase: &mut Phase<'_>) -> Result<R
     let Some(payment) = &mut phase.rows.payment else {
         return Ok(Err(Refusal::NoPayment));
     };
-    if let Some(refusal) = must_be_free(payment, "captured", is_capturable, phase.ctx) {
+    if let Some(refusal) = must_be_free(payment, "captured", is_capturable) {
         return Ok(Err(refusal));
     }
     let amount = request.amount.unwrap_or(payment.amount);
@@ -63,10 +63,8 @@ pub(super) fn must_be_free(
     payment: &Payment,
     done: &str,
     is_right: impl FnOnce(&PaymentState) -> bool,
-    ctx: &Context,
 ) -> Option<Refusal> {
-    let pending = under_way(payment).filter(|_| !ctx.has(Mutant::MovesOverlap));
-    let state = match pending {
+    let state = match under_way(payment) {
         Some(pending) => pending,
         None if is_right(&payment.state) => return None,
         None => payment.status(),
@@ -110,19 +108,19 @@ pub(super) fn run(_: &CaptureRequest, phase: &mut Phase<'_>) -> Result<End, Bug>
         return Err(Bug("a capture without its reservation".into()));
     };
     let Some(settlement) = phase.settlement(CAPTURE)? else {
-        return call(&payment, amount_minor, phase.ctx);
+        return call(&payment, amount_minor);
     };
     settle_move(phase, settlement, "The capture", None)
 }
 
-fn call(payment: &Payment, amount_minor: u32, ctx: &Context) -> Result<End, Bug> {
+fn call(payment: &Payment, amount_minor: u32) -> Result<End, Bug> {
     let derived_key = payment.provider.derived_key(&move_key(payment, CAPTURE));
     Ok(End::Call(CallSpec {
         name: CAPTURE.to_owned(),
         kind: CallKind::Capture,
         provider: payment.provider,
         semantics: Semantics::IdempotentByKey,
-        request: payment.provider.capture(payment, amount_minor, &derived_key, ctx)?,
+        request: payment.provider.capture(payment, amount_minor, &derived_key)?,
         derived_key,
     }))
 }
@@ -159,14 +157,6 @@ fn received(phase: &mut Phase<'_>, modification: &str, page: Option<&str>) -> Re
     respond(phase, 202, &payment.id.path(), page, &shown)
 }
 
-/// Only with a deliberate defect: what was asked for counts as done.
-fn as_asked(phase: &mut Phase<'_>) -> Result<Found, Bug> {
-    Ok(match phase.payment()?.pending {
-        Some(Pending::Capture { amount_minor, .. }) => Found::Captured { amount_minor },
-        _ => Found::Voided,
-    })
-}
-
 /// The end of a capture or a void: the payment takes in what the provider says that it is.
 pub(super) fn settle_move(
     phase: &mut Phase<'_>,
@@ -178,9 +168,6 @@ pub(super) fn settle_move(
         Settlement::Answered(reply) => match reply.result {
             ProviderResult::Captured { amount_minor } => (Some(Found::Captured { amount_minor }), None),
             ProviderResult::Voided => (Some(Found::Voided), None),
-            ProviderResult::Received { .. } if phase.ctx.has(Mutant::ReceivedIsDone) => {
-                (Some(as_asked(phase)?), None)
-            }
             // What was to be given up has lapsed meanwhile: nothing is left to be told.
             ProviderResult::Received { .. } if is_void_of_nothing(phase.payment()?) => (None, None),
             ProviderResult::Received { modification } => return received(phase, &modification, page),

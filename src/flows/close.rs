@@ -15,7 +15,7 @@ use super::{End, Phase};
 use crate::machine::call::{
     CallKind, CallSpec, CallState, ForeignCall, Found, ProviderResult, Semantics, Settlement,
 };
-use crate::machine::context::{Bug, Mutant};
+use crate::machine::context::Bug;
 use crate::machine::rows::Rows;
 use crate::payment::tries::{self, Stage, Try};
 use crate::payment::{Failure, PaymentState};
@@ -79,9 +79,6 @@ fn is_seen_canceled(rows: &Rows, row: &Try) -> bool {
 
 /// How the tries before the newest stand, as far as this key has asked.
 pub(super) fn earlier(phase: &Phase<'_>) -> Result<Earlier, Bug> {
-    if phase.ctx.has(Mutant::NoCloseBeforeTry) {
-        return Ok(Earlier::Closed);
-    }
     // Its money is about to be given back.
     let is_begun = |row: &Try| row.late.as_ref().is_some_and(|late| late.stage == Stage::Begun);
     if phase.rows.tries.iter().any(is_begun) {

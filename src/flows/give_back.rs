@@ -155,7 +155,7 @@ fn call(request: &GiveBackRequest, kind: CallKind, phase: &mut Phase<'_>) -> Res
                 created_at_ms: phase.ctx.now_ms,
                 version: 0,
             };
-            row.provider.refund(&payment, &refund, &derived_key, phase.ctx)?
+            row.provider.refund(&payment, &refund, &derived_key)?
         }
         _ => row.provider.void(&payment, &derived_key)?,
     };

@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::machine::call::{CallSpec, CallState, ForeignCall, Settlement};
-use crate::machine::context::{Bug, Context, Mutant};
+use crate::machine::context::{Bug, Context};
 use crate::machine::id::{ObjectId, PaymentId, RideId};
 use crate::machine::outbox::job;
 use crate::machine::record::{Channel, KeyRecord, Lifecycle, RecoveryPoint, StoredResponse};
@@ -185,8 +185,8 @@ pub fn admit(operation: &Operation, phase: &mut Phase<'_>) -> Result<Result<(), 
 
 /// Whether a call has lost its point before its first send: the payment has moved since it was admitted. A send could only be
 /// refused, or move money twice.
-pub(crate) fn is_overtaken(call: &ForeignCall, rows: &Rows, ctx: &Context) -> bool {
-    if call.sends > 0 || ctx.has(Mutant::OvertakenIsSent) {
+pub(crate) fn is_overtaken(call: &ForeignCall, rows: &Rows) -> bool {
+    if call.sends > 0 {
         return false;
     }
     let Some(payment) = &rows.payment else { return false };

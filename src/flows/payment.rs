@@ -15,7 +15,7 @@ use super::close::{self, Earlier};
 use super::receipt::{self, About};
 use super::{End, Phase, Refusal, order_link, respond, tries};
 use crate::machine::call::{CallKind, CallSpec, ForeignCall, Found, ProviderResult, Semantics, Settlement};
-use crate::machine::context::{Bug, Context, Mutant};
+use crate::machine::context::{Bug, Context};
 use crate::machine::id::PaymentId;
 use crate::machine::record::RecoveryPoint;
 use crate::machine::rows::{AuditRecord, Rows};
@@ -130,8 +130,7 @@ pub(super) fn admit(request: &PaymentRequest, phase: &mut Phase<'_>) -> Result<R
         return Ok(Err(refusal));
     }
     let before = phase.rows.payment.as_ref();
-    let pays_again = phase.ctx.has(Mutant::OrderPaidAgain);
-    if let Some(payment) = before.filter(|payment| !(payment.is_over_unpaid() || pays_again)) {
+    if let Some(payment) = before.filter(|payment| !payment.is_over_unpaid()) {
         let detail = match payment.state {
             PaymentState::Captured { .. } | PaymentState::Authorized if payment.pending.is_none() => {
                 "The order is paid already: see `resource`."
@@ -202,8 +201,7 @@ pub(super) fn run(request: &PaymentRequest, phase: &mut Phase<'_>) -> Result<End
 /// word, which may hold the money all the same. Only a person begins another try then. What was held and is canceled is not.
 fn may_still_hold(name: &str, phase: &Phase<'_>) -> bool {
     let is_it = |call: &&ForeignCall| call.key_id == phase.key_id && call.name == name;
-    let call = phase.rows.calls.iter().find(is_it).filter(|_| !phase.ctx.has(Mutant::HeldIsRefused));
-    call.is_some_and(|call| {
+    phase.rows.calls.iter().find(is_it).is_some_and(|call| {
         call.evidence.is_executed && call.evidence.closing.is_none() && !call.provider.answers_questions()
     })
 }
@@ -281,7 +279,7 @@ fn authorize(request: &PaymentRequest, route: &Route, phase: &mut Phase<'_>) -> 
         resource: &id,
         derived_key: &derived_key,
     };
-    match route.provider.authorize(&authorization, phase.ctx) {
+    match route.provider.authorize(&authorization) {
         Ok(frozen) => Ok(End::Call(CallSpec {
             name: call_name(attempt),
             kind: CallKind::Authorize,

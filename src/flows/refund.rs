@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::{End, Phase, Refusal, not_executed, receipt, respond};
 use crate::machine::call::{CallKind, CallSpec, ProviderResult, Semantics, Settlement};
-use crate::machine::context::{Bug, Mutant};
+use crate::machine::context::Bug;
 use crate::machine::id::RefundId;
 use crate::payment::money::AmountMinor;
 use crate::payment::{Payment, PaymentState, Refund, RefundReason, RefundState, check};
@@ -37,22 +37,11 @@ pub(super) fn admit(request: &RefundRequest, phase: &mut Phase<'_>) -> Result<Re
     let Some(payment) = &phase.rows.payment else {
         return Ok(Err(Refusal::NoPayment));
     };
-    let ignores_banks = phase.ctx.has(Mutant::RefundWhileDisputed);
-    let is_right = |state: &PaymentState| {
-        is_refundable(payment) || (ignores_banks && matches!(state, PaymentState::Captured { .. }))
-    };
-    if let Some(refusal) = must_be_free(payment, "refunded", is_right, phase.ctx) {
+    if let Some(refusal) = must_be_free(payment, "refunded", |_| is_refundable(payment)) {
         return Ok(Err(refusal));
     }
-    let available_minor = match phase.ctx.has(Mutant::NoRefundReservation) {
-        true => payment.refundable_minor(&answered(&phase.rows.refunds)),
-        false => payment.refundable_minor(&phase.rows.refunds),
-    };
-    let disputed_minor = match phase.ctx.has(Mutant::RefundWhileDisputed) {
-        true => 0,
-        false => payment.disputed_minor(),
-    };
-    let available_minor = available_minor.saturating_sub(disputed_minor);
+    let available_minor =
+        payment.refundable_minor(&phase.rows.refunds).saturating_sub(payment.disputed_minor());
     let amount = request.amount.or_else(|| AmountMinor::new(available_minor));
     let Some(amount) = amount.filter(|amount| amount.get() <= available_minor) else {
         let detail = match available_minor {
@@ -81,10 +70,6 @@ pub(super) fn admit(request: &RefundRequest, phase: &mut Phase<'_>) -> Result<Re
     phase.audit("refund.requested", id.to_string(), data)?;
     phase.reserved()?;
     Ok(Ok(()))
-}
-
-fn answered(refunds: &[Refund]) -> Vec<Refund> {
-    refunds.iter().filter(|refund| refund.state != RefundState::Requested).cloned().collect()
 }
 
 /// The flow.
@@ -123,7 +108,7 @@ fn mine<'a>(phase: &'a mut Phase<'_>) -> Result<&'a mut Refund, Bug> {
 }
 
 fn call(phase: &mut Phase<'_>) -> Result<End, Bug> {
-    let (refund, ctx) = (mine(phase)?.clone(), phase.ctx);
+    let refund = mine(phase)?.clone();
     let payment = phase.payment()?;
     let derived_key = payment.provider.derived_key(&format!("{}_refund_{}", payment.id, refund.id));
     Ok(End::Call(CallSpec {
@@ -131,7 +116,7 @@ fn call(phase: &mut Phase<'_>) -> Result<End, Bug> {
         kind: CallKind::Refund,
         provider: payment.provider,
         semantics: Semantics::IdempotentByKey,
-        request: payment.provider.refund(payment, &refund, &derived_key, ctx)?,
+        request: payment.provider.refund(payment, &refund, &derived_key)?,
         derived_key,
     }))
 }

@@ -40,7 +40,7 @@ pub(super) fn admit(request: &VoidRequest, phase: &mut Phase<'_>) -> Result<Resu
     let Some(payment) = &mut phase.rows.payment else {
         return Ok(Err(Refusal::NoPayment));
     };
-    if let Some(refusal) = must_be_free(payment, "voided", is_voidable, phase.ctx) {
+    if let Some(refusal) = must_be_free(payment, "voided", is_voidable) {
         return Ok(Err(refusal));
     }
     if let Some(refusal) = order_link::refusal(phase.rows.links.as_ref(), request.link_revision)

@@ -14,7 +14,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::call::Plan;
-use super::context::{Bug, Context, Mutant};
+use super::context::{Bug, Context};
 use super::fingerprint::{Canonical, Fingerprint};
 use super::id::{InstanceId, ObjectId, Owner, RequestId};
 use super::key::KeyHash;
@@ -132,7 +132,7 @@ fn again(rows: &mut Rows, key: &KeyRecord, arrival: &Arrival, me: &InstanceId, c
     if key.owner != arrival.owner {
         return Begin::Stranger;
     }
-    if key.fingerprint != arrival.fingerprint && !ctx.has(Mutant::NoFingerprint) {
+    if key.fingerprint != arrival.fingerprint {
         return mismatch(key.parameters.as_ref(), arrival);
     }
     match &key.lifecycle {
@@ -144,11 +144,6 @@ fn again(rows: &mut Rows, key: &KeyRecord, arrival: &Arrival, me: &InstanceId, c
                 response: finished.response.clone(),
                 original_request: key.original_request.clone(),
             }
-        }
-        Lifecycle::Expired(_) if ctx.has(Mutant::ForgetTombstone) => {
-            rows.calls.retain(|call| call.key_id != key.key_id);
-            rows.keys.retain(|other| other.key_id != key.key_id);
-            start(rows, arrival, me, ctx).unwrap_or(Begin::Expired)
         }
         Lifecycle::Expired(_) => Begin::Expired,
         Lifecycle::Open(open) => match &open.lease {

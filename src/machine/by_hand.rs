@@ -8,7 +8,7 @@
 use serde_json::json;
 
 use super::call::{ByHand, CallKind, CallState, ForeignCall, ProviderReply, ProviderResult, Settlement};
-use super::context::{Bug, Context, Mutant};
+use super::context::{Bug, Context};
 use super::id::InstanceId;
 use super::record::Lifecycle;
 use super::rows::{AuditRecord, OPERATOR, Rows};
@@ -115,7 +115,7 @@ pub fn check(rows: &Rows, call_id: u32, me: &InstanceId, ctx: &Context) -> Resul
         }
         Lifecycle::Finished(_) | Lifecycle::Expired(_) => false,
     });
-    if is_worked_on && !ctx.has(Mutant::ByHandInFlight) {
+    if is_worked_on {
         return Err(Refusal::UnderWay);
     }
     Ok(call.clone())
@@ -157,7 +157,7 @@ pub fn settle(
     }
     let until_ms = may_arrive_until_ms(&call, ctx);
     let is_absent = word.settlement == Settlement::NotExecuted;
-    if is_absent && ctx.now_ms < until_ms && !ctx.has(Mutant::ByHandInFlight) {
+    if is_absent && ctx.now_ms < until_ms {
         return Ok(Err(Refusal::TooEarly { until_ms }));
     }
     let given_up = given_up(rows, ctx.now_ms).filter(|(given_up, _)| *given_up == word.call_id);

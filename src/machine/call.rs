@@ -24,7 +24,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::account::{Identity, SentTo};
-use super::context::{Context, Mutant};
+use super::context::Context;
 use crate::payment::Failure;
 use crate::providers::Provider;
 
@@ -621,7 +621,7 @@ impl ForeignCall {
         // What can have been executed nowhere may begin anywhere; what moves a payment must go where that is.
         let is_free =
             self.was_refused_everywhere() && self.provider.payment_of(self.kind, &self.request).is_none();
-        has_changed && !is_free && !ctx.has(Mutant::AccountNotFrozen)
+        has_changed && !is_free
     }
 
     /// Whether every send was refused with all of its copies: with a wrong key, for example.
@@ -685,9 +685,9 @@ impl ForeignCall {
         let in_window = ctx.now_ms >= first_sent_at_ms
             && ctx.now_ms - first_sent_at_ms < self.provider.window_ms(&ctx.times);
         let is_looked_up = self.answer_is_stored || self.evidence.closing.is_some();
-        if (in_window || ctx.has(Mutant::IgnoreWindow)) && !is_looked_up {
+        if in_window && !is_looked_up {
             Plan::Send
-        } else if !self.provider.answers_questions() && self.is_refused_for_certain(ctx) {
+        } else if !self.provider.answers_questions() && self.is_refused_for_certain() {
             // No copy of the last send is on its way any more.
             let quiet_at_ms = self.last_sent_at_ms.unwrap_or(0).saturating_add(ctx.times.quiet_ms);
             if ctx.now_ms < quiet_at_ms {
@@ -701,22 +701,17 @@ impl ForeignCall {
     }
 
     /// Whether nothing of what has arrived at the provider was executed, by its own refusals.
-    fn is_refused_for_certain(&self, ctx: &Context) -> bool {
-        self.sends > 0 && self.evidence.refused_sends >= self.sends && !ctx.has(Mutant::RefusedIsUnknown)
+    const fn is_refused_for_certain(&self) -> bool {
+        self.sends > 0 && self.evidence.refused_sends >= self.sends
     }
 
     /// Takes in how far the refusal of the send reaches that has just ended.
     fn is_refused(&mut self, scope: RefusalScope, ctx: &Context) {
-        let scope = match scope {
-            RefusalScope::Copy if ctx.has(Mutant::CopyIsSend) => RefusalScope::Send,
-            scope => scope,
-        };
         let evidence = &mut self.evidence;
         let has_no_doubt = evidence.refused_sends.saturating_add(1) >= self.sends;
         // What began earlier than that has arrived, or never will.
         let has_arrived = evidence.doubted_at_ms.is_some_and(|at_ms| {
             self.last_sent_at_ms.unwrap_or(0) >= at_ms.saturating_add(ctx.times.quiet_ms)
-                || ctx.has(Mutant::UnusedIsFinal)
         });
         match scope {
             RefusalScope::Copy => evidence.doubted_at_ms = self.last_sent_at_ms,
@@ -743,9 +738,6 @@ impl ForeignCall {
         self.evidence.absent_at_ms = None;
         self.last_sent_at_ms = Some(self.last_sent_at_ms.unwrap_or(0).max(ctx.now_ms));
         self.sends = self.sends.saturating_add(1);
-        if ctx.has(Mutant::FreshProviderKey) {
-            self.derived_key = format!("{}_{}", self.derived_key, self.sends);
-        }
     }
 
     /// Notes with which credential it is sent.
@@ -766,7 +758,7 @@ impl ForeignCall {
                 if self.maybe_executed && !self.provider.answers_questions() =>
             {
                 self.is_refused(RefusalScope::Key, ctx);
-                if self.is_refused_for_certain(ctx) {
+                if self.is_refused_for_certain() {
                     self.state = CallState::Settled(Settlement::Answered(reply));
                     return;
                 }
@@ -796,9 +788,6 @@ impl ForeignCall {
                     ctx,
                 );
             }
-            Outcome::Unknown { .. } | Outcome::Indeterminate { .. } if self.forgets_unknown(ctx) => {
-                self.state = CallState::Settled(Settlement::NotExecuted);
-            }
             Outcome::Unknown { answer_is_stored, .. } => {
                 self.is_unheard();
                 self.is_unknown(answer_is_stored, ctx);
@@ -808,11 +797,8 @@ impl ForeignCall {
                 self.is_unknown(answer_is_stored, ctx);
             }
             Outcome::Unconfirmed(unconfirmed) => {
-                self.keep(unconfirmed, ctx);
+                self.keep(unconfirmed);
                 self.is_unknown(true, ctx);
-            }
-            Outcome::LeftOpen(reply) if ctx.has(Mutant::OpenIsDeclined) => {
-                self.state = CallState::Settled(Settlement::Answered(reply));
             }
             Outcome::LeftOpen(reply) => {
                 self.is_unknown(true, ctx);
@@ -838,10 +824,7 @@ impl ForeignCall {
     }
 
     /// Keeps what the provider says that it has made.
-    fn keep(&mut self, unconfirmed: Unconfirmed, ctx: &Context) {
-        if ctx.has(Mutant::DisbelievedIsAbsent) {
-            return;
-        }
+    fn keep(&mut self, unconfirmed: Unconfirmed) {
         let Unconfirmed { provider_id, needs_review, reason } = unconfirmed;
         self.evidence.is_executed = true;
         self.evidence.needs_review = needs_review.then_some(reason);
@@ -856,15 +839,6 @@ impl ForeignCall {
         self.evidence.is_executed = true;
         self.evidence.closing = Some(reply);
         self.next_try_at_ms = ctx.now_ms;
-    }
-
-    /// Only with a deliberate defect: an unknown outcome is a failure.
-    fn forgets_unknown(&self, ctx: &Context) -> bool {
-        ctx.has(match self.kind {
-            CallKind::Charge => Mutant::FailAfterTimeout,
-            CallKind::Authorize => Mutant::FallbackAfterUnknown,
-            CallKind::Capture | CallKind::Void | CallKind::Refund => Mutant::ForgetUnknownMove,
-        }) || ctx.has(Mutant::FailAfterTimeout)
     }
 
     /// Takes in what came of a page that was asked for at `asked_at_ms`: what the list said then may be long past now.
@@ -888,24 +862,11 @@ impl ForeignCall {
         let progress = self.look_up.take();
         let asked_at_ms = progress.as_ref().map_or(asked_at_ms, |first| first.asked_at_ms);
         let quiet_at_ms = self.last_sent_at_ms.unwrap_or(0).saturating_add(ctx.times.quiet_ms);
-        let is_quiet = asked_at_ms >= quiet_at_ms || ctx.has(Mutant::NoQuietPeriod);
+        let is_quiet = asked_at_ms >= quiet_at_ms;
         match look_up {
-            LookUp::Found(ProviderReply { result: ProviderResult::Moved { payment, .. }, .. })
-                if ctx.has(Mutant::MovedIsOther) =>
-            {
-                let reason = "the provider charged another amount".to_owned();
-                let (provider_id, needs_review) = (Some(payment), true);
-                self.keep(Unconfirmed { provider_id, needs_review, reason }, ctx);
-                self.look_again_later(ctx);
-            }
             LookUp::Found(reply) => self.state = CallState::Settled(Settlement::Answered(reply)),
-            LookUp::Tentative(_) | LookUp::LeftOpen(_) | LookUp::Absent
-                if !is_quiet && !ctx.has(Mutant::TentativeIsFinal) =>
-            {
+            LookUp::Tentative(_) | LookUp::LeftOpen(_) | LookUp::Absent if !is_quiet => {
                 self.next_try_at_ms = quiet_at_ms;
-            }
-            LookUp::LeftOpen(reply) if ctx.has(Mutant::TentativeIsFinal) => {
-                self.state = CallState::Settled(Settlement::Answered(reply));
             }
             LookUp::LeftOpen(reply) => self.close(reply, ctx),
             LookUp::Tentative(reply) => {
@@ -927,7 +888,7 @@ impl ForeignCall {
             LookUp::Identity(_) => self.look_again_later(ctx),
             LookUp::More { after } => self.look_up = Some(LookUpProgress { after, asked_at_ms }),
             LookUp::Unconfirmed(unconfirmed) => {
-                self.keep(unconfirmed, ctx);
+                self.keep(unconfirmed);
                 self.look_again_later(ctx);
             }
             LookUp::Inconclusive { from_the_start, .. } => {
@@ -961,9 +922,6 @@ impl ForeignCall {
 
     /// Whether a look that was begun after the quiet time ends the waiting; else it sets when to look again.
     fn absence_counts(&mut self, asked_at_ms: u64, ctx: &Context) -> bool {
-        if ctx.has(Mutant::NoQuietPeriod) || ctx.has(Mutant::AbsenceIsFinal) {
-            return true;
-        }
         let first_at_ms = *self.evidence.absent_at_ms.get_or_insert(asked_at_ms);
         if let Some(until_ms) = self.quarantined_until_ms(ctx).filter(|until_ms| asked_at_ms < *until_ms) {
             self.evidence.needs_review = Some(QUARANTINED.to_owned());
@@ -972,7 +930,7 @@ impl ForeignCall {
             return false;
         }
         let second_at_ms = first_at_ms.saturating_add(ctx.times.quiet_ms.min(SECOND_LOOK_MS));
-        let counts = asked_at_ms >= second_at_ms || ctx.has(Mutant::OneLook);
+        let counts = asked_at_ms >= second_at_ms;
         if !counts {
             self.next_try_at_ms = second_at_ms;
         }

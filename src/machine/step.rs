@@ -8,7 +8,7 @@ use std::fmt;
 use super::account::Identity;
 use super::begin::lease;
 use super::call::{CallState, ForeignCall, LookUp, Outcome, Plan, Settlement, Unconfirmed};
-use super::context::{Bug, Context, Mutant};
+use super::context::{Bug, Context};
 use super::record::{BODY_MAX_BYTES, Finished, Lifecycle, Open, RecoveryPoint, StoredResponse, Ticket};
 use super::rows::Rows;
 use crate::flows::{self, End, Phase};
@@ -66,7 +66,7 @@ pub fn advance(rows: &mut Rows, ticket: &Ticket, ctx: &Context) -> Result<Next, 
     if let Some(call) = rows.unsettled_call(ticket.key_id) {
         let (call_id, in_doubt) = (call.call_id, call.in_doubt());
         return Ok(match call.plan(ctx) {
-            Plan::Send if flows::is_overtaken(call, rows, ctx) => {
+            Plan::Send if flows::is_overtaken(call, rows) => {
                 rows.note(ticket.key_id, ctx.now_ms, "call_settled", "not sent: the payment has moved since");
                 call_mut(rows, call_id)?.state = CallState::Settled(Settlement::NotExecuted);
                 Next::Again
@@ -144,18 +144,15 @@ pub fn arm(
     call_id: u32,
     ctx: &Context,
 ) -> Result<Option<ForeignCall>, StepError> {
-    if !ctx.has(Mutant::NoLeaseCheck) {
-        held(rows, ticket, ctx)?;
-        if rows.calls.iter().any(|call| call.call_id == call_id && flows::is_overtaken(call, rows, ctx)) {
-            return Ok(None);
-        }
-        let call = call_mut(rows, call_id)?;
-        // What the provider has told by itself meanwhile is the answer, and no send may overwrite it.
-        if matches!(call.state, CallState::Settled(_)) || call.plan(ctx) != Plan::Send {
-            return Ok(None);
-        }
+    held(rows, ticket, ctx)?;
+    if rows.calls.iter().any(|call| call.call_id == call_id && flows::is_overtaken(call, rows)) {
+        return Ok(None);
     }
     let call = call_mut(rows, call_id)?;
+    // What the provider has told by itself meanwhile is the answer, and no send may overwrite it.
+    if matches!(call.state, CallState::Settled(_)) || call.plan(ctx) != Plan::Send {
+        return Ok(None);
+    }
     call.begin_send(ctx);
     let call = call.clone();
     rows.note(ticket.key_id, ctx.now_ms, "call_sent", format!("{} send {}", call.name, call.sends));
@@ -247,12 +244,6 @@ pub fn release(
     ctx: &Context,
 ) -> Result<(), StepError> {
     held(rows, ticket, ctx)?;
-    if ctx.has(Mutant::ReleaseKeyOnError) {
-        rows.keys.retain(|key| key.key_id != ticket.key_id);
-        rows.calls.retain(|call| call.key_id != ticket.key_id);
-        rows.ride = None;
-        return Ok(());
-    }
     let open = open(rows, ticket.key_id)?;
     open.lease = None;
     open.failures = open.failures.saturating_add(1);
@@ -269,7 +260,7 @@ fn held(rows: &mut Rows, ticket: &Ticket, ctx: &Context) -> Result<(), StepError
         return Err(StepError::Fenced);
     };
     let held = attempt == ticket.attempt && open.lease.as_ref().is_some_and(|l| l.holder == ticket.holder);
-    if !held && !ctx.has(Mutant::NoLeaseCheck) {
+    if !held {
         return Err(StepError::Fenced);
     }
     open.lease = Some(lease(&ticket.holder, ctx));

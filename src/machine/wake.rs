@@ -4,7 +4,7 @@
 
 use super::begin::take_over;
 use super::call::CallState;
-use super::context::{Context, Mutant};
+use super::context::Context;
 use super::id::InstanceId;
 use super::outbox;
 use super::personal;
@@ -31,7 +31,6 @@ fn binding_wakes_at(binding: &Binding, ctx: &Context) -> Option<u64> {
 
 fn key_wakes_at(key: &KeyRecord, ctx: &Context) -> Option<u64> {
     match &key.lifecycle {
-        Lifecycle::Open(_) if ctx.has(Mutant::NoAlarm) => None,
         Lifecycle::Open(open) => match &open.lease {
             None => Some(open.resume_at_ms),
             Some(lease) => {

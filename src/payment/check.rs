@@ -13,7 +13,7 @@ use crate::flows::payment::entered;
 use crate::machine::account::Identity;
 use crate::machine::by_hand::{self, Contradiction};
 use crate::machine::call::{CallKind, CallState, ForeignCall, Found, ProviderResult, Settlement};
-use crate::machine::context::{Bug, Context, Mutant};
+use crate::machine::context::{Bug, Context};
 use crate::machine::id::RefundId;
 use crate::machine::rows::{AuditRecord, Rows};
 use crate::payment::news::refund_moved;
@@ -316,7 +316,7 @@ pub fn schedule(rows: &mut Rows, ctx: &Context) {
         let is_final = payment.is_final() && !is_captured(payment);
         // What was told of before the answer was taken in that ended it.
         if matches!(payment.state, PaymentState::Failed(_)) {
-            tries::doubt_failed(payment, &mut rows.tries, ctx);
+            tries::doubt_failed(payment, &mut rows.tries);
         }
         payment.doubts.retain(|doubt| doubt.refund.as_ref().map_or(!is_final, can_change));
     }
@@ -335,7 +335,6 @@ fn watch(rows: &mut Rows, ctx: &Context) {
     let is_asked = payment.provider.answers_questions() && payment.provider_payment.is_some();
     let of_tries = || tries::watched(rows).filter(|_| payment.pending.is_none());
     let of = watched(payment, &rows.refunds).filter(|_| is_asked).or_else(of_tries);
-    let of = of.filter(|_| !ctx.has(Mutant::DecidedIsFinal));
     let Some(payment) = &mut rows.payment else { return };
     if payment.watch.as_ref().map(|watch| watch.of) != of {
         payment.watch = of.map(|of| Watch { of, since_ms: ctx.now_ms, asked: 0 });
@@ -438,7 +437,7 @@ fn at_home(rows: &mut Rows, question: Question, ctx: &Context) -> Question {
     };
     let Some(payment) = payment else { return question };
     let Some(sent_to) = rows.account_of_mut(provider, &payment) else { return question };
-    if sent_to.has_changed(provider, ctx) && !ctx.has(Mutant::AccountNotFrozen) {
+    if sent_to.has_changed(provider, ctx) {
         return Question::Home { payment, question: Box::new(question) };
     }
     sent_to.away = None;
@@ -650,7 +649,7 @@ fn contradicted(
     doubt: Option<&str>,
     ctx: &Context,
 ) -> Result<(), Bug> {
-    let Some(contradiction) = told.filter(|_| !ctx.has(Mutant::ByHandBelieved)) else { return Ok(()) };
+    let Some(contradiction) = told else { return Ok(()) };
     by_hand::note(rows, &contradiction);
     tries::alert(rows, contradiction.provider, doubt, &contradiction.detail, ctx)
 }

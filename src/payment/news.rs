@@ -11,7 +11,7 @@ use crate::machine::by_hand;
 use crate::machine::call::{
     CallKind, CallState, ForeignCall, Found, ProviderReply, ProviderResult, Settlement,
 };
-use crate::machine::context::{Bug, Context, Mutant};
+use crate::machine::context::{Bug, Context};
 use crate::machine::record::Lifecycle;
 use crate::machine::rows::{AuditRecord, Rows};
 use crate::payment::{Failure, Payment, PaymentState, Refund, RefundElsewhere, RefundState};
@@ -29,9 +29,6 @@ pub fn take(rows: &mut Rows, event: &Event, ctx: &Context) -> Result<Taken, Bug>
     }
     let key_id = rows.keys.first().map_or(0, |key| key.key_id);
     let contradiction = by_hand::contradiction(rows, &event.news);
-    if contradiction.is_some() && ctx.has(Mutant::ByHandBelieved) {
-        return Ok(Taken::In);
-    }
     let of_try = tries::news(rows, &event.news, ctx)?;
     if of_try.is_some() {
         resume(rows, ctx);

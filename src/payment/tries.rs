@@ -11,7 +11,7 @@ use super::money::{AmountMinor, Currency};
 use super::{Dispute, Payment, PaymentState, RefundState, Watched};
 use crate::flows::{close, give_back};
 use crate::machine::call::{CallKind, CallState, ForeignCall, Found, ProviderResult, Settlement};
-use crate::machine::context::{Bug, Context, Mutant};
+use crate::machine::context::{Bug, Context};
 use crate::machine::id::RefundId;
 use crate::machine::record::RecoveryPoint;
 use crate::machine::rows::{AuditRecord, Rows};
@@ -241,9 +241,6 @@ pub(super) fn news(rows: &mut Rows, news: &News, ctx: &Context) -> Result<Option
         return given_back(rows, &call, told, ctx).map(Some);
     }
     let Some(attempt) = over(rows, told) else { return Ok(None) };
-    if ctx.has(Mutant::LateNewsDropped) {
-        return Ok(Some(Taken::In));
-    }
     let Some(row) = rows.tries.iter_mut().find(|row| row.attempt == attempt) else { return Ok(None) };
     let is_old = told.at_ms.zip(row.ended_at_ms).is_some_and(|(at_ms, ended_ms)| at_ms < ended_ms);
     let is_gone =
@@ -383,11 +380,9 @@ pub(super) fn doubt(
     let Some(row) = rows.tries.iter_mut().find(is_it).filter(|row| row.attempt != newest || is_over) else {
         return false;
     };
-    if !ctx.has(Mutant::LateNewsDropped) {
-        row.provider_payment = Some(provider_payment.to_owned());
-        row.asked_for = Some(event_id.to_owned());
-        check::told(rows, ctx);
-    }
+    row.provider_payment = Some(provider_payment.to_owned());
+    row.asked_for = Some(event_id.to_owned());
+    check::told(rows, ctx);
     true
 }
 
@@ -418,12 +413,10 @@ pub(super) fn doubt_watched(rows: &mut Rows, event_id: &str) {
 }
 
 /// What is doubted about a payment is asked of its newest try, once that has failed.
-pub(super) fn doubt_failed(payment: &Payment, tries: &mut [Try], ctx: &Context) {
+pub(super) fn doubt_failed(payment: &Payment, tries: &mut [Try]) {
     let is_it = |row: &&mut Try| row.attempt == payment.attempt && row.provider_payment.is_some();
     let Some((event, row)) = payment.doubt(None).zip(tries.iter_mut().find(is_it)) else { return };
-    if !ctx.has(Mutant::LateNewsDropped) {
-        row.asked_for = Some(event.to_owned());
-    }
+    row.asked_for = Some(event.to_owned());
 }
 
 /// The same of a refund. Gives whether it is one that gives back the money of a try.

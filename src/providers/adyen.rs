@@ -23,7 +23,6 @@ use crate::machine::call::{
     CallKind, ForeignCall, FrozenRequest, LookUp, Outcome, ProviderReply, ProviderResult, RefusalScope,
     Unconfirmed,
 };
-use crate::machine::context::{Context, Mutant};
 use crate::machine::id::digest;
 use crate::payment::money::Currency;
 use crate::payment::{Payment, Refund, RefundReason};
@@ -77,11 +76,8 @@ struct AmountBody {
 }
 
 impl AmountBody {
-    fn new(amount_minor: u32, currency: Currency, ctx: &Context) -> Result<Self, UnsupportedMoney> {
-        let value = match minor_units::to_adyen(amount_minor, currency) {
-            Ok(_) if ctx.has(Mutant::OwnMinorUnits) => i64::from(amount_minor),
-            converted => converted?,
-        };
+    fn new(amount_minor: u32, currency: Currency) -> Result<Self, UnsupportedMoney> {
+        let value = minor_units::to_adyen(amount_minor, currency)?;
         Ok(Self { value, currency: currency.as_str().to_ascii_uppercase() })
     }
 
@@ -121,13 +117,10 @@ struct Metadata<'a> {
 
 /// A payment with a stored card, captured at once or later. The description is not sent: the only text that Adyen takes is
 /// the one on the bank's statement.
-pub fn authorize(
-    authorization: &Authorization<'_>,
-    ctx: &Context,
-) -> Result<FrozenRequest, UnsupportedMoney> {
+pub fn authorize(authorization: &Authorization<'_>) -> Result<FrozenRequest, UnsupportedMoney> {
     let manual = || AdditionalData { manual_capture: "true".to_owned() };
     let body = PaymentBody {
-        amount: AmountBody::new(authorization.amount_minor, authorization.currency, ctx)?,
+        amount: AmountBody::new(authorization.amount_minor, authorization.currency)?,
         merchant_account: authorization.merchant_account,
         reference: reference(authorization.resource, authorization.derived_key),
         payment_method: StoredCard { kind: "scheme", stored_payment_method_id: authorization.payment_method },
@@ -167,9 +160,8 @@ pub fn capture(
     payment: &Payment,
     amount_minor: u32,
     derived_key: &str,
-    ctx: &Context,
 ) -> Result<FrozenRequest, UnsupportedMoney> {
-    let amount = AmountBody::new(amount_minor, payment.currency, ctx)?;
+    let amount = AmountBody::new(amount_minor, payment.currency)?;
     Ok(modification(id, "captures", payment, Some(amount), None, derived_key))
 }
 
@@ -184,9 +176,8 @@ pub fn refund(
     payment: &Payment,
     refund: &Refund,
     derived_key: &str,
-    ctx: &Context,
 ) -> Result<FrozenRequest, UnsupportedMoney> {
-    let amount = AmountBody::new(refund.amount.get(), payment.currency, ctx)?;
+    let amount = AmountBody::new(refund.amount.get(), payment.currency)?;
     let reason = match refund.reason {
         RefundReason::RequestedByCustomer => "CUSTOMER REQUEST",
         RefundReason::Duplicate => "DUPLICATE",

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use crate::machine::call::{
     CallKind, ForeignCall, FrozenRequest, LookUp, Outcome, ProviderReply, RefusalScope,
 };
-use crate::machine::context::{Bug, Context, Times};
+use crate::machine::context::{Bug, Times};
 use crate::payment::check::{Question, Truth};
 use crate::payment::money::{AmountMinor, Currency};
 use crate::payment::{Payment, Refund};
@@ -149,11 +149,10 @@ impl Provider {
     pub(crate) fn authorize(
         self,
         authorization: &Authorization<'_>,
-        ctx: &Context,
     ) -> Result<FrozenRequest, UnsupportedMoney> {
         match self {
             Self::Stripe => Ok(stripe::authorize(authorization)),
-            Self::Adyen => adyen::authorize(authorization, ctx),
+            Self::Adyen => adyen::authorize(authorization),
         }
     }
 
@@ -163,7 +162,6 @@ impl Provider {
         payment: &Payment,
         amount_minor: u32,
         derived_key: &str,
-        ctx: &Context,
     ) -> Result<FrozenRequest, Bug> {
         let id = known(payment)?;
         match self {
@@ -171,7 +169,7 @@ impl Provider {
                 let account = payment.merchant_account.as_deref();
                 Ok(stripe::capture(id, amount_minor, derived_key).for_account(account))
             }
-            Self::Adyen => adyen::capture(id, payment, amount_minor, derived_key, ctx).map_err(not_checked),
+            Self::Adyen => adyen::capture(id, payment, amount_minor, derived_key).map_err(not_checked),
         }
     }
 
@@ -190,7 +188,6 @@ impl Provider {
         payment: &Payment,
         refund: &Refund,
         derived_key: &str,
-        ctx: &Context,
     ) -> Result<FrozenRequest, Bug> {
         let id = known(payment)?;
         match self {
@@ -198,7 +195,7 @@ impl Provider {
                 let account = payment.merchant_account.as_deref();
                 Ok(stripe::refund(id, &payment.id.to_string(), refund, derived_key).for_account(account))
             }
-            Self::Adyen => adyen::refund(id, payment, refund, derived_key, ctx).map_err(not_checked),
+            Self::Adyen => adyen::refund(id, payment, refund, derived_key).map_err(not_checked),
         }
     }
 

@@ -12,7 +12,7 @@ use paid_once::providers::{Authorization, HttpAnswer, Provider};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use crate::support::{self, NOW_MS, answer, at};
+use crate::support::{self, answer};
 
 const KINDS: [CallKind; 5] =
     [CallKind::Charge, CallKind::Authorize, CallKind::Capture, CallKind::Void, CallKind::Refund];
@@ -125,13 +125,11 @@ fn a_refund(amount_minor: u32, reason: RefundReason) -> Refund {
 fn request(kind: CallKind) -> FrozenRequest {
     let payment = a_payment();
     match kind {
-        CallKind::Charge => authorize(&authorization(true), &at(NOW_MS)).unwrap(),
-        CallKind::Authorize => authorize(&authorization(false), &at(NOW_MS)).unwrap(),
-        CallKind::Capture => capture(PSP, &payment, 2000, "po_1", &at(NOW_MS)).unwrap(),
+        CallKind::Charge => authorize(&authorization(true)).unwrap(),
+        CallKind::Authorize => authorize(&authorization(false)).unwrap(),
+        CallKind::Capture => capture(PSP, &payment, 2000, "po_1").unwrap(),
         CallKind::Void => void(PSP, &payment, "po_1"),
-        CallKind::Refund => {
-            refund(PSP, &payment, &a_refund(2000, RefundReason::Duplicate), "po_1", &at(NOW_MS)).unwrap()
-        }
+        CallKind::Refund => refund(PSP, &payment, &a_refund(2000, RefundReason::Duplicate), "po_1").unwrap(),
     }
 }
 
@@ -332,7 +330,7 @@ proptest! {
             resource: &resource,
             derived_key: &key,
             ..authorization(false)
-        }, &at(NOW_MS)).unwrap();
+        }).unwrap();
         let request = make();
         prop_assert_eq!(&request, &make());
         prop_assert_eq!(&request.path, "/payments");
@@ -359,9 +357,9 @@ proptest! {
         let payment = a_payment();
         let refund_row = a_refund(amount_minor, RefundReason::Fraudulent);
         let make = || [
-            capture(PSP, &payment, amount_minor, &key, &at(NOW_MS)).unwrap(),
+            capture(PSP, &payment, amount_minor, &key).unwrap(),
             void(PSP, &payment, &key),
-            refund(PSP, &payment, &refund_row, &key, &at(NOW_MS)).unwrap(),
+            refund(PSP, &payment, &refund_row, &key).unwrap(),
         ];
         let requests = make();
         prop_assert_eq!(&requests, &make());

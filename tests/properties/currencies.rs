@@ -16,7 +16,7 @@ use paid_once::webhooks::adyen::items;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use crate::support::{NOW_MS, a_call, answer, at};
+use crate::support::{a_call, answer};
 
 /// A currency, an amount as clients and Stripe say it, what people call that, and Adyen's `value`.
 const SAME_MONEY: [(&str, u32, &str, i64); 19] = [
@@ -79,7 +79,7 @@ fn the_same_money_is_said_to_each_provider_in_its_own_units() {
             "{}",
             at_stripe.body
         );
-        let at_adyen: Value = serde_json::from_str(&authorize(&asked, &at(NOW_MS)).unwrap().body).unwrap();
+        let at_adyen: Value = serde_json::from_str(&authorize(&asked).unwrap().body).unwrap();
         assert_eq!(at_adyen["amount"], json!({ "value": value, "currency": code.to_ascii_uppercase() }));
     }
 }
@@ -181,7 +181,7 @@ fn each_provider_of_a_payment_is_checked_when_it_is_asked_for() {
 #[test]
 fn what_adyen_answers_and_tells_is_read_in_our_units() {
     let payment = crate::adyen::a_payment_in(currency("clp"), 1_000);
-    let request = adyen::capture("PSP", &payment, 400, "po_1", &at(NOW_MS)).unwrap();
+    let request = adyen::capture("PSP", &payment, 400, "po_1").unwrap();
     assert!(request.body.contains(r#""amount":{"value":40000,"currency":"CLP"}"#), "{}", request.body);
     let call = a_call(Provider::Adyen, CallKind::Capture, request);
     let received = |value: i64| json!({ "pspReference": "C", "status": "received", "amount": { "value": value, "currency": "CLP" } });
