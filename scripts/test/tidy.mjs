@@ -57,7 +57,6 @@ const config = {
     circles: words(`
       paid-once paid-once::edge paid-once::edge::desk paid-once::flows paid-once::machine
       paid-once::metrics paid-once::object paid-once::payment paid-once::providers
-      simulator simulator::adyen
     `),
     'long files': words(`
       src/config.rs
@@ -85,8 +84,6 @@ const config = {
       tests/worker/jobs.test.mjs
       tests/worker/simulator.test.mjs
       tests/worker/webhooks.test.mjs
-      simulator/src/adyen/payments.rs
-      simulator/src/payment_intents.rs
     `),
     'old names': [
       ...words(`
@@ -98,8 +95,6 @@ const config = {
         books dice forget levels naive news pace personal picture plot promises sheets sight story tally
         told wake words
       `).map((module) => `paid-once: mod ${module}`),
-      ...words('Courier Does Happening Manner Order Standing').map((item) => `simulator: ${item}`),
-      'simulator: mod happenings',
     ],
   },
 };

@@ -1,74 +1,12 @@
-//! The simulator's clock: the wall clock plus an offset that tests move, and what time alone changes.
-//!
-//! Whatever fell due is settled at the start of the next request, or before webhooks are sent, oldest first, so a moved clock shows its
-//! effects at once: keys older than 24 hours (at Adyen 7 days) are forgotten, reservations lapse, refunds settle, banks decide.
+//! The simulator's clock: the wall clock plus an offset that tests move. What time alone changes, `Call::settle` does.
 
 use serde_json::{Value, json};
 
-use crate::adyen;
-use crate::attempt;
-use crate::balance;
-use crate::call::Call;
-use crate::charges;
-use crate::errors::Outcome;
 use crate::http::Reply;
-use crate::idempotency;
-use crate::ids::Ids;
-use crate::payment_intents::{self, PaymentIntent, Status};
-use crate::refunds;
-use crate::store::{Kind, Store, Stored};
-use crate::stripe;
+use crate::store::{Store, Stored};
 
 /// A test never needs to go further: ten years.
 const MAX_OFFSET_MS: i64 = 10 * 366 * 24 * 60 * 60 * 1000;
-
-/// Does what has fallen due.
-pub fn settle(call: &mut Call) -> Outcome<()> {
-    idempotency::prune(call.store, call.now_ms)?;
-    let account = call.account.clone();
-    for row in call.store.due(call.now_ms)? {
-        call.account.clone_from(&row.account);
-        match row.kind {
-            Kind::PaymentIntent => {
-                let intent: PaymentIntent = serde_json::from_str(&row.body)?;
-                if intent.status == Status::Processing {
-                    attempt::decided(call, intent)?;
-                } else {
-                    payment_intents::expire(call, intent)?;
-                }
-            }
-            Kind::Refund => refunds::settle(call, serde_json::from_str(&row.body)?)?,
-            Kind::AdyenPayment => adyen::payments::settle(call, serde_json::from_str(&row.body)?)?,
-            Kind::Charge => charges::settle(call, serde_json::from_str(&row.body)?)?,
-            Kind::BalanceTransaction => balance::settle(call, serde_json::from_str(&row.body)?)?,
-            Kind::Customer
-            | Kind::PaymentMethod
-            | Kind::Event
-            | Kind::Dispute
-            | Kind::AdyenModification
-            | Kind::AdyenNotification
-            | Kind::Email
-            | Kind::Message
-            | Kind::Webhook => {}
-        }
-    }
-    call.account = account;
-    Ok(())
-}
-
-/// [`settle`] where no request asks for anything.
-pub fn tick(store: &mut dyn Store, ids: &mut dyn Ids, now_ms: i64) -> Outcome<()> {
-    settle(&mut Call {
-        store,
-        ids,
-        now_ms,
-        account: String::new(),
-        origin: None,
-        api_version: stripe::DEFAULT_API_VERSION,
-        request_id: "req_clock",
-        idempotency_key: None,
-    })
-}
 
 /// `GET /_sim/clock`
 pub fn show(now_ms: i64, offset_ms: i64) -> Reply {

@@ -4,6 +4,9 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
+/// No body is larger: no endpoint here takes more than a few kilobytes.
+pub const MAX_BODY_BYTES: usize = 256 * 1024;
+
 /// A request as it came in.
 #[derive(Debug, Clone, Default)]
 pub struct Request {

@@ -7,21 +7,32 @@
 //! - key of a request that still runs → [`Lookup::InUse`];
 //! - a key older than its provider keeps it is forgotten, and **runs anew**.
 //!
-//! Keys belong to the whole account at one provider: at Stripe, whichever of its secret keys is used. Running keys are held in memory: should the object die, the operation has died with it.
+//! Keys belong to the whole account at one provider: at Stripe, whichever of its secret keys is used. Running keys are held in memory: if the
+//! object dies, the operation has died with it.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use crate::http::{Reply, Request};
-use crate::provider::Provider;
 use crate::store::{Store, Stored, StoredKey};
+
+/// How a provider treats idempotency keys.
+#[derive(Debug)]
+pub struct KeyRules {
+    /// The provider's name.
+    pub provider: &'static str,
+    /// The longest key, in characters.
+    pub max_chars: usize,
+    /// How long a key is kept at least at the provider, and here exactly.
+    pub kept_for_ms: i64,
+}
 
 /// A key together with what it is bound to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BoundKey {
-    /// Whose namespace it belongs to.
-    pub provider: Provider,
+    /// The name of the provider whose key it is.
+    pub provider: String,
     /// The account at Stripe; empty at the others, which have one here.
     pub account: String,
     /// As the caller sent it.
@@ -49,15 +60,15 @@ pub enum Mismatch {
 
 impl BoundKey {
     /// The key of a POST. Other methods are idempotent by themselves: the providers ignore the header there.
-    pub fn of(request: &Request, provider: Provider, fingerprint: String) -> Result<Option<Self>, BadLength> {
+    pub fn of(request: &Request, rules: &KeyRules, fingerprint: String) -> Result<Option<Self>, BadLength> {
         let Some(key) = request.header("idempotency-key").filter(|_| request.method == "POST") else {
             return Ok(None);
         };
-        if key.is_empty() || key.chars().count() > provider.max_key_chars() {
+        if key.is_empty() || key.chars().count() > rules.max_chars {
             return Err(BadLength);
         }
         Ok(Some(BoundKey {
-            provider,
+            provider: rules.provider.to_owned(),
             account: String::new(),
             key: key.to_owned(),
             method: request.method.clone(),
@@ -67,7 +78,7 @@ impl BoundKey {
     }
 
     fn name(&self) -> KeyName {
-        (self.provider, self.account.clone(), self.key.clone())
+        (self.provider.clone(), self.account.clone(), self.key.clone())
     }
 
     fn mismatch(&self, method: &str, path: &str, fingerprint: &str) -> Option<Mismatch> {
@@ -99,7 +110,7 @@ pub enum Lookup {
 pub struct InFlight(Rc<RefCell<BTreeMap<KeyName, BoundKey>>>);
 
 /// A key's provider, account and text.
-type KeyName = (Provider, String, String);
+type KeyName = (String, String, String);
 
 impl InFlight {
     /// Claims a key until the claim is dropped, however the request ends.
@@ -134,11 +145,11 @@ pub fn look_up(store: &dyn Store, in_flight: &InFlight, key: &BoundKey) -> Store
         let mismatch = running.mismatch(&key.method, &key.path, &key.fingerprint);
         return Ok(mismatch.map_or(Lookup::InUse, Lookup::Mismatch));
     }
-    let Some(stored) = store.stored_key(key.provider, &key.account, &key.key)? else {
+    let Some(stored) = store.stored_key(&key.provider, &key.account, &key.key)? else {
         return Ok(Lookup::New);
     };
     let first = BoundKey {
-        provider: stored.provider,
+        provider: stored.provider.clone(),
         account: stored.account.clone(),
         key: stored.key.clone(),
         method: stored.method.clone(),
@@ -158,7 +169,7 @@ pub fn keep(
     now_ms: i64,
 ) -> Stored<()> {
     store.store_key(StoredKey {
-        provider: key.provider,
+        provider: key.provider.clone(),
         account: key.account.clone(),
         key: key.key.clone(),
         method: key.method.clone(),
@@ -171,10 +182,7 @@ pub fn keep(
     })
 }
 
-/// Forgets what is older than its provider keeps it.
-pub fn prune(store: &mut dyn Store, now_ms: i64) -> Stored<()> {
-    for provider in Provider::WITH_KEYS {
-        store.prune_keys(provider, now_ms - provider.keeps_keys_for_ms())?;
-    }
-    Ok(())
+/// Forgets the keys that are older than their provider keeps them.
+pub fn prune(store: &mut dyn Store, rules: &KeyRules, now_ms: i64) -> Stored<()> {
+    store.prune_keys(rules.provider, now_ms - rules.kept_for_ms)
 }

@@ -1,12 +1,4 @@
-//! The few pages for a person. Every value is escaped; there is no script.
-
-use serde_json::Value;
-
-use crate::adyen;
-use crate::currencies::{decimals, format_with};
-
-/// Rows on the ledger page: the newest.
-const ROWS: usize = 200;
+//! What the few pages for a person share. Every value is escaped; there is no script.
 
 const STYLE: &str = "\
 :root{color-scheme:light dark;--ink:#1d2433;--soft:#667085;--line:#e4e7ec;--paper:#fff;--ground:#f6f7f9;--good:#067647;--bad:#b42318;--act:#4f46e5}\
@@ -44,11 +36,12 @@ pub fn escape(text: &str) -> String {
     safe
 }
 
-fn page(title: &str, class: &str, content: &str) -> String {
+/// A whole page around its content.
+pub fn page(title: &str, class: &str, content: &str) -> String {
     styled(title, "", class, content)
 }
 
-/// A whole page around its content, with styles of its own. It says that it has no icon: Firefox would look for one, against the
+/// The same, with styles of its own. It says that it has no icon: Firefox would look for one, against the
 /// page's policy.
 pub fn styled(title: &str, style: &str, class: &str, content: &str) -> String {
     format!(
@@ -65,100 +58,4 @@ pub fn message(text: &str) -> String {
         "small",
         &format!("<div class=\"card pad\"><h1>Payment simulator</h1><p>{}</p></div>", escape(text)),
     )
-}
-
-/// A payment that waits for its card holder.
-pub struct Waiting<'a> {
-    /// Its id at the provider.
-    pub id: &'a str,
-    /// As people write it.
-    pub amount: String,
-}
-
-/// The 3-D Secure page.
-pub fn three_d_secure(payment: &Waiting) -> String {
-    let id = escape(payment.id);
-    let amount = escape(&payment.amount);
-    page(
-        "3-D Secure test page",
-        "small",
-        &format!(
-            "<div class=\"card pad ask\"><h1>3-D Secure</h1><p>A bank would ask here: is this you?</p><p class=\"sum\">{amount}</p>\
-             <p><code>{id}</code></p>\
-             <form method=\"post\" action=\"/_sim/3ds/{id}/accept\"><button class=\"main\">Complete authentication</button></form>\
-             <form method=\"post\" action=\"/_sim/3ds/{id}/fail\"><button>Fail authentication</button></form>\
-             <p class=\"note\">A test page: no card is charged.</p></div>"
-        ),
-    )
-}
-
-/// The ledger for a person: its JSON as a table, newest first.
-pub fn ledger(ledger: &Value, offset_ms: i64) -> String {
-    let text = |value: &Value, name: &str| value.get(name).and_then(Value::as_str).unwrap_or("").to_owned();
-    let number = |value: &Value, name: &str| value.get(name).and_then(Value::as_i64).unwrap_or(0);
-    let charges = ledger.get("charges").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
-    let rows: String = charges
-        .iter()
-        .rev()
-        .take(ROWS)
-        .map(|charge| {
-            let currency = text(charge, "currency").to_ascii_lowercase();
-            let decimals = match text(charge, "provider").as_str() {
-                "adyen" => adyen::currencies::decimals(&text(charge, "currency")).unwrap_or(2),
-                _ => decimals(&currency),
-            };
-            let amount = |name: &str| escape(&format_with(number(charge, name), &currency, decimals));
-            let status = text(charge, "status");
-            let class = match status.as_str() {
-                "succeeded" => "good",
-                "pending" => "",
-                _ => "bad",
-            };
-            let payment = match charge.get("reference") {
-                Some(Value::String(reference)) => reference.clone(),
-                _ => text(charge, "payment_intent"),
-            };
-            format!(
-                "<tr><td>{}</td><td><code>{}</code></td><td class=\"{class}\">{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td>\
-                 <td><code>{}</code></td><td><code>{}</code></td></tr>",
-                escape(&text(charge, "provider")),
-                escape(&text(charge, "id")),
-                escape(&status),
-                amount("amount"),
-                amount("amount_captured"),
-                amount("amount_refunded"),
-                escape(&payment),
-                escape(&text(charge, "idempotency_key")),
-            )
-        })
-        .collect();
-    let rows =
-        if rows.is_empty() { "<tr><td colspan=\"8\">No charge yet.</td></tr>".to_owned() } else { rows };
-    let clock = match offset_ms / 60_000 {
-        0 => "The clock is right.".to_owned(),
-        minutes => format!("The clock was moved: it is {} h {} min ahead.", minutes / 60, minutes % 60),
-    };
-    let totals = ledger.get("totals").cloned().unwrap_or_default();
-    page(
-        "Payment simulator",
-        "",
-        &format!(
-            "<h1>Payment simulator</h1><p>Every charge that was ever made here, whatever the caller believes. {clock}</p><p><a href=\"/_sim/mailbox\">Emails and text messages</a></p><dl><div><dt>Succeeded charges</dt><dd>{}</dd></div><div><dt>Attempts</dt><dd>{}</dd></div></dl><div class=\"card\">\
-             <table><thead><tr><th>Provider</th><th>Charge</th><th>Status</th><th class=\"n\">Amount</th><th class=\"n\">Captured</th><th class=\"n\">Refunded</th><th>PaymentIntent or reference</th>\
-             <th>Idempotency key</th></tr></thead><tbody>{rows}</tbody></table></div>",
-            number(&totals, "succeeded_charges"),
-            charges.len(),
-        ),
-    )
-}
-
-#[cfg(test)]
-mod tests {
-    #[test]
-    fn what_callers_sent_is_escaped() {
-        let ledger = serde_json::json!({ "charges": [{ "id": "ch_1", "idempotency_key": "<script>'\"&" }] });
-        let html = super::ledger(&ledger, 0);
-        assert!(html.contains("&lt;script&gt;&#39;&quot;&amp;"));
-        assert!(!html.contains("<script>"));
-    }
 }

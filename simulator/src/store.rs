@@ -1,14 +1,11 @@
 //! What the simulator remembers, behind one trait.
 //!
-//! Two stores implement it: [`Memory`] for tests on the host, and the Durable Object's SQLite for the Worker. Everything that decides
+//! Two stores implement it: `memory` for tests on the host, and the Durable Object's SQLite for the Worker. Everything that decides
 //! something is written against the trait, and so is tested without a Worker. A store keeps rows; it knows no rule of a provider's.
-
-use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::faults::PendingFault;
-use crate::provider::Provider;
+use crate::fault::PendingFault;
 
 /// The store itself failed: a fault of the simulator, never of the caller. The transaction is rolled back.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -20,99 +17,13 @@ pub type Stored<T> = Result<T, StoreError>;
 /// How many API requests are remembered.
 pub const REQUESTS_KEPT: i64 = 1000;
 
-/// The kinds of API objects.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Kind {
-    /// `pi_…`
-    PaymentIntent,
-    /// `ch_…`
-    Charge,
-    /// `re_…`
-    Refund,
-    /// `cus_…`
-    Customer,
-    /// `pm_…`
-    PaymentMethod,
-    /// `evt_…`
-    Event,
-    /// `txn_…`
-    BalanceTransaction,
-    /// `du_…`
-    Dispute,
-    /// Adyen's payment, by its `pspReference`.
-    AdyenPayment,
-    /// Adyen's capture, cancel or refund, by its own `pspReference`.
-    AdyenModification,
-    /// What Adyen sends as a webhook.
-    AdyenNotification,
-    /// An email that Resend sent.
-    Email,
-    /// A text message.
-    Message,
-    /// The delivery of an event to the merchant.
-    Webhook,
-}
+/// What kind of object a row is. Each provider names its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Kind(pub &'static str);
 
-impl Kind {
-    /// Stripe's kinds, for look-ups by prefix.
-    pub const OF_STRIPE: [Kind; 8] = [
-        Kind::PaymentIntent,
-        Kind::Charge,
-        Kind::Refund,
-        Kind::Customer,
-        Kind::PaymentMethod,
-        Kind::Event,
-        Kind::BalanceTransaction,
-        Kind::Dispute,
-    ];
-
-    /// The name in the store.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Kind::PaymentIntent => "payment_intent",
-            Kind::Charge => "charge",
-            Kind::Refund => "refund",
-            Kind::Customer => "customer",
-            Kind::PaymentMethod => "payment_method",
-            Kind::Event => "event",
-            Kind::BalanceTransaction => "balance_transaction",
-            Kind::Dispute => "dispute",
-            Kind::AdyenPayment => "adyen_payment",
-            Kind::AdyenModification => "adyen_modification",
-            Kind::AdyenNotification => "adyen_notification",
-            Kind::Email => "email",
-            Kind::Message => "message",
-            Kind::Webhook => "webhook",
-        }
-    }
-
-    /// The name in Stripe's "No such …" messages.
-    pub fn noun(self) -> &'static str {
-        match self {
-            Kind::PaymentMethod => "PaymentMethod",
-            other => other.as_str(),
-        }
-    }
-
-    /// What Stripe's ids begin with; the others begin with nothing in particular.
-    pub fn prefix(self) -> &'static str {
-        match self {
-            Kind::PaymentIntent => "pi_",
-            Kind::Charge => "ch_",
-            Kind::Refund => "re_",
-            Kind::Customer => "cus_",
-            Kind::PaymentMethod => "pm_",
-            Kind::Event => "evt_",
-            Kind::BalanceTransaction => "txn_",
-            Kind::Dispute => "du_",
-            Kind::AdyenPayment
-            | Kind::AdyenModification
-            | Kind::AdyenNotification
-            | Kind::Email
-            | Kind::Message
-            | Kind::Webhook => "",
-        }
+impl PartialEq<Kind> for String {
+    fn eq(&self, kind: &Kind) -> bool {
+        self == kind.0
     }
 }
 
@@ -121,8 +32,8 @@ impl Kind {
 pub struct Row {
     /// Given by the store: later rows have larger numbers.
     pub seq: i64,
-    /// What it is.
-    pub kind: Kind,
+    /// The name of its [`Kind`].
+    pub kind: String,
     /// The account at Stripe that it belongs to; empty for what is of another provider.
     pub account: String,
     /// Its public id.
@@ -174,9 +85,9 @@ pub struct Query {
 
 impl Query {
     /// All of a kind, newest first.
-    pub fn all(kind: Kind) -> Self {
+    pub fn all(kind: impl Into<Kind>) -> Self {
         Query {
-            kind,
+            kind: kind.into(),
             account: None,
             customer: None,
             parent: None,
@@ -194,8 +105,8 @@ impl Query {
 /// A key with the response that is replayed under it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StoredKey {
-    /// Whose namespace it belongs to.
-    pub provider: Provider,
+    /// The name of the provider whose key it is.
+    pub provider: String,
     /// The account at Stripe whose key it is; empty at the others.
     pub account: String,
     /// The key as the caller sent it.
@@ -256,11 +167,11 @@ pub trait Store {
     fn next_due_ms(&self) -> Stored<Option<i64>>;
 
     /// The stored response of an account's key.
-    fn stored_key(&self, provider: Provider, account: &str, key: &str) -> Stored<Option<StoredKey>>;
+    fn stored_key(&self, provider: &str, account: &str, key: &str) -> Stored<Option<StoredKey>>;
     /// Stores a response under its key.
     fn store_key(&mut self, stored: StoredKey) -> Stored<()>;
     /// Forgets a provider's keys stored before a moment.
-    fn prune_keys(&mut self, provider: Provider, before_ms: i64) -> Stored<()>;
+    fn prune_keys(&mut self, provider: &str, before_ms: i64) -> Stored<()>;
 
     /// Arms a fault; `seq` is given by the store.
     fn push_fault(&mut self, fault: PendingFault) -> Stored<()>;
@@ -290,168 +201,4 @@ pub trait Store {
 
     /// Forgets everything, the clock and the faults too.
     fn clear(&mut self) -> Stored<()>;
-}
-
-/// The store of the host's tests. A clone is a snapshot: that is its rollback.
-#[derive(Debug, Clone, Default)]
-pub struct Memory {
-    rows: Vec<Row>,
-    keys: BTreeMap<(Provider, String, String), StoredKey>,
-    faults: Vec<PendingFault>,
-    requests: Vec<LoggedRequest>,
-    clock_offset_ms: i64,
-    settings: BTreeMap<String, String>,
-    last_seq: i64,
-}
-
-impl Memory {
-    fn next_seq(&mut self) -> i64 {
-        self.last_seq += 1;
-        self.last_seq
-    }
-}
-
-impl Store for Memory {
-    fn insert(&mut self, mut row: Row) -> Stored<()> {
-        row.seq = self.next_seq();
-        self.rows.push(row);
-        Ok(())
-    }
-
-    fn replace(&mut self, kind: Kind, id: &str, body: String, due_ms: Option<i64>) -> Stored<()> {
-        for row in &mut self.rows {
-            if row.kind == kind && row.id == id {
-                row.body = body;
-                row.due_ms = due_ms;
-                return Ok(());
-            }
-        }
-        Err(StoreError(format!("no {} {id} to replace", kind.as_str())))
-    }
-
-    fn find(&self, kind: Kind, id: &str) -> Stored<Option<Row>> {
-        Ok(self.rows.iter().find(|row| row.kind == kind && row.id == id).cloned())
-    }
-
-    fn list(&self, query: &Query) -> Stored<Vec<Row>> {
-        let limit = usize::try_from(query.limit).unwrap_or(0);
-        let matching = |row: &&Row| {
-            row.kind == query.kind
-                && query.account.as_ref().is_none_or(|wanted| row.account == *wanted)
-                && query.customer.as_ref().is_none_or(|wanted| row.customer.as_ref() == Some(wanted))
-                && query.parent.as_ref().is_none_or(|wanted| row.parent.as_ref() == Some(wanted))
-                && (query.labels.is_empty()
-                    || row.label.as_ref().is_some_and(|label| query.labels.contains(label)))
-                && query.created_from_s.is_none_or(|from| row.created_ms >= from * 1000)
-                && query.created_until_s.is_none_or(|until| row.created_ms < (until + 1) * 1000)
-                && query.before_seq.is_none_or(|seq| row.seq < seq)
-                && query.after_seq.is_none_or(|seq| row.seq > seq)
-        };
-        let rows = self.rows.iter().filter(matching);
-        Ok(if query.oldest_first {
-            rows.take(limit).cloned().collect()
-        } else {
-            rows.rev().take(limit).cloned().collect()
-        })
-    }
-
-    fn due(&self, now_ms: i64) -> Stored<Vec<Row>> {
-        let mut due: Vec<Row> =
-            self.rows.iter().filter(|row| row.due_ms.is_some_and(|at| at <= now_ms)).cloned().collect();
-        due.sort_by_key(|row| row.due_ms);
-        Ok(due)
-    }
-
-    fn next_due_ms(&self) -> Stored<Option<i64>> {
-        Ok(self.rows.iter().filter_map(|row| row.due_ms).min())
-    }
-
-    fn stored_key(&self, provider: Provider, account: &str, key: &str) -> Stored<Option<StoredKey>> {
-        Ok(self.keys.get(&(provider, account.to_owned(), key.to_owned())).cloned())
-    }
-
-    fn store_key(&mut self, stored: StoredKey) -> Stored<()> {
-        self.keys.insert((stored.provider, stored.account.clone(), stored.key.clone()), stored);
-        Ok(())
-    }
-
-    fn prune_keys(&mut self, provider: Provider, before_ms: i64) -> Stored<()> {
-        self.keys.retain(|_, stored| stored.provider != provider || stored.created_ms >= before_ms);
-        Ok(())
-    }
-
-    fn push_fault(&mut self, mut fault: PendingFault) -> Stored<()> {
-        fault.seq = self.next_seq();
-        self.faults.push(fault);
-        Ok(())
-    }
-
-    fn faults(&self) -> Stored<Vec<PendingFault>> {
-        Ok(self.faults.clone())
-    }
-
-    fn set_fault_remaining(&mut self, seq: i64, remaining: u32) -> Stored<()> {
-        for fault in &mut self.faults {
-            if fault.seq == seq {
-                fault.remaining = remaining;
-            }
-        }
-        self.faults.retain(|fault| fault.remaining > 0);
-        Ok(())
-    }
-
-    fn clear_faults(&mut self) -> Stored<()> {
-        self.faults.clear();
-        Ok(())
-    }
-
-    fn log_request(&mut self, request: LoggedRequest) -> Stored<()> {
-        self.requests.push(request);
-        let excess = self.requests.len().saturating_sub(usize::try_from(REQUESTS_KEPT).unwrap_or(0));
-        self.requests.drain(..excess);
-        Ok(())
-    }
-
-    fn finish_request(&mut self, request_id: &str, status: u16, replayed: bool) -> Stored<()> {
-        for request in &mut self.requests {
-            if request.request_id == request_id {
-                request.status = Some(status);
-                request.replayed = replayed;
-            }
-        }
-        Ok(())
-    }
-
-    fn requests(&self, key: Option<&str>, limit: i64) -> Stored<Vec<LoggedRequest>> {
-        let wanted: Vec<&LoggedRequest> = self
-            .requests
-            .iter()
-            .filter(|request| key.is_none() || request.idempotency_key.as_deref() == key)
-            .collect();
-        let skip = wanted.len().saturating_sub(usize::try_from(limit).unwrap_or(0));
-        Ok(wanted.into_iter().skip(skip).cloned().collect())
-    }
-
-    fn clock_offset_ms(&self) -> Stored<i64> {
-        Ok(self.clock_offset_ms)
-    }
-
-    fn set_clock_offset_ms(&mut self, offset_ms: i64) -> Stored<()> {
-        self.clock_offset_ms = offset_ms;
-        Ok(())
-    }
-
-    fn setting(&self, name: &str) -> Stored<Option<String>> {
-        Ok(self.settings.get(name).cloned())
-    }
-
-    fn set_setting(&mut self, name: &str, value: String) -> Stored<()> {
-        self.settings.insert(name.to_owned(), value);
-        Ok(())
-    }
-
-    fn clear(&mut self) -> Stored<()> {
-        *self = Memory::default();
-        Ok(())
-    }
 }

@@ -1,24 +1,27 @@
-//! Webhooks: what is recorded in `events` and in `adyen::notifications`, sent to the merchant.
+//! Webhooks: the events that providers record, sent to the merchant.
 //!
-//! 1. [`enqueue`] reads on from its cursor and makes a delivery of each event, or two of them, at the time that the mode says;
-//! 2. [`due`] names the deliveries whose time has come, in the order in which they are sent;
-//! 3. [`prepare`] makes the signed request of one, and [`note`] writes down what came of it: delivered by any 2xx, else tried again with
-//!    growing delays, until three days after the event.
+//! 1. [`Webhooks::enqueue`] reads on from its cursor and makes a delivery of each event, or two of them, at the time that the mode says;
+//! 2. [`Webhooks::due`] names the deliveries whose time has come, in the order in which they are sent;
+//! 3. [`Webhooks::prepare`] makes the signed request of one, and [`record_attempt`] writes down what came of it: delivered by any 2xx, else
+//!    tried again with growing delays, until three days after the event.
 //!
 //! What the object owes: one delivery is sent at a time, each step is one transaction, and what a reset has removed is not sent. A failing
-//! delivery holds no other one up. All times are the simulator's clock, but for the `t` of Stripe's signature: the merchant compares that with
+//! delivery holds no other one up. All times are the simulator's clock, but for the time in a signature: the merchant compares that with
 //! its own.
+
+use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::errors::Outcome;
+use crate::failure::Outcome;
 use crate::http::Reply;
 use crate::ids::{self, Ids};
-use crate::provider::Provider;
-use crate::signing;
+use crate::provider::{EventSource, Outgoing, Providers};
 use crate::store::{Kind, Query, Row, Store, Stored};
 
+/// The kind of deliveries.
+pub const DELIVERY: Kind = Kind("webhook");
 /// How long after an event its delivery is still tried.
 const TRIED_FOR_MS: i64 = 3 * 24 * HOUR_MS;
 const MINUTE_MS: i64 = 60_000;
@@ -36,28 +39,28 @@ const LATE_MS: i64 = MINUTE_MS;
 const SHUFFLED_MS: i64 = 1_000;
 
 const CURSOR: &str = "webhook_cursor";
-const MODE: &str = "webhook_mode";
+const MODE_SETTING: &str = "webhook_mode";
 
-/// Where webhooks go, by the Worker's settings.
-#[derive(Debug, Clone, Default)]
-pub struct Settings {
+/// Whose webhooks go where, by the Worker's settings.
+#[derive(Clone)]
+pub struct Webhooks {
+    /// Whose events are sent.
+    pub providers: Providers,
     /// The binding's name or the address, for people. Without one nothing is sent.
     pub destination: Option<String>,
     /// Whether they are sent until the control surface says otherwise.
     pub on: bool,
-    /// `whsec_…`
-    pub stripe_secret: String,
-    /// In hex.
-    pub adyen_hmac_key: String,
+    /// What they are signed with, by the variable that holds it.
+    pub secrets: BTreeMap<&'static str, String>,
 }
 
 /// How they are sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Manner {
+pub enum Mode {
     /// Not at all. What happens meanwhile is never sent, unless by `/_sim/webhooks/resend`.
     Off,
-    /// At once, in order.
+    /// At once, in wanted.
     On,
     /// In order, a while after the event.
     Late,
@@ -68,16 +71,16 @@ pub enum Manner {
 }
 
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
-struct Mode {
-    mode: Manner,
+struct ModeSetting {
+    mode: Mode,
     delay_ms: i64,
     seed: u64,
 }
 
-/// Where a delivery stands.
+/// What has become of a delivery.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Standing {
+pub enum DeliveryStatus {
     /// To be sent, or to be sent again.
     Waiting,
     /// Answered with 2xx.
@@ -104,28 +107,18 @@ pub struct Delivery {
     id: String,
     /// `evt_…`, or Adyen's `pspReference:EVENTCODE`.
     pub event_id: String,
-    provider: Provider,
+    provider: String,
     /// The event's type, or Adyen's code.
     #[serde(rename = "type")]
     event_type: String,
-    /// Where it stands.
-    pub standing: Standing,
+    /// What has become of it.
+    #[serde(rename = "standing")]
+    pub status: DeliveryStatus,
     created_ms: i64,
     due_ms: Option<i64>,
     /// Sent once, because somebody asked for it.
     by_hand: bool,
     attempts: Vec<Attempt>,
-}
-
-/// A request to the merchant.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Outgoing {
-    /// `/webhooks/stripe` or `/webhooks/adyen`.
-    pub path: &'static str,
-    /// Besides `Content-Type`.
-    pub signature: Option<(&'static str, String)>,
-    /// JSON.
-    pub body: String,
 }
 
 /// Where a webhook goes by `WEBHOOK_URL`: an origin gets `/webhooks/stripe` and `/webhooks/adyen`, an address with a path is the endpoint
@@ -139,64 +132,201 @@ pub fn address(webhook_url: &str, path: &str) -> String {
     webhook_url.replace("{provider}", path.trim_start_matches("/webhooks/"))
 }
 
-fn mode(store: &dyn Store, settings: &Settings) -> Outcome<Mode> {
-    if settings.destination.is_none() {
-        return Ok(Mode { mode: Manner::Off, delay_ms: 0, seed: 0 });
-    }
-    Ok(match store.setting(MODE)? {
-        Some(mode) => serde_json::from_str(&mode)?,
-        None => Mode { mode: if settings.on { Manner::On } else { Manner::Off }, delay_ms: 0, seed: 0 },
-    })
+/// What `POST /_sim/webhooks` takes.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ModeRequest {
+    mode: Mode,
+    delay_ms: Option<i64>,
+    #[serde(default)]
+    seed: u64,
 }
 
-/// Whether any is sent.
-pub fn is_on(store: &dyn Store, settings: &Settings) -> Outcome<bool> {
-    Ok(mode(store, settings)?.mode != Manner::Off)
-}
-
-/// Makes deliveries of what was recorded since the last call.
-pub fn enqueue(store: &mut dyn Store, ids: &mut dyn Ids, settings: &Settings) -> Outcome<()> {
-    let mode = mode(store, settings)?;
-    if mode.mode == Manner::Off {
-        return Ok(());
-    }
-    let cursor = store.setting(CURSOR)?.and_then(|cursor| cursor.parse().ok());
-    let events =
-        recorded(store, &|kind| Query { after_seq: cursor, oldest_first: true, ..Query::all(kind) })?;
-    for event in &events {
-        let copies = if mode.mode == Manner::Doubled { 2 } else { 1 };
-        for _ in 0..copies {
-            let due_ms = event.created_ms + mode.delay_ms;
-            insert(store, &Delivery::of(ids, event, event.created_ms, Some(due_ms), false)?)?;
+impl Webhooks {
+    fn mode(&self, store: &dyn Store) -> Outcome<ModeSetting> {
+        if self.destination.is_none() {
+            return Ok(ModeSetting { mode: Mode::Off, delay_ms: 0, seed: 0 });
         }
+        Ok(match store.setting(MODE_SETTING)? {
+            Some(mode) => serde_json::from_str(&mode)?,
+            None => ModeSetting { mode: if self.on { Mode::On } else { Mode::Off }, delay_ms: 0, seed: 0 },
+        })
     }
-    if let Some(last) = events.last() {
-        store.set_setting(CURSOR, last.seq.to_string())?;
+
+    /// Whether any is sent.
+    pub fn is_on(&self, store: &dyn Store) -> Outcome<bool> {
+        Ok(self.mode(store)?.mode != Mode::Off)
     }
-    Ok(())
+
+    /// Makes deliveries of what was recorded since the last call.
+    pub fn enqueue(&self, store: &mut dyn Store, ids: &mut dyn Ids) -> Outcome<()> {
+        let mode = self.mode(store)?;
+        if mode.mode == Mode::Off {
+            return Ok(());
+        }
+        let cursor = store.setting(CURSOR)?.and_then(|cursor| cursor.parse().ok());
+        let events = self.recorded(store, &|kind| Query {
+            after_seq: cursor,
+            oldest_first: true,
+            ..Query::all(kind)
+        })?;
+        for (provider, source, event) in &events {
+            let copies = if mode.mode == Mode::Doubled { 2 } else { 1 };
+            for _ in 0..copies {
+                let due_ms = Some(event.created_ms + mode.delay_ms);
+                insert(
+                    store,
+                    &Delivery::of(ids, provider, *source, event, event.created_ms, due_ms, false)?,
+                )?;
+            }
+        }
+        if let Some((_, _, last)) = events.last() {
+            store.set_setting(CURSOR, last.seq.to_string())?;
+        }
+        Ok(())
+    }
+
+    fn sources(&self) -> impl Iterator<Item = (&'static str, &'static dyn EventSource)> {
+        self.providers.iter().filter_map(|provider| Some((provider.name(), provider.events()?)))
+    }
+
+    /// The rows of all providers' events, in one order.
+    fn recorded(&self, store: &dyn Store, query: &dyn Fn(Kind) -> Query) -> Stored<Vec<Recorded>> {
+        let mut events = Vec::new();
+        for (provider, source) in self.sources() {
+            let rows = store.list(&query(source.kind()))?;
+            events.extend(rows.into_iter().map(|row| (provider, source, row)));
+        }
+        events.sort_by_key(|(_, _, row)| row.seq);
+        Ok(events)
+    }
+
+    /// The ids of the deliveries that are to be sent now, in order.
+    pub fn due(&self, store: &dyn Store, now_ms: i64) -> Outcome<Vec<String>> {
+        let mode = self.mode(store)?;
+        if mode.mode == Mode::Off {
+            return Ok(Vec::new());
+        }
+        let rows = store.due(now_ms)?.into_iter().filter(|row| row.kind == DELIVERY);
+        let mut ids: Vec<String> = rows.map(|row| row.id).collect();
+        if mode.mode == Mode::Shuffled {
+            shuffle(&mut ids, mode.seed);
+        }
+        Ok(ids)
+    }
+
+    /// A delivery of one event, outside of all modes, to be sent now. `None`: there is no such event.
+    pub fn resend(
+        &self,
+        store: &mut dyn Store,
+        ids: &mut dyn Ids,
+        event_id: &str,
+        now_ms: i64,
+    ) -> Outcome<Option<String>> {
+        for (provider, source) in self.sources() {
+            if let Some(event) = store.find(source.kind(), event_id)? {
+                let delivery = Delivery::of(ids, provider, source, &event, now_ms, None, true)?;
+                insert(store, &delivery)?;
+                return Ok(Some(delivery.id));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The request of a delivery. `None`: there is nothing to send any more.
+    pub fn prepare(
+        &self,
+        store: &dyn Store,
+        id: &str,
+        wall_ms: i64,
+    ) -> Outcome<Option<Result<Outgoing, String>>> {
+        let delivery = find(store, id)?.filter(|delivery| delivery.status == DeliveryStatus::Waiting);
+        let Some(delivery) = delivery else {
+            return Ok(None);
+        };
+        let source = self.providers.named(&delivery.provider).and_then(|provider| provider.events());
+        let Some(source) = source else {
+            return Ok(None);
+        };
+        let Some(event) = store.find(source.kind(), &delivery.event_id)? else {
+            return Ok(None);
+        };
+        let secret = self.secrets.get(source.secret_variable()).map_or("", String::as_str);
+        let body: Value = serde_json::from_str(&event.body)?;
+        Ok(Some(source.outgoing(secret, body, wall_ms.div_euclid(1000))))
+    }
+
+    /// `GET /_sim/webhooks`, with `event_id=`: how they are sent, and every delivery, oldest first.
+    pub fn show(&self, store: &dyn Store, event_id: Option<String>) -> Outcome<Reply> {
+        let mode = self.mode(store)?;
+        let query = Query { parent: event_id, oldest_first: true, ..Query::all(DELIVERY) };
+        let deliveries = store
+            .list(&query)?
+            .iter()
+            .map(|row| serde_json::from_str(&row.body))
+            .collect::<Result<Vec<Value>, serde_json::Error>>()?;
+        Ok(Reply::json(
+            200,
+            &json!({
+                "mode": mode.mode, "delay_ms": mode.delay_ms, "seed": mode.seed, "destination": self.destination,
+                "deliveries": deliveries,
+            }),
+        ))
+    }
+
+    /// `POST /_sim/webhooks`
+    pub fn set(&self, store: &mut dyn Store, body: &Value) -> Outcome<Reply> {
+        let refuse = |message: &str| Ok(Reply::json(400, &json!({ "error": message })));
+        let wanted: ModeRequest = match serde_json::from_value(body.clone()) {
+            Ok(wanted) => wanted,
+            Err(error) => return refuse(&error.to_string()),
+        };
+        let delay_ms = wanted.delay_ms.unwrap_or(match wanted.mode {
+            Mode::Off | Mode::On | Mode::Doubled => 0,
+            Mode::Late => LATE_MS,
+            Mode::Shuffled => SHUFFLED_MS,
+        });
+        if !(0..=MAX_DELAY_MS).contains(&delay_ms) {
+            return refuse("delay_ms must be 0 to 604800000, a week");
+        }
+        if self.destination.is_none() && wanted.mode != Mode::Off {
+            return refuse("there is nowhere to send webhooks to: bind MERCHANT or set WEBHOOK_URL");
+        }
+        if !self.is_on(store)? {
+            // What happened while they were off is not sent.
+            let newest = self.recorded(store, &|kind| Query { limit: 1, ..Query::all(kind) })?;
+            let cursor = newest.last().map_or(0, |(_, _, row)| row.seq);
+            store.set_setting(CURSOR, cursor.to_string())?;
+        }
+        if wanted.mode == Mode::Off {
+            drop_waiting(store)?;
+        }
+        let mode = ModeSetting { mode: wanted.mode, delay_ms, seed: wanted.seed };
+        store.set_setting(MODE_SETTING, serde_json::to_string(&mode)?)?;
+        self.show(store, None)
+    }
 }
 
-/// The rows of both providers' events, in one order.
-fn recorded(store: &dyn Store, query: &dyn Fn(Kind) -> Query) -> Stored<Vec<Row>> {
-    let mut rows = store.list(&query(Kind::Event))?;
-    rows.extend(store.list(&query(Kind::AdyenNotification))?);
-    rows.sort_by_key(|row| row.seq);
-    Ok(rows)
-}
+/// An event, with the name of its provider and how that sends it.
+type Recorded = (&'static str, &'static dyn EventSource, Row);
 
 impl Delivery {
-    fn of(ids: &mut dyn Ids, event: &Row, now_ms: i64, due_ms: Option<i64>, by_hand: bool) -> Outcome<Self> {
+    fn of(
+        ids: &mut dyn Ids,
+        provider: &str,
+        source: &dyn EventSource,
+        event: &Row,
+        now_ms: i64,
+        due_ms: Option<i64>,
+        by_hand: bool,
+    ) -> Outcome<Self> {
         let body: Value = serde_json::from_str(&event.body)?;
-        let (provider, name) = match event.kind {
-            Kind::AdyenNotification => (Provider::Adyen, "eventCode"),
-            _ => (Provider::Stripe, "type"),
-        };
         Ok(Delivery {
             id: ids::with_prefix(ids, "wh_"),
             event_id: event.id.clone(),
-            provider,
-            event_type: body.get(name).and_then(Value::as_str).unwrap_or_default().to_owned(),
-            standing: Standing::Waiting,
+            provider: provider.to_owned(),
+            event_type: body.get(source.type_field()).and_then(Value::as_str).unwrap_or_default().to_owned(),
+            status: DeliveryStatus::Waiting,
             created_ms: now_ms,
             due_ms,
             by_hand,
@@ -217,7 +347,7 @@ impl Delivery {
 fn insert(store: &mut dyn Store, delivery: &Delivery) -> Outcome<()> {
     Ok(store.insert(Row {
         seq: 0,
-        kind: Kind::Webhook,
+        kind: DELIVERY.0.to_owned(),
         account: String::new(),
         id: delivery.id.clone(),
         created_ms: delivery.created_ms,
@@ -233,24 +363,10 @@ fn insert(store: &mut dyn Store, delivery: &Delivery) -> Outcome<()> {
 
 fn save(store: &mut dyn Store, delivery: &Delivery) -> Outcome<()> {
     let body = serde_json::to_string(delivery)?;
-    Ok(store.replace(Kind::Webhook, &delivery.id, body, delivery.due_ms)?)
+    Ok(store.replace(DELIVERY, &delivery.id, body, delivery.due_ms)?)
 }
 
-/// The ids of the deliveries that are to be sent now, in order.
-pub fn due(store: &dyn Store, settings: &Settings, now_ms: i64) -> Outcome<Vec<String>> {
-    let mode = mode(store, settings)?;
-    if mode.mode == Manner::Off {
-        return Ok(Vec::new());
-    }
-    let rows = store.due(now_ms)?.into_iter().filter(|row| row.kind == Kind::Webhook);
-    let mut ids: Vec<String> = rows.map(|row| row.id).collect();
-    if mode.mode == Manner::Shuffled {
-        shuffle(&mut ids, mode.seed);
-    }
-    Ok(ids)
-}
-
-/// Fisher and Yates, by a generator that the seed starts: the same number of deliveries is always put in the same order.
+/// Fisher and Yates, by a generator that the seed starts: the same number of deliveries is always put in the same wanted.
 fn shuffle<T>(items: &mut [T], seed: u64) {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     for last in (1..items.len()).rev() {
@@ -262,74 +378,8 @@ fn shuffle<T>(items: &mut [T], seed: u64) {
     }
 }
 
-/// A delivery of one event, outside of all modes, to be sent now. `None`: there is no such event.
-pub fn by_hand(
-    store: &mut dyn Store,
-    ids: &mut dyn Ids,
-    event_id: &str,
-    now_ms: i64,
-) -> Outcome<Option<String>> {
-    let found = match store.find(Kind::Event, event_id)? {
-        None => store.find(Kind::AdyenNotification, event_id)?,
-        found => found,
-    };
-    let Some(event) = found else {
-        return Ok(None);
-    };
-    let delivery = Delivery::of(ids, &event, now_ms, None, true)?;
-    insert(store, &delivery)?;
-    Ok(Some(delivery.id))
-}
-
-/// The request of a delivery. `None`: there is nothing to send any more.
-pub fn prepare(
-    store: &dyn Store,
-    settings: &Settings,
-    id: &str,
-    wall_ms: i64,
-) -> Outcome<Option<Result<Outgoing, String>>> {
-    let Some(delivery) = find(store, id)?.filter(|delivery| delivery.standing == Standing::Waiting) else {
-        return Ok(None);
-    };
-    let kind = match delivery.provider {
-        Provider::Adyen => Kind::AdyenNotification,
-        Provider::Stripe | Provider::Resend | Provider::Sms => Kind::Event,
-    };
-    let Some(event) = store.find(kind, &delivery.event_id)? else {
-        return Ok(None);
-    };
-    let body: Value = serde_json::from_str(&event.body)?;
-    Ok(Some(match kind {
-        Kind::AdyenNotification => of_adyen(settings, body),
-        _ => of_stripe(settings, body, wall_ms.div_euclid(1000)),
-    }))
-}
-
-fn of_stripe(settings: &Settings, mut event: Value, at_s: i64) -> Result<Outgoing, String> {
-    if settings.stripe_secret.is_empty() {
-        return Err("STRIPE_WEBHOOK_SECRET is not set".to_owned());
-    }
-    if let Some(pending) = event.get_mut("pending_webhooks") {
-        *pending = json!(1);
-    }
-    let body = crate::http::render(&event);
-    let signature = signing::stripe(&settings.stripe_secret, at_s, &body)
-        .ok_or_else(|| "the event could not be signed".to_owned())?;
-    Ok(Outgoing { path: "/webhooks/stripe", signature: Some(("Stripe-Signature", signature)), body })
-}
-
-fn of_adyen(settings: &Settings, mut item: Value) -> Result<Outgoing, String> {
-    let signature = signing::adyen(&settings.adyen_hmac_key, &item)
-        .ok_or_else(|| "ADYEN_HMAC_KEY is not set, or is no hex".to_owned())?;
-    if let Some(additional) = item.get_mut("additionalData").and_then(Value::as_object_mut) {
-        additional.insert("hmacSignature".into(), json!(signature));
-    }
-    let body = json!({ "live": "false", "notificationItems": [{ "NotificationRequestItem": item }] });
-    Ok(Outgoing { path: "/webhooks/adyen", signature: None, body: body.to_string() })
-}
-
 /// Writes down what came of a try. `None`: a reset has removed the delivery meanwhile.
-pub fn note(
+pub fn record_attempt(
     store: &mut dyn Store,
     id: &str,
     now_ms: i64,
@@ -346,11 +396,11 @@ pub fn note(
     delivery.attempts.push(Attempt { at_ms: now_ms, status, error });
     delivery.due_ms = None;
     if status.is_some_and(|status| (200..300).contains(&status)) {
-        delivery.standing = Standing::Delivered;
-    } else if delivery.standing == Standing::Waiting {
+        delivery.status = DeliveryStatus::Delivered;
+    } else if delivery.status == DeliveryStatus::Waiting {
         let again_ms = now_ms + RETRIED_AFTER_MS.get(failures).copied().unwrap_or(12 * HOUR_MS);
         if delivery.by_hand || again_ms > delivery.created_ms + TRIED_FOR_MS {
-            delivery.standing = Standing::GivenUp;
+            delivery.status = DeliveryStatus::GivenUp;
         } else {
             delivery.due_ms = Some(again_ms);
         }
@@ -360,77 +410,16 @@ pub fn note(
 }
 
 fn find(store: &dyn Store, id: &str) -> Outcome<Option<Delivery>> {
-    match store.find(Kind::Webhook, id)? {
+    match store.find(DELIVERY, id)? {
         Some(row) => Ok(Some(serde_json::from_str(&row.body)?)),
         None => Ok(None),
     }
 }
 
-/// `GET /_sim/webhooks`, with `event_id=`: how they are sent, and every delivery, oldest first.
-pub fn show(store: &dyn Store, settings: &Settings, event_id: Option<String>) -> Outcome<Reply> {
-    let mode = mode(store, settings)?;
-    let query = Query { parent: event_id, oldest_first: true, ..Query::all(Kind::Webhook) };
-    let deliveries = store
-        .list(&query)?
-        .iter()
-        .map(|row| serde_json::from_str(&row.body))
-        .collect::<Result<Vec<Value>, serde_json::Error>>()?;
-    Ok(Reply::json(
-        200,
-        &json!({
-            "mode": mode.mode, "delay_ms": mode.delay_ms, "seed": mode.seed, "destination": settings.destination,
-            "deliveries": deliveries,
-        }),
-    ))
-}
-
-/// What `POST /_sim/webhooks` takes.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Order {
-    mode: Manner,
-    delay_ms: Option<i64>,
-    #[serde(default)]
-    seed: u64,
-}
-
-/// `POST /_sim/webhooks`
-pub fn set(store: &mut dyn Store, settings: &Settings, body: &Value) -> Outcome<Reply> {
-    let refuse = |message: &str| Ok(Reply::json(400, &json!({ "error": message })));
-    let order: Order = match serde_json::from_value(body.clone()) {
-        Ok(order) => order,
-        Err(error) => return refuse(&error.to_string()),
-    };
-    let delay_ms = order.delay_ms.unwrap_or(match order.mode {
-        Manner::Off | Manner::On | Manner::Doubled => 0,
-        Manner::Late => LATE_MS,
-        Manner::Shuffled => SHUFFLED_MS,
-    });
-    if !(0..=MAX_DELAY_MS).contains(&delay_ms) {
-        return refuse("delay_ms must be 0 to 604800000, a week");
-    }
-    if settings.destination.is_none() && order.mode != Manner::Off {
-        return refuse("there is nowhere to send webhooks to: bind MERCHANT or set WEBHOOK_URL");
-    }
-    let was_off = !is_on(store, settings)?;
-    if was_off {
-        // What happened while they were off is not sent.
-        let newest = recorded(store, &|kind| Query { limit: 1, ..Query::all(kind) })?;
-        let cursor = newest.last().map_or(0, |row| row.seq);
-        store.set_setting(CURSOR, cursor.to_string())?;
-    }
-    if order.mode == Manner::Off {
-        drop_waiting(store)?;
-    }
-    let mode = Mode { mode: order.mode, delay_ms, seed: order.seed };
-    store.set_setting(MODE, serde_json::to_string(&mode)?)?;
-    show(store, settings, None)
-}
-
 fn drop_waiting(store: &mut dyn Store) -> Outcome<()> {
-    for row in store.due(EVER_MS)?.iter().filter(|row| row.kind == Kind::Webhook) {
+    for row in store.due(EVER_MS)?.iter().filter(|row| row.kind == DELIVERY) {
         let mut delivery: Delivery = serde_json::from_str(&row.body)?;
-        delivery.standing = Standing::Dropped;
+        delivery.status = DeliveryStatus::Dropped;
         delivery.due_ms = None;
         save(store, &delivery)?;
     }

@@ -4,11 +4,10 @@
 
 mod world;
 
-use paid_once_simulator::api;
-use paid_once_simulator::auth::DEFAULT_ACCOUNT;
 use paid_once_simulator::http::Request;
-use paid_once_simulator::provider::Provider;
+use paid_once_simulator::registry::PROVIDERS;
 use paid_once_simulator::store::Store;
+use paid_once_simulator::stripe::auth::DEFAULT_ACCOUNT;
 use world::World;
 
 const PAY: &str =
@@ -42,7 +41,8 @@ fn a_running_key_is_in_use_until_its_claim_is_dropped() {
             .into(),
         ..Request::default()
     };
-    let admitted = api::admit(&mut world.store, &world.in_flight, 0, &probe, "req_1").unwrap();
+    let stripe = PROVIDERS.named("stripe").unwrap();
+    let admitted = stripe.admit(&mut world.store, &world.in_flight, 0, &probe, "req_1").unwrap();
     let claim = world.in_flight.claim(admitted.key.as_ref().unwrap());
     let (reply, body) = request(&mut world);
     assert_eq!((reply.status, body["error"]["code"].as_str()), (409, Some("idempotency_key_in_use")));
@@ -55,7 +55,7 @@ fn what_is_refused_leaves_no_trace_and_what_ran_is_kept() {
     let mut world = World::default();
     let broken = format!("{PAY}&return_url=nonsense");
     assert_eq!(world.post("/v1/payment_intents", &broken, Some("k")).0.status, 400);
-    assert!(world.store.stored_key(Provider::Stripe, DEFAULT_ACCOUNT, "k").unwrap().is_none());
+    assert!(world.store.stored_key("stripe", DEFAULT_ACCOUNT, "k").unwrap().is_none());
     assert_eq!(world.totals(), (0, 0, 0));
     let (declined, body) =
         world.post("/v1/payment_intents", &PAY.replace("visa", "chargeDeclined"), Some("k"));
@@ -63,7 +63,7 @@ fn what_is_refused_leaves_no_trace_and_what_ran_is_kept() {
         (declined.status, body["error"]["payment_intent"]["status"].as_str()),
         (402, Some("requires_payment_method"))
     );
-    assert_eq!(world.store.stored_key(Provider::Stripe, DEFAULT_ACCOUNT, "k").unwrap().unwrap().status, 402);
+    assert_eq!(world.store.stored_key("stripe", DEFAULT_ACCOUNT, "k").unwrap().unwrap().status, 402);
 }
 
 #[test]

@@ -4,7 +4,8 @@
 
 mod world;
 
-use paid_once_simulator::ledger;
+use paid_once_simulator::control::ledger;
+use paid_once_simulator::registry::PROVIDERS;
 use serde_json::{Value, json};
 use world::World;
 
@@ -96,7 +97,7 @@ fn an_authorisation_is_captured_when_it_was_said_or_expires() {
     let psp = kept["pspReference"].as_str().unwrap();
     assert_eq!(world.adyen(&format!("/{psp}/captures"), &modify(1000), None).1["status"], "received");
     assert_eq!(world.totals(), (2, 1000, 0));
-    let captures = ledger::show(&world.store, "").unwrap()["captures"].clone();
+    let captures = ledger::show(PROVIDERS, &world.store, "").unwrap()["captures"].clone();
     assert_eq!((&captures[0]["status"], &captures[0]["charge"]), (&json!("failed"), &json!(psp)));
 }
 
@@ -125,7 +126,7 @@ fn no_story_takes_more_than_was_authorised_or_gives_back_more_than_was_taken() {
             let (charges, captured, refunded) = world.totals();
             assert_eq!(charges, 1, "seed {seed}");
             assert!(captured <= 1000 && refunded <= captured, "seed {seed}: {captured} {refunded}");
-            let ledger = ledger::show(&world.store, "provider=adyen").unwrap();
+            let ledger = ledger::show(PROVIDERS, &world.store, "provider=adyen").unwrap();
             let sum = |list: &str| -> i64 {
                 let lines = ledger[list].as_array().unwrap().iter();
                 lines

@@ -5,7 +5,8 @@
 mod world;
 
 use paid_once_simulator::faults;
-use paid_once_simulator::store::Kind;
+use paid_once_simulator::resend::email::EMAIL;
+use paid_once_simulator::sms::message::MESSAGE;
 use serde_json::{Value, json};
 use world::World;
 
@@ -25,10 +26,10 @@ fn one_key_sends_one_email_for_a_day_and_another_after_it() {
     let (_, first) = world.json("/resend/emails", &receipt(), Some("k"));
     world.now_ms += DAY_MS;
     let (replay, again) = world.json("/resend/emails", &receipt(), Some("k"));
-    assert_eq!((&again, replay.replayed, world.count(Kind::Email)), (&first, true, 1));
+    assert_eq!((&again, replay.replayed, world.count(EMAIL)), (&first, true, 1));
     world.now_ms += 1;
     let (anew, other) = world.json("/resend/emails", &receipt(), Some("k"));
-    assert_eq!((anew.replayed, world.count(Kind::Email)), (false, 2));
+    assert_eq!((anew.replayed, world.count(EMAIL)), (false, 2));
     assert_ne!(other["id"], first["id"]);
 }
 
@@ -37,7 +38,7 @@ fn without_a_key_each_call_sends() {
     let mut world = World::default();
     for sent in 1..=2 {
         assert_eq!(world.json("/resend/emails", &receipt(), None).0.status, 200);
-        assert_eq!(world.count(Kind::Email), sent);
+        assert_eq!(world.count(EMAIL), sent);
     }
 }
 
@@ -51,7 +52,7 @@ fn the_order_of_fields_is_no_other_payload_and_another_text_is() {
     other["text"] = json!("Paid twice.");
     let (reply, body) = world.json("/resend/emails", &other, Some("k"));
     assert_eq!((reply.status, body["name"].as_str()), (409, Some("invalid_idempotent_request")));
-    assert_eq!(world.count(Kind::Email), 1);
+    assert_eq!(world.count(EMAIL), 1);
 }
 
 #[test]
@@ -69,7 +70,7 @@ fn an_email_that_was_sent_before_its_500_is_not_sent_again() {
     arm(&mut world, "error_after");
     assert_eq!(world.json("/resend/emails", &receipt(), Some("k")).0.status, 500);
     assert_eq!(world.json("/resend/emails", &receipt(), Some("k")).0.status, 200);
-    assert_eq!(world.count(Kind::Email), 1);
+    assert_eq!(world.count(EMAIL), 1);
 }
 
 #[test]
@@ -79,7 +80,7 @@ fn every_text_message_is_sent_whatever_its_key_and_reference() {
     for sent in 1..=2 {
         let (reply, body) = world.json("/sms/messages", &message, Some("k"));
         assert_eq!((reply.status, body["status"].as_str()), (201, Some("queued")));
-        assert_eq!(world.count(Kind::Message), sent);
+        assert_eq!(world.count(MESSAGE), sent);
     }
 }
 
@@ -89,7 +90,7 @@ fn the_provider_of_text_messages_says_whether_nothing_was_sent() {
     let message = json!({ "to": "+14155550100", "body": "A ride." });
     arm(&mut world, "error_after");
     let (reply, body) = world.json("/sms/messages", &message, None);
-    assert_eq!((reply.status, &body["safe_to_retry"], world.count(Kind::Message)), (503, &json!(false), 1));
+    assert_eq!((reply.status, &body["safe_to_retry"], world.count(MESSAGE)), (503, &json!(false), 1));
     let (reply, body) = world.json("/sms/messages", &json!({ "to": "nobody", "body": "A ride." }), None);
-    assert_eq!((reply.status, &body["safe_to_retry"], world.count(Kind::Message)), (422, &json!(true), 1));
+    assert_eq!((reply.status, &body["safe_to_retry"], world.count(MESSAGE)), (422, &json!(true), 1));
 }

@@ -4,8 +4,10 @@
 
 mod world;
 
-use paid_once_simulator::store::{Kind, Query, Store};
-use paid_once_simulator::webhooks::{self, Settings, Standing};
+use paid_once_simulator::registry::PROVIDERS;
+use paid_once_simulator::store::{Query, Store};
+use paid_once_simulator::stripe::kinds::Kind;
+use paid_once_simulator::webhooks::{self, DELIVERY, DeliveryStatus, Webhooks};
 use serde_json::{Value, json};
 use world::World;
 
@@ -13,12 +15,13 @@ const PAY: &str =
     "amount=1000&currency=usd&payment_method=pm_card_visa&payment_method_types[]=card&confirm=true";
 const DAY_MS: i64 = 24 * 3_600_000;
 
-fn settings() -> Settings {
-    Settings {
+fn webhooks() -> Webhooks {
+    Webhooks {
+        providers: PROVIDERS,
         destination: Some("http://shop.test".to_owned()),
         on: true,
-        stripe_secret: "whsec_1".to_owned(),
-        adyen_hmac_key: "00ff".to_owned(),
+        secrets: [("STRIPE_WEBHOOK_SECRET", "whsec_1".to_owned()), ("ADYEN_HMAC_KEY", "00ff".to_owned())]
+            .into(),
     }
 }
 
@@ -28,8 +31,8 @@ impl World {
     }
 
     fn due(&mut self) -> Vec<String> {
-        webhooks::enqueue(&mut self.store, &mut self.ids, &settings()).unwrap();
-        webhooks::due(&self.store, &settings(), self.now_ms).unwrap()
+        webhooks().enqueue(&mut self.store, &mut self.ids).unwrap();
+        webhooks().due(&self.store, self.now_ms).unwrap()
     }
 
     /// Sends all that is due, and gives the types in order.
@@ -37,10 +40,10 @@ impl World {
         let ids = self.due();
         let mut types = Vec::new();
         for id in ids {
-            let outgoing = webhooks::prepare(&self.store, &settings(), &id, 0).unwrap().unwrap().unwrap();
+            let outgoing = webhooks().prepare(&self.store, &id, 0).unwrap().unwrap().unwrap();
             let body: Value = serde_json::from_str(&outgoing.body).unwrap();
             types.push(body["type"].as_str().unwrap().to_owned());
-            webhooks::note(&mut self.store, &id, self.now_ms, answer.clone()).unwrap();
+            webhooks::record_attempt(&mut self.store, &id, self.now_ms, answer.clone()).unwrap();
         }
         types
     }
@@ -49,8 +52,8 @@ impl World {
         self.store.list(&Query { limit: 1, ..Query::all(Kind::Event) }).unwrap()[0].id.clone()
     }
 
-    fn mode(&mut self, order: &Value) -> u16 {
-        webhooks::set(&mut self.store, &settings(), order).unwrap().status
+    fn mode(&mut self, mode: &Value) -> u16 {
+        webhooks().set(&mut self.store, mode).unwrap().status
     }
 }
 
@@ -97,7 +100,7 @@ fn what_is_not_taken_is_tried_for_three_days_ever_less_often() {
     let waits: Vec<i64> = tries.windows(2).map(|pair| pair[1] - pair[0]).collect();
     assert!(waits.is_sorted(), "{waits:?}");
     assert!(tries.len() > 8 && *tries.last().unwrap() <= 3 * DAY_MS, "{tries:?}");
-    let shown = webhooks::show(&world.store, &settings(), None).unwrap().body;
+    let shown = webhooks().show(&world.store, None).unwrap().body;
     let shown: Value = serde_json::from_str(&shown).unwrap();
     assert!(shown["deliveries"].as_array().unwrap().iter().all(|line| line["standing"] == "given_up"));
 }
@@ -113,9 +116,9 @@ fn only_what_happens_while_they_are_on_is_sent() {
     world.pay();
     assert_eq!(world.due().len(), 6);
     let event = world.newest_event();
-    let id = webhooks::by_hand(&mut world.store, &mut world.ids, &event, 0).unwrap().unwrap();
-    let noted = webhooks::note(&mut world.store, &id, 0, Ok(500)).unwrap().unwrap();
-    assert_eq!((noted.standing, noted.event_id), (Standing::GivenUp, event));
+    let id = webhooks().resend(&mut world.store, &mut world.ids, &event, 0).unwrap().unwrap();
+    let noted = webhooks::record_attempt(&mut world.store, &id, 0, Ok(500)).unwrap().unwrap();
+    assert_eq!((noted.status, noted.event_id), (DeliveryStatus::GivenUp, event));
 }
 
 #[test]
@@ -132,9 +135,9 @@ fn a_delay_is_counted_from_the_event() {
 #[test]
 fn without_a_destination_there_is_nothing_to_turn_on() {
     let mut world = World::default();
-    let nowhere = Settings::default();
+    let nowhere = Webhooks { destination: None, ..webhooks() };
     world.pay();
-    webhooks::enqueue(&mut world.store, &mut world.ids, &nowhere).unwrap();
-    assert_eq!(world.count(Kind::Webhook), 0);
-    assert_eq!(webhooks::set(&mut world.store, &nowhere, &json!({ "mode": "on" })).unwrap().status, 400);
+    nowhere.enqueue(&mut world.store, &mut world.ids).unwrap();
+    assert_eq!(world.count(DELIVERY), 0);
+    assert_eq!(nowhere.set(&mut world.store, &json!({ "mode": "on" })).unwrap().status, 400);
 }

@@ -5,9 +5,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::adyen::currencies;
-use crate::adyen::errors::{Fallible, Problem};
-use crate::currencies as money;
-use crate::params::{excerpt, sha256_hex};
+use crate::adyen::errors::{self, Fallible, Problem};
+use crate::money;
+use crate::text::excerpt;
 
 /// Beyond it JSON numbers are not exact.
 const MAX_VALUE: i64 = (1 << 53) - 1;
@@ -36,7 +36,7 @@ impl Amount {
     /// For a page.
     pub fn for_people(&self) -> String {
         let decimals = currencies::decimals(&self.currency).unwrap_or(2);
-        money::format_with(self.value, &self.currency.to_ascii_lowercase(), decimals)
+        money::format_minor(self.value, &self.currency.to_ascii_lowercase(), decimals)
     }
 }
 
@@ -95,40 +95,13 @@ pub fn choice(name: &str, value: Option<&str>, choices: &[&str]) -> Fallible<()>
 /// The account that every request names.
 pub fn merchant_account(account: Option<String>) -> Fallible<String> {
     let named = account.filter(|account| !account.is_empty());
-    Ok(named.ok_or_else(super::errors::invalid_merchant_account)?)
-}
-
-/// SHA-256 over the canonical form: what a key is bound to besides method and path.
-pub fn fingerprint(body: &Value) -> String {
-    sha256_hex(canonical(body).to_string().as_bytes())
-}
-
-/// The same value with the fields of every object in order.
-fn canonical(value: &Value) -> Value {
-    match value {
-        Value::Object(fields) => {
-            let mut sorted: Vec<(&String, &Value)> = fields.iter().collect();
-            sorted.sort_by_key(|(name, _)| *name);
-            Value::Object(sorted.into_iter().map(|(name, value)| (name.clone(), canonical(value))).collect())
-        }
-        Value::Array(items) => Value::Array(items.iter().map(canonical).collect()),
-        other => other.clone(),
-    }
+    Ok(named.ok_or_else(errors::invalid_merchant_account)?)
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
     use crate::adyen::errors::Failure;
-
-    #[test]
-    fn the_fingerprint_ignores_the_order_of_fields_but_no_value() {
-        let of = |text: &str| fingerprint(&parse(text.as_bytes()).unwrap());
-        assert_eq!(of(r#"{"a":1,"b":{"c":[1,2],"d":null}}"#), of(r#"{ "b": {"d":null,"c":[1,2]}, "a": 1 }"#));
-        assert_ne!(of(r#"{"a":1}"#), of(r#"{"a":"1"}"#));
-        assert_ne!(of(r#"{"a":[1,2]}"#), of(r#"{"a":[2,1]}"#));
-    }
 
     #[test]
     fn amounts_are_whole_positive_and_in_upper_case() {

@@ -4,9 +4,12 @@
 
 use serde_json::json;
 
+use crate::failure;
 use crate::http::Reply;
 use crate::store::StoreError;
 
+/// How Adyen writes the type of its answers.
+pub const JSON: &str = "application/json;charset=UTF-8";
 /// `702`: the structure of the request is wrong.
 const STRUCTURE: &str = "702";
 /// `000`: nothing more exact than the status is said.
@@ -62,8 +65,7 @@ impl Problem {
             "status": self.status, "errorCode": self.error_code, "message": self.message, "errorType": self.error_type,
             "pspReference": psp_reference,
         });
-        let reply =
-            Reply::new(self.status, super::JSON, body.to_string()).with("pspReference", psp_reference);
+        let reply = Reply::new(self.status, JSON, body.to_string()).with("pspReference", psp_reference);
         if self.transient { reply.with("transient-error", "true") } else { reply }
     }
 }
@@ -182,20 +184,17 @@ impl From<serde_json::Error> for Failure {
     }
 }
 
-/// Nothing that both providers share refuses anything.
-impl From<crate::errors::Failure> for Failure {
-    fn from(failure: crate::errors::Failure) -> Self {
-        Failure::Broken(match failure {
-            crate::errors::Failure::Refused(error) | crate::errors::Failure::Outcome(error) => error.message,
-            crate::errors::Failure::Broken(message) => message,
-        })
+/// Time refuses nothing: what fails there is broken.
+impl From<failure::Failure> for Failure {
+    fn from(failure: failure::Failure) -> Self {
+        Failure::Broken(failure.message)
     }
 }
 
 /// Where the clock or the control surface runs Adyen's rules, there is no caller who could be refused.
-impl From<Failure> for crate::errors::Failure {
+impl From<Failure> for failure::Failure {
     fn from(failure: Failure) -> Self {
-        crate::errors::Failure::Broken(match failure {
+        failure::Failure::broken(match failure {
             Failure::Refused(problem) => problem.message,
             Failure::Broken(message) => message,
         })

@@ -4,146 +4,22 @@
 //! notification. So a capture above the authorised amount, a capture after a cancel, or a refund above what was captured is *received* and
 //! *fails*. Only a payment that does not exist is refused.
 
-use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::adyen::body::{self, Amount};
+use crate::adyen::body::Amount;
 use crate::adyen::cards::{self, Behaviour};
-use crate::adyen::errors::{self, Fallible, Problem};
+use crate::adyen::errors::{self, Fallible};
+use crate::adyen::kinds::Kind;
+use crate::adyen::modification::{
+    Modification, ModificationKind, ModificationRequest, TechnicalCancelRequest,
+};
 use crate::adyen::notifications::{self, Event};
-use crate::adyen::payments::{self, Payment, Standing};
-use crate::call::{Call, Links};
-use crate::store::{Kind, Query};
+use crate::adyen::payment::{self, Payment, PaymentStatus};
+use crate::provider::{Call, Links};
+use crate::store::Query;
 
 /// Adyen's own words for an amount above what is left.
 const INSUFFICIENT: &str = "Insufficient balance on payment";
-
-/// What is asked of a payment.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum ModificationKind {
-    /// Take what is reserved.
-    Capture,
-    /// Give free what is reserved.
-    Cancel,
-    /// Give back what was taken.
-    Refund,
-}
-
-impl ModificationKind {
-    /// The name in the store.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            ModificationKind::Capture => "capture",
-            ModificationKind::Cancel => "cancel",
-            ModificationKind::Refund => "refund",
-        }
-    }
-
-    fn event_code(self) -> &'static str {
-        match self {
-            ModificationKind::Capture => "CAPTURE",
-            ModificationKind::Cancel => "CANCELLATION",
-            ModificationKind::Refund => "REFUND",
-        }
-    }
-
-    /// The name of the structure, the fields that are read, and those that have no effect here.
-    fn structure(self) -> (&'static str, [&'static [&'static str]; 2]) {
-        match self {
-            ModificationKind::Capture => (
-                "PaymentCaptureRequest",
-                [
-                    &["amount", "merchantAccount", "reference"],
-                    &[
-                        "applicationInfo",
-                        "enhancedSchemeData",
-                        "lineItems",
-                        "platformChargebackLogic",
-                        "splits",
-                        "subMerchants",
-                    ],
-                ],
-            ),
-            ModificationKind::Cancel => (
-                "PaymentCancelRequest",
-                [&["merchantAccount", "reference"], &["applicationInfo", "enhancedSchemeData"]],
-            ),
-            ModificationKind::Refund => (
-                "PaymentRefundRequest",
-                [
-                    &["amount", "merchantAccount", "merchantRefundReason", "reference"],
-                    &[
-                        "applicationInfo",
-                        "capturePspReference",
-                        "enhancedSchemeData",
-                        "lineItems",
-                        "splits",
-                        "store",
-                    ],
-                ],
-            ),
-        }
-    }
-}
-
-/// A modification as it is kept: what was asked, and what came of it.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Modification {
-    /// Its own `pspReference`.
-    pub psp_reference: String,
-    /// The payment's.
-    pub payment: String,
-    /// Which.
-    pub kind: ModificationKind,
-    /// What it is about; a cancel is about all.
-    pub amount: Amount,
-    /// The caller's own name for it.
-    pub reference: Option<String>,
-    /// Why money is given back.
-    pub merchant_refund_reason: Option<String>,
-    /// Why it failed; none where it succeeded.
-    pub failure: Option<String>,
-}
-
-/// A body, checked.
-#[derive(Debug, Clone)]
-pub struct ModificationRequest {
-    amount: Option<Amount>,
-    merchant_account: String,
-    reference: Option<String>,
-    merchant_refund_reason: Option<String>,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Raw {
-    amount: Option<Amount>,
-    merchant_account: Option<String>,
-    merchant_refund_reason: Option<String>,
-    reference: Option<String>,
-}
-
-impl ModificationRequest {
-    /// Reads and checks a body.
-    pub fn parse(kind: ModificationKind, body: &Value) -> Fallible<Self> {
-        let (structure, known) = kind.structure();
-        let raw: Raw = body::read(body, structure, &known)?;
-        let merchant_account = body::merchant_account(raw.merchant_account)?;
-        let amount = match kind {
-            ModificationKind::Cancel => None,
-            ModificationKind::Capture | ModificationKind::Refund => Some(body::amount(raw.amount)?),
-        };
-        let reasons = ["CUSTOMER REQUEST", "DUPLICATE", "FRAUD", "OTHER", "RETURN"];
-        body::choice("merchantRefundReason", raw.merchant_refund_reason.as_deref(), &reasons)?;
-        Ok(ModificationRequest {
-            amount,
-            merchant_account,
-            reference: raw.reference,
-            merchant_refund_reason: raw.merchant_refund_reason,
-        })
-    }
-}
 
 /// `POST /payments/{pspReference}/captures`, `/cancels`, `/refunds`
 pub fn create(
@@ -152,48 +28,11 @@ pub fn create(
     kind: ModificationKind,
     request: &ModificationRequest,
 ) -> Fallible<Value> {
-    let payment = payments::find(call, payment)?
+    let payment = payment::find(call, payment)?
         .filter(|payment| payment.merchant_account == request.merchant_account)
         .ok_or_else(errors::no_such_payment)?;
     let modification = modify(call, payment, kind, request, kind.event_code())?;
     Ok(received(&modification, request))
-}
-
-/// The body of `POST /cancels`, checked.
-#[derive(Debug, Clone)]
-pub struct TechnicalCancelRequest {
-    payment_reference: String,
-    request: ModificationRequest,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct RawTechnicalCancel {
-    merchant_account: Option<String>,
-    payment_reference: Option<String>,
-    reference: Option<String>,
-}
-
-impl TechnicalCancelRequest {
-    /// Reads and checks a body.
-    pub fn parse(body: &Value) -> Fallible<Self> {
-        let known: [&[&str]; 2] = [
-            &["merchantAccount", "paymentReference", "reference"],
-            &["applicationInfo", "enhancedSchemeData"],
-        ];
-        let raw: RawTechnicalCancel = body::read(body, "StandalonePaymentCancelRequest", &known)?;
-        let payment_reference = raw.payment_reference.filter(|reference| !reference.is_empty());
-        Ok(TechnicalCancelRequest {
-            payment_reference: payment_reference
-                .ok_or_else(|| Problem::validation("130", "Reference Missing"))?,
-            request: ModificationRequest {
-                amount: None,
-                merchant_account: body::merchant_account(raw.merchant_account)?,
-                reference: raw.reference,
-                merchant_refund_reason: None,
-            },
-        })
-    }
 }
 
 /// `POST /cancels`: cancels the newest payment of this reference, whose `pspReference` its caller never got. Where there is none it is
@@ -201,7 +40,7 @@ impl TechnicalCancelRequest {
 pub fn cancel_by_reference(call: &mut Call, technical: &TechnicalCancelRequest) -> Fallible<Value> {
     let TechnicalCancelRequest { payment_reference, request } = technical;
     let mut found = None;
-    for row in call.store.list(&Query::all(Kind::AdyenPayment))? {
+    for row in call.store.list(&Query::all(Kind::Payment))? {
         let payment: Payment = serde_json::from_str(&row.body)?;
         if payment.reference == *payment_reference && payment.merchant_account == request.merchant_account {
             found = Some(payment);
@@ -230,7 +69,7 @@ fn modify(
 ) -> Fallible<Modification> {
     let amount = request.amount.clone().unwrap_or_else(|| payment.amount.clone());
     let failure = apply(&mut payment, kind, &amount).err();
-    payments::save(call, &payment)?;
+    payment::save(call, &payment)?;
     let modification = Modification {
         psp_reference: call.request_id.to_owned(),
         payment: payment.psp_reference.clone(),
@@ -242,10 +81,10 @@ fn modify(
     };
     let links = Links {
         parent: Some(payment.psp_reference.clone()),
-        label: Some(kind.as_str().to_owned()),
+        label: Some(kind.to_string()),
         ..Links::default()
     };
-    call.insert(Kind::AdyenModification, &modification.psp_reference, &modification, links)?;
+    call.insert(Kind::Modification, &modification.psp_reference, &modification, links)?;
     let event = Event {
         code,
         modification: Some(&modification.psp_reference),
@@ -266,7 +105,7 @@ fn apply(payment: &mut Payment, kind: ModificationKind, amount: &Amount) -> Resu
     let behaviour = cards::find(&payment.stored_payment_method).map(|card| card.behaviour);
     match kind {
         ModificationKind::Capture => {
-            if payment.standing != Standing::Authorised {
+            if payment.status != PaymentStatus::Authorised {
                 return Err("The payment is not authorised");
             }
             if behaviour == Some(Behaviour::FailingCapture) {
@@ -281,8 +120,8 @@ fn apply(payment: &mut Payment, kind: ModificationKind, amount: &Amount) -> Resu
         }
         ModificationKind::Cancel => {
             let open = matches!(
-                payment.standing,
-                Standing::Authorised | Standing::Pending | Standing::AwaitingShopper
+                payment.status,
+                PaymentStatus::Authorised | PaymentStatus::Pending | PaymentStatus::AwaitingShopper
             );
             if !open {
                 return Err("The payment is not open");
@@ -293,7 +132,7 @@ fn apply(payment: &mut Payment, kind: ModificationKind, amount: &Amount) -> Resu
             if behaviour == Some(Behaviour::FailingCancel) {
                 return Err("Transaction could not be cancelled");
             }
-            payment.standing = Standing::Cancelled;
+            payment.status = PaymentStatus::Cancelled;
             payment.due_ms = None;
         }
         ModificationKind::Refund => {

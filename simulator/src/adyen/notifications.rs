@@ -7,11 +7,14 @@ use serde_json::{Value, json};
 
 use crate::adyen::body::Amount;
 use crate::adyen::errors::Fallible;
-use crate::adyen::payments::Payment;
-use crate::call::{Call, Links};
+use crate::adyen::kinds::Kind;
+use crate::adyen::payment::Payment;
+use crate::adyen::signature;
 use crate::clock;
-use crate::errors::Outcome;
-use crate::store::{Kind, Query, Store};
+use crate::failure::Outcome;
+use crate::provider::{Call, EventSource, Links, Outgoing};
+use crate::store;
+use crate::store::{Query, Store};
 
 /// What happened to a payment.
 pub struct Event<'a> {
@@ -55,23 +58,50 @@ pub fn record(call: &mut Call, payment: &Payment, event: &Event) -> Fallible<()>
     }
     let links = Links { parent: Some(payment.psp_reference.clone()), ..Links::default() };
     let id = new_id(call, &format!("{psp_reference}:{}", event.code))?;
-    Ok(call.insert(Kind::AdyenNotification, &id, &item, links)?)
+    Ok(call.insert(Kind::Notification, &id, &item, links)?)
 }
 
 /// The id of an item here: what Adyen tells again, of the same event and reference, is another item.
 fn new_id(call: &Call, name: &str) -> Fallible<String> {
     let mut id = name.to_owned();
     let mut times = 1;
-    while call.store.find(Kind::AdyenNotification, &id)?.is_some() {
+    while call.store.find(Kind::Notification.into(), &id)?.is_some() {
         times += 1;
         id = format!("{name}:{times}");
     }
     Ok(id)
 }
 
+/// How notifications become webhooks, one item each.
+pub struct Notifications;
+
+impl EventSource for Notifications {
+    fn kind(&self) -> store::Kind {
+        Kind::Notification.into()
+    }
+
+    fn type_field(&self) -> &'static str {
+        "eventCode"
+    }
+
+    fn secret_variable(&self) -> &'static str {
+        "ADYEN_HMAC_KEY"
+    }
+
+    fn outgoing(&self, secret: &str, mut item: Value, _at_s: i64) -> Result<Outgoing, String> {
+        let signature = signature::of(secret, &item)
+            .ok_or_else(|| "ADYEN_HMAC_KEY is not set, or is no hex".to_owned())?;
+        if let Some(additional) = item.get_mut("additionalData").and_then(Value::as_object_mut) {
+            additional.insert("hmacSignature".into(), json!(signature));
+        }
+        let body = json!({ "live": "false", "notificationItems": [{ "NotificationRequestItem": item }] });
+        Ok(Outgoing { path: "/webhooks/adyen", signature: None, body: body.to_string() })
+    }
+}
+
 /// `GET /_sim/adyen/notifications?payment=…`
 pub fn show(store: &dyn Store, payment: Option<String>) -> Outcome<Value> {
-    let query = Query { parent: payment, oldest_first: true, ..Query::all(Kind::AdyenNotification) };
+    let query = Query { parent: payment, oldest_first: true, ..Query::all(Kind::Notification) };
     let items = store
         .list(&query)?
         .iter()

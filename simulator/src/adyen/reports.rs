@@ -9,11 +9,12 @@ use serde_json::{Value, json};
 
 use crate::adyen::currencies;
 use crate::adyen::errors::{self, Fallible};
-use crate::adyen::payments::{self, CaptureMode, Payment};
-use crate::call::{Call, Links};
+use crate::adyen::kinds::Kind;
+use crate::adyen::payment::{self, CaptureMode, Payment};
 use crate::clock;
-use crate::errors::{ApiError, Outcome};
-use crate::store::{Kind, Query, Row};
+use crate::failure::{Failure, Outcome};
+use crate::provider::{Call, Links};
+use crate::store::{Query, Row};
 
 /// The number of the last notification of each payout, as JSON.
 const PAYOUTS: &str = "adyen_payouts";
@@ -34,12 +35,9 @@ struct Options {
 
 /// Closes a payout and tells of its report.
 pub fn close(call: &mut Call, body: &Value) -> Outcome<Value> {
-    let Options { address } = serde_json::from_value(body.clone()).map_err(|error| {
-        let mut refused = ApiError::invalid(format!("the body is not understood: {error}"));
-        refused.status = 400;
-        refused.refused()
-    })?;
-    let newest = call.store.list(&Query { limit: 1, ..Query::all(Kind::AdyenNotification) })?;
+    let Options { address } = serde_json::from_value(body.clone())
+        .map_err(|error| Failure { status: 400, message: format!("the body is not understood: {error}") })?;
+    let newest = call.store.list(&Query { limit: 1, ..Query::all(Kind::Notification) })?;
     let mut payouts = payouts(call)?;
     payouts.push(newest.first().map_or(0, |row| row.seq));
     call.store.set_setting(PAYOUTS, serde_json::to_string(&payouts)?)?;
@@ -57,7 +55,7 @@ pub fn close(call: &mut Call, body: &Value) -> Outcome<Value> {
         "reason": address,
         "success": "true",
     });
-    call.insert(Kind::AdyenNotification, &format!("{name}:REPORT_AVAILABLE"), &item, Links::default())?;
+    call.insert(Kind::Notification, &format!("{name}:REPORT_AVAILABLE"), &item, Links::default())?;
     Ok(json!({ "batch": batch, "name": name, "address": address }))
 }
 
@@ -70,7 +68,7 @@ fn payouts(call: &Call) -> Outcome<Vec<i64>> {
 
 /// The account of the newest payment: a simulator has no other one to pay out to.
 fn merchant_account(call: &Call) -> Outcome<String> {
-    let newest = call.store.list(&Query { limit: 1, ..Query::all(Kind::AdyenPayment) })?;
+    let newest = call.store.list(&Query { limit: 1, ..Query::all(Kind::Payment) })?;
     Ok(match newest.first() {
         Some(row) => serde_json::from_str::<Payment>(&row.body)?.merchant_account,
         None => "PaidOnceDemo".to_owned(),
@@ -91,7 +89,7 @@ pub fn file(call: &Call, name: &str) -> Fallible<String> {
         after_seq: first,
         before_seq: Some(last + 1),
         oldest_first: true,
-        ..Query::all(Kind::AdyenNotification)
+        ..Query::all(Kind::Notification)
     };
     let mut text = HEAD.to_owned();
     for row in call.store.list(&query)? {
@@ -99,7 +97,7 @@ pub fn file(call: &Call, name: &str) -> Fallible<String> {
             text.push_str(&line);
         }
     }
-    let told = call.store.find(Kind::AdyenNotification, &format!("{name}:REPORT_AVAILABLE"))?;
+    let told = call.store.find(Kind::Notification.into(), &format!("{name}:REPORT_AVAILABLE"))?;
     let at = date(told.map_or(0, |row| row.created_ms / 1000));
     for (kind, debit) in [("Fee", "0.10"), ("MerchantPayout", "0.90")] {
         let account = merchant_account(call)?;
@@ -116,7 +114,7 @@ fn line(call: &Call, row: &Row, batch: usize) -> Fallible<Option<String>> {
     let text = |name: &str| item.get(name).and_then(Value::as_str).unwrap_or_default();
     let (own, original) = (text("pspReference"), text("originalReference"));
     let psp = if original.is_empty() { own } else { original };
-    let Some(payment) = payments::find(call, psp)? else { return Ok(None) };
+    let Some(payment) = payment::find(call, psp)? else { return Ok(None) };
     let kind = match text("eventCode") {
         _ if text("success") != "true" => return Ok(None),
         // What is captured by itself is told by nothing else.

@@ -2,13 +2,15 @@
 
 #![allow(dead_code, reason = "no test file uses all of it")]
 
-use paid_once_simulator::api;
-use paid_once_simulator::faults::Does;
+use paid_once_simulator::api::{self, Incoming};
+use paid_once_simulator::control::ledger;
+use paid_once_simulator::fault::Effect;
 use paid_once_simulator::http::{Reply, Request};
 use paid_once_simulator::idempotency::InFlight;
 use paid_once_simulator::ids::Counted;
-use paid_once_simulator::ledger;
-use paid_once_simulator::store::{Kind, Memory, Query, Store};
+use paid_once_simulator::memory::Memory;
+use paid_once_simulator::registry::PROVIDERS;
+use paid_once_simulator::store::{Kind, Query, Store};
 use serde_json::Value;
 
 #[derive(Default)]
@@ -72,31 +74,35 @@ impl World {
     }
 
     fn send(&mut self, request: &Request) -> Reply {
-        let (id, fault) = api::arrive(&mut self.store, &mut self.ids, self.now_ms, request).unwrap();
-        let does = match fault.map(|pending| pending.fault.plan(None).does) {
-            Some(does @ (Does::ExecuteThenFail | Does::FailMidway)) => does,
-            _ => Does::Execute,
+        let provider = PROVIDERS.of_path(&request.path).unwrap();
+        let (id, fault) =
+            api::arrive(provider, &mut self.store, &mut self.ids, self.now_ms, request).unwrap();
+        let effect = match fault.map(|pending| pending.fault.plan(None).effect) {
+            Some(effect @ (Effect::ExecuteThenFail | Effect::FailMidway)) => effect,
+            _ => Effect::Execute,
         };
-        let admitted = match api::admit(&mut self.store, &self.in_flight, self.now_ms, request, &id) {
+        let incoming = Incoming { providers: PROVIDERS, provider, request, id: &id };
+        let admitted = match incoming.admit(&mut self.store, &self.in_flight, self.now_ms) {
             Ok(admitted) => admitted,
             Err(reply) => return *reply,
         };
         let before = self.store.clone();
-        api::execute(&mut self.store, &mut self.ids, self.now_ms, request, &id, &admitted, does)
-            .unwrap_or_else(|reply| {
+        incoming.execute(&mut self.store, &mut self.ids, self.now_ms, &admitted, effect).unwrap_or_else(
+            |reply| {
                 self.store = before;
                 *reply
-            })
+            },
+        )
     }
 
     /// How many objects of a kind there are.
-    pub fn count(&self, kind: Kind) -> usize {
+    pub fn count(&self, kind: impl Into<Kind>) -> usize {
         self.store.list(&Query::all(kind)).unwrap().len()
     }
 
     /// Charges that succeeded, what was taken, and what was given back.
     pub fn totals(&self) -> (i64, i64, i64) {
-        let totals = ledger::show(&self.store, "").unwrap()["totals"].clone();
+        let totals = ledger::show(PROVIDERS, &self.store, "").unwrap()["totals"].clone();
         let number = |name: &str| totals[name].as_i64().unwrap();
         (number("succeeded_charges"), number("amount_captured"), number("amount_refunded"))
     }

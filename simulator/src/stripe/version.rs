@@ -1,0 +1,38 @@
+//! API versions. <https://docs.stripe.com/api/versioning>
+
+use crate::http::Request;
+
+/// The API version that is spoken unless `Stripe-Version` says otherwise.
+pub const DEFAULT_API_VERSION: &str = "2026-10-28.endive";
+
+/// From this API version on, reserved money that is given free is no refund: there is no Refund object, and `amount_refunded`,
+/// `refunded` and `charge.refunded` say nothing of it.
+/// <https://docs.stripe.com/changelog/basil/2025-03-31/remove-refund-from-partial-capture-and-payment-cancellation-flow>
+const RELEASES_ARE_NO_REFUNDS: &str = "2025-03-31";
+
+/// Whether a request of this API version makes a refund of the reserved money that it gives free. Versions begin with their day.
+pub fn refunds_releases(api_version: &str) -> bool {
+    api_version < RELEASES_ARE_NO_REFUNDS
+}
+
+/// The version that the caller asked for.
+pub fn of(request: &Request) -> &str {
+    request.header("stripe-version").filter(|version| version.len() <= 60).unwrap_or(DEFAULT_API_VERSION)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{DEFAULT_API_VERSION, refunds_releases};
+
+    #[test]
+    fn releases_are_refunds_until_basil() {
+        for (version, expected) in [
+            ("2019-05-16", true),
+            ("2025-02-24.acacia", true),
+            ("2025-03-31.basil", false),
+            (DEFAULT_API_VERSION, false),
+        ] {
+            assert_eq!(refunds_releases(version), expected, "{version}");
+        }
+    }
+}
