@@ -56,7 +56,7 @@ const config = {
   baseline: {
     circles: words(`
       paid-once paid-once::edge paid-once::edge::desk paid-once::flows paid-once::machine
-      paid-once::metrics paid-once::object paid-once::payment paid-once::providers
+      paid-once::metrics paid-once::payment paid-once::providers
     `),
     'long files': words(`
       src/config.rs

@@ -1,8 +1,9 @@
 //! What providers tell: written down at once, worked on after the answer.
 //!
-//! A provider that tells for ever adds no rows for ever. An object knows its newest events ([`EVENTS_NEWEST`]); an older one that
-//! comes again is taken in again, which moves nothing twice. And once it has [`RECORDS_MAX`] audit records of events that a person
-//! must see, the next such event is not written down: whenever it comes it says so again, and whoever brings it keeps it.
+//! A provider that tells for ever adds no rows for ever. An object knows its newest events
+//! ([`EVENTS_NEWEST`](super::store::EVENTS_NEWEST)); an older one that comes again is taken in again, which moves nothing twice.
+//! And once it has [`RECORDS_MAX`] audit records of events that a person must see, the next such event is not written down:
+//! whenever it comes it says so again, and whoever brings it keeps it.
 
 #[cfg(target_arch = "wasm32")]
 use std::rc::Rc;
@@ -16,8 +17,6 @@ use crate::machine::rows::{Rows, TakenEvent};
 use crate::payment::news;
 use crate::webhooks::{Event, Taken};
 
-/// The events that an object knows: the newest.
-pub const EVENTS_NEWEST: u32 = 500;
 /// The audit records of events that a person must see.
 pub const RECORDS_MAX: u64 = 100;
 

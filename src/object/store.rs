@@ -7,7 +7,6 @@ use std::cell::Cell;
 
 use serde::Deserialize;
 
-use super::events::EVENTS_NEWEST;
 use super::row::{
     BindingRow, CallRow, DetailsRow, JobRow, KeyRow, ProjectionRow, RideRow, int, json, json_word, opt, text,
 };
@@ -28,6 +27,9 @@ use crate::payment::tries::{self, Try};
 use crate::payment::{Payment, Refund, refunded_minor};
 use crate::providers::Provider;
 use crate::readmodel::snapshot::AuditRow;
+
+/// The events that an object knows: the newest.
+pub const EVENTS_NEWEST: u32 = 500;
 
 /// The lines of the timeline that are kept: the first ones and the newest.
 const TIMELINE_FIRST: i64 = 50;
