@@ -154,10 +154,7 @@ pub(super) async fn has_session(app: &App, request: &Request) -> Result<bool, Pr
 /// `POST /admin/login`: `None` if the secret is wrong.
 pub(super) async fn log_in(app: &App, request: &Request) -> Result<Option<Answer>, Problem> {
     let entries = request.parameters()?;
-    let given = match entries.text("token") {
-        Field::Text(text) => text,
-        Field::Missing | Field::NotText => String::new(),
-    };
+    let given = entries.text("token").or_empty();
     let Some(owner) = desk(&app.config).filter(|_| app.config.is_admin(given.trim())) else {
         log("warn", &[("event", "operator_refused".into()), ("reason", "a wrong secret".into())]);
         return Ok(None);

@@ -109,8 +109,8 @@ pub fn receipt_email(parameters: &Parameters) -> Result<Option<String>, FieldErr
 pub fn email_entry(site: &Site, kept: Option<&Parameters>, errors: &[FieldError]) -> Entry {
     let value = match kept.map(|parameters| parameters.text("email")) {
         None if site.demo => SUGGESTED_EMAIL.to_owned(),
-        Some(Field::Text(text)) => text.chars().take(EMAIL_MAX).collect(),
-        None | Some(Field::Missing | Field::NotText) => String::new(),
+        None => String::new(),
+        Some(email) => email.or_empty().chars().take(EMAIL_MAX).collect(),
     };
     let error = errors.iter().find(|error| error.field == "email");
     Entry { value, error: error.map(|error| error.message.clone()).unwrap_or_default() }
@@ -163,10 +163,7 @@ pub fn form(
     let entry = |name: &str, suggested: &str| {
         let value = match kept {
             None => suggested.to_owned(),
-            Some(parameters) => match parameters.text(name) {
-                Field::Text(text) => text.chars().take(64).collect(),
-                Field::Missing | Field::NotText => String::new(),
-            },
+            Some(parameters) => parameters.text(name).or_empty().chars().take(64).collect(),
         };
         let error = errors.iter().find(|error| error.field == name);
         Entry { value, error: error.map(|e| e.message.clone()).unwrap_or_default() }

@@ -92,6 +92,16 @@ pub enum Field {
     NotText,
 }
 
+impl Field {
+    /// The value; empty if there is not a single one.
+    pub fn or_empty(self) -> String {
+        match self {
+            Self::Text(text) => text,
+            Self::Missing | Self::NotText => String::new(),
+        }
+    }
+}
+
 /// A field that cannot be used, and what to send instead.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct FieldError {

@@ -17,7 +17,7 @@ use std::fmt;
 
 use uuid::Uuid;
 
-use crate::machine::fingerprint::{Field, FieldError, Parameters};
+use crate::machine::fingerprint::{FieldError, Parameters};
 
 /// What each payment of the lab is about, in cents.
 pub const PRICE_MINOR: u32 = 2000;
@@ -301,10 +301,7 @@ pub struct Order {
 impl Order {
     /// Reads it; the errors name the fields.
     pub fn parse(parameters: &Parameters) -> Result<Self, Vec<FieldError>> {
-        let field = |name: &str| match parameters.text(name) {
-            Field::Text(text) => text,
-            Field::Missing | Field::NotText => String::new(),
-        };
+        let field = |name: &str| parameters.text(name).or_empty();
         let times = match field("times").as_str() {
             "1" => Some(1),
             "5" => Some(MANY),
