@@ -9,9 +9,9 @@ use serde::Deserialize;
 use serde_json::Value as Json;
 use worker::{MessageBuilder, QueueContentType};
 
+use super::context::Desk;
 use super::data::{self, BreakRow, DeadRow};
 use super::route::{Act, Subject};
-use super::serve::Desk;
 use super::sight::object_of;
 use super::words;
 use crate::edge::api::{Unreachable, run, unreadable};
@@ -27,7 +27,7 @@ use crate::flows::void::VoidRequest;
 use crate::flows::{Operation, Refusal};
 use crate::jobs::message::{Job, VERSION, batches};
 use crate::machine::begin::Arrival;
-use crate::machine::fingerprint::{Field, Fingerprint, Parameters};
+use crate::machine::fingerprint::{Fingerprint, Parameters};
 use crate::machine::id::{ObjectId, Owner, digest};
 use crate::machine::key::IdempotencyKey;
 use crate::machine::record::Channel;
@@ -61,7 +61,7 @@ struct Press<'a> {
 pub(super) async fn act(desk: &Desk<'_>, act: Act, subject: &Subject) -> Result<Answer, Problem> {
     let request = desk.request;
     let entries = request.parameters()?;
-    let key = text(&entries, "form");
+    let key = entries.text("form").or_empty();
     if !is_form_key(desk.app, &desk.operator, &request.path, &key, request.now_ms) {
         return Err(Problem::because(
             Kind::Forbidden,
@@ -123,12 +123,13 @@ impl Press<'_> {
         let wrong = |message: String| {
             Problem::because(Kind::InvalidParameters, format!("The amount {message}. Nothing was done."))
         };
-        let amount = words::parse_money(&text(&self.entries, "amount"), &payment.currency).map_err(wrong)?;
+        let amount =
+            words::parse_money(&self.entries.text("amount").or_empty(), &payment.currency).map_err(wrong)?;
         let (operation, reason) = match self.act {
             Act::Capture => (Operation::Capture(CaptureRequest { amount }), ""),
             Act::Void => (Operation::Void(VoidRequest::default()), ""),
             _ => {
-                let reason = RefundReason::parse(&text(&self.entries, "reason"))
+                let reason = RefundReason::parse(&self.entries.text("reason").or_empty())
                     .unwrap_or(RefundReason::RequestedByCustomer);
                 (Operation::Refund(RefundRequest { amount, reason }), reason.as_str())
             }
@@ -145,7 +146,7 @@ impl Press<'_> {
     }
 
     fn note(&self) -> Result<String, Problem> {
-        let note = text(&self.entries, "note");
+        let note = self.entries.text("note").or_empty();
         if self.act != Act::Accept {
             return Ok(String::new());
         }
@@ -415,7 +416,7 @@ impl Press<'_> {
             return Ok("accepted".to_owned());
         }
         let changed = || Ok("refused: it has changed since the page was loaded: look again".to_owned());
-        if row.seen() != text(&self.entries, "seen") {
+        if row.seen() != self.entries.text("seen").or_empty() {
             return changed();
         }
         let sql = "UPDATE breaks SET state = 'accepted', note = ?2
@@ -464,19 +465,4 @@ fn said(verdict: Verdict) -> String {
         Verdict::Expired => "refused: this button was used long ago".to_owned(),
         Verdict::NotStarted | Verdict::Stranger | Verdict::RateLimited => "refused".to_owned(),
     }
-}
-
-/// An entry of a form; empty if it is not there.
-pub(super) fn text(entries: &Parameters, name: &str) -> String {
-    match entries.text(name) {
-        Field::Text(text) => text,
-        Field::Missing | Field::NotText => String::new(),
-    }
-}
-
-/// As a sentence begins.
-pub(super) fn sentence(text: &str) -> String {
-    let mut characters = text.chars();
-    let first = characters.next().map(|first| first.to_uppercase().to_string()).unwrap_or_default();
-    format!("{first}{}", characters.as_str())
 }

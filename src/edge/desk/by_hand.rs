@@ -1,9 +1,8 @@
 //! The page on which an operator says how a call ended that nobody knows the outcome of: what is known beside the form, a step
 //! to confirm it, and the button. Nothing here settles anything: the object does, and asks the provider first.
 
-use super::actions::text;
+use super::context::Desk;
 use super::route::{Act, Subject};
-use super::serve::Desk;
 use super::sheets::{ByHandForm, CallPage, Cell, ConfirmPage, Fact, StoryLine};
 use super::sight::object_of;
 use super::words;
@@ -34,21 +33,22 @@ impl Entered {
         let wrong = |message: String| {
             Problem::because(Kind::InvalidParameters, format!("{message} Nothing was changed."))
         };
-        let reason = text(entries, "reason").trim().to_owned();
+        let reason = entries.text("reason").or_empty().trim().to_owned();
         let is_good = !reason.is_empty()
             && reason.chars().count() <= REASON_MAX
             && !reason.chars().any(char::is_control);
         if !is_good {
             return Err(wrong(format!("Say in up to {REASON_MAX} characters how you know.")));
         }
-        let sends = text(entries, "sends").parse().map_err(|_| wrong("Load the page again.".to_owned()))?;
-        let id = text(entries, "id").trim().to_owned();
-        let said = match text(entries, "said").as_str() {
+        let sends =
+            entries.text("sends").or_empty().parse().map_err(|_| wrong("Load the page again.".to_owned()))?;
+        let id = entries.text("id").or_empty().trim().to_owned();
+        let said = match entries.text("said").or_empty().as_str() {
             "not_executed" => Said::NotExecuted,
             "executed" if id.is_empty() || id.len() > ID_MAX || !id.bytes().all(|b| b.is_ascii_graphic()) => {
                 return Err(wrong("Enter the provider’s id.".to_owned()));
             }
-            "executed" => Said::Executed { id, is_done: text(entries, "outcome") != "refused" },
+            "executed" => Said::Executed { id, is_done: entries.text("outcome").or_empty() != "refused" },
             _ => return Err(wrong("Say whether it was executed.".to_owned())),
         };
         Ok(Self { said, reason, sends })
@@ -109,7 +109,7 @@ pub(super) async fn review(desk: &Desk<'_>, id: &str, number: u32) -> Result<Ans
     let place = ObjectRef::Id(object_of(id).ok_or_else(|| Problem::new(Kind::NotFound))?);
     let answer = desk.app.ask::<ByHandAnswer>(&place, ask).await.map_err(unreadable)?;
     let ByHandAnswer::Would { how } = &answer else {
-        let error = format!("{}. Nothing was changed.", super::actions::sentence(&said(&answer)));
+        let error = format!("{}. Nothing was changed.", words::sentence(&said(&answer)));
         return show(desk, id, number, &report, 409, Some((&entries, error))).await;
     };
     confirm(desk, id, number, &report, &entered, how).await
@@ -233,7 +233,8 @@ async fn show(
 ) -> Result<Answer, Problem> {
     let subject = Subject::Call(id.to_owned(), number);
     let is_adyen = report.call.provider == "adyen";
-    let entered = |name: &str| wrong.as_ref().map(|(entries, _)| text(entries, name)).unwrap_or_default();
+    let entered =
+        |name: &str| wrong.as_ref().map(|(entries, _)| entries.text(name).or_empty()).unwrap_or_default();
     let closed = match (&report.ended, &report.refusal) {
         (Some(how), _) => format!("The call is settled: {how}. Nothing is left to say."),
         (None, Some(refusal)) => format!("Nothing can be said now: {refusal}."),

@@ -2,9 +2,9 @@
 
 use serde_json::json;
 
+use super::context::Desk;
 use super::data::{self, DeadRow, PAGE, Where};
 use super::route::{Act, Subject};
-use super::serve::Desk;
 use super::sheets::{Button, Cell, List, Row, Select};
 use super::words;
 use crate::edge::api::unreadable;

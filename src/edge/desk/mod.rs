@@ -10,6 +10,8 @@ mod actions;
 #[cfg(target_arch = "wasm32")]
 mod by_hand;
 #[cfg(target_arch = "wasm32")]
+mod context;
+#[cfg(target_arch = "wasm32")]
 mod data;
 #[cfg(target_arch = "wasm32")]
 mod lists;

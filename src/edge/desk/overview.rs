@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use futures_util::try_join;
 
+use super::context::Desk;
 use super::data::{self, Ended, Took};
 use super::plot::{Plot, Series, Shape, Unit};
 use super::range::{Frame, Range};
-use super::serve::Desk;
 use super::sheets::{Drawn, Overview, TaskRun, Tile};
 use super::words;
 use crate::edge::api::unreadable;

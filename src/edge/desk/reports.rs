@@ -1,7 +1,7 @@
 //! Adyen's reports: those that came, and the form that sends one.
 
+use super::context::Desk;
 use super::data;
-use super::serve::Desk;
 use super::sheets::{Cell, List, Row};
 use super::words;
 use crate::edge::api::unreadable;

@@ -2,11 +2,11 @@
 
 use futures_util::try_join;
 
+use super::context::Desk;
 use super::data::{self, Where};
 use super::lists::{last_error, status};
 use super::picture;
 use super::route::{Act, Subject};
-use super::serve::Desk;
 use super::sheets::{Cell, Fact, Row, Sight, StoryLine, Table};
 use super::story::{self, Line};
 use super::words;

@@ -142,6 +142,13 @@ pub fn masked(text: &str) -> String {
     }
 }
 
+/// As a sentence begins.
+pub fn sentence(text: &str) -> String {
+    let mut characters = text.chars();
+    let first = characters.next().map(|first| first.to_uppercase().to_string()).unwrap_or_default();
+    format!("{first}{}", characters.as_str())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
