@@ -188,8 +188,10 @@ describe('an answer is what the document says', () => {
     const answer = await book(user, unknown, TRIP, { prefer: 'wait=0' });
     assert.equal(problem(answer), 'outcome-unknown');
     conforming('GET', `/rides/${answer.ride}`, await user.ride(answer.ride));
-    const view = conforming('GET', `/idempotency-keys/${unknown}`, await user.key(unknown));
-    assert.equal(view.json().status, 'unknown');
+    await until('the key says so', async () => {
+      const view = conforming('GET', `/idempotency-keys/${unknown}`, await user.key(unknown));
+      return view.json().status === 'unknown';
+    });
   });
 
   test('to what was interrupted', async () => {

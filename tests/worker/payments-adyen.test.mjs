@@ -19,7 +19,7 @@ import {
   moved,
   paid,
 } from './support/payments.mjs';
-import { IMPATIENT } from './support/unknown.mjs';
+import { IMPATIENT, keyThatIs } from './support/unknown.mjs';
 import { until } from './support/until.mjs';
 
 const PROVIDER = { provider: 'adyen' };
@@ -369,7 +369,7 @@ describe('asked for by the request', async () => {
     assertProblem(first, 503, 'outcome-unknown');
     const again = await user.pay({ ...PAYMENT, ...PROVIDER }, key, AT_ONCE);
     assertProblem(again, 503, 'outcome-unknown');
-    assert.equal((await user.key(key)).json().status, 'unknown');
+    await keyThatIs(user, key, 'unknown');
     assert.equal((await user.payment(first.payment)).json().status, 'processing');
     assert.equal((await site.simulator.moved(first.payment)).charges, 1, 'and it was indeed charged, once');
   });

@@ -7,6 +7,7 @@ import { after, afterEach, describe, test } from 'node:test';
 import { DECLINED_USER, TRIP, account, freshKey } from './support/account.mjs';
 import { startSite } from './support/harness.mjs';
 import { receiptsOf } from './support/jobs.mjs';
+import { down, keyThatIs } from './support/unknown.mjs';
 import { until } from './support/until.mjs';
 
 const HOUR_MS = 3_600_000;
@@ -146,15 +147,16 @@ describe('the provider is down for a while', () => {
 describe('an unknown outcome', () => {
   test('is a status of its own for the key, and for the ride', async () => {
     const key = freshKey();
-    await site.simulator.fault('response_lost');
+    await down(site, 'response_lost');
     const { ride } = await user.book(key, TRIP, AT_ONCE);
-    const unknown = (await user.key(key)).json();
-    assert.equal(unknown.status, 'unknown');
+    const unknown = await keyThatIs(user, key, 'unknown');
     assert.equal(unknown.recovery_point, 'ride_created');
     assert.deepEqual([unknown.response_code, unknown.expires_at], [null, null]);
-    assert.equal((await user.ride(ride)).json().status, 'unknown');
+    const isUnknown = async () => (await user.ride(ride)).json().status === 'unknown';
+    await until('so is what the ride says', isUnknown);
     assert.equal((await user.ride(ride)).json().charge, null);
     assert.equal(await site.simulator.charges(ride), 1, 'the card was charged, but nobody here knows');
+    await site.simulator.calm();
     await assertPaidOnce(await insist(key));
     assert.equal((await user.key(key)).json().status, 'complete');
     assert.equal((await user.ride(ride)).json().status, 'paid');

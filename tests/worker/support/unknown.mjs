@@ -6,6 +6,7 @@ import { test } from 'node:test';
 
 import { freshKey } from './account.mjs';
 import { AT_ONCE, assertProblem, insist, send } from './payments.mjs';
+import { until } from './until.mjs';
 
 const TIMEOUT_MS = 400;
 const LATE_MS = TIMEOUT_MS * 2;
@@ -30,9 +31,17 @@ const faults = [
 ];
 
 /** Every call has this fault, and no look-up is answered: the alarm cannot find out either, until it is over. */
-async function down(site, fault, more) {
+export async function down(site, fault, more) {
   await site.simulator.fault(fault, { ...more, count: 1000 });
   await site.simulator.fault('error_before', { method: 'GET', count: 1000 });
+}
+
+/** A key once it has this status. While a try is on its way an unknown outcome is under way again. */
+export function keyThatIs(user, key, status) {
+  return until(`the key is ${status}`, async () => {
+    const shown = (await user.key(key)).json();
+    return shown.status === status && shown;
+  });
 }
 
 /** One effect, as it was asked for; and always the same bytes under the key. */
@@ -55,8 +64,7 @@ export function testUnknownOutcomes(site, user, operation) {
       assert.match(first.header('retry-after'), /^[1-9]\d*$/);
       assert.equal(first.header('location'), `/payments/${first.payment}`);
       assert.equal(first.header('idempotent-replayed'), null);
-      const shown = (await user.key(key)).json();
-      assert.equal(shown.status, inDoubt ? 'unknown' : 'processing');
+      const shown = await keyThatIs(user, key, inDoubt ? 'unknown' : 'processing');
       assert.deepEqual([shown.response_code, shown.expires_at], [null, null]);
 
       await site.simulator.calm();
