@@ -92,7 +92,7 @@ const config = {
         Truth Verdict Wish
       `).map((item) => `paid-once: ${item}`),
       ...words(`
-        books dice forget levels naive news pace personal picture plot promises sheets sight story tally
+        books dice forget levels naive news pace picture plot promises sheets sight story tally
         told wake words
       `).map((module) => `paid-once: mod ${module}`),
     ],

@@ -13,10 +13,11 @@ use crate::log::log;
 use crate::machine::begin::Arrival;
 use crate::machine::fingerprint::{Field, FieldError, Fingerprint, Parameters};
 use crate::machine::id::{ObjectId, Owner};
-use crate::machine::key::{IdempotencyKey, NaturalKey};
+use crate::machine::key::IdempotencyKey;
 use crate::machine::record::Channel;
 use crate::metrics;
 use crate::object::message::{Ask, BindVerdict, Fault, RunAsk, Verdict};
+use crate::payment::natural_key::NaturalKey;
 use crate::random;
 
 /// The account that a request names with `Authorization`; in the lab there is one for requests without it.

@@ -14,11 +14,12 @@ use super::token::FormToken;
 use super::{key_source, reply};
 use crate::machine::begin::Arrival;
 use crate::machine::fingerprint::{FieldError, Fingerprint, Parameters};
-use crate::machine::id::{ObjectId, Owner, RideId};
+use crate::machine::id::{ObjectId, Owner};
 use crate::machine::key::IdempotencyKey;
 use crate::machine::record::Channel;
 use crate::metrics;
 use crate::object::message::{Ask, RunAsk, Shown, Verdict};
+use crate::payment::id::RideId;
 
 /// `GET /rides/new`
 pub(super) async fn new_ride(app: &App, request: &Request) -> Result<Answer, Problem> {

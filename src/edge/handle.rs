@@ -19,9 +19,10 @@ use super::{
     admin, admission, api, assets, cors, desk, docs, form, keys, payments, reply, retention, webhooks,
 };
 use crate::log::log;
-use crate::machine::id::{Owner, RequestId, RideId};
+use crate::machine::id::{Owner, RequestId};
 use crate::metrics;
 use crate::object::message::{Ask, Shown, View};
+use crate::payment::id::RideId;
 use crate::random;
 
 /// Answers a request. An error is an answer too.

@@ -8,9 +8,10 @@ use super::problem::{Kind, Problem};
 use super::reply;
 use super::signing::Purpose;
 use super::token::FormToken;
-use crate::machine::id::{ObjectId, Owner, PaymentId, RideId};
+use crate::machine::id::{ObjectId, Owner};
 use crate::machine::key::{IdempotencyKey, KeyHash};
 use crate::object::message::{Ask, Forgotten, Located, Shown};
+use crate::payment::id::{PaymentId, RideId};
 
 /// A key, its owner, and the object that has the key's name or is the key.
 struct Place {

@@ -14,7 +14,8 @@ use data_encoding::BASE64URL_NOPAD;
 use super::signing::{Purpose, SIGNATURE_LEN, SigningKeys};
 use super::token::TokenError;
 use crate::flows::payment::PaymentRequest;
-use crate::machine::id::{ObjectId, PaymentId, digest};
+use crate::machine::id::{ObjectId, digest};
+use crate::payment::id::PaymentId;
 
 const LEADS_LEN: usize = 16;
 const KEY_LEN: usize = LEADS_LEN + SIGNATURE_LEN;

@@ -7,11 +7,12 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::{End, Phase, Refusal, not_executed, respond};
-use crate::machine::call::{CallKind, CallSpec, Found, ProviderResult, Semantics, Settlement};
+use crate::machine::call::{CallSpec, Semantics, Settlement};
 use crate::machine::context::Bug;
 use crate::payment::check;
 use crate::payment::money::AmountMinor;
 use crate::payment::{Payment, PaymentState, Pending};
+use crate::providers::result::{CallKind, Found, ProviderResult};
 
 use super::payment::entered;
 

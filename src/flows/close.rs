@@ -12,13 +12,12 @@ use serde_json::json;
 
 use super::payment::PaymentRequest;
 use super::{End, Phase};
-use crate::machine::call::{
-    CallKind, CallSpec, CallState, ForeignCall, Found, ProviderResult, Semantics, Settlement,
-};
+use crate::machine::call::{CallSpec, CallState, ForeignCall, Semantics, Settlement};
 use crate::machine::context::Bug;
 use crate::machine::rows::Rows;
 use crate::payment::tries::{self, Stage, Try};
 use crate::payment::{Failure, PaymentState};
+use crate::providers::result::{CallKind, Found, ProviderResult};
 
 /// What the name of its call begins with; the number of the try follows.
 const CALL: &str = "close_";

@@ -6,16 +6,18 @@
 use serde::{Deserialize, Serialize};
 
 use super::{End, Phase, respond};
-use crate::machine::call::{CallKind, CallSpec, CallState, Found, ProviderResult, Semantics, Settlement};
+use crate::machine::call::{CallSpec, CallState, Semantics, Settlement};
 use crate::machine::context::{Bug, Context};
 use crate::machine::fingerprint::Fingerprint;
-use crate::machine::id::{RefundId, RequestId, digest};
+use crate::machine::id::{RequestId, digest};
 use crate::machine::key::KeyHash;
 use crate::machine::record::{Channel, KeyRecord, Lifecycle, Open, RecoveryPoint};
 use crate::machine::rows::Rows;
+use crate::payment::id::RefundId;
 use crate::payment::money::AmountMinor;
 use crate::payment::tries::{self, Stage, Try};
 use crate::payment::{Refund, RefundReason, RefundState, check};
+use crate::providers::result::{CallKind, Found, ProviderResult};
 
 /// What is to be given back.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]

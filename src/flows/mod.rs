@@ -21,11 +21,14 @@ use serde_json::Value;
 
 use crate::machine::call::{CallSpec, CallState, ForeignCall, Settlement};
 use crate::machine::context::{Bug, Context};
-use crate::machine::id::{ObjectId, PaymentId, RideId};
+use crate::machine::id::ObjectId;
+use crate::machine::key::KeyHash;
 use crate::machine::outbox::job;
 use crate::machine::record::{Channel, KeyRecord, Lifecycle, RecoveryPoint, StoredResponse};
-use crate::machine::rows::{AuditRecord, JobKind, Rows};
+use crate::machine::rows::Rows;
 use crate::payment::Payment;
+use crate::payment::id::{PaymentId, RideId};
+use crate::payment::records::{AuditRecord, JobKind};
 
 /// What a request asks for, parsed and complete: a run can be resumed from this and the rows alone.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -246,4 +249,13 @@ fn respond(
             body: Vec::new(),
         },
     }))
+}
+
+/// Whether a key's operation took money. Then each duplicate of it is a charge that did not happen.
+pub fn took_money(rows: &Rows, key_hash: &KeyHash) -> bool {
+    let Some(key) = rows.keys.iter().find(|key| key.key_hash == *key_hash) else {
+        return false;
+    };
+    let mut calls = rows.calls.iter().filter(|call| call.key_id == key.key_id);
+    calls.any(|call| matches!(&call.state, CallState::Settled(Settlement::Answered(reply)) if reply.result.took_money()))
 }

@@ -14,14 +14,16 @@ use super::capture::under_way;
 use super::close::{self, Earlier};
 use super::receipt::{self, About};
 use super::{End, Phase, Refusal, order_link, respond, tries};
-use crate::machine::call::{CallKind, CallSpec, ForeignCall, Found, ProviderResult, Semantics, Settlement};
+use crate::machine::call::{CallSpec, ForeignCall, Semantics, Settlement};
 use crate::machine::context::{Bug, Context};
-use crate::machine::id::PaymentId;
 use crate::machine::record::RecoveryPoint;
-use crate::machine::rows::{AuditRecord, Rows};
+use crate::machine::rows::Rows;
+use crate::payment::id::PaymentId;
 use crate::payment::money::{AmountMinor, Currency};
+use crate::payment::records::AuditRecord;
 use crate::payment::tries as payment_tries;
 use crate::payment::{Failure, Payment, PaymentState, check};
+use crate::providers::result::{CallKind, Found, ProviderResult};
 use crate::providers::{Authorization, Provider};
 
 /// A provider, and what pays there.

@@ -4,8 +4,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::machine::context::Context;
 use crate::machine::outbox::job;
-use crate::machine::rows::{JobKind, Rows};
+use crate::machine::rows::Rows;
 use crate::payment::money::Currency;
+use crate::payment::records::JobKind;
 use crate::payment::{Payment, Refund};
 
 use super::ride::{FARE_CURRENCY, Ride};

@@ -7,11 +7,12 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::{End, Phase, Refusal, not_executed, receipt, respond};
-use crate::machine::call::{CallKind, CallSpec, ProviderResult, Semantics, Settlement};
+use crate::machine::call::{CallSpec, Semantics, Settlement};
 use crate::machine::context::Bug;
-use crate::machine::id::RefundId;
+use crate::payment::id::RefundId;
 use crate::payment::money::AmountMinor;
 use crate::payment::{Payment, PaymentState, Refund, RefundReason, RefundState, check};
+use crate::providers::result::{CallKind, ProviderResult};
 
 use super::capture::{must_be_free, must_be_payable};
 

@@ -7,11 +7,12 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::{End, Phase, receipt, respond};
-use crate::machine::call::{CallKind, CallSpec, ProviderResult, Semantics, Settlement};
+use crate::machine::call::{CallSpec, Semantics, Settlement};
 use crate::machine::context::Bug;
-use crate::machine::id::RideId;
 use crate::machine::record::RecoveryPoint;
-use crate::machine::rows::JobKind;
+use crate::payment::id::RideId;
+use crate::payment::records::JobKind;
+use crate::providers::result::{CallKind, ProviderResult};
 use crate::providers::{Provider, stripe};
 use crate::timestamp;
 

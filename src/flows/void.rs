@@ -9,9 +9,10 @@ use serde_json::json;
 
 use super::capture::{move_key, must_be_free, settle_move};
 use super::{End, Phase, Refusal, order_link};
-use crate::machine::call::{CallKind, CallSpec, Semantics};
+use crate::machine::call::{CallSpec, Semantics};
 use crate::machine::context::Bug;
 use crate::payment::{PaymentState, Pending};
+use crate::providers::result::CallKind;
 
 /// What is asked for. The merchant has nothing to say about it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]

@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::machine::rows::JobKind;
+use crate::payment::records::JobKind;
 use crate::readmodel::snapshot::Snapshot;
 
 /// The version of these messages.

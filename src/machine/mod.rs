@@ -16,14 +16,12 @@
 
 pub mod account;
 pub mod begin;
-pub mod by_hand;
 pub mod call;
 pub mod context;
 pub mod fingerprint;
 pub mod id;
 pub mod key;
 pub mod outbox;
-pub mod personal;
 pub mod record;
 pub mod rows;
 pub mod run;

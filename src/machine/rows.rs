@@ -7,72 +7,14 @@ use serde::{Deserialize, Serialize};
 
 use super::account::SentTo;
 use super::call::{CallSpec, CallState, Evidence, ForeignCall, Settlement};
-use super::id::{ObjectId, Owner};
-use super::key::KeyHash;
+use super::id::ObjectId;
 use super::record::{Binding, KeyRecord};
 use crate::flows::order_link::OrderLinks;
 use crate::flows::ride::Ride;
+use crate::payment::records::{AuditRecord, JobKind, TakenEvent};
 use crate::payment::tries::Try;
 use crate::payment::{Payment, Refund};
 use crate::providers::Provider;
-
-/// What an effect was, who caused it and when: one for each effect, in the effect's own transaction.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct AuditRecord {
-    /// When, in ms since the epoch.
-    pub at_ms: u64,
-    /// On whose behalf.
-    pub actor: Owner,
-    /// What was done, such as `ride.created`.
-    pub action: &'static str,
-    /// The id of what it was done to.
-    pub subject: String,
-    /// A JSON object with the facts: amounts and ids, nothing secret.
-    pub data: serde_json::Value,
-}
-
-/// The fact of an audit record that names the operator who asked on the actor's behalf.
-pub const OPERATOR: &str = "operator";
-
-impl AuditRecord {
-    /// Names who asked for it, if that was not the actor.
-    pub fn asked_by(&mut self, operator: Option<&str>) {
-        if let (Some(operator), serde_json::Value::Object(facts)) = (operator, &mut self.data) {
-            facts.insert(OPERATOR.to_owned(), operator.into());
-        }
-    }
-}
-
-/// A kind of job.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum JobKind {
-    /// Carries a snapshot of the object into the read model.
-    Project,
-    /// Sends an email about money that has moved.
-    SendReceipt,
-    /// Sends a text message, at most once.
-    SendMessage,
-}
-
-impl JobKind {
-    /// All of them.
-    pub const ALL: [Self; 3] = [Self::Project, Self::SendReceipt, Self::SendMessage];
-
-    /// The name as stored.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Project => "project",
-            Self::SendReceipt => "send_receipt",
-            Self::SendMessage => "send_message",
-        }
-    }
-
-    /// From the stored name.
-    pub fn parse(text: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|kind| kind.as_str() == text)
-    }
-}
 
 /// Work to do after the commit, once, by its id. It stays until whoever does it has confirmed that it is done, or that it
 /// lies in the dead letters.
@@ -108,19 +50,6 @@ pub struct TimelineEntry {
     pub event: String,
     /// More about it; never a value from a request.
     pub detail: String,
-}
-
-/// An event that was taken in: a second one of this id changes nothing.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct TakenEvent {
-    /// The provider's id of it.
-    pub event_id: String,
-    /// Who told.
-    pub provider: Provider,
-    /// The provider's word for what happened.
-    pub kind: String,
-    /// When it came, in ms since the epoch.
-    pub received_at_ms: u64,
 }
 
 /// What a phase adds.
@@ -208,15 +137,6 @@ impl Rows {
     /// The call that a key's operation waits for: there is one at most.
     pub fn unsettled_call(&self, key_id: u32) -> Option<&ForeignCall> {
         self.calls.iter().find(|call| call.key_id == key_id && !matches!(call.state, CallState::Settled(_)))
-    }
-
-    /// Whether a key's operation took money. Then each duplicate of it is a charge that did not happen.
-    pub fn took_money(&self, key_hash: &KeyHash) -> bool {
-        let Some(key) = self.keys.iter().find(|key| key.key_hash == *key_hash) else {
-            return false;
-        };
-        let mut calls = self.calls.iter().filter(|call| call.key_id == key.key_id);
-        calls.any(|call| matches!(&call.state, CallState::Settled(Settlement::Answered(reply)) if reply.result.took_money()))
     }
 
     /// At which account a payment was made, by the provider's id of it: as the newest call about it has found.

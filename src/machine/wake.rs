@@ -7,21 +7,17 @@ use super::call::CallState;
 use super::context::Context;
 use super::id::InstanceId;
 use super::outbox;
-use super::personal;
 use super::record::{Binding, KeyRecord, Lifecycle, Ticket, Tombstone};
 use super::rows::Rows;
 use crate::payment::check;
+use crate::payment::pii;
 
 /// The time for the alarm, in ms since the epoch: the earliest of all that is due. `None` if nothing ever is.
 pub fn wake_at(rows: &Rows, ctx: &Context) -> Option<u64> {
     let keys = rows.keys.iter().filter_map(|key| key_wakes_at(key, ctx));
     let bindings = rows.bindings.iter().filter_map(|binding| binding_wakes_at(binding, ctx));
     let check = rows.payment.iter().filter_map(check::due_at_ms);
-    keys.chain(bindings)
-        .chain(check)
-        .chain(outbox::wakes_at(rows))
-        .chain(personal::due_at_ms(rows, ctx))
-        .min()
+    keys.chain(bindings).chain(check).chain(outbox::wakes_at(rows)).chain(pii::due_at_ms(rows, ctx)).min()
 }
 
 /// When the parameters of a key that runs elsewhere are dropped.
@@ -96,8 +92,8 @@ pub fn wake(rows: &mut Rows, me: &InstanceId, ctx: &Context) -> Vec<Ticket> {
         expire(rows, key_id, ctx);
         tickets.extend(take_over(rows, key_id, me, ctx));
     }
-    if personal::due_at_ms(rows, ctx).is_some_and(|at_ms| at_ms <= ctx.now_ms) {
-        personal::erase(rows, ctx);
+    if pii::due_at_ms(rows, ctx).is_some_and(|at_ms| at_ms <= ctx.now_ms) {
+        pii::erase(rows, ctx);
     }
     // Objects of before anything was watched begin with it here.
     check::schedule(rows, ctx);

@@ -1,6 +1,6 @@
 //! What is counted: a closed list of families, each with a closed list of labels. Nothing from a request can become one.
 
-use crate::machine::rows::JobKind;
+use crate::payment::records::JobKind;
 
 /// How Prometheus reads a family.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

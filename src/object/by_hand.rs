@@ -9,12 +9,11 @@ use worker::Delay;
 use super::drive::Drive;
 use super::inspection::CallSight;
 use super::message::{ByHandAnswer, ByHandAsk, CallReport, Said, Sighting};
-use crate::machine::by_hand::{self, Refusal, Word};
-use crate::machine::call::{
-    ByHand, ForeignCall, LookUp, LookUpProgress, ProviderReply, ProviderResult, Settlement,
-};
+use crate::machine::call::{ByHand, ForeignCall, LookUp, LookUpProgress, ProviderReply, Settlement};
 use crate::machine::context::Bug;
 use crate::machine::rows::{Rows, TimelineEntry};
+use crate::payment::by_hand::{self, Refusal, Word};
+use crate::providers::result::ProviderResult;
 
 /// How long the provider has to answer: a person waits for the page.
 const PROVIDER_WITHIN: Duration = Duration::from_secs(6);

@@ -278,7 +278,7 @@ impl Drive {
 
     /// For the counts only: nothing depends on it.
     fn took_money(&self, key_hash: &KeyHash) -> bool {
-        self.store.read().is_ok_and(|rows| rows.is_some_and(|rows| rows.took_money(key_hash)))
+        self.store.read().is_ok_and(|rows| rows.is_some_and(|rows| crate::flows::took_money(&rows, key_hash)))
     }
 
     fn verdict(&self, end: RunEnd, key_id: u32, replayed: bool) -> Result<Verdict, Bug> {

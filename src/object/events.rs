@@ -13,8 +13,9 @@ use super::drive::Drive;
 use super::storage::Storage;
 use super::store::Store;
 use crate::machine::context::{Bug, Context};
-use crate::machine::rows::{Rows, TakenEvent};
+use crate::machine::rows::Rows;
 use crate::payment::news;
+use crate::payment::records::TakenEvent;
 use crate::webhooks::{Event, Taken};
 
 /// The audit records of events that a person must see.

@@ -7,11 +7,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::flows::order_link::OrderLinks;
 use crate::flows::void::is_voidable;
-use crate::machine::by_hand;
-use crate::machine::call::{CallState, ForeignCall, ProviderResult, Settlement};
+use crate::machine::call::{CallState, ForeignCall, Settlement};
 use crate::machine::rows::{Rows, TimelineEntry};
+use crate::payment::by_hand;
 use crate::payment::check;
 use crate::payment::tries::Try;
+use crate::providers::result::ProviderResult;
 use crate::readmodel::snapshot::{AuditRow, Snapshot, snapshot};
 
 /// An object, for the desk.

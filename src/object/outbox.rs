@@ -13,9 +13,11 @@ use crate::jobs::message::{Job, VERSION, batches};
 use crate::jobs::purge;
 use crate::machine::context::Bug;
 use crate::machine::outbox;
-use crate::machine::personal::{self, Erased};
-use crate::machine::rows::{JobKind, Rows, StagedJob};
+use crate::machine::rows::{Rows, StagedJob};
 use crate::metrics;
+use crate::payment::pii::{self, Erased};
+use crate::payment::records::JobKind;
+use crate::readmodel::projection;
 use crate::readmodel::snapshot::{AUDIT_MAX, snapshot};
 
 /// How long a run that has just begun has to end before the read model learns that it is open.
@@ -132,7 +134,7 @@ impl Drive {
         let ctx = self.context();
         let audit_newest = self.store.audit_newest()?;
         let has_staged = self.store.transaction(&ctx, |rows| {
-            outbox::confirm(rows, job_id, audit_through, audit_newest, &ctx);
+            projection::confirm(rows, job_id, audit_through, audit_newest, &ctx);
             Ok::<_, Bug>(!rows.appended.jobs.is_empty())
         })?;
         if has_staged {
@@ -146,7 +148,7 @@ impl Drive {
     pub(super) async fn erase(&self) -> Result<Erased, Bug> {
         let erased = loop {
             let Some(rows) = self.store.read()? else { return Ok(Erased::Nothing) };
-            let may = personal::may_erase(&rows);
+            let may = pii::may_erase(&rows);
             if may != Erased::Gone {
                 return Ok(may);
             }
@@ -157,10 +159,10 @@ impl Drive {
                 if now.jobs.iter().any(|job| rows.jobs.iter().all(|purged| purged.job_id != job.job_id)) {
                     return Ok(None);
                 }
-                let erased = personal::erase(now, &ctx);
+                let erased = pii::erase(now, &ctx);
                 if erased == Erased::Gone {
                     // Also what an earlier snapshot may have shown.
-                    outbox::stage_anew(now, &ctx);
+                    projection::stage_anew(now, &ctx);
                 }
                 Ok::<_, Bug>(Some(erased))
             })?;
@@ -181,7 +183,7 @@ impl Drive {
         let ctx = self.context();
         self.store.transaction(&ctx, |rows| {
             rows.audit_through = 0;
-            outbox::stage_anew(rows, &ctx);
+            projection::stage_anew(rows, &ctx);
             Ok::<_, Bug>(())
         })?;
         self.drain().await;

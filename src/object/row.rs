@@ -5,16 +5,19 @@ use serde::{Deserialize, Serialize};
 
 use super::storage::SqlValue;
 use crate::flows::ride::{DegreesE7, Place, Ride};
-use crate::machine::call::{CallKind, CallState, ForeignCall};
+use crate::machine::call::{CallState, ForeignCall};
 use crate::machine::context::Bug;
 use crate::machine::fingerprint::{Canonical, Fingerprint};
-use crate::machine::id::{InstanceId, ObjectId, Owner, RequestId, RideId};
+use crate::machine::id::{InstanceId, ObjectId, Owner, RequestId};
 use crate::machine::key::KeyHash;
 use crate::machine::record::{
     Binding, Channel, Finished, KeyRecord, Lease, Lifecycle, Open, RecoveryPoint, StoredResponse, Tombstone,
 };
-use crate::machine::rows::{JobKind, StagedJob};
+use crate::machine::rows::StagedJob;
+use crate::payment::id::RideId;
+use crate::payment::records::JobKind;
 use crate::providers::Provider;
+use crate::providers::result::CallKind;
 
 pub(super) fn int(value: impl Into<u64>) -> SqlValue {
     SqlValue::Integer(i64::try_from(value.into()).unwrap_or(i64::MAX))

@@ -17,7 +17,6 @@ use crate::flows::ride::Ride;
 use crate::machine::call::{CallState, Evidence, ForeignCall};
 use crate::machine::context::{Bug, Context};
 use crate::machine::id::ObjectId;
-use crate::machine::outbox;
 use crate::machine::record::{Binding, KeyRecord, Lifecycle};
 use crate::machine::rows::{Appended, Rows, StagedJob, TimelineEntry};
 use crate::machine::wake::{KnownAlarm, alarm_to_set};
@@ -26,6 +25,7 @@ use crate::object::inspection::EventSight;
 use crate::payment::tries::{self, Try};
 use crate::payment::{Payment, Refund, refunded_minor};
 use crate::providers::Provider;
+use crate::readmodel::projection;
 use crate::readmodel::snapshot::AuditRow;
 
 /// The events that an object knows: the newest.
@@ -119,7 +119,7 @@ impl<S: Storage> Store<S> {
             let mut after = before.clone();
             match change(&mut after) {
                 Ok(value) => {
-                    outbox::stage_projection(&before, &mut after, ctx);
+                    projection::stage_projection(&before, &mut after, ctx);
                     self.save(&before, &after, ctx, &mut alarm)?;
                     moves = metrics::moves(&before, &after);
                     result = Some(Ok(value));

@@ -11,15 +11,17 @@ use serde_json::json;
 
 use crate::flows::payment::entered;
 use crate::machine::account::Identity;
-use crate::machine::by_hand::{self, Contradiction};
-use crate::machine::call::{CallKind, CallState, ForeignCall, Found, ProviderResult, Settlement};
+use crate::machine::call::{CallState, ForeignCall, Settlement};
 use crate::machine::context::{Bug, Context};
-use crate::machine::id::RefundId;
-use crate::machine::rows::{AuditRecord, Rows};
+use crate::machine::rows::Rows;
+use crate::payment::by_hand::{self, Contradiction};
+use crate::payment::id::RefundId;
 use crate::payment::news::refund_moved;
+use crate::payment::records::AuditRecord;
 use crate::payment::{Check, Dispute, Doubt, Payment, PaymentState, Refund, RefundState, Watch, Watched};
 use crate::payment::{ended, tries};
 use crate::providers::Provider;
+use crate::providers::result::{CallKind, Found, ProviderResult};
 
 /// The pause before the first question, in ms; it doubles with each.
 const FIRST_PAUSE_MS: u64 = 5_000;

@@ -10,11 +10,13 @@ use serde_json::json;
 use super::{Dispute, DisputeStatus, FailedOperation, Failure, Payment, PaymentState, Pending};
 use crate::flows::payment::entered;
 use crate::flows::{close, give_back};
-use crate::machine::call::{CallKind, CallState, ForeignCall, ProviderResult, Settlement};
+use crate::machine::call::{CallState, ForeignCall, Settlement};
 use crate::machine::context::{Bug, Context};
-use crate::machine::rows::{AuditRecord, Rows};
+use crate::machine::rows::Rows;
+use crate::payment::records::AuditRecord;
 use crate::payment::{check, tries};
 use crate::providers::Provider;
+use crate::providers::result::{CallKind, ProviderResult};
 use crate::webhooks::{Taken, Told};
 
 /// A capture was made, or refused before anything moved.

@@ -16,18 +16,23 @@
 //! A move that is under way is written down before its call is sent ([`Payment::pending`]; a refund as a row of its own):
 //! what it would take is reserved, so that the sums hold however many ask at once and however late the provider answers.
 
+pub mod by_hand;
 pub mod check;
 pub mod ended;
+pub mod id;
 pub mod money;
+pub mod natural_key;
 pub mod news;
+pub mod pii;
+pub mod records;
 pub mod tries;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use crate::machine::call::Found;
-use crate::machine::id::{PaymentId, RefundId};
+use crate::payment::id::{PaymentId, RefundId};
 use crate::providers::Provider;
+use crate::providers::result::Found;
 use crate::timestamp;
 use money::{AmountMinor, Currency};
 use tries::Try;

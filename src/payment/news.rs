@@ -7,15 +7,15 @@ use serde_json::json;
 
 use crate::flows::payment::entered;
 use crate::flows::receipt;
-use crate::machine::by_hand;
-use crate::machine::call::{
-    CallKind, CallState, ForeignCall, Found, ProviderReply, ProviderResult, Settlement,
-};
+use crate::machine::call::{CallState, ForeignCall, ProviderReply, Settlement};
 use crate::machine::context::{Bug, Context};
 use crate::machine::record::Lifecycle;
-use crate::machine::rows::{AuditRecord, Rows};
+use crate::machine::rows::Rows;
+use crate::payment::by_hand;
+use crate::payment::records::AuditRecord;
 use crate::payment::{Failure, Payment, PaymentState, Refund, RefundElsewhere, RefundState};
 use crate::payment::{check, ended, tries};
+use crate::providers::result::{CallKind, Found, ProviderResult};
 use crate::providers::{Provider, adyen};
 use crate::webhooks::{Event, News, Taken, Told};
 

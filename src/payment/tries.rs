@@ -10,12 +10,14 @@ use super::check::{self, Question};
 use super::money::{AmountMinor, Currency};
 use super::{Dispute, Payment, PaymentState, RefundState, Watched};
 use crate::flows::{close, give_back};
-use crate::machine::call::{CallKind, CallState, ForeignCall, Found, ProviderResult, Settlement};
+use crate::machine::call::{CallState, ForeignCall, Settlement};
 use crate::machine::context::{Bug, Context};
-use crate::machine::id::RefundId;
 use crate::machine::record::RecoveryPoint;
-use crate::machine::rows::{AuditRecord, Rows};
+use crate::machine::rows::Rows;
+use crate::payment::id::RefundId;
+use crate::payment::records::AuditRecord;
 use crate::providers::Provider;
+use crate::providers::result::{CallKind, Found, ProviderResult};
 use crate::webhooks::{News, Taken, Told};
 
 /// A try to pay.

@@ -20,12 +20,12 @@ use serde::{Deserialize, Serialize};
 
 use super::{Authorization, HttpAnswer, UnsupportedMoney, is_plain, not_executed, unknown};
 use crate::machine::call::{
-    CallKind, ForeignCall, FrozenRequest, LookUp, Outcome, ProviderReply, ProviderResult, RefusalScope,
-    Unconfirmed,
+    ForeignCall, FrozenRequest, LookUp, Outcome, ProviderReply, RefusalScope, Unconfirmed,
 };
 use crate::machine::id::digest;
 use crate::payment::money::Currency;
 use crate::payment::{Payment, Refund, RefundReason};
+use crate::providers::result::{CallKind, ProviderResult};
 use crate::webhooks::Told;
 
 /// How long after the first send, in ms, the same key may be sent again. Adyen keeps keys for at least seven days and may

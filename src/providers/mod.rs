@@ -5,19 +5,19 @@
 //! comes later goes there. Only a new try, after the last has failed for good, may choose another one.
 
 pub mod adyen;
+pub mod result;
 pub mod stripe;
 #[cfg(target_arch = "wasm32")]
 pub mod transport;
 
 use serde::{Deserialize, Serialize};
 
-use crate::machine::call::{
-    CallKind, ForeignCall, FrozenRequest, LookUp, Outcome, ProviderReply, RefusalScope,
-};
+use crate::machine::call::{ForeignCall, FrozenRequest, LookUp, Outcome, ProviderReply, RefusalScope};
 use crate::machine::context::{Bug, Times};
 use crate::payment::check::{Question, Truth};
 use crate::payment::money::{AmountMinor, Currency};
 use crate::payment::{Payment, Refund};
+use crate::providers::result::CallKind;
 
 /// Where a call goes. Written down with the call: a retry never moves to another provider.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]

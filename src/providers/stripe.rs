@@ -14,12 +14,12 @@ use serde_json::Value;
 use super::{Authorization, HttpAnswer, indeterminate, is_plain, not_executed, unknown};
 use crate::machine::account::Identity;
 use crate::machine::call::{
-    CallKind, ForeignCall, Found, FrozenRequest, LookUp, Outcome, ProviderReply, ProviderResult,
-    RefusalScope, Unconfirmed,
+    ForeignCall, FrozenRequest, LookUp, Outcome, ProviderReply, RefusalScope, Unconfirmed,
 };
 use crate::machine::context::QUIET_MAX_MS;
 use crate::payment::check::{Beside, Question, RemoteRefund, Truth};
 use crate::payment::{Dispute, DisputeStatus, Failure, Refund, RefundState};
+use crate::providers::result::{CallKind, Found, ProviderResult};
 
 /// The version of the API that requests are written for and answers are read by.
 pub const API_VERSION: &str = "2026-10-28.endive";

@@ -2,7 +2,7 @@
 //! <https://docs.stripe.com/api/pagination>
 
 use crate::machine::fingerprint::FieldError;
-use crate::machine::id::PaymentId;
+use crate::payment::id::PaymentId;
 
 /// The statuses of a payment, as the API says them.
 pub const STATUSES: [&str; 10] = [

@@ -15,4 +15,5 @@ pub mod list;
 pub mod payments;
 #[cfg(target_arch = "wasm32")]
 pub mod project;
+pub mod projection;
 pub mod snapshot;

@@ -6,11 +6,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::flows::close::is_closing;
 use crate::flows::ride::{FARE_CURRENCY, RideState};
-use crate::machine::call::{CallKind, CallState, ForeignCall, Settlement};
+use crate::machine::call::{CallState, ForeignCall, Settlement};
 use crate::machine::record::{KeyRecord, Lifecycle};
 use crate::machine::rows::Rows;
 use crate::payment::{PaymentState, Watch};
 use crate::providers::Provider;
+use crate::providers::result::CallKind;
 
 /// How many of its keys and refunds an object tells of: those that changed last. Of the others it has told before; those that
 /// are open it tells of again.

@@ -12,7 +12,7 @@
 use chrono::DateTime;
 use serde::Serialize;
 
-use crate::machine::id::PaymentId;
+use crate::payment::id::PaymentId;
 use crate::providers::adyen::minor_units;
 
 /// The largest report, in bytes: some 110,000 lines. It is held three times on its way to R2, and an isolate has 128 MB.

@@ -8,8 +8,8 @@ use worker::{Date, Env, Error, Result};
 
 use crate::config::Config;
 use crate::log::log;
-use crate::machine::rows::JobKind;
 use crate::metrics;
+use crate::payment::records::JobKind;
 use crate::readmodel::db::Db;
 
 /// How long the runs of tasks are kept, in ms.

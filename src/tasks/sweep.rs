@@ -13,10 +13,11 @@ use serde_json::{Value, json};
 use worker::{Date, Env, Result};
 
 use crate::log::log;
-use crate::machine::by_hand::RECAPTURES_END_MS;
-use crate::machine::id::{ObjectId, PaymentId};
+use crate::machine::id::ObjectId;
 use crate::object::client;
 use crate::object::message::Ask;
+use crate::payment::by_hand::RECAPTURES_END_MS;
+use crate::payment::id::PaymentId;
 use crate::readmodel::db::Db;
 use crate::tasks::late::{
     CAPTURE_ENDED, GRACE_MS, NOT_CAPTURED, OPEN, WAIT_MAX_MS, WAIT_MIN_MS, WAITING, WATCHED,

@@ -11,8 +11,9 @@ pub(crate) mod work;
 
 use serde::{Deserialize, Serialize};
 
-use crate::machine::id::{ObjectId, PaymentId, RideId};
+use crate::machine::id::ObjectId;
 use crate::payment::DisputeStatus;
+use crate::payment::id::{PaymentId, RideId};
 use crate::providers::Provider;
 
 /// An event whose signature is right, as far as an object needs it.

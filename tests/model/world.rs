@@ -18,10 +18,11 @@ use paid_once::machine::fingerprint::{Canonical, Fingerprint};
 use paid_once::machine::id::{InstanceId, ObjectId, Owner, RequestId};
 use paid_once::machine::key::KeyHash;
 use paid_once::machine::record::{Channel, KeyRecord, Lifecycle, StoredResponse, Ticket};
-use paid_once::machine::rows::{JobKind, Rows};
+use paid_once::machine::rows::Rows;
 use paid_once::machine::run::{Action, Event, Run, RunEnd};
 use paid_once::machine::step::StepError;
 use paid_once::machine::wake::{wake, wake_at};
+use paid_once::payment::records::JobKind;
 use paid_once::providers::HttpAnswer;
 
 use crate::coverage::{Coverage, Seen};

@@ -2,9 +2,7 @@
 
 use paid_once::machine::account::{Credential, Credentials, Identity};
 use paid_once::machine::begin::{Begin, begin};
-use paid_once::machine::call::{
-    CallKind, ForeignCall, FrozenRequest, LookUp, Outcome, ProviderReply, ProviderResult, RefusalScope,
-};
+use paid_once::machine::call::{ForeignCall, FrozenRequest, LookUp, Outcome, ProviderReply, RefusalScope};
 use paid_once::machine::context::{Context, Times};
 use paid_once::machine::id::ObjectId;
 use paid_once::machine::rows::Rows;
@@ -12,6 +10,7 @@ use paid_once::machine::run::{Action, Event, Run, RunEnd};
 use paid_once::machine::wake::{wake, wake_at};
 use paid_once::payment::check::Question;
 use paid_once::payment::news;
+use paid_once::providers::result::{CallKind, ProviderResult};
 use paid_once::providers::{Provider, stripe};
 use paid_once::webhooks::{Event as Notice, News, Taken};
 use proptest::prelude::*;

@@ -1,13 +1,14 @@
 //! The meaning of Adyen's answers, and the bytes that it gets: facts from its documentation, and what must hold for any.
 
 use paid_once::machine::call::{
-    CallKind, CallState, ForeignCall, FrozenRequest, LookUp, Outcome, ProviderReply, ProviderResult,
-    RefusalScope, Unconfirmed,
+    CallState, ForeignCall, FrozenRequest, LookUp, Outcome, ProviderReply, RefusalScope, Unconfirmed,
 };
-use paid_once::machine::id::{ObjectId, PaymentId, RefundId};
+use paid_once::machine::id::ObjectId;
+use paid_once::payment::id::{PaymentId, RefundId};
 use paid_once::payment::money::{AmountMinor, Currency};
 use paid_once::payment::{Payment, PaymentState, Refund, RefundReason, RefundState};
 use paid_once::providers::adyen::{WINDOW_MS, authorize, capture, derived_key, no_look_up, refund, void};
+use paid_once::providers::result::{CallKind, ProviderResult};
 use paid_once::providers::{Authorization, HttpAnswer, Provider};
 use proptest::prelude::*;
 use serde_json::{Value, json};

@@ -3,17 +3,18 @@
 use std::collections::BTreeSet;
 
 use paid_once::machine::begin::begin as begin_key;
-use paid_once::machine::call::Found;
 use paid_once::machine::context::{Context, Limits, Times};
-use paid_once::machine::id::{ObjectId, PaymentId, RefundId};
+use paid_once::machine::id::ObjectId;
 use paid_once::machine::rows::Rows;
 use paid_once::payment::check::{self, Beside, Question, RemoteRefund, Truth, begin, look_wait_ms, take};
+use paid_once::payment::id::{PaymentId, RefundId};
 use paid_once::payment::money::{AmountMinor, Currency};
 use paid_once::payment::tries::Try;
 use paid_once::payment::{
     Check, Dispute, DisputeStatus, Payment, PaymentState, Refund, RefundReason, RefundState,
 };
 use paid_once::providers::Provider;
+use paid_once::providers::result::Found;
 use proptest::prelude::*;
 
 use crate::payment::pay;

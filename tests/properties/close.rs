@@ -2,7 +2,6 @@
 
 use paid_once::flows::Operation;
 use paid_once::machine::begin::{Begin, begin};
-use paid_once::machine::call::Found;
 use paid_once::machine::context::Context;
 use paid_once::machine::id::{InstanceId, ObjectId};
 use paid_once::machine::record::{Lifecycle, StoredResponse};
@@ -11,6 +10,7 @@ use paid_once::machine::run::{Action, Event, Run, RunEnd};
 use paid_once::payment::check::{self, Beside, Question, Truth};
 use paid_once::payment::money::AmountMinor;
 use paid_once::providers::HttpAnswer;
+use paid_once::providers::result::Found;
 use serde_json::{Value, json};
 
 use crate::payment::pay;

@@ -5,11 +5,12 @@ use std::collections::BTreeMap;
 
 use paid_once::config::Config;
 use paid_once::edge::payment::payment_request;
-use paid_once::machine::call::{CallKind, Outcome, ProviderResult};
+use paid_once::machine::call::Outcome;
 use paid_once::machine::fingerprint::Parameters;
 use paid_once::payment::money::{AMOUNT_MAX_MINOR, AmountMinor, Currency, for_people};
 use paid_once::providers::adyen::minor_units::{from_adyen, to_adyen};
 use paid_once::providers::adyen::{self, authorize};
+use paid_once::providers::result::{CallKind, ProviderResult};
 use paid_once::providers::{Authorization, Provider, UnsupportedMoney};
 use paid_once::webhooks::News;
 use paid_once::webhooks::adyen::items;

@@ -1,5 +1,6 @@
-use paid_once::machine::id::{ObjectId, Owner, RequestId, RideId};
+use paid_once::machine::id::{ObjectId, Owner, RequestId};
 use paid_once::machine::key::IdempotencyKey;
+use paid_once::payment::id::RideId;
 use proptest::prelude::*;
 use uuid::{Builder, Uuid, Variant};
 

@@ -9,7 +9,7 @@ use paid_once::flows::refund::RefundRequest;
 use paid_once::flows::void::VoidRequest;
 use paid_once::flows::{Operation, Refusal};
 use paid_once::machine::begin::{Begin, begin};
-use paid_once::machine::call::{CallKind, Found, Outcome, ProviderReply, ProviderResult};
+use paid_once::machine::call::{Outcome, ProviderReply};
 use paid_once::machine::context::{Context, Limits, Times};
 use paid_once::machine::id::{InstanceId, ObjectId};
 use paid_once::machine::record::Lifecycle;
@@ -22,6 +22,7 @@ use paid_once::payment::tries;
 use paid_once::payment::{
     DisputeStatus, PaymentState, Refund, RefundReason, RefundState, check, news, refunded_minor,
 };
+use paid_once::providers::result::{CallKind, Found, ProviderResult};
 use paid_once::providers::{Provider, adyen};
 use paid_once::webhooks::{Event, News, Taken, Told};
 use proptest::prelude::*;

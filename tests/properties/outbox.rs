@@ -2,13 +2,16 @@
 
 use paid_once::jobs::message::{Job, MESSAGE_MAX_BYTES, VERSION, batches};
 use paid_once::machine::begin::{Begin, begin};
-use paid_once::machine::id::{ObjectId, Owner, RefundId};
-use paid_once::machine::outbox::{confirm, due, sent, stage_anew, stage_projection};
+use paid_once::machine::id::{ObjectId, Owner};
+use paid_once::machine::outbox::{due, sent};
 use paid_once::machine::record::{Finished, KeyRecord, Lifecycle, StoredResponse};
-use paid_once::machine::rows::{AuditRecord, JobKind, Rows, StagedJob};
+use paid_once::machine::rows::{Rows, StagedJob};
 use paid_once::machine::wake::{KnownAlarm, alarm_to_set, wake_at};
+use paid_once::payment::id::RefundId;
 use paid_once::payment::money::AmountMinor;
+use paid_once::payment::records::{AuditRecord, JobKind};
 use paid_once::payment::{Refund, RefundReason, RefundState};
+use paid_once::readmodel::projection::{confirm, stage_anew, stage_projection};
 use paid_once::readmodel::snapshot::{AuditRow, Snapshot, snapshot};
 use proptest::prelude::*;
 use serde::Deserialize as _;

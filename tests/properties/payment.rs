@@ -6,7 +6,7 @@ use paid_once::flows::refund::RefundRequest;
 use paid_once::flows::void::VoidRequest;
 use paid_once::flows::{Operation, Refusal};
 use paid_once::machine::begin::{Begin, begin};
-use paid_once::machine::call::{CallKind, Found, Outcome, ProviderReply, ProviderResult};
+use paid_once::machine::call::{Outcome, ProviderReply};
 use paid_once::machine::id::{InstanceId, ObjectId};
 use paid_once::machine::rows::Rows;
 use paid_once::machine::run::{Action, Event, Run, RunEnd};
@@ -16,6 +16,7 @@ use paid_once::payment::{
     Check, Failure, PaymentState, Pending, Refund, RefundReason, RefundState, check, refunded_minor,
 };
 use paid_once::providers::Provider;
+use paid_once::providers::result::{CallKind, Found, ProviderResult};
 use proptest::prelude::*;
 
 use crate::support::{NOW_MS, arrival, at};

@@ -2,9 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use paid_once::machine::call::{
-    CallKind, ForeignCall, Found, FrozenRequest, LookUp, LookUpProgress, Outcome, ProviderResult,
-};
+use paid_once::machine::call::{ForeignCall, FrozenRequest, LookUp, LookUpProgress, Outcome};
+use paid_once::providers::result::{CallKind, Found, ProviderResult};
 use paid_once::providers::stripe::{Charge, charge, close, look_up, read_page};
 use paid_once::providers::{HttpAnswer, Provider};
 use proptest::prelude::*;

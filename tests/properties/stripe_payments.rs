@@ -3,13 +3,12 @@
 
 use std::collections::BTreeMap;
 
-use paid_once::machine::call::{
-    CallKind, ForeignCall, Found, FrozenRequest, LookUp, Outcome, ProviderReply, ProviderResult,
-};
-use paid_once::machine::id::RefundId;
+use paid_once::machine::call::{ForeignCall, FrozenRequest, LookUp, Outcome, ProviderReply};
 use paid_once::payment::check::{Question, Truth};
+use paid_once::payment::id::RefundId;
 use paid_once::payment::money::{AmountMinor, Currency};
 use paid_once::payment::{Refund, RefundReason, RefundState};
+use paid_once::providers::result::{CallKind, Found, ProviderResult};
 use paid_once::providers::stripe::{
     authorize, capture, look_up, question, read_page, read_truth, refund, void,
 };

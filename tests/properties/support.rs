@@ -4,12 +4,13 @@ use paid_once::edge::signing::SigningKeys;
 use paid_once::flows::Operation;
 use paid_once::flows::ride::{DegreesE7, Place, RideRequest};
 use paid_once::machine::begin::Arrival;
-use paid_once::machine::call::{CallKind, CallState, Evidence, ForeignCall, FrozenRequest, Semantics};
+use paid_once::machine::call::{CallState, Evidence, ForeignCall, FrozenRequest, Semantics};
 use paid_once::machine::context::{Context, Limits, Times};
 use paid_once::machine::fingerprint::{Canonical, Fingerprint};
 use paid_once::machine::id::{InstanceId, Owner, RequestId};
 use paid_once::machine::key::KeyHash;
 use paid_once::machine::record::Channel;
+use paid_once::providers::result::CallKind;
 use paid_once::providers::{HttpAnswer, Provider};
 
 /// Signing keys, each made long enough.

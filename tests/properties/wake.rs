@@ -1,14 +1,16 @@
 //! What happens without any client: the alarm, expiry, and a look-up that is longer than one run.
 
 use paid_once::machine::begin::{Begin, begin};
-use paid_once::machine::call::{LookUp, LookUpProgress, Outcome, ProviderReply, ProviderResult};
+use paid_once::machine::call::{LookUp, LookUpProgress, Outcome, ProviderReply};
 use paid_once::machine::context::Times;
 use paid_once::machine::id::ObjectId;
-use paid_once::machine::personal::{Erased, erase};
 use paid_once::machine::record::{Lifecycle, Tombstone};
-use paid_once::machine::rows::{JobKind, Rows, StagedJob};
+use paid_once::machine::rows::{Rows, StagedJob};
 use paid_once::machine::run::{Action, Event, Run, RunEnd};
 use paid_once::machine::wake::{KnownAlarm, alarm_to_set, wake, wake_at};
+use paid_once::payment::pii::{Erased, erase};
+use paid_once::payment::records::JobKind;
+use paid_once::providers::result::ProviderResult;
 
 use crate::support::{NOW_MS, arrival, at, me, ride};
 

@@ -2,7 +2,8 @@
 
 use data_encoding::{BASE64, HEXLOWER};
 use hmac::{Hmac, KeyInit, Mac};
-use paid_once::machine::id::{ObjectId, PaymentId};
+use paid_once::machine::id::ObjectId;
+use paid_once::payment::id::PaymentId;
 use paid_once::webhooks::stripe::{Refused, Signature, read};
 use paid_once::webhooks::{News, adyen};
 use proptest::prelude::*;

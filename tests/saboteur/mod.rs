@@ -12,8 +12,7 @@ pub(crate) use mutant::Mutant;
 use std::borrow::Cow;
 
 use paid_once::machine::begin::{self, Arrival, Begin};
-use paid_once::machine::by_hand::{self, Word};
-use paid_once::machine::call::{CallKind, ForeignCall, LookUp, Outcome, ProviderReply, ProviderResult};
+use paid_once::machine::call::{ForeignCall, LookUp, Outcome, ProviderReply};
 use paid_once::machine::context::{Bug, Context};
 use paid_once::machine::id::InstanceId;
 use paid_once::machine::record::Lifecycle;
@@ -22,9 +21,11 @@ use paid_once::machine::run::{Action, Event as Input, Run, RunEnd};
 use paid_once::machine::step::StepError;
 use paid_once::object::events::{self, Remembered};
 use paid_once::payment::Pending;
+use paid_once::payment::by_hand::{self, Word};
 use paid_once::payment::check::{self, Question, Truth};
 use paid_once::providers::Provider;
 use paid_once::providers::adyen::minor_units;
+use paid_once::providers::result::{CallKind, ProviderResult};
 use paid_once::webhooks::{Event as Notice, Taken};
 
 /// Plays a mutant, or nothing.

@@ -3,7 +3,7 @@
 use paid_once::flows::Operation;
 use paid_once::flows::capture::CaptureRequest;
 use paid_once::machine::begin::Arrival;
-use paid_once::machine::call::{CallKind, CallState, ForeignCall};
+use paid_once::machine::call::{CallState, ForeignCall};
 use paid_once::machine::context::Context;
 use paid_once::machine::record::{Lease, Lifecycle, Open, RecoveryPoint};
 use paid_once::machine::rows::Rows;
@@ -12,6 +12,7 @@ use paid_once::machine::step::StepError;
 use paid_once::payment::tries::Try;
 use paid_once::payment::{Failure, PaymentState, RefundState};
 use paid_once::providers::Provider;
+use paid_once::providers::result::CallKind;
 use paid_once::webhooks::News;
 
 /// Rows without the keys that are not finished.

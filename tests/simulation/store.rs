@@ -3,12 +3,13 @@
 use std::collections::BTreeSet;
 
 use paid_once::machine::context::Context;
-use paid_once::machine::outbox;
 use paid_once::machine::record::{KeyRecord, Lifecycle};
-use paid_once::machine::rows::{Appended, AuditRecord, Rows};
+use paid_once::machine::rows::{Appended, Rows};
 use paid_once::machine::wake::{KnownAlarm, alarm_to_set};
 use paid_once::object::events::Remembered;
+use paid_once::payment::records::AuditRecord;
 use paid_once::providers::Provider;
+use paid_once::readmodel::projection;
 
 use crate::auditor::Commit;
 use crate::disk::{Committed, Disk, Disks};
@@ -120,7 +121,7 @@ impl Store {
         self.saboteur.commits(&self.rows, &mut rows);
         let changed = self.disk.is_some().then(|| rows.clone());
         if self.has_outbox {
-            outbox::stage_projection(&self.rows, &mut rows, ctx);
+            projection::stage_projection(&self.rows, &mut rows, ctx);
         }
         let known = if self.known.0 == instance { self.known.1 } else { KnownAlarm::Unknown };
         let set_alarm_ms = alarm_to_set(&self.rows, &self.saboteur.due(&rows), known, ctx);

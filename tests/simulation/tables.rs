@@ -11,7 +11,6 @@ use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
-use paid_once::machine::call::CallKind;
 use paid_once::machine::context::{Bug, Context, Limits, Times};
 use paid_once::machine::id::{InstanceId, ObjectId};
 use paid_once::machine::rows::{Rows, TimelineEntry};
@@ -22,6 +21,7 @@ use paid_once::object::storage::Storage;
 use paid_once::object::store::{EVENTS_NEWEST, Store};
 use paid_once::payment::PaymentState;
 use paid_once::providers::Provider;
+use paid_once::providers::result::CallKind;
 use paid_once::readmodel::snapshot::snapshot;
 use paid_once::webhooks::{Event, News, Taken, Told};
 use serde_json::Value;

@@ -28,11 +28,13 @@ use crate::flows::void::VoidRequest;
 use crate::flows::{Operation, Refusal};
 use crate::machine::begin::Arrival;
 use crate::machine::fingerprint::{Fingerprint, Parameters};
-use crate::machine::id::{ObjectId, Owner, PaymentId};
-use crate::machine::key::{IdempotencyKey, KeyHash, NaturalKey, order_object_name};
+use crate::machine::id::{ObjectId, Owner};
+use crate::machine::key::{IdempotencyKey, KeyHash};
 use crate::machine::record::Channel;
 use crate::object::message::{Ask, OrderView, RunAsk, Shown, Verdict, View};
+use crate::payment::id::PaymentId;
 use crate::payment::money::{Currency, for_people};
+use crate::payment::natural_key::{NaturalKey, order_object_name};
 use crate::providers::Provider;
 use crate::random;
 

@@ -31,9 +31,9 @@ use crate::machine::fingerprint::{Fingerprint, Parameters};
 use crate::machine::id::{ObjectId, Owner, digest};
 use crate::machine::key::IdempotencyKey;
 use crate::machine::record::Channel;
-use crate::machine::rows::JobKind;
 use crate::object::message::{Ask, ByHandAnswer, RunAsk, Verdict};
 use crate::payment::RefundReason;
+use crate::payment::records::JobKind;
 use crate::readmodel::db::Db;
 use crate::webhooks::inbox::REQUEUE;
 

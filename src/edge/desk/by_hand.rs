@@ -12,9 +12,9 @@ use crate::edge::http::Answer;
 use crate::edge::operator::Operator;
 use crate::edge::problem::{Kind, Problem};
 use crate::edge::reply;
-use crate::machine::by_hand::REASON_MAX;
 use crate::machine::fingerprint::Parameters;
 use crate::object::message::{Ask, ByHandAnswer, ByHandAsk, CallReport, Said, ShownCall};
+use crate::payment::by_hand::REASON_MAX;
 use crate::timestamp;
 
 /// The longest id that is taken from a form, in characters.

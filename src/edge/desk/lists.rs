@@ -12,9 +12,10 @@ use crate::edge::http::Answer;
 use crate::edge::operator::form_key;
 use crate::edge::problem::Problem;
 use crate::edge::reply;
-use crate::machine::id::{Owner, PaymentId, RideId};
+use crate::machine::id::Owner;
 use crate::machine::key::IdempotencyKey;
-use crate::machine::rows::OPERATOR;
+use crate::payment::id::{PaymentId, RideId};
+use crate::payment::records::OPERATOR;
 
 /// Whom an audit record names, for the search.
 const WHO: &str = "actor || ' ' || coalesce(json_extract(data, '$.operator'), '')";

@@ -15,10 +15,11 @@ use crate::edge::app::ObjectRef;
 use crate::edge::http::Answer;
 use crate::edge::problem::{Kind, Problem};
 use crate::edge::reply;
-use crate::machine::id::{ObjectId, PaymentId, RideId};
+use crate::machine::id::ObjectId;
 use crate::machine::record::REPLAYS_SHOWN_MAX;
 use crate::object::inspection::Inspection;
 use crate::object::message::{Ask, Inspected};
+use crate::payment::id::{PaymentId, RideId};
 use crate::readmodel::snapshot::KeyFace;
 use crate::timestamp;
 

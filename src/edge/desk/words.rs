@@ -1,8 +1,8 @@
 //! Numbers, times and money as people read them.
 
 use crate::machine::record::REPLAYS_COUNTED_MAX;
-use crate::machine::rows::OPERATOR;
 use crate::payment::money::{AmountMinor, Currency, for_people};
+use crate::payment::records::OPERATOR;
 use crate::utc;
 
 /// A duration: `120 ms`, `1.4 s`, `3 min`, `2 h`, `5 d`.

@@ -25,10 +25,10 @@ use crate::flows::payment::{PaymentRequest, Route};
 use crate::machine::begin::Arrival;
 use crate::machine::fingerprint::{Fingerprint, Parameters};
 use crate::machine::id::Owner;
-use crate::machine::key::{NaturalKey, order_object_name};
 use crate::machine::record::{Channel, StoredResponse};
 use crate::object::message::{Ask, Fault, RunAsk, Shown, Verdict};
 use crate::payment::money::{AmountMinor, Currency};
+use crate::payment::natural_key::{NaturalKey, order_object_name};
 use crate::providers::Provider;
 use crate::random;
 

@@ -3,7 +3,8 @@
 use serde::Deserialize;
 
 use super::{asked, told};
-use crate::machine::call::{CallKind, ForeignCall, ProviderReply};
+use crate::machine::call::{ForeignCall, ProviderReply};
+use crate::providers::result::CallKind;
 use crate::webhooks::Told;
 
 /// How long a `pspReference` is.

@@ -4,8 +4,9 @@ use serde::Deserialize;
 
 use super::super::HttpAnswer;
 use super::{CLOCK_SKEW_S, Meaning, Metadata, RefundedIntent, asked, read_moved, read_success, reply};
-use crate::machine::call::{CallKind, ForeignCall, FrozenRequest, LookUp, ProviderReply};
+use crate::machine::call::{ForeignCall, FrozenRequest, LookUp, ProviderReply};
 use crate::providers::is_plain;
+use crate::providers::result::CallKind;
 
 /// The longest id, in characters.
 const ID_MAX_LEN: usize = 80;

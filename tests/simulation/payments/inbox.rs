@@ -6,8 +6,9 @@
 
 use std::collections::BTreeMap;
 
-use paid_once::machine::id::{ObjectId, PaymentId};
+use paid_once::machine::id::ObjectId;
 use paid_once::object::storage::{SqlValue, Storage};
+use paid_once::payment::id::PaymentId;
 use paid_once::webhooks::adyen;
 use paid_once::webhooks::inbox::{
     Attempt, CLAIM, CLAIM_DUE, Claimed, DUE_MAX, END, Entry, Next, STORE, stored,

@@ -8,7 +8,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use paid_once::machine::outbox;
 use paid_once::machine::record::Lifecycle;
-use paid_once::machine::rows::{JobKind, Rows, StagedJob};
+use paid_once::machine::rows::{Rows, StagedJob};
+use paid_once::payment::records::JobKind;
+use paid_once::readmodel::projection;
 use paid_once::readmodel::snapshot::{AuditRow, Snapshot, snapshot};
 
 use super::world::{Event, Off, Transacted, World};
@@ -108,7 +110,7 @@ impl World {
         let body = |rows: &mut Rows, ctx: &_, _: &_| {
             outbox::sent(rows, &jobs, taken, ctx);
             for job in jobs.iter().filter(|_| forgets && taken) {
-                outbox::confirm(rows, &job.job_id, None, 0, ctx);
+                projection::confirm(rows, &job.job_id, None, 0, ctx);
             }
             Ok(())
         };
@@ -195,7 +197,7 @@ impl World {
             _ => self.objects[object].store.audit_records,
         };
         let body = |rows: &mut Rows, ctx: &_, _: &_| {
-            outbox::confirm(rows, &message.job.job_id, newest, audit_newest, ctx);
+            projection::confirm(rows, &message.job.job_id, newest, audit_newest, ctx);
             Ok(())
         };
         if let Transacted::Done(..) = self.transact(instance, None, Writer::Outbox, body, |_, _, _| {}) {

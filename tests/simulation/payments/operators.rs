@@ -3,10 +3,11 @@
 
 use std::collections::BTreeSet;
 
-use paid_once::machine::by_hand::{self, HOLD_MS, Refusal, Word};
-use paid_once::machine::call::{ByHand, CallKind, CallState, ForeignCall, ProviderReply, Settlement};
+use paid_once::machine::call::{ByHand, CallState, ForeignCall, ProviderReply, Settlement};
 use paid_once::machine::rows::Rows;
+use paid_once::payment::by_hand::{self, HOLD_MS, Refusal, Word};
 use paid_once::providers::Provider;
+use paid_once::providers::result::CallKind;
 
 use super::bank::Status;
 use super::world::{Event, Reached, Transacted, World};

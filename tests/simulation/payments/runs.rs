@@ -1,7 +1,7 @@
 //! Runs, step by step; the alarm, which begins them without any client; and the questions about what is open at the provider.
 
 use paid_once::machine::begin::replayed;
-use paid_once::machine::call::{LookUp, ProviderResult};
+use paid_once::machine::call::LookUp;
 use paid_once::machine::id::RequestId;
 use paid_once::machine::record::{RecoveryPoint, Ticket};
 use paid_once::machine::run::{Action, Event as Input, Run, RunEnd};
@@ -9,6 +9,7 @@ use paid_once::machine::step::StepError;
 use paid_once::machine::wake::wake;
 use paid_once::payment::check::{self, Question, Truth};
 use paid_once::providers::HttpAnswer;
+use paid_once::providers::result::ProviderResult;
 
 use super::world::{Event, Off, Reached, Transacted, World};
 use crate::faults::{Boundary, Fault, SECOND};

@@ -7,11 +7,13 @@ use paid_once::flows::refund::RefundRequest;
 use paid_once::flows::void::VoidRequest;
 use paid_once::machine::begin::Arrival;
 use paid_once::machine::fingerprint::{Fingerprint, Parameters};
-use paid_once::machine::id::{ObjectId, Owner, PaymentId, RequestId, digest};
-use paid_once::machine::key::{IdempotencyKey, NaturalKey, order_object_name};
+use paid_once::machine::id::{ObjectId, Owner, RequestId, digest};
+use paid_once::machine::key::IdempotencyKey;
 use paid_once::machine::record::Channel;
 use paid_once::payment::RefundReason;
+use paid_once::payment::id::PaymentId;
 use paid_once::payment::money::{AmountMinor, Currency};
+use paid_once::payment::natural_key::{NaturalKey, order_object_name};
 use paid_once::providers::Provider;
 use serde_json::{Value, json};
 

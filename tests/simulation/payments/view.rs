@@ -1,7 +1,8 @@
 //! What can be seen of an object's rows from outside, as the plain words and numbers that the auditor is told.
 
 use paid_once::machine::record::Lifecycle;
-use paid_once::machine::rows::{JobKind, Rows, StagedJob, TimelineEntry};
+use paid_once::machine::rows::{Rows, StagedJob, TimelineEntry};
+use paid_once::payment::records::JobKind;
 use paid_once::payment::{Payment, PaymentState, Pending, Refund, RefundState};
 
 use super::auditor::{Commit, PaymentView, RefundView, thousandths};

@@ -7,10 +7,11 @@
 use std::collections::BTreeMap;
 
 use paid_once::machine::call::CallState;
-use paid_once::machine::id::{ObjectId, PaymentId};
+use paid_once::machine::id::ObjectId;
 use paid_once::machine::rows::Rows;
 use paid_once::object::events;
 use paid_once::payment::PaymentState;
+use paid_once::payment::id::PaymentId;
 use paid_once::webhooks::inbox::Attempt;
 use paid_once::webhooks::{Event as Notice, News, Taken, adyen, stripe};
 use serde_json::{Value, json};

@@ -1,8 +1,9 @@
 //! What goes between the objects and the providers: sends that get lost, come late or twice; look-ups page by page; and what
 //! banks and the people who pay decide in their own time.
 
-use paid_once::machine::call::{CallKind, ForeignCall, FrozenRequest, LookUp, Outcome};
+use paid_once::machine::call::{ForeignCall, FrozenRequest, LookUp, Outcome};
 use paid_once::machine::run::Event as Input;
+use paid_once::providers::result::CallKind;
 use paid_once::providers::{HttpAnswer, Provider};
 
 use super::accounts::Secret;

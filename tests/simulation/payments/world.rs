@@ -7,12 +7,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use paid_once::machine::context::{Context, Limits, Times};
-use paid_once::machine::id::{InstanceId, ObjectId, PaymentId};
+use paid_once::machine::id::{InstanceId, ObjectId};
 use paid_once::machine::record::Lifecycle;
-use paid_once::machine::rows::{JobKind, Rows};
+use paid_once::machine::rows::Rows;
 use paid_once::machine::run::Event as Input;
 use paid_once::machine::step::StepError;
 use paid_once::payment::check::Question;
+use paid_once::payment::id::PaymentId;
+use paid_once::payment::records::JobKind;
 use paid_once::providers::HttpAnswer;
 
 use super::accounts::{Accounts, Secret, is_away};

@@ -7,11 +7,12 @@
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::context::Context;
-use super::record::Lifecycle;
-use super::rows::{AuditRecord, JobKind, Rows};
-use super::wake::expire;
+use super::records::{AuditRecord, JobKind};
 use crate::flows::ride::{DegreesE7, Place};
+use crate::machine::context::Context;
+use crate::machine::record::Lifecycle;
+use crate::machine::rows::Rows;
+use crate::machine::wake::expire;
 
 /// What came of erasing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -26,7 +27,7 @@ pub enum Erased {
 }
 
 /// When it goes by itself, in ms since the epoch: so long after the newest operation. Not while one is unfinished.
-pub(super) fn due_at_ms(rows: &Rows, ctx: &Context) -> Option<u64> {
+pub(crate) fn due_at_ms(rows: &Rows, ctx: &Context) -> Option<u64> {
     if !is_held(rows) || is_unfinished(rows) {
         return None;
     }

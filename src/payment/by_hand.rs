@@ -7,15 +7,17 @@
 
 use serde_json::json;
 
-use super::call::{ByHand, CallKind, CallState, ForeignCall, ProviderReply, ProviderResult, Settlement};
-use super::context::{Bug, Context};
-use super::id::InstanceId;
-use super::record::Lifecycle;
-use super::rows::{AuditRecord, OPERATOR, Rows};
+use super::records::{AuditRecord, OPERATOR};
 use crate::flows::ride::FARE_MINOR;
+use crate::machine::call::{ByHand, CallState, ForeignCall, ProviderReply, Settlement};
+use crate::machine::context::{Bug, Context};
+use crate::machine::id::InstanceId;
+use crate::machine::record::Lifecycle;
+use crate::machine::rows::Rows;
 use crate::payment::money::Currency;
 use crate::payment::{PaymentState, Pending, ended};
 use crate::providers::Provider;
+use crate::providers::result::{CallKind, ProviderResult};
 use crate::webhooks::News;
 
 /// The longest reason, in characters.

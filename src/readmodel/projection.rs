@@ -1,0 +1,70 @@
+//! The job that carries what has changed into the read model: when it is staged, and what it still has to carry.
+
+use crate::machine::context::Context;
+use crate::machine::outbox::{self, job};
+use crate::machine::record::Lifecycle;
+use crate::machine::rows::Rows;
+use crate::payment::Payment;
+use crate::payment::records::JobKind;
+
+/// Up to how many runs, and how many failures, each one is told to the read model.
+const TOLD_MAX: u32 = 32;
+
+/// Stages a projection if this transaction changes what the read model shows. The newest one takes the place of all others.
+pub fn stage_projection(before: &Rows, after: &mut Rows, ctx: &Context) {
+    let has_changed = !after.appended.audit.is_empty() || face(before) != face(after);
+    if !has_changed {
+        return;
+    }
+    // Whatever has staged one already has counted the change.
+    if after.version == before.version {
+        stage_anew(after, ctx);
+    }
+    let version = after.version;
+    for refund in after.refunds.iter_mut().filter(|refund| !before.refunds.contains(refund)) {
+        refund.version = version;
+    }
+}
+
+/// Stages a projection of the rows as they are.
+pub fn stage_anew(rows: &mut Rows, ctx: &Context) {
+    rows.version = rows.version.saturating_add(1);
+    rows.jobs.retain(|job| job.kind != JobKind::Project);
+    let job_id = format!("{}_project_{}", rows.object.to_hex(), rows.version);
+    rows.appended.jobs.push(job(JobKind::Project, job_id, serde_json::Value::Null, ctx));
+}
+
+/// What the read model shows, without what changes at every step of a run; and a key that fails for ever, because it waits for
+/// a person, is told of only so often.
+fn face(rows: &Rows) -> impl PartialEq {
+    let keys: Vec<_> = rows
+        .keys
+        .iter()
+        .map(|key| match &key.lifecycle {
+            Lifecycle::Open(open) => (
+                key.key_id,
+                "open",
+                key.attempt.min(TOLD_MAX),
+                open.failures.min(TOLD_MAX),
+                open.is_flagged(),
+            ),
+            other => (key.key_id, other.name(), key.attempt, 0, false),
+        })
+        .collect();
+    let reviewed = rows.calls.iter().filter(|call| call.needs_review().is_some()).map(|call| call.call_id);
+    let reviewed: Vec<u32> = reviewed.collect();
+    let payment = rows.payment.clone().map(|payment| Payment { check: None, doubts: Vec::new(), ..payment });
+    (keys, reviewed, payment, rows.refunds.clone(), rows.ride.clone())
+}
+
+/// A job is done, or lies in the dead letters. `audit_through` is the newest audit record that a projection has carried into the
+/// read model, `audit_newest` the newest there is: what did not fit goes with another one.
+pub fn confirm(rows: &mut Rows, job_id: &str, audit_through: Option<u64>, audit_newest: u64, ctx: &Context) {
+    outbox::confirm(rows, job_id);
+    let Some(audit_through) = audit_through else { return };
+    rows.audit_through = rows.audit_through.max(audit_through);
+    let is_staged = rows.jobs.iter().any(|job| job.kind == JobKind::Project);
+    if rows.audit_through < audit_newest && !is_staged {
+        stage_anew(rows, ctx);
+    }
+}
