@@ -33,7 +33,7 @@ pub(super) const fn is_capturable(state: &PaymentState) -> bool {
 /// The reservation: while the capture is under way nothing else moves the payment.
 pub(super) fn admit(request: &CaptureRequest, phase: &mut Phase<'_>) -> Result<Result<(), Refusal>, Bug> {
     let key_id = phase.key_id;
-    let Some(payment) = &mut phase.rows.payment else {
+    let Some(payment) = &mut phase.rows.resource.payment else {
         return Ok(Err(Refusal::NoPayment));
     };
     if let Some(refusal) = must_be_free(payment, "captured", is_capturable) {
@@ -154,7 +154,7 @@ fn received(phase: &mut Phase<'_>, modification: &str, page: Option<&str>) -> Re
     };
     let payment = payment.clone();
     phase.audit(action, payment.id.to_string(), json!({ "modification": modification }))?;
-    let shown = payment.to_json(&phase.rows.refunds, &phase.rows.tries);
+    let shown = payment.to_json(&phase.rows.resource.refunds, &phase.rows.resource.tries);
     respond(phase, 202, &payment.id.path(), page, &shown)
 }
 
@@ -187,7 +187,7 @@ pub(super) fn settle_move(
     }
     // What was told of meanwhile was not asked for.
     check::schedule(phase.rows, phase.ctx);
-    let shown = phase.payment()?.clone().to_json(&phase.rows.refunds, &phase.rows.tries);
+    let shown = phase.payment()?.clone().to_json(&phase.rows.resource.refunds, &phase.rows.resource.tries);
     let Some((code, message)) = refused else {
         return respond(phase, 200, &id.path(), page, &shown);
     };

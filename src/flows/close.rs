@@ -45,8 +45,9 @@ fn call_name(row: &Try) -> String {
 
 /// The tries that are over, and can be confirmed again. One on which money was found is given back already.
 pub(crate) fn left_open(rows: &Rows) -> impl Iterator<Item = &Try> {
-    let present = rows.payment.as_ref().filter(|payment| !payment.is_over()).map(|payment| payment.attempt);
-    rows.tries.iter().filter(move |row| {
+    let present =
+        rows.resource.payment.as_ref().filter(|payment| !payment.is_over()).map(|payment| payment.attempt);
+    rows.resource.tries.iter().filter(move |row| {
         Some(row.attempt) != present
             && row.provider.declined_stays_open()
             && row.provider_payment.is_some()
@@ -80,10 +81,10 @@ fn is_seen_canceled(rows: &Rows, row: &Try) -> bool {
 pub(super) fn earlier(phase: &Phase<'_>) -> Result<Earlier, Bug> {
     // Its money is about to be given back.
     let is_begun = |row: &Try| row.late.as_ref().is_some_and(|late| late.stage == Stage::Begun);
-    if phase.rows.tries.iter().any(is_begun) {
+    if phase.rows.resource.tries.iter().any(is_begun) {
         return Ok(Earlier::Open);
     }
-    let newest = phase.rows.payment.as_ref().map_or(0, |payment| payment.attempt);
+    let newest = phase.rows.resource.payment.as_ref().map_or(0, |payment| payment.attempt);
     let mut earlier = left_open(phase.rows).filter(|row| row.attempt < newest);
     let Some(row) = earlier.next() else { return Ok(Earlier::Closed) };
     let settlement = phase.settlement(&call_name(row))?;
@@ -107,7 +108,7 @@ const fn lives(found: &Found) -> bool {
 }
 
 fn close(row: &Try, phase: &Phase<'_>) -> Result<CallSpec, Bug> {
-    let payment = phase.rows.payment.as_ref().ok_or_else(|| Bug("no payment".into()))?;
+    let payment = phase.rows.resource.payment.as_ref().ok_or_else(|| Bug("no payment".into()))?;
     // Each key that wants to begin another try asks anew.
     let derived_key =
         row.provider.derived_key(&format!("{}_close_{}_{}", payment.id, row.attempt, phase.key_id));
@@ -129,7 +130,7 @@ pub(super) fn adopt(
     found: Found,
     phase: &mut Phase<'_>,
 ) -> Result<End, Bug> {
-    let row = phase.rows.tries.iter_mut().find(|row| row.attempt == attempt);
+    let row = phase.rows.resource.tries.iter_mut().find(|row| row.attempt == attempt);
     let row = row.ok_or_else(|| Bug(format!("no try {attempt}")))?;
     let is_asked_for =
         row.amount == request.amount && row.currency == request.currency && row.capture == request.capture;

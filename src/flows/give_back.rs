@@ -73,16 +73,16 @@ pub(crate) fn begin(rows: &mut Rows, attempt: u32, refund: bool, ctx: &Context) 
 
 /// The try that a call under this key gives back.
 pub(crate) fn attempt_of(derived_key: &str, rows: &Rows) -> Option<u32> {
-    let id = rows.payment.as_ref()?.id;
+    let id = rows.resource.payment.as_ref()?.id;
     let is_it = |row: &&Try| {
         [false, true].into_iter().any(|refund| derived(row, &id.to_string(), refund) == derived_key)
     };
-    rows.tries.iter().find(is_it).map(|row| row.attempt)
+    rows.resource.tries.iter().find(is_it).map(|row| row.attempt)
 }
 
 /// The refund that gives back the money of a try, and the provider's id of it, once it has said one.
 pub(crate) fn refund_of(rows: &Rows, row: &Try) -> Option<(RefundId, String)> {
-    let payment = rows.payment.as_ref()?;
+    let payment = rows.resource.payment.as_ref()?;
     let derived_key = derived(row, &payment.id.to_string(), true);
     let call = rows.calls.iter().find(|call| call.derived_key == derived_key)?;
     let CallState::Settled(Settlement::Answered(reply)) = &call.state else { return None };
@@ -136,7 +136,7 @@ pub(super) fn run(request: &GiveBackRequest, phase: &mut Phase<'_>) -> Result<En
 }
 
 fn row(phase: &Phase<'_>, attempt: u32) -> Result<Try, Bug> {
-    let row = phase.rows.tries.iter().find(|row| row.attempt == attempt);
+    let row = phase.rows.resource.tries.iter().find(|row| row.attempt == attempt);
     row.cloned().ok_or_else(|| Bug(format!("no try {attempt}")))
 }
 

@@ -12,6 +12,7 @@ pub mod order_link;
 pub mod payment;
 pub mod receipt;
 pub mod refund;
+pub mod resource;
 pub mod ride;
 pub mod tries;
 pub mod void;
@@ -139,7 +140,7 @@ impl Phase<'_> {
     }
 
     fn payment(&mut self) -> Result<&mut Payment, Bug> {
-        self.rows.payment.as_mut().ok_or_else(|| Bug("no payment".into()))
+        self.rows.resource.payment.as_mut().ok_or_else(|| Bug("no payment".into()))
     }
 
     /// How the call of this name ended; `None` if it was not made yet.
@@ -192,7 +193,7 @@ pub(crate) fn is_overtaken(call: &ForeignCall, rows: &Rows) -> bool {
     if call.sends > 0 {
         return false;
     }
-    let Some(payment) = &rows.payment else { return false };
+    let Some(payment) = &rows.resource.payment else { return false };
     match call.name.as_str() {
         capture::CAPTURE => !capture::is_capturable(&payment.state),
         refund::REFUND => !refund::is_refundable(payment),
@@ -203,7 +204,8 @@ pub(crate) fn is_overtaken(call: &ForeignCall, rows: &Rows) -> bool {
 /// Why a call was not executed that has no answer.
 fn not_executed(phase: &Phase<'_>, name: &str) -> (String, String) {
     let is_it = |call: &&ForeignCall| call.key_id == phase.key_id && call.name == name && call.sends == 0;
-    let payment = phase.rows.payment.as_ref().filter(|_| phase.rows.calls.iter().any(|call| is_it(&call)));
+    let payment =
+        phase.rows.resource.payment.as_ref().filter(|_| phase.rows.calls.iter().any(|call| is_it(&call)));
     match payment {
         Some(payment) => {
             let status = payment.status();

@@ -61,9 +61,9 @@ pub enum MadeLink {
 /// Notes that a link is made. Without a revision of the shop's own the links of an order are numbered here: the same content has
 /// the same number, so that asking twice replaces nothing, and other content the next one.
 pub fn make(rows: &mut Rows, asked: Option<u32>, content: &str) -> MadeLink {
-    let Some(links) = &rows.links else {
+    let Some(links) = &rows.resource.links else {
         let revision = asked.unwrap_or(1);
-        rows.links = Some(OrderLinks { revision, content: content.to_owned(), ended_through: None });
+        rows.resource.links = Some(OrderLinks { revision, content: content.to_owned(), ended_through: None });
         return MadeLink::Revision(revision);
     };
     let newest = links.revision;
@@ -76,7 +76,7 @@ pub fn make(rows: &mut Rows, asked: Option<u32>, content: &str) -> MadeLink {
     }
     let revision = asked.unwrap_or(newest.saturating_add(1));
     let ended_through = links.ended_through;
-    rows.links = Some(OrderLinks { revision, content: content.to_owned(), ended_through });
+    rows.resource.links = Some(OrderLinks { revision, content: content.to_owned(), ended_through });
     MadeLink::Revision(revision)
 }
 
@@ -93,14 +93,14 @@ pub enum EndedLinks {
 /// Ends all links that were made so far, also where none is known: there may be one of before. A payment that is under way keeps
 /// running.
 pub fn end(rows: &mut Rows) -> EndedLinks {
-    let paid = rows
-        .payment
-        .as_ref()
-        .filter(|payment| matches!(payment.state, PaymentState::Captured { .. } | PaymentState::Authorized));
+    let paid =
+        rows.resource.payment.as_ref().filter(|payment| {
+            matches!(payment.state, PaymentState::Captured { .. } | PaymentState::Authorized)
+        });
     if let Some(payment) = paid {
         return EndedLinks::Paid(payment.status().to_owned());
     }
-    let links = rows.links.get_or_insert_with(|| OrderLinks {
+    let links = rows.resource.links.get_or_insert_with(|| OrderLinks {
         revision: 0,
         content: String::new(),
         ended_through: None,

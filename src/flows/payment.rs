@@ -77,7 +77,7 @@ pub struct PaymentRequest {
 
 impl PaymentRequest {
     fn payment(&self, rows: &Rows, id: PaymentId, ctx: &Context) -> Payment {
-        let before = rows.payment.as_ref();
+        let before = rows.resource.payment.as_ref();
         Payment {
             id,
             amount: self.amount,
@@ -131,7 +131,7 @@ pub(super) fn admit(request: &PaymentRequest, phase: &mut Phase<'_>) -> Result<R
     if let Err(refusal) = must_be_payable(request) {
         return Ok(Err(refusal));
     }
-    let before = phase.rows.payment.as_ref();
+    let before = phase.rows.resource.payment.as_ref();
     if let Some(payment) = before.filter(|payment| !payment.is_over_unpaid()) {
         let detail = match payment.state {
             PaymentState::Captured { .. } | PaymentState::Authorized if payment.pending.is_none() => {
@@ -147,7 +147,7 @@ pub(super) fn admit(request: &PaymentRequest, phase: &mut Phase<'_>) -> Result<R
         let state = under_way(payment).unwrap_or_else(|| payment.status());
         return Ok(Err(Refusal::State { state: state.to_owned(), detail: detail.to_owned() }));
     }
-    if let Some(refusal) = order_link::refusal(phase.rows.links.as_ref(), request.link_revision) {
+    if let Some(refusal) = order_link::refusal(phase.rows.resource.links.as_ref(), request.link_revision) {
         return Ok(Err(refusal));
     }
     if before.is_some()
@@ -161,7 +161,7 @@ pub(super) fn admit(request: &PaymentRequest, phase: &mut Phase<'_>) -> Result<R
         "order_id": payment.order_id, "attempt": payment.attempt,
     });
     let id = payment.id.to_string();
-    phase.rows.payment = Some(payment);
+    phase.rows.resource.payment = Some(payment);
     phase.audit("payment.created", id, data)?;
     phase.reserved()?;
     Ok(Ok(()))
@@ -248,8 +248,8 @@ fn try_elsewhere(request: &PaymentRequest, route: &Route, phase: &mut Phase<'_>)
 
 /// The number of the next try. The payment's own may be that of an earlier one, which was paid after all.
 fn next_attempt(rows: &Rows) -> u32 {
-    let newest = rows.tries.iter().map(|row| row.attempt).max().unwrap_or(0);
-    let present = rows.payment.as_ref().map_or(0, |payment| payment.attempt);
+    let newest = rows.resource.tries.iter().map(|row| row.attempt).max().unwrap_or(0);
+    let present = rows.resource.payment.as_ref().map_or(0, |payment| payment.attempt);
     newest.max(present).saturating_add(1)
 }
 
@@ -378,7 +378,7 @@ fn outcome(settlement: Settlement, amount: AmountMinor) -> Result<(Option<String
 
 fn answer(request: &PaymentRequest, payment: &Payment, phase: &Phase<'_>) -> Result<End, Bug> {
     let (location, page) = (payment.id.path(), request.page.as_deref());
-    let shown = payment.to_json(&phase.rows.refunds, &phase.rows.tries);
+    let shown = payment.to_json(&phase.rows.resource.refunds, &phase.rows.resource.tries);
     let (message, code, decline_code) = match &payment.state {
         PaymentState::Failed(failure) => {
             (failure.message.as_str(), failure.code.clone(), &failure.decline_code)
@@ -413,7 +413,7 @@ fn answer(request: &PaymentRequest, payment: &Payment, phase: &Phase<'_>) -> Res
 pub(crate) fn entered(rows: &mut Rows, ctx: &Context) -> Result<(), Bug> {
     payment_tries::follow(rows);
     check::schedule(rows, ctx);
-    let payment = rows.payment.as_ref().ok_or_else(|| Bug("no payment".into()))?;
+    let payment = rows.resource.payment.as_ref().ok_or_else(|| Bug("no payment".into()))?;
     let actor = rows.keys.first().map(|key| key.owner.clone()).ok_or_else(|| Bug("no key".into()))?;
     let action = match &payment.state {
         PaymentState::Authorizing => return Ok(()),
@@ -441,7 +441,7 @@ pub(crate) fn entered(rows: &mut Rows, ctx: &Context) -> Result<(), Bug> {
         PaymentState::Captured { .. } if payment.receipted => {}
         PaymentState::Captured { .. } => {
             receipt::of_payment(rows, &payment, About::Paid, ctx);
-            if let Some(payment) = &mut rows.payment {
+            if let Some(payment) = &mut rows.resource.payment {
                 payment.receipted = true;
             }
         }

@@ -67,7 +67,7 @@ pub(crate) fn of_payment(rows: &mut Rows, payment: &Payment, about: About, ctx: 
 
 /// Of a refund that has succeeded.
 pub(crate) fn of_refund(rows: &mut Rows, refund: &Refund, ctx: &Context) {
-    let Some(payment) = rows.payment.clone() else { return };
+    let Some(payment) = rows.resource.payment.clone() else { return };
     stage(rows, format!("{}_receipt", refund.id), ctx, payment.receipt_email.as_ref(), |to| Receipt {
         about: About::Refunded,
         to,

@@ -35,14 +35,14 @@ pub(super) fn is_refundable(payment: &Payment) -> bool {
 /// The reservation: a row of its own.
 pub(super) fn admit(request: &RefundRequest, phase: &mut Phase<'_>) -> Result<Result<(), Refusal>, Bug> {
     let key_id = phase.key_id;
-    let Some(payment) = &phase.rows.payment else {
+    let Some(payment) = &phase.rows.resource.payment else {
         return Ok(Err(Refusal::NoPayment));
     };
     if let Some(refusal) = must_be_free(payment, "refunded", |_| is_refundable(payment)) {
         return Ok(Err(refusal));
     }
     let available_minor =
-        payment.refundable_minor(&phase.rows.refunds).saturating_sub(payment.disputed_minor());
+        payment.refundable_minor(&phase.rows.resource.refunds).saturating_sub(payment.disputed_minor());
     let amount = request.amount.or_else(|| AmountMinor::new(available_minor));
     let Some(amount) = amount.filter(|amount| amount.get() <= available_minor) else {
         let detail = match available_minor {
@@ -58,7 +58,7 @@ pub(super) fn admit(request: &RefundRequest, phase: &mut Phase<'_>) -> Result<Re
         "payment": payment.id, "amount": amount.get(), "currency": payment.currency, "reason": request.reason,
     });
     let id = RefundId::of(phase.rows.object, &phase.key()?.key_hash.0);
-    phase.rows.refunds.push(Refund {
+    phase.rows.resource.refunds.push(Refund {
         id: id.clone(),
         key_id,
         amount,
@@ -102,7 +102,7 @@ pub(super) fn run(_: &RefundRequest, phase: &mut Phase<'_>) -> Result<End, Bug> 
 
 fn mine<'a>(phase: &'a mut Phase<'_>) -> Result<&'a mut Refund, Bug> {
     let key_id = phase.key_id;
-    let mut refunds = phase.rows.refunds.iter_mut();
+    let mut refunds = phase.rows.resource.refunds.iter_mut();
     refunds
         .find(|refund| refund.key_id == key_id)
         .ok_or_else(|| Bug("a refund without its reservation".into()))

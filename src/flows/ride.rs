@@ -188,7 +188,7 @@ pub(crate) fn run(request: &RideRequest, phase: &mut Phase<'_>) -> Result<End, B
 /// Phase 1: the ride and its audit record.
 fn create_ride(request: &RideRequest, phase: &mut Phase<'_>) -> Result<End, Bug> {
     let id = RideId::in_object(phase.rows.object);
-    phase.rows.ride = Some(Ride {
+    phase.rows.resource.ride = Some(Ride {
         id,
         origin: request.origin,
         target: request.target,
@@ -273,13 +273,13 @@ fn dispatch(request: &RideRequest, phase: &mut Phase<'_>) -> Result<End, Bug> {
 }
 
 fn settle(phase: &mut Phase<'_>, state: RideState) -> Result<RideId, Bug> {
-    let ride = phase.rows.ride.as_mut().ok_or_else(|| Bug("no ride at ride_created".into()))?;
+    let ride = phase.rows.resource.ride.as_mut().ok_or_else(|| Bug("no ride at ride_created".into()))?;
     ride.state = state;
     Ok(ride.id)
 }
 
 fn ride<'a>(phase: &'a Phase<'_>) -> Result<&'a Ride, Bug> {
-    phase.rows.ride.as_ref().ok_or_else(|| Bug("no ride after ride_created".into()))
+    phase.rows.resource.ride.as_ref().ok_or_else(|| Bug("no ride after ride_created".into()))
 }
 
 fn rejected(charge: Option<String>, code: &str) -> RideState {

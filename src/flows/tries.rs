@@ -37,7 +37,7 @@ pub fn next_try(rows: &Rows, ctx: &Context) -> NextTry {
         Lifecycle::Finished(finished) => Some(finished.finished_at_ms),
         Lifecycle::Expired(tombstone) => Some(tombstone.finished_at_ms),
     });
-    let tries = rows.payment.as_ref().map_or(0, |payment| payment.attempt);
+    let tries = rows.resource.payment.as_ref().map_or(0, |payment| payment.attempt);
     let ended = ended_at_ms.clone().count();
     if tries >= ctx.limits.order_tries_max || ended >= ctx.limits.keys_max as usize {
         return NextTry::Never;

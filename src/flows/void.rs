@@ -38,13 +38,13 @@ pub const fn is_voidable(state: &PaymentState) -> bool {
 /// The reservation: while the void is under way nothing else moves the payment.
 pub(super) fn admit(request: &VoidRequest, phase: &mut Phase<'_>) -> Result<Result<(), Refusal>, Bug> {
     let key_id = phase.key_id;
-    let Some(payment) = &mut phase.rows.payment else {
+    let Some(payment) = &mut phase.rows.resource.payment else {
         return Ok(Err(Refusal::NoPayment));
     };
     if let Some(refusal) = must_be_free(payment, "voided", is_voidable) {
         return Ok(Err(refusal));
     }
-    if let Some(refusal) = order_link::refusal(phase.rows.links.as_ref(), request.link_revision)
+    if let Some(refusal) = order_link::refusal(phase.rows.resource.links.as_ref(), request.link_revision)
         && request.link_revision.is_some_and(|revision| !order_link::is_through(payment, revision))
     {
         return Ok(Err(refusal));

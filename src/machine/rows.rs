@@ -9,11 +9,8 @@ use super::account::SentTo;
 use super::call::{CallSpec, CallState, Evidence, ForeignCall, Settlement};
 use super::id::ObjectId;
 use super::record::{Binding, KeyRecord};
-use crate::flows::order_link::OrderLinks;
-use crate::flows::ride::Ride;
+use crate::flows::resource::Resource;
 use crate::payment::records::{AuditRecord, JobKind, TakenEvent};
-use crate::payment::tries::Try;
-use crate::payment::{Payment, Refund};
 use crate::providers::Provider;
 
 /// Work to do after the commit, once, by its id. It stays until whoever does it has confirmed that it is done, or that it
@@ -74,24 +71,12 @@ pub struct Rows {
     pub keys: Vec<KeyRecord>,
     /// The keys that run elsewhere.
     pub bindings: Vec<Binding>,
-    /// The ride, if it is a ride's object.
-    pub ride: Option<Ride>,
-    /// The payment, if it is a payment's object.
-    pub payment: Option<Payment>,
-    /// Its refunds, oldest first.
-    pub refunds: Vec<Refund>,
-    /// What is known of the links to the order, if it is an order's object.
-    pub links: Option<OrderLinks>,
-    /// Its tries, oldest first.
-    pub tries: Vec<Try>,
+    /// What the flows keep here.
+    pub resource: Resource,
     /// The foreign calls, by number.
     pub calls: Vec<ForeignCall>,
     /// The jobs that are staged and not confirmed yet.
     pub jobs: Vec<StagedJob>,
-    /// Counts the changes that the read model must learn of.
-    pub version: u64,
-    /// The newest audit record that the read model is known to have.
-    pub audit_through: u64,
     /// What this transaction adds.
     pub appended: Appended,
 }
@@ -103,15 +88,9 @@ impl Rows {
             object,
             keys: Vec::new(),
             bindings: Vec::new(),
-            ride: None,
-            payment: None,
-            refunds: Vec::new(),
-            links: None,
-            tries: Vec::new(),
+            resource: Resource::default(),
             calls: Vec::new(),
             jobs: Vec::new(),
-            version: 0,
-            audit_through: 0,
             appended: Appended::default(),
         }
     }

@@ -16,7 +16,7 @@ use crate::payment::pii;
 pub fn wake_at(rows: &Rows, ctx: &Context) -> Option<u64> {
     let keys = rows.keys.iter().filter_map(|key| key_wakes_at(key, ctx));
     let bindings = rows.bindings.iter().filter_map(|binding| binding_wakes_at(binding, ctx));
-    let check = rows.payment.iter().filter_map(check::due_at_ms);
+    let check = rows.resource.payment.iter().filter_map(check::due_at_ms);
     keys.chain(bindings).chain(check).chain(outbox::wakes_at(rows)).chain(pii::due_at_ms(rows, ctx)).min()
 }
 
@@ -74,7 +74,7 @@ pub fn alarm_to_set(before: &Rows, after: &Rows, known: KnownAlarm, ctx: &Contex
 }
 
 fn is_awaited(rows: &Rows) -> bool {
-    !rows.jobs.is_empty() || rows.payment.as_ref().is_some_and(|payment| payment.check.is_some())
+    !rows.jobs.is_empty() || rows.resource.payment.as_ref().is_some_and(|payment| payment.check.is_some())
 }
 
 /// The alarm: turns expired responses into tombstones (with them go the parameters and the bodies that were sent), drops

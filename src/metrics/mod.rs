@@ -112,8 +112,8 @@ pub fn moves(before: &Rows, after: &Rows) -> Vec<(Thing, Option<&'static str>, O
     let status = |rows: &Rows, key_id| rows.key(key_id).map(|key| key.lifecycle.name());
     let keys =
         after.keys.iter().map(|key| (Thing::Key, status(before, key.key_id), Some(key.lifecycle.name())));
-    let ride = |rows: &Rows| rows.ride.as_ref().map(crate::flows::ride::Ride::status);
-    let payment = |rows: &Rows| rows.payment.as_ref().map(crate::payment::Payment::status);
+    let ride = |rows: &Rows| rows.resource.ride.as_ref().map(crate::flows::ride::Ride::status);
+    let payment = |rows: &Rows| rows.resource.payment.as_ref().map(crate::payment::Payment::status);
     let things =
         [(Thing::Ride, ride(before), ride(after)), (Thing::Payment, payment(before), payment(after))];
     keys.chain(things).filter(|(_, from, to)| from != to).collect()

@@ -204,7 +204,7 @@ impl Drive {
     /// may be asked again.
     pub(super) async fn check_after_return(&self) -> Result<(), Bug> {
         let ctx = self.context();
-        let payment = self.store.read()?.and_then(|rows| rows.payment);
+        let payment = self.store.read()?.and_then(|rows| rows.resource.payment);
         let check = payment.and_then(|payment| payment.check);
         match check.map(|check| check::look_wait_ms(&check, &ctx)) {
             Some(0) | None => {}
@@ -219,7 +219,7 @@ impl Drive {
         let is_due = |payment: &Payment| {
             payment.check.is_some() || check::due_at_ms(payment).is_some_and(|at_ms| at_ms <= ctx.now_ms)
         };
-        if !self.store.read()?.is_some_and(|rows| rows.payment.as_ref().is_some_and(is_due)) {
+        if !self.store.read()?.is_some_and(|rows| rows.resource.payment.as_ref().is_some_and(is_due)) {
             return Ok(());
         }
         let questions =
@@ -427,10 +427,10 @@ impl Drive {
             return Ok(None);
         };
         Ok(Some(View {
-            ride: rows.ride.clone(),
-            payment: rows.payment.clone(),
-            refunds: rows.refunds.clone(),
-            tries: rows.tries.clone(),
+            ride: rows.resource.ride.clone(),
+            payment: rows.resource.payment.clone(),
+            refunds: rows.resource.refunds.clone(),
+            tries: rows.resource.tries.clone(),
             parameters: key.parameters.clone(),
             next_try: next_try(&rows, &self.context()),
             key: KeyView::of(&rows, key, self.store.timeline()?, self.context().now_ms),
@@ -455,7 +455,7 @@ impl Drive {
 
     /// Where the person goes who has come back from the bank's page.
     pub(super) fn return_address(&self) -> Result<Returned, Bug> {
-        let Some(payment) = self.store.read()?.and_then(|rows| rows.payment) else {
+        let Some(payment) = self.store.read()?.and_then(|rows| rows.resource.payment) else {
             return Ok(None);
         };
         let (amount_minor, currency) = (payment.amount.get(), payment.currency);
@@ -464,7 +464,7 @@ impl Drive {
 
     /// An order and its links, for its owner.
     pub(super) fn order(&self, owner: &Owner) -> Result<OrderView, Bug> {
-        let links = self.store.read()?.and_then(|rows| rows.links);
+        let links = self.store.read()?.and_then(|rows| rows.resource.links);
         Ok(OrderView { view: self.show(owner, None)?, links })
     }
 

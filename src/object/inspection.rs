@@ -132,7 +132,7 @@ impl Inspection {
         if let Some(payment) = &mut snapshot.payment {
             payment.shown.clear();
         }
-        let payment = rows.payment.as_ref();
+        let payment = rows.resource.payment.as_ref();
         let free = payment.filter(|payment| payment.pending.is_none());
         let refundable_minor = free
             .filter(|payment| !payment.forbids_refunds())
@@ -148,8 +148,8 @@ impl Inspection {
             next_check_at_ms: payment.and_then(check::due_at_ms),
             timeline,
             replays: rows.keys.iter().map(|key| (key.key_id, key.replays)).collect(),
-            tries: rows.tries.clone(),
-            links: rows.links.clone(),
+            tries: rows.resource.tries.clone(),
+            links: rows.resource.links.clone(),
             link_revision: payment.and_then(|payment| payment.link_revision),
             given_up_call: by_hand::given_up(rows, now_ms).map(|(call_id, _)| call_id),
             calls: rows.calls.iter().map(CallSight::of).collect(),

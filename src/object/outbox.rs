@@ -118,7 +118,7 @@ impl Drive {
         };
         match job.kind {
             JobKind::Project => {
-                let audit = self.store.audit_after(rows.audit_through, AUDIT_MAX)?;
+                let audit = self.store.audit_after(rows.resource.audit_through, AUDIT_MAX)?;
                 message.projecting(snapshot(rows, audit, Date::now().as_millis()))
             }
             JobKind::SendReceipt | JobKind::SendMessage => serde_json::to_string(&message),
@@ -182,7 +182,7 @@ impl Drive {
         }
         let ctx = self.context();
         self.store.transaction(&ctx, |rows| {
-            rows.audit_through = 0;
+            rows.resource.audit_through = 0;
             projection::stage_anew(rows, &ctx);
             Ok::<_, Bug>(())
         })?;

@@ -247,7 +247,7 @@ impl<S: Storage> Store<S> {
         for row in self.storage.query::<BindingRow>("SELECT * FROM key_bindings ORDER BY rowid", vec![])? {
             rows.bindings.push(row.read()?);
         }
-        rows.payment = match self
+        rows.resource.payment = match self
             .storage
             .query::<DetailsRow>("SELECT details FROM payments LIMIT 1", vec![])?
             .into_iter()
@@ -257,19 +257,19 @@ impl<S: Storage> Store<S> {
             None => None,
         };
         for row in self.storage.query::<DetailsRow>("SELECT details FROM refunds ORDER BY rowid", vec![])? {
-            rows.refunds.push(row.read()?);
+            rows.resource.refunds.push(row.read()?);
         }
-        rows.links = self
+        rows.resource.links = self
             .storage
             .query::<OrderLinks>("SELECT revision, content, ended_through FROM order_links", vec![])?
             .into_iter()
             .next();
         for row in self.storage.query::<DetailsRow>("SELECT details FROM tries ORDER BY attempt", vec![])? {
-            rows.tries.push(row.read()?);
+            rows.resource.tries.push(row.read()?);
         }
         // Those of payments of before have no rows yet.
         tries::complete(&mut rows);
-        rows.ride =
+        rows.resource.ride =
             match self.storage.query::<RideRow>("SELECT * FROM rides LIMIT 1", vec![])?.into_iter().next() {
                 Some(row) => Some(row.read()?),
                 None => None,
@@ -282,7 +282,7 @@ impl<S: Storage> Store<S> {
             .query::<ProjectionRow>("SELECT version, audit_through FROM projection", vec![])?
             .first()
         {
-            (rows.version, rows.audit_through) = (row.version, row.audit_through);
+            (rows.resource.version, rows.resource.audit_through) = (row.version, row.audit_through);
         }
         Ok(rows)
     }
@@ -299,22 +299,28 @@ impl<S: Storage> Store<S> {
         for binding in after.bindings.iter().filter(|binding| !before.bindings.contains(binding)) {
             self.save_binding(binding)?;
         }
-        if let Some(payment) = after.payment.as_ref() {
-            let is_same = after.payment == before.payment && after.refunds == before.refunds;
+        if let Some(payment) = after.resource.payment.as_ref() {
+            let is_same = after.resource.payment == before.resource.payment
+                && after.resource.refunds == before.resource.refunds;
             if !is_same {
-                self.save_payment(payment, &after.refunds)?;
+                self.save_payment(payment, &after.resource.refunds)?;
             }
         }
-        for refund in after.refunds.iter().filter(|refund| !before.refunds.contains(refund)) {
+        for refund in after.resource.refunds.iter().filter(|refund| !before.resource.refunds.contains(refund))
+        {
             self.save_refund(refund)?;
         }
-        for row in after.tries.iter().filter(|row| !before.tries.contains(row)) {
+        for row in after.resource.tries.iter().filter(|row| !before.resource.tries.contains(row)) {
             self.save_try(row)?;
         }
-        if let Some(ride) = after.ride.as_ref().filter(|_| after.ride != before.ride) {
+        if let Some(ride) =
+            after.resource.ride.as_ref().filter(|_| after.resource.ride != before.resource.ride)
+        {
             self.save_ride(ride)?;
         }
-        if let Some(links) = after.links.as_ref().filter(|_| after.links != before.links) {
+        if let Some(links) =
+            after.resource.links.as_ref().filter(|_| after.resource.links != before.resource.links)
+        {
             self.save_links(links)?;
         }
         for call in after.calls.iter().filter(|call| !before.calls.contains(call)) {
@@ -526,12 +532,14 @@ impl<S: Storage> Store<S> {
                 )?,
             }
         }
-        if (before.version, before.audit_through) == (after.version, after.audit_through) {
+        if (before.resource.version, before.resource.audit_through)
+            == (after.resource.version, after.resource.audit_through)
+        {
             return Ok(());
         }
         self.storage.exec(
             "INSERT OR REPLACE INTO projection (id, version, audit_through) VALUES (1, ?, ?)",
-            vec![int(after.version), int(after.audit_through)],
+            vec![int(after.resource.version), int(after.resource.audit_through)],
         )
     }
 

@@ -126,12 +126,12 @@ pub fn check(rows: &Rows, call_id: u32, me: &InstanceId, ctx: &Context) -> Resul
 /// The call that had taken the money of a payment whose capture has failed, and how much, in minor units, once its provider
 /// tries no more.
 pub fn given_up(rows: &Rows, now_ms: u64) -> Option<(u32, u32)> {
-    let payment = rows.payment.as_ref()?;
+    let payment = rows.resource.payment.as_ref()?;
     let PaymentState::CaptureFailed { amount_minor } = payment.state else { return None };
     if now_ms < payment.ended_at_ms.unwrap_or(0).saturating_add(RECAPTURES_END_MS) {
         return None;
     }
-    let tried = rows.tries.iter().find(|row| row.attempt == payment.attempt)?;
+    let tried = rows.resource.tries.iter().find(|row| row.attempt == payment.attempt)?;
     let tried = rows.calls.iter().find(|call| call.derived_key == tried.derived_key)?;
     let is_capture = |call: &&ForeignCall| call.kind == CallKind::Capture && call.call_id > tried.call_id;
     let newest = rows.calls.iter().filter(is_capture).max_by_key(|call| call.call_id).unwrap_or(tried);
@@ -207,15 +207,15 @@ pub fn hold(rows: &mut Rows, call_id: u32, me: &InstanceId, ctx: &Context) -> Re
 
 /// How much a call moves, in minor units of which currency.
 pub fn amount(rows: &Rows, call: &ForeignCall) -> Option<(u32, Currency)> {
-    let Some(payment) = &rows.payment else {
-        return rows.ride.as_ref().map(|_| (FARE_MINOR, Currency::USD));
+    let Some(payment) = &rows.resource.payment else {
+        return rows.resource.ride.as_ref().map(|_| (FARE_MINOR, Currency::USD));
     };
     let late_minor = || {
         let attempt = crate::flows::give_back::attempt_of(&call.derived_key, rows)?;
-        let row = rows.tries.iter().find(|row| row.attempt == attempt)?;
+        let row = rows.resource.tries.iter().find(|row| row.attempt == attempt)?;
         row.late.as_ref().map(|late| late.amount_minor)
     };
-    let refund = rows.refunds.iter().find(|refund| refund.key_id == call.key_id);
+    let refund = rows.resource.refunds.iter().find(|refund| refund.key_id == call.key_id);
     let amount_minor = match (call.kind, &payment.pending) {
         (CallKind::Refund, _) => refund.map(|refund| refund.amount.get()).or_else(late_minor)?,
         (CallKind::Capture, Some(Pending::Capture { amount_minor, .. })) => *amount_minor,
@@ -240,8 +240,8 @@ pub fn id_in(reply: &ProviderReply) -> Option<&str> {
 }
 
 fn subject(rows: &Rows) -> String {
-    let payment = rows.payment.as_ref().map(|payment| payment.id.to_string());
-    payment.or_else(|| rows.ride.as_ref().map(|ride| ride.id.to_string())).unwrap_or_default()
+    let payment = rows.resource.payment.as_ref().map(|payment| payment.id.to_string());
+    payment.or_else(|| rows.resource.ride.as_ref().map(|ride| ride.id.to_string())).unwrap_or_default()
 }
 
 /// What contradicts an operator.

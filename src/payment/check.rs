@@ -197,7 +197,8 @@ pub enum Truth {
 pub fn questions(rows: &Rows) -> Vec<Question> {
     // Tries that are over may be with another provider.
     let of_tries = tries::asked_for(rows).filter(|question| question.provider().answers_questions());
-    let Some(payment) = rows.payment.as_ref().filter(|payment| payment.provider.answers_questions()) else {
+    let Some(payment) = rows.resource.payment.as_ref().filter(|payment| payment.provider.answers_questions())
+    else {
         return of_tries.collect();
     };
     let provider = payment.provider;
@@ -205,7 +206,7 @@ pub fn questions(rows: &Rows) -> Vec<Question> {
     let of_payment = payment.provider_payment.clone().filter(|_| is_asked_for(payment)).map(|id| {
         Question::Payment { provider, account: account(), id, doubt: payment.doubt(None).map(str::to_owned) }
     });
-    let of_refunds = rows.refunds.iter().filter_map(|refund| {
+    let of_refunds = rows.resource.refunds.iter().filter_map(|refund| {
         let doubt = payment.doubt(Some(&refund.id)).map(str::to_owned);
         let id = refund.provider_refund.clone()?;
         let is_meant = refund.state == RefundState::Pending || doubt.is_some();
@@ -252,15 +253,15 @@ pub(super) fn doubt(
     event_id: &str,
     ctx: &Context,
 ) {
-    let is_captured = rows.payment.as_ref().is_some_and(is_captured);
-    let is_whole = rows.payment.as_ref().is_none_or(|payment| payment.held_elsewhere_minor == 0);
+    let is_captured = rows.resource.payment.as_ref().is_some_and(is_captured);
+    let is_whole = rows.resource.payment.as_ref().is_none_or(|payment| payment.held_elsewhere_minor == 0);
     let is_known = |id: &str| {
         let known = |refund: &Refund| match &refund.provider_refund {
             Some(known) => known == id,
             // One that is not executed, as it seems, is none that could be meant.
             None => !matches!(refund.state, RefundState::Failed { .. }),
         };
-        rows.refunds.iter().any(known)
+        rows.resource.refunds.iter().any(known)
     };
     let subjects: Vec<Option<RefundId>> = match refund {
         None if is_captured && is_whole && !of_money_back => Vec::new(),
@@ -269,6 +270,7 @@ pub(super) fn doubt(
         Some(id) if is_captured && !is_known(id) => vec![None],
         // One whose answer is not taken in yet may be the one that is meant: it has no name at the provider.
         Some(id) => rows
+            .resource
             .refunds
             .iter()
             .filter(|known| known.provider_refund.as_deref().is_none_or(|known| known == id))
@@ -281,14 +283,15 @@ pub(super) fn doubt(
 /// The same about all that can still change.
 pub(super) fn doubt_all(rows: &mut Rows, event_id: &str, ctx: &Context) {
     // Once money was taken, one question is about all refunds.
-    let is_open = rows.payment.as_ref().is_some_and(|payment| !is_captured(payment));
-    let refunds = rows.refunds.iter().filter(|_| is_open).map(|refund| Some(refund.id.clone()));
+    let is_open = rows.resource.payment.as_ref().is_some_and(|payment| !is_captured(payment));
+    let refunds = rows.resource.refunds.iter().filter(|_| is_open).map(|refund| Some(refund.id.clone()));
     let subjects = refunds.chain([None]).collect();
     doubt_each(rows, subjects, event_id, ctx);
 }
 
 fn doubt_each(rows: &mut Rows, subjects: Vec<Option<RefundId>>, event_id: &str, ctx: &Context) {
-    let Some(payment) = rows.payment.as_mut().filter(|payment| payment.provider.answers_questions()) else {
+    let Some(payment) = rows.resource.payment.as_mut().filter(|payment| payment.provider.answers_questions())
+    else {
         return;
     };
     for refund in subjects {
@@ -301,7 +304,7 @@ fn doubt_each(rows: &mut Rows, subjects: Vec<Option<RefundId>>, event_id: &str, 
 /// The provider is asked now, and the pauses begin anew.
 pub(super) fn told(rows: &mut Rows, ctx: &Context) {
     schedule(rows, ctx);
-    if let Some(check) = rows.payment.as_mut().and_then(|payment| payment.check.as_mut()) {
+    if let Some(check) = rows.resource.payment.as_mut().and_then(|payment| payment.check.as_mut()) {
         *check = Check { next_at_ms: ctx.now_ms, tries: 0, told_at_ms: Some(ctx.now_ms), ..*check };
     }
 }
@@ -310,21 +313,22 @@ pub(super) fn told(rows: &mut Rows, ctx: &Context) {
 /// change any more is dropped.
 pub fn schedule(rows: &mut Rows, ctx: &Context) {
     let can_change = |id: &RefundId| {
-        rows.refunds
+        rows.resource
+            .refunds
             .iter()
             .any(|refund| refund.id == *id && !matches!(refund.state, RefundState::Failed { .. }))
     };
-    if let Some(payment) = &mut rows.payment {
+    if let Some(payment) = &mut rows.resource.payment {
         let is_final = payment.is_final() && !is_captured(payment);
         // What was told of before the answer was taken in that ended it.
         if matches!(payment.state, PaymentState::Failed(_)) {
-            tries::doubt_failed(payment, &mut rows.tries);
+            tries::doubt_failed(payment, &mut rows.resource.tries);
         }
         payment.doubts.retain(|doubt| doubt.refund.as_ref().map_or(!is_final, can_change));
     }
     let is_open = !questions(rows).is_empty();
     watch(rows, ctx);
-    if let Some(payment) = &mut rows.payment {
+    if let Some(payment) = &mut rows.resource.payment {
         let next_at_ms = ctx.now_ms.saturating_add(FIRST_PAUSE_MS);
         let first = Check { next_at_ms, tries: 0, asked_at_ms: None, told_at_ms: None };
         payment.check = is_open.then(|| payment.check.unwrap_or(first));
@@ -333,11 +337,11 @@ pub fn schedule(rows: &mut Rows, ctx: &Context) {
 
 /// Begins to watch what is decided, anew after each change of it.
 fn watch(rows: &mut Rows, ctx: &Context) {
-    let Some(payment) = &rows.payment else { return };
+    let Some(payment) = &rows.resource.payment else { return };
     let is_asked = payment.provider.answers_questions() && payment.provider_payment.is_some();
     let of_tries = || tries::watched(rows).filter(|_| payment.pending.is_none());
-    let of = watched(payment, &rows.refunds).filter(|_| is_asked).or_else(of_tries);
-    let Some(payment) = &mut rows.payment else { return };
+    let of = watched(payment, &rows.resource.refunds).filter(|_| is_asked).or_else(of_tries);
+    let Some(payment) = &mut rows.resource.payment else { return };
     if payment.watch.as_ref().map(|watch| watch.of) != of {
         payment.watch = of.map(|of| Watch { of, since_ms: ctx.now_ms, asked: 0 });
     }
@@ -373,7 +377,9 @@ pub fn due_at_ms(payment: &Payment) -> Option<u64> {
 
 /// If it is time to ask for what is watched, that is a doubt as if the provider had told of something.
 fn doubt_watched(rows: &mut Rows, ctx: &Context) {
-    let Some(watch) = rows.payment.as_mut().and_then(|payment| payment.watch.as_mut()) else { return };
+    let Some(watch) = rows.resource.payment.as_mut().and_then(|payment| payment.watch.as_mut()) else {
+        return;
+    };
     if watch.due_at_ms().is_none_or(|due_at_ms| due_at_ms > ctx.now_ms) {
         return;
     }
@@ -387,7 +393,7 @@ fn doubt_watched(rows: &mut Rows, ctx: &Context) {
         return told(rows, ctx);
     }
     let is_open = !questions(rows).is_empty();
-    match &mut rows.payment {
+    match &mut rows.resource.payment {
         // It is asked with what is open, and that goes on as it was.
         Some(payment) if is_open => {
             if payment.doubt(None).is_none() {
@@ -402,7 +408,7 @@ fn doubt_watched(rows: &mut Rows, ctx: &Context) {
 /// `looking` is somebody who waits for the answer.
 pub fn begin(rows: &mut Rows, looking: bool, ctx: &Context) -> Vec<Question> {
     doubt_watched(rows, ctx);
-    let Some(payment) = &mut rows.payment else {
+    let Some(payment) = &mut rows.resource.payment else {
         return Vec::new();
     };
     let Some(check) = payment.check else {
@@ -434,7 +440,9 @@ fn at_home(rows: &mut Rows, question: Question, ctx: &Context) -> Question {
         Question::Payment { id, .. } | Question::Refunds { id, .. } | Question::Disputes { id, .. } => {
             Some(id.clone())
         }
-        Question::Refund { .. } => rows.payment.as_ref().and_then(|payment| payment.provider_payment.clone()),
+        Question::Refund { .. } => {
+            rows.resource.payment.as_ref().and_then(|payment| payment.provider_payment.clone())
+        }
         Question::Home { .. } => None,
     };
     let Some(payment) = payment else { return question };
@@ -452,7 +460,9 @@ fn silent(rows: &mut Rows, ctx: &Context) {
     if rows.calls.iter().any(|call| call.needs_review().is_some()) {
         return;
     }
-    let Some(payment) = rows.payment.as_ref().filter(|payment| !payment.doubts.is_empty()) else { return };
+    let Some(payment) = rows.resource.payment.as_ref().filter(|payment| !payment.doubts.is_empty()) else {
+        return;
+    };
     let Some(actor) = rows.keys.first().map(|key| key.owner.clone()) else { return };
     let events: Vec<&str> = payment.doubts.iter().map(|doubt| doubt.event_id.as_str()).collect();
     rows.appended.audit.push(AuditRecord {
@@ -504,7 +514,7 @@ pub fn take(
             }
         }
         (Question::Payment { provider, account, id, doubt }, Truth::Payment(found, beside)) => {
-            let was_captured = rows.payment.as_ref().is_some_and(is_captured);
+            let was_captured = rows.resource.payment.as_ref().is_some_and(is_captured);
             take_payment(rows, (*provider, id, doubt.as_deref()), found, beside, ctx)?;
             let (provider, account, id, doubt) = (*provider, account.clone(), id.clone(), doubt.clone());
             if beside.is_disputed {
@@ -518,10 +528,10 @@ pub fn take(
             return Ok(after_payment(rows, true, provider, account, id, doubt, ctx));
         }
         (Question::Refund { refund, doubt, .. }, Truth::Refund(state)) => {
-            if let Some(payment) = &mut rows.payment {
+            if let Some(payment) = &mut rows.resource.payment {
                 answered(payment, Some(refund), doubt.as_deref());
             }
-            match rows.refunds.iter_mut().find(|known| known.id == *refund) {
+            match rows.resource.refunds.iter_mut().find(|known| known.id == *refund) {
                 Some(refund) => {
                     if refund.learn(state) {
                         let refund = refund.clone();
@@ -560,7 +570,7 @@ fn take_payment(
     beside: Beside,
     ctx: &Context,
 ) -> Result<(), Bug> {
-    let Some(payment) = &mut rows.payment else { return Ok(()) };
+    let Some(payment) = &mut rows.resource.payment else { return Ok(()) };
     if payment.provider_payment.as_deref() != Some(id) || payment.is_over() {
         return tries::take(rows, id, doubt, &found, ctx);
     }
@@ -597,7 +607,9 @@ fn captured_elsewhere(
     is_new: bool,
     ctx: &Context,
 ) -> Result<(), Bug> {
-    let Some(payment) = rows.payment.as_mut().filter(|payment| is_captured(payment)) else { return Ok(()) };
+    let Some(payment) = rows.resource.payment.as_mut().filter(|payment| is_captured(payment)) else {
+        return Ok(());
+    };
     let (before_minor, amount_minor) = (payment.captured_minor(), payment.amount.get());
     if taken_minor < before_minor {
         return Ok(());
@@ -631,7 +643,8 @@ fn after_payment(
     doubt: Option<String>,
     ctx: &Context,
 ) -> Option<Question> {
-    let payment = rows.payment.as_mut().filter(|payment| payment.provider_payment.as_ref() == Some(&id));
+    let payment =
+        rows.resource.payment.as_mut().filter(|payment| payment.provider_payment.as_ref() == Some(&id));
     match payment {
         Some(payment) if was_captured && is_captured(payment) => {
             return Some(Question::Refunds { provider, account, id, doubt, read: Vec::new() });
@@ -672,7 +685,7 @@ fn take_refunds(
     };
     let was_captured_here = rows.calls.iter().any(is_of_ours);
     let Some(payment) =
-        rows.payment.as_mut().filter(|payment| payment.provider_payment.as_deref() == Some(id))
+        rows.resource.payment.as_mut().filter(|payment| payment.provider_payment.as_deref() == Some(id))
     else {
         return;
     };
@@ -687,7 +700,7 @@ fn take_refunds(
         let is_it = |known: &&mut Refund| {
             known.provider_refund.as_deref() == Some(&remote.id) || Some(known.id.0.as_str()) == own_id
         };
-        let counts_already = match rows.refunds.iter_mut().find(is_it) {
+        let counts_already = match rows.resource.refunds.iter_mut().find(is_it) {
             Some(known) => {
                 let counted = !matches!(known.state, RefundState::Failed { .. });
                 if known.learn(remote.state.clone()) {
@@ -714,7 +727,7 @@ fn take_refunds(
 
 /// Takes in how much others have given back by now, in minor units.
 pub(super) fn refunded_elsewhere(rows: &mut Rows, now_minor: u32, ctx: &Context) {
-    let Some(payment) = rows.payment.as_mut() else { return };
+    let Some(payment) = rows.resource.payment.as_mut() else { return };
     let before_minor = std::mem::replace(&mut payment.refunded_elsewhere_minor, now_minor);
     if now_minor == before_minor {
         return;

@@ -25,7 +25,7 @@ pub(super) fn capture(rows: &mut Rows, told: &Told, ctx: &Context) -> Result<Tak
         return refused(rows, told, CallKind::Capture, ctx);
     }
     let own = own_call(rows, told, CallKind::Capture);
-    let Some(payment) = &mut rows.payment else { return Ok(Taken::Stranger) };
+    let Some(payment) = &mut rows.resource.payment else { return Ok(Taken::Stranger) };
     let status = payment.status();
     if told.amount_minor == 0 || told.amount_minor > payment.amount.get() {
         let detail = format!("a capture of {}, the payment is {status}", told.amount_minor);
@@ -58,7 +58,7 @@ pub(super) fn capture(rows: &mut Rows, told: &Told, ctx: &Context) -> Result<Tak
 /// A capture that had been made has failed, days later. The provider may make it again by itself.
 pub(super) fn capture_failed(rows: &mut Rows, told: &Told, ctx: &Context) -> Result<Taken, Bug> {
     let own = own_call(rows, told, CallKind::Capture);
-    let Some(payment) = &mut rows.payment else { return Ok(Taken::Stranger) };
+    let Some(payment) = &mut rows.resource.payment else { return Ok(Taken::Stranger) };
     if is_old(payment, told) {
         return Ok(Taken::In);
     }
@@ -82,7 +82,7 @@ pub(super) fn capture_failed(rows: &mut Rows, told: &Told, ctx: &Context) -> Res
 
 /// How a capture that had failed has ended, by an operator's word: the money was taken after all, or the order can be paid anew.
 pub(crate) fn given_up(rows: &mut Rows, amount_minor: u32, is_taken: bool, ctx: &Context) -> Result<(), Bug> {
-    let payment = rows.payment.as_mut().ok_or_else(|| Bug("no payment".into()))?;
+    let payment = rows.resource.payment.as_mut().ok_or_else(|| Bug("no payment".into()))?;
     payment.state = if is_taken {
         PaymentState::Captured { amount_minor }
     } else {
@@ -102,7 +102,7 @@ pub(super) fn cancellation(rows: &mut Rows, told: &Told, ctx: &Context) -> Resul
         return refused(rows, told, CallKind::Void, ctx);
     }
     let own = own_call(rows, told, CallKind::Void);
-    let Some(payment) = &mut rows.payment else { return Ok(Taken::Stranger) };
+    let Some(payment) = &mut rows.resource.payment else { return Ok(Taken::Stranger) };
     if let PaymentState::Captured { .. } = payment.state {
         let detail = format!("the void succeeded, the payment is {}", payment.status());
         return Ok(if is_old(payment, told) { Taken::In } else { Taken::Contradiction { detail } });
@@ -119,7 +119,7 @@ pub(super) fn cancellation(rows: &mut Rows, told: &Told, ctx: &Context) -> Resul
 
 /// What was reserved has lapsed. Of a payment that was captured only the rest has.
 pub(super) fn expired(rows: &mut Rows, told: &Told, ctx: &Context) -> Result<Taken, Bug> {
-    let Some(payment) = &mut rows.payment else { return Ok(Taken::Stranger) };
+    let Some(payment) = &mut rows.resource.payment else { return Ok(Taken::Stranger) };
     let is_taken =
         matches!(payment.state, PaymentState::Captured { .. } | PaymentState::CaptureFailed { .. });
     if is_taken || payment.is_over() {
@@ -143,7 +143,7 @@ pub(super) fn disputed(
     withdrawn: bool,
     ctx: &Context,
 ) -> Result<Taken, Bug> {
-    let Some(payment) = &mut rows.payment else { return Ok(Taken::Stranger) };
+    let Some(payment) = &mut rows.resource.payment else { return Ok(Taken::Stranger) };
     let amount_minor = match told.amount_minor {
         // What is no amount of ours may be all of it.
         0 => payment.amount.get(),
@@ -175,12 +175,12 @@ pub(super) fn take_disputes(
 ) -> Result<(), Bug> {
     let Some(dispute) = foremost(disputes) else { return Ok(()) };
     let is_its = |id: &Option<String>| id.as_deref() == Some(provider_payment);
-    let payment = rows.payment.as_mut().filter(|payment| {
+    let payment = rows.resource.payment.as_mut().filter(|payment| {
         is_its(&payment.provider_payment) && matches!(payment.state, PaymentState::Captured { .. })
     });
     let (known, attempt) = match payment {
         Some(payment) => (&mut payment.dispute, None),
-        None => match rows.tries.iter_mut().find(|row| is_its(&row.provider_payment)) {
+        None => match rows.resource.tries.iter_mut().find(|row| is_its(&row.provider_payment)) {
             Some(row) => (&mut row.dispute, Some(row.attempt)),
             None => return Ok(()),
         },
@@ -212,7 +212,7 @@ fn foremost(disputes: &[Dispute]) -> Option<Dispute> {
 
 /// `attempt` is the try that it is about, if that is not what the payment is now.
 fn told_of(rows: &mut Rows, attempt: Option<u32>, dispute: &Dispute, ctx: &Context) -> Result<String, Bug> {
-    let currency = rows.payment.as_ref().map(|payment| payment.currency);
+    let currency = rows.resource.payment.as_ref().map(|payment| payment.currency);
     let status = dispute.status.as_str();
     let data = json!({
         "dispute": dispute.id, "status": status, "amount": dispute.amount_minor, "currency": currency,
@@ -229,7 +229,7 @@ fn told_of(rows: &mut Rows, attempt: Option<u32>, dispute: &Dispute, ctx: &Conte
 /// one may begin.
 fn refused(rows: &mut Rows, told: &Told, kind: CallKind, ctx: &Context) -> Result<Taken, Bug> {
     let own = own_call(rows, told, kind);
-    let Some(payment) = &mut rows.payment else { return Ok(Taken::Stranger) };
+    let Some(payment) = &mut rows.resource.payment else { return Ok(Taken::Stranger) };
     let status = payment.status();
     let was_believed = match (kind, &payment.state) {
         (CallKind::Capture, PaymentState::Captured { .. }) => payment.failed_operation.is_none(),
@@ -275,7 +275,7 @@ pub(super) fn is_not_taken_in(rows: &Rows, told: &Told) -> bool {
         &call.state,
         CallState::Settled(Settlement::Answered(reply)) if matches!(reply.result, ProviderResult::Received { .. })
     );
-    let pending = rows.payment.as_ref().and_then(|payment| payment.pending);
+    let pending = rows.resource.payment.as_ref().and_then(|payment| payment.pending);
     is_received && pending.is_some_and(|pending| pending.key_id() == call.key_id && !pending.is_received())
 }
 

@@ -90,7 +90,8 @@ pub fn take(rows: &mut Rows, event: &Event, ctx: &Context) -> Result<Taken, Bug>
     if let Some(detail) = detail {
         rows.note(key_id, ctx.now_ms, event_name, detail.clone());
         let actor = rows.keys.first().map(|key| key.owner.clone()).ok_or_else(|| Bug("no key".into()))?;
-        let subject = rows.payment.as_ref().map(|payment| payment.id.to_string()).unwrap_or_default();
+        let subject =
+            rows.resource.payment.as_ref().map(|payment| payment.id.to_string()).unwrap_or_default();
         let data = json!({
             "event": event.event_id, "provider": event.provider.as_str(), "kind": event.kind, "detail": detail,
         });
@@ -131,7 +132,7 @@ pub fn resume(rows: &mut Rows, ctx: &Context) {
 /// Whatever waits for the provider need not wait any longer.
 pub fn hurry(rows: &mut Rows, ctx: &Context) {
     resume(rows, ctx);
-    if let Some(check) = rows.payment.as_mut().and_then(|payment| payment.check.as_mut()) {
+    if let Some(check) = rows.resource.payment.as_mut().and_then(|payment| payment.check.as_mut()) {
         check.next_at_ms = check.next_at_ms.min(ctx.now_ms);
     }
     for call in &mut rows.calls {
@@ -191,7 +192,7 @@ fn by_call(
             // A refusal that comes afterwards and is dated before it is old news.
             if told.success
                 && answers.contains(&CallKind::Authorize)
-                && let Some(payment) = &mut rows.payment
+                && let Some(payment) = &mut rows.resource.payment
             {
                 payment.ended_at_ms = payment.ended_at_ms.max(told.at_ms);
                 tries::follow(rows);
@@ -239,7 +240,7 @@ fn called_off(rows: &mut Rows, told: &Told, is_lapsed: bool, ctx: &Context) -> T
     call.evidence.closing = Some(reply.clone());
     call.state = CallState::Settled(Settlement::Answered(reply));
     let (key_id, name) = (call.key_id, call.name.clone());
-    if let Some(payment) = &mut rows.payment {
+    if let Some(payment) = &mut rows.resource.payment {
         payment.ended_at_ms = payment.ended_at_ms.max(told.at_ms);
         tries::follow(rows);
     }
@@ -261,7 +262,7 @@ fn has_no_name_yet(rows: &Rows, told: &Told) -> bool {
         told.derived_key.as_ref() == Some(&call.derived_key)
             && matches!(call.state, CallState::Settled(Settlement::Answered(_)))
     });
-    is_it && rows.payment.as_ref().is_some_and(|payment| payment.provider_payment.is_none())
+    is_it && rows.resource.payment.as_ref().is_some_and(|payment| payment.provider_payment.is_none())
 }
 
 fn authorisation(rows: &mut Rows, told: &Told, ctx: &Context) -> Result<Taken, Bug> {
@@ -280,7 +281,7 @@ fn authorisation(rows: &mut Rows, told: &Told, ctx: &Context) -> Result<Taken, B
         }
         _ => false,
     });
-    let Some(payment) = &mut rows.payment else { return Ok(Taken::Stranger) };
+    let Some(payment) = &mut rows.resource.payment else { return Ok(Taken::Stranger) };
     if is_of_another_try(payment, told) {
         return Ok(Taken::In);
     }
@@ -330,7 +331,7 @@ fn of_this_try(
     if has_no_name_yet(rows, told) || ended::is_not_taken_in(rows, told) {
         return Ok(Taken::Busy);
     }
-    let Some(payment) = &rows.payment else { return Ok(Taken::Stranger) };
+    let Some(payment) = &rows.resource.payment else { return Ok(Taken::Stranger) };
     if is_of_another_try(payment, told) {
         return Ok(Taken::In);
     }
@@ -340,7 +341,7 @@ fn of_this_try(
 /// A capture by somebody else has the payment's own reference. If the payment is unheard of, it was authorised: that is its
 /// answer, and the capture must come again.
 fn captured_unheard(rows: &mut Rows, told: &Told, ctx: &Context) -> Result<Taken, Bug> {
-    let amount_minor = rows.payment.as_ref().map_or(0, |payment| payment.amount.get());
+    let amount_minor = rows.resource.payment.as_ref().map_or(0, |payment| payment.amount.get());
     let authorised = Told { id: told.payment.clone(), amount_minor, ..told.clone() };
     by_call(rows, &authorised, &[CallKind::Authorize], authorisation, ctx)?;
     Ok(Taken::Busy)
@@ -373,7 +374,7 @@ fn cancellation(rows: &mut Rows, told: &Told, ctx: &Context) -> Result<Taken, Bu
 /// A void, or a refund of all where the money was taken already.
 fn cancel_or_refund(rows: &mut Rows, told: &Told, ctx: &Context) -> Result<Taken, Bug> {
     let is_taken = |payment: &Payment| matches!(payment.state, PaymentState::Captured { .. });
-    match rows.payment.as_ref().is_some_and(is_taken) {
+    match rows.resource.payment.as_ref().is_some_and(is_taken) {
         true => refund(rows, told, ctx),
         false => cancellation(rows, told, ctx),
     }
@@ -388,7 +389,7 @@ fn refund(rows: &mut Rows, told: &Told, ctx: &Context) -> Result<Taken, Bug> {
     if is_not_named_yet(rows, told) {
         return Ok(Taken::Busy);
     }
-    let Some(refund) = rows.refunds.iter_mut().find(|refund| is_it(&refund.provider_refund)) else {
+    let Some(refund) = rows.resource.refunds.iter_mut().find(|refund| is_it(&refund.provider_refund)) else {
         return Ok(refund_elsewhere(rows, told, ctx));
     };
     let state = match told.success {
@@ -407,7 +408,7 @@ fn refund(rows: &mut Rows, told: &Told, ctx: &Context) -> Result<Taken, Bug> {
 
 /// A refund that was not made here, such as a person's in the Customer Area: it counts until it comes back.
 fn refund_elsewhere(rows: &mut Rows, told: &Told, ctx: &Context) -> Taken {
-    let Some(payment) = &mut rows.payment else { return Taken::Stranger };
+    let Some(payment) = &mut rows.resource.payment else { return Taken::Stranger };
     let is_full = payment.refunds_elsewhere.len() >= REFUNDS_ELSEWHERE_MAX;
     if is_of_another_try(payment, told) || told.amount_minor == 0 || is_full {
         let detail = "a refund that was not made here".to_owned();
@@ -437,7 +438,7 @@ fn is_not_named_yet(rows: &Rows, told: &Told) -> bool {
         let is_requested =
             |refund: &Refund| refund.key_id == call.key_id && refund.state == RefundState::Requested;
         let is_answered = matches!(call.state, CallState::Settled(Settlement::Answered(_)));
-        is_answered && rows.refunds.iter().any(is_requested)
+        is_answered && rows.resource.refunds.iter().any(is_requested)
     })
 }
 

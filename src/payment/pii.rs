@@ -64,7 +64,7 @@ pub fn erase(rows: &mut Rows, ctx: &Context) -> Erased {
 
 fn drop_it(rows: &mut Rows, ctx: &Context) {
     let mut subject = String::new();
-    if let Some(payment) = &mut rows.payment {
+    if let Some(payment) = &mut rows.resource.payment {
         payment.description = None;
         payment.customer = None;
         payment.receipt_email = None;
@@ -72,7 +72,7 @@ fn drop_it(rows: &mut Rows, ctx: &Context) {
         payment.metadata.clear();
         subject = payment.id.to_string();
     }
-    if let Some(ride) = &mut rows.ride {
+    if let Some(ride) = &mut rows.resource.ride {
         let nowhere = Place { lat: DegreesE7(0), lon: DegreesE7(0) };
         (ride.origin, ride.target) = (nowhere, nowhere);
         ride.erased_at_ms = Some(ctx.now_ms);
@@ -85,11 +85,11 @@ fn drop_it(rows: &mut Rows, ctx: &Context) {
 }
 
 fn is_held(rows: &Rows) -> bool {
-    let of_payment = rows.payment.as_ref().is_some_and(|payment| {
+    let of_payment = rows.resource.payment.as_ref().is_some_and(|payment| {
         let texts = [&payment.description, &payment.customer, &payment.receipt_email, &payment.return_url];
         texts.into_iter().any(Option::is_some) || !payment.metadata.is_empty()
     });
-    of_payment || rows.ride.as_ref().is_some_and(|ride| ride.erased_at_ms.is_none())
+    of_payment || rows.resource.ride.as_ref().is_some_and(|ride| ride.erased_at_ms.is_none())
 }
 
 fn is_unfinished(rows: &Rows) -> bool {

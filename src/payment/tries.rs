@@ -125,7 +125,7 @@ impl Try {
 
 /// A try begins: its call is frozen under this key.
 pub fn begin(rows: &mut Rows, derived_key: &str) {
-    let Some(payment) = &rows.payment else { return };
+    let Some(payment) = &rows.resource.payment else { return };
     let row = Try {
         attempt: payment.attempt,
         provider: payment.provider,
@@ -143,14 +143,14 @@ pub fn begin(rows: &mut Rows, derived_key: &str) {
         late: None,
         dispute: None,
     };
-    rows.tries.retain(|known| known.attempt != row.attempt);
-    rows.tries.push(row);
+    rows.resource.tries.retain(|known| known.attempt != row.attempt);
+    rows.resource.tries.push(row);
 }
 
 /// The newest try is as the payment is now.
 pub fn follow(rows: &mut Rows) {
-    let Some(payment) = &rows.payment else { return };
-    let Some(row) = rows.tries.iter_mut().find(|row| row.attempt == payment.attempt) else { return };
+    let Some(payment) = &rows.resource.payment else { return };
+    let Some(row) = rows.resource.tries.iter_mut().find(|row| row.attempt == payment.attempt) else { return };
     row.provider_payment.clone_from(&payment.provider_payment);
     payment.status().clone_into(&mut row.status);
     row.ended_at_ms = payment.ended_at_ms;
@@ -174,7 +174,7 @@ fn is_inferred(calls: &[ForeignCall], derived_key: &str) -> bool {
 
 /// Adds the tries of a payment that was made before they had rows: from its calls, and as what they ended.
 pub fn complete(rows: &mut Rows) {
-    let Some(payment) = rows.payment.clone() else { return };
+    let Some(payment) = rows.resource.payment.clone() else { return };
     let made: Vec<(u32, ForeignCall)> = rows
         .calls
         .iter()
@@ -182,7 +182,7 @@ pub fn complete(rows: &mut Rows) {
         .filter_map(|call| Some((call.name.strip_prefix("authorize_")?.parse().ok()?, call.clone())))
         .collect();
     for (attempt, call) in made {
-        if rows.tries.iter().any(|row| row.attempt == attempt) {
+        if rows.resource.tries.iter().any(|row| row.attempt == attempt) {
             continue;
         }
         let (provider_payment, status, was_authorized) = match &call.state {
@@ -201,7 +201,7 @@ pub fn complete(rows: &mut Rows) {
             _ => (None, "failed", false),
         };
         let is_settled = matches!(call.state, CallState::Settled(_));
-        rows.tries.push(Try {
+        rows.resource.tries.push(Try {
             attempt,
             provider: call.provider,
             merchant_account: payment.merchant_account.clone().filter(|_| call.provider == payment.provider),
@@ -219,7 +219,7 @@ pub fn complete(rows: &mut Rows) {
             dispute: None,
         });
     }
-    rows.tries.sort_by_key(|row| row.attempt);
+    rows.resource.tries.sort_by_key(|row| row.attempt);
     follow(rows);
 }
 
@@ -243,7 +243,9 @@ pub(super) fn news(rows: &mut Rows, news: &News, ctx: &Context) -> Result<Option
         return given_back(rows, &call, told, ctx).map(Some);
     }
     let Some(attempt) = over(rows, told) else { return Ok(None) };
-    let Some(row) = rows.tries.iter_mut().find(|row| row.attempt == attempt) else { return Ok(None) };
+    let Some(row) = rows.resource.tries.iter_mut().find(|row| row.attempt == attempt) else {
+        return Ok(None);
+    };
     let is_old = told.at_ms.zip(row.ended_at_ms).is_some_and(|(at_ms, ended_ms)| at_ms < ended_ms);
     let is_gone =
         told.success && matches!(news, News::Cancellation(_) | News::CancelOrRefund(_) | News::Expired(_));
@@ -265,7 +267,7 @@ pub(super) fn news(rows: &mut Rows, news: &News, ctx: &Context) -> Result<Option
 
 /// The try that this tells of, if it is over: an earlier one, or the newest.
 fn over(rows: &Rows, told: &Told) -> Option<u32> {
-    let payment = rows.payment.as_ref()?;
+    let payment = rows.resource.payment.as_ref()?;
     // The id that an operator has given may be another payment's.
     let is_by_hand = |row: &Try| {
         let is_its = |call: &&ForeignCall| call.derived_key == row.derived_key;
@@ -276,7 +278,7 @@ fn over(rows: &Rows, told: &Told) -> Option<u32> {
             || (told.derived_key.as_ref() == Some(&row.derived_key)
                 && (row.provider_payment.is_none() || is_by_hand(row)))
     };
-    let attempt = rows.tries.iter().find(is_it)?.attempt;
+    let attempt = rows.resource.tries.iter().find(is_it)?.attempt;
     let is_newest = attempt == payment.attempt;
     // While something of it is under way, that is nearer.
     (!is_newest || (payment.is_over() && payment.pending.is_none())).then_some(attempt)
@@ -290,7 +292,9 @@ pub(crate) fn found(
     captured: bool,
     ctx: &Context,
 ) -> Result<Taken, Bug> {
-    let Some(row) = rows.tries.iter_mut().find(|row| row.attempt == attempt) else { return Ok(Taken::In) };
+    let Some(row) = rows.resource.tries.iter_mut().find(|row| row.attempt == attempt) else {
+        return Ok(Taken::In);
+    };
     if row.late.as_ref().is_some_and(|late| late.captured >= captured) {
         return Ok(Taken::In);
     }
@@ -310,7 +314,9 @@ pub(crate) fn found(
 /// How giving money back ended that the provider had taken over.
 fn given_back(rows: &mut Rows, call: &ForeignCall, told: &Told, ctx: &Context) -> Result<Taken, Bug> {
     let Some(attempt) = give_back::attempt_of(&call.derived_key, rows) else { return Ok(Taken::In) };
-    let Some(row) = rows.tries.iter_mut().find(|row| row.attempt == attempt) else { return Ok(Taken::In) };
+    let Some(row) = rows.resource.tries.iter_mut().find(|row| row.attempt == attempt) else {
+        return Ok(Taken::In);
+    };
     let Some(late) = &mut row.late else { return Ok(Taken::In) };
     if rows
         .keys
@@ -353,12 +359,12 @@ pub(crate) fn refused(
 
 /// The money on a try.
 pub(crate) fn late_mut(rows: &mut Rows, attempt: u32) -> Option<&mut LateMoney> {
-    rows.tries.iter_mut().find(|row| row.attempt == attempt)?.late.as_mut()
+    rows.resource.tries.iter_mut().find(|row| row.attempt == attempt)?.late.as_mut()
 }
 
 pub(crate) fn audit(rows: &mut Rows, action: &'static str, data: Value, ctx: &Context) -> Result<(), Bug> {
     let actor = rows.keys.first().map(|key| key.owner.clone()).ok_or_else(|| Bug("no key".into()))?;
-    let subject = rows.payment.as_ref().map(|payment| payment.id.to_string()).unwrap_or_default();
+    let subject = rows.resource.payment.as_ref().map(|payment| payment.id.to_string()).unwrap_or_default();
     rows.appended.audit.push(AuditRecord { at_ms: ctx.now_ms, actor, action, subject, data });
     Ok(())
 }
@@ -373,13 +379,14 @@ pub(super) fn doubt(
     event_id: &str,
     ctx: &Context,
 ) -> bool {
-    let Some(payment) = &rows.payment else { return false };
+    let Some(payment) = &rows.resource.payment else { return false };
     let (newest, is_over) = (payment.attempt, payment.is_over() && payment.pending.is_none());
     let is_it = |row: &&mut Try| match &row.provider_payment {
         Some(known) => known == provider_payment,
         None => derived_key == Some(&row.derived_key),
     };
-    let Some(row) = rows.tries.iter_mut().find(is_it).filter(|row| row.attempt != newest || is_over) else {
+    let Some(row) = rows.resource.tries.iter_mut().find(is_it).filter(|row| row.attempt != newest || is_over)
+    else {
         return false;
     };
     row.provider_payment = Some(provider_payment.to_owned());
@@ -391,7 +398,7 @@ pub(super) fn doubt(
 /// What of the tries can still change at a provider that can be asked: one can be confirmed again, and what gave its money back can
 /// fail.
 pub(super) fn watched(rows: &Rows) -> Option<Watched> {
-    let attempt = rows.payment.as_ref()?.attempt;
+    let attempt = rows.resource.payment.as_ref()?.attempt;
     let given_back = u32::try_from(refunded(rows).count()).unwrap_or(u32::MAX);
     let is_any = given_back > 0 || close::left_open(rows).next().is_some();
     is_any.then_some(Watched::Tries { attempt, given_back })
@@ -399,7 +406,7 @@ pub(super) fn watched(rows: &Rows) -> Option<Watched> {
 
 fn refunded(rows: &Rows) -> impl Iterator<Item = &Try> {
     let is_back = |late: &LateMoney| matches!(late.stage, Stage::Received | Stage::GivenBack);
-    rows.tries.iter().filter(move |row| {
+    rows.resource.tries.iter().filter(move |row| {
         row.provider.answers_questions()
             && row.late.as_ref().is_some_and(is_back)
             && give_back::refund_of(rows, row).is_some()
@@ -409,7 +416,7 @@ fn refunded(rows: &Rows) -> impl Iterator<Item = &Try> {
 /// Nobody has told of anything, and that is asked for all the same.
 pub(super) fn doubt_watched(rows: &mut Rows, event_id: &str) {
     let asked: Vec<u32> = close::left_open(rows).chain(refunded(rows)).map(|row| row.attempt).collect();
-    for row in rows.tries.iter_mut().filter(|row| asked.contains(&row.attempt)) {
+    for row in rows.resource.tries.iter_mut().filter(|row| asked.contains(&row.attempt)) {
         row.asked_for.get_or_insert_with(|| event_id.to_owned());
     }
 }
@@ -424,8 +431,8 @@ pub(super) fn doubt_failed(payment: &Payment, tries: &mut [Try]) {
 /// The same of a refund. Gives whether it is one that gives back the money of a try.
 pub(super) fn doubt_refund(rows: &mut Rows, refund: &str, event_id: &str, ctx: &Context) -> bool {
     let is_its = |row: &&Try| give_back::refund_of(rows, row).is_some_and(|(_, id)| id == refund);
-    let Some(attempt) = rows.tries.iter().find(is_its).map(|row| row.attempt) else { return false };
-    if let Some(row) = rows.tries.iter_mut().find(|row| row.attempt == attempt) {
+    let Some(attempt) = rows.resource.tries.iter().find(is_its).map(|row| row.attempt) else { return false };
+    if let Some(row) = rows.resource.tries.iter_mut().find(|row| row.attempt == attempt) {
         row.asked_for = Some(event_id.to_owned());
         check::told(rows, ctx);
     }
@@ -434,7 +441,7 @@ pub(super) fn doubt_refund(rows: &mut Rows, refund: &str, event_id: &str, ctx: &
 
 /// What to ask about tries that are over: how the refund stands that gives their money back, else how they stand.
 pub(super) fn asked_for(rows: &Rows) -> impl Iterator<Item = Question> {
-    rows.tries.iter().filter_map(|row| {
+    rows.resource.tries.iter().filter_map(|row| {
         let (provider, doubt) = (row.provider, Some(row.asked_for.clone()?));
         let id = row.provider_payment.clone()?;
         let account = row.merchant_account.clone();
@@ -454,8 +461,8 @@ pub(super) fn take_refund(
     ctx: &Context,
 ) -> Result<(), Bug> {
     let is_its = |row: &&Try| give_back::refund_of(rows, row).is_some_and(|(known, _)| known == *refund);
-    let Some(attempt) = rows.tries.iter().find(is_its).map(|row| row.attempt) else { return Ok(()) };
-    let Some(row) = rows.tries.iter_mut().find(|row| row.attempt == attempt) else { return Ok(()) };
+    let Some(attempt) = rows.resource.tries.iter().find(is_its).map(|row| row.attempt) else { return Ok(()) };
+    let Some(row) = rows.resource.tries.iter_mut().find(|row| row.attempt == attempt) else { return Ok(()) };
     if row.asked_for.as_deref() == event_id {
         row.asked_for = None;
     }
@@ -486,7 +493,7 @@ pub(super) fn take(
     ctx: &Context,
 ) -> Result<(), Bug> {
     let is_it = |row: &&mut Try| row.provider_payment.as_deref() == Some(provider_payment);
-    let Some(row) = rows.tries.iter_mut().find(is_it) else { return Ok(()) };
+    let Some(row) = rows.resource.tries.iter_mut().find(is_it) else { return Ok(()) };
     let (attempt, amount_minor, provider) = (row.attempt, row.amount.get(), row.provider);
     let taken = match truth {
         Found::Captured { amount_minor } => found(rows, attempt, *amount_minor, true, ctx)?,
@@ -504,7 +511,7 @@ pub(super) fn answered(rows: &mut Rows, provider_payment: &str, event_id: Option
     let is_it = |row: &&mut Try| {
         row.provider_payment.as_deref() == Some(provider_payment) && row.asked_for.as_deref() == event_id
     };
-    if let Some(row) = rows.tries.iter_mut().find(is_it) {
+    if let Some(row) = rows.resource.tries.iter_mut().find(is_it) {
         row.asked_for = None;
     }
 }

@@ -17,20 +17,21 @@ pub fn stage_projection(before: &Rows, after: &mut Rows, ctx: &Context) {
         return;
     }
     // Whatever has staged one already has counted the change.
-    if after.version == before.version {
+    if after.resource.version == before.resource.version {
         stage_anew(after, ctx);
     }
-    let version = after.version;
-    for refund in after.refunds.iter_mut().filter(|refund| !before.refunds.contains(refund)) {
+    let version = after.resource.version;
+    for refund in after.resource.refunds.iter_mut().filter(|refund| !before.resource.refunds.contains(refund))
+    {
         refund.version = version;
     }
 }
 
 /// Stages a projection of the rows as they are.
 pub fn stage_anew(rows: &mut Rows, ctx: &Context) {
-    rows.version = rows.version.saturating_add(1);
+    rows.resource.version = rows.resource.version.saturating_add(1);
     rows.jobs.retain(|job| job.kind != JobKind::Project);
-    let job_id = format!("{}_project_{}", rows.object.to_hex(), rows.version);
+    let job_id = format!("{}_project_{}", rows.object.to_hex(), rows.resource.version);
     rows.appended.jobs.push(job(JobKind::Project, job_id, serde_json::Value::Null, ctx));
 }
 
@@ -53,8 +54,9 @@ fn face(rows: &Rows) -> impl PartialEq {
         .collect();
     let reviewed = rows.calls.iter().filter(|call| call.needs_review().is_some()).map(|call| call.call_id);
     let reviewed: Vec<u32> = reviewed.collect();
-    let payment = rows.payment.clone().map(|payment| Payment { check: None, doubts: Vec::new(), ..payment });
-    (keys, reviewed, payment, rows.refunds.clone(), rows.ride.clone())
+    let payment =
+        rows.resource.payment.clone().map(|payment| Payment { check: None, doubts: Vec::new(), ..payment });
+    (keys, reviewed, payment, rows.resource.refunds.clone(), rows.resource.ride.clone())
 }
 
 /// A job is done, or lies in the dead letters. `audit_through` is the newest audit record that a projection has carried into the
@@ -62,9 +64,9 @@ fn face(rows: &Rows) -> impl PartialEq {
 pub fn confirm(rows: &mut Rows, job_id: &str, audit_through: Option<u64>, audit_newest: u64, ctx: &Context) {
     outbox::confirm(rows, job_id);
     let Some(audit_through) = audit_through else { return };
-    rows.audit_through = rows.audit_through.max(audit_through);
+    rows.resource.audit_through = rows.resource.audit_through.max(audit_through);
     let is_staged = rows.jobs.iter().any(|job| job.kind == JobKind::Project);
-    if rows.audit_through < audit_newest && !is_staged {
+    if rows.resource.audit_through < audit_newest && !is_staged {
         stage_anew(rows, ctx);
     }
 }

@@ -146,11 +146,12 @@ impl Snapshot {
 
 /// What the object tells at `now_ms` (since the epoch), with the audit records that the read model is not known to have.
 pub fn snapshot(rows: &Rows, audit: Vec<AuditRow>, now_ms: u64) -> Snapshot {
-    let refunds = newest(&rows.refunds, |refund| refund.version, |refund| refund.status() == "pending");
+    let refunds =
+        newest(&rows.resource.refunds, |refund| refund.version, |refund| refund.status() == "pending");
     let keys = newest(&rows.keys, changed_at_ms, |key| matches!(key.lifecycle, Lifecycle::Open(_)));
     Snapshot {
         object: rows.object.to_hex(),
-        version: rows.version,
+        version: rows.resource.version,
         at_ms: now_ms,
         owner: rows.keys.first().map(|key| key.owner.to_text()).unwrap_or_default(),
         payment: payment(rows),
@@ -183,13 +184,13 @@ const fn changed_at_ms(key: &KeyRecord) -> u64 {
 }
 
 fn payment(rows: &Rows) -> Option<PaymentFace> {
-    let payment = rows.payment.as_ref()?;
+    let payment = rows.resource.payment.as_ref()?;
     Some(PaymentFace {
         payment_id: payment.id.to_string(),
         status: payment.status().to_owned(),
         amount_minor: payment.amount.get(),
         captured_minor: payment.captured_minor(),
-        refunded_minor: payment.refunded_minor(&rows.refunds),
+        refunded_minor: payment.refunded_minor(&rows.resource.refunds),
         refunded_elsewhere_minor: payment.refunded_elsewhere_minor,
         currency: payment.currency.as_str().to_owned(),
         provider: payment.provider.as_str().to_owned(),
@@ -203,13 +204,13 @@ fn payment(rows: &Rows) -> Option<PaymentFace> {
         attempt: payment.attempt,
         pending_operation: payment.pending.map(|pending| pending.operation().to_owned()),
         wake_at_ms: payment.watch.as_ref().and_then(Watch::due_at_ms),
-        shown: payment.to_json(&rows.refunds, &rows.tries).to_string(),
+        shown: payment.to_json(&rows.resource.refunds, &rows.resource.tries).to_string(),
         created_at_ms: payment.created_at_ms,
     })
 }
 
 fn refund_face(rows: &Rows, refund: &crate::payment::Refund) -> Option<RefundFace> {
-    let payment = rows.payment.as_ref()?;
+    let payment = rows.resource.payment.as_ref()?;
     Some(RefundFace {
         refund_id: refund.id.to_string(),
         payment_id: payment.id.to_string(),
@@ -224,7 +225,7 @@ fn refund_face(rows: &Rows, refund: &crate::payment::Refund) -> Option<RefundFac
 }
 
 fn ride(rows: &Rows) -> Option<RideFace> {
-    let ride = rows.ride.as_ref()?;
+    let ride = rows.resource.ride.as_ref()?;
     let (provider_payment, failure_code) = match &ride.state {
         RideState::Created => (None, None),
         RideState::Paid { charge } => (Some(charge.clone()), None),

@@ -226,7 +226,7 @@ impl World {
 
     /// How the ride stands in the rows.
     pub fn ride(&self) -> Option<&RideState> {
-        self.rows.ride.as_ref().map(|ride| &ride.state)
+        self.rows.resource.ride.as_ref().map(|ride| &ride.state)
     }
 
     /// Whether every effect happened at most once, and a paid ride that is finished has its receipt.
@@ -352,7 +352,7 @@ impl World {
                 }
             }
         }
-        if let Some(ride) = &mut rows.ride {
+        if let Some(ride) = &mut rows.resource.ride {
             ride.created_at_ms = 0;
         }
         let outside = |since_ms: u64| {

@@ -29,7 +29,7 @@ fn at(now_ms: u64, jitter_permille: u16) -> Context {
 /// A payment that waits at the bank's page, this old.
 fn at_the_bank(age_ms: u64) -> Rows {
     let mut rows = Rows::empty(ObjectId::from_bytes([7; 32]));
-    rows.payment = Some(Payment {
+    rows.resource.payment = Some(Payment {
         id: PaymentId::in_object(rows.object),
         amount: AmountMinor::new(2500).unwrap(),
         currency: Currency::USD,
@@ -66,7 +66,7 @@ fn at_the_bank(age_ms: u64) -> Rows {
 }
 
 fn wait_ms(rows: &Rows, now_ms: u64) -> u64 {
-    look_wait_ms(&rows.payment.as_ref().unwrap().check.unwrap(), &at(now_ms, 0))
+    look_wait_ms(&rows.resource.payment.as_ref().unwrap().check.unwrap(), &at(now_ms, 0))
 }
 
 proptest! {
@@ -81,7 +81,7 @@ proptest! {
         for _ in 0..asked {
             prop_assert_eq!(begin(&mut rows, false, &at(now_ms, jitter)).len(), 1, "the alarm asks when it is due");
             prop_assert_eq!(begin(&mut rows, false, &at(now_ms, jitter)).len(), 0);
-            let next_ms = rows.payment.as_ref().unwrap().check.unwrap().next_at_ms;
+            let next_ms = rows.resource.payment.as_ref().unwrap().check.unwrap().next_at_ms;
             prop_assert!(next_ms > now_ms);
             prop_assert_eq!(begin(&mut rows.clone(), true, &at(now_ms + 999, jitter)).len(), 0);
             prop_assert_eq!(wait_ms(&rows, now_ms + 400), 600);
@@ -95,7 +95,7 @@ proptest! {
 #[test]
 fn the_first_who_looks_may_ask_at_once() {
     let mut rows = at_the_bank(0);
-    rows.payment.as_mut().unwrap().check.as_mut().unwrap().next_at_ms = NOW_MS + 5_000;
+    rows.resource.payment.as_mut().unwrap().check.as_mut().unwrap().next_at_ms = NOW_MS + 5_000;
     assert_eq!(wait_ms(&rows, NOW_MS), 0);
     assert_eq!(begin(&mut rows, true, &at(NOW_MS, 0)).len(), 1);
 }
@@ -103,10 +103,10 @@ fn the_first_who_looks_may_ask_at_once() {
 #[test]
 fn of_many_pending_refunds_each_has_its_turn() {
     let mut rows = at_the_bank(0);
-    let payment = rows.payment.as_mut().unwrap();
+    let payment = rows.resource.payment.as_mut().unwrap();
     payment.state = PaymentState::Captured { amount_minor: 2500 };
     for number in 1..=23 {
-        rows.refunds.push(Refund {
+        rows.resource.refunds.push(Refund {
             id: RefundId(format!("re_{number}")),
             key_id: number,
             amount: AmountMinor::new(1).unwrap(),
@@ -123,7 +123,7 @@ fn of_many_pending_refunds_each_has_its_turn() {
         let questions = begin(&mut rows, false, &at(now_ms, 0));
         assert_eq!(questions.len(), 10, "one look asks no more");
         asked.extend(questions.iter().map(|question| format!("{question:?}")));
-        now_ms = rows.payment.as_ref().unwrap().check.unwrap().next_at_ms;
+        now_ms = rows.resource.payment.as_ref().unwrap().check.unwrap().next_at_ms;
     }
     assert_eq!(asked.len(), 23);
 }
@@ -135,7 +135,7 @@ const DAY_MS: u64 = 86_400_000;
 fn asked_at(rows: &mut Rows, mut truth: impl FnMut(&Question) -> Truth) -> Vec<u64> {
     let mut times = Vec::new();
     check::schedule(rows, &at(NOW_MS, 0));
-    while let Some(now_ms) = check::due_at_ms(rows.payment.as_ref().unwrap()) {
+    while let Some(now_ms) = check::due_at_ms(rows.resource.payment.as_ref().unwrap()) {
         let questions = begin(rows, false, &at(now_ms, 0));
         times.extend(questions.iter().map(|_| now_ms - NOW_MS));
         for question in questions {
@@ -151,7 +151,7 @@ fn asked_at(rows: &mut Rows, mut truth: impl FnMut(&Question) -> Truth) -> Vec<u
 
 fn decided(state: PaymentState) -> Rows {
     let mut rows = at_the_bank(0);
-    let payment = rows.payment.as_mut().unwrap();
+    let payment = rows.resource.payment.as_mut().unwrap();
     (payment.state, payment.check) = (state, None);
     rows
 }
@@ -234,7 +234,7 @@ fn failed() -> RefundState {
 #[test]
 fn a_refund_that_fails_after_days_is_found_without_any_webhook() {
     let mut rows = decided(PaymentState::Captured { amount_minor: 2500 });
-    rows.refunds.push(given_back(1000, RefundState::Succeeded));
+    rows.resource.refunds.push(given_back(1000, RefundState::Succeeded));
     let mut looks = 0;
     let times = asked_at(&mut rows, |question| {
         taken_and(question, || {
@@ -243,12 +243,12 @@ fn a_refund_that_fails_after_days_is_found_without_any_webhook() {
             vec![remote("re_at_stripe", 1000, state)]
         })
     });
-    assert_eq!(rows.refunds[0].state, failed());
+    assert_eq!(rows.resource.refunds[0].state, failed());
     assert!(times[2] <= 16 * DAY_MS && times.len() <= 6, "{times:?}");
-    assert_eq!(rows.payment.as_ref().unwrap().refundable_minor(&rows.refunds), 2500);
+    assert_eq!(rows.resource.payment.as_ref().unwrap().refundable_minor(&rows.resource.refunds), 2500);
 
     let mut rows = decided(PaymentState::Captured { amount_minor: 2500 });
-    rows.refunds.push(given_back(1000, RefundState::Succeeded));
+    rows.resource.refunds.push(given_back(1000, RefundState::Succeeded));
     let still = || vec![remote("re_at_stripe", 1000, RefundState::Succeeded)];
     let times = asked_at(&mut rows, |question| taken_and(question, still));
     assert!(times.len() == 4 && *times.last().unwrap() >= 40 * DAY_MS, "{times:?}");
@@ -260,13 +260,13 @@ fn left_after(rows: &mut Rows, refunds: Vec<RemoteRefund>) -> u32 {
     let question = Question::Refunds { provider, account: None, id, doubt: None, read: Vec::new() };
     let next = take(rows, &question, Truth::Refunds { refunds, has_more: false }, &at(NOW_MS, 0));
     assert_eq!(next.unwrap(), None);
-    rows.payment.as_ref().unwrap().refundable_minor(&rows.refunds)
+    rows.resource.payment.as_ref().unwrap().refundable_minor(&rows.resource.refunds)
 }
 
 #[test]
 fn what_others_have_given_back_cannot_be_given_back_again() {
     let mut rows = decided(PaymentState::Captured { amount_minor: 2000 });
-    rows.refunds.push(given_back(500, RefundState::Succeeded));
+    rows.resource.refunds.push(given_back(500, RefundState::Succeeded));
     let own = remote("re_at_stripe", 500, RefundState::Succeeded);
     let theirs = |minor| remote("re_9", minor, RefundState::Succeeded);
     assert_eq!(left_after(&mut rows, vec![own.clone()]), 1500);
@@ -279,13 +279,13 @@ fn what_others_have_given_back_cannot_be_given_back_again() {
 
     // One of ours whose answer is not taken in yet is counted once.
     let mut rows = decided(PaymentState::Captured { amount_minor: 2000 });
-    rows.refunds.push(Refund { provider_refund: None, ..given_back(500, RefundState::Requested) });
-    let payment = rows.payment.as_ref().unwrap().id;
+    rows.resource.refunds.push(Refund { provider_refund: None, ..given_back(500, RefundState::Requested) });
+    let payment = rows.resource.payment.as_ref().unwrap().id;
     let derived_key = Some(format!("{payment}_refund_re_1"));
     let on_its_way = RemoteRefund { derived_key, ..own };
     assert_eq!(left_after(&mut rows, vec![on_its_way.clone()]), 1500);
     // One of ours that was held to have failed, and was made after all, counts.
-    rows.refunds[0].state = failed();
+    rows.resource.refunds[0].state = failed();
     assert_eq!(left_after(&mut rows, vec![on_its_way]), 1500);
 }
 
@@ -299,19 +299,20 @@ fn a_long_list_of_refunds_is_read_page_by_page() {
         has_more,
     };
     let second = take(&mut rows, &first, page("re_2", true), &at(NOW_MS, 0)).unwrap().unwrap();
-    assert_eq!(rows.payment.as_ref().unwrap().refunded_elsewhere_minor, 0);
+    assert_eq!(rows.resource.payment.as_ref().unwrap().refunded_elsewhere_minor, 0);
     let asked = provider.question_request(&second).unwrap().path;
     assert_eq!(asked, "/v1/refunds?payment_intent=pi_1&limit=100&starting_after=re_2");
     assert_eq!(take(&mut rows, &second, page("re_1", false), &at(NOW_MS, 0)).unwrap(), None);
-    assert_eq!(rows.payment.as_ref().unwrap().refunded_elsewhere_minor, 200);
+    assert_eq!(rows.resource.payment.as_ref().unwrap().refunded_elsewhere_minor, 200);
 }
 
 #[test]
 fn a_reservation_whose_end_is_known_is_asked_for_right_after_it() {
     let until_ms = NOW_MS + 4 * DAY_MS + 18 * 3_600_000;
     let mut rows = keyed(PaymentState::Authorized);
-    rows.payment.as_mut().unwrap().capture_before_ms = Some(until_ms);
-    let shown = |rows: &Rows| rows.payment.as_ref().unwrap().to_json(&[], &[])["capture_before"].clone();
+    rows.resource.payment.as_mut().unwrap().capture_before_ms = Some(until_ms);
+    let shown =
+        |rows: &Rows| rows.resource.payment.as_ref().unwrap().to_json(&[], &[])["capture_before"].clone();
     assert_eq!(shown(&rows), paid_once::timestamp(until_ms));
     let beside = Beside { capture_before_ms: Some(until_ms), ..Beside::default() };
     let mut at_ms = NOW_MS;
@@ -320,7 +321,7 @@ fn a_reservation_whose_end_is_known_is_asked_for_right_after_it() {
         Truth::Payment(if at_ms > NOW_MS + DAY_MS { Found::Expired } else { Found::Authorized }, beside)
     });
     assert_eq!(times.last(), Some(&(until_ms - NOW_MS + 60_000)), "{times:?}");
-    assert_eq!(rows.payment.as_ref().unwrap().state, PaymentState::Expired);
+    assert_eq!(rows.resource.payment.as_ref().unwrap().state, PaymentState::Expired);
     assert_eq!(shown(&rows), serde_json::Value::Null);
 
     // What was not known when it was made is learnt with the first question.
@@ -359,7 +360,7 @@ fn a_dispute_is_found_by_asking_and_followed_to_its_end() {
         let status = if asked < 4 { DisputeStatus::Open } else { DisputeStatus::Won };
         disputed(question, &[a_dispute(status)])
     });
-    let payment = rows.payment.as_ref().unwrap();
+    let payment = rows.resource.payment.as_ref().unwrap();
     assert_eq!(payment.dispute, Some(a_dispute(DisputeStatus::Won)));
     assert_eq!((payment.status(), payment.disputed_minor()), ("succeeded", 0));
     assert!(times.len() >= 5 && times[3] > 16 * DAY_MS, "{times:?}");
@@ -374,7 +375,7 @@ fn of_several_disputes_what_is_open_or_lost_is_summed_up() {
         let question =
             Question::Disputes { provider: Provider::Stripe, account: None, id: "pi_1".into(), doubt: None };
         take(&mut rows, &question, Truth::Disputes(disputes.to_vec()), &at(NOW_MS, 0)).unwrap();
-        let payment = rows.payment.unwrap();
+        let payment = rows.resource.payment.unwrap();
         (payment.status(), payment.disputed_minor(), payment.forbids_refunds())
     };
     let [open, won, lost] = [DisputeStatus::Open, DisputeStatus::Won, DisputeStatus::Lost].map(a_dispute);
@@ -401,11 +402,11 @@ fn a_dispute_of_an_earlier_try_is_that_trys() {
         "ended_at_ms": null, "asked_for": "evt_1", "late": { "amount_minor": 2500, "captured": true, "stage": "given_back" },
     }))
     .unwrap();
-    rows.tries.push(row);
-    rows.payment.as_mut().unwrap().attempt = 2;
+    rows.resource.tries.push(row);
+    rows.resource.payment.as_mut().unwrap().attempt = 2;
     let mut next = check::questions(&rows).into_iter().next();
     while let Some(question) = next {
-        assert!(rows.tries[0].asked_for.is_some(), "until all is answered");
+        assert!(rows.resource.tries[0].asked_for.is_some(), "until all is answered");
         next = take(
             &mut rows,
             &question,
@@ -414,9 +415,9 @@ fn a_dispute_of_an_earlier_try_is_that_trys() {
         )
         .unwrap();
     }
-    assert_eq!(rows.tries[0].asked_for, None);
-    assert_eq!(rows.tries[0].dispute, Some(a_dispute(DisputeStatus::Lost)));
-    assert_eq!(rows.payment.as_ref().unwrap().dispute, None);
+    assert_eq!(rows.resource.tries[0].asked_for, None);
+    assert_eq!(rows.resource.tries[0].dispute, Some(a_dispute(DisputeStatus::Lost)));
+    assert_eq!(rows.resource.payment.as_ref().unwrap().dispute, None);
 }
 
 #[test]
@@ -428,7 +429,7 @@ fn what_others_capture_in_parts_is_kept_as_it_is_and_the_rest_is_for_a_person() 
         let beside = Beside { held_minor, ..Beside::default() };
         let truth = Truth::Payment(Found::Captured { amount_minor }, beside);
         take(&mut rows, &question, truth, &at(NOW_MS, 0)).unwrap();
-        (rows.payment.as_ref().unwrap().captured_minor(), audited(&mut rows))
+        (rows.resource.payment.as_ref().unwrap().captured_minor(), audited(&mut rows))
     };
     assert_eq!(answer(400, 2100), (400, vec!["payment.captured", "webhook.alert"]));
     assert_eq!(answer(400, 2100), (400, vec![]));

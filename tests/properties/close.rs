@@ -118,9 +118,9 @@ fn left_open(ids: &[&str]) -> Order {
     for id in ids {
         assert_eq!(order.tries(pay(true), vec![declined(id)], &at(NOW_MS)).0, 402);
         // The next try does not see it, and so does not close it.
-        tries.append(&mut order.rows.tries);
+        tries.append(&mut order.rows.resource.tries);
     }
-    order.rows.tries = tries;
+    order.rows.resource.tries = tries;
     order.sent.clear();
     order
 }
@@ -179,7 +179,7 @@ fn one_that_was_confirmed_and_is_not_what_is_asked_for_now_is_given_back() {
 /// What Stripe says of an order that nobody tries again, at the times at which it is asked, in ms after `NOW_MS`.
 fn asked(order: &mut Order, truth: &Truth) -> Vec<(u64, String)> {
     let mut asked = Vec::new();
-    while let Some(now_ms) = check::due_at_ms(order.rows.payment.as_ref().unwrap()) {
+    while let Some(now_ms) = check::due_at_ms(order.rows.resource.payment.as_ref().unwrap()) {
         for question in check::begin(&mut order.rows, false, &at(now_ms)) {
             let Question::Payment { id, .. } = &question else { panic!("{question:?}") };
             asked.push((now_ms - NOW_MS, id.clone()));

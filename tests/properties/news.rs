@@ -165,14 +165,14 @@ impl Bench {
     }
 
     fn refund(&self, number: usize) -> &Refund {
-        self.rows.refunds.get(number).unwrap()
+        self.rows.resource.refunds.get(number).unwrap()
     }
 
     /// The object stands where the books do.
     fn agrees(&self, books: &Books) {
         let is_open = |lifecycle: &Lifecycle| matches!(lifecycle, Lifecycle::Open(_));
         assert!(!self.rows.keys.iter().any(|key| is_open(&key.lifecycle)), "a key is open");
-        let payment = self.rows.payment.as_ref().unwrap();
+        let payment = self.rows.resource.payment.as_ref().unwrap();
         assert_eq!(payment.state, PaymentState::Captured { amount_minor: AMOUNT });
         let mut given = 0;
         for (number, (_, ending)) in books.refunds.iter().enumerate() {
@@ -181,7 +181,7 @@ impl Bench {
             assert_eq!(self.refund(number).status(), expected, "{ending:?}");
             given += if is_given { PART } else { 0 };
         }
-        assert_eq!(refunded_minor(&self.rows.refunds), given);
+        assert_eq!(refunded_minor(&self.rows.resource.refunds), given);
     }
 }
 
@@ -265,10 +265,10 @@ proptest! {
             if wakes {
                 bench.wake();
             }
-            for (before, after) in before.refunds.iter().zip(&bench.rows.refunds) {
+            for (before, after) in before.resource.refunds.iter().zip(&bench.rows.resource.refunds) {
                 prop_assert!(rank(&after.state) >= rank(&before.state), "{:?}, {:?}", before, after);
             }
-            prop_assert_eq!(bench.rows.payment.as_ref().unwrap().status(), "succeeded");
+            prop_assert_eq!(bench.rows.resource.payment.as_ref().unwrap().status(), "succeeded");
         }
         bench.agrees(&books);
         let rows = bench.rows.clone();
@@ -342,7 +342,7 @@ fn news_of_another_kind_does_not_answer_a_call_that_nobody_knows_the_end_of() {
             // What does answer it comes late where it is canceled, and says nothing new where it is captured.
             bench.hear(&bench.told("AUTHORISATION", &derived, "psp_pay", true, AMOUNT));
             bench.wake();
-            let payment = bench.rows.payment.as_ref().unwrap();
+            let payment = bench.rows.resource.payment.as_ref().unwrap();
             let is_canceled = (kind, success) == ("CANCELLATION", true);
             let expected = match (is_canceled, captures) {
                 (true, _) => "declined",
@@ -361,7 +361,7 @@ fn refunded() -> Bench {
     let [question] = &check::questions(&bench.rows)[..] else { panic!("one refund is pending") };
     let question = question.clone();
     check::take(&mut bench.rows, &question, Truth::Refund(RefundState::Succeeded), &at(NOW_MS)).unwrap();
-    assert_eq!(bench.rows.payment.as_ref().unwrap().check, None, "nothing is asked for any more");
+    assert_eq!(bench.rows.resource.payment.as_ref().unwrap().check, None, "nothing is asked for any more");
     bench
 }
 
@@ -387,7 +387,7 @@ fn what_stripe_has_told_of_is_asked_for_until_it_answers() {
             now_ms - NOW_MS
         );
         check::take(&mut bench.rows, &questions[0], Truth::Silence, &at(now_ms)).unwrap();
-        let next_at_ms = bench.rows.payment.as_ref().unwrap().check.unwrap().next_at_ms;
+        let next_at_ms = bench.rows.resource.payment.as_ref().unwrap().check.unwrap().next_at_ms;
         pauses.push(next_at_ms - now_ms);
         now_ms = next_at_ms;
     }
@@ -402,10 +402,10 @@ fn what_stripe_has_told_of_is_asked_for_until_it_answers() {
 #[test]
 fn an_old_payment_of_which_stripe_tells_is_asked_for_soon() {
     let mut bench = refunded();
-    bench.rows.payment.as_mut().unwrap().created_at_ms -= 100 * 86_400_000;
+    bench.rows.resource.payment.as_mut().unwrap().created_at_ms -= 100 * 86_400_000;
     bench.hear(&ask("evt_1", Some("psp_0")));
     check::begin(&mut bench.rows, false, &at(NOW_MS + 1));
-    let next_at_ms = bench.rows.payment.as_ref().unwrap().check.unwrap().next_at_ms;
+    let next_at_ms = bench.rows.resource.payment.as_ref().unwrap().check.unwrap().next_at_ms;
     assert!(next_at_ms < NOW_MS + 10_000);
 }
 
@@ -464,7 +464,7 @@ fn ends_paid(bench: &mut Bench, run: &mut Run, mut event: Input) {
             other => panic!("{other:?}"),
         }
     }
-    let payment = bench.rows.payment.as_ref().unwrap();
+    let payment = bench.rows.resource.payment.as_ref().unwrap();
     assert_eq!(payment.state, PaymentState::Captured { amount_minor: AMOUNT });
 }
 
@@ -512,9 +512,12 @@ fn what_is_told_before_the_answer_is_taken_in_comes_again() {
     bench.hear(&authorised);
     assert!(bench.known.is_empty(), "it was acknowledged, and nothing has come of it");
     while run.step(&mut bench.rows, Input::Go, &at(LATER_MS)).unwrap() == Action::Again {}
-    assert_eq!(bench.rows.payment.as_ref().unwrap().state, PaymentState::Processing);
+    assert_eq!(bench.rows.resource.payment.as_ref().unwrap().state, PaymentState::Processing);
     bench.hear(&authorised);
-    assert_eq!(bench.rows.payment.as_ref().unwrap().state, PaymentState::Captured { amount_minor: AMOUNT });
+    assert_eq!(
+        bench.rows.resource.payment.as_ref().unwrap().state,
+        PaymentState::Captured { amount_minor: AMOUNT }
+    );
 }
 
 #[test]
@@ -547,7 +550,7 @@ fn news_of_an_earlier_try_does_not_contradict_a_later_one() {
     assert!(matches!(take(voided("psp_pay")), Taken::Contradiction { .. }), "the control");
     // Somebody gave it back in the Customer Area: told twice it counts once.
     assert_eq!([take(refunded("psp_pay")), take(refunded("psp_pay"))], [Taken::In, Taken::In]);
-    assert_eq!(bench.rows.payment.as_ref().unwrap().refunded_elsewhere_minor, AMOUNT);
+    assert_eq!(bench.rows.resource.payment.as_ref().unwrap().refunded_elsewhere_minor, AMOUNT);
 }
 
 /// A payment that is reserved at Adyen, and a move of it that Adyen has received. With the derived key of the move.
@@ -599,7 +602,7 @@ impl Bench {
     }
 
     fn status(&self) -> (&'static str, Option<&'static str>) {
-        let payment = self.rows.payment.as_ref().unwrap();
+        let payment = self.rows.resource.payment.as_ref().unwrap();
         (payment.status(), payment.pending.map(|pending| pending.operation()))
     }
 
@@ -633,7 +636,7 @@ fn what_is_only_received_is_under_way_until_it_is_told_how_it_ended() {
         let (mut bench, derived) = received(operation.clone());
         bench.hear(&bench.dated(kind, &derived, false, 1));
         assert_eq!(bench.status(), ("requires_capture", None));
-        let failed = bench.rows.payment.as_ref().unwrap().failed_operation.clone().unwrap();
+        let failed = bench.rows.resource.payment.as_ref().unwrap().failed_operation.clone().unwrap();
         assert_eq!(failed.operation, name);
         let second = bench.modify("second", operation);
         assert_ne!(second, derived);
@@ -811,7 +814,7 @@ impl Bench {
     }
 
     fn late(&self) -> &'static str {
-        self.rows.tries[0].late.as_ref().map_or("none", |late| late.stage.as_str())
+        self.rows.resource.tries[0].late.as_ref().map_or("none", |late| late.stage.as_str())
     }
 }
 
@@ -820,6 +823,7 @@ fn each_try_has_a_row_that_says_how_it_ended() {
     let (bench, first) = tried_twice(Provider::Adyen, true);
     let rows: Vec<_> = bench
         .rows
+        .resource
         .tries
         .iter()
         .map(|row| (row.attempt, row.provider_payment.as_deref(), row.status.as_str(), row.definitive))
@@ -827,19 +831,19 @@ fn each_try_has_a_row_that_says_how_it_ended() {
     let expected =
         [(1, Some("psp_first"), "declined", Some(true)), (2, Some("psp_pay"), "succeeded", Some(true))];
     assert_eq!(rows, expected);
-    assert_eq!(bench.rows.tries[0].derived_key, first);
+    assert_eq!(bench.rows.resource.tries[0].derived_key, first);
     // Objects of before have no rows: they are made from the calls.
     let mut before = bench.rows.clone();
-    before.tries.clear();
+    before.resource.tries.clear();
     tries::complete(&mut before);
-    assert_eq!(before.tries, bench.rows.tries);
+    assert_eq!(before.resource.tries, bench.rows.resource.tries);
 }
 
 #[test]
 fn money_on_a_try_that_is_over_is_seen_and_given_back() {
     for capture in [false, true] {
         let (mut bench, first) = tried_twice(Provider::Adyen, capture);
-        let before = bench.rows.payment.clone();
+        let before = bench.rows.resource.payment.clone();
         let late = bench.of_first("AUTHORISATION", &first, true);
         assert_eq!(bench.late(), "none", "nobody has heard of it yet");
         assert!(matches!(bench.takes(&late), Taken::Alert { .. }));
@@ -861,8 +865,8 @@ fn money_on_a_try_that_is_over_is_seen_and_given_back() {
             bench.takes(&bench.of_first("REFUND", &derived, true));
         }
         assert_eq!(bench.late(), "given_back");
-        assert_eq!(bench.rows.payment, before, "the try that was paid is as it was");
-        assert!(bench.rows.refunds.is_empty());
+        assert_eq!(bench.rows.resource.payment, before, "the try that was paid is as it was");
+        assert!(bench.rows.resource.refunds.is_empty());
     }
 }
 

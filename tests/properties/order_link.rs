@@ -44,7 +44,7 @@ proptest! {
                     link.2 = LinkState::Ended;
                 }
             } else {
-                let before = rows.links.clone();
+                let before = rows.resource.links.clone();
                 match make(&mut rows, asked, &content.to_string()) {
                     MadeLink::Revision(revision) => {
                         prop_assert!(asked.is_none_or(|asked| asked == revision));
@@ -56,12 +56,12 @@ proptest! {
                     }
                     MadeLink::Conflict(newest) => {
                         prop_assert!(asked.is_some_and(|asked| asked <= newest), "without a revision there is none");
-                        prop_assert_eq!(&rows.links, &before);
+                        prop_assert_eq!(&rows.resource.links, &before);
                     }
                 }
             }
             for (revision, _, stands) in &book {
-                prop_assert_eq!(state(rows.links.as_ref(), *revision), *stands, "{:?} {:?}", book, rows.links);
+                prop_assert_eq!(state(rows.resource.links.as_ref(), *revision), *stands, "{:?} {:?}", book, rows.resource.links);
             }
             let live = book.iter().filter(|link| link.2 == LinkState::Live).map(|link| link.1);
             prop_assert!(live.collect::<std::collections::BTreeSet<_>>().len() <= 1);
@@ -110,16 +110,16 @@ fn a_payment_that_is_under_way_keeps_running_and_only_its_own_old_link_gives_it_
     let mut rows = rows();
     make(&mut rows, None, "mug");
     assert!(matches!(ask(&mut rows, "pay", pay_through(Some(1))), Begin::Run(_)));
-    rows.payment.as_mut().unwrap().state =
+    rows.resource.payment.as_mut().unwrap().state =
         PaymentState::RequiresAction { url: "https://bank.example".into() };
     make(&mut rows, None, "a dearer mug");
     make(&mut rows, None, "the dearest mug");
-    let kept = rows.payment.clone();
+    let kept = rows.resource.payment.clone();
     let give_up = |link_revision| {
         Operation::Void(VoidRequest { page: None, attempt: Some(1), link_revision: Some(link_revision) })
     };
     assert_eq!(ask(&mut rows, "two", give_up(2)), Begin::Refused(Refusal::LinkReplaced));
-    assert_eq!(rows.payment, kept);
+    assert_eq!(rows.resource.payment, kept);
     assert!(matches!(ask(&mut rows.clone(), "three", give_up(3)), Begin::Run(_)), "the newest may");
     assert!(matches!(ask(&mut rows, "one", give_up(1)), Begin::Run(_)), "and so may its own");
 }
@@ -129,7 +129,7 @@ fn the_links_of_a_paid_order_are_not_ended() {
     let mut rows = rows();
     make(&mut rows, None, "mug");
     ask(&mut rows, "pay", pay_through(Some(1)));
-    rows.payment.as_mut().unwrap().state = PaymentState::Captured { amount_minor: 5000 };
+    rows.resource.payment.as_mut().unwrap().state = PaymentState::Captured { amount_minor: 5000 };
     let before = rows.clone();
     assert_eq!(end(&mut rows), EndedLinks::Paid("succeeded".into()));
     assert_eq!(rows, before);

@@ -64,7 +64,7 @@ fn a_change_is_told_under_a_version_of_its_own_and_only_the_newest_is_staged() {
         after.appended.audit.push(audit());
         stage_projection(&rows, &mut after, &at(NOW_MS));
         rows = commit(after);
-        assert_eq!(rows.version, version);
+        assert_eq!(rows.resource.version, version);
         assert_eq!(rows.jobs.len(), 1);
         assert!(rows.jobs[0].job_id.ends_with(&format!("_project_{version}")));
     }
@@ -77,7 +77,7 @@ fn one_change_is_counted_once_however_it_was_staged() {
     after.appended.audit.push(audit());
     stage_anew(&mut after, &at(NOW_MS));
     stage_projection(&before, &mut after, &at(NOW_MS));
-    assert_eq!((after.version, after.appended.jobs.len()), (1, 1));
+    assert_eq!((after.resource.version, after.appended.jobs.len()), (1, 1));
 }
 
 #[test]
@@ -110,9 +110,9 @@ fn a_word_about_an_old_snapshot_does_not_forget_a_new_one() {
     stage_anew(&mut rows, &at(NOW_MS));
     let mut rows = commit(rows);
     confirm(&mut rows, &old, Some(7), 9, &at(NOW_MS));
-    assert_eq!((rows.jobs.len(), rows.audit_through), (1, 7));
+    assert_eq!((rows.jobs.len(), rows.resource.audit_through), (1, 7));
     confirm(&mut rows, "x", Some(3), 7, &at(NOW_MS));
-    assert_eq!(rows.audit_through, 7, "never backward");
+    assert_eq!(rows.resource.audit_through, 7, "never backward");
     assert_eq!(rows.appended.jobs, [], "the one that is staged carries the rest");
 }
 
@@ -127,7 +127,7 @@ fn audit_that_did_not_fit_into_a_snapshot_goes_with_others_until_all_is_told() {
         rows = commit(rows);
         assert_eq!(rows.jobs.len(), usize::from(through < 230), "after {through}");
     }
-    assert_eq!((rows.version, rows.audit_through), (3, 230));
+    assert_eq!((rows.resource.version, rows.resource.audit_through), (3, 230));
 }
 
 #[test]
@@ -137,7 +137,7 @@ fn a_dead_snapshot_stages_no_other() {
     let mut rows = commit(rows);
     let job_id = rows.jobs[0].job_id.clone();
     confirm(&mut rows, &job_id, None, 230, &at(NOW_MS));
-    assert_eq!((commit(rows.clone()).jobs.len(), rows.audit_through), (0, 0));
+    assert_eq!((commit(rows.clone()).jobs.len(), rows.resource.audit_through), (0, 0));
 }
 
 /// A payment with this many small refunds; each is asked for under a key of its own and still pending.
@@ -145,7 +145,7 @@ fn refunded(count: u32) -> Rows {
     let mut rows = commit(paid_rows());
     for number in 1..=count {
         let mut after = rows.clone();
-        after.refunds.push(Refund {
+        after.resource.refunds.push(Refund {
             id: RefundId(format!("re_{number}")),
             key_id: number,
             amount: AmountMinor::new(1).unwrap(),
@@ -188,7 +188,7 @@ fn whatever_changed_last_is_told_however_many_there_are() {
         let mut settled = rows.clone();
         for number in (1..=MANY).rev().filter(|number| *number >= oldest) {
             let mut after = settled.clone();
-            after.refunds[number as usize - 1].state = RefundState::Succeeded;
+            after.resource.refunds[number as usize - 1].state = RefundState::Succeeded;
             let key = after.keys.iter_mut().find(|key| key.key_id == number).unwrap();
             key.lifecycle = Lifecycle::Finished(Finished {
                 response: StoredResponse { status: 201, headers: Vec::new(), body: Vec::new() },

@@ -156,7 +156,7 @@ impl Bench {
     }
 
     fn learn(&mut self, found: Found) {
-        let Some(payment) = &self.rows.payment else { return };
+        let Some(payment) = &self.rows.resource.payment else { return };
         let Some(id) = payment.provider_payment.clone().filter(|_| payment.is_open_at_provider()) else {
             return;
         };
@@ -184,13 +184,13 @@ impl Bench {
 
     /// What must hold at every moment.
     fn judge(&self) {
-        let Some(payment) = &self.rows.payment else {
-            assert!(self.rows.refunds.is_empty());
+        let Some(payment) = &self.rows.resource.payment else {
+            assert!(self.rows.resource.refunds.is_empty());
             return;
         };
-        let (captured, refunded) = (payment.captured_minor(), refunded_minor(&self.rows.refunds));
+        let (captured, refunded) = (payment.captured_minor(), refunded_minor(&self.rows.resource.refunds));
         assert!(captured <= payment.amount.get() && refunded <= captured, "{captured}, {refunded}");
-        let json = payment.to_json(&self.rows.refunds, &self.rows.tries);
+        let json = payment.to_json(&self.rows.resource.refunds, &self.rows.resource.tries);
         assert_eq!(json["amount_captured"], captured);
         assert_eq!(json["amount_refunded"], refunded);
         let reserved = payment.state == PaymentState::Authorized && payment.pending.is_none();
@@ -224,10 +224,10 @@ proptest! {
         let mut bench = Bench::new();
         bench.happens(Move::Pay(moves.len() % 2 == 0));
         for a_move in moves {
-            let before = bench.rows.payment.clone().unwrap();
+            let before = bench.rows.resource.payment.clone().unwrap();
             bench.happens(a_move);
             bench.judge();
-            let after = bench.rows.payment.as_ref().unwrap();
+            let after = bench.rows.resource.payment.as_ref().unwrap();
             prop_assert!(after.attempt >= before.attempt);
             if after.attempt == before.attempt {
                 prop_assert!(rank(&after.state) >= rank(&before.state), "{:?}, {:?}", before, after);
@@ -271,7 +271,7 @@ proptest! {
                 other => prop_assert!(false, "{:?}", other),
             }
         }
-        prop_assert_eq!(refunded_minor(&bench.rows.refunds), AMOUNT - left);
+        prop_assert_eq!(refunded_minor(&bench.rows.resource.refunds), AMOUNT - left);
     }
 
     #[test]
@@ -284,9 +284,9 @@ proptest! {
         let mut now_ms = NOW_MS;
         for (pause_ms, looking) in looks {
             now_ms += pause_ms;
-            let before @ Check { next_at_ms, tries, .. } = bench.rows.payment.as_ref().unwrap().check.unwrap();
+            let before @ Check { next_at_ms, tries, .. } = bench.rows.resource.payment.as_ref().unwrap().check.unwrap();
             let asked = check::begin(&mut bench.rows, looking, &at(now_ms));
-            let after = bench.rows.payment.as_ref().unwrap().check.unwrap();
+            let after = bench.rows.resource.payment.as_ref().unwrap().check.unwrap();
             if asked.is_empty() {
                 prop_assert!(now_ms < next_at_ms, "due, and not asked");
                 prop_assert_eq!(after, before);
@@ -308,7 +308,7 @@ proptest! {
         bench.answer(0, 4);
         bench.happens(Move::Refund(Some(1000)));
         bench.answer(0, 1);
-        let Refund { id: refund, state, .. } = bench.rows.refunds[0].clone();
+        let Refund { id: refund, state, .. } = bench.rows.resource.refunds[0].clone();
         prop_assert_eq!(state, RefundState::Pending);
         let (mut decided, mut decisions) = (RefundState::Pending, 0);
         for state in states {
@@ -328,7 +328,7 @@ proptest! {
             if is_new {
                 (decided, decisions) = (state, decisions + 1);
             }
-            prop_assert_eq!(&bench.rows.refunds[0].state, &decided);
+            prop_assert_eq!(&bench.rows.resource.refunds[0].state, &decided);
         }
         let made = bench.rows.appended.audit.iter().filter(|record| {
             matches!(record.action, "refund.succeeded" | "refund.failed")
@@ -345,7 +345,7 @@ fn an_order_is_not_tried_again_while_its_void_is_under_way() {
     bench.answer(0, 2);
     bench.happens(Move::Void);
     bench.learn(Found::Voided);
-    let payment = bench.rows.payment.as_ref().unwrap();
+    let payment = bench.rows.resource.payment.as_ref().unwrap();
     assert_eq!(
         (payment.status(), payment.pending),
         ("canceled", Some(Pending::Void { key_id: 2, received: false }))
@@ -363,7 +363,7 @@ fn a_late_word_about_an_earlier_try_changes_nothing() {
     let mut bench = Bench::new();
     bench.happens(Move::Pay(true));
     bench.answer(0, 2);
-    let before = bench.rows.payment.clone();
+    let before = bench.rows.resource.payment.clone();
     let question = Question::Payment {
         provider: Provider::Stripe,
         account: None,
@@ -372,7 +372,7 @@ fn a_late_word_about_an_earlier_try_changes_nothing() {
     };
     check::take(&mut bench.rows, &question, Truth::Payment(Found::Voided, Beside::default()), &at(NOW_MS))
         .unwrap();
-    assert_eq!(bench.rows.payment, before);
+    assert_eq!(bench.rows.resource.payment, before);
 }
 
 /// A reservation at Adyen in this currency, as an object of before amounts were converted has it, or as one of today.
@@ -380,7 +380,7 @@ fn reserved_at_adyen(currency: &str, is_old: bool) -> Bench {
     let mut bench = Bench::new();
     bench.happens(Move::Pay(false));
     bench.answer(0, 2);
-    let payment = bench.rows.payment.as_mut().unwrap();
+    let payment = bench.rows.resource.payment.as_mut().unwrap();
     payment.provider = Provider::Adyen;
     payment.currency = Currency::parse(currency).unwrap();
     payment.provider_payment = Some("PSP1".into());
@@ -416,7 +416,7 @@ fn what_adyen_was_told_in_another_unit_is_moved_in_its_customer_area_only() {
             "{currency} {is_old}"
         );
         let mut taken = reserved_at_adyen(currency, is_old);
-        taken.rows.payment.as_mut().unwrap().state = PaymentState::Captured { amount_minor: AMOUNT };
+        taken.rows.resource.payment.as_mut().unwrap().state = PaymentState::Captured { amount_minor: AMOUNT };
         assert_eq!(is_refused(taken, refund()), expected, "{currency} {is_old}");
     }
     let void = Operation::Void(VoidRequest::default());

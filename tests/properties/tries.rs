@@ -44,7 +44,7 @@ impl Order {
     fn tries(&mut self, now_ms: u64, state: &PaymentState) -> Begin {
         let begun = self.ask(pay(true), now_ms);
         if matches!(begun, Begin::Run(_)) {
-            self.rows.payment.as_mut().unwrap().state = state.clone();
+            self.rows.resource.payment.as_mut().unwrap().state = state.clone();
             self.end(now_ms);
         }
         begun
@@ -113,7 +113,7 @@ fn a_payment_takes_so_many_keys_and_what_is_known_is_still_answered() {
     }
     let refused = order.ask(refund(), NOW_MS);
     assert!(matches!(refused, Begin::Refused(Refusal::LimitReached { .. })), "{refused:?}");
-    assert_eq!((order.rows.keys.len(), order.rows.refunds.len()), (20, 19));
+    assert_eq!((order.rows.keys.len(), order.rows.resource.refunds.len()), (20, 19));
     order.keys = 1;
     assert!(matches!(order.ask(refund(), NOW_MS), Begin::Replay { .. }), "the first refund's key");
 }

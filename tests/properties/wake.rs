@@ -103,10 +103,10 @@ fn personal_data_goes_with_its_time_and_leaves_what_the_books_need() {
     let mut rows = finished();
     let due_at_ms = NOW_MS + Times::default().personal_retention_ms;
     wake(&mut rows, &me(), &at(due_at_ms - 1));
-    assert_eq!(rows.ride.as_ref().unwrap().erased_at_ms, None, "not before");
+    assert_eq!(rows.resource.ride.as_ref().unwrap().erased_at_ms, None, "not before");
     rows.appended = Default::default();
     wake(&mut rows, &me(), &at(due_at_ms));
-    let ride = rows.ride.clone().unwrap();
+    let ride = rows.resource.ride.clone().unwrap();
     assert_eq!(ride.erased_at_ms, Some(due_at_ms));
     let shown = ride.to_json();
     assert!(shown["origin"].is_null() && shown["target"].is_null());
@@ -129,7 +129,7 @@ fn personal_data_can_be_erased_at_once_but_not_under_a_run() {
     assert_eq!(open, before, "it is needed");
     let far = at(NOW_MS + 2 * Times::default().personal_retention_ms);
     wake(&mut open, &me(), &far);
-    assert_eq!(open.ride.as_ref().unwrap().erased_at_ms, None, "however old it is");
+    assert_eq!(open.resource.ride.as_ref().unwrap().erased_at_ms, None, "however old it is");
 
     let mut rows = finished();
     rows.jobs.push(StagedJob {

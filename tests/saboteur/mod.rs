@@ -158,7 +158,7 @@ impl Saboteur {
     pub(crate) fn commits(self, before: &Rows, rows: &mut Rows) {
         match self.0 {
             Some(Mutant::DecidedIsFinal) => {
-                if let Some(payment) = &mut rows.payment {
+                if let Some(payment) = &mut rows.resource.payment {
                     payment.watch = None;
                 }
             }
@@ -229,7 +229,7 @@ impl Saboteur {
 /// What the core hears in the place of what the provider has said.
 fn misheard(mutant: Mutant, input: Input, rows: &mut Rows) -> Input {
     let (Input::Outcome(call_id, _) | Input::LookedUp(call_id, _)) = input else { return input };
-    let pending = rows.payment.as_ref().and_then(|payment| payment.pending);
+    let pending = rows.resource.payment.as_ref().and_then(|payment| payment.pending);
     let Some(call) = rows.calls.iter_mut().find(|call| call.call_id == call_id) else { return input };
     match (mutant, input) {
         (_, Input::Outcome(id, outcome)) => Input::Outcome(id, other_outcome(mutant, outcome, call, pending)),
@@ -361,7 +361,7 @@ fn forget_claim(rows: &mut Rows, key_id: u32, action: &Action) {
     if let Action::End(RunEnd::Pending { .. } | RunEnd::Interrupted { .. }) = action {
         rows.keys.retain(|key| key.key_id != key_id);
         rows.calls.retain(|call| call.key_id != key_id);
-        rows.ride = None;
+        rows.resource.ride = None;
     }
 }
 

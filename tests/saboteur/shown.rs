@@ -184,7 +184,7 @@ pub(super) fn without_executed<T>(rows: &mut Rows, key_id: u32, body: impl FnOnc
 /// Before the first send of a capture or a refund the payment is as it was when that was admitted.
 pub(super) fn as_when_admitted<T>(rows: &mut Rows, key_id: u32, body: impl FnOnce(&mut Rows) -> T) -> T {
     let first = rows.unsettled_call(key_id).filter(|call| call.sends == 0).map(|call| call.name.clone());
-    let Some((payment, name)) = rows.payment.as_mut().zip(first) else { return body(rows) };
+    let Some((payment, name)) = rows.resource.payment.as_mut().zip(first) else { return body(rows) };
     let before = (payment.state.clone(), payment.dispute.clone());
     match name.as_str() {
         "capture" => payment.state = PaymentState::Authorized,
@@ -195,7 +195,7 @@ pub(super) fn as_when_admitted<T>(rows: &mut Rows, key_id: u32, body: impl FnOnc
         _ => {}
     }
     let result = body(rows);
-    if let Some(payment) = &mut rows.payment {
+    if let Some(payment) = &mut rows.resource.payment {
         (payment.state, payment.dispute) = before;
     }
     result
@@ -206,17 +206,17 @@ pub(super) fn without_earlier_tries<T>(rows: &mut Rows, key_id: u32, body: impl 
     let is_payment =
         |lifecycle: &_| matches!(lifecycle, Lifecycle::Open(Open { operation: Operation::Payment(_), .. }));
     let pays = rows.key(key_id).is_some_and(|key| is_payment(&key.lifecycle));
-    let Some(attempt) = rows.payment.as_ref().filter(|_| pays).map(|payment| payment.attempt) else {
+    let Some(attempt) = rows.resource.payment.as_ref().filter(|_| pays).map(|payment| payment.attempt) else {
         return body(rows);
     };
     let name = format!("authorize_{attempt}");
     if rows.calls.iter().any(|call| call.name == name) {
         return body(rows);
     }
-    let mut tries: Vec<Try> = rows.tries.extract_if(.., |row| row.attempt < attempt).collect();
+    let mut tries: Vec<Try> = rows.resource.tries.extract_if(.., |row| row.attempt < attempt).collect();
     let result = body(rows);
-    tries.append(&mut rows.tries);
-    rows.tries = tries;
+    tries.append(&mut rows.resource.tries);
+    rows.resource.tries = tries;
     result
 }
 
@@ -229,12 +229,12 @@ pub(super) fn without_requested_refunds<T>(
     if !matches!(arrival.operation, Operation::Refund(_)) {
         return body(rows);
     }
-    let mut before = rows.refunds.clone();
-    rows.refunds.retain(|refund| refund.state != RefundState::Requested);
-    let shown = rows.refunds.len();
+    let mut before = rows.resource.refunds.clone();
+    rows.resource.refunds.retain(|refund| refund.state != RefundState::Requested);
+    let shown = rows.resource.refunds.len();
     let result = body(rows);
-    before.extend(rows.refunds.split_off(shown));
-    rows.refunds = before;
+    before.extend(rows.resource.refunds.split_off(shown));
+    rows.resource.refunds = before;
     result
 }
 
@@ -246,9 +246,10 @@ pub(super) fn without_move_under_way<T>(
 ) -> T {
     let is_move =
         matches!(arrival.operation, Operation::Capture(_) | Operation::Void(_) | Operation::Refund(_));
-    let pending = rows.payment.as_mut().filter(|_| is_move).and_then(|payment| payment.pending.take());
+    let pending =
+        rows.resource.payment.as_mut().filter(|_| is_move).and_then(|payment| payment.pending.take());
     let result = body(rows);
-    if let Some(payment) = &mut rows.payment {
+    if let Some(payment) = &mut rows.resource.payment {
         payment.pending = payment.pending.or(pending);
     }
     result
@@ -257,9 +258,10 @@ pub(super) fn without_move_under_way<T>(
 /// No bank wants anything back while a refund is judged.
 pub(super) fn without_dispute<T>(rows: &mut Rows, arrival: &Arrival, body: impl FnOnce(&mut Rows) -> T) -> T {
     let is_refund = matches!(arrival.operation, Operation::Refund(_));
-    let dispute = rows.payment.as_mut().filter(|_| is_refund).and_then(|payment| payment.dispute.take());
+    let dispute =
+        rows.resource.payment.as_mut().filter(|_| is_refund).and_then(|payment| payment.dispute.take());
     let result = body(rows);
-    if let Some(payment) = rows.payment.as_mut().filter(|payment| payment.dispute.is_none()) {
+    if let Some(payment) = rows.resource.payment.as_mut().filter(|payment| payment.dispute.is_none()) {
         payment.dispute = dispute;
     }
     result
@@ -269,7 +271,7 @@ pub(super) fn without_dispute<T>(rows: &mut Rows, arrival: &Arrival, body: impl 
 pub(super) fn with_failed_try<T>(rows: &mut Rows, arrival: &Arrival, body: impl FnOnce(&mut Rows) -> T) -> T {
     let is_new = !rows.keys.iter().any(|key| key.key_hash == arrival.key_hash);
     let is_try = is_new && matches!(arrival.operation, Operation::Payment(_));
-    let Some(before) = rows.payment.clone().filter(|_| is_try) else { return body(rows) };
+    let Some(before) = rows.resource.payment.clone().filter(|_| is_try) else { return body(rows) };
     let mut shown = before.clone();
     shown.pending = None;
     shown.state = PaymentState::Failed(Failure {
@@ -278,10 +280,10 @@ pub(super) fn with_failed_try<T>(rows: &mut Rows, arrival: &Arrival, body: impl 
         decline_code: None,
         message: String::new(),
     });
-    rows.payment = Some(shown.clone());
+    rows.resource.payment = Some(shown.clone());
     let result = body(rows);
-    if rows.payment == Some(shown) {
-        rows.payment = Some(before);
+    if rows.resource.payment == Some(shown) {
+        rows.resource.payment = Some(before);
     }
     result
 }
@@ -337,11 +339,13 @@ pub(super) fn is_late(rows: &Rows, news: &News) -> bool {
         call.provider == Provider::Adyen
             && (call.name == "give_back" || !matches!(call.state, CallState::Settled(_)))
     };
-    let Some(payment) = rows.payment.as_ref().filter(|_| !call.is_some_and(is_nearer)) else { return false };
+    let Some(payment) = rows.resource.payment.as_ref().filter(|_| !call.is_some_and(is_nearer)) else {
+        return false;
+    };
     let is_it = |row: &&Try| match &row.provider_payment {
         Some(known) => Some(known) == id,
         None => key == Some(&row.derived_key),
     };
     let is_over = payment.is_over() && payment.pending.is_none();
-    rows.tries.iter().find(is_it).is_some_and(|row| row.attempt != payment.attempt || is_over)
+    rows.resource.tries.iter().find(is_it).is_some_and(|row| row.attempt != payment.attempt || is_over)
 }

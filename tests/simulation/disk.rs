@@ -273,7 +273,8 @@ impl Disk {
         let written: Result<(), Bug> = self.store.transaction(ctx, |rows| {
             let mut changed = it.changed.clone();
             if !self.has_outbox {
-                (changed.version, changed.audit_through) = (rows.version, rows.audit_through);
+                (changed.resource.version, changed.resource.audit_through) =
+                    (rows.resource.version, rows.resource.audit_through);
                 changed.jobs.clone_from(&rows.jobs);
             }
             *rows = changed;
@@ -335,7 +336,7 @@ impl Disk {
     fn without_jobs(&self, rows: &Rows) -> Rows {
         let mut rows = rows.clone();
         if !self.has_outbox {
-            (rows.jobs, rows.version, rows.audit_through) = (Vec::new(), 0, 0);
+            (rows.jobs, rows.resource.version, rows.resource.audit_through) = (Vec::new(), 0, 0);
         }
         rows
     }
@@ -347,10 +348,10 @@ impl Disk {
             "SELECT payment_id, amount_minor, captured_minor, refunded_minor, currency, status, provider,
                 provider_payment, order_id, created_at_ms FROM payments",
         )?;
-        let expected = rows.payment.iter().map(|payment| {
+        let expected = rows.resource.payment.iter().map(|payment| {
             json!({
                 "payment_id": payment.id.to_string(), "amount_minor": payment.amount.get(),
-                "captured_minor": payment.captured_minor(), "refunded_minor": refunded_minor(&rows.refunds),
+                "captured_minor": payment.captured_minor(), "refunded_minor": refunded_minor(&rows.resource.refunds),
                 "currency": payment.currency.as_str(), "status": payment.status(),
                 "provider": payment.provider.as_str(), "provider_payment": payment.provider_payment,
                 "order_id": payment.order_id, "created_at_ms": payment.created_at_ms,
@@ -360,7 +361,7 @@ impl Disk {
         let refunds = columns(
             "SELECT refund_id, key_id, amount_minor, status, created_at_ms FROM refunds ORDER BY rowid",
         )?;
-        let expected = rows.refunds.iter().map(|refund| {
+        let expected = rows.resource.refunds.iter().map(|refund| {
             json!({
                 "refund_id": refund.id.0, "key_id": refund.key_id, "amount_minor": refund.amount.get(),
                 "status": refund.status(), "created_at_ms": refund.created_at_ms,
@@ -370,7 +371,7 @@ impl Disk {
         let tries = columns(
             "SELECT attempt, provider, provider_payment, derived_key, status FROM tries ORDER BY attempt",
         )?;
-        let expected = rows.tries.iter().map(|row| {
+        let expected = rows.resource.tries.iter().map(|row| {
             json!({
                 "attempt": row.attempt, "provider": row.provider.as_str(),
                 "provider_payment": row.provider_payment, "derived_key": row.derived_key, "status": row.status,
@@ -378,7 +379,7 @@ impl Disk {
         });
         same("columns of tries", expected.collect::<Vec<_>>(), tries)?;
         let links = columns("SELECT revision, content, ended_through FROM order_links")?;
-        let expected = rows.links.iter().map(|links| {
+        let expected = rows.resource.links.iter().map(|links| {
             json!({
                 "revision": links.revision, "content": links.content, "ended_through": links.ended_through,
             })

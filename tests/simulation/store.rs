@@ -176,8 +176,8 @@ impl Store {
                 .iter()
                 .map(|key| key_view(&self.rows, key, ctx.now_ms, &|_| false))
                 .collect(),
-            ride: self.rows.ride.as_ref().map(|ride| ride.status()),
-            erased: self.rows.ride.as_ref().is_some_and(|ride| ride.erased_at_ms.is_some()),
+            ride: self.rows.resource.ride.as_ref().map(|ride| ride.status()),
+            erased: self.rows.resource.ride.as_ref().is_some_and(|ride| ride.erased_at_ms.is_some()),
             audit: audit.iter().map(|record| record.action).collect(),
             jobs: jobs.into_iter().map(|job| job.job_id).collect(),
             set_alarm,

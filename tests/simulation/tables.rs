@@ -243,7 +243,7 @@ fn paid() -> Rows {
     let keep = Rc::clone(&found);
     watch(0..12, move |_, rows| {
         let is_paid = |rows: &Rows| {
-            rows.payment.as_ref().is_some_and(|payment| {
+            rows.resource.payment.as_ref().is_some_and(|payment| {
                 payment.provider == Provider::Adyen
                     && payment.provider_payment.is_some()
                     && matches!(payment.state, PaymentState::Captured { .. })
@@ -263,7 +263,7 @@ fn events_that_never_end_add_no_rows_for_ever() {
     let rows = paid();
     let sqlite = Sqlite::new();
     let store = Store::new(rows.object, sqlite.clone());
-    let payment = rows.payment.clone().unwrap().provider_payment.unwrap();
+    let payment = rows.resource.payment.clone().unwrap().provider_payment.unwrap();
     let put: Result<(), Bug> = store.transaction(&context(EPOCH_MS), |now| {
         *now = rows;
         Ok(())
@@ -317,7 +317,7 @@ fn voided(payment: &str, id: &str) -> News {
 fn an_event_is_known_by_its_provider_and_its_id() {
     let rows = paid();
     let store = Store::new(rows.object, Sqlite::new());
-    let payment = rows.payment.clone().unwrap().provider_payment.unwrap();
+    let payment = rows.resource.payment.clone().unwrap().provider_payment.unwrap();
     let put: Result<(), Bug> = store.transaction(&context(EPOCH_MS), |now| {
         *now = rows;
         Ok(())
@@ -532,15 +532,16 @@ fn inserts(sqlite: &Sqlite, table: &str, columns: &[String]) -> Vec<String> {
 /// What the tables of a version cannot say has the value that it is given since.
 fn as_of(version: usize, mut rows: Rows) -> Rows {
     if version < 2 {
-        (rows.payment, rows.refunds, rows.tries, rows.bindings) = (None, Vec::new(), Vec::new(), Vec::new());
+        (rows.resource.payment, rows.resource.refunds, rows.resource.tries, rows.bindings) =
+            (None, Vec::new(), Vec::new(), Vec::new());
         rows.calls.iter_mut().for_each(|call| call.kind = CallKind::Charge);
     }
     if version < 3 {
-        (rows.version, rows.audit_through) = (0, 0);
+        (rows.resource.version, rows.resource.audit_through) = (0, 0);
         rows.jobs.iter_mut().for_each(|job| (job.sends, job.next_at_ms) = (0, 0));
     }
     if version < 4 {
-        rows.ride.iter_mut().for_each(|ride| ride.erased_at_ms = None);
+        rows.resource.ride.iter_mut().for_each(|ride| ride.erased_at_ms = None);
     }
     if version < 5 {
         rows.keys.iter_mut().for_each(|key| key.replays = 0);

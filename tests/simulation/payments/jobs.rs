@@ -120,7 +120,7 @@ impl World {
     fn message(&self, object: usize, job: &StagedJob) -> Message {
         let store = &self.objects[object].store;
         let snapshot = (job.kind == JobKind::Project).then(|| {
-            let from = store.rows.audit_through + 1;
+            let from = store.rows.resource.audit_through + 1;
             let audit = (from..=store.audit_records).take(AUDIT_MAX).map(record);
             snapshot(&store.rows, audit.collect(), self.now_ms)
         });
@@ -218,7 +218,7 @@ impl World {
             _ => false,
         });
         let model = self.jobs.model.get(&object);
-        let is_told = model.is_some_and(|known| known.version == rows.version);
+        let is_told = model.is_some_and(|known| known.version == rows.resource.version);
         let finds = model.is_some_and(|known| {
             let late = |wake_at_ms: Option<u64>| wake_at_ms.is_some_and(|at_ms| at_ms < late_ms);
             known.keys.iter().any(|key| key.status == "open" && late(key.wake_at_ms))
@@ -238,7 +238,7 @@ impl World {
         for (number, object) in self.objects.iter().enumerate() {
             let rows = &object.store.rows;
             let rest_ms = self.now_ms.saturating_sub(AT_REST_MS);
-            if object.dark_until_ms > rest_ms || object.told_at_ms > rest_ms || rows.version == 0 {
+            if object.dark_until_ms > rest_ms || object.told_at_ms > rest_ms || rows.resource.version == 0 {
                 continue;
             }
             self.counters.count("jobs: objects at rest");

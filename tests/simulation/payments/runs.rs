@@ -225,7 +225,7 @@ impl World {
         for ticket in tickets {
             self.start(ticket, instance, 0, false, Vec::new());
         }
-        if self.objects[object].store.rows.payment.as_ref().and_then(check::due_at_ms).is_some() {
+        if self.objects[object].store.rows.resource.payment.as_ref().and_then(check::due_at_ms).is_some() {
             self.after(0, Event::Check { object, to: Some(instance), looking: false });
         }
         true

@@ -43,11 +43,12 @@ pub(crate) fn commit(
         changed: *before != rest || added,
         replays_shown: appended.timeline.iter().filter(is_replay).map(|line| line.key_id).collect(),
         keys: rows.keys.iter().map(|key| key_view(rows, key, now_ms, is_refused)).collect(),
-        payment: rows.payment.as_ref().map(payment_view),
+        payment: rows.resource.payment.as_ref().map(payment_view),
         refunds: rows
+            .resource
             .refunds
             .iter()
-            .filter_map(|refund| Some(refund_view(refund, rows.payment.as_ref()?)))
+            .filter_map(|refund| Some(refund_view(refund, rows.resource.payment.as_ref()?)))
             .collect(),
         finished: finished.collect(),
         audit: appended.audit.iter().map(|record| record.action).collect(),

@@ -353,7 +353,9 @@ fn unknown_calls(rows: &Rows) -> usize {
 
 /// The last word wins, whatever was decided: without the core's check.
 fn believe(rows: &mut Rows, notice: &Notice) {
-    let (Some(payment), News::Authorisation(told)) = (&mut rows.payment, &notice.news) else { return };
+    let (Some(payment), News::Authorisation(told)) = (&mut rows.resource.payment, &notice.news) else {
+        return;
+    };
     if told.success && payment.provider_payment.as_ref() == Some(&told.payment) && !payment.capture {
         payment.state = PaymentState::Authorized;
     }

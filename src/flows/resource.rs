@@ -1,0 +1,25 @@
+//! What the flows keep in an object, beside its keys and calls.
+
+use super::order_link::OrderLinks;
+use super::ride::Ride;
+use crate::payment::tries::Try;
+use crate::payment::{Payment, Refund};
+
+/// The flows' half of an object's state.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Resource {
+    /// The ride, if it is a ride's object.
+    pub ride: Option<Ride>,
+    /// The payment, if it is a payment's object.
+    pub payment: Option<Payment>,
+    /// Its refunds, oldest first.
+    pub refunds: Vec<Refund>,
+    /// What is known of the links to the order, if it is an order's object.
+    pub links: Option<OrderLinks>,
+    /// Its tries, oldest first.
+    pub tries: Vec<Try>,
+    /// Counts the changes that the read model must learn of.
+    pub version: u64,
+    /// The newest audit record that the read model is known to have.
+    pub audit_through: u64,
+}
