@@ -9,9 +9,10 @@ use serde::Deserialize;
 use sha2::{Digest, Sha256};
 
 use crate::edge::signing::{SECRET_MIN_LEN, SigningKeys};
+use crate::flows::engine::{Credentials, Limits};
 use crate::log::Level;
-use crate::machine::account::{Credential, Credentials};
-use crate::machine::context::{Limits, Times};
+use crate::machine::account::Credential;
+use crate::machine::context::Times;
 use crate::providers::Provider;
 
 /// A setting of the Worker: a variable or a secret.

@@ -12,7 +12,7 @@ use super::session::{OpenForm, Session};
 use super::signing::Purpose;
 use super::token::FormToken;
 use super::{key_source, reply};
-use crate::machine::begin::Arrival;
+use crate::flows::engine::Arrival;
 use crate::machine::fingerprint::{FieldError, Fingerprint, Parameters};
 use crate::machine::id::{ObjectId, Owner};
 use crate::machine::key::IdempotencyKey;

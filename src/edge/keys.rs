@@ -10,7 +10,8 @@ use super::signing::Purpose;
 use super::token::FormToken;
 use crate::machine::id::{ObjectId, Owner};
 use crate::machine::key::{IdempotencyKey, KeyHash};
-use crate::object::message::{Ask, Forgotten, Located, Shown};
+use crate::machine::wake::Forgotten;
+use crate::object::message::{Ask, Located, Shown};
 use crate::payment::id::{PaymentId, RideId};
 
 /// A key, its owner, and the object that has the key's name or is the key.

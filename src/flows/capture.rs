@@ -6,9 +6,11 @@
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::{End, Phase, Refusal, not_executed, respond};
-use crate::machine::call::{CallSpec, Semantics, Settlement};
+use super::engine::{CallSpec, End, Payments, Phase, Settlement};
+use super::{PhaseExt, Point, Refusal, not_executed, respond};
+use crate::machine::call::Semantics;
 use crate::machine::context::Bug;
+use crate::machine::flow::Admission;
 use crate::payment::check;
 use crate::payment::money::AmountMinor;
 use crate::payment::{Payment, PaymentState, Pending};
@@ -31,7 +33,7 @@ pub(super) const fn is_capturable(state: &PaymentState) -> bool {
 }
 
 /// The reservation: while the capture is under way nothing else moves the payment.
-pub(super) fn admit(request: &CaptureRequest, phase: &mut Phase<'_>) -> Result<Result<(), Refusal>, Bug> {
+pub(super) fn admit(request: &CaptureRequest, phase: &mut Phase<'_>) -> Result<Admission<Payments>, Bug> {
     let key_id = phase.key_id;
     let Some(payment) = &mut phase.rows.resource.payment else {
         return Ok(Err(Refusal::NoPayment));
@@ -55,8 +57,7 @@ pub(super) fn admit(request: &CaptureRequest, phase: &mut Phase<'_>) -> Result<R
     let (id, data) =
         (payment.id.to_string(), json!({ "amount": amount.get(), "currency": payment.currency }));
     phase.audit("capture.requested", id, data)?;
-    phase.reserved()?;
-    Ok(Ok(()))
+    Ok(Ok(Some(Point::Reserved)))
 }
 
 /// Refuses a move while another one is under way, or in any state but the right ones.

@@ -10,11 +10,11 @@
 
 use serde_json::json;
 
+use super::PhaseExt;
+use super::engine::{CallSpec, CallState, End, Phase, ProviderCall, Rows, Settlement};
 use super::payment::PaymentRequest;
-use super::{End, Phase};
-use crate::machine::call::{CallSpec, CallState, ForeignCall, Semantics, Settlement};
+use crate::machine::call::Semantics;
 use crate::machine::context::Bug;
-use crate::machine::rows::Rows;
 use crate::payment::tries::{self, Stage, Try};
 use crate::payment::{Failure, PaymentState};
 use crate::providers::result::{CallKind, Found, ProviderResult};
@@ -35,7 +35,7 @@ pub(super) enum Earlier {
 }
 
 /// Whether a call closes an earlier try: then it is no void of the payment, although it is sent like one.
-pub(crate) fn is_closing(call: &ForeignCall) -> bool {
+pub(crate) fn is_closing(call: &ProviderCall) -> bool {
     call.name.starts_with(CALL)
 }
 
@@ -59,7 +59,7 @@ pub(crate) fn left_open(rows: &Rows) -> impl Iterator<Item = &Try> {
 
 fn is_seen_canceled(rows: &Rows, row: &Try) -> bool {
     let name = call_name(row);
-    let is_closed = |call: &ForeignCall| match &call.state {
+    let is_closed = |call: &ProviderCall| match &call.state {
         CallState::Settled(Settlement::Answered(reply)) if call.name == name => {
             let is_voided = matches!(
                 reply.result,

@@ -5,14 +5,16 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{End, Phase, respond};
-use crate::machine::call::{CallSpec, CallState, Semantics, Settlement};
-use crate::machine::context::{Bug, Context};
+use super::engine::{
+    CallSpec, CallState, Context, End, KeyRecord, Lifecycle, Open, Phase, RecoveryPoint, Rows, Settlement,
+};
+use super::{PhaseExt, respond};
+use crate::machine::call::Semantics;
+use crate::machine::context::Bug;
 use crate::machine::fingerprint::Fingerprint;
 use crate::machine::id::{RequestId, digest};
 use crate::machine::key::KeyHash;
-use crate::machine::record::{Channel, KeyRecord, Lifecycle, Open, RecoveryPoint};
-use crate::machine::rows::Rows;
+use crate::machine::record::Channel;
 use crate::payment::id::RefundId;
 use crate::payment::money::AmountMinor;
 use crate::payment::tries::{self, Stage, Try};

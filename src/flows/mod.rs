@@ -1,12 +1,13 @@
 //! The flows: what each operation does, from its first phase to its response. Pure, one file each, top to bottom.
 //!
-//! A new key's flow is first asked whether the state of things [admits](admit) it; what it needs is reserved in the same
+//! A new key's flow is first asked whether the state of things [admits](crate::machine::flow::Flow::admit) it; what it needs is reserved in the same
 //! transaction. Then it is called again and again with the rows as they are; it looks at its recovery point, does one
 //! phase, and says how the phase ended ([`End`]). What it changed in the rows is committed together with that end, or not
 //! at all.
 
 pub mod capture;
 pub mod close;
+pub mod engine;
 pub mod give_back;
 pub mod order_link;
 pub mod payment;
@@ -20,13 +21,13 @@ pub mod void;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::machine::call::{CallSpec, CallState, ForeignCall, Settlement};
-use crate::machine::context::{Bug, Context};
+use self::engine::{CallState, End, Payments, Phase, ProviderCall, Rows, Settlement};
+use crate::machine::context::Bug;
+use crate::machine::flow::Admission;
 use crate::machine::id::ObjectId;
 use crate::machine::key::KeyHash;
 use crate::machine::outbox::job;
-use crate::machine::record::{Channel, KeyRecord, Lifecycle, RecoveryPoint, StoredResponse};
-use crate::machine::rows::Rows;
+use crate::machine::record::{Channel, StoredResponse};
 use crate::payment::Payment;
 use crate::payment::id::{PaymentId, RideId};
 use crate::payment::records::{AuditRecord, JobKind};
@@ -112,29 +113,42 @@ pub enum Refusal {
     },
 }
 
-/// How a phase ends.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum End {
-    /// This much is done for good.
-    RecoveryPoint(RecoveryPoint),
-    /// Something is to be done elsewhere first: the call is frozen with this phase.
-    Call(CallSpec),
-    /// The operation is over.
-    Response(StoredResponse),
+/// The points of all flows, in the order in which each reaches those that are its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Point {
+    /// The ride and its audit record exist.
+    RideCreated,
+    /// The provider has charged, and we know it.
+    ChargeCreated,
+    /// What is to be moved is written down and reserved.
+    Reserved,
 }
 
-/// A phase at work: the rows, and on whose behalf.
-pub struct Phase<'a> {
-    pub(crate) rows: &'a mut Rows,
-    pub(crate) key_id: u32,
-    pub(crate) ctx: &'a Context,
-}
-
-impl Phase<'_> {
-    fn key(&self) -> Result<&KeyRecord, Bug> {
-        self.rows.key(self.key_id).ok_or_else(|| Bug(format!("no key {}", self.key_id)))
+impl crate::machine::domain::Point for Point {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::RideCreated => "ride_created",
+            Self::ChargeCreated => "charge_created",
+            Self::Reserved => "reserved",
+        }
     }
 
+    fn parse(text: &str) -> Option<Self> {
+        [Self::RideCreated, Self::ChargeCreated, Self::Reserved]
+            .into_iter()
+            .find(|point| point.as_str() == text)
+    }
+}
+
+/// What the phases of payments and rides do alike.
+trait PhaseExt {
+    fn channel(&self) -> Result<Channel, Bug>;
+    fn payment(&mut self) -> Result<&mut Payment, Bug>;
+    fn audit(&mut self, action: &'static str, subject: String, data: Value) -> Result<(), Bug>;
+    fn stage(&mut self, kind: JobKind, job_id: String, payload: Value);
+}
+
+impl PhaseExt for Phase<'_> {
     fn channel(&self) -> Result<Channel, Bug> {
         Ok(self.key()?.channel)
     }
@@ -143,30 +157,10 @@ impl Phase<'_> {
         self.rows.resource.payment.as_mut().ok_or_else(|| Bug("no payment".into()))
     }
 
-    /// How the call of this name ended; `None` if it was not made yet.
-    fn settlement(&self, name: &str) -> Result<Option<Settlement>, Bug> {
-        match self.rows.call(self.key_id, name).map(|call| &call.state) {
-            None => Ok(None),
-            Some(CallState::Settled(settlement)) => Ok(Some(settlement.clone())),
-            Some(other) => Err(Bug(format!("a phase ran while call {name} was {}", other.name()))),
-        }
-    }
-
-    /// Marks a new key as having reserved what it needs.
-    fn reserved(&mut self) -> Result<(), Bug> {
-        let point = RecoveryPoint::Reserved;
-        match self.rows.key_mut(self.key_id).map(|key| &mut key.lifecycle) {
-            Some(Lifecycle::Open(open)) => open.recovery_point = point,
-            _ => return Err(Bug(format!("key {} is not open", self.key_id))),
-        }
-        self.rows.note(self.key_id, self.ctx.now_ms, "recovery_point", point.as_str());
-        Ok(())
-    }
-
     fn audit(&mut self, action: &'static str, subject: String, data: Value) -> Result<(), Bug> {
         let actor = self.key()?.owner.clone();
         let record = AuditRecord { at_ms: self.ctx.now_ms, actor, action, subject, data };
-        self.rows.appended.audit.push(record);
+        self.rows.appended.facts.audit.push(record);
         Ok(())
     }
 
@@ -177,9 +171,9 @@ impl Phase<'_> {
 
 /// Whether a new key may begin its operation. Reserves what the operation needs; on a refusal, or an error, nothing may be
 /// committed.
-pub fn admit(operation: &Operation, phase: &mut Phase<'_>) -> Result<Result<(), Refusal>, Bug> {
+fn admit(operation: &Operation, phase: &mut Phase<'_>) -> Result<Admission<Payments>, Bug> {
     match operation {
-        Operation::Ride(_) | Operation::GiveBack(_) => Ok(Ok(())),
+        Operation::Ride(_) | Operation::GiveBack(_) => Ok(Ok(None)),
         Operation::Payment(request) => payment::admit(request, phase),
         Operation::Capture(request) => capture::admit(request, phase),
         Operation::Void(request) => void::admit(request, phase),
@@ -189,7 +183,7 @@ pub fn admit(operation: &Operation, phase: &mut Phase<'_>) -> Result<Result<(), 
 
 /// Whether a call has lost its point before its first send: the payment has moved since it was admitted. A send could only be
 /// refused, or move money twice.
-pub(crate) fn is_overtaken(call: &ForeignCall, rows: &Rows) -> bool {
+fn is_overtaken(call: &ProviderCall, rows: &Rows) -> bool {
     if call.sends > 0 {
         return false;
     }
@@ -203,7 +197,7 @@ pub(crate) fn is_overtaken(call: &ForeignCall, rows: &Rows) -> bool {
 
 /// Why a call was not executed that has no answer.
 fn not_executed(phase: &Phase<'_>, name: &str) -> (String, String) {
-    let is_it = |call: &&ForeignCall| call.key_id == phase.key_id && call.name == name && call.sends == 0;
+    let is_it = |call: &&ProviderCall| call.key_id == phase.key_id && call.name == name && call.sends == 0;
     let payment =
         phase.rows.resource.payment.as_ref().filter(|_| phase.rows.calls.iter().any(|call| is_it(&call)));
     match payment {
@@ -216,7 +210,7 @@ fn not_executed(phase: &Phase<'_>, name: &str) -> (String, String) {
 }
 
 /// Runs the next phase of an operation.
-pub fn run(operation: &Operation, phase: &mut Phase<'_>) -> Result<End, Bug> {
+fn run(operation: &Operation, phase: &mut Phase<'_>) -> Result<End, Bug> {
     match operation {
         Operation::Ride(request) => ride::run(request, phase),
         Operation::Payment(request) => payment::run(request, phase),

@@ -6,7 +6,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::Refusal;
-use crate::machine::rows::Rows;
+use crate::flows::engine::Rows;
 use crate::payment::{Payment, PaymentState};
 
 /// The highest revision that a shop may give.

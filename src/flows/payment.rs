@@ -12,12 +12,12 @@ use serde_json::json;
 
 use super::capture::under_way;
 use super::close::{self, Earlier};
+use super::engine::{CallSpec, Context, End, Payments, Phase, ProviderCall, RecoveryPoint, Rows, Settlement};
 use super::receipt::{self, About};
-use super::{End, Phase, Refusal, order_link, respond, tries};
-use crate::machine::call::{CallSpec, ForeignCall, Semantics, Settlement};
-use crate::machine::context::{Bug, Context};
-use crate::machine::record::RecoveryPoint;
-use crate::machine::rows::Rows;
+use super::{PhaseExt, Point, Refusal, order_link, respond, tries};
+use crate::machine::call::Semantics;
+use crate::machine::context::Bug;
+use crate::machine::flow::Admission;
 use crate::payment::id::PaymentId;
 use crate::payment::money::{AmountMinor, Currency};
 use crate::payment::records::AuditRecord;
@@ -127,7 +127,7 @@ fn must_be_payable(request: &PaymentRequest) -> Result<(), Refusal> {
 }
 
 /// The payment and its audit record; or another try of an order whose last one is over, unpaid.
-pub(super) fn admit(request: &PaymentRequest, phase: &mut Phase<'_>) -> Result<Result<(), Refusal>, Bug> {
+pub(super) fn admit(request: &PaymentRequest, phase: &mut Phase<'_>) -> Result<Admission<Payments>, Bug> {
     if let Err(refusal) = must_be_payable(request) {
         return Ok(Err(refusal));
     }
@@ -163,14 +163,13 @@ pub(super) fn admit(request: &PaymentRequest, phase: &mut Phase<'_>) -> Result<R
     let id = payment.id.to_string();
     phase.rows.resource.payment = Some(payment);
     phase.audit("payment.created", id, data)?;
-    phase.reserved()?;
-    Ok(Ok(()))
+    Ok(Ok(Some(Point::Reserved)))
 }
 
 /// The flow.
 pub(super) fn run(request: &PaymentRequest, phase: &mut Phase<'_>) -> Result<End, Bug> {
     let point = phase.key()?.recovery_point();
-    if point != RecoveryPoint::Reserved {
+    if point != RecoveryPoint::At(Point::Reserved) {
         return Err(Bug(format!("a payment at {}", point.as_str())));
     }
     let attempt = phase.payment()?.attempt;
@@ -202,7 +201,7 @@ pub(super) fn run(request: &PaymentRequest, phase: &mut Phase<'_>) -> Result<End
 /// Whether the provider has executed a call without saying how, and cannot be asked: its later "no" is not the issuer's last
 /// word, which may hold the money all the same. Only a person begins another try then. What was held and is canceled is not.
 fn may_still_hold(name: &str, phase: &Phase<'_>) -> bool {
-    let is_it = |call: &&ForeignCall| call.key_id == phase.key_id && call.name == name;
+    let is_it = |call: &&ProviderCall| call.key_id == phase.key_id && call.name == name;
     phase.rows.calls.iter().find(is_it).is_some_and(|call| {
         call.evidence.is_executed && call.evidence.closing.is_none() && !call.provider.answers_questions()
     })
@@ -210,7 +209,7 @@ fn may_still_hold(name: &str, phase: &Phase<'_>) -> bool {
 
 /// How many tries this key has sent.
 fn tries_sent(phase: &Phase<'_>) -> usize {
-    let is_its = |call: &&ForeignCall| call.key_id == phase.key_id && call.kind == CallKind::Authorize;
+    let is_its = |call: &&ProviderCall| call.key_id == phase.key_id && call.kind == CallKind::Authorize;
     phase.rows.calls.iter().filter(is_its).count()
 }
 
@@ -436,7 +435,7 @@ pub(crate) fn entered(rows: &mut Rows, ctx: &Context) -> Result<(), Bug> {
         "amount_captured": payment.captured_minor(), "currency": payment.currency, "code": code,
     });
     let payment = payment.clone();
-    rows.appended.audit.push(AuditRecord { at_ms: ctx.now_ms, actor, action, subject, data });
+    rows.appended.facts.audit.push(AuditRecord { at_ms: ctx.now_ms, actor, action, subject, data });
     match payment.state {
         PaymentState::Captured { .. } if payment.receipted => {}
         PaymentState::Captured { .. } => {

@@ -2,9 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::machine::context::Context;
+use crate::flows::engine::{Context, Rows};
 use crate::machine::outbox::job;
-use crate::machine::rows::Rows;
 use crate::payment::money::Currency;
 use crate::payment::records::JobKind;
 use crate::payment::{Payment, Refund};

@@ -6,9 +6,11 @@
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::{End, Phase, Refusal, not_executed, receipt, respond};
-use crate::machine::call::{CallSpec, Semantics, Settlement};
+use super::engine::{CallSpec, End, Payments, Phase, Settlement};
+use super::{PhaseExt, Point, Refusal, not_executed, receipt, respond};
+use crate::machine::call::Semantics;
 use crate::machine::context::Bug;
+use crate::machine::flow::Admission;
 use crate::payment::id::RefundId;
 use crate::payment::money::AmountMinor;
 use crate::payment::{Payment, PaymentState, Refund, RefundReason, RefundState, check};
@@ -33,7 +35,7 @@ pub(super) fn is_refundable(payment: &Payment) -> bool {
 }
 
 /// The reservation: a row of its own.
-pub(super) fn admit(request: &RefundRequest, phase: &mut Phase<'_>) -> Result<Result<(), Refusal>, Bug> {
+pub(super) fn admit(request: &RefundRequest, phase: &mut Phase<'_>) -> Result<Admission<Payments>, Bug> {
     let key_id = phase.key_id;
     let Some(payment) = &phase.rows.resource.payment else {
         return Ok(Err(Refusal::NoPayment));
@@ -69,8 +71,7 @@ pub(super) fn admit(request: &RefundRequest, phase: &mut Phase<'_>) -> Result<Re
         version: 0,
     });
     phase.audit("refund.requested", id.to_string(), data)?;
-    phase.reserved()?;
-    Ok(Ok(()))
+    Ok(Ok(Some(Point::Reserved)))
 }
 
 /// The flow.

@@ -6,10 +6,10 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::{End, Phase, receipt, respond};
-use crate::machine::call::{CallSpec, Semantics, Settlement};
+use super::engine::{CallSpec, End, Phase, RecoveryPoint, Settlement};
+use super::{PhaseExt, Point, receipt, respond};
+use crate::machine::call::Semantics;
 use crate::machine::context::Bug;
-use crate::machine::record::RecoveryPoint;
 use crate::payment::id::RideId;
 use crate::payment::records::JobKind;
 use crate::providers::result::{CallKind, ProviderResult};
@@ -165,7 +165,7 @@ const CHARGE: &str = "charge";
 pub(crate) fn run(request: &RideRequest, phase: &mut Phase<'_>) -> Result<End, Bug> {
     match phase.key()?.recovery_point() {
         RecoveryPoint::Started => create_ride(request, phase),
-        RecoveryPoint::RideCreated => match phase.settlement(CHARGE)? {
+        RecoveryPoint::At(Point::RideCreated) => match phase.settlement(CHARGE)? {
             None => Ok(End::Call(charge(request, phase)?)),
             Some(Settlement::Answered(reply)) => match reply.result {
                 ProviderResult::Charged { payment } => charge_created(phase, payment),
@@ -178,8 +178,8 @@ pub(crate) fn run(request: &RideRequest, phase: &mut Phase<'_>) -> Result<End, B
             Some(Settlement::NotExecuted) => unpaid(phase, not_executed()),
             Some(Settlement::Flagged) => Err(Bug("a charge is idempotent by key".into())),
         },
-        RecoveryPoint::ChargeCreated => dispatch(request, phase),
-        RecoveryPoint::Reserved | RecoveryPoint::Finished => {
+        RecoveryPoint::At(Point::ChargeCreated) => dispatch(request, phase),
+        RecoveryPoint::At(Point::Reserved) | RecoveryPoint::Finished => {
             Err(Bug("a ride that is reserved or finished".into()))
         }
     }
@@ -202,7 +202,7 @@ fn create_ride(request: &RideRequest, phase: &mut Phase<'_>) -> Result<End, Bug>
         id.to_string(),
         json!({ "amount": FARE_MINOR, "currency": FARE_CURRENCY }),
     )?;
-    Ok(End::RecoveryPoint(RecoveryPoint::RideCreated))
+    Ok(End::At(Point::RideCreated))
 }
 
 /// The foreign call: a PaymentIntent, created and confirmed at once, under a key made from the ride's own id.
@@ -233,7 +233,7 @@ fn charge_created(phase: &mut Phase<'_>, payment: String) -> Result<End, Bug> {
     let data = json!({ "charge": payment, "amount": FARE_MINOR, "currency": FARE_CURRENCY });
     let id = settle(phase, RideState::Paid { charge: payment })?;
     phase.audit("ride.charged", id.to_string(), data)?;
-    Ok(End::RecoveryPoint(RecoveryPoint::ChargeCreated))
+    Ok(End::At(Point::ChargeCreated))
 }
 
 /// Phase 2, the other way: nothing was charged, and the answer says so.

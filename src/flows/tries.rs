@@ -7,9 +7,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::Refusal;
-use crate::machine::context::Context;
-use crate::machine::record::Lifecycle;
-use crate::machine::rows::Rows;
+use crate::flows::engine::{Context, Lifecycle, Rows};
 
 /// After how many tries that failed the pauses begin.
 pub const FREE_TRIES: u32 = 3;
@@ -39,7 +37,7 @@ pub fn next_try(rows: &Rows, ctx: &Context) -> NextTry {
     });
     let tries = rows.resource.payment.as_ref().map_or(0, |payment| payment.attempt);
     let ended = ended_at_ms.clone().count();
-    if tries >= ctx.limits.order_tries_max || ended >= ctx.limits.keys_max as usize {
+    if tries >= ctx.settings.limits.order_tries_max || ended >= ctx.settings.limits.keys_max as usize {
         return NextTry::Never;
     }
     let at_ms = ended_at_ms.max().unwrap_or(0).saturating_add(pause_ms(tries, ctx));
@@ -62,6 +60,8 @@ pub(super) fn refusal(rows: &Rows, ctx: &Context) -> Option<Refusal> {
 fn pause_ms(tries: u32, ctx: &Context) -> u64 {
     match tries.checked_sub(FREE_TRIES) {
         None => 0,
-        Some(further) => ctx.limits.try_pause_ms.saturating_mul(1 << further.min(16)).min(PAUSE_MAX_MS),
+        Some(further) => {
+            ctx.settings.limits.try_pause_ms.saturating_mul(1 << further.min(16)).min(PAUSE_MAX_MS)
+        }
     }
 }

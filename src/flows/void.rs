@@ -8,9 +8,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::capture::{move_key, must_be_free, settle_move};
-use super::{End, Phase, Refusal, order_link};
-use crate::machine::call::{CallSpec, Semantics};
+use super::engine::{CallSpec, End, Payments, Phase};
+use super::{PhaseExt, Point, Refusal, order_link};
+use crate::machine::call::Semantics;
 use crate::machine::context::Bug;
+use crate::machine::flow::Admission;
 use crate::payment::{PaymentState, Pending};
 use crate::providers::result::CallKind;
 
@@ -36,7 +38,7 @@ pub const fn is_voidable(state: &PaymentState) -> bool {
 }
 
 /// The reservation: while the void is under way nothing else moves the payment.
-pub(super) fn admit(request: &VoidRequest, phase: &mut Phase<'_>) -> Result<Result<(), Refusal>, Bug> {
+pub(super) fn admit(request: &VoidRequest, phase: &mut Phase<'_>) -> Result<Admission<Payments>, Bug> {
     let key_id = phase.key_id;
     let Some(payment) = &mut phase.rows.resource.payment else {
         return Ok(Err(Refusal::NoPayment));
@@ -59,8 +61,7 @@ pub(super) fn admit(request: &VoidRequest, phase: &mut Phase<'_>) -> Result<Resu
     payment.pending = Some(Pending::Void { key_id, received: false });
     let id = payment.id.to_string();
     phase.audit("void.requested", id, json!({}))?;
-    phase.reserved()?;
-    Ok(Ok(()))
+    Ok(Ok(Some(Point::Reserved)))
 }
 
 /// The flow.

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use worker::{Env, Result};
 
 use super::message::Job;
-use crate::machine::rows::StagedJob;
+use crate::flows::engine::StagedJob;
 use crate::readmodel::db::Db;
 
 /// How many lines of a job's history are kept.

@@ -16,9 +16,6 @@ use hmac::{Hmac, KeyInit, Mac};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use sha2::Sha256;
 
-use super::context::Context;
-use crate::providers::Provider;
-
 /// Stands for a way to a provider: its address and the secret, of which it tells nothing, and whether it moves real money.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Credential {
@@ -73,26 +70,6 @@ impl<'de> Deserialize<'de> for Credential {
     }
 }
 
-/// The credentials that are configured.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Credentials {
-    /// With Stripe: the address and the secret key.
-    pub stripe: Credential,
-    /// With Adyen: the address alone. Which company a key is of decides where the merchant account exists that stands in the
-    /// bytes, so another company's key is refused there.
-    pub adyen: Option<Credential>,
-}
-
-impl Credentials {
-    /// Those of a provider. `None` where it is not configured.
-    pub const fn with(&self, provider: Provider) -> Option<Credential> {
-        match provider {
-            Provider::Stripe => Some(self.stripe),
-            Provider::Adyen => self.adyen,
-        }
-    }
-}
-
 /// Where a call was sent to, or must be sent to.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct SentTo {
@@ -133,9 +110,9 @@ impl SentTo {
         Self { account: self.account.clone(), ..Self::new(self.credential) }
     }
 
-    /// Whether the credential of its provider is another one now. Where there is none at all nothing can be sent.
-    pub fn has_changed(&self, provider: Provider, ctx: &Context) -> bool {
-        ctx.credential(provider).is_some_and(|now| now != self.credential)
+    /// Whether the credential of its provider is another one `now`. Where there is none at all nothing can be sent.
+    pub fn has_changed(&self, now: Option<Credential>) -> bool {
+        now.is_some_and(|now| now != self.credential)
     }
 
     /// Takes in which account the configured credential is of. Gives whether that is this one; `None` if that is still to be

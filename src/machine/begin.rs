@@ -4,7 +4,7 @@
 //! [`Begin::InProgress`], [`Begin::Pending`] (it waits for the provider), and the refusals.
 //!
 //! The checks come in this order: owner, fingerprint, state, lease; so a stranger learns nothing, and a mismatch (422) wins
-//! over a conflict (409). A new key is last asked for what its flow [admits](crate::flows::admit): what the state of the
+//! over a conflict (409). A new key is last asked for what its flow [admits](Flow::admit): what the state of the
 //! payment forbids leaves no record, and what is admitted is reserved in the same transaction.
 //!
 //! A replay is [counted](replayed), in the same transaction, and changes nothing else.
@@ -15,7 +15,9 @@ use serde::{Deserialize, Serialize};
 
 use super::call::Plan;
 use super::context::{Bug, Context};
+use super::domain::Domain;
 use super::fingerprint::{Canonical, Fingerprint};
+use super::flow::{Flow, Phase};
 use super::id::{InstanceId, ObjectId, Owner, RequestId};
 use super::key::KeyHash;
 use super::record::{
@@ -23,11 +25,11 @@ use super::record::{
     RecoveryPoint, StoredResponse, Ticket,
 };
 use super::rows::{REPLAYED, Rows};
-use crate::flows::{self, Operation, Refusal};
 
 /// A request as it reaches the object: authenticated, parsed and valid.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct Arrival {
+#[serde(bound = "")]
+pub struct Arrival<F: Domain> {
     /// Who asks.
     pub owner: Owner,
     /// Under which key.
@@ -37,7 +39,7 @@ pub struct Arrival {
     /// Its canonical parameters.
     pub parameters: Canonical,
     /// What it wants.
-    pub operation: Operation,
+    pub operation: F::Operation,
     /// How it is answered.
     pub channel: Channel,
     /// Its own id.
@@ -51,7 +53,7 @@ pub struct Arrival {
 
 /// The decision.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Begin {
+pub enum Begin<F: Domain> {
     /// Go on: the lease is taken.
     Run(Ticket),
     /// It ended before: this is the answer.
@@ -87,11 +89,16 @@ pub enum Begin {
     /// The key belongs to somebody else.
     Stranger,
     /// The state of the payment forbids it. Nothing was written.
-    Refused(Refusal),
+    Refused(F::Refusal),
 }
 
 /// Decides, and takes the lease where the decision is to run. On an error nothing may be committed.
-pub fn begin(rows: &mut Rows, arrival: &Arrival, me: &InstanceId, ctx: &Context) -> Result<Begin, Bug> {
+pub fn begin<F: Flow>(
+    rows: &mut Rows<F>,
+    arrival: &Arrival<F>,
+    me: &InstanceId,
+    ctx: &Context<F::Settings>,
+) -> Result<Begin<F>, Bug> {
     let found = rows.keys.iter().find(|key| key.key_hash == arrival.key_hash).cloned();
     let Some(key) = found else {
         // An object belongs to whoever used its first key.
@@ -104,31 +111,27 @@ pub fn begin(rows: &mut Rows, arrival: &Arrival, me: &InstanceId, ctx: &Context)
         if !arrival.may_start {
             return Ok(Begin::NotStarted);
         }
-        if rows.keys.len() >= ctx.limits.keys_max as usize {
-            return Ok(Begin::Refused(too_many_keys(ctx)));
+        if rows.keys.len() >= ctx.keys_max as usize {
+            return Ok(Begin::Refused(F::too_many_keys(ctx.keys_max)));
         }
         return start(rows, arrival, me, ctx);
     };
     Ok(again(rows, &key, arrival, me, ctx))
 }
 
-/// An object is read as a whole for each request: what a client can put into it is bounded.
-fn too_many_keys(ctx: &Context) -> Refusal {
-    let detail = format!(
-        "{} operations were begun on this payment, and that is as many as there may be. Nothing was run. What still has to \
-         be done can be done at the provider.",
-        ctx.limits.keys_max
-    );
-    Refusal::LimitReached { detail }
-}
-
-fn mismatch(kept: Option<&Canonical>, arrival: &Arrival) -> Begin {
+fn mismatch<F: Flow>(kept: Option<&Canonical>, arrival: &Arrival<F>) -> Begin<F> {
     let fields = kept.map(|kept| kept.differing_fields(&arrival.parameters)).unwrap_or_default();
     Begin::Mismatch { fields }
 }
 
 /// A key that is known.
-fn again(rows: &mut Rows, key: &KeyRecord, arrival: &Arrival, me: &InstanceId, ctx: &Context) -> Begin {
+fn again<F: Flow>(
+    rows: &mut Rows<F>,
+    key: &KeyRecord<F>,
+    arrival: &Arrival<F>,
+    me: &InstanceId,
+    ctx: &Context<F::Settings>,
+) -> Begin<F> {
     if key.owner != arrival.owner {
         return Begin::Stranger;
     }
@@ -161,7 +164,7 @@ fn again(rows: &mut Rows, key: &KeyRecord, arrival: &Arrival, me: &InstanceId, c
 
 /// Counts that a request is given the response of another one: the stored one, or that of a run whose end it has waited
 /// for. What a key keeps of it is bounded, however often a client asks.
-pub fn replayed(rows: &mut Rows, key_id: u32, request: &RequestId, ctx: &Context) {
+pub fn replayed<F: Flow>(rows: &mut Rows<F>, key_id: u32, request: &RequestId, ctx: &Context<F::Settings>) {
     let Some(key) = rows.key_mut(key_id).filter(|key| key.replays < REPLAYS_COUNTED_MAX) else { return };
     key.replays = key.replays.saturating_add(1);
     if key.replays <= REPLAYS_SHOWN_MAX {
@@ -169,14 +172,14 @@ pub fn replayed(rows: &mut Rows, key_id: u32, request: &RequestId, ctx: &Context
     }
 }
 
-fn resume(rows: &mut Rows, key_id: u32, me: &InstanceId, ctx: &Context) -> Begin {
+fn resume<F: Flow>(rows: &mut Rows<F>, key_id: u32, me: &InstanceId, ctx: &Context<F::Settings>) -> Begin<F> {
     // A key that was found open can be taken over.
     take_over(rows, key_id, me, ctx).map_or(Begin::NotStarted, Begin::Run)
 }
 
 /// A run that could do nothing but wait for the provider, longer than its client would, is not worth an attempt: the
 /// alarm is set.
-fn pending(rows: &Rows, key_id: u32, ctx: &Context) -> Option<Begin> {
+fn pending<F: Flow>(rows: &Rows<F>, key_id: u32, ctx: &Context<F::Settings>) -> Option<Begin<F>> {
     let call = rows.unsettled_call(key_id)?;
     match call.plan(ctx) {
         Plan::WaitUntil(retry_at_ms) if retry_at_ms > ctx.now_ms.saturating_add(ctx.times.wait_ms) => {
@@ -187,7 +190,12 @@ fn pending(rows: &Rows, key_id: u32, ctx: &Context) -> Option<Begin> {
 }
 
 /// A new key: its record, and what its flow reserves. A refusal leaves neither.
-fn start(rows: &mut Rows, arrival: &Arrival, me: &InstanceId, ctx: &Context) -> Result<Begin, Bug> {
+fn start<F: Flow>(
+    rows: &mut Rows<F>,
+    arrival: &Arrival<F>,
+    me: &InstanceId,
+    ctx: &Context<F::Settings>,
+) -> Result<Begin<F>, Bug> {
     let before = rows.clone();
     let key_id = rows.keys.iter().map(|key| key.key_id).max().unwrap_or(0).saturating_add(1);
     let attempt = 1;
@@ -205,18 +213,18 @@ fn start(rows: &mut Rows, arrival: &Arrival, me: &InstanceId, ctx: &Context) -> 
         lifecycle: Lifecycle::Open(Open {
             operation: arrival.operation.clone(),
             recovery_point: RecoveryPoint::Started,
-            lease: Some(lease(me, ctx)),
+            lease: Some(Lease::new(me, ctx)),
             resume_at_ms: ctx.now_ms,
             last_run_at_ms: ctx.now_ms,
             failures: 0,
         }),
     });
-    rows.note(key_id, ctx.now_ms, "key_created", arrival.operation.name());
-    let written = rows.appended.audit.len();
-    match flows::admit(&arrival.operation, &mut flows::Phase { rows, key_id, ctx })? {
-        Ok(()) => {
-            for record in rows.appended.audit.iter_mut().skip(written) {
-                record.asked_by(arrival.by.as_deref());
+    rows.note(key_id, ctx.now_ms, "key_created", F::name(&arrival.operation));
+    let by = arrival.by.as_deref();
+    match F::admit(&arrival.operation, &mut Phase { rows, key_id, ctx, by })? {
+        Ok(point) => {
+            if let Some(point) = point {
+                rows.reach(key_id, point, ctx.now_ms)?;
             }
             Ok(Begin::Run(Ticket { key_id, attempt, holder: me.clone() }))
         }
@@ -242,7 +250,12 @@ pub enum Bound {
 /// Binds a key, in the key's own object, to the object in which its operation runs. Without this the same key could stand
 /// for one request in each object. The arrival's fingerprint is that of its address alone: a request that is refused there
 /// leaves no record, and may come again under the same key with other parameters.
-pub fn bind(rows: &mut Rows, arrival: &Arrival, object: ObjectId, ctx: &Context) -> Bound {
+pub fn bind<F: Flow>(
+    rows: &mut Rows<F>,
+    arrival: &Arrival<F>,
+    object: ObjectId,
+    ctx: &Context<F::Settings>,
+) -> Bound {
     let differs = |kept: Option<&Canonical>| Bound::Mismatch {
         fields: kept.map(|kept| kept.differing_fields(&arrival.parameters)).unwrap_or_default(),
     };
@@ -269,12 +282,17 @@ pub fn bind(rows: &mut Rows, arrival: &Arrival, object: ObjectId, ctx: &Context)
 
 /// Takes the lease of an open key under a new attempt number: from now on whoever held it before is stale. `None` if
 /// the key is not open.
-pub fn take_over(rows: &mut Rows, key_id: u32, me: &InstanceId, ctx: &Context) -> Option<Ticket> {
+pub fn take_over<F: Flow>(
+    rows: &mut Rows<F>,
+    key_id: u32,
+    me: &InstanceId,
+    ctx: &Context<F::Settings>,
+) -> Option<Ticket> {
     let key = rows.key_mut(key_id)?;
     let Lifecycle::Open(open) = &mut key.lifecycle else {
         return None;
     };
-    let detail = match open.lease.replace(lease(me, ctx)) {
+    let detail = match open.lease.replace(Lease::new(me, ctx)) {
         None => "nobody worked on it",
         Some(before) if before.holder == *me => "the lease had run out",
         Some(_) => "its holder was gone",
@@ -284,8 +302,4 @@ pub fn take_over(rows: &mut Rows, key_id: u32, me: &InstanceId, ctx: &Context) -
     let attempt = key.attempt;
     rows.note(key_id, ctx.now_ms, "resumed", detail);
     Some(Ticket { key_id, attempt, holder: me.clone() })
-}
-
-pub(crate) fn lease(me: &InstanceId, ctx: &Context) -> Lease {
-    Lease { holder: me.clone(), until_ms: ctx.now_ms.saturating_add(ctx.times.lease_ms) }
 }

@@ -25,8 +25,8 @@ use serde::{Deserialize, Serialize};
 
 use super::account::{Identity, SentTo};
 use super::context::Context;
-use crate::providers::Provider;
-use crate::providers::result::{CallKind, ProviderResult};
+use super::domain::{Answer, CallKind, Domain, Provider};
+pub use super::request::FrozenRequest;
 
 /// The longest pause that a provider can ask for, in ms.
 const RETRY_AFTER_MAX_MS: u64 = 3_600_000;
@@ -56,41 +56,15 @@ pub enum Semantics {
     AtMostOnce,
 }
 
-/// The bytes that are sent. They never change under one derived key.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct FrozenRequest {
-    /// The path below the provider's base address.
-    pub path: String,
-    /// The body, as the provider encodes it. Holds tokens of the provider only, never card data.
-    pub body: String,
-    /// The account for which it is sent, connected to the one of the secret (`Stripe-Account`). Where there is none it is the
-    /// secret's own.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub account: Option<String>,
-}
-
-impl FrozenRequest {
-    /// For the secret's own account.
-    pub const fn new(path: String, body: String) -> Self {
-        Self { path, body, account: None }
-    }
-
-    /// For this account.
-    #[must_use]
-    pub fn for_account(self, account: Option<&str>) -> Self {
-        Self { account: account.map(str::to_owned), ..self }
-    }
-}
-
 /// What a flow wants done elsewhere.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct CallSpec {
+pub struct CallSpec<F: Domain> {
     /// Its name within the operation.
     pub name: String,
     /// What it does.
-    pub kind: CallKind,
+    pub kind: CallKind<F>,
     /// Where it goes, now and at every retry.
-    pub provider: Provider,
+    pub provider: F::Provider,
     /// Whether it may be sent again.
     pub semantics: Semantics,
     /// The idempotency key for the provider, made from our own ids.
@@ -101,20 +75,21 @@ pub struct CallSpec {
 
 /// The provider's definitive answer.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct ProviderReply {
+#[serde(bound = "A: Answer")]
+pub struct ProviderReply<A> {
     /// The HTTP status.
     pub status: u16,
     /// What we keep of the body.
-    pub result: ProviderResult,
+    pub result: A,
     /// The provider's id of the request, for its support and our log.
     pub request_id: Option<String>,
 }
 
 /// What came of one send.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Outcome {
+pub enum Outcome<A> {
     /// The provider's last word under this key.
-    Definitive(ProviderReply),
+    Definitive(ProviderReply<A>),
     /// It was certainly not executed: the same key may be sent again.
     NotExecuted {
         /// How long the provider wants to be left alone, in ms.
@@ -142,7 +117,7 @@ pub enum Outcome {
     Unconfirmed(Unconfirmed),
     /// The provider has made the payment and left it open, though nobody is there to complete it. It can be paid until it is
     /// canceled; then this is the answer.
-    LeftOpen(ProviderReply),
+    LeftOpen(ProviderReply<A>),
 }
 
 /// What was certainly not executed, when a provider refuses a send. The network can deliver a send twice, and refused is one copy.
@@ -167,9 +142,9 @@ pub struct Unconfirmed {
     pub reason: String,
 }
 
-impl Outcome {
+impl<A: Answer> Outcome<A> {
     /// One word for it.
-    pub const fn name(&self) -> &'static str {
+    pub fn name(&self) -> &'static str {
         match self {
             Self::Definitive(reply) => reply.result.name(),
             Self::NotExecuted { .. } => "not_executed",
@@ -183,15 +158,15 @@ impl Outcome {
 
 /// What came of one page of a look-up.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum LookUp {
+pub enum LookUp<A> {
     /// It is there, and this is how it ended: no send under its key can bring another result.
-    Found(ProviderReply),
+    Found(ProviderReply<A>),
     /// It says no, and a send that is still on its way could change that.
-    Tentative(ProviderReply),
+    Tentative(ProviderReply<A>),
     /// It is there, not decided or not to be believed: from now on it is asked for by its id.
     Unconfirmed(Unconfirmed),
     /// It is there and open, though nobody completes it: it is canceled, and then this is the answer.
-    LeftOpen(ProviderReply),
+    LeftOpen(ProviderReply<A>),
     /// Not on this page, and there are more.
     More {
         /// The provider's id of the last entry that was read: the next page begins after it.
@@ -210,7 +185,7 @@ pub enum LookUp {
     },
 }
 
-impl LookUp {
+impl<A: Answer> LookUp<A> {
     /// One word for it.
     pub const fn name(&self) -> &'static str {
         match self {
@@ -238,7 +213,7 @@ pub struct LookUpProgress {
 
 /// Where a call stands.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum CallState {
+pub enum CallState<A> {
     /// Written down, or every send was refused.
     Frozen,
     /// A send has begun and its outcome is not written.
@@ -246,10 +221,10 @@ pub enum CallState {
     /// A send ended without a definitive answer.
     Unknown,
     /// The end.
-    Settled(Settlement),
+    Settled(Settlement<A>),
 }
 
-impl CallState {
+impl<A: Answer> CallState<A> {
     /// Its name, as stored.
     pub const fn name(&self) -> &'static str {
         match self {
@@ -263,10 +238,10 @@ impl CallState {
 
 /// How a call ended.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Settlement {
+#[serde(rename_all = "snake_case", bound = "A: Answer")]
+pub enum Settlement<A> {
     /// The provider answered, or the look-up found it.
-    Answered(ProviderReply),
+    Answered(ProviderReply<A>),
     /// No send was executed, and none can be any more.
     NotExecuted,
     /// At most once, and nobody knows: a person must look.
@@ -274,9 +249,9 @@ pub enum Settlement {
 }
 
 /// What is known of a call beyond its state: why it is not settled yet.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(default)]
-pub struct Evidence {
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(default, bound = "A: Answer")]
+pub struct Evidence<A> {
     /// The provider's id of what it made, although its answer settles nothing: it is asked for by this.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub provider_id: Option<String>,
@@ -303,7 +278,7 @@ pub struct Evidence {
     pub absent_at_ms: Option<u64>,
     /// The answer, once what was left open is canceled.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub closing: Option<ProviderReply>,
+    pub closing: Option<ProviderReply<A>>,
     /// Nobody has heard of it for long: it is called off where the provider can do that without its own id of the payment.
     #[serde(skip_serializing_if = "is_false")]
     pub is_given_up: bool,
@@ -313,6 +288,25 @@ pub struct Evidence {
     /// An operator has settled it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub by_hand: Option<ByHand>,
+}
+
+impl<A> Default for Evidence<A> {
+    fn default() -> Self {
+        Self {
+            provider_id: None,
+            is_executed: false,
+            needs_review: None,
+            failed_at_ms: None,
+            unheard_at_ms: None,
+            refused_sends: 0,
+            doubted_at_ms: None,
+            absent_at_ms: None,
+            closing: None,
+            is_given_up: false,
+            sent_to: None,
+            by_hand: None,
+        }
+    }
 }
 
 /// Who has settled a call, and why: its settlement is inferred, not the provider's word.
@@ -343,7 +337,7 @@ const fn is_zero(value: &u32) -> bool {
 
 /// A foreign call of an operation.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct ForeignCall {
+pub struct ProviderCall<F: Domain> {
     /// Its number within the object, from 1.
     pub call_id: u32,
     /// The key whose operation makes it.
@@ -351,9 +345,9 @@ pub struct ForeignCall {
     /// Its name within the operation.
     pub name: String,
     /// What it does.
-    pub kind: CallKind,
+    pub kind: CallKind<F>,
     /// Where it goes.
-    pub provider: Provider,
+    pub provider: F::Provider,
     /// Whether it may be sent again.
     pub semantics: Semantics,
     /// The provider's idempotency key.
@@ -361,7 +355,7 @@ pub struct ForeignCall {
     /// The bytes. The body is dropped when the key expires.
     pub request: FrozenRequest,
     /// Where it stands.
-    pub state: CallState,
+    pub state: CallState<F::Answer>,
     /// How many sends have begun.
     pub sends: u32,
     /// How often the provider gave no answer that settles it; our own crashes are not its failures. Sets the pauses.
@@ -380,21 +374,21 @@ pub struct ForeignCall {
     /// The look-up that is between two pages.
     pub look_up: Option<LookUpProgress>,
     /// What else is known.
-    pub evidence: Evidence,
+    pub evidence: Evidence<F::Answer>,
 }
 
 /// What may be done about an unsettled call now.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Plan {
+pub(crate) enum Plan<A> {
     Send,
     LookUp,
     /// Ask which account the configured credential is of.
     Identify,
     WaitUntil(u64),
-    Settle(Settlement),
+    Settle(Settlement<A>),
 }
 
-impl ForeignCall {
+impl<F: Domain> ProviderCall<F> {
     /// Whether some send may have been executed.
     pub fn in_doubt(&self) -> bool {
         matches!(self.state, CallState::InFlight | CallState::Unknown)
@@ -402,7 +396,7 @@ impl ForeignCall {
 
     /// Until when nobody believes that it was not executed, in ms since the epoch: the provider has failed while it executed,
     /// or may have.
-    pub fn quarantined_until_ms(&self, ctx: &Context) -> Option<u64> {
+    pub fn quarantined_until_ms(&self, ctx: &Context<F::Settings>) -> Option<u64> {
         let is_open = !matches!(self.state, CallState::Settled(_));
         let at_ms = self.evidence.failed_at_ms.max(self.evidence.unheard_at_ms).filter(|_| is_open)?;
         Some(at_ms.saturating_add(ctx.times.quarantine_ms))
@@ -416,12 +410,12 @@ impl ForeignCall {
     }
 
     /// Whether the configured credential is not the one with which it was sent: it may be another account's.
-    fn may_be_away(&self, ctx: &Context) -> bool {
+    fn may_be_away(&self, ctx: &Context<F::Settings>) -> bool {
         let sent_to = self.evidence.sent_to.as_ref();
-        let has_changed = sent_to.is_some_and(|sent_to| sent_to.has_changed(self.provider, ctx));
+        let has_changed = sent_to.is_some_and(|sent_to| sent_to.has_changed(ctx.credential(self.provider)));
         // What can have been executed nowhere may begin anywhere; what moves a payment must go where that is.
         let is_free =
-            self.was_refused_everywhere() && self.provider.payment_of(self.kind, &self.request).is_none();
+            self.was_refused_everywhere() && self.provider.moves(self.kind, &self.request).is_none();
         has_changed && !is_free
     }
 
@@ -433,12 +427,16 @@ impl ForeignCall {
     /// Whether the account is to be learned while the credential is there with which it was sent: once after each send that did
     /// not end it. Also one that was refused, unless with all of its copies: another one may have been executed. What can be found
     /// by the payment's id needs no more.
-    fn must_learn_account(&self, ctx: &Context) -> bool {
+    fn must_learn_account(&self, ctx: &Context<F::Settings>) -> bool {
         let is_asked_now = |sent_to: &SentTo| sent_to.account.is_none() && sent_to.asked_after < self.sends;
         self.evidence.sent_to.as_ref().is_some_and(is_asked_now)
             && !self.was_refused_everywhere()
             && ctx.credential(self.provider).is_some()
-            && self.provider.tells_account(self)
+            && self.tells_account()
+    }
+
+    fn tells_account(&self) -> bool {
+        self.provider.tells_account(self.kind, &self.request, self.evidence.provider_id.as_deref())
     }
 
     /// The configured credential is asked of which account it is, not how the call stands.
@@ -453,7 +451,7 @@ impl ForeignCall {
         }
     }
 
-    pub(crate) fn plan(&self, ctx: &Context) -> Plan {
+    pub(crate) fn plan(&self, ctx: &Context<F::Settings>) -> Plan<F::Answer> {
         let may_be_away = self.may_be_away(ctx);
         let was_away = self.evidence.sent_to.as_ref().is_some_and(|sent_to| sent_to.away.is_some());
         // With the right credential back there is nothing to wait for.
@@ -507,7 +505,7 @@ impl ForeignCall {
     }
 
     /// Takes in how far the refusal of the send reaches that has just ended.
-    fn is_refused(&mut self, scope: RefusalScope, ctx: &Context) {
+    fn is_refused(&mut self, scope: RefusalScope, ctx: &Context<F::Settings>) {
         let evidence = &mut self.evidence;
         let has_no_doubt = evidence.refused_sends.saturating_add(1) >= self.sends;
         // What began earlier than that has arrived, or never will.
@@ -527,7 +525,7 @@ impl ForeignCall {
     }
 
     /// Marks a send as begun.
-    pub(crate) fn begin_send(&mut self, ctx: &Context) {
+    pub(crate) fn begin_send(&mut self, ctx: &Context<F::Settings>) {
         // One that is still in flight died with its run.
         if self.state == CallState::InFlight {
             self.is_unheard();
@@ -542,7 +540,7 @@ impl ForeignCall {
     }
 
     /// Notes with which credential it is sent.
-    fn goes_to(&mut self, ctx: &Context) {
+    fn goes_to(&mut self, ctx: &Context<F::Settings>) {
         let Some(now) = ctx.credential(self.provider) else { return };
         match &mut self.evidence.sent_to {
             Some(sent_to) if sent_to.credential == now => (sent_to.asking, sent_to.away) = (false, None),
@@ -551,12 +549,12 @@ impl ForeignCall {
     }
 
     /// Takes in what came of a send.
-    pub(crate) fn take(&mut self, outcome: Outcome, ctx: &Context) {
+    pub(crate) fn take(&mut self, outcome: Outcome<F::Answer>, ctx: &Context<F::Settings>) {
         self.failures = self.failures.saturating_add(1);
         match outcome {
             // There is nothing to ask: the key says whether an earlier send was executed, once that has arrived or never will.
-            Outcome::Definitive(reply @ ProviderReply { result: ProviderResult::Rejected { .. }, .. })
-                if self.maybe_executed && !self.provider.answers_questions() =>
+            Outcome::Definitive(reply)
+                if self.maybe_executed && reply.result.is_refusal() && !self.provider.answers_questions() =>
             {
                 self.is_refused(RefusalScope::Key, ctx);
                 if self.is_refused_for_certain() {
@@ -570,9 +568,7 @@ impl ForeignCall {
                 self.try_again_after(ctx.backoff_ms(self.failures).max(wait_ms), ctx);
             }
             // The provider does not store every refusal: an earlier send that is still on its way would be executed.
-            Outcome::Definitive(ProviderReply { result: ProviderResult::Rejected { .. }, .. })
-                if self.maybe_executed =>
-            {
+            Outcome::Definitive(reply) if self.maybe_executed && reply.result.is_refusal() => {
                 self.state = CallState::Unknown;
                 self.answer_is_stored = true;
                 // A used key would have said what is stored under it: until now nothing was executed.
@@ -616,7 +612,7 @@ impl ForeignCall {
     }
 
     /// A send ended without a definitive answer.
-    fn is_unknown(&mut self, answer_is_stored: bool, ctx: &Context) {
+    fn is_unknown(&mut self, answer_is_stored: bool, ctx: &Context<F::Settings>) {
         self.state = CallState::Unknown;
         self.maybe_executed = true;
         self.evidence.doubted_at_ms = self.last_sent_at_ms;
@@ -635,15 +631,20 @@ impl ForeignCall {
     }
 
     /// Cancels what was left open, and looks at it until it is canceled.
-    pub(crate) fn close(&mut self, reply: ProviderReply, ctx: &Context) {
-        self.evidence.provider_id = reply.result.payment().map(str::to_owned);
+    pub(crate) fn close(&mut self, reply: ProviderReply<F::Answer>, ctx: &Context<F::Settings>) {
+        self.evidence.provider_id = reply.result.made().map(str::to_owned);
         self.evidence.is_executed = true;
         self.evidence.closing = Some(reply);
         self.next_try_at_ms = ctx.now_ms;
     }
 
     /// Takes in what came of a page that was asked for at `asked_at_ms`: what the list said then may be long past now.
-    pub(crate) fn take_look_up(&mut self, look_up: LookUp, asked_at_ms: u64, ctx: &Context) {
+    pub(crate) fn take_look_up(
+        &mut self,
+        look_up: LookUp<F::Answer>,
+        asked_at_ms: u64,
+        ctx: &Context<F::Settings>,
+    ) {
         if self.asks_identity() {
             let identity = match look_up {
                 LookUp::Identity(identity) => identity,
@@ -703,7 +704,7 @@ impl ForeignCall {
     }
 
     /// Takes in which account the configured credential is of: goes on, or waits until another credential is set.
-    pub(crate) fn take_identity(&mut self, identity: Identity, ctx: &Context) {
+    pub(crate) fn take_identity(&mut self, identity: Identity, ctx: &Context<F::Settings>) {
         let (Some(now), Some(sent_to)) = (ctx.credential(self.provider), &mut self.evidence.sent_to) else {
             return;
         };
@@ -722,7 +723,7 @@ impl ForeignCall {
     }
 
     /// Whether a look that was begun after the quiet time ends the waiting; else it sets when to look again.
-    fn absence_counts(&mut self, asked_at_ms: u64, ctx: &Context) -> bool {
+    fn absence_counts(&mut self, asked_at_ms: u64, ctx: &Context<F::Settings>) -> bool {
         let first_at_ms = *self.evidence.absent_at_ms.get_or_insert(asked_at_ms);
         if let Some(until_ms) = self.quarantined_until_ms(ctx).filter(|until_ms| asked_at_ms < *until_ms) {
             self.evidence.needs_review = Some(QUARANTINED.to_owned());
@@ -738,7 +739,7 @@ impl ForeignCall {
         counts
     }
 
-    fn look_again_later(&mut self, ctx: &Context) {
+    fn look_again_later(&mut self, ctx: &Context<F::Settings>) {
         self.failures = self.failures.saturating_add(1);
         // A payment can stay open at the provider for hours: the longer it does, the rarer it is asked for.
         let age_ms = ctx.now_ms.saturating_sub(self.last_sent_at_ms.unwrap_or(0));
@@ -750,7 +751,7 @@ impl ForeignCall {
         self.try_again_after(delay_ms.min(most_ms), ctx);
     }
 
-    fn try_again_after(&mut self, delay_ms: u64, ctx: &Context) {
+    fn try_again_after(&mut self, delay_ms: u64, ctx: &Context<F::Settings>) {
         self.next_try_at_ms = ctx.now_ms.saturating_add(delay_ms.max(1));
     }
 }

@@ -5,8 +5,8 @@
 //! it knows it by its id.
 
 use super::context::Context;
+use super::domain::Domain;
 use super::rows::{Rows, StagedJob};
-use crate::payment::records::JobKind;
 
 /// How long the run that has staged a job has to send it, in ms; then the alarm does.
 const HURRY_MS: u64 = 10_000;
@@ -19,24 +19,34 @@ const _: () = assert!(2 * QUEUE_TAKES_MS < HURRY_MS, "the alarm leaves the queue
 const BATCH_MAX: usize = 25;
 
 /// A job, as it is staged now.
-pub(crate) fn job(kind: JobKind, job_id: String, payload: serde_json::Value, ctx: &Context) -> StagedJob {
+pub(crate) fn job<K, S>(
+    kind: K,
+    job_id: String,
+    payload: serde_json::Value,
+    ctx: &Context<S>,
+) -> StagedJob<K> {
     let next_at_ms = ctx.now_ms.saturating_add(HURRY_MS);
     StagedJob { job_id, kind, payload, staged_at_ms: ctx.now_ms, sends: 0, next_at_ms }
 }
 
 /// When the next job leaves, in ms since the epoch.
-pub(super) fn wakes_at(rows: &Rows) -> Option<u64> {
+pub(super) fn wakes_at<F: Domain>(rows: &Rows<F>) -> Option<u64> {
     rows.jobs.iter().chain(&rows.appended.jobs).map(|job| job.next_at_ms).min()
 }
 
 /// The jobs that leave now: those that have not left yet, and those of which no word came back in time.
-pub fn due(rows: &Rows, ctx: &Context) -> Vec<StagedJob> {
-    let is_due = |job: &&StagedJob| job.sends == 0 || job.next_at_ms <= ctx.now_ms;
+pub fn due<F: Domain>(rows: &Rows<F>, ctx: &Context<F::Settings>) -> Vec<StagedJob<F::JobKind>> {
+    let is_due = |job: &&StagedJob<F::JobKind>| job.sends == 0 || job.next_at_ms <= ctx.now_ms;
     rows.jobs.iter().filter(is_due).take(BATCH_MAX).cloned().collect()
 }
 
 /// The queue has them, or could not take them (`taken`): when they leave again.
-pub fn sent(rows: &mut Rows, jobs: &[StagedJob], taken: bool, ctx: &Context) {
+pub fn sent<F: Domain>(
+    rows: &mut Rows<F>,
+    jobs: &[StagedJob<F::JobKind>],
+    taken: bool,
+    ctx: &Context<F::Settings>,
+) {
     for job in rows.jobs.iter_mut().filter(|job| jobs.iter().any(|sent| sent.job_id == job.job_id)) {
         job.sends = job.sends.saturating_add(1);
         let pause_ms = if taken { ctx.times.confirm_ms } else { ctx.backoff_ms(job.sends).max(HURRY_MS) };
@@ -45,6 +55,6 @@ pub fn sent(rows: &mut Rows, jobs: &[StagedJob], taken: bool, ctx: &Context) {
 }
 
 /// A job is done, or lies in the dead letters: nothing more is to be done about it here.
-pub fn confirm(rows: &mut Rows, job_id: &str) {
+pub fn confirm<F: Domain>(rows: &mut Rows<F>, job_id: &str) {
     rows.jobs.retain(|job| job.job_id != job_id);
 }

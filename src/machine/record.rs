@@ -1,11 +1,13 @@
 //! The record of a key: what was asked, how far it came, who works on it, and how it ended.
 
-use serde::{Deserialize, Serialize};
+use serde::de::Error;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use super::context::Context;
+use super::domain::{Domain, Point};
 use super::fingerprint::{Canonical, Fingerprint};
 use super::id::{InstanceId, ObjectId, Owner, RequestId};
 use super::key::KeyHash;
-use crate::flows::Operation;
 
 /// The largest body that is stored, in bytes.
 pub const BODY_MAX_BYTES: usize = 1 << 20;
@@ -19,38 +21,46 @@ pub const REPLAYS_COUNTED_MAX: u32 = 1000;
 pub const REPLAYS_SHOWN_MAX: u32 = 16;
 
 /// How far an operation has come. It only advances; what lies before it is done and is never done again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum RecoveryPoint {
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum RecoveryPoint<P> {
     /// The key is known, nothing has happened.
     Started,
-    /// The ride and its audit record exist.
-    RideCreated,
-    /// The provider has charged, and we know it.
-    ChargeCreated,
-    /// What is to be moved is written down and reserved.
-    Reserved,
+    /// A point of the flow's own.
+    At(P),
     /// The response is stored.
     Finished,
 }
 
-impl RecoveryPoint {
+impl<P: Point> RecoveryPoint<P> {
     /// The name as stored and shown.
-    pub const fn as_str(self) -> &'static str {
+    pub fn as_str(self) -> &'static str {
         match self {
             Self::Started => "started",
-            Self::RideCreated => "ride_created",
-            Self::ChargeCreated => "charge_created",
-            Self::Reserved => "reserved",
+            Self::At(point) => point.as_str(),
             Self::Finished => "finished",
         }
     }
 
     /// From the stored name.
     pub fn parse(text: &str) -> Option<Self> {
-        [Self::Started, Self::RideCreated, Self::ChargeCreated, Self::Reserved, Self::Finished]
-            .into_iter()
-            .find(|point| point.as_str() == text)
+        match text {
+            "started" => Some(Self::Started),
+            "finished" => Some(Self::Finished),
+            other => P::parse(other).map(Self::At),
+        }
+    }
+}
+
+impl<P: Point> Serialize for RecoveryPoint<P> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.as_str())
+    }
+}
+
+impl<'de, P: Point> Deserialize<'de> for RecoveryPoint<P> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        Self::parse(&text).ok_or_else(|| D::Error::custom(format!("no recovery point is called {text}")))
     }
 }
 
@@ -99,13 +109,20 @@ pub struct Lease {
     pub until_ms: u64,
 }
 
+impl Lease {
+    /// For so long from now as is configured.
+    pub fn new<S>(holder: &InstanceId, ctx: &Context<S>) -> Self {
+        Self { holder: holder.clone(), until_ms: ctx.now_ms.saturating_add(ctx.times.lease_ms) }
+    }
+}
+
 /// An unfinished operation.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Open {
+pub struct Open<F: Domain> {
     /// What it does, with everything that it needs.
-    pub operation: Operation,
+    pub operation: F::Operation,
     /// How far it came.
-    pub recovery_point: RecoveryPoint,
+    pub recovery_point: RecoveryPoint<F::Point>,
     /// Who works on it now.
     pub lease: Option<Lease>,
     /// When the alarm may take it up, in ms since the epoch, while nobody works on it.
@@ -116,7 +133,7 @@ pub struct Open {
     pub failures: u32,
 }
 
-impl Open {
+impl<F: Domain> Open<F> {
     /// Whether a person should look: it has failed that often. It is tried all the same, again and again.
     pub const fn is_flagged(&self) -> bool {
         self.failures >= FLAGGED_AFTER
@@ -147,16 +164,16 @@ pub struct Tombstone {
 
 /// The states of a key: `Open → Finished → Expired`, never back.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Lifecycle {
+pub enum Lifecycle<F: Domain> {
     /// Not ended yet.
-    Open(Open),
+    Open(Open<F>),
     /// Ended; the response is replayed.
     Finished(Finished),
     /// Ended long ago; a retry is refused and shown the resource.
     Expired(Tombstone),
 }
 
-impl Lifecycle {
+impl<F: Domain> Lifecycle<F> {
     /// Its name, as stored.
     pub const fn name(&self) -> &'static str {
         match self {
@@ -169,7 +186,7 @@ impl Lifecycle {
 
 /// The record of one key.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct KeyRecord {
+pub struct KeyRecord<F: Domain> {
     /// Its number within the object, from 1.
     pub key_id: u32,
     /// Stands for the key: the key itself is not stored.
@@ -192,12 +209,12 @@ pub struct KeyRecord {
     /// [`REPLAYS_COUNTED_MAX`].
     pub replays: u32,
     /// Where it stands.
-    pub lifecycle: Lifecycle,
+    pub lifecycle: Lifecycle<F>,
 }
 
-impl KeyRecord {
+impl<F: Domain> KeyRecord<F> {
     /// How far it came.
-    pub const fn recovery_point(&self) -> RecoveryPoint {
+    pub const fn recovery_point(&self) -> RecoveryPoint<F::Point> {
         match &self.lifecycle {
             Lifecycle::Open(open) => open.recovery_point,
             Lifecycle::Finished(_) | Lifecycle::Expired(_) => RecoveryPoint::Finished,

@@ -6,21 +6,20 @@
 use serde::{Deserialize, Serialize};
 
 use super::account::SentTo;
-use super::call::{CallSpec, CallState, Evidence, ForeignCall, Settlement};
+use super::call::{CallSpec, CallState, Evidence, ProviderCall, Settlement};
+use super::context::Bug;
+use super::domain::{Answer, Domain, Provider};
 use super::id::ObjectId;
-use super::record::{Binding, KeyRecord};
-use crate::flows::resource::Resource;
-use crate::payment::records::{AuditRecord, JobKind, TakenEvent};
-use crate::providers::Provider;
+use super::record::{Binding, KeyRecord, Lifecycle, RecoveryPoint};
 
 /// Work to do after the commit, once, by its id. It stays until whoever does it has confirmed that it is done, or that it
 /// lies in the dead letters.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct StagedJob {
+pub struct StagedJob<K> {
     /// Unique for ever: `{resource}_{what}`.
     pub job_id: String,
     /// Which job.
-    pub kind: JobKind,
+    pub kind: K,
     /// A JSON object: what the job needs, frozen. Empty for a projection, which carries what is there when it leaves.
     pub payload: serde_json::Value,
     /// When it was staged, in ms since the epoch.
@@ -50,45 +49,49 @@ pub struct TimelineEntry {
 }
 
 /// What a phase adds.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Appended {
-    /// Audit records.
-    pub audit: Vec<AuditRecord>,
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Appended<F: Domain> {
     /// Jobs that are staged.
-    pub jobs: Vec<StagedJob>,
+    pub jobs: Vec<StagedJob<F::JobKind>>,
     /// Lines of the timeline.
     pub timeline: Vec<TimelineEntry>,
-    /// Events that were taken in.
-    pub events: Vec<TakenEvent>,
+    /// What the flow writes down.
+    pub facts: F::Facts,
+}
+
+impl<F: Domain> Default for Appended<F> {
+    fn default() -> Self {
+        Self { jobs: Vec::new(), timeline: Vec::new(), facts: F::Facts::default() }
+    }
 }
 
 /// The rows of one object.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Rows {
+pub struct Rows<F: Domain> {
     /// The object they belong to.
     pub object: ObjectId,
     /// The keys, by number.
-    pub keys: Vec<KeyRecord>,
+    pub keys: Vec<KeyRecord<F>>,
     /// The keys that run elsewhere.
     pub bindings: Vec<Binding>,
     /// What the flows keep here.
-    pub resource: Resource,
+    pub resource: F::Resource,
     /// The foreign calls, by number.
-    pub calls: Vec<ForeignCall>,
+    pub calls: Vec<ProviderCall<F>>,
     /// The jobs that are staged and not confirmed yet.
-    pub jobs: Vec<StagedJob>,
+    pub jobs: Vec<StagedJob<F::JobKind>>,
     /// What this transaction adds.
-    pub appended: Appended,
+    pub appended: Appended<F>,
 }
 
-impl Rows {
+impl<F: Domain> Rows<F> {
     /// Those of an object in which nothing has happened.
     pub fn empty(object: ObjectId) -> Self {
         Self {
             object,
             keys: Vec::new(),
             bindings: Vec::new(),
-            resource: Resource::default(),
+            resource: F::Resource::default(),
             calls: Vec::new(),
             jobs: Vec::new(),
             appended: Appended::default(),
@@ -96,45 +99,45 @@ impl Rows {
     }
 
     /// The record of a key.
-    pub fn key(&self, key_id: u32) -> Option<&KeyRecord> {
+    pub fn key(&self, key_id: u32) -> Option<&KeyRecord<F>> {
         self.keys.iter().find(|key| key.key_id == key_id)
     }
 
-    pub(crate) fn key_mut(&mut self, key_id: u32) -> Option<&mut KeyRecord> {
+    pub(crate) fn key_mut(&mut self, key_id: u32) -> Option<&mut KeyRecord<F>> {
         self.keys.iter_mut().find(|key| key.key_id == key_id)
     }
 
     /// A call of a key's operation, by its name.
-    pub fn call(&self, key_id: u32, name: &str) -> Option<&ForeignCall> {
+    pub fn call(&self, key_id: u32, name: &str) -> Option<&ProviderCall<F>> {
         self.calls.iter().find(|call| call.key_id == key_id && call.name == name)
     }
 
-    pub(crate) fn call_mut(&mut self, call_id: u32) -> Option<&mut ForeignCall> {
+    pub(crate) fn call_mut(&mut self, call_id: u32) -> Option<&mut ProviderCall<F>> {
         self.calls.iter_mut().find(|call| call.call_id == call_id)
     }
 
     /// The call that a key's operation waits for: there is one at most.
-    pub fn unsettled_call(&self, key_id: u32) -> Option<&ForeignCall> {
+    pub fn unsettled_call(&self, key_id: u32) -> Option<&ProviderCall<F>> {
         self.calls.iter().find(|call| call.key_id == key_id && !matches!(call.state, CallState::Settled(_)))
     }
 
-    /// At which account a payment was made, by the provider's id of it: as the newest call about it has found.
-    pub fn account_of(&self, provider: Provider, payment: &str) -> Option<&SentTo> {
-        let call = self.calls.iter().rev().find(|call| knows_account(call, provider, payment))?;
+    /// At which account something was made, by the provider's id of it: as the newest call about it has found.
+    pub fn account_of(&self, provider: F::Provider, made: &str) -> Option<&SentTo> {
+        let call = self.calls.iter().rev().find(|call| knows_account(call, provider, made))?;
         call.evidence.sent_to.as_ref()
     }
 
     /// The same, to be changed.
-    pub(crate) fn account_of_mut(&mut self, provider: Provider, payment: &str) -> Option<&mut SentTo> {
-        let call = self.calls.iter_mut().rev().find(|call| knows_account(call, provider, payment))?;
+    pub(crate) fn account_of_mut(&mut self, provider: F::Provider, made: &str) -> Option<&mut SentTo> {
+        let call = self.calls.iter_mut().rev().find(|call| knows_account(call, provider, made))?;
         call.evidence.sent_to.as_mut()
     }
 
-    pub(crate) fn freeze(&mut self, key_id: u32, spec: CallSpec) {
-        let payment = spec.provider.payment_of(spec.kind, &spec.request);
-        let sent_to = payment.and_then(|payment| self.account_of(spec.provider, &payment)).map(SentTo::again);
+    pub(crate) fn freeze(&mut self, key_id: u32, spec: CallSpec<F>) {
+        let moved = spec.provider.moves(spec.kind, &spec.request);
+        let sent_to = moved.and_then(|moved| self.account_of(spec.provider, &moved)).map(SentTo::again);
         let call_id = self.calls.iter().map(|call| call.call_id).max().unwrap_or(0).saturating_add(1);
-        self.calls.push(ForeignCall {
+        self.calls.push(ProviderCall {
             call_id,
             key_id,
             name: spec.name,
@@ -166,6 +169,20 @@ impl Rows {
         rest == *before
     }
 
+    /// Notes how far a key's operation has come.
+    pub(crate) fn reach(&mut self, key_id: u32, point: F::Point, now_ms: u64) -> Result<(), Bug> {
+        let point = RecoveryPoint::At(point);
+        let Some(Lifecycle::Open(open)) = self.key_mut(key_id).map(|key| &mut key.lifecycle) else {
+            return Err(Bug(format!("key {key_id} is not open")));
+        };
+        if point <= open.recovery_point {
+            return Err(Bug(format!("a phase at {:?} ended at {point:?}", open.recovery_point)));
+        }
+        open.recovery_point = point;
+        self.note(key_id, now_ms, "recovery_point", point.as_str());
+        Ok(())
+    }
+
     pub(crate) fn note(&mut self, key_id: u32, at_ms: u64, event: &str, detail: impl Into<String>) {
         let attempt = self.key(key_id).map_or(0, |key| key.attempt);
         let entry = TimelineEntry { key_id, at_ms, attempt, event: event.to_owned(), detail: detail.into() };
@@ -173,13 +190,13 @@ impl Rows {
     }
 }
 
-/// Whether a call has found at which account this payment was made.
-fn knows_account(call: &ForeignCall, provider: Provider, payment: &str) -> bool {
-    let made = match &call.state {
-        CallState::Settled(Settlement::Answered(reply)) => reply.result.payment(),
+/// Whether a call has found at which account this was made.
+fn knows_account<F: Domain>(call: &ProviderCall<F>, provider: F::Provider, made: &str) -> bool {
+    let known = match &call.state {
+        CallState::Settled(Settlement::Answered(reply)) => reply.result.made(),
         _ => call.evidence.provider_id.as_deref(),
     };
     let is_about =
-        || made == Some(payment) || provider.payment_of(call.kind, &call.request).as_deref() == Some(payment);
+        || known == Some(made) || provider.moves(call.kind, &call.request).as_deref() == Some(made);
     call.provider == provider && call.evidence.sent_to.is_some() && is_about()
 }

@@ -4,8 +4,10 @@
 //! the [`Action`] says, and come back with the [`Event`]. A run ends in [`RunEnd::Finished`], or releases its lease and
 //! leaves the rest to the alarm.
 
-use super::call::{ForeignCall, LookUp, Outcome};
+use super::call::{LookUp, Outcome, ProviderCall};
 use super::context::Context;
+use super::domain::Domain;
+use super::flow::Flow;
 use super::record::{Lifecycle, RecoveryPoint, StoredResponse, Ticket};
 use super::rows::Rows;
 use super::step::{self, Next, StepError};
@@ -16,13 +18,13 @@ const PAGES_MAX: u32 = 40;
 
 /// What the driver does next.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Action {
+pub enum Action<F: Domain> {
     /// Come again at once, in a transaction of its own.
     Again,
     /// Send it now, without doing anything else first, and come back with [`Event::Outcome`].
-    Send(ForeignCall),
+    Send(ProviderCall<F>),
     /// Ask the provider for one page of its look-up and come back with [`Event::LookedUp`].
-    LookUp(ForeignCall),
+    LookUp(ProviderCall<F>),
     /// Come again at this time, in ms since the epoch.
     SleepUntil(u64),
     /// The run is over.
@@ -50,24 +52,24 @@ pub enum RunEnd {
 
 /// What happened since the last step.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Event {
+pub enum Event<A> {
     /// Nothing, or the time of [`Action::SleepUntil`] has come.
     Go,
     /// A send ended.
-    Outcome(u32, Outcome),
+    Outcome(u32, Outcome<A>),
     /// A page of a look-up was read, or not.
-    LookedUp(u32, LookUp),
+    LookedUp(u32, LookUp<A>),
 }
 
 /// A run in progress.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Run {
+pub struct Run<F: Domain> {
     /// Its claim.
     pub ticket: Ticket,
     /// Somebody waits for it until then, in ms since the epoch: it sleeps over short pauses instead of ending.
     patience_until_ms: u64,
     /// Fails when one of these points is reached: the demo's `raise_error`.
-    fail_at: &'static [RecoveryPoint],
+    fail_at: &'static [RecoveryPoint<F::Point>],
     /// The call to send next, decided in the transaction before.
     to_send: Option<u32>,
     /// When the page was asked for that is under way, in ms since the epoch.
@@ -76,15 +78,24 @@ pub struct Run {
     pages_left: u32,
 }
 
-impl Run {
+impl<F: Flow> Run<F> {
     /// A run for a ticket. `patience_until_ms` is how long it may sleep between two sends.
-    pub const fn new(ticket: Ticket, patience_until_ms: u64, fail_at: &'static [RecoveryPoint]) -> Self {
+    pub const fn new(
+        ticket: Ticket,
+        patience_until_ms: u64,
+        fail_at: &'static [RecoveryPoint<F::Point>],
+    ) -> Self {
         Self { ticket, patience_until_ms, fail_at, to_send: None, asked_at_ms: None, pages_left: PAGES_MAX }
     }
 
     /// One transaction. On an error nothing may be committed: the driver rolls back, and for a bug calls
     /// [`abandon`](Self::abandon).
-    pub fn step(&mut self, rows: &mut Rows, event: Event, ctx: &Context) -> Result<Action, StepError> {
+    pub fn step(
+        &mut self,
+        rows: &mut Rows<F>,
+        event: Event<F::Answer>,
+        ctx: &Context<F::Settings>,
+    ) -> Result<Action<F>, StepError> {
         match event {
             Event::Outcome(call_id, outcome) => {
                 step::record(rows, &self.ticket, call_id, outcome, ctx)?;
@@ -137,11 +148,21 @@ impl Run {
     }
 
     /// Ends the run after an error: the lease is released at once, the record stays at its recovery point.
-    pub fn abandon(&self, rows: &mut Rows, reason: &str, ctx: &Context) -> Result<Action, StepError> {
+    pub fn abandon(
+        &self,
+        rows: &mut Rows<F>,
+        reason: &str,
+        ctx: &Context<F::Settings>,
+    ) -> Result<Action<F>, StepError> {
         self.interrupt(rows, reason, ctx)
     }
 
-    fn interrupt(&self, rows: &mut Rows, reason: &str, ctx: &Context) -> Result<Action, StepError> {
+    fn interrupt(
+        &self,
+        rows: &mut Rows<F>,
+        reason: &str,
+        ctx: &Context<F::Settings>,
+    ) -> Result<Action<F>, StepError> {
         let failures = match rows.key(self.ticket.key_id).map(|key| &key.lifecycle) {
             Some(Lifecycle::Open(open)) => open.failures,
             _ => 0,
@@ -154,6 +175,6 @@ impl Run {
     }
 }
 
-fn reached(rows: &Rows, ticket: &Ticket, point: RecoveryPoint) -> bool {
+fn reached<F: Domain>(rows: &Rows<F>, ticket: &Ticket, point: RecoveryPoint<F::Point>) -> bool {
     rows.key(ticket.key_id).is_some_and(|key| key.recovery_point() == point)
 }

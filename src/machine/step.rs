@@ -6,12 +6,12 @@
 use std::fmt;
 
 use super::account::Identity;
-use super::begin::lease;
-use super::call::{CallState, ForeignCall, LookUp, Outcome, Plan, Settlement, Unconfirmed};
+use super::call::{CallState, LookUp, Outcome, Plan, ProviderCall, Settlement, Unconfirmed};
 use super::context::{Bug, Context};
-use super::record::{BODY_MAX_BYTES, Finished, Lifecycle, Open, RecoveryPoint, StoredResponse, Ticket};
+use super::domain::Provider;
+use super::flow::{End, Flow, Phase};
+use super::record::{BODY_MAX_BYTES, Finished, Lease, Lifecycle, Open, StoredResponse, Ticket};
 use super::rows::Rows;
-use crate::flows::{self, End, Phase};
 
 /// What a run does next.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -58,7 +58,11 @@ impl fmt::Display for StepError {
 }
 
 /// The next step: settles what needs no call, runs the next phase of the flow, or says what to call.
-pub fn advance(rows: &mut Rows, ticket: &Ticket, ctx: &Context) -> Result<Next, StepError> {
+pub fn advance<F: Flow>(
+    rows: &mut Rows<F>,
+    ticket: &Ticket,
+    ctx: &Context<F::Settings>,
+) -> Result<Next, StepError> {
     if let Some(Lifecycle::Finished(finished)) = rows.key(ticket.key_id).map(|key| &key.lifecycle) {
         return Ok(Next::Finished(finished.response.clone()));
     }
@@ -66,7 +70,7 @@ pub fn advance(rows: &mut Rows, ticket: &Ticket, ctx: &Context) -> Result<Next, 
     if let Some(call) = rows.unsettled_call(ticket.key_id) {
         let (call_id, in_doubt) = (call.call_id, call.in_doubt());
         return Ok(match call.plan(ctx) {
-            Plan::Send if flows::is_overtaken(call, rows) => {
+            Plan::Send if F::is_overtaken(call, rows) => {
                 rows.note(ticket.key_id, ctx.now_ms, "call_settled", "not sent: the payment has moved since");
                 call_mut(rows, call_id)?.state = CallState::Settled(Settlement::NotExecuted);
                 Next::Again
@@ -79,7 +83,7 @@ pub fn advance(rows: &mut Rows, ticket: &Ticket, ctx: &Context) -> Result<Next, 
             Plan::Identify => {
                 let call = call_mut(rows, call_id)?;
                 call.ask_identity(true);
-                if call.provider.look_up_request(call).is_some() {
+                if call.provider.answers_questions() {
                     Next::LookUp(call_id)
                 } else {
                     call.take_identity(Identity::NotAsked, ctx);
@@ -101,23 +105,22 @@ pub fn advance(rows: &mut Rows, ticket: &Ticket, ctx: &Context) -> Result<Next, 
     run_phase(rows, ticket, ctx)
 }
 
-fn run_phase(rows: &mut Rows, ticket: &Ticket, ctx: &Context) -> Result<Next, StepError> {
+fn run_phase<F: Flow>(
+    rows: &mut Rows<F>,
+    ticket: &Ticket,
+    ctx: &Context<F::Settings>,
+) -> Result<Next, StepError> {
     let key_id = ticket.key_id;
     let operation = open(rows, key_id)?.operation.clone();
-    let end = flows::run(&operation, &mut Phase { rows, key_id, ctx })?;
+    let end = F::run(&operation, &mut Phase { rows, key_id, ctx, by: None })?;
     match end {
         End::Call(spec) => {
             rows.note(key_id, ctx.now_ms, "call_frozen", spec.derived_key.clone());
             rows.freeze(key_id, spec);
             Ok(Next::Again)
         }
-        End::RecoveryPoint(point) => {
-            let open = open(rows, key_id)?;
-            if point <= open.recovery_point || point == RecoveryPoint::Finished {
-                return Err(Bug(format!("a phase at {:?} ended at {point:?}", open.recovery_point)).into());
-            }
-            open.recovery_point = point;
-            rows.note(key_id, ctx.now_ms, "recovery_point", point.as_str());
+        End::At(point) => {
+            rows.reach(key_id, point, ctx.now_ms)?;
             Ok(Next::Again)
         }
         End::Response(response) => {
@@ -138,14 +141,14 @@ fn run_phase(rows: &mut Rows, ticket: &Ticket, ctx: &Context) -> Result<Next, St
 
 /// Right before a send: checks the lease and the plan once more, and writes that a send has begun. Gives what to send;
 /// `None` if the time that passed since the plan has changed it, for example past the provider's window.
-pub fn arm(
-    rows: &mut Rows,
+pub fn arm<F: Flow>(
+    rows: &mut Rows<F>,
     ticket: &Ticket,
     call_id: u32,
-    ctx: &Context,
-) -> Result<Option<ForeignCall>, StepError> {
+    ctx: &Context<F::Settings>,
+) -> Result<Option<ProviderCall<F>>, StepError> {
     held(rows, ticket, ctx)?;
-    if rows.calls.iter().any(|call| call.call_id == call_id && flows::is_overtaken(call, rows)) {
+    if rows.calls.iter().any(|call| call.call_id == call_id && F::is_overtaken(call, rows)) {
         return Ok(None);
     }
     let call = call_mut(rows, call_id)?;
@@ -160,12 +163,12 @@ pub fn arm(
 }
 
 /// Commits what came of a send, under the attempt that made it.
-pub fn record(
-    rows: &mut Rows,
+pub fn record<F: Flow>(
+    rows: &mut Rows<F>,
     ticket: &Ticket,
     call_id: u32,
-    outcome: Outcome,
-    ctx: &Context,
+    outcome: Outcome<F::Answer>,
+    ctx: &Context<F::Settings>,
 ) -> Result<(), StepError> {
     held(rows, ticket, ctx)?;
     let detail = match &outcome {
@@ -186,13 +189,13 @@ pub fn record(
 }
 
 /// Commits what came of a look-up's page that was asked for at `asked_at_ms`.
-pub fn record_look_up(
-    rows: &mut Rows,
+pub fn record_look_up<F: Flow>(
+    rows: &mut Rows<F>,
     ticket: &Ticket,
     call_id: u32,
-    look_up: LookUp,
+    look_up: LookUp<F::Answer>,
     asked_at_ms: u64,
-    ctx: &Context,
+    ctx: &Context<F::Settings>,
 ) -> Result<(), StepError> {
     held(rows, ticket, ctx)?;
     let call = call_mut(rows, call_id)?;
@@ -236,12 +239,12 @@ fn told(identity: &Identity) -> String {
 
 /// Ends a run without a result: the key stays at its recovery point, free for whoever comes next. `resume_at_ms` is
 /// when the alarm takes it up if nobody comes.
-pub fn release(
-    rows: &mut Rows,
+pub fn release<F: Flow>(
+    rows: &mut Rows<F>,
     ticket: &Ticket,
     resume_at_ms: u64,
     reason: &str,
-    ctx: &Context,
+    ctx: &Context<F::Settings>,
 ) -> Result<(), StepError> {
     held(rows, ticket, ctx)?;
     let open = open(rows, ticket.key_id)?;
@@ -253,7 +256,7 @@ pub fn release(
 }
 
 /// Checks the ticket and renews the lease.
-fn held(rows: &mut Rows, ticket: &Ticket, ctx: &Context) -> Result<(), StepError> {
+fn held<F: Flow>(rows: &mut Rows<F>, ticket: &Ticket, ctx: &Context<F::Settings>) -> Result<(), StepError> {
     let key = rows.key_mut(ticket.key_id).ok_or(StepError::Fenced)?;
     let attempt = key.attempt;
     let Lifecycle::Open(open) = &mut key.lifecycle else {
@@ -263,12 +266,12 @@ fn held(rows: &mut Rows, ticket: &Ticket, ctx: &Context) -> Result<(), StepError
     if !held {
         return Err(StepError::Fenced);
     }
-    open.lease = Some(lease(&ticket.holder, ctx));
+    open.lease = Some(Lease::new(&ticket.holder, ctx));
     open.last_run_at_ms = ctx.now_ms;
     Ok(())
 }
 
-fn open(rows: &mut Rows, key_id: u32) -> Result<&mut Open, Bug> {
+fn open<F: Flow>(rows: &mut Rows<F>, key_id: u32) -> Result<&mut Open<F>, Bug> {
     match rows.key_mut(key_id).map(|key| &mut key.lifecycle) {
         Some(Lifecycle::Open(open)) => Ok(open),
         Some(other) => Err(Bug(format!("key {key_id} should be open and is {}", other.name()))),
@@ -276,6 +279,6 @@ fn open(rows: &mut Rows, key_id: u32) -> Result<&mut Open, Bug> {
     }
 }
 
-fn call_mut(rows: &mut Rows, call_id: u32) -> Result<&mut ForeignCall, Bug> {
+fn call_mut<F: Flow>(rows: &mut Rows<F>, call_id: u32) -> Result<&mut ProviderCall<F>, Bug> {
     rows.call_mut(call_id).ok_or_else(|| Bug(format!("no call {call_id}")))
 }

@@ -2,30 +2,31 @@
 //!
 //! Every key that is not ended for good has such a time: an unfinished one is taken up again, a finished one expires.
 
+use serde::{Deserialize, Serialize};
+
 use super::begin::take_over;
 use super::call::CallState;
 use super::context::Context;
-use super::id::InstanceId;
+use super::flow::Flow;
+use super::id::{InstanceId, Owner};
+use super::key::KeyHash;
 use super::outbox;
 use super::record::{Binding, KeyRecord, Lifecycle, Ticket, Tombstone};
 use super::rows::Rows;
-use crate::payment::check;
-use crate::payment::pii;
 
 /// The time for the alarm, in ms since the epoch: the earliest of all that is due. `None` if nothing ever is.
-pub fn wake_at(rows: &Rows, ctx: &Context) -> Option<u64> {
+pub fn wake_at<F: Flow>(rows: &Rows<F>, ctx: &Context<F::Settings>) -> Option<u64> {
     let keys = rows.keys.iter().filter_map(|key| key_wakes_at(key, ctx));
     let bindings = rows.bindings.iter().filter_map(|binding| binding_wakes_at(binding, ctx));
-    let check = rows.resource.payment.iter().filter_map(check::due_at_ms);
-    keys.chain(bindings).chain(check).chain(outbox::wakes_at(rows)).chain(pii::due_at_ms(rows, ctx)).min()
+    keys.chain(bindings).chain(outbox::wakes_at(rows)).chain(F::due_at_ms(rows, ctx)).min()
 }
 
 /// When the parameters of a key that runs elsewhere are dropped.
-fn binding_wakes_at(binding: &Binding, ctx: &Context) -> Option<u64> {
+fn binding_wakes_at<S>(binding: &Binding, ctx: &Context<S>) -> Option<u64> {
     binding.parameters.is_some().then(|| binding.bound_at_ms.saturating_add(ctx.times.retention_ms))
 }
 
-fn key_wakes_at(key: &KeyRecord, ctx: &Context) -> Option<u64> {
+fn key_wakes_at<F: Flow>(key: &KeyRecord<F>, ctx: &Context<F::Settings>) -> Option<u64> {
     match &key.lifecycle {
         Lifecycle::Open(open) => match &open.lease {
             None => Some(open.resume_at_ms),
@@ -56,10 +57,15 @@ pub enum KnownAlarm {
 ///
 /// It stands at or before the time at which something is due. While a run renews its lease at every step an alarm that
 /// comes too early is cheaper than moving it each time: it finds nothing due and is set anew.
-pub fn alarm_to_set(before: &Rows, after: &Rows, known: KnownAlarm, ctx: &Context) -> Option<u64> {
+pub fn alarm_to_set<F: Flow>(
+    before: &Rows<F>,
+    after: &Rows<F>,
+    known: KnownAlarm,
+    ctx: &Context<F::Settings>,
+) -> Option<u64> {
     let due_at_ms = wake_at(after, ctx)?;
-    let lives = |key: &KeyRecord| matches!(key.lifecycle, Lifecycle::Open(_));
-    let runs = |key: &KeyRecord| matches!(&key.lifecycle, Lifecycle::Open(open) if open.lease.is_some());
+    let lives = |key: &KeyRecord<F>| matches!(key.lifecycle, Lifecycle::Open(_));
+    let runs = |key: &KeyRecord<F>| matches!(&key.lifecycle, Lifecycle::Open(open) if open.lease.is_some());
     match known {
         KnownAlarm::At(at_ms) if at_ms == due_at_ms => None,
         KnownAlarm::At(at_ms) if at_ms < due_at_ms && after.keys.iter().any(runs) => None,
@@ -73,14 +79,14 @@ pub fn alarm_to_set(before: &Rows, after: &Rows, known: KnownAlarm, ctx: &Contex
     }
 }
 
-fn is_awaited(rows: &Rows) -> bool {
-    !rows.jobs.is_empty() || rows.resource.payment.as_ref().is_some_and(|payment| payment.check.is_some())
+fn is_awaited<F: Flow>(rows: &Rows<F>) -> bool {
+    !rows.jobs.is_empty() || F::is_awaiting(rows)
 }
 
 /// The alarm: turns expired responses into tombstones (with them go the parameters and the bodies that were sent), drops
 /// personal data whose time is over, and takes the lease of every unfinished key that is due and that no living run works on.
 /// Gives the runs to drive.
-pub fn wake(rows: &mut Rows, me: &InstanceId, ctx: &Context) -> Vec<Ticket> {
+pub fn wake<F: Flow>(rows: &mut Rows<F>, me: &InstanceId, ctx: &Context<F::Settings>) -> Vec<Ticket> {
     let due: Vec<u32> = rows.keys.iter().filter(|key| is_due(key, me, ctx)).map(|key| key.key_id).collect();
     for binding in &mut rows.bindings {
         if binding_wakes_at(binding, ctx).is_some_and(|at_ms| at_ms <= ctx.now_ms) {
@@ -92,15 +98,11 @@ pub fn wake(rows: &mut Rows, me: &InstanceId, ctx: &Context) -> Vec<Ticket> {
         expire(rows, key_id, ctx);
         tickets.extend(take_over(rows, key_id, me, ctx));
     }
-    if pii::due_at_ms(rows, ctx).is_some_and(|at_ms| at_ms <= ctx.now_ms) {
-        pii::erase(rows, ctx);
-    }
-    // Objects of before anything was watched begin with it here.
-    check::schedule(rows, ctx);
+    F::on_alarm(rows, ctx);
     tickets
 }
 
-fn is_due(key: &KeyRecord, me: &InstanceId, ctx: &Context) -> bool {
+fn is_due<F: Flow>(key: &KeyRecord<F>, me: &InstanceId, ctx: &Context<F::Settings>) -> bool {
     match &key.lifecycle {
         Lifecycle::Open(open) => match &open.lease {
             None => open.resume_at_ms <= ctx.now_ms,
@@ -112,7 +114,7 @@ fn is_due(key: &KeyRecord, me: &InstanceId, ctx: &Context) -> bool {
 }
 
 /// Drops a finished key's response; what is left refuses a late retry. Nothing happens to any other key.
-pub fn expire(rows: &mut Rows, key_id: u32, ctx: &Context) {
+pub fn expire<F: Flow>(rows: &mut Rows<F>, key_id: u32, ctx: &Context<F::Settings>) {
     let Some(key) = rows.key_mut(key_id) else { return };
     let Lifecycle::Finished(finished) = &key.lifecycle else {
         return;
@@ -128,4 +130,34 @@ pub fn expire(rows: &mut Rows, key_id: u32, ctx: &Context) {
         call.request.body.clear();
     }
     rows.note(key_id, ctx.now_ms, "expired", "");
+}
+
+/// What came of dropping a response before its time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Forgotten {
+    /// The response is gone; the tombstone stays.
+    Gone,
+    /// It is not finished: it cannot be forgotten.
+    Unfinished,
+    /// There is no such key, or it is somebody else's.
+    Unknown,
+}
+
+/// Drops the response of a finished key, if it is the owner's.
+pub fn forget<F: Flow>(
+    rows: &mut Rows<F>,
+    owner: &Owner,
+    key_hash: &KeyHash,
+    ctx: &Context<F::Settings>,
+) -> Forgotten {
+    let key = rows.keys.iter().find(|key| key.key_hash == *key_hash && key.owner == *owner);
+    let Some((key_id, lifecycle)) = key.map(|key| (key.key_id, &key.lifecycle)) else {
+        return Forgotten::Unknown;
+    };
+    if matches!(lifecycle, Lifecycle::Open(_)) {
+        return Forgotten::Unfinished;
+    }
+    expire(rows, key_id, ctx);
+    Forgotten::Gone
 }

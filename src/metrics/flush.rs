@@ -11,8 +11,8 @@ use super::pace::Pace;
 use super::tally::{Row, Tally};
 use super::{provider_call, take};
 use crate::config::{Config, setting};
+use crate::flows::engine::{LookUp, Outcome, ProviderCall};
 use crate::log::log;
-use crate::machine::call::{ForeignCall, LookUp, Outcome};
 use crate::random;
 
 /// How often, and how long each time, in ms, whoever reads waits for what this isolate has sent to be added up.
@@ -100,7 +100,7 @@ fn shards(env: &Env) -> u32 {
 }
 
 /// Counts a send and how long it took.
-pub async fn sending(call: &ForeignCall, send: impl Future<Output = Outcome>) -> Outcome {
+pub async fn sending(call: &ProviderCall, send: impl Future<Output = Outcome>) -> Outcome {
     let began_at_ms = now_ms();
     let outcome = send.await;
     provider_call(
@@ -113,7 +113,7 @@ pub async fn sending(call: &ForeignCall, send: impl Future<Output = Outcome>) ->
 }
 
 /// Counts a page of a look-up and how long it took.
-pub async fn looking_up(call: &ForeignCall, look_up: impl Future<Output = LookUp>) -> LookUp {
+pub async fn looking_up(call: &ProviderCall, look_up: impl Future<Output = LookUp>) -> LookUp {
     let began_at_ms = now_ms();
     let found = look_up.await;
     provider_call(call.provider.as_str(), "look_up", found.name(), now_ms().saturating_sub(began_at_ms));

@@ -20,7 +20,7 @@ use std::cell::RefCell;
 #[cfg(target_arch = "wasm32")]
 pub use flush::{flush, looking_up, read, sending};
 
-use crate::machine::rows::Rows;
+use crate::flows::engine::Rows;
 use series::Family;
 pub use series::Thing;
 use tally::Tally;

@@ -9,9 +9,10 @@ use worker::Delay;
 use super::drive::Drive;
 use super::inspection::CallSight;
 use super::message::{ByHandAnswer, ByHandAsk, CallReport, Said, Sighting};
-use crate::machine::call::{ByHand, ForeignCall, LookUp, LookUpProgress, ProviderReply, Settlement};
+use crate::flows::engine::{LookUp, ProviderCall, ProviderReply, Rows, Settlement};
+use crate::machine::call::{ByHand, LookUpProgress};
 use crate::machine::context::Bug;
-use crate::machine::rows::{Rows, TimelineEntry};
+use crate::machine::rows::TimelineEntry;
 use crate::payment::by_hand::{self, Refusal, Word};
 use crate::providers::result::ProviderResult;
 
@@ -59,7 +60,7 @@ impl Drive {
     /// Takes an operator's word, or says why not. Unless it is final nothing is written.
     pub(super) async fn settle_by_hand(self: &Rc<Self>, ask: ByHandAsk) -> Result<ByHandAnswer, Bug> {
         let Some(rows) = self.store.read()? else { return Ok(refused(&Refusal::NoCall)) };
-        let pressed = |call: &&ForeignCall| {
+        let pressed = |call: &&ProviderCall| {
             let by_hand = call.evidence.by_hand.as_ref();
             call.call_id == ask.call_id && by_hand.is_some_and(|by_hand| by_hand.button == ask.button)
         };
@@ -123,7 +124,7 @@ impl Drive {
     }
 
     /// What the call's settlement would be. An error says what the provider shows instead.
-    async fn judged(&self, call: &ForeignCall, said: &Said) -> Result<Settlement, String> {
+    async fn judged(&self, call: &ProviderCall, said: &Said) -> Result<Settlement, String> {
         let (id, is_done) = match said {
             Said::NotExecuted => {
                 let look_up = self.look(call).await;
@@ -155,9 +156,9 @@ impl Drive {
     }
 
     /// What the provider's books show of a call now. Nothing is changed there or here.
-    async fn look(&self, call: &ForeignCall) -> LookUp {
+    async fn look(&self, call: &ProviderCall) -> LookUp {
         let sent_to = call.evidence.sent_to.as_ref();
-        if sent_to.is_some_and(|sent_to| sent_to.has_changed(call.provider, &self.context())) {
+        if sent_to.is_some_and(|sent_to| sent_to.has_changed(self.context().credential(call.provider))) {
             let reason =
                 "it was sent with another key than the configured one: look in that one’s account".to_owned();
             return LookUp::Inconclusive { from_the_start: true, reason };
@@ -189,7 +190,7 @@ impl Drive {
 }
 
 /// How a capture ended that had failed, in the operator's word: there is nothing to compare it with.
-fn captured(call: &ForeignCall, amount_minor: u32, said: &Said) -> Result<Settlement, String> {
+fn captured(call: &ProviderCall, amount_minor: u32, said: &Said) -> Result<Settlement, String> {
     let Said::Executed { id, is_done: true } = said else { return Ok(Settlement::NotExecuted) };
     call.provider.check_id(call, id)?;
     let (result, request_id) = (ProviderResult::Captured { amount_minor }, Some(id.clone()));
@@ -200,12 +201,12 @@ fn refused(refusal: &Refusal) -> ByHandAnswer {
     ByHandAnswer::Refused { detail: refusal.message() }
 }
 
-fn done(call: &ForeignCall) -> ByHandAnswer {
+fn done(call: &ProviderCall) -> ByHandAnswer {
     ByHandAnswer::Settled { how: by_hand::ended(call).unwrap_or_default() }
 }
 
 /// What the provider shows, for a person.
-fn sighting(call: &ForeignCall, look_up: &LookUp) -> Sighting {
+fn sighting(call: &ProviderCall, look_up: &LookUp) -> Sighting {
     if !call.provider.answers_questions() {
         let text = "Adyen cannot be asked: look for the reference in the Customer Area".to_owned();
         return Sighting { text, id: call.evidence.provider_id.clone(), is_found: false };
@@ -231,7 +232,7 @@ fn sighting(call: &ForeignCall, look_up: &LookUp) -> Sighting {
 }
 
 /// What came of the call, the newest last.
-fn lines(timeline: Vec<TimelineEntry>, call: &ForeignCall) -> Vec<TimelineEntry> {
+fn lines(timeline: Vec<TimelineEntry>, call: &ProviderCall) -> Vec<TimelineEntry> {
     let is_its = |entry: &TimelineEntry| {
         entry.key_id == call.key_id
             && (matches!(entry.event.as_str(), "call_outcome" | "look_up")

@@ -12,24 +12,26 @@ use serde_json::Value;
 use worker::{Date, Delay, Env};
 
 use super::message::{
-    BindVerdict, Fault, Forgotten, KeyView, Located, OrderView, Returned, RunAsk, Shown, Verdict, View, WayOn,
+    BindVerdict, Fault, KeyView, Located, OrderView, Returned, RunAsk, Shown, Verdict, View, WayOn,
 };
 use super::runtime::Runtime;
 use super::store::Store;
 use crate::config::Config;
 use crate::exchange::within;
+use crate::flows::engine::{
+    Action, Arrival, Begin, Context, Event, KeyRecord, RecoveryPoint, Rows, Run, context, with_credentials,
+};
 use crate::flows::order_link::{self, EndedLinks, MadeLink};
 use crate::flows::tries::next_try;
 use crate::log::log;
-use crate::machine::begin::{Arrival, Begin, Bound, begin, bind, replayed};
-use crate::machine::context::{Bug, Context};
+use crate::machine::begin::{Bound, begin, bind, replayed};
+use crate::machine::context::Bug;
 use crate::machine::id::{InstanceId, ObjectId, Owner, RequestId};
 use crate::machine::key::KeyHash;
-use crate::machine::record::{KeyRecord, Lifecycle, RecoveryPoint, Ticket};
-use crate::machine::rows::Rows;
-use crate::machine::run::{Action, Event, Run, RunEnd};
+use crate::machine::record::Ticket;
+use crate::machine::run::RunEnd;
 use crate::machine::step::StepError;
-use crate::machine::wake::expire;
+use crate::machine::wake::{Forgotten, forget};
 use crate::metrics;
 use crate::payment::{Payment, check};
 use crate::providers::transport::Transport;
@@ -96,8 +98,9 @@ impl Drive {
     }
 
     pub(super) fn context(&self) -> Context {
-        Context::new(Date::now().as_millis(), random::permille(), self.config.times, self.config.limits)
-            .with_credentials(self.config.credentials)
+        let now_ms = Date::now().as_millis();
+        let ctx = context(now_ms, random::permille(), self.config.times, self.config.limits);
+        with_credentials(ctx, self.config.credentials)
     }
 
     /// Runs an operation under its key, joins the run that is under way, or answers from what was done. Also gives how
@@ -479,19 +482,6 @@ impl Drive {
         let ctx = self.context();
         self.store.transaction(&ctx, |rows| Ok(order_link::end(rows)))
     }
-}
-
-/// Drops the response of a finished key, if it is the owner's.
-fn forget(rows: &mut Rows, owner: &Owner, key_hash: &KeyHash, ctx: &Context) -> Forgotten {
-    let key = rows.keys.iter().find(|key| key.key_hash == *key_hash && key.owner == *owner);
-    let Some((key_id, lifecycle)) = key.map(|key| (key.key_id, &key.lifecycle)) else {
-        return Forgotten::Unknown;
-    };
-    if matches!(lifecycle, Lifecycle::Open(_)) {
-        return Forgotten::Unfinished;
-    }
-    expire(rows, key_id, ctx);
-    Forgotten::Gone
 }
 
 /// How long it is until then, in ms.

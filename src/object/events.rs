@@ -12,8 +12,8 @@ use std::rc::Rc;
 use super::drive::Drive;
 use super::storage::Storage;
 use super::store::Store;
-use crate::machine::context::{Bug, Context};
-use crate::machine::rows::Rows;
+use crate::flows::engine::{Context, Rows};
+use crate::machine::context::Bug;
 use crate::payment::news;
 use crate::payment::records::TakenEvent;
 use crate::webhooks::{Event, Taken};
@@ -65,7 +65,7 @@ pub fn take_in(rows: &mut Rows, event: &Event, remembered: &Remembered, ctx: &Co
     let is_for_a_person = matches!(taken, Taken::Contradiction { .. } | Taken::Alert { .. });
     if is_for_a_person && remembered.records >= RECORDS_MAX {
         // What it changed has records of its own.
-        rows.appended.audit.retain(|record| !record.action.starts_with("webhook."));
+        rows.appended.facts.audit.retain(|record| !record.action.starts_with("webhook."));
     } else if !matches!(taken, Taken::Busy | Taken::Stranger) {
         remember(rows, event, ctx);
     }
@@ -74,7 +74,7 @@ pub fn take_in(rows: &mut Rows, event: &Event, remembered: &Remembered, ctx: &Co
 
 /// From now on the event is known.
 pub fn remember(rows: &mut Rows, event: &Event, ctx: &Context) {
-    rows.appended.events.push(TakenEvent {
+    rows.appended.facts.events.push(TakenEvent {
         event_id: event.event_id.clone(),
         provider: event.provider,
         kind: event.kind.clone(),

@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::flows::engine::{CallState, ProviderCall, Rows, Settlement};
 use crate::flows::order_link::OrderLinks;
 use crate::flows::void::is_voidable;
-use crate::machine::call::{CallState, ForeignCall, Settlement};
-use crate::machine::rows::{Rows, TimelineEntry};
+use crate::machine::rows::TimelineEntry;
 use crate::payment::by_hand;
 use crate::payment::check;
 use crate::payment::tries::Try;
@@ -60,7 +60,7 @@ pub struct Inspection {
 
 /// A call to a provider.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-#[allow(missing_docs, reason = "as in `ForeignCall`")]
+#[allow(missing_docs, reason = "as in `ProviderCall`")]
 pub struct CallSight {
     #[serde(default)]
     pub call_id: u32,
@@ -171,7 +171,7 @@ impl Inspection {
 
 impl CallSight {
     /// Of a call.
-    pub fn of(call: &ForeignCall) -> Self {
+    pub fn of(call: &ProviderCall) -> Self {
         let settlement = match &call.state {
             CallState::Settled(settlement) => Some(settlement),
             CallState::Frozen | CallState::InFlight | CallState::Unknown => None,

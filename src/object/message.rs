@@ -3,16 +3,17 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::flows::Point;
 use crate::flows::Refusal;
+use crate::flows::engine::{Arrival, KeyRecord, Lifecycle, RecoveryPoint, Rows};
 use crate::flows::order_link::OrderLinks;
 use crate::flows::ride::Ride;
 use crate::flows::tries::NextTry;
-use crate::machine::begin::Arrival;
 use crate::machine::fingerprint::Canonical;
 use crate::machine::id::{Owner, RequestId};
 use crate::machine::key::KeyHash;
-use crate::machine::record::{KeyRecord, Lifecycle, RecoveryPoint, StoredResponse};
-use crate::machine::rows::{Rows, TimelineEntry};
+use crate::machine::record::StoredResponse;
+use crate::machine::rows::TimelineEntry;
 use crate::object::inspection::{CallSight, Inspection};
 use crate::payment::money::Currency;
 use crate::payment::tries::Try;
@@ -261,18 +262,6 @@ pub enum BindVerdict {
     RateLimited,
 }
 
-/// What the object answers to [`Ask::Forget`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Forgotten {
-    /// The response is gone; the tombstone stays.
-    Gone,
-    /// It is not finished: it cannot be forgotten.
-    Unfinished,
-    /// There is no such key, or it is somebody else's.
-    Unknown,
-}
-
 /// A request to run.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct RunAsk {
@@ -301,7 +290,8 @@ pub enum Fault {
 
 impl Fault {
     /// Where the first two strike.
-    pub const AT: [RecoveryPoint; 2] = [RecoveryPoint::RideCreated, RecoveryPoint::Reserved];
+    pub const AT: [RecoveryPoint; 2] =
+        [RecoveryPoint::At(Point::RideCreated), RecoveryPoint::At(Point::Reserved)];
 }
 
 /// What the object answers to [`Ask::Run`].

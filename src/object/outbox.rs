@@ -9,11 +9,11 @@ use worker::{Date, Delay, MessageBuilder, QueueContentType};
 
 use super::drive::Drive;
 use crate::exchange::within;
+use crate::flows::engine::{Rows, StagedJob};
 use crate::jobs::message::{Job, VERSION, batches};
 use crate::jobs::purge;
 use crate::machine::context::Bug;
 use crate::machine::outbox;
-use crate::machine::rows::{Rows, StagedJob};
 use crate::metrics;
 use crate::payment::pii::{self, Erased};
 use crate::payment::records::JobKind;

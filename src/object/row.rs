@@ -4,16 +4,13 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::storage::SqlValue;
+use crate::flows::engine::{CallState, KeyRecord, Lifecycle, Open, ProviderCall, RecoveryPoint, StagedJob};
 use crate::flows::ride::{DegreesE7, Place, Ride};
-use crate::machine::call::{CallState, ForeignCall};
 use crate::machine::context::Bug;
 use crate::machine::fingerprint::{Canonical, Fingerprint};
 use crate::machine::id::{InstanceId, ObjectId, Owner, RequestId};
 use crate::machine::key::KeyHash;
-use crate::machine::record::{
-    Binding, Channel, Finished, KeyRecord, Lease, Lifecycle, Open, RecoveryPoint, StoredResponse, Tombstone,
-};
-use crate::machine::rows::StagedJob;
+use crate::machine::record::{Binding, Channel, Finished, Lease, StoredResponse, Tombstone};
 use crate::payment::id::RideId;
 use crate::payment::records::JobKind;
 use crate::providers::Provider;
@@ -219,7 +216,7 @@ pub(super) struct CallRow {
 }
 
 impl CallRow {
-    pub(super) fn read(self) -> Result<ForeignCall, Bug> {
+    pub(super) fn read(self) -> Result<ProviderCall, Bug> {
         let state = match self.status.as_str() {
             "frozen" => CallState::Frozen,
             "in_flight" => CallState::InFlight,
@@ -227,7 +224,7 @@ impl CallRow {
             "settled" => CallState::Settled(from_json(&present(self.settlement, "settlement")?)?),
             other => return Err(Bug(format!("a call of status {other}"))),
         };
-        Ok(ForeignCall {
+        Ok(ProviderCall {
             call_id: self.call_id,
             key_id: self.key_id,
             name: self.name,

@@ -12,13 +12,15 @@ use super::row::{
 };
 use super::schema::{MIGRATIONS, VERSION_TABLE};
 use super::storage::{SqlValue, Storage};
+use crate::flows::engine::{
+    Appended, CallState, Context, Evidence, KeyRecord, Lifecycle, ProviderCall, Rows, StagedJob,
+};
 use crate::flows::order_link::OrderLinks;
 use crate::flows::ride::Ride;
-use crate::machine::call::{CallState, Evidence, ForeignCall};
-use crate::machine::context::{Bug, Context};
+use crate::machine::context::Bug;
 use crate::machine::id::ObjectId;
-use crate::machine::record::{Binding, KeyRecord, Lifecycle};
-use crate::machine::rows::{Appended, Rows, StagedJob, TimelineEntry};
+use crate::machine::record::Binding;
+use crate::machine::rows::TimelineEntry;
 use crate::machine::wake::{KnownAlarm, alarm_to_set};
 use crate::metrics;
 use crate::object::inspection::EventSight;
@@ -479,7 +481,7 @@ impl<S: Storage> Store<S> {
         )
     }
 
-    fn save_call(&self, call: &ForeignCall) -> Result<(), Bug> {
+    fn save_call(&self, call: &ProviderCall) -> Result<(), Bug> {
         let settlement = match &call.state {
             CallState::Frozen | CallState::InFlight | CallState::Unknown => None,
             CallState::Settled(settlement) => Some(json(settlement)?),
@@ -558,7 +560,7 @@ impl<S: Storage> Store<S> {
     }
 
     fn append(&self, appended: &Appended) -> Result<(), Bug> {
-        for record in &appended.audit {
+        for record in &appended.facts.audit {
             self.storage.exec(
                 "INSERT INTO audit_records (at_ms, actor, action, subject, data) VALUES (?,?,?,?,?)",
                 vec![
@@ -585,7 +587,7 @@ impl<S: Storage> Store<S> {
                 ],
             )?;
         }
-        for event in &appended.events {
+        for event in &appended.facts.events {
             self.storage.exec(
                 "INSERT INTO webhook_events (event_id, provider, kind, received_at_ms) VALUES (?,?,?,?)",
                 vec![
@@ -596,7 +598,7 @@ impl<S: Storage> Store<S> {
                 ],
             )?;
         }
-        if !appended.events.is_empty() {
+        if !appended.facts.events.is_empty() {
             let older = "rowid <= (SELECT MAX(rowid) FROM webhook_events) - ?";
             let sql = format!("DELETE FROM webhook_events WHERE {older}");
             self.storage.exec(&sql, vec![int(EVENTS_NEWEST)])?;

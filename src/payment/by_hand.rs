@@ -8,12 +8,11 @@
 use serde_json::json;
 
 use super::records::{AuditRecord, OPERATOR};
+use crate::flows::engine::{CallState, Context, Lifecycle, ProviderCall, ProviderReply, Rows, Settlement};
 use crate::flows::ride::FARE_MINOR;
-use crate::machine::call::{ByHand, CallState, ForeignCall, ProviderReply, Settlement};
-use crate::machine::context::{Bug, Context};
+use crate::machine::call::ByHand;
+use crate::machine::context::Bug;
 use crate::machine::id::InstanceId;
-use crate::machine::record::Lifecycle;
-use crate::machine::rows::Rows;
 use crate::payment::money::Currency;
 use crate::payment::{PaymentState, Pending, ended};
 use crate::providers::Provider;
@@ -87,12 +86,12 @@ impl Refusal {
 }
 
 /// Until when a send may still arrive, in ms since the epoch; by then nobody can have seen that it was not executed.
-pub fn may_arrive_until_ms(call: &ForeignCall, ctx: &Context) -> u64 {
+pub fn may_arrive_until_ms(call: &ProviderCall, ctx: &Context) -> u64 {
     call.last_sent_at_ms.unwrap_or(0).saturating_add(ctx.times.quiet_ms)
 }
 
 /// How a settled call ended, in a word or two.
-pub fn ended(call: &ForeignCall) -> Option<String> {
+pub fn ended(call: &ProviderCall) -> Option<String> {
     let CallState::Settled(settlement) = &call.state else { return None };
     Some(match settlement {
         Settlement::Answered(reply) => reply.result.name().replace('_', " "),
@@ -102,7 +101,7 @@ pub fn ended(call: &ForeignCall) -> Option<String> {
 }
 
 /// Whether a call can be settled by hand now. `me` is this incarnation: a lease of another one is dead.
-pub fn check(rows: &Rows, call_id: u32, me: &InstanceId, ctx: &Context) -> Result<ForeignCall, Refusal> {
+pub fn check(rows: &Rows, call_id: u32, me: &InstanceId, ctx: &Context) -> Result<ProviderCall, Refusal> {
     let call = rows.calls.iter().find(|call| call.call_id == call_id).ok_or(Refusal::NoCall)?;
     if let Some(how) = ended(call) {
         let is_given_up = given_up(rows, ctx.now_ms).is_some_and(|(given_up, _)| given_up == call_id);
@@ -133,7 +132,7 @@ pub fn given_up(rows: &Rows, now_ms: u64) -> Option<(u32, u32)> {
     }
     let tried = rows.resource.tries.iter().find(|row| row.attempt == payment.attempt)?;
     let tried = rows.calls.iter().find(|call| call.derived_key == tried.derived_key)?;
-    let is_capture = |call: &&ForeignCall| call.kind == CallKind::Capture && call.call_id > tried.call_id;
+    let is_capture = |call: &&ProviderCall| call.kind == CallKind::Capture && call.call_id > tried.call_id;
     let newest = rows.calls.iter().filter(is_capture).max_by_key(|call| call.call_id).unwrap_or(tried);
     Some((newest.call_id, amount_minor))
 }
@@ -187,7 +186,7 @@ pub fn settle(
     });
     let subject = subject(rows);
     let action = "call.settled_by_hand";
-    rows.appended.audit.push(AuditRecord { at_ms: ctx.now_ms, actor, action, subject, data });
+    rows.appended.facts.audit.push(AuditRecord { at_ms: ctx.now_ms, actor, action, subject, data });
     if let Some((_, amount_minor)) = given_up {
         ended::given_up(rows, amount_minor, !is_absent, ctx)?;
     }
@@ -206,7 +205,7 @@ pub fn hold(rows: &mut Rows, call_id: u32, me: &InstanceId, ctx: &Context) -> Re
 }
 
 /// How much a call moves, in minor units of which currency.
-pub fn amount(rows: &Rows, call: &ForeignCall) -> Option<(u32, Currency)> {
+pub fn amount(rows: &Rows, call: &ProviderCall) -> Option<(u32, Currency)> {
     let Some(payment) = &rows.resource.payment else {
         return rows.resource.ride.as_ref().map(|_| (FARE_MINOR, Currency::USD));
     };
@@ -258,7 +257,7 @@ pub struct Contradiction {
 pub fn contradiction(rows: &Rows, news: &News) -> Option<Contradiction> {
     let of = |key: &Option<String>, kinds: &[CallKind]| {
         let is_it =
-            |call: &&ForeignCall| Some(&call.derived_key) == key.as_ref() && kinds.contains(&call.kind);
+            |call: &&ProviderCall| Some(&call.derived_key) == key.as_ref() && kinds.contains(&call.kind);
         rows.calls.iter().find(is_it)
     };
     let (call, told) = match news {
@@ -306,7 +305,7 @@ pub fn contradicted_by_books(rows: &Rows, derived_key: &str, id: &str) -> Option
     contradicts(call, id).filter(|_| is_it)
 }
 
-fn contradicts(call: &ForeignCall, shown: &str) -> Option<Contradiction> {
+fn contradicts(call: &ProviderCall, shown: &str) -> Option<Contradiction> {
     let by_hand = call.evidence.by_hand.as_ref().filter(|by_hand| !by_hand.is_contradicted)?;
     let (how, provider) = (ended(call)?, call.provider.as_str());
     let detail =

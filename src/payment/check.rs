@@ -9,11 +9,10 @@
 
 use serde_json::json;
 
+use crate::flows::engine::{CallState, Context, ProviderCall, Rows, Settlement};
 use crate::flows::payment::entered;
 use crate::machine::account::Identity;
-use crate::machine::call::{CallState, ForeignCall, Settlement};
-use crate::machine::context::{Bug, Context};
-use crate::machine::rows::Rows;
+use crate::machine::context::Bug;
 use crate::payment::by_hand::{self, Contradiction};
 use crate::payment::id::RefundId;
 use crate::payment::news::refund_moved;
@@ -447,7 +446,7 @@ fn at_home(rows: &mut Rows, question: Question, ctx: &Context) -> Question {
     };
     let Some(payment) = payment else { return question };
     let Some(sent_to) = rows.account_of_mut(provider, &payment) else { return question };
-    if sent_to.has_changed(provider, ctx) {
+    if sent_to.has_changed(ctx.credential(provider)) {
         return Question::Home { payment, question: Box::new(question) };
     }
     sent_to.away = None;
@@ -465,7 +464,7 @@ fn silent(rows: &mut Rows, ctx: &Context) {
     };
     let Some(actor) = rows.keys.first().map(|key| key.owner.clone()) else { return };
     let events: Vec<&str> = payment.doubts.iter().map(|doubt| doubt.event_id.as_str()).collect();
-    rows.appended.audit.push(AuditRecord {
+    rows.appended.facts.audit.push(AuditRecord {
         at_ms: ctx.now_ms,
         actor,
         action: "provider.silent",
@@ -678,7 +677,7 @@ fn take_refunds(
     is_whole: bool,
     ctx: &Context,
 ) {
-    let is_of_ours = |call: &ForeignCall| {
+    let is_of_ours = |call: &ProviderCall| {
         call.kind == CallKind::Capture
             && matches!(&call.state, CallState::Settled(Settlement::Answered(reply))
                 if matches!(reply.result, ProviderResult::Captured { .. }))
@@ -734,7 +733,7 @@ pub(super) fn refunded_elsewhere(rows: &mut Rows, now_minor: u32, ctx: &Context)
     }
     let subject = payment.id.to_string();
     let Some(actor) = rows.keys.first().map(|key| key.owner.clone()) else { return };
-    rows.appended.audit.push(AuditRecord {
+    rows.appended.facts.audit.push(AuditRecord {
         at_ms: ctx.now_ms,
         actor,
         action: "refund.elsewhere",

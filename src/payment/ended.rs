@@ -8,11 +8,10 @@
 use serde_json::json;
 
 use super::{Dispute, DisputeStatus, FailedOperation, Failure, Payment, PaymentState, Pending};
+use crate::flows::engine::{CallState, Context, ProviderCall, Rows, Settlement};
 use crate::flows::payment::entered;
 use crate::flows::{close, give_back};
-use crate::machine::call::{CallState, ForeignCall, Settlement};
-use crate::machine::context::{Bug, Context};
-use crate::machine::rows::Rows;
+use crate::machine::context::Bug;
 use crate::payment::records::AuditRecord;
 use crate::payment::{check, tries};
 use crate::providers::Provider;
@@ -260,7 +259,7 @@ fn refused(rows: &mut Rows, told: &Told, kind: CallKind, ctx: &Context) -> Resul
     payment.failed_operation = Some(FailedOperation { operation, code });
     let actor = rows.keys.first().map(|key| key.owner.clone()).ok_or_else(|| Bug("no key".into()))?;
     let action = if kind == CallKind::Void { "void.failed" } else { "capture.failed" };
-    rows.appended.audit.push(AuditRecord { at_ms: ctx.now_ms, actor, action, subject: id, data });
+    rows.appended.facts.audit.push(AuditRecord { at_ms: ctx.now_ms, actor, action, subject: id, data });
     settled(rows, false, ctx)?;
     Ok(Taken::In)
 }
@@ -283,7 +282,7 @@ pub(super) fn is_not_taken_in(rows: &Rows, told: &Told) -> bool {
 /// another one has followed.
 fn own_call(rows: &Rows, told: &Told, kind: CallKind) -> Option<u32> {
     let is_of_kind =
-        |call: &&ForeignCall| call.kind == kind && call.name != give_back::CALL && !close::is_closing(call);
+        |call: &&ProviderCall| call.kind == kind && call.name != give_back::CALL && !close::is_closing(call);
     let newest = rows.calls.iter().filter(is_of_kind).max_by_key(|call| call.call_id)?;
     (told.derived_key.as_ref() == Some(&newest.derived_key)).then_some(newest.key_id)
 }

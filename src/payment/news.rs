@@ -5,12 +5,10 @@
 
 use serde_json::json;
 
+use crate::flows::engine::{CallState, Context, Lifecycle, ProviderCall, ProviderReply, Rows, Settlement};
 use crate::flows::payment::entered;
 use crate::flows::receipt;
-use crate::machine::call::{CallState, ForeignCall, ProviderReply, Settlement};
-use crate::machine::context::{Bug, Context};
-use crate::machine::record::Lifecycle;
-use crate::machine::rows::Rows;
+use crate::machine::context::Bug;
 use crate::payment::by_hand;
 use crate::payment::records::AuditRecord;
 use crate::payment::{Failure, Payment, PaymentState, Refund, RefundElsewhere, RefundState};
@@ -95,7 +93,7 @@ pub fn take(rows: &mut Rows, event: &Event, ctx: &Context) -> Result<Taken, Bug>
         let data = json!({
             "event": event.event_id, "provider": event.provider.as_str(), "kind": event.kind, "detail": detail,
         });
-        rows.appended.audit.push(AuditRecord { at_ms: ctx.now_ms, actor, action, subject, data });
+        rows.appended.facts.audit.push(AuditRecord { at_ms: ctx.now_ms, actor, action, subject, data });
     }
     Ok(taken)
 }
@@ -206,7 +204,7 @@ fn by_call(
 
 /// Whether this is about a payment whose call was sent and has no answer that settles it.
 fn is_of_unheard(rows: &Rows, told: &Told) -> bool {
-    let is_it = |call: &&ForeignCall| told.derived_key.as_ref() == Some(&call.derived_key);
+    let is_it = |call: &&ProviderCall| told.derived_key.as_ref() == Some(&call.derived_key);
     rows.calls.iter().find(is_it).is_some_and(|call| {
         let is_id = call.evidence.provider_id.as_ref().is_none_or(|id| *id == told.payment);
         call.kind == CallKind::Authorize && call.state == CallState::Unknown && is_id
@@ -216,7 +214,7 @@ fn is_of_unheard(rows: &Rows, told: &Told) -> bool {
 /// A payment was called off of which a part only was held, or that nobody had heard of. Only that this was done is proof: a "no"
 /// says neither that it is held nor that it is not.
 fn called_off(rows: &mut Rows, told: &Told, is_lapsed: bool, ctx: &Context) -> Taken {
-    let is_it = |call: &&mut ForeignCall| told.derived_key.as_ref() == Some(&call.derived_key);
+    let is_it = |call: &&mut ProviderCall| told.derived_key.as_ref() == Some(&call.derived_key);
     let Some(call) = rows.calls.iter_mut().find(is_it) else { return Taken::Stranger };
     let closing = call.evidence.closing.clone();
     if !told.success {
@@ -355,7 +353,7 @@ fn capture(rows: &mut Rows, told: &Told, ctx: &Context) -> Result<Taken, Bug> {
 /// to must come again.
 fn capture_failed(rows: &mut Rows, told: &Told, ctx: &Context) -> Result<Taken, Bug> {
     let made = Told { success: true, ..told.clone() };
-    let is_unknown = |call: &ForeignCall| {
+    let is_unknown = |call: &ProviderCall| {
         told.derived_key.as_ref() == Some(&call.derived_key) && call.state == CallState::Unknown
     };
     if rows.calls.iter().any(is_unknown) {
@@ -433,7 +431,7 @@ fn refund_elsewhere(rows: &mut Rows, told: &Told, ctx: &Context) -> Taken {
 
 /// Its call has its answer, and the run that takes it in, with the refund's name at the provider, has yet to come.
 fn is_not_named_yet(rows: &Rows, told: &Told) -> bool {
-    let is_it = |call: &&ForeignCall| told.derived_key.as_ref() == Some(&call.derived_key);
+    let is_it = |call: &&ProviderCall| told.derived_key.as_ref() == Some(&call.derived_key);
     rows.calls.iter().find(is_it).is_some_and(|call| {
         let is_requested =
             |refund: &Refund| refund.key_id == call.key_id && refund.state == RefundState::Requested;
@@ -447,7 +445,7 @@ pub(super) fn refund_moved(rows: &mut Rows, refund: &Refund, ctx: &Context) {
     let Some(actor) = rows.keys.first().map(|key| key.owner.clone()) else { return };
     let is_done = refund.state == RefundState::Succeeded;
     let action = if is_done { "refund.succeeded" } else { "refund.failed" };
-    rows.appended.audit.push(AuditRecord {
+    rows.appended.facts.audit.push(AuditRecord {
         at_ms: ctx.now_ms,
         actor,
         action,

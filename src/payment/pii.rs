@@ -8,10 +8,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::records::{AuditRecord, JobKind};
+use crate::flows::engine::{Context, Lifecycle, Rows};
 use crate::flows::ride::{DegreesE7, Place};
-use crate::machine::context::Context;
-use crate::machine::record::Lifecycle;
-use crate::machine::rows::Rows;
 use crate::machine::wake::expire;
 
 /// What came of erasing.
@@ -80,7 +78,13 @@ fn drop_it(rows: &mut Rows, ctx: &Context) {
     }
     if let Some(actor) = rows.keys.first().map(|key| key.owner.clone()) {
         let action = "personal_data.erased";
-        rows.appended.audit.push(AuditRecord { at_ms: ctx.now_ms, actor, action, subject, data: json!({}) });
+        rows.appended.facts.audit.push(AuditRecord {
+            at_ms: ctx.now_ms,
+            actor,
+            action,
+            subject,
+            data: json!({}),
+        });
     }
 }
 

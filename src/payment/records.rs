@@ -75,3 +75,12 @@ pub struct TakenEvent {
     /// When it came, in ms since the epoch.
     pub received_at_ms: u64,
 }
+
+/// What a phase writes down beside the state.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Facts {
+    /// Audit records.
+    pub audit: Vec<AuditRecord>,
+    /// Events that were taken in.
+    pub events: Vec<TakenEvent>,
+}

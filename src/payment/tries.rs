@@ -9,11 +9,9 @@ use serde_json::{Value, json};
 use super::check::{self, Question};
 use super::money::{AmountMinor, Currency};
 use super::{Dispute, Payment, PaymentState, RefundState, Watched};
+use crate::flows::engine::{CallState, Context, ProviderCall, RecoveryPoint, Rows, Settlement};
 use crate::flows::{close, give_back};
-use crate::machine::call::{CallState, ForeignCall, Settlement};
-use crate::machine::context::{Bug, Context};
-use crate::machine::record::RecoveryPoint;
-use crate::machine::rows::Rows;
+use crate::machine::context::Bug;
 use crate::payment::id::RefundId;
 use crate::payment::records::AuditRecord;
 use crate::providers::Provider;
@@ -165,7 +163,7 @@ pub fn follow(rows: &mut Rows) {
 }
 
 /// It did not answer, and its list does not have it; or an operator has settled it.
-fn is_inferred(calls: &[ForeignCall], derived_key: &str) -> bool {
+fn is_inferred(calls: &[ProviderCall], derived_key: &str) -> bool {
     let call = calls.iter().find(|call| call.derived_key == derived_key);
     call.is_some_and(|call| {
         call.evidence.by_hand.is_some() || matches!(call.state, CallState::Settled(Settlement::NotExecuted))
@@ -175,7 +173,7 @@ fn is_inferred(calls: &[ForeignCall], derived_key: &str) -> bool {
 /// Adds the tries of a payment that was made before they had rows: from its calls, and as what they ended.
 pub fn complete(rows: &mut Rows) {
     let Some(payment) = rows.resource.payment.clone() else { return };
-    let made: Vec<(u32, ForeignCall)> = rows
+    let made: Vec<(u32, ProviderCall)> = rows
         .calls
         .iter()
         .filter(|call| call.kind == CallKind::Authorize)
@@ -270,7 +268,7 @@ fn over(rows: &Rows, told: &Told) -> Option<u32> {
     let payment = rows.resource.payment.as_ref()?;
     // The id that an operator has given may be another payment's.
     let is_by_hand = |row: &Try| {
-        let is_its = |call: &&ForeignCall| call.derived_key == row.derived_key;
+        let is_its = |call: &&ProviderCall| call.derived_key == row.derived_key;
         rows.calls.iter().find(is_its).is_some_and(|call| call.evidence.by_hand.is_some())
     };
     let is_it = |row: &&Try| {
@@ -312,7 +310,7 @@ pub(crate) fn found(
 }
 
 /// How giving money back ended that the provider had taken over.
-fn given_back(rows: &mut Rows, call: &ForeignCall, told: &Told, ctx: &Context) -> Result<Taken, Bug> {
+fn given_back(rows: &mut Rows, call: &ProviderCall, told: &Told, ctx: &Context) -> Result<Taken, Bug> {
     let Some(attempt) = give_back::attempt_of(&call.derived_key, rows) else { return Ok(Taken::In) };
     let Some(row) = rows.resource.tries.iter_mut().find(|row| row.attempt == attempt) else {
         return Ok(Taken::In);
@@ -365,7 +363,7 @@ pub(crate) fn late_mut(rows: &mut Rows, attempt: u32) -> Option<&mut LateMoney> 
 pub(crate) fn audit(rows: &mut Rows, action: &'static str, data: Value, ctx: &Context) -> Result<(), Bug> {
     let actor = rows.keys.first().map(|key| key.owner.clone()).ok_or_else(|| Bug("no key".into()))?;
     let subject = rows.resource.payment.as_ref().map(|payment| payment.id.to_string()).unwrap_or_default();
-    rows.appended.audit.push(AuditRecord { at_ms: ctx.now_ms, actor, action, subject, data });
+    rows.appended.facts.audit.push(AuditRecord { at_ms: ctx.now_ms, actor, action, subject, data });
     Ok(())
 }
 

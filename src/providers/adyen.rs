@@ -19,9 +19,8 @@ use data_encoding::BASE64URL_NOPAD;
 use serde::{Deserialize, Serialize};
 
 use super::{Authorization, HttpAnswer, UnsupportedMoney, is_plain, not_executed, unknown};
-use crate::machine::call::{
-    ForeignCall, FrozenRequest, LookUp, Outcome, ProviderReply, RefusalScope, Unconfirmed,
-};
+use crate::flows::engine::{LookUp, Outcome, ProviderCall, ProviderReply};
+use crate::machine::call::{FrozenRequest, RefusalScope, Unconfirmed};
 use crate::machine::id::digest;
 use crate::payment::money::Currency;
 use crate::payment::{Payment, Refund, RefundReason};
@@ -275,7 +274,7 @@ impl ErrorAnswer {
 ///
 /// An error that says `transient-error: true` has reached no issuer and left its key unused; any other one is what the key goes on
 /// to say. That makes a refusal (4xx) definitive, and a 5xx an outcome that no retry clears up: it may have reached the issuer.
-pub fn classify(call: &ForeignCall, answer: &HttpAnswer) -> Outcome {
+pub fn classify(call: &ProviderCall, answer: &HttpAnswer) -> Outcome {
     match answer.status {
         200..=299 => classify_success(call, answer),
         429 => not_executed(answer, RefusalScope::Copy, "rate limited"),
@@ -320,7 +319,7 @@ fn classify_error(answer: &HttpAnswer, error: ErrorAnswer) -> Outcome {
     }
 }
 
-fn classify_success(call: &ForeignCall, answer: &HttpAnswer) -> Outcome {
+fn classify_success(call: &ProviderCall, answer: &HttpAnswer) -> Outcome {
     let read = match call.kind {
         CallKind::Charge | CallKind::Authorize => parse::<PaymentAnswer>(answer)
             .map(|payment| (payment.psp_reference.clone(), read_payment(call, payment))),
@@ -356,7 +355,7 @@ fn parse<'a, T: Deserialize<'a>>(answer: &'a HttpAnswer) -> Option<T> {
 }
 
 /// The meaning of a payment's result code; an error says why it has none that a program should believe.
-fn read_payment(call: &ForeignCall, answer: PaymentAnswer) -> Result<ProviderResult, &'static str> {
+fn read_payment(call: &ProviderCall, answer: PaymentAnswer) -> Result<ProviderResult, &'static str> {
     let payment = answer.psp_reference.clone();
     match answer.result_code.as_str() {
         "Authorised" => {
@@ -405,7 +404,7 @@ fn is_partial(result: &ProviderResult) -> bool {
 
 /// What the call asked for, if the answered amount is no other one. Nothing but the whole of what was asked for is what was
 /// asked for: a person must look at anything else.
-fn asked(call: &ForeignCall, answered: Option<&AmountBody>) -> Result<Asked, &'static str> {
+fn asked(call: &ProviderCall, answered: Option<&AmountBody>) -> Result<Asked, &'static str> {
     let asked: Asked =
         serde_json::from_str(&call.request.body).map_err(|_| "nothing is left to compare the answer with")?;
     if answered.is_some_and(|amount| *amount != asked.amount) {
@@ -414,7 +413,10 @@ fn asked(call: &ForeignCall, answered: Option<&AmountBody>) -> Result<Asked, &'s
     Ok(asked)
 }
 
-fn read_modification(call: &ForeignCall, answer: ModificationAnswer) -> Result<ProviderResult, &'static str> {
+fn read_modification(
+    call: &ProviderCall,
+    answer: ModificationAnswer,
+) -> Result<ProviderResult, &'static str> {
     if answer.status != "received" {
         return Err("a status that is not known");
     }
@@ -502,7 +504,7 @@ fn definitive(answer: &HttpAnswer, id: Option<String>, result: ProviderResult) -
 }
 
 /// The answer that a call would have had, from what a webhook tells of it. An error says why that cannot be its answer.
-pub fn told(call: &ForeignCall, told: &Told) -> Result<ProviderResult, String> {
+pub fn told(call: &ProviderCall, told: &Told) -> Result<ProviderResult, String> {
     let payment = told.payment.clone();
     if !told.success {
         let reason = Some(told.reason.clone()).filter(|reason| !reason.is_empty());
@@ -541,7 +543,7 @@ pub fn told(call: &ForeignCall, told: &Told) -> Result<ProviderResult, String> {
 }
 
 /// The answer of a payment of which a notification tells that a part only is held.
-pub fn told_of_a_part(call: &ForeignCall, told: &Told) -> Option<ProviderReply> {
+pub fn told_of_a_part(call: &ProviderCall, told: &Told) -> Option<ProviderReply> {
     let asked = asked(call, None).ok()?.amount;
     let is_part = call.kind == CallKind::Authorize
         && told.success
@@ -571,7 +573,7 @@ struct TechnicalCancel {
 /// Calls off a payment: one of which a part only is held, or one whose `pspReference` never came (a *technical cancel*). Either is
 /// only received; a notification with the payment's own reference tells how it ended.
 /// <https://docs.adyen.com/online-payments/cancel>
-pub fn close(call: &ForeignCall) -> Option<FrozenRequest> {
+pub fn close(call: &ProviderCall) -> Option<FrozenRequest> {
     let named: Named = serde_json::from_str(&call.request.body).ok()?;
     match &call.evidence.provider_id {
         Some(id) if call.evidence.closing.is_some() => {
@@ -587,18 +589,18 @@ pub fn close(call: &ForeignCall) -> Option<FrozenRequest> {
 }
 
 /// Whether a call authorises what is captured later: what was captured cannot be canceled.
-fn is_manual(call: &ForeignCall) -> bool {
+fn is_manual(call: &ProviderCall) -> bool {
     let asked = asked(call, None).ok().filter(|_| call.kind == CallKind::Authorize);
     asked.and_then(|asked| asked.additional_data).is_some_and(|data| data.manual_capture == "true")
 }
 
 /// The idempotency key of a request that calls a payment off: however often it is sent, it is one.
-pub fn close_key(call: &ForeignCall, request: &FrozenRequest) -> String {
+pub fn close_key(call: &ProviderCall, request: &FrozenRequest) -> String {
     derived_key(&format!("{} {}", call.derived_key, request.path))
 }
 
 /// What the answer to calling a payment off says: at most that it was received.
-pub fn read_close(call: &ForeignCall, answer: &HttpAnswer) -> LookUp {
+pub fn read_close(call: &ProviderCall, answer: &HttpAnswer) -> LookUp {
     let is_received = answer.status == 201
         && parse::<Received>(answer).is_some_and(|received| received.status == "received");
     if call.evidence.closing.is_some() {

@@ -12,7 +12,9 @@ pub mod transport;
 
 use serde::{Deserialize, Serialize};
 
-use crate::machine::call::{ForeignCall, FrozenRequest, LookUp, Outcome, ProviderReply, RefusalScope};
+use crate::flows::engine::{LookUp, Outcome, ProviderCall, ProviderReply};
+use crate::machine;
+use crate::machine::call::{FrozenRequest, RefusalScope};
 use crate::machine::context::{Bug, Times};
 use crate::payment::check::{Question, Truth};
 use crate::payment::money::{AmountMinor, Currency};
@@ -108,14 +110,6 @@ impl Provider {
         Self::ALL.into_iter().find(|provider| provider.as_str() == text)
     }
 
-    /// How long after the first send, in ms, the same derived key may be sent again: well below what the provider keeps.
-    pub(crate) fn window_ms(self, times: &Times) -> u64 {
-        match self {
-            Self::Stripe => times.provider_window_ms,
-            Self::Adyen => adyen::WINDOW_MS,
-        }
-    }
-
     /// The idempotency key that the provider gets, from the one that our ids make.
     pub(crate) fn derived_key(self, text: &str) -> String {
         match self {
@@ -200,34 +194,17 @@ impl Provider {
     }
 
     /// What an answer to a send of this call means.
-    pub fn classify(self, call: &ForeignCall, answer: &HttpAnswer) -> Outcome {
+    pub fn classify(self, call: &ProviderCall, answer: &HttpAnswer) -> Outcome {
         match self {
             Self::Stripe => stripe::classify(call, answer),
             Self::Adyen => adyen::classify(call, answer),
         }
     }
 
-    /// The provider's id of the payment that a capture, a void or a refund moves, where it is seen only with a secret of that
-    /// payment's account.
-    pub fn payment_of(self, kind: CallKind, request: &FrozenRequest) -> Option<String> {
-        match self {
-            Self::Stripe => stripe::payment_of(kind, request),
-            Self::Adyen => None,
-        }
-    }
-
-    /// Whether it must be asked for the id of an account, to know later whether a call was sent there.
-    pub(crate) fn tells_account(self, call: &ForeignCall) -> bool {
-        match self {
-            Self::Stripe => stripe::known_payment(call).is_none(),
-            Self::Adyen => false,
-        }
-    }
-
     /// What to ask (with `GET`) to find out whether this call was executed: the next page of its look-up; or first, of which
     /// account the configured credential is. `None` where the provider has nothing to ask; then only its webhooks tell, or a
     /// person.
-    pub fn look_up_request(self, call: &ForeignCall) -> Option<FrozenRequest> {
+    pub fn look_up_request(self, call: &ProviderCall) -> Option<FrozenRequest> {
         match self {
             Self::Stripe if call.asks_identity() => Some(stripe::identity(call)),
             Self::Stripe => Some(stripe::look_up(call)),
@@ -237,7 +214,7 @@ impl Provider {
 
     /// What to send (with `POST`) to close what a call has left open, or may have, in the place of a look-up. It may be sent as often
     /// as one likes: what is canceled stays so.
-    pub fn close_request(self, call: &ForeignCall) -> Option<FrozenRequest> {
+    pub fn close_request(self, call: &ProviderCall) -> Option<FrozenRequest> {
         match self {
             Self::Stripe if call.asks_identity() => None,
             Self::Stripe => stripe::close(call),
@@ -246,7 +223,7 @@ impl Provider {
     }
 
     /// The idempotency key of that request, where asking again would be another cancel.
-    pub fn close_key(self, call: &ForeignCall, request: &FrozenRequest) -> Option<String> {
+    pub fn close_key(self, call: &ProviderCall, request: &FrozenRequest) -> Option<String> {
         match self {
             Self::Stripe => None,
             Self::Adyen => Some(adyen::close_key(call, request)),
@@ -254,7 +231,7 @@ impl Provider {
     }
 
     /// What the answer to that page, or to [closing](Self::close_request), says.
-    pub fn read_look_up(self, call: &ForeignCall, answer: &HttpAnswer) -> LookUp {
+    pub fn read_look_up(self, call: &ProviderCall, answer: &HttpAnswer) -> LookUp {
         match self {
             Self::Stripe if call.asks_identity() => LookUp::Identity(stripe::read_identity(call, answer)),
             Self::Stripe => stripe::read_page(call, answer),
@@ -263,7 +240,7 @@ impl Provider {
     }
 
     /// Whether this can be the provider's id of what a call has made.
-    pub fn check_id(self, call: &ForeignCall, id: &str) -> Result<(), String> {
+    pub fn check_id(self, call: &ProviderCall, id: &str) -> Result<(), String> {
         match self {
             Self::Stripe => stripe::by_hand::check_id(call, id),
             Self::Adyen => adyen::by_hand::check_id(id),
@@ -271,7 +248,7 @@ impl Provider {
     }
 
     /// What to ask (with `GET`) about what an operator says that a call has made. `None` where nothing can be asked.
-    pub fn named_request(self, call: &ForeignCall, id: &str) -> Option<FrozenRequest> {
+    pub fn named_request(self, call: &ProviderCall, id: &str) -> Option<FrozenRequest> {
         match self {
             Self::Stripe => Some(stripe::by_hand::request(call, id)),
             Self::Adyen => None,
@@ -282,7 +259,7 @@ impl Provider {
     /// without one the operator's word counts: `is_done`, or refused. An error says what is shown instead.
     pub fn read_named(
         self,
-        call: &ForeignCall,
+        call: &ProviderCall,
         id: &str,
         answer: Option<&HttpAnswer>,
         is_done: bool,
@@ -295,7 +272,7 @@ impl Provider {
     }
 
     /// By what a person finds a call on the provider's own pages.
-    pub fn reference(self, call: &ForeignCall) -> Option<String> {
+    pub fn reference(self, call: &ProviderCall) -> Option<String> {
         match self {
             Self::Stripe => Some(call.derived_key.clone()),
             Self::Adyen => adyen::by_hand::reference(call),
@@ -320,6 +297,35 @@ impl Provider {
         match self {
             Self::Stripe => stripe::read_truth(question, answer),
             Self::Adyen => Truth::Silence,
+        }
+    }
+}
+
+impl machine::domain::Provider for Provider {
+    type Kind = CallKind;
+
+    fn window_ms(self, times: &Times) -> u64 {
+        match self {
+            Self::Stripe => times.provider_window_ms,
+            Self::Adyen => adyen::WINDOW_MS,
+        }
+    }
+
+    fn answers_questions(self) -> bool {
+        self.answers_questions()
+    }
+
+    fn moves(self, kind: CallKind, request: &FrozenRequest) -> Option<String> {
+        match self {
+            Self::Stripe => stripe::payment_of(kind, request),
+            Self::Adyen => None,
+        }
+    }
+
+    fn tells_account(self, kind: CallKind, request: &FrozenRequest, made: Option<&str>) -> bool {
+        match self {
+            Self::Stripe => stripe::known_payment(kind, request, made).is_none(),
+            Self::Adyen => false,
         }
     }
 }

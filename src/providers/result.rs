@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::machine::domain::Answer;
 use crate::payment::Failure;
 
 /// What a call does.
@@ -201,4 +202,18 @@ pub enum Found {
     Processing,
     /// Nothing was taken.
     Failed(Failure),
+}
+
+impl Answer for ProviderResult {
+    fn name(&self) -> &'static str {
+        self.name()
+    }
+
+    fn is_refusal(&self) -> bool {
+        matches!(self, Self::Rejected { .. })
+    }
+
+    fn made(&self) -> Option<&str> {
+        self.payment()
+    }
 }

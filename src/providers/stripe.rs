@@ -12,10 +12,9 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::{Authorization, HttpAnswer, indeterminate, is_plain, not_executed, unknown};
+use crate::flows::engine::{LookUp, Outcome, ProviderCall, ProviderReply};
 use crate::machine::account::Identity;
-use crate::machine::call::{
-    ForeignCall, FrozenRequest, LookUp, Outcome, ProviderReply, RefusalScope, Unconfirmed,
-};
+use crate::machine::call::{FrozenRequest, RefusalScope, Unconfirmed};
 use crate::machine::context::QUIET_MAX_MS;
 use crate::payment::check::{Beside, Question, RemoteRefund, Truth};
 use crate::payment::{Dispute, DisputeStatus, Failure, Refund, RefundState};
@@ -145,7 +144,7 @@ struct Asked {
     capture_method: Option<String>,
 }
 
-fn asked(call: &ForeignCall) -> Asked {
+fn asked(call: &ProviderCall) -> Asked {
     serde_urlencoded::from_str(&call.request.body).unwrap_or_default()
 }
 
@@ -303,7 +302,7 @@ struct ErrorBody {
 /// Stripe's rule: `Stripe-Should-Retry` decides where it is present; else 409 and 5xx may be tried again, and nothing
 /// else. A 5xx of Stripe's own is *indeterminate*: once it is stored under the key it is all that the key will ever say, and
 /// the work may be completed hours later.
-pub fn classify(call: &ForeignCall, answer: &HttpAnswer) -> Outcome {
+pub fn classify(call: &ProviderCall, answer: &HttpAnswer) -> Outcome {
     let is_stripes = answer.replayed || serde_json::from_str::<ErrorEnvelope>(&answer.body).is_ok();
     match answer.status {
         200..=299 => match read_success(call, &answer.body) {
@@ -367,7 +366,7 @@ struct Named {
 }
 
 /// The error is of a body that is nothing of Stripe's.
-fn read_success(call: &ForeignCall, body: &str) -> Result<Meaning, serde_json::Error> {
+fn read_success(call: &ProviderCall, body: &str) -> Result<Meaning, serde_json::Error> {
     let read = match call.kind {
         CallKind::Refund => serde_json::from_str(body).map(|refund| read_refund(call, refund)),
         _ => serde_json::from_str(body).map(|intent| read_intent(call, intent)),
@@ -398,7 +397,7 @@ fn classify_refusal(answer: &HttpAnswer) -> Outcome {
 }
 
 /// The meaning of a PaymentIntent for the call that it answers.
-fn read_intent(call: &ForeignCall, intent: PaymentIntent) -> Meaning {
+fn read_intent(call: &ProviderCall, intent: PaymentIntent) -> Meaning {
     match call.kind {
         CallKind::Charge | CallKind::Authorize => read_new_intent(call, intent),
         CallKind::Capture => match intent.status.as_str() {
@@ -420,7 +419,7 @@ fn read_intent(call: &ForeignCall, intent: PaymentIntent) -> Meaning {
     }
 }
 
-fn read_new_intent(call: &ForeignCall, intent: PaymentIntent) -> Meaning {
+fn read_new_intent(call: &ProviderCall, intent: PaymentIntent) -> Meaning {
     let asked = asked(call);
     let manual = asked.capture_method.as_deref() == Some("manual");
     if let Some(found) = moved_since(&asked, &intent).filter(|_| manual) {
@@ -527,7 +526,7 @@ fn minor(amount: Option<u64>) -> u32 {
     amount.and_then(|amount| u32::try_from(amount).ok()).unwrap_or(0)
 }
 
-fn read_refund(call: &ForeignCall, refund: RefundObject) -> Meaning {
+fn read_refund(call: &ProviderCall, refund: RefundObject) -> Meaning {
     if refund.amount != asked(call).amount {
         return disbelieved(&refund.id, "the provider refunded another amount");
     }
@@ -572,7 +571,7 @@ fn reply(answer: &HttpAnswer, result: ProviderResult) -> ProviderReply {
 /// capture or a void, the payment itself.
 ///
 /// The list, not the search: search results appear up to a minute late, in outages an hour.
-pub fn look_up(call: &ForeignCall) -> FrozenRequest {
+pub fn look_up(call: &ProviderCall) -> FrozenRequest {
     if let Some(path) = own_path(call) {
         return FrozenRequest::new(path, String::new()).for_account(call.request.account.as_deref());
     }
@@ -601,7 +600,7 @@ pub fn look_up(call: &ForeignCall) -> FrozenRequest {
 }
 
 /// The address of what the call has made, where its id is known.
-fn own_path(call: &ForeignCall) -> Option<String> {
+fn own_path(call: &ProviderCall) -> Option<String> {
     let id = call.evidence.provider_id.as_deref()?;
     match call.kind {
         CallKind::Charge | CallKind::Authorize => Some(format!("/v1/payment_intents/{id}")),
@@ -623,17 +622,21 @@ pub fn payment_of(kind: CallKind, request: &FrozenRequest) -> Option<String> {
 }
 
 /// The PaymentIntent that a call is about, where it is known. Only with a key of its account and mode it is seen.
-pub fn known_payment(call: &ForeignCall) -> Option<String> {
-    match call.kind {
-        CallKind::Charge | CallKind::Authorize => call.evidence.provider_id.clone(),
-        CallKind::Capture | CallKind::Void | CallKind::Refund => payment_of(call.kind, &call.request),
+pub fn known_payment(kind: CallKind, request: &FrozenRequest, made: Option<&str>) -> Option<String> {
+    match kind {
+        CallKind::Charge | CallKind::Authorize => made.map(str::to_owned),
+        CallKind::Capture | CallKind::Void | CallKind::Refund => payment_of(kind, request),
     }
+}
+
+fn known_payment_of(call: &ProviderCall) -> Option<String> {
+    known_payment(call.kind, &call.request, call.evidence.provider_id.as_deref())
 }
 
 /// What to ask to find out of which account the configured key is.
 /// <https://docs.stripe.com/api/accounts/retrieve>
-pub fn identity(call: &ForeignCall) -> FrozenRequest {
-    match known_payment(call) {
+pub fn identity(call: &ProviderCall) -> FrozenRequest {
+    match known_payment_of(call) {
         Some(id) => FrozenRequest::new(format!("/v1/payment_intents/{id}"), String::new())
             .for_account(call.request.account.as_deref()),
         // Of the key's own: the connected account is part of the call, and several platforms can be connected to it.
@@ -642,8 +645,8 @@ pub fn identity(call: &ForeignCall) -> FrozenRequest {
 }
 
 /// What the answer to that says.
-pub fn read_identity(call: &ForeignCall, answer: &HttpAnswer) -> Identity {
-    read_proof(known_payment(call).as_deref(), answer)
+pub fn read_identity(call: &ProviderCall, answer: &HttpAnswer) -> Identity {
+    read_proof(known_payment_of(call).as_deref(), answer)
 }
 
 /// Whether this payment was seen; without one, of which account the key is.
@@ -664,7 +667,7 @@ fn is_missing(answer: &HttpAnswer) -> bool {
 }
 
 /// What cancels the payment that a call has left open.
-pub fn close(call: &ForeignCall) -> Option<FrozenRequest> {
+pub fn close(call: &ProviderCall) -> Option<FrozenRequest> {
     call.evidence.closing.as_ref()?;
     let id = call.evidence.provider_id.as_deref()?;
     Some(void(id).for_account(call.request.account.as_deref()))
@@ -682,7 +685,7 @@ struct List<T> {
 }
 
 /// What an answer to that says.
-pub fn read_page(call: &ForeignCall, answer: &HttpAnswer) -> LookUp {
+pub fn read_page(call: &ProviderCall, answer: &HttpAnswer) -> LookUp {
     if let Some(closing) = &call.evidence.closing {
         return read_closed(call, closing, answer);
     }
@@ -720,7 +723,7 @@ fn seen(answer: &HttpAnswer, meaning: Meaning) -> LookUp {
 }
 
 /// Whether what was left open is canceled: the answer shows the payment, also where it can't be canceled any more.
-fn read_closed(call: &ForeignCall, closing: &ProviderReply, answer: &HttpAnswer) -> LookUp {
+fn read_closed(call: &ProviderCall, closing: &ProviderReply, answer: &HttpAnswer) -> LookUp {
     let intent = match answer.status {
         200 => serde_json::from_str::<PaymentIntent>(&answer.body).ok(),
         400..=499 => serde_json::from_str::<ErrorEnvelope>(&answer.body)
@@ -739,7 +742,7 @@ fn read_closed(call: &ForeignCall, closing: &ProviderReply, answer: &HttpAnswer)
     }
 }
 
-fn is_key(metadata: &Metadata, call: &ForeignCall) -> bool {
+fn is_key(metadata: &Metadata, call: &ProviderCall) -> bool {
     metadata.idempotency_key.as_deref() == Some(&call.derived_key)
 }
 
@@ -748,7 +751,7 @@ fn inconclusive(answer: &HttpAnswer, from_the_start: bool, reason: &str) -> Look
 }
 
 fn read_list<T: DeserializeOwned>(
-    call: &ForeignCall,
+    call: &ProviderCall,
     answer: &HttpAnswer,
     id: impl Fn(&T) -> &String,
     is_ours: impl Fn(&T) -> bool,
@@ -770,7 +773,7 @@ fn read_list<T: DeserializeOwned>(
 
 /// Whether a capture or a void was executed, from the payment as it is now. A payment is captured once, so one that was
 /// captured or canceled otherwise was not by this call, and never will be.
-fn read_moved(call: &ForeignCall, answer: &HttpAnswer) -> LookUp {
+fn read_moved(call: &ProviderCall, answer: &HttpAnswer) -> LookUp {
     let Ok(intent) = serde_json::from_str::<PaymentIntent>(&answer.body) else {
         return inconclusive(answer, false, "a payment that cannot be read");
     };

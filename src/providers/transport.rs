@@ -11,7 +11,8 @@ use worker::{Env, Response};
 use super::{HttpAnswer, Provider, adyen, stripe};
 use crate::config::Config;
 use crate::exchange::{Sent, exchange};
-use crate::machine::call::{ForeignCall, FrozenRequest, LookUp, Outcome, RefusalScope};
+use crate::flows::engine::{LookUp, Outcome, ProviderCall};
+use crate::machine::call::{FrozenRequest, RefusalScope};
 use crate::payment::check::{Question, Truth};
 
 /// The ways to the providers.
@@ -51,7 +52,7 @@ impl Transport {
     }
 
     /// Sends a call that was armed. Never fails: an error on the way means that nobody knows.
-    pub async fn send(&self, call: &ForeignCall) -> Outcome {
+    pub async fn send(&self, call: &ProviderCall) -> Outcome {
         let access = match self.access(call.provider) {
             Ok(access) => access,
             Err(reason) => {
@@ -69,7 +70,7 @@ impl Transport {
 
     /// Asks for the next page of the list in which the payment that a call may have made must stand; or cancels what it has
     /// left open.
-    pub async fn look_up(&self, call: &ForeignCall) -> LookUp {
+    pub async fn look_up(&self, call: &ProviderCall) -> LookUp {
         let answer = match (call.provider.close_request(call), call.provider.look_up_request(call)) {
             (Some(request), _) => {
                 let key = call.provider.close_key(call, &request);

@@ -1,9 +1,7 @@
 //! The job that carries what has changed into the read model: when it is staged, and what it still has to carry.
 
-use crate::machine::context::Context;
+use crate::flows::engine::{Context, Lifecycle, Rows};
 use crate::machine::outbox::{self, job};
-use crate::machine::record::Lifecycle;
-use crate::machine::rows::Rows;
 use crate::payment::Payment;
 use crate::payment::records::JobKind;
 
@@ -12,7 +10,7 @@ const TOLD_MAX: u32 = 32;
 
 /// Stages a projection if this transaction changes what the read model shows. The newest one takes the place of all others.
 pub fn stage_projection(before: &Rows, after: &mut Rows, ctx: &Context) {
-    let has_changed = !after.appended.audit.is_empty() || face(before) != face(after);
+    let has_changed = !after.appended.facts.audit.is_empty() || face(before) != face(after);
     if !has_changed {
         return;
     }

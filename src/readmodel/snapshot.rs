@@ -5,10 +5,8 @@ use std::cmp::Reverse;
 use serde::{Deserialize, Serialize};
 
 use crate::flows::close::is_closing;
+use crate::flows::engine::{CallState, KeyRecord, Lifecycle, ProviderCall, Rows, Settlement};
 use crate::flows::ride::{FARE_CURRENCY, RideState};
-use crate::machine::call::{CallState, ForeignCall, Settlement};
-use crate::machine::record::{KeyRecord, Lifecycle};
-use crate::machine::rows::Rows;
 use crate::payment::{PaymentState, Watch};
 use crate::providers::Provider;
 use crate::providers::result::CallKind;
@@ -244,7 +242,7 @@ fn ride(rows: &Rows) -> Option<RideFace> {
 }
 
 /// The operation that makes a call.
-fn operation(call: &ForeignCall) -> &'static str {
+fn operation(call: &ProviderCall) -> &'static str {
     if is_closing(call) { CallKind::Authorize.operation() } else { call.kind.operation() }
 }
 
@@ -272,7 +270,7 @@ fn key_face(rows: &Rows, key: &KeyRecord) -> KeyFace {
     match &key.lifecycle {
         Lifecycle::Open(open) => {
             let call = rows.unsettled_call(key.key_id);
-            let in_doubt = call.is_some_and(ForeignCall::in_doubt);
+            let in_doubt = call.is_some_and(ProviderCall::in_doubt);
             face.operation = Some(open.operation.name().to_owned());
             face.failures = open.failures;
             face.in_doubt = in_doubt.into();

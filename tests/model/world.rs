@@ -10,16 +10,17 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, Mutex};
 
 use paid_once::flows::Operation;
+use paid_once::flows::engine::{
+    Action, Arrival, Begin, CallState, Context, Event, Evidence, KeyRecord, Lifecycle, Limits, LookUp,
+    Outcome, ProviderCall, Rows, Run, context,
+};
 use paid_once::flows::ride::{DegreesE7, Place, RideRequest, RideState};
-use paid_once::machine::begin::{Arrival, Begin};
-use paid_once::machine::call::{CallState, Evidence, ForeignCall, LookUp, Outcome};
-use paid_once::machine::context::{Context, Limits, Times};
+use paid_once::machine::context::Times;
 use paid_once::machine::fingerprint::{Canonical, Fingerprint};
 use paid_once::machine::id::{InstanceId, ObjectId, Owner, RequestId};
 use paid_once::machine::key::KeyHash;
-use paid_once::machine::record::{Channel, KeyRecord, Lifecycle, StoredResponse, Ticket};
-use paid_once::machine::rows::Rows;
-use paid_once::machine::run::{Action, Event, Run, RunEnd};
+use paid_once::machine::record::{Channel, StoredResponse, Ticket};
+use paid_once::machine::run::RunEnd;
 use paid_once::machine::step::StepError;
 use paid_once::machine::wake::{wake, wake_at};
 use paid_once::payment::records::JobKind;
@@ -484,7 +485,7 @@ impl Protocol {
     }
 
     fn context(&self, now: u8) -> Context {
-        self.saboteur.context(Context::new(ms(now), 0, TIMES, Limits::default()))
+        self.saboteur.context(context(ms(now), 0, TIMES, Limits::default()))
     }
 
     /// Everything that can happen next, as far as the budget goes.
@@ -670,7 +671,7 @@ impl Protocol {
     }
 
     /// One transaction of a run and what follows from it; a send is handed back, not sent.
-    fn step(&self, w: &mut World, number: u8) -> Option<ForeignCall> {
+    fn step(&self, w: &mut World, number: u8) -> Option<ProviderCall> {
         let i = usize::from(number);
         let mut live = w.live[i].clone();
         let event = match live.doing {
@@ -743,7 +744,7 @@ impl Protocol {
         None
     }
 
-    fn put_on_wire(&self, w: &mut World, run: u8, call: Option<ForeignCall>) -> Option<()> {
+    fn put_on_wire(&self, w: &mut World, run: u8, call: Option<ProviderCall>) -> Option<()> {
         let Some(call) = call else { return Some(()) };
         w.left.sends = w.left.sends.checked_sub(1)?;
         self.coverage.note(Seen::Sent);
@@ -811,7 +812,7 @@ impl Protocol {
         let appended = std::mem::take(&mut rows.appended);
         round_times(&mut rows);
         for (count, action) in w.effects.iter_mut().zip(EFFECTS) {
-            let new = appended.audit.iter().filter(|record| record.action == action).count();
+            let new = appended.facts.audit.iter().filter(|record| record.action == action).count();
             *count += u8::try_from(new).unwrap_or(u8::MAX);
         }
         let receipts = appended.jobs.iter().filter(|job| job.kind == JobKind::SendReceipt).count();

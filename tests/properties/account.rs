@@ -1,12 +1,15 @@
 //! To which account a call was sent, and what may be done with another key.
 
-use paid_once::machine::account::{Credential, Credentials, Identity};
-use paid_once::machine::begin::{Begin, begin};
-use paid_once::machine::call::{ForeignCall, FrozenRequest, LookUp, Outcome, ProviderReply, RefusalScope};
-use paid_once::machine::context::{Context, Times};
+use paid_once::flows::engine::{
+    Action, Begin, Context, Credentials, Event, LookUp, Outcome, ProviderCall, ProviderReply, Rows, Run,
+    with_credentials,
+};
+use paid_once::machine::account::{Credential, Identity};
+use paid_once::machine::begin::begin;
+use paid_once::machine::call::{FrozenRequest, RefusalScope};
+use paid_once::machine::context::Times;
 use paid_once::machine::id::ObjectId;
-use paid_once::machine::rows::Rows;
-use paid_once::machine::run::{Action, Event, Run, RunEnd};
+use paid_once::machine::run::RunEnd;
 use paid_once::machine::wake::{wake, wake_at};
 use paid_once::payment::check::Question;
 use paid_once::payment::news;
@@ -23,7 +26,7 @@ fn key(secret: &str) -> Credentials {
 }
 
 fn with(secret: &str, now_ms: u64) -> Context {
-    at(now_ms).with_credentials(key(secret))
+    with_credentials(at(now_ms), key(secret))
 }
 
 /// An object, and what it has sent and asked.
@@ -78,7 +81,7 @@ impl Bench {
         panic!("it never ends: {:?}", self.seen);
     }
 
-    fn call(&self) -> &ForeignCall {
+    fn call(&self) -> &ProviderCall {
         self.rows.calls.first().unwrap()
     }
 

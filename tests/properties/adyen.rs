@@ -1,8 +1,7 @@
 //! The meaning of Adyen's answers, and the bytes that it gets: facts from its documentation, and what must hold for any.
 
-use paid_once::machine::call::{
-    CallState, ForeignCall, FrozenRequest, LookUp, Outcome, ProviderReply, RefusalScope, Unconfirmed,
-};
+use paid_once::flows::engine::{CallState, LookUp, Outcome, ProviderCall, ProviderReply};
+use paid_once::machine::call::{FrozenRequest, RefusalScope, Unconfirmed};
 use paid_once::machine::id::ObjectId;
 use paid_once::payment::id::{PaymentId, RefundId};
 use paid_once::payment::money::{AmountMinor, Currency};
@@ -134,8 +133,8 @@ fn request(kind: CallKind) -> FrozenRequest {
     }
 }
 
-fn a_call(kind: CallKind) -> ForeignCall {
-    ForeignCall {
+fn a_call(kind: CallKind) -> ProviderCall {
+    ProviderCall {
         derived_key: "po_1".into(),
         state: CallState::InFlight,
         maybe_executed: false,

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeSet;
 
+use paid_once::flows::engine::{Context, Limits, Rows, context};
 use paid_once::machine::begin::begin as begin_key;
-use paid_once::machine::context::{Context, Limits, Times};
+use paid_once::machine::context::Times;
 use paid_once::machine::id::ObjectId;
-use paid_once::machine::rows::Rows;
 use paid_once::payment::check::{self, Beside, Question, RemoteRefund, Truth, begin, look_wait_ms, take};
 use paid_once::payment::id::{PaymentId, RefundId};
 use paid_once::payment::money::{AmountMinor, Currency};
@@ -23,7 +23,7 @@ use crate::support::{arrival, me};
 const NOW_MS: u64 = 1_800_000_000_000;
 
 fn at(now_ms: u64, jitter_permille: u16) -> Context {
-    Context::new(now_ms, jitter_permille, Times::default(), Limits::default())
+    context(now_ms, jitter_permille, Times::default(), Limits::default())
 }
 
 /// A payment that waits at the bank's page, this old.
@@ -348,7 +348,7 @@ fn disputed(question: &Question, disputes: &[Dispute]) -> Truth {
 
 /// Gives the actions of the audit records since the last time.
 fn audited(rows: &mut Rows) -> Vec<&'static str> {
-    rows.appended.audit.drain(..).map(|record| record.action).collect()
+    rows.appended.facts.audit.drain(..).map(|record| record.action).collect()
 }
 
 #[test]

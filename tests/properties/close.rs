@@ -1,12 +1,11 @@
 //! What an order's earlier tries have left open at Stripe: it is closed before another one is sent, and asked for if none is.
 
 use paid_once::flows::Operation;
-use paid_once::machine::begin::{Begin, begin};
-use paid_once::machine::context::Context;
+use paid_once::flows::engine::{Action, Begin, Context, Event, Lifecycle, Rows, Run};
+use paid_once::machine::begin::begin;
 use paid_once::machine::id::{InstanceId, ObjectId};
-use paid_once::machine::record::{Lifecycle, StoredResponse};
-use paid_once::machine::rows::Rows;
-use paid_once::machine::run::{Action, Event, Run, RunEnd};
+use paid_once::machine::record::StoredResponse;
+use paid_once::machine::run::RunEnd;
 use paid_once::payment::check::{self, Beside, Question, Truth};
 use paid_once::payment::money::AmountMinor;
 use paid_once::providers::HttpAnswer;
@@ -99,7 +98,7 @@ impl Order {
     }
 
     fn audited(&self, action: &str) -> bool {
-        self.rows.appended.audit.iter().any(|record| record.action == action)
+        self.rows.appended.facts.audit.iter().any(|record| record.action == action)
     }
 
     fn gives_back(&self) -> bool {

@@ -4,17 +4,17 @@
 use std::collections::BTreeSet;
 
 use paid_once::flows::capture::CaptureRequest;
+use paid_once::flows::engine::{
+    Action, Begin, Context, Event as Input, Lifecycle, Limits, Outcome, ProviderReply, Rows, Run, context,
+};
 use paid_once::flows::payment::{PaymentRequest, Route};
 use paid_once::flows::refund::RefundRequest;
 use paid_once::flows::void::VoidRequest;
 use paid_once::flows::{Operation, Refusal};
-use paid_once::machine::begin::{Begin, begin};
-use paid_once::machine::call::{Outcome, ProviderReply};
-use paid_once::machine::context::{Context, Limits, Times};
+use paid_once::machine::begin::begin;
+use paid_once::machine::context::Times;
 use paid_once::machine::id::{InstanceId, ObjectId};
-use paid_once::machine::record::Lifecycle;
-use paid_once::machine::rows::Rows;
-use paid_once::machine::run::{Action, Event as Input, Run, RunEnd};
+use paid_once::machine::run::RunEnd;
 use paid_once::machine::wake::wake;
 use paid_once::payment::check::{Beside, Question, Truth};
 use paid_once::payment::money::{AmountMinor, Currency};
@@ -186,7 +186,7 @@ impl Bench {
 }
 
 fn at(now_ms: u64) -> Context {
-    Context::new(now_ms, 0, Times::default(), Limits::default())
+    context(now_ms, 0, Times::default(), Limits::default())
 }
 
 fn pay(provider: Provider) -> Operation {
@@ -379,7 +379,7 @@ fn what_stripe_has_told_of_is_asked_for_until_it_answers() {
         // After two days the payment is asked for as well.
         questions.retain(|question| is_about(question, "psp_0"));
         assert_eq!(questions.len(), 1);
-        let told = std::mem::take(&mut bench.rows.appended).audit;
+        let told = std::mem::take(&mut bench.rows.appended).facts.audit;
         assert_eq!(told.iter().any(|record| record.action == "provider.silent"), tries == 44, "{tries}");
         assert!(
             tries != 44 || (86_400_000..10 * 86_400_000).contains(&(now_ms - NOW_MS)),
@@ -883,7 +883,7 @@ fn stripe_is_asked_about_a_try_that_is_over_and_gives_its_money_back() {
     assert!(matches!(question, Question::Payment { id, .. } if id == "psp_first"));
     let truth = Truth::Payment(Found::Captured { amount_minor: AMOUNT }, Beside::default());
     check::take(&mut bench.rows, question, truth, &at(NOW_MS + 1)).unwrap();
-    assert!(bench.rows.appended.audit.iter().any(|record| record.action == "webhook.alert"));
+    assert!(bench.rows.appended.facts.audit.iter().any(|record| record.action == "webhook.alert"));
     let done = ProviderResult::Refunded { refund: "re_1".into(), settled: true };
     let (kind, path, _) = bench.drive_on(done);
     assert_eq!((kind, path.as_str()), (CallKind::Refund, "/v1/refunds"));

@@ -1,11 +1,11 @@
 //! An order's links: the newest one wins, and none that was ended comes back.
 
+use paid_once::flows::engine::{Begin, Rows};
 use paid_once::flows::order_link::{EndedLinks, LinkState, MadeLink, end, make, state};
 use paid_once::flows::void::VoidRequest;
 use paid_once::flows::{Operation, Refusal};
-use paid_once::machine::begin::{Begin, begin};
+use paid_once::machine::begin::begin;
 use paid_once::machine::id::{InstanceId, ObjectId};
-use paid_once::machine::rows::Rows;
 use paid_once::payment::PaymentState;
 use proptest::prelude::*;
 

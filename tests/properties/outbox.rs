@@ -1,11 +1,11 @@
 //! Jobs: whatever changes is told to the read model, nothing that is staged is forgotten, and it leaves until it is confirmed.
 
+use paid_once::flows::engine::{Begin, KeyRecord, Lifecycle, Rows, StagedJob};
 use paid_once::jobs::message::{Job, MESSAGE_MAX_BYTES, VERSION, batches};
-use paid_once::machine::begin::{Begin, begin};
+use paid_once::machine::begin::begin;
 use paid_once::machine::id::{ObjectId, Owner};
 use paid_once::machine::outbox::{due, sent};
-use paid_once::machine::record::{Finished, KeyRecord, Lifecycle, StoredResponse};
-use paid_once::machine::rows::{Rows, StagedJob};
+use paid_once::machine::record::{Finished, StoredResponse};
 use paid_once::machine::wake::{KnownAlarm, alarm_to_set, wake_at};
 use paid_once::payment::id::RefundId;
 use paid_once::payment::money::AmountMinor;
@@ -61,7 +61,7 @@ fn a_change_is_told_under_a_version_of_its_own_and_only_the_newest_is_staged() {
     let mut rows = before;
     for version in 1..4 {
         let mut after = rows.clone();
-        after.appended.audit.push(audit());
+        after.appended.facts.audit.push(audit());
         stage_projection(&rows, &mut after, &at(NOW_MS));
         rows = commit(after);
         assert_eq!(rows.resource.version, version);
@@ -74,7 +74,7 @@ fn a_change_is_told_under_a_version_of_its_own_and_only_the_newest_is_staged() {
 fn one_change_is_counted_once_however_it_was_staged() {
     let before = empty();
     let mut after = before.clone();
-    after.appended.audit.push(audit());
+    after.appended.facts.audit.push(audit());
     stage_anew(&mut after, &at(NOW_MS));
     stage_projection(&before, &mut after, &at(NOW_MS));
     assert_eq!((after.resource.version, after.appended.jobs.len()), (1, 1));

@@ -1,15 +1,14 @@
 //! A payment's state machine, what is reserved, and when the provider is asked: for any order of things.
 
 use paid_once::flows::capture::CaptureRequest;
+use paid_once::flows::engine::{Action, Begin, Event, Outcome, ProviderReply, Rows, Run};
 use paid_once::flows::payment::{PaymentRequest, Route};
 use paid_once::flows::refund::RefundRequest;
 use paid_once::flows::void::VoidRequest;
 use paid_once::flows::{Operation, Refusal};
-use paid_once::machine::begin::{Begin, begin};
-use paid_once::machine::call::{Outcome, ProviderReply};
+use paid_once::machine::begin::begin;
 use paid_once::machine::id::{InstanceId, ObjectId};
-use paid_once::machine::rows::Rows;
-use paid_once::machine::run::{Action, Event, Run, RunEnd};
+use paid_once::machine::run::RunEnd;
 use paid_once::payment::check::{Beside, Question, Truth};
 use paid_once::payment::money::{AmountMinor, Currency};
 use paid_once::payment::{
@@ -330,7 +329,7 @@ proptest! {
             }
             prop_assert_eq!(&bench.rows.resource.refunds[0].state, &decided);
         }
-        let made = bench.rows.appended.audit.iter().filter(|record| {
+        let made = bench.rows.appended.facts.audit.iter().filter(|record| {
             matches!(record.action, "refund.succeeded" | "refund.failed")
         });
         prop_assert_eq!(made.count(), decisions);

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use paid_once::machine::call::{ForeignCall, FrozenRequest, LookUp, LookUpProgress, Outcome};
+use paid_once::flows::engine::{LookUp, Outcome, ProviderCall};
+use paid_once::machine::call::{FrozenRequest, LookUpProgress};
 use paid_once::providers::result::{CallKind, Found, ProviderResult};
 use paid_once::providers::stripe::{Charge, charge, close, look_up, read_page};
 use paid_once::providers::{HttpAnswer, Provider};
@@ -187,9 +188,9 @@ proptest! {
     }
 }
 
-fn a_call() -> ForeignCall {
+fn a_call() -> ProviderCall {
     let request = FrozenRequest::new(String::new(), "amount=2000&currency=usd".into());
-    ForeignCall {
+    ProviderCall {
         derived_key: "ride_1_auth".into(),
         ..support::a_call(Provider::Stripe, CallKind::Charge, request)
     }
@@ -211,7 +212,7 @@ fn parameters(request: &FrozenRequest) -> BTreeMap<String, String> {
 }
 
 /// Asks a list for page after page, as Stripe serves them.
-fn read_all(mut call: ForeignCall, intents: &[Value]) -> (LookUp, usize) {
+fn read_all(mut call: ProviderCall, intents: &[Value]) -> (LookUp, usize) {
     for pages in 1.. {
         let query = parameters(&look_up(&call));
         let after = query.get("starting_after");
@@ -409,7 +410,7 @@ fn a_stored_500_is_all_that_its_key_will_ever_say() {
 }
 
 /// A call that knows what it has made.
-fn known_call() -> ForeignCall {
+fn known_call() -> ProviderCall {
     let mut call = a_call();
     call.evidence.provider_id = Some("pi_1".into());
     call.evidence.is_executed = true;

@@ -3,7 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use paid_once::machine::call::{ForeignCall, FrozenRequest, LookUp, Outcome, ProviderReply};
+use paid_once::flows::engine::{LookUp, Outcome, ProviderCall, ProviderReply};
+use paid_once::machine::call::FrozenRequest;
 use paid_once::payment::check::{Question, Truth};
 use paid_once::payment::id::RefundId;
 use paid_once::payment::money::{AmountMinor, Currency};
@@ -66,7 +67,7 @@ fn a_refund(minor: u32) -> Refund {
 }
 
 /// A call over 20.00 US dollars.
-fn a_call(kind: CallKind, manual: bool) -> ForeignCall {
+fn a_call(kind: CallKind, manual: bool) -> ProviderCall {
     let request = match kind {
         CallKind::Authorize | CallKind::Charge => authorize(&authorization(2000, !manual, &[])),
         CallKind::Capture => capture("pi_1", 2000, "key"),
@@ -119,7 +120,7 @@ fn is_captured(object: &Value) -> bool {
 }
 
 /// What an answer may at most be taken for, from the object alone.
-fn is_said(object: &Value, call: &ForeignCall, manual: bool, result: &ProviderResult) -> bool {
+fn is_said(object: &Value, call: &ProviderCall, manual: bool, result: &ProviderResult) -> bool {
     let is_all = |name: &str| object["amount"] == 2000 && object[name] == 2000 && object["currency"] == "usd";
     let status = object["status"].as_str().unwrap_or_default();
     match result {

@@ -2,10 +2,10 @@
 
 use paid_once::edge::signing::SigningKeys;
 use paid_once::flows::Operation;
+use paid_once::flows::engine::{Arrival, CallState, Context, Evidence, Limits, ProviderCall, context};
 use paid_once::flows::ride::{DegreesE7, Place, RideRequest};
-use paid_once::machine::begin::Arrival;
-use paid_once::machine::call::{CallState, Evidence, ForeignCall, FrozenRequest, Semantics};
-use paid_once::machine::context::{Context, Limits, Times};
+use paid_once::machine::call::{FrozenRequest, Semantics};
+use paid_once::machine::context::Times;
 use paid_once::machine::fingerprint::{Canonical, Fingerprint};
 use paid_once::machine::id::{InstanceId, Owner, RequestId};
 use paid_once::machine::key::KeyHash;
@@ -22,7 +22,7 @@ pub fn signing_keys(keys: &[&str]) -> SigningKeys {
 pub const NOW_MS: u64 = 1_800_000_000_000;
 
 pub fn at(now_ms: u64) -> Context {
-    Context::new(now_ms, 500, Times::default(), Limits::default())
+    context(now_ms, 500, Times::default(), Limits::default())
 }
 
 pub fn me() -> InstanceId {
@@ -58,8 +58,8 @@ pub fn arrival(key: &str, operation: Operation) -> Arrival {
 }
 
 /// A call that was sent once, and of which nobody knows how it ended.
-pub fn a_call(provider: Provider, kind: CallKind, request: FrozenRequest) -> ForeignCall {
-    ForeignCall {
+pub fn a_call(provider: Provider, kind: CallKind, request: FrozenRequest) -> ProviderCall {
+    ProviderCall {
         call_id: 1,
         key_id: 1,
         name: "a call".into(),

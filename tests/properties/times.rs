@@ -1,10 +1,11 @@
-use paid_once::machine::context::{Context, Limits, Times};
+use paid_once::flows::engine::{Limits, context};
+use paid_once::machine::context::Times;
 use proptest::prelude::*;
 
 proptest! {
     #[test]
     fn a_backoff_stays_within_its_bounds(failures: u32, jitter: u16) {
-        let backoff = |failures, jitter| Context::new(0, jitter, Times::default(), Limits::default()).backoff_ms(failures);
+        let backoff = |failures, jitter| context(0, jitter, Times::default(), Limits::default()).backoff_ms(failures);
         let delay_ms = backoff(failures, jitter);
         prop_assert!((250..=300_000).contains(&delay_ms));
         prop_assert!(delay_ms <= backoff(failures.saturating_add(1), jitter), "it never gets shorter");

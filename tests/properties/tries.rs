@@ -1,14 +1,14 @@
 //! How often an order may be tried, how soon again, and how many keys an object takes.
 
 use paid_once::edge::checkout::limits::buckets;
+use paid_once::flows::engine::{Begin, Context, Lifecycle, Limits, Rows, context};
 use paid_once::flows::refund::RefundRequest;
 use paid_once::flows::tries::{FREE_TRIES, NextTry, next_try};
 use paid_once::flows::{Operation, Refusal};
-use paid_once::machine::begin::{Begin, begin};
-use paid_once::machine::context::{Context, Limits, Times};
+use paid_once::machine::begin::begin;
+use paid_once::machine::context::Times;
 use paid_once::machine::id::{InstanceId, ObjectId};
-use paid_once::machine::record::{Finished, Lifecycle, StoredResponse};
-use paid_once::machine::rows::Rows;
+use paid_once::machine::record::{Finished, StoredResponse};
 use paid_once::payment::money::AmountMinor;
 use paid_once::payment::{Failure, PaymentState, RefundReason};
 use proptest::prelude::*;
@@ -19,7 +19,7 @@ use crate::support::{NOW_MS, arrival};
 const MINUTE_MS: u64 = 60_000;
 
 fn at(now_ms: u64, limits: Limits) -> Context {
-    Context::new(now_ms, 500, Times::default(), limits)
+    context(now_ms, 500, Times::default(), limits)
 }
 
 /// An object in which operations end at once.

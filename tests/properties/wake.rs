@@ -1,12 +1,14 @@
 //! What happens without any client: the alarm, expiry, and a look-up that is longer than one run.
 
-use paid_once::machine::begin::{Begin, begin};
-use paid_once::machine::call::{LookUp, LookUpProgress, Outcome, ProviderReply};
+use paid_once::flows::engine::{
+    Action, Begin, Event, Lifecycle, LookUp, Outcome, ProviderReply, Rows, Run, StagedJob,
+};
+use paid_once::machine::begin::begin;
+use paid_once::machine::call::LookUpProgress;
 use paid_once::machine::context::Times;
 use paid_once::machine::id::ObjectId;
-use paid_once::machine::record::{Lifecycle, Tombstone};
-use paid_once::machine::rows::{Rows, StagedJob};
-use paid_once::machine::run::{Action, Event, Run, RunEnd};
+use paid_once::machine::record::Tombstone;
+use paid_once::machine::run::RunEnd;
 use paid_once::machine::wake::{KnownAlarm, alarm_to_set, wake, wake_at};
 use paid_once::payment::pii::{Erased, erase};
 use paid_once::payment::records::JobKind;
@@ -111,7 +113,7 @@ fn personal_data_goes_with_its_time_and_leaves_what_the_books_need() {
     let shown = ride.to_json();
     assert!(shown["origin"].is_null() && shown["target"].is_null());
     assert_eq!((shown["status"].as_str(), shown["charge"].as_str()), (Some("paid"), Some("pi_1")));
-    let [record] = rows.appended.audit.as_slice() else { panic!("{:?}", rows.appended.audit) };
+    let [record] = rows.appended.facts.audit.as_slice() else { panic!("{:?}", rows.appended.facts.audit) };
     assert_eq!((record.action, record.at_ms), ("personal_data.erased", due_at_ms));
     rows.appended = Default::default();
     rows.jobs.clear();

@@ -11,13 +11,14 @@ pub(crate) use mutant::Mutant;
 
 use std::borrow::Cow;
 
-use paid_once::machine::begin::{self, Arrival, Begin};
-use paid_once::machine::call::{ForeignCall, LookUp, Outcome, ProviderReply};
-use paid_once::machine::context::{Bug, Context};
+use paid_once::flows::engine::{
+    Action, Arrival, Begin, Context, Event as Input, Lifecycle, LookUp, Outcome, ProviderCall, ProviderReply,
+    Rows, Run,
+};
+use paid_once::machine::begin::{self};
+use paid_once::machine::context::Bug;
 use paid_once::machine::id::InstanceId;
-use paid_once::machine::record::Lifecycle;
-use paid_once::machine::rows::Rows;
-use paid_once::machine::run::{Action, Event as Input, Run, RunEnd};
+use paid_once::machine::run::RunEnd;
 use paid_once::machine::step::StepError;
 use paid_once::object::events::{self, Remembered};
 use paid_once::payment::Pending;
@@ -139,7 +140,7 @@ impl Saboteur {
     }
 
     /// The idempotency key of a send at the wire. No two sends have the same `number`.
-    pub(crate) fn wire_key(self, call: &ForeignCall, number: u64) -> String {
+    pub(crate) fn wire_key(self, call: &ProviderCall, number: u64) -> String {
         match self.0 {
             Some(Mutant::FreshProviderKey) => format!("{}_{number}", call.derived_key),
             _ => call.derived_key.clone(),
@@ -163,8 +164,9 @@ impl Saboteur {
                 }
             }
             Some(Mutant::OwnMinorUnits) => {
-                let is_new =
-                    |call: &&mut ForeignCall| !before.calls.iter().any(|known| known.call_id == call.call_id);
+                let is_new = |call: &&mut ProviderCall| {
+                    !before.calls.iter().any(|known| known.call_id == call.call_id)
+                };
                 rows.calls.iter_mut().filter(is_new).for_each(in_own_units);
             }
             _ => {}
@@ -253,7 +255,7 @@ fn misheard(mutant: Mutant, input: Input, rows: &mut Rows) -> Input {
 fn other_outcome(
     mutant: Mutant,
     outcome: Outcome,
-    call: &mut ForeignCall,
+    call: &mut ProviderCall,
     pending: Option<Pending>,
 ) -> Outcome {
     use paid_once::machine::call::RefusalScope::{Copy, Key, Send};
@@ -318,7 +320,7 @@ const fn is_rejection(reply: &ProviderReply) -> bool {
 }
 
 /// What was asked for, in the place of "received".
-fn done(reply: ProviderReply, call: &ForeignCall, pending: Option<Pending>) -> ProviderReply {
+fn done(reply: ProviderReply, call: &ProviderCall, pending: Option<Pending>) -> ProviderReply {
     let result = match (reply.result, call.name.as_str(), pending) {
         (ProviderResult::Received { .. }, "capture", Some(Pending::Capture { amount_minor, .. })) => {
             ProviderResult::Captured { amount_minor }
@@ -346,7 +348,7 @@ fn of_another_amount(reply: ProviderReply) -> LookUp {
 
 /// What is sent or looked up is what the rows keep, not what was shown.
 fn as_kept(action: Action, rows: &Rows) -> Action {
-    let kept = |shown: ForeignCall| {
+    let kept = |shown: ProviderCall| {
         rows.calls.iter().find(|call| call.call_id == shown.call_id).cloned().unwrap_or(shown)
     };
     match action {
@@ -366,7 +368,7 @@ fn forget_claim(rows: &mut Rows, key_id: u32, action: &Action) {
 }
 
 /// The amount of what was just frozen, as if every provider counted as we do.
-fn in_own_units(call: &mut ForeignCall) {
+fn in_own_units(call: &mut ProviderCall) {
     if call.provider != Provider::Adyen {
         return;
     }

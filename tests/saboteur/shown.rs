@@ -2,12 +2,11 @@
 
 use paid_once::flows::Operation;
 use paid_once::flows::capture::CaptureRequest;
-use paid_once::machine::begin::Arrival;
-use paid_once::machine::call::{CallState, ForeignCall};
-use paid_once::machine::context::Context;
-use paid_once::machine::record::{Lease, Lifecycle, Open, RecoveryPoint};
-use paid_once::machine::rows::Rows;
-use paid_once::machine::run::{Action, Event as Input, Run};
+use paid_once::flows::engine::{
+    Action, Arrival, CallState, Context, Event as Input, Lifecycle, Open, ProviderCall, RecoveryPoint, Rows,
+    Run,
+};
+use paid_once::machine::record::Lease;
 use paid_once::machine::step::StepError;
 use paid_once::payment::tries::Try;
 use paid_once::payment::{Failure, PaymentState, RefundState};
@@ -64,7 +63,7 @@ fn planned_send(run: &mut Run, rows: &mut Rows, ctx: &Context) -> Option<Action>
     if !matches!(lifecycle, Lifecycle::Open(_)) {
         key.lifecycle = Lifecycle::Open(never_ended());
     }
-    let of_key = |call: &&mut ForeignCall| call.key_id == key_id;
+    let of_key = |call: &&mut ProviderCall| call.key_id == key_id;
     let call = shown.calls.iter_mut().filter(of_key).max_by_key(|call| call.call_id)?;
     let before = call.clone();
     if matches!(call.state, CallState::Settled(_)) {
@@ -113,7 +112,7 @@ pub(super) fn with_first_send_now<T>(
 ) -> T {
     let sent: Vec<_> =
         rows.calls.iter().filter_map(|call| Some((call.call_id, call.first_sent_at_ms?))).collect();
-    let is_open = |call: &ForeignCall| !matches!(call.state, CallState::Settled(_));
+    let is_open = |call: &ProviderCall| !matches!(call.state, CallState::Settled(_));
     for call in rows.calls.iter_mut().filter(|call| call.key_id == key_id && is_open(call)) {
         call.first_sent_at_ms = call.first_sent_at_ms.map(|_| ctx.now_ms);
     }
@@ -132,7 +131,7 @@ pub(super) fn without_keeping_what_was_made<T>(
     call_id: Option<u32>,
     body: impl FnOnce(&mut Rows) -> T,
 ) -> T {
-    let is_it = |call: &ForeignCall| Some(call.call_id) == call_id;
+    let is_it = |call: &ProviderCall| Some(call.call_id) == call_id;
     let before = rows.calls.iter().find(|call| is_it(call)).map(|call| call.evidence.clone());
     let result = body(rows);
     if let Some((call, before)) = rows.calls.iter_mut().find(|call| is_it(call)).zip(before) {
@@ -149,7 +148,7 @@ pub(super) fn with_sends_long_ago<T>(
     looked_up: Option<u32>,
     body: impl FnOnce(&mut Rows) -> T,
 ) -> T {
-    let is_it = |call: &ForeignCall| Some(call.call_id) == looked_up && call.state == CallState::Unknown;
+    let is_it = |call: &ProviderCall| Some(call.call_id) == looked_up && call.state == CallState::Unknown;
     let call = rows.calls.iter_mut().find(|call| is_it(call));
     let Some((call_id, sent)) = call.map(|call| (call.call_id, call.last_sent_at_ms.replace(0))) else {
         return body(rows);
@@ -163,7 +162,7 @@ pub(super) fn with_sends_long_ago<T>(
 
 /// Nothing that was authorised was ever executed without an answer.
 pub(super) fn without_executed<T>(rows: &mut Rows, key_id: u32, body: impl FnOnce(&mut Rows) -> T) -> T {
-    let is_held = |call: &ForeignCall| {
+    let is_held = |call: &ProviderCall| {
         call.key_id == key_id
             && call.kind == CallKind::Authorize
             && call.evidence.is_executed
@@ -335,7 +334,7 @@ pub(super) fn is_late(rows: &Rows, news: &News) -> bool {
         News::Dispute { .. } | News::Other => return false,
     };
     let call = rows.calls.iter().find(|call| Some(&call.derived_key) == key);
-    let is_nearer = |call: &ForeignCall| {
+    let is_nearer = |call: &ProviderCall| {
         call.provider == Provider::Adyen
             && (call.name == "give_back" || !matches!(call.state, CallState::Settled(_)))
     };

@@ -2,12 +2,13 @@
 
 use paid_once::edge::ride::places;
 use paid_once::flows::Operation;
+use paid_once::flows::Point;
+use paid_once::flows::engine::{Arrival, RecoveryPoint};
 use paid_once::flows::ride::RideRequest;
-use paid_once::machine::begin::Arrival;
 use paid_once::machine::fingerprint::{Fingerprint, Parameters};
 use paid_once::machine::id::{ObjectId, Owner, RequestId};
 use paid_once::machine::key::IdempotencyKey;
-use paid_once::machine::record::{Channel, RecoveryPoint};
+use paid_once::machine::record::Channel;
 
 use crate::dice::Dice;
 use crate::faults::{HOUR, MINUTE, SECOND};
@@ -93,8 +94,8 @@ impl Client {
         if role != Role::Stranger && dice.permille(100) {
             client.fail_at = Some(dice.pick(&[
                 RecoveryPoint::Started,
-                RecoveryPoint::RideCreated,
-                RecoveryPoint::ChargeCreated,
+                RecoveryPoint::At(Point::RideCreated),
+                RecoveryPoint::At(Point::ChargeCreated),
             ]));
         }
         client

@@ -7,9 +7,10 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
-use paid_once::machine::context::{Bug, Context};
+use paid_once::flows::engine::{Context, Rows};
+use paid_once::machine::context::Bug;
 use paid_once::machine::id::ObjectId;
-use paid_once::machine::rows::{Rows, TimelineEntry};
+use paid_once::machine::rows::TimelineEntry;
 use paid_once::object::storage::{SqlValue, Storage};
 use paid_once::object::store::Store;
 use paid_once::payment::refunded_minor;
@@ -291,10 +292,10 @@ impl Disk {
             same("the alarm", it.set_alarm_ms, self.storage.take_alarm())?;
         }
         self.check_columns(&rows)?;
-        self.audit_records += it.changed.appended.audit.len() as u64;
+        self.audit_records += it.changed.appended.facts.audit.len() as u64;
         same("audit records", self.audit_records, self.store.audit_newest().map_err(read)?)?;
         let newest = self.store.audit_after(0, u32::MAX).map_err(read)?.pop();
-        if let (Some(record), Some(newest)) = (it.changed.appended.audit.last(), newest) {
+        if let (Some(record), Some(newest)) = (it.changed.appended.facts.audit.last(), newest) {
             let facts = serde_json::from_str(&newest.data).map_err(|error| error.to_string())?;
             let kept = (newest.at_ms, newest.actor, newest.action, newest.subject, facts);
             let record = record.clone();
@@ -309,7 +310,7 @@ impl Disk {
             events.iter().map(|event| (event.provider.clone(), event.event_id.clone())).collect();
         let taken_in = it.events.iter().map(|(provider, id)| ((*provider).to_owned(), id.clone())).collect();
         same("events", taken_in, known)?;
-        for event in &it.changed.appended.events {
+        for event in &it.changed.appended.facts.events {
             let kept = events.iter().find(|kept| {
                 (kept.provider.as_str(), &kept.event_id) == (event.provider.as_str(), &event.event_id)
             });

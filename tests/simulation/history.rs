@@ -2,11 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use paid_once::machine::begin::Begin;
-use paid_once::machine::call::{ForeignCall, LookUp};
+use paid_once::flows::engine::{Begin, LookUp, ProviderCall, Run};
 use paid_once::machine::context::Times;
 use paid_once::machine::record::{StoredResponse, Ticket};
-use paid_once::machine::run::{Run, RunEnd};
+use paid_once::machine::run::RunEnd;
 use paid_once::providers::HttpAnswer;
 
 use crate::faults::{Boundary, Fault, HOUR, MINUTE, SKEW_MAX_MS};
@@ -133,13 +132,13 @@ impl Runs {
 /// A send of which the sender has not heard.
 pub(crate) struct Exchange {
     pub(crate) run: u32,
-    pub(crate) call: ForeignCall,
+    pub(crate) call: ProviderCall,
 }
 
 /// A page of a look-up that is asked for.
 pub(crate) struct Asking {
     pub(crate) run: u32,
-    pub(crate) call: ForeignCall,
+    pub(crate) call: ProviderCall,
     pub(crate) fault: Option<Fault>,
 }
 

@@ -1,6 +1,6 @@
 //! Clients and the object: requests, what becomes of them in the object, and answers.
 
-use paid_once::machine::begin::Begin;
+use paid_once::flows::engine::Begin;
 use paid_once::machine::step::StepError;
 
 use crate::auditor::Answered;

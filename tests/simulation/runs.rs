@@ -1,10 +1,11 @@
 //! Runs, step by step, and the alarm that begins them without any client.
 
+use paid_once::flows::Point;
+use paid_once::flows::engine::{Action, Event as Input, LookUp, RecoveryPoint, Run};
 use paid_once::machine::begin::replayed;
-use paid_once::machine::call::LookUp;
 use paid_once::machine::id::RequestId;
-use paid_once::machine::record::{RecoveryPoint, Ticket};
-use paid_once::machine::run::{Action, Event as Input, Run, RunEnd};
+use paid_once::machine::record::Ticket;
+use paid_once::machine::run::RunEnd;
 use paid_once::machine::step::StepError;
 use paid_once::machine::wake::wake;
 
@@ -27,8 +28,8 @@ impl World {
             self.counters.count("takeovers");
         }
         let fail_at: &[RecoveryPoint] = match fail_at {
-            Some(RecoveryPoint::RideCreated) => &[RecoveryPoint::RideCreated],
-            Some(RecoveryPoint::ChargeCreated) => &[RecoveryPoint::ChargeCreated],
+            Some(RecoveryPoint::At(Point::RideCreated)) => &[RecoveryPoint::At(Point::RideCreated)],
+            Some(RecoveryPoint::At(Point::ChargeCreated)) => &[RecoveryPoint::At(Point::ChargeCreated)],
             Some(RecoveryPoint::Started) => &[RecoveryPoint::Started],
             _ => &[],
         };

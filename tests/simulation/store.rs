@@ -2,12 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use paid_once::machine::context::Context;
-use paid_once::machine::record::{KeyRecord, Lifecycle};
-use paid_once::machine::rows::{Appended, Rows};
+use paid_once::flows::engine::{Appended, Context, KeyRecord, Lifecycle, Rows};
 use paid_once::machine::wake::{KnownAlarm, alarm_to_set};
 use paid_once::object::events::Remembered;
 use paid_once::payment::records::AuditRecord;
+use paid_once::payment::records::Facts;
 use paid_once::providers::Provider;
 use paid_once::readmodel::projection;
 
@@ -134,11 +133,12 @@ impl Store {
         let appended = std::mem::take(&mut rows.appended);
         if self.has_outbox {
             rows.jobs.extend(appended.jobs.iter().cloned());
-            self.audit_records += appended.audit.len() as u64;
+            self.audit_records += appended.facts.audit.len() as u64;
         }
-        self.events
-            .extend(appended.events.iter().map(|event| (event.provider.as_str(), event.event_id.clone())));
-        self.alerts.extend(appended.audit.iter().filter_map(alert));
+        self.events.extend(
+            appended.facts.events.iter().map(|event| (event.provider.as_str(), event.event_id.clone())),
+        );
+        self.alerts.extend(appended.facts.audit.iter().filter_map(alert));
         let before = std::mem::replace(&mut self.rows, rows);
         if self.known.0 != instance {
             self.known = (instance, KnownAlarm::Unknown);
@@ -164,7 +164,7 @@ impl Store {
         instance: usize,
     ) -> Commit {
         let Kept { before, appended, set_alarm } = self.keep(staged, instance);
-        let Appended { audit, jobs, timeline, .. } = appended;
+        let Appended { facts: Facts { audit, .. }, jobs, timeline } = appended;
         let changed = before != self.rows || !audit.is_empty() || !jobs.is_empty() || !timeline.is_empty();
         Commit {
             object_now_ms: ctx.now_ms,

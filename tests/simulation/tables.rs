@@ -11,9 +11,10 @@ use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
-use paid_once::machine::context::{Bug, Context, Limits, Times};
+use paid_once::flows::engine::{self, Context, Limits, Rows};
+use paid_once::machine::context::{Bug, Times};
 use paid_once::machine::id::{InstanceId, ObjectId};
-use paid_once::machine::rows::{Rows, TimelineEntry};
+use paid_once::machine::rows::TimelineEntry;
 use paid_once::machine::wake::wake;
 use paid_once::object::events::{self, RECORDS_MAX};
 use paid_once::object::schema::{MIGRATIONS, VERSION_TABLE};
@@ -208,7 +209,7 @@ fn object() -> ObjectId {
 }
 
 fn context(now_ms: u64) -> Context {
-    Context::new(now_ms, 500, Times::default(), Limits::default())
+    engine::context(now_ms, 500, Times::default(), Limits::default())
 }
 
 fn entry(number: u32) -> TimelineEntry {

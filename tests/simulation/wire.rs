@@ -1,8 +1,7 @@
 //! What goes between the object and the provider: sends that get lost, come late or twice, and look-ups page by page.
 
-use paid_once::machine::call::{ForeignCall, LookUp, Outcome};
+use paid_once::flows::engine::{Event as Input, LookUp, Outcome, ProviderCall};
 use paid_once::machine::context::Times;
-use paid_once::machine::run::Event as Input;
 use paid_once::providers::HttpAnswer;
 
 use crate::faults::{Boundary, Copy, Fault, HOUR, Oddity, copies, send_counter};
@@ -28,7 +27,7 @@ pub(crate) struct Delivery {
 }
 
 impl World {
-    pub(crate) fn send(&mut self, run: u32, call: &ForeignCall) {
+    pub(crate) fn send(&mut self, run: u32, call: &ProviderCall) {
         let exchange = self.exchanges.len() as u64;
         self.exchanges.insert(exchange, Exchange { run, call: call.clone() });
         self.counters.count("sends");
@@ -145,7 +144,7 @@ impl World {
     }
 
     /// Asks for the next page of a look-up.
-    pub(crate) fn look_up(&mut self, run: u32, call: ForeignCall) {
+    pub(crate) fn look_up(&mut self, run: u32, call: ProviderCall) {
         if call.last_sent_at_ms.is_some_and(|at_ms| at_ms + WINDOW_MS < self.now_ms) {
             self.counters.count("look-ups past the window");
         }

@@ -6,11 +6,10 @@
 
 use std::collections::BTreeMap;
 
-use paid_once::machine::context::{Context, Limits, Times};
+use paid_once::flows::engine::{Context, Event as Input, Limits, Rows, context};
+use paid_once::machine::context::Times;
 use paid_once::machine::id::InstanceId;
 use paid_once::machine::record::Channel;
-use paid_once::machine::rows::Rows;
-use paid_once::machine::run::Event as Input;
 use paid_once::providers::HttpAnswer;
 
 use crate::auditor::Auditor;
@@ -278,7 +277,7 @@ impl World {
 
     pub(crate) fn context(&mut self, instance: usize) -> Context {
         let jitter = u16::try_from(self.dice.between(0, 1000)).unwrap_or(0);
-        let ctx = Context::new(self.object_now_ms(instance), jitter, self.times, Limits::default());
+        let ctx = context(self.object_now_ms(instance), jitter, self.times, Limits::default());
         self.saboteur.context(ctx)
     }
 

@@ -3,7 +3,7 @@
 use serde::Deserialize;
 
 use super::{asked, told};
-use crate::machine::call::{ForeignCall, ProviderReply};
+use crate::flows::engine::{ProviderCall, ProviderReply};
 use crate::providers::result::CallKind;
 use crate::webhooks::Told;
 
@@ -18,7 +18,7 @@ pub fn check_id(id: &str) -> Result<(), String> {
 }
 
 /// The answer that the call would have had: done as it was asked for, or refused.
-pub fn believed(call: &ForeignCall, id: &str, is_done: bool) -> Result<ProviderReply, String> {
+pub fn believed(call: &ProviderCall, id: &str, is_done: bool) -> Result<ProviderReply, String> {
     if is_done && call.evidence.closing.is_some() {
         return Err("only a part is held: cancel it there, and say that it was refused".to_owned());
     }
@@ -55,6 +55,6 @@ struct Body {
 }
 
 /// What to search for in the Customer Area.
-pub fn reference(call: &ForeignCall) -> Option<String> {
+pub fn reference(call: &ProviderCall) -> Option<String> {
     serde_json::from_str::<Body>(&call.request.body).ok().map(|body| body.reference)
 }

@@ -4,7 +4,8 @@ use serde::Deserialize;
 
 use super::super::HttpAnswer;
 use super::{CLOCK_SKEW_S, Meaning, Metadata, RefundedIntent, asked, read_moved, read_success, reply};
-use crate::machine::call::{ForeignCall, FrozenRequest, LookUp, ProviderReply};
+use crate::flows::engine::{LookUp, ProviderCall, ProviderReply};
+use crate::machine::call::FrozenRequest;
 use crate::providers::is_plain;
 use crate::providers::result::CallKind;
 
@@ -25,7 +26,7 @@ struct Named {
 }
 
 /// Whether this can be the id of what the call has made.
-pub fn check_id(call: &ForeignCall, id: &str) -> Result<(), String> {
+pub fn check_id(call: &ProviderCall, id: &str) -> Result<(), String> {
     let (prefix, what) = match call.kind {
         CallKind::Refund => ("re_", "a refund"),
         CallKind::Charge | CallKind::Authorize | CallKind::Capture | CallKind::Void => {
@@ -45,12 +46,12 @@ pub fn check_id(call: &ForeignCall, id: &str) -> Result<(), String> {
 }
 
 /// The payment that a capture or a void moves.
-fn intent_of(call: &ForeignCall) -> &str {
+fn intent_of(call: &ProviderCall) -> &str {
     call.request.path.split('/').nth(3).unwrap_or_default()
 }
 
 /// What to ask (with `GET`).
-pub fn request(call: &ForeignCall, id: &str) -> FrozenRequest {
+pub fn request(call: &ProviderCall, id: &str) -> FrozenRequest {
     let list = if call.kind == CallKind::Refund { "refunds" } else { "payment_intents" };
     FrozenRequest {
         path: format!("/v1/{list}/{id}"),
@@ -60,7 +61,7 @@ pub fn request(call: &ForeignCall, id: &str) -> FrozenRequest {
 }
 
 /// The answer that the call would have had. An error says what Stripe shows instead.
-pub fn read(call: &ForeignCall, id: &str, answer: &HttpAnswer) -> Result<ProviderReply, String> {
+pub fn read(call: &ProviderCall, id: &str, answer: &HttpAnswer) -> Result<ProviderReply, String> {
     match answer.status {
         200 => {}
         404 => return Err(format!("Stripe has no {id} in this account")),
@@ -88,7 +89,7 @@ pub fn read(call: &ForeignCall, id: &str, answer: &HttpAnswer) -> Result<Provide
 }
 
 /// Whether it was made by this call, as far as it says.
-fn is_its(call: &ForeignCall, id: &str, named: &Named) -> Result<(), String> {
+fn is_its(call: &ProviderCall, id: &str, named: &Named) -> Result<(), String> {
     if named.id != id {
         return Err(format!("Stripe answered with {}", named.id));
     }

@@ -2,8 +2,8 @@
 //! account by mistake, and put right again. Each account has books and idempotency keys of its own: the same bytes charge again
 //! in the other one.
 
-use paid_once::machine::account::{Credential, Credentials};
-use paid_once::machine::call::{CallState, ForeignCall};
+use paid_once::flows::engine::{CallState, Credentials, ProviderCall};
+use paid_once::machine::account::Credential;
 use paid_once::providers::HttpAnswer;
 
 use super::bank::{Intent, Ledger};
@@ -155,7 +155,7 @@ impl World {
 
 /// Whether something of an object must wait for the other account's key.
 pub(crate) fn is_away(object: &Object) -> bool {
-    let is_others = |call: &ForeignCall| {
+    let is_others = |call: &ProviderCall| {
         let sent_to = call.evidence.sent_to.as_ref();
         let is_open = !matches!(call.state, CallState::Settled(_));
         sent_to.is_some_and(|sent_to| {

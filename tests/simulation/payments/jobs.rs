@@ -6,9 +6,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use paid_once::flows::engine::{Lifecycle, Rows, StagedJob};
 use paid_once::machine::outbox;
-use paid_once::machine::record::Lifecycle;
-use paid_once::machine::rows::{Rows, StagedJob};
 use paid_once::payment::records::JobKind;
 use paid_once::readmodel::projection;
 use paid_once::readmodel::snapshot::{AuditRow, Snapshot, snapshot};

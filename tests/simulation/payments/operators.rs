@@ -3,8 +3,8 @@
 
 use std::collections::BTreeSet;
 
-use paid_once::machine::call::{ByHand, CallState, ForeignCall, ProviderReply, Settlement};
-use paid_once::machine::rows::Rows;
+use paid_once::flows::engine::{CallState, ProviderCall, ProviderReply, Rows, Settlement};
+use paid_once::machine::call::ByHand;
 use paid_once::payment::by_hand::{self, HOLD_MS, Refusal, Word};
 use paid_once::providers::Provider;
 use paid_once::providers::result::CallKind;
@@ -146,7 +146,7 @@ impl World {
     }
 
     /// What the provider's own pages show of a call.
-    fn seen(&mut self, call: &ForeignCall) -> Seen {
+    fn seen(&mut self, call: &ProviderCall) -> Seen {
         let key = &call.derived_key;
         let ledger = if call.provider == Provider::Stripe { &self.stripe.ledger } else { &self.adyen.ledger };
         let found = match call.kind {

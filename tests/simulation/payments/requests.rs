@@ -1,7 +1,7 @@
 //! Clients and the objects: requests, what becomes of them, and answers.
 
-use paid_once::machine::begin::{Begin, Bound, bind};
-use paid_once::machine::record::Lifecycle;
+use paid_once::flows::engine::{Begin, Lifecycle};
+use paid_once::machine::begin::{Bound, bind};
 use paid_once::machine::wake::expire;
 
 use super::auditor::Asked;

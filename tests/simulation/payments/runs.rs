@@ -1,10 +1,11 @@
 //! Runs, step by step; the alarm, which begins them without any client; and the questions about what is open at the provider.
 
+use paid_once::flows::Point;
+use paid_once::flows::engine::{Action, Event as Input, LookUp, RecoveryPoint, Run};
 use paid_once::machine::begin::replayed;
-use paid_once::machine::call::LookUp;
 use paid_once::machine::id::RequestId;
-use paid_once::machine::record::{RecoveryPoint, Ticket};
-use paid_once::machine::run::{Action, Event as Input, Run, RunEnd};
+use paid_once::machine::record::Ticket;
+use paid_once::machine::run::RunEnd;
 use paid_once::machine::step::StepError;
 use paid_once::machine::wake::wake;
 use paid_once::payment::check::{self, Question, Truth};
@@ -29,7 +30,7 @@ impl World {
         if ticket.attempt > 1 {
             self.counters.count("takeovers");
         }
-        let fail_at: &[RecoveryPoint] = if fails { &[RecoveryPoint::Reserved] } else { &[] };
+        let fail_at: &[RecoveryPoint] = if fails { &[RecoveryPoint::At(Point::Reserved)] } else { &[] };
         let run = Run::new(ticket.clone(), patience_until_ms, fail_at);
         let begun_by = waiting.first().copied();
         let number = self.runs.begin(Active { run, ticket, instance, begun_by, waiting });

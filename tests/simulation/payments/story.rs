@@ -2,10 +2,10 @@
 
 use paid_once::flows::Operation;
 use paid_once::flows::capture::CaptureRequest;
+use paid_once::flows::engine::Arrival;
 use paid_once::flows::payment::{PaymentRequest, Route};
 use paid_once::flows::refund::RefundRequest;
 use paid_once::flows::void::VoidRequest;
-use paid_once::machine::begin::Arrival;
 use paid_once::machine::fingerprint::{Fingerprint, Parameters};
 use paid_once::machine::id::{ObjectId, Owner, RequestId, digest};
 use paid_once::machine::key::IdempotencyKey;

@@ -1,7 +1,7 @@
 //! What can be seen of an object's rows from outside, as the plain words and numbers that the auditor is told.
 
-use paid_once::machine::record::Lifecycle;
-use paid_once::machine::rows::{Rows, StagedJob, TimelineEntry};
+use paid_once::flows::engine::{Lifecycle, Rows, StagedJob};
+use paid_once::machine::rows::TimelineEntry;
 use paid_once::payment::records::JobKind;
 use paid_once::payment::{Payment, PaymentState, Pending, Refund, RefundState};
 
@@ -23,7 +23,7 @@ pub(crate) fn commit(
     // Replays are told of apart.
     let is_replay = |line: &&TimelineEntry| line.event == "replayed";
     let lines = appended.timeline.iter().filter(|line| !is_replay(line)).count();
-    let added = !(appended.audit.is_empty() && appended.jobs.is_empty() && lines == 0);
+    let added = !(appended.facts.audit.is_empty() && appended.jobs.is_empty() && lines == 0);
     let mut rest = rows.clone();
     for key in &mut rest.keys {
         key.replays = before.key(key.key_id).map_or(0, |key| key.replays);
@@ -51,8 +51,9 @@ pub(crate) fn commit(
             .filter_map(|refund| Some(refund_view(refund, rows.resource.payment.as_ref()?)))
             .collect(),
         finished: finished.collect(),
-        audit: appended.audit.iter().map(|record| record.action).collect(),
+        audit: appended.facts.audit.iter().map(|record| record.action).collect(),
         events: appended
+            .facts
             .events
             .iter()
             .map(|event| format!("{}:{}", event.provider.as_str(), event.event_id))

@@ -6,9 +6,8 @@
 
 use std::collections::BTreeMap;
 
-use paid_once::machine::call::CallState;
+use paid_once::flows::engine::{CallState, Rows};
 use paid_once::machine::id::ObjectId;
-use paid_once::machine::rows::Rows;
 use paid_once::object::events;
 use paid_once::payment::PaymentState;
 use paid_once::payment::id::PaymentId;

@@ -1,8 +1,8 @@
 //! What goes between the objects and the providers: sends that get lost, come late or twice; look-ups page by page; and what
 //! banks and the people who pay decide in their own time.
 
-use paid_once::machine::call::{ForeignCall, FrozenRequest, LookUp, Outcome};
-use paid_once::machine::run::Event as Input;
+use paid_once::flows::engine::{Event as Input, LookUp, Outcome, ProviderCall};
+use paid_once::machine::call::FrozenRequest;
 use paid_once::providers::result::CallKind;
 use paid_once::providers::{HttpAnswer, Provider};
 
@@ -49,7 +49,7 @@ impl World {
         self.runs.get(run).map_or(self.accounts.secret, |active| self.instances[active.instance].secret)
     }
 
-    pub(crate) fn send(&mut self, run: u32, call: &ForeignCall) {
+    pub(crate) fn send(&mut self, run: u32, call: &ProviderCall) {
         let exchange = self.sends;
         self.sends += 1;
         let object = self.runs.get(run).map_or(0, |active| self.instances[active.instance].object);
@@ -355,7 +355,7 @@ impl World {
     }
 
     /// Asks for the next page of a look-up.
-    pub(crate) fn look_up(&mut self, run: u32, call: ForeignCall) {
+    pub(crate) fn look_up(&mut self, run: u32, call: ProviderCall) {
         if call.last_sent_at_ms.is_some_and(|at_ms| at_ms + WINDOW_MS < self.now_ms) {
             self.counters.count("look-ups past the window");
         }

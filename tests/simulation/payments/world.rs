@@ -6,11 +6,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use paid_once::machine::context::{Context, Limits, Times};
+use paid_once::flows::engine::{Context, Event as Input, Lifecycle, Limits, Rows, context, with_credentials};
+use paid_once::machine::context::Times;
 use paid_once::machine::id::{InstanceId, ObjectId};
-use paid_once::machine::record::Lifecycle;
-use paid_once::machine::rows::Rows;
-use paid_once::machine::run::Event as Input;
 use paid_once::machine::step::StepError;
 use paid_once::payment::check::Question;
 use paid_once::payment::id::PaymentId;
@@ -650,13 +648,13 @@ impl World {
 
     pub(crate) fn context(&mut self, instance: usize) -> Context {
         let jitter = u16::try_from(self.dice.between(0, 1000)).unwrap_or(0);
-        let mut ctx = Context::new(self.object_now_ms(instance), jitter, self.times, Limits::default());
+        let mut ctx = context(self.object_now_ms(instance), jitter, self.times, Limits::default());
         if self.accounts.is_on {
             let secret = match self.saboteur.plays(Mutant::AccountNotFrozen) {
                 true => Secret::FIRST,
                 false => self.instances[instance].secret,
             };
-            ctx = ctx.with_credentials(secret.credentials());
+            ctx = with_credentials(ctx, secret.credentials());
         }
         self.saboteur.context(ctx)
     }
@@ -742,7 +740,7 @@ impl World {
             self.auditor.kept_otherwise(&seen);
         }
         if self.off == Some(Off::AuditRows) {
-            kept.appended.audit.clear();
+            kept.appended.facts.audit.clear();
         }
         let auditor = &self.auditor;
         let commit = view::commit(

@@ -1,0 +1,100 @@
+//! What operations are about, as types that whoever uses the machine puts in: a [`Domain`], and where its calls go, a [`Provider`].
+
+use std::fmt::Debug;
+use std::hash::Hash;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::account::Credential;
+use super::request::FrozenRequest;
+use super::times::Times;
+
+/// What can be kept in rows and compared.
+pub trait Data: Clone + Debug + PartialEq + Eq + Hash {}
+
+impl<T: Clone + Debug + PartialEq + Eq + Hash> Data for T {}
+
+/// What can be written down, too.
+pub trait Stored: Data + Serialize + DeserializeOwned {}
+
+impl<T: Data + Serialize + DeserializeOwned> Stored for T {}
+
+/// What the operations of a Worker are about, as types. A unit struct implements it.
+pub trait Domain: Copy + Debug + Default + Eq + Hash + 'static {
+    /// What a request asks for, parsed and complete: a run can be resumed from this and the rows alone.
+    type Operation: Stored;
+    /// The flow's half of an object's state.
+    type Resource: Data + Default;
+    /// How far an operation has come.
+    type Point: Point;
+    /// Where calls go.
+    type Provider: Provider;
+    /// What a definitive answer of a provider means.
+    type Answer: Answer;
+    /// Why the state of things does not admit an operation.
+    type Refusal: Data;
+    /// A kind of job.
+    type JobKind: Copy + Data;
+    /// What a phase writes down beside the state and never reads again, such as audit records.
+    type Facts: Data + Default;
+    /// What is configured for the flow.
+    type Settings: Settings<Self::Provider>;
+}
+
+/// The points of a flow, in the order in which they are reached.
+pub trait Point: Copy + Debug + Ord + Hash {
+    /// The name as stored and shown.
+    fn as_str(self) -> &'static str;
+
+    /// From the stored name.
+    fn parse(text: &str) -> Option<Self>;
+}
+
+/// Where calls go.
+pub trait Provider: Copy + Debug + Eq + Hash {
+    /// What a call asks for.
+    type Kind: Copy + Data;
+
+    /// How long after the first send, in ms, the same key may be sent again: well below what the provider keeps.
+    fn window_ms(self, times: &Times) -> u64;
+
+    /// Whether it can be asked what became of a call. Else only its answers tell, and what it tells by itself.
+    fn answers_questions(self) -> bool;
+
+    /// The provider's id of what a call moves, where that is seen only with a credential of the account that made it.
+    fn moves(self, _kind: Self::Kind, _request: &FrozenRequest) -> Option<String> {
+        None
+    }
+
+    /// Whether it must be asked for the id of an account, to know later whether a call was sent there. `made` is its id of what the
+    /// call has made.
+    fn tells_account(self, _kind: Self::Kind, _request: &FrozenRequest, _made: Option<&str>) -> bool {
+        false
+    }
+}
+
+/// What a call of a flow asks for.
+pub type CallKind<D> = <<D as Domain>::Provider as Provider>::Kind;
+
+/// What a definitive answer means.
+pub trait Answer: Stored {
+    /// One word for it.
+    fn name(&self) -> &'static str;
+
+    /// Whether the provider refuses the request itself. It need not have stored such an answer under the key.
+    fn is_refusal(&self) -> bool;
+
+    /// The provider's id of what the call has made, as far as the answer says one.
+    fn made(&self) -> Option<&str>;
+}
+
+/// What is configured for a flow.
+pub trait Settings<P>: Copy + Debug + Eq + Hash {
+    /// The credential with a provider. `None` where nothing is known of it.
+    fn credential(&self, _provider: P) -> Option<Credential> {
+        None
+    }
+}
+
+impl<P> Settings<P> for () {}

@@ -1,0 +1,86 @@
+//! What the operations of a [`Domain`] do: a [`Flow`], which is asked whether one may begin and then runs it, phase by phase.
+//!
+//! A flow is a unit struct and its functions have no `self`: a run that is resumed by another release, or in another
+//! incarnation, depends on nothing but the rows and the [`Context`].
+
+use super::call::{CallSpec, CallState, ProviderCall, Settlement};
+use super::context::{Bug, Context};
+use super::domain::Domain;
+use super::record::{KeyRecord, StoredResponse};
+use super::rows::Rows;
+
+/// What operations do.
+pub trait Flow: Domain {
+    /// Its name in logs and timelines.
+    fn name(operation: &Self::Operation) -> &'static str;
+
+    /// Whether a new key may begin its operation, and how far that has brought it. Reserves what the operation needs. On a
+    /// refusal, or an error, nothing is committed.
+    fn admit(operation: &Self::Operation, phase: &mut Phase<'_, Self>) -> Result<Admission<Self>, Bug>;
+
+    /// Runs the next phase of an operation. What it changes is committed together with how it ends, or not at all.
+    fn run(operation: &Self::Operation, phase: &mut Phase<'_, Self>) -> Result<End<Self>, Bug>;
+
+    /// Why an object takes no more keys than `keys_max`.
+    fn too_many_keys(keys_max: u32) -> Self::Refusal;
+
+    /// Whether a call that was never sent has lost its point: what it moves has changed since it was admitted.
+    fn is_overtaken(_call: &ProviderCall<Self>, _rows: &Rows<Self>) -> bool {
+        false
+    }
+
+    /// When the flow itself has something to do although nobody calls, in ms since the epoch.
+    fn due_at_ms(_rows: &Rows<Self>, _ctx: &Context<Self::Settings>) -> Option<u64> {
+        None
+    }
+
+    /// Whether a provider is to be asked something soon.
+    fn is_awaiting(_rows: &Rows<Self>) -> bool {
+        false
+    }
+
+    /// The alarm has come: does what is due.
+    fn on_alarm(_rows: &mut Rows<Self>, _ctx: &Context<Self::Settings>) {}
+}
+
+/// Whether an operation may begin: the point to which what it has reserved brings it, if to any; or why not.
+pub type Admission<F> = Result<Option<<F as Domain>::Point>, <F as Domain>::Refusal>;
+
+/// How a phase ends.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum End<F: Domain> {
+    /// This much is done for good.
+    At(F::Point),
+    /// Something is to be done elsewhere first: the call is frozen with this phase.
+    Call(CallSpec<F>),
+    /// The operation is over.
+    Response(StoredResponse),
+}
+
+/// A phase at work: the rows, and on whose behalf.
+pub struct Phase<'a, F: Domain> {
+    /// The rows of the object.
+    pub rows: &'a mut Rows<F>,
+    /// The key whose operation it is.
+    pub key_id: u32,
+    /// When, and with which configuration.
+    pub ctx: &'a Context<F::Settings>,
+    /// The operator who asked on the owner's behalf. Known only as the operation is admitted.
+    pub by: Option<&'a str>,
+}
+
+impl<F: Domain> Phase<'_, F> {
+    /// The record of its key.
+    pub fn key(&self) -> Result<&KeyRecord<F>, Bug> {
+        self.rows.key(self.key_id).ok_or_else(|| Bug(format!("no key {}", self.key_id)))
+    }
+
+    /// How the call of this name ended; `None` if it was not made yet.
+    pub fn settlement(&self, name: &str) -> Result<Option<Settlement<F::Answer>>, Bug> {
+        match self.rows.call(self.key_id, name).map(|call| &call.state) {
+            None => Ok(None),
+            Some(CallState::Settled(settlement)) => Ok(Some(settlement.clone())),
+            Some(other) => Err(Bug(format!("a phase ran while call {name} was {}", other.name()))),
+        }
+    }
+}
