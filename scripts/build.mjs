@@ -25,6 +25,7 @@ import { toolchain } from './setup/rust.mjs';
 // All that a Worker is made of. What a crate includes from elsewhere at compile time must be added here.
 export const inputs = [
   'src',
+  'crates',
   'templates',
   'static',
   'migrations',

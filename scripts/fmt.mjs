@@ -7,7 +7,8 @@ import { setUp } from './setup.mjs';
 endOnSignals({ exitCode: 130 });
 await script(async () => {
   await setUp({ lints: true });
-  for (const { name, dir } of workers) await runStep(`the Rust of ${name}`, 'cargo', ['fmt'], { cwd: dir });
+  for (const { name, dir } of workers)
+    await runStep(`the Rust of ${name}`, 'cargo', ['fmt', '--all'], { cwd: dir });
   await runStep('scripts, tests, styles and data', 'prettier', ['--write', '--log-level', 'warn', '.'], {
     cwd: root,
   });

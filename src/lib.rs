@@ -12,7 +12,6 @@ mod exchange;
 pub mod flows;
 pub mod jobs;
 pub mod log;
-pub mod machine;
 pub mod metrics;
 pub mod object;
 pub mod payment;
@@ -22,6 +21,8 @@ mod random;
 pub mod readmodel;
 pub mod tasks;
 pub mod webhooks;
+
+pub use once as machine;
 
 /// Every HTTP request enters here.
 #[cfg(target_arch = "wasm32")]

@@ -15,7 +15,7 @@ export function resolved(dir, { target } = {}) {
   return JSON.parse(asked.stdout);
 }
 
-/** Those that end up in the Worker's WebAssembly: normal dependencies of the target, without macros and what only builds or tests. */
+/** The crates of others that end up in the Worker's WebAssembly: normal dependencies of the target, without macros and what only builds or tests. */
 export function shipped(dir) {
   const { packages, resolve } = resolved(dir, { target: wasmTarget });
   const nodes = new Map(resolve.nodes.map((node) => [node.id, node]));
@@ -32,7 +32,7 @@ export function shipped(dir) {
       if (kinds.some(({ kind }) => kind === null)) visit(pkg);
   };
   visit(resolve.root);
-  return packages.filter(({ id }) => found.has(id) && id !== resolve.root);
+  return packages.filter(({ id, source }) => found.has(id) && source !== null);
 }
 
 /** `name version` → SHA-256 of the crate's archive. */

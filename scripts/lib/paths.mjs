@@ -15,4 +15,7 @@ export const workers = [
   { name: 'simulator', dir: inRoot('simulator') },
 ];
 
+/** The crates that the Workers are made of. */
+export const libraries = [{ name: 'once', dir: inRoot('crates', 'once') }];
+
 export const wasmTarget = 'wasm32-unknown-unknown';

@@ -6,7 +6,7 @@
 import { existsSync, readFileSync, readdirSync } from 'node:fs';
 import { join, relative } from 'node:path';
 
-import { inRoot, root, wasmTarget, workers } from '../lib/paths.mjs';
+import { inRoot, libraries, root, wasmTarget, workers } from '../lib/paths.mjs';
 
 const minutes = (n) => n * 60_000;
 const compiled = minutes(15); // a first compile on two slow cores
@@ -16,7 +16,7 @@ const onReleaseOnly = ['cost'];
 
 export const suites = () => [
   ...[...workers, { name: 'scripts/bindgen', dir: inRoot('scripts', 'bindgen') }].map((worker) =>
-    cargoCheck('format', worker, ['fmt', '--check', '--', '--color', 'never']),
+    cargoCheck('format', worker, ['fmt', '--all', '--check', '--', '--color', 'never']),
   ),
   check('check: format of scripts, tests and pages', ['prettier', '--check', '--log-level', 'warn', '.']),
   check('check: unused dependencies', ['node', 'scripts/test/unused-dependencies.mjs']),
@@ -26,16 +26,24 @@ export const suites = () => [
     kind: 'node',
   }),
   ...workers.map((worker) =>
-    cargoCheck('clippy', worker, ['clippy', '--all-targets', '--', '-D', 'warnings']),
+    cargoCheck('clippy', worker, ['clippy', '--workspace', '--all-targets', '--', '-D', 'warnings']),
   ),
   ...workers.map((worker) =>
-    cargoCheck('clippy for wasm', worker, ['clippy', '--target', wasmTarget, '--', '-D', 'warnings']),
+    cargoCheck('clippy for wasm', worker, [
+      'clippy',
+      '--workspace',
+      '--target',
+      wasmTarget,
+      '--',
+      '-D',
+      'warnings',
+    ]),
   ),
   ...workers.map((worker) =>
-    cargoCheck('docs', worker, ['doc', '--no-deps'], { RUSTDOCFLAGS: '-D warnings' }),
+    cargoCheck('docs', worker, ['doc', '--workspace', '--no-deps'], { RUSTDOCFLAGS: '-D warnings' }),
   ),
-  ...workers.map((worker) => cargoCheck('doc tests', worker, ['test', '--doc'])),
-  ...workers.flatMap(cargoTests),
+  ...workers.map((worker) => cargoCheck('doc tests', worker, ['test', '--workspace', '--doc'])),
+  ...[...workers, ...libraries].flatMap(cargoTests),
   check('build: both Workers', ['node', 'scripts/build.mjs'], {
     timeoutMs: compiled,
     env: { BUILD_PROFILE: 'dev' },

@@ -5,11 +5,11 @@
 import { existsSync, readFileSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 
-import { workers } from '../lib/paths.mjs';
+import { libraries, workers } from '../lib/paths.mjs';
 
-for (const { name, dir } of workers) {
+for (const { name, dir } of [...workers, ...libraries]) {
   const manifest = readFileSync(join(dir, 'Cargo.toml'), 'utf8');
-  const code = ['src', 'tests', 'benches', 'build.rs']
+  const code = ['src', 'tests', 'examples', 'benches', 'build.rs']
     .flatMap((path) => rustFiles(join(dir, path)))
     .join('\n');
   const unused = dependencies(manifest).filter(

@@ -631,7 +631,7 @@ impl<F: Domain> ProviderCall<F> {
     }
 
     /// Cancels what was left open, and looks at it until it is canceled.
-    pub(crate) fn close(&mut self, reply: ProviderReply<F::Answer>, ctx: &Context<F::Settings>) {
+    pub fn close(&mut self, reply: ProviderReply<F::Answer>, ctx: &Context<F::Settings>) {
         self.evidence.provider_id = reply.result.made().map(str::to_owned);
         self.evidence.is_executed = true;
         self.evidence.closing = Some(reply);

@@ -19,18 +19,13 @@ const _: () = assert!(2 * QUEUE_TAKES_MS < HURRY_MS, "the alarm leaves the queue
 const BATCH_MAX: usize = 25;
 
 /// A job, as it is staged now.
-pub(crate) fn job<K, S>(
-    kind: K,
-    job_id: String,
-    payload: serde_json::Value,
-    ctx: &Context<S>,
-) -> StagedJob<K> {
+pub fn job<K, S>(kind: K, job_id: String, payload: serde_json::Value, ctx: &Context<S>) -> StagedJob<K> {
     let next_at_ms = ctx.now_ms.saturating_add(HURRY_MS);
     StagedJob { job_id, kind, payload, staged_at_ms: ctx.now_ms, sends: 0, next_at_ms }
 }
 
 /// When the next job leaves, in ms since the epoch.
-pub(super) fn wakes_at<F: Domain>(rows: &Rows<F>) -> Option<u64> {
+pub(crate) fn wakes_at<F: Domain>(rows: &Rows<F>) -> Option<u64> {
     rows.jobs.iter().chain(&rows.appended.jobs).map(|job| job.next_at_ms).min()
 }
 

@@ -117,7 +117,7 @@ impl SentTo {
 
     /// Takes in which account the configured credential is of. Gives whether that is this one; `None` if that is still to be
     /// found out.
-    pub(crate) fn take(&mut self, identity: Identity, now: Credential) -> Option<bool> {
+    pub fn take(&mut self, identity: Identity, now: Credential) -> Option<bool> {
         let is_changed = now != self.credential;
         let away = match identity {
             Identity::Account(id) if !is_changed => {

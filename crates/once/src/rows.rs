@@ -103,7 +103,8 @@ impl<F: Domain> Rows<F> {
         self.keys.iter().find(|key| key.key_id == key_id)
     }
 
-    pub(crate) fn key_mut(&mut self, key_id: u32) -> Option<&mut KeyRecord<F>> {
+    /// The record of a key, to be changed.
+    pub fn key_mut(&mut self, key_id: u32) -> Option<&mut KeyRecord<F>> {
         self.keys.iter_mut().find(|key| key.key_id == key_id)
     }
 
@@ -112,7 +113,8 @@ impl<F: Domain> Rows<F> {
         self.calls.iter().find(|call| call.key_id == key_id && call.name == name)
     }
 
-    pub(crate) fn call_mut(&mut self, call_id: u32) -> Option<&mut ProviderCall<F>> {
+    /// A call, to be changed.
+    pub fn call_mut(&mut self, call_id: u32) -> Option<&mut ProviderCall<F>> {
         self.calls.iter_mut().find(|call| call.call_id == call_id)
     }
 
@@ -128,7 +130,7 @@ impl<F: Domain> Rows<F> {
     }
 
     /// The same, to be changed.
-    pub(crate) fn account_of_mut(&mut self, provider: F::Provider, made: &str) -> Option<&mut SentTo> {
+    pub fn account_of_mut(&mut self, provider: F::Provider, made: &str) -> Option<&mut SentTo> {
         let call = self.calls.iter_mut().rev().find(|call| knows_account(call, provider, made))?;
         call.evidence.sent_to.as_mut()
     }
@@ -183,7 +185,8 @@ impl<F: Domain> Rows<F> {
         Ok(())
     }
 
-    pub(crate) fn note(&mut self, key_id: u32, at_ms: u64, event: &str, detail: impl Into<String>) {
+    /// Adds a line to a key's timeline.
+    pub fn note(&mut self, key_id: u32, at_ms: u64, event: &str, detail: impl Into<String>) {
         let attempt = self.key(key_id).map_or(0, |key| key.attempt);
         let entry = TimelineEntry { key_id, at_ms, attempt, event: event.to_owned(), detail: detail.into() };
         self.appended.timeline.push(entry);
