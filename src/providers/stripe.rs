@@ -654,8 +654,8 @@ fn read_proof(known: Option<&str>, answer: &HttpAnswer) -> Identity {
     let named = serde_json::from_str::<Named>(&answer.body).ok().and_then(|named| plain_id(&named.id));
     match (answer.status, known, named) {
         (200, None, Some(id)) => Identity::Account(id),
-        (200, Some(known), Some(id)) if known == id => Identity::SeesPayment,
-        (404, Some(_), _) if is_missing(answer) => Identity::SeesNoPayment,
+        (200, Some(known), Some(id)) if known == id => Identity::SeesIt,
+        (404, Some(_), _) if is_missing(answer) => Identity::SeesNothing,
         (401 | 403, _, _) => Identity::Refused { status: answer.status },
         _ => Identity::Silent,
     }

@@ -224,10 +224,10 @@ fn the_account_is_asked_for_by_the_payment_where_that_is_known() {
     assert_eq!(stripe::identity(&capture).path, "/v1/payment_intents/pi_7");
     let missing = r#"{"error":{"type":"invalid_request_error","code":"resource_missing"}}"#;
     for (status, body, expected) in [
-        (200, r#"{"id":"pi_7"}"#, Identity::SeesPayment),
+        (200, r#"{"id":"pi_7"}"#, Identity::SeesIt),
         (200, r#"{"id":"pi_8"}"#, Identity::Silent),
         (200, "<html>", Identity::Silent),
-        (404, missing, Identity::SeesNoPayment),
+        (404, missing, Identity::SeesNothing),
         // A proxy's page proves nothing.
         (404, "", Identity::Silent),
         (403, "", Identity::Refused { status: 403 }),

@@ -1,5 +1,5 @@
 //! At which account of a provider a call was sent. A provider's idempotency keys are its account's: the same bytes, sent with a
-//! secret of another account, move the money again there.
+//! secret of another account, are executed again there.
 //!
 //! ```text
 //!  sent with this credential ──► nothing to ask: send again, look up
@@ -16,12 +16,12 @@ use hmac::{Hmac, KeyInit, Mac};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use sha2::Sha256;
 
-/// Stands for a way to a provider: its address and the secret, of which it tells nothing, and whether it moves real money.
+/// Stands for a way to a provider: its address and the secret, of which it tells nothing, and whether it is live.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Credential {
     /// The secret and the address, hashed.
     pub print: u64,
-    /// Real money; else a test.
+    /// What is done is real; else a test.
     pub live: bool,
 }
 
@@ -137,9 +137,9 @@ impl SentTo {
                     named(&id, now.live),
                 )),
             },
-            Identity::SeesPayment => None,
-            Identity::SeesNoPayment => Some(
-                "the payment is not in the account of the configured key: nothing is sent until a key of its account is set"
+            Identity::SeesIt => None,
+            Identity::SeesNothing => Some(
+                "what it is about is not in the account of the configured key: nothing is sent until a key of its account is set"
                     .to_owned(),
             ),
             Identity::Refused { status: 401 } if is_changed => {
@@ -173,10 +173,10 @@ fn named(account: &str, live: bool) -> String {
 pub enum Identity {
     /// The provider's id of it.
     Account(String),
-    /// The payment that the call is about is in it.
-    SeesPayment,
-    /// That payment is not in it.
-    SeesNoPayment,
+    /// What the call is about is in it.
+    SeesIt,
+    /// What the call is about is not in it.
+    SeesNothing,
     /// It may not be asked.
     Refused {
         /// The HTTP status.

@@ -4,8 +4,8 @@
 //! [`Begin::InProgress`], [`Begin::Pending`] (it waits for the provider), and the refusals.
 //!
 //! The checks come in this order: owner, fingerprint, state, lease; so a stranger learns nothing, and a mismatch (422) wins
-//! over a conflict (409). A new key is last asked for what its flow [admits](Flow::admit): what the state of the
-//! payment forbids leaves no record, and what is admitted is reserved in the same transaction.
+//! over a conflict (409). A new key is last asked for what its flow [admits](Flow::admit): what the state of
+//! things forbids leaves no record, and what is admitted is reserved in the same transaction.
 //!
 //! A replay is [counted](replayed), in the same transaction, and changes nothing else.
 //!
@@ -74,7 +74,7 @@ pub enum Begin<F: Domain> {
     Pending {
         /// When the alarm tries again, in ms since the epoch.
         retry_at_ms: u64,
-        /// Whether money may have moved.
+        /// Whether it may have been executed.
         in_doubt: bool,
     },
     /// The key was used for something else.
@@ -88,7 +88,7 @@ pub enum Begin<F: Domain> {
     NotStarted,
     /// The key belongs to somebody else.
     Stranger,
-    /// The state of the payment forbids it. Nothing was written.
+    /// The state of things forbids it. Nothing was written.
     Refused(F::Refusal),
 }
 

@@ -14,7 +14,7 @@
 //!                         └── at most once ────────────────────────────────► Settled(Flagged)
 //! ```
 //!
-//! A provider that has nothing to ask (Adyen) tells by its refusals, too: past the window a call is not executed if every
+//! A provider that has nothing to ask tells by its refusals, too: past the window a call is not executed if every
 //! send was [refused](RefusalScope) with certainty.
 //!
 //! Past the window a call is looked up from any state in which a send has begun: also in flight, with a run that died, and
@@ -115,7 +115,7 @@ pub enum Outcome<A> {
     },
     /// The provider has executed it; what came of it is not decided, or not to be believed.
     Unconfirmed(Unconfirmed),
-    /// The provider has made the payment and left it open, though nobody is there to complete it. It can be paid until it is
+    /// The provider has made something and left it open, though nobody is there to complete it. It can be completed until it is
     /// canceled; then this is the answer.
     LeftOpen(ProviderReply<A>),
 }
@@ -206,7 +206,7 @@ impl<A: Answer> LookUp<A> {
 pub struct LookUpProgress {
     /// The provider's id of the last entry that was read.
     pub after: String,
-    /// When the first page was asked for, in ms since the epoch. New payments appear before it, so "on no page" is as
+    /// When the first page was asked for, in ms since the epoch. New entries appear before it, so "on no page" is as
     /// old as this.
     pub asked_at_ms: u64,
 }
@@ -279,7 +279,7 @@ pub struct Evidence<A> {
     /// The answer, once what was left open is canceled.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub closing: Option<ProviderReply<A>>,
-    /// Nobody has heard of it for long: it is called off where the provider can do that without its own id of the payment.
+    /// Nobody has heard of it for long: it is called off where the provider can do that without its own id of what was made.
     #[serde(skip_serializing_if = "is_false")]
     pub is_given_up: bool,
     /// At which account the provider got it, or must get it.
@@ -413,7 +413,7 @@ impl<F: Domain> ProviderCall<F> {
     fn may_be_away(&self, ctx: &Context<F::Settings>) -> bool {
         let sent_to = self.evidence.sent_to.as_ref();
         let has_changed = sent_to.is_some_and(|sent_to| sent_to.has_changed(ctx.credential(self.provider)));
-        // What can have been executed nowhere may begin anywhere; what moves a payment must go where that is.
+        // What can have been executed nowhere may begin anywhere; what moves something must go where that is.
         let is_free =
             self.was_refused_everywhere() && self.provider.moves(self.kind, &self.request).is_none();
         has_changed && !is_free
@@ -426,7 +426,7 @@ impl<F: Domain> ProviderCall<F> {
 
     /// Whether the account is to be learned while the credential is there with which it was sent: once after each send that did
     /// not end it. Also one that was refused, unless with all of its copies: another one may have been executed. What can be found
-    /// by the payment's id needs no more.
+    /// by the provider's id needs no more.
     fn must_learn_account(&self, ctx: &Context<F::Settings>) -> bool {
         let is_asked_now = |sent_to: &SentTo| sent_to.account.is_none() && sent_to.asked_after < self.sends;
         self.evidence.sent_to.as_ref().is_some_and(is_asked_now)
@@ -741,7 +741,7 @@ impl<F: Domain> ProviderCall<F> {
 
     fn look_again_later(&mut self, ctx: &Context<F::Settings>) {
         self.failures = self.failures.saturating_add(1);
-        // A payment can stay open at the provider for hours: the longer it does, the rarer it is asked for.
+        // What was made can stay open at the provider for hours: the longer it does, the rarer it is asked for.
         let age_ms = ctx.now_ms.saturating_sub(self.last_sent_at_ms.unwrap_or(0));
         let delay_ms = ctx.backoff_ms(self.failures.max(6)).max(age_ms / 8);
         let most_ms = match self.provider.answers_questions() {

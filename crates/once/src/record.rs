@@ -222,7 +222,7 @@ impl<F: Domain> KeyRecord<F> {
     }
 }
 
-/// A key whose operation runs in another object, because the payment or the order lives there. It stays for good: one key
+/// A key whose operation runs in another object, because what it moves lives there. It stays for good: one key
 /// is one request, wherever it is sent.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Binding {

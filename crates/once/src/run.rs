@@ -40,7 +40,7 @@ pub enum RunEnd {
     Pending {
         /// When it is tried again.
         retry_at_ms: u64,
-        /// Whether money may have moved.
+        /// Whether it may have been executed.
         in_doubt: bool,
     },
     /// An error between two phases. What was committed stands, a retry resumes.

@@ -26,7 +26,7 @@ pub enum Next {
     Sleep {
         /// Until when.
         until_ms: u64,
-        /// Whether money may have moved.
+        /// Whether it may have been executed.
         in_doubt: bool,
     },
     /// The end.
@@ -71,7 +71,12 @@ pub fn advance<F: Flow>(
         let (call_id, in_doubt) = (call.call_id, call.in_doubt());
         return Ok(match call.plan(ctx) {
             Plan::Send if F::is_overtaken(call, rows) => {
-                rows.note(ticket.key_id, ctx.now_ms, "call_settled", "not sent: the payment has moved since");
+                rows.note(
+                    ticket.key_id,
+                    ctx.now_ms,
+                    "call_settled",
+                    "not sent: what it moves has changed since",
+                );
                 call_mut(rows, call_id)?.state = CallState::Settled(Settlement::NotExecuted);
                 Next::Again
             }
@@ -226,8 +231,8 @@ pub fn record_look_up<F: Flow>(
 fn told(identity: &Identity) -> String {
     match identity {
         Identity::Account(id) => format!("the configured key is of {id}"),
-        Identity::SeesPayment => "the payment is in the account of the configured key".to_owned(),
-        Identity::SeesNoPayment => "the payment is not in the account of the configured key".to_owned(),
+        Identity::SeesIt => "what it is about is in the account of the configured key".to_owned(),
+        Identity::SeesNothing => "what it is about is not in the account of the configured key".to_owned(),
         Identity::Refused { status } => {
             format!("the configured key may not say of which account it is ({status})")
         }

@@ -21,8 +21,8 @@ pub struct Times {
     pub completer_ms: u64,
     /// How long a stored response is replayed before only its tombstone is left.
     pub retention_ms: u64,
-    /// How long after the first send, even one that was refused, the same derived key may be sent again. Stripe keeps keys
-    /// for at least 24 h and then executes anew, so this stays well below.
+    /// How long after the first send, even one that was refused, the same derived key may be sent again. A provider keeps keys
+    /// for a time, such as 24 h, and then executes anew: this stays well below.
     pub provider_window_ms: u64,
     /// How long one call to the provider may take.
     pub provider_timeout_ms: u64,
@@ -103,7 +103,7 @@ impl Times {
         if self.provider_window_ms.saturating_add(margin_ms) > PROVIDER_KEEPS_MS {
             return Err(format!(
                 "PROVIDER_WINDOW_MS must be at most {}, which is 24 h less PROVIDER_TIMEOUT_MS and 10 min for clocks: \
-                 an older key is charged again by Stripe; lower it",
+                 an older key is executed again by the provider; lower it",
                 PROVIDER_KEEPS_MS.saturating_sub(margin_ms)
             ));
         }
