@@ -1,4 +1,4 @@
-//! What a request must show before its body is read: a stranger cannot make us read, keep or pay for one.
+//! What a POST must show before its body is read: a stranger cannot make us read, keep or pay for one.
 //!
 //! By then its address and its method are known to be right. Here it shows who it is, as far as its headers tell. The handlers
 //! ask again where they need to know who it is: this only guards the body.
@@ -6,77 +6,35 @@
 use super::api::account;
 use super::app::App;
 use super::checkout::serve;
-use super::desk::route::DeskRoute;
-use super::handle::is_form;
 use super::http::Request;
-use super::key_source::from_our_pages;
+use super::key_source::from_here;
 use super::lab::run as lab;
 use super::login;
 use super::operator;
 use super::problem::{Kind, Problem};
-use super::routes::Route;
+use super::route::{Parameters, Text, Who};
 use super::{payments, webhooks};
 use crate::providers::Provider;
 
-/// Refuses a POST whose headers are reason enough. Each route is listed: a new one has to say what it asks for.
-pub(super) async fn admit(app: &App, request: &Request, route: &Route) -> Result<(), Problem> {
-    match route {
-        Route::Rides if is_form(request) => from_here(request),
-        Route::Rides
-        | Route::Payments
-        | Route::Capture(_)
-        | Route::Void(_)
-        | Route::Refunds(_)
-        | Route::CheckoutSessions
-        | Route::ExpireLinks(_) => account(app, request).map(drop),
-        Route::Order(link) => serve::admit(app, request, link),
-        Route::BankPage => payments::only_in_the_demo(app),
-        Route::Presses(id) => lab::admit(app, request, id),
-        Route::StripeWebhook => webhooks::admit(app, request, Provider::Stripe),
-        Route::AdyenWebhook => webhooks::admit(app, request, Provider::Adyen),
-        Route::Desk(DeskRoute::Login) => login::may_try(app, request).await,
-        Route::Desk(DeskRoute::Logout) => from_here(request),
-        Route::Desk(DeskRoute::Act(..) | DeskRoute::Review(..) | DeskRoute::Reports)
-        | Route::Erase(_)
-        | Route::Project(_)
-        | Route::Answers
-        | Route::Reports => operator::admit(app, request).await.map(drop),
-        // None of these takes a POST.
-        Route::Home
-        | Route::Health
-        | Route::Asset(_)
-        | Route::SecurityTxt
-        | Route::Problem(_)
-        | Route::OpenApi
-        | Route::Docs
-        | Route::DocsFile(_)
-        | Route::RideForm
-        | Route::Ride(_)
-        | Route::Payment(_)
-        | Route::Return(_)
-        | Route::Checkout
-        | Route::Key(_)
-        | Route::Mailbox
-        | Route::Lab
-        | Route::Experiment(_)
-        | Route::Metrics
-        | Route::Stats
-        | Route::Desk(
-            DeskRoute::Overview
-            | DeskRoute::Payments
-            | DeskRoute::Payment(_)
-            | DeskRoute::Call(..)
-            | DeskRoute::Keys
-            | DeskRoute::Key(..)
-            | DeskRoute::DeadLetters
-            | DeskRoute::DeadLetter(_)
-            | DeskRoute::Breaks
-            | DeskRoute::Audit,
-        ) => Err(Problem::new(Kind::MethodNotAllowed)),
+/// Refuses a POST whose headers are reason enough.
+pub(super) async fn admit(
+    app: &App,
+    request: &Request,
+    who: Who,
+    parameters: &Parameters,
+) -> Result<(), Problem> {
+    match who {
+        Who::FormOrAccount if request.is_form() => from_here(request),
+        Who::FormOrAccount | Who::Account => account(app, request).map(drop),
+        Who::LinkHolder => serve::admit(app, request, &parameters.get::<Text>("token")),
+        Who::Demo => payments::only_in_the_demo(app),
+        Who::Lab => lab::admit(app, request, &parameters.get("id")),
+        Who::Stripe => webhooks::admit(app, request, Provider::Stripe),
+        Who::Adyen => webhooks::admit(app, request, Provider::Adyen),
+        Who::Login => login::may_try(app, request).await,
+        Who::OurPages => from_here(request),
+        Who::Desk | Who::Operator => operator::admit(app, request).await.map(drop),
+        // Whoever may look may not change anything.
+        Who::Anyone | Who::Owner => Err(Problem::new(Kind::MethodNotAllowed)),
     }
-}
-
-/// A form of another site's page is refused.
-pub(super) fn from_here(request: &Request) -> Result<(), Problem> {
-    if from_our_pages(request) { Ok(()) } else { Err(Problem::new(Kind::Forbidden)) }
 }

@@ -1,7 +1,7 @@
 //! An API client's POST: authentication, key, parameters, then the object. In this order, and nothing is stored before all
 //! three are good.
 
-use super::app::{App, ObjectRef};
+use super::app::{App, ObjectRef, session};
 use super::http::{Answer, Request};
 use super::problem::{Kind, Problem};
 use super::return_key::sign_way_back;
@@ -16,7 +16,7 @@ use crate::machine::id::{ObjectId, Owner};
 use crate::machine::key::IdempotencyKey;
 use crate::machine::record::Channel;
 use crate::metrics;
-use crate::object::message::{Ask, BindVerdict, Fault, RunAsk, Verdict};
+use crate::object::message::{Ask, BindVerdict, Fault, RunAsk, Shown, Verdict, View};
 use crate::payment::natural_key::NaturalKey;
 use crate::random;
 
@@ -40,6 +40,28 @@ pub(super) fn account<'a>(app: &'a App, request: &Request) -> Result<(Owner, &'a
     app.config.account(token).map(owned).ok_or_else(|| {
         Problem::because(Kind::Unauthorized, "No account has this token. Check it for typing errors.")
     })
+}
+
+/// Who asks: the account of the credentials, else the browser's session, else the lab's account.
+pub(super) fn owner(app: &App, request: &Request) -> Result<Owner, Problem> {
+    if request.header("authorization").is_some() {
+        return Ok(account(app, request)?.0);
+    }
+    match session(request).map_err(unavailable)? {
+        session if !session.is_new => Ok(session.owner()),
+        _ if app.config.lab => Ok(account(app, request)?.0),
+        _ if request.wants_html() => Err(Problem::new(Kind::NotFound)),
+        _ => Err(Problem::new(Kind::Unauthorized)),
+    }
+}
+
+/// What its owner sees of an object.
+pub(super) async fn show(app: &App, place: &ObjectRef, ask: Ask) -> Result<View, Problem> {
+    match app.ask::<Shown>(place, ask).await {
+        Ok(Some(view)) => Ok(view),
+        Ok(None) => Err(Problem::new(Kind::NotFound)),
+        Err(error) => Err(unreadable(error)),
+    }
 }
 
 /// `POST /rides`

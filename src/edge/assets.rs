@@ -1,5 +1,6 @@
 //! The static files of our pages: embedded, so that they are there whenever the pages are.
 
+use super::app::App;
 use super::http::{Answer, Request};
 use super::problem::{Kind, Problem};
 
@@ -50,7 +51,7 @@ const ICON: Asset = Asset {
 };
 
 /// `GET /assets/{file}`
-pub(super) fn serve(file: &str, request: &Request) -> Result<Answer, Problem> {
+pub(super) async fn serve(_app: &App, request: &Request, file: &str) -> Result<Answer, Problem> {
     let asset = [STYLE, SCRIPT, CHECKOUT_SCRIPT, DESK_STYLE, LAB_SCRIPT, ICON]
         .into_iter()
         .find(|asset| asset.name == file)

@@ -4,7 +4,7 @@
 //! [Fetch standard](https://fetch.spec.whatwg.org/#http-cors-protocol).
 
 use super::http::{Answer, Request};
-use super::routes::Route;
+use super::route::Route;
 
 /// What a script may send.
 const REQUEST_HEADERS: &str = "Authorization, Content-Type, Idempotency-Key, Prefer";

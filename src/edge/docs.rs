@@ -32,13 +32,13 @@ const FILES: [(&str, &str); 7] = [
 ];
 
 /// `GET /openapi.json`
-pub(super) fn openapi() -> Answer {
-    Answer::new(200, "application/json", OPENAPI, "asset").with("cache-control", CACHE)
+pub(super) async fn openapi(_app: &App, _request: &Request) -> Result<Answer, Problem> {
+    Ok(Answer::new(200, "application/json", OPENAPI, "asset").with("cache-control", CACHE))
 }
 
 /// `GET /docs`
-pub(super) fn page(app: &App, request: &Request) -> Answer {
-    reply::html(200, &Docs { site: app.site(request) }, "page")
+pub(super) async fn page(app: &App, request: &Request) -> Result<Answer, Problem> {
+    Ok(reply::html(200, &Docs { site: app.site(request) }, "page"))
 }
 
 /// `GET /docs/{file}`
@@ -52,17 +52,4 @@ pub(super) async fn file(app: &App, request: &Request, name: &str) -> Result<Ans
     }
     app.file.set(Some(found.into_parts().1));
     Ok(answer)
-}
-
-/// `GET /.well-known/security.txt`
-pub(super) fn security_txt(app: &App, request: &Request) -> Result<Answer, Problem> {
-    let security = app.config.security.as_ref().ok_or_else(|| Problem::new(Kind::NotFound))?;
-    let text = format!(
-        "Contact: {}\nExpires: {}\nPreferred-Languages: en\nCanonical: {}{}\n",
-        security.contact,
-        security.expires,
-        request.origin(),
-        request.path
-    );
-    Ok(Answer::new(200, "text/plain; charset=utf-8", text, "shown"))
 }

@@ -7,22 +7,14 @@ use futures_util::StreamExt;
 use futures_util::future::{Either, select};
 use worker::{Context, Delay, Env, Headers, ResponseBody};
 
-use super::app::{App, ObjectRef, session, site};
-use super::checkout::serve;
+use super::app::{App, site};
 use super::http::{Answer, Request, Url};
-use super::lab::run as lab;
-use super::pages::{Home, ProblemPage};
 use super::problem::{Kind, Problem};
-use super::ride::{RidePage, Visit, kept, page};
-use super::routes::Route;
-use super::{
-    admin, admission, api, assets, cors, desk, docs, form, keys, payments, reply, retention, webhooks,
-};
+use super::route::{Method, Route};
+use super::{admission, cors, reply, routes};
 use crate::log::log;
-use crate::machine::id::{Owner, RequestId};
+use crate::machine::id::RequestId;
 use crate::metrics;
-use crate::object::message::{Ask, Shown, View};
-use crate::payment::id::RideId;
 use crate::random;
 
 /// Answers a request. An error is an answer too.
@@ -32,7 +24,7 @@ pub async fn handle(
     ctx: Context,
 ) -> worker::Result<worker::Response> {
     let mut request = read(&incoming)?;
-    let route = Route::find(&request.path);
+    let route = routes::find(&request.path);
     let mut file = None;
     let answer = match App::new(&env) {
         Ok(app) => {
@@ -88,136 +80,19 @@ async fn answer(
         };
     }
     let route = route.ok_or_else(|| Problem::new(Kind::NotFound))?;
-    if !route.allows(&request.method) {
-        let mut problem = Problem::new(Kind::MethodNotAllowed);
-        problem.allow = Some(route.allow());
-        return Err(problem);
-    }
     if request.method == "OPTIONS" {
         return Ok(cors::options(request, route, &app.config.cors_origins));
     }
-    if request.method == "POST" {
-        admission::admit(app, request, route).await?;
-        request.body = body(request, incoming, route.body_max_bytes(), app.config.body_timeout_ms).await?;
-    }
-    dispatch(app, request, route).await
-}
-
-async fn dispatch(app: &App, request: &Request, route: &Route) -> Result<Answer, Problem> {
-    match route {
-        Route::Home => Ok(reply::html(200, &Home { site: app.site(request) }, "page")),
-        Route::Health => Ok(Answer::new(200, "application/json", r#"{"status":"ok"}"#, "healthy")),
-        Route::SecurityTxt => docs::security_txt(app, request),
-        Route::Asset(file) => assets::serve(file, request),
-        Route::Problem(kind) => explain(app, request, kind),
-        Route::OpenApi => Ok(docs::openapi()),
-        Route::Docs => Ok(docs::page(app, request)),
-        Route::DocsFile(file) => docs::file(app, request, file).await,
-        Route::RideForm => form::new_ride(app, request).await,
-        Route::Rides if is_form(request) => form::post_ride(app, request).await,
-        Route::Rides => api::post_ride(app, request).await,
-        Route::Checkout => serve::demo_order(app, request),
-        Route::CheckoutSessions => serve::make_link(app, request).await,
-        Route::ExpireLinks(order) => serve::expire_links(app, request, order).await,
-        Route::Order(link) if request.method == "POST" => serve::pay_order(app, request, link).await,
-        Route::Order(link) => serve::show_order(app, request, link).await,
-        Route::Ride(id) => show_ride(app, request, id).await,
-        Route::Payments if request.method == "POST" => payments::pay(app, request).await,
-        Route::Payments => payments::list(app, request).await,
-        Route::Payment(id) => payments::show(app, request, id).await,
-        Route::Capture(id) => payments::capture(app, request, id).await,
-        Route::Void(id) => payments::void(app, request, id).await,
-        Route::Refunds(id) if request.method == "POST" => payments::refund(app, request, id).await,
-        Route::Refunds(id) => payments::list_refunds(app, request, id).await,
-        Route::Return(id) => payments::back(app, request, id).await,
-        Route::Key(key) if request.method == "DELETE" => keys::forget(app, request, key).await,
-        Route::Key(key) => keys::show(app, request, key).await,
-        Route::BankPage | Route::Mailbox => payments::simulated(app, request).await,
-        Route::Lab => lab::begin(app, request),
-        Route::Experiment(id) => lab::show(app, request, id).await,
-        Route::Presses(id) => lab::pay(app, request, id).await,
-        Route::StripeWebhook => webhooks::from_stripe(app, request).await,
-        Route::AdyenWebhook => webhooks::from_adyen(app, request).await,
-        Route::Metrics => admin::metrics(app, request).await,
-        Route::Stats => admin::stats(app, request).await,
-        Route::Erase(id) => retention::erase(app, request, id).await,
-        Route::Answers => retention::answers(app, request).await,
-        Route::Reports => retention::report(app, request).await,
-        Route::Project(id) => retention::project(app, request, id).await,
-        Route::Desk(page) => desk::serve(app, request, page).await,
-    }
-}
-
-/// A browser's form and not an API client: no credentials, and the body of a form.
-pub(super) fn is_form(request: &Request) -> bool {
-    let content_type = request.header("content-type").unwrap_or_default();
-    let is_form_body = content_type.to_ascii_lowercase().starts_with("application/x-www-form-urlencoded");
-    let is_browser = request.wants_html() || request.header("cookie").is_some();
-    request.header("authorization").is_none() && is_form_body && is_browser
-}
-
-fn explain(app: &App, request: &Request, slug: &str) -> Result<Answer, Problem> {
-    let kind = Kind::from_slug(slug).ok_or_else(|| Problem::new(Kind::NotFound))?;
-    let page = ProblemPage {
-        site: app.site(request),
-        status: kind.status(),
-        title: kind.title().to_owned(),
-        detail: kind.explanation().to_owned(),
-        request_id: String::new(),
-        link_href: "/".to_owned(),
-        link_text: "What is Paid Once?".to_owned(),
+    let Some(endpoint) = route.endpoint(&request.method) else {
+        let mut problem = Problem::new(Kind::MethodNotAllowed);
+        problem.allow = Some(route.allow());
+        return Err(problem);
     };
-    Ok(reply::html(200, &page, "page"))
-}
-
-/// Who asks: the account of the credentials, else the browser's session, else the lab's account.
-pub(super) fn owner(app: &App, request: &Request) -> Result<Owner, Problem> {
-    if request.header("authorization").is_some() {
-        return Ok(api::account(app, request)?.0);
+    if endpoint.method == Method::Post {
+        admission::admit(app, request, endpoint.who, &route.parameters).await?;
+        request.body = body(request, incoming, endpoint.body_max_bytes, app.config.body_timeout_ms).await?;
     }
-    match session(request).map_err(api::unavailable)? {
-        session if !session.is_new => Ok(session.owner()),
-        _ if app.config.lab => Ok(api::account(app, request)?.0),
-        _ if request.wants_html() => Err(Problem::new(Kind::NotFound)),
-        _ => Err(Problem::new(Kind::Unauthorized)),
-    }
-}
-
-/// What its owner sees of an object.
-pub(super) async fn show(app: &App, place: &ObjectRef, ask: Ask) -> Result<View, Problem> {
-    match app.ask::<Shown>(place, ask).await {
-        Ok(Some(view)) => Ok(view),
-        Ok(None) => Err(Problem::new(Kind::NotFound)),
-        Err(error) => Err(api::unreadable(error)),
-    }
-}
-
-async fn show_ride(app: &App, request: &Request, id: &str) -> Result<Answer, Problem> {
-    let owner = owner(app, request)?;
-    let ride_id = RideId::parse(id).ok_or_else(|| Problem::new(Kind::NotFound))?;
-    let place = ObjectRef::Id(ride_id.object());
-    if !app.exists(&place) {
-        return Err(Problem::new(Kind::NotFound));
-    }
-    let view = show(app, &place, Ask::Show { owner: owner.clone(), key_hash: None, refresh: false }).await?;
-    if !request.wants_html() {
-        return Ok(reply::ride(&view, id));
-    }
-    let object = ride_id.object();
-    let may_try_again = app.config.demo && matches!(owner, Owner::Session(_));
-    let visit = Visit { edited: request.has_query("edited"), may_try_again, now_ms: request.now_ms };
-    match page(app.site(request), id, &view, &visit) {
-        RidePage::Receipt(receipt) => Ok(reply::html(200, &receipt, "receipt")),
-        RidePage::Status(status) => Ok(reply::html(200, &status, "status")),
-        RidePage::NotPaid(page) => Ok(reply::html(200, &page, "not_paid")),
-        RidePage::Again(notice) => {
-            let session = session(request).map_err(api::unavailable)?;
-            let entries = view.parameters.as_ref().and_then(kept);
-            let sheet =
-                form::Sheet { kept: entries.as_ref(), notice: Some(notice), ..form::Sheet::default() };
-            form::open_form(app, request, &session, sheet, Some(object)).await
-        }
-    }
+    (endpoint.handler)(app, request, &route.parameters).await
 }
 
 /// A problem, as a page for a person and as problem details for everyone else. What is wrong with the settings is for the log; in the

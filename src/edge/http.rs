@@ -76,6 +76,14 @@ impl Request {
         prefers_html(self.header("accept").unwrap_or_default())
     }
 
+    /// Whether it is a browser's form and not an API client: no credentials, and the body of a form.
+    pub fn is_form(&self) -> bool {
+        let content_type = self.header("content-type").unwrap_or_default();
+        let is_form_body = content_type.to_ascii_lowercase().starts_with("application/x-www-form-urlencoded");
+        let is_browser = self.wants_html() || self.header("cookie").is_some();
+        self.header("authorization").is_none() && is_form_body && is_browser
+    }
+
     /// Whether the query has this parameter.
     pub fn has_query(&self, name: &str) -> bool {
         self.query.split('&').any(|pair| pair.split('=').next() == Some(name))

@@ -73,6 +73,11 @@ pub fn wait_ms(request: &Request, default_ms: u64) -> u64 {
     asked.map_or(default_ms, |seconds| seconds.saturating_mul(1000).min(WAIT_MAX_MS))
 }
 
+/// Refuses a form of another site's page.
+pub fn from_here(request: &Request) -> Result<(), Problem> {
+    if from_our_pages(request) { Ok(()) } else { Err(Problem::new(Kind::Forbidden)) }
+}
+
 /// Whether a form comes from our own pages. Browsers say so in `Origin`, or at least in `Sec-Fetch-Site`; what is no
 /// browser sends neither, and is held by the cookie and the signed token alone.
 pub fn from_our_pages(request: &Request) -> bool {

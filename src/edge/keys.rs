@@ -1,8 +1,7 @@
 //! An idempotency key, for its owner: where it stands, and to forget what it answered.
 
-use super::api::{unavailable, unreadable};
+use super::api::{owner, unavailable, unreadable};
 use super::app::{App, ObjectRef};
-use super::handle::owner;
 use super::http::{Answer, Request, percent_decode};
 use super::problem::{Kind, Problem};
 use super::reply;

@@ -9,11 +9,11 @@ use data_encoding::HEXLOWER;
 use serde::Deserialize;
 use worker::Env;
 
-use super::admission::from_here;
 use super::api::{unavailable, unreadable};
 use super::app::App;
 use super::checkout::limits::network;
 use super::http::{Answer, Request};
+use super::key_source::from_here;
 use super::problem::{Kind, Problem};
 use super::session::DeskSession;
 use super::signing::Purpose;

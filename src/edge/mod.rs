@@ -17,6 +17,7 @@ pub mod problem;
 pub mod reply;
 pub mod return_key;
 pub mod ride;
+pub mod route;
 pub mod routes;
 pub mod session;
 pub mod signing;
@@ -39,6 +40,8 @@ mod form;
 #[cfg(target_arch = "wasm32")]
 mod handle;
 #[cfg(target_arch = "wasm32")]
+mod info;
+#[cfg(target_arch = "wasm32")]
 mod keys;
 #[cfg(target_arch = "wasm32")]
 mod login;
@@ -50,6 +53,8 @@ mod operator_log;
 mod payments;
 #[cfg(target_arch = "wasm32")]
 mod retention;
+#[cfg(target_arch = "wasm32")]
+mod rides;
 #[cfg(target_arch = "wasm32")]
 mod webhooks;
 

@@ -11,9 +11,9 @@ use worker::wasm_bindgen::{self, JsValue, prelude::wasm_bindgen};
 use worker::wasm_bindgen_futures::JsFuture;
 
 use super::access::{Key, Keys, Plan, Refused, Token};
-use super::admission::from_here;
 use super::app::App;
 use super::http::Request;
+use super::key_source::from_here;
 use super::login::{SESSION_MS, has_session, may_bear};
 use super::problem::{Kind, Problem};
 use super::signing::Purpose;

@@ -1,15 +1,15 @@
 //! The payments API. Where an operation runs: a payment of an order in the order's object, any other payment in its key's
 //! own; a capture, a void and a refund in the payment's.
 
-use super::api::{Call, Elsewhere, account, invalid_parameters, unreadable};
+use super::api::{self, Call, Elsewhere, account, invalid_parameters, owner, unreadable};
 use super::app::{App, ObjectRef};
-use super::handle::{self, owner};
 use super::http::{Answer, Request, with_query};
 use super::pages::Returning;
 use super::payment::{capture_request, no_parameters, payment_request, refund_request};
 use super::problem::{Kind, Problem};
 use super::reply;
 use super::return_key::{self, ReturnKey};
+use super::route::Parameter;
 use crate::flows::Operation;
 use crate::flows::void::VoidRequest;
 use crate::machine::fingerprint::{Field, FieldError, Parameters};
@@ -50,7 +50,11 @@ pub(super) async fn list(app: &App, request: &Request) -> Result<Answer, Problem
 }
 
 /// `POST /payments/{id}/capture`
-pub(super) async fn capture(app: &App, request: &Request, id: &str) -> Result<Answer, Problem> {
+pub(super) async fn capture(
+    app: &App,
+    request: &Request,
+    id: &Parameter<'_, PaymentId>,
+) -> Result<Answer, Problem> {
     let call = Call::with_key(app, request, |_| true)?;
     let capture = capture_request(&call.parameters).map_err(invalid_parameters)?;
     let place = place(app, id)?;
@@ -60,7 +64,11 @@ pub(super) async fn capture(app: &App, request: &Request, id: &str) -> Result<An
 }
 
 /// `POST /payments/{id}/void`
-pub(super) async fn void(app: &App, request: &Request, id: &str) -> Result<Answer, Problem> {
+pub(super) async fn void(
+    app: &App,
+    request: &Request,
+    id: &Parameter<'_, PaymentId>,
+) -> Result<Answer, Problem> {
     let call = Call::with_key(app, request, |_| true)?;
     no_parameters(&call.parameters).map_err(invalid_parameters)?;
     let place = place(app, id)?;
@@ -70,7 +78,11 @@ pub(super) async fn void(app: &App, request: &Request, id: &str) -> Result<Answe
 }
 
 /// `POST /payments/{id}/refunds`
-pub(super) async fn refund(app: &App, request: &Request, id: &str) -> Result<Answer, Problem> {
+pub(super) async fn refund(
+    app: &App,
+    request: &Request,
+    id: &Parameter<'_, PaymentId>,
+) -> Result<Answer, Problem> {
     let call = Call::with_key(app, request, |_| true)?;
     let refund = refund_request(&call.parameters).map_err(invalid_parameters)?;
     let place = place(app, id)?;
@@ -86,7 +98,7 @@ async fn attempt(app: &App, call: &Call<'_>, place: &ObjectRef) -> Result<u32, P
         return Ok(1);
     }
     let ask = Ask::Show { owner: call.owner().clone(), key_hash: None, refresh: false };
-    let view = handle::show(app, place, ask).await?;
+    let view = api::show(app, place, ask).await?;
     Ok(view.payment.map_or(1, |payment| payment.attempt))
 }
 
@@ -98,28 +110,39 @@ fn meaning(amount: Option<AmountMinor>, reason: Option<RefundReason>) -> Paramet
 }
 
 /// The object of a payment's id.
-fn place(app: &App, id: &str) -> Result<ObjectRef, Problem> {
-    let id = PaymentId::parse(id).ok_or_else(|| Problem::new(Kind::NotFound))?;
-    let place = ObjectRef::Id(id.object());
+fn place(app: &App, id: &Parameter<'_, PaymentId>) -> Result<ObjectRef, Problem> {
+    let place = ObjectRef::Id(id.read()?.object());
     if app.exists(&place) { Ok(place) } else { Err(Problem::new(Kind::NotFound)) }
 }
 
-async fn view(app: &App, request: &Request, id: &str) -> Result<(Payment, View), Problem> {
+async fn view(
+    app: &App,
+    request: &Request,
+    id: &Parameter<'_, PaymentId>,
+) -> Result<(Payment, View), Problem> {
     let owner: Owner = owner(app, request)?;
     let place = place(app, id)?;
-    let mut view = handle::show(app, &place, Ask::Show { owner, key_hash: None, refresh: true }).await?;
+    let mut view = api::show(app, &place, Ask::Show { owner, key_hash: None, refresh: true }).await?;
     let payment = view.payment.take().ok_or_else(|| Problem::new(Kind::NotFound))?;
     Ok((payment, view))
 }
 
 /// `GET /payments/{id}`
-pub(super) async fn show(app: &App, request: &Request, id: &str) -> Result<Answer, Problem> {
+pub(super) async fn show(
+    app: &App,
+    request: &Request,
+    id: &Parameter<'_, PaymentId>,
+) -> Result<Answer, Problem> {
     let (payment, view) = view(app, request, id).await?;
     Ok(reply::payment(&payment, &view.refunds, &view.tries))
 }
 
 /// `GET /payments/{id}/refunds`
-pub(super) async fn list_refunds(app: &App, request: &Request, id: &str) -> Result<Answer, Problem> {
+pub(super) async fn list_refunds(
+    app: &App,
+    request: &Request,
+    id: &Parameter<'_, PaymentId>,
+) -> Result<Answer, Problem> {
     let (payment, view) = view(app, request, id).await?;
     Ok(reply::refunds(&payment, &view.refunds))
 }
@@ -128,7 +151,11 @@ pub(super) async fn list_refunds(app: &App, request: &Request, id: &str) -> Resu
 /// without the address's own signature it leads nowhere, and looks the same whether or not there is such a payment. What
 /// else the query says is not believed: the provider is asked, and the browser sent on to where the payment said when it
 /// was made.
-pub(super) async fn back(app: &App, request: &Request, id: &str) -> Result<Answer, Problem> {
+pub(super) async fn back(
+    app: &App,
+    request: &Request,
+    id: &Parameter<'_, PaymentId>,
+) -> Result<Answer, Problem> {
     let Some(to) = way_on(app, request, id).await? else {
         return match request.wants_html() {
             true => Ok(reply::html(404, &Returning { site: app.site(request) }, Kind::NotFound.slug())),
@@ -136,12 +163,16 @@ pub(super) async fn back(app: &App, request: &Request, id: &str) -> Result<Answe
         };
     };
     let WayOn { return_url, amount_minor, currency } = to;
-    let told = format!("payment={id}&amount={amount_minor}&currency={}", currency.as_str());
+    let told = format!("payment={}&amount={amount_minor}&currency={}", &**id, currency.as_str());
     Ok(Answer::see_other(&with_query(&return_url, &told), "returned"))
 }
 
 /// Where the browser goes from `/payments/{id}/return`; `None` without that address's signature. No object is woken then.
-async fn way_on(app: &App, request: &Request, id: &str) -> Result<Option<WayOn>, Problem> {
+async fn way_on(
+    app: &App,
+    request: &Request,
+    id: &Parameter<'_, PaymentId>,
+) -> Result<Option<WayOn>, Problem> {
     let (Some(payment), Some(key)) = (PaymentId::parse(id), request.query_value(return_key::PARAMETER))
     else {
         return Ok(None);

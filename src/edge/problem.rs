@@ -232,7 +232,7 @@ pub struct Problem {
     /// When to come again, in seconds.
     pub retry_after_s: Option<u64>,
     /// The methods that are allowed, for 405.
-    pub allow: Option<&'static str>,
+    pub allow: Option<String>,
     /// The state that forbids it.
     pub state: Option<String>,
     /// How much there is, in minor units.

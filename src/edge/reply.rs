@@ -171,8 +171,8 @@ pub fn problem(problem: &Problem, request: &Request) -> Answer {
     if let Some(resource) = &problem.resource {
         answer = answer.with("location", resource.clone());
     }
-    if let Some(allow) = problem.allow {
-        answer = answer.with("allow", allow);
+    if let Some(allow) = &problem.allow {
+        answer = answer.with("allow", allow.clone());
     }
     if problem.kind == Kind::Unauthorized {
         answer = answer.with("www-authenticate", "Bearer");

@@ -1,292 +1,216 @@
-//! Every route on one page.
+//! Every route, on one page: a line has the method and the pattern, who may use it, and who answers. From here come matching, 405 and
+//! `Allow`, what a POST must show before its body is read, which answers scripts of other sites may read, and the names of the log and
+//! the metrics.
 //!
-//! | address | methods | who | what |
-//! |---|---|---|---|
-//! | `/` | GET | anyone | what this is |
-//! | `/healthz` | GET | anyone | is it set up |
-//! | `/health` | GET | anyone | the same |
-//! | `/assets/{file}` | GET | anyone | style sheet, script, icon |
-//! | `/.well-known/security.txt` | GET | anyone | to whom a weakness is reported, where that is set |
-//! | `/problems/{kind}` | GET | anyone | what a problem type means |
-//! | `/openapi.json` | GET | anyone | the API, for programs |
-//! | `/docs` | GET | anyone | the API, to read and to try |
-//! | `/docs/{file}` | GET | anyone | what that page is made of |
-//! | `/rides/new` | GET | anyone | the form, with this browser's open key or a fresh one; what it booked, if it was used |
-//! | `/rides` | POST | form or API | book and pay |
-//! | `/rides/{id}` | GET | its owner | the ride: page or JSON |
-//! | `/checkout` | GET | anyone, in the demo | a small cart to pay: leads to its order's page |
-//! | `/checkout/sessions` | POST | API | the link to an order: JSON |
-//! | `/checkout/sessions/{order}/expire` | POST | API | ends all links of an order: JSON |
-//! | `/checkout/{token}` | GET, POST | who has the link | the order's one page: form, way to the bank, or receipt |
-//! | `/payments` | GET, POST | API | the account's payments; authorise, and capture if asked |
-//! | `/payments/{id}` | GET | its owner | the payment: JSON |
-//! | `/payments/{id}/capture` | POST | its owner | take what was authorised, or a part |
-//! | `/payments/{id}/void` | POST | its owner | give up what was authorised |
-//! | `/payments/{id}/refunds` | GET, POST | its owner | give money back; what was given back |
-//! | `/payments/{id}/return` | GET | who comes from the bank | on to where the payment says; signed |
-//! | `/idempotency-keys/{key}` | GET, DELETE | its owner | where the key stands: JSON; forget its response |
-//! | `/_sim/3ds/{id}` | GET, POST | anyone | the simulator's bank page and its buttons, in the demo |
-//! | `/_sim/mailbox` | GET | anyone | the emails that were sent, in the demo |
-//! | `/lab` | GET | anyone, in the demo | an experiment to choose |
-//! | `/lab/{id}` | GET | anyone, in the demo | what became of it |
-//! | `/lab/{id}/pay` | POST | anyone, in the demo | presses Pay, with protection and without |
-//! | `/webhooks/stripe` | POST | Stripe | what it tells by itself |
-//! | `/webhooks/adyen` | POST | Adyen | what it tells by itself |
-//! | `/metrics` | GET | operator | the counts, for Prometheus |
-//! | `/admin/stats` | GET | operator | the counts as JSON |
-//! | `/admin` | GET | operator | the desk: how it goes; its other pages and buttons are in `desk/route.rs` |
-//! | `/admin/payments/{id}/erase` | POST | operator | drop the personal data of a payment or a ride |
-//! | `/admin/payments/{id}/project` | POST | operator | write it into the read model anew |
-//! | `/admin/settlement/answers` | POST | operator | import the bank's answer to a settlement file |
-//! | `/admin/settlement/reports` | POST | operator | import a settlement details report of Adyen's |
-//!
-//! HEAD works wherever GET does, OPTIONS everywhere.
+//! The first pattern that fits counts, so one without parameters stands before those that would take its place. HEAD works wherever
+//! GET does, OPTIONS everywhere. A number in brackets is the longest body, where it is not [`REQUEST_MAX_BYTES`].
 
-use super::desk::route::DeskRoute;
+use super::desk::route::{BreakAction, CallAction, JobAction, KeyAction, PaymentAction};
 use super::http::{REQUEST_MAX_BYTES, WEBHOOK_MAX_BYTES};
+use super::lab::ExperimentId;
+use super::problem::Kind;
+use super::route::{Decoded, Endpoint, FromPath, Method, PathParameter, Route, Text, Who};
+#[cfg(target_arch = "wasm32")]
+use super::{
+    admin, assets, checkout::serve as checkout, desk, docs, form, info, keys, lab::run as lab, login,
+    payments, retention, rides, webhooks,
+};
+use crate::payment::id::{PaymentId, RideId};
 use crate::tasks::adyen_report::REPORT_MAX_BYTES;
 use crate::tasks::settlement::ANSWER_MAX_BYTES;
 
-/// An address that exists.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Route {
-    /// `/`
-    Home,
-    /// `/healthz`, `/health`
-    Health,
-    /// `/assets/{file}`
-    Asset(String),
-    /// `/.well-known/security.txt`
-    SecurityTxt,
-    /// `/problems/{kind}`
-    Problem(String),
-    /// `/openapi.json`
-    OpenApi,
-    /// `/docs`
-    Docs,
-    /// `/docs/{file}`
-    DocsFile(String),
-    /// `/rides/new`
-    RideForm,
-    /// `/rides`
-    Rides,
-    /// `/rides/{id}`
-    Ride(String),
-    /// `/payments`
-    Payments,
-    /// `/payments/{id}`
-    Payment(String),
-    /// `/payments/{id}/capture`
-    Capture(String),
-    /// `/payments/{id}/void`
-    Void(String),
-    /// `/payments/{id}/refunds`
-    Refunds(String),
-    /// `/payments/{id}/return`
-    Return(String),
-    /// `/checkout`
-    Checkout,
-    /// `/checkout/sessions`
-    CheckoutSessions,
-    /// `/checkout/sessions/{order}/expire`; the order's id is still percent-encoded
-    ExpireLinks(String),
-    /// `/checkout/{token}`
-    Order(String),
-    /// `/idempotency-keys/{key}`, still percent-encoded
-    Key(String),
-    /// `/_sim/3ds/{id}`, and its buttons `…/accept` and `…/fail`
-    BankPage,
-    /// `/_sim/mailbox`, and `/_sim/mailbox/{id}`
-    Mailbox,
-    /// `/lab`
-    Lab,
-    /// `/lab/{id}`
-    Experiment(String),
-    /// `/lab/{id}/pay`
-    Presses(String),
-    /// `/webhooks/stripe`
-    StripeWebhook,
-    /// `/webhooks/adyen`
-    AdyenWebhook,
-    /// `/metrics`
-    Metrics,
-    /// `/admin/stats`
-    Stats,
-    /// `/admin` and what is below it
-    Desk(DeskRoute),
-    /// `/admin/payments/{id}/erase`
-    Erase(String),
-    /// `/admin/payments/{id}/project`; `all` is one page of all
-    Project(String),
-    /// `/admin/settlement/answers`
-    Answers,
-    /// `/admin/settlement/reports`
-    Reports,
+macro_rules! routes {
+    ($($method:ident $([$max:expr])? $pattern:literal $who:ident
+        $($handler:ident)::+ ($($name:ident: $type:ty),*);)*) => {
+        /// All of them.
+        pub static ENDPOINTS: &[Endpoint] = &[$(Endpoint {
+            method: Method::$method,
+            pattern: $pattern,
+            who: Who::$who,
+            parameters: &[$(PathParameter { name: stringify!($name), fits: <$type as FromPath>::fits }),*],
+            body_max_bytes: body_max_bytes(&[$($max)?]),
+            #[cfg(target_arch = "wasm32")]
+            handler: |app, request, _parameters| Box::pin(async move {
+                answer!($who app, request, $($handler)::+, $(&_parameters.get::<$type>(stringify!($name))),*)
+            }),
+        }),*];
+    };
 }
 
-impl Route {
-    /// The route of a path, if there is one.
-    pub fn find(path: &str) -> Option<Self> {
-        if let Some(bank) = path.strip_prefix("/_sim/3ds/") {
-            let (id, button) = bank.split_once('/').unwrap_or((bank, ""));
-            let is_there = !id.is_empty() && matches!(button, "" | "accept" | "fail");
-            return is_there.then_some(Self::BankPage);
+/// How a handler is called: one of the desk only for those who are let in.
+#[cfg(target_arch = "wasm32")]
+macro_rules! answer {
+    (Desk $app:ident, $request:ident, $handler:path, $($parameter:expr),*) => {
+        match desk::enter($app, $request).await? {
+            Ok(desk) => $handler(&desk, $($parameter),*).await,
+            Err(login) => Ok(login),
         }
-        if path == "/_sim/mailbox" || path.starts_with("/_sim/mailbox/") {
-            return Some(Self::Mailbox);
-        }
-        if let Some((id, what)) = path.strip_prefix("/admin/payments/").and_then(|rest| rest.split_once('/'))
-        {
-            match what {
-                "erase" => return Some(Self::Erase(id.to_owned())),
-                "project" => return Some(Self::Project(id.to_owned())),
-                _ => {}
-            }
-        }
-        if let Some(desk) = path.strip_prefix("/admin").and_then(DeskRoute::find) {
-            return Some(Self::Desk(desk));
-        }
-        if let Some(order) = path.strip_prefix("/checkout/sessions/") {
-            let order =
-                order.strip_suffix("/expire").filter(|order| !order.is_empty() && !order.contains('/'));
-            return order.map(|order| Self::ExpireLinks(order.to_owned()));
-        }
-        let mut segments = path.strip_prefix('/')?.splitn(4, '/');
-        let first = segments.next()?;
-        let (second, third) = (segments.next(), segments.next());
-        if segments.next().is_some() {
-            return None;
-        }
-        Some(match (first, second, third) {
-            ("", None, None) => Self::Home,
-            ("healthz" | "health", None, None) => Self::Health,
-            ("assets", Some(file), None) => Self::Asset(file.to_owned()),
-            (".well-known", Some("security.txt"), None) => Self::SecurityTxt,
-            ("problems", Some(kind), None) => Self::Problem(kind.to_owned()),
-            ("openapi.json", None, None) => Self::OpenApi,
-            ("docs", None, None) => Self::Docs,
-            ("docs", Some(file), None) => Self::DocsFile(file.to_owned()),
-            ("rides", None, None) => Self::Rides,
-            ("rides", Some("new"), None) => Self::RideForm,
-            ("rides", Some(id), None) if !id.is_empty() => Self::Ride(id.to_owned()),
-            ("payments", None, None) => Self::Payments,
-            ("payments", Some(id), None) if !id.is_empty() => Self::Payment(id.to_owned()),
-            ("payments", Some(id), Some("capture")) => Self::Capture(id.to_owned()),
-            ("payments", Some(id), Some("void")) => Self::Void(id.to_owned()),
-            ("payments", Some(id), Some("refunds")) => Self::Refunds(id.to_owned()),
-            ("payments", Some(id), Some("return")) => Self::Return(id.to_owned()),
-            ("checkout", None, None) => Self::Checkout,
-            ("checkout", Some("sessions"), None) => Self::CheckoutSessions,
-            ("checkout", Some(link), None) if !link.is_empty() => Self::Order(link.to_owned()),
-            ("idempotency-keys", Some(key), None) if !key.is_empty() => Self::Key(key.to_owned()),
-            ("lab", None, None) => Self::Lab,
-            ("lab", Some(id), None) if !id.is_empty() => Self::Experiment(id.to_owned()),
-            ("lab", Some(id), Some("pay")) => Self::Presses(id.to_owned()),
-            ("webhooks", Some("stripe"), None) => Self::StripeWebhook,
-            ("webhooks", Some("adyen"), None) => Self::AdyenWebhook,
-            ("metrics", None, None) => Self::Metrics,
-            ("admin", Some("stats"), None) => Self::Stats,
-            ("admin", Some("settlement"), Some("answers")) => Self::Answers,
-            ("admin", Some("settlement"), Some("reports")) => Self::Reports,
-            _ => return None,
-        })
+    };
+    ($who:ident $app:ident, $request:ident, $handler:path, $($parameter:expr),*) => {
+        $handler($app, $request, $($parameter),*).await
+    };
+}
+
+/// The route of a path, if there is one.
+pub fn find(path: &str) -> Option<Route> {
+    Route::find(ENDPOINTS, path)
+}
+
+const fn body_max_bytes(given: &[usize]) -> usize {
+    match given {
+        [max, ..] => *max,
+        [] => REQUEST_MAX_BYTES,
+    }
+}
+
+/// A report with the other fields of its form.
+const REPORT_FORM_MAX_BYTES: usize = REPORT_MAX_BYTES + REQUEST_MAX_BYTES;
+
+routes! {
+    Get  "/"                            Anyone  info::home();
+    Get  "/healthz"                     Anyone  info::health();
+    Get  "/health"                      Anyone  info::health();
+    Get  "/assets/{file}"               Anyone  assets::serve(file: Text);
+    Get  "/.well-known/security.txt"    Anyone  info::security_txt();
+    Get  "/problems/{kind}"             Anyone  info::problem(kind: Kind);
+    Get  "/openapi.json"                Anyone  docs::openapi();
+    Get  "/docs"                        Anyone  docs::page();
+    Get  "/docs/{file}"                 Anyone  docs::file(file: Text);
+
+    Get  "/payments"                    Account  payments::list();
+    Post "/payments"                    Account  payments::pay();
+    Get  "/payments/{id}"               Account  payments::show(id: PaymentId);
+    Post "/payments/{id}/capture"       Account  payments::capture(id: PaymentId);
+    Post "/payments/{id}/void"          Account  payments::void(id: PaymentId);
+    Get  "/payments/{id}/refunds"       Account  payments::list_refunds(id: PaymentId);
+    Post "/payments/{id}/refunds"       Account  payments::refund(id: PaymentId);
+    Get  "/payments/{id}/return"        Anyone   payments::back(id: PaymentId);
+    Get    "/idempotency-keys/{key}"    Owner    keys::show(key: Text);
+    Delete "/idempotency-keys/{key}"    Owner    keys::forget(key: Text);
+
+    Get  "/rides/new"                   Anyone         form::new_ride();
+    Post "/rides"                       FormOrAccount  rides::book();
+    Get  "/rides/{id}"                  Owner          rides::show(id: RideId);
+
+    Get  "/checkout"                            Anyone      checkout::demo_order();
+    Post "/checkout/sessions"                   Account     checkout::make_link();
+    Post "/checkout/sessions/{order}/expire"    Account     checkout::expire_links(order: Text);
+    Get  "/checkout/{token}"                    LinkHolder  checkout::show_order(token: Text);
+    Post "/checkout/{token}"                    LinkHolder  checkout::pay_order(token: Text);
+
+    Get  "/_sim/3ds/{id}"               Demo  payments::simulated();
+    Post "/_sim/3ds/{id}"               Demo  payments::simulated();
+    Get  "/_sim/3ds/{id}/accept"        Demo  payments::simulated();
+    Post "/_sim/3ds/{id}/accept"        Demo  payments::simulated();
+    Get  "/_sim/3ds/{id}/fail"          Demo  payments::simulated();
+    Post "/_sim/3ds/{id}/fail"          Demo  payments::simulated();
+    Get  "/_sim/mailbox"                Demo  payments::simulated();
+    Get  "/_sim/mailbox/{id}"           Demo  payments::simulated();
+    Get  "/lab"                         Lab   lab::begin();
+    Get  "/lab/{id}"                    Lab   lab::show(id: ExperimentId);
+    Post "/lab/{id}/pay"                Lab   lab::pay(id: ExperimentId);
+
+    Post[WEBHOOK_MAX_BYTES] "/webhooks/stripe"              Stripe    webhooks::from_stripe();
+    Post[WEBHOOK_MAX_BYTES] "/webhooks/adyen"               Adyen     webhooks::from_adyen();
+    Get  "/metrics"                                         Operator  admin::metrics();
+    Get  "/admin/stats"                                     Operator  admin::stats();
+    Post "/admin/payments/{id}/erase"                       Operator  retention::erase(id: Text);
+    Post "/admin/payments/{id}/project"                     Operator  retention::project(id: Text);
+    Post[ANSWER_MAX_BYTES] "/admin/settlement/answers"      Operator  retention::answers();
+    Post[REPORT_MAX_BYTES] "/admin/settlement/reports"      Operator  retention::report();
+
+    Get  "/admin"                                           Desk      desk::overview::page();
+    Get  "/admin/login"                                     Desk      desk::serve::logged_in();
+    Post "/admin/login"                                     Login     desk::serve::log_in();
+    Post "/admin/logout"                                    OurPages  login::log_out();
+    Get  "/admin/payments"                                  Desk      desk::lists::payments();
+    Get  "/admin/payments/{id}"                             Desk      desk::sight::payment(id: Text);
+    Post "/admin/payments/{id}/{action}"                    Desk      desk::buttons::of_payment(id: Text, action: PaymentAction);
+    Get  "/admin/payments/{id}/calls/{number}"              Desk      desk::by_hand::page(id: Text, number: u32);
+    Post "/admin/payments/{id}/calls/{number}/review"       Desk      desk::by_hand::review(id: Text, number: u32);
+    Post "/admin/payments/{id}/calls/{number}/{action}"     Desk      desk::buttons::of_call(id: Text, number: u32, action: CallAction);
+    Get  "/admin/keys"                                      Desk      desk::lists::keys();
+    Get  "/admin/keys/{object}/{key}"                       Desk      desk::sight::key(object: Text, key: u32);
+    Post "/admin/keys/{object}/{key}/{action}"              Desk      desk::buttons::of_key(object: Text, key: u32, action: KeyAction);
+    Get  "/admin/dead-letters"                              Desk      desk::lists::dead_letters();
+    Post "/admin/dead-letters/requeue-all"                  Desk      desk::buttons::requeue_all();
+    Get  "/admin/dead-letters/{job}"                        Desk      desk::sight::dead_letter(job: Decoded);
+    Post "/admin/dead-letters/{job}/{action}"               Desk      desk::buttons::of_job(job: Decoded, action: JobAction);
+    Get  "/admin/breaks"                                    Desk      desk::lists::breaks();
+    Post "/admin/breaks/{id}/{action}"                      Desk      desk::buttons::of_break(id: Decoded, action: BreakAction);
+    Get  "/admin/reports"                                   Desk      desk::reports::page();
+    Post[REPORT_FORM_MAX_BYTES] "/admin/reports"            Desk      desk::reports::upload();
+    Get  "/admin/audit"                                     Desk      desk::lists::audit();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn name(path: &str) -> Option<&'static str> {
+        find(path).map(|route| route.name())
     }
 
-    /// The methods that it answers, as the `Allow` header lists them.
-    pub const fn allow(&self) -> &'static str {
-        match self {
-            Self::Rides
-            | Self::CheckoutSessions
-            | Self::ExpireLinks(_)
-            | Self::Capture(_)
-            | Self::Void(_)
-            | Self::Presses(_)
-            | Self::StripeWebhook
-            | Self::AdyenWebhook
-            | Self::Erase(_)
-            | Self::Project(_)
-            | Self::Answers
-            | Self::Reports => "POST, OPTIONS",
-            Self::Payments | Self::Order(_) | Self::Refunds(_) | Self::BankPage => "GET, HEAD, POST, OPTIONS",
-            Self::Key(_) => "GET, HEAD, DELETE, OPTIONS",
-            Self::Desk(page) => page.allow(),
-            _ => "GET, HEAD, OPTIONS",
+    #[test]
+    fn an_address_without_parameters_stands_before_one_with_them() {
+        assert_eq!(name("/rides/new"), Some("/rides/new"));
+        assert_eq!(name("/rides/ride_x"), Some("/rides/{id}"));
+        assert_eq!(name("/checkout/sessions"), Some("/checkout/sessions"));
+        assert_eq!(name("/admin/dead-letters/requeue-all"), Some("/admin/dead-letters/requeue-all"));
+    }
+
+    #[test]
+    fn a_path_is_of_a_route_as_a_whole() {
+        for nothing in [
+            "",
+            "rides",
+            "//",
+            "/rides/",
+            "/rides/x/",
+            "/rides/new/x",
+            "/checkout/sessions/x",
+            "/docs/",
+            "/admin/",
+            "/administrator",
+            "/admin/payments/",
+            "/admin/keys/ab",
+            "/payments//capture",
+        ] {
+            assert_eq!(name(nothing), None, "{nothing}");
         }
     }
 
-    /// The longest body that is read, in bytes.
-    pub const fn body_max_bytes(&self) -> usize {
-        match self {
-            Self::Answers => ANSWER_MAX_BYTES,
-            Self::Reports => REPORT_MAX_BYTES,
-            // With the other fields of its form.
-            Self::Desk(DeskRoute::Reports) => REPORT_MAX_BYTES + REQUEST_MAX_BYTES,
-            Self::StripeWebhook | Self::AdyenWebhook => WEBHOOK_MAX_BYTES,
-            _ => REQUEST_MAX_BYTES,
+    #[test]
+    fn a_part_that_cannot_be_there_is_no_address() {
+        for nothing in [
+            "/admin/payments/a/calls/x",
+            "/admin/payments/a/calls/1/void",
+            "/admin/payments/a/requeue",
+            "/admin/keys/ab/x",
+            "/admin/breaks/%ff/repair",
+        ] {
+            assert_eq!(name(nothing), None, "{nothing}");
         }
+        assert_eq!(name("/payments/no_payment"), Some("/payments/{id}"), "that is for its owner to know");
     }
 
-    /// Whether it is for programs, which scripts of other sites may be.
-    pub const fn is_api(&self) -> bool {
-        matches!(
-            self,
-            Self::Rides
-                | Self::Ride(_)
-                | Self::Payments
-                | Self::Payment(_)
-                | Self::Capture(_)
-                | Self::Void(_)
-                | Self::Refunds(_)
-                | Self::CheckoutSessions
-                | Self::ExpireLinks(_)
-                | Self::Key(_)
-        )
+    #[test]
+    fn every_button_has_its_address() {
+        let action = |path: &str, name: &str| {
+            find(path).map(|route| String::from(&*route.parameters.get::<Text>(name)))
+        };
+        assert_eq!(action("/admin/payments/pay_x/refund", "action").as_deref(), Some("refund"));
+        assert_eq!(action("/admin/payments/pay_x/calls/3/hold", "number").as_deref(), Some("3"));
+        let route = find("/admin/breaks/adyen%3A1/accept").unwrap();
+        assert_eq!(route.parameters.get::<Decoded>("id").read(), Ok(Decoded("adyen:1".into())));
+        assert_eq!(find("/admin/payments/pay_x/void").unwrap().allow(), "POST, OPTIONS");
     }
 
-    /// Whether it answers this method.
-    pub fn allows(&self, method: &str) -> bool {
-        self.allow().split(", ").any(|allowed| allowed == method)
-    }
-
-    /// Its name in the log, without anything from the request.
-    pub const fn name(&self) -> &'static str {
-        match self {
-            Self::Home => "/",
-            Self::Health => "/healthz",
-            Self::Asset(_) => "/assets/{file}",
-            Self::SecurityTxt => "/.well-known/security.txt",
-            Self::Problem(_) => "/problems/{kind}",
-            Self::OpenApi => "/openapi.json",
-            Self::Docs => "/docs",
-            Self::DocsFile(_) => "/docs/{file}",
-            Self::RideForm => "/rides/new",
-            Self::Rides => "/rides",
-            Self::Ride(_) => "/rides/{id}",
-            Self::Payments => "/payments",
-            Self::Payment(_) => "/payments/{id}",
-            Self::Capture(_) => "/payments/{id}/capture",
-            Self::Void(_) => "/payments/{id}/void",
-            Self::Refunds(_) => "/payments/{id}/refunds",
-            Self::Return(_) => "/payments/{id}/return",
-            Self::Checkout => "/checkout",
-            Self::CheckoutSessions => "/checkout/sessions",
-            Self::ExpireLinks(_) => "/checkout/sessions/{order}/expire",
-            Self::Order(_) => "/checkout/{token}",
-            Self::Key(_) => "/idempotency-keys/{key}",
-            Self::BankPage => "/_sim/3ds/{id}",
-            Self::Mailbox => "/_sim/mailbox",
-            Self::Lab => "/lab",
-            Self::Experiment(_) => "/lab/{id}",
-            Self::Presses(_) => "/lab/{id}/pay",
-            Self::StripeWebhook => "/webhooks/stripe",
-            Self::AdyenWebhook => "/webhooks/adyen",
-            Self::Metrics => "/metrics",
-            Self::Stats => "/admin/stats",
-            Self::Desk(page) => page.name(),
-            Self::Erase(_) => "/admin/payments/{id}/erase",
-            Self::Project(_) => "/admin/payments/{id}/project",
-            Self::Answers => "/admin/settlement/answers",
-            Self::Reports => "/admin/settlement/reports",
-        }
+    #[test]
+    fn allow_has_all_methods_of_a_pattern() {
+        let allow = |path: &str| find(path).unwrap().allow();
+        assert_eq!(allow("/payments"), "GET, HEAD, POST, OPTIONS");
+        assert_eq!(allow("/idempotency-keys/k"), "GET, HEAD, DELETE, OPTIONS");
+        assert_eq!(allow("/rides"), "POST, OPTIONS");
     }
 }

@@ -25,17 +25,21 @@ const ELSEWHERE = { origin: 'https://evil.example', 'sec-fetch-site': 'cross-sit
 /** An answer that needs no body is there long before this, and one that needs it never comes. */
 const LONG_MS = 5_000;
 
-/** Every address of the code, by the names that the log has for them: a match that the compiler keeps complete. */
-const routes = ['src/edge/routes.rs', 'src/edge/desk/route.rs'].flatMap((file) => {
-  const [, names] = readFileSync(join(root, file), 'utf8').split('pub const fn name(&self)');
-  return [...names.split('\n    }\n')[0].matchAll(/=> "(\/[^"]*)"/g)].map(([, name]) => name);
-});
+/** Every address of the code, from the table of routes. */
+const routes = [
+  ...new Set(
+    [
+      ...readFileSync(join(root, 'src/edge/routes.rs'), 'utf8').matchAll(
+        /^ {4}(?:Get|Post|Delete)\S* +"(\/[^"]*)"/gm,
+      ),
+    ].map(([, pattern]) => pattern),
+  ),
+];
 
 /** An address of each: nothing has to be there. */
 const example = (route) =>
   ({
     '/payments/{id}/return': '/payments/pay_x/return',
-    '/_sim/3ds/{id}': '/_sim/3ds/pi_x/accept',
     '/lab/{id}': `/lab/${'a'.repeat(24)}`,
     '/lab/{id}/pay': `/lab/${'a'.repeat(24)}/pay`,
     '/admin/payments/{id}/{action}': '/admin/payments/pay_x/refund',
@@ -59,6 +63,8 @@ const refusals = {
   '/checkout/sessions/{order}/expire': [401, STRANGER],
   '/checkout/{token}': [404, {}],
   '/_sim/3ds/{id}': [404, {}],
+  '/_sim/3ds/{id}/accept': [404, {}],
+  '/_sim/3ds/{id}/fail': [404, {}],
   '/lab/{id}/pay': [404, {}],
   '/webhooks/stripe': [400, { 'stripe-signature': 't=1,v1=00' }],
   '/webhooks/adyen': [401, { authorization: `Basic ${btoa('adyen:guessed')}` }],
@@ -73,6 +79,7 @@ const refusals = {
   '/admin/payments/{id}/calls/{number}/review': [401, STRANGER],
   '/admin/payments/{id}/calls/{number}/{action}': [401, STRANGER],
   '/admin/keys/{object}/{key}/{action}': [401, STRANGER],
+  '/admin/dead-letters/requeue-all': [401, STRANGER],
   '/admin/dead-letters/{job}/{action}': [401, STRANGER],
   '/admin/breaks/{id}/{action}': [401, STRANGER],
 };

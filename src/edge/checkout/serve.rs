@@ -10,12 +10,11 @@ use super::form_key::{FormKey, Place};
 use super::limits::{Bucket, buckets};
 use super::page::{self, Cards, Sheet, Standing, Visit, last_entries, path};
 use super::request::{OrderRequest, Sent, ended_to_json, link_to_json};
-use crate::edge::admission::from_here;
 use crate::edge::api::{Unreachable, account, invalid_parameters, run, unavailable, unreadable};
 use crate::edge::app::{App, ObjectRef};
 use crate::edge::assets::CHECKOUT_SCRIPT;
 use crate::edge::http::{Answer, Request, percent_decode};
-use crate::edge::key_source;
+use crate::edge::key_source::{self, from_here};
 use crate::edge::pages::Notice;
 use crate::edge::payment::{ORDER_MAX, visible};
 use crate::edge::problem::{Kind, Problem};
@@ -108,7 +107,7 @@ pub(in crate::edge) async fn expire_links(
 }
 
 /// `GET /checkout`: in the demo, a small cart to pay.
-pub(in crate::edge) fn demo_order(app: &App, request: &Request) -> Result<Answer, Problem> {
+pub(in crate::edge) async fn demo_order(app: &App, request: &Request) -> Result<Answer, Problem> {
     if !app.config.demo {
         return Err(Problem::because(
             Kind::NotFound,

@@ -57,7 +57,7 @@ struct Press<'a> {
     entries: Parameters,
 }
 
-/// `POST /admin/…/{action}`
+/// Does what a button says.
 pub(super) async fn act(desk: &Desk<'_>, act: Act, subject: &Subject) -> Result<Answer, Problem> {
     let request = desk.request;
     let entries = request.parameters()?;

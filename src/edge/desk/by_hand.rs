@@ -12,6 +12,7 @@ use crate::edge::http::Answer;
 use crate::edge::operator::Operator;
 use crate::edge::problem::{Kind, Problem};
 use crate::edge::reply;
+use crate::edge::route::Parameter;
 use crate::machine::fingerprint::Parameters;
 use crate::object::message::{Ask, ByHandAnswer, ByHandAsk, CallReport, Said, ShownCall};
 use crate::payment::by_hand::REASON_MAX;
@@ -92,13 +93,23 @@ pub(super) fn said(answer: &ByHandAnswer) -> String {
 }
 
 /// `GET /admin/payments/{id}/calls/{number}`
-pub(super) async fn page(desk: &Desk<'_>, id: &str, number: u32) -> Result<Answer, Problem> {
+pub(in crate::edge) async fn page(
+    desk: &Desk<'_>,
+    id: &str,
+    number: &Parameter<'_, u32>,
+) -> Result<Answer, Problem> {
+    let number = number.read()?;
     let report = report(desk, id, number).await?;
     show(desk, id, number, &report, 200, None).await
 }
 
 /// `POST /admin/payments/{id}/calls/{number}/review`: changes nothing.
-pub(super) async fn review(desk: &Desk<'_>, id: &str, number: u32) -> Result<Answer, Problem> {
+pub(in crate::edge) async fn review(
+    desk: &Desk<'_>,
+    id: &str,
+    number: &Parameter<'_, u32>,
+) -> Result<Answer, Problem> {
+    let number = number.read()?;
     let entries = desk.request.parameters()?;
     let report = report(desk, id, number).await?;
     let entered = match Entered::read(&entries) {

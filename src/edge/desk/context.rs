@@ -12,7 +12,7 @@ use crate::edge::pages::{Notice, Site};
 use crate::edge::problem::Problem;
 
 /// An operator who was let in, with their request.
-pub(super) struct Desk<'a> {
+pub(in crate::edge) struct Desk<'a> {
     pub(super) app: &'a App,
     pub(super) request: &'a Request,
     pub(super) operator: Operator,

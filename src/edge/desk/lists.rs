@@ -85,7 +85,7 @@ pub(super) fn status(status: &str) -> Cell {
     Cell::chip(status.replace('_', " "), tone)
 }
 
-pub(super) async fn payments(desk: &Desk<'_>) -> Result<Answer, Problem> {
+pub(in crate::edge) async fn payments(desk: &Desk<'_>) -> Result<Answer, Problem> {
     let search = desk.query("q");
     if PaymentId::parse(&search).is_some() || RideId::parse(&search).is_some() {
         return Ok(Answer::see_other(&format!("/admin/payments/{search}"), "found"));
@@ -167,7 +167,7 @@ pub(super) async fn payments(desk: &Desk<'_>) -> Result<Answer, Problem> {
     Ok(reply::html(200, &page, "desk"))
 }
 
-pub(super) async fn keys(desk: &Desk<'_>) -> Result<Answer, Problem> {
+pub(in crate::edge) async fn keys(desk: &Desk<'_>) -> Result<Answer, Problem> {
     let search = desk.query("q");
     let now_ms = desk.request.now_ms;
     let mut conditions = Where::default();
@@ -262,7 +262,7 @@ pub(super) fn last_error(row: &DeadRow) -> String {
     last.unwrap_or("not known").to_owned()
 }
 
-pub(super) async fn dead_letters(desk: &Desk<'_>) -> Result<Answer, Problem> {
+pub(in crate::edge) async fn dead_letters(desk: &Desk<'_>) -> Result<Answer, Problem> {
     let mut conditions = Where::default();
     conditions.and("state = 'dead'");
     let kind = desk.query("kind");
@@ -329,7 +329,7 @@ pub(super) async fn dead_letters(desk: &Desk<'_>) -> Result<Answer, Problem> {
     Ok(reply::html(200, &page, "desk"))
 }
 
-pub(super) async fn breaks(desk: &Desk<'_>) -> Result<Answer, Problem> {
+pub(in crate::edge) async fn breaks(desk: &Desk<'_>) -> Result<Answer, Problem> {
     let mut conditions = Where::default();
     match desk.query("state").as_str() {
         "all" => {}
@@ -403,7 +403,7 @@ pub(super) async fn breaks(desk: &Desk<'_>) -> Result<Answer, Problem> {
     Ok(reply::html(200, &page, "desk"))
 }
 
-pub(super) async fn audit(desk: &Desk<'_>) -> Result<Answer, Problem> {
+pub(in crate::edge) async fn audit(desk: &Desk<'_>) -> Result<Answer, Problem> {
     let search = desk.query("q");
     let mut conditions = Where::default();
     let is_effects = desk.query("of") == "effects";

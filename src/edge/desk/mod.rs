@@ -8,28 +8,30 @@
 #[cfg(target_arch = "wasm32")]
 mod actions;
 #[cfg(target_arch = "wasm32")]
-mod by_hand;
+pub(super) mod buttons;
+#[cfg(target_arch = "wasm32")]
+pub(super) mod by_hand;
 #[cfg(target_arch = "wasm32")]
 mod context;
 #[cfg(target_arch = "wasm32")]
 mod data;
 #[cfg(target_arch = "wasm32")]
-mod lists;
+pub(super) mod lists;
 #[cfg(target_arch = "wasm32")]
-mod overview;
+pub(super) mod overview;
 pub mod picture;
 pub mod plot;
 pub mod range;
 #[cfg(target_arch = "wasm32")]
-mod reports;
+pub(super) mod reports;
 pub mod route;
 #[cfg(target_arch = "wasm32")]
-mod serve;
+pub(super) mod serve;
 pub mod sheets;
 #[cfg(target_arch = "wasm32")]
-mod sight;
+pub(super) mod sight;
 pub mod story;
 pub mod words;
 
 #[cfg(target_arch = "wasm32")]
-pub(super) use serve::serve;
+pub(super) use serve::enter;

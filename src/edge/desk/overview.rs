@@ -23,7 +23,7 @@ const LAG_MAX_MS: u64 = 1_800_000;
 /// How many currencies have a plot of their own; the tile has them all.
 const CURRENCIES_MAX: usize = 3;
 
-pub(super) async fn page(desk: &Desk<'_>) -> Result<Answer, Problem> {
+pub(in crate::edge) async fn page(desk: &Desk<'_>) -> Result<Answer, Problem> {
     let (env, now_ms) = (&desk.app.env, desk.request.now_ms);
     let range = Range::parse(&desk.query("range")).unwrap_or_default();
     let frame = range.frame(now_ms);

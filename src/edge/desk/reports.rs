@@ -20,7 +20,7 @@ const PATH: &str = "/admin/reports";
 const SHOWN: u32 = 50;
 
 /// `GET /admin/reports`
-pub(super) async fn page(desk: &Desk<'_>) -> Result<Answer, Problem> {
+pub(in crate::edge) async fn page(desk: &Desk<'_>) -> Result<Answer, Problem> {
     let reports = adyen_import::newest(&desk.app.env, SHOWN).await.map_err(unreadable)?;
     let key = form_key(desk.app, &desk.operator, PATH, desk.request.now_ms)?;
     let page = List {
@@ -71,7 +71,7 @@ fn row(desk: &Desk<'_>, report: &Report) -> Row {
 }
 
 /// `POST /admin/reports`
-pub(super) async fn upload(desk: &Desk<'_>) -> Result<Answer, Problem> {
+pub(in crate::edge) async fn upload(desk: &Desk<'_>) -> Result<Answer, Problem> {
     let request = desk.request;
     let content_type = request.header("content-type").unwrap_or_default();
     let parts = multipart::parts(content_type, &request.body)

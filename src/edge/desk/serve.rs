@@ -1,9 +1,7 @@
-//! From a request at the desk to its page. Nobody gets past [`admit`].
+//! The door of the desk: nobody gets past [`admit`].
 
 use super::context::Desk;
-use super::route::DeskRoute;
 use super::sheets::Login;
-use super::{actions, by_hand, lists, overview, reports, sight};
 use crate::edge::app::App;
 use crate::edge::assets::DESK_STYLE;
 use crate::edge::http::{Answer, Request};
@@ -13,45 +11,26 @@ use crate::edge::problem::{Kind, Problem};
 use crate::edge::reply;
 use crate::machine::fingerprint::Field;
 
-/// A page of the desk or a button on one.
-pub(in crate::edge) async fn serve(
-    app: &App,
-    request: &Request,
-    route: &DeskRoute,
-) -> Result<Answer, Problem> {
-    match route {
-        DeskRoute::Login if request.method == "POST" => {
-            return match login::log_in(app, request).await? {
-                Some(answer) => Ok(answer),
-                None => Ok(login_page(app, request, true)),
-            };
-        }
-        DeskRoute::Logout => return login::log_out(app, request).await,
-        _ => {}
+/// Lets an operator in, or shows a person the way in.
+pub(in crate::edge) async fn enter<'a>(
+    app: &'a App,
+    request: &'a Request,
+) -> Result<Result<Desk<'a>, Answer>, Problem> {
+    match admit(app, request).await {
+        Ok(operator) => Ok(Ok(Desk { app, request, operator })),
+        Err(refused) if may_log_in(app, request, &refused) => Ok(Err(login_page(app, request, false))),
+        Err(refused) => Err(refused),
     }
-    let operator = match admit(app, request).await {
-        Ok(operator) => operator,
-        Err(refused) if may_log_in(app, request, &refused) => return Ok(login_page(app, request, false)),
-        Err(refused) => return Err(refused),
-    };
-    let desk = Desk { app, request, operator };
-    match route {
-        DeskRoute::Overview => overview::page(&desk).await,
-        DeskRoute::Login | DeskRoute::Logout => Ok(Answer::see_other("/admin", "logged_in")),
-        DeskRoute::Payments => lists::payments(&desk).await,
-        DeskRoute::Payment(id) => sight::payment(&desk, id).await,
-        DeskRoute::Call(id, number) => by_hand::page(&desk, id, *number).await,
-        DeskRoute::Review(id, number) => by_hand::review(&desk, id, *number).await,
-        DeskRoute::Keys => lists::keys(&desk).await,
-        DeskRoute::Key(object, key_id) => sight::key(&desk, object, *key_id).await,
-        DeskRoute::DeadLetters => lists::dead_letters(&desk).await,
-        DeskRoute::DeadLetter(job_id) => sight::dead_letter(&desk, job_id).await,
-        DeskRoute::Breaks => lists::breaks(&desk).await,
-        DeskRoute::Reports if request.method == "POST" => reports::upload(&desk).await,
-        DeskRoute::Reports => reports::page(&desk).await,
-        DeskRoute::Audit => lists::audit(&desk).await,
-        DeskRoute::Act(act, subject) => actions::act(&desk, *act, subject).await,
-    }
+}
+
+/// `GET /admin/login`, by somebody who was let in already.
+pub(in crate::edge) async fn logged_in(_desk: &Desk<'_>) -> Result<Answer, Problem> {
+    Ok(Answer::see_other("/admin", "logged_in"))
+}
+
+/// `POST /admin/login`
+pub(in crate::edge) async fn log_in(app: &App, request: &Request) -> Result<Answer, Problem> {
+    Ok(login::log_in(app, request).await?.unwrap_or_else(|| login_page(app, request, true)))
 }
 
 /// A person who could log in is offered to.

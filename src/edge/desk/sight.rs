@@ -15,6 +15,7 @@ use crate::edge::app::ObjectRef;
 use crate::edge::http::Answer;
 use crate::edge::problem::{Kind, Problem};
 use crate::edge::reply;
+use crate::edge::route::{Decoded, Parameter};
 use crate::machine::id::ObjectId;
 use crate::machine::record::REPLAYS_SHOWN_MAX;
 use crate::object::inspection::Inspection;
@@ -43,7 +44,7 @@ impl Desk<'_> {
 }
 
 /// `GET /admin/payments/{id}`
-pub(super) async fn payment(desk: &Desk<'_>, id: &str) -> Result<Answer, Problem> {
+pub(in crate::edge) async fn payment(desk: &Desk<'_>, id: &str) -> Result<Answer, Problem> {
     let (object, inspection) = desk.inspect(object_of(id)).await?;
     let subject = Subject::Payment(id.to_owned());
     let (kind, state, mut facts) = match (&inspection.snapshot.payment, &inspection.snapshot.ride) {
@@ -126,7 +127,12 @@ pub(super) async fn payment(desk: &Desk<'_>, id: &str) -> Result<Answer, Problem
 }
 
 /// `GET /admin/keys/{object}/{key_id}`
-pub(super) async fn key(desk: &Desk<'_>, object: &str, key_id: u32) -> Result<Answer, Problem> {
+pub(in crate::edge) async fn key(
+    desk: &Desk<'_>,
+    object: &str,
+    key_id: &Parameter<'_, u32>,
+) -> Result<Answer, Problem> {
+    let key_id = key_id.read()?;
     let (object, inspection) = desk.inspect(ObjectId::from_hex(object)).await?;
     let key = inspection.snapshot.keys.iter().find(|key| key.key_id == key_id);
     let key = key.ok_or_else(|| Problem::new(Kind::NotFound))?;
@@ -245,7 +251,11 @@ async fn show(
 }
 
 /// `GET /admin/dead-letters/{job}`
-pub(super) async fn dead_letter(desk: &Desk<'_>, job_id: &str) -> Result<Answer, Problem> {
+pub(in crate::edge) async fn dead_letter(
+    desk: &Desk<'_>,
+    job: &Parameter<'_, Decoded>,
+) -> Result<Answer, Problem> {
+    let Decoded(job_id) = &job.read()?;
     let found = data::dead_letter(&desk.app.env, job_id).await.map_err(unreadable)?;
     let row = found.ok_or_else(|| Problem::new(Kind::NotFound))?;
     let subject = Subject::Job(row.job_id.clone());

@@ -17,6 +17,7 @@ use std::fmt;
 
 use uuid::Uuid;
 
+use crate::edge::route::FromPath;
 use crate::machine::fingerprint::{FieldError, Parameters};
 
 /// What each payment of the lab is about, in cents.
@@ -53,6 +54,12 @@ impl ExperimentId {
     /// Its page.
     pub fn path(&self) -> String {
         format!("/lab/{self}")
+    }
+}
+
+impl FromPath for ExperimentId {
+    fn from_path(text: &str) -> Option<Self> {
+        Self::parse(text)
     }
 }
 

@@ -13,13 +13,14 @@ use super::ledger::Side;
 use super::naive::{self, Press};
 use super::page::{self, Query, Seen, Sheet};
 use super::{ExperimentId, Order, PRICE_MINOR, Presses, Saw, TRIES, Trouble};
-use crate::edge::admission::from_here;
 use crate::edge::api::{invalid_parameters, run, unavailable, unreadable};
 use crate::edge::app::{App, ObjectRef};
 use crate::edge::assets::LAB_SCRIPT;
 use crate::edge::http::{Answer, Request};
+use crate::edge::key_source::from_here;
 use crate::edge::problem::{Kind, Problem};
 use crate::edge::reply;
+use crate::edge::route::Parameter;
 use crate::flows::Operation;
 use crate::flows::engine::Arrival;
 use crate::flows::payment::{PaymentRequest, Route};
@@ -38,16 +39,20 @@ const PATIENCE: Duration = Duration::from_secs(2);
 const PAUSE: Duration = Duration::from_millis(200);
 
 /// `GET /lab`
-pub(in crate::edge) fn begin(app: &App, request: &Request) -> Result<Answer, Problem> {
+pub(in crate::edge) async fn begin(app: &App, request: &Request) -> Result<Answer, Problem> {
     only_in_the_demo(app)?;
     let sheet = sheet(app, request, Query::parse(&request.query))?;
     Ok(reply::html(200, &page::page(sheet, None), "lab"))
 }
 
 /// `GET /lab/{id}`
-pub(in crate::edge) async fn show(app: &App, request: &Request, id: &str) -> Result<Answer, Problem> {
+pub(in crate::edge) async fn show(
+    app: &App,
+    request: &Request,
+    id: &Parameter<'_, ExperimentId>,
+) -> Result<Answer, Problem> {
     only_in_the_demo(app)?;
-    let experiment = experiment(id)?;
+    let experiment = id.read()?;
     let query = Query::parse(&request.query);
     let ledger = bank::ledger(app, &experiment, query.trouble).await.map_err(unreadable)?;
     let view = protected(app, &experiment).shown().await.map_err(unreadable)?;
@@ -56,8 +61,12 @@ pub(in crate::edge) async fn show(app: &App, request: &Request, id: &str) -> Res
 }
 
 /// `POST /lab/{id}/pay`: presses Pay on both sides, and leads to the experiment's page.
-pub(in crate::edge) async fn pay(app: &App, request: &Request, id: &str) -> Result<Answer, Problem> {
-    let experiment = experiment(id)?;
+pub(in crate::edge) async fn pay(
+    app: &App,
+    request: &Request,
+    id: &Parameter<'_, ExperimentId>,
+) -> Result<Answer, Problem> {
+    let experiment = id.read()?;
     let order = Order::parse(&request.parameters()?).map_err(invalid_parameters)?;
     let round = Round { app, request, experiment: &experiment, order: &order };
     let (unprotected, protected) = round.play().await.map_err(unavailable)?;
@@ -66,19 +75,19 @@ pub(in crate::edge) async fn pay(app: &App, request: &Request, id: &str) -> Resu
 }
 
 /// Whether the button of an experiment was pressed on our page.
-pub(in crate::edge) fn admit(app: &App, request: &Request, id: &str) -> Result<(), Problem> {
+pub(in crate::edge) fn admit(
+    app: &App,
+    request: &Request,
+    id: &Parameter<'_, ExperimentId>,
+) -> Result<(), Problem> {
     only_in_the_demo(app)?;
     from_here(request)?;
-    experiment(id).map(drop)
+    id.read().map(drop)
 }
 
 fn only_in_the_demo(app: &App) -> Result<(), Problem> {
     let has_a_simulator = app.env.service("STRIPE").is_ok();
     if app.config.demo && has_a_simulator { Ok(()) } else { Err(Problem::new(Kind::NotFound)) }
-}
-
-fn experiment(id: &str) -> Result<ExperimentId, Problem> {
-    ExperimentId::parse(id).ok_or_else(|| Problem::new(Kind::NotFound))
 }
 
 fn fresh_id() -> Result<ExperimentId, Problem> {

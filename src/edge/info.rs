@@ -1,0 +1,50 @@
+//! What is the same for everybody: what this is, whether it is set up, what a problem means.
+
+use super::app::App;
+use super::http::{Answer, Request};
+use super::pages::{Home, ProblemPage};
+use super::problem::{Kind, Problem};
+use super::reply;
+use super::route::Parameter;
+
+/// `GET /`
+pub(super) async fn home(app: &App, request: &Request) -> Result<Answer, Problem> {
+    Ok(reply::html(200, &Home { site: app.site(request) }, "page"))
+}
+
+/// `GET /healthz`: whoever gets here has found all settings.
+pub(super) async fn health(_app: &App, _request: &Request) -> Result<Answer, Problem> {
+    Ok(Answer::new(200, "application/json", r#"{"status":"ok"}"#, "healthy"))
+}
+
+/// `GET /problems/{kind}`
+pub(super) async fn problem(
+    app: &App,
+    request: &Request,
+    kind: &Parameter<'_, Kind>,
+) -> Result<Answer, Problem> {
+    let kind = kind.read()?;
+    let page = ProblemPage {
+        site: app.site(request),
+        status: kind.status(),
+        title: kind.title().to_owned(),
+        detail: kind.explanation().to_owned(),
+        request_id: String::new(),
+        link_href: "/".to_owned(),
+        link_text: "What is Paid Once?".to_owned(),
+    };
+    Ok(reply::html(200, &page, "page"))
+}
+
+/// `GET /.well-known/security.txt`
+pub(super) async fn security_txt(app: &App, request: &Request) -> Result<Answer, Problem> {
+    let security = app.config.security.as_ref().ok_or_else(|| Problem::new(Kind::NotFound))?;
+    let text = format!(
+        "Contact: {}\nExpires: {}\nPreferred-Languages: en\nCanonical: {}{}\n",
+        security.contact,
+        security.expires,
+        request.origin(),
+        request.path
+    );
+    Ok(Answer::new(200, "text/plain; charset=utf-8", text, "shown"))
+}

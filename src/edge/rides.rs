@@ -1,0 +1,52 @@
+//! A ride's two addresses, each for browsers and for API clients.
+
+use super::api::{self, owner};
+use super::app::{App, ObjectRef, session};
+use super::form;
+use super::http::{Answer, Request};
+use super::problem::{Kind, Problem};
+use super::reply;
+use super::ride::{RidePage, Visit, kept, page};
+use super::route::Parameter;
+use crate::machine::id::Owner;
+use crate::object::message::Ask;
+use crate::payment::id::RideId;
+
+/// `POST /rides`
+pub(super) async fn book(app: &App, request: &Request) -> Result<Answer, Problem> {
+    if request.is_form() { form::post_ride(app, request).await } else { api::post_ride(app, request).await }
+}
+
+/// `GET /rides/{id}`: page or JSON.
+pub(super) async fn show(
+    app: &App,
+    request: &Request,
+    id: &Parameter<'_, RideId>,
+) -> Result<Answer, Problem> {
+    let owner = owner(app, request)?;
+    let ride_id = id.read()?;
+    let place = ObjectRef::Id(ride_id.object());
+    if !app.exists(&place) {
+        return Err(Problem::new(Kind::NotFound));
+    }
+    let view =
+        api::show(app, &place, Ask::Show { owner: owner.clone(), key_hash: None, refresh: false }).await?;
+    if !request.wants_html() {
+        return Ok(reply::ride(&view, id));
+    }
+    let object = ride_id.object();
+    let may_try_again = app.config.demo && matches!(owner, Owner::Session(_));
+    let visit = Visit { edited: request.has_query("edited"), may_try_again, now_ms: request.now_ms };
+    match page(app.site(request), id, &view, &visit) {
+        RidePage::Receipt(receipt) => Ok(reply::html(200, &receipt, "receipt")),
+        RidePage::Status(status) => Ok(reply::html(200, &status, "status")),
+        RidePage::NotPaid(page) => Ok(reply::html(200, &page, "not_paid")),
+        RidePage::Again(notice) => {
+            let session = session(request).map_err(api::unavailable)?;
+            let entries = view.parameters.as_ref().and_then(kept);
+            let sheet =
+                form::Sheet { kept: entries.as_ref(), notice: Some(notice), ..form::Sheet::default() };
+            form::open_form(app, request, &session, sheet, Some(object)).await
+        }
+    }
+}
