@@ -16,6 +16,6 @@ export const workers = [
 ];
 
 /** The crates that the Workers are made of. */
-export const libraries = [{ name: 'once', dir: inRoot('crates', 'once') }];
+export const libraries = ['once', 'once-testing'].map((name) => ({ name, dir: inRoot('crates', name) }));
 
 export const wasmTarget = 'wasm32-unknown-unknown';

@@ -51,6 +51,20 @@ pub trait Point: Copy + Debug + Ord + Hash {
     fn parse(text: &str) -> Option<Self>;
 }
 
+/// The points of a flow that has none of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum NoPoint {}
+
+impl Point for NoPoint {
+    fn as_str(self) -> &'static str {
+        match self {}
+    }
+
+    fn parse(_: &str) -> Option<Self> {
+        None
+    }
+}
+
 /// Where calls go.
 pub trait Provider: Copy + Debug + Eq + Hash {
     /// What a call asks for.
@@ -86,7 +100,9 @@ pub trait Answer: Stored {
     fn is_refusal(&self) -> bool;
 
     /// The provider's id of what the call has made, as far as the answer says one.
-    fn made(&self) -> Option<&str>;
+    fn made(&self) -> Option<&str> {
+        None
+    }
 }
 
 /// What is configured for a flow.

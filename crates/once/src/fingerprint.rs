@@ -156,6 +156,20 @@ impl Fingerprint {
     }
 
     /// Over method, path and canonical parameters.
+    ///
+    /// ```
+    /// use once::fingerprint::{Fingerprint, Parameters};
+    ///
+    /// let form = |pairs: &[(&str, &str)]| {
+    ///     Parameters::Form(pairs.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect())
+    /// };
+    /// let of = |parameters: &Parameters| Fingerprint::of("POST", "/rides", &parameters.canonical());
+    ///
+    /// // The order does not matter, a value does.
+    /// let first = form(&[("from", "A"), ("to", "B")]);
+    /// assert_eq!(of(&first), of(&form(&[("to", "B"), ("from", "A")])));
+    /// assert_ne!(of(&first), of(&form(&[("from", "A"), ("to", "C")])));
+    /// ```
     pub fn of(method: &str, path: &str, parameters: &Canonical) -> Self {
         let hash = digest(&[b"v1", method.as_bytes(), path.as_bytes(), parameters.0.as_bytes()]);
         Self(format!("v1:{}", HEXLOWER.encode(&hash)))

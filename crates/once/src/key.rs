@@ -57,6 +57,14 @@ impl IdempotencyKey {
     /// [draft-ietf-httpapi-idempotency-key-header-07](https://datatracker.ietf.org/doc/html/draft-ietf-httpapi-idempotency-key-header-07)
     /// has it, or the bare key that Stripe's clients send. The draft defines no parameters of the Item: they are read and
     /// ignored. A bare key has none, it is taken as it stands.
+    ///
+    /// ```
+    /// use once::key::{IdempotencyKey, KeyError};
+    ///
+    /// assert_eq!(IdempotencyKey::parse("\"8e03978e\"").unwrap().as_str(), "8e03978e");
+    /// assert_eq!(IdempotencyKey::parse("8e03978e").unwrap().as_str(), "8e03978e");
+    /// assert_eq!(IdempotencyKey::parse("\"\""), Err(KeyError::Empty));
+    /// ```
     pub fn parse(value: &str) -> Result<Self, KeyError> {
         let value = value.trim_matches([' ', '\t']);
         if !value.starts_with('"') {

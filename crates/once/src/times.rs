@@ -59,6 +59,14 @@ impl Default for Times {
 
 impl Times {
     /// Checks that the times fit together; the error says which do not and why.
+    ///
+    /// ```
+    /// use once::times::Times;
+    ///
+    /// assert!(Times::default().validate().is_ok());
+    /// // A call would outlive the lease of its run.
+    /// assert!(Times { provider_timeout_ms: 120_000, ..Times::default() }.validate().is_err());
+    /// ```
     pub fn validate(self) -> Result<Self, String> {
         let zero = [
             ("LEASE_MS", self.lease_ms),

@@ -1,0 +1,123 @@
+//! Which fault happens where. A place is a number: the first opportunity of a history for a fault is 0, the next is 1.
+
+/// What can go wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Fault {
+    /// The incarnation dies before the commit: what it has changed is gone.
+    CrashBeforeCommit,
+    /// The incarnation dies right after the commit.
+    CrashAfterCommit,
+    /// The run goes on only when its lease has run out.
+    Stall,
+    /// What is sent never arrives, and the call times out.
+    RequestLost,
+    /// What is sent is executed, and the answer never arrives.
+    AnswerLost,
+    /// What is sent arrives long after the call has timed out.
+    RequestLate,
+    /// What is sent arrives twice.
+    RequestTwice,
+    /// The provider refuses this copy before it executes anything, as by a rate limit.
+    Limited,
+    /// The provider fails while it executes, which it then has.
+    FailsExecuting,
+    /// The incarnation dies while the call is under way.
+    CrashWhileCalling,
+    /// The look-up brings no answer.
+    LookUpFails,
+    /// The client gives up and never comes back.
+    ClientGone,
+    /// The queue takes no job.
+    QueueFails,
+    /// The queue has the jobs, and the incarnation dies before it has written that down.
+    CrashAfterQueue,
+    /// The word that a job is done gets lost.
+    ConfirmLost,
+}
+
+/// A kind of place, by what can go wrong there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Site {
+    Commit,
+    Send,
+    LookUp,
+    Client,
+    Queue,
+    Confirm,
+}
+
+impl Site {
+    pub(crate) const fn faults(self) -> &'static [Fault] {
+        match self {
+            Self::Commit => &[Fault::CrashBeforeCommit, Fault::CrashAfterCommit, Fault::Stall],
+            Self::Send => &[
+                Fault::RequestLost,
+                Fault::AnswerLost,
+                Fault::RequestLate,
+                Fault::RequestTwice,
+                Fault::Limited,
+                Fault::FailsExecuting,
+                Fault::CrashWhileCalling,
+            ],
+            Self::LookUp => &[Fault::LookUpFails],
+            Self::Client => &[Fault::ClientGone],
+            Self::Queue => &[Fault::QueueFails, Fault::CrashAfterQueue],
+            Self::Confirm => &[Fault::ConfirmLost],
+        }
+    }
+}
+
+/// The faults of a history.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Plan {
+    /// The place of each, and which it is; by place.
+    faults: Vec<(usize, Fault)>,
+    /// Beside these, at random places.
+    seed: Option<u64>,
+}
+
+impl Plan {
+    /// Nothing goes wrong.
+    pub const fn quiet() -> Self {
+        Self { faults: Vec::new(), seed: None }
+    }
+
+    /// Faults at random places; the same seed is the same history.
+    pub const fn random(seed: u64) -> Self {
+        Self { faults: Vec::new(), seed: Some(seed) }
+    }
+
+    /// The same with one fault more.
+    #[must_use]
+    pub fn with(&self, place: usize, fault: Fault) -> Self {
+        let mut plan = self.clone();
+        plan.faults.push((place, fault));
+        plan
+    }
+
+    /// The first place behind all its faults.
+    pub(crate) fn next_place(&self) -> usize {
+        self.faults.iter().map(|(place, _)| place + 1).max().unwrap_or(0)
+    }
+
+    /// What goes wrong at a place.
+    pub(crate) fn fault_at(&self, place: usize, site: Site) -> Option<Fault> {
+        if let Some((_, fault)) = self.faults.iter().find(|(planned, _)| *planned == place) {
+            return Some(*fault);
+        }
+        let seed = self.seed?;
+        let dice = mix(seed ^ mix(place as u64));
+        // Some histories have many faults, most have a few.
+        let often = [40, 15, 6, 4][(mix(seed) % 4) as usize];
+        let faults = site.faults();
+        dice.is_multiple_of(often).then(|| faults.get((mix(dice) % faults.len() as u64) as usize).copied())?
+    }
+}
+
+/// SplitMix64's finaliser: spreads the bits of a number. <https://prng.di.unimi.it/splitmix64.c>
+const fn mix(number: u64) -> u64 {
+    let mut z = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}

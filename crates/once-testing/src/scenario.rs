@@ -1,0 +1,72 @@
+//! What the user of the harness says, and what is said to them.
+
+use std::fmt;
+
+use once::begin::Arrival;
+use once::call::ProviderCall;
+use once::domain::Domain;
+use once::flow::Flow;
+use once::id::ObjectId;
+use once::rows::Rows;
+use once::times::Times;
+
+use crate::plan::Plan;
+use crate::provider::Execution;
+
+/// What is played.
+pub trait Scenario {
+    /// The flow under test.
+    type Flow: Flow<Settings = ()>;
+
+    /// The requests, each with the time at which its client sends it first, in ms. A client that gets no final answer asks
+    /// again under the same key, and once more long after.
+    fn requests(&self) -> Vec<(u64, Arrival<Self::Flow>)>;
+
+    /// What the provider answers to a call that it executes.
+    fn execute(&self, call: &ProviderCall<Self::Flow>) -> <Self::Flow as Domain>::Answer;
+
+    /// Whether the end is right: an error says what is wrong with it.
+    fn judge(&self, end: &End<'_, Self::Flow>) -> Result<(), String>;
+
+    /// The object's id.
+    fn object(&self) -> ObjectId {
+        ObjectId::from_bytes([7; 32])
+    }
+
+    /// The configured times.
+    fn times(&self) -> Times {
+        Times::default()
+    }
+}
+
+/// How a history ended.
+#[derive(Debug)]
+pub struct End<'a, F: Flow> {
+    /// The object's rows.
+    pub rows: &'a Rows<F>,
+    /// What the provider has executed, in order.
+    pub executions: &'a [Execution<F>],
+    /// The ids of the jobs that were handed out, each as often as it was.
+    pub jobs: &'a [String],
+}
+
+/// A promise that was broken, and how to see it again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Violation {
+    /// What went wrong.
+    pub what: String,
+    /// The faults of the history.
+    pub plan: Plan,
+    /// What happened, line by line.
+    pub history: Vec<String>,
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{}", self.what)?;
+        writeln!(f, "with {:?}", self.plan)?;
+        self.history.iter().try_for_each(|line| writeln!(f, "  {line}"))
+    }
+}
+
+impl std::error::Error for Violation {}

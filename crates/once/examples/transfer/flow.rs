@@ -1,0 +1,152 @@
+//! A transfer by a bank's API: two phases, one call, one job.
+
+use once::begin::Arrival;
+use once::call::{CallSpec, FrozenRequest, ProviderReply, Semantics, Settlement};
+use once::context::Bug;
+use once::domain::{Answer, Domain, NoPoint, Provider};
+use once::fingerprint::{Canonical, Fingerprint};
+use once::flow::{Admission, End, Flow, Phase};
+use once::id::{Owner, RequestId};
+use once::key::KeyHash;
+use once::outbox;
+use once::record::{Channel, StoredResponse};
+use once::times::Times;
+use serde::{Deserialize, Serialize};
+
+/// The flow.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) struct Transfers;
+
+/// The operation: what a request asks for.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub(crate) struct Transfer {
+    pub(crate) to: String,
+    pub(crate) cents: u64,
+}
+
+/// The flow's half of an object's state: an account of the shop, and what left it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Account {
+    pub(crate) balance_cents: u64,
+    pub(crate) sent: Vec<String>,
+}
+
+impl Default for Account {
+    fn default() -> Self {
+        Self { balance_cents: 10_000, sent: Vec::new() }
+    }
+}
+
+/// Where calls go: a bank that executes each key once and can be asked about it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Bank;
+
+impl Provider for Bank {
+    type Kind = ();
+
+    fn window_ms(self, times: &Times) -> u64 {
+        times.provider_window_ms
+    }
+
+    fn answers_questions(self) -> bool {
+        true
+    }
+}
+
+/// What the bank's answers mean.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub(crate) enum Receipt {
+    Booked { reference: String },
+    Rejected { reason: String },
+}
+
+impl Answer for Receipt {
+    fn name(&self) -> &'static str {
+        if self.is_refusal() { "rejected" } else { "booked" }
+    }
+
+    fn is_refusal(&self) -> bool {
+        matches!(self, Self::Rejected { .. })
+    }
+}
+
+impl Domain for Transfers {
+    type Operation = Transfer;
+    type Resource = Account;
+    type Point = NoPoint;
+    type Provider = Bank;
+    type Answer = Receipt;
+    type Refusal = String;
+    type JobKind = ();
+    type Facts = ();
+    type Settings = ();
+}
+
+impl Flow for Transfers {
+    fn name(_: &Transfer) -> &'static str {
+        "transfer"
+    }
+
+    /// Phase 1, in the transaction that makes the key: the money leaves the account, or nothing is written.
+    fn admit(transfer: &Transfer, phase: &mut Phase<'_, Self>) -> Result<Admission<Self>, Bug> {
+        let account = &mut phase.rows.resource;
+        let Some(left) = account.balance_cents.checked_sub(transfer.cents) else {
+            return Ok(Err(format!("only {} cents are left", account.balance_cents)));
+        };
+        account.balance_cents = left;
+        Ok(Ok(None))
+    }
+
+    /// The call; and phase 2, once the bank has answered.
+    fn run(transfer: &Transfer, phase: &mut Phase<'_, Self>) -> Result<End<Self>, Bug> {
+        let id = format!("{}_{}", phase.rows.object.to_hex(), phase.key_id);
+        let rejected = match phase.settlement("send")? {
+            None => {
+                return Ok(End::Call(CallSpec {
+                    name: "send".into(),
+                    kind: (),
+                    provider: Bank,
+                    semantics: Semantics::IdempotentByKey,
+                    derived_key: id,
+                    request: FrozenRequest::new("/transfers".into(), serde_json::json!(transfer).to_string()),
+                }));
+            }
+            Some(Settlement::Answered(ProviderReply { result: Receipt::Booked { reference }, .. })) => {
+                phase.rows.resource.sent.push(reference);
+                let job = outbox::job((), format!("{id}_notify"), serde_json::json!(transfer), phase.ctx);
+                phase.rows.appended.jobs.push(job);
+                None
+            }
+            Some(Settlement::Answered(ProviderReply { result: Receipt::Rejected { reason }, .. })) => {
+                Some(reason)
+            }
+            Some(Settlement::NotExecuted) => Some("the bank was not reached".into()),
+            Some(Settlement::Flagged) => return Err(Bug("the bank executes a key once".into())),
+        };
+        if rejected.is_some() {
+            phase.rows.resource.balance_cents += transfer.cents;
+        }
+        let body = rejected.unwrap_or_else(|| "sent".into()).into_bytes();
+        Ok(End::Response(StoredResponse { status: 200, headers: Vec::new(), body }))
+    }
+
+    fn too_many_keys(keys_max: u32) -> String {
+        format!("{keys_max} transfers are as many as there may be")
+    }
+}
+
+/// A request of the account's owner under a key.
+pub(crate) fn request(key: &str, transfer: Transfer) -> Arrival<Transfers> {
+    let parameters = Canonical(serde_json::json!(transfer).to_string());
+    Arrival {
+        owner: Owner::Account("shop".into()),
+        key_hash: KeyHash(key.into()),
+        fingerprint: Fingerprint::of("POST", "/transfers", &parameters),
+        parameters,
+        operation: transfer,
+        channel: Channel::Api,
+        request_id: RequestId(format!("req_{key}")),
+        may_start: true,
+        by: None,
+    }
+}
