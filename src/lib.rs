@@ -9,20 +9,20 @@ pub mod config;
 pub mod edge;
 #[cfg(target_arch = "wasm32")]
 mod exchange;
-pub mod flows;
 pub mod jobs;
 pub mod log;
 pub mod metrics;
 pub mod object;
-pub mod payment;
-pub mod providers;
 #[cfg(target_arch = "wasm32")]
 mod random;
 pub mod readmodel;
 pub mod tasks;
+#[cfg(target_arch = "wasm32")]
+mod transport;
 pub mod webhooks;
 
 pub use once as machine;
+pub use payments::{date_for_people, flows, payment, providers, timestamp, utc};
 
 /// Every HTTP request enters here.
 #[cfg(target_arch = "wasm32")]
@@ -58,18 +58,4 @@ async fn scheduled(_event: worker::ScheduledEvent, env: worker::Env, ctx: worker
     if let Some(flush) = metrics::flush(&env) {
         ctx.wait_until(flush);
     }
-}
-
-fn utc(ms: u64) -> Option<chrono::DateTime<chrono::Utc>> {
-    chrono::DateTime::from_timestamp_millis(i64::try_from(ms).ok()?)
-}
-
-/// A time in ms since the epoch as RFC 3339 in UTC, with milliseconds.
-pub fn timestamp(ms: u64) -> String {
-    utc(ms).map(|at| at.to_rfc3339_opts(chrono::SecondsFormat::Millis, true)).unwrap_or_default()
-}
-
-/// A time in ms since the epoch as people write it: `21 November 2026, 09:30 UTC`.
-pub fn date_for_people(ms: u64) -> String {
-    utc(ms).map(|at| at.format("%-d %B %Y, %H:%M UTC").to_string()).unwrap_or_default()
 }

@@ -16,6 +16,9 @@ export const workers = [
 ];
 
 /** The crates that the Workers are made of. */
-export const libraries = ['once', 'once-testing'].map((name) => ({ name, dir: inRoot('crates', name) }));
+export const libraries = ['once', 'once-testing', 'payments'].map((name) => ({
+  name,
+  dir: inRoot('crates', name),
+}));
 
 export const wasmTarget = 'wasm32-unknown-unknown';

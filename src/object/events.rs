@@ -14,7 +14,7 @@ use super::storage::Storage;
 use super::store::Store;
 use crate::flows::engine::{Context, Rows};
 use crate::machine::context::Bug;
-use crate::payment::news;
+use crate::payment::ingest;
 use crate::payment::records::TakenEvent;
 use crate::webhooks::{Event, Taken};
 
@@ -61,7 +61,7 @@ pub fn take<S: Storage>(store: &Store<S>, event: &Event, ctx: &Context) -> Resul
 
 /// Takes a new event into the rows, and remembers it unless it is to come again.
 pub fn take_in(rows: &mut Rows, event: &Event, remembered: &Remembered, ctx: &Context) -> Result<Taken, Bug> {
-    let taken = news::take(rows, event, ctx)?;
+    let taken = ingest::take(rows, event, ctx)?;
     let is_for_a_person = matches!(taken, Taken::Contradiction { .. } | Taken::Alert { .. });
     if is_for_a_person && remembered.records >= RECORDS_MAX {
         // What it changed has records of its own.

@@ -10,7 +10,7 @@ use worker::Delay;
 use super::drive::Drive;
 use super::inspection::Inspection;
 use crate::machine::context::Bug;
-use crate::payment::news;
+use crate::payment::ingest;
 
 /// How many audit records are shown.
 const AUDIT_SHOWN: u32 = 500;
@@ -36,10 +36,10 @@ impl Drive {
         }
         let ctx = self.context();
         self.store.transaction(&ctx, |rows| {
-            news::resume(rows, &ctx);
+            ingest::resume(rows, &ctx);
             if ask {
-                news::ask_all(rows, &ctx);
-                news::hurry(rows, &ctx);
+                ingest::ask_all(rows, &ctx);
+                ingest::hurry(rows, &ctx);
             }
             Ok::<_, Bug>(())
         })?;

@@ -26,9 +26,9 @@ use crate::machine::id::ObjectId;
 use crate::object::client;
 use crate::object::message::Ask;
 use crate::payment::id::{PaymentId, RideId};
-use crate::providers::transport::Transport;
 use crate::providers::{HttpAnswer, Provider};
 use crate::readmodel::db::{self, Db};
+use crate::transport::Transport;
 
 /// How many calls (to the provider and to D1) a run has made when a list is not read any further in it: an invocation has 1000.
 const fn calls_max(source: Source) -> u32 {

@@ -12,7 +12,7 @@ use paid_once::machine::id::ObjectId;
 use paid_once::machine::run::RunEnd;
 use paid_once::machine::wake::{wake, wake_at};
 use paid_once::payment::check::Question;
-use paid_once::payment::news;
+use paid_once::payment::ingest;
 use paid_once::providers::result::{CallKind, ProviderResult};
 use paid_once::providers::{Provider, stripe};
 use paid_once::webhooks::{Event as Notice, News, Taken};
@@ -266,7 +266,7 @@ fn an_event_counts_in_the_account_alone_to_which_a_call_went() {
             for call in &mut rows.calls {
                 call.request.account = of.map(str::to_owned);
             }
-            let taken = news::take(&mut rows, &notice(account), &with("sk_test_1", NOW_MS + 1)).unwrap();
+            let taken = ingest::take(&mut rows, &notice(account), &with("sk_test_1", NOW_MS + 1)).unwrap();
             assert_eq!(taken == Taken::Stranger, account != of, "{account:?} {of:?}");
         }
     }

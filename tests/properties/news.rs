@@ -20,7 +20,7 @@ use paid_once::payment::check::{Beside, Question, Truth};
 use paid_once::payment::money::{AmountMinor, Currency};
 use paid_once::payment::tries;
 use paid_once::payment::{
-    DisputeStatus, PaymentState, Refund, RefundReason, RefundState, check, news, refunded_minor,
+    DisputeStatus, PaymentState, Refund, RefundReason, RefundState, check, ingest, refunded_minor,
 };
 use paid_once::providers::result::{CallKind, Found, ProviderResult};
 use paid_once::providers::{Provider, adyen};
@@ -148,7 +148,7 @@ impl Bench {
         if self.known.contains(&event.event_id) {
             return;
         }
-        let taken = news::take(&mut self.rows, event, &at(NOW_MS + 1)).unwrap();
+        let taken = ingest::take(&mut self.rows, event, &at(NOW_MS + 1)).unwrap();
         assert_ne!(taken, Taken::Stranger);
         if taken != Taken::Busy {
             self.known.insert(event.event_id.clone());
@@ -327,7 +327,7 @@ fn news_of_another_kind_does_not_answer_a_call_that_nobody_knows_the_end_of() {
             let derived = bench.run("lost", Operation::Payment(Box::new(request)), None);
             let before = bench.rows.clone();
             let other = bench.told(kind, &derived, "psp_other", success, AMOUNT);
-            let taken = news::take(&mut bench.rows, &other, &at(NOW_MS + 1)).unwrap();
+            let taken = ingest::take(&mut bench.rows, &other, &at(NOW_MS + 1)).unwrap();
             let is_answered = bench.rows.calls != before.calls;
             let (is_busy, answers) = match (kind, success) {
                 // How the capture ended must be told again, once the payment is known.
@@ -425,7 +425,7 @@ fn an_answer_that_was_asked_for_before_an_event_does_not_answer_it() {
 #[test]
 fn a_person_can_ask_about_refunds_that_seem_to_be_done() {
     let mut bench = refunded();
-    news::ask_all(&mut bench.rows, &at(NOW_MS + 1));
+    ingest::ask_all(&mut bench.rows, &at(NOW_MS + 1));
     let questions = check::begin(&mut bench.rows, false, &at(NOW_MS + 1));
     assert!(matches!(&questions[..], [Question::Payment { .. }]), "{questions:?}");
 }
@@ -544,7 +544,7 @@ fn news_of_an_earlier_try_does_not_contradict_a_later_one() {
             kind: "KIND".into(),
             news,
         };
-        news::take(&mut bench.rows, &event, &at(NOW_MS)).unwrap()
+        ingest::take(&mut bench.rows, &event, &at(NOW_MS)).unwrap()
     };
     assert_eq!(take(voided("psp_earlier")), Taken::In);
     assert!(matches!(take(voided("psp_pay")), Taken::Contradiction { .. }), "the control");
@@ -759,7 +759,7 @@ fn money_for_a_payment_that_is_canceled_is_never_silent() {
         if let News::Authorisation(told) = &mut event.news {
             told.at_ms = Some(NOW_MS + minute * 60_000);
         }
-        let taken = news::take(&mut bench.rows, &event, &at(NOW_MS)).unwrap();
+        let taken = ingest::take(&mut bench.rows, &event, &at(NOW_MS)).unwrap();
         assert_eq!(matches!(taken, Taken::Alert { .. }), is_seen, "minute {minute}");
     }
 }
@@ -799,7 +799,7 @@ impl Bench {
     }
 
     fn takes(&mut self, event: &Event) -> Taken {
-        let taken = news::take(&mut self.rows, event, &at(NOW_MS + 1)).unwrap();
+        let taken = ingest::take(&mut self.rows, event, &at(NOW_MS + 1)).unwrap();
         self.rows.appended = Default::default();
         taken
     }

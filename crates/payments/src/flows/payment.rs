@@ -1,0 +1,451 @@
+//! Paying: `reserved → finished`, with one call in between for each try.
+//!
+//! Outcomes: 201 and a payment that succeeded, is reserved (`requires_capture`), waits for the bank's page
+//! (`requires_action`) or for the provider (`processing`); 402 and one that was not charged.
+//!
+//! A try that failed *definitively* may be followed by another one, under a derived key of its own: at once with the
+//! request's fallback, or later under another key for the same order. One whose outcome is unknown never is. What an earlier
+//! try has left open at its provider is closed first ([`close`]).
+
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use super::capture::under_way;
+use super::close::{self, Earlier};
+use super::engine::{CallSpec, Context, End, Payments, Phase, ProviderCall, RecoveryPoint, Rows, Settlement};
+use super::receipt::{self, About};
+use super::{PhaseExt, Point, Refusal, order_link, respond, tries};
+use crate::payment::id::PaymentId;
+use crate::payment::money::{AmountMinor, Currency};
+use crate::payment::records::AuditRecord;
+use crate::payment::tries as payment_tries;
+use crate::payment::{Failure, Payment, PaymentState, check};
+use crate::providers::result::{CallKind, Found, ProviderResult};
+use crate::providers::{Authorization, Provider};
+use once::call::Semantics;
+use once::context::Bug;
+use once::flow::Admission;
+
+/// A provider, and what pays there.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Route {
+    /// Which provider.
+    pub provider: Provider,
+    /// The provider's token of what pays.
+    pub payment_method: String,
+    /// The provider's customer.
+    pub customer: Option<String>,
+    /// The merchant's account there: Adyen's merchant account, or a connected account at Stripe.
+    pub merchant_account: Option<String>,
+}
+
+/// What is asked for.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct PaymentRequest {
+    /// How much.
+    pub amount: AmountMinor,
+    /// In which currency.
+    pub currency: Currency,
+    /// Whether the money is taken at once, else only reserved.
+    pub capture: bool,
+    /// The merchant's order: one is paid once.
+    pub order_id: Option<String>,
+    /// For the merchant.
+    pub description: Option<String>,
+    /// The merchant's own data, sorted by name.
+    pub metadata: Vec<(String, String)>,
+    /// Who takes the money.
+    pub route: Route,
+    /// Who takes it if the first one has failed definitively.
+    pub fallback: Option<Route>,
+    /// Where the person goes after the bank's page. Without it nobody is there to go to that page.
+    pub return_url: Option<String>,
+    /// To whom receipts go.
+    #[serde(default)]
+    pub receipt_email: Option<String>,
+    /// Our own site, to which the bank's page sends the browser back first.
+    pub origin: String,
+    /// What that address must carry to lead on to `return_url`. A request of before has none: it leads nowhere.
+    #[serde(default)]
+    pub return_key: Option<String>,
+    /// The page to which a form leads.
+    pub page: Option<String>,
+    /// The revision of the link through which the order is paid; the shop's own server uses none.
+    #[serde(default)]
+    pub link_revision: Option<u32>,
+}
+
+impl PaymentRequest {
+    fn payment(&self, rows: &Rows, id: PaymentId, ctx: &Context) -> Payment {
+        let before = rows.resource.payment.as_ref();
+        Payment {
+            id,
+            amount: self.amount,
+            currency: self.currency,
+            capture: self.capture,
+            order_id: self.order_id.clone(),
+            description: self.description.clone(),
+            customer: self.route.customer.clone(),
+            metadata: self.metadata.clone(),
+            return_url: self.return_url.clone(),
+            receipt_email: self.receipt_email.clone(),
+            provider: self.route.provider,
+            merchant_account: self.route.merchant_account.clone(),
+            provider_payment: None,
+            link_revision: self.link_revision,
+            attempt: next_attempt(rows),
+            moves: before.map_or(0, |before| before.moves),
+            state: PaymentState::Authorizing,
+            pending: None,
+            failed_operation: None,
+            ended_at_ms: None,
+            dispute: None,
+            receipted: false,
+            check: None,
+            doubts: Vec::new(),
+            watch: None,
+            refunded_elsewhere_minor: 0,
+            in_provider_units: true,
+            capture_before_ms: None,
+            held_elsewhere_minor: 0,
+            refunds_elsewhere: Vec::new(),
+            created_at_ms: before.map_or(ctx.now_ms, |before| before.created_at_ms),
+        }
+    }
+}
+
+/// Both providers of a request can be told the amount: a fallback that cannot would be found out only when it is needed.
+fn must_be_payable(request: &PaymentRequest) -> Result<(), Refusal> {
+    let refused = |message: String| Refusal::Amount { message };
+    Currency::parse_offered(request.currency.as_str()).map_err(refused)?;
+    request.amount.check_rounding(request.currency).map_err(refused)?;
+    for route in [Some(&request.route), request.fallback.as_ref()].into_iter().flatten() {
+        let checked = route.provider.check_amount(request.amount, request.currency);
+        checked.map_err(|reason| refused(reason.message().to_owned()))?;
+    }
+    Ok(())
+}
+
+/// The payment and its audit record; or another try of an order whose last one is over, unpaid.
+pub(super) fn admit(request: &PaymentRequest, phase: &mut Phase<'_>) -> Result<Admission<Payments>, Bug> {
+    if let Err(refusal) = must_be_payable(request) {
+        return Ok(Err(refusal));
+    }
+    let before = phase.rows.resource.payment.as_ref();
+    if let Some(payment) = before.filter(|payment| !payment.is_over_unpaid()) {
+        let detail = match payment.state {
+            PaymentState::Captured { .. } | PaymentState::Authorized if payment.pending.is_none() => {
+                "The order is paid already: see `resource`."
+            }
+            PaymentState::CaptureFailed { .. } => {
+                "The order is being paid: the provider may repeat the capture by itself. See `resource`."
+            }
+            _ => {
+                "The order is being paid under another key: see `resource`, and do not start another try before that one is over."
+            }
+        };
+        let state = under_way(payment).unwrap_or_else(|| payment.status());
+        return Ok(Err(Refusal::State { state: state.to_owned(), detail: detail.to_owned() }));
+    }
+    if let Some(refusal) = order_link::refusal(phase.rows.resource.links.as_ref(), request.link_revision) {
+        return Ok(Err(refusal));
+    }
+    if before.is_some()
+        && let Some(refusal) = tries::refusal(phase.rows, phase.ctx)
+    {
+        return Ok(Err(refusal));
+    }
+    let payment = request.payment(phase.rows, PaymentId::in_object(phase.rows.object), phase.ctx);
+    let data = json!({
+        "amount": payment.amount.get(), "currency": payment.currency, "provider": payment.provider,
+        "order_id": payment.order_id, "attempt": payment.attempt,
+    });
+    let id = payment.id.to_string();
+    phase.rows.resource.payment = Some(payment);
+    phase.audit("payment.created", id, data)?;
+    Ok(Ok(Some(Point::Reserved)))
+}
+
+/// The flow.
+pub(super) fn run(request: &PaymentRequest, phase: &mut Phase<'_>) -> Result<End, Bug> {
+    let point = phase.key()?.recovery_point();
+    if point != RecoveryPoint::At(Point::Reserved) {
+        return Err(Bug(format!("a payment at {}", point.as_str())));
+    }
+    let attempt = phase.payment()?.attempt;
+    let Some(settlement) = phase.settlement(&call_name(attempt))? else {
+        return begin_try(request, phase);
+    };
+    let capture_before_ms = captured_before_ms(&settlement);
+    let (provider_payment, state) = outcome(settlement, phase.payment()?.amount)?;
+    let payment = phase.payment()?;
+    payment.state = state;
+    payment.capture_before_ms = capture_before_ms;
+    payment.provider_payment = provider_payment;
+    let payment = payment.clone();
+    entered(phase.rows, phase.ctx)?;
+    match &request.fallback {
+        // One that cannot be told the amount is left out: admission has not always asked.
+        Some(fallback)
+            if tries_sent(phase) == 1
+                && matches!(payment.state, PaymentState::Failed(_))
+                && !may_still_hold(&call_name(attempt), phase)
+                && fallback.provider.check_amount(request.amount, request.currency).is_ok() =>
+        {
+            try_elsewhere(request, fallback, phase)
+        }
+        _ => answer(request, &payment, phase),
+    }
+}
+
+/// Whether the provider has executed a call without saying how, and cannot be asked: its later "no" is not the issuer's last
+/// word, which may hold the money all the same. Only a person begins another try then. What was held and is canceled is not.
+fn may_still_hold(name: &str, phase: &Phase<'_>) -> bool {
+    let is_it = |call: &&ProviderCall| call.key_id == phase.key_id && call.name == name;
+    phase.rows.calls.iter().find(is_it).is_some_and(|call| {
+        call.evidence.is_executed && call.evidence.closing.is_none() && !call.provider.answers_questions()
+    })
+}
+
+/// How many tries this key has sent.
+fn tries_sent(phase: &Phase<'_>) -> usize {
+    let is_its = |call: &&ProviderCall| call.key_id == phase.key_id && call.kind == CallKind::Authorize;
+    phase.rows.calls.iter().filter(is_its).count()
+}
+
+/// Begins the newest try, once nothing of an earlier one can be paid any more.
+fn begin_try(request: &PaymentRequest, phase: &mut Phase<'_>) -> Result<End, Bug> {
+    match close::earlier(phase)? {
+        Earlier::Closed => {}
+        Earlier::Close(call) => return Ok(End::Call(call)),
+        Earlier::Lives(attempt, found) => return close::adopt(request, attempt, found, phase),
+        Earlier::Open => return close::open(request, phase),
+    }
+    let route = match &request.fallback {
+        Some(fallback) if tries_sent(phase) > 0 => fallback,
+        _ => &request.route,
+    };
+    authorize(request, route, phase)
+}
+
+/// The same payment with the other provider: the first one has failed for good, and its own id and key stay with it.
+fn try_elsewhere(request: &PaymentRequest, route: &Route, phase: &mut Phase<'_>) -> Result<End, Bug> {
+    let attempt = next_attempt(phase.rows);
+    let payment = phase.payment()?;
+    payment.attempt = attempt;
+    payment.provider = route.provider;
+    payment.merchant_account.clone_from(&route.merchant_account);
+    payment.customer.clone_from(&route.customer);
+    payment.provider_payment = None;
+    payment.ended_at_ms = None;
+    payment.state = PaymentState::Authorizing;
+    let data = json!({ "provider": payment.provider, "attempt": payment.attempt });
+    let id = payment.id.to_string();
+    phase.audit("payment.rerouted", id, data)?;
+    begin_try(request, phase)
+}
+
+/// The number of the next try. The payment's own may be that of an earlier one, which was paid after all.
+fn next_attempt(rows: &Rows) -> u32 {
+    let newest = rows.resource.tries.iter().map(|row| row.attempt).max().unwrap_or(0);
+    let present = rows.resource.payment.as_ref().map_or(0, |payment| payment.attempt);
+    newest.max(present).saturating_add(1)
+}
+
+/// The foreign call: authorise, and capture if the payment does so by itself.
+fn authorize(request: &PaymentRequest, route: &Route, phase: &mut Phase<'_>) -> Result<End, Bug> {
+    let payment = phase.payment()?;
+    let attempt = payment.attempt;
+    let suffix = if attempt == 1 { String::new() } else { format!("_{attempt}") };
+    let derived_key = route.provider.derived_key(&format!("{}_auth{suffix}", payment.id));
+    payment_tries::begin(phase.rows, &derived_key);
+    let payment = phase.payment()?;
+    let id = payment.id.to_string();
+    let return_url = request.return_url.as_ref().map(|_| {
+        let key = request.return_key.as_ref().map(|key| format!("?k={key}")).unwrap_or_default();
+        format!("{}{}/return{key}", request.origin, payment.id.path())
+    });
+    let payment_url = format!("{}{}", request.origin, payment.id.path());
+    let authorization = Authorization {
+        amount_minor: request.amount.get(),
+        currency: request.currency,
+        capture: request.capture,
+        payment_method: &route.payment_method,
+        customer: route.customer.as_deref(),
+        merchant_account: route.merchant_account.as_deref(),
+        description: request.description.as_deref(),
+        metadata: &request.metadata,
+        return_url: return_url.as_deref(),
+        payment_url: &payment_url,
+        resource: &id,
+        derived_key: &derived_key,
+    };
+    match route.provider.authorize(&authorization) {
+        Ok(frozen) => Ok(End::Call(CallSpec {
+            name: call_name(attempt),
+            kind: CallKind::Authorize,
+            provider: route.provider,
+            semantics: Semantics::IdempotentByKey,
+            request: frozen,
+            derived_key,
+        })),
+        // Admitted by a version that did not check it. Nothing was sent.
+        Err(_) => cannot_be_sent(request, phase),
+    }
+}
+
+fn cannot_be_sent(request: &PaymentRequest, phase: &mut Phase<'_>) -> Result<End, Bug> {
+    let payment = phase.payment()?;
+    payment.state = PaymentState::Failed(Failure {
+        declined: false,
+        code: "currency_not_supported".to_owned(),
+        decline_code: None,
+        message: "The payment provider does not take this amount in this currency. Nothing was charged."
+            .to_owned(),
+    });
+    ended(request, phase)
+}
+
+/// The answer of a payment that has come to a new state.
+pub(super) fn ended(request: &PaymentRequest, phase: &mut Phase<'_>) -> Result<End, Bug> {
+    entered(phase.rows, phase.ctx)?;
+    let payment = phase.payment()?.clone();
+    answer(request, &payment, phase)
+}
+
+/// The call of a try, in the timeline and among the calls of its key.
+fn call_name(attempt: u32) -> String {
+    format!("authorize_{attempt}")
+}
+
+/// Until when what was reserved can be captured, if the answer says so.
+const fn captured_before_ms(settlement: &Settlement) -> Option<u64> {
+    match settlement {
+        Settlement::Answered(reply) => match &reply.result {
+            ProviderResult::Authorized { capture_before_ms, .. } => *capture_before_ms,
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// What the provider's last word makes of the payment.
+fn outcome(settlement: Settlement, amount: AmountMinor) -> Result<(Option<String>, PaymentState), Bug> {
+    let failed = |declined, code: String, decline_code, message: String| {
+        PaymentState::Failed(Failure { declined, code, decline_code, message })
+    };
+    Ok(match settlement {
+        Settlement::Answered(reply) => match reply.result {
+            ProviderResult::Charged { payment } => {
+                (Some(payment), PaymentState::Captured { amount_minor: amount.get() })
+            }
+            ProviderResult::Authorized { payment, .. } => (Some(payment), PaymentState::Authorized),
+            ProviderResult::Moved { payment, found } => {
+                let state = match found {
+                    Found::Captured { amount_minor } => PaymentState::Captured { amount_minor },
+                    Found::Voided => PaymentState::Canceled,
+                    Found::Expired => PaymentState::Expired,
+                    _ => PaymentState::Authorized,
+                };
+                (Some(payment), state)
+            }
+            ProviderResult::RequiresAction { payment, url } => {
+                (Some(payment), PaymentState::RequiresAction { url })
+            }
+            ProviderResult::Processing { payment } => (Some(payment), PaymentState::Processing),
+            ProviderResult::Declined { payment, code, decline_code, message } => {
+                (payment, failed(true, code, decline_code, message))
+            }
+            ProviderResult::Rejected { payment, code, .. } => {
+                let message = "The payment provider refused the payment. Nothing was charged.".to_owned();
+                (payment, failed(false, code, None, message))
+            }
+            other @ (ProviderResult::Captured { .. }
+            | ProviderResult::Voided
+            | ProviderResult::Received { .. }
+            | ProviderResult::Refunded { .. }) => {
+                return Err(Bug(format!("an authorisation answered by {other:?}")));
+            }
+        },
+        Settlement::NotExecuted => {
+            let message = "The payment did not go through. Nothing was charged.".to_owned();
+            (None, failed(false, "payment_not_completed".to_owned(), None, message))
+        }
+        Settlement::Flagged => return Err(Bug("an authorisation is idempotent by key".into())),
+    })
+}
+
+fn answer(request: &PaymentRequest, payment: &Payment, phase: &Phase<'_>) -> Result<End, Bug> {
+    let (location, page) = (payment.id.path(), request.page.as_deref());
+    let shown = payment.to_json(&phase.rows.resource.refunds, &phase.rows.resource.tries);
+    let (message, code, decline_code) = match &payment.state {
+        PaymentState::Failed(failure) => {
+            (failure.message.as_str(), failure.code.clone(), &failure.decline_code)
+        }
+        PaymentState::Canceled => (
+            "The reservation was canceled at the payment provider. Nothing was charged.",
+            "payment_canceled".to_owned(),
+            &None,
+        ),
+        PaymentState::Expired => (
+            "The reservation has lapsed at the payment provider. Nothing was charged.",
+            "payment_canceled".to_owned(),
+            &None,
+        ),
+        _ => return respond(phase, 201, &location, page, &shown),
+    };
+    let body = json!({
+        "type": "/problems/payment-failed",
+        "title": "The payment failed",
+        "status": 402,
+        "detail": message,
+        "instance": location,
+        "code": code,
+        "decline_code": decline_code,
+        "payment": shown,
+    });
+    respond(phase, 402, &location, page, &body)
+}
+
+/// What every new state of a payment brings with it, whoever brought it about: the audit record, the receipt once money was
+/// taken, and whether the provider is to be asked how it goes on.
+pub(crate) fn entered(rows: &mut Rows, ctx: &Context) -> Result<(), Bug> {
+    payment_tries::follow(rows);
+    check::schedule(rows, ctx);
+    let payment = rows.resource.payment.as_ref().ok_or_else(|| Bug("no payment".into()))?;
+    let actor = rows.keys.first().map(|key| key.owner.clone()).ok_or_else(|| Bug("no key".into()))?;
+    let action = match &payment.state {
+        PaymentState::Authorizing => return Ok(()),
+        PaymentState::RequiresAction { .. } => "payment.requires_action",
+        PaymentState::Processing => "payment.processing",
+        PaymentState::Authorized => "payment.authorized",
+        PaymentState::Captured { .. } => "payment.captured",
+        PaymentState::CaptureFailed { .. } => "payment.capture_failed",
+        PaymentState::Canceled => "payment.canceled",
+        PaymentState::Expired => "payment.expired",
+        PaymentState::Failed(_) => "payment.failed",
+    };
+    let code = match &payment.state {
+        PaymentState::Failed(failure) => Some(failure.code.clone()),
+        _ => None,
+    };
+    let subject = payment.id.to_string();
+    let data = json!({
+        "provider": payment.provider, "provider_payment": payment.provider_payment, "attempt": payment.attempt,
+        "amount_captured": payment.captured_minor(), "currency": payment.currency, "code": code,
+    });
+    let payment = payment.clone();
+    rows.appended.facts.audit.push(AuditRecord { at_ms: ctx.now_ms, actor, action, subject, data });
+    match payment.state {
+        PaymentState::Captured { .. } if payment.receipted => {}
+        PaymentState::Captured { .. } => {
+            receipt::of_payment(rows, &payment, About::Paid, ctx);
+            if let Some(payment) = &mut rows.resource.payment {
+                payment.receipted = true;
+            }
+        }
+        PaymentState::Canceled => receipt::of_payment(rows, &payment, About::Voided, ctx),
+        _ => {}
+    }
+    Ok(())
+}

@@ -1,0 +1,106 @@
+//! The email about money that has moved: staged in the phase that knows of it, sent once by its id.
+
+use serde::{Deserialize, Serialize};
+
+use crate::flows::engine::{Context, Rows};
+use crate::payment::money::Currency;
+use crate::payment::records::JobKind;
+use crate::payment::{Payment, Refund};
+use once::outbox::job;
+
+use super::ride::{FARE_CURRENCY, Ride};
+
+/// What an email is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum About {
+    /// Money was taken.
+    Paid,
+    /// Money was given back.
+    Refunded,
+    /// Nothing was taken, and nothing will be.
+    Voided,
+}
+
+/// What an email is made from.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Receipt {
+    /// What it is about.
+    pub about: About,
+    /// To whom it goes.
+    pub to: String,
+    /// The payment, ride or refund.
+    pub resource: String,
+    /// How much, in minor units.
+    pub amount_minor: u32,
+    /// In which currency.
+    pub currency: Currency,
+    /// The merchant's order.
+    pub order_id: Option<String>,
+    /// When the money moved, in ms since the epoch.
+    pub at_ms: u64,
+}
+
+/// Of a payment that was captured, or called off.
+pub(crate) fn of_payment(rows: &mut Rows, payment: &Payment, about: About, ctx: &Context) {
+    let (job_id, amount_minor) = match about {
+        // An order can be tried, and called off, more than once.
+        About::Voided => (format!("{}_void_{}_receipt", payment.id, payment.attempt), payment.amount.get()),
+        // One that had failed for good may have been captured, and told of, before.
+        _ if payment.attempt > 1 => {
+            (format!("{}_receipt_{}", payment.id, payment.attempt), payment.captured_minor())
+        }
+        _ => (format!("{}_receipt", payment.id), payment.captured_minor()),
+    };
+    let to = payment.receipt_email.as_ref();
+    stage(rows, job_id, ctx, to, |to| Receipt {
+        about,
+        to,
+        resource: payment.id.to_string(),
+        amount_minor,
+        currency: payment.currency,
+        order_id: payment.order_id.clone(),
+        at_ms: ctx.now_ms,
+    });
+}
+
+/// Of a refund that has succeeded.
+pub(crate) fn of_refund(rows: &mut Rows, refund: &Refund, ctx: &Context) {
+    let Some(payment) = rows.resource.payment.clone() else { return };
+    stage(rows, format!("{}_receipt", refund.id), ctx, payment.receipt_email.as_ref(), |to| Receipt {
+        about: About::Refunded,
+        to,
+        resource: refund.id.to_string(),
+        amount_minor: refund.amount.get(),
+        currency: payment.currency,
+        order_id: payment.order_id.clone(),
+        at_ms: ctx.now_ms,
+    });
+}
+
+/// Of a ride that was paid. Gives whether there is somebody to send it to.
+pub(crate) fn of_ride(rows: &mut Rows, ride: &Ride, to: Option<&String>, ctx: &Context) -> bool {
+    stage(rows, format!("{}_receipt", ride.id), ctx, to, |to| Receipt {
+        about: About::Paid,
+        to,
+        resource: ride.id.to_string(),
+        amount_minor: ride.amount_minor,
+        currency: Currency::parse(FARE_CURRENCY).unwrap_or(Currency::USD),
+        order_id: None,
+        at_ms: ctx.now_ms,
+    });
+    to.is_some()
+}
+
+fn stage(
+    rows: &mut Rows,
+    job_id: String,
+    ctx: &Context,
+    to: Option<&String>,
+    receipt: impl FnOnce(String) -> Receipt,
+) {
+    if let Some(to) = to {
+        let payload = serde_json::to_value(receipt(to.clone())).unwrap_or_default();
+        rows.appended.jobs.push(job(JobKind::SendReceipt, job_id, payload, ctx));
+    }
+}

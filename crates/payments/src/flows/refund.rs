@@ -1,0 +1,150 @@
+//! Giving money back, whole or in part: `reserved → finished`, with one call in between.
+//!
+//! Outcomes: 201 and the refund, succeeded or pending at the provider; 402 if the provider refuses it. The amount is
+//! reserved from the first phase on, so that ten refunds at once never give back more than was captured.
+
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use super::engine::{CallSpec, End, Payments, Phase, Settlement};
+use super::{PhaseExt, Point, Refusal, not_executed, receipt, respond};
+use crate::payment::id::RefundId;
+use crate::payment::money::AmountMinor;
+use crate::payment::{Payment, PaymentState, Refund, RefundReason, RefundState, check};
+use crate::providers::result::{CallKind, ProviderResult};
+use once::call::Semantics;
+use once::context::Bug;
+use once::flow::Admission;
+
+use super::capture::{must_be_free, must_be_payable};
+
+/// What is asked for.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct RefundRequest {
+    /// How much; all that is left if it is not said.
+    pub amount: Option<AmountMinor>,
+    /// Why.
+    pub reason: RefundReason,
+}
+
+pub(super) const REFUND: &str = "refund";
+
+/// Whether it is captured and no bank may take it back: what that takes would be paid back twice.
+pub(super) fn is_refundable(payment: &Payment) -> bool {
+    matches!(payment.state, PaymentState::Captured { .. }) && !payment.forbids_refunds()
+}
+
+/// The reservation: a row of its own.
+pub(super) fn admit(request: &RefundRequest, phase: &mut Phase<'_>) -> Result<Admission<Payments>, Bug> {
+    let key_id = phase.key_id;
+    let Some(payment) = &phase.rows.resource.payment else {
+        return Ok(Err(Refusal::NoPayment));
+    };
+    if let Some(refusal) = must_be_free(payment, "refunded", |_| is_refundable(payment)) {
+        return Ok(Err(refusal));
+    }
+    let available_minor =
+        payment.refundable_minor(&phase.rows.resource.refunds).saturating_sub(payment.disputed_minor());
+    let amount = request.amount.or_else(|| AmountMinor::new(available_minor));
+    let Some(amount) = amount.filter(|amount| amount.get() <= available_minor) else {
+        let detail = match available_minor {
+            0 => "Everything that was captured is refunded already, or is being refunded.",
+            _ => "More than is left of the captured amount cannot be refunded.",
+        };
+        return Ok(Err(Refusal::TooMuch { available_minor, detail: detail.to_owned() }));
+    };
+    if let Err(refusal) = must_be_payable(amount, payment) {
+        return Ok(Err(refusal));
+    }
+    let data = json!({
+        "payment": payment.id, "amount": amount.get(), "currency": payment.currency, "reason": request.reason,
+    });
+    let id = RefundId::of(phase.rows.object, &phase.key()?.key_hash.0);
+    phase.rows.resource.refunds.push(Refund {
+        id: id.clone(),
+        key_id,
+        amount,
+        reason: request.reason,
+        state: RefundState::Requested,
+        provider_refund: None,
+        created_at_ms: phase.ctx.now_ms,
+        version: 0,
+    });
+    phase.audit("refund.requested", id.to_string(), data)?;
+    Ok(Ok(Some(Point::Reserved)))
+}
+
+/// The flow.
+pub(super) fn run(_: &RefundRequest, phase: &mut Phase<'_>) -> Result<End, Bug> {
+    let Some(settlement) = phase.settlement(REFUND)? else {
+        return call(phase);
+    };
+    let (provider_refund, state) = match settlement {
+        Settlement::Answered(reply) => match reply.result {
+            ProviderResult::Refunded { refund, settled: true } => (Some(refund), RefundState::Succeeded),
+            ProviderResult::Refunded { refund, settled: false } => (Some(refund), RefundState::Pending),
+            ProviderResult::Rejected { code, message, .. }
+            | ProviderResult::Declined { code, message, .. } => (None, RefundState::Failed { code, message }),
+            other => return Err(Bug(format!("a refund was answered by {other:?}"))),
+        },
+        Settlement::NotExecuted => {
+            let (code, message) = not_executed(phase, REFUND);
+            (None, RefundState::Failed { code, message })
+        }
+        Settlement::Flagged => return Err(Bug("a refund is idempotent by key".into())),
+    };
+    let refund = mine(phase)?;
+    refund.provider_refund = provider_refund;
+    refund.state = state;
+    let refund = refund.clone();
+    check::schedule(phase.rows, phase.ctx);
+    answer(&refund, phase)
+}
+
+fn mine<'a>(phase: &'a mut Phase<'_>) -> Result<&'a mut Refund, Bug> {
+    let key_id = phase.key_id;
+    let mut refunds = phase.rows.resource.refunds.iter_mut();
+    refunds
+        .find(|refund| refund.key_id == key_id)
+        .ok_or_else(|| Bug("a refund without its reservation".into()))
+}
+
+fn call(phase: &mut Phase<'_>) -> Result<End, Bug> {
+    let refund = mine(phase)?.clone();
+    let payment = phase.payment()?;
+    let derived_key = payment.provider.derived_key(&format!("{}_refund_{}", payment.id, refund.id));
+    Ok(End::Call(CallSpec {
+        name: REFUND.to_owned(),
+        kind: CallKind::Refund,
+        provider: payment.provider,
+        semantics: Semantics::IdempotentByKey,
+        request: payment.provider.refund(payment, &refund, &derived_key)?,
+        derived_key,
+    }))
+}
+
+fn answer(refund: &Refund, phase: &mut Phase<'_>) -> Result<End, Bug> {
+    let payment = phase.payment()?.clone();
+    let shown = refund.to_json(&payment);
+    let location = format!("{}/refunds", payment.id.path());
+    let data = json!({ "payment": payment.id, "amount": refund.amount.get(), "provider_refund": refund.provider_refund });
+    let RefundState::Failed { code, message } = &refund.state else {
+        let action = if refund.state == RefundState::Pending { "refund.pending" } else { "refund.succeeded" };
+        phase.audit(action, refund.id.to_string(), data)?;
+        if refund.state == RefundState::Succeeded {
+            receipt::of_refund(phase.rows, refund, phase.ctx);
+        }
+        return respond(phase, 201, &location, None, &shown);
+    };
+    phase.audit("refund.failed", refund.id.to_string(), json!({ "payment": payment.id, "code": code }))?;
+    let body = json!({
+        "type": "/problems/operation-refused",
+        "title": "The provider refused the operation",
+        "status": 402,
+        "detail": format!("The refund was refused and moved nothing. {message}").trim_end(),
+        "instance": location,
+        "code": code,
+        "refund": shown,
+    });
+    respond(phase, 402, &location, None, &body)
+}

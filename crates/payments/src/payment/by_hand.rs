@@ -1,0 +1,322 @@
+//! An operator settles a call whose outcome nobody knows: "executed as …", or "not executed"; or the call whose capture has
+//! failed, once its provider tries no more to make it again.
+//!
+//! Outcomes: the call is settled as said, and its operation goes on from there, or it is [refused](Refusal) and nothing
+//! changes. What is settled so is inferred, by a person who can err. Whatever the provider tells against it later is a break
+//! that a person must see ([`contradiction`]), and its money counts.
+
+use serde_json::json;
+
+use super::records::{AuditRecord, OPERATOR};
+use crate::flows::engine::{CallState, Context, Lifecycle, ProviderCall, ProviderReply, Rows, Settlement};
+use crate::flows::ride::FARE_MINOR;
+use crate::payment::money::Currency;
+use crate::payment::provider_event::News;
+use crate::payment::{PaymentState, Pending, ended};
+use crate::providers::Provider;
+use crate::providers::result::{CallKind, ProviderResult};
+use once::call::ByHand;
+use once::context::Bug;
+use once::id::InstanceId;
+
+/// The longest reason, in characters.
+pub const REASON_MAX: usize = 300;
+/// For how long an operator can have nothing be sent, in ms.
+pub const HOLD_MS: u64 = 1_800_000;
+/// How long after a capture has failed, in ms, nobody waits any more for Adyen to make it again: it retries for about 10 days,
+/// and two are for what it tells to come. <https://docs.adyen.com/online-payments/capture/failure-reasons>
+pub const RECAPTURES_END_MS: u64 = 12 * 86_400_000;
+
+/// What an operator says of a call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Word {
+    /// Which call.
+    pub call_id: u32,
+    /// How often it had been sent when the operator looked.
+    pub sends: u32,
+    /// How it ended.
+    pub settlement: Settlement,
+    /// Who says so, and why.
+    pub by_hand: ByHand,
+}
+
+/// Why an operator's word is not taken. Nothing was changed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// There is no such call.
+    NoCall,
+    /// It was settled meanwhile, or before.
+    Settled {
+        /// How: `charged`, `not executed` …
+        how: String,
+    },
+    /// It was never sent: there is nothing to settle.
+    NeverSent,
+    /// A run works on it: a send or a look-up is on its way.
+    UnderWay,
+    /// It was sent again since the operator looked.
+    SentAgain,
+    /// The last send may still arrive.
+    TooEarly {
+        /// Until then, in ms since the epoch.
+        until_ms: u64,
+    },
+}
+
+impl Refusal {
+    /// For the operator.
+    pub fn message(&self) -> String {
+        match self {
+            Self::NoCall => "there is no such call".to_owned(),
+            Self::Settled { how } => format!("the call was settled meanwhile: {how}"),
+            Self::NeverSent => "the call was never sent: it goes on by itself".to_owned(),
+            Self::UnderWay => {
+                "the call is being sent or looked up right now: wait a minute and load the page again"
+                    .to_owned()
+            }
+            Self::SentAgain => {
+                "the call was sent again since you looked: load the page, and look again".to_owned()
+            }
+            Self::TooEarly { until_ms } => format!(
+                "the last send may still arrive until {} UTC. Stop sending, and come back then",
+                crate::utc(*until_ms).map(|at| at.format("%H:%M:%S").to_string()).unwrap_or_default()
+            ),
+        }
+    }
+}
+
+/// Until when a send may still arrive, in ms since the epoch; by then nobody can have seen that it was not executed.
+pub fn may_arrive_until_ms(call: &ProviderCall, ctx: &Context) -> u64 {
+    call.last_sent_at_ms.unwrap_or(0).saturating_add(ctx.times.quiet_ms)
+}
+
+/// How a settled call ended, in a word or two.
+pub fn ended(call: &ProviderCall) -> Option<String> {
+    let CallState::Settled(settlement) = &call.state else { return None };
+    Some(match settlement {
+        Settlement::Answered(reply) => reply.result.name().replace('_', " "),
+        Settlement::NotExecuted => "not executed".to_owned(),
+        Settlement::Flagged => "flagged".to_owned(),
+    })
+}
+
+/// Whether a call can be settled by hand now. `me` is this incarnation: a lease of another one is dead.
+pub fn check(rows: &Rows, call_id: u32, me: &InstanceId, ctx: &Context) -> Result<ProviderCall, Refusal> {
+    let call = rows.calls.iter().find(|call| call.call_id == call_id).ok_or(Refusal::NoCall)?;
+    if let Some(how) = ended(call) {
+        let is_given_up = given_up(rows, ctx.now_ms).is_some_and(|(given_up, _)| given_up == call_id);
+        return if is_given_up { Ok(call.clone()) } else { Err(Refusal::Settled { how }) };
+    }
+    if call.first_sent_at_ms.is_none() {
+        return Err(Refusal::NeverSent);
+    }
+    let is_worked_on = rows.key(call.key_id).is_some_and(|key| match &key.lifecycle {
+        Lifecycle::Open(open) => {
+            open.lease.as_ref().is_some_and(|lease| lease.holder == *me && ctx.now_ms < lease.until_ms)
+        }
+        Lifecycle::Finished(_) | Lifecycle::Expired(_) => false,
+    });
+    if is_worked_on {
+        return Err(Refusal::UnderWay);
+    }
+    Ok(call.clone())
+}
+
+/// The call that had taken the money of a payment whose capture has failed, and how much, in minor units, once its provider
+/// tries no more.
+pub fn given_up(rows: &Rows, now_ms: u64) -> Option<(u32, u32)> {
+    let payment = rows.resource.payment.as_ref()?;
+    let PaymentState::CaptureFailed { amount_minor } = payment.state else { return None };
+    if now_ms < payment.ended_at_ms.unwrap_or(0).saturating_add(RECAPTURES_END_MS) {
+        return None;
+    }
+    let tried = rows.resource.tries.iter().find(|row| row.attempt == payment.attempt)?;
+    let tried = rows.calls.iter().find(|call| call.derived_key == tried.derived_key)?;
+    let is_capture = |call: &&ProviderCall| call.kind == CallKind::Capture && call.call_id > tried.call_id;
+    let newest = rows.calls.iter().filter(is_capture).max_by_key(|call| call.call_id).unwrap_or(tried);
+    Some((newest.call_id, amount_minor))
+}
+
+/// Takes an operator's word. What follows from it is due now.
+pub fn settle(
+    rows: &mut Rows,
+    word: &Word,
+    me: &InstanceId,
+    ctx: &Context,
+) -> Result<Result<(), Refusal>, Bug> {
+    let known = rows.calls.iter().find(|call| call.call_id == word.call_id);
+    let pressed = known.and_then(|call| call.evidence.by_hand.as_ref());
+    if pressed.is_some_and(|before| before.button == word.by_hand.button) {
+        return Ok(Ok(()));
+    }
+    let call = match check(rows, word.call_id, me, ctx) {
+        Ok(call) => call,
+        Err(refusal) => return Ok(Err(refusal)),
+    };
+    if call.sends != word.sends {
+        return Ok(Err(Refusal::SentAgain));
+    }
+    let until_ms = may_arrive_until_ms(&call, ctx);
+    let is_absent = word.settlement == Settlement::NotExecuted;
+    if is_absent && ctx.now_ms < until_ms {
+        return Ok(Err(Refusal::TooEarly { until_ms }));
+    }
+    let given_up = given_up(rows, ctx.now_ms).filter(|(given_up, _)| *given_up == word.call_id);
+    let was_quarantined = call.quarantined_until_ms(ctx).is_some_and(|until_ms| ctx.now_ms < until_ms);
+    let settled = rows.call_mut(word.call_id).ok_or_else(|| Bug(format!("no call {}", word.call_id)))?;
+    settled.state = CallState::Settled(word.settlement.clone());
+    settled.look_up = None;
+    settled.evidence.needs_review = None;
+    settled.evidence.closing = None;
+    settled.evidence.by_hand = Some(word.by_hand.clone());
+    let how = ended(settled).unwrap_or_default();
+    // A run whose lease has run out, or that is gone, must not write over it.
+    let key = rows.key_mut(call.key_id).ok_or_else(|| Bug(format!("no key {}", call.key_id)))?;
+    if let Lifecycle::Open(open) = &mut key.lifecycle {
+        open.lease = None;
+        open.resume_at_ms = ctx.now_ms;
+    }
+    let actor = key.owner.clone();
+    let detail = format!("{}: {how}, by hand: {}", call.name, word.by_hand.reason);
+    rows.note(call.key_id, ctx.now_ms, "call_settled_by_hand", detail);
+    let data = json!({
+        OPERATOR: word.by_hand.by, "call": call.name, "provider": call.provider, "settled_as": how,
+        "provider_id": provider_id(&word.settlement), "reason": word.by_hand.reason,
+        "released_quarantine": was_quarantined,
+    });
+    let subject = subject(rows);
+    let action = "call.settled_by_hand";
+    rows.appended.facts.audit.push(AuditRecord { at_ms: ctx.now_ms, actor, action, subject, data });
+    if let Some((_, amount_minor)) = given_up {
+        ended::given_up(rows, amount_minor, !is_absent, ctx)?;
+    }
+    Ok(Ok(()))
+}
+
+/// Sends nothing more of a call for a while, so that an operator can find out what became of it.
+pub fn hold(rows: &mut Rows, call_id: u32, me: &InstanceId, ctx: &Context) -> Result<u64, Refusal> {
+    let call = check(rows, call_id, me, ctx)?;
+    let until_ms = may_arrive_until_ms(&call, ctx).max(ctx.now_ms).saturating_add(HOLD_MS);
+    if let Some(call) = rows.call_mut(call_id) {
+        call.next_try_at_ms = call.next_try_at_ms.max(until_ms);
+    }
+    rows.note(call.key_id, ctx.now_ms, "call_held", format!("{}: an operator looks", call.name));
+    Ok(until_ms)
+}
+
+/// How much a call moves, in minor units of which currency.
+pub fn amount(rows: &Rows, call: &ProviderCall) -> Option<(u32, Currency)> {
+    let Some(payment) = &rows.resource.payment else {
+        return rows.resource.ride.as_ref().map(|_| (FARE_MINOR, Currency::USD));
+    };
+    let late_minor = || {
+        let attempt = crate::flows::give_back::attempt_of(&call.derived_key, rows)?;
+        let row = rows.resource.tries.iter().find(|row| row.attempt == attempt)?;
+        row.late.as_ref().map(|late| late.amount_minor)
+    };
+    let refund = rows.resource.refunds.iter().find(|refund| refund.key_id == call.key_id);
+    let amount_minor = match (call.kind, &payment.pending) {
+        (CallKind::Refund, _) => refund.map(|refund| refund.amount.get()).or_else(late_minor)?,
+        (CallKind::Capture, Some(Pending::Capture { amount_minor, .. })) => *amount_minor,
+        _ => late_minor().unwrap_or(payment.amount.get()),
+    };
+    Some((amount_minor, payment.currency))
+}
+
+/// The provider's id in a settlement.
+fn provider_id(settlement: &Settlement) -> Option<&str> {
+    let Settlement::Answered(reply) = settlement else { return None };
+    id_in(reply)
+}
+
+/// The provider's id in an answer.
+pub fn id_in(reply: &ProviderReply) -> Option<&str> {
+    match &reply.result {
+        ProviderResult::Refunded { refund, .. } => Some(refund),
+        ProviderResult::Received { modification } => Some(modification),
+        result => result.payment(),
+    }
+}
+
+fn subject(rows: &Rows) -> String {
+    let payment = rows.resource.payment.as_ref().map(|payment| payment.id.to_string());
+    payment.or_else(|| rows.resource.ride.as_ref().map(|ride| ride.id.to_string())).unwrap_or_default()
+}
+
+/// What contradicts an operator.
+pub struct Contradiction {
+    call_id: u32,
+    /// Who contradicts.
+    pub provider: Provider,
+    /// For a person.
+    pub detail: String,
+}
+
+/// What the provider tells, if it contradicts what an operator has said of the call that it is about. Once for each call: it
+/// is to be [noted](note).
+pub fn contradiction(rows: &Rows, news: &News) -> Option<Contradiction> {
+    let of = |key: &Option<String>, kinds: &[CallKind]| {
+        let is_it =
+            |call: &&ProviderCall| Some(&call.derived_key) == key.as_ref() && kinds.contains(&call.kind);
+        rows.calls.iter().find(is_it)
+    };
+    let (call, told) = match news {
+        News::Ask { refund, payment, derived_key } => {
+            let kinds = [CallKind::Charge, CallKind::Authorize, CallKind::Refund];
+            let (call, id) = (of(derived_key, &kinds)?, refund.as_ref().or(payment.as_ref())?);
+            let shows_other = match &call.state {
+                CallState::Settled(Settlement::NotExecuted) => true,
+                CallState::Settled(settlement) => provider_id(settlement).is_some_and(|known| known != id),
+                CallState::Frozen | CallState::InFlight | CallState::Unknown => false,
+            };
+            return contradicts(call, id).filter(|_| shows_other);
+        }
+        News::Authorisation(told) => (of(&told.derived_key, &[CallKind::Charge, CallKind::Authorize])?, told),
+        News::Capture(told) => (of(&told.derived_key, &[CallKind::Capture])?, told),
+        News::Cancellation(told) => (of(&told.derived_key, &[CallKind::Void])?, told),
+        News::CancelOrRefund(told) => (of(&told.derived_key, &[CallKind::Void, CallKind::Refund])?, told),
+        News::Refund(told) => (of(&told.derived_key, &[CallKind::Refund])?, told),
+        News::CaptureFailed(_) | News::Expired(_) | News::Dispute { .. } | News::Other => return None,
+    };
+    let says_other = match &call.state {
+        CallState::Settled(Settlement::NotExecuted) => told.success,
+        CallState::Settled(Settlement::Answered(reply)) => {
+            let is_other = reply.result.payment().is_some_and(|id| id != told.payment);
+            is_other || reply.result.is_done() != told.success
+        }
+        _ => false,
+    };
+    let shown = format!("{}, success={}", told.id, told.success);
+    contradicts(call, &shown).filter(|_| says_other)
+}
+
+/// The same, where the payment itself shows that its newest capture or void was made after all.
+pub fn contradicted_by_state(rows: &Rows, done: CallKind) -> Option<Contradiction> {
+    let moves = rows.calls.iter().filter(|call| matches!(call.kind, CallKind::Capture | CallKind::Void));
+    let newest = moves.max_by_key(|call| call.call_id)?;
+    let is_it = newest.kind == done && newest.state == CallState::Settled(Settlement::NotExecuted);
+    contradicts(newest, done.as_str()).filter(|_| is_it)
+}
+
+/// The same, where the provider's books have what a call under this key has made.
+pub fn contradicted_by_books(rows: &Rows, derived_key: &str, id: &str) -> Option<Contradiction> {
+    let call = rows.calls.iter().find(|call| call.derived_key == derived_key)?;
+    let is_it = call.state == CallState::Settled(Settlement::NotExecuted);
+    contradicts(call, id).filter(|_| is_it)
+}
+
+fn contradicts(call: &ProviderCall, shown: &str) -> Option<Contradiction> {
+    let by_hand = call.evidence.by_hand.as_ref().filter(|by_hand| !by_hand.is_contradicted)?;
+    let (how, provider) = (ended(call)?, call.provider.as_str());
+    let detail =
+        format!("{} was settled by hand as {how} by {}; {provider} shows {shown}", call.name, by_hand.by);
+    Some(Contradiction { call_id: call.call_id, provider: call.provider, detail })
+}
+
+/// A person is told of it.
+pub fn note(rows: &mut Rows, contradiction: &Contradiction) {
+    let call = rows.call_mut(contradiction.call_id);
+    if let Some(by_hand) = call.and_then(|call| call.evidence.by_hand.as_mut()) {
+        by_hand.is_contradicted = true;
+    }
+}

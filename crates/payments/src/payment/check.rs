@@ -1,0 +1,750 @@
+//! What only the provider knows: whether the person came back from the bank's page, how a payment or a refund that it has
+//! taken in was decided. It is asked when somebody comes back or looks, when it tells that something has happened, and by the
+//! alarm, until it answers.
+//!
+//! What seems decided is not yet final there: a reservation lapses, a refund fails after days, a person captures, cancels or
+//! refunds at the dashboard. Webhooks tell of that; should all of them be lost, a few questions find it ([`Watch`]).
+//!
+//! Asking changes nothing at the provider, so it needs no key and no lease. An answer is taken in only forward.
+
+use serde_json::json;
+
+use crate::flows::engine::{CallState, Context, ProviderCall, Rows, Settlement};
+use crate::flows::payment::entered;
+use crate::payment::by_hand::{self, Contradiction};
+use crate::payment::id::RefundId;
+use crate::payment::ingest::refund_moved;
+use crate::payment::records::AuditRecord;
+use crate::payment::{Check, Dispute, Doubt, Payment, PaymentState, Refund, RefundState, Watch, Watched};
+use crate::payment::{ended, tries};
+use crate::providers::Provider;
+use crate::providers::result::{CallKind, Found, ProviderResult};
+use once::account::Identity;
+use once::context::Bug;
+
+/// The pause before the first question, in ms; it doubles with each.
+const FIRST_PAUSE_MS: u64 = 5_000;
+/// The longest pause, in ms: a day. A bank can take that long to decide.
+const PAUSE_MAX_MS: u64 = 86_400_000;
+/// After how many questions in vain about what the provider has told of itself a person is to look: more than a day.
+const SILENT_TRIES: u32 = 44;
+/// Questions that one look at the provider asks at most: an invocation has 50 calls.
+const QUESTIONS_MAX: usize = 10;
+/// How soon after a question the next one may be asked because somebody looks, in ms.
+const LOOK_PAUSE_MS: u64 = 1_000;
+const HOUR_MS: u64 = 3_600_000;
+const DAY_MS: u64 = 24 * HOUR_MS;
+/// When a reservation is asked for, in ms since it was made. Where nothing else is known Stripe's lapse after 4 days 18 hours
+/// (Visa, merchant-initiated), 7 days (most), or 30 at most.
+/// <https://docs.stripe.com/payments/place-a-hold-on-a-payment-method>
+const RESERVATION_ASKED_AFTER_MS: [u64; 5] =
+    [DAY_MS, 4 * DAY_MS + 19 * HOUR_MS, 7 * DAY_MS + HOUR_MS, 14 * DAY_MS, 31 * DAY_MS];
+/// The same where its end is known, in ms since that end: right after it, and once more should the provider be late.
+const LAPSE_ASKED_AFTER_MS: [u64; 3] = [60_000, HOUR_MS, DAY_MS];
+/// When money that was taken is asked for, in ms since the capture: somebody may have given it back at the dashboard.
+const MONEY_ASKED_AFTER_MS: [u64; 2] = [2 * DAY_MS, 30 * DAY_MS];
+/// The same, in ms since the newest change of its refunds: one that succeeded can still fail, after 30 days at most.
+/// <https://docs.stripe.com/refunds#failed-refunds>
+const REFUNDS_ASKED_AFTER_MS: [u64; 4] = [2 * DAY_MS, 7 * DAY_MS, 16 * DAY_MS, 40 * DAY_MS];
+/// When a try that was declined is asked for, in ms since the decline, while nobody tries again: its PaymentIntent has no end of its
+/// own, and whoever has its client secret may confirm it again. <https://docs.stripe.com/payments/paymentintents/lifecycle>
+const DECLINED_ASKED_AFTER_MS: [u64; 3] = [DAY_MS, 7 * DAY_MS, 30 * DAY_MS];
+/// When a dispute is asked for that is open, in ms since it was last seen otherwise: banks take two or three months.
+/// <https://docs.stripe.com/disputes/how-disputes-work>
+const DISPUTE_ASKED_AFTER_MS: [u64; 7] =
+    [2 * DAY_MS, 7 * DAY_MS, 16 * DAY_MS, 30 * DAY_MS, 60 * DAY_MS, 90 * DAY_MS, 120 * DAY_MS];
+/// How many refunds of a payment are read at most, whoever made them.
+const REMOTE_REFUNDS_MAX: usize = 1_000;
+/// What begins the name of the cause for a question that nobody but the time has given.
+const WATCH: &str = "watch";
+
+/// What to ask the provider.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Question {
+    /// How the payment stands.
+    Payment {
+        /// Whom to ask.
+        provider: Provider,
+        /// In which connected account.
+        account: Option<String>,
+        /// The provider's id of the payment.
+        id: String,
+        /// The event whose doubt the answer ends.
+        doubt: Option<String>,
+    },
+    /// How a refund stands.
+    Refund {
+        /// Whom to ask.
+        provider: Provider,
+        /// In which connected account.
+        account: Option<String>,
+        /// Ours.
+        refund: RefundId,
+        /// The provider's id of the refund.
+        id: String,
+        /// The event whose doubt the answer ends.
+        doubt: Option<String>,
+    },
+    /// What was given back of the payment, by whomever.
+    Refunds {
+        /// Whom to ask.
+        provider: Provider,
+        /// In which connected account.
+        account: Option<String>,
+        /// The provider's id of the payment.
+        id: String,
+        /// The event whose doubt the answer ends.
+        doubt: Option<String>,
+        /// What stood on the pages before this one, the newest first.
+        read: Vec<RemoteRefund>,
+    },
+    /// What banks want back of the payment.
+    Disputes {
+        /// Whom to ask.
+        provider: Provider,
+        /// In which connected account.
+        account: Option<String>,
+        /// The provider's id of the payment.
+        id: String,
+        /// The event whose doubt the answer ends.
+        doubt: Option<String>,
+    },
+    /// Whether the payment is in the account of the configured credential, which is not the one with which it was made: only
+    /// there the answer to the question itself means anything.
+    Home {
+        /// The provider's id of the payment.
+        payment: String,
+        /// What is asked then.
+        question: Box<Question>,
+    },
+}
+
+impl Question {
+    /// Whom to ask.
+    pub const fn provider(&self) -> Provider {
+        match self {
+            Self::Payment { provider, .. }
+            | Self::Refund { provider, .. }
+            | Self::Refunds { provider, .. }
+            | Self::Disputes { provider, .. } => *provider,
+            Self::Home { question, .. } => question.provider(),
+        }
+    }
+
+    /// In which connected account; else in the configured key's own.
+    pub fn account(&self) -> Option<&str> {
+        match self {
+            Self::Payment { account, .. }
+            | Self::Refund { account, .. }
+            | Self::Refunds { account, .. }
+            | Self::Disputes { account, .. } => account.as_deref(),
+            Self::Home { question, .. } => question.account(),
+        }
+    }
+}
+
+/// A refund in the provider's books.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct RemoteRefund {
+    /// The provider's id of it.
+    pub id: String,
+    /// In minor units.
+    pub amount_minor: u32,
+    /// How it stands.
+    pub state: RefundState,
+    /// The derived key of the call that made it, if it was made here.
+    pub derived_key: Option<String>,
+    /// Whether it may be what a capture of a part gave free of the reservation, not money.
+    pub may_be_release: bool,
+}
+
+/// What the provider says of a payment beside how it stands.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Beside {
+    /// Until when what is reserved can be captured, in ms since the epoch.
+    pub capture_before_ms: Option<u64>,
+    /// What is still reserved beside what was captured, in minor units.
+    pub held_minor: u32,
+    /// Whether a bank has ever disputed it.
+    pub is_disputed: bool,
+}
+
+/// What the provider says.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Truth {
+    /// About the payment.
+    Payment(Found, Beside),
+    /// About the refund: [`RefundState::Pending`], done, or failed.
+    Refund(RefundState),
+    /// A page of all refunds of the payment.
+    Refunds {
+        /// The newest first.
+        refunds: Vec<RemoteRefund>,
+        /// Whether older ones follow on another page.
+        has_more: bool,
+    },
+    /// All disputes of the payment, the newest first.
+    Disputes(Vec<Dispute>),
+    /// About the account of the configured credential.
+    Home(Identity),
+    /// It could not say.
+    Silence,
+}
+
+/// What to ask the provider, in the order in which to ask: what is open there, and what it has told of since it seemed
+/// decided. None if it answers none.
+pub fn questions(rows: &Rows) -> Vec<Question> {
+    // Tries that are over may be with another provider.
+    let of_tries = tries::asked_for(rows).filter(|question| question.provider().answers_questions());
+    let Some(payment) = rows.resource.payment.as_ref().filter(|payment| payment.provider.answers_questions())
+    else {
+        return of_tries.collect();
+    };
+    let provider = payment.provider;
+    let account = || payment.merchant_account.clone();
+    let of_payment = payment.provider_payment.clone().filter(|_| is_asked_for(payment)).map(|id| {
+        Question::Payment { provider, account: account(), id, doubt: payment.doubt(None).map(str::to_owned) }
+    });
+    let of_refunds = rows.resource.refunds.iter().filter_map(|refund| {
+        let doubt = payment.doubt(Some(&refund.id)).map(str::to_owned);
+        let id = refund.provider_refund.clone()?;
+        let is_meant = refund.state == RefundState::Pending || doubt.is_some();
+        let refund = refund.id.clone();
+        is_meant.then(|| Question::Refund { provider, account: account(), refund, id, doubt })
+    });
+    of_payment.into_iter().chain(of_refunds).chain(of_tries).collect()
+}
+
+fn is_asked_for(payment: &Payment) -> bool {
+    // A move of ours that is under way asks for itself.
+    let is_doubted =
+        watched(payment, &[]).is_some() && payment.pending.is_none() && payment.doubt(None).is_some();
+    payment.is_open_at_provider() || is_doubted
+}
+
+const fn is_captured(payment: &Payment) -> bool {
+    matches!(payment.state, PaymentState::Captured { .. })
+}
+
+/// What of a payment that seems decided can still change at its provider.
+fn watched(payment: &Payment, refunds: &[Refund]) -> Option<Watched> {
+    match payment.state {
+        PaymentState::Authorized => Some(Watched::Reservation { until_ms: payment.capture_before_ms }),
+        PaymentState::Captured { .. } if payment.has_open_dispute() => Some(Watched::Dispute),
+        PaymentState::Captured { .. } => {
+            let done = refunds.iter().filter(|refund| refund.state == RefundState::Succeeded);
+            Some(Watched::Money {
+                refunds: u32::try_from(done.count()).unwrap_or(u32::MAX),
+                elsewhere_minor: payment.refunded_elsewhere_minor,
+            })
+        }
+        _ => None,
+    }
+}
+
+/// Notes that something may have changed although it seems decided: the payment or, by the provider's id of it, a refund.
+/// The provider is asked now, and again until it answers. Once all was taken only what is given back of it can change, by us or
+/// by a bank: `of_money_back` says whether the event is about that.
+pub(super) fn doubt(
+    rows: &mut Rows,
+    refund: Option<&str>,
+    of_money_back: bool,
+    event_id: &str,
+    ctx: &Context,
+) {
+    let is_captured = rows.resource.payment.as_ref().is_some_and(is_captured);
+    let is_whole = rows.resource.payment.as_ref().is_none_or(|payment| payment.held_elsewhere_minor == 0);
+    let is_known = |id: &str| {
+        let known = |refund: &Refund| match &refund.provider_refund {
+            Some(known) => known == id,
+            // One that is not executed, as it seems, is none that could be meant.
+            None => !matches!(refund.state, RefundState::Failed { .. }),
+        };
+        rows.resource.refunds.iter().any(known)
+    };
+    let subjects: Vec<Option<RefundId>> = match refund {
+        None if is_captured && is_whole && !of_money_back => Vec::new(),
+        None => vec![None],
+        // One that was not made here.
+        Some(id) if is_captured && !is_known(id) => vec![None],
+        // One whose answer is not taken in yet may be the one that is meant: it has no name at the provider.
+        Some(id) => rows
+            .resource
+            .refunds
+            .iter()
+            .filter(|known| known.provider_refund.as_deref().is_none_or(|known| known == id))
+            .map(|refund| Some(refund.id.clone()))
+            .collect(),
+    };
+    doubt_each(rows, subjects, event_id, ctx);
+}
+
+/// The same about all that can still change.
+pub(super) fn doubt_all(rows: &mut Rows, event_id: &str, ctx: &Context) {
+    // Once money was taken, one question is about all refunds.
+    let is_open = rows.resource.payment.as_ref().is_some_and(|payment| !is_captured(payment));
+    let refunds = rows.resource.refunds.iter().filter(|_| is_open).map(|refund| Some(refund.id.clone()));
+    let subjects = refunds.chain([None]).collect();
+    doubt_each(rows, subjects, event_id, ctx);
+}
+
+fn doubt_each(rows: &mut Rows, subjects: Vec<Option<RefundId>>, event_id: &str, ctx: &Context) {
+    let Some(payment) = rows.resource.payment.as_mut().filter(|payment| payment.provider.answers_questions())
+    else {
+        return;
+    };
+    for refund in subjects {
+        payment.doubts.retain(|doubt| doubt.refund != refund);
+        payment.doubts.push(Doubt { refund, event_id: event_id.to_owned() });
+    }
+    told(rows, ctx);
+}
+
+/// The provider is asked now, and the pauses begin anew.
+pub(super) fn told(rows: &mut Rows, ctx: &Context) {
+    schedule(rows, ctx);
+    if let Some(check) = rows.resource.payment.as_mut().and_then(|payment| payment.check.as_mut()) {
+        *check = Check { next_at_ms: ctx.now_ms, tries: 0, told_at_ms: Some(ctx.now_ms), ..*check };
+    }
+}
+
+/// Sets when the alarm asks next, after something has changed; or that there is nothing to ask. A doubt about what can not
+/// change any more is dropped.
+pub fn schedule(rows: &mut Rows, ctx: &Context) {
+    let can_change = |id: &RefundId| {
+        rows.resource
+            .refunds
+            .iter()
+            .any(|refund| refund.id == *id && !matches!(refund.state, RefundState::Failed { .. }))
+    };
+    if let Some(payment) = &mut rows.resource.payment {
+        let is_final = payment.is_final() && !is_captured(payment);
+        // What was told of before the answer was taken in that ended it.
+        if matches!(payment.state, PaymentState::Failed(_)) {
+            tries::doubt_failed(payment, &mut rows.resource.tries);
+        }
+        payment.doubts.retain(|doubt| doubt.refund.as_ref().map_or(!is_final, can_change));
+    }
+    let is_open = !questions(rows).is_empty();
+    watch(rows, ctx);
+    if let Some(payment) = &mut rows.resource.payment {
+        let next_at_ms = ctx.now_ms.saturating_add(FIRST_PAUSE_MS);
+        let first = Check { next_at_ms, tries: 0, asked_at_ms: None, told_at_ms: None };
+        payment.check = is_open.then(|| payment.check.unwrap_or(first));
+    }
+}
+
+/// Begins to watch what is decided, anew after each change of it.
+fn watch(rows: &mut Rows, ctx: &Context) {
+    let Some(payment) = &rows.resource.payment else { return };
+    let is_asked = payment.provider.answers_questions() && payment.provider_payment.is_some();
+    let of_tries = || tries::watched(rows).filter(|_| payment.pending.is_none());
+    let of = watched(payment, &rows.resource.refunds).filter(|_| is_asked).or_else(of_tries);
+    let Some(payment) = &mut rows.resource.payment else { return };
+    if payment.watch.as_ref().map(|watch| watch.of) != of {
+        payment.watch = of.map(|of| Watch { of, since_ms: ctx.now_ms, asked: 0 });
+    }
+}
+
+impl Watch {
+    /// When it is asked for next, in ms since the epoch. `None` once that is over.
+    pub fn due_at_ms(&self) -> Option<u64> {
+        let after_ms: &[u64] = match self.of {
+            Watched::Reservation { until_ms: Some(until_ms) } => {
+                let [soon, later, latest] = LAPSE_ASKED_AFTER_MS.map(|ms| until_ms.saturating_add(ms));
+                let mut at_ms = [self.since_ms.saturating_add(DAY_MS), soon, later, latest];
+                at_ms.sort_unstable();
+                return at_ms.get(usize::try_from(self.asked).ok()?).copied();
+            }
+            Watched::Reservation { until_ms: None } => &RESERVATION_ASKED_AFTER_MS,
+            Watched::Dispute => &DISPUTE_ASKED_AFTER_MS,
+            Watched::Money { refunds: 0, elsewhere_minor: 0 } => &MONEY_ASKED_AFTER_MS,
+            Watched::Money { .. } => &REFUNDS_ASKED_AFTER_MS,
+            Watched::Tries { given_back: 0, .. } => &DECLINED_ASKED_AFTER_MS,
+            Watched::Tries { .. } => &REFUNDS_ASKED_AFTER_MS,
+        };
+        let after_ms = after_ms.get(usize::try_from(self.asked).ok()?)?;
+        Some(self.since_ms.saturating_add(*after_ms))
+    }
+}
+
+/// When the alarm asks next about a payment, in ms since the epoch.
+pub fn due_at_ms(payment: &Payment) -> Option<u64> {
+    let watched_at_ms = payment.watch.as_ref().and_then(Watch::due_at_ms);
+    payment.check.map(|check| check.next_at_ms).into_iter().chain(watched_at_ms).min()
+}
+
+/// If it is time to ask for what is watched, that is a doubt as if the provider had told of something.
+fn doubt_watched(rows: &mut Rows, ctx: &Context) {
+    let Some(watch) = rows.resource.payment.as_mut().and_then(|payment| payment.watch.as_mut()) else {
+        return;
+    };
+    if watch.due_at_ms().is_none_or(|due_at_ms| due_at_ms > ctx.now_ms) {
+        return;
+    }
+    // However late the alarm was: one question is enough.
+    while watch.due_at_ms().is_some_and(|due_at_ms| due_at_ms <= ctx.now_ms) {
+        watch.asked = watch.asked.saturating_add(1);
+    }
+    let (of, event_id) = (watch.of, format!("{WATCH} {}", watch.asked));
+    tries::doubt_watched(rows, &event_id);
+    if matches!(of, Watched::Tries { .. }) {
+        return told(rows, ctx);
+    }
+    let is_open = !questions(rows).is_empty();
+    match &mut rows.resource.payment {
+        // It is asked with what is open, and that goes on as it was.
+        Some(payment) if is_open => {
+            if payment.doubt(None).is_none() {
+                payment.doubts.push(Doubt { refund: None, event_id });
+            }
+        }
+        _ => doubt_each(rows, vec![None], &event_id, ctx),
+    }
+}
+
+/// Whether the provider is to be asked now. If so the next time is set at once: whoever else looks meanwhile asks nothing.
+/// `looking` is somebody who waits for the answer.
+pub fn begin(rows: &mut Rows, looking: bool, ctx: &Context) -> Vec<Question> {
+    doubt_watched(rows, ctx);
+    let Some(payment) = &mut rows.resource.payment else {
+        return Vec::new();
+    };
+    let Some(check) = payment.check else {
+        return Vec::new();
+    };
+    if check.next_at_ms > ctx.now_ms && !(looking && look_wait_ms(&check, ctx) == 0) {
+        return Vec::new();
+    }
+    let since_ms = check.told_at_ms.unwrap_or(0).max(payment.created_at_ms);
+    let age_ms = ctx.now_ms.saturating_sub(since_ms);
+    let pause_ms = pause_ms(check.tries, age_ms, ctx.jitter_permille);
+    payment.check = Some(Check {
+        next_at_ms: ctx.now_ms.saturating_add(pause_ms),
+        tries: check.tries.saturating_add(1),
+        asked_at_ms: Some(ctx.now_ms),
+        ..check
+    });
+    if check.tries == SILENT_TRIES {
+        silent(rows, ctx);
+    }
+    let questions = in_turn(questions(rows), check.tries);
+    questions.into_iter().map(|question| at_home(rows, question, ctx)).collect()
+}
+
+/// The question, or first the one whether it would be asked in the right account.
+fn at_home(rows: &mut Rows, question: Question, ctx: &Context) -> Question {
+    let provider = question.provider();
+    let payment = match &question {
+        Question::Payment { id, .. } | Question::Refunds { id, .. } | Question::Disputes { id, .. } => {
+            Some(id.clone())
+        }
+        Question::Refund { .. } => {
+            rows.resource.payment.as_ref().and_then(|payment| payment.provider_payment.clone())
+        }
+        Question::Home { .. } => None,
+    };
+    let Some(payment) = payment else { return question };
+    let Some(sent_to) = rows.account_of_mut(provider, &payment) else { return question };
+    if sent_to.has_changed(ctx.credential(provider)) {
+        return Question::Home { payment, question: Box::new(question) };
+    }
+    sent_to.away = None;
+    question
+}
+
+/// For a person: the provider has told that something happened, and does not say what.
+fn silent(rows: &mut Rows, ctx: &Context) {
+    // That it is asked with another account's key is shown already.
+    if rows.calls.iter().any(|call| call.needs_review().is_some()) {
+        return;
+    }
+    let Some(payment) = rows.resource.payment.as_ref().filter(|payment| !payment.doubts.is_empty()) else {
+        return;
+    };
+    let Some(actor) = rows.keys.first().map(|key| key.owner.clone()) else { return };
+    let events: Vec<&str> = payment.doubts.iter().map(|doubt| doubt.event_id.as_str()).collect();
+    rows.appended.facts.audit.push(AuditRecord {
+        at_ms: ctx.now_ms,
+        actor,
+        action: "provider.silent",
+        subject: payment.id.to_string(),
+        data: json!({ "events": events }),
+    });
+}
+
+/// As many of the questions as one look asks; the next look asks the ones after these.
+fn in_turn(mut questions: Vec<Question>, tries: u32) -> Vec<Question> {
+    if questions.len() > QUESTIONS_MAX {
+        let turns = usize::try_from(tries).unwrap_or(0);
+        let first = turns.wrapping_mul(QUESTIONS_MAX) % questions.len();
+        questions.rotate_left(first);
+        questions.truncate(QUESTIONS_MAX);
+    }
+    questions
+}
+
+/// How long it is, in ms, until somebody who looks may ask.
+pub fn look_wait_ms(check: &Check, ctx: &Context) -> u64 {
+    let may_at_ms = check.asked_at_ms.map_or(0, |at_ms| at_ms.saturating_add(LOOK_PAUSE_MS));
+    may_at_ms.saturating_sub(ctx.now_ms).min(LOOK_PAUSE_MS)
+}
+
+/// The pause after a question: the older the payment is, or the last news of it, the rarer it is asked for.
+fn pause_ms(tries: u32, age_ms: u64, jitter_permille: u16) -> u64 {
+    let doubled = FIRST_PAUSE_MS.saturating_mul(1 << tries.min(6));
+    let pause_ms = doubled.max(age_ms / 8).min(PAUSE_MAX_MS);
+    pause_ms.saturating_add(pause_ms / 8 * u64::from(jitter_permille.min(1000)) / 1000)
+}
+
+/// Takes in an answer. Gives the question after the next page, if there is one.
+pub fn take(
+    rows: &mut Rows,
+    question: &Question,
+    truth: Truth,
+    ctx: &Context,
+) -> Result<Option<Question>, Bug> {
+    match (question, truth) {
+        (Question::Home { payment, question }, Truth::Home(identity)) => {
+            let provider = question.provider();
+            let is_home = ctx.credential(provider).zip(rows.account_of_mut(provider, payment));
+            if is_home.and_then(|(now, sent_to)| sent_to.take(identity, now)) == Some(true) {
+                return Ok(Some(question.as_ref().clone()));
+            }
+        }
+        (Question::Payment { provider, account, id, doubt }, Truth::Payment(found, beside)) => {
+            let was_captured = rows.resource.payment.as_ref().is_some_and(is_captured);
+            take_payment(rows, (*provider, id, doubt.as_deref()), found, beside, ctx)?;
+            let (provider, account, id, doubt) = (*provider, account.clone(), id.clone(), doubt.clone());
+            if beside.is_disputed {
+                return Ok(Some(Question::Disputes { provider, account, id, doubt }));
+            }
+            return Ok(after_payment(rows, was_captured, provider, account, id, doubt, ctx));
+        }
+        (Question::Disputes { provider, account, id, doubt }, Truth::Disputes(disputes)) => {
+            ended::take_disputes(rows, *provider, id, &disputes, doubt.as_deref(), ctx)?;
+            let (provider, account, id, doubt) = (*provider, account.clone(), id.clone(), doubt.clone());
+            return Ok(after_payment(rows, true, provider, account, id, doubt, ctx));
+        }
+        (Question::Refund { refund, doubt, .. }, Truth::Refund(state)) => {
+            if let Some(payment) = &mut rows.resource.payment {
+                answered(payment, Some(refund), doubt.as_deref());
+            }
+            match rows.resource.refunds.iter_mut().find(|known| known.id == *refund) {
+                Some(refund) => {
+                    if refund.learn(state) {
+                        let refund = refund.clone();
+                        refund_moved(rows, &refund, ctx);
+                    }
+                }
+                None => tries::take_refund(rows, refund, doubt.as_deref(), &state, ctx)?,
+            }
+        }
+        (Question::Refunds { provider, account, id, doubt, read }, Truth::Refunds { refunds, has_more }) => {
+            let goes_on = has_more && !refunds.is_empty() && read.len() < REMOTE_REFUNDS_MAX;
+            let read = [read.as_slice(), &refunds].concat();
+            if goes_on {
+                let (provider, account, id, doubt) = (*provider, account.clone(), id.clone(), doubt.clone());
+                return Ok(Some(Question::Refunds { provider, account, id, doubt, read }));
+            }
+            take_refunds(rows, id, doubt.as_deref(), &read, !has_more, ctx);
+            let is_there = |remote: &&RemoteRefund| !matches!(remote.state, RefundState::Failed { .. });
+            for remote in read.iter().filter(is_there) {
+                let key = remote.derived_key.as_deref();
+                let told = key.and_then(|key| by_hand::contradicted_by_books(rows, key, &remote.id));
+                contradicted(rows, told, doubt.as_deref(), ctx)?;
+            }
+        }
+        (_, _) => {}
+    }
+    schedule(rows, ctx);
+    Ok(None)
+}
+
+/// Takes in how a payment stands: the newest try, or one that is over and that another one may have followed.
+fn take_payment(
+    rows: &mut Rows,
+    (provider, id, doubt): (Provider, &str, Option<&str>),
+    found: Found,
+    beside: Beside,
+    ctx: &Context,
+) -> Result<(), Bug> {
+    let Some(payment) = &mut rows.resource.payment else { return Ok(()) };
+    if payment.provider_payment.as_deref() != Some(id) || payment.is_over() {
+        return tries::take(rows, id, doubt, &found, ctx);
+    }
+    payment.capture_before_ms = beside.capture_before_ms.or(payment.capture_before_ms);
+    let taken_minor = match &found {
+        Found::Captured { amount_minor } => Some(*amount_minor),
+        _ => None,
+    };
+    let done = match &found {
+        Found::Captured { .. } => Some(CallKind::Capture),
+        Found::Voided => Some(CallKind::Void),
+        _ => None,
+    };
+    let is_new = payment.learn(found);
+    if is_new {
+        entered(rows, ctx)?;
+        let told = done.and_then(|done| by_hand::contradicted_by_state(rows, done));
+        contradicted(rows, told, doubt, ctx)?;
+    }
+    match taken_minor {
+        Some(taken_minor) => {
+            captured_elsewhere(rows, (provider, doubt), (taken_minor, beside.held_minor), is_new, ctx)
+        }
+        None => Ok(()),
+    }
+}
+
+/// Others capture in parts, and more than was reserved. What they have taken counts, up to the amount; what they left reserved,
+/// or took beyond it, is for a person.
+fn captured_elsewhere(
+    rows: &mut Rows,
+    (provider, doubt): (Provider, Option<&str>),
+    (taken_minor, held_minor): (u32, u32),
+    is_new: bool,
+    ctx: &Context,
+) -> Result<(), Bug> {
+    let Some(payment) = rows.resource.payment.as_mut().filter(|payment| is_captured(payment)) else {
+        return Ok(());
+    };
+    let (before_minor, amount_minor) = (payment.captured_minor(), payment.amount.get());
+    if taken_minor < before_minor {
+        return Ok(());
+    }
+    let counted_minor = taken_minor.min(amount_minor);
+    let is_more = counted_minor > before_minor;
+    if is_more {
+        payment.state = PaymentState::Captured { amount_minor: counted_minor };
+    }
+    let is_moved = is_more || held_minor != payment.held_elsewhere_minor;
+    payment.held_elsewhere_minor = held_minor;
+    if is_more {
+        let data = json!({ "amount": taken_minor, "before": before_minor });
+        tries::audit(rows, "capture.elsewhere", data, ctx)?;
+    }
+    if (is_new || is_moved) && (held_minor > 0 || taken_minor > amount_minor) {
+        let detail =
+            format!("others have captured {taken_minor} of {amount_minor}, {held_minor} is still held");
+        tries::alert(rows, provider, doubt, &detail, ctx)?;
+    }
+    Ok(())
+}
+
+/// What is asked once it is known how a payment stands: what was given back, of money that had been taken before.
+fn after_payment(
+    rows: &mut Rows,
+    was_captured: bool,
+    provider: Provider,
+    account: Option<String>,
+    id: String,
+    doubt: Option<String>,
+    ctx: &Context,
+) -> Option<Question> {
+    let payment =
+        rows.resource.payment.as_mut().filter(|payment| payment.provider_payment.as_ref() == Some(&id));
+    match payment {
+        Some(payment) if was_captured && is_captured(payment) => {
+            return Some(Question::Refunds { provider, account, id, doubt, read: Vec::new() });
+        }
+        Some(payment) => answered(payment, None, doubt.as_deref()),
+        None => {}
+    }
+    tries::answered(rows, &id, doubt.as_deref());
+    schedule(rows, ctx);
+    None
+}
+
+/// The provider shows otherwise than an operator has said: a person must see it.
+fn contradicted(
+    rows: &mut Rows,
+    told: Option<Contradiction>,
+    doubt: Option<&str>,
+    ctx: &Context,
+) -> Result<(), Bug> {
+    let Some(contradiction) = told else { return Ok(()) };
+    by_hand::note(rows, &contradiction);
+    tries::alert(rows, contradiction.provider, doubt, &contradiction.detail, ctx)
+}
+
+/// Takes in the provider's list of a payment's refunds: how ours stand, and how much others have given back.
+fn take_refunds(
+    rows: &mut Rows,
+    id: &str,
+    doubt: Option<&str>,
+    listed: &[RemoteRefund],
+    is_whole: bool,
+    ctx: &Context,
+) {
+    let is_of_ours = |call: &ProviderCall| {
+        call.kind == CallKind::Capture
+            && matches!(&call.state, CallState::Settled(Settlement::Answered(reply))
+                if matches!(reply.result, ProviderResult::Captured { .. }))
+    };
+    let was_captured_here = rows.calls.iter().any(is_of_ours);
+    let Some(payment) =
+        rows.resource.payment.as_mut().filter(|payment| payment.provider_payment.as_deref() == Some(id))
+    else {
+        return;
+    };
+    answered(payment, None, doubt);
+    let own_key = format!("{}_refund_", payment.id);
+    let (captured_minor, before_minor) = (payment.captured_minor(), payment.refunded_elsewhere_minor);
+    // A capture of a part that was not made here may have given the rest free as a refund.
+    let mut release_minor = (!was_captured_here).then(|| payment.amount.get().saturating_sub(captured_minor));
+    let mut elsewhere_minor = 0_u32;
+    for remote in listed {
+        let own_id = remote.derived_key.as_deref().and_then(|key| key.strip_prefix(&own_key));
+        let is_it = |known: &&mut Refund| {
+            known.provider_refund.as_deref() == Some(&remote.id) || Some(known.id.0.as_str()) == own_id
+        };
+        let counts_already = match rows.resource.refunds.iter_mut().find(is_it) {
+            Some(known) => {
+                let counted = !matches!(known.state, RefundState::Failed { .. });
+                if known.learn(remote.state.clone()) {
+                    let moved = known.clone();
+                    refund_moved(rows, &moved, ctx);
+                }
+                counted
+            }
+            None => false,
+        };
+        if counts_already || matches!(remote.state, RefundState::Failed { .. }) {
+            continue;
+        }
+        if remote.may_be_release && release_minor == Some(remote.amount_minor) {
+            release_minor = None;
+            continue;
+        }
+        elsewhere_minor = elsewhere_minor.saturating_add(remote.amount_minor);
+    }
+    // What does not stand on the pages that were read is still there.
+    let now_minor = if is_whole { elsewhere_minor } else { elsewhere_minor.max(before_minor) };
+    refunded_elsewhere(rows, now_minor, ctx);
+}
+
+/// Takes in how much others have given back by now, in minor units.
+pub(super) fn refunded_elsewhere(rows: &mut Rows, now_minor: u32, ctx: &Context) {
+    let Some(payment) = rows.resource.payment.as_mut() else { return };
+    let before_minor = std::mem::replace(&mut payment.refunded_elsewhere_minor, now_minor);
+    if now_minor == before_minor {
+        return;
+    }
+    let subject = payment.id.to_string();
+    let Some(actor) = rows.keys.first().map(|key| key.owner.clone()) else { return };
+    rows.appended.facts.audit.push(AuditRecord {
+        at_ms: ctx.now_ms,
+        actor,
+        action: "refund.elsewhere",
+        subject,
+        data: json!({ "amount": now_minor, "before": before_minor }),
+    });
+}
+
+/// Ends the doubt that the question was about. An event that came after it has a question of its own.
+fn answered(payment: &mut Payment, refund: Option<&RefundId>, event_id: Option<&str>) {
+    payment
+        .doubts
+        .retain(|doubt| doubt.refund.as_ref() != refund || Some(doubt.event_id.as_str()) != event_id);
+}

@@ -1,0 +1,313 @@
+//! How captures, voids and reservations ended that the provider had taken over, and what it did by itself afterwards: Adyen
+//! only *receives* a modification, and tells later, in any order, what came of it.
+//!
+//! Outcomes: the payment moves on, and whatever was under way is over ([`Taken::In`]); the same, and a person must see it
+//! ([`Taken::Alert`]); or it says what cannot be ([`Taken::Contradiction`]). What is dated before the newest that is known is
+//! old news, and moves nothing.
+
+use serde_json::json;
+
+use super::{Dispute, DisputeStatus, FailedOperation, Failure, Payment, PaymentState, Pending};
+use crate::flows::engine::{CallState, Context, ProviderCall, Rows, Settlement};
+use crate::flows::payment::entered;
+use crate::flows::{close, give_back};
+use crate::payment::provider_event::{Taken, Told};
+use crate::payment::records::AuditRecord;
+use crate::payment::{check, tries};
+use crate::providers::Provider;
+use crate::providers::result::{CallKind, ProviderResult};
+use once::context::Bug;
+
+/// A capture was made, or refused before anything moved.
+pub(super) fn capture(rows: &mut Rows, told: &Told, ctx: &Context) -> Result<Taken, Bug> {
+    if !told.success {
+        return refused(rows, told, CallKind::Capture, ctx);
+    }
+    let own = own_call(rows, told, CallKind::Capture);
+    let Some(payment) = &mut rows.resource.payment else { return Ok(Taken::Stranger) };
+    let status = payment.status();
+    if told.amount_minor == 0 || told.amount_minor > payment.amount.get() {
+        let detail = format!("a capture of {}, the payment is {status}", told.amount_minor);
+        return Ok(Taken::Contradiction { detail });
+    }
+    if payment.is_over() {
+        // What was canceled after it says how it ended.
+        let detail = format!("the capture succeeded, the payment is {status}");
+        return Ok(if is_old(payment, told) { Taken::In } else { Taken::Contradiction { detail } });
+    }
+    let asked_minor = match over(payment, own) {
+        Some(Pending::Capture { amount_minor, .. }) => Some(amount_minor),
+        _ => None,
+    };
+    let is_new = !is_old(payment, told) && !matches!(payment.state, PaymentState::Captured { .. });
+    if is_new {
+        payment.state = PaymentState::Captured { amount_minor: told.amount_minor };
+    }
+    date(payment, told);
+    settled(rows, is_new, ctx)?;
+    Ok(match asked_minor.filter(|asked_minor| *asked_minor != told.amount_minor) {
+        Some(asked_minor) => {
+            let detail = format!("{} was captured, {asked_minor} was asked for", told.amount_minor);
+            Taken::Alert { detail }
+        }
+        None => Taken::In,
+    })
+}
+
+/// A capture that had been made has failed, days later. The provider may make it again by itself.
+pub(super) fn capture_failed(rows: &mut Rows, told: &Told, ctx: &Context) -> Result<Taken, Bug> {
+    let own = own_call(rows, told, CallKind::Capture);
+    let Some(payment) = &mut rows.resource.payment else { return Ok(Taken::Stranger) };
+    if is_old(payment, told) {
+        return Ok(Taken::In);
+    }
+    let status = payment.status();
+    let pending = over(payment, own);
+    let amount_minor = match (&payment.state, pending) {
+        (&(PaymentState::Captured { amount_minor } | PaymentState::CaptureFailed { amount_minor }), _)
+        | (_, Some(Pending::Capture { amount_minor, .. })) => amount_minor,
+        _ if payment.is_over() => {
+            let detail = format!("a capture failed ({}), the payment is {status}", told.reason);
+            return Ok(Taken::Contradiction { detail });
+        }
+        _ => told.amount_minor,
+    };
+    let is_new = !matches!(payment.state, PaymentState::CaptureFailed { .. });
+    payment.state = PaymentState::CaptureFailed { amount_minor };
+    date(payment, told);
+    settled(rows, is_new, ctx)?;
+    Ok(Taken::Alert { detail: format!("the capture failed afterwards ({})", told.reason) })
+}
+
+/// How a capture that had failed has ended, by an operator's word: the money was taken after all, or the order can be paid anew.
+pub(crate) fn given_up(rows: &mut Rows, amount_minor: u32, is_taken: bool, ctx: &Context) -> Result<(), Bug> {
+    let payment = rows.resource.payment.as_mut().ok_or_else(|| Bug("no payment".into()))?;
+    payment.state = if is_taken {
+        PaymentState::Captured { amount_minor }
+    } else {
+        PaymentState::Failed(Failure {
+            declined: false,
+            code: "capture_failed".to_owned(),
+            decline_code: None,
+            message: "The reserved money could not be taken. Nothing was charged.".to_owned(),
+        })
+    };
+    entered(rows, ctx)
+}
+
+/// A void was made, or refused before anything moved.
+pub(super) fn cancellation(rows: &mut Rows, told: &Told, ctx: &Context) -> Result<Taken, Bug> {
+    if !told.success {
+        return refused(rows, told, CallKind::Void, ctx);
+    }
+    let own = own_call(rows, told, CallKind::Void);
+    let Some(payment) = &mut rows.resource.payment else { return Ok(Taken::Stranger) };
+    if let PaymentState::Captured { .. } = payment.state {
+        let detail = format!("the void succeeded, the payment is {}", payment.status());
+        return Ok(if is_old(payment, told) { Taken::In } else { Taken::Contradiction { detail } });
+    }
+    over(payment, own);
+    let is_new = !payment.is_over();
+    if is_new {
+        payment.state = PaymentState::Canceled;
+    }
+    date(payment, told);
+    settled(rows, is_new, ctx)?;
+    Ok(Taken::In)
+}
+
+/// What was reserved has lapsed. Of a payment that was captured only the rest has.
+pub(super) fn expired(rows: &mut Rows, told: &Told, ctx: &Context) -> Result<Taken, Bug> {
+    let Some(payment) = &mut rows.resource.payment else { return Ok(Taken::Stranger) };
+    let is_taken =
+        matches!(payment.state, PaymentState::Captured { .. } | PaymentState::CaptureFailed { .. });
+    if is_taken || payment.is_over() {
+        return Ok(Taken::In);
+    }
+    // There is nothing left to give up. How a capture ended is still to be told, and a void whose answer is awaited ends with it.
+    if matches!(payment.pending, Some(Pending::Void { received: true, .. })) {
+        payment.pending = None;
+    }
+    payment.state = PaymentState::Expired;
+    date(payment, told);
+    settled(rows, true, ctx)?;
+    Ok(Taken::In)
+}
+
+/// A bank wants money back, or has given it back.
+pub(super) fn disputed(
+    rows: &mut Rows,
+    told: &Told,
+    status: DisputeStatus,
+    withdrawn: bool,
+    ctx: &Context,
+) -> Result<Taken, Bug> {
+    let Some(payment) = &mut rows.resource.payment else { return Ok(Taken::Stranger) };
+    let amount_minor = match told.amount_minor {
+        // What is no amount of ours may be all of it.
+        0 => payment.amount.get(),
+        amount_minor => amount_minor.min(payment.amount.get()),
+    };
+    let id = told.id.clone();
+    let dispute = Dispute { id, amount_minor, status, withdrawn, refundable: false, at_ms: told.at_ms };
+    let is_old = payment.dispute.as_ref().is_some_and(|known| {
+        // A warning says less than what has happened since.
+        let warns = dispute.status == DisputeStatus::Open && !dispute.withdrawn;
+        dispute.at_ms.zip(known.at_ms).map_or(warns, |(at_ms, known_ms)| at_ms < known_ms)
+    });
+    if is_old {
+        return Ok(Taken::In);
+    }
+    payment.dispute = Some(dispute.clone());
+    let detail = told_of(rows, None, &dispute, ctx)?;
+    Ok(Taken::Alert { detail })
+}
+
+/// Takes in how the disputes of a payment stand that the provider was asked for, or of an earlier try.
+pub(super) fn take_disputes(
+    rows: &mut Rows,
+    provider: Provider,
+    provider_payment: &str,
+    disputes: &[Dispute],
+    event_id: Option<&str>,
+    ctx: &Context,
+) -> Result<(), Bug> {
+    let Some(dispute) = foremost(disputes) else { return Ok(()) };
+    let is_its = |id: &Option<String>| id.as_deref() == Some(provider_payment);
+    let payment = rows.resource.payment.as_mut().filter(|payment| {
+        is_its(&payment.provider_payment) && matches!(payment.state, PaymentState::Captured { .. })
+    });
+    let (known, attempt) = match payment {
+        Some(payment) => (&mut payment.dispute, None),
+        None => match rows.resource.tries.iter_mut().find(|row| is_its(&row.provider_payment)) {
+            Some(row) => (&mut row.dispute, Some(row.attempt)),
+            None => return Ok(()),
+        },
+    };
+    if known.as_ref() == Some(&dispute) {
+        return Ok(());
+    }
+    *known = Some(dispute.clone());
+    let detail = told_of(rows, attempt, &dispute, ctx)?;
+    tries::alert(rows, provider, event_id, &detail, ctx)
+}
+
+/// The one dispute as which all are shown: the newest that is open, else that was lost. What is open or lost is summed up.
+fn foremost(disputes: &[Dispute]) -> Option<Dispute> {
+    let of = |status| disputes.iter().filter(move |dispute| dispute.status == status);
+    let first =
+        of(DisputeStatus::Open).chain(of(DisputeStatus::Lost)).chain(of(DisputeStatus::Won)).next()?;
+    if first.status == DisputeStatus::Won {
+        return Some(first.clone());
+    }
+    let counting = || disputes.iter().filter(|dispute| dispute.status != DisputeStatus::Won);
+    Some(Dispute {
+        amount_minor: counting().fold(0, |sum, dispute| sum.saturating_add(dispute.amount_minor)),
+        withdrawn: counting().any(|dispute| dispute.withdrawn),
+        refundable: counting().all(|dispute| dispute.refundable),
+        ..first.clone()
+    })
+}
+
+/// `attempt` is the try that it is about, if that is not what the payment is now.
+fn told_of(rows: &mut Rows, attempt: Option<u32>, dispute: &Dispute, ctx: &Context) -> Result<String, Bug> {
+    let currency = rows.resource.payment.as_ref().map(|payment| payment.currency);
+    let status = dispute.status.as_str();
+    let data = json!({
+        "dispute": dispute.id, "status": status, "amount": dispute.amount_minor, "currency": currency,
+        "funds_withdrawn": dispute.withdrawn, "attempt": attempt,
+    });
+    let action = if attempt.is_some() { "try.disputed" } else { "payment.disputed" };
+    tries::audit(rows, action, data, ctx)?;
+    tries::follow(rows);
+    let of_try = attempt.map(|attempt| format!(" of try {attempt}")).unwrap_or_default();
+    Ok(format!("a dispute of {}{of_try} is {status}", dispute.amount_minor))
+}
+
+/// A capture or a void that the provider had taken over has moved nothing: the payment is what it was before, and another
+/// one may begin.
+fn refused(rows: &mut Rows, told: &Told, kind: CallKind, ctx: &Context) -> Result<Taken, Bug> {
+    let own = own_call(rows, told, kind);
+    let Some(payment) = &mut rows.resource.payment else { return Ok(Taken::Stranger) };
+    let status = payment.status();
+    let was_believed = match (kind, &payment.state) {
+        (CallKind::Capture, PaymentState::Captured { .. }) => payment.failed_operation.is_none(),
+        (CallKind::Void, PaymentState::Canceled) => payment.failed_operation.is_none(),
+        _ => false,
+    };
+    let Some(pending) = over(payment, own) else {
+        // Payments of before took it for done as soon as it was received.
+        return Ok(match own.filter(|_| was_believed && payment.ended_at_ms.is_none()) {
+            Some(_) => {
+                let detail =
+                    format!("the {} failed ({}), the payment is {status}", kind.as_str(), told.reason);
+                payment.state = match &payment.state {
+                    PaymentState::Captured { amount_minor } => {
+                        PaymentState::CaptureFailed { amount_minor: *amount_minor }
+                    }
+                    _ => PaymentState::Authorized,
+                };
+                settled(rows, true, ctx)?;
+                Taken::Alert { detail }
+            }
+            None => Taken::In,
+        });
+    };
+    let operation = pending.operation().to_owned();
+    let code = if told.reason.is_empty() { "provider_rejected".to_owned() } else { told.reason.clone() };
+    let (id, data) = (payment.id.to_string(), json!({ "code": code, "modification": told.id }));
+    payment.failed_operation = Some(FailedOperation { operation, code });
+    let actor = rows.keys.first().map(|key| key.owner.clone()).ok_or_else(|| Bug("no key".into()))?;
+    let action = if kind == CallKind::Void { "void.failed" } else { "capture.failed" };
+    rows.appended.facts.audit.push(AuditRecord { at_ms: ctx.now_ms, actor, action, subject: id, data });
+    settled(rows, false, ctx)?;
+    Ok(Taken::In)
+}
+
+/// Whether its call has its answer, and the run that takes it in has yet to come: then the news must come again.
+pub(super) fn is_not_taken_in(rows: &Rows, told: &Told) -> bool {
+    let Some(call) = rows.calls.iter().find(|call| told.derived_key.as_ref() == Some(&call.derived_key))
+    else {
+        return false;
+    };
+    let is_received = matches!(
+        &call.state,
+        CallState::Settled(Settlement::Answered(reply)) if matches!(reply.result, ProviderResult::Received { .. })
+    );
+    let pending = rows.resource.payment.as_ref().and_then(|payment| payment.pending);
+    is_received && pending.is_some_and(|pending| pending.key_id() == call.key_id && !pending.is_received())
+}
+
+/// The key under which we have asked for what this tells of: `None` if somebody else has, or an earlier move of ours that
+/// another one has followed.
+fn own_call(rows: &Rows, told: &Told, kind: CallKind) -> Option<u32> {
+    let is_of_kind =
+        |call: &&ProviderCall| call.kind == kind && call.name != give_back::CALL && !close::is_closing(call);
+    let newest = rows.calls.iter().filter(is_of_kind).max_by_key(|call| call.call_id)?;
+    (told.derived_key.as_ref() == Some(&newest.derived_key)).then_some(newest.key_id)
+}
+
+/// Ends the move that runs under this key, and gives it.
+fn over(payment: &mut Payment, key_id: Option<u32>) -> Option<Pending> {
+    let pending = payment.pending.filter(|pending| Some(pending.key_id()) == key_id)?;
+    payment.pending = None;
+    Some(pending)
+}
+
+/// Whether something newer is known.
+pub(super) fn is_old(payment: &Payment, told: &Told) -> bool {
+    told.at_ms.zip(payment.ended_at_ms).is_some_and(|(at_ms, newest_ms)| at_ms < newest_ms)
+}
+
+fn date(payment: &mut Payment, told: &Told) {
+    payment.ended_at_ms = payment.ended_at_ms.max(told.at_ms);
+}
+
+/// What follows from the end of a move, and from a new state.
+fn settled(rows: &mut Rows, is_new: bool, ctx: &Context) -> Result<(), Bug> {
+    if is_new {
+        return entered(rows, ctx);
+    }
+    check::schedule(rows, ctx);
+    Ok(())
+}

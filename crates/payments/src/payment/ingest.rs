@@ -1,0 +1,458 @@
+//! Takes in what a provider tells by itself: once, and only forward.
+//!
+//! Outcomes: the work that follows is due now (an open key is taken up, a question is asked), or the news itself is taken in.
+//! News about a call that is on its way right now, or whose answer nobody has taken in yet, must come again: that is nearer.
+
+use serde_json::json;
+
+use crate::flows::engine::{CallState, Context, Lifecycle, ProviderCall, ProviderReply, Rows, Settlement};
+use crate::flows::payment::entered;
+use crate::flows::receipt;
+use crate::payment::by_hand;
+use crate::payment::provider_event::{Event, News, Taken, Told};
+use crate::payment::records::AuditRecord;
+use crate::payment::{Failure, Payment, PaymentState, Refund, RefundElsewhere, RefundState};
+use crate::payment::{check, ended, tries};
+use crate::providers::result::{CallKind, Found, ProviderResult};
+use crate::providers::{Provider, adyen};
+use once::context::Bug;
+
+/// How many refunds by others are known one by one; each further one is for a person.
+const REFUNDS_ELSEWHERE_MAX: usize = 200;
+
+/// Takes in an event that was not known before.
+pub fn take(rows: &mut Rows, event: &Event, ctx: &Context) -> Result<Taken, Bug> {
+    if rows.keys.is_empty() || !is_of_account(rows, event) {
+        return Ok(Taken::Stranger);
+    }
+    let key_id = rows.keys.first().map_or(0, |key| key.key_id);
+    let contradiction = by_hand::contradiction(rows, &event.news);
+    let of_try = tries::news(rows, &event.news, ctx)?;
+    if of_try.is_some() {
+        resume(rows, ctx);
+    }
+    let taken = match &event.news {
+        _ if of_try.is_some() => of_try.unwrap_or(Taken::In),
+        News::Ask { refund, payment, derived_key } => {
+            let key = derived_key.as_deref();
+            let is_over = match (payment, refund) {
+                (Some(id), _) => tries::doubt(rows, id, key, &event.event_id, ctx),
+                (None, Some(id)) => tries::doubt_refund(rows, id, &event.event_id, ctx),
+                (None, None) => false,
+            };
+            if !is_over {
+                let of_money_back = event.kind.contains("refund") || event.kind.contains("dispute");
+                check::doubt(rows, refund.as_deref(), of_money_back, &event.event_id, ctx);
+            }
+            hurry(rows, ctx);
+            Taken::In
+        }
+        News::Authorisation(told) => {
+            by_call(rows, told, &[CallKind::Charge, CallKind::Authorize], authorisation, ctx)?
+        }
+        News::Capture(told) if told.success && is_of_unheard(rows, told) => {
+            captured_unheard(rows, told, ctx)?
+        }
+        News::Capture(told) => by_call(rows, told, &[CallKind::Capture], capture, ctx)?,
+        News::CaptureFailed(told) => capture_failed(rows, told, ctx)?,
+        News::Cancellation(told) | News::CancelOrRefund(told) | News::Expired(told)
+            if is_of_unheard(rows, told) =>
+        {
+            called_off(rows, told, matches!(event.news, News::Expired(_)), ctx)
+        }
+        News::Cancellation(told) => by_call(rows, told, &[CallKind::Void], cancellation, ctx)?,
+        News::CancelOrRefund(told) => by_call(rows, told, &[CallKind::Void], cancel_or_refund, ctx)?,
+        News::Expired(told) => by_call(rows, told, &[], expired, ctx)?,
+        News::Dispute { told, status, withdrawn } => {
+            of_this_try(rows, told, |rows| ended::disputed(rows, told, *status, *withdrawn, ctx))?
+        }
+        News::Refund(told) => by_call(rows, told, &[CallKind::Refund], refund, ctx)?,
+        News::Other => Taken::In,
+    };
+    let taken = match (taken, contradiction) {
+        (Taken::Busy, _) => Taken::Busy,
+        (taken, Some(contradiction)) => {
+            by_hand::note(rows, &contradiction);
+            if taken == Taken::In { Taken::Alert { detail: contradiction.detail } } else { taken }
+        }
+        (taken, None) => taken,
+    };
+    if taken != Taken::Busy {
+        rows.note(key_id, ctx.now_ms, "webhook", format!("{} {}", event.provider.as_str(), event.kind));
+    }
+    let (detail, action, event_name) = match &taken {
+        Taken::Contradiction { detail } => (Some(detail), "webhook.contradicts", "contradiction"),
+        Taken::Alert { detail } => (Some(detail), "webhook.alert", "alert"),
+        _ => (None, "", ""),
+    };
+    if let Some(detail) = detail {
+        rows.note(key_id, ctx.now_ms, event_name, detail.clone());
+        let actor = rows.keys.first().map(|key| key.owner.clone()).ok_or_else(|| Bug("no key".into()))?;
+        let subject =
+            rows.resource.payment.as_ref().map(|payment| payment.id.to_string()).unwrap_or_default();
+        let data = json!({
+            "event": event.event_id, "provider": event.provider.as_str(), "kind": event.kind, "detail": detail,
+        });
+        rows.appended.facts.audit.push(AuditRecord { at_ms: ctx.now_ms, actor, action, subject, data });
+    }
+    Ok(taken)
+}
+
+/// Whether an event happened in an account to which a call from here went: whoever has another account that is connected to
+/// ours can write our ids into the metadata of what is theirs.
+fn is_of_account(rows: &Rows, event: &Event) -> bool {
+    if event.provider != Provider::Stripe {
+        return true;
+    }
+    let mut sent = rows.calls.iter().filter(|call| call.provider == Provider::Stripe).peekable();
+    match sent.peek() {
+        None => event.account.is_none(),
+        Some(_) => sent.any(|call| call.request.account == event.account),
+    }
+}
+
+/// Asks about all that the provider alone knows, because a person wants to know.
+pub fn ask_all(rows: &mut Rows, ctx: &Context) {
+    check::doubt_all(rows, &format!("a person, {}", ctx.now_ms), ctx);
+}
+
+/// Whatever nobody works on is due now.
+pub fn resume(rows: &mut Rows, ctx: &Context) {
+    for key in &mut rows.keys {
+        if let Lifecycle::Open(open) = &mut key.lifecycle
+            && open.lease.is_none()
+        {
+            open.resume_at_ms = open.resume_at_ms.min(ctx.now_ms);
+        }
+    }
+}
+
+/// Whatever waits for the provider need not wait any longer.
+pub fn hurry(rows: &mut Rows, ctx: &Context) {
+    resume(rows, ctx);
+    if let Some(check) = rows.resource.payment.as_mut().and_then(|payment| payment.check.as_mut()) {
+        check.next_at_ms = check.next_at_ms.min(ctx.now_ms);
+    }
+    for call in &mut rows.calls {
+        // Also one whose run is gone, and that an operator has held.
+        if call.in_doubt() {
+            call.next_try_at_ms = call.next_try_at_ms.min(ctx.now_ms);
+        }
+    }
+}
+
+/// Takes in news of what is known to have been done.
+type Known = fn(&mut Rows, &Told, &Context) -> Result<Taken, Bug>;
+
+/// News that may answer a call of ours: if that has no answer yet the news is its answer, else `known` takes it in.
+/// `answers` are the calls that such news answers: a modification that has no reference of its own, since it was not made
+/// here, comes with the payment's, and says nothing of how the payment's own call ended.
+fn by_call(
+    rows: &mut Rows,
+    told: &Told,
+    answers: &[CallKind],
+    known: Known,
+    ctx: &Context,
+) -> Result<Taken, Bug> {
+    let call =
+        told.derived_key.as_ref().and_then(|key| rows.calls.iter_mut().find(|call| call.derived_key == *key));
+    let Some(call) = call else {
+        return known(rows, told, ctx);
+    };
+    match &call.state {
+        // The refusal has been heard; what is there now may be another call's.
+        CallState::Settled(Settlement::Answered(reply)) if !told.success && !reply.result.is_done() => {
+            Ok(Taken::In)
+        }
+        CallState::Settled(_) => known(rows, told, ctx),
+        CallState::InFlight => Ok(Taken::Busy),
+        CallState::Frozen if call.sends == 0 => Ok(Taken::Busy),
+        CallState::Frozen | CallState::Unknown if !answers.contains(&call.kind) => Ok(Taken::Busy),
+        // Also of one whose sends were all refused: another copy of one of them came through.
+        // It is being called off: only that counts.
+        CallState::Unknown if call.evidence.closing.is_some() && !call.provider.answers_questions() => {
+            Ok(Taken::In)
+        }
+        CallState::Frozen | CallState::Unknown => {
+            if let Some(part) = adyen::told_of_a_part(call, told) {
+                (call.state, call.maybe_executed) = (CallState::Unknown, true);
+                call.close(part, ctx);
+                hurry(rows, ctx);
+                return Ok(Taken::In);
+            }
+            let result = match adyen::told(call, told) {
+                Ok(result) => result,
+                Err(detail) => return Ok(Taken::Contradiction { detail }),
+            };
+            let reply = ProviderReply { status: 200, result, request_id: Some(told.id.clone()) };
+            call.state = CallState::Settled(Settlement::Answered(reply));
+            let (key_id, name) = (call.key_id, call.name.clone());
+            // A refusal that comes afterwards and is dated before it is old news.
+            if told.success
+                && answers.contains(&CallKind::Authorize)
+                && let Some(payment) = &mut rows.resource.payment
+            {
+                payment.ended_at_ms = payment.ended_at_ms.max(told.at_ms);
+                tries::follow(rows);
+            }
+            rows.note(key_id, ctx.now_ms, "call_settled", format!("{name}: told by the provider"));
+            hurry(rows, ctx);
+            Ok(Taken::In)
+        }
+    }
+}
+
+/// Whether this is about a payment whose call was sent and has no answer that settles it.
+fn is_of_unheard(rows: &Rows, told: &Told) -> bool {
+    let is_it = |call: &&ProviderCall| told.derived_key.as_ref() == Some(&call.derived_key);
+    rows.calls.iter().find(is_it).is_some_and(|call| {
+        let is_id = call.evidence.provider_id.as_ref().is_none_or(|id| *id == told.payment);
+        call.kind == CallKind::Authorize && call.state == CallState::Unknown && is_id
+    })
+}
+
+/// A payment was called off of which a part only was held, or that nobody had heard of. Only that this was done is proof: a "no"
+/// says neither that it is held nor that it is not.
+fn called_off(rows: &mut Rows, told: &Told, is_lapsed: bool, ctx: &Context) -> Taken {
+    let is_it = |call: &&mut ProviderCall| told.derived_key.as_ref() == Some(&call.derived_key);
+    let Some(call) = rows.calls.iter_mut().find(is_it) else { return Taken::Stranger };
+    let closing = call.evidence.closing.clone();
+    if !told.success {
+        let detail = format!("a part is held, and its cancel failed ({})", told.reason);
+        return if closing.is_some() { Taken::Alert { detail } } else { Taken::In };
+    }
+    // What had been captured before the rest lapsed is told of by itself.
+    if is_lapsed && closing.is_none() {
+        return Taken::Busy;
+    }
+    let reply = closing.unwrap_or_else(|| ProviderReply {
+        status: 200,
+        result: ProviderResult::Declined {
+            payment: Some(told.payment.clone()),
+            code: "payment_canceled".to_owned(),
+            decline_code: None,
+            message: "The payment was called off. Nothing was charged.".to_owned(),
+        },
+        request_id: Some(told.id.clone()),
+    });
+    call.evidence.closing = Some(reply.clone());
+    call.state = CallState::Settled(Settlement::Answered(reply));
+    let (key_id, name) = (call.key_id, call.name.clone());
+    if let Some(payment) = &mut rows.resource.payment {
+        payment.ended_at_ms = payment.ended_at_ms.max(told.at_ms);
+        tries::follow(rows);
+    }
+    rows.note(key_id, ctx.now_ms, "call_settled", format!("{name}: called off, told by the provider"));
+    hurry(rows, ctx);
+    Taken::In
+}
+
+/// It is about an earlier try of the order, which is over: a later one may be with another provider.
+fn is_of_another_try(payment: &Payment, told: &Told) -> bool {
+    payment.provider_payment.as_deref() != Some(told.payment.as_str())
+}
+
+/// It is about the newest try, whose call has its answer; the run that takes it in, with the payment's name at the provider, has
+/// yet to come.
+fn has_no_name_yet(rows: &Rows, told: &Told) -> bool {
+    let newest = rows.calls.iter().rfind(|call| call.kind == CallKind::Authorize);
+    let is_it = newest.is_some_and(|call| {
+        told.derived_key.as_ref() == Some(&call.derived_key)
+            && matches!(call.state, CallState::Settled(Settlement::Answered(_)))
+    });
+    is_it && rows.resource.payment.as_ref().is_some_and(|payment| payment.provider_payment.is_none())
+}
+
+fn authorisation(rows: &mut Rows, told: &Told, ctx: &Context) -> Result<Taken, Bug> {
+    if has_no_name_yet(rows, told) {
+        return Ok(Taken::Busy);
+    }
+    let newest = rows.calls.iter().rfind(|call| call.kind == CallKind::Authorize);
+    let was_authorized = newest.is_some_and(|call| match &call.state {
+        CallState::Settled(Settlement::Answered(reply)) => {
+            matches!(
+                reply.result,
+                ProviderResult::Authorized { .. }
+                    | ProviderResult::Charged { .. }
+                    | ProviderResult::Moved { .. }
+            )
+        }
+        _ => false,
+    });
+    let Some(payment) = &mut rows.resource.payment else { return Ok(Taken::Stranger) };
+    if is_of_another_try(payment, told) {
+        return Ok(Taken::In);
+    }
+    // A void of what has failed meanwhile is nearer: once it has ended, this is money on a try that is over.
+    if told.success && payment.is_over() && payment.pending.is_some() && !ended::is_old(payment, told) {
+        return Ok(Taken::Busy);
+    }
+    let found = match told.success {
+        true if payment.capture => Found::Captured { amount_minor: payment.amount.get() },
+        true => Found::Authorized,
+        false => Found::Failed(Failure {
+            declined: true,
+            code: "card_declined".to_owned(),
+            decline_code: Some(told.reason.clone()).filter(|reason| !reason.is_empty()),
+            message: "The card was declined.".to_owned(),
+        }),
+    };
+    let contradicts = match &payment.state {
+        PaymentState::Captured { .. } | PaymentState::CaptureFailed { .. } | PaymentState::Authorized => {
+            !told.success && !ended::is_old(payment, told)
+        }
+        PaymentState::Failed(_) => told.success,
+        // It was held before it was given up, or it came to be held afterwards.
+        PaymentState::Canceled | PaymentState::Expired => {
+            told.success && !was_authorized && !ended::is_old(payment, told)
+        }
+        _ => false,
+    };
+    if contradicts {
+        let (status, success) = (payment.status(), told.success);
+        return Ok(Taken::Contradiction {
+            detail: format!("authorisation success={success}, the payment is {status}"),
+        });
+    }
+    if payment.learn(found) {
+        entered(rows, ctx)?;
+    }
+    Ok(Taken::In)
+}
+
+/// News of a capture, a void or the reservation of the newest try.
+fn of_this_try(
+    rows: &mut Rows,
+    told: &Told,
+    ended: impl FnOnce(&mut Rows) -> Result<Taken, Bug>,
+) -> Result<Taken, Bug> {
+    if has_no_name_yet(rows, told) || ended::is_not_taken_in(rows, told) {
+        return Ok(Taken::Busy);
+    }
+    let Some(payment) = &rows.resource.payment else { return Ok(Taken::Stranger) };
+    if is_of_another_try(payment, told) {
+        return Ok(Taken::In);
+    }
+    ended(rows)
+}
+
+/// A capture by somebody else has the payment's own reference. If the payment is unheard of, it was authorised: that is its
+/// answer, and the capture must come again.
+fn captured_unheard(rows: &mut Rows, told: &Told, ctx: &Context) -> Result<Taken, Bug> {
+    let amount_minor = rows.resource.payment.as_ref().map_or(0, |payment| payment.amount.get());
+    let authorised = Told { id: told.payment.clone(), amount_minor, ..told.clone() };
+    by_call(rows, &authorised, &[CallKind::Authorize], authorisation, ctx)?;
+    Ok(Taken::Busy)
+}
+
+fn capture(rows: &mut Rows, told: &Told, ctx: &Context) -> Result<Taken, Bug> {
+    of_this_try(rows, told, |rows| ended::capture(rows, told, ctx))
+}
+
+/// A capture whose answer nobody has heard was made before it could fail afterwards: that is its answer, and what it has come
+/// to must come again.
+fn capture_failed(rows: &mut Rows, told: &Told, ctx: &Context) -> Result<Taken, Bug> {
+    let made = Told { success: true, ..told.clone() };
+    let is_unknown = |call: &ProviderCall| {
+        told.derived_key.as_ref() == Some(&call.derived_key) && call.state == CallState::Unknown
+    };
+    if rows.calls.iter().any(is_unknown) {
+        by_call(rows, &made, &[CallKind::Capture], capture, ctx)?;
+        return Ok(Taken::Busy);
+    }
+    let failed: Known =
+        |rows, told, ctx| of_this_try(rows, told, |rows| ended::capture_failed(rows, told, ctx));
+    by_call(rows, told, &[], failed, ctx)
+}
+
+fn cancellation(rows: &mut Rows, told: &Told, ctx: &Context) -> Result<Taken, Bug> {
+    of_this_try(rows, told, |rows| ended::cancellation(rows, told, ctx))
+}
+
+/// A void, or a refund of all where the money was taken already.
+fn cancel_or_refund(rows: &mut Rows, told: &Told, ctx: &Context) -> Result<Taken, Bug> {
+    let is_taken = |payment: &Payment| matches!(payment.state, PaymentState::Captured { .. });
+    match rows.resource.payment.as_ref().is_some_and(is_taken) {
+        true => refund(rows, told, ctx),
+        false => cancellation(rows, told, ctx),
+    }
+}
+
+fn expired(rows: &mut Rows, told: &Told, ctx: &Context) -> Result<Taken, Bug> {
+    of_this_try(rows, told, |rows| ended::expired(rows, told, ctx))
+}
+
+fn refund(rows: &mut Rows, told: &Told, ctx: &Context) -> Result<Taken, Bug> {
+    let is_it = |id: &Option<String>| id.as_ref() == Some(&told.id);
+    if is_not_named_yet(rows, told) {
+        return Ok(Taken::Busy);
+    }
+    let Some(refund) = rows.resource.refunds.iter_mut().find(|refund| is_it(&refund.provider_refund)) else {
+        return Ok(refund_elsewhere(rows, told, ctx));
+    };
+    let state = match told.success {
+        true => RefundState::Succeeded,
+        false => RefundState::Failed {
+            code: told.reason.clone(),
+            message: "The bank did not take the money back.".to_owned(),
+        },
+    };
+    if refund.learn(state) {
+        let refund = refund.clone();
+        refund_moved(rows, &refund, ctx);
+    }
+    Ok(Taken::In)
+}
+
+/// A refund that was not made here, such as a person's in the Customer Area: it counts until it comes back.
+fn refund_elsewhere(rows: &mut Rows, told: &Told, ctx: &Context) -> Taken {
+    let Some(payment) = &mut rows.resource.payment else { return Taken::Stranger };
+    let is_full = payment.refunds_elsewhere.len() >= REFUNDS_ELSEWHERE_MAX;
+    if is_of_another_try(payment, told) || told.amount_minor == 0 || is_full {
+        let detail = "a refund that was not made here".to_owned();
+        return if told.success { Taken::Contradiction { detail } } else { Taken::In };
+    }
+    let told = RefundElsewhere {
+        id: told.id.clone(),
+        amount_minor: told.amount_minor,
+        has_failed: !told.success,
+        at_ms: told.at_ms,
+    };
+    match payment.refunds_elsewhere.iter_mut().find(|known| known.id == told.id) {
+        Some(known) if told.at_ms < known.at_ms => return Taken::In,
+        Some(known) => *known = told,
+        None => payment.refunds_elsewhere.push(told),
+    }
+    let made = payment.refunds_elsewhere.iter().filter(|refund| !refund.has_failed);
+    let now_minor = made.fold(0_u32, |sum, refund| sum.saturating_add(refund.amount_minor));
+    check::refunded_elsewhere(rows, now_minor, ctx);
+    Taken::In
+}
+
+/// Its call has its answer, and the run that takes it in, with the refund's name at the provider, has yet to come.
+fn is_not_named_yet(rows: &Rows, told: &Told) -> bool {
+    let is_it = |call: &&ProviderCall| told.derived_key.as_ref() == Some(&call.derived_key);
+    rows.calls.iter().find(is_it).is_some_and(|call| {
+        let is_requested =
+            |refund: &Refund| refund.key_id == call.key_id && refund.state == RefundState::Requested;
+        let is_answered = matches!(call.state, CallState::Settled(Settlement::Answered(_)));
+        is_answered && rows.resource.refunds.iter().any(is_requested)
+    })
+}
+
+/// What a refund's new state brings with it: the audit record, and the email once it is done.
+pub(super) fn refund_moved(rows: &mut Rows, refund: &Refund, ctx: &Context) {
+    let Some(actor) = rows.keys.first().map(|key| key.owner.clone()) else { return };
+    let is_done = refund.state == RefundState::Succeeded;
+    let action = if is_done { "refund.succeeded" } else { "refund.failed" };
+    rows.appended.facts.audit.push(AuditRecord {
+        at_ms: ctx.now_ms,
+        actor,
+        action,
+        subject: refund.id.to_string(),
+        data: json!({ "amount": refund.amount.get(), "provider_refund": refund.provider_refund }),
+    });
+    if is_done {
+        receipt::of_refund(rows, refund, ctx);
+    }
+}

@@ -1,0 +1,659 @@
+//! A payment and its refunds: the state machine that all flows move, and nothing else does.
+//!
+//! ```text
+//!              ┌───────────► requires_action ──┐  bank's page
+//!              │                 │   │         ▼
+//!  (new) ─► processing ──► (provider decides later: still processing)
+//!    ▲         │  │              │   │
+//!    │ order   │  └─► requires_capture ── capture ──► succeeded ──► refunds, never more than was captured
+//!    │ again   ▼                 └── void ──► canceled      ▲
+//!    └──── declined, failed                                 └── at once, if the payment captures by itself
+//! ```
+//!
+//! What was decided can still turn: Adyen's capture can fail days later (`capture_failed`) and be made again by Adyen itself,
+//! a reservation lapses (`expired`), and a bank takes money back ([`Dispute`]).
+//!
+//! A move that is under way is written down before its call is sent ([`Payment::pending`]; a refund as a row of its own):
+//! what it would take is reserved, so that the sums hold however many ask at once and however late the provider answers.
+
+pub mod by_hand;
+pub mod check;
+pub mod ended;
+pub mod id;
+pub mod ingest;
+pub mod money;
+pub mod natural_key;
+pub mod pii;
+pub mod provider_event;
+pub mod records;
+pub mod tries;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+
+use crate::payment::id::{PaymentId, RefundId};
+use crate::providers::Provider;
+use crate::providers::result::Found;
+use crate::timestamp;
+use money::{AmountMinor, Currency};
+use tries::Try;
+
+/// How a payment stands.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "state")]
+pub enum PaymentState {
+    /// The provider is being asked, or its answer is not known.
+    Authorizing,
+    /// The person who pays must go to the bank's page.
+    RequiresAction {
+        /// The bank's page.
+        url: String,
+    },
+    /// The provider has it and decides later.
+    Processing,
+    /// The money is reserved.
+    Authorized,
+    /// The money, or a part of what was reserved, was taken.
+    Captured {
+        /// How much, in minor units.
+        amount_minor: u32,
+    },
+    /// The provider has taken the capture back days later. It may capture again by itself, so this counts as taken: no other
+    /// move or try may begin.
+    CaptureFailed {
+        /// What was to be taken, in minor units.
+        amount_minor: u32,
+    },
+    /// Nothing was taken, and the reservation is gone.
+    Canceled,
+    /// Nothing was taken in time, and the reservation has lapsed.
+    Expired,
+    /// Nothing was taken: an answer for good.
+    Failed(Failure),
+}
+
+/// Why nothing was taken.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Failure {
+    /// The card or the bank said no; else the provider refused the request, or it never got there.
+    pub declined: bool,
+    /// `card_declined`, `provider_rejected`, …
+    pub code: String,
+    /// The issuer's code, such as `insufficient_funds`.
+    pub decline_code: Option<String>,
+    /// For the person who pays.
+    pub message: String,
+}
+
+/// A move of the whole payment that is under way: no other may begin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "move")]
+pub enum Pending {
+    /// A capture.
+    Capture {
+        /// The key under which it runs.
+        key_id: u32,
+        /// How much, in minor units.
+        amount_minor: u32,
+        /// The provider has taken it over, and tells later how it ended.
+        #[serde(default)]
+        received: bool,
+    },
+    /// A void.
+    Void {
+        /// The key under which it runs.
+        key_id: u32,
+        /// The provider has taken it over, and tells later how it ended.
+        #[serde(default)]
+        received: bool,
+    },
+}
+
+impl Pending {
+    /// The key under which it runs.
+    pub const fn key_id(&self) -> u32 {
+        match self {
+            Self::Capture { key_id, .. } | Self::Void { key_id, .. } => *key_id,
+        }
+    }
+
+    /// The provider has taken it over, and tells later how it ended.
+    pub const fn is_received(&self) -> bool {
+        match self {
+            Self::Capture { received, .. } | Self::Void { received, .. } => *received,
+        }
+    }
+
+    /// The operation.
+    pub const fn operation(&self) -> &'static str {
+        match self {
+            Self::Capture { .. } => "capture",
+            Self::Void { .. } => "void",
+        }
+    }
+
+    /// The state, while it is under way.
+    pub const fn state(&self) -> &'static str {
+        match self {
+            Self::Capture { .. } => "capturing",
+            Self::Void { .. } => "voiding",
+        }
+    }
+}
+
+/// A capture or a void that the provider had taken over and refused afterwards.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct FailedOperation {
+    /// `capture`, `void`
+    pub operation: String,
+    /// The provider's reason.
+    pub code: String,
+}
+
+/// A bank wants money back.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Dispute {
+    /// The provider's id of it.
+    pub id: String,
+    /// How much, in minor units.
+    pub amount_minor: u32,
+    /// How it stands.
+    pub status: DisputeStatus,
+    /// Whether the money is gone from the merchant's balance.
+    pub withdrawn: bool,
+    /// Whether the money can be given back all the same: the bank only asks.
+    #[serde(default)]
+    pub refundable: bool,
+    /// When that was, by the provider's clock, in ms since the epoch.
+    #[serde(default)]
+    pub at_ms: Option<u64>,
+}
+
+impl Dispute {
+    /// As the API shows it.
+    pub fn to_json(&self) -> Value {
+        json!({
+            "id": self.id, "status": self.status.as_str(), "amount": self.amount_minor,
+            "funds_withdrawn": self.withdrawn,
+        })
+    }
+}
+
+/// How a dispute stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DisputeStatus {
+    /// Not decided.
+    Open,
+    /// For the merchant.
+    Won,
+    /// For the card holder.
+    Lost,
+}
+
+impl DisputeStatus {
+    /// As it is written.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Open => "open",
+            Self::Won => "won",
+            Self::Lost => "lost",
+        }
+    }
+}
+
+/// When the provider is asked for the truth about a payment that is not decided yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Check {
+    /// In ms since the epoch.
+    pub next_at_ms: u64,
+    /// How often it was asked in vain: sets the pauses.
+    pub tries: u32,
+    /// When it was asked last, in ms since the epoch.
+    #[serde(default)]
+    pub asked_at_ms: Option<u64>,
+    /// When the provider, or a person, last gave cause to ask, in ms since the epoch: the pauses begin anew.
+    #[serde(default)]
+    pub told_at_ms: Option<u64>,
+}
+
+/// What seems decided and can still change at the provider without a word of it. It is asked for a few times, ever more
+/// rarely, and then no more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Watch {
+    /// What it is.
+    pub of: Watched,
+    /// Since when it stands as it does, in ms since the epoch.
+    pub since_ms: u64,
+    /// How often it was asked for since then.
+    pub asked: u32,
+}
+
+/// What is watched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "watched")]
+pub enum Watched {
+    /// A reservation lapses, or is captured or given up elsewhere.
+    Reservation {
+        /// Until when it can be captured, in ms since the epoch, if that is known.
+        #[serde(default)]
+        until_ms: Option<u64>,
+    },
+    /// A bank decides about a dispute.
+    Dispute,
+    /// Money that was taken is given back elsewhere, and what was given back comes back.
+    Money {
+        /// How many refunds have succeeded.
+        refunds: u32,
+        /// What others have given back, in minor units.
+        elsewhere_minor: u32,
+    },
+    /// No try is paid. What was declined is confirmed again, and money that was given back comes back.
+    Tries {
+        /// The newest one.
+        attempt: u32,
+        /// Of how many the money was refunded.
+        given_back: u32,
+    },
+}
+
+/// A refund that was not made here.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct RefundElsewhere {
+    /// The provider's id of it.
+    pub id: String,
+    /// How much, in minor units.
+    pub amount_minor: u32,
+    /// It was refused, or has come back.
+    pub has_failed: bool,
+    /// When that was, by the provider's clock, in ms since the epoch.
+    pub at_ms: Option<u64>,
+}
+
+/// Something seems decided, and the provider has told that there is news of it: it is asked until it answers.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Doubt {
+    /// The refund that it is about, else the payment.
+    pub refund: Option<RefundId>,
+    /// The newest event about it. Only an answer to a question that was asked since then ends the doubt.
+    pub event_id: String,
+}
+
+/// A payment.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Payment {
+    /// Its public id.
+    pub id: PaymentId,
+    /// What is to be paid.
+    pub amount: AmountMinor,
+    /// In which currency.
+    pub currency: Currency,
+    /// Whether the money is taken at once, else only reserved.
+    pub capture: bool,
+    /// The merchant's order: one is paid once.
+    pub order_id: Option<String>,
+    /// For the merchant, and on the provider's dashboard.
+    pub description: Option<String>,
+    /// The provider's customer.
+    pub customer: Option<String>,
+    /// The merchant's own data, sorted by name.
+    pub metadata: Vec<(String, String)>,
+    /// Where the person goes after the bank's page.
+    pub return_url: Option<String>,
+    /// To whom receipts go.
+    #[serde(default)]
+    pub receipt_email: Option<String>,
+    /// Which provider this try is with: every later call goes there.
+    pub provider: Provider,
+    /// The merchant's account there, where the provider wants it with every call.
+    pub merchant_account: Option<String>,
+    /// The provider's id of this try, once it has said one.
+    pub provider_payment: Option<String>,
+    /// The revision of the order's link through which this try was made.
+    #[serde(default)]
+    pub link_revision: Option<u32>,
+    /// The number of the try, from 1: another one begins only after the last has failed definitively.
+    pub attempt: u32,
+    /// How many captures and voids were begun: each one has a derived key of its own.
+    pub moves: u32,
+    /// How it stands.
+    pub state: PaymentState,
+    /// What is under way.
+    pub pending: Option<Pending>,
+    /// The last capture or void, if the provider had taken it over and refused it afterwards.
+    #[serde(default)]
+    pub failed_operation: Option<FailedOperation>,
+    /// When the newest capture, void or expiry happened that the provider has told of, by its clock, in ms since the epoch.
+    /// What it dates before that is old news.
+    #[serde(default)]
+    pub ended_at_ms: Option<u64>,
+    /// What a bank wants back.
+    #[serde(default)]
+    pub dispute: Option<Dispute>,
+    /// The receipt is staged: a capture that is made again makes no second one.
+    #[serde(default)]
+    pub receipted: bool,
+    /// When the provider is asked how it stands, while that is open.
+    pub check: Option<Check>,
+    /// What was told of and not answered yet: at most one for the payment and one for each refund.
+    #[serde(default)]
+    pub doubts: Vec<Doubt>,
+    /// What is asked for although it seems decided.
+    #[serde(default)]
+    pub watch: Option<Watch>,
+    /// What was given back of it by others than us, such as a person at the provider's dashboard, in minor units.
+    #[serde(default)]
+    pub refunded_elsewhere_minor: u32,
+    /// Its provider was told the amount in the provider's own minor units. A payment of before that was done has no such mark.
+    #[serde(default)]
+    pub in_provider_units: bool,
+    /// Until when what is reserved can be captured, in ms since the epoch, if the provider has said so.
+    #[serde(default)]
+    pub capture_before_ms: Option<u64>,
+    /// What others left reserved that have captured a part, in minor units.
+    #[serde(default)]
+    pub held_elsewhere_minor: u32,
+    /// Those of these refunds that the provider tells of one by one.
+    #[serde(default)]
+    pub refunds_elsewhere: Vec<RefundElsewhere>,
+    /// When it was made, in ms since the epoch.
+    pub created_at_ms: u64,
+}
+
+impl Payment {
+    /// The status, as the API says it.
+    pub const fn status(&self) -> &'static str {
+        match &self.state {
+            PaymentState::Authorizing | PaymentState::Processing => "processing",
+            PaymentState::RequiresAction { .. } => "requires_action",
+            PaymentState::Authorized => "requires_capture",
+            PaymentState::Captured { .. } if self.is_disputed() => "disputed",
+            PaymentState::Captured { .. } => "succeeded",
+            PaymentState::CaptureFailed { .. } => "capture_failed",
+            PaymentState::Canceled => "canceled",
+            PaymentState::Expired => "expired",
+            PaymentState::Failed(Failure { declined: true, .. }) => "declined",
+            PaymentState::Failed(_) => "failed",
+        }
+    }
+
+    /// Whether a bank wants money back, or has got it.
+    pub const fn is_disputed(&self) -> bool {
+        matches!(&self.dispute, Some(Dispute { status: DisputeStatus::Open | DisputeStatus::Lost, .. }))
+    }
+
+    /// Whether a dispute is not decided.
+    pub const fn has_open_dispute(&self) -> bool {
+        matches!(&self.dispute, Some(Dispute { status: DisputeStatus::Open, .. }))
+    }
+
+    /// Whether a bank is deciding who gets the money, so that a refund would give it back twice.
+    pub const fn forbids_refunds(&self) -> bool {
+        matches!(&self.dispute, Some(Dispute { status: DisputeStatus::Open, refundable: false, .. }))
+    }
+
+    /// What a bank has taken back for good, or may yet, in minor units: it cannot be refunded as well.
+    pub const fn disputed_minor(&self) -> u32 {
+        match &self.dispute {
+            Some(dispute) if self.is_disputed() && !dispute.refundable => dispute.amount_minor,
+            _ => 0,
+        }
+    }
+
+    /// What was taken, in minor units.
+    pub const fn captured_minor(&self) -> u32 {
+        match &self.state {
+            PaymentState::Captured { amount_minor } => *amount_minor,
+            _ => 0,
+        }
+    }
+
+    /// Whether another try may begin: nothing was taken, nothing will be, and no move of this one is still under way. (That
+    /// a void was executed can be learned before its answer is.)
+    pub const fn is_over_unpaid(&self) -> bool {
+        self.is_over() && self.pending.is_none()
+    }
+
+    /// Whether nothing was taken, and nothing is held any more.
+    pub const fn is_over(&self) -> bool {
+        matches!(&self.state, PaymentState::Failed(_) | PaymentState::Canceled | PaymentState::Expired)
+    }
+
+    /// Whether only the provider knows how it goes on.
+    pub const fn is_open_at_provider(&self) -> bool {
+        matches!(&self.state, PaymentState::RequiresAction { .. } | PaymentState::Processing)
+    }
+
+    /// Whether nothing that the provider says can change it any more.
+    pub const fn is_final(&self) -> bool {
+        matches!(
+            &self.state,
+            PaymentState::Captured { .. }
+                | PaymentState::CaptureFailed { .. }
+                | PaymentState::Canceled
+                | PaymentState::Expired
+                | PaymentState::Failed(_)
+        )
+    }
+
+    /// What can still be given back, in minor units: refunds under way count as done, and those made elsewhere count.
+    pub fn refundable_minor(&self, refunds: &[Refund]) -> u32 {
+        let refunded_minor = refunded_minor(refunds).saturating_add(self.refunded_elsewhere_minor);
+        self.captured_minor().saturating_sub(refunded_minor)
+    }
+
+    /// What was given back or may be yet, by whomever, in minor units.
+    pub fn refunded_minor(&self, refunds: &[Refund]) -> u32 {
+        self.captured_minor().saturating_sub(self.refundable_minor(refunds))
+    }
+
+    /// The newest event about a refund, or about the payment itself, to which the provider has still to answer.
+    pub fn doubt(&self, refund: Option<&RefundId>) -> Option<&str> {
+        let doubt = self.doubts.iter().find(|doubt| doubt.refund.as_ref() == refund)?;
+        Some(&doubt.event_id)
+    }
+
+    /// Takes in what the provider says the payment is. Only forward: what is decided stays decided. What others have captured
+    /// beyond the amount is not counted. Gives whether anything changed.
+    pub(crate) fn learn(&mut self, found: Found) -> bool {
+        let captured = |minor: u32| PaymentState::Captured { amount_minor: minor.min(self.amount.get()) };
+        let next = match (&self.state, found) {
+            // What was taken stays taken, and a late word about an earlier state is old news.
+            _ if self.is_final() => return false,
+            (_, Found::Captured { amount_minor }) => captured(amount_minor),
+            (_, Found::Voided) => PaymentState::Canceled,
+            (_, Found::Expired) => PaymentState::Expired,
+            (PaymentState::Authorized, _) => return false,
+            (_, Found::Authorized) => PaymentState::Authorized,
+            (_, Found::RequiresAction { url }) => PaymentState::RequiresAction { url },
+            (_, Found::Processing) => PaymentState::Processing,
+            (_, Found::Failed(failure)) => PaymentState::Failed(failure),
+        };
+        let changed = self.state != next;
+        self.state = next;
+        changed
+    }
+
+    /// As the API shows it.
+    pub fn to_json(&self, refunds: &[Refund], tries: &[Try]) -> Value {
+        let tries: Vec<Value> = tries.iter().map(Try::to_json).collect();
+        let next_action = match &self.state {
+            PaymentState::RequiresAction { url } => {
+                json!({ "type": "redirect_to_url", "redirect_to_url": { "url": url } })
+            }
+            _ => Value::Null,
+        };
+        let failure = match &self.state {
+            PaymentState::Failed(failure) => json!({
+                "code": failure.code, "decline_code": failure.decline_code, "message": failure.message,
+            }),
+            _ => Value::Null,
+        };
+        let is_capturable = matches!(self.state, PaymentState::Authorized) && self.pending.is_none();
+        let capturable = if is_capturable { self.amount.get() } else { 0 };
+        let pending = self.pending.map(|pending| {
+            let amount = match pending {
+                Pending::Capture { amount_minor, .. } => Some(amount_minor),
+                Pending::Void { .. } => None,
+            };
+            json!({ "type": pending.operation(), "amount": amount })
+        });
+        let failed = self.failed_operation.as_ref();
+        let failed = failed.map(|failed| json!({ "type": failed.operation, "code": failed.code }));
+        let is_reserved = matches!(self.state, PaymentState::Authorized);
+        let capture_before = self.capture_before_ms.filter(|_| is_reserved).map(timestamp);
+        let metadata: Map<String, Value> =
+            self.metadata.iter().map(|(name, value)| (name.clone(), value.as_str().into())).collect();
+        json!({
+            "id": self.id.to_string(),
+            "object": "payment",
+            "status": self.status(),
+            "amount": self.amount.get(),
+            "amount_capturable": capturable,
+            "capture_before": capture_before,
+            "amount_captured": self.captured_minor(),
+            "amount_refunded": self.refunded_minor(refunds),
+            "currency": self.currency.as_str(),
+            "capture": self.capture,
+            "order_id": self.order_id,
+            "revision": self.link_revision,
+            "description": self.description,
+            "customer": self.customer,
+            "receipt_email": self.receipt_email,
+            "metadata": metadata,
+            "provider": self.provider.as_str(),
+            "provider_payment": self.provider_payment,
+            "next_action": next_action,
+            "failure": failure,
+            "pending_operation": pending,
+            "failed_operation": failed,
+            "dispute": self.dispute.as_ref().map(Dispute::to_json),
+            "attempt": self.attempt,
+            "tries": tries,
+            "created_at": timestamp(self.created_at_ms),
+        })
+    }
+}
+
+/// Why money is given back; the words are Stripe's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RefundReason {
+    /// The customer asked for it.
+    RequestedByCustomer,
+    /// It was paid twice, elsewhere.
+    Duplicate,
+    /// It was not the card holder who paid.
+    Fraudulent,
+}
+
+impl RefundReason {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::RequestedByCustomer, Self::Duplicate, Self::Fraudulent];
+
+    /// As it is written.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::RequestedByCustomer => "requested_by_customer",
+            Self::Duplicate => "duplicate",
+            Self::Fraudulent => "fraudulent",
+        }
+    }
+
+    /// From the word.
+    pub fn parse(text: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|reason| reason.as_str() == text)
+    }
+}
+
+/// How a refund stands.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "state")]
+pub enum RefundState {
+    /// The provider is being asked, or its answer is not known: the amount is reserved.
+    Requested,
+    /// The provider has it and decides later.
+    Pending,
+    /// Given back.
+    Succeeded,
+    /// Not given back: the amount can be refunded again.
+    Failed {
+        /// The provider's code.
+        code: String,
+        /// For the merchant.
+        message: String,
+    },
+}
+
+/// A refund.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Refund {
+    /// Its public id.
+    pub id: RefundId,
+    /// The key under which it was asked for.
+    pub key_id: u32,
+    /// How much.
+    pub amount: AmountMinor,
+    /// Why.
+    pub reason: RefundReason,
+    /// How it stands.
+    pub state: RefundState,
+    /// The provider's id of it, once it has said one.
+    pub provider_refund: Option<String>,
+    /// When it was asked for, in ms since the epoch.
+    pub created_at_ms: u64,
+    /// The object's version with its newest change.
+    #[serde(default)]
+    pub version: u64,
+}
+
+impl Refund {
+    /// The status, as the API says it.
+    pub const fn status(&self) -> &'static str {
+        match &self.state {
+            RefundState::Requested | RefundState::Pending => "pending",
+            RefundState::Succeeded => "succeeded",
+            RefundState::Failed { .. } => "failed",
+        }
+    }
+
+    /// Takes in what the provider says. A refund that was done can still come back: then it has failed. Gives whether
+    /// anything changed.
+    pub(crate) fn learn(&mut self, state: RefundState) -> bool {
+        let moves = matches!(
+            (&self.state, &state),
+            (RefundState::Pending, RefundState::Succeeded)
+                | (RefundState::Pending | RefundState::Succeeded, RefundState::Failed { .. })
+        );
+        if moves {
+            self.state = state;
+        }
+        moves
+    }
+
+    /// As the API shows it.
+    pub fn to_json(&self, payment: &Payment) -> Value {
+        let failure = match &self.state {
+            RefundState::Failed { code, message } => json!({ "code": code, "message": message }),
+            _ => Value::Null,
+        };
+        json!({
+            "id": self.id.to_string(),
+            "object": "refund",
+            "payment": payment.id.to_string(),
+            "status": self.status(),
+            "amount": self.amount.get(),
+            "currency": payment.currency.as_str(),
+            "reason": self.reason.as_str(),
+            "provider_refund": self.provider_refund,
+            "failure": failure,
+            "created_at": timestamp(self.created_at_ms),
+        })
+    }
+}
+
+/// What we have given back or may yet, in minor units: what counts against the captured amount.
+pub fn refunded_minor(refunds: &[Refund]) -> u32 {
+    let counts = |refund: &&Refund| !matches!(refund.state, RefundState::Failed { .. });
+    refunds.iter().filter(counts).fold(0, |sum, refund| sum.saturating_add(refund.amount.get()))
+}

@@ -1,0 +1,101 @@
+//! Personal data of a payment or a ride: which it is, and how it goes.
+//!
+//! Description, customer, email, return address and metadata of a payment, the coordinates of a ride; and, as long as they are
+//! kept, parameters, stored responses, bodies that were sent and emails that have not left. What stays is what the books need:
+//! ids, amounts, states and times. Audit records and timelines never hold any.
+
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use super::records::{AuditRecord, JobKind};
+use crate::flows::engine::{Context, Lifecycle, Rows};
+use crate::flows::ride::{DegreesE7, Place};
+use once::wake::expire;
+
+/// What came of erasing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Erased {
+    /// There is none any more.
+    Gone,
+    /// An operation is not finished: it needs the data, and nothing was erased.
+    Unfinished,
+    /// Nothing was ever written here.
+    Nothing,
+}
+
+/// When it goes by itself, in ms since the epoch: so long after the newest operation. Not while one is unfinished.
+pub(crate) fn due_at_ms(rows: &Rows, ctx: &Context) -> Option<u64> {
+    if !is_held(rows) || is_unfinished(rows) {
+        return None;
+    }
+    let newest_ms = rows.keys.iter().map(|key| key.created_at_ms).max()?;
+    newest_ms.checked_add(ctx.times.personal_retention_ms).filter(|at_ms| *at_ms < u64::MAX)
+}
+
+/// What would come of erasing it now.
+pub fn may_erase(rows: &Rows) -> Erased {
+    if rows.keys.is_empty() {
+        Erased::Nothing
+    } else if is_unfinished(rows) {
+        Erased::Unfinished
+    } else {
+        Erased::Gone
+    }
+}
+
+/// Erases it now.
+pub fn erase(rows: &mut Rows, ctx: &Context) -> Erased {
+    let may = may_erase(rows);
+    if may != Erased::Gone {
+        return may;
+    }
+    let finished: Vec<u32> = rows.keys.iter().map(|key| key.key_id).collect();
+    finished.into_iter().for_each(|key_id| expire(rows, key_id, ctx));
+    rows.bindings.iter_mut().for_each(|binding| binding.parameters = None);
+    rows.jobs.retain(|job| job.kind == JobKind::Project);
+    if is_held(rows) {
+        drop_it(rows, ctx);
+    }
+    Erased::Gone
+}
+
+fn drop_it(rows: &mut Rows, ctx: &Context) {
+    let mut subject = String::new();
+    if let Some(payment) = &mut rows.resource.payment {
+        payment.description = None;
+        payment.customer = None;
+        payment.receipt_email = None;
+        payment.return_url = None;
+        payment.metadata.clear();
+        subject = payment.id.to_string();
+    }
+    if let Some(ride) = &mut rows.resource.ride {
+        let nowhere = Place { lat: DegreesE7(0), lon: DegreesE7(0) };
+        (ride.origin, ride.target) = (nowhere, nowhere);
+        ride.erased_at_ms = Some(ctx.now_ms);
+        subject = ride.id.to_string();
+    }
+    if let Some(actor) = rows.keys.first().map(|key| key.owner.clone()) {
+        let action = "personal_data.erased";
+        rows.appended.facts.audit.push(AuditRecord {
+            at_ms: ctx.now_ms,
+            actor,
+            action,
+            subject,
+            data: json!({}),
+        });
+    }
+}
+
+fn is_held(rows: &Rows) -> bool {
+    let of_payment = rows.resource.payment.as_ref().is_some_and(|payment| {
+        let texts = [&payment.description, &payment.customer, &payment.receipt_email, &payment.return_url];
+        texts.into_iter().any(Option::is_some) || !payment.metadata.is_empty()
+    });
+    of_payment || rows.resource.ride.as_ref().is_some_and(|ride| ride.erased_at_ms.is_none())
+}
+
+fn is_unfinished(rows: &Rows) -> bool {
+    rows.keys.iter().any(|key| matches!(key.lifecycle, Lifecycle::Open(_)))
+}

@@ -1,0 +1,139 @@
+//! What the providers tell by themselves: signed events, unordered, more than once, or never.
+//!
+//! An event is taken in by the object that it is about, once, and only forward. Where the provider can be asked (Stripe) it
+//! is only the news that there is something to ask; where it cannot (Adyen) its content counts.
+
+use serde::{Deserialize, Serialize};
+
+use super::DisputeStatus;
+use super::id::{PaymentId, RideId};
+use crate::providers::Provider;
+use once::id::ObjectId;
+
+/// An event whose signature is right, as far as an object needs it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Event {
+    /// Unique at the provider: a second one with this id is the same event.
+    pub event_id: String,
+    /// Who tells.
+    pub provider: Provider,
+    /// The account at Stripe, connected to ours, in which it happened; else it was our own. There an object can carry the same
+    /// metadata and be nothing of ours.
+    #[serde(default)]
+    pub account: Option<String>,
+    /// The provider's word for what happened, such as `charge.refunded`.
+    pub kind: String,
+    /// What it says.
+    pub news: News,
+}
+
+/// What an event says.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "news")]
+pub enum News {
+    /// Something has happened: ask. With the provider's id of the refund, if it is about one.
+    Ask {
+        /// The refund.
+        refund: Option<String>,
+        /// The provider's id of the payment.
+        #[serde(default)]
+        payment: Option<String>,
+        /// The derived key of the call that made it, if it says so.
+        #[serde(default)]
+        derived_key: Option<String>,
+    },
+    /// How a payment's authorisation ended.
+    Authorisation(Told),
+    /// How a capture ended, or that it was made again.
+    Capture(Told),
+    /// A capture that had been made has failed afterwards.
+    CaptureFailed(Told),
+    /// How a void ended.
+    Cancellation(Told),
+    /// How a void ended that becomes a refund where the money was taken already.
+    CancelOrRefund(Told),
+    /// What was reserved and not captured has lapsed.
+    Expired(Told),
+    /// How a refund ended.
+    Refund(Told),
+    /// A bank wants money back, or has given it back.
+    Dispute {
+        /// The dispute's id, and its amount.
+        told: Told,
+        /// How it stands now.
+        status: DisputeStatus,
+        /// Whether the money is gone from the merchant's balance.
+        withdrawn: bool,
+    },
+    /// Nothing that anything follows from.
+    Other,
+}
+
+impl News {
+    /// How something ended, where it says that.
+    pub const fn told(&self) -> Option<&Told> {
+        match self {
+            Self::Ask { .. } | Self::Other => None,
+            Self::Authorisation(told)
+            | Self::Capture(told)
+            | Self::CaptureFailed(told)
+            | Self::Cancellation(told)
+            | Self::CancelOrRefund(told)
+            | Self::Expired(told)
+            | Self::Refund(told)
+            | Self::Dispute { told, .. } => Some(told),
+        }
+    }
+}
+
+/// How something ended, and where.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Told {
+    /// The derived key of the call that it answers, if it says so.
+    pub derived_key: Option<String>,
+    /// The provider's id of the payment.
+    pub payment: String,
+    /// The provider's id of what ended: the payment itself, or its modification.
+    pub id: String,
+    /// In our minor units; 0 if no amount of ours is what was told.
+    pub amount_minor: u32,
+    /// In lower case.
+    pub currency: String,
+    /// Whether it worked.
+    pub success: bool,
+    /// Why not, in the provider's words, as one word.
+    pub reason: String,
+    /// When it happened, by the provider's clock, in ms since the epoch. `None` if it does not say. It is not signed: it puts
+    /// in order what is signed, and decides nothing else.
+    #[serde(default)]
+    pub at_ms: Option<u64>,
+}
+
+/// What an object makes of an event.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Taken {
+    /// It is taken in.
+    In,
+    /// It was known.
+    Known,
+    /// The call that it is about is on its way: the event must come again.
+    Busy,
+    /// Nothing here is meant.
+    Stranger,
+    /// It is taken in, and a person must see it.
+    Alert {
+        /// What it says.
+        detail: String,
+    },
+    /// It says what cannot be, as we see it: for a person.
+    Contradiction {
+        /// What it says, and what we have.
+        detail: String,
+    },
+}
+
+/// The object of one of our ids, as the provider carries it.
+pub(crate) fn object_of(resource: &str) -> Option<ObjectId> {
+    PaymentId::parse(resource).map(PaymentId::object).or_else(|| RideId::parse(resource).map(RideId::object))
+}

@@ -1,0 +1,86 @@
+//! What is written down beside the state of a payment: audit records, the provider's events, and which jobs follow.
+
+use serde::{Deserialize, Serialize};
+
+use crate::providers::Provider;
+use once::id::Owner;
+
+/// What an effect was, who caused it and when: one for each effect, in the effect's own transaction.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct AuditRecord {
+    /// When, in ms since the epoch.
+    pub at_ms: u64,
+    /// On whose behalf.
+    pub actor: Owner,
+    /// What was done, such as `ride.created`.
+    pub action: &'static str,
+    /// The id of what it was done to.
+    pub subject: String,
+    /// A JSON object with the facts: amounts and ids, nothing secret.
+    pub data: serde_json::Value,
+}
+
+/// The fact of an audit record that names the operator who asked on the actor's behalf.
+pub const OPERATOR: &str = "operator";
+
+impl AuditRecord {
+    /// Names who asked for it, if that was not the actor.
+    pub fn asked_by(&mut self, operator: Option<&str>) {
+        if let (Some(operator), serde_json::Value::Object(facts)) = (operator, &mut self.data) {
+            facts.insert(OPERATOR.to_owned(), operator.into());
+        }
+    }
+}
+
+/// A kind of job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum JobKind {
+    /// Carries a snapshot of the object into the read model.
+    Project,
+    /// Sends an email about money that has moved.
+    SendReceipt,
+    /// Sends a text message, at most once.
+    SendMessage,
+}
+
+impl JobKind {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Project, Self::SendReceipt, Self::SendMessage];
+
+    /// The name as stored.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Project => "project",
+            Self::SendReceipt => "send_receipt",
+            Self::SendMessage => "send_message",
+        }
+    }
+
+    /// From the stored name.
+    pub fn parse(text: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.as_str() == text)
+    }
+}
+
+/// An event that was taken in: a second one of this id changes nothing.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct TakenEvent {
+    /// The provider's id of it.
+    pub event_id: String,
+    /// Who told.
+    pub provider: Provider,
+    /// The provider's word for what happened.
+    pub kind: String,
+    /// When it came, in ms since the epoch.
+    pub received_at_ms: u64,
+}
+
+/// What a phase writes down beside the state.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Facts {
+    /// Audit records.
+    pub audit: Vec<AuditRecord>,
+    /// Events that were taken in.
+    pub events: Vec<TakenEvent>,
+}

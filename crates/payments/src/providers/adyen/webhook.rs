@@ -1,0 +1,202 @@
+//! Adyen's notifications. <https://docs.adyen.com/development-resources/webhooks>
+
+use data_encoding::BASE64;
+use hmac::{Hmac, KeyInit, Mac};
+use serde::{Deserialize, Deserializer};
+use serde_json::Value;
+use sha2::Sha256;
+
+use crate::payment::DisputeStatus;
+use crate::payment::provider_event::{Event, News, Told, object_of};
+use crate::providers::Provider;
+use crate::providers::adyen::{minor_units, word};
+use once::id::ObjectId;
+
+/// What is to be answered; anything else makes Adyen send it again.
+pub const ACCEPTED: &str = "[accepted]";
+
+/// A notification, which may tell of several things.
+#[derive(Deserialize)]
+struct Body {
+    #[serde(rename = "notificationItems")]
+    items: Vec<Wrapped>,
+}
+
+#[derive(Deserialize)]
+struct Wrapped {
+    #[serde(rename = "NotificationRequestItem")]
+    item: Item,
+}
+
+/// One thing that happened. Adyen's values are strings, whatever they mean; what is not there, or null, signs as nothing.
+/// Items of all kinds come here: none may keep the others of its notification from being read.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Item {
+    #[serde(default)]
+    additional_data: Option<AdditionalData>,
+    #[serde(default)]
+    amount: Option<Amount>,
+    #[serde(default, deserialize_with = "text")]
+    event_code: String,
+    #[serde(default, deserialize_with = "text")]
+    event_date: String,
+    #[serde(default, deserialize_with = "text")]
+    merchant_account_code: String,
+    #[serde(default, deserialize_with = "text")]
+    merchant_reference: String,
+    #[serde(default, deserialize_with = "text")]
+    original_reference: String,
+    #[serde(default, deserialize_with = "text")]
+    psp_reference: String,
+    #[serde(default, deserialize_with = "text")]
+    reason: String,
+    #[serde(default, deserialize_with = "text")]
+    success: String,
+}
+
+#[derive(Deserialize)]
+struct AdditionalData {
+    #[serde(default, rename = "hmacSignature", deserialize_with = "text")]
+    signature: String,
+}
+
+#[derive(Deserialize)]
+struct Amount {
+    #[serde(default)]
+    value: Option<i64>,
+    #[serde(default, deserialize_with = "text")]
+    currency: String,
+}
+
+/// A string, or what has the form of one: `null` is nothing, `true` is `true`.
+fn text<'de, D: Deserializer<'de>>(value: D) -> Result<String, D::Error> {
+    Ok(match Value::deserialize(value)? {
+        Value::String(text) => text,
+        Value::Null => String::new(),
+        other => other.to_string(),
+    })
+}
+
+/// The things that a body tells of. `None` if it is no notification.
+pub fn items(body: &[u8]) -> Option<Vec<Item>> {
+    let body: Body = serde_json::from_slice(body).ok()?;
+    Some(body.items.into_iter().map(|wrapped| wrapped.item).collect())
+}
+
+impl Item {
+    /// Whether one of the keys has signed it.
+    ///
+    /// Source: <https://docs.adyen.com/development-resources/webhooks/verify-hmac-signatures>: base64 of HMAC-SHA256 over
+    /// `pspReference:originalReference:merchantAccountCode:merchantReference:value:currency:eventCode:success`.
+    pub fn is_signed(&self, keys: &[Vec<u8>]) -> bool {
+        let signature = self.additional_data.as_ref().map_or("", |data| &data.signature);
+        let Ok(signature) = BASE64.decode(signature.as_bytes()) else {
+            return false;
+        };
+        let value = self.amount.as_ref().and_then(|amount| amount.value);
+        let value = value.map_or_else(String::new, |value| value.to_string());
+        let currency = self.amount.as_ref().map_or("", |amount| &amount.currency);
+        let signed = [
+            &self.psp_reference,
+            &self.original_reference,
+            &self.merchant_account_code,
+            &self.merchant_reference,
+            &value,
+            currency,
+            &self.event_code,
+            &self.success,
+        ]
+        .join(":");
+        keys.iter().any(|key| {
+            Hmac::<Sha256>::new_from_slice(key).is_ok_and(|mut mac| {
+                mac.update(signed.as_bytes());
+                mac.verify_slice(&signature).is_ok()
+            })
+        })
+    }
+
+    /// Under which its duplicates meet, and nothing else that is signed.
+    pub fn key(&self) -> String {
+        format!("adyen:{}:{}:{}", self.event_code, self.psp_reference, self.success)
+    }
+
+    /// When it happened, in ms since the epoch, if it says so. It is not signed.
+    pub fn told_at_ms(&self) -> Option<u64> {
+        let date = chrono::DateTime::parse_from_rfc3339(&self.event_date).ok()?;
+        u64::try_from(date.timestamp_millis()).ok()
+    }
+
+    /// Our merchant account: a notification of another one is not for us, even with the right signature.
+    pub fn merchant_account(&self) -> &str {
+        &self.merchant_account_code
+    }
+
+    /// The name and the address of a report that is there, if it tells of one. The address is not signed.
+    pub fn report(&self) -> Option<(&str, &str)> {
+        let is_there = self.event_code == "REPORT_AVAILABLE" && self.success == "true";
+        is_there.then_some((&self.psp_reference, &self.reason))
+    }
+
+    /// What it tells, and whom: the object that our reference names, if it does.
+    pub fn read(self) -> (Event, Option<ObjectId>) {
+        // `{resource}.{derived key}`: see the provider's `reference`.
+        let (resource, derived_key) = match self.merchant_reference.split_once('.') {
+            Some((resource, key)) => (resource, Some(key.to_owned())),
+            None => (self.merchant_reference.as_str(), None),
+        };
+        let object = object_of(resource);
+        let is_about_itself = self.original_reference.is_empty();
+        let amount = self.amount.as_ref();
+        let told = Told {
+            derived_key,
+            payment: if is_about_itself {
+                self.psp_reference.clone()
+            } else {
+                self.original_reference.clone()
+            },
+            id: self.psp_reference.clone(),
+            // What is no amount of ours is none that was asked for.
+            amount_minor: amount
+                .and_then(|amount| minor_units::from_adyen(amount.value?, &amount.currency))
+                .unwrap_or(0),
+            currency: amount.map_or_else(String::new, |amount| amount.currency.to_ascii_lowercase()),
+            success: self.success == "true",
+            reason: word(&self.reason).unwrap_or_default(),
+            at_ms: self.told_at_ms(),
+        };
+        let dispute = |told, status, withdrawn| News::Dispute { told, status, withdrawn };
+        let news = match self.event_code.as_str() {
+            "AUTHORISATION" => News::Authorisation(told),
+            "CAPTURE" => News::Capture(told),
+            "CANCELLATION" | "TECHNICAL_CANCEL" => News::Cancellation(told),
+            "CANCEL_OR_REFUND" => News::CancelOrRefund(told),
+            "REFUND" => News::Refund(told),
+            // They say "no" by their name, and `success` only that this is so.
+            "CAPTURE_FAILED" if told.success => News::CaptureFailed(Told { success: false, ..told }),
+            "REFUND_FAILED" | "REFUNDED_REVERSED" if told.success => {
+                News::Refund(Told { success: false, ..told })
+            }
+            // The shopper did not come back in time: nothing was paid.
+            "OFFER_CLOSED" if told.success => News::Authorisation(Told { success: false, ..told }),
+            "EXPIRE" if told.success => News::Expired(told),
+            "NOTIFICATION_OF_CHARGEBACK" | "REQUEST_FOR_INFORMATION" if told.success => {
+                dispute(told, DisputeStatus::Open, false)
+            }
+            "CHARGEBACK" if told.success => dispute(told, DisputeStatus::Open, true),
+            // Not final: a second chargeback can follow.
+            "CHARGEBACK_REVERSED" | "PREARBITRATION_WON" if told.success => {
+                dispute(told, DisputeStatus::Won, false)
+            }
+            "SECOND_CHARGEBACK" | "PREARBITRATION_LOST" if told.success => {
+                dispute(told, DisputeStatus::Lost, true)
+            }
+            _ => News::Other,
+        };
+        // "Duplicates have the same eventCode and pspReference", and the latest of them counts: a capture that is made again
+        // after it has failed differs from the first one by its date alone.
+        let event_id =
+            format!("{}:{}:{}:{}", self.event_code, self.psp_reference, self.success, self.event_date);
+        (Event { event_id, provider: Provider::Adyen, account: None, kind: self.event_code, news }, object)
+    }
+}

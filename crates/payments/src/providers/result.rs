@@ -1,0 +1,219 @@
+//! What a call does at a provider, and what a definitive answer means.
+
+use serde::{Deserialize, Serialize};
+
+use crate::payment::Failure;
+use once::domain::Answer;
+
+/// What a call does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CallKind {
+    /// Takes the money at once, or nothing: nobody is there to go to the bank's page.
+    Charge,
+    /// Begins a payment, to be captured at once or later; the bank's page may come in between.
+    Authorize,
+    /// Takes what was reserved, or a part of it.
+    Capture,
+    /// Gives up what was reserved.
+    Void,
+    /// Gives money back.
+    Refund,
+}
+
+impl CallKind {
+    /// The name as stored.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Charge => "charge",
+            Self::Authorize => "authorize",
+            Self::Capture => "capture",
+            Self::Void => "void",
+            Self::Refund => "refund",
+        }
+    }
+
+    /// The operation that makes such a call.
+    pub const fn operation(self) -> &'static str {
+        match self {
+            Self::Charge => "ride",
+            Self::Authorize => "payment",
+            Self::Capture => "capture",
+            Self::Void => "void",
+            Self::Refund => "refund",
+        }
+    }
+
+    /// From the stored name.
+    pub fn parse(text: &str) -> Option<Self> {
+        [Self::Charge, Self::Authorize, Self::Capture, Self::Void, Self::Refund]
+            .into_iter()
+            .find(|kind| kind.as_str() == text)
+    }
+}
+
+/// What a definitive answer means.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "kind")]
+pub enum ProviderResult {
+    /// The money was taken.
+    Charged {
+        /// The provider's id of the payment.
+        payment: String,
+    },
+    /// The money is reserved, to be captured.
+    Authorized {
+        /// The provider's id of the payment.
+        payment: String,
+        /// Until when it can be captured, in ms since the epoch, if the provider has said so.
+        #[serde(default)]
+        capture_before_ms: Option<u64>,
+    },
+    /// The money was reserved, and has been captured or given up since, though not by us.
+    Moved {
+        /// The provider's id of the payment.
+        payment: String,
+        /// What it is now.
+        found: Found,
+    },
+    /// The person who pays must go to the bank's page first.
+    RequiresAction {
+        /// The provider's id of the payment.
+        payment: String,
+        /// The bank's page.
+        url: String,
+    },
+    /// The provider has it and decides later.
+    Processing {
+        /// The provider's id of the payment.
+        payment: String,
+    },
+    /// What was reserved, or a part of it, was taken.
+    Captured {
+        /// How much, in minor units.
+        amount_minor: u32,
+    },
+    /// What was reserved is given up.
+    Voided,
+    /// The provider has taken a capture or a void over, and tells later how it ended.
+    Received {
+        /// The provider's id of the modification.
+        modification: String,
+    },
+    /// Money is given back.
+    Refunded {
+        /// The provider's id of the refund.
+        refund: String,
+        /// It is done; else the provider has it and decides later.
+        settled: bool,
+    },
+    /// The card was declined; nothing was taken.
+    Declined {
+        /// The provider's id of the payment, which persists.
+        payment: Option<String>,
+        /// The provider's code, such as `card_declined`.
+        code: String,
+        /// The issuer's code, such as `insufficient_funds`.
+        decline_code: Option<String>,
+        /// For the person who pays.
+        message: String,
+    },
+    /// The provider refuses the request itself; it moved nothing.
+    Rejected {
+        /// The provider's id of the payment, if it made one.
+        #[serde(default)]
+        payment: Option<String>,
+        /// The provider's code.
+        code: String,
+        /// For the developer.
+        message: String,
+        /// What the provider says that the payment is, if it says so with the refusal.
+        #[serde(default)]
+        found: Option<Found>,
+    },
+}
+
+impl ProviderResult {
+    /// The provider's id of the payment, as far as the answer says one.
+    pub fn payment(&self) -> Option<&str> {
+        match self {
+            Self::Charged { payment }
+            | Self::Authorized { payment, .. }
+            | Self::Moved { payment, .. }
+            | Self::RequiresAction { payment, .. }
+            | Self::Processing { payment } => Some(payment),
+            Self::Declined { payment, .. } | Self::Rejected { payment, .. } => payment.as_deref(),
+            Self::Captured { .. } | Self::Voided | Self::Received { .. } | Self::Refunded { .. } => None,
+        }
+    }
+
+    /// Whether it shows that the call was executed and did what was asked.
+    pub const fn is_done(&self) -> bool {
+        !matches!(self, Self::Declined { .. } | Self::Rejected { .. })
+    }
+
+    /// One word for it.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Charged { .. } => "charged",
+            Self::Authorized { .. } => "authorized",
+            Self::Moved { .. } => "moved",
+            Self::RequiresAction { .. } => "requires_action",
+            Self::Processing { .. } => "processing",
+            Self::Captured { .. } => "captured",
+            Self::Voided => "voided",
+            Self::Received { .. } => "received",
+            Self::Refunded { .. } => "refunded",
+            Self::Declined { .. } => "declined",
+            Self::Rejected { .. } => "rejected",
+        }
+    }
+
+    /// Whether money was taken.
+    pub const fn took_money(&self) -> bool {
+        matches!(
+            self,
+            Self::Charged { .. } | Self::Captured { .. } | Self::Moved { found: Found::Captured { .. }, .. }
+        )
+    }
+}
+
+/// What the provider says that a payment is now.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "found")]
+pub enum Found {
+    /// Reserved, to be captured.
+    Authorized,
+    /// Taken.
+    Captured {
+        /// How much, in minor units.
+        amount_minor: u32,
+    },
+    /// Given up.
+    Voided,
+    /// What was reserved has lapsed.
+    Expired,
+    /// Waiting for the person who pays.
+    RequiresAction {
+        /// The bank's page.
+        url: String,
+    },
+    /// Not decided yet.
+    Processing,
+    /// Nothing was taken.
+    Failed(Failure),
+}
+
+impl Answer for ProviderResult {
+    fn name(&self) -> &'static str {
+        self.name()
+    }
+
+    fn is_refusal(&self) -> bool {
+        matches!(self, Self::Rejected { .. })
+    }
+
+    fn made(&self) -> Option<&str> {
+        self.payment()
+    }
+}

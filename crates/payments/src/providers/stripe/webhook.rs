@@ -1,0 +1,164 @@
+//! Stripe's events. <https://docs.stripe.com/webhooks>
+
+use data_encoding::HEXLOWER;
+use hmac::{Hmac, KeyInit, Mac};
+use serde::Deserialize;
+use sha2::Sha256;
+
+use crate::payment::provider_event::{Event, News, object_of};
+use crate::providers::Provider;
+use once::id::ObjectId;
+
+/// How old a signature may be, or how far in the future by another clock, in s.
+const TOLERANCE_S: u64 = 300;
+/// The length of an HMAC-SHA256, in bytes.
+const SIGNATURE_LEN: usize = 32;
+
+/// Why an event is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refused {
+    /// No `Stripe-Signature`, or one of another form.
+    NoSignature,
+    /// Signed too long ago, or too far in the future.
+    Stale,
+    /// Not signed with a secret of ours.
+    Forged,
+}
+
+/// The `Stripe-Signature` header.
+///
+/// Source: <https://docs.stripe.com/webhooks#verify-manually>. Several `v1` are compared (a secret is being rolled there),
+/// with several secrets (it is being rolled here); `v0` is for tests of Stripe's own and counts for nothing.
+pub struct Signature<'a> {
+    signed_at: &'a str,
+    at_s: u64,
+    signatures: Vec<Vec<u8>>,
+}
+
+impl<'a> Signature<'a> {
+    /// Reads the header: a time, and at least one signature that could be right.
+    pub fn parse(header: &'a str) -> Result<Self, Refused> {
+        let mut signed_at = None;
+        let mut signatures = Vec::new();
+        for part in header.split(',') {
+            match part.trim().split_once('=') {
+                Some(("t", text)) => signed_at = signed_at.or(Some(text)),
+                Some(("v1", hex)) => signatures.extend(HEXLOWER.decode(hex.as_bytes()).ok()),
+                _ => {}
+            }
+        }
+        let signed_at = signed_at.ok_or(Refused::NoSignature)?;
+        let at_s = signed_at.parse().map_err(|_| Refused::NoSignature)?;
+        signatures.retain(|signature| signature.len() == SIGNATURE_LEN);
+        if signatures.is_empty() {
+            return Err(Refused::NoSignature);
+        }
+        Ok(Self { signed_at, at_s, signatures })
+    }
+
+    /// Whether one of the secrets has signed the raw body, at about `now_ms` (since the epoch).
+    pub fn verify(&self, secrets: &[String], body: &[u8], now_ms: u64) -> Result<(), Refused> {
+        let is_right = secrets.iter().any(|secret| {
+            let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(secret.as_bytes()) else { return false };
+            mac.update(self.signed_at.as_bytes());
+            mac.update(b".");
+            mac.update(body);
+            self.signatures.iter().any(|signature| mac.clone().verify_slice(signature).is_ok())
+        });
+        if !is_right {
+            return Err(Refused::Forged);
+        }
+        // Only now: whoever cannot sign learns nothing about our clock.
+        if (now_ms / 1000).abs_diff(self.at_s) > TOLERANCE_S {
+            return Err(Refused::Stale);
+        }
+        Ok(())
+    }
+}
+
+/// What an event tells, and whom.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Read {
+    /// For the object.
+    pub event: Event,
+    /// The object, if the event names one of our resources.
+    pub object: Option<ObjectId>,
+    /// Stripe's id of the PaymentIntent, if it names one: by it the read model finds the object.
+    pub payment: Option<String>,
+    /// Whether it is about real money, if it says so.
+    pub live: Option<bool>,
+}
+
+impl Read {
+    /// Whether it happened in this mode: in the other one an object can carry the same metadata, and be nothing of ours.
+    pub fn is_of_mode(&self, live: bool) -> bool {
+        self.live.is_none_or(|told| told == live)
+    }
+}
+
+#[derive(Deserialize)]
+struct Body {
+    id: String,
+    #[serde(rename = "type")]
+    kind: String,
+    data: Data,
+    #[serde(default)]
+    account: Option<String>,
+    #[serde(default)]
+    livemode: Option<bool>,
+}
+
+#[derive(Deserialize)]
+struct Data {
+    object: Object,
+}
+
+#[derive(Deserialize)]
+struct Object {
+    #[serde(default)]
+    id: Option<String>,
+    #[serde(default)]
+    object: Option<String>,
+    #[serde(default)]
+    payment_intent: Option<serde_json::Value>,
+    #[serde(default)]
+    metadata: Option<Metadata>,
+}
+
+#[derive(Default, Deserialize)]
+struct Metadata {
+    #[serde(default)]
+    resource: Option<String>,
+    #[serde(default)]
+    payment: Option<String>,
+    #[serde(default)]
+    idempotency_key: Option<String>,
+}
+
+/// Reads a body whose signature is right. `None` if it is no event.
+pub fn read(body: &[u8]) -> Option<Read> {
+    let Body { id, kind, data, account, livemode } = serde_json::from_slice(body).ok()?;
+    let object = data.object;
+    let metadata = object.metadata.unwrap_or_default();
+    let derived_key = metadata.idempotency_key;
+    let ours = [metadata.resource, metadata.payment].into_iter().flatten().find_map(|id| object_of(&id));
+    let what = object.object.as_deref().unwrap_or_default();
+    let payment = match what {
+        "payment_intent" => object.id.clone(),
+        // An id, or the whole of it where it is expanded.
+        _ => match object.payment_intent {
+            Some(serde_json::Value::String(id)) => Some(id),
+            Some(other) => other.get("id").and_then(|id| id.as_str()).map(str::to_owned),
+            None => None,
+        },
+    };
+    let news = match what {
+        "payment_intent" | "charge" | "dispute" => {
+            News::Ask { refund: None, payment: payment.clone(), derived_key }
+        }
+        "refund" => News::Ask { refund: object.id, payment: None, derived_key },
+        _ => News::Other,
+    };
+    let event = Event { event_id: id, provider: Provider::Stripe, account, kind, news };
+    Some(Read { event, object: ours, payment, live: livemode })
+}

@@ -1,0 +1,191 @@
+//! Carries frozen requests to the providers and brings the answers back.
+//!
+//! Where a service binding is configured (the demo's simulator: `STRIPE`, `ADYEN`) the call goes there, else to the
+//! provider's base address. Every call has a deadline; whatever goes wrong on the way is an unknown outcome. Only what never
+//! leaves us, because the provider is not configured any more, is certainly not executed.
+
+use std::time::Duration;
+
+use worker::{Env, Response};
+
+use crate::config::Config;
+use crate::exchange::{Sent, exchange};
+use crate::flows::engine::{LookUp, Outcome, ProviderCall};
+use crate::machine::call::{FrozenRequest, RefusalScope};
+use crate::payment::check::{Question, Truth};
+use crate::providers::{HttpAnswer, Provider, adyen, stripe};
+
+/// The ways to the providers.
+pub(crate) struct Transport {
+    env: Env,
+    stripe: Access,
+    adyen: Option<Access>,
+    timeout: Duration,
+    unprotected: bool,
+}
+
+/// A way to one provider.
+struct Access {
+    provider: Provider,
+    base: String,
+    secret: String,
+}
+
+impl Transport {
+    /// As configured.
+    pub(crate) fn new(env: &Env, config: &Config) -> Self {
+        Self {
+            env: env.clone(),
+            stripe: Access {
+                provider: Provider::Stripe,
+                base: config.stripe_base.clone(),
+                secret: config.stripe_key.clone(),
+            },
+            adyen: config.adyen.as_ref().map(|adyen| Access {
+                provider: Provider::Adyen,
+                base: adyen.base.clone(),
+                secret: adyen.key.clone(),
+            }),
+            timeout: Duration::from_millis(config.times.provider_timeout_ms),
+            unprotected: config.unprotected,
+        }
+    }
+
+    /// Sends a call that was armed. Never fails: an error on the way means that nobody knows.
+    pub(crate) async fn send(&self, call: &ProviderCall) -> Outcome {
+        let access = match self.access(call.provider) {
+            Ok(access) => access,
+            Err(reason) => {
+                let scope = RefusalScope::Send;
+                return Outcome::NotExecuted { retry_after_ms: None, scope, reason };
+            }
+        };
+        // The demo's control: without our key at the provider a retry is a second charge.
+        let key = (!self.unprotected).then_some(call.derived_key.as_str());
+        match self.exchange(access, "POST", &call.request, key).await {
+            Ok(answer) => call.provider.classify(call, &answer),
+            Err(reason) => Outcome::Unknown { answer_is_stored: false, reason },
+        }
+    }
+
+    /// Asks for the next page of the list in which the payment that a call may have made must stand; or cancels what it has
+    /// left open.
+    pub(crate) async fn look_up(&self, call: &ProviderCall) -> LookUp {
+        let answer = match (call.provider.close_request(call), call.provider.look_up_request(call)) {
+            (Some(request), _) => {
+                let key = call.provider.close_key(call, &request);
+                self.exchange_with(call.provider, "POST", &request, key.as_deref()).await
+            }
+            (None, Some(request)) => self.get(call.provider, &request).await,
+            (None, None) => return adyen::no_look_up(),
+        };
+        match answer {
+            Ok(answer) => call.provider.read_look_up(call, &answer),
+            Err(reason) => LookUp::Inconclusive { from_the_start: false, reason },
+        }
+    }
+
+    /// Asks how a payment or a refund stands. Never fails: an error on the way is the same as no answer.
+    pub(crate) async fn ask(&self, question: &Question) -> Truth {
+        let provider = question.provider();
+        let Some(request) = provider.question_request(question) else {
+            return Truth::Silence;
+        };
+        match self.get(provider, &request).await {
+            Ok(answer) => provider.read_truth(question, &answer),
+            Err(_) => Truth::Silence,
+        }
+    }
+
+    /// A request that changes nothing. An error is the same as no answer.
+    pub(crate) async fn get(
+        &self,
+        provider: Provider,
+        request: &FrozenRequest,
+    ) -> Result<HttpAnswer, String> {
+        self.exchange_with(provider, "GET", request, None).await
+    }
+
+    async fn exchange_with(
+        &self,
+        provider: Provider,
+        method: &str,
+        request: &FrozenRequest,
+        key: Option<&str>,
+    ) -> Result<HttpAnswer, String> {
+        self.exchange(self.access(provider)?, method, request, key).await
+    }
+
+    fn access(&self, provider: Provider) -> Result<&Access, String> {
+        match provider {
+            Provider::Stripe => Some(&self.stripe),
+            Provider::Adyen => self.adyen.as_ref(),
+        }
+        .ok_or_else(|| format!("the provider {} is not configured any more", provider.as_str()))
+    }
+
+    async fn exchange(
+        &self,
+        access: &Access,
+        method: &str,
+        request: &FrozenRequest,
+        key: Option<&str>,
+    ) -> Result<HttpAnswer, String> {
+        let mut headers = access.headers();
+        headers.extend(request.account.clone().map(|account| ("stripe-account", account)));
+        let mut body = None;
+        if method == "POST" {
+            headers.push(("content-type", access.content_type().to_owned()));
+            body = Some(request.body.as_str());
+        }
+        headers.extend(key.map(|key| ("idempotency-key", key.to_owned())));
+        let sent = Sent { method, url: format!("{}{}", access.base, request.path), headers, body };
+        let answer = exchange(&self.env, Some(access.binding()), &sent, self.timeout).await;
+        answer.map(|(response, body)| read(access.provider, &response, body))
+    }
+}
+
+impl Access {
+    /// The service binding that takes the place of the address.
+    const fn binding(&self) -> &'static str {
+        match self.provider {
+            Provider::Stripe => "STRIPE",
+            Provider::Adyen => "ADYEN",
+        }
+    }
+
+    const fn content_type(&self) -> &'static str {
+        match self.provider {
+            Provider::Stripe => "application/x-www-form-urlencoded",
+            Provider::Adyen => "application/json",
+        }
+    }
+
+    fn headers(&self) -> Vec<(&'static str, String)> {
+        match self.provider {
+            Provider::Stripe => vec![
+                ("authorization", format!("Bearer {}", self.secret)),
+                ("stripe-version", stripe::API_VERSION.to_owned()),
+            ],
+            Provider::Adyen => vec![("x-api-key", self.secret.clone())],
+        }
+    }
+}
+
+fn read(provider: Provider, response: &Response, body: String) -> HttpAnswer {
+    let header = |name: &str| response.headers().get(name).ok().flatten();
+    let (should_retry, request_id) = match provider {
+        Provider::Stripe => ("stripe-should-retry", "request-id"),
+        Provider::Adyen => ("transient-error", "pspreference"),
+    };
+    HttpAnswer {
+        status: response.status_code(),
+        should_retry: header(should_retry).and_then(|value| value.parse().ok()),
+        retry_after_ms: header("retry-after")
+            .and_then(|value| value.parse::<u64>().ok())
+            .map(|s| s.saturating_mul(1000)),
+        replayed: header("idempotent-replayed").as_deref() == Some("true"),
+        request_id: header(request_id),
+        body,
+    }
+}
