@@ -12,7 +12,7 @@ use super::lab::run as lab;
 use super::login;
 use super::operator;
 use super::problem::{Kind, Problem};
-use super::route::{Parameters, Text, Who};
+use super::route::{OrderLink, Parameters, Who};
 use super::{payments, webhooks};
 use crate::providers::Provider;
 
@@ -26,7 +26,7 @@ pub(super) async fn admit(
     match who {
         Who::FormOrAccount if request.is_form() => from_here(request),
         Who::FormOrAccount | Who::Account => account(app, request).map(drop),
-        Who::LinkHolder => serve::admit(app, request, &parameters.get::<Text>("token")),
+        Who::LinkHolder => serve::admit(app, request, &parameters.get::<OrderLink>("token")),
         Who::Demo => payments::only_in_the_demo(app),
         Who::Lab => lab::admit(app, request, &parameters.get("id")),
         Who::Stripe => webhooks::admit(app, request, Provider::Stripe),

@@ -3,15 +3,19 @@
 //! The page is Swagger UI, from the npm package `swagger-ui-dist`. Its files are a few megabytes: they are static assets of
 //! the Worker and not part of its WebAssembly. `scripts/build.mjs` puts them there.
 
+use std::sync::LazyLock;
+
 use super::api::unreadable;
 use super::app::App;
 use super::http::{Answer, Request};
+use super::openapi::document;
 use super::pages::Docs;
 use super::problem::{Kind, Problem};
 use super::reply;
+use super::routes::ENDPOINTS;
 
-/// The API, as OpenAPI 3.1.
-const OPENAPI: &[u8] = include_bytes!("openapi.json");
+/// The API, as OpenAPI 3.1. It is the same for everybody.
+static OPENAPI: LazyLock<String> = LazyLock::new(|| document(ENDPOINTS).to_string());
 
 /// Neither the document nor a file has its version in its address: they may be kept for a while only.
 const CACHE: &str = "public, max-age=300";
@@ -33,7 +37,7 @@ const FILES: [(&str, &str); 7] = [
 
 /// `GET /openapi.json`
 pub(super) async fn openapi(_app: &App, _request: &Request) -> Result<Answer, Problem> {
-    Ok(Answer::new(200, "application/json", OPENAPI, "asset").with("cache-control", CACHE))
+    Ok(Answer::new(200, "application/json", OPENAPI.as_str(), "asset").with("cache-control", CACHE))
 }
 
 /// `GET /docs`

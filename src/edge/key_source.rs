@@ -6,7 +6,7 @@ use crate::machine::fingerprint::{Field, Parameters};
 use crate::machine::key::{IdempotencyKey, KeyError};
 
 /// The longest wait that a client can ask for, in ms.
-const WAIT_MAX_MS: u64 = 30_000;
+pub const WAIT_MAX_MS: u64 = 30_000;
 
 /// The key of an API client's request, from its header lines and its body's field; they must agree.
 pub fn key(request: &Request, parameters: Option<&Parameters>) -> Result<Option<IdempotencyKey>, Problem> {

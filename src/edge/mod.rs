@@ -11,6 +11,7 @@ pub mod json;
 pub mod key_source;
 pub mod lab;
 pub mod multipart;
+pub mod openapi;
 pub mod pages;
 pub mod payment;
 pub mod problem;

@@ -13,10 +13,11 @@ use crate::payment::money::{AmountMinor, Currency};
 use crate::providers::{Provider, UnsupportedMoney};
 
 /// Metadata that a payment may carry: the provider allows 50 entries, and two are ours.
-const METADATA_MAX: usize = 40;
-/// The longest name of an entry, and the longest value, in characters: the provider's limits.
-const METADATA_NAME_MAX: usize = 40;
-const METADATA_VALUE_MAX: usize = 500;
+pub const METADATA_MAX: usize = 40;
+/// The longest name of an entry, in characters: the provider's limit.
+pub const METADATA_NAME_MAX: usize = 40;
+/// The longest value of an entry, in characters: the provider's limit.
+pub const METADATA_VALUE_MAX: usize = 500;
 /// Names of ours.
 const RESERVED: [&str; 3] = ["resource", "idempotency_key", "capture_key"];
 /// The longest id or token, in characters.

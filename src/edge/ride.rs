@@ -16,7 +16,7 @@ pub const TRANSPORT_FIELDS: [&str; 2] = ["idempotency_key", "raise_error"];
 /// What a fresh form of the demo suggests: its mail goes nowhere but into the simulator's mailbox.
 pub const SUGGESTED_EMAIL: &str = "you@example.com";
 /// The most of an address that a form shows again.
-const EMAIL_MAX: usize = 254;
+pub const EMAIL_MAX: usize = 254;
 
 /// What a fresh form suggests: from San Francisco to the launch pads of Cape Canaveral.
 const SUGGESTED: [&str; 4] = ["37.7749", "-122.4194", "28.5721", "-80.648"];

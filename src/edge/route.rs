@@ -5,12 +5,18 @@ use futures_util::future::LocalBoxFuture;
 use std::marker::PhantomData;
 use std::ops::Deref;
 
+use serde_json::{Value, json};
+
 #[cfg(target_arch = "wasm32")]
 use super::app::App;
+use super::checkout::order_token::LINK_MAX_LEN;
 use super::http::percent_decode;
 #[cfg(target_arch = "wasm32")]
 use super::http::{Answer, Request};
+use super::openapi::schema::{one_of_words, reference, text};
+use super::openapi::{self, Operation};
 use super::problem::{Kind, Problem};
+use crate::machine::key::KEY_MAX_LEN;
 use crate::payment::id::{PaymentId, RideId};
 
 /// HEAD works wherever GET does, and OPTIONS everywhere.
@@ -82,6 +88,8 @@ pub struct Endpoint {
     pub pattern: &'static str,
     /// Who may.
     pub who: Who,
+    /// What the API's document says of it; nothing where it is for browsers alone.
+    pub operation: Option<fn() -> Operation>,
     /// The parameters in the path.
     pub parameters: &'static [PathParameter],
     /// The longest body that is read, in bytes.
@@ -103,6 +111,8 @@ pub struct PathParameter {
     pub name: &'static str,
     /// Whether the route is meant with this in its place.
     pub fits: fn(&str) -> bool,
+    /// See [`FromPath::described`].
+    pub described: fn() -> Option<Value>,
 }
 
 /// What can stand in a path.
@@ -114,11 +124,20 @@ pub trait FromPath: Sized {
     fn fits(_text: &str) -> bool {
         true
     }
+
+    /// What the API's document says of it: description and schema. Nothing where it is for browsers alone.
+    fn described() -> Option<Value> {
+        None
+    }
 }
 
 impl FromPath for PaymentId {
     fn from_path(text: &str) -> Option<Self> {
         Self::parse(text)
+    }
+
+    fn described() -> Option<Value> {
+        Some(json!({ "description": "The payment.", "schema": reference("PaymentId") }))
     }
 }
 
@@ -126,11 +145,20 @@ impl FromPath for RideId {
     fn from_path(text: &str) -> Option<Self> {
         Self::parse(text)
     }
+
+    fn described() -> Option<Value> {
+        Some(json!({ "description": "The ride.", "schema": reference("RideId") }))
+    }
 }
 
 impl FromPath for Kind {
     fn from_path(text: &str) -> Option<Self> {
         Self::from_slug(text)
+    }
+
+    fn described() -> Option<Value> {
+        let schema = one_of_words(Self::ALL.iter().map(|kind| kind.slug()));
+        Some(json!({ "description": "The last part of the type.", "schema": schema }))
     }
 }
 
@@ -144,14 +172,46 @@ impl FromPath for u32 {
     }
 }
 
-/// Any text, still percent-encoded: its handler says what it is.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Text(String);
+/// Makes types of texts that stand in a path as they were sent: their handlers read them.
+macro_rules! texts {
+    ($($(#[$doc:meta])* $name:ident $described:expr;)*) => {$(
+        $(#[$doc])*
+        #[derive(Clone, Debug, PartialEq, Eq)]
+        pub struct $name(String);
 
-impl FromPath for Text {
-    fn from_path(text: &str) -> Option<Self> {
-        Some(Self(text.to_owned()))
-    }
+        impl FromPath for $name {
+            fn from_path(text: &str) -> Option<Self> {
+                Some(Self(text.to_owned()))
+            }
+
+            fn described() -> Option<Value> {
+                $described
+            }
+        }
+    )*};
+}
+
+texts! {
+    /// Any text, still percent-encoded.
+    Text None;
+    /// An idempotency key, still percent-encoded.
+    EncodedKey Some(json!({
+        "description": "The idempotency key, percent-encoded.", "example": openapi::KEY,
+        "schema": text().with("minLength", 1).at_most(KEY_MAX_LEN).with("pattern", "^[!-~]+$"),
+    }));
+    /// The id of a merchant's order, still percent-encoded.
+    EncodedOrder Some(json!({
+        "description": "Your order, percent-encoded.", "schema": text().with("minLength", 1),
+    }));
+    /// The link to an order.
+    OrderLink Some(json!({
+        "description": "The signed order.",
+        "schema": text().with("minLength", 16).at_most(LINK_MAX_LEN).with("pattern", r"^[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+$"),
+    }));
+    /// A payment's id, or a ride's.
+    PaymentOrRide Some(json!({ "description": "The id of the payment or the ride.", "schema": text() }));
+    /// A payment's id, or a ride's, or all of them.
+    OneOrAll Some(json!({ "description": "The id of the payment or the ride, or `all`.", "schema": text() }));
 }
 
 /// Any text, percent-encoded.

@@ -1,4 +1,5 @@
-//! Every route, on one page: a line has the method and the pattern, who may use it, and who answers. From here come matching, 405 and
+//! Every route, on one page: a line has the method and the pattern, who may use it, who answers,
+//! and what the API's document says of it. From here come matching, 405 and
 //! `Allow`, what a POST must show before its body is read, which answers scripts of other sites may read, and the names of the log and
 //! the metrics.
 //!
@@ -8,8 +9,12 @@
 use super::desk::route::{BreakAction, CallAction, JobAction, KeyAction, PaymentAction};
 use super::http::{REQUEST_MAX_BYTES, WEBHOOK_MAX_BYTES};
 use super::lab::ExperimentId;
+use super::openapi::{Operation, operations};
 use super::problem::Kind;
-use super::route::{Decoded, Endpoint, FromPath, Method, PathParameter, Route, Text, Who};
+use super::route::{
+    Decoded, EncodedKey, EncodedOrder, Endpoint, FromPath, Method, OneOrAll, OrderLink, PathParameter,
+    PaymentOrRide, Route, Text, Who,
+};
 #[cfg(target_arch = "wasm32")]
 use super::{
     admin, assets, checkout::serve as checkout, desk, docs, form, info, keys, lab::run as lab, login,
@@ -21,13 +26,18 @@ use crate::tasks::settlement::ANSWER_MAX_BYTES;
 
 macro_rules! routes {
     ($($method:ident $([$max:expr])? $pattern:literal $who:ident
-        $($handler:ident)::+ ($($name:ident: $type:ty),*);)*) => {
+        $($handler:ident)::+ ($($name:ident: $type:ty),*) $($operation:ident)?;)*) => {
         /// All of them.
         pub static ENDPOINTS: &[Endpoint] = &[$(Endpoint {
             method: Method::$method,
             pattern: $pattern,
             who: Who::$who,
-            parameters: &[$(PathParameter { name: stringify!($name), fits: <$type as FromPath>::fits }),*],
+            operation: operation(&[$(operations::$operation)?]),
+            parameters: &[$(PathParameter {
+                name: stringify!($name),
+                fits: <$type as FromPath>::fits,
+                described: <$type as FromPath>::described,
+            }),*],
             body_max_bytes: body_max_bytes(&[$($max)?]),
             #[cfg(target_arch = "wasm32")]
             handler: |app, request, _parameters| Box::pin(async move {
@@ -63,40 +73,47 @@ const fn body_max_bytes(given: &[usize]) -> usize {
     }
 }
 
+const fn operation(given: &[fn() -> Operation]) -> Option<fn() -> Operation> {
+    match given {
+        [operation, ..] => Some(*operation),
+        [] => None,
+    }
+}
+
 /// A report with the other fields of its form.
 const REPORT_FORM_MAX_BYTES: usize = REPORT_MAX_BYTES + REQUEST_MAX_BYTES;
 
 routes! {
-    Get  "/"                            Anyone  info::home();
-    Get  "/healthz"                     Anyone  info::health();
-    Get  "/health"                      Anyone  info::health();
+    Get  "/"                            Anyone  info::home()  home;
+    Get  "/healthz"                     Anyone  info::health()  health;
+    Get  "/health"                      Anyone  info::health()  health_alias;
     Get  "/assets/{file}"               Anyone  assets::serve(file: Text);
-    Get  "/.well-known/security.txt"    Anyone  info::security_txt();
-    Get  "/problems/{kind}"             Anyone  info::problem(kind: Kind);
-    Get  "/openapi.json"                Anyone  docs::openapi();
-    Get  "/docs"                        Anyone  docs::page();
+    Get  "/.well-known/security.txt"    Anyone  info::security_txt()  security_txt;
+    Get  "/problems/{kind}"             Anyone  info::problem(kind: Kind)  problem_page;
+    Get  "/openapi.json"                Anyone  docs::openapi()  openapi;
+    Get  "/docs"                        Anyone  docs::page()  docs;
     Get  "/docs/{file}"                 Anyone  docs::file(file: Text);
 
-    Get  "/payments"                    Account  payments::list();
-    Post "/payments"                    Account  payments::pay();
-    Get  "/payments/{id}"               Account  payments::show(id: PaymentId);
-    Post "/payments/{id}/capture"       Account  payments::capture(id: PaymentId);
-    Post "/payments/{id}/void"          Account  payments::void(id: PaymentId);
-    Get  "/payments/{id}/refunds"       Account  payments::list_refunds(id: PaymentId);
-    Post "/payments/{id}/refunds"       Account  payments::refund(id: PaymentId);
-    Get  "/payments/{id}/return"        Anyone   payments::back(id: PaymentId);
-    Get    "/idempotency-keys/{key}"    Owner    keys::show(key: Text);
-    Delete "/idempotency-keys/{key}"    Owner    keys::forget(key: Text);
+    Get  "/payments"                    Account  payments::list()  list_payments;
+    Post "/payments"                    Account  payments::pay()  create_payment;
+    Get  "/payments/{id}"               Account  payments::show(id: PaymentId)  show_payment;
+    Post "/payments/{id}/capture"       Account  payments::capture(id: PaymentId)  capture_payment;
+    Post "/payments/{id}/void"          Account  payments::void(id: PaymentId)  void_payment;
+    Get  "/payments/{id}/refunds"       Account  payments::list_refunds(id: PaymentId)  list_refunds;
+    Post "/payments/{id}/refunds"       Account  payments::refund(id: PaymentId)  refund_payment;
+    Get  "/payments/{id}/return"        Anyone   payments::back(id: PaymentId)  return_from_bank;
+    Get    "/idempotency-keys/{key}"    Owner    keys::show(key: EncodedKey)  show_key;
+    Delete "/idempotency-keys/{key}"    Owner    keys::forget(key: EncodedKey)  forget_key;
 
-    Get  "/rides/new"                   Anyone         form::new_ride();
-    Post "/rides"                       FormOrAccount  rides::book();
-    Get  "/rides/{id}"                  Owner          rides::show(id: RideId);
+    Get  "/rides/new"                   Anyone         form::new_ride()  ride_form;
+    Post "/rides"                       FormOrAccount  rides::book()  book_ride;
+    Get  "/rides/{id}"                  Owner          rides::show(id: RideId)  show_ride;
 
-    Get  "/checkout"                            Anyone      checkout::demo_order();
-    Post "/checkout/sessions"                   Account     checkout::make_link();
-    Post "/checkout/sessions/{order}/expire"    Account     checkout::expire_links(order: Text);
-    Get  "/checkout/{token}"                    LinkHolder  checkout::show_order(token: Text);
-    Post "/checkout/{token}"                    LinkHolder  checkout::pay_order(token: Text);
+    Get  "/checkout"                            Anyone      checkout::demo_order()  new_checkout;
+    Post "/checkout/sessions"                   Account     checkout::make_link()  create_checkout_session;
+    Post "/checkout/sessions/{order}/expire"    Account     checkout::expire_links(order: EncodedOrder)  expire_checkout_sessions;
+    Get  "/checkout/{token}"                    LinkHolder  checkout::show_order(token: OrderLink)  checkout_page;
+    Post "/checkout/{token}"                    LinkHolder  checkout::pay_order(token: OrderLink)  pay_order;
 
     Get  "/_sim/3ds/{id}"               Demo  payments::simulated();
     Post "/_sim/3ds/{id}"               Demo  payments::simulated();
@@ -110,14 +127,14 @@ routes! {
     Get  "/lab/{id}"                    Lab   lab::show(id: ExperimentId);
     Post "/lab/{id}/pay"                Lab   lab::pay(id: ExperimentId);
 
-    Post[WEBHOOK_MAX_BYTES] "/webhooks/stripe"              Stripe    webhooks::from_stripe();
-    Post[WEBHOOK_MAX_BYTES] "/webhooks/adyen"               Adyen     webhooks::from_adyen();
-    Get  "/metrics"                                         Operator  admin::metrics();
-    Get  "/admin/stats"                                     Operator  admin::stats();
-    Post "/admin/payments/{id}/erase"                       Operator  retention::erase(id: Text);
-    Post "/admin/payments/{id}/project"                     Operator  retention::project(id: Text);
-    Post[ANSWER_MAX_BYTES] "/admin/settlement/answers"      Operator  retention::answers();
-    Post[REPORT_MAX_BYTES] "/admin/settlement/reports"      Operator  retention::report();
+    Post[WEBHOOK_MAX_BYTES] "/webhooks/stripe"              Stripe    webhooks::from_stripe()  stripe_webhook;
+    Post[WEBHOOK_MAX_BYTES] "/webhooks/adyen"               Adyen     webhooks::from_adyen()  adyen_webhook;
+    Get  "/metrics"                                         Operator  admin::metrics()  metrics;
+    Get  "/admin/stats"                                     Operator  admin::stats()  stats;
+    Post "/admin/payments/{id}/erase"                       Operator  retention::erase(id: PaymentOrRide)  erase_personal_data;
+    Post "/admin/payments/{id}/project"                     Operator  retention::project(id: OneOrAll)  project_anew;
+    Post[ANSWER_MAX_BYTES] "/admin/settlement/answers"      Operator  retention::answers()  import_answer;
+    Post[REPORT_MAX_BYTES] "/admin/settlement/reports"      Operator  retention::report()  import_report;
 
     Get  "/admin"                                           Desk      desk::overview::page();
     Get  "/admin/login"                                     Desk      desk::serve::logged_in();

@@ -18,8 +18,12 @@ pub const STATUSES: [&str; 10] = [
     "failed",
 ];
 
-const LIMIT_DEFAULT: u32 = 10;
-const LIMIT_MAX: u32 = 100;
+/// How many a page has, where the client does not say.
+pub const LIMIT_DEFAULT: u32 = 10;
+/// How many it has at most.
+pub const LIMIT_MAX: u32 = 100;
+/// The latest second that can be asked for, since the epoch.
+pub const CREATED_MAX_S: u64 = 99_999_999_999;
 
 /// A page of a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -108,7 +112,7 @@ impl ListQuery {
 
 /// A second: as such since the epoch, or by RFC 3339. In ms since the epoch.
 fn time(text: &str) -> Result<u64, String> {
-    let seconds = text.parse::<u64>().ok().filter(|seconds| *seconds < 100_000_000_000);
+    let seconds = text.parse::<u64>().ok().filter(|seconds| *seconds <= CREATED_MAX_S);
     // A plus sign of a query is a space; RFC 3339 has none elsewhere.
     let by_date =
         || chrono::DateTime::parse_from_rfc3339(&text.replace(' ', "+")).ok()?.timestamp().try_into().ok();

@@ -1,4 +1,4 @@
-//! The API's document says what the code does: the same routes and methods, the same problems, and nothing else.
+//! The API's document says what the code does, and the protocol names its routes as they are.
 
 #![allow(
     clippy::unwrap_used,
@@ -12,12 +12,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
 
+use paid_once::edge::openapi::document;
 use paid_once::edge::problem::Kind;
+use paid_once::edge::route::Endpoint;
 use paid_once::edge::routes::{self, ENDPOINTS};
 use serde_json::Value;
 
-static DOCUMENT: LazyLock<Value> =
-    LazyLock::new(|| serde_json::from_str(include_str!("../../src/edge/openapi.json")).unwrap());
+static DOCUMENT: LazyLock<Value> = LazyLock::new(|| document(ENDPOINTS));
 
 /// What is for browsers alone: the files that pages are made of, and in the demo the bank's page, the mailbox and the lab. The desk's
 /// pages and buttons are for browsers too; of what is below it only the statistics are for programs.
@@ -169,6 +170,38 @@ fn the_protocols_list_of_problems_is_complete_and_has_their_statuses() {
     listed.sort_unstable();
     known.sort_unstable();
     assert_eq!(listed, known);
+}
+
+/// The requests that a text names, as `GET /rides/{id}`.
+fn named(text: &'static str) -> BTreeSet<(&'static str, &'static str)> {
+    let of_method = |method: &'static str| {
+        let after = text.split(method).skip(1).filter_map(|rest| rest.strip_prefix(" /"));
+        let path = |rest: &'static str| {
+            let end = rest
+                .find(|c: char| !(c.is_ascii_alphanumeric() || "/_-{}.".contains(c)))
+                .unwrap_or(rest.len());
+            (method, rest[..end].trim_end_matches('.'))
+        };
+        after.map(path).collect::<Vec<_>>()
+    };
+    ["GET", "POST", "DELETE"].into_iter().flat_map(of_method).collect()
+}
+
+#[test]
+fn the_protocol_names_the_routes_of_the_api_and_no_others() {
+    let protocol = named(include_str!("../../docs/protocol.md"));
+    let of_table: BTreeSet<(&str, &str)> =
+        ENDPOINTS.iter().map(|endpoint| (endpoint.method.as_str(), &endpoint.pattern[1..])).collect();
+    // What Adyen is asked.
+    let of_others = [("POST", "cancels")];
+    let unknown: Vec<_> =
+        protocol.difference(&of_table).filter(|request| !of_others.contains(request)).collect();
+    assert!(unknown.is_empty(), "docs/protocol.md names {unknown:?}: no such route");
+    let is_for_clients = |endpoint: &&Endpoint| endpoint.who.is_api();
+    for endpoint in ENDPOINTS.iter().filter(is_for_clients) {
+        let request = (endpoint.method.as_str(), &endpoint.pattern[1..]);
+        assert!(protocol.contains(&request), "docs/protocol.md does not name {request:?}");
+    }
 }
 
 #[test]

@@ -2,14 +2,14 @@
 // refused is the attack and not a mistake of the test.
 
 import assert from 'node:assert/strict';
-import { after, afterEach, describe, test } from 'node:test';
+import { after, afterEach, before, describe, test } from 'node:test';
 
 import { account, freshKey } from './support/account.mjs';
 import { browser } from './support/browser.mjs';
 import { withoutEffect } from './support/effects.mjs';
 import { SIGNING_KEY, startSite } from './support/harness.mjs';
 import { startLimited } from './support/limits.mjs';
-import { conforming } from './support/openapi.mjs';
+import { conforming, readDocument } from './support/openapi.mjs';
 import { contentOf, expired, sign } from './support/order-link.mjs';
 
 const GOOD = 'pm_card_visa';
@@ -53,6 +53,7 @@ function shop(site) {
 
 describe('whoever knows a payment’s id', async () => {
   const site = await startSite({ vars: { PROVIDER_TIMEOUT_MS: '1000', QUIET_MS: '2000' } });
+  before(() => readDocument(site));
   after(() => site.close());
   afterEach(() => site.simulator.calm());
   const { newOrder, pay } = shop(site);
@@ -144,6 +145,7 @@ describe('whoever has one link', () => {
 
   describe('sends its forms again and again', async () => {
     const site = await startLimited({ RATE_LIMITER: RATE });
+    before(() => readDocument(site));
     after(() => site.close());
     const { merchant, newOrder, pay } = shop(site);
     const isOpen = async () => (await merchant.pay(PAYMENT, freshKey())).status === 201;
@@ -188,6 +190,7 @@ describe('whoever has one link', () => {
     const LIMIT = 5;
     const from = (address) => ({ 'cf-connecting-ip': address });
     const site = await startLimited({ CHECKOUT_ORDER_LIMITER: LIMIT, CHECKOUT_ADDRESS_LIMITER: 2 * LIMIT });
+    before(() => readDocument(site));
     const open = await startLimited({});
     after(async () => {
       await site.close();
@@ -235,6 +238,7 @@ describe('whoever has one link', () => {
 
   describe('gives up the try of somebody else', async () => {
     const site = await startSite();
+    before(() => readDocument(site));
     after(() => site.close());
     const { newOrder, pay } = shop(site);
     const cancels = async () =>
@@ -268,6 +272,7 @@ describe('whoever has one link', () => {
 describe('whoever tests stolen cards on one order', async () => {
   const TRIES = 5;
   const site = await startSite({ vars: { ORDER_TRIES_MAX: String(TRIES), ORDER_TRY_PAUSE_MS: '1' } });
+  before(() => readDocument(site));
   const slow = await startSite();
   const lax = await startSite({ vars: { ORDER_TRIES_MAX: '1000', ORDER_TRY_PAUSE_MS: '0' } });
   after(() => Promise.all([site, slow, lax].map((one) => one.close())));
@@ -345,6 +350,7 @@ describe('whoever tests stolen cards on one order', async () => {
 describe('whoever moves one payment again and again', async () => {
   const KEYS = 8;
   const site = await startSite({ vars: { KEYS_MAX: String(KEYS) } });
+  before(() => readDocument(site));
   const lax = await startSite();
   after(() => Promise.all([site, lax].map((one) => one.close())));
   /** So many refunds of one cent; gives the last answer. */
@@ -376,6 +382,7 @@ describe('whoever moves one payment again and again', async () => {
 
 describe('whoever keeps an old link', async () => {
   const site = await startSite({ vars: { PROVIDER_TIMEOUT_MS: '1000', QUIET_MS: '2000' } });
+  before(() => readDocument(site));
   after(() => site.close());
   const { merchant, newOrder, pay, follow, order } = shop(site);
   const REPLACED = 'This link was replaced by a newer one';

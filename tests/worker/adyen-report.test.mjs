@@ -12,7 +12,7 @@ import { ADMIN_TOKEN } from './support/abandoned.mjs';
 import { freshKey, read } from './support/account.mjs';
 import { browser } from './support/browser.mjs';
 import { root, startSite } from './support/harness.mjs';
-import { conforming } from './support/openapi.mjs';
+import { conforming, readDocument } from './support/openapi.mjs';
 import { AUTHORISATION, PAYMENT, client, moved, paid } from './support/payments.mjs';
 import { readModel } from './support/readmodel.mjs';
 import { until } from './support/until.mjs';
@@ -39,6 +39,7 @@ const COLUMNS = [
 ];
 
 const site = await startSite({ secrets: { ADMIN_TOKEN } });
+await readDocument(site);
 const user = client(site);
 const model = readModel(site);
 after(() => site.close());

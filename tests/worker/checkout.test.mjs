@@ -8,13 +8,14 @@ import { browser } from './support/browser.mjs';
 import { withoutEffect } from './support/effects.mjs';
 import { SIGNING_KEY, startSite } from './support/harness.mjs';
 import { receiptsOf } from './support/jobs.mjs';
-import { conforming } from './support/openapi.mjs';
+import { conforming, readDocument } from './support/openapi.mjs';
 import { contentOf, expired, sign } from './support/order-link.mjs';
 import { until } from './support/until.mjs';
 
 const site = await startSite({
   vars: { PROVIDER_TIMEOUT_MS: '400', QUIET_MS: '900', LEASE_MS: '2000', WAIT_MS: '1500' },
 });
+await readDocument(site);
 after(() => site.close());
 afterEach(() => site.simulator.calm());
 

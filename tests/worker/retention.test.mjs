@@ -3,13 +3,13 @@
 
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
-import { after, describe, test } from 'node:test';
+import { after, before, describe, test } from 'node:test';
 import { promisify } from 'node:util';
 
 import { account, freshKey, read } from './support/account.mjs';
 import { root, startSite } from './support/harness.mjs';
 import { objectId } from './support/objects.mjs';
-import { conforming } from './support/openapi.mjs';
+import { conforming, readDocument } from './support/openapi.mjs';
 import { readModel } from './support/readmodel.mjs';
 import { until } from './support/until.mjs';
 
@@ -56,6 +56,7 @@ async function both(user, site, model) {
 
 describe('personal data', async () => {
   const site = await startSite({ secrets: { ADMIN_TOKEN } });
+  before(() => readDocument(site));
   const user = account(site);
   const model = readModel(site);
   const admin = async (path, token = ADMIN_TOKEN) => {
@@ -279,6 +280,7 @@ describe('personal data', async () => {
 
 describe('personal data whose time is over', async () => {
   const site = await startSite({ vars: { RETENTION_MS: '400', PERSONAL_RETENTION_MS: '900' } });
+  before(() => readDocument(site));
   const user = account(site);
   const model = readModel(site);
   after(() => site.close());

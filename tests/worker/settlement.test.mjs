@@ -7,7 +7,7 @@ import { after, before, describe, test } from 'node:test';
 import { ADMIN_TOKEN } from './support/abandoned.mjs';
 import { account, freshKey, read } from './support/account.mjs';
 import { startSite } from './support/harness.mjs';
-import { conforming } from './support/openapi.mjs';
+import { conforming, readDocument } from './support/openapi.mjs';
 import { readModel } from './support/readmodel.mjs';
 import { until } from './support/until.mjs';
 
@@ -19,6 +19,7 @@ const FILE = `settlement/${day}.csv`;
 
 describe('settlement', async () => {
   const site = await startSite({ secrets: { ADMIN_TOKEN } });
+  before(() => readDocument(site));
   const user = account(site);
   const model = readModel(site);
   const { SETTLEMENT: bucket } = await site.worker.getEnv();

@@ -35,7 +35,7 @@ export function account(site, token = USER, { examine = () => {} } = {}) {
   /** Any request. */
   const ask = async (path, { headers, ...init } = {}) => {
     const answer = await read(await site.fetch(path, { headers: { authorization, ...headers }, ...init }));
-    examine(init.method ?? 'GET', path, answer);
+    await examine(init.method ?? 'GET', path, answer);
     return answer;
   };
 

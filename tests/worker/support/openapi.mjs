@@ -1,16 +1,14 @@
 // Holds answers against the API's own document.
 //
+//     await readDocument(site);
 //     conforms('POST', '/rides', response, await response.json());
 
 import assert from 'node:assert/strict';
-import { readFileSync } from 'node:fs';
 
 import Ajv from 'ajv/dist/2020.js';
 
-import { root } from './harness.mjs';
-
-/** The document, as it is built into the Worker. */
-export const document = JSON.parse(readFileSync(`${root}/src/edge/openapi.json`, 'utf8'));
+/** The document, once it was read. */
+export let document;
 
 const ajv = new Ajv({ allErrors: true, allowUnionTypes: true, strictTypes: false });
 const isUrl = (text, base) => URL.canParse(text, base);
@@ -18,8 +16,15 @@ ajv.addFormat('date-time', /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\
 ajv.addFormat('email', /^[^\s@]+@[^\s@]+\.[^\s@]+$/);
 ajv.addFormat('uri', (text) => isUrl(text));
 ajv.addFormat('uri-reference', (text) => isUrl(text, 'https://site.example'));
-ajv.addVocabulary(Object.keys(document)); // the document is no schema itself, but holds them
-ajv.addSchema(document, 'openapi');
+
+let reading;
+/** Reads the document that a site serves. All sites of a suite have the same. */
+export const readDocument = (site) =>
+  (reading ??= site.fetch('/openapi.json').then(async (response) => {
+    document = await response.json();
+    ajv.addVocabulary(Object.keys(document)); // the document is no schema itself, but holds them
+    ajv.addSchema(document, 'openapi');
+  }));
 
 const escaped = (name) => name.replaceAll('~', '~0').replaceAll('/', '~1');
 const pointer = (...names) => `/${names.map(escaped).join('/')}`;

@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 
 import { account, freshKey } from './account.mjs';
-import { conforming } from './openapi.mjs';
+import { conforming, readDocument } from './openapi.mjs';
 import { until } from './until.mjs';
 
 export const PAYMENT = { amount: 2500, currency: 'usd' };
@@ -16,7 +16,13 @@ export const AT_ONCE = { prefer: 'wait=0' };
 export const PATIENT = { prefer: 'wait=30' };
 
 /** An API client whose every answer is held against the API's document. */
-export const client = (site, token) => account(site, token, { examine: conforming });
+export function client(site, token) {
+  const examine = async (...seen) => {
+    await readDocument(site);
+    conforming(...seen);
+  };
+  return account(site, token, { examine });
+}
 
 export const freshOrder = () => `order-${randomUUID()}`;
 

@@ -1,0 +1,172 @@
+//! The API's document, [OpenAPI 3.1](https://spec.openapis.org/oas/v3.1.1): made when it is first asked for, from the table of routes and
+//! from the limits, words and problems that the code itself uses. What the table does not know of a route is in `operations.rs`.
+
+mod answers;
+mod operation;
+pub(super) mod operations;
+mod problems;
+pub mod schema;
+mod schemas;
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value, json};
+
+use super::key_source::WAIT_MAX_MS;
+use super::problem::Kind;
+use super::route::{Endpoint, Who};
+use crate::machine::key::KEY_MAX_LEN;
+pub use operation::Operation;
+use schema::text;
+
+/// A key, for examples.
+pub(super) const KEY: &str = "7f3a2c1e-5b0d-4f6a-9c8e-2d1b3a4c5e6f";
+
+const ABOUT: &str = "Make a key for each thing that is to happen once, send it in `Idempotency-Key`, and send **the same request with the same key** again until the answer is neither 409 `request-in-progress`, nor 429, nor 5xx. However often you do that: it happens at most once, and every complete answer is the first one, byte for byte.
+
+- **Bodies** are JSON or `application/x-www-form-urlencoded`, at most 65,536 bytes. A parameter that an operation does not know is refused.
+- **Problems** are `application/problem+json` ([RFC 9457](https://www.rfc-editor.org/rfc/rfc9457)); whoever prefers HTML gets a page. The `type` of each is a page that explains it.
+- **Unknown outcomes** are no failures: 503 `outcome-unknown` means that it is being found out. Send the same request again.
+- **HEAD** works wherever GET does; **OPTIONS** is 204 with `Allow`, and answers the preflight of the origins that are allowed.
+- **Credentials** are taken over https only: plain http is sent on (308), or refused (403), but on this machine.
+- In the demo the token of an account is its address: `user@example.com`, or `user-bad-source@example.com`, whose card is declined.";
+
+const TAGS: [(&str, &str); 7] = [
+    ("Payments", "Take money once, or reserve it and take it later."),
+    ("Refunds", "Give it back, never more than was taken."),
+    ("Idempotency keys", "Where a key stands, and what happened under it."),
+    ("Checkout", "A page on which a person pays an order, once."),
+    ("Rides", "The example of the article: a rocket ride for $20.00."),
+    ("Service", "For whoever runs it."),
+    ("Documentation", "For people who read."),
+];
+
+/// Links from an answer to other operations: name, operation, where its parameter `id` stands in the answer, and what for.
+const LINKS: [(&str, &str, &str, &str); 7] = [
+    ("ShowRide", "showRide", "/ride/id", "The ride that was booked."),
+    ("ShowPayment", "showPayment", "/id", "The payment as it stands."),
+    ("CapturePayment", "capturePayment", "/id", "Take what was reserved."),
+    ("VoidPayment", "voidPayment", "/id", "Give up what was reserved."),
+    ("RefundPayment", "refundPayment", "/id", "Give back what was taken."),
+    ("ListRefunds", "listRefunds", "/id", "What was given back."),
+    ("ListRefundsOfPayment", "listRefunds", "/payment", "All refunds of the payment."),
+];
+
+/// The document of these routes.
+pub fn document(endpoints: &[Endpoint]) -> Value {
+    let mut paths: Map<String, Value> = Map::new();
+    let mut responses = BTreeMap::new();
+    for endpoint in endpoints {
+        let Some(operation) = endpoint.operation.map(|operation| operation()) else { continue };
+        responses.extend(operation.refusals().iter().map(|refusal| (refusal.name, refusal.to_json())));
+        let path = paths.entry(endpoint.pattern).or_insert_with(|| json!({}));
+        if let Value::Object(path) = path {
+            let method = endpoint.method.as_str().to_ascii_lowercase();
+            path.insert(method, operation.to_json(security(endpoint.who), in_path(endpoint)));
+        }
+    }
+    let mut schemas: Map<String, Value> =
+        schemas::all().into_iter().map(|(name, schema)| (name.to_owned(), schema.into())).collect();
+    schemas.extend(Kind::ALL.iter().map(|kind| (problems::name(*kind), problems::schema(*kind).into())));
+    let examples: Map<String, Value> =
+        Kind::ALL.iter().map(|kind| (problems::example_name(*kind), problems::example(*kind))).collect();
+    json!({
+        "openapi": "3.1.1",
+        "info": {
+            "title": "Paid Once", "version": env!("CARGO_PKG_VERSION"),
+            "summary": "A payments edge that never charges twice.", "description": ABOUT,
+            "license": { "name": "MIT or Apache-2.0", "identifier": "MIT OR Apache-2.0" },
+        },
+        "servers": [{ "url": "/" }],
+        "tags": TAGS.map(|(name, about)| json!({ "name": name, "description": about })),
+        "paths": paths,
+        "components": {
+            "securitySchemes": {
+                "account": {
+                    "type": "http", "scheme": "bearer",
+                    "description": "The token of an API account. In the demo: `user@example.com`.",
+                },
+                "admin": { "type": "http", "scheme": "bearer", "description": "The setting `ADMIN_TOKEN`." },
+            },
+            "parameters": parameters(),
+            "headers": answers::headers(),
+            "responses": responses,
+            "links": links(),
+            "schemas": schemas,
+            "examples": examples,
+        },
+    })
+}
+
+/// What shows that somebody may.
+fn security(who: Who) -> Value {
+    match who {
+        Who::Account => json!([{ "account": [] }]),
+        Who::Owner | Who::FormOrAccount => json!([{ "account": [] }, {}]),
+        Who::Operator | Who::Desk => json!([{ "admin": [] }]),
+        Who::Anyone
+        | Who::LinkHolder
+        | Who::Demo
+        | Who::Lab
+        | Who::Stripe
+        | Who::Adyen
+        | Who::Login
+        | Who::OurPages => {
+            json!([])
+        }
+    }
+}
+
+/// The parameters in a route's path.
+fn in_path(endpoint: &Endpoint) -> Vec<Value> {
+    let described = endpoint.parameters.iter().filter_map(|parameter| {
+        let mut described = (parameter.described)()?;
+        if let Value::Object(members) = &mut described {
+            members.extend([
+                ("name".to_owned(), parameter.name.into()),
+                ("in".to_owned(), "path".into()),
+                ("required".to_owned(), true.into()),
+            ]);
+        }
+        Some(described)
+    });
+    described.collect()
+}
+
+fn parameters() -> Value {
+    let wait = WAIT_MAX_MS / 1000;
+    json!({
+        "IdempotencyKey": {
+            "name": "Idempotency-Key", "in": "header", "required": false,
+            "description": format!(
+                "One key for each thing that is to happen once: 1 to {KEY_MAX_LEN} visible ASCII characters, bare or in quotes \
+                 as an RFC 8941 String, whose parameters are ignored. Send the same key with every retry. A number that a \
+                 browser may have made by itself is no key. Without it 400 `idempotency-key-missing`, but where the \
+                 operation has a natural key of its own.",
+            ),
+            "schema": text().with("pattern", format!(
+                r#"^([!#-~][!-~]{{0,{}}}|"[!#-\[\]-~]{{1,{KEY_MAX_LEN}}}"(;[a-z][a-z0-9]{{0,9}}(=[a-z0-9]{{1,9}})?){{0,2}})$"#,
+                KEY_MAX_LEN - 1,
+            )),
+            "example": KEY,
+        },
+        "Prefer": {
+            "name": "Prefer", "in": "header", "required": false,
+            "description": format!(
+                "`wait=N`: while the first request with this key still runs, wait N seconds (0 to {wait}, by default 10) for \
+                 its result; 0 refuses at once.",
+            ),
+            "schema": text().with("pattern", "^wait=[0-9]{1,2}$"),
+            "example": "wait=10",
+        },
+    })
+}
+
+fn links() -> Value {
+    let link = |(name, operation, pointer, about): (&str, &str, &str, &str)| {
+        let parameters = json!({ "id": format!("$response.body#{pointer}") });
+        let link = json!({ "operationId": operation, "parameters": parameters, "description": about });
+        (name.to_owned(), link)
+    };
+    Value::Object(LINKS.into_iter().map(link).collect())
+}

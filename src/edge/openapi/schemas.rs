@@ -1,0 +1,480 @@
+//! What the API takes and gives, by the limits and the words of the code itself.
+
+use serde_json::{Value, json};
+
+use super::schema::{
+    Schema, boolean, constant, integer, integer_of, list, number_of, object, one_of_words, reference, text,
+    uri, uri_reference,
+};
+use crate::edge::checkout::cart::{LINES_MAX, NAME_MAX_CHARS, QUANTITY_MAX};
+use crate::edge::pages::TEST_CARDS;
+use crate::edge::payment::{METADATA_MAX, METADATA_NAME_MAX, METADATA_VALUE_MAX, ORDER_MAX, URL_MAX};
+use crate::edge::ride::{COORDINATES, EMAIL_MAX};
+use crate::flows::order_link::REVISION_MAX;
+use crate::flows::ride::{FARE_CURRENCY, FARE_MINOR};
+use crate::payment::money::AMOUNT_MAX_MINOR;
+use crate::payment::tries::Stage;
+use crate::payment::{DisputeStatus, RefundReason};
+use crate::providers::Provider;
+use crate::readmodel::list::STATUSES;
+
+const AT: &str = "2026-11-21T09:30:00.000Z";
+/// The id of a payment and of a ride in the examples, after their prefixes.
+const ID: &str = "Qm9va2luZ3MtbmV2ZXItY2hhcmdlLXR3aWNlLW9rLTE";
+const PROVIDERS_ID: &str = "The provider's id of it, once there is one.";
+const RESULT: &str = "Where the result stands or will stand.";
+
+/// A payment's id, for examples.
+pub(super) fn payment_id() -> String {
+    format!("pay_{ID}")
+}
+
+/// A ride's id, for examples.
+pub(super) fn ride_id() -> String {
+    format!("ride_{ID}")
+}
+
+/// Where a result stands.
+pub(super) fn resource() -> Schema {
+    uri_reference().about(RESULT).example(format!("/payments/{}", payment_id()))
+}
+
+/// The statuses of a payment.
+pub(super) fn payment_status() -> Schema {
+    one_of_words(STATUSES)
+}
+
+fn order_id() -> Schema {
+    text().about("Your order.")
+}
+
+fn revision(min: u32) -> Schema {
+    integer_of(min, REVISION_MAX)
+}
+
+fn reason() -> Schema {
+    one_of_words(RefundReason::ALL.map(RefundReason::as_str)).about("Why.")
+}
+
+fn words<const N: usize>(explained: [(&str, &str); N]) -> Vec<Value> {
+    explained.iter().map(|(word, why)| constant(*word).about(why).into()).collect()
+}
+
+/// All that have a name, but the problems.
+pub(super) fn all() -> Vec<(&'static str, Schema)> {
+    let payment_example = json!({
+        "id": payment_id(), "object": "payment", "status": "succeeded", "amount": 2500, "amount_capturable": 0,
+        "capture_before": null, "amount_captured": 2500, "amount_refunded": 0, "currency": "usd", "capture": true,
+        "order_id": "order-1042", "revision": null, "description": "Two tickets", "customer": null,
+        "receipt_email": null, "metadata": {}, "provider": "stripe", "provider_payment": "pi_3QK1",
+        "next_action": null, "failure": null, "pending_operation": null, "failed_operation": null,
+        "dispute": null, "attempt": 1, "tries": [{
+            "attempt": 1, "provider": "stripe", "provider_payment": "pi_3QK1", "status": "succeeded",
+            "outcome": "definitive", "late_money": null, "dispute": null,
+        }], "created_at": AT,
+    });
+    vec![
+        ("Time", text().about("RFC 3339, in UTC, with milliseconds.").with("format", "date-time").example(AT)),
+        ("Amount", integer_of(1, AMOUNT_MAX_MINOR).about(
+            "In the smallest unit of the currency, as Stripe counts it, whoever the provider is: 2500 is $25.00, and \
+             ¥2500. What the currency or the provider cannot express is refused.",
+        ).example(2500)),
+        ("Sum", integer_of(0, AMOUNT_MAX_MINOR).about("In the smallest unit of the currency; may be 0.").example(0)),
+        ("Currency", text().about("Three letters of ISO 4217. Answers have them in lower case. `ugx` is not offered.")
+            .with("pattern", "^[A-Za-z]{3}$").example("usd")),
+        ("Provider", one_of_words(Provider::ALL.map(Provider::as_str)).about("Who moves the money.")),
+        ("PaymentId", id("pay_", "payment")),
+        ("RefundId", text().about("The public id of a refund.").with("pattern", "^re_[A-Za-z0-9_-]+$")
+            .example("re_c2V0dGxlZC1vbmNl")),
+        ("RideId", id("ride_", "ride")),
+        ("Cached", boolean().about(
+            "Only with the setting `REPLAY_MARKER=body`: whether this answer was there before. It takes the place of \
+             `Idempotent-Replayed`.",
+        )),
+        ("Metadata", Schema::default().with("type", "object")
+            .about(&format!("Your own data: at most {METADATA_MAX} entries."))
+            .with("maxProperties", METADATA_MAX)
+            .with("propertyNames", json!({ "maxLength": METADATA_NAME_MAX }))
+            .with("additionalProperties", text().at_most(METADATA_VALUE_MAX))),
+        ("PaymentRequest", payment_request()),
+        ("CaptureRequest", object().may_have("amount", reference("Amount")
+            .about("A part of what is reserved; without it all. The rest is released."))
+            .example(json!({ "amount": 1500 }))),
+        ("VoidRequest", object().about("Nothing is to be said.").example(json!({}))),
+        ("RefundRequest", object()
+            .may_have("amount", reference("Amount").about("A part of what was captured; without it all that is left."))
+            .may_have("reason", reason().with("default", RefundReason::RequestedByCustomer.as_str()))
+            .example(json!({ "amount": 500, "reason": RefundReason::RequestedByCustomer.as_str() }))),
+        ("NextAction", object().about("What the person who pays must do.").has("type", constant("redirect_to_url"))
+            .has("redirect_to_url", object().has("url", uri().about("The bank's page.")))),
+        ("Try", object().about("A try to pay.")
+            .has("attempt", integer().with("minimum", 1).about("Its number."))
+            .has("provider", reference("Provider"))
+            .has("provider_payment", text().or_null().about(PROVIDERS_ID))
+            .has("status", text().about("The status that the payment had last in this try."))
+            .has("outcome", text().or_null().with("enum", json!(["definitive", "inferred", null])).about(
+                "`definitive`: the provider has said how it ended. `inferred`: it was never answered, and the provider \
+                 does not have it.",
+            ))
+            .has("late_money", either_null(object()
+                .has("amount", reference("Sum"))
+                .has("captured", boolean().about("It was taken; else it was only held."))
+                .has("status", one_of_words([Stage::Begun, Stage::GivenBack, Stage::Refused].map(Stage::as_str))
+                    .about("`refused`: a person must give it back."))
+                .closed()).about("Money that was found on it after it was over. It is given back at once."))
+            .has("dispute", reference("Dispute")).closed()),
+        ("FailureCode", failure_code()),
+        ("PaymentFailure", object().about("Why nothing was taken.")
+            .has("code", reference("FailureCode"))
+            .has("decline_code", text().or_null().about("The issuer's own reason.").example("insufficient_funds"))
+            .has("message", text().about("For the person who pays."))),
+        ("Dispute", either_null(object()
+            .has("id", text().about("The provider's id of it: of several, of the newest that is open, else that was lost."))
+            .has("status", one_of_words(
+                [DisputeStatus::Open, DisputeStatus::Won, DisputeStatus::Lost].map(DisputeStatus::as_str),
+            ))
+            .has("amount", reference("Sum"))
+            .has("funds_withdrawn", boolean().about("Whether the money is gone from your balance."))
+            .closed()).about(
+                "What a bank wants back. While it is open nothing can be refunded, unless the bank only asks; of what \
+                 was lost nothing.",
+            )),
+        ("Payment", payment().example(payment_example)),
+        ("PaymentList", object().about("A page of payments, the newest first.")
+            .has("object", constant("list")).has("url", constant("/payments"))
+            .has("has_more", boolean()
+                .about("Whether there are more: the next page is `starting_after` the last of this one."))
+            .has("data", list(reference("Payment"))).closed()),
+        ("RefundFailure", object().about("Why nothing was given back.")
+            .has("code", reference("FailureCode")).has("message", text().about("For you."))),
+        ("Refund", refund().example(refund_example())),
+        ("RefundList", object().has("object", constant("list"))
+            .has("data", list(reference("Refund")).about("The newest first."))
+            .has("has_more", constant(false)).closed()
+            .example(json!({ "object": "list", "data": [refund_example()], "has_more": false }))),
+        ("RideRequest", ride_request()),
+        ("RideForm", ride_request()
+            .may_have("idempotency_key", text().about(
+                "The key: hidden in the form of `/rides/new`; an API client may send its own here instead of the header.",
+            ))
+            .may_have("payment_method", one_of_words(TEST_CARDS.map(|card| card.payment_method)).about(
+                "The form's test card. An API client pays with its account's payment method and leaves it out.",
+            ))),
+        ("Place", object().about("In decimal degrees.").has("lat", number_of(-90, 90))
+            .has("lon", number_of(-180, 180)).closed()),
+        ("Ride", ride()),
+        ("RideBooked", object().has("message", text().about("For the person who rides.")).has("ride", reference("Ride"))
+            .may_have("cached", reference("Cached")).closed().example(json!({
+                "message": "Payment accepted. Your pilot is on their way!", "ride": ride_example("paid"),
+            }))),
+        ("Key", key()),
+        ("TimelineEntry", object().has("at", reference("Time"))
+            .has("attempt", integer().with("minimum", 0).about("The run that did it."))
+            .has("event", text().about("What happened.").example("call_sent"))
+            .has("detail", text().about("More about it.")).closed()),
+        ("CheckoutLine", object()
+            .has("name", text().about("What is bought: one line of text, without spaces around it.")
+                .with("minLength", 1).at_most(NAME_MAX_CHARS))
+            .has("unit_amount", integer_of(0, AMOUNT_MAX_MINOR)
+                .about("Of one, in the smallest unit of the currency; 0 for a gift."))
+            .has("quantity", integer_of(1, QUANTITY_MAX).about("How many.")).closed()),
+        ("CheckoutSessionRequest", checkout_session_request()),
+        ("CheckoutSession", object().has("object", constant("checkout_session"))
+            .has("url", uri().about("The order's page, for the person who pays."))
+            .has("order_id", order_id()).has("amount", reference("Amount").about("The sum of the lines."))
+            .has("currency", reference("Currency"))
+            .has("revision", revision(1).about("Which of the order's links it is. The highest one wins."))
+            .has("expires_at", reference("Time")).closed().example(json!({
+                "object": "checkout_session", "url": "https://pay.example.com/checkout/c2lnbmVkLW9yZGVy",
+                "order_id": "order-1042", "amount": 2500, "currency": "usd", "revision": 1,
+                "expires_at": "2026-11-22T09:30:00.000Z",
+            }))),
+        ("ExpiredCheckoutSession", object().has("object", constant("checkout_session")).has("order_id", order_id())
+            .has("status", constant("expired"))
+            .has("revision", revision(0).about("The newest link that was ended; 0 if none is known.")).closed()
+            .example(json!({
+                "object": "checkout_session", "order_id": "order-1042", "status": "expired", "revision": 3,
+            }))),
+        ("CheckoutForm", object()
+            .may_have("idempotency_key", text().about("The page's hidden key, to pay."))
+            .may_have("payment_method", text().about("The chosen card."))
+            .may_have("another_card", integer().with("minimum", 1).about(
+                "Instead of both: the number of the try that waits for the bank, to give it up.",
+            )).closed()),
+        ("Health", object().has("status", constant("ok")).closed().example(json!({ "status": "ok" }))),
+        ("Stats", Schema::default().with("type", "object").about(
+            "The same counts as `/metrics`, with names of their own, and how far behind the provider's lists are read.",
+        )),
+        ("FieldError", object().has("field", text().about("The field's name."))
+            .has("message", text().about("What to send instead.")).closed()),
+        ("Problem", object().about("What all problems have in common ([RFC 9457](https://www.rfc-editor.org/rfc/rfc9457)).")
+            .has("type", uri_reference().about("What kind of problem: the address of a page that explains it."))
+            .has("title", text().about("The kind, in a few words."))
+            .has("status", integer_of(400, 599).about("The HTTP status."))
+            .has("detail", text().about("What happened here, and what to do."))
+            .has("instance", uri_reference()
+                .about("This request's id; of a stored answer the address of what it made."))
+            .may_have("cached", reference("Cached"))),
+    ]
+}
+
+fn either_null(schema: Schema) -> Schema {
+    Schema::default().with("oneOf", json!([schema, { "type": "null" }]))
+}
+
+fn id(prefix: &str, of: &str) -> Schema {
+    text()
+        .about(&format!("The public id of a {of}."))
+        .with("pattern", format!("^{prefix}[A-Za-z0-9_-]{{43}}$"))
+        .example(format!("{prefix}{ID}"))
+}
+
+fn payment_request() -> Schema {
+    object()
+        .has("amount", reference("Amount"))
+        .has("currency", reference("Currency"))
+        .may_have("payment_method", text().about("The provider's token of what pays; by default the account's own.")
+            .example("pm_card_visa"))
+        .may_have("customer", text().about("The provider's customer."))
+        .may_have("receipt_email", text().with("format", "email").at_most(EMAIL_MAX).about(
+            "To whom receipts go: when the money is taken, given back, or called off. The account's own address if it is \
+             left out.",
+        ))
+        .may_have("description", text().about("For you, and on the provider's dashboard."))
+        .may_have("order_id", text().about(
+            "Your order. One order is paid once, whatever the keys: while it is being paid, and once it is, another key is \
+             refused with 409 `payment-state`.",
+        ).example("order-1042"))
+        .may_have("capture", boolean().with("default", true).about(
+            "Take the money at once; else only reserve it, to be captured or voided later.",
+        ))
+        .may_have("metadata", reference("Metadata"))
+        .may_have("return_url", uri().about("Where the person goes after the bank's page.")
+            .example("https://shop.example/orders/1042"))
+        .may_have("provider", reference("Provider").about("By default the one of the settings."))
+        .may_have("fallback", object()
+            .about("Who is asked when the first provider has definitively failed for a reason of its own.")
+            .has("provider", reference("Provider"))
+            .has("payment_method", text().about("The fallback provider's token of what pays.")))
+        .example(json!({
+            "amount": 2500, "currency": "usd", "payment_method": "pm_card_visa", "order_id": "order-1042",
+            "description": "Two tickets",
+        }))
+}
+
+fn failure_code() -> Schema {
+    let mut choices = words([
+        (
+            "authentication_required",
+            "The bank wants to authenticate the payment, and nobody was there for it.",
+        ),
+        (
+            "capture_failed",
+            "The reserved money could not be taken: the capture failed, and the provider makes it no more.",
+        ),
+        ("card_declined", "The card was declined: see `decline_code`."),
+        (
+            "currency_not_supported",
+            "The provider does not take this amount in this currency. Nothing was sent.",
+        ),
+        (
+            "earlier_try_open",
+            "An earlier try to pay the order is still being called off at the provider, or is being given \
+            back: nothing was sent. Try again in a few minutes.",
+        ),
+        ("not_executed", "It did not reach the provider."),
+        ("partially_authorized", "The card had less than the whole amount. What was held is given up."),
+        (
+            "payment_canceled",
+            "The reservation was canceled at the provider, has lapsed, or was called off there after nobody \
+            had heard of it.",
+        ),
+        ("payment_intent_unexpected_state", "It was moved otherwise at Stripe: see the payment."),
+        (
+            "payment_moved",
+            "The payment had moved before this could be sent: its capture failed, it lapsed, or it was captured \
+            or canceled elsewhere. Nothing was sent.",
+        ),
+        ("payment_not_completed", "The provider has not charged, and says no more."),
+        ("provider_rejected", "The provider refused the request, and says no more."),
+        ("refund_failed", "The bank did not take the money back, and says no more."),
+    ]);
+    choices.push(text().about("The provider's own.").into());
+    Schema::default()
+        .about("Why: one of these, or the provider's own code.")
+        .example("card_declined")
+        .with("anyOf", choices)
+}
+
+fn payment() -> Schema {
+    let operation = || one_of_words(["capture", "void"]);
+    object()
+        .has("id", reference("PaymentId"))
+        .has("object", constant("payment"))
+        .has("status", payment_status().about(
+            "`processing`: not decided yet. `requires_action`: the person must go to the bank's page. `requires_capture`: \
+             reserved. `succeeded`: taken. `capture_failed`: the provider took the capture back; it may repeat it. \
+             `disputed`: taken, and a bank wants it back or has got it. `canceled`: voided. `expired`: not captured in \
+             time. `declined`, `failed`: nothing was taken, for good.",
+        ))
+        .has("amount", reference("Amount").about("What is to be paid."))
+        .has("amount_capturable", reference("Sum").about("What is reserved and can be captured."))
+        .has("capture_before", reference("Time").or_null().about(
+            "Until when what is reserved can be captured, where the provider says it. Then it has `expired`.",
+        ))
+        .has("amount_captured", reference("Sum").about("What was taken."))
+        .has("amount_refunded", reference("Sum").about(
+            "What was given back, or is about to be: pending and succeeded refunds.",
+        ))
+        .has("currency", reference("Currency"))
+        .has("capture", boolean().about("Whether the money is taken at once."))
+        .has("order_id", order_id().or_null())
+        .has("revision", integer().or_null().about(
+            "The revision of the order's link through which it is paid at the checkout.",
+        ))
+        .has("description", text().or_null().about("As you sent it."))
+        .has("customer", text().or_null().about("The provider's customer."))
+        .has("receipt_email", text().or_null().about("To whom receipts go."))
+        .has("metadata", reference("Metadata"))
+        .has("provider", reference("Provider"))
+        .has("provider_payment", text().or_null().about(PROVIDERS_ID).example("pi_3QK1"))
+        .has("next_action", reference("NextAction").or_null())
+        .has("failure", reference("PaymentFailure").or_null())
+        .has("pending_operation", either_null(object().has("type", operation())
+            .has("amount", integer().or_null().with("minimum", 1).about("What is to be captured.")).closed())
+            .about("The capture or void that is under way: nothing else moves the payment until it is over."))
+        .has("failed_operation", either_null(object().has("type", operation())
+            .has("code", text().about("The provider's reason.")).closed())
+            .about("The last capture or void, if it was answered 202 and the provider refused it afterwards. It moved \
+                nothing, and another one may begin."))
+        .has("dispute", reference("Dispute"))
+        .has("attempt", integer().with("minimum", 1).about("The number of the try to pay this order."))
+        .has("tries", list(reference("Try")).about("Each try, oldest first."))
+        .has("created_at", reference("Time"))
+        .may_have("cached", reference("Cached"))
+        .closed()
+}
+
+fn refund() -> Schema {
+    object()
+        .has("id", reference("RefundId"))
+        .has("object", constant("refund"))
+        .has("payment", reference("PaymentId"))
+        .has("status", one_of_words(["pending", "succeeded", "failed"]).about(
+            "`pending`: the provider decides later. `succeeded`: given back. `failed`: not given back; the amount can be \
+             refunded again.",
+        ))
+        .has("amount", reference("Amount"))
+        .has("currency", reference("Currency"))
+        .has("reason", reason())
+        .has("provider_refund", text().or_null().about(PROVIDERS_ID))
+        .has("failure", reference("RefundFailure").or_null())
+        .has("created_at", reference("Time"))
+        .may_have("cached", reference("Cached"))
+        .closed()
+}
+
+/// A refund, as an answer has it.
+pub(super) fn refund_example() -> Value {
+    json!({
+        "id": "re_c2V0dGxlZC1vbmNl", "object": "refund", "payment": payment_id(), "status": "succeeded", "amount": 500,
+        "currency": "usd", "reason": RefundReason::RequestedByCustomer.as_str(), "provider_refund": "re_3QK1",
+        "failure": null, "created_at": AT,
+    })
+}
+
+fn ride_request() -> Schema {
+    let coordinate = |schema: Schema, (name, limit): (&str, i32)| {
+        let which = if name.ends_with("lat") { "Latitude" } else { "Longitude" };
+        let place = if name.starts_with("origin") { "start" } else { "destination" };
+        let about = format!("{which} of the {place}, in decimal degrees from -{limit} to {limit}.");
+        schema.has(name, number_of(-limit, limit).about(&about))
+    };
+    COORDINATES.into_iter().fold(object(), coordinate).example(json!({
+        "origin_lat": 37.7749, "origin_lon": -122.4194, "target_lat": 28.5721, "target_lon": -80.648,
+    }))
+}
+
+fn ride() -> Schema {
+    let place = || reference("Place").or_null().about("Null once the personal data was erased.");
+    object()
+        .about("Before a ride is created there is only its id.")
+        .has("id", reference("RideId"))
+        .has("object", constant("ride"))
+        .has("status", one_of_words(["pending", "paid", "unpaid", "unknown"]).about(
+            "`pending`: under way. `paid`: exactly one charge exists. `unpaid`: none exists and none will. `unknown`: the \
+             provider has not said; it is being found out.",
+        ))
+        .may_have("amount", constant(FARE_MINOR).about("What every ride costs: $20.00."))
+        .may_have("currency", constant(FARE_CURRENCY))
+        .may_have("origin", place())
+        .may_have("target", place())
+        .may_have("charge", text().or_null().about("The provider's id of the payment, once there is one."))
+        .may_have("created_at", reference("Time"))
+        .closed()
+        .example(ride_example("paid"))
+}
+
+/// A ride, as an answer has it.
+pub(super) fn ride_example(status: &str) -> Value {
+    json!({
+        "id": ride_id(), "object": "ride", "status": status, "amount": FARE_MINOR, "currency": FARE_CURRENCY,
+        "origin": { "lat": 37.7749, "lon": -122.4194 }, "target": { "lat": 28.5721, "lon": -80.648 },
+        "charge": "pi_3QK1", "created_at": AT,
+    })
+}
+
+fn key() -> Schema {
+    object()
+        .has("object", constant("idempotency_key"))
+        .has("status", one_of_words(["processing", "unknown", "complete", "expired"]).about(
+            "`processing`: under way. `unknown`: the provider has not said; it is being found out. `complete`: ended, the \
+             response is replayed. `expired`: ended, the response is gone.",
+        ))
+        .has("recovery_point", text().about("How far it came: where a retry goes on.").example("finished"))
+        .has("request_hash", text().about("The request's fingerprint.").with("pattern", "^v1:[0-9a-f]{64}$"))
+        .has("attempts", integer().with("minimum", 0).about("How many runs it took."))
+        .has("created_at", reference("Time"))
+        .has("expires_at", reference("Time").or_null().about(
+            "When the stored response is dropped; not known before the end.",
+        ))
+        .has("response_code", integer_of(200, 599).or_null().about("The stored status."))
+        .has("resource", uri_reference().about(RESULT))
+        .has("timeline", list(reference("TimelineEntry")).about(
+            "What happened when, in order. No value from a request is in it.",
+        ))
+        .closed()
+        .example(json!({
+            "object": "idempotency_key", "status": "complete", "recovery_point": "finished",
+            "request_hash": "v1:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08", "attempts": 1,
+            "created_at": AT, "expires_at": "2026-11-22T09:30:01.000Z", "response_code": 201,
+            "resource": format!("/rides/{}", ride_id()), "timeline": [
+                { "at": AT, "attempt": 1, "event": "key_created", "detail": "ride" },
+                { "at": "2026-11-21T09:30:01.000Z", "attempt": 1, "event": "finished", "detail": "201" },
+            ],
+        }))
+}
+
+fn checkout_session_request() -> Schema {
+    object()
+        .has("order_id", text().about("Your order: it is paid once.").with("minLength", 1).at_most(ORDER_MAX)
+            .with("pattern", "^[!-~]+$"))
+        .has("currency", reference("Currency"))
+        .has("lines", list(reference("CheckoutLine")).with("minItems", 1).with("maxItems", LINES_MAX).about(
+            "What is bought. What they come to is charged. In a form: `lines[0][name]`.",
+        ))
+        .may_have("revision", revision(1).with("type", json!(["integer", "string"]))
+            .with("pattern", "^[0-9]{1,10}$").about(
+                "Higher for each newer link of the order. Without it the order numbers its links itself: the same content \
+                 has the same number, other content the next one.",
+            ))
+        .may_have("return_url", uri().at_most(URL_MAX).about(
+            "Where the person goes from the receipt, with `payment`, `order_id`, `amount`, `currency` and `revision` in its \
+             query: compare them with `GET /payments/{id}`.",
+        ))
+        .closed()
+        .example(json!({
+            "order_id": "order-1042", "currency": "usd",
+            "lines": [{ "name": "Ticket", "unit_amount": 1250, "quantity": 2 }],
+        }))
+}
