@@ -12,7 +12,7 @@ use crate::config::Config;
 use crate::exchange::{Sent, exchange};
 use crate::flows::engine::{LookUp, Outcome, ProviderCall};
 use crate::machine::call::{FrozenRequest, RefusalScope};
-use crate::payment::check::{Question, Truth};
+use crate::payment::check::{StatusQuery, StatusReply};
 use crate::providers::{HttpAnswer, Provider, adyen, stripe};
 
 /// The ways to the providers.
@@ -86,14 +86,14 @@ impl Transport {
     }
 
     /// Asks how a payment or a refund stands. Never fails: an error on the way is the same as no answer.
-    pub(crate) async fn ask(&self, question: &Question) -> Truth {
+    pub(crate) async fn ask(&self, question: &StatusQuery) -> StatusReply {
         let provider = question.provider();
         let Some(request) = provider.question_request(question) else {
-            return Truth::Silence;
+            return StatusReply::NoAnswer;
         };
         match self.get(provider, &request).await {
             Ok(answer) => provider.read_truth(question, &answer),
-            Err(_) => Truth::Silence,
+            Err(_) => StatusReply::NoAnswer,
         }
     }
 

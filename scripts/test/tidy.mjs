@@ -103,15 +103,11 @@ const config = {
       tests/worker/webhooks.test.mjs
     `),
     'old names': [
-      ...words('Appended Arrival Flagged Semantics Stranger Ticket').map((item) => `once: ${item}`),
-      ...words('Arrival Doubt Flagged News Semantics Silence Stranger Taken Told Truth').map(
-        (item) => `payments: ${item}`,
-      ),
-      'once: mod wake',
+      ...words('Arrival Stranger').map((item) => `once: ${item}`),
+      ...words('Arrival Stranger Taken').map((item) => `payments: ${item}`),
       ...words(`
-        Appended Arrival Bench Does Drawn Elsewhere Fate Flagged Happening Manner News
-        Ours RunAsk Saw Semantics Sheet Sight Silence Standing Story Stranger Taken Ticket Told Trouble
-        Truth Verdict Wish
+        Arrival Bench Does Drawn Elsewhere Fate Happening Manner         Ours RunAsk Saw Sheet Sight Standing Story Stranger Taken Told Trouble
+        Verdict Wish
       `).map((item) => `paid-once: ${item}`),
       ...words(`
         books dice forget levels naive news pace picture plot promises sheets sight story tally

@@ -7,9 +7,9 @@ use super::problem::{Kind, Problem};
 use super::reply;
 use super::signing::Purpose;
 use super::token::FormToken;
+use crate::machine::alarm::Forgotten;
 use crate::machine::id::{ObjectId, Owner};
 use crate::machine::key::{IdempotencyKey, KeyHash};
-use crate::machine::wake::Forgotten;
 use crate::object::message::{Ask, Located, Shown};
 use crate::payment::id::{PaymentId, RideId};
 

@@ -24,14 +24,14 @@ use crate::flows::engine::{
 use crate::flows::order_link::{self, EndedLinks, MadeLink};
 use crate::flows::tries::next_try;
 use crate::log::log;
+use crate::machine::alarm::{Forgotten, forget};
 use crate::machine::begin::{Bound, begin, bind, replayed};
 use crate::machine::context::Bug;
 use crate::machine::id::{InstanceId, ObjectId, Owner, RequestId};
 use crate::machine::key::KeyHash;
-use crate::machine::record::Ticket;
+use crate::machine::record::FencingToken;
 use crate::machine::run::RunEnd;
 use crate::machine::step::StepError;
-use crate::machine::wake::{Forgotten, forget};
 use crate::metrics;
 use crate::payment::{Payment, check};
 use crate::random;
@@ -306,7 +306,7 @@ impl Drive {
     /// Begins a run and shares it: the caller may vanish, the run goes on.
     pub(super) fn start(
         self: &Rc<Self>,
-        ticket: Ticket,
+        ticket: FencingToken,
         patience_ms: Option<u64>,
         fault: Option<Fault>,
     ) -> Running {

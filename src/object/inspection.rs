@@ -190,7 +190,7 @@ impl CallSight {
         let result = match settlement {
             Some(Settlement::Answered(reply)) => Some(reply.result.name()),
             Some(Settlement::NotExecuted) => Some("not_executed"),
-            Some(Settlement::Flagged) => Some("flagged"),
+            Some(Settlement::NeedsReview) => Some("flagged"),
             None => None,
         };
         let by_hand = call.evidence.by_hand.as_ref();

@@ -230,7 +230,7 @@ impl CallRow {
             name: self.name,
             kind: present(CallKind::parse(&self.kind), "kind")?,
             provider: present(Provider::parse(&self.provider), "provider")?,
-            semantics: from_word(&self.semantics)?,
+            retry_policy: from_word(&self.semantics)?,
             derived_key: self.derived_key,
             request: from_json(&self.request)?,
             state,

@@ -13,15 +13,15 @@ use super::row::{
 use super::schema::{MIGRATIONS, VERSION_TABLE};
 use super::storage::{SqlValue, Storage};
 use crate::flows::engine::{
-    Appended, CallState, Context, Evidence, KeyRecord, Lifecycle, ProviderCall, Rows, StagedJob,
+    CallState, Context, Evidence, KeyRecord, Lifecycle, NewRows, ProviderCall, Rows, StagedJob,
 };
 use crate::flows::order_link::OrderLinks;
 use crate::flows::ride::Ride;
+use crate::machine::alarm::{KnownAlarm, alarm_to_set};
 use crate::machine::context::Bug;
 use crate::machine::id::ObjectId;
 use crate::machine::record::Binding;
 use crate::machine::rows::TimelineEntry;
-use crate::machine::wake::{KnownAlarm, alarm_to_set};
 use crate::metrics;
 use crate::object::inspection::EventSight;
 use crate::payment::tries::{self, Try};
@@ -503,7 +503,7 @@ impl<S: Storage> Store<S> {
                 text(&call.name),
                 text(call.kind.as_str()),
                 text(call.provider.as_str()),
-                text(json_word(&call.semantics)?),
+                text(json_word(&call.retry_policy)?),
                 text(&call.derived_key),
                 text(json(&call.request)?),
                 text(call.state.name()),
@@ -559,7 +559,7 @@ impl<S: Storage> Store<S> {
         )
     }
 
-    fn append(&self, appended: &Appended) -> Result<(), Bug> {
+    fn append(&self, appended: &NewRows) -> Result<(), Bug> {
         for record in &appended.facts.audit {
             self.storage.exec(
                 "INSERT INTO audit_records (at_ms, actor, action, subject, data) VALUES (?,?,?,?,?)",

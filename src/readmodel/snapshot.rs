@@ -247,7 +247,7 @@ fn operation(call: &ProviderCall) -> &'static str {
 }
 
 fn key_face(rows: &Rows, key: &KeyRecord) -> KeyFace {
-    let is_flagged_call = |state: &CallState| matches!(state, CallState::Settled(Settlement::Flagged));
+    let is_flagged_call = |state: &CallState| matches!(state, CallState::Settled(Settlement::NeedsReview));
     let calls = || rows.calls.iter().filter(|call| call.key_id == key.key_id);
     let flagged_call = calls().any(|call| is_flagged_call(&call.state) || call.needs_review().is_some());
     let mut face = KeyFace {

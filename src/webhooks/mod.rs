@@ -7,6 +7,6 @@ pub mod inbox;
 #[cfg(target_arch = "wasm32")]
 pub(crate) mod work;
 
-pub use payments::payment::provider_event::{Event, News, Taken, Told};
+pub use payments::payment::provider_event::{Event, EventKind, OperationNotice, Taken};
 pub use payments::providers::adyen::webhook as adyen;
 pub use payments::providers::stripe::webhook as stripe;

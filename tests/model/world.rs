@@ -15,14 +15,14 @@ use paid_once::flows::engine::{
     Outcome, ProviderCall, Rows, Run, context,
 };
 use paid_once::flows::ride::{DegreesE7, Place, RideRequest, RideState};
+use paid_once::machine::alarm::{wake, wake_at};
 use paid_once::machine::context::Times;
 use paid_once::machine::fingerprint::{Canonical, Fingerprint};
 use paid_once::machine::id::{InstanceId, ObjectId, Owner, RequestId};
 use paid_once::machine::key::KeyHash;
-use paid_once::machine::record::{Channel, StoredResponse, Ticket};
+use paid_once::machine::record::{Channel, FencingToken, StoredResponse};
 use paid_once::machine::run::RunEnd;
 use paid_once::machine::step::StepError;
-use paid_once::machine::wake::{wake, wake_at};
 use paid_once::payment::records::JobKind;
 use paid_once::providers::HttpAnswer;
 
@@ -250,7 +250,7 @@ impl World {
         }
     }
 
-    fn start_run(&mut self, ticket: Ticket, client: bool) {
+    fn start_run(&mut self, ticket: FencingToken, client: bool) {
         // A client waits a little between two sends; the alarm lets go.
         let patience_until_ms = if client { ms(self.now + 1) } else { 0 };
         self.live.push(Live {

@@ -5,17 +5,17 @@ use paid_once::flows::engine::{
     with_credentials,
 };
 use paid_once::machine::account::{Credential, Identity};
+use paid_once::machine::alarm::{wake, wake_at};
 use paid_once::machine::begin::begin;
 use paid_once::machine::call::{FrozenRequest, RefusalScope};
 use paid_once::machine::context::Times;
 use paid_once::machine::id::ObjectId;
 use paid_once::machine::run::RunEnd;
-use paid_once::machine::wake::{wake, wake_at};
-use paid_once::payment::check::Question;
+use paid_once::payment::check::StatusQuery;
 use paid_once::payment::ingest;
 use paid_once::providers::result::{CallKind, ProviderResult};
 use paid_once::providers::{Provider, stripe};
-use paid_once::webhooks::{Event as Notice, News, Taken};
+use paid_once::webhooks::{Event as Notice, EventKind, Taken};
 use proptest::prelude::*;
 
 use crate::support::{NOW_MS, a_call, answer, arrival, at, me, ride};
@@ -258,7 +258,7 @@ fn an_event_counts_in_the_account_alone_to_which_a_call_went() {
         provider: Provider::Stripe,
         account: account.map(str::to_owned),
         kind: "payment_intent.succeeded".into(),
-        news: News::Ask { refund: None, payment: None, derived_key: None },
+        news: EventKind::Ask { refund: None, payment: None, derived_key: None },
     };
     for of in [None, Some("acct_B")] {
         for account in [None, Some("acct_B"), Some("acct_C")] {
@@ -296,9 +296,9 @@ proptest! {
         let identity = stripe::identity(&call);
         let expected = account.clone().filter(|_| identity.path != "/v1/account");
         prop_assert_eq!(identity.account, expected);
-        let about = Question::Payment { provider: Provider::Stripe, account: account.clone(), id: "pi_7".into(), doubt: None };
+        let about = StatusQuery::Payment { provider: Provider::Stripe, account: account.clone(), id: "pi_7".into(), doubt: None };
         prop_assert_eq!(&stripe::question(&about).account, &account);
-        let home = Question::Home { payment: "pi_7".into(), question: Box::new(about) };
+        let home = StatusQuery::Home { payment: "pi_7".into(), question: Box::new(about) };
         prop_assert_eq!(&stripe::question(&home).account, &account);
     }
 

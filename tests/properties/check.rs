@@ -6,7 +6,9 @@ use paid_once::flows::engine::{Context, Limits, Rows, context};
 use paid_once::machine::begin::begin as begin_key;
 use paid_once::machine::context::Times;
 use paid_once::machine::id::ObjectId;
-use paid_once::payment::check::{self, Beside, Question, RemoteRefund, Truth, begin, look_wait_ms, take};
+use paid_once::payment::check::{
+    self, Beside, RemoteRefund, StatusQuery, StatusReply, begin, look_wait_ms, take,
+};
 use paid_once::payment::id::{PaymentId, RefundId};
 use paid_once::payment::money::{AmountMinor, Currency};
 use paid_once::payment::tries::Try;
@@ -132,7 +134,7 @@ const DAY_MS: u64 = 86_400_000;
 
 /// Stripe's answers to questions, one after the other, at the times at which they are asked; gives these times in ms after
 /// `NOW_MS`. A payment that has no more of them is left alone for good.
-fn asked_at(rows: &mut Rows, mut truth: impl FnMut(&Question) -> Truth) -> Vec<u64> {
+fn asked_at(rows: &mut Rows, mut truth: impl FnMut(&StatusQuery) -> StatusReply) -> Vec<u64> {
     let mut times = Vec::new();
     check::schedule(rows, &at(NOW_MS, 0));
     while let Some(now_ms) = check::due_at_ms(rows.resource.payment.as_ref().unwrap()) {
@@ -168,17 +170,17 @@ fn keyed(state: PaymentState) -> Rows {
 const TAKEN: Found = Found::Captured { amount_minor: 2500 };
 
 /// It was taken as we know, and these refunds were made.
-fn taken_and(question: &Question, refunds: impl FnOnce() -> Vec<RemoteRefund>) -> Truth {
+fn taken_and(question: &StatusQuery, refunds: impl FnOnce() -> Vec<RemoteRefund>) -> StatusReply {
     match question {
-        Question::Refunds { .. } => Truth::Refunds { refunds: refunds(), has_more: false },
-        _ => Truth::Payment(TAKEN, Beside::default()),
+        StatusQuery::Refunds { .. } => StatusReply::Refunds { refunds: refunds(), has_more: false },
+        _ => StatusReply::Payment(TAKEN, Beside::default()),
     }
 }
 
 #[test]
 fn a_reservation_is_asked_for_a_few_times_and_right_after_each_time_at_which_one_lapses() {
     let mut rows = decided(PaymentState::Authorized);
-    let times = asked_at(&mut rows, |_| Truth::Payment(Found::Authorized, Beside::default()));
+    let times = asked_at(&mut rows, |_| StatusReply::Payment(Found::Authorized, Beside::default()));
     assert_eq!(times.len(), 5, "{times:?}");
     for lapses_ms in [4 * DAY_MS + 18 * 3_600_000, 7 * DAY_MS, 30 * DAY_MS] {
         let after = times.iter().find(|at_ms| **at_ms > lapses_ms);
@@ -204,7 +206,7 @@ fn what_the_provider_does_not_answer_is_asked_again() {
     let mut silent = 3;
     let times = asked_at(&mut rows, |question| {
         silent -= i32::from(silent > 0);
-        if silent > 0 { Truth::Silence } else { taken_and(question, Vec::new) }
+        if silent > 0 { StatusReply::NoAnswer } else { taken_and(question, Vec::new) }
     });
     assert_eq!(times.len(), 4, "{times:?}");
     assert!(times[2] - times[0] < 60_000, "{times:?}");
@@ -257,8 +259,8 @@ fn a_refund_that_fails_after_days_is_found_without_any_webhook() {
 /// What the object makes of these refunds at Stripe; gives what can still be refunded.
 fn left_after(rows: &mut Rows, refunds: Vec<RemoteRefund>) -> u32 {
     let (provider, id) = (Provider::Stripe, "pi_1".to_owned());
-    let question = Question::Refunds { provider, account: None, id, doubt: None, read: Vec::new() };
-    let next = take(rows, &question, Truth::Refunds { refunds, has_more: false }, &at(NOW_MS, 0));
+    let question = StatusQuery::Refunds { provider, account: None, id, doubt: None, read: Vec::new() };
+    let next = take(rows, &question, StatusReply::Refunds { refunds, has_more: false }, &at(NOW_MS, 0));
     assert_eq!(next.unwrap(), None);
     rows.resource.payment.as_ref().unwrap().refundable_minor(&rows.resource.refunds)
 }
@@ -293,8 +295,8 @@ fn what_others_have_given_back_cannot_be_given_back_again() {
 fn a_long_list_of_refunds_is_read_page_by_page() {
     let mut rows = decided(PaymentState::Captured { amount_minor: 2500 });
     let (provider, id) = (Provider::Stripe, "pi_1".to_owned());
-    let first = Question::Refunds { provider, account: None, id, doubt: None, read: Vec::new() };
-    let page = |id: &str, has_more| Truth::Refunds {
+    let first = StatusQuery::Refunds { provider, account: None, id, doubt: None, read: Vec::new() };
+    let page = |id: &str, has_more| StatusReply::Refunds {
         refunds: vec![remote(id, 100, RefundState::Succeeded)],
         has_more,
     };
@@ -318,7 +320,7 @@ fn a_reservation_whose_end_is_known_is_asked_for_right_after_it() {
     let mut at_ms = NOW_MS;
     let times = asked_at(&mut rows, |_| {
         at_ms += DAY_MS;
-        Truth::Payment(if at_ms > NOW_MS + DAY_MS { Found::Expired } else { Found::Authorized }, beside)
+        StatusReply::Payment(if at_ms > NOW_MS + DAY_MS { Found::Expired } else { Found::Authorized }, beside)
     });
     assert_eq!(times.last(), Some(&(until_ms - NOW_MS + 60_000)), "{times:?}");
     assert_eq!(rows.resource.payment.as_ref().unwrap().state, PaymentState::Expired);
@@ -326,7 +328,7 @@ fn a_reservation_whose_end_is_known_is_asked_for_right_after_it() {
 
     // What was not known when it was made is learnt with the first question.
     let mut rows = decided(PaymentState::Authorized);
-    let times = asked_at(&mut rows, |_| Truth::Payment(Found::Authorized, beside));
+    let times = asked_at(&mut rows, |_| StatusReply::Payment(Found::Authorized, beside));
     assert!(times.contains(&(until_ms - NOW_MS + 60_000)), "{times:?}");
 }
 
@@ -338,11 +340,11 @@ fn a_dispute(status: DisputeStatus) -> Dispute {
 const DISPUTED: Beside = Beside { capture_before_ms: None, held_minor: 0, is_disputed: true };
 
 /// The money was taken, nothing of it was given back, and banks want this.
-fn disputed(question: &Question, disputes: &[Dispute]) -> Truth {
+fn disputed(question: &StatusQuery, disputes: &[Dispute]) -> StatusReply {
     match question {
-        Question::Disputes { .. } => Truth::Disputes(disputes.to_vec()),
-        Question::Refunds { .. } => taken_and(question, Vec::new),
-        _ => Truth::Payment(TAKEN, DISPUTED),
+        StatusQuery::Disputes { .. } => StatusReply::Disputes(disputes.to_vec()),
+        StatusQuery::Refunds { .. } => taken_and(question, Vec::new),
+        _ => StatusReply::Payment(TAKEN, DISPUTED),
     }
 }
 
@@ -356,7 +358,7 @@ fn a_dispute_is_found_by_asking_and_followed_to_its_end() {
     let mut rows = keyed(PaymentState::Captured { amount_minor: 2500 });
     let mut asked = 0;
     let times = asked_at(&mut rows, |question| {
-        asked += u32::from(matches!(question, Question::Disputes { .. }));
+        asked += u32::from(matches!(question, StatusQuery::Disputes { .. }));
         let status = if asked < 4 { DisputeStatus::Open } else { DisputeStatus::Won };
         disputed(question, &[a_dispute(status)])
     });
@@ -372,9 +374,13 @@ fn a_dispute_is_found_by_asking_and_followed_to_its_end() {
 fn of_several_disputes_what_is_open_or_lost_is_summed_up() {
     let answer = |disputes: &[Dispute]| {
         let mut rows = keyed(PaymentState::Captured { amount_minor: 2500 });
-        let question =
-            Question::Disputes { provider: Provider::Stripe, account: None, id: "pi_1".into(), doubt: None };
-        take(&mut rows, &question, Truth::Disputes(disputes.to_vec()), &at(NOW_MS, 0)).unwrap();
+        let question = StatusQuery::Disputes {
+            provider: Provider::Stripe,
+            account: None,
+            id: "pi_1".into(),
+            doubt: None,
+        };
+        take(&mut rows, &question, StatusReply::Disputes(disputes.to_vec()), &at(NOW_MS, 0)).unwrap();
         let payment = rows.resource.payment.unwrap();
         (payment.status(), payment.disputed_minor(), payment.forbids_refunds())
     };
@@ -425,9 +431,9 @@ fn what_others_capture_in_parts_is_kept_as_it_is_and_the_rest_is_for_a_person() 
     let mut rows = keyed(PaymentState::Authorized);
     let mut answer = |amount_minor: u32, held_minor: u32| {
         let (provider, id) = (Provider::Stripe, "pi_1".to_owned());
-        let question = Question::Payment { provider, account: None, id, doubt: None };
+        let question = StatusQuery::Payment { provider, account: None, id, doubt: None };
         let beside = Beside { held_minor, ..Beside::default() };
-        let truth = Truth::Payment(Found::Captured { amount_minor }, beside);
+        let truth = StatusReply::Payment(Found::Captured { amount_minor }, beside);
         take(&mut rows, &question, truth, &at(NOW_MS, 0)).unwrap();
         (rows.resource.payment.as_ref().unwrap().captured_minor(), audited(&mut rows))
     };

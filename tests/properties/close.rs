@@ -6,7 +6,7 @@ use paid_once::machine::begin::begin;
 use paid_once::machine::id::{InstanceId, ObjectId};
 use paid_once::machine::record::StoredResponse;
 use paid_once::machine::run::RunEnd;
-use paid_once::payment::check::{self, Beside, Question, Truth};
+use paid_once::payment::check::{self, Beside, StatusQuery, StatusReply};
 use paid_once::payment::money::AmountMinor;
 use paid_once::providers::HttpAnswer;
 use paid_once::providers::result::Found;
@@ -176,11 +176,11 @@ fn one_that_was_confirmed_and_is_not_what_is_asked_for_now_is_given_back() {
 }
 
 /// What Stripe says of an order that nobody tries again, at the times at which it is asked, in ms after `NOW_MS`.
-fn asked(order: &mut Order, truth: &Truth) -> Vec<(u64, String)> {
+fn asked(order: &mut Order, truth: &StatusReply) -> Vec<(u64, String)> {
     let mut asked = Vec::new();
     while let Some(now_ms) = check::due_at_ms(order.rows.resource.payment.as_ref().unwrap()) {
         for question in check::begin(&mut order.rows, false, &at(now_ms)) {
-            let Question::Payment { id, .. } = &question else { panic!("{question:?}") };
+            let StatusQuery::Payment { id, .. } = &question else { panic!("{question:?}") };
             asked.push((now_ms - NOW_MS, id.clone()));
             check::take(&mut order.rows, &question, truth.clone(), &at(now_ms)).unwrap();
         }
@@ -189,10 +189,10 @@ fn asked(order: &mut Order, truth: &Truth) -> Vec<(u64, String)> {
     asked
 }
 
-fn still_declined(order: &Order) -> Truth {
+fn still_declined(order: &Order) -> StatusReply {
     let call = &order.rows.calls[0];
     let question =
-        Question::Payment { provider: call.provider, account: None, id: "pi_1".into(), doubt: None };
+        StatusQuery::Payment { provider: call.provider, account: None, id: "pi_1".into(), doubt: None };
     call.provider.read_truth(&question, &answer(200, intent("pi_1", "requires_payment_method")))
 }
 
@@ -210,7 +210,7 @@ fn money_that_comes_to_a_declined_try_is_given_back_although_nobody_tells_of_it(
     for found in [Found::Captured { amount_minor: AMOUNT }, Found::Authorized] {
         let mut order = left_open(&["pi_1"]);
         assert_eq!(
-            asked(&mut order, &Truth::Payment(found, Beside::default())),
+            asked(&mut order, &StatusReply::Payment(found, Beside::default())),
             [(DAY_MS, "pi_1".to_owned())]
         );
         assert!(order.audited("try.late_money") && order.gives_back());

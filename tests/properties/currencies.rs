@@ -12,7 +12,7 @@ use paid_once::providers::adyen::minor_units::{from_adyen, to_adyen};
 use paid_once::providers::adyen::{self, authorize};
 use paid_once::providers::result::{CallKind, ProviderResult};
 use paid_once::providers::{Authorization, Provider, UnsupportedMoney};
-use paid_once::webhooks::News;
+use paid_once::webhooks::EventKind;
 use paid_once::webhooks::adyen::items;
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -200,7 +200,7 @@ fn what_adyen_answers_and_tells_is_read_in_our_units() {
             "originalReference": "PSP", "merchantReference": "pay_1.po_1", "success": "true"
         } }] });
         let news = items(body.to_string().as_bytes()).unwrap().remove(0).read().0.news;
-        let News::Capture(told) = news else { panic!("{news:?}") };
+        let EventKind::Capture(told) = news else { panic!("{news:?}") };
         told
     };
     assert_eq!(told(40_000, "CLP").amount_minor, 400);

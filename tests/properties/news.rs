@@ -11,12 +11,12 @@ use paid_once::flows::payment::{PaymentRequest, Route};
 use paid_once::flows::refund::RefundRequest;
 use paid_once::flows::void::VoidRequest;
 use paid_once::flows::{Operation, Refusal};
+use paid_once::machine::alarm::wake;
 use paid_once::machine::begin::begin;
 use paid_once::machine::context::Times;
 use paid_once::machine::id::{InstanceId, ObjectId};
 use paid_once::machine::run::RunEnd;
-use paid_once::machine::wake::wake;
-use paid_once::payment::check::{Beside, Question, Truth};
+use paid_once::payment::check::{Beside, StatusQuery, StatusReply};
 use paid_once::payment::money::{AmountMinor, Currency};
 use paid_once::payment::tries;
 use paid_once::payment::{
@@ -24,7 +24,7 @@ use paid_once::payment::{
 };
 use paid_once::providers::result::{CallKind, Found, ProviderResult};
 use paid_once::providers::{Provider, adyen};
-use paid_once::webhooks::{Event, News, Taken, Told};
+use paid_once::webhooks::{Event, EventKind, OperationNotice, Taken};
 use proptest::prelude::*;
 
 use crate::support::{NOW_MS, arrival};
@@ -123,7 +123,7 @@ impl Bench {
     }
 
     fn told(&self, kind: &str, derived_key: &str, id: &str, success: bool, amount_minor: u32) -> Event {
-        let told = Told {
+        let told = OperationNotice {
             derived_key: Some(derived_key.to_owned()),
             payment: "psp_pay".to_owned(),
             id: id.to_owned(),
@@ -134,10 +134,10 @@ impl Bench {
             at_ms: None,
         };
         let news = match kind {
-            "AUTHORISATION" => News::Authorisation(told),
-            "CAPTURE" => News::Capture(told),
-            "CANCELLATION" => News::Cancellation(told),
-            _ => News::Refund(told),
+            "AUTHORISATION" => EventKind::Authorisation(told),
+            "CAPTURE" => EventKind::Capture(told),
+            "CANCELLATION" => EventKind::Cancellation(told),
+            _ => EventKind::Refund(told),
         };
         let event_id = format!("{kind}:{id}:{success}");
         Event { event_id, provider: self.provider, account: None, kind: kind.to_owned(), news }
@@ -228,13 +228,13 @@ fn rank(state: &RefundState) -> u8 {
     }
 }
 
-fn is_about(question: &Question, refund: &str) -> bool {
-    matches!(question, Question::Refund { id, .. } if id == refund)
+fn is_about(question: &StatusQuery, refund: &str) -> bool {
+    matches!(question, StatusQuery::Refund { id, .. } if id == refund)
 }
 
 /// Stripe's event that something has happened to a refund, or to the payment.
 fn ask(event_id: &str, refund: Option<&str>) -> Event {
-    let news = News::Ask { refund: refund.map(str::to_owned), payment: None, derived_key: None };
+    let news = EventKind::Ask { refund: refund.map(str::to_owned), payment: None, derived_key: None };
     Event {
         event_id: event_id.into(),
         provider: Provider::Stripe,
@@ -304,7 +304,7 @@ proptest! {
                 prop_assert!(matches!(before.state, RefundState::Failed { .. }), "nobody asks about {:?}", before);
                 continue;
             };
-            check::take(&mut bench.rows, question, Truth::Refund(state), &at(NOW_MS + 1)).unwrap();
+            check::take(&mut bench.rows, question, StatusReply::Refund(state), &at(NOW_MS + 1)).unwrap();
             bench.rows.appended = Default::default();
             prop_assert!(rank(&bench.refund(number).state) >= rank(&before.state));
         }
@@ -360,13 +360,14 @@ fn refunded() -> Bench {
     let mut bench = Bench::new(Provider::Stripe, &books);
     let [question] = &check::questions(&bench.rows)[..] else { panic!("one refund is pending") };
     let question = question.clone();
-    check::take(&mut bench.rows, &question, Truth::Refund(RefundState::Succeeded), &at(NOW_MS)).unwrap();
+    check::take(&mut bench.rows, &question, StatusReply::Refund(RefundState::Succeeded), &at(NOW_MS))
+        .unwrap();
     assert_eq!(bench.rows.resource.payment.as_ref().unwrap().check, None, "nothing is asked for any more");
     bench
 }
 
-fn came_back() -> Truth {
-    Truth::Refund(RefundState::Failed { code: "no".into(), message: String::new() })
+fn came_back() -> StatusReply {
+    StatusReply::Refund(RefundState::Failed { code: "no".into(), message: String::new() })
 }
 
 #[test]
@@ -386,7 +387,7 @@ fn what_stripe_has_told_of_is_asked_for_until_it_answers() {
             "{}",
             now_ms - NOW_MS
         );
-        check::take(&mut bench.rows, &questions[0], Truth::Silence, &at(now_ms)).unwrap();
+        check::take(&mut bench.rows, &questions[0], StatusReply::NoAnswer, &at(now_ms)).unwrap();
         let next_at_ms = bench.rows.resource.payment.as_ref().unwrap().check.unwrap().next_at_ms;
         pauses.push(next_at_ms - now_ms);
         now_ms = next_at_ms;
@@ -415,7 +416,8 @@ fn an_answer_that_was_asked_for_before_an_event_does_not_answer_it() {
     bench.hear(&ask("evt_1", Some("psp_0")));
     let first = check::begin(&mut bench.rows, false, &at(NOW_MS + 1));
     bench.hear(&ask("evt_2", Some("psp_0")));
-    check::take(&mut bench.rows, &first[0], Truth::Refund(RefundState::Succeeded), &at(NOW_MS + 2)).unwrap();
+    check::take(&mut bench.rows, &first[0], StatusReply::Refund(RefundState::Succeeded), &at(NOW_MS + 2))
+        .unwrap();
     let second = check::begin(&mut bench.rows, false, &at(NOW_MS + 2));
     assert_eq!(second.len(), 1, "the second event has a question of its own");
     check::take(&mut bench.rows, &second[0], came_back(), &at(NOW_MS + 3)).unwrap();
@@ -427,7 +429,7 @@ fn a_person_can_ask_about_refunds_that_seem_to_be_done() {
     let mut bench = refunded();
     ingest::ask_all(&mut bench.rows, &at(NOW_MS + 1));
     let questions = check::begin(&mut bench.rows, false, &at(NOW_MS + 1));
-    assert!(matches!(&questions[..], [Question::Payment { .. }]), "{questions:?}");
+    assert!(matches!(&questions[..], [StatusQuery::Payment { .. }]), "{questions:?}");
 }
 
 /// A payment at Adyen whose first send nobody has heard of, taken up again a minute later; and what Adyen tells of it.
@@ -524,7 +526,7 @@ fn what_is_told_before_the_answer_is_taken_in_comes_again() {
 fn news_of_an_earlier_try_does_not_contradict_a_later_one() {
     let books = Books { payment_lost: false, refunds: Vec::new() };
     let mut bench = Bench::new(Provider::Adyen, &books);
-    let about = |payment: &str| Told {
+    let about = |payment: &str| OperationNotice {
         derived_key: None,
         payment: payment.to_owned(),
         id: "psp_modification".to_owned(),
@@ -534,9 +536,9 @@ fn news_of_an_earlier_try_does_not_contradict_a_later_one() {
         reason: String::new(),
         at_ms: None,
     };
-    let refunded = |payment: &str| News::CancelOrRefund(about(payment));
-    let voided = |payment: &str| News::Cancellation(about(payment));
-    let mut take = |news: News| {
+    let refunded = |payment: &str| EventKind::CancelOrRefund(about(payment));
+    let voided = |payment: &str| EventKind::Cancellation(about(payment));
+    let mut take = |news: EventKind| {
         let event = Event {
             event_id: "event".into(),
             provider: Provider::Adyen,
@@ -583,17 +585,21 @@ impl Bench {
     /// News of the move, of that minute.
     fn dated(&self, kind: &str, derived: &str, success: bool, minute: u64) -> Event {
         let mut event = self.told(kind, derived, "psp_move", success, AMOUNT);
-        if let News::Capture(told) | News::Cancellation(told) | News::Refund(told) = &mut event.news {
+        if let EventKind::Capture(told) | EventKind::Cancellation(told) | EventKind::Refund(told) =
+            &mut event.news
+        {
             told.at_ms = Some(NOW_MS + minute * 60_000);
         }
         event.news = match (kind, event.news) {
-            ("CAPTURE_FAILED", News::Refund(told)) => News::CaptureFailed(Told { success: false, ..told }),
-            ("EXPIRE", News::Refund(told)) => News::Expired(told),
-            ("CHARGEBACK", News::Refund(told)) => {
-                News::Dispute { told, status: DisputeStatus::Open, withdrawn: true }
+            ("CAPTURE_FAILED", EventKind::Refund(told)) => {
+                EventKind::CaptureFailed(OperationNotice { success: false, ..told })
             }
-            ("CHARGEBACK_REVERSED", News::Refund(told)) => {
-                News::Dispute { told, status: DisputeStatus::Won, withdrawn: false }
+            ("EXPIRE", EventKind::Refund(told)) => EventKind::Expired(told),
+            ("CHARGEBACK", EventKind::Refund(told)) => {
+                EventKind::Dispute { told, status: DisputeStatus::Open, withdrawn: true }
+            }
+            ("CHARGEBACK_REVERSED", EventKind::Refund(told)) => {
+                EventKind::Dispute { told, status: DisputeStatus::Won, withdrawn: false }
             }
             (_, news) => news,
         };
@@ -756,7 +762,7 @@ fn money_for_a_payment_that_is_canceled_is_never_silent() {
         bench.hear(&bench.dated("CANCELLATION", &derived, true, 2));
         assert_eq!(bench.status(), ("canceled", None));
         let mut event = bench.told("AUTHORISATION", &authorisation, "psp_pay", true, AMOUNT);
-        if let News::Authorisation(told) = &mut event.news {
+        if let EventKind::Authorisation(told) = &mut event.news {
             told.at_ms = Some(NOW_MS + minute * 60_000);
         }
         let taken = ingest::take(&mut bench.rows, &event, &at(NOW_MS)).unwrap();
@@ -790,7 +796,8 @@ fn tried_twice(provider: Provider, capture: bool) -> (Bench, String) {
 impl Bench {
     fn of_first(&self, kind: &str, derived: &str, success: bool) -> Event {
         let mut event = self.told(kind, derived, "psp_first", success, AMOUNT);
-        let (News::Authorisation(told) | News::Cancellation(told) | News::Refund(told)) = &mut event.news
+        let (EventKind::Authorisation(told) | EventKind::Cancellation(told) | EventKind::Refund(told)) =
+            &mut event.news
         else {
             panic!("{kind}")
         };
@@ -873,15 +880,15 @@ fn money_on_a_try_that_is_over_is_seen_and_given_back() {
 #[test]
 fn stripe_is_asked_about_a_try_that_is_over_and_gives_its_money_back() {
     let (mut bench, _) = tried_twice(Provider::Stripe, true);
-    let news = News::Ask { refund: None, payment: Some("psp_first".into()), derived_key: None };
+    let news = EventKind::Ask { refund: None, payment: Some("psp_first".into()), derived_key: None };
     let kind = "payment_intent.succeeded".to_owned();
     let event = Event { event_id: "evt_1".into(), provider: Provider::Stripe, account: None, kind, news };
     assert_eq!(bench.takes(&event), Taken::In);
     let [question] = &check::begin(&mut bench.rows, false, &at(NOW_MS + 1))[..] else {
         panic!("one is asked")
     };
-    assert!(matches!(question, Question::Payment { id, .. } if id == "psp_first"));
-    let truth = Truth::Payment(Found::Captured { amount_minor: AMOUNT }, Beside::default());
+    assert!(matches!(question, StatusQuery::Payment { id, .. } if id == "psp_first"));
+    let truth = StatusReply::Payment(Found::Captured { amount_minor: AMOUNT }, Beside::default());
     check::take(&mut bench.rows, question, truth, &at(NOW_MS + 1)).unwrap();
     assert!(bench.rows.appended.facts.audit.iter().any(|record| record.action == "webhook.alert"));
     let done = ProviderResult::Refunded { refund: "re_1".into(), settled: true };

@@ -2,11 +2,11 @@
 
 use paid_once::flows::engine::{Begin, KeyRecord, Lifecycle, Rows, StagedJob};
 use paid_once::jobs::message::{Job, MESSAGE_MAX_BYTES, VERSION, batches};
+use paid_once::machine::alarm::{KnownAlarm, alarm_to_set, wake_at};
 use paid_once::machine::begin::begin;
 use paid_once::machine::id::{ObjectId, Owner};
 use paid_once::machine::outbox::{due, sent};
 use paid_once::machine::record::{Finished, StoredResponse};
-use paid_once::machine::wake::{KnownAlarm, alarm_to_set, wake_at};
 use paid_once::payment::id::RefundId;
 use paid_once::payment::money::AmountMinor;
 use paid_once::payment::records::{AuditRecord, JobKind};

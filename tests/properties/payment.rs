@@ -9,7 +9,7 @@ use paid_once::flows::{Operation, Refusal};
 use paid_once::machine::begin::begin;
 use paid_once::machine::id::{InstanceId, ObjectId};
 use paid_once::machine::run::RunEnd;
-use paid_once::payment::check::{Beside, Question, Truth};
+use paid_once::payment::check::{Beside, StatusQuery, StatusReply};
 use paid_once::payment::money::{AmountMinor, Currency};
 use paid_once::payment::{
     Check, Failure, PaymentState, Pending, Refund, RefundReason, RefundState, check, refunded_minor,
@@ -159,8 +159,8 @@ impl Bench {
         let Some(id) = payment.provider_payment.clone().filter(|_| payment.is_open_at_provider()) else {
             return;
         };
-        let question = Question::Payment { provider: Provider::Stripe, account: None, id, doubt: None };
-        check::take(&mut self.rows, &question, Truth::Payment(found, Beside::default()), &at(NOW_MS))
+        let question = StatusQuery::Payment { provider: Provider::Stripe, account: None, id, doubt: None };
+        check::take(&mut self.rows, &question, StatusReply::Payment(found, Beside::default()), &at(NOW_MS))
             .unwrap();
     }
 
@@ -316,8 +316,8 @@ proptest! {
                 1 => RefundState::Succeeded,
                 _ => RefundState::Failed { code: "no".into(), message: String::new() },
             };
-            let question = Question::Refund { provider: Provider::Stripe, account: None, refund: refund.clone(), id: "re_1".into(), doubt: None };
-            check::take(&mut bench.rows, &question, Truth::Refund(state.clone()), &at(NOW_MS)).unwrap();
+            let question = StatusQuery::Refund { provider: Provider::Stripe, account: None, refund: refund.clone(), id: "re_1".into(), doubt: None };
+            check::take(&mut bench.rows, &question, StatusReply::Refund(state.clone()), &at(NOW_MS)).unwrap();
             // What was given back can still come back, and what has failed stays so.
             let is_new = match (&decided, &state) {
                 (RefundState::Pending, state) => *state != RefundState::Pending,
@@ -363,14 +363,19 @@ fn a_late_word_about_an_earlier_try_changes_nothing() {
     bench.happens(Move::Pay(true));
     bench.answer(0, 2);
     let before = bench.rows.resource.payment.clone();
-    let question = Question::Payment {
+    let question = StatusQuery::Payment {
         provider: Provider::Stripe,
         account: None,
         id: "pi_of_another_try".into(),
         doubt: None,
     };
-    check::take(&mut bench.rows, &question, Truth::Payment(Found::Voided, Beside::default()), &at(NOW_MS))
-        .unwrap();
+    check::take(
+        &mut bench.rows,
+        &question,
+        StatusReply::Payment(Found::Voided, Beside::default()),
+        &at(NOW_MS),
+    )
+    .unwrap();
     assert_eq!(bench.rows.resource.payment, before);
 }
 

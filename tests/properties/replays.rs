@@ -1,13 +1,13 @@
 //! Replays: each is counted, a key's rows stay bounded, and no alarm is moved.
 
 use paid_once::flows::engine::{Action, Arrival, Begin, Event, Lifecycle, Outcome, ProviderReply, Rows, Run};
+use paid_once::machine::alarm::{KnownAlarm, alarm_to_set, wake};
 use paid_once::machine::begin::{begin, replayed};
 use paid_once::machine::context::Times;
 use paid_once::machine::fingerprint::{Canonical, Fingerprint};
 use paid_once::machine::id::{ObjectId, Owner, RequestId};
 use paid_once::machine::record::{REPLAYS_COUNTED_MAX, REPLAYS_SHOWN_MAX, StoredResponse};
 use paid_once::machine::run::RunEnd;
-use paid_once::machine::wake::{KnownAlarm, alarm_to_set, wake};
 use paid_once::providers::result::ProviderResult;
 use paid_once::readmodel::projection::stage_projection;
 

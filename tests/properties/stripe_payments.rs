@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use paid_once::flows::engine::{LookUp, Outcome, ProviderCall, ProviderReply};
 use paid_once::machine::call::FrozenRequest;
-use paid_once::payment::check::{Question, Truth};
+use paid_once::payment::check::{StatusQuery, StatusReply};
 use paid_once::payment::id::RefundId;
 use paid_once::payment::money::{AmountMinor, Currency};
 use paid_once::payment::{Refund, RefundReason, RefundState};
@@ -303,20 +303,20 @@ proptest! {
     #[test]
     fn a_question_is_answered_by_a_200_alone(object in any_object(), status in prop::sample::select(vec![200u16, 400, 404, 429, 500])) {
         let (provider, id) = (Provider::Stripe, "pi_1".to_owned());
-        let about = Question::Payment { provider, account: None, id, doubt: None };
+        let about = StatusQuery::Payment { provider, account: None, id, doubt: None };
         match read_truth(&about, &answer(status, &object)) {
-            Truth::Payment(Found::Captured { .. }, _) => prop_assert!(status == 200 && is_captured(&object)),
-            Truth::Payment(Found::Voided | Found::Expired, _) => prop_assert_eq!((status, &object["status"]), (200, &json!("canceled"))),
-            Truth::Payment(..) => prop_assert_eq!(status, 200),
-            Truth::Silence => {}
-            Truth::Home(_) | Truth::Refund(_) | Truth::Refunds { .. } | Truth::Disputes(_) => prop_assert!(false, "a payment was asked about"),
+            StatusReply::Payment(Found::Captured { .. }, _) => prop_assert!(status == 200 && is_captured(&object)),
+            StatusReply::Payment(Found::Voided | Found::Expired, _) => prop_assert_eq!((status, &object["status"]), (200, &json!("canceled"))),
+            StatusReply::Payment(..) => prop_assert_eq!(status, 200),
+            StatusReply::NoAnswer => {}
+            StatusReply::Home(_) | StatusReply::Refund(_) | StatusReply::Refunds { .. } | StatusReply::Disputes(_) => prop_assert!(false, "a payment was asked about"),
         }
-        let about = Question::Refund { provider, account: None, refund: RefundId("re_1".into()), id: "re_9".into(), doubt: None };
+        let about = StatusQuery::Refund { provider, account: None, refund: RefundId("re_1".into()), id: "re_9".into(), doubt: None };
         match read_truth(&about, &answer(status, &object)) {
-            Truth::Refund(RefundState::Succeeded) => prop_assert_eq!((status, &object["status"]), (200, &json!("succeeded"))),
-            Truth::Refund(RefundState::Requested) | Truth::Home(_) | Truth::Payment(..) | Truth::Refunds { .. } | Truth::Disputes(_) => prop_assert!(false, "a refund was asked about"),
-            Truth::Refund(_) => prop_assert_eq!(status, 200),
-            Truth::Silence => {}
+            StatusReply::Refund(RefundState::Succeeded) => prop_assert_eq!((status, &object["status"]), (200, &json!("succeeded"))),
+            StatusReply::Refund(RefundState::Requested) | StatusReply::Home(_) | StatusReply::Payment(..) | StatusReply::Refunds { .. } | StatusReply::Disputes(_) => prop_assert!(false, "a refund was asked about"),
+            StatusReply::Refund(_) => prop_assert_eq!(status, 200),
+            StatusReply::NoAnswer => {}
         }
     }
 
@@ -365,6 +365,6 @@ fn a_move_is_looked_up_where_it_would_show() {
     assert_eq!(look_up(&a_call(CallKind::Void, true)).path, "/v1/payment_intents/pi_1");
     assert_eq!(look_up(&a_call(CallKind::Refund, true)).path, "/v1/refunds?payment_intent=pi_1&limit=100");
     let about =
-        Question::Payment { provider: Provider::Stripe, account: None, id: "pi_1".into(), doubt: None };
+        StatusQuery::Payment { provider: Provider::Stripe, account: None, id: "pi_1".into(), doubt: None };
     assert_eq!(question(&about).path, "/v1/payment_intents/pi_1?expand%5B%5D=latest_charge");
 }

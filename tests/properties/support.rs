@@ -4,7 +4,7 @@ use paid_once::edge::signing::SigningKeys;
 use paid_once::flows::Operation;
 use paid_once::flows::engine::{Arrival, CallState, Context, Evidence, Limits, ProviderCall, context};
 use paid_once::flows::ride::{DegreesE7, Place, RideRequest};
-use paid_once::machine::call::{FrozenRequest, Semantics};
+use paid_once::machine::call::{FrozenRequest, RetryPolicy};
 use paid_once::machine::context::Times;
 use paid_once::machine::fingerprint::{Canonical, Fingerprint};
 use paid_once::machine::id::{InstanceId, Owner, RequestId};
@@ -65,7 +65,7 @@ pub fn a_call(provider: Provider, kind: CallKind, request: FrozenRequest) -> Pro
         name: "a call".into(),
         kind,
         provider,
-        semantics: Semantics::IdempotentByKey,
+        retry_policy: RetryPolicy::IdempotentByKey,
         derived_key: "key".into(),
         request,
         state: CallState::Unknown,

@@ -3,13 +3,13 @@
 use paid_once::flows::engine::{
     Action, Begin, Event, Lifecycle, LookUp, Outcome, ProviderReply, Rows, Run, StagedJob,
 };
+use paid_once::machine::alarm::{KnownAlarm, alarm_to_set, wake, wake_at};
 use paid_once::machine::begin::begin;
 use paid_once::machine::call::LookUpProgress;
 use paid_once::machine::context::Times;
 use paid_once::machine::id::ObjectId;
 use paid_once::machine::record::Tombstone;
 use paid_once::machine::run::RunEnd;
-use paid_once::machine::wake::{KnownAlarm, alarm_to_set, wake, wake_at};
 use paid_once::payment::pii::{Erased, erase};
 use paid_once::payment::records::JobKind;
 use paid_once::providers::result::ProviderResult;

@@ -5,7 +5,7 @@ use hmac::{Hmac, KeyInit, Mac};
 use paid_once::machine::id::ObjectId;
 use paid_once::payment::id::PaymentId;
 use paid_once::webhooks::stripe::{Refused, Signature, read};
-use paid_once::webhooks::{News, adyen};
+use paid_once::webhooks::{EventKind, adyen};
 use proptest::prelude::*;
 use serde_json::json;
 use sha2::Sha256;
@@ -102,7 +102,7 @@ fn an_event_finds_our_object_by_what_we_wrote_on_it() {
     let told = read(refund.as_bytes()).unwrap();
     assert_eq!(
         (told.object, told.event.news),
-        (Some(object), News::Ask { refund: Some("re_1".into()), payment: None, derived_key: None })
+        (Some(object), EventKind::Ask { refund: Some("re_1".into()), payment: None, derived_key: None })
     );
     let elsewhere = event(
         json!({ "object": "charge", "id": "ch_1", "payment_intent": { "id": "pi_2" }, "metadata": {} }),
@@ -110,7 +110,7 @@ fn an_event_finds_our_object_by_what_we_wrote_on_it() {
     let told = read(elsewhere.as_bytes()).unwrap();
     assert_eq!((told.object, told.payment.as_deref()), (None, Some("pi_2")), "the read model may know it");
     let other = read(event(json!({ "object": "payout", "id": "po_1" })).as_bytes()).unwrap();
-    assert_eq!((other.object, other.event.news), (None, News::Other));
+    assert_eq!((other.object, other.event.news), (None, EventKind::Other));
     assert_eq!(read(b"{}"), None);
 }
 
@@ -174,8 +174,8 @@ fn an_odd_item_of_adyens_keeps_no_other_from_being_read() {
         let items = adyen::items(body.to_string().as_bytes()).unwrap();
         assert!(items.iter().all(|item| item.is_signed(std::slice::from_ref(&key))), "{odd}");
         let read: Vec<_> = items.into_iter().map(|item| item.read().0.news).collect();
-        assert!(matches!(read[0], News::Other | News::Dispute { .. }));
-        assert!(matches!(&read[1], News::Authorisation(told) if told.amount_minor == 5 && told.success));
+        assert!(matches!(read[0], EventKind::Other | EventKind::Dispute { .. }));
+        assert!(matches!(&read[1], EventKind::Authorisation(told) if told.amount_minor == 5 && told.success));
     }
     let unsigned = json!({ "notificationItems": [{ "NotificationRequestItem": {
         "additionalData": null, "eventCode": "AUTHORISATION", "pspReference": "psp_1", "success": "true"

@@ -23,7 +23,7 @@ use paid_once::machine::step::StepError;
 use paid_once::object::events::{self, Remembered};
 use paid_once::payment::Pending;
 use paid_once::payment::by_hand::{self, Word};
-use paid_once::payment::check::{self, Question, Truth};
+use paid_once::payment::check::{self, StatusQuery, StatusReply};
 use paid_once::providers::Provider;
 use paid_once::providers::adyen::minor_units;
 use paid_once::providers::result::{CallKind, ProviderResult};
@@ -177,10 +177,10 @@ impl Saboteur {
     pub(crate) fn take(
         self,
         rows: &mut Rows,
-        question: &Question,
-        truth: Truth,
+        question: &StatusQuery,
+        truth: StatusReply,
         ctx: &Context,
-    ) -> Result<Option<Question>, Bug> {
+    ) -> Result<Option<StatusQuery>, Bug> {
         match self.0 {
             Some(Mutant::ByHandBelieved) => {
                 shown::as_if_contradicted(rows, |rows| check::take(rows, question, truth, ctx))

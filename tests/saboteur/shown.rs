@@ -12,7 +12,7 @@ use paid_once::payment::tries::Try;
 use paid_once::payment::{Failure, PaymentState, RefundState};
 use paid_once::providers::Provider;
 use paid_once::providers::result::CallKind;
-use paid_once::webhooks::News;
+use paid_once::webhooks::EventKind;
 
 /// Rows without the keys that are not finished.
 pub(super) fn without_open_keys(rows: &Rows) -> Rows {
@@ -321,17 +321,17 @@ pub(super) fn without_lease<T, E>(
 }
 
 /// Whether news is of a try that is over: an earlier one, or the newest of a payment that is over.
-pub(super) fn is_late(rows: &Rows, news: &News) -> bool {
+pub(super) fn is_late(rows: &Rows, news: &EventKind) -> bool {
     let (id, key) = match news {
-        News::Authorisation(told)
-        | News::Capture(told)
-        | News::CaptureFailed(told)
-        | News::Cancellation(told)
-        | News::CancelOrRefund(told)
-        | News::Expired(told)
-        | News::Refund(told) => (Some(&told.payment), told.derived_key.as_ref()),
-        News::Ask { payment, derived_key, .. } => (payment.as_ref(), derived_key.as_ref()),
-        News::Dispute { .. } | News::Other => return false,
+        EventKind::Authorisation(told)
+        | EventKind::Capture(told)
+        | EventKind::CaptureFailed(told)
+        | EventKind::Cancellation(told)
+        | EventKind::CancelOrRefund(told)
+        | EventKind::Expired(told)
+        | EventKind::Refund(told) => (Some(&told.payment), told.derived_key.as_ref()),
+        EventKind::Ask { payment, derived_key, .. } => (payment.as_ref(), derived_key.as_ref()),
+        EventKind::Dispute { .. } | EventKind::Other => return false,
     };
     let call = rows.calls.iter().find(|call| Some(&call.derived_key) == key);
     let is_nearer = |call: &ProviderCall| {

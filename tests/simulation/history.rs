@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use paid_once::flows::engine::{Begin, LookUp, ProviderCall, Run};
 use paid_once::machine::context::Times;
-use paid_once::machine::record::{StoredResponse, Ticket};
+use paid_once::machine::record::{FencingToken, StoredResponse};
 use paid_once::machine::run::RunEnd;
 use paid_once::providers::HttpAnswer;
 
@@ -65,7 +65,7 @@ pub(crate) const fn label(decision: &Begin) -> (&'static str, &'static str) {
 /// A run in an incarnation's memory.
 pub(crate) struct Active {
     pub(crate) run: Run,
-    pub(crate) ticket: Ticket,
+    pub(crate) ticket: FencingToken,
     pub(crate) instance: usize,
     /// The request that began it, if it was not the alarm.
     pub(crate) begun_by: Option<Request>,

@@ -2,12 +2,12 @@
 
 use paid_once::flows::Point;
 use paid_once::flows::engine::{Action, Event as Input, LookUp, RecoveryPoint, Run};
+use paid_once::machine::alarm::wake;
 use paid_once::machine::begin::replayed;
 use paid_once::machine::id::RequestId;
-use paid_once::machine::record::Ticket;
+use paid_once::machine::record::FencingToken;
 use paid_once::machine::run::RunEnd;
 use paid_once::machine::step::StepError;
-use paid_once::machine::wake::wake;
 
 use crate::faults::{Boundary, Fault, SECOND};
 use crate::history::{Active, Answer, Request, crashes, look_up_counter};
@@ -18,7 +18,7 @@ use crate::world::{Event, World};
 impl World {
     pub(crate) fn start(
         &mut self,
-        ticket: Ticket,
+        ticket: FencingToken,
         instance: usize,
         patience_until_ms: u64,
         fail_at: Option<RecoveryPoint>,

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use paid_once::flows::engine::{Appended, Context, KeyRecord, Lifecycle, Rows};
-use paid_once::machine::wake::{KnownAlarm, alarm_to_set};
+use paid_once::flows::engine::{Context, KeyRecord, Lifecycle, NewRows, Rows};
+use paid_once::machine::alarm::{KnownAlarm, alarm_to_set};
 use paid_once::object::events::Remembered;
 use paid_once::payment::records::AuditRecord;
 use paid_once::payment::records::Facts;
@@ -56,7 +56,7 @@ pub(crate) struct Staged {
 /// A transaction that was committed.
 pub(crate) struct Kept {
     pub(crate) before: Rows,
-    pub(crate) appended: Appended,
+    pub(crate) appended: NewRows,
     pub(crate) set_alarm: bool,
 }
 
@@ -164,7 +164,7 @@ impl Store {
         instance: usize,
     ) -> Commit {
         let Kept { before, appended, set_alarm } = self.keep(staged, instance);
-        let Appended { facts: Facts { audit, .. }, jobs, timeline } = appended;
+        let NewRows { facts: Facts { audit, .. }, jobs, timeline } = appended;
         let changed = before != self.rows || !audit.is_empty() || !jobs.is_empty() || !timeline.is_empty();
         Commit {
             object_now_ms: ctx.now_ms,

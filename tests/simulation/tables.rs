@@ -12,10 +12,10 @@ use std::collections::BTreeSet;
 use std::rc::Rc;
 
 use paid_once::flows::engine::{self, Context, Limits, Rows};
+use paid_once::machine::alarm::wake;
 use paid_once::machine::context::{Bug, Times};
 use paid_once::machine::id::{InstanceId, ObjectId};
 use paid_once::machine::rows::TimelineEntry;
-use paid_once::machine::wake::wake;
 use paid_once::object::events::{self, RECORDS_MAX};
 use paid_once::object::schema::{MIGRATIONS, VERSION_TABLE};
 use paid_once::object::storage::Storage;
@@ -24,7 +24,7 @@ use paid_once::payment::PaymentState;
 use paid_once::providers::Provider;
 use paid_once::providers::result::CallKind;
 use paid_once::readmodel::snapshot::snapshot;
-use paid_once::webhooks::{Event, News, Taken, Told};
+use paid_once::webhooks::{Event, EventKind, OperationNotice, Taken};
 use serde_json::Value;
 
 use crate::campaign::{self, play_all};
@@ -284,7 +284,7 @@ fn events_that_never_end_add_no_rows_for_ever() {
             provider: Provider::Adyen,
             account: None,
             kind: "CANCELLATION".to_owned(),
-            news: if contradicts { voided(&payment, &format!("VOID{number}")) } else { News::Other },
+            news: if contradicts { voided(&payment, &format!("VOID{number}")) } else { EventKind::Other },
         };
         let ctx = context(EPOCH_MS + number);
         let taken = events::take(&store, &event, &ctx).unwrap();
@@ -300,8 +300,8 @@ fn events_that_never_end_add_no_rows_for_ever() {
 }
 
 /// What cannot be: a payment that was captured was voided.
-fn voided(payment: &str, id: &str) -> News {
-    News::Cancellation(Told {
+fn voided(payment: &str, id: &str) -> EventKind {
+    EventKind::Cancellation(OperationNotice {
         id: id.to_owned(),
         payment: payment.to_owned(),
         derived_key: None,
@@ -332,7 +332,7 @@ fn an_event_is_known_by_its_provider_and_its_id() {
         news,
     };
     let contradicts = event(Provider::Adyen, voided(&payment, "VOID1"));
-    let harmless = event(Provider::Stripe, News::Other);
+    let harmless = event(Provider::Stripe, EventKind::Other);
     let take = |event| events::take(&store, event, &context(EPOCH_MS)).unwrap();
     let said = take(&contradicts);
     assert!(matches!(said, Taken::Contradiction { .. }), "{said:?}");

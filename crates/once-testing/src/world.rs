@@ -4,18 +4,18 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use once::alarm::{KnownAlarm, alarm_to_set, wake};
 use once::begin::{Begin, begin};
 use once::call::{LookUp, ProviderCall};
 use once::context::{Bug, Context};
 use once::domain::Domain;
 use once::id::InstanceId;
 use once::outbox;
-use once::record::{Lifecycle, StoredResponse, Ticket};
+use once::record::{FencingToken, Lifecycle, StoredResponse};
 use once::rows::Rows;
 use once::run::{Action, Event as Input, Run, RunEnd};
 use once::step::StepError;
 use once::times::Times;
-use once::wake::{KnownAlarm, alarm_to_set, wake};
 
 use crate::plan::{Fault, Plan, Site};
 use crate::provider::Provider;
@@ -250,7 +250,7 @@ impl<'a, S: Scenario> World<'a, S> {
         Ok(())
     }
 
-    fn start(&mut self, ticket: Ticket, patience_until_ms: u64, clients: Vec<usize>) {
+    fn start(&mut self, ticket: FencingToken, patience_until_ms: u64, clients: Vec<usize>) {
         self.runs_made += 1;
         let run = self.runs_made;
         self.runs.insert(run, Running { run: Run::new(ticket, patience_until_ms, &[]), clients });
@@ -312,7 +312,7 @@ impl<'a, S: Scenario> World<'a, S> {
     }
 
     /// With fencing off a run that is stale goes on as the one that took over.
-    fn forge(&self, ticket: &mut Ticket) {
+    fn forge(&self, ticket: &mut FencingToken) {
         let key = self.rows.key(ticket.key_id).filter(|_| self.saboteur == Some(Saboteur::Fencing));
         if let Some((key, Lifecycle::Open(open))) = key.map(|key| (key, &key.lifecycle)) {
             ticket.attempt = key.attempt;

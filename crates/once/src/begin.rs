@@ -21,8 +21,8 @@ use super::flow::{Flow, Phase};
 use super::id::{InstanceId, ObjectId, Owner, RequestId};
 use super::key::KeyHash;
 use super::record::{
-    Binding, Channel, KeyRecord, Lease, Lifecycle, Open, REPLAYS_COUNTED_MAX, REPLAYS_SHOWN_MAX,
-    RecoveryPoint, StoredResponse, Ticket,
+    Binding, Channel, FencingToken, KeyRecord, Lease, Lifecycle, Open, REPLAYS_COUNTED_MAX,
+    REPLAYS_SHOWN_MAX, RecoveryPoint, StoredResponse,
 };
 use super::rows::{REPLAYED, Rows};
 
@@ -55,7 +55,7 @@ pub struct Arrival<F: Domain> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Begin<F: Domain> {
     /// Go on: the lease is taken.
-    Run(Ticket),
+    Run(FencingToken),
     /// It ended before: this is the answer.
     Replay {
         /// What was answered.
@@ -226,7 +226,7 @@ fn start<F: Flow>(
             if let Some(point) = point {
                 rows.reach(key_id, point, ctx.now_ms)?;
             }
-            Ok(Begin::Run(Ticket { key_id, attempt, holder: me.clone() }))
+            Ok(Begin::Run(FencingToken { key_id, attempt, holder: me.clone() }))
         }
         Err(refusal) => {
             *rows = before;
@@ -287,7 +287,7 @@ pub fn take_over<F: Flow>(
     key_id: u32,
     me: &InstanceId,
     ctx: &Context<F::Settings>,
-) -> Option<Ticket> {
+) -> Option<FencingToken> {
     let key = rows.key_mut(key_id)?;
     let Lifecycle::Open(open) = &mut key.lifecycle else {
         return None;
@@ -301,5 +301,5 @@ pub fn take_over<F: Flow>(
     key.attempt = key.attempt.saturating_add(1);
     let attempt = key.attempt;
     rows.note(key_id, ctx.now_ms, "resumed", detail);
-    Some(Ticket { key_id, attempt, holder: me.clone() })
+    Some(FencingToken { key_id, attempt, holder: me.clone() })
 }

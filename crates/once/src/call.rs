@@ -49,7 +49,7 @@ const QUARANTINED: &str =
 /// Whether a call may be sent again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Semantics {
+pub enum RetryPolicy {
     /// The provider executes it once per derived key: retry freely inside its window.
     IdempotentByKey,
     /// Nothing protects a second send: it is tried once, and an unknown outcome is for a person.
@@ -66,7 +66,7 @@ pub struct CallSpec<F: Domain> {
     /// Where it goes, now and at every retry.
     pub provider: F::Provider,
     /// Whether it may be sent again.
-    pub semantics: Semantics,
+    pub retry_policy: RetryPolicy,
     /// The idempotency key for the provider, made from our own ids.
     pub derived_key: String,
     /// The bytes.
@@ -245,7 +245,8 @@ pub enum Settlement<A> {
     /// No send was executed, and none can be any more.
     NotExecuted,
     /// At most once, and nobody knows: a person must look.
-    Flagged,
+    #[serde(rename = "flagged")]
+    NeedsReview,
 }
 
 /// What is known of a call beyond its state: why it is not settled yet.
@@ -349,7 +350,7 @@ pub struct ProviderCall<F: Domain> {
     /// Where it goes.
     pub provider: F::Provider,
     /// Whether it may be sent again.
-    pub semantics: Semantics,
+    pub retry_policy: RetryPolicy,
     /// The provider's idempotency key.
     pub derived_key: String,
     /// The bytes. The body is dropped when the key expires.
@@ -465,8 +466,8 @@ impl<F: Domain> ProviderCall<F> {
                 Plan::Send
             };
         };
-        if self.semantics == Semantics::AtMostOnce && self.in_doubt() {
-            return Plan::Settle(Settlement::Flagged);
+        if self.retry_policy == RetryPolicy::AtMostOnce && self.in_doubt() {
+            return Plan::Settle(Settlement::NeedsReview);
         }
         if !may_be_away && self.must_learn_account(ctx) {
             return Plan::Identify;
@@ -477,7 +478,7 @@ impl<F: Domain> ProviderCall<F> {
         if may_be_away {
             return Plan::Identify;
         }
-        if self.semantics == Semantics::AtMostOnce {
+        if self.retry_policy == RetryPolicy::AtMostOnce {
             return Plan::Send;
         }
         // A clock that went back must not open the window again: a time before the first send is outside it too.

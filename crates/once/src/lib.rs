@@ -7,14 +7,15 @@
 //!   look one up, sleep, or answer.
 //! - [`arm`](step::arm), inside it, comes right before every foreign send; it is where a stale run learns that it is
 //!   stale.
-//! - [`wake_at`](wake::wake_at) says when the object must wake although nobody calls,
-//!   [`alarm_to_set`](wake::alarm_to_set) whether its alarm must be moved for that, [`wake`](wake::wake) what it then does.
+//! - [`wake_at`](alarm::wake_at) says when the object must wake although nobody calls,
+//!   [`alarm_to_set`](alarm::alarm_to_set) whether its alarm must be moved for that, [`wake`](alarm::wake) what it then does.
 //!
 //! What the shell owes the core: run each of these inside one transaction over the rows (all of the change is kept, or
 //! none), send nothing but what [`Action::Send`](run::Action::Send) hands out and send it at once, and set the alarm as
 //! `alarm_to_set` says in the same transaction.
 
 pub mod account;
+pub mod alarm;
 pub mod begin;
 pub mod call;
 pub mod context;
@@ -31,4 +32,3 @@ pub mod run;
 pub mod step;
 pub mod structured;
 pub mod times;
-pub mod wake;

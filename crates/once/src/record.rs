@@ -242,7 +242,7 @@ pub struct Binding {
 
 /// A run's claim: what it must show at every write and before every send.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Ticket {
+pub struct FencingToken {
     /// The key it works on.
     pub key_id: u32,
     /// Its attempt number.

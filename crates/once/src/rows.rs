@@ -1,7 +1,7 @@
 //! The whole database of one object, in memory: a phase reads and changes it, the shell loads and stores it.
 //!
 //! It is small: a few keys, their resource and a few calls. What is only ever added (audit records, jobs, the timeline)
-//! is not loaded; a phase appends to [`Appended`] and the shell inserts that in the same transaction.
+//! is not loaded; a phase appends to [`NewRows`] and the shell inserts that in the same transaction.
 
 use serde::{Deserialize, Serialize};
 
@@ -50,7 +50,7 @@ pub struct TimelineEntry {
 
 /// What a phase adds.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Appended<F: Domain> {
+pub struct NewRows<F: Domain> {
     /// Jobs that are staged.
     pub jobs: Vec<StagedJob<F::JobKind>>,
     /// Lines of the timeline.
@@ -59,7 +59,7 @@ pub struct Appended<F: Domain> {
     pub facts: F::Facts,
 }
 
-impl<F: Domain> Default for Appended<F> {
+impl<F: Domain> Default for NewRows<F> {
     fn default() -> Self {
         Self { jobs: Vec::new(), timeline: Vec::new(), facts: F::Facts::default() }
     }
@@ -81,7 +81,7 @@ pub struct Rows<F: Domain> {
     /// The jobs that are staged and not confirmed yet.
     pub jobs: Vec<StagedJob<F::JobKind>>,
     /// What this transaction adds.
-    pub appended: Appended<F>,
+    pub appended: NewRows<F>,
 }
 
 impl<F: Domain> Rows<F> {
@@ -94,7 +94,7 @@ impl<F: Domain> Rows<F> {
             resource: F::Resource::default(),
             calls: Vec::new(),
             jobs: Vec::new(),
-            appended: Appended::default(),
+            appended: NewRows::default(),
         }
     }
 
@@ -145,7 +145,7 @@ impl<F: Domain> Rows<F> {
             name: spec.name,
             kind: spec.kind,
             provider: spec.provider,
-            semantics: spec.semantics,
+            retry_policy: spec.retry_policy,
             derived_key: spec.derived_key,
             request: spec.request,
             state: CallState::Frozen,

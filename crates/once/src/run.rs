@@ -8,7 +8,7 @@ use super::call::{LookUp, Outcome, ProviderCall};
 use super::context::Context;
 use super::domain::Domain;
 use super::flow::Flow;
-use super::record::{Lifecycle, RecoveryPoint, StoredResponse, Ticket};
+use super::record::{FencingToken, Lifecycle, RecoveryPoint, StoredResponse};
 use super::rows::Rows;
 use super::step::{self, Next, StepError};
 
@@ -65,7 +65,7 @@ pub enum Event<A> {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Run<F: Domain> {
     /// Its claim.
-    pub ticket: Ticket,
+    pub ticket: FencingToken,
     /// Somebody waits for it until then, in ms since the epoch: it sleeps over short pauses instead of ending.
     patience_until_ms: u64,
     /// Fails when one of these points is reached: the demo's `raise_error`.
@@ -81,7 +81,7 @@ pub struct Run<F: Domain> {
 impl<F: Flow> Run<F> {
     /// A run for a ticket. `patience_until_ms` is how long it may sleep between two sends.
     pub const fn new(
-        ticket: Ticket,
+        ticket: FencingToken,
         patience_until_ms: u64,
         fail_at: &'static [RecoveryPoint<F::Point>],
     ) -> Self {
@@ -175,6 +175,6 @@ impl<F: Flow> Run<F> {
     }
 }
 
-fn reached<F: Domain>(rows: &Rows<F>, ticket: &Ticket, point: RecoveryPoint<F::Point>) -> bool {
+fn reached<F: Domain>(rows: &Rows<F>, ticket: &FencingToken, point: RecoveryPoint<F::Point>) -> bool {
     rows.key(ticket.key_id).is_some_and(|key| key.recovery_point() == point)
 }

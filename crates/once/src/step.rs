@@ -10,7 +10,7 @@ use super::call::{CallState, LookUp, Outcome, Plan, ProviderCall, Settlement, Un
 use super::context::{Bug, Context};
 use super::domain::Provider;
 use super::flow::{End, Flow, Phase};
-use super::record::{BODY_MAX_BYTES, Finished, Lease, Lifecycle, Open, StoredResponse, Ticket};
+use super::record::{BODY_MAX_BYTES, FencingToken, Finished, Lease, Lifecycle, Open, StoredResponse};
 use super::rows::Rows;
 
 /// What a run does next.
@@ -60,7 +60,7 @@ impl fmt::Display for StepError {
 /// The next step: settles what needs no call, runs the next phase of the flow, or says what to call.
 pub fn advance<F: Flow>(
     rows: &mut Rows<F>,
-    ticket: &Ticket,
+    ticket: &FencingToken,
     ctx: &Context<F::Settings>,
 ) -> Result<Next, StepError> {
     if let Some(Lifecycle::Finished(finished)) = rows.key(ticket.key_id).map(|key| &key.lifecycle) {
@@ -99,7 +99,7 @@ pub fn advance<F: Flow>(
             Plan::Settle(settlement) => {
                 let detail = match settlement {
                     Settlement::NotExecuted => "not executed: the provider refused every send",
-                    Settlement::Flagged | Settlement::Answered(_) => "flagged for a person",
+                    Settlement::NeedsReview | Settlement::Answered(_) => "flagged for a person",
                 };
                 rows.note(ticket.key_id, ctx.now_ms, "call_settled", detail);
                 call_mut(rows, call_id)?.state = CallState::Settled(settlement);
@@ -112,7 +112,7 @@ pub fn advance<F: Flow>(
 
 fn run_phase<F: Flow>(
     rows: &mut Rows<F>,
-    ticket: &Ticket,
+    ticket: &FencingToken,
     ctx: &Context<F::Settings>,
 ) -> Result<Next, StepError> {
     let key_id = ticket.key_id;
@@ -148,7 +148,7 @@ fn run_phase<F: Flow>(
 /// `None` if the time that passed since the plan has changed it, for example past the provider's window.
 pub fn arm<F: Flow>(
     rows: &mut Rows<F>,
-    ticket: &Ticket,
+    ticket: &FencingToken,
     call_id: u32,
     ctx: &Context<F::Settings>,
 ) -> Result<Option<ProviderCall<F>>, StepError> {
@@ -170,7 +170,7 @@ pub fn arm<F: Flow>(
 /// Commits what came of a send, under the attempt that made it.
 pub fn record<F: Flow>(
     rows: &mut Rows<F>,
-    ticket: &Ticket,
+    ticket: &FencingToken,
     call_id: u32,
     outcome: Outcome<F::Answer>,
     ctx: &Context<F::Settings>,
@@ -196,7 +196,7 @@ pub fn record<F: Flow>(
 /// Commits what came of a look-up's page that was asked for at `asked_at_ms`.
 pub fn record_look_up<F: Flow>(
     rows: &mut Rows<F>,
-    ticket: &Ticket,
+    ticket: &FencingToken,
     call_id: u32,
     look_up: LookUp<F::Answer>,
     asked_at_ms: u64,
@@ -246,7 +246,7 @@ fn told(identity: &Identity) -> String {
 /// when the alarm takes it up if nobody comes.
 pub fn release<F: Flow>(
     rows: &mut Rows<F>,
-    ticket: &Ticket,
+    ticket: &FencingToken,
     resume_at_ms: u64,
     reason: &str,
     ctx: &Context<F::Settings>,
@@ -261,7 +261,11 @@ pub fn release<F: Flow>(
 }
 
 /// Checks the ticket and renews the lease.
-fn held<F: Flow>(rows: &mut Rows<F>, ticket: &Ticket, ctx: &Context<F::Settings>) -> Result<(), StepError> {
+fn held<F: Flow>(
+    rows: &mut Rows<F>,
+    ticket: &FencingToken,
+    ctx: &Context<F::Settings>,
+) -> Result<(), StepError> {
     let key = rows.key_mut(ticket.key_id).ok_or(StepError::Fenced)?;
     let attempt = key.attempt;
     let Lifecycle::Open(open) = &mut key.lifecycle else {

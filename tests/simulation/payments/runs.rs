@@ -2,13 +2,13 @@
 
 use paid_once::flows::Point;
 use paid_once::flows::engine::{Action, Event as Input, LookUp, RecoveryPoint, Run};
+use paid_once::machine::alarm::wake;
 use paid_once::machine::begin::replayed;
 use paid_once::machine::id::RequestId;
-use paid_once::machine::record::Ticket;
+use paid_once::machine::record::FencingToken;
 use paid_once::machine::run::RunEnd;
 use paid_once::machine::step::StepError;
-use paid_once::machine::wake::wake;
-use paid_once::payment::check::{self, Question, Truth};
+use paid_once::payment::check::{self, StatusQuery, StatusReply};
 use paid_once::providers::HttpAnswer;
 use paid_once::providers::result::ProviderResult;
 
@@ -21,7 +21,7 @@ use crate::store::has_open_key;
 impl World {
     pub(crate) fn start(
         &mut self,
-        ticket: Ticket,
+        ticket: FencingToken,
         instance: usize,
         patience_until_ms: u64,
         fails: bool,
@@ -62,7 +62,7 @@ impl World {
             self.counters.count("runs dropped");
             return;
         }
-        let Ticket { key_id, attempt, holder } = active.ticket.clone();
+        let FencingToken { key_id, attempt, holder } = active.ticket.clone();
         let writer = Writer::Run { key: key_id, attempt, holder: holder.0.clone() };
         self.tell(|| format!("  key {key_id}, attempt {attempt} in {}: {input:?}", holder.0));
         let (run, saboteur) = (&mut active.run, self.saboteur);
@@ -246,7 +246,7 @@ impl World {
         }
     }
 
-    pub(crate) fn ask(&mut self, instance: usize, questions: Vec<Question>) {
+    pub(crate) fn ask(&mut self, instance: usize, questions: Vec<StatusQuery>) {
         let Some(question) = questions.first().filter(|_| self.instances[instance].alive) else {
             return self.after(0, Event::Drain { instance });
         };
@@ -266,7 +266,7 @@ impl World {
     pub(crate) fn told(
         &mut self,
         instance: usize,
-        mut questions: Vec<Question>,
+        mut questions: Vec<StatusQuery>,
         answer: Option<Box<HttpAnswer>>,
     ) {
         let object = self.instances[instance].object;
@@ -276,7 +276,7 @@ impl World {
         };
         let question = questions.remove(0);
         let truth =
-            answer.map_or(Truth::Silence, |answer| question.provider().read_truth(&question, &answer));
+            answer.map_or(StatusReply::NoAnswer, |answer| question.provider().read_truth(&question, &answer));
         self.tell(|| format!("  told about {question:?}: {truth:?}"));
         let saboteur = self.saboteur;
         let body = |rows: &mut _, ctx: &_, _: &_| Ok(saboteur.take(rows, &question, truth.clone(), ctx)?);

@@ -12,7 +12,7 @@ use paid_once::object::events;
 use paid_once::payment::PaymentState;
 use paid_once::payment::id::PaymentId;
 use paid_once::webhooks::inbox::Attempt;
-use paid_once::webhooks::{Event as Notice, News, Taken, adyen, stripe};
+use paid_once::webhooks::{Event as Notice, EventKind, Taken, adyen, stripe};
 use serde_json::{Value, json};
 
 use super::adyen::Adyen;
@@ -352,7 +352,7 @@ fn unknown_calls(rows: &Rows) -> usize {
 
 /// The last word wins, whatever was decided: without the core's check.
 fn believe(rows: &mut Rows, notice: &Notice) {
-    let (Some(payment), News::Authorisation(told)) = (&mut rows.resource.payment, &notice.news) else {
+    let (Some(payment), EventKind::Authorisation(told)) = (&mut rows.resource.payment, &notice.news) else {
         return;
     };
     if told.success && payment.provider_payment.as_ref() == Some(&told.payment) && !payment.capture {

@@ -10,7 +10,7 @@ use paid_once::flows::engine::{Context, Event as Input, Lifecycle, Limits, Rows,
 use paid_once::machine::context::Times;
 use paid_once::machine::id::{InstanceId, ObjectId};
 use paid_once::machine::step::StepError;
-use paid_once::payment::check::Question;
+use paid_once::payment::check::StatusQuery;
 use paid_once::payment::id::PaymentId;
 use paid_once::payment::records::JobKind;
 use paid_once::providers::HttpAnswer;
@@ -121,11 +121,11 @@ pub(crate) enum Event {
     /// The next of these questions goes to the provider.
     Ask {
         instance: usize,
-        questions: Vec<Question>,
+        questions: Vec<StatusQuery>,
     },
     Told {
         instance: usize,
-        questions: Vec<Question>,
+        questions: Vec<StatusQuery>,
         answer: Option<Box<HttpAnswer>>,
     },
     Step {

@@ -1,7 +1,7 @@
 //! A transfer by a bank's API: two phases, one call, one job.
 
 use once::begin::Arrival;
-use once::call::{CallSpec, FrozenRequest, ProviderReply, Semantics, Settlement};
+use once::call::{CallSpec, FrozenRequest, ProviderReply, RetryPolicy, Settlement};
 use once::context::Bug;
 use once::domain::{Answer, Domain, NoPoint, Provider};
 use once::fingerprint::{Canonical, Fingerprint};
@@ -106,7 +106,7 @@ impl Flow for Transfers {
                     name: "send".into(),
                     kind: (),
                     provider: Bank,
-                    semantics: Semantics::IdempotentByKey,
+                    retry_policy: RetryPolicy::IdempotentByKey,
                     derived_key: id,
                     request: FrozenRequest::new("/transfers".into(), serde_json::json!(transfer).to_string()),
                 }));
@@ -121,7 +121,7 @@ impl Flow for Transfers {
                 Some(reason)
             }
             Some(Settlement::NotExecuted) => Some("the bank was not reached".into()),
-            Some(Settlement::Flagged) => return Err(Bug("the bank executes a key once".into())),
+            Some(Settlement::NeedsReview) => return Err(Bug("the bank executes a key once".into())),
         };
         if rejected.is_some() {
             phase.rows.resource.balance_cents += transfer.cents;

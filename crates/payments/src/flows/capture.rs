@@ -12,7 +12,7 @@ use crate::payment::check;
 use crate::payment::money::AmountMinor;
 use crate::payment::{Payment, PaymentState, Pending};
 use crate::providers::result::{CallKind, Found, ProviderResult};
-use once::call::Semantics;
+use once::call::RetryPolicy;
 use once::context::Bug;
 use once::flow::Admission;
 
@@ -121,7 +121,7 @@ fn call(payment: &Payment, amount_minor: u32) -> Result<End, Bug> {
         name: CAPTURE.to_owned(),
         kind: CallKind::Capture,
         provider: payment.provider,
-        semantics: Semantics::IdempotentByKey,
+        retry_policy: RetryPolicy::IdempotentByKey,
         request: payment.provider.capture(payment, amount_minor, &derived_key)?,
         derived_key,
     }))
@@ -178,7 +178,7 @@ pub(super) fn settle_move(
             other => return Err(Bug(format!("{what} was answered by {other:?}"))),
         },
         Settlement::NotExecuted => (None, Some(not_executed(phase, CAPTURE))),
-        Settlement::Flagged => return Err(Bug(format!("{what} is idempotent by key"))),
+        Settlement::NeedsReview => return Err(Bug(format!("{what} is idempotent by key"))),
     };
     let payment = phase.payment()?;
     payment.pending = None;

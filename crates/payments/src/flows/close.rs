@@ -16,7 +16,7 @@ use super::payment::PaymentRequest;
 use crate::payment::tries::{self, Stage, Try};
 use crate::payment::{Failure, PaymentState};
 use crate::providers::result::{CallKind, Found, ProviderResult};
-use once::call::Semantics;
+use once::call::RetryPolicy;
 use once::context::Bug;
 
 /// What the name of its call begins with; the number of the try follows.
@@ -96,7 +96,7 @@ pub(super) fn earlier(phase: &Phase<'_>) -> Result<Earlier, Bug> {
             }
             _ => Earlier::Open,
         },
-        Some(Settlement::NotExecuted | Settlement::Flagged) => Earlier::Open,
+        Some(Settlement::NotExecuted | Settlement::NeedsReview) => Earlier::Open,
     })
 }
 
@@ -116,7 +116,7 @@ fn close(row: &Try, phase: &Phase<'_>) -> Result<CallSpec, Bug> {
         name: call_name(row),
         kind: CallKind::Void,
         provider: row.provider,
-        semantics: Semantics::IdempotentByKey,
+        retry_policy: RetryPolicy::IdempotentByKey,
         request: row.provider.void(&row.stand_in(payment), &derived_key)?,
         derived_key,
     })

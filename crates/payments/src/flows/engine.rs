@@ -20,8 +20,8 @@ pub struct Payments;
 pub type Context = context::Context<Settings>;
 /// See [`rows::Rows`].
 pub type Rows = rows::Rows<Payments>;
-/// See [`rows::Appended`].
-pub type Appended = rows::Appended<Payments>;
+/// See [`rows::NewRows`].
+pub type NewRows = rows::NewRows<Payments>;
 /// See [`rows::StagedJob`].
 pub type StagedJob = rows::StagedJob<JobKind>;
 /// See [`record::KeyRecord`].

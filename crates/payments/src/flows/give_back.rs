@@ -14,7 +14,7 @@ use crate::payment::money::AmountMinor;
 use crate::payment::tries::{self, Stage, Try};
 use crate::payment::{Refund, RefundReason, RefundState, check};
 use crate::providers::result::{CallKind, Found, ProviderResult};
-use once::call::Semantics;
+use once::call::RetryPolicy;
 use once::context::Bug;
 use once::fingerprint::Fingerprint;
 use once::id::{RequestId, digest};
@@ -122,7 +122,7 @@ pub(super) fn run(request: &GiveBackRequest, phase: &mut Phase<'_>) -> Result<En
             tries::refused(phase.rows, attempt, CallKind::Refund, "not_executed", phase.ctx)?;
             None
         }
-        Settlement::Flagged => return Err(Bug("giving back is idempotent by key".into())),
+        Settlement::NeedsReview => return Err(Bug("giving back is idempotent by key".into())),
     };
     if let Some((stage, late)) = stage.zip(tries::late_mut(phase.rows, attempt)) {
         late.stage = stage;
@@ -167,7 +167,7 @@ fn call(request: &GiveBackRequest, kind: CallKind, phase: &mut Phase<'_>) -> Res
         name: CALL.to_owned(),
         kind,
         provider: row.provider,
-        semantics: Semantics::IdempotentByKey,
+        retry_policy: RetryPolicy::IdempotentByKey,
         request: frozen,
         derived_key,
     }))

@@ -22,7 +22,7 @@ use crate::payment::tries as payment_tries;
 use crate::payment::{Failure, Payment, PaymentState, check};
 use crate::providers::result::{CallKind, Found, ProviderResult};
 use crate::providers::{Authorization, Provider};
-use once::call::Semantics;
+use once::call::RetryPolicy;
 use once::context::Bug;
 use once::flow::Admission;
 
@@ -285,7 +285,7 @@ fn authorize(request: &PaymentRequest, route: &Route, phase: &mut Phase<'_>) -> 
             name: call_name(attempt),
             kind: CallKind::Authorize,
             provider: route.provider,
-            semantics: Semantics::IdempotentByKey,
+            retry_policy: RetryPolicy::IdempotentByKey,
             request: frozen,
             derived_key,
         })),
@@ -371,7 +371,7 @@ fn outcome(settlement: Settlement, amount: AmountMinor) -> Result<(Option<String
             let message = "The payment did not go through. Nothing was charged.".to_owned();
             (None, failed(false, "payment_not_completed".to_owned(), None, message))
         }
-        Settlement::Flagged => return Err(Bug("an authorisation is idempotent by key".into())),
+        Settlement::NeedsReview => return Err(Bug("an authorisation is idempotent by key".into())),
     })
 }
 

@@ -12,7 +12,7 @@ use crate::payment::id::RefundId;
 use crate::payment::money::AmountMinor;
 use crate::payment::{Payment, PaymentState, Refund, RefundReason, RefundState, check};
 use crate::providers::result::{CallKind, ProviderResult};
-use once::call::Semantics;
+use once::call::RetryPolicy;
 use once::context::Bug;
 use once::flow::Admission;
 
@@ -91,7 +91,7 @@ pub(super) fn run(_: &RefundRequest, phase: &mut Phase<'_>) -> Result<End, Bug> 
             let (code, message) = not_executed(phase, REFUND);
             (None, RefundState::Failed { code, message })
         }
-        Settlement::Flagged => return Err(Bug("a refund is idempotent by key".into())),
+        Settlement::NeedsReview => return Err(Bug("a refund is idempotent by key".into())),
     };
     let refund = mine(phase)?;
     refund.provider_refund = provider_refund;
@@ -117,7 +117,7 @@ fn call(phase: &mut Phase<'_>) -> Result<End, Bug> {
         name: REFUND.to_owned(),
         kind: CallKind::Refund,
         provider: payment.provider,
-        semantics: Semantics::IdempotentByKey,
+        retry_policy: RetryPolicy::IdempotentByKey,
         request: payment.provider.refund(payment, &refund, &derived_key)?,
         derived_key,
     }))

@@ -13,7 +13,7 @@ use crate::payment::records::JobKind;
 use crate::providers::result::{CallKind, ProviderResult};
 use crate::providers::{Provider, stripe};
 use crate::timestamp;
-use once::call::Semantics;
+use once::call::RetryPolicy;
 use once::context::Bug;
 
 /// What a ride costs: 2000 cents, $20.00.
@@ -176,7 +176,7 @@ pub(crate) fn run(request: &RideRequest, phase: &mut Phase<'_>) -> Result<End, B
                 other => Err(Bug(format!("a charge was answered by {other:?}"))),
             },
             Some(Settlement::NotExecuted) => unpaid(phase, not_executed()),
-            Some(Settlement::Flagged) => Err(Bug("a charge is idempotent by key".into())),
+            Some(Settlement::NeedsReview) => Err(Bug("a charge is idempotent by key".into())),
         },
         RecoveryPoint::At(Point::ChargeCreated) => dispatch(request, phase),
         RecoveryPoint::At(Point::Reserved) | RecoveryPoint::Finished => {
@@ -213,7 +213,7 @@ fn charge(request: &RideRequest, phase: &Phase<'_>) -> Result<CallSpec, Bug> {
         name: CHARGE.to_owned(),
         kind: CallKind::Charge,
         provider: Provider::Stripe,
-        semantics: Semantics::IdempotentByKey,
+        retry_policy: RetryPolicy::IdempotentByKey,
         request: stripe::charge(&stripe::Charge {
             amount_minor: FARE_MINOR,
             currency: FARE_CURRENCY,

@@ -12,7 +12,7 @@ use super::engine::{CallSpec, End, Payments, Phase};
 use super::{PhaseExt, Point, Refusal, order_link};
 use crate::payment::{PaymentState, Pending};
 use crate::providers::result::CallKind;
-use once::call::Semantics;
+use once::call::RetryPolicy;
 use once::context::Bug;
 use once::flow::Admission;
 
@@ -76,7 +76,7 @@ pub(super) fn run(request: &VoidRequest, phase: &mut Phase<'_>) -> Result<End, B
             name: VOID.to_owned(),
             kind: CallKind::Void,
             provider: payment.provider,
-            semantics: Semantics::IdempotentByKey,
+            retry_policy: RetryPolicy::IdempotentByKey,
             request: payment.provider.void(&payment, &derived_key)?,
             derived_key,
         }));

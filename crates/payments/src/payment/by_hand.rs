@@ -11,7 +11,7 @@ use super::records::{AuditRecord, OPERATOR};
 use crate::flows::engine::{CallState, Context, Lifecycle, ProviderCall, ProviderReply, Rows, Settlement};
 use crate::flows::ride::FARE_MINOR;
 use crate::payment::money::Currency;
-use crate::payment::provider_event::News;
+use crate::payment::provider_event::EventKind;
 use crate::payment::{PaymentState, Pending, ended};
 use crate::providers::Provider;
 use crate::providers::result::{CallKind, ProviderResult};
@@ -96,7 +96,7 @@ pub fn ended(call: &ProviderCall) -> Option<String> {
     Some(match settlement {
         Settlement::Answered(reply) => reply.result.name().replace('_', " "),
         Settlement::NotExecuted => "not executed".to_owned(),
-        Settlement::Flagged => "flagged".to_owned(),
+        Settlement::NeedsReview => "flagged".to_owned(),
     })
 }
 
@@ -254,14 +254,14 @@ pub struct Contradiction {
 
 /// What the provider tells, if it contradicts what an operator has said of the call that it is about. Once for each call: it
 /// is to be [noted](note).
-pub fn contradiction(rows: &Rows, news: &News) -> Option<Contradiction> {
+pub fn contradiction(rows: &Rows, news: &EventKind) -> Option<Contradiction> {
     let of = |key: &Option<String>, kinds: &[CallKind]| {
         let is_it =
             |call: &&ProviderCall| Some(&call.derived_key) == key.as_ref() && kinds.contains(&call.kind);
         rows.calls.iter().find(is_it)
     };
     let (call, told) = match news {
-        News::Ask { refund, payment, derived_key } => {
+        EventKind::Ask { refund, payment, derived_key } => {
             let kinds = [CallKind::Charge, CallKind::Authorize, CallKind::Refund];
             let (call, id) = (of(derived_key, &kinds)?, refund.as_ref().or(payment.as_ref())?);
             let shows_other = match &call.state {
@@ -271,12 +271,19 @@ pub fn contradiction(rows: &Rows, news: &News) -> Option<Contradiction> {
             };
             return contradicts(call, id).filter(|_| shows_other);
         }
-        News::Authorisation(told) => (of(&told.derived_key, &[CallKind::Charge, CallKind::Authorize])?, told),
-        News::Capture(told) => (of(&told.derived_key, &[CallKind::Capture])?, told),
-        News::Cancellation(told) => (of(&told.derived_key, &[CallKind::Void])?, told),
-        News::CancelOrRefund(told) => (of(&told.derived_key, &[CallKind::Void, CallKind::Refund])?, told),
-        News::Refund(told) => (of(&told.derived_key, &[CallKind::Refund])?, told),
-        News::CaptureFailed(_) | News::Expired(_) | News::Dispute { .. } | News::Other => return None,
+        EventKind::Authorisation(told) => {
+            (of(&told.derived_key, &[CallKind::Charge, CallKind::Authorize])?, told)
+        }
+        EventKind::Capture(told) => (of(&told.derived_key, &[CallKind::Capture])?, told),
+        EventKind::Cancellation(told) => (of(&told.derived_key, &[CallKind::Void])?, told),
+        EventKind::CancelOrRefund(told) => {
+            (of(&told.derived_key, &[CallKind::Void, CallKind::Refund])?, told)
+        }
+        EventKind::Refund(told) => (of(&told.derived_key, &[CallKind::Refund])?, told),
+        EventKind::CaptureFailed(_)
+        | EventKind::Expired(_)
+        | EventKind::Dispute { .. }
+        | EventKind::Other => return None,
     };
     let says_other = match &call.state {
         CallState::Settled(Settlement::NotExecuted) => told.success,

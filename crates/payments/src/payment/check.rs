@@ -15,7 +15,9 @@ use crate::payment::by_hand::{self, Contradiction};
 use crate::payment::id::RefundId;
 use crate::payment::ingest::refund_moved;
 use crate::payment::records::AuditRecord;
-use crate::payment::{Check, Dispute, Doubt, Payment, PaymentState, Refund, RefundState, Watch, Watched};
+use crate::payment::{
+    Check, Dispute, Payment, PaymentState, PendingQuery, Refund, RefundState, Watch, Watched,
+};
 use crate::payment::{ended, tries};
 use crate::providers::Provider;
 use crate::providers::result::{CallKind, Found, ProviderResult};
@@ -60,7 +62,7 @@ const WATCH: &str = "watch";
 
 /// What to ask the provider.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Question {
+pub enum StatusQuery {
     /// How the payment stands.
     Payment {
         /// Whom to ask.
@@ -115,11 +117,11 @@ pub enum Question {
         /// The provider's id of the payment.
         payment: String,
         /// What is asked then.
-        question: Box<Question>,
+        question: Box<StatusQuery>,
     },
 }
 
-impl Question {
+impl StatusQuery {
     /// Whom to ask.
     pub const fn provider(&self) -> Provider {
         match self {
@@ -171,7 +173,7 @@ pub struct Beside {
 
 /// What the provider says.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Truth {
+pub enum StatusReply {
     /// About the payment.
     Payment(Found, Beside),
     /// About the refund: [`RefundState::Pending`], done, or failed.
@@ -188,12 +190,12 @@ pub enum Truth {
     /// About the account of the configured credential.
     Home(Identity),
     /// It could not say.
-    Silence,
+    NoAnswer,
 }
 
 /// What to ask the provider, in the order in which to ask: what is open there, and what it has told of since it seemed
 /// decided. None if it answers none.
-pub fn questions(rows: &Rows) -> Vec<Question> {
+pub fn questions(rows: &Rows) -> Vec<StatusQuery> {
     // Tries that are over may be with another provider.
     let of_tries = tries::asked_for(rows).filter(|question| question.provider().answers_questions());
     let Some(payment) = rows.resource.payment.as_ref().filter(|payment| payment.provider.answers_questions())
@@ -202,15 +204,19 @@ pub fn questions(rows: &Rows) -> Vec<Question> {
     };
     let provider = payment.provider;
     let account = || payment.merchant_account.clone();
-    let of_payment = payment.provider_payment.clone().filter(|_| is_asked_for(payment)).map(|id| {
-        Question::Payment { provider, account: account(), id, doubt: payment.doubt(None).map(str::to_owned) }
-    });
+    let of_payment =
+        payment.provider_payment.clone().filter(|_| is_asked_for(payment)).map(|id| StatusQuery::Payment {
+            provider,
+            account: account(),
+            id,
+            doubt: payment.doubt(None).map(str::to_owned),
+        });
     let of_refunds = rows.resource.refunds.iter().filter_map(|refund| {
         let doubt = payment.doubt(Some(&refund.id)).map(str::to_owned);
         let id = refund.provider_refund.clone()?;
         let is_meant = refund.state == RefundState::Pending || doubt.is_some();
         let refund = refund.id.clone();
-        is_meant.then(|| Question::Refund { provider, account: account(), refund, id, doubt })
+        is_meant.then(|| StatusQuery::Refund { provider, account: account(), refund, id, doubt })
     });
     of_payment.into_iter().chain(of_refunds).chain(of_tries).collect()
 }
@@ -295,7 +301,7 @@ fn doubt_each(rows: &mut Rows, subjects: Vec<Option<RefundId>>, event_id: &str, 
     };
     for refund in subjects {
         payment.doubts.retain(|doubt| doubt.refund != refund);
-        payment.doubts.push(Doubt { refund, event_id: event_id.to_owned() });
+        payment.doubts.push(PendingQuery { refund, event_id: event_id.to_owned() });
     }
     told(rows, ctx);
 }
@@ -396,7 +402,7 @@ fn doubt_watched(rows: &mut Rows, ctx: &Context) {
         // It is asked with what is open, and that goes on as it was.
         Some(payment) if is_open => {
             if payment.doubt(None).is_none() {
-                payment.doubts.push(Doubt { refund: None, event_id });
+                payment.doubts.push(PendingQuery { refund: None, event_id });
             }
         }
         _ => doubt_each(rows, vec![None], &event_id, ctx),
@@ -405,7 +411,7 @@ fn doubt_watched(rows: &mut Rows, ctx: &Context) {
 
 /// Whether the provider is to be asked now. If so the next time is set at once: whoever else looks meanwhile asks nothing.
 /// `looking` is somebody who waits for the answer.
-pub fn begin(rows: &mut Rows, looking: bool, ctx: &Context) -> Vec<Question> {
+pub fn begin(rows: &mut Rows, looking: bool, ctx: &Context) -> Vec<StatusQuery> {
     doubt_watched(rows, ctx);
     let Some(payment) = &mut rows.resource.payment else {
         return Vec::new();
@@ -433,21 +439,21 @@ pub fn begin(rows: &mut Rows, looking: bool, ctx: &Context) -> Vec<Question> {
 }
 
 /// The question, or first the one whether it would be asked in the right account.
-fn at_home(rows: &mut Rows, question: Question, ctx: &Context) -> Question {
+fn at_home(rows: &mut Rows, question: StatusQuery, ctx: &Context) -> StatusQuery {
     let provider = question.provider();
     let payment = match &question {
-        Question::Payment { id, .. } | Question::Refunds { id, .. } | Question::Disputes { id, .. } => {
-            Some(id.clone())
-        }
-        Question::Refund { .. } => {
+        StatusQuery::Payment { id, .. }
+        | StatusQuery::Refunds { id, .. }
+        | StatusQuery::Disputes { id, .. } => Some(id.clone()),
+        StatusQuery::Refund { .. } => {
             rows.resource.payment.as_ref().and_then(|payment| payment.provider_payment.clone())
         }
-        Question::Home { .. } => None,
+        StatusQuery::Home { .. } => None,
     };
     let Some(payment) = payment else { return question };
     let Some(sent_to) = rows.account_of_mut(provider, &payment) else { return question };
     if sent_to.has_changed(ctx.credential(provider)) {
-        return Question::Home { payment, question: Box::new(question) };
+        return StatusQuery::Home { payment, question: Box::new(question) };
     }
     sent_to.away = None;
     question
@@ -474,7 +480,7 @@ fn silent(rows: &mut Rows, ctx: &Context) {
 }
 
 /// As many of the questions as one look asks; the next look asks the ones after these.
-fn in_turn(mut questions: Vec<Question>, tries: u32) -> Vec<Question> {
+fn in_turn(mut questions: Vec<StatusQuery>, tries: u32) -> Vec<StatusQuery> {
     if questions.len() > QUESTIONS_MAX {
         let turns = usize::try_from(tries).unwrap_or(0);
         let first = turns.wrapping_mul(QUESTIONS_MAX) % questions.len();
@@ -500,33 +506,33 @@ fn pause_ms(tries: u32, age_ms: u64, jitter_permille: u16) -> u64 {
 /// Takes in an answer. Gives the question after the next page, if there is one.
 pub fn take(
     rows: &mut Rows,
-    question: &Question,
-    truth: Truth,
+    question: &StatusQuery,
+    truth: StatusReply,
     ctx: &Context,
-) -> Result<Option<Question>, Bug> {
+) -> Result<Option<StatusQuery>, Bug> {
     match (question, truth) {
-        (Question::Home { payment, question }, Truth::Home(identity)) => {
+        (StatusQuery::Home { payment, question }, StatusReply::Home(identity)) => {
             let provider = question.provider();
             let is_home = ctx.credential(provider).zip(rows.account_of_mut(provider, payment));
             if is_home.and_then(|(now, sent_to)| sent_to.take(identity, now)) == Some(true) {
                 return Ok(Some(question.as_ref().clone()));
             }
         }
-        (Question::Payment { provider, account, id, doubt }, Truth::Payment(found, beside)) => {
+        (StatusQuery::Payment { provider, account, id, doubt }, StatusReply::Payment(found, beside)) => {
             let was_captured = rows.resource.payment.as_ref().is_some_and(is_captured);
             take_payment(rows, (*provider, id, doubt.as_deref()), found, beside, ctx)?;
             let (provider, account, id, doubt) = (*provider, account.clone(), id.clone(), doubt.clone());
             if beside.is_disputed {
-                return Ok(Some(Question::Disputes { provider, account, id, doubt }));
+                return Ok(Some(StatusQuery::Disputes { provider, account, id, doubt }));
             }
             return Ok(after_payment(rows, was_captured, provider, account, id, doubt, ctx));
         }
-        (Question::Disputes { provider, account, id, doubt }, Truth::Disputes(disputes)) => {
+        (StatusQuery::Disputes { provider, account, id, doubt }, StatusReply::Disputes(disputes)) => {
             ended::take_disputes(rows, *provider, id, &disputes, doubt.as_deref(), ctx)?;
             let (provider, account, id, doubt) = (*provider, account.clone(), id.clone(), doubt.clone());
             return Ok(after_payment(rows, true, provider, account, id, doubt, ctx));
         }
-        (Question::Refund { refund, doubt, .. }, Truth::Refund(state)) => {
+        (StatusQuery::Refund { refund, doubt, .. }, StatusReply::Refund(state)) => {
             if let Some(payment) = &mut rows.resource.payment {
                 answered(payment, Some(refund), doubt.as_deref());
             }
@@ -540,12 +546,15 @@ pub fn take(
                 None => tries::take_refund(rows, refund, doubt.as_deref(), &state, ctx)?,
             }
         }
-        (Question::Refunds { provider, account, id, doubt, read }, Truth::Refunds { refunds, has_more }) => {
+        (
+            StatusQuery::Refunds { provider, account, id, doubt, read },
+            StatusReply::Refunds { refunds, has_more },
+        ) => {
             let goes_on = has_more && !refunds.is_empty() && read.len() < REMOTE_REFUNDS_MAX;
             let read = [read.as_slice(), &refunds].concat();
             if goes_on {
                 let (provider, account, id, doubt) = (*provider, account.clone(), id.clone(), doubt.clone());
-                return Ok(Some(Question::Refunds { provider, account, id, doubt, read }));
+                return Ok(Some(StatusQuery::Refunds { provider, account, id, doubt, read }));
             }
             take_refunds(rows, id, doubt.as_deref(), &read, !has_more, ctx);
             let is_there = |remote: &&RemoteRefund| !matches!(remote.state, RefundState::Failed { .. });
@@ -641,12 +650,12 @@ fn after_payment(
     id: String,
     doubt: Option<String>,
     ctx: &Context,
-) -> Option<Question> {
+) -> Option<StatusQuery> {
     let payment =
         rows.resource.payment.as_mut().filter(|payment| payment.provider_payment.as_ref() == Some(&id));
     match payment {
         Some(payment) if was_captured && is_captured(payment) => {
-            return Some(Question::Refunds { provider, account, id, doubt, read: Vec::new() });
+            return Some(StatusQuery::Refunds { provider, account, id, doubt, read: Vec::new() });
         }
         Some(payment) => answered(payment, None, doubt.as_deref()),
         None => {}

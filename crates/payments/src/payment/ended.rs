@@ -11,7 +11,7 @@ use super::{Dispute, DisputeStatus, FailedOperation, Failure, Payment, PaymentSt
 use crate::flows::engine::{CallState, Context, ProviderCall, Rows, Settlement};
 use crate::flows::payment::entered;
 use crate::flows::{close, give_back};
-use crate::payment::provider_event::{Taken, Told};
+use crate::payment::provider_event::{OperationNotice, Taken};
 use crate::payment::records::AuditRecord;
 use crate::payment::{check, tries};
 use crate::providers::Provider;
@@ -19,7 +19,7 @@ use crate::providers::result::{CallKind, ProviderResult};
 use once::context::Bug;
 
 /// A capture was made, or refused before anything moved.
-pub(super) fn capture(rows: &mut Rows, told: &Told, ctx: &Context) -> Result<Taken, Bug> {
+pub(super) fn capture(rows: &mut Rows, told: &OperationNotice, ctx: &Context) -> Result<Taken, Bug> {
     if !told.success {
         return refused(rows, told, CallKind::Capture, ctx);
     }
@@ -55,7 +55,7 @@ pub(super) fn capture(rows: &mut Rows, told: &Told, ctx: &Context) -> Result<Tak
 }
 
 /// A capture that had been made has failed, days later. The provider may make it again by itself.
-pub(super) fn capture_failed(rows: &mut Rows, told: &Told, ctx: &Context) -> Result<Taken, Bug> {
+pub(super) fn capture_failed(rows: &mut Rows, told: &OperationNotice, ctx: &Context) -> Result<Taken, Bug> {
     let own = own_call(rows, told, CallKind::Capture);
     let Some(payment) = &mut rows.resource.payment else { return Ok(Taken::Stranger) };
     if is_old(payment, told) {
@@ -96,7 +96,7 @@ pub(crate) fn given_up(rows: &mut Rows, amount_minor: u32, is_taken: bool, ctx: 
 }
 
 /// A void was made, or refused before anything moved.
-pub(super) fn cancellation(rows: &mut Rows, told: &Told, ctx: &Context) -> Result<Taken, Bug> {
+pub(super) fn cancellation(rows: &mut Rows, told: &OperationNotice, ctx: &Context) -> Result<Taken, Bug> {
     if !told.success {
         return refused(rows, told, CallKind::Void, ctx);
     }
@@ -117,7 +117,7 @@ pub(super) fn cancellation(rows: &mut Rows, told: &Told, ctx: &Context) -> Resul
 }
 
 /// What was reserved has lapsed. Of a payment that was captured only the rest has.
-pub(super) fn expired(rows: &mut Rows, told: &Told, ctx: &Context) -> Result<Taken, Bug> {
+pub(super) fn expired(rows: &mut Rows, told: &OperationNotice, ctx: &Context) -> Result<Taken, Bug> {
     let Some(payment) = &mut rows.resource.payment else { return Ok(Taken::Stranger) };
     let is_taken =
         matches!(payment.state, PaymentState::Captured { .. } | PaymentState::CaptureFailed { .. });
@@ -137,7 +137,7 @@ pub(super) fn expired(rows: &mut Rows, told: &Told, ctx: &Context) -> Result<Tak
 /// A bank wants money back, or has given it back.
 pub(super) fn disputed(
     rows: &mut Rows,
-    told: &Told,
+    told: &OperationNotice,
     status: DisputeStatus,
     withdrawn: bool,
     ctx: &Context,
@@ -226,7 +226,7 @@ fn told_of(rows: &mut Rows, attempt: Option<u32>, dispute: &Dispute, ctx: &Conte
 
 /// A capture or a void that the provider had taken over has moved nothing: the payment is what it was before, and another
 /// one may begin.
-fn refused(rows: &mut Rows, told: &Told, kind: CallKind, ctx: &Context) -> Result<Taken, Bug> {
+fn refused(rows: &mut Rows, told: &OperationNotice, kind: CallKind, ctx: &Context) -> Result<Taken, Bug> {
     let own = own_call(rows, told, kind);
     let Some(payment) = &mut rows.resource.payment else { return Ok(Taken::Stranger) };
     let status = payment.status();
@@ -265,7 +265,7 @@ fn refused(rows: &mut Rows, told: &Told, kind: CallKind, ctx: &Context) -> Resul
 }
 
 /// Whether its call has its answer, and the run that takes it in has yet to come: then the news must come again.
-pub(super) fn is_not_taken_in(rows: &Rows, told: &Told) -> bool {
+pub(super) fn is_not_taken_in(rows: &Rows, told: &OperationNotice) -> bool {
     let Some(call) = rows.calls.iter().find(|call| told.derived_key.as_ref() == Some(&call.derived_key))
     else {
         return false;
@@ -280,7 +280,7 @@ pub(super) fn is_not_taken_in(rows: &Rows, told: &Told) -> bool {
 
 /// The key under which we have asked for what this tells of: `None` if somebody else has, or an earlier move of ours that
 /// another one has followed.
-fn own_call(rows: &Rows, told: &Told, kind: CallKind) -> Option<u32> {
+fn own_call(rows: &Rows, told: &OperationNotice, kind: CallKind) -> Option<u32> {
     let is_of_kind =
         |call: &&ProviderCall| call.kind == kind && call.name != give_back::CALL && !close::is_closing(call);
     let newest = rows.calls.iter().filter(is_of_kind).max_by_key(|call| call.call_id)?;
@@ -295,11 +295,11 @@ fn over(payment: &mut Payment, key_id: Option<u32>) -> Option<Pending> {
 }
 
 /// Whether something newer is known.
-pub(super) fn is_old(payment: &Payment, told: &Told) -> bool {
+pub(super) fn is_old(payment: &Payment, told: &OperationNotice) -> bool {
     told.at_ms.zip(payment.ended_at_ms).is_some_and(|(at_ms, newest_ms)| at_ms < newest_ms)
 }
 
-fn date(payment: &mut Payment, told: &Told) {
+fn date(payment: &mut Payment, told: &OperationNotice) {
     payment.ended_at_ms = payment.ended_at_ms.max(told.at_ms);
 }
 

@@ -9,7 +9,7 @@ use crate::flows::engine::{CallState, Context, Lifecycle, ProviderCall, Provider
 use crate::flows::payment::entered;
 use crate::flows::receipt;
 use crate::payment::by_hand;
-use crate::payment::provider_event::{Event, News, Taken, Told};
+use crate::payment::provider_event::{Event, EventKind, OperationNotice, Taken};
 use crate::payment::records::AuditRecord;
 use crate::payment::{Failure, Payment, PaymentState, Refund, RefundElsewhere, RefundState};
 use crate::payment::{check, ended, tries};
@@ -33,7 +33,7 @@ pub fn take(rows: &mut Rows, event: &Event, ctx: &Context) -> Result<Taken, Bug>
     }
     let taken = match &event.news {
         _ if of_try.is_some() => of_try.unwrap_or(Taken::In),
-        News::Ask { refund, payment, derived_key } => {
+        EventKind::Ask { refund, payment, derived_key } => {
             let key = derived_key.as_deref();
             let is_over = match (payment, refund) {
                 (Some(id), _) => tries::doubt(rows, id, key, &event.event_id, ctx),
@@ -47,27 +47,27 @@ pub fn take(rows: &mut Rows, event: &Event, ctx: &Context) -> Result<Taken, Bug>
             hurry(rows, ctx);
             Taken::In
         }
-        News::Authorisation(told) => {
+        EventKind::Authorisation(told) => {
             by_call(rows, told, &[CallKind::Charge, CallKind::Authorize], authorisation, ctx)?
         }
-        News::Capture(told) if told.success && is_of_unheard(rows, told) => {
+        EventKind::Capture(told) if told.success && is_of_unheard(rows, told) => {
             captured_unheard(rows, told, ctx)?
         }
-        News::Capture(told) => by_call(rows, told, &[CallKind::Capture], capture, ctx)?,
-        News::CaptureFailed(told) => capture_failed(rows, told, ctx)?,
-        News::Cancellation(told) | News::CancelOrRefund(told) | News::Expired(told)
+        EventKind::Capture(told) => by_call(rows, told, &[CallKind::Capture], capture, ctx)?,
+        EventKind::CaptureFailed(told) => capture_failed(rows, told, ctx)?,
+        EventKind::Cancellation(told) | EventKind::CancelOrRefund(told) | EventKind::Expired(told)
             if is_of_unheard(rows, told) =>
         {
-            called_off(rows, told, matches!(event.news, News::Expired(_)), ctx)
+            called_off(rows, told, matches!(event.news, EventKind::Expired(_)), ctx)
         }
-        News::Cancellation(told) => by_call(rows, told, &[CallKind::Void], cancellation, ctx)?,
-        News::CancelOrRefund(told) => by_call(rows, told, &[CallKind::Void], cancel_or_refund, ctx)?,
-        News::Expired(told) => by_call(rows, told, &[], expired, ctx)?,
-        News::Dispute { told, status, withdrawn } => {
+        EventKind::Cancellation(told) => by_call(rows, told, &[CallKind::Void], cancellation, ctx)?,
+        EventKind::CancelOrRefund(told) => by_call(rows, told, &[CallKind::Void], cancel_or_refund, ctx)?,
+        EventKind::Expired(told) => by_call(rows, told, &[], expired, ctx)?,
+        EventKind::Dispute { told, status, withdrawn } => {
             of_this_try(rows, told, |rows| ended::disputed(rows, told, *status, *withdrawn, ctx))?
         }
-        News::Refund(told) => by_call(rows, told, &[CallKind::Refund], refund, ctx)?,
-        News::Other => Taken::In,
+        EventKind::Refund(told) => by_call(rows, told, &[CallKind::Refund], refund, ctx)?,
+        EventKind::Other => Taken::In,
     };
     let taken = match (taken, contradiction) {
         (Taken::Busy, _) => Taken::Busy,
@@ -142,14 +142,14 @@ pub fn hurry(rows: &mut Rows, ctx: &Context) {
 }
 
 /// Takes in news of what is known to have been done.
-type Known = fn(&mut Rows, &Told, &Context) -> Result<Taken, Bug>;
+type Known = fn(&mut Rows, &OperationNotice, &Context) -> Result<Taken, Bug>;
 
 /// News that may answer a call of ours: if that has no answer yet the news is its answer, else `known` takes it in.
 /// `answers` are the calls that such news answers: a modification that has no reference of its own, since it was not made
 /// here, comes with the payment's, and says nothing of how the payment's own call ended.
 fn by_call(
     rows: &mut Rows,
-    told: &Told,
+    told: &OperationNotice,
     answers: &[CallKind],
     known: Known,
     ctx: &Context,
@@ -203,7 +203,7 @@ fn by_call(
 }
 
 /// Whether this is about a payment whose call was sent and has no answer that settles it.
-fn is_of_unheard(rows: &Rows, told: &Told) -> bool {
+fn is_of_unheard(rows: &Rows, told: &OperationNotice) -> bool {
     let is_it = |call: &&ProviderCall| told.derived_key.as_ref() == Some(&call.derived_key);
     rows.calls.iter().find(is_it).is_some_and(|call| {
         let is_id = call.evidence.provider_id.as_ref().is_none_or(|id| *id == told.payment);
@@ -213,7 +213,7 @@ fn is_of_unheard(rows: &Rows, told: &Told) -> bool {
 
 /// A payment was called off of which a part only was held, or that nobody had heard of. Only that this was done is proof: a "no"
 /// says neither that it is held nor that it is not.
-fn called_off(rows: &mut Rows, told: &Told, is_lapsed: bool, ctx: &Context) -> Taken {
+fn called_off(rows: &mut Rows, told: &OperationNotice, is_lapsed: bool, ctx: &Context) -> Taken {
     let is_it = |call: &&mut ProviderCall| told.derived_key.as_ref() == Some(&call.derived_key);
     let Some(call) = rows.calls.iter_mut().find(is_it) else { return Taken::Stranger };
     let closing = call.evidence.closing.clone();
@@ -248,13 +248,13 @@ fn called_off(rows: &mut Rows, told: &Told, is_lapsed: bool, ctx: &Context) -> T
 }
 
 /// It is about an earlier try of the order, which is over: a later one may be with another provider.
-fn is_of_another_try(payment: &Payment, told: &Told) -> bool {
+fn is_of_another_try(payment: &Payment, told: &OperationNotice) -> bool {
     payment.provider_payment.as_deref() != Some(told.payment.as_str())
 }
 
 /// It is about the newest try, whose call has its answer; the run that takes it in, with the payment's name at the provider, has
 /// yet to come.
-fn has_no_name_yet(rows: &Rows, told: &Told) -> bool {
+fn has_no_name_yet(rows: &Rows, told: &OperationNotice) -> bool {
     let newest = rows.calls.iter().rfind(|call| call.kind == CallKind::Authorize);
     let is_it = newest.is_some_and(|call| {
         told.derived_key.as_ref() == Some(&call.derived_key)
@@ -263,7 +263,7 @@ fn has_no_name_yet(rows: &Rows, told: &Told) -> bool {
     is_it && rows.resource.payment.as_ref().is_some_and(|payment| payment.provider_payment.is_none())
 }
 
-fn authorisation(rows: &mut Rows, told: &Told, ctx: &Context) -> Result<Taken, Bug> {
+fn authorisation(rows: &mut Rows, told: &OperationNotice, ctx: &Context) -> Result<Taken, Bug> {
     if has_no_name_yet(rows, told) {
         return Ok(Taken::Busy);
     }
@@ -323,7 +323,7 @@ fn authorisation(rows: &mut Rows, told: &Told, ctx: &Context) -> Result<Taken, B
 /// News of a capture, a void or the reservation of the newest try.
 fn of_this_try(
     rows: &mut Rows,
-    told: &Told,
+    told: &OperationNotice,
     ended: impl FnOnce(&mut Rows) -> Result<Taken, Bug>,
 ) -> Result<Taken, Bug> {
     if has_no_name_yet(rows, told) || ended::is_not_taken_in(rows, told) {
@@ -338,21 +338,21 @@ fn of_this_try(
 
 /// A capture by somebody else has the payment's own reference. If the payment is unheard of, it was authorised: that is its
 /// answer, and the capture must come again.
-fn captured_unheard(rows: &mut Rows, told: &Told, ctx: &Context) -> Result<Taken, Bug> {
+fn captured_unheard(rows: &mut Rows, told: &OperationNotice, ctx: &Context) -> Result<Taken, Bug> {
     let amount_minor = rows.resource.payment.as_ref().map_or(0, |payment| payment.amount.get());
-    let authorised = Told { id: told.payment.clone(), amount_minor, ..told.clone() };
+    let authorised = OperationNotice { id: told.payment.clone(), amount_minor, ..told.clone() };
     by_call(rows, &authorised, &[CallKind::Authorize], authorisation, ctx)?;
     Ok(Taken::Busy)
 }
 
-fn capture(rows: &mut Rows, told: &Told, ctx: &Context) -> Result<Taken, Bug> {
+fn capture(rows: &mut Rows, told: &OperationNotice, ctx: &Context) -> Result<Taken, Bug> {
     of_this_try(rows, told, |rows| ended::capture(rows, told, ctx))
 }
 
 /// A capture whose answer nobody has heard was made before it could fail afterwards: that is its answer, and what it has come
 /// to must come again.
-fn capture_failed(rows: &mut Rows, told: &Told, ctx: &Context) -> Result<Taken, Bug> {
-    let made = Told { success: true, ..told.clone() };
+fn capture_failed(rows: &mut Rows, told: &OperationNotice, ctx: &Context) -> Result<Taken, Bug> {
+    let made = OperationNotice { success: true, ..told.clone() };
     let is_unknown = |call: &ProviderCall| {
         told.derived_key.as_ref() == Some(&call.derived_key) && call.state == CallState::Unknown
     };
@@ -365,12 +365,12 @@ fn capture_failed(rows: &mut Rows, told: &Told, ctx: &Context) -> Result<Taken, 
     by_call(rows, told, &[], failed, ctx)
 }
 
-fn cancellation(rows: &mut Rows, told: &Told, ctx: &Context) -> Result<Taken, Bug> {
+fn cancellation(rows: &mut Rows, told: &OperationNotice, ctx: &Context) -> Result<Taken, Bug> {
     of_this_try(rows, told, |rows| ended::cancellation(rows, told, ctx))
 }
 
 /// A void, or a refund of all where the money was taken already.
-fn cancel_or_refund(rows: &mut Rows, told: &Told, ctx: &Context) -> Result<Taken, Bug> {
+fn cancel_or_refund(rows: &mut Rows, told: &OperationNotice, ctx: &Context) -> Result<Taken, Bug> {
     let is_taken = |payment: &Payment| matches!(payment.state, PaymentState::Captured { .. });
     match rows.resource.payment.as_ref().is_some_and(is_taken) {
         true => refund(rows, told, ctx),
@@ -378,11 +378,11 @@ fn cancel_or_refund(rows: &mut Rows, told: &Told, ctx: &Context) -> Result<Taken
     }
 }
 
-fn expired(rows: &mut Rows, told: &Told, ctx: &Context) -> Result<Taken, Bug> {
+fn expired(rows: &mut Rows, told: &OperationNotice, ctx: &Context) -> Result<Taken, Bug> {
     of_this_try(rows, told, |rows| ended::expired(rows, told, ctx))
 }
 
-fn refund(rows: &mut Rows, told: &Told, ctx: &Context) -> Result<Taken, Bug> {
+fn refund(rows: &mut Rows, told: &OperationNotice, ctx: &Context) -> Result<Taken, Bug> {
     let is_it = |id: &Option<String>| id.as_ref() == Some(&told.id);
     if is_not_named_yet(rows, told) {
         return Ok(Taken::Busy);
@@ -405,7 +405,7 @@ fn refund(rows: &mut Rows, told: &Told, ctx: &Context) -> Result<Taken, Bug> {
 }
 
 /// A refund that was not made here, such as a person's in the Customer Area: it counts until it comes back.
-fn refund_elsewhere(rows: &mut Rows, told: &Told, ctx: &Context) -> Taken {
+fn refund_elsewhere(rows: &mut Rows, told: &OperationNotice, ctx: &Context) -> Taken {
     let Some(payment) = &mut rows.resource.payment else { return Taken::Stranger };
     let is_full = payment.refunds_elsewhere.len() >= REFUNDS_ELSEWHERE_MAX;
     if is_of_another_try(payment, told) || told.amount_minor == 0 || is_full {
@@ -430,7 +430,7 @@ fn refund_elsewhere(rows: &mut Rows, told: &Told, ctx: &Context) -> Taken {
 }
 
 /// Its call has its answer, and the run that takes it in, with the refund's name at the provider, has yet to come.
-fn is_not_named_yet(rows: &Rows, told: &Told) -> bool {
+fn is_not_named_yet(rows: &Rows, told: &OperationNotice) -> bool {
     let is_it = |call: &&ProviderCall| told.derived_key.as_ref() == Some(&call.derived_key);
     rows.calls.iter().find(is_it).is_some_and(|call| {
         let is_requested =

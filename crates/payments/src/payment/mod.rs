@@ -272,7 +272,7 @@ pub struct RefundElsewhere {
 
 /// Something seems decided, and the provider has told that there is news of it: it is asked until it answers.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct Doubt {
+pub struct PendingQuery {
     /// The refund that it is about, else the payment.
     pub refund: Option<RefundId>,
     /// The newest event about it. Only an answer to a question that was asked since then ends the doubt.
@@ -337,7 +337,7 @@ pub struct Payment {
     pub check: Option<Check>,
     /// What was told of and not answered yet: at most one for the payment and one for each refund.
     #[serde(default)]
-    pub doubts: Vec<Doubt>,
+    pub doubts: Vec<PendingQuery>,
     /// What is asked for although it seems decided.
     #[serde(default)]
     pub watch: Option<Watch>,

@@ -10,7 +10,7 @@ use serde_json::json;
 use super::records::{AuditRecord, JobKind};
 use crate::flows::engine::{Context, Lifecycle, Rows};
 use crate::flows::ride::{DegreesE7, Place};
-use once::wake::expire;
+use once::alarm::expire;
 
 /// What came of erasing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -24,13 +24,13 @@ pub struct Event {
     /// The provider's word for what happened, such as `charge.refunded`.
     pub kind: String,
     /// What it says.
-    pub news: News,
+    pub news: EventKind,
 }
 
 /// What an event says.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "news")]
-pub enum News {
+pub enum EventKind {
     /// Something has happened: ask. With the provider's id of the refund, if it is about one.
     Ask {
         /// The refund.
@@ -43,23 +43,23 @@ pub enum News {
         derived_key: Option<String>,
     },
     /// How a payment's authorisation ended.
-    Authorisation(Told),
+    Authorisation(OperationNotice),
     /// How a capture ended, or that it was made again.
-    Capture(Told),
+    Capture(OperationNotice),
     /// A capture that had been made has failed afterwards.
-    CaptureFailed(Told),
+    CaptureFailed(OperationNotice),
     /// How a void ended.
-    Cancellation(Told),
+    Cancellation(OperationNotice),
     /// How a void ended that becomes a refund where the money was taken already.
-    CancelOrRefund(Told),
+    CancelOrRefund(OperationNotice),
     /// What was reserved and not captured has lapsed.
-    Expired(Told),
+    Expired(OperationNotice),
     /// How a refund ended.
-    Refund(Told),
+    Refund(OperationNotice),
     /// A bank wants money back, or has given it back.
     Dispute {
         /// The dispute's id, and its amount.
-        told: Told,
+        told: OperationNotice,
         /// How it stands now.
         status: DisputeStatus,
         /// Whether the money is gone from the merchant's balance.
@@ -69,9 +69,9 @@ pub enum News {
     Other,
 }
 
-impl News {
+impl EventKind {
     /// How something ended, where it says that.
-    pub const fn told(&self) -> Option<&Told> {
+    pub const fn told(&self) -> Option<&OperationNotice> {
         match self {
             Self::Ask { .. } | Self::Other => None,
             Self::Authorisation(told)
@@ -88,7 +88,7 @@ impl News {
 
 /// How something ended, and where.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Told {
+pub struct OperationNotice {
     /// The derived key of the call that it answers, if it says so.
     pub derived_key: Option<String>,
     /// The provider's id of the payment.

@@ -6,13 +6,13 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::check::{self, Question};
+use super::check::{self, StatusQuery};
 use super::money::{AmountMinor, Currency};
 use super::{Dispute, Payment, PaymentState, RefundState, Watched};
 use crate::flows::engine::{CallState, Context, ProviderCall, RecoveryPoint, Rows, Settlement};
 use crate::flows::{close, give_back};
 use crate::payment::id::RefundId;
-use crate::payment::provider_event::{News, Taken, Told};
+use crate::payment::provider_event::{EventKind, OperationNotice, Taken};
 use crate::payment::records::AuditRecord;
 use crate::providers::Provider;
 use crate::providers::result::{CallKind, Found, ProviderResult};
@@ -222,16 +222,16 @@ pub fn complete(rows: &mut Rows) {
 }
 
 /// Takes in news of a try that is over, or of what gives its money back. `None` if it is about neither.
-pub(super) fn news(rows: &mut Rows, news: &News, ctx: &Context) -> Result<Option<Taken>, Bug> {
+pub(super) fn news(rows: &mut Rows, news: &EventKind, ctx: &Context) -> Result<Option<Taken>, Bug> {
     let told = match news {
-        News::Authorisation(told)
-        | News::Capture(told)
-        | News::CaptureFailed(told)
-        | News::Cancellation(told)
-        | News::CancelOrRefund(told)
-        | News::Expired(told)
-        | News::Refund(told) => told,
-        News::Ask { .. } | News::Dispute { .. } | News::Other => return Ok(None),
+        EventKind::Authorisation(told)
+        | EventKind::Capture(told)
+        | EventKind::CaptureFailed(told)
+        | EventKind::Cancellation(told)
+        | EventKind::CancelOrRefund(told)
+        | EventKind::Expired(told)
+        | EventKind::Refund(told) => told,
+        EventKind::Ask { .. } | EventKind::Dispute { .. } | EventKind::Other => return Ok(None),
     };
     let call = rows.calls.iter().find(|call| told.derived_key.as_ref() == Some(&call.derived_key)).cloned();
     if call.as_ref().is_some_and(|call| !matches!(call.state, CallState::Settled(_))) {
@@ -245,14 +245,14 @@ pub(super) fn news(rows: &mut Rows, news: &News, ctx: &Context) -> Result<Option
         return Ok(None);
     };
     let is_old = told.at_ms.zip(row.ended_at_ms).is_some_and(|(at_ms, ended_ms)| at_ms < ended_ms);
-    let is_gone =
-        told.success && matches!(news, News::Cancellation(_) | News::CancelOrRefund(_) | News::Expired(_));
+    let is_gone = told.success
+        && matches!(news, EventKind::Cancellation(_) | EventKind::CancelOrRefund(_) | EventKind::Expired(_));
     if let Some(late) = row.late.as_mut().filter(|late| is_gone && !late.captured) {
         late.stage = Stage::GivenBack;
     }
     let captured = match news {
-        News::Authorisation(told) if told.success && !row.was_authorized => row.capture,
-        News::Capture(told) if told.success => true,
+        EventKind::Authorisation(told) if told.success && !row.was_authorized => row.capture,
+        EventKind::Capture(told) if told.success => true,
         _ => return Ok(Some(Taken::In)),
     };
     if is_old {
@@ -264,7 +264,7 @@ pub(super) fn news(rows: &mut Rows, news: &News, ctx: &Context) -> Result<Option
 }
 
 /// The try that this tells of, if it is over: an earlier one, or the newest.
-fn over(rows: &Rows, told: &Told) -> Option<u32> {
+fn over(rows: &Rows, told: &OperationNotice) -> Option<u32> {
     let payment = rows.resource.payment.as_ref()?;
     // The id that an operator has given may be another payment's.
     let is_by_hand = |row: &Try| {
@@ -310,7 +310,12 @@ pub(crate) fn found(
 }
 
 /// How giving money back ended that the provider had taken over.
-fn given_back(rows: &mut Rows, call: &ProviderCall, told: &Told, ctx: &Context) -> Result<Taken, Bug> {
+fn given_back(
+    rows: &mut Rows,
+    call: &ProviderCall,
+    told: &OperationNotice,
+    ctx: &Context,
+) -> Result<Taken, Bug> {
     let Some(attempt) = give_back::attempt_of(&call.derived_key, rows) else { return Ok(Taken::In) };
     let Some(row) = rows.resource.tries.iter_mut().find(|row| row.attempt == attempt) else {
         return Ok(Taken::In);
@@ -438,14 +443,14 @@ pub(super) fn doubt_refund(rows: &mut Rows, refund: &str, event_id: &str, ctx: &
 }
 
 /// What to ask about tries that are over: how the refund stands that gives their money back, else how they stand.
-pub(super) fn asked_for(rows: &Rows) -> impl Iterator<Item = Question> {
+pub(super) fn asked_for(rows: &Rows) -> impl Iterator<Item = StatusQuery> {
     rows.resource.tries.iter().filter_map(|row| {
         let (provider, doubt) = (row.provider, Some(row.asked_for.clone()?));
         let id = row.provider_payment.clone()?;
         let account = row.merchant_account.clone();
         Some(match give_back::refund_of(rows, row) {
-            Some((refund, id)) => Question::Refund { provider, account, refund, id, doubt },
-            None => Question::Payment { provider, account, id, doubt },
+            Some((refund, id)) => StatusQuery::Refund { provider, account, refund, id, doubt },
+            None => StatusQuery::Payment { provider, account, id, doubt },
         })
     })
 }

@@ -22,7 +22,7 @@ use serde::{Deserialize, Serialize};
 use super::{Authorization, HttpAnswer, UnsupportedMoney, is_plain, not_executed, unknown};
 use crate::flows::engine::{LookUp, Outcome, ProviderCall, ProviderReply};
 use crate::payment::money::Currency;
-use crate::payment::provider_event::Told;
+use crate::payment::provider_event::OperationNotice;
 use crate::payment::{Payment, Refund, RefundReason};
 use crate::providers::result::{CallKind, ProviderResult};
 use once::call::{FrozenRequest, RefusalScope, Unconfirmed};
@@ -505,7 +505,7 @@ fn definitive(answer: &HttpAnswer, id: Option<String>, result: ProviderResult) -
 }
 
 /// The answer that a call would have had, from what a webhook tells of it. An error says why that cannot be its answer.
-pub fn told(call: &ProviderCall, told: &Told) -> Result<ProviderResult, String> {
+pub fn told(call: &ProviderCall, told: &OperationNotice) -> Result<ProviderResult, String> {
     let payment = told.payment.clone();
     if !told.success {
         let reason = Some(told.reason.clone()).filter(|reason| !reason.is_empty());
@@ -544,7 +544,7 @@ pub fn told(call: &ProviderCall, told: &Told) -> Result<ProviderResult, String> 
 }
 
 /// The answer of a payment of which a notification tells that a part only is held.
-pub fn told_of_a_part(call: &ProviderCall, told: &Told) -> Option<ProviderReply> {
+pub fn told_of_a_part(call: &ProviderCall, told: &OperationNotice) -> Option<ProviderReply> {
     let asked = asked(call, None).ok()?.amount;
     let is_part = call.kind == CallKind::Authorize
         && told.success

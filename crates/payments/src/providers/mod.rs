@@ -11,7 +11,7 @@ pub mod stripe;
 use serde::{Deserialize, Serialize};
 
 use crate::flows::engine::{LookUp, Outcome, ProviderCall, ProviderReply};
-use crate::payment::check::{Question, Truth};
+use crate::payment::check::{StatusQuery, StatusReply};
 use crate::payment::money::{AmountMinor, Currency};
 use crate::payment::{Payment, Refund};
 use crate::providers::result::CallKind;
@@ -282,7 +282,7 @@ impl Provider {
     }
 
     /// What to ask (with `GET`) about a payment or a refund that is not decided.
-    pub fn question_request(self, question: &Question) -> Option<FrozenRequest> {
+    pub fn question_request(self, question: &StatusQuery) -> Option<FrozenRequest> {
         match self {
             Self::Stripe => Some(stripe::question(question)),
             Self::Adyen => None,
@@ -290,10 +290,10 @@ impl Provider {
     }
 
     /// What the answer to a question says.
-    pub fn read_truth(self, question: &Question, answer: &HttpAnswer) -> Truth {
+    pub fn read_truth(self, question: &StatusQuery, answer: &HttpAnswer) -> StatusReply {
         match self {
             Self::Stripe => stripe::read_truth(question, answer),
-            Self::Adyen => Truth::Silence,
+            Self::Adyen => StatusReply::NoAnswer,
         }
     }
 }

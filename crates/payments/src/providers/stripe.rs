@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use super::{Authorization, HttpAnswer, indeterminate, is_plain, not_executed, unknown};
 use crate::flows::engine::{LookUp, Outcome, ProviderCall, ProviderReply};
-use crate::payment::check::{Beside, Question, RemoteRefund, Truth};
+use crate::payment::check::{Beside, RemoteRefund, StatusQuery, StatusReply};
 use crate::payment::{Dispute, DisputeStatus, Failure, Refund, RefundState};
 use crate::providers::result::{CallKind, Found, ProviderResult};
 use once::account::Identity;
@@ -803,18 +803,18 @@ fn read_moved(call: &ProviderCall, answer: &HttpAnswer) -> LookUp {
 }
 
 /// What to ask about a payment or a refund that is not decided.
-pub fn question(question: &Question) -> FrozenRequest {
+pub fn question(question: &StatusQuery) -> FrozenRequest {
     let path = match question {
-        Question::Payment { id, .. } => {
+        StatusQuery::Payment { id, .. } => {
             format!("/v1/payment_intents/{id}?{}", encode(&[("expand[]", "latest_charge")]))
         }
-        Question::Disputes { id, .. } => {
+        StatusQuery::Disputes { id, .. } => {
             let limit = PAGE_SIZE.to_string();
             format!("/v1/disputes?{}", encode(&[("payment_intent", id.as_str()), ("limit", &limit)]))
         }
-        Question::Refund { id, .. } => format!("/v1/refunds/{id}"),
-        Question::Home { payment, .. } => format!("/v1/payment_intents/{payment}"),
-        Question::Refunds { id, read, .. } => {
+        StatusQuery::Refund { id, .. } => format!("/v1/refunds/{id}"),
+        StatusQuery::Home { payment, .. } => format!("/v1/payment_intents/{payment}"),
+        StatusQuery::Refunds { id, read, .. } => {
             let limit = PAGE_SIZE.to_string();
             let mut fields = vec![("payment_intent", id.as_str()), ("limit", &limit)];
             fields.extend(read.last().map(|last| ("starting_after", last.id.as_str())));
@@ -825,30 +825,30 @@ pub fn question(question: &Question) -> FrozenRequest {
 }
 
 /// What the answer to a question says.
-pub fn read_truth(question: &Question, answer: &HttpAnswer) -> Truth {
-    if let Question::Home { payment, .. } = question {
-        return Truth::Home(read_proof(Some(payment), answer));
+pub fn read_truth(question: &StatusQuery, answer: &HttpAnswer) -> StatusReply {
+    if let StatusQuery::Home { payment, .. } = question {
+        return StatusReply::Home(read_proof(Some(payment), answer));
     }
     if answer.status != 200 {
-        return Truth::Silence;
+        return StatusReply::NoAnswer;
     }
     let truth = match question {
-        Question::Home { .. } => None,
-        Question::Payment { .. } => serde_json::from_str::<PaymentIntent>(&answer.body)
+        StatusQuery::Home { .. } => None,
+        StatusQuery::Payment { .. } => serde_json::from_str::<PaymentIntent>(&answer.body)
             .ok()
-            .and_then(|intent| Some(Truth::Payment(found(&intent)?, beside(&intent)))),
-        Question::Disputes { .. } => {
+            .and_then(|intent| Some(StatusReply::Payment(found(&intent)?, beside(&intent)))),
+        StatusQuery::Disputes { .. } => {
             serde_json::from_str::<List<DisputeObject>>(&answer.body).ok().and_then(disputes)
         }
-        Question::Refund { .. } => serde_json::from_str::<RefundObject>(&answer.body)
+        StatusQuery::Refund { .. } => serde_json::from_str::<RefundObject>(&answer.body)
             .ok()
             .and_then(|refund| refund_state(&refund))
-            .map(Truth::Refund),
-        Question::Refunds { .. } => {
+            .map(StatusReply::Refund),
+        StatusQuery::Refunds { .. } => {
             serde_json::from_str::<List<RefundObject>>(&answer.body).ok().and_then(remote_refunds)
         }
     };
-    truth.unwrap_or(Truth::Silence)
+    truth.unwrap_or(StatusReply::NoAnswer)
 }
 
 fn beside(intent: &PaymentIntent) -> Beside {
@@ -861,9 +861,9 @@ fn beside(intent: &PaymentIntent) -> Beside {
 }
 
 /// Disputes of a payment. `None` if one of them cannot be understood: then nothing follows from the others.
-fn disputes(list: List<DisputeObject>) -> Option<Truth> {
+fn disputes(list: List<DisputeObject>) -> Option<StatusReply> {
     let disputes: Option<Vec<Dispute>> = list.data.into_iter().map(dispute).collect();
-    Some(Truth::Disputes(disputes?))
+    Some(StatusReply::Disputes(disputes?))
 }
 
 /// An inquiry that ends without a withdrawal is won.
@@ -888,9 +888,9 @@ fn dispute(object: DisputeObject) -> Option<Dispute> {
 }
 
 /// Refunds of a payment, by whomever. `None` if one of them cannot be understood: then nothing follows from the others.
-fn remote_refunds(list: List<RefundObject>) -> Option<Truth> {
+fn remote_refunds(list: List<RefundObject>) -> Option<StatusReply> {
     let refunds: Option<Vec<RemoteRefund>> = list.data.into_iter().map(remote_refund).collect();
-    Some(Truth::Refunds { refunds: refunds?, has_more: list.has_more })
+    Some(StatusReply::Refunds { refunds: refunds?, has_more: list.has_more })
 }
 
 fn remote_refund(refund: RefundObject) -> Option<RemoteRefund> {

@@ -4,7 +4,7 @@ use serde::Deserialize;
 
 use super::{asked, told};
 use crate::flows::engine::{ProviderCall, ProviderReply};
-use crate::payment::provider_event::Told;
+use crate::payment::provider_event::OperationNotice;
 use crate::providers::result::CallKind;
 
 /// How long a `pspReference` is.
@@ -35,7 +35,7 @@ pub fn believed(call: &ProviderCall, id: &str, is_done: bool) -> Result<Provider
             call.request.path.split('/').nth(2).unwrap_or_default()
         }
     };
-    let word = Told {
+    let word = OperationNotice {
         derived_key: None,
         payment: payment.to_owned(),
         id: id.to_owned(),

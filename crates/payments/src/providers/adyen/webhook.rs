@@ -7,7 +7,7 @@ use serde_json::Value;
 use sha2::Sha256;
 
 use crate::payment::DisputeStatus;
-use crate::payment::provider_event::{Event, News, Told, object_of};
+use crate::payment::provider_event::{Event, EventKind, OperationNotice, object_of};
 use crate::providers::Provider;
 use crate::providers::adyen::{minor_units, word};
 use once::id::ObjectId;
@@ -148,7 +148,7 @@ impl Item {
         let object = object_of(resource);
         let is_about_itself = self.original_reference.is_empty();
         let amount = self.amount.as_ref();
-        let told = Told {
+        let told = OperationNotice {
             derived_key,
             payment: if is_about_itself {
                 self.psp_reference.clone()
@@ -165,21 +165,25 @@ impl Item {
             reason: word(&self.reason).unwrap_or_default(),
             at_ms: self.told_at_ms(),
         };
-        let dispute = |told, status, withdrawn| News::Dispute { told, status, withdrawn };
+        let dispute = |told, status, withdrawn| EventKind::Dispute { told, status, withdrawn };
         let news = match self.event_code.as_str() {
-            "AUTHORISATION" => News::Authorisation(told),
-            "CAPTURE" => News::Capture(told),
-            "CANCELLATION" | "TECHNICAL_CANCEL" => News::Cancellation(told),
-            "CANCEL_OR_REFUND" => News::CancelOrRefund(told),
-            "REFUND" => News::Refund(told),
+            "AUTHORISATION" => EventKind::Authorisation(told),
+            "CAPTURE" => EventKind::Capture(told),
+            "CANCELLATION" | "TECHNICAL_CANCEL" => EventKind::Cancellation(told),
+            "CANCEL_OR_REFUND" => EventKind::CancelOrRefund(told),
+            "REFUND" => EventKind::Refund(told),
             // They say "no" by their name, and `success` only that this is so.
-            "CAPTURE_FAILED" if told.success => News::CaptureFailed(Told { success: false, ..told }),
+            "CAPTURE_FAILED" if told.success => {
+                EventKind::CaptureFailed(OperationNotice { success: false, ..told })
+            }
             "REFUND_FAILED" | "REFUNDED_REVERSED" if told.success => {
-                News::Refund(Told { success: false, ..told })
+                EventKind::Refund(OperationNotice { success: false, ..told })
             }
             // The shopper did not come back in time: nothing was paid.
-            "OFFER_CLOSED" if told.success => News::Authorisation(Told { success: false, ..told }),
-            "EXPIRE" if told.success => News::Expired(told),
+            "OFFER_CLOSED" if told.success => {
+                EventKind::Authorisation(OperationNotice { success: false, ..told })
+            }
+            "EXPIRE" if told.success => EventKind::Expired(told),
             "NOTIFICATION_OF_CHARGEBACK" | "REQUEST_FOR_INFORMATION" if told.success => {
                 dispute(told, DisputeStatus::Open, false)
             }
@@ -191,7 +195,7 @@ impl Item {
             "SECOND_CHARGEBACK" | "PREARBITRATION_LOST" if told.success => {
                 dispute(told, DisputeStatus::Lost, true)
             }
-            _ => News::Other,
+            _ => EventKind::Other,
         };
         // "Duplicates have the same eventCode and pspReference", and the latest of them counts: a capture that is made again
         // after it has failed differs from the first one by its date alone.

@@ -5,7 +5,7 @@ use hmac::{Hmac, KeyInit, Mac};
 use serde::Deserialize;
 use sha2::Sha256;
 
-use crate::payment::provider_event::{Event, News, object_of};
+use crate::payment::provider_event::{Event, EventKind, object_of};
 use crate::providers::Provider;
 use once::id::ObjectId;
 
@@ -154,10 +154,10 @@ pub fn read(body: &[u8]) -> Option<Read> {
     };
     let news = match what {
         "payment_intent" | "charge" | "dispute" => {
-            News::Ask { refund: None, payment: payment.clone(), derived_key }
+            EventKind::Ask { refund: None, payment: payment.clone(), derived_key }
         }
-        "refund" => News::Ask { refund: object.id, payment: None, derived_key },
-        _ => News::Other,
+        "refund" => EventKind::Ask { refund: object.id, payment: None, derived_key },
+        _ => EventKind::Other,
     };
     let event = Event { event_id: id, provider: Provider::Stripe, account, kind, news };
     Some(Read { event, object: ours, payment, live: livemode })

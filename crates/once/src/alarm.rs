@@ -11,7 +11,7 @@ use super::flow::Flow;
 use super::id::{InstanceId, Owner};
 use super::key::KeyHash;
 use super::outbox;
-use super::record::{Binding, KeyRecord, Lifecycle, Ticket, Tombstone};
+use super::record::{Binding, FencingToken, KeyRecord, Lifecycle, Tombstone};
 use super::rows::Rows;
 
 /// The time for the alarm, in ms since the epoch: the earliest of all that is due. `None` if nothing ever is.
@@ -86,7 +86,7 @@ fn is_awaited<F: Flow>(rows: &Rows<F>) -> bool {
 /// The alarm: turns expired responses into tombstones (with them go the parameters and the bodies that were sent), drops
 /// personal data whose time is over, and takes the lease of every unfinished key that is due and that no living run works on.
 /// Gives the runs to drive.
-pub fn wake<F: Flow>(rows: &mut Rows<F>, me: &InstanceId, ctx: &Context<F::Settings>) -> Vec<Ticket> {
+pub fn wake<F: Flow>(rows: &mut Rows<F>, me: &InstanceId, ctx: &Context<F::Settings>) -> Vec<FencingToken> {
     let due: Vec<u32> = rows.keys.iter().filter(|key| is_due(key, me, ctx)).map(|key| key.key_id).collect();
     for binding in &mut rows.bindings {
         if binding_wakes_at(binding, ctx).is_some_and(|at_ms| at_ms <= ctx.now_ms) {
