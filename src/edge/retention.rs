@@ -19,7 +19,7 @@ use crate::payment::id::{PaymentId, RideId};
 use crate::payment::pii::Erased;
 use crate::readmodel::db::Db;
 use crate::tasks::adyen_import::{self, Uploaded};
-use crate::tasks::settle;
+use crate::tasks::bank_acks;
 
 /// How many objects one request projects: an invocation has 1000 calls, and a person waits.
 const PAGE: u32 = 50;
@@ -105,7 +105,7 @@ pub(super) async fn answers(app: &App, request: &Request) -> Result<Answer, Prob
 }
 
 async fn imported(app: &App, request: &Request) -> Result<(Answer, String), Problem> {
-    match settle::upload(&app.env, request.body.clone()).await.map_err(unreadable)? {
+    match bank_acks::upload(&app.env, request.body.clone()).await.map_err(unreadable)? {
         None => Err(Problem::of_setting(Kind::Misconfigured, "There is no bucket: bind one as SETTLEMENT.")),
         Some(Ok(lines)) => {
             let counts: Vec<String> =

@@ -22,7 +22,7 @@ use super::{
 };
 use crate::payment::id::{PaymentId, RideId};
 use crate::tasks::adyen_report::REPORT_MAX_BYTES;
-use crate::tasks::settlement::ANSWER_MAX_BYTES;
+use crate::tasks::settlement_file::ACK_MAX_BYTES;
 
 macro_rules! routes {
     ($($method:ident $([$max:expr])? $pattern:literal $who:ident
@@ -133,7 +133,7 @@ routes! {
     Get  "/admin/stats"                                     Operator  admin::stats()  stats;
     Post "/admin/payments/{id}/erase"                       Operator  retention::erase(id: PaymentOrRide)  erase_personal_data;
     Post "/admin/payments/{id}/project"                     Operator  retention::project(id: OneOrAll)  project_anew;
-    Post[ANSWER_MAX_BYTES] "/admin/settlement/answers"      Operator  retention::answers()  import_answer;
+    Post[ACK_MAX_BYTES] "/admin/settlement/answers"         Operator  retention::answers()  import_answer;
     Post[REPORT_MAX_BYTES] "/admin/settlement/reports"      Operator  retention::report()  import_report;
 
     Get  "/admin"                                           Desk      desk::overview::page();

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 
 use super::adyen_report::Type;
-use super::compare::{Break, Kind, Known, Ours};
+use super::compare::{Break, Kind, LocalRecord, LocalRecords};
 use crate::providers::Provider;
 
 /// A line of a report, as it is kept.
@@ -30,7 +30,7 @@ pub struct Booked {
 
 /// A refund, as the read model has it.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-pub struct OurRefund {
+pub struct LocalRefund {
     /// Our id of its payment.
     pub payment_id: String,
     /// Adyen's id of it.
@@ -43,7 +43,7 @@ pub struct OurRefund {
     pub currency: String,
 }
 
-/// What went one way, and what of it came back.
+/// An amount and what of it was reversed.
 #[derive(Default)]
 struct Sum {
     minor: u64,
@@ -71,7 +71,7 @@ impl Sum {
         !self.is_mixed && self.left() == amount_minor && self.currency == currency
     }
 
-    fn face(&self, what: &str) -> String {
+    fn describe(&self, what: &str) -> String {
         let back = match self.back_minor {
             0 => String::new(),
             back => format!(", {back} of it came back"),
@@ -112,14 +112,14 @@ impl Reported {
         }
     }
 
-    fn face(&self) -> String {
-        let settled = self.settled.iter().map(|sum| sum.face("settled"));
-        let refunds = self.refunds.values().map(|sum| sum.face("refunded"));
-        let disputes = self.disputes.values().map(|(sum, _)| sum.face("charged back"));
+    fn describe(&self) -> String {
+        let settled = self.settled.iter().map(|sum| sum.describe("settled"));
+        let refunds = self.refunds.values().map(|sum| sum.describe("refunded"));
+        let disputes = self.disputes.values().map(|(sum, _)| sum.describe("charged back"));
         settled.chain(refunds).chain(disputes).collect::<Vec<_>>().join("; ")
     }
 
-    /// What of the payment's money is still with us, as far as the reports say.
+    /// How much of the payment's money we still have, according to the reports.
     fn kept_minor(&self) -> u64 {
         let refunded: u64 = self.refunds.values().map(Sum::left).sum();
         self.settled.as_ref().map_or(0, Sum::left).saturating_sub(refunded)
@@ -127,20 +127,20 @@ impl Reported {
 }
 
 /// Compares all lines that there are of some payments.
-pub fn compare(lines: &[Booked], known: &Known, refunds: &[OurRefund]) -> Vec<Break> {
+pub fn compare(lines: &[Booked], known: &LocalRecords, refunds: &[LocalRefund]) -> Vec<Break> {
     let mut payments: BTreeMap<&str, Reported> = BTreeMap::new();
     for line in lines {
         payments.entry(&line.payment).or_default().add(line);
     }
     let mut breaks = Vec::new();
     for (id, reported) in &payments {
-        let found = |kind, ours: Option<&Ours>| Break {
+        let found = |kind, ours: Option<&LocalRecord>| Break {
             kind,
             provider_payment: (*id).to_owned(),
             resource: ours.map(|ours| ours.resource.clone()).or_else(|| reported.resource.clone()),
             object: ours.map(|ours| ours.object.clone()),
-            ours: ours.map(Ours::face),
-            theirs: Some(reported.face()),
+            ours: ours.map(LocalRecord::describe),
+            theirs: Some(reported.describe()),
         };
         let Some(ours) = known.find(id, reported.resource.as_deref()) else {
             breaks.push(found(Kind::Orphan, None));
@@ -148,12 +148,12 @@ pub fn compare(lines: &[Booked], known: &Known, refunds: &[OurRefund]) -> Vec<Br
         };
         match &ours.provider_payment {
             Some(own) if own == id && ours.provider == Provider::Adyen.as_str() => {}
-            // The answer that would tell us its id is not there yet.
+            // We have not received its id yet.
             None if ours.provider == Provider::Adyen.as_str() => {
                 breaks.push(found(Kind::Status, Some(ours)));
                 continue;
             }
-            // An earlier try, whose money was to be given back.
+            // An earlier try: its money should have been refunded.
             _ => {
                 if reported.kept_minor() > 0 {
                     breaks.push(found(Kind::Orphan, Some(ours)));
@@ -169,7 +169,7 @@ pub fn compare(lines: &[Booked], known: &Known, refunds: &[OurRefund]) -> Vec<Br
     breaks
 }
 
-fn settled(reported: &Reported, ours: &Ours) -> Option<Kind> {
+fn settled(reported: &Reported, ours: &LocalRecord) -> Option<Kind> {
     let sum = reported.settled.as_ref()?;
     match (sum.left(), ours.captured_minor) {
         (0, 0) => None,
@@ -178,20 +178,20 @@ fn settled(reported: &Reported, ours: &Ours) -> Option<Kind> {
     }
 }
 
-fn refunded(reported: &Reported, ours: &Ours, own: &[&OurRefund]) -> Vec<Break> {
+fn refunded(reported: &Reported, ours: &LocalRecord, own: &[&LocalRefund]) -> Vec<Break> {
     let is_known =
         |id: &str| own.iter().find(|refund| refund.provider_refund.as_deref() == Some(id)).copied();
     let succeeded: u64 =
         own.iter().filter(|refund| refund.status == "succeeded").map(|refund| refund.amount_minor).sum();
-    // What others have given back, as a person in the Customer Area, has no refund of ours: only its sum is known.
+    // A refund made elsewhere, for example in the Customer Area, has no row here: we know only the sum of those.
     let elsewhere = ours.refunded_minor.saturating_sub(succeeded);
     let unknown: u64 =
         reported.refunds.iter().filter(|(id, _)| is_known(id).is_none()).map(|(_, sum)| sum.left()).sum();
     let mut breaks = Vec::new();
     for (id, sum) in &reported.refunds {
-        let (kind, face) = match is_known(id) {
+        let (kind, described) = match is_known(id) {
             None if sum.left() == 0 || unknown <= elsewhere => continue,
-            None => (Kind::Movement, ours.face()),
+            None => (Kind::Movement, ours.describe()),
             Some(refund) => {
                 let is_given = refund.status == "succeeded";
                 let kind = match sum.left() {
@@ -204,29 +204,29 @@ fn refunded(reported: &Reported, ours: &Ours, own: &[&OurRefund]) -> Vec<Break> 
                 (kind, format!("{}: {} {} refunded", refund.status, refund.amount_minor, refund.currency))
             }
         };
-        breaks.push(of(kind, id, ours, face, sum.face("refunded")));
+        breaks.push(of(kind, id, ours, described, sum.describe("refunded")));
     }
     breaks
 }
 
-fn disputed(reported: &Reported, ours: &Ours) -> Vec<Break> {
+fn disputed(reported: &Reported, ours: &LocalRecord) -> Vec<Break> {
     let is_unknown = |(id, (_, is_second)): &(&String, &(Sum, bool))| match &ours.dispute {
         Some(known) => known != *id && !is_second,
         None => true,
     };
     let unknown = reported.disputes.iter().filter(is_unknown);
     unknown
-        .map(|(id, (sum, _))| of(Kind::Movement, id, ours, ours.face(), sum.face("charged back")))
+        .map(|(id, (sum, _))| of(Kind::Movement, id, ours, ours.describe(), sum.describe("charged back")))
         .collect()
 }
 
-fn of(kind: Kind, id: &str, ours: &Ours, face: String, theirs: String) -> Break {
+fn of(kind: Kind, id: &str, ours: &LocalRecord, described: String, theirs: String) -> Break {
     Break {
         kind,
         provider_payment: id.to_owned(),
         resource: Some(ours.resource.clone()),
         object: Some(ours.object.clone()),
-        ours: Some(face),
+        ours: Some(described),
         theirs: Some(theirs),
     }
 }
@@ -248,12 +248,12 @@ mod tests {
         }
     }
 
-    fn ours() -> Ours {
-        Ours::captured("adyen", "PSP1", 2500, "eur")
+    fn ours() -> LocalRecord {
+        LocalRecord::captured("adyen", "PSP1", 2500, "eur")
     }
 
-    fn refund(status: &str, amount_minor: u64) -> OurRefund {
-        OurRefund {
+    fn refund(status: &str, amount_minor: u64) -> LocalRefund {
+        LocalRefund {
             payment_id: "pay_1".to_owned(),
             provider_refund: Some("REF1".to_owned()),
             status: status.to_owned(),
@@ -262,8 +262,8 @@ mod tests {
         }
     }
 
-    fn kinds(lines: &[Booked], ours: Ours, refunds: &[OurRefund]) -> Vec<(Kind, String)> {
-        let found = compare(lines, &Known::new(vec![ours]), refunds);
+    fn kinds(lines: &[Booked], ours: LocalRecord, refunds: &[LocalRefund]) -> Vec<(Kind, String)> {
+        let found = compare(lines, &LocalRecords::new(vec![ours]), refunds);
         found.into_iter().map(|found| (found.kind, found.provider_payment)).collect()
     }
 
@@ -275,21 +275,22 @@ mod tests {
     fn books_that_agree_have_no_break() {
         let settled = line("Settled", "CAP1", 2500);
         assert_eq!(kinds(from_ref(&settled), ours(), &[]), []);
-        let given_back = Ours { refunded_minor: 700, ..ours() };
+        let given_back = LocalRecord { refunded_minor: 700, ..ours() };
         let lines = [settled.clone(), line("Refunded", "REF1", 700)];
         assert_eq!(kinds(&lines, given_back.clone(), &[refund("succeeded", 700)]), []);
         assert_eq!(kinds(from_ref(&settled), given_back, &[refund("succeeded", 700)]), [], "it comes later");
-        let disputed = Ours { dispute: Some("DIS1".to_owned()), status: "disputed".to_owned(), ..ours() };
+        let disputed =
+            LocalRecord { dispute: Some("DIS1".to_owned()), status: "disputed".to_owned(), ..ours() };
         assert_eq!(kinds(&[settled, line("Chargeback", "DIS1", 2500)], disputed, &[]), []);
     }
 
     #[test]
     fn money_of_a_payment_that_is_not_ours_is_an_orphan() {
         let settled = line("Settled", "CAP1", 2500);
-        let found = compare(from_ref(&settled), &Known::default(), &[]);
+        let found = compare(from_ref(&settled), &LocalRecords::default(), &[]);
         assert_eq!(found[0].kind, Kind::Orphan);
         assert_eq!(found[0].resource.as_deref(), Some("pay_1"), "its object can be asked all the same");
-        let later = Ours { provider_payment: Some("PSP2".to_owned()), ..ours() };
+        let later = LocalRecord { provider_payment: Some("PSP2".to_owned()), ..ours() };
         assert_eq!(
             kinds(from_ref(&settled), later.clone(), &[]),
             one(Kind::Orphan, "PSP1"),
@@ -303,14 +304,17 @@ mod tests {
     fn what_is_settled_must_be_captured_here_and_as_much() {
         let settled = [line("Settled", "CAP1", 2500)];
         for status in ["requires_capture", "declined", "canceled", "capture_failed", "processing"] {
-            let open = Ours { status: status.to_owned(), captured_minor: 0, ..ours() };
+            let open = LocalRecord { status: status.to_owned(), captured_minor: 0, ..ours() };
             assert_eq!(kinds(&settled, open, &[]), one(Kind::Status, "PSP1"), "{status}");
         }
-        let nameless = Ours { provider_payment: None, captured_minor: 0, ..ours() };
+        let nameless = LocalRecord { provider_payment: None, captured_minor: 0, ..ours() };
         assert_eq!(kinds(&settled, nameless, &[]), one(Kind::Status, "PSP1"));
-        assert_eq!(kinds(&settled, Ours { captured_minor: 2400, ..ours() }, &[]), one(Kind::Amount, "PSP1"));
         assert_eq!(
-            kinds(&settled, Ours { currency: "usd".to_owned(), ..ours() }, &[]),
+            kinds(&settled, LocalRecord { captured_minor: 2400, ..ours() }, &[]),
+            one(Kind::Amount, "PSP1")
+        );
+        assert_eq!(
+            kinds(&settled, LocalRecord { currency: "usd".to_owned(), ..ours() }, &[]),
             one(Kind::Amount, "PSP1")
         );
         let twice = [settled[0].clone(), line("Settled", "CAP2", 2500)];
@@ -326,17 +330,17 @@ mod tests {
         ];
         assert_eq!(kinds(&again, ours(), &[]), []);
         assert_eq!(kinds(&again[..2], ours(), &[]), one(Kind::Status, "PSP1"));
-        let failed = Ours { captured_minor: 0, status: "capture_failed".to_owned(), ..ours() };
+        let failed = LocalRecord { captured_minor: 0, status: "capture_failed".to_owned(), ..ours() };
         assert_eq!(kinds(&again[..2], failed, &[]), []);
     }
 
     #[test]
     fn a_refund_must_be_known_and_of_as_much() {
         let lines = [line("Refunded", "REF1", 700)];
-        let given_back = Ours { refunded_minor: 700, ..ours() };
+        let given_back = LocalRecord { refunded_minor: 700, ..ours() };
         assert_eq!(kinds(&lines, ours(), &[]), one(Kind::Movement, "REF1"));
         assert_eq!(kinds(&lines, given_back.clone(), &[]), [], "given back by others");
-        let other = Ours { refunded_minor: 600, ..ours() };
+        let other = LocalRecord { refunded_minor: 600, ..ours() };
         assert_eq!(kinds(&lines, other.clone(), &[refund("succeeded", 600)]), one(Kind::Amount, "REF1"));
         assert_eq!(
             kinds(&lines, other, &[]),
@@ -351,7 +355,7 @@ mod tests {
     #[test]
     fn a_refund_that_came_back_has_not_succeeded() {
         let lines = [line("Refunded", "REF1", 700), line("RefundedReversed", "REF1", 700)];
-        let given_back = Ours { refunded_minor: 700, ..ours() };
+        let given_back = LocalRecord { refunded_minor: 700, ..ours() };
         assert_eq!(kinds(&lines, given_back.clone(), &[refund("succeeded", 700)]), one(Kind::Status, "REF1"));
         assert_eq!(kinds(&lines[1..], given_back, &[refund("succeeded", 700)]), one(Kind::Status, "REF1"));
         assert_eq!(kinds(&lines, ours(), &[refund("failed", 700)]), []);
@@ -362,7 +366,7 @@ mod tests {
     fn a_chargeback_must_be_known_as_a_dispute() {
         let lines = [line("Chargeback", "DIS1", 2500)];
         assert_eq!(kinds(&lines, ours(), &[]), one(Kind::Movement, "DIS1"));
-        let other = Ours { dispute: Some("DIS2".to_owned()), ..ours() };
+        let other = LocalRecord { dispute: Some("DIS2".to_owned()), ..ours() };
         assert_eq!(kinds(&lines, other.clone(), &[]), one(Kind::Movement, "DIS1"));
         assert_eq!(kinds(&[line("SecondChargeback", "DIS1", 2500)], other, &[]), [], "of the dispute before");
         let won = [lines[0].clone(), line("ChargebackReversed", "DIS1", 2500)];
@@ -371,7 +375,7 @@ mod tests {
 
     #[test]
     fn a_break_has_an_id_of_its_own() {
-        let found = compare(&[line("Settled", "CAP1", 2500)], &Known::default(), &[]);
+        let found = compare(&[line("Settled", "CAP1", 2500)], &LocalRecords::default(), &[]);
         assert_eq!(found[0].id("adyen"), "orphan:adyen:PSP1");
         assert_eq!(found[0].theirs.as_deref(), Some("2500 eur settled"));
     }

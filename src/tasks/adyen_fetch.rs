@@ -34,7 +34,7 @@ pub struct Announcement {
 }
 
 impl Announcement {
-    /// What a notification that came at `now_ms` (since the epoch) tells of, if that is a settlement details report.
+    /// The report that a notification received at `now_ms` (since the epoch) announces, if it is a settlement details report.
     pub fn of(item: &Item, now_ms: u64) -> Option<Self> {
         let (name, address) = item.report().filter(|(name, _)| is_settlement_report(name))?;
         let told_at_ms = item.told_at_ms().map_or(now_ms, |told_at_ms| told_at_ms.min(now_ms));
@@ -42,7 +42,7 @@ impl Announcement {
     }
 }
 
-/// Writes down what is announced. One that is told again later is fetched again: it may have been made anew.
+/// Records an announced report. One that is announced again is fetched again: Adyen may have regenerated it.
 pub async fn announce(env: &Env, announced: &[Announcement], now_ms: u64) -> Result<()> {
     let sql = "INSERT INTO report_announcements (name, address, state, attempts, told_at_ms, next_at_ms, updated_at_ms)
          SELECT value->>'name', value->>'address', 'waiting', 0, value->>'told_at_ms', ?2, ?2 FROM json_each(?1) WHERE true
@@ -78,7 +78,7 @@ pub async fn fetch_at_once(env: Env) {
     }
 }
 
-/// Fetches what is due. A try is counted before it begins: one that breaks its worker comes after all others.
+/// Fetches the reports that are due. A try is counted before it begins, so that one that crashes the Worker comes last next time.
 pub(super) async fn fetch(env: &Env) -> Result<Value> {
     let config = Config::of(env).map_err(Error::RustError)?;
     let db = Db::of(env)?;
@@ -140,7 +140,7 @@ async fn note(db: &Db, one: &Claimed, end: &Fetched) -> Result<()> {
         ("error", error.unwrap_or_default().into()),
     ];
     log(if error.is_some() { "warn" } else { "info" }, &fields);
-    // What was told meanwhile is fetched anew.
+    // A report announced in the meantime is fetched again.
     let sql = "UPDATE report_announcements SET state = ?3, error = ?4, updated_at_ms = ?5 WHERE name = ?1 AND told_at_ms = ?2";
     let values = vec![
         one.name.as_str().into(),

@@ -14,10 +14,11 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use worker::{Bucket, Conditional, D1PreparedStatement, Date, Env, Error, Range, Result};
 
-use super::adyen_compare::{Booked, OurRefund, compare};
-use super::adyen_report::{Head, LINE_MAX_BYTES, Line, Lines, Row};
-use super::compare::{Break, Known, Ours};
-use super::reconcile::{BATCHES_MAX, BREAKS_MAX, GONE, HOLDS, KINDS, UNBOOKED, ask, ours, rows_of, upsert};
+use super::adyen_compare::{Booked, LocalRefund, compare};
+use super::adyen_report::{Head, Line, Lines, Row};
+use super::breaks::{self, BATCHES_MAX, BREAKS_MAX, COMPARED_KINDS, HOLDS_MONEY, MARK_GONE, UNBOOKED};
+use super::compare::{Break, LocalRecord, LocalRecords};
+use super::csv::LINE_MAX_BYTES;
 use crate::config::Config;
 use crate::log::log;
 use crate::providers::Provider;
@@ -25,12 +26,12 @@ use crate::readmodel::db::{self, Db};
 
 /// How much of a report is read at once, in bytes: some 1300 lines, which are one value in D1.
 const SLICE_BYTES: usize = 262_144;
-/// How many slices the clock reads in one run, and an upload before it answers: an invocation has 1000 calls.
+/// How many slices a scheduled run reads, and an upload before it answers: an invocation may make 1000 calls.
 const SLICES_MAX: u32 = 60;
 const SLICES_AT_ONCE: u32 = 8;
 /// How many open breaks are looked at again in one run.
 const OLD_MAX: u32 = 50;
-/// Of how many lines of a report that cannot be read a person is told one by one.
+/// How many unreadable lines of a report get a break each.
 const UNREADABLE_MAX: u64 = 20;
 /// The longest name of a file, in characters.
 const NAME_MAX: usize = 120;
@@ -43,7 +44,7 @@ const UNSETTLED_MS: u64 = 21 * 86_400_000;
 /// How many lines of which kinds were read.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counts {
-    /// Those that are known, by their types.
+    /// Lines of known types, by type.
     pub types: BTreeMap<String, u64>,
     /// Those that are not.
     pub unknown: BTreeMap<String, u64>,
@@ -96,7 +97,7 @@ impl Report {
         serde_json::from_str(&self.counts).unwrap_or_default()
     }
 
-    /// How far it is, in words.
+    /// Its progress, in words.
     pub fn said(&self) -> String {
         let counts = self.counted();
         let sum = |counts: &BTreeMap<String, u64>| counts.values().sum::<u64>();
@@ -122,7 +123,7 @@ impl Report {
 const REPORTS: &str =
     "SELECT report_id, name, bytes, bytes_done, line, state, counts, error, received_at_ms FROM reports";
 
-/// What a file is called here: nothing but plain characters.
+/// The file's name, reduced to plain characters.
 pub fn name(given: &str) -> String {
     let is_plain = |c: &char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
     let name: String = given.chars().filter(is_plain).take(NAME_MAX).collect();
@@ -135,17 +136,17 @@ pub fn action(bytes: &[u8]) -> String {
     format!("import report {hash}")
 }
 
-/// What came of sending a report.
+/// The result of uploading a report.
 pub enum Uploaded {
-    /// It is kept, and this far it is read.
+    /// It is stored, and read this far.
     Kept(Report),
-    /// It is no report, because of this.
+    /// It is not a report, for this reason.
     NoReport(String),
-    /// There is no bucket, or no Adyen.
+    /// The bucket or Adyen is not configured.
     Off(&'static str),
 }
 
-/// Takes in a report that somebody sends. It lies in the bucket first: what breaks off here is done by the clock.
+/// Imports an uploaded report. It is stored in the bucket first: if this breaks off, the scheduled task continues.
 pub async fn upload(env: &Env, config: &Config, name: &str, bytes: Vec<u8>) -> Result<Uploaded> {
     let Some(import) = Import::of(env, config)? else {
         return Ok(Uploaded::Off(
@@ -164,7 +165,7 @@ pub async fn upload(env: &Env, config: &Config, name: &str, bytes: Vec<u8>) -> R
     }
 }
 
-/// Goes on with what is not read, and looks again at what was found.
+/// Continues with unread reports, and compares open breaks again.
 pub(super) async fn go_on(env: &Env) -> Result<Value> {
     let config = Config::of(env).map_err(Error::RustError)?;
     let Some(import) = Import::of(env, &config)? else {
@@ -178,7 +179,7 @@ pub(super) async fn go_on(env: &Env) -> Result<Value> {
     }
     let again = import.old().await?;
     let unsettled = import.unsettled().await?;
-    let asked = ask(env, &import.db, Provider::Adyen, import.now_ms).await?;
+    let asked = breaks::ask_objects(env, &import.db, Provider::Adyen, import.now_ms).await?;
     Ok(json!({
         "waiting": waiting.len(), "slices": SLICES_MAX - left, "again": again, "unsettled": unsettled, "asked": asked,
     }))
@@ -217,13 +218,13 @@ impl Import {
              VALUES (?1, ?2, ?3, 0, 1, 'waiting', '{}', ?4, ?4) ON CONFLICT (report_id) DO NOTHING";
         let values = vec![report_id.into(), name.into(), size.into(), self.now_ms.into()];
         self.db.run(sql, values).await?;
-        // A person need not be told of it any more.
+        // The break about the missing report is settled.
         let sql = "UPDATE breaks SET state = 'repaired', last_seen_at_ms = ?2
              WHERE break_id = 'report:adyen:' || ?1 AND state = 'open'";
         self.db.run(sql, vec![name.into(), self.now_ms.into()]).await.map(drop)
     }
 
-    /// Reads on in a report, at most so many slices. Gives how many these were.
+    /// Continues reading a report, by at most `slices_max` slices. Returns how many it read.
     async fn work(&self, report_id: &str, slices_max: u32) -> Result<u32> {
         let mut head = None;
         for slice in 0..slices_max {
@@ -267,7 +268,7 @@ impl Import {
         }
     }
 
-    /// Writes a slice down, compares what it is about, and only then moves on.
+    /// Stores a slice and compares its payments; then advances the report, in the same batch.
     async fn take(&self, report: &Report, from: u64, lines: &Lines, is_last: bool) -> Result<()> {
         let mut counts = report.counted();
         let mut statements = Vec::new();
@@ -313,24 +314,24 @@ impl Import {
         self.db.run(sql, vec![report.report_id.as_str().into(), lines.into()]).await.map(drop)
     }
 
-    /// Compares all that the reports say of these payments, by Adyen's ids. Gives what is to be written down of it.
+    /// Compares all that the reports say about these payments (Adyen's ids). Returns the statements that record the result.
     async fn compare(&self, payments: &[&str]) -> Result<Vec<D1PreparedStatement>> {
         let payments = serde_json::to_string(payments)?;
         let sql = "SELECT kind, payment, modification, resource, amount_minor, currency FROM report_lines
              WHERE payment IN (SELECT value FROM json_each(?1)) ORDER BY line_id";
         let lines: Vec<Booked> = self.db.rows(sql, vec![payments.as_str().into()]).await?;
         let resources: Vec<&str> = lines.iter().filter_map(|line| line.resource.as_deref()).collect();
-        let sql = ours(
+        let sql = breaks::local_records_sql(
             "provider_payment IN (SELECT value FROM json_each(?1)) OR payment_id IN (SELECT value FROM json_each(?2))",
             "false",
         );
         let values = vec![payments.as_str().into(), serde_json::to_string(&resources)?.into()];
-        let rows: Vec<Ours> = self.db.rows(&sql, values).await?;
+        let rows: Vec<LocalRecord> = self.db.rows(&sql, values).await?;
         let own: Vec<&str> = rows.iter().map(|row| row.resource.as_str()).collect();
         let sql = "SELECT payment_id, provider_refund, status, amount_minor, currency FROM refunds
              WHERE provider = 'adyen' AND payment_id IN (SELECT value FROM json_each(?1))";
-        let refunds: Vec<OurRefund> = self.db.rows(sql, vec![serde_json::to_string(&own)?.into()]).await?;
-        let breaks = compare(&lines, &Known::new(rows), &refunds);
+        let refunds: Vec<LocalRefund> = self.db.rows(sql, vec![serde_json::to_string(&own)?.into()]).await?;
+        let breaks = compare(&lines, &LocalRecords::new(rows), &refunds);
         self.written(&lines, &breaks, &payments)
     }
 
@@ -342,14 +343,15 @@ impl Import {
     ) -> Result<Vec<D1PreparedStatement>> {
         let mut statements = Vec::new();
         if !breaks.is_empty() {
-            let values = vec![rows_of(breaks, Provider::Adyen)?.into(), self.now_ms.into(), db::Value::Null];
-            statements.push(self.db.statement(&upsert(Provider::Adyen), values)?);
+            let values =
+                vec![breaks::rows_json(breaks, Provider::Adyen)?.into(), self.now_ms.into(), db::Value::Null];
+            statements.push(self.db.statement(&breaks::upsert_sql(Provider::Adyen), values)?);
         }
         let ids: Vec<&str> =
             lines.iter().flat_map(|line| [line.payment.as_str(), line.modification.as_str()]).collect();
         let found: Vec<String> = breaks.iter().map(|found| found.id(Provider::Adyen.as_str())).collect();
         let sql = format!(
-            "UPDATE breaks SET {GONE} WHERE state = 'open' AND provider = 'adyen' AND kind IN ({KINDS}, 'movement')
+            "UPDATE breaks SET {MARK_GONE} WHERE state = 'open' AND provider = 'adyen' AND kind IN ({COMPARED_KINDS}, 'movement')
              AND provider_payment IN (SELECT value FROM json_each(?1)) AND break_id NOT IN (SELECT value FROM json_each(?3))"
         );
         let values = vec![
@@ -365,7 +367,7 @@ impl Import {
         Ok(statements)
     }
 
-    /// It cannot be read on.
+    /// Stops reading a report and records why.
     async fn refuse(&self, report: &Report, error: &str) -> Result<()> {
         let fields = [
             ("event", "report_refused".into()),
@@ -379,7 +381,7 @@ impl Import {
         self.db.batch(vec![refused, self.told(report, None, error)?]).await
     }
 
-    /// For a person, on the desk: a line that could not be read, or a report that could not be read on.
+    /// A break for operators: an unreadable line, or a report that could not be read further.
     fn told(&self, report: &Report, line: Option<u64>, error: &str) -> Result<D1PreparedStatement> {
         let sql =
             "INSERT INTO breaks (break_id, kind, provider, theirs, state, note, first_seen_at_ms, last_seen_at_ms)
@@ -396,7 +398,7 @@ impl Import {
         )
     }
 
-    /// Compares anew what breaks are about that are still open: our books may agree by now. Gives how many there were.
+    /// Compares the payments of open breaks again: our records may agree by now. Returns how many there were.
     async fn old(&self) -> Result<usize> {
         #[derive(Deserialize)]
         struct Old {
@@ -405,7 +407,7 @@ impl Import {
         let sql = format!(
             "SELECT DISTINCT payment FROM report_lines JOIN (
                 SELECT provider_payment AS id FROM breaks WHERE state = 'open' AND provider = 'adyen'
-                    AND kind IN ({KINDS}, 'movement') AND last_seen_at_ms < ?1 ORDER BY last_seen_at_ms LIMIT ?2)
+                    AND kind IN ({COMPARED_KINDS}, 'movement') AND last_seen_at_ms < ?1 ORDER BY last_seen_at_ms LIMIT ?2)
              ON payment = id OR modification = id"
         );
         let old: Vec<Old> = self.db.rows(&sql, vec![self.now_ms.into(), OLD_MAX.into()]).await?;
@@ -417,12 +419,12 @@ impl Import {
         Ok(old.len())
     }
 
-    /// Payments that were captured long before the newest report came, and stand in none. What was captured before the first day that
-    /// any report covers is not expected.
+    /// Flags payments that were captured long before the latest report and are in none. Captures from before the first report are not
+    /// expected.
     async fn unsettled(&self) -> Result<usize> {
         let gone = format!(
-            "UPDATE breaks SET {GONE} WHERE kind = 'unsettled' AND state = 'open' AND NOT EXISTS (
-                SELECT 1 FROM payments WHERE payment_id = breaks.resource AND {HOLDS} AND status != 'requires_capture'
+            "UPDATE breaks SET {MARK_GONE} WHERE kind = 'unsettled' AND state = 'open' AND NOT EXISTS (
+                SELECT 1 FROM payments WHERE payment_id = breaks.resource AND {HOLDS_MONEY} AND status != 'requires_capture'
                     AND provider_payment = breaks.provider_payment AND moved_payment IS NOT provider_payment) AND ?1 IS NULL"
         );
         self.db.run(&gone, vec![db::Value::Null, self.now_ms.into()]).await?;
@@ -431,7 +433,7 @@ impl Import {
                 last_seen_at_ms)
              SELECT 'unsettled:adyen:' || provider_payment, 'unsettled', 'adyen', provider_payment, payment_id, object,
                 status || ': ' || captured_minor || ' ' || currency || ' taken', 'open', ?1, ?1
-             FROM payments WHERE provider = 'adyen' AND {HOLDS} AND {UNBOOKED} AND status != 'requires_capture'
+             FROM payments WHERE provider = 'adyen' AND {HOLDS_MONEY} AND {UNBOOKED} AND status != 'requires_capture'
                 AND provider_payment IS NOT NULL AND moved_payment IS NOT provider_payment
                 AND updated_at_ms >= (SELECT min(made_at_ms) FROM report_lines WHERE kind = 'Settled')
                 AND updated_at_ms < (SELECT max(received_at_ms) FROM reports WHERE state = 'done') - ?2

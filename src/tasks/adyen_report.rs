@@ -12,13 +12,12 @@
 use chrono::DateTime;
 use serde::Serialize;
 
+use super::csv::{Csv, LINE_MAX_BYTES, Record};
 use crate::payment::id::PaymentId;
 use crate::providers::adyen::minor_units;
 
 /// The largest report, in bytes: some 110,000 lines. It is held three times on its way to R2, and an isolate has 128 MB.
 pub const REPORT_MAX_BYTES: usize = 25_165_824;
-/// The longest line, in bytes: a slice must be longer.
-pub const LINE_MAX_BYTES: usize = 16_384;
 /// The longest reference, type or name of an account, in characters.
 const NAME_MAX: usize = 80;
 
@@ -191,7 +190,7 @@ impl Head {
     /// Reads the first line. `is_all` says that nothing follows these bytes. The error names what is missing.
     pub fn read(bytes: &[u8], is_all: bool) -> Result<Self, String> {
         let start = if bytes.starts_with(BOM) { BOM.len() } else { 0 };
-        let mut csv = Csv { bytes, at: start, line: 1, is_all };
+        let mut csv = Csv::at(bytes, start, 1, is_all);
         let cells = match csv.record() {
             Ok(Some(Record { cells, .. })) => cells,
             Ok(None) if is_all => return Err("it is empty".to_owned()),
@@ -220,7 +219,7 @@ impl Head {
     /// Reads the whole lines at the beginning of `bytes`, of which the first has the number `line`. `is_all` says that nothing follows
     /// them. Lines of merchant accounts other than `account` do not count.
     pub fn rows(&self, bytes: &[u8], line: u64, is_all: bool, account: &str) -> Result<Lines, String> {
-        let mut csv = Csv { bytes, at: 0, line, is_all };
+        let mut csv = Csv::at(bytes, 0, line, is_all);
         let mut lines = Vec::new();
         while let Some(record) = csv.record()? {
             if record.cells.len() != self.cells {
@@ -364,115 +363,6 @@ fn at_ms(date: &str, zone: &str) -> Option<u64> {
     let (day, time) = date.split_once(' ')?;
     let at = DateTime::parse_from_rfc3339(&format!("{day}T{time}{offset}")).ok()?;
     u64::try_from(at.timestamp_millis()).ok()
-}
-
-/// A line of cells.
-struct Record {
-    cells: Vec<Vec<u8>>,
-    line: u64,
-}
-
-/// Reads records one by one, and stops before one that is not whole.
-struct Csv<'a> {
-    bytes: &'a [u8],
-    at: usize,
-    /// The number of the line at `at`.
-    line: u64,
-    /// Nothing follows `bytes`.
-    is_all: bool,
-}
-
-/// Where in a cell the reader is.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Place {
-    /// Nothing of it is read.
-    Start,
-    /// It has no quotes.
-    Plain,
-    /// Between its quotes.
-    Quoted,
-    /// After what may be the second one.
-    Closed,
-}
-
-impl Csv<'_> {
-    /// The next record; `None` if there is none, or not the whole of it. Empty lines are none.
-    fn record(&mut self) -> Result<Option<Record>, String> {
-        loop {
-            let first = self.line;
-            let Some(cells) = self.cells()? else { return Ok(None) };
-            if cells.iter().any(|cell| !cell.is_empty()) || cells.len() > 1 {
-                return Ok(Some(Record { cells, line: first }));
-            }
-        }
-    }
-
-    fn cells(&mut self) -> Result<Option<Vec<Vec<u8>>>, String> {
-        let mut cells = Vec::new();
-        let mut cell = Vec::new();
-        let mut place = Place::Start;
-        let mut lines = self.line;
-        let mut rest = self.bytes.iter().copied().enumerate().skip(self.at).peekable();
-        if rest.peek().is_none() {
-            return Ok(None);
-        }
-        let wrong = |what: &str| Err(format!("line {}: {what}", self.line));
-        let mut end = self.bytes.len();
-        while let Some((at, byte)) = rest.next() {
-            if at - self.at >= LINE_MAX_BYTES {
-                return wrong(&format!("is longer than {LINE_MAX_BYTES} bytes"));
-            }
-            lines += u64::from(byte == b'\n');
-            place = match (place, byte) {
-                (Place::Quoted, b'"') => Place::Closed,
-                (Place::Quoted, _) => {
-                    cell.push(byte);
-                    Place::Quoted
-                }
-                (Place::Closed, b'"') => {
-                    cell.push(byte);
-                    Place::Quoted
-                }
-                (_, b',') => {
-                    cells.push(std::mem::take(&mut cell));
-                    Place::Start
-                }
-                (_, b'\n') => {
-                    cells.push(cell);
-                    (self.at, self.line) = (at + 1, lines);
-                    return Ok(Some(cells));
-                }
-                (_, b'\r') => match rest.peek() {
-                    Some((_, b'\n')) => place,
-                    None => {
-                        end = at;
-                        break;
-                    }
-                    Some(_) => return wrong("has a carriage return within it"),
-                },
-                (Place::Start, b'"') => Place::Quoted,
-                (Place::Closed, _) => return wrong("goes on after a closing quote"),
-                (_, b'"') => return wrong("has a quote within a cell"),
-                (_, _) => {
-                    cell.push(byte);
-                    Place::Plain
-                }
-            };
-        }
-        if !self.is_all {
-            return Ok(None);
-        }
-        if place == Place::Quoted {
-            return wrong("breaks off within a quote");
-        }
-        // The last line need not end; of a lone carriage return there nothing is known.
-        if end < self.bytes.len() {
-            return wrong("breaks off after a carriage return");
-        }
-        cells.push(cell);
-        (self.at, self.line) = (self.bytes.len(), lines + 1);
-        Ok(Some(cells))
-    }
 }
 
 #[cfg(test)]

@@ -6,12 +6,12 @@
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::books::{Entry, read_entry};
-use super::compare::{Break, Kind, Ours};
+use super::compare::{Break, Kind, LocalRecord};
+use super::provider_ledger::{RemoteRecord, read_entry};
 use crate::payment::DisputeStatus;
 use crate::providers::stripe::dispute_status;
 
-/// What can change how a payment or its money stands. Stripe takes at most 20.
+/// The events that can change a payment or its money. Stripe accepts at most 20 types.
 const TYPES: [&str; 17] = [
     "payment_intent.amount_capturable_updated",
     "payment_intent.canceled",
@@ -32,7 +32,7 @@ const TYPES: [&str; 17] = [
     "refund.updated",
 ];
 
-/// What the list is asked besides a span of time.
+/// The list's query parameters besides the time range.
 pub(super) fn query() -> Vec<(&'static str, &'static str)> {
     TYPES.iter().map(|kind| ("types[]", *kind)).collect()
 }
@@ -42,13 +42,13 @@ pub(super) fn query() -> Vec<(&'static str, &'static str)> {
 pub struct Change {
     /// The provider's id of the payment.
     pub payment: String,
-    /// How the payment stood then, if the event says it.
-    pub then: Option<Entry>,
+    /// The payment as the event shows it, if it does.
+    pub then: Option<RemoteRecord>,
     /// The dispute that it is about.
     pub dispute: Option<DisputeThen>,
 }
 
-/// A dispute, as an event says that it stood.
+/// A dispute as an event shows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DisputeThen {
     /// The provider's id of it.
@@ -58,8 +58,8 @@ pub struct DisputeThen {
 }
 
 impl DisputeThen {
-    /// The break of a payment that does not know of it.
-    pub fn unknown(&self, ours: &Ours) -> Option<Break> {
+    /// The break, if our payment does not show this dispute in this status.
+    pub fn unknown(&self, ours: &LocalRecord) -> Option<Break> {
         let is_known = ours.dispute.as_ref() == Some(&self.id)
             && ours.dispute_status.as_deref() == Some(self.status.as_str());
         if is_known {
@@ -70,7 +70,7 @@ impl DisputeThen {
             provider_payment: ours.provider_payment.clone()?,
             resource: Some(ours.resource.clone()),
             object: Some(ours.object.clone()),
-            ours: Some(ours.face()),
+            ours: Some(ours.describe()),
             theirs: Some(format!("the dispute {} is {}", self.id, self.status.as_str())),
         })
     }
@@ -79,7 +79,7 @@ impl DisputeThen {
 /// A page of events, the newest first.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Page {
-    /// Those that are about a payment.
+    /// The events about payments.
     pub changes: Vec<Change>,
     /// The last event on it.
     pub last: Option<String>,
@@ -112,12 +112,12 @@ pub fn read_page(body: &str) -> Result<Page, String> {
 fn change(mut object: Value) -> Option<Change> {
     let text = |value: Option<&Value>| value.and_then(Value::as_str).map(str::to_owned);
     if object.get("object").and_then(Value::as_str) != Some("payment_intent") {
-        // An id, or the whole of it where it is expanded.
+        // An id, or the expanded object.
         let intent = object.get("payment_intent");
         let payment = text(intent).or_else(|| text(intent.and_then(|intent| intent.get("id"))))?;
         return Some(Change { payment, then: None, dispute: dispute(&object) });
     }
-    // It is an id here: what was given back is not known.
+    // Events carry only its id, not the refunded amount.
     if let Some(fields) = object.as_object_mut() {
         fields.remove("latest_charge");
     }
@@ -134,7 +134,7 @@ fn dispute(object: &Value) -> Option<DisputeThen> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tasks::books::Standing;
+    use crate::tasks::provider_ledger::LedgerStatus;
 
     #[test]
     fn an_event_names_the_payment_and_says_how_it_stood() {
@@ -150,7 +150,7 @@ mod tests {
         assert_eq!(ids, ["pi_2", "pi_4", "pi_3", "pi_1"]);
         let open = DisputeThen { id: "du_1".to_owned(), status: DisputeStatus::Open };
         assert_eq!(page.changes[1].dispute, Some(open));
-        assert_eq!(page.changes[3].then.as_ref().unwrap().standing, Standing::Taken);
+        assert_eq!(page.changes[3].then.as_ref().unwrap().status, LedgerStatus::Captured);
         assert_eq!((page.last.as_deref(), page.has_more), (Some("evt_1"), true));
         assert!(TYPES.len() <= 20);
     }

@@ -3,15 +3,15 @@
 
 use serde::Deserialize;
 
-use super::{books, changes, movements};
+use super::{changes, movements, provider_ledger};
 use crate::machine::call::FrozenRequest;
 
-/// Entries on a page: the most that Stripe gives.
+/// Entries per page: Stripe's maximum.
 const PAGE_SIZE: u32 = 100;
-/// How far back a pass begins before the end of the last one, in ms: entries appear late, and clocks differ.
+/// How far a pass overlaps the previous one, in ms: entries appear late, and clocks differ.
 const OVERLAP_MS: u64 = 600_000;
 
-/// A list that is compared with ours.
+/// A list of Stripe's that is compared with our records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
     /// What has happened.
@@ -49,7 +49,7 @@ impl Source {
         in_account(self.cursor(), account)
     }
 
-    /// The name of the one that says from when on the list was read at all.
+    /// The name of the cursor that says since when the list is read.
     pub fn since_of(self, account: Option<&str>) -> String {
         in_account(&format!("{}_since", self.cursor()), account)
     }
@@ -60,7 +60,7 @@ impl Source {
         Self::ALL.into_iter().find(|source| source.cursor() == name)
     }
 
-    /// How far back each pass begins, in ms: payments are compared again for a whole `window_ms`.
+    /// How far a pass of this list overlaps the previous one, in ms: payments are compared again for `window_ms`.
     pub fn overlap_ms(self, window_ms: u64) -> u64 {
         match self {
             Self::Events | Self::Movements => OVERLAP_MS,
@@ -68,12 +68,12 @@ impl Source {
         }
     }
 
-    /// Asks for the page at which a cursor stands.
+    /// Requests the page at a cursor.
     pub fn request(self, cursor: &Cursor, overlap_ms: u64) -> FrozenRequest {
         let (path, more) = match self {
             Self::Events => ("/v1/events", changes::query()),
             Self::Movements => ("/v1/balance_transactions", movements::query().to_vec()),
-            Self::Payments => ("/v1/payment_intents", books::query().to_vec()),
+            Self::Payments => ("/v1/payment_intents", provider_ledger::query().to_vec()),
         };
         let from_s = (cursor.through_ms.saturating_sub(overlap_ms) / 1000).to_string();
         let until_s = (cursor.until_ms.unwrap_or(cursor.through_ms) / 1000).to_string();
@@ -94,26 +94,26 @@ fn in_account(name: &str, account: Option<&str>) -> String {
 /// How far a list was read.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct Cursor {
-    /// All that was made until then was read, in ms since the epoch.
+    /// Everything created until then was read, in ms since the epoch.
     pub through_ms: u64,
-    /// Until when the pass reads that is under way, in ms since the epoch.
+    /// Until when the current pass reads, in ms since the epoch.
     pub until_ms: Option<u64>,
     /// The last entry that it has read.
     pub after: Option<String>,
 }
 
 impl Cursor {
-    /// Before the first pass: what was made before `from_ms` (since the epoch) is not asked for.
+    /// Before the first pass, which starts at `from_ms` (since the epoch).
     pub const fn first(from_ms: u64) -> Self {
         Self { through_ms: from_ms, until_ms: None, after: None }
     }
 
-    /// Goes on with the pass that is under way, or begins one that reads until `until_ms` (since the epoch).
+    /// Continues the current pass, or begins one that reads until `until_ms` (since the epoch).
     pub fn begin(&mut self, until_ms: u64) {
         self.until_ms.get_or_insert(until_ms);
     }
 
-    /// A page was read and worked on, whose last entry is `last`. Gives whether that was the last page of the pass.
+    /// Moves past a page that was processed and whose last entry is `last`. Returns whether it was the last page of the pass.
     pub fn advance(&mut self, last: Option<&str>, has_more: bool) -> bool {
         if has_more && last.is_some() && last != self.after.as_deref() {
             self.after = last.map(str::to_owned);
@@ -124,7 +124,7 @@ impl Cursor {
         true
     }
 
-    /// The list does not know the entry any more after which it was to go on: the pass begins again. Gives whether there was one.
+    /// Stripe no longer knows the entry to continue after: the pass begins again. Returns whether there was such an entry.
     pub fn restart(&mut self, status: u16) -> bool {
         matches!(status, 400 | 404) && self.after.take().is_some()
     }

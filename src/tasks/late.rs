@@ -1,23 +1,22 @@
 //! Which objects are late, as the read model has them: what the sweep asks. Each question has an index.
 
-/// How late an alarm may be before it is taken for lost, in ms.
+/// How late an alarm may be before it counts as lost, in ms.
 pub const GRACE_MS: u64 = 120_000;
-/// How long a payment that waits for its provider is left alone, in ms: at least so long …
+/// The minimum time between wake-ups of a payment that waits for its provider, in ms.
 pub const WAIT_MIN_MS: u64 = 900_000;
-/// … and at most so long: its object asks at least once in 27 hours. In between it is a quarter of the payment's age; the
+/// The maximum time, in ms: the object itself asks at least every 27 hours. In between it is a quarter of the payment's age; the
 /// object asks after an eighth.
 pub const WAIT_MAX_MS: u64 = 108_000_000;
 
-/// Those with an open key that should have been taken up before `?1`, at most `?2`.
+/// Objects with an open key that was due before `?1`, at most `?2`.
 pub const OPEN: &str = "SELECT object FROM keys WHERE status = 'open' AND wake_at_ms < ?1
      GROUP BY object ORDER BY min(wake_at_ms) LIMIT ?2";
 
-/// Those that should have asked before `?1` whether anything has changed at their provider, at most `?2`: a reservation may have
-/// lapsed, a refund failed, a person may have moved money at the dashboard.
+/// Objects that should have asked their provider for changes before `?1`, at most `?2`: an authorization may have expired, a refund
+/// failed, or somebody moved money in the dashboard.
 pub const WATCHED: &str = "SELECT object FROM payments WHERE wake_at_ms < ?1 ORDER BY wake_at_ms LIMIT ?2";
 
-/// Those that wait for their provider, and of which nothing was heard for longer than they themselves wait, at `?1`: at most
-/// `?2`.
+/// Objects that wait for their provider and have been quiet, at `?1`, for longer than their own interval: at most `?2`.
 pub const WAITING: &str = "WITH waiting (object, heard_at_ms, created_at_ms) AS (
         SELECT object, max(updated_at_ms, coalesce(woken_at_ms, 0)), created_at_ms
         FROM payments WHERE status IN ('processing', 'requires_action')
@@ -31,8 +30,8 @@ pub const WAITING: &str = "WITH waiting (object, heard_at_ms, created_at_ms) AS 
      WHERE ?1 - heard_at_ms > max(?3, min(?4, (?1 - created_at_ms) / 4))
      GROUP BY object ORDER BY min(heard_at_ms) LIMIT ?2";
 
-/// Makes a break, at `?1`, of each payment whose capture had failed before `?2` and was not made since: its provider tries no
-/// more. What was accepted stays so.
+/// Opens a break, at `?1`, for each payment whose capture failed before `?2` and did not succeed since: the provider no longer
+/// retries. An accepted break stays accepted.
 pub const NOT_CAPTURED: &str = "INSERT INTO breaks (break_id, kind, provider, provider_payment, resource, object, ours, theirs, state,
         note, first_seen_at_ms, last_seen_at_ms)
      SELECT 'capture_failed:' || p.payment_id || ':' || max(a.audit_id), 'capture_failed', p.provider, p.provider_payment,
@@ -42,7 +41,7 @@ pub const NOT_CAPTURED: &str = "INSERT INTO breaks (break_id, kind, provider, pr
      WHERE p.status = 'capture_failed' GROUP BY p.payment_id HAVING max(a.at_ms) < ?2
      ON CONFLICT (break_id) DO NOTHING";
 
-/// Ends those breaks, at `?1`, whose payment is another by now.
+/// Closes those breaks, at `?1`, whose payment has another status by now.
 pub const CAPTURE_ENDED: &str = "UPDATE breaks SET state = 'resolved', last_seen_at_ms = ?1
      WHERE kind = 'capture_failed' AND state = 'open'
         AND NOT EXISTS (SELECT 1 FROM payments p WHERE p.payment_id = resource AND p.status = 'capture_failed')";

@@ -1,5 +1,5 @@
-//! What the clock starts, every few minutes: looks for what was left behind. Each task may run twice at once, or not at all
-//! for a while; the next run finds the same.
+//! Scheduled tasks: the Cron Trigger runs all of them every few minutes. A task may run twice at once, or not at all for a while:
+//! the next run finds the same work.
 
 pub mod adyen_compare;
 #[cfg(target_arch = "wasm32")]
@@ -7,19 +7,24 @@ pub mod adyen_fetch;
 #[cfg(target_arch = "wasm32")]
 pub mod adyen_import;
 pub mod adyen_report;
-pub mod books;
+#[cfg(target_arch = "wasm32")]
+pub mod bank_acks;
+#[cfg(target_arch = "wasm32")]
+mod breaks;
 pub mod changes;
 pub mod compare;
+pub mod csv;
 pub mod cursor;
-#[cfg(target_arch = "wasm32")]
-mod forget;
 pub mod late;
 pub mod movements;
+pub mod provider_ledger;
+#[cfg(target_arch = "wasm32")]
+mod purge;
 #[cfg(target_arch = "wasm32")]
 mod reconcile;
+pub mod settlement_file;
 #[cfg(target_arch = "wasm32")]
-pub mod settle;
-pub mod settlement;
+mod settlement_job;
 #[cfg(target_arch = "wasm32")]
 mod sweep;
 
@@ -38,19 +43,19 @@ use crate::webhooks::work;
 /// Runs all tasks, one after the other. A failure of one does not keep the others from running.
 #[cfg(target_arch = "wasm32")]
 pub async fn run(env: &Env) {
-    told(env, "inbox", work::work_due(env)).await;
-    told(env, "sweep", sweep::sweep(env)).await;
-    told(env, "reconcile", reconcile::reconcile(env)).await;
-    told(env, "fetch_reports", adyen_fetch::fetch(env)).await;
-    told(env, "adyen_reports", adyen_import::go_on(env)).await;
-    told(env, "settle", settle::settle(env)).await;
-    told(env, "answers", settle::answers(env)).await;
-    told(env, "forget", forget::forget(env)).await;
+    record_run(env, "inbox", work::work_due(env)).await;
+    record_run(env, "sweep", sweep::sweep(env)).await;
+    record_run(env, "reconcile", reconcile::reconcile(env)).await;
+    record_run(env, "fetch_reports", adyen_fetch::fetch(env)).await;
+    record_run(env, "adyen_reports", adyen_import::go_on(env)).await;
+    record_run(env, "settle", settlement_job::write_due_files(env)).await;
+    record_run(env, "answers", bank_acks::import_waiting(env)).await;
+    record_run(env, "forget", purge::purge(env)).await;
 }
 
-/// Runs a task and writes down what came of it.
+/// Runs a task, and records its result and how long it took.
 #[cfg(target_arch = "wasm32")]
-async fn told(env: &Env, task: &str, work: impl Future<Output = worker::Result<Value>>) {
+async fn record_run(env: &Env, task: &str, work: impl Future<Output = worker::Result<Value>>) {
     let began_at_ms = Date::now().as_millis();
     let outcome = work.await;
     let took_ms = Date::now().as_millis().saturating_sub(began_at_ms);

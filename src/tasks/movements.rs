@@ -9,11 +9,11 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::compare::{Break, Kind, Known};
+use super::compare::{Break, Kind, LocalRecords};
 use crate::machine::call::FrozenRequest;
 use crate::providers::Provider;
 
-/// What the list is asked besides a span of time.
+/// The list's query parameters besides the time range.
 pub(super) const fn query() -> [(&'static str, &'static str); 1] {
     [("expand[]", "data.source")]
 }
@@ -29,7 +29,7 @@ pub fn movement_request(id: &str) -> FrozenRequest {
 pub struct Movement {
     /// The provider's id.
     pub id: String,
-    /// The provider's word for it.
+    /// The provider's type of it.
     pub kind: String,
     /// What it adds to the balance, in minor units of [`currency`](Self::currency).
     pub settled_minor: i64,
@@ -50,9 +50,9 @@ pub enum Source {
     RefundFailure(Sum),
     /// A bank has taken money back for its customer, or has given it back.
     Dispute(Sum),
-    /// Money of customers, and more is not said.
+    /// A customer's money, but the details are missing.
     Unsaid,
-    /// Not a customer's money: payouts, fees and the like.
+    /// Not a customer's money: payouts, fees and so on.
     Other,
 }
 
@@ -63,7 +63,7 @@ pub struct Sum {
     pub id: String,
     /// The provider's id of the payment.
     pub payment: Option<String>,
-    /// In minor units of the currency in which the customer pays: of a charge what was taken.
+    /// In minor units of the customer's currency; for a charge, what was captured.
     pub amount_minor: u64,
     /// In lower case.
     pub currency: String,
@@ -71,7 +71,7 @@ pub struct Sum {
 
 /// A refund of ours, as the read model has it.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-pub struct OurRefund {
+pub struct LocalRefund {
     /// The provider's id of it.
     pub provider_refund: String,
     /// The status.
@@ -84,24 +84,24 @@ pub struct OurRefund {
 
 /// Our refunds by the provider's ids.
 #[derive(Default)]
-pub struct Refunds(BTreeMap<String, OurRefund>);
+pub struct Refunds(BTreeMap<String, LocalRefund>);
 
 impl Refunds {
     /// From rows in any order.
-    pub fn new(rows: Vec<OurRefund>) -> Self {
+    pub fn new(rows: Vec<LocalRefund>) -> Self {
         Self(rows.into_iter().map(|row| (row.provider_refund.clone(), row)).collect())
     }
 }
 
-/// What comes of looking for a movement in our records.
+/// The result of looking for a movement in our records.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Matched {
-    /// We have it, or it is none of a customer's money.
-    Known,
-    /// We have not, or other sums: how does its payment stand?
-    Look(String),
+    /// We have a record of it, or it is not a customer's money.
+    Recorded,
+    /// We have no record, or another amount: fetch its payment and compare that.
+    FetchPayment(String),
     /// We have no record of it.
-    Unknown,
+    Unrecorded,
 }
 
 impl Movement {
@@ -116,43 +116,44 @@ impl Movement {
     }
 
     /// Whether we have a record of it.
-    pub fn matched(&self, known: &Known, refunds: &Refunds) -> Matched {
-        let ours = |sum: &Sum| sum.payment.as_deref().and_then(|payment| known.of_payment(payment));
-        let look = |sum: &Sum| sum.payment.clone().map_or(Matched::Unknown, Matched::Look);
+    pub fn matched(&self, known: &LocalRecords, refunds: &Refunds) -> Matched {
+        let ours = |sum: &Sum| sum.payment.as_deref().and_then(|payment| known.by_provider_id(payment));
+        let look = |sum: &Sum| sum.payment.clone().map_or(Matched::Unrecorded, Matched::FetchPayment);
         let of_refund = |sum: &Sum, statuses: &[&str]| {
-            let is_it = |ours: &&OurRefund| {
+            let is_it = |ours: &&LocalRefund| {
                 statuses.contains(&ours.status.as_str())
                     && (ours.amount_minor, ours.currency.as_str())
                         == (sum.amount_minor, sum.currency.as_str())
             };
-            refunds.0.get(&sum.id).filter(is_it).map_or_else(|| look(sum), |_| Matched::Known)
+            refunds.0.get(&sum.id).filter(is_it).map_or_else(|| look(sum), |_| Matched::Recorded)
         };
         match &self.source {
-            Source::Other => Matched::Known,
-            Source::Unsaid => Matched::Unknown,
+            Source::Other => Matched::Recorded,
+            Source::Unsaid => Matched::Unrecorded,
             Source::Charge(sum) => match ours(sum) {
                 Some(ours)
                     if (ours.captured_minor, ours.currency.as_str())
                         == (sum.amount_minor, sum.currency.as_str()) =>
                 {
-                    Matched::Known
+                    Matched::Recorded
                 }
                 _ => look(sum),
             },
-            // One that has failed since was made all the same.
+            // A refund that failed later did move money first.
             Source::Refund(sum) => of_refund(sum, &["pending", "succeeded", "failed"]),
             Source::RefundFailure(sum) => of_refund(sum, &["failed"]),
             Source::Dispute(sum) => match ours(sum) {
-                Some(ours) if ours.dispute.as_deref() == Some(sum.id.as_str()) => Matched::Known,
-                _ => Matched::Unknown,
+                Some(ours) if ours.dispute.as_deref() == Some(sum.id.as_str()) => Matched::Recorded,
+                _ => Matched::Unrecorded,
             },
         }
     }
 
-    /// That we have no record of it.
-    pub fn unknown(&self, known: &Known) -> Break {
+    /// The break for a movement that we have no record of.
+    pub fn unknown(&self, known: &LocalRecords) -> Break {
         let sum = self.sum();
-        let ours = sum.and_then(|sum| sum.payment.as_deref()).and_then(|payment| known.of_payment(payment));
+        let ours =
+            sum.and_then(|sum| sum.payment.as_deref()).and_then(|payment| known.by_provider_id(payment));
         let what = match sum {
             Some(sum) => {
                 let of = sum.payment.as_ref().map(|payment| format!(" of {payment}")).unwrap_or_default();
@@ -165,7 +166,7 @@ impl Movement {
             provider_payment: self.id.clone(),
             resource: ours.map(|ours| ours.resource.clone()),
             object: ours.map(|ours| ours.object.clone()),
-            ours: ours.map(super::compare::Ours::face),
+            ours: ours.map(super::compare::LocalRecord::describe),
             theirs: Some(format!(
                 "{}: {} {} in the balance ({what})",
                 self.kind.replace('_', " "),
@@ -232,7 +233,7 @@ impl Row {
     }
 }
 
-/// What a charge, a refund or a dispute says, of which the list must have all.
+/// The amounts of a charge, a refund or a dispute. `None` if the list does not have all of them.
 fn sum(source: &Value) -> Option<Sum> {
     let text = |name: &str| source.get(name).and_then(Value::as_str).map(str::to_owned);
     let intent = source.get("payment_intent");
@@ -247,7 +248,7 @@ fn sum(source: &Value) -> Option<Sum> {
 }
 
 impl Break {
-    /// The movement that a break is about, from the break's id.
+    /// The movement's id, from the id of its break.
     pub fn movement_of(break_id: &str) -> Option<&str> {
         let prefix = format!("{}:{}:", Kind::Movement.as_str(), Provider::Stripe.as_str());
         break_id.strip_prefix(&prefix)
@@ -259,10 +260,10 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::tasks::compare::Ours;
+    use crate::tasks::compare::LocalRecord;
 
-    fn ours() -> Ours {
-        Ours::captured("stripe", "pi_1", 1_000, "eur")
+    fn ours() -> LocalRecord {
+        LocalRecord::captured("stripe", "pi_1", 1_000, "eur")
     }
 
     fn row(kind: &str, category: &str, source: &Value) -> Movement {
@@ -287,7 +288,7 @@ mod tests {
     }
 
     fn refunds(status: &str, amount_minor: u64) -> Refunds {
-        Refunds::new(vec![OurRefund {
+        Refunds::new(vec![LocalRefund {
             provider_refund: "re_1".to_owned(),
             status: status.to_owned(),
             amount_minor,
@@ -295,37 +296,40 @@ mod tests {
         }])
     }
 
-    fn matched(movement: &Movement, ours: Option<Ours>, refunds: &Refunds) -> Matched {
-        movement.matched(&Known::new(ours.into_iter().collect()), refunds)
+    fn matched(movement: &Movement, ours: Option<LocalRecord>, refunds: &Refunds) -> Matched {
+        movement.matched(&LocalRecords::new(ours.into_iter().collect()), refunds)
     }
 
     #[test]
     fn a_charge_is_matched_by_what_the_customer_paid_and_not_by_what_was_settled() {
         let none = Refunds::default();
-        let look = || Matched::Look("pi_1".to_owned());
-        assert_eq!(matched(&charge(1_000), Some(ours()), &none), Matched::Known, "1,080 usd were settled");
+        let look = || Matched::FetchPayment("pi_1".to_owned());
+        assert_eq!(matched(&charge(1_000), Some(ours()), &none), Matched::Recorded, "1,080 usd were settled");
         assert_eq!(matched(&charge(1_080), Some(ours()), &none), look());
         assert_eq!(
-            matched(&charge(1_000), Some(Ours { currency: "usd".to_owned(), ..ours() }), &none),
+            matched(&charge(1_000), Some(LocalRecord { currency: "usd".to_owned(), ..ours() }), &none),
             look()
         );
         assert_eq!(matched(&charge(1_000), None, &none), look());
         let elsewhere = json!({ "id": "ch_1", "payment_intent": null, "amount": 5, "currency": "eur" });
-        assert_eq!(matched(&row("charge", "charge", &elsewhere), Some(ours()), &none), Matched::Unknown);
-        assert_eq!(matched(&row("charge", "charge", &json!("ch_1")), Some(ours()), &none), Matched::Unknown);
+        assert_eq!(matched(&row("charge", "charge", &elsewhere), Some(ours()), &none), Matched::Unrecorded);
+        assert_eq!(
+            matched(&row("charge", "charge", &json!("ch_1")), Some(ours()), &none),
+            Matched::Unrecorded
+        );
     }
 
     #[test]
     fn a_refund_is_matched_by_its_id_and_one_that_came_back_only_if_we_know_that() {
-        let look = Matched::Look("pi_1".to_owned());
+        let look = Matched::FetchPayment("pi_1".to_owned());
         for (kind, status, amount, expected) in [
-            ("refund", "pending", 300, Matched::Known),
-            ("refund", "succeeded", 300, Matched::Known),
-            ("refund", "failed", 300, Matched::Known),
+            ("refund", "pending", 300, Matched::Recorded),
+            ("refund", "succeeded", 300, Matched::Recorded),
+            ("refund", "failed", 300, Matched::Recorded),
             ("refund", "succeeded", 301, look.clone()),
-            ("refund_failure", "failed", 300, Matched::Known),
+            ("refund_failure", "failed", 300, Matched::Recorded),
             ("refund_failure", "succeeded", 300, look.clone()),
-            ("payment_refund", "succeeded", 300, Matched::Known),
+            ("payment_refund", "succeeded", 300, Matched::Recorded),
         ] {
             let found = matched(&refund(kind), Some(ours()), &refunds(status, amount));
             assert_eq!(found, expected, "{kind} {status} {amount}");
@@ -338,10 +342,10 @@ mod tests {
         let source = json!({ "id": "dp_1", "payment_intent": "pi_1", "amount": 1_000, "currency": "eur" });
         let movement = row("adjustment", "dispute", &source);
         let none = Refunds::default();
-        assert_eq!(matched(&movement, Some(ours()), &none), Matched::Unknown);
-        let told = Ours { dispute: Some("dp_1".to_owned()), ..ours() };
-        assert_eq!(matched(&movement, Some(told), &none), Matched::Known);
-        let found = movement.unknown(&Known::new(vec![ours()]));
+        assert_eq!(matched(&movement, Some(ours()), &none), Matched::Unrecorded);
+        let told = LocalRecord { dispute: Some("dp_1".to_owned()), ..ours() };
+        assert_eq!(matched(&movement, Some(told), &none), Matched::Recorded);
+        let found = movement.unknown(&LocalRecords::new(vec![ours()]));
         assert_eq!(found.id("stripe"), "movement:stripe:txn_1");
         assert_eq!(Break::movement_of("movement:stripe:txn_1"), Some("txn_1"));
         assert_eq!((found.resource.as_deref(), found.object.as_deref()), (Some("pay_1"), Some("ab")));
@@ -356,7 +360,7 @@ mod tests {
         for kind in ["payout", "stripe_fee", "topup", "adjustment"] {
             assert_eq!(
                 matched(&row(kind, kind, &Value::Null), None, &Refunds::default()),
-                Matched::Known,
+                Matched::Recorded,
                 "{kind}"
             );
         }

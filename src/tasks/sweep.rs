@@ -23,7 +23,7 @@ use crate::tasks::late::{
     CAPTURE_ENDED, GRACE_MS, NOT_CAPTURED, OPEN, WAIT_MAX_MS, WAIT_MIN_MS, WAITING, WATCHED,
 };
 
-/// How many objects one sweep wakes, of each kind: an invocation has 1000 calls, and the next sweep is near.
+/// How many objects of each kind one sweep wakes: an invocation may make 1000 calls.
 const OBJECTS_MAX: u32 = 100;
 
 #[derive(Deserialize)]
@@ -60,7 +60,7 @@ async fn wake(env: &Env, db: &Db, object: &str, now_ms: u64) -> Result<()> {
     let Some(id) = ObjectId::from_hex(object) else {
         return Err(worker::Error::RustError("not an object's id".to_owned()));
     };
-    // Behind all others, should it change nothing: whoever waits longest is woken first.
+    // Requeue last if waking had no effect: the longest waiting object is woken first.
     let payment = PaymentId::in_object(id).to_string();
     let keys = "UPDATE keys SET wake_at_ms = ?2 WHERE object = ?1 AND status = 'open'";
     let payments = "UPDATE payments SET woken_at_ms = ?2,

@@ -1,6 +1,7 @@
 //! Adyen's report is read the same in whatever order its columns stand and however it is cut, and nothing makes the reader panic.
 
-use paid_once::tasks::adyen_report::{Head, LINE_MAX_BYTES, Line};
+use paid_once::tasks::adyen_report::{Head, Line};
+use paid_once::tasks::csv::LINE_MAX_BYTES;
 use proptest::prelude::*;
 
 const ACCOUNT: &str = "Shop";

@@ -1,4 +1,4 @@
-//! The settlement file and the bank's answer to it: what their bytes are. Pure.
+//! The formats of the settlement file and of the bank's acknowledgement of it. Pure.
 //!
 //! Both are CSV with `\n` at the end of each line. The settlement file has a head, one line a movement of money sorted by its
 //! id, one total a kind and currency, and a trailer with the count of lines and the SHA-256 of them:
@@ -10,7 +10,7 @@
 //! trailer,1,9f86d0…
 //! ```
 //!
-//! The answer has a head, one line for each of our lines, and a trailer with the count: a file that broke off is refused.
+//! The acknowledgement has a head, one line for each of our lines, and a trailer with the count: an incomplete file is refused.
 //!
 //! ```text
 //! line_id,outcome,amount_minor,currency
@@ -34,8 +34,8 @@ const CLOSED_AFTER_MS: u64 = 2 * 3_600_000;
 const DAY_MS: u64 = 86_400_000;
 /// How many days that were missed are written in one run.
 const DAYS_MAX: usize = 31;
-/// The longest answer, in bytes.
-pub const ANSWER_MAX_BYTES: usize = 1_048_576;
+/// The longest acknowledgement, in bytes.
+pub const ACK_MAX_BYTES: usize = 1_048_576;
 
 /// A line of a settlement file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -166,12 +166,12 @@ fn day_number(date: &str) -> Option<u64> {
     u64::try_from(midnight.timestamp_millis()).ok().map(|ms| ms / DAY_MS)
 }
 
-/// A line of the bank's answer.
+/// A line of the bank's acknowledgement.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Answered {
+pub struct Acknowledgement {
     /// Where it stands: 1 is the head.
     pub line_number: u32,
-    /// Which of our lines it answers.
+    /// Which of our lines it acknowledges.
     pub reference: String,
     /// `settled` or `rejected`.
     pub outcome: String,
@@ -181,19 +181,19 @@ pub struct Answered {
     pub currency: String,
 }
 
-const ANSWER_HEAD: &str = "line_id,outcome,amount_minor,currency";
-/// How many errors are told of one file.
+const ACK_HEAD: &str = "line_id,outcome,amount_minor,currency";
+/// How many errors are reported of one file.
 const ERRORS_MAX: usize = 20;
 
-/// Reads an answer: all of it, or the errors with the numbers of their lines.
-pub fn read_answer(text: &str) -> Result<Vec<Answered>, Vec<String>> {
+/// Reads a whole acknowledgement, or gives the errors with their line numbers.
+pub fn read_acknowledgement(text: &str) -> Result<Vec<Acknowledgement>, Vec<String>> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let mut lines = (1_u32..).zip(text.lines());
     let mut errors = Vec::new();
     let mut answered = Vec::new();
     match lines.next() {
-        Some((_, ANSWER_HEAD)) => {}
-        _ => errors.push(format!("line 1: must be {ANSWER_HEAD}")),
+        Some((_, ACK_HEAD)) => {}
+        _ => errors.push(format!("line 1: must be {ACK_HEAD}")),
     }
     let mut trailer = None;
     for (number, line) in lines {
@@ -220,7 +220,7 @@ pub fn read_answer(text: &str) -> Result<Vec<Answered>, Vec<String>> {
     if errors.is_empty() { Ok(answered) } else { Err(errors) }
 }
 
-fn read_line(line_number: u32, line: &str) -> Result<Answered, &'static str> {
+fn read_line(line_number: u32, line: &str) -> Result<Acknowledgement, &'static str> {
     let cells: Vec<&str> = line.split(',').collect();
     let [reference, outcome, amount, currency] = cells.as_slice() else {
         return Err("must have 4 cells");
@@ -237,7 +237,7 @@ fn read_line(line_number: u32, line: &str) -> Result<Answered, &'static str> {
     let amount_minor = amount_minor.ok_or("amount_minor must be a whole number of minor units")?;
     let currency = Currency::parse(currency).filter(|parsed| parsed.as_str() == *currency);
     let currency = currency.ok_or("currency must be an ISO 4217 code in lower case")?;
-    Ok(Answered {
+    Ok(Acknowledgement {
         line_number,
         reference: (*reference).to_owned(),
         outcome: (*outcome).to_owned(),
@@ -323,16 +323,17 @@ mod tests {
     #[test]
     fn an_answer_is_read() {
         let text = "line_id,outcome,amount_minor,currency\r\npay_a:capture,settled,250,usd\nre_a:refund,rejected,50,eur\ntrailer,2\n";
-        let read = read_answer(text).unwrap();
+        let read = read_acknowledgement(text).unwrap();
         assert_eq!(read.len(), 2);
         assert_eq!((read[0].line_number, read[0].reference.as_str()), (2, "pay_a:capture"));
         assert_eq!((read[1].outcome.as_str(), read[1].amount_minor), ("rejected", 50));
-        assert_eq!(read_answer("line_id,outcome,amount_minor,currency\ntrailer,0").unwrap(), []);
+        assert_eq!(read_acknowledgement("line_id,outcome,amount_minor,currency\ntrailer,0").unwrap(), []);
     }
 
     #[test]
     fn an_answer_with_an_error_is_refused_whole_and_says_where() {
-        let errors = |lines: &str| read_answer(&format!("{ANSWER_HEAD}\n{lines}")).unwrap_err().join("; ");
+        let errors =
+            |lines: &str| read_acknowledgement(&format!("{ACK_HEAD}\n{lines}")).unwrap_err().join("; ");
         assert_eq!(errors("a,settled,1,usd"), "the trailer is missing: the file broke off");
         assert_eq!(errors("a,settled,1,usd\ntrailer,2"), "line 3: it counts 2 lines, there are 1");
         assert_eq!(errors("trailer,0\na,settled,1,usd"), "line 3: nothing may come after the trailer");
@@ -350,9 +351,9 @@ mod tests {
         ] {
             assert_eq!(errors(&format!("{line}\ntrailer,1")), format!("line 2: {error}"), "{line}");
         }
-        assert!(read_answer("").unwrap_err()[0].starts_with("line 1: must be"));
+        assert!(read_acknowledgement("").unwrap_err()[0].starts_with("line 1: must be"));
         assert_eq!(
-            read_answer(&format!("{ANSWER_HEAD}\n{}", "x\n".repeat(99))).unwrap_err().len(),
+            read_acknowledgement(&format!("{ACK_HEAD}\n{}", "x\n".repeat(99))).unwrap_err().len(),
             ERRORS_MAX
         );
     }

@@ -5,29 +5,29 @@ use serde::Deserialize;
 
 use crate::machine::call::FrozenRequest;
 
-/// What a payment is to us, in the provider's books.
+/// How a payment stands in the provider's books.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Standing {
-    /// Not decided yet.
-    Open,
+pub enum LedgerStatus {
+    /// The outcome is open.
+    Pending,
     /// Money is reserved.
-    Held,
+    Authorized,
     /// Money was taken.
-    Taken,
+    Captured,
     /// Nothing was taken; on Stripe another try of the same payment may follow.
-    Nothing,
-    /// Called off.
+    Unpaid,
+    /// It was canceled.
     Canceled,
 }
 
-impl Standing {
-    /// As breaks show it.
+impl LedgerStatus {
+    /// As a break shows it.
     pub const fn as_str(self) -> &'static str {
         match self {
-            Self::Open => "open",
-            Self::Held => "held",
-            Self::Taken => "taken",
-            Self::Nothing => "nothing taken",
+            Self::Pending => "open",
+            Self::Authorized => "held",
+            Self::Captured => "taken",
+            Self::Unpaid => "nothing taken",
             Self::Canceled => "canceled",
         }
     }
@@ -35,22 +35,22 @@ impl Standing {
 
 /// One payment in the provider's books.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Entry {
+pub struct RemoteRecord {
     /// The provider's id.
     pub id: String,
     /// How it stands.
-    pub standing: Standing,
+    pub status: LedgerStatus,
     /// What was asked for, in minor units.
     pub amount_minor: u64,
-    /// What was taken, in minor units.
+    /// What was captured, in minor units.
     pub taken_minor: u64,
-    /// What was given back, in minor units.
+    /// What was refunded, in minor units.
     pub refunded_minor: u64,
     /// In lower case.
     pub currency: String,
-    /// When it was made, in ms since the epoch.
+    /// When it was created, in ms since the epoch.
     pub created_at_ms: u64,
-    /// What it says to be about: our id, if we have made it.
+    /// Our id, from its metadata, if we created it.
     pub resource: Option<String>,
 }
 
@@ -58,12 +58,12 @@ pub struct Entry {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Page {
     /// The entries.
-    pub entries: Vec<Entry>,
+    pub entries: Vec<RemoteRecord>,
     /// Whether older ones follow.
     pub has_more: bool,
 }
 
-/// What the list is asked besides a span of time.
+/// The list's query parameters besides the time range.
 pub(super) const fn query() -> [(&'static str, &'static str); 1] {
     [("expand[]", "data.latest_charge")]
 }
@@ -86,7 +86,7 @@ pub fn read_page(body: &str) -> Result<Page, String> {
 }
 
 /// Reads one payment.
-pub fn read_entry(body: &str) -> Result<Entry, String> {
+pub fn read_entry(body: &str) -> Result<RemoteRecord, String> {
     serde_json::from_str::<Intent>(body).map(Intent::entry).map_err(|error| error.to_string())
 }
 
@@ -118,15 +118,15 @@ struct Charge {
 }
 
 impl Intent {
-    fn entry(self) -> Entry {
-        Entry {
-            standing: match self.status.as_str() {
-                "succeeded" => Standing::Taken,
-                "requires_capture" => Standing::Held,
-                "canceled" => Standing::Canceled,
-                "requires_payment_method" => Standing::Nothing,
-                // `processing`, `requires_action`, `requires_confirmation`, and what may come: nothing follows from it yet.
-                _ => Standing::Open,
+    fn entry(self) -> RemoteRecord {
+        RemoteRecord {
+            status: match self.status.as_str() {
+                "succeeded" => LedgerStatus::Captured,
+                "requires_capture" => LedgerStatus::Authorized,
+                "canceled" => LedgerStatus::Canceled,
+                "requires_payment_method" => LedgerStatus::Unpaid,
+                // `processing`, `requires_action`, `requires_confirmation`, and unknown ones: nothing is decided yet.
+                _ => LedgerStatus::Pending,
             },
             id: self.id,
             amount_minor: self.amount,
@@ -158,10 +158,10 @@ mod tests {
         let page = read_page(body).unwrap();
         assert!(page.has_more);
         let [first, second] = page.entries.as_slice() else { panic!() };
-        assert_eq!(first.standing, Standing::Taken);
+        assert_eq!(first.status, LedgerStatus::Captured);
         assert_eq!((first.amount_minor, first.taken_minor, first.refunded_minor), (500, 400, 30));
         assert_eq!((first.created_at_ms, first.resource.as_deref()), (7_000, Some("pay_x")));
-        assert_eq!((second.standing, second.resource.as_deref()), (Standing::Open, None));
+        assert_eq!((second.status, second.resource.as_deref()), (LedgerStatus::Pending, None));
         assert!(read_page("{}").is_err());
     }
 }

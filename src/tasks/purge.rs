@@ -14,19 +14,19 @@ use crate::readmodel::db::Db;
 
 /// How long the runs of tasks are kept, in ms.
 const RUNS_KEPT_MS: u64 = 30 * 86_400_000;
-/// How long a job that is over is known, in ms: so long a message that comes again finds it over. The queue keeps one for four
-/// days, and an object that has heard nothing sends one every six hours.
+/// How long a finished job is kept, in ms, so that a repeated message finds it done. The queue keeps messages for four days, and an
+/// object without confirmation sends one every six hours.
 const OVER_KEPT_MS: u64 = 30 * 86_400_000;
-/// How long an event that is over is known, in ms: its provider sends one for up to 30 days.
+/// How long a processed event is kept, in ms: its provider may send it again for up to 30 days.
 const EVENTS_KEPT_MS: u64 = 40 * 86_400_000;
-/// How many of them one run drops.
+/// How many of each one run deletes.
 const OVER_MAX: u32 = 10_000;
-/// After how long a job that waits for its next try is lost, in ms: longer than any pause, and than an object waits for a word.
+/// After how long an untouched job counts as lost, in ms: longer than any backoff, and than an object waits for confirmation.
 const LOST_AFTER_MS: u64 = 24 * 3_600_000;
 /// How many of them one run finds.
 const LOST_MAX: u32 = 100;
 
-pub(super) async fn forget(env: &Env) -> Result<Value> {
+pub(super) async fn purge(env: &Env) -> Result<Value> {
     let config = Config::of(env).map_err(Error::RustError)?;
     let db = Db::of(env)?;
     let now_ms = Date::now().as_millis();
@@ -51,7 +51,7 @@ pub(super) async fn forget(env: &Env) -> Result<Value> {
     Ok(json!({ "jobs": jobs, "lost": lost, "over": over, "events": events, "runs": runs }))
 }
 
-/// Jobs that were tried, or were requeued, and for which no message comes any more. Gives how many.
+/// Moves jobs whose message was lost to the dead letters. Returns how many there were.
 async fn lost(db: &Db, now_ms: u64) -> Result<usize> {
     #[derive(Deserialize)]
     struct Lost {

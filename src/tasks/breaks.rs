@@ -1,0 +1,139 @@
+//! Breaks in D1: how they are written, found again, and closed; and the objects that are asked about them. Reconciliation with Stripe
+//! and Adyen's reports both use this.
+
+use std::collections::BTreeSet;
+
+use futures_util::future::join_all;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use worker::{Env, Result};
+
+use super::compare::Break;
+use crate::log::log;
+use crate::machine::id::ObjectId;
+use crate::object::client;
+use crate::object::message::Ask;
+use crate::payment::id::{PaymentId, RideId};
+use crate::providers::Provider;
+use crate::readmodel::db::Db;
+
+/// How many breaks one statement writes, and how often it is repeated while there are more.
+pub(super) const BREAKS_MAX: usize = 200;
+pub(super) const BATCHES_MAX: u32 = 10;
+/// How many objects one run asks.
+const OBJECTS_MAX: usize = 50;
+/// The kinds of breaks that a comparison finds.
+pub(super) const COMPARED_KINDS: &str = "'orphan', 'missing', 'amount', 'status'";
+/// Closes a break that was not found again at `?2`.
+pub(super) const MARK_GONE: &str =
+    "state = CASE WHEN asked_at_ms IS NULL THEN 'resolved' ELSE 'repaired' END, last_seen_at_ms = ?2";
+/// These conditions must match the indexes of payments and rides that are not found in the provider's books yet.
+pub(super) const HOLDS_MONEY: &str = "status IN ('succeeded', 'requires_capture', 'disputed')";
+pub(super) const RIDE_PAID: &str = "status = 'paid'";
+pub(super) const UNBOOKED: &str = "(provider_payment IS NULL OR listed_payment IS NOT provider_payment OR moved_payment IS NOT provider_payment)";
+
+/// Writes breaks from JSON rows (`?1`), at `?2`, of a connected account (`?3`). A break that an operator accepted stays accepted until
+/// it changes.
+pub(super) fn upsert_sql(provider: Provider) -> String {
+    format!(
+        "INSERT INTO breaks (break_id, kind, provider, provider_payment, resource, object, ours, theirs, state,
+            first_seen_at_ms, last_seen_at_ms, stripe_account)
+         SELECT value->>'break_id', value->>'kind', '{}', value->>'provider_payment', value->>'resource', value->>'object',
+            value->>'ours', value->>'theirs', 'open', ?2, ?2, ?3 FROM json_each(?1) WHERE true
+         ON CONFLICT (break_id) DO UPDATE SET resource = excluded.resource, object = excluded.object,
+            ours = excluded.ours, theirs = excluded.theirs, last_seen_at_ms = excluded.last_seen_at_ms,
+            state = CASE WHEN breaks.state = 'accepted' AND breaks.ours IS excluded.ours
+                AND breaks.theirs IS excluded.theirs THEN 'accepted' ELSE 'open' END",
+        provider.as_str()
+    )
+}
+
+pub(super) fn rows_json(breaks: &[Break], provider: Provider) -> Result<String> {
+    let rows = breaks.iter().map(|found| {
+        json!({
+            "break_id": found.id(provider.as_str()), "kind": found.kind.as_str(), "provider_payment": found.provider_payment,
+            "resource": found.resource, "object": object(found).map(ObjectId::to_hex), "ours": found.ours,
+            "theirs": found.theirs,
+        })
+    });
+    Ok(serde_json::to_string(&rows.collect::<Vec<Value>>())?)
+}
+
+/// The object that a break is about: from the read model, or else from our id in the provider's metadata.
+fn object(found: &Break) -> Option<ObjectId> {
+    let known = found.object.as_deref().and_then(ObjectId::from_hex);
+    let claimed = || {
+        let resource = found.resource.as_deref()?;
+        let payment = PaymentId::parse(resource).map(PaymentId::object);
+        payment.or_else(|| RideId::parse(resource).map(RideId::object))
+    };
+    known.or_else(claimed)
+}
+
+/// Tells the objects of open breaks to check with their provider: those whose breaks were seen again since they were last asked,
+/// longest waiting first. Returns how many there were.
+pub(super) async fn ask_objects(env: &Env, db: &Db, provider: Provider, now_ms: u64) -> Result<usize> {
+    #[derive(Deserialize)]
+    struct Asked {
+        break_id: String,
+        object: String,
+    }
+    let sql = format!(
+        "SELECT break_id, object FROM breaks WHERE state = 'open' AND provider = ?1 AND kind IN ({COMPARED_KINDS}, 'movement')
+         AND object IS NOT NULL AND (asked_at_ms IS NULL OR last_seen_at_ms > asked_at_ms)
+         ORDER BY coalesce(asked_at_ms, 0), first_seen_at_ms LIMIT {BREAKS_MAX}"
+    );
+    let mut objects = BTreeSet::new();
+    let mut asked = Vec::new();
+    for found in db.rows::<Asked>(&sql, vec![provider.as_str().into()]).await? {
+        if objects.contains(&found.object) || objects.len() < OBJECTS_MAX {
+            objects.insert(found.object);
+            asked.push(found.break_id);
+        }
+    }
+    if asked.is_empty() {
+        return Ok(0);
+    }
+    let sql = "UPDATE breaks SET asked_at_ms = ?1 WHERE break_id IN (SELECT value FROM json_each(?2))";
+    db.run(sql, vec![now_ms.into(), serde_json::to_string(&asked)?.into()]).await?;
+    let objects: Vec<ObjectId> = objects.iter().filter_map(|hex| ObjectId::from_hex(hex)).collect();
+    let ends = join_all(objects.iter().map(|object| ask_object(env, *object))).await;
+    for error in ends.iter().filter_map(|end| end.as_ref().err()) {
+        log("error", &[("event", "repair_failed".into()), ("error", error.to_string().into())]);
+    }
+    Ok(ends.iter().filter(|end| matches!(end, Ok(true))).count())
+}
+
+/// Returns whether the object exists.
+async fn ask_object(env: &Env, object: ObjectId) -> Result<bool> {
+    let is_there: bool = client::ask(env, object, &Ask::Settle).await?;
+    if is_there {
+        client::ask::<()>(env, object, &Ask::Project).await?;
+    }
+    Ok(is_there)
+}
+
+/// Selects the payments and rides that match the conditions, as [`LocalRecord`](super::compare::LocalRecord)s.
+pub(super) fn local_records_sql(payments: &str, rides: &str) -> String {
+    let refunds = |status: &str| {
+        format!(
+            "(SELECT coalesce(sum(refunds.amount_minor), 0) FROM refunds
+              WHERE refunds.payment_id = payments.payment_id AND refunds.status = '{status}')"
+        )
+    };
+    let own_captures = "(SELECT count(*) FROM keys WHERE keys.object = payments.object
+        AND keys.operation = 'capture' AND keys.response_status = 200)";
+    format!(
+        "SELECT payment_id AS resource, object, provider, status, amount_minor, captured_minor,
+            {} + refunded_elsewhere_minor AS refunded_minor,
+            {} AS refunding_minor, {own_captures} AS own_captures, currency, provider_payment,
+            shown ->> '$.dispute.id' AS dispute, shown ->> '$.dispute.status' AS dispute_status, created_at_ms, updated_at_ms
+         FROM payments WHERE {payments}
+         UNION ALL
+         SELECT ride_id, object, 'stripe', status, amount_minor, CASE status WHEN 'paid' THEN amount_minor ELSE 0 END, 0, 0, 0,
+            currency, provider_payment, NULL, NULL, created_at_ms, updated_at_ms
+         FROM rides WHERE {rides}",
+        refunds("succeeded"),
+        refunds("pending")
+    )
+}

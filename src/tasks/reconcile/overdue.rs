@@ -1,0 +1,98 @@
+//! Flags what is late: money that is not in Stripe's balance yet, and payments of which Adyen has sent nothing.
+
+use worker::Result;
+
+use super::session::Reconciliation;
+use crate::readmodel::db;
+use crate::tasks::breaks::{BATCHES_MAX, BREAKS_MAX, HOLDS_MONEY, MARK_GONE, RIDE_PAID, UNBOOKED};
+use crate::tasks::cursor::Source;
+
+/// After how long without a webhook an Adyen payment is flagged, in ms: Adyen's API cannot be asked.
+const SILENT_MS: u64 = 86_400_000;
+/// After how long captured or refunded money must be in the provider's balance, in ms: asynchronous captures take a while.
+const UNMOVED_MS: u64 = 86_400_000;
+
+impl Reconciliation {
+    /// Flags money that we recorded as captured or refunded long ago and that is not in the provider's balance.
+    pub(super) async fn flag_unmoved(&mut self) -> Result<usize> {
+        let (Some(since), Some(read)) = (
+            self.cursor(&self.since_name(Source::Movements)).await?,
+            self.cursor(&self.cursor_name(Source::Movements)).await?,
+        ) else {
+            return Ok(0);
+        };
+        let until_ms = read.through_ms.min(self.now_ms).saturating_sub(UNMOVED_MS);
+        let gone = format!(
+            "UPDATE breaks SET {MARK_GONE} WHERE kind = 'unmoved' AND state = 'open' AND NOT EXISTS (
+                SELECT 1 FROM payments WHERE payment_id = breaks.resource AND {HOLDS_MONEY} AND status != 'requires_capture'
+                    AND provider_payment = breaks.provider_payment AND moved_payment IS NOT provider_payment
+                UNION ALL SELECT 1 FROM rides WHERE ride_id = breaks.resource AND {RIDE_PAID}
+                    AND provider_payment = breaks.provider_payment AND moved_payment IS NOT provider_payment
+                UNION ALL SELECT 1 FROM refunds WHERE provider_refund = breaks.provider_payment AND status = 'succeeded'
+                    AND moved_refund IS NOT provider_refund) AND ?1 IS NULL"
+        );
+        self.resolved += self.run(&gone, vec![db::Value::Null, self.now_ms.into()]).await?;
+        let range = "updated_at_ms BETWEEN ?1 AND ?2";
+        let sql = format!(
+            "INSERT INTO breaks (break_id, kind, provider, provider_payment, resource, object, ours, state, first_seen_at_ms,
+                last_seen_at_ms)
+             SELECT 'unmoved:stripe:' || unmoved, 'unmoved', 'stripe', unmoved, resource, object, ours, 'open', ?3, ?3 FROM (
+                SELECT provider_payment AS unmoved, payment_id AS resource, object,
+                    status || ': ' || captured_minor || ' ' || currency || ' taken' AS ours
+                FROM payments WHERE provider = 'stripe' AND {HOLDS_MONEY} AND {UNBOOKED} AND status != 'requires_capture'
+                    AND provider_payment IS NOT NULL AND moved_payment IS NOT provider_payment AND stripe_account IS ?4 AND {range}
+                UNION ALL
+                SELECT provider_payment, ride_id, object, status || ': ' || amount_minor || ' ' || currency || ' taken'
+                FROM rides WHERE {RIDE_PAID} AND {UNBOOKED} AND provider_payment IS NOT NULL
+                    AND moved_payment IS NOT provider_payment AND stripe_account IS ?4 AND {range}
+                UNION ALL
+                SELECT refunds.provider_refund, refunds.payment_id, payments.object,
+                    refunds.status || ': ' || refunds.amount_minor || ' ' || refunds.currency || ' refunded'
+                FROM refunds JOIN payments ON payments.payment_id = refunds.payment_id
+                WHERE refunds.provider = 'stripe' AND refunds.status = 'succeeded'
+                    AND refunds.moved_refund IS NOT refunds.provider_refund
+                    AND payments.stripe_account IS ?4 AND refunds.updated_at_ms BETWEEN ?1 AND ?2)
+             WHERE NOT EXISTS (SELECT 1 FROM breaks WHERE break_id = 'unmoved:stripe:' || unmoved AND state IN ('open', 'accepted'))
+             LIMIT {BREAKS_MAX}
+             ON CONFLICT (break_id) DO UPDATE SET state = 'open', ours = excluded.ours, last_seen_at_ms = excluded.last_seen_at_ms"
+        );
+        let mut all = 0;
+        for _ in 0..BATCHES_MAX {
+            let values = vec![
+                since.through_ms.into(),
+                until_ms.into(),
+                self.now_ms.into(),
+                self.account.clone().into(),
+            ];
+            let made = self.run(&sql, values).await?;
+            all += made;
+            if made < BREAKS_MAX {
+                break;
+            }
+        }
+        Ok(all)
+    }
+
+    /// Flags Adyen payments, captures and voids without a webhook: Adyen has no list and no way to ask.
+    pub(super) async fn flag_silent_adyen(&mut self) -> Result<usize> {
+        let silent_since_ms = self.now_ms.saturating_sub(SILENT_MS);
+        let moves = "json_type(shown, '$.pending_operation') = 'object'";
+        let still = format!(
+            "SELECT payment_id FROM payments WHERE provider = 'adyen' AND (status = 'processing' OR {moves})"
+        );
+        let sql = format!(
+            "UPDATE breaks SET state = 'resolved' WHERE kind = 'silent' AND state = 'open' AND resource NOT IN ({still})"
+        );
+        self.run(&sql, vec![]).await?;
+        let sql = format!(
+            "INSERT INTO breaks (break_id, kind, provider, provider_payment, resource, object, ours, state, first_seen_at_ms,
+                last_seen_at_ms)
+             SELECT 'silent:adyen:' || payment_id, 'silent', provider, provider_payment, payment_id, object, status, 'open', ?1, ?1
+             FROM payments WHERE provider = 'adyen'
+                AND (status = 'processing' AND created_at_ms < ?2 OR {moves} AND updated_at_ms < ?2)
+             ON CONFLICT (break_id) DO UPDATE SET last_seen_at_ms = excluded.last_seen_at_ms,
+                state = CASE breaks.state WHEN 'accepted' THEN 'accepted' ELSE 'open' END"
+        );
+        self.run(&sql, vec![self.now_ms.into(), silent_since_ms.into()]).await
+    }
+}

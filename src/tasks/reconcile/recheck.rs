@@ -1,0 +1,140 @@
+//! Looks again: at payments that were too recent to compare, at those of ours that were in no list, and at open breaks.
+
+use serde::Deserialize;
+use worker::{Error, Result};
+
+use super::session::{Findings, Reconciliation};
+use crate::tasks::breaks::{self, COMPARED_KINDS, HOLDS_MONEY, MARK_GONE, RIDE_PAID, UNBOOKED};
+use crate::tasks::compare::{Break, LocalRecord, missing, must_exist};
+use crate::tasks::cursor::Source;
+use crate::tasks::movements::{self, Matched};
+
+/// How many payments that were too recent are looked at again in one run, and how many that were in no list.
+///
+/// These limits are shared among the accounts of a run.
+const AGAIN_MAX: u32 = 50;
+const UNLISTED_MAX: u32 = 100;
+/// How many open breaks are looked at again in one run.
+const OLD_MAX: u32 = 20;
+
+impl Reconciliation {
+    /// Compares payments again that were too recent last time.
+    pub(super) async fn recheck_recent(&mut self) -> Result<()> {
+        #[derive(Deserialize)]
+        struct Look {
+            provider_payment: String,
+        }
+        let sql = "SELECT provider_payment FROM looks WHERE since_ms <= ?1 AND stripe_account IS ?3
+            ORDER BY since_ms, provider_payment LIMIT ?2";
+        let values =
+            vec![self.quiet_since_ms.into(), self.share_of(AGAIN_MAX).into(), self.account.clone().into()];
+        let looks: Vec<Look> = self.rows(sql, values).await?;
+        if looks.is_empty() {
+            return Ok(());
+        }
+        let ids: Vec<&str> = looks.iter().map(|look| look.provider_payment.as_str()).collect();
+        let sql =
+            "UPDATE looks SET since_ms = ?2 WHERE provider_payment IN (SELECT value FROM json_each(?1))";
+        self.run(sql, vec![serde_json::to_string(&ids)?.into(), self.now_ms.into()]).await?;
+        let absent = self.fetch_and_compare(ids.into_iter().collect()).await?;
+        let absent: Vec<&str> = absent.iter().map(String::as_str).collect();
+        let sql = "DELETE FROM looks WHERE provider_payment IN (SELECT value FROM json_each(?1))";
+        self.run(sql, vec![serde_json::to_string(&absent)?.into()]).await.map(drop)
+    }
+
+    /// Fetches our payments that hold money and that were in no list: the provider has them, or they are missing.
+    pub(super) async fn check_unlisted(&mut self) -> Result<()> {
+        let (Some(since), Some(read)) = (
+            self.cursor(&self.since_name(Source::Payments)).await?,
+            self.cursor(&self.cursor_name(Source::Payments)).await?,
+        ) else {
+            return Ok(());
+        };
+        let unlisted = |own: &str, statuses: &str| {
+            format!(
+                "{statuses} AND stripe_account IS ?3 AND {UNBOOKED} AND (provider_payment IS NULL OR listed_payment IS NOT provider_payment)
+                 AND updated_at_ms BETWEEN ?1 AND ?2 AND NOT EXISTS (SELECT 1 FROM breaks
+                    WHERE break_id = 'missing:stripe:' || coalesce(provider_payment, {own}) AND state != 'resolved' AND state != 'repaired')"
+            )
+        };
+        let payments = unlisted(
+            "payment_id",
+            &format!("provider = 'stripe' AND {HOLDS_MONEY} AND status != 'disputed'"),
+        );
+        let sql = format!(
+            "SELECT * FROM ({}) ORDER BY updated_at_ms LIMIT {}",
+            breaks::local_records_sql(&payments, &unlisted("ride_id", RIDE_PAID)),
+            self.share_of(UNLISTED_MAX)
+        );
+        let until_ms = read.through_ms.min(self.quiet_since_ms);
+        let rows: Vec<LocalRecord> = self
+            .rows(&sql, vec![since.through_ms.into(), until_ms.into(), self.account.clone().into()])
+            .await?;
+        let ids = rows.iter().filter_map(|row| row.provider_payment.as_deref()).collect();
+        let absent = self.fetch_and_compare(ids).await?;
+        let is_absent =
+            |row: &&LocalRecord| row.provider_payment.as_ref().is_none_or(|id| absent.contains(id));
+        let breaks = rows.iter().filter(is_absent).map(missing).collect();
+        self.write(&Findings { breaks, ..Findings::default() }).await
+    }
+
+    /// Compares open breaks again that no list covers any more.
+    pub(super) async fn recheck_open_breaks(&mut self) -> Result<()> {
+        #[derive(Deserialize)]
+        struct Old {
+            break_id: String,
+            provider_payment: String,
+            resource: Option<String>,
+        }
+        let sql = format!(
+            "SELECT break_id, provider_payment, resource FROM breaks WHERE state = 'open' AND provider = 'stripe'
+             AND kind IN ({COMPARED_KINDS}, 'movement') AND last_seen_at_ms < ?1 AND stripe_account IS ?3 ORDER BY last_seen_at_ms LIMIT ?2"
+        );
+        let values = vec![self.now_ms.into(), self.share_of(OLD_MAX).into(), self.account.clone().into()];
+        for old in self.rows::<Old>(&sql, values).await? {
+            if let Some(movement) = Break::movement_of(&old.break_id) {
+                self.recheck_movement(movement, &old.break_id).await?;
+                continue;
+            }
+            let absent = self.fetch_and_compare([old.provider_payment.as_str()].into()).await?;
+            if absent.is_empty() {
+                continue;
+            }
+            let resource: Vec<&str> = old.resource.as_deref().into_iter().collect();
+            let known = self.local_records(&[&old.provider_payment], &resource).await?;
+            let is_it = |found: &Break| found.provider_payment == old.provider_payment;
+            let breaks = known.all().filter(|ours| must_exist(ours)).map(missing).filter(is_it).collect();
+            let compared = vec![old.provider_payment.as_str()];
+            self.write(&Findings { breaks, compared, ..Findings::default() }).await?;
+        }
+        Ok(())
+    }
+
+    /// Closes the break of a movement if we have a record of it by now.
+    async fn recheck_movement(&mut self, id: &str, break_id: &str) -> Result<()> {
+        let answer = self.get(&movements::movement_request(id)).await?;
+        if answer.status != 200 {
+            return Ok(());
+        }
+        let movement = movements::read_movement(&answer.body).map_err(Error::RustError)?;
+        let payment: Vec<&str> = movement.sum().and_then(|sum| sum.payment.as_deref()).into_iter().collect();
+        let source: Vec<&str> = movement.sum().map(|sum| sum.id.as_str()).into_iter().collect();
+        let known = self.local_records(&payment, &[]).await?;
+        let refunds = self.local_refunds(&source).await?;
+        let is_unknown = match movement.matched(&known, &refunds) {
+            Matched::Recorded => false,
+            Matched::FetchPayment(payment) => {
+                !self.fetch_and_compare([payment.as_str()].into()).await?.is_empty()
+            }
+            Matched::Unrecorded => true,
+        };
+        if is_unknown {
+            return self
+                .write(&Findings { breaks: vec![movement.unknown(&known)], ..Findings::default() })
+                .await;
+        }
+        let sql = format!("UPDATE breaks SET {MARK_GONE} WHERE state = 'open' AND break_id = ?1");
+        self.resolved += self.run(&sql, vec![break_id.into(), self.now_ms.into()]).await?;
+        Ok(())
+    }
+}

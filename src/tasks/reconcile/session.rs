@@ -1,0 +1,205 @@
+//! The state of one run, and its reads and writes: cursors, our records, and what was found.
+
+use std::collections::BTreeSet;
+
+use worker::{Error, Result};
+
+use crate::machine::call::FrozenRequest;
+use crate::providers::{HttpAnswer, Provider};
+use crate::readmodel::db::{self, Db};
+use crate::tasks::breaks::{self, COMPARED_KINDS, MARK_GONE};
+use crate::tasks::compare::{Break, LocalRecords};
+use crate::tasks::cursor::{Cursor, Source};
+use crate::tasks::movements::{LocalRefund, Refunds};
+use crate::transport::Transport;
+
+/// The state of one run.
+pub(super) struct Reconciliation {
+    pub(super) db: Db,
+    pub(super) transport: Transport,
+    /// For how long payments are compared again, in ms.
+    pub(super) window_ms: u64,
+    /// Later changes are left to the next run, in ms since the epoch.
+    pub(super) quiet_since_ms: u64,
+    pub(super) now_ms: u64,
+    /// The connected account that is read, or `None` for the key's own.
+    pub(super) account: Option<String>,
+    /// How many accounts share the run's limits.
+    pub(super) share: u32,
+    /// Calls to the provider and to D1.
+    pub(super) calls: u32,
+    /// Calls that were made for earlier accounts.
+    pub(super) calls_before: u32,
+    /// How many movements were looked for in our records.
+    pub(super) movements: usize,
+    /// The provider's ids of what this run has compared.
+    pub(super) compared: BTreeSet<String>,
+    /// The breaks that it has found.
+    pub(super) breaks: BTreeSet<String>,
+    /// How many breaks were closed.
+    pub(super) resolved: usize,
+}
+
+/// What one comparison found. It is written in one batch.
+#[derive(Default)]
+pub(super) struct Findings<'a> {
+    pub(super) breaks: Vec<Break>,
+    /// Payments that were compared: their other breaks are closed.
+    pub(super) compared: Vec<&'a str>,
+    /// Payments that are too recent: they are compared again later.
+    pub(super) young: Vec<&'a str>,
+    /// Payments that the provider has.
+    pub(super) listed: Vec<&'a str>,
+    /// Payments whose money is in Stripe's balance.
+    pub(super) moved: Vec<&'a str>,
+    /// Refunds whose money has left it, by Stripe's ids.
+    pub(super) refunded: Vec<&'a str>,
+}
+
+impl Reconciliation {
+    /// The name of a list's cursor in this account.
+    pub(super) fn cursor_name(&self, source: Source) -> String {
+        source.cursor_of(self.account.as_deref())
+    }
+
+    pub(super) fn since_name(&self, source: Source) -> String {
+        source.since_of(self.account.as_deref())
+    }
+
+    /// This account's share of a limit.
+    pub(super) const fn share_of(&self, most: u32) -> u32 {
+        let part = most / self.share;
+        if part == 0 { 1 } else { part }
+    }
+
+    pub(super) async fn cursor(&mut self, name: &str) -> Result<Option<Cursor>> {
+        let sql = "SELECT through_ms, until_ms, after FROM cursors WHERE name = ?1";
+        Ok(self.rows::<Cursor>(sql, vec![name.into()]).await?.into_iter().next())
+    }
+
+    pub(super) async fn save_cursor(&mut self, name: &str, cursor: &Cursor) -> Result<()> {
+        let sql = "INSERT INTO cursors (name, through_ms, until_ms, after) VALUES (?1, ?2, ?3, ?4)
+            ON CONFLICT (name) DO UPDATE SET through_ms = excluded.through_ms, until_ms = excluded.until_ms, after = excluded.after";
+        let after = cursor.after.clone();
+        let values = vec![name.into(), cursor.through_ms.into(), cursor.until_ms.into(), after.into()];
+        self.run(sql, values).await.map(drop)
+    }
+
+    pub(super) async fn get(&mut self, request: &FrozenRequest) -> Result<HttpAnswer> {
+        self.calls += 1;
+        let request = request.clone().for_account(self.account.as_deref());
+        self.transport.get(Provider::Stripe, &request).await.map_err(Error::RustError)
+    }
+
+    pub(super) async fn rows<T: serde::de::DeserializeOwned>(
+        &mut self,
+        sql: &str,
+        values: Vec<db::Value>,
+    ) -> Result<Vec<T>> {
+        self.calls += 1;
+        self.db.rows(sql, values).await
+    }
+
+    pub(super) async fn run(&mut self, sql: &str, values: Vec<db::Value>) -> Result<usize> {
+        self.calls += 1;
+        self.db.run(sql, values).await
+    }
+
+    /// Our payments and rides with these provider ids or our ids.
+    pub(super) async fn local_records(&mut self, ids: &[&str], resources: &[&str]) -> Result<LocalRecords> {
+        if ids.is_empty() && resources.is_empty() {
+            return Ok(LocalRecords::default());
+        }
+        let by = |own: &str, account: &str| {
+            format!(
+                "(provider_payment IN (SELECT value FROM json_each(?1)) OR {own} IN (SELECT value FROM json_each(?2)))
+                 AND ({account})"
+            )
+        };
+        // A payment in another account can carry our ids without being ours.
+        let sql = breaks::local_records_sql(
+            &by("payment_id", "provider != 'stripe' OR stripe_account IS ?3"),
+            &by("ride_id", "stripe_account IS ?3"),
+        );
+        let (ids, resources) = (serde_json::to_string(ids)?, serde_json::to_string(resources)?);
+        let values = vec![ids.into(), resources.into(), self.account.clone().into()];
+        Ok(LocalRecords::new(self.rows(&sql, values).await?))
+    }
+
+    pub(super) async fn local_refunds(&mut self, ids: &[&str]) -> Result<Refunds> {
+        if ids.is_empty() {
+            return Ok(Refunds::default());
+        }
+        let sql = "SELECT provider_refund, status, amount_minor, currency FROM refunds
+            WHERE provider = 'stripe' AND provider_refund IN (SELECT value FROM json_each(?1))";
+        let rows: Vec<LocalRefund> = self.rows(sql, vec![serde_json::to_string(ids)?.into()]).await?;
+        Ok(Refunds::new(rows))
+    }
+
+    /// Records what was found, and closes the breaks that were not found again.
+    pub(super) async fn write(&mut self, found: &Findings<'_>) -> Result<()> {
+        let list = |ids: &[&str]| serde_json::to_string(ids).map(db::Value::from);
+        let mut statements = Vec::new();
+        let breaks: Vec<String> = found.breaks.iter().map(id).collect();
+        if !found.breaks.is_empty() {
+            let values = vec![
+                breaks::rows_json(&found.breaks, Provider::Stripe)?.into(),
+                self.now_ms.into(),
+                self.account.clone().into(),
+            ];
+            statements.push(self.db.statement(&breaks::upsert_sql(Provider::Stripe), values)?);
+        }
+        if !found.young.is_empty() {
+            let sql = "INSERT INTO looks (provider_payment, since_ms, stripe_account) SELECT value, ?2, ?3 FROM json_each(?1) WHERE true
+                ON CONFLICT (provider_payment) DO UPDATE SET since_ms = excluded.since_ms";
+            statements.push(self.db.statement(
+                sql,
+                vec![list(&found.young)?, self.now_ms.into(), self.account.clone().into()],
+            )?);
+        }
+        if !found.compared.is_empty() {
+            let sql = "DELETE FROM looks WHERE provider_payment IN (SELECT value FROM json_each(?1))";
+            statements.push(self.db.statement(sql, vec![list(&found.compared)?])?);
+        }
+        for (ids, mark) in [(&found.listed, "listed_payment"), (&found.moved, "moved_payment")] {
+            if ids.is_empty() {
+                continue;
+            }
+            for table in ["payments", "rides"] {
+                let sql = format!(
+                    "UPDATE {table} SET {mark} = provider_payment
+                     WHERE provider_payment IN (SELECT value FROM json_each(?1)) AND {mark} IS NOT provider_payment"
+                );
+                statements.push(self.db.statement(&sql, vec![list(ids)?])?);
+            }
+        }
+        if !found.refunded.is_empty() {
+            let sql = "UPDATE refunds SET moved_refund = provider_refund
+                WHERE provider_refund IN (SELECT value FROM json_each(?1)) AND moved_refund IS NOT provider_refund";
+            statements.push(self.db.statement(sql, vec![list(&found.refunded)?])?);
+        }
+        if !statements.is_empty() {
+            self.calls += 1;
+            self.db.batch(statements).await?;
+        }
+        if !found.compared.is_empty() {
+            let sql = format!(
+                "UPDATE breaks SET {MARK_GONE} WHERE state = 'open' AND provider = 'stripe' AND kind IN ({COMPARED_KINDS})
+                 AND provider_payment IN (SELECT value FROM json_each(?1))
+                 AND break_id NOT IN (SELECT value FROM json_each(?3))"
+            );
+            // Keep breaks that this run found in other ways: a comparison does not cover disputes.
+            let found_now: Vec<&String> = self.breaks.iter().chain(&breaks).collect();
+            let values =
+                vec![list(&found.compared)?, self.now_ms.into(), serde_json::to_string(&found_now)?.into()];
+            self.resolved += self.run(&sql, values).await?;
+        }
+        self.compared.extend(found.compared.iter().map(|id| (*id).to_owned()));
+        self.breaks.extend(breaks);
+        Ok(())
+    }
+}
+
+fn id(found: &Break) -> String {
+    found.id(Provider::Stripe.as_str())
+}
