@@ -8,7 +8,7 @@
 pub mod config;
 pub mod edge;
 #[cfg(target_arch = "wasm32")]
-mod exchange;
+mod http_client;
 pub mod jobs;
 pub mod log;
 pub mod metrics;

@@ -9,8 +9,8 @@ use std::time::Duration;
 use worker::{Env, Response};
 
 use crate::config::Config;
-use crate::exchange::{Sent, exchange};
 use crate::flows::engine::{LookUp, Outcome, ProviderCall};
+use crate::http_client::{OutboundRequest, fetch};
 use crate::machine::call::{FrozenRequest, RefusalScope};
 use crate::payment::check::{StatusQuery, StatusReply};
 use crate::providers::{HttpAnswer, Provider, adyen, stripe};
@@ -139,8 +139,8 @@ impl Transport {
             body = Some(request.body.as_str());
         }
         headers.extend(key.map(|key| ("idempotency-key", key.to_owned())));
-        let sent = Sent { method, url: format!("{}{}", access.base, request.path), headers, body };
-        let answer = exchange(&self.env, Some(access.binding()), &sent, self.timeout).await;
+        let sent = OutboundRequest { method, url: format!("{}{}", access.base, request.path), headers, body };
+        let answer = fetch(&self.env, Some(access.binding()), &sent, self.timeout).await;
         answer.map(|(response, body)| read(access.provider, &response, body))
     }
 }

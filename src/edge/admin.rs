@@ -5,18 +5,18 @@ use super::http::{Answer, Request};
 use super::operator::admit;
 use super::problem::{Kind, Problem};
 use crate::log::log;
-use crate::metrics::{self, stats, tally::Tally, text};
+use crate::metrics::{self, counters::Counters, stats, text};
 use crate::readmodel;
 
 /// `GET /metrics`
 pub(super) async fn metrics(app: &App, request: &Request) -> Result<Answer, Problem> {
-    let mut tally = counts(app, request).await?;
+    let mut counters = counts(app, request).await?;
     // Counts are shown also while the read model cannot be read.
     match readmodel::lag::lag(&app.env, request.now_ms).await {
-        Ok(lags) => lags.iter().for_each(|lag| tally.lag(lag.source.as_str(), lag.lag_ms / 1000)),
+        Ok(lags) => lags.iter().for_each(|lag| counters.lag(lag.source.as_str(), lag.lag_ms / 1000)),
         Err(error) => log("warn", &[("event", "lag_unreadable".into()), ("error", error.to_string().into())]),
     }
-    let mut shown = text::exposition(tally);
+    let mut shown = text::exposition(counters);
     match readmodel::counts::inbox(&app.env).await {
         Ok(inbox) => shown.push_str(&inbox.exposition(request.now_ms)),
         Err(error) => drop(unreadable(error)),
@@ -26,15 +26,15 @@ pub(super) async fn metrics(app: &App, request: &Request) -> Result<Answer, Prob
 
 /// `GET /admin/stats`
 pub(super) async fn stats(app: &App, request: &Request) -> Result<Answer, Problem> {
-    let tally = counts(app, request).await?;
+    let counters = counts(app, request).await?;
     let there = readmodel::counts::counts(&app.env).await.map_err(unreadable)?;
     let lags = readmodel::lag::lag(&app.env, request.now_ms).await.map_err(unreadable)?;
     let lags: Vec<_> = lags.iter().map(|lag| (lag.source.as_str(), lag.lag_ms)).collect();
-    let stats = stats::stats(&tally, &there, &lags, request.now_ms);
+    let stats = stats::stats(&counters, &there, &lags, request.now_ms);
     Ok(Answer::new(200, "application/json", stats.to_string(), "shown"))
 }
 
-async fn counts(app: &App, request: &Request) -> Result<Tally, Problem> {
+async fn counts(app: &App, request: &Request) -> Result<Counters, Problem> {
     if !app.config.lab {
         admit(app, request).await?;
     }

@@ -15,7 +15,7 @@ use super::reply::Manner;
 use super::session::Session;
 use crate::config::Config;
 use crate::edge::http::{Answer, Request};
-use crate::exchange::{TOO_LONG, within};
+use crate::http_client::{TOO_LONG, within};
 use crate::log::log;
 use crate::machine::id::ObjectId;
 use crate::object::client;

@@ -19,7 +19,7 @@ use super::problem::{Kind, Problem};
 use super::signing::Purpose;
 use super::token::FormToken;
 use crate::config::AccessConfig;
-use crate::exchange::{Sent, exchange};
+use crate::http_client::{self, OutboundRequest};
 use crate::log::log;
 use crate::machine::id::Owner;
 use crate::random;
@@ -156,8 +156,8 @@ async fn verified(
 }
 
 async fn fetch(env: &Env, url: String) -> Result<String, String> {
-    let sent = Sent { method: "GET", url, headers: Vec::new(), body: None };
-    let (response, body) = exchange(env, None, &sent, FETCH_TIMEOUT).await?;
+    let sent = OutboundRequest { method: "GET", url, headers: Vec::new(), body: None };
+    let (response, body) = http_client::fetch(env, None, &sent, FETCH_TIMEOUT).await?;
     match response.status_code() {
         200 => Ok(body),
         status => Err(format!("the team's domain answered {status}")),

@@ -1,17 +1,17 @@
-//! A batch of messages: each is acknowledged or sent back by itself, so that none holds up another.
+//! Consumes a batch of messages. Each is acknowledged or retried by itself, so that none delays another.
 
 use std::time::Duration;
 
 use futures_util::future::join_all;
 use worker::{Env, Message, MessageBatch, MessageExt, QueueRetryOptionsBuilder};
 
-use super::ledger::{End, Known, Ledger};
-use super::levels::pause_s;
+use super::backoff::backoff_s;
+use super::ledger::{FailedAs, JobRow, Ledger};
 use super::message::Job;
 use super::outcome::{Done, Failure};
 use super::{send_message, send_receipt};
 use crate::config::Config;
-use crate::exchange::within;
+use crate::http_client::within;
 use crate::log::log;
 use crate::machine::id::ObjectId;
 use crate::metrics;
@@ -23,23 +23,23 @@ use crate::readmodel::project::project;
 use crate::readmodel::snapshot::Snapshot;
 use serde::Deserialize as _;
 
-/// The pause after a failure that could not even be written down, in seconds.
-const BLIND_PAUSE_S: u32 = 60;
+/// The delay after a failure that could not be recorded, in seconds.
+const RETRY_DELAY_S: u32 = 60;
 
-/// How long one message may take. Others wait for it, because a batch ends as a whole.
-const JOB_TAKES: Duration = Duration::from_secs(90);
-/// How long an object may take to forget a job: it waits for nobody then.
-const CONFIRM_TAKES: Duration = Duration::from_secs(10);
+/// How long one message may take. The batch waits for all of its messages.
+const JOB_TIMEOUT: Duration = Duration::from_secs(90);
+/// How long an object may take to confirm a job.
+const CONFIRM_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// What becomes of a message.
-enum Fate {
-    /// It is over.
+/// What happens to a message.
+enum Disposition {
+    /// It is acknowledged.
     Ack,
-    /// It comes again after so many seconds.
+    /// It comes again after this many seconds.
     Retry(u32),
 }
 
-/// Does what a batch holds. `is_dead` is the queue of messages that came too often: they go to the dead letters as they are.
+/// Does the jobs of a batch. Messages of the queue `…-dead` were delivered too often: they become dead letters.
 pub async fn consume(batch: &MessageBatch<String>, env: &Env) {
     let is_dead = batch.queue().ends_with("-dead");
     let config = Config::of(env);
@@ -47,12 +47,12 @@ pub async fn consume(batch: &MessageBatch<String>, env: &Env) {
         Ok(config) => config,
         Err(what) => {
             log("error", &[("event", "misconfigured".into()), ("error", what.as_str().into())]);
-            batch.retry_all_with_options(&delay(BLIND_PAUSE_S));
+            batch.retry_all_with_options(&delay(RETRY_DELAY_S));
             return;
         }
     };
     let work = batch.iter().map(|message| async move {
-        // A message that is no text was not made by us: nobody could do anything with it.
+        // A message that is not text is not ours: nothing can be done with it.
         let Ok(message) = message else { return };
         handle(&message, env, config, is_dead).await;
     });
@@ -67,98 +67,100 @@ async fn handle(message: &Message<String>, env: &Env, config: &Config, is_dead: 
     let job = match Job::read(message.body()) {
         Ok(job) => job,
         Err(error) => {
-            // A new object may speak to an old consumer while a deploy rolls out: it comes again.
+            // During a deploy, a new object may send to an old consumer: retry.
             log("error", &[("event", "job_unreadable".into()), ("error", error.into())]);
-            message.retry_with_options(&delay(BLIND_PAUSE_S));
+            message.retry_with_options(&delay(RETRY_DELAY_S));
             return;
         }
     };
-    let fate = match within(JOB_TAKES, "the job", end(env, config, &job, is_dead)).await {
-        Ok(fate) => fate,
+    let disposition = match within(JOB_TIMEOUT, "the job", end(env, config, &job, is_dead)).await {
+        Ok(disposition) => disposition,
         Err(error) => {
-            told("error", "job_unfinished", &job, &error.to_string());
-            Fate::Retry(BLIND_PAUSE_S)
+            log_job("error", "job_unfinished", &job, &error.to_string());
+            Disposition::Retry(RETRY_DELAY_S)
         }
     };
-    match fate {
-        Fate::Ack => message.ack(),
-        Fate::Retry(seconds) => message.retry_with_options(&delay(seconds)),
+    match disposition {
+        Disposition::Ack => message.ack(),
+        Disposition::Retry(seconds) => message.retry_with_options(&delay(seconds)),
     }
 }
 
-/// Does a job, writes down what came of it, and tells the object. An error means that this could not be done.
-async fn end(env: &Env, config: &Config, job: &Job, is_dead: bool) -> worker::Result<Fate> {
+/// Does a job, records its outcome, and tells the object. An error means that the outcome was not recorded.
+async fn end(env: &Env, config: &Config, job: &Job, is_dead: bool) -> worker::Result<Disposition> {
     let ledger = Ledger::new(env, job)?;
     let done = if is_dead {
-        Err(Failure::Never("the queue has given it up: it could not be worked on".to_owned()))
+        Err(Failure::Permanent("the queue has given it up: it could not be worked on".to_owned()))
     } else {
         run(env, config, job, &ledger).await
     };
     let (level, outcome) = match done {
-        Ok(Done::Quietly) => {
-            // Only an earlier failure has left a row.
+        Ok(Done::Unrecorded) => {
+            // There is a row only if an attempt failed before.
             ledger.done("").await?;
             ("info", "done".to_owned())
         }
-        Ok(Done::UnderWay) => return Ok(Fate::Retry(send_message::TRY_TAKES_S)),
-        Ok(Done::As(result)) => {
+        Ok(Done::InProgress) => return Ok(Disposition::Retry(send_message::TRY_TAKES_S)),
+        Ok(Done::Recorded(result)) => {
             ledger.done(&result).await?;
             ("info", result)
         }
         Ok(Done::Already) => return over(env, job).await,
-        Err(Failure::Blind(error)) => {
-            told("warn", "job_unfinished", job, &error);
-            return Ok(Fate::Retry(BLIND_PAUSE_S));
+        Err(Failure::LedgerUnavailable(error)) => {
+            log_job("warn", "job_unfinished", job, &error);
+            return Ok(Disposition::Retry(RETRY_DELAY_S));
         }
-        Err(failure @ (Failure::Later(_) | Failure::NotDone(_))) => {
+        Err(failure @ (Failure::Retryable(_) | Failure::NotExecuted(_))) => {
             let (error, end) = match failure {
-                Failure::NotDone(error) => (error, End::NotDone),
-                Failure::Later(error) | Failure::Blind(error) | Failure::Never(error) => (error, End::Failed),
+                Failure::NotExecuted(error) => (error, FailedAs::NotExecuted),
+                Failure::Retryable(error) | Failure::LedgerUnavailable(error) | Failure::Permanent(error) => {
+                    (error, FailedAs::Retryable)
+                }
             };
             let known = ledger.known().await?;
             let known = match known {
-                // A snapshot from before personal data was erased: a newer one is on its way.
+                // The snapshot is older than the erasure of personal data; a newer one follows.
                 Some(known) if known.is_purged() => return over(env, job).await,
-                // The try was counted when it began, where it is counted.
+                // `begin` has counted this attempt already.
                 Some(known) if job.kind != JobKind::Project => known,
-                Some(known) => Known { attempts: known.attempts.saturating_add(1), ..known },
-                None => Known::default(),
+                Some(known) => JobRow { attempts: known.attempts.saturating_add(1), ..known },
+                None => JobRow::default(),
             };
-            if let Some(seconds) = pause_s(known.attempts, random::permille()) {
+            if let Some(seconds) = backoff_s(known.attempts, random::permille()) {
                 ledger.failed(&known, end, &error).await?;
                 metrics::job(job.kind.as_str(), "failed");
-                told("warn", "job_failed", job, &error);
-                return Ok(Fate::Retry(seconds));
+                log_job("warn", "job_failed", job, &error);
+                return Ok(Disposition::Retry(seconds));
             }
-            ledger.failed(&known, End::Dead, &error).await?;
+            ledger.failed(&known, FailedAs::Dead, &error).await?;
             ("error", format!("dead: {error}"))
         }
-        Err(Failure::Never(error)) => {
+        Err(Failure::Permanent(error)) => {
             let known = ledger.known().await?.unwrap_or_default();
-            ledger.failed(&known, End::Dead, &error).await?;
+            ledger.failed(&known, FailedAs::Dead, &error).await?;
             ("error", format!("dead: {error}"))
         }
     };
     let is_done = level == "info";
     metrics::job(job.kind.as_str(), if is_done { "done" } else { "dead" });
-    told(level, "job_over", job, &outcome);
+    log_job(level, "job_over", job, &outcome);
     confirm(env, job, is_done).await?;
-    Ok(Fate::Ack)
+    Ok(Disposition::Ack)
 }
 
-/// It was over before: it was counted then.
-async fn over(env: &Env, job: &Job) -> worker::Result<Fate> {
-    told("info", "job_over", job, "was over before");
+/// The job was over before, and counted then.
+async fn over(env: &Env, job: &Job) -> worker::Result<Disposition> {
+    log_job("info", "job_over", job, "was over before");
     confirm(env, job, false).await?;
-    Ok(Fate::Ack)
+    Ok(Disposition::Ack)
 }
 
 async fn run(env: &Env, config: &Config, job: &Job, ledger: &Ledger<'_>) -> Result<Done, Failure> {
     match job.kind {
         JobKind::Project => {
-            let snapshot = snapshot(job).ok_or_else(|| Failure::Never("not a snapshot".to_owned()))?;
-            project(env, &snapshot).await.map_err(|error| Failure::Later(error.to_string()))?;
-            Ok(Done::Quietly)
+            let snapshot = snapshot(job).ok_or_else(|| Failure::Permanent("not a snapshot".to_owned()))?;
+            project(env, &snapshot).await.map_err(|error| Failure::Retryable(error.to_string()))?;
+            Ok(Done::Unrecorded)
         }
         JobKind::SendReceipt => send_receipt::run(env, config, job, ledger).await,
         JobKind::SendMessage => send_message::run(env, config, job, ledger).await,
@@ -169,7 +171,7 @@ fn snapshot(job: &Job) -> Option<Snapshot> {
     Snapshot::deserialize(&job.payload).ok()
 }
 
-/// Tells the object that it can forget the job. The audit that a projection carried is there only if it is done.
+/// Tells the object that it can delete the job, and up to which record the read model has its audit.
 async fn confirm(env: &Env, job: &Job, is_done: bool) -> worker::Result<()> {
     let Some(object) = ObjectId::from_hex(&job.object) else {
         return Ok(());
@@ -178,10 +180,10 @@ async fn confirm(env: &Env, job: &Job, is_done: bool) -> worker::Result<()> {
         snapshot(job).filter(|_| is_done && job.kind == JobKind::Project).map(|snapshot| snapshot.audit);
     let audit_through = audit.and_then(|audit| audit.last().map(|record| record.audit_id));
     let done = Ask::JobDone { job_id: job.job_id.clone(), audit_through };
-    within(CONFIRM_TAKES, "the object's word", client::ask::<()>(env, object, &done)).await
+    within(CONFIRM_TIMEOUT, "the confirmation", client::ask::<()>(env, object, &done)).await
 }
 
-fn told(level: &str, event: &str, job: &Job, outcome: &str) {
+fn log_job(level: &str, event: &str, job: &Job, outcome: &str) {
     let lag_ms = worker::Date::now().as_millis().saturating_sub(job.staged_at_ms);
     log(
         level,

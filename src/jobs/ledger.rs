@@ -1,5 +1,5 @@
-//! What became of each job, in D1. A row appears with the first try of a job that must not be done twice, and with the first
-//! failure of any other.
+//! The state of each job, in D1. A row appears with the first attempt of a job that must not be done twice, and with the first
+//! failure of any other job.
 
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -12,9 +12,9 @@ use crate::readmodel::db::Db;
 /// How many lines of a job's history are kept.
 const HISTORY_MAX: usize = 50;
 
-/// What is known of a job.
+/// A job's row.
 #[derive(Debug, Deserialize)]
-pub(super) struct Known {
+pub(super) struct JobRow {
     pub(super) state: String,
     pub(super) attempts: u32,
     pub(super) frozen: Option<String>,
@@ -23,13 +23,13 @@ pub(super) struct Known {
     pub(super) history: String,
 }
 
-impl Known {
-    /// Nothing is to be done any more.
+impl JobRow {
+    /// Whether it needs no more attempts.
     pub(super) fn is_over(&self) -> bool {
         matches!(self.state.as_str(), "done" | "dead" | "purged")
     }
 
-    /// What it carried was dropped.
+    /// Whether its payload was deleted.
     pub(super) fn is_purged(&self) -> bool {
         self.state == "purged"
     }
@@ -42,29 +42,29 @@ impl Known {
     }
 }
 
-/// How a try that did not succeed has ended.
+/// How an attempt has failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum End {
-    /// It will be tried again. A job that is done once is not: its `attempted` stays.
-    Failed,
-    /// Nothing was done, that is certain: it will be tried again, also if it is done once.
-    NotDone,
-    /// It will not be tried again.
+pub(super) enum FailedAs {
+    /// It is retried. A job that must not run twice is not: it stays `attempted`.
+    Retryable,
+    /// Certainly nothing was done: any job is retried.
+    NotExecuted,
+    /// It is not retried.
     Dead,
 }
 
-impl End {
-    /// The state that it leaves, and those from which it may come.
+impl FailedAs {
+    /// The state after the failure, and the states before it.
     const fn states(self) -> (&'static str, &'static str) {
         match self {
-            Self::Failed => ("tried", "'tried'"),
-            Self::NotDone => ("tried", "'tried', 'attempted'"),
+            Self::Retryable => ("tried", "'tried'"),
+            Self::NotExecuted => ("tried", "'tried', 'attempted'"),
             Self::Dead => ("dead", "'tried', 'attempted'"),
         }
     }
 }
 
-/// The jobs' table.
+/// One job's access to the table `jobs`.
 pub(super) struct Ledger<'a> {
     pub(super) db: Db,
     pub(super) job: &'a Job,
@@ -76,16 +76,16 @@ impl<'a> Ledger<'a> {
         Ok(Self { db: Db::of(env)?, job, now_ms: worker::Date::now().as_millis() })
     }
 
-    /// What is known of the job; `None` if nothing is.
-    pub(super) async fn known(&self) -> Result<Option<Known>> {
+    /// The job's row, if it has one.
+    pub(super) async fn known(&self) -> Result<Option<JobRow>> {
         let sql =
             "SELECT state, attempts, frozen, first_at_ms, updated_at_ms, history FROM jobs WHERE job_id = ?1";
         self.db.first(sql, vec![self.job.job_id.as_str().into()]).await
     }
 
-    /// Counts a try, with what is sent: `frozen` is kept at the first one and given back at every other. `None` if the job
-    /// is over, or `once` and it was tried before and nobody knows how that ended.
-    pub(super) async fn begin(&self, frozen: Option<&str>, once: bool) -> Result<Option<Known>> {
+    /// Counts an attempt. `frozen` is what is sent: the first attempt stores it, later ones get it back. `None` if the job is over, or if
+    /// `once` is set and an earlier attempt's outcome is unknown.
+    pub(super) async fn begin(&self, frozen: Option<&str>, once: bool) -> Result<Option<JobRow>> {
         let (state, again) = if once { ("attempted", "'tried'") } else { ("tried", "'tried', 'attempted'") };
         let sql = format!(
             "INSERT INTO jobs (job_id, kind, object, state, attempts, payload, frozen, first_at_ms, history,
@@ -109,15 +109,15 @@ impl<'a> Ledger<'a> {
         self.db.first(&sql, values).await
     }
 
-    /// It is done, whatever became of it before. What it carried is dropped.
+    /// Marks the job as done, from any state, and deletes its payload.
     pub(super) async fn done(&self, result: &str) -> Result<()> {
         let sql = "UPDATE jobs SET state = 'done', payload = NULL, frozen = NULL, result = ?2, updated_at_ms = ?3 WHERE job_id = ?1";
         let now_ms = worker::Date::now().as_millis();
         self.db.run(sql, vec![self.job.job_id.as_str().into(), result.into(), now_ms.into()]).await.map(drop)
     }
 
-    /// It did not succeed.
-    pub(super) async fn failed(&self, known: &Known, end: End, error: &str) -> Result<()> {
+    /// Records a failed attempt.
+    pub(super) async fn failed(&self, known: &JobRow, end: FailedAs, error: &str) -> Result<()> {
         let (state, from) = end.states();
         let sql = format!(
             "INSERT INTO jobs (job_id, kind, object, state, attempts, payload, first_at_ms, history, staged_at_ms,
@@ -143,8 +143,8 @@ impl<'a> Ledger<'a> {
     }
 }
 
-/// Drops what an object's jobs have kept, and says that those that it has staged are over: also those that were never tried and
-/// have no row yet, so that a message that is still in the queue does nothing.
+/// Deletes the payloads of an object's jobs, and marks its staged jobs as purged, even those without a row: their messages may still be
+/// in the queue and must do nothing.
 pub(crate) async fn purge(env: &Env, object: &str, staged: &[StagedJob]) -> Result<()> {
     let db = Db::of(env)?;
     let now_ms = worker::Date::now().as_millis();
@@ -162,8 +162,8 @@ pub(crate) async fn purge(env: &Env, object: &str, staged: &[StagedJob]) -> Resu
     db.batch(statements).await
 }
 
-impl Default for Known {
-    /// Of a job that was never tried.
+impl Default for JobRow {
+    /// The row of a job before its first attempt.
     fn default() -> Self {
         Self {
             state: "tried".to_owned(),

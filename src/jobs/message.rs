@@ -1,5 +1,4 @@
-//! What goes through the queue: JSON with a version, as text. While a deploy rolls out, an old object may speak to a new
-//! consumer.
+//! The queue's messages: JSON text with a version, because during a deploy an old object may send to a new consumer.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,16 +8,16 @@ use crate::readmodel::snapshot::Snapshot;
 /// The version of these messages.
 pub const VERSION: u32 = 1;
 
-/// How long a message may be, in bytes: the queue takes 128 KB, with what it adds itself.
+/// The longest message, in bytes: the queue takes 128 KB, including its own overhead.
 pub const MESSAGE_MAX_BYTES: usize = 120_000;
-/// How long the messages of one batch may be together, in bytes: the queue takes 256 KB.
+/// The largest batch, in bytes: the queue takes 256 KB.
 const BATCH_MAX_BYTES: usize = 240_000;
-/// How many messages one batch has at most.
+/// The most messages in a batch.
 const BATCH_MAX: usize = 100;
 /// What the queue adds to each message, in bytes.
 const ENVELOPE_BYTES: usize = 200;
 
-/// A job on its way.
+/// A job in the queue.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Job {
     /// See [`VERSION`].
@@ -29,14 +28,14 @@ pub struct Job {
     pub kind: JobKind,
     /// The object that staged it, as hexadecimal digits.
     pub object: String,
-    /// What the job needs.
+    /// The job's input.
     pub payload: serde_json::Value,
     /// When it was staged, in ms since the epoch.
     pub staged_at_ms: u64,
 }
 
 impl Job {
-    /// The text of a projection: as much of the snapshot as one message holds.
+    /// The message of a projection, with as much of the snapshot as fits.
     pub fn projecting(mut self, mut snapshot: Snapshot) -> serde_json::Result<String> {
         loop {
             self.payload = serde_json::to_value(&snapshot)?;
@@ -47,7 +46,7 @@ impl Job {
         }
     }
 
-    /// From the text of a message. The error says nothing of what it holds.
+    /// Reads a message. The error quotes nothing of it.
     pub fn read(text: &str) -> Result<Self, String> {
         let job: Self = serde_json::from_str(text).map_err(|error| {
             format!("not a job ({:?} at {}:{})", error.classify(), error.line(), error.column())
@@ -59,12 +58,12 @@ impl Job {
     }
 }
 
-/// Messages in batches that the queue takes, in their order. `text` is the text of one.
+/// Splits messages into batches that the queue takes, in order. `text` gives a message's text.
 pub fn batches<T>(messages: Vec<T>, text: impl Fn(&T) -> &str) -> Vec<Vec<T>> {
     let mut batches: Vec<Vec<T>> = Vec::new();
     let mut bytes = 0;
     for message in messages {
-        // One that is too long is refused with all of its batch: it goes alone.
+        // The queue refuses a batch with a message that is too long: it goes alone.
         let more = match text(&message).len() {
             ..=MESSAGE_MAX_BYTES => text(&message).len() + ENVELOPE_BYTES,
             _ => BATCH_MAX_BYTES,

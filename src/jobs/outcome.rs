@@ -1,32 +1,32 @@
-//! What comes of a try to do a job.
+//! The outcome of an attempt of a job.
 
-/// Why a job is not done.
+/// Why an attempt failed.
 pub(super) enum Failure {
-    /// It may work later, by the same id.
-    Later(String),
-    /// It was not done, says whoever does it, and may work later. Only this lets a job be done again that is done once.
-    NotDone(String),
-    /// The ledger did not answer: nothing more is known than before, and nothing is written.
-    Blind(String),
-    /// It will not, or must not be tried again.
-    Never(String),
+    /// It may work later, under the same id.
+    Retryable(String),
+    /// The service says that nothing was done. Only after this is a job retried that must not run twice.
+    NotExecuted(String),
+    /// D1 did not answer: nothing is recorded.
+    LedgerUnavailable(String),
+    /// It cannot or must not be retried.
+    Permanent(String),
 }
 
-/// Of the ledger.
+/// An error of D1.
 impl From<worker::Error> for Failure {
     fn from(error: worker::Error) -> Self {
-        Self::Blind(error.to_string())
+        Self::LedgerUnavailable(error.to_string())
     }
 }
 
-/// What came of a job that was not done before.
+/// What an attempt has achieved.
 pub(super) enum Done {
-    /// Its row is not worth making.
-    Quietly,
-    /// With this result, which the ledger keeps.
-    As(String),
+    /// It is done, and needs no row.
+    Unrecorded,
+    /// It is done, with this result for the ledger.
+    Recorded(String),
     /// It was over before.
     Already,
-    /// Another try is under way: nothing is known yet.
-    UnderWay,
+    /// Another attempt is in progress.
+    InProgress,
 }

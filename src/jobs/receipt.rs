@@ -1,4 +1,4 @@
-//! The email about money that has moved: what it says, and how Resend wants it. <https://resend.com/docs/api-reference/emails/send-email>
+//! The receipt email: its text, and its form for Resend. <https://resend.com/docs/api-reference/emails/send-email>
 
 use askama::Template;
 use serde_json::{Value, json};
@@ -10,31 +10,31 @@ use crate::payment::money::for_people;
 #[derive(Template)]
 #[template(path = "email_receipt.html")]
 struct Html<'a> {
-    words: &'a Words,
+    text: &'a ReceiptText,
     receipt: &'a Receipt,
 }
 
 #[derive(Template)]
 #[template(path = "email_receipt.txt")]
 struct Text<'a> {
-    words: &'a Words,
+    text: &'a ReceiptText,
     receipt: &'a Receipt,
 }
 
-struct Words {
-    /// Who sends it.
+struct ReceiptText {
+    /// The sender's name.
     shop: String,
     subject: String,
-    /// What became of the amount.
+    /// What happened to the amount.
     what: &'static str,
     lead: &'static str,
     amount: String,
     date: String,
-    /// What the amount is called among the details.
+    /// The amount's label in the details.
     total: &'static str,
 }
 
-fn words(receipt: &Receipt, from: &str) -> Words {
+fn text(receipt: &Receipt, from: &str) -> ReceiptText {
     let amount = for_people(receipt.amount_minor, receipt.currency);
     let (subject, what, lead, total) = match receipt.about {
         About::Paid => (
@@ -57,7 +57,7 @@ fn words(receipt: &Receipt, from: &str) -> Words {
         ),
     };
     let date = date_for_people(receipt.at_ms);
-    Words { shop: shop(from), subject, what, lead, amount, date, total }
+    ReceiptText { shop: shop(from), subject, what, lead, amount, date, total }
 }
 
 /// The name of `Name <address>`; of a bare address its domain.
@@ -68,16 +68,15 @@ fn shop(from: &str) -> String {
     if name.is_empty() { domain.trim().to_owned() } else { name.to_owned() }
 }
 
-/// The body of `POST /emails`. It is kept with the job's first try: under one key it must never change, not even with a
-/// new release.
+/// The body of `POST /emails`. The job's first attempt stores it: under one key it must never change, not even with a new release.
 pub fn email(receipt: &Receipt, from: &str) -> Result<Value, askama::Error> {
-    let words = words(receipt, from);
-    let html = Html { words: &words, receipt }.render()?;
-    let text = Text { words: &words, receipt }.render()?;
-    Ok(json!({ "from": from, "to": [receipt.to], "subject": words.subject, "html": html, "text": text }))
+    let text = text(receipt, from);
+    let html = Html { text: &text, receipt }.render()?;
+    let plain = Text { text: &text, receipt }.render()?;
+    Ok(json!({ "from": from, "to": [receipt.to], "subject": text.subject, "html": html, "text": plain }))
 }
 
-/// Whether it can be an address for email: the provider checks the rest.
+/// Whether this can be an email address; the provider checks the rest.
 pub fn is_address(text: &str) -> bool {
     let plain = |b: u8| {
         b.is_ascii_graphic() && !matches!(b, b'<' | b'>' | b'"' | b'(' | b')' | b',' | b';' | b':' | b'\\')

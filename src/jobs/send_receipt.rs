@@ -1,7 +1,7 @@
 //! `send_receipt`: an email through Resend, once. <https://resend.com/docs/dashboard/emails/idempotency-keys>
 //!
-//! Resend keeps a key for 24 hours, longer than all tries of a job take; afterwards the ledger's row stands for it. What is
-//! sent is kept with the first try: under one key it never changes.
+//! Resend keeps an idempotency key for 24 hours, longer than all attempts of a job take; afterwards the job's row protects it. The first
+//! attempt stores the email, so that it never changes under one key.
 
 use serde::Deserialize;
 use worker::Env;
@@ -9,35 +9,38 @@ use worker::Env;
 use super::ledger::Ledger;
 use super::message::Job;
 use super::outcome::{Done, Failure};
-use super::post::{Service, post};
 use super::receipt;
+use super::service::{Service, post};
 use crate::config::Config;
 use crate::flows::receipt::Receipt;
 
-/// For how long after the first try the same key may be sent again, in ms: below the 24 h for which Resend keeps it.
+/// For how long after the first attempt the key may be sent again, in ms: less than the 24 h for which Resend keeps it.
 const WINDOW_MS: u64 = 23 * 3_600_000;
 
 pub(super) async fn run(env: &Env, config: &Config, job: &Job, ledger: &Ledger<'_>) -> Result<Done, Failure> {
     let receipt =
-        Receipt::deserialize(&job.payload).map_err(|_| Failure::Never("not a receipt".to_owned()))?;
+        Receipt::deserialize(&job.payload).map_err(|_| Failure::Permanent("not a receipt".to_owned()))?;
     let Some(email) = &config.email else {
         return match ledger.begin(None, false).await? {
-            Some(_) => Ok(Done::As("not sent: RESEND_API_KEY is not set".to_owned())),
+            Some(_) => Ok(Done::Recorded("not sent: RESEND_API_KEY is not set".to_owned())),
             None => Ok(Done::Already),
         };
     };
     let rendered =
-        receipt::email(&receipt, &email.from).map_err(|error| Failure::Never(error.to_string()))?;
+        receipt::email(&receipt, &email.from).map_err(|error| Failure::Permanent(error.to_string()))?;
     let Some(known) = ledger.begin(Some(&rendered.to_string()), false).await? else {
         return Ok(Done::Already);
     };
     if known.attempts > 1 && ledger.now_ms.saturating_sub(known.first_at_ms) > WINDOW_MS {
-        return Err(Failure::Never("whether it was sent can no longer be found out by its key".to_owned()));
+        return Err(Failure::Permanent(
+            "whether it was sent can no longer be found out by its key".to_owned(),
+        ));
     }
     let service = Service { binding: "RESEND", base: &email.base, secret: &email.key };
     let body = known.frozen.unwrap_or_default();
-    let posted = post(env, &service, "/emails", &body, Some(&job.job_id)).await.map_err(Failure::Later)?;
-    read(posted.status, &posted.body)
+    let response =
+        post(env, &service, "/emails", &body, Some(&job.job_id)).await.map_err(Failure::Retryable)?;
+    read(response.status, &response.body)
 }
 
 #[derive(Deserialize, Default)]
@@ -51,13 +54,13 @@ struct Answer {
 fn read(status: u16, body: &str) -> Result<Done, Failure> {
     let answer: Answer = serde_json::from_str(body).unwrap_or_default();
     match (status, answer.name.as_str()) {
-        (200..300, _) => Ok(Done::As(answer.id)),
+        (200..300, _) => Ok(Done::Recorded(answer.id)),
         (409, "invalid_idempotent_request") => {
-            Err(Failure::Never("another email was sent under its key".to_owned()))
+            Err(Failure::Permanent("another email was sent under its key".to_owned()))
         }
-        // In flight, too many, or broken there: the same bytes under the same key later.
-        (409 | 429 | 500.., name) => Err(Failure::Later(format!("{status} {name}"))),
-        // Also a wrong secret: somebody has to set another one first, and then requeue it.
-        (_, name) => Err(Failure::Never(format!("{status} {name}"))),
+        // In flight, rate limited, or an error there: retry with the same bytes and key.
+        (409 | 429 | 500.., name) => Err(Failure::Retryable(format!("{status} {name}"))),
+        // This includes a wrong secret: set the right one, then requeue the job.
+        (_, name) => Err(Failure::Permanent(format!("{status} {name}"))),
     }
 }

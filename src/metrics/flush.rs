@@ -1,4 +1,4 @@
-//! The way to the objects that add up: sends what this isolate has counted, and reads what all have.
+//! Sends what this isolate has counted to the metrics objects, and reads their sums.
 
 use std::cell::{Cell, RefCell};
 use std::time::Duration;
@@ -7,27 +7,27 @@ use futures_util::future::join_all;
 use worker::wasm_bindgen::JsValue;
 use worker::{Date, Delay, Env, Method, RequestInit, Response};
 
-use super::pace::Pace;
-use super::tally::{Row, Tally};
-use super::{provider_call, take};
+use super::counters::{Counters, Row};
+use super::flush_throttle::FlushThrottle;
+use super::recorder::{drain, provider_call};
 use crate::config::{Config, setting};
 use crate::flows::engine::{LookUp, Outcome, ProviderCall};
 use crate::log::log;
 use crate::random;
 
-/// How often, and how long each time, in ms, whoever reads waits for what this isolate has sent to be added up.
+/// How often, and how long each time in ms, a reader waits until what this isolate sent is added up.
 const LOOKS: u32 = 40;
 const LOOK_PAUSE_MS: u64 = 25;
 
 thread_local! {
-    static PACE: RefCell<Pace> = const { RefCell::new(Pace::new()) };
-    /// How many sends are on their way: what they carry is neither here any more nor there yet.
+    static THROTTLE: RefCell<FlushThrottle> = const { RefCell::new(FlushThrottle::new()) };
+    /// How many sends are in flight: their counts are no longer here and not there yet.
     static SENDS: Cell<u32> = const { Cell::new(0) };
 }
 
-/// What is left to do after an answer, if nobody else in this isolate is about to do it: `wait_until` takes it.
+/// The send to make after an answer, for `wait_until`; `None` if one is due in this isolate anyway.
 pub fn flush(env: &Env) -> Option<impl Future<Output = ()> + 'static> {
-    let delay_ms = PACE.with_borrow_mut(|pace| pace.claim(now_ms()))?;
+    let delay_ms = THROTTLE.with_borrow_mut(|throttle| throttle.claim(now_ms()))?;
     let env = env.clone();
     Some(async move {
         if delay_ms > 0 {
@@ -37,8 +37,8 @@ pub fn flush(env: &Env) -> Option<impl Future<Output = ()> + 'static> {
     })
 }
 
-/// What all isolates have sent, and this one has counted.
-pub async fn read(env: &Env) -> worker::Result<Tally> {
+/// The sums of all isolates.
+pub async fn read(env: &Env) -> worker::Result<Counters> {
     send(env).await;
     for _ in 0..LOOKS {
         if SENDS.get() == 0 {
@@ -46,25 +46,25 @@ pub async fn read(env: &Env) -> worker::Result<Tally> {
         }
         Delay::from(Duration::from_millis(LOOK_PAUSE_MS)).await;
     }
-    // The runtime may have ended whoever sends: the next reader does not wait for that.
+    // The runtime may have ended a sender: the next reader does not wait for it.
     SENDS.set(0);
     let shards = (0..shards(env)).map(|shard| read_shard(env, shard));
-    let mut all = Tally::new();
-    for tally in join_all(shards).await {
-        all.merge(tally?);
+    let mut all = Counters::new();
+    for counters in join_all(shards).await {
+        all.merge(counters?);
     }
     Ok(all)
 }
 
-async fn read_shard(env: &Env, shard: u32) -> worker::Result<Tally> {
+async fn read_shard(env: &Env, shard: u32) -> worker::Result<Counters> {
     let rows: Vec<Row> = ask(env, shard, RequestInit::new()).await?.json().await?;
-    Ok(Tally::from_rows(rows))
+    Ok(Counters::from_rows(rows))
 }
 
-/// Sends what was counted, once: whether a message that failed was added up, nobody knows.
+/// Sends what was counted, once. A failed message is not repeated, because it may have been added up.
 async fn send(env: &Env) {
-    PACE.with_borrow_mut(|pace| pace.sent(now_ms()));
-    let rows = take().rows();
+    THROTTLE.with_borrow_mut(|throttle| throttle.sent(now_ms()));
+    let rows = drain().rows();
     if rows.is_empty() {
         return;
     }
@@ -94,7 +94,7 @@ async fn ask(env: &Env, shard: u32, init: RequestInit) -> worker::Result<Respons
     }
 }
 
-/// A setting that cannot be is refused where the settings are read; it must not stop the counting of that.
+/// An invalid setting is refused where settings are read; counting continues with one shard.
 fn shards(env: &Env) -> u32 {
     Config::metrics_shards(setting(env, "METRICS_SHARDS")).unwrap_or(1)
 }

@@ -1,10 +1,10 @@
-//! The object that adds up: one a shard, off the path of every request. It knows numbers by name and no more, so that a
-//! version can count what another does not know.
+//! The Durable Object that adds counters up: one a shard, off the path of every request. It stores numbers by name only, so that
+//! a new version can count what an old one does not know.
 
 use serde::Deserialize;
 use worker::{DurableObject, Env, Method, Request, Response, Result, SqlStorage, State, durable_object};
 
-use super::tally::Row;
+use super::counters::Row;
 
 const TABLE: &str = "CREATE TABLE IF NOT EXISTS counts (
         family TEXT NOT NULL,
@@ -14,7 +14,7 @@ const TABLE: &str = "CREATE TABLE IF NOT EXISTS counts (
         PRIMARY KEY (family, labels, part)
     ) STRICT, WITHOUT ROWID";
 
-/// One statement, so a message is added whole or not at all.
+/// One statement, so a message is added completely or not at all.
 const ADD: &str = "INSERT INTO counts (family, labels, part, number)
      SELECT value ->> 0, value -> 1, value ->> 2, value ->> 3 FROM json_each(?) WHERE true
      ON CONFLICT (family, labels, part) DO UPDATE SET number = counts.number + excluded.number";
@@ -23,11 +23,12 @@ const ADD: &str = "INSERT INTO counts (family, labels, part, number)
 struct Stored {
     family: String,
     labels: String,
-    part: String,
+    #[serde(rename = "part")]
+    sample: String,
     number: i64,
 }
 
-/// Adds up what the isolates have counted.
+/// Adds up the counters of all isolates.
 #[durable_object(fetch)]
 pub struct MetricsObject {
     sql: SqlStorage,
@@ -52,7 +53,9 @@ impl DurableObject for MetricsObject {
                 let stored: Vec<Stored> = self.sql.exec("SELECT * FROM counts", None)?.to_array()?;
                 let rows = stored
                     .into_iter()
-                    .map(|row| Ok(Row(row.family, serde_json::from_str(&row.labels)?, row.part, row.number)))
+                    .map(|row| {
+                        Ok(Row(row.family, serde_json::from_str(&row.labels)?, row.sample, row.number))
+                    })
                     .collect::<Result<Vec<Row>>>()?;
                 Response::from_json(&rows)
             }

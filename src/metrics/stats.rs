@@ -1,30 +1,30 @@
-//! The same numbers for a person or a dashboard: `GET /admin/stats`.
+//! The same numbers as JSON: `GET /admin/stats`.
 
 use serde_json::{Map, Value, json};
 
-use super::series::{Family, Thing};
-use super::tally::Tally;
+use super::catalog::{Entity, Family};
+use super::counters::Counters;
 use crate::timestamp;
 
-/// How many there are in each status, by the read model.
-pub type Counts = Vec<(Thing, &'static str, i64)>;
+/// The read model's number of entities in each status.
+pub type Counts = Vec<(Entity, &'static str, i64)>;
 
-/// As JSON: what there is, by the read model; what was answered, by the counts of all isolates; and how far behind the provider's
-/// `lists` are read, in ms. `now_ms` (since the epoch) is when it was read.
-pub fn stats(tally: &Tally, counts: &Counts, lists: &[(&'static str, u64)], now_ms: u64) -> Value {
+/// As JSON: what exists, from the read model; what was answered, from the counters; and how far behind the provider's `lists` are
+/// read, in ms. `now_ms` (since the epoch) is when all this was read.
+pub fn stats(counters: &Counters, counts: &Counts, lists: &[(&'static str, u64)], now_ms: u64) -> Value {
     let lags: Map<String, Value> =
         lists.iter().map(|(list, lag_ms)| ((*list).to_owned(), (lag_ms / 1000).into())).collect();
-    let total = |family: Family| tally.of(family).map(|(_, _, number)| number).sum::<i64>();
+    let total = |family: Family| counters.of(family).map(|(_, _, number)| number).sum::<i64>();
     json!({
-        "keys": by_status(counts, Thing::Key),
-        "payments": by_status(counts, Thing::Payment),
-        "rides": by_status(counts, Thing::Ride),
+        "keys": by_status(counts, Entity::Key),
+        "payments": by_status(counts, Entity::Payment),
+        "rides": by_status(counts, Entity::Ride),
         "charges_saved_by_replays": total(Family::ChargesSaved),
         "requests": {
             "total": total(Family::Requests),
-            "answered": answers(tally, &["1xx", "2xx", "3xx"]),
-            "refused": answers(tally, &["4xx"]),
-            "failed": answers(tally, &["5xx"]),
+            "answered": answers(counters, &["1xx", "2xx", "3xx"]),
+            "refused": answers(counters, &["4xx"]),
+            "failed": answers(counters, &["5xx"]),
             "replayed": total(Family::CacheHits),
             "waited": total(Family::Waits),
             "in_progress": total(Family::InProgress),
@@ -36,30 +36,30 @@ pub fn stats(tally: &Tally, counts: &Counts, lists: &[(&'static str, u64)], now_
     })
 }
 
-fn by_status(counts: &Counts, thing: Thing) -> Value {
+fn by_status(counts: &Counts, entity: Entity) -> Value {
     let mut shown_counts = Map::new();
     let mut total = 0;
-    for status in thing.statuses() {
-        let is_it = |count: &&(Thing, &str, i64)| count.0 == thing && count.1 == *status;
+    for status in entity.statuses() {
+        let is_it = |count: &&(Entity, &str, i64)| count.0 == entity && count.1 == *status;
         let number: i64 = counts.iter().filter(is_it).map(|count| count.2).sum();
         total += number;
-        shown_counts.insert(shown(thing, status).to_owned(), number.into());
+        shown_counts.insert(shown(entity, status).to_owned(), number.into());
     }
     shown_counts.insert("total".to_owned(), total.into());
     Value::Object(shown_counts)
 }
 
 /// A key's status as clients know it (`GET /idempotency-keys/{key}`).
-fn shown(thing: Thing, status: &'static str) -> &'static str {
-    match (thing, status) {
-        (Thing::Key, "open") => "processing",
-        (Thing::Key, "finished") => "complete",
+fn shown(entity: Entity, status: &'static str) -> &'static str {
+    match (entity, status) {
+        (Entity::Key, "open") => "processing",
+        (Entity::Key, "finished") => "complete",
         _ => status,
     }
 }
 
-fn answers(tally: &Tally, classes: &[&str]) -> i64 {
-    let of = tally.of(Family::Requests);
+fn answers(counters: &Counters, classes: &[&str]) -> i64 {
+    let of = counters.of(Family::Requests);
     let in_class = of.filter(|(labels, _, _)| labels.last().is_some_and(|class| classes.contains(&&**class)));
     in_class.map(|(_, _, number)| number).sum()
 }

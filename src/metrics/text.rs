@@ -2,15 +2,15 @@
 
 use std::fmt::Write;
 
-use super::series::{BUCKETS, Family, Kind, Part};
-use super::tally::{Labels, Tally};
+use super::catalog::{BUCKETS, Family, Kind, Sample};
+use super::counters::{Counters, Labels};
 
 /// The media type of [`exposition`].
 pub const MEDIA_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// All families, also those in which nothing was counted.
-pub fn exposition(tally: Tally) -> String {
-    let tally = tally.with_standing();
+/// All families, even those without any count.
+pub fn exposition(counters: Counters) -> String {
+    let counters = counters.with_initial_series();
     let mut text = String::new();
     for family in Family::ALL {
         let name = family.name();
@@ -18,39 +18,40 @@ pub fn exposition(tally: Tally) -> String {
         line(&mut text, &format!("# TYPE {name} {}", family.kind().as_str()));
         match family.kind() {
             Kind::Counter | Kind::Gauge => {
-                for (labels, _, number) in tally.of(family) {
-                    // What was lost on its way makes a gauge drift, but there are never less than none.
+                for (labels, _, number) in counters.of(family) {
+                    // Lost messages make a gauge drift; it never shows less than zero.
                     sample(&mut text, name, &pairs(family, labels), number.max(0));
                 }
             }
-            Kind::Histogram => histogram(&mut text, family, &tally),
+            Kind::Histogram => histogram(&mut text, family, &counters),
         }
     }
     text
 }
 
-/// A gauge that is read where it stands, instead of being counted.
+/// A gauge whose value is known, not counted.
 pub fn gauge(name: &str, help: &str, value: u64) -> String {
     format!("# HELP {name} {help}\n# TYPE {name} gauge\n{name} {value}\n")
 }
 
-fn histogram(text: &mut String, family: Family, tally: &Tally) {
-    let mut series: Vec<&Labels> = tally.of(family).map(|(labels, _, _)| labels).collect();
+fn histogram(text: &mut String, family: Family, counters: &Counters) {
+    let mut series: Vec<&Labels> = counters.of(family).map(|(labels, _, _)| labels).collect();
     series.dedup();
     let name = family.name();
     for labels in series {
-        let part = |wanted: Part| {
-            let mut numbers = tally.of(family).filter(|(of, part, _)| *of == labels && *part == wanted);
+        let number_of = |wanted: Sample| {
+            let mut numbers =
+                counters.of(family).filter(|(of, sample, _)| *of == labels && *sample == wanted);
             numbers.next().map_or(0, |(_, _, number)| number)
         };
         let pairs = pairs(family, labels);
         let mut count = 0_i64;
         for (_, bound) in BUCKETS {
-            count = count.saturating_add(part(Part::Bucket(bound)));
+            count = count.saturating_add(number_of(Sample::Bucket(bound)));
             let up_to = [&pairs[..], &[format!("le=\"{bound}\"")]].concat();
             sample(text, &format!("{name}_bucket"), &up_to, count);
         }
-        let sum_ms = part(Part::SumMs);
+        let sum_ms = number_of(Sample::SumMs);
         let sum = format!("{}.{:03}", sum_ms / 1000, sum_ms % 1000);
         sample(text, &format!("{name}_sum"), &pairs, sum);
         sample(text, &format!("{name}_count"), &pairs, count);

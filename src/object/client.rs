@@ -7,7 +7,7 @@ use worker::wasm_bindgen::JsValue;
 use worker::{Env, Method, RequestInit, Result, Stub};
 
 use super::message::{Ask, Envelope, PROVIDER_MS, VERSION};
-use crate::exchange::within;
+use crate::http_client::within;
 use crate::machine::id::ObjectId;
 
 /// How long an object may take where no person waits: longer than its call to a provider.

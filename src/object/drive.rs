@@ -17,12 +17,12 @@ use super::message::{
 use super::runtime::Runtime;
 use super::store::Store;
 use crate::config::Config;
-use crate::exchange::within;
 use crate::flows::engine::{
     Action, Arrival, Begin, Context, Event, KeyRecord, RecoveryPoint, Rows, Run, context, with_credentials,
 };
 use crate::flows::order_link::{self, EndedLinks, MadeLink};
 use crate::flows::tries::next_try;
+use crate::http_client::within;
 use crate::log::log;
 use crate::machine::alarm::{Forgotten, forget};
 use crate::machine::begin::{Bound, begin, bind, replayed};

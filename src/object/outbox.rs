@@ -8,8 +8,8 @@ use futures_util::future::{Either, join_all, select};
 use worker::{Date, Delay, MessageBuilder, QueueContentType};
 
 use super::drive::Drive;
-use crate::exchange::within;
 use crate::flows::engine::{Rows, StagedJob};
+use crate::http_client::within;
 use crate::jobs::message::{Job, VERSION, batches};
 use crate::jobs::purge;
 use crate::machine::context::Bug;

@@ -1,10 +1,10 @@
-//! How many keys, payments and rides there are in each status.
+//! Counts keys, payments and rides by status.
 
 use serde::Deserialize;
 use worker::{Env, Result};
 
 use super::db::Db;
-use crate::metrics::Thing;
+use crate::metrics::Entity;
 use crate::metrics::stats::Counts;
 use crate::metrics::text::gauge;
 
@@ -12,27 +12,27 @@ use crate::metrics::text::gauge;
 pub async fn counts(env: &Env) -> Result<Counts> {
     #[derive(Deserialize)]
     struct Row {
-        thing: String,
+        entity: String,
         status: String,
         number: i64,
     }
-    let sql = "SELECT 'key' AS thing, status, count(*) AS number FROM keys GROUP BY status
+    let sql = "SELECT 'key' AS entity, status, count(*) AS number FROM keys GROUP BY status
          UNION ALL SELECT 'payment', status, count(*) FROM payments GROUP BY status
          UNION ALL SELECT 'ride', status, count(*) FROM rides GROUP BY status";
     let rows: Vec<Row> = Db::of(env)?.rows(sql, Vec::new()).await?;
     let known = |row: Row| {
-        let thing = match row.thing.as_str() {
-            "key" => Thing::Key,
-            "payment" => Thing::Payment,
-            _ => Thing::Ride,
+        let entity = match row.entity.as_str() {
+            "key" => Entity::Key,
+            "payment" => Entity::Payment,
+            _ => Entity::Ride,
         };
-        let status = thing.statuses().iter().find(|status| **status == row.status)?;
-        Some((thing, *status, row.number))
+        let status = entity.statuses().iter().find(|status| **status == row.status)?;
+        Some((entity, *status, row.number))
     };
     Ok(rows.into_iter().filter_map(known).collect())
 }
 
-/// What has come from a provider and is not worked on yet.
+/// Webhooks that are not processed yet.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 pub struct Inbox {
     waiting: u64,

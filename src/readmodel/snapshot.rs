@@ -30,13 +30,13 @@ pub struct Snapshot {
     /// Whose it is, as stored.
     pub owner: String,
     /// The payment that lives there.
-    pub payment: Option<PaymentFace>,
+    pub payment: Option<PaymentRow>,
     /// Its refunds.
-    pub refunds: Vec<RefundFace>,
+    pub refunds: Vec<RefundRow>,
     /// The ride that lives there.
-    pub ride: Option<RideFace>,
+    pub ride: Option<RideRow>,
     /// The keys.
-    pub keys: Vec<KeyFace>,
+    pub keys: Vec<KeyRow>,
     /// The audit records that the read model may not have.
     pub audit: Vec<AuditRow>,
 }
@@ -44,7 +44,7 @@ pub struct Snapshot {
 /// A payment.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "the columns are described in migrations/")]
-pub struct PaymentFace {
+pub struct PaymentRow {
     pub payment_id: String,
     pub status: String,
     pub amount_minor: u32,
@@ -71,7 +71,7 @@ pub struct PaymentFace {
 /// A refund.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "the columns are described in migrations/")]
-pub struct RefundFace {
+pub struct RefundRow {
     pub refund_id: String,
     pub payment_id: String,
     pub status: String,
@@ -86,7 +86,7 @@ pub struct RefundFace {
 /// A ride.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "the columns are described in migrations/")]
-pub struct RideFace {
+pub struct RideRow {
     pub ride_id: String,
     pub status: String,
     pub amount_minor: u32,
@@ -101,7 +101,7 @@ pub struct RideFace {
 /// A key.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "the columns are described in migrations/")]
-pub struct KeyFace {
+pub struct KeyRow {
     pub key_id: u32,
     pub key_hash: String,
     pub owner: String,
@@ -153,9 +153,9 @@ pub fn snapshot(rows: &Rows, audit: Vec<AuditRow>, now_ms: u64) -> Snapshot {
         at_ms: now_ms,
         owner: rows.keys.first().map(|key| key.owner.to_text()).unwrap_or_default(),
         payment: payment(rows),
-        refunds: refunds.filter_map(|refund| refund_face(rows, refund)).collect(),
+        refunds: refunds.filter_map(|refund| refund_row(rows, refund)).collect(),
         ride: ride(rows),
-        keys: keys.map(|key| key_face(rows, key)).collect(),
+        keys: keys.map(|key| key_row(rows, key)).collect(),
         audit,
     }
 }
@@ -181,9 +181,9 @@ const fn changed_at_ms(key: &KeyRecord) -> u64 {
     }
 }
 
-fn payment(rows: &Rows) -> Option<PaymentFace> {
+fn payment(rows: &Rows) -> Option<PaymentRow> {
     let payment = rows.resource.payment.as_ref()?;
-    Some(PaymentFace {
+    Some(PaymentRow {
         payment_id: payment.id.to_string(),
         status: payment.status().to_owned(),
         amount_minor: payment.amount.get(),
@@ -207,9 +207,9 @@ fn payment(rows: &Rows) -> Option<PaymentFace> {
     })
 }
 
-fn refund_face(rows: &Rows, refund: &crate::payment::Refund) -> Option<RefundFace> {
+fn refund_row(rows: &Rows, refund: &crate::payment::Refund) -> Option<RefundRow> {
     let payment = rows.resource.payment.as_ref()?;
-    Some(RefundFace {
+    Some(RefundRow {
         refund_id: refund.id.to_string(),
         payment_id: payment.id.to_string(),
         status: refund.status().to_owned(),
@@ -222,14 +222,14 @@ fn refund_face(rows: &Rows, refund: &crate::payment::Refund) -> Option<RefundFac
     })
 }
 
-fn ride(rows: &Rows) -> Option<RideFace> {
+fn ride(rows: &Rows) -> Option<RideRow> {
     let ride = rows.resource.ride.as_ref()?;
     let (provider_payment, failure_code) = match &ride.state {
         RideState::Created => (None, None),
         RideState::Paid { charge } => (Some(charge.clone()), None),
         RideState::Unpaid { charge, code, .. } => (charge.clone(), Some(code.clone())),
     };
-    Some(RideFace {
+    Some(RideRow {
         ride_id: ride.id.to_string(),
         status: ride.status().to_owned(),
         amount_minor: ride.amount_minor,
@@ -246,11 +246,11 @@ fn operation(call: &ProviderCall) -> &'static str {
     if is_closing(call) { CallKind::Authorize.operation() } else { call.kind.operation() }
 }
 
-fn key_face(rows: &Rows, key: &KeyRecord) -> KeyFace {
+fn key_row(rows: &Rows, key: &KeyRecord) -> KeyRow {
     let is_flagged_call = |state: &CallState| matches!(state, CallState::Settled(Settlement::NeedsReview));
     let calls = || rows.calls.iter().filter(|call| call.key_id == key.key_id);
     let flagged_call = calls().any(|call| is_flagged_call(&call.state) || call.needs_review().is_some());
-    let mut face = KeyFace {
+    let mut row = KeyRow {
         key_id: key.key_id,
         key_hash: key.key_hash.0.clone(),
         owner: key.owner.to_text(),
@@ -271,20 +271,20 @@ fn key_face(rows: &Rows, key: &KeyRecord) -> KeyFace {
         Lifecycle::Open(open) => {
             let call = rows.unsettled_call(key.key_id);
             let in_doubt = call.is_some_and(ProviderCall::in_doubt);
-            face.operation = Some(open.operation.name().to_owned());
-            face.failures = open.failures;
-            face.in_doubt = in_doubt.into();
-            face.flagged = (flagged_call || open.is_flagged()).into();
-            face.wake_at_ms = Some(open.lease.as_ref().map_or(open.resume_at_ms, |lease| lease.until_ms));
+            row.operation = Some(open.operation.name().to_owned());
+            row.failures = open.failures;
+            row.in_doubt = in_doubt.into();
+            row.flagged = (flagged_call || open.is_flagged()).into();
+            row.wake_at_ms = Some(open.lease.as_ref().map_or(open.resume_at_ms, |lease| lease.until_ms));
         }
         Lifecycle::Finished(finished) => {
-            face.response_status = Some(finished.response.status);
-            face.finished_at_ms = Some(finished.finished_at_ms);
+            row.response_status = Some(finished.response.status);
+            row.finished_at_ms = Some(finished.finished_at_ms);
         }
         Lifecycle::Expired(tombstone) => {
-            face.response_status = Some(tombstone.status);
-            face.finished_at_ms = Some(tombstone.finished_at_ms);
+            row.response_status = Some(tombstone.status);
+            row.finished_at_ms = Some(tombstone.finished_at_ms);
         }
     }
-    face
+    row
 }

@@ -13,7 +13,7 @@ use worker::{Date, Env, Error, Result};
 use super::adyen_import::{self, Uploaded};
 use super::adyen_report::{REPORT_MAX_BYTES, is_adyens, is_settlement_report};
 use crate::config::Config;
-use crate::exchange::{Sent, download};
+use crate::http_client::{OutboundRequest, download};
 use crate::log::log;
 use crate::readmodel::db::Db;
 use crate::webhooks::adyen::Item;
@@ -112,7 +112,7 @@ async fn fetch_one(env: &Env, config: &Config, one: &Claimed) -> Fetched {
         return Fetched::Refused("its address is none of Adyen's, and nothing was sent there".to_owned());
     }
     let headers = vec![("x-api-key", key.clone())];
-    let sent = Sent { method: "GET", url: one.address.clone(), headers, body: None };
+    let sent = OutboundRequest { method: "GET", url: one.address.clone(), headers, body: None };
     let bytes = match download(env, Some("ADYEN"), &sent, REPORT_TAKES, REPORT_MAX_BYTES).await {
         Ok((200, bytes)) => bytes,
         Ok((status, _)) => return Fetched::Again(format!("it was answered {status}")),

@@ -10,7 +10,7 @@ use worker::{D1PreparedStatement, Date, Delay, Env, Result};
 
 use super::inbox::{Attempt, CLAIM, CLAIM_DUE, Claimed, DUE_MAX, END, Entry, Next, STORE, stored};
 use super::{Event, Taken};
-use crate::exchange::within;
+use crate::http_client::within;
 use crate::log::log;
 use crate::machine::id::ObjectId;
 use crate::object::client;

@@ -1,9 +1,9 @@
 //! The counts: what they add up to, and how they are shown.
 
-use paid_once::metrics::pace::Pace;
-use paid_once::metrics::series::{BUCKETS, Family, Kind, Part, Thing};
+use paid_once::metrics::catalog::{BUCKETS, Entity, Family, Kind, Sample};
+use paid_once::metrics::counters::{Counters, Row};
+use paid_once::metrics::flush_throttle::FlushThrottle;
 use paid_once::metrics::stats::stats;
-use paid_once::metrics::tally::{Row, Tally};
 use paid_once::metrics::text::exposition;
 use paid_once::metrics::{self, moves};
 use proptest::prelude::*;
@@ -18,11 +18,11 @@ fn samples<'a>(text: &'a str, family: &str) -> Vec<&'a str> {
 
 #[test]
 fn every_family_is_described_once_and_its_samples_follow_it() {
-    let mut tally = Tally::new();
-    tally.request("/rides", "POST", 201, "created");
-    tally.provider_call("stripe", "charge", "charged", 7);
-    tally.lag("events", 7);
-    let text = exposition(tally);
+    let mut counters = Counters::new();
+    counters.request("/rides", "POST", 201, "created");
+    counters.provider_call("stripe", "charge", "charged", 7);
+    counters.lag("events", 7);
+    let text = exposition(counters);
     assert!(text.ends_with('\n'));
     let mut lines = text.lines().peekable();
     for family in Family::ALL {
@@ -49,10 +49,10 @@ fn every_family_is_described_once_and_its_samples_follow_it() {
 
 #[test]
 fn a_sample_names_its_labels() {
-    let mut tally = Tally::new();
-    tally.request("/rides/{id}", "GET", 404, "not-found");
-    tally.request("/rides/{id}", "GET", 404, "not-found");
-    let text = exposition(tally);
+    let mut counters = Counters::new();
+    counters.request("/rides/{id}", "GET", 404, "not-found");
+    counters.request("/rides/{id}", "GET", 404, "not-found");
+    let text = exposition(counters);
     assert_eq!(
         samples(&text, "paid_once_requests_total"),
         [r#"paid_once_requests_total{route="/rides/{id}",method="GET",outcome="not-found",status="4xx"} 2"#]
@@ -61,24 +61,24 @@ fn a_sample_names_its_labels() {
 
 #[test]
 fn what_never_happened_is_shown_as_nothing() {
-    let text = exposition(Tally::new());
+    let text = exposition(Counters::new());
     assert_eq!(
         samples(&text, "paid_once_idempotency_cache_hits_total"),
         ["paid_once_idempotency_cache_hits_total 0"]
     );
     assert_eq!(samples(&text, "paid_once_keys").len(), 3);
-    assert_eq!(samples(&text, "paid_once_payments_total").len(), Thing::Payment.statuses().len());
+    assert_eq!(samples(&text, "paid_once_payments_total").len(), Entity::Payment.statuses().len());
     assert!(!text.contains("NaN") && !text.contains("-1"));
 }
 
 #[test]
 fn a_label_never_comes_from_a_request() {
-    let mut tally = Tally::new();
+    let mut counters = Counters::new();
     for method in ["BREW", "get", "GET\"} 1\n", ""] {
-        tally.request("none", method, 405, "method-not-allowed");
+        counters.request("none", method, 405, "method-not-allowed");
     }
-    tally.provider_call("stripe", "pay_with_4242", "unknown", 1);
-    let text = exposition(tally);
+    counters.provider_call("stripe", "pay_with_4242", "unknown", 1);
+    let text = exposition(counters);
     assert_eq!(
         samples(&text, "paid_once_requests_total"),
         [
@@ -92,7 +92,7 @@ fn a_label_never_comes_from_a_request() {
 fn a_stored_label_cannot_break_the_text() {
     let labels = ["stripe", "a\"b\\c\nd", "ok"].map(str::to_owned).to_vec();
     let row = Row("paid_once_provider_calls_total".to_owned(), labels, String::new(), 1);
-    let text = exposition(Tally::from_rows([row]));
+    let text = exposition(Counters::from_rows([row]));
     assert_eq!(
         samples(&text, "paid_once_provider_calls_total"),
         [r#"paid_once_provider_calls_total{provider="stripe",kind="a\"b\\c\nd",outcome="ok"} 1"#]
@@ -109,16 +109,16 @@ fn what_another_version_stored_is_left_out() {
         row("paid_once_rides", &["paid", "more"], ""),
         row("paid_once_provider_call_duration_seconds", &["stripe", "charge"], "0.3"),
     ];
-    assert!(Tally::from_rows(rows).is_empty());
+    assert!(Counters::from_rows(rows).is_empty());
 }
 
 #[test]
 fn the_buckets_of_a_histogram_are_cumulative() {
-    let mut tally = Tally::new();
+    let mut counters = Counters::new();
     for ms in [0, 50, 51, 700, 30_000, 30_001, 5_000_000] {
-        tally.provider_call("stripe", "charge", "charged", ms);
+        counters.provider_call("stripe", "charge", "charged", ms);
     }
-    let text = exposition(tally);
+    let text = exposition(counters);
     let name = "paid_once_provider_call_duration_seconds";
     let bucket = |bound: &str, count: u32| {
         format!(r#"{name}_bucket{{provider="stripe",kind="charge",le="{bound}"}} {count}"#)
@@ -152,21 +152,21 @@ fn the_buckets_are_in_order_and_named_after_their_bounds() {
         #[allow(clippy::cast_precision_loss)]
         let seconds = *ms as f64 / 1000.0;
         assert_eq!(bound.parse::<f64>().unwrap(), seconds);
-        assert_eq!(Part::parse(bound), Some(Part::Bucket(bound)));
+        assert_eq!(Sample::parse(bound), Some(Sample::Bucket(bound)));
     }
 }
 
 #[test]
 fn a_gauge_is_the_sum_of_its_changes() {
-    let mut tally = Tally::new();
+    let mut counters = Counters::new();
     for _ in 0..3 {
-        tally.moved(Thing::Key, None, Some("open"));
+        counters.moved(Entity::Key, None, Some("open"));
     }
-    tally.moved(Thing::Key, Some("open"), Some("finished"));
-    tally.moved(Thing::Key, Some("open"), Some("open"));
-    tally.moved(Thing::Payment, None, Some("processing"));
-    tally.moved(Thing::Payment, Some("processing"), Some("succeeded"));
-    let text = exposition(tally.clone());
+    counters.moved(Entity::Key, Some("open"), Some("finished"));
+    counters.moved(Entity::Key, Some("open"), Some("open"));
+    counters.moved(Entity::Payment, None, Some("processing"));
+    counters.moved(Entity::Payment, Some("processing"), Some("succeeded"));
+    let text = exposition(counters.clone());
     assert_eq!(
         samples(&text, "paid_once_keys"),
         [
@@ -179,8 +179,9 @@ fn a_gauge_is_the_sum_of_its_changes() {
     assert!(text.contains("paid_once_payments{status=\"processing\"} 0\n"));
     assert!(text.contains("paid_once_payments{status=\"succeeded\"} 1\n"));
     assert!(text.contains("paid_once_payments_total{status=\"processing\"} 1\n"));
-    let there = vec![(Thing::Key, "open", 2), (Thing::Key, "finished", 1), (Thing::Payment, "succeeded", 1)];
-    let stats = stats(&tally, &there, &[("events", 61_000)], 0);
+    let there =
+        vec![(Entity::Key, "open", 2), (Entity::Key, "finished", 1), (Entity::Payment, "succeeded", 1)];
+    let stats = stats(&counters, &there, &[("events", 61_000)], 0);
     assert_eq!(
         stats["keys"],
         serde_json::json!({ "processing": 2, "complete": 1, "expired": 0, "total": 3 })
@@ -191,9 +192,9 @@ fn a_gauge_is_the_sum_of_its_changes() {
 
 #[test]
 fn a_gauge_that_lost_its_beginning_shows_nothing_below_zero() {
-    let mut tally = Tally::new();
-    tally.moved(Thing::Ride, Some("pending"), Some("paid"));
-    assert!(exposition(tally.clone()).contains("paid_once_rides{status=\"pending\"} 0\n"));
+    let mut counters = Counters::new();
+    counters.moved(Entity::Ride, Some("pending"), Some("paid"));
+    assert!(exposition(counters.clone()).contains("paid_once_rides{status=\"pending\"} 0\n"));
 }
 
 #[test]
@@ -205,9 +206,9 @@ fn a_thread_counts_for_itself_and_gives_it_away_once() {
     metrics::in_progress();
     metrics::mismatch();
     metrics::key_missing();
-    metrics::moved(Thing::Ride, None, Some("pending"));
-    let taken = metrics::take();
-    assert!(metrics::take().is_empty());
+    metrics::moved(Entity::Ride, None, Some("pending"));
+    let taken = metrics::drain();
+    assert!(metrics::drain().is_empty());
     let stats = stats(&taken, &Vec::new(), &[], 0);
     assert_eq!(stats["charges_saved_by_replays"], 2);
     assert_eq!(stats["rides"]["total"], 0, "what is there is the read model's to say");
@@ -229,45 +230,45 @@ fn an_object_in_which_nothing_changed_moves_nothing() {
 
 #[test]
 fn one_caller_sends_within_a_second() {
-    let mut pace = Pace::new();
+    let mut throttle = FlushThrottle::new();
     let now_ms = 1_800_000_000_000;
-    assert_eq!(pace.claim(now_ms), Some(0), "the first one at once");
-    assert_eq!(pace.claim(now_ms), None, "nobody else while it is about to");
-    pace.sent(now_ms);
-    assert_eq!(pace.claim(now_ms + 300), Some(700), "the next one when the second is over");
-    assert_eq!(pace.claim(now_ms + 900), None);
-    assert_eq!(pace.claim(now_ms + 60_000), Some(0), "a sender that never sent is not waited for");
-    pace.sent(now_ms + 60_000);
-    assert!(pace.claim(now_ms).is_some_and(|delay_ms| delay_ms <= 1000), "the clock went back");
+    assert_eq!(throttle.claim(now_ms), Some(0), "the first one at once");
+    assert_eq!(throttle.claim(now_ms), None, "nobody else while it is about to");
+    throttle.sent(now_ms);
+    assert_eq!(throttle.claim(now_ms + 300), Some(700), "the next one when the second is over");
+    assert_eq!(throttle.claim(now_ms + 900), None);
+    assert_eq!(throttle.claim(now_ms + 60_000), Some(0), "a sender that never sent is not waited for");
+    throttle.sent(now_ms + 60_000);
+    assert!(throttle.claim(now_ms).is_some_and(|delay_ms| delay_ms <= 1000), "the clock went back");
 }
 
 /// Anything that can be counted.
-fn event() -> impl Strategy<Value = Tally> {
-    let status = |thing: Thing| proptest::option::of(proptest::sample::select(thing.statuses()));
-    let moved = proptest::sample::select(vec![Thing::Key, Thing::Payment, Thing::Ride])
-        .prop_flat_map(move |thing| (Just(thing), status(thing), status(thing)));
+fn event() -> impl Strategy<Value = Counters> {
+    let status = |entity: Entity| proptest::option::of(proptest::sample::select(entity.statuses()));
+    let moved = proptest::sample::select(vec![Entity::Key, Entity::Payment, Entity::Ride])
+        .prop_flat_map(move |entity| (Just(entity), status(entity), status(entity)));
     prop_oneof![
         (proptest::sample::select(vec!["/", "/rides"]), 100_u16..600).prop_map(|(route, status)| {
-            let mut tally = Tally::new();
-            tally.request(route, "GET", status, "shown");
-            tally
+            let mut counters = Counters::new();
+            counters.request(route, "GET", status, "shown");
+            counters
         }),
         (0_u64..100_000).prop_map(|ms| {
-            let mut tally = Tally::new();
-            tally.provider_call("stripe", "charge", "charged", ms);
-            tally
+            let mut counters = Counters::new();
+            counters.provider_call("stripe", "charge", "charged", ms);
+            counters
         }),
-        moved.prop_map(|(thing, from, to)| {
-            let mut tally = Tally::new();
-            tally.moved(thing, from, to);
-            tally
+        moved.prop_map(|(entity, from, to)| {
+            let mut counters = Counters::new();
+            counters.moved(entity, from, to);
+            counters
         }),
     ]
 }
 
-fn sum<'a>(tallies: impl IntoIterator<Item = &'a Tally>) -> Tally {
-    let mut sum = Tally::new();
-    tallies.into_iter().for_each(|tally| sum.merge(tally.clone()));
+fn sum<'a>(all: impl IntoIterator<Item = &'a Counters>) -> Counters {
+    let mut sum = Counters::new();
+    all.into_iter().for_each(|counters| sum.merge(counters.clone()));
     sum
 }
 
@@ -281,7 +282,7 @@ proptest! {
         // Each goes to its shard and back as rows, through JSON.
         let carried = [2, 0, 1].map(|number| {
             let json = serde_json::to_string(&shard(number).rows()).unwrap();
-            Tally::from_rows(serde_json::from_str::<Vec<Row>>(&json).unwrap())
+            Counters::from_rows(serde_json::from_str::<Vec<Row>>(&json).unwrap())
         });
         prop_assert_eq!(exposition(sum(&carried)), exposition(at_once.clone()));
         prop_assert_eq!(stats(&sum(&carried), &Vec::new(), &[], 0), stats(&at_once, &Vec::new(), &[], 0));

@@ -15,7 +15,7 @@ use crate::edge::http::Answer;
 use crate::edge::problem::Problem;
 use crate::edge::reply;
 use crate::metrics;
-use crate::metrics::series::Family;
+use crate::metrics::catalog::Family;
 use crate::readmodel::lag;
 
 /// How far behind the provider’s lists may be read, in ms: three runs and the quiet time.
@@ -27,7 +27,7 @@ pub(in crate::edge) async fn page(desk: &Desk<'_>) -> Result<Answer, Problem> {
     let (env, now_ms) = (&desk.app.env, desk.request.now_ms);
     let range = Range::parse(&desk.query("range")).unwrap_or_default();
     let frame = range.frame(now_ms);
-    let (ended, latency, lag, open, ending, runs, tally, lists) = try_join!(
+    let (ended, latency, lag, open, ending, runs, counters, lists) = try_join!(
         data::ended(env, &frame),
         data::latency(env, &frame),
         data::job_lag(env, &frame),
@@ -38,7 +38,7 @@ pub(in crate::edge) async fn page(desk: &Desk<'_>) -> Result<Answer, Problem> {
         lag::lag(env, now_ms),
     )
     .map_err(unreadable)?;
-    let saved: i64 = tally.of(Family::ChargesSaved).map(|(_, _, number)| number).sum();
+    let saved: i64 = counters.of(Family::ChargesSaved).map(|(_, _, number)| number).sum();
     let frame_of_page = desk.frame("/admin").await?;
     let (dead, breaks) = (frame_of_page.dead, frame_of_page.breaks);
     let number = |outcome: &str| ended.iter().filter(|e| e.outcome == outcome).map(|e| e.number).sum::<u64>();

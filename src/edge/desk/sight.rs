@@ -21,7 +21,7 @@ use crate::machine::record::REPLAYS_SHOWN_MAX;
 use crate::object::inspection::Inspection;
 use crate::object::message::{Ask, Inspected};
 use crate::payment::id::{PaymentId, RideId};
-use crate::readmodel::snapshot::KeyFace;
+use crate::readmodel::snapshot::KeyRow;
 use crate::timestamp;
 
 /// The object of a payment's or a ride's id.
@@ -339,7 +339,7 @@ const fn row(cells: Vec<Cell>) -> Row {
     Row { cells, buttons: Vec::new() }
 }
 
-fn key_state(key: &KeyFace) -> Cell {
+fn key_state(key: &KeyRow) -> Cell {
     match (key.status.as_str(), key.flagged, key.in_doubt) {
         ("open", 1, _) => Cell::chip("flagged", "bad"),
         ("open", _, 1) => Cell::chip("unknown", "warn"),

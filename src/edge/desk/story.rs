@@ -345,7 +345,7 @@ fn sentence(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::readmodel::snapshot::{KeyFace, Snapshot};
+    use crate::readmodel::snapshot::{KeyRow, Snapshot};
 
     fn inspection(timeline: &[(u64, u32, &str, &str)], status: &str) -> Inspection {
         let entries = timeline.iter().map(|(at_ms, attempt, event, detail)| TimelineEntry {
@@ -355,7 +355,7 @@ mod tests {
             event: (*event).to_owned(),
             detail: (*detail).to_owned(),
         });
-        let key = KeyFace {
+        let key = KeyRow {
             key_id: 1,
             key_hash: "h".into(),
             owner: "account:a".into(),

@@ -1,8 +1,8 @@
-//! What is counted: a closed list of families, each with a closed list of labels. Nothing from a request can become one.
+//! The metrics: a closed list of families, each with a closed list of labels. Nothing from a request becomes a label.
 
 use crate::payment::records::JobKind;
 
-/// How Prometheus reads a family.
+/// The Prometheus type of a family.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Only grows.
@@ -24,9 +24,9 @@ impl Kind {
     }
 }
 
-/// What has a status, and whose changes of status are counted.
+/// What has a status whose changes are counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Thing {
+pub enum Entity {
     /// An idempotency key.
     Key,
     /// A payment.
@@ -35,8 +35,8 @@ pub enum Thing {
     Ride,
 }
 
-impl Thing {
-    /// The statuses that it can have: all are shown, also those in which nothing is.
+impl Entity {
+    /// Its statuses. All are shown, even those with a count of zero.
     pub const fn statuses(self) -> &'static [&'static str] {
         match self {
             Self::Key => &["open", "finished", "expired"],
@@ -81,21 +81,21 @@ pub enum Family {
     Conflicts,
     /// Requests that ran without a key.
     KeysMissing,
-    /// Charges that a replay or a wait made unnecessary.
+    /// Second charges that a replay or a wait prevented.
     ChargesSaved,
     /// Calls to a provider.
     ProviderCalls,
     /// How long they took, in ms; shown in seconds.
     ProviderDuration,
-    /// Payments by the status that they entered.
+    /// Payments that entered a status.
     PaymentsEntered,
-    /// Requests and alarms of objects: what Cloudflare bills for them.
+    /// Requests and alarms of objects, which Cloudflare bills.
     ObjectRequests,
-    /// Rows written, with those of indexes: what Cloudflare bills for them.
+    /// Rows written, including indexes, which Cloudflare bills.
     RowsWritten,
     /// Messages given to the queue.
     QueueMessages,
-    /// Jobs by what came of a try.
+    /// Attempts of jobs, by outcome.
     Jobs,
     /// Keys by status.
     Keys,
@@ -105,7 +105,7 @@ pub enum Family {
     Payments,
     /// Rides by status.
     Rides,
-    /// How far the reading of the provider's lists is behind, in seconds; read when it is shown.
+    /// How far behind the provider's lists are read, in seconds; computed when it is shown.
     ReconciliationLag,
 }
 
@@ -256,13 +256,13 @@ impl Family {
         Self::ALL.into_iter().find(|family| family.name() == name)
     }
 
-    /// The labels of the series that are shown from the start, with 0: a graph must not begin at the first event.
-    pub fn standing(self) -> Vec<Vec<&'static str>> {
-        let of = |thing: Thing| thing.statuses().iter().map(|status| vec![*status]).collect();
+    /// The labels of series that are shown from the start, as 0: a graph must not begin at the first event.
+    pub fn initial_labels(self) -> Vec<Vec<&'static str>> {
+        let of = |entity: Entity| entity.statuses().iter().map(|status| vec![*status]).collect();
         match self {
-            Self::Keys => of(Thing::Key),
-            Self::Payments | Self::PaymentsEntered => of(Thing::Payment),
-            Self::Rides => of(Thing::Ride),
+            Self::Keys => of(Entity::Key),
+            Self::Payments | Self::PaymentsEntered => of(Entity::Payment),
+            Self::Rides => of(Entity::Ride),
             Self::ObjectRequests => vec![vec!["fetch"], vec!["alarm"]],
             Self::RowsWritten => vec![vec!["object"], vec!["read_model"]],
             Self::Jobs => JobKind::ALL
@@ -289,18 +289,18 @@ pub const BUCKETS: [(u64, &str); 10] = [
     (u64::MAX, "+Inf"),
 ];
 
-/// What part of a series a number is.
+/// Which number of a series this is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Part {
-    /// All of a counter or a gauge.
-    Whole,
+pub enum Sample {
+    /// The value of a counter or a gauge.
+    Value,
     /// How many durations fell between the bound before and this one of [`BUCKETS`].
     Bucket(&'static str),
     /// The sum of the durations, in ms.
     SumMs,
 }
 
-impl Part {
+impl Sample {
     /// The bucket of a duration in ms.
     pub fn bucket(ms: u64) -> Self {
         let bound = BUCKETS.iter().find(|(bound_ms, _)| ms <= *bound_ms);
@@ -310,7 +310,7 @@ impl Part {
     /// As it is stored.
     pub const fn as_str(self) -> &'static str {
         match self {
-            Self::Whole => "",
+            Self::Value => "",
             Self::Bucket(bound) => bound,
             Self::SumMs => "sum_ms",
         }
@@ -319,7 +319,7 @@ impl Part {
     /// From the stored form.
     pub fn parse(text: &str) -> Option<Self> {
         match text {
-            "" => Some(Self::Whole),
+            "" => Some(Self::Value),
             "sum_ms" => Some(Self::SumMs),
             _ => BUCKETS.iter().find(|(_, bound)| *bound == text).map(|(_, bound)| Self::Bucket(bound)),
         }

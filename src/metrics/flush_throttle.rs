@@ -1,26 +1,26 @@
-//! When an isolate sends what it has counted: after an answer, at most about once a second, whoever answers.
+//! Decides when an isolate sends its counters: after an answer, at most about once a second.
 
 /// The time between two sends, in ms.
 const INTERVAL_MS: u64 = 1000;
-/// For how long a claim is honoured after its time, in ms: the runtime may have ended whoever made it.
+/// For how long after its time a claim holds, in ms: the runtime may have ended the claimant.
 const PATIENCE_MS: u64 = 5000;
 
-/// The pace of one isolate. Its times are in ms since the epoch.
+/// One isolate's throttle. Its times are in ms since the epoch.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Pace {
+pub struct FlushThrottle {
     sent_at_ms: u64,
     claimed_until_ms: u64,
 }
 
-impl Pace {
-    /// As it begins.
+impl FlushThrottle {
+    /// Nothing was sent or claimed.
     pub const fn new() -> Self {
         Self { sent_at_ms: 0, claimed_until_ms: 0 }
     }
 
     /// After how many ms the caller must send; `None` if another caller is about to.
     pub fn claim(&mut self, now_ms: u64) -> Option<u64> {
-        // A clock that went back must not hold the next send up.
+        // A clock that went back must not delay the next send.
         let honoured = now_ms..=now_ms.saturating_add(INTERVAL_MS + PATIENCE_MS);
         if honoured.contains(&self.claimed_until_ms) {
             return None;

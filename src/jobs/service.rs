@@ -1,17 +1,17 @@
-//! A POST of JSON to a service of others, with a deadline.
+//! A POST of JSON to an external service, with a timeout.
 
 use std::time::Duration;
 
 use worker::Env;
 
-use crate::exchange::{Sent, exchange};
+use crate::http_client::{OutboundRequest, fetch};
 
 /// How long a service may take, in ms.
 const TIMEOUT: Duration = Duration::from_secs(20);
 
-/// Where to.
+/// The service's address and secret.
 pub(super) struct Service<'a> {
-    /// The service binding that takes the place of the address.
+    /// The service binding that replaces the address, if it exists.
     pub(super) binding: &'a str,
     /// The base address.
     pub(super) base: &'a str,
@@ -19,27 +19,28 @@ pub(super) struct Service<'a> {
     pub(super) secret: &'a str,
 }
 
-/// What came back.
-pub(super) struct Posted {
+/// The service's answer.
+pub(super) struct Response {
     pub(super) status: u16,
     pub(super) body: String,
 }
 
-/// Sends. An error means that nobody knows whether it arrived.
+/// Sends. An error means that it is unknown whether the request arrived.
 pub(super) async fn post(
     env: &Env,
     service: &Service<'_>,
     path: &str,
     body: &str,
     idempotency_key: Option<&str>,
-) -> Result<Posted, String> {
+) -> Result<Response, String> {
     let mut headers = vec![
         ("authorization", format!("Bearer {}", service.secret)),
         ("content-type", "application/json".to_owned()),
         ("user-agent", "paid-once".to_owned()),
     ];
     headers.extend(idempotency_key.map(|key| ("idempotency-key", key.to_owned())));
-    let sent = Sent { method: "POST", url: format!("{}{path}", service.base), headers, body: Some(body) };
-    let (response, body) = exchange(env, Some(service.binding), &sent, TIMEOUT).await?;
-    Ok(Posted { status: response.status_code(), body })
+    let sent =
+        OutboundRequest { method: "POST", url: format!("{}{path}", service.base), headers, body: Some(body) };
+    let (response, body) = fetch(env, Some(service.binding), &sent, TIMEOUT).await?;
+    Ok(Response { status: response.status_code(), body })
 }

@@ -1,5 +1,4 @@
-//! What we wait for, and no longer than we said; and one request to another service with its answer. Where a service binding takes
-//! the place of the address (the demo's simulator) it goes there.
+//! Requests to other services, and timeouts. A service binding, such as the demo's simulator, replaces the service's address.
 
 use std::pin::pin;
 use std::time::Duration;
@@ -9,10 +8,10 @@ use futures_util::future::{Either, select};
 use worker::worker_sys::web_sys;
 use worker::{AbortController, Delay, Env, Fetch, Headers, Request, Response};
 
-/// In the error of what is late.
+/// A part of the error of a timeout.
 pub(crate) const TOO_LONG: &str = "took longer than";
 
-/// The end of some work, or an error if it takes longer. Nothing can be called back: what was asked for may still happen.
+/// The result of some work, or an error if it takes longer than `limit`. The work is not undone: it may still happen.
 pub(crate) async fn within<T>(
     limit: Duration,
     what: &str,
@@ -24,19 +23,20 @@ pub(crate) async fn within<T>(
     }
 }
 
-/// What is sent.
-pub(crate) struct Sent<'a> {
+/// A request to another service.
+pub(crate) struct OutboundRequest<'a> {
     pub(crate) method: &'a str,
     pub(crate) url: String,
     pub(crate) headers: Vec<(&'static str, String)>,
     pub(crate) body: Option<&'a str>,
 }
 
-/// Sends, and reads the whole answer. An error means that nobody knows whether it arrived; it holds nothing of what was sent.
-pub(crate) async fn exchange(
+/// Sends a request and reads the whole answer. An error means that it is unknown whether the request arrived. It quotes nothing of the
+/// request.
+pub(crate) async fn fetch(
     env: &Env,
     binding: Option<&str>,
-    sent: &Sent<'_>,
+    sent: &OutboundRequest<'_>,
     timeout: Duration,
 ) -> Result<(Response, String), String> {
     exchanged(env, binding, sent, timeout, async |mut response: Response| {
@@ -46,11 +46,11 @@ pub(crate) async fn exchange(
     .await
 }
 
-/// Fetches a file of at most so many bytes: its status, and what it holds.
+/// Downloads at most `max_bytes`. Returns the status and the bytes.
 pub(crate) async fn download(
     env: &Env,
     binding: Option<&str>,
-    sent: &Sent<'_>,
+    sent: &OutboundRequest<'_>,
     timeout: Duration,
     max_bytes: usize,
 ) -> Result<(u16, Vec<u8>), String> {
@@ -70,11 +70,11 @@ pub(crate) async fn download(
 
 const BROKE_OFF: &str = "the answer broke off";
 
-/// Sends, and reads the answer with `read`.
+/// Sends a request and reads the answer with `read`.
 async fn exchanged<T>(
     env: &Env,
     binding: Option<&str>,
-    sent: &Sent<'_>,
+    sent: &OutboundRequest<'_>,
     timeout: Duration,
     read: impl AsyncFnOnce(Response) -> Result<T, String>,
 ) -> Result<T, String> {
@@ -82,7 +82,7 @@ async fn exchanged<T>(
     let signal = abort.signal();
     let exchange = Box::pin(async {
         let request = sent.request(&signal).map_err(|_| "no request could be made")?;
-        // The text of the error may hold an address, never more: but nothing of it is needed.
+        // The original error may quote an address: leave it out.
         let response = match binding.map(|binding| env.service(binding)) {
             Some(Ok(service)) => service.fetch_request(request).await,
             Some(Err(_)) | None => Fetch::Request(request).send().await,
@@ -100,7 +100,7 @@ async fn exchanged<T>(
     }
 }
 
-impl Sent<'_> {
+impl OutboundRequest<'_> {
     fn request(&self, signal: &web_sys::AbortSignal) -> worker::Result<Request> {
         let headers = Headers::new();
         for (name, value) in &self.headers {
@@ -109,7 +109,7 @@ impl Sent<'_> {
         let init = web_sys::RequestInit::new();
         init.set_method(self.method);
         init.set_signal(Some(signal));
-        // Never carry a secret to another host.
+        // Never send a secret to another host.
         init.set_redirect(web_sys::RequestRedirect::Manual);
         if let Some(body) = self.body {
             init.set_body(&body.into());
