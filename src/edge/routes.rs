@@ -137,27 +137,27 @@ routes! {
     Post[REPORT_MAX_BYTES] "/admin/settlement/reports"      Operator  retention::report()  import_report;
 
     Get  "/admin"                                           Desk      desk::overview::page();
-    Get  "/admin/login"                                     Desk      desk::serve::logged_in();
-    Post "/admin/login"                                     Login     desk::serve::log_in();
+    Get  "/admin/login"                                     Desk      desk::sign_in::logged_in();
+    Post "/admin/login"                                     Login     desk::sign_in::log_in();
     Post "/admin/logout"                                    OurPages  login::log_out();
     Get  "/admin/payments"                                  Desk      desk::lists::payments();
-    Get  "/admin/payments/{id}"                             Desk      desk::sight::payment(id: Text);
+    Get  "/admin/payments/{id}"                             Desk      desk::detail::payment(id: Text);
     Post "/admin/payments/{id}/{action}"                    Desk      desk::buttons::of_payment(id: Text, action: PaymentAction);
     Get  "/admin/payments/{id}/calls/{number}"              Desk      desk::by_hand::page(id: Text, number: u32);
     Post "/admin/payments/{id}/calls/{number}/review"       Desk      desk::by_hand::review(id: Text, number: u32);
     Post "/admin/payments/{id}/calls/{number}/{action}"     Desk      desk::buttons::of_call(id: Text, number: u32, action: CallAction);
     Get  "/admin/keys"                                      Desk      desk::lists::keys();
-    Get  "/admin/keys/{object}/{key}"                       Desk      desk::sight::key(object: Text, key: u32);
+    Get  "/admin/keys/{object}/{key}"                       Desk      desk::detail::key(object: Text, key: u32);
     Post "/admin/keys/{object}/{key}/{action}"              Desk      desk::buttons::of_key(object: Text, key: u32, action: KeyAction);
     Get  "/admin/dead-letters"                              Desk      desk::lists::dead_letters();
     Post "/admin/dead-letters/requeue-all"                  Desk      desk::buttons::requeue_all();
-    Get  "/admin/dead-letters/{job}"                        Desk      desk::sight::dead_letter(job: Decoded);
+    Get  "/admin/dead-letters/{job}"                        Desk      desk::detail::dead_letter(job: Decoded);
     Post "/admin/dead-letters/{job}/{action}"               Desk      desk::buttons::of_job(job: Decoded, action: JobAction);
     Get  "/admin/breaks"                                    Desk      desk::lists::breaks();
     Post "/admin/breaks/{id}/{action}"                      Desk      desk::buttons::of_break(id: Decoded, action: BreakAction);
     Get  "/admin/reports"                                   Desk      desk::reports::page();
     Post[REPORT_FORM_MAX_BYTES] "/admin/reports"            Desk      desk::reports::upload();
-    Get  "/admin/audit"                                     Desk      desk::lists::audit();
+    Get  "/admin/audit"                                     Desk      desk::audit_log::audit();
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
-//! The buttons. Each comes with a one-time key, which is checked first and is the idempotency key of what is done: pressed
-//! twice, or sent again after a broken connection, it is done once and says the same.
+//! The buttons. Each has a one-time key, which is checked first and is the idempotency key of its action: pressed twice, or sent again
+//! after a broken connection, it acts once and gives the same result.
 //!
-//! Who did what is written down before it is done, and how it ended afterwards: an action without an outcome was broken off.
+//! The audit log gets an action before it is done, and its outcome afterwards: an action without an outcome was interrupted.
 
 use std::time::Duration;
 
@@ -10,10 +10,10 @@ use serde_json::Value as Json;
 use worker::{MessageBuilder, QueueContentType};
 
 use super::context::Desk;
-use super::data::{self, BreakRow, DeadRow};
-use super::route::{Act, Subject};
-use super::sight::object_of;
-use super::words;
+use super::detail::object_of;
+use super::format;
+use super::queries::{self, BreakRow, DeadRow};
+use super::route::{OperatorAction, Target};
 use crate::edge::api::{Unreachable, run, unreadable};
 use crate::edge::app::ObjectRef;
 use crate::edge::http::Answer;
@@ -37,28 +37,28 @@ use crate::payment::records::JobKind;
 use crate::readmodel::db::Db;
 use crate::webhooks::inbox::REQUEUE;
 
-/// The pause before a requeued job is worked on, in seconds: the page that follows the press still shows it on its way.
+/// The delay before a requeued job runs, in seconds, so that the next page still shows it as queued.
 const REQUEUE_DELAY_S: u32 = 2;
-/// How long the queue has to take a requeued batch.
+/// How long the queue may take to accept a requeued batch.
 const QUEUE_TAKES: Duration = Duration::from_secs(10);
-/// How many dead letters one press sends.
+/// How many dead letters one click requeues.
 const REQUEUE_MAX: usize = 50;
-/// For how long a provider keeps our keys, in ms; after that a requeued email is another one.
+/// For how long a provider keeps our keys, in ms; later, a requeued email would be sent a second time.
 const WINDOW_MS: u64 = 23 * 3_600_000;
 /// The longest note, in characters.
 const NOTE_MAX: usize = 300;
 
-/// A button that was pressed.
+/// A click on a button.
 struct Press<'a> {
     desk: &'a Desk<'a>,
-    act: Act,
-    subject: &'a Subject,
+    act: OperatorAction,
+    subject: &'a Target,
     key: String,
     entries: Parameters,
 }
 
 /// Does what a button says.
-pub(super) async fn act(desk: &Desk<'_>, act: Act, subject: &Subject) -> Result<Answer, Problem> {
+pub(super) async fn act(desk: &Desk<'_>, act: OperatorAction, subject: &Target) -> Result<Answer, Problem> {
     let request = desk.request;
     let entries = request.parameters()?;
     let key = entries.text("form").or_empty();
@@ -97,14 +97,14 @@ struct Named {
 impl Press<'_> {
     /// What is asked for, with its entries. An entry that cannot be read is refused before anything is written.
     async fn named(&self) -> Result<Named, Problem> {
-        if let Subject::Call(_, number) = self.subject {
+        if let Target::Call(_, number) = self.subject {
             let what = match self.act {
-                Act::Hold => format!("hold call {number}"),
+                OperatorAction::Hold => format!("hold call {number}"),
                 _ => super::by_hand::Entered::read(&self.entries)?.what(*number),
             };
             return Ok(Named { what, operation: None });
         }
-        let Subject::Payment(id) = self.subject else {
+        let Target::Payment(id) = self.subject else {
             let note = self.note()?;
             let what = if note.is_empty() {
                 self.act.as_str().to_owned()
@@ -113,7 +113,7 @@ impl Press<'_> {
             };
             return Ok(Named { what, operation: None });
         };
-        if matches!(self.act, Act::Resume | Act::Settle) {
+        if matches!(self.act, OperatorAction::Resume | OperatorAction::Settle) {
             return Ok(Named { what: self.act.as_str().to_owned(), operation: None });
         }
         let (object, inspection) = self.desk.inspect(object_of(id)).await?;
@@ -124,10 +124,10 @@ impl Press<'_> {
             Problem::because(Kind::InvalidParameters, format!("The amount {message}. Nothing was done."))
         };
         let amount =
-            words::parse_money(&self.entries.text("amount").or_empty(), &payment.currency).map_err(wrong)?;
+            format::parse_money(&self.entries.text("amount").or_empty(), &payment.currency).map_err(wrong)?;
         let (operation, reason) = match self.act {
-            Act::Capture => (Operation::Capture(CaptureRequest { amount }), ""),
-            Act::Void => (Operation::Void(VoidRequest::default()), ""),
+            OperatorAction::Capture => (Operation::Capture(CaptureRequest { amount }), ""),
+            OperatorAction::Void => (Operation::Void(VoidRequest::default()), ""),
             _ => {
                 let reason = RefundReason::parse(&self.entries.text("reason").or_empty())
                     .unwrap_or(RefundReason::RequestedByCustomer);
@@ -135,8 +135,8 @@ impl Press<'_> {
             }
         };
         let shown = match (amount, self.act) {
-            (_, Act::Void) => String::new(),
-            (Some(amount), _) => format!(" {}", words::money(amount.get().into(), &payment.currency)),
+            (_, OperatorAction::Void) => String::new(),
+            (Some(amount), _) => format!(" {}", format::money(amount.get().into(), &payment.currency)),
             (None, _) => " all that is left".to_owned(),
         };
         let reason =
@@ -147,7 +147,7 @@ impl Press<'_> {
 
     fn note(&self) -> Result<String, Problem> {
         let note = self.entries.text("note").or_empty();
-        if self.act != Act::Accept {
+        if self.act != OperatorAction::Accept {
             return Ok(String::new());
         }
         let is_good = !note.trim().is_empty()
@@ -171,7 +171,7 @@ impl Press<'_> {
         if operator_log::begin(env, id, &action, self.desk.request.now_ms).await.map_err(unreadable)? {
             return Ok(Noted { id, to_do: Some(id) });
         }
-        let known = data::find_action(env, id).await.map_err(unreadable)?;
+        let known = queries::find_action(env, id).await.map_err(unreadable)?;
         let Some(known) = known.filter(|known| known.action == what && known.subject == subject) else {
             return Err(Problem::because(
                 Kind::KeyReused,
@@ -179,33 +179,35 @@ impl Press<'_> {
             ));
         };
         // The first press may be under way, or was broken off. What is idempotent is done again; a message would be sent twice.
-        let is_safe = !matches!(self.act, Act::Requeue | Act::RequeueAll);
+        let is_safe = !matches!(self.act, OperatorAction::Requeue | OperatorAction::RequeueAll);
         Ok(Noted { id, to_do: (known.outcome == BEGUN && is_safe).then_some(id) })
     }
 
     /// Does it, and says how it ended.
     async fn outcome(&self, named: Named) -> String {
         let done = match (self.act, self.subject) {
-            (Act::Resume, subject) => self.go_on(subject, Ask::Resume).await,
-            (Act::Settle, subject) => self.go_on(subject, Ask::Settle).await,
-            (Act::Hold, Subject::Call(id, number)) => {
+            (OperatorAction::Resume, subject) => self.go_on(subject, Ask::Resume).await,
+            (OperatorAction::Settle, subject) => self.go_on(subject, Ask::Settle).await,
+            (OperatorAction::Hold, Target::Call(id, number)) => {
                 self.ask_of_call(id, Ask::Hold { call_id: *number }).await
             }
-            (Act::SettleByHand, Subject::Call(id, number)) => self.settle_by_hand(id, *number).await,
-            (Act::Requeue, Subject::Job(job_id)) => self.requeue(Some(job_id)).await,
-            (Act::RequeueAll, _) => self.requeue(None).await,
-            (Act::Purge, Subject::Job(job_id)) => self.purge(job_id).await,
-            (Act::Repair, Subject::Break(id)) => self.repair(id).await,
-            (Act::Accept, Subject::Break(id)) => self.accept(id).await,
+            (OperatorAction::SettleByHand, Target::Call(id, number)) => {
+                self.settle_by_hand(id, *number).await
+            }
+            (OperatorAction::Requeue, Target::Job(job_id)) => self.requeue(Some(job_id)).await,
+            (OperatorAction::RequeueAll, _) => self.requeue(None).await,
+            (OperatorAction::Purge, Target::Job(job_id)) => self.purge(job_id).await,
+            (OperatorAction::Repair, Target::Break(id)) => self.repair(id).await,
+            (OperatorAction::Accept, Target::Break(id)) => self.accept(id).await,
             _ => return self.operate(named).await,
         };
         done.unwrap_or_else(|error| format!("failed: {error}"))
     }
 
-    async fn go_on(&self, subject: &Subject, ask: Ask) -> worker::Result<String> {
+    async fn go_on(&self, subject: &Target, ask: Ask) -> worker::Result<String> {
         let object = match subject {
-            Subject::Payment(id) => object_of(id),
-            Subject::Key(object, _) => ObjectId::from_hex(object),
+            Target::Payment(id) => object_of(id),
+            Target::Key(object, _) => ObjectId::from_hex(object),
             _ => None,
         };
         let Some(object) = object else { return Ok("refused: there is no such object".to_owned()) };
@@ -264,12 +266,12 @@ impl Press<'_> {
     /// finds rows that nobody touches, and makes them dead letters again.
     async fn requeue(&self, job_id: Option<&str>) -> worker::Result<String> {
         let env = &self.desk.app.env;
-        let mut conditions = data::Where::default();
+        let mut conditions = queries::Where::default();
         conditions.and("state = 'dead' AND payload IS NOT NULL");
         if let Some(job_id) = job_id {
             conditions.and_value("job_id = ?", job_id);
         }
-        let mut dead = data::dead_letters(env, conditions, 0).await?;
+        let mut dead = queries::dead_letters(env, conditions, 0).await?;
         dead.truncate(REQUEUE_MAX);
         let events: Vec<&str> = dead.iter().filter_map(DeadRow::event_key).collect();
         let events = self.requeue_events(&events).await?;
@@ -369,7 +371,7 @@ impl Press<'_> {
              WHERE job_id = ?1 AND state = 'dead'";
         let of_event = "UPDATE inbox SET state = 'purged', event = NULL, updated_at_ms = ?2
              WHERE event_key = ?1 AND state = 'dead'";
-        let (sql, key) = match job_id.strip_prefix(data::EVENT) {
+        let (sql, key) = match job_id.strip_prefix(queries::EVENT) {
             Some(key) => (of_event, key),
             None => (of_job, job_id),
         };
@@ -378,7 +380,7 @@ impl Press<'_> {
         let purged = Db::of(env)?.run(sql, values).await?;
         // The same button, pressed at once or before, may have done it.
         let is_purged =
-            purged > 0 || data::dead_letter(env, job_id).await?.is_some_and(|row| row.state == "purged");
+            purged > 0 || queries::dead_letter(env, job_id).await?.is_some_and(|row| row.state == "purged");
         Ok(match is_purged {
             true => "dropped, with what it carried".to_owned(),
             false => "refused: it is not a dead letter any more".to_owned(),
@@ -387,7 +389,7 @@ impl Press<'_> {
 
     /// The object finds out what is true and tells the read model. Whether the books agree then, the next reconciliation says.
     async fn repair(&self, id: &str) -> worker::Result<String> {
-        let Some(row) = data::find_break(&self.desk.app.env, id).await? else {
+        let Some(row) = queries::find_break(&self.desk.app.env, id).await? else {
             return Ok("refused: there is no such break".to_owned());
         };
         let object = row.object.as_deref().and_then(ObjectId::from_hex);
@@ -407,7 +409,7 @@ impl Press<'_> {
     async fn accept(&self, id: &str) -> worker::Result<String> {
         let note = self.note().unwrap_or_default();
         let env = &self.desk.app.env;
-        let Some(row) = data::find_break(env, id).await? else {
+        let Some(row) = queries::find_break(env, id).await? else {
             return Ok("refused: there is no such break".to_owned());
         };
         // The same button, pressed at once or before, may have done it.
@@ -425,7 +427,7 @@ impl Press<'_> {
         if Db::of(env)?.run(sql, values).await? > 0 {
             return Ok("accepted".to_owned());
         }
-        match data::find_break(env, id).await? {
+        match queries::find_break(env, id).await? {
             Some(row) if is_done(&row) => Ok("accepted".to_owned()),
             Some(row) if row.state == "open" => changed(),
             _ => Ok("refused: it is not open any more".to_owned()),

@@ -2,7 +2,7 @@
 
 use super::actions::act;
 use super::context::Desk;
-use super::route::{Act, BreakAction, CallAction, JobAction, KeyAction, PaymentAction, Subject};
+use super::route::{BreakAction, CallAction, JobAction, KeyAction, OperatorAction, PaymentAction, Target};
 use crate::edge::http::Answer;
 use crate::edge::problem::Problem;
 use crate::edge::route::{Decoded, Parameter};
@@ -15,7 +15,7 @@ pub(in crate::edge) async fn of_payment(
     id: &str,
     action: Pressed<'_, PaymentAction>,
 ) -> Result<Answer, Problem> {
-    act(desk, action.read()?.0, &Subject::Payment(id.to_owned())).await
+    act(desk, action.read()?.0, &Target::Payment(id.to_owned())).await
 }
 
 /// `POST /admin/payments/{id}/calls/{number}/{action}`
@@ -25,7 +25,7 @@ pub(in crate::edge) async fn of_call(
     number: Pressed<'_, u32>,
     action: Pressed<'_, CallAction>,
 ) -> Result<Answer, Problem> {
-    act(desk, action.read()?.0, &Subject::Call(id.to_owned(), number.read()?)).await
+    act(desk, action.read()?.0, &Target::Call(id.to_owned(), number.read()?)).await
 }
 
 /// `POST /admin/keys/{object}/{key}/{action}`
@@ -35,7 +35,7 @@ pub(in crate::edge) async fn of_key(
     key_id: Pressed<'_, u32>,
     action: Pressed<'_, KeyAction>,
 ) -> Result<Answer, Problem> {
-    act(desk, action.read()?.0, &Subject::Key(object.to_owned(), key_id.read()?)).await
+    act(desk, action.read()?.0, &Target::Key(object.to_owned(), key_id.read()?)).await
 }
 
 /// `POST /admin/dead-letters/{job}/{action}`
@@ -44,12 +44,12 @@ pub(in crate::edge) async fn of_job(
     job: Pressed<'_, Decoded>,
     action: Pressed<'_, JobAction>,
 ) -> Result<Answer, Problem> {
-    act(desk, action.read()?.0, &Subject::Job(job.read()?.0)).await
+    act(desk, action.read()?.0, &Target::Job(job.read()?.0)).await
 }
 
 /// `POST /admin/dead-letters/requeue-all`
 pub(in crate::edge) async fn requeue_all(desk: &Desk<'_>) -> Result<Answer, Problem> {
-    act(desk, Act::RequeueAll, &Subject::Jobs).await
+    act(desk, OperatorAction::RequeueAll, &Target::Jobs).await
 }
 
 /// `POST /admin/breaks/{id}/{action}`
@@ -58,5 +58,5 @@ pub(in crate::edge) async fn of_break(
     id: Pressed<'_, Decoded>,
     action: Pressed<'_, BreakAction>,
 ) -> Result<Answer, Problem> {
-    act(desk, action.read()?.0, &Subject::Break(id.read()?.0)).await
+    act(desk, action.read()?.0, &Target::Break(id.read()?.0)).await
 }

@@ -2,10 +2,10 @@
 //! to confirm it, and the button. Nothing here settles anything: the object does, and asks the provider first.
 
 use super::context::Desk;
-use super::route::{Act, Subject};
-use super::sheets::{ByHandForm, CallPage, Cell, ConfirmPage, Fact, StoryLine};
-use super::sight::object_of;
-use super::words;
+use super::detail::object_of;
+use super::format;
+use super::route::{OperatorAction, Target};
+use super::view_models::{ByHandForm, CallPage, Cell, ConfirmPage, EntryView, Fact};
 use crate::edge::api::unreadable;
 use crate::edge::app::ObjectRef;
 use crate::edge::http::Answer;
@@ -86,7 +86,7 @@ pub(super) fn said(answer: &ByHandAnswer) -> String {
         ByHandAnswer::Settled { how } => format!("done: the call is settled as {how}"),
         ByHandAnswer::Would { how } => format!("it would be settled as {how}"),
         ByHandAnswer::Held { until_ms } => {
-            format!("done: nothing is sent until {} UTC", words::moment(*until_ms))
+            format!("done: nothing is sent until {} UTC", format::moment(*until_ms))
         }
         ByHandAnswer::Refused { detail } => format!("refused: {detail}"),
     }
@@ -120,7 +120,7 @@ pub(in crate::edge) async fn review(
     let place = ObjectRef::Id(object_of(id).ok_or_else(|| Problem::new(Kind::NotFound))?);
     let answer = desk.app.ask::<ByHandAnswer>(&place, ask).await.map_err(unreadable)?;
     let ByHandAnswer::Would { how } = &answer else {
-        let error = format!("{}. Nothing was changed.", words::sentence(&said(&answer)));
+        let error = format!("{}. Nothing was changed.", format::sentence(&said(&answer)));
         return show(desk, id, number, &report, 409, Some((&entries, error))).await;
     };
     confirm(desk, id, number, &report, &entered, how).await
@@ -144,7 +144,7 @@ fn named(report: &CallReport) -> String {
         other => other,
     };
     match report.amount_minor {
-        Some(minor) => format!("the {what} of {}", words::money(minor.into(), &report.currency)),
+        Some(minor) => format!("the {what} of {}", format::money(minor.into(), &report.currency)),
         None => format!("the {what}"),
     }
 }
@@ -182,7 +182,7 @@ fn risk(report: &CallReport) -> String {
         risk = format!(
             "This releases the quarantine before {} UTC: {} failed while it executed this, or may have, and may complete it by itself \
              until then. ",
-            words::moment(until_ms),
+            format::moment(until_ms),
             provider(report)
         );
     }
@@ -199,19 +199,19 @@ fn facts(report: &CallReport, now_ms: u64) -> Vec<Fact> {
     let id = |text: &str| Cell { class: "id", ..Cell::text(text) };
     let mut facts = vec![fact("Provider", Cell::text(provider(report)))];
     if let Some(minor) = report.amount_minor {
-        facts.push(fact("Amount", Cell::text(words::money(minor.into(), &report.currency))));
+        facts.push(fact("Amount", Cell::text(format::money(minor.into(), &report.currency))));
     }
     facts.push(fact("Sends", Cell::text(call.sends.to_string())));
     for (name, at_ms) in [("First sent", call.first_sent_at_ms), ("Last sent", call.last_sent_at_ms)] {
         if let Some(at_ms) = at_ms {
-            facts.push(fact(name, Cell::text(words::moment(at_ms)).with(words::from_now(at_ms, now_ms))));
+            facts.push(fact(name, Cell::text(format::moment(at_ms)).with(format::from_now(at_ms, now_ms))));
         }
     }
     if report.ended.is_none() {
-        facts.push(fact("Next try", Cell::text(words::from_now(call.next_try_at_ms, now_ms))));
+        facts.push(fact("Next try", Cell::text(format::from_now(call.next_try_at_ms, now_ms))));
     }
     if let Some(until_ms) = report.quarantined_until_ms {
-        let cell = Cell::text(words::moment(until_ms)).with(words::from_now(until_ms, now_ms));
+        let cell = Cell::text(format::moment(until_ms)).with(format::from_now(until_ms, now_ms));
         facts.push(fact("Quarantined until", cell));
     }
     if report.is_given_up {
@@ -242,7 +242,7 @@ async fn show(
     status: u16,
     wrong: Option<(&Parameters, String)>,
 ) -> Result<Answer, Problem> {
-    let subject = Subject::Call(id.to_owned(), number);
+    let subject = Target::Call(id.to_owned(), number);
     let is_adyen = report.call.provider == "adyen";
     let entered =
         |name: &str| wrong.as_ref().map(|(entries, _)| entries.text(name).or_empty()).unwrap_or_default();
@@ -286,11 +286,11 @@ async fn show(
             },
             risk: risk(report),
             reason: entered("reason"),
-            too_early: report.may_arrive_until_ms.map(words::moment).unwrap_or_default(),
+            too_early: report.may_arrive_until_ms.map(format::moment).unwrap_or_default(),
         }
     });
     let hold = match &form {
-        Some(_) => Some(desk.button(Act::Hold, &subject, "Stop sending for half an hour")?),
+        Some(_) => Some(desk.button(OperatorAction::Hold, &subject, "Stop sending for half an hour")?),
         None => None,
     };
     let (shown, shown_tone) = match &report.shown {
@@ -313,10 +313,10 @@ async fn show(
         lines: report
             .lines
             .iter()
-            .map(|line| StoryLine {
+            .map(|line| EntryView {
                 at: timestamp(line.at_ms),
-                moment: words::moment(line.at_ms),
-                since: words::from_now(line.at_ms, desk.request.now_ms),
+                moment: format::moment(line.at_ms),
+                since: format::from_now(line.at_ms, desk.request.now_ms),
                 lane: match line.event.as_str() {
                     "call_sent" => "Sent",
                     "look_up" => "Looked up",
@@ -332,7 +332,7 @@ async fn show(
         form,
         hold,
         site: desk.site(),
-        frame: desk.frame("/admin/payments").await?,
+        chrome: desk.chrome("/admin/payments").await?,
     };
     Ok(reply::html(status, &page, "desk"))
 }
@@ -345,7 +345,7 @@ async fn confirm(
     entered: &Entered,
     how: &str,
 ) -> Result<Answer, Problem> {
-    let subject = Subject::Call(id.to_owned(), number);
+    let subject = Target::Call(id.to_owned(), number);
     let what = named(report);
     let provider = provider(report);
     let (said, risk, mut entries) = match &entered.said {
@@ -367,7 +367,7 @@ async fn confirm(
     };
     entries.push(("reason", entered.reason.clone()));
     entries.push(("sends", entered.sends.to_string()));
-    let mut button = desk.button(Act::SettleByHand, &subject, "Settle it so")?;
+    let mut button = desk.button(OperatorAction::SettleByHand, &subject, "Settle it so")?;
     button.tone = "danger";
     let mut facts = facts(report, desk.request.now_ms);
     facts.push(Fact { name: "Your reason", cell: Cell::text(entered.reason.clone()) });
@@ -380,7 +380,7 @@ async fn confirm(
         button,
         entries,
         site: desk.site(),
-        frame: desk.frame("/admin/payments").await?,
+        chrome: desk.chrome("/admin/payments").await?,
     };
     Ok(reply::html(200, &page, "desk"))
 }

@@ -1,77 +1,19 @@
-//! The desk's lists: payments, keys, dead letters, breaks, audit.
+//! The lists of payments, keys, dead letters and breaks.
 
 use serde_json::json;
 
 use super::context::Desk;
-use super::data::{self, DeadRow, PAGE, Where};
-use super::route::{Act, Subject};
-use super::sheets::{Button, Cell, List, Row, Select};
-use super::words;
+use super::format;
+use super::queries::{self, DeadRow, Where};
+use super::route::{OperatorAction, Target};
+use super::view_models::{Button, Cell, List, Row};
 use crate::edge::api::unreadable;
 use crate::edge::http::Answer;
-use crate::edge::operator::form_key;
 use crate::edge::problem::Problem;
 use crate::edge::reply;
 use crate::machine::id::Owner;
 use crate::machine::key::IdempotencyKey;
 use crate::payment::id::{PaymentId, RideId};
-use crate::payment::records::OPERATOR;
-
-/// Whom an audit record names, for the search.
-const WHO: &str = "actor || ' ' || coalesce(json_extract(data, '$.operator'), '')";
-
-/// How many pages back a list can be read.
-const PAGES_MAX: usize = 1000;
-
-impl Desk<'_> {
-    /// A button with its one-time key.
-    pub(super) fn button(&self, act: Act, subject: &Subject, label: &str) -> Result<Button, Problem> {
-        let path = Button::path_of(act, subject);
-        let key = form_key(self.app, &self.operator, &path, self.request.now_ms)?;
-        Ok(Button {
-            path,
-            key,
-            label: label.to_owned(),
-            hint: String::new(),
-            tone: "",
-            amount: None,
-            has_reason: false,
-            has_note: false,
-            seen: String::new(),
-        })
-    }
-
-    fn page_number(&self) -> usize {
-        self.query("page").parse().unwrap_or(0).min(PAGES_MAX)
-    }
-
-    /// The addresses of the pages before and after this one. Cuts what was read beyond the page.
-    fn around<T>(&self, rows: &mut Vec<T>) -> (String, String) {
-        let (number, has_more) = (self.page_number(), rows.len() > PAGE);
-        rows.truncate(PAGE);
-        let pairs: Vec<(String, String)> =
-            serde_urlencoded::from_str(&self.request.query).unwrap_or_default();
-        let address = |number: usize| {
-            let kept = pairs.iter().filter(|(name, _)| name != "page" && name != "done").cloned();
-            let pairs: Vec<_> = kept.chain([("page".to_owned(), number.to_string())]).collect();
-            format!("{}?{}", self.request.path, serde_urlencoded::to_string(pairs).unwrap_or_default())
-        };
-        let newer = number.checked_sub(1).map(address).unwrap_or_default();
-        (newer, if has_more { address(number + 1) } else { String::new() })
-    }
-
-    /// A choice with what is chosen now.
-    fn select(
-        &self,
-        name: &'static str,
-        label: &'static str,
-        options: &[(&'static str, &'static str)],
-    ) -> Select {
-        let chosen = self.query(name);
-        let options = options.iter().map(|(value, text)| (*value, *text, *value == chosen)).collect();
-        Select { name, label, options }
-    }
-}
 
 /// A status as a chip: what is good, what waits, what has failed.
 pub(super) fn status(status: &str) -> Cell {
@@ -110,30 +52,31 @@ pub(in crate::edge) async fn payments(desk: &Desk<'_>) -> Result<Answer, Problem
     }
     let now_ms = desk.request.now_ms;
     if desk.query("status") == "ending" {
-        conditions.and(&data::ends_soon("capture_before_ms", now_ms));
+        conditions.and(&queries::ends_soon("capture_before_ms", now_ms));
     }
-    let mut rows = data::payments(&desk.app.env, conditions, desk.page_number()).await.map_err(unreadable)?;
+    let mut rows =
+        queries::payments(&desk.app.env, conditions, desk.page_number()).await.map_err(unreadable)?;
     let (newer, older) = desk.around(&mut rows);
     let rows = rows.into_iter().map(|row| {
         let amount = match (row.captured_minor, row.refunded_minor) {
-            (_, refunded) if refunded > 0 => format!("{} refunded", words::money(refunded, &row.currency)),
+            (_, refunded) if refunded > 0 => format!("{} refunded", format::money(refunded, &row.currency)),
             (captured, _) if captured > 0 && captured < row.amount_minor => {
-                format!("{} taken", words::money(captured, &row.currency))
+                format!("{} taken", format::money(captured, &row.currency))
             }
             _ => String::new(),
         };
-        let provider = row.provider_payment.as_deref().map(words::short).unwrap_or_default();
+        let provider = row.provider_payment.as_deref().map(format::short).unwrap_or_default();
         let cells = vec![
-            Cell::link(words::short(&row.id), format!("/admin/payments/{}", row.id))
+            Cell::link(format::short(&row.id), format!("/admin/payments/{}", row.id))
                 .with(row.order_id.map(|order| format!("order {order}")).unwrap_or_default()),
             status(&row.status).with(match row.capture_before_ms {
-                Some(at_ms) => format!("ends {}", words::from_now(at_ms, now_ms)),
+                Some(at_ms) => format!("ends {}", format::from_now(at_ms, now_ms)),
                 None => row.failure_code.unwrap_or_default().replace('_', " "),
             }),
-            Cell::number(words::money(row.amount_minor, &row.currency)).with(amount),
-            Cell::text(words::owner(&row.owner)),
+            Cell::number(format::money(row.amount_minor, &row.currency)).with(amount),
+            Cell::text(format::owner(&row.owner)),
             Cell::text(row.provider).with(provider),
-            Cell::text(words::moment(row.created_at_ms)).with(words::from_now(row.created_at_ms, now_ms)),
+            Cell::text(format::moment(row.created_at_ms)).with(format::from_now(row.created_at_ms, now_ms)),
         ];
         Row { cells, buttons: Vec::new() }
     });
@@ -156,13 +99,13 @@ pub(in crate::edge) async fn payments(desk: &Desk<'_>) -> Result<Answer, Problem
         )],
         columns: &["Payment", "Status", "Amount", "Account", "Provider", "Begun (UTC)"],
         rows: rows.collect(),
-        nothing: "No payment is like that. A new one appears within moments.",
+        empty_text: "No payment is like that. A new one appears within moments.",
         buttons: Vec::new(),
         upload: None,
         newer,
         older,
         site: desk.site(),
-        frame: desk.frame("/admin/payments").await?,
+        chrome: desk.chrome("/admin/payments").await?,
     };
     Ok(reply::html(200, &page, "desk"))
 }
@@ -190,12 +133,12 @@ pub(in crate::edge) async fn keys(desk: &Desk<'_>) -> Result<Answer, Problem> {
     match desk.query("state").as_str() {
         "open" => conditions.and("status = 'open'"),
         "unknown" => conditions.and("status = 'open' AND in_doubt = 1"),
-        "late" => conditions.and(&format!("status = 'open' AND {}", data::late_or_flagged(now_ms))),
+        "late" => conditions.and(&format!("status = 'open' AND {}", queries::late_or_flagged(now_ms))),
         "finished" => conditions.and("status = 'finished'"),
         "expired" => conditions.and("status = 'expired'"),
         _ => {}
     }
-    let mut rows = data::keys(&desk.app.env, conditions, desk.page_number()).await.map_err(unreadable)?;
+    let mut rows = queries::keys(&desk.app.env, conditions, desk.page_number()).await.map_err(unreadable)?;
     let (newer, older) = desk.around(&mut rows);
     let rows = rows.into_iter().map(|row| {
         let shown = match (row.status.as_str(), row.flagged, row.in_doubt) {
@@ -205,9 +148,9 @@ pub(in crate::edge) async fn keys(desk: &Desk<'_>) -> Result<Answer, Problem> {
         };
         let wakes = row.wake_at_ms.filter(|_| row.status == "open");
         let shown = shown
-            .with(wakes.map(|at_ms| format!("due {}", words::from_now(at_ms, now_ms))).unwrap_or_default());
+            .with(wakes.map(|at_ms| format!("due {}", format::from_now(at_ms, now_ms))).unwrap_or_default());
         let answered = row.response_status.map(|status| status.to_string()).unwrap_or_default();
-        let took = row.finished_at_ms.map(|at_ms| words::duration(at_ms.saturating_sub(row.created_at_ms)));
+        let took = row.finished_at_ms.map(|at_ms| format::duration(at_ms.saturating_sub(row.created_at_ms)));
         let cells = vec![
             Cell::link(
                 row.key_hash.get(..12).unwrap_or(&row.key_hash),
@@ -220,8 +163,8 @@ pub(in crate::edge) async fn keys(desk: &Desk<'_>) -> Result<Answer, Problem> {
                 many => format!("{many} runs"),
             }),
             Cell::number(answered).with(took.unwrap_or_default()),
-            Cell::text(words::owner(&row.owner)),
-            Cell::text(words::moment(row.created_at_ms)).with(words::from_now(row.created_at_ms, now_ms)),
+            Cell::text(format::owner(&row.owner)),
+            Cell::text(format::moment(row.created_at_ms)).with(format::from_now(row.created_at_ms, now_ms)),
         ];
         Row { cells, buttons: Vec::new() }
     });
@@ -244,13 +187,13 @@ pub(in crate::edge) async fn keys(desk: &Desk<'_>) -> Result<Answer, Problem> {
         )],
         columns: &["Key", "Operation", "State", "Recovery point", "Answer", "Account", "First used (UTC)"],
         rows: rows.collect(),
-        nothing: "No key is like that. A new one appears within moments.",
+        empty_text: "No key is like that. A new one appears within moments.",
         buttons: Vec::new(),
         upload: None,
         newer,
         older,
         site: desk.site(),
-        frame: desk.frame("/admin/keys").await?,
+        chrome: desk.chrome("/admin/keys").await?,
     };
     Ok(reply::html(200, &page, "desk"))
 }
@@ -270,35 +213,35 @@ pub(in crate::edge) async fn dead_letters(desk: &Desk<'_>) -> Result<Answer, Pro
         conditions.and_value("kind = ?", kind);
     }
     let mut dead =
-        data::dead_letters(&desk.app.env, conditions, desk.page_number()).await.map_err(unreadable)?;
+        queries::dead_letters(&desk.app.env, conditions, desk.page_number()).await.map_err(unreadable)?;
     let (newer, older) = desk.around(&mut dead);
     let mut rows = Vec::new();
     for row in dead {
-        let subject = Subject::Job(row.job_id.clone());
-        let mut purge = desk.button(Act::Purge, &subject, "Purge")?;
+        let subject = Target::Job(row.job_id.clone());
+        let mut purge = desk.button(OperatorAction::Purge, &subject, "Purge")?;
         purge.tone = "danger";
         "It is dropped for good, with what it carries.".clone_into(&mut purge.hint);
-        let path = Button::path_of(Act::Requeue, &subject);
+        let path = Button::path_of(OperatorAction::Requeue, &subject);
         let look = path.strip_suffix("/requeue").unwrap_or(&path);
         rows.push(Row {
             cells: vec![
-                Cell::link(row.kind.replace('_', " "), look).with(words::short(&row.job_id)),
+                Cell::link(row.kind.replace('_', " "), look).with(format::short(&row.job_id)),
                 Cell::text(last_error(&row)),
                 Cell::number(row.attempts.to_string()),
                 row.object_path().map_or_else(
                     || Cell::text("not known"),
-                    |path| Cell::link(words::short(&row.object), path),
+                    |path| Cell::link(format::short(&row.object), path),
                 ),
-                Cell::text(words::moment(row.updated_at_ms))
-                    .with(words::from_now(row.updated_at_ms, desk.request.now_ms)),
+                Cell::text(format::moment(row.updated_at_ms))
+                    .with(format::from_now(row.updated_at_ms, desk.request.now_ms)),
             ],
-            buttons: vec![desk.button(Act::Requeue, &subject, "Requeue")?, purge],
+            buttons: vec![desk.button(OperatorAction::Requeue, &subject, "Requeue")?, purge],
         });
     }
     let buttons = if rows.is_empty() {
         Vec::new()
     } else {
-        vec![desk.button(Act::RequeueAll, &Subject::Jobs, "Requeue all")?]
+        vec![desk.button(OperatorAction::RequeueAll, &Target::Jobs, "Requeue all")?]
     };
     let page = List {
         title: "Dead letters",
@@ -318,13 +261,13 @@ pub(in crate::edge) async fn dead_letters(desk: &Desk<'_>) -> Result<Answer, Pro
         )],
         columns: &["Job", "Last error", "Tries", "Object", "Died (UTC)"],
         rows,
-        nothing: "There are none: every job was done, or is still tried.",
+        empty_text: "There are none: every job was done, or is still tried.",
         buttons,
         upload: None,
         newer,
         older,
         site: desk.site(),
-        frame: desk.frame("/admin/dead-letters").await?,
+        chrome: desk.chrome("/admin/dead-letters").await?,
     };
     Ok(reply::html(200, &page, "desk"))
 }
@@ -336,30 +279,31 @@ pub(in crate::edge) async fn breaks(desk: &Desk<'_>) -> Result<Answer, Problem> 
         state @ ("repaired" | "resolved" | "accepted") => conditions.and_value("state = ?", state),
         _ => conditions.and("state = 'open'"),
     }
-    let mut found = data::breaks(&desk.app.env, conditions, desk.page_number()).await.map_err(unreadable)?;
+    let mut found =
+        queries::breaks(&desk.app.env, conditions, desk.page_number()).await.map_err(unreadable)?;
     let (newer, older) = desk.around(&mut found);
     let mut rows = Vec::new();
     for row in found {
-        let subject = Subject::Break(row.break_id.clone());
+        let subject = Target::Break(row.break_id.clone());
         let mut buttons = Vec::new();
         if row.state == "open" {
             if row.object.is_some() || row.resource.is_some() {
-                let mut repair = desk.button(Act::Repair, &subject, "Repair")?;
+                let mut repair = desk.button(OperatorAction::Repair, &subject, "Repair")?;
                 "The object asks the provider again and tells the lists. No money is moved by this."
                     .clone_into(&mut repair.hint);
                 buttons.push(repair);
             }
-            let mut accept = desk.button(Act::Accept, &subject, "Accept")?;
+            let mut accept = desk.button(OperatorAction::Accept, &subject, "Accept")?;
             accept.has_note = true;
             accept.seen = row.seen();
             buttons.push(accept);
         }
         let resource = match (&row.resource, &row.object) {
-            (Some(id), _) => Cell::link(words::short(id), format!("/admin/payments/{id}")),
-            (None, Some(object)) => Cell::link(words::short(object), format!("/admin/keys/{object}/1")),
+            (Some(id), _) => Cell::link(format::short(id), format!("/admin/payments/{id}")),
+            (None, Some(object)) => Cell::link(format::short(object), format!("/admin/keys/{object}/1")),
             (None, None) => Cell::text("not ours"),
         };
-        let at_provider = row.provider_payment.as_deref().map(words::short).unwrap_or_default();
+        let at_provider = row.provider_payment.as_deref().map(format::short).unwrap_or_default();
         rows.push(Row {
             cells: vec![
                 Cell::text(row.kind.replace('_', " ")).with(row.note.unwrap_or_default()),
@@ -368,8 +312,8 @@ pub(in crate::edge) async fn breaks(desk: &Desk<'_>) -> Result<Answer, Problem> 
                 Cell::text(row.theirs.unwrap_or_else(|| "–".to_owned())),
                 resource,
                 status(&row.state),
-                Cell::text(words::moment(row.last_seen_at_ms))
-                    .with(format!("first {}", words::from_now(row.first_seen_at_ms, desk.request.now_ms))),
+                Cell::text(format::moment(row.last_seen_at_ms))
+                    .with(format!("first {}", format::from_now(row.first_seen_at_ms, desk.request.now_ms))),
             ],
             buttons,
         });
@@ -392,109 +336,13 @@ pub(in crate::edge) async fn breaks(desk: &Desk<'_>) -> Result<Answer, Problem> 
         )],
         columns: &["Kind", "Provider", "Ours", "Theirs", "Payment", "State", "Seen (UTC)"],
         rows,
-        nothing: "There are none: the books agree as far as they were compared.",
+        empty_text: "There are none: the books agree as far as they were compared.",
         buttons: Vec::new(),
         upload: None,
         newer,
         older,
         site: desk.site(),
-        frame: desk.frame("/admin/breaks").await?,
+        chrome: desk.chrome("/admin/breaks").await?,
     };
     Ok(reply::html(200, &page, "desk"))
-}
-
-pub(in crate::edge) async fn audit(desk: &Desk<'_>) -> Result<Answer, Problem> {
-    let search = desk.query("q");
-    let mut conditions = Where::default();
-    let is_effects = desk.query("of") == "effects";
-    let who = if is_effects { WHO } else { "operator" };
-    if !search.is_empty() {
-        let exact = conditions.place(search.as_str());
-        conditions.and(&format!(
-            "(subject = {exact} OR instr(lower(action), lower({exact})) > 0 OR instr(lower({who}), lower({exact})) > 0)"
-        ));
-    }
-    let (rows, (newer, older)) =
-        if is_effects { effects(desk, conditions).await? } else { acts(desk, conditions).await? };
-    let page = List {
-        title: "Audit",
-        intro: "Who did what, and when: what operators did here, or what every request has effected.",
-        search: Some(search),
-        hint: "A subject’s id, an action, a name",
-        selects: vec![desk.select("of", "Of", &[("", "operators"), ("effects", "requests")])],
-        columns: if is_effects {
-            &["When (UTC)", "Who", "Action", "Subject", "Facts"]
-        } else {
-            &["When (UTC)", "Who", "Action", "Subject", "Outcome"]
-        },
-        rows,
-        nothing: "Nothing was done like that.",
-        buttons: Vec::new(),
-        upload: None,
-        newer,
-        older,
-        site: desk.site(),
-        frame: desk.frame("/admin/audit").await?,
-    };
-    Ok(reply::html(200, &page, "desk"))
-}
-
-async fn acts(desk: &Desk<'_>, conditions: Where) -> Result<(Vec<Row>, (String, String)), Problem> {
-    let mut rows = data::actions(&desk.app.env, conditions, desk.page_number()).await.map_err(unreadable)?;
-    let around = desk.around(&mut rows);
-    let rows = rows.into_iter().map(|row| {
-        let cells = vec![
-            Cell::text(words::moment(row.at_ms)),
-            Cell::text(row.operator),
-            Cell::text(row.action),
-            subject_cell(&row.subject),
-            Cell::text(row.outcome),
-        ];
-        Row { cells, buttons: Vec::new() }
-    });
-    Ok((rows.collect(), around))
-}
-
-async fn effects(desk: &Desk<'_>, conditions: Where) -> Result<(Vec<Row>, (String, String)), Problem> {
-    let mut rows = data::effects(&desk.app.env, conditions, desk.page_number()).await.map_err(unreadable)?;
-    let around = desk.around(&mut rows);
-    let rows = rows.into_iter().map(|row| {
-        let subject = match subject_cell(&row.subject) {
-            cell if cell.href.is_empty() => Cell::link(cell.text, format!("/admin/keys/{}/1", row.object)),
-            cell => cell,
-        };
-        let cells = vec![
-            Cell::text(words::moment(row.at_ms)),
-            Cell::text(words::doer(&row.actor, &row.data)),
-            Cell::text(row.action),
-            subject,
-            Cell { class: "id", ..Cell::text(facts(&row.data)) },
-        ];
-        Row { cells, buttons: Vec::new() }
-    });
-    Ok((rows.collect(), around))
-}
-
-/// The facts of an audit record, without the braces.
-fn facts(data: &str) -> String {
-    let Ok(serde_json::Value::Object(members)) = serde_json::from_str(data) else { return String::new() };
-    // The operator stands beside whom it was for.
-    let shown = members.iter().filter(|(name, value)| !value.is_null() && *name != OPERATOR);
-    let facts = shown.map(|(name, value)| match value {
-        serde_json::Value::String(text) => format!("{name} {}", words::short(text)),
-        other => format!("{name} {other}"),
-    });
-    facts.collect::<Vec<_>>().join(", ")
-}
-
-/// What something was done to, with the way there if it has a page.
-fn subject_cell(subject: &str) -> Cell {
-    let is_payment = PaymentId::parse(subject).is_some() || RideId::parse(subject).is_some();
-    match subject.split_once('/') {
-        _ if is_payment => Cell::link(words::short(subject), format!("/admin/payments/{subject}")),
-        Some((object, key_id)) if object.len() == 64 && key_id.parse::<u32>().is_ok() => {
-            Cell::link(words::short(object), format!("/admin/keys/{subject}"))
-        }
-        _ => Cell { class: "id", ..Cell::text(words::short(subject)) },
-    }
 }

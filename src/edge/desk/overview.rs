@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 
 use futures_util::try_join;
 
+use super::chart::{Plot, Series, Shape, Unit};
 use super::context::Desk;
-use super::data::{self, Ended, Took};
-use super::plot::{Plot, Series, Shape, Unit};
-use super::range::{Frame, Range};
-use super::sheets::{Drawn, Overview, TaskRun, Tile};
-use super::words;
+use super::format;
+use super::queries::{self, Ended, Took};
+use super::time_window::{Range, TimeWindow};
+use super::view_models::{Chart, Overview, TaskRun, Tile};
 use crate::edge::api::unreadable;
 use crate::edge::http::Answer;
 use crate::edge::problem::Problem;
@@ -26,21 +26,21 @@ const CURRENCIES_MAX: usize = 3;
 pub(in crate::edge) async fn page(desk: &Desk<'_>) -> Result<Answer, Problem> {
     let (env, now_ms) = (&desk.app.env, desk.request.now_ms);
     let range = Range::parse(&desk.query("range")).unwrap_or_default();
-    let frame = range.frame(now_ms);
+    let window = range.window(now_ms);
     let (ended, latency, lag, open, ending, runs, counters, lists) = try_join!(
-        data::ended(env, &frame),
-        data::latency(env, &frame),
-        data::job_lag(env, &frame),
-        data::open_keys(env, now_ms),
-        data::ending(env, now_ms),
-        data::runs(env),
+        queries::ended(env, &window),
+        queries::latency(env, &window),
+        queries::job_lag(env, &window),
+        queries::open_keys(env, now_ms),
+        queries::ending(env, now_ms),
+        queries::runs(env),
         metrics::read(env),
         lag::lag(env, now_ms),
     )
     .map_err(unreadable)?;
     let saved: i64 = counters.of(Family::ChargesSaved).map(|(_, _, number)| number).sum();
-    let frame_of_page = desk.frame("/admin").await?;
-    let (dead, breaks) = (frame_of_page.dead, frame_of_page.breaks);
+    let chrome = desk.chrome("/admin").await?;
+    let (dead, breaks) = (chrome.dead, chrome.breaks);
     let number = |outcome: &str| ended.iter().filter(|e| e.outcome == outcome).map(|e| e.number).sum::<u64>();
     let (paid, declined, waits) = (number("paid"), number("declined"), number("open"));
     let in_range = match range {
@@ -49,94 +49,94 @@ pub(in crate::edge) async fn page(desk: &Desk<'_>) -> Result<Answer, Problem> {
         Range::Week => "in these 7 days",
     };
     let sums = sums(&ended);
-    let volume: Vec<String> = sums.iter().map(|(currency, minor)| words::money(*minor, currency)).collect();
+    let volume: Vec<String> = sums.iter().map(|(currency, minor)| format::money(*minor, currency)).collect();
     let tone = |number: u32, tone| if number > 0 { tone } else { "good" };
     let tiles = vec![
         Tile {
             label: "Paid",
-            value: words::count(paid),
+            value: format::count(paid),
             note: if volume.is_empty() { in_range.to_owned() } else { volume.join(" · ") },
             tone: "",
             href: "/admin/payments?status=paid",
         },
         Tile {
             label: "Declined",
-            value: words::count(declined),
+            value: format::count(declined),
             note: match paid + declined {
                 0 => in_range.to_owned(),
-                decided => format!("{} % of {} decided", declined * 100 / decided, words::count(decided)),
+                decided => format!("{} % of {} decided", declined * 100 / decided, format::count(decided)),
             },
             tone: "",
             href: "/admin/payments?status=declined",
         },
         Tile {
             label: "Unknown now",
-            value: words::count(open.in_doubt.into()),
-            note: format!("of {} open keys; {} payments are open", open.open, words::count(waits)),
+            value: format::count(open.in_doubt.into()),
+            note: format!("of {} open keys; {} payments are open", open.open, format::count(waits)),
             tone: tone(open.in_doubt, "warn"),
             href: "/admin/keys?state=unknown",
         },
         Tile {
             label: "Charges saved",
-            value: words::count(saved.max(0).unsigned_abs()),
+            value: format::count(saved.max(0).unsigned_abs()),
             note: "second charges that replays prevented, ever".to_owned(),
             tone: "good",
             href: "",
         },
         Tile {
             label: "Late or flagged",
-            value: words::count(open.late_or_flagged.into()),
+            value: format::count(open.late_or_flagged.into()),
             note: "keys whose alarm is late, or that need a person".to_owned(),
             tone: tone(open.late_or_flagged, "bad"),
             href: "/admin/keys?state=late",
         },
         Tile {
             label: "Reservations ending",
-            value: words::count(ending.into()),
+            value: format::count(ending.into()),
             note: "to be captured within a day, or the money is free again".to_owned(),
             tone: tone(ending, "warn"),
             href: "/admin/payments?status=ending",
         },
         Tile {
             label: "Dead letters",
-            value: words::count(dead.into()),
+            value: format::count(dead.into()),
             note: "jobs that failed for good".to_owned(),
             tone: tone(dead, "bad"),
             href: "/admin/dead-letters",
         },
         Tile {
             label: "Breaks",
-            value: words::count(breaks.into()),
+            value: format::count(breaks.into()),
             note: "where the provider’s books differ from ours".to_owned(),
             tone: tone(breaks, "bad"),
             href: "/admin/breaks",
         },
         behind(&lists),
     ];
-    let mut plots = vec![drawn(payments(frame, &ended), "By the time at which they were begun.")];
+    let mut charts = vec![drawn(payments(window, &ended), "By the time at which they were begun.")];
     for (currency, _) in sums.iter().take(CURRENCIES_MAX) {
-        plots.push(drawn(volume_of(frame, &ended, currency), "What was taken; refunds are not taken off."));
+        charts.push(drawn(volume_of(window, &ended, currency), "What was taken; refunds are not taken off."));
     }
-    plots.push(drawn(
-        durations(frame, "latency", "Time to the response", &latency),
+    charts.push(drawn(
+        durations(window, "latency", "Time to the response", &latency),
         "From the first request of a key to its stored response.",
     ));
-    plots.push(drawn(
-        durations(frame, "lag", "Time to the end of a job", &lag),
+    charts.push(drawn(
+        durations(window, "lag", "Time to the end of a job", &lag),
         "Receipts and messages: from the commit that stages them to their end.",
     ));
     let page = Overview {
         site: desk.site(),
-        frame: frame_of_page,
+        chrome,
         ranges: Range::ALL.map(|one| (one.as_str(), name(one), one == range)).to_vec(),
         tiles,
-        plots,
+        charts,
         runs: runs
             .into_iter()
             .map(|run| TaskRun {
                 task: run.task,
-                when: words::from_now(run.at_ms, now_ms),
-                took: words::duration(run.took_ms),
+                when: format::from_now(run.at_ms, now_ms),
+                took: format::duration(run.took_ms),
                 result: run.result,
             })
             .collect(),
@@ -149,10 +149,10 @@ fn behind(lists: &[lag::Lag]) -> Tile {
     let most_ms = lists.iter().map(|list| list.lag_ms).max();
     let each = lists
         .iter()
-        .map(|list| format!("{} {}", list.source.as_str().replace('_', " "), words::duration(list.lag_ms)));
+        .map(|list| format!("{} {}", list.source.as_str().replace('_', " "), format::duration(list.lag_ms)));
     Tile {
         label: "Reconciled up to",
-        value: most_ms.map_or_else(|| "never".to_owned(), |ms| format!("{} ago", words::duration(ms))),
+        value: most_ms.map_or_else(|| "never".to_owned(), |ms| format!("{} ago", format::duration(ms))),
         note: each.collect::<Vec<_>>().join(" · "),
         tone: if most_ms.is_some_and(|ms| ms > LAG_MAX_MS) { "bad" } else { "" },
         href: "",
@@ -167,8 +167,8 @@ const fn name(range: Range) -> &'static str {
     }
 }
 
-fn drawn(plot: Plot, note: &'static str) -> Drawn {
-    Drawn { svg: plot.svg(), legend: plot.legend(), title: plot.title, note }
+fn drawn(plot: Plot, note: &'static str) -> Chart {
+    Chart { svg: plot.svg(), legend: plot.legend(), title: plot.title, note }
 }
 
 /// What was taken of each currency, the most used first.
@@ -185,12 +185,12 @@ fn sums(ended: &[Ended]) -> Vec<(String, u64)> {
 }
 
 fn series(
-    frame: Frame,
+    window: TimeWindow,
     name: &'static str,
     class: &'static str,
     values: impl Iterator<Item = (usize, u64)>,
 ) -> Series {
-    let mut buckets = vec![None::<u64>; frame.count];
+    let mut buckets = vec![None::<u64>; window.count];
     for (bucket, value) in values {
         if let Some(known) = buckets.get_mut(bucket) {
             *known = Some(known.unwrap_or(0).saturating_add(value));
@@ -199,17 +199,17 @@ fn series(
     Series { name, class, values: buckets }
 }
 
-fn payments(frame: Frame, ended: &[Ended]) -> Plot {
+fn payments(window: TimeWindow, ended: &[Ended]) -> Plot {
     let of = |name, class, outcome: &'static str| {
         let mine = ended.iter().filter(move |one| one.outcome == outcome);
-        series(frame, name, class, mine.map(|one| (one.bucket, one.number)))
+        series(window, name, class, mine.map(|one| (one.bucket, one.number)))
     };
     Plot {
         id: "payments".to_owned(),
         title: "Payments".to_owned(),
         unit: Unit::Count,
         shape: Shape::Bars,
-        frame,
+        window,
         series: vec![
             of("Paid", "paid", "paid"),
             of("Declined", "declined", "declined"),
@@ -219,29 +219,29 @@ fn payments(frame: Frame, ended: &[Ended]) -> Plot {
     }
 }
 
-fn volume_of(frame: Frame, ended: &[Ended], currency: &str) -> Plot {
+fn volume_of(window: TimeWindow, ended: &[Ended], currency: &str) -> Plot {
     let mine = ended.iter().filter(|one| one.currency == currency && one.minor > 0);
     Plot {
         id: format!("volume-{currency}"),
         title: format!("Volume in {}", currency.to_ascii_uppercase()),
         unit: Unit::Money(currency.to_owned()),
         shape: Shape::Bars,
-        frame,
-        series: vec![series(frame, "Taken", "paid", mine.map(|one| (one.bucket, one.minor)))],
+        window,
+        series: vec![series(window, "Taken", "paid", mine.map(|one| (one.bucket, one.minor)))],
     }
 }
 
-fn durations(frame: Frame, id: &str, title: &str, took: &[Took]) -> Plot {
+fn durations(window: TimeWindow, id: &str, title: &str, took: &[Took]) -> Plot {
     Plot {
         id: id.to_owned(),
         title: title.to_owned(),
         unit: Unit::Duration,
         shape: Shape::Lines,
-        frame,
+        window,
         series: vec![
-            series(frame, "Half are faster (p50)", "p50", took.iter().map(|one| (one.bucket, one.p50))),
+            series(window, "Half are faster (p50)", "p50", took.iter().map(|one| (one.bucket, one.p50))),
             series(
-                frame,
+                window,
                 "All but 5 % are faster (p95)",
                 "p95",
                 took.iter().map(|one| (one.bucket, one.p95)),

@@ -1,9 +1,9 @@
 //! Adyen's reports: those that came, and the form that sends one.
 
 use super::context::Desk;
-use super::data;
-use super::sheets::{Cell, List, Row};
-use super::words;
+use super::format;
+use super::queries;
+use super::view_models::{Cell, List, Row};
 use crate::edge::api::unreadable;
 use crate::edge::http::Answer;
 use crate::edge::multipart::{self, Part};
@@ -31,13 +31,13 @@ pub(in crate::edge) async fn page(desk: &Desk<'_>) -> Result<Answer, Problem> {
         selects: Vec::new(),
         columns: &["Report", "State", "Lines", "Not counted", "Came (UTC)"],
         rows: reports.iter().map(|report| row(desk, report)).collect(),
-        nothing: "None has come yet. Adyen makes one for each payout: it is in the Customer Area under Reports.",
+        empty_text: "None has come yet. Adyen makes one for each payout: it is in the Customer Area under Reports.",
         buttons: Vec::new(),
         upload: Some(key),
         newer: String::new(),
         older: String::new(),
         site: desk.site(),
-        frame: desk.frame(PATH).await?,
+        chrome: desk.chrome(PATH).await?,
     };
     Ok(reply::html(200, &page, "desk"))
 }
@@ -60,12 +60,12 @@ fn row(desk: &Desk<'_>, report: &Report) -> Row {
         }
     }
     let cells = vec![
-        Cell { class: "id", ..Cell::text(&*report.name) }.with(words::short(&report.report_id)),
+        Cell { class: "id", ..Cell::text(&*report.name) }.with(format::short(&report.report_id)),
         Cell::chip(&*report.state, chip).with(note),
         Cell::text(listed(types)),
         Cell::text(left_out),
-        Cell::text(words::moment(report.received_at_ms))
-            .with(words::from_now(report.received_at_ms, desk.request.now_ms)),
+        Cell::text(format::moment(report.received_at_ms))
+            .with(format::from_now(report.received_at_ms, desk.request.now_ms)),
     ];
     Row { cells, buttons: Vec::new() }
 }
@@ -97,7 +97,7 @@ pub(in crate::edge) async fn upload(desk: &Desk<'_>) -> Result<Answer, Problem> 
     let action = operator_log::Action { operator: &desk.operator, what: &what, subject: &name };
     let env = &desk.app.env;
     let is_new = operator_log::begin(env, id, &action, request.now_ms).await.map_err(unreadable)?;
-    let known = data::find_action(env, id).await.map_err(unreadable)?;
+    let known = queries::find_action(env, id).await.map_err(unreadable)?;
     let Some(known) = known.filter(|known| known.action == what) else {
         return Err(Problem::because(
             Kind::KeyReused,

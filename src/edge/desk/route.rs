@@ -4,28 +4,28 @@ use crate::edge::route::FromPath;
 
 /// What a button does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Act {
-    /// Takes up what waits.
+pub enum OperatorAction {
+    /// Resumes an open key.
     Resume,
     /// Asks the provider about all that is open.
     Settle,
-    /// Takes what is reserved, or a part.
+    /// Captures the authorized amount, or a part.
     Capture,
-    /// Gives up what is reserved.
+    /// Voids the authorization.
     Void,
-    /// Gives money back.
+    /// Refunds money.
     Refund,
-    /// Settles a call as an operator says.
+    /// Settles a call by hand.
     SettleByHand,
-    /// Sends nothing more of a call for a while.
+    /// Stops sending a call for a while.
     Hold,
-    /// Sends a dead job again.
+    /// Requeues a dead job.
     Requeue,
-    /// Sends all dead jobs again.
+    /// Requeues all dead jobs.
     RequeueAll,
-    /// Drops a dead job.
+    /// Purges a dead job.
     Purge,
-    /// Lets an object find out what is true, and tell the read model.
+    /// Lets an object check with its provider, and update the read model.
     Repair,
     /// Leaves a break as it is.
     Accept,
@@ -33,7 +33,7 @@ pub enum Act {
 
 /// What a button is about.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Subject {
+pub enum Target {
     /// A payment or a ride, by its id.
     Payment(String),
     /// A call of a payment or a ride, by that's id and its number.
@@ -48,7 +48,7 @@ pub enum Subject {
     Break(String),
 }
 
-impl Act {
+impl OperatorAction {
     /// As the address and the audit log have it.
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -73,11 +73,11 @@ macro_rules! actions {
     ($($(#[$doc:meta])* $name:ident($($act:ident),*);)*) => {$(
         $(#[$doc])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        pub struct $name(pub Act);
+        pub struct $name(pub OperatorAction);
 
         impl FromPath for $name {
             fn from_path(text: &str) -> Option<Self> {
-                [$(Act::$act),*].into_iter().find(|act| act.as_str() == text).map(Self)
+                [$(OperatorAction::$act),*].into_iter().find(|act| act.as_str() == text).map(Self)
             }
 
             fn fits(text: &str) -> bool {
@@ -100,7 +100,7 @@ actions! {
     BreakAction(Repair, Accept);
 }
 
-impl Subject {
+impl Target {
     /// Its page.
     pub fn path(&self) -> String {
         match self {

@@ -1,7 +1,7 @@
-//! The door of the desk: nobody gets past [`admit`].
+//! Signs operators in: every request to the desk but a login passes [`admit`].
 
 use super::context::Desk;
-use super::sheets::Login;
+use super::view_models::Login;
 use crate::edge::app::App;
 use crate::edge::assets::DESK_STYLE;
 use crate::edge::http::{Answer, Request};
@@ -11,7 +11,7 @@ use crate::edge::problem::{Kind, Problem};
 use crate::edge::reply;
 use crate::machine::fingerprint::Field;
 
-/// Lets an operator in, or shows a person the way in.
+/// Admits an operator, or shows the login page.
 pub(in crate::edge) async fn enter<'a>(
     app: &'a App,
     request: &'a Request,
@@ -23,7 +23,7 @@ pub(in crate::edge) async fn enter<'a>(
     }
 }
 
-/// `GET /admin/login`, by somebody who was let in already.
+/// `GET /admin/login` by somebody who is logged in.
 pub(in crate::edge) async fn logged_in(_desk: &Desk<'_>) -> Result<Answer, Problem> {
     Ok(Answer::see_other("/admin", "logged_in"))
 }
@@ -33,7 +33,7 @@ pub(in crate::edge) async fn log_in(app: &App, request: &Request) -> Result<Answ
     Ok(login::log_in(app, request).await?.unwrap_or_else(|| login_page(app, request, true)))
 }
 
-/// A person who could log in is offered to.
+/// Whether to show the login page.
 fn may_log_in(app: &App, request: &Request, refused: &Problem) -> bool {
     refused.kind == Kind::Unauthorized
         && login::has_login(&app.config)

@@ -1,4 +1,4 @@
-//! What the desk reads from the read model. All SQL of the desk's pages is here; that of its buttons is in `actions`.
+//! The desk's queries of the read model: all SQL of its pages. The SQL of its buttons is in `actions`.
 
 use std::fmt::Write;
 
@@ -6,17 +6,17 @@ use data_encoding::HEXLOWER;
 use serde::Deserialize;
 use worker::{Env, Result};
 
-use super::range::Frame;
-use super::story::JobRow;
+use super::time_window::TimeWindow;
+use super::timeline::JobRow;
 use crate::machine::id::digest;
 use crate::readmodel::db::{Db, Value};
 
 /// How many entries a page has.
 pub(super) const PAGE: usize = 50;
-/// How late an alarm is before it is called late, in ms: a sweep wakes it then.
+/// How late an alarm must be to count as late, in ms: then a sweep wakes the object.
 const LATE_MS: u64 = 120_000;
 
-/// What waits for a person.
+/// What waits for an operator.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 pub(super) struct Waiting {
     pub(super) dead: u32,
@@ -59,8 +59,8 @@ pub(super) struct Ended {
     pub(super) minor: u64,
 }
 
-pub(super) async fn ended(env: &Env, frame: &Frame) -> Result<Vec<Ended>> {
-    let (start_ms, bucket_ms) = (frame.start_ms, frame.bucket_ms);
+pub(super) async fn ended(env: &Env, window: &TimeWindow) -> Result<Vec<Ended>> {
+    let (start_ms, bucket_ms) = (window.start_ms, window.bucket_ms);
     let sql = format!(
         "SELECT (created_at_ms - {start_ms}) / {bucket_ms} AS bucket, outcome, currency, count(*) AS number, sum(minor) AS minor
          FROM (
@@ -86,19 +86,19 @@ pub(super) struct Took {
 }
 
 /// From the first request of a key to its response.
-pub(super) async fn latency(env: &Env, frame: &Frame) -> Result<Vec<Took>> {
-    took(env, frame, "created_at_ms", "finished_at_ms", "keys WHERE finished_at_ms IS NOT NULL").await
+pub(super) async fn latency(env: &Env, window: &TimeWindow) -> Result<Vec<Took>> {
+    took(env, window, "created_at_ms", "finished_at_ms", "keys WHERE finished_at_ms IS NOT NULL").await
 }
 
 /// From the commit that staged a job to its end.
-pub(super) async fn job_lag(env: &Env, frame: &Frame) -> Result<Vec<Took>> {
+pub(super) async fn job_lag(env: &Env, window: &TimeWindow) -> Result<Vec<Took>> {
     // The second condition has an index, and follows from the others.
-    let source = format!("jobs WHERE state = 'done' AND updated_at_ms >= {}", frame.start_ms);
-    took(env, frame, "staged_at_ms", "updated_at_ms", &source).await
+    let source = format!("jobs WHERE state = 'done' AND updated_at_ms >= {}", window.start_ms);
+    took(env, window, "staged_at_ms", "updated_at_ms", &source).await
 }
 
-async fn took(env: &Env, frame: &Frame, from: &str, to: &str, source: &str) -> Result<Vec<Took>> {
-    let (start_ms, bucket_ms) = (frame.start_ms, frame.bucket_ms);
+async fn took(env: &Env, window: &TimeWindow, from: &str, to: &str, source: &str) -> Result<Vec<Took>> {
+    let (start_ms, bucket_ms) = (window.start_ms, window.bucket_ms);
     let sql = format!(
         "WITH each AS (SELECT ({from} - {start_ms}) / {bucket_ms} AS bucket, max({to} - {from}, 0) AS ms FROM {source} AND {from} >= {start_ms}),
             ranked AS (SELECT bucket, ms, row_number() OVER (PARTITION BY bucket ORDER BY ms) AS rank,

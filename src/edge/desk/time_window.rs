@@ -1,4 +1,4 @@
-//! The time that a page looks back on.
+//! The time window of the overview.
 
 use crate::utc;
 
@@ -44,16 +44,21 @@ impl Range {
     }
 
     /// The buckets that end with the one that `now_ms` falls into: they begin at whole minutes and hours.
-    pub const fn frame(self, now_ms: u64) -> Frame {
+    pub const fn window(self, now_ms: u64) -> TimeWindow {
         let (bucket_ms, count) = self.buckets();
         let end_ms = (now_ms / bucket_ms + 1) * bucket_ms;
-        Frame { range: self, start_ms: end_ms.saturating_sub(bucket_ms * count as u64), bucket_ms, count }
+        TimeWindow {
+            range: self,
+            start_ms: end_ms.saturating_sub(bucket_ms * count as u64),
+            bucket_ms,
+            count,
+        }
     }
 }
 
 /// A row of buckets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Frame {
+pub struct TimeWindow {
     /// How far back.
     pub range: Range,
     /// When the first one begins, in ms since the epoch.
@@ -64,7 +69,7 @@ pub struct Frame {
     pub count: usize,
 }
 
-impl Frame {
+impl TimeWindow {
     /// When a bucket begins, as people write it: short, in UTC.
     pub fn label(&self, bucket: usize) -> String {
         let at = utc(self.start_ms.saturating_add(self.bucket_ms.saturating_mul(bucket as u64)));
@@ -87,10 +92,10 @@ mod tests {
     fn the_last_bucket_holds_now() {
         let now_ms = 1_795_253_461_234;
         for range in Range::ALL {
-            let frame = range.frame(now_ms);
-            let last_ms = frame.start_ms + frame.bucket_ms * (frame.count as u64 - 1);
-            assert!((last_ms..last_ms + frame.bucket_ms).contains(&now_ms), "{range:?}");
-            assert_eq!(frame.start_ms % 60_000, 0);
+            let window = range.window(now_ms);
+            let last_ms = window.start_ms + window.bucket_ms * (window.count as u64 - 1);
+            assert!((last_ms..last_ms + window.bucket_ms).contains(&now_ms), "{range:?}");
+            assert_eq!(window.start_ms % 60_000, 0);
         }
     }
 }

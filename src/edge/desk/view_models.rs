@@ -1,57 +1,57 @@
-//! The desk's pages, as data. Each struct is one askama template in `templates/desk/`.
+//! The desk's view models: each page is one askama template in `templates/desk/`.
 
 use askama::Template;
 
-use super::route::{Act, Subject};
+use super::route::{OperatorAction, Target};
 use crate::edge::pages::{Notice, Site};
 
 /// What every page of the desk needs.
 #[derive(Clone, Debug)]
-pub struct Frame {
+pub struct PageChrome {
     /// The address of the desk's style sheet, with its version.
     pub style: &'static str,
-    /// Who is at the desk.
+    /// The operator's name.
     pub operator: String,
-    /// They can log out here.
+    /// Whether they can log out here.
     pub has_session: bool,
-    /// The page's own address: it is marked in the menu.
+    /// The page's own address, marked in the menu.
     pub here: &'static str,
     /// How many dead letters there are.
     pub dead: u32,
     /// How many breaks are open.
     pub breaks: u32,
-    /// What a button has done.
+    /// The result of the last action.
     pub notice: Option<Notice>,
 }
 
 /// An entry of the menu.
 #[derive(Clone, Copy, Debug)]
-pub struct Entry {
+pub struct MenuItem {
     /// Its address.
     pub path: &'static str,
     /// Its name.
     pub name: &'static str,
-    /// How much waits there.
+    /// How many entries wait there.
     pub waits: u32,
 }
 
-impl Frame {
+impl PageChrome {
     /// The menu.
-    pub fn menu(&self) -> [Entry; 7] {
-        let entry = |path, name, waits| Entry { path, name, waits };
+    pub fn menu(&self) -> [MenuItem; 7] {
+        let item = |path, name, waits| MenuItem { path, name, waits };
         [
-            entry("/admin", "Overview", 0),
-            entry("/admin/payments", "Payments", 0),
-            entry("/admin/keys", "Keys", 0),
-            entry("/admin/dead-letters", "Dead letters", self.dead),
-            entry("/admin/breaks", "Breaks", self.breaks),
-            entry("/admin/reports", "Reports", 0),
-            entry("/admin/audit", "Audit", 0),
+            item("/admin", "Overview", 0),
+            item("/admin/payments", "Payments", 0),
+            item("/admin/keys", "Keys", 0),
+            item("/admin/dead-letters", "Dead letters", self.dead),
+            item("/admin/breaks", "Breaks", self.breaks),
+            item("/admin/reports", "Reports", 0),
+            item("/admin/audit", "Audit", 0),
         ]
     }
 }
 
-/// Where the secret is asked for.
+/// The login page.
 #[derive(Template)]
 #[template(path = "desk/login.html")]
 pub struct Login {
@@ -59,7 +59,7 @@ pub struct Login {
     pub site: Site,
     /// The address of the desk's style sheet.
     pub style: &'static str,
-    /// Where to go then.
+    /// Where to go after the login.
     pub to: String,
     /// The secret was wrong.
     pub wrong: bool,
@@ -72,25 +72,25 @@ pub struct Button {
     pub path: String,
     /// Its one-time key.
     pub key: String,
-    /// What stands on it.
+    /// Its label.
     pub label: String,
     /// What it does, in a sentence; may be empty.
     pub hint: String,
     /// `danger`, or empty.
     pub tone: &'static str,
-    /// It takes an amount: what is taken if it is left empty.
+    /// The amount's default, if it takes an amount.
     pub amount: Option<String>,
     /// It takes a reason for a refund.
     pub has_reason: bool,
     /// It takes a note.
     pub has_note: bool,
-    /// What it is about, as the page shows it; empty if that does not matter.
+    /// What the page showed when the button was made; empty if that does not matter.
     pub seen: String,
 }
 
 impl Button {
     /// The address of a button.
-    pub fn path_of(act: Act, subject: &Subject) -> String {
+    pub fn path_of(act: OperatorAction, subject: &Target) -> String {
         let encoded = |id: &str| {
             let safe = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.' | b'~');
             id.bytes()
@@ -98,10 +98,10 @@ impl Button {
                 .collect::<String>()
         };
         match subject {
-            Subject::Jobs => format!("/admin/dead-letters/{}", act.as_str()),
-            Subject::Job(id) => format!("/admin/dead-letters/{}/{}", encoded(id), act.as_str()),
-            Subject::Break(id) => format!("/admin/breaks/{}/{}", encoded(id), act.as_str()),
-            Subject::Payment(_) | Subject::Call(..) | Subject::Key(..) => {
+            Target::Jobs => format!("/admin/dead-letters/{}", act.as_str()),
+            Target::Job(id) => format!("/admin/dead-letters/{}/{}", encoded(id), act.as_str()),
+            Target::Break(id) => format!("/admin/breaks/{}/{}", encoded(id), act.as_str()),
+            Target::Payment(_) | Target::Call(..) | Target::Key(..) => {
                 format!("{}/{}", subject.path(), act.as_str())
             }
         }
@@ -125,7 +125,7 @@ pub struct Tile {
 
 /// A plot on a page.
 #[derive(Clone, Debug)]
-pub struct Drawn {
+pub struct Chart {
     /// What it shows.
     pub title: String,
     /// How to read it; may be empty.
@@ -145,7 +145,7 @@ pub struct TaskRun {
     pub when: String,
     /// How long it took.
     pub took: String,
-    /// What came of it.
+    /// Its result.
     pub result: String,
 }
 
@@ -155,15 +155,15 @@ pub struct TaskRun {
 pub struct Overview {
     /// See [`Site`].
     pub site: Site,
-    /// See [`Frame`].
-    pub frame: Frame,
+    /// See [`PageChrome`].
+    pub chrome: PageChrome,
     /// The ranges to choose from: word, name, whether it is this one.
     pub ranges: Vec<(&'static str, &'static str, bool)>,
     /// The numbers.
     pub tiles: Vec<Tile>,
     /// The plots.
-    pub plots: Vec<Drawn>,
-    /// What the clock has started.
+    pub charts: Vec<Chart>,
+    /// The scheduled tasks.
     pub runs: Vec<TaskRun>,
 }
 
@@ -237,8 +237,8 @@ pub struct Select {
 pub struct List {
     /// See [`Site`].
     pub site: Site,
-    /// See [`Frame`].
-    pub frame: Frame,
+    /// See [`PageChrome`].
+    pub chrome: PageChrome,
     /// The heading.
     pub title: &'static str,
     /// A sentence below it.
@@ -253,8 +253,8 @@ pub struct List {
     pub columns: &'static [&'static str],
     /// The entries.
     pub rows: Vec<Row>,
-    /// What is said if there are none.
-    pub nothing: &'static str,
+    /// The text of an empty list.
+    pub empty_text: &'static str,
     /// Buttons for all of it.
     pub buttons: Vec<Button>,
     /// The one-time key of the form that sends a file to this page; `None` if it takes none.
@@ -286,9 +286,9 @@ pub struct Fact {
     pub cell: Cell,
 }
 
-/// A line of a story, as it is shown.
+/// An entry of a timeline, as it is shown.
 #[derive(Clone, Debug)]
-pub struct StoryLine {
+pub struct EntryView {
     /// RFC 3339.
     pub at: String,
     /// To the second.
@@ -352,11 +352,11 @@ pub struct ByHandForm {
 pub struct CallPage {
     /// See [`Site`].
     pub site: Site,
-    /// See [`Frame`].
-    pub frame: Frame,
+    /// See [`PageChrome`].
+    pub chrome: PageChrome,
     /// The heading.
     pub title: String,
-    /// How it stands.
+    /// Its status.
     pub status: Cell,
     /// The payment's or the ride's page, and its id.
     pub back: (String, String),
@@ -368,8 +368,8 @@ pub struct CallPage {
     pub shown: String,
     /// `good`, `warn` or `plain`.
     pub shown_tone: &'static str,
-    /// What came of it.
-    pub lines: Vec<StoryLine>,
+    /// Its result.
+    pub lines: Vec<EntryView>,
     /// Why nothing can be said now; may be empty.
     pub closed: String,
     /// What can be said; `None` if nothing.
@@ -384,8 +384,8 @@ pub struct CallPage {
 pub struct ConfirmPage {
     /// See [`Site`].
     pub site: Site,
-    /// See [`Frame`].
-    pub frame: Frame,
+    /// See [`PageChrome`].
+    pub chrome: PageChrome,
     /// The heading.
     pub title: String,
     /// The call's page.
@@ -404,17 +404,17 @@ pub struct ConfirmPage {
 
 /// The page of a payment, a ride, a key or a dead letter.
 #[derive(Template)]
-#[template(path = "desk/sight.html")]
-pub struct Sight {
+#[template(path = "desk/detail.html")]
+pub struct DetailPage {
     /// See [`Site`].
     pub site: Site,
-    /// See [`Frame`].
-    pub frame: Frame,
+    /// See [`PageChrome`].
+    pub chrome: PageChrome,
     /// What it is: `Payment`.
     pub kind: &'static str,
     /// Its id, or its hash.
     pub id: String,
-    /// How it stands.
+    /// Its status.
     pub status: Cell,
     /// Facts.
     pub facts: Vec<Fact>,
@@ -425,7 +425,7 @@ pub struct Sight {
     /// Keys, calls, refunds, what operators did.
     pub tables: Vec<Table>,
     /// What happened.
-    pub story: Vec<StoryLine>,
+    pub timeline: Vec<EntryView>,
     /// Something to look at as it is: a dead letter's payload; may be empty.
     pub raw: String,
 }

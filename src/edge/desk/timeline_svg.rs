@@ -1,13 +1,13 @@
 //! What happened when, as a picture: a lane for each kind of thing, and time from left to right.
 //!
 //! A payment is moments of milliseconds with hours between them, so a gap is drawn as long as its logarithm: what is close
-//! together is told apart, and a night does not push all else into a corner. The scale says so at each of its marks.
+//! together is told apart, and a night does not push all else into a corner. The scale says so at each of its spans.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
-use super::plot::escaped;
-use super::words;
+use super::chart::escaped;
+use super::format;
 
 const WIDTH: f64 = 880.0;
 const LEFT: f64 = 96.0;
@@ -18,16 +18,16 @@ const SCALE: f64 = 26.0;
 /// How wide a character is, at most.
 const CHARACTER: f64 = 6.4;
 
-/// Something in a lane.
+/// A span of time in a lane, or a moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Mark {
+pub struct Span {
     /// The lane's name.
     pub lane: &'static str,
     /// When it began, in ms since the epoch.
     pub from_ms: u64,
     /// When it ended, if it lasted.
     pub to_ms: Option<u64>,
-    /// It has not ended yet.
+    /// Whether it has not ended yet.
     pub open: bool,
     /// `good`, `bad`, `warn` or empty.
     pub tone: &'static str,
@@ -35,12 +35,12 @@ pub struct Mark {
     pub label: String,
 }
 
-/// The lanes, from top to bottom, as far as there is anything in them.
+/// The lanes, from top to bottom. Empty ones are left out.
 pub const LANES: [&str; 7] = ["Runs", "Phases", "Provider", "Replays", "Webhooks", "Jobs", "Audit"];
 
-/// Where moments lie.
+/// The horizontal positions of moments.
 struct Scale {
-    /// Each moment and how far it is from the first, from 0 to 1.
+    /// Each moment and its position, from 0 to 1.
     places: Vec<(u64, f64)>,
 }
 
@@ -67,19 +67,18 @@ impl Scale {
     }
 }
 
-/// The SVG element; empty if there is nothing to show. `title` names it for whoever does not see it: the same stands below it
-/// as a list.
-pub fn svg(marks: &[Mark], title: &str, now_ms: u64) -> String {
+/// The SVG element; empty if there is nothing to show. `title` is for screen readers: the page lists the same entries below.
+pub fn svg(spans: &[Span], title: &str, now_ms: u64) -> String {
     let mut moments: BTreeSet<u64> =
-        marks.iter().flat_map(|mark| [Some(mark.from_ms), mark.to_ms]).flatten().collect();
+        spans.iter().flat_map(|span| [Some(span.from_ms), span.to_ms]).flatten().collect();
     let Some(first_ms) = moments.first().copied() else { return String::new() };
-    let is_open = marks.iter().any(|mark| mark.open);
+    let is_open = spans.iter().any(|span| span.open);
     if is_open {
         moments.insert(now_ms);
     }
     let scale = Scale::of(&moments);
     let lanes: Vec<&str> =
-        LANES.into_iter().filter(|lane| marks.iter().any(|mark| mark.lane == *lane)).collect();
+        LANES.into_iter().filter(|lane| spans.iter().any(|span| span.lane == *lane)).collect();
     let height = TOP + LANE * lanes.len() as f64 + SCALE;
     let mut svg = format!(
         "<svg class=\"picture\" viewBox=\"0 0 {WIDTH} {height}\" role=\"img\" aria-label=\"{}\">",
@@ -94,20 +93,20 @@ pub fn svg(marks: &[Mark], title: &str, now_ms: u64) -> String {
             y + 4.0,
             WIDTH - RIGHT + 8.0
         );
-        let in_lane = marks.iter().filter(|mark| mark.lane == lane);
+        let in_lane = spans.iter().filter(|span| span.lane == lane);
         draw(&mut svg, &scale, in_lane, y, now_ms);
     }
     svg.push_str("</svg>");
     svg
 }
 
-fn draw<'a>(svg: &mut String, scale: &Scale, marks: impl Iterator<Item = &'a Mark>, y: f64, now_ms: u64) {
+fn draw<'a>(svg: &mut String, scale: &Scale, spans: impl Iterator<Item = &'a Span>, y: f64, now_ms: u64) {
     let mut free_from = 0.0;
-    for mark in marks {
-        let x = scale.x(mark.from_ms);
-        let until_ms = if mark.open { Some(now_ms.max(mark.from_ms)) } else { mark.to_ms };
-        let open = if mark.open { " open" } else { "" };
-        let _ = write!(svg, "<g class=\"mark {}{open}\"><title>{}</title>", mark.tone, escaped(&mark.label));
+    for span in spans {
+        let x = scale.x(span.from_ms);
+        let until_ms = if span.open { Some(now_ms.max(span.from_ms)) } else { span.to_ms };
+        let open = if span.open { " open" } else { "" };
+        let _ = write!(svg, "<g class=\"mark {}{open}\"><title>{}</title>", span.tone, escaped(&span.label));
         let end = match until_ms {
             Some(until_ms) => {
                 let width = (scale.x(until_ms) - x).max(4.0);
@@ -123,15 +122,15 @@ fn draw<'a>(svg: &mut String, scale: &Scale, marks: impl Iterator<Item = &'a Mar
                 x + 4.5
             }
         };
-        // A label stands above its mark where there is room for it; the list has them all.
-        let width = mark.label.chars().count() as f64 * CHARACTER;
+        // A label stands above its span where there is room for it; the list has them all.
+        let width = span.label.chars().count() as f64 * CHARACTER;
         let start = x.min(WIDTH - width);
         if start >= free_from && start >= x - 60.0 {
             let _ = write!(
                 svg,
                 "<text class=\"picture-text\" x=\"{start:.1}\" y=\"{:.1}\">{}</text>",
                 y - 7.0,
-                escaped(&mark.label)
+                escaped(&span.label)
             );
             free_from = start + width + 8.0;
         }
@@ -150,7 +149,7 @@ fn ticks(svg: &mut String, scale: &Scale, first_ms: u64, height: f64) {
         let label = if *moment == first_ms {
             "0".to_owned()
         } else {
-            format!("+{}", words::duration(moment - first_ms))
+            format!("+{}", format::duration(moment - first_ms))
         };
         let _ = write!(
             svg,
@@ -166,14 +165,14 @@ fn ticks(svg: &mut String, scale: &Scale, first_ms: u64, height: f64) {
 mod tests {
     use super::*;
 
-    fn mark(lane: &'static str, from_ms: u64, to_ms: Option<u64>) -> Mark {
-        Mark { lane, from_ms, to_ms, open: false, tone: "good", label: "charge <1>".into() }
+    fn span(lane: &'static str, from_ms: u64, to_ms: Option<u64>) -> Span {
+        Span { lane, from_ms, to_ms, open: false, tone: "good", label: "charge <1>".into() }
     }
 
     #[test]
     fn nothing_makes_no_picture_and_one_moment_does() {
         assert_eq!(svg(&[], "t", 0), "");
-        let one = svg(&[mark("Audit", 5, None)], "What & when", 9);
+        let one = svg(&[span("Audit", 5, None)], "What & when", 9);
         assert!(one.contains("aria-label=\"What &amp; when\"") && one.contains("charge &lt;1&gt;"));
         assert!(!one.contains("NaN") && !one.contains("Webhooks"), "only lanes with something in them");
     }
@@ -190,7 +189,7 @@ mod tests {
 
     #[test]
     fn what_goes_on_reaches_to_now() {
-        let mut going = mark("Runs", 0, None);
+        let mut going = span("Runs", 0, None);
         going.open = true;
         let picture = svg(&[going], "t", 1_000);
         assert!(picture.contains("mark good open") && picture.contains("+1 s"));

@@ -1,11 +1,11 @@
-//! Plots, drawn as SVG. All colours come from the style sheet by class, so that they follow the colour scheme.
+//! Charts as SVG. Colours come from the style sheet by class, so that they follow the colour scheme.
 //!
-//! A plot says what it is to whoever does not see it: its title, and in one sentence its highest and its newest value.
+//! For screen readers, a chart has a title and a sentence with its highest value.
 
 use std::fmt::Write;
 
-use super::range::Frame;
-use super::words;
+use super::format;
+use super::time_window::TimeWindow;
 
 /// The drawing, in its own units. Narrow, so that the text is still readable on a phone.
 const WIDTH: f64 = 360.0;
@@ -31,9 +31,9 @@ pub enum Unit {
 impl Unit {
     fn show(&self, value: u64) -> String {
         match self {
-            Self::Count => words::count(value),
-            Self::Duration => words::duration(value),
-            Self::Money(currency) => words::money(value, currency),
+            Self::Count => format::count(value),
+            Self::Duration => format::duration(value),
+            Self::Money(currency) => format::money(value, currency),
         }
     }
 
@@ -42,7 +42,7 @@ impl Unit {
         match self {
             Self::Count if value >= 10_000 => format!("{}k", value / 1000),
             Self::Money(currency) => {
-                let shown = words::money(value, currency);
+                let shown = format::money(value, currency);
                 let whole = shown.strip_suffix(".00").unwrap_or(&shown);
                 whole
                     .strip_suffix(",000")
@@ -113,7 +113,7 @@ pub struct Plot {
     /// How they are drawn.
     pub shape: Shape,
     /// When they were.
-    pub frame: Frame,
+    pub window: TimeWindow,
     /// The values.
     pub series: Vec<Series>,
 }
@@ -141,12 +141,13 @@ impl Plot {
         if self.is_empty() {
             return "Nothing in this time.".to_owned();
         }
-        let highest = (0..self.frame.count).max_by_key(|bucket| (self.height(*bucket), *bucket)).unwrap_or(0);
+        let highest =
+            (0..self.window.count).max_by_key(|bucket| (self.height(*bucket), *bucket)).unwrap_or(0);
         let mut text = format!(
             "{} UTC to now. Highest: {} at {}.",
-            self.frame.moment(0),
+            self.window.moment(0),
             self.unit.show(self.height(highest)),
-            self.frame.moment(highest)
+            self.window.moment(highest)
         );
         if self.shape == Shape::Bars {
             for series in &self.series {
@@ -175,7 +176,7 @@ impl Plot {
             escaped(&self.title),
             escaped(&self.summary())
         );
-        let top = self.unit.top((0..self.frame.count).map(|bucket| self.height(bucket)).max().unwrap_or(0));
+        let top = self.unit.top((0..self.window.count).map(|bucket| self.height(bucket)).max().unwrap_or(0));
         self.axes(&mut svg, top);
         if self.is_empty() {
             let (x, y) = (LEFT + (WIDTH - LEFT - RIGHT) / 2.0, TOP + (HEIGHT - TOP - BOTTOM) / 2.0);
@@ -211,13 +212,13 @@ impl Plot {
             );
         }
         for label in 0..LABELS {
-            let bucket = label * self.frame.count / LABELS;
+            let bucket = label * self.window.count / LABELS;
             let _ = write!(
                 svg,
                 "<text class=\"plot-label\" x=\"{:.1}\" y=\"{:.1}\">{}</text>",
                 self.x(bucket),
                 HEIGHT - 7.0,
-                escaped(&self.frame.label(bucket))
+                escaped(&self.window.label(bucket))
             );
         }
     }
@@ -228,12 +229,12 @@ impl Plot {
     }
 
     fn width(&self) -> f64 {
-        (WIDTH - LEFT - RIGHT) / self.frame.count.max(1) as f64
+        (WIDTH - LEFT - RIGHT) / self.window.count.max(1) as f64
     }
 
     fn bars(&self, svg: &mut String, top: u64) {
         let width = (self.width() - 1.0).max(1.0);
-        let mut below = vec![0u64; self.frame.count];
+        let mut below = vec![0u64; self.window.count];
         for series in &self.series {
             let _ = write!(svg, "<path class=\"plot-bar {}\" d=\"", series.class);
             for (bucket, base) in below.iter_mut().enumerate() {
@@ -255,7 +256,7 @@ impl Plot {
         for series in &self.series {
             let at = |bucket: usize| series.values.get(bucket).copied().flatten();
             let (mut path, mut dots) = (String::new(), String::new());
-            for bucket in 0..self.frame.count {
+            for bucket in 0..self.window.count {
                 let Some(value) = at(bucket) else { continue };
                 let (x, y) = (self.x(bucket) + self.width() / 2.0, y(value, top));
                 let goes_on = bucket.checked_sub(1).and_then(at).is_some();
@@ -272,7 +273,7 @@ impl Plot {
     /// What a pointer that rests on a bucket is told.
     fn hints(&self, svg: &mut String) {
         svg.push_str("<g class=\"plot-hints\">");
-        for bucket in 0..self.frame.count {
+        for bucket in 0..self.window.count {
             let values: Vec<String> = self
                 .series
                 .iter()
@@ -291,7 +292,7 @@ impl Plot {
                 self.x(bucket),
                 self.width(),
                 HEIGHT - TOP - BOTTOM,
-                escaped(&self.frame.moment(bucket)),
+                escaped(&self.window.moment(bucket)),
                 escaped(&values.join(", "))
             );
         }
@@ -325,15 +326,15 @@ pub(super) fn escaped(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::range::Range;
+    use super::super::time_window::Range;
     use super::*;
 
     fn plot(shape: Shape, values: Vec<Option<u64>>) -> Plot {
-        let frame = Range::Day.frame(1_795_253_461_234);
-        let mut all = vec![None; frame.count];
+        let window = Range::Day.window(1_795_253_461_234);
+        let mut all = vec![None; window.count];
         all.splice(..values.len(), values);
         let series = vec![Series { name: "Paid", class: "paid", values: all }];
-        Plot { id: "p".into(), title: "Payments <now>".into(), unit: Unit::Count, shape, frame, series }
+        Plot { id: "p".into(), title: "Payments <now>".into(), unit: Unit::Count, shape, window, series }
     }
 
     fn numbers_are_finite(svg: &str) {
@@ -387,7 +388,7 @@ mod tests {
         assert_eq!(tops, [1, 1, 2, 4, 10, 20, 100, 200, 1000]);
         assert!(top(u64::MAX) == u64::MAX);
         let durations = [30, 40_000, 40_001, 3_000_000, 100_000_000].map(|ms| Unit::Duration.top(ms));
-        assert_eq!(durations.map(words::duration), ["40 ms", "40 s", "2 min", "2 h", "2 d"]);
+        assert_eq!(durations.map(format::duration), ["40 ms", "40 s", "2 min", "2 h", "2 d"]);
     }
 
     #[test]

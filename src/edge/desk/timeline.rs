@@ -1,9 +1,9 @@
-//! What happened to a key or a payment, told from an object's rows: as lines, and as marks for the picture.
+//! The timeline of a key or a payment, from an object's rows: entries for the list and spans for the chart.
 
 use serde::Deserialize;
 
-use super::picture::Mark;
-use super::words;
+use super::format;
+use super::timeline_svg::Span;
 use crate::machine::rows::{REPLAYED, TimelineEntry};
 use crate::object::inspection::{CallSight, Inspection};
 
@@ -20,9 +20,9 @@ pub struct JobRow {
     pub updated_at_ms: u64,
 }
 
-/// One line.
+/// One entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Line {
+pub struct Entry {
     /// In ms since the epoch.
     pub at_ms: u64,
     /// The lane that it belongs to.
@@ -33,24 +33,24 @@ pub struct Line {
     pub what: String,
     /// More about it: ids, codes.
     pub detail: String,
-    /// Its place among those of the same moment.
+    /// Its order among entries of the same moment.
     pub place: usize,
 }
 
 /// All of it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Story {
+pub struct Timeline {
     /// Oldest first.
-    pub lines: Vec<Line>,
-    /// For the picture.
-    pub marks: Vec<Mark>,
-    /// Where the lines that are being told stand among those of the same moment.
+    pub entries: Vec<Entry>,
+    /// For the chart.
+    pub spans: Vec<Span>,
+    /// The order of the entries that are being added, among those of the same moment.
     place: usize,
 }
 
-/// What happened to one key of the object, or to all.
-pub fn story(inspection: &Inspection, key_id: Option<u32>, jobs: &[JobRow]) -> Story {
-    let mut story = Story::default();
+/// The timeline of one key of the object, or of all.
+pub fn timeline(inspection: &Inspection, key_id: Option<u32>, jobs: &[JobRow]) -> Timeline {
+    let mut timeline = Timeline::default();
     let is_mine = |entry: &&TimelineEntry| key_id.is_none_or(|key_id| entry.key_id == key_id);
     let mut keys: Vec<u32> = inspection.timeline.iter().filter(is_mine).map(|entry| entry.key_id).collect();
     keys.sort_unstable();
@@ -61,23 +61,23 @@ pub fn story(inspection: &Inspection, key_id: Option<u32>, jobs: &[JobRow]) -> S
         let is_open = inspection.snapshot.keys.iter().any(|key| key.key_id == key_id && key.status == "open");
         let name = inspection.snapshot.keys.iter().find(|key| key.key_id == key_id);
         let name = name.and_then(|key| key.operation.clone()).unwrap_or_else(|| "operation".to_owned());
-        story.runs(&entries, &name, is_open);
-        story.phases(&entries, &name);
-        story.replays(&entries, &name);
-        story.calls(&entries, inspection, key_id);
+        timeline.runs(&entries, &name, is_open);
+        timeline.phases(&entries, &name);
+        timeline.replays(&entries, &name);
+        timeline.calls(&entries, inspection, key_id);
     }
-    // What is told or staged belongs to the object, not to one of its keys.
-    story.place = usize::MAX;
-    story.webhooks(inspection);
-    story.jobs(inspection, jobs);
-    story.audit(inspection);
-    story.lines.sort_by_key(|line| (line.at_ms, line.place));
-    story.marks.sort_by_key(|mark| mark.from_ms);
-    story
+    // Webhooks and jobs belong to the object, not to one of its keys.
+    timeline.place = usize::MAX;
+    timeline.webhooks(inspection);
+    timeline.jobs(inspection, jobs);
+    timeline.audit(inspection);
+    timeline.entries.sort_by_key(|entry| (entry.at_ms, entry.place));
+    timeline.spans.sort_by_key(|span| span.from_ms);
+    timeline
 }
 
-impl Story {
-    fn line(
+impl Timeline {
+    fn entry(
         &mut self,
         at_ms: u64,
         lane: &'static str,
@@ -86,10 +86,10 @@ impl Story {
         detail: impl Into<String>,
     ) {
         let place = self.place;
-        self.lines.push(Line { at_ms, lane, tone, what: what.into(), detail: detail.into(), place });
+        self.entries.push(Entry { at_ms, lane, tone, what: what.into(), detail: detail.into(), place });
     }
 
-    fn mark(
+    fn span(
         &mut self,
         lane: &'static str,
         from_ms: u64,
@@ -97,10 +97,10 @@ impl Story {
         tone: &'static str,
         label: impl Into<String>,
     ) {
-        self.marks.push(Mark { lane, from_ms, to_ms, open: false, tone, label: label.into() });
+        self.spans.push(Span { lane, from_ms, to_ms, open: false, tone, label: label.into() });
     }
 
-    /// A run lasts from its claim to its release or its end, or still goes on.
+    /// A run lasts from its claim to its release or end, or is still open.
     fn runs(&mut self, entries: &[(usize, &TimelineEntry)], name: &str, is_open: bool) {
         let mut began: Option<(u64, u32)> = None;
         for (place, entry) in entries {
@@ -108,12 +108,12 @@ impl Story {
             match entry.event.as_str() {
                 "key_created" | "resumed" => {
                     let what = if entry.event == "resumed" { "Resumed" } else { "Key used first" };
-                    // What it was used for is its name.
+                    // The operation's name says what it was used for.
                     let detail = if entry.event == "resumed" { entry.detail.as_str() } else { "" };
-                    self.line(entry.at_ms, "Runs", "", format!("{what}: {name}"), detail);
-                    // The run before it left without a word.
+                    self.entry(entry.at_ms, "Runs", "", format!("{what}: {name}"), detail);
+                    // The previous run was lost without an entry.
                     if let Some((from_ms, attempt)) = began.replace((entry.at_ms, entry.attempt)) {
-                        self.mark(
+                        self.span(
                             "Runs",
                             from_ms,
                             Some(entry.at_ms),
@@ -126,12 +126,12 @@ impl Story {
                     let is_end = entry.event == "finished";
                     let tone = if is_end { "good" } else { "warn" };
                     let what = if is_end { "Finished" } else { "Released" };
-                    self.line(entry.at_ms, "Runs", tone, format!("{what}: {name}"), &entry.detail);
+                    self.entry(entry.at_ms, "Runs", tone, format!("{what}: {name}"), &entry.detail);
                     let (from_ms, attempt) = began.take().unwrap_or((entry.at_ms, entry.attempt));
-                    self.mark("Runs", from_ms, Some(entry.at_ms), tone, format!("{name}, run {attempt}"));
+                    self.span("Runs", from_ms, Some(entry.at_ms), tone, format!("{name}, run {attempt}"));
                 }
                 "expired" => {
-                    self.line(
+                    self.entry(
                         entry.at_ms,
                         "Runs",
                         "",
@@ -143,9 +143,9 @@ impl Story {
             }
         }
         if let Some((from_ms, attempt)) = began {
-            self.mark("Runs", from_ms, None, "warn", format!("{name}, run {attempt}"));
-            if let Some(mark) = self.marks.last_mut() {
-                mark.open = is_open;
+            self.span("Runs", from_ms, None, "warn", format!("{name}, run {attempt}"));
+            if let Some(span) = self.spans.last_mut() {
+                span.open = is_open;
             }
         }
     }
@@ -154,29 +154,29 @@ impl Story {
         for (place, entry) in entries.iter().filter(|(_, entry)| entry.event == "recovery_point") {
             self.place = *place;
             let point = entry.detail.replace('_', " ");
-            self.line(
+            self.entry(
                 entry.at_ms,
                 "Phases",
                 "",
                 format!("Recovery point: {point}"),
                 format!("of the {name}"),
             );
-            self.mark("Phases", entry.at_ms, None, "", point);
+            self.span("Phases", entry.at_ms, None, "", point);
         }
     }
 
-    /// Another request was given the same response.
+    /// Another request got the same response.
     fn replays(&mut self, entries: &[(usize, &TimelineEntry)], name: &str) {
         for (place, entry) in entries.iter().filter(|(_, entry)| entry.event == REPLAYED) {
             self.place = *place;
             let detail =
                 if entry.detail.is_empty() { String::new() } else { format!("request {}", entry.detail) };
-            self.line(entry.at_ms, "Replays", "", format!("Answered again: {name}"), detail);
-            self.mark("Replays", entry.at_ms, None, "", format!("{name}: answered again"));
+            self.entry(entry.at_ms, "Replays", "", format!("Answered again: {name}"), detail);
+            self.span("Replays", entry.at_ms, None, "", format!("{name}: answered again"));
         }
     }
 
-    /// A call lasts from its send to its outcome; one without an outcome died with its run.
+    /// A call lasts from its send to its outcome. One without an outcome was lost with its run.
     fn calls(&mut self, entries: &[(usize, &TimelineEntry)], inspection: &Inspection, key_id: u32) {
         let calls: Vec<&CallSight> = inspection.calls.iter().filter(|call| call.key_id == key_id).collect();
         let mut sent: Option<(u64, String)> = None;
@@ -184,7 +184,7 @@ impl Story {
             self.place = *place;
             match entry.event.as_str() {
                 "call_frozen" => {
-                    self.line(
+                    self.entry(
                         entry.at_ms,
                         "Provider",
                         "",
@@ -193,9 +193,9 @@ impl Story {
                     );
                 }
                 "call_sent" => {
-                    self.line(entry.at_ms, "Provider", "", format!("Sent: {}", entry.detail), "");
+                    self.entry(entry.at_ms, "Provider", "", format!("Sent: {}", entry.detail), "");
                     if let Some((from_ms, label)) = sent.replace((entry.at_ms, entry.detail.clone())) {
-                        self.mark(
+                        self.span(
                             "Provider",
                             from_ms,
                             Some(entry.at_ms),
@@ -207,18 +207,18 @@ impl Story {
                 "call_outcome" => {
                     let (from_ms, label) = sent.take().unwrap_or((entry.at_ms, "call".to_owned()));
                     let tone = tone_of(&entry.detail);
-                    let took = words::duration(entry.at_ms.saturating_sub(from_ms));
+                    let took = format::duration(entry.at_ms.saturating_sub(from_ms));
                     let name = label.split(' ').next().unwrap_or_default();
                     let call = calls.iter().find(|call| call.name == name);
                     let more = call.filter(|_| tone != "warn").map(|call| answer(call)).unwrap_or_default();
-                    self.line(
+                    self.entry(
                         entry.at_ms,
                         "Provider",
                         tone,
                         format!("{}, after {took}", sentence(&entry.detail)),
                         more,
                     );
-                    self.mark(
+                    self.span(
                         "Provider",
                         from_ms,
                         Some(entry.at_ms),
@@ -228,29 +228,29 @@ impl Story {
                 }
                 "look_up" => {
                     let tone = if entry.detail == "found" { "good" } else { "warn" };
-                    self.line(entry.at_ms, "Provider", tone, format!("Looked up: {}", entry.detail), "");
-                    self.mark("Provider", entry.at_ms, None, tone, format!("look-up: {}", entry.detail));
+                    self.entry(entry.at_ms, "Provider", tone, format!("Looked up: {}", entry.detail), "");
+                    self.span("Provider", entry.at_ms, None, tone, format!("look-up: {}", entry.detail));
                 }
                 "call_settled_by_hand" => {
-                    self.line(entry.at_ms, "Provider", "warn", format!("Settled: {}", entry.detail), "");
-                    self.mark("Provider", entry.at_ms, None, "warn", "settled by hand");
+                    self.entry(entry.at_ms, "Provider", "warn", format!("Settled: {}", entry.detail), "");
+                    self.span("Provider", entry.at_ms, None, "warn", "settled by hand");
                 }
                 "call_held" => {
-                    self.line(entry.at_ms, "Provider", "", format!("Held: {}", entry.detail), "");
+                    self.entry(entry.at_ms, "Provider", "", format!("Held: {}", entry.detail), "");
                 }
                 "call_settled" => {
                     let tone = if entry.detail.contains("flagged") { "bad" } else { "good" };
-                    self.line(entry.at_ms, "Provider", tone, format!("Settled: {}", entry.detail), "");
-                    self.mark("Provider", entry.at_ms, None, tone, &entry.detail);
+                    self.entry(entry.at_ms, "Provider", tone, format!("Settled: {}", entry.detail), "");
+                    self.span("Provider", entry.at_ms, None, tone, &entry.detail);
                 }
                 _ => {}
             }
         }
         if let Some((from_ms, label)) = sent {
             let in_flight = calls.iter().any(|call| call.status == "in_flight");
-            self.mark("Provider", from_ms, None, "warn", label);
-            if let Some(mark) = self.marks.last_mut() {
-                mark.open = in_flight;
+            self.span("Provider", from_ms, None, "warn", label);
+            if let Some(span) = self.spans.last_mut() {
+                span.open = in_flight;
             }
         }
     }
@@ -258,11 +258,11 @@ impl Story {
     fn webhooks(&mut self, inspection: &Inspection) {
         for event in &inspection.events {
             let what = format!("{} told: {}", sentence(&event.provider), event.kind);
-            self.line(event.received_at_ms, "Webhooks", "", what, &event.event_id);
-            self.mark("Webhooks", event.received_at_ms, None, "", &event.kind);
+            self.entry(event.received_at_ms, "Webhooks", "", what, &event.event_id);
+            self.span("Webhooks", event.received_at_ms, None, "", &event.kind);
         }
         for entry in inspection.timeline.iter().filter(|entry| entry.event == "contradiction") {
-            self.line(entry.at_ms, "Webhooks", "bad", "It contradicts what we have", &entry.detail);
+            self.entry(entry.at_ms, "Webhooks", "bad", "It contradicts what we have", &entry.detail);
         }
     }
 
@@ -277,16 +277,16 @@ impl Story {
             };
             let tries =
                 if row.attempts == 1 { "1 try".to_owned() } else { format!("{} tries", row.attempts) };
-            self.line(row.staged_at_ms, "Jobs", "", format!("Job staged: {name}"), &row.job_id);
+            self.entry(row.staged_at_ms, "Jobs", "", format!("Job staged: {name}"), &row.job_id);
             let result = row.result.as_deref().map(|result| format!(": {result}")).unwrap_or_default();
-            self.line(
+            self.entry(
                 row.updated_at_ms,
                 "Jobs",
                 tone,
                 format!("Job {}: {name}", row.state),
                 format!("{tries}{result}"),
             );
-            self.mark(
+            self.span(
                 "Jobs",
                 row.staged_at_ms,
                 Some(row.updated_at_ms),
@@ -298,10 +298,10 @@ impl Story {
             let name = job.kind.replace('_', " ");
             let where_it_is =
                 if job.sends == 0 { "not sent to the queue yet" } else { "in the queue, not confirmed" };
-            self.line(job.staged_at_ms, "Jobs", "warn", format!("Job staged: {name}"), where_it_is);
-            self.mark("Jobs", job.staged_at_ms, None, "warn", name);
-            if let Some(mark) = self.marks.last_mut() {
-                mark.open = true;
+            self.entry(job.staged_at_ms, "Jobs", "warn", format!("Job staged: {name}"), where_it_is);
+            self.span("Jobs", job.staged_at_ms, None, "warn", name);
+            if let Some(span) = self.spans.last_mut() {
+                span.open = true;
             }
         }
     }
@@ -309,14 +309,18 @@ impl Story {
     fn audit(&mut self, inspection: &Inspection) {
         for record in &inspection.snapshot.audit {
             let what = record.action.clone();
-            self.line(
+            self.entry(
                 record.at_ms,
                 "Audit",
                 "",
                 what,
-                format!("{} by {}", words::short(&record.subject), words::doer(&record.actor, &record.data)),
+                format!(
+                    "{} by {}",
+                    format::short(&record.subject),
+                    format::doer(&record.actor, &record.data)
+                ),
             );
-            self.mark("Audit", record.at_ms, None, "", &record.action);
+            self.span("Audit", record.at_ms, None, "", &record.action);
         }
     }
 }
@@ -329,7 +333,7 @@ fn tone_of(outcome: &str) -> &'static str {
     }
 }
 
-/// What a call was answered with, in the provider's words.
+/// The provider's answer to a call.
 fn answer(call: &CallSight) -> String {
     let request = call.request_id.as_ref().map(|id| format!("request {id}"));
     let result = call.result.as_ref().map(|result| result.replace('_', " "));
@@ -401,9 +405,9 @@ mod tests {
         }
     }
 
-    fn marks(story: &Story, lane: &str) -> Vec<(u64, Option<u64>, &'static str, bool)> {
-        let marks = story.marks.iter().filter(|mark| mark.lane == lane);
-        marks.map(|mark| (mark.from_ms, mark.to_ms, mark.tone, mark.open)).collect()
+    fn spans(timeline: &Timeline, lane: &str) -> Vec<(u64, Option<u64>, &'static str, bool)> {
+        let spans = timeline.spans.iter().filter(|span| span.lane == lane);
+        spans.map(|span| (span.from_ms, span.to_ms, span.tone, span.open)).collect()
     }
 
     #[test]
@@ -421,13 +425,16 @@ mod tests {
             ],
             "finished",
         );
-        let story = story(&told, None, &[]);
-        assert_eq!(marks(&story, "Runs"), [(0, Some(700), "warn", false), (1500, Some(1601), "good", false)]);
+        let timeline = timeline(&told, None, &[]);
         assert_eq!(
-            marks(&story, "Provider"),
+            spans(&timeline, "Runs"),
+            [(0, Some(700), "warn", false), (1500, Some(1601), "good", false)]
+        );
+        assert_eq!(
+            spans(&timeline, "Provider"),
             [(5, Some(700), "warn", false), (1501, Some(1600), "good", false)]
         );
-        assert!(story.lines.is_sorted_by_key(|line| line.at_ms));
+        assert!(timeline.entries.is_sorted_by_key(|entry| entry.at_ms));
     }
 
     #[test]
@@ -435,7 +442,7 @@ mod tests {
         let told =
             inspection(&[(0, 1, "key_created", ""), (90, 2, "resumed", "its holder was gone")], "open");
         assert_eq!(
-            marks(&story(&told, None, &[]), "Runs"),
+            spans(&timeline(&told, None, &[]), "Runs"),
             [(0, Some(90), "bad", false), (90, None, "warn", true)]
         );
     }
@@ -451,17 +458,17 @@ mod tests {
             ],
             "finished",
         );
-        let story = story(&told, None, &[]);
-        assert_eq!(marks(&story, "Replays"), [(500, None, "", false), (900, None, "", false)]);
-        assert_eq!(marks(&story, "Runs"), [(0, Some(9), "good", false)], "no run begins with it");
-        let lines = story.lines.iter().filter(|line| line.lane == "Replays");
-        let lines: Vec<_> = lines.map(|line| (line.what.as_str(), line.detail.as_str())).collect();
+        let timeline = timeline(&told, None, &[]);
+        assert_eq!(spans(&timeline, "Replays"), [(500, None, "", false), (900, None, "", false)]);
+        assert_eq!(spans(&timeline, "Runs"), [(0, Some(9), "good", false)], "no run begins with it");
+        let lines = timeline.entries.iter().filter(|entry| entry.lane == "Replays");
+        let lines: Vec<_> = lines.map(|entry| (entry.what.as_str(), entry.detail.as_str())).collect();
         assert_eq!(lines, [("Answered again: ride", "request req_2"), ("Answered again: ride", "")]);
     }
 
     #[test]
     fn only_the_key_that_is_asked_for_is_told_of() {
         let told = inspection(&[(0, 1, "key_created", "")], "open");
-        assert!(story(&told, Some(2), &[]).lines.is_empty());
+        assert!(timeline(&told, Some(2), &[]).entries.is_empty());
     }
 }

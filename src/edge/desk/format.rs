@@ -1,4 +1,4 @@
-//! Numbers, times and money as people read them.
+//! Formats numbers, times and money for people.
 
 use crate::machine::record::REPLAYS_COUNTED_MAX;
 use crate::payment::money::{AmountMinor, Currency, for_people};
@@ -61,7 +61,7 @@ pub fn parse_money(text: &str, currency: &str) -> Result<Option<AmountMinor>, St
     if text.is_empty() {
         return Ok(None);
     }
-    // Another currency's sign is not a digit: whoever writes it means another amount.
+    // Another currency's sign is an error: the operator means another amount.
     let text = known.and_then(Currency::sign).and_then(|sign| text.strip_prefix(sign)).unwrap_or(text).trim();
     if text.starts_with(['$', '€', '£', '¥']) {
         return Err(format!("must be in the payment's currency, {}", currency.to_ascii_uppercase()));
@@ -114,7 +114,7 @@ pub fn short(id: &str) -> String {
     }
 }
 
-/// Whose something is: an account by its id, a browser by the beginning of its hash.
+/// An owner: an account by its id, a browser by the beginning of its hash.
 pub fn owner(text: &str) -> String {
     match text.split_once(':') {
         Some(("account", id)) => id.to_owned(),
@@ -123,7 +123,7 @@ pub fn owner(text: &str) -> String {
     }
 }
 
-/// Who an audit record is of: the owner, or the operator who asked on the owner's behalf.
+/// Who caused an audit record: the owner, or an operator on the owner's behalf.
 pub fn doer(actor: &str, data: &str) -> String {
     let data: serde_json::Value = serde_json::from_str(data).unwrap_or_default();
     match data.get(OPERATOR).and_then(serde_json::Value::as_str) {
@@ -132,7 +132,7 @@ pub fn doer(actor: &str, data: &str) -> String {
     }
 }
 
-/// An address for email is shown only as far as it helps: `a…@example.com`.
+/// An email address, masked: `a…@example.com`.
 pub fn masked(text: &str) -> String {
     match text.split_once('@') {
         Some((name, domain)) if !name.contains(' ') => {
@@ -142,7 +142,7 @@ pub fn masked(text: &str) -> String {
     }
 }
 
-/// As a sentence begins.
+/// With a capital first letter.
 pub fn sentence(text: &str) -> String {
     let mut characters = text.chars();
     let first = characters.next().map(|first| first.to_uppercase().to_string()).unwrap_or_default();
