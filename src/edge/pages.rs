@@ -42,30 +42,26 @@ pub struct TestCard {
     pub payment_method: &'static str,
     /// How it is shown: `Visa ···· 4242`.
     pub label: &'static str,
-    /// What becomes of it: `is accepted`.
+    /// The payment's result: `Succeeds`.
     pub effect: &'static str,
 }
 
 /// The cards that the demo offers.
 pub const TEST_CARDS: [TestCard; 5] = [
-    TestCard { payment_method: "pm_card_visa", label: "Visa ···· 4242", effect: "is accepted" },
+    TestCard { payment_method: "pm_card_visa", label: "Visa ···· 4242", effect: "Succeeds" },
+    TestCard { payment_method: "pm_card_mastercard", label: "Mastercard ···· 4444", effect: "Succeeds" },
     TestCard {
-        payment_method: "pm_card_mastercard", label: "Mastercard ···· 4444", effect: "is accepted"
-    },
-    TestCard {
-        payment_method: "pm_card_visa_chargeDeclined",
-        label: "Visa ···· 0002",
-        effect: "is declined",
+        payment_method: "pm_card_visa_chargeDeclined", label: "Visa ···· 0002", effect: "Declined"
     },
     TestCard {
         payment_method: "pm_card_visa_chargeDeclinedInsufficientFunds",
         label: "Visa ···· 9995",
-        effect: "has insufficient funds",
+        effect: "Insufficient funds",
     },
     TestCard {
         payment_method: "pm_card_chargeDeclinedExpiredCard",
         label: "Visa ···· 0069",
-        effect: "has expired",
+        effect: "Expired card",
     },
 ];
 
@@ -73,7 +69,7 @@ pub const TEST_CARDS: [TestCard; 5] = [
 const BANK_CARD: TestCard = TestCard {
     payment_method: "pm_card_authenticationRequired",
     label: "Visa ···· 3184",
-    effect: "asks your bank",
+    effect: "Needs 3-D Secure",
 };
 
 /// The cards that the demo's checkout offers.

@@ -378,7 +378,7 @@ fn plain(text: &str, max: usize) -> Result<String, String> {
     if is_good {
         Ok(text.to_owned())
     } else {
-        Err(format!("must be at most {max} characters, and none of control"))
+        Err(format!("must be at most {max} characters, without control characters"))
     }
 }
 

@@ -75,7 +75,7 @@ kinds! {
     );
     NotFound(
         404, "not-found", "There is nothing here",
-        "Nothing stands at this address, or it belongs to somebody else."
+        "This page doesn't exist, or you don't have access."
     );
     MethodNotAllowed(
         405, "method-not-allowed", "This method is not allowed here",

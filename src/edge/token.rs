@@ -5,7 +5,7 @@
 //! ```
 //!
 //! It is 104 characters long and so a valid `Idempotency-Key`. Random by nature: the object id is a fresh unique id.
-//! Whoever has not the signing key cannot make one, and nobody can use another session's.
+//! Unforgeable without the signing key, and useless in another session.
 
 use data_encoding::BASE64URL_NOPAD;
 use uuid::Uuid;

@@ -29,7 +29,7 @@ pub(in crate::edge) async fn audit(desk: &Desk<'_>) -> Result<Answer, Problem> {
         if is_effects { effects(desk, conditions).await? } else { acts(desk, conditions).await? };
     let page = List {
         title: "Audit",
-        intro: "Who did what, and when: what operators did here, or what every request has effected.",
+        intro: "What operators did, or what every request changed, and when.",
         search: Some(search),
         hint: "A subject’s id, an action, a name",
         selects: vec![desk.select("of", "Of", &[("", "operators"), ("effects", "requests")])],
@@ -39,7 +39,7 @@ pub(in crate::edge) async fn audit(desk: &Desk<'_>) -> Result<Answer, Problem> {
             &["When (UTC)", "Who", "Action", "Subject", "Outcome"]
         },
         rows,
-        empty_text: "Nothing was done like that.",
+        empty_text: if is_effects { "No records match." } else { "No operator actions yet." },
         buttons: Vec::new(),
         upload: None,
         newer,

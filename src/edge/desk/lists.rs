@@ -99,7 +99,7 @@ pub(in crate::edge) async fn payments(desk: &Desk<'_>) -> Result<Answer, Problem
         )],
         columns: &["Payment", "Status", "Amount", "Account", "Provider", "Begun (UTC)"],
         rows: rows.collect(),
-        empty_text: "No payment is like that. A new one appears within moments.",
+        empty_text: "No payments match. A new one appears within moments.",
         buttons: Vec::new(),
         upload: None,
         newer,
@@ -187,7 +187,7 @@ pub(in crate::edge) async fn keys(desk: &Desk<'_>) -> Result<Answer, Problem> {
         )],
         columns: &["Key", "Operation", "State", "Recovery point", "Answer", "Account", "First used (UTC)"],
         rows: rows.collect(),
-        empty_text: "No key is like that. A new one appears within moments.",
+        empty_text: "No keys match. A new one appears within moments.",
         buttons: Vec::new(),
         upload: None,
         newer,
@@ -245,7 +245,7 @@ pub(in crate::edge) async fn dead_letters(desk: &Desk<'_>) -> Result<Answer, Pro
     };
     let page = List {
         title: "Dead letters",
-        intro: "Jobs that failed for good: an email, a message, or a payment's place in the lists. And webhooks of a provider that could not be taken in: what they tell is missing in their payment until they are requeued, or settled by hand.",
+        intro: "Jobs that failed for good: an email, a text message, or an update of the lists; and webhooks that could not be processed. Their payment lacks that news until they are requeued or the call is settled by hand.",
         search: None,
         hint: "",
         selects: vec![desk.select(
@@ -261,7 +261,7 @@ pub(in crate::edge) async fn dead_letters(desk: &Desk<'_>) -> Result<Answer, Pro
         )],
         columns: &["Job", "Last error", "Tries", "Object", "Died (UTC)"],
         rows,
-        empty_text: "There are none: every job was done, or is still tried.",
+        empty_text: "No dead letters: every job is done or still being tried.",
         buttons,
         upload: None,
         newer,
@@ -320,7 +320,7 @@ pub(in crate::edge) async fn breaks(desk: &Desk<'_>) -> Result<Answer, Problem> 
     }
     let page = List {
         title: "Breaks",
-        intro: "Where a provider’s books and ours differ. Repair lets the payment’s object ask the provider; what is right as it is can be accepted with a note.",
+        intro: "Where a provider’s books and our records differ. Repair lets the payment check with the provider; a difference that is right can be accepted with a note.",
         search: None,
         hint: "",
         selects: vec![desk.select(
@@ -336,7 +336,7 @@ pub(in crate::edge) async fn breaks(desk: &Desk<'_>) -> Result<Answer, Problem> 
         )],
         columns: &["Kind", "Provider", "Ours", "Theirs", "Payment", "State", "Seen (UTC)"],
         rows,
-        empty_text: "There are none: the books agree as far as they were compared.",
+        empty_text: "No open breaks: our records and the provider’s books agree.",
         buttons: Vec::new(),
         upload: None,
         newer,

@@ -31,7 +31,7 @@ pub(in crate::edge) async fn page(desk: &Desk<'_>) -> Result<Answer, Problem> {
         selects: Vec::new(),
         columns: &["Report", "State", "Lines", "Not counted", "Came (UTC)"],
         rows: reports.iter().map(|report| row(desk, report)).collect(),
-        empty_text: "None has come yet. Adyen makes one for each payout: it is in the Customer Area under Reports.",
+        empty_text: "No reports yet. Adyen makes one for each payout, in the Customer Area under Reports.",
         buttons: Vec::new(),
         upload: Some(key),
         newer: String::new(),

@@ -100,7 +100,7 @@ refusals! {
     FORBIDDEN = "Forbidden"(Forbidden | HttpsRequired)
         "The request came over plain http, or the form from another site. Nothing was run.";
     HTTPS_REQUIRED = "HttpsRequired"(HttpsRequired) "The request came over plain http. Nothing was run.";
-    NOT_FOUND = "NotFound"(NotFound) "Nothing stands here, or it belongs to somebody else.";
+    NOT_FOUND = "NotFound"(NotFound) "It doesn't exist, or you don't have access.";
     METHOD_NOT_ALLOWED = "MethodNotAllowed"(MethodNotAllowed; ("Allow", "Allow"))
         "Another method than this address has.";
     REQUEST_TIMEOUT = "RequestTimeout"(RequestTimeout; RETRY_AFTER)
