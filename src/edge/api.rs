@@ -177,7 +177,7 @@ impl<'a> Call<'a> {
             Some(place) if is_explicit => match bind(app, request, &own, &arrival, &place).await? {
                 Ok(object) => ObjectRef::Id(object),
                 Err(mismatch) => {
-                    let answer = reply::verdict(mismatch, Channel::Api, request, "", app.manner());
+                    let answer = reply::verdict(mismatch, Channel::Api, request, "", app.response_options());
                     return Ok(answer.under(&owner, &key_hash));
                 }
             },
@@ -189,7 +189,7 @@ impl<'a> Call<'a> {
         let wait_ms = key_source::wait_ms(request, app.config.times.wait_ms);
         let ask = RunAsk { arrival, wait_ms, fault, is_counted: false };
         let verdict = run(app, &place, ask).await.map_err(|Unreachable| unreachable(&resource))?;
-        let answer = reply::verdict(verdict, Channel::Api, request, &resource, app.manner());
+        let answer = reply::verdict(verdict, Channel::Api, request, &resource, app.response_options());
         Ok(answer.under(&owner, &key_hash))
     }
 }

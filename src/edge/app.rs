@@ -11,7 +11,7 @@ use super::assets;
 use super::pages::Site;
 use super::problem::Kind;
 use super::reply::CSP;
-use super::reply::Manner;
+use super::reply::ResponseOptions;
 use super::session::Session;
 use crate::config::Config;
 use crate::edge::http::{Answer, Request};
@@ -88,8 +88,8 @@ impl App {
     }
 
     /// How operations are answered here, where the settings differ from the standard.
-    pub(super) fn manner(&self) -> Manner {
-        Manner { mismatch_status: self.mismatch_status(), marks_body: self.config.marks_body }
+    pub(super) fn response_options(&self) -> ResponseOptions {
+        ResponseOptions { mismatch_status: self.mismatch_status(), marks_body: self.config.marks_body }
     }
 
     /// The status of a mismatch, where it is not the draft's own.

@@ -6,7 +6,7 @@ use super::app::{App, ObjectRef, session};
 use super::http::{Answer, Request};
 use super::pages::Notice;
 use super::problem::{Kind, Problem};
-use super::reply::Manner;
+use super::reply::ResponseOptions;
 use super::ride::{self, COORDINATES, TRANSPORT_FIELDS};
 use super::session::{OpenForm, Session};
 use super::signing::Purpose;
@@ -203,7 +203,7 @@ pub(super) async fn post_ride(app: &App, request: &Request) -> Result<Answer, Pr
         ).await,
         Ok(verdict) => {
             // A form of an older tab: from now on it is the one to come back to.
-            let mut answer = reply::verdict(verdict, Channel::Form, request, &resource, Manner::default()).under(&owner, &key_hash);
+            let mut answer = reply::verdict(verdict, Channel::Form, request, &resource, ResponseOptions::default()).under(&owner, &key_hash);
             answer.headers.extend(open_cookie(app, request, key.as_str()));
             Ok(answer)
         }

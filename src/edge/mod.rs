@@ -13,7 +13,7 @@ pub mod lab;
 pub mod multipart;
 pub mod openapi;
 pub mod pages;
-pub mod payment;
+pub mod payment_params;
 pub mod problem;
 pub mod reply;
 pub mod return_key;

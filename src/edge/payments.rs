@@ -5,7 +5,7 @@ use super::api::{self, Call, Elsewhere, account, invalid_parameters, owner, unre
 use super::app::{App, ObjectRef};
 use super::http::{Answer, Request, with_query};
 use super::pages::Returning;
-use super::payment::{capture_request, no_parameters, payment_request, refund_request};
+use super::payment_params::{capture_request, no_parameters, payment_request, refund_request};
 use super::problem::{Kind, Problem};
 use super::reply;
 use super::return_key::{self, ReturnKey};

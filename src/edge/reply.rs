@@ -31,7 +31,7 @@ pub const RATE_PERIOD_S: u64 = 60;
 
 /// How operations are answered where the settings differ from the standard.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Manner {
+pub struct ResponseOptions {
     /// What stands in the place of the draft's 422 for a key that was used for something else.
     pub mismatch_status: Option<u16>,
     /// A JSON answer says in `cached` whether it is a replay. The rest of the body stays as it is.
@@ -44,13 +44,13 @@ pub fn verdict(
     channel: Channel,
     request: &Request,
     resource: &str,
-    manner: Manner,
+    options: ResponseOptions,
 ) -> Answer {
     let seconds = |ms: u64| Some(ms.div_ceil(1000).max(1));
     let (mut problem, outcome) = match verdict {
         Verdict::Finished { response, original_request, replayed } => {
             let mut answer = finished(response, original_request, replayed);
-            if manner.marks_body {
+            if options.marks_body {
                 mark(&mut answer.body, replayed);
             }
             return answer;
@@ -75,7 +75,7 @@ pub fn verdict(
         Verdict::Mismatch { fields } => {
             let mut problem = Problem::new(Kind::KeyReused);
             problem.fields = fields;
-            problem.status = manner.mismatch_status;
+            problem.status = options.mismatch_status;
             (problem, "mismatch")
         }
         Verdict::Refused(refusal) => refused(refusal, request.now_ms),

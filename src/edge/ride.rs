@@ -3,7 +3,7 @@
 use crate::edge::pages::{
     Entry, Notice, ProblemPage, RideForm, RideReceipt, Site, StatusPage, TEST_CARDS, is_late,
 };
-use crate::edge::payment::email;
+use crate::edge::payment_params::email;
 use crate::flows::Operation;
 use crate::flows::ride::{DegreesE7, FARE_MINOR, Place, Ride, RideRequest, RideState};
 use crate::machine::fingerprint::{Canonical, Field, FieldError, Parameters};

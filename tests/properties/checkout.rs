@@ -7,7 +7,7 @@ use paid_once::edge::checkout::order_token::LINK_MAX_LEN;
 use paid_once::edge::checkout::page::{self, Cards, Paid, Sheet, Standing, Visit};
 use paid_once::edge::checkout::request::{OrderRequest, Sent, link_to_json};
 use paid_once::edge::pages::{Site, checkout_cards};
-use paid_once::edge::payment::{ORDER_MAX, URL_MAX};
+use paid_once::edge::payment_params::{ORDER_MAX, URL_MAX};
 use paid_once::machine::fingerprint::{FieldError, Parameters};
 use paid_once::machine::id::ObjectId;
 use paid_once::machine::key::IdempotencyKey;

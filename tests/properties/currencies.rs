@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use paid_once::config::Config;
-use paid_once::edge::payment::payment_request;
+use paid_once::edge::payment_params::payment_request;
 use paid_once::flows::engine::Outcome;
 use paid_once::machine::fingerprint::Parameters;
 use paid_once::payment::money::{AMOUNT_MAX_MINOR, AmountMinor, Currency, for_people};

@@ -3,7 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use paid_once::config::{Account, Config};
-use paid_once::edge::payment::{address, capture_request, no_parameters, payment_request, refund_request};
+use paid_once::edge::payment_params::{
+    address, capture_request, no_parameters, payment_request, refund_request,
+};
 use paid_once::flows::payment::PaymentRequest;
 use paid_once::machine::fingerprint::Parameters;
 use paid_once::payment::RefundReason;

@@ -8,7 +8,7 @@ use super::Order;
 use super::cart::{Cart, Line, at_line, check, count, wrong};
 use super::page::Cards;
 use crate::edge::pages::checkout_cards;
-use crate::edge::payment::{ORDER_MAX, address, visible};
+use crate::edge::payment_params::{ORDER_MAX, address, visible};
 use crate::edge::ride::receipt_email;
 use crate::flows::order_link::REVISION_MAX;
 use crate::machine::fingerprint::{Field, FieldError, Parameters};

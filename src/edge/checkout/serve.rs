@@ -16,9 +16,9 @@ use crate::edge::assets::CHECKOUT_SCRIPT;
 use crate::edge::http::{Answer, Request, percent_decode};
 use crate::edge::key_source::{self, from_here};
 use crate::edge::pages::Notice;
-use crate::edge::payment::{ORDER_MAX, visible};
+use crate::edge::payment_params::{ORDER_MAX, visible};
 use crate::edge::problem::{Kind, Problem};
-use crate::edge::reply::{self, CARD_PAGE_POLICY, CSP, Manner, RATE_PERIOD_S};
+use crate::edge::reply::{self, CARD_PAGE_POLICY, CSP, RATE_PERIOD_S, ResponseOptions};
 use crate::edge::ride::foreign_fields;
 use crate::flows::engine::Arrival;
 use crate::flows::order_link::{self, EndedLinks, LinkState, MadeLink, REVISION_MAX, is_through};
@@ -413,9 +413,13 @@ impl<'a> Till<'a> {
             Ok(Verdict::Refused(Refusal::LimitReached { .. })) => self.tried_too_often(),
             Ok(Verdict::Refused(Refusal::LinkReplaced)) => self.closed(Kind::LinkReplaced),
             Ok(Verdict::Refused(Refusal::LinkEnded)) => self.closed(Kind::LinkEnded),
-            Ok(verdict) => {
-                reply::verdict(verdict, Channel::Form, self.request, &path(self.link), Manner::default())
-            }
+            Ok(verdict) => reply::verdict(
+                verdict,
+                Channel::Form,
+                self.request,
+                &path(self.link),
+                ResponseOptions::default(),
+            ),
         };
         Ok(answer.under(&self.owner, &key_hash))
     }

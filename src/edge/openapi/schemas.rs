@@ -8,7 +8,7 @@ use super::schema::{
 };
 use crate::edge::checkout::cart::{LINES_MAX, NAME_MAX_CHARS, QUANTITY_MAX};
 use crate::edge::pages::TEST_CARDS;
-use crate::edge::payment::{METADATA_MAX, METADATA_NAME_MAX, METADATA_VALUE_MAX, ORDER_MAX, URL_MAX};
+use crate::edge::payment_params::{METADATA_MAX, METADATA_NAME_MAX, METADATA_VALUE_MAX, ORDER_MAX, URL_MAX};
 use crate::edge::ride::{COORDINATES, EMAIL_MAX};
 use crate::flows::order_link::REVISION_MAX;
 use crate::flows::ride::{FARE_CURRENCY, FARE_MINOR};
