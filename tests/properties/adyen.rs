@@ -286,6 +286,11 @@ proptest! {
                 let status = format!("({})", answer.status);
                 prop_assert!(reason.ends_with(&status), "{}", reason);
             }
+            // A part is held: it is given up, and that ends in a refusal.
+            Outcome::LeftOpen(reply) => {
+                prop_assert!(success && kind == CallKind::Authorize && body["resultCode"] == "PartiallyAuthorised");
+                prop_assert!(!reply.result.took_money() && reply.result.payment() == body["pspReference"].as_str());
+            }
             other => prop_assert!(false, "{:?}", other),
         }
     }
