@@ -9,11 +9,11 @@ use serde::Deserialize;
 use sha2::{Digest, Sha256};
 
 use crate::edge::signing::{SECRET_MIN_LEN, SigningKeys};
-use crate::flows::engine::{Credentials, Limits};
 use crate::log::Level;
-use crate::machine::account::Credential;
-use crate::machine::context::Times;
-use crate::providers::Provider;
+use once::account::Credential;
+use once::context::Times;
+use payments::flows::engine::{Credentials, Limits};
+use payments::providers::Provider;
 
 /// A setting of the Worker: a variable or a secret.
 #[cfg(target_arch = "wasm32")]

@@ -1,7 +1,7 @@
 //! Paid Once: a payments edge on Cloudflare Workers that never charges twice.
 //!
-//! A request visits the modules in this order: [`edge`] reads it, [`object`] keeps it and drives it, [`machine`] decides
-//! what it may do, [`flows`] say what is to be done, [`providers`] take the money. [`metrics`] counts what happens.
+//! A request visits the modules in this order: [`edge`] reads it, [`object`] keeps it and drives it, the engine ([`once`]) decides what it
+//! may do, [`payments::flows`] say what is to be done, [`payments::providers`] take the money. [`metrics`] counts what happens.
 //!
 //! Only what needs the Workers runtime is compiled for wasm32 alone; all the rest is pure and tested on the host.
 
@@ -20,9 +20,6 @@ pub mod tasks;
 #[cfg(target_arch = "wasm32")]
 mod transport;
 pub mod webhooks;
-
-pub use once as machine;
-pub use payments::{date_for_people, flows, payment, providers, timestamp, utc};
 
 /// Every HTTP request enters here.
 #[cfg(target_arch = "wasm32")]

@@ -9,11 +9,11 @@ use std::time::Duration;
 use worker::{Env, Response};
 
 use crate::config::Config;
-use crate::flows::engine::{LookUp, Outcome, ProviderCall};
 use crate::http_client::{OutboundRequest, fetch};
-use crate::machine::call::{FrozenRequest, RefusalScope};
-use crate::payment::check::{StatusQuery, StatusReply};
-use crate::providers::{HttpAnswer, Provider, adyen, stripe};
+use once::call::{FrozenRequest, RefusalScope};
+use payments::flows::engine::{LookUp, Outcome, ProviderCall};
+use payments::payment::check::{StatusQuery, StatusReply};
+use payments::providers::{HttpAnswer, Provider, adyen, stripe};
 
 /// The ways to the providers.
 pub(crate) struct Transport {

@@ -2,14 +2,14 @@
 //!
 //! `cargo test --test properties` runs the same functions over the seeds in `corpus/`.
 
+use once::fingerprint::{Fingerprint, Parameters};
+use once::id::Owner;
+use once::key::{IdempotencyKey, KEY_MAX_LEN};
 use paid_once::edge::http::{REQUEST_MAX_BYTES, parse_parameters};
 use paid_once::edge::ride::places;
 use paid_once::edge::session::Session;
 use paid_once::edge::signing::{Purpose, SigningKeys};
 use paid_once::edge::token::FormToken;
-use paid_once::machine::fingerprint::{Fingerprint, Parameters};
-use paid_once::machine::id::Owner;
-use paid_once::machine::key::{IdempotencyKey, KEY_MAX_LEN};
 
 /// The signing key of the seeds in `corpus/token`.
 pub const SIGNING_KEY: &str = "a-signing-key-for-the-fuzz-targets-only";

@@ -14,7 +14,7 @@ use super::operator;
 use super::problem::{Kind, Problem};
 use super::route::{OrderLink, Parameters, Who};
 use super::{payments, webhooks};
-use crate::providers::Provider;
+use ::payments::providers::Provider;
 
 /// Refuses a POST whose headers are reason enough.
 pub(super) async fn admit(

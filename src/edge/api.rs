@@ -8,17 +8,17 @@ use super::return_key::sign_way_back;
 use super::ride::{TRANSPORT_FIELDS, api_request};
 use super::{key_source, reply};
 use crate::config::Account;
-use crate::flows::Operation;
-use crate::flows::engine::Arrival;
 use crate::log::log;
-use crate::machine::fingerprint::{Field, FieldError, Fingerprint, Parameters};
-use crate::machine::id::{ObjectId, Owner};
-use crate::machine::key::IdempotencyKey;
-use crate::machine::record::Channel;
 use crate::metrics;
 use crate::object::message::{Ask, BindVerdict, Fault, RunAsk, Shown, Verdict, View};
-use crate::payment::natural_key::NaturalKey;
 use crate::random;
+use once::fingerprint::{Field, FieldError, Fingerprint, Parameters};
+use once::id::{ObjectId, Owner};
+use once::key::IdempotencyKey;
+use once::record::Channel;
+use payments::flows::Operation;
+use payments::flows::engine::Arrival;
+use payments::payment::natural_key::NaturalKey;
 
 /// The account that a request names with `Authorization`; in the lab there is one for requests without it.
 pub(super) fn account<'a>(app: &'a App, request: &Request) -> Result<(Owner, &'a Account), Problem> {

@@ -17,10 +17,10 @@ use crate::config::Config;
 use crate::edge::http::{Answer, Request};
 use crate::http_client::{TOO_LONG, within};
 use crate::log::log;
-use crate::machine::id::ObjectId;
 use crate::object::client;
 use crate::object::message::Ask;
 use crate::random;
+use once::id::ObjectId;
 
 /// How often an object is asked when its stub fails.
 const TRIES: u32 = 3;

@@ -12,14 +12,14 @@ use super::session::{OpenForm, Session};
 use super::signing::Purpose;
 use super::token::FormToken;
 use super::{key_source, reply};
-use crate::flows::engine::Arrival;
-use crate::machine::fingerprint::{FieldError, Fingerprint, Parameters};
-use crate::machine::id::{ObjectId, Owner};
-use crate::machine::key::IdempotencyKey;
-use crate::machine::record::Channel;
 use crate::metrics;
 use crate::object::message::{Ask, RunAsk, Shown, Verdict};
-use crate::payment::id::RideId;
+use once::fingerprint::{FieldError, Fingerprint, Parameters};
+use once::id::{ObjectId, Owner};
+use once::key::IdempotencyKey;
+use once::record::Channel;
+use payments::flows::engine::Arrival;
+use payments::payment::id::RideId;
 
 /// `GET /rides/new`
 pub(super) async fn new_ride(app: &App, request: &Request) -> Result<Answer, Problem> {

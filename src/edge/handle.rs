@@ -13,9 +13,9 @@ use super::problem::{Kind, Problem};
 use super::route::{Method, Route};
 use super::{admission, cors, reply, routes};
 use crate::log::log;
-use crate::machine::id::RequestId;
 use crate::metrics;
 use crate::random;
+use once::id::RequestId;
 
 /// Answers a request. An error is an answer too.
 pub async fn handle(

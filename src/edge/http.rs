@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 
 use super::json;
 use super::problem::{Kind, Problem};
-use crate::machine::fingerprint::{FieldError, Parameters};
-use crate::machine::id::{Owner, RequestId};
-use crate::machine::key::KeyHash;
+use once::fingerprint::{FieldError, Parameters};
+use once::id::{Owner, RequestId};
+use once::key::KeyHash;
 
 /// The largest request body, in bytes.
 pub const REQUEST_MAX_BYTES: usize = 65_536;

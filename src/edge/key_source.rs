@@ -2,8 +2,8 @@
 
 use super::http::Request;
 use super::problem::{Kind, Problem};
-use crate::machine::fingerprint::{Field, Parameters};
-use crate::machine::key::{IdempotencyKey, KeyError};
+use once::fingerprint::{Field, Parameters};
+use once::key::{IdempotencyKey, KeyError};
 
 /// The longest wait that a client can ask for, in ms.
 pub const WAIT_MAX_MS: u64 = 30_000;

@@ -7,11 +7,11 @@ use super::problem::{Kind, Problem};
 use super::reply;
 use super::signing::Purpose;
 use super::token::FormToken;
-use crate::machine::alarm::Forgotten;
-use crate::machine::id::{ObjectId, Owner};
-use crate::machine::key::{IdempotencyKey, KeyHash};
 use crate::object::message::{Ask, Located, Shown};
-use crate::payment::id::{PaymentId, RideId};
+use once::alarm::Forgotten;
+use once::id::{ObjectId, Owner};
+use once::key::{IdempotencyKey, KeyHash};
+use payments::payment::id::{PaymentId, RideId};
 
 /// A key, its owner, and the object that has the key's name or is the key.
 struct Place {

@@ -20,10 +20,10 @@ use super::signing::Purpose;
 use super::token::FormToken;
 use crate::config::Config;
 use crate::log::log;
-use crate::machine::fingerprint::Field;
-use crate::machine::id::{Owner, digest};
 use crate::random;
 use crate::readmodel::db::Db;
+use once::fingerprint::Field;
+use once::id::{Owner, digest};
 
 /// How long a login lasts, in ms.
 pub(super) const SESSION_MS: u64 = 8 * 3_600_000;

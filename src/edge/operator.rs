@@ -21,8 +21,8 @@ use super::token::FormToken;
 use crate::config::AccessConfig;
 use crate::http_client::{self, OutboundRequest};
 use crate::log::log;
-use crate::machine::id::Owner;
 use crate::random;
+use once::id::Owner;
 
 /// How long the team's keys may take to come.
 const FETCH_TIMEOUT: Duration = Duration::from_secs(5);

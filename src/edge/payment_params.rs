@@ -3,14 +3,14 @@
 use serde_json::{Map, Value};
 
 use crate::config::{Account, Config};
-use crate::flows::capture::CaptureRequest;
-use crate::flows::payment::{PaymentRequest, Route};
-use crate::flows::refund::RefundRequest;
 use crate::jobs::receipt::is_address;
-use crate::machine::fingerprint::{Field, FieldError, Parameters};
-use crate::payment::RefundReason;
-use crate::payment::money::{AmountMinor, Currency};
-use crate::providers::{Provider, UnsupportedMoney};
+use once::fingerprint::{Field, FieldError, Parameters};
+use payments::flows::capture::CaptureRequest;
+use payments::flows::payment::{PaymentRequest, Route};
+use payments::flows::refund::RefundRequest;
+use payments::payment::RefundReason;
+use payments::payment::money::{AmountMinor, Currency};
+use payments::providers::{Provider, UnsupportedMoney};
 
 /// Metadata that a payment may carry: the provider allows 50 entries, and two are ours.
 pub const METADATA_MAX: usize = 40;

@@ -10,16 +10,16 @@ use super::problem::{Kind, Problem};
 use super::reply;
 use super::return_key::{self, ReturnKey};
 use super::route::Parameter;
-use crate::flows::Operation;
-use crate::flows::void::VoidRequest;
-use crate::machine::fingerprint::{Field, FieldError, Parameters};
-use crate::machine::id::Owner;
 use crate::object::message::{Ask, Returned, View, WayOn};
-use crate::payment::id::PaymentId;
-use crate::payment::money::AmountMinor;
-use crate::payment::natural_key::{NaturalKey, order_object_name};
-use crate::payment::{Payment, RefundReason};
 use crate::readmodel::{self, list::ListQuery};
+use once::fingerprint::{Field, FieldError, Parameters};
+use once::id::Owner;
+use payments::flows::Operation;
+use payments::flows::void::VoidRequest;
+use payments::payment::id::PaymentId;
+use payments::payment::money::AmountMinor;
+use payments::payment::natural_key::{NaturalKey, order_object_name};
+use payments::payment::{Payment, RefundReason};
 use serde_json::json;
 
 /// `POST /payments`

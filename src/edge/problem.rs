@@ -3,7 +3,7 @@
 
 use serde::Serialize;
 
-use crate::machine::fingerprint::FieldError;
+use once::fingerprint::FieldError;
 
 /// Makes [`Kind`] of its table: for each kind the HTTP status, the last part of its `type`, its title, and what its page says.
 macro_rules! kinds {

@@ -6,14 +6,14 @@ use serde_json::{Value, json};
 use super::http::{Answer, Request};
 use super::pages::{ProblemPage, Site};
 use super::problem::{Kind, Problem};
-use crate::flows::Refusal;
-use crate::machine::fingerprint::FieldError;
-use crate::machine::id::RequestId;
-use crate::machine::record::{Channel, StoredResponse};
 use crate::object::message::{KeyStatus, KeyView, Verdict, View};
-use crate::payment::tries::Try;
-use crate::payment::{Payment, Refund};
-use crate::timestamp;
+use once::fingerprint::FieldError;
+use once::id::RequestId;
+use once::record::{Channel, StoredResponse};
+use payments::flows::Refusal;
+use payments::payment::tries::Try;
+use payments::payment::{Payment, Refund};
+use payments::timestamp;
 
 /// The header that says what a page may load.
 pub const CSP: &str = "content-security-policy";

@@ -12,14 +12,14 @@ use super::http::{Answer, Request};
 use super::operator::admit;
 use super::operator_log::{Action, logged};
 use super::problem::{Kind, Problem};
-use crate::machine::fingerprint::FieldError;
-use crate::machine::id::ObjectId;
 use crate::object::message::Ask;
-use crate::payment::id::{PaymentId, RideId};
-use crate::payment::pii::Erased;
 use crate::readmodel::db::Db;
 use crate::tasks::adyen_import::{self, Uploaded};
 use crate::tasks::bank_acks;
+use once::fingerprint::FieldError;
+use once::id::ObjectId;
+use payments::payment::id::{PaymentId, RideId};
+use payments::payment::pii::Erased;
 
 /// How many objects one request projects: an invocation has 1000 calls, and a person waits.
 const PAGE: u32 = 50;

@@ -13,9 +13,9 @@ use data_encoding::BASE64URL_NOPAD;
 
 use super::signing::{Purpose, SIGNATURE_LEN, SigningKeys};
 use super::token::TokenError;
-use crate::flows::payment::PaymentRequest;
-use crate::machine::id::{ObjectId, digest};
-use crate::payment::id::PaymentId;
+use once::id::{ObjectId, digest};
+use payments::flows::payment::PaymentRequest;
+use payments::payment::id::PaymentId;
 
 const LEADS_LEN: usize = 16;
 const KEY_LEN: usize = LEADS_LEN + SIGNATURE_LEN;

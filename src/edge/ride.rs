@@ -4,11 +4,11 @@ use crate::edge::pages::{
     Entry, Notice, ProblemPage, RideForm, RideReceipt, Site, StatusPage, TEST_CARDS, is_late,
 };
 use crate::edge::payment_params::email;
-use crate::flows::Operation;
-use crate::flows::ride::{DegreesE7, FARE_MINOR, Place, Ride, RideRequest, RideState};
-use crate::machine::fingerprint::{Canonical, Field, FieldError, Parameters};
 use crate::object::message::{KeyStatus, View};
-use crate::timestamp;
+use once::fingerprint::{Canonical, Field, FieldError, Parameters};
+use payments::flows::Operation;
+use payments::flows::ride::{DegreesE7, FARE_MINOR, Place, Ride, RideRequest, RideState};
+use payments::timestamp;
 
 /// Fields of the transport: no part of the operation or its fingerprint.
 pub const TRANSPORT_FIELDS: [&str; 2] = ["idempotency_key", "raise_error"];
@@ -299,7 +299,7 @@ fn receipt(site: Site, ride: &Ride, charge: &str, view: &View, edited: bool) -> 
         target: place(ride, ride.target),
         charge: charge.to_owned(),
         booked_at: timestamp(ride.created_at_ms),
-        booked_at_text: crate::date_for_people(ride.created_at_ms),
+        booked_at_text: payments::date_for_people(ride.created_at_ms),
         email: email.filter(|_| site.sends_receipts),
         notice,
         site,

@@ -8,9 +8,9 @@ use super::problem::{Kind, Problem};
 use super::reply;
 use super::ride::{RidePage, Visit, kept, page};
 use super::route::Parameter;
-use crate::machine::id::Owner;
 use crate::object::message::Ask;
-use crate::payment::id::RideId;
+use once::id::Owner;
+use payments::payment::id::RideId;
 
 /// `POST /rides`
 pub(super) async fn book(app: &App, request: &Request) -> Result<Answer, Problem> {

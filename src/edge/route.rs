@@ -16,8 +16,8 @@ use super::http::{Answer, Request};
 use super::openapi::schema::{one_of_words, reference, text};
 use super::openapi::{self, Operation};
 use super::problem::{Kind, Problem};
-use crate::machine::key::KEY_MAX_LEN;
-use crate::payment::id::{PaymentId, RideId};
+use once::key::KEY_MAX_LEN;
+use payments::payment::id::{PaymentId, RideId};
 
 /// HEAD works wherever GET does, and OPTIONS everywhere.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

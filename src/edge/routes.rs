@@ -20,9 +20,9 @@ use super::{
     admin, assets, checkout::serve as checkout, desk, docs, form, info, keys, lab::run as lab, login,
     payments, retention, rides, webhooks,
 };
-use crate::payment::id::{PaymentId, RideId};
 use crate::tasks::adyen_report::REPORT_MAX_BYTES;
 use crate::tasks::settlement_file::ACK_MAX_BYTES;
+use ::payments::payment::id::{PaymentId, RideId};
 
 macro_rules! routes {
     ($($method:ident $([$max:expr])? $pattern:literal $who:ident

@@ -2,7 +2,7 @@
 
 use uuid::Uuid;
 
-use crate::machine::id::Owner;
+use once::id::Owner;
 
 /// How long a browser keeps it, in seconds: 30 days.
 const MAX_AGE_S: u32 = 30 * 24 * 3600;

@@ -11,7 +11,7 @@ use data_encoding::BASE64URL_NOPAD;
 use uuid::Uuid;
 
 use super::signing::{Purpose, SIGNATURE_LEN, SigningKeys};
-use crate::machine::id::{ObjectId, Owner};
+use once::id::{ObjectId, Owner};
 
 const VERSION: u8 = 1;
 const SIGNED_LEN: usize = 42;

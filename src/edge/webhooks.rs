@@ -14,11 +14,11 @@ use super::app::App;
 use super::http::{Answer, Request};
 use super::problem::{Kind, Problem};
 use crate::log::log;
-use crate::machine::id::ObjectId;
-use crate::providers::Provider;
 use crate::tasks::adyen_fetch::{self, Announcement};
 use crate::webhooks::inbox::Entry;
 use crate::webhooks::{Event, Taken, adyen, stripe, work};
+use once::id::ObjectId;
+use payments::providers::Provider;
 
 /// `POST /webhooks/stripe`
 pub(super) async fn from_stripe(app: &App, request: &Request) -> Result<Answer, Problem> {

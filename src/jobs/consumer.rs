@@ -13,14 +13,14 @@ use super::{send_message, send_receipt};
 use crate::config::Config;
 use crate::http_client::within;
 use crate::log::log;
-use crate::machine::id::ObjectId;
 use crate::metrics;
 use crate::object::client;
 use crate::object::message::Ask;
-use crate::payment::records::JobKind;
 use crate::random;
 use crate::readmodel::project::project;
 use crate::readmodel::snapshot::Snapshot;
+use once::id::ObjectId;
+use payments::payment::records::JobKind;
 use serde::Deserialize as _;
 
 /// The delay after a failure that could not be recorded, in seconds.

@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 use worker::{Env, Result};
 
 use super::message::Job;
-use crate::flows::engine::StagedJob;
 use crate::readmodel::db::Db;
+use payments::flows::engine::StagedJob;
 
 /// How many lines of a job's history are kept.
 const HISTORY_MAX: usize = 50;

@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::payment::records::JobKind;
 use crate::readmodel::snapshot::Snapshot;
+use payments::payment::records::JobKind;
 
 /// The version of these messages.
 pub const VERSION: u32 = 1;

@@ -3,9 +3,9 @@
 use askama::Template;
 use serde_json::{Value, json};
 
-use crate::date_for_people;
-use crate::flows::receipt::{About, Receipt};
-use crate::payment::money::for_people;
+use payments::date_for_people;
+use payments::flows::receipt::{About, Receipt};
+use payments::payment::money::for_people;
 
 #[derive(Template)]
 #[template(path = "email_receipt.html")]
@@ -97,7 +97,7 @@ pub fn is_address(text: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::payment::money::Currency;
+    use payments::payment::money::Currency;
 
     #[test]
     fn an_email_says_what_moved_in_both_forms_and_escapes_what_others_wrote() {

@@ -1,6 +1,6 @@
 //! The metrics: a closed list of families, each with a closed list of labels. Nothing from a request becomes a label.
 
-use crate::payment::records::JobKind;
+use payments::payment::records::JobKind;
 
 /// The Prometheus type of a family.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

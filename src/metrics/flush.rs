@@ -11,9 +11,9 @@ use super::counters::{Counters, Row};
 use super::flush_throttle::FlushThrottle;
 use super::recorder::{drain, provider_call};
 use crate::config::{Config, setting};
-use crate::flows::engine::{LookUp, Outcome, ProviderCall};
 use crate::log::log;
 use crate::random;
+use payments::flows::engine::{LookUp, Outcome, ProviderCall};
 
 /// How often, and how long each time in ms, a reader waits until what this isolate sent is added up.
 const LOOKS: u32 = 40;

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 
 use super::catalog::{Entity, Family};
 use super::counters::Counters;
-use crate::flows::engine::Rows;
+use payments::flows::engine::Rows;
 
 thread_local! {
     /// What this isolate has counted and not sent yet.
@@ -93,8 +93,8 @@ pub fn moves(before: &Rows, after: &Rows) -> Vec<(Entity, Option<&'static str>, 
     let status = |rows: &Rows, key_id| rows.key(key_id).map(|key| key.lifecycle.name());
     let keys =
         after.keys.iter().map(|key| (Entity::Key, status(before, key.key_id), Some(key.lifecycle.name())));
-    let ride = |rows: &Rows| rows.resource.ride.as_ref().map(crate::flows::ride::Ride::status);
-    let payment = |rows: &Rows| rows.resource.payment.as_ref().map(crate::payment::Payment::status);
+    let ride = |rows: &Rows| rows.resource.ride.as_ref().map(payments::flows::ride::Ride::status);
+    let payment = |rows: &Rows| rows.resource.payment.as_ref().map(payments::payment::Payment::status);
     let entities =
         [(Entity::Ride, ride(before), ride(after)), (Entity::Payment, payment(before), payment(after))];
     keys.chain(entities).filter(|(_, from, to)| from != to).collect()

@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 
 use super::catalog::{Entity, Family};
 use super::counters::Counters;
-use crate::timestamp;
+use payments::timestamp;
 
 /// The read model's number of entities in each status.
 pub type Counts = Vec<(Entity, &'static str, i64)>;

@@ -8,8 +8,8 @@ use std::rc::Rc;
 use futures_util::future::{join, join_all};
 
 use super::drive::Drive;
-use crate::machine::alarm::wake;
-use crate::machine::context::Bug;
+use once::alarm::wake;
+use once::context::Bug;
 
 /// When to try again after an alarm that failed, in ms.
 pub(super) const AFTER_FAILURE_MS: i64 = 60_000;

@@ -9,12 +9,12 @@ use worker::Delay;
 use super::drive::Drive;
 use super::inspection::CallSight;
 use super::message::{ByHandAnswer, ByHandAsk, CallReport, Said, Sighting};
-use crate::flows::engine::{LookUp, ProviderCall, ProviderReply, Rows, Settlement};
-use crate::machine::call::{ByHand, LookUpProgress};
-use crate::machine::context::Bug;
-use crate::machine::rows::TimelineEntry;
-use crate::payment::by_hand::{self, Refusal, Word};
-use crate::providers::result::ProviderResult;
+use once::call::{ByHand, LookUpProgress};
+use once::context::Bug;
+use once::rows::TimelineEntry;
+use payments::flows::engine::{LookUp, ProviderCall, ProviderReply, Rows, Settlement};
+use payments::payment::by_hand::{self, Refusal, Word};
+use payments::providers::result::ProviderResult;
 
 /// How long the provider has to answer: a person waits for the page.
 const PROVIDER_WITHIN: Duration = Duration::from_secs(6);

@@ -8,7 +8,7 @@ use worker::{Env, Method, RequestInit, Result, Stub};
 
 use super::message::{Ask, Envelope, PROVIDER_MS, VERSION};
 use crate::http_client::within;
-use crate::machine::id::ObjectId;
+use once::id::ObjectId;
 
 /// How long an object may take where no person waits: longer than its call to a provider.
 const PATIENCE: Duration = Duration::from_secs(60);

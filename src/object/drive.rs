@@ -17,25 +17,25 @@ use super::message::{
 use super::runtime::Runtime;
 use super::store::Store;
 use crate::config::Config;
-use crate::flows::engine::{
-    Action, Arrival, Begin, Context, Event, KeyRecord, RecoveryPoint, Rows, Run, context, with_credentials,
-};
-use crate::flows::order_link::{self, EndedLinks, MadeLink};
-use crate::flows::tries::next_try;
 use crate::http_client::within;
 use crate::log::log;
-use crate::machine::alarm::{Forgotten, forget};
-use crate::machine::begin::{Bound, begin, bind, replayed};
-use crate::machine::context::Bug;
-use crate::machine::id::{InstanceId, ObjectId, Owner, RequestId};
-use crate::machine::key::KeyHash;
-use crate::machine::record::FencingToken;
-use crate::machine::run::RunEnd;
-use crate::machine::step::StepError;
 use crate::metrics;
-use crate::payment::{Payment, check};
 use crate::random;
 use crate::transport::Transport;
+use once::alarm::{Forgotten, forget};
+use once::begin::{Bound, begin, bind, replayed};
+use once::context::Bug;
+use once::id::{InstanceId, ObjectId, Owner, RequestId};
+use once::key::KeyHash;
+use once::record::FencingToken;
+use once::run::RunEnd;
+use once::step::StepError;
+use payments::flows::engine::{
+    Action, Arrival, Begin, Context, Event, KeyRecord, RecoveryPoint, Rows, Run, context, with_credentials,
+};
+use payments::flows::order_link::{self, EndedLinks, MadeLink};
+use payments::flows::tries::next_try;
+use payments::payment::{Payment, check};
 
 /// How long the rate limiter may take: without its answer an operation runs.
 const LIMITER_WITHIN: Duration = Duration::from_secs(2);
@@ -281,7 +281,9 @@ impl Drive {
 
     /// For the counts only: nothing depends on it.
     fn took_money(&self, key_hash: &KeyHash) -> bool {
-        self.store.read().is_ok_and(|rows| rows.is_some_and(|rows| crate::flows::took_money(&rows, key_hash)))
+        self.store
+            .read()
+            .is_ok_and(|rows| rows.is_some_and(|rows| payments::flows::took_money(&rows, key_hash)))
     }
 
     fn verdict(&self, end: RunEnd, key_id: u32, replayed: bool) -> Result<Verdict, Bug> {

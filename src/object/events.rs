@@ -12,11 +12,11 @@ use std::rc::Rc;
 use super::drive::Drive;
 use super::storage::Storage;
 use super::store::Store;
-use crate::flows::engine::{Context, Rows};
-use crate::machine::context::Bug;
-use crate::payment::ingest;
-use crate::payment::records::TakenEvent;
 use crate::webhooks::{Event, Taken};
+use once::context::Bug;
+use payments::flows::engine::{Context, Rows};
+use payments::payment::ingest;
+use payments::payment::records::TakenEvent;
 
 /// The audit records of events that a person must see.
 pub const RECORDS_MAX: u64 = 100;

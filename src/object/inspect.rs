@@ -9,8 +9,8 @@ use worker::Delay;
 
 use super::drive::Drive;
 use super::inspection::Inspection;
-use crate::machine::context::Bug;
-use crate::payment::ingest;
+use once::context::Bug;
+use payments::payment::ingest;
 
 /// How many audit records are shown.
 const AUDIT_SHOWN: u32 = 500;

@@ -5,15 +5,15 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::flows::engine::{CallState, ProviderCall, Rows, Settlement};
-use crate::flows::order_link::OrderLinks;
-use crate::flows::void::is_voidable;
-use crate::machine::rows::TimelineEntry;
-use crate::payment::by_hand;
-use crate::payment::check;
-use crate::payment::tries::Try;
-use crate::providers::result::ProviderResult;
 use crate::readmodel::snapshot::{AuditRow, Snapshot, snapshot};
+use once::rows::TimelineEntry;
+use payments::flows::engine::{CallState, ProviderCall, Rows, Settlement};
+use payments::flows::order_link::OrderLinks;
+use payments::flows::void::is_voidable;
+use payments::payment::by_hand;
+use payments::payment::check;
+use payments::payment::tries::Try;
+use payments::providers::result::ProviderResult;
 
 /// An object, for the desk.
 #[derive(Clone, Debug, Serialize, Deserialize)]

@@ -10,8 +10,8 @@ use super::message::{Ask, Envelope, PROVIDER_MS, VERSION};
 use super::runtime;
 use crate::config::Config;
 use crate::log::log;
-use crate::machine::context::Bug;
 use crate::metrics;
+use once::context::Bug;
 
 /// The Durable Object of one idempotency key.
 #[durable_object(alarm)]

@@ -3,22 +3,22 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::flows::Point;
-use crate::flows::Refusal;
-use crate::flows::engine::{Arrival, KeyRecord, Lifecycle, RecoveryPoint, Rows};
-use crate::flows::order_link::OrderLinks;
-use crate::flows::ride::Ride;
-use crate::flows::tries::NextTry;
-use crate::machine::fingerprint::Canonical;
-use crate::machine::id::{Owner, RequestId};
-use crate::machine::key::KeyHash;
-use crate::machine::record::StoredResponse;
-use crate::machine::rows::TimelineEntry;
 use crate::object::inspection::{CallSight, Inspection};
-use crate::payment::money::Currency;
-use crate::payment::tries::Try;
-use crate::payment::{Payment, Refund};
 use crate::webhooks::Event;
+use once::fingerprint::Canonical;
+use once::id::{Owner, RequestId};
+use once::key::KeyHash;
+use once::record::StoredResponse;
+use once::rows::TimelineEntry;
+use payments::flows::Point;
+use payments::flows::Refusal;
+use payments::flows::engine::{Arrival, KeyRecord, Lifecycle, RecoveryPoint, Rows};
+use payments::flows::order_link::OrderLinks;
+use payments::flows::ride::Ride;
+use payments::flows::tries::NextTry;
+use payments::payment::money::Currency;
+use payments::payment::tries::Try;
+use payments::payment::{Payment, Refund};
 
 /// The version of these messages.
 pub const VERSION: u32 = 1;

@@ -4,17 +4,19 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::storage::SqlValue;
-use crate::flows::engine::{CallState, KeyRecord, Lifecycle, Open, ProviderCall, RecoveryPoint, StagedJob};
-use crate::flows::ride::{DegreesE7, Place, Ride};
-use crate::machine::context::Bug;
-use crate::machine::fingerprint::{Canonical, Fingerprint};
-use crate::machine::id::{InstanceId, ObjectId, Owner, RequestId};
-use crate::machine::key::KeyHash;
-use crate::machine::record::{Binding, Channel, Finished, Lease, StoredResponse, Tombstone};
-use crate::payment::id::RideId;
-use crate::payment::records::JobKind;
-use crate::providers::Provider;
-use crate::providers::result::CallKind;
+use once::context::Bug;
+use once::fingerprint::{Canonical, Fingerprint};
+use once::id::{InstanceId, ObjectId, Owner, RequestId};
+use once::key::KeyHash;
+use once::record::{Binding, Channel, Finished, Lease, StoredResponse, Tombstone};
+use payments::flows::engine::{
+    CallState, KeyRecord, Lifecycle, Open, ProviderCall, RecoveryPoint, StagedJob,
+};
+use payments::flows::ride::{DegreesE7, Place, Ride};
+use payments::payment::id::RideId;
+use payments::payment::records::JobKind;
+use payments::providers::Provider;
+use payments::providers::result::CallKind;
 
 pub(super) fn int(value: impl Into<u64>) -> SqlValue {
     SqlValue::Integer(i64::try_from(value.into()).unwrap_or(i64::MAX))

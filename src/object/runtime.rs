@@ -9,9 +9,9 @@ use worker::{SqlStorage, SqlStorageValue, State};
 
 use super::storage::{SqlValue, Storage};
 use super::store::Store;
-use crate::machine::context::Bug;
-use crate::machine::id::ObjectId;
 use crate::metrics;
+use once::context::Bug;
+use once::id::ObjectId;
 
 #[wasm_bindgen]
 extern "C" {

@@ -2,7 +2,7 @@
 
 use serde::de::DeserializeOwned;
 
-use crate::machine::context::Bug;
+use once::context::Bug;
 
 /// A value in SQLite.
 #[derive(Clone, Debug, PartialEq)]

@@ -12,23 +12,23 @@ use super::row::{
 };
 use super::schema::{MIGRATIONS, VERSION_TABLE};
 use super::storage::{SqlValue, Storage};
-use crate::flows::engine::{
-    CallState, Context, Evidence, KeyRecord, Lifecycle, NewRows, ProviderCall, Rows, StagedJob,
-};
-use crate::flows::order_link::OrderLinks;
-use crate::flows::ride::Ride;
-use crate::machine::alarm::{KnownAlarm, alarm_to_set};
-use crate::machine::context::Bug;
-use crate::machine::id::ObjectId;
-use crate::machine::record::Binding;
-use crate::machine::rows::TimelineEntry;
 use crate::metrics;
 use crate::object::inspection::EventSight;
-use crate::payment::tries::{self, Try};
-use crate::payment::{Payment, Refund, refunded_minor};
-use crate::providers::Provider;
 use crate::readmodel::projection;
 use crate::readmodel::snapshot::AuditRow;
+use once::alarm::{KnownAlarm, alarm_to_set};
+use once::context::Bug;
+use once::id::ObjectId;
+use once::record::Binding;
+use once::rows::TimelineEntry;
+use payments::flows::engine::{
+    CallState, Context, Evidence, KeyRecord, Lifecycle, NewRows, ProviderCall, Rows, StagedJob,
+};
+use payments::flows::order_link::OrderLinks;
+use payments::flows::ride::Ride;
+use payments::payment::tries::{self, Try};
+use payments::payment::{Payment, Refund, refunded_minor};
+use payments::providers::Provider;
 
 /// The events that an object knows: the newest.
 pub const EVENTS_NEWEST: u32 = 500;

@@ -1,8 +1,8 @@
 //! What `GET /payments` can be asked: `limit`, `starting_after`, `status` and `created`, as in Stripe's lists.
 //! <https://docs.stripe.com/api/pagination>
 
-use crate::machine::fingerprint::FieldError;
-use crate::payment::id::PaymentId;
+use once::fingerprint::FieldError;
+use payments::payment::id::PaymentId;
 
 /// The statuses of a payment, as the API says them.
 pub const STATUSES: [&str; 10] = [

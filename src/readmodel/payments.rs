@@ -5,7 +5,7 @@ use worker::{Env, Result};
 
 use super::db::{Db, Value};
 use super::list::ListQuery;
-use crate::machine::id::Owner;
+use once::id::Owner;
 
 /// A page: the payments as the API shows them, the newest first, and whether there are more. `None` if the page should begin
 /// after a payment that is not known here.

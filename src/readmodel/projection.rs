@@ -1,9 +1,9 @@
 //! The job that carries what has changed into the read model: when it is staged, and what it still has to carry.
 
-use crate::flows::engine::{Context, Lifecycle, Rows};
-use crate::machine::outbox::{self, job};
-use crate::payment::Payment;
-use crate::payment::records::JobKind;
+use once::outbox::{self, job};
+use payments::flows::engine::{Context, Lifecycle, Rows};
+use payments::payment::Payment;
+use payments::payment::records::JobKind;
 
 /// Up to how many runs, and how many failures, each one is told to the read model.
 const TOLD_MAX: u32 = 32;

@@ -4,12 +4,12 @@ use std::cmp::Reverse;
 
 use serde::{Deserialize, Serialize};
 
-use crate::flows::close::is_closing;
-use crate::flows::engine::{CallState, KeyRecord, Lifecycle, ProviderCall, Rows, Settlement};
-use crate::flows::ride::{FARE_CURRENCY, RideState};
-use crate::payment::{PaymentState, Watch};
-use crate::providers::Provider;
-use crate::providers::result::CallKind;
+use payments::flows::close::is_closing;
+use payments::flows::engine::{CallState, KeyRecord, Lifecycle, ProviderCall, Rows, Settlement};
+use payments::flows::ride::{FARE_CURRENCY, RideState};
+use payments::payment::{PaymentState, Watch};
+use payments::providers::Provider;
+use payments::providers::result::CallKind;
 
 /// How many of its keys and refunds an object tells of: those that changed last. Of the others it has told before; those that
 /// are open it tells of again.
@@ -207,7 +207,7 @@ fn payment(rows: &Rows) -> Option<PaymentRow> {
     })
 }
 
-fn refund_row(rows: &Rows, refund: &crate::payment::Refund) -> Option<RefundRow> {
+fn refund_row(rows: &Rows, refund: &payments::payment::Refund) -> Option<RefundRow> {
     let payment = rows.resource.payment.as_ref()?;
     Some(RefundRow {
         refund_id: refund.id.to_string(),

@@ -9,7 +9,7 @@ use serde::Deserialize;
 
 use super::adyen_report::Type;
 use super::compare::{Break, Kind, LocalRecord, LocalRecords};
-use crate::providers::Provider;
+use payments::providers::Provider;
 
 /// A line of a report, as it is kept.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]

@@ -21,8 +21,8 @@ use super::compare::{Break, LocalRecord, LocalRecords};
 use super::csv::LINE_MAX_BYTES;
 use crate::config::Config;
 use crate::log::log;
-use crate::providers::Provider;
 use crate::readmodel::db::{self, Db};
+use payments::providers::Provider;
 
 /// How much of a report is read at once, in bytes: some 1300 lines, which are one value in D1.
 const SLICE_BYTES: usize = 262_144;

@@ -10,12 +10,12 @@ use worker::{Env, Result};
 
 use super::compare::Break;
 use crate::log::log;
-use crate::machine::id::ObjectId;
 use crate::object::client;
 use crate::object::message::Ask;
-use crate::payment::id::{PaymentId, RideId};
-use crate::providers::Provider;
 use crate::readmodel::db::Db;
+use once::id::ObjectId;
+use payments::payment::id::{PaymentId, RideId};
+use payments::providers::Provider;
 
 /// How many breaks one statement writes, and how often it is repeated while there are more.
 pub(super) const BREAKS_MAX: usize = 200;

@@ -8,8 +8,8 @@ use serde_json::Value;
 
 use super::compare::{Break, Kind, LocalRecord};
 use super::provider_ledger::{RemoteRecord, read_entry};
-use crate::payment::DisputeStatus;
-use crate::providers::stripe::dispute_status;
+use payments::payment::DisputeStatus;
+use payments::providers::stripe::dispute_status;
 
 /// The events that can change a payment or its money. Stripe accepts at most 20 types.
 const TYPES: [&str; 17] = [

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 
 use super::provider_ledger::{LedgerStatus, RemoteRecord};
-use crate::providers::Provider;
+use payments::providers::Provider;
 
 /// One payment or ride, as the read model has it.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]

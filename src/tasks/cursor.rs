@@ -4,7 +4,7 @@
 use serde::Deserialize;
 
 use super::{changes, movements, provider_ledger};
-use crate::machine::call::FrozenRequest;
+use once::call::FrozenRequest;
 
 /// Entries per page: Stripe's maximum.
 const PAGE_SIZE: u32 = 100;

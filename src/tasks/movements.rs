@@ -10,8 +10,8 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::compare::{Break, Kind, LocalRecords};
-use crate::machine::call::FrozenRequest;
-use crate::providers::Provider;
+use once::call::FrozenRequest;
+use payments::providers::Provider;
 
 /// The list's query parameters besides the time range.
 pub(super) const fn query() -> [(&'static str, &'static str); 1] {

@@ -3,7 +3,7 @@
 
 use serde::Deserialize;
 
-use crate::machine::call::FrozenRequest;
+use once::call::FrozenRequest;
 
 /// How a payment stands in the provider's books.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

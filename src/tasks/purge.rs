@@ -9,8 +9,8 @@ use worker::{Date, Env, Error, Result};
 use crate::config::Config;
 use crate::log::log;
 use crate::metrics;
-use crate::payment::records::JobKind;
 use crate::readmodel::db::Db;
+use payments::payment::records::JobKind;
 
 /// How long the runs of tasks are kept, in ms.
 const RUNS_KEPT_MS: u64 = 30 * 86_400_000;

@@ -26,8 +26,8 @@ use data_encoding::HEXLOWER;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use crate::payment::money::Currency;
-use crate::{timestamp, utc};
+use payments::payment::money::Currency;
+use payments::{timestamp, utc};
 
 /// How long after its end a day is closed, in ms: until then its last projections arrive.
 const CLOSED_AFTER_MS: u64 = 2 * 3_600_000;

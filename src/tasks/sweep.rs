@@ -13,15 +13,15 @@ use serde_json::{Value, json};
 use worker::{Date, Env, Result};
 
 use crate::log::log;
-use crate::machine::id::ObjectId;
 use crate::object::client;
 use crate::object::message::Ask;
-use crate::payment::by_hand::RECAPTURES_END_MS;
-use crate::payment::id::PaymentId;
 use crate::readmodel::db::Db;
 use crate::tasks::late::{
     CAPTURE_ENDED, GRACE_MS, NOT_CAPTURED, OPEN, WAIT_MAX_MS, WAIT_MIN_MS, WAITING, WATCHED,
 };
+use once::id::ObjectId;
+use payments::payment::by_hand::RECAPTURES_END_MS;
+use payments::payment::id::PaymentId;
 
 /// How many objects of each kind one sweep wakes: an invocation may make 1000 calls.
 const OBJECTS_MAX: u32 = 100;

@@ -12,10 +12,10 @@ use super::inbox::{Attempt, CLAIM, CLAIM_DUE, Claimed, DUE_MAX, END, Entry, Next
 use super::{Event, Taken};
 use crate::http_client::within;
 use crate::log::log;
-use crate::machine::id::ObjectId;
 use crate::object::client;
 use crate::object::message::Ask;
 use crate::readmodel::db::Db;
+use once::id::ObjectId;
 
 /// How long an object may take: it waits for nobody.
 const OBJECT_TAKES: Duration = Duration::from_secs(10);

@@ -30,7 +30,7 @@ mod world;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use paid_once::flows::ride::RideState;
+use payments::flows::ride::RideState;
 use stateright::{Checker, HasDiscoveries, Model, Property};
 
 use coverage::{Coverage, Seen};

@@ -5,8 +5,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use paid_once::flows::ride::{FARE_CURRENCY, FARE_MINOR};
-use paid_once::providers::HttpAnswer;
+use payments::flows::ride::{FARE_CURRENCY, FARE_MINOR};
+use payments::providers::HttpAnswer;
 
 use crate::world::QUARANTINE_TICKS;
 

@@ -9,22 +9,22 @@ use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, Mutex};
 
-use paid_once::flows::Operation;
-use paid_once::flows::engine::{
+use once::alarm::{wake, wake_at};
+use once::context::Times;
+use once::fingerprint::{Canonical, Fingerprint};
+use once::id::{InstanceId, ObjectId, Owner, RequestId};
+use once::key::KeyHash;
+use once::record::{Channel, FencingToken, StoredResponse};
+use once::run::RunEnd;
+use once::step::StepError;
+use payments::flows::Operation;
+use payments::flows::engine::{
     Action, Arrival, Begin, CallState, Context, Event, Evidence, KeyRecord, Lifecycle, Limits, LookUp,
     Outcome, ProviderCall, Rows, Run, context,
 };
-use paid_once::flows::ride::{DegreesE7, Place, RideRequest, RideState};
-use paid_once::machine::alarm::{wake, wake_at};
-use paid_once::machine::context::Times;
-use paid_once::machine::fingerprint::{Canonical, Fingerprint};
-use paid_once::machine::id::{InstanceId, ObjectId, Owner, RequestId};
-use paid_once::machine::key::KeyHash;
-use paid_once::machine::record::{Channel, FencingToken, StoredResponse};
-use paid_once::machine::run::RunEnd;
-use paid_once::machine::step::StepError;
-use paid_once::payment::records::JobKind;
-use paid_once::providers::HttpAnswer;
+use payments::flows::ride::{DegreesE7, Place, RideRequest, RideState};
+use payments::payment::records::JobKind;
+use payments::providers::HttpAnswer;
 
 use crate::coverage::{Coverage, Seen};
 use crate::provider::{Provider, Verdict};

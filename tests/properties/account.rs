@@ -1,21 +1,21 @@
 //! To which account a call was sent, and what may be done with another key.
 
-use paid_once::flows::engine::{
+use once::account::{Credential, Identity};
+use once::alarm::{wake, wake_at};
+use once::begin::begin;
+use once::call::{FrozenRequest, RefusalScope};
+use once::context::Times;
+use once::id::ObjectId;
+use once::run::RunEnd;
+use paid_once::webhooks::{Event as Notice, EventKind, Taken};
+use payments::flows::engine::{
     Action, Begin, Context, Credentials, Event, LookUp, Outcome, ProviderCall, ProviderReply, Rows, Run,
     with_credentials,
 };
-use paid_once::machine::account::{Credential, Identity};
-use paid_once::machine::alarm::{wake, wake_at};
-use paid_once::machine::begin::begin;
-use paid_once::machine::call::{FrozenRequest, RefusalScope};
-use paid_once::machine::context::Times;
-use paid_once::machine::id::ObjectId;
-use paid_once::machine::run::RunEnd;
-use paid_once::payment::check::StatusQuery;
-use paid_once::payment::ingest;
-use paid_once::providers::result::{CallKind, ProviderResult};
-use paid_once::providers::{Provider, stripe};
-use paid_once::webhooks::{Event as Notice, EventKind, Taken};
+use payments::payment::check::StatusQuery;
+use payments::payment::ingest;
+use payments::providers::result::{CallKind, ProviderResult};
+use payments::providers::{Provider, stripe};
 use proptest::prelude::*;
 
 use crate::support::{NOW_MS, a_call, answer, arrival, at, me, ride};

@@ -1,14 +1,14 @@
 //! The meaning of Adyen's answers, and the bytes that it gets: facts from its documentation, and what must hold for any.
 
-use paid_once::flows::engine::{CallState, LookUp, Outcome, ProviderCall, ProviderReply};
-use paid_once::machine::call::{FrozenRequest, RefusalScope, Unconfirmed};
-use paid_once::machine::id::ObjectId;
-use paid_once::payment::id::{PaymentId, RefundId};
-use paid_once::payment::money::{AmountMinor, Currency};
-use paid_once::payment::{Payment, PaymentState, Refund, RefundReason, RefundState};
-use paid_once::providers::adyen::{WINDOW_MS, authorize, capture, derived_key, no_look_up, refund, void};
-use paid_once::providers::result::{CallKind, ProviderResult};
-use paid_once::providers::{Authorization, HttpAnswer, Provider};
+use once::call::{FrozenRequest, RefusalScope, Unconfirmed};
+use once::id::ObjectId;
+use payments::flows::engine::{CallState, LookUp, Outcome, ProviderCall, ProviderReply};
+use payments::payment::id::{PaymentId, RefundId};
+use payments::payment::money::{AmountMinor, Currency};
+use payments::payment::{Payment, PaymentState, Refund, RefundReason, RefundState};
+use payments::providers::adyen::{WINDOW_MS, authorize, capture, derived_key, no_look_up, refund, void};
+use payments::providers::result::{CallKind, ProviderResult};
+use payments::providers::{Authorization, HttpAnswer, Provider};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 

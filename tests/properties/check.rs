@@ -2,21 +2,21 @@
 
 use std::collections::BTreeSet;
 
-use paid_once::flows::engine::{Context, Limits, Rows, context};
-use paid_once::machine::begin::begin as begin_key;
-use paid_once::machine::context::Times;
-use paid_once::machine::id::ObjectId;
-use paid_once::payment::check::{
+use once::begin::begin as begin_key;
+use once::context::Times;
+use once::id::ObjectId;
+use payments::flows::engine::{Context, Limits, Rows, context};
+use payments::payment::check::{
     self, Beside, RemoteRefund, StatusQuery, StatusReply, begin, look_wait_ms, take,
 };
-use paid_once::payment::id::{PaymentId, RefundId};
-use paid_once::payment::money::{AmountMinor, Currency};
-use paid_once::payment::tries::Try;
-use paid_once::payment::{
+use payments::payment::id::{PaymentId, RefundId};
+use payments::payment::money::{AmountMinor, Currency};
+use payments::payment::tries::Try;
+use payments::payment::{
     Check, Dispute, DisputeStatus, Payment, PaymentState, Refund, RefundReason, RefundState,
 };
-use paid_once::providers::Provider;
-use paid_once::providers::result::Found;
+use payments::providers::Provider;
+use payments::providers::result::Found;
 use proptest::prelude::*;
 
 use crate::payment::pay;
@@ -315,7 +315,7 @@ fn a_reservation_whose_end_is_known_is_asked_for_right_after_it() {
     rows.resource.payment.as_mut().unwrap().capture_before_ms = Some(until_ms);
     let shown =
         |rows: &Rows| rows.resource.payment.as_ref().unwrap().to_json(&[], &[])["capture_before"].clone();
-    assert_eq!(shown(&rows), paid_once::timestamp(until_ms));
+    assert_eq!(shown(&rows), payments::timestamp(until_ms));
     let beside = Beside { capture_before_ms: Some(until_ms), ..Beside::default() };
     let mut at_ms = NOW_MS;
     let times = asked_at(&mut rows, |_| {

@@ -1,5 +1,8 @@
 use askama::Template;
 use data_encoding::BASE64URL_NOPAD;
+use once::fingerprint::{FieldError, Parameters};
+use once::id::ObjectId;
+use once::key::IdempotencyKey;
 use paid_once::edge::checkout::Order;
 use paid_once::edge::checkout::cart::{Cart, LINES_MAX, Line, NAME_MAX_CHARS, QUANTITY_MAX};
 use paid_once::edge::checkout::form_key::{FormKey, Place};
@@ -8,10 +11,7 @@ use paid_once::edge::checkout::page::{self, Cards, Paid, Sheet, Standing, Visit}
 use paid_once::edge::checkout::request::{OrderRequest, Sent, link_to_json};
 use paid_once::edge::pages::{Site, checkout_cards};
 use paid_once::edge::payment_params::{ORDER_MAX, URL_MAX};
-use paid_once::machine::fingerprint::{FieldError, Parameters};
-use paid_once::machine::id::ObjectId;
-use paid_once::machine::key::IdempotencyKey;
-use paid_once::payment::money::{AMOUNT_MAX_MINOR, Currency};
+use payments::payment::money::{AMOUNT_MAX_MINOR, Currency};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use uuid::Uuid;

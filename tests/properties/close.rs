@@ -1,15 +1,15 @@
 //! What an order's earlier tries have left open at Stripe: it is closed before another one is sent, and asked for if none is.
 
-use paid_once::flows::Operation;
-use paid_once::flows::engine::{Action, Begin, Context, Event, Lifecycle, Rows, Run};
-use paid_once::machine::begin::begin;
-use paid_once::machine::id::{InstanceId, ObjectId};
-use paid_once::machine::record::StoredResponse;
-use paid_once::machine::run::RunEnd;
-use paid_once::payment::check::{self, Beside, StatusQuery, StatusReply};
-use paid_once::payment::money::AmountMinor;
-use paid_once::providers::HttpAnswer;
-use paid_once::providers::result::Found;
+use once::begin::begin;
+use once::id::{InstanceId, ObjectId};
+use once::record::StoredResponse;
+use once::run::RunEnd;
+use payments::flows::Operation;
+use payments::flows::engine::{Action, Begin, Context, Event, Lifecycle, Rows, Run};
+use payments::payment::check::{self, Beside, StatusQuery, StatusReply};
+use payments::payment::money::AmountMinor;
+use payments::providers::HttpAnswer;
+use payments::providers::result::Found;
 use serde_json::{Value, json};
 
 use crate::payment::pay;

@@ -5,9 +5,9 @@ mod targets;
 
 use std::path::Path;
 
+use once::id::Owner;
 use paid_once::edge::signing::Purpose;
 use paid_once::edge::token::FormToken;
-use paid_once::machine::id::Owner;
 
 fn each_seed(target: &str, run: fn(&[u8])) {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/corpus").join(target);

@@ -3,17 +3,17 @@
 
 use std::collections::BTreeMap;
 
+use once::fingerprint::Parameters;
 use paid_once::config::Config;
 use paid_once::edge::payment_params::payment_request;
-use paid_once::flows::engine::Outcome;
-use paid_once::machine::fingerprint::Parameters;
-use paid_once::payment::money::{AMOUNT_MAX_MINOR, AmountMinor, Currency, for_people};
-use paid_once::providers::adyen::minor_units::{from_adyen, to_adyen};
-use paid_once::providers::adyen::{self, authorize};
-use paid_once::providers::result::{CallKind, ProviderResult};
-use paid_once::providers::{Authorization, Provider, UnsupportedMoney};
 use paid_once::webhooks::EventKind;
 use paid_once::webhooks::adyen::items;
+use payments::flows::engine::Outcome;
+use payments::payment::money::{AMOUNT_MAX_MINOR, AmountMinor, Currency, for_people};
+use payments::providers::adyen::minor_units::{from_adyen, to_adyen};
+use payments::providers::adyen::{self, authorize};
+use payments::providers::result::{CallKind, ProviderResult};
+use payments::providers::{Authorization, Provider, UnsupportedMoney};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -74,7 +74,7 @@ fn the_same_money_is_said_to_each_provider_in_its_own_units() {
             resource: "pay_1",
             derived_key: "po_1",
         };
-        let at_stripe = paid_once::providers::stripe::authorize(&asked);
+        let at_stripe = payments::providers::stripe::authorize(&asked);
         assert!(
             at_stripe.body.starts_with(&format!("amount={minor}&currency={code}&")),
             "{}",

@@ -2,14 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use once::fingerprint::Parameters;
 use paid_once::config::{Account, Config};
 use paid_once::edge::payment_params::{
     address, capture_request, no_parameters, payment_request, refund_request,
 };
-use paid_once::flows::payment::PaymentRequest;
-use paid_once::machine::fingerprint::Parameters;
-use paid_once::payment::RefundReason;
-use paid_once::providers::Provider;
+use payments::flows::payment::PaymentRequest;
+use payments::payment::RefundReason;
+use payments::providers::Provider;
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 

@@ -1,5 +1,5 @@
+use once::fingerprint::{Canonical, Fingerprint, Parameters};
 use paid_once::edge::http::parse_parameters;
-use paid_once::machine::fingerprint::{Canonical, Fingerprint, Parameters};
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 

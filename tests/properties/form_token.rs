@@ -1,8 +1,8 @@
 use data_encoding::BASE64URL_NOPAD;
+use once::id::{ObjectId, Owner};
+use once::key::IdempotencyKey;
 use paid_once::edge::signing::Purpose;
 use paid_once::edge::token::FormToken;
-use paid_once::machine::id::{ObjectId, Owner};
-use paid_once::machine::key::IdempotencyKey;
 use proptest::prelude::*;
 
 use super::support::signing_keys;

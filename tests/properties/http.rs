@@ -1,9 +1,9 @@
+use once::fingerprint::{Field, Parameters};
+use once::id::RequestId;
 use paid_once::edge::http::{REQUEST_MAX_BYTES, Request, parse_parameters, percent_decode};
 use paid_once::edge::key_source;
 use paid_once::edge::problem::Kind;
 use paid_once::edge::session::Session;
-use paid_once::machine::fingerprint::{Field, Parameters};
-use paid_once::machine::id::RequestId;
 use proptest::prelude::*;
 use uuid::Builder;
 

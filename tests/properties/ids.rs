@@ -1,6 +1,6 @@
-use paid_once::machine::id::{ObjectId, Owner, RequestId};
-use paid_once::machine::key::IdempotencyKey;
-use paid_once::payment::id::RideId;
+use once::id::{ObjectId, Owner, RequestId};
+use once::key::IdempotencyKey;
+use payments::payment::id::RideId;
 use proptest::prelude::*;
 use uuid::{Builder, Uuid, Variant};
 

@@ -1,7 +1,7 @@
+use once::fingerprint::Parameters;
 use paid_once::edge::http::parse_parameters;
 use paid_once::edge::json::parse_object;
 use paid_once::edge::problem::{Kind, Problem};
-use paid_once::machine::fingerprint::Parameters;
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 

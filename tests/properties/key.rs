@@ -1,5 +1,5 @@
-use paid_once::machine::id::Owner;
-use paid_once::machine::key::{IdempotencyKey, KEY_MAX_LEN, KeyError};
+use once::id::Owner;
+use once::key::{IdempotencyKey, KEY_MAX_LEN, KeyError};
 use proptest::prelude::*;
 
 fn quoted(key: &str) -> String {

@@ -1,10 +1,10 @@
 use askama::Template;
+use once::fingerprint::Parameters;
+use once::rows::TimelineEntry;
 use paid_once::edge::lab::ledger::{Ledger, Waiting, charges, waiting};
 use paid_once::edge::lab::page::{Moment, Outcome, Query, Seen, Sheet, page, timeline};
 use paid_once::edge::lab::{ExperimentId, MANY, Order, Presses, Saw, TRIES, Trouble, read, write};
 use paid_once::edge::pages::Site;
-use paid_once::machine::fingerprint::Parameters;
-use paid_once::machine::rows::TimelineEntry;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use uuid::Builder;

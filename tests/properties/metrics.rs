@@ -223,7 +223,7 @@ fn a_thread_counts_for_itself_and_gives_it_away_once() {
 
 #[test]
 fn an_object_in_which_nothing_changed_moves_nothing() {
-    use paid_once::machine::{id::ObjectId, rows::Rows};
+    use once::{id::ObjectId, rows::Rows};
     let rows = Rows::empty(ObjectId::from_bytes([7; 32]));
     assert_eq!(moves(&rows, &rows), []);
 }

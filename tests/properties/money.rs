@@ -1,6 +1,6 @@
 //! Amounts and currencies: what is read is what is charged, and what people see is the same number.
 
-use paid_once::payment::money::{AMOUNT_MAX_MINOR, AmountMinor, Currency, for_people};
+use payments::payment::money::{AMOUNT_MAX_MINOR, AmountMinor, Currency, for_people};
 use proptest::prelude::*;
 
 const KNOWN: [&str; 8] = ["usd", "eur", "gbp", "jpy", "krw", "kwd", "bhd", "huf"];

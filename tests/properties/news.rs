@@ -3,28 +3,28 @@
 
 use std::collections::BTreeSet;
 
-use paid_once::flows::capture::CaptureRequest;
-use paid_once::flows::engine::{
+use once::alarm::wake;
+use once::begin::begin;
+use once::context::Times;
+use once::id::{InstanceId, ObjectId};
+use once::run::RunEnd;
+use paid_once::webhooks::{Event, EventKind, OperationNotice, Taken};
+use payments::flows::capture::CaptureRequest;
+use payments::flows::engine::{
     Action, Begin, Context, Event as Input, Lifecycle, Limits, Outcome, ProviderReply, Rows, Run, context,
 };
-use paid_once::flows::payment::{PaymentRequest, Route};
-use paid_once::flows::refund::RefundRequest;
-use paid_once::flows::void::VoidRequest;
-use paid_once::flows::{Operation, Refusal};
-use paid_once::machine::alarm::wake;
-use paid_once::machine::begin::begin;
-use paid_once::machine::context::Times;
-use paid_once::machine::id::{InstanceId, ObjectId};
-use paid_once::machine::run::RunEnd;
-use paid_once::payment::check::{Beside, StatusQuery, StatusReply};
-use paid_once::payment::money::{AmountMinor, Currency};
-use paid_once::payment::tries;
-use paid_once::payment::{
+use payments::flows::payment::{PaymentRequest, Route};
+use payments::flows::refund::RefundRequest;
+use payments::flows::void::VoidRequest;
+use payments::flows::{Operation, Refusal};
+use payments::payment::check::{Beside, StatusQuery, StatusReply};
+use payments::payment::money::{AmountMinor, Currency};
+use payments::payment::tries;
+use payments::payment::{
     DisputeStatus, PaymentState, Refund, RefundReason, RefundState, check, ingest, refunded_minor,
 };
-use paid_once::providers::result::{CallKind, Found, ProviderResult};
-use paid_once::providers::{Provider, adyen};
-use paid_once::webhooks::{Event, EventKind, OperationNotice, Taken};
+use payments::providers::result::{CallKind, Found, ProviderResult};
+use payments::providers::{Provider, adyen};
 use proptest::prelude::*;
 
 use crate::support::{NOW_MS, arrival};

@@ -1,12 +1,12 @@
 //! An order's links: the newest one wins, and none that was ended comes back.
 
-use paid_once::flows::engine::{Begin, Rows};
-use paid_once::flows::order_link::{EndedLinks, LinkState, MadeLink, end, make, state};
-use paid_once::flows::void::VoidRequest;
-use paid_once::flows::{Operation, Refusal};
-use paid_once::machine::begin::begin;
-use paid_once::machine::id::{InstanceId, ObjectId};
-use paid_once::payment::PaymentState;
+use once::begin::begin;
+use once::id::{InstanceId, ObjectId};
+use payments::flows::engine::{Begin, Rows};
+use payments::flows::order_link::{EndedLinks, LinkState, MadeLink, end, make, state};
+use payments::flows::void::VoidRequest;
+use payments::flows::{Operation, Refusal};
+use payments::payment::PaymentState;
 use proptest::prelude::*;
 
 use crate::payment::pay;

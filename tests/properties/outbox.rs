@@ -1,18 +1,18 @@
 //! Jobs: whatever changes is told to the read model, nothing that is staged is forgotten, and it leaves until it is confirmed.
 
-use paid_once::flows::engine::{Begin, KeyRecord, Lifecycle, Rows, StagedJob};
+use once::alarm::{KnownAlarm, alarm_to_set, wake_at};
+use once::begin::begin;
+use once::id::{ObjectId, Owner};
+use once::outbox::{due, sent};
+use once::record::{Finished, StoredResponse};
 use paid_once::jobs::message::{Job, MESSAGE_MAX_BYTES, VERSION, batches};
-use paid_once::machine::alarm::{KnownAlarm, alarm_to_set, wake_at};
-use paid_once::machine::begin::begin;
-use paid_once::machine::id::{ObjectId, Owner};
-use paid_once::machine::outbox::{due, sent};
-use paid_once::machine::record::{Finished, StoredResponse};
-use paid_once::payment::id::RefundId;
-use paid_once::payment::money::AmountMinor;
-use paid_once::payment::records::{AuditRecord, JobKind};
-use paid_once::payment::{Refund, RefundReason, RefundState};
 use paid_once::readmodel::projection::{confirm, stage_anew, stage_projection};
 use paid_once::readmodel::snapshot::{AuditRow, Snapshot, snapshot};
+use payments::flows::engine::{Begin, KeyRecord, Lifecycle, Rows, StagedJob};
+use payments::payment::id::RefundId;
+use payments::payment::money::AmountMinor;
+use payments::payment::records::{AuditRecord, JobKind};
+use payments::payment::{Refund, RefundReason, RefundState};
 use proptest::prelude::*;
 use serde::Deserialize as _;
 

@@ -1,21 +1,21 @@
 //! A payment's state machine, what is reserved, and when the provider is asked: for any order of things.
 
-use paid_once::flows::capture::CaptureRequest;
-use paid_once::flows::engine::{Action, Begin, Event, Outcome, ProviderReply, Rows, Run};
-use paid_once::flows::payment::{PaymentRequest, Route};
-use paid_once::flows::refund::RefundRequest;
-use paid_once::flows::void::VoidRequest;
-use paid_once::flows::{Operation, Refusal};
-use paid_once::machine::begin::begin;
-use paid_once::machine::id::{InstanceId, ObjectId};
-use paid_once::machine::run::RunEnd;
-use paid_once::payment::check::{Beside, StatusQuery, StatusReply};
-use paid_once::payment::money::{AmountMinor, Currency};
-use paid_once::payment::{
+use once::begin::begin;
+use once::id::{InstanceId, ObjectId};
+use once::run::RunEnd;
+use payments::flows::capture::CaptureRequest;
+use payments::flows::engine::{Action, Begin, Event, Outcome, ProviderReply, Rows, Run};
+use payments::flows::payment::{PaymentRequest, Route};
+use payments::flows::refund::RefundRequest;
+use payments::flows::void::VoidRequest;
+use payments::flows::{Operation, Refusal};
+use payments::payment::check::{Beside, StatusQuery, StatusReply};
+use payments::payment::money::{AmountMinor, Currency};
+use payments::payment::{
     Check, Failure, PaymentState, Pending, Refund, RefundReason, RefundState, check, refunded_minor,
 };
-use paid_once::providers::Provider;
-use paid_once::providers::result::{CallKind, Found, ProviderResult};
+use payments::providers::Provider;
+use payments::providers::result::{CallKind, Found, ProviderResult};
 use proptest::prelude::*;
 
 use crate::support::{NOW_MS, arrival, at};

@@ -1,15 +1,15 @@
 //! Replays: each is counted, a key's rows stay bounded, and no alarm is moved.
 
-use paid_once::flows::engine::{Action, Arrival, Begin, Event, Lifecycle, Outcome, ProviderReply, Rows, Run};
-use paid_once::machine::alarm::{KnownAlarm, alarm_to_set, wake};
-use paid_once::machine::begin::{begin, replayed};
-use paid_once::machine::context::Times;
-use paid_once::machine::fingerprint::{Canonical, Fingerprint};
-use paid_once::machine::id::{ObjectId, Owner, RequestId};
-use paid_once::machine::record::{REPLAYS_COUNTED_MAX, REPLAYS_SHOWN_MAX, StoredResponse};
-use paid_once::machine::run::RunEnd;
-use paid_once::providers::result::ProviderResult;
+use once::alarm::{KnownAlarm, alarm_to_set, wake};
+use once::begin::{begin, replayed};
+use once::context::Times;
+use once::fingerprint::{Canonical, Fingerprint};
+use once::id::{ObjectId, Owner, RequestId};
+use once::record::{REPLAYS_COUNTED_MAX, REPLAYS_SHOWN_MAX, StoredResponse};
+use once::run::RunEnd;
 use paid_once::readmodel::projection::stage_projection;
+use payments::flows::engine::{Action, Arrival, Begin, Event, Lifecycle, Outcome, ProviderReply, Rows, Run};
+use payments::providers::result::ProviderResult;
 
 use crate::support::{self, NOW_MS, at, me, ride};
 

@@ -1,7 +1,7 @@
 use data_encoding::BASE64URL_NOPAD;
+use once::id::ObjectId;
 use paid_once::edge::return_key::ReturnKey;
-use paid_once::machine::id::ObjectId;
-use paid_once::payment::id::PaymentId;
+use payments::payment::id::PaymentId;
 use proptest::prelude::*;
 
 use super::support::signing_keys;

@@ -1,6 +1,6 @@
+use once::fingerprint::Parameters;
 use paid_once::edge::ride::{COORDINATES, places};
-use paid_once::flows::ride::DegreesE7;
-use paid_once::machine::fingerprint::Parameters;
+use payments::flows::ride::DegreesE7;
 use proptest::prelude::*;
 
 proptest! {

@@ -1,9 +1,9 @@
 //! Keys by purpose, and by time.
 
+use once::id::{ObjectId, Owner};
 use paid_once::edge::checkout::form_key::{FormKey, Place};
 use paid_once::edge::signing::{Genuine, Purpose, SIGNATURE_LEN, SigningKeys};
 use paid_once::edge::token::FormToken;
-use paid_once::machine::id::{ObjectId, Owner};
 use proptest::prelude::*;
 use uuid::Uuid;
 
@@ -42,7 +42,7 @@ proptest! {
         object: [u8; 32], nonce: u128, expires_at_ms: u64, days in 0..20_000u64,
     ) {
         let (new, old) = ("n".repeat(32), "o".repeat(32));
-        let date = paid_once::timestamp(days * 86_400_000);
+        let date = payments::timestamp(days * 86_400_000);
         let rotated = keys(&format!("{new} {old}@{}", &date[..10]));
         let owner = Owner::session("s");
         let token = FormToken { object: ObjectId::from_bytes(object), expires_at_ms };

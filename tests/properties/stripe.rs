@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use paid_once::flows::engine::{LookUp, Outcome, ProviderCall};
-use paid_once::machine::call::{FrozenRequest, LookUpProgress};
-use paid_once::providers::result::{CallKind, Found, ProviderResult};
-use paid_once::providers::stripe::{Charge, charge, close, look_up, read_page};
-use paid_once::providers::{HttpAnswer, Provider};
+use once::call::{FrozenRequest, LookUpProgress};
+use payments::flows::engine::{LookUp, Outcome, ProviderCall};
+use payments::providers::result::{CallKind, Found, ProviderResult};
+use payments::providers::stripe::{Charge, charge, close, look_up, read_page};
+use payments::providers::{HttpAnswer, Provider};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 

@@ -3,17 +3,17 @@
 
 use std::collections::BTreeMap;
 
-use paid_once::flows::engine::{LookUp, Outcome, ProviderCall, ProviderReply};
-use paid_once::machine::call::FrozenRequest;
-use paid_once::payment::check::{StatusQuery, StatusReply};
-use paid_once::payment::id::RefundId;
-use paid_once::payment::money::{AmountMinor, Currency};
-use paid_once::payment::{Refund, RefundReason, RefundState};
-use paid_once::providers::result::{CallKind, Found, ProviderResult};
-use paid_once::providers::stripe::{
+use once::call::FrozenRequest;
+use payments::flows::engine::{LookUp, Outcome, ProviderCall, ProviderReply};
+use payments::payment::check::{StatusQuery, StatusReply};
+use payments::payment::id::RefundId;
+use payments::payment::money::{AmountMinor, Currency};
+use payments::payment::{Refund, RefundReason, RefundState};
+use payments::providers::result::{CallKind, Found, ProviderResult};
+use payments::providers::stripe::{
     authorize, capture, look_up, question, read_page, read_truth, refund, void,
 };
-use paid_once::providers::{Authorization, Provider};
+use payments::providers::{Authorization, Provider};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 

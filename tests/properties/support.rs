@@ -1,17 +1,17 @@
 //! What several of these tests begin with.
 
+use once::call::{FrozenRequest, RetryPolicy};
+use once::context::Times;
+use once::fingerprint::{Canonical, Fingerprint};
+use once::id::{InstanceId, Owner, RequestId};
+use once::key::KeyHash;
+use once::record::Channel;
 use paid_once::edge::signing::SigningKeys;
-use paid_once::flows::Operation;
-use paid_once::flows::engine::{Arrival, CallState, Context, Evidence, Limits, ProviderCall, context};
-use paid_once::flows::ride::{DegreesE7, Place, RideRequest};
-use paid_once::machine::call::{FrozenRequest, RetryPolicy};
-use paid_once::machine::context::Times;
-use paid_once::machine::fingerprint::{Canonical, Fingerprint};
-use paid_once::machine::id::{InstanceId, Owner, RequestId};
-use paid_once::machine::key::KeyHash;
-use paid_once::machine::record::Channel;
-use paid_once::providers::result::CallKind;
-use paid_once::providers::{HttpAnswer, Provider};
+use payments::flows::Operation;
+use payments::flows::engine::{Arrival, CallState, Context, Evidence, Limits, ProviderCall, context};
+use payments::flows::ride::{DegreesE7, Place, RideRequest};
+use payments::providers::result::CallKind;
+use payments::providers::{HttpAnswer, Provider};
 
 /// Signing keys, each made long enough.
 pub fn signing_keys(keys: &[&str]) -> SigningKeys {

@@ -1,5 +1,5 @@
-use paid_once::flows::engine::{Limits, context};
-use paid_once::machine::context::Times;
+use once::context::Times;
+use payments::flows::engine::{Limits, context};
 use proptest::prelude::*;
 
 proptest! {

@@ -1,16 +1,16 @@
 //! How often an order may be tried, how soon again, and how many keys an object takes.
 
+use once::begin::begin;
+use once::context::Times;
+use once::id::{InstanceId, ObjectId};
+use once::record::{Finished, StoredResponse};
 use paid_once::edge::checkout::limits::buckets;
-use paid_once::flows::engine::{Begin, Context, Lifecycle, Limits, Rows, context};
-use paid_once::flows::refund::RefundRequest;
-use paid_once::flows::tries::{FREE_TRIES, NextTry, next_try};
-use paid_once::flows::{Operation, Refusal};
-use paid_once::machine::begin::begin;
-use paid_once::machine::context::Times;
-use paid_once::machine::id::{InstanceId, ObjectId};
-use paid_once::machine::record::{Finished, StoredResponse};
-use paid_once::payment::money::AmountMinor;
-use paid_once::payment::{Failure, PaymentState, RefundReason};
+use payments::flows::engine::{Begin, Context, Lifecycle, Limits, Rows, context};
+use payments::flows::refund::RefundRequest;
+use payments::flows::tries::{FREE_TRIES, NextTry, next_try};
+use payments::flows::{Operation, Refusal};
+use payments::payment::money::AmountMinor;
+use payments::payment::{Failure, PaymentState, RefundReason};
 use proptest::prelude::*;
 
 use crate::payment::pay;

@@ -1,18 +1,18 @@
 //! What happens without any client: the alarm, expiry, and a look-up that is longer than one run.
 
-use paid_once::flows::engine::{
+use once::alarm::{KnownAlarm, alarm_to_set, wake, wake_at};
+use once::begin::begin;
+use once::call::LookUpProgress;
+use once::context::Times;
+use once::id::ObjectId;
+use once::record::Tombstone;
+use once::run::RunEnd;
+use payments::flows::engine::{
     Action, Begin, Event, Lifecycle, LookUp, Outcome, ProviderReply, Rows, Run, StagedJob,
 };
-use paid_once::machine::alarm::{KnownAlarm, alarm_to_set, wake, wake_at};
-use paid_once::machine::begin::begin;
-use paid_once::machine::call::LookUpProgress;
-use paid_once::machine::context::Times;
-use paid_once::machine::id::ObjectId;
-use paid_once::machine::record::Tombstone;
-use paid_once::machine::run::RunEnd;
-use paid_once::payment::pii::{Erased, erase};
-use paid_once::payment::records::JobKind;
-use paid_once::providers::result::ProviderResult;
+use payments::payment::pii::{Erased, erase};
+use payments::payment::records::JobKind;
+use payments::providers::result::ProviderResult;
 
 use crate::support::{NOW_MS, arrival, at, me, ride};
 

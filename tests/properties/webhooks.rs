@@ -2,10 +2,10 @@
 
 use data_encoding::{BASE64, HEXLOWER};
 use hmac::{Hmac, KeyInit, Mac};
-use paid_once::machine::id::ObjectId;
-use paid_once::payment::id::PaymentId;
+use once::id::ObjectId;
 use paid_once::webhooks::stripe::{Refused, Signature, read};
 use paid_once::webhooks::{EventKind, adyen};
+use payments::payment::id::PaymentId;
 use proptest::prelude::*;
 use serde_json::json;
 use sha2::Sha256;

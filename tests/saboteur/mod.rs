@@ -11,23 +11,23 @@ pub(crate) use mutant::Mutant;
 
 use std::borrow::Cow;
 
-use paid_once::flows::engine::{
+use once::begin::{self};
+use once::context::Bug;
+use once::id::InstanceId;
+use once::run::RunEnd;
+use once::step::StepError;
+use paid_once::object::events::{self, Remembered};
+use paid_once::webhooks::{Event as Notice, Taken};
+use payments::flows::engine::{
     Action, Arrival, Begin, Context, Event as Input, Lifecycle, LookUp, Outcome, ProviderCall, ProviderReply,
     Rows, Run,
 };
-use paid_once::machine::begin::{self};
-use paid_once::machine::context::Bug;
-use paid_once::machine::id::InstanceId;
-use paid_once::machine::run::RunEnd;
-use paid_once::machine::step::StepError;
-use paid_once::object::events::{self, Remembered};
-use paid_once::payment::Pending;
-use paid_once::payment::by_hand::{self, Word};
-use paid_once::payment::check::{self, StatusQuery, StatusReply};
-use paid_once::providers::Provider;
-use paid_once::providers::adyen::minor_units;
-use paid_once::providers::result::{CallKind, ProviderResult};
-use paid_once::webhooks::{Event as Notice, Taken};
+use payments::payment::Pending;
+use payments::payment::by_hand::{self, Word};
+use payments::payment::check::{self, StatusQuery, StatusReply};
+use payments::providers::Provider;
+use payments::providers::adyen::minor_units;
+use payments::providers::result::{CallKind, ProviderResult};
 
 /// Plays a mutant, or nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -258,7 +258,7 @@ fn other_outcome(
     call: &mut ProviderCall,
     pending: Option<Pending>,
 ) -> Outcome {
-    use paid_once::machine::call::RefusalScope::{Copy, Key, Send};
+    use once::call::RefusalScope::{Copy, Key, Send};
     let is_asked = call.provider == Provider::Stripe;
     match (mutant, outcome) {
         (_, Outcome::Unknown { .. } | Outcome::Indeterminate { .. }) if fails_unknown(mutant, call.kind) => {
@@ -336,11 +336,7 @@ fn of_another_amount(reply: ProviderReply) -> LookUp {
         ProviderResult::Moved { payment, .. } => {
             let reason = "the provider charged another amount".to_owned();
             let provider_id = Some(payment);
-            LookUp::Unconfirmed(paid_once::machine::call::Unconfirmed {
-                provider_id,
-                needs_review: true,
-                reason,
-            })
+            LookUp::Unconfirmed(once::call::Unconfirmed { provider_id, needs_review: true, reason })
         }
         result => LookUp::Found(ProviderReply { result, ..reply }),
     }

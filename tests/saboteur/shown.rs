@@ -1,18 +1,18 @@
 //! What the core is shown in the place of what is. Each function shows something else to a body, and puts back what it hid.
 
-use paid_once::flows::Operation;
-use paid_once::flows::capture::CaptureRequest;
-use paid_once::flows::engine::{
+use once::record::Lease;
+use once::step::StepError;
+use paid_once::webhooks::EventKind;
+use payments::flows::Operation;
+use payments::flows::capture::CaptureRequest;
+use payments::flows::engine::{
     Action, Arrival, CallState, Context, Event as Input, Lifecycle, Open, ProviderCall, RecoveryPoint, Rows,
     Run,
 };
-use paid_once::machine::record::Lease;
-use paid_once::machine::step::StepError;
-use paid_once::payment::tries::Try;
-use paid_once::payment::{Failure, PaymentState, RefundState};
-use paid_once::providers::Provider;
-use paid_once::providers::result::CallKind;
-use paid_once::webhooks::EventKind;
+use payments::payment::tries::Try;
+use payments::payment::{Failure, PaymentState, RefundState};
+use payments::providers::Provider;
+use payments::providers::result::CallKind;
 
 /// Rows without the keys that are not finished.
 pub(super) fn without_open_keys(rows: &Rows) -> Rows {

@@ -1,14 +1,14 @@
 //! Who asks: clients that insist, vanish, come back after a day, or send something else under the same key.
 
+use once::fingerprint::{Fingerprint, Parameters};
+use once::id::{ObjectId, Owner, RequestId};
+use once::key::IdempotencyKey;
+use once::record::Channel;
 use paid_once::edge::ride::places;
-use paid_once::flows::Operation;
-use paid_once::flows::Point;
-use paid_once::flows::engine::{Arrival, RecoveryPoint};
-use paid_once::flows::ride::RideRequest;
-use paid_once::machine::fingerprint::{Fingerprint, Parameters};
-use paid_once::machine::id::{ObjectId, Owner, RequestId};
-use paid_once::machine::key::IdempotencyKey;
-use paid_once::machine::record::Channel;
+use payments::flows::Operation;
+use payments::flows::Point;
+use payments::flows::engine::{Arrival, RecoveryPoint};
+use payments::flows::ride::RideRequest;
 
 use crate::dice::Dice;
 use crate::faults::{HOUR, MINUTE, SECOND};

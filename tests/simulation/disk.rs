@@ -7,13 +7,13 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
-use paid_once::flows::engine::{Context, Rows};
-use paid_once::machine::context::Bug;
-use paid_once::machine::id::ObjectId;
-use paid_once::machine::rows::TimelineEntry;
+use once::context::Bug;
+use once::id::ObjectId;
+use once::rows::TimelineEntry;
 use paid_once::object::storage::{SqlValue, Storage};
 use paid_once::object::store::Store;
-use paid_once::payment::refunded_minor;
+use payments::flows::engine::{Context, Rows};
+use payments::payment::refunded_minor;
 use rusqlite::types::{ToSqlOutput, Value, ValueRef};
 use rusqlite::{Connection, ToSql, params_from_iter};
 use serde::de::DeserializeOwned;

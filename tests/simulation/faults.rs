@@ -9,7 +9,7 @@
 //! - A pause may fall between any two transactions, never between the commit that arms a send and the send.
 //! - The provider keeps a key for 24 h or longer, counted from its first use.
 
-use paid_once::machine::context::Times;
+use once::context::Times;
 
 use crate::dice::Dice;
 

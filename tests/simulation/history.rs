@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use paid_once::flows::engine::{Begin, LookUp, ProviderCall, Run};
-use paid_once::machine::context::Times;
-use paid_once::machine::record::{FencingToken, StoredResponse};
-use paid_once::machine::run::RunEnd;
-use paid_once::providers::HttpAnswer;
+use once::context::Times;
+use once::record::{FencingToken, StoredResponse};
+use once::run::RunEnd;
+use payments::flows::engine::{Begin, LookUp, ProviderCall, Run};
+use payments::providers::HttpAnswer;
 
 use crate::faults::{Boundary, Fault, HOUR, MINUTE, SKEW_MAX_MS};
 use crate::promises::{Bytes, Terms, Violation};

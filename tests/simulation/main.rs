@@ -43,8 +43,8 @@ mod world;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use paid_once::machine::id::ObjectId;
-use paid_once::machine::record::Channel;
+use once::id::ObjectId;
+use once::record::Channel;
 
 use campaign::{every_fault, play_all, singles};
 use clients::{Client, Place, Role};

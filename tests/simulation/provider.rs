@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use paid_once::providers::HttpAnswer;
+use payments::providers::HttpAnswer;
 
 use crate::faults::{HOUR, Oddity};
 

@@ -1,7 +1,7 @@
 //! Clients and the object: requests, what becomes of them in the object, and answers.
 
-use paid_once::flows::engine::Begin;
-use paid_once::machine::step::StepError;
+use once::step::StepError;
+use payments::flows::engine::Begin;
 
 use crate::auditor::Answered;
 use crate::clients::Role;

@@ -1,13 +1,13 @@
 //! Runs, step by step, and the alarm that begins them without any client.
 
-use paid_once::flows::Point;
-use paid_once::flows::engine::{Action, Event as Input, LookUp, RecoveryPoint, Run};
-use paid_once::machine::alarm::wake;
-use paid_once::machine::begin::replayed;
-use paid_once::machine::id::RequestId;
-use paid_once::machine::record::FencingToken;
-use paid_once::machine::run::RunEnd;
-use paid_once::machine::step::StepError;
+use once::alarm::wake;
+use once::begin::replayed;
+use once::id::RequestId;
+use once::record::FencingToken;
+use once::run::RunEnd;
+use once::step::StepError;
+use payments::flows::Point;
+use payments::flows::engine::{Action, Event as Input, LookUp, RecoveryPoint, Run};
 
 use crate::faults::{Boundary, Fault, SECOND};
 use crate::history::{Active, Answer, Request, crashes, look_up_counter};

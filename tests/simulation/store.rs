@@ -2,13 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use paid_once::flows::engine::{Context, KeyRecord, Lifecycle, NewRows, Rows};
-use paid_once::machine::alarm::{KnownAlarm, alarm_to_set};
+use once::alarm::{KnownAlarm, alarm_to_set};
 use paid_once::object::events::Remembered;
-use paid_once::payment::records::AuditRecord;
-use paid_once::payment::records::Facts;
-use paid_once::providers::Provider;
 use paid_once::readmodel::projection;
+use payments::flows::engine::{Context, KeyRecord, Lifecycle, NewRows, Rows};
+use payments::payment::records::AuditRecord;
+use payments::payment::records::Facts;
+use payments::providers::Provider;
 
 use crate::auditor::Commit;
 use crate::disk::{Committed, Disk, Disks};

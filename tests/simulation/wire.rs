@@ -1,8 +1,8 @@
 //! What goes between the object and the provider: sends that get lost, come late or twice, and look-ups page by page.
 
-use paid_once::flows::engine::{Event as Input, LookUp, Outcome, ProviderCall};
-use paid_once::machine::context::Times;
-use paid_once::providers::HttpAnswer;
+use once::context::Times;
+use payments::flows::engine::{Event as Input, LookUp, Outcome, ProviderCall};
+use payments::providers::HttpAnswer;
 
 use crate::faults::{Boundary, Copy, Fault, HOUR, Oddity, copies, send_counter};
 use crate::history::{Asking, Exchange, broken_page};

@@ -6,11 +6,11 @@
 
 use std::collections::BTreeMap;
 
-use paid_once::flows::engine::{Context, Event as Input, Limits, Rows, context};
-use paid_once::machine::context::Times;
-use paid_once::machine::id::InstanceId;
-use paid_once::machine::record::Channel;
-use paid_once::providers::HttpAnswer;
+use once::context::Times;
+use once::id::InstanceId;
+use once::record::Channel;
+use payments::flows::engine::{Context, Event as Input, Limits, Rows, context};
+use payments::providers::HttpAnswer;
 
 use crate::auditor::Auditor;
 use crate::clients::{Client, Place};
@@ -338,7 +338,7 @@ impl Story {
     pub(crate) fn random(dice: &mut Dice) -> Self {
         let mut object = [0; 32];
         object[..8].copy_from_slice(&dice.roll().to_be_bytes());
-        let object = paid_once::machine::id::ObjectId::from_bytes(object);
+        let object = once::id::ObjectId::from_bytes(object);
         let place = Place { object, channel: dice.pick(&[Channel::Api, Channel::Form]) };
         let others = dice.between(0, 4);
         let mut clients = vec![Client::random(&place, true, dice)];

@@ -1,7 +1,7 @@
 //! What is bought. The total is always added up here, from the lines: never taken from a request.
 
-use crate::machine::fingerprint::FieldError;
-use crate::payment::money::{AMOUNT_MAX_MINOR, AmountMinor, Currency};
+use once::fingerprint::FieldError;
+use payments::payment::money::{AMOUNT_MAX_MINOR, AmountMinor, Currency};
 
 /// The most lines that an order can have.
 pub const LINES_MAX: usize = 20;

@@ -13,7 +13,7 @@ use uuid::Uuid;
 use super::order_token::link_hash;
 use crate::edge::signing::{Purpose, SIGNATURE_LEN, SigningKeys};
 use crate::edge::token::TokenError;
-use crate::machine::id::ObjectId;
+use once::id::ObjectId;
 
 const VERSION: u8 = 1;
 const SIGNED_LEN: usize = 25;

@@ -7,7 +7,7 @@
 
 use std::net::IpAddr;
 
-use crate::machine::id::ObjectId;
+use once::id::ObjectId;
 
 /// A bucket: the binding that counts, and under which name.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -15,8 +15,8 @@ use super::Order;
 use super::cart::{Cart, Line};
 use crate::edge::signing::{Purpose, SigningKeys};
 use crate::edge::token::TokenError;
-use crate::machine::id::digest;
-use crate::payment::money::Currency;
+use once::id::digest;
+use payments::payment::money::Currency;
 
 const VERSION: u8 = 2;
 /// Links of before there were revisions.

@@ -8,12 +8,12 @@ use crate::edge::pages::{
     checkout_cards, is_late,
 };
 use crate::edge::ride::{email_entry, kept, refresh_s, unpaid};
-use crate::flows::tries::NextTry;
-use crate::machine::fingerprint::{Field, FieldError, Parameters};
 use crate::object::message::{KeyStatus, View};
-use crate::payment::money::{Currency, for_people};
-use crate::payment::{Payment, PaymentState, Pending, Refund, RefundState};
-use crate::{date_for_people, timestamp};
+use once::fingerprint::{Field, FieldError, Parameters};
+use payments::flows::tries::NextTry;
+use payments::payment::money::{Currency, for_people};
+use payments::payment::{Payment, PaymentState, Pending, Refund, RefundState};
+use payments::{date_for_people, timestamp};
 
 /// How the person enters a card.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -10,10 +10,10 @@ use super::page::Cards;
 use crate::edge::pages::checkout_cards;
 use crate::edge::payment_params::{ORDER_MAX, address, visible};
 use crate::edge::ride::receipt_email;
-use crate::flows::order_link::REVISION_MAX;
-use crate::machine::fingerprint::{Field, FieldError, Parameters};
-use crate::payment::money::Currency;
-use crate::timestamp;
+use once::fingerprint::{Field, FieldError, Parameters};
+use payments::flows::order_link::REVISION_MAX;
+use payments::payment::money::Currency;
+use payments::timestamp;
 
 /// What a merchant's server asks a link for.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -20,22 +20,22 @@ use crate::edge::payment_params::{ORDER_MAX, visible};
 use crate::edge::problem::{Kind, Problem};
 use crate::edge::reply::{self, CARD_PAGE_POLICY, CSP, RATE_PERIOD_S, ResponseOptions};
 use crate::edge::ride::foreign_fields;
-use crate::flows::engine::Arrival;
-use crate::flows::order_link::{self, EndedLinks, LinkState, MadeLink, REVISION_MAX, is_through};
-use crate::flows::payment::{PaymentRequest, Route};
-use crate::flows::tries::NextTry;
-use crate::flows::void::VoidRequest;
-use crate::flows::{Operation, Refusal};
-use crate::machine::fingerprint::{Fingerprint, Parameters};
-use crate::machine::id::{ObjectId, Owner};
-use crate::machine::key::{IdempotencyKey, KeyHash};
-use crate::machine::record::Channel;
 use crate::object::message::{Ask, OrderView, RunAsk, Shown, Verdict, View};
-use crate::payment::id::PaymentId;
-use crate::payment::money::{Currency, for_people};
-use crate::payment::natural_key::{NaturalKey, order_object_name};
-use crate::providers::Provider;
 use crate::random;
+use once::fingerprint::{Fingerprint, Parameters};
+use once::id::{ObjectId, Owner};
+use once::key::{IdempotencyKey, KeyHash};
+use once::record::Channel;
+use payments::flows::engine::Arrival;
+use payments::flows::order_link::{self, EndedLinks, LinkState, MadeLink, REVISION_MAX, is_through};
+use payments::flows::payment::{PaymentRequest, Route};
+use payments::flows::tries::NextTry;
+use payments::flows::void::VoidRequest;
+use payments::flows::{Operation, Refusal};
+use payments::payment::id::PaymentId;
+use payments::payment::money::{Currency, for_people};
+use payments::payment::natural_key::{NaturalKey, order_object_name};
+use payments::providers::Provider;
 
 /// What the demo sells: name, price in cents, quantity.
 const DEMO_CART: [(&str, u32, u32); 3] = [

@@ -8,8 +8,8 @@ use crate::edge::api::unreadable;
 use crate::edge::http::Answer;
 use crate::edge::problem::Problem;
 use crate::edge::reply;
-use crate::payment::id::{PaymentId, RideId};
-use crate::payment::records::OPERATOR;
+use payments::payment::id::{PaymentId, RideId};
+use payments::payment::records::OPERATOR;
 
 /// Whom an audit record names, for the search.
 const WHO: &str = "actor || ' ' || coalesce(json_extract(data, '$.operator'), '')";

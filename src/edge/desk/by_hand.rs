@@ -13,10 +13,10 @@ use crate::edge::operator::Operator;
 use crate::edge::problem::{Kind, Problem};
 use crate::edge::reply;
 use crate::edge::route::Parameter;
-use crate::machine::fingerprint::Parameters;
 use crate::object::message::{Ask, ByHandAnswer, ByHandAsk, CallReport, Said, ShownCall};
-use crate::payment::by_hand::REASON_MAX;
-use crate::timestamp;
+use once::fingerprint::Parameters;
+use payments::payment::by_hand::REASON_MAX;
+use payments::timestamp;
 
 /// The longest id that is taken from a form, in characters.
 const ID_MAX: usize = 80;

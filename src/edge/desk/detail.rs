@@ -17,12 +17,12 @@ use crate::edge::http::Answer;
 use crate::edge::problem::{Kind, Problem};
 use crate::edge::reply;
 use crate::edge::route::{Decoded, Parameter};
-use crate::machine::id::ObjectId;
-use crate::machine::record::REPLAYS_SHOWN_MAX;
 use crate::object::inspection::Inspection;
 use crate::object::message::{Ask, Inspected};
-use crate::payment::id::{PaymentId, RideId};
-use crate::timestamp;
+use once::id::ObjectId;
+use once::record::REPLAYS_SHOWN_MAX;
+use payments::payment::id::{PaymentId, RideId};
+use payments::timestamp;
 
 /// The object of a payment's or a ride's id.
 pub(super) fn object_of(id: &str) -> Option<ObjectId> {

@@ -4,9 +4,9 @@ use super::context::Desk;
 use super::format;
 use super::lists::status;
 use super::view_models::{Cell, Fact, Row, Table};
-use crate::machine::id::ObjectId;
 use crate::object::inspection::Inspection;
 use crate::readmodel::snapshot::KeyRow;
+use once::id::ObjectId;
 
 /// An optional id.
 pub(super) fn optional(id: Option<&String>) -> Cell {

@@ -1,9 +1,9 @@
 //! Formats numbers, times and money for people.
 
-use crate::machine::record::REPLAYS_COUNTED_MAX;
-use crate::payment::money::{AmountMinor, Currency, for_people};
-use crate::payment::records::OPERATOR;
-use crate::utc;
+use once::record::REPLAYS_COUNTED_MAX;
+use payments::payment::money::{AmountMinor, Currency, for_people};
+use payments::payment::records::OPERATOR;
+use payments::utc;
 
 /// A duration: `120 ms`, `1.4 s`, `3 min`, `2 h`, `5 d`.
 pub fn duration(ms: u64) -> String {

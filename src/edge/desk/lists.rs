@@ -11,9 +11,9 @@ use crate::edge::api::unreadable;
 use crate::edge::http::Answer;
 use crate::edge::problem::Problem;
 use crate::edge::reply;
-use crate::machine::id::Owner;
-use crate::machine::key::IdempotencyKey;
-use crate::payment::id::{PaymentId, RideId};
+use once::id::Owner;
+use once::key::IdempotencyKey;
+use payments::payment::id::{PaymentId, RideId};
 
 /// A status as a chip: what is good, what waits, what has failed.
 pub(super) fn status(status: &str) -> Cell {

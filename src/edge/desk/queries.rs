@@ -8,8 +8,8 @@ use worker::{Env, Result};
 
 use super::time_window::TimeWindow;
 use super::timeline::JobRow;
-use crate::machine::id::digest;
 use crate::readmodel::db::{Db, Value};
+use once::id::digest;
 
 /// How many entries a page has.
 pub(super) const PAGE: usize = 50;

@@ -11,8 +11,8 @@ use crate::edge::operator::{form_key, is_form_key};
 use crate::edge::operator_log::{self, BEGUN};
 use crate::edge::problem::{Kind, Problem};
 use crate::edge::reply;
-use crate::machine::id::digest;
 use crate::tasks::adyen_import::{self, Counts, Report, Uploaded};
+use once::id::digest;
 
 /// Where the form is, and where it is sent.
 const PATH: &str = "/admin/reports";

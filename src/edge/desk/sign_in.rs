@@ -9,7 +9,7 @@ use crate::edge::login;
 use crate::edge::operator::admit;
 use crate::edge::problem::{Kind, Problem};
 use crate::edge::reply;
-use crate::machine::fingerprint::Field;
+use once::fingerprint::Field;
 
 /// Admits an operator, or shows the login page.
 pub(in crate::edge) async fn enter<'a>(

@@ -1,6 +1,6 @@
 //! The time window of the overview.
 
-use crate::utc;
+use payments::utc;
 
 const MINUTE_MS: u64 = 60_000;
 

@@ -4,8 +4,8 @@ use serde::Deserialize;
 
 use super::format;
 use super::timeline_svg::Span;
-use crate::machine::rows::{REPLAYED, TimelineEntry};
 use crate::object::inspection::{CallSight, Inspection};
+use once::rows::{REPLAYED, TimelineEntry};
 
 /// A job as the read model knows it.
 #[derive(Clone, Debug, Deserialize)]

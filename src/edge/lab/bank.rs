@@ -7,7 +7,7 @@ use worker::{Headers, Method, RequestInit};
 use super::ledger::{Ledger, Side, charges, waiting};
 use super::{ExperimentId, Trouble};
 use crate::edge::app::App;
-use crate::providers::stripe::API_VERSION;
+use payments::providers::stripe::API_VERSION;
 
 /// An answer of the bank.
 pub(super) struct Reply {

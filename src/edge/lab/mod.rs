@@ -18,7 +18,7 @@ use std::fmt;
 use uuid::Uuid;
 
 use crate::edge::route::FromPath;
-use crate::machine::fingerprint::{FieldError, Parameters};
+use once::fingerprint::{FieldError, Parameters};
 
 /// What each payment of the lab is about, in cents.
 pub const PRICE_MINOR: u32 = 2000;

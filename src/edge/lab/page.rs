@@ -8,11 +8,11 @@ use super::ledger::{Charge, Ledger, Side};
 use super::{ExperimentId, MANY, PRICE_MINOR, Presses, Saw, Trouble, read, write};
 use crate::edge::pages::Site;
 use crate::edge::ride::refresh_s;
-use crate::machine::record::REPLAYS_SHOWN_MAX;
-use crate::machine::rows::{REPLAYED, TimelineEntry};
 use crate::object::message::View;
-use crate::payment::PaymentState;
-use crate::payment::money::{Currency, for_people};
+use once::record::REPLAYS_SHOWN_MAX;
+use once::rows::{REPLAYED, TimelineEntry};
+use payments::payment::PaymentState;
+use payments::payment::money::{Currency, for_people};
 
 /// No more lines of a ledger are shown.
 const LINES_MAX: usize = 10;

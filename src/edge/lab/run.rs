@@ -21,17 +21,17 @@ use crate::edge::key_source::from_here;
 use crate::edge::problem::{Kind, Problem};
 use crate::edge::reply;
 use crate::edge::route::Parameter;
-use crate::flows::Operation;
-use crate::flows::engine::Arrival;
-use crate::flows::payment::{PaymentRequest, Route};
-use crate::machine::fingerprint::{Fingerprint, Parameters};
-use crate::machine::id::Owner;
-use crate::machine::record::{Channel, StoredResponse};
 use crate::object::message::{Ask, Fault, RunAsk, Shown, Verdict};
-use crate::payment::money::{AmountMinor, Currency};
-use crate::payment::natural_key::{NaturalKey, order_object_name};
-use crate::providers::Provider;
 use crate::random;
+use once::fingerprint::{Fingerprint, Parameters};
+use once::id::Owner;
+use once::record::{Channel, StoredResponse};
+use payments::flows::Operation;
+use payments::flows::engine::Arrival;
+use payments::flows::payment::{PaymentRequest, Route};
+use payments::payment::money::{AmountMinor, Currency};
+use payments::payment::natural_key::{NaturalKey, order_object_name};
+use payments::providers::Provider;
 
 /// How long the client waits for an answer.
 const PATIENCE: Duration = Duration::from_secs(2);

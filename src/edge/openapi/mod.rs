@@ -15,7 +15,7 @@ use serde_json::{Map, Value, json};
 use super::key_source::WAIT_MAX_MS;
 use super::problem::Kind;
 use super::route::{Endpoint, Who};
-use crate::machine::key::KEY_MAX_LEN;
+use once::key::KEY_MAX_LEN;
 pub use operation::Operation;
 use schema::text;
 

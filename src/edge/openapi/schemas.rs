@@ -10,13 +10,13 @@ use crate::edge::checkout::cart::{LINES_MAX, NAME_MAX_CHARS, QUANTITY_MAX};
 use crate::edge::pages::TEST_CARDS;
 use crate::edge::payment_params::{METADATA_MAX, METADATA_NAME_MAX, METADATA_VALUE_MAX, ORDER_MAX, URL_MAX};
 use crate::edge::ride::{COORDINATES, EMAIL_MAX};
-use crate::flows::order_link::REVISION_MAX;
-use crate::flows::ride::{FARE_CURRENCY, FARE_MINOR};
-use crate::payment::money::AMOUNT_MAX_MINOR;
-use crate::payment::tries::Stage;
-use crate::payment::{DisputeStatus, RefundReason};
-use crate::providers::Provider;
 use crate::readmodel::list::STATUSES;
+use payments::flows::order_link::REVISION_MAX;
+use payments::flows::ride::{FARE_CURRENCY, FARE_MINOR};
+use payments::payment::money::AMOUNT_MAX_MINOR;
+use payments::payment::tries::Stage;
+use payments::payment::{DisputeStatus, RefundReason};
+use payments::providers::Provider;
 
 const AT: &str = "2026-11-21T09:30:00.000Z";
 /// The id of a payment and of a ride in the examples, after their prefixes.

@@ -4,14 +4,14 @@ use std::collections::BTreeSet;
 
 use worker::{Error, Result};
 
-use crate::machine::call::FrozenRequest;
-use crate::providers::{HttpAnswer, Provider};
 use crate::readmodel::db::{self, Db};
 use crate::tasks::breaks::{self, COMPARED_KINDS, MARK_GONE};
 use crate::tasks::compare::{Break, LocalRecords};
 use crate::tasks::cursor::{Cursor, Source};
 use crate::tasks::movements::{LocalRefund, Refunds};
 use crate::transport::Transport;
+use once::call::FrozenRequest;
+use payments::providers::{HttpAnswer, Provider};
 
 /// The state of one run.
 pub(super) struct Reconciliation {

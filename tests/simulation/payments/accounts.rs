@@ -2,9 +2,9 @@
 //! account by mistake, and put right again. Each account has books and idempotency keys of its own: the same bytes charge again
 //! in the other one.
 
-use paid_once::flows::engine::{CallState, Credentials, ProviderCall};
-use paid_once::machine::account::Credential;
-use paid_once::providers::HttpAnswer;
+use once::account::Credential;
+use payments::flows::engine::{CallState, Credentials, ProviderCall};
+use payments::providers::HttpAnswer;
 
 use super::bank::{Intent, Ledger};
 use super::stripe::Stripe;

@@ -1,7 +1,7 @@
 //! Adyen over the books: payments with stored cards and their modifications, which it only ever *receives*; nothing can be
 //! asked. Its keys are kept for seven days.
 
-use paid_once::providers::HttpAnswer;
+use payments::providers::HttpAnswer;
 use serde_json::{Value, json};
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -76,7 +76,7 @@ impl Adyen {
         json!({
             "amount": amount,
             "eventCode": code,
-            "eventDate": paid_once::timestamp(self.now_ms),
+            "eventDate": payments::timestamp(self.now_ms),
             "merchantAccountCode": "Merchant",
             "merchantReference": self.references.get(by),
             "originalReference": original,

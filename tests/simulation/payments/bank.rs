@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use paid_once::providers::HttpAnswer;
+use payments::providers::HttpAnswer;
 
 use super::elsewhere::{DASHBOARD, Does};
 use crate::faults::Oddity;

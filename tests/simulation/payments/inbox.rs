@@ -6,13 +6,13 @@
 
 use std::collections::BTreeMap;
 
-use paid_once::machine::id::ObjectId;
+use once::id::ObjectId;
 use paid_once::object::storage::{SqlValue, Storage};
-use paid_once::payment::id::PaymentId;
 use paid_once::webhooks::adyen;
 use paid_once::webhooks::inbox::{
     Attempt, CLAIM, CLAIM_DUE, Claimed, DUE_MAX, END, Entry, Next, STORE, stored,
 };
+use payments::payment::id::PaymentId;
 use serde::Deserialize;
 use serde_json::{Value, json};
 

@@ -6,11 +6,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use paid_once::flows::engine::{Lifecycle, Rows, StagedJob};
-use paid_once::machine::outbox;
-use paid_once::payment::records::JobKind;
+use once::outbox;
 use paid_once::readmodel::projection;
 use paid_once::readmodel::snapshot::{AuditRow, Snapshot, snapshot};
+use payments::flows::engine::{Lifecycle, Rows, StagedJob};
+use payments::payment::records::JobKind;
 
 use super::world::{Event, Off, Transacted, World};
 use crate::dice::Dice;

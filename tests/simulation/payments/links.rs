@@ -1,6 +1,6 @@
 //! The links to orders that a shop makes and ends, while the orders are paid.
 
-use paid_once::flows::order_link::{self, EndedLinks};
+use payments::flows::order_link::{self, EndedLinks};
 
 use super::world::{Event, Reached, Transacted, World};
 use crate::dice::Dice;

@@ -3,11 +3,11 @@
 
 use std::collections::BTreeSet;
 
-use paid_once::flows::engine::{CallState, ProviderCall, ProviderReply, Rows, Settlement};
-use paid_once::machine::call::ByHand;
-use paid_once::payment::by_hand::{self, HOLD_MS, Refusal, Word};
-use paid_once::providers::Provider;
-use paid_once::providers::result::CallKind;
+use once::call::ByHand;
+use payments::flows::engine::{CallState, ProviderCall, ProviderReply, Rows, Settlement};
+use payments::payment::by_hand::{self, HOLD_MS, Refusal, Word};
+use payments::providers::Provider;
+use payments::providers::result::CallKind;
 
 use super::bank::Status;
 use super::world::{Event, Reached, Transacted, World};

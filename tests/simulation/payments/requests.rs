@@ -1,8 +1,8 @@
 //! Clients and the objects: requests, what becomes of them, and answers.
 
-use paid_once::flows::engine::{Begin, Lifecycle};
-use paid_once::machine::alarm::expire;
-use paid_once::machine::begin::{Bound, bind};
+use once::alarm::expire;
+use once::begin::{Bound, bind};
+use payments::flows::engine::{Begin, Lifecycle};
 
 use super::auditor::Asked;
 use super::story::owner;

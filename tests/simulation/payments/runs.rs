@@ -1,16 +1,16 @@
 //! Runs, step by step; the alarm, which begins them without any client; and the questions about what is open at the provider.
 
-use paid_once::flows::Point;
-use paid_once::flows::engine::{Action, Event as Input, LookUp, RecoveryPoint, Run};
-use paid_once::machine::alarm::wake;
-use paid_once::machine::begin::replayed;
-use paid_once::machine::id::RequestId;
-use paid_once::machine::record::FencingToken;
-use paid_once::machine::run::RunEnd;
-use paid_once::machine::step::StepError;
-use paid_once::payment::check::{self, StatusQuery, StatusReply};
-use paid_once::providers::HttpAnswer;
-use paid_once::providers::result::ProviderResult;
+use once::alarm::wake;
+use once::begin::replayed;
+use once::id::RequestId;
+use once::record::FencingToken;
+use once::run::RunEnd;
+use once::step::StepError;
+use payments::flows::Point;
+use payments::flows::engine::{Action, Event as Input, LookUp, RecoveryPoint, Run};
+use payments::payment::check::{self, StatusQuery, StatusReply};
+use payments::providers::HttpAnswer;
+use payments::providers::result::ProviderResult;
 
 use super::world::{Event, Off, Reached, Transacted, World};
 use crate::faults::{Boundary, Fault, SECOND};

@@ -1,20 +1,20 @@
 //! Who pays for what: the payments of a history, and the clients that make, capture, void and refund them.
 
-use paid_once::flows::Operation;
-use paid_once::flows::capture::CaptureRequest;
-use paid_once::flows::engine::Arrival;
-use paid_once::flows::payment::{PaymentRequest, Route};
-use paid_once::flows::refund::RefundRequest;
-use paid_once::flows::void::VoidRequest;
-use paid_once::machine::fingerprint::{Fingerprint, Parameters};
-use paid_once::machine::id::{ObjectId, Owner, RequestId, digest};
-use paid_once::machine::key::IdempotencyKey;
-use paid_once::machine::record::Channel;
-use paid_once::payment::RefundReason;
-use paid_once::payment::id::PaymentId;
-use paid_once::payment::money::{AmountMinor, Currency};
-use paid_once::payment::natural_key::{NaturalKey, order_object_name};
-use paid_once::providers::Provider;
+use once::fingerprint::{Fingerprint, Parameters};
+use once::id::{ObjectId, Owner, RequestId, digest};
+use once::key::IdempotencyKey;
+use once::record::Channel;
+use payments::flows::Operation;
+use payments::flows::capture::CaptureRequest;
+use payments::flows::engine::Arrival;
+use payments::flows::payment::{PaymentRequest, Route};
+use payments::flows::refund::RefundRequest;
+use payments::flows::void::VoidRequest;
+use payments::payment::RefundReason;
+use payments::payment::id::PaymentId;
+use payments::payment::money::{AmountMinor, Currency};
+use payments::payment::natural_key::{NaturalKey, order_object_name};
+use payments::providers::Provider;
 use serde_json::{Value, json};
 
 use super::auditor::currencies;

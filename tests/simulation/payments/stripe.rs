@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use paid_once::providers::HttpAnswer;
+use payments::providers::HttpAnswer;
 
 use super::bank::{Asked, Card, Dispute, Done, Intent, Keys, Later, Ledger, Memory, Refund, Status};
 use super::elsewhere::DASHBOARD;

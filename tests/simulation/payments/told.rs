@@ -1,7 +1,7 @@
 //! The told stories: each operation of payments, and each way in which two of them meet. Every single fault is tried at every
 //! boundary of each.
 
-use paid_once::payment::RefundReason::{Duplicate, RequestedByCustomer};
+use payments::payment::RefundReason::{Duplicate, RequestedByCustomer};
 
 use super::story::{Client, Key, Payer, Place, Story, Wish};
 use crate::faults::{HOUR, MINUTE, SECOND};

@@ -1,9 +1,9 @@
 //! What can be seen of an object's rows from outside, as the plain words and numbers that the auditor is told.
 
-use paid_once::flows::engine::{Lifecycle, Rows, StagedJob};
-use paid_once::machine::rows::TimelineEntry;
-use paid_once::payment::records::JobKind;
-use paid_once::payment::{Payment, PaymentState, Pending, Refund, RefundState};
+use once::rows::TimelineEntry;
+use payments::flows::engine::{Lifecycle, Rows, StagedJob};
+use payments::payment::records::JobKind;
+use payments::payment::{Payment, PaymentState, Pending, Refund, RefundState};
 
 use super::auditor::{Commit, PaymentView, RefundView, thousandths};
 use crate::promises::Writer;

@@ -6,13 +6,13 @@
 
 use std::collections::BTreeMap;
 
-use paid_once::flows::engine::{CallState, Rows};
-use paid_once::machine::id::ObjectId;
+use once::id::ObjectId;
 use paid_once::object::events;
-use paid_once::payment::PaymentState;
-use paid_once::payment::id::PaymentId;
 use paid_once::webhooks::inbox::Attempt;
 use paid_once::webhooks::{Event as Notice, EventKind, Taken, adyen, stripe};
+use payments::flows::engine::{CallState, Rows};
+use payments::payment::PaymentState;
+use payments::payment::id::PaymentId;
 use serde_json::{Value, json};
 
 use super::adyen::Adyen;

@@ -1,10 +1,10 @@
 //! What goes between the objects and the providers: sends that get lost, come late or twice; look-ups page by page; and what
 //! banks and the people who pay decide in their own time.
 
-use paid_once::flows::engine::{Event as Input, LookUp, Outcome, ProviderCall};
-use paid_once::machine::call::FrozenRequest;
-use paid_once::providers::result::CallKind;
-use paid_once::providers::{HttpAnswer, Provider};
+use once::call::FrozenRequest;
+use payments::flows::engine::{Event as Input, LookUp, Outcome, ProviderCall};
+use payments::providers::result::CallKind;
+use payments::providers::{HttpAnswer, Provider};
 
 use super::accounts::Secret;
 use super::auditor::Send;

@@ -6,14 +6,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use paid_once::flows::engine::{Context, Event as Input, Lifecycle, Limits, Rows, context, with_credentials};
-use paid_once::machine::context::Times;
-use paid_once::machine::id::{InstanceId, ObjectId};
-use paid_once::machine::step::StepError;
-use paid_once::payment::check::StatusQuery;
-use paid_once::payment::id::PaymentId;
-use paid_once::payment::records::JobKind;
-use paid_once::providers::HttpAnswer;
+use once::context::Times;
+use once::id::{InstanceId, ObjectId};
+use once::step::StepError;
+use payments::flows::engine::{Context, Event as Input, Lifecycle, Limits, Rows, context, with_credentials};
+use payments::payment::check::StatusQuery;
+use payments::payment::id::PaymentId;
+use payments::payment::records::JobKind;
+use payments::providers::HttpAnswer;
 
 use super::accounts::{Accounts, Secret, is_away};
 use super::adyen::Adyen;

@@ -1,4 +1,4 @@
-//! The machine with the flows of this Worker put in: what else is written `machine::…<Payments>`.
+//! The engine with the flows of payments put in: what else is written `once::…<Payments>`.
 
 use super::resource::Resource;
 use super::{Operation, Point, Refusal};
