@@ -70,7 +70,6 @@ pub(crate) enum Event<S: Scenario> {
 struct Client {
     tries: u32,
     is_gone: bool,
-    is_answered: bool,
     asks_late: bool,
 }
 
@@ -94,8 +93,7 @@ pub(crate) struct World<'a, S: Scenario> {
     events: BTreeMap<(u64, u64), Event<S>>,
     pub(crate) events_made: u64,
     pub(crate) rows: Rows<Flow<S>>,
-    /// When the platform rings, and which setting of the alarm that is.
-    alarm: Option<u64>,
+    /// Only the newest setting of the alarm counts.
     alarms_set: u64,
     /// The incarnation that lives, and what it knows about the alarm.
     pub(crate) instance: u32,
@@ -124,7 +122,6 @@ impl<'a, S: Scenario> World<'a, S> {
             events: BTreeMap::new(),
             events_made: 0,
             rows: Rows::empty(scenario.object()),
-            alarm: None,
             alarms_set: 0,
             instance: 0,
             known: KnownAlarm::Unknown,
@@ -142,7 +139,7 @@ impl<'a, S: Scenario> World<'a, S> {
         };
         for (client, (at_ms, request)) in scenario.requests().into_iter().enumerate() {
             world.requests.push(request);
-            world.clients.push(Client { tries: 0, is_gone: false, is_answered: false, asks_late: true });
+            world.clients.push(Client { tries: 0, is_gone: false, asks_late: true });
             world.after(at_ms, Event::Ask { client });
         }
         world
@@ -214,7 +211,7 @@ impl<'a, S: Scenario> World<'a, S> {
             }
             Some(Begin::Pending { .. }) => self.asks_again(client),
             // Final, and nothing was begun.
-            Some(Begin::Refused(_) | Begin::Expired) => self.clients[client].is_answered = true,
+            Some(Begin::Refused(_) | Begin::Expired) => {}
             Some(other) => return Err(format!("client {client} was told {other:?}")),
         }
         Ok(())
@@ -244,7 +241,6 @@ impl<'a, S: Scenario> World<'a, S> {
         if first != response {
             return Err(format!("client {client} got another response than the first one under its key"));
         }
-        self.clients[client].is_answered = true;
         self.tell(&format!("client {client} is answered {}", response.status));
         self.asks_late(client);
         Ok(())
@@ -263,12 +259,8 @@ impl<'a, S: Scenario> World<'a, S> {
         self.forge(&mut running.run.ticket);
         let before = self.rows.clone();
         let stepped = self.transaction(|rows, ctx| running.run.step(rows, input, ctx))?;
-        let Some(Committed { value, stalls }) = stepped else {
-            // Another run took over.
-            running.clients.iter().for_each(|client| self.asks_again(*client));
-            return Ok(());
-        };
-        let Some(action) = value else {
+        // Another run took over, or the incarnation died.
+        let Some(Committed { value: Some(action), stalls }) = stepped else {
             running.clients.iter().for_each(|client| self.asks_again(*client));
             return Ok(());
         };
@@ -322,7 +314,6 @@ impl<'a, S: Scenario> World<'a, S> {
 
     /// The alarm.
     fn ring(&mut self) -> Result<(), String> {
-        self.alarm = None;
         self.known = KnownAlarm::Gone;
         let me = self.me();
         let woken = self.transaction(|rows, ctx| Ok(wake(rows, &me, ctx)))?;
@@ -413,7 +404,6 @@ impl<'a, S: Scenario> World<'a, S> {
 
     fn set_alarm(&mut self, at_ms: u64) {
         self.alarms_set += 1;
-        self.alarm = Some(at_ms);
         let set = self.alarms_set;
         self.after(at_ms.saturating_sub(self.now_ms), Event::Alarm { set });
     }

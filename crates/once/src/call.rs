@@ -11,7 +11,7 @@
 //!                      Unknown ── past the window, or the answer can't change ──► look-up, page by page
 //!                         │                                          found ► Settled(Answered)
 //!                         │                        absent after a quiet time ► Settled(NotExecuted)
-//!                         └── at most once ────────────────────────────────► Settled(Flagged)
+//!                         └── at most once ────────────────────────────────► Settled(NeedsReview)
 //! ```
 //!
 //! A provider that has nothing to ask tells by its refusals, too: past the window a call is not executed if every

@@ -1,4 +1,4 @@
-//! A bank transfer that is asked for twice and made once: `cargo run --example transfer`.
+//! A bank transfer that is asked for twice and made once: `cargo run -p paid-once-engine --example transfer`.
 
 mod flow;
 
