@@ -3,7 +3,7 @@
 use crate::plan::Plan;
 use crate::saboteur::Saboteur;
 use crate::scenario::{Scenario, Violation};
-use crate::world;
+use crate::world::{self, History};
 
 /// What was played without a violation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -13,6 +13,16 @@ pub struct Played {
     /// How many faults in them.
     pub faults: u64,
 }
+
+impl Played {
+    fn count(&mut self, history: &History) {
+        self.histories += 1;
+        self.faults += history.faults;
+    }
+}
+
+/// What is done with each plan that was played.
+type Then<'a> = dyn FnMut(&Plan, &History) -> Result<(), Box<Violation>> + 'a;
 
 /// Plays a scenario.
 #[derive(Clone, Copy, Debug)]
@@ -35,23 +45,24 @@ impl<'a, S: Scenario> Harness<'a, S> {
 
     /// Plays one history.
     pub fn replay(&self, plan: Plan) -> Result<Played, Box<Violation>> {
-        let history = world::play(self.scenario, self.saboteur, plan)?;
-        Ok(Played { histories: 1, faults: history.faults })
+        let mut played = Played::default();
+        played.count(&self.play(plan)?);
+        Ok(played)
     }
 
     /// Plays each fault at each place, one at a time; first of all none.
     pub fn every_single_fault(&self) -> Result<Played, Box<Violation>> {
-        self.each_after(&Plan::quiet(), &mut |_| Ok(()))
+        self.each_from_the_start(&mut |_, _| Ok(()))
     }
 
-    /// Plays each pair of faults.
+    /// Plays each pair of faults, and before it the first of them alone.
     pub fn every_pair(&self) -> Result<Played, Box<Violation>> {
         let mut pairs = Played::default();
-        let singles = self.each_after(&Plan::quiet(), &mut |first| {
-            let played = self.each_after(first, &mut |_| Ok(()))?;
-            pairs.histories += played.histories.saturating_sub(1);
-            pairs.faults += played.faults;
-            Ok(())
+        let singles = self.each_from_the_start(&mut |first, history| {
+            self.each_after(first, history, &mut |_, history| {
+                pairs.count(history);
+                Ok(())
+            })
         })?;
         Ok(Played { histories: singles.histories + pairs.histories, faults: singles.faults + pairs.faults })
     }
@@ -60,30 +71,36 @@ impl<'a, S: Scenario> Harness<'a, S> {
     pub fn random(&self, histories: u64, seed: u64) -> Result<Played, Box<Violation>> {
         let mut played = Played::default();
         for number in 0..histories {
-            let history = world::play(self.scenario, self.saboteur, Plan::random(seed.wrapping_add(number)))?;
-            played.histories += 1;
-            played.faults += history.faults;
+            played.count(&self.play(Plan::random(seed.wrapping_add(number)))?);
         }
         Ok(played)
     }
 
-    /// Plays a plan as it is, then with each further fault behind its last one.
-    fn each_after(
-        &self,
-        plan: &Plan,
-        then: &mut dyn FnMut(&Plan) -> Result<(), Box<Violation>>,
-    ) -> Result<Played, Box<Violation>> {
-        let bare = world::play(self.scenario, self.saboteur, plan.clone())?;
-        let mut played = Played { histories: 1, faults: bare.faults };
+    fn each_from_the_start(&self, then: &mut Then<'_>) -> Result<Played, Box<Violation>> {
+        let quiet = Plan::quiet();
+        let bare = self.play(quiet.clone())?;
+        let mut played = Played::default();
+        played.count(&bare);
+        self.each_after(&quiet, &bare, &mut |plan, history| {
+            played.count(history);
+            then(plan, history)
+        })?;
+        Ok(played)
+    }
+
+    /// Plays a plan, whose own history is `bare`, with each further fault behind its last one.
+    fn each_after(&self, plan: &Plan, bare: &History, then: &mut Then<'_>) -> Result<(), Box<Violation>> {
         for (place, site) in bare.sites.iter().enumerate().skip(plan.next_place()) {
             for fault in site.faults() {
                 let with = plan.with(place, *fault);
-                let history = world::play(self.scenario, self.saboteur, with.clone())?;
-                played.histories += 1;
-                played.faults += history.faults;
-                then(&with)?;
+                let history = self.play(with.clone())?;
+                then(&with, &history)?;
             }
         }
-        Ok(played)
+        Ok(())
+    }
+
+    fn play(&self, plan: Plan) -> Result<History, Box<Violation>> {
+        world::play(self.scenario, self.saboteur, plan)
     }
 }
