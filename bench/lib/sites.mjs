@@ -1,0 +1,204 @@
+// What is measured, as workerd's configuration: ours as wrangler.toml has it for production, and the floor. Beside them, in a process
+// of its own, stands what both only call: the provider, and the database of the read model.
+import { createHash } from 'node:crypto';
+import { readFileSync, readdirSync } from 'node:fs';
+import { join } from 'node:path';
+
+import { build } from 'esbuild';
+
+import { inRoot } from '../../scripts/lib/paths.mjs';
+import { embed, nothing } from './capnp.mjs';
+
+export const TOKEN = 'the-token-of-the-account-of-the-bench';
+
+const SECRETS = {
+  SIGNING_KEY: 'the-signing-key-of-the-bench-is-long-enough',
+  STRIPE_SECRET_KEY: 'sk_test_bench',
+  ADMIN_TOKEN: 'the-operator-of-the-bench-has-this-secret',
+  API_ACCOUNTS: JSON.stringify({
+    bench: {
+      token_sha256: createHash('sha256').update(TOKEN).digest('hex'),
+      payment_method: 'pm_card_visa',
+    },
+  }),
+};
+
+const bench = (file) => readFileSync(inRoot('bench', file), 'utf8');
+const disk = { name: 'disk', disk: { path: 'objects', writable: true } };
+const socket = (name, service) => ({ name, address: '127.0.0.1:0', http: {}, service: service ?? name });
+const external = (name, origin) => ({ name, external: { address: new URL(origin).host, http: {} } });
+const text = ([name, value]) => ({ name, text: value });
+
+/** A service of one module. */
+const plain = (name, date, file, more = {}) => ({
+  name,
+  worker: {
+    modules: [{ name: file, esModule: embed(file) }],
+    compatibilityDate: date,
+    compatibilityFlags: ['service_binding_extra_handlers', 'experimental'],
+    ...more,
+  },
+});
+
+async function wranglerConfig() {
+  const { unstable_readConfig: readConfig } = await import('wrangler');
+  return readConfig({ config: inRoot('wrangler.toml') }, { hideWarnings: true });
+}
+
+/** The provider and the database. */
+export async function neighbours() {
+  const { compatibility_date: date } = await wranglerConfig();
+  return {
+    files: {
+      'provider.mjs': bench('workers/provider.mjs'),
+      'database.mjs': bench('workers/database.mjs'),
+      'objects/.keep': '',
+    },
+    settings: {
+      services: [
+        plain('provider', date, 'provider.mjs'),
+        plain('database', date, 'database.mjs', {
+          durableObjectNamespaces: [{ className: 'Database', uniqueKey: 'database', enableSql: true }],
+          durableObjectStorage: { localDisk: 'disk' },
+          bindings: [{ name: 'DATABASE', durableObjectNamespace: 'Database' }],
+        }),
+        disk,
+      ],
+      sockets: [socket('provider'), socket('database')],
+    },
+  };
+}
+
+export async function floor(provider) {
+  const { compatibility_date: date } = await wranglerConfig();
+  return {
+    files: { 'worker.mjs': bench('floor/worker.mjs'), 'objects/.keep': '' },
+    settings: {
+      services: [
+        plain('http', date, 'worker.mjs', {
+          durableObjectNamespaces: [{ className: 'Key', uniqueKey: 'keys', enableSql: true }],
+          durableObjectStorage: { localDisk: 'disk' },
+          bindings: [
+            { name: 'KEYS', durableObjectNamespace: 'Key' },
+            text(['STRIPE_SECRET_KEY', SECRETS.STRIPE_SECRET_KEY]),
+          ],
+          globalOutbound: 'provider',
+        }),
+        disk,
+        external('provider', provider),
+      ],
+      sockets: [socket('http')],
+    },
+  };
+}
+
+/** Ours, as it is built and as wrangler.toml has it. `entry` may stand around src/entry.mjs; `vars` and `secrets` go before it. */
+export async function ours({
+  provider,
+  database,
+  entry = inRoot('src', 'entry.mjs'),
+  vars = {},
+  secrets = {},
+}) {
+  const wrangler = await wranglerConfig();
+  const date = wrangler.compatibility_date;
+  const [queue] = wrangler.queues.consumers;
+  const objects = wrangler.durable_objects.bindings;
+  const bound = (list, make) => (list ?? []).map(make);
+  return {
+    files: {
+      'worker.mjs': await bundle(entry),
+      'index_bg.wasm': readFileSync(inRoot('build', 'index_bg.wasm')),
+      'queue.mjs': bench('workers/queue.mjs'),
+      'limiter.mjs': bench('workers/limiter.mjs'),
+      'nothing.mjs': bench('workers/nothing.mjs'),
+      'objects/.keep': '',
+    },
+    settings: {
+      services: [
+        {
+          name: 'http',
+          worker: {
+            modules: [
+              { name: 'worker.mjs', esModule: embed('worker.mjs') },
+              { name: 'index_bg.wasm', wasm: embed('index_bg.wasm') },
+            ],
+            compatibilityDate: date,
+            compatibilityFlags: wrangler.compatibility_flags ?? [],
+            durableObjectNamespaces: objects.map(({ class_name: className }) => ({
+              className,
+              uniqueKey: className,
+              enableSql: true,
+            })),
+            durableObjectStorage: { localDisk: 'disk' },
+            bindings: [
+              ...Object.entries({ ...wrangler.vars, ...SECRETS, ...vars, ...secrets }).map(text),
+              ...objects.map(({ name, class_name: durableObjectNamespace }) => ({
+                name,
+                durableObjectNamespace,
+              })),
+              ...bound(wrangler.ratelimits, ({ name }) => wrapped(name, 'bench:limiter')),
+              ...bound(wrangler.queues.producers, ({ binding }) => ({ name: binding, queue: 'queue' })),
+              ...bound(wrangler.d1_databases, ({ binding }) =>
+                wrapped(binding, 'cloudflare-internal:d1-api', [{ name: 'fetcher', service: 'database' }]),
+              ),
+              ...bound(wrangler.r2_buckets, ({ binding }) => ({ name: binding, r2Bucket: 'nothing' })),
+              ...bound(wrangler.services, ({ binding }) => ({ name: binding, service: 'nothing' })),
+              ...bound(wrangler.assets && [wrangler.assets], ({ binding }) => ({
+                name: binding,
+                service: 'nothing',
+              })),
+            ],
+            globalOutbound: 'provider',
+          },
+        },
+        plain('queue', date, 'queue.mjs', {
+          durableObjectNamespaces: [{ className: 'Broker', uniqueKey: 'broker', preventEviction: true }],
+          durableObjectStorage: { inMemory: nothing },
+          bindings: [
+            { name: 'BROKER', durableObjectNamespace: 'Broker' },
+            { name: 'CONSUMER', service: 'http' },
+            text(['QUEUE_NAME', queue.queue]),
+            { name: 'BATCH_SIZE', json: JSON.stringify(queue.max_batch_size) },
+            { name: 'BATCH_TIMEOUT_S', json: JSON.stringify(queue.max_batch_timeout) },
+          ],
+        }),
+        plain('nothing', date, 'nothing.mjs'),
+        disk,
+        external('provider', provider),
+        external('database', database),
+      ],
+      extensions: [{ modules: [{ name: 'bench:limiter', internal: true, esModule: embed('limiter.mjs') }] }],
+      sockets: [socket('http'), socket('queue')],
+    },
+  };
+}
+
+const wrapped = (name, moduleName, innerBindings = []) => ({ name, wrapped: { moduleName, innerBindings } });
+
+/** One module, as wrangler would upload it; the WebAssembly stays beside it. */
+async function bundle(entry) {
+  const { outputFiles } = await build({
+    entryPoints: [entry],
+    bundle: true,
+    write: false,
+    format: 'esm',
+    target: 'es2024',
+    external: ['./index_bg.wasm', 'cloudflare:*'],
+    logLevel: 'error',
+  });
+  return outputFiles[0].text;
+}
+
+/** The tables of the read model, as `wrangler d1 migrations apply` would make them. */
+export async function migrate(database) {
+  const dir = inRoot('migrations');
+  for (const file of readdirSync(dir).sort()) {
+    const answer = await fetch(`${database}/query`, {
+      method: 'POST',
+      body: JSON.stringify({ sql: readFileSync(join(dir, file), 'utf8') }),
+    });
+    const { success, error } = [await answer.json()].flat()[0];
+    if (!success) throw new Error(`${file}: ${error}`);
+  }
+}

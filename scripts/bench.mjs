@@ -1,0 +1,133 @@
+// `npm run bench`: ours and the floor on raw workerd, in turns, on the release and with objects on disk. Prints a table, and keeps it as
+// JSON in .wrangler/bench. It fails if an answer is not what it should be, or if the provider was not asked for each payment once.
+//
+//   npm run bench -- --quick        in about a minute, with less rest in its numbers
+//   npm run bench -- --keys=100000  how many keys are stored when growth is measured
+import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
+import { cpus } from 'node:os';
+import { join } from 'node:path';
+
+import { build } from './build.mjs';
+import { inRoot } from './lib/paths.mjs';
+import { ask, endOnSignals } from './lib/run.mjs';
+import { Stop, say, script, step } from './lib/say.mjs';
+import { setUp } from './setup.mjs';
+
+const modes = {
+  full: { rounds: 7, sliceMs: 2_000, warmUpMs: 4_000, keys: 5_000, starts: 7, growthRounds: 3 },
+  quick: { rounds: 3, sliceMs: 600, warmUpMs: 1_000, keys: 400, starts: 3, growthRounds: 1 },
+};
+const FEW_KEYS = 100;
+
+const results = inRoot('.wrangler', 'bench');
+const scratch = join(results, `run-${process.pid}`);
+
+endOnSignals({ exitCode: 130 });
+await script(async () => {
+  const mode = options(process.argv.slice(2));
+  say('Setting up');
+  await setUp();
+  say('Building our Worker');
+  await build({ names: ['paid-once'] });
+  try {
+    const found = await measure(mode);
+    const { report } = await import('../bench/lib/report.mjs');
+    say(`\n${report(found)}\n`);
+    const file = join(results, `${found.at.replaceAll(':', '-')}.json`);
+    writeFileSync(file, `${JSON.stringify(found, null, 2)}\n`);
+    say(`Kept in ${file}`);
+    say('Every replay had the identical bytes, and every payment was charged once.');
+  } finally {
+    rmSync(scratch, { recursive: true, force: true });
+  }
+});
+
+function options(args) {
+  const mode = { ...(args.includes('--quick') ? modes.quick : modes.full) };
+  for (const argument of args.filter((one) => one !== '--quick')) {
+    const [, keys] = /^--keys=(\d+)$/.exec(argument) ?? [];
+    if (!(keys > FEW_KEYS)) throw new Stop(`There is no option ${argument}, only --quick and --keys=1000.`);
+    mode.keys = Number(keys);
+  }
+  return mode;
+}
+
+async function measure(mode) {
+  // Set-up installs what these need.
+  const { startWorkerd } = await import('../bench/lib/workerd.mjs');
+  const { migrate, neighbours } = await import('../bench/lib/sites.mjs');
+  const { contestants } = await import('../bench/lib/contestants.mjs');
+  const { judge } = await import('../bench/lib/ledger.mjs');
+  mkdirSync(scratch, { recursive: true });
+  const beside = await startWorkerd(join(scratch, 'beside'), await neighbours());
+  const [provider, database] = ['provider', 'database'].map((socket) => beside.origin(socket));
+  await migrate(database);
+
+  const all = contestants({ provider, database }).map((one) => ({ ...one, dir: join(scratch, one.name) }));
+  const paid = {};
+  const found = {
+    at: new Date().toISOString(),
+    commit: ask('git', ['-C', inRoot(), 'describe', '--always', '--dirty']),
+    machine: `${cpus().length} × ${cpus()[0]?.model}`,
+    mode,
+    ...(await load(all, mode, paid)),
+    startups: await starts(all, mode, paid),
+    growth: await grow(all, mode, paid),
+  };
+  const { charges } = await beside.ask('provider', '/_bench/ledger');
+  await beside.stop();
+  const wrong = judge(charges, paid);
+  if (wrong.length > 0) throw new Stop(['This must not be:', ...wrong.slice(0, 10)].join('\n  '));
+  return found;
+}
+
+async function load(all, { rounds, sliceMs, warmUpMs }, paid) {
+  const { playRounds, summary } = await import('../bench/lib/rounds.mjs');
+  const shown = step(`load: ${rounds} rounds`);
+  const sites = [];
+  for (const { name, start, dir } of all) sites.push({ name, ...(await start(dir)) });
+  const onRound = (round) => shown.detail(`round ${round + 1}`);
+  const scenarios = summary(await playRounds(sites, { rounds, sliceMs, warmUpMs, onRound }));
+  const memories = sites.map((site) => site.memory());
+  for (const site of sites) {
+    paid[site.name] = new Map(site.load.paid);
+    await site.load.close();
+    await site.stop();
+  }
+  const resources = all.map(({ name, dir, bytesOfKeys }, i) => ({
+    name,
+    memory_bytes: memories[i],
+    keys: paid[name].size,
+    bytes_a_key: bytesOfKeys(dir) / paid[name].size,
+  }));
+  shown.done();
+  return { scenarios, resources };
+}
+
+async function starts(all, { starts: rounds }, paid) {
+  const { startUps } = await import('../bench/lib/startup.mjs');
+  const shown = step(`process starts: ${rounds} of each`);
+  const { startups, paid: more } = await startUps(all, { rounds });
+  for (const { name } of all) for (const [key, bytes] of more[name]) paid[name].set(key, bytes);
+  shown.done();
+  return startups;
+}
+
+async function grow(all, { keys, growthRounds: rounds, sliceMs, warmUpMs }, paid) {
+  const { fill, growth } = await import('../bench/lib/growth.mjs');
+  const shown = step(`growth: ${FEW_KEYS} and ${keys} keys`);
+  const found = [];
+  for (const contestant of all) {
+    shown.detail(contestant.name);
+    const { name, dir } = contestant;
+    const few = { dir: `${dir}-few`, paid: new Map() };
+    const many = { dir, paid: paid[name] };
+    await fill(contestant, few, FEW_KEYS);
+    await fill(contestant, many, keys);
+    const points = await growth(contestant, [few, many], { rounds, sliceMs, warmUpMs });
+    for (const [key, bytes] of few.paid) paid[name].set(key, bytes);
+    found.push({ name, points });
+  }
+  shown.done();
+  return found;
+}
