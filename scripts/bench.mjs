@@ -3,6 +3,7 @@
 //
 //   npm run bench -- --quick        in about a minute, with less rest in its numbers
 //   npm run bench -- --keys=100000  how many keys are stored when growth is measured
+//   npm run bench -- --budget       writes what each operation costs, as counts, to bench/budget.json
 import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { cpus } from 'node:os';
 import { join } from 'node:path';
@@ -29,7 +30,9 @@ await script(async () => {
   await setUp();
   say('Building our Worker');
   await build({ names: ['paid-once'] });
+  mkdirSync(scratch, { recursive: true });
   try {
+    if (mode.isBudget) return await writeBudget();
     const found = await measure(mode);
     const { report } = await import('../bench/lib/report.mjs');
     say(`\n${report(found)}\n`);
@@ -44,12 +47,23 @@ await script(async () => {
 
 function options(args) {
   const mode = { ...(args.includes('--quick') ? modes.quick : modes.full) };
+  if (args.join() === '--budget') return { isBudget: true };
   for (const argument of args.filter((one) => one !== '--quick')) {
     const [, keys] = /^--keys=(\d+)$/.exec(argument) ?? [];
-    if (!(keys > FEW_KEYS)) throw new Stop(`There is no option ${argument}, only --quick and --keys=1000.`);
+    if (!(keys > FEW_KEYS))
+      throw new Stop(`There is no option ${argument}, only --quick, --keys=1000 and, alone, --budget.`);
     mode.keys = Number(keys);
   }
   return mode;
+}
+
+async function writeBudget() {
+  const { budgetFile, countAll } = await import('../bench/lib/counts.mjs');
+  const shown = step('counting');
+  const found = await countAll(scratch, { runs: 3, onOperation: shown.detail });
+  shown.done();
+  writeFileSync(budgetFile, `${JSON.stringify(found, null, 2)}\n`);
+  say(`Written to ${budgetFile}: what has grown must be worth it.`);
 }
 
 async function measure(mode) {
@@ -58,7 +72,6 @@ async function measure(mode) {
   const { migrate, neighbours } = await import('../bench/lib/sites.mjs');
   const { contestants } = await import('../bench/lib/contestants.mjs');
   const { judge } = await import('../bench/lib/ledger.mjs');
-  mkdirSync(scratch, { recursive: true });
   const beside = await startWorkerd(join(scratch, 'beside'), await neighbours());
   const [provider, database] = ['provider', 'database'].map((socket) => beside.origin(socket));
   await migrate(database);

@@ -92,14 +92,8 @@ export async function floor(provider) {
   };
 }
 
-/** Ours, as it is built and as wrangler.toml has it. `entry` may stand around src/entry.mjs; `vars` and `secrets` go before it. */
-export async function ours({
-  provider,
-  database,
-  entry = inRoot('src', 'entry.mjs'),
-  vars = {},
-  secrets = {},
-}) {
+/** Ours, as it is built and as wrangler.toml has it. `entry` may stand around src/entry.mjs; `vars` go before all settings. */
+export async function ours({ provider, database, entry = plainEntry, vars = {}, batchTimeoutS }) {
   const wrangler = await wranglerConfig();
   const date = wrangler.compatibility_date;
   const [queue] = wrangler.queues.consumers;
@@ -107,7 +101,7 @@ export async function ours({
   const bound = (list, make) => (list ?? []).map(make);
   return {
     files: {
-      'worker.mjs': await bundle(entry),
+      'worker.mjs': await bundle(entry(objects)),
       'index_bg.wasm': readFileSync(inRoot('build', 'index_bg.wasm')),
       'queue.mjs': bench('workers/queue.mjs'),
       'limiter.mjs': bench('workers/limiter.mjs'),
@@ -132,7 +126,7 @@ export async function ours({
             })),
             durableObjectStorage: { localDisk: 'disk' },
             bindings: [
-              ...Object.entries({ ...wrangler.vars, ...SECRETS, ...vars, ...secrets }).map(text),
+              ...Object.entries({ ...wrangler.vars, ...SECRETS, ...vars }).map(text),
               ...objects.map(({ name, class_name: durableObjectNamespace }) => ({
                 name,
                 durableObjectNamespace,
@@ -160,7 +154,7 @@ export async function ours({
             { name: 'CONSUMER', service: 'http' },
             text(['QUEUE_NAME', queue.queue]),
             { name: 'BATCH_SIZE', json: JSON.stringify(queue.max_batch_size) },
-            { name: 'BATCH_TIMEOUT_S', json: JSON.stringify(queue.max_batch_timeout) },
+            { name: 'BATCH_TIMEOUT_S', json: JSON.stringify(batchTimeoutS ?? queue.max_batch_timeout) },
           ],
         }),
         plain('nothing', date, 'nothing.mjs'),
@@ -177,9 +171,9 @@ export async function ours({
 const wrapped = (name, moduleName, innerBindings = []) => ({ name, wrapped: { moduleName, innerBindings } });
 
 /** One module, as wrangler would upload it; the WebAssembly stays beside it. */
-async function bundle(entry) {
+async function bundle(contents) {
   const { outputFiles } = await build({
-    entryPoints: [entry],
+    stdin: { contents, resolveDir: inRoot() },
     bundle: true,
     write: false,
     format: 'esm',
@@ -189,6 +183,22 @@ async function bundle(entry) {
   });
   return outputFiles[0].text;
 }
+
+const plainEntry = () => `export * from './src/entry.mjs'; export { default } from './src/entry.mjs';`;
+
+/** Ours, counted: `GET /_bench/counts` gives the counts. */
+export const counted = (options) => ours({ ...options, entry: countedEntry });
+
+const countedEntry = (objects) => `
+  import { counted, counts } from './bench/counted/watch.mjs';
+  import Site, * as entry from './src/entry.mjs';
+  export default class extends Site {
+    fetch(request) {
+      return new URL(request.url).pathname === '/_bench/counts' ? Response.json(counts()) : super.fetch(request);
+    }
+  }
+  ${objects.map(({ class_name: name }) => `export const ${name} = counted(entry.${name}, '${name}');`).join('\n')}
+`;
 
 /** The tables of the read model, as `wrangler d1 migrations apply` would make them. */
 export async function migrate(database) {

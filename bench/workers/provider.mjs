@@ -16,8 +16,7 @@ export default {
     const [, intent, move] = /^\/v1\/payment_intents\/(\w+)\/(capture|cancel)$/.exec(path) ?? [];
     if (request.method === 'POST' && move) return once(request, (asked) => moved(intent, move, asked));
     // Emails and text messages.
-    if (request.method === 'POST' && path === '/emails')
-      return once(request, () => ({ id: crypto.randomUUID() }));
+    if (/\/(emails|messages)$/.test(path)) return once(request, () => ({ id: crypto.randomUUID() }));
     return Response.json(
       { error: { type: 'invalid_request_error', message: `no ${path} here` } },
       { status: 404 },
