@@ -8,12 +8,12 @@ use hmac::digest::CtOutput;
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
 
-use crate::edge::signing::{SECRET_MIN_LEN, SigningKeys};
 use crate::log::Level;
 use once::account::Credential;
 use once::context::Times;
 use payments::flows::engine::{Credentials, Limits};
 use payments::providers::Provider;
+use web::signing::{SECRET_MIN_LEN, SigningKeys};
 
 /// A setting of the Worker: a variable or a secret.
 #[cfg(target_arch = "wasm32")]

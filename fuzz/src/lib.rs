@@ -5,11 +5,11 @@
 use once::fingerprint::{Fingerprint, Parameters};
 use once::id::Owner;
 use once::key::{IdempotencyKey, KEY_MAX_LEN};
-use paid_once::edge::http::{REQUEST_MAX_BYTES, parse_parameters};
 use paid_once::edge::ride::places;
-use paid_once::edge::session::Session;
-use paid_once::edge::signing::{Purpose, SigningKeys};
-use paid_once::edge::token::FormToken;
+use web::http::{REQUEST_MAX_BYTES, parse_parameters};
+use web::session::Session;
+use web::signing::{Purpose, SigningKeys};
+use web::token::FormToken;
 
 /// The signing key of the seeds in `corpus/token`.
 pub const SIGNING_KEY: &str = "a-signing-key-for-the-fuzz-targets-only";

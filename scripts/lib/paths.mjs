@@ -16,7 +16,7 @@ export const workers = [
 ];
 
 /** The crates that the Workers are made of. */
-export const libraries = ['once', 'once-testing', 'payments'].map((name) => ({
+export const libraries = ['once', 'once-testing', 'payments', 'web'].map((name) => ({
   name,
   dir: inRoot('crates', name),
 }));

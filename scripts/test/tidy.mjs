@@ -45,6 +45,7 @@ const config = {
       },
     },
     { name: 'once-testing', dir: 'crates/once-testing', old: { items: everywhere, modules: [] } },
+    { name: 'web', dir: 'crates/web', old: { items: everywhere, modules: [] } },
     {
       name: 'simulator',
       dir: 'simulator',

@@ -1,12 +1,12 @@
 //! What programs of the operator read: the counts. They are let in as the operator is, and by everyone in the lab.
 
 use super::app::App;
-use super::http::{Answer, Request};
 use super::operator::admit;
-use super::problem::{Kind, Problem};
 use crate::log::log;
 use crate::metrics::{self, counters::Counters, stats, text};
 use crate::readmodel;
+use web::http::{Answer, Request};
+use web::problem::{Kind, Problem};
 
 /// `GET /metrics`
 pub(super) async fn metrics(app: &App, request: &Request) -> Result<Answer, Problem> {

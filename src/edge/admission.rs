@@ -6,15 +6,16 @@
 use super::api::account;
 use super::app::App;
 use super::checkout::serve;
-use super::http::Request;
-use super::key_source::from_here;
 use super::lab::run as lab;
 use super::login;
 use super::operator;
-use super::problem::{Kind, Problem};
-use super::route::{OrderLink, Parameters, Who};
+use super::route::{OrderLink, Who};
 use super::{payments, webhooks};
 use ::payments::providers::Provider;
+use web::http::Request;
+use web::origin::from_here;
+use web::problem::{Kind, Problem};
+use web::route::Parameters;
 
 /// Refuses a POST whose headers are reason enough.
 pub(super) async fn admit(

@@ -2,8 +2,6 @@
 //! three are good.
 
 use super::app::{App, ObjectRef, session};
-use super::http::{Answer, Request};
-use super::problem::{Kind, Problem};
 use super::return_key::sign_way_back;
 use super::ride::{TRANSPORT_FIELDS, api_request};
 use super::{key_source, reply};
@@ -19,6 +17,8 @@ use once::record::Channel;
 use payments::flows::Operation;
 use payments::flows::engine::Arrival;
 use payments::payment::natural_key::NaturalKey;
+use web::http::{Answer, Request};
+use web::problem::{Kind, Problem};
 
 /// The account that a request names with `Authorization`; in the lab there is one for requests without it.
 pub(super) fn account<'a>(app: &'a App, request: &Request) -> Result<(Owner, &'a Account), Problem> {

@@ -8,19 +8,19 @@ use serde::de::DeserializeOwned;
 use worker::{Delay, Env, Method, ObjectNamespace, RequestInit, RequestRedirect, ResponseBody, Stub};
 
 use super::assets;
-use super::pages::Site;
-use super::problem::Kind;
-use super::reply::CSP;
 use super::reply::ResponseOptions;
-use super::session::Session;
 use crate::config::Config;
-use crate::edge::http::{Answer, Request};
 use crate::http_client::{TOO_LONG, within};
 use crate::log::log;
 use crate::object::client;
 use crate::object::message::Ask;
 use crate::random;
 use once::id::ObjectId;
+use web::http::{Answer, Request};
+use web::pages::Site;
+use web::problem::Kind;
+use web::reply::CSP;
+use web::session::Session;
 
 /// How often an object is asked when its stub fails.
 const TRIES: u32 = 3;

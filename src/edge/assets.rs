@@ -1,8 +1,8 @@
 //! The static files of our pages: embedded, so that they are there whenever the pages are.
 
 use super::app::App;
-use super::http::{Answer, Request};
-use super::problem::{Kind, Problem};
+use web::http::{Answer, Request};
+use web::problem::{Kind, Problem};
 
 /// A static file, embedded.
 pub(super) struct Asset {

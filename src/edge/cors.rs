@@ -3,8 +3,8 @@
 //! The API takes a bearer token and no cookie, so credentials are never allowed. Source: the
 //! [Fetch standard](https://fetch.spec.whatwg.org/#http-cors-protocol).
 
-use super::http::{Answer, Request};
-use super::route::Route;
+use super::route::{Route, is_api};
+use web::http::{Answer, Request};
 
 /// What a script may send.
 const REQUEST_HEADERS: &str = "Authorization, Content-Type, Idempotency-Key, Prefer";
@@ -44,6 +44,6 @@ pub fn allow(answer: Answer, request: &Request, route: Option<&Route>, origins: 
 
 fn allowed_origin<'a>(request: &'a Request, route: Option<&Route>, origins: &[String]) -> Option<&'a str> {
     let origin = request.header("origin")?;
-    let is_api = route.is_some_and(Route::is_api);
+    let is_api = route.is_some_and(is_api);
     (is_api && origins.iter().any(|allowed| allowed == origin)).then_some(origin)
 }

@@ -7,12 +7,12 @@ use std::sync::LazyLock;
 
 use super::api::unreadable;
 use super::app::App;
-use super::http::{Answer, Request};
 use super::openapi::document;
 use super::pages::Docs;
-use super::problem::{Kind, Problem};
-use super::reply;
 use super::routes::ENDPOINTS;
+use web::http::{Answer, Request};
+use web::problem::{Kind, Problem};
+use web::reply;
 
 /// The API, as OpenAPI 3.1. It is the same for everybody.
 static OPENAPI: LazyLock<String> = LazyLock::new(|| document(ENDPOINTS).to_string());

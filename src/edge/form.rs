@@ -3,14 +3,8 @@
 
 use super::api::{Unreachable, fault, run, unavailable, unreadable};
 use super::app::{App, ObjectRef, session};
-use super::http::{Answer, Request};
-use super::pages::Notice;
-use super::problem::{Kind, Problem};
 use super::reply::ResponseOptions;
 use super::ride::{self, COORDINATES, TRANSPORT_FIELDS};
-use super::session::{OpenForm, Session};
-use super::signing::Purpose;
-use super::token::FormToken;
 use super::{key_source, reply};
 use crate::metrics;
 use crate::object::message::{Ask, RunAsk, Shown, Verdict};
@@ -20,6 +14,12 @@ use once::key::IdempotencyKey;
 use once::record::Channel;
 use payments::flows::engine::Arrival;
 use payments::payment::id::RideId;
+use web::http::{Answer, Request};
+use web::pages::Notice;
+use web::problem::{Kind, Problem};
+use web::session::{OpenForm, Session};
+use web::signing::Purpose;
+use web::token::FormToken;
 
 /// `GET /rides/new`
 pub(super) async fn new_ride(app: &App, request: &Request) -> Result<Answer, Problem> {
@@ -112,7 +112,7 @@ fn form_page(app: &App, request: &Request, session: &Session, key: String, sheet
     let open = open_cookie(app, request, &key);
     let page = ride::form(app.site(request), key, sheet.kept, sheet.errors, sheet.notice);
     let status = if sheet.status == 0 { 200 } else { sheet.status };
-    let mut answer = reply::html(status, &page, if status == 200 { "form" } else { "form_again" });
+    let mut answer = web::reply::html(status, &page, if status == 200 { "form" } else { "form_again" });
     answer.headers.extend(open);
     if session.is_new { answer.with("set-cookie", session.set_cookie(request.secure())) } else { answer }
 }

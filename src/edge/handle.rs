@@ -8,14 +8,16 @@ use futures_util::future::{Either, select};
 use worker::{Context, Delay, Env, Headers, ResponseBody};
 
 use super::app::{App, site};
-use super::http::{Answer, Request, Url};
-use super::problem::{Kind, Problem};
-use super::route::{Method, Route};
-use super::{admission, cors, reply, routes};
+use super::route::Route;
+use super::{admission, cors, routes};
 use crate::log::log;
 use crate::metrics;
 use crate::random;
 use once::id::RequestId;
+use web::http::{Answer, Request, Url};
+use web::problem::{Kind, Problem};
+use web::reply;
+use web::route::Method;
 
 /// Answers a request. An error is an answer too.
 pub async fn handle(
@@ -89,10 +91,10 @@ async fn answer(
         return Err(problem);
     };
     if endpoint.method == Method::Post {
-        admission::admit(app, request, endpoint.who, &route.parameters).await?;
+        admission::admit(app, request, endpoint.own.who, &route.parameters).await?;
         request.body = body(request, incoming, endpoint.body_max_bytes, app.config.body_timeout_ms).await?;
     }
-    (endpoint.handler)(app, request, &route.parameters).await
+    (endpoint.own.handler)(app, request, &route.parameters).await
 }
 
 /// A problem, as a page for a person and as problem details for everyone else. What is wrong with the settings is for the log; in the

@@ -1,11 +1,12 @@
 //! What is the same for everybody: what this is, whether it is set up, what a problem means.
 
 use super::app::App;
-use super::http::{Answer, Request};
-use super::pages::{Home, ProblemPage};
-use super::problem::{Kind, Problem};
-use super::reply;
-use super::route::Parameter;
+use super::pages::Home;
+use web::http::{Answer, Request};
+use web::pages::ProblemPage;
+use web::problem::{Kind, Problem};
+use web::reply;
+use web::route::Parameter;
 
 /// `GET /`
 pub(super) async fn home(app: &App, request: &Request) -> Result<Answer, Problem> {

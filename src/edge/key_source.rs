@@ -1,9 +1,9 @@
-//! Where a request's key stands, how long it will wait, and who sent the form.
+//! Where a request's key stands, and how long it will wait.
 
-use super::http::Request;
-use super::problem::{Kind, Problem};
 use once::fingerprint::{Field, Parameters};
 use once::key::{IdempotencyKey, KeyError};
+use web::http::Request;
+use web::problem::{Kind, Problem};
 
 /// The longest wait that a client can ask for, in ms.
 pub const WAIT_MAX_MS: u64 = 30_000;
@@ -71,19 +71,4 @@ pub fn wait_ms(request: &Request, default_ms: u64) -> u64 {
         .filter_map(|part| part.trim().strip_prefix("wait=")?.trim_matches('"').parse::<u64>().ok())
         .next();
     asked.map_or(default_ms, |seconds| seconds.saturating_mul(1000).min(WAIT_MAX_MS))
-}
-
-/// Refuses a form of another site's page.
-pub fn from_here(request: &Request) -> Result<(), Problem> {
-    if from_our_pages(request) { Ok(()) } else { Err(Problem::new(Kind::Forbidden)) }
-}
-
-/// Whether a form comes from our own pages. Browsers say so in `Origin`, or at least in `Sec-Fetch-Site`; what is no
-/// browser sends neither, and is held by the cookie and the signed token alone.
-pub fn from_our_pages(request: &Request) -> bool {
-    match (request.header("origin"), request.header("sec-fetch-site")) {
-        (Some(origin), _) => origin == request.origin(),
-        (None, Some(site)) => matches!(site, "same-origin" | "none"),
-        (None, None) => true,
-    }
 }

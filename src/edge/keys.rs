@@ -2,16 +2,16 @@
 
 use super::api::{owner, unavailable, unreadable};
 use super::app::{App, ObjectRef};
-use super::http::{Answer, Request, percent_decode};
-use super::problem::{Kind, Problem};
 use super::reply;
-use super::signing::Purpose;
-use super::token::FormToken;
 use crate::object::message::{Ask, Located, Shown};
 use once::alarm::Forgotten;
 use once::id::{ObjectId, Owner};
 use once::key::{IdempotencyKey, KeyHash};
 use payments::payment::id::{PaymentId, RideId};
+use web::http::{Answer, Request, percent_decode};
+use web::problem::{Kind, Problem};
+use web::signing::Purpose;
+use web::token::FormToken;
 
 /// A key, its owner, and the object that has the key's name or is the key.
 struct Place {

@@ -11,19 +11,19 @@ use worker::Env;
 
 use super::api::{unavailable, unreadable};
 use super::app::App;
-use super::checkout::limits::network;
-use super::http::{Answer, Request};
-use super::key_source::from_here;
-use super::problem::{Kind, Problem};
-use super::session::DeskSession;
-use super::signing::Purpose;
-use super::token::FormToken;
 use crate::config::Config;
 use crate::log::log;
 use crate::random;
 use crate::readmodel::db::Db;
 use once::fingerprint::Field;
 use once::id::{Owner, digest};
+use web::http::{Answer, Request};
+use web::origin::from_here;
+use web::origin::network;
+use web::problem::{Kind, Problem};
+use web::session::DeskSession;
+use web::signing::Purpose;
+use web::token::FormToken;
 
 /// How long a login lasts, in ms.
 pub(super) const SESSION_MS: u64 = 8 * 3_600_000;

@@ -5,24 +5,16 @@ pub mod access;
 pub mod checkout;
 pub mod cors;
 pub mod desk;
-pub mod hkdf;
-pub mod http;
-pub mod json;
 pub mod key_source;
 pub mod lab;
-pub mod multipart;
 pub mod openapi;
 pub mod pages;
 pub mod payment_params;
-pub mod problem;
 pub mod reply;
 pub mod return_key;
 pub mod ride;
 pub mod route;
 pub mod routes;
-pub mod session;
-pub mod signing;
-pub mod token;
 
 #[cfg(target_arch = "wasm32")]
 mod admin;

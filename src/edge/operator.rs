@@ -12,17 +12,17 @@ use worker::wasm_bindgen_futures::JsFuture;
 
 use super::access::{Key, Keys, Plan, Refused, Token};
 use super::app::App;
-use super::http::Request;
-use super::key_source::from_here;
 use super::login::{SESSION_MS, has_session, may_bear};
-use super::problem::{Kind, Problem};
-use super::signing::Purpose;
-use super::token::FormToken;
 use crate::config::AccessConfig;
 use crate::http_client::{self, OutboundRequest};
 use crate::log::log;
 use crate::random;
 use once::id::Owner;
+use web::http::Request;
+use web::origin::from_here;
+use web::problem::{Kind, Problem};
+use web::signing::Purpose;
+use web::token::FormToken;
 
 /// How long the team's keys may take to come.
 const FETCH_TIMEOUT: Duration = Duration::from_secs(5);

@@ -5,12 +5,12 @@ use worker::Env;
 
 use super::api::{unavailable, unreadable};
 use super::app::App;
-use super::http::Request;
 use super::operator::Operator;
-use super::problem::{Kind, Problem};
 use crate::log::log;
 use crate::random;
 use crate::readmodel::db::Db;
+use web::http::Request;
+use web::problem::{Kind, Problem};
 
 /// What an action's outcome is until it has one.
 pub(super) const BEGUN: &str = "begun";

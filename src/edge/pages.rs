@@ -4,20 +4,7 @@
 
 use askama::Template;
 
-/// What every page needs.
-#[derive(Clone, Debug)]
-pub struct Site {
-    /// Shown with the embedded simulator: test cards, no real money.
-    pub demo: bool,
-    /// Receipts are sent by email.
-    pub sends_receipts: bool,
-    /// Where this site is: `https://pay.example.com`.
-    pub origin: String,
-    /// The address of the style sheet, with its version.
-    pub style: &'static str,
-    /// The address of the script, with its version.
-    pub script: &'static str,
-}
+use web::pages::{Notice, Site};
 
 /// `GET /`
 #[derive(Template)]
@@ -126,17 +113,6 @@ impl RideForm {
             .iter()
             .any(|entry| !entry.error.is_empty())
     }
-}
-
-/// A message above a form or a receipt.
-#[derive(Clone, Debug)]
-pub struct Notice {
-    /// A few words: `Your card was declined`.
-    pub title: String,
-    /// One or two sentences: what happened, what was (not) charged, what to do.
-    pub text: String,
-    /// `error`, `warning` or `info`.
-    pub tone: &'static str,
 }
 
 /// `GET /rides/{id}` of a paid ride.
@@ -340,24 +316,4 @@ pub struct CheckoutReceipt {
 pub struct Returning {
     /// See [`Site`].
     pub site: Site,
-}
-
-/// Any page that says no: 404, an expired form that cannot be offered again, a missing setting.
-#[derive(Template)]
-#[template(path = "problem.html")]
-pub struct ProblemPage {
-    /// See [`Site`].
-    pub site: Site,
-    /// The HTTP status.
-    pub status: u16,
-    /// A few words.
-    pub title: String,
-    /// What happened and what to do.
-    pub detail: String,
-    /// The request's id, to quote to support; empty on a documentation page.
-    pub request_id: String,
-    /// Where to go from here.
-    pub link_href: String,
-    /// The link's words.
-    pub link_text: String,
 }

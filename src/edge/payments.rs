@@ -3,13 +3,10 @@
 
 use super::api::{self, Call, Elsewhere, account, invalid_parameters, owner, unreadable};
 use super::app::{App, ObjectRef};
-use super::http::{Answer, Request, with_query};
 use super::pages::Returning;
 use super::payment_params::{capture_request, no_parameters, payment_request, refund_request};
-use super::problem::{Kind, Problem};
 use super::reply;
 use super::return_key::{self, ReturnKey};
-use super::route::Parameter;
 use crate::object::message::{Ask, Returned, View, WayOn};
 use crate::readmodel::{self, list::ListQuery};
 use once::fingerprint::{Field, FieldError, Parameters};
@@ -21,6 +18,9 @@ use payments::payment::money::AmountMinor;
 use payments::payment::natural_key::{NaturalKey, order_object_name};
 use payments::payment::{Payment, RefundReason};
 use serde_json::json;
+use web::http::{Answer, Request, with_query};
+use web::problem::{Kind, Problem};
+use web::route::Parameter;
 
 /// `POST /payments`
 pub(super) async fn pay(app: &App, request: &Request) -> Result<Answer, Problem> {
@@ -158,7 +158,7 @@ pub(super) async fn back(
 ) -> Result<Answer, Problem> {
     let Some(to) = way_on(app, request, id).await? else {
         return match request.wants_html() {
-            true => Ok(reply::html(404, &Returning { site: app.site(request) }, Kind::NotFound.slug())),
+            true => Ok(web::reply::html(404, &Returning { site: app.site(request) }, Kind::NotFound.slug())),
             false => Err(Problem::new(Kind::NotFound)),
         };
     };

@@ -8,10 +8,8 @@ use sha2::{Digest, Sha256};
 
 use super::api::{invalid_parameters, unreadable};
 use super::app::{App, ObjectRef};
-use super::http::{Answer, Request};
 use super::operator::admit;
 use super::operator_log::{Action, logged};
-use super::problem::{Kind, Problem};
 use crate::object::message::Ask;
 use crate::readmodel::db::Db;
 use crate::tasks::adyen_import::{self, Uploaded};
@@ -20,6 +18,8 @@ use once::fingerprint::FieldError;
 use once::id::ObjectId;
 use payments::payment::id::{PaymentId, RideId};
 use payments::payment::pii::Erased;
+use web::http::{Answer, Request};
+use web::problem::{Kind, Problem};
 
 /// How many objects one request projects: an invocation has 1000 calls, and a person waits.
 const PAGE: u32 = 50;

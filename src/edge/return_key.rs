@@ -11,11 +11,11 @@
 
 use data_encoding::BASE64URL_NOPAD;
 
-use super::signing::{Purpose, SIGNATURE_LEN, SigningKeys};
-use super::token::TokenError;
 use once::id::{ObjectId, digest};
 use payments::flows::payment::PaymentRequest;
 use payments::payment::id::PaymentId;
+use web::signing::{Purpose, SIGNATURE_LEN, SigningKeys};
+use web::token::TokenError;
 
 const LEADS_LEN: usize = 16;
 const KEY_LEN: usize = LEADS_LEN + SIGNATURE_LEN;

@@ -1,14 +1,13 @@
 //! The ride's form and its parameters: what the browser and the API client have in common, and the pages.
 
-use crate::edge::pages::{
-    Entry, Notice, ProblemPage, RideForm, RideReceipt, Site, StatusPage, TEST_CARDS, is_late,
-};
+use crate::edge::pages::{Entry, RideForm, RideReceipt, StatusPage, TEST_CARDS, is_late};
 use crate::edge::payment_params::email;
 use crate::object::message::{KeyStatus, View};
 use once::fingerprint::{Canonical, Field, FieldError, Parameters};
 use payments::flows::Operation;
 use payments::flows::ride::{DegreesE7, FARE_MINOR, Place, Ride, RideRequest, RideState};
 use payments::timestamp;
+use web::pages::{Notice, ProblemPage, Site};
 
 /// Fields of the transport: no part of the operation or its fingerprint.
 pub const TRANSPORT_FIELDS: [&str; 2] = ["idempotency_key", "raise_error"];

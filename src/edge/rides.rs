@@ -3,14 +3,14 @@
 use super::api::{self, owner};
 use super::app::{App, ObjectRef, session};
 use super::form;
-use super::http::{Answer, Request};
-use super::problem::{Kind, Problem};
 use super::reply;
 use super::ride::{RidePage, Visit, kept, page};
-use super::route::Parameter;
 use crate::object::message::Ask;
 use once::id::Owner;
 use payments::payment::id::RideId;
+use web::http::{Answer, Request};
+use web::problem::{Kind, Problem};
+use web::route::Parameter;
 
 /// `POST /rides`
 pub(super) async fn book(app: &App, request: &Request) -> Result<Answer, Problem> {
@@ -38,9 +38,9 @@ pub(super) async fn show(
     let may_try_again = app.config.demo && matches!(owner, Owner::Session(_));
     let visit = Visit { edited: request.has_query("edited"), may_try_again, now_ms: request.now_ms };
     match page(app.site(request), id, &view, &visit) {
-        RidePage::Receipt(receipt) => Ok(reply::html(200, &receipt, "receipt")),
-        RidePage::Status(status) => Ok(reply::html(200, &status, "status")),
-        RidePage::NotPaid(page) => Ok(reply::html(200, &page, "not_paid")),
+        RidePage::Receipt(receipt) => Ok(web::reply::html(200, &receipt, "receipt")),
+        RidePage::Status(status) => Ok(web::reply::html(200, &status, "status")),
+        RidePage::NotPaid(page) => Ok(web::reply::html(200, &page, "not_paid")),
         RidePage::Again(notice) => {
             let session = session(request).map_err(api::unavailable)?;
             let entries = view.parameters.as_ref().and_then(kept);

@@ -7,14 +7,9 @@
 //! GET does, OPTIONS everywhere. A number in brackets is the longest body, where it is not [`REQUEST_MAX_BYTES`].
 
 use super::desk::route::{BreakAction, CallAction, JobAction, KeyAction, PaymentAction};
-use super::http::{REQUEST_MAX_BYTES, WEBHOOK_MAX_BYTES};
 use super::lab::ExperimentId;
 use super::openapi::{Operation, operations};
-use super::problem::Kind;
-use super::route::{
-    Decoded, EncodedKey, EncodedOrder, Endpoint, FromPath, Method, OneOrAll, OrderLink, PathParameter,
-    PaymentOrRide, Route, Text, Who,
-};
+use super::route::{EncodedKey, EncodedOrder, Endpoint, OneOrAll, OrderLink, Own, PaymentOrRide, Route, Who};
 #[cfg(target_arch = "wasm32")]
 use super::{
     admin, assets, checkout::serve as checkout, desk, docs, form, info, keys, lab::run as lab, login,
@@ -23,6 +18,9 @@ use super::{
 use crate::tasks::adyen_report::REPORT_MAX_BYTES;
 use crate::tasks::settlement_file::ACK_MAX_BYTES;
 use ::payments::payment::id::{PaymentId, RideId};
+use web::http::{REQUEST_MAX_BYTES, WEBHOOK_MAX_BYTES};
+use web::problem::Kind;
+use web::route::{Decoded, FromPath, Method, PathParameter, Text};
 
 macro_rules! routes {
     ($($method:ident $([$max:expr])? $pattern:literal $who:ident
@@ -31,18 +29,20 @@ macro_rules! routes {
         pub static ENDPOINTS: &[Endpoint] = &[$(Endpoint {
             method: Method::$method,
             pattern: $pattern,
-            who: Who::$who,
-            operation: operation(&[$(operations::$operation)?]),
             parameters: &[$(PathParameter {
                 name: stringify!($name),
                 fits: <$type as FromPath>::fits,
                 described: <$type as FromPath>::described,
             }),*],
             body_max_bytes: body_max_bytes(&[$($max)?]),
-            #[cfg(target_arch = "wasm32")]
-            handler: |app, request, _parameters| Box::pin(async move {
-                answer!($who app, request, $($handler)::+, $(&_parameters.get::<$type>(stringify!($name))),*)
-            }),
+            own: Own {
+                who: Who::$who,
+                operation: operation(&[$(operations::$operation)?]),
+                #[cfg(target_arch = "wasm32")]
+                handler: |app, request, _parameters| Box::pin(async move {
+                    answer!($who app, request, $($handler)::+, $(&_parameters.get::<$type>(stringify!($name))),*)
+                }),
+            },
         }),*];
     };
 }

@@ -11,14 +11,14 @@ use futures_util::FutureExt as _;
 use serde_json::json;
 
 use super::app::App;
-use super::http::{Answer, Request};
-use super::problem::{Kind, Problem};
 use crate::log::log;
 use crate::tasks::adyen_fetch::{self, Announcement};
 use crate::webhooks::inbox::Entry;
 use crate::webhooks::{Event, Taken, adyen, stripe, work};
 use once::id::ObjectId;
 use payments::providers::Provider;
+use web::http::{Answer, Request};
+use web::problem::{Kind, Problem};
 
 /// `POST /webhooks/stripe`
 pub(super) async fn from_stripe(app: &App, request: &Request) -> Result<Answer, Problem> {

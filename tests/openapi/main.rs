@@ -13,10 +13,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
 
 use paid_once::edge::openapi::document;
-use paid_once::edge::problem::Kind;
 use paid_once::edge::route::Endpoint;
 use paid_once::edge::routes::{self, ENDPOINTS};
 use serde_json::Value;
+use web::problem::Kind;
 
 static DOCUMENT: LazyLock<Value> = LazyLock::new(|| document(ENDPOINTS));
 
@@ -197,7 +197,7 @@ fn the_protocol_names_the_routes_of_the_api_and_no_others() {
     let unknown: Vec<_> =
         protocol.difference(&of_table).filter(|request| !of_others.contains(request)).collect();
     assert!(unknown.is_empty(), "docs/protocol.md names {unknown:?}: no such route");
-    let is_for_clients = |endpoint: &&Endpoint| endpoint.who.is_api();
+    let is_for_clients = |endpoint: &&Endpoint| endpoint.own.who.is_api();
     for endpoint in ENDPOINTS.iter().filter(is_for_clients) {
         let request = (endpoint.method.as_str(), &endpoint.pattern[1..]);
         assert!(protocol.contains(&request), "docs/protocol.md does not name {request:?}");

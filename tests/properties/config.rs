@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 
 use paid_once::config::Config;
-use paid_once::edge::signing::{Genuine, Purpose};
 use paid_once::log::{self, Level};
+use web::signing::{Genuine, Purpose};
 
 const TOKEN_SHA256: &str = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08";
 

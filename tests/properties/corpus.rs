@@ -6,8 +6,8 @@ mod targets;
 use std::path::Path;
 
 use once::id::Owner;
-use paid_once::edge::signing::Purpose;
-use paid_once::edge::token::FormToken;
+use web::signing::Purpose;
+use web::token::FormToken;
 
 fn each_seed(target: &str, run: fn(&[u8])) {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/corpus").join(target);

@@ -1,7 +1,7 @@
 use once::fingerprint::{Canonical, Fingerprint, Parameters};
-use paid_once::edge::http::parse_parameters;
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
+use web::http::parse_parameters;
 
 fn parse(json: &str) -> Parameters {
     parse_parameters("application/json", json.as_bytes()).unwrap_or_else(|_| panic!("{json}"))

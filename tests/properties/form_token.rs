@@ -1,9 +1,9 @@
 use data_encoding::BASE64URL_NOPAD;
 use once::id::{ObjectId, Owner};
 use once::key::IdempotencyKey;
-use paid_once::edge::signing::Purpose;
-use paid_once::edge::token::FormToken;
 use proptest::prelude::*;
+use web::signing::Purpose;
+use web::token::FormToken;
 
 use super::support::signing_keys;
 

@@ -1,11 +1,11 @@
 use once::fingerprint::{Field, Parameters};
 use once::id::RequestId;
-use paid_once::edge::http::{REQUEST_MAX_BYTES, Request, parse_parameters, percent_decode};
 use paid_once::edge::key_source;
-use paid_once::edge::problem::Kind;
-use paid_once::edge::session::Session;
 use proptest::prelude::*;
 use uuid::Builder;
+use web::http::{REQUEST_MAX_BYTES, Request, parse_parameters, percent_decode};
+use web::problem::Kind;
+use web::session::Session;
 
 fn request(headers: &[(&str, &str)]) -> Request {
     Request {
@@ -141,6 +141,6 @@ fn a_form_from_another_site_is_told_apart() {
         (vec![("sec-fetch-site", "same-site")], false),
         (vec![], true),
     ] {
-        assert_eq!(key_source::from_our_pages(&request(&headers)), ours, "{headers:?}");
+        assert_eq!(web::origin::from_our_pages(&request(&headers)), ours, "{headers:?}");
     }
 }

@@ -1,9 +1,9 @@
 use once::fingerprint::Parameters;
-use paid_once::edge::http::parse_parameters;
-use paid_once::edge::json::parse_object;
-use paid_once::edge::problem::{Kind, Problem};
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
+use web::http::parse_parameters;
+use web::json::parse_object;
+use web::problem::{Kind, Problem};
 
 fn refused(body: impl AsRef<[u8]>) -> Problem {
     let body = body.as_ref();

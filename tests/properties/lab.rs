@@ -4,10 +4,10 @@ use once::rows::TimelineEntry;
 use paid_once::edge::lab::ledger::{Ledger, Waiting, charges, waiting};
 use paid_once::edge::lab::page::{Moment, Outcome, Query, Seen, Sheet, page, timeline};
 use paid_once::edge::lab::{ExperimentId, MANY, Order, Presses, Saw, TRIES, Trouble, read, write};
-use paid_once::edge::pages::Site;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use uuid::Builder;
+use web::pages::Site;
 
 const LAB: &str = "0123456789abcdef01234567";
 

@@ -3,9 +3,9 @@
 use once::id::{ObjectId, Owner};
 use paid_once::edge::checkout::form_key::{FormKey, Place};
 use paid_once::edge::lab::ExperimentId;
-use paid_once::edge::session::Session;
-use paid_once::edge::signing::{Purpose, SigningKeys};
-use paid_once::edge::token::FormToken;
+use web::session::Session;
+use web::signing::{Purpose, SigningKeys};
+use web::token::FormToken;
 
 /// The texts below were signed with it, outside this code, as the comments of `signing`, `token` and `form_key` describe.
 const SIGNING_KEY: &str = "signing-key-of-an-older-release-0000";

@@ -2,10 +2,10 @@
 
 use once::id::{ObjectId, Owner};
 use paid_once::edge::checkout::form_key::{FormKey, Place};
-use paid_once::edge::signing::{Genuine, Purpose, SIGNATURE_LEN, SigningKeys};
-use paid_once::edge::token::FormToken;
 use proptest::prelude::*;
 use uuid::Uuid;
+use web::signing::{Genuine, Purpose, SIGNATURE_LEN, SigningKeys};
+use web::token::FormToken;
 
 use super::support::signing_keys;
 

@@ -6,12 +6,12 @@ use once::fingerprint::{Canonical, Fingerprint};
 use once::id::{InstanceId, Owner, RequestId};
 use once::key::KeyHash;
 use once::record::Channel;
-use paid_once::edge::signing::SigningKeys;
 use payments::flows::Operation;
 use payments::flows::engine::{Arrival, CallState, Context, Evidence, Limits, ProviderCall, context};
 use payments::flows::ride::{DegreesE7, Place, RideRequest};
 use payments::providers::result::CallKind;
 use payments::providers::{HttpAnswer, Provider};
+use web::signing::SigningKeys;
 
 /// Signing keys, each made long enough.
 pub fn signing_keys(keys: &[&str]) -> SigningKeys {

@@ -30,7 +30,7 @@ afterEach(() => site.simulator.calm());
 
 /** As the program has them. */
 const slugs = [
-  ...readFileSync(`${root}/src/edge/problem.rs`, 'utf8').matchAll(/^\s+\d{3}, "([a-z-]+)", /gm),
+  ...readFileSync(`${root}/crates/web/src/problem.rs`, 'utf8').matchAll(/^\s+\d{3}, "([a-z-]+)", /gm),
 ].map(([, slug]) => slug);
 
 /** Those that payments cannot meet here, and where they are shown. */

@@ -11,9 +11,9 @@ use data_encoding::BASE64URL_NOPAD;
 use uuid::Uuid;
 
 use super::order_token::link_hash;
-use crate::edge::signing::{Purpose, SIGNATURE_LEN, SigningKeys};
-use crate::edge::token::TokenError;
 use once::id::ObjectId;
+use web::signing::{Purpose, SIGNATURE_LEN, SigningKeys};
+use web::token::TokenError;
 
 const VERSION: u8 = 1;
 const SIGNED_LEN: usize = 25;

@@ -5,9 +5,8 @@
 //! The buckets are [rate limiting bindings](https://developers.cloudflare.com/workers/runtime-apis/bindings/rate-limit/) in
 //! wrangler.toml; one that is left out holds nobody up.
 
-use std::net::IpAddr;
-
 use once::id::ObjectId;
+use web::origin::network;
 
 /// A bucket: the binding that counts, and under which name.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,17 +26,4 @@ pub fn buckets(order: ObjectId, address: Option<&str>) -> Vec<Bucket> {
     };
     // The address first: an attacker's own must not fill the bucket of somebody else's order.
     address.map(from).into_iter().chain([order]).collect()
-}
-
-/// What one client can take its address from: a whole /64 network of IPv6.
-pub fn network(address: &str) -> String {
-    match address.parse() {
-        Ok(IpAddr::V6(v6)) if v6.to_ipv4_mapped().is_none() => {
-            let [a, b, c, d, ..] = v6.segments();
-            format!("{a:x}:{b:x}:{c:x}:{d:x}::/64")
-        }
-        Ok(IpAddr::V6(v6)) => v6.to_ipv4_mapped().map(|v4| v4.to_string()).unwrap_or_default(),
-        Ok(IpAddr::V4(v4)) => v4.to_string(),
-        Err(_) => "unknown".to_owned(),
-    }
 }

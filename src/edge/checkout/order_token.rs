@@ -13,10 +13,10 @@ use serde::{Deserialize, Serialize};
 
 use super::Order;
 use super::cart::{Cart, Line};
-use crate::edge::signing::{Purpose, SigningKeys};
-use crate::edge::token::TokenError;
 use once::id::digest;
 use payments::payment::money::Currency;
+use web::signing::{Purpose, SigningKeys};
+use web::token::TokenError;
 
 const VERSION: u8 = 2;
 /// Links of before there were revisions.

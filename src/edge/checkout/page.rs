@@ -2,9 +2,8 @@
 
 use super::Order;
 use super::cart::Line;
-use crate::edge::http::with_query;
 use crate::edge::pages::{
-    CardElement, CheckoutBank, CheckoutForm, CheckoutReceipt, Notice, OrderLine, Refunded, Site, StatusPage,
+    CardElement, CheckoutBank, CheckoutForm, CheckoutReceipt, OrderLine, Refunded, StatusPage,
     checkout_cards, is_late,
 };
 use crate::edge::ride::{email_entry, kept, refresh_s, unpaid};
@@ -14,6 +13,8 @@ use payments::flows::tries::NextTry;
 use payments::payment::money::{Currency, for_people};
 use payments::payment::{Payment, PaymentState, Pending, Refund, RefundState};
 use payments::{date_for_people, timestamp};
+use web::http::with_query;
+use web::pages::{Notice, Site};
 
 /// How the person enters a card.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

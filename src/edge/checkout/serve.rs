@@ -13,12 +13,9 @@ use super::request::{OrderRequest, Sent, ended_to_json, link_to_json};
 use crate::edge::api::{Unreachable, account, invalid_parameters, run, unavailable, unreadable};
 use crate::edge::app::{App, ObjectRef};
 use crate::edge::assets::CHECKOUT_SCRIPT;
-use crate::edge::http::{Answer, Request, percent_decode};
-use crate::edge::key_source::{self, from_here};
-use crate::edge::pages::Notice;
+use crate::edge::key_source;
 use crate::edge::payment_params::{ORDER_MAX, visible};
-use crate::edge::problem::{Kind, Problem};
-use crate::edge::reply::{self, CARD_PAGE_POLICY, CSP, RATE_PERIOD_S, ResponseOptions};
+use crate::edge::reply::{self, CARD_PAGE_POLICY, RATE_PERIOD_S, ResponseOptions};
 use crate::edge::ride::foreign_fields;
 use crate::object::message::{Ask, OrderView, RunAsk, Shown, Verdict, View};
 use crate::random;
@@ -36,6 +33,11 @@ use payments::payment::id::PaymentId;
 use payments::payment::money::{Currency, for_people};
 use payments::payment::natural_key::{NaturalKey, order_object_name};
 use payments::providers::Provider;
+use web::http::{Answer, Request, percent_decode};
+use web::origin::from_here;
+use web::pages::Notice;
+use web::problem::{Kind, Problem};
+use web::reply::CSP;
 
 /// What the demo sells: name, price in cents, quantity.
 const DEMO_CART: [(&str, u32, u32); 3] = [
@@ -143,7 +145,7 @@ pub(in crate::edge) async fn show_order(app: &App, request: &Request, link: &str
     match standing {
         Standing::AtTheBank { attempt, url } => {
             let key = till.form_key()?;
-            Ok(reply::html(
+            Ok(web::reply::html(
                 200,
                 &page::bank(till.visit(), key, attempt, url, on_the_way, till.total(shown.as_ref())),
                 "bank",
@@ -152,8 +154,8 @@ pub(in crate::edge) async fn show_order(app: &App, request: &Request, link: &str
         // The address of an order is one: what stands there can be reloaded and kept.
         _ if on_the_way || request.has_query("payment") => Ok(Answer::see_other(&path(link), "shown")),
         Standing::Paid(_) if !request.query.is_empty() => Ok(Answer::see_other(&path(link), "shown")),
-        Standing::Paid(paid) => Ok(reply::html(200, &page::receipt(till.visit(), &paid), "receipt")),
-        Standing::Confirming { in_doubt, since_ms } => Ok(reply::html(
+        Standing::Paid(paid) => Ok(web::reply::html(200, &page::receipt(till.visit(), &paid), "receipt")),
+        Standing::Confirming { in_doubt, since_ms } => Ok(web::reply::html(
             200,
             &page::status(till.visit(), in_doubt, since_ms, till.total(shown.as_ref())),
             "status",
@@ -302,7 +304,7 @@ impl<'a> Till<'a> {
 
     fn form_with(&self, key: String, status: u16, sheet: Sheet) -> Answer {
         let outcome = if status == 200 { "form" } else { "form_again" };
-        let answer = reply::html(status, &page::form(self.visit(), key, &self.cards, sheet), outcome);
+        let answer = web::reply::html(status, &page::form(self.visit(), key, &self.cards, sheet), outcome);
         match self.cards {
             Cards::Test => answer,
             Cards::Element { .. } => answer.with(CSP, CARD_PAGE_POLICY),
@@ -328,13 +330,13 @@ impl<'a> Till<'a> {
     /// A page that leads back to the shop; for programs the problem.
     fn refuse(&self, title: &str, problem: &Problem) -> Answer {
         if !self.request.wants_html() {
-            return reply::problem(problem, self.request);
+            return web::reply::problem(problem, self.request);
         }
         let link = match &self.order.return_url {
             Some(url) => (url.as_str(), "Back to the shop"),
             None => ("/", "Back to the start"),
         };
-        reply::titled_page(title, problem, self.request, self.app.site(self.request), link)
+        web::reply::titled_page(title, problem, self.request, self.app.site(self.request), link)
     }
 
     /// Too many forms of this order, or from this address. Nothing was asked, so nothing is known about the order.
@@ -344,10 +346,10 @@ impl<'a> Till<'a> {
                           your order: its page shows whether it is paid."
             .to_owned();
         if !self.request.wants_html() {
-            return reply::problem(&problem, self.request);
+            return web::reply::problem(&problem, self.request);
         }
         let (site, path) = (self.app.site(self.request), path(self.link));
-        reply::titled_page("One moment, please", &problem, self.request, site, (&path, "Show my order"))
+        web::reply::titled_page("One moment, please", &problem, self.request, site, (&path, "Show my order"))
     }
 
     /// The form once more, with the reason; or the order's page, if there is nothing to pay: "nothing was charged" may be

@@ -16,10 +16,8 @@ use super::queries::{self, BreakRow, DeadRow};
 use super::route::{OperatorAction, Target};
 use crate::edge::api::{Unreachable, run, unreadable};
 use crate::edge::app::ObjectRef;
-use crate::edge::http::Answer;
 use crate::edge::operator::is_form_key;
 use crate::edge::operator_log::{self, BEGUN};
-use crate::edge::problem::{Kind, Problem};
 use crate::http_client::within;
 use crate::jobs::message::{Job, VERSION, batches};
 use crate::object::message::{Ask, ByHandAnswer, RunAsk, Verdict};
@@ -36,6 +34,8 @@ use payments::flows::void::VoidRequest;
 use payments::flows::{Operation, Refusal};
 use payments::payment::RefundReason;
 use payments::payment::records::JobKind;
+use web::http::Answer;
+use web::problem::{Kind, Problem};
 
 /// The delay before a requeued job runs, in seconds, so that the next page still shows it as queued.
 const REQUEUE_DELAY_S: u32 = 2;

@@ -5,11 +5,11 @@ use super::format;
 use super::queries::{self, Where};
 use super::view_models::{Cell, List, Row};
 use crate::edge::api::unreadable;
-use crate::edge::http::Answer;
-use crate::edge::problem::Problem;
-use crate::edge::reply;
 use payments::payment::id::{PaymentId, RideId};
 use payments::payment::records::OPERATOR;
+use web::http::Answer;
+use web::problem::Problem;
+use web::reply;
 
 /// Whom an audit record names, for the search.
 const WHO: &str = "actor || ' ' || coalesce(json_extract(data, '$.operator'), '')";

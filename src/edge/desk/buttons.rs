@@ -3,9 +3,9 @@
 use super::actions::act;
 use super::context::Desk;
 use super::route::{BreakAction, CallAction, JobAction, KeyAction, OperatorAction, PaymentAction, Target};
-use crate::edge::http::Answer;
-use crate::edge::problem::Problem;
-use crate::edge::route::{Decoded, Parameter};
+use web::http::Answer;
+use web::problem::Problem;
+use web::route::{Decoded, Parameter};
 
 type Pressed<'a, T> = &'a Parameter<'a, T>;
 

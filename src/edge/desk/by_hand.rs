@@ -8,15 +8,15 @@ use super::route::{OperatorAction, Target};
 use super::view_models::{ByHandForm, CallPage, Cell, ConfirmPage, EntryView, Fact};
 use crate::edge::api::unreadable;
 use crate::edge::app::ObjectRef;
-use crate::edge::http::Answer;
 use crate::edge::operator::Operator;
-use crate::edge::problem::{Kind, Problem};
-use crate::edge::reply;
-use crate::edge::route::Parameter;
 use crate::object::message::{Ask, ByHandAnswer, ByHandAsk, CallReport, Said, ShownCall};
 use once::fingerprint::Parameters;
 use payments::payment::by_hand::REASON_MAX;
 use payments::timestamp;
+use web::http::Answer;
+use web::problem::{Kind, Problem};
+use web::reply;
+use web::route::Parameter;
 
 /// The longest id that is taken from a form, in characters.
 const ID_MAX: usize = 80;

@@ -7,10 +7,10 @@ use super::view_models::{Button, PageChrome, Select};
 use crate::edge::api::unreadable;
 use crate::edge::app::App;
 use crate::edge::assets::DESK_STYLE;
-use crate::edge::http::Request;
 use crate::edge::operator::{Operator, form_key};
-use crate::edge::pages::{Notice, Site};
-use crate::edge::problem::Problem;
+use web::http::Request;
+use web::pages::{Notice, Site};
+use web::problem::Problem;
 
 /// An operator who has passed [`admit`](crate::edge::operator::admit), with their request.
 pub(in crate::edge) struct Desk<'a> {

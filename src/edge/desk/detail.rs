@@ -13,16 +13,16 @@ use super::timeline_svg;
 use super::view_models::{Cell, DetailPage, EntryView, Fact, Table};
 use crate::edge::api::unreadable;
 use crate::edge::app::ObjectRef;
-use crate::edge::http::Answer;
-use crate::edge::problem::{Kind, Problem};
-use crate::edge::reply;
-use crate::edge::route::{Decoded, Parameter};
 use crate::object::inspection::Inspection;
 use crate::object::message::{Ask, Inspected};
 use once::id::ObjectId;
 use once::record::REPLAYS_SHOWN_MAX;
 use payments::payment::id::{PaymentId, RideId};
 use payments::timestamp;
+use web::http::Answer;
+use web::problem::{Kind, Problem};
+use web::reply;
+use web::route::{Decoded, Parameter};
 
 /// The object of a payment's or a ride's id.
 pub(super) fn object_of(id: &str) -> Option<ObjectId> {

@@ -8,12 +8,12 @@ use super::queries::{self, DeadRow, Where};
 use super::route::{OperatorAction, Target};
 use super::view_models::{Button, Cell, List, Row};
 use crate::edge::api::unreadable;
-use crate::edge::http::Answer;
-use crate::edge::problem::Problem;
-use crate::edge::reply;
 use once::id::Owner;
 use once::key::IdempotencyKey;
 use payments::payment::id::{PaymentId, RideId};
+use web::http::Answer;
+use web::problem::Problem;
+use web::reply;
 
 /// A status as a chip: what is good, what waits, what has failed.
 pub(super) fn status(status: &str) -> Cell {

@@ -11,12 +11,12 @@ use super::queries::{self, Ended, Took};
 use super::time_window::{Range, TimeWindow};
 use super::view_models::{Chart, Overview, TaskRun, Tile};
 use crate::edge::api::unreadable;
-use crate::edge::http::Answer;
-use crate::edge::problem::Problem;
-use crate::edge::reply;
 use crate::metrics;
 use crate::metrics::catalog::Family;
 use crate::readmodel::lag;
+use web::http::Answer;
+use web::problem::Problem;
+use web::reply;
 
 /// How far behind the provider’s lists may be read, in ms: three runs and the quiet time.
 const LAG_MAX_MS: u64 = 1_800_000;

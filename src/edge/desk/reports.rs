@@ -5,14 +5,14 @@ use super::format;
 use super::queries;
 use super::view_models::{Cell, List, Row};
 use crate::edge::api::unreadable;
-use crate::edge::http::Answer;
-use crate::edge::multipart::{self, Part};
 use crate::edge::operator::{form_key, is_form_key};
 use crate::edge::operator_log::{self, BEGUN};
-use crate::edge::problem::{Kind, Problem};
-use crate::edge::reply;
 use crate::tasks::adyen_import::{self, Counts, Report, Uploaded};
 use once::id::digest;
+use web::http::Answer;
+use web::multipart::{self, Part};
+use web::problem::{Kind, Problem};
+use web::reply;
 
 /// Where the form is, and where it is sent.
 const PATH: &str = "/admin/reports";

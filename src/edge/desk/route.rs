@@ -1,6 +1,6 @@
 //! What the desk's buttons do, and to what.
 
-use crate::edge::route::FromPath;
+use web::route::FromPath;
 
 /// What a button does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

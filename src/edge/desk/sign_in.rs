@@ -4,12 +4,12 @@ use super::context::Desk;
 use super::view_models::Login;
 use crate::edge::app::App;
 use crate::edge::assets::DESK_STYLE;
-use crate::edge::http::{Answer, Request};
 use crate::edge::login;
 use crate::edge::operator::admit;
-use crate::edge::problem::{Kind, Problem};
-use crate::edge::reply;
 use once::fingerprint::Field;
+use web::http::{Answer, Request};
+use web::problem::{Kind, Problem};
+use web::reply;
 
 /// Admits an operator, or shows the login page.
 pub(in crate::edge) async fn enter<'a>(

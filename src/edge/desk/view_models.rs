@@ -3,7 +3,7 @@
 use askama::Template;
 
 use super::route::{OperatorAction, Target};
-use crate::edge::pages::{Notice, Site};
+use web::pages::{Notice, Site};
 
 /// What every page of the desk needs.
 #[derive(Clone, Debug)]

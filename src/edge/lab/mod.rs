@@ -17,8 +17,8 @@ use std::fmt;
 
 use uuid::Uuid;
 
-use crate::edge::route::FromPath;
 use once::fingerprint::{FieldError, Parameters};
+use web::route::FromPath;
 
 /// What each payment of the lab is about, in cents.
 pub const PRICE_MINOR: u32 = 2000;

@@ -9,7 +9,7 @@ use super::bank;
 use super::ledger::Side;
 use super::{ExperimentId, Order, PRICE_MINOR, Saw};
 use crate::edge::app::App;
-use crate::edge::http::Request;
+use web::http::Request;
 
 /// One press of Pay, as far as the shop knows it.
 pub(super) struct Press<'a> {

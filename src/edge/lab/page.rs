@@ -6,13 +6,13 @@ use askama::Template;
 
 use super::ledger::{Charge, Ledger, Side};
 use super::{ExperimentId, MANY, PRICE_MINOR, Presses, Saw, Trouble, read, write};
-use crate::edge::pages::Site;
 use crate::edge::ride::refresh_s;
 use crate::object::message::View;
 use once::record::REPLAYS_SHOWN_MAX;
 use once::rows::{REPLAYED, TimelineEntry};
 use payments::payment::PaymentState;
 use payments::payment::money::{Currency, for_people};
+use web::pages::Site;
 
 /// No more lines of a ledger are shown.
 const LINES_MAX: usize = 10;

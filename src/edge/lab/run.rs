@@ -16,11 +16,6 @@ use super::{ExperimentId, Order, PRICE_MINOR, Presses, Saw, TRIES, Trouble};
 use crate::edge::api::{invalid_parameters, run, unavailable, unreadable};
 use crate::edge::app::{App, ObjectRef};
 use crate::edge::assets::LAB_SCRIPT;
-use crate::edge::http::{Answer, Request};
-use crate::edge::key_source::from_here;
-use crate::edge::problem::{Kind, Problem};
-use crate::edge::reply;
-use crate::edge::route::Parameter;
 use crate::object::message::{Ask, Fault, RunAsk, Shown, Verdict};
 use crate::random;
 use once::fingerprint::{Fingerprint, Parameters};
@@ -32,6 +27,11 @@ use payments::flows::payment::{PaymentRequest, Route};
 use payments::payment::money::{AmountMinor, Currency};
 use payments::payment::natural_key::{NaturalKey, order_object_name};
 use payments::providers::Provider;
+use web::http::{Answer, Request};
+use web::origin::from_here;
+use web::problem::{Kind, Problem};
+use web::reply;
+use web::route::Parameter;
 
 /// How long the client waits for an answer.
 const PATIENCE: Duration = Duration::from_secs(2);

@@ -5,7 +5,6 @@ mod answers;
 mod operation;
 pub(super) mod operations;
 mod problems;
-pub mod schema;
 mod schemas;
 
 use std::collections::BTreeMap;
@@ -13,11 +12,11 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value, json};
 
 use super::key_source::WAIT_MAX_MS;
-use super::problem::Kind;
 use super::route::{Endpoint, Who};
 use once::key::KEY_MAX_LEN;
 pub use operation::Operation;
-use schema::text;
+use web::problem::Kind;
+use web::schema::text;
 
 /// A key, for examples.
 pub(super) const KEY: &str = "7f3a2c1e-5b0d-4f6a-9c8e-2d1b3a4c5e6f";
@@ -57,12 +56,12 @@ pub fn document(endpoints: &[Endpoint]) -> Value {
     let mut paths: Map<String, Value> = Map::new();
     let mut responses = BTreeMap::new();
     for endpoint in endpoints {
-        let Some(operation) = endpoint.operation.map(|operation| operation()) else { continue };
+        let Some(operation) = endpoint.own.operation.map(|operation| operation()) else { continue };
         responses.extend(operation.refusals().iter().map(|refusal| (refusal.name, refusal.to_json())));
         let path = paths.entry(endpoint.pattern).or_insert_with(|| json!({}));
         if let Value::Object(path) = path {
             let method = endpoint.method.as_str().to_ascii_lowercase();
-            path.insert(method, operation.to_json(security(endpoint.who), in_path(endpoint)));
+            path.insert(method, operation.to_json(security(endpoint.own.who), in_path(endpoint)));
         }
     }
     let mut schemas: Map<String, Value> =

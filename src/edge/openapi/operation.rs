@@ -8,7 +8,7 @@ use super::answers::{
     AS_A_PAGE, HTTPS_REQUIRED, Header, INTERRUPTED, METHOD_NOT_ALLOWED, NEXT_PAGE, Refusal, STORED,
     header_references,
 };
-use super::schema::{Schema, text};
+use web::schema::{Schema, text};
 
 /// What a route of the table is for.
 #[derive(Clone, Debug)]

@@ -4,11 +4,11 @@ use serde_json::json;
 
 use super::answers::*;
 use super::operation::Operation;
-use super::schema::{Schema, constant, integer, integer_of, object, one_of_words, reference, text};
 use super::schemas::payment_status;
 use crate::edge::return_key;
 use crate::readmodel::list::{CREATED_MAX_S, LIMIT_DEFAULT, LIMIT_MAX};
 use crate::webhooks::adyen;
+use web::schema::{Schema, constant, integer, integer_of, object, one_of_words, reference, text};
 
 /// What whoever sends a body may be refused for.
 const BODY: [Refusal; 2] = [REQUEST_TIMEOUT, CONTENT_TOO_LARGE];

@@ -1,4 +1,4 @@
-// The signatures of forms, links and sessions, as src/edge/signing.rs documents them: to make a past, and to forge.
+// The signatures of forms, links and sessions, as crates/web/src/signing.rs documents them: to make a past, and to forge.
 
 import { createHmac, hkdfSync } from 'node:crypto';
 

@@ -16,7 +16,7 @@
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 
-use super::hkdf;
+use crate::hkdf;
 
 const SALT: &[u8] = b"paid-once signing keys";
 const ID_LEN: usize = 4;

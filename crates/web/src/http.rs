@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use super::json;
-use super::problem::{Kind, Problem};
+use crate::json;
+use crate::problem::{Kind, Problem};
 use once::fingerprint::{FieldError, Parameters};
 use once::id::{Owner, RequestId};
 use once::key::KeyHash;

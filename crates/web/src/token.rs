@@ -10,7 +10,7 @@
 use data_encoding::BASE64URL_NOPAD;
 use uuid::Uuid;
 
-use super::signing::{Purpose, SIGNATURE_LEN, SigningKeys};
+use crate::signing::{Purpose, SIGNATURE_LEN, SigningKeys};
 use once::id::{ObjectId, Owner};
 
 const VERSION: u8 = 1;

@@ -1,0 +1,51 @@
+//! The chrome of every page, as data, and the page of a problem. The Workers' own pages extend `templates/base.html`.
+//!
+//! askama escapes every value. No page has an inline script or style: the content security policy forbids them.
+
+use askama::Template;
+
+/// What every page needs.
+#[derive(Clone, Debug)]
+pub struct Site {
+    /// Shown with the embedded simulator: test cards, no real money.
+    pub demo: bool,
+    /// Receipts are sent by email.
+    pub sends_receipts: bool,
+    /// Where this site is: `https://pay.example.com`.
+    pub origin: String,
+    /// The address of the style sheet, with its version.
+    pub style: &'static str,
+    /// The address of the script, with its version.
+    pub script: &'static str,
+}
+
+/// A message above a form or a receipt.
+#[derive(Clone, Debug)]
+pub struct Notice {
+    /// A few words: `Your card was declined`.
+    pub title: String,
+    /// One or two sentences: what happened, what was (not) charged, what to do.
+    pub text: String,
+    /// `error`, `warning` or `info`.
+    pub tone: &'static str,
+}
+
+/// Any page that says no: 404, an expired form that cannot be offered again, a missing setting.
+#[derive(Template)]
+#[template(path = "problem.html")]
+pub struct ProblemPage {
+    /// See [`Site`].
+    pub site: Site,
+    /// The HTTP status.
+    pub status: u16,
+    /// A few words.
+    pub title: String,
+    /// What happened and what to do.
+    pub detail: String,
+    /// The request's id, to quote to support; empty on a documentation page.
+    pub request_id: String,
+    /// Where to go from here.
+    pub link_href: String,
+    /// The link's words.
+    pub link_text: String,
+}
