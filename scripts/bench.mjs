@@ -4,6 +4,7 @@
 //   npm run bench -- --quick        in about a minute, with less rest in its numbers
 //   npm run bench -- --keys=100000  how many keys are stored when growth is measured
 //   npm run bench -- --budget       writes what each operation costs, as counts, to bench/budget.json
+//   npm run bench -- --profile=replay   a CPU profile of ours, and a flame graph; or --profile=payment
 import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { cpus } from 'node:os';
 import { join } from 'node:path';
@@ -12,6 +13,7 @@ import { build } from './build.mjs';
 import { inRoot } from './lib/paths.mjs';
 import { ask, endOnSignals } from './lib/run.mjs';
 import { Stop, say, script, step } from './lib/say.mjs';
+import { table } from './lib/table.mjs';
 import { setUp } from './setup.mjs';
 
 const modes = {
@@ -25,36 +27,41 @@ const scratch = join(results, `run-${process.pid}`);
 
 endOnSignals({ exitCode: 130 });
 await script(async () => {
-  const mode = options(process.argv.slice(2));
+  const wanted = options(process.argv.slice(2));
   say('Setting up');
   await setUp();
   say('Building our Worker');
-  await build({ names: ['paid-once'] });
+  await build({ names: ['paid-once'], profile: wanted.profile ? 'named' : 'release' });
   mkdirSync(scratch, { recursive: true });
   try {
-    if (mode.isBudget) return await writeBudget();
-    const found = await measure(mode);
-    const { report } = await import('../bench/lib/report.mjs');
-    say(`\n${report(found)}\n`);
-    const file = join(results, `${found.at.replaceAll(':', '-')}.json`);
-    writeFileSync(file, `${JSON.stringify(found, null, 2)}\n`);
-    say(`Kept in ${file}`);
-    say('Every replay had the identical bytes, and every payment was charged once.');
+    if (wanted.budget) await writeBudget();
+    else if (wanted.profile) await writeProfile(wanted.profile);
+    else await tell(await measure(wanted.quick ? 'quick' : 'full', wanted));
   } finally {
     rmSync(scratch, { recursive: true, force: true });
   }
 });
 
 function options(args) {
-  const mode = { ...(args.includes('--quick') ? modes.quick : modes.full) };
-  if (args.join() === '--budget') return { isBudget: true };
-  for (const argument of args.filter((one) => one !== '--quick')) {
-    const [, keys] = /^--keys=(\d+)$/.exec(argument) ?? [];
-    if (!(keys > FEW_KEYS))
-      throw new Stop(`There is no option ${argument}, only --quick, --keys=1000 and, alone, --budget.`);
-    mode.keys = Number(keys);
+  const forms = [/^--(quick)$/, /^--(keys)=(\d+)$/, /^--(budget)$/, /^--(profile)=(replay|payment)$/];
+  const wanted = {};
+  for (const argument of args) {
+    const [, name, value = true] = forms.map((form) => form.exec(argument)).find(Boolean) ?? [];
+    if (!name)
+      throw new Stop(`There is no option ${argument}: scripts/bench.mjs says at its top which there are.`);
+    wanted[name] = value;
   }
-  return mode;
+  if (wanted.keys && !(wanted.keys > FEW_KEYS)) throw new Stop(`--keys must be more than ${FEW_KEYS}.`);
+  return wanted;
+}
+
+async function tell(found) {
+  const { report } = await import('../bench/lib/report.mjs');
+  say(`\n${report(found)}\n`);
+  const file = join(results, `${found.at.replaceAll(':', '-')}.json`);
+  writeFileSync(file, `${JSON.stringify(found, null, 2)}\n`);
+  say(`Kept in ${file}`);
+  say('Every replay had the identical bytes, and every payment was charged once.');
 }
 
 async function writeBudget() {
@@ -66,17 +73,46 @@ async function writeBudget() {
   say(`Written to ${budgetFile}: what has grown must be worth it.`);
 }
 
-async function measure(mode) {
+async function writeProfile(what) {
+  const { contestants } = await import('../bench/lib/contestants.mjs');
+  const { profile } = await import('../bench/lib/profile.mjs');
+  const { short } = await import('../bench/lib/stats.mjs');
+  const beside = await startBeside();
+  const [ours] = contestants(beside.addresses);
+  const site = await ours.start(join(scratch, 'ours'), { inspected: true });
+  const shown = step(`profiling: ${what}`);
+  const file = join(results, `profile-${what}`);
+  const functions = await profile(site, what, file);
+  shown.done();
+  await site.stop();
+  await beside.stop();
+  say(
+    table(
+      functions
+        .slice(0, 25)
+        .map(({ name, part }) => ({ function: name.slice(0, 100), '% itself': short(part * 100) })),
+    ),
+  );
+  say(`\n${file}.svg is the flame graph; ${file}.cpuprofile is for the developer tools of a browser.`);
+}
+
+/** The provider and the database of the read model. */
+async function startBeside() {
   // Set-up installs what these need.
   const { startWorkerd } = await import('../bench/lib/workerd.mjs');
   const { migrate, neighbours } = await import('../bench/lib/sites.mjs');
-  const { contestants } = await import('../bench/lib/contestants.mjs');
-  const { judge } = await import('../bench/lib/ledger.mjs');
   const beside = await startWorkerd(join(scratch, 'beside'), await neighbours());
   const [provider, database] = ['provider', 'database'].map((socket) => beside.origin(socket));
   await migrate(database);
+  return { ...beside, addresses: { provider, database } };
+}
 
-  const all = contestants({ provider, database }).map((one) => ({ ...one, dir: join(scratch, one.name) }));
+async function measure(name, { keys }) {
+  const mode = { ...modes[name], ...(keys && { keys: Number(keys) }) };
+  const { contestants } = await import('../bench/lib/contestants.mjs');
+  const { judge } = await import('../bench/lib/ledger.mjs');
+  const beside = await startBeside();
+  const all = contestants(beside.addresses).map((one) => ({ ...one, dir: join(scratch, one.name) }));
   const paid = {};
   const found = {
     at: new Date().toISOString(),

@@ -52,17 +52,18 @@ const assets = {
   },
 };
 
-/** What cargo calls them, and whether functions keep their names, for the stack of a trap. */
+/** What cargo calls them, and whether functions keep their names: for the stack of a trap, and for a profile of the release. */
 const profiles = {
   dev: { profile: 'worker-dev', named: true },
   release: { profile: 'release', named: false },
+  named: { profile: 'release', named: true },
 };
 
 /** Builds the Workers named, by default all. `profile` is what `BUILD_PROFILE` says, where it says anything. */
 export async function build({ names = workers.map(({ name }) => name), profile = 'release' } = {}) {
   const wanted = process.env.BUILD_PROFILE ?? profile;
   if (!Object.hasOwn(profiles, wanted))
-    throw new Stop(`BUILD_PROFILE is "${wanted}": set it to dev or release, or leave it out.`);
+    throw new Stop(`BUILD_PROFILE is "${wanted}": set it to dev, release or named, or leave it out.`);
   for (const worker of workers.filter(({ name }) => names.includes(name)))
     await buildWorker(worker, profiles[wanted]);
 }
@@ -70,7 +71,7 @@ export async function build({ names = workers.map(({ name }) => name), profile =
 async function buildWorker({ name, dir }, { profile, named }) {
   const out = join(dir, 'build');
   const stamp = join(out, '.inputs');
-  const wanted = digest(dir, profile, Object.values(assets[name] ?? {}).flat());
+  const wanted = digest(dir, `${profile} ${named}`, Object.values(assets[name] ?? {}).flat());
   if (existsSync(stamp) && readFileSync(stamp, 'utf8') === wanted && existsSync(join(out, 'index_bg.wasm'))) {
     return say(`  ✓ ${name} is built already (${wasmSize(out)})`);
   }

@@ -1,5 +1,9 @@
 // What was measured, for a terminal. Every number has its unit.
+import { readFileSync } from 'node:fs';
+
 import { table } from '../../scripts/lib/table.mjs';
+import { budgetFile } from './counts.mjs';
+import { dollars } from './dollars.mjs';
 import { short } from './stats.mjs';
 
 export function report({ scenarios, resources, startups, growth }) {
@@ -13,6 +17,9 @@ export function report({ scenarios, resources, startups, growth }) {
     '',
     'Growth: 32 clients, by the number of keys that are stored.',
     table(growth.flatMap(growthRows)),
+    '',
+    'A million payments by list price: the counts of bench/budget.json, and the CPU measured here.',
+    dollarTable(scenarios),
   ].join('\n');
 }
 
@@ -32,6 +39,21 @@ const loadRows = ({ name, at, of }) =>
 function share(scenarios) {
   const all = scenarios.flatMap(({ of }) => Object.values(of).map(({ load_cpu_ms: ms }) => ms));
   return `${short(Math.min(...all))} to ${short(Math.max(...all))} ms of CPU a request, in a process of its own.`;
+}
+
+function dollarTable(scenarios) {
+  const { cpu_ms: cpuMs } = scenarios.find(({ name, at }) => name === 'first payment' && at === 32).of.ours;
+  const budget = JSON.parse(readFileSync(budgetFile, 'utf8'));
+  const { lines, once, monthly } = dollars(budget, cpuMs);
+  const sums = { '': `in all: $${short(once)} once, and $${short(monthly)} a month`, counted: '', $: '' };
+  return table([
+    ...lines.map(({ dollars: sum, counted, ...what }) => ({
+      ...what,
+      counted: short(counted),
+      $: sum.toFixed(2),
+    })),
+    sums,
+  ]);
 }
 
 const ratio = (one, other) => (other ? short(one / other) : '');

@@ -20,15 +20,16 @@ const startPatienceMs = 30_000;
  * Starts what `worker` describes: `files` by their names, the `settings` of workerd.capnp, and the names of its `sockets`. Resolves
  * once all of them listen.
  */
-export async function startWorkerd(dir, { files, settings }) {
+export async function startWorkerd(dir, { files, settings }, { inspected = false } = {}) {
   for (const [name, content] of Object.entries(files)) {
     mkdirSync(dirname(join(dir, name)), { recursive: true });
     writeFileSync(join(dir, name), content);
   }
   writeFileSync(join(dir, 'config.capnp'), config(settings));
   const log = createWriteStream(join(dir, 'workerd.log'), { flags: 'a' });
+  const inspector = inspected ? ['--inspector-addr=127.0.0.1:0'] : [];
   const before = performance.now();
-  const child = spawn(binary, ['serve', '--experimental', '--control-fd=3', 'config.capnp'], {
+  const child = spawn(binary, ['serve', '--experimental', '--control-fd=3', ...inspector, 'config.capnp'], {
     cwd: dir,
     stdio: ['ignore', 'ignore', 'pipe', 'pipe'],
   });
@@ -41,7 +42,7 @@ export async function startWorkerd(dir, { files, settings }) {
     });
   });
   const ports = await Promise.race([
-    listening(child.stdio[3], settings.sockets.length),
+    listening(child.stdio[3], settings.sockets.length + inspector.length),
     ended.then((code) => fail(`workerd ended with ${code}`)),
     new Promise((_, reject) =>
       setTimeout(() => reject(new Error('nothing listens')), startPatienceMs).unref(),
@@ -56,6 +57,7 @@ export async function startWorkerd(dir, { files, settings }) {
   return {
     pid,
     startedAt: before,
+    inspector: ports.inspector,
     origin: (socket) => `http://127.0.0.1:${ports[socket]}`,
     /** A question to one of its sockets, answered in JSON. */
     ask: async (socket, path, init) => (await fetch(`http://127.0.0.1:${ports[socket]}${path}`, init)).json(),
@@ -74,6 +76,7 @@ async function listening(control, sockets) {
   for await (const line of createInterface({ input: control })) {
     const { event, socket, port } = JSON.parse(line);
     if (event === 'listen') ports[socket] = port;
+    if (event === 'listen-inspector') ports.inspector = port;
     if (Object.keys(ports).length === sockets) break;
   }
   control.resume();
