@@ -2,6 +2,7 @@
 // JSON in .wrangler/bench. It fails if an answer is not what it should be, or if the provider was not asked for each payment once.
 //
 //   npm run bench -- --quick        in about a minute, with less rest in its numbers
+//   npm run bench -- --peers        with others' ways to do it: hono, fastify with Redis, and with Postgres (apt installs both)
 //   npm run bench -- --keys=100000  how many keys are stored when growth is measured
 //   npm run bench -- --budget       writes what each operation costs, as counts, to bench/budget.json
 //   npm run bench -- --profile=replay   a CPU profile of ours, and a flame graph; or --profile=payment
@@ -15,6 +16,7 @@ import { ask, endOnSignals } from './lib/run.mjs';
 import { Stop, say, script, step } from './lib/say.mjs';
 import { table } from './lib/table.mjs';
 import { setUp } from './setup.mjs';
+import { setUpPeers } from './setup/peers.mjs';
 
 const modes = {
   full: { rounds: 7, sliceMs: 2_000, warmUpMs: 4_000, keys: 5_000, starts: 7, growthRounds: 3 },
@@ -43,7 +45,13 @@ await script(async () => {
 });
 
 function options(args) {
-  const forms = [/^--(quick)$/, /^--(keys)=(\d+)$/, /^--(budget)$/, /^--(profile)=(replay|payment)$/];
+  const forms = [
+    /^--(quick)$/,
+    /^--(peers)$/,
+    /^--(keys)=(\d+)$/,
+    /^--(budget)$/,
+    /^--(profile)=(replay|payment)$/,
+  ];
   const wanted = {};
   for (const argument of args) {
     const [, name, value = true] = forms.map((form) => form.exec(argument)).find(Boolean) ?? [];
@@ -107,12 +115,16 @@ async function startBeside() {
   return { ...beside, addresses: { provider, database } };
 }
 
-async function measure(name, { keys }) {
+async function measure(name, { keys, peers = false }) {
   const mode = { ...modes[name], ...(keys && { keys: Number(keys) }) };
   const { contestants } = await import('../bench/lib/contestants.mjs');
   const { judge } = await import('../bench/lib/ledger.mjs');
+  if (peers) await setUpPeers((await import('../bench/lib/peers.mjs')).postgresBin);
   const beside = await startBeside();
-  const all = contestants(beside.addresses).map((one) => ({ ...one, dir: join(scratch, one.name) }));
+  const all = contestants({ ...beside.addresses, isWide: peers }).map((one) => ({
+    ...one,
+    dir: join(scratch, one.name.replace(/\W+/g, '-')),
+  }));
   const paid = {};
   const found = {
     at: new Date().toISOString(),
@@ -121,7 +133,12 @@ async function measure(name, { keys }) {
     mode,
     ...(await load(all, mode, paid)),
     startups: await starts(all, mode, paid),
-    growth: await grow(all, mode, paid),
+    growth: await grow(
+      all.filter(({ isPeer }) => !isPeer),
+      mode,
+      paid,
+    ),
+    promises: all.map(({ name, promises }) => ({ name, promises })),
   };
   const { charges } = await beside.ask('provider', '/_bench/ledger');
   await beside.stop();

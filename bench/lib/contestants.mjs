@@ -1,24 +1,40 @@
 // Who is measured. Each one can be started on a folder, and again on the same folder: then it has its keys still.
 import { join } from 'node:path';
 
+import { peers } from './peers.mjs';
 import { bytesIn, settled } from './proc.mjs';
-import { floor, ours } from './sites.mjs';
+import { floor, hono, ours } from './sites.mjs';
 import { startWorkerd } from './workerd.mjs';
 
-const workerd = (name, describe, keysIn, more = {}) => ({
+const workerd = (name, describe, keysIn, { left, ...more }) => ({
   name,
+  ...more,
   /** The folder of the objects of keys. */
   bytesOfKeys: (dir) => bytesIn(join(dir, 'objects', keysIn)),
   start: async (dir, options) => {
     const site = await startWorkerd(dir, await describe(), options);
-    return { ...site, url: site.origin('http'), settled: () => settled(site, more.left?.(site)) };
+    return { ...site, url: site.origin('http'), settled: () => settled(site, left?.(site)) };
   },
 });
 
-/** `provider` and `database` are the addresses of what they call. */
-export const contestants = ({ provider, database }) => [
+/** `provider` and `database` are the addresses of what they call; `isWide` says whether the peers take part. */
+export const contestants = ({ provider, database, isWide }) => [
   workerd('ours', () => ours({ provider, database }), 'KeyObject', {
     left: (site) => async () => (await site.ask('queue', '/stats')).open,
+    promises:
+      'edge; synced before the send and after it; resumed by itself; an unknown outcome is asked until known',
   }),
-  workerd('floor', () => floor(provider), 'keys'),
+  workerd('floor', () => floor(provider), 'keys', {
+    promises: 'edge; the answer is synced; no lock, nothing before the send, nobody comes back',
+  }),
+  ...(isWide
+    ? [
+        workerd('hono', () => hono(provider), 'keys', {
+          isPeer: true,
+          promises:
+            'edge; lock and answer are synced; a crash leaves the key locked for a day, nobody comes back',
+        }),
+        ...peers(provider),
+      ]
+    : []),
 ];

@@ -6,11 +6,13 @@ import { budgetFile } from './counts.mjs';
 import { dollars } from './dollars.mjs';
 import { short } from './stats.mjs';
 
-export function report({ scenarios, resources, startups, growth }) {
+export function report({ scenarios, resources, startups, growth, promises }) {
   return [
     'Load: medians of the slices; × is the ratio to the floor in the same round.',
     table(scenarios.flatMap(loadRows)),
     'Load generator: ' + share(scenarios),
+    '',
+    ...promises.map(({ name, promises: what }) => `  ${name}: ${what}.`),
     '',
     'A process: what it takes, and how it begins.',
     table(resources.map((row) => resourceRow(row, startups[row.name], startups.floor))),

@@ -69,13 +69,25 @@ export async function neighbours() {
   };
 }
 
-export async function floor(provider) {
+export const floor = async (provider) => keyed(provider, bench('floor/worker.mjs'), []);
+
+/** A peer on the same runtime. */
+export const hono = async (provider) =>
+  keyed(
+    provider,
+    await bundle("export * from './bench/peers/hono.mjs'; export { default } from './bench/peers/hono.mjs';"),
+    ['nodejs_compat'],
+  );
+
+/** A Worker with an object a key, and nothing else. */
+async function keyed(provider, module, compatibilityFlags) {
   const { compatibility_date: date } = await wranglerConfig();
   return {
-    files: { 'worker.mjs': bench('floor/worker.mjs'), 'objects/.keep': '' },
+    files: { 'worker.mjs': module, 'objects/.keep': '' },
     settings: {
       services: [
         plain('http', date, 'worker.mjs', {
+          compatibilityFlags,
           durableObjectNamespaces: [{ className: 'Key', uniqueKey: 'keys', enableSql: true }],
           durableObjectStorage: { localDisk: 'disk' },
           bindings: [
@@ -178,7 +190,8 @@ async function bundle(contents) {
     write: false,
     format: 'esm',
     target: 'es2024',
-    external: ['./index_bg.wasm', 'cloudflare:*'],
+    external: ['./index_bg.wasm', 'cloudflare:*', 'node:*'],
+    alias: { crypto: inRoot('bench', 'peers', 'crypto.mjs') },
     logLevel: 'error',
   });
   return outputFiles[0].text;
