@@ -37,9 +37,9 @@ await script(async () => {
 
 /** The suites asked for; and the build of what they run, so that none tests an old one. */
 function choose(wanted) {
-  // What runs once more on the release is asked for as such: to build it takes minutes.
-  const isWanted = ({ name, byName, again }) =>
-    wanted.length === 0 ? !byName : wanted.some((part) => (again ? 'release' : name).includes(part));
+  // What runs once more on the release, say, is asked for as such: to build it takes minutes.
+  const isWanted = ({ name, byName, asked }) =>
+    wanted.length === 0 ? !byName : wanted.some((part) => (asked ?? name).includes(part));
   const running = new Set(
     suites()
       .filter(isWanted)

@@ -1,8 +1,8 @@
 // Every suite of `npm test`, in order: the quick checks first, then the pure tests, then those that need a runtime.
 //
 // A suite is one command. `kind` says how its results are counted (see count.mjs): a `check` is one pass or failure.
-// One with `byName` runs only when it is asked for; those with `waits` run some at a time. The suites run what is built fast; what
-// would be deployed is built last, and run by a few of them.
+// One with `byName` runs only when it is asked for, and `asked` is what it is asked for by, if not by its name. Those with `waits` run
+// some at a time. The suites run what is built fast; what would be deployed is built last, and run by a few of them.
 import { existsSync, readFileSync, readdirSync } from 'node:fs';
 import { join, relative } from 'node:path';
 
@@ -44,6 +44,7 @@ export const suites = () => [
   ),
   ...workers.map((worker) => cargoCheck('doc tests', worker, ['test', '--workspace', '--doc'])),
   ...[...workers, ...libraries].flatMap(cargoTests),
+  ...['model', 'simulation'].map(thorough),
   check('build: both Workers', ['node', 'scripts/build.mjs'], {
     timeoutMs: compiled,
     env: { BUILD_PROFILE: 'dev' },
@@ -67,7 +68,22 @@ export const suites = () => [
 function onRelease(name) {
   const file = join('tests', 'worker', `${name}.test.mjs`);
   const again = !onReleaseOnly.includes(name);
-  return { ...nodeSuite(file), name: `release: ${name}`, runs: 'release', again, waits: false };
+  const asked = again ? 'release' : undefined;
+  return { ...nodeSuite([file]), name: `release: ${name}`, runs: 'release', asked, waits: false };
+}
+
+/** Bounds and numbers of histories that take many minutes. */
+function thorough(name) {
+  return {
+    name: `thorough: ${name}`,
+    kind: 'cargo',
+    command: ['cargo', 'test', '--test', name],
+    cwd: root,
+    env: { THOROUGH: '1' },
+    timeoutMs: minutes(60),
+    byName: true,
+    asked: 'thorough',
+  };
 }
 
 function check(name, command, more = {}) {
@@ -124,7 +140,7 @@ function nodeTests(folder) {
         .sort()
     : [];
   const suite = (file) => ({
-    ...nodeSuite(relative(root, join(dir, file))),
+    ...nodeSuite([relative(root, join(dir, file))]),
     name: `${folder}: ${file.replace('.test.mjs', '')}`,
     needs: folder,
     byName: ['load.test.mjs', 'soak.test.mjs'].includes(file),
@@ -137,11 +153,11 @@ function nodeTests(folder) {
   return [...(folder === 'browser' ? files.map(inFirefox) : []), ...files.map(suite)];
 }
 
-function nodeSuite(file) {
+function nodeSuite(files) {
   return {
     kind: 'node',
     runs: 'dev',
-    command: ['node', '--test-reporter=spec', file],
+    command: ['node', '--test-reporter=spec', ...files],
     cwd: root,
     timeoutMs: served,
     // They wait for the runtime and for alarms more than they compute.

@@ -1,8 +1,9 @@
 //! The protocol, checked exhaustively within small bounds: every interleaving of requests, crashes, lost and doubled
 //! messages, alarms and passing time. The transactions are those of the real core; see [`world`].
 //!
-//! `cargo test --test model -- --nocapture` prints how many states there are. Each deliberate defect of the core must
-//! lead to a counterexample: that shows that the model can find one.
+//! `cargo test --test model -- --nocapture` prints how many states there are; with `THOROUGH=1` the bounds of the rough wire
+//! are wider, which takes some minutes. Each deliberate defect of the core must lead to a counterexample: that shows that the
+//! model can find one.
 //!
 //! What it takes for granted: transactions are atomic; at most two runs are in memory at once; a request is under way
 //! for less than the quiet time; the clock does not go back; the provider keeps a key for longer than the window and
@@ -110,7 +111,10 @@ impl Model for Protocol {
 
 /// Crashes, stalls and a bad wire.
 const ROUGH_WIRE: Budget =
-    Budget { calls: 3, crashes: 2, drops: 2, duplicates: 1, upsets: 0, sends: 4, ticks: 3 };
+    Budget { calls: 2, crashes: 2, drops: 1, duplicates: 1, upsets: 0, sends: 4, ticks: 3 };
+
+/// The same with one more request and one more loss: five times as many states.
+const ROUGHER_WIRE: Budget = Budget { calls: 3, drops: 2, ..ROUGH_WIRE };
 
 /// Less of these, and beside them a provider that fails, errors of our own, and another payload.
 const UPSETS: Budget =
@@ -143,7 +147,9 @@ fn assert_holds(budget: Budget, cannot_happen: &[Seen]) {
 
 #[test]
 fn the_protocol_holds_on_a_rough_wire() {
-    assert_holds(ROUGH_WIRE, &[Seen::MismatchRefused, Seen::Interrupted, Seen::Quarantined, Seen::Completed]);
+    let is_thorough = std::env::var_os("THOROUGH").is_some();
+    let budget = if is_thorough { ROUGHER_WIRE } else { ROUGH_WIRE };
+    assert_holds(budget, &[Seen::MismatchRefused, Seen::Interrupted, Seen::Quarantined, Seen::Completed]);
 }
 
 #[test]

@@ -7,6 +7,49 @@ use crate::faults::{Boundary, catalogue};
 use crate::history::Outcome;
 use crate::report::{Counters, Name};
 
+/// How many random histories are played: at first, and at most while something that they must reach has not happened yet.
+#[derive(Clone, Copy)]
+pub(crate) struct Amount {
+    first: u64,
+    most: u64,
+    is_chosen: bool,
+}
+
+/// As many as the variable says; else `first` of them and at most `most`, which `THOROUGH` plays in any case.
+pub(crate) fn amount(variable: &str, first: u64, most: u64) -> Amount {
+    if let Ok(chosen) = std::env::var(variable) {
+        let chosen = chosen.parse().expect("a number");
+        return Amount { first: chosen, most: chosen, is_chosen: true };
+    }
+    Amount { first: if is_thorough() { most } else { first }, most, is_chosen: false }
+}
+
+/// `npm test -- thorough` plays several times as much.
+pub(crate) fn is_thorough() -> bool {
+    std::env::var_os("THOROUGH").is_some()
+}
+
+/// Plays the random histories of these numbers until they have reached all that is expected of them, and fails if they never do.
+pub(crate) fn play_random(
+    names: &(impl Fn(u64) -> Name + Sync),
+    amount: Amount,
+    expected: &[&str],
+    play: impl Fn(&Name, bool) -> Outcome + Sync,
+) -> Counters {
+    let (mut played, mut counters) = (0, Counters::default());
+    loop {
+        let more = amount.first.min(amount.most - played);
+        counters.merge(&play_all(&|number| names(played + number), more, &play));
+        played += more;
+        let missing = counters.missing(expected);
+        if missing.is_empty() || played == amount.most {
+            println!("random histories: {played}\n{counters}");
+            assert!(missing.is_empty() || amount.is_chosen, "never happened: {missing:?}");
+            return counters;
+        }
+    }
+}
+
 /// Every fault at every boundary from `first` on.
 pub(crate) fn every_fault(passed: &[Boundary], first: usize) -> Vec<(usize, usize)> {
     let later = passed.iter().enumerate().skip(first);
