@@ -13,6 +13,38 @@ const compiled = minutes(15); // a first compile on two slow cores
 const served = minutes(15);
 /** What is measured: on the release, and alone. A lease that is renewed in another millisecond is another row. */
 const onReleaseOnly = ['cost', 'cost-budget'];
+/** Files of tests/worker that share their Workers when all of them are to run: to start these takes longer than most tests. */
+const together = {
+  'with the settings of the demo': [
+    'idempotency-keys',
+    'lab-page',
+    'payments-keys',
+    'payments-natural',
+    'payments-states',
+    'rides-api',
+    'rides-form',
+    'site',
+  ],
+  'without patience for providers': [
+    'payments-problems',
+    'payments-unknown',
+    'payments-unknown-moves',
+    'payments-adyen',
+  ],
+  'without an alarm in between': ['outcomes', 'ride-page'],
+  // Those that start it only when they begin stand first: it runs as long as a later one waits for it.
+  'the simulator alone': [
+    'simulator-dashboard',
+    'simulator-mailbox',
+    'simulator-messages',
+    'simulator-accounts',
+    'simulator-cards',
+    'simulator-customers',
+  ],
+  'the simulator and its caller': ['simulator-adyen', 'simulator'],
+};
+/** Those of tests/worker that take longest: they begin, so that none is left over alone. */
+const long = ['webhooks', 'reconcile', 'configuration', 'account-frozen', 'abuse-checkout', 'abuse-edge'];
 
 export const suites = () => [
   ...[...workers, { name: 'scripts/bindgen', dir: inRoot('scripts', 'bindgen') }].map((worker) =>
@@ -139,19 +171,31 @@ function nodeTests(folder) {
         .filter((name) => !onReleaseOnly.includes(name.replace('.test.mjs', '')))
         .sort()
     : [];
+  const path = (file) => relative(root, join(dir, file));
+  const groups = folder === 'worker' ? Object.entries(together) : [];
+  const grouped = groups.flatMap(([, names]) => names);
   const suite = (file) => ({
-    ...nodeSuite([relative(root, join(dir, file))]),
+    ...nodeSuite([path(file)]),
     name: `${folder}: ${file.replace('.test.mjs', '')}`,
     needs: folder,
-    byName: ['load.test.mjs', 'soak.test.mjs'].includes(file),
+    byName:
+      ['load.test.mjs', 'soak.test.mjs'].includes(file) || grouped.includes(file.replace('.test.mjs', '')),
+  });
+  const group = ([what, names]) => ({
+    ...nodeSuite(['tests/worker/support/together.mjs', ...names.map((name) => path(`${name}.test.mjs`))]),
+    name: `${folder}: ${what}`,
+    asked: 'together',
   });
   const inFirefox = (file) => {
     const { name, ...chromium } = suite(file);
     return { ...chromium, name: `${name} in Firefox`, env: { BROWSER: 'firefox' } };
   };
   // In Firefox they take twice as long: so these begin.
-  return [...(folder === 'browser' ? files.map(inFirefox) : []), ...files.map(suite)];
+  const inTurn = folder === 'worker' ? [...files].sort((a, b) => isShort(a) - isShort(b)) : files;
+  return [...(folder === 'browser' ? files.map(inFirefox) : []), ...groups.map(group), ...inTurn.map(suite)];
 }
+
+const isShort = (file) => !long.includes(file.replace('.test.mjs', ''));
 
 function nodeSuite(files) {
   return {

@@ -5,10 +5,10 @@ import { after, afterEach, describe, test } from 'node:test';
 
 import { DECLINED_USER, TRIP, account, freshKey, read } from './support/account.mjs';
 import { browser } from './support/browser.mjs';
-import { startSite } from './support/harness.mjs';
+import { shareSite } from './support/harness.mjs';
 import { until } from './support/until.mjs';
 
-const site = await startSite();
+const site = await shareSite();
 const user = account(site);
 const other = account(site, DECLINED_USER);
 after(() => site.close());

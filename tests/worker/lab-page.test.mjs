@@ -5,10 +5,10 @@ import assert from 'node:assert/strict';
 import { after, describe, test } from 'node:test';
 
 import { browser } from './support/browser.mjs';
-import { startSite } from './support/harness.mjs';
+import { shareSite } from './support/harness.mjs';
 import { until } from './support/until.mjs';
 
-const site = await startSite();
+const site = await shareSite();
 after(() => site.close());
 
 const visitor = browser(site);

@@ -5,11 +5,11 @@ import assert from 'node:assert/strict';
 import { after, afterEach, describe, test } from 'node:test';
 
 import { DECLINED_USER, TRIP, account, freshKey } from './support/account.mjs';
-import { startSite } from './support/harness.mjs';
+import { shareSite } from './support/harness.mjs';
 import { until } from './support/until.mjs';
 
 // The quiet time is the default, 20 min: nothing here waits for it.
-const site = await startSite({ vars: { COMPLETER_MS: '60000' } });
+const site = await shareSite({ vars: { COMPLETER_MS: '60000' } });
 const user = account(site);
 after(() => site.close());
 afterEach(() => site.simulator.calm());

@@ -6,7 +6,7 @@ import { after, afterEach, describe, test } from 'node:test';
 
 import { DECLINED_USER, freshKey } from './support/account.mjs';
 import { withoutEffect } from './support/effects.mjs';
-import { startSite } from './support/harness.mjs';
+import { shareSite, startSite } from './support/harness.mjs';
 import {
   AT_ONCE,
   AUTHORISATION,
@@ -26,7 +26,7 @@ const PROVIDER = { provider: 'adyen' };
 const fallback = { provider: 'adyen', payment_method: 'adyen_card_visa' };
 
 describe('asked for by the request', async () => {
-  const site = await startSite({ vars: IMPATIENT });
+  const site = await shareSite({ vars: IMPATIENT });
   const user = client(site);
   after(() => site.close());
   afterEach(() => site.simulator.calm());

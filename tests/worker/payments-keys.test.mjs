@@ -5,7 +5,7 @@ import { after, afterEach, describe, test } from 'node:test';
 
 import { DECLINED_USER, freshKey } from './support/account.mjs';
 import { withoutEffect } from './support/effects.mjs';
-import { startSite } from './support/harness.mjs';
+import { shareSite } from './support/harness.mjs';
 import {
   AT_ONCE,
   PATIENT,
@@ -17,7 +17,7 @@ import {
   send,
 } from './support/payments.mjs';
 
-const site = await startSite();
+const site = await shareSite();
 const user = client(site);
 after(() => site.close());
 afterEach(() => site.simulator.calm());

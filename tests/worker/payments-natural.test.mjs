@@ -5,7 +5,7 @@ import { after, afterEach, describe, test } from 'node:test';
 
 import { DECLINED_USER, freshKey } from './support/account.mjs';
 import { withoutEffect } from './support/effects.mjs';
-import { startSite } from './support/harness.mjs';
+import { shareSite } from './support/harness.mjs';
 import {
   AT_ONCE,
   AUTHORISATION,
@@ -20,7 +20,7 @@ import {
 } from './support/payments.mjs';
 import { until } from './support/until.mjs';
 
-const site = await startSite();
+const site = await shareSite();
 const user = client(site);
 after(() => site.close());
 afterEach(() => site.simulator.calm());

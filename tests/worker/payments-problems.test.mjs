@@ -7,7 +7,7 @@ import { after, afterEach, describe, test } from 'node:test';
 
 import { USER, account, freshKey } from './support/account.mjs';
 import { withoutEffect } from './support/effects.mjs';
-import { demoWorkers, root, startSite } from './support/harness.mjs';
+import { demoWorkers, root, shareSite, startSite } from './support/harness.mjs';
 import {
   AT_ONCE,
   AUTHORISATION,
@@ -23,7 +23,7 @@ import {
 } from './support/payments.mjs';
 import { IMPATIENT } from './support/unknown.mjs';
 
-const site = await startSite({ vars: IMPATIENT });
+const site = await shareSite({ vars: IMPATIENT });
 const user = client(site);
 after(() => site.close());
 afterEach(() => site.simulator.calm());

@@ -5,7 +5,7 @@ import assert from 'node:assert/strict';
 import { after, describe, test } from 'node:test';
 
 import { freshKey } from './support/account.mjs';
-import { startSite } from './support/harness.mjs';
+import { shareSite } from './support/harness.mjs';
 import { jobsOf } from './support/jobs.mjs';
 import {
   AUTHORISATION,
@@ -18,7 +18,7 @@ import {
   paid,
 } from './support/payments.mjs';
 
-const site = await startSite();
+const site = await shareSite();
 const user = client(site);
 after(() => site.close());
 

@@ -5,7 +5,7 @@ import assert from 'node:assert/strict';
 import { after, afterEach, describe, test } from 'node:test';
 
 import { DECLINED_USER, freshKey } from './support/account.mjs';
-import { startSite } from './support/harness.mjs';
+import { shareSite } from './support/harness.mjs';
 import {
   AT_ONCE,
   AUTHORISATION,
@@ -18,7 +18,7 @@ import {
 } from './support/payments.mjs';
 import { IMPATIENT, lost, testUnknownOutcomes } from './support/unknown.mjs';
 
-const site = await startSite({ vars: IMPATIENT });
+const site = await shareSite({ vars: IMPATIENT });
 const user = client(site);
 after(() => site.close());
 afterEach(() => site.simulator.calm());

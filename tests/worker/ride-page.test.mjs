@@ -5,11 +5,11 @@ import { after, afterEach, describe, test } from 'node:test';
 
 import { DECLINED_USER, TRIP, account, freshKey, read } from './support/account.mjs';
 import { browser } from './support/browser.mjs';
-import { startSite } from './support/harness.mjs';
+import { shareSite } from './support/harness.mjs';
 import { objectId, rideOf } from './support/objects.mjs';
 import { until } from './support/until.mjs';
 
-const site = await startSite({ vars: { COMPLETER_MS: '60000' } });
+const site = await shareSite({ vars: { COMPLETER_MS: '60000' } });
 const user = account(site);
 const other = account(site, DECLINED_USER);
 after(() => site.close());

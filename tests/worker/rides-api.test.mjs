@@ -5,9 +5,9 @@ import { after, afterEach, describe, test } from 'node:test';
 
 import { DECLINED_USER, TRIP, account, freshKey, read } from './support/account.mjs';
 import { withoutEffect } from './support/effects.mjs';
-import { startSite } from './support/harness.mjs';
+import { shareSite } from './support/harness.mjs';
 
-const site = await startSite();
+const site = await shareSite();
 const user = account(site);
 after(() => site.close());
 afterEach(() => site.simulator.calm());

@@ -7,11 +7,11 @@ import { after, afterEach, describe, test } from 'node:test';
 import { USER } from './support/account.mjs';
 import { browser } from './support/browser.mjs';
 import { withoutEffect } from './support/effects.mjs';
-import { startSite } from './support/harness.mjs';
+import { shareSite, startSite } from './support/harness.mjs';
 import { jobsOf } from './support/jobs.mjs';
 import { until } from './support/until.mjs';
 
-const site = await startSite();
+const site = await shareSite();
 after(() => site.close());
 afterEach(() => site.simulator.calm());
 

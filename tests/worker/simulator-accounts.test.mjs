@@ -3,9 +3,9 @@
 import assert from 'node:assert/strict';
 import { after, beforeEach, describe, test } from 'node:test';
 
-import { DAY_MS, card, startSimulator } from './support/lone-simulator.mjs';
+import { DAY_MS, card, shareSimulator } from './support/lone-simulator.mjs';
 
-const lone = await startSimulator();
+const lone = await shareSimulator();
 const { origin, ledger, advance, sim } = lone;
 after(lone.close);
 beforeEach(lone.reset);

@@ -3,11 +3,11 @@
 import assert from 'node:assert/strict';
 import { after, beforeEach, describe, test } from 'node:test';
 
-import { DAY_MS, caller, startSimulator } from './support/lone-simulator.mjs';
+import { DAY_MS, caller, shareSimulator } from './support/lone-simulator.mjs';
 
 const BASE = '/adyen/checkout/v71';
 
-const lone = await startSimulator({ beside: [caller] });
+const lone = await shareSimulator({ beside: [caller] });
 const { origin, sim, fault, ledger, advance, requests, arrived } = lone;
 after(lone.close);
 beforeEach(lone.reset);

@@ -5,9 +5,9 @@ import assert from 'node:assert/strict';
 import { after, describe, test } from 'node:test';
 import Stripe from 'stripe';
 
-import { card, startSimulator } from './support/lone-simulator.mjs';
+import { card, shareSimulator } from './support/lone-simulator.mjs';
 
-const lone = await startSimulator();
+const lone = await shareSimulator();
 const { ledger, reset } = lone;
 after(lone.close);
 const stripe = lone.stripe();

@@ -3,9 +3,9 @@
 import assert from 'node:assert/strict';
 import { after, beforeEach, describe, test } from 'node:test';
 
-import { card, startSimulator } from './support/lone-simulator.mjs';
+import { card, shareSimulator } from './support/lone-simulator.mjs';
 
-const lone = await startSimulator();
+const lone = await shareSimulator();
 const { advance, ledger } = lone;
 after(lone.close);
 beforeEach(lone.reset);

@@ -4,12 +4,12 @@ import assert from 'node:assert/strict';
 import { after, before, beforeEach, test } from 'node:test';
 import Stripe from 'stripe';
 
-import { HOUR_MS, card, startSimulator } from './support/lone-simulator.mjs';
+import { HOUR_MS, card, shareSimulator } from './support/lone-simulator.mjs';
 
 let lone;
 let stripe;
 before(async () => {
-  lone = await startSimulator();
+  lone = await shareSimulator();
   const { hostname: host, port } = lone.origin;
   stripe = new Stripe('sk_test_any', { host, port, protocol: 'http', telemetry: false });
 });

@@ -3,12 +3,12 @@
 import assert from 'node:assert/strict';
 import { after, before, beforeEach, describe, test } from 'node:test';
 
-import { DAY_MS, startSimulator } from './support/lone-simulator.mjs';
+import { DAY_MS, shareSimulator } from './support/lone-simulator.mjs';
 import { until } from './support/until.mjs';
 
 let lone;
 before(async () => {
-  lone = await startSimulator();
+  lone = await shareSimulator();
 });
 after(() => lone.close());
 beforeEach(() => lone.reset());

@@ -3,12 +3,12 @@
 import assert from 'node:assert/strict';
 import { after, before, beforeEach, test } from 'node:test';
 
-import { startSimulator } from './support/lone-simulator.mjs';
+import { shareSimulator } from './support/lone-simulator.mjs';
 import { until } from './support/until.mjs';
 
 let lone;
 before(async () => {
-  lone = await startSimulator();
+  lone = await shareSimulator();
 });
 after(() => lone.close());
 beforeEach(() => lone.reset());

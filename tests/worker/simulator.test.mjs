@@ -6,11 +6,11 @@ import { after, beforeEach, describe, test } from 'node:test';
 import Stripe from 'stripe';
 import { createTestHarness } from './support/wrangler.mjs';
 
-import { HOUR_MS, caller, card, startSimulator } from './support/lone-simulator.mjs';
+import { HOUR_MS, caller, card, shareSimulator } from './support/lone-simulator.mjs';
 
 const root = new URL('../..', import.meta.url).pathname;
 
-const lone = await startSimulator({ beside: [caller] });
+const lone = await shareSimulator({ beside: [caller] });
 const { origin, sim, fault, ledger, advance, requests, arrived } = lone;
 after(lone.close);
 beforeEach(lone.reset);

@@ -6,9 +6,9 @@ import { after, describe, test } from 'node:test';
 import { account, freshKey, read } from './support/account.mjs';
 import { browser } from './support/browser.mjs';
 import { withoutEffect } from './support/effects.mjs';
-import { startSite } from './support/harness.mjs';
+import { shareSite } from './support/harness.mjs';
 
-const site = await startSite();
+const site = await shareSite();
 after(() => site.close());
 
 const HTML = { accept: 'text/html' };

@@ -6,6 +6,7 @@
 //     await site.simulator.fault('response_lost');
 //     await site.close();
 
+import { sharing } from './shared.mjs';
 import { createTestHarness } from './wrangler.mjs';
 
 import { simulator } from './simulator.mjs';
@@ -56,6 +57,12 @@ export async function startSite({ workers, ...options } = {}) {
     close: () => server.close(),
   };
 }
+
+/**
+ * The same, for a file that others may see the site of: those with equal settings that run in one process have it together. Such a file
+ * counts what its own keys and ids have done, and leaves no fault armed.
+ */
+export const shareSite = sharing(startSite);
 
 /** What the Workers of a suite that has failed complained of last. */
 function tellTroubles(server) {

@@ -6,6 +6,7 @@
 
 import assert from 'node:assert/strict';
 import Stripe from 'stripe';
+import { sharing } from './shared.mjs';
 import { createTestHarness } from './wrangler.mjs';
 
 // No test needs the network: this keeps the runtime from asking where on Earth it runs.
@@ -98,6 +99,9 @@ export async function startSimulator({ env, vars = {}, beside = [] } = {}) {
     },
   };
 }
+
+/** The same, for files that begin with an empty account in each test, and may so have it together in one process. */
+export const shareSimulator = sharing(startSimulator);
 
 /** The parameters of a card payment at Stripe. */
 export const card = (more = {}) => ({
