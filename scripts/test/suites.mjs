@@ -75,6 +75,11 @@ export const suites = () => [
     cargoCheck('docs', worker, ['doc', '--workspace', '--no-deps'], { RUSTDOCFLAGS: '-D warnings' }),
   ),
   ...workers.map((worker) => cargoCheck('doc tests', worker, ['test', '--workspace', '--doc'])),
+  // At once, so that what is large is compiled beside all the rest. Who asks for one suite waits for no other's build.
+  ...workers.map((worker) => ({
+    ...cargoCheck('build of the tests', worker, ['test', '--workspace', '--no-run']),
+    asked: 'all',
+  })),
   ...[...workers, ...libraries].flatMap(cargoTests),
   ...['model', 'simulation'].map(thorough),
   check('build: both Workers', ['node', 'scripts/build.mjs'], {
