@@ -7,24 +7,31 @@
 // twice (only the provider's own key makes one charge of them). Nothing is written before the send: what crashes in between is
 // forgotten, and nobody comes back for it. Another request under the same key gets the first one's answer. A refusal of the provider
 // is an error of ours. There are no jobs, no list, no receipt, no expiry, no log, no metrics, no limit, and no second operation.
-import { DurableObject, WorkerEntrypoint } from 'cloudflare:workers';
+//
+// An answer goes from the object to the edge as one string, which costs less than an object does; its first letter says whether it is
+// a replay.
+import { DurableObject } from 'cloudflare:workers';
 
-const fresh = { 'content-type': 'application/json' };
-const replayed = { 'content-type': 'application/json', 'idempotent-replayed': 'true' };
+const NEW = 'n';
+const REPLAYED = 'r';
+const headers = {
+  [NEW]: { 'content-type': 'application/json' },
+  [REPLAYED]: { 'content-type': 'application/json', 'idempotent-replayed': 'true' },
+};
 
-export default class extends WorkerEntrypoint {
-  async fetch(request) {
+export default {
+  async fetch(request, env) {
     if (request.method !== 'POST') return new Response(null, { status: 404 });
     const key = request.headers.get('idempotency-key');
-    const { isReplay, text } = await this.env.KEYS.getByName(key).pay(key, await request.text());
-    return new Response(text, { status: 201, headers: isReplay ? replayed : fresh });
-  }
-}
+    const answer = await env.KEYS.getByName(key).pay(key, await request.text());
+    return new Response(answer.slice(1), { status: 201, headers: headers[answer[0]] });
+  },
+};
 
 export class Key extends DurableObject {
   async pay(key, body) {
     const stored = this.ctx.storage.kv.get('answer');
-    if (stored) return { isReplay: true, text: stored };
+    if (stored) return REPLAYED + stored;
 
     const { amount, currency } = JSON.parse(body);
     const id = `pay_${this.ctx.id}`;
@@ -41,6 +48,6 @@ export class Key extends DurableObject {
     if (status !== 'succeeded') throw new Error(`the provider says ${status}`);
     const text = JSON.stringify({ id, object: 'payment', amount, currency, status });
     this.ctx.storage.kv.put('answer', text);
-    return { isReplay: false, text };
+    return NEW + text;
   }
 }
