@@ -30,7 +30,9 @@ export function demoWorkers({ vars = {}, secrets = {} } = {}) {
 
 /** Starts the demo, or any other list of Workers whose first one is the site. */
 export async function startSite({ workers, ...options } = {}) {
-  const server = createTestHarness({ root, workers: workers ?? demoWorkers(options) });
+  const first = workers ?? demoWorkers(options);
+  const server = createTestHarness({ root, workers: first });
+  let running = JSON.stringify(first);
   const { url } = await server.listen();
   const worker = server.getWorker();
   await worker.applyD1Migrations('DB');
@@ -53,6 +55,14 @@ export async function startSite({ workers, ...options } = {}) {
       ).results;
     },
     objects: objects(worker),
+    /** Runs other Workers from now on, as if they were deployed. What runs already is left alone: each time takes seconds. */
+    deploy: async (next) => {
+      const wanted = JSON.stringify(next);
+      if (wanted === running) return;
+      running = '';
+      await server.update({ root, workers: next });
+      running = wanted;
+    },
     logs: () => server.getLogs(),
     close: () => server.close(),
   };
