@@ -3,13 +3,7 @@
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 fn main() {
-    for (variable, file) in [
-        ("STYLE_VERSION", "static/style.css"),
-        ("SCRIPT_VERSION", "static/app.js"),
-        ("CHECKOUT_VERSION", "static/checkout.js"),
-        ("DESK_VERSION", "static/desk.css"),
-        ("LAB_VERSION", "static/lab.js"),
-    ] {
+    for (variable, file) in [("CHECKOUT_VERSION", "static/checkout.js"), ("LAB_VERSION", "static/lab.js")] {
         println!("cargo::rerun-if-changed={file}");
         let mut hasher = DefaultHasher::new();
         std::fs::read(file).unwrap_or_default().hash(&mut hasher);

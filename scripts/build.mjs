@@ -1,5 +1,5 @@
-// Builds both Workers, each into its own build/ folder. A Worker whose inputs did not change is left alone.
-// `BUILD_PROFILE=dev` builds them fast: for tests, and to try them on this machine. What is deployed or measured is built without it.
+// Builds the Workers, each into its own build/ folder. A Worker whose inputs did not change is left alone.
+// Names behind the command build these Workers alone. `BUILD_PROFILE=dev` builds them fast: for tests, and to try them on this machine. What is deployed or measured is built without it.
 import { createHash } from 'node:crypto';
 import {
   copyFileSync,
@@ -11,7 +11,7 @@ import {
   statSync,
   writeFileSync,
 } from 'node:fs';
-import { basename, join } from 'node:path';
+import { basename, join, relative } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { gzipSync } from 'node:zlib';
 
@@ -23,7 +23,7 @@ import { bindgen, bindgenDigest } from './setup/bindgen.mjs';
 import { toolchain } from './setup/rust.mjs';
 
 // All that a Worker is made of. What a crate includes from elsewhere at compile time must be added here.
-export const inputs = [
+const ownInputs = [
   'src',
   'crates',
   'templates',
@@ -33,6 +33,13 @@ export const inputs = [
   'Cargo.toml',
   'Cargo.lock',
   'askama.toml',
+];
+const sharedInputs = ['crates', 'static', 'Cargo.toml', 'Cargo.lock'];
+
+/** The files and folders that a Worker is made of, from its own folder. */
+export const inputsOf = ({ dir, workspace }) => [
+  ...ownInputs,
+  ...(dir === workspace ? [] : sharedInputs.map((input) => relative(dir, join(workspace, input)))),
 ];
 
 // Static files beside the Worker, in build/assets: the page /docs, with Swagger UI and its licence.
@@ -68,10 +75,11 @@ export async function build({ names = workers.map(({ name }) => name), profile =
     await buildWorker(worker, profiles[wanted]);
 }
 
-async function buildWorker({ name, dir }, { profile, named }) {
+async function buildWorker(worker, { profile, named }) {
+  const { name, dir } = worker;
   const out = join(dir, 'build');
   const stamp = join(out, '.inputs');
-  const wanted = digest(dir, `${profile} ${named}`, Object.values(assets[name] ?? {}).flat());
+  const wanted = digest(worker, `${profile} ${named}`, Object.values(assets[name] ?? {}).flat());
   if (existsSync(stamp) && readFileSync(stamp, 'utf8') === wanted && existsSync(join(out, 'index_bg.wasm'))) {
     return say(`  ✓ ${name} is built already (${wasmSize(out)})`);
   }
@@ -143,9 +151,10 @@ function copyAssets(dir, out, folders) {
   }
 }
 
-function digest(dir, profile, more) {
+function digest(worker, profile, more) {
+  const { dir } = worker;
   const hash = createHash('sha256').update(toolchain()).update(bindgenDigest()).update(profile);
-  for (const file of [...inputs, ...more].flatMap((input) => filesIn(dir, input))) {
+  for (const file of [...inputsOf(worker), ...more].flatMap((input) => filesIn(dir, input))) {
     hash.update(`\0${file}\0`).update(readFileSync(join(dir, file)));
   }
   return hash.digest('hex');
@@ -168,8 +177,10 @@ function wasmSize(out) {
 if (import.meta.url === pathToFileURL(process.argv[1]).href) {
   endOnSignals({ exitCode: 130 });
   await script(async () => {
+    const names = process.argv.slice(2);
     await setUp();
     // `wrangler dev` builds anew after each change, and tells its build command that it is that.
-    await build({ profile: process.env.WRANGLER_COMMAND === 'dev' ? 'dev' : 'release' });
+    const profile = process.env.WRANGLER_COMMAND === 'dev' ? 'dev' : 'release';
+    await build({ ...(names.length > 0 && { names }), profile });
   });
 }

@@ -3,7 +3,7 @@
 import { statSync, watch } from 'node:fs';
 import { join } from 'node:path';
 
-import { build, inputs } from './build.mjs';
+import { build, inputsOf } from './build.mjs';
 import { serveDemo } from './lib/demo.mjs';
 import { workers } from './lib/paths.mjs';
 import { endOnSignals } from './lib/run.mjs';
@@ -40,7 +40,9 @@ function rebuildOnChange() {
     clearTimeout(timer);
     timer = setTimeout(() => void rebuild(), settledMs);
   };
-  for (const { dir } of workers) {
+  for (const worker of workers) {
+    const { dir } = worker;
+    const inputs = inputsOf(worker);
     // A file that is saved by another one in its place is still seen in its folder.
     watch(dir, (_, name) => inputs.includes(name) && changed());
     for (const folder of inputs.map((input) => join(dir, input)).filter(isFolder))

@@ -15,7 +15,7 @@ await script(async () => {
 
   say('Setting up');
   await setUp();
-  say('Building both Workers');
+  say('Building the Workers');
   await build({ profile: 'dev' });
 
   const state = inRoot('.wrangler', port === standardPort ? 'lab' : `lab-${port}`);

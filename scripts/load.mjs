@@ -31,7 +31,7 @@ await script(async () => {
   await setUp();
   const k6 =
     process.env.K6 || join(await setUpPython('load', inRoot('scripts', 'load', 'requirements.txt')), 'k6');
-  say('Building both Workers');
+  say('Building the Workers');
   await build();
 
   const withKeys = !process.argv.includes('--without-keys');

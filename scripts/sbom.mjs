@@ -1,5 +1,5 @@
 // `npm run sbom` prints the bill of materials of what is deployed: CycloneDX 1.6 (https://cyclonedx.org/docs/1.6/json/). Crates in the
-// WebAssembly of both Workers, and the npm packages whose files are served. Made of the lock files alone: the same source gives
+// WebAssembly of the Workers, and the npm packages whose files are served. Made of the lock files alone: the same source gives
 // the same bytes.
 import { readFileSync } from 'node:fs';
 import { pathToFileURL } from 'node:url';
@@ -13,8 +13,8 @@ const SERVED = ['swagger-ui-dist'];
 export function billOfMaterials() {
   const { name, version } = JSON.parse(readFileSync(inRoot('package.json'), 'utf8'));
   const found = new Map();
-  for (const { name: worker, dir } of workers) {
-    const sums = checksums(dir);
+  for (const { name: worker, dir, workspace } of workers) {
+    const sums = checksums(workspace);
     for (const crate of shipped(dir)) {
       const component = ofCrate(crate, sums.get(`${crate.name} ${crate.version}`));
       const known = found.get(component.purl) ?? component;

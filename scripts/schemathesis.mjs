@@ -33,7 +33,7 @@ await script(async () => {
   say('Setting up');
   await setUp();
   const bin = await setUpPython('schemathesis', requirements);
-  say('Building both Workers');
+  say('Building the Workers');
   await build({ profile: 'dev' });
 
   say(`Asking the demo for ${seconds} s whatever its document allows, and what it does not`);

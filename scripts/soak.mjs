@@ -38,7 +38,7 @@ await script(async () => {
 
   say('Setting up');
   await setUp();
-  say('Building both Workers');
+  say('Building the Workers');
   await build({ profile: 'dev' });
   if (!isProtected) say('The control: no derived key reaches the provider');
   say(`${count} clients and every trouble there is for ${durationMs / 1000} s, SEED=${seed}`);

@@ -8,18 +8,12 @@ use hmac::digest::CtOutput;
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
 
-use crate::log::Level;
 use once::account::Credential;
 use once::context::Times;
 use payments::flows::engine::{Credentials, Limits};
 use payments::providers::Provider;
+use runtime::log::Level;
 use web::signing::{SECRET_MIN_LEN, SigningKeys};
-
-/// A setting of the Worker: a variable or a secret.
-#[cfg(target_arch = "wasm32")]
-pub fn setting(env: &worker::Env, name: &str) -> Option<String> {
-    env.var(name).ok().map(|value| value.to_string())
-}
 
 /// What an API account pays with.
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
@@ -100,15 +94,6 @@ pub struct SecurityConfig {
     pub expires: String,
 }
 
-/// The operator's desk behind Cloudflare Access.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct AccessConfig {
-    /// `ACCESS_TEAM_DOMAIN`: `https://<team>.cloudflareaccess.com`, without a slash at the end.
-    pub team_domain: String,
-    /// `ACCESS_AUD`: the application's audience tag.
-    pub audience: String,
-}
-
 /// All settings.
 #[derive(Clone, Debug)]
 pub struct Config {
@@ -138,12 +123,7 @@ pub struct Config {
     pub rate_limit_per_minute: Option<u32>,
     /// `STRIPE_PUBLISHABLE_KEY`: with it the checkout takes real cards, in Stripe's Payment Element.
     pub publishable_key: Option<String>,
-    /// `ACCESS_TEAM_DOMAIN`, `ACCESS_AUD`: with them only Cloudflare Access lets an operator in.
-    pub access: Option<AccessConfig>,
-    /// `ADMIN_TOKEN`: the operator's secret, where there is no Access. With neither, all that is an operator's is closed.
-    pub admin_token: Option<String>,
-    /// `LAB = "true"`, demo only: `/metrics` and `/admin/stats` are open, and a request without credentials is the account
-    /// `anonymous`.
+    /// `LAB = "true"`, demo only: a request without credentials is the account `anonymous`.
     pub lab: bool,
     /// `SECURITY_CONTACT`, `SECURITY_EXPIRES`: both, or none.
     pub security: Option<SecurityConfig>,
@@ -195,14 +175,11 @@ const STRIPE_ACCOUNT_MAX: usize = 64;
 const LIMIT_MAX: u32 = 1000;
 /// How long a body may take to come, in ms, where it is not set: 64 KiB come in it over any line that still works.
 const BODY_TIMEOUT_MS: u64 = 10_000;
-/// The most objects that add up the counts: each is asked at every reading, and an invocation has 50 calls.
-const METRICS_SHARDS_MAX: u32 = 32;
-
 impl Config {
     /// The settings of the Worker. The log keeps to its own from here on.
     #[cfg(target_arch = "wasm32")]
     pub fn of(env: &worker::Env) -> Result<Self, String> {
-        let config = Self::read(|name| setting(env, name))?;
+        let config = Self::read(|name| runtime::setting(env, name))?;
         // A binding takes the place of the provider's address: whatever is behind it would get the secrets, and take no money.
         let bound = PROVIDER_BINDINGS.into_iter().find(|name| env.service(name).is_ok());
         if let Some(name) = bound.filter(|_| !config.demo) {
@@ -210,7 +187,7 @@ impl Config {
                 "The service binding {name} stands for a provider in the demo only: remove it."
             ));
         }
-        crate::log::set_least(config.log_level);
+        runtime::log::set_least(config.log_level);
         Ok(config)
     }
 
@@ -236,14 +213,7 @@ impl Config {
                  KEY@2027-01-31."
             )
         })?;
-        let admin_token = setting("ADMIN_TOKEN").map(|token| token.trim().to_owned());
-        if admin_token.as_ref().is_some_and(|token| token.len() < SECRET_MIN_LEN) {
-            return Err(format!(
-                "ADMIN_TOKEN is too short: it needs at least {SECRET_MIN_LEN} random characters, such as \
-                 `openssl rand -base64 32`."
-            ));
-        }
-        Self::metrics_shards(setting("METRICS_SHARDS"))?;
+        runtime::metrics::shards::read(setting("METRICS_SHARDS"))?;
         let stripe_key = secret("STRIPE_SECRET_KEY")?;
         if demo && is_live(&stripe_key) {
             return Err("DEMO is on with a live STRIPE_SECRET_KEY: remove one of them.".to_owned());
@@ -304,8 +274,6 @@ impl Config {
                 .map(|limit| limit.parse().map_err(|_| "RATE_LIMIT_PER_MINUTE must be a whole number."))
                 .transpose()?,
             publishable_key,
-            access: access(setting, demo)?,
-            admin_token,
             lab: flag("LAB"),
             security: security(setting)?,
             email: email(setting, demo)?,
@@ -349,19 +317,6 @@ impl Config {
                 keys_max: count("KEYS_MAX", limits.keys_max)?,
             },
         })
-    }
-
-    /// `METRICS_SHARDS`: over how many objects the counts are spread.
-    pub fn metrics_shards(configured: Option<String>) -> Result<u32, String> {
-        let shards = configured.map_or(Ok(1), |text| text.trim().parse().map_err(drop));
-        shards.ok().filter(|shards| (1..=METRICS_SHARDS_MAX).contains(shards)).ok_or_else(|| {
-            format!("METRICS_SHARDS must be a whole number from 1 to {METRICS_SHARDS_MAX}, or left out.")
-        })
-    }
-
-    /// Whether this is the operator's token.
-    pub fn is_admin(&self, token: &str) -> bool {
-        self.admin_token.as_deref().is_some_and(|admin| is_same(token, admin))
     }
 
     /// Whether an `Authorization` header is that of Adyen's webhook; any is where none is set.
@@ -466,24 +421,6 @@ fn adyen(setting: impl Fn(&str) -> Option<String>, demo: bool) -> Result<Option<
             Ok(Some(AdyenConfig { base: self::base(names[0], base, demo)?, key, merchant_account }))
         }
         _ => Err(format!("{} go together: set all three, or none.", names.join(", "))),
-    }
-}
-
-fn access(setting: impl Fn(&str) -> Option<String>, demo: bool) -> Result<Option<AccessConfig>, String> {
-    match (setting("ACCESS_TEAM_DOMAIN"), setting("ACCESS_AUD")) {
-        (None, None) => Ok(None),
-        (Some(domain), Some(audience)) => {
-            let team_domain = domain.trim().trim_end_matches('/').to_owned();
-            if !demo && !team_domain.starts_with("https://") {
-                return Err(
-                    "ACCESS_TEAM_DOMAIN must begin with https://, such as https://team.cloudflareaccess.com."
-                        .to_owned(),
-                );
-            }
-            Ok(Some(AccessConfig { team_domain, audience: audience.trim().to_owned() }))
-        }
-        // With one of them alone the desk would silently be open to whoever has the other secret.
-        _ => Err("ACCESS_TEAM_DOMAIN and ACCESS_AUD go together: set both, or none.".to_owned()),
     }
 }
 

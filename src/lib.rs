@@ -1,20 +1,18 @@
 //! Paid Once: a payments edge on Cloudflare Workers that never charges twice.
 //!
 //! A request visits the modules in this order: [`edge`] reads it, [`object`] keeps it and drives it, the engine ([`once`]) decides what it
-//! may do, [`payments::flows`] say what is to be done, [`payments::providers`] take the money. [`metrics`] counts what happens.
+//! may do, [`payments::flows`] say what is to be done, [`payments::providers`] take the money. [`runtime::metrics`] counts what happens.
 //!
 //! Only what needs the Workers runtime is compiled for wasm32 alone; all the rest is pure and tested on the host.
 
 pub mod config;
 pub mod edge;
-#[cfg(target_arch = "wasm32")]
-mod http_client;
 pub mod jobs;
-pub mod log;
-pub mod metrics;
+#[cfg(target_arch = "wasm32")]
+mod metrics;
 pub mod object;
 #[cfg(target_arch = "wasm32")]
-mod random;
+mod operations;
 pub mod readmodel;
 pub mod tasks;
 #[cfg(target_arch = "wasm32")]
@@ -32,6 +30,18 @@ async fn fetch(
     edge::handle(request, env, ctx).await
 }
 
+/// What the desk asks enters here.
+#[cfg(target_arch = "wasm32")]
+#[wasm_bindgen::prelude::wasm_bindgen]
+pub fn operations(request: worker::worker_sys::web_sys::Request, env: worker::Env) -> js_sys::Promise {
+    worker::wasm_bindgen_futures::future_to_promise(async move {
+        let answer = operations::answer(request.into(), env).await;
+        let response: worker::worker_sys::web_sys::Response =
+            answer.map_err(wasm_bindgen::JsValue::from)?.into();
+        Ok(response.into())
+    })
+}
+
 /// Every batch of jobs enters here. It never fails: each message is acknowledged or sent back by itself.
 #[cfg(target_arch = "wasm32")]
 #[worker::event(queue)]
@@ -41,7 +51,7 @@ async fn queue(
     ctx: worker::Context,
 ) -> worker::Result<()> {
     jobs::consume(&batch, &env).await;
-    if let Some(flush) = metrics::flush(&env) {
+    if let Some(flush) = runtime::metrics::flush(&env) {
         ctx.wait_until(flush);
     }
     Ok(())
@@ -52,7 +62,7 @@ async fn queue(
 #[worker::event(scheduled)]
 async fn scheduled(_event: worker::ScheduledEvent, env: worker::Env, ctx: worker::ScheduleContext) {
     tasks::run(&env).await;
-    if let Some(flush) = metrics::flush(&env) {
+    if let Some(flush) = runtime::metrics::flush(&env) {
         ctx.wait_until(flush);
     }
 }

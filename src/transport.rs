@@ -9,11 +9,11 @@ use std::time::Duration;
 use worker::{Env, Response};
 
 use crate::config::Config;
-use crate::http_client::{OutboundRequest, fetch};
 use once::call::{FrozenRequest, RefusalScope};
 use payments::flows::engine::{LookUp, Outcome, ProviderCall};
 use payments::payment::check::{StatusQuery, StatusReply};
 use payments::providers::{HttpAnswer, Provider, adyen, stripe};
+use runtime::http_client::{OutboundRequest, fetch};
 
 /// The ways to the providers.
 pub(crate) struct Transport {

@@ -1,4 +1,4 @@
-// The demo on this machine: both Workers beside each other, on data that stays.
+// The demo on this machine: the Workers beside each other, on data that stays.
 import { build } from '../build.mjs';
 import { setUp } from '../setup.mjs';
 import { checkPortIsFree, makeSecrets, portFrom, serve } from './dev-server.mjs';
@@ -14,13 +14,13 @@ export async function serveDemo({ onReady = () => {} } = {}) {
 
   say('Setting up');
   await setUp();
-  say('Building both Workers');
+  say('Building the Workers');
   await build({ profile: 'dev' });
   const { ADMIN_TOKEN } = makeSecrets();
 
   await serve({
-    name: 'Paid Once and its simulator',
-    configs: ['wrangler.toml', 'simulator/wrangler.toml'],
+    name: 'Paid Once, its desk and its simulator',
+    configs: ['wrangler.toml', 'desk/wrangler.toml', 'simulator/wrangler.toml'],
     env: ['demo'],
     port,
     // Two processes must not write one database.

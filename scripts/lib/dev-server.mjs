@@ -2,6 +2,7 @@
 import { randomBytes } from 'node:crypto';
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
+import { join } from 'node:path';
 
 import { inRoot } from './paths.mjs';
 import { ask, runStep, start } from './run.mjs';
@@ -180,16 +181,23 @@ async function migrate({ database, config, env, state }) {
 
 /** The demo's secrets: this machine's own, kept so that forms and logins of before a restart stay valid. Gives them. */
 export function makeSecrets() {
-  const file = inRoot('.dev.vars.demo');
+  return {
+    ...secretsIn('.dev.vars.demo', ['SIGNING_KEY']),
+    ...secretsIn(join('desk', '.dev.vars.demo'), ['SIGNING_KEY', 'ADMIN_TOKEN']),
+  };
+}
+
+/** The secrets of a Worker, from its file; what is missing is made. */
+function secretsIn(name, names) {
+  const file = inRoot(name);
   let text = existsSync(file) ? readFileSync(file, 'utf8') : '';
   const secret = (name) => new RegExp(`^${name}="?([^"\\n]*)"?$`, 'm').exec(text)?.[1];
-  const names = ['SIGNING_KEY', 'ADMIN_TOKEN'];
   const missing = names.filter((name) => !secret(name));
   if (missing.length > 0) {
     const made = missing.map((name) => `${name}="${randomBytes(32).toString('base64')}"\n`);
     text = [text && !text.endsWith('\n') ? `${text}\n` : text, ...made].join('');
     writeFileSync(file, text, { mode: 0o600 });
-    say(`  ✓ secrets of your own, in .dev.vars.demo: ${missing.join(', ')}`);
+    say(`  ✓ secrets of your own, in ${name}: ${missing.join(', ')}`);
   }
   return Object.fromEntries(names.map((name) => [name, secret(name)]));
 }

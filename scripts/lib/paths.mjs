@@ -9,14 +9,18 @@ export const inRoot = (...parts) => join(root, ...parts);
 export const tools = inRoot('.tools');
 export const inTools = (...parts) => join(tools, ...parts);
 
-/** The two Workers, in the order in which they are built. Each is a crate with a wrangler.toml. */
+/** The Workers, in the order in which they are built and deployed. Each is a crate with a wrangler.toml. */
 export const workers = [
-  { name: 'paid-once', dir: root },
-  { name: 'simulator', dir: inRoot('simulator') },
+  { name: 'paid-once', dir: root, workspace: root },
+  { name: 'desk', dir: inRoot('desk'), workspace: root },
+  { name: 'simulator', dir: inRoot('simulator'), workspace: inRoot('simulator') },
 ];
 
+/** The Workers' workspaces: each has a lock file, and cargo looks after all that is in it at once. */
+export const workspaces = workers.filter(({ dir, workspace }) => dir === workspace);
+
 /** The crates that the Workers are made of. */
-export const libraries = ['once', 'once-testing', 'payments', 'web'].map((name) => ({
+export const libraries = ['messages', 'once', 'once-testing', 'payments', 'runtime', 'web'].map((name) => ({
   name,
   dir: inRoot('crates', name),
 }));

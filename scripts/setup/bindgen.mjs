@@ -4,7 +4,7 @@ import { createHash } from 'node:crypto';
 import { copyFileSync, existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 
-import { inRoot, inTools, workers } from '../lib/paths.mjs';
+import { inRoot, inTools, workspaces } from '../lib/paths.mjs';
 import { cargoProgress, runStep } from '../lib/run.mjs';
 import { Stop } from '../lib/say.mjs';
 
@@ -43,7 +43,7 @@ export async function setUpBindgen() {
 /** wasm-bindgen refuses code of any other version than its own. */
 function versionsAgree() {
   const ours = lockedVersion(crate, 'wasm-bindgen-cli-support');
-  for (const { name, dir } of workers) {
+  for (const { name, dir } of workspaces) {
     const theirs = lockedVersion(dir, 'wasm-bindgen');
     if (theirs === ours) continue;
     throw new Stop(

@@ -6,7 +6,7 @@
 import { existsSync, readFileSync, readdirSync } from 'node:fs';
 import { join, relative } from 'node:path';
 
-import { inRoot, libraries, root, wasmTarget, workers } from '../lib/paths.mjs';
+import { inRoot, libraries, root, wasmTarget, workers, workspaces } from '../lib/paths.mjs';
 
 const minutes = (n) => n * 60_000;
 const compiled = minutes(15); // a first compile on two slow cores
@@ -47,7 +47,7 @@ const together = {
 const long = ['webhooks', 'reconcile', 'configuration', 'account-frozen', 'abuse-checkout', 'abuse-edge'];
 
 export const suites = () => [
-  ...[...workers, { name: 'scripts/bindgen', dir: inRoot('scripts', 'bindgen') }].map((worker) =>
+  ...[...workspaces, { name: 'scripts/bindgen', dir: inRoot('scripts', 'bindgen') }].map((worker) =>
     cargoCheck('format', worker, ['fmt', '--all', '--check', '--', '--color', 'never']),
   ),
   check('check: format of scripts, tests and pages', ['prettier', '--check', '--log-level', 'warn', '.']),
@@ -57,10 +57,10 @@ export const suites = () => [
   check('check: the rules of tidy', ['node', '--test-reporter=spec', 'scripts/test/tidy.test.mjs'], {
     kind: 'node',
   }),
-  ...workers.map((worker) =>
+  ...workspaces.map((worker) =>
     cargoCheck('clippy', worker, ['clippy', '--workspace', '--all-targets', '--', '-D', 'warnings']),
   ),
-  ...workers.map((worker) =>
+  ...workspaces.map((worker) =>
     cargoCheck('clippy for wasm', worker, [
       'clippy',
       '--workspace',
@@ -71,33 +71,29 @@ export const suites = () => [
       'warnings',
     ]),
   ),
-  ...workers.map((worker) =>
+  ...workspaces.map((worker) =>
     cargoCheck('docs', worker, ['doc', '--workspace', '--no-deps'], { RUSTDOCFLAGS: '-D warnings' }),
   ),
-  ...workers.map((worker) => cargoCheck('doc tests', worker, ['test', '--workspace', '--doc'])),
+  ...workspaces.map((worker) => cargoCheck('doc tests', worker, ['test', '--workspace', '--doc'])),
   // At once, so that what is large is compiled beside all the rest. Who asks for one suite waits for no other's build.
-  ...workers.map((worker) => ({
+  ...workspaces.map((worker) => ({
     ...cargoCheck('build of the tests', worker, ['test', '--workspace', '--no-run']),
     asked: 'all',
   })),
   ...[...workers, ...libraries].flatMap(cargoTests),
   ...['model', 'simulation'].map(thorough),
-  check('build: both Workers', ['node', 'scripts/build.mjs'], {
+  check('build: the Workers', ['node', 'scripts/build.mjs'], {
     timeoutMs: compiled,
     env: { BUILD_PROFILE: 'dev' },
     builds: 'dev',
   }),
   // Those that take longest first, so that none is left over alone.
   ...['crash', 'browser', 'clients', 'lab', 'worker', 'load', 'soak'].flatMap(nodeTests),
-  check(
-    'build: what would be deployed',
-    ['wrangler', 'deploy', '--dry-run', '--outdir', '.wrangler/dry-run'],
-    {
-      timeoutMs: compiled,
-      env: { BUILD_PROFILE: 'release' },
-      builds: 'release',
-    },
-  ),
+  check('build: what would be deployed', ['node', 'scripts/deploy.mjs', '--dry-run'], {
+    timeoutMs: compiled,
+    env: { BUILD_PROFILE: 'release' },
+    builds: 'release',
+  }),
   ...[...onReleaseOnly, 'rides-api', 'rides-form', 'payments-states'].map(onRelease),
 ];
 

@@ -5,7 +5,7 @@ import { spawnSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 
 import { checksums, resolved, shipped } from '../lib/crates.mjs';
-import { inRoot, workers } from '../lib/paths.mjs';
+import { inRoot, workers, workspaces } from '../lib/paths.mjs';
 import { billOfMaterials } from '../sbom.mjs';
 
 const REGISTRY = 'registry+https://github.com/rust-lang/crates.io-index';
@@ -16,7 +16,7 @@ const others = [
   { name: 'fuzz', dir: inRoot('fuzz') },
   { name: 'scripts/bindgen', dir: inRoot('scripts', 'bindgen') },
 ];
-for (const project of [...workers, ...others]) sources(project);
+for (const project of [...workspaces, ...others]) sources(project);
 for (const worker of workers) licences(worker);
 bill();
 cargoDeny();

@@ -46,6 +46,9 @@ const config = {
     },
     { name: 'once-testing', dir: 'crates/once-testing', old: { items: everywhere, modules: [] } },
     { name: 'web', dir: 'crates/web', old: { items: everywhere, modules: [] } },
+    { name: 'messages', dir: 'crates/messages', old: { items: everywhere, modules: [] } },
+    { name: 'runtime', dir: 'crates/runtime', old: { items: everywhere, modules: [] } },
+    { name: 'desk', dir: 'desk', old: { items: everywhere, modules: [] } },
     {
       name: 'simulator',
       dir: 'simulator',
@@ -60,7 +63,7 @@ const config = {
 
   // The first that matches counts. In Rust, tests inside of the file do not.
   limits: [
-    { files: /^(?:simulator\/|crates\/[\w-]+\/)?(?:src|tests)\/.*\.rs$/, lines: 500 },
+    { files: /^(?:simulator\/|desk\/|crates\/[\w-]+\/)?(?:src|tests)\/.*\.rs$/, lines: 500 },
     { files: /^tests\/.*\.mjs$/, lines: 600 },
     { files: /\.(?:mjs|js|css)$/, lines: 400 },
   ],
@@ -73,7 +76,7 @@ const config = {
   // What is not in order yet. It only shrinks: an entry that is not needed any more fails, and nothing is added.
   baseline: {
     circles: words(`
-      paid-once paid-once::edge
+      paid-once::edge
       payments payments::flows payments::payment payments::providers
     `),
     'long files': words(`
@@ -105,7 +108,7 @@ const config = {
       ...words('Arrival Stranger').map((item) => `once: ${item}`),
       ...words('Arrival Stranger Taken').map((item) => `payments: ${item}`),
       ...words(`
-        Arrival Bench Does Elsewhere Happening RunAsk Saw Sheet Standing Story Stranger Taken Told Trouble Verdict Wish
+        Arrival Bench Does Elsewhere Happening Saw Sheet Standing Story Stranger Taken Told Trouble Verdict Wish
       `).map((item) => `paid-once: ${item}`),
       ...words(`
         books dice naive news promises story told wake

@@ -6,10 +6,7 @@ use super::return_key::sign_way_back;
 use super::ride::{TRANSPORT_FIELDS, api_request};
 use super::{key_source, reply};
 use crate::config::Account;
-use crate::log::log;
-use crate::metrics;
-use crate::object::message::{Ask, BindVerdict, Fault, RunAsk, Shown, Verdict, View};
-use crate::random;
+use messages::message::{Ask, BindVerdict, Execute, Fault, Shown, Verdict, View};
 use once::fingerprint::{Field, FieldError, Fingerprint, Parameters};
 use once::id::{ObjectId, Owner};
 use once::key::IdempotencyKey;
@@ -17,7 +14,12 @@ use once::record::Channel;
 use payments::flows::Operation;
 use payments::flows::engine::Arrival;
 use payments::payment::natural_key::NaturalKey;
+use runtime::log::log;
+use runtime::metrics;
+use runtime::random;
+pub(super) use runtime::serve::{unavailable, unreadable};
 use web::http::{Answer, Request};
+pub(super) use web::problem::invalid_parameters;
 use web::problem::{Kind, Problem};
 
 /// The account that a request names with `Authorization`; in the lab there is one for requests without it.
@@ -187,7 +189,7 @@ impl<'a> Call<'a> {
         let object = app.object_id(&place).map_err(unavailable)?;
         let resource = arrival.operation.resource_path(object);
         let wait_ms = key_source::wait_ms(request, app.config.times.wait_ms);
-        let ask = RunAsk { arrival, wait_ms, fault, is_counted: false };
+        let ask = Execute { arrival, wait_ms, fault, is_counted: false };
         let verdict = run(app, &place, ask).await.map_err(|Unreachable| unreachable(&resource))?;
         let answer = reply::verdict(verdict, Channel::Api, request, &resource, app.response_options());
         Ok(answer.under(&owner, &key_hash))
@@ -224,7 +226,7 @@ async fn bind(
 pub(super) struct Unreachable;
 
 /// Asks the object to run.
-pub(super) async fn run(app: &App, place: &ObjectRef, mut ask: RunAsk) -> Result<Verdict, Unreachable> {
+pub(super) async fn run(app: &App, place: &ObjectRef, mut ask: Execute) -> Result<Verdict, Unreachable> {
     let unreachable = |error: worker::Error| {
         log("error", &[("event", "object_unreachable".into()), ("error", error.to_string().into())]);
         Unreachable
@@ -244,27 +246,6 @@ fn unreachable(resource: &str) -> Problem {
     );
     problem.retry_after_s = Some(1);
     problem.resource = Some(resource.to_owned());
-    problem
-}
-
-pub(super) fn invalid_parameters(errors: Vec<FieldError>) -> Problem {
-    let mut problem = Problem::new(Kind::InvalidParameters);
-    problem.errors = errors;
-    problem
-}
-
-pub(super) fn unavailable(error: worker::Error) -> Problem {
-    log("error", &[("event", "platform".into()), ("error", error.to_string().into())]);
-    let mut problem = Problem::because(Kind::Unavailable, "Nothing was run. Try again.");
-    problem.retry_after_s = Some(1);
-    problem
-}
-
-/// Something could not be looked up. It says nothing about what was paid.
-pub(super) fn unreadable(error: worker::Error) -> Problem {
-    log("error", &[("event", "object_unreadable".into()), ("error", error.to_string().into())]);
-    let mut problem = Problem::new(Kind::Unreadable);
-    problem.retry_after_s = Some(1);
     problem
 }
 

@@ -6,14 +6,14 @@ use super::app::{App, ObjectRef, session};
 use super::reply::ResponseOptions;
 use super::ride::{self, COORDINATES, TRANSPORT_FIELDS};
 use super::{key_source, reply};
-use crate::metrics;
-use crate::object::message::{Ask, RunAsk, Shown, Verdict};
+use messages::message::{Ask, Execute, Shown, Verdict};
 use once::fingerprint::{FieldError, Fingerprint, Parameters};
 use once::id::{ObjectId, Owner};
 use once::key::IdempotencyKey;
 use once::record::Channel;
 use payments::flows::engine::Arrival;
 use payments::payment::id::RideId;
+use runtime::metrics;
 use web::http::{Answer, Request};
 use web::pages::Notice;
 use web::problem::{Kind, Problem};
@@ -186,7 +186,7 @@ pub(super) async fn post_ride(app: &App, request: &Request) -> Result<Answer, Pr
     };
     let (owner, key_hash) = (arrival.owner.clone(), arrival.key_hash.clone());
     let wait_ms = key_source::wait_ms(request, app.config.times.wait_ms);
-    let ask = RunAsk { arrival, wait_ms, fault, is_counted: false };
+    let ask = Execute { arrival, wait_ms, fault, is_counted: false };
     match run(app, &ObjectRef::Id(token.object), ask).await {
         Err(Unreachable) => {
             let notice = Some(Notice {

@@ -1,20 +1,13 @@
 //! One request, from the runtime and back to it.
 
-use std::pin::pin;
-use std::time::Duration;
-
-use futures_util::StreamExt;
-use futures_util::future::{Either, select};
-use worker::{Context, Delay, Env, Headers, ResponseBody};
+use worker::{Context, Env};
 
 use super::app::{App, site};
 use super::route::Route;
 use super::{admission, cors, routes};
-use crate::log::log;
-use crate::metrics;
-use crate::random;
-use once::id::RequestId;
-use web::http::{Answer, Request, Url};
+use runtime::metrics;
+use runtime::serve;
+use web::http::{Answer, Request};
 use web::problem::{Kind, Problem};
 use web::reply;
 use web::route::Method;
@@ -25,13 +18,14 @@ pub async fn handle(
     env: Env,
     ctx: Context,
 ) -> worker::Result<worker::Response> {
-    let mut request = read(&incoming)?;
+    let mut request = serve::read(&incoming)?;
     let route = routes::find(&request.path);
     let mut file = None;
     let answer = match App::new(&env) {
         Ok(app) => {
             let answered = answer(&app, &mut request, &mut incoming, route.as_ref()).await;
-            let answer = answered.unwrap_or_else(|problem| refuse(problem, &request, app.config.demo));
+            let answer = answered
+                .unwrap_or_else(|problem| serve::refuse(problem, &request, site(app.config.demo, &request)));
             let answer = cors::allow(answer, &request, route.as_ref(), &app.config.cors_origins);
             file = app.file.take();
             if let Some(work) = app.afterwards.take() {
@@ -39,32 +33,18 @@ pub async fn handle(
             }
             app.timed(answer, &request)
         }
-        Err(what) => refuse(Problem::of_setting(Kind::Misconfigured, what), &request, false),
+        Err(what) => {
+            serve::refuse(Problem::of_setting(Kind::Misconfigured, what), &request, site(false, &request))
+        }
     };
     let answer = reply::finish(answer, &request);
-    log_request(&request, route.as_ref(), &answer);
     let name = route.as_ref().map_or("none", Route::name);
+    serve::log_request(&request, name, &answer);
     metrics::request(name, &request.method, answer.status, answer.outcome);
     if let Some(flush) = metrics::flush(&env) {
         ctx.wait_until(flush);
     }
-    write(answer, file)
-}
-
-fn log_request(request: &Request, route: Option<&Route>, answer: &Answer) {
-    let mut fields = vec![
-        ("event", "request".into()),
-        ("request_id", request.id.0.as_str().into()),
-        ("method", request.method.as_str().into()),
-        ("route", route.map_or("none", Route::name).into()),
-        ("status", answer.status.into()),
-        ("outcome", answer.outcome.into()),
-        ("ms", worker::Date::now().as_millis().saturating_sub(request.now_ms).into()),
-    ];
-    if let Some((owner, key_hash)) = &answer.key {
-        fields.extend([("owner", owner.as_str().into()), ("key_hash", key_hash.as_str().into())]);
-    }
-    log(if answer.status >= 500 { "error" } else { "info" }, &fields);
+    serve::write(answer, file)
 }
 
 /// Judges a request by all that its headers tell, and only then reads its body.
@@ -74,12 +54,8 @@ async fn answer(
     incoming: &mut worker::Request,
     route: Option<&Route>,
 ) -> Result<Answer, Problem> {
-    if !request.secure() && !request.is_local() {
-        // A cookie or a token that comes in the clear has been seen already: it must not work.
-        return match request.method.as_str() {
-            "GET" | "HEAD" => Ok(reply::moved(&request.https_url())),
-            _ => Err(Problem::new(Kind::HttpsRequired)),
-        };
+    if let Some(answer) = serve::insecure(request) {
+        return answer;
     }
     let route = route.ok_or_else(|| Problem::new(Kind::NotFound))?;
     if request.method == "OPTIONS" {
@@ -92,100 +68,8 @@ async fn answer(
     };
     if endpoint.method == Method::Post {
         admission::admit(app, request, endpoint.own.who, &route.parameters).await?;
-        request.body = body(request, incoming, endpoint.body_max_bytes, app.config.body_timeout_ms).await?;
+        request.body =
+            serve::body(request, incoming, endpoint.body_max_bytes, app.config.body_timeout_ms).await?;
     }
     (endpoint.own.handler)(app, request, &route.parameters).await
-}
-
-/// A problem, as a page for a person and as problem details for everyone else. What is wrong with the settings is for the log; in the
-/// demo, and where it is asked for from the same machine, the answer says it, too.
-fn refuse(mut problem: Problem, request: &Request, demo: bool) -> Answer {
-    if problem.names_setting {
-        let event = if problem.status() >= 500 { "misconfigured" } else { "closed" };
-        let fields = [("event", event.into()), ("error", problem.detail.as_str().into())];
-        log(if problem.status() >= 500 { "error" } else { "warn" }, &fields);
-        if request.is_local() {
-            problem.detail.push_str(
-                " Under `wrangler dev` a secret is a line NAME=\"value\" of .dev.vars instead (of .dev.vars.demo, with \
-                 --env demo).",
-            );
-        } else if !demo {
-            problem.kind.explanation().clone_into(&mut problem.detail);
-        }
-    }
-    let problem = &problem;
-    if request.wants_html() {
-        let link = match problem.kind {
-            Kind::Unreadable => (request.path.as_str(), "Load it again"),
-            _ => ("/", "Back to the start"),
-        };
-        reply::problem_page(problem, request, site(demo, request), link)
-    } else {
-        reply::problem(problem, request)
-    }
-}
-
-fn read(incoming: &worker::Request) -> worker::Result<Request> {
-    let url = incoming.inner().url();
-    let url = Url::split(&url);
-    let now_ms = worker::Date::now().as_millis();
-    Ok(Request {
-        id: RequestId::new(now_ms, random::bytes()?),
-        now_ms,
-        method: incoming.inner().method(),
-        scheme: url.scheme.to_owned(),
-        host: url.host.to_owned(),
-        path: url.path.to_owned(),
-        query: url.query.to_owned(),
-        headers: incoming.headers().entries().collect(),
-        body: Vec::new(),
-    })
-}
-
-/// The body. One that says that it is too large is not read, and one that does not say so is read up to the limit. A caller
-/// who is known may not hold it open either: what has not come whole in time is given up.
-async fn body(
-    request: &Request,
-    incoming: &mut worker::Request,
-    max_bytes: usize,
-    timeout_ms: u64,
-) -> Result<Vec<u8>, Problem> {
-    let declared: Option<usize> =
-        request.header("content-length").and_then(|length| length.trim().parse().ok());
-    if declared.is_some_and(|length| length > max_bytes) {
-        return Err(Problem::too_large(max_bytes));
-    }
-    if incoming.inner().body().is_none() {
-        return Ok(Vec::new());
-    }
-    let broke_off = |_| Problem::because(Kind::BadRequest, "The body broke off. Nothing was run.");
-    let mut stream = incoming.stream().map_err(broke_off)?;
-    let whole = async {
-        let mut body = Vec::new();
-        while let Some(chunk) = stream.next().await {
-            body.extend(chunk.map_err(broke_off)?);
-            if body.len() > max_bytes {
-                return Err(Problem::too_large(max_bytes));
-            }
-        }
-        Ok(body)
-    };
-    match select(pin!(whole), Delay::from(Duration::from_millis(timeout_ms))).await {
-        Either::Left((body, _)) => body,
-        Either::Right(_) => Err(Problem::timed_out(timeout_ms)),
-    }
-}
-
-/// What is sent: the answer, with its own body or with a static file as its body.
-fn write(answer: Answer, file: Option<ResponseBody>) -> worker::Result<worker::Response> {
-    let headers = Headers::new();
-    for (name, value) in &answer.headers {
-        headers.append(name, value)?;
-    }
-    let response = match file {
-        Some(file) => worker::Response::from_body(file)?,
-        None if answer.body.is_empty() => worker::Response::empty()?,
-        None => worker::Response::from_bytes(answer.body)?,
-    };
-    Ok(response.with_status(answer.status).with_headers(headers))
 }

@@ -3,7 +3,7 @@
 use super::api::{owner, unavailable, unreadable};
 use super::app::{App, ObjectRef};
 use super::reply;
-use crate::object::message::{Ask, Located, Shown};
+use messages::message::{Ask, Located, Shown};
 use once::alarm::Forgotten;
 use once::id::{ObjectId, Owner};
 use once::key::{IdempotencyKey, KeyHash};

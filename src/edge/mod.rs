@@ -1,10 +1,8 @@
 //! HTTP in and out. [`routes`] lists every address; `form` and `api` turn what comes into one request to the object;
 //! [`reply`] turns the verdict into a status. Everything that only parses or renders is pure.
 
-pub mod access;
 pub mod checkout;
 pub mod cors;
-pub mod desk;
 pub mod key_source;
 pub mod lab;
 pub mod openapi;
@@ -17,8 +15,6 @@ pub mod route;
 pub mod routes;
 
 #[cfg(target_arch = "wasm32")]
-mod admin;
-#[cfg(target_arch = "wasm32")]
 mod admission;
 #[cfg(target_arch = "wasm32")]
 mod api;
@@ -26,6 +22,8 @@ mod api;
 mod app;
 #[cfg(target_arch = "wasm32")]
 mod assets;
+#[cfg(target_arch = "wasm32")]
+mod desk;
 #[cfg(target_arch = "wasm32")]
 mod docs;
 #[cfg(target_arch = "wasm32")]
@@ -37,15 +35,7 @@ mod info;
 #[cfg(target_arch = "wasm32")]
 mod keys;
 #[cfg(target_arch = "wasm32")]
-mod login;
-#[cfg(target_arch = "wasm32")]
-mod operator;
-#[cfg(target_arch = "wasm32")]
-mod operator_log;
-#[cfg(target_arch = "wasm32")]
 mod payments;
-#[cfg(target_arch = "wasm32")]
-mod retention;
 #[cfg(target_arch = "wasm32")]
 mod rides;
 #[cfg(target_arch = "wasm32")]

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::object::message::{KeyStatus, KeyView, Verdict, View};
+use messages::message::{KeyStatus, KeyView, Verdict, View};
 use once::fingerprint::FieldError;
 use once::id::RequestId;
 use once::record::{Channel, StoredResponse};
@@ -49,7 +49,7 @@ pub fn verdict(
             }
             return answer;
         }
-        Verdict::Stranger => (Problem::new(Kind::NotFound), "stranger"),
+        Verdict::NotOwner => (Problem::new(Kind::NotFound), "stranger"),
         Verdict::InProgress { retry_after_ms } => {
             let mut problem = Problem::new(Kind::InProgress);
             problem.retry_after_s = seconds(retry_after_ms);

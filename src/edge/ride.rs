@@ -2,7 +2,7 @@
 
 use crate::edge::pages::{Entry, RideForm, RideReceipt, StatusPage, TEST_CARDS, is_late};
 use crate::edge::payment_params::email;
-use crate::object::message::{KeyStatus, View};
+use messages::message::{KeyStatus, View};
 use once::fingerprint::{Canonical, Field, FieldError, Parameters};
 use payments::flows::Operation;
 use payments::flows::ride::{DegreesE7, FARE_MINOR, Place, Ride, RideRequest, RideState};

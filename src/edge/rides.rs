@@ -5,7 +5,7 @@ use super::app::{App, ObjectRef, session};
 use super::form;
 use super::reply;
 use super::ride::{RidePage, Visit, kept, page};
-use crate::object::message::Ask;
+use messages::message::Ask;
 use once::id::Owner;
 use payments::payment::id::RideId;
 use web::http::{Answer, Request};

@@ -45,14 +45,8 @@ pub enum Who {
     Stripe,
     /// Adyen, by the signature of each item.
     Adyen,
-    /// Programs of the operator; in the lab everybody may read the counts.
+    /// Programs of the operator, at the desk.
     Operator,
-    /// An operator in a browser: whoever is none is shown the way in.
-    Desk,
-    /// Whoever wants to be let in to the desk.
-    Login,
-    /// A form of our own pages.
-    OurPages,
 }
 
 impl Who {

@@ -6,21 +6,19 @@
 //! The first pattern that fits counts, so one without parameters stands before those that would take its place. HEAD works wherever
 //! GET does, OPTIONS everywhere. A number in brackets is the longest body, where it is not [`REQUEST_MAX_BYTES`].
 
-use super::desk::route::{BreakAction, CallAction, JobAction, KeyAction, PaymentAction};
 use super::lab::ExperimentId;
 use super::openapi::{Operation, operations};
 use super::route::{EncodedKey, EncodedOrder, Endpoint, OneOrAll, OrderLink, Own, PaymentOrRide, Route, Who};
 #[cfg(target_arch = "wasm32")]
 use super::{
-    admin, assets, checkout::serve as checkout, desk, docs, form, info, keys, lab::run as lab, login,
-    payments, retention, rides, webhooks,
+    assets, checkout::serve as checkout, desk, docs, form, info, keys, lab::run as lab, payments, rides,
+    webhooks,
 };
-use crate::tasks::adyen_report::REPORT_MAX_BYTES;
-use crate::tasks::settlement_file::ACK_MAX_BYTES;
 use ::payments::payment::id::{PaymentId, RideId};
+use messages::settlement::{ACK_MAX_BYTES, REPORT_MAX_BYTES};
 use web::http::{REQUEST_MAX_BYTES, WEBHOOK_MAX_BYTES};
 use web::problem::Kind;
-use web::route::{Decoded, FromPath, Method, PathParameter, Text};
+use web::route::{FromPath, Method, PathParameter, Text};
 
 macro_rules! routes {
     ($($method:ident $([$max:expr])? $pattern:literal $who:ident
@@ -40,24 +38,10 @@ macro_rules! routes {
                 operation: operation(&[$(operations::$operation)?]),
                 #[cfg(target_arch = "wasm32")]
                 handler: |app, request, _parameters| Box::pin(async move {
-                    answer!($who app, request, $($handler)::+, $(&_parameters.get::<$type>(stringify!($name))),*)
+                    $($handler)::+(app, request, $(&_parameters.get::<$type>(stringify!($name))),*).await
                 }),
             },
         }),*];
-    };
-}
-
-/// How a handler is called: one of the desk only for those who are let in.
-#[cfg(target_arch = "wasm32")]
-macro_rules! answer {
-    (Desk $app:ident, $request:ident, $handler:path, $($parameter:expr),*) => {
-        match desk::enter($app, $request).await? {
-            Ok(desk) => $handler(&desk, $($parameter),*).await,
-            Err(login) => Ok(login),
-        }
-    };
-    ($who:ident $app:ident, $request:ident, $handler:path, $($parameter:expr),*) => {
-        $handler($app, $request, $($parameter),*).await
     };
 }
 
@@ -79,9 +63,6 @@ const fn operation(given: &[fn() -> Operation]) -> Option<fn() -> Operation> {
         [] => None,
     }
 }
-
-/// A report with the other fields of its form.
-const REPORT_FORM_MAX_BYTES: usize = REPORT_MAX_BYTES + REQUEST_MAX_BYTES;
 
 routes! {
     Get  "/"                            Anyone  info::home()  home;
@@ -129,35 +110,12 @@ routes! {
 
     Post[WEBHOOK_MAX_BYTES] "/webhooks/stripe"              Stripe    webhooks::from_stripe()  stripe_webhook;
     Post[WEBHOOK_MAX_BYTES] "/webhooks/adyen"               Adyen     webhooks::from_adyen()  adyen_webhook;
-    Get  "/metrics"                                         Operator  admin::metrics()  metrics;
-    Get  "/admin/stats"                                     Operator  admin::stats()  stats;
-    Post "/admin/payments/{id}/erase"                       Operator  retention::erase(id: PaymentOrRide)  erase_personal_data;
-    Post "/admin/payments/{id}/project"                     Operator  retention::project(id: OneOrAll)  project_anew;
-    Post[ACK_MAX_BYTES] "/admin/settlement/answers"         Operator  retention::answers()  import_answer;
-    Post[REPORT_MAX_BYTES] "/admin/settlement/reports"      Operator  retention::report()  import_report;
-
-    Get  "/admin"                                           Desk      desk::overview::page();
-    Get  "/admin/login"                                     Desk      desk::sign_in::logged_in();
-    Post "/admin/login"                                     Login     desk::sign_in::log_in();
-    Post "/admin/logout"                                    OurPages  login::log_out();
-    Get  "/admin/payments"                                  Desk      desk::lists::payments();
-    Get  "/admin/payments/{id}"                             Desk      desk::detail::payment(id: Text);
-    Post "/admin/payments/{id}/{action}"                    Desk      desk::buttons::of_payment(id: Text, action: PaymentAction);
-    Get  "/admin/payments/{id}/calls/{number}"              Desk      desk::by_hand::page(id: Text, number: u32);
-    Post "/admin/payments/{id}/calls/{number}/review"       Desk      desk::by_hand::review(id: Text, number: u32);
-    Post "/admin/payments/{id}/calls/{number}/{action}"     Desk      desk::buttons::of_call(id: Text, number: u32, action: CallAction);
-    Get  "/admin/keys"                                      Desk      desk::lists::keys();
-    Get  "/admin/keys/{object}/{key}"                       Desk      desk::detail::key(object: Text, key: u32);
-    Post "/admin/keys/{object}/{key}/{action}"              Desk      desk::buttons::of_key(object: Text, key: u32, action: KeyAction);
-    Get  "/admin/dead-letters"                              Desk      desk::lists::dead_letters();
-    Post "/admin/dead-letters/requeue-all"                  Desk      desk::buttons::requeue_all();
-    Get  "/admin/dead-letters/{job}"                        Desk      desk::detail::dead_letter(job: Decoded);
-    Post "/admin/dead-letters/{job}/{action}"               Desk      desk::buttons::of_job(job: Decoded, action: JobAction);
-    Get  "/admin/breaks"                                    Desk      desk::lists::breaks();
-    Post "/admin/breaks/{id}/{action}"                      Desk      desk::buttons::of_break(id: Decoded, action: BreakAction);
-    Get  "/admin/reports"                                   Desk      desk::reports::page();
-    Post[REPORT_FORM_MAX_BYTES] "/admin/reports"            Desk      desk::reports::upload();
-    Get  "/admin/audit"                                     Desk      desk::audit_log::audit();
+    Get  "/metrics"                                         Operator  desk::elsewhere()  metrics;
+    Get  "/admin/stats"                                     Operator  desk::elsewhere()  stats;
+    Post "/admin/payments/{id}/erase"                       Operator  desk::elsewhere_of(id: PaymentOrRide)  erase_personal_data;
+    Post "/admin/payments/{id}/project"                     Operator  desk::elsewhere_of(id: OneOrAll)  project_anew;
+    Post[ACK_MAX_BYTES] "/admin/settlement/answers"         Operator  desk::elsewhere()  import_answer;
+    Post[REPORT_MAX_BYTES] "/admin/settlement/reports"      Operator  desk::elsewhere()  import_report;
 }
 
 #[cfg(test)]
@@ -173,7 +131,6 @@ mod tests {
         assert_eq!(name("/rides/new"), Some("/rides/new"));
         assert_eq!(name("/rides/ride_x"), Some("/rides/{id}"));
         assert_eq!(name("/checkout/sessions"), Some("/checkout/sessions"));
-        assert_eq!(name("/admin/dead-letters/requeue-all"), Some("/admin/dead-letters/requeue-all"));
     }
 
     #[test]
@@ -187,10 +144,6 @@ mod tests {
             "/rides/new/x",
             "/checkout/sessions/x",
             "/docs/",
-            "/admin/",
-            "/administrator",
-            "/admin/payments/",
-            "/admin/keys/ab",
             "/payments//capture",
         ] {
             assert_eq!(name(nothing), None, "{nothing}");
@@ -198,29 +151,8 @@ mod tests {
     }
 
     #[test]
-    fn a_part_that_cannot_be_there_is_no_address() {
-        for nothing in [
-            "/admin/payments/a/calls/x",
-            "/admin/payments/a/calls/1/void",
-            "/admin/payments/a/requeue",
-            "/admin/keys/ab/x",
-            "/admin/breaks/%ff/repair",
-        ] {
-            assert_eq!(name(nothing), None, "{nothing}");
-        }
+    fn a_key_that_is_none_is_an_address_all_the_same() {
         assert_eq!(name("/payments/no_payment"), Some("/payments/{id}"), "that is for its owner to know");
-    }
-
-    #[test]
-    fn every_button_has_its_address() {
-        let action = |path: &str, name: &str| {
-            find(path).map(|route| String::from(&*route.parameters.get::<Text>(name)))
-        };
-        assert_eq!(action("/admin/payments/pay_x/refund", "action").as_deref(), Some("refund"));
-        assert_eq!(action("/admin/payments/pay_x/calls/3/hold", "number").as_deref(), Some("3"));
-        let route = find("/admin/breaks/adyen%3A1/accept").unwrap();
-        assert_eq!(route.parameters.get::<Decoded>("id").read(), Ok(Decoded("adyen:1".into())));
-        assert_eq!(find("/admin/payments/pay_x/void").unwrap().allow(), "POST, OPTIONS");
     }
 
     #[test]

@@ -11,12 +11,12 @@ use futures_util::FutureExt as _;
 use serde_json::json;
 
 use super::app::App;
-use crate::log::log;
 use crate::tasks::adyen_fetch::{self, Announcement};
-use crate::webhooks::inbox::Entry;
 use crate::webhooks::{Event, Taken, adyen, stripe, work};
+use messages::inbox::Entry;
 use once::id::ObjectId;
 use payments::providers::Provider;
+use runtime::log::log;
 use web::http::{Answer, Request};
 use web::problem::{Kind, Problem};
 

@@ -7,20 +7,20 @@ use worker::{Env, Message, MessageBatch, MessageExt, QueueRetryOptionsBuilder};
 
 use super::backoff::backoff_s;
 use super::ledger::{FailedAs, JobRow, Ledger};
-use super::message::Job;
 use super::outcome::{Done, Failure};
 use super::{send_message, send_receipt};
 use crate::config::Config;
-use crate::http_client::within;
-use crate::log::log;
-use crate::metrics;
-use crate::object::client;
-use crate::object::message::Ask;
-use crate::random;
 use crate::readmodel::project::project;
-use crate::readmodel::snapshot::Snapshot;
+use messages::job::Job;
+use messages::message::Ask;
+use messages::snapshot::Snapshot;
 use once::id::ObjectId;
 use payments::payment::records::JobKind;
+use runtime::client;
+use runtime::http_client::within;
+use runtime::log::log;
+use runtime::metrics;
+use runtime::random;
 use serde::Deserialize as _;
 
 /// The delay after a failure that could not be recorded, in seconds.

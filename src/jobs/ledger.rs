@@ -5,9 +5,9 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use worker::{Env, Result};
 
-use super::message::Job;
-use crate::readmodel::db::Db;
+use messages::job::Job;
 use payments::flows::engine::StagedJob;
+use runtime::db::Db;
 
 /// How many lines of a job's history are kept.
 const HISTORY_MAX: usize = 50;

@@ -9,7 +9,6 @@ pub mod backoff;
 mod consumer;
 #[cfg(target_arch = "wasm32")]
 mod ledger;
-pub mod message;
 #[cfg(target_arch = "wasm32")]
 mod outcome;
 pub mod receipt;

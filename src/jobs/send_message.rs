@@ -9,10 +9,10 @@ use serde_json::json;
 use worker::Env;
 
 use super::ledger::{JobRow, Ledger};
-use super::message::Job;
 use super::outcome::{Done, Failure};
 use super::service::{Service, post};
 use crate::config::Config;
+use messages::job::Job;
 
 /// How long an attempt takes at most, in seconds: longer than its call may take.
 pub(super) const TRY_TAKES_S: u32 = 60;

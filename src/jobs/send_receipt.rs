@@ -7,11 +7,11 @@ use serde::Deserialize;
 use worker::Env;
 
 use super::ledger::Ledger;
-use super::message::Job;
 use super::outcome::{Done, Failure};
 use super::receipt;
 use super::service::{Service, post};
 use crate::config::Config;
+use messages::job::Job;
 use payments::flows::receipt::Receipt;
 
 /// For how long after the first attempt the key may be sent again, in ms: less than the 24 h for which Resend keeps it.

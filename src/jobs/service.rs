@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use worker::Env;
 
-use crate::http_client::{OutboundRequest, fetch};
+use runtime::http_client::{OutboundRequest, fetch};
 
 /// How long a service may take, in ms.
 const TIMEOUT: Duration = Duration::from_secs(20);

@@ -4,7 +4,7 @@
 use serde::Deserialize;
 use worker::{DurableObject, Env, Method, Request, Response, Result, SqlStorage, State, durable_object};
 
-use super::counters::Row;
+use runtime::metrics::counters::Row;
 
 const TABLE: &str = "CREATE TABLE IF NOT EXISTS counts (
         family TEXT NOT NULL,

@@ -7,8 +7,8 @@ use futures_util::future::{Either, select};
 use worker::Delay;
 
 use super::drive::Drive;
-use super::inspection::CallSight;
-use super::message::{ByHandAnswer, ByHandAsk, CallReport, Said, Sighting};
+use messages::inspection::CallSight;
+use messages::message::{ByHandAnswer, ByHandAsk, CallReport, Said, Sighting};
 use once::call::{ByHand, LookUpProgress};
 use once::context::Bug;
 use once::rows::TimelineEntry;

@@ -11,17 +11,13 @@ use futures_util::lock::Mutex;
 use serde_json::Value;
 use worker::{Date, Delay, Env};
 
-use super::message::{
-    BindVerdict, Fault, KeyView, Located, OrderView, Returned, RunAsk, Shown, Verdict, View, WayOn,
-};
 use super::runtime::Runtime;
 use super::store::Store;
 use crate::config::Config;
-use crate::http_client::within;
-use crate::log::log;
-use crate::metrics;
-use crate::random;
 use crate::transport::Transport;
+use messages::message::{
+    BindVerdict, Execute, Fault, KeyView, Located, OrderView, Returned, Shown, Verdict, View, WayOn,
+};
 use once::alarm::{Forgotten, forget};
 use once::begin::{Bound, begin, bind, replayed};
 use once::context::Bug;
@@ -36,6 +32,10 @@ use payments::flows::engine::{
 use payments::flows::order_link::{self, EndedLinks, MadeLink};
 use payments::flows::tries::next_try;
 use payments::payment::{Payment, check};
+use runtime::http_client::within;
+use runtime::log::log;
+use runtime::metrics;
+use runtime::random;
 
 /// How long the rate limiter may take: without its answer an operation runs.
 const LIMITER_WITHIN: Duration = Duration::from_secs(2);
@@ -105,7 +105,7 @@ impl Drive {
 
     /// Runs an operation under its key, joins the run that is under way, or answers from what was done. Also gives how
     /// long that waited for the provider, in ms.
-    pub(super) async fn run(self: &Rc<Self>, ask: RunAsk) -> Result<(Verdict, u64), Bug> {
+    pub(super) async fn run(self: &Rc<Self>, ask: Execute) -> Result<(Verdict, u64), Bug> {
         let Some(begun) = self.begin(&ask).await? else {
             return Ok((Verdict::RateLimited, 0));
         };
@@ -131,7 +131,7 @@ impl Drive {
             }
             Begin::Expired => Verdict::Expired,
             Begin::NotStarted => Verdict::NotStarted,
-            Begin::Stranger => Verdict::Stranger,
+            Begin::Stranger => Verdict::NotOwner,
             Begin::Refused(refusal) => Verdict::Refused(refusal),
         };
         Ok((verdict, 0))
@@ -139,7 +139,7 @@ impl Drive {
 
     /// The decision, once the account's rate allows it; `None` if that does not. Only what is admitted is counted: one at a
     /// time, or many at once would all be counted for the one of them that is.
-    async fn begin(&self, ask: &RunAsk) -> Result<Option<Begin>, Bug> {
+    async fn begin(&self, ask: &Execute) -> Result<Option<Begin>, Bug> {
         let _turn = match ask.is_counted || self.is_known(&ask.arrival.key_hash)? {
             true => None,
             false => {
@@ -240,7 +240,7 @@ impl Drive {
     }
 
     /// Waits, for a bounded time, for the run that another request has begun.
-    async fn join(&self, key_id: u32, lease_left_ms: u64, ask: &RunAsk) -> Result<(Verdict, u64), Bug> {
+    async fn join(&self, key_id: u32, lease_left_ms: u64, ask: &Execute) -> Result<(Verdict, u64), Bug> {
         let in_progress = Verdict::InProgress { retry_after_ms: lease_left_ms.min(1000) };
         let live = self.running.borrow().get(&key_id).cloned();
         let Some(Live { running, joined, .. }) = live.filter(|_| ask.wait_ms > 0) else {

@@ -8,7 +8,7 @@ use futures_util::future::select;
 use worker::Delay;
 
 use super::drive::Drive;
-use super::inspection::Inspection;
+use messages::inspection::Inspection;
 use once::context::Bug;
 use payments::payment::ingest;
 

@@ -6,11 +6,11 @@ use worker::{DurableObject, Env, Request, Response, Result, State, durable_objec
 
 use super::alarm::AFTER_FAILURE_MS;
 use super::drive::Drive;
-use super::message::{Ask, Envelope, PROVIDER_MS, VERSION};
 use super::runtime;
 use crate::config::Config;
-use crate::log::log;
-use crate::metrics;
+use ::runtime::log::log;
+use ::runtime::metrics;
+use messages::message::{Ask, Envelope, PROVIDER_MS, VERSION};
 use once::context::Bug;
 
 /// The Durable Object of one idempotency key.

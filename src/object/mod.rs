@@ -6,16 +6,12 @@ mod alarm;
 #[cfg(target_arch = "wasm32")]
 mod by_hand;
 #[cfg(target_arch = "wasm32")]
-pub mod client;
-#[cfg(target_arch = "wasm32")]
 mod drive;
 pub mod events;
 #[cfg(target_arch = "wasm32")]
 mod inspect;
-pub mod inspection;
 #[cfg(target_arch = "wasm32")]
 mod key_object;
-pub mod message;
 #[cfg(target_arch = "wasm32")]
 mod outbox;
 mod row;

@@ -8,17 +8,17 @@ use futures_util::future::{Either, join_all, select};
 use worker::{Date, Delay, MessageBuilder, QueueContentType};
 
 use super::drive::Drive;
-use crate::http_client::within;
-use crate::jobs::message::{Job, VERSION, batches};
 use crate::jobs::purge;
-use crate::metrics;
 use crate::readmodel::projection;
-use crate::readmodel::snapshot::{AUDIT_MAX, snapshot};
+use messages::job::{Job, VERSION, batches};
+use messages::snapshot::{AUDIT_MAX, snapshot};
 use once::context::Bug;
 use once::outbox;
 use payments::flows::engine::{Rows, StagedJob};
 use payments::payment::pii::{self, Erased};
 use payments::payment::records::JobKind;
+use runtime::http_client::within;
+use runtime::metrics;
 
 /// How long a run that has just begun has to end before the read model learns that it is open.
 const PATIENCE: Duration = Duration::from_secs(1);

@@ -9,9 +9,9 @@ use worker::{SqlStorage, SqlStorageValue, State};
 
 use super::storage::{SqlValue, Storage};
 use super::store::Store;
-use crate::metrics;
 use once::context::Bug;
 use once::id::ObjectId;
+use runtime::metrics;
 
 #[wasm_bindgen]
 extern "C" {

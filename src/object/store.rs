@@ -12,10 +12,9 @@ use super::row::{
 };
 use super::schema::{MIGRATIONS, VERSION_TABLE};
 use super::storage::{SqlValue, Storage};
-use crate::metrics;
-use crate::object::inspection::EventSight;
 use crate::readmodel::projection;
-use crate::readmodel::snapshot::AuditRow;
+use messages::inspection::EventSight;
+use messages::snapshot::AuditRow;
 use once::alarm::{KnownAlarm, alarm_to_set};
 use once::context::Bug;
 use once::id::ObjectId;
@@ -29,6 +28,7 @@ use payments::flows::ride::Ride;
 use payments::payment::tries::{self, Try};
 use payments::payment::{Payment, Refund, refunded_minor};
 use payments::providers::Provider;
+use runtime::metrics;
 
 /// The events that an object knows: the newest.
 pub const EVENTS_NEWEST: u32 = 500;

@@ -1,19 +1,12 @@
 //! The read model in D1: what lists, the operator's desk and the sweeps read. It follows the objects, which are the truth.
 //!
-//! An object sends a [`snapshot`] of itself whenever something has changed that is shown here, under a version that only
+//! An object sends a [`snapshot`](messages::snapshot) of itself whenever something has changed that is shown here, under a version that only
 //! grows; `project` writes it where no newer one is. So messages may come late, twice, or not at
 //! all: the next one mends it. No money is ever decided from here.
 
-#[cfg(target_arch = "wasm32")]
-pub mod counts;
-#[cfg(target_arch = "wasm32")]
-pub mod db;
-#[cfg(target_arch = "wasm32")]
-pub mod lag;
 pub mod list;
 #[cfg(target_arch = "wasm32")]
 pub mod payments;
 #[cfg(target_arch = "wasm32")]
 pub mod project;
 pub mod projection;
-pub mod snapshot;

@@ -3,9 +3,9 @@
 use serde::Deserialize;
 use worker::{Env, Result};
 
-use super::db::{Db, Value};
 use super::list::ListQuery;
 use once::id::Owner;
+use runtime::db::{Db, Value};
 
 /// A page: the payments as the API shows them, the newest first, and whether there are more. `None` if the page should begin
 /// after a payment that is not known here.

@@ -3,8 +3,8 @@
 use serde::Serialize;
 use worker::{D1PreparedStatement, Env, Result};
 
-use super::db::{Db, Value};
-use super::snapshot::Snapshot;
+use messages::snapshot::Snapshot;
+use runtime::db::{Db, Value};
 
 /// All of a snapshot, or nothing. The rows go as one JSON text a table: a batch has few statements, however many rows.
 pub async fn project(env: &Env, snapshot: &Snapshot) -> Result<()> {

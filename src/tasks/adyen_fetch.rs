@@ -10,13 +10,14 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use worker::{Date, Env, Error, Result};
 
-use super::adyen_import::{self, Uploaded};
-use super::adyen_report::{REPORT_MAX_BYTES, is_adyens, is_settlement_report};
+use super::adyen_import;
+use super::adyen_report::{is_adyens, is_settlement_report};
 use crate::config::Config;
-use crate::http_client::{OutboundRequest, download};
-use crate::log::log;
-use crate::readmodel::db::Db;
 use crate::webhooks::adyen::Item;
+use messages::settlement::{REPORT_MAX_BYTES, Uploaded};
+use runtime::db::Db;
+use runtime::http_client::{OutboundRequest, download};
+use runtime::log::log;
 
 /// How long a report may take to come.
 const REPORT_TAKES: Duration = Duration::from_secs(60);
@@ -121,7 +122,7 @@ async fn fetch_one(env: &Env, config: &Config, one: &Claimed) -> Fetched {
     match adyen_import::upload(env, config, &one.name, bytes).await {
         Ok(Uploaded::Kept(_)) => Fetched::Kept,
         Ok(Uploaded::NoReport(error)) => Fetched::Again(format!("it is no report: {error}")),
-        Ok(Uploaded::Off(why)) => Fetched::Refused(why.to_owned()),
+        Ok(Uploaded::Off(why)) => Fetched::Refused(why),
         Err(error) => Fetched::Again(error.to_string()),
     }
 }

@@ -6,10 +6,8 @@
 //!
 //! As in the [reconciliation](super::reconcile) nothing is repaired with money: the objects that are meant are asked.
 
-use std::collections::BTreeMap;
-
 use data_encoding::HEXLOWER;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use worker::{Bucket, Conditional, D1PreparedStatement, Date, Env, Error, Range, Result};
@@ -20,9 +18,10 @@ use super::breaks::{self, BATCHES_MAX, BREAKS_MAX, COMPARED_KINDS, HOLDS_MONEY, 
 use super::compare::{Break, LocalRecord, LocalRecords};
 use super::csv::LINE_MAX_BYTES;
 use crate::config::Config;
-use crate::log::log;
-use crate::readmodel::db::{self, Db};
+use messages::settlement::{Counts, REPORT_COLUMNS, Report, Uploaded};
 use payments::providers::Provider;
+use runtime::db::{self, Db};
+use runtime::log::log;
 
 /// How much of a report is read at once, in bytes: some 1300 lines, which are one value in D1.
 const SLICE_BYTES: usize = 262_144;
@@ -33,124 +32,35 @@ const SLICES_AT_ONCE: u32 = 8;
 const OLD_MAX: u32 = 50;
 /// How many unreadable lines of a report get a break each.
 const UNREADABLE_MAX: u64 = 20;
-/// The longest name of a file, in characters.
-const NAME_MAX: usize = 120;
 /// How many types of lines are counted by their names.
 const TYPES_MAX: usize = 60;
 /// How long after its capture a payment must stand in a report, in ms. Adyen holds money back for up to 12 business days
 /// (<https://docs.adyen.com/managed-model/delayed-settlement>), which with holidays are up to three weeks.
 const UNSETTLED_MS: u64 = 21 * 86_400_000;
 
-/// How many lines of which kinds were read.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Counts {
-    /// Lines of known types, by type.
-    pub types: BTreeMap<String, u64>,
-    /// Those that are not.
-    pub unknown: BTreeMap<String, u64>,
-    /// Those of other merchant accounts.
-    pub of_others: u64,
-    /// Those that move money and could not be read.
-    pub unreadable: u64,
+/// Counts a line of a report by its type.
+fn count(counts: &mut Counts, line: &Line) {
+    let (of_type, kind) = match line {
+        Line::OfAnother => return counts.of_others += 1,
+        Line::Unreadable { .. } => return counts.unreadable += 1,
+        Line::Moved(row) => (&mut counts.types, &row.kind),
+        Line::Counted { kind, is_unknown: false } => (&mut counts.types, kind),
+        Line::Counted { kind, is_unknown: true } => (&mut counts.unknown, kind),
+    };
+    let is_named = of_type.len() < TYPES_MAX || of_type.contains_key(kind);
+    *of_type.entry(if is_named { kind.clone() } else { "others".to_owned() }).or_default() += 1;
 }
 
-impl Counts {
-    fn add(&mut self, line: &Line) {
-        let (counts, kind) = match line {
-            Line::OfAnother => return self.of_others += 1,
-            Line::Unreadable { .. } => return self.unreadable += 1,
-            Line::Moved(row) => (&mut self.types, &row.kind),
-            Line::Counted { kind, is_unknown: false } => (&mut self.types, kind),
-            Line::Counted { kind, is_unknown: true } => (&mut self.unknown, kind),
-        };
-        let is_named = counts.len() < TYPES_MAX || counts.contains_key(kind);
-        *counts.entry(if is_named { kind.clone() } else { "others".to_owned() }).or_default() += 1;
-    }
-}
-
-/// A report, as its row has it.
-#[derive(Clone, Debug, Deserialize)]
-pub struct Report {
-    /// SHA-256 of its bytes, in hexadecimal.
-    pub report_id: String,
-    /// What the file was called when it came first.
-    pub name: String,
-    /// How long it is.
-    pub bytes: u64,
-    /// How much of it is read.
-    pub bytes_done: u64,
-    /// The number of the line at which the next slice begins.
-    pub line: u64,
-    /// `waiting`, `done` or `refused`.
-    pub state: String,
-    /// [`Counts`], as JSON.
-    pub counts: String,
-    /// Why it was refused.
-    pub error: Option<String>,
-    /// When it came, in ms since the epoch.
-    pub received_at_ms: u64,
-}
-
-impl Report {
-    /// How many lines of which kinds were read.
-    pub fn counted(&self) -> Counts {
-        serde_json::from_str(&self.counts).unwrap_or_default()
-    }
-
-    /// Its progress, in words.
-    pub fn said(&self) -> String {
-        let counts = self.counted();
-        let sum = |counts: &BTreeMap<String, u64>| counts.values().sum::<u64>();
-        let how_far = match (&self.error, self.state.as_str()) {
-            (Some(error), _) => format!("read no further: {error}"),
-            (None, "done") => "read whole".to_owned(),
-            (None, _) => format!("{} of {} bytes read; it goes on by itself", self.bytes_done, self.bytes),
-        };
-        format!(
-            "{how_far}; {} lines, {} of unknown types, {} of other merchant accounts, {} that cannot be read",
-            sum(&counts.types),
-            sum(&counts.unknown),
-            counts.of_others,
-            counts.unreadable
-        )
-    }
-
-    fn key(&self) -> String {
-        format!("reports/{}.csv", self.report_id)
-    }
-}
-
-const REPORTS: &str =
-    "SELECT report_id, name, bytes, bytes_done, line, state, counts, error, received_at_ms FROM reports";
-
-/// The file's name, reduced to plain characters.
-pub fn name(given: &str) -> String {
-    let is_plain = |c: &char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
-    let name: String = given.chars().filter(is_plain).take(NAME_MAX).collect();
-    if name.is_empty() { "report.csv".to_owned() } else { name }
-}
-
-/// As the log of operators names the import of these bytes.
-pub fn action(bytes: &[u8]) -> String {
-    let hash: String = HEXLOWER.encode(&Sha256::digest(bytes)).chars().take(16).collect();
-    format!("import report {hash}")
-}
-
-/// The result of uploading a report.
-pub enum Uploaded {
-    /// It is stored, and read this far.
-    Kept(Report),
-    /// It is not a report, for this reason.
-    NoReport(String),
-    /// The bucket or Adyen is not configured.
-    Off(&'static str),
+/// Where a report is in the bucket.
+fn key(report: &Report) -> String {
+    format!("reports/{}.csv", report.report_id)
 }
 
 /// Imports an uploaded report. It is stored in the bucket first: if this breaks off, the scheduled task continues.
 pub async fn upload(env: &Env, config: &Config, name: &str, bytes: Vec<u8>) -> Result<Uploaded> {
     let Some(import) = Import::of(env, config)? else {
         return Ok(Uploaded::Off(
-            "Reports need the binding SETTLEMENT, a bucket, and ADYEN_MERCHANT_ACCOUNT.",
+            "Reports need the binding SETTLEMENT, a bucket, and ADYEN_MERCHANT_ACCOUNT.".to_owned(),
         ));
     };
     if let Err(error) = Head::read(bytes.get(..SLICE_BYTES).unwrap_or(&bytes), bytes.len() <= SLICE_BYTES) {
@@ -171,7 +81,9 @@ pub(super) async fn go_on(env: &Env) -> Result<Value> {
     let Some(import) = Import::of(env, &config)? else {
         return Ok(json!({ "off": "there is no binding SETTLEMENT, or no ADYEN_MERCHANT_ACCOUNT" }));
     };
-    let sql = format!("{REPORTS} WHERE state = 'waiting' ORDER BY received_at_ms LIMIT 5");
+    let sql = format!(
+        "SELECT {REPORT_COLUMNS} FROM reports WHERE state = 'waiting' ORDER BY received_at_ms LIMIT 5"
+    );
     let waiting: Vec<Report> = import.db.rows(&sql, vec![]).await?;
     let mut left = SLICES_MAX;
     for report in &waiting {
@@ -183,12 +95,6 @@ pub(super) async fn go_on(env: &Env) -> Result<Value> {
     Ok(json!({
         "waiting": waiting.len(), "slices": SLICES_MAX - left, "again": again, "unsettled": unsettled, "asked": asked,
     }))
-}
-
-/// The newest reports, for the desk.
-pub async fn newest(env: &Env, number: u32) -> Result<Vec<Report>> {
-    let sql = format!("{REPORTS} ORDER BY received_at_ms DESC, report_id LIMIT ?1");
-    Db::of(env)?.rows(&sql, vec![number.into()]).await
 }
 
 struct Import {
@@ -207,7 +113,12 @@ impl Import {
     }
 
     async fn report(&self, report_id: &str) -> Result<Option<Report>> {
-        self.db.first(&format!("{REPORTS} WHERE report_id = ?1"), vec![report_id.into()]).await
+        self.db
+            .first(
+                &format!("SELECT {REPORT_COLUMNS} FROM reports WHERE report_id = ?1"),
+                vec![report_id.into()],
+            )
+            .await
     }
 
     async fn keep(&self, report_id: &str, name: &str, bytes: Vec<u8>) -> Result<()> {
@@ -261,10 +172,10 @@ impl Import {
         }
         let length = u64::try_from(length).unwrap_or(u64::MAX).min(report.bytes - offset);
         let range = Range::OffsetWithLength { offset, length };
-        let object = self.bucket.get(report.key()).range(range).execute().await?;
+        let object = self.bucket.get(key(report)).range(range).execute().await?;
         match object.as_ref().and_then(worker::Object::body) {
             Some(body) => body.bytes().await,
-            None => Err(Error::RustError(format!("{} is not in the bucket", report.key()))),
+            None => Err(Error::RustError(format!("{} is not in the bucket", key(report)))),
         }
     }
 
@@ -274,7 +185,7 @@ impl Import {
         let mut statements = Vec::new();
         let mut rows = Vec::new();
         for line in &lines.lines {
-            counts.add(line);
+            count(&mut counts, line);
             match line {
                 Line::Moved(row) => rows.push(row),
                 Line::Unreadable { line, error } if counts.unreadable <= UNREADABLE_MAX => {

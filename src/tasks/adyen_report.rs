@@ -16,8 +16,6 @@ use super::csv::{Csv, LINE_MAX_BYTES, Record};
 use payments::payment::id::PaymentId;
 use payments::providers::adyen::minor_units;
 
-/// The largest report, in bytes: some 110,000 lines. It is held three times on its way to R2, and an isolate has 128 MB.
-pub const REPORT_MAX_BYTES: usize = 25_165_824;
 /// The longest reference, type or name of an account, in characters.
 const NAME_MAX: usize = 80;
 

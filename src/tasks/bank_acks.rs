@@ -8,17 +8,15 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use worker::{Bucket, Date, Env, Result};
 
-use super::settlement_file::{self, ACK_MAX_BYTES};
-use crate::log::log;
-use crate::readmodel::db::Db;
+use super::settlement_file;
+use messages::settlement::{ACK_MAX_BYTES, Imported};
+use runtime::db::Db;
+use runtime::log::log;
 
 /// How many lines are booked at once.
 const LINES_MAX: usize = 5_000;
 /// How many acknowledgements one run imports.
 const ACKS_MAX: usize = 10;
-
-/// How many lines were booked and how many were not, by reason; or what is wrong with the file, of which no line was booked.
-pub type Imported = std::result::Result<BTreeMap<String, u64>, Vec<String>>;
 
 /// Imports the acknowledgements that wait in the bucket and archives them. The result says what came of each. A file that is too large
 /// stays where it is.

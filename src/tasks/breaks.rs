@@ -9,13 +9,13 @@ use serde_json::{Value, json};
 use worker::{Env, Result};
 
 use super::compare::Break;
-use crate::log::log;
-use crate::object::client;
-use crate::object::message::Ask;
-use crate::readmodel::db::Db;
+use messages::message::Ask;
 use once::id::ObjectId;
 use payments::payment::id::{PaymentId, RideId};
 use payments::providers::Provider;
+use runtime::client;
+use runtime::db::Db;
+use runtime::log::log;
 
 /// How many breaks one statement writes, and how often it is repeated while there are more.
 pub(super) const BREAKS_MAX: usize = 200;

@@ -4,92 +4,11 @@
 use serde::Deserialize;
 
 use super::{changes, movements, provider_ledger};
+pub use messages::source::Source;
 use once::call::FrozenRequest;
 
 /// Entries per page: Stripe's maximum.
 const PAGE_SIZE: u32 = 100;
-/// How far a pass overlaps the previous one, in ms: entries appear late, and clocks differ.
-const OVERLAP_MS: u64 = 600_000;
-
-/// A list of Stripe's that is compared with our records.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Source {
-    /// What has happened.
-    Events,
-    /// What has moved the balance.
-    Movements,
-    /// What was made.
-    Payments,
-}
-
-impl Source {
-    /// All of them, in the order in which they are read.
-    pub const ALL: [Self; 3] = [Self::Events, Self::Movements, Self::Payments];
-
-    /// The name of its cursor.
-    pub const fn cursor(self) -> &'static str {
-        match self {
-            Self::Events => "stripe_events",
-            Self::Movements => "stripe_movements",
-            Self::Payments => "stripe_payments",
-        }
-    }
-
-    /// As it is shown.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Events => "events",
-            Self::Movements => "balance_transactions",
-            Self::Payments => "payment_intents",
-        }
-    }
-
-    /// The name of its cursor in an account that is connected, else in the key's own.
-    pub fn cursor_of(self, account: Option<&str>) -> String {
-        in_account(self.cursor(), account)
-    }
-
-    /// The name of the cursor that says since when the list is read.
-    pub fn since_of(self, account: Option<&str>) -> String {
-        in_account(&format!("{}_since", self.cursor()), account)
-    }
-
-    /// From the name of its cursor, of whichever account.
-    pub fn of_cursor(name: &str) -> Option<Self> {
-        let name = name.split(':').next().unwrap_or(name);
-        Self::ALL.into_iter().find(|source| source.cursor() == name)
-    }
-
-    /// How far a pass of this list overlaps the previous one, in ms: payments are compared again for `window_ms`.
-    pub fn overlap_ms(self, window_ms: u64) -> u64 {
-        match self {
-            Self::Events | Self::Movements => OVERLAP_MS,
-            Self::Payments => window_ms.max(OVERLAP_MS),
-        }
-    }
-
-    /// Requests the page at a cursor.
-    pub fn request(self, cursor: &Cursor, overlap_ms: u64) -> FrozenRequest {
-        let (path, more) = match self {
-            Self::Events => ("/v1/events", changes::query()),
-            Self::Movements => ("/v1/balance_transactions", movements::query().to_vec()),
-            Self::Payments => ("/v1/payment_intents", provider_ledger::query().to_vec()),
-        };
-        let from_s = (cursor.through_ms.saturating_sub(overlap_ms) / 1000).to_string();
-        let until_s = (cursor.until_ms.unwrap_or(cursor.through_ms) / 1000).to_string();
-        let limit = PAGE_SIZE.to_string();
-        let mut query =
-            vec![("created[gte]", from_s.as_str()), ("created[lte]", &until_s), ("limit", &limit)];
-        query.extend(more);
-        query.extend(cursor.after.as_deref().map(|id| ("starting_after", id)));
-        let query = serde_urlencoded::to_string(query).unwrap_or_default();
-        FrozenRequest::new(format!("{path}?{query}"), String::new())
-    }
-}
-
-fn in_account(name: &str, account: Option<&str>) -> String {
-    account.map_or_else(|| name.to_owned(), |account| format!("{name}:{account}"))
-}
 
 /// How far a list was read.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
@@ -103,6 +22,24 @@ pub struct Cursor {
 }
 
 impl Cursor {
+    /// Requests the page of a list at this cursor.
+    pub fn request(&self, source: Source, overlap_ms: u64) -> FrozenRequest {
+        let (path, more) = match source {
+            Source::Events => ("/v1/events", changes::query()),
+            Source::Movements => ("/v1/balance_transactions", movements::query().to_vec()),
+            Source::Payments => ("/v1/payment_intents", provider_ledger::query().to_vec()),
+        };
+        let from_s = (self.through_ms.saturating_sub(overlap_ms) / 1000).to_string();
+        let until_s = (self.until_ms.unwrap_or(self.through_ms) / 1000).to_string();
+        let limit = PAGE_SIZE.to_string();
+        let mut query =
+            vec![("created[gte]", from_s.as_str()), ("created[lte]", &until_s), ("limit", &limit)];
+        query.extend(more);
+        query.extend(self.after.as_deref().map(|id| ("starting_after", id)));
+        let query = serde_urlencoded::to_string(query).unwrap_or_default();
+        FrozenRequest::new(format!("{path}?{query}"), String::new())
+    }
+
     /// Before the first pass, which starts at `from_ms` (since the epoch).
     pub const fn first(from_ms: u64) -> Self {
         Self { through_ms: from_ms, until_ms: None, after: None }
@@ -136,7 +73,7 @@ mod tests {
 
     #[test]
     fn a_pass_goes_on_page_by_page_and_the_next_one_overlaps_it() {
-        let path = |cursor: &Cursor| Source::Events.request(cursor, OVERLAP_MS).path;
+        let path = |cursor: &Cursor| cursor.request(Source::Events, 600_000).path;
         let mut cursor = Cursor::first(1_000_600_000);
         cursor.begin(2_000_000_000);
         assert!(
@@ -169,7 +106,7 @@ mod tests {
     #[test]
     fn each_list_has_its_own_request_and_overlap() {
         let cursor = Cursor { through_ms: 10_800_000, until_ms: Some(20_000_000), after: None };
-        let path = |source: Source| source.request(&cursor, source.overlap_ms(10_800_000)).path;
+        let path = |source: Source| cursor.request(source, source.overlap_ms(10_800_000)).path;
         assert_eq!(
             path(Source::Payments),
             "/v1/payment_intents?created%5Bgte%5D=0&created%5Blte%5D=20000&limit=100&expand%5B%5D=data.latest_charge"

@@ -34,11 +34,11 @@ use serde_json::Value;
 use worker::{Date, Env};
 
 #[cfg(target_arch = "wasm32")]
-use crate::log::log;
-#[cfg(target_arch = "wasm32")]
-use crate::readmodel::db::Db;
-#[cfg(target_arch = "wasm32")]
 use crate::webhooks::work;
+#[cfg(target_arch = "wasm32")]
+use runtime::db::Db;
+#[cfg(target_arch = "wasm32")]
+use runtime::log::log;
 
 /// Runs all tasks, one after the other. A failure of one does not keep the others from running.
 #[cfg(target_arch = "wasm32")]

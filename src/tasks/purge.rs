@@ -7,10 +7,10 @@ use serde_json::{Value, json};
 use worker::{Date, Env, Error, Result};
 
 use crate::config::Config;
-use crate::log::log;
-use crate::metrics;
-use crate::readmodel::db::Db;
 use payments::payment::records::JobKind;
+use runtime::db::Db;
+use runtime::log::log;
+use runtime::metrics;
 
 /// How long the runs of tasks are kept, in ms.
 const RUNS_KEPT_MS: u64 = 30 * 86_400_000;

@@ -34,8 +34,6 @@ const CLOSED_AFTER_MS: u64 = 2 * 3_600_000;
 const DAY_MS: u64 = 86_400_000;
 /// How many days that were missed are written in one run.
 const DAYS_MAX: usize = 31;
-/// The longest acknowledgement, in bytes.
-pub const ACK_MAX_BYTES: usize = 1_048_576;
 
 /// A line of a settlement file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -10,7 +10,7 @@ use sha2::{Digest, Sha256};
 use worker::{Bucket, Conditional, Date, Env, Error, Object, Result};
 
 use super::settlement_file::{self, Day, File, Line, Writer};
-use crate::readmodel::db::Db;
+use runtime::db::Db;
 
 /// How late a movement may reach the read model, in ms.
 const LATE_MS: u64 = 35 * 86_400_000;

@@ -12,16 +12,16 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use worker::{Date, Env, Result};
 
-use crate::log::log;
-use crate::object::client;
-use crate::object::message::Ask;
-use crate::readmodel::db::Db;
 use crate::tasks::late::{
     CAPTURE_ENDED, GRACE_MS, NOT_CAPTURED, OPEN, WAIT_MAX_MS, WAIT_MIN_MS, WAITING, WATCHED,
 };
+use messages::message::Ask;
 use once::id::ObjectId;
 use payments::payment::by_hand::RECAPTURES_END_MS;
 use payments::payment::id::PaymentId;
+use runtime::client;
+use runtime::db::Db;
+use runtime::log::log;
 
 /// How many objects of each kind one sweep wakes: an invocation may make 1000 calls.
 const OBJECTS_MAX: u32 = 100;

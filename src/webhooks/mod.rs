@@ -3,7 +3,6 @@
 //! An event is taken in by the object that it is about, once, and only forward. Where the provider can be asked (Stripe) it
 //! is only the news that there is something to ask; where it cannot (Adyen) its content counts.
 
-pub mod inbox;
 #[cfg(target_arch = "wasm32")]
 pub(crate) mod work;
 

@@ -1,4 +1,4 @@
-//! Takes events to the objects that they are about: Adyen's out of the [inbox](super::inbox), Stripe's as they come.
+//! Takes events to the objects that they are about: Adyen's out of the [inbox](messages::inbox), Stripe's as they come.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -8,14 +8,14 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use worker::{D1PreparedStatement, Date, Delay, Env, Result};
 
-use super::inbox::{Attempt, CLAIM, CLAIM_DUE, Claimed, DUE_MAX, END, Entry, Next, STORE, stored};
 use super::{Event, Taken};
-use crate::http_client::within;
-use crate::log::log;
-use crate::object::client;
-use crate::object::message::Ask;
-use crate::readmodel::db::Db;
+use messages::inbox::{Attempt, CLAIM, CLAIM_DUE, Claimed, DUE_MAX, END, Entry, Next, STORE, stored};
+use messages::message::Ask;
 use once::id::ObjectId;
+use runtime::client;
+use runtime::db::Db;
+use runtime::http_client::within;
+use runtime::log::log;
 
 /// How long an object may take: it waits for nobody.
 const OBJECT_TAKES: Duration = Duration::from_secs(10);

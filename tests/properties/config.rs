@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use paid_once::config::Config;
-use paid_once::log::{self, Level};
+use runtime::log::{self, Level};
 use web::signing::{Genuine, Purpose};
 
 const TOKEN_SHA256: &str = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08";
@@ -74,10 +74,6 @@ fn what_cannot_be_right_is_refused_and_no_secret_is_quoted() {
         ("ADYEN_WEBHOOK_AUTH", "hush-token".to_owned()),
         ("UNPROTECTED", "true".to_owned()),
         ("LAB", "true".to_owned()), // without the demo
-        ("ADMIN_TOKEN", "hush-token".to_owned()),
-        ("ADMIN_TOKEN", format!("{}hush-token{0}", " ".repeat(20))),
-        ("ACCESS_AUD", "hush-token".to_owned()), // without the team's domain
-        ("ACCESS_TEAM_DOMAIN", "https://hush-token.cloudflareaccess.com".to_owned()), // without the audience
         ("METRICS_SHARDS", "0".to_owned()),
         ("METRICS_SHARDS", "33".to_owned()),
         ("METRICS_SHARDS", "many".to_owned()),
@@ -163,17 +159,6 @@ fn an_older_signing_key_still_verifies() {
 }
 
 #[test]
-fn the_operator_is_known_by_the_whole_token() {
-    let token = "0123456789abcdef0123456789abcdef";
-    let config = read(&[("ADMIN_TOKEN", &format!("{token}\n"))]).unwrap();
-    assert!(config.is_admin(token));
-    for wrong in ["", "test", &token[1..], &token.to_uppercase(), &format!("{token}0")] {
-        assert!(!config.is_admin(wrong), "{wrong}");
-    }
-    assert!(!read(&[]).unwrap().is_admin(""), "without a token nobody is the operator");
-}
-
-#[test]
 fn the_lab_is_a_demo_with_an_account_for_whoever_has_none() {
     let test_key = ("STRIPE_SECRET_KEY", "sk_test_demo");
     let lab = read(&[("DEMO", "true"), ("LAB", "true"), test_key]).unwrap();
@@ -203,17 +188,6 @@ fn the_checkout_takes_real_cards_with_a_publishable_key_of_the_same_mode() {
     assert!(config.accounts.contains_key(&config.checkout_account));
     let stranger = [("DEMO", "true"), ("STRIPE_SECRET_KEY", "sk_test_1"), ("CHECKOUT_ACCOUNT", "nobody")];
     assert!(read(&stranger).unwrap_err().contains("CHECKOUT_ACCOUNT"));
-}
-
-#[test]
-fn access_needs_both_of_its_settings_and_https() {
-    let read = |domain: &str| {
-        read(&[("ACCESS_TEAM_DOMAIN", domain), ("ACCESS_AUD", "tag")]).map(|config| config.access.unwrap())
-    };
-    let access = read("https://team.cloudflareaccess.com/").unwrap();
-    assert_eq!(access.team_domain, "https://team.cloudflareaccess.com");
-    assert_eq!(access.audience, "tag");
-    assert!(read("http://team.cloudflareaccess.com").unwrap_err().contains("https://"));
 }
 
 #[test]

@@ -1,12 +1,12 @@
 //! The counts: what they add up to, and how they are shown.
 
-use paid_once::metrics::catalog::{BUCKETS, Entity, Family, Kind, Sample};
-use paid_once::metrics::counters::{Counters, Row};
-use paid_once::metrics::flush_throttle::FlushThrottle;
-use paid_once::metrics::stats::stats;
-use paid_once::metrics::text::exposition;
-use paid_once::metrics::{self, moves};
 use proptest::prelude::*;
+use runtime::metrics::catalog::{BUCKETS, Entity, Family, Kind, Sample};
+use runtime::metrics::counters::{Counters, Row};
+use runtime::metrics::flush_throttle::FlushThrottle;
+use runtime::metrics::stats::stats;
+use runtime::metrics::text::exposition;
+use runtime::metrics::{self, moves};
 
 /// The numbers of a family, as they are shown.
 fn samples<'a>(text: &'a str, family: &str) -> Vec<&'a str> {

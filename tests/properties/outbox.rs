@@ -1,13 +1,13 @@
 //! Jobs: whatever changes is told to the read model, nothing that is staged is forgotten, and it leaves until it is confirmed.
 
+use messages::job::{Job, MESSAGE_MAX_BYTES, VERSION, batches};
+use messages::snapshot::{AuditRow, Snapshot, snapshot};
 use once::alarm::{KnownAlarm, alarm_to_set, wake_at};
 use once::begin::begin;
 use once::id::{ObjectId, Owner};
 use once::outbox::{due, sent};
 use once::record::{Finished, StoredResponse};
-use paid_once::jobs::message::{Job, MESSAGE_MAX_BYTES, VERSION, batches};
 use paid_once::readmodel::projection::{confirm, stage_anew, stage_projection};
-use paid_once::readmodel::snapshot::{AuditRow, Snapshot, snapshot};
 use payments::flows::engine::{Begin, KeyRecord, Lifecycle, Rows, StagedJob};
 use payments::payment::id::RefundId;
 use payments::payment::money::AmountMinor;

@@ -15,6 +15,7 @@ use ::payments::flows::engine::{self, Context, Limits, Rows};
 use ::payments::payment::PaymentState;
 use ::payments::providers::Provider;
 use ::payments::providers::result::CallKind;
+use messages::snapshot::snapshot;
 use once::alarm::wake;
 use once::context::{Bug, Times};
 use once::id::{InstanceId, ObjectId};
@@ -23,7 +24,6 @@ use paid_once::object::events::{self, RECORDS_MAX};
 use paid_once::object::schema::{MIGRATIONS, VERSION_TABLE};
 use paid_once::object::storage::Storage;
 use paid_once::object::store::{EVENTS_NEWEST, Store};
-use paid_once::readmodel::snapshot::snapshot;
 use paid_once::webhooks::{Event, EventKind, OperationNotice, Taken};
 use serde_json::Value;
 

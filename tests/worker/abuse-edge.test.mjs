@@ -8,7 +8,7 @@ import { after, before, describe, test } from 'node:test';
 
 import { account, freshKey } from './support/account.mjs';
 import { browser } from './support/browser.mjs';
-import { SIGNING_KEY, root, startSite } from './support/harness.mjs';
+import { SIGNING_KEY, productionWorkers, root, startSite } from './support/harness.mjs';
 import { ENDLESS, begin, declared } from './support/raw.mjs';
 import { signature } from './support/signing.mjs';
 import { until } from './support/until.mjs';
@@ -25,14 +25,13 @@ const ELSEWHERE = { origin: 'https://evil.example', 'sec-fetch-site': 'cross-sit
 /** An answer that needs no body is there long before this, and one that needs it never comes. */
 const LONG_MS = 5_000;
 
-/** Every address of the code, from the table of routes. */
+/** Every address of the code, from the tables of routes. */
 const routes = [
   ...new Set(
-    [
-      ...readFileSync(join(root, 'src/edge/routes.rs'), 'utf8').matchAll(
-        /^ {4}(?:Get|Post|Delete)\S* +"(\/[^"]*)"/gm,
-      ),
-    ].map(([, pattern]) => pattern),
+    ['src/edge/routes.rs', 'desk/src/routes.rs']
+      .map((table) => readFileSync(join(root, table), 'utf8'))
+      .flatMap((table) => [...table.matchAll(/^ {4}(?:Get|Post|Delete)\S* +"(\/[^"]*)"/gm)])
+      .map(([, pattern]) => pattern),
   ),
 ];
 
@@ -108,9 +107,7 @@ describe('a body is read only when it may come', () => {
       ADYEN_MERCHANT_ACCOUNT: 'Tests',
       STRIPE_PUBLISHABLE_KEY: 'pk_test_of_the_tests',
     };
-    site = await startSite({
-      workers: [{ configPath: 'wrangler.toml', vars, secrets }, { configPath: 'simulator/wrangler.toml' }],
-    });
+    site = await startSite({ workers: productionWorkers({ vars, secrets }) });
   });
   after(() => site.close());
 

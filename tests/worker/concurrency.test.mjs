@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { after, afterEach, describe, test } from 'node:test';
 
-import { TRIP, account, freshKey } from './support/account.mjs';
+import { TRIP, account, freshKey, read } from './support/account.mjs';
 import { browser } from './support/browser.mjs';
 import { startSite } from './support/harness.mjs';
 import { receiptsOf } from './support/jobs.mjs';
@@ -273,6 +273,22 @@ describe('a trap in the WebAssembly', () => {
       assert.equal(await site.simulator.charges(answer.ride), 1);
       assert.deepEqual(await receiptsOf(site, answer.ride), [`${answer.ride}_receipt`]);
     }
+  });
+
+  test('of the desk interrupts no payment: its instance is another one', LIMIT, async () => {
+    const key = freshKey();
+    const { answer, ride } = await held(key);
+    for (const path of ['/admin', '/metrics']) {
+      const trapped = await read(await site.fetch(`${path}?raise_error=crash`));
+      assert.equal(trapped.status, 500);
+      assert.equal(trapped.json().type, '/problems/interrupted');
+      assert.equal((await site.fetch(path)).status, 401, 'the desk has a new one');
+    }
+
+    await site.simulator.calm();
+    assert.equal((await answer).status, 201);
+    assert.equal((await user.key(key)).json().attempts, 1, 'nobody had to come back');
+    assert.equal(await site.simulator.charges(ride), 1);
   });
 
   test(

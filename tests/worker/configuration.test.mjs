@@ -7,7 +7,7 @@ import { after, beforeEach, describe, test } from 'node:test';
 
 import { TRIP, account, freshKey, read } from './support/account.mjs';
 import { browser } from './support/browser.mjs';
-import { SIGNING_KEY, demoWorkers, root, startSite } from './support/harness.mjs';
+import { SIGNING_KEY, demoWorkers, productionWorkers, root, startSite } from './support/harness.mjs';
 
 const TOKEN = 'acme-production-token';
 const STRIPE_SECRET_KEY = 'sk_live_of_the_tests';
@@ -287,10 +287,22 @@ describe('a setting that is missing or impossible', () => {
     }
     assert.match(JSON.stringify(site.logs()), /The secret SIGNING_KEY is not set/);
     await site.server.update({ root, workers: production() });
-    for (const path of ['/webhooks/stripe', '/admin/settlement/answers']) {
-      const closed = await read(await site.fetch(`https://pay.example${path}`, { method: 'POST' }));
-      assert.equal(closed.status, 401, path);
-      assert.doesNotMatch(closed.text, /STRIPE_WEBHOOK_SECRET|ADMIN_TOKEN|wrangler/);
+    const closed = await read(await site.fetch('https://pay.example/webhooks/stripe', { method: 'POST' }));
+    assert.equal(closed.status, 401);
+    assert.doesNotMatch(closed.text, /STRIPE_WEBHOOK_SECRET|wrangler/);
+  });
+
+  test('without a secret the desk is closed, and in public nobody is told which', async () => {
+    const path = '/admin/settlement/answers';
+    const ask = async (at) => read(await at.fetch(`https://pay.example${path}`, { method: 'POST' }));
+    assert.equal((await ask(site)).status, 404, 'where it is not bound it is not there');
+    const both = await startSite({ workers: productionWorkers({ secrets: SECRETS }) });
+    try {
+      const closed = await ask(both);
+      assert.equal(closed.status, 401);
+      assert.doesNotMatch(closed.text, /ADMIN_TOKEN|wrangler/);
+    } finally {
+      await both.close();
     }
   });
 
@@ -324,8 +336,8 @@ describe('a setting that is missing or impossible', () => {
 
 describe('the demo', () => {
   const signedBy = (key) => {
-    const [demo, simulator] = demoWorkers();
-    return { root, workers: [{ ...demo, secrets: { SIGNING_KEY: key } }, simulator] };
+    const [demo, ...others] = demoWorkers();
+    return { root, workers: [{ ...demo, secrets: { SIGNING_KEY: key } }, ...others] };
   };
 
   test('sends nothing to the Internet, needs a signing key, and lets it be rotated', async () => {

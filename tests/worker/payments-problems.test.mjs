@@ -239,9 +239,9 @@ describe('a parameter that is wrong', async () => {
 
 describe('a service that is not set up', () => {
   test('says so to whoever pays, and runs nothing', async () => {
-    const [demo, simulator] = demoWorkers();
+    const [demo, ...others] = demoWorkers();
     const unset = { ...demo, secrets: { SIGNING_KEY: 'short' } };
-    const broken = await startSite({ workers: [unset, simulator] });
+    const broken = await startSite({ workers: [unset, ...others] });
     try {
       const operator = client(broken, USER);
       assertProblem(await operator.pay(PAYMENT, freshKey()), 503, 'misconfigured');

@@ -1,10 +1,10 @@
 //! What the Workers share of HTTP: a request and its answer as plain data, problem details, signed tokens and the keys that sign them,
 //! sessions, routes, forms, and the chrome of pages. Pure: time and randomness come in as arguments.
 
+pub mod assets;
 pub mod hkdf;
 pub mod http;
 pub mod json;
-pub mod multipart;
 pub mod origin;
 pub mod pages;
 pub mod problem;

@@ -245,6 +245,11 @@ pub struct Problem {
     pub status: Option<u16>,
 }
 
+/// Parameters that are wrong.
+pub fn invalid_parameters(errors: Vec<FieldError>) -> Problem {
+    Problem { errors, ..Problem::new(Kind::InvalidParameters) }
+}
+
 impl Problem {
     /// With the kind's own explanation.
     pub fn new(kind: Kind) -> Self {

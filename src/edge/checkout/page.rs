@@ -7,7 +7,7 @@ use crate::edge::pages::{
     checkout_cards, is_late,
 };
 use crate::edge::ride::{email_entry, kept, refresh_s, unpaid};
-use crate::object::message::{KeyStatus, View};
+use messages::message::{KeyStatus, View};
 use once::fingerprint::{Field, FieldError, Parameters};
 use payments::flows::tries::NextTry;
 use payments::payment::money::{Currency, for_people};

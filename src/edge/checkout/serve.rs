@@ -17,8 +17,7 @@ use crate::edge::key_source;
 use crate::edge::payment_params::{ORDER_MAX, visible};
 use crate::edge::reply::{self, CARD_PAGE_POLICY, RATE_PERIOD_S, ResponseOptions};
 use crate::edge::ride::foreign_fields;
-use crate::object::message::{Ask, OrderView, RunAsk, Shown, Verdict, View};
-use crate::random;
+use messages::message::{Ask, Execute, OrderView, Shown, Verdict, View};
 use once::fingerprint::{Fingerprint, Parameters};
 use once::id::{ObjectId, Owner};
 use once::key::{IdempotencyKey, KeyHash};
@@ -33,6 +32,7 @@ use payments::payment::id::PaymentId;
 use payments::payment::money::{Currency, for_people};
 use payments::payment::natural_key::{NaturalKey, order_object_name};
 use payments::providers::Provider;
+use runtime::random;
 use web::http::{Answer, Request, percent_decode};
 use web::origin::from_here;
 use web::pages::Notice;
@@ -452,7 +452,7 @@ impl<'a> Till<'a> {
 
     async fn run(&self, arrival: Arrival) -> Result<Verdict, Unreachable> {
         let wait_ms = key_source::wait_ms(self.request, self.app.config.times.wait_ms);
-        let ask = RunAsk { arrival, wait_ms, fault: None, is_counted: false };
+        let ask = Execute { arrival, wait_ms, fault: None, is_counted: false };
         run(self.app, &ObjectRef::Id(self.object), ask).await
     }
 

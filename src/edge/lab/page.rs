@@ -7,7 +7,7 @@ use askama::Template;
 use super::ledger::{Charge, Ledger, Side};
 use super::{ExperimentId, MANY, PRICE_MINOR, Presses, Saw, Trouble, read, write};
 use crate::edge::ride::refresh_s;
-use crate::object::message::View;
+use messages::message::View;
 use once::record::REPLAYS_SHOWN_MAX;
 use once::rows::{REPLAYED, TimelineEntry};
 use payments::payment::PaymentState;

@@ -16,8 +16,7 @@ use super::{ExperimentId, Order, PRICE_MINOR, Presses, Saw, TRIES, Trouble};
 use crate::edge::api::{invalid_parameters, run, unavailable, unreadable};
 use crate::edge::app::{App, ObjectRef};
 use crate::edge::assets::LAB_SCRIPT;
-use crate::object::message::{Ask, Fault, RunAsk, Shown, Verdict};
-use crate::random;
+use messages::message::{Ask, Execute, Fault, Shown, Verdict};
 use once::fingerprint::{Fingerprint, Parameters};
 use once::id::Owner;
 use once::record::{Channel, StoredResponse};
@@ -27,6 +26,7 @@ use payments::flows::payment::{PaymentRequest, Route};
 use payments::payment::money::{AmountMinor, Currency};
 use payments::payment::natural_key::{NaturalKey, order_object_name};
 use payments::providers::Provider;
+use runtime::random;
 use web::http::{Answer, Request};
 use web::origin::from_here;
 use web::problem::{Kind, Problem};
@@ -228,7 +228,7 @@ impl Protected<'_> {
             by: None,
         };
         let wait_ms = self.app.config.times.wait_ms;
-        let ask = RunAsk { arrival, wait_ms, fault, is_counted: false };
+        let ask = Execute { arrival, wait_ms, fault, is_counted: false };
         match run(self.app, &self.place, ask).await {
             Ok(Verdict::Finished { response, replayed, .. }) => saw(&response, replayed),
             Ok(_) => Saw::Failed,

@@ -102,15 +102,8 @@ fn security(who: Who) -> Value {
     match who {
         Who::Account => json!([{ "account": [] }]),
         Who::Owner | Who::FormOrAccount => json!([{ "account": [] }, {}]),
-        Who::Operator | Who::Desk => json!([{ "admin": [] }]),
-        Who::Anyone
-        | Who::LinkHolder
-        | Who::Demo
-        | Who::Lab
-        | Who::Stripe
-        | Who::Adyen
-        | Who::Login
-        | Who::OurPages => {
+        Who::Operator => json!([{ "admin": [] }]),
+        Who::Anyone | Who::LinkHolder | Who::Demo | Who::Lab | Who::Stripe | Who::Adyen => {
             json!([])
         }
     }

@@ -36,7 +36,7 @@ impl Reconciliation {
         };
         cursor.begin(self.quiet_since_ms);
         loop {
-            let answer = self.get(&source.request(&cursor, overlap_ms)).await?;
+            let answer = self.get(&cursor.request(source, overlap_ms)).await?;
             if answer.status != 200 {
                 if cursor.restart(answer.status) {
                     self.save_cursor(&self.cursor_name(source), &cursor).await?;

@@ -25,11 +25,11 @@ use self::session::Reconciliation;
 use super::breaks;
 use super::cursor::Source;
 use crate::config::Config;
-use crate::readmodel::db::Db;
 use crate::transport::Transport;
 use once::account::Credential;
 use once::call::FrozenRequest;
 use payments::providers::Provider;
+use runtime::db::Db;
 
 /// How many connected accounts are compared in one run.
 const CONNECTED_MAX: usize = 4;

@@ -3,9 +3,9 @@
 use worker::Result;
 
 use super::session::Reconciliation;
-use crate::readmodel::db;
 use crate::tasks::breaks::{BATCHES_MAX, BREAKS_MAX, HOLDS_MONEY, MARK_GONE, RIDE_PAID, UNBOOKED};
 use crate::tasks::cursor::Source;
+use runtime::db;
 
 /// After how long without a webhook an Adyen payment is flagged, in ms: Adyen's API cannot be asked.
 const SILENT_MS: u64 = 86_400_000;

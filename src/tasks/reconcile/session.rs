@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 
 use worker::{Error, Result};
 
-use crate::readmodel::db::{self, Db};
 use crate::tasks::breaks::{self, COMPARED_KINDS, MARK_GONE};
 use crate::tasks::compare::{Break, LocalRecords};
 use crate::tasks::cursor::{Cursor, Source};
@@ -12,6 +11,7 @@ use crate::tasks::movements::{LocalRefund, Refunds};
 use crate::transport::Transport;
 use once::call::FrozenRequest;
 use payments::providers::{HttpAnswer, Provider};
+use runtime::db::{self, Db};
 
 /// The state of one run.
 pub(super) struct Reconciliation {

@@ -6,12 +6,10 @@
 
 use std::collections::BTreeMap;
 
+use messages::inbox::{Attempt, CLAIM, CLAIM_DUE, Claimed, DUE_MAX, END, Entry, Next, STORE, stored};
 use once::id::ObjectId;
 use paid_once::object::storage::{SqlValue, Storage};
 use paid_once::webhooks::adyen;
-use paid_once::webhooks::inbox::{
-    Attempt, CLAIM, CLAIM_DUE, Claimed, DUE_MAX, END, Entry, Next, STORE, stored,
-};
 use payments::payment::id::PaymentId;
 use serde::Deserialize;
 use serde_json::{Value, json};

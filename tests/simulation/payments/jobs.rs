@@ -6,9 +6,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use messages::snapshot::{AuditRow, Snapshot, snapshot};
 use once::outbox;
 use paid_once::readmodel::projection;
-use paid_once::readmodel::snapshot::{AuditRow, Snapshot, snapshot};
 use payments::flows::engine::{Lifecycle, Rows, StagedJob};
 use payments::payment::records::JobKind;
 

@@ -6,9 +6,9 @@
 
 use std::collections::BTreeMap;
 
+use messages::inbox::Attempt;
 use once::id::ObjectId;
 use paid_once::object::events;
-use paid_once::webhooks::inbox::Attempt;
 use paid_once::webhooks::{Event as Notice, EventKind, Taken, adyen, stripe};
 use payments::flows::engine::{CallState, Rows};
 use payments::payment::PaymentState;

@@ -1,4 +1,4 @@
-// Both Workers on real workerd, in one process: the site and the simulator beside it. One harness a file; every test
+// The Workers on real workerd, in one process: the site, its desk and the simulator beside it. One harness a file; every test
 // makes its own keys, so that tests do not see each other.
 //
 //     const site = await startSite({ vars: { RETENTION_MS: '200' } });
@@ -6,8 +6,10 @@
 //     await site.simulator.fault('response_lost');
 //     await site.close();
 
+import { join } from 'node:path';
+
 import { sharing } from './shared.mjs';
-import { createTestHarness } from './wrangler.mjs';
+import { createTestHarness, readConfig } from './wrangler.mjs';
 
 import { simulator } from './simulator.mjs';
 import { objects } from './objects.mjs';
@@ -22,9 +24,28 @@ export const SIGNING_KEY = 'a signing key for the tests, long enough'.replaceAll
 /** The Workers of the demo, without what `npm start` has put into .dev.vars.demo. Times and other settings are overridden by `vars`, as strings. */
 export function demoWorkers({ vars = {}, secrets = {} } = {}) {
   return [
-    { configPath: 'wrangler.toml', env: 'demo', vars, secrets: { SIGNING_KEY, ADMIN_TOKEN: '', ...secrets } },
+    { configPath: 'wrangler.toml', env: 'demo', vars, secrets: { SIGNING_KEY, ...secrets } },
+    {
+      configPath: 'desk/wrangler.toml',
+      env: 'demo',
+      vars,
+      secrets: { SIGNING_KEY, ADMIN_TOKEN: '', ...secrets },
+    },
     // Who wants webhooks turns them on: POST /_sim/webhooks. To all others they would only be noise.
     { configPath: 'simulator/wrangler.toml', env: 'demo', vars: { WEBHOOKS: 'off' } },
+  ];
+}
+
+/**
+ * The Workers as they are deployed, with the simulator in reach: nothing may go there. Here the desk is at the same address.
+ */
+export function productionWorkers({ vars = {}, secrets = {} } = {}) {
+  const desk = { binding: 'DESK', service: 'paid-once-desk' };
+  const config = { ...readConfig({ config: join(root, 'wrangler.toml') }), services: [desk] };
+  return [
+    { config, vars, secrets },
+    { configPath: 'desk/wrangler.toml', vars, secrets },
+    { configPath: 'simulator/wrangler.toml' },
   ];
 }
 

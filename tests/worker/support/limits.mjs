@@ -27,9 +27,9 @@ simple = { limit = ${limit}, period = 60 }
     .replaceAll('directory = "build/', 'directory = "../../build/')
     .replaceAll('migrations_dir = "', 'migrations_dir = "../../');
   writeFileSync(join(dir, 'wrangler.toml'), settings + bindings.join(''));
-  const [worker, simulator] = demoWorkers(options);
+  const [worker, ...others] = demoWorkers(options);
   const limited = { ...worker, configPath: join(dir, 'wrangler.toml') };
-  const site = await startSite({ workers: [limited, simulator] });
+  const site = await startSite({ workers: [limited, ...others] });
   const close = async () => {
     await site.close();
     rmSync(dir, { recursive: true, force: true });

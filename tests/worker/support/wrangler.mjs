@@ -18,4 +18,4 @@ registerHooks({
   },
 });
 
-export const { createTestHarness } = require('wrangler');
+export const { createTestHarness, unstable_readConfig: readConfig } = require('wrangler');

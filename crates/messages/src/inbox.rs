@@ -1,0 +1,298 @@
+//! The inbox: what Adyen tells is written down and acknowledged at once, and worked on afterwards, each event by itself.
+//!
+//! Adyen keeps one queue for a webhook: an event that is not acknowledged holds up all others. So an event that cannot be
+//! placed yet waits here. A try is counted, and the time of the next one is set, before it begins ([`CLAIM_DUE`]): one that
+//! breaks whoever works on it is behind all others already. After bounded time it is a dead letter, for a person.
+//!
+//! Duplicates have the same `eventCode` and `pspReference`, and the latest `eventDate` counts: a capture that is made again
+//! after it has failed differs from the first one by its date alone. The date is not signed, so it decides nothing else:
+//! what differs in `success` is no duplicate, and no date lies after the time at which the event came.
+//!
+//! The statements are run by D1, and by the simulation.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use payments::providers::adyen::webhook::Item;
+
+/// How long the first try may take, in ms: before that the clock does not begin another one.
+const FIRST_TRY_MS: u64 = 60_000;
+/// How long an event is tried whose object does not answer, or waits for a call whose outcome is unknown, in ms.
+const TRIED_MAX_MS: u64 = 7 * 86_400_000;
+/// How long one is tried of whose payment nothing is known, in ms; and after how long a person is told of any that waits.
+const TOLD_AFTER_MS: u64 = 86_400_000;
+/// After how many tries a payment that the read model does not know is somebody else's.
+const FOREIGN_TRIES: u32 = 4;
+/// How many lines of an event's history are kept.
+const HISTORY_MAX: usize = 20;
+/// How many events one run of the clock works on: an invocation has 1000 calls.
+pub const DUE_MAX: u32 = 200;
+
+/// Writes down the events of one request, all or none: `?1` is [`stored`], `?2` the time. A duplicate that is not later than
+/// what is there changes nothing.
+pub const STORE: &str = "INSERT INTO inbox (event_key, provider, kind, object, provider_payment, event, event_id, told_at_ms,
+        state, attempts, history, next_at_ms, received_at_ms, updated_at_ms)
+     SELECT value->>'key', value->>'provider', value->>'kind', value->>'object', value->>'payment', value->>'event',
+        value->>'event_id', value->>'told_at_ms', 'waiting', 0, '[]', value->>'first_until_ms', ?2, ?2
+     FROM json_each(?1) WHERE true
+     ON CONFLICT (event_key) DO UPDATE SET object = excluded.object, provider_payment = excluded.provider_payment,
+        event = excluded.event, event_id = excluded.event_id, told_at_ms = excluded.told_at_ms, state = 'waiting',
+        attempts = 0, outcome = NULL, next_at_ms = excluded.next_at_ms, received_at_ms = excluded.received_at_ms,
+        updated_at_ms = excluded.updated_at_ms
+     WHERE excluded.told_at_ms > inbox.told_at_ms";
+
+/// Begins a try of these (`?1`, a JSON list of keys) at `?2`.
+pub const CLAIM: &str = "UPDATE inbox SET attempts = attempts + 1, updated_at_ms = ?2,
+        next_at_ms = ?2 + min(21600000, 30000 << min(attempts, 20))
+     WHERE state = 'waiting' AND event_key IN (SELECT value FROM json_each(?1))
+     RETURNING event_key, kind, object, provider_payment, event, event_id, told_at_ms, attempts, history, received_at_ms";
+
+/// Begins a try of what is due at `?1`, at most `?2` of them: those that have waited longest.
+pub const CLAIM_DUE: &str = "UPDATE inbox SET attempts = attempts + 1, updated_at_ms = ?1,
+        next_at_ms = ?1 + min(21600000, 30000 << min(attempts, 20))
+     WHERE event_key IN (SELECT event_key FROM inbox WHERE state = 'waiting' AND next_at_ms <= ?1 ORDER BY next_at_ms LIMIT ?2)
+     RETURNING event_key, kind, object, provider_payment, event, event_id, told_at_ms, attempts, history, received_at_ms";
+
+/// Writes down how a try of `?1` ended: the state `?3`, the outcome `?4`, the history `?5`, at `?6`. What has come meanwhile
+/// under the same key (`?2` is not its id) waits as before. What is over keeps nothing of what it said.
+pub const END: &str = "UPDATE inbox SET state = ?3, outcome = ?4, history = ?5, updated_at_ms = ?6,
+        event = CASE ?3 WHEN 'done' THEN NULL ELSE event END
+     WHERE event_key = ?1 AND event_id = ?2 AND state = 'waiting'";
+
+/// Gives dead events (`?1`, a JSON list of keys) all their time again, from `?2` on.
+pub const REQUEUE: &str =
+    "UPDATE inbox SET state = 'waiting', attempts = 0, next_at_ms = ?2, received_at_ms = ?2,
+        updated_at_ms = ?2
+     WHERE state = 'dead' AND event IS NOT NULL AND event_key IN (SELECT value FROM json_each(?1))";
+
+/// An event that is written down.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Entry {
+    /// `{provider}:{eventCode}:{pspReference}:{success}`.
+    pub key: String,
+    provider: &'static str,
+    kind: String,
+    /// The object that our reference names, as hexadecimal digits.
+    pub object: Option<String>,
+    /// The provider's id of the payment.
+    payment: Option<String>,
+    event: String,
+    event_id: String,
+    told_at_ms: u64,
+    /// When the clock takes it up, should the first try break off.
+    first_until_ms: u64,
+}
+
+impl Entry {
+    /// Of a notification that came at `now_ms` (since the epoch). `None` if nothing can follow from it: it tells of no payment.
+    pub fn of(item: Item, now_ms: u64) -> Option<Self> {
+        let key = item.key();
+        let told_at_ms = item.told_at_ms().map_or(now_ms, |told_at_ms| told_at_ms.min(now_ms));
+        let (event, object) = item.read();
+        let payment =
+            event.news.told().map(|told| told.payment.clone()).filter(|payment| !payment.is_empty());
+        if object.is_none() && payment.is_none() {
+            return None;
+        }
+        Some(Self {
+            key,
+            provider: event.provider.as_str(),
+            kind: event.kind.clone(),
+            object: object.map(|object| object.to_hex()),
+            payment,
+            event: serde_json::to_string(&event).ok()?,
+            event_id: event.event_id,
+            told_at_ms,
+            first_until_ms: now_ms.saturating_add(FIRST_TRY_MS),
+        })
+    }
+}
+
+/// What [`STORE`] writes down.
+pub fn stored(entries: &[Entry]) -> String {
+    json!(entries).to_string()
+}
+
+/// An event of which a try has begun.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct Claimed {
+    /// As in [`Entry`].
+    pub event_key: String,
+    /// The provider's word for what happened.
+    pub kind: String,
+    /// The object that our reference names, as hexadecimal digits.
+    pub object: Option<String>,
+    /// The provider's id of the payment.
+    pub provider_payment: Option<String>,
+    /// An [`Event`](payments::payment::provider_event::Event), as JSON.
+    pub event: Option<String>,
+    /// The provider's id of the event.
+    pub event_id: String,
+    /// When it happened, in ms since the epoch.
+    pub told_at_ms: u64,
+    /// How many tries have begun.
+    pub attempts: u32,
+    /// As JSON.
+    pub history: String,
+    /// When it came, in ms since the epoch.
+    pub received_at_ms: u64,
+}
+
+/// What a try has come to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Attempt {
+    /// The object has taken it in, knew it, or it is not ours.
+    Over(&'static str),
+    /// It is about a call that is on its way.
+    Busy,
+    /// The object that it names has nothing.
+    UnknownResource,
+    /// Our reference is not in it, and the read model has no such payment.
+    UnknownPayment,
+    /// It could not be worked on.
+    Failed(String),
+}
+
+/// What follows from a try.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// Nothing more.
+    Done(&'static str),
+    /// Another try, at the time that is set already.
+    Again(String),
+    /// It is given up: for a person.
+    Dead(String),
+}
+
+impl Next {
+    /// The state that it leaves.
+    pub const fn state(&self) -> &'static str {
+        match self {
+            Self::Done(_) => "done",
+            Self::Again(_) => "waiting",
+            Self::Dead(_) => "dead",
+        }
+    }
+
+    /// What is written down of it.
+    pub fn what(&self) -> &str {
+        match self {
+            Self::Done(outcome) => outcome,
+            Self::Again(error) | Self::Dead(error) => error,
+        }
+    }
+}
+
+impl Claimed {
+    /// What follows from a try that ended at `now_ms` (since the epoch).
+    pub fn next(&self, attempt: Attempt, now_ms: u64) -> Next {
+        let age_ms = now_ms.saturating_sub(self.received_at_ms);
+        let (error, most_ms) = match attempt {
+            Attempt::Over(outcome) => return Next::Done(outcome),
+            Attempt::UnknownPayment if self.attempts >= FOREIGN_TRIES => return Next::Done("not ours"),
+            Attempt::UnknownPayment => ("no payment of ours is known by this reference".to_owned(), u64::MAX),
+            Attempt::Busy => ("the call that it is about is on its way".to_owned(), TRIED_MAX_MS),
+            Attempt::UnknownResource => {
+                ("nothing is known of the payment that it names".to_owned(), TOLD_AFTER_MS)
+            }
+            Attempt::Failed(error) => (error, TRIED_MAX_MS),
+        };
+        if age_ms >= most_ms { Next::Dead(error) } else { Next::Again(error) }
+    }
+
+    /// The history, with the end of this try.
+    pub fn history_with(&self, next: &Next, now_ms: u64) -> String {
+        let mut lines: Vec<Value> = serde_json::from_str(&self.history).unwrap_or_default();
+        if !matches!(next, Next::Done(_)) {
+            lines.push(json!({ "at_ms": now_ms, "error": next.what() }));
+        }
+        let old = lines.len().saturating_sub(HISTORY_MAX);
+        json!(lines.split_off(old)).to_string()
+    }
+
+    /// What a person is told of after a try that ended at `now_ms` (since the epoch), if it is anything.
+    pub fn note(&self, next: &Next, now_ms: u64) -> Option<String> {
+        let age_ms = now_ms.saturating_sub(self.received_at_ms);
+        match next {
+            Next::Dead(error) => Some(format!("it could not be taken in, and is a dead letter: {error}")),
+            Next::Again(error) if age_ms >= TOLD_AFTER_MS => {
+                Some(format!("it cannot be taken in yet, and is still tried: {error}"))
+            }
+            Next::Done(_) | Next::Again(_) => None,
+        }
+    }
+
+    /// Whether an earlier try has failed: a break may be open.
+    pub fn has_failed(&self) -> bool {
+        self.history != "[]"
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DAY_MS: u64 = 86_400_000;
+
+    fn claimed(attempts: u32) -> Claimed {
+        Claimed {
+            event_key: "adyen:CAPTURE:PSP:true".to_owned(),
+            kind: "CAPTURE".to_owned(),
+            object: None,
+            provider_payment: None,
+            event: None,
+            event_id: "CAPTURE:PSP:true:".to_owned(),
+            told_at_ms: 0,
+            attempts,
+            history: "[]".to_owned(),
+            received_at_ms: 1_000,
+        }
+    }
+
+    #[test]
+    fn each_waits_as_long_as_it_may_come_to_something_and_then_is_given_up() {
+        let state = |attempt: Attempt, age_ms| claimed(1).next(attempt, 1_000 + age_ms).state();
+        for (attempt, days) in
+            [(Attempt::UnknownResource, 1), (Attempt::Busy, 7), (Attempt::Failed("no answer".to_owned()), 7)]
+        {
+            assert_eq!(state(attempt.clone(), days * DAY_MS - 1), "waiting");
+            assert_eq!(state(attempt, days * DAY_MS), "dead");
+        }
+        // A person is told before it is given up.
+        let note = |age_ms| claimed(1).note(&Next::Again("busy".to_owned()), 1_000 + age_ms);
+        assert_eq!((note(DAY_MS - 1), note(DAY_MS).is_some()), (None, true));
+        assert_eq!(state(Attempt::Over("known"), 90 * DAY_MS), "done");
+        // Others' events are no dead letters.
+        let foreign = |attempts| claimed(attempts).next(Attempt::UnknownPayment, 90 * DAY_MS).state();
+        assert_eq!((foreign(FOREIGN_TRIES - 1), foreign(FOREIGN_TRIES)), ("waiting", "done"));
+    }
+
+    #[test]
+    fn a_history_keeps_the_newest_failures() {
+        let mut one = claimed(1);
+        for at_ms in 0..30 {
+            one.history = one.history_with(&Next::Again("busy".to_owned()), at_ms);
+        }
+        let lines: Vec<Value> = serde_json::from_str(&one.history).unwrap();
+        assert_eq!((lines.len(), lines.last().unwrap()["at_ms"].as_u64()), (HISTORY_MAX, Some(29)));
+        assert!(one.has_failed());
+        assert_eq!(one.history_with(&Next::Done("known"), 31), one.history);
+    }
+
+    fn item(date: &str) -> Item {
+        let body = json!({ "notificationItems": [{ "NotificationRequestItem": {
+            "eventCode": "CAPTURE", "eventDate": date, "pspReference": "M1", "originalReference": "P1", "success": "true",
+        } }] });
+        payments::providers::adyen::webhook::items(body.to_string().as_bytes()).unwrap().remove(0)
+    }
+
+    #[test]
+    fn no_date_lies_after_the_time_at_which_it_came() {
+        let at_ms = |date| Entry::of(item(date), DAY_MS).unwrap().told_at_ms;
+        assert_eq!(at_ms("1970-01-01T12:00:00+00:00"), DAY_MS / 2);
+        assert_eq!(at_ms("2099-01-01T00:00:00+00:00"), DAY_MS);
+        assert_eq!(at_ms("yesterday"), DAY_MS);
+        let entry = Entry::of(item("yesterday"), DAY_MS).unwrap();
+        assert_eq!((entry.key.as_str(), entry.payment.as_deref()), ("adyen:CAPTURE:M1:true", Some("P1")));
+    }
+}

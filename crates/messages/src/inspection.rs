@@ -1,0 +1,220 @@
+//! All of an object that an operator may see: what happened when, and what is open. Never what a request carried, nor a token,
+//! nor whose address a receipt goes to.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::snapshot::{AuditRow, Snapshot, snapshot};
+use once::rows::TimelineEntry;
+use payments::flows::engine::{CallState, ProviderCall, Rows, Settlement};
+use payments::flows::order_link::OrderLinks;
+use payments::flows::void::is_voidable;
+use payments::payment::by_hand;
+use payments::payment::check;
+use payments::payment::tries::Try;
+use payments::providers::result::ProviderResult;
+
+/// An object, for the desk.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Inspection {
+    /// Its resource and its keys, as the read model has them; the payment without what only its owner sees.
+    pub snapshot: Snapshot,
+    /// What may be taken of the payment's amount, in minor units; 0 if nothing, or if something is under way.
+    pub capturable_minor: u32,
+    /// What may be given back, in minor units.
+    pub refundable_minor: u32,
+    /// Whether the payment may be given up.
+    pub voidable: bool,
+    /// Until when what is reserved can be captured, in ms since the epoch.
+    #[serde(default)]
+    pub capture_before_ms: Option<u64>,
+    /// The move of the payment that is under way.
+    pub under_way: Option<String>,
+    /// When the provider is asked next how the payment stands, in ms since the epoch.
+    pub next_check_at_ms: Option<u64>,
+    /// What happened to the keys, oldest first.
+    pub timeline: Vec<TimelineEntry>,
+    /// How often each key was replayed, by its number.
+    #[serde(default)]
+    pub replays: BTreeMap<u32, u32>,
+    /// The tries of the payment.
+    #[serde(default)]
+    pub tries: Vec<Try>,
+    /// What is known of the links to the order.
+    #[serde(default)]
+    pub links: Option<OrderLinks>,
+    /// The link through which the payment was begun.
+    #[serde(default)]
+    pub link_revision: Option<u32>,
+    /// The number of the call whose capture has failed for good, as it seems: an operator says how it ended.
+    #[serde(default)]
+    pub given_up_call: Option<u32>,
+    /// The calls to providers.
+    pub calls: Vec<CallSight>,
+    /// The jobs that are staged and not confirmed.
+    pub jobs: Vec<JobSight>,
+    /// The events that providers have told of.
+    pub events: Vec<EventSight>,
+}
+
+/// A call to a provider.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "as in `ProviderCall`")]
+pub struct CallSight {
+    #[serde(default)]
+    pub call_id: u32,
+    pub key_id: u32,
+    /// What it does.
+    #[serde(default)]
+    pub kind: String,
+    pub name: String,
+    pub provider: String,
+    pub derived_key: String,
+    pub status: String,
+    pub in_doubt: bool,
+    /// Why a person must look.
+    #[serde(default)]
+    pub needs_review: Option<String>,
+    /// The provider's id of what the call made, although its answer settled nothing.
+    #[serde(default)]
+    pub provider_id: Option<String>,
+    /// The operator who has settled it, and why.
+    #[serde(default)]
+    pub by_hand: Option<(String, String)>,
+    /// One word for the answer.
+    pub result: Option<String>,
+    /// The provider's code of a refusal.
+    pub code: Option<String>,
+    /// The HTTP status of the answer.
+    pub http_status: Option<u16>,
+    /// The provider's id of the request.
+    pub request_id: Option<String>,
+    pub sends: u32,
+    pub failures: u32,
+    pub first_sent_at_ms: Option<u64>,
+    pub last_sent_at_ms: Option<u64>,
+    pub next_try_at_ms: u64,
+}
+
+/// A job that is staged.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "as in `StagedJob`")]
+pub struct JobSight {
+    pub job_id: String,
+    pub kind: String,
+    pub staged_at_ms: u64,
+    pub sends: u32,
+    pub next_at_ms: u64,
+}
+
+/// An event of a provider.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "as in `TakenEvent`")]
+pub struct EventSight {
+    pub event_id: String,
+    pub provider: String,
+    pub kind: String,
+    pub received_at_ms: u64,
+}
+
+impl Inspection {
+    /// Of these rows, with what is not loaded with them.
+    pub fn of(
+        rows: &Rows,
+        timeline: Vec<TimelineEntry>,
+        events: Vec<EventSight>,
+        audit: Vec<AuditRow>,
+        now_ms: u64,
+    ) -> Self {
+        let mut snapshot = snapshot(rows, audit, now_ms);
+        let refunded_minor = snapshot.payment.as_ref().map_or(0, |payment| payment.refunded_minor);
+        if let Some(payment) = &mut snapshot.payment {
+            payment.shown.clear();
+        }
+        let payment = rows.resource.payment.as_ref();
+        let free = payment.filter(|payment| payment.pending.is_none());
+        let refundable_minor = free
+            .filter(|payment| !payment.forbids_refunds())
+            .map_or(0, |payment| payment.captured_minor().saturating_sub(payment.disputed_minor()));
+        let capturable = free.filter(|payment| payment.status() == "requires_capture");
+        Self {
+            snapshot,
+            capture_before_ms: capturable.and_then(|payment| payment.capture_before_ms),
+            capturable_minor: capturable.map_or(0, |payment| payment.amount.get()),
+            refundable_minor: refundable_minor.saturating_sub(refunded_minor),
+            voidable: free.is_some_and(|payment| is_voidable(&payment.state)),
+            under_way: payment.and_then(|payment| payment.pending).map(|pending| pending.state().to_owned()),
+            next_check_at_ms: payment.and_then(check::due_at_ms),
+            timeline,
+            replays: rows.keys.iter().map(|key| (key.key_id, key.replays)).collect(),
+            tries: rows.resource.tries.clone(),
+            links: rows.resource.links.clone(),
+            link_revision: payment.and_then(|payment| payment.link_revision),
+            given_up_call: by_hand::given_up(rows, now_ms).map(|(call_id, _)| call_id),
+            calls: rows.calls.iter().map(CallSight::of).collect(),
+            jobs: rows
+                .jobs
+                .iter()
+                .map(|job| JobSight {
+                    job_id: job.job_id.clone(),
+                    kind: job.kind.as_str().to_owned(),
+                    staged_at_ms: job.staged_at_ms,
+                    sends: job.sends,
+                    next_at_ms: job.next_at_ms,
+                })
+                .collect(),
+            events,
+        }
+    }
+}
+
+impl CallSight {
+    /// Of a call.
+    pub fn of(call: &ProviderCall) -> Self {
+        let settlement = match &call.state {
+            CallState::Settled(settlement) => Some(settlement),
+            CallState::Frozen | CallState::InFlight | CallState::Unknown => None,
+        };
+        let reply = match settlement {
+            Some(Settlement::Answered(reply)) => Some(reply),
+            _ => None,
+        };
+        let code = reply.and_then(|reply| match &reply.result {
+            ProviderResult::Declined { code, decline_code, .. } => {
+                Some(decline_code.clone().unwrap_or_else(|| code.clone()))
+            }
+            ProviderResult::Rejected { code, .. } => Some(code.clone()),
+            _ => None,
+        });
+        let result = match settlement {
+            Some(Settlement::Answered(reply)) => Some(reply.result.name()),
+            Some(Settlement::NotExecuted) => Some("not_executed"),
+            Some(Settlement::NeedsReview) => Some("flagged"),
+            None => None,
+        };
+        let by_hand = call.evidence.by_hand.as_ref();
+        Self {
+            call_id: call.call_id,
+            key_id: call.key_id,
+            kind: call.kind.as_str().to_owned(),
+            name: call.name.clone(),
+            provider: call.provider.as_str().to_owned(),
+            derived_key: call.derived_key.clone(),
+            status: call.state.name().to_owned(),
+            in_doubt: call.in_doubt(),
+            needs_review: call.needs_review().map(str::to_owned),
+            provider_id: call.evidence.provider_id.clone().filter(|_| settlement.is_none()),
+            by_hand: by_hand.map(|by_hand| (by_hand.by.clone(), by_hand.reason.clone())),
+            result: result.map(str::to_owned),
+            code,
+            http_status: reply.map(|reply| reply.status),
+            request_id: reply.and_then(|reply| reply.request_id.clone()),
+            sends: call.sends,
+            failures: call.failures,
+            first_sent_at_ms: call.first_sent_at_ms,
+            last_sent_at_ms: call.last_sent_at_ms,
+            next_try_at_ms: call.next_try_at_ms,
+        }
+    }
+}

@@ -1,0 +1,448 @@
+//! What the edge asks of an object, and what the object answers. JSON in both directions, with a version: while a
+//! deploy rolls out, a new edge may speak to an old object.
+
+use serde::{Deserialize, Serialize};
+
+use crate::inspection::{CallSight, Inspection};
+use once::fingerprint::Canonical;
+use once::id::{Owner, RequestId};
+use once::key::KeyHash;
+use once::record::StoredResponse;
+use once::rows::TimelineEntry;
+use payments::flows::Point;
+use payments::flows::Refusal;
+use payments::flows::engine::{Arrival, KeyRecord, Lifecycle, RecoveryPoint, Rows};
+use payments::flows::order_link::OrderLinks;
+use payments::flows::ride::Ride;
+use payments::flows::tries::NextTry;
+use payments::payment::money::Currency;
+use payments::payment::provider_event::Event;
+use payments::payment::tries::Try;
+use payments::payment::{Payment, Refund};
+
+/// The version of these messages.
+pub const VERSION: u32 = 1;
+
+/// The header in which an object says how long it has waited for the provider, in ms.
+pub const PROVIDER_MS: &str = "provider-ms";
+
+/// A message with its version.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Envelope<T> {
+    /// See [`VERSION`].
+    pub version: u32,
+    /// The message.
+    pub message: T,
+}
+
+/// What the edge asks.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Ask {
+    /// Run an operation under a key, or answer from what it did.
+    Run(Box<Execute>),
+    /// Bind a key, in its own object, to the object in which its operation runs.
+    Bind {
+        /// The request.
+        arrival: Box<Arrival>,
+        /// Where it is to run, as hexadecimal digits.
+        object: String,
+    },
+    /// Show the resource and its key, to its owner.
+    Show {
+        /// Who asks.
+        owner: Owner,
+        /// Which key; the newest one, if it is not said.
+        key_hash: Option<KeyHash>,
+        /// First ask the provider how it goes on, if that is open.
+        #[serde(default)]
+        refresh: bool,
+    },
+    /// Show how an order stands and what is known of its links, to its owner; the provider is asked first if that is open.
+    Order {
+        /// Who asks.
+        owner: Owner,
+    },
+    /// A link to the order is made.
+    MakeLink {
+        /// The revision that the shop gives it.
+        revision: Option<u32>,
+        /// A digest of what it sells.
+        content: String,
+    },
+    /// No link that was made so far can be paid any more.
+    EndLinks,
+    /// Where the operation of a key runs that was bound here.
+    Locate {
+        /// Who asks.
+        owner: Owner,
+        /// Which key.
+        key_hash: KeyHash,
+    },
+    /// Drop a finished key's response before its time.
+    Forget {
+        /// Who asks.
+        owner: Owner,
+        /// Which key.
+        key_hash: KeyHash,
+    },
+    /// A job is done, or lies in the dead letters: forget it.
+    JobDone {
+        /// Which job.
+        job_id: String,
+        /// The newest audit record that a projection has carried.
+        audit_through: Option<u64>,
+    },
+    /// Take in what a provider tells.
+    Event(Box<Event>),
+    /// Do all that is due, as the alarm does, and set that anew.
+    Wake,
+    /// Send the read model a snapshot, whether or not something has changed.
+    Project,
+    /// Show an operator all that happened here. Only the desk asks this: there is no owner's check.
+    Inspect,
+    /// Take up now what waits here. The answer is whether anything was ever written here.
+    Resume,
+    /// The same, and ask the provider about all that only it knows.
+    Settle,
+    /// Show an operator a call, and what its provider shows of it now.
+    ShowCall {
+        /// Its number.
+        call_id: u32,
+    },
+    /// An operator says how a call ended.
+    SettleByHand(Box<ByHandAsk>),
+    /// Send nothing more of a call for a while: an operator finds out what became of it.
+    Hold {
+        /// Its number.
+        call_id: u32,
+    },
+    /// Drop all personal data.
+    Erase,
+    /// Somebody has come back from the bank's page: ask the provider, and say where to go.
+    Return,
+}
+
+/// What the object answers to [`Ask::Locate`]: the object, as hexadecimal digits.
+pub type Located = Option<String>;
+
+/// What the object answers to [`Ask::Inspect`]: `None` where nothing is.
+pub type Inspected = Option<Inspection>;
+
+/// What the object answers to [`Ask::ShowCall`]: `None` where there is no such call.
+pub type ShownCall = Option<CallReport>;
+
+/// What an operator says of a call.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "said")]
+pub enum Said {
+    /// It was not executed.
+    NotExecuted,
+    /// It was executed.
+    Executed {
+        /// The provider's id of what it made or moved.
+        id: String,
+        /// It did what was asked for, else it was refused. Counts only where the provider cannot be asked.
+        is_done: bool,
+    },
+}
+
+/// An operator settles a call by hand.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct ByHandAsk {
+    /// Which call.
+    pub call_id: u32,
+    /// How often it had been sent when the operator looked.
+    pub sends: u32,
+    /// How it ended.
+    pub said: Said,
+    /// It is settled; else it is only said whether it would be.
+    pub is_final: bool,
+    /// The button's number.
+    pub button: u64,
+    /// Who says so.
+    pub operator: String,
+    /// Why.
+    pub reason: String,
+}
+
+/// What the object answers to [`Ask::SettleByHand`] and [`Ask::Hold`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "answer")]
+pub enum ByHandAnswer {
+    /// It is settled.
+    Settled {
+        /// As what: `charged`, `not executed` …
+        how: String,
+    },
+    /// It would be settled.
+    Would {
+        /// As what.
+        how: String,
+    },
+    /// Nothing more is sent until then.
+    Held {
+        /// In ms since the epoch.
+        until_ms: u64,
+    },
+    /// Nothing was changed.
+    Refused {
+        /// Why.
+        detail: String,
+    },
+}
+
+/// A call whose outcome nobody knows, for an operator.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct CallReport {
+    /// The call.
+    pub call: CallSight,
+    /// How much it moves, in minor units.
+    pub amount_minor: Option<u32>,
+    /// In which currency.
+    pub currency: String,
+    /// By what a person finds it on the provider's own pages.
+    pub reference: Option<String>,
+    /// The provider has said that it executed it.
+    pub is_executed: bool,
+    /// Until when nobody believes that it was not executed, in ms since the epoch.
+    pub quarantined_until_ms: Option<u64>,
+    /// Until when the last send may still arrive, in ms since the epoch.
+    pub may_arrive_until_ms: Option<u64>,
+    /// How it ended, if it was settled meanwhile.
+    pub ended: Option<String>,
+    /// Its capture has failed, and its provider tries no more to make it again.
+    #[serde(default)]
+    pub is_given_up: bool,
+    /// Why it cannot be settled now.
+    pub refusal: Option<String>,
+    /// What came of its last sends and look-ups, the newest last.
+    pub lines: Vec<TimelineEntry>,
+    /// What the provider shows now; not asked for a call that is settled.
+    pub shown: Option<Sighting>,
+}
+
+/// What a provider shows of a call.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Sighting {
+    /// In words.
+    pub text: String,
+    /// Its id of what the call has made.
+    pub id: Option<String>,
+    /// The call was executed, as it seems.
+    pub is_found: bool,
+}
+
+/// What the object answers to [`Ask::Return`]: `None` without a payment that leads anywhere.
+pub type Returned = Option<WayOn>;
+
+/// Where a person goes who has come back from the bank's page, and what the shop is told.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WayOn {
+    /// The payment's return address.
+    pub return_url: String,
+    /// What was to be paid, in minor units.
+    pub amount_minor: u32,
+    /// In which currency.
+    pub currency: Currency,
+}
+
+/// What the object answers to [`Ask::Bind`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum BindVerdict {
+    /// It runs there: the object, as hexadecimal digits.
+    To(String),
+    /// The key stands for another request.
+    Mismatch {
+        /// The fields that differ.
+        fields: Vec<String>,
+    },
+    /// Too many new operations: nothing was written.
+    RateLimited,
+}
+
+/// A request to run.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Execute {
+    /// The request.
+    pub arrival: Arrival,
+    /// How long a duplicate waits for the first one's result, in ms.
+    pub wait_ms: u64,
+    /// A failure that was asked for (demo only).
+    pub fault: Option<Fault>,
+    /// It was counted against the account's rate already, by an edge that still did so where the key was bound.
+    #[serde(default)]
+    pub is_counted: bool,
+}
+
+/// A failure on request, to show what a retry does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Fault {
+    /// An error inside the flow, after the ride is created or the payment is reserved.
+    Error,
+    /// The whole WebAssembly instance traps there.
+    Crash,
+    /// It traps when the provider has answered, before that is written down: the worst moment.
+    CrashAfterCall,
+}
+
+impl Fault {
+    /// Where the first two strike.
+    pub const AT: [RecoveryPoint; 2] =
+        [RecoveryPoint::At(Point::RideCreated), RecoveryPoint::At(Point::Reserved)];
+}
+
+/// What the object answers to [`Ask::Run`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    /// The operation is over.
+    Finished {
+        /// Its stored response.
+        response: StoredResponse,
+        /// The request that first used the key.
+        original_request: RequestId,
+        /// Whether it was there before this request, or made by another one's run.
+        replayed: bool,
+    },
+    /// The first request still runs after the bounded wait.
+    InProgress {
+        /// When to come again, in ms.
+        retry_after_ms: u64,
+    },
+    /// The outcome is not known yet.
+    Pending {
+        /// When to come again, in ms.
+        retry_after_ms: u64,
+        /// Whether money may have moved.
+        in_doubt: bool,
+    },
+    /// An error between two phases.
+    Interrupted {
+        /// When it is resumed at the latest, in ms.
+        retry_after_ms: u64,
+    },
+    /// The key stands for another request.
+    Mismatch {
+        /// The fields that differ.
+        fields: Vec<String>,
+    },
+    /// The stored response is gone.
+    Expired,
+    /// An expired form that never did anything.
+    NotStarted,
+    /// The key is somebody else's.
+    #[serde(rename = "stranger")]
+    NotOwner,
+    /// The state of the payment forbids it; the key is still free.
+    Refused(Refusal),
+    /// Too many new operations; the key is still free.
+    RateLimited,
+}
+
+/// What the object answers to [`Ask::Show`]: `None` for a stranger, and where nothing is.
+pub type Shown = Option<View>;
+
+/// What the object answers to [`Ask::Order`].
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct OrderView {
+    /// The newest try to pay it.
+    pub view: Option<View>,
+    /// What is known of its links.
+    pub links: Option<OrderLinks>,
+}
+
+/// A key and what it made.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct View {
+    /// The ride, once it is created.
+    pub ride: Option<Ride>,
+    /// The payment, once it is created.
+    #[serde(default)]
+    pub payment: Option<Payment>,
+    /// Its refunds, oldest first.
+    #[serde(default)]
+    pub refunds: Vec<Refund>,
+    /// Its tries, oldest first.
+    #[serde(default)]
+    pub tries: Vec<Try>,
+    /// The key.
+    pub key: KeyView,
+    /// The parameters, while they are kept: a form is shown again with them.
+    pub parameters: Option<Canonical>,
+    /// When an order whose last try has failed may be tried again.
+    #[serde(default)]
+    pub next_try: NextTry,
+}
+
+/// A key's status, as clients see it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum KeyStatus {
+    /// Under way.
+    Processing,
+    /// Ended, the response is replayed.
+    Complete,
+    /// The provider has not said whether it charged; it is being found out.
+    Unknown,
+    /// Ended, the response is gone.
+    Expired,
+}
+
+impl KeyStatus {
+    /// Whether nothing more will happen.
+    pub const fn is_over(self) -> bool {
+        matches!(self, Self::Complete | Self::Expired)
+    }
+}
+
+/// A key, as its owner sees it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct KeyView {
+    /// Where it stands.
+    pub status: KeyStatus,
+    /// How far it came.
+    pub recovery_point: RecoveryPoint,
+    /// The request's fingerprint.
+    pub request_hash: String,
+    /// How many runs it took.
+    pub attempts: u32,
+    /// In ms since the epoch.
+    pub created_at_ms: u64,
+    /// When the response is dropped, in ms since the epoch; not known before the end.
+    pub expires_at_ms: Option<u64>,
+    /// The stored status.
+    pub response_code: Option<u16>,
+    /// What happened when.
+    pub timeline: Vec<TimelineEntry>,
+}
+
+impl KeyView {
+    /// From a record, with the timeline of the whole object, as it stands at `now_ms` (since the epoch): a response
+    /// has expired at its time, also if the alarm that drops it is late.
+    pub fn of(rows: &Rows, key: &KeyRecord, timeline: Vec<TimelineEntry>, now_ms: u64) -> Self {
+        let in_doubt = rows.unsettled_call(key.key_id).is_some_and(|call| call.in_doubt());
+        let (status, response_code, expires_at_ms) = match &key.lifecycle {
+            // In doubt while a send is on its way is simply under way; in doubt while nobody works on it is unknown.
+            Lifecycle::Open(open) if in_doubt && open.lease.is_none() => (KeyStatus::Unknown, None, None),
+            Lifecycle::Open(_) => (KeyStatus::Processing, None, None),
+            Lifecycle::Finished(f) if now_ms >= f.expires_at_ms => {
+                (KeyStatus::Expired, Some(f.response.status), Some(f.expires_at_ms))
+            }
+            Lifecycle::Finished(f) => (KeyStatus::Complete, Some(f.response.status), Some(f.expires_at_ms)),
+            Lifecycle::Expired(t) => (KeyStatus::Expired, Some(t.status), Some(t.expires_at_ms)),
+        };
+        Self {
+            status,
+            recovery_point: key.recovery_point(),
+            request_hash: key.fingerprint.0.clone(),
+            attempts: key.attempt,
+            created_at_ms: key.created_at_ms,
+            expires_at_ms,
+            response_code,
+            timeline: timeline.into_iter().filter(|entry| entry.key_id == key.key_id).collect(),
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! The files that an operator sends: Adyen's settlement details reports and the bank's acknowledgements. The desk hands them to the
+//! payments Worker, which imports them, and says what came of it.
+
+use std::collections::BTreeMap;
+
+use data_encoding::HEXLOWER;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+/// The largest report, in bytes: it is held in memory as a whole.
+pub const REPORT_MAX_BYTES: usize = 25_165_824;
+/// The largest acknowledgement, in bytes.
+pub const ACK_MAX_BYTES: usize = 1_048_576;
+/// The longest name of a file, in characters.
+const NAME_MAX: usize = 120;
+
+/// The columns of a [`Report`].
+pub const REPORT_COLUMNS: &str =
+    "report_id, name, bytes, bytes_done, line, state, counts, error, received_at_ms";
+
+/// How many lines of which kinds were read.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Counts {
+    /// Lines of known types, by type.
+    pub types: BTreeMap<String, u64>,
+    /// Those that are not.
+    pub unknown: BTreeMap<String, u64>,
+    /// Those of other merchant accounts.
+    pub of_others: u64,
+    /// Those that move money and could not be read.
+    pub unreadable: u64,
+}
+
+/// A report, as its row has it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Report {
+    /// SHA-256 of its bytes, in hexadecimal.
+    pub report_id: String,
+    /// What the file was called when it came first.
+    pub name: String,
+    /// How long it is.
+    pub bytes: u64,
+    /// How much of it is read.
+    pub bytes_done: u64,
+    /// The number of the line at which the next slice begins.
+    pub line: u64,
+    /// `waiting`, `done` or `refused`.
+    pub state: String,
+    /// [`Counts`], as JSON.
+    pub counts: String,
+    /// Why it was refused.
+    pub error: Option<String>,
+    /// When it came, in ms since the epoch.
+    pub received_at_ms: u64,
+}
+
+impl Report {
+    /// How many lines of which kinds were read.
+    pub fn counted(&self) -> Counts {
+        serde_json::from_str(&self.counts).unwrap_or_default()
+    }
+
+    /// Its progress, in words.
+    pub fn said(&self) -> String {
+        let counts = self.counted();
+        let sum = |counts: &BTreeMap<String, u64>| counts.values().sum::<u64>();
+        let how_far = match (&self.error, self.state.as_str()) {
+            (Some(error), _) => format!("read no further: {error}"),
+            (None, "done") => "read whole".to_owned(),
+            (None, _) => format!("{} of {} bytes read; it goes on by itself", self.bytes_done, self.bytes),
+        };
+        format!(
+            "{how_far}; {} lines, {} of unknown types, {} of other merchant accounts, {} that cannot be read",
+            sum(&counts.types),
+            sum(&counts.unknown),
+            counts.of_others,
+            counts.unreadable
+        )
+    }
+}
+
+/// The file's name, reduced to plain characters.
+pub fn name(given: &str) -> String {
+    let is_plain = |c: &char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    let name: String = given.chars().filter(is_plain).take(NAME_MAX).collect();
+    if name.is_empty() { "report.csv".to_owned() } else { name }
+}
+
+/// As the log of operators names the import of these bytes.
+pub fn action(bytes: &[u8]) -> String {
+    let hash: String = HEXLOWER.encode(&Sha256::digest(bytes)).chars().take(16).collect();
+    format!("import report {hash}")
+}
+
+/// The result of uploading a report.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Uploaded {
+    /// It is stored, and read this far.
+    Kept(Report),
+    /// It is not a report, for this reason.
+    NoReport(String),
+    /// The bucket or Adyen is not configured.
+    Off(String),
+}
+
+/// How many lines of an acknowledgement were booked and how many were not, by reason; or what is wrong with the file, of which no line
+/// was booked.
+pub type Imported = Result<BTreeMap<String, u64>, Vec<String>>;

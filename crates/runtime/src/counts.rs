@@ -1,0 +1,62 @@
+//! Counts keys, payments and rides by status.
+
+use serde::Deserialize;
+use worker::{Env, Result};
+
+use crate::db::Db;
+use crate::metrics::Entity;
+use crate::metrics::stats::Counts;
+use crate::metrics::text::gauge;
+
+/// Counts them all.
+pub async fn counts(env: &Env) -> Result<Counts> {
+    #[derive(Deserialize)]
+    struct Row {
+        entity: String,
+        status: String,
+        number: i64,
+    }
+    let sql = "SELECT 'key' AS entity, status, count(*) AS number FROM keys GROUP BY status
+         UNION ALL SELECT 'payment', status, count(*) FROM payments GROUP BY status
+         UNION ALL SELECT 'ride', status, count(*) FROM rides GROUP BY status";
+    let rows: Vec<Row> = Db::of(env)?.rows(sql, Vec::new()).await?;
+    let known = |row: Row| {
+        let entity = match row.entity.as_str() {
+            "key" => Entity::Key,
+            "payment" => Entity::Payment,
+            _ => Entity::Ride,
+        };
+        let status = entity.statuses().iter().find(|status| **status == row.status)?;
+        Some((entity, *status, row.number))
+    };
+    Ok(rows.into_iter().filter_map(known).collect())
+}
+
+/// Webhooks that are not processed yet.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+pub struct Inbox {
+    waiting: u64,
+    oldest_at_ms: Option<u64>,
+    dead: u64,
+}
+
+impl Inbox {
+    /// As `/metrics` shows it.
+    pub fn exposition(&self, now_ms: u64) -> String {
+        let oldest_s = self.oldest_at_ms.map_or(0, |at_ms| now_ms.saturating_sub(at_ms) / 1000);
+        [
+            gauge("paid_once_inbox_events", "Webhooks that wait to be worked on.", self.waiting),
+            gauge("paid_once_inbox_oldest_seconds", "How long the oldest of them has waited.", oldest_s),
+            gauge("paid_once_inbox_dead_events", "Webhooks that were given up: dead letters.", self.dead),
+        ]
+        .concat()
+    }
+}
+
+/// Counts the inbox.
+pub async fn inbox(env: &Env) -> Result<Inbox> {
+    let sql = "SELECT count(*) AS waiting, min(received_at_ms) AS oldest_at_ms,
+            (SELECT count(*) FROM inbox WHERE state = 'dead') AS dead
+         FROM inbox WHERE state = 'waiting'";
+    Ok(Db::of(env)?.first(sql, Vec::new()).await?.unwrap_or_default())
+}

@@ -1,0 +1,21 @@
+//! Metrics, for Prometheus (`GET /metrics`) and for people (`GET /admin/stats`).
+//!
+//! Isolates share no memory, and no request may wait for a shared counter. So each isolate counts for itself ([`recorder`],
+//! [`counters`]). After an answer, at most about once a second ([`flush_throttle`]), it sends its counters in one message to one of a few
+//! objects, which add them up. A message whose outcome is unknown is not sent again, and an isolate that ends loses
+//! what it has not sent: the numbers may be too small, never too large. Nothing is decided by them.
+
+pub mod catalog;
+pub mod counters;
+#[cfg(target_arch = "wasm32")]
+mod flush;
+pub mod flush_throttle;
+pub mod recorder;
+pub mod shards;
+pub mod stats;
+pub mod text;
+
+pub use catalog::Entity;
+#[cfg(target_arch = "wasm32")]
+pub use flush::{flush, looking_up, read, sending};
+pub use recorder::*;

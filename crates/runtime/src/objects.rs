@@ -1,0 +1,126 @@
+//! The payments Worker's objects, as a request finds and asks them.
+
+use std::cell::Cell;
+use std::time::Duration;
+
+use serde::de::DeserializeOwned;
+use worker::{Delay, Env, ObjectNamespace, Result, Stub};
+
+use crate::client;
+use crate::http_client::{TOO_LONG, within};
+use messages::message::Ask;
+use once::id::ObjectId;
+use web::http::{Answer, Request};
+
+/// How often an object is asked when its stub fails.
+const TRIES: u32 = 3;
+/// How much longer an object may take than what it waits for.
+const GRACE: Duration = Duration::from_secs(15);
+/// The pause before it is asked again; longer each time.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// Where an object is.
+pub enum ObjectRef {
+    /// An API key's or an order's object, found by name.
+    Named(String),
+    /// A form's or a resource's object, by its own id.
+    Id(ObjectId),
+}
+
+/// The objects, for one request.
+pub struct Objects {
+    env: Env,
+    patience: Duration,
+    /// How long this request has waited for objects, in ms.
+    waited_ms: Cell<u64>,
+    /// How much of that the objects waited for the provider, in ms.
+    provider_ms: Cell<u64>,
+}
+
+impl Objects {
+    /// As bound: `KEYS`. `waits_ms` is the longest time, in ms, that an object itself waits for something.
+    pub fn of(env: &Env, waits_ms: u64) -> Self {
+        Self {
+            env: env.clone(),
+            patience: Duration::from_millis(waits_ms).saturating_add(GRACE),
+            waited_ms: Cell::new(0),
+            provider_ms: Cell::new(0),
+        }
+    }
+
+    /// Tells with the answer where the time went: [`Server-Timing`](https://www.w3.org/TR/server-timing/).
+    pub fn timed(&self, answer: Answer, request: &Request) -> Answer {
+        let total_ms = worker::Date::now().as_millis().saturating_sub(request.now_ms);
+        let (object_ms, provider_ms) = (self.waited_ms.get(), self.provider_ms.get());
+        let timing = format!("total;dur={total_ms}, object;dur={object_ms}, provider;dur={provider_ms}");
+        answer.with("server-timing", timing)
+    }
+
+    fn namespace(&self) -> Result<ObjectNamespace> {
+        self.env.durable_object("KEYS")
+    }
+
+    /// A fresh unique id: the object does not exist before it is called.
+    pub fn fresh(&self) -> Result<ObjectId> {
+        parse_id(&self.namespace()?.unique_id()?.to_string())
+    }
+
+    /// The id of the object at a place.
+    pub fn id(&self, place: &ObjectRef) -> Result<ObjectId> {
+        match place {
+            ObjectRef::Id(id) => Ok(*id),
+            ObjectRef::Named(name) => parse_id(&self.namespace()?.id_from_name(name)?.to_string()),
+        }
+    }
+
+    /// Whether an id is one of our namespace's. The runtime signs them: a made-up one is not.
+    pub fn exists(&self, place: &ObjectRef) -> bool {
+        self.stub(place).is_ok()
+    }
+
+    fn stub(&self, place: &ObjectRef) -> Result<Stub> {
+        let objects = self.namespace()?;
+        match place {
+            ObjectRef::Named(name) => objects.id_from_name(name)?.get_stub(),
+            ObjectRef::Id(id) => objects.id_from_string(&id.to_hex())?.get_stub(),
+        }
+    }
+
+    /// Asks an object. An exception from a stub says nothing about what was done: the key makes it safe to ask again,
+    /// with a new stub, after a short pause. Not of an object that has too much to do, or that has not answered for long. A
+    /// failure that was asked for strikes only once.
+    pub async fn ask<T: DeserializeOwned>(&self, object: &ObjectRef, mut ask: Ask) -> Result<T> {
+        let mut tried = 1;
+        loop {
+            let error = match self.ask_once(object, &ask).await {
+                Ok(answer) => return Ok(answer),
+                Err(error) => error,
+            };
+            let text = error.to_string();
+            if tried == TRIES || text.contains("overloaded") || text.contains(TOO_LONG) {
+                return Err(error);
+            }
+            Delay::from(PAUSE * tried).await;
+            tried += 1;
+            if let Ask::Run(run) = &mut ask {
+                run.fault = None;
+            }
+        }
+    }
+
+    async fn ask_once<T: DeserializeOwned>(&self, object: &ObjectRef, ask: &Ask) -> Result<T> {
+        let asked_at_ms = worker::Date::now().as_millis();
+        let stub = self.stub(object)?;
+        let asked = client::ask_stub(&stub, ask);
+        let answered = within(self.patience, "the object's answer", asked).await;
+        let waited_ms = worker::Date::now().as_millis().saturating_sub(asked_at_ms);
+        self.waited_ms.set(self.waited_ms.get().saturating_add(waited_ms));
+        let (answer, provider_ms) = answered?;
+        self.provider_ms.set(self.provider_ms.get().saturating_add(provider_ms));
+        Ok(answer)
+    }
+}
+
+fn parse_id(hex: &str) -> Result<ObjectId> {
+    ObjectId::from_hex(hex).ok_or_else(|| worker::Error::RustError("an object id of another form".into()))
+}

@@ -1,0 +1,154 @@
+//! A request of the runtime as plain data, and the answer back.
+
+use std::pin::pin;
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use futures_util::future::{Either, select};
+use worker::{Delay, Headers, ResponseBody};
+
+use crate::log::log;
+use crate::random;
+use once::id::RequestId;
+use web::http::{Answer, Request, Url};
+use web::pages::Site;
+use web::problem::{Kind, Problem};
+use web::reply;
+
+/// Reads all but the body.
+pub fn read(incoming: &worker::Request) -> worker::Result<Request> {
+    let url = incoming.inner().url();
+    let url = Url::split(&url);
+    let now_ms = worker::Date::now().as_millis();
+    Ok(Request {
+        id: RequestId::new(now_ms, random::bytes()?),
+        now_ms,
+        method: incoming.inner().method(),
+        scheme: url.scheme.to_owned(),
+        host: url.host.to_owned(),
+        path: url.path.to_owned(),
+        query: url.query.to_owned(),
+        headers: incoming.headers().entries().collect(),
+        body: Vec::new(),
+    })
+}
+
+/// What to answer to a request that came in the clear. A cookie or a token that comes like that has been seen already: it must not work.
+pub fn insecure(request: &Request) -> Option<Result<Answer, Problem>> {
+    if request.secure() || request.is_local() {
+        return None;
+    }
+    Some(match request.method.as_str() {
+        "GET" | "HEAD" => Ok(reply::moved(&request.https_url())),
+        _ => Err(Problem::new(Kind::HttpsRequired)),
+    })
+}
+
+/// The body. One that says that it is too large is not read, and one that does not say so is read up to the limit. A caller
+/// who is known may not hold it open either: what has not come whole in time is given up.
+pub async fn body(
+    request: &Request,
+    incoming: &mut worker::Request,
+    max_bytes: usize,
+    timeout_ms: u64,
+) -> Result<Vec<u8>, Problem> {
+    let declared: Option<usize> =
+        request.header("content-length").and_then(|length| length.trim().parse().ok());
+    if declared.is_some_and(|length| length > max_bytes) {
+        return Err(Problem::too_large(max_bytes));
+    }
+    if incoming.inner().body().is_none() {
+        return Ok(Vec::new());
+    }
+    let broke_off = |_| Problem::because(Kind::BadRequest, "The body broke off. Nothing was run.");
+    let mut stream = incoming.stream().map_err(broke_off)?;
+    let whole = async {
+        let mut body = Vec::new();
+        while let Some(chunk) = stream.next().await {
+            body.extend(chunk.map_err(broke_off)?);
+            if body.len() > max_bytes {
+                return Err(Problem::too_large(max_bytes));
+            }
+        }
+        Ok(body)
+    };
+    match select(pin!(whole), Delay::from(Duration::from_millis(timeout_ms))).await {
+        Either::Left((body, _)) => body,
+        Either::Right(_) => Err(Problem::timed_out(timeout_ms)),
+    }
+}
+
+/// A problem, as a page for a person and as problem details for everyone else. What is wrong with the settings is for the log; in the
+/// demo, and where it is asked for from the same machine, the answer says it, too.
+pub fn refuse(mut problem: Problem, request: &Request, site: Site) -> Answer {
+    if problem.names_setting {
+        let event = if problem.status() >= 500 { "misconfigured" } else { "closed" };
+        let fields = [("event", event.into()), ("error", problem.detail.as_str().into())];
+        log(if problem.status() >= 500 { "error" } else { "warn" }, &fields);
+        if request.is_local() {
+            problem.detail.push_str(
+                " Under `wrangler dev` a secret is a line NAME=\"value\" of .dev.vars instead (of .dev.vars.demo, with \
+                 --env demo).",
+            );
+        } else if !site.demo {
+            problem.kind.explanation().clone_into(&mut problem.detail);
+        }
+    }
+    let problem = &problem;
+    if request.wants_html() {
+        let link = match problem.kind {
+            Kind::Unreadable => (request.path.as_str(), "Load it again"),
+            _ => ("/", "Back to the start"),
+        };
+        reply::problem_page(problem, request, site, link)
+    } else {
+        reply::problem(problem, request)
+    }
+}
+
+/// Writes a request and its answer to the log. `route` is the pattern that it is of.
+pub fn log_request(request: &Request, route: &str, answer: &Answer) {
+    let mut fields = vec![
+        ("event", "request".into()),
+        ("request_id", request.id.0.as_str().into()),
+        ("method", request.method.as_str().into()),
+        ("route", route.into()),
+        ("status", answer.status.into()),
+        ("outcome", answer.outcome.into()),
+        ("ms", worker::Date::now().as_millis().saturating_sub(request.now_ms).into()),
+    ];
+    if let Some((owner, key_hash)) = &answer.key {
+        fields.extend([("owner", owner.as_str().into()), ("key_hash", key_hash.as_str().into())]);
+    }
+    log(if answer.status >= 500 { "error" } else { "info" }, &fields);
+}
+
+/// What is sent: the answer, with its own body or with a static file as its body.
+pub fn write(answer: Answer, file: Option<ResponseBody>) -> worker::Result<worker::Response> {
+    let headers = Headers::new();
+    for (name, value) in &answer.headers {
+        headers.append(name, value)?;
+    }
+    let response = match file {
+        Some(file) => worker::Response::from_body(file)?,
+        None if answer.body.is_empty() => worker::Response::empty()?,
+        None => worker::Response::from_bytes(answer.body)?,
+    };
+    Ok(response.with_status(answer.status).with_headers(headers))
+}
+
+/// The runtime failed before anything was run.
+pub fn unavailable(error: worker::Error) -> Problem {
+    log("error", &[("event", "platform".into()), ("error", error.to_string().into())]);
+    let mut problem = Problem::because(Kind::Unavailable, "Nothing was run. Try again.");
+    problem.retry_after_s = Some(1);
+    problem
+}
+
+/// Something could not be looked up. It says nothing about what was paid.
+pub fn unreadable(error: worker::Error) -> Problem {
+    log("error", &[("event", "object_unreadable".into()), ("error", error.to_string().into())]);
+    let mut problem = Problem::new(Kind::Unreadable);
+    problem.retry_after_s = Some(1);
+    problem
+}

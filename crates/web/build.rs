@@ -1,0 +1,14 @@
+//! Gives the static files a version made from their content, so that browsers can keep them for ever.
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+fn main() {
+    for (variable, file) in
+        [("STYLE_VERSION", "../../static/style.css"), ("SCRIPT_VERSION", "../../static/app.js")]
+    {
+        println!("cargo::rerun-if-changed={file}");
+        let mut hasher = DefaultHasher::new();
+        std::fs::read(file).unwrap_or_default().hash(&mut hasher);
+        println!("cargo::rustc-env={variable}={:016x}", hasher.finish());
+    }
+}

@@ -1,0 +1,471 @@
+//! The buttons. Each has a one-time key, which is checked first and is the idempotency key of its action: pressed twice, or sent again
+//! after a broken connection, it acts once and gives the same result.
+//!
+//! The audit log gets an action before it is done, and its outcome afterwards: an action without an outcome was interrupted.
+
+use std::time::Duration;
+
+use serde::Deserialize;
+use serde_json::Value as Json;
+use worker::{MessageBuilder, QueueContentType};
+
+use super::context::Desk;
+use super::detail::object_of;
+use super::format;
+use super::queries::{self, BreakRow, DeadRow};
+use super::route::{OperatorAction, Target};
+use crate::app::Unreachable;
+use crate::operator::is_form_key;
+use crate::operator_log::{self, BEGUN};
+use messages::inbox::REQUEUE;
+use messages::job::{Job, VERSION, batches};
+use messages::message::{Ask, ByHandAnswer, Execute, Verdict};
+use once::fingerprint::{Fingerprint, Parameters};
+use once::id::{ObjectId, Owner, digest};
+use once::key::IdempotencyKey;
+use once::record::Channel;
+use payments::flows::capture::CaptureRequest;
+use payments::flows::engine::Arrival;
+use payments::flows::refund::RefundRequest;
+use payments::flows::void::VoidRequest;
+use payments::flows::{Operation, Refusal};
+use payments::payment::RefundReason;
+use payments::payment::records::JobKind;
+use runtime::db::Db;
+use runtime::http_client::within;
+use runtime::objects::ObjectRef;
+use runtime::serve::unreadable;
+use web::http::Answer;
+use web::problem::{Kind, Problem};
+
+/// The delay before a requeued job runs, in seconds, so that the next page still shows it as queued.
+const REQUEUE_DELAY_S: u32 = 2;
+/// How long the queue may take to accept a requeued batch.
+const QUEUE_TAKES: Duration = Duration::from_secs(10);
+/// How many dead letters one click requeues.
+const REQUEUE_MAX: usize = 50;
+/// For how long a provider keeps our keys, in ms; later, a requeued email would be sent a second time.
+const WINDOW_MS: u64 = 23 * 3_600_000;
+/// The longest note, in characters.
+const NOTE_MAX: usize = 300;
+
+/// A click on a button.
+struct Press<'a> {
+    desk: &'a Desk<'a>,
+    act: OperatorAction,
+    subject: &'a Target,
+    key: String,
+    entries: Parameters,
+}
+
+/// Does what a button says.
+pub(super) async fn act(desk: &Desk<'_>, act: OperatorAction, subject: &Target) -> Result<Answer, Problem> {
+    let request = desk.request;
+    let entries = request.parameters()?;
+    let key = entries.text("form").or_empty();
+    if !is_form_key(desk.app, &desk.operator, &request.path, &key, request.now_ms) {
+        return Err(Problem::because(
+            Kind::Forbidden,
+            "This button was not made for you, or its page was open for too long. Nothing was done: load the page again.",
+        ));
+    }
+    let press = Press { desk, act, subject, key, entries };
+    let named = press.named().await?;
+    let what = named.what.clone();
+    let noted = press.begin(&what).await?;
+    if let Some(action_id) = noted.to_do {
+        let outcome = press.outcome(named).await;
+        let subject = subject.name();
+        let done = operator_log::Action { operator: &desk.operator, what: &what, subject: &subject };
+        operator_log::end(&desk.app.env, action_id, &done, &outcome).await.map_err(unreadable)?;
+    }
+    Ok(Answer::see_other(&format!("{}?done={}", subject.path(), noted.id), "acted"))
+}
+
+/// An action in the log.
+struct Noted {
+    id: u64,
+    /// The same, if it is to be done now.
+    to_do: Option<u64>,
+}
+
+/// What is to be done, as the log has it, and what the flow needs for it.
+struct Named {
+    what: String,
+    operation: Option<(ObjectId, Owner, Operation)>,
+}
+
+impl Press<'_> {
+    /// What is asked for, with its entries. An entry that cannot be read is refused before anything is written.
+    async fn named(&self) -> Result<Named, Problem> {
+        if let Target::Call(_, number) = self.subject {
+            let what = match self.act {
+                OperatorAction::Hold => format!("hold call {number}"),
+                _ => super::by_hand::Entered::read(&self.entries)?.what(*number),
+            };
+            return Ok(Named { what, operation: None });
+        }
+        let Target::Payment(id) = self.subject else {
+            let note = self.note()?;
+            let what = if note.is_empty() {
+                self.act.as_str().to_owned()
+            } else {
+                format!("{}: {note}", self.act.as_str())
+            };
+            return Ok(Named { what, operation: None });
+        };
+        if matches!(self.act, OperatorAction::Resume | OperatorAction::Settle) {
+            return Ok(Named { what: self.act.as_str().to_owned(), operation: None });
+        }
+        let (object, inspection) = self.desk.inspect(object_of(id)).await?;
+        let not_found = || Problem::new(Kind::NotFound);
+        let payment = inspection.snapshot.payment.ok_or_else(not_found)?;
+        let owner = Owner::from_text(&inspection.snapshot.owner).ok_or_else(not_found)?;
+        let wrong = |message: String| {
+            Problem::because(Kind::InvalidParameters, format!("The amount {message}. Nothing was done."))
+        };
+        let amount =
+            format::parse_money(&self.entries.text("amount").or_empty(), &payment.currency).map_err(wrong)?;
+        let (operation, reason) = match self.act {
+            OperatorAction::Capture => (Operation::Capture(CaptureRequest { amount }), ""),
+            OperatorAction::Void => (Operation::Void(VoidRequest::default()), ""),
+            _ => {
+                let reason = RefundReason::parse(&self.entries.text("reason").or_empty())
+                    .unwrap_or(RefundReason::RequestedByCustomer);
+                (Operation::Refund(RefundRequest { amount, reason }), reason.as_str())
+            }
+        };
+        let shown = match (amount, self.act) {
+            (_, OperatorAction::Void) => String::new(),
+            (Some(amount), _) => format!(" {}", format::money(amount.get().into(), &payment.currency)),
+            (None, _) => " all that is left".to_owned(),
+        };
+        let reason =
+            if reason.is_empty() { String::new() } else { format!(", {}", reason.replace('_', " ")) };
+        let what = format!("{}{shown}{reason}", self.act.as_str());
+        Ok(Named { what, operation: Some((object, owner, operation)) })
+    }
+
+    fn note(&self) -> Result<String, Problem> {
+        let note = self.entries.text("note").or_empty();
+        if self.act != OperatorAction::Accept {
+            return Ok(String::new());
+        }
+        let is_good = !note.trim().is_empty()
+            && note.chars().count() <= NOTE_MAX
+            && !note.chars().any(char::is_control);
+        if is_good {
+            return Ok(note.trim().to_owned());
+        }
+        Err(Problem::because(
+            Kind::InvalidParameters,
+            format!("Say in up to {NOTE_MAX} characters why the break is right as it is. Nothing was done."),
+        ))
+    }
+
+    /// Writes down who does what. The number is made from the button's key: a second press finds the first.
+    async fn begin(&self, what: &str) -> Result<Noted, Problem> {
+        let hash = digest(&[b"operator action", self.key.as_bytes()]);
+        let id = operator_log::number(&hash);
+        let (env, subject) = (&self.desk.app.env, self.subject.name());
+        let action = operator_log::Action { operator: &self.desk.operator, what, subject: &subject };
+        if operator_log::begin(env, id, &action, self.desk.request.now_ms).await.map_err(unreadable)? {
+            return Ok(Noted { id, to_do: Some(id) });
+        }
+        let known = queries::find_action(env, id).await.map_err(unreadable)?;
+        let Some(known) = known.filter(|known| known.action == what && known.subject == subject) else {
+            return Err(Problem::because(
+                Kind::KeyReused,
+                "This button was pressed before, with other entries: that was done, and not this. Load the page again.",
+            ));
+        };
+        // The first press may be under way, or was broken off. What is idempotent is done again; a message would be sent twice.
+        let is_safe = !matches!(self.act, OperatorAction::Requeue | OperatorAction::RequeueAll);
+        Ok(Noted { id, to_do: (known.outcome == BEGUN && is_safe).then_some(id) })
+    }
+
+    /// Does it, and says how it ended.
+    async fn outcome(&self, named: Named) -> String {
+        let done = match (self.act, self.subject) {
+            (OperatorAction::Resume, subject) => self.go_on(subject, Ask::Resume).await,
+            (OperatorAction::Settle, subject) => self.go_on(subject, Ask::Settle).await,
+            (OperatorAction::Hold, Target::Call(id, number)) => {
+                self.ask_of_call(id, Ask::Hold { call_id: *number }).await
+            }
+            (OperatorAction::SettleByHand, Target::Call(id, number)) => {
+                self.settle_by_hand(id, *number).await
+            }
+            (OperatorAction::Requeue, Target::Job(job_id)) => self.requeue(Some(job_id)).await,
+            (OperatorAction::RequeueAll, _) => self.requeue(None).await,
+            (OperatorAction::Purge, Target::Job(job_id)) => self.purge(job_id).await,
+            (OperatorAction::Repair, Target::Break(id)) => self.repair(id).await,
+            (OperatorAction::Accept, Target::Break(id)) => self.accept(id).await,
+            _ => return self.operate(named).await,
+        };
+        done.unwrap_or_else(|error| format!("failed: {error}"))
+    }
+
+    async fn go_on(&self, subject: &Target, ask: Ask) -> worker::Result<String> {
+        let object = match subject {
+            Target::Payment(id) => object_of(id),
+            Target::Key(object, _) => ObjectId::from_hex(object),
+            _ => None,
+        };
+        let Some(object) = object else { return Ok("refused: there is no such object".to_owned()) };
+        let what = if matches!(ask, Ask::Settle) {
+            "the provider was asked"
+        } else {
+            "what was waiting was taken up"
+        };
+        self.desk.app.ask::<bool>(&ObjectRef::Id(object), ask).await?;
+        Ok(format!("{what}; the page shows how it stands"))
+    }
+
+    async fn settle_by_hand(&self, id: &str, call_id: u32) -> worker::Result<String> {
+        let Ok(entered) = super::by_hand::Entered::read(&self.entries) else {
+            return Ok("refused: an entry is missing".to_owned());
+        };
+        let button = operator_log::number(&digest(&[b"operator action", self.key.as_bytes()]));
+        let ask = entered.ask(call_id, &self.desk.operator, button, true);
+        self.ask_of_call(id, Ask::SettleByHand(Box::new(ask))).await
+    }
+
+    async fn ask_of_call(&self, id: &str, ask: Ask) -> worker::Result<String> {
+        let Some(object) = object_of(id) else { return Ok("refused: there is no such object".to_owned()) };
+        let answer = self.desk.app.ask::<ByHandAnswer>(&ObjectRef::Id(object), ask).await?;
+        Ok(super::by_hand::said(&answer))
+    }
+
+    /// Capture, void, refund: the same flow as the API's, on behalf of the payment's owner.
+    async fn operate(&self, named: Named) -> String {
+        let Some((object, owner, operation)) = named.operation else {
+            return "refused: not possible here".to_owned();
+        };
+        let Ok(key) = IdempotencyKey::parse(&self.key) else { return "refused: not a key".to_owned() };
+        let app = self.desk.app;
+        let entries = self.entries.clone().without(&["form"]).canonical();
+        let arrival = Arrival {
+            key_hash: key.hash(&owner),
+            owner,
+            fingerprint: Fingerprint::of("POST", &self.desk.request.path, &entries),
+            parameters: entries,
+            operation,
+            channel: Channel::Api,
+            request_id: self.desk.request.id.clone(),
+            may_start: true,
+            by: Some(self.desk.operator.name.clone()),
+        };
+        // An operator does not use up the account's rate.
+        let ask = Execute { arrival, wait_ms: app.config.wait_ms, fault: None, is_counted: true };
+        match app.run(&ObjectRef::Id(object), ask).await {
+            Ok(verdict) => said(verdict),
+            Err(Unreachable) => "begun; its answer was lost: the page shows how it stands".to_owned(),
+        }
+    }
+
+    /// Dead letters go back into the queue: the ledger first, then the messages. Should that break off in between, the clock
+    /// finds rows that nobody touches, and makes them dead letters again.
+    async fn requeue(&self, job_id: Option<&str>) -> worker::Result<String> {
+        let env = &self.desk.app.env;
+        let mut conditions = queries::Where::default();
+        conditions.and("state = 'dead' AND payload IS NOT NULL");
+        if let Some(job_id) = job_id {
+            conditions.and_value("job_id = ?", job_id);
+        }
+        let mut dead = queries::dead_letters(env, conditions, 0).await?;
+        dead.truncate(REQUEUE_MAX);
+        let events: Vec<&str> = dead.iter().filter_map(DeadRow::event_key).collect();
+        let events = self.requeue_events(&events).await?;
+        dead.retain(|row| row.event_key().is_none());
+        let ids: Vec<&str> = dead.iter().map(|row| row.job_id.as_str()).collect();
+        let taken = self.revive(&ids).await?;
+        let mut messages = Vec::new();
+        for row in dead.iter().filter(|row| taken.contains(&row.job_id)) {
+            let Some(kind) = JobKind::parse(&row.kind) else { continue };
+            let job = Job {
+                version: VERSION,
+                job_id: row.job_id.clone(),
+                kind,
+                object: row.object.clone(),
+                payload: serde_json::from_str(row.payload.as_deref().unwrap_or("null")).unwrap_or_default(),
+                staged_at_ms: row.staged_at_ms,
+            };
+            messages.push((row.job_id.as_str(), serde_json::to_string(&job)?));
+        }
+        if messages.is_empty() && events > 0 {
+            return Ok(match events {
+                1 => "one webhook is in the inbox again, and taken up within minutes".to_owned(),
+                many => format!("{many} webhooks are in the inbox again, and taken up within minutes"),
+            });
+        }
+        if messages.is_empty() {
+            return Ok("refused: it is not a dead letter any more".to_owned());
+        }
+        let mut sent = 0;
+        let mut refused = None;
+        for batch in batches(messages, |(_, text)| text) {
+            match self.send(&batch).await {
+                Ok(()) => sent += batch.len(),
+                Err(error) => {
+                    let ids: Vec<&str> = batch.iter().map(|(job_id, _)| *job_id).collect();
+                    self.bury(&ids).await?;
+                    refused = Some(format!("failed: the queue did not take {}: {error}", ids.len()));
+                }
+            }
+        }
+        Ok(match (refused, sent) {
+            (Some(refused), _) => refused,
+            (None, sent) if events > 0 => format!("{} jobs and webhooks are tried again", sent + events),
+            (None, 1) => "one job is in the queue again".to_owned(),
+            (None, many) => format!("{many} jobs are in the queue again"),
+        })
+    }
+
+    /// Events that were given up have all their time again. Gives how many these were.
+    async fn requeue_events(&self, keys: &[&str]) -> worker::Result<usize> {
+        if keys.is_empty() {
+            return Ok(0);
+        }
+        let values = vec![serde_json::to_string(keys)?.into(), self.desk.request.now_ms.into()];
+        Db::of(&self.desk.app.env)?.run(REQUEUE, values).await
+    }
+
+    /// Says in the ledger that these dead jobs have all their tries again. Gives those that were still dead: nobody else
+    /// requeues them now.
+    async fn revive(&self, ids: &[&str]) -> worker::Result<Vec<String>> {
+        #[derive(Deserialize)]
+        struct Revived {
+            job_id: String,
+        }
+        let now_ms = self.desk.request.now_ms;
+        let sql = format!(
+            "UPDATE jobs SET state = 'tried', attempts = 0, updated_at_ms = ?2,
+                first_at_ms = CASE WHEN first_at_ms < {} THEN ?2 ELSE first_at_ms END
+             WHERE state = 'dead' AND job_id IN (SELECT value FROM json_each(?1)) RETURNING job_id",
+            now_ms.saturating_sub(WINDOW_MS)
+        );
+        let values = vec![serde_json::to_string(ids)?.into(), now_ms.into()];
+        let rows: Vec<Revived> = Db::of(&self.desk.app.env)?.rows(&sql, values).await?;
+        Ok(rows.into_iter().map(|row| row.job_id).collect())
+    }
+
+    /// The queue did not take these: they are dead letters as before.
+    async fn bury(&self, ids: &[&str]) -> worker::Result<()> {
+        let sql = "UPDATE jobs SET state = 'dead' WHERE state = 'tried' AND attempts = 0
+             AND job_id IN (SELECT value FROM json_each(?1))";
+        let values = vec![serde_json::to_string(ids)?.into()];
+        Db::of(&self.desk.app.env)?.run(sql, values).await.map(drop)
+    }
+
+    async fn send(&self, batch: &[(&str, String)]) -> worker::Result<()> {
+        let mut messages = Vec::new();
+        for (_, text) in batch {
+            let message = MessageBuilder::new(text).content_type(QueueContentType::Text);
+            messages.push(message.delay_seconds(REQUEUE_DELAY_S).build());
+        }
+        let queue = self.desk.app.env.queue("JOBS")?;
+        within(QUEUE_TAKES, "the queue", queue.send_batch(messages)).await
+    }
+
+    async fn purge(&self, job_id: &str) -> worker::Result<String> {
+        let of_job = "UPDATE jobs SET state = 'purged', payload = NULL, frozen = NULL, updated_at_ms = ?2
+             WHERE job_id = ?1 AND state = 'dead'";
+        let of_event = "UPDATE inbox SET state = 'purged', event = NULL, updated_at_ms = ?2
+             WHERE event_key = ?1 AND state = 'dead'";
+        let (sql, key) = match job_id.strip_prefix(queries::EVENT) {
+            Some(key) => (of_event, key),
+            None => (of_job, job_id),
+        };
+        let values = vec![key.into(), self.desk.request.now_ms.into()];
+        let env = &self.desk.app.env;
+        let purged = Db::of(env)?.run(sql, values).await?;
+        // The same button, pressed at once or before, may have done it.
+        let is_purged =
+            purged > 0 || queries::dead_letter(env, job_id).await?.is_some_and(|row| row.state == "purged");
+        Ok(match is_purged {
+            true => "dropped, with what it carried".to_owned(),
+            false => "refused: it is not a dead letter any more".to_owned(),
+        })
+    }
+
+    /// The object finds out what is true and tells the read model. Whether the books agree then, the next reconciliation says.
+    async fn repair(&self, id: &str) -> worker::Result<String> {
+        let Some(row) = queries::find_break(&self.desk.app.env, id).await? else {
+            return Ok("refused: there is no such break".to_owned());
+        };
+        let object = row.object.as_deref().and_then(ObjectId::from_hex);
+        let Some(object) = object.or_else(|| row.resource.as_deref().and_then(object_of)) else {
+            return Ok("refused: it is no payment of ours that could be asked".to_owned());
+        };
+        let place = ObjectRef::Id(object);
+        self.desk.app.ask::<bool>(&place, Ask::Settle).await?;
+        self.desk.app.ask::<()>(&place, Ask::Project).await?;
+        let sql = "UPDATE breaks SET note = ?2, asked_at_ms = ?3 WHERE break_id = ?1 AND state = 'open'";
+        let note = format!("asked again by {}", self.desk.operator.name);
+        let values = vec![id.into(), note.into(), self.desk.request.now_ms.into()];
+        Db::of(&self.desk.app.env)?.run(sql, values).await?;
+        Ok("the provider was asked and the lists were told; the next reconciliation closes it if the books agree".to_owned())
+    }
+
+    async fn accept(&self, id: &str) -> worker::Result<String> {
+        let note = self.note().unwrap_or_default();
+        let env = &self.desk.app.env;
+        let Some(row) = queries::find_break(env, id).await? else {
+            return Ok("refused: there is no such break".to_owned());
+        };
+        // The same button, pressed at once or before, may have done it.
+        let is_done = |row: &BreakRow| row.state == "accepted" && row.note.as_deref() == Some(&note);
+        if is_done(&row) {
+            return Ok("accepted".to_owned());
+        }
+        let changed = || Ok("refused: it has changed since the page was loaded: look again".to_owned());
+        if row.seen() != self.entries.text("seen").or_empty() {
+            return changed();
+        }
+        let sql = "UPDATE breaks SET state = 'accepted', note = ?2
+             WHERE break_id = ?1 AND state = 'open' AND ours IS ?3 AND theirs IS ?4";
+        let values = vec![id.into(), note.as_str().into(), row.ours.into(), row.theirs.into()];
+        if Db::of(env)?.run(sql, values).await? > 0 {
+            return Ok("accepted".to_owned());
+        }
+        match queries::find_break(env, id).await? {
+            Some(row) if is_done(&row) => Ok("accepted".to_owned()),
+            Some(row) if row.state == "open" => changed(),
+            _ => Ok("refused: it is not open any more".to_owned()),
+        }
+    }
+}
+
+/// A verdict in words.
+fn said(verdict: Verdict) -> String {
+    match verdict {
+        Verdict::Finished { response, .. } => {
+            let body: Json = serde_json::from_slice(&response.body).unwrap_or_default();
+            let member = |name: &str| body.get(name).and_then(Json::as_str).unwrap_or_default().to_owned();
+            if response.status < 400 {
+                format!("done: the {} is {}", member("object"), member("status").replace('_', " "))
+            } else {
+                format!("refused by the provider: {}", member("detail"))
+            }
+        }
+        Verdict::Pending { in_doubt: true, .. } => {
+            "begun; the provider’s answer is not known, and is being found out".to_owned()
+        }
+        Verdict::Pending { .. } | Verdict::InProgress { .. } | Verdict::Interrupted { .. } => {
+            "begun; it goes on by itself".to_owned()
+        }
+        Verdict::Mismatch { .. } => "refused: this button was used with other entries".to_owned(),
+        Verdict::Refused(refusal) => match refusal {
+            Refusal::NoPayment => "refused: there is no payment".to_owned(),
+            Refusal::State { detail, .. } | Refusal::TooMuch { detail, .. } => format!("refused: {detail}"),
+            Refusal::Amount { message } => format!("refused: the amount {message}"),
+            Refusal::LimitReached { detail } => format!("refused: {detail}"),
+            Refusal::LinkReplaced | Refusal::LinkEnded => {
+                "refused: the link is not the order’s newest".to_owned()
+            }
+            Refusal::TooSoon { .. } => "refused: the order was tried too often in a row".to_owned(),
+        },
+        Verdict::Expired => "refused: this button was used long ago".to_owned(),
+        Verdict::NotStarted | Verdict::NotOwner | Verdict::RateLimited => "refused".to_owned(),
+    }
+}

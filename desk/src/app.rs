@@ -1,0 +1,84 @@
+//! What a request's handler has at hand: the settings, the way to the payments Worker's objects, and to the payments Worker itself.
+
+use serde::de::DeserializeOwned;
+use worker::wasm_bindgen::JsValue;
+use worker::{Env, Method, RequestInit};
+
+use crate::config::Config;
+use messages::message::{Ask, Execute, Verdict};
+use runtime::log::log;
+use runtime::objects::{ObjectRef, Objects};
+use web::assets::{SCRIPT, STYLE};
+use web::http::{Answer, Request};
+use web::pages::Site;
+
+/// The payments Worker's entrypoint for the desk, by its name in wrangler.toml.
+const OPERATIONS: &str = "OPERATIONS";
+
+/// See the module.
+pub(crate) struct App {
+    pub(crate) config: Config,
+    pub(crate) env: Env,
+    objects: Objects,
+}
+
+/// The object gave no answer: nobody knows whether the request reached it. The same key finds out.
+pub(crate) struct Unreachable;
+
+impl App {
+    pub(crate) fn new(env: &Env) -> Result<Self, String> {
+        let config = Config::of(env)?;
+        let objects = Objects::of(env, config.wait_ms.max(config.provider_timeout_ms));
+        Ok(Self { config, env: env.clone(), objects })
+    }
+
+    pub(crate) fn site(&self, request: &Request) -> Site {
+        site(self.config.demo, request)
+    }
+
+    /// See [`Objects::timed`].
+    pub(crate) fn timed(&self, answer: Answer, request: &Request) -> Answer {
+        self.objects.timed(answer, request)
+    }
+
+    /// Whether an id is one of the objects' namespace.
+    pub(crate) fn exists(&self, place: &ObjectRef) -> bool {
+        self.objects.exists(place)
+    }
+
+    /// Asks an object: see [`Objects::ask`].
+    pub(crate) async fn ask<T: DeserializeOwned>(&self, object: &ObjectRef, ask: Ask) -> worker::Result<T> {
+        self.objects.ask(object, ask).await
+    }
+
+    /// Lets an object run an operation.
+    pub(crate) async fn run(&self, object: &ObjectRef, ask: Execute) -> Result<Verdict, Unreachable> {
+        self.ask(object, Ask::Run(Box::new(ask))).await.map_err(|error| {
+            log("error", &[("event", "object_unreachable".into()), ("error", error.to_string().into())]);
+            Unreachable
+        })
+    }
+
+    /// Asks the payments Worker: see [`messages::operations`].
+    pub(crate) async fn operation<T: DeserializeOwned>(&self, path: &str, body: &[u8]) -> worker::Result<T> {
+        let mut init = RequestInit::new();
+        init.with_method(Method::Post).with_body(Some(JsValue::from(js_sys::Uint8Array::from(body))));
+        let request = worker::Request::new_with_init(&format!("https://payments{path}"), &init)?;
+        let mut response = self.env.service(OPERATIONS)?.fetch_request(request).await?;
+        match response.status_code() {
+            200 => response.json().await,
+            status => Err(worker::Error::RustError(format!("the payments Worker answered {status}"))),
+        }
+    }
+}
+
+/// What pages need to know.
+pub(crate) fn site(demo: bool, request: &Request) -> Site {
+    Site {
+        demo,
+        sends_receipts: false,
+        origin: request.origin(),
+        style: STYLE.address,
+        script: SCRIPT.address,
+    }
+}

@@ -1,0 +1,113 @@
+//! The audit log: what operators did, and what every request has effected.
+
+use super::context::Desk;
+use super::format;
+use super::queries::{self, Where};
+use super::view_models::{Cell, List, Row};
+use payments::payment::id::{PaymentId, RideId};
+use payments::payment::records::OPERATOR;
+use runtime::serve::unreadable;
+use web::http::Answer;
+use web::problem::Problem;
+use web::reply;
+
+/// Whom an audit record names, for the search.
+const WHO: &str = "actor || ' ' || coalesce(json_extract(data, '$.operator'), '')";
+
+pub(crate) async fn audit(desk: &Desk<'_>) -> Result<Answer, Problem> {
+    let search = desk.query("q");
+    let mut conditions = Where::default();
+    let is_effects = desk.query("of") == "effects";
+    let who = if is_effects { WHO } else { "operator" };
+    if !search.is_empty() {
+        let exact = conditions.place(search.as_str());
+        conditions.and(&format!(
+            "(subject = {exact} OR instr(lower(action), lower({exact})) > 0 OR instr(lower({who}), lower({exact})) > 0)"
+        ));
+    }
+    let (rows, (newer, older)) =
+        if is_effects { effects(desk, conditions).await? } else { acts(desk, conditions).await? };
+    let page = List {
+        title: "Audit",
+        intro: "What operators did, or what every request changed, and when.",
+        search: Some(search),
+        hint: "A subject’s id, an action, a name",
+        selects: vec![desk.select("of", "Of", &[("", "operators"), ("effects", "requests")])],
+        columns: if is_effects {
+            &["When (UTC)", "Who", "Action", "Subject", "Facts"]
+        } else {
+            &["When (UTC)", "Who", "Action", "Subject", "Outcome"]
+        },
+        rows,
+        empty_text: if is_effects { "No records match." } else { "No operator actions yet." },
+        buttons: Vec::new(),
+        upload: None,
+        newer,
+        older,
+        site: desk.site(),
+        chrome: desk.chrome("/admin/audit").await?,
+    };
+    Ok(reply::html(200, &page, "desk"))
+}
+
+async fn acts(desk: &Desk<'_>, conditions: Where) -> Result<(Vec<Row>, (String, String)), Problem> {
+    let mut rows =
+        queries::actions(&desk.app.env, conditions, desk.page_number()).await.map_err(unreadable)?;
+    let around = desk.around(&mut rows);
+    let rows = rows.into_iter().map(|row| {
+        let cells = vec![
+            Cell::text(format::moment(row.at_ms)),
+            Cell::text(row.operator),
+            Cell::text(row.action),
+            subject_cell(&row.subject),
+            Cell::text(row.outcome),
+        ];
+        Row { cells, buttons: Vec::new() }
+    });
+    Ok((rows.collect(), around))
+}
+
+async fn effects(desk: &Desk<'_>, conditions: Where) -> Result<(Vec<Row>, (String, String)), Problem> {
+    let mut rows =
+        queries::effects(&desk.app.env, conditions, desk.page_number()).await.map_err(unreadable)?;
+    let around = desk.around(&mut rows);
+    let rows = rows.into_iter().map(|row| {
+        let subject = match subject_cell(&row.subject) {
+            cell if cell.href.is_empty() => Cell::link(cell.text, format!("/admin/keys/{}/1", row.object)),
+            cell => cell,
+        };
+        let cells = vec![
+            Cell::text(format::moment(row.at_ms)),
+            Cell::text(format::doer(&row.actor, &row.data)),
+            Cell::text(row.action),
+            subject,
+            Cell { class: "id", ..Cell::text(facts(&row.data)) },
+        ];
+        Row { cells, buttons: Vec::new() }
+    });
+    Ok((rows.collect(), around))
+}
+
+/// The facts of an audit record, without the braces.
+fn facts(data: &str) -> String {
+    let Ok(serde_json::Value::Object(members)) = serde_json::from_str(data) else { return String::new() };
+    // The operator stands beside whom it was for.
+    let shown = members.iter().filter(|(name, value)| !value.is_null() && *name != OPERATOR);
+    let facts = shown.map(|(name, value)| match value {
+        serde_json::Value::String(text) => format!("{name} {}", format::short(text)),
+        other => format!("{name} {other}"),
+    });
+    facts.collect::<Vec<_>>().join(", ")
+}
+
+/// What something was done to, with the way there if it has a page.
+fn subject_cell(subject: &str) -> Cell {
+    let is_payment = PaymentId::parse(subject).is_some() || RideId::parse(subject).is_some();
+    match subject.split_once('/') {
+        _ if is_payment => Cell::link(format::short(subject), format!("/admin/payments/{subject}")),
+        Some((object, key_id)) if object.len() == 64 && key_id.parse::<u32>().is_ok() => {
+            Cell::link(format::short(object), format!("/admin/keys/{subject}"))
+        }
+        _ => Cell { class: "id", ..Cell::text(format::short(subject)) },
+    }
+}

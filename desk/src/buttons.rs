@@ -1,0 +1,62 @@
+//! The addresses of the buttons.
+
+use super::actions::act;
+use super::context::Desk;
+use super::route::{BreakAction, CallAction, JobAction, KeyAction, OperatorAction, PaymentAction, Target};
+use web::http::Answer;
+use web::problem::Problem;
+use web::route::{Decoded, Parameter};
+
+type Pressed<'a, T> = &'a Parameter<'a, T>;
+
+/// `POST /admin/payments/{id}/{action}`
+pub(crate) async fn of_payment(
+    desk: &Desk<'_>,
+    id: &str,
+    action: Pressed<'_, PaymentAction>,
+) -> Result<Answer, Problem> {
+    act(desk, action.read()?.0, &Target::Payment(id.to_owned())).await
+}
+
+/// `POST /admin/payments/{id}/calls/{number}/{action}`
+pub(crate) async fn of_call(
+    desk: &Desk<'_>,
+    id: &str,
+    number: Pressed<'_, u32>,
+    action: Pressed<'_, CallAction>,
+) -> Result<Answer, Problem> {
+    act(desk, action.read()?.0, &Target::Call(id.to_owned(), number.read()?)).await
+}
+
+/// `POST /admin/keys/{object}/{key}/{action}`
+pub(crate) async fn of_key(
+    desk: &Desk<'_>,
+    object: &str,
+    key_id: Pressed<'_, u32>,
+    action: Pressed<'_, KeyAction>,
+) -> Result<Answer, Problem> {
+    act(desk, action.read()?.0, &Target::Key(object.to_owned(), key_id.read()?)).await
+}
+
+/// `POST /admin/dead-letters/{job}/{action}`
+pub(crate) async fn of_job(
+    desk: &Desk<'_>,
+    job: Pressed<'_, Decoded>,
+    action: Pressed<'_, JobAction>,
+) -> Result<Answer, Problem> {
+    act(desk, action.read()?.0, &Target::Job(job.read()?.0)).await
+}
+
+/// `POST /admin/dead-letters/requeue-all`
+pub(crate) async fn requeue_all(desk: &Desk<'_>) -> Result<Answer, Problem> {
+    act(desk, OperatorAction::RequeueAll, &Target::Jobs).await
+}
+
+/// `POST /admin/breaks/{id}/{action}`
+pub(crate) async fn of_break(
+    desk: &Desk<'_>,
+    id: Pressed<'_, Decoded>,
+    action: Pressed<'_, BreakAction>,
+) -> Result<Answer, Problem> {
+    act(desk, action.read()?.0, &Target::Break(id.read()?.0)).await
+}

@@ -1,0 +1,183 @@
+//! The desk's settings. A missing or impossible one is an error that names it.
+
+use hmac::digest::CtOutput;
+use sha2::{Digest, Sha256};
+
+use once::context::Times;
+use runtime::log::Level;
+use web::signing::{SECRET_MIN_LEN, SigningKeys};
+
+/// The operator's desk behind Cloudflare Access.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AccessConfig {
+    /// `ACCESS_TEAM_DOMAIN`: `https://<team>.cloudflareaccess.com`, without a slash at the end.
+    pub team_domain: String,
+    /// `ACCESS_AUD`: the application's audience tag.
+    pub audience: String,
+}
+
+/// All settings.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// `DEMO = "true"`: beside the embedded simulator. Never in production.
+    pub demo: bool,
+    /// `SIGNING_KEY`: one or more secrets, separated by white space; the first signs, all verify (rotation).
+    pub signing_keys: SigningKeys,
+    /// `ACCESS_TEAM_DOMAIN`, `ACCESS_AUD`: with them only Cloudflare Access lets an operator in.
+    pub access: Option<AccessConfig>,
+    /// `ADMIN_TOKEN`: the operator's secret, where there is no Access. With neither, all that is an operator's is closed.
+    pub admin_token: Option<String>,
+    /// How long a request's body may take to come, in ms.
+    pub body_timeout_ms: u64,
+    /// How long an object may wait for an operation that a button begins, in ms.
+    pub wait_ms: u64,
+    /// How long an object may wait for its provider, in ms.
+    pub provider_timeout_ms: u64,
+    /// `LOG_LEVEL`: `info` (the default), `warn` or `error`; what is less grave is not written.
+    pub log_level: Level,
+}
+
+/// How long a body may take to come, in ms, where it is not set.
+const BODY_TIMEOUT_MS: u64 = 10_000;
+
+impl Config {
+    /// The settings of the Worker. The log keeps to its own from here on.
+    #[cfg(target_arch = "wasm32")]
+    pub fn of(env: &worker::Env) -> Result<Self, String> {
+        let config = Self::read(|name| runtime::setting(env, name))?;
+        runtime::log::set_least(config.log_level);
+        Ok(config)
+    }
+
+    /// Reads all settings through `read`. The error is one sentence that says what to set.
+    pub fn read(read: impl Fn(&str) -> Option<String>) -> Result<Self, String> {
+        let setting = |name: &str| read(name).filter(|value| !value.trim().is_empty());
+        let demo = setting("DEMO").as_deref() == Some("true");
+        let signing_key = setting("SIGNING_KEY").ok_or_else(|| {
+            "The secret SIGNING_KEY is not set: `npx wrangler secret put SIGNING_KEY`.".to_owned()
+        })?;
+        let signing_keys = SigningKeys::parse(&signing_key).map_err(|wrong| {
+            format!(
+                "SIGNING_KEY {wrong}: each of its keys (white space separates them) needs at least {SECRET_MIN_LEN} random \
+                 characters, such as `openssl rand -base64 32`; those after the first may have an end date, as \
+                 KEY@2027-01-31."
+            )
+        })?;
+        let admin_token = setting("ADMIN_TOKEN").map(|token| token.trim().to_owned());
+        if admin_token.as_ref().is_some_and(|token| token.len() < SECRET_MIN_LEN) {
+            return Err(format!(
+                "ADMIN_TOKEN is too short: it needs at least {SECRET_MIN_LEN} random characters, such as \
+                 `openssl rand -base64 32`."
+            ));
+        }
+        runtime::metrics::shards::read(setting("METRICS_SHARDS"))?;
+        let ms = |name: &str, default: u64| match setting(name) {
+            None => Ok(default),
+            Some(text) => text.parse().map_err(|_| format!("{name} must be a whole number of milliseconds.")),
+        };
+        let times = Times::default();
+        Ok(Self {
+            demo,
+            signing_keys,
+            access: access(setting, demo)?,
+            admin_token,
+            body_timeout_ms: match ms("BODY_TIMEOUT_MS", BODY_TIMEOUT_MS)? {
+                0 => return Err("BODY_TIMEOUT_MS must be at least 1: with 0 no body could come.".to_owned()),
+                timeout_ms => timeout_ms,
+            },
+            wait_ms: ms("WAIT_MS", times.wait_ms)?,
+            provider_timeout_ms: ms("PROVIDER_TIMEOUT_MS", times.provider_timeout_ms)?,
+            log_level: match setting("LOG_LEVEL") {
+                None => Level::default(),
+                Some(word) => Level::parse(&word).ok_or("LOG_LEVEL must be info, warn or error.")?,
+            },
+        })
+    }
+
+    /// Whether this is the operator's token.
+    pub fn is_admin(&self, token: &str) -> bool {
+        self.admin_token.as_deref().is_some_and(|admin| is_same(token, admin))
+    }
+}
+
+/// Compares secrets. Takes as long for a wrong one: what is compared are hashes, all of them.
+fn is_same(given: &str, secret: &str) -> bool {
+    let hash = |text: &str| CtOutput::<Sha256>::from(Sha256::digest(text));
+    hash(given) == hash(secret)
+}
+
+fn access(setting: impl Fn(&str) -> Option<String>, demo: bool) -> Result<Option<AccessConfig>, String> {
+    match (setting("ACCESS_TEAM_DOMAIN"), setting("ACCESS_AUD")) {
+        (None, None) => Ok(None),
+        (Some(domain), Some(audience)) => {
+            let team_domain = domain.trim().trim_end_matches('/').to_owned();
+            if !demo && !team_domain.starts_with("https://") {
+                return Err(
+                    "ACCESS_TEAM_DOMAIN must begin with https://, such as https://team.cloudflareaccess.com."
+                        .to_owned(),
+                );
+            }
+            Ok(Some(AccessConfig { team_domain, audience: audience.trim().to_owned() }))
+        }
+        // With one of them alone the desk would silently be open to whoever has the other secret.
+        _ => Err("ACCESS_TEAM_DOMAIN and ACCESS_AUD go together: set both, or none.".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(settings: &[(&str, &str)]) -> Result<Config, String> {
+        let signing_key = "k".repeat(SECRET_MIN_LEN);
+        Config::read(|name| {
+            let set = settings.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned());
+            set.or_else(|| (name == "SIGNING_KEY").then(|| signing_key.clone()))
+        })
+    }
+
+    #[test]
+    fn a_wrong_setting_is_named_and_never_quoted() {
+        let long = format!("{}hush-token{0}", " ".repeat(20));
+        let cases = [
+            ("SIGNING_KEY", "hush-token"),
+            ("ADMIN_TOKEN", "hush-token"),
+            ("ADMIN_TOKEN", long.as_str()),
+            ("ACCESS_AUD", "hush-token"), // without the team's domain
+            ("ACCESS_TEAM_DOMAIN", "https://hush-token.cloudflareaccess.com"), // without the audience
+            ("METRICS_SHARDS", "33"),
+            ("LOG_LEVEL", "loud"),
+            ("BODY_TIMEOUT_MS", "0"),
+            ("WAIT_MS", "long"),
+        ];
+        for (name, value) in cases {
+            let error = read(&[(name, value)]).unwrap_err();
+            assert!(error.contains(name), "{name}={value}: {error}");
+            assert!(!error.contains("hush-token"), "{error}");
+        }
+        assert!(Config::read(|_| None).unwrap_err().contains("SIGNING_KEY"));
+    }
+
+    #[test]
+    fn the_operator_is_known_by_the_whole_token() {
+        let token = "0123456789abcdef0123456789abcdef";
+        let config = read(&[("ADMIN_TOKEN", &format!("{token}\n"))]).unwrap();
+        assert!(config.is_admin(token));
+        for wrong in ["", "test", &token[1..], &token.to_uppercase(), &format!("{token}0")] {
+            assert!(!config.is_admin(wrong), "{wrong}");
+        }
+        assert!(!read(&[]).unwrap().is_admin(""), "without a token nobody is the operator");
+    }
+
+    #[test]
+    fn access_needs_both_of_its_settings_and_https() {
+        let read = |domain: &str| {
+            read(&[("ACCESS_TEAM_DOMAIN", domain), ("ACCESS_AUD", "tag")])
+                .map(|config| config.access.unwrap())
+        };
+        let access = read("https://team.cloudflareaccess.com/").unwrap();
+        assert_eq!(access.team_domain, "https://team.cloudflareaccess.com");
+        assert_eq!(access.audience, "tag");
+        assert!(read("http://team.cloudflareaccess.com").unwrap_err().contains("https://"));
+    }
+}

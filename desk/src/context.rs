@@ -1,0 +1,119 @@
+//! A request of an operator to the desk.
+
+use super::format;
+use super::queries::{self, PAGE};
+use super::route::{OperatorAction, Target};
+use super::view_models::{Button, PageChrome, Select};
+use crate::app::App;
+use crate::operator::{Operator, form_key};
+use crate::pages::DESK_STYLE;
+use runtime::serve::unreadable;
+use web::http::Request;
+use web::pages::{Notice, Site};
+use web::problem::Problem;
+
+/// An operator who has passed [`admit`](crate::operator::admit), with their request.
+pub(crate) struct Desk<'a> {
+    pub(super) app: &'a App,
+    pub(super) request: &'a Request,
+    pub(super) operator: Operator,
+}
+
+/// How many pages back a list can be read.
+const PAGES_MAX: usize = 1000;
+
+impl Desk<'_> {
+    /// A parameter of the address; empty if it is not there.
+    pub(super) fn query(&self, name: &str) -> String {
+        let pairs: Vec<(String, String)> =
+            serde_urlencoded::from_str(&self.request.query).unwrap_or_default();
+        let found = pairs.into_iter().find(|(known, _)| known == name);
+        found.map(|(_, value)| value.trim().chars().take(300).collect()).unwrap_or_default()
+    }
+
+    /// See [`Site`].
+    pub(super) fn site(&self) -> Site {
+        self.app.site(self.request)
+    }
+
+    /// The chrome of a page. `here` is its address in the menu.
+    pub(super) async fn chrome(&self, here: &'static str) -> Result<PageChrome, Problem> {
+        let waiting = queries::waiting(&self.app.env).await.map_err(unreadable)?;
+        Ok(PageChrome {
+            style: DESK_STYLE.address,
+            operator: self.operator.name.clone(),
+            has_session: self.operator.has_session,
+            here,
+            dead: waiting.dead,
+            breaks: waiting.breaks,
+            notice: self.notice().await?,
+        })
+    }
+
+    /// The result of the action that redirected here.
+    async fn notice(&self) -> Result<Option<Notice>, Problem> {
+        let Ok(action_id) = self.query("done").parse::<u64>() else { return Ok(None) };
+        let action = queries::find_action(&self.app.env, action_id).await.map_err(unreadable)?;
+        Ok(action.map(|action| {
+            let is_refused = ["refused", "failed"].iter().any(|word| action.outcome.starts_with(word));
+            Notice {
+                title: format!("{}: {}", format::sentence(&action.action), format::short(&action.subject)),
+                text: format::sentence(&action.outcome),
+                tone: if is_refused { "warning" } else { "info" },
+            }
+        }))
+    }
+
+    /// A button with its one-time key.
+    pub(super) fn button(
+        &self,
+        act: OperatorAction,
+        subject: &Target,
+        label: &str,
+    ) -> Result<Button, Problem> {
+        let path = Button::path_of(act, subject);
+        let key = form_key(self.app, &self.operator, &path, self.request.now_ms)?;
+        Ok(Button {
+            path,
+            key,
+            label: label.to_owned(),
+            hint: String::new(),
+            tone: "",
+            amount: None,
+            has_reason: false,
+            has_note: false,
+            seen: String::new(),
+        })
+    }
+
+    pub(super) fn page_number(&self) -> usize {
+        self.query("page").parse().unwrap_or(0).min(PAGES_MAX)
+    }
+
+    /// The addresses of the pages before and after this one. Cuts what was read beyond the page.
+    pub(super) fn around<T>(&self, rows: &mut Vec<T>) -> (String, String) {
+        let (number, has_more) = (self.page_number(), rows.len() > PAGE);
+        rows.truncate(PAGE);
+        let pairs: Vec<(String, String)> =
+            serde_urlencoded::from_str(&self.request.query).unwrap_or_default();
+        let address = |number: usize| {
+            let kept = pairs.iter().filter(|(name, _)| name != "page" && name != "done").cloned();
+            let pairs: Vec<_> = kept.chain([("page".to_owned(), number.to_string())]).collect();
+            format!("{}?{}", self.request.path, serde_urlencoded::to_string(pairs).unwrap_or_default())
+        };
+        let newer = number.checked_sub(1).map(address).unwrap_or_default();
+        (newer, if has_more { address(number + 1) } else { String::new() })
+    }
+
+    /// A choice with what is chosen now.
+    pub(super) fn select(
+        &self,
+        name: &'static str,
+        label: &'static str,
+        options: &[(&'static str, &'static str)],
+    ) -> Select {
+        let chosen = self.query(name);
+        let options = options.iter().map(|(value, text)| (*value, *text, *value == chosen)).collect();
+        Select { name, label, options }
+    }
+}

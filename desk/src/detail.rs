@@ -1,0 +1,344 @@
+//! The detail pages of a payment, a key and a dead letter: the object's own state, and the buttons.
+
+use futures_util::try_join;
+
+use super::context::Desk;
+use super::detail_tables::{calls, fact, key_state, keys, links, optional, refunds, row, tries};
+use super::format;
+use super::lists::{last_error, status};
+use super::queries::{self, Where};
+use super::route::{OperatorAction, Target};
+use super::timeline::{self, Entry};
+use super::timeline_svg;
+use super::view_models::{Cell, DetailPage, EntryView, Fact, Table};
+use messages::inspection::Inspection;
+use messages::message::{Ask, Inspected};
+use once::id::ObjectId;
+use once::record::REPLAYS_SHOWN_MAX;
+use payments::payment::id::{PaymentId, RideId};
+use payments::timestamp;
+use runtime::objects::ObjectRef;
+use runtime::serve::unreadable;
+use web::http::Answer;
+use web::problem::{Kind, Problem};
+use web::reply;
+use web::route::{Decoded, Parameter};
+
+/// The object of a payment's or a ride's id.
+pub(super) fn object_of(id: &str) -> Option<ObjectId> {
+    PaymentId::parse(id).map(PaymentId::object).or_else(|| RideId::parse(id).map(RideId::object))
+}
+
+impl Desk<'_> {
+    /// The object's whole state.
+    pub(super) async fn inspect(&self, object: Option<ObjectId>) -> Result<(ObjectId, Inspection), Problem> {
+        let not_found = || Problem::new(Kind::NotFound);
+        let object = object.ok_or_else(not_found)?;
+        let place = ObjectRef::Id(object);
+        if !self.app.exists(&place) {
+            return Err(not_found());
+        }
+        let inspected = self.app.ask::<Inspected>(&place, Ask::Inspect).await.map_err(unreadable)?;
+        Ok((object, inspected.ok_or_else(not_found)?))
+    }
+}
+
+/// `GET /admin/payments/{id}`
+pub(crate) async fn payment(desk: &Desk<'_>, id: &str) -> Result<Answer, Problem> {
+    let (object, inspection) = desk.inspect(object_of(id)).await?;
+    let subject = Target::Payment(id.to_owned());
+    let (kind, state, mut facts) = match (&inspection.snapshot.payment, &inspection.snapshot.ride) {
+        (Some(payment), _) if payment.payment_id == id => {
+            let money = |minor: u32| format::money(minor.into(), &payment.currency);
+            let mut facts = vec![
+                fact("Amount", Cell::text(money(payment.amount_minor))),
+                fact("Taken", Cell::text(money(payment.captured_minor))),
+                fact("Refunded", Cell::text(money(payment.refunded_minor))),
+                fact("Provider", Cell::text(payment.provider.clone())),
+                fact("Provider’s id", optional(payment.provider_payment.as_ref())),
+                fact("Order", optional(payment.order_id.as_ref())),
+                fact("Try", Cell::text(payment.attempt.to_string())),
+            ];
+            if let Some(at_ms) = inspection.capture_before_ms {
+                let from_now = format::from_now(at_ms, desk.request.now_ms);
+                facts.push(fact("Capture before", Cell::text(format::moment(at_ms)).with(from_now)));
+            }
+            facts.extend(links(&inspection));
+            if let Some(code) = &payment.failure_code {
+                facts.push(fact("Failure", Cell::text(code.replace('_', " "))));
+            }
+            ("Payment", status(&payment.status), facts)
+        }
+        (_, Some(ride)) if ride.ride_id == id => {
+            let mut facts = vec![
+                fact("Fare", Cell::text(format::money(ride.amount_minor.into(), &ride.currency))),
+                fact("Provider’s id", optional(ride.provider_payment.as_ref())),
+            ];
+            if let Some(code) = &ride.failure_code {
+                facts.push(fact("Failure", Cell::text(code.replace('_', " "))));
+            }
+            ("Ride", status(&ride.status), facts)
+        }
+        _ => return Err(Problem::new(Kind::NotFound)),
+    };
+    facts.push(fact("Account", Cell::text(format::owner(&inspection.snapshot.owner))));
+    if let Some(move_) = &inspection.under_way {
+        facts.push(fact("Under way", Cell::chip(move_.clone(), "warn")));
+    }
+    if let Some(at_ms) = inspection.next_check_at_ms {
+        facts.push(fact("Provider is asked", Cell::text(format::from_now(at_ms, desk.request.now_ms))));
+    }
+    let is_open = inspection.snapshot.keys.iter().any(|key| key.status == "open");
+    let mut buttons = Vec::new();
+    if is_open {
+        buttons.push(desk.button(OperatorAction::Resume, &subject, "Resume now")?);
+    }
+    if kind == "Payment" || is_open {
+        buttons.push(desk.button(OperatorAction::Settle, &subject, "Settle against the provider")?);
+    }
+    if let Some(payment) = inspection.snapshot.payment.as_ref().filter(|_| kind == "Payment") {
+        let money = |minor: u32| format::money(minor.into(), &payment.currency);
+        if inspection.capturable_minor > 0 {
+            let mut capture = desk.button(OperatorAction::Capture, &subject, "Capture")?;
+            capture.amount = Some(money(inspection.capturable_minor));
+            buttons.push(capture);
+        }
+        if inspection.voidable {
+            let mut void = desk.button(OperatorAction::Void, &subject, "Void")?;
+            void.tone = "danger";
+            buttons.push(void);
+        }
+        if inspection.refundable_minor > 0 {
+            let mut refund = desk.button(OperatorAction::Refund, &subject, "Refund")?;
+            refund.amount = Some(money(inspection.refundable_minor));
+            refund.has_reason = true;
+            refund.tone = "danger";
+            buttons.push(refund);
+        }
+    }
+    let tables = vec![
+        tries(&inspection),
+        refunds(&inspection),
+        keys(desk, object, &inspection),
+        calls(desk, &inspection, None),
+    ];
+    let page = Parts { kind, id: id.to_owned(), state, facts, buttons, tables };
+    show(desk, "/admin/payments", &inspection, None, page, &subject).await
+}
+
+/// `GET /admin/keys/{object}/{key_id}`
+pub(crate) async fn key(
+    desk: &Desk<'_>,
+    object: &str,
+    key_id: &Parameter<'_, u32>,
+) -> Result<Answer, Problem> {
+    let key_id = key_id.read()?;
+    let (object, inspection) = desk.inspect(ObjectId::from_hex(object)).await?;
+    let key = inspection.snapshot.keys.iter().find(|key| key.key_id == key_id);
+    let key = key.ok_or_else(|| Problem::new(Kind::NotFound))?;
+    let subject = Target::Key(object.to_hex(), key_id);
+    let now_ms = desk.request.now_ms;
+    let resource = match (&inspection.snapshot.payment, &inspection.snapshot.ride) {
+        (Some(payment), _) => {
+            Cell::link(payment.payment_id.clone(), format!("/admin/payments/{}", payment.payment_id))
+        }
+        (None, Some(ride)) => Cell::link(ride.ride_id.clone(), format!("/admin/payments/{}", ride.ride_id)),
+        (None, None) => Cell::text("not made yet"),
+    };
+    let mut facts = vec![
+        fact("Operation", Cell::text(key.operation.clone().unwrap_or_else(|| "–".to_owned()))),
+        fact("Recovery point", Cell::text(key.recovery_point.replace('_', " "))),
+        fact("Runs", Cell::text(key.attempts.to_string())),
+        fact("First used", Cell::text(format::moment(key.created_at_ms))),
+    ];
+    if let Some(at_ms) = key.finished_at_ms {
+        let took = format::duration(at_ms.saturating_sub(key.created_at_ms));
+        let answer = key.response_status.map(|status| status.to_string()).unwrap_or_default();
+        facts.push(fact("Finished", Cell::text(format::moment(at_ms)).with(format!("after {took}"))));
+        facts.push(fact("Answer", Cell::text(answer)));
+    }
+    if key.status != "open" {
+        let count = inspection.replays.get(&key_id).copied().unwrap_or(0);
+        let replays = Cell::text(format::replays(count));
+        let is_cut = count > REPLAYS_SHOWN_MAX;
+        let replays =
+            if is_cut { replays.with(format!("the first {REPLAYS_SHOWN_MAX} are shown")) } else { replays };
+        facts.push(fact("Answered again", replays));
+    }
+    if let Some(at_ms) = key.wake_at_ms {
+        facts.push(fact(
+            "Taken up",
+            Cell::text(format::from_now(at_ms, now_ms)).with("at the latest, by the alarm"),
+        ));
+    }
+    facts.push(fact("Account", Cell::text(format::owner(&key.owner))));
+    facts.push(fact("Resource", resource));
+    facts.push(fact("Object", Cell { class: "id", ..Cell::text(object.to_hex()) }));
+    let mut buttons = Vec::new();
+    if key.status == "open" {
+        buttons.push(desk.button(OperatorAction::Resume, &subject, "Resume now")?);
+        buttons.push(desk.button(OperatorAction::Settle, &subject, "Settle against the provider")?);
+    }
+    let tables = vec![calls(desk, &inspection, Some(key_id))];
+    let page = Parts { kind: "Key", id: key.key_hash.clone(), state: key_state(key), facts, buttons, tables };
+    show(desk, "/admin/keys", &inspection, Some(key_id), page, &subject).await
+}
+
+/// A detail page without its timeline.
+struct Parts {
+    kind: &'static str,
+    id: String,
+    state: Cell,
+    facts: Vec<Fact>,
+    buttons: Vec<super::view_models::Button>,
+    tables: Vec<Table>,
+}
+
+async fn show(
+    desk: &Desk<'_>,
+    here: &'static str,
+    inspection: &Inspection,
+    key_id: Option<u32>,
+    parts: Parts,
+    subject: &Target,
+) -> Result<Answer, Problem> {
+    let env = &desk.app.env;
+    let mut about = Where::default();
+    let payment = inspection.snapshot.payment.as_ref().map(|payment| payment.payment_id.as_str());
+    let ride = inspection.snapshot.ride.as_ref().map(|ride| ride.ride_id.as_str());
+    // Actions on the payment concern its keys, too.
+    let mut names = vec![subject.name()];
+    names.extend([payment, ride].into_iter().flatten().filter(|_| key_id.is_some()).map(str::to_owned));
+    let names: Vec<String> = names.into_iter().map(|name| about.place(name)).collect();
+    about.and(&format!("subject IN ({})", names.join(", ")));
+    let (jobs, acts) =
+        try_join!(queries::jobs_of(env, &inspection.snapshot.object), queries::actions(env, about, 0))
+            .map_err(unreadable)?;
+    let timeline = timeline::timeline(inspection, key_id, &jobs);
+    let mut tables = parts.tables;
+    tables.push(Table {
+        title: "What operators did here",
+        columns: &["When (UTC)", "Who", "Action", "Outcome"],
+        rows: acts
+            .into_iter()
+            .map(|act| {
+                row(vec![
+                    Cell::text(format::moment(act.at_ms)),
+                    Cell::text(act.operator),
+                    Cell::text(act.action),
+                    Cell::text(act.outcome),
+                ])
+            })
+            .collect(),
+    });
+    tables.retain(|table| !table.rows.is_empty());
+    let title =
+        format!("What happened to this {} when; the list below says the same.", parts.kind.to_lowercase());
+    let page = DetailPage {
+        kind: parts.kind,
+        id: parts.id,
+        status: parts.state,
+        facts: parts.facts,
+        buttons: parts.buttons,
+        picture: timeline_svg::svg(&timeline.spans, &title, desk.request.now_ms),
+        tables,
+        timeline: entry_views(timeline.entries),
+        raw: String::new(),
+        site: desk.site(),
+        chrome: desk.chrome(here).await?,
+    };
+    Ok(reply::html(200, &page, "desk"))
+}
+
+/// `GET /admin/dead-letters/{job}`
+pub(crate) async fn dead_letter(desk: &Desk<'_>, job: &Parameter<'_, Decoded>) -> Result<Answer, Problem> {
+    let Decoded(job_id) = &job.read()?;
+    let found = queries::dead_letter(&desk.app.env, job_id).await.map_err(unreadable)?;
+    let row = found.ok_or_else(|| Problem::new(Kind::NotFound))?;
+    let subject = Target::Job(row.job_id.clone());
+    let mut buttons = Vec::new();
+    if row.state == "dead" {
+        buttons.push(desk.button(OperatorAction::Requeue, &subject, "Requeue")?);
+        let mut purge = desk.button(OperatorAction::Purge, &subject, "Purge")?;
+        purge.tone = "danger";
+        buttons.push(purge);
+    }
+    let history: Vec<serde_json::Value> = serde_json::from_str(&row.history).unwrap_or_default();
+    let entries = history.iter().filter_map(|line| {
+        Some(Entry {
+            at_ms: line.get("at_ms")?.as_u64()?,
+            lane: "Jobs",
+            tone: "bad",
+            what: "Failed".to_owned(),
+            detail: line.get("error")?.as_str()?.to_owned(),
+            place: 0,
+        })
+    });
+    let page = DetailPage {
+        kind: if row.event_key().is_some() { "Webhook" } else { "Job" },
+        id: row.job_id.clone(),
+        status: status(&row.state),
+        facts: vec![
+            fact("Kind", Cell::text(row.kind.replace('_', " "))),
+            fact("Tries", Cell::text(row.attempts.to_string())),
+            fact("Staged", Cell::text(format::moment(row.staged_at_ms))),
+            fact("Last tried", Cell::text(format::moment(row.updated_at_ms))),
+            fact("Last error", Cell::text(last_error(&row))),
+            fact(
+                "Object",
+                row.object_path()
+                    .map_or_else(|| Cell::text("not known"), |path| Cell::link(row.object.clone(), path)),
+            ),
+        ],
+        buttons,
+        picture: String::new(),
+        tables: Vec::new(),
+        timeline: entry_views(entries.collect()),
+        raw: row.payload.as_deref().map(readable).unwrap_or_default(),
+        site: desk.site(),
+        chrome: desk.chrome("/admin/dead-letters").await?,
+    };
+    Ok(reply::html(200, &page, "desk"))
+}
+
+/// A payload for display, with email addresses masked.
+fn readable(payload: &str) -> String {
+    let mut value: serde_json::Value = serde_json::from_str(payload).unwrap_or_default();
+    mask(&mut value);
+    serde_json::to_string_pretty(&value).unwrap_or_default()
+}
+
+fn mask(value: &mut serde_json::Value) {
+    match value {
+        serde_json::Value::String(text) => *text = format::masked(text),
+        serde_json::Value::Array(items) => items.iter_mut().for_each(mask),
+        // A snapshot contains the payment as its owner sees it: hide it.
+        serde_json::Value::Object(members) => {
+            members.iter_mut().for_each(|(name, value)| match name.as_str() {
+                "shown" => *value = "…".into(),
+                _ => mask(value),
+            })
+        }
+        _ => {}
+    }
+}
+
+fn entry_views(entries: Vec<Entry>) -> Vec<EntryView> {
+    let mut before: Option<u64> = None;
+    let shown = entries.into_iter().map(|entry| {
+        let since = before.replace(entry.at_ms).map(|before| entry.at_ms.saturating_sub(before));
+        EntryView {
+            at: timestamp(entry.at_ms),
+            moment: format::moment(entry.at_ms),
+            since: since
+                .filter(|ms| *ms > 0)
+                .map(|ms| format!("+{}", format::duration(ms)))
+                .unwrap_or_default(),
+            lane: entry.lane,
+            tone: entry.tone,
+            what: entry.what,
+            detail: entry.detail,
+        }
+    });
+    shown.collect()
+}

@@ -1,0 +1,84 @@
+//! One request, from the runtime and back to it.
+
+use worker::{Context, Env};
+
+use crate::app::{App, site};
+use crate::routes::{self, Route, Who};
+use crate::{login, operator};
+use runtime::{metrics, serve};
+use web::http::{Answer, Request};
+use web::origin::from_here;
+use web::problem::{Kind, Problem};
+use web::reply;
+use web::route::Method;
+
+/// Answers a request. An error is an answer too.
+pub(crate) async fn handle(
+    mut incoming: worker::Request,
+    env: Env,
+    ctx: Context,
+) -> worker::Result<worker::Response> {
+    let mut request = serve::read(&incoming)?;
+    let route = routes::find(&request.path);
+    let answer = match App::new(&env) {
+        Ok(app) => {
+            let answered = answer(&app, &mut request, &mut incoming, route.as_ref()).await;
+            let answer =
+                answered.unwrap_or_else(|problem| serve::refuse(problem, &request, app.site(&request)));
+            app.timed(answer, &request)
+        }
+        Err(what) => {
+            serve::refuse(Problem::of_setting(Kind::Misconfigured, what), &request, site(false, &request))
+        }
+    };
+    let answer = reply::finish(answer, &request);
+    let name = route.as_ref().map_or("none", Route::name);
+    serve::log_request(&request, name, &answer);
+    metrics::request(name, &request.method, answer.status, answer.outcome);
+    if let Some(flush) = metrics::flush(&env) {
+        ctx.wait_until(flush);
+    }
+    serve::write(answer, None)
+}
+
+/// Judges a request by all that its headers tell, and only then reads its body: a stranger cannot make us read one.
+async fn answer(
+    app: &App,
+    request: &mut Request,
+    incoming: &mut worker::Request,
+    route: Option<&Route>,
+) -> Result<Answer, Problem> {
+    if let Some(answer) = serve::insecure(request) {
+        return answer;
+    }
+    if app.config.demo && request.query_value("raise_error") == Some("crash") {
+        // A trap takes down every request of this WebAssembly instance, as any panic would; and none of another Worker.
+        core::arch::wasm32::unreachable();
+    }
+    let route = route.ok_or_else(|| Problem::new(Kind::NotFound))?;
+    if request.method == "OPTIONS" {
+        return Ok(Answer::empty(204, "options").with("allow", route.allow()));
+    }
+    let Some(endpoint) = route.endpoint(&request.method) else {
+        let mut problem = Problem::new(Kind::MethodNotAllowed);
+        problem.allow = Some(route.allow());
+        return Err(problem);
+    };
+    if endpoint.method == Method::Post {
+        admit(app, request, endpoint.own.who).await?;
+        request.body =
+            serve::body(request, incoming, endpoint.body_max_bytes, app.config.body_timeout_ms).await?;
+    }
+    (endpoint.own.handler)(app, request, &route.parameters).await
+}
+
+/// Refuses a POST whose headers are reason enough. The handlers ask again where they need to know who it is.
+async fn admit(app: &App, request: &Request, who: Who) -> Result<(), Problem> {
+    match who {
+        Who::Operator | Who::Desk => operator::admit(app, request).await.map(drop),
+        Who::Login => login::may_try(app, request).await,
+        Who::OurPages => from_here(request),
+        // Whoever may look may not change anything.
+        Who::Anyone => Err(Problem::new(Kind::MethodNotAllowed)),
+    }
+}

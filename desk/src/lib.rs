@@ -1,0 +1,72 @@
+//! The operator's desk: pages that show what happens and what is stuck, and buttons that repair it. They need no script.
+//!
+//! Lists and charts come from the read model, which is moments behind. The page of a key or a payment asks the object itself. Each button
+//! carries a one-time key, which is the idempotency key of its action: pressed twice, it acts once. Every action is in the audit log, with
+//! who did it and when.
+//!
+//! It is a Worker of its own: it speaks with the payments Worker's objects and its imports by bindings alone, and a trap here interrupts
+//! no payment. It has no key of a provider.
+
+pub mod access;
+pub mod chart;
+pub mod config;
+pub mod format;
+pub mod multipart;
+pub mod route;
+pub mod routes;
+pub mod time_window;
+pub mod timeline;
+pub mod timeline_svg;
+pub mod view_models;
+
+#[cfg(target_arch = "wasm32")]
+mod actions;
+#[cfg(target_arch = "wasm32")]
+mod admin;
+#[cfg(target_arch = "wasm32")]
+mod app;
+#[cfg(target_arch = "wasm32")]
+mod audit_log;
+#[cfg(target_arch = "wasm32")]
+mod buttons;
+#[cfg(target_arch = "wasm32")]
+mod by_hand;
+#[cfg(target_arch = "wasm32")]
+mod context;
+#[cfg(target_arch = "wasm32")]
+mod detail;
+#[cfg(target_arch = "wasm32")]
+mod detail_tables;
+#[cfg(target_arch = "wasm32")]
+mod handle;
+#[cfg(target_arch = "wasm32")]
+mod lists;
+#[cfg(target_arch = "wasm32")]
+mod login;
+#[cfg(target_arch = "wasm32")]
+mod operator;
+#[cfg(target_arch = "wasm32")]
+mod operator_log;
+#[cfg(target_arch = "wasm32")]
+mod overview;
+#[cfg(target_arch = "wasm32")]
+mod pages;
+#[cfg(target_arch = "wasm32")]
+mod queries;
+#[cfg(target_arch = "wasm32")]
+mod reports;
+#[cfg(target_arch = "wasm32")]
+mod retention;
+#[cfg(target_arch = "wasm32")]
+mod sign_in;
+
+/// Every HTTP request enters here.
+#[cfg(target_arch = "wasm32")]
+#[worker::event(fetch)]
+async fn fetch(
+    request: worker::Request,
+    env: worker::Env,
+    ctx: worker::Context,
+) -> worker::Result<worker::Response> {
+    handle::handle(request, env, ctx).await
+}

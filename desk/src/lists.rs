@@ -1,0 +1,351 @@
+//! The lists of payments, keys, dead letters and breaks.
+
+use serde_json::json;
+
+use super::context::Desk;
+use super::format;
+use super::queries::{self, DeadRow, Where};
+use super::route::{OperatorAction, Target};
+use super::view_models::{Button, Cell, List, Row};
+use messages::operations::ACCOUNTS_PATH;
+use once::id::Owner;
+use once::key::IdempotencyKey;
+use payments::payment::id::{PaymentId, RideId};
+use runtime::serve::unreadable;
+use web::http::Answer;
+use web::problem::Problem;
+use web::reply;
+
+/// A status as a chip: what is good, what waits, what has failed.
+pub(super) fn status(status: &str) -> Cell {
+    let tone = match status {
+        "succeeded" | "paid" | "done" | "finished" | "settled" | "resolved" | "repaired" => "good",
+        "declined" | "failed" | "capture_failed" | "disputed" | "unpaid" | "dead" | "flagged" => "bad",
+        "processing" | "requires_action" | "requires_capture" | "pending" | "open" | "unknown"
+        | "in_flight" | "frozen" | "tried" | "attempted" => "warn",
+        _ => "plain",
+    };
+    Cell::chip(status.replace('_', " "), tone)
+}
+
+pub(crate) async fn payments(desk: &Desk<'_>) -> Result<Answer, Problem> {
+    let search = desk.query("q");
+    if PaymentId::parse(&search).is_some() || RideId::parse(&search).is_some() {
+        return Ok(Answer::see_other(&format!("/admin/payments/{search}"), "found"));
+    }
+    let mut conditions = Where::default();
+    if !search.is_empty() {
+        let exact = conditions.place(search.as_str());
+        conditions.and(&format!(
+            "(provider_payment = {exact} OR order_id = {exact} OR failure_code = {exact} OR instr(lower(owner), lower({exact})) > 0
+              OR id IN (SELECT payment_id FROM refunds WHERE refund_id = {exact} OR provider_refund = {exact}))"
+        ));
+    }
+    let statuses = match desk.query("status").as_str() {
+        "paid" => Some("'succeeded', 'disputed', 'paid'"),
+        "declined" => Some("'declined', 'failed', 'unpaid'"),
+        "open" => Some("'processing', 'requires_action', 'requires_capture', 'capture_failed', 'pending'"),
+        "canceled" => Some("'canceled', 'expired'"),
+        _ => None,
+    };
+    if let Some(statuses) = statuses {
+        conditions.and(&format!("status IN ({statuses})"));
+    }
+    let now_ms = desk.request.now_ms;
+    if desk.query("status") == "ending" {
+        conditions.and(&queries::ends_soon("capture_before_ms", now_ms));
+    }
+    let mut rows =
+        queries::payments(&desk.app.env, conditions, desk.page_number()).await.map_err(unreadable)?;
+    let (newer, older) = desk.around(&mut rows);
+    let rows = rows.into_iter().map(|row| {
+        let amount = match (row.captured_minor, row.refunded_minor) {
+            (_, refunded) if refunded > 0 => format!("{} refunded", format::money(refunded, &row.currency)),
+            (captured, _) if captured > 0 && captured < row.amount_minor => {
+                format!("{} taken", format::money(captured, &row.currency))
+            }
+            _ => String::new(),
+        };
+        let provider = row.provider_payment.as_deref().map(format::short).unwrap_or_default();
+        let cells = vec![
+            Cell::link(format::short(&row.id), format!("/admin/payments/{}", row.id))
+                .with(row.order_id.map(|order| format!("order {order}")).unwrap_or_default()),
+            status(&row.status).with(match row.capture_before_ms {
+                Some(at_ms) => format!("ends {}", format::from_now(at_ms, now_ms)),
+                None => row.failure_code.unwrap_or_default().replace('_', " "),
+            }),
+            Cell::number(format::money(row.amount_minor, &row.currency)).with(amount),
+            Cell::text(format::owner(&row.owner)),
+            Cell::text(row.provider).with(provider),
+            Cell::text(format::moment(row.created_at_ms)).with(format::from_now(row.created_at_ms, now_ms)),
+        ];
+        Row { cells, buttons: Vec::new() }
+    });
+    let page = List {
+        title: "Payments",
+        intro: "Payments and rides, the newest first.",
+        search: Some(search),
+        hint: "Id, order, provider’s id, account, code",
+        selects: vec![desk.select(
+            "status",
+            "Status",
+            &[
+                ("", "all"),
+                ("paid", "paid"),
+                ("declined", "declined"),
+                ("open", "open"),
+                ("ending", "reservation ends within a day"),
+                ("canceled", "canceled"),
+            ],
+        )],
+        columns: &["Payment", "Status", "Amount", "Account", "Provider", "Begun (UTC)"],
+        rows: rows.collect(),
+        empty_text: "No payments match. A new one appears within moments.",
+        buttons: Vec::new(),
+        upload: None,
+        newer,
+        older,
+        site: desk.site(),
+        chrome: desk.chrome("/admin/payments").await?,
+    };
+    Ok(reply::html(200, &page, "desk"))
+}
+
+pub(crate) async fn keys(desk: &Desk<'_>) -> Result<Answer, Problem> {
+    let search = desk.query("q");
+    let now_ms = desk.request.now_ms;
+    let mut conditions = Where::default();
+    if !search.is_empty() {
+        let exact = conditions.place(search.as_str());
+        // The key as a client sends it is nowhere: but its hash can be made, for each account. D1 takes a hundred values; a
+        // list of any length is one.
+        let hashes = match IdempotencyKey::parse(&search) {
+            Ok(key) => {
+                let accounts =
+                    desk.app.operation::<Vec<String>>(ACCOUNTS_PATH, &[]).await.map_err(unreadable)?;
+                accounts.into_iter().map(|id| key.hash(&Owner::Account(id)).0).collect()
+            }
+            Err(_) => Vec::new(),
+        };
+        let hashes = conditions.place(json!(hashes).to_string());
+        conditions.and(&format!(
+            "(key_hash BETWEEN {exact} AND {exact} || 'g' OR object = {exact} OR operation = {exact} OR instr(lower(owner), lower({exact})) > 0
+              OR key_hash IN (SELECT value FROM json_each({hashes})))"
+        ));
+    }
+    match desk.query("state").as_str() {
+        "open" => conditions.and("status = 'open'"),
+        "unknown" => conditions.and("status = 'open' AND in_doubt = 1"),
+        "late" => conditions.and(&format!("status = 'open' AND {}", queries::late_or_flagged(now_ms))),
+        "finished" => conditions.and("status = 'finished'"),
+        "expired" => conditions.and("status = 'expired'"),
+        _ => {}
+    }
+    let mut rows = queries::keys(&desk.app.env, conditions, desk.page_number()).await.map_err(unreadable)?;
+    let (newer, older) = desk.around(&mut rows);
+    let rows = rows.into_iter().map(|row| {
+        let shown = match (row.status.as_str(), row.flagged, row.in_doubt) {
+            ("open", 1, _) => Cell::chip("flagged", "bad"),
+            ("open", _, 1) => Cell::chip("unknown", "warn"),
+            (other, ..) => status(other),
+        };
+        let wakes = row.wake_at_ms.filter(|_| row.status == "open");
+        let shown = shown
+            .with(wakes.map(|at_ms| format!("due {}", format::from_now(at_ms, now_ms))).unwrap_or_default());
+        let answered = row.response_status.map(|status| status.to_string()).unwrap_or_default();
+        let took = row.finished_at_ms.map(|at_ms| format::duration(at_ms.saturating_sub(row.created_at_ms)));
+        let cells = vec![
+            Cell::link(
+                row.key_hash.get(..12).unwrap_or(&row.key_hash),
+                format!("/admin/keys/{}/{}", row.object, row.key_id),
+            ),
+            Cell::text(row.operation.unwrap_or_default()),
+            shown,
+            Cell::text(row.recovery_point.replace('_', " ")).with(match row.attempts {
+                1 => String::new(),
+                many => format!("{many} runs"),
+            }),
+            Cell::number(answered).with(took.unwrap_or_default()),
+            Cell::text(format::owner(&row.owner)),
+            Cell::text(format::moment(row.created_at_ms)).with(format::from_now(row.created_at_ms, now_ms)),
+        ];
+        Row { cells, buttons: Vec::new() }
+    });
+    let page = List {
+        title: "Keys",
+        intro: "Idempotency keys, by their hashes: the key itself is stored nowhere.",
+        search: Some(search),
+        hint: "The client’s key, a hash, an object, an account",
+        selects: vec![desk.select(
+            "state",
+            "State",
+            &[
+                ("", "all"),
+                ("open", "open"),
+                ("unknown", "unknown"),
+                ("late", "late or flagged"),
+                ("finished", "finished"),
+                ("expired", "expired"),
+            ],
+        )],
+        columns: &["Key", "Operation", "State", "Recovery point", "Answer", "Account", "First used (UTC)"],
+        rows: rows.collect(),
+        empty_text: "No keys match. A new one appears within moments.",
+        buttons: Vec::new(),
+        upload: None,
+        newer,
+        older,
+        site: desk.site(),
+        chrome: desk.chrome("/admin/keys").await?,
+    };
+    Ok(reply::html(200, &page, "desk"))
+}
+
+/// The last error in a job's history.
+pub(super) fn last_error(row: &DeadRow) -> String {
+    let lines: Vec<serde_json::Value> = serde_json::from_str(&row.history).unwrap_or_default();
+    let last = lines.last().and_then(|line| line.get("error")).and_then(serde_json::Value::as_str);
+    last.unwrap_or("not known").to_owned()
+}
+
+pub(crate) async fn dead_letters(desk: &Desk<'_>) -> Result<Answer, Problem> {
+    let mut conditions = Where::default();
+    conditions.and("state = 'dead'");
+    let kind = desk.query("kind");
+    if !kind.is_empty() {
+        conditions.and_value("kind = ?", kind);
+    }
+    let mut dead =
+        queries::dead_letters(&desk.app.env, conditions, desk.page_number()).await.map_err(unreadable)?;
+    let (newer, older) = desk.around(&mut dead);
+    let mut rows = Vec::new();
+    for row in dead {
+        let subject = Target::Job(row.job_id.clone());
+        let mut purge = desk.button(OperatorAction::Purge, &subject, "Purge")?;
+        purge.tone = "danger";
+        "It is dropped for good, with what it carries.".clone_into(&mut purge.hint);
+        let path = Button::path_of(OperatorAction::Requeue, &subject);
+        let look = path.strip_suffix("/requeue").unwrap_or(&path);
+        rows.push(Row {
+            cells: vec![
+                Cell::link(row.kind.replace('_', " "), look).with(format::short(&row.job_id)),
+                Cell::text(last_error(&row)),
+                Cell::number(row.attempts.to_string()),
+                row.object_path().map_or_else(
+                    || Cell::text("not known"),
+                    |path| Cell::link(format::short(&row.object), path),
+                ),
+                Cell::text(format::moment(row.updated_at_ms))
+                    .with(format::from_now(row.updated_at_ms, desk.request.now_ms)),
+            ],
+            buttons: vec![desk.button(OperatorAction::Requeue, &subject, "Requeue")?, purge],
+        });
+    }
+    let buttons = if rows.is_empty() {
+        Vec::new()
+    } else {
+        vec![desk.button(OperatorAction::RequeueAll, &Target::Jobs, "Requeue all")?]
+    };
+    let page = List {
+        title: "Dead letters",
+        intro: "Jobs that failed for good: an email, a text message, or an update of the lists; and webhooks that could not be processed. Their payment lacks that news until they are requeued or the call is settled by hand.",
+        search: None,
+        hint: "",
+        selects: vec![desk.select(
+            "kind",
+            "Kind",
+            &[
+                ("", "all"),
+                ("send_receipt", "send receipt"),
+                ("send_message", "send message"),
+                ("project", "project"),
+                ("webhook", "webhook"),
+            ],
+        )],
+        columns: &["Job", "Last error", "Tries", "Object", "Died (UTC)"],
+        rows,
+        empty_text: "No dead letters: every job is done or still being tried.",
+        buttons,
+        upload: None,
+        newer,
+        older,
+        site: desk.site(),
+        chrome: desk.chrome("/admin/dead-letters").await?,
+    };
+    Ok(reply::html(200, &page, "desk"))
+}
+
+pub(crate) async fn breaks(desk: &Desk<'_>) -> Result<Answer, Problem> {
+    let mut conditions = Where::default();
+    match desk.query("state").as_str() {
+        "all" => {}
+        state @ ("repaired" | "resolved" | "accepted") => conditions.and_value("state = ?", state),
+        _ => conditions.and("state = 'open'"),
+    }
+    let mut found =
+        queries::breaks(&desk.app.env, conditions, desk.page_number()).await.map_err(unreadable)?;
+    let (newer, older) = desk.around(&mut found);
+    let mut rows = Vec::new();
+    for row in found {
+        let subject = Target::Break(row.break_id.clone());
+        let mut buttons = Vec::new();
+        if row.state == "open" {
+            if row.object.is_some() || row.resource.is_some() {
+                let mut repair = desk.button(OperatorAction::Repair, &subject, "Repair")?;
+                "The object asks the provider again and tells the lists. No money is moved by this."
+                    .clone_into(&mut repair.hint);
+                buttons.push(repair);
+            }
+            let mut accept = desk.button(OperatorAction::Accept, &subject, "Accept")?;
+            accept.has_note = true;
+            accept.seen = row.seen();
+            buttons.push(accept);
+        }
+        let resource = match (&row.resource, &row.object) {
+            (Some(id), _) => Cell::link(format::short(id), format!("/admin/payments/{id}")),
+            (None, Some(object)) => Cell::link(format::short(object), format!("/admin/keys/{object}/1")),
+            (None, None) => Cell::text("not ours"),
+        };
+        let at_provider = row.provider_payment.as_deref().map(format::short).unwrap_or_default();
+        rows.push(Row {
+            cells: vec![
+                Cell::text(row.kind.replace('_', " ")).with(row.note.unwrap_or_default()),
+                Cell::text(row.provider).with(at_provider),
+                Cell::text(row.ours.unwrap_or_else(|| "–".to_owned())),
+                Cell::text(row.theirs.unwrap_or_else(|| "–".to_owned())),
+                resource,
+                status(&row.state),
+                Cell::text(format::moment(row.last_seen_at_ms))
+                    .with(format!("first {}", format::from_now(row.first_seen_at_ms, desk.request.now_ms))),
+            ],
+            buttons,
+        });
+    }
+    let page = List {
+        title: "Breaks",
+        intro: "Where a provider’s books and our records differ. Repair lets the payment check with the provider; a difference that is right can be accepted with a note.",
+        search: None,
+        hint: "",
+        selects: vec![desk.select(
+            "state",
+            "State",
+            &[
+                ("", "open"),
+                ("repaired", "repaired"),
+                ("resolved", "resolved"),
+                ("accepted", "accepted"),
+                ("all", "all"),
+            ],
+        )],
+        columns: &["Kind", "Provider", "Ours", "Theirs", "Payment", "State", "Seen (UTC)"],
+        rows,
+        empty_text: "No open breaks: our records and the provider’s books agree.",
+        buttons: Vec::new(),
+        upload: None,
+        newer,
+        older,
+        site: desk.site(),
+        chrome: desk.chrome("/admin/breaks").await?,
+    };
+    Ok(reply::html(200, &page, "desk"))
+}

@@ -1,0 +1,90 @@
+//! The log of operators, `operator_actions`: who did what is written down before it is done, and how it ended afterwards. An
+//! action without an outcome was broken off.
+
+use worker::Env;
+
+use super::app::App;
+use super::operator::Operator;
+use runtime::db::Db;
+use runtime::log::log;
+use runtime::random;
+use runtime::serve::{unavailable, unreadable};
+use web::http::Request;
+use web::problem::{Kind, Problem};
+
+/// What an action's outcome is until it has one.
+pub(super) const BEGUN: &str = "begun";
+
+/// Who does what, and to what.
+pub(super) struct Action<'a> {
+    pub(super) operator: &'a Operator,
+    pub(super) what: &'a str,
+    pub(super) subject: &'a str,
+}
+
+/// The number of an action, from the beginning of something that no other action has.
+pub(super) fn number(unique: &[u8]) -> u64 {
+    // D1 takes whole numbers below 2⁵³.
+    unique.iter().take(6).fold(0, |number: u64, byte| number << 8 | u64::from(*byte))
+}
+
+/// Writes down who does what; `false` if that is written already.
+pub(super) async fn begin(env: &Env, id: u64, action: &Action<'_>, now_ms: u64) -> worker::Result<bool> {
+    let sql = "INSERT INTO operator_actions (action_id, at_ms, operator, action, subject, outcome)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT (action_id) DO NOTHING";
+    let operator = action.operator.name.as_str();
+    let values = vec![
+        id.into(),
+        now_ms.into(),
+        operator.into(),
+        action.what.into(),
+        action.subject.into(),
+        BEGUN.into(),
+    ];
+    Ok(Db::of(env)?.run(sql, values).await? > 0)
+}
+
+/// Writes down how it ended. Of two that do the same at once the first one says it.
+pub(super) async fn end(env: &Env, id: u64, action: &Action<'_>, outcome: &str) -> worker::Result<()> {
+    let fields = [
+        ("event", "operator_action".into()),
+        ("operator", action.operator.name.as_str().into()),
+        // What a person has typed stays in the table.
+        ("action", action.what.split([':', ' ']).next().unwrap_or_default().into()),
+        ("subject", action.subject.into()),
+        ("outcome", outcome.into()),
+    ];
+    log("info", &fields);
+    let sql = "UPDATE operator_actions SET outcome = ?2 WHERE action_id = ?1 AND outcome = ?3";
+    Db::of(env)?.run(sql, vec![id.into(), outcome.into(), BEGUN.into()]).await.map(drop)
+}
+
+/// Does something that an operator asks for, between its two entries. `work` gives its answer and how it ended.
+pub(super) async fn logged<T>(
+    app: &App,
+    request: &Request,
+    action: Action<'_>,
+    work: impl Future<Output = Result<(T, String), Problem>>,
+) -> Result<T, Problem> {
+    let id = number(random::uuid().map_err(unavailable)?.as_bytes());
+    begin(&app.env, id, &action, request.now_ms).await.map_err(unreadable)?;
+    let done = work.await;
+    let outcome = match &done {
+        Ok((_, outcome)) => outcome.clone(),
+        Err(problem) => refused(problem),
+    };
+    end(&app.env, id, &action, &outcome).await.map_err(unreadable)?;
+    done.map(|(answer, _)| answer)
+}
+
+fn refused(problem: &Problem) -> String {
+    match (problem.kind, problem.errors.first()) {
+        (Kind::Unreadable | Kind::Unavailable, _) => {
+            "failed: it may be done in part; it can be done again".to_owned()
+        }
+        (_, Some(first)) => {
+            format!("refused: {} errors, the first: {}", problem.errors.len(), first.message)
+        }
+        (_, None) => format!("refused: {}", problem.detail),
+    }
+}

@@ -1,0 +1,251 @@
+//! `GET /admin`: how it goes, at a glance.
+
+use std::collections::BTreeMap;
+
+use futures_util::try_join;
+
+use super::chart::{Plot, Series, Shape, Unit};
+use super::context::Desk;
+use super::format;
+use super::queries::{self, Ended, Took};
+use super::time_window::{Range, TimeWindow};
+use super::view_models::{Chart, Overview, TaskRun, Tile};
+use runtime::lag;
+use runtime::metrics;
+use runtime::metrics::catalog::Family;
+use runtime::serve::unreadable;
+use web::http::Answer;
+use web::problem::Problem;
+use web::reply;
+
+/// How far behind the provider’s lists may be read, in ms: three runs and the quiet time.
+const LAG_MAX_MS: u64 = 1_800_000;
+/// How many currencies have a plot of their own; the tile has them all.
+const CURRENCIES_MAX: usize = 3;
+
+pub(crate) async fn page(desk: &Desk<'_>) -> Result<Answer, Problem> {
+    let (env, now_ms) = (&desk.app.env, desk.request.now_ms);
+    let range = Range::parse(&desk.query("range")).unwrap_or_default();
+    let window = range.window(now_ms);
+    let (ended, latency, lag, open, ending, runs, counters, lists) = try_join!(
+        queries::ended(env, &window),
+        queries::latency(env, &window),
+        queries::job_lag(env, &window),
+        queries::open_keys(env, now_ms),
+        queries::ending(env, now_ms),
+        queries::runs(env),
+        metrics::read(env),
+        lag::lag(env, now_ms),
+    )
+    .map_err(unreadable)?;
+    let saved: i64 = counters.of(Family::ChargesSaved).map(|(_, _, number)| number).sum();
+    let chrome = desk.chrome("/admin").await?;
+    let (dead, breaks) = (chrome.dead, chrome.breaks);
+    let number = |outcome: &str| ended.iter().filter(|e| e.outcome == outcome).map(|e| e.number).sum::<u64>();
+    let (paid, declined, waits) = (number("paid"), number("declined"), number("open"));
+    let in_range = match range {
+        Range::Hour => "in this hour",
+        Range::Day => "in these 24 hours",
+        Range::Week => "in these 7 days",
+    };
+    let sums = sums(&ended);
+    let volume: Vec<String> = sums.iter().map(|(currency, minor)| format::money(*minor, currency)).collect();
+    let tone = |number: u32, tone| if number > 0 { tone } else { "good" };
+    let tiles = vec![
+        Tile {
+            label: "Paid",
+            value: format::count(paid),
+            note: if volume.is_empty() { in_range.to_owned() } else { volume.join(" · ") },
+            tone: "",
+            href: "/admin/payments?status=paid",
+        },
+        Tile {
+            label: "Declined",
+            value: format::count(declined),
+            note: match paid + declined {
+                0 => in_range.to_owned(),
+                decided => format!("{} % of {} decided", declined * 100 / decided, format::count(decided)),
+            },
+            tone: "",
+            href: "/admin/payments?status=declined",
+        },
+        Tile {
+            label: "Unknown now",
+            value: format::count(open.in_doubt.into()),
+            note: format!("of {} open keys; {} payments are open", open.open, format::count(waits)),
+            tone: tone(open.in_doubt, "warn"),
+            href: "/admin/keys?state=unknown",
+        },
+        Tile {
+            label: "Charges saved",
+            value: format::count(saved.max(0).unsigned_abs()),
+            note: "second charges that replays prevented, ever".to_owned(),
+            tone: "good",
+            href: "",
+        },
+        Tile {
+            label: "Late or flagged",
+            value: format::count(open.late_or_flagged.into()),
+            note: "keys whose alarm is late, or that need a person".to_owned(),
+            tone: tone(open.late_or_flagged, "bad"),
+            href: "/admin/keys?state=late",
+        },
+        Tile {
+            label: "Reservations ending",
+            value: format::count(ending.into()),
+            note: "to be captured within a day, or the money is free again".to_owned(),
+            tone: tone(ending, "warn"),
+            href: "/admin/payments?status=ending",
+        },
+        Tile {
+            label: "Dead letters",
+            value: format::count(dead.into()),
+            note: "jobs that failed for good".to_owned(),
+            tone: tone(dead, "bad"),
+            href: "/admin/dead-letters",
+        },
+        Tile {
+            label: "Breaks",
+            value: format::count(breaks.into()),
+            note: "where the provider’s books differ from ours".to_owned(),
+            tone: tone(breaks, "bad"),
+            href: "/admin/breaks",
+        },
+        behind(&lists),
+    ];
+    let mut charts = vec![drawn(payments(window, &ended), "By the time at which they were begun.")];
+    for (currency, _) in sums.iter().take(CURRENCIES_MAX) {
+        charts.push(drawn(volume_of(window, &ended, currency), "What was taken; refunds are not taken off."));
+    }
+    charts.push(drawn(
+        durations(window, "latency", "Time to the response", &latency),
+        "From the first request of a key to its stored response.",
+    ));
+    charts.push(drawn(
+        durations(window, "lag", "Time to the end of a job", &lag),
+        "Receipts and messages: from the commit that stages them to their end.",
+    ));
+    let page = Overview {
+        site: desk.site(),
+        chrome,
+        ranges: Range::ALL.map(|one| (one.as_str(), name(one), one == range)).to_vec(),
+        tiles,
+        charts,
+        runs: runs
+            .into_iter()
+            .map(|run| TaskRun {
+                task: run.task,
+                when: format::from_now(run.at_ms, now_ms),
+                took: format::duration(run.took_ms),
+                result: run.result,
+            })
+            .collect(),
+    };
+    Ok(reply::html(200, &page, "desk"))
+}
+
+/// How far behind the provider’s lists are read.
+fn behind(lists: &[lag::Lag]) -> Tile {
+    let most_ms = lists.iter().map(|list| list.lag_ms).max();
+    let each = lists
+        .iter()
+        .map(|list| format!("{} {}", list.source.as_str().replace('_', " "), format::duration(list.lag_ms)));
+    Tile {
+        label: "Reconciled up to",
+        value: most_ms.map_or_else(|| "never".to_owned(), |ms| format!("{} ago", format::duration(ms))),
+        note: each.collect::<Vec<_>>().join(" · "),
+        tone: if most_ms.is_some_and(|ms| ms > LAG_MAX_MS) { "bad" } else { "" },
+        href: "",
+    }
+}
+
+const fn name(range: Range) -> &'static str {
+    match range {
+        Range::Hour => "Hour",
+        Range::Day => "Day",
+        Range::Week => "Week",
+    }
+}
+
+fn drawn(plot: Plot, note: &'static str) -> Chart {
+    Chart { svg: plot.svg(), legend: plot.legend(), title: plot.title, note }
+}
+
+/// What was taken of each currency, the most used first.
+fn sums(ended: &[Ended]) -> Vec<(String, u64)> {
+    let mut sums: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
+    for one in ended.iter().filter(|one| one.minor > 0) {
+        let (number, minor) = sums.entry(&one.currency).or_default();
+        *number += one.number;
+        *minor = minor.saturating_add(one.minor);
+    }
+    let mut sums: Vec<_> = sums.into_iter().collect();
+    sums.sort_by_key(|(_, (number, _))| std::cmp::Reverse(*number));
+    sums.into_iter().map(|(currency, (_, minor))| (currency.to_owned(), minor)).collect()
+}
+
+fn series(
+    window: TimeWindow,
+    name: &'static str,
+    class: &'static str,
+    values: impl Iterator<Item = (usize, u64)>,
+) -> Series {
+    let mut buckets = vec![None::<u64>; window.count];
+    for (bucket, value) in values {
+        if let Some(known) = buckets.get_mut(bucket) {
+            *known = Some(known.unwrap_or(0).saturating_add(value));
+        }
+    }
+    Series { name, class, values: buckets }
+}
+
+fn payments(window: TimeWindow, ended: &[Ended]) -> Plot {
+    let of = |name, class, outcome: &'static str| {
+        let mine = ended.iter().filter(move |one| one.outcome == outcome);
+        series(window, name, class, mine.map(|one| (one.bucket, one.number)))
+    };
+    Plot {
+        id: "payments".to_owned(),
+        title: "Payments".to_owned(),
+        unit: Unit::Count,
+        shape: Shape::Bars,
+        window,
+        series: vec![
+            of("Paid", "paid", "paid"),
+            of("Declined", "declined", "declined"),
+            of("Open or unknown", "open", "open"),
+            of("Canceled", "canceled", "canceled"),
+        ],
+    }
+}
+
+fn volume_of(window: TimeWindow, ended: &[Ended], currency: &str) -> Plot {
+    let mine = ended.iter().filter(|one| one.currency == currency && one.minor > 0);
+    Plot {
+        id: format!("volume-{currency}"),
+        title: format!("Volume in {}", currency.to_ascii_uppercase()),
+        unit: Unit::Money(currency.to_owned()),
+        shape: Shape::Bars,
+        window,
+        series: vec![series(window, "Taken", "paid", mine.map(|one| (one.bucket, one.minor)))],
+    }
+}
+
+fn durations(window: TimeWindow, id: &str, title: &str, took: &[Took]) -> Plot {
+    Plot {
+        id: id.to_owned(),
+        title: title.to_owned(),
+        unit: Unit::Duration,
+        shape: Shape::Lines,
+        window,
+        series: vec![
+            series(window, "Half are faster (p50)", "p50", took.iter().map(|one| (one.bucket, one.p50))),
+            series(
+                window,
+                "All but 5 % are faster (p95)",
+                "p95",
+                took.iter().map(|one| (one.bucket, one.p95)),
+            ),
+        ],
+    }
+}

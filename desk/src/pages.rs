@@ -1,0 +1,50 @@
+//! What is the same for everybody: the files of the pages, whether the desk is set up, what a problem means.
+
+use crate::app::App;
+use web::assets::{Asset, ICON, SCRIPT, STYLE};
+use web::http::{Answer, Request};
+use web::pages::ProblemPage;
+use web::problem::{Kind, Problem};
+use web::reply;
+use web::route::Parameter;
+
+pub(crate) const DESK_STYLE: Asset = Asset {
+    name: "desk.css",
+    address: concat!("/assets/desk.css?v=", env!("DESK_VERSION")),
+    media_type: "text/css; charset=utf-8",
+    bytes: include_bytes!("../../static/desk.css"),
+};
+
+/// `GET /assets/{file}`
+pub(crate) async fn asset(_app: &App, request: &Request, file: &str) -> Result<Answer, Problem> {
+    web::assets::serve(&[STYLE, SCRIPT, DESK_STYLE, ICON], request, file)
+}
+
+/// `GET /`
+pub(crate) async fn home(_app: &App, _request: &Request) -> Result<Answer, Problem> {
+    Ok(Answer::see_other("/admin", "desk"))
+}
+
+/// `GET /healthz`: whoever gets here has found all settings.
+pub(crate) async fn health(_app: &App, _request: &Request) -> Result<Answer, Problem> {
+    Ok(Answer::new(200, "application/json", r#"{"status":"ok"}"#, "healthy"))
+}
+
+/// `GET /problems/{kind}`
+pub(crate) async fn problem(
+    app: &App,
+    request: &Request,
+    kind: &Parameter<'_, Kind>,
+) -> Result<Answer, Problem> {
+    let kind = kind.read()?;
+    let page = ProblemPage {
+        site: app.site(request),
+        status: kind.status(),
+        title: kind.title().to_owned(),
+        detail: kind.explanation().to_owned(),
+        request_id: String::new(),
+        link_href: "/".to_owned(),
+        link_text: "The desk".to_owned(),
+    };
+    Ok(reply::html(200, &page, "page"))
+}

@@ -1,0 +1,389 @@
+//! The desk's queries of the read model: all SQL of its pages. The SQL of its buttons is in `actions`.
+
+use std::fmt::Write;
+
+use data_encoding::HEXLOWER;
+use serde::Deserialize;
+use worker::{Env, Result};
+
+use super::time_window::TimeWindow;
+use super::timeline::JobRow;
+use messages::settlement::{REPORT_COLUMNS, Report};
+use once::id::digest;
+use runtime::db::{Db, Value};
+
+/// How many entries a page has.
+pub(super) const PAGE: usize = 50;
+/// How late an alarm must be to count as late, in ms: then a sweep wakes the object.
+const LATE_MS: u64 = 120_000;
+
+/// What waits for an operator.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+pub(super) struct Waiting {
+    pub(super) dead: u32,
+    pub(super) breaks: u32,
+}
+
+pub(super) async fn waiting(env: &Env) -> Result<Waiting> {
+    let sql = "SELECT (SELECT count(*) FROM jobs WHERE state = 'dead')
+            + (SELECT count(*) FROM inbox WHERE state = 'dead') AS dead,
+        (SELECT count(*) FROM breaks WHERE state = 'open') AS breaks";
+    Ok(Db::of(env)?.first(sql, vec![]).await?.unwrap_or_default())
+}
+
+/// How the open keys stand.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+pub(super) struct OpenKeys {
+    pub(super) open: u32,
+    pub(super) in_doubt: u32,
+    pub(super) late_or_flagged: u32,
+}
+
+pub(super) async fn open_keys(env: &Env, now_ms: u64) -> Result<OpenKeys> {
+    let sql = format!(
+        "SELECT count(*) AS open, coalesce(sum(in_doubt), 0) AS in_doubt,
+            coalesce(sum({}), 0) AS late_or_flagged
+         FROM keys WHERE status = 'open'",
+        late_or_flagged(now_ms)
+    );
+    Ok(Db::of(env)?.first(&sql, vec![]).await?.unwrap_or_default())
+}
+
+/// Payments and rides of one bucket that ended alike.
+#[derive(Clone, Debug, Deserialize)]
+pub(super) struct Ended {
+    pub(super) bucket: usize,
+    /// `paid`, `declined`, `open` or `canceled`.
+    pub(super) outcome: String,
+    pub(super) currency: String,
+    pub(super) number: u64,
+    pub(super) minor: u64,
+}
+
+pub(super) async fn ended(env: &Env, window: &TimeWindow) -> Result<Vec<Ended>> {
+    let (start_ms, bucket_ms) = (window.start_ms, window.bucket_ms);
+    let sql = format!(
+        "SELECT (created_at_ms - {start_ms}) / {bucket_ms} AS bucket, outcome, currency, count(*) AS number, sum(minor) AS minor
+         FROM (
+            SELECT created_at_ms, currency, captured_minor AS minor, CASE WHEN status = 'succeeded' THEN 'paid'
+                WHEN status IN ('declined', 'failed') THEN 'declined' WHEN status = 'canceled' THEN 'canceled' ELSE 'open'
+                END AS outcome
+            FROM payments WHERE created_at_ms >= {start_ms}
+            UNION ALL
+            SELECT created_at_ms, currency, CASE WHEN status = 'paid' THEN amount_minor ELSE 0 END,
+                CASE status WHEN 'paid' THEN 'paid' WHEN 'unpaid' THEN 'declined' ELSE 'open' END
+            FROM rides WHERE created_at_ms >= {start_ms})
+         GROUP BY bucket, outcome, currency"
+    );
+    Db::of(env)?.rows(&sql, vec![]).await
+}
+
+/// How long something took in one bucket: half were faster than `p50`, all but a twentieth than `p95`.
+#[derive(Clone, Copy, Debug, Deserialize)]
+pub(super) struct Took {
+    pub(super) bucket: usize,
+    pub(super) p50: u64,
+    pub(super) p95: u64,
+}
+
+/// From the first request of a key to its response.
+pub(super) async fn latency(env: &Env, window: &TimeWindow) -> Result<Vec<Took>> {
+    took(env, window, "created_at_ms", "finished_at_ms", "keys WHERE finished_at_ms IS NOT NULL").await
+}
+
+/// From the commit that staged a job to its end.
+pub(super) async fn job_lag(env: &Env, window: &TimeWindow) -> Result<Vec<Took>> {
+    // The second condition has an index, and follows from the others.
+    let source = format!("jobs WHERE state = 'done' AND updated_at_ms >= {}", window.start_ms);
+    took(env, window, "staged_at_ms", "updated_at_ms", &source).await
+}
+
+async fn took(env: &Env, window: &TimeWindow, from: &str, to: &str, source: &str) -> Result<Vec<Took>> {
+    let (start_ms, bucket_ms) = (window.start_ms, window.bucket_ms);
+    let sql = format!(
+        "WITH each AS (SELECT ({from} - {start_ms}) / {bucket_ms} AS bucket, max({to} - {from}, 0) AS ms FROM {source} AND {from} >= {start_ms}),
+            ranked AS (SELECT bucket, ms, row_number() OVER (PARTITION BY bucket ORDER BY ms) AS rank,
+                count(*) OVER (PARTITION BY bucket) AS number FROM each)
+         SELECT bucket, max(CASE WHEN rank = (number + 1) / 2 THEN ms END) AS p50,
+            max(CASE WHEN rank = (number * 95 + 99) / 100 THEN ms END) AS p95
+         FROM ranked GROUP BY bucket"
+    );
+    Db::of(env)?.rows(&sql, vec![]).await
+}
+
+/// The newest run of a task.
+#[derive(Clone, Debug, Deserialize)]
+pub(super) struct Run {
+    pub(super) task: String,
+    pub(super) at_ms: u64,
+    pub(super) took_ms: u64,
+    pub(super) result: String,
+}
+
+pub(super) async fn runs(env: &Env) -> Result<Vec<Run>> {
+    // SQLite takes the other columns from the row of the maximum.
+    let sql = "SELECT task, max(at_ms) AS at_ms, took_ms, result FROM runs GROUP BY task ORDER BY task";
+    Db::of(env)?.rows(sql, vec![]).await
+}
+
+/// Conditions and their values, as they are added.
+#[derive(Default)]
+pub(super) struct Where {
+    conditions: Vec<String>,
+    values: Vec<Value>,
+}
+
+impl Where {
+    /// One more condition, without values.
+    pub(super) fn and(&mut self, condition: &str) {
+        self.conditions.push(condition.to_owned());
+    }
+
+    /// One more condition about a value, which it names `?`.
+    pub(super) fn and_value(&mut self, condition: &str, value: impl Into<Value>) {
+        self.values.push(value.into());
+        self.conditions.push(condition.replace('?', &format!("?{}", self.values.len())));
+    }
+
+    /// One of many values.
+    pub(super) fn place(&mut self, value: impl Into<Value>) -> String {
+        self.values.push(value.into());
+        format!("?{}", self.values.len())
+    }
+
+    fn text(&self) -> String {
+        if self.conditions.is_empty() { "true".to_owned() } else { self.conditions.join(" AND ") }
+    }
+}
+
+/// A page, the newest first, and one entry more if there are more.
+async fn page<T: serde::de::DeserializeOwned>(
+    env: &Env,
+    select: &str,
+    conditions: Where,
+    order: &str,
+    number: usize,
+) -> Result<Vec<T>> {
+    let mut sql = format!("{select} WHERE {} ORDER BY {order}", conditions.text());
+    let _ = write!(sql, " LIMIT {} OFFSET {}", PAGE + 1, PAGE * number);
+    Db::of(env)?.rows(&sql, conditions.values).await
+}
+
+/// A payment or a ride, in the list.
+#[derive(Clone, Debug, Deserialize)]
+pub(super) struct PaymentRow {
+    pub(super) id: String,
+    pub(super) owner: String,
+    pub(super) status: String,
+    pub(super) amount_minor: u64,
+    pub(super) captured_minor: u64,
+    pub(super) refunded_minor: u64,
+    pub(super) currency: String,
+    pub(super) provider: String,
+    pub(super) provider_payment: Option<String>,
+    pub(super) order_id: Option<String>,
+    pub(super) failure_code: Option<String>,
+    pub(super) capture_before_ms: Option<u64>,
+    pub(super) created_at_ms: u64,
+}
+
+/// Until when a reservation can be captured, in ms since the epoch.
+const CAPTURE_BEFORE_MS: &str = "unixepoch(shown ->> '$.capture_before') * 1000";
+/// A reservation that ends within so long is shown to a person, in ms: a day.
+const ENDS_SOON_MS: u64 = 86_400_000;
+
+/// What of a payment says that its reservation ends soon, given [`PaymentRow::capture_before_ms`].
+pub(super) fn ends_soon(capture_before_ms: &str, now_ms: u64) -> String {
+    let until_ms = now_ms.saturating_add(ENDS_SOON_MS);
+    format!("status = 'requires_capture' AND {capture_before_ms} <= {until_ms}")
+}
+
+/// How many reservations end soon.
+pub(super) async fn ending(env: &Env, now_ms: u64) -> Result<u32> {
+    #[derive(Default, Deserialize)]
+    struct Ending {
+        number: u32,
+    }
+    let ends_soon = ends_soon(CAPTURE_BEFORE_MS, now_ms);
+    let sql = format!("SELECT count(*) AS number FROM payments WHERE {ends_soon}");
+    Ok(Db::of(env)?.first::<Ending>(&sql, vec![]).await?.unwrap_or_default().number)
+}
+
+pub(super) async fn payments(env: &Env, conditions: Where, number: usize) -> Result<Vec<PaymentRow>> {
+    let select = format!(
+        "SELECT * FROM (
+        SELECT payment_id AS id, owner, status, amount_minor, captured_minor, refunded_minor, currency, provider,
+            provider_payment, order_id, failure_code, {CAPTURE_BEFORE_MS} AS capture_before_ms, created_at_ms FROM payments
+        UNION ALL
+        SELECT ride_id, owner, status, amount_minor, CASE WHEN status = 'paid' THEN amount_minor ELSE 0 END, 0, currency,
+            'stripe', provider_payment, NULL, failure_code, NULL, created_at_ms FROM rides)"
+    );
+    page(env, &select, conditions, "created_at_ms DESC, id DESC", number).await
+}
+
+/// A key, in the list.
+#[derive(Clone, Debug, Deserialize)]
+pub(super) struct KeyRow {
+    pub(super) object: String,
+    pub(super) key_id: u32,
+    pub(super) key_hash: String,
+    pub(super) owner: String,
+    pub(super) operation: Option<String>,
+    pub(super) status: String,
+    pub(super) recovery_point: String,
+    pub(super) attempts: u32,
+    pub(super) in_doubt: u8,
+    pub(super) flagged: u8,
+    pub(super) response_status: Option<u16>,
+    pub(super) wake_at_ms: Option<u64>,
+    pub(super) created_at_ms: u64,
+    pub(super) finished_at_ms: Option<u64>,
+}
+
+pub(super) async fn keys(env: &Env, conditions: Where, number: usize) -> Result<Vec<KeyRow>> {
+    let select = "SELECT object, key_id, key_hash, owner, operation, status, recovery_point, attempts, in_doubt, flagged,
+        response_status, wake_at_ms, created_at_ms, finished_at_ms FROM keys";
+    page(env, select, conditions, "created_at_ms DESC, object, key_id DESC", number).await
+}
+
+/// What makes an open key one that a person should look at.
+pub(super) fn late_or_flagged(now_ms: u64) -> String {
+    format!("(flagged = 1 OR coalesce(wake_at_ms, {now_ms}) < {})", now_ms.saturating_sub(LATE_MS))
+}
+
+/// What the ids of dead letters begin with that are not jobs, but events of a provider.
+pub(super) const EVENT: &str = "event:";
+
+/// A dead letter: a job, or an event.
+#[derive(Clone, Debug, Deserialize)]
+pub(super) struct DeadRow {
+    pub(super) job_id: String,
+    pub(super) kind: String,
+    pub(super) object: String,
+    pub(super) state: String,
+    pub(super) attempts: u32,
+    pub(super) payload: Option<String>,
+    pub(super) history: String,
+    pub(super) staged_at_ms: u64,
+    pub(super) updated_at_ms: u64,
+}
+
+impl DeadRow {
+    /// The key of the event, if it is one.
+    pub(super) fn event_key(&self) -> Option<&str> {
+        self.job_id.strip_prefix(EVENT)
+    }
+
+    /// Where its object is shown, if it has one.
+    pub(super) fn object_path(&self) -> Option<String> {
+        (!self.object.is_empty()).then(|| format!("/admin/keys/{}/1", self.object))
+    }
+}
+
+const DEAD_JOBS: &str =
+    "SELECT job_id, kind, object, state, attempts, payload, history, staged_at_ms, updated_at_ms FROM jobs";
+const DEAD_EVENTS: &str =
+    "SELECT 'event:' || event_key AS job_id, 'webhook' AS kind, coalesce(object, '') AS object, state, attempts,
+        event AS payload, history, received_at_ms AS staged_at_ms, updated_at_ms FROM inbox";
+
+/// Those of which the conditions hold, which are about the columns of a [`DeadRow`].
+pub(super) async fn dead_letters(env: &Env, conditions: Where, number: usize) -> Result<Vec<DeadRow>> {
+    let dead = "WHERE state = 'dead'";
+    let all = format!("SELECT * FROM ({DEAD_JOBS} {dead} UNION ALL {DEAD_EVENTS} {dead})");
+    page(env, &all, conditions, "updated_at_ms DESC, job_id", number).await
+}
+
+pub(super) async fn dead_letter(env: &Env, id: &str) -> Result<Option<DeadRow>> {
+    let (sql, key) = match id.strip_prefix(EVENT) {
+        Some(key) => (format!("{DEAD_EVENTS} WHERE event_key = ?1"), key),
+        None => (format!("{DEAD_JOBS} WHERE job_id = ?1"), id),
+    };
+    Db::of(env)?.first(&sql, vec![key.into()]).await
+}
+
+/// What became of an object's jobs.
+pub(super) async fn jobs_of(env: &Env, object: &str) -> Result<Vec<JobRow>> {
+    let sql = "SELECT job_id, kind, state, attempts, result, staged_at_ms, updated_at_ms FROM jobs WHERE object = ?1
+        ORDER BY staged_at_ms LIMIT 200";
+    Db::of(env)?.rows(sql, vec![object.into()]).await
+}
+
+/// A break.
+#[derive(Clone, Debug, Deserialize)]
+pub(super) struct BreakRow {
+    pub(super) break_id: String,
+    pub(super) kind: String,
+    pub(super) provider: String,
+    pub(super) provider_payment: Option<String>,
+    pub(super) resource: Option<String>,
+    pub(super) object: Option<String>,
+    pub(super) ours: Option<String>,
+    pub(super) theirs: Option<String>,
+    pub(super) state: String,
+    pub(super) note: Option<String>,
+    pub(super) first_seen_at_ms: u64,
+    pub(super) last_seen_at_ms: u64,
+}
+
+impl BreakRow {
+    /// Stands for what both sides say. Who accepts a break accepts that, and nothing that is found later.
+    pub(super) fn seen(&self) -> String {
+        let said = serde_json::json!([self.ours, self.theirs]).to_string();
+        HEXLOWER.encode(&digest(&[b"break", said.as_bytes()]))
+    }
+}
+
+const BREAKS: &str =
+    "SELECT break_id, kind, provider, provider_payment, resource, object, ours, theirs, state, note,
+    first_seen_at_ms, last_seen_at_ms FROM breaks";
+
+pub(super) async fn breaks(env: &Env, conditions: Where, number: usize) -> Result<Vec<BreakRow>> {
+    page(env, BREAKS, conditions, "last_seen_at_ms DESC, break_id", number).await
+}
+
+pub(super) async fn find_break(env: &Env, break_id: &str) -> Result<Option<BreakRow>> {
+    Db::of(env)?.first(&format!("{BREAKS} WHERE break_id = ?1"), vec![break_id.into()]).await
+}
+
+/// What an operator did.
+#[derive(Clone, Debug, Deserialize)]
+pub(super) struct ActionRow {
+    pub(super) at_ms: u64,
+    pub(super) operator: String,
+    pub(super) action: String,
+    pub(super) subject: String,
+    pub(super) outcome: String,
+}
+
+const ACTIONS: &str = "SELECT at_ms, operator, action, subject, outcome FROM operator_actions";
+
+pub(super) async fn actions(env: &Env, conditions: Where, number: usize) -> Result<Vec<ActionRow>> {
+    page(env, ACTIONS, conditions, "at_ms DESC, action_id", number).await
+}
+
+pub(super) async fn find_action(env: &Env, action_id: u64) -> Result<Option<ActionRow>> {
+    Db::of(env)?.first(&format!("{ACTIONS} WHERE action_id = ?1"), vec![action_id.into()]).await
+}
+
+/// An audit record of an object.
+#[derive(Clone, Debug, Deserialize)]
+pub(super) struct EffectRow {
+    pub(super) object: String,
+    pub(super) at_ms: u64,
+    pub(super) actor: String,
+    pub(super) action: String,
+    pub(super) subject: String,
+    pub(super) data: String,
+}
+
+pub(super) async fn effects(env: &Env, conditions: Where, number: usize) -> Result<Vec<EffectRow>> {
+    let select = "SELECT object, at_ms, actor, action, subject, data FROM audit_records";
+    page(env, select, conditions, "at_ms DESC, object, audit_id DESC", number).await
+}
+
+/// The newest reports.
+pub(super) async fn reports(env: &Env, number: u32) -> Result<Vec<Report>> {
+    let sql =
+        format!("SELECT {REPORT_COLUMNS} FROM reports ORDER BY received_at_ms DESC, report_id LIMIT ?1");
+    Db::of(env)?.rows(&sql, vec![number.into()]).await
+}

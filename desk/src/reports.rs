@@ -1,0 +1,120 @@
+//! Adyen's reports: those that came, and the form that sends one.
+
+use super::context::Desk;
+use super::format;
+use super::multipart::{self, Part};
+use super::queries;
+use super::view_models::{Cell, List, Row};
+use crate::operator::{form_key, is_form_key};
+use crate::operator_log::{self, BEGUN};
+use messages::operations::REPORTS_PATH;
+use messages::settlement::{self, Counts, Report, Uploaded};
+use once::id::digest;
+use runtime::serve::unreadable;
+use web::http::Answer;
+use web::problem::{Kind, Problem};
+use web::reply;
+
+/// Where the form is, and where it is sent.
+const PATH: &str = "/admin/reports";
+/// How many are shown.
+const SHOWN: u32 = 50;
+
+/// `GET /admin/reports`
+pub(crate) async fn page(desk: &Desk<'_>) -> Result<Answer, Problem> {
+    let reports = queries::reports(&desk.app.env, SHOWN).await.map_err(unreadable)?;
+    let key = form_key(desk.app, &desk.operator, PATH, desk.request.now_ms)?;
+    let page = List {
+        title: "Reports",
+        intro: "Adyen’s settlement details reports, by payout batch. Each line is compared with the payments here, and what differs is a break. The same report again changes nothing.",
+        search: None,
+        hint: "",
+        selects: Vec::new(),
+        columns: &["Report", "State", "Lines", "Not counted", "Came (UTC)"],
+        rows: reports.iter().map(|report| row(desk, report)).collect(),
+        empty_text: "No reports yet. Adyen makes one for each payout, in the Customer Area under Reports.",
+        buttons: Vec::new(),
+        upload: Some(key),
+        newer: String::new(),
+        older: String::new(),
+        site: desk.site(),
+        chrome: desk.chrome(PATH).await?,
+    };
+    Ok(reply::html(200, &page, "desk"))
+}
+
+fn row(desk: &Desk<'_>, report: &Report) -> Row {
+    let Counts { types, unknown, of_others, unreadable } = report.counted();
+    let listed = |counts: std::collections::BTreeMap<String, u64>| {
+        counts.iter().map(|(kind, number)| format!("{number} {kind}")).collect::<Vec<_>>().join(", ")
+    };
+    let (chip, note) = match report.state.as_str() {
+        "done" => ("good", String::new()),
+        "refused" => ("bad", report.error.clone().unwrap_or_default()),
+        _ => ("warn", format!("{} of {} bytes", report.bytes_done, report.bytes)),
+    };
+    let mut left_out = listed(unknown);
+    for (number, what) in [(of_others, "of other merchant accounts"), (unreadable, "that cannot be read")] {
+        if number > 0 {
+            let comma = if left_out.is_empty() { "" } else { ", " };
+            left_out.push_str(&format!("{comma}{number} {what}"));
+        }
+    }
+    let cells = vec![
+        Cell { class: "id", ..Cell::text(&*report.name) }.with(format::short(&report.report_id)),
+        Cell::chip(&*report.state, chip).with(note),
+        Cell::text(listed(types)),
+        Cell::text(left_out),
+        Cell::text(format::moment(report.received_at_ms))
+            .with(format::from_now(report.received_at_ms, desk.request.now_ms)),
+    ];
+    Row { cells, buttons: Vec::new() }
+}
+
+/// `POST /admin/reports`
+pub(crate) async fn upload(desk: &Desk<'_>) -> Result<Answer, Problem> {
+    let request = desk.request;
+    let content_type = request.header("content-type").unwrap_or_default();
+    let parts = multipart::parts(content_type, &request.body)
+        .ok_or_else(|| Problem::because(Kind::BadRequest, "This is not the form of this page."))?;
+    let part = |name: &str| parts.iter().find(|part| part.name == name && !part.body.is_empty());
+    let text = |part: &Part<'_>| String::from_utf8_lossy(part.body).into_owned();
+    let key = part("form").map(text).unwrap_or_default();
+    if !is_form_key(desk.app, &desk.operator, PATH, &key, request.now_ms) {
+        return Err(Problem::because(
+            Kind::Forbidden,
+            "This form was not made for you, or its page was open for too long. Nothing was done: load the page again.",
+        ));
+    }
+    let Some(file) = part("file").or_else(|| part("text")) else {
+        return Err(Problem::because(
+            Kind::InvalidParameters,
+            "Choose a file, or paste its text. Nothing was done.",
+        ));
+    };
+    let name = settlement::name(file.file_name.as_deref().unwrap_or_default());
+    let what = settlement::action(file.body);
+    let id = operator_log::number(&digest(&[b"operator action", key.as_bytes()]));
+    let action = operator_log::Action { operator: &desk.operator, what: &what, subject: &name };
+    let env = &desk.app.env;
+    let is_new = operator_log::begin(env, id, &action, request.now_ms).await.map_err(unreadable)?;
+    let known = queries::find_action(env, id).await.map_err(unreadable)?;
+    let Some(known) = known.filter(|known| known.action == what) else {
+        return Err(Problem::because(
+            Kind::KeyReused,
+            "This form was sent before, with another file: that was imported, and not this. Load the page again.",
+        ));
+    };
+    // The same report again changes nothing: what was broken off is done again.
+    if is_new || known.outcome == BEGUN {
+        let uploaded = desk.app.operation(&format!("{REPORTS_PATH}?name={name}"), file.body).await;
+        let outcome = match uploaded {
+            Ok(Uploaded::Kept(report)) => report.said(),
+            Ok(Uploaded::NoReport(error)) => format!("refused: {error}"),
+            Ok(Uploaded::Off(why)) => format!("refused: {why}"),
+            Err(error) => format!("failed: {error}"),
+        };
+        operator_log::end(env, id, &action, &outcome).await.map_err(unreadable)?;
+    }
+    Ok(Answer::see_other(&format!("{PATH}?done={id}"), "acted"))
+}

@@ -1,0 +1,167 @@
+//! What an operator does to what is kept: erase personal data, write the read model anew, import the bank's answer or Adyen's report. All of it
+//! may be asked any number of times, and each time stands in the log of operators.
+
+use data_encoding::HEXLOWER;
+use serde::Deserialize;
+use serde_json::json;
+use sha2::{Digest, Sha256};
+
+use super::app::App;
+use super::operator::admit;
+use super::operator_log::{Action, logged};
+use messages::message::Ask;
+use messages::operations::{ACKS_PATH, REPORTS_PATH};
+use messages::settlement::{self, Imported, Uploaded};
+use once::fingerprint::FieldError;
+use once::id::ObjectId;
+use payments::payment::id::{PaymentId, RideId};
+use payments::payment::pii::Erased;
+use runtime::db::Db;
+use runtime::objects::ObjectRef;
+use runtime::serve::unreadable;
+use web::http::{Answer, Request};
+use web::problem::invalid_parameters;
+use web::problem::{Kind, Problem};
+
+/// How many objects one request projects: an invocation has 1000 calls, and a person waits.
+const PAGE: u32 = 50;
+
+/// `POST /admin/payments/{id}/erase`
+pub(super) async fn erase(app: &App, request: &Request, id: &str) -> Result<Answer, Problem> {
+    let operator = admit(app, request).await?;
+    let place = place(app, id)?;
+    let action = Action { operator: &operator, what: "erase", subject: id };
+    logged(app, request, action, erased(app, id, &place)).await
+}
+
+async fn erased(app: &App, id: &str, place: &ObjectRef) -> Result<(Answer, String), Problem> {
+    match app.ask::<Erased>(place, Ask::Erase).await.map_err(unreadable)? {
+        Erased::Gone => {}
+        Erased::Nothing => return Err(Problem::new(Kind::NotFound)),
+        Erased::Unfinished => {
+            let mut problem = Problem::because(
+                Kind::InProgress,
+                "An operation is not finished and needs the data. Nothing was erased: ask again later.",
+            );
+            problem.retry_after_s = Some(60);
+            return Err(problem);
+        }
+    }
+    let body = json!({ "id": id, "personal_data": "erased" });
+    let answer = Answer::new(200, "application/json", body.to_string(), "erased");
+    Ok((answer, "the personal data is erased".to_owned()))
+}
+
+/// `POST /admin/payments/{id}/project`; with `all` as the id, a page of all that the read model knows.
+pub(super) async fn project(app: &App, request: &Request, id: &str) -> Result<Answer, Problem> {
+    let operator = admit(app, request).await?;
+    if id == "all" {
+        let action = Action { operator: &operator, what: "project", subject: "all objects" };
+        let work = async { project_all(app, request).await.map_err(unreadable) };
+        return logged(app, request, action, work).await;
+    }
+    let place = place(app, id)?;
+    let action = Action { operator: &operator, what: "project", subject: id };
+    let work = async {
+        app.ask::<()>(&place, Ask::Project).await.map_err(unreadable)?;
+        Ok(projected(1, None))
+    };
+    logged(app, request, action, work).await
+}
+
+/// The answer, and what the log says.
+fn projected(number: usize, next: Option<&str>) -> (Answer, String) {
+    let body = json!({ "projected": number, "next": next });
+    let answer = Answer::new(200, "application/json", body.to_string(), "projected");
+    (answer, format!("{number} on the way into the read model"))
+}
+
+async fn project_all(app: &App, request: &Request) -> worker::Result<(Answer, String)> {
+    #[derive(Deserialize, Default)]
+    struct Query {
+        #[serde(default)]
+        after: String,
+    }
+    #[derive(Deserialize)]
+    struct Row {
+        object: String,
+    }
+    let query: Query = serde_urlencoded::from_str(&request.query).unwrap_or_default();
+    let sql = "SELECT object FROM (SELECT object FROM payments UNION SELECT object FROM rides UNION SELECT object FROM keys)
+         WHERE object > ?1 ORDER BY object LIMIT ?2";
+    let rows: Vec<Row> = Db::of(&app.env)?.rows(sql, vec![query.after.into(), PAGE.into()]).await?;
+    for object in rows.iter().filter_map(|row| ObjectId::from_hex(&row.object)) {
+        app.ask::<()>(&ObjectRef::Id(object), Ask::Project).await?;
+    }
+    let is_full = rows.len() == usize::try_from(PAGE).unwrap_or(usize::MAX);
+    let next = rows.last().filter(|_| is_full).map(|row| row.object.as_str());
+    Ok(projected(rows.len(), next))
+}
+
+/// `POST /admin/settlement/answers`: the body is the file.
+pub(super) async fn answers(app: &App, request: &Request) -> Result<Answer, Problem> {
+    let operator = admit(app, request).await?;
+    let what = format!("import answer {}", HEXLOWER.encode(&Sha256::digest(&request.body)));
+    let action = Action { operator: &operator, what: &what, subject: "settlement" };
+    logged(app, request, action, imported(app, request)).await
+}
+
+async fn imported(app: &App, request: &Request) -> Result<(Answer, String), Problem> {
+    match app.operation::<Option<Imported>>(ACKS_PATH, &request.body).await.map_err(unreadable)? {
+        None => Err(Problem::of_setting(Kind::Misconfigured, "There is no bucket: bind one as SETTLEMENT.")),
+        Some(Ok(lines)) => {
+            let counts: Vec<String> =
+                lines.iter().map(|(booked, lines)| format!("{lines} {booked}")).collect();
+            let body = json!({ "lines": lines }).to_string();
+            Ok((
+                Answer::new(200, "application/json", body, "imported"),
+                format!("lines: {}", counts.join(", ")),
+            ))
+        }
+        Some(Err(errors)) => {
+            let error = |message| FieldError { field: "body".to_owned(), message };
+            Err(invalid_parameters(errors.into_iter().map(error).collect()))
+        }
+    }
+}
+
+/// `POST /admin/settlement/reports`: the body is the file, and `name` what it is called.
+pub(super) async fn report(app: &App, request: &Request) -> Result<Answer, Problem> {
+    #[derive(Deserialize, Default)]
+    struct Query {
+        #[serde(default)]
+        name: String,
+    }
+    let operator = admit(app, request).await?;
+    let query: Query = serde_urlencoded::from_str(&request.query).unwrap_or_default();
+    let name = settlement::name(&query.name);
+    let what = settlement::action(&request.body);
+    let action = Action { operator: &operator, what: &what, subject: &name };
+    let work = async {
+        let path = format!("{REPORTS_PATH}?name={name}");
+        match app.operation(&path, &request.body).await.map_err(unreadable)? {
+            Uploaded::Off(why) => Err(Problem::of_setting(Kind::Misconfigured, why)),
+            Uploaded::NoReport(message) => {
+                Err(invalid_parameters(vec![FieldError { field: "body".to_owned(), message }]))
+            }
+            Uploaded::Kept(report) => {
+                let counts = report.counted();
+                let body = json!({
+                    "report": report.report_id, "state": report.state, "error": report.error, "bytes": report.bytes,
+                    "bytes_read": report.bytes_done, "lines": counts.types, "unknown": counts.unknown,
+                    "of_others": counts.of_others, "unreadable": counts.unreadable,
+                });
+                Ok((Answer::new(200, "application/json", body.to_string(), "imported"), report.said()))
+            }
+        }
+    };
+    logged(app, request, action, work).await
+}
+
+fn place(app: &App, id: &str) -> Result<ObjectRef, Problem> {
+    let payment = PaymentId::parse(id).map(PaymentId::object);
+    let object = payment.or_else(|| RideId::parse(id).map(RideId::object));
+    let object = object.ok_or_else(|| Problem::new(Kind::NotFound))?;
+    let place = ObjectRef::Id(object);
+    if app.exists(&place) { Ok(place) } else { Err(Problem::new(Kind::NotFound)) }
+}

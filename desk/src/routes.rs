@@ -1,0 +1,196 @@
+//! Every route of the desk, on one page: the method and the pattern, who may use it, and who answers.
+//!
+//! The first pattern that fits counts, so one without parameters stands before those that would take its place. HEAD works wherever
+//! GET does, OPTIONS everywhere. A number in brackets is the longest body, where it is not [`REQUEST_MAX_BYTES`].
+
+#[cfg(target_arch = "wasm32")]
+use futures_util::future::LocalBoxFuture;
+
+use crate::route::{BreakAction, CallAction, JobAction, KeyAction, PaymentAction};
+#[cfg(target_arch = "wasm32")]
+use crate::{
+    admin, app::App, audit_log, buttons, by_hand, detail, lists, login, overview, pages, reports, retention,
+    sign_in,
+};
+use messages::settlement::{ACK_MAX_BYTES, REPORT_MAX_BYTES};
+use web::http::REQUEST_MAX_BYTES;
+#[cfg(target_arch = "wasm32")]
+use web::http::{Answer, Request};
+use web::problem::Kind;
+#[cfg(target_arch = "wasm32")]
+use web::problem::Problem;
+#[cfg(target_arch = "wasm32")]
+use web::route::Parameters;
+use web::route::{Decoded, FromPath, Method, PathParameter, Text};
+
+/// A line of the table.
+pub type Endpoint = web::route::Endpoint<Own>;
+/// An address that exists.
+pub type Route = web::route::Route<Own>;
+
+/// Who may use a route. A POST must show it before its body is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Who {
+    /// Everybody.
+    Anyone,
+    /// Programs of the operator; in the lab everybody may read the counts.
+    Operator,
+    /// An operator in a browser: whoever is none is shown the way in.
+    Desk,
+    /// Whoever wants to be let in.
+    Login,
+    /// A form of our own pages.
+    OurPages,
+}
+
+/// What the table says of an address.
+#[derive(Clone, Copy, Debug)]
+pub struct Own {
+    /// Who may.
+    pub who: Who,
+    /// Who answers.
+    #[cfg(target_arch = "wasm32")]
+    pub(crate) handler: Handler,
+}
+
+/// Answers a request.
+#[cfg(target_arch = "wasm32")]
+pub(crate) type Handler =
+    for<'a> fn(&'a App, &'a Request, &'a Parameters) -> LocalBoxFuture<'a, Result<Answer, Problem>>;
+
+macro_rules! routes {
+    ($($method:ident $([$max:expr])? $pattern:literal $who:ident
+        $($handler:ident)::+ ($($name:ident: $type:ty),*);)*) => {
+        /// All of them.
+        pub static ENDPOINTS: &[Endpoint] = &[$(Endpoint {
+            method: Method::$method,
+            pattern: $pattern,
+            parameters: &[$(PathParameter {
+                name: stringify!($name),
+                fits: <$type as FromPath>::fits,
+                described: <$type as FromPath>::described,
+            }),*],
+            body_max_bytes: body_max_bytes(&[$($max)?]),
+            own: Own {
+                who: Who::$who,
+                #[cfg(target_arch = "wasm32")]
+                handler: |app, request, _parameters| Box::pin(async move {
+                    answer!($who app, request, $($handler)::+, $(&_parameters.get::<$type>(stringify!($name))),*)
+                }),
+            },
+        }),*];
+    };
+}
+
+/// How a handler is called: one of the pages only for those who are let in.
+#[cfg(target_arch = "wasm32")]
+macro_rules! answer {
+    (Desk $app:ident, $request:ident, $handler:path, $($parameter:expr),*) => {
+        match sign_in::enter($app, $request).await? {
+            Ok(desk) => $handler(&desk, $($parameter),*).await,
+            Err(login) => Ok(login),
+        }
+    };
+    ($who:ident $app:ident, $request:ident, $handler:path, $($parameter:expr),*) => {
+        $handler($app, $request, $($parameter),*).await
+    };
+}
+
+/// The route of a path, if there is one.
+pub fn find(path: &str) -> Option<Route> {
+    Route::find(ENDPOINTS, path)
+}
+
+const fn body_max_bytes(given: &[usize]) -> usize {
+    match given {
+        [max, ..] => *max,
+        [] => REQUEST_MAX_BYTES,
+    }
+}
+
+/// A report with the other fields of its form.
+const REPORT_FORM_MAX_BYTES: usize = REPORT_MAX_BYTES + REQUEST_MAX_BYTES;
+
+routes! {
+    Get  "/"                                                Anyone    pages::home();
+    Get  "/healthz"                                         Anyone    pages::health();
+    Get  "/assets/{file}"                                   Anyone    pages::asset(file: Text);
+    Get  "/problems/{kind}"                                 Anyone    pages::problem(kind: Kind);
+
+    Get  "/metrics"                                         Operator  admin::metrics();
+    Get  "/admin/stats"                                     Operator  admin::stats();
+    Post "/admin/payments/{id}/erase"                       Operator  retention::erase(id: Text);
+    Post "/admin/payments/{id}/project"                     Operator  retention::project(id: Text);
+    Post[ACK_MAX_BYTES] "/admin/settlement/answers"         Operator  retention::answers();
+    Post[REPORT_MAX_BYTES] "/admin/settlement/reports"      Operator  retention::report();
+
+    Get  "/admin"                                           Desk      overview::page();
+    Get  "/admin/login"                                     Desk      sign_in::logged_in();
+    Post "/admin/login"                                     Login     sign_in::log_in();
+    Post "/admin/logout"                                    OurPages login::log_out();
+    Get  "/admin/payments"                                  Desk      lists::payments();
+    Get  "/admin/payments/{id}"                             Desk      detail::payment(id: Text);
+    Post "/admin/payments/{id}/{action}"                    Desk      buttons::of_payment(id: Text, action: PaymentAction);
+    Get  "/admin/payments/{id}/calls/{number}"              Desk      by_hand::page(id: Text, number: u32);
+    Post "/admin/payments/{id}/calls/{number}/review"       Desk      by_hand::review(id: Text, number: u32);
+    Post "/admin/payments/{id}/calls/{number}/{action}"     Desk      buttons::of_call(id: Text, number: u32, action: CallAction);
+    Get  "/admin/keys"                                      Desk      lists::keys();
+    Get  "/admin/keys/{object}/{key}"                       Desk      detail::key(object: Text, key: u32);
+    Post "/admin/keys/{object}/{key}/{action}"              Desk      buttons::of_key(object: Text, key: u32, action: KeyAction);
+    Get  "/admin/dead-letters"                              Desk      lists::dead_letters();
+    Post "/admin/dead-letters/requeue-all"                  Desk      buttons::requeue_all();
+    Get  "/admin/dead-letters/{job}"                        Desk      detail::dead_letter(job: Decoded);
+    Post "/admin/dead-letters/{job}/{action}"               Desk      buttons::of_job(job: Decoded, action: JobAction);
+    Get  "/admin/breaks"                                    Desk      lists::breaks();
+    Post "/admin/breaks/{id}/{action}"                      Desk      buttons::of_break(id: Decoded, action: BreakAction);
+    Get  "/admin/reports"                                   Desk      reports::page();
+    Post[REPORT_FORM_MAX_BYTES] "/admin/reports"            Desk      reports::upload();
+    Get  "/admin/audit"                                     Desk      audit_log::audit();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn name(path: &str) -> Option<&'static str> {
+        find(path).map(|route| route.name())
+    }
+
+    #[test]
+    fn an_address_without_parameters_stands_before_one_with_them() {
+        assert_eq!(name("/admin/dead-letters/requeue-all"), Some("/admin/dead-letters/requeue-all"));
+        assert_eq!(name("/admin/dead-letters/job/requeue"), Some("/admin/dead-letters/{job}/{action}"));
+    }
+
+    #[test]
+    fn a_path_is_of_a_route_as_a_whole() {
+        for nothing in ["", "admin", "/admin/", "/administrator", "/admin/payments/", "/admin/keys/ab"] {
+            assert_eq!(name(nothing), None, "{nothing}");
+        }
+    }
+
+    #[test]
+    fn a_part_that_cannot_be_there_is_no_address() {
+        for nothing in [
+            "/admin/payments/a/calls/x",
+            "/admin/payments/a/calls/1/void",
+            "/admin/payments/a/requeue",
+            "/admin/keys/ab/x",
+            "/admin/breaks/%ff/repair",
+        ] {
+            assert_eq!(name(nothing), None, "{nothing}");
+        }
+    }
+
+    #[test]
+    fn every_button_has_its_address() {
+        let action = |path: &str, name: &str| {
+            find(path).map(|route| String::from(&*route.parameters.get::<Text>(name)))
+        };
+        assert_eq!(action("/admin/payments/pay_x/refund", "action").as_deref(), Some("refund"));
+        assert_eq!(action("/admin/payments/pay_x/calls/3/hold", "number").as_deref(), Some("3"));
+        let route = find("/admin/breaks/adyen%3A1/accept").unwrap();
+        assert_eq!(route.parameters.get::<Decoded>("id").read(), Ok(Decoded("adyen:1".into())));
+        assert_eq!(find("/admin/payments/pay_x/void").unwrap().allow(), "POST, OPTIONS");
+    }
+}

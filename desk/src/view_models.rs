@@ -1,0 +1,431 @@
+//! The desk's view models: each page is one askama template in `templates/desk/`.
+
+use askama::Template;
+
+use super::route::{OperatorAction, Target};
+use web::pages::{Notice, Site};
+
+/// What every page of the desk needs.
+#[derive(Clone, Debug)]
+pub struct PageChrome {
+    /// The address of the desk's style sheet, with its version.
+    pub style: &'static str,
+    /// The operator's name.
+    pub operator: String,
+    /// Whether they can log out here.
+    pub has_session: bool,
+    /// The page's own address, marked in the menu.
+    pub here: &'static str,
+    /// How many dead letters there are.
+    pub dead: u32,
+    /// How many breaks are open.
+    pub breaks: u32,
+    /// The result of the last action.
+    pub notice: Option<Notice>,
+}
+
+/// An entry of the menu.
+#[derive(Clone, Copy, Debug)]
+pub struct MenuItem {
+    /// Its address.
+    pub path: &'static str,
+    /// Its name.
+    pub name: &'static str,
+    /// How many entries wait there.
+    pub waits: u32,
+}
+
+impl PageChrome {
+    /// The menu.
+    pub fn menu(&self) -> [MenuItem; 7] {
+        let item = |path, name, waits| MenuItem { path, name, waits };
+        [
+            item("/admin", "Overview", 0),
+            item("/admin/payments", "Payments", 0),
+            item("/admin/keys", "Keys", 0),
+            item("/admin/dead-letters", "Dead letters", self.dead),
+            item("/admin/breaks", "Breaks", self.breaks),
+            item("/admin/reports", "Reports", 0),
+            item("/admin/audit", "Audit", 0),
+        ]
+    }
+}
+
+/// The login page.
+#[derive(Template)]
+#[template(path = "login.html")]
+pub struct Login {
+    /// See [`Site`].
+    pub site: Site,
+    /// The address of the desk's style sheet.
+    pub style: &'static str,
+    /// Where to go after the login.
+    pub to: String,
+    /// The secret was wrong.
+    pub wrong: bool,
+}
+
+/// A button that changes something, in a form of its own.
+#[derive(Clone, Debug)]
+pub struct Button {
+    /// Where it is sent.
+    pub path: String,
+    /// Its one-time key.
+    pub key: String,
+    /// Its label.
+    pub label: String,
+    /// What it does, in a sentence; may be empty.
+    pub hint: String,
+    /// `danger`, or empty.
+    pub tone: &'static str,
+    /// The amount's default, if it takes an amount.
+    pub amount: Option<String>,
+    /// It takes a reason for a refund.
+    pub has_reason: bool,
+    /// It takes a note.
+    pub has_note: bool,
+    /// What the page showed when the button was made; empty if that does not matter.
+    pub seen: String,
+}
+
+impl Button {
+    /// The address of a button.
+    pub fn path_of(act: OperatorAction, subject: &Target) -> String {
+        let encoded = |id: &str| {
+            let safe = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.' | b'~');
+            id.bytes()
+                .map(|b| if safe(b) { char::from(b).to_string() } else { format!("%{b:02X}") })
+                .collect::<String>()
+        };
+        match subject {
+            Target::Jobs => format!("/admin/dead-letters/{}", act.as_str()),
+            Target::Job(id) => format!("/admin/dead-letters/{}/{}", encoded(id), act.as_str()),
+            Target::Break(id) => format!("/admin/breaks/{}/{}", encoded(id), act.as_str()),
+            Target::Payment(_) | Target::Call(..) | Target::Key(..) => {
+                format!("{}/{}", subject.path(), act.as_str())
+            }
+        }
+    }
+}
+
+/// A number of the overview.
+#[derive(Clone, Debug)]
+pub struct Tile {
+    /// What it counts.
+    pub label: &'static str,
+    /// The number.
+    pub value: String,
+    /// More about it.
+    pub note: String,
+    /// `good`, `warn`, `bad` or empty.
+    pub tone: &'static str,
+    /// Where it leads; may be empty.
+    pub href: &'static str,
+}
+
+/// A plot on a page.
+#[derive(Clone, Debug)]
+pub struct Chart {
+    /// What it shows.
+    pub title: String,
+    /// How to read it; may be empty.
+    pub note: &'static str,
+    /// The SVG element.
+    pub svg: String,
+    /// A class and a name for each series.
+    pub legend: Vec<(&'static str, &'static str)>,
+}
+
+/// The newest run of a task.
+#[derive(Clone, Debug)]
+pub struct TaskRun {
+    /// Its name.
+    pub task: String,
+    /// `2 min ago`.
+    pub when: String,
+    /// How long it took.
+    pub took: String,
+    /// Its result.
+    pub result: String,
+}
+
+/// `GET /admin`
+#[derive(Template)]
+#[template(path = "overview.html")]
+pub struct Overview {
+    /// See [`Site`].
+    pub site: Site,
+    /// See [`PageChrome`].
+    pub chrome: PageChrome,
+    /// The ranges to choose from: word, name, whether it is this one.
+    pub ranges: Vec<(&'static str, &'static str, bool)>,
+    /// The numbers.
+    pub tiles: Vec<Tile>,
+    /// The plots.
+    pub charts: Vec<Chart>,
+    /// The scheduled tasks.
+    pub runs: Vec<TaskRun>,
+}
+
+/// One value in a list.
+#[derive(Clone, Debug, Default)]
+pub struct Cell {
+    /// What is shown.
+    pub text: String,
+    /// Where it leads; may be empty.
+    pub href: String,
+    /// `id`, `number`, or empty.
+    pub class: &'static str,
+    /// Makes it a chip: `good`, `warn`, `bad`, `plain`; else empty.
+    pub chip: &'static str,
+    /// A second line; may be empty.
+    pub note: String,
+}
+
+impl Cell {
+    /// Text.
+    pub fn text(text: impl Into<String>) -> Self {
+        Self { text: text.into(), ..Self::default() }
+    }
+
+    /// A number.
+    pub fn number(text: impl Into<String>) -> Self {
+        Self { class: "number", ..Self::text(text) }
+    }
+
+    /// An id that leads somewhere.
+    pub fn link(text: impl Into<String>, href: impl Into<String>) -> Self {
+        Self { href: href.into(), class: "id", ..Self::text(text) }
+    }
+
+    /// A state.
+    pub fn chip(text: impl Into<String>, chip: &'static str) -> Self {
+        Self { chip, ..Self::text(text) }
+    }
+
+    /// With a second line.
+    #[must_use]
+    pub fn with(mut self, note: impl Into<String>) -> Self {
+        self.note = note.into();
+        self
+    }
+}
+
+/// One entry of a list.
+#[derive(Clone, Debug, Default)]
+pub struct Row {
+    /// One for each column.
+    pub cells: Vec<Cell>,
+    /// What can be done with it.
+    pub buttons: Vec<Button>,
+}
+
+/// A choice above a list.
+#[derive(Clone, Debug)]
+pub struct Select {
+    /// The parameter's name.
+    pub name: &'static str,
+    /// For people.
+    pub label: &'static str,
+    /// Value, name, and whether it is chosen.
+    pub options: Vec<(&'static str, &'static str, bool)>,
+}
+
+/// A list: payments, keys, dead letters, breaks, reports, audit.
+#[derive(Template)]
+#[template(path = "list.html")]
+pub struct List {
+    /// See [`Site`].
+    pub site: Site,
+    /// See [`PageChrome`].
+    pub chrome: PageChrome,
+    /// The heading.
+    pub title: &'static str,
+    /// A sentence below it.
+    pub intro: &'static str,
+    /// What was searched for; `None` if this list cannot be searched.
+    pub search: Option<String>,
+    /// What can be searched for.
+    pub hint: &'static str,
+    /// What can be chosen.
+    pub selects: Vec<Select>,
+    /// The columns' names.
+    pub columns: &'static [&'static str],
+    /// The entries.
+    pub rows: Vec<Row>,
+    /// The text of an empty list.
+    pub empty_text: &'static str,
+    /// Buttons for all of it.
+    pub buttons: Vec<Button>,
+    /// The one-time key of the form that sends a file to this page; `None` if it takes none.
+    pub upload: Option<String>,
+    /// The address of the page before; may be empty.
+    pub newer: String,
+    /// The address of the next page; may be empty.
+    pub older: String,
+}
+
+impl List {
+    /// A column's name, for narrow screens on which each value stands under its own.
+    pub fn column(&self, index: &usize) -> &'static str {
+        self.columns.get(*index).copied().unwrap_or_default()
+    }
+
+    /// Whether there is a column of buttons.
+    pub fn has_buttons(&self) -> bool {
+        self.rows.iter().any(|row| !row.buttons.is_empty())
+    }
+}
+
+/// A fact about something: its name and its value.
+#[derive(Clone, Debug)]
+pub struct Fact {
+    /// What.
+    pub name: &'static str,
+    /// The value.
+    pub cell: Cell,
+}
+
+/// An entry of a timeline, as it is shown.
+#[derive(Clone, Debug)]
+pub struct EntryView {
+    /// RFC 3339.
+    pub at: String,
+    /// To the second.
+    pub moment: String,
+    /// Since the line before: `+120 ms`; empty at first.
+    pub since: String,
+    /// Its lane.
+    pub lane: &'static str,
+    /// `good`, `bad`, `warn` or empty.
+    pub tone: &'static str,
+    /// What happened.
+    pub what: String,
+    /// More.
+    pub detail: String,
+}
+
+/// A small table on a page.
+#[derive(Clone, Debug)]
+pub struct Table {
+    /// Its heading.
+    pub title: &'static str,
+    /// The columns' names.
+    pub columns: &'static [&'static str],
+    /// The rows.
+    pub rows: Vec<Row>,
+}
+
+impl Table {
+    /// A column's name.
+    pub fn column(&self, index: &usize) -> &'static str {
+        self.columns.get(*index).copied().unwrap_or_default()
+    }
+}
+
+/// What an operator can say of a call.
+#[derive(Clone, Debug)]
+pub struct ByHandForm {
+    /// Where it is sent.
+    pub path: String,
+    /// How often the call had been sent when the page was made.
+    pub sends: u32,
+    /// The provider's id, as it was entered, or as the provider shows it.
+    pub id: String,
+    /// What it looks like.
+    pub id_hint: String,
+    /// What counts for it.
+    pub executed_hint: String,
+    /// Value, name, and whether it is chosen; empty where the provider says it.
+    pub outcomes: Vec<(&'static str, String, bool)>,
+    /// What "not executed" risks.
+    pub risk: String,
+    /// The reason, as it was entered.
+    pub reason: String,
+    /// Why it cannot be said yet that it was not executed; empty if it can.
+    pub too_early: String,
+}
+
+/// The page of a call, on which an operator says how it ended.
+#[derive(Template)]
+#[template(path = "call.html")]
+pub struct CallPage {
+    /// See [`Site`].
+    pub site: Site,
+    /// See [`PageChrome`].
+    pub chrome: PageChrome,
+    /// The heading.
+    pub title: String,
+    /// Its status.
+    pub status: Cell,
+    /// The payment's or the ride's page, and its id.
+    pub back: (String, String),
+    /// What is wrong with what was entered; may be empty.
+    pub error: String,
+    /// Facts.
+    pub facts: Vec<Fact>,
+    /// What the provider shows now; empty if it was not asked.
+    pub shown: String,
+    /// `good`, `warn` or `plain`.
+    pub shown_tone: &'static str,
+    /// Its result.
+    pub lines: Vec<EntryView>,
+    /// Why nothing can be said now; may be empty.
+    pub closed: String,
+    /// What can be said; `None` if nothing.
+    pub form: Option<ByHandForm>,
+    /// Stops sending; `None` if nothing can be said.
+    pub hold: Option<Button>,
+}
+
+/// What would be settled, to be confirmed.
+#[derive(Template)]
+#[template(path = "confirm.html")]
+pub struct ConfirmPage {
+    /// See [`Site`].
+    pub site: Site,
+    /// See [`PageChrome`].
+    pub chrome: PageChrome,
+    /// The heading.
+    pub title: String,
+    /// The call's page.
+    pub back: String,
+    /// What is about to be settled.
+    pub sentence: String,
+    /// Facts.
+    pub facts: Vec<Fact>,
+    /// What follows from it.
+    pub risk: String,
+    /// The button, and what was entered.
+    pub button: Button,
+    /// The entries that go with it.
+    pub entries: Vec<(&'static str, String)>,
+}
+
+/// The page of a payment, a ride, a key or a dead letter.
+#[derive(Template)]
+#[template(path = "detail.html")]
+pub struct DetailPage {
+    /// See [`Site`].
+    pub site: Site,
+    /// See [`PageChrome`].
+    pub chrome: PageChrome,
+    /// What it is: `Payment`.
+    pub kind: &'static str,
+    /// Its id, or its hash.
+    pub id: String,
+    /// Its status.
+    pub status: Cell,
+    /// Facts.
+    pub facts: Vec<Fact>,
+    /// What can be done.
+    pub buttons: Vec<Button>,
+    /// The picture, as SVG; may be empty.
+    pub picture: String,
+    /// Keys, calls, refunds, what operators did.
+    pub tables: Vec<Table>,
+    /// What happened.
+    pub timeline: Vec<EntryView>,
+    /// Something to look at as it is: a dead letter's payload; may be empty.
+    pub raw: String,
+}
