@@ -2,10 +2,10 @@
 // and with a key of its own account it goes on by itself. The simulator keeps accounts apart by their keys' names.
 
 import assert from 'node:assert/strict';
-import { after, afterEach, describe, test } from 'node:test';
+import { after, afterEach, beforeEach, describe, test } from 'node:test';
 
 import { freshKey } from './support/account.mjs';
-import { demoWorkers, root, startSite } from './support/harness.mjs';
+import { demoWorkers, startSite } from './support/harness.mjs';
 import { AT_ONCE, AUTHORISATION, PAYMENT, assertProblem, client, insist, paid } from './support/payments.mjs';
 import { IMPATIENT } from './support/unknown.mjs';
 import { until } from './support/until.mjs';
@@ -18,13 +18,11 @@ const workers = (STRIPE_SECRET_KEY) => demoWorkers({ vars: IMPATIENT, secrets: {
 const site = await startSite({ workers: workers(A) });
 const user = client(site);
 after(() => site.close());
-afterEach(async () => {
-  await site.simulator.calm();
-  await configure(A);
-});
+beforeEach(() => configure(A));
+afterEach(() => site.simulator.calm());
 
 /** Sets another secret: the Worker is deployed anew with it. */
-const configure = (secret) => site.server.update({ root, workers: workers(secret) });
+const configure = (secret) => site.deploy(workers(secret));
 
 const accountOf = async (payment, name = 'authorize_1') => {
   const calls = await site.objects.calls(payment);

@@ -3,10 +3,10 @@
 
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
-import { after, afterEach, describe, test } from 'node:test';
+import { after, afterEach, beforeEach, describe, test } from 'node:test';
 
 import { account, freshKey } from './support/account.mjs';
-import { demoWorkers, root, startSite } from './support/harness.mjs';
+import { demoWorkers, startSite } from './support/harness.mjs';
 import { readModel } from './support/readmodel.mjs';
 import { until } from './support/until.mjs';
 
@@ -33,11 +33,9 @@ const model = readModel(site);
 const own = account(site, 'own-token');
 const connected = account(site, 'connected-token');
 after(() => site.close());
-const configure = (...settings) => site.server.update({ root, workers: workers(...settings) });
-afterEach(async () => {
-  await configure(A);
-  await model.run('DELETE FROM breaks');
-});
+const configure = (...settings) => site.deploy(workers(...settings));
+beforeEach(() => configure(A));
+afterEach(() => model.run('DELETE FROM breaks'));
 
 async function paid(user) {
   const { id } = (await user.pay(PAYMENT, freshKey())).json();

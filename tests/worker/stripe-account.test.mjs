@@ -9,7 +9,7 @@ import Stripe from 'stripe';
 
 import { freshKey, read } from './support/account.mjs';
 import { browser } from './support/browser.mjs';
-import { demoWorkers, root, startSite } from './support/harness.mjs';
+import { demoWorkers, startSite } from './support/harness.mjs';
 import { AT_ONCE, AUTHORISATION, PAYMENT, assertProblem, client, insist, paid } from './support/payments.mjs';
 import { IMPATIENT } from './support/unknown.mjs';
 import { until } from './support/until.mjs';
@@ -34,7 +34,7 @@ const connected = client(site, 'connected-token');
 after(() => site.close());
 afterEach(() => site.simulator.calm());
 
-const configure = (accounts, vars) => site.server.update({ root, workers: workers(accounts, vars) });
+const configure = (accounts, vars) => site.deploy(workers(accounts, vars));
 
 /** In which accounts a payment was charged. */
 const charges = async (payment) =>
