@@ -20,7 +20,15 @@ export const workers = [
 export const workspaces = workers.filter(({ dir, workspace }) => dir === workspace);
 
 /** The crates that the Workers are made of. */
-export const libraries = ['messages', 'once', 'once-testing', 'payments', 'runtime', 'web'].map((name) => ({
+export const libraries = [
+  'messages',
+  'once',
+  'once-object',
+  'once-testing',
+  'payments',
+  'runtime',
+  'web',
+].map((name) => ({
   name,
   dir: inRoot('crates', name),
 }));

@@ -44,6 +44,7 @@ const config = {
         modules: words('news told personal'),
       },
     },
+    { name: 'once-object', dir: 'crates/once-object', old: { items: everywhere, modules: [] } },
     { name: 'once-testing', dir: 'crates/once-testing', old: { items: everywhere, modules: [] } },
     { name: 'web', dir: 'crates/web', old: { items: everywhere, modules: [] } },
     { name: 'messages', dir: 'crates/messages', old: { items: everywhere, modules: [] } },
@@ -83,7 +84,6 @@ const config = {
       src/config.rs
       src/edge/checkout/serve.rs
       crates/once/src/call.rs
-      src/object/store.rs
       crates/payments/src/payment/check.rs
       crates/payments/src/payment/mod.rs
       crates/payments/src/payment/tries.rs

@@ -92,7 +92,7 @@ impl Drive {
         let word = Word { call_id: ask.call_id, sends: ask.sends, settlement, by_hand };
         if !ask.is_final {
             // The same checks, on a copy.
-            let mut rows: Rows = rows;
+            let mut rows: Rows = Rows::clone(&rows);
             return Ok(match by_hand::settle(&mut rows, &word, &self.me, &ctx)? {
                 Ok(()) => rows.calls.iter().find(|call| call.call_id == word.call_id).map_or_else(
                     || refused(&Refusal::NoCall),

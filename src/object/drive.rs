@@ -11,8 +11,6 @@ use futures_util::lock::Mutex;
 use serde_json::Value;
 use worker::{Date, Delay, Env};
 
-use super::runtime::Runtime;
-use super::store::Store;
 use crate::config::Config;
 use crate::transport::Transport;
 use messages::message::{
@@ -26,8 +24,11 @@ use once::key::KeyHash;
 use once::record::FencingToken;
 use once::run::RunEnd;
 use once::step::StepError;
+use once_object::runtime::Runtime;
+use once_object::store::Store;
 use payments::flows::engine::{
-    Action, Arrival, Begin, Context, Event, KeyRecord, RecoveryPoint, Rows, Run, context, with_credentials,
+    Action, Arrival, Begin, Context, Event, KeyRecord, Payments, RecoveryPoint, Rows, Run, context,
+    with_credentials,
 };
 use payments::flows::order_link::{self, EndedLinks, MadeLink};
 use payments::flows::tries::next_try;
@@ -62,7 +63,7 @@ pub(super) struct Ended {
 /// An object's working parts. The truth is in the store; what is here may vanish at any time.
 pub(super) struct Drive {
     pub(super) me: InstanceId,
-    pub(super) store: Store<Runtime>,
+    pub(super) store: Store<Payments, Runtime>,
     pub(super) config: Config,
     pub(super) transport: Transport,
     pub(super) env: Env,
@@ -75,7 +76,7 @@ pub(super) struct Drive {
 }
 
 impl Drive {
-    pub(super) fn new(env: &Env, store: Store<Runtime>, config: Config) -> Result<Self, Bug> {
+    pub(super) fn new(env: &Env, store: Store<Payments, Runtime>, config: Config) -> Result<Self, Bug> {
         let id = random::uuid().map_err(|error| Bug(format!("no randomness: {error}")))?;
         let me = InstanceId(id.to_string());
         let transport = Transport::new(env, &config);
@@ -161,7 +162,8 @@ impl Drive {
 
     /// Whether a request would begin something new, as the rows are now. Nothing is written.
     fn would_start(&self, arrival: &Arrival) -> Result<bool, Bug> {
-        let mut rows = self.store.read()?.unwrap_or_else(|| Rows::empty(self.store.object()));
+        let mut rows =
+            self.store.read()?.map_or_else(|| Rows::empty(self.store.object()), |rows| Rows::clone(&rows));
         let is_known = rows.keys.iter().any(|key| key.key_hash == arrival.key_hash);
         Ok(!is_known && matches!(begin(&mut rows, arrival, &self.me, &self.context())?, Begin::Run(_)))
     }
@@ -207,8 +209,7 @@ impl Drive {
     /// may be asked again.
     pub(super) async fn check_after_return(&self) -> Result<(), Bug> {
         let ctx = self.context();
-        let payment = self.store.read()?.and_then(|rows| rows.resource.payment);
-        let check = payment.and_then(|payment| payment.check);
+        let check = self.store.read()?.and_then(|rows| rows.resource.payment.as_ref()?.check);
         match check.map(|check| check::look_wait_ms(&check, &ctx)) {
             Some(0) | None => {}
             Some(wait_ms) => Delay::from(Duration::from_millis(wait_ms)).await,
@@ -444,8 +445,8 @@ impl Drive {
 
     /// Where the operation of a key runs that was bound here.
     pub(super) fn locate(&self, owner: &Owner, key_hash: &KeyHash) -> Result<Located, Bug> {
-        let bindings = self.store.read()?.map(|rows| rows.bindings).unwrap_or_default();
-        let mine = bindings.into_iter().find(|bound| bound.key_hash == *key_hash && bound.owner == *owner);
+        let Some(rows) = self.store.read()? else { return Ok(None) };
+        let mine = rows.bindings.iter().find(|bound| bound.key_hash == *key_hash && bound.owner == *owner);
         Ok(mine.map(|bound| bound.object.to_hex()))
     }
 
@@ -460,7 +461,7 @@ impl Drive {
 
     /// Where the person goes who has come back from the bank's page.
     pub(super) fn return_address(&self) -> Result<Returned, Bug> {
-        let Some(payment) = self.store.read()?.and_then(|rows| rows.resource.payment) else {
+        let Some(payment) = self.store.read()?.and_then(|rows| rows.resource.payment.clone()) else {
             return Ok(None);
         };
         let (amount_minor, currency) = (payment.amount.get(), payment.currency);
@@ -469,7 +470,7 @@ impl Drive {
 
     /// An order and its links, for its owner.
     pub(super) fn order(&self, owner: &Owner) -> Result<OrderView, Bug> {
-        let links = self.store.read()?.and_then(|rows| rows.resource.links);
+        let links = self.store.read()?.and_then(|rows| rows.resource.links.clone());
         Ok(OrderView { view: self.show(owner, None)?, links })
     }
 

@@ -1,7 +1,7 @@
 //! What providers tell: written down at once, worked on after the answer.
 //!
 //! A provider that tells for ever adds no rows for ever. An object knows its newest events
-//! ([`EVENTS_NEWEST`](super::store::EVENTS_NEWEST)); an older one that comes again is taken in again, which moves nothing twice.
+//! ([`EVENTS_NEWEST`](super::log::EVENTS_NEWEST)); an older one that comes again is taken in again, which moves nothing twice.
 //! And once it has [`RECORDS_MAX`] audit records of events that a person must see, the next such event is not written down:
 //! whenever it comes it says so again, and whoever brings it keeps it.
 
@@ -10,11 +10,12 @@ use std::rc::Rc;
 
 #[cfg(target_arch = "wasm32")]
 use super::drive::Drive;
-use super::storage::Storage;
-use super::store::Store;
+use super::log::{contradiction, forget_events, knows_event, records_of_events};
 use crate::webhooks::{Event, Taken};
 use once::context::Bug;
-use payments::flows::engine::{Context, Rows};
+use once_object::storage::Storage;
+use once_object::store::Store;
+use payments::flows::engine::{Context, Payments, Rows};
 use payments::payment::ingest;
 use payments::payment::records::TakenEvent;
 
@@ -43,20 +44,22 @@ impl Remembered {
 }
 
 /// Takes in an event.
-pub fn take<S: Storage>(store: &Store<S>, event: &Event, ctx: &Context) -> Result<Taken, Bug> {
+pub fn take<S: Storage>(store: &Store<Payments, S>, event: &Event, ctx: &Context) -> Result<Taken, Bug> {
     if store.read()?.is_none() {
         return Ok(Taken::Stranger);
     }
-    let is_known = store.knows_event(event.provider, &event.event_id)?;
+    let is_known = knows_event(store, event.provider, &event.event_id)?;
     let remembered = Remembered {
         is_known,
-        contradiction: if is_known { store.contradiction(event.provider, &event.event_id)? } else { None },
-        records: store.records_of_events()?,
+        contradiction: if is_known { contradiction(store, event.provider, &event.event_id)? } else { None },
+        records: records_of_events(store)?,
     };
     if let Some(answer) = remembered.answer() {
         return Ok(answer);
     }
-    store.transaction(ctx, |rows| take_in(rows, event, &remembered, ctx))
+    let taken = store.transaction(ctx, |rows| take_in(rows, event, &remembered, ctx))?;
+    forget_events(store)?;
+    Ok(taken)
 }
 
 /// Takes a new event into the rows, and remembers it unless it is to come again.

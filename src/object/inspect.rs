@@ -8,6 +8,7 @@ use futures_util::future::select;
 use worker::Delay;
 
 use super::drive::Drive;
+use super::log::{audit_after, events};
 use messages::inspection::Inspection;
 use once::context::Bug;
 use payments::payment::ingest;
@@ -23,9 +24,9 @@ impl Drive {
         let Some(rows) = self.store.read()?.filter(|rows| !rows.keys.is_empty()) else {
             return Ok(None);
         };
-        let audit = self.store.audit_after(0, AUDIT_SHOWN)?;
+        let audit = audit_after(&self.store, 0, AUDIT_SHOWN)?;
         let now_ms = self.context().now_ms;
-        Ok(Some(Inspection::of(&rows, self.store.timeline()?, self.store.events()?, audit, now_ms)))
+        Ok(Some(Inspection::of(&rows, self.store.timeline()?, events(&self.store)?, audit, now_ms)))
     }
 
     /// Takes up now what waits for its time. `ask` also asks the provider about everything whose outcome it alone knows. Gives

@@ -6,12 +6,15 @@ use worker::{DurableObject, Env, Request, Response, Result, State, durable_objec
 
 use super::alarm::AFTER_FAILURE_MS;
 use super::drive::Drive;
-use super::runtime;
+use super::old_tables::adopt;
 use crate::config::Config;
 use ::runtime::log::log;
 use ::runtime::metrics;
 use messages::message::{Ask, Envelope, PROVIDER_MS, VERSION};
 use once::context::Bug;
+use once_object::runtime::{Runtime, object_id};
+use once_object::store::{Hooks, Store};
+use payments::flows::engine::Payments;
 
 /// The Durable Object of one idempotency key.
 #[durable_object(alarm)]
@@ -25,7 +28,7 @@ impl DurableObject for KeyObject {
     fn new(state: State, env: Env) -> Self {
         let drive = Config::of(&env)
             .map_err(Bug)
-            .and_then(|config| Drive::new(&env, runtime::open(&state)?, config))
+            .and_then(|config| Drive::new(&env, open(&state)?, config))
             .map(Rc::new);
         Self { state, env, drive }
     }
@@ -128,6 +131,13 @@ impl KeyObject {
             self.state.wait_until(flush);
         }
     }
+}
+
+/// The storage of the object that runs here. Nothing is written yet.
+fn open(state: &State) -> std::result::Result<Store<Payments, Runtime>, Bug> {
+    let runtime = Runtime::open(state, |rows| metrics::rows_written("object", rows));
+    let hooks = Hooks { adopt, committed: metrics::committed };
+    Ok(Store::new(object_id(state)?, runtime, hooks))
 }
 
 fn encode<T: serde::Serialize>(message: &T) -> std::result::Result<Vec<u8>, Bug> {

@@ -12,11 +12,7 @@ pub mod events;
 mod inspect;
 #[cfg(target_arch = "wasm32")]
 mod key_object;
+pub mod log;
+pub mod old_tables;
 #[cfg(target_arch = "wasm32")]
 mod outbox;
-mod row;
-#[cfg(target_arch = "wasm32")]
-mod runtime;
-pub mod schema;
-pub mod storage;
-pub mod store;

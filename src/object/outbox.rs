@@ -8,14 +8,15 @@ use futures_util::future::{Either, join_all, select};
 use worker::{Date, Delay, MessageBuilder, QueueContentType};
 
 use super::drive::Drive;
+use super::log::audit_after;
 use crate::jobs::purge;
-use crate::readmodel::projection;
 use messages::job::{Job, VERSION, batches};
 use messages::snapshot::{AUDIT_MAX, snapshot};
 use once::context::Bug;
 use once::outbox;
 use payments::flows::engine::{Rows, StagedJob};
 use payments::payment::pii::{self, Erased};
+use payments::payment::projection;
 use payments::payment::records::JobKind;
 use runtime::http_client::within;
 use runtime::metrics;
@@ -118,7 +119,7 @@ impl Drive {
         };
         match job.kind {
             JobKind::Project => {
-                let audit = self.store.audit_after(rows.resource.audit_through, AUDIT_MAX)?;
+                let audit = audit_after(&self.store, rows.resource.audit_through, AUDIT_MAX)?;
                 message.projecting(snapshot(rows, audit, Date::now().as_millis()))
             }
             JobKind::SendReceipt | JobKind::SendMessage => serde_json::to_string(&message),
@@ -132,9 +133,8 @@ impl Drive {
             return Ok(());
         }
         let ctx = self.context();
-        let audit_newest = self.store.audit_newest()?;
         let has_staged = self.store.transaction(&ctx, |rows| {
-            projection::confirm(rows, job_id, audit_through, audit_newest, &ctx);
+            projection::confirm(rows, job_id, audit_through, &ctx);
             Ok::<_, Bug>(!rows.appended.jobs.is_empty())
         })?;
         if has_staged {

@@ -9,4 +9,3 @@ pub mod list;
 pub mod payments;
 #[cfg(target_arch = "wasm32")]
 pub mod project;
-pub mod projection;

@@ -5,6 +5,8 @@ import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 
+import { SELECT_ROWS, tablesOf } from '../../scripts/lib/object-tables.mjs';
+
 const FARE = 2000;
 const CURRENCY = 'usd';
 /** The process that writes may hold a file for so long. */
@@ -22,21 +24,21 @@ export function rowsOnDisk(directory) {
   for (const file of readdirSync(directory)) {
     if (!/^[0-9a-f]{64}\.sqlite$/.test(file)) continue;
     const database = new DatabaseSync(join(directory, file), { timeout: LOCKED_AT_MOST_MS });
-    const all = (table) => database.prepare(`SELECT * FROM ${table} ORDER BY rowid`).all();
     try {
-      // Killed before its tables were there: nothing was taken.
-      if (!database.prepare("SELECT 1 FROM sqlite_master WHERE name = 'idempotency_keys'").get()) continue;
-      const keys = all('idempotency_keys');
+      // Killed before its table was there: nothing was taken.
+      if (!database.prepare("SELECT 1 FROM sqlite_master WHERE name = 'timeline'").get()) continue;
+      const tables = tablesOf(database.prepare(SELECT_ROWS).all());
+      const keys = tables.idempotency_keys;
       if (keys.length === 0) continue;
       objects.push({
         keys,
-        rides: all('rides').map((ride) => ({ ...ride, state: JSON.parse(ride.state).state })),
-        payments: all('payments'),
-        refunds: all('refunds'),
-        calls: all('foreign_calls'),
-        audits: all('audit_records'),
-        jobs: all('staged_jobs'),
-        timeline: all('timeline'),
+        rides: tables.rides.map((ride) => ({ ...ride, state: JSON.parse(ride.state).state })),
+        payments: tables.payments,
+        refunds: tables.refunds,
+        calls: tables.foreign_calls,
+        audits: tables.audit_records,
+        jobs: tables.staged_jobs,
+        timeline: tables.timeline,
       });
     } finally {
       database.close();

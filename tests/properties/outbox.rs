@@ -7,10 +7,10 @@ use once::begin::begin;
 use once::id::{ObjectId, Owner};
 use once::outbox::{due, sent};
 use once::record::{Finished, StoredResponse};
-use paid_once::readmodel::projection::{confirm, stage_anew, stage_projection};
 use payments::flows::engine::{Begin, KeyRecord, Lifecycle, Rows, StagedJob};
 use payments::payment::id::RefundId;
 use payments::payment::money::AmountMinor;
+use payments::payment::projection::{confirm, stage_anew, stage_projection};
 use payments::payment::records::{AuditRecord, JobKind};
 use payments::payment::{Refund, RefundReason, RefundState};
 use proptest::prelude::*;
@@ -33,6 +33,7 @@ fn commit(mut rows: Rows) -> Rows {
 
 fn audit() -> AuditRecord {
     AuditRecord {
+        audit_id: 0,
         at_ms: NOW_MS,
         actor: Owner::Account("a".into()),
         action: "payment.created",
@@ -97,7 +98,7 @@ fn an_alarm_stands_as_long_as_a_job_is_staged() {
     assert_eq!(due(&rows, &late).len(), 1);
     // A new incarnation does not know whether the alarm is set.
     assert!(alarm_to_set(&rows, &rows, KnownAlarm::Unknown, &ctx).is_some());
-    confirm(&mut rows, "r", None, 0, &ctx);
+    confirm(&mut rows, "r", None, &ctx);
     assert_eq!((rows.jobs.len(), wake_at(&rows, &ctx)), (0, None));
 }
 
@@ -109,9 +110,10 @@ fn a_word_about_an_old_snapshot_does_not_forget_a_new_one() {
     let old = rows.jobs[0].job_id.clone();
     stage_anew(&mut rows, &at(NOW_MS));
     let mut rows = commit(rows);
-    confirm(&mut rows, &old, Some(7), 9, &at(NOW_MS));
+    rows.resource.audit_newest = 9;
+    confirm(&mut rows, &old, Some(7), &at(NOW_MS));
     assert_eq!((rows.jobs.len(), rows.resource.audit_through), (1, 7));
-    confirm(&mut rows, "x", Some(3), 7, &at(NOW_MS));
+    confirm(&mut rows, "x", Some(3), &at(NOW_MS));
     assert_eq!(rows.resource.audit_through, 7, "never backward");
     assert_eq!(rows.appended.jobs, [], "the one that is staged carries the rest");
 }
@@ -121,9 +123,10 @@ fn audit_that_did_not_fit_into_a_snapshot_goes_with_others_until_all_is_told() {
     let mut rows = empty();
     stage_anew(&mut rows, &at(NOW_MS));
     let mut rows = commit(rows);
+    rows.resource.audit_newest = 230;
     for through in [100, 200, 230] {
         let job_id = rows.jobs[0].job_id.clone();
-        confirm(&mut rows, &job_id, Some(through), 230, &at(NOW_MS));
+        confirm(&mut rows, &job_id, Some(through), &at(NOW_MS));
         rows = commit(rows);
         assert_eq!(rows.jobs.len(), usize::from(through < 230), "after {through}");
     }
@@ -136,7 +139,8 @@ fn a_dead_snapshot_stages_no_other() {
     stage_anew(&mut rows, &at(NOW_MS));
     let mut rows = commit(rows);
     let job_id = rows.jobs[0].job_id.clone();
-    confirm(&mut rows, &job_id, None, 230, &at(NOW_MS));
+    rows.resource.audit_newest = 230;
+    confirm(&mut rows, &job_id, None, &at(NOW_MS));
     assert_eq!((commit(rows.clone()).jobs.len(), rows.resource.audit_through), (0, 0));
 }
 
@@ -265,7 +269,7 @@ proptest! {
                     let jobs = due(&rows, &ctx);
                     sent(&mut rows, &jobs, false, &ctx);
                 }
-                2 => confirm(&mut rows, "another", None, 0, &ctx),
+                2 => confirm(&mut rows, "another", None, &ctx),
                 _ => now_ms = wake_at(&rows, &ctx).unwrap().max(now_ms),
             }
             prop_assert_eq!(rows.jobs.len(), 1);

@@ -7,8 +7,8 @@ use once::fingerprint::{Canonical, Fingerprint};
 use once::id::{ObjectId, Owner, RequestId};
 use once::record::{REPLAYS_COUNTED_MAX, REPLAYS_SHOWN_MAX, StoredResponse};
 use once::run::RunEnd;
-use paid_once::readmodel::projection::stage_projection;
 use payments::flows::engine::{Action, Arrival, Begin, Event, Lifecycle, Outcome, ProviderReply, Rows, Run};
+use payments::payment::projection::stage_projection;
 use payments::providers::result::ProviderResult;
 
 use crate::support::{self, NOW_MS, at, me, ride};

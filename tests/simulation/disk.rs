@@ -1,5 +1,5 @@
 //! The store of the Worker on a database of its own, beside the rows that the simulation keeps: every transaction that is
-//! committed goes through [`paid_once::object::store::Store`] as well, and what that then reads must be the same.
+//! committed goes through [`once_object::store::Store`] as well, and what that then reads must be the same.
 //!
 //! So all SQL of an object runs here, on SQLite as the runtime has it: strict tables, foreign keys, no integer above 2⁵³.
 
@@ -10,10 +10,10 @@ use std::rc::Rc;
 use once::context::Bug;
 use once::id::ObjectId;
 use once::rows::TimelineEntry;
-use paid_once::object::storage::{SqlValue, Storage};
-use paid_once::object::store::Store;
-use payments::flows::engine::{Context, Rows};
-use payments::payment::refunded_minor;
+use once_object::storage::{SqlValue, Storage};
+use once_object::store::{Hooks, Store};
+use paid_once::object::{log, old_tables};
+use payments::flows::engine::{Context, Payments, Rows};
 use rusqlite::types::{ToSqlOutput, Value, ValueRef};
 use rusqlite::{Connection, ToSql, params_from_iter};
 use serde::de::DeserializeOwned;
@@ -27,56 +27,82 @@ const INTEGER_MAX: i64 = 1 << 53;
 const TIMELINE_FIRST: usize = 50;
 const TIMELINE_NEWEST: usize = 150;
 
-/// A statement of the store, changed so that it forgets one column: what a careless change of the store would do.
+/// A field of what is written, which the store forgets: what a careless change of what is stored would do.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Forgets {
-    /// The statement as the store has it.
-    statement: String,
-    /// The statement that is run instead.
-    instead: String,
-    /// The parameter that becomes null.
-    without: Option<usize>,
-    /// For people.
-    pub(crate) what: String,
+pub(crate) struct Field {
+    /// The column of the row.
+    column: &'static str,
+    /// The names on the way to it.
+    path: Vec<String>,
 }
 
-impl Forgets {
-    /// Every way in which a statement can forget a column: a value that is not bound, an assignment that is not made.
-    pub(crate) fn all_of(statement: &str) -> Vec<Self> {
-        let forgets = |instead: String, without, what: String| Self {
-            statement: statement.to_owned(),
-            instead,
-            without,
-            what,
-        };
-        // One of a migration binds nothing.
-        if !statement.contains('?') {
-            return Vec::new();
+impl std::fmt::Display for Field {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}.{}", self.column, self.path.join("."))
+    }
+}
+
+/// The columns of what a commit inserts, in their order.
+const COLUMNS: [&str; 3] = ["state", "lines", "facts"];
+/// What these hold is kept as it is, whatever its members are called.
+const FREE: [&str; 3] = ["data", "payload", "metadata"];
+
+impl Field {
+    /// Every field of a value, but those that say nothing: what is read where they are missing is the same.
+    fn all_of(
+        column: &'static str,
+        value: &serde_json::Value,
+        path: &mut Vec<String>,
+        all: &mut BTreeSet<Self>,
+    ) {
+        match value {
+            serde_json::Value::Object(members) => {
+                for (name, value) in members.iter().filter(|(_, value)| !says_nothing(value)) {
+                    path.push(name.clone());
+                    all.insert(Self { column, path: path.clone() });
+                    if !FREE.contains(&name.as_str()) {
+                        Self::all_of(column, value, path, all);
+                    }
+                    path.pop();
+                }
+            }
+            serde_json::Value::Array(items) => {
+                items.iter().for_each(|item| Self::all_of(column, item, path, all));
+            }
+            _ => {}
         }
-        let words: Vec<&str> = statement.split_whitespace().collect();
-        let table =
-            words.iter().position(|word| matches!(*word, "INTO" | "UPDATE")).map_or("", |at| words[at + 1]);
-        let mut all = Vec::new();
-        if let Some((columns, values)) = statement.split_once('(').and_then(|(_, rest)| rest.split_once(')'))
-            && statement.starts_with("INSERT")
-        {
-            // A literal among the values, such as the only id there is, is no parameter.
-            let literals = values.split(')').next().unwrap_or_default().matches('1').count();
-            for (at, column) in columns.split(',').map(str::trim).enumerate().skip(literals) {
-                let what = format!("{table}.{column}, not bound");
-                all.push(forgets(statement.to_owned(), Some(at - literals), what));
+    }
+
+    /// The text of the column without the field, wherever it stands.
+    fn forgotten(&self, text: &str) -> String {
+        fn drop_at(value: &mut serde_json::Value, path: &[String]) {
+            match value {
+                serde_json::Value::Object(members) => match path {
+                    [name] => drop(members.shift_remove(name)),
+                    [name, rest @ ..] => {
+                        if let Some(value) = members.get_mut(name) {
+                            drop_at(value, rest);
+                        }
+                    }
+                    [] => {}
+                },
+                serde_json::Value::Array(items) => items.iter_mut().for_each(|item| drop_at(item, path)),
+                _ => {}
             }
         }
-        for assignment in statement.split_once(" SET ").map_or("", |(_, rest)| rest).split(',') {
-            let assignment = assignment.split(" WHERE ").next().unwrap_or_default().trim();
-            let Some((column, value)) = assignment.split_once(" = ") else { continue };
-            // A parameter must still be there to be bound.
-            let kept =
-                if value == "?" { format!("iif(? IS NULL, {column}, {column})") } else { column.to_owned() };
-            let instead = statement.replacen(assignment, &format!("{column} = {kept}"), 1);
-            all.push(forgets(instead, None, format!("{table}.{column}, not assigned")));
-        }
-        all
+        let mut value = serde_json::from_str(text).expect("JSON is stored");
+        drop_at(&mut value, &self.path);
+        value.to_string()
+    }
+}
+
+fn says_nothing(value: &serde_json::Value) -> bool {
+    match value {
+        serde_json::Value::Null | serde_json::Value::Bool(false) => true,
+        serde_json::Value::Number(number) => number.as_u64() == Some(0),
+        serde_json::Value::Array(items) => items.is_empty(),
+        serde_json::Value::Object(members) => members.is_empty(),
+        serde_json::Value::Bool(true) | serde_json::Value::String(_) => false,
     }
 }
 
@@ -85,12 +111,26 @@ impl Forgets {
 pub(crate) struct Sqlite {
     pub(crate) connection: Rc<Connection>,
     alarm: Rc<Cell<Option<u64>>>,
-    forgets: Option<Rc<Forgets>>,
-    /// The statements that were run and give no rows.
-    written: Option<Rc<RefCell<BTreeSet<String>>>>,
+    forgets: Option<Rc<Field>>,
+    /// The fields that were written.
+    written: Option<Rc<RefCell<BTreeSet<Field>>>>,
 }
 
 impl Sqlite {
+    /// What a commit is about to insert: notes its fields, and forgets the one that is to be forgotten.
+    fn pass(&self, bindings: &mut [SqlValue]) {
+        for (column, value) in COLUMNS.into_iter().zip(bindings) {
+            let SqlValue::Text(text) = value else { continue };
+            if let Some(written) = &self.written {
+                let value = serde_json::from_str(text).expect("JSON is stored");
+                Field::all_of(column, &value, &mut Vec::new(), &mut written.borrow_mut());
+            }
+            if let Some(field) = self.forgets.as_ref().filter(|field| field.column == column) {
+                *text = field.forgotten(text);
+            }
+        }
+    }
+
     pub(crate) fn new() -> Self {
         let connection = Connection::open_in_memory().expect("a database in memory");
         connection.execute_batch("PRAGMA foreign_keys = ON").expect("foreign keys");
@@ -161,20 +201,11 @@ impl Storage for Sqlite {
 
     fn exec(&self, sql: &str, mut bindings: Vec<SqlValue>) -> Result<(), Bug> {
         check(sql, &bindings)?;
-        if let Some(written) = &self.written {
-            written.borrow_mut().insert(sql.to_owned());
+        if sql.starts_with("INSERT OR REPLACE INTO timeline") {
+            self.pass(&mut bindings);
         }
-        let mut instead = sql;
-        if let Some(forgets) = self.forgets.as_ref().filter(|forgets| forgets.statement == sql) {
-            instead = &forgets.instead;
-            if let Some(value) = forgets.without.and_then(|at| bindings.get_mut(at)) {
-                *value = SqlValue::Null;
-            }
-        }
-        let mut statement = self.connection.prepare_cached(instead).map_err(|error| bug(instead, error))?;
-        statement
-            .execute(params_from_iter(bindings.iter().map(Bound)))
-            .map_err(|error| bug(instead, error))?;
+        let mut statement = self.connection.prepare_cached(sql).map_err(|error| bug(sql, error))?;
+        statement.execute(params_from_iter(bindings.iter().map(Bound))).map_err(|error| bug(sql, error))?;
         Ok(())
     }
 
@@ -202,8 +233,8 @@ impl Storage for Sqlite {
 pub(crate) struct Disks {
     /// Looks at a disk after each commit.
     pub(crate) watched: Option<Watch>,
-    pub(crate) forgets: Option<Rc<Forgets>>,
-    pub(crate) written: Option<Rc<RefCell<BTreeSet<String>>>>,
+    pub(crate) forgets: Option<Rc<Field>>,
+    pub(crate) written: Option<Rc<RefCell<BTreeSet<Field>>>>,
 }
 
 /// Sees an object's disk, and what is read from it.
@@ -214,7 +245,7 @@ pub(crate) struct Disk {
     object: ObjectId,
     pub(crate) storage: Sqlite,
     /// The store of the incarnation that wrote last, and which one that was.
-    store: Store<Sqlite>,
+    store: Store<Payments, Sqlite>,
     instance: usize,
     /// Jobs stay until they are confirmed. Else the simulation knows none, and they stay for good.
     has_outbox: bool,
@@ -236,7 +267,7 @@ impl Disk {
     pub(crate) fn new(object: ObjectId, has_outbox: bool, disks: &Disks) -> Self {
         let (forgets, written) = (disks.forgets.clone(), disks.written.clone());
         let storage = Sqlite { forgets, written, ..Sqlite::new() };
-        let store = Store::new(object, storage.clone());
+        let store = store_of(object, storage.clone());
         let watched = disks.watched.clone();
         Self {
             object,
@@ -252,7 +283,7 @@ impl Disk {
 
     fn of_instance(&mut self, instance: usize) {
         if self.instance != instance {
-            self.store = Store::new(self.object, self.storage.clone());
+            self.store = store_of(self.object, self.storage.clone());
             self.instance = instance;
         }
     }
@@ -276,6 +307,7 @@ impl Disk {
             if !self.has_outbox {
                 (changed.resource.version, changed.resource.audit_through) =
                     (rows.resource.version, rows.resource.audit_through);
+                changed.resource.audit_newest = rows.resource.audit_newest;
                 changed.jobs.clone_from(&rows.jobs);
             }
             *rows = changed;
@@ -283,18 +315,20 @@ impl Disk {
         });
         written.map_err(|bug| bug.0)?;
         let read = |bug: Bug| bug.0;
-        let rows = self.store.read().map_err(read)?.ok_or("nothing is there")?;
-        if let Some(watch) = &self.watched {
-            watch(&self.storage, &rows);
+        let found = self.store.read().map_err(read)?;
+        if let (Some(watch), Some(rows)) = (&self.watched, &found) {
+            watch(&self.storage, rows);
         }
+        let rows = found.map_or_else(|| Rows::empty(self.object), |rows| Rows::clone(&rows));
         same("rows", self.without_jobs(it.after), self.without_jobs(&rows))?;
         if self.has_outbox {
             same("the alarm", it.set_alarm_ms, self.storage.take_alarm())?;
         }
-        self.check_columns(&rows)?;
         self.audit_records += it.changed.appended.facts.audit.len() as u64;
-        same("audit records", self.audit_records, self.store.audit_newest().map_err(read)?)?;
-        let newest = self.store.audit_after(0, u32::MAX).map_err(read)?.pop();
+        same("audit records", self.audit_records, rows.resource.audit_newest)?;
+        let mut audit = log::audit_after(&self.store, 0, u32::MAX).map_err(read)?;
+        same("the audit", self.audit_records, audit.len() as u64)?;
+        let newest = audit.pop();
         if let (Some(record), Some(newest)) = (it.changed.appended.facts.audit.last(), newest) {
             let facts = serde_json::from_str(&newest.data).map_err(|error| error.to_string())?;
             let kept = (newest.at_ms, newest.actor, newest.action, newest.subject, facts);
@@ -305,7 +339,7 @@ impl Disk {
                 kept,
             )?;
         }
-        let events = self.store.events().map_err(read)?;
+        let events = log::events(&self.store).map_err(read)?;
         let known: BTreeSet<_> =
             events.iter().map(|event| (event.provider.clone(), event.event_id.clone())).collect();
         let taken_in = it.events.iter().map(|(provider, id)| ((*provider).to_owned(), id.clone())).collect();
@@ -323,7 +357,7 @@ impl Disk {
             same(
                 "whether an event is known",
                 Ok(true),
-                self.store.knows_event(event.provider, &event.event_id).map_err(read),
+                log::knows_event(&self.store, event.provider, &event.event_id).map_err(read),
             )?;
         }
         self.timeline.extend(it.changed.appended.timeline.iter().cloned());
@@ -338,62 +372,15 @@ impl Disk {
         let mut rows = rows.clone();
         if !self.has_outbox {
             (rows.jobs, rows.resource.version, rows.resource.audit_through) = (Vec::new(), 0, 0);
+            rows.resource.audit_newest = 0;
         }
         rows
     }
+}
 
-    /// The columns that only people read say what the rows do.
-    fn check_columns(&self, rows: &Rows) -> Result<(), String> {
-        let columns = |sql: &str| self.storage.query::<serde_json::Value>(sql, vec![]).map_err(|bug| bug.0);
-        let payments = columns(
-            "SELECT payment_id, amount_minor, captured_minor, refunded_minor, currency, status, provider,
-                provider_payment, order_id, created_at_ms FROM payments",
-        )?;
-        let expected = rows.resource.payment.iter().map(|payment| {
-            json!({
-                "payment_id": payment.id.to_string(), "amount_minor": payment.amount.get(),
-                "captured_minor": payment.captured_minor(), "refunded_minor": refunded_minor(&rows.resource.refunds),
-                "currency": payment.currency.as_str(), "status": payment.status(),
-                "provider": payment.provider.as_str(), "provider_payment": payment.provider_payment,
-                "order_id": payment.order_id, "created_at_ms": payment.created_at_ms,
-            })
-        });
-        same("columns of payments", expected.collect::<Vec<_>>(), payments)?;
-        let refunds = columns(
-            "SELECT refund_id, key_id, amount_minor, status, created_at_ms FROM refunds ORDER BY rowid",
-        )?;
-        let expected = rows.resource.refunds.iter().map(|refund| {
-            json!({
-                "refund_id": refund.id.0, "key_id": refund.key_id, "amount_minor": refund.amount.get(),
-                "status": refund.status(), "created_at_ms": refund.created_at_ms,
-            })
-        });
-        same("columns of refunds", expected.collect::<Vec<_>>(), refunds)?;
-        let tries = columns(
-            "SELECT attempt, provider, provider_payment, derived_key, status FROM tries ORDER BY attempt",
-        )?;
-        let expected = rows.resource.tries.iter().map(|row| {
-            json!({
-                "attempt": row.attempt, "provider": row.provider.as_str(),
-                "provider_payment": row.provider_payment, "derived_key": row.derived_key, "status": row.status,
-            })
-        });
-        same("columns of tries", expected.collect::<Vec<_>>(), tries)?;
-        let links = columns("SELECT revision, content, ended_through FROM order_links")?;
-        let expected = rows.resource.links.iter().map(|links| {
-            json!({
-                "revision": links.revision, "content": links.content, "ended_through": links.ended_through,
-            })
-        });
-        same("columns of order_links", expected.collect::<Vec<_>>(), links)?;
-        let keys = columns("SELECT key_id, status, recovery_point FROM idempotency_keys ORDER BY key_id")?;
-        let expected = rows.keys.iter().map(|key| {
-            json!({
-                "key_id": key.key_id, "status": key.lifecycle.name(), "recovery_point": key.recovery_point().as_str(),
-            })
-        });
-        same("columns of keys", expected.collect::<Vec<_>>(), keys)
-    }
+/// The store of the Worker, on this storage.
+pub(crate) fn store_of(object: ObjectId, storage: Sqlite) -> Store<Payments, Sqlite> {
+    Store::new(object, storage, Hooks { adopt: old_tables::adopt, ..Hooks::default() })
 }
 
 fn same<T: PartialEq + std::fmt::Debug>(what: &str, committed: T, read: T) -> Result<(), String> {

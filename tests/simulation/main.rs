@@ -27,6 +27,7 @@ mod dice;
 mod disk;
 mod faults;
 mod history;
+mod old_tables;
 mod payments;
 mod promises;
 mod provider;

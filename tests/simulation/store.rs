@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 
 use once::alarm::{KnownAlarm, alarm_to_set};
+use once::flow::Flow as _;
 use paid_once::object::events::Remembered;
-use paid_once::readmodel::projection;
-use payments::flows::engine::{Context, KeyRecord, Lifecycle, NewRows, Rows};
+use payments::flows::engine::{Context, KeyRecord, Lifecycle, NewRows, Payments, Rows};
 use payments::payment::records::AuditRecord;
 use payments::payment::records::Facts;
 use payments::providers::Provider;
@@ -120,7 +120,7 @@ impl Store {
         self.saboteur.commits(&self.rows, &mut rows);
         let changed = self.disk.is_some().then(|| rows.clone());
         if self.has_outbox {
-            projection::stage_projection(&self.rows, &mut rows, ctx);
+            Payments::on_commit(&self.rows, &mut rows, ctx);
         }
         let known = if self.known.0 == instance { self.known.1 } else { KnownAlarm::Unknown };
         let set_alarm_ms = alarm_to_set(&self.rows, &self.saboteur.due(&rows), known, ctx);

@@ -212,7 +212,8 @@ pub struct LookUpProgress {
 }
 
 /// Where a call stands.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", bound = "A: Answer")]
 pub enum CallState<A> {
     /// Written down, or every send was refused.
     Frozen,
@@ -337,7 +338,8 @@ const fn is_zero(value: &u32) -> bool {
 }
 
 /// A foreign call of an operation.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(bound = "")]
 pub struct ProviderCall<F: Domain> {
     /// Its number within the object, from 1.
     pub call_id: u32,

@@ -25,7 +25,7 @@ pub trait Domain: Copy + Debug + Default + Eq + Hash + 'static {
     /// What a request asks for, parsed and complete: a run can be resumed from this and the rows alone.
     type Operation: Stored;
     /// The flow's half of an object's state.
-    type Resource: Data + Default;
+    type Resource: Stored + Default;
     /// How far an operation has come.
     type Point: Point;
     /// Where calls go.
@@ -35,9 +35,9 @@ pub trait Domain: Copy + Debug + Default + Eq + Hash + 'static {
     /// Why the state of things does not admit an operation.
     type Refusal: Data;
     /// A kind of job.
-    type JobKind: Copy + Data;
+    type JobKind: Copy + Stored;
     /// What a phase writes down beside the state and never reads again, such as audit records.
-    type Facts: Data + Default;
+    type Facts: Data + Default + Serialize;
     /// What is configured for the flow.
     type Settings: Settings<Self::Provider>;
 }
@@ -66,9 +66,9 @@ impl Point for NoPoint {
 }
 
 /// Where calls go.
-pub trait Provider: Copy + Debug + Eq + Hash {
+pub trait Provider: Copy + Stored {
     /// What a call asks for.
-    type Kind: Copy + Data;
+    type Kind: Copy + Stored;
 
     /// How long after the first send, in ms, the same key may be sent again: well below what the provider keeps.
     fn window_ms(self, times: &Times) -> u64;

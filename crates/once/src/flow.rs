@@ -34,6 +34,14 @@ pub trait Flow: Domain {
         None
     }
 
+    /// A transaction is about to be committed that makes `after` of `before`: adds what goes with it.
+    fn on_commit(_before: &Rows<Self>, _after: &mut Rows<Self>, _ctx: &Context<Self::Settings>) {}
+
+    /// Refuses a resource that cannot be: it is neither written nor read.
+    fn verify(_rows: &Rows<Self>) -> Result<(), Bug> {
+        Ok(())
+    }
+
     /// Whether a provider is to be asked something soon.
     fn is_awaiting(_rows: &Rows<Self>) -> bool {
         false

@@ -3,7 +3,8 @@
 use std::fmt;
 
 use data_encoding::{HEXLOWER, HEXLOWER_PERMISSIVE};
-use serde::{Deserialize, Serialize};
+use serde::de::Error;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use sha2::{Digest, Sha256};
 use uuid::Builder;
 
@@ -33,6 +34,11 @@ impl ObjectId {
         Some(Self(bytes.try_into().ok()?))
     }
 
+    /// That of no object.
+    pub(crate) const fn nil() -> Self {
+        Self([0; 32])
+    }
+
     /// As 64 lower-case hexadecimal digits.
     pub fn to_hex(self) -> String {
         HEXLOWER.encode(&self.0)
@@ -41,6 +47,19 @@ impl ObjectId {
     /// The 32 bytes.
     pub const fn as_bytes(&self) -> &[u8; 32] {
         &self.0
+    }
+}
+
+impl Serialize for ObjectId {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.to_hex())
+    }
+}
+
+impl<'de> Deserialize<'de> for ObjectId {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let hex = String::deserialize(deserializer)?;
+        Self::from_hex(&hex).ok_or_else(|| D::Error::custom("not an object's id"))
     }
 }
 

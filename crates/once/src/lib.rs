@@ -29,6 +29,7 @@ pub mod record;
 pub mod request;
 pub mod rows;
 pub mod run;
+pub mod state;
 pub mod step;
 pub mod structured;
 pub mod times;

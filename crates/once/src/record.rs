@@ -86,6 +86,47 @@ pub struct StoredResponse {
     pub body: Vec<u8>,
 }
 
+/// A response as an operator can read it: its body as text where it is text.
+mod legible {
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    use super::{StoredResponse, base64_bytes};
+
+    #[derive(Serialize, Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    enum Body {
+        Text(String),
+        Base64(#[serde(with = "base64_bytes")] Vec<u8>),
+    }
+
+    #[derive(Serialize, Deserialize)]
+    struct Legible {
+        status: u16,
+        headers: Vec<(String, String)>,
+        body: Body,
+    }
+
+    pub(super) fn serialize<S: Serializer>(
+        response: &StoredResponse,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        let StoredResponse { status, headers, body } = response.clone();
+        let body = String::from_utf8(body).map_or_else(|error| Body::Base64(error.into_bytes()), Body::Text);
+        Legible { status, headers, body }.serialize(serializer)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<StoredResponse, D::Error> {
+        let Legible { status, headers, body } = Legible::deserialize(deserializer)?;
+        let body = match body {
+            Body::Text(text) => text.into_bytes(),
+            Body::Base64(bytes) => bytes,
+        };
+        Ok(StoredResponse { status, headers, body })
+    }
+}
+
 mod base64_bytes {
     use data_encoding::BASE64;
     use serde::{Deserialize, Deserializer, Serializer, de::Error};
@@ -101,7 +142,7 @@ mod base64_bytes {
 }
 
 /// Who may work on a key, and until when.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Lease {
     /// The incarnation of the object that works on it.
     pub holder: InstanceId,
@@ -117,13 +158,15 @@ impl Lease {
 }
 
 /// An unfinished operation.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(bound = "")]
 pub struct Open<F: Domain> {
     /// What it does, with everything that it needs.
     pub operation: F::Operation,
     /// How far it came.
     pub recovery_point: RecoveryPoint<F::Point>,
     /// Who works on it now.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lease: Option<Lease>,
     /// When the alarm may take it up, in ms since the epoch, while nobody works on it.
     pub resume_at_ms: u64,
@@ -141,9 +184,10 @@ impl<F: Domain> Open<F> {
 }
 
 /// A finished operation, whose response can be replayed.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Finished {
     /// What everyone gets who asks again.
+    #[serde(with = "legible")]
     pub response: StoredResponse,
     /// When it ended, in ms since the epoch.
     pub finished_at_ms: u64,
@@ -152,7 +196,7 @@ pub struct Finished {
 }
 
 /// What is left of a finished operation after its retention: enough to refuse a late retry.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Tombstone {
     /// The status that was answered.
     pub status: u16,
@@ -163,7 +207,8 @@ pub struct Tombstone {
 }
 
 /// The states of a key: `Open → Finished → Expired`, never back.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", bound = "")]
 pub enum Lifecycle<F: Domain> {
     /// Not ended yet.
     Open(Open<F>),
@@ -185,7 +230,8 @@ impl<F: Domain> Lifecycle<F> {
 }
 
 /// The record of one key.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(bound = "")]
 pub struct KeyRecord<F: Domain> {
     /// Its number within the object, from 1.
     pub key_id: u32,
@@ -198,6 +244,7 @@ pub struct KeyRecord<F: Domain> {
     /// What the key was first used for.
     pub fingerprint: Fingerprint,
     /// The canonical parameters, to name differing fields and to show a form again; dropped at expiry.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parameters: Option<Canonical>,
     /// The first request's id, sent with every replay.
     pub original_request: RequestId,
@@ -224,7 +271,7 @@ impl<F: Domain> KeyRecord<F> {
 
 /// A key whose operation runs in another object, because what it moves lives there. It stays for good: one key
 /// is one request, wherever it is sent.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Binding {
     /// Stands for the key.
     pub key_hash: KeyHash,
@@ -233,6 +280,7 @@ pub struct Binding {
     /// What the key was first used for: method and path.
     pub fingerprint: Fingerprint,
     /// The canonical parameters, to name differing fields; dropped after the retention.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parameters: Option<Canonical>,
     /// Where it runs.
     pub object: ObjectId,

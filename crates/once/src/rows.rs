@@ -10,11 +10,11 @@ use super::call::{CallSpec, CallState, Evidence, ProviderCall, Settlement};
 use super::context::Bug;
 use super::domain::{Answer, Domain, Provider};
 use super::id::ObjectId;
-use super::record::{Binding, KeyRecord, Lifecycle, RecoveryPoint};
+use super::record::{BODY_MAX_BYTES, Binding, KeyRecord, Lifecycle, RecoveryPoint};
 
 /// Work to do after the commit, once, by its id. It stays until whoever does it has confirmed that it is done, or that it
 /// lies in the dead letters.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct StagedJob<K> {
     /// Unique for ever: `{resource}_{what}`.
     pub job_id: String,
@@ -66,21 +66,27 @@ impl<F: Domain> Default for NewRows<F> {
 }
 
 /// The rows of one object.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(bound = "")]
 pub struct Rows<F: Domain> {
     /// The object they belong to.
+    #[serde(skip, default = "ObjectId::nil")]
     pub object: ObjectId,
     /// The keys, by number.
     pub keys: Vec<KeyRecord<F>>,
     /// The keys that run elsewhere.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub bindings: Vec<Binding>,
     /// What the flows keep here.
     pub resource: F::Resource,
     /// The foreign calls, by number.
+    #[serde(default = "Vec::new", skip_serializing_if = "Vec::is_empty")]
     pub calls: Vec<ProviderCall<F>>,
     /// The jobs that are staged and not confirmed yet.
+    #[serde(default = "Vec::new", skip_serializing_if = "Vec::is_empty")]
     pub jobs: Vec<StagedJob<F::JobKind>>,
     /// What this transaction adds.
+    #[serde(skip)]
     pub appended: NewRows<F>,
 }
 
@@ -96,6 +102,38 @@ impl<F: Domain> Rows<F> {
             jobs: Vec::new(),
             appended: NewRows::default(),
         }
+    }
+
+    /// Refuses what cannot be: the state would be wrong, and is neither written nor read.
+    pub fn verify(&self) -> Result<(), Bug> {
+        let bug = |what: &str| Err(Bug(format!("a state that cannot be: {what}")));
+        for (at, key) in self.keys.iter().enumerate() {
+            let others = self.keys.iter().skip(at.saturating_add(1));
+            if others.clone().any(|other| other.key_id == key.key_id || other.key_hash == key.key_hash) {
+                return bug("two records of one key");
+            }
+            if key.attempt == 0 {
+                return bug("a key without a run");
+            }
+            if matches!(&key.lifecycle, Lifecycle::Finished(it) if it.response.body.len() > BODY_MAX_BYTES) {
+                return bug("a response that is too long");
+            }
+        }
+        for (at, call) in self.calls.iter().enumerate() {
+            let others = self.calls.iter().skip(at.saturating_add(1));
+            let is_same = |other: &ProviderCall<F>| {
+                other.call_id == call.call_id
+                    || other.derived_key == call.derived_key
+                    || (other.key_id, &other.name) == (call.key_id, &call.name)
+            };
+            if others.clone().any(is_same) {
+                return bug("two calls under one key");
+            }
+            if self.key(call.key_id).is_none() {
+                return bug("a call of no key");
+            }
+        }
+        Ok(())
     }
 
     /// The record of a key.

@@ -11,6 +11,7 @@ import assert from 'node:assert/strict';
 import { after, before, beforeEach } from 'node:test';
 import { fileURLToPath } from 'node:url';
 
+import { objects } from '../../worker/support/objects.mjs';
 import { until } from '../../worker/support/until.mjs';
 import { createTestHarness } from '../../worker/support/wrangler.mjs';
 
@@ -126,10 +127,8 @@ class Site {
   }
 
   /** Runs a statement in the object of a ride or a payment. */
-  async objectSql(id, statement, ...values) {
-    const object = Buffer.from(id.replace(/^(ride|pay)_/, ''), 'base64url').toString('hex');
-    const storage = await this.#server.getWorker().getDurableObjectStorage('KEYS', { id: object });
-    return storage.exec(statement, ...values);
+  objectSql(id, statement, ...values) {
+    return objects(this.#server.getWorker()).sql(id, statement, ...values);
   }
 
   /** No fault any more, and what was held goes on. */

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use messages::inbox::{Attempt, CLAIM, CLAIM_DUE, Claimed, DUE_MAX, END, Entry, Next, STORE, stored};
 use once::id::ObjectId;
-use paid_once::object::storage::{SqlValue, Storage};
+use once_object::storage::{SqlValue, Storage};
 use paid_once::webhooks::adyen;
 use payments::payment::id::PaymentId;
 use serde::Deserialize;

@@ -8,8 +8,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use messages::snapshot::{AuditRow, Snapshot, snapshot};
 use once::outbox;
-use paid_once::readmodel::projection;
 use payments::flows::engine::{Lifecycle, Rows, StagedJob};
+use payments::payment::projection;
 use payments::payment::records::JobKind;
 
 use super::world::{Event, Off, Transacted, World};
@@ -109,7 +109,7 @@ impl World {
         let body = |rows: &mut Rows, ctx: &_, _: &_| {
             outbox::sent(rows, &jobs, taken, ctx);
             for job in jobs.iter().filter(|_| forgets && taken) {
-                projection::confirm(rows, &job.job_id, None, 0, ctx);
+                projection::confirm(rows, &job.job_id, None, ctx);
             }
             Ok(())
         };
@@ -191,12 +191,14 @@ impl World {
         }
         let newest =
             message.snapshot.and_then(|snapshot| snapshot.audit.last().map(|record| record.audit_id));
-        let audit_newest = match self.off {
-            Some(Off::AuditRest) => 0,
-            _ => self.objects[object].store.audit_records,
-        };
+        let forgets_rest = self.off == Some(Off::AuditRest);
         let body = |rows: &mut Rows, ctx: &_, _: &_| {
-            projection::confirm(rows, &message.job.job_id, newest, audit_newest, ctx);
+            let audit_newest = rows.resource.audit_newest;
+            if forgets_rest {
+                rows.resource.audit_newest = 0;
+            }
+            projection::confirm(rows, &message.job.job_id, newest, ctx);
+            rows.resource.audit_newest = audit_newest;
             Ok(())
         };
         if let Transacted::Done(..) = self.transact(instance, None, Writer::Outbox, body, |_, _, _| {}) {

@@ -1,6 +1,9 @@
-// What lies in the Durable Objects' tables: to look at, and to make a past that took too long to wait for.
+// What is kept in the Durable Objects: to look at, and to make a past that took too long to wait for.
 
 import assert from 'node:assert/strict';
+import { isDeepStrictEqual } from 'node:util';
+
+import { COLUMNS, SELECT_ROWS, query, tablesOf } from '../../../scripts/lib/object-tables.mjs';
 
 /** The hexadecimal id of the object that the id of a ride or a payment, or its address, stands for. */
 export function objectId(ride) {
@@ -12,14 +15,54 @@ export function objectId(ride) {
 export const rideOf = (hexId) => `ride_${Buffer.from(hexId, 'hex').toString('base64url')}`;
 
 export function objects(worker) {
-  async function sql(ride, statement, ...bindings) {
+  /** A statement on what is stored as it is. */
+  async function stored(ride, statement, ...bindings) {
     const storage = await worker.getDurableObjectStorage('KEYS', { id: objectId(ride) });
     return storage.exec(statement, ...bindings);
   }
-  const all = (ride, table) => sql(ride, `SELECT * FROM ${table} ORDER BY 1`);
+
+  /** The rows as they are stored; none where nothing was ever written. */
+  const rowsOf = (ride) =>
+    stored(ride, SELECT_ROWS).catch((error) =>
+      /no such table/.test(error.message) ? [] : Promise.reject(error),
+    );
+
+  /** A statement on the tables that stand for them. What it changes is stored, unless the object has changed meanwhile: then it runs again. */
+  async function sql(ride, statement, ...bindings) {
+    for (;;) {
+      const rows = await rowsOf(ride);
+      assert.ok(rows.length > 0, `${ride} has no rows`);
+      const { found, instead } = query(rows, statement, ...bindings);
+      if (!instead || (await put(ride, rows, instead))) return found;
+    }
+  }
+
+  /** Stores these rows instead, if the state is still that one. */
+  async function put(ride, [was, ...others], [now, ...rows]) {
+    const swap = 'UPDATE timeline SET state = ? WHERE id = 0 AND state = ? RETURNING id';
+    if ((await stored(ride, swap, now.state, was.state)).length === 0) return false;
+    if (isDeepStrictEqual(tablesOf([now, ...others]), tablesOf([now, ...rows]))) return true;
+    for (const { id, lines, facts } of rows)
+      await stored(
+        ride,
+        'INSERT OR REPLACE INTO timeline (id, lines, facts) VALUES (?, ?, ?)',
+        id,
+        lines,
+        facts,
+      );
+    await stored(ride, 'DELETE FROM timeline WHERE id > ?', rows.length);
+    return true;
+  }
+
+  const tables = async (ride) => {
+    const rows = await rowsOf(ride);
+    return rows.length > 0 ? tablesOf(rows) : {};
+  };
+  const all = async (ride, table) => (await tables(ride))[table];
 
   return {
     sql,
+    stored,
     /** The row of a ride's first key. */
     key: async (ride) => (await all(ride, 'idempotency_keys'))[0],
     ride: async (ride) => (await all(ride, 'rides'))[0],
@@ -31,14 +74,24 @@ export function objects(worker) {
     audit: (ride) => all(ride, 'audit_records'),
     jobs: (ride) => all(ride, 'staged_jobs'),
     timeline: (ride) => all(ride, 'timeline'),
-    /** Every row of every table of ours, by table. */
-    async dump(ride) {
-      const tables = await sql(
-        ride,
-        "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT GLOB '_*' AND name NOT GLOB 'sqlite_*'",
-      );
-      const rows = tables.map(async ({ name }) => [name, await all(ride, name)]);
-      return Object.fromEntries(await Promise.all(rows));
+    /** Every row of every table, by table; without any where nothing was ever written. */
+    dump: tables,
+    /** Puts what is there into tables as a release of before had them, which did not count replays nor keep tries and order links. */
+    async asBefore(ride) {
+      const rows = await tables(ride);
+      await stored(ride, 'DROP TABLE timeline');
+      const unknown = ['replays', 'evidence', 'audit_newest'];
+      for (const [name, all] of Object.entries(rows).filter(
+        ([name]) => !['tries', 'order_links'].includes(name),
+      )) {
+        const columns = COLUMNS[name].split(/\s+/).filter((column) => !unknown.includes(column));
+        const id = name === 'timeline' ? 'entry_id INTEGER PRIMARY KEY, ' : '';
+        await stored(ride, `CREATE TABLE ${name} (${id}${columns.join(', ')})`);
+        const insert = `INSERT INTO ${name} (${columns.join(', ')}) VALUES (${columns.map(() => '?').join(', ')})`;
+        for (const row of all) await stored(ride, insert, ...columns.map((column) => row[column]));
+      }
+      await stored(ride, 'CREATE TABLE schema_version (id INTEGER PRIMARY KEY, version INTEGER NOT NULL)');
+      await stored(ride, 'INSERT INTO schema_version VALUES (1, 4)');
     },
     /** Throws the object out of memory, as a deploy or a crash does. Its rows and its alarm stay. */
     evict: (ride) => worker.evictDurableObject('KEYS', { id: objectId(ride) }),

@@ -25,7 +25,7 @@ pub(crate) struct Transfer {
 }
 
 /// The flow's half of an object's state: an account of the shop, and what left it.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub(crate) struct Account {
     pub(crate) balance_cents: u64,
     pub(crate) sent: Vec<String>,
@@ -38,7 +38,7 @@ impl Default for Account {
 }
 
 /// Where calls go: a bank that executes each key once and can be asked about it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub(crate) struct Bank;
 
 impl Provider for Bank {

@@ -2,8 +2,8 @@
 
 use super::resource::Resource;
 use super::{Operation, Point, Refusal};
-use crate::payment::records::{Facts, JobKind};
-use crate::payment::{check, pii};
+use crate::payment::records::{self, Facts, JobKind};
+use crate::payment::{check, pii, projection, refunded_minor};
 use crate::providers::Provider;
 use crate::providers::result::ProviderResult;
 use once::account::Credential;
@@ -172,6 +172,26 @@ impl Flow for Payments {
     fn due_at_ms(rows: &Rows, ctx: &Context) -> Option<u64> {
         let check = rows.resource.payment.as_ref().and_then(check::due_at_ms);
         check.into_iter().chain(pii::due_at_ms(rows, ctx)).min()
+    }
+
+    fn on_commit(before: &Rows, after: &mut Rows, ctx: &Context) {
+        projection::stage_projection(before, after, ctx);
+        records::number(after);
+    }
+
+    fn verify(rows: &Rows) -> Result<(), Bug> {
+        let Some(payment) = &rows.resource.payment else { return Ok(()) };
+        let (amount, captured) = (payment.amount.get(), payment.captured_minor());
+        let is_of_key = |key_id| rows.key(key_id).is_some();
+        if amount == 0 || captured > amount || refunded_minor(&rows.resource.refunds) > captured {
+            return Err(Bug(
+                "a payment that cannot be: more was given back than taken, or taken than it is of".into(),
+            ));
+        }
+        if rows.resource.refunds.iter().any(|refund| refund.amount.get() == 0 || !is_of_key(refund.key_id)) {
+            return Err(Bug("a refund that cannot be: of nothing, or of no key".into()));
+        }
+        Ok(())
     }
 
     fn is_awaiting(rows: &Rows) -> bool {

@@ -70,7 +70,8 @@ pub(crate) fn begin(rows: &mut Rows, attempt: u32, refund: bool, ctx: &Context) 
     }
     rows.note(key_id, ctx.now_ms, "key_created", CALL);
     let data = serde_json::json!({ "attempt": attempt, "refund": refund });
-    tries::audit(rows, "try.giving_back", data, ctx)
+    tries::audit(rows, "try.giving_back", data, ctx);
+    Ok(())
 }
 
 /// The try that a call under this key gives back.
@@ -128,7 +129,7 @@ pub(super) fn run(request: &GiveBackRequest, phase: &mut Phase<'_>) -> Result<En
         late.stage = stage;
         if stage == Stage::GivenBack {
             let data = serde_json::json!({ "attempt": attempt });
-            tries::audit(phase.rows, "try.given_back", data, phase.ctx)?;
+            tries::audit(phase.rows, "try.given_back", data, phase.ctx);
         }
     }
     check::schedule(phase.rows, phase.ctx);

@@ -24,7 +24,7 @@ use serde_json::Value;
 use self::engine::{CallState, End, Payments, Phase, ProviderCall, Rows, Settlement};
 use crate::payment::Payment;
 use crate::payment::id::{PaymentId, RideId};
-use crate::payment::records::{AuditRecord, JobKind};
+use crate::payment::records::{JobKind, record};
 use once::context::Bug;
 use once::flow::Admission;
 use once::id::ObjectId;
@@ -159,8 +159,7 @@ impl PhaseExt for Phase<'_> {
 
     fn audit(&mut self, action: &'static str, subject: String, data: Value) -> Result<(), Bug> {
         let actor = self.key()?.owner.clone();
-        let record = AuditRecord { at_ms: self.ctx.now_ms, actor, action, subject, data };
-        self.rows.appended.facts.audit.push(record);
+        record(self.rows, actor, action, subject, data, self.ctx);
         Ok(())
     }
 

@@ -17,7 +17,7 @@ use super::receipt::{self, About};
 use super::{PhaseExt, Point, Refusal, order_link, respond, tries};
 use crate::payment::id::PaymentId;
 use crate::payment::money::{AmountMinor, Currency};
-use crate::payment::records::AuditRecord;
+use crate::payment::records::record;
 use crate::payment::tries as payment_tries;
 use crate::payment::{Failure, Payment, PaymentState, check};
 use crate::providers::result::{CallKind, Found, ProviderResult};
@@ -435,7 +435,7 @@ pub(crate) fn entered(rows: &mut Rows, ctx: &Context) -> Result<(), Bug> {
         "amount_captured": payment.captured_minor(), "currency": payment.currency, "code": code,
     });
     let payment = payment.clone();
-    rows.appended.facts.audit.push(AuditRecord { at_ms: ctx.now_ms, actor, action, subject, data });
+    record(rows, actor, action, subject, data, ctx);
     match payment.state {
         PaymentState::Captured { .. } if payment.receipted => {}
         PaymentState::Captured { .. } => {

@@ -1,25 +1,35 @@
 //! What the flows keep in an object, beside its keys and calls.
 
+use serde::{Deserialize, Serialize};
+
 use super::order_link::OrderLinks;
 use super::ride::Ride;
 use crate::payment::tries::Try;
 use crate::payment::{Payment, Refund};
 
 /// The flows' half of an object's state.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Resource {
     /// The ride, if it is a ride's object.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub ride: Option<Ride>,
     /// The payment, if it is a payment's object.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub payment: Option<Payment>,
     /// Its refunds, oldest first.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub refunds: Vec<Refund>,
     /// What is known of the links to the order, if it is an order's object.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub links: Option<OrderLinks>,
     /// Its tries, oldest first.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub tries: Vec<Try>,
     /// Counts the changes that the read model must learn of.
     pub version: u64,
     /// The newest audit record that the read model is known to have.
     pub audit_through: u64,
+    /// The newest audit record there is.
+    pub audit_newest: u64,
 }

@@ -7,7 +7,7 @@
 
 use serde_json::json;
 
-use super::records::{AuditRecord, OPERATOR};
+use super::records::{OPERATOR, record};
 use crate::flows::engine::{CallState, Context, Lifecycle, ProviderCall, ProviderReply, Rows, Settlement};
 use crate::flows::ride::FARE_MINOR;
 use crate::payment::money::Currency;
@@ -186,7 +186,7 @@ pub fn settle(
     });
     let subject = subject(rows);
     let action = "call.settled_by_hand";
-    rows.appended.facts.audit.push(AuditRecord { at_ms: ctx.now_ms, actor, action, subject, data });
+    record(rows, actor, action, subject, data, ctx);
     if let Some((_, amount_minor)) = given_up {
         ended::given_up(rows, amount_minor, !is_absent, ctx)?;
     }

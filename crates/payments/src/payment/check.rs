@@ -14,7 +14,7 @@ use crate::flows::payment::entered;
 use crate::payment::by_hand::{self, Contradiction};
 use crate::payment::id::RefundId;
 use crate::payment::ingest::refund_moved;
-use crate::payment::records::AuditRecord;
+use crate::payment::records::record_for_owner;
 use crate::payment::{
     Check, Dispute, Payment, PaymentState, PendingQuery, Refund, RefundState, Watch, Watched,
 };
@@ -468,15 +468,9 @@ fn silent(rows: &mut Rows, ctx: &Context) {
     let Some(payment) = rows.resource.payment.as_ref().filter(|payment| !payment.doubts.is_empty()) else {
         return;
     };
-    let Some(actor) = rows.keys.first().map(|key| key.owner.clone()) else { return };
     let events: Vec<&str> = payment.doubts.iter().map(|doubt| doubt.event_id.as_str()).collect();
-    rows.appended.facts.audit.push(AuditRecord {
-        at_ms: ctx.now_ms,
-        actor,
-        action: "provider.silent",
-        subject: payment.id.to_string(),
-        data: json!({ "events": events }),
-    });
+    let (subject, data) = (payment.id.to_string(), json!({ "events": events }));
+    record_for_owner(rows, "provider.silent", subject, data, ctx);
 }
 
 /// As many of the questions as one look asks; the next look asks the ones after these.
@@ -631,7 +625,7 @@ fn captured_elsewhere(
     payment.held_elsewhere_minor = held_minor;
     if is_more {
         let data = json!({ "amount": taken_minor, "before": before_minor });
-        tries::audit(rows, "capture.elsewhere", data, ctx)?;
+        tries::audit(rows, "capture.elsewhere", data, ctx);
     }
     if (is_new || is_moved) && (held_minor > 0 || taken_minor > amount_minor) {
         let detail =
@@ -741,14 +735,8 @@ pub(super) fn refunded_elsewhere(rows: &mut Rows, now_minor: u32, ctx: &Context)
         return;
     }
     let subject = payment.id.to_string();
-    let Some(actor) = rows.keys.first().map(|key| key.owner.clone()) else { return };
-    rows.appended.facts.audit.push(AuditRecord {
-        at_ms: ctx.now_ms,
-        actor,
-        action: "refund.elsewhere",
-        subject,
-        data: json!({ "amount": now_minor, "before": before_minor }),
-    });
+    let data = json!({ "amount": now_minor, "before": before_minor });
+    record_for_owner(rows, "refund.elsewhere", subject, data, ctx);
 }
 
 /// Ends the doubt that the question was about. An event that came after it has a question of its own.

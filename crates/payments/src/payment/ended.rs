@@ -12,7 +12,7 @@ use crate::flows::engine::{CallState, Context, ProviderCall, Rows, Settlement};
 use crate::flows::payment::entered;
 use crate::flows::{close, give_back};
 use crate::payment::provider_event::{OperationNotice, Taken};
-use crate::payment::records::AuditRecord;
+use crate::payment::records::record_for_owner;
 use crate::payment::{check, tries};
 use crate::providers::Provider;
 use crate::providers::result::{CallKind, ProviderResult};
@@ -218,7 +218,7 @@ fn told_of(rows: &mut Rows, attempt: Option<u32>, dispute: &Dispute, ctx: &Conte
         "funds_withdrawn": dispute.withdrawn, "attempt": attempt,
     });
     let action = if attempt.is_some() { "try.disputed" } else { "payment.disputed" };
-    tries::audit(rows, action, data, ctx)?;
+    tries::audit(rows, action, data, ctx);
     tries::follow(rows);
     let of_try = attempt.map(|attempt| format!(" of try {attempt}")).unwrap_or_default();
     Ok(format!("a dispute of {}{of_try} is {status}", dispute.amount_minor))
@@ -257,9 +257,8 @@ fn refused(rows: &mut Rows, told: &OperationNotice, kind: CallKind, ctx: &Contex
     let code = if told.reason.is_empty() { "provider_rejected".to_owned() } else { told.reason.clone() };
     let (id, data) = (payment.id.to_string(), json!({ "code": code, "modification": told.id }));
     payment.failed_operation = Some(FailedOperation { operation, code });
-    let actor = rows.keys.first().map(|key| key.owner.clone()).ok_or_else(|| Bug("no key".into()))?;
     let action = if kind == CallKind::Void { "void.failed" } else { "capture.failed" };
-    rows.appended.facts.audit.push(AuditRecord { at_ms: ctx.now_ms, actor, action, subject: id, data });
+    record_for_owner(rows, action, id, data, ctx);
     settled(rows, false, ctx)?;
     Ok(Taken::In)
 }

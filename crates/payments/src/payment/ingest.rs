@@ -10,7 +10,7 @@ use crate::flows::payment::entered;
 use crate::flows::receipt;
 use crate::payment::by_hand;
 use crate::payment::provider_event::{Event, EventKind, OperationNotice, Taken};
-use crate::payment::records::AuditRecord;
+use crate::payment::records::record_for_owner;
 use crate::payment::{Failure, Payment, PaymentState, Refund, RefundElsewhere, RefundState};
 use crate::payment::{check, ended, tries};
 use crate::providers::result::{CallKind, Found, ProviderResult};
@@ -87,13 +87,12 @@ pub fn take(rows: &mut Rows, event: &Event, ctx: &Context) -> Result<Taken, Bug>
     };
     if let Some(detail) = detail {
         rows.note(key_id, ctx.now_ms, event_name, detail.clone());
-        let actor = rows.keys.first().map(|key| key.owner.clone()).ok_or_else(|| Bug("no key".into()))?;
         let subject =
             rows.resource.payment.as_ref().map(|payment| payment.id.to_string()).unwrap_or_default();
         let data = json!({
             "event": event.event_id, "provider": event.provider.as_str(), "kind": event.kind, "detail": detail,
         });
-        rows.appended.facts.audit.push(AuditRecord { at_ms: ctx.now_ms, actor, action, subject, data });
+        record_for_owner(rows, action, subject, data, ctx);
     }
     Ok(taken)
 }
@@ -442,16 +441,10 @@ fn is_not_named_yet(rows: &Rows, told: &OperationNotice) -> bool {
 
 /// What a refund's new state brings with it: the audit record, and the email once it is done.
 pub(super) fn refund_moved(rows: &mut Rows, refund: &Refund, ctx: &Context) {
-    let Some(actor) = rows.keys.first().map(|key| key.owner.clone()) else { return };
     let is_done = refund.state == RefundState::Succeeded;
     let action = if is_done { "refund.succeeded" } else { "refund.failed" };
-    rows.appended.facts.audit.push(AuditRecord {
-        at_ms: ctx.now_ms,
-        actor,
-        action,
-        subject: refund.id.to_string(),
-        data: json!({ "amount": refund.amount.get(), "provider_refund": refund.provider_refund }),
-    });
+    let data = json!({ "amount": refund.amount.get(), "provider_refund": refund.provider_refund });
+    record_for_owner(rows, action, refund.id.to_string(), data, ctx);
     if is_done {
         receipt::of_refund(rows, refund, ctx);
     }

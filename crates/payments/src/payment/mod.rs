@@ -24,6 +24,7 @@ pub mod ingest;
 pub mod money;
 pub mod natural_key;
 pub mod pii;
+pub mod projection;
 pub mod provider_event;
 pub mod records;
 pub mod tries;

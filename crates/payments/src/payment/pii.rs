@@ -7,7 +7,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::records::{AuditRecord, JobKind};
+use super::records::{JobKind, record_for_owner};
 use crate::flows::engine::{Context, Lifecycle, Rows};
 use crate::flows::ride::{DegreesE7, Place};
 use once::alarm::expire;
@@ -76,16 +76,7 @@ fn drop_it(rows: &mut Rows, ctx: &Context) {
         ride.erased_at_ms = Some(ctx.now_ms);
         subject = ride.id.to_string();
     }
-    if let Some(actor) = rows.keys.first().map(|key| key.owner.clone()) {
-        let action = "personal_data.erased";
-        rows.appended.facts.audit.push(AuditRecord {
-            at_ms: ctx.now_ms,
-            actor,
-            action,
-            subject,
-            data: json!({}),
-        });
-    }
+    record_for_owner(rows, "personal_data.erased", subject, json!({}), ctx);
 }
 
 fn is_held(rows: &Rows) -> bool {

@@ -1,23 +1,62 @@
 //! What is written down beside the state of a payment: audit records, the provider's events, and which jobs follow.
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
+use serde_json::Value;
 
+use crate::flows::engine::{Context, Rows};
 use crate::providers::Provider;
 use once::id::Owner;
 
 /// What an effect was, who caused it and when: one for each effect, in the effect's own transaction.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
 pub struct AuditRecord {
+    /// Its number within the object, from 1: it is given as the record is committed.
+    pub audit_id: u64,
     /// When, in ms since the epoch.
     pub at_ms: u64,
     /// On whose behalf.
+    #[serde(serialize_with = "as_text")]
     pub actor: Owner,
     /// What was done, such as `ride.created`.
     pub action: &'static str,
     /// The id of what it was done to.
     pub subject: String,
     /// A JSON object with the facts: amounts and ids, nothing secret.
-    pub data: serde_json::Value,
+    pub data: Value,
+}
+
+fn as_text<S: Serializer>(owner: &Owner, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(&owner.to_text())
+}
+
+/// Writes an effect down.
+pub fn record(
+    rows: &mut Rows,
+    actor: Owner,
+    action: &'static str,
+    subject: String,
+    data: Value,
+    ctx: &Context,
+) {
+    let record = AuditRecord { audit_id: 0, at_ms: ctx.now_ms, actor, action, subject, data };
+    rows.appended.facts.audit.push(record);
+}
+
+/// Writes down an effect that nobody has asked for: on behalf of the object's owner.
+pub fn record_for_owner(rows: &mut Rows, action: &'static str, subject: String, data: Value, ctx: &Context) {
+    // What has no key has no payment, and nothing can befall it.
+    if let Some(actor) = rows.keys.first().map(|key| key.owner.clone()) {
+        record(rows, actor, action, subject, data, ctx);
+    }
+}
+
+/// Numbers the records of a transaction that is about to be committed.
+pub fn number(rows: &mut Rows) {
+    let audit = rows.appended.facts.audit.iter_mut().zip(rows.resource.audit_newest.saturating_add(1)..);
+    for (record, audit_id) in audit {
+        record.audit_id = audit_id;
+        rows.resource.audit_newest = audit_id;
+    }
 }
 
 /// The fact of an audit record that names the operator who asked on the actor's behalf.
@@ -26,7 +65,7 @@ pub const OPERATOR: &str = "operator";
 impl AuditRecord {
     /// Names who asked for it, if that was not the actor.
     pub fn asked_by(&mut self, operator: Option<&str>) {
-        if let (Some(operator), serde_json::Value::Object(facts)) = (operator, &mut self.data) {
+        if let (Some(operator), Value::Object(facts)) = (operator, &mut self.data) {
             facts.insert(OPERATOR.to_owned(), operator.into());
         }
     }
@@ -64,7 +103,7 @@ impl JobKind {
 }
 
 /// An event that was taken in: a second one of this id changes nothing.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
 pub struct TakenEvent {
     /// The provider's id of it.
     pub event_id: String,
@@ -77,10 +116,12 @@ pub struct TakenEvent {
 }
 
 /// What a phase writes down beside the state.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize)]
 pub struct Facts {
     /// Audit records.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub audit: Vec<AuditRecord>,
     /// Events that were taken in.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub events: Vec<TakenEvent>,
 }

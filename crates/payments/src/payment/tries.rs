@@ -13,7 +13,7 @@ use crate::flows::engine::{CallState, Context, ProviderCall, RecoveryPoint, Rows
 use crate::flows::{close, give_back};
 use crate::payment::id::RefundId;
 use crate::payment::provider_event::{EventKind, OperationNotice, Taken};
-use crate::payment::records::AuditRecord;
+use crate::payment::records::record_for_owner;
 use crate::providers::Provider;
 use crate::providers::result::{CallKind, Found, ProviderResult};
 use once::context::Bug;
@@ -304,7 +304,7 @@ pub(crate) fn found(
         "try.late_money",
         json!({ "attempt": attempt, "amount": amount_minor, "captured": captured }),
         ctx,
-    )?;
+    );
     give_back::begin(rows, attempt, captured, ctx)?;
     Ok(Taken::Alert { detail })
 }
@@ -330,13 +330,13 @@ fn given_back(
     }
     if told.success {
         late.stage = Stage::GivenBack;
-        audit(rows, "try.given_back", json!({ "attempt": attempt }), ctx)?;
+        audit(rows, "try.given_back", json!({ "attempt": attempt }), ctx);
         return Ok(Taken::In);
     }
     if late.stage == Stage::GivenBack {
         let detail = format!("what was given back of try {attempt} came back ({})", told.reason);
         late.stage = Stage::Refused;
-        audit(rows, "try.give_back_refused", json!({ "attempt": attempt, "code": told.reason }), ctx)?;
+        audit(rows, "try.give_back_refused", json!({ "attempt": attempt, "code": told.reason }), ctx);
         return Ok(Taken::Alert { detail });
     }
     refused(rows, attempt, call.kind, &told.reason, ctx)?;
@@ -357,7 +357,8 @@ pub(crate) fn refused(
     if let Some(late) = late_mut(rows, attempt) {
         late.stage = Stage::Refused;
     }
-    audit(rows, "try.give_back_refused", json!({ "attempt": attempt, "code": reason }), ctx)
+    audit(rows, "try.give_back_refused", json!({ "attempt": attempt, "code": reason }), ctx);
+    Ok(())
 }
 
 /// The money on a try.
@@ -365,11 +366,9 @@ pub(crate) fn late_mut(rows: &mut Rows, attempt: u32) -> Option<&mut LateMoney> 
     rows.resource.tries.iter_mut().find(|row| row.attempt == attempt)?.late.as_mut()
 }
 
-pub(crate) fn audit(rows: &mut Rows, action: &'static str, data: Value, ctx: &Context) -> Result<(), Bug> {
-    let actor = rows.keys.first().map(|key| key.owner.clone()).ok_or_else(|| Bug("no key".into()))?;
+pub(crate) fn audit(rows: &mut Rows, action: &'static str, data: Value, ctx: &Context) {
     let subject = rows.resource.payment.as_ref().map(|payment| payment.id.to_string()).unwrap_or_default();
-    rows.appended.facts.audit.push(AuditRecord { at_ms: ctx.now_ms, actor, action, subject, data });
-    Ok(())
+    record_for_owner(rows, action, subject, data, ctx);
 }
 
 /// Stripe has told of this payment of its: if that is a try that is over, it is asked until it answers. Gives whether it is.
@@ -484,7 +483,8 @@ pub(super) fn take_refund(
         RefundState::Failed { code, .. } => Some(code),
         _ => None,
     };
-    audit(rows, action, json!({ "attempt": attempt, "code": code }), ctx)
+    audit(rows, action, json!({ "attempt": attempt, "code": code }), ctx);
+    Ok(())
 }
 
 /// Takes in what the provider says that a try is which is over.
@@ -528,5 +528,6 @@ pub(super) fn alert(
     ctx: &Context,
 ) -> Result<(), Bug> {
     let data = json!({ "event": event_id, "provider": provider.as_str(), "kind": "asked", "detail": detail });
-    audit(rows, "webhook.alert", data, ctx)
+    audit(rows, "webhook.alert", data, ctx);
+    Ok(())
 }

@@ -83,6 +83,11 @@ pub fn job(kind: &'static str, outcome: &'static str) {
     record(|counters| counters.count(Family::Jobs, &[kind, outcome]));
 }
 
+/// A transaction was committed: counts every status that it has changed.
+pub fn committed(before: &Rows, after: &Rows) {
+    moves(before, after).into_iter().for_each(|(entity, from, to)| moved(entity, from, to));
+}
+
 /// A committed transaction changed a status. `from` is `None` for something new.
 pub fn moved(entity: Entity, from: Option<&'static str>, to: Option<&'static str>) {
     record(|counters| counters.moved(entity, from, to));

@@ -1,7 +1,7 @@
-//! The tables of an object, by version. A migration is added, never changed: objects of every age are out there.
+//! The tables in which releases before the state was one row kept an object, by version.
 
 /// One list of statements for each version.
-pub const MIGRATIONS: [&[&str]; 8] =
+pub(crate) const MIGRATIONS: [&[&str]; 8] =
     [RIDES, PAYMENTS, OUTBOX, RETENTION, REPLAYS, EVIDENCE, ORDER_LINKS, TRIES];
 
 const RIDES: &[&str] = &[
@@ -164,4 +164,4 @@ const TRIES: &[&str] = &["CREATE TABLE tries (
     ) STRICT"];
 
 /// Where the version stands.
-pub const VERSION_TABLE: &str = "CREATE TABLE IF NOT EXISTS schema_version (id INTEGER PRIMARY KEY CHECK (id = 1), version INTEGER NOT NULL) STRICT";
+pub(crate) const VERSION_TABLE: &str = "CREATE TABLE IF NOT EXISTS schema_version (id INTEGER PRIMARY KEY CHECK (id = 1), version INTEGER NOT NULL) STRICT";

@@ -3,15 +3,13 @@
 //! The runtime's implicit transactions are not enough: an error or a panic does not roll them back.
 //! `transactionSync` does, and it takes the alarm with it.
 
+use once::context::Bug;
+use once::id::ObjectId;
 use serde::de::DeserializeOwned;
 use wasm_bindgen::prelude::*;
 use worker::{SqlStorage, SqlStorageValue, State};
 
 use super::storage::{SqlValue, Storage};
-use super::store::Store;
-use once::context::Bug;
-use once::id::ObjectId;
-use runtime::metrics;
 
 #[wasm_bindgen]
 extern "C" {
@@ -29,18 +27,27 @@ extern "C" {
 }
 
 /// The storage of the object that runs here.
-pub(super) struct Runtime {
+pub struct Runtime {
     raw: RawStorage,
     sql: SqlStorage,
+    counted: fn(usize),
 }
 
-/// Opens it. Nothing is written yet.
-pub(super) fn open(state: &State) -> Result<Store<Runtime>, Bug> {
-    let storage = state.storage();
-    let object =
-        ObjectId::from_hex(&state.id().to_string()).ok_or_else(|| Bug("not an object's id".into()))?;
-    let raw: RawStorage = JsValue::from(storage.as_raw()).unchecked_into();
-    Ok(Store::new(object, Runtime { raw, sql: storage.sql() }))
+impl Runtime {
+    /// Opens it. Nothing is written yet. `counted` is told how many rows each statement writes, as they are billed.
+    pub fn open(state: &State, counted: fn(usize)) -> Self {
+        let storage = state.storage();
+        let raw: RawStorage = JsValue::from(storage.as_raw()).unchecked_into();
+        Self { raw, sql: storage.sql(), counted }
+    }
+}
+
+/// The id of the object that runs here.
+///
+/// # Errors
+/// Where the runtime gives none: never, for an object that has requests.
+pub fn object_id(state: &State) -> Result<ObjectId, Bug> {
+    ObjectId::from_hex(&state.id().to_string()).ok_or_else(|| Bug("not an object's id".into()))
 }
 
 impl Storage for Runtime {
@@ -52,7 +59,7 @@ impl Storage for Runtime {
 
     fn exec(&self, sql: &str, bindings: Vec<SqlValue>) -> Result<(), Bug> {
         let cursor = self.sql.exec(sql, bound(bindings)).map_err(|error| Bug(format!("{sql}: {error}")))?;
-        metrics::rows_written("object", cursor.rows_written());
+        (self.counted)(cursor.rows_written());
         Ok(())
     }
 
@@ -61,7 +68,7 @@ impl Storage for Runtime {
         let _kept: js_sys::Promise =
             self.raw.set_alarm(at_ms as f64).map_err(|error| Bug(format!("setAlarm: {error:?}")))?;
         // It is billed as one.
-        metrics::rows_written("object", 1);
+        (self.counted)(1);
         Ok(())
     }
 

@@ -1,9 +1,9 @@
 //! The job that carries what has changed into the read model: when it is staged, and what it still has to carry.
 
+use crate::flows::engine::{Context, Lifecycle, Rows};
+use crate::payment::Payment;
+use crate::payment::records::JobKind;
 use once::outbox::{self, job};
-use payments::flows::engine::{Context, Lifecycle, Rows};
-use payments::payment::Payment;
-use payments::payment::records::JobKind;
 
 /// Up to how many runs, and how many failures, each one is told to the read model.
 const TOLD_MAX: u32 = 32;
@@ -58,13 +58,13 @@ fn face(rows: &Rows) -> impl PartialEq {
 }
 
 /// A job is done, or lies in the dead letters. `audit_through` is the newest audit record that a projection has carried into the
-/// read model, `audit_newest` the newest there is: what did not fit goes with another one.
-pub fn confirm(rows: &mut Rows, job_id: &str, audit_through: Option<u64>, audit_newest: u64, ctx: &Context) {
+/// read model: what did not fit goes with another one.
+pub fn confirm(rows: &mut Rows, job_id: &str, audit_through: Option<u64>, ctx: &Context) {
     outbox::confirm(rows, job_id);
     let Some(audit_through) = audit_through else { return };
     rows.resource.audit_through = rows.resource.audit_through.max(audit_through);
     let is_staged = rows.jobs.iter().any(|job| job.kind == JobKind::Project);
-    if rows.resource.audit_through < audit_newest && !is_staged {
+    if rows.resource.audit_through < rows.resource.audit_newest && !is_staged {
         stage_anew(rows, ctx);
     }
 }

@@ -1,52 +1,173 @@
-//! Values and rows of SQLite, and the types that they stand for. No SQL: that is in `store`.
+//! Objects as releases before the state was one row have left them: eleven tables, of which the oldest releases had fewer, with fewer columns.
+//! They are read once, and dropped.
 
+use serde::Deserialize;
 use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 
-use super::storage::SqlValue;
 use once::context::Bug;
 use once::fingerprint::{Canonical, Fingerprint};
 use once::id::{InstanceId, ObjectId, Owner, RequestId};
 use once::key::KeyHash;
 use once::record::{Binding, Channel, Finished, Lease, StoredResponse, Tombstone};
+use once::rows::TimelineEntry;
+use once::state;
+use once_object::storage::Storage;
+use once_object::store::Adopted;
 use payments::flows::engine::{
-    CallState, KeyRecord, Lifecycle, Open, ProviderCall, RecoveryPoint, StagedJob,
+    CallState, KeyRecord, Lifecycle, Open, Payments, ProviderCall, RecoveryPoint, Rows, StagedJob,
 };
+use payments::flows::order_link::OrderLinks;
 use payments::flows::ride::{DegreesE7, Place, Ride};
 use payments::payment::id::RideId;
 use payments::payment::records::JobKind;
+use payments::payment::tries;
 use payments::providers::Provider;
 use payments::providers::result::CallKind;
 
-pub(super) fn int(value: impl Into<u64>) -> SqlValue {
-    SqlValue::Integer(i64::try_from(value.into()).unwrap_or(i64::MAX))
+/// The tables, each after those that refer to it.
+const TABLES: [&str; 13] = [
+    "foreign_calls",
+    "refunds",
+    "idempotency_keys",
+    "rides",
+    "audit_records",
+    "staged_jobs",
+    "timeline",
+    "key_bindings",
+    "payments",
+    "projection",
+    "webhook_events",
+    "order_links",
+    "tries",
+];
+
+/// Reads an object of those releases: `None` if there is none.
+pub fn adopt<S: Storage>(storage: &S, object: ObjectId) -> Result<Option<Adopted<Payments>>, Bug> {
+    let tables = Tables { storage, names: names(storage)? };
+    if !tables.names.iter().any(|name| name == "schema_version") {
+        return Ok(None);
+    }
+    let audit = tables.audit()?;
+    let mut rows = tables.rows(object)?;
+    rows.resource.audit_newest =
+        audit.iter().filter_map(|record| record.get("audit_id")?.as_u64()).max().unwrap_or(0);
+    // Those of payments of before have no rows yet.
+    tries::complete(&mut rows);
+    let select = "SELECT key_id, at_ms, attempt, event, detail FROM timeline ORDER BY entry_id";
+    let lines: Vec<TimelineEntry> = tables.all("timeline", select)?;
+    let audit = audit.into_iter().map(|record| json!({ "audit": [record] }));
+    let events = tables.events()?.into_iter().map(|event| json!({ "events": [event] }));
+    let mut dropped: Vec<String> = TABLES.iter().map(|name| (*name).to_owned()).collect();
+    dropped.retain(|name| tables.names.contains(name));
+    dropped.push("schema_version".to_owned());
+    Ok(Some(Adopted { rows, lines, facts: audit.chain(events).collect(), tables: dropped }))
 }
 
-pub(super) fn text(value: impl Into<String>) -> SqlValue {
-    SqlValue::Text(value.into())
+fn names<S: Storage>(storage: &S) -> Result<Vec<String>, Bug> {
+    #[derive(Deserialize)]
+    struct Table {
+        name: String,
+    }
+    let tables = storage.query::<Table>("SELECT name FROM sqlite_master WHERE type = 'table'", vec![])?;
+    Ok(tables.into_iter().map(|table| table.name).collect())
 }
 
-pub(super) fn opt(value: Option<SqlValue>) -> SqlValue {
-    value.unwrap_or(SqlValue::Null)
+struct Tables<'a, S> {
+    storage: &'a S,
+    names: Vec<String>,
 }
 
-pub(super) fn json<T: Serialize>(value: &T) -> Result<String, Bug> {
-    serde_json::to_string(value).map_err(|error| Bug(error.to_string()))
+impl<S: Storage> Tables<'_, S> {
+    /// The rows of a table; none where an older release had no such table.
+    fn all<T: DeserializeOwned>(&self, table: &str, select: &str) -> Result<Vec<T>, Bug> {
+        if self.names.iter().any(|name| name == table) {
+            self.storage.query(select, vec![])
+        } else {
+            Ok(Vec::new())
+        }
+    }
+
+    fn details<T: DeserializeOwned>(&self, table: &str, order: &str) -> Result<Vec<T>, Bug> {
+        let select = format!("SELECT details FROM {table} ORDER BY {order}");
+        self.all::<DetailsRow>(table, &select)?.into_iter().map(DetailsRow::read).collect()
+    }
+
+    fn rows(&self, object: ObjectId) -> Result<Rows, Bug> {
+        let mut rows = Rows::empty(object);
+        for row in self.all::<KeyRow>("idempotency_keys", "SELECT * FROM idempotency_keys ORDER BY key_id")? {
+            rows.keys.push(row.read()?);
+        }
+        for row in self.all::<CallRow>("foreign_calls", "SELECT * FROM foreign_calls ORDER BY call_id")? {
+            rows.calls.push(row.read()?);
+        }
+        for row in self.all::<BindingRow>("key_bindings", "SELECT * FROM key_bindings ORDER BY rowid")? {
+            rows.bindings.push(row.read()?);
+        }
+        for row in self.all::<JobRow>("staged_jobs", "SELECT * FROM staged_jobs ORDER BY rowid")? {
+            rows.jobs.push(row.read()?);
+        }
+        let resource = &mut rows.resource;
+        resource.payment = self.details("payments", "rowid")?.into_iter().next();
+        resource.refunds = self.details("refunds", "rowid")?;
+        resource.tries = self.details("tries", "attempt")?;
+        let links = "SELECT revision, content, ended_through FROM order_links";
+        resource.links = self.all::<OrderLinks>("order_links", links)?.into_iter().next();
+        let ride = self.all::<RideRow>("rides", "SELECT * FROM rides LIMIT 1")?.into_iter().next();
+        resource.ride = ride.map(RideRow::read).transpose()?;
+        let projection = "SELECT version, audit_through FROM projection";
+        if let Some(row) = self.all::<ProjectionRow>("projection", projection)?.first() {
+            (resource.version, resource.audit_through) = (row.version, row.audit_through);
+        }
+        Ok(rows)
+    }
+
+    fn audit(&self) -> Result<Vec<Value>, Bug> {
+        #[derive(Deserialize)]
+        struct Record {
+            audit_id: u64,
+            at_ms: u64,
+            actor: String,
+            action: String,
+            subject: String,
+            data: String,
+        }
+        let read = |record: Record| {
+            let Record { audit_id, at_ms, actor, action, subject, data } = record;
+            let data: Value = from_json(&data)?;
+            Ok(json!({
+                "audit_id": audit_id, "at_ms": at_ms, "actor": actor, "action": action, "subject": subject, "data": data,
+            }))
+        };
+        let select =
+            "SELECT audit_id, at_ms, actor, action, subject, data FROM audit_records ORDER BY audit_id";
+        self.all::<Record>("audit_records", select)?.into_iter().map(read).collect()
+    }
+
+    /// The events; the oldest releases had their id alone for a key, later ones the provider before it.
+    fn events(&self) -> Result<Vec<Value>, Bug> {
+        #[derive(Deserialize)]
+        struct Event {
+            event_id: String,
+            provider: String,
+            kind: String,
+            received_at_ms: u64,
+        }
+        let read = |event: Event| {
+            let Event { event_id, provider, kind, received_at_ms } = event;
+            let its_own = event_id.strip_prefix(&format!("{provider}:")).unwrap_or(&event_id).to_owned();
+            json!({ "event_id": its_own, "provider": provider, "kind": kind, "received_at_ms": received_at_ms })
+        };
+        let select = "SELECT event_id, provider, kind, received_at_ms FROM webhook_events ORDER BY received_at_ms, rowid";
+        Ok(self.all::<Event>("webhook_events", select)?.into_iter().map(read).collect())
+    }
 }
 
 fn from_json<T: DeserializeOwned>(text: &str) -> Result<T, Bug> {
-    // The text of the error would quote the value.
-    serde_json::from_str(text).map_err(|error| {
-        let (kind, line, column) = (error.classify(), error.line(), error.column());
-        Bug(format!("a row that cannot be read: {kind:?} error at {line}:{column}"))
-    })
+    state::parsed(text)
 }
 
-/// An enum without data, as the bare word.
-pub(super) fn json_word<T: Serialize>(value: &T) -> Result<String, Bug> {
-    Ok(json(value)?.trim_matches('"').to_owned())
-}
-
+/// An enum without data, from the bare word.
 fn from_word<T: DeserializeOwned>(word: &str) -> Result<T, Bug> {
     from_json(&format!("\"{word}\""))
 }
@@ -56,7 +177,7 @@ fn present<T>(value: Option<T>, column: &str) -> Result<T, Bug> {
 }
 
 #[derive(Deserialize)]
-pub(super) struct KeyRow {
+struct KeyRow {
     key_id: u32,
     key_hash: String,
     owner: String,
@@ -79,11 +200,12 @@ pub(super) struct KeyRow {
     response_body: Option<serde_bytes::ByteBuf>,
     finished_at_ms: Option<u64>,
     expires_at_ms: Option<u64>,
+    #[serde(default)]
     replays: u32,
 }
 
 impl KeyRow {
-    pub(super) fn read(self) -> Result<KeyRecord, Bug> {
+    fn read(self) -> Result<KeyRecord, Bug> {
         let lifecycle = match self.status.as_str() {
             "open" => Lifecycle::Open(Open {
                 operation: from_json(&present(self.operation, "operation")?)?,
@@ -132,7 +254,7 @@ impl KeyRow {
 }
 
 #[derive(Deserialize)]
-pub(super) struct BindingRow {
+struct BindingRow {
     key_hash: String,
     owner: String,
     fingerprint: String,
@@ -142,7 +264,7 @@ pub(super) struct BindingRow {
 }
 
 impl BindingRow {
-    pub(super) fn read(self) -> Result<Binding, Bug> {
+    fn read(self) -> Result<Binding, Bug> {
         Ok(Binding {
             key_hash: KeyHash(self.key_hash),
             owner: present(Owner::from_text(&self.owner), "owner")?,
@@ -156,18 +278,18 @@ impl BindingRow {
 
 /// A payment or a refund: all of it is in `details`.
 #[derive(Deserialize)]
-pub(super) struct DetailsRow {
+struct DetailsRow {
     details: String,
 }
 
 impl DetailsRow {
-    pub(super) fn read<T: DeserializeOwned>(self) -> Result<T, Bug> {
+    fn read<T: DeserializeOwned>(self) -> Result<T, Bug> {
         from_json(&self.details)
     }
 }
 
 #[derive(Deserialize)]
-pub(super) struct RideRow {
+struct RideRow {
     ride_id: String,
     origin_lat_e7: i32,
     origin_lon_e7: i32,
@@ -176,11 +298,12 @@ pub(super) struct RideRow {
     amount_minor: u32,
     state: String,
     created_at_ms: u64,
+    #[serde(default)]
     erased_at_ms: Option<u64>,
 }
 
 impl RideRow {
-    pub(super) fn read(self) -> Result<Ride, Bug> {
+    fn read(self) -> Result<Ride, Bug> {
         let place = |lat, lon| Place { lat: DegreesE7(lat), lon: DegreesE7(lon) };
         Ok(Ride {
             id: present(RideId::parse(&self.ride_id), "ride_id")?,
@@ -195,11 +318,12 @@ impl RideRow {
 }
 
 #[derive(Deserialize)]
-pub(super) struct CallRow {
+struct CallRow {
     call_id: u32,
     key_id: u32,
     name: String,
-    kind: String,
+    /// Those of before there were others are charges.
+    kind: Option<String>,
     provider: String,
     semantics: String,
     derived_key: String,
@@ -214,11 +338,12 @@ pub(super) struct CallRow {
     maybe_executed: u8,
     answer_is_stored: u8,
     look_up: Option<String>,
+    #[serde(default)]
     evidence: Option<String>,
 }
 
 impl CallRow {
-    pub(super) fn read(self) -> Result<ProviderCall, Bug> {
+    fn read(self) -> Result<ProviderCall, Bug> {
         let state = match self.status.as_str() {
             "frozen" => CallState::Frozen,
             "in_flight" => CallState::InFlight,
@@ -230,7 +355,10 @@ impl CallRow {
             call_id: self.call_id,
             key_id: self.key_id,
             name: self.name,
-            kind: present(CallKind::parse(&self.kind), "kind")?,
+            kind: match &self.kind {
+                Some(kind) => present(CallKind::parse(kind), "kind")?,
+                None => CallKind::Charge,
+            },
             provider: present(Provider::parse(&self.provider), "provider")?,
             retry_policy: from_word(&self.semantics)?,
             derived_key: self.derived_key,
@@ -250,17 +378,19 @@ impl CallRow {
 }
 
 #[derive(Deserialize)]
-pub(super) struct JobRow {
+struct JobRow {
     job_id: String,
     kind: String,
     payload: String,
     staged_at_ms: u64,
+    #[serde(default)]
     sends: u32,
+    #[serde(default)]
     next_at_ms: u64,
 }
 
 impl JobRow {
-    pub(super) fn read(self) -> Result<StagedJob, Bug> {
+    fn read(self) -> Result<StagedJob, Bug> {
         Ok(StagedJob {
             kind: present(JobKind::parse(&self.kind), "kind")?,
             payload: from_json(&self.payload)?,
@@ -273,7 +403,7 @@ impl JobRow {
 }
 
 #[derive(Deserialize)]
-pub(super) struct ProjectionRow {
-    pub(super) version: u64,
-    pub(super) audit_through: u64,
+struct ProjectionRow {
+    version: u64,
+    audit_through: u64,
 }

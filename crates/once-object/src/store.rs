@@ -1,0 +1,351 @@
+//! The state of an object in SQLite: one row that holds all of it as text, and a row of the timeline for each commit.
+//!
+//! ```text
+//! timeline   id 0     state: keys, resource, calls, jobs, as JSON
+//!            id 1…    lines: what happened in a commit; facts: what the flow has written down in it
+//! ```
+//!
+//! [`Store::transaction`] reads the state, lets a pure function change it, and writes what it became together with the alarm:
+//! all of it, or nothing. The row is the truth. What an incarnation remembers of it is used only while the row still says the same.
+//!
+//! A release that kept an object in tables of its own gives [`Adopt`], which reads them. They are converted when the object
+//! is touched first.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+
+use once::alarm::{KnownAlarm, alarm_to_set};
+use once::context::{Bug, Context};
+use once::flow::Flow;
+use once::id::ObjectId;
+use once::rows::{Rows, TimelineEntry};
+use once::state;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+
+use super::storage::{SqlValue, Storage};
+
+/// The lines of the timeline that are kept: the first ones and the newest.
+const LINES_FIRST: usize = 50;
+const LINES_NEWEST: usize = 150;
+const LINES_MAX: usize = LINES_FIRST + LINES_NEWEST;
+
+/// The only table. Older releases of Paid Once made one of this name, too, after others: one that is rolled back to fails when it makes its tables,
+/// and begins nothing anew.
+const TABLE: &str =
+    "CREATE TABLE timeline (id INTEGER PRIMARY KEY, state TEXT, lines TEXT, facts TEXT) STRICT";
+
+/// Reads what a release of before has left in tables of its own: `None` if it left nothing.
+pub type Adopt<F, S> = fn(&S, ObjectId) -> Result<Option<Adopted<F>>, Bug>;
+
+/// What a release of before has left.
+#[derive(Debug)]
+pub struct Adopted<F: Flow> {
+    /// The state.
+    pub rows: Rows<F>,
+    /// The timeline, oldest line first.
+    pub lines: Vec<TimelineEntry>,
+    /// What the flow had written down, oldest first, as the facts of a commit each.
+    pub facts: Vec<serde_json::Value>,
+    /// The tables, to be dropped in this order.
+    pub tables: Vec<String>,
+}
+
+/// What a host adds to a store.
+#[derive(Debug)]
+pub struct Hooks<F: Flow, S> {
+    /// How objects of older releases are read.
+    pub adopt: Adopt<F, S>,
+    /// A transaction was committed: the rows before it and after.
+    pub committed: fn(&Rows<F>, &Rows<F>),
+}
+
+impl<F: Flow, S> Default for Hooks<F, S> {
+    fn default() -> Self {
+        Self { adopt: |_, _| Ok(None), committed: |_, _| {} }
+    }
+}
+
+/// The state as it was read or written last, and the text of it.
+struct Remembered<F: Flow> {
+    text: String,
+    lines: u32,
+    rows: Rc<Rows<F>>,
+}
+
+impl<F: Flow> Clone for Remembered<F> {
+    fn clone(&self) -> Self {
+        Self { text: self.text.clone(), lines: self.lines, rows: Rc::clone(&self.rows) }
+    }
+}
+
+/// An object's state and its alarm, as one incarnation of it sees them.
+pub struct Store<F: Flow, S> {
+    object: ObjectId,
+    storage: S,
+    hooks: Hooks<F, S>,
+    /// The table is there, and what older releases left is in it.
+    ready: Cell<bool>,
+    remembered: RefCell<Option<Rc<Remembered<F>>>>,
+    /// What this incarnation knows about the alarm.
+    alarm: Cell<KnownAlarm>,
+}
+
+impl<F: Flow, S: Storage> Store<F, S> {
+    /// Opens the storage of an object. Nothing is written yet.
+    pub const fn new(object: ObjectId, storage: S, hooks: Hooks<F, S>) -> Self {
+        Self {
+            object,
+            storage,
+            hooks,
+            ready: Cell::new(false),
+            remembered: RefCell::new(None),
+            alarm: Cell::new(KnownAlarm::Unknown),
+        }
+    }
+
+    /// The object whose storage it is.
+    pub const fn object(&self) -> ObjectId {
+        self.object
+    }
+
+    /// Where it is kept.
+    pub const fn storage(&self) -> &S {
+        &self.storage
+    }
+
+    /// One atomic phase. If `change` fails nothing is stored, and its error is given back.
+    pub fn transaction<T, E: From<Bug>>(
+        &self,
+        ctx: &Context<F::Settings>,
+        change: impl FnOnce(&mut Rows<F>) -> Result<T, E>,
+    ) -> Result<T, E> {
+        let before = self.load()?;
+        let rows =
+            before.as_ref().map_or_else(|| Rc::new(Rows::empty(self.object)), |it| Rc::clone(&it.rows));
+        let mut after = Rows::clone(&rows);
+        let value = change(&mut after)?;
+        self.commit(before.as_deref(), &rows, after, ctx)?;
+        Ok(value)
+    }
+
+    /// The rows as they are. `None` if nothing was ever written.
+    pub fn read(&self) -> Result<Option<Rc<Rows<F>>>, Bug> {
+        Ok(self.load()?.map(|it| Rc::clone(&it.rows)))
+    }
+
+    /// The timeline of all keys, oldest line first.
+    pub fn timeline(&self) -> Result<Vec<TimelineEntry>, Bug> {
+        if self.load()?.is_none() {
+            return Ok(Vec::new());
+        }
+        let mut timeline = Vec::new();
+        for row in self.lines()? {
+            timeline.extend(state::parsed::<Vec<TimelineEntry>>(&row.lines)?);
+        }
+        Ok(timeline)
+    }
+
+    /// Rows of what the flow has written down. `select` reads them from the table `timeline`, whose column `facts` has the facts
+    /// of a commit as JSON. Empty if nothing was ever written.
+    pub fn facts<T: DeserializeOwned>(&self, select: &str, bindings: Vec<SqlValue>) -> Result<Vec<T>, Bug> {
+        if self.load()?.is_none() {
+            return Ok(Vec::new());
+        }
+        self.storage.query(select, bindings)
+    }
+
+    /// Sets the alarm outside a transaction: the way out when even the transaction fails.
+    pub fn force_alarm(&self, at_ms: u64) {
+        self.alarm.set(KnownAlarm::Gone);
+        // A failure here is a failure of the storage itself: only a retry of the client wakes the object then.
+        if self.storage.set_alarm(at_ms).is_ok() {
+            self.alarm.set(KnownAlarm::At(at_ms));
+        }
+    }
+
+    /// The alarm has fired: none is set any more.
+    pub fn alarm_fired(&self) {
+        self.alarm.set(KnownAlarm::Gone);
+    }
+
+    /// The state, parsed anew only if it is not what is remembered.
+    fn load(&self) -> Result<Option<Rc<Remembered<F>>>, Bug> {
+        #[derive(Deserialize)]
+        struct Row {
+            state: String,
+        }
+        if !self.is_ready()? {
+            return Ok(None);
+        }
+        let select = "SELECT state FROM timeline WHERE id = 0";
+        let Some(Row { state: text }) = self.storage.query::<Row>(select, vec![])?.into_iter().next() else {
+            return Err(Bug("the object's state is gone".into()));
+        };
+        let mut remembered = self.remembered.borrow_mut();
+        if let Some(it) = remembered.as_ref().filter(|it| it.text == text) {
+            return Ok(Some(Rc::clone(it)));
+        }
+        let (rows, lines) = state::from_text(self.object, &text)?;
+        F::verify(&rows)?;
+        let it = Rc::new(Remembered { text, lines, rows: Rc::new(rows) });
+        *remembered = Some(Rc::clone(&it));
+        Ok(Some(it))
+    }
+
+    /// Whether there is a state. What an older release has left becomes one here.
+    fn is_ready(&self) -> Result<bool, Bug> {
+        #[derive(Deserialize)]
+        struct Made {
+            sql: String,
+        }
+        if self.ready.get() {
+            return Ok(true);
+        }
+        let made = "SELECT sql FROM sqlite_master WHERE type = 'table' AND name = 'timeline'";
+        let is_there =
+            self.storage.query::<Made>(made, vec![])?.first().is_some_and(|made| made.sql == TABLE);
+        let is_ready = is_there || self.adopt()?;
+        self.ready.set(is_ready);
+        Ok(is_ready)
+    }
+
+    fn adopt(&self) -> Result<bool, Bug> {
+        let Some(Adopted { rows, lines, facts, tables }) = (self.hooks.adopt)(&self.storage, self.object)?
+        else {
+            return Ok(false);
+        };
+        rows.verify()?;
+        F::verify(&rows)?;
+        let kept = lines.len().min(LINES_MAX);
+        let state = state::to_text(&rows, u32::try_from(kept).unwrap_or(u32::MAX))?;
+        let kept: Vec<&TimelineEntry> = first_and_newest(&lines).collect();
+        let lines = to_json(&kept)?;
+        self.storage.atomically(|| {
+            for table in &tables {
+                self.storage.exec(&format!("DROP TABLE {table}"), vec![])?;
+            }
+            self.storage.exec(TABLE, vec![])?;
+            let first = "INSERT INTO timeline (id, state, lines) VALUES (0, ?, NULL), (1, NULL, ?)";
+            self.storage.exec(first, vec![SqlValue::Text(state.clone()), SqlValue::Text(lines.clone())])?;
+            for facts in &facts {
+                let insert = "INSERT INTO timeline (facts) VALUES (?)";
+                self.storage.exec(insert, vec![SqlValue::Text(facts.to_string())])?;
+            }
+            Ok(())
+        })?;
+        Ok(true)
+    }
+
+    fn commit(
+        &self,
+        before: Option<&Remembered<F>>,
+        rows: &Rows<F>,
+        mut after: Rows<F>,
+        ctx: &Context<F::Settings>,
+    ) -> Result<(), Bug> {
+        F::on_commit(rows, &mut after, ctx);
+        let alarm_at_ms = alarm_to_set(rows, &after, self.alarm.get(), ctx);
+        let appended = std::mem::take(&mut after.appended);
+        after.jobs.extend(appended.jobs);
+        after.verify()?;
+        F::verify(&after)?;
+        let had = before.map_or(0, |it| it.lines as usize);
+        let has = had.saturating_add(appended.timeline.len());
+        let lines = u32::try_from(has.min(LINES_MAX)).unwrap_or(u32::MAX);
+        let text = state::to_text(&after, lines)?;
+        let mut insert = String::from(
+            "INSERT OR REPLACE INTO timeline (id, state, lines, facts) VALUES (0, ?, NULL, NULL)",
+        );
+        let mut values = vec![SqlValue::Text(text.clone())];
+        let has_facts = appended.facts != F::Facts::default();
+        if has_facts || !appended.timeline.is_empty() {
+            insert += ", (NULL, NULL, ?, ?)";
+            let some = |is_some: bool, text: Result<String, Bug>| match is_some {
+                true => text.map(SqlValue::Text),
+                false => Ok(SqlValue::Null),
+            };
+            values.push(some(!appended.timeline.is_empty(), to_json(&appended.timeline))?);
+            values.push(some(has_facts, to_json(&appended.facts))?);
+        }
+        let is_same = values.len() == 1 && *rows == after;
+        if is_same && alarm_at_ms.is_none() {
+            return Ok(());
+        }
+        // Whatever happens now, it is read again.
+        self.remembered.replace(None);
+        let mut values = Some(values);
+        self.storage.atomically(|| {
+            if !self.ready.get() {
+                self.storage.exec(TABLE, vec![])?;
+            }
+            if !is_same {
+                let values = values.take().ok_or_else(|| Bug("a transaction ran twice".into()))?;
+                self.storage.exec(&insert, values)?;
+            }
+            if has > LINES_MAX {
+                self.drop_lines()?;
+            }
+            alarm_at_ms.map_or(Ok(()), |at_ms| self.storage.set_alarm(at_ms))
+        })?;
+        self.ready.set(true);
+        if let Some(at_ms) = alarm_at_ms {
+            self.alarm.set(KnownAlarm::At(at_ms));
+        }
+        (self.hooks.committed)(rows, &after);
+        self.remembered.replace(Some(Rc::new(Remembered { text, lines, rows: Rc::new(after) })));
+        Ok(())
+    }
+
+    fn lines(&self) -> Result<Vec<LinesRow>, Bug> {
+        let select = "SELECT id, lines FROM timeline WHERE lines IS NOT NULL ORDER BY id";
+        self.storage.query(select, vec![])
+    }
+
+    /// Drops the lines in the middle of the timeline.
+    fn drop_lines(&self) -> Result<(), Bug> {
+        let mut rows = Vec::new();
+        for row in self.lines()? {
+            rows.push((row.id, state::parsed::<Vec<serde_json::Value>>(&row.lines)?));
+        }
+        let all: usize = rows.iter().map(|(_, lines)| lines.len()).sum();
+        let mut at = 0;
+        for (id, lines) in rows {
+            let numbered = lines.iter().zip(at..);
+            let kept: Vec<_> = numbered.filter(|(_, at)| is_kept(*at, all)).map(|(line, _)| line).collect();
+            at = at.saturating_add(lines.len());
+            let id = SqlValue::Integer(id);
+            if kept.is_empty() {
+                self.storage.exec("UPDATE timeline SET lines = NULL WHERE id = ?", vec![id])?;
+            } else if kept.len() < lines.len() {
+                let update = "UPDATE timeline SET lines = ? WHERE id = ?";
+                self.storage.exec(update, vec![SqlValue::Text(to_json(&kept)?), id])?;
+            }
+        }
+        self.drop_empty()
+    }
+
+    /// Drops the rows in which nothing is left.
+    pub fn drop_empty(&self) -> Result<(), Bug> {
+        self.storage.exec("DELETE FROM timeline WHERE id > 0 AND lines IS NULL AND facts IS NULL", vec![])
+    }
+}
+
+#[derive(Deserialize)]
+struct LinesRow {
+    id: i64,
+    lines: String,
+}
+
+/// Whether the line at this place of so many is kept.
+const fn is_kept(at: usize, all: usize) -> bool {
+    at < LINES_FIRST || at.saturating_add(LINES_NEWEST) >= all
+}
+
+fn first_and_newest<T>(all: &[T]) -> impl Iterator<Item = &T> {
+    all.iter().enumerate().filter(|(at, _)| is_kept(*at, all.len())).map(|(_, it)| it)
+}
+
+fn to_json<T: serde::Serialize>(value: &T) -> Result<String, Bug> {
+    serde_json::to_string(value).map_err(|error| Bug(error.to_string()))
+}

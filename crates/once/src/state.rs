@@ -1,0 +1,56 @@
+//! The rows of an object as the text that is stored.
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use super::context::Bug;
+use super::domain::Domain;
+use super::id::ObjectId;
+use super::rows::Rows;
+
+/// The version of the text. One that is newer than this is an error, never an object in which nothing has happened.
+pub const VERSION: u32 = 1;
+
+#[derive(Serialize)]
+struct Written<'a, T> {
+    version: u32,
+    lines: u32,
+    state: &'a T,
+}
+
+#[derive(Deserialize)]
+struct Read<T> {
+    lines: u32,
+    state: T,
+}
+
+#[derive(Deserialize)]
+struct Header {
+    version: u32,
+}
+
+/// The rows as text, with the number of the timeline's lines that are kept beside them. What a transaction has appended is not part of it.
+pub fn to_text<F: Domain>(rows: &Rows<F>, lines: u32) -> Result<String, Bug> {
+    let written = Written { version: VERSION, lines, state: rows };
+    serde_json::to_string(&written).map_err(|error| Bug(format!("a state that cannot be written: {error}")))
+}
+
+/// The rows of an object and the number of its timeline's lines, from that text.
+pub fn from_text<F: Domain>(object: ObjectId, text: &str) -> Result<(Rows<F>, u32), Bug> {
+    let Header { version } = parsed(text)?;
+    if version > VERSION {
+        return Err(Bug(format!("a state of version {version}, written by a newer release")));
+    }
+    let Read { lines, state } = parsed::<Read<Rows<F>>>(text)?;
+    let rows = Rows { object, ..state };
+    rows.verify()?;
+    Ok((rows, lines))
+}
+
+/// From JSON. The error quotes no value.
+pub fn parsed<T: DeserializeOwned>(text: &str) -> Result<T, Bug> {
+    serde_json::from_str(text).map_err(|error| {
+        let (kind, line, column) = (error.classify(), error.line(), error.column());
+        Bug(format!("a row that cannot be read: {kind:?} error at {line}:{column}"))
+    })
+}

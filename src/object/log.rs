@@ -1,0 +1,108 @@
+//! What an object has written down beside its state: audit records, and the events that providers have told of. All SQL over it is here.
+
+use serde::Deserialize;
+
+use messages::inspection::EventSight;
+use messages::snapshot::AuditRow;
+use once::context::Bug;
+use once_object::storage::{SqlValue, Storage};
+use once_object::store::Store;
+use payments::flows::engine::Payments;
+use payments::providers::Provider;
+
+/// The events that an object knows: the newest.
+pub const EVENTS_NEWEST: u32 = 500;
+
+/// The audit records after that one, oldest first: at most `limit`.
+pub fn audit_after<S: Storage>(
+    store: &Store<Payments, S>,
+    audit_id: u64,
+    limit: u32,
+) -> Result<Vec<AuditRow>, Bug> {
+    let sql = "SELECT value ->> '$.audit_id' AS audit_id, value ->> '$.at_ms' AS at_ms, value ->> '$.actor' AS actor,
+            value ->> '$.action' AS action, value ->> '$.subject' AS subject, value -> '$.data' AS data
+         FROM timeline, json_each(facts, '$.audit') WHERE facts IS NOT NULL AND value ->> '$.audit_id' > ?
+         ORDER BY value ->> '$.audit_id' LIMIT ?";
+    store.facts(sql, vec![int(audit_id), int(limit)])
+}
+
+/// The events that were taken in, oldest first.
+pub fn events<S: Storage>(store: &Store<Payments, S>) -> Result<Vec<EventSight>, Bug> {
+    let sql = "SELECT value ->> '$.event_id' AS event_id, value ->> '$.provider' AS provider, value ->> '$.kind' AS kind,
+            value ->> '$.received_at_ms' AS received_at_ms
+         FROM timeline, json_each(facts, '$.events') WHERE facts IS NOT NULL ORDER BY received_at_ms, timeline.id";
+    store.facts(sql, vec![])
+}
+
+/// Whether an event was taken in.
+pub fn knows_event<S: Storage>(
+    store: &Store<Payments, S>,
+    provider: Provider,
+    event_id: &str,
+) -> Result<bool, Bug> {
+    #[derive(Deserialize)]
+    struct Known {}
+    let sql = "SELECT 1 AS known FROM timeline, json_each(facts, '$.events')
+         WHERE facts IS NOT NULL AND value ->> '$.event_id' = ? AND value ->> '$.provider' = ? LIMIT 1";
+    Ok(!store.facts::<Known>(sql, vec![text(event_id), text(provider.as_str())])?.is_empty())
+}
+
+/// How many audit records tell of events that a person must see.
+pub fn records_of_events<S: Storage>(store: &Store<Payments, S>) -> Result<u64, Bug> {
+    #[derive(Deserialize)]
+    struct Count {
+        count: u64,
+    }
+    let sql = "SELECT count(*) AS count FROM timeline, json_each(facts, '$.audit')
+         WHERE facts IS NOT NULL AND value ->> '$.action' IN ('webhook.contradicts', 'webhook.alert')";
+    Ok(store.facts::<Count>(sql, vec![])?.first().map_or(0, |row| row.count))
+}
+
+/// What an event said that cannot be, if it did. Records of before do not name the provider.
+pub fn contradiction<S: Storage>(
+    store: &Store<Payments, S>,
+    provider: Provider,
+    event_id: &str,
+) -> Result<Option<String>, Bug> {
+    #[derive(Deserialize)]
+    struct Contradiction {
+        detail: String,
+    }
+    let sql = "SELECT value ->> '$.data.detail' AS detail FROM timeline, json_each(facts, '$.audit')
+         WHERE facts IS NOT NULL AND value ->> '$.action' IN ('webhook.contradicts', 'webhook.alert')
+            AND value ->> '$.data.event' = ? AND coalesce(value ->> '$.data.provider', ?) = ?";
+    let provider = provider.as_str();
+    let found = store.facts::<Contradiction>(sql, vec![text(event_id), text(provider), text(provider)])?;
+    Ok(found.into_iter().next().map(|found| found.detail))
+}
+
+/// Forgets the oldest events, once there are more than [`EVENTS_NEWEST`]. A commit takes in one.
+pub fn forget_events<S: Storage>(store: &Store<Payments, S>) -> Result<(), Bug> {
+    #[derive(Deserialize)]
+    struct Row {
+        id: u64,
+        rest: Option<String>,
+    }
+    let sql = "SELECT id, nullif(json_remove(facts, '$.events'), '{}') AS rest FROM timeline
+         WHERE facts ->> '$.events' IS NOT NULL ORDER BY id DESC LIMIT -1 OFFSET ?";
+    let old = store.facts::<Row>(sql, vec![int(EVENTS_NEWEST)])?;
+    if old.is_empty() {
+        return Ok(());
+    }
+    let storage = store.storage();
+    storage.atomically(|| {
+        for row in &old {
+            let rest = row.rest.as_ref().map_or(SqlValue::Null, text);
+            storage.exec("UPDATE timeline SET facts = ? WHERE id = ?", vec![rest, int(row.id)])?;
+        }
+        store.drop_empty()
+    })
+}
+
+fn int(value: impl Into<u64>) -> SqlValue {
+    SqlValue::Integer(i64::try_from(value.into()).unwrap_or(i64::MAX))
+}
+
+fn text(value: impl Into<String>) -> SqlValue {
+    SqlValue::Text(value.into())
+}
