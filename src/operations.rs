@@ -1,6 +1,6 @@
 //! What the desk asks of this Worker itself. Only the desk reaches it, by a service binding to the entrypoint `Operations`.
 
-use messages::operations::{ACCOUNTS_PATH, ACKS_PATH, LAB_PATH, REPORTS_PATH};
+use messages::operations::{ACCOUNTS_PATH, ACKS_PATH, COUNTS_PATH, LAB_PATH, REPORTS_PATH};
 use serde::Deserialize;
 use worker::{Env, Request, Response, Result};
 
@@ -16,6 +16,7 @@ pub(crate) async fn answer(mut request: Request, env: Env) -> Result<Response> {
     let config = Config::of(&env).map_err(worker::Error::RustError)?;
     match request.path().as_str() {
         ACCOUNTS_PATH => Response::from_json(&config.accounts.keys().collect::<Vec<_>>()),
+        COUNTS_PATH => Response::from_json(&runtime::metrics::read(&env).await?.rows()),
         LAB_PATH => Response::from_json(&config.lab),
         ACKS_PATH => Response::from_json(&bank_acks::upload(&env, request.bytes().await?).await?),
         REPORTS_PATH => {

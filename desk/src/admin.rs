@@ -4,7 +4,7 @@ use super::app::App;
 use super::operator::admit;
 use messages::operations::LAB_PATH;
 use runtime::log::log;
-use runtime::metrics::{self, counters::Counters, stats, text};
+use runtime::metrics::{counters::Counters, stats, text};
 use web::http::{Answer, Request};
 use web::problem::{Kind, Problem};
 
@@ -40,7 +40,7 @@ async fn counts(app: &App, request: &Request) -> Result<Counters, Problem> {
     if !is_lab {
         admit(app, request).await?;
     }
-    metrics::read(&app.env).await.map_err(unreadable)
+    app.counts().await.map_err(unreadable)
 }
 
 fn unreadable(error: worker::Error) -> Problem {

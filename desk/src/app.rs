@@ -6,7 +6,12 @@ use worker::{Env, Method, RequestInit};
 
 use crate::config::Config;
 use messages::message::{Ask, Execute, Verdict};
+use messages::operations::COUNTS_PATH;
 use runtime::log::log;
+use runtime::metrics::{
+    self,
+    counters::{Counters, Row},
+};
 use runtime::objects::{ObjectRef, Objects};
 use web::assets::{SCRIPT, STYLE};
 use web::http::{Answer, Request};
@@ -57,6 +62,19 @@ impl App {
             log("error", &[("event", "object_unreachable".into()), ("error", error.to_string().into())]);
             Unreachable
         })
+    }
+
+    /// The counts of all Workers. The payments Worker reads them, so that what its isolate has counted is there; while it does not answer,
+    /// they are read without it.
+    pub(crate) async fn counts(&self) -> worker::Result<Counters> {
+        metrics::send_all(&self.env).await;
+        match self.operation::<Vec<Row>>(COUNTS_PATH, &[]).await {
+            Ok(rows) => Ok(Counters::from_rows(rows)),
+            Err(error) => {
+                log("warn", &[("event", "counts_may_be_late".into()), ("error", error.to_string().into())]);
+                metrics::read(&self.env).await
+            }
+        }
     }
 
     /// Asks the payments Worker: see [`messages::operations`].

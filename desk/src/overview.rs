@@ -11,7 +11,6 @@ use super::queries::{self, Ended, Took};
 use super::time_window::{Range, TimeWindow};
 use super::view_models::{Chart, Overview, TaskRun, Tile};
 use runtime::lag;
-use runtime::metrics;
 use runtime::metrics::catalog::Family;
 use runtime::serve::unreadable;
 use web::http::Answer;
@@ -34,7 +33,7 @@ pub(crate) async fn page(desk: &Desk<'_>) -> Result<Answer, Problem> {
         queries::open_keys(env, now_ms),
         queries::ending(env, now_ms),
         queries::runs(env),
-        metrics::read(env),
+        desk.app.counts(),
         lag::lag(env, now_ms),
     )
     .map_err(unreadable)?;

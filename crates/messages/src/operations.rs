@@ -6,5 +6,7 @@ pub const REPORTS_PATH: &str = "/reports";
 pub const ACKS_PATH: &str = "/acks";
 /// Whether this is the lab, in which everybody may read the counts: true or false.
 pub const LAB_PATH: &str = "/lab";
+/// The counts, after what its isolate has counted was sent: rows of counters.
+pub const COUNTS_PATH: &str = "/counts";
 /// The ids of the API accounts: a list of texts.
 pub const ACCOUNTS_PATH: &str = "/accounts";

@@ -36,8 +36,19 @@ pub fn flush(env: &Env) -> Option<impl Future<Output = ()> + 'static> {
     })
 }
 
-/// The sums of all isolates.
+/// The sums of all isolates, with all that this one has counted.
 pub async fn read(env: &Env) -> worker::Result<Counters> {
+    send_all(env).await;
+    let shards = (0..shards(env)).map(|shard| read_shard(env, shard));
+    let mut all = Counters::new();
+    for counters in join_all(shards).await {
+        all.merge(counters?);
+    }
+    Ok(all)
+}
+
+/// Sends all that this isolate has counted, and waits until it has come.
+pub async fn send_all(env: &Env) {
     send(env).await;
     for _ in 0..LOOKS {
         if SENDS.get() == 0 {
@@ -47,12 +58,6 @@ pub async fn read(env: &Env) -> worker::Result<Counters> {
     }
     // The runtime may have ended a sender: the next reader does not wait for it.
     SENDS.set(0);
-    let shards = (0..shards(env)).map(|shard| read_shard(env, shard));
-    let mut all = Counters::new();
-    for counters in join_all(shards).await {
-        all.merge(counters?);
-    }
-    Ok(all)
 }
 
 async fn read_shard(env: &Env, shard: u32) -> worker::Result<Counters> {

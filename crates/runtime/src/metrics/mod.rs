@@ -17,5 +17,5 @@ pub mod text;
 
 pub use catalog::Entity;
 #[cfg(target_arch = "wasm32")]
-pub use flush::{flush, looking_up, read, sending};
+pub use flush::{flush, looking_up, read, send_all, sending};
 pub use recorder::*;
