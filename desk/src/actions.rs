@@ -19,13 +19,13 @@ use crate::operator::is_form_key;
 use crate::operator_log::{self, BEGUN};
 use messages::inbox::REQUEUE;
 use messages::job::{Job, VERSION, batches};
-use messages::message::{Ask, ByHandAnswer, Execute, Verdict};
+use messages::message::{Ask, ByHandAnswer, Execute, ExecuteResult};
 use once::fingerprint::{Fingerprint, Parameters};
 use once::id::{ObjectId, Owner, digest};
 use once::key::IdempotencyKey;
 use once::record::Channel;
 use payments::flows::capture::CaptureRequest;
-use payments::flows::engine::Arrival;
+use payments::flows::engine::Command;
 use payments::flows::refund::RefundRequest;
 use payments::flows::void::VoidRequest;
 use payments::flows::{Operation, Refusal};
@@ -244,7 +244,7 @@ impl Press<'_> {
         let Ok(key) = IdempotencyKey::parse(&self.key) else { return "refused: not a key".to_owned() };
         let app = self.desk.app;
         let entries = self.entries.clone().without(&["form"]).canonical();
-        let arrival = Arrival {
+        let command = Command {
             key_hash: key.hash(&owner),
             owner,
             fingerprint: Fingerprint::of("POST", &self.desk.request.path, &entries),
@@ -256,7 +256,7 @@ impl Press<'_> {
             by: Some(self.desk.operator.name.clone()),
         };
         // An operator does not use up the account's rate.
-        let ask = Execute { arrival, wait_ms: app.config.wait_ms, fault: None, is_counted: true };
+        let ask = Execute { command, wait_ms: app.config.wait_ms, fault: None, is_counted: true };
         match app.run(&ObjectRef::Id(object), ask).await {
             Ok(verdict) => said(verdict),
             Err(Unreachable) => "begun; its answer was lost: the page shows how it stands".to_owned(),
@@ -437,9 +437,9 @@ impl Press<'_> {
 }
 
 /// A verdict in words.
-fn said(verdict: Verdict) -> String {
+fn said(verdict: ExecuteResult) -> String {
     match verdict {
-        Verdict::Finished { response, .. } => {
+        ExecuteResult::Finished { response, .. } => {
             let body: Json = serde_json::from_slice(&response.body).unwrap_or_default();
             let member = |name: &str| body.get(name).and_then(Json::as_str).unwrap_or_default().to_owned();
             if response.status < 400 {
@@ -448,14 +448,14 @@ fn said(verdict: Verdict) -> String {
                 format!("refused by the provider: {}", member("detail"))
             }
         }
-        Verdict::Pending { in_doubt: true, .. } => {
+        ExecuteResult::Pending { in_doubt: true, .. } => {
             "begun; the provider’s answer is not known, and is being found out".to_owned()
         }
-        Verdict::Pending { .. } | Verdict::InProgress { .. } | Verdict::Interrupted { .. } => {
-            "begun; it goes on by itself".to_owned()
-        }
-        Verdict::Mismatch { .. } => "refused: this button was used with other entries".to_owned(),
-        Verdict::Refused(refusal) => match refusal {
+        ExecuteResult::Pending { .. }
+        | ExecuteResult::InProgress { .. }
+        | ExecuteResult::Interrupted { .. } => "begun; it goes on by itself".to_owned(),
+        ExecuteResult::Mismatch { .. } => "refused: this button was used with other entries".to_owned(),
+        ExecuteResult::Refused(refusal) => match refusal {
             Refusal::NoPayment => "refused: there is no payment".to_owned(),
             Refusal::State { detail, .. } | Refusal::TooMuch { detail, .. } => format!("refused: {detail}"),
             Refusal::Amount { message } => format!("refused: the amount {message}"),
@@ -465,7 +465,9 @@ fn said(verdict: Verdict) -> String {
             }
             Refusal::TooSoon { .. } => "refused: the order was tried too often in a row".to_owned(),
         },
-        Verdict::Expired => "refused: this button was used long ago".to_owned(),
-        Verdict::NotStarted | Verdict::NotOwner | Verdict::RateLimited => "refused".to_owned(),
+        ExecuteResult::Expired => "refused: this button was used long ago".to_owned(),
+        ExecuteResult::NotStarted | ExecuteResult::NotOwner | ExecuteResult::RateLimited => {
+            "refused".to_owned()
+        }
     }
 }

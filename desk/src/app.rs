@@ -5,7 +5,7 @@ use worker::wasm_bindgen::JsValue;
 use worker::{Env, Method, RequestInit};
 
 use crate::config::Config;
-use messages::message::{Ask, Execute, Verdict};
+use messages::message::{Ask, Execute, ExecuteResult};
 use messages::operations::COUNTS_PATH;
 use runtime::log::log;
 use runtime::metrics::{
@@ -57,7 +57,7 @@ impl App {
     }
 
     /// Lets an object run an operation.
-    pub(crate) async fn run(&self, object: &ObjectRef, ask: Execute) -> Result<Verdict, Unreachable> {
+    pub(crate) async fn run(&self, object: &ObjectRef, ask: Execute) -> Result<ExecuteResult, Unreachable> {
         self.ask(object, Ask::Run(Box::new(ask))).await.map_err(|error| {
             log("error", &[("event", "object_unreachable".into()), ("error", error.to_string().into())]);
             Unreachable

@@ -93,7 +93,7 @@ const config = {
       static/style.css
       tests/model/world.rs
       tests/properties/adyen.rs
-      tests/properties/news.rs
+      tests/properties/provider_event.rs
       tests/simulation/payments/bank.rs
       tests/simulation/payments/mod.rs
       tests/simulation/payments/world.rs
@@ -104,16 +104,7 @@ const config = {
       tests/worker/simulator.test.mjs
       tests/worker/webhooks.test.mjs
     `),
-    'old names': [
-      ...words('Arrival Stranger').map((item) => `once: ${item}`),
-      ...words('Arrival Stranger Taken').map((item) => `payments: ${item}`),
-      ...words(`
-        Arrival Bench Does Elsewhere Happening Saw Sheet Standing Story Stranger Taken Told Trouble Verdict Wish
-      `).map((item) => `paid-once: ${item}`),
-      ...words(`
-        books dice naive news promises story told wake
-      `).map((module) => `paid-once: mod ${module}`),
-    ],
+    'old names': [],
   },
 };
 

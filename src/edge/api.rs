@@ -6,13 +6,13 @@ use super::return_key::sign_way_back;
 use super::ride::{TRANSPORT_FIELDS, api_request};
 use super::{key_source, reply};
 use crate::config::Account;
-use messages::message::{Ask, BindVerdict, Execute, Fault, Shown, Verdict, View};
+use messages::message::{Ask, BindVerdict, Execute, ExecuteResult, Fault, Shown, View};
 use once::fingerprint::{Field, FieldError, Fingerprint, Parameters};
 use once::id::{ObjectId, Owner};
 use once::key::IdempotencyKey;
 use once::record::Channel;
 use payments::flows::Operation;
-use payments::flows::engine::Arrival;
+use payments::flows::engine::Command;
 use payments::payment::natural_key::NaturalKey;
 use runtime::log::log;
 use runtime::metrics;
@@ -96,7 +96,7 @@ pub(super) struct Call<'a> {
 }
 
 /// Where an operation runs, if not in its key's own object.
-pub(super) struct Elsewhere {
+pub(super) struct TargetObject {
     /// The order's, or the payment's.
     pub(super) place: ObjectRef,
     /// The key that the operation itself makes, if the client sends none; and what is fingerprinted under it.
@@ -142,11 +142,11 @@ impl<'a> Call<'a> {
     pub(super) async fn run(
         self,
         operation: Operation,
-        elsewhere: Option<Elsewhere>,
+        elsewhere: Option<TargetObject>,
     ) -> Result<Answer, Problem> {
         let Self { app, request, owner, key, fault, parameters, .. } = self;
         let (place, natural) = match elsewhere {
-            Some(Elsewhere { place, natural }) => (Some(place), Some(natural)),
+            Some(TargetObject { place, natural }) => (Some(place), Some(natural)),
             None => (None, None),
         };
         let is_explicit = key.is_some();
@@ -163,7 +163,7 @@ impl<'a> Call<'a> {
         };
         let own = ObjectRef::Named(key_hash.object_name());
         let canonical = parameters.canonical();
-        let arrival = Arrival {
+        let command = Command {
             owner,
             fingerprint: Fingerprint::of(&request.method, &request.path, &canonical),
             key_hash,
@@ -174,9 +174,9 @@ impl<'a> Call<'a> {
             may_start: true,
             by: None,
         };
-        let (owner, key_hash) = (arrival.owner.clone(), arrival.key_hash.clone());
+        let (owner, key_hash) = (command.owner.clone(), command.key_hash.clone());
         let place = match place {
-            Some(place) if is_explicit => match bind(app, request, &own, &arrival, &place).await? {
+            Some(place) if is_explicit => match bind(app, request, &own, &command, &place).await? {
                 Ok(object) => ObjectRef::Id(object),
                 Err(mismatch) => {
                     let answer = reply::verdict(mismatch, Channel::Api, request, "", app.response_options());
@@ -187,9 +187,9 @@ impl<'a> Call<'a> {
             None => own,
         };
         let object = app.object_id(&place).map_err(unavailable)?;
-        let resource = arrival.operation.resource_path(object);
+        let resource = command.operation.resource_path(object);
         let wait_ms = key_source::wait_ms(request, app.config.times.wait_ms);
-        let ask = Execute { arrival, wait_ms, fault, is_counted: false };
+        let ask = Execute { command, wait_ms, fault, is_counted: false };
         let verdict = run(app, &place, ask).await.map_err(|Unreachable| unreachable(&resource))?;
         let answer = reply::verdict(verdict, Channel::Api, request, &resource, app.response_options());
         Ok(answer.under(&owner, &key_hash))
@@ -201,14 +201,14 @@ async fn bind(
     app: &App,
     request: &Request,
     own: &ObjectRef,
-    arrival: &Arrival,
+    command: &Command,
     place: &ObjectRef,
-) -> Result<Result<ObjectId, Verdict>, Problem> {
+) -> Result<Result<ObjectId, ExecuteResult>, Problem> {
     let object = app.object_id(place).map_err(unavailable)?;
     let address = Fingerprint::of_address(&request.method, &request.path);
-    let arrival = Arrival { fingerprint: address, ..arrival.clone() };
-    let resource = arrival.operation.resource_path(object);
-    let ask = Ask::Bind { arrival: Box::new(arrival), object: object.to_hex() };
+    let command = Command { fingerprint: address, ..command.clone() };
+    let resource = command.operation.resource_path(object);
+    let ask = Ask::Bind { command: Box::new(command), object: object.to_hex() };
     let bound = app.ask::<BindVerdict>(own, ask).await.map_err(|error| {
         log("error", &[("event", "object_unreachable".into()), ("error", error.to_string().into())]);
         unreachable(&resource)
@@ -217,8 +217,8 @@ async fn bind(
         BindVerdict::To(hex) => ObjectId::from_hex(&hex).map(Ok).ok_or_else(|| {
             unavailable(worker::Error::RustError("an object's id of another form".to_owned()))
         })?,
-        BindVerdict::Mismatch { fields } => Err(Verdict::Mismatch { fields }),
-        BindVerdict::RateLimited => Err(Verdict::RateLimited),
+        BindVerdict::Mismatch { fields } => Err(ExecuteResult::Mismatch { fields }),
+        BindVerdict::RateLimited => Err(ExecuteResult::RateLimited),
     })
 }
 
@@ -226,12 +226,16 @@ async fn bind(
 pub(super) struct Unreachable;
 
 /// Asks the object to run.
-pub(super) async fn run(app: &App, place: &ObjectRef, mut ask: Execute) -> Result<Verdict, Unreachable> {
+pub(super) async fn run(
+    app: &App,
+    place: &ObjectRef,
+    mut ask: Execute,
+) -> Result<ExecuteResult, Unreachable> {
     let unreachable = |error: worker::Error| {
         log("error", &[("event", "object_unreachable".into()), ("error", error.to_string().into())]);
         Unreachable
     };
-    if let Operation::Payment(payment) = &mut ask.arrival.operation {
+    if let Operation::Payment(payment) = &mut ask.command.operation {
         let object = app.object_id(place).map_err(unreachable)?;
         sign_way_back(payment, object, &app.config.signing_keys);
     }

@@ -6,12 +6,12 @@ use super::app::{App, ObjectRef, session};
 use super::reply::ResponseOptions;
 use super::ride::{self, COORDINATES, TRANSPORT_FIELDS};
 use super::{key_source, reply};
-use messages::message::{Ask, Execute, Shown, Verdict};
+use messages::message::{Ask, Execute, ExecuteResult, Shown};
 use once::fingerprint::{FieldError, Fingerprint, Parameters};
 use once::id::{ObjectId, Owner};
 use once::key::IdempotencyKey;
 use once::record::Channel;
-use payments::flows::engine::Arrival;
+use payments::flows::engine::Command;
 use payments::payment::id::RideId;
 use runtime::metrics;
 use web::http::{Answer, Request};
@@ -27,7 +27,7 @@ pub(super) async fn new_ride(app: &App, request: &Request) -> Result<Answer, Pro
     if request.has_query("another") {
         return Ok(another(app, request, &session.owner()).await);
     }
-    open_form(app, request, &session, Sheet::default(), None).await
+    open_form(app, request, &session, FormState::default(), None).await
 }
 
 /// `GET /rides/new?another`: forgets the open key, if its booking is over. Always leads on: a Back must not ask for another
@@ -44,7 +44,7 @@ async fn another(app: &App, request: &Request, owner: &Owner) -> Answer {
 
 /// What stands on a form.
 #[derive(Default)]
-pub(super) struct Sheet<'a> {
+pub(super) struct FormState<'a> {
     /// The entries to keep.
     pub(super) kept: Option<&'a Parameters>,
     /// What is wrong with them.
@@ -64,7 +64,7 @@ pub(super) async fn open_form(
     app: &App,
     request: &Request,
     session: &Session,
-    sheet: Sheet<'_>,
+    sheet: FormState<'_>,
     over: Option<ObjectId>,
 ) -> Result<Answer, Problem> {
     if !app.config.demo {
@@ -108,7 +108,7 @@ async fn open_key(
     Some((text.to_owned(), token, app.ask(&ObjectRef::Id(token.object), ask).await))
 }
 
-fn form_page(app: &App, request: &Request, session: &Session, key: String, sheet: Sheet<'_>) -> Answer {
+fn form_page(app: &App, request: &Request, session: &Session, key: String, sheet: FormState<'_>) -> Answer {
     let open = open_cookie(app, request, &key);
     let page = ride::form(app.site(request), key, sheet.kept, sheet.errors, sheet.notice);
     let status = if sheet.status == 0 { 200 } else { sheet.status };
@@ -133,7 +133,7 @@ pub(super) async fn post_ride(app: &App, request: &Request) -> Result<Answer, Pr
     let entries = body.clone().without(&TRANSPORT_FIELDS);
     let again = async |title: &str, text: &str| {
         let notice = Some(Notice { title: title.to_owned(), text: text.to_owned(), tone: "warning" });
-        let sheet = Sheet { kept: Some(&entries), notice, status: 409, ..Sheet::default() };
+        let sheet = FormState { kept: Some(&entries), notice, status: 409, ..FormState::default() };
         open_form(app, request, &session, sheet, None).await
     };
     let Some(key) = key_source::form_key(&body)? else {
@@ -167,13 +167,13 @@ pub(super) async fn post_ride(app: &App, request: &Request) -> Result<Answer, Pr
             let key = key.as_str().to_owned();
             let notice =
                 ride::foreign_fields(&errors, &[&COORDINATES.map(|(name, _)| name)[..], &["email"]].concat());
-            let sheet = Sheet { kept: Some(&entries), errors: &errors, notice, status: 422 };
+            let sheet = FormState { kept: Some(&entries), errors: &errors, notice, status: 422 };
             return Ok(form_page(app, request, &session, key, sheet));
         }
     };
     let canonical = entries.canonical();
     let resource = operation.resource_path(token.object);
-    let arrival = Arrival {
+    let command = Command {
         key_hash: key.hash(&owner),
         owner,
         fingerprint: Fingerprint::of(&request.method, &request.path, &canonical),
@@ -184,9 +184,9 @@ pub(super) async fn post_ride(app: &App, request: &Request) -> Result<Answer, Pr
         may_start: request.now_ms < token.expires_at_ms,
         by: None,
     };
-    let (owner, key_hash) = (arrival.owner.clone(), arrival.key_hash.clone());
+    let (owner, key_hash) = (command.owner.clone(), command.key_hash.clone());
     let wait_ms = key_source::wait_ms(request, app.config.times.wait_ms);
-    let ask = Execute { arrival, wait_ms, fault, is_counted: false };
+    let ask = Execute { command, wait_ms, fault, is_counted: false };
     match run(app, &ObjectRef::Id(token.object), ask).await {
         Err(Unreachable) => {
             let notice = Some(Notice {
@@ -194,10 +194,10 @@ pub(super) async fn post_ride(app: &App, request: &Request) -> Result<Answer, Pr
                 text: "Press Pay again: this form is paid once, however often it is sent.".to_owned(),
                 tone: "warning",
             });
-            let sheet = Sheet { kept: Some(&entries), notice, status: 503, ..Sheet::default() };
+            let sheet = FormState { kept: Some(&entries), notice, status: 503, ..FormState::default() };
             Ok(form_page(app, request, &session, key.as_str().to_owned(), sheet).with("retry-after", "1"))
         }
-        Ok(Verdict::NotStarted) => again(
+        Ok(ExecuteResult::NotStarted) => again(
             "This form has expired",
             "It was open for too long. Nothing was charged. Your entries are kept: please check them and pay below.",
         ).await,

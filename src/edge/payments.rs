@@ -1,7 +1,7 @@
 //! The payments API. Where an operation runs: a payment of an order in the order's object, any other payment in its key's
 //! own; a capture, a void and a refund in the payment's.
 
-use super::api::{self, Call, Elsewhere, account, invalid_parameters, owner, unreadable};
+use super::api::{self, Call, TargetObject, account, invalid_parameters, owner, unreadable};
 use super::app::{App, ObjectRef};
 use super::pages::Returning;
 use super::payment_params::{capture_request, no_parameters, payment_request, refund_request};
@@ -29,7 +29,7 @@ pub(super) async fn pay(app: &App, request: &Request) -> Result<Answer, Problem>
     let call = Call::with_key(app, request, has_order)?;
     let payment = payment_request(&call.parameters, &app.config, call.account, &request.origin())
         .map_err(invalid_parameters)?;
-    let order = payment.order_id.as_deref().map(|order_id| Elsewhere {
+    let order = payment.order_id.as_deref().map(|order_id| TargetObject {
         place: ObjectRef::Named(order_object_name(call.owner(), order_id)),
         natural: (NaturalKey::order(order_id), call.parameters.clone()),
     });
@@ -60,7 +60,7 @@ pub(super) async fn capture(
     let place = place(app, id)?;
     let attempt = attempt(app, &call, &place).await?;
     let natural = (NaturalKey::capture(attempt), meaning(capture.amount, None));
-    call.run(Operation::Capture(capture), Some(Elsewhere { place, natural })).await
+    call.run(Operation::Capture(capture), Some(TargetObject { place, natural })).await
 }
 
 /// `POST /payments/{id}/void`
@@ -74,7 +74,7 @@ pub(super) async fn void(
     let place = place(app, id)?;
     let attempt = attempt(app, &call, &place).await?;
     let natural = (NaturalKey::void(attempt), meaning(None, None));
-    call.run(Operation::Void(VoidRequest::default()), Some(Elsewhere { place, natural })).await
+    call.run(Operation::Void(VoidRequest::default()), Some(TargetObject { place, natural })).await
 }
 
 /// `POST /payments/{id}/refunds`
@@ -89,7 +89,7 @@ pub(super) async fn refund(
     let amount_minor = refund.amount.map(|amount| amount.get());
     let key = NaturalKey::refund(refund.reason.as_str(), amount_minor);
     let natural = (key, meaning(refund.amount, Some(refund.reason)));
-    call.run(Operation::Refund(refund), Some(Elsewhere { place, natural })).await
+    call.run(Operation::Refund(refund), Some(TargetObject { place, natural })).await
 }
 
 /// The number of the payment's try, where the client sends no key: the natural key is the try's own.

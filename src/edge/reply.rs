@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use messages::message::{KeyStatus, KeyView, Verdict, View};
+use messages::message::{ExecuteResult, KeyStatus, KeyView, View};
 use once::fingerprint::FieldError;
 use once::id::RequestId;
 use once::record::{Channel, StoredResponse};
@@ -34,7 +34,7 @@ pub struct ResponseOptions {
 
 /// The answer to an operation.
 pub fn verdict(
-    verdict: Verdict,
+    verdict: ExecuteResult,
     channel: Channel,
     request: &Request,
     resource: &str,
@@ -42,40 +42,40 @@ pub fn verdict(
 ) -> Answer {
     let seconds = |ms: u64| Some(ms.div_ceil(1000).max(1));
     let (mut problem, outcome) = match verdict {
-        Verdict::Finished { response, original_request, replayed } => {
+        ExecuteResult::Finished { response, original_request, replayed } => {
             let mut answer = finished(response, original_request, replayed);
             if options.marks_body {
                 mark(&mut answer.body, replayed);
             }
             return answer;
         }
-        Verdict::NotOwner => (Problem::new(Kind::NotFound), "stranger"),
-        Verdict::InProgress { retry_after_ms } => {
+        ExecuteResult::NotOwner => (Problem::new(Kind::NotFound), "stranger"),
+        ExecuteResult::InProgress { retry_after_ms } => {
             let mut problem = Problem::new(Kind::InProgress);
             problem.retry_after_s = seconds(retry_after_ms);
             (problem, "in_progress")
         }
-        Verdict::Pending { retry_after_ms, in_doubt } => {
+        ExecuteResult::Pending { retry_after_ms, in_doubt } => {
             let mut problem = Problem::new(if in_doubt { Kind::OutcomeUnknown } else { Kind::Unavailable });
             problem.retry_after_s = seconds(retry_after_ms);
             (problem, if in_doubt { "unknown" } else { "unavailable" })
         }
         // The client's retry goes on at once; only without one the alarm waits longer.
-        Verdict::Interrupted { .. } => {
+        ExecuteResult::Interrupted { .. } => {
             let mut problem = Problem::new(Kind::Interrupted);
             problem.retry_after_s = Some(1);
             (problem, "interrupted")
         }
-        Verdict::Mismatch { fields } => {
+        ExecuteResult::Mismatch { fields } => {
             let mut problem = Problem::new(Kind::KeyReused);
             problem.fields = fields;
             problem.status = options.mismatch_status;
             (problem, "mismatch")
         }
-        Verdict::Refused(refusal) => refused(refusal, request.now_ms),
-        Verdict::RateLimited => (rate_limited(), "rate_limited"),
-        Verdict::Expired => (Problem::new(Kind::KeyExpired), "expired"),
-        Verdict::NotStarted => (Problem::new(Kind::NotFound), "not_started"),
+        ExecuteResult::Refused(refusal) => refused(refusal, request.now_ms),
+        ExecuteResult::RateLimited => (rate_limited(), "rate_limited"),
+        ExecuteResult::Expired => (Problem::new(Kind::KeyExpired), "expired"),
+        ExecuteResult::NotStarted => (Problem::new(Kind::NotFound), "not_started"),
     };
     let shows_resource = !matches!(outcome, "stranger" | "not_started" | "no_payment" | "rate_limited");
     if channel == Channel::Form && shows_resource {

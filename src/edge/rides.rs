@@ -44,8 +44,11 @@ pub(super) async fn show(
         RidePage::Again(notice) => {
             let session = session(request).map_err(api::unavailable)?;
             let entries = view.parameters.as_ref().and_then(kept);
-            let sheet =
-                form::Sheet { kept: entries.as_ref(), notice: Some(notice), ..form::Sheet::default() };
+            let sheet = form::FormState {
+                kept: entries.as_ref(),
+                notice: Some(notice),
+                ..form::FormState::default()
+            };
             form::open_form(app, request, &session, sheet, Some(object)).await
         }
     }

@@ -12,7 +12,7 @@ use serde_json::json;
 
 use super::app::App;
 use crate::tasks::adyen_fetch::{self, Announcement};
-use crate::webhooks::{Event, Taken, adyen, stripe, work};
+use crate::webhooks::{Event, Ingested, adyen, stripe, work};
 use messages::inbox::Entry;
 use once::id::ObjectId;
 use payments::providers::Provider;
@@ -126,14 +126,14 @@ async fn deliver(app: &App, event: &Event, object: Option<ObjectId>) -> Result<&
         return Ok("ignored");
     }
     match work::deliver(&app.env, event, object).await.map_err(again)? {
-        Taken::In => Ok("taken_in"),
-        Taken::Known => Ok("known"),
-        Taken::Stranger => {
+        Ingested::Applied => Ok("taken_in"),
+        Ingested::Duplicate => Ok("known"),
+        Ingested::UnknownResource => {
             work::note(event, "not ours");
             Ok("ignored")
         }
-        Taken::Busy => Err(again("the call that it is about is on its way")),
-        Taken::Alert { .. } | Taken::Contradiction { .. } => Ok("contradiction"),
+        Ingested::RetryLater => Err(again("the call that it is about is on its way")),
+        Ingested::Alert { .. } | Ingested::Contradiction { .. } => Ok("contradiction"),
     }
 }
 

@@ -14,7 +14,7 @@ use worker::{Date, Delay, Env};
 use crate::config::Config;
 use crate::transport::Transport;
 use messages::message::{
-    BindVerdict, Execute, Fault, KeyView, Located, OrderView, Returned, Shown, Verdict, View, WayOn,
+    BindVerdict, Execute, ExecuteResult, Fault, KeyView, Located, OrderView, Returned, Shown, View, WayOn,
 };
 use once::alarm::{Forgotten, forget};
 use once::begin::{Bound, begin, bind, replayed};
@@ -27,7 +27,7 @@ use once::step::StepError;
 use once_object::runtime::Runtime;
 use once_object::store::Store;
 use payments::flows::engine::{
-    Action, Arrival, Begin, Context, Event, KeyRecord, Payments, RecoveryPoint, Rows, Run, context,
+    Action, Begin, Command, Context, Event, KeyRecord, Payments, RecoveryPoint, Rows, Run, context,
     with_credentials,
 };
 use payments::flows::order_link::{self, EndedLinks, MadeLink};
@@ -106,9 +106,9 @@ impl Drive {
 
     /// Runs an operation under its key, joins the run that is under way, or answers from what was done. Also gives how
     /// long that waited for the provider, in ms.
-    pub(super) async fn run(self: &Rc<Self>, ask: Execute) -> Result<(Verdict, u64), Bug> {
+    pub(super) async fn run(self: &Rc<Self>, ask: Execute) -> Result<(ExecuteResult, u64), Bug> {
         let Some(begun) = self.begin(&ask).await? else {
-            return Ok((Verdict::RateLimited, 0));
+            return Ok((ExecuteResult::RateLimited, 0));
         };
         let verdict = match begun {
             Begin::Run(ticket) => {
@@ -120,20 +120,20 @@ impl Drive {
                 return self.join(key_id, lease_left_ms, &ask).await;
             }
             Begin::Replay { response, original_request } => {
-                metrics::replayed(self.took_money(&ask.arrival.key_hash));
-                Verdict::Finished { response, original_request, replayed: true }
+                metrics::replayed(self.took_money(&ask.command.key_hash));
+                ExecuteResult::Finished { response, original_request, replayed: true }
             }
             Begin::Pending { retry_at_ms, in_doubt } => {
-                Verdict::Pending { retry_after_ms: from_now(retry_at_ms), in_doubt }
+                ExecuteResult::Pending { retry_after_ms: from_now(retry_at_ms), in_doubt }
             }
             Begin::Mismatch { fields } => {
                 metrics::mismatch();
-                Verdict::Mismatch { fields }
+                ExecuteResult::Mismatch { fields }
             }
-            Begin::Expired => Verdict::Expired,
-            Begin::NotStarted => Verdict::NotStarted,
-            Begin::Stranger => Verdict::NotOwner,
-            Begin::Refused(refusal) => Verdict::Refused(refusal),
+            Begin::Expired => ExecuteResult::Expired,
+            Begin::NotStarted => ExecuteResult::NotStarted,
+            Begin::NotOwner => ExecuteResult::NotOwner,
+            Begin::Refused(refusal) => ExecuteResult::Refused(refusal),
         };
         Ok((verdict, 0))
     }
@@ -141,18 +141,18 @@ impl Drive {
     /// The decision, once the account's rate allows it; `None` if that does not. Only what is admitted is counted: one at a
     /// time, or many at once would all be counted for the one of them that is.
     async fn begin(&self, ask: &Execute) -> Result<Option<Begin>, Bug> {
-        let _turn = match ask.is_counted || self.is_known(&ask.arrival.key_hash)? {
+        let _turn = match ask.is_counted || self.is_known(&ask.command.key_hash)? {
             true => None,
             false => {
                 let turn = self.admission.lock().await;
-                if self.would_start(&ask.arrival)? && !self.may_start(&ask.arrival.owner).await {
+                if self.would_start(&ask.command)? && !self.may_start(&ask.command.owner).await {
                     return Ok(None);
                 }
                 Some(turn)
             }
         };
         let ctx = self.context();
-        self.store.transaction(&ctx, |rows| begin(rows, &ask.arrival, &self.me, &ctx)).map(Some)
+        self.store.transaction(&ctx, |rows| begin(rows, &ask.command, &self.me, &ctx)).map(Some)
     }
 
     /// Whether a key was seen in this object.
@@ -161,11 +161,11 @@ impl Drive {
     }
 
     /// Whether a request would begin something new, as the rows are now. Nothing is written.
-    fn would_start(&self, arrival: &Arrival) -> Result<bool, Bug> {
+    fn would_start(&self, command: &Command) -> Result<bool, Bug> {
         let mut rows =
             self.store.read()?.map_or_else(|| Rows::empty(self.store.object()), |rows| Rows::clone(&rows));
-        let is_known = rows.keys.iter().any(|key| key.key_hash == arrival.key_hash);
-        Ok(!is_known && matches!(begin(&mut rows, arrival, &self.me, &self.context())?, Begin::Run(_)))
+        let is_known = rows.keys.iter().any(|key| key.key_hash == command.key_hash);
+        Ok(!is_known && matches!(begin(&mut rows, command, &self.me, &self.context())?, Begin::Run(_)))
     }
 
     /// Counts a new operation of an account against its rate. Replays, retries and what is refused do not come here. Without the binding
@@ -184,10 +184,10 @@ impl Drive {
     }
 
     /// Binds a key to the object in which its operation runs.
-    pub(super) fn bind(&self, arrival: &Arrival, object: &str) -> Result<BindVerdict, Bug> {
+    pub(super) fn bind(&self, command: &Command, object: &str) -> Result<BindVerdict, Bug> {
         let object = ObjectId::from_hex(object).ok_or_else(|| Bug("not an object's id".into()))?;
         let ctx = self.context();
-        let bound = self.store.transaction(&ctx, |rows| Ok::<_, Bug>(bind(rows, arrival, object, &ctx)))?;
+        let bound = self.store.transaction(&ctx, |rows| Ok::<_, Bug>(bind(rows, command, object, &ctx)))?;
         Ok(match bound {
             Bound::To(object) => BindVerdict::To(object.to_hex()),
             Bound::Mismatch { fields } => {
@@ -241,22 +241,27 @@ impl Drive {
     }
 
     /// Waits, for a bounded time, for the run that another request has begun.
-    async fn join(&self, key_id: u32, lease_left_ms: u64, ask: &Execute) -> Result<(Verdict, u64), Bug> {
-        let in_progress = Verdict::InProgress { retry_after_ms: lease_left_ms.min(1000) };
+    async fn join(
+        &self,
+        key_id: u32,
+        lease_left_ms: u64,
+        ask: &Execute,
+    ) -> Result<(ExecuteResult, u64), Bug> {
+        let in_progress = ExecuteResult::InProgress { retry_after_ms: lease_left_ms.min(1000) };
         let live = self.running.borrow().get(&key_id).cloned();
         let Some(Live { running, joined, .. }) = live.filter(|_| ask.wait_ms > 0) else {
             metrics::in_progress();
             return Ok((in_progress, 0));
         };
-        joined.borrow_mut().push(ask.arrival.request_id.clone());
+        joined.borrow_mut().push(ask.command.request_id.clone());
         match select(running, Delay::from(Duration::from_millis(ask.wait_ms))).await {
             Either::Left((ended, _)) => {
                 let ended = ended?;
-                metrics::waited(self.took_money(&ask.arrival.key_hash));
+                metrics::waited(self.took_money(&ask.command.key_hash));
                 Ok((self.verdict(ended.end, key_id, true)?, ended.provider_ms))
             }
             Either::Right(_) => {
-                joined.borrow_mut().retain(|request| *request != ask.arrival.request_id);
+                joined.borrow_mut().retain(|request| *request != ask.command.request_id);
                 metrics::waited(false);
                 metrics::in_progress();
                 Ok((in_progress, 0))
@@ -287,7 +292,7 @@ impl Drive {
             .is_ok_and(|rows| rows.is_some_and(|rows| payments::flows::took_money(&rows, key_hash)))
     }
 
-    fn verdict(&self, end: RunEnd, key_id: u32, replayed: bool) -> Result<Verdict, Bug> {
+    fn verdict(&self, end: RunEnd, key_id: u32, replayed: bool) -> Result<ExecuteResult, Bug> {
         Ok(match end {
             RunEnd::Finished(response) => {
                 let first = self
@@ -295,13 +300,13 @@ impl Drive {
                     .read()?
                     .and_then(|rows| rows.key(key_id).map(|key| key.original_request.clone()));
                 let original_request = first.ok_or_else(|| Bug(format!("no key {key_id}")))?;
-                Verdict::Finished { response, original_request, replayed }
+                ExecuteResult::Finished { response, original_request, replayed }
             }
             RunEnd::Pending { retry_at_ms, in_doubt } => {
-                Verdict::Pending { retry_after_ms: from_now(retry_at_ms), in_doubt }
+                ExecuteResult::Pending { retry_after_ms: from_now(retry_at_ms), in_doubt }
             }
             RunEnd::Interrupted { retry_at_ms } => {
-                Verdict::Interrupted { retry_after_ms: from_now(retry_at_ms) }
+                ExecuteResult::Interrupted { retry_after_ms: from_now(retry_at_ms) }
             }
         })
     }

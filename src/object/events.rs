@@ -11,7 +11,7 @@ use std::rc::Rc;
 #[cfg(target_arch = "wasm32")]
 use super::drive::Drive;
 use super::log::{contradiction, forget_events, knows_event, records_of_events};
-use crate::webhooks::{Event, Taken};
+use crate::webhooks::{Event, Ingested};
 use once::context::Bug;
 use once_object::storage::Storage;
 use once_object::store::Store;
@@ -35,18 +35,21 @@ pub struct Remembered {
 
 impl Remembered {
     /// The answer to an event that was taken in before.
-    pub fn answer(&self) -> Option<Taken> {
+    pub fn answer(&self) -> Option<Ingested> {
         // Whoever keeps it for a person may have failed to: what comes again says so again.
-        let again =
-            || self.contradiction.clone().map_or(Taken::Known, |detail| Taken::Contradiction { detail });
+        let again = || {
+            self.contradiction
+                .clone()
+                .map_or(Ingested::Duplicate, |detail| Ingested::Contradiction { detail })
+        };
         self.is_known.then(again)
     }
 }
 
 /// Takes in an event.
-pub fn take<S: Storage>(store: &Store<Payments, S>, event: &Event, ctx: &Context) -> Result<Taken, Bug> {
+pub fn take<S: Storage>(store: &Store<Payments, S>, event: &Event, ctx: &Context) -> Result<Ingested, Bug> {
     if store.read()?.is_none() {
-        return Ok(Taken::Stranger);
+        return Ok(Ingested::UnknownResource);
     }
     let is_known = knows_event(store, event.provider, &event.event_id)?;
     let remembered = Remembered {
@@ -63,13 +66,18 @@ pub fn take<S: Storage>(store: &Store<Payments, S>, event: &Event, ctx: &Context
 }
 
 /// Takes a new event into the rows, and remembers it unless it is to come again.
-pub fn take_in(rows: &mut Rows, event: &Event, remembered: &Remembered, ctx: &Context) -> Result<Taken, Bug> {
+pub fn take_in(
+    rows: &mut Rows,
+    event: &Event,
+    remembered: &Remembered,
+    ctx: &Context,
+) -> Result<Ingested, Bug> {
     let taken = ingest::take(rows, event, ctx)?;
-    let is_for_a_person = matches!(taken, Taken::Contradiction { .. } | Taken::Alert { .. });
+    let is_for_a_person = matches!(taken, Ingested::Contradiction { .. } | Ingested::Alert { .. });
     if is_for_a_person && remembered.records >= RECORDS_MAX {
         // What it changed has records of its own.
         rows.appended.facts.audit.retain(|record| !record.action.starts_with("webhook."));
-    } else if !matches!(taken, Taken::Busy | Taken::Stranger) {
+    } else if !matches!(taken, Ingested::RetryLater | Ingested::UnknownResource) {
         remember(rows, event, ctx);
     }
     Ok(taken)
@@ -88,9 +96,9 @@ pub fn remember(rows: &mut Rows, event: &Event, ctx: &Context) {
 #[cfg(target_arch = "wasm32")]
 impl Drive {
     /// Takes in an event. What follows from it is done afterwards; should that break off, the alarm does it.
-    pub(super) fn take_event(self: &Rc<Self>, event: &Event) -> Result<Taken, Bug> {
+    pub(super) fn take_event(self: &Rc<Self>, event: &Event) -> Result<Ingested, Bug> {
         let taken = take(&self.store, event, &self.context())?;
-        if matches!(taken, Taken::In | Taken::Alert { .. }) {
+        if matches!(taken, Ingested::Applied | Ingested::Alert { .. }) {
             let drive = Rc::clone(self);
             worker::wasm_bindgen_futures::spawn_local(async move { drive.wake().await });
         }

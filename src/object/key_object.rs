@@ -46,8 +46,8 @@ impl DurableObject for KeyObject {
                 provider_ms = waited_ms;
                 encode(&verdict)
             }),
-            Ask::Bind { arrival, object } => {
-                drive.bind(&arrival, &object).and_then(|verdict| encode(&verdict))
+            Ask::Bind { command, object } => {
+                drive.bind(&command, &object).and_then(|verdict| encode(&verdict))
             }
             Ask::Show { owner, key_hash, refresh } => {
                 let shown = || drive.show(&owner, key_hash.as_ref());

@@ -6,6 +6,6 @@
 #[cfg(target_arch = "wasm32")]
 pub(crate) mod work;
 
-pub use payments::payment::provider_event::{Event, EventKind, OperationNotice, Taken};
+pub use payments::payment::provider_event::{Event, EventKind, Ingested, OperationNotice};
 pub use payments::providers::adyen::webhook as adyen;
 pub use payments::providers::stripe::webhook as stripe;

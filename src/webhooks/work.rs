@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use worker::{D1PreparedStatement, Date, Delay, Env, Result};
 
-use super::{Event, Taken};
+use super::{Event, Ingested};
 use messages::inbox::{Attempt, CLAIM, CLAIM_DUE, Claimed, DUE_MAX, END, Entry, Next, STORE, stored};
 use messages::message::Ask;
 use once::id::ObjectId;
@@ -170,11 +170,11 @@ async fn attempt(env: &Env, claimed: &Claimed) -> Result<Attempt> {
         return Ok(Attempt::Over("not ours"));
     }
     Ok(match within(OBJECT_TAKES, "the object", deliver(env, &event, object)).await? {
-        Taken::In => Attempt::Over("taken_in"),
-        Taken::Known => Attempt::Over("known"),
-        Taken::Busy => Attempt::Busy,
-        Taken::Stranger => Attempt::UnknownResource,
-        Taken::Alert { .. } | Taken::Contradiction { .. } => Attempt::Over("contradiction"),
+        Ingested::Applied => Attempt::Over("taken_in"),
+        Ingested::Duplicate => Attempt::Over("known"),
+        Ingested::RetryLater => Attempt::Busy,
+        Ingested::UnknownResource => Attempt::UnknownResource,
+        Ingested::Alert { .. } | Ingested::Contradiction { .. } => Attempt::Over("contradiction"),
     })
 }
 
@@ -197,9 +197,9 @@ pub(crate) async fn by_payment(env: &Env, payment: &str) -> Result<Option<Object
 }
 
 /// Takes an event to its object, and what a person must see of it to the desk.
-pub(crate) async fn deliver(env: &Env, event: &Event, object: ObjectId) -> Result<Taken> {
-    let taken: Taken = client::ask(env, object, &Ask::Event(Box::new(event.clone()))).await?;
-    if let Taken::Alert { detail } | Taken::Contradiction { detail } = &taken {
+pub(crate) async fn deliver(env: &Env, event: &Event, object: ObjectId) -> Result<Ingested> {
+    let taken: Ingested = client::ask(env, object, &Ask::Event(Box::new(event.clone()))).await?;
+    if let Ingested::Alert { detail } | Ingested::Contradiction { detail } = &taken {
         note(event, detail);
         keep(env, event, object, detail).await?;
     }

@@ -15,7 +15,7 @@ pub const KEY_KEPT_TICKS: u8 = 3;
 
 /// What becomes of a send that is executed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Verdict {
+pub enum Decision {
     /// Money moves.
     Charge,
     /// The card is declined.
@@ -32,7 +32,7 @@ pub enum Verdict {
     Reject,
 }
 
-impl Verdict {
+impl Decision {
     pub const ALL: [Self; 7] = [
         Self::Charge,
         Self::Decline,
@@ -53,7 +53,7 @@ impl Verdict {
 struct Kept {
     first_at: u8,
     body: Arc<str>,
-    verdict: Verdict,
+    verdict: Decision,
 }
 
 /// The provider's whole state.
@@ -96,7 +96,7 @@ impl Provider {
     }
 
     /// Takes in a send and answers it. The verdict counts only if the key is not remembered.
-    pub fn take(&mut self, key: &Arc<str>, body: &Arc<str>, now: u8, verdict: Verdict) -> HttpAnswer {
+    pub fn take(&mut self, key: &Arc<str>, body: &Arc<str>, now: u8, verdict: Decision) -> HttpAnswer {
         if self.remembers(key, now) {
             let kept = self.kept[key].clone();
             if kept.body != *body {
@@ -105,11 +105,11 @@ impl Provider {
             return self.say(key, kept.verdict, true);
         }
         match verdict {
-            Verdict::Charge | Verdict::ChargeAndFail => self.intents.push((key.clone(), true)),
-            Verdict::Decline => self.intents.push((key.clone(), false)),
-            Verdict::Fail => {}
-            Verdict::FailAndComplete => self.to_complete.push((key.clone(), now)),
-            Verdict::TurnAway | Verdict::Reject => return self.say(key, verdict, false),
+            Decision::Charge | Decision::ChargeAndFail => self.intents.push((key.clone(), true)),
+            Decision::Decline => self.intents.push((key.clone(), false)),
+            Decision::Fail => {}
+            Decision::FailAndComplete => self.to_complete.push((key.clone(), now)),
+            Decision::TurnAway | Decision::Reject => return self.say(key, verdict, false),
         }
         // A key that is executed anew keeps its first time: that is what the window is measured from.
         let first_at = if self.kept.contains_key(key) { self.kept[key].first_at } else { now };
@@ -117,23 +117,23 @@ impl Provider {
         self.say(key, verdict, false)
     }
 
-    fn say(&self, key: &str, verdict: Verdict, replayed: bool) -> HttpAnswer {
+    fn say(&self, key: &str, verdict: Decision, replayed: bool) -> HttpAnswer {
         let intent = |status: &str| json(&format!("pi_{}", self.number(key)), status, key);
         match verdict {
-            Verdict::Charge => answer(200, replayed, intent("succeeded")),
-            Verdict::Decline => {
+            Decision::Charge => answer(200, replayed, intent("succeeded")),
+            Decision::Decline => {
                 let intent = intent("requires_payment_method");
                 let error =
                     r#""type":"card_error","code":"card_declined","message":"Your card was declined.""#;
                 answer(402, replayed, format!(r#"{{"error":{{{error},"payment_intent":{intent}}}}}"#))
             }
-            Verdict::ChargeAndFail | Verdict::Fail | Verdict::FailAndComplete => {
+            Decision::ChargeAndFail | Decision::Fail | Decision::FailAndComplete => {
                 answer(500, replayed, r#"{"error":{"type":"api_error"}}"#.into())
             }
-            Verdict::Reject => {
+            Decision::Reject => {
                 answer(400, replayed, r#"{"error":{"type":"invalid_request_error","code":"c"}}"#.into())
             }
-            Verdict::TurnAway => answer(429, replayed, r#"{"error":{"type":"rate_limit"}}"#.into()),
+            Decision::TurnAway => answer(429, replayed, r#"{"error":{"type":"rate_limit"}}"#.into()),
         }
     }
 

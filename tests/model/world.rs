@@ -19,7 +19,7 @@ use once::run::RunEnd;
 use once::step::StepError;
 use payments::flows::Operation;
 use payments::flows::engine::{
-    Action, Arrival, Begin, CallState, Context, Event, Evidence, KeyRecord, Lifecycle, Limits, LookUp,
+    Action, Begin, CallState, Command, Context, Event, Evidence, KeyRecord, Lifecycle, Limits, LookUp,
     Outcome, ProviderCall, Rows, Run, context,
 };
 use payments::flows::ride::{DegreesE7, Place, RideRequest, RideState};
@@ -27,7 +27,7 @@ use payments::payment::records::JobKind;
 use payments::providers::HttpAnswer;
 
 use crate::coverage::{Coverage, Seen};
-use crate::provider::{Provider, Verdict};
+use crate::provider::{Decision, Provider};
 use crate::saboteur::{Mutant, Saboteur};
 
 /// One tick in ms: longer than the longest backoff.
@@ -155,7 +155,7 @@ const RECEIPT_JOBS: usize = 4;
 
 /// What can happen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Happening {
+pub enum Step {
     /// The client asks, or asks again.
     Call,
     /// Somebody asks for another thing under the same key.
@@ -173,9 +173,9 @@ pub enum Happening {
     /// A new incarnation begins while the runs of the old one go on.
     Split,
     /// A request arrives, and so does the answer.
-    Deliver(u8, Verdict),
+    Deliver(u8, Decision),
     /// A request arrives, and its answer is lost.
-    DeliverAndLoseAnswer(u8, Verdict),
+    DeliverAndLoseAnswer(u8, Decision),
     /// The provider completes what it has failed in.
     Complete,
     /// A request is lost.
@@ -447,10 +447,10 @@ fn went_back(before: &Rows, after: &Rows) -> bool {
     })
 }
 
-fn arrival(parameters: &str) -> Arrival {
+fn command(parameters: &str) -> Command {
     let place = Place { lat: DegreesE7(1), lon: DegreesE7(2) };
     let parameters = Canonical(parameters.into());
-    Arrival {
+    Command {
         owner: Owner::Account("a".into()),
         key_hash: KeyHash("k".into()),
         fingerprint: Fingerprint::of("POST", "/rides", &parameters),
@@ -489,8 +489,8 @@ impl Protocol {
     }
 
     /// Everything that can happen next, as far as the budget goes.
-    pub fn happenings(&self, w: &World, out: &mut Vec<Happening>) {
-        use Happening as H;
+    pub fn happenings(&self, w: &World, out: &mut Vec<Step>) {
+        use Step as H;
         let room = w.live.len() < RUNS_MAX;
         if w.left.calls > 0 && room {
             out.push(H::Call);
@@ -521,12 +521,12 @@ impl Protocol {
         }
         for (i, flight) in (0u8..).zip(&w.wire) {
             let remembered = w.provider.remembers(&flight.key, w.now);
-            for verdict in Verdict::ALL {
-                if remembered && verdict != Verdict::Charge || verdict.is_upset() && w.left.upsets == 0 {
+            for verdict in Decision::ALL {
+                if remembered && verdict != Decision::Charge || verdict.is_upset() && w.left.upsets == 0 {
                     continue;
                 }
                 out.push(H::Deliver(i, verdict));
-                if w.left.drops > 0 && flight.run.is_some() && verdict != Verdict::TurnAway {
+                if w.left.drops > 0 && flight.run.is_some() && verdict != Decision::TurnAway {
                     out.push(H::DeliverAndLoseAnswer(i, verdict));
                 }
             }
@@ -559,13 +559,13 @@ impl Protocol {
     }
 
     /// The world after it.
-    pub fn after(&self, before: &World, happening: Happening) -> Option<World> {
-        use Happening as H;
+    pub fn after(&self, before: &World, happening: Step) -> Option<World> {
+        use Step as H;
         let mut w = before.clone();
         match happening {
             H::Call => {
                 w.left.calls -= 1;
-                self.call(&mut w, &arrival("{}"));
+                self.call(&mut w, &command("{}"));
             }
             H::CallForOther => {
                 w.left.calls -= 1;
@@ -636,9 +636,9 @@ impl Protocol {
         Some(w.canonical(before))
     }
 
-    fn call(&self, w: &mut World, arrival: &Arrival) {
+    fn call(&self, w: &mut World, command: &Command) {
         let mut rows = (*w.rows).clone();
-        let Ok(decision) = self.saboteur.begin(&mut rows, arrival, &me(), &self.context(w.now)) else {
+        let Ok(decision) = self.saboteur.begin(&mut rows, command, &me(), &self.context(w.now)) else {
             return w.break_rule(Broken::Bug);
         };
         self.commit(w, rows);
@@ -656,7 +656,7 @@ impl Protocol {
             Begin::InProgress { .. } => self.coverage.note(Seen::Conflict),
             Begin::Pending { .. } => self.coverage.note(Seen::LeftPending),
             Begin::Expired => self.coverage.note(Seen::RefusedByTombstone),
-            Begin::Mismatch { .. } | Begin::NotStarted | Begin::Stranger | Begin::Refused(_) => {
+            Begin::Mismatch { .. } | Begin::NotStarted | Begin::NotOwner | Begin::Refused(_) => {
                 w.break_rule(Broken::Bug)
             }
         }
@@ -664,7 +664,7 @@ impl Protocol {
 
     fn call_for_other(&self, w: &mut World) {
         let mut rows = (*w.rows).clone();
-        match self.saboteur.begin(&mut rows, &arrival(r#"{"other":1}"#), &me(), &self.context(w.now)) {
+        match self.saboteur.begin(&mut rows, &command(r#"{"other":1}"#), &me(), &self.context(w.now)) {
             Ok(Begin::Mismatch { .. }) if rows == *w.rows => self.coverage.note(Seen::MismatchRefused),
             _ => w.break_rule(Broken::OtherPayloadAnswered),
         }
@@ -767,7 +767,7 @@ impl Protocol {
         Some(())
     }
 
-    fn deliver(&self, w: &mut World, i: u8, verdict: Verdict, answered: bool) {
+    fn deliver(&self, w: &mut World, i: u8, verdict: Decision, answered: bool) {
         let flight = w.wire.remove(usize::from(i));
         if w.provider.remembers(&flight.key, w.now) {
             self.coverage.note(Seen::ProviderReplayed);
@@ -778,7 +778,7 @@ impl Protocol {
         if answer.body.contains("idempotency_error") {
             w.break_rule(Broken::BytesChanged);
         }
-        if verdict == Verdict::Reject {
+        if verdict == Decision::Reject {
             // The provider finds the same fault in every copy of the request. An earlier one is another matter.
             w.wire.retain(|other| other.sent_at != flight.sent_at || other.run.is_some());
         }
@@ -857,7 +857,7 @@ impl Protocol {
                         return false;
                     }
                     if sent {
-                        self.deliver(&mut w, 0, Verdict::Charge, true);
+                        self.deliver(&mut w, 0, Decision::Charge, true);
                     }
                 }
                 None => match w.alarm {

@@ -7,7 +7,7 @@ use once::call::{FrozenRequest, RefusalScope};
 use once::context::Times;
 use once::id::ObjectId;
 use once::run::RunEnd;
-use paid_once::webhooks::{Event as Notice, EventKind, Taken};
+use paid_once::webhooks::{Event as Notice, EventKind, Ingested};
 use payments::flows::engine::{
     Action, Begin, Context, Credentials, Event, LookUp, Outcome, ProviderCall, ProviderReply, Rows, Run,
     with_credentials,
@@ -18,7 +18,7 @@ use payments::providers::result::{CallKind, ProviderResult};
 use payments::providers::{Provider, stripe};
 use proptest::prelude::*;
 
-use crate::support::{NOW_MS, a_call, answer, arrival, at, me, ride};
+use crate::support::{NOW_MS, a_call, answer, at, command, me, ride};
 
 fn key(secret: &str) -> Credentials {
     let live = secret.contains("_live_");
@@ -30,17 +30,17 @@ fn with(secret: &str, now_ms: u64) -> Context {
 }
 
 /// An object, and what it has sent and asked.
-struct Bench {
+struct Harness {
     rows: Rows,
     now_ms: u64,
     seen: Vec<String>,
 }
 
-impl Bench {
+impl Harness {
     fn begun(secret: &str, heard: &mut dyn FnMut(&str) -> Event) -> Self {
         let mut rows = Rows::empty(ObjectId::from_bytes([7; 32]));
         let ctx = with(secret, NOW_MS);
-        let Begin::Run(ticket) = begin(&mut rows, &arrival("key", ride(None)), &me(), &ctx).unwrap() else {
+        let Begin::Run(ticket) = begin(&mut rows, &command("key", ride(None)), &me(), &ctx).unwrap() else {
             panic!("it does not begin");
         };
         let mut bench = Self { rows, now_ms: NOW_MS, seen: Vec::new() };
@@ -123,13 +123,13 @@ fn answers(send: fn() -> Event, id: Option<&'static str>) -> impl FnMut(&str) ->
 
 #[test]
 fn nothing_is_asked_on_the_ordinary_way() {
-    let bench = Bench::begun("sk_test_1", &mut answers(charged, Some("acct_A")));
+    let bench = Harness::begun("sk_test_1", &mut answers(charged, Some("acct_A")));
     assert_eq!(bench.seen, ["send"]);
 }
 
 #[test]
 fn a_call_in_doubt_learns_its_account_once_and_waits_while_another_ones_key_is_set() {
-    let mut bench = Bench::begun("sk_test_1", &mut answers(lost, Some("acct_A")));
+    let mut bench = Harness::begun("sk_test_1", &mut answers(lost, Some("acct_A")));
     assert_eq!(bench.seen, ["send", "account"], "at once, while the key is there with which it was sent");
     bench.seen.clear();
     bench.rings("sk_test_other", 30, &mut answers(charged, Some("acct_B")));
@@ -145,12 +145,12 @@ fn a_call_in_doubt_learns_its_account_once_and_waits_while_another_ones_key_is_s
 
 #[test]
 fn the_key_that_it_was_sent_with_needs_no_proof_and_no_patience() {
-    let mut bench = Bench::begun("sk_test_1", &mut answers(lost, Some("acct_A")));
+    let mut bench = Harness::begun("sk_test_1", &mut answers(lost, Some("acct_A")));
     bench.rings("sk_test_other", 30, &mut answers(charged, Some("acct_B")));
     bench.seen.clear();
     // Somebody asks before the time for which the alarm is set.
     let ctx = with("sk_test_1", bench.now_ms + 1);
-    let begun = begin(&mut bench.rows, &arrival("key", ride(None)), &me(), &ctx).unwrap();
+    let begun = begin(&mut bench.rows, &command("key", ride(None)), &me(), &ctx).unwrap();
     let Begin::Run(ticket) = begun else { panic!("{begun:?}") };
     bench.now_ms += 1;
     bench.drive("sk_test_1", Run::new(ticket, 0, &[]), &mut answers(charged, Some("acct_A")));
@@ -159,7 +159,7 @@ fn the_key_that_it_was_sent_with_needs_no_proof_and_no_patience() {
 
 #[test]
 fn test_and_live_of_one_account_are_two_worlds() {
-    let mut bench = Bench::begun("sk_test_1", &mut answers(lost, Some("acct_A")));
+    let mut bench = Harness::begun("sk_test_1", &mut answers(lost, Some("acct_A")));
     bench.rings("sk_live_1", 5, &mut answers(charged, Some("acct_A")));
     assert_eq!(bench.count("send"), 1);
     assert!(bench.call().needs_review().unwrap().contains("acct_A (live)"));
@@ -167,7 +167,7 @@ fn test_and_live_of_one_account_are_two_worlds() {
 
 #[test]
 fn where_the_account_was_never_said_only_the_very_key_helps() {
-    let mut bench = Bench::begun("rk_test_1", &mut answers(lost, None));
+    let mut bench = Harness::begun("rk_test_1", &mut answers(lost, None));
     bench.rings("sk_test_2", 5, &mut answers(charged, Some("acct_A")));
     assert_eq!(bench.count("send"), 1);
     assert!(bench.call().needs_review().unwrap().contains("not known"));
@@ -184,13 +184,13 @@ fn a_run_that_died_learns_the_account_before_it_sends_again() {
     // The send never comes back: the run is gone.
     let mut rows = Rows::empty(ObjectId::from_bytes([7; 32]));
     let ctx = with("sk_test_1", NOW_MS);
-    let Begin::Run(ticket) = begin(&mut rows, &arrival("key", ride(None)), &me(), &ctx).unwrap() else {
+    let Begin::Run(ticket) = begin(&mut rows, &command("key", ride(None)), &me(), &ctx).unwrap() else {
         panic!("it does not begin");
     };
     let mut run = Run::new(ticket, 0, &[]);
     while !matches!(run.step(&mut rows, Event::Go, &ctx).unwrap(), Action::Send(_)) {}
     let now_ms = NOW_MS + 2 * Times::default().lease_ms;
-    let mut bench = Bench { rows, now_ms, seen: Vec::new() };
+    let mut bench = Harness { rows, now_ms, seen: Vec::new() };
     bench.rings("sk_test_1", 1, &mut |what| {
         assert!(asked || what == "account", "{what} comes first");
         asked = true;
@@ -202,7 +202,7 @@ fn a_run_that_died_learns_the_account_before_it_sends_again() {
 #[test]
 fn a_refused_send_is_bound_too_unless_the_key_itself_was_refused() {
     // A copy of one that was refused for its rate may have been executed.
-    let mut bench = Bench::begun("sk_test_1", &mut answers(|| refused(RefusalScope::Copy), Some("acct_A")));
+    let mut bench = Harness::begun("sk_test_1", &mut answers(|| refused(RefusalScope::Copy), Some("acct_A")));
     bench.rings("sk_test_other", 20, &mut answers(charged, Some("acct_B")));
     assert_eq!(bench.count("send"), 1);
     // A wrong key: nothing was executed with it, wherever that was.
@@ -210,7 +210,7 @@ fn a_refused_send_is_bound_too_unless_the_key_itself_was_refused() {
         assert_eq!(what, "send", "a key that is refused has no account");
         refused(RefusalScope::Send)
     };
-    let mut bench = Bench::begun("sk_test_mistyped", &mut wrong);
+    let mut bench = Harness::begun("sk_test_mistyped", &mut wrong);
     bench.rings("sk_test_mistyped", 3, &mut wrong);
     bench.seen.clear();
     bench.rings("sk_test_1", 1, &mut answers(charged, Some("acct_A")));
@@ -262,12 +262,12 @@ fn an_event_counts_in_the_account_alone_to_which_a_call_went() {
     };
     for of in [None, Some("acct_B")] {
         for account in [None, Some("acct_B"), Some("acct_C")] {
-            let mut rows = Bench::begun("sk_test_1", &mut answers(lost, Some("acct_A"))).rows;
+            let mut rows = Harness::begun("sk_test_1", &mut answers(lost, Some("acct_A"))).rows;
             for call in &mut rows.calls {
                 call.request.account = of.map(str::to_owned);
             }
             let taken = ingest::take(&mut rows, &notice(account), &with("sk_test_1", NOW_MS + 1)).unwrap();
-            assert_eq!(taken == Taken::Stranger, account != of, "{account:?} {of:?}");
+            assert_eq!(taken == Ingested::UnknownResource, account != of, "{account:?} {of:?}");
         }
     }
 }

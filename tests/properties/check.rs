@@ -20,7 +20,7 @@ use payments::providers::result::Found;
 use proptest::prelude::*;
 
 use crate::payment::pay;
-use crate::support::{arrival, me};
+use crate::support::{command, me};
 
 const NOW_MS: u64 = 1_800_000_000_000;
 
@@ -162,7 +162,7 @@ fn decided(state: PaymentState) -> Rows {
 fn keyed(state: PaymentState) -> Rows {
     let mut rows = decided(state);
     let mut asked_for = Rows::empty(rows.object);
-    begin_key(&mut asked_for, &arrival("k", pay(true)), &me(), &at(NOW_MS, 0)).unwrap();
+    begin_key(&mut asked_for, &command("k", pay(true)), &me(), &at(NOW_MS, 0)).unwrap();
     rows.keys = asked_for.keys;
     rows
 }

@@ -7,7 +7,7 @@ use paid_once::edge::checkout::Order;
 use paid_once::edge::checkout::cart::{Cart, LINES_MAX, Line, NAME_MAX_CHARS, QUANTITY_MAX};
 use paid_once::edge::checkout::form_key::{FormKey, Place};
 use paid_once::edge::checkout::order_token::LINK_MAX_LEN;
-use paid_once::edge::checkout::page::{self, Cards, Paid, Sheet, Standing, Visit};
+use paid_once::edge::checkout::page::{self, Cards, FormState, OrderState, Paid, Visit};
 use paid_once::edge::checkout::request::{OrderRequest, Sent, link_to_json};
 use paid_once::edge::pages::checkout_cards;
 use paid_once::edge::payment_params::{ORDER_MAX, URL_MAX};
@@ -177,8 +177,8 @@ proptest! {
 
     #[test]
     fn a_page_shows_what_it_is_given_and_nothing_of_it_is_markup(order in any_order(), message in "[<>&\"' a-z]{0,30}") {
-        let failed = Standing::Failed { declined: true, message };
-        let sheet = Sheet { notice: page::notice(&failed, false, 0), ..Sheet::default() };
+        let failed = OrderState::Failed { declined: true, message };
+        let sheet = FormState { notice: page::notice(&failed, false, 0), ..FormState::default() };
         let page = page::form(visit(&order), "key".to_owned(), &Cards::Test, sheet).render().unwrap();
         for tag in page.split('<').skip(1) {
             let name: String = tag.trim_start_matches('/').chars().take_while(char::is_ascii_alphanumeric).collect();
@@ -404,7 +404,7 @@ fn a_receipt_tells_what_was_taken_and_given_back() {
 fn each_page_leads_on() {
     let order = order(vec![line("Mug", 1450, 2)]);
     let form = |cards: &Cards<'_>| {
-        page::form(visit(&order), "the-key".to_owned(), cards, Sheet::default()).render().unwrap()
+        page::form(visit(&order), "the-key".to_owned(), cards, FormState::default()).render().unwrap()
     };
     let with_cards = form(&Cards::Test);
     assert!(with_cards.contains(r#"method="post" action="/checkout/bGluaw.c2ln""#));
@@ -455,16 +455,16 @@ fn each_page_leads_on() {
 
 #[test]
 fn only_a_try_that_came_to_nothing_has_a_notice() {
-    let failed = Standing::Failed { declined: true, message: "Your card has expired.".to_owned() };
+    let failed = OrderState::Failed { declined: true, message: "Your card has expired.".to_owned() };
     let notice = page::notice(&failed, false, 0).unwrap();
     assert_eq!((notice.title.as_str(), notice.tone), ("Your card was declined", "error"));
     assert!(notice.text.starts_with("Your card has expired. Nothing was charged."));
-    assert!(page::notice(&Standing::Canceled, false, 0).unwrap().text.contains("Nothing was charged."));
+    assert!(page::notice(&OrderState::Canceled, false, 0).unwrap().text.contains("Nothing was charged."));
     for standing in [
-        Standing::Open,
-        Standing::Confirming { in_doubt: true, since_ms: 0 },
-        Standing::AtTheBank { attempt: 1, url: "https://bank.example/".into() },
-        Standing::Paid(paid()),
+        OrderState::Open,
+        OrderState::Confirming { in_doubt: true, since_ms: 0 },
+        OrderState::AtTheBank { attempt: 1, url: "https://bank.example/".into() },
+        OrderState::Paid(paid()),
     ] {
         assert!(page::notice(&standing, false, 0).is_none(), "{standing:?}");
     }

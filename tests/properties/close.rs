@@ -13,7 +13,7 @@ use payments::providers::result::Found;
 use serde_json::{Value, json};
 
 use crate::payment::pay;
-use crate::support::{NOW_MS, answer, arrival, at};
+use crate::support::{NOW_MS, answer, at, command};
 
 const DAY_MS: u64 = 86_400_000;
 const AMOUNT: u32 = 5000;
@@ -72,8 +72,8 @@ impl Order {
     /// Another try, under a key of its own, and Stripe's answers to what it sends.
     fn tries(&mut self, operation: Operation, answers: Vec<HttpAnswer>, ctx: &Context) -> (u16, Value) {
         self.keys += 1;
-        let arrival = arrival(&format!("key-{}", self.keys), operation);
-        let begun = begin(&mut self.rows, &arrival, &InstanceId("me".into()), ctx).unwrap();
+        let command = command(&format!("key-{}", self.keys), operation);
+        let begun = begin(&mut self.rows, &command, &InstanceId("me".into()), ctx).unwrap();
         let Begin::Run(ticket) = begun else { panic!("{begun:?}") };
         let (mut run, mut event, mut answers) = (Run::new(ticket, 0, &[]), Event::Go, answers.into_iter());
         loop {

@@ -2,8 +2,10 @@ use askama::Template;
 use once::fingerprint::Parameters;
 use once::rows::TimelineEntry;
 use paid_once::edge::lab::ledger::{Ledger, Waiting, charges, waiting};
-use paid_once::edge::lab::page::{Moment, Outcome, Query, Seen, Sheet, page, timeline};
-use paid_once::edge::lab::{ExperimentId, MANY, Order, Presses, Saw, TRIES, Trouble, read, write};
+use paid_once::edge::lab::page::{FormState, Moment, Outcome, Query, Seen, page, timeline};
+use paid_once::edge::lab::{
+    ClientOutcome, ExperimentId, InjectedFault, MANY, Order, Presses, TRIES, read, write,
+};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use uuid::Builder;
@@ -32,7 +34,7 @@ fn outcome_of(query: &str, ledger: Ledger) -> (Outcome, String) {
         script: "/s.js",
         sends_receipts: true,
     };
-    let sheet = Sheet { site, script: "/lab.js", query: Query::parse(query), fresh: id(), round: id() };
+    let sheet = FormState { site, script: "/lab.js", query: Query::parse(query), fresh: id(), round: id() };
     let page = page(sheet, Some(Seen { experiment: id(), ledger, view: None, now_ms: 0 }));
     (page.result.clone().unwrap(), page.render().unwrap())
 }
@@ -41,15 +43,15 @@ fn verdict(ledger: Ledger) -> String {
     outcome_of("", ledger).0.verdict().join(" ")
 }
 
-fn saw() -> impl Strategy<Value = Saw> {
+fn saw() -> impl Strategy<Value = ClientOutcome> {
     prop::sample::select(vec![
-        Saw::Paid,
-        Saw::Replayed,
-        Saw::Declined,
-        Saw::BankPage,
-        Saw::NoAnswer,
-        Saw::Failed,
-        Saw::Crashed,
+        ClientOutcome::Paid,
+        ClientOutcome::Replayed,
+        ClientOutcome::Declined,
+        ClientOutcome::BankPage,
+        ClientOutcome::NoAnswer,
+        ClientOutcome::Failed,
+        ClientOutcome::Crashed,
     ])
 }
 
@@ -60,7 +62,7 @@ fn presses() -> impl Strategy<Value = Presses> {
 proptest! {
     #[test]
     fn what_the_client_saw_survives_the_address(
-        unprotected in presses(), protected in presses(), trouble in prop::sample::select(Trouble::ALL.to_vec()),
+        unprotected in presses(), protected in presses(), trouble in prop::sample::select(InjectedFault::ALL.to_vec()),
         times in prop::sample::select(vec![None, Some(1), Some(MANY)]),
     ) {
         prop_assert_eq!(&read(&write(&unprotected)), &unprotected);
@@ -185,11 +187,11 @@ fn an_address_of_the_bank_is_escaped() {
 
 #[test]
 fn every_trouble_has_its_word_and_three_sentences() {
-    for trouble in Trouble::ALL {
-        assert_eq!(Trouble::parse(trouble.as_str()), Some(trouble));
+    for trouble in InjectedFault::ALL {
+        assert_eq!(InjectedFault::parse(trouble.as_str()), Some(trouble));
         assert!(trouble.explanation().iter().all(|sentence| sentence.ends_with('.')));
     }
-    assert_eq!(Trouble::parse("fire"), None);
+    assert_eq!(InjectedFault::parse("fire"), None);
 }
 
 #[test]
@@ -200,7 +202,7 @@ fn a_form_is_read_whole_or_refused_by_its_fields() {
             .map_err(|errors| errors.into_iter().map(|error| error.field).collect::<Vec<_>>())
     };
     let good = form(&[("fault", "slow"), ("times", "5"), ("round", LAB), ("pay", "new")]).unwrap();
-    assert_eq!((good.trouble, good.times, good.round.to_string().as_str()), (Trouble::Slow, MANY, LAB));
+    assert_eq!((good.trouble, good.times, good.round.to_string().as_str()), (InjectedFault::Slow, MANY, LAB));
     assert_eq!(form(&[]).unwrap_err(), ["fault", "times", "round"]);
     assert_eq!(form(&[("fault", "slow"), ("times", "6"), ("round", LAB)]).unwrap_err(), ["times"]);
     assert_eq!(form(&[("fault", "fire"), ("times", "1"), ("round", "x")]).unwrap_err(), ["fault", "round"]);

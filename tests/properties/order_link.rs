@@ -10,7 +10,7 @@ use payments::payment::PaymentState;
 use proptest::prelude::*;
 
 use crate::payment::pay;
-use crate::support::{NOW_MS, arrival, at};
+use crate::support::{NOW_MS, at, command};
 
 /// A shop's step: to make a link with this revision (or none) and this content, or to end all links.
 type Step = (bool, Option<u32>, u8);
@@ -20,7 +20,7 @@ fn rows() -> Rows {
 }
 
 fn ask(rows: &mut Rows, key: &str, operation: Operation) -> Begin {
-    begin(rows, &arrival(key, operation), &InstanceId("me".into()), &at(NOW_MS)).unwrap()
+    begin(rows, &command(key, operation), &InstanceId("me".into()), &at(NOW_MS)).unwrap()
 }
 
 fn pay_through(revision: Option<u32>) -> Operation {

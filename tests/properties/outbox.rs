@@ -17,7 +17,7 @@ use proptest::prelude::*;
 use serde::Deserialize as _;
 
 use crate::payment::pay;
-use crate::support::{NOW_MS, arrival, at, me};
+use crate::support::{NOW_MS, at, command, me};
 
 fn empty() -> Rows {
     Rows::empty(ObjectId::from_bytes([7; 32]))
@@ -168,7 +168,7 @@ fn refunded(count: u32) -> Rows {
 /// A payment that was just asked for, under an open key 0.
 fn paid_rows() -> Rows {
     let mut rows = empty();
-    assert!(matches!(begin(&mut rows, &arrival("k", pay(true)), &me(), &at(NOW_MS)).unwrap(), Begin::Run(_)));
+    assert!(matches!(begin(&mut rows, &command("k", pay(true)), &me(), &at(NOW_MS)).unwrap(), Begin::Run(_)));
     rows.keys[0].key_id = 0;
     rows
 }

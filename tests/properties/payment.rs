@@ -18,7 +18,7 @@ use payments::providers::Provider;
 use payments::providers::result::{CallKind, Found, ProviderResult};
 use proptest::prelude::*;
 
-use crate::support::{NOW_MS, arrival, at};
+use crate::support::{NOW_MS, at, command};
 
 const AMOUNT: u32 = 5000;
 
@@ -85,21 +85,21 @@ fn a_move() -> impl Strategy<Value = Move> {
 }
 
 /// An object at work: its rows, and the runs that wait for the provider.
-struct Bench {
+struct Harness {
     rows: Rows,
     waiting: Vec<(Run, u32)>,
     keys: u32,
 }
 
-impl Bench {
+impl Harness {
     fn new() -> Self {
         Self { rows: Rows::empty(ObjectId::from_bytes([7; 32])), waiting: Vec::new(), keys: 0 }
     }
 
     fn ask(&mut self, operation: Operation) -> Begin {
         self.keys += 1;
-        let arrival = arrival(&format!("key-{}", self.keys), operation);
-        let begun = begin(&mut self.rows, &arrival, &InstanceId("me".into()), &at(NOW_MS)).unwrap();
+        let command = command(&format!("key-{}", self.keys), operation);
+        let begun = begin(&mut self.rows, &command, &InstanceId("me".into()), &at(NOW_MS)).unwrap();
         if let Begin::Run(ticket) = &begun {
             let run = Run::new(ticket.clone(), 0, &[]);
             self.go_on(run, Event::Go);
@@ -220,7 +220,7 @@ proptest! {
 
     #[test]
     fn the_sums_hold_and_no_state_goes_back_whatever_happens(moves in prop::collection::vec(a_move(), 1..40)) {
-        let mut bench = Bench::new();
+        let mut bench = Harness::new();
         bench.happens(Move::Pay(moves.len() % 2 == 0));
         for a_move in moves {
             let before = bench.rows.resource.payment.clone().unwrap();
@@ -239,7 +239,7 @@ proptest! {
 
     #[test]
     fn what_is_refused_leaves_no_trace(moves in prop::collection::vec(a_move(), 0..20), last in a_move()) {
-        let mut bench = Bench::new();
+        let mut bench = Harness::new();
         moves.into_iter().for_each(|a_move| bench.happens(a_move));
         let before = bench.rows.clone();
         let begun = match last {
@@ -254,7 +254,7 @@ proptest! {
 
     #[test]
     fn refunds_at_once_never_give_back_more_than_was_taken(amounts in prop::collection::vec(1..3000u32, 1..12)) {
-        let mut bench = Bench::new();
+        let mut bench = Harness::new();
         bench.happens(Move::Pay(true));
         bench.answer(0, 4);
         let mut left = AMOUNT;
@@ -277,7 +277,7 @@ proptest! {
     fn the_provider_is_asked_ever_more_rarely_and_at_least_once_a_day(
         looks in prop::collection::vec((0..90_000_000u64, any::<bool>()), 1..30),
     ) {
-        let mut bench = Bench::new();
+        let mut bench = Harness::new();
         bench.happens(Move::Pay(true));
         bench.answer(0, 2);
         let mut now_ms = NOW_MS;
@@ -302,7 +302,7 @@ proptest! {
 
     #[test]
     fn a_refund_is_decided_once_and_can_only_come_back(states in prop::collection::vec(0..3u8, 1..6)) {
-        let mut bench = Bench::new();
+        let mut bench = Harness::new();
         bench.happens(Move::Pay(true));
         bench.answer(0, 4);
         bench.happens(Move::Refund(Some(1000)));
@@ -339,7 +339,7 @@ proptest! {
 /// A look learns that the void was executed before its own answer is heard: the order waits for that.
 #[test]
 fn an_order_is_not_tried_again_while_its_void_is_under_way() {
-    let mut bench = Bench::new();
+    let mut bench = Harness::new();
     bench.happens(Move::Pay(true));
     bench.answer(0, 2);
     bench.happens(Move::Void);
@@ -359,7 +359,7 @@ fn an_order_is_not_tried_again_while_its_void_is_under_way() {
 
 #[test]
 fn a_late_word_about_an_earlier_try_changes_nothing() {
-    let mut bench = Bench::new();
+    let mut bench = Harness::new();
     bench.happens(Move::Pay(true));
     bench.answer(0, 2);
     let before = bench.rows.resource.payment.clone();
@@ -380,8 +380,8 @@ fn a_late_word_about_an_earlier_try_changes_nothing() {
 }
 
 /// A reservation at Adyen in this currency, as an object of before amounts were converted has it, or as one of today.
-fn reserved_at_adyen(currency: &str, is_old: bool) -> Bench {
-    let mut bench = Bench::new();
+fn reserved_at_adyen(currency: &str, is_old: bool) -> Harness {
+    let mut bench = Harness::new();
     bench.happens(Move::Pay(false));
     bench.answer(0, 2);
     let payment = bench.rows.resource.payment.as_mut().unwrap();
@@ -402,7 +402,7 @@ fn what_adyen_was_told_in_another_unit_is_moved_in_its_customer_area_only() {
     let half = || AmountMinor::new(AMOUNT / 2);
     let capture = || Operation::Capture(CaptureRequest { amount: half() });
     let refund = || Operation::Refund(RefundRequest { amount: half(), reason: RefundReason::Duplicate });
-    let is_refused = |mut bench: Bench, operation: Operation| match bench.ask(operation) {
+    let is_refused = |mut bench: Harness, operation: Operation| match bench.ask(operation) {
         Begin::Run(_) => false,
         Begin::Refused(Refusal::State { detail, .. }) => detail.contains("Customer Area"),
         other => panic!("{other:?}"),

@@ -7,20 +7,20 @@ use once::fingerprint::{Canonical, Fingerprint};
 use once::id::{ObjectId, Owner, RequestId};
 use once::record::{REPLAYS_COUNTED_MAX, REPLAYS_SHOWN_MAX, StoredResponse};
 use once::run::RunEnd;
-use payments::flows::engine::{Action, Arrival, Begin, Event, Lifecycle, Outcome, ProviderReply, Rows, Run};
+use payments::flows::engine::{Action, Begin, Command, Event, Lifecycle, Outcome, ProviderReply, Rows, Run};
 use payments::payment::projection::stage_projection;
 use payments::providers::result::ProviderResult;
 
 use crate::support::{self, NOW_MS, at, me, ride};
 
-fn arrival(request: &str) -> Arrival {
-    Arrival { request_id: RequestId(request.into()), ..support::arrival("k", ride(None)) }
+fn command(request: &str) -> Command {
+    Command { request_id: RequestId(request.into()), ..support::command("k", ride(None)) }
 }
 
 /// A key that has ended, with nothing left to do, and what it answers.
 fn finished() -> (Rows, StoredResponse) {
     let mut rows = Rows::empty(ObjectId::from_bytes([7; 32]));
-    let Begin::Run(ticket) = begin(&mut rows, &arrival("req_1"), &me(), &at(NOW_MS)).unwrap() else {
+    let Begin::Run(ticket) = begin(&mut rows, &command("req_1"), &me(), &at(NOW_MS)).unwrap() else {
         panic!("it is new")
     };
     let mut run = Run::new(ticket, NOW_MS, &[]);
@@ -49,7 +49,7 @@ fn finished() -> (Rows, StoredResponse) {
 /// One more request under the key, as a transaction of its own: the rows that it writes.
 fn again(rows: &mut Rows, request: &str, now_ms: u64) -> usize {
     let before = rows.clone();
-    let begun = begin(rows, &arrival(request), &me(), &at(now_ms)).unwrap();
+    let begun = begin(rows, &command(request), &me(), &at(now_ms)).unwrap();
     assert!(matches!(begun, Begin::Replay { .. }), "{begun:?}");
     let lines = std::mem::take(&mut rows.appended.timeline).len();
     assert_eq!(rows.appended, Default::default());
@@ -60,7 +60,7 @@ fn again(rows: &mut Rows, request: &str, now_ms: u64) -> usize {
 fn each_replay_is_counted_and_the_first_ones_have_a_line_that_names_their_request() {
     let (mut rows, response) = finished();
     let before = rows.clone();
-    let begun = begin(&mut rows, &arrival("req_2"), &me(), &at(NOW_MS + 5)).unwrap();
+    let begun = begin(&mut rows, &command("req_2"), &me(), &at(NOW_MS + 5)).unwrap();
     assert_eq!(begun, Begin::Replay { response, original_request: RequestId("req_1".into()) });
     assert_eq!(rows.keys[0].replays, 1);
     let [line] = rows.appended.timeline.as_slice() else { panic!("{:?}", rows.appended) };
@@ -99,14 +99,14 @@ fn who_has_waited_for_a_run_is_counted_like_who_comes_after_it() {
 #[test]
 fn a_request_that_is_refused_is_no_replay() {
     let (rows, _) = finished();
-    let mut other = arrival("req_2");
+    let mut other = command("req_2");
     other.fingerprint = Fingerprint::of("POST", "/rides", &Canonical(r#"{"other":1}"#.into()));
-    let mut stranger = arrival("req_2");
+    let mut stranger = command("req_2");
     stranger.owner = Owner::Account("b".into());
     let expires_at_ms = NOW_MS + Times::default().retention_ms;
-    for (arrival, now_ms) in [(other, NOW_MS), (stranger, NOW_MS), (arrival("req_2"), expires_at_ms)] {
+    for (command, now_ms) in [(other, NOW_MS), (stranger, NOW_MS), (command("req_2"), expires_at_ms)] {
         let mut after = rows.clone();
-        begin(&mut after, &arrival, &me(), &at(now_ms)).unwrap();
+        begin(&mut after, &command, &me(), &at(now_ms)).unwrap();
         assert_eq!(after, rows);
     }
 }
@@ -116,7 +116,7 @@ fn a_replay_sets_no_alarm_and_tells_the_read_model_nothing() {
     let (before, _) = finished();
     let mut after = before.clone();
     let ctx = at(NOW_MS + 5);
-    begin(&mut after, &arrival("req_2"), &me(), &ctx).unwrap();
+    begin(&mut after, &command("req_2"), &me(), &ctx).unwrap();
     stage_projection(&before, &mut after, &ctx);
     assert!(after.appended.jobs.is_empty());
     assert_eq!(alarm_to_set(&before, &after, KnownAlarm::Unknown, &ctx), None);

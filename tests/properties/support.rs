@@ -7,7 +7,7 @@ use once::id::{InstanceId, Owner, RequestId};
 use once::key::KeyHash;
 use once::record::Channel;
 use payments::flows::Operation;
-use payments::flows::engine::{Arrival, CallState, Context, Evidence, Limits, ProviderCall, context};
+use payments::flows::engine::{CallState, Command, Context, Evidence, Limits, ProviderCall, context};
 use payments::flows::ride::{DegreesE7, Place, RideRequest};
 use payments::providers::result::CallKind;
 use payments::providers::{HttpAnswer, Provider};
@@ -42,9 +42,9 @@ pub fn ride(receipt_email: Option<&str>) -> Operation {
 }
 
 /// A request of an account.
-pub fn arrival(key: &str, operation: Operation) -> Arrival {
+pub fn command(key: &str, operation: Operation) -> Command {
     let parameters = Canonical(format!("{operation:?}"));
-    Arrival {
+    Command {
         owner: Owner::Account("a".into()),
         key_hash: KeyHash(key.into()),
         fingerprint: Fingerprint::of("POST", "/payments", &parameters),

@@ -14,7 +14,7 @@ use payments::payment::{Failure, PaymentState, RefundReason};
 use proptest::prelude::*;
 
 use crate::payment::pay;
-use crate::support::{NOW_MS, arrival};
+use crate::support::{NOW_MS, command};
 
 const MINUTE_MS: u64 = 60_000;
 
@@ -36,8 +36,8 @@ impl Order {
 
     fn ask(&mut self, operation: Operation, now_ms: u64) -> Begin {
         self.keys += 1;
-        let arrival = arrival(&format!("key-{}", self.keys), operation);
-        begin(&mut self.rows, &arrival, &InstanceId("me".into()), &at(now_ms, self.limits)).unwrap()
+        let command = command(&format!("key-{}", self.keys), operation);
+        begin(&mut self.rows, &command, &InstanceId("me".into()), &at(now_ms, self.limits)).unwrap()
     }
 
     /// A try, which leaves the payment in this state.

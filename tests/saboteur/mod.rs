@@ -17,9 +17,9 @@ use once::id::InstanceId;
 use once::run::RunEnd;
 use once::step::StepError;
 use paid_once::object::events::{self, Remembered};
-use paid_once::webhooks::{Event as Notice, Taken};
+use paid_once::webhooks::{Event as Notice, Ingested};
 use payments::flows::engine::{
-    Action, Arrival, Begin, Context, Event as Input, Lifecycle, LookUp, Outcome, ProviderCall, ProviderReply,
+    Action, Begin, Command, Context, Event as Input, Lifecycle, LookUp, Outcome, ProviderCall, ProviderReply,
     Rows, Run,
 };
 use payments::payment::Pending;
@@ -52,30 +52,30 @@ impl Saboteur {
     pub(crate) fn begin(
         self,
         rows: &mut Rows,
-        arrival: &Arrival,
+        command: &Command,
         me: &InstanceId,
         ctx: &Context,
     ) -> Result<Begin, Bug> {
-        let judge = |rows: &mut Rows| begin::begin(rows, arrival, me, ctx);
-        let key = rows.keys.iter().find(|key| key.key_hash == arrival.key_hash && key.owner == arrival.owner);
+        let judge = |rows: &mut Rows| begin::begin(rows, command, me, ctx);
+        let key = rows.keys.iter().find(|key| key.key_hash == command.key_hash && key.owner == command.owner);
         match self.0 {
             Some(Mutant::NoFingerprint) => {
-                let fingerprint = key.map_or(&arrival.fingerprint, |key| &key.fingerprint).clone();
-                begin::begin(rows, &Arrival { fingerprint, ..arrival.clone() }, me, ctx)
+                let fingerprint = key.map_or(&command.fingerprint, |key| &key.fingerprint).clone();
+                begin::begin(rows, &Command { fingerprint, ..command.clone() }, me, ctx)
             }
             Some(Mutant::ForgetTombstone) => {
                 let is_over = |key: &_| matches!(key, Lifecycle::Expired(_));
-                let same = key.filter(|key| key.fingerprint == arrival.fingerprint);
+                let same = key.filter(|key| key.fingerprint == command.fingerprint);
                 if let Some(key_id) = same.filter(|key| is_over(&key.lifecycle)).map(|key| key.key_id) {
                     rows.calls.retain(|call| call.key_id != key_id);
                     rows.keys.retain(|key| key.key_id != key_id);
                 }
                 judge(rows)
             }
-            Some(Mutant::NoRefundReservation) => shown::without_requested_refunds(rows, arrival, judge),
-            Some(Mutant::MovesOverlap) => shown::without_move_under_way(rows, arrival, judge),
-            Some(Mutant::RefundWhileDisputed) => shown::without_dispute(rows, arrival, judge),
-            Some(Mutant::OrderPaidAgain) => shown::with_failed_try(rows, arrival, judge),
+            Some(Mutant::NoRefundReservation) => shown::without_requested_refunds(rows, command, judge),
+            Some(Mutant::MovesOverlap) => shown::without_move_under_way(rows, command, judge),
+            Some(Mutant::RefundWhileDisputed) => shown::without_dispute(rows, command, judge),
+            Some(Mutant::OrderPaidAgain) => shown::with_failed_try(rows, command, judge),
             _ => judge(rows),
         }
     }
@@ -196,7 +196,7 @@ impl Saboteur {
         notice: &Notice,
         remembered: &Remembered,
         ctx: &Context,
-    ) -> Result<Taken, Bug> {
+    ) -> Result<Ingested, Bug> {
         let is_dropped = match self.0 {
             Some(Mutant::ByHandBelieved) => by_hand::contradiction(rows, &notice.news).is_some(),
             Some(Mutant::LateNewsDropped) => shown::is_late(rows, &notice.news),
@@ -204,7 +204,7 @@ impl Saboteur {
         };
         if is_dropped {
             events::remember(rows, notice, ctx);
-            return Ok(Taken::In);
+            return Ok(Ingested::Applied);
         }
         events::take_in(rows, notice, remembered, ctx)
     }

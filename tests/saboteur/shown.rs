@@ -6,7 +6,7 @@ use paid_once::webhooks::EventKind;
 use payments::flows::Operation;
 use payments::flows::capture::CaptureRequest;
 use payments::flows::engine::{
-    Action, Arrival, CallState, Context, Event as Input, Lifecycle, Open, ProviderCall, RecoveryPoint, Rows,
+    Action, CallState, Command, Context, Event as Input, Lifecycle, Open, ProviderCall, RecoveryPoint, Rows,
     Run,
 };
 use payments::payment::tries::Try;
@@ -222,10 +222,10 @@ pub(super) fn without_earlier_tries<T>(rows: &mut Rows, key_id: u32, body: impl 
 /// A refund that the provider has not answered is not there while another one is judged.
 pub(super) fn without_requested_refunds<T>(
     rows: &mut Rows,
-    arrival: &Arrival,
+    command: &Command,
     body: impl FnOnce(&mut Rows) -> T,
 ) -> T {
-    if !matches!(arrival.operation, Operation::Refund(_)) {
+    if !matches!(command.operation, Operation::Refund(_)) {
         return body(rows);
     }
     let mut before = rows.resource.refunds.clone();
@@ -240,11 +240,11 @@ pub(super) fn without_requested_refunds<T>(
 /// Nothing moves the payment while another move is judged.
 pub(super) fn without_move_under_way<T>(
     rows: &mut Rows,
-    arrival: &Arrival,
+    command: &Command,
     body: impl FnOnce(&mut Rows) -> T,
 ) -> T {
     let is_move =
-        matches!(arrival.operation, Operation::Capture(_) | Operation::Void(_) | Operation::Refund(_));
+        matches!(command.operation, Operation::Capture(_) | Operation::Void(_) | Operation::Refund(_));
     let pending =
         rows.resource.payment.as_mut().filter(|_| is_move).and_then(|payment| payment.pending.take());
     let result = body(rows);
@@ -255,8 +255,8 @@ pub(super) fn without_move_under_way<T>(
 }
 
 /// No bank wants anything back while a refund is judged.
-pub(super) fn without_dispute<T>(rows: &mut Rows, arrival: &Arrival, body: impl FnOnce(&mut Rows) -> T) -> T {
-    let is_refund = matches!(arrival.operation, Operation::Refund(_));
+pub(super) fn without_dispute<T>(rows: &mut Rows, command: &Command, body: impl FnOnce(&mut Rows) -> T) -> T {
+    let is_refund = matches!(command.operation, Operation::Refund(_));
     let dispute =
         rows.resource.payment.as_mut().filter(|_| is_refund).and_then(|payment| payment.dispute.take());
     let result = body(rows);
@@ -267,9 +267,9 @@ pub(super) fn without_dispute<T>(rows: &mut Rows, arrival: &Arrival, body: impl 
 }
 
 /// The last try of an order has failed while another one is judged.
-pub(super) fn with_failed_try<T>(rows: &mut Rows, arrival: &Arrival, body: impl FnOnce(&mut Rows) -> T) -> T {
-    let is_new = !rows.keys.iter().any(|key| key.key_hash == arrival.key_hash);
-    let is_try = is_new && matches!(arrival.operation, Operation::Payment(_));
+pub(super) fn with_failed_try<T>(rows: &mut Rows, command: &Command, body: impl FnOnce(&mut Rows) -> T) -> T {
+    let is_new = !rows.keys.iter().any(|key| key.key_hash == command.key_hash);
+    let is_try = is_new && matches!(command.operation, Operation::Payment(_));
     let Some(before) = rows.resource.payment.clone().filter(|_| is_try) else { return body(rows) };
     let mut shown = before.clone();
     shown.pending = None;

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::promises::{
+use crate::invariants::{
     ALARM, AUDIT, Bytes, DROPPED, FROZEN, KEPT, KeyView, LIVENESS, MISMATCH, NO_BUG, NO_CONCURRENCY,
     ONE_CHARGE, ONLY_FORWARD, PERSONAL, RECEIPT, SAME_BYTES, STRANGER, Sends, TOMBSTONE, TRUE_VERDICT, Terms,
     Violation, WINDOW, Writer, judge_keys,

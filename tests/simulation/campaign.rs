@@ -62,9 +62,12 @@ pub(crate) fn singles(
     story: &'static str,
     play: impl Fn(&Name, bool) -> Outcome,
 ) -> Vec<Name> {
-    let nominal = play(&Name::Story(world, story, vec![]), false);
+    let nominal = play(&Name::Scenario(world, story, vec![]), false);
     assert!(nominal.violations.is_empty(), "{story} without faults: {:?}", nominal.violations);
-    every_fault(&nominal.passed, 0).into_iter().map(|fault| Name::Story(world, story, vec![fault])).collect()
+    every_fault(&nominal.passed, 0)
+        .into_iter()
+        .map(|fault| Name::Scenario(world, story, vec![fault]))
+        .collect()
 }
 
 /// Tells the history that the environment asks for; without one, shows that the same number gives the same history.

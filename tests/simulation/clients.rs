@@ -7,11 +7,11 @@ use once::record::Channel;
 use paid_once::edge::ride::places;
 use payments::flows::Operation;
 use payments::flows::Point;
-use payments::flows::engine::{Arrival, RecoveryPoint};
+use payments::flows::engine::{Command, RecoveryPoint};
 use payments::flows::ride::RideRequest;
 
-use crate::dice::Dice;
 use crate::faults::{HOUR, MINUTE, SECOND};
+use crate::rng::Dice;
 
 /// How a client behaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,7 +23,7 @@ pub(crate) enum Role {
     /// Uses the key for another payload.
     OtherPayload,
     /// Somebody else with the same key.
-    Stranger,
+    Other,
     /// Comes with a form whose token has expired.
     ExpiredForm,
 }
@@ -32,7 +32,7 @@ pub(crate) enum Role {
 pub(crate) struct Client {
     pub(crate) role: Role,
     pub(crate) starts_ms: u64,
-    pub(crate) arrival: Arrival,
+    pub(crate) command: Command,
     /// Which payload it sends.
     pub(crate) payload: u32,
     /// How many requests it still makes before it gives up.
@@ -59,7 +59,7 @@ impl Client {
         Self {
             role,
             starts_ms,
-            arrival: arrival(place, role, payload),
+            command: command(place, role, payload),
             payload,
             patience: if role == Role::Vanishing { 1 } else { 8 },
             returns_ms: Vec::new(),
@@ -75,7 +75,7 @@ impl Client {
             0..=2 => Role::Faithful,
             3 => Role::Vanishing,
             4 | 5 => Role::OtherPayload,
-            6 => Role::Stranger,
+            6 => Role::Other,
             7 => Role::ExpiredForm,
             _ => Role::Faithful,
         };
@@ -91,7 +91,7 @@ impl Client {
         if role == Role::Faithful && dice.permille(500) {
             client.returns_ms = vec![late, dice.between(SECOND, 30 * HOUR)];
         }
-        if role != Role::Stranger && dice.permille(100) {
+        if role != Role::Other && dice.permille(100) {
             client.fail_at = Some(dice.pick(&[
                 RecoveryPoint::Started,
                 RecoveryPoint::At(Point::RideCreated),
@@ -108,14 +108,14 @@ impl Client {
     }
 
     /// Its next request, under an id of its own.
-    pub(crate) fn ask(&self, number: u64) -> Arrival {
-        Arrival { request_id: RequestId(format!("req_{number}")), ..self.arrival.clone() }
+    pub(crate) fn ask(&self, number: u64) -> Command {
+        Command { request_id: RequestId(format!("req_{number}")), ..self.command.clone() }
     }
 }
 
 /// The request as the edge would hand it on.
-fn arrival(place: &Place, role: Role, payload: u32) -> Arrival {
-    let stranger = role == Role::Stranger;
+fn command(place: &Place, role: Role, payload: u32) -> Command {
+    let stranger = role == Role::Other;
     let (owner, key) = match place.channel {
         Channel::Api => {
             let account = if stranger { "acct_other" } else { "acct_one" };
@@ -139,7 +139,7 @@ fn arrival(place: &Place, role: Role, payload: u32) -> Arrival {
     };
     let (origin, target) = places(&parameters).unwrap();
     let canonical = parameters.canonical();
-    Arrival {
+    Command {
         key_hash: IdempotencyKey::parse(&key).unwrap().hash(&owner),
         owner,
         fingerprint: Fingerprint::of("POST", "/rides", &canonical),

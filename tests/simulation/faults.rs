@@ -11,7 +11,7 @@
 
 use once::context::Times;
 
-use crate::dice::Dice;
+use crate::rng::Dice;
 
 pub(crate) const SECOND: u64 = 1000;
 pub(crate) const MINUTE: u64 = 60 * SECOND;
@@ -331,7 +331,7 @@ pub(crate) enum Plan {
     /// At the boundary of this number, the fault of that number in its catalogue.
     Exactly(Vec<(usize, usize)>),
     /// At the so-many-th boundary of a kind, from 0.
-    Told(Vec<(Boundary, usize, Fault)>),
+    Listed(Vec<(Boundary, usize, Fault)>),
     /// With this chance at each boundary, up to so many, as long as time is below the limit.
     Random { permille: u64, budget: u32, until_ms: u64 },
 }
@@ -357,7 +357,7 @@ impl Faults {
                 let (_, fault) = list.iter().find(|(at, _)| *at == number)?;
                 catalogue(boundary).get(*fault).copied()
             }
-            Plan::Told(list) => {
+            Plan::Listed(list) => {
                 let before = self.passed.iter().filter(|passed| **passed == boundary).count() - 1;
                 let (_, _, fault) = list.iter().find(|(kind, at, _)| (*kind, *at) == (boundary, before))?;
                 Some(*fault)

@@ -9,7 +9,7 @@ use payments::flows::engine::{Begin, LookUp, ProviderCall, Run};
 use payments::providers::HttpAnswer;
 
 use crate::faults::{Boundary, Fault, HOUR, MINUTE, SKEW_MAX_MS};
-use crate::promises::{Bytes, Terms, Violation};
+use crate::invariants::{Bytes, Terms, Violation};
 use crate::provider::plain;
 use crate::report::Counters;
 
@@ -57,7 +57,7 @@ pub(crate) const fn label(decision: &Begin) -> (&'static str, &'static str) {
         Begin::Mismatch { .. } => ("mismatch", "begin: other payload refused"),
         Begin::Expired => ("expired", "begin: expired, refused"),
         Begin::NotStarted => ("not_started", "begin: may not start"),
-        Begin::Stranger => ("stranger", "begin: stranger refused"),
+        Begin::NotOwner => ("stranger", "begin: stranger refused"),
         Begin::Refused(_) => ("refused", "begin: refused by the payment's state"),
     }
 }

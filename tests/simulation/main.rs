@@ -10,7 +10,7 @@
 //!
 //! Read on in this order: faults.rs (what can go wrong), world.rs (an object, its incarnations, and time),
 //! clients.rs and requests.rs (who asks), runs.rs (what the object then does), wire.rs and provider.rs (Stripe and the
-//! way to it), auditor.rs (what must hold). What both worlds use: promises.rs (what both auditors judge), history.rs,
+//! way to it), auditor.rs (what must hold). What both worlds use: invariants.rs (what both auditors judge), history.rs,
 //! schedule.rs, store.rs, campaign.rs, report.rs.
 #![allow(
     clippy::unwrap_used,
@@ -23,16 +23,16 @@
 mod auditor;
 mod campaign;
 mod clients;
-mod dice;
 mod disk;
 mod faults;
 mod history;
+mod invariants;
 mod old_tables;
 mod payments;
-mod promises;
 mod provider;
 mod report;
 mod requests;
+mod rng;
 mod runs;
 #[path = "../saboteur/mod.rs"]
 mod saboteur;
@@ -50,20 +50,20 @@ use once::record::Channel;
 
 use campaign::{amount, every_fault, is_thorough, play_all, play_random, singles};
 use clients::{Client, Place, Role};
-use dice::Dice;
 use faults::{Boundary, Fault, HOUR, MINUTE, Plan, SECOND, SKEW_MAX_MS};
 use history::Outcome;
-use promises::{ONE_CHARGE, TRUE_VERDICT, Violation};
+use invariants::{ONE_CHARGE, TRUE_VERDICT, Violation};
 use report::Name;
+use rng::Dice;
 use saboteur::{Mutant, Saboteur};
-use world::{Clocks, PRUNED, Story, World};
+use world::{Clocks, PRUNED, Scenario, World};
 
 /// A ride's variables are `SIM_SEED` and `SIM_STORY`, those of the payments `SIM_PAYMENTS_SEED` and so on.
 const WORLD: &str = "SIM";
 const STORIES: [&str; 2] = ["api", "form"];
 
 /// The told stories: an API client that returns later and once more after its key has expired; a double click.
-fn told(story: &str) -> Story {
+fn told(story: &str) -> Scenario {
     let channel = if story == "api" { Channel::Api } else { Channel::Form };
     let place = Place { object: ObjectId::from_bytes([7; 32]), channel };
     let mut clients = vec![Client::new(&place, Role::Faithful, 0)];
@@ -71,13 +71,13 @@ fn told(story: &str) -> Story {
         "api" => clients[0].returns_ms = vec![MINUTE, 27 * HOUR],
         _ => clients.push(Client::new(&place, Role::Faithful, 120)),
     }
-    Story { place, clients, clocks: Clocks::Right, key_kept_longer_ms: 0, other_payments: 2 }
+    Scenario { place, clients, clocks: Clocks::Right, key_kept_longer_ms: 0, other_payments: 2 }
 }
 
 /// The history of a seed, about to be played.
 fn random(seed: u64, mutant: Option<Mutant>, trace: bool) -> World {
     let mut dice = Dice::new(seed);
-    let story = Story::random(&mut dice);
+    let story = Scenario::random(&mut dice);
     let plan = Plan::Random {
         permille: dice.pick(&[0, 30, 60, 120, 250]),
         budget: u32::try_from(dice.between(1, 12)).unwrap_or(1),
@@ -90,7 +90,7 @@ fn random(seed: u64, mutant: Option<Mutant>, trace: bool) -> World {
 fn play(name: &Name, trace: bool) -> Outcome {
     match name {
         Name::Seed(_, seed) => random(*seed, None, trace).play(),
-        Name::Story(_, story, faults) => {
+        Name::Scenario(_, story, faults) => {
             let plan = Plan::Exactly(faults.clone());
             World::new(told(story), plan, Dice::new(1), Saboteur::default(), trace).play()
         }
@@ -99,14 +99,14 @@ fn play(name: &Name, trace: bool) -> Outcome {
 
 /// Every second fault at every boundary after the first, in the history that the first one makes.
 fn pairs(single: &Name) -> Vec<Name> {
-    let Name::Story(_, story, faults) = single else {
+    let Name::Scenario(_, story, faults) = single else {
         return vec![];
     };
     let at = faults[0].0;
     let passed = play(single, false).passed;
     every_fault(&passed, at + 1)
         .into_iter()
-        .map(|second| Name::Story(WORLD, story, vec![faults[0], second]))
+        .map(|second| Name::Scenario(WORLD, story, vec![faults[0], second]))
         .collect()
 }
 
@@ -138,8 +138,9 @@ fn no_verdict_overtakes_a_late_send_when_clocks_differ() {
             (Boundary::Send, 1, Fault::Late { ms: HOUR }),
             (Boundary::Transaction, second, Fault::Crash { committed: true, dark_ms: 0 }),
         ];
-        let story = Story { clocks: Clocks::Told(vec![-most, -most, most]), ..told("api") };
-        let outcome = World::new(story, Plan::Told(faults), Dice::new(1), Saboteur::default(), false).play();
+        let story = Scenario { clocks: Clocks::Listed(vec![-most, -most, most]), ..told("api") };
+        let outcome =
+            World::new(story, Plan::Listed(faults), Dice::new(1), Saboteur::default(), false).play();
         assert!(outcome.violations.is_empty(), "crashes at {first} and {second}: {:?}", outcome.violations);
     }
 }

@@ -34,7 +34,7 @@ struct Intent {
 }
 
 /// What an arriving request meets.
-pub(crate) enum Arrival {
+pub(crate) enum Reaction {
     /// An answer at once.
     Answer(HttpAnswer),
     /// Its execution begins.
@@ -95,15 +95,15 @@ impl Provider {
         key: &str,
         parameters: &str,
         odd: Option<Oddity>,
-    ) -> Arrival {
+    ) -> Reaction {
         match odd {
             Some(Oddity::RateLimited { retry_after_ms }) => {
                 let mut answer = error(429, "invalid_request_error", Some("rate_limit"));
                 answer.retry_after_ms = Some(retry_after_ms);
-                return Arrival::Answer(answer);
+                return Reaction::Answer(answer);
             }
-            Some(Oddity::Unauthorized) => return Arrival::Answer(error(401, "invalid_request_error", None)),
-            Some(Oddity::Unavailable) => return Arrival::Answer(plain(503, "upstream connect error")),
+            Some(Oddity::Unauthorized) => return Reaction::Answer(error(401, "invalid_request_error", None)),
+            Some(Oddity::Unavailable) => return Reaction::Answer(plain(503, "upstream connect error")),
             _ => {}
         }
         if self.keys.get(key).is_some_and(|entry| entry.pruned_at_ms <= now_ms) {
@@ -112,9 +112,9 @@ impl Provider {
         }
         if let Some(entry) = self.keys.get(key) {
             if entry.parameters != parameters {
-                return Arrival::Answer(error(400, "idempotency_error", None));
+                return Reaction::Answer(error(400, "idempotency_error", None));
             }
-            return Arrival::Answer(match &entry.memory {
+            return Reaction::Answer(match &entry.memory {
                 Memory::Executing => {
                     self.tally.in_use += 1;
                     error(409, "invalid_request_error", Some("idempotency_key_in_use"))
@@ -127,10 +127,10 @@ impl Provider {
         }
         if odd == Some(Oddity::Hiccup) {
             let answer = error(400, "invalid_request_error", Some("try_again"));
-            return Arrival::Answer(HttpAnswer { should_retry: Some(true), ..answer });
+            return Reaction::Answer(HttpAnswer { should_retry: Some(true), ..answer });
         }
         if odd == Some(Oddity::Invalid) {
-            return Arrival::Answer(error(400, "invalid_request_error", Some("account_invalid")));
+            return Reaction::Answer(error(400, "invalid_request_error", Some("account_invalid")));
         }
         let entry = KeyEntry {
             parameters: parameters.to_owned(),
@@ -142,7 +142,7 @@ impl Provider {
         if self.shows_unfinished {
             self.add(now_ms, key, UNFINISHED);
         }
-        Arrival::Executing
+        Reaction::Executing
     }
 
     /// The execution that an arrival began ends. `since_ms` is when it began.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use crate::promises::Violation;
+use crate::invariants::Violation;
 
 /// How often each thing happened.
 #[derive(Clone, Default)]
@@ -49,14 +49,14 @@ pub(crate) enum Name {
     /// The random history of a seed.
     Seed(&'static str, u64),
     /// A told story with faults at these boundaries, each by its number in the boundary's catalogue.
-    Story(&'static str, &'static str, Vec<(usize, usize)>),
+    Scenario(&'static str, &'static str, Vec<(usize, usize)>),
 }
 
 impl fmt::Display for Name {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Seed(world, seed) => write!(f, "{world}_SEED={seed}"),
-            Self::Story(world, story, faults) => {
+            Self::Scenario(world, story, faults) => {
                 write!(f, "{world}_STORY={story}")?;
                 faults.iter().try_for_each(|(at, fault)| write!(f, ",{at}:{fault}"))
             }
@@ -78,7 +78,7 @@ impl Name {
             let (at, fault) = part.split_once(':')?;
             Some((at.parse().ok()?, fault.parse().ok()?))
         };
-        Some(Self::Story(world, story, parts.map(|part| fault(part).expect("boundary:fault")).collect()))
+        Some(Self::Scenario(world, story, parts.map(|part| fault(part).expect("boundary:fault")).collect()))
     }
 
     /// The failure, and the one line that shows it again.

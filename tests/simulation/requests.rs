@@ -7,7 +7,7 @@ use crate::auditor::Answered;
 use crate::clients::Role;
 use crate::faults::{Boundary, Fault, MINUTE, SECOND};
 use crate::history::{Answer, Request, crashes, label};
-use crate::promises::Writer;
+use crate::invariants::Writer;
 use crate::world::{Event, World};
 
 /// How long a client waits for an answer.
@@ -17,7 +17,7 @@ impl World {
     pub(crate) fn knock(&mut self, client: usize) {
         let it = &mut self.clients[client];
         // A stranger can only have the key from its owner, so it comes after.
-        if it.patience == 0 || (it.role == Role::Stranger && self.store.rows.keys.is_empty()) {
+        if it.patience == 0 || (it.role == Role::Other && self.store.rows.keys.is_empty()) {
             return;
         }
         it.patience -= 1;
@@ -58,10 +58,10 @@ impl World {
         }
         let ctx = self.context(instance);
         let me = self.instances[instance].id.clone();
-        let arrival = self.clients[from.0].ask(u64::from(from.1) << 32 | from.0 as u64);
+        let command = self.clients[from.0].ask(u64::from(from.1) << 32 | from.0 as u64);
         let saboteur = self.saboteur;
         let result: Result<_, StepError> =
-            self.store.transaction(&ctx, instance, |rows| Ok(saboteur.begin(rows, &arrival, &me, &ctx)?));
+            self.store.transaction(&ctx, instance, |rows| Ok(saboteur.begin(rows, &command, &me, &ctx)?));
         if let Some(dark_ms) = crashes(fault, false) {
             self.reply(from, Answer::plain("reset"));
             return self.crash(instance, dark_ms);
@@ -71,7 +71,7 @@ impl World {
         self.tell(|| format!("  begin: {label}"));
         self.counters.count(counter);
         let client = &self.clients[from.0];
-        let stranger = client.role == Role::Stranger;
+        let stranger = client.role == Role::Other;
         let asked = Answered { stranger, payload: client.payload, label, bytes: None };
         self.auditor.began(&asked, &me.0, ctx.now_ms);
         self.commit(staged, Writer::Taker, &ctx, instance);
@@ -120,7 +120,7 @@ impl World {
             return;
         }
         it.settled = true;
-        let (label, stranger, payload) = (answer.label, it.role == Role::Stranger, it.payload);
+        let (label, stranger, payload) = (answer.label, it.role == Role::Other, it.payload);
         self.tell(|| format!("client {client} is answered {label} {:?}", answer.bytes.as_ref().map(|b| b.0)));
         self.auditor.answered(&Answered { stranger, payload, label, bytes: answer.bytes.as_ref() });
         if label == "stored" {

@@ -11,7 +11,7 @@ use payments::flows::engine::{Action, Event as Input, LookUp, RecoveryPoint, Run
 
 use crate::faults::{Boundary, Fault, SECOND};
 use crate::history::{Active, Answer, Request, crashes, look_up_counter};
-use crate::promises::Writer;
+use crate::invariants::Writer;
 use crate::store::has_open_key;
 use crate::world::{Event, World};
 

@@ -13,7 +13,7 @@ use payments::providers::Provider;
 use crate::auditor::Commit;
 use crate::disk::{Committed, Disk, Disks};
 use crate::faults::{HOUR, SKEW_MAX_MS};
-use crate::promises::{KeyView, Writer};
+use crate::invariants::{KeyView, Writer};
 use crate::saboteur::Saboteur;
 
 /// Adyen is sent to for six days.

@@ -23,16 +23,16 @@ use once::rows::TimelineEntry;
 use once_object::storage::Storage;
 use paid_once::object::events::{self, RECORDS_MAX};
 use paid_once::object::log::{self, EVENTS_NEWEST};
-use paid_once::webhooks::{Event, EventKind, OperationNotice, Taken};
+use paid_once::webhooks::{Event, EventKind, Ingested, OperationNotice};
 use serde_json::Value;
 
 use crate::campaign::{self, amount, play_random};
 use crate::disk::{Disks, Field, Sqlite, store_of};
 use crate::faults::HOUR;
 use crate::history::Outcome;
+use crate::invariants::KEPT;
 use crate::old_tables::{MIGRATIONS, VERSION_TABLE};
 use crate::payments;
-use crate::promises::KEPT;
 use crate::report::Name;
 use crate::schedule::EPOCH_MS;
 
@@ -300,10 +300,10 @@ fn events_that_never_end_add_no_rows_for_ever() {
         };
         let ctx = context(EPOCH_MS + number);
         let taken = events::take(&store, &event, &ctx).unwrap();
-        assert_eq!(matches!(taken, Taken::Contradiction { .. }), contradicts, "{number}: {taken:?}");
+        assert_eq!(matches!(taken, Ingested::Contradiction { .. }), contradicts, "{number}: {taken:?}");
         // It comes again at once: taken in, or told again to whoever keeps it for a person.
         let again = events::take(&store, &event, &ctx).unwrap();
-        assert_eq!(again, if contradicts { taken } else { Taken::Known }, "{number}");
+        assert_eq!(again, if contradicts { taken } else { Ingested::Duplicate }, "{number}");
         assert!(log::events(&store).unwrap().len() as u64 <= EVENTS_NEWEST.into(), "{number}");
     }
     let grown: Vec<u64> = counts().iter().zip(before).map(|(now, before)| now - before).collect();
@@ -349,9 +349,9 @@ fn an_event_is_known_by_its_provider_and_its_id() {
     let harmless = event(Provider::Stripe, EventKind::Other);
     let take = |event| events::take(&store, event, &context(EPOCH_MS)).unwrap();
     let said = take(&contradicts);
-    assert!(matches!(said, Taken::Contradiction { .. }), "{said:?}");
-    assert_eq!(take(&harmless), Taken::In, "of another provider");
-    assert_eq!((take(&contradicts), take(&harmless)), (said, Taken::Known), "each for itself");
+    assert!(matches!(said, Ingested::Contradiction { .. }), "{said:?}");
+    assert_eq!(take(&harmless), Ingested::Applied, "of another provider");
+    assert_eq!((take(&contradicts), take(&harmless)), (said, Ingested::Duplicate), "each for itself");
 }
 
 /// What was known when an event's id alone was its key is known since.

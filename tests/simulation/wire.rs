@@ -6,7 +6,7 @@ use payments::providers::HttpAnswer;
 
 use crate::faults::{Boundary, Copy, Fault, HOUR, Oddity, copies, send_counter};
 use crate::history::{Asking, Exchange, broken_page};
-use crate::provider::Arrival;
+use crate::provider::Reaction;
 use crate::world::{Event, World};
 
 /// When the provider's window has closed for certain.
@@ -64,8 +64,8 @@ impl World {
         self.auditor.arrived(&delivery.derived_key);
         let Delivery { derived_key, parameters, odd, takes_ms, .. } = &delivery;
         match self.provider.arrive(self.now_ms, derived_key, parameters, *odd) {
-            Arrival::Answer(answer) => self.answer(&delivery, answer),
-            Arrival::Executing => {
+            Reaction::Answer(answer) => self.answer(&delivery, answer),
+            Reaction::Executing => {
                 let takes_ms = *takes_ms;
                 delivery.began_ms = self.now_ms;
                 self.after(takes_ms, Event::Executed(Box::new(delivery)));

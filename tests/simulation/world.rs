@@ -14,15 +14,15 @@ use payments::providers::HttpAnswer;
 
 use crate::auditor::Auditor;
 use crate::clients::{Client, Place};
-use crate::dice::Dice;
 use crate::disk::Disks;
 use crate::faults::{ALARM_LEAD_MS, Boundary, Fault, Faults, HOUR, MINUTE, Oddity, Plan, SKEW_MAX_MS, skew};
 use crate::history::{
     Answer, Asking, Exchange, Outcome, Request, Runs, ends_within_ms, quarantine_ms, terms,
 };
-use crate::promises::Writer;
+use crate::invariants::Writer;
 use crate::provider::Provider;
 use crate::report::Counters;
+use crate::rng::Dice;
 use crate::saboteur::Saboteur;
 use crate::schedule::{EPOCH_MS, Schedule, tell};
 use crate::store::{Staged, Store, first_expiry_ms, has_open_key};
@@ -34,7 +34,7 @@ const EVENTS_MAX: u32 = 30_000;
 pub(crate) const PRUNED: &str = "provider: keys pruned after 24 h and used again";
 
 /// What is played: the place, the clients, and the provider's habits.
-pub(crate) struct Story {
+pub(crate) struct Scenario {
     pub(crate) place: Place,
     pub(crate) clients: Vec<Client>,
     pub(crate) clocks: Clocks,
@@ -47,7 +47,7 @@ pub(crate) enum Clocks {
     Right,
     Random,
     /// One after the other; later ones are right.
-    Told(Vec<i64>),
+    Listed(Vec<i64>),
 }
 
 /// What happens at a time.
@@ -113,7 +113,7 @@ pub(crate) struct World {
 }
 
 impl World {
-    pub(crate) fn new(story: Story, plan: Plan, dice: Dice, saboteur: Saboteur, trace: bool) -> Self {
+    pub(crate) fn new(story: Scenario, plan: Plan, dice: Dice, saboteur: Saboteur, trace: bool) -> Self {
         let times = Times::default();
         let mut world = Self {
             now_ms: EPOCH_MS,
@@ -262,7 +262,7 @@ impl World {
         let ahead_ms = match &self.clocks {
             Clocks::Right => 0,
             Clocks::Random => skew(&mut self.dice),
-            Clocks::Told(clocks) => clocks.get(number).copied().unwrap_or(0),
+            Clocks::Listed(clocks) => clocks.get(number).copied().unwrap_or(0),
         };
         let id = InstanceId(format!("incarnation-{number}"));
         self.tell(|| format!("{} is born, its clock {ahead_ms} ms ahead", id.0));
@@ -333,7 +333,7 @@ impl World {
     }
 }
 
-impl Story {
+impl Scenario {
     /// The story of a seed.
     pub(crate) fn random(dice: &mut Dice) -> Self {
         let mut object = [0; 32];

@@ -11,7 +11,7 @@ use once::record::StoredResponse;
 use once::rows::TimelineEntry;
 use payments::flows::Point;
 use payments::flows::Refusal;
-use payments::flows::engine::{Arrival, KeyRecord, Lifecycle, RecoveryPoint, Rows};
+use payments::flows::engine::{Command, KeyRecord, Lifecycle, RecoveryPoint, Rows};
 use payments::flows::order_link::OrderLinks;
 use payments::flows::ride::Ride;
 use payments::flows::tries::NextTry;
@@ -44,7 +44,8 @@ pub enum Ask {
     /// Bind a key, in its own object, to the object in which its operation runs.
     Bind {
         /// The request.
-        arrival: Box<Arrival>,
+        #[serde(rename = "arrival")]
+        command: Box<Command>,
         /// Where it is to run, as hexadecimal digits.
         object: String,
     },
@@ -266,7 +267,8 @@ pub enum BindVerdict {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Execute {
     /// The request.
-    pub arrival: Arrival,
+    #[serde(rename = "arrival")]
+    pub command: Command,
     /// How long a duplicate waits for the first one's result, in ms.
     pub wait_ms: u64,
     /// A failure that was asked for (demo only).
@@ -297,7 +299,7 @@ impl Fault {
 /// What the object answers to [`Ask::Run`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Verdict {
+pub enum ExecuteResult {
     /// The operation is over.
     Finished {
         /// Its stored response.

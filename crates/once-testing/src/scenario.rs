@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use once::begin::Arrival;
+use once::begin::Command;
 use once::call::ProviderCall;
 use once::domain::Domain;
 use once::flow::Flow;
@@ -20,7 +20,7 @@ pub trait Scenario {
 
     /// The requests, each with the time at which its client sends it first, in ms. A client that gets no final answer asks
     /// again under the same key, and once more long after.
-    fn requests(&self) -> Vec<(u64, Arrival<Self::Flow>)>;
+    fn requests(&self) -> Vec<(u64, Command<Self::Flow>)>;
 
     /// What the provider answers to a call that it executes.
     fn execute(&self, call: &ProviderCall<Self::Flow>) -> <Self::Flow as Domain>::Answer;

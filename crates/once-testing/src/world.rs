@@ -101,7 +101,7 @@ pub(crate) struct World<'a, S: Scenario> {
     runs: BTreeMap<u32, Running<S>>,
     runs_made: u32,
     clients: Vec<Client>,
-    requests: Vec<once::begin::Arrival<Flow<S>>>,
+    requests: Vec<once::begin::Command<Flow<S>>>,
     pub(crate) provider: Provider<Flow<S>>,
     responses: BTreeMap<String, StoredResponse>,
     staged: BTreeSet<String>,

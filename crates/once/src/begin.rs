@@ -29,7 +29,7 @@ use super::rows::{REPLAYED, Rows};
 /// A request as it reaches the object: authenticated, parsed and valid.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(bound = "")]
-pub struct Arrival<F: Domain> {
+pub struct Command<F: Domain> {
     /// Who asks.
     pub owner: Owner,
     /// Under which key.
@@ -87,7 +87,7 @@ pub enum Begin<F: Domain> {
     /// There is nothing yet, and it may not start anything.
     NotStarted,
     /// The key belongs to somebody else.
-    Stranger,
+    NotOwner,
     /// The state of things forbids it. Nothing was written.
     Refused(F::Refusal),
 }
@@ -95,32 +95,32 @@ pub enum Begin<F: Domain> {
 /// Decides, and takes the lease where the decision is to run. On an error nothing may be committed.
 pub fn begin<F: Flow>(
     rows: &mut Rows<F>,
-    arrival: &Arrival<F>,
+    command: &Command<F>,
     me: &InstanceId,
     ctx: &Context<F::Settings>,
 ) -> Result<Begin<F>, Bug> {
-    let found = rows.keys.iter().find(|key| key.key_hash == arrival.key_hash).cloned();
+    let found = rows.keys.iter().find(|key| key.key_hash == command.key_hash).cloned();
     let Some(key) = found else {
         // An object belongs to whoever used its first key.
-        if rows.keys.first().is_some_and(|first| first.owner != arrival.owner) {
-            return Ok(Begin::Stranger);
+        if rows.keys.first().is_some_and(|first| first.owner != command.owner) {
+            return Ok(Begin::NotOwner);
         }
-        if let Some(bound) = rows.bindings.iter().find(|binding| binding.key_hash == arrival.key_hash) {
-            return Ok(mismatch(bound.parameters.as_ref(), arrival));
+        if let Some(bound) = rows.bindings.iter().find(|binding| binding.key_hash == command.key_hash) {
+            return Ok(mismatch(bound.parameters.as_ref(), command));
         }
-        if !arrival.may_start {
+        if !command.may_start {
             return Ok(Begin::NotStarted);
         }
         if rows.keys.len() >= ctx.keys_max as usize {
             return Ok(Begin::Refused(F::too_many_keys(ctx.keys_max)));
         }
-        return start(rows, arrival, me, ctx);
+        return start(rows, command, me, ctx);
     };
-    Ok(again(rows, &key, arrival, me, ctx))
+    Ok(again(rows, &key, command, me, ctx))
 }
 
-fn mismatch<F: Flow>(kept: Option<&Canonical>, arrival: &Arrival<F>) -> Begin<F> {
-    let fields = kept.map(|kept| kept.differing_fields(&arrival.parameters)).unwrap_or_default();
+fn mismatch<F: Flow>(kept: Option<&Canonical>, command: &Command<F>) -> Begin<F> {
+    let fields = kept.map(|kept| kept.differing_fields(&command.parameters)).unwrap_or_default();
     Begin::Mismatch { fields }
 }
 
@@ -128,21 +128,21 @@ fn mismatch<F: Flow>(kept: Option<&Canonical>, arrival: &Arrival<F>) -> Begin<F>
 fn again<F: Flow>(
     rows: &mut Rows<F>,
     key: &KeyRecord<F>,
-    arrival: &Arrival<F>,
+    command: &Command<F>,
     me: &InstanceId,
     ctx: &Context<F::Settings>,
 ) -> Begin<F> {
-    if key.owner != arrival.owner {
-        return Begin::Stranger;
+    if key.owner != command.owner {
+        return Begin::NotOwner;
     }
-    if key.fingerprint != arrival.fingerprint {
-        return mismatch(key.parameters.as_ref(), arrival);
+    if key.fingerprint != command.fingerprint {
+        return mismatch(key.parameters.as_ref(), command);
     }
     match &key.lifecycle {
         // The alarm that drops the response may be late.
         Lifecycle::Finished(finished) if ctx.now_ms >= finished.expires_at_ms => Begin::Expired,
         Lifecycle::Finished(finished) => {
-            replayed(rows, key.key_id, &arrival.request_id, ctx);
+            replayed(rows, key.key_id, &command.request_id, ctx);
             Begin::Replay {
                 response: finished.response.clone(),
                 original_request: key.original_request.clone(),
@@ -192,7 +192,7 @@ fn pending<F: Flow>(rows: &Rows<F>, key_id: u32, ctx: &Context<F::Settings>) -> 
 /// A new key: its record, and what its flow reserves. A refusal leaves neither.
 fn start<F: Flow>(
     rows: &mut Rows<F>,
-    arrival: &Arrival<F>,
+    command: &Command<F>,
     me: &InstanceId,
     ctx: &Context<F::Settings>,
 ) -> Result<Begin<F>, Bug> {
@@ -201,17 +201,17 @@ fn start<F: Flow>(
     let attempt = 1;
     rows.keys.push(KeyRecord {
         key_id,
-        key_hash: arrival.key_hash.clone(),
-        owner: arrival.owner.clone(),
-        channel: arrival.channel,
-        fingerprint: arrival.fingerprint.clone(),
-        parameters: Some(arrival.parameters.clone()),
-        original_request: arrival.request_id.clone(),
+        key_hash: command.key_hash.clone(),
+        owner: command.owner.clone(),
+        channel: command.channel,
+        fingerprint: command.fingerprint.clone(),
+        parameters: Some(command.parameters.clone()),
+        original_request: command.request_id.clone(),
         created_at_ms: ctx.now_ms,
         attempt,
         replays: 0,
         lifecycle: Lifecycle::Open(Open {
-            operation: arrival.operation.clone(),
+            operation: command.operation.clone(),
             recovery_point: RecoveryPoint::Started,
             lease: Some(Lease::new(me, ctx)),
             resume_at_ms: ctx.now_ms,
@@ -219,9 +219,9 @@ fn start<F: Flow>(
             failures: 0,
         }),
     });
-    rows.note(key_id, ctx.now_ms, "key_created", F::name(&arrival.operation));
-    let by = arrival.by.as_deref();
-    match F::admit(&arrival.operation, &mut Phase { rows, key_id, ctx, by })? {
+    rows.note(key_id, ctx.now_ms, "key_created", F::name(&command.operation));
+    let by = command.by.as_deref();
+    match F::admit(&command.operation, &mut Phase { rows, key_id, ctx, by })? {
         Ok(point) => {
             if let Some(point) = point {
                 rows.reach(key_id, point, ctx.now_ms)?;
@@ -248,32 +248,32 @@ pub enum Bound {
 }
 
 /// Binds a key, in the key's own object, to the object in which its operation runs. Without this the same key could stand
-/// for one request in each object. The arrival's fingerprint is that of its address alone: a request that is refused there
+/// for one request in each object. The command's fingerprint is that of its address alone: a request that is refused there
 /// leaves no record, and may come again under the same key with other parameters.
 pub fn bind<F: Flow>(
     rows: &mut Rows<F>,
-    arrival: &Arrival<F>,
+    command: &Command<F>,
     object: ObjectId,
     ctx: &Context<F::Settings>,
 ) -> Bound {
     let differs = |kept: Option<&Canonical>| Bound::Mismatch {
-        fields: kept.map(|kept| kept.differing_fields(&arrival.parameters)).unwrap_or_default(),
+        fields: kept.map(|kept| kept.differing_fields(&command.parameters)).unwrap_or_default(),
     };
-    if let Some(bound) = rows.bindings.iter().find(|binding| binding.key_hash == arrival.key_hash) {
-        let is_same = bound.fingerprint == arrival.fingerprint
-            && bound.owner == arrival.owner
+    if let Some(bound) = rows.bindings.iter().find(|binding| binding.key_hash == command.key_hash) {
+        let is_same = bound.fingerprint == command.fingerprint
+            && bound.owner == command.owner
             && bound.object == object;
         return if is_same { Bound::To(bound.object) } else { differs(bound.parameters.as_ref()) };
     }
     // Used in this object itself: whatever it was, it was another request, which lives here.
-    if let Some(key) = rows.keys.iter().find(|key| key.key_hash == arrival.key_hash) {
+    if let Some(key) = rows.keys.iter().find(|key| key.key_hash == command.key_hash) {
         return differs(key.parameters.as_ref());
     }
     rows.bindings.push(Binding {
-        key_hash: arrival.key_hash.clone(),
-        owner: arrival.owner.clone(),
-        fingerprint: arrival.fingerprint.clone(),
-        parameters: Some(arrival.parameters.clone()),
+        key_hash: command.key_hash.clone(),
+        owner: command.owner.clone(),
+        fingerprint: command.fingerprint.clone(),
+        parameters: Some(command.parameters.clone()),
         object,
         bound_at_ms: ctx.now_ms,
     });

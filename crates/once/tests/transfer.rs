@@ -4,7 +4,7 @@
 mod flow;
 
 use flow::{Account, Receipt, Transfer, Transfers, request};
-use once::begin::Arrival;
+use once::begin::Command;
 use once::call::ProviderCall;
 use once_testing::{End, Harness, Saboteur, Scenario};
 
@@ -14,7 +14,7 @@ struct Morning;
 impl Scenario for Morning {
     type Flow = Transfers;
 
-    fn requests(&self) -> Vec<(u64, Arrival<Transfers>)> {
+    fn requests(&self) -> Vec<(u64, Command<Transfers>)> {
         let transfer = |to: &str, cents| Transfer { to: to.to_owned(), cents };
         vec![
             (0, request("rent", transfer("DE02 1203 0000 0000 2020 51", 7_000))),

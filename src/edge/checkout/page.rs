@@ -34,7 +34,7 @@ pub enum Cards<'a> {
 
 /// How the payment of an order stands, as far as a person is told.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Standing {
+pub enum OrderState {
     /// Nobody has tried to pay yet.
     Open,
     /// The last try failed: nothing was charged.
@@ -64,7 +64,7 @@ pub enum Standing {
     Paid(Paid),
 }
 
-impl Standing {
+impl OrderState {
     /// From what the order's object shows; `None` if nothing was ever written there.
     pub fn of(view: Option<&View>) -> Self {
         let Some((view, payment)) = view.and_then(|view| Some((view, view.payment.as_ref()?))) else {
@@ -161,7 +161,7 @@ pub struct Visit<'a> {
 
 /// What stands on a form.
 #[derive(Clone, Debug, Default)]
-pub struct Sheet {
+pub struct FormState {
     /// What was entered before: the card, where the receipt goes. Without it the form is fresh.
     pub kept: Option<Parameters>,
     /// What is wrong with it.
@@ -171,7 +171,7 @@ pub struct Sheet {
 }
 
 /// The form, under a fresh key.
-pub fn form(visit: Visit<'_>, key: String, cards: &Cards<'_>, sheet: Sheet) -> CheckoutForm {
+pub fn form(visit: Visit<'_>, key: String, cards: &Cards<'_>, sheet: FormState) -> CheckoutForm {
     let (cart, currency) = (&visit.order.cart, visit.order.cart.currency());
     let element = match cards {
         Cards::Test => None,
@@ -297,7 +297,7 @@ pub fn receipt(visit: Visit<'_>, paid: &Paid) -> CheckoutReceipt {
 
 /// What to say above the form after a try that came to nothing; `edited` if a changed form came under its key. After many
 /// of them the next one must wait for `wait_ms`.
-pub fn notice(standing: &Standing, edited: bool, wait_ms: u64) -> Option<Notice> {
+pub fn notice(standing: &OrderState, edited: bool, wait_ms: u64) -> Option<Notice> {
     let later = |notice: Notice| match wait_ms {
         0 => notice,
         _ => Notice {
@@ -306,18 +306,21 @@ pub fn notice(standing: &Standing, edited: bool, wait_ms: u64) -> Option<Notice>
         },
     };
     match standing {
-        Standing::Failed { declined, message } => Some(later(unpaid(*declined, message, edited))),
-        Standing::Canceled if wait_ms > 0 => Some(later(Notice {
+        OrderState::Failed { declined, message } => Some(later(unpaid(*declined, message, edited))),
+        OrderState::Canceled if wait_ms > 0 => Some(later(Notice {
             title: "That payment was given up".to_owned(),
             text: "Nothing was charged.".to_owned(),
             tone: "info",
         })),
-        Standing::Canceled => Some(Notice {
+        OrderState::Canceled => Some(Notice {
             title: "That payment was given up".to_owned(),
             text: "Nothing was charged. You can pay with another card below.".to_owned(),
             tone: "info",
         }),
-        Standing::Open | Standing::Confirming { .. } | Standing::AtTheBank { .. } | Standing::Paid(_) => None,
+        OrderState::Open
+        | OrderState::Confirming { .. }
+        | OrderState::AtTheBank { .. }
+        | OrderState::Paid(_) => None,
     }
 }
 

@@ -8,7 +8,7 @@ use super::Order;
 use super::cart::{Cart, Line};
 use super::form_key::{FormKey, Place};
 use super::limits::{Bucket, buckets};
-use super::page::{self, Cards, Sheet, Standing, Visit, last_entries, path};
+use super::page::{self, Cards, FormState, OrderState, Visit, last_entries, path};
 use super::request::{OrderRequest, Sent, ended_to_json, link_to_json};
 use crate::edge::api::{Unreachable, account, invalid_parameters, run, unavailable, unreadable};
 use crate::edge::app::{App, ObjectRef};
@@ -17,12 +17,12 @@ use crate::edge::key_source;
 use crate::edge::payment_params::{ORDER_MAX, visible};
 use crate::edge::reply::{self, CARD_PAGE_POLICY, RATE_PERIOD_S, ResponseOptions};
 use crate::edge::ride::foreign_fields;
-use messages::message::{Ask, Execute, OrderView, Shown, Verdict, View};
+use messages::message::{Ask, Execute, ExecuteResult, OrderView, Shown, View};
 use once::fingerprint::{Fingerprint, Parameters};
 use once::id::{ObjectId, Owner};
 use once::key::{IdempotencyKey, KeyHash};
 use once::record::Channel;
-use payments::flows::engine::Arrival;
+use payments::flows::engine::Command;
 use payments::flows::order_link::{self, EndedLinks, LinkState, MadeLink, REVISION_MAX, is_through};
 use payments::flows::payment::{PaymentRequest, Route};
 use payments::flows::tries::NextTry;
@@ -140,10 +140,10 @@ pub(in crate::edge) async fn show_order(app: &App, request: &Request, link: &str
         Ok(shown) => shown,
         Err(closed) => return Ok(closed),
     };
-    let standing = Standing::of(shown.as_ref());
+    let standing = OrderState::of(shown.as_ref());
     let on_the_way = request.has_query(ON_THE_WAY);
     match standing {
-        Standing::AtTheBank { attempt, url } => {
+        OrderState::AtTheBank { attempt, url } => {
             let key = till.form_key()?;
             Ok(web::reply::html(
                 200,
@@ -153,14 +153,14 @@ pub(in crate::edge) async fn show_order(app: &App, request: &Request, link: &str
         }
         // The address of an order is one: what stands there can be reloaded and kept.
         _ if on_the_way || request.has_query("payment") => Ok(Answer::see_other(&path(link), "shown")),
-        Standing::Paid(_) if !request.query.is_empty() => Ok(Answer::see_other(&path(link), "shown")),
-        Standing::Paid(paid) => Ok(web::reply::html(200, &page::receipt(till.visit(), &paid), "receipt")),
-        Standing::Confirming { in_doubt, since_ms } => Ok(web::reply::html(
+        OrderState::Paid(_) if !request.query.is_empty() => Ok(Answer::see_other(&path(link), "shown")),
+        OrderState::Paid(paid) => Ok(web::reply::html(200, &page::receipt(till.visit(), &paid), "receipt")),
+        OrderState::Confirming { in_doubt, since_ms } => Ok(web::reply::html(
             200,
             &page::status(till.visit(), in_doubt, since_ms, till.total(shown.as_ref())),
             "status",
         )),
-        Standing::Open | Standing::Failed { .. } | Standing::Canceled => {
+        OrderState::Open | OrderState::Failed { .. } | OrderState::Canceled => {
             let next_try = shown.as_ref().map(|view| view.next_try).unwrap_or_default();
             if next_try == NextTry::Never && !till.is_expired() {
                 return Ok(till.tried_too_often());
@@ -168,7 +168,7 @@ pub(in crate::edge) async fn show_order(app: &App, request: &Request, link: &str
             let wait_ms = page::wait_ms(next_try, request.now_ms);
             let notice = page::notice(&standing, request.has_query("edited"), wait_ms);
             let kept = shown.as_ref().and_then(last_entries);
-            till.form(200, Sheet { kept, notice, ..Sheet::default() })
+            till.form(200, FormState { kept, notice, ..FormState::default() })
         }
     }
 }
@@ -195,7 +195,7 @@ pub(in crate::edge) async fn pay_order(app: &App, request: &Request, link: &str)
         Ok(Sent::AnotherCard { attempt }) => till.give_up(key, attempt, &entries).await,
         Err(errors) => {
             let notice = foreign_fields(&errors, &["email"]);
-            till.again(422, Sheet { kept: Some(entries), errors, notice }).await
+            till.again(422, FormState { kept: Some(entries), errors, notice }).await
         }
     }
 }
@@ -253,7 +253,7 @@ impl<'a> Till<'a> {
         let state = order_link::state(links.as_ref(), self.order.revision);
         let payment = view.as_ref().and_then(|view| view.payment.as_ref());
         let is_its_own = payment.is_some_and(|payment| is_through(payment, self.order.revision));
-        let is_payable = Standing::of(view.as_ref()).is_payable();
+        let is_payable = OrderState::of(view.as_ref()).is_payable();
         Ok(match state {
             LinkState::Replaced if is_payable || !is_its_own => Err(self.closed(Kind::LinkReplaced)),
             LinkState::Ended if is_payable || !is_its_own => Err(self.closed(Kind::LinkEnded)),
@@ -277,7 +277,7 @@ impl<'a> Till<'a> {
     }
 
     /// The form under a fresh key, while the link may be paid.
-    fn form(&self, status: u16, sheet: Sheet) -> Result<Answer, Problem> {
+    fn form(&self, status: u16, sheet: FormState) -> Result<Answer, Problem> {
         if self.is_expired() {
             return Ok(self.expired());
         }
@@ -302,7 +302,7 @@ impl<'a> Till<'a> {
         opened.ok().map(|form_key| (key, form_key))
     }
 
-    fn form_with(&self, key: String, status: u16, sheet: Sheet) -> Answer {
+    fn form_with(&self, key: String, status: u16, sheet: FormState) -> Answer {
         let outcome = if status == 200 { "form" } else { "form_again" };
         let answer = web::reply::html(status, &page::form(self.visit(), key, &self.cards, sheet), outcome);
         match self.cards {
@@ -354,16 +354,16 @@ impl<'a> Till<'a> {
 
     /// The form once more, with the reason; or the order's page, if there is nothing to pay: "nothing was charged" may be
     /// wrong then.
-    async fn again(&self, status: u16, sheet: Sheet) -> Result<Answer, Problem> {
+    async fn again(&self, status: u16, sheet: FormState) -> Result<Answer, Problem> {
         let shown = match self.shown().await? {
             Ok(shown) => shown,
             Err(closed) => return Ok(closed),
         };
-        if !Standing::of(shown.as_ref()).is_payable() {
+        if !OrderState::of(shown.as_ref()).is_payable() {
             return Ok(self.see("used"));
         }
         let kept = sheet.kept.or_else(|| shown.as_ref().and_then(last_entries));
-        self.form(status, Sheet { kept, ..sheet })
+        self.form(status, FormState { kept, ..sheet })
     }
 
     async fn pay(
@@ -375,7 +375,7 @@ impl<'a> Till<'a> {
     ) -> Result<Answer, Problem> {
         let sheet = |title: &str, text: &str| {
             let notice = Notice { title: title.to_owned(), text: text.to_owned(), tone: "warning" };
-            Sheet { kept: Some(entries.clone()), notice: Some(notice), errors: Vec::new() }
+            FormState { kept: Some(entries.clone()), notice: Some(notice), errors: Vec::new() }
         };
         let Some((key, form_key)) = self.opened(key.as_ref()) else {
             let text = "It was made for another order, or it was not complete. Nothing was charged. Please pay below.";
@@ -384,24 +384,24 @@ impl<'a> Till<'a> {
         let operation = Operation::Payment(Box::new(self.payment(payment_method, email)));
         let may_start = self.request.now_ms < form_key.expires_at_ms && !self.is_expired();
         let key_hash = key.hash(&self.owner);
-        let arrival = self.arrival(key_hash.clone(), operation, entries, may_start);
-        let answer = match self.run(arrival).await {
+        let command = self.command(key_hash.clone(), operation, entries, may_start);
+        let answer = match self.run(command).await {
             Err(Unreachable) => {
                 let text = "Press Pay again: this order is paid once, however often the form is sent.";
                 let key = key.as_str().to_owned();
                 self.form_with(key, 503, sheet("We could not get through", text)).with("retry-after", "1")
             }
-            Ok(Verdict::RateLimited) => {
+            Ok(ExecuteResult::RateLimited) => {
                 let text = "The shop takes too many payments at the moment. Nothing was charged. Press Pay again in a minute.";
                 let key = key.as_str().to_owned();
                 let answer = self.form_with(key, 429, sheet("One moment, please", text));
                 answer.with("retry-after", RATE_PERIOD_S.to_string())
             }
-            Ok(Verdict::NotStarted) => {
+            Ok(ExecuteResult::NotStarted) => {
                 let text = "It was open for too long. Nothing was charged. Please pay below.";
                 self.again(409, sheet("This form has expired", text)).await?
             }
-            Ok(Verdict::Refused(Refusal::TooSoon { retry_at_ms })) => {
+            Ok(ExecuteResult::Refused(Refusal::TooSoon { retry_at_ms })) => {
                 let problem = reply::too_soon(retry_at_ms, self.request.now_ms);
                 let wait_ms = page::wait_ms(NextTry::At(retry_at_ms), self.request.now_ms);
                 let text = format!(
@@ -412,9 +412,9 @@ impl<'a> Till<'a> {
                 let answer = self.form_with(key, 429, sheet("Please wait before the next try", &text));
                 answer.with("retry-after", problem.retry_after_s.unwrap_or(1).to_string())
             }
-            Ok(Verdict::Refused(Refusal::LimitReached { .. })) => self.tried_too_often(),
-            Ok(Verdict::Refused(Refusal::LinkReplaced)) => self.closed(Kind::LinkReplaced),
-            Ok(Verdict::Refused(Refusal::LinkEnded)) => self.closed(Kind::LinkEnded),
+            Ok(ExecuteResult::Refused(Refusal::LimitReached { .. })) => self.tried_too_often(),
+            Ok(ExecuteResult::Refused(Refusal::LinkReplaced)) => self.closed(Kind::LinkReplaced),
+            Ok(ExecuteResult::Refused(Refusal::LinkEnded)) => self.closed(Kind::LinkEnded),
             Ok(verdict) => reply::verdict(
                 verdict,
                 Channel::Form,
@@ -443,28 +443,28 @@ impl<'a> Till<'a> {
             link_revision: Some(self.order.revision),
         };
         let key_hash = NaturalKey::give_up(attempt).hash(&self.owner);
-        let arrival = self.arrival(key_hash.clone(), Operation::Void(void), entries, true);
-        match self.run(arrival).await {
+        let command = self.command(key_hash.clone(), Operation::Void(void), entries, true);
+        match self.run(command).await {
             // The page shows whether it was given up; if not, it can be asked for once more.
             Err(Unreachable) | Ok(_) => Ok(self.see("given_up").under(&self.owner, &key_hash)),
         }
     }
 
-    async fn run(&self, arrival: Arrival) -> Result<Verdict, Unreachable> {
+    async fn run(&self, command: Command) -> Result<ExecuteResult, Unreachable> {
         let wait_ms = key_source::wait_ms(self.request, self.app.config.times.wait_ms);
-        let ask = Execute { arrival, wait_ms, fault: None, is_counted: false };
+        let ask = Execute { command, wait_ms, fault: None, is_counted: false };
         run(self.app, &ObjectRef::Id(self.object), ask).await
     }
 
-    fn arrival(
+    fn command(
         &self,
         key_hash: KeyHash,
         operation: Operation,
         entries: &Parameters,
         may_start: bool,
-    ) -> Arrival {
+    ) -> Command {
         let canonical = entries.canonical();
-        Arrival {
+        Command {
             owner: self.owner.clone(),
             key_hash,
             fingerprint: Fingerprint::of(&self.request.method, &self.request.path, &canonical),

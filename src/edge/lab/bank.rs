@@ -5,7 +5,7 @@ use worker::wasm_bindgen::JsValue;
 use worker::{Headers, Method, RequestInit};
 
 use super::ledger::{Ledger, Side, charges, waiting};
-use super::{ExperimentId, Trouble};
+use super::{ExperimentId, InjectedFault};
 use crate::edge::app::App;
 use payments::providers::stripe::API_VERSION;
 
@@ -36,7 +36,7 @@ pub(super) async fn arm(
     app: &App,
     experiment: &ExperimentId,
     side: Side,
-    trouble: Trouble,
+    trouble: InjectedFault,
     count: u32,
 ) -> worker::Result<()> {
     let Some((fault, delay_ms)) = trouble.at_the_bank() else {
@@ -57,13 +57,13 @@ pub(super) async fn arm(
 pub(super) async fn ledger(
     app: &App,
     experiment: &ExperimentId,
-    trouble: Option<Trouble>,
+    trouble: Option<InjectedFault>,
 ) -> worker::Result<Ledger> {
     let lines =
         send(app, &format!("/_sim/ledger?provider=stripe&metadata%5Blab%5D={experiment}"), None).await?;
     let charges = charges(&lines.body)?;
     let waiting = match trouble {
-        Some(Trouble::BankPage) => {
+        Some(InjectedFault::BankPage) => {
             let list = send(app, "/v1/payment_intents?limit=100", None).await?;
             waiting(&list.body, &experiment.to_string())?
         }

@@ -6,9 +6,9 @@
 
 #[cfg(target_arch = "wasm32")]
 mod bank;
-pub mod ledger;
 #[cfg(target_arch = "wasm32")]
-mod naive;
+mod control;
+pub mod ledger;
 pub mod page;
 #[cfg(target_arch = "wasm32")]
 pub(super) mod run;
@@ -71,7 +71,7 @@ impl fmt::Display for ExperimentId {
 
 /// What goes wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Trouble {
+pub enum InjectedFault {
     /// The bank charges, and its answer is lost.
     AnswerLost,
     /// The request never gets to the bank.
@@ -90,7 +90,7 @@ pub enum Trouble {
     None,
 }
 
-impl Trouble {
+impl InjectedFault {
     /// All of them, as they are offered.
     pub const ALL: [Self; 8] = [
         Self::AnswerLost,
@@ -219,7 +219,7 @@ impl Trouble {
 
 /// What a client saw of one try.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Saw {
+pub enum ClientOutcome {
     /// Paid.
     Paid,
     /// Paid: the answer to another request, once more.
@@ -236,7 +236,7 @@ pub enum Saw {
     Crashed,
 }
 
-impl Saw {
+impl ClientOutcome {
     const ALL: [Self; 7] = [
         Self::Paid,
         Self::Replayed,
@@ -279,17 +279,17 @@ impl Saw {
 }
 
 /// What the client saw: of each press, its tries.
-pub type Presses = Vec<Vec<Saw>>;
+pub type Presses = Vec<Vec<ClientOutcome>>;
 
 /// Presses as an address carries them: `np-nnp`.
 pub fn write(presses: &Presses) -> String {
-    let press = |tries: &Vec<Saw>| tries.iter().map(|saw| saw.letter()).collect::<String>();
+    let press = |tries: &Vec<ClientOutcome>| tries.iter().map(|saw| saw.letter()).collect::<String>();
     presses.iter().map(press).collect::<Vec<_>>().join("-")
 }
 
 /// Presses from an address. What was made up is left out.
 pub fn read(text: &str) -> Presses {
-    let saw = |letter| Saw::ALL.into_iter().find(|saw| saw.letter() == letter);
+    let saw = |letter| ClientOutcome::ALL.into_iter().find(|saw| saw.letter() == letter);
     let press = |tries: &str| tries.chars().filter_map(saw).take(TRIES as usize).collect::<Vec<_>>();
     text.split('-').map(press).filter(|tries| !tries.is_empty()).take(MANY as usize).collect()
 }
@@ -298,7 +298,7 @@ pub fn read(text: &str) -> Presses {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Order {
     /// What goes wrong.
-    pub trouble: Trouble,
+    pub trouble: InjectedFault,
     /// How often Pay is pressed, all at once.
     pub times: u32,
     /// Which form it was: a form that comes again, because the server died over it, is one round.
@@ -314,7 +314,7 @@ impl Order {
             "5" => Some(MANY),
             _ => None,
         };
-        match (Trouble::parse(&field("fault")), times, ExperimentId::parse(&field("round"))) {
+        match (InjectedFault::parse(&field("fault")), times, ExperimentId::parse(&field("round"))) {
             (Some(trouble), Some(times), Some(round)) => Ok(Self { trouble, times, round }),
             (trouble, times, round) => {
                 let wrong = |name: &str, message: &str, is_good: bool| {

@@ -5,7 +5,7 @@ use std::fmt;
 use askama::Template;
 
 use super::ledger::{Charge, Ledger, Side};
-use super::{ExperimentId, MANY, PRICE_MINOR, Presses, Saw, Trouble, read, write};
+use super::{ClientOutcome, ExperimentId, InjectedFault, MANY, PRICE_MINOR, Presses, read, write};
 use crate::edge::ride::refresh_s;
 use messages::message::View;
 use once::record::REPLAYS_SHOWN_MAX;
@@ -21,7 +21,7 @@ const LINES_MAX: usize = 10;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Query {
     /// What went wrong.
-    pub trouble: Option<Trouble>,
+    pub trouble: Option<InjectedFault>,
     /// How often Pay was pressed in the last round.
     pub times: Option<u32>,
     /// What the client saw without protection, in the last round.
@@ -36,7 +36,7 @@ impl Query {
         let mut parsed = Self::default();
         for (name, value) in query.split('&').filter_map(|pair| pair.split_once('=')) {
             match name {
-                "fault" => parsed.trouble = Trouble::parse(value),
+                "fault" => parsed.trouble = InjectedFault::parse(value),
                 "times" => parsed.times = value.parse().ok().filter(|times| matches!(*times, 1 | MANY)),
                 "unprotected" => parsed.unprotected = read(value),
                 "protected" => parsed.protected = read(value),
@@ -49,7 +49,7 @@ impl Query {
 
 impl fmt::Display for Query {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "fault={}", self.trouble.unwrap_or(Trouble::None).as_str())?;
+        write!(f, "fault={}", self.trouble.unwrap_or(InjectedFault::None).as_str())?;
         if let Some(times) = self.times {
             write!(f, "&times={times}")?;
         }
@@ -63,13 +63,13 @@ impl fmt::Display for Query {
 }
 
 /// Where the bank's page sends the browser back to.
-pub fn back(origin: &str, experiment: &ExperimentId, trouble: Trouble) -> String {
+pub fn back(origin: &str, experiment: &ExperimentId, trouble: InjectedFault) -> String {
     format!("{origin}{}?fault={}", experiment.path(), trouble.as_str())
 }
 
 /// What every page of the lab needs.
 #[derive(Clone, Debug)]
-pub struct Sheet {
+pub struct FormState {
     /// See [`Site`].
     pub site: Site,
     /// The address of the script that shows it live.
@@ -121,7 +121,7 @@ pub struct LabPage {
 #[derive(Clone, Copy, Debug)]
 pub struct Choice {
     /// Which.
-    pub trouble: Trouble,
+    pub trouble: InjectedFault,
     /// Whether it is chosen.
     pub chosen: bool,
 }
@@ -132,7 +132,7 @@ pub struct Outcome {
     /// Which one.
     pub experiment: ExperimentId,
     /// What went wrong in it.
-    pub trouble: Trouble,
+    pub trouble: InjectedFault,
     /// How often Pay was pressed in all, for a person.
     pub pressed: String,
     /// Without protection, then with it.
@@ -170,7 +170,7 @@ pub struct Column {
     /// `good`, `bad` or `open`.
     pub tone: &'static str,
     /// What the client saw of each press in the last round.
-    pub presses: Vec<Vec<Saw>>,
+    pub presses: Vec<Vec<ClientOutcome>>,
     /// The newest lines of the bank's ledger, oldest first.
     pub charges: Vec<Charge>,
     /// How many lines stand before them.
@@ -199,13 +199,13 @@ pub struct Moment {
 }
 
 /// The page.
-pub fn page(sheet: Sheet, seen: Option<Seen>) -> LabPage {
-    let Sheet { site, script, query, fresh, round } = sheet;
-    let chosen = query.trouble.unwrap_or(Trouble::AnswerLost);
+pub fn page(sheet: FormState, seen: Option<Seen>) -> LabPage {
+    let FormState { site, script, query, fresh, round } = sheet;
+    let chosen = query.trouble.unwrap_or(InjectedFault::AnswerLost);
     LabPage {
         site,
         script,
-        choices: Trouble::ALL.map(|trouble| Choice { trouble, chosen: trouble == chosen }).to_vec(),
+        choices: InjectedFault::ALL.map(|trouble| Choice { trouble, chosen: trouble == chosen }).to_vec(),
         times: query.times.unwrap_or(MANY),
         fresh,
         round,
@@ -217,7 +217,7 @@ pub fn page(sheet: Sheet, seen: Option<Seen>) -> LabPage {
 fn outcome(query: Query, seen: Seen) -> Outcome {
     let Seen { experiment, ledger, view, now_ms } = seen;
     let Query { trouble, unprotected, protected, .. } = query;
-    let is_told = !unprotected.is_empty() || trouble == Some(Trouble::BankPage);
+    let is_told = !unprotected.is_empty() || trouble == Some(InjectedFault::BankPage);
     let presses = ledger.presses().max(unprotected.len()).max(protected.len());
     let open_since_ms = view.as_ref().filter(|view| is_open(view)).map(|view| view.key.created_at_ms);
     let bank_page = view.as_ref().and_then(|view| match &view.payment.as_ref()?.state {
@@ -233,7 +233,7 @@ fn outcome(query: Query, seen: Seen) -> Outcome {
     };
     Outcome {
         experiment,
-        trouble: trouble.unwrap_or(Trouble::None),
+        trouble: trouble.unwrap_or(InjectedFault::None),
         pressed: match presses {
             0 => "You have not pressed yet".to_owned(),
             presses => format!("You pressed {}", times(presses)),

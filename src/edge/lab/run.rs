@@ -9,19 +9,19 @@ use serde::Deserialize;
 use worker::Delay;
 
 use super::bank;
+use super::control::{self, Press};
 use super::ledger::Side;
-use super::naive::{self, Press};
-use super::page::{self, Query, Seen, Sheet};
-use super::{ExperimentId, Order, PRICE_MINOR, Presses, Saw, TRIES, Trouble};
+use super::page::{self, FormState, Query, Seen};
+use super::{ClientOutcome, ExperimentId, InjectedFault, Order, PRICE_MINOR, Presses, TRIES};
 use crate::edge::api::{invalid_parameters, run, unavailable, unreadable};
 use crate::edge::app::{App, ObjectRef};
 use crate::edge::assets::LAB_SCRIPT;
-use messages::message::{Ask, Execute, Fault, Shown, Verdict};
+use messages::message::{Ask, Execute, ExecuteResult, Fault, Shown};
 use once::fingerprint::{Fingerprint, Parameters};
 use once::id::Owner;
 use once::record::{Channel, StoredResponse};
 use payments::flows::Operation;
-use payments::flows::engine::Arrival;
+use payments::flows::engine::Command;
 use payments::flows::payment::{PaymentRequest, Route};
 use payments::payment::money::{AmountMinor, Currency};
 use payments::payment::natural_key::{NaturalKey, order_object_name};
@@ -94,9 +94,9 @@ fn fresh_id() -> Result<ExperimentId, Problem> {
     random::uuid().map(ExperimentId::new).map_err(unavailable)
 }
 
-fn sheet(app: &App, request: &Request, query: Query) -> Result<Sheet, Problem> {
+fn sheet(app: &App, request: &Request, query: Query) -> Result<FormState, Problem> {
     let (fresh, round) = (fresh_id()?, fresh_id()?);
-    Ok(Sheet { site: app.site(request), script: LAB_SCRIPT.address, query, fresh, round })
+    Ok(FormState { site: app.site(request), script: LAB_SCRIPT.address, query, fresh, round })
 }
 
 /// One round: the same presses on both sides.
@@ -109,7 +109,7 @@ struct Round<'a> {
 
 impl Round<'_> {
     async fn play(&self) -> worker::Result<(Presses, Presses)> {
-        if self.order.trouble == Trouble::Crash {
+        if self.order.trouble == InjectedFault::Crash {
             // The crash takes this request down as well: what the control does must be over by then.
             return Ok((self.without_protection().await?, self.with_protection().await?));
         }
@@ -121,7 +121,7 @@ impl Round<'_> {
         let Order { trouble, times, round } = self.order;
         if self.came_before().await? {
             // The form comes again: its presses were all made, and this is what each of them came to.
-            return Ok(vec![vec![Saw::Crashed, Saw::Paid]; *times as usize]);
+            return Ok(vec![vec![ClientOutcome::Crashed, ClientOutcome::Paid]; *times as usize]);
         }
         bank::arm(self.app, self.experiment, Side::Unprotected, *trouble, *times).await?;
         let presses = (1..=*times).map(|number| async move {
@@ -129,9 +129,9 @@ impl Round<'_> {
             let press = Press { experiment: self.experiment, order: self.order, id };
             let press = &press;
             insist(|attempt| async move {
-                let saw = naive::pay(self.app, self.request, press).await;
+                let saw = control::pay(self.app, self.request, press).await;
                 // Its server dies when the bank has charged. Nothing was written down, so there is nothing else to show of it.
-                if *trouble == Trouble::Crash && attempt == 1 { Saw::Crashed } else { saw }
+                if *trouble == InjectedFault::Crash && attempt == 1 { ClientOutcome::Crashed } else { saw }
             })
             .await
         });
@@ -142,8 +142,8 @@ impl Round<'_> {
         let Order { trouble, times, .. } = self.order;
         let protected = protected(self.app, self.experiment);
         let is_first = protected.shown().await?.is_none();
-        let crashes = *trouble == Trouble::Crash && is_first;
-        let died = *trouble == Trouble::Crash && !is_first && self.came_before().await?;
+        let crashes = *trouble == InjectedFault::Crash && is_first;
+        let died = *trouble == InjectedFault::Crash && !is_first && self.came_before().await?;
         if is_first {
             // All presses are one call to the bank: one is lost.
             bank::arm(self.app, self.experiment, Side::Protected, *trouble, 1).await?;
@@ -155,14 +155,14 @@ impl Round<'_> {
                 protected.pay(self.request, *trouble, fault)
             })
             .await;
-            if died { [vec![Saw::Crashed], tries].concat() } else { tries }
+            if died { [vec![ClientOutcome::Crashed], tries].concat() } else { tries }
         });
         Ok(join_all(presses).await)
     }
 
     /// Whether this form was sent before: the server died over it, and it comes again.
     async fn came_before(&self) -> worker::Result<bool> {
-        if self.order.trouble != Trouble::Crash {
+        if self.order.trouble != InjectedFault::Crash {
             return Ok(false);
         }
         let ledger = bank::ledger(self.app, self.experiment, None).await?;
@@ -171,12 +171,12 @@ impl Round<'_> {
 }
 
 /// The client: asks until it is answered, for as long as it has patience.
-async fn insist<F: Future<Output = Saw>>(mut ask: impl FnMut(u32) -> F) -> Vec<Saw> {
+async fn insist<F: Future<Output = ClientOutcome>>(mut ask: impl FnMut(u32) -> F) -> Vec<ClientOutcome> {
     let mut tries = Vec::new();
     for attempt in 1..=TRIES {
         let saw = match select(Box::pin(ask(attempt)), Delay::from(PATIENCE)).await {
             Either::Left((saw, _)) => saw,
-            Either::Right(_) => Saw::NoAnswer,
+            Either::Right(_) => ClientOutcome::NoAnswer,
         };
         tries.push(saw);
         if saw.is_an_answer() {
@@ -208,15 +208,15 @@ impl Protected<'_> {
     }
 
     /// One request to pay, under the order's own key, as `POST /payments` with an `order_id` has it.
-    async fn pay(&self, request: &Request, trouble: Trouble, fault: Option<Fault>) -> Saw {
+    async fn pay(&self, request: &Request, trouble: InjectedFault, fault: Option<Fault>) -> ClientOutcome {
         let Some(operation) = self.payment(request, trouble) else {
-            return Saw::Failed;
+            return ClientOutcome::Failed;
         };
         let order = self.experiment.order();
         let fields = [("order_id", order.as_str()), ("payment_method", trouble.card())];
         let fields = fields.map(|(name, value)| (name.to_owned(), value.to_owned()));
         let canonical = Parameters::Form(fields.to_vec()).canonical();
-        let arrival = Arrival {
+        let command = Command {
             owner: self.owner.clone(),
             key_hash: NaturalKey::order(&order).hash(&self.owner),
             fingerprint: Fingerprint::of("POST", "/payments", &canonical),
@@ -228,15 +228,15 @@ impl Protected<'_> {
             by: None,
         };
         let wait_ms = self.app.config.times.wait_ms;
-        let ask = Execute { arrival, wait_ms, fault, is_counted: false };
+        let ask = Execute { command, wait_ms, fault, is_counted: false };
         match run(self.app, &self.place, ask).await {
-            Ok(Verdict::Finished { response, replayed, .. }) => saw(&response, replayed),
-            Ok(_) => Saw::Failed,
-            Err(_) => Saw::NoAnswer,
+            Ok(ExecuteResult::Finished { response, replayed, .. }) => saw(&response, replayed),
+            Ok(_) => ClientOutcome::Failed,
+            Err(_) => ClientOutcome::NoAnswer,
         }
     }
 
-    fn payment(&self, request: &Request, trouble: Trouble) -> Option<Operation> {
+    fn payment(&self, request: &Request, trouble: InjectedFault) -> Option<Operation> {
         let origin = request.origin();
         let marks = [("lab", self.experiment.to_string()), ("side", Side::Protected.as_str().to_owned())];
         Some(Operation::Payment(Box::new(PaymentRequest {
@@ -264,19 +264,19 @@ impl Protected<'_> {
 }
 
 /// What a client makes of a complete answer.
-fn saw(response: &StoredResponse, replayed: bool) -> Saw {
+fn saw(response: &StoredResponse, replayed: bool) -> ClientOutcome {
     #[derive(Deserialize)]
     struct Payment {
         status: String,
     }
     if response.status == 402 {
-        return Saw::Declined;
+        return ClientOutcome::Declined;
     }
     let status = serde_json::from_slice(&response.body).map(|Payment { status }| status).unwrap_or_default();
     match status.as_str() {
-        "succeeded" if replayed => Saw::Replayed,
-        "succeeded" => Saw::Paid,
-        "requires_action" => Saw::BankPage,
-        _ => Saw::Failed,
+        "succeeded" if replayed => ClientOutcome::Replayed,
+        "succeeded" => ClientOutcome::Paid,
+        "requires_action" => ClientOutcome::BankPage,
+        _ => ClientOutcome::Failed,
     }
 }

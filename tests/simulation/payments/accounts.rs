@@ -10,10 +10,10 @@ use super::bank::{Intent, Ledger};
 use super::stripe::Stripe;
 use super::wire::LAGS;
 use super::world::{Event, Object, World};
-use crate::dice::Dice;
 use crate::faults::{HOUR, MINUTE, SECOND};
 use crate::history::quarantine_ms;
 use crate::provider::error;
+use crate::rng::Dice;
 
 /// Longer than anything takes once the right key is there.
 const SETTLED_MS: u64 = 6 * 24 * HOUR;

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::bank::{Asked, Card, Done, Intent, Keys, Later, Ledger, Memory, Status};
-use super::elsewhere::{DASHBOARD, Does};
+use super::elsewhere::{DASHBOARD, Effect};
 use crate::faults::{HOUR, Oddity, SECOND};
 use crate::provider::plain;
 
@@ -123,26 +123,26 @@ impl Adyen {
     }
 
     /// A person moves money in the Customer Area: what tells of it has the payment's own reference.
-    pub(crate) fn in_the_customer_area(&mut self, id: &str, does: Does) -> bool {
+    pub(crate) fn in_the_customer_area(&mut self, id: &str, does: Effect) -> bool {
         if !self.ledger.at_the_dashboard(id, does) {
             return false;
         }
         let reference = self.ledger.intent(id).and_then(|intent| self.references.get(&intent.by)).cloned();
         let by = match does {
-            Does::Refunds { .. } => self.ledger.refunds.last().map(|refund| refund.by.clone()),
+            Effect::Refunds { .. } => self.ledger.refunds.last().map(|refund| refund.by.clone()),
             _ => Some(format!("{DASHBOARD}-{id}")),
         };
         let (Some(reference), Some(by)) = (reference, by) else { return true };
         self.references.insert(by.clone(), reference);
         let code = match does {
-            Does::Captures { .. } => "CAPTURE",
-            Does::Cancels => "CANCELLATION",
+            Effect::Captures { .. } => "CAPTURE",
+            Effect::Cancels => "CANCELLATION",
             // Told of as every refund is.
-            Does::Refunds { .. } => return true,
+            Effect::Refunds { .. } => return true,
         };
         let Some(intent) = self.ledger.intent_mut(id) else { return true };
         intent.moved_by = Some(by.clone());
-        let minor = if matches!(does, Does::Cancels) { intent.amount } else { intent.captured };
+        let minor = if matches!(does, Effect::Cancels) { intent.amount } else { intent.captured };
         let amount = json!({ "value": minor, "currency": intent.currency });
         let item = self.notification(code, &format!("M{by}"), id, &by, amount, true);
         self.items.push(item);

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use payments::providers::HttpAnswer;
 
-use super::elsewhere::{DASHBOARD, Does};
+use super::elsewhere::{DASHBOARD, Effect};
 use crate::faults::Oddity;
 
 /// A payment in a provider's books.
@@ -214,7 +214,7 @@ pub(crate) enum Later {
     /// A person does something at the provider's dashboard.
     Person {
         intent: String,
-        does: Does,
+        does: Effect,
     },
     /// The provider has failed, and completes the work by itself.
     RollForward {

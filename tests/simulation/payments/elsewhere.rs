@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 
 use super::bank::{Dispute, Intent, Later, Ledger, Status};
 use super::world::{Event, World};
-use crate::dice::Dice;
 use crate::faults::{HOUR, MINUTE, SECOND};
+use crate::rng::Dice;
 
 const DAY: u64 = 24 * HOUR;
 /// What a person moves at the dashboard is moved by no key of ours.
@@ -14,21 +14,21 @@ pub(crate) const DASHBOARD: &str = "dashboard";
 
 /// What a person does at the dashboard.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Does {
+pub(crate) enum Effect {
     Captures { permille: u64 },
     Cancels,
     Refunds { permille: u64 },
 }
 
 /// Who else moves the money of a history.
-pub(crate) struct Elsewhere {
+pub(crate) struct Dashboard {
     dice: Dice,
     is_on: bool,
     /// What they have heard of, so that each thing gives cause once.
     met: BTreeSet<String>,
 }
 
-impl Elsewhere {
+impl Dashboard {
     pub(crate) const fn new(seed: u64) -> Self {
         Self { dice: Dice::new(seed), is_on: false, met: BTreeSet::new() }
     }
@@ -68,13 +68,13 @@ impl World {
             let does = match status {
                 Status::Reserved => {
                     let lapses_ms = it.dice.pick(&[4 * DAY + 18 * HOUR, 7 * DAY, 7 * DAY, 30 * DAY]);
-                    let does = [Does::Captures { permille }, Does::Cancels];
+                    let does = [Effect::Captures { permille }, Effect::Cancels];
                     let does = it.dice.permille(300).then(|| it.dice.pick(&does));
                     self.later_at_stripe(lapses_ms, Later::Lapse { intent: intent.clone() });
                     does
                 }
                 Status::Captured => {
-                    let does = it.dice.permille(300).then_some(Does::Refunds { permille });
+                    let does = it.dice.permille(300).then_some(Effect::Refunds { permille });
                     if it.dice.permille(300) {
                         let inquiry = it.dice.permille(250);
                         let ms = it.dice.pick(&[10 * SECOND, 10 * MINUTE, 30 * HOUR, 25 * DAY]);
@@ -134,8 +134,8 @@ impl World {
             }
             let permille = it.dice.pick(&[200, 1000]);
             let does = match status {
-                Status::Reserved => it.dice.pick(&[Does::Captures { permille }, Does::Cancels]),
-                Status::Captured => Does::Refunds { permille },
+                Status::Reserved => it.dice.pick(&[Effect::Captures { permille }, Effect::Cancels]),
+                Status::Captured => Effect::Refunds { permille },
                 _ => continue,
             };
             let most_ms = it.dice.pick(&[10 * MINUTE, 30 * HOUR, 6 * DAY]);
@@ -193,21 +193,21 @@ impl Ledger {
     }
 
     /// Nothing happens where the payment does not permit it any more.
-    pub(crate) fn at_the_dashboard(&mut self, id: &str, does: Does) -> bool {
+    pub(crate) fn at_the_dashboard(&mut self, id: &str, does: Effect) -> bool {
         let left = self.intent(id).map_or(0, |intent| intent.captured).saturating_sub(self.refunded(id));
         let permits_refunds = self.dispute_of(id).is_none_or(Dispute::permits_refunds);
         let Some(intent) = self.intent_mut(id) else { return false };
         match (does, intent.status) {
-            (Does::Captures { permille }, Status::Reserved) => {
+            (Effect::Captures { permille }, Status::Reserved) => {
                 intent.status = Status::Captured;
                 intent.captured = intent.amount * permille / 1000;
                 intent.taken = intent.captured;
                 intent.moved_by = Some(DASHBOARD.to_owned());
             }
-            (Does::Cancels, Status::Reserved) => {
+            (Effect::Cancels, Status::Reserved) => {
                 (intent.status, intent.moved_by) = (Status::Canceled, Some(DASHBOARD.to_owned()));
             }
-            (Does::Refunds { permille }, Status::Captured) if left > 1 && permits_refunds => {
+            (Effect::Refunds { permille }, Status::Captured) if left > 1 && permits_refunds => {
                 self.refund_elsewhere(id, left * permille / 1000);
             }
             _ => return false,

@@ -13,9 +13,9 @@ use payments::payment::projection;
 use payments::payment::records::JobKind;
 
 use super::world::{Event, Off, Transacted, World};
-use crate::dice::Dice;
 use crate::faults::{HOUR, MINUTE, SECOND};
-use crate::promises::Writer;
+use crate::invariants::Writer;
+use crate::rng::Dice;
 
 /// Up to how many runs and failures of an open key the read model follows.
 const TOLD_MAX: u32 = 32;

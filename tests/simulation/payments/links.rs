@@ -3,9 +3,9 @@
 use payments::flows::order_link::{self, EndedLinks};
 
 use super::world::{Event, Reached, Transacted, World};
-use crate::dice::Dice;
 use crate::faults::MINUTE;
-use crate::promises::Writer;
+use crate::invariants::Writer;
+use crate::rng::Dice;
 
 impl World {
     /// Some orders have links: up to three are made, and all may be ended.

@@ -8,7 +8,7 @@
 //! SIM_PAYMENTS_SEED=7 cargo test --test simulation replay -- --nocapture           one history, told step by step
 //! ```
 //!
-//! Read on in this order: story.rs and told.rs (who wants what), world.rs (objects, incarnations, and time), requests.rs and
+//! Read on in this order: scenario.rs and scenarios.rs (who wants what), world.rs (objects, incarnations, and time), requests.rs and
 //! runs.rs (what the objects do), wire.rs (the way to the providers), accounts.rs (whose books they are), webhooks.rs (what they tell by themselves), inbox.rs (where Adyen's waits), elsewhere.rs (what others do with the money), bank.rs, stripe.rs and adyen.rs (their books and their
 //! manners), auditor/ (what must hold) and view.rs (what it is told).
 
@@ -23,9 +23,9 @@ mod links;
 mod operators;
 mod requests;
 mod runs;
-mod story;
+mod scenario;
+mod scenarios;
 mod stripe;
-mod told;
 mod view;
 mod webhooks;
 mod wire;
@@ -35,18 +35,18 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::campaign::{self, amount, every_fault, is_thorough, play_all, play_random, singles};
-use crate::dice::Dice;
 use crate::faults::{Boundary, Fault, HOUR, MINUTE, Oddity, Plan, SECOND, SKEW_MAX_MS};
 use crate::history::Outcome;
-use crate::promises::{
+use crate::invariants::{
     AUDIT, FROZEN, LIVENESS, MISMATCH, ONE_CHARGE, SAME_BYTES, STRANGER, TOMBSTONE, TRUE_VERDICT, Violation,
     WINDOW,
 };
 use crate::report::{Counters, Name};
+use crate::rng::Dice;
 use crate::saboteur::Mutant;
 use auditor::{AGREES, COUNTED, DISPUTED, FORWARD, GIVEN_BACK, HEARD, MOVES, ONCE, SHOWS, SUMS, TAKEN_ONCE};
-use story::Story;
-use told::{NEWS, STORIES, told};
+use scenario::Scenario;
+use scenarios::{NEWS, STORIES, told};
 use wire::LAGS;
 use world::{Off, PRUNED, World};
 
@@ -77,7 +77,7 @@ const MISSED_WITHIN: u64 = 30_000;
 /// The history of a seed, about to be played.
 pub(crate) fn random(seed: u64, off: Option<Off>, trace: bool) -> World {
     let mut dice = Dice::new(seed);
-    let mut story = Story::random(&mut dice);
+    let mut story = Scenario::random(&mut dice);
     let mut lists = Dice::new(seed ^ LISTS);
     // Where clocks differ the second look may follow the first one at once.
     if !story.clocks_differ && lists.permille(300) {
@@ -114,7 +114,7 @@ fn play(name: &Name, trace: bool) -> Outcome {
 fn played(name: &Name, off: Option<Off>, trace: bool) -> Outcome {
     match name {
         Name::Seed(_, seed) => random(*seed, off, trace).play(),
-        Name::Story(_, story, faults) => {
+        Name::Scenario(_, story, faults) => {
             let world = World::new(told(story), Plan::Exactly(faults.clone()), Dice::new(1), off, trace);
             if NEWS.contains(story) { world.with_webhooks(200).play() } else { world.play() }
         }
@@ -132,7 +132,7 @@ fn pair(number: u64, singles: &[Single]) -> Name {
         let seconds = every_fault(passed, first.0 + 1);
         if !seconds.is_empty() {
             let second = seconds[dice.between(0, seconds.len() as u64 - 1) as usize];
-            return Name::Story(WORLD, story, vec![*first, second]);
+            return Name::Scenario(WORLD, story, vec![*first, second]);
         }
     }
 }
@@ -141,13 +141,14 @@ fn pair(number: u64, singles: &[Single]) -> Name {
 fn every_single_fault_and_many_pairs_leave_the_money_right() {
     let singles: Vec<Name> = STORIES.iter().flat_map(|story| singles(WORLD, story, play)).collect();
     for story in STORIES {
-        let of_it = singles.iter().filter(|name| matches!(name, Name::Story(_, known, _) if *known == story));
+        let of_it =
+            singles.iter().filter(|name| matches!(name, Name::Scenario(_, known, _) if *known == story));
         println!("{:>6} single faults in {story}", of_it.count());
     }
     let played: Mutex<Vec<Single>> = Mutex::default();
     let play_single = |name: &Name, trace: bool| {
         let outcome = play(name, trace);
-        if let Name::Story(_, story, faults) = name {
+        if let Name::Scenario(_, story, faults) = name {
             played.lock().unwrap().push((*story, faults[0], outcome.passed.clone()));
         }
         outcome
@@ -188,7 +189,7 @@ fn the_told_stories_miss_every_protection_of_money() {
         let missed_in = MISSED_IN_TOLD.iter().find(|(known, _)| *known == off).map(|(_, story)| *story);
         let (first, others): (Vec<_>, Vec<_>) = all
             .iter()
-            .partition(|name| matches!(name, Name::Story(_, story, _) if Some(*story) == missed_in));
+            .partition(|name| matches!(name, Name::Scenario(_, story, _) if Some(*story) == missed_in));
         let mut singles = first.into_iter().chain(others);
         let broken = singles.find_map(|name| Some((name, played(name, Some(off), false).violations.pop()?)));
         let (name, violation) = broken.unwrap_or_else(|| panic!("{off:?} is not missed"));
@@ -198,12 +199,12 @@ fn the_told_stories_miss_every_protection_of_money() {
 
 /// Plays a told story with these faults, its incarnations' clocks that far ahead.
 fn with_clocks(
-    story: Story,
+    story: Scenario,
     clocks: &[i64],
     faults: Vec<(Boundary, usize, Fault)>,
     off: Option<Off>,
 ) -> Outcome {
-    let mut world = World::new(story, Plan::Told(faults), Dice::new(1), off, false);
+    let mut world = World::new(story, Plan::Listed(faults), Dice::new(1), off, false);
     world.clocks = clocks.to_vec();
     world.play()
 }
@@ -275,7 +276,7 @@ fn moved_before_the_first_send(off: Option<Off>) -> Vec<Violation> {
     let (dropped, paused) = (9, 8);
     let pairs = (8..20).flat_map(|first| (first + 1..70).map(move |second| (first, second)));
     let histories = pairs.map(|(first, second)| {
-        let name = Name::Story(WORLD, "pesos", vec![(first, dropped), (second, paused)]);
+        let name = Name::Scenario(WORLD, "pesos", vec![(first, dropped), (second, paused)]);
         played(&name, off, false).violations
     });
     histories.flatten().collect()
@@ -297,7 +298,7 @@ fn locked_out(
     faults: Vec<(Boundary, usize, Fault)>,
     off: Option<Off>,
 ) -> Outcome {
-    let world = World::new(told(story), Plan::Told(faults), Dice::new(1), off, false);
+    let world = World::new(told(story), Plan::Listed(faults), Dice::new(1), off, false);
     let world = if NEWS.contains(&story) { world.with_webhooks(200) } else { world };
     world.locked_out(from_ms, days * 24 * HOUR).play()
 }
@@ -610,7 +611,7 @@ fn errors_by_hand(seeds: impl IntoIterator<Item = u64>, off: Option<Off>) -> (Ve
     let (mut wrong, mut unseen) = (Vec::new(), 0);
     for seed in seeds {
         let mut dice = Dice::new(seed);
-        let story = Story::random(&mut dice);
+        let story = Scenario::random(&mut dice);
         let plan = Plan::Random { permille: dice.pick(&[40, 80, 160]), budget: 6, until_ms: HOUR };
         let world = World::new(story, plan, dice, off, false).with_operators(true).with_webhooks(0);
         let counters = world.played_on().play().counters;

@@ -11,9 +11,9 @@ use payments::providers::result::CallKind;
 
 use super::bank::Status;
 use super::world::{Event, Reached, Transacted, World};
-use crate::dice::Dice;
 use crate::faults::{HOUR, MINUTE, SECOND};
-use crate::promises::Writer;
+use crate::invariants::Writer;
+use crate::rng::Dice;
 
 /// What of a transaction tells a person that something is wrong.
 const TOLD: [&str; 2] = ["webhook.alert", "webhook.contradicts"];

@@ -5,11 +5,11 @@ use once::begin::{Bound, bind};
 use payments::flows::engine::{Begin, Lifecycle};
 
 use super::auditor::Asked;
-use super::story::owner;
+use super::scenario::owner;
 use super::world::{Event, Off, Reached, Transacted, World};
 use crate::faults::{Boundary, Fault, MINUTE, SECOND};
 use crate::history::{Answer, Request, label};
-use crate::promises::Writer;
+use crate::invariants::Writer;
 
 /// How long a client waits for an answer.
 const CLIENT_TIMEOUT_MS: u64 = MINUTE;
@@ -55,12 +55,12 @@ impl World {
             Reached::Asleep | Reached::Paused | Reached::Dark => return,
         };
         let client = &self.clients[from.0];
-        let (arrival, target) = (client.ask(u64::from(from.1)), client.object);
+        let (command, target) = (client.ask(u64::from(from.1)), client.object);
         let bound = self.transact(
             instance,
             fault,
             Writer::Taker,
-            |rows, ctx, _| Ok(bind(rows, &arrival, target, ctx)),
+            |rows, ctx, _| Ok(bind(rows, &command, target, ctx)),
             |_, _, _| {},
         );
         match bound {
@@ -96,9 +96,9 @@ impl World {
             Reached::Asleep | Reached::Paused | Reached::Dark => return,
         };
         let asked = self.asked(from.0);
-        let mut arrival = self.clients[from.0].ask(u64::from(from.1) << 32 | from.0 as u64);
+        let mut command = self.clients[from.0].ask(u64::from(from.1) << 32 | from.0 as u64);
         if self.off == Some(Off::Owners) {
-            arrival.owner = owner(false);
+            command.owner = owner(false);
         }
         let (me, saboteur) = (self.instances[instance].id.0.clone(), self.saboteur);
         let begun = self.transact(
@@ -106,8 +106,8 @@ impl World {
             fault,
             Writer::Taker,
             |rows, ctx, me| {
-                let decision = saboteur.begin(rows, &arrival, me, ctx)?;
-                let known = rows.keys.iter().find(|key| key.key_hash == arrival.key_hash);
+                let decision = saboteur.begin(rows, &command, me, ctx)?;
+                let known = rows.keys.iter().find(|key| key.key_hash == command.key_hash);
                 Ok((decision, known.map(|key| key.key_id)))
             },
             |auditor, (decision, key), commit| {
@@ -230,14 +230,14 @@ impl World {
         let Reached::Awake(instance, fault) = self.reach(self.places[client], to, again) else {
             return;
         };
-        let arrival = self.clients[client].arrival.clone();
+        let command = self.clients[client].command.clone();
         let forgotten = self.transact(
             instance,
             fault,
             Writer::Taker,
             |rows, ctx, _| {
-                let key = rows.keys.iter().find(|key| key.key_hash == arrival.key_hash);
-                let mine = key.filter(|key| key.owner == arrival.owner);
+                let key = rows.keys.iter().find(|key| key.key_hash == command.key_hash);
+                let mine = key.filter(|key| key.owner == command.owner);
                 let Some(key_id) = mine.map(|key| key.key_id) else { return Ok(false) };
                 let is_over =
                     rows.key(key_id).is_some_and(|key| matches!(key.lifecycle, Lifecycle::Finished(_)));

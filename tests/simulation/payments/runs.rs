@@ -15,7 +15,7 @@ use payments::providers::result::ProviderResult;
 use super::world::{Event, Off, Reached, Transacted, World};
 use crate::faults::{Boundary, Fault, SECOND};
 use crate::history::{Active, Answer, Request, broken_page, look_up_counter};
-use crate::promises::Writer;
+use crate::invariants::Writer;
 use crate::store::has_open_key;
 
 impl World {
@@ -260,7 +260,7 @@ impl World {
             }
         };
         let transit_ms = self.dice.between(10, 300);
-        self.after(transit_ms, Event::Told { instance, questions, answer: answer.map(Box::new) });
+        self.after(transit_ms, Event::StatusReply { instance, questions, answer: answer.map(Box::new) });
     }
 
     pub(crate) fn told(
@@ -270,7 +270,7 @@ impl World {
         answer: Option<Box<HttpAnswer>>,
     ) {
         let object = self.instances[instance].object;
-        let again = |_| Event::Told { instance, questions: questions.clone(), answer: answer.clone() };
+        let again = |_| Event::StatusReply { instance, questions: questions.clone(), answer: answer.clone() };
         let Reached::Awake(_, fault) = self.reach(object, Some(instance), again) else {
             return;
         };

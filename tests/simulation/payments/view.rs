@@ -6,7 +6,7 @@ use payments::payment::records::JobKind;
 use payments::payment::{Payment, PaymentState, Pending, Refund, RefundState};
 
 use super::auditor::{Commit, PaymentView, RefundView, thousandths};
-use crate::promises::Writer;
+use crate::invariants::Writer;
 use crate::store::{IsRefused, Kept, key_view};
 
 /// A committed transaction. `now_ms` is the world's time, `object_now_ms` the object's.

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use messages::inbox::Attempt;
 use once::id::ObjectId;
 use paid_once::object::events;
-use paid_once::webhooks::{Event as Notice, EventKind, Taken, adyen, stripe};
+use paid_once::webhooks::{Event as Notice, EventKind, Ingested, adyen, stripe};
 use payments::flows::engine::{CallState, Rows};
 use payments::payment::PaymentState;
 use payments::payment::id::PaymentId;
@@ -19,9 +19,9 @@ use super::adyen::Adyen;
 use super::bank::{Dispute, Intent, Later, Status};
 use super::stripe::Stripe;
 use super::world::{Event, Off, Reached, Transacted, World};
-use crate::dice::Dice;
 use crate::faults::{HOUR, MINUTE, SECOND};
-use crate::promises::Writer;
+use crate::invariants::Writer;
+use crate::rng::Dice;
 
 /// The pause before the second try to deliver an event; it doubles with each, up to the longest.
 const FIRST_PAUSE_MS: u64 = 10 * SECOND;
@@ -290,7 +290,7 @@ impl World {
             if goes_back {
                 believe(rows, &notice);
             }
-            if forgets_busy && matches!(taken, Taken::Busy | Taken::Stranger) {
+            if forgets_busy && matches!(taken, Ingested::RetryLater | Ingested::UnknownResource) {
                 events::remember(rows, &notice, ctx);
             }
             Ok((taken, unknown_calls(rows) < unknown))
@@ -305,15 +305,15 @@ impl World {
         };
         self.tell(|| format!("  webhook {number} in object {object}: {:?}", taken.0));
         match taken {
-            (Taken::Busy, ..) if !forgets_busy => {
+            (Ingested::RetryLater, ..) if !forgets_busy => {
                 self.counters.count("webhooks: busy");
                 return Attempt::Busy;
             }
-            (Taken::Stranger, ..) => {
+            (Ingested::UnknownResource, ..) => {
                 self.auditor.contradicted(format!("nothing is meant by {notice:?}"));
                 return Attempt::UnknownResource;
             }
-            (Taken::In | Taken::Alert { .. }, has_settled) => {
+            (Ingested::Applied | Ingested::Alert { .. }, has_settled) => {
                 self.is_busy();
                 self.calm_from_ms = self.calm_from_ms.max(self.now_ms);
                 self.counters.count("webhooks: taken in");
@@ -322,7 +322,7 @@ impl World {
                 }
                 self.after(0, Event::Stir { instance });
             }
-            (Taken::Contradiction { .. } | Taken::Known | Taken::Busy, ..) => {}
+            (Ingested::Contradiction { .. } | Ingested::Duplicate | Ingested::RetryLater, ..) => {}
         }
         let newest = self.webhooks.newest.entry(object).or_default();
         if *newest > number {

@@ -9,8 +9,8 @@ use payments::providers::{HttpAnswer, Provider};
 use super::accounts::Secret;
 use super::auditor::Send;
 use super::bank::{Intent, Later, Status};
-use super::elsewhere::Does;
-use super::story::Payer;
+use super::elsewhere::Effect;
+use super::scenario::Payer;
 use super::world::{Event, Off, World};
 use crate::faults::{Boundary, Copy, Fault, HOUR, Oddity, SECOND, SKEW_MAX_MS, copies, send_counter};
 use crate::history::{Asking, Exchange, broken_page};
@@ -258,12 +258,12 @@ impl World {
                     return;
                 }
                 self.counters.count(match (provider, does) {
-                    ("adyen", Does::Captures { .. }) => "customer area: captured",
-                    ("adyen", Does::Cancels) => "customer area: canceled",
-                    ("adyen", Does::Refunds { .. }) => "customer area: refunded",
-                    (_, Does::Captures { .. }) => "elsewhere: captured",
-                    (_, Does::Cancels) => "elsewhere: canceled",
-                    (_, Does::Refunds { .. }) => "elsewhere: refunded",
+                    ("adyen", Effect::Captures { .. }) => "customer area: captured",
+                    ("adyen", Effect::Cancels) => "customer area: canceled",
+                    ("adyen", Effect::Refunds { .. }) => "customer area: refunded",
+                    (_, Effect::Captures { .. }) => "elsewhere: captured",
+                    (_, Effect::Cancels) => "elsewhere: canceled",
+                    (_, Effect::Refunds { .. }) => "elsewhere: refunded",
                 });
             }
             Later::Confirm { intent } => {

@@ -19,23 +19,23 @@ use super::accounts::{Accounts, Secret, is_away};
 use super::adyen::Adyen;
 use super::auditor::{Auditor, Commit, Entry, Returned, thousandths};
 use super::bank::{Dispute, Keys, Later, Ledger};
-use super::elsewhere::{DASHBOARD, Elsewhere};
+use super::elsewhere::{DASHBOARD, Dashboard};
 use super::inbox::Inbox;
 use super::jobs::{Jobs, Message};
 use super::operators::Operators;
-use super::story::{Client, Payer, Story};
+use super::scenario::{Client, Payer, Scenario};
 use super::stripe::Stripe;
 use super::view;
 use super::webhooks::Webhooks;
 use super::wire::Delivery;
-use crate::dice::Dice;
 use crate::disk::Disks;
 use crate::faults::{ALARM_LEAD_MS, Boundary, Fault, Faults, HOUR, MINUTE, Oddity, Plan, SKEW_MAX_MS, skew};
 use crate::history::{
     Answer, Asking, Exchange, Outcome, Request, Runs, crashes, ends_within_ms, quarantine_ms, terms,
 };
-use crate::promises::Writer;
+use crate::invariants::Writer;
 use crate::report::Counters;
+use crate::rng::Dice;
 use crate::saboteur::{Mutant, Saboteur};
 use crate::schedule::{EPOCH_MS, Schedule, tell};
 use crate::store::{Staged, Store, first_expiry_ms, has_open_key};
@@ -123,7 +123,7 @@ pub(crate) enum Event {
         instance: usize,
         questions: Vec<StatusQuery>,
     },
-    Told {
+    StatusReply {
         instance: usize,
         questions: Vec<StatusQuery>,
         answer: Option<Box<HttpAnswer>>,
@@ -262,7 +262,7 @@ pub(crate) struct World {
     pub(crate) jobs: Jobs,
     pub(crate) webhooks: Webhooks,
     pub(crate) inbox: Inbox,
-    pub(crate) elsewhere: Elsewhere,
+    pub(crate) elsewhere: Dashboard,
     /// From when until when Adyen refuses our credentials.
     pub(crate) locked_out_ms: Option<(u64, u64)>,
     pub(crate) operators: Operators,
@@ -286,7 +286,7 @@ pub(crate) enum Transacted<T> {
 }
 
 impl World {
-    pub(crate) fn new(mut story: Story, plan: Plan, dice: Dice, off: Option<Off>, trace: bool) -> Self {
+    pub(crate) fn new(mut story: Scenario, plan: Plan, dice: Dice, off: Option<Off>, trace: bool) -> Self {
         let times = Times::default();
         if off == Some(Off::OrderObject) {
             story.without_orders_objects();
@@ -338,7 +338,7 @@ impl World {
             jobs: Jobs::new(jobs_seed, 0, 0),
             webhooks: Webhooks::new(!jobs_seed),
             inbox: Inbox::new(),
-            elsewhere: Elsewhere::new(jobs_seed.rotate_left(17)),
+            elsewhere: Dashboard::new(jobs_seed.rotate_left(17)),
             locked_out_ms: None,
             operators: Operators::new(jobs_seed.rotate_left(29)),
             auditor: Auditor::new(terms(&times)),
@@ -504,7 +504,7 @@ impl World {
             Event::Forget { client, to } => self.forget(client, to),
             Event::Check { object, to, looking } => self.check(object, to, looking),
             Event::Ask { instance, questions } => self.ask(instance, questions),
-            Event::Told { instance, questions, answer } => self.told(instance, questions, answer),
+            Event::StatusReply { instance, questions, answer } => self.told(instance, questions, answer),
             Event::Step { run, input } => self.step(run, input),
             Event::Arrive(delivery) => self.arrive(*delivery),
             Event::Executed(delivery) => self.executed(*delivery),

@@ -1,6 +1,6 @@
 //! A transfer by a bank's API: two phases, one call, one job.
 
-use once::begin::Arrival;
+use once::begin::Command;
 use once::call::{CallSpec, FrozenRequest, ProviderReply, RetryPolicy, Settlement};
 use once::context::Bug;
 use once::domain::{Answer, Domain, NoPoint, Provider};
@@ -136,9 +136,9 @@ impl Flow for Transfers {
 }
 
 /// A request of the account's owner under a key.
-pub(crate) fn request(key: &str, transfer: Transfer) -> Arrival<Transfers> {
+pub(crate) fn request(key: &str, transfer: Transfer) -> Command<Transfers> {
     let parameters = Canonical(serde_json::json!(transfer).to_string());
-    Arrival {
+    Command {
         owner: Owner::Account("shop".into()),
         key_hash: KeyHash(key.into()),
         fingerprint: Fingerprint::of("POST", "/transfers", &parameters),

@@ -16,8 +16,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let ctx = Context { now_ms: 0, jitter_permille: 0, times: Times::default(), keys_max: 100, settings: () };
     let mut rows = Rows::<Transfers>::empty(ObjectId::from_bytes([7; 32]));
     for _ in 0..2 {
-        let arrival = request("k1", Transfer { to: "DE02 1203 0000 0000 2020 51".into(), cents: 2_500 });
-        match begin(&mut rows, &arrival, &InstanceId("me".into()), &ctx)? {
+        let command = request("k1", Transfer { to: "DE02 1203 0000 0000 2020 51".into(), cents: 2_500 });
+        match begin(&mut rows, &command, &InstanceId("me".into()), &ctx)? {
             Begin::Run(ticket) => {
                 let mut run = Run::new(ticket, 0, &[]);
                 let mut event = Event::Go;

@@ -32,8 +32,8 @@ pub type Lifecycle = record::Lifecycle<Payments>;
 pub type Open = record::Open<Payments>;
 /// See [`record::RecoveryPoint`].
 pub type RecoveryPoint = record::RecoveryPoint<Point>;
-/// See [`begin::Arrival`].
-pub type Arrival = begin::Arrival<Payments>;
+/// See [`begin::Command`].
+pub type Command = begin::Command<Payments>;
 /// See [`begin::Begin`].
 pub type Begin = begin::Begin<Payments>;
 /// See [`run::Run`].

@@ -1,8 +1,8 @@
 //! How captures, voids and reservations ended that the provider had taken over, and what it did by itself afterwards: Adyen
 //! only *receives* a modification, and tells later, in any order, what came of it.
 //!
-//! Outcomes: the payment moves on, and whatever was under way is over ([`Taken::In`]); the same, and a person must see it
-//! ([`Taken::Alert`]); or it says what cannot be ([`Taken::Contradiction`]). What is dated before the newest that is known is
+//! Outcomes: the payment moves on, and whatever was under way is over ([`Ingested::Applied`]); the same, and a person must see it
+//! ([`Ingested::Alert`]); or it says what cannot be ([`Ingested::Contradiction`]). What is dated before the newest that is known is
 //! old news, and moves nothing.
 
 use serde_json::json;
@@ -11,7 +11,7 @@ use super::{Dispute, DisputeStatus, FailedOperation, Failure, Payment, PaymentSt
 use crate::flows::engine::{CallState, Context, ProviderCall, Rows, Settlement};
 use crate::flows::payment::entered;
 use crate::flows::{close, give_back};
-use crate::payment::provider_event::{OperationNotice, Taken};
+use crate::payment::provider_event::{Ingested, OperationNotice};
 use crate::payment::records::record_for_owner;
 use crate::payment::{check, tries};
 use crate::providers::Provider;
@@ -19,21 +19,25 @@ use crate::providers::result::{CallKind, ProviderResult};
 use once::context::Bug;
 
 /// A capture was made, or refused before anything moved.
-pub(super) fn capture(rows: &mut Rows, told: &OperationNotice, ctx: &Context) -> Result<Taken, Bug> {
+pub(super) fn capture(rows: &mut Rows, told: &OperationNotice, ctx: &Context) -> Result<Ingested, Bug> {
     if !told.success {
         return refused(rows, told, CallKind::Capture, ctx);
     }
     let own = own_call(rows, told, CallKind::Capture);
-    let Some(payment) = &mut rows.resource.payment else { return Ok(Taken::Stranger) };
+    let Some(payment) = &mut rows.resource.payment else { return Ok(Ingested::UnknownResource) };
     let status = payment.status();
     if told.amount_minor == 0 || told.amount_minor > payment.amount.get() {
         let detail = format!("a capture of {}, the payment is {status}", told.amount_minor);
-        return Ok(Taken::Contradiction { detail });
+        return Ok(Ingested::Contradiction { detail });
     }
     if payment.is_over() {
         // What was canceled after it says how it ended.
         let detail = format!("the capture succeeded, the payment is {status}");
-        return Ok(if is_old(payment, told) { Taken::In } else { Taken::Contradiction { detail } });
+        return Ok(if is_old(payment, told) {
+            Ingested::Applied
+        } else {
+            Ingested::Contradiction { detail }
+        });
     }
     let asked_minor = match over(payment, own) {
         Some(Pending::Capture { amount_minor, .. }) => Some(amount_minor),
@@ -48,18 +52,22 @@ pub(super) fn capture(rows: &mut Rows, told: &OperationNotice, ctx: &Context) ->
     Ok(match asked_minor.filter(|asked_minor| *asked_minor != told.amount_minor) {
         Some(asked_minor) => {
             let detail = format!("{} was captured, {asked_minor} was asked for", told.amount_minor);
-            Taken::Alert { detail }
+            Ingested::Alert { detail }
         }
-        None => Taken::In,
+        None => Ingested::Applied,
     })
 }
 
 /// A capture that had been made has failed, days later. The provider may make it again by itself.
-pub(super) fn capture_failed(rows: &mut Rows, told: &OperationNotice, ctx: &Context) -> Result<Taken, Bug> {
+pub(super) fn capture_failed(
+    rows: &mut Rows,
+    told: &OperationNotice,
+    ctx: &Context,
+) -> Result<Ingested, Bug> {
     let own = own_call(rows, told, CallKind::Capture);
-    let Some(payment) = &mut rows.resource.payment else { return Ok(Taken::Stranger) };
+    let Some(payment) = &mut rows.resource.payment else { return Ok(Ingested::UnknownResource) };
     if is_old(payment, told) {
-        return Ok(Taken::In);
+        return Ok(Ingested::Applied);
     }
     let status = payment.status();
     let pending = over(payment, own);
@@ -68,7 +76,7 @@ pub(super) fn capture_failed(rows: &mut Rows, told: &OperationNotice, ctx: &Cont
         | (_, Some(Pending::Capture { amount_minor, .. })) => amount_minor,
         _ if payment.is_over() => {
             let detail = format!("a capture failed ({}), the payment is {status}", told.reason);
-            return Ok(Taken::Contradiction { detail });
+            return Ok(Ingested::Contradiction { detail });
         }
         _ => told.amount_minor,
     };
@@ -76,7 +84,7 @@ pub(super) fn capture_failed(rows: &mut Rows, told: &OperationNotice, ctx: &Cont
     payment.state = PaymentState::CaptureFailed { amount_minor };
     date(payment, told);
     settled(rows, is_new, ctx)?;
-    Ok(Taken::Alert { detail: format!("the capture failed afterwards ({})", told.reason) })
+    Ok(Ingested::Alert { detail: format!("the capture failed afterwards ({})", told.reason) })
 }
 
 /// How a capture that had failed has ended, by an operator's word: the money was taken after all, or the order can be paid anew.
@@ -96,15 +104,19 @@ pub(crate) fn given_up(rows: &mut Rows, amount_minor: u32, is_taken: bool, ctx: 
 }
 
 /// A void was made, or refused before anything moved.
-pub(super) fn cancellation(rows: &mut Rows, told: &OperationNotice, ctx: &Context) -> Result<Taken, Bug> {
+pub(super) fn cancellation(rows: &mut Rows, told: &OperationNotice, ctx: &Context) -> Result<Ingested, Bug> {
     if !told.success {
         return refused(rows, told, CallKind::Void, ctx);
     }
     let own = own_call(rows, told, CallKind::Void);
-    let Some(payment) = &mut rows.resource.payment else { return Ok(Taken::Stranger) };
+    let Some(payment) = &mut rows.resource.payment else { return Ok(Ingested::UnknownResource) };
     if let PaymentState::Captured { .. } = payment.state {
         let detail = format!("the void succeeded, the payment is {}", payment.status());
-        return Ok(if is_old(payment, told) { Taken::In } else { Taken::Contradiction { detail } });
+        return Ok(if is_old(payment, told) {
+            Ingested::Applied
+        } else {
+            Ingested::Contradiction { detail }
+        });
     }
     over(payment, own);
     let is_new = !payment.is_over();
@@ -113,16 +125,16 @@ pub(super) fn cancellation(rows: &mut Rows, told: &OperationNotice, ctx: &Contex
     }
     date(payment, told);
     settled(rows, is_new, ctx)?;
-    Ok(Taken::In)
+    Ok(Ingested::Applied)
 }
 
 /// What was reserved has lapsed. Of a payment that was captured only the rest has.
-pub(super) fn expired(rows: &mut Rows, told: &OperationNotice, ctx: &Context) -> Result<Taken, Bug> {
-    let Some(payment) = &mut rows.resource.payment else { return Ok(Taken::Stranger) };
+pub(super) fn expired(rows: &mut Rows, told: &OperationNotice, ctx: &Context) -> Result<Ingested, Bug> {
+    let Some(payment) = &mut rows.resource.payment else { return Ok(Ingested::UnknownResource) };
     let is_taken =
         matches!(payment.state, PaymentState::Captured { .. } | PaymentState::CaptureFailed { .. });
     if is_taken || payment.is_over() {
-        return Ok(Taken::In);
+        return Ok(Ingested::Applied);
     }
     // There is nothing left to give up. How a capture ended is still to be told, and a void whose answer is awaited ends with it.
     if matches!(payment.pending, Some(Pending::Void { received: true, .. })) {
@@ -131,7 +143,7 @@ pub(super) fn expired(rows: &mut Rows, told: &OperationNotice, ctx: &Context) ->
     payment.state = PaymentState::Expired;
     date(payment, told);
     settled(rows, true, ctx)?;
-    Ok(Taken::In)
+    Ok(Ingested::Applied)
 }
 
 /// A bank wants money back, or has given it back.
@@ -141,8 +153,8 @@ pub(super) fn disputed(
     status: DisputeStatus,
     withdrawn: bool,
     ctx: &Context,
-) -> Result<Taken, Bug> {
-    let Some(payment) = &mut rows.resource.payment else { return Ok(Taken::Stranger) };
+) -> Result<Ingested, Bug> {
+    let Some(payment) = &mut rows.resource.payment else { return Ok(Ingested::UnknownResource) };
     let amount_minor = match told.amount_minor {
         // What is no amount of ours may be all of it.
         0 => payment.amount.get(),
@@ -156,11 +168,11 @@ pub(super) fn disputed(
         dispute.at_ms.zip(known.at_ms).map_or(warns, |(at_ms, known_ms)| at_ms < known_ms)
     });
     if is_old {
-        return Ok(Taken::In);
+        return Ok(Ingested::Applied);
     }
     payment.dispute = Some(dispute.clone());
     let detail = told_of(rows, None, &dispute, ctx)?;
-    Ok(Taken::Alert { detail })
+    Ok(Ingested::Alert { detail })
 }
 
 /// Takes in how the disputes of a payment stand that the provider was asked for, or of an earlier try.
@@ -226,9 +238,9 @@ fn told_of(rows: &mut Rows, attempt: Option<u32>, dispute: &Dispute, ctx: &Conte
 
 /// A capture or a void that the provider had taken over has moved nothing: the payment is what it was before, and another
 /// one may begin.
-fn refused(rows: &mut Rows, told: &OperationNotice, kind: CallKind, ctx: &Context) -> Result<Taken, Bug> {
+fn refused(rows: &mut Rows, told: &OperationNotice, kind: CallKind, ctx: &Context) -> Result<Ingested, Bug> {
     let own = own_call(rows, told, kind);
-    let Some(payment) = &mut rows.resource.payment else { return Ok(Taken::Stranger) };
+    let Some(payment) = &mut rows.resource.payment else { return Ok(Ingested::UnknownResource) };
     let status = payment.status();
     let was_believed = match (kind, &payment.state) {
         (CallKind::Capture, PaymentState::Captured { .. }) => payment.failed_operation.is_none(),
@@ -248,9 +260,9 @@ fn refused(rows: &mut Rows, told: &OperationNotice, kind: CallKind, ctx: &Contex
                     _ => PaymentState::Authorized,
                 };
                 settled(rows, true, ctx)?;
-                Taken::Alert { detail }
+                Ingested::Alert { detail }
             }
-            None => Taken::In,
+            None => Ingested::Applied,
         });
     };
     let operation = pending.operation().to_owned();
@@ -260,7 +272,7 @@ fn refused(rows: &mut Rows, told: &OperationNotice, kind: CallKind, ctx: &Contex
     let action = if kind == CallKind::Void { "void.failed" } else { "capture.failed" };
     record_for_owner(rows, action, id, data, ctx);
     settled(rows, false, ctx)?;
-    Ok(Taken::In)
+    Ok(Ingested::Applied)
 }
 
 /// Whether its call has its answer, and the run that takes it in has yet to come: then the news must come again.

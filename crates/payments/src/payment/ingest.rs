@@ -9,7 +9,7 @@ use crate::flows::engine::{CallState, Context, Lifecycle, ProviderCall, Provider
 use crate::flows::payment::entered;
 use crate::flows::receipt;
 use crate::payment::by_hand;
-use crate::payment::provider_event::{Event, EventKind, OperationNotice, Taken};
+use crate::payment::provider_event::{Event, EventKind, Ingested, OperationNotice};
 use crate::payment::records::record_for_owner;
 use crate::payment::{Failure, Payment, PaymentState, Refund, RefundElsewhere, RefundState};
 use crate::payment::{check, ended, tries};
@@ -21,9 +21,9 @@ use once::context::Bug;
 const REFUNDS_ELSEWHERE_MAX: usize = 200;
 
 /// Takes in an event that was not known before.
-pub fn take(rows: &mut Rows, event: &Event, ctx: &Context) -> Result<Taken, Bug> {
+pub fn take(rows: &mut Rows, event: &Event, ctx: &Context) -> Result<Ingested, Bug> {
     if rows.keys.is_empty() || !is_of_account(rows, event) {
-        return Ok(Taken::Stranger);
+        return Ok(Ingested::UnknownResource);
     }
     let key_id = rows.keys.first().map_or(0, |key| key.key_id);
     let contradiction = by_hand::contradiction(rows, &event.news);
@@ -32,7 +32,7 @@ pub fn take(rows: &mut Rows, event: &Event, ctx: &Context) -> Result<Taken, Bug>
         resume(rows, ctx);
     }
     let taken = match &event.news {
-        _ if of_try.is_some() => of_try.unwrap_or(Taken::In),
+        _ if of_try.is_some() => of_try.unwrap_or(Ingested::Applied),
         EventKind::Ask { refund, payment, derived_key } => {
             let key = derived_key.as_deref();
             let is_over = match (payment, refund) {
@@ -45,7 +45,7 @@ pub fn take(rows: &mut Rows, event: &Event, ctx: &Context) -> Result<Taken, Bug>
                 check::doubt(rows, refund.as_deref(), of_money_back, &event.event_id, ctx);
             }
             hurry(rows, ctx);
-            Taken::In
+            Ingested::Applied
         }
         EventKind::Authorisation(told) => {
             by_call(rows, told, &[CallKind::Charge, CallKind::Authorize], authorisation, ctx)?
@@ -67,22 +67,22 @@ pub fn take(rows: &mut Rows, event: &Event, ctx: &Context) -> Result<Taken, Bug>
             of_this_try(rows, told, |rows| ended::disputed(rows, told, *status, *withdrawn, ctx))?
         }
         EventKind::Refund(told) => by_call(rows, told, &[CallKind::Refund], refund, ctx)?,
-        EventKind::Other => Taken::In,
+        EventKind::Other => Ingested::Applied,
     };
     let taken = match (taken, contradiction) {
-        (Taken::Busy, _) => Taken::Busy,
+        (Ingested::RetryLater, _) => Ingested::RetryLater,
         (taken, Some(contradiction)) => {
             by_hand::note(rows, &contradiction);
-            if taken == Taken::In { Taken::Alert { detail: contradiction.detail } } else { taken }
+            if taken == Ingested::Applied { Ingested::Alert { detail: contradiction.detail } } else { taken }
         }
         (taken, None) => taken,
     };
-    if taken != Taken::Busy {
+    if taken != Ingested::RetryLater {
         rows.note(key_id, ctx.now_ms, "webhook", format!("{} {}", event.provider.as_str(), event.kind));
     }
     let (detail, action, event_name) = match &taken {
-        Taken::Contradiction { detail } => (Some(detail), "webhook.contradicts", "contradiction"),
-        Taken::Alert { detail } => (Some(detail), "webhook.alert", "alert"),
+        Ingested::Contradiction { detail } => (Some(detail), "webhook.contradicts", "contradiction"),
+        Ingested::Alert { detail } => (Some(detail), "webhook.alert", "alert"),
         _ => (None, "", ""),
     };
     if let Some(detail) = detail {
@@ -141,7 +141,7 @@ pub fn hurry(rows: &mut Rows, ctx: &Context) {
 }
 
 /// Takes in news of what is known to have been done.
-type Known = fn(&mut Rows, &OperationNotice, &Context) -> Result<Taken, Bug>;
+type Known = fn(&mut Rows, &OperationNotice, &Context) -> Result<Ingested, Bug>;
 
 /// News that may answer a call of ours: if that has no answer yet the news is its answer, else `known` takes it in.
 /// `answers` are the calls that such news answers: a modification that has no reference of its own, since it was not made
@@ -152,7 +152,7 @@ fn by_call(
     answers: &[CallKind],
     known: Known,
     ctx: &Context,
-) -> Result<Taken, Bug> {
+) -> Result<Ingested, Bug> {
     let call =
         told.derived_key.as_ref().and_then(|key| rows.calls.iter_mut().find(|call| call.derived_key == *key));
     let Some(call) = call else {
@@ -161,27 +161,27 @@ fn by_call(
     match &call.state {
         // The refusal has been heard; what is there now may be another call's.
         CallState::Settled(Settlement::Answered(reply)) if !told.success && !reply.result.is_done() => {
-            Ok(Taken::In)
+            Ok(Ingested::Applied)
         }
         CallState::Settled(_) => known(rows, told, ctx),
-        CallState::InFlight => Ok(Taken::Busy),
-        CallState::Frozen if call.sends == 0 => Ok(Taken::Busy),
-        CallState::Frozen | CallState::Unknown if !answers.contains(&call.kind) => Ok(Taken::Busy),
+        CallState::InFlight => Ok(Ingested::RetryLater),
+        CallState::Frozen if call.sends == 0 => Ok(Ingested::RetryLater),
+        CallState::Frozen | CallState::Unknown if !answers.contains(&call.kind) => Ok(Ingested::RetryLater),
         // Also of one whose sends were all refused: another copy of one of them came through.
         // It is being called off: only that counts.
         CallState::Unknown if call.evidence.closing.is_some() && !call.provider.answers_questions() => {
-            Ok(Taken::In)
+            Ok(Ingested::Applied)
         }
         CallState::Frozen | CallState::Unknown => {
             if let Some(part) = adyen::told_of_a_part(call, told) {
                 (call.state, call.maybe_executed) = (CallState::Unknown, true);
                 call.close(part, ctx);
                 hurry(rows, ctx);
-                return Ok(Taken::In);
+                return Ok(Ingested::Applied);
             }
             let result = match adyen::told(call, told) {
                 Ok(result) => result,
-                Err(detail) => return Ok(Taken::Contradiction { detail }),
+                Err(detail) => return Ok(Ingested::Contradiction { detail }),
             };
             let reply = ProviderReply { status: 200, result, request_id: Some(told.id.clone()) };
             call.state = CallState::Settled(Settlement::Answered(reply));
@@ -196,7 +196,7 @@ fn by_call(
             }
             rows.note(key_id, ctx.now_ms, "call_settled", format!("{name}: told by the provider"));
             hurry(rows, ctx);
-            Ok(Taken::In)
+            Ok(Ingested::Applied)
         }
     }
 }
@@ -212,17 +212,17 @@ fn is_of_unheard(rows: &Rows, told: &OperationNotice) -> bool {
 
 /// A payment was called off of which a part only was held, or that nobody had heard of. Only that this was done is proof: a "no"
 /// says neither that it is held nor that it is not.
-fn called_off(rows: &mut Rows, told: &OperationNotice, is_lapsed: bool, ctx: &Context) -> Taken {
+fn called_off(rows: &mut Rows, told: &OperationNotice, is_lapsed: bool, ctx: &Context) -> Ingested {
     let is_it = |call: &&mut ProviderCall| told.derived_key.as_ref() == Some(&call.derived_key);
-    let Some(call) = rows.calls.iter_mut().find(is_it) else { return Taken::Stranger };
+    let Some(call) = rows.calls.iter_mut().find(is_it) else { return Ingested::UnknownResource };
     let closing = call.evidence.closing.clone();
     if !told.success {
         let detail = format!("a part is held, and its cancel failed ({})", told.reason);
-        return if closing.is_some() { Taken::Alert { detail } } else { Taken::In };
+        return if closing.is_some() { Ingested::Alert { detail } } else { Ingested::Applied };
     }
     // What had been captured before the rest lapsed is told of by itself.
     if is_lapsed && closing.is_none() {
-        return Taken::Busy;
+        return Ingested::RetryLater;
     }
     let reply = closing.unwrap_or_else(|| ProviderReply {
         status: 200,
@@ -243,7 +243,7 @@ fn called_off(rows: &mut Rows, told: &OperationNotice, is_lapsed: bool, ctx: &Co
     }
     rows.note(key_id, ctx.now_ms, "call_settled", format!("{name}: called off, told by the provider"));
     hurry(rows, ctx);
-    Taken::In
+    Ingested::Applied
 }
 
 /// It is about an earlier try of the order, which is over: a later one may be with another provider.
@@ -262,9 +262,9 @@ fn has_no_name_yet(rows: &Rows, told: &OperationNotice) -> bool {
     is_it && rows.resource.payment.as_ref().is_some_and(|payment| payment.provider_payment.is_none())
 }
 
-fn authorisation(rows: &mut Rows, told: &OperationNotice, ctx: &Context) -> Result<Taken, Bug> {
+fn authorisation(rows: &mut Rows, told: &OperationNotice, ctx: &Context) -> Result<Ingested, Bug> {
     if has_no_name_yet(rows, told) {
-        return Ok(Taken::Busy);
+        return Ok(Ingested::RetryLater);
     }
     let newest = rows.calls.iter().rfind(|call| call.kind == CallKind::Authorize);
     let was_authorized = newest.is_some_and(|call| match &call.state {
@@ -278,13 +278,13 @@ fn authorisation(rows: &mut Rows, told: &OperationNotice, ctx: &Context) -> Resu
         }
         _ => false,
     });
-    let Some(payment) = &mut rows.resource.payment else { return Ok(Taken::Stranger) };
+    let Some(payment) = &mut rows.resource.payment else { return Ok(Ingested::UnknownResource) };
     if is_of_another_try(payment, told) {
-        return Ok(Taken::In);
+        return Ok(Ingested::Applied);
     }
     // A void of what has failed meanwhile is nearer: once it has ended, this is money on a try that is over.
     if told.success && payment.is_over() && payment.pending.is_some() && !ended::is_old(payment, told) {
-        return Ok(Taken::Busy);
+        return Ok(Ingested::RetryLater);
     }
     let found = match told.success {
         true if payment.capture => Found::Captured { amount_minor: payment.amount.get() },
@@ -309,67 +309,67 @@ fn authorisation(rows: &mut Rows, told: &OperationNotice, ctx: &Context) -> Resu
     };
     if contradicts {
         let (status, success) = (payment.status(), told.success);
-        return Ok(Taken::Contradiction {
+        return Ok(Ingested::Contradiction {
             detail: format!("authorisation success={success}, the payment is {status}"),
         });
     }
     if payment.learn(found) {
         entered(rows, ctx)?;
     }
-    Ok(Taken::In)
+    Ok(Ingested::Applied)
 }
 
 /// News of a capture, a void or the reservation of the newest try.
 fn of_this_try(
     rows: &mut Rows,
     told: &OperationNotice,
-    ended: impl FnOnce(&mut Rows) -> Result<Taken, Bug>,
-) -> Result<Taken, Bug> {
+    ended: impl FnOnce(&mut Rows) -> Result<Ingested, Bug>,
+) -> Result<Ingested, Bug> {
     if has_no_name_yet(rows, told) || ended::is_not_taken_in(rows, told) {
-        return Ok(Taken::Busy);
+        return Ok(Ingested::RetryLater);
     }
-    let Some(payment) = &rows.resource.payment else { return Ok(Taken::Stranger) };
+    let Some(payment) = &rows.resource.payment else { return Ok(Ingested::UnknownResource) };
     if is_of_another_try(payment, told) {
-        return Ok(Taken::In);
+        return Ok(Ingested::Applied);
     }
     ended(rows)
 }
 
 /// A capture by somebody else has the payment's own reference. If the payment is unheard of, it was authorised: that is its
 /// answer, and the capture must come again.
-fn captured_unheard(rows: &mut Rows, told: &OperationNotice, ctx: &Context) -> Result<Taken, Bug> {
+fn captured_unheard(rows: &mut Rows, told: &OperationNotice, ctx: &Context) -> Result<Ingested, Bug> {
     let amount_minor = rows.resource.payment.as_ref().map_or(0, |payment| payment.amount.get());
     let authorised = OperationNotice { id: told.payment.clone(), amount_minor, ..told.clone() };
     by_call(rows, &authorised, &[CallKind::Authorize], authorisation, ctx)?;
-    Ok(Taken::Busy)
+    Ok(Ingested::RetryLater)
 }
 
-fn capture(rows: &mut Rows, told: &OperationNotice, ctx: &Context) -> Result<Taken, Bug> {
+fn capture(rows: &mut Rows, told: &OperationNotice, ctx: &Context) -> Result<Ingested, Bug> {
     of_this_try(rows, told, |rows| ended::capture(rows, told, ctx))
 }
 
 /// A capture whose answer nobody has heard was made before it could fail afterwards: that is its answer, and what it has come
 /// to must come again.
-fn capture_failed(rows: &mut Rows, told: &OperationNotice, ctx: &Context) -> Result<Taken, Bug> {
+fn capture_failed(rows: &mut Rows, told: &OperationNotice, ctx: &Context) -> Result<Ingested, Bug> {
     let made = OperationNotice { success: true, ..told.clone() };
     let is_unknown = |call: &ProviderCall| {
         told.derived_key.as_ref() == Some(&call.derived_key) && call.state == CallState::Unknown
     };
     if rows.calls.iter().any(is_unknown) {
         by_call(rows, &made, &[CallKind::Capture], capture, ctx)?;
-        return Ok(Taken::Busy);
+        return Ok(Ingested::RetryLater);
     }
     let failed: Known =
         |rows, told, ctx| of_this_try(rows, told, |rows| ended::capture_failed(rows, told, ctx));
     by_call(rows, told, &[], failed, ctx)
 }
 
-fn cancellation(rows: &mut Rows, told: &OperationNotice, ctx: &Context) -> Result<Taken, Bug> {
+fn cancellation(rows: &mut Rows, told: &OperationNotice, ctx: &Context) -> Result<Ingested, Bug> {
     of_this_try(rows, told, |rows| ended::cancellation(rows, told, ctx))
 }
 
 /// A void, or a refund of all where the money was taken already.
-fn cancel_or_refund(rows: &mut Rows, told: &OperationNotice, ctx: &Context) -> Result<Taken, Bug> {
+fn cancel_or_refund(rows: &mut Rows, told: &OperationNotice, ctx: &Context) -> Result<Ingested, Bug> {
     let is_taken = |payment: &Payment| matches!(payment.state, PaymentState::Captured { .. });
     match rows.resource.payment.as_ref().is_some_and(is_taken) {
         true => refund(rows, told, ctx),
@@ -377,14 +377,14 @@ fn cancel_or_refund(rows: &mut Rows, told: &OperationNotice, ctx: &Context) -> R
     }
 }
 
-fn expired(rows: &mut Rows, told: &OperationNotice, ctx: &Context) -> Result<Taken, Bug> {
+fn expired(rows: &mut Rows, told: &OperationNotice, ctx: &Context) -> Result<Ingested, Bug> {
     of_this_try(rows, told, |rows| ended::expired(rows, told, ctx))
 }
 
-fn refund(rows: &mut Rows, told: &OperationNotice, ctx: &Context) -> Result<Taken, Bug> {
+fn refund(rows: &mut Rows, told: &OperationNotice, ctx: &Context) -> Result<Ingested, Bug> {
     let is_it = |id: &Option<String>| id.as_ref() == Some(&told.id);
     if is_not_named_yet(rows, told) {
-        return Ok(Taken::Busy);
+        return Ok(Ingested::RetryLater);
     }
     let Some(refund) = rows.resource.refunds.iter_mut().find(|refund| is_it(&refund.provider_refund)) else {
         return Ok(refund_elsewhere(rows, told, ctx));
@@ -400,16 +400,16 @@ fn refund(rows: &mut Rows, told: &OperationNotice, ctx: &Context) -> Result<Take
         let refund = refund.clone();
         refund_moved(rows, &refund, ctx);
     }
-    Ok(Taken::In)
+    Ok(Ingested::Applied)
 }
 
 /// A refund that was not made here, such as a person's in the Customer Area: it counts until it comes back.
-fn refund_elsewhere(rows: &mut Rows, told: &OperationNotice, ctx: &Context) -> Taken {
-    let Some(payment) = &mut rows.resource.payment else { return Taken::Stranger };
+fn refund_elsewhere(rows: &mut Rows, told: &OperationNotice, ctx: &Context) -> Ingested {
+    let Some(payment) = &mut rows.resource.payment else { return Ingested::UnknownResource };
     let is_full = payment.refunds_elsewhere.len() >= REFUNDS_ELSEWHERE_MAX;
     if is_of_another_try(payment, told) || told.amount_minor == 0 || is_full {
         let detail = "a refund that was not made here".to_owned();
-        return if told.success { Taken::Contradiction { detail } } else { Taken::In };
+        return if told.success { Ingested::Contradiction { detail } } else { Ingested::Applied };
     }
     let told = RefundElsewhere {
         id: told.id.clone(),
@@ -418,14 +418,14 @@ fn refund_elsewhere(rows: &mut Rows, told: &OperationNotice, ctx: &Context) -> T
         at_ms: told.at_ms,
     };
     match payment.refunds_elsewhere.iter_mut().find(|known| known.id == told.id) {
-        Some(known) if told.at_ms < known.at_ms => return Taken::In,
+        Some(known) if told.at_ms < known.at_ms => return Ingested::Applied,
         Some(known) => *known = told,
         None => payment.refunds_elsewhere.push(told),
     }
     let made = payment.refunds_elsewhere.iter().filter(|refund| !refund.has_failed);
     let now_minor = made.fold(0_u32, |sum, refund| sum.saturating_add(refund.amount_minor));
     check::refunded_elsewhere(rows, now_minor, ctx);
-    Taken::In
+    Ingested::Applied
 }
 
 /// Its call has its answer, and the run that takes it in, with the refund's name at the provider, has yet to come.

@@ -112,15 +112,19 @@ pub struct OperationNotice {
 /// What an object makes of an event.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Taken {
-    /// It is taken in.
-    In,
-    /// It was known.
-    Known,
+pub enum Ingested {
+    /// It is applied.
+    #[serde(rename = "in")]
+    Applied,
+    /// It was applied before.
+    #[serde(rename = "known")]
+    Duplicate,
     /// The call that it is about is on its way: the event must come again.
-    Busy,
+    #[serde(rename = "busy")]
+    RetryLater,
     /// Nothing here is meant.
-    Stranger,
+    #[serde(rename = "stranger")]
+    UnknownResource,
     /// It is taken in, and a person must see it.
     Alert {
         /// What it says.

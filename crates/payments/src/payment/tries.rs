@@ -1,7 +1,7 @@
 //! The tries of a payment, one row each: where it was made, under which key, and how it ended. News of a try goes to that try.
 //!
 //! A try that is over holds no money. Where a provider tells that one does all the same, a person must see it
-//! ([`Taken::Alert`]), and it is given back at once: canceled, or refunded, as an operation of its own (`flows::give_back`).
+//! ([`Ingested::Alert`]), and it is given back at once: canceled, or refunded, as an operation of its own (`flows::give_back`).
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -12,7 +12,7 @@ use super::{Dispute, Payment, PaymentState, RefundState, Watched};
 use crate::flows::engine::{CallState, Context, ProviderCall, RecoveryPoint, Rows, Settlement};
 use crate::flows::{close, give_back};
 use crate::payment::id::RefundId;
-use crate::payment::provider_event::{EventKind, OperationNotice, Taken};
+use crate::payment::provider_event::{EventKind, Ingested, OperationNotice};
 use crate::payment::records::record_for_owner;
 use crate::providers::Provider;
 use crate::providers::result::{CallKind, Found, ProviderResult};
@@ -222,7 +222,7 @@ pub fn complete(rows: &mut Rows) {
 }
 
 /// Takes in news of a try that is over, or of what gives its money back. `None` if it is about neither.
-pub(super) fn news(rows: &mut Rows, news: &EventKind, ctx: &Context) -> Result<Option<Taken>, Bug> {
+pub(super) fn news(rows: &mut Rows, news: &EventKind, ctx: &Context) -> Result<Option<Ingested>, Bug> {
     let told = match news {
         EventKind::Authorisation(told)
         | EventKind::Capture(told)
@@ -253,10 +253,10 @@ pub(super) fn news(rows: &mut Rows, news: &EventKind, ctx: &Context) -> Result<O
     let captured = match news {
         EventKind::Authorisation(told) if told.success && !row.was_authorized => row.capture,
         EventKind::Capture(told) if told.success => true,
-        _ => return Ok(Some(Taken::In)),
+        _ => return Ok(Some(Ingested::Applied)),
     };
     if is_old {
-        return Ok(Some(Taken::In));
+        return Ok(Some(Ingested::Applied));
     }
     row.provider_payment = Some(told.payment.clone());
     let amount_minor = if told.amount_minor == 0 { row.amount.get() } else { told.amount_minor };
@@ -289,12 +289,12 @@ pub(crate) fn found(
     amount_minor: u32,
     captured: bool,
     ctx: &Context,
-) -> Result<Taken, Bug> {
+) -> Result<Ingested, Bug> {
     let Some(row) = rows.resource.tries.iter_mut().find(|row| row.attempt == attempt) else {
-        return Ok(Taken::In);
+        return Ok(Ingested::Applied);
     };
     if row.late.as_ref().is_some_and(|late| late.captured >= captured) {
-        return Ok(Taken::In);
+        return Ok(Ingested::Applied);
     }
     row.late = Some(LateMoney { amount_minor, captured, stage: Stage::Begun });
     let what = if captured { "was taken" } else { "is held" };
@@ -306,7 +306,7 @@ pub(crate) fn found(
         ctx,
     );
     give_back::begin(rows, attempt, captured, ctx)?;
-    Ok(Taken::Alert { detail })
+    Ok(Ingested::Alert { detail })
 }
 
 /// How giving money back ended that the provider had taken over.
@@ -315,32 +315,32 @@ fn given_back(
     call: &ProviderCall,
     told: &OperationNotice,
     ctx: &Context,
-) -> Result<Taken, Bug> {
-    let Some(attempt) = give_back::attempt_of(&call.derived_key, rows) else { return Ok(Taken::In) };
+) -> Result<Ingested, Bug> {
+    let Some(attempt) = give_back::attempt_of(&call.derived_key, rows) else { return Ok(Ingested::Applied) };
     let Some(row) = rows.resource.tries.iter_mut().find(|row| row.attempt == attempt) else {
-        return Ok(Taken::In);
+        return Ok(Ingested::Applied);
     };
-    let Some(late) = &mut row.late else { return Ok(Taken::In) };
+    let Some(late) = &mut row.late else { return Ok(Ingested::Applied) };
     if rows
         .keys
         .iter()
         .any(|key| key.key_id == call.key_id && key.recovery_point() != RecoveryPoint::Finished)
     {
-        return Ok(Taken::Busy);
+        return Ok(Ingested::RetryLater);
     }
     if told.success {
         late.stage = Stage::GivenBack;
         audit(rows, "try.given_back", json!({ "attempt": attempt }), ctx);
-        return Ok(Taken::In);
+        return Ok(Ingested::Applied);
     }
     if late.stage == Stage::GivenBack {
         let detail = format!("what was given back of try {attempt} came back ({})", told.reason);
         late.stage = Stage::Refused;
         audit(rows, "try.give_back_refused", json!({ "attempt": attempt, "code": told.reason }), ctx);
-        return Ok(Taken::Alert { detail });
+        return Ok(Ingested::Alert { detail });
     }
     refused(rows, attempt, call.kind, &told.reason, ctx)?;
-    Ok(Taken::In)
+    Ok(Ingested::Applied)
 }
 
 /// A provider did not give money back: what could not be canceled is refunded, else a person must.
@@ -503,7 +503,7 @@ pub(super) fn take(
         Found::Authorized => found(rows, attempt, amount_minor, false, ctx)?,
         _ => return Ok(()),
     };
-    if let Taken::Alert { detail } = taken {
+    if let Ingested::Alert { detail } = taken {
         alert(rows, provider, event_id, &detail, ctx)?;
     }
     Ok(())

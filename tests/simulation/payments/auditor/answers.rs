@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use super::{Asked, Auditor, Commit, Entry, REFUSED, Returned, thousandths};
-use crate::promises::{
+use crate::invariants::{
     Bytes, MISMATCH, NO_CONCURRENCY, SAME_BYTES, STRANGER, TOMBSTONE, TRUE_VERDICT, Violation, WINDOW,
 };
 

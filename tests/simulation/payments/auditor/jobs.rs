@@ -1,7 +1,7 @@
 //! Jobs and the read model.
 
 use super::{Auditor, FORWARD, ONCE, SHOWS, SWEPT};
-use crate::promises::Violation;
+use crate::invariants::Violation;
 
 impl Auditor {
     /// The read model shows an object as it was at this version.

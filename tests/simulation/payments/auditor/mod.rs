@@ -3,23 +3,23 @@
 //! and reads the answers as a client would.
 //!
 //! What it is told: each committed transaction, each answer to a client with its bytes, each send, and each movement of the
-//! providers' ledgers (told.rs). It judges answers, the moves of rows, sends and the books, jobs, and here the end.
+//! providers' ledgers (listed.rs). It judges answers, the moves of rows, sends and the books, jobs, and here the end.
 
 mod answers;
-mod books;
 mod jobs;
+mod ledger;
+mod listed;
 mod major_units;
 mod moves;
-mod news;
-mod told;
+mod provider_event;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+pub(crate) use listed::{Asked, Commit, Entry, PaymentView, RefundView, Returned, Send};
 pub(crate) use major_units::{currencies, thousandths};
-pub(crate) use news::{GIVEN_BACK, HEARD, TAKEN_ONCE};
-pub(crate) use told::{Asked, Commit, Entry, PaymentView, RefundView, Returned, Send};
+pub(crate) use provider_event::{GIVEN_BACK, HEARD, TAKEN_ONCE};
 
-use crate::promises::{
+use crate::invariants::{
     Bytes, DROPPED, KEPT, KeyView, LIVENESS, NO_BUG, ONE_CHARGE, RECEIPT, Sends, Terms, Violation, judge_keys,
 };
 

@@ -1,7 +1,7 @@
 //! Rows as committed: how a payment and its refunds move, what each move brings with it, and the alarm.
 
 use super::{AGREES, Auditor, Commit, DISPUTED, MOVES, ONE_TRY, PaymentView, RefundView, SUMS, Seen, sum};
-use crate::promises::{ALARM, AUDIT, RECEIPT, Writer};
+use crate::invariants::{ALARM, AUDIT, RECEIPT, Writer};
 
 /// The moves that a payment may make within one try.
 const TABLE: [(&str, &[&str]); 9] = [

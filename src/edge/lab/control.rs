@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 use super::bank;
 use super::ledger::Side;
-use super::{ExperimentId, Order, PRICE_MINOR, Saw};
+use super::{ClientOutcome, ExperimentId, Order, PRICE_MINOR};
 use crate::edge::app::App;
 use web::http::Request;
 
@@ -20,7 +20,7 @@ pub(super) struct Press<'a> {
 }
 
 /// One request to pay: one call to the bank.
-pub(super) async fn pay(app: &App, request: &Request, press: &Press<'_>) -> Saw {
+pub(super) async fn pay(app: &App, request: &Request, press: &Press<'_>) -> ClientOutcome {
     #[derive(Deserialize)]
     struct Intent {
         status: String,
@@ -45,12 +45,12 @@ pub(super) async fn pay(app: &App, request: &Request, press: &Press<'_>) -> Saw 
     let asked =
         bank::send(app, "/v1/payment_intents", Some(("application/x-www-form-urlencoded", &body))).await;
     match asked {
-        Err(_) => Saw::NoAnswer,
-        Ok(reply) if reply.status == 402 => Saw::Declined,
+        Err(_) => ClientOutcome::NoAnswer,
+        Ok(reply) if reply.status == 402 => ClientOutcome::Declined,
         Ok(reply) => match serde_json::from_str::<Intent>(&reply.body) {
-            Ok(Intent { status }) if status == "succeeded" => Saw::Paid,
-            Ok(Intent { status }) if status == "requires_action" => Saw::BankPage,
-            _ => Saw::Failed,
+            Ok(Intent { status }) if status == "succeeded" => ClientOutcome::Paid,
+            Ok(Intent { status }) if status == "requires_action" => ClientOutcome::BankPage,
+            _ => ClientOutcome::Failed,
         },
     }
 }

@@ -1,6 +1,6 @@
 //! What the auditor is told.
 
-use crate::promises::{Bytes, KeyView, Writer};
+use crate::invariants::{Bytes, KeyView, Writer};
 
 /// A payment as committed.
 #[derive(Clone, Debug, PartialEq, Eq)]

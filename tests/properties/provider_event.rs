@@ -8,7 +8,7 @@ use once::begin::begin;
 use once::context::Times;
 use once::id::{InstanceId, ObjectId};
 use once::run::RunEnd;
-use paid_once::webhooks::{Event, EventKind, OperationNotice, Taken};
+use paid_once::webhooks::{Event, EventKind, Ingested, OperationNotice};
 use payments::flows::capture::CaptureRequest;
 use payments::flows::engine::{
     Action, Begin, Context, Event as Input, Lifecycle, Limits, Outcome, ProviderReply, Rows, Run, context,
@@ -27,7 +27,7 @@ use payments::providers::result::{CallKind, Found, ProviderResult};
 use payments::providers::{Provider, adyen};
 use proptest::prelude::*;
 
-use crate::support::{NOW_MS, arrival};
+use crate::support::{NOW_MS, command};
 
 const AMOUNT: u32 = 5000;
 const PART: u32 = 1000;
@@ -55,14 +55,14 @@ fn books() -> impl Strategy<Value = Books> {
 }
 
 /// An object, the events that it knows, and what the provider has still to tell.
-struct Bench {
+struct Harness {
     provider: Provider,
     rows: Rows,
     known: BTreeSet<String>,
     events: Vec<Event>,
 }
 
-impl Bench {
+impl Harness {
     /// Does all that the books say. An authorisation whose answer was lost is told of at once: a refund needs it.
     fn new(provider: Provider, books: &Books) -> Self {
         let rows = Rows::empty(ObjectId::from_bytes([7; 32]));
@@ -93,7 +93,7 @@ impl Bench {
     /// Runs an operation to its end, or until nobody knows how it ended: `None` is an answer that was lost.
     fn run(&mut self, key: &str, operation: Operation, result: Option<ProviderResult>) -> String {
         let begun =
-            begin(&mut self.rows, &arrival(key, operation), &InstanceId("me".into()), &at(NOW_MS)).unwrap();
+            begin(&mut self.rows, &command(key, operation), &InstanceId("me".into()), &at(NOW_MS)).unwrap();
         let Begin::Run(ticket) = begun else { panic!("{key}: {begun:?}") };
         self.drive(Run::new(ticket, 0, &[]), result, NOW_MS);
         self.rows.calls.last().unwrap().derived_key.clone()
@@ -149,8 +149,8 @@ impl Bench {
             return;
         }
         let taken = ingest::take(&mut self.rows, event, &at(NOW_MS + 1)).unwrap();
-        assert_ne!(taken, Taken::Stranger);
-        if taken != Taken::Busy {
+        assert_ne!(taken, Ingested::UnknownResource);
+        if taken != Ingested::RetryLater {
             self.known.insert(event.event_id.clone());
         }
         self.rows.appended = Default::default();
@@ -252,7 +252,7 @@ proptest! {
         books in books(),
         order in prop::collection::vec((any::<prop::sample::Index>(), any::<bool>()), 0..30),
     ) {
-        let mut bench = Bench::new(Provider::Adyen, &books);
+        let mut bench = Harness::new(Provider::Adyen, &books);
         // Any order, with doubles; and at the end whatever has not come yet, or must come again.
         let events = bench.events.clone();
         let shuffled = order.iter().map(|(index, wakes)| (index.get(&events), *wakes));
@@ -283,7 +283,7 @@ proptest! {
         order in prop::collection::vec((any::<prop::sample::Index>(), any::<prop::sample::Index>()), 0..30),
     ) {
         let books = Books { payment_lost: false, refunds: endings.into_iter().map(|ending| (false, ending)).collect() };
-        let mut bench = Bench::new(Provider::Stripe, &books);
+        let mut bench = Harness::new(Provider::Stripe, &books);
         let failed = || RefundState::Failed { code: "no".into(), message: String::new() };
         // What Stripe answers about each refund, in the order of its books.
         let truths = |number: usize| match books.refunds[number].1 {
@@ -321,7 +321,7 @@ fn news_of_another_kind_does_not_answer_a_call_that_nobody_knows_the_end_of() {
         for (kind, success) in kinds.into_iter().flat_map(|kind| [(kind, true), (kind, false)]) {
             let rows = Rows::empty(ObjectId::from_bytes([7; 32]));
             let mut bench =
-                Bench { provider: Provider::Adyen, rows, known: BTreeSet::new(), events: Vec::new() };
+                Harness { provider: Provider::Adyen, rows, known: BTreeSet::new(), events: Vec::new() };
             let Operation::Payment(request) = pay(Provider::Adyen) else { panic!("it is a payment") };
             let request = PaymentRequest { capture: captures, ..*request };
             let derived = bench.run("lost", Operation::Payment(Box::new(request)), None);
@@ -335,7 +335,7 @@ fn news_of_another_kind_does_not_answer_a_call_that_nobody_knows_the_end_of() {
                 ("CANCELLATION", success) => (false, success),
                 _ => (true, false),
             };
-            assert_eq!((taken == Taken::Busy, is_answered), (is_busy, answers), "{kind} {success}");
+            assert_eq!((taken == Ingested::RetryLater, is_answered), (is_busy, answers), "{kind} {success}");
             if is_busy && !answers {
                 assert_eq!(bench.rows, before, "{kind} {success}");
             }
@@ -355,9 +355,9 @@ fn news_of_another_kind_does_not_answer_a_call_that_nobody_knows_the_end_of() {
 }
 
 /// A payment whose one refund seems to be done.
-fn refunded() -> Bench {
+fn refunded() -> Harness {
     let books = Books { payment_lost: false, refunds: vec![(false, Ending::Succeeded)] };
-    let mut bench = Bench::new(Provider::Stripe, &books);
+    let mut bench = Harness::new(Provider::Stripe, &books);
     let [question] = &check::questions(&bench.rows)[..] else { panic!("one refund is pending") };
     let question = question.clone();
     check::take(&mut bench.rows, &question, StatusReply::Refund(RefundState::Succeeded), &at(NOW_MS))
@@ -433,10 +433,10 @@ fn a_person_can_ask_about_refunds_that_seem_to_be_done() {
 }
 
 /// A payment at Adyen whose first send nobody has heard of, taken up again a minute later; and what Adyen tells of it.
-fn taken_up_again(answer_is_stored: bool) -> (Bench, Event, Run) {
+fn taken_up_again(answer_is_stored: bool) -> (Harness, Event, Run) {
     let rows = Rows::empty(ObjectId::from_bytes([7; 32]));
-    let mut bench = Bench { provider: Provider::Adyen, rows, known: BTreeSet::new(), events: Vec::new() };
-    let (me, pay) = (InstanceId("me".into()), arrival("pay", pay(Provider::Adyen)));
+    let mut bench = Harness { provider: Provider::Adyen, rows, known: BTreeSet::new(), events: Vec::new() };
+    let (me, pay) = (InstanceId("me".into()), command("pay", pay(Provider::Adyen)));
     let begun = begin(&mut bench.rows, &pay, &me, &at(NOW_MS)).unwrap();
     let Begin::Run(ticket) = begun else { panic!("{begun:?}") };
     let mut run = Run::new(ticket, 0, &[]);
@@ -458,7 +458,7 @@ fn taken_up_again(answer_is_stored: bool) -> (Bench, Event, Run) {
 const LATER_MS: u64 = NOW_MS + 60_000;
 
 /// Goes on to the end, which needs no provider.
-fn ends_paid(bench: &mut Bench, run: &mut Run, mut event: Input) {
+fn ends_paid(bench: &mut Harness, run: &mut Run, mut event: Input) {
     loop {
         match run.step(&mut bench.rows, event, &at(LATER_MS)).unwrap() {
             Action::Again => event = Input::Go,
@@ -525,7 +525,7 @@ fn what_is_told_before_the_answer_is_taken_in_comes_again() {
 #[test]
 fn news_of_an_earlier_try_does_not_contradict_a_later_one() {
     let books = Books { payment_lost: false, refunds: Vec::new() };
-    let mut bench = Bench::new(Provider::Adyen, &books);
+    let mut bench = Harness::new(Provider::Adyen, &books);
     let about = |payment: &str| OperationNotice {
         derived_key: None,
         payment: payment.to_owned(),
@@ -548,17 +548,20 @@ fn news_of_an_earlier_try_does_not_contradict_a_later_one() {
         };
         ingest::take(&mut bench.rows, &event, &at(NOW_MS)).unwrap()
     };
-    assert_eq!(take(voided("psp_earlier")), Taken::In);
-    assert!(matches!(take(voided("psp_pay")), Taken::Contradiction { .. }), "the control");
+    assert_eq!(take(voided("psp_earlier")), Ingested::Applied);
+    assert!(matches!(take(voided("psp_pay")), Ingested::Contradiction { .. }), "the control");
     // Somebody gave it back in the Customer Area: told twice it counts once.
-    assert_eq!([take(refunded("psp_pay")), take(refunded("psp_pay"))], [Taken::In, Taken::In]);
+    assert_eq!(
+        [take(refunded("psp_pay")), take(refunded("psp_pay"))],
+        [Ingested::Applied, Ingested::Applied]
+    );
     assert_eq!(bench.rows.resource.payment.as_ref().unwrap().refunded_elsewhere_minor, AMOUNT);
 }
 
 /// A payment that is reserved at Adyen, and a move of it that Adyen has received. With the derived key of the move.
-fn received(operation: Operation) -> (Bench, String) {
+fn received(operation: Operation) -> (Harness, String) {
     let rows = Rows::empty(ObjectId::from_bytes([7; 32]));
-    let mut bench = Bench { provider: Provider::Adyen, rows, known: BTreeSet::new(), events: Vec::new() };
+    let mut bench = Harness { provider: Provider::Adyen, rows, known: BTreeSet::new(), events: Vec::new() };
     let Operation::Payment(request) = pay(Provider::Adyen) else { panic!("it is a payment") };
     let order_id = Some("order-1".into());
     let request = PaymentRequest { capture: false, order_id, ..*request };
@@ -576,7 +579,7 @@ fn void() -> Operation {
     Operation::Void(VoidRequest::default())
 }
 
-impl Bench {
+impl Harness {
     fn modify(&mut self, key: &str, operation: Operation) -> String {
         let modification = format!("psp_{key}");
         self.run(key, operation, Some(ProviderResult::Received { modification }))
@@ -613,7 +616,7 @@ impl Bench {
     }
 
     fn is_refused(&mut self, key: &str, operation: Operation) -> Option<String> {
-        let begun = begin(&mut self.rows, &arrival(key, operation), &InstanceId("me".into()), &at(NOW_MS));
+        let begun = begin(&mut self.rows, &command(key, operation), &InstanceId("me".into()), &at(NOW_MS));
         match begun.unwrap() {
             Begin::Refused(Refusal::State { state, .. }) => Some(state),
             _ => None,
@@ -713,7 +716,7 @@ fn a_void_that_a_lapse_overtakes_ends_with_its_own_answer() {
         let (mut bench, derived) = received(capture(None));
         bench.hear(&bench.dated("CAPTURE", &derived, false, 1));
         let me = InstanceId("me".into());
-        let begun = begin(&mut bench.rows, &arrival("void", void()), &me, &at(NOW_MS)).unwrap();
+        let begun = begin(&mut bench.rows, &command("void", void()), &me, &at(NOW_MS)).unwrap();
         let Begin::Run(ticket) = begun else { panic!("{begun:?}") };
         let mut run = Run::new(ticket, 0, &[]);
         let call = loop {
@@ -755,7 +758,8 @@ fn what_a_bank_takes_back_is_not_refunded_as_well() {
 fn money_for_a_payment_that_is_canceled_is_never_silent() {
     for (minute, is_seen) in [(1, false), (3, true)] {
         let rows = Rows::empty(ObjectId::from_bytes([7; 32]));
-        let mut bench = Bench { provider: Provider::Adyen, rows, known: BTreeSet::new(), events: Vec::new() };
+        let mut bench =
+            Harness { provider: Provider::Adyen, rows, known: BTreeSet::new(), events: Vec::new() };
         let processing = ProviderResult::Processing { payment: "psp_pay".into() };
         let authorisation = bench.run("pay", pay(Provider::Adyen), Some(processing));
         let derived = bench.modify("void", void());
@@ -766,14 +770,14 @@ fn money_for_a_payment_that_is_canceled_is_never_silent() {
             told.at_ms = Some(NOW_MS + minute * 60_000);
         }
         let taken = ingest::take(&mut bench.rows, &event, &at(NOW_MS)).unwrap();
-        assert_eq!(matches!(taken, Taken::Alert { .. }), is_seen, "minute {minute}");
+        assert_eq!(matches!(taken, Ingested::Alert { .. }), is_seen, "minute {minute}");
     }
 }
 
 /// An order whose first try was refused, and whose second one was paid. With the first one's derived key.
-fn tried_twice(provider: Provider, capture: bool) -> (Bench, String) {
+fn tried_twice(provider: Provider, capture: bool) -> (Harness, String) {
     let rows = Rows::empty(ObjectId::from_bytes([7; 32]));
-    let mut bench = Bench { provider, rows, known: BTreeSet::new(), events: Vec::new() };
+    let mut bench = Harness { provider, rows, known: BTreeSet::new(), events: Vec::new() };
     let ask = || {
         let Operation::Payment(request) = pay(provider) else { panic!("it is a payment") };
         Operation::Payment(Box::new(PaymentRequest { capture, order_id: Some("order-1".into()), ..*request }))
@@ -793,7 +797,7 @@ fn tried_twice(provider: Provider, capture: bool) -> (Bench, String) {
     (bench, first)
 }
 
-impl Bench {
+impl Harness {
     fn of_first(&self, kind: &str, derived: &str, success: bool) -> Event {
         let mut event = self.told(kind, derived, "psp_first", success, AMOUNT);
         let (EventKind::Authorisation(told) | EventKind::Cancellation(told) | EventKind::Refund(told)) =
@@ -805,7 +809,7 @@ impl Bench {
         event
     }
 
-    fn takes(&mut self, event: &Event) -> Taken {
+    fn takes(&mut self, event: &Event) -> Ingested {
         let taken = ingest::take(&mut self.rows, event, &at(NOW_MS + 1)).unwrap();
         self.rows.appended = Default::default();
         taken
@@ -853,8 +857,8 @@ fn money_on_a_try_that_is_over_is_seen_and_given_back() {
         let before = bench.rows.resource.payment.clone();
         let late = bench.of_first("AUTHORISATION", &first, true);
         assert_eq!(bench.late(), "none", "nobody has heard of it yet");
-        assert!(matches!(bench.takes(&late), Taken::Alert { .. }));
-        assert_eq!(bench.takes(&late), Taken::In, "it is begun once");
+        assert!(matches!(bench.takes(&late), Ingested::Alert { .. }));
+        assert_eq!(bench.takes(&late), Ingested::Applied, "it is begun once");
         let received = ProviderResult::Received { modification: "psp_back".into() };
         let refunded = ProviderResult::Refunded { refund: "psp_back".into(), settled: false };
         let (kind, path, derived) = bench.drive_on(if capture { refunded.clone() } else { received });
@@ -883,7 +887,7 @@ fn stripe_is_asked_about_a_try_that_is_over_and_gives_its_money_back() {
     let news = EventKind::Ask { refund: None, payment: Some("psp_first".into()), derived_key: None };
     let kind = "payment_intent.succeeded".to_owned();
     let event = Event { event_id: "evt_1".into(), provider: Provider::Stripe, account: None, kind, news };
-    assert_eq!(bench.takes(&event), Taken::In);
+    assert_eq!(bench.takes(&event), Ingested::Applied);
     let [question] = &check::begin(&mut bench.rows, false, &at(NOW_MS + 1))[..] else {
         panic!("one is asked")
     };

@@ -6,7 +6,7 @@ use once::key::IdempotencyKey;
 use once::record::Channel;
 use payments::flows::Operation;
 use payments::flows::capture::CaptureRequest;
-use payments::flows::engine::Arrival;
+use payments::flows::engine::Command;
 use payments::flows::payment::{PaymentRequest, Route};
 use payments::flows::refund::RefundRequest;
 use payments::flows::void::VoidRequest;
@@ -18,15 +18,15 @@ use payments::providers::Provider;
 use serde_json::{Value, json};
 
 use super::auditor::currencies;
-use crate::dice::Dice;
 use crate::faults::{HOUR, MINUTE, SECOND};
+use crate::rng::Dice;
 
 /// The price of everything, in minor units.
 pub(crate) const PRICE: u32 = 5000;
 
 /// What a client wants.
 #[derive(Clone, Debug)]
-pub(crate) enum Wish {
+pub(crate) enum Intention {
     Pay {
         capture: bool,
         card: &'static str,
@@ -61,7 +61,7 @@ pub(crate) struct Place {
 /// A client.
 #[derive(Clone)]
 pub(crate) struct Client {
-    pub(crate) wish: Wish,
+    pub(crate) wish: Intention,
     pub(crate) key: Key,
     /// The object in which its request runs.
     pub(crate) object: ObjectId,
@@ -70,7 +70,7 @@ pub(crate) struct Client {
     /// The object that has the key's name, if the operation runs in another one.
     pub(crate) own: Option<ObjectId>,
     pub(crate) stranger: bool,
-    pub(crate) arrival: Arrival,
+    pub(crate) command: Command,
     /// What the client calls its key, and what it sends.
     pub(crate) name: String,
     pub(crate) payload: String,
@@ -98,7 +98,7 @@ pub(crate) enum Payer {
 }
 
 /// What is played.
-pub(crate) struct Story {
+pub(crate) struct Scenario {
     pub(crate) places: Vec<Place>,
     pub(crate) clients: Vec<Client>,
     /// When somebody looks at a payment.
@@ -155,10 +155,10 @@ fn route(payment_method: &str) -> Route {
 }
 
 /// The request as the edge would hand it on: the operation, its path, its parameters.
-fn request(wish: &Wish, place: &Place) -> (Operation, String, Value) {
+fn request(wish: &Intention, place: &Place) -> (Operation, String, Value) {
     let path = PaymentId::in_object(place.object).path();
     match wish {
-        Wish::Pay { capture, card, fallback, amount: minor } => {
+        Intention::Pay { capture, card, fallback, amount: minor } => {
             let request = PaymentRequest {
                 amount: amount(*minor),
                 currency: Currency::parse(place.currency).unwrap(),
@@ -181,7 +181,7 @@ fn request(wish: &Wish, place: &Place) -> (Operation, String, Value) {
             });
             (Operation::Payment(Box::new(request)), "/payments".to_owned(), parameters)
         }
-        Wish::Capture(minor) => {
+        Intention::Capture(minor) => {
             let operation = Operation::Capture(CaptureRequest { amount: minor.map(amount) });
             (
                 operation,
@@ -189,13 +189,13 @@ fn request(wish: &Wish, place: &Place) -> (Operation, String, Value) {
                 minor.map_or(json!({}), |minor| json!({ "amount": minor })),
             )
         }
-        Wish::Void => (Operation::Void(VoidRequest::default()), format!("{path}/void"), json!({})),
-        Wish::GiveUp(attempt) => {
+        Intention::Void => (Operation::Void(VoidRequest::default()), format!("{path}/void"), json!({})),
+        Intention::GiveUp(attempt) => {
             let operation =
                 Operation::Void(VoidRequest { page: None, attempt: Some(*attempt), link_revision: None });
             (operation, format!("{path}/void"), json!({ "attempt": attempt }))
         }
-        Wish::Refund(minor, reason) => {
+        Intention::Refund(minor, reason) => {
             let operation = Operation::Refund(RefundRequest { amount: minor.map(amount), reason: *reason });
             let mut parameters = json!({ "reason": reason.as_str() });
             if let Some(minor) = minor {
@@ -207,27 +207,34 @@ fn request(wish: &Wish, place: &Place) -> (Operation, String, Value) {
 }
 
 impl Client {
-    pub(crate) fn new(wish: Wish, key: Key, at: usize, place: &Place, starts_ms: u64) -> Self {
+    pub(crate) fn new(wish: Intention, key: Key, at: usize, place: &Place, starts_ms: u64) -> Self {
         Self::of(wish, key, at, place, starts_ms, false)
     }
 
-    pub(crate) fn of(wish: Wish, key: Key, at: usize, place: &Place, starts_ms: u64, stranger: bool) -> Self {
+    pub(crate) fn of(
+        wish: Intention,
+        key: Key,
+        at: usize,
+        place: &Place,
+        starts_ms: u64,
+        stranger: bool,
+    ) -> Self {
         let owner = owner(stranger);
         let (operation, path, parameters) = request(&wish, place);
         let Value::Object(members) = parameters else { unreachable!() };
         let canonical = Parameters::Json(members).canonical();
         let natural = match &wish {
-            Wish::Pay { .. } => NaturalKey::order(place.order.as_deref().unwrap_or_default()),
-            Wish::Capture(_) => NaturalKey::capture(1),
-            Wish::Void => NaturalKey::void(1),
-            Wish::GiveUp(attempt) => NaturalKey::give_up(*attempt),
-            Wish::Refund(minor, reason) => NaturalKey::refund(reason.as_str(), *minor),
+            Intention::Pay { .. } => NaturalKey::order(place.order.as_deref().unwrap_or_default()),
+            Intention::Capture(_) => NaturalKey::capture(1),
+            Intention::Void => NaturalKey::void(1),
+            Intention::GiveUp(attempt) => NaturalKey::give_up(*attempt),
+            Intention::Refund(minor, reason) => NaturalKey::refund(reason.as_str(), *minor),
         };
         let (key_hash, own) = match &key {
             Key::Own(text) => {
                 let hash = IdempotencyKey::parse(text).unwrap().hash(&owner);
                 let own = named(&hash.object_name());
-                let is_elsewhere = place.order.is_some() || !matches!(wish, Wish::Pay { .. });
+                let is_elsewhere = place.order.is_some() || !matches!(wish, Intention::Pay { .. });
                 (hash, is_elsewhere.then_some(own))
             }
             Key::Natural => (natural.hash(&owner), None),
@@ -237,7 +244,7 @@ impl Client {
             Key::Natural => format!("{natural:?} of {at} and {}", owner.to_text()),
         };
         let payload = format!("{path} {}", canonical.0);
-        let order = place.order.clone().filter(|_| matches!(wish, Wish::Pay { .. }));
+        let order = place.order.clone().filter(|_| matches!(wish, Intention::Pay { .. }));
         Self {
             wish,
             key,
@@ -245,7 +252,7 @@ impl Client {
             order,
             own,
             stranger,
-            arrival: Arrival {
+            command: Command {
                 key_hash,
                 owner,
                 fingerprint: Fingerprint::of("POST", &path, &canonical),
@@ -275,8 +282,8 @@ impl Client {
     }
 
     /// Its next request, under an id of its own.
-    pub(crate) fn ask(&self, number: u64) -> Arrival {
-        Arrival { request_id: RequestId(format!("req_{number}")), ..self.arrival.clone() }
+    pub(crate) fn ask(&self, number: u64) -> Command {
+        Command { request_id: RequestId(format!("req_{number}")), ..self.command.clone() }
     }
 }
 
@@ -293,7 +300,7 @@ const CARDS: [&str; 10] = [
     "pm_card_refundFail",
 ];
 
-impl Story {
+impl Scenario {
     /// A story in which nothing but what its clients do happens.
     pub(crate) fn of(places: Vec<Place>, clients: Vec<Client>) -> Self {
         Self {
@@ -394,7 +401,7 @@ impl Story {
 }
 
 /// With one provider; or with both, and then the first one often fails.
-fn pay(dice: &mut Dice, amount: u32) -> Wish {
+fn pay(dice: &mut Dice, amount: u32) -> Intention {
     const ADYEN: [&str; 4] = ["stored-card", "stored-card", "declined", "pending"];
     let capture = dice.permille(500);
     let (stripe, adyen) = (dice.pick(&CARDS), dice.pick(&ADYEN));
@@ -406,18 +413,18 @@ fn pay(dice: &mut Dice, amount: u32) -> Wish {
         8 => (adyen, Some(stripe)),
         _ => ("declined", Some(stripe)),
     };
-    Wish::Pay { capture, card, fallback, amount }
+    Intention::Pay { capture, card, fallback, amount }
 }
 
-fn a_move(dice: &mut Dice, only_refunds: bool) -> Wish {
+fn a_move(dice: &mut Dice, only_refunds: bool) -> Intention {
     let reason = dice.pick(&[RefundReason::RequestedByCustomer, RefundReason::Duplicate]);
     let part = dice.pick(&[500, 1000, 2500, 4999]);
     match dice.between(0, 9) {
-        _ if only_refunds => Wish::Refund(Some(dice.pick(&[500, 1000])), reason),
-        0..=3 => Wish::Capture(dice.pick(&[None, None, Some(part), Some(PRICE + 1)])),
-        4 => Wish::Void,
-        5 => Wish::GiveUp(1),
-        _ => Wish::Refund(dice.pick(&[None, Some(part), Some(part), Some(PRICE + 1)]), reason),
+        _ if only_refunds => Intention::Refund(Some(dice.pick(&[500, 1000])), reason),
+        0..=3 => Intention::Capture(dice.pick(&[None, None, Some(part), Some(PRICE + 1)])),
+        4 => Intention::Void,
+        5 => Intention::GiveUp(1),
+        _ => Intention::Refund(dice.pick(&[None, Some(part), Some(part), Some(PRICE + 1)]), reason),
     }
 }
 

@@ -1,7 +1,7 @@
 //! What is sent to the providers, and what their ledgers then show.
 
 use super::{Auditor, Derived, Entry, MOVES, ONE_TRY, Returned, SUMS, Seen, Send, sum};
-use crate::promises::{FROZEN, ONE_CHARGE, Sends, TOMBSTONE, TRUE_VERDICT};
+use crate::invariants::{FROZEN, ONE_CHARGE, Sends, TOMBSTONE, TRUE_VERDICT};
 
 impl Auditor {
     /// A send begins.

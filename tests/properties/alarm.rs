@@ -14,7 +14,7 @@ use payments::payment::pii::{Erased, erase};
 use payments::payment::records::JobKind;
 use payments::providers::result::ProviderResult;
 
-use crate::support::{NOW_MS, arrival, at, me, ride};
+use crate::support::{NOW_MS, at, command, me, ride};
 
 /// Steps a run until it has something to do outside.
 fn until_effect(run: &mut Run, rows: &mut Rows, mut event: Event, now_ms: u64) -> Action {
@@ -31,7 +31,7 @@ fn until_effect(run: &mut Run, rows: &mut Rows, mut event: Event, now_ms: u64) -
 fn sent() -> (Run, Rows) {
     let mut rows = Rows::empty(ObjectId::from_bytes([7; 32]));
     let Ok(Begin::Run(ticket)) =
-        begin(&mut rows, &arrival("k", ride(Some("ada@example.com"))), &me(), &at(NOW_MS))
+        begin(&mut rows, &command("k", ride(Some("ada@example.com"))), &me(), &at(NOW_MS))
     else {
         panic!()
     };
