@@ -443,7 +443,17 @@ fn said(verdict: ExecuteResult) -> String {
             let body: Json = serde_json::from_slice(&response.body).unwrap_or_default();
             let member = |name: &str| body.get(name).and_then(Json::as_str).unwrap_or_default().to_owned();
             if response.status < 400 {
-                format!("done: the {} is {}", member("object"), member("status").replace('_', " "))
+                let amount = |name: &str| {
+                    let minor = body.get(name).and_then(Json::as_u64).unwrap_or_default();
+                    format::money(minor, &member("currency"))
+                };
+                match (member("object").as_str(), member("status").as_str()) {
+                    ("refund", "succeeded") => format!("refunded {}", amount("amount")),
+                    ("refund", "pending") => format!("the refund of {} is on its way", amount("amount")),
+                    ("payment", "succeeded") => format!("captured {}", amount("amount_captured")),
+                    ("payment", "canceled") => "voided: nothing is held any more".to_owned(),
+                    (object, status) => format!("done: the {object} is {}", status.replace('_', " ")),
+                }
             } else {
                 format!("refused by the provider: {}", member("detail"))
             }

@@ -94,7 +94,7 @@ pub(crate) async fn payment(desk: &Desk<'_>, id: &str) -> Result<Answer, Problem
         buttons.push(desk.button(OperatorAction::Resume, &subject, "Resume now")?);
     }
     if kind == "Payment" || is_open {
-        buttons.push(desk.button(OperatorAction::Settle, &subject, "Settle against the provider")?);
+        buttons.push(desk.button(OperatorAction::Settle, &subject, "Check with the provider")?);
     }
     if let Some(payment) = inspection.snapshot.payment.as_ref().filter(|_| kind == "Payment") {
         let money = |minor: u32| format::money(minor.into(), &payment.currency);
@@ -177,7 +177,7 @@ pub(crate) async fn key(
     let mut buttons = Vec::new();
     if key.status == "open" {
         buttons.push(desk.button(OperatorAction::Resume, &subject, "Resume now")?);
-        buttons.push(desk.button(OperatorAction::Settle, &subject, "Settle against the provider")?);
+        buttons.push(desk.button(OperatorAction::Settle, &subject, "Check with the provider")?);
     }
     let tables = vec![calls(desk, &inspection, Some(key_id))];
     let page = Parts { kind: "Key", id: key.key_hash.clone(), state: key_state(key), facts, buttons, tables };

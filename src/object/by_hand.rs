@@ -130,7 +130,7 @@ impl Drive {
                 let look_up = self.look(call).await;
                 return match &look_up {
                     LookUp::Found(_) | LookUp::LeftOpen(_) => Err(format!(
-                        "{}. “Settle against the provider” takes that in",
+                        "{}. “Check with the provider” takes that in",
                         sighting(call, &look_up).text
                     )),
                     _ => Ok(Settlement::NotExecuted),

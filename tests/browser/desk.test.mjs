@@ -255,13 +255,13 @@ describe('at the desk', () => {
     await page.getByLabel('Reason').selectOption('duplicate');
     const used = await buttonKey(page, 'Refund').inputValue();
     await page.getByRole('button', { name: 'Refund' }).dblclick();
-    await page.getByRole('status').getByText('Done: the refund is succeeded').waitFor();
+    await page.getByRole('status').getByText('Refunded $5.00').waitFor();
     // Back to the used page, and once more.
     await backToUsed(page, 'Refund', used);
     await page.getByLabel('Amount').fill('5.00');
     await page.getByLabel('Reason').selectOption('duplicate');
     await page.getByRole('button', { name: 'Refund' }).click();
-    await page.getByRole('status').getByText('Done: the refund is succeeded').waitFor();
+    await page.getByRole('status').getByText('Refunded $5.00').waitFor();
     const { refunds } = await site.sim('GET', 'ledger');
     assert.equal(refunds.filter(({ amount }) => amount === 500).length, 1);
     await page.getByRole('heading', { name: 'What operators did here' }).waitFor();
@@ -274,7 +274,7 @@ describe('at the desk', () => {
     await page.getByLabel('Amount').fill('1.00');
     const used = await buttonKey(page, 'Refund').inputValue();
     await page.getByRole('button', { name: 'Refund' }).click();
-    await page.getByRole('status').getByText('Done: the refund is succeeded').waitFor();
+    await page.getByRole('status').getByText('Refunded $1.00').waitFor();
     await backToUsed(page, 'Refund', used);
     await page.getByLabel('Amount').fill('2.00');
     await page.getByRole('button', { name: 'Refund' }).click();
@@ -288,17 +288,17 @@ describe('at the desk', () => {
     await page.goto(`/admin/payments/${await pay({ capture: false })}`);
     await page.getByLabel('Amount').fill('20');
     await page.getByRole('button', { name: 'Capture' }).click();
-    await page.getByRole('status').getByText('Done: the payment is succeeded').waitFor();
+    await page.getByRole('status').getByText('Captured $20.00').waitFor();
     await page.getByRole('button', { name: 'Refund' }).waitFor();
     assert.equal(await page.getByRole('button', { name: 'Void' }).count(), 0);
   });
 
-  test('an unknown outcome is settled against the provider', async (t) => {
+  test('an unknown outcome is found out by asking the provider', async (t) => {
     const { page } = await operator(t);
     const id = await doubtfulRide();
     await page.goto(`/admin/payments/${id}`);
     await page.getByText('unknown', { exact: true }).first().waitFor();
-    await page.getByRole('button', { name: 'Settle against the provider' }).click();
+    await page.getByRole('button', { name: 'Check with the provider' }).click();
     await page.getByRole('status').getByText('The provider was asked').waitFor();
     await page.getByRole('heading', { name: 'Ride paid' }).waitFor();
     const { charges } = await site.sim('GET', 'ledger');

@@ -185,7 +185,7 @@ describe('a button', () => {
     );
     const log = await sql('SELECT operator, action, outcome FROM operator_actions WHERE subject = ?', id);
     assert.deepEqual(log, [
-      { operator: 'operator', action: 'refund $5.00, duplicate', outcome: 'done: the refund is succeeded' },
+      { operator: 'operator', action: 'refund $5.00, duplicate', outcome: 'refunded $5.00' },
     ]);
     // Two pages are two buttons: each does what it says.
     const again = key(await look(`/admin/payments/${id}`), refund);
@@ -234,7 +234,7 @@ describe('Void', () => {
       const form = key(await look(`/admin/payments/${id}`), path);
       assert.equal((await press(path, { form })).status, 303);
       assert.equal((await user.ask(`/payments/${id}`)).json().status, 'canceled');
-      assert.deepEqual(await logOf(id), [{ action: 'void', outcome: 'done: the payment is canceled' }]);
+      assert.deepEqual(await logOf(id), [{ action: 'void', outcome: 'voided: nothing is held any more' }]);
     });
 
   test('is not offered for one that is taken', async () => {

@@ -9,7 +9,7 @@ use serde_json::json;
 use super::engine::{CallSpec, End, Payments, Phase, Settlement};
 use super::{PhaseExt, Point, Refusal, not_executed, receipt, respond};
 use crate::payment::id::RefundId;
-use crate::payment::money::AmountMinor;
+use crate::payment::money::{AmountMinor, for_people};
 use crate::payment::{Payment, PaymentState, Refund, RefundReason, RefundState, check};
 use crate::providers::result::{CallKind, ProviderResult};
 use once::call::RetryPolicy;
@@ -48,10 +48,10 @@ pub(super) fn admit(request: &RefundRequest, phase: &mut Phase<'_>) -> Result<Ad
     let amount = request.amount.or_else(|| AmountMinor::new(available_minor));
     let Some(amount) = amount.filter(|amount| amount.get() <= available_minor) else {
         let detail = match available_minor {
-            0 => "Everything that was captured is refunded already, or is being refunded.",
-            _ => "More than is left of the captured amount cannot be refunded.",
+            0 => "Everything that was captured is refunded already, or is being refunded.".to_owned(),
+            left => format!("Only {} can be refunded.", for_people(left, payment.currency)),
         };
-        return Ok(Err(Refusal::TooMuch { available_minor, detail: detail.to_owned() }));
+        return Ok(Err(Refusal::TooMuch { available_minor, detail }));
     };
     if let Err(refusal) = must_be_payable(amount, payment) {
         return Ok(Err(refusal));
