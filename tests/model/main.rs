@@ -36,7 +36,7 @@ use stateright::{Checker, HasDiscoveries, Model, Property};
 
 use coverage::{Coverage, Seen};
 use saboteur::Mutant;
-use world::{Broken, Budget, Protocol, Step, World};
+use world::{Broken, Budget, ModelAction, Protocol, World};
 
 const ONE_CHARGE: &str = "at most one charge";
 const FAILED_MEANS_NO_CHARGE: &str = "failed means that nothing was charged, now and later";
@@ -55,17 +55,17 @@ const SETTLES: &str = "the alarm brings every key to its end";
 
 impl Model for Protocol {
     type State = World;
-    type Action = Step;
+    type Action = ModelAction;
 
     fn init_states(&self) -> Vec<World> {
         vec![self.start()]
     }
 
-    fn actions(&self, state: &World, actions: &mut Vec<Step>) {
+    fn actions(&self, state: &World, actions: &mut Vec<ModelAction>) {
         self.happenings(state, actions);
     }
 
-    fn next_state(&self, state: &World, action: Step) -> Option<World> {
+    fn next_state(&self, state: &World, action: ModelAction) -> Option<World> {
         self.after(state, action)
     }
 

@@ -155,7 +155,7 @@ const RECEIPT_JOBS: usize = 4;
 
 /// What can happen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Step {
+pub enum ModelAction {
     /// The client asks, or asks again.
     Call,
     /// Somebody asks for another thing under the same key.
@@ -489,8 +489,8 @@ impl Protocol {
     }
 
     /// Everything that can happen next, as far as the budget goes.
-    pub fn happenings(&self, w: &World, out: &mut Vec<Step>) {
-        use Step as H;
+    pub fn happenings(&self, w: &World, out: &mut Vec<ModelAction>) {
+        use ModelAction as H;
         let room = w.live.len() < RUNS_MAX;
         if w.left.calls > 0 && room {
             out.push(H::Call);
@@ -559,8 +559,8 @@ impl Protocol {
     }
 
     /// The world after it.
-    pub fn after(&self, before: &World, happening: Step) -> Option<World> {
-        use Step as H;
+    pub fn after(&self, before: &World, happening: ModelAction) -> Option<World> {
+        use ModelAction as H;
         let mut w = before.clone();
         match happening {
             H::Call => {
