@@ -93,7 +93,12 @@ async function play(suite, onProgress) {
     timeoutMs: suite.timeoutMs,
     onLine: (line) => onProgress(progress(line)),
   });
-  const result = { name: suite.name, ms: Date.now() - started, ...verdict(suite, ended) };
+  const result = {
+    name: suite.name,
+    ms: Date.now() - started,
+    cpuMs: ended.cpuMs,
+    ...verdict(suite, ended),
+  };
   result.text = `${result.passed} passed, ${result.failed} failed${result.reason ? `: ${result.reason}` : ''}`;
   return { result, ended };
 }
@@ -117,14 +122,19 @@ function report(results, ms) {
   const width = Math.max(...results.map(({ name }) => name.length));
   const total = (key) => results.reduce((sum, result) => sum + result[key], 0);
   say(`\n── Summary ${'─'.repeat(63)}`);
-  for (const { name, passed, failed, ms } of results) {
+  for (const { name, passed, failed, ms, cpuMs } of results) {
     say(
-      `  ${failed ? '✗' : '✓'} ${name.padEnd(width)} ${`${passed}`.padStart(6)} passed ${`${failed}`.padStart(4)} failed ${seconds(ms).padStart(10)}`,
+      `  ${failed ? '✗' : '✓'} ${name.padEnd(width)} ${`${passed}`.padStart(6)} passed ${`${failed}`.padStart(4)} failed ${seconds(ms).padStart(10)} ${cpu(cpuMs).padStart(10)} CPU`,
     );
   }
-  say(`\nIn ${seconds(ms)}.`);
+  say(`\nIn ${seconds(ms)}, with ${cpu(total('cpuMs'))} of CPU.`);
   if (total('failed') > 0) process.exitCode = 1;
   say(`${total('passed')} passed, ${total('failed')} failed`);
+}
+
+/** What a suite computes: no clock of a busy machine. */
+function cpu(ms) {
+  return `${(ms / 1000).toFixed(1)} s`;
 }
 
 function names(all) {

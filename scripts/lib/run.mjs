@@ -1,6 +1,7 @@
 // Child processes. Each one leads a process group of its own, so that ending it ends whatever it started (cargo's
 // compilers, wrangler's workerd), and nothing outlives the script.
 import { spawn, spawnSync } from 'node:child_process';
+import { readFileSync } from 'node:fs';
 
 import { Stop, step } from './say.mjs';
 
@@ -40,6 +41,7 @@ export function start(command, args, { onLine = () => {}, timeoutMs, ...options 
 
   if (child.pid) groups.add(child.pid);
   const ended = new Promise((resolve) => {
+    let cpuMs = 0;
     const finish = (code, signal) => {
       clearTimeout(timer);
       stop('SIGKILL'); // what the leader left behind
@@ -47,7 +49,7 @@ export function start(command, args, { onLine = () => {}, timeoutMs, ...options 
       flushes.forEach((flush) => flush());
       if (timedOut) keep(`(killed: longer than ${timeoutMs / 1000} s)`);
       // After Ctrl-C nothing goes on: what was waiting for this child must not report its death as a failure.
-      if (!ending) resolve({ code, signal, timedOut, lines, ok: code === 0 });
+      if (!ending) resolve({ code, signal, timedOut, lines, cpuMs, ok: code === 0 });
     };
     child.on('error', (error) => {
       keep(`${command}: ${error.message}`);
@@ -55,12 +57,40 @@ export function start(command, args, { onLine = () => {}, timeoutMs, ...options 
     });
     // `exit` and not `close`: a grandchild that keeps the pipe open must not keep us waiting for ever.
     child.on('exit', (code, signal) => {
+      cpuMs = cpuSinceLastExit();
       const drained = new Promise((closed) => child.on('close', closed));
       const patience = new Promise((tired) => setTimeout(tired, 1000));
       Promise.race([drained, patience]).then(() => finish(code, signal));
     });
   });
   return { pid: child.pid, stop, ended };
+}
+
+let cpuSeenMs = 0;
+
+/**
+ * What the child that has just ended cost, with all that it has waited for: Linux adds it to its parent's account at that moment. What a
+ * child left behind is not in it.
+ */
+function cpuSinceLastExit() {
+  const before = cpuSeenMs;
+  cpuSeenMs = cpuOfEndedChildrenMs();
+  return cpuSeenMs - before;
+}
+
+/** The fields `cutime` and `cstime` of proc(5), which count hundredths of a second. Nothing where there is no such file. */
+function cpuOfEndedChildrenMs() {
+  try {
+    const stat = readFileSync('/proc/self/stat', 'utf8');
+    const [user, system] = stat
+      .slice(stat.lastIndexOf(')') + 2)
+      .split(' ')
+      .slice(13, 15)
+      .map(Number);
+    return (user + system) * 10;
+  } catch {
+    return 0;
+  }
 }
 
 /** A quick question to a program: its trimmed stdout, or null when it is missing or fails. */
