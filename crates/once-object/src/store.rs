@@ -136,7 +136,7 @@ impl<F: Flow, S: Storage> Store<F, S> {
 
     /// The timeline of all keys, oldest line first.
     pub fn timeline(&self) -> Result<Vec<TimelineEntry>, Bug> {
-        if self.load()?.is_none() {
+        if !self.is_ready()? {
             return Ok(Vec::new());
         }
         let mut timeline = Vec::new();
@@ -149,7 +149,7 @@ impl<F: Flow, S: Storage> Store<F, S> {
     /// Rows of what the flow has written down. `select` reads them from the table `timeline`, whose column `facts` has the facts
     /// of a commit as JSON. Empty if nothing was ever written.
     pub fn facts<T: DeserializeOwned>(&self, select: &str, bindings: Vec<SqlValue>) -> Result<Vec<T>, Bug> {
-        if self.load()?.is_none() {
+        if !self.is_ready()? {
             return Ok(Vec::new());
         }
         self.storage.query(select, bindings)
@@ -159,9 +159,13 @@ impl<F: Flow, S: Storage> Store<F, S> {
     pub fn force_alarm(&self, at_ms: u64) {
         self.alarm.set(KnownAlarm::Gone);
         // A failure here is a failure of the storage itself: only a retry of the client wakes the object then.
-        if self.storage.set_alarm(at_ms).is_ok() {
-            self.alarm.set(KnownAlarm::At(at_ms));
-        }
+        let _ = self.set_alarm(at_ms);
+    }
+
+    fn set_alarm(&self, at_ms: u64) -> Result<(), Bug> {
+        self.storage.set_alarm(at_ms)?;
+        self.alarm.set(KnownAlarm::At(at_ms));
+        Ok(())
     }
 
     /// The alarm has fired: none is set any more.
@@ -268,9 +272,9 @@ impl<F: Flow, S: Storage> Store<F, S> {
             values.push(some(!appended.timeline.is_empty(), to_json(&appended.timeline))?);
             values.push(some(has_facts, to_json(&appended.facts))?);
         }
-        let is_same = values.len() == 1 && *rows == after;
-        if is_same && alarm_at_ms.is_none() {
-            return Ok(());
+        if values.len() == 1 && *rows == after {
+            // Nothing is written but the alarm, if that must move.
+            return alarm_at_ms.map_or(Ok(()), |at_ms| self.set_alarm(at_ms));
         }
         // Whatever happens now, it is read again.
         self.remembered.replace(None);
@@ -279,10 +283,8 @@ impl<F: Flow, S: Storage> Store<F, S> {
             if !self.ready.get() {
                 self.storage.exec(TABLE, vec![])?;
             }
-            if !is_same {
-                let values = values.take().ok_or_else(|| Bug("a transaction ran twice".into()))?;
-                self.storage.exec(&insert, values)?;
-            }
+            let values = values.take().ok_or_else(|| Bug("a transaction ran twice".into()))?;
+            self.storage.exec(&insert, values)?;
             if has > LINES_MAX {
                 self.drop_lines()?;
             }
