@@ -4,7 +4,6 @@
 use std::collections::BTreeMap;
 
 use data_encoding::{BASE64, HEXLOWER};
-use hmac::digest::CtOutput;
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
 
@@ -13,7 +12,8 @@ use once::context::Times;
 use payments::flows::engine::{Credentials, Limits};
 use payments::providers::Provider;
 use runtime::log::Level;
-use web::signing::{SECRET_MIN_LEN, SigningKeys};
+use runtime::settings;
+use web::signing::{SigningKeys, is_same_secret};
 
 /// What an API account pays with.
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
@@ -173,8 +173,7 @@ const DEMO_USER: &str = "user@example.com";
 const STRIPE_ACCOUNT_MAX: usize = 64;
 /// The most keys, or tries, that a setting can allow in one object: it is read as a whole for each request.
 const LIMIT_MAX: u32 = 1000;
-/// How long a body may take to come, in ms, where it is not set: 64 KiB come in it over any line that still works.
-const BODY_TIMEOUT_MS: u64 = 10_000;
+
 impl Config {
     /// The settings of the Worker. The log keeps to its own from here on.
     #[cfg(target_arch = "wasm32")]
@@ -194,10 +193,6 @@ impl Config {
     /// Reads all settings through `read`. The error is one sentence that says what to set.
     pub fn read(read: impl Fn(&str) -> Option<String>) -> Result<Self, String> {
         let setting = |name: &str| read(name).filter(|value| !value.trim().is_empty());
-        let secret = |name: &str| {
-            setting(name)
-                .ok_or_else(|| format!("The secret {name} is not set: `npx wrangler secret put {name}`."))
-        };
         let flag = |name: &str| setting(name).as_deref() == Some("true");
         let demo = flag("DEMO");
         if let Some(name) = ["UNPROTECTED", "LAB"].into_iter().find(|name| flag(name) && !demo) {
@@ -206,15 +201,9 @@ impl Config {
         if !demo {
             refuse_demo_secrets(setting)?;
         }
-        let signing_keys = SigningKeys::parse(&secret("SIGNING_KEY")?).map_err(|wrong| {
-            format!(
-                "SIGNING_KEY {wrong}: each of its keys (white space separates them) needs at least {SECRET_MIN_LEN} random \
-                 characters, such as `openssl rand -base64 32`; those after the first may have an end date, as \
-                 KEY@2027-01-31."
-            )
-        })?;
+        let signing_keys = settings::signing_keys(setting)?;
         runtime::metrics::shards::read(setting("METRICS_SHARDS"))?;
-        let stripe_key = secret("STRIPE_SECRET_KEY")?;
+        let stripe_key = settings::secret(setting, "STRIPE_SECRET_KEY")?;
         if demo && is_live(&stripe_key) {
             return Err("DEMO is on with a live STRIPE_SECRET_KEY: remove one of them.".to_owned());
         }
@@ -243,10 +232,7 @@ impl Config {
             Some(Some(provider)) => provider,
             Some(None) => return Err("PROVIDER must be stripe or adyen.".to_owned()),
         };
-        let ms = |name: &str, default: u64| match setting(name) {
-            None => Ok(default),
-            Some(text) => text.parse().map_err(|_| format!("{name} must be a whole number of milliseconds.")),
-        };
+        let ms = |name: &str, default: u64| settings::ms(setting, name, default);
         let count = |name: &str, default: u32| match setting(name).map(|text| text.parse()) {
             None => Ok(default),
             Some(Ok(count)) if (1..=LIMIT_MAX).contains(&count) => Ok(count),
@@ -284,19 +270,13 @@ impl Config {
             adyen_report_key: setting("ADYEN_REPORT_KEY").map(|key| key.trim().to_owned()),
             credentials,
             accounts,
-            body_timeout_ms: match ms("BODY_TIMEOUT_MS", BODY_TIMEOUT_MS)? {
-                0 => return Err("BODY_TIMEOUT_MS must be at least 1: with 0 no body could come.".to_owned()),
-                timeout_ms => timeout_ms,
-            },
+            body_timeout_ms: settings::body_timeout_ms(setting)?,
             form_ttl_ms: ms("FORM_TTL_MS", 24 * 3_600_000)?,
             checkout_ttl_ms: ms("CHECKOUT_TTL_MS", 24 * 3_600_000)?,
             checkout_account,
             reconcile_window_ms: ms("RECONCILE_WINDOW_MS", 3 * 3_600_000)?,
             reconcile_quiet_ms: ms("RECONCILE_QUIET_MS", 120_000)?,
-            log_level: match setting("LOG_LEVEL") {
-                None => Level::default(),
-                Some(word) => Level::parse(&word).ok_or("LOG_LEVEL must be info, warn or error.")?,
-            },
+            log_level: settings::log_level(setting)?,
             times: Times {
                 lease_ms: ms("LEASE_MS", times.lease_ms)?,
                 wait_ms: ms("WAIT_MS", times.wait_ms)?,
@@ -324,7 +304,7 @@ impl Config {
         let Some(expected) = &self.adyen_webhook_auth else { return true };
         let credentials = authorization.trim().split_once(' ').unwrap_or_default();
         let is_basic = credentials.0.eq_ignore_ascii_case("basic");
-        is_basic && is_same(credentials.1.trim(), &BASE64.encode(expected.as_bytes()))
+        is_basic && is_same_secret(credentials.1.trim(), &BASE64.encode(expected.as_bytes()))
     }
 
     /// The account at Stripe that is connected to ours, in which an API account takes money.
@@ -346,12 +326,6 @@ impl Config {
         let (id, account) = self.accounts.get_key_value(ANONYMOUS)?;
         self.lab.then_some((id, account))
     }
-}
-
-/// Compares secrets. Takes as long for a wrong one: what is compared are hashes, all of them.
-fn is_same(given: &str, secret: &str) -> bool {
-    let hash = |text: &str| CtOutput::<Sha256>::from(Sha256::digest(text));
-    hash(given) == hash(secret)
 }
 
 /// The service bindings that take the place of a provider's address in the demo.

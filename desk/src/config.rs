@@ -1,11 +1,9 @@
 //! The desk's settings. A missing or impossible one is an error that names it.
 
-use hmac::digest::CtOutput;
-use sha2::{Digest, Sha256};
-
 use once::context::Times;
 use runtime::log::Level;
-use web::signing::{SECRET_MIN_LEN, SigningKeys};
+use runtime::settings;
+use web::signing::{SECRET_MIN_LEN, SigningKeys, is_same_secret};
 
 /// The operator's desk behind Cloudflare Access.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,9 +35,6 @@ pub struct Config {
     pub log_level: Level,
 }
 
-/// How long a body may take to come, in ms, where it is not set.
-const BODY_TIMEOUT_MS: u64 = 10_000;
-
 impl Config {
     /// The settings of the Worker. The log keeps to its own from here on.
     #[cfg(target_arch = "wasm32")]
@@ -53,16 +48,7 @@ impl Config {
     pub fn read(read: impl Fn(&str) -> Option<String>) -> Result<Self, String> {
         let setting = |name: &str| read(name).filter(|value| !value.trim().is_empty());
         let demo = setting("DEMO").as_deref() == Some("true");
-        let signing_key = setting("SIGNING_KEY").ok_or_else(|| {
-            "The secret SIGNING_KEY is not set: `npx wrangler secret put SIGNING_KEY`.".to_owned()
-        })?;
-        let signing_keys = SigningKeys::parse(&signing_key).map_err(|wrong| {
-            format!(
-                "SIGNING_KEY {wrong}: each of its keys (white space separates them) needs at least {SECRET_MIN_LEN} random \
-                 characters, such as `openssl rand -base64 32`; those after the first may have an end date, as \
-                 KEY@2027-01-31."
-            )
-        })?;
+        let signing_keys = settings::signing_keys(setting)?;
         let admin_token = setting("ADMIN_TOKEN").map(|token| token.trim().to_owned());
         if admin_token.as_ref().is_some_and(|token| token.len() < SECRET_MIN_LEN) {
             return Err(format!(
@@ -71,39 +57,24 @@ impl Config {
             ));
         }
         runtime::metrics::shards::read(setting("METRICS_SHARDS"))?;
-        let ms = |name: &str, default: u64| match setting(name) {
-            None => Ok(default),
-            Some(text) => text.parse().map_err(|_| format!("{name} must be a whole number of milliseconds.")),
-        };
+        let ms = |name: &str, default: u64| settings::ms(setting, name, default);
         let times = Times::default();
         Ok(Self {
             demo,
             signing_keys,
             access: access(setting, demo)?,
             admin_token,
-            body_timeout_ms: match ms("BODY_TIMEOUT_MS", BODY_TIMEOUT_MS)? {
-                0 => return Err("BODY_TIMEOUT_MS must be at least 1: with 0 no body could come.".to_owned()),
-                timeout_ms => timeout_ms,
-            },
+            body_timeout_ms: settings::body_timeout_ms(setting)?,
             wait_ms: ms("WAIT_MS", times.wait_ms)?,
             provider_timeout_ms: ms("PROVIDER_TIMEOUT_MS", times.provider_timeout_ms)?,
-            log_level: match setting("LOG_LEVEL") {
-                None => Level::default(),
-                Some(word) => Level::parse(&word).ok_or("LOG_LEVEL must be info, warn or error.")?,
-            },
+            log_level: settings::log_level(setting)?,
         })
     }
 
     /// Whether this is the operator's token.
     pub fn is_admin(&self, token: &str) -> bool {
-        self.admin_token.as_deref().is_some_and(|admin| is_same(token, admin))
+        self.admin_token.as_deref().is_some_and(|admin| is_same_secret(token, admin))
     }
-}
-
-/// Compares secrets. Takes as long for a wrong one: what is compared are hashes, all of them.
-fn is_same(given: &str, secret: &str) -> bool {
-    let hash = |text: &str| CtOutput::<Sha256>::from(Sha256::digest(text));
-    hash(given) == hash(secret)
 }
 
 fn access(setting: impl Fn(&str) -> Option<String>, demo: bool) -> Result<Option<AccessConfig>, String> {

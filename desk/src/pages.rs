@@ -27,7 +27,7 @@ pub(crate) async fn home(_app: &App, _request: &Request) -> Result<Answer, Probl
 
 /// `GET /healthz`: whoever gets here has found all settings.
 pub(crate) async fn health(_app: &App, _request: &Request) -> Result<Answer, Problem> {
-    Ok(Answer::new(200, "application/json", r#"{"status":"ok"}"#, "healthy"))
+    Ok(reply::healthy())
 }
 
 /// `GET /problems/{kind}`
@@ -36,15 +36,6 @@ pub(crate) async fn problem(
     request: &Request,
     kind: &Parameter<'_, Kind>,
 ) -> Result<Answer, Problem> {
-    let kind = kind.read()?;
-    let page = ProblemPage {
-        site: app.site(request),
-        status: kind.status(),
-        title: kind.title().to_owned(),
-        detail: kind.explanation().to_owned(),
-        request_id: String::new(),
-        link_href: "/".to_owned(),
-        link_text: "The desk".to_owned(),
-    };
+    let page = ProblemPage::explained(kind.read()?, app.site(request), "The desk");
     Ok(reply::html(200, &page, "page"))
 }

@@ -15,7 +15,7 @@ pub(super) async fn home(app: &App, request: &Request) -> Result<Answer, Problem
 
 /// `GET /healthz`: whoever gets here has found all settings.
 pub(super) async fn health(_app: &App, _request: &Request) -> Result<Answer, Problem> {
-    Ok(Answer::new(200, "application/json", r#"{"status":"ok"}"#, "healthy"))
+    Ok(reply::healthy())
 }
 
 /// `GET /problems/{kind}`
@@ -24,16 +24,7 @@ pub(super) async fn problem(
     request: &Request,
     kind: &Parameter<'_, Kind>,
 ) -> Result<Answer, Problem> {
-    let kind = kind.read()?;
-    let page = ProblemPage {
-        site: app.site(request),
-        status: kind.status(),
-        title: kind.title().to_owned(),
-        detail: kind.explanation().to_owned(),
-        request_id: String::new(),
-        link_href: "/".to_owned(),
-        link_text: "What is Paid Once?".to_owned(),
-    };
+    let page = ProblemPage::explained(kind.read()?, app.site(request), "What is Paid Once?");
     Ok(reply::html(200, &page, "page"))
 }
 

@@ -1,7 +1,8 @@
-//! What the Workers share of the Workers runtime. Only [`log`] and the counts of [`metrics`] also build on the host.
+//! What the Workers share of the Workers runtime. Only [`log`], [`settings`] and the counts of [`metrics`] also build on the host.
 
 pub mod log;
 pub mod metrics;
+pub mod settings;
 
 #[cfg(target_arch = "wasm32")]
 pub mod client;

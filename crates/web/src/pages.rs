@@ -4,6 +4,8 @@
 
 use askama::Template;
 
+use crate::problem::Kind;
+
 /// What every page needs.
 #[derive(Clone, Debug)]
 pub struct Site {
@@ -48,4 +50,19 @@ pub struct ProblemPage {
     pub link_href: String,
     /// The link's words.
     pub link_text: String,
+}
+
+impl ProblemPage {
+    /// What a kind of problem means, for whoever looks it up.
+    pub fn explained(kind: Kind, site: Site, link_text: &str) -> Self {
+        Self {
+            site,
+            status: kind.status(),
+            title: kind.title().to_owned(),
+            detail: kind.explanation().to_owned(),
+            request_id: String::new(),
+            link_href: "/".to_owned(),
+            link_text: link_text.to_owned(),
+        }
+    }
 }

@@ -63,6 +63,11 @@ pub fn titled_page(
     answer
 }
 
+/// The answer to whoever asks whether the Worker is set up: it has found all settings.
+pub fn healthy() -> Answer {
+    Answer::new(200, "application/json", r#"{"status":"ok"}"#, "healthy")
+}
+
 /// A page.
 pub fn html(status: u16, page: &impl Template, outcome: &'static str) -> Answer {
     match page.render() {
