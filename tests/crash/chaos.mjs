@@ -7,6 +7,7 @@ import { join } from 'node:path';
 
 import { send } from './clients.mjs';
 import { Runtime, temporaryDirectory } from './runtime.mjs';
+import { UnderWay } from './under-way.mjs';
 
 export const SEED = Number(process.env.CRASH_SEED ?? Math.floor(Math.random() * 2 ** 32));
 
@@ -40,6 +41,8 @@ const FAULTS = [
 /** Both Workers, each in a process of its own. */
 export class Chaos {
   kills = 0;
+  /** The clients' requests. */
+  underWay = new UnderWay();
   /** How many requests were under way at each kill. */
   underWayAtKill = [];
   resumedByAlarm = 0;
@@ -111,6 +114,14 @@ export class Chaos {
       const body = { fault, delay_ms, count: this.between(1, 5), method: 'POST', path: this.#path };
       await this.sim('faults', { method: 'POST', body });
     }
+  }
+
+  /** Kills the process while requests are under way; `begin` lets somebody come if all have gone. */
+  async strike(begin) {
+    this.underWayAtKill.push(await this.underWay.some(this.between.bind(this), begin));
+    await this.worker.kill();
+    this.kills += 1;
+    await this.readRequests();
   }
 
   /** The simulator keeps its last 1000 requests only. */

@@ -33,15 +33,16 @@ export function send(origin, path, { method = 'GET', headers = {}, body, signal 
 /** All clients of one load, and what they counted. */
 export class Clients {
   counts = { requests: 0, retries: 0, unanswered: 0, statuses: {} };
-  underWay = 0;
   /** How many have done what they came for. */
   finished = 0;
   #runtime;
+  #underWay;
   #over = new AbortController();
   #awaited = null;
 
-  constructor(runtime) {
+  constructor(runtime, underWay) {
     this.#runtime = runtime;
+    this.#underWay = underWay;
   }
 
   /**
@@ -181,7 +182,7 @@ export class Clients {
 
   async #ask(path, options) {
     this.counts.requests += 1;
-    this.underWay += 1;
+    this.#underWay.begin();
     try {
       const origin = this.#runtime.origin;
       if (!origin) throw Object.assign(new Error('down'), { code: 'ECONNREFUSED' });
@@ -189,7 +190,7 @@ export class Clients {
       this.counts.statuses[answer.status] = (this.counts.statuses[answer.status] ?? 0) + 1;
       return answer;
     } finally {
-      this.underWay -= 1;
+      this.#underWay.end();
     }
   }
 }

@@ -30,6 +30,7 @@ import { Clients, send } from './clients.mjs';
 import { LOCKED_AT_MOST_MS, rowsOnDisk } from './judge.mjs';
 import { OWNER, Payers } from './payers.mjs';
 import { temporaryDirectory } from './runtime.mjs';
+import { UnderWay } from './under-way.mjs';
 
 const KILLS = Number(process.env.CRASH_KILLS ?? 5);
 const PAYERS_EACH_LIFE = 6;
@@ -230,6 +231,7 @@ class Site {
 /** Clients of the API who pay, move and give back, and who book rides, while the site is killed. */
 class Load {
   worker;
+  underWay = new UnderWay();
   #random = dice(SEED);
   #payers = new Payers(this);
   #riders;
@@ -240,7 +242,7 @@ class Load {
 
   constructor(worker) {
     this.worker = worker;
-    this.#riders = new Clients(worker);
+    this.#riders = new Clients(worker, this.underWay);
   }
 
   stop() {
@@ -272,8 +274,10 @@ class Load {
       }
       const enough = this.#payers.moreEnded(this.between(...ENDED_EACH_LIFE));
       await Promise.race([enough, pause(LIFE_MAX_MS, null, { ref: false })]);
-      await pause(this.between(...LIFE_MS));
-      if (this.#payers.underWay + this.#riders.underWay > 0) this.#struck += 1;
+      // Every other kill strikes requests for certain; the others may strike jobs alone.
+      if (life % 2 === 0) await this.underWay.some(this.between.bind(this));
+      else await pause(this.between(...LIFE_MS));
+      if (this.underWay.count > 0) this.#struck += 1;
       await this.worker.kill();
       if (this.#failures.length > 0) throw this.#failures[0];
     }

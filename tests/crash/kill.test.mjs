@@ -32,11 +32,10 @@ const CONTROL_KEYS = 200;
 const CONTROL_KILLS = 40;
 
 /**
- * How long the process lives: until a part of the unfinished clients have finished, up to this share, and then so many ms. This is the load,
- * not a wait. It lives longer on a slow machine, where otherwise nobody would get anywhere.
+ * How long the process lives: until a part of the unfinished clients have finished, up to this share. This is the load, not a
+ * wait. It lives longer on a slow machine, where otherwise nobody would get anywhere.
  */
 const SHARE_MAX = 0.75;
-const LIFE_MS = [0, 150];
 const LIFE_MAX_MS = 3_000;
 /** Of all who begin, so many at most are not done. On a slow machine the clients come later. */
 const UNFINISHED_MAX = 25;
@@ -100,7 +99,7 @@ class Load extends Chaos {
 
   async start() {
     await super.start();
-    this.#clients = new Clients(this.worker);
+    this.#clients = new Clients(this.worker, this.underWay);
   }
 
   async end() {
@@ -122,11 +121,7 @@ class Load extends Chaos {
         this.#begin(this.between(0, COME_WITHIN_MS));
       const enough = this.#clients.moreFinished(this.between(0, Math.floor(this.#unfinished * SHARE_MAX)));
       await Promise.race([enough, pause(LIFE_MAX_MS, null, { ref: false })]);
-      await pause(this.between(...LIFE_MS));
-      this.underWayAtKill.push(this.#clients.underWay);
-      await this.worker.kill();
-      this.kills += 1;
-      await this.readRequests();
+      await this.strike(() => this.#unfinished === 0 && this.#begin(0));
       if (this.#failures.length > 0) throw this.#failures[0];
       if (await until()) return;
     }

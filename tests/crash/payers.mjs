@@ -19,33 +19,41 @@ const NOT_YET = ['request-in-progress', 'interrupted', 'outcome-unknown', 'tempo
   (kind) => `/problems/${kind}`,
 );
 
+/** One in so many whose request is broken off never comes back: what becomes of it is left to the alarm. */
+const GIVES_UP_EACH = 8;
 /** Told in turns. */
 const STORIES = ['charge', 'reserve', 'charge', 'reserve', 'order', 'reserve', 'charge', 'declined'];
 
 /** All payers of one load, and what they counted. */
 export class Payers {
   counts = { requests: 0, unanswered: 0, statuses: {} };
-  underWay = 0;
   finished = 0;
+  #made = 0;
+  #reserved = 0;
+  /** How many requests were broken off by a kill. */
+  #brokenOff = 0;
   /** How many requests have come to their end. */
   #ended = 0;
   #awaited = null;
   #load;
+  #underWay;
   #over = new AbortController();
 
-  /** `load` has the Worker, and the dice. */
+  /** `load` has the Worker, the dice, and the requests that are under way. */
   constructor(load) {
     this.#load = load;
+    this.#underWay = load.underWay;
   }
 
-  /** One that `doubles` sends each request twice at once; one that vanishes gives up its last request after one try. */
+  /** One that `doubles` sends each request twice at once; one that vanishes gives up a request after one try, and is gone. */
   make(number) {
     const chance = (share) => this.#load.chance(share);
+    this.#made += 1;
     const story = STORIES[number % STORIES.length];
     return { number, story, doubles: chance(0.2), vanishes: chance(0.15), acts: [] };
   }
 
-  /** Resolves when so many more requests have come to their end. */
+  /** Resolves when so many more requests have come to their end, or all payers have. */
   moreEnded(count) {
     const { promise, resolve } = Promise.withResolvers();
     this.#awaited = { at: this.#ended + count, resolve };
@@ -64,6 +72,7 @@ export class Payers {
       if (!this.#over.signal.aborted) throw error;
     } finally {
       this.finished += 1;
+      if (this.finished === this.#made) this.#awaited?.resolve();
     }
   }
 
@@ -86,7 +95,8 @@ export class Payers {
       [capture(), capture()],
       [capture(), give(), capture()],
     ];
-    await this.#together(payer, moves[this.#load.between(0, moves.length - 1)]);
+    this.#reserved += 1;
+    await this.#together(payer, moves[this.#reserved % moves.length]);
     if (payer.acts.every((act) => !act.abandoned)) await this.#refunds(payer, id);
   }
 
@@ -155,6 +165,10 @@ export class Payers {
       act.answers.push(...ends);
       if (ends.length > 0) return made(ends[0]);
       act.refused = all.find(({ refused }) => refused)?.refused ?? null;
+      if (act.key && all.every(({ brokenOff }) => brokenOff)) {
+        this.#brokenOff += 1;
+        if (this.#brokenOff % GIVES_UP_EACH === 0) act.abandoned = payer.gone = true;
+      }
       if (act.refused || (act.abandoned && all.some(({ away }) => !away))) return undefined;
       const waitMs = Math.min(...all.map(({ waitMs = 0 }) => waitMs));
       if (waitMs > 0) await pause(waitMs, null, { signal: this.#over.signal });
@@ -180,7 +194,7 @@ export class Payers {
     return answer.status === 200 ? JSON.parse(answer.text) : null;
   }
 
-  /** Gives `{ end }`, or `{ refused }`, or how long to wait; `away` if the request never left. */
+  /** Gives `{ end }`, or `{ refused }`, or how long to wait; `away` if the request never left, `brokenOff` if no answer came. */
   async #try({ path, body, key, abandoned, afterMs }) {
     let answer;
     try {
@@ -193,7 +207,7 @@ export class Payers {
     } catch (error) {
       if (error.code === 'ECONNREFUSED') return { away: true };
       this.counts.unanswered += 1;
-      return {};
+      return { brokenOff: true };
     }
     if (ENDS.includes(answer.status)) return { end: kept(answer) };
     const { type, state, available } = JSON.parse(answer.text);
@@ -207,7 +221,7 @@ export class Payers {
 
   async #ask(path, options = {}) {
     this.counts.requests += 1;
-    this.underWay += 1;
+    this.#underWay.begin();
     try {
       const origin = this.#load.worker.origin;
       if (!origin) throw Object.assign(new Error('down'), { code: 'ECONNREFUSED' });
@@ -215,7 +229,7 @@ export class Payers {
       this.counts.statuses[answer.status] = (this.counts.statuses[answer.status] ?? 0) + 1;
       return answer;
     } finally {
-      this.underWay -= 1;
+      this.#underWay.end();
     }
   }
 }

@@ -28,9 +28,8 @@ const KILLS = Number(process.env.CRASH_KILLS ?? 18);
 const CONTROL_PAYERS = 120;
 const CONTROL_KILLS = 40;
 
-/** The process lives until so many more requests have ended, and then so many ms. This is the load, not a wait. */
+/** The process lives until so many more requests have ended. This is the load, not a wait. */
 const ENDED_EACH_LIFE = [1, 20];
-const LIFE_MS = [0, 150];
 const LIFE_MAX_MS = 3_000;
 /** Of all who begin, so many at most are not done. */
 const UNFINISHED_MAX = 25;
@@ -105,11 +104,7 @@ class Load extends Chaos {
       for (let left = Math.min(each, room, payers - this.#begun.length); left > 0; left -= 1) this.#begin();
       const enough = this.#payers.moreEnded(this.between(...ENDED_EACH_LIFE));
       await Promise.race([enough, pause(LIFE_MAX_MS, null, { ref: false })]);
-      await pause(this.between(...LIFE_MS));
-      this.underWayAtKill.push(this.#payers.underWay);
-      await this.worker.kill();
-      this.kills += 1;
-      await this.readRequests();
+      await this.strike(() => this.#payers.finished === this.#begun.length && this.#begin());
       if (this.#failures.length > 0) throw this.#failures[0];
       if (await until()) return;
     }
