@@ -5,6 +5,7 @@ import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { beforeEach, describe, test } from 'node:test';
 
+import { putOff } from '../worker/support/objects.mjs';
 import { until } from '../worker/support/until.mjs';
 import { isFirefox } from './support/browsers.mjs';
 import { look } from './support/look.mjs';
@@ -39,19 +40,7 @@ async function doubtfulRide() {
   await site.fault('response_lost', { count: 1000, method: undefined });
   const lost = await post('/rides', TRIP);
   const id = /ride_[\w-]{43}/.exec(lost.headers.get('location'))[0];
-  const later = Date.now() + 3 * 3_600_000;
-  // Who is at work on it at this moment would write another time.
-  await until('nobody asks for it any more', async () => {
-    await site.objectSql(id, 'UPDATE foreign_calls SET next_try_at_ms = ?', later);
-    await site.objectSql(id, 'UPDATE idempotency_keys SET resume_at_ms = ?', later);
-    const [{ rests }] = await site.objectSql(
-      id,
-      `SELECT count(*) AS rests FROM idempotency_keys JOIN foreign_calls
-       WHERE lease_holder IS NULL AND resume_at_ms = ?1 AND next_try_at_ms = ?1`,
-      later,
-    );
-    return rests === 1;
-  });
+  await putOff(site.objectSql.bind(site), id, 3 * 3_600_000);
   await site.calm();
   return id;
 }

@@ -43,24 +43,9 @@ async function newest(id) {
 /** No more sends until a person has looked: the last one began long ago, unless `ms` says otherwise. */
 async function wait(id, ms = HOUR) {
   const { number } = await newest(id);
-  // A run that is under way still writes when it wants to go on: then it is told again.
-  await until('nobody works on it, and nobody will', async () => {
-    const later = Date.now() + HOUR;
-    await site.objects.sql(
-      id,
-      'UPDATE foreign_calls SET next_try_at_ms = ?, last_sent_at_ms = ? WHERE call_id = ?',
-      ...[later, Date.now() - ms, number],
-    );
-    await site.objects.sql(id, 'UPDATE idempotency_keys SET resume_at_ms = ?', later);
-    const [{ rests }] = await site.objects.sql(
-      id,
-      `SELECT count(*) AS rests FROM idempotency_keys JOIN foreign_calls USING (key_id)
-         WHERE call_id = ?1 AND lease_holder IS NULL AND resume_at_ms = ?2 AND next_try_at_ms = ?2`,
-      number,
-      later,
-    );
-    return rests === 1;
-  });
+  await site.objects.putOff(id);
+  const sent = 'UPDATE foreign_calls SET last_sent_at_ms = ? WHERE call_id = ?';
+  await site.objects.sql(id, sent, Date.now() - ms, number);
 }
 
 /** A request whose outcome nobody knows, and that is left alone. `fault` says whether it was executed. */

@@ -18,13 +18,7 @@ export async function abandoned(site, user, model) {
     await site.objects.sql(ride, "UPDATE idempotency_keys SET resume_at_ms = ? WHERE status = 'open'", at);
     await site.objects.sql(ride, 'UPDATE foreign_calls SET next_try_at_ms = ?', at);
   };
-  // Not while the alarm's own try is under way: that would say itself when the next one is due.
-  await until('nothing is to be done today', async () => {
-    const { lease_holder, resume_at_ms } = await site.objects.key(ride);
-    if (lease_holder === null && resume_at_ms > Date.now() + 3_600_000) return true;
-    if (lease_holder === null) await due(Date.now() + 86_400_000);
-    return false;
-  });
+  await site.objects.putOff(ride, 86_400_000);
   // A transaction of the object's own moves its alarm to tomorrow; then it is not told that there is something to do today.
   const headers = { authorization: `Bearer ${ADMIN_TOKEN}` };
   const projected = await site.fetch(`/admin/payments/${ride}/project`, { method: 'POST', headers });

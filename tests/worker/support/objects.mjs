@@ -4,6 +4,7 @@ import assert from 'node:assert/strict';
 import { isDeepStrictEqual } from 'node:util';
 
 import { COLUMNS, SELECT_ROWS, query, tablesOf } from '../../../scripts/lib/object-tables.mjs';
+import { until } from './until.mjs';
 
 /** The hexadecimal id of the object that the id of a ride or a payment, or its address, stands for. */
 export function objectId(ride) {
@@ -13,6 +14,28 @@ export function objectId(ride) {
 
 /** A ride's id from the id of its object. */
 export const rideOf = (hexId) => `ride_${Buffer.from(hexId, 'hex').toString('base64url')}`;
+
+/**
+ * Waits until nobody works on what is open in an object, and nobody will for so many ms. A run that is under way still writes when it wants to
+ * go on: then it is told again. `sql` runs statements on the object's tables. Gives the time to which all is put off.
+ */
+export async function putOff(sql, ride, forMs = 3_600_000) {
+  let later;
+  await until('nobody works on it, and nobody will', async () => {
+    later = Date.now() + forMs;
+    await sql(ride, "UPDATE foreign_calls SET next_try_at_ms = ? WHERE status <> 'settled'", later);
+    await sql(ride, "UPDATE idempotency_keys SET resume_at_ms = ? WHERE status = 'open'", later);
+    const [{ others }] = await sql(
+      ride,
+      `SELECT (SELECT count(*) FROM foreign_calls WHERE status <> 'settled' AND next_try_at_ms <> ?1)
+         + (SELECT count(*) FROM idempotency_keys
+            WHERE status = 'open' AND (lease_holder IS NOT NULL OR resume_at_ms <> ?1)) AS others`,
+      later,
+    );
+    return others === 0;
+  });
+  return later;
+}
 
 export function objects(worker) {
   /** A statement on what is stored as it is. */
@@ -63,6 +86,7 @@ export function objects(worker) {
   return {
     sql,
     stored,
+    putOff: (ride, forMs) => putOff(sql, ride, forMs),
     /** The row of a ride's first key. */
     key: async (ride) => (await all(ride, 'idempotency_keys'))[0],
     ride: async (ride) => (await all(ride, 'rides'))[0],
