@@ -43,6 +43,18 @@ const together = {
   ],
   'the simulator and its caller': ['simulator-adyen', 'simulator'],
 };
+/**
+ * What Firefox does in its own way, by the names of the tests: a second click while the first one is under way, ways back and reloads that
+ * bring a used form again, tabs that share one, and the key that it adds by itself. `npm test -- thorough` has it do all that Chromium does.
+ */
+const firefoxDiffers = {
+  files: ['checkout', 'desk', 'lab', 'own-key', 'pay', 'trouble'],
+  tests: [
+    ...['double click', 'hammering', 'pressed twice', 'pressing twice', 'two clicks', 'two tabs'],
+    ...['back to ', 'back from ', 'back without ', 'Back leads', 'reload sends', 'a reload while'],
+    ...['in the middle of a payment', 'used key', 'used button', 'another one pay an order once'],
+  ],
+};
 /** Those of tests/worker that take longest: they begin, so that none is left over alone. */
 const long = ['webhooks', 'reconcile', 'configuration', 'account-frozen', 'abuse-checkout', 'abuse-edge'];
 
@@ -183,18 +195,46 @@ function nodeTests(folder) {
       ['load.test.mjs', 'soak.test.mjs'].includes(file) || grouped.includes(file.replace('.test.mjs', '')),
   });
   const group = ([what, names]) => ({
-    ...nodeSuite(['tests/worker/support/together.mjs', ...names.map((name) => path(`${name}.test.mjs`))]),
+    ...nodeSuite([inOneProcess, ...names.map((name) => path(`${name}.test.mjs`))]),
     name: `${folder}: ${what}`,
     asked: 'together',
   });
-  const inFirefox = (file) => {
-    const { name, ...chromium } = suite(file);
-    return { ...chromium, name: `${name} in Firefox`, env: { BROWSER: 'firefox' } };
-  };
-  // In Firefox they take twice as long: so these begin.
   const inTurn = folder === 'worker' ? [...files].sort((a, b) => isShort(a) - isShort(b)) : files;
-  return [...(folder === 'browser' ? files.map(inFirefox) : []), ...groups.map(group), ...inTurn.map(suite)];
+  return [...(folder === 'browser' ? inFirefox(files) : []), ...groups.map(group), ...inTurn.map(suite)];
 }
+
+/** What takes longest, so it begins. In one process, because a Firefox takes long to start. */
+function inFirefox(files) {
+  const path = (name) => join('tests', 'browser', `${name}.test.mjs`);
+  const firefox = { needs: 'browser', env: { BROWSER: 'firefox' } };
+  const sources = firefoxDiffers.files.map((name) => readFileSync(inRoot(path(name)), 'utf8')).join();
+  const gone = firefoxDiffers.tests.filter((name) => !sources.includes(name));
+  if (gone.length > 0)
+    throw new Error(`No test for Firefox has this in its name any more: ${gone.join(', ')}`);
+  const { command, ...suite } = nodeSuite([inOneProcess, ...firefoxDiffers.files.map(path)]);
+  const [node, ...args] = command;
+  const names = `--test-name-pattern=${firefoxDiffers.tests.join('|')}`;
+  return [
+    {
+      ...suite,
+      ...firefox,
+      name: 'browser: what Firefox does in its own way',
+      command: [node, names, ...args],
+    },
+    ...files.map((file) => {
+      const name = file.replace('.test.mjs', '');
+      return {
+        ...nodeSuite([path(name)]),
+        ...firefox,
+        name: `thorough: ${name} in Firefox`,
+        byName: true,
+        asked: 'thorough',
+      };
+    }),
+  ];
+}
+
+const inOneProcess = join('tests', 'worker', 'support', 'together.mjs');
 
 const isShort = (file) => !long.includes(file.replace('.test.mjs', ''));
 

@@ -37,13 +37,17 @@ const FIREFOX_PREFS = {
 /** Contexts of Firefox without JavaScript. */
 const withoutScripts = new WeakSet();
 
-/** Browsers, each started when it is first needed. */
+const started = new Map();
+let users = 0;
+
+function start(name, launch) {
+  if (!started.has(name)) started.set(name, launch());
+  return started.get(name);
+}
+
+/** Browsers, each started when it is first needed. Files that run in one process share them; the last one closes them. */
 export function browsers() {
-  const started = new Map();
-  const start = (name, launch) => {
-    if (!started.has(name)) started.set(name, launch());
-    return started.get(name);
-  };
+  users += 1;
   return {
     /** Somebody with a browser of their own: as people have it, or without JavaScript, or without a back-forward cache. */
     async visit({ backForwardCache = true, javaScriptEnabled = true, colorScheme = 'light', ...options }) {
@@ -58,7 +62,11 @@ export function browsers() {
       if (!javaScriptEnabled) withoutScripts.add(context);
       return context;
     },
-    close: () => Promise.all([...started.values()].map(async (browser) => (await browser).close())),
+    async close() {
+      users -= 1;
+      if (users > 0) return;
+      await Promise.all([...started.values()].map(async (browser) => (await browser).close()));
+    },
   };
 }
 
