@@ -31,6 +31,7 @@ export const libraries = [
 ].map((name) => ({
   name,
   dir: inRoot('crates', name),
+  workspace: root,
 }));
 
 export const wasmTarget = 'wasm32-unknown-unknown';

@@ -92,7 +92,7 @@ export const suites = () => [
     ...cargoCheck('build of the tests', worker, ['test', '--workspace', '--no-run']),
     asked: 'all',
   })),
-  ...[...workers, ...libraries].flatMap(cargoTests),
+  ...workspaces.flatMap(cargoTests),
   ...['model', 'simulation'].map(thorough),
   check('build: the Workers', ['node', 'scripts/build.mjs'], {
     timeoutMs: compiled,
@@ -143,25 +143,22 @@ function cargoCheck(what, worker, args, env) {
   });
 }
 
-/** One suite for the unit tests and one for each folder or file in tests/, so that each can be asked for by name. */
-function cargoTests({ name, dir }) {
+/**
+ * One suite for the unit tests of a workspace and one for each folder or file in tests/, so that each can be asked for by name. All with
+ * `--workspace`: by itself a crate would be compiled once more, because what it depends on has fewer features then.
+ */
+function cargoTests(workspace) {
   const cargo = (suite, args) => ({
-    name: `cargo: ${suite} of ${name}`,
+    name: `cargo: ${suite} of ${workspace.name}`,
     kind: 'cargo',
-    command: ['cargo', 'test', ...args],
-    cwd: dir,
+    command: ['cargo', 'test', '--workspace', ...args],
+    cwd: workspace.dir,
     timeoutMs: compiled,
   });
-  return [
-    ...(hasUnitTests(join(dir, 'src')) ? [cargo('unit tests', ['--lib'])] : []),
-    ...integrationTests(join(dir, 'tests')).map((test) => cargo(test, ['--test', test])),
-  ];
+  const crates = [...workers, ...libraries].filter((crate) => crate.workspace === workspace.dir);
+  const tests = crates.flatMap(({ dir }) => integrationTests(join(dir, 'tests')));
+  return [cargo('unit tests', ['--lib']), ...tests.map((test) => cargo(test, ['--test', test]))];
 }
-
-const hasUnitTests = (dir) =>
-  readdirSync(dir, { recursive: true })
-    .filter((file) => file.endsWith('.rs'))
-    .some((file) => readFileSync(join(dir, file), 'utf8').includes('#[test]'));
 
 /** As cargo finds them: tests/NAME.rs and tests/NAME/main.rs. */
 function integrationTests(dir) {
