@@ -1,12 +1,11 @@
-//! Gives the static files a version made from their content, so that browsers can keep them for ever.
+//! Gives the checkout's script a version made from its content, so that browsers can keep it for ever.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 fn main() {
-    for (variable, file) in [("CHECKOUT_VERSION", "static/checkout.js"), ("LAB_VERSION", "static/lab.js")] {
-        println!("cargo::rerun-if-changed={file}");
-        let mut hasher = DefaultHasher::new();
-        std::fs::read(file).unwrap_or_default().hash(&mut hasher);
-        println!("cargo::rustc-env={variable}={:016x}", hasher.finish());
-    }
+    let file = "static/checkout.js";
+    println!("cargo::rerun-if-changed={file}");
+    let mut hasher = DefaultHasher::new();
+    std::fs::read(file).unwrap_or_default().hash(&mut hasher);
+    println!("cargo::rustc-env=CHECKOUT_VERSION={:016x}", hasher.finish());
 }

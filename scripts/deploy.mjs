@@ -6,7 +6,7 @@ import { endOnSignals, runStep } from './lib/run.mjs';
 import { script } from './lib/say.mjs';
 import { setUp } from './setup.mjs';
 
-/** The desk is bound to the payments Worker's objects. The simulator is for this machine alone. */
+/** The desk is bound to the payments Worker's objects. The demo and the simulator are for this machine alone. */
 const deployed = [
   { name: 'paid-once', config: 'wrangler.toml' },
   { name: 'desk', config: 'desk/wrangler.toml' },

@@ -33,12 +33,17 @@ class RustObject extends DurableObject {
   }
 }
 
-/** What the desk answers. It has a host of its own, or is bound here, where there is only one address. */
-const DESK = /^\/(admin|metrics|assets\/desk\.css)(\/|$)/;
+/** What other Workers answer, where there is only one address for all and they are bound here. The desk may have a host of its own. */
+const PASSED_ON = [
+  ['DESK', /^\/(admin|metrics|assets\/desk\.css)(\/|$)/],
+  ['DEMO_SITE', /^\/($|(lab|_sim|assets\/lab\.js)(\/|$))/],
+];
 
 export default class extends WorkerEntrypoint {
   async fetch(request) {
-    if (this.env.DESK && DESK.test(new URL(request.url).pathname)) return this.env.DESK.fetch(request);
+    const { pathname } = new URL(request.url);
+    const passedOn = PASSED_ON.find(([name, paths]) => this.env[name] && paths.test(pathname));
+    if (passedOn) return this.env[passedOn[0]].fetch(request);
     try {
       return await guarded(() => wasm.fetch(request, this.env, this.ctx));
     } catch (error) {

@@ -2,7 +2,6 @@
 // this script the same form does the same, and the page comes when all is over.
 
 const EVERY_MS = 500;
-const TRIES = 4;
 
 const address = () => location.pathname + location.search;
 
@@ -49,18 +48,6 @@ function busy(form, is) {
   if (is) form.elements.progress.value = 'Pressing… The bank’s ledger fills in below.';
 }
 
-/** The same form again, if the server has died over it: it is one round. */
-async function press(form, body) {
-  for (let attempt = 1; ; attempt++) {
-    try {
-      return await fetchPage(form.action, { method: 'POST', body });
-    } catch (error) {
-      if (attempt === TRIES) throw error;
-      await pause(EVERY_MS);
-    }
-  }
-}
-
 async function watch(url, isOver) {
   for (let isFirst = true; !isOver();) {
     const seen = await fetchPage(url).catch(() => undefined);
@@ -82,7 +69,7 @@ async function play(form) {
   document.getElementById('results').ariaBusy = true;
   watch(`${experiment}?fault=${body.get('fault')}&times=${body.get('times')}`, () => isOver);
   try {
-    const { url, page } = await press(form, body);
+    const { url, page } = await fetchPage(form.action, { method: 'POST', body });
     isOver = true;
     isPlaying = false;
     showMain(page);

@@ -20,7 +20,7 @@ export async function serveDemo({ onReady = () => {} } = {}) {
 
   await serve({
     name: 'Paid Once, its desk and its simulator',
-    configs: ['wrangler.toml', 'desk/wrangler.toml', 'simulator/wrangler.toml'],
+    configs: ['wrangler.toml', 'desk/wrangler.toml', 'demo/wrangler.toml', 'simulator/wrangler.toml'],
     env: ['demo'],
     port,
     // Two processes must not write one database.

@@ -70,7 +70,7 @@ export async function startLab({
   const openSite = async () => {
     const site = await open({
       name: 'Paid Once',
-      configs: ['wrangler.toml', 'desk/wrangler.toml'],
+      configs: ['wrangler.toml', 'desk/wrangler.toml', 'demo/wrangler.toml'],
       env: ['demo'],
       vars: { ...settings, ...vars },
       port,

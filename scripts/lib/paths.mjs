@@ -9,10 +9,11 @@ export const inRoot = (...parts) => join(root, ...parts);
 export const tools = inRoot('.tools');
 export const inTools = (...parts) => join(tools, ...parts);
 
-/** The Workers, in the order in which they are built and deployed. Each is a crate with a wrangler.toml. */
+/** The Workers, in the order in which they are built. Each is a crate with a wrangler.toml. */
 export const workers = [
   { name: 'paid-once', dir: root, workspace: root },
   { name: 'desk', dir: inRoot('desk'), workspace: root },
+  { name: 'demo', dir: inRoot('demo'), workspace: root },
   { name: 'simulator', dir: inRoot('simulator'), workspace: inRoot('simulator') },
 ];
 

@@ -6,9 +6,8 @@
 use super::api::account;
 use super::app::App;
 use super::checkout::serve;
-use super::lab::run as lab;
 use super::route::{OrderLink, Who};
-use super::{payments, webhooks};
+use super::webhooks;
 use ::payments::providers::Provider;
 use web::http::Request;
 use web::origin::from_here;
@@ -26,8 +25,6 @@ pub(super) async fn admit(
         Who::FormOrAccount if request.is_form() => from_here(request),
         Who::FormOrAccount | Who::Account => account(app, request).map(drop),
         Who::LinkHolder => serve::admit(app, request, &parameters.get::<OrderLink>("token")),
-        Who::Demo => payments::only_in_the_demo(app),
-        Who::Lab => lab::admit(app, request, &parameters.get("id")),
         Who::Stripe => webhooks::admit(app, request, Provider::Stripe),
         Who::Adyen => webhooks::admit(app, request, Provider::Adyen),
         // The desk answers operators: see `desk.rs`.

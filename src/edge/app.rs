@@ -4,7 +4,7 @@ use std::cell::Cell;
 
 use futures_util::future::LocalBoxFuture;
 use serde::de::DeserializeOwned;
-use worker::{Env, Method, RequestInit, RequestRedirect, ResponseBody};
+use worker::{Env, Method, ResponseBody};
 
 use super::reply::ResponseOptions;
 use crate::config::Config;
@@ -18,12 +18,7 @@ use web::assets;
 use web::http::{Answer, Request};
 use web::pages::Site;
 use web::problem::Kind;
-use web::reply::CSP;
 use web::session::Session;
-
-/// For the bank's page of the simulator: it brings its style and its empty icon, and its buttons lead back to any shop.
-const BANK_PAGE_POLICY: &str =
-    "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; frame-ancestors 'none'";
 
 /// See the module.
 pub(super) struct App {
@@ -117,37 +112,6 @@ impl App {
                 Err(worker::Error::RustError(format!("the static assets answered {status} for {path}")))
             }
         }
-    }
-}
-
-impl App {
-    /// Hands a request on to the demo's simulator, without anything that says who asks.
-    pub(super) async fn simulated(&self, request: &Request) -> worker::Result<Answer> {
-        let headers = worker::Headers::new();
-        if let Some(content_type) = request.header("content-type") {
-            headers.set("content-type", content_type)?;
-        }
-        let mut init = RequestInit::new();
-        init.with_headers(headers).with_redirect(RequestRedirect::Manual);
-        if request.method == "POST" {
-            let body = js_sys::Uint8Array::from(request.body.as_slice());
-            init.with_method(Method::Post).with_body(Some(body.into()));
-        }
-        let url = format!("{}{}?{}", self.config.stripe_base, request.path, request.query);
-        let forwarded = worker::Request::new_with_init(&url, &init)?;
-        let mut response = self.env.service("STRIPE")?.fetch_request(forwarded).await?;
-        let header = |name: &str| response.headers().get(name).ok().flatten();
-        // What an email's HTML may do is for the mailbox to say; the bank's page has a form to press, and nothing else.
-        let policy = header(CSP).filter(|_| request.path.starts_with("/_sim/mailbox"));
-        let policy = policy.unwrap_or_else(|| BANK_PAGE_POLICY.to_owned());
-        let mut answer = Answer::empty(response.status_code(), "simulated").with(CSP, policy);
-        for name in ["content-type", "location"] {
-            if let Some(value) = header(name) {
-                answer = answer.with(name, value);
-            }
-        }
-        answer.body = response.bytes().await?;
-        Ok(answer)
     }
 }
 

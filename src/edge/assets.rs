@@ -11,14 +11,8 @@ pub(super) const CHECKOUT_SCRIPT: Asset = Asset {
     media_type: "text/javascript; charset=utf-8",
     bytes: include_bytes!("../../static/checkout.js"),
 };
-pub(super) const LAB_SCRIPT: Asset = Asset {
-    name: "lab.js",
-    address: concat!("/assets/lab.js?v=", env!("LAB_VERSION")),
-    media_type: "text/javascript; charset=utf-8",
-    bytes: include_bytes!("../../static/lab.js"),
-};
 
 /// `GET /assets/{file}`
 pub(super) async fn serve(_app: &App, request: &Request, file: &str) -> Result<Answer, Problem> {
-    web::assets::serve(&[STYLE, SCRIPT, CHECKOUT_SCRIPT, LAB_SCRIPT, ICON], request, file)
+    web::assets::serve(&[STYLE, SCRIPT, CHECKOUT_SCRIPT, ICON], request, file)
 }

@@ -4,7 +4,6 @@
 pub mod checkout;
 pub mod cors;
 pub mod key_source;
-pub mod lab;
 pub mod openapi;
 pub mod pages;
 pub mod payment_params;

@@ -187,14 +187,3 @@ async fn way_on(
     let to = app.ask::<Returned>(&place, Ask::Return).await.map_err(unreadable)?;
     Ok(to.filter(|to| ReturnKey::leading_to(&to.return_url) == key))
 }
-
-/// The simulator's bank page and mailbox: in the demo only our own port can be reached by a browser.
-pub(super) async fn simulated(app: &App, request: &Request) -> Result<Answer, Problem> {
-    only_in_the_demo(app)?;
-    app.simulated(request).await.map_err(unreadable)
-}
-
-/// Nothing of the simulator is there outside the demo.
-pub(super) fn only_in_the_demo(app: &App) -> Result<(), Problem> {
-    if app.config.demo { Ok(()) } else { Err(Problem::new(Kind::NotFound)) }
-}

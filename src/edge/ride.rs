@@ -7,7 +7,7 @@ use once::fingerprint::{Canonical, Field, FieldError, Parameters};
 use payments::flows::Operation;
 use payments::flows::ride::{DegreesE7, FARE_MINOR, Place, Ride, RideRequest, RideState};
 use payments::timestamp;
-use web::pages::{Notice, ProblemPage, Site};
+use web::pages::{Notice, ProblemPage, Site, refresh_s};
 
 /// Fields of the transport: no part of the operation or its fingerprint.
 pub const TRANSPORT_FIELDS: [&str; 2] = ["idempotency_key", "raise_error"];
@@ -246,15 +246,6 @@ fn not_paid(site: Site, notice: Notice) -> ProblemPage {
         request_id: String::new(),
         link_href: "/".to_owned(),
         link_text: "Back to the start".to_owned(),
-    }
-}
-
-/// How soon to look again: at once while somebody waits, seldom when it takes long. Screen readers start over each time.
-pub(super) const fn refresh_s(age_ms: u64) -> u32 {
-    match age_ms {
-        0..15_000 => 2,
-        15_000..120_000 => 5,
-        _ => 20,
     }
 }
 

@@ -37,10 +37,6 @@ pub enum Who {
     FormOrAccount,
     /// Whoever has the link to the order.
     LinkHolder,
-    /// Everybody, in the demo.
-    Demo,
-    /// Everybody with an experiment of the lab, in the demo.
-    Lab,
     /// Stripe, by its signature.
     Stripe,
     /// Adyen, by the signature of each item.

@@ -6,14 +6,10 @@
 //! The first pattern that fits counts, so one without parameters stands before those that would take its place. HEAD works wherever
 //! GET does, OPTIONS everywhere. A number in brackets is the longest body, where it is not [`REQUEST_MAX_BYTES`].
 
-use super::lab::ExperimentId;
 use super::openapi::{Operation, operations};
 use super::route::{EncodedKey, EncodedOrder, Endpoint, OneOrAll, OrderLink, Own, PaymentOrRide, Route, Who};
 #[cfg(target_arch = "wasm32")]
-use super::{
-    assets, checkout::serve as checkout, desk, docs, form, info, keys, lab::run as lab, payments, rides,
-    webhooks,
-};
+use super::{assets, checkout::serve as checkout, desk, docs, form, info, keys, payments, rides, webhooks};
 use ::payments::payment::id::{PaymentId, RideId};
 use messages::settlement::{ACK_MAX_BYTES, REPORT_MAX_BYTES};
 use web::http::{REQUEST_MAX_BYTES, WEBHOOK_MAX_BYTES};
@@ -95,18 +91,6 @@ routes! {
     Post "/checkout/sessions/{order}/expire"    Account     checkout::expire_links(order: EncodedOrder)  expire_checkout_sessions;
     Get  "/checkout/{token}"                    LinkHolder  checkout::show_order(token: OrderLink)  checkout_page;
     Post "/checkout/{token}"                    LinkHolder  checkout::pay_order(token: OrderLink)  pay_order;
-
-    Get  "/_sim/3ds/{id}"               Demo  payments::simulated();
-    Post "/_sim/3ds/{id}"               Demo  payments::simulated();
-    Get  "/_sim/3ds/{id}/accept"        Demo  payments::simulated();
-    Post "/_sim/3ds/{id}/accept"        Demo  payments::simulated();
-    Get  "/_sim/3ds/{id}/fail"          Demo  payments::simulated();
-    Post "/_sim/3ds/{id}/fail"          Demo  payments::simulated();
-    Get  "/_sim/mailbox"                Demo  payments::simulated();
-    Get  "/_sim/mailbox/{id}"           Demo  payments::simulated();
-    Get  "/lab"                         Lab   lab::begin();
-    Get  "/lab/{id}"                    Lab   lab::show(id: ExperimentId);
-    Post "/lab/{id}/pay"                Lab   lab::pay(id: ExperimentId);
 
     Post[WEBHOOK_MAX_BYTES] "/webhooks/stripe"              Stripe    webhooks::from_stripe()  stripe_webhook;
     Post[WEBHOOK_MAX_BYTES] "/webhooks/adyen"               Adyen     webhooks::from_adyen()  adyen_webhook;

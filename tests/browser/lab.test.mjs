@@ -76,6 +76,16 @@ for (const javaScriptEnabled of [true, false]) {
       await page.getByText('Asked again: the stored answer is sent', { exact: true }).waitFor();
     });
 
+    test('a crash of the server is told as any other result', async (t) => {
+      const { page } = await visit(t);
+      await fault(page, 'The server crashes').check();
+      await pay(page).click();
+      await focused(verdict(page));
+      await tenToOne(page);
+      await page.getByText('Taken up again: its holder was gone').waitFor();
+      assert.match(await side(page, 'With Paid Once').innerText(), /the server died/);
+    });
+
     test('to the bank and back', async (t) => {
       const { page } = await visit(t);
       await fault(page, '3-D Secure').check();
@@ -132,24 +142,4 @@ test('with JavaScript what fills in is not read out until it is over', async (t)
   await says(page, 'Paid Once: charged once, $20.00.');
   await focused(verdict(page));
   assert.equal(await page.locator('#results').getAttribute('aria-busy'), null, 'it is over');
-});
-
-test('with JavaScript a crash of the server is told as any other result', async (t) => {
-  const { page } = await site.visit(t);
-  await page.goto('/lab');
-  await fault(page, 'The server crashes').check();
-  await pay(page).click();
-  await focused(verdict(page));
-  await tenToOne(page);
-  await page.getByText('Taken up again: its holder was gone').waitFor();
-});
-
-test('without JavaScript a crash is what it is: the browser’s reload sends the form again, and all is there', async (t) => {
-  const { page } = await site.visit(t, { javaScriptEnabled: false });
-  await page.goto('/lab');
-  await fault(page, 'The server crashes').check();
-  await pay(page).click();
-  await page.getByRole('heading', { name: 'The request was interrupted' }).waitFor();
-  await page.reload();
-  await tenToOne(page);
 });

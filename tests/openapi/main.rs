@@ -20,12 +20,11 @@ use web::problem::Kind;
 
 static DOCUMENT: LazyLock<Value> = LazyLock::new(|| document(ENDPOINTS));
 
-/// What is for browsers alone: the files that pages are made of, and in the demo the bank's page, the mailbox and the lab. The desk's
-/// pages and buttons are for browsers too; of what is below it only the statistics are for programs.
+/// What is for browsers alone: the files that pages are made of. The desk's pages and buttons are for browsers too; of what is below it
+/// only the statistics are for programs.
 fn is_for_browsers(pattern: &str) -> bool {
     let files = ["/assets/{file}", "/docs/{file}"].contains(&pattern);
-    let demo = pattern.starts_with("/_sim/") || pattern == "/lab" || pattern.starts_with("/lab/");
-    files || demo || (pattern.starts_with("/admin") && pattern != "/admin/stats")
+    files || (pattern.starts_with("/admin") && pattern != "/admin/stats")
 }
 
 /// HEAD works wherever GET does, and OPTIONS everywhere: the document says so once.

@@ -26,7 +26,6 @@ mod http;
 mod ids;
 mod json;
 mod key;
-mod lab;
 mod metrics;
 mod money;
 mod old_ids;

@@ -2,7 +2,6 @@
 
 use once::id::{ObjectId, Owner};
 use paid_once::edge::checkout::form_key::{FormKey, Place};
-use paid_once::edge::lab::ExperimentId;
 use web::session::Session;
 use web::signing::{Purpose, SigningKeys};
 use web::token::FormToken;
@@ -62,10 +61,4 @@ fn an_older_form_of_an_order_opens() {
     assert_eq!(opened.expires_at_ms, EXPIRES_AT_MS);
     assert_eq!(opened.nonce.as_bytes(), &std::array::from_fn(|i| 0xf0 + i as u8));
     assert_eq!(opened.seal(place, &keys()), text);
-}
-
-#[test]
-fn an_older_experiment_has_its_page() {
-    let id = "0123456789abcdef01234567";
-    assert_eq!(ExperimentId::parse(id).unwrap().path(), format!("/lab/{id}"));
 }

@@ -66,8 +66,6 @@ const routes = [
 const example = (route) =>
   ({
     '/payments/{id}/return': '/payments/pay_x/return',
-    '/lab/{id}': `/lab/${'a'.repeat(24)}`,
-    '/lab/{id}/pay': `/lab/${'a'.repeat(24)}/pay`,
     '/admin/payments/{id}/{action}': '/admin/payments/pay_x/refund',
     '/admin/payments/{id}/calls/{number}': '/admin/payments/pay_x/calls/1',
     '/admin/payments/{id}/calls/{number}/review': '/admin/payments/pay_x/calls/1/review',
@@ -88,10 +86,6 @@ const refusals = {
   '/checkout/sessions': [401, STRANGER],
   '/checkout/sessions/{order}/expire': [401, STRANGER],
   '/checkout/{token}': [404, {}],
-  '/_sim/3ds/{id}': [404, {}],
-  '/_sim/3ds/{id}/accept': [404, {}],
-  '/_sim/3ds/{id}/fail': [404, {}],
-  '/lab/{id}/pay': [404, {}],
   '/webhooks/stripe': [400, { 'stripe-signature': 't=1,v1=00' }],
   '/webhooks/adyen': [401, { authorization: `Basic ${btoa('adyen:guessed')}` }],
   '/admin/payments/{id}/erase': [401, STRANGER],

@@ -66,3 +66,13 @@ impl ProblemPage {
         }
     }
 }
+
+/// In how many seconds a page that waits for an outcome looks again: at once while somebody waits, seldom when it takes long. Screen
+/// readers start over each time.
+pub const fn refresh_s(age_ms: u64) -> u32 {
+    match age_ms {
+        0..15_000 => 2,
+        15_000..120_000 => 5,
+        _ => 20,
+    }
+}

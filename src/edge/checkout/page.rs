@@ -6,7 +6,7 @@ use crate::edge::pages::{
     CardElement, CheckoutBank, CheckoutForm, CheckoutReceipt, OrderLine, Refunded, StatusPage,
     checkout_cards, is_late,
 };
-use crate::edge::ride::{email_entry, kept, refresh_s, unpaid};
+use crate::edge::ride::{email_entry, kept, unpaid};
 use messages::message::{KeyStatus, View};
 use once::fingerprint::{Field, FieldError, Parameters};
 use payments::flows::tries::NextTry;
@@ -14,7 +14,7 @@ use payments::payment::money::{Currency, for_people};
 use payments::payment::{Payment, PaymentState, Pending, Refund, RefundState};
 use payments::{date_for_people, timestamp};
 use web::http::with_query;
-use web::pages::{Notice, Site};
+use web::pages::{Notice, Site, refresh_s};
 
 /// How the person enters a card.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -103,7 +103,7 @@ fn security(who: Who) -> Value {
         Who::Account => json!([{ "account": [] }]),
         Who::Owner | Who::FormOrAccount => json!([{ "account": [] }, {}]),
         Who::Operator => json!([{ "admin": [] }]),
-        Who::Anyone | Who::LinkHolder | Who::Demo | Who::Lab | Who::Stripe | Who::Adyen => {
+        Who::Anyone | Who::LinkHolder | Who::Stripe | Who::Adyen => {
             json!([])
         }
     }

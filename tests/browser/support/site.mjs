@@ -201,6 +201,7 @@ function options(vars) {
         secrets: { SIGNING_KEY },
       },
       { configPath: 'desk/wrangler.toml', env: 'demo', vars, secrets: { SIGNING_KEY } },
+      { configPath: 'demo/wrangler.toml', env: 'demo', vars },
       { configPath: 'simulator/wrangler.toml', env: 'demo' },
     ],
   };

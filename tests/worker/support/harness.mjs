@@ -1,4 +1,4 @@
-// The Workers on real workerd, in one process: the site, its desk and the simulator beside it. One harness a file; every test
+// The Workers on real workerd, in one process: the site, its desk, the demo and the simulator beside it. One harness a file; every test
 // makes its own keys, so that tests do not see each other.
 //
 //     const site = await startSite({ vars: { RETENTION_MS: '200' } });
@@ -31,6 +31,7 @@ export function demoWorkers({ vars = {}, secrets = {} } = {}) {
       vars,
       secrets: { SIGNING_KEY, ADMIN_TOKEN: '', ...secrets },
     },
+    { configPath: 'demo/wrangler.toml', env: 'demo', vars, secrets },
     // Who wants webhooks turns them on: POST /_sim/webhooks. To all others they would only be noise.
     { configPath: 'simulator/wrangler.toml', env: 'demo', vars: { WEBHOOKS: 'off' } },
   ];

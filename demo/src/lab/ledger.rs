@@ -4,6 +4,8 @@ use std::collections::BTreeSet;
 
 use serde::Deserialize;
 
+use super::payment::NextAction;
+
 /// Which side of an experiment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
@@ -35,9 +37,6 @@ pub struct Marks {
     /// Which press it was.
     #[serde(default)]
     pub press: String,
-    /// Which form the press came with.
-    #[serde(default)]
-    pub round: String,
 }
 
 /// A charge, also one that failed.
@@ -85,11 +84,6 @@ impl Ledger {
         let waiting = self.waiting.iter().map(|waiting| &waiting.marks.press);
         charged.chain(waiting).collect::<BTreeSet<_>>().len()
     }
-
-    /// Whether the presses of a form have come to the bank already.
-    pub fn knows(&self, round: &str) -> bool {
-        self.of(Side::Unprotected).any(|charge| charge.metadata.round == round)
-    }
 }
 
 /// Reads the simulator's `GET /_sim/ledger`.
@@ -112,17 +106,9 @@ pub fn waiting(json: &str, experiment: &str) -> serde_json::Result<Vec<Waiting>>
         next_action: Option<NextAction>,
         metadata: Marks,
     }
-    #[derive(Deserialize)]
-    struct NextAction {
-        redirect_to_url: Option<Redirect>,
-    }
-    #[derive(Deserialize)]
-    struct Redirect {
-        url: String,
-    }
     let of_this = |intent: Intent| {
         let is_mine = intent.metadata.lab == experiment && intent.metadata.side == Side::Unprotected.as_str();
-        let url = intent.next_action?.redirect_to_url?.url;
+        let url = intent.next_action?.bank_page()?;
         is_mine.then_some(Waiting { url, marks: intent.metadata })
     };
     let list: List = serde_json::from_str(json)?;

@@ -1,34 +1,25 @@
-//! The way to the demo's bank: the simulator, over its binding and in no other way. What is asked here has no protection, so
-//! it must never get to a real bank.
-
-use worker::wasm_bindgen::JsValue;
-use worker::{Headers, Method, RequestInit};
+//! The bank of the lab: the simulator, with the faults that it is to play.
 
 use super::ledger::{Ledger, Side, charges, waiting};
 use super::{ExperimentId, InjectedFault};
-use crate::edge::app::App;
+use crate::app::{App, Reply, Service};
 use payments::providers::stripe::API_VERSION;
-
-/// An answer of the bank.
-pub(super) struct Reply {
-    pub(super) status: u16,
-    pub(super) body: String,
-}
+use runtime::http_client::OutboundRequest;
 
 /// Sends a request to the simulator.
 pub(super) async fn send(app: &App, path: &str, body: Option<(&str, &str)>) -> worker::Result<Reply> {
-    let headers = Headers::new();
-    headers.set("authorization", &format!("Bearer {}", app.config.stripe_key))?;
-    headers.set("stripe-version", API_VERSION)?;
-    let mut init = RequestInit::new();
-    if let Some((content_type, body)) = body {
-        headers.set("content-type", content_type)?;
-        init.with_method(Method::Post).with_body(Some(JsValue::from_str(body)));
-    }
-    init.with_headers(headers);
-    let request = worker::Request::new_with_init(&format!("{}{path}", app.config.stripe_base), &init)?;
-    let mut response = app.env.service("STRIPE")?.fetch_request(request).await?;
-    Ok(Reply { status: response.status_code(), body: response.text().await? })
+    let mut headers = vec![
+        ("authorization", format!("Bearer {}", app.config.stripe_key)),
+        ("stripe-version", API_VERSION.to_owned()),
+    ];
+    headers.extend(body.map(|(content_type, _)| ("content-type", content_type.to_owned())));
+    let request = OutboundRequest {
+        method: if body.is_some() { "POST" } else { "GET" },
+        url: format!("https://simulator{path}"),
+        headers,
+        body: body.map(|(_, body)| body),
+    };
+    app.send(Service::Simulator, &request).await
 }
 
 /// The next `count` payments of one side of the experiment meet the fault; nobody else's.

@@ -8,7 +8,7 @@ use serde::Deserialize;
 use super::bank;
 use super::ledger::Side;
 use super::{ClientOutcome, ExperimentId, Order, PRICE_MINOR};
-use crate::edge::app::App;
+use crate::app::App;
 use web::http::Request;
 
 /// One press of Pay, as far as the shop knows it.
@@ -28,7 +28,6 @@ pub(super) async fn pay(app: &App, request: &Request, press: &Press<'_>) -> Clie
     let Press { experiment, order, id } = press;
     let (lab, amount) = (experiment.to_string(), PRICE_MINOR.to_string());
     let return_url = super::page::back(&request.origin(), experiment, order.trouble);
-    let round = order.round.to_string();
     let fields = [
         ("amount", amount.as_str()),
         ("currency", "usd"),
@@ -39,7 +38,6 @@ pub(super) async fn pay(app: &App, request: &Request, press: &Press<'_>) -> Clie
         ("metadata[lab]", &lab),
         ("metadata[side]", Side::Unprotected.as_str()),
         ("metadata[press]", id),
-        ("metadata[round]", &round),
     ];
     let body = serde_urlencoded::to_string(fields).unwrap_or_default();
     let asked =

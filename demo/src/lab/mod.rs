@@ -1,19 +1,23 @@
-//! The lab at `/lab`, in the demo only: a visitor breaks a payment and sees what becomes of it, with and without protection.
+//! The lab at `/lab`: a visitor breaks a payment and sees what becomes of it, with and without protection.
 //!
-//! An experiment has an id, which stands in its address, and nothing of it is stored for the lab: the protected side is the
-//! payment of one order, in its object, and the unprotected one (`naive`) is known to the bank's ledger alone. What the
-//! person saw stands in the address.
+//! An experiment has an id, which stands in its address, and nothing of it is stored for the lab: the protected side (`api`) is the
+//! payment of one order, which the payments Worker knows, and the unprotected one (`control`) is known to the bank's ledger alone. What
+//! the person saw stands in the address.
 
+#[cfg(target_arch = "wasm32")]
+mod api;
 #[cfg(target_arch = "wasm32")]
 mod bank;
 #[cfg(target_arch = "wasm32")]
 mod control;
 pub mod ledger;
 pub mod page;
+pub mod payment;
 #[cfg(target_arch = "wasm32")]
-pub(super) mod run;
+pub(crate) mod run;
 
 use std::fmt;
+use std::time::Duration;
 
 use uuid::Uuid;
 
@@ -26,6 +30,8 @@ pub const PRICE_MINOR: u32 = 2000;
 pub const MANY: u32 = 5;
 /// How often a client asks for one press: people and HTTP libraries give up some time.
 pub const TRIES: u32 = 3;
+/// The pause before it asks again.
+pub const PAUSE: Duration = Duration::from_millis(200);
 
 /// The id of an experiment: a UUID. Older ones have 24 hexadecimal digits.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,7 +52,7 @@ impl ExperimentId {
         (is_old || is_uuid).then(|| Self(text.to_owned()))
     }
 
-    /// The order that its protected side pays.
+    /// The order that its protected side pays, and the idempotency key of that.
     pub fn order(&self) -> String {
         format!("lab-{self}")
     }
@@ -301,8 +307,6 @@ pub struct Order {
     pub trouble: InjectedFault,
     /// How often Pay is pressed, all at once.
     pub times: u32,
-    /// Which form it was: a form that comes again, because the server died over it, is one round.
-    pub round: ExperimentId,
 }
 
 impl Order {
@@ -314,16 +318,15 @@ impl Order {
             "5" => Some(MANY),
             _ => None,
         };
-        match (InjectedFault::parse(&field("fault")), times, ExperimentId::parse(&field("round"))) {
-            (Some(trouble), Some(times), Some(round)) => Ok(Self { trouble, times, round }),
-            (trouble, times, round) => {
+        match (InjectedFault::parse(&field("fault")), times) {
+            (Some(trouble), Some(times)) => Ok(Self { trouble, times }),
+            (trouble, times) => {
                 let wrong = |name: &str, message: &str, is_good: bool| {
                     (!is_good).then(|| FieldError { field: name.to_owned(), message: message.to_owned() })
                 };
                 let errors = [
                     wrong("fault", "must be one of the lab’s", trouble.is_some()),
                     wrong("times", "must be 1 or 5", times.is_some()),
-                    wrong("round", "must be the form’s own", round.is_some()),
                 ];
                 Err(errors.into_iter().flatten().collect())
             }

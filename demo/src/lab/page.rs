@@ -5,14 +5,12 @@ use std::fmt;
 use askama::Template;
 
 use super::ledger::{Charge, Ledger, Side};
+use super::payment::{Entry, PaymentView};
 use super::{ClientOutcome, ExperimentId, InjectedFault, MANY, PRICE_MINOR, Presses, read, write};
-use crate::edge::ride::refresh_s;
-use messages::message::View;
 use once::record::REPLAYS_SHOWN_MAX;
-use once::rows::{REPLAYED, TimelineEntry};
-use payments::payment::PaymentState;
+use once::rows::REPLAYED;
 use payments::payment::money::{Currency, for_people};
-use web::pages::Site;
+use web::pages::{Site, refresh_s};
 
 /// No more lines of a ledger are shown.
 const LINES_MAX: usize = 10;
@@ -78,8 +76,6 @@ pub struct FormState {
     pub query: Query,
     /// For the next experiment.
     pub fresh: ExperimentId,
-    /// For the forms on this page.
-    pub round: ExperimentId,
 }
 
 /// How an experiment stands.
@@ -89,8 +85,8 @@ pub struct Seen {
     pub experiment: ExperimentId,
     /// By the bank.
     pub ledger: Ledger,
-    /// By the order's object; `None` before the first press.
-    pub view: Option<View>,
+    /// By the payments API; `None` before the first press.
+    pub view: Option<PaymentView>,
     /// In ms since the epoch.
     pub now_ms: u64,
 }
@@ -109,8 +105,6 @@ pub struct LabPage {
     pub times: u32,
     /// For the next experiment.
     pub fresh: ExperimentId,
-    /// See [`super::Order::round`].
-    pub round: ExperimentId,
     /// The price, for a person.
     pub price: String,
     /// What became of it.
@@ -200,7 +194,7 @@ pub struct Moment {
 
 /// The page.
 pub fn page(sheet: FormState, seen: Option<Seen>) -> LabPage {
-    let FormState { site, script, query, fresh, round } = sheet;
+    let FormState { site, script, query, fresh } = sheet;
     let chosen = query.trouble.unwrap_or(InjectedFault::AnswerLost);
     LabPage {
         site,
@@ -208,7 +202,6 @@ pub fn page(sheet: FormState, seen: Option<Seen>) -> LabPage {
         choices: InjectedFault::ALL.map(|trouble| Choice { trouble, chosen: trouble == chosen }).to_vec(),
         times: query.times.unwrap_or(MANY),
         fresh,
-        round,
         price: for_people(PRICE_MINOR, Currency::USD),
         result: seen.map(|seen| outcome(query, seen)),
     }
@@ -219,16 +212,13 @@ fn outcome(query: Query, seen: Seen) -> Outcome {
     let Query { trouble, unprotected, protected, .. } = query;
     let is_told = !unprotected.is_empty() || trouble == Some(InjectedFault::BankPage);
     let presses = ledger.presses().max(unprotected.len()).max(protected.len());
-    let open_since_ms = view.as_ref().filter(|view| is_open(view)).map(|view| view.key.created_at_ms);
-    let bank_page = view.as_ref().and_then(|view| match &view.payment.as_ref()?.state {
-        PaymentState::RequiresAction { url } => Some(url.clone()),
-        _ => None,
-    });
+    let open_since_ms = view.as_ref().filter(|view| view.is_open).map(|view| view.since_ms);
+    let bank_page = view.as_ref().and_then(|view| view.bank_page.clone());
     let waiting = ledger.waiting.iter().map(|waiting| waiting.url.clone()).collect();
     let bare = column(Side::Unprotected, &ledger, unprotected, waiting, false);
     let pages = bank_page.into_iter().collect();
     let kept = Column {
-        timeline: view.map(|view| timeline(&view.key.timeline)).unwrap_or_default(),
+        timeline: view.map(|view| timeline(&view.timeline)).unwrap_or_default(),
         ..column(Side::Protected, &ledger, protected, pages, open_since_ms.is_some())
     };
     Outcome {
@@ -242,12 +232,6 @@ fn outcome(query: Query, seen: Seen) -> Outcome {
         is_told,
         refresh_s: open_since_ms.map(|since_ms| refresh_s(now_ms.saturating_sub(since_ms))),
     }
-}
-
-/// Whether the object itself goes on, without anybody.
-fn is_open(view: &View) -> bool {
-    let state = view.payment.as_ref().map(|payment| &payment.state);
-    matches!(state, None | Some(PaymentState::Authorizing | PaymentState::Processing))
 }
 
 fn column(side: Side, ledger: &Ledger, presses: Presses, bank_pages: Vec<String>, is_open: bool) -> Column {
@@ -301,10 +285,10 @@ fn times(count: usize) -> String {
 }
 
 /// The timeline of the newest key, for a person. Steps that only prepare others are left out.
-pub fn timeline(entries: &[TimelineEntry]) -> Vec<Moment> {
+pub fn timeline(entries: &[Entry]) -> Vec<Moment> {
     let began_at_ms = entries.first().map_or(0, |entry| entry.at_ms);
-    let is_replay = |entry: &TimelineEntry| entry.event == REPLAYED;
-    let moment = |run: &[TimelineEntry]| {
+    let is_replay = |entry: &Entry| entry.event == REPLAYED;
+    let moment = |run: &[Entry]| {
         let entry = run.first()?;
         let (text, saves) = if is_replay(entry) {
             (asked_again(run.len()), true)

@@ -1,9 +1,20 @@
+//! The lab's page says what happened, whatever its address claims.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    unreachable_pub,
+    reason = "a test: a panic is its verdict, and nobody links to it"
+)]
+
 use askama::Template;
 use once::fingerprint::Parameters;
-use once::rows::TimelineEntry;
-use paid_once::edge::lab::ledger::{Ledger, Waiting, charges, waiting};
-use paid_once::edge::lab::page::{FormState, Moment, Outcome, Query, Seen, page, timeline};
-use paid_once::edge::lab::{
+use paid_once_demo::lab::ledger::{Ledger, Waiting, charges, waiting};
+use paid_once_demo::lab::page::{FormState, Moment, Outcome, Query, Seen, page, timeline};
+use paid_once_demo::lab::payment::{Entry, Key, PaymentView, saw as client_saw};
+use paid_once_demo::lab::{
     ClientOutcome, ExperimentId, InjectedFault, MANY, Order, Presses, TRIES, read, write,
 };
 use proptest::prelude::*;
@@ -34,7 +45,7 @@ fn outcome_of(query: &str, ledger: Ledger) -> (Outcome, String) {
         script: "/s.js",
         sends_receipts: true,
     };
-    let sheet = FormState { site, script: "/lab.js", query: Query::parse(query), fresh: id(), round: id() };
+    let sheet = FormState { site, script: "/lab.js", query: Query::parse(query), fresh: id() };
     let page = page(sheet, Some(Seen { experiment: id(), ledger, view: None, now_ms: 0 }));
     (page.result.clone().unwrap(), page.render().unwrap())
 }
@@ -159,13 +170,7 @@ fn the_payments_that_wait_are_those_of_the_experiment_without_protection() {
 #[test]
 fn who_asked_again_is_one_line_however_many_they_were() {
     let told = |replays: usize| {
-        let entry = |event: &str, at_ms| TimelineEntry {
-            key_id: 1,
-            at_ms,
-            attempt: 1,
-            event: event.into(),
-            detail: String::new(),
-        };
+        let entry = |event: &str, at_ms| Entry { at_ms, event: event.into(), detail: String::new() };
         let mut entries = vec![entry("key_created", 0), entry("finished", 900)];
         entries.extend((0..replays).map(|_| entry("replayed", 1_500)));
         timeline(&entries).into_iter().skip(2).collect::<Vec<_>>()
@@ -201,9 +206,60 @@ fn a_form_is_read_whole_or_refused_by_its_fields() {
         Order::parse(&Parameters::Form(pairs))
             .map_err(|errors| errors.into_iter().map(|error| error.field).collect::<Vec<_>>())
     };
-    let good = form(&[("fault", "slow"), ("times", "5"), ("round", LAB), ("pay", "new")]).unwrap();
-    assert_eq!((good.trouble, good.times, good.round.to_string().as_str()), (InjectedFault::Slow, MANY, LAB));
-    assert_eq!(form(&[]).unwrap_err(), ["fault", "times", "round"]);
-    assert_eq!(form(&[("fault", "slow"), ("times", "6"), ("round", LAB)]).unwrap_err(), ["times"]);
-    assert_eq!(form(&[("fault", "fire"), ("times", "1"), ("round", "x")]).unwrap_err(), ["fault", "round"]);
+    let good = form(&[("fault", "slow"), ("times", "5"), ("pay", "new")]).unwrap();
+    assert_eq!((good.trouble, good.times), (InjectedFault::Slow, MANY));
+    assert_eq!(form(&[]).unwrap_err(), ["fault", "times"]);
+    assert_eq!(form(&[("fault", "slow"), ("times", "6")]).unwrap_err(), ["times"]);
+    assert_eq!(form(&[("fault", "fire"), ("times", "1")]).unwrap_err(), ["fault"]);
+}
+
+#[test]
+fn an_older_experiment_has_its_page() {
+    assert_eq!(ExperimentId::parse(LAB).unwrap().path(), format!("/lab/{LAB}"));
+}
+
+/// A key as `GET /idempotency-keys/{key}` shows it.
+fn key(status: &str) -> Key {
+    serde_json::from_value(json!({
+        "object": "idempotency_key", "status": status, "created_at": "1970-01-01T00:00:01.250Z", "resource": "/payments/pay_1",
+        "timeline": [{ "at": "1970-01-01T00:00:01.300Z", "attempt": 1, "event": "key_created", "detail": "" }],
+    }))
+    .unwrap()
+}
+
+#[test]
+fn a_payment_is_open_until_its_key_and_itself_are_decided() {
+    let view =
+        |status: &str, payment: Value| PaymentView::of(key(status), serde_json::from_value(payment).unwrap());
+    let paid = json!({ "status": "succeeded", "next_action": null });
+    for (status, payment, is_open) in [
+        ("processing", Value::Null, true),
+        ("complete", json!({ "status": "processing", "next_action": null }), true),
+        ("unknown", paid.clone(), true),
+        ("complete", paid.clone(), false),
+        ("expired", paid, false),
+    ] {
+        assert_eq!(view(status, payment.clone()).is_open, is_open, "{status} {payment}");
+    }
+    let next_action = json!({ "type": "redirect_to_url", "redirect_to_url": { "url": "/bank" } });
+    let waiting = view("complete", json!({ "status": "requires_action", "next_action": next_action }));
+    assert_eq!((waiting.is_open, waiting.bank_page.as_deref()), (false, Some("/bank")));
+    assert_eq!((waiting.since_ms, waiting.timeline[0].at_ms), (1_250, 1_300));
+}
+
+#[test]
+fn what_a_client_makes_of_an_answer() {
+    let payment = |status: &str| json!({ "id": "pay_1", "status": status, "next_action": null }).to_string();
+    let problem = |kind: &str| json!({ "type": format!("/problems/{kind}"), "status": 500 }).to_string();
+    for (status, is_replayed, body, expected) in [
+        (201, false, payment("succeeded"), ClientOutcome::Paid),
+        (201, true, payment("succeeded"), ClientOutcome::Replayed),
+        (201, false, payment("requires_action"), ClientOutcome::BankPage),
+        (402, true, problem("card-declined"), ClientOutcome::Declined),
+        (500, false, problem("interrupted"), ClientOutcome::Crashed),
+        (503, false, problem("outcome-unknown"), ClientOutcome::Failed),
+        (502, false, "<html>".to_owned(), ClientOutcome::Failed),
+    ] {
+        assert_eq!(client_saw(status, is_replayed, &body), expected, "{status} {body}");
+    }
 }

@@ -1,0 +1,17 @@
+// What the runtime loads: the demo's handler, which is written in Rust, guarded so that a panic cannot leave anybody waiting.
+import { WorkerEntrypoint } from 'cloudflare:workers';
+import * as wasm from '../build/index.js';
+import { guard, interrupted, log } from '../../crates/runtime/guard.mjs';
+
+const { guarded } = guard(wasm);
+
+export default class extends WorkerEntrypoint {
+  async fetch(request) {
+    try {
+      return await guarded(() => wasm.fetch(request, this.env, this.ctx));
+    } catch (error) {
+      log('trapped', error);
+      return interrupted(request.headers.get('accept')?.includes('text/html'));
+    }
+  }
+}

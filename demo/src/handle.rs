@@ -1,0 +1,64 @@
+//! One request, from the runtime and back to it.
+
+use worker::{Context, Env};
+
+use crate::app::{App, site};
+use crate::routes::{self, Route, Who};
+use runtime::{metrics, serve};
+use web::http::{Answer, Request};
+use web::origin::from_here;
+use web::problem::{Kind, Problem};
+use web::reply;
+use web::route::Method;
+
+/// Answers a request. An error is an answer too.
+pub(crate) async fn handle(
+    mut incoming: worker::Request,
+    env: Env,
+    ctx: Context,
+) -> worker::Result<worker::Response> {
+    let mut request = serve::read(&incoming)?;
+    let route = routes::find(&request.path);
+    let answered = match App::new(&env) {
+        Ok(app) => answer(&app, &mut request, &mut incoming, route.as_ref()).await,
+        Err(what) => Err(Problem::of_setting(Kind::Misconfigured, what)),
+    };
+    let answer = answered.unwrap_or_else(|problem| serve::refuse(problem, &request, site(&request)));
+    let answer = reply::finish(answer, &request);
+    let name = route.as_ref().map_or("none", Route::name);
+    serve::log_request(&request, name, &answer);
+    metrics::request(name, &request.method, answer.status, answer.outcome);
+    if let Some(flush) = metrics::flush(&env) {
+        ctx.wait_until(flush);
+    }
+    serve::write(answer, None)
+}
+
+/// Judges a request by all that its headers tell, and only then reads its body.
+async fn answer(
+    app: &App,
+    request: &mut Request,
+    incoming: &mut worker::Request,
+    route: Option<&Route>,
+) -> Result<Answer, Problem> {
+    if let Some(answer) = serve::insecure(request) {
+        return answer;
+    }
+    let route = route.ok_or_else(|| Problem::new(Kind::NotFound))?;
+    if request.method == "OPTIONS" {
+        return Ok(Answer::empty(204, "options").with("allow", route.allow()));
+    }
+    let Some(endpoint) = route.endpoint(&request.method) else {
+        let mut problem = Problem::new(Kind::MethodNotAllowed);
+        problem.allow = Some(route.allow());
+        return Err(problem);
+    };
+    if endpoint.method == Method::Post {
+        if endpoint.own.who == Who::OurPages {
+            from_here(request)?;
+        }
+        request.body =
+            serve::body(request, incoming, endpoint.body_max_bytes, app.config.body_timeout_ms).await?;
+    }
+    (endpoint.own.handler)(app, request, &route.parameters).await
+}
