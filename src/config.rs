@@ -152,10 +152,6 @@ pub struct Config {
     pub checkout_ttl_ms: u64,
     /// `CHECKOUT_ACCOUNT`, demo only: the account that sells the carts of the demo.
     pub checkout_account: String,
-    /// `RECONCILE_WINDOW_MS`: how far back each reconciliation compares, in ms.
-    pub reconcile_window_ms: u64,
-    /// `RECONCILE_QUIET_MS`: what has changed within the last so many ms is left to the next reconciliation.
-    pub reconcile_quiet_ms: u64,
     /// `LOG_LEVEL`: `info` (the default), `warn` or `error`; what is less grave is not written.
     pub log_level: Level,
     /// The machine's times.
@@ -274,8 +270,6 @@ impl Config {
             form_ttl_ms: ms("FORM_TTL_MS", 24 * 3_600_000)?,
             checkout_ttl_ms: ms("CHECKOUT_TTL_MS", 24 * 3_600_000)?,
             checkout_account,
-            reconcile_window_ms: ms("RECONCILE_WINDOW_MS", 3 * 3_600_000)?,
-            reconcile_quiet_ms: ms("RECONCILE_QUIET_MS", 120_000)?,
             log_level: settings::log_level(setting)?,
             times: Times {
                 lease_ms: ms("LEASE_MS", times.lease_ms)?,

@@ -56,10 +56,6 @@ export default class extends WorkerEntrypoint {
   queue(batch) {
     return guarded(() => wasm.queue(batch, this.env, this.ctx));
   }
-
-  scheduled(controller) {
-    return guarded(() => wasm.scheduled(controller, this.env, this.ctx));
-  }
 }
 
 /** What the desk asks. Nothing but a service binding reaches it. */

@@ -14,7 +14,6 @@ pub mod object;
 #[cfg(target_arch = "wasm32")]
 mod operations;
 pub mod readmodel;
-pub mod tasks;
 #[cfg(target_arch = "wasm32")]
 mod transport;
 pub mod webhooks;
@@ -55,14 +54,4 @@ async fn queue(
         ctx.wait_until(flush);
     }
     Ok(())
-}
-
-/// The clock enters here, every few minutes.
-#[cfg(target_arch = "wasm32")]
-#[worker::event(scheduled)]
-async fn scheduled(_event: worker::ScheduledEvent, env: worker::Env, ctx: worker::ScheduleContext) {
-    tasks::run(&env).await;
-    if let Some(flush) = runtime::metrics::flush(&env) {
-        ctx.wait_until(flush);
-    }
 }

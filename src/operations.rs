@@ -1,29 +1,75 @@
 //! What the desk asks of this Worker itself. Only the desk reaches it, by a service binding to the entrypoint `Operations`.
 
-use messages::operations::{ACCOUNTS_PATH, ACKS_PATH, COUNTS_PATH, LAB_PATH, REPORTS_PATH};
-use serde::Deserialize;
+use std::time::Duration;
+
+use messages::operations::{
+    ACCOUNTS_PATH, COUNTS_PATH, INBOX_PATH, LAB_PATH, PaymentsSettings, ProviderAnswer, ProviderRead,
+    READ_PATH, REPORT_PATH, REPORT_REFUSED, SETTINGS_PATH,
+};
+use messages::settlement::REPORT_MAX_BYTES;
+use payments::providers::adyen::report::is_adyens;
+use runtime::http_client::{OutboundRequest, download};
 use worker::{Env, Request, Response, Result};
 
 use crate::config::Config;
-use crate::tasks::{adyen_import, bank_acks};
+use crate::transport::Transport;
+use crate::webhooks::work;
 
-/// Answers the desk, which has let the operator in.
+/// How long a report may take to come.
+const REPORT_TAKES: Duration = Duration::from_secs(60);
+
+/// Answers the desk, which has let the operator in, or whose clock has struck.
 pub(crate) async fn answer(mut request: Request, env: Env) -> Result<Response> {
-    #[derive(Deserialize)]
-    struct Query {
-        name: String,
-    }
     let config = Config::of(&env).map_err(worker::Error::RustError)?;
     match request.path().as_str() {
         ACCOUNTS_PATH => Response::from_json(&config.accounts.keys().collect::<Vec<_>>()),
         COUNTS_PATH => Response::from_json(&runtime::metrics::read(&env).await?.rows()),
         LAB_PATH => Response::from_json(&config.lab),
-        ACKS_PATH => Response::from_json(&bank_acks::upload(&env, request.bytes().await?).await?),
-        REPORTS_PATH => {
-            let Query { name } = request.query()?;
-            let report = request.bytes().await?;
-            Response::from_json(&adyen_import::upload(&env, &config, &name, report).await?)
-        }
+        SETTINGS_PATH => Response::from_json(&settings(&config)),
+        READ_PATH => Response::from_json(&read(&env, &config, &request.json().await?).await),
+        REPORT_PATH => report(&env, &config, request.json().await?).await,
+        INBOX_PATH => Response::from_json(&work::work_due(&env).await?),
         _ => Response::error("", 404),
+    }
+}
+
+fn settings(config: &Config) -> PaymentsSettings {
+    PaymentsSettings {
+        stripe: config.credentials.stripe,
+        stripe_accounts: config
+            .accounts
+            .values()
+            .filter_map(|account| account.stripe_account.clone())
+            .collect(),
+        adyen_merchant_account: config.adyen.as_ref().map(|adyen| adyen.merchant_account.clone()),
+        personal_retention_ms: config.times.personal_retention_ms,
+    }
+}
+
+async fn read(env: &Env, config: &Config, read: &ProviderRead) -> ProviderAnswer {
+    if !read.is_allowed() {
+        return Err(format!("{} is not read for the desk", read.request.path));
+    }
+    Transport::new(env, config).get(read.provider, &read.request).await
+}
+
+/// Downloads a report of Adyen's. Its address is not signed, so our key goes to a host of Adyen's only, no redirect is followed, and what is
+/// read has a limit.
+async fn report(env: &Env, config: &Config, address: String) -> Result<Response> {
+    let Some(adyen) = &config.adyen else {
+        return Response::error("Adyen is not configured", REPORT_REFUSED);
+    };
+    let Some(key) = &config.adyen_report_key else {
+        return Response::error("ADYEN_REPORT_KEY is not set", REPORT_REFUSED);
+    };
+    if !is_adyens(&address, config.demo.then_some(adyen.base.as_str())) {
+        return Response::error("its address is none of Adyen's, and nothing was sent there", REPORT_REFUSED);
+    }
+    let headers = vec![("x-api-key", key.clone())];
+    let sent = OutboundRequest { method: "GET", url: address, headers, body: None };
+    match download(env, Some("ADYEN"), &sent, REPORT_TAKES, REPORT_MAX_BYTES).await {
+        Ok((200, bytes)) => Response::from_bytes(bytes),
+        Ok((status, _)) => Response::error(format!("it was answered {status}"), 502),
+        Err(error) => Response::error(error, 502),
     }
 }

@@ -1,10 +1,10 @@
 //! What a request's handler has at hand: the settings, the way to the payments Worker's objects, and to the payments Worker itself.
 
 use serde::de::DeserializeOwned;
-use worker::wasm_bindgen::JsValue;
-use worker::{Env, Method, RequestInit};
+use worker::Env;
 
 use crate::config::Config;
+use crate::operations;
 use messages::message::{Ask, Execute, ExecuteResult};
 use messages::operations::COUNTS_PATH;
 use runtime::log::log;
@@ -16,9 +16,6 @@ use runtime::objects::{ObjectRef, Objects};
 use web::assets::{SCRIPT, STYLE};
 use web::http::{Answer, Request};
 use web::pages::Site;
-
-/// The payments Worker's entrypoint for the desk, by its name in wrangler.toml.
-const OPERATIONS: &str = "OPERATIONS";
 
 /// See the module.
 pub(crate) struct App {
@@ -68,7 +65,7 @@ impl App {
     /// they are read without it.
     pub(crate) async fn counts(&self) -> worker::Result<Counters> {
         metrics::send_all(&self.env).await;
-        match self.operation::<Vec<Row>>(COUNTS_PATH, &[]).await {
+        match self.operation::<Vec<Row>>(COUNTS_PATH).await {
             Ok(rows) => Ok(Counters::from_rows(rows)),
             Err(error) => {
                 log("warn", &[("event", "counts_may_be_late".into()), ("error", error.to_string().into())]);
@@ -77,16 +74,9 @@ impl App {
         }
     }
 
-    /// Asks the payments Worker: see [`messages::operations`].
-    pub(crate) async fn operation<T: DeserializeOwned>(&self, path: &str, body: &[u8]) -> worker::Result<T> {
-        let mut init = RequestInit::new();
-        init.with_method(Method::Post).with_body(Some(JsValue::from(js_sys::Uint8Array::from(body))));
-        let request = worker::Request::new_with_init(&format!("https://payments{path}"), &init)?;
-        let mut response = self.env.service(OPERATIONS)?.fetch_request(request).await?;
-        match response.status_code() {
-            200 => response.json().await,
-            status => Err(worker::Error::RustError(format!("the payments Worker answered {status}"))),
-        }
+    /// Asks the payments Worker: see [`operations::ask`].
+    pub(crate) async fn operation<T: DeserializeOwned>(&self, path: &str) -> worker::Result<T> {
+        operations::ask(&self.env, path, &()).await
     }
 }
 

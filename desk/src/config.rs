@@ -31,6 +31,10 @@ pub struct Config {
     pub wait_ms: u64,
     /// How long an object may wait for its provider, in ms.
     pub provider_timeout_ms: u64,
+    /// `RECONCILE_WINDOW_MS`: how far back each reconciliation compares, in ms.
+    pub reconcile_window_ms: u64,
+    /// `RECONCILE_QUIET_MS`: what has changed within the last so many ms is left to the next reconciliation.
+    pub reconcile_quiet_ms: u64,
     /// `LOG_LEVEL`: `info` (the default), `warn` or `error`; what is less grave is not written.
     pub log_level: Level,
 }
@@ -67,6 +71,8 @@ impl Config {
             body_timeout_ms: settings::body_timeout_ms(setting)?,
             wait_ms: ms("WAIT_MS", times.wait_ms)?,
             provider_timeout_ms: ms("PROVIDER_TIMEOUT_MS", times.provider_timeout_ms)?,
+            reconcile_window_ms: ms("RECONCILE_WINDOW_MS", 3 * 3_600_000)?,
+            reconcile_quiet_ms: ms("RECONCILE_QUIET_MS", 120_000)?,
             log_level: settings::log_level(setting)?,
         })
     }

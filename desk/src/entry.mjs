@@ -1,4 +1,4 @@
-// What the runtime loads: the desk's handler, which is written in Rust, guarded so that a panic cannot leave anybody waiting.
+// What the runtime loads: the desk's handlers, which are written in Rust, guarded so that a panic cannot leave anybody waiting.
 import { WorkerEntrypoint } from 'cloudflare:workers';
 import * as wasm from '../build/index.js';
 import { guard, interrupted, log } from '../../crates/runtime/guard.mjs';
@@ -13,5 +13,9 @@ export default class extends WorkerEntrypoint {
       log('trapped', error);
       return interrupted(request.headers.get('accept')?.includes('text/html'));
     }
+  }
+  /** The clock strikes. What ends in a trap is done by the next run. */
+  scheduled(controller) {
+    return guarded(() => wasm.scheduled(controller, this.env, this.ctx));
   }
 }

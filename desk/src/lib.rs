@@ -4,8 +4,10 @@
 //! carries a one-time key, which is the idempotency key of its action: pressed twice, it acts once. Every action is in the audit log, with
 //! who did it and when.
 //!
-//! It is a Worker of its own: it speaks with the payments Worker's objects and its imports by bindings alone, and a trap here interrupts
-//! no payment. It has no key of a provider.
+//! The scheduled [`tasks`] run here, too: sweep, reconciliation, settlement, retention.
+//!
+//! It is a Worker of its own: it speaks with the payments Worker and its objects by bindings alone, and a trap here interrupts no payment. It
+//! has no key of a provider: what reconciliation reads there the payments Worker reads for it.
 
 pub mod access;
 pub mod chart;
@@ -14,6 +16,7 @@ pub mod format;
 pub mod multipart;
 pub mod route;
 pub mod routes;
+pub mod tasks;
 pub mod time_window;
 pub mod timeline;
 pub mod timeline_svg;
@@ -44,6 +47,8 @@ mod lists;
 #[cfg(target_arch = "wasm32")]
 mod login;
 #[cfg(target_arch = "wasm32")]
+mod operations;
+#[cfg(target_arch = "wasm32")]
 mod operator;
 #[cfg(target_arch = "wasm32")]
 mod operator_log;
@@ -69,4 +74,14 @@ async fn fetch(
     ctx: worker::Context,
 ) -> worker::Result<worker::Response> {
     handle::handle(request, env, ctx).await
+}
+
+/// The clock enters here, every few minutes.
+#[cfg(target_arch = "wasm32")]
+#[worker::event(scheduled)]
+async fn scheduled(_event: worker::ScheduledEvent, env: worker::Env, ctx: worker::ScheduleContext) {
+    tasks::run(&env).await;
+    if let Some(flush) = runtime::metrics::flush(&env) {
+        ctx.wait_until(flush);
+    }
 }

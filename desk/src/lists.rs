@@ -121,8 +121,7 @@ pub(crate) async fn keys(desk: &Desk<'_>) -> Result<Answer, Problem> {
         // list of any length is one.
         let hashes = match IdempotencyKey::parse(&search) {
             Ok(key) => {
-                let accounts =
-                    desk.app.operation::<Vec<String>>(ACCOUNTS_PATH, &[]).await.map_err(unreadable)?;
+                let accounts = desk.app.operation::<Vec<String>>(ACCOUNTS_PATH).await.map_err(unreadable)?;
                 accounts.into_iter().map(|id| key.hash(&Owner::Account(id)).0).collect()
             }
             Err(_) => Vec::new(),

@@ -7,7 +7,7 @@ use super::queries;
 use super::view_models::{Cell, List, Row};
 use crate::operator::{form_key, is_form_key};
 use crate::operator_log::{self, BEGUN};
-use messages::operations::REPORTS_PATH;
+use crate::tasks::adyen_import;
 use messages::settlement::{self, Counts, Report, Uploaded};
 use once::id::digest;
 use runtime::serve::unreadable;
@@ -107,7 +107,7 @@ pub(crate) async fn upload(desk: &Desk<'_>) -> Result<Answer, Problem> {
     };
     // The same report again changes nothing: what was broken off is done again.
     if is_new || known.outcome == BEGUN {
-        let uploaded = desk.app.operation(&format!("{REPORTS_PATH}?name={name}"), file.body).await;
+        let uploaded = adyen_import::upload(env, &name, file.body.to_vec()).await;
         let outcome = match uploaded {
             Ok(Uploaded::Kept(report)) => report.said(),
             Ok(Uploaded::NoReport(error)) => format!("refused: {error}"),

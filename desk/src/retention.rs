@@ -9,9 +9,9 @@ use sha2::{Digest, Sha256};
 use super::app::App;
 use super::operator::admit;
 use super::operator_log::{Action, logged};
+use crate::tasks::{adyen_import, bank_acks};
 use messages::message::Ask;
-use messages::operations::{ACKS_PATH, REPORTS_PATH};
-use messages::settlement::{self, Imported, Uploaded};
+use messages::settlement::{self, Uploaded};
 use once::fingerprint::FieldError;
 use once::id::ObjectId;
 use payments::payment::id::{PaymentId, RideId};
@@ -107,7 +107,7 @@ pub(super) async fn answers(app: &App, request: &Request) -> Result<Answer, Prob
 }
 
 async fn imported(app: &App, request: &Request) -> Result<(Answer, String), Problem> {
-    match app.operation::<Option<Imported>>(ACKS_PATH, &request.body).await.map_err(unreadable)? {
+    match bank_acks::upload(&app.env, request.body.clone()).await.map_err(unreadable)? {
         None => Err(Problem::of_setting(Kind::Misconfigured, "There is no bucket: bind one as SETTLEMENT.")),
         Some(Ok(lines)) => {
             let counts: Vec<String> =
@@ -138,8 +138,7 @@ pub(super) async fn report(app: &App, request: &Request) -> Result<Answer, Probl
     let what = settlement::action(&request.body);
     let action = Action { operator: &operator, what: &what, subject: &name };
     let work = async {
-        let path = format!("{REPORTS_PATH}?name={name}");
-        match app.operation(&path, &request.body).await.map_err(unreadable)? {
+        match adyen_import::upload(&app.env, &name, request.body.clone()).await.map_err(unreadable)? {
             Uploaded::Off(why) => Err(Problem::of_setting(Kind::Misconfigured, why)),
             Uploaded::NoReport(message) => {
                 Err(invalid_parameters(vec![FieldError { field: "body".to_owned(), message }]))

@@ -30,7 +30,7 @@ export async function rest(site, patienceMs, shown) {
     await site.simulator.flush();
     if (round % 4 === 0) {
       await site.rows("UPDATE keys SET wake_at_ms = wake_at_ms - ? WHERE status = 'open'", LATE_MS);
-      await site.worker.scheduled({ cron: '*/5 * * * *' });
+      await site.desk().scheduled({ cron: '*/5 * * * *' });
     }
     if (round === LAST_PUSH) await site.simulator.advance(DECIDED_MS);
     const left = await open(site, { inside: round > LAST_PUSH });

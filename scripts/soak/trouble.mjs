@@ -107,7 +107,7 @@ export class Trouble {
   }
 
   async tick() {
-    await this.#site.worker.scheduled({ cron: '*/5 * * * *' });
+    await this.#site.desk().scheduled({ cron: '*/5 * * * *' });
     this.counts.ticks += 1;
   }
 

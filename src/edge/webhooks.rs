@@ -11,7 +11,7 @@ use futures_util::FutureExt as _;
 use serde_json::json;
 
 use super::app::App;
-use crate::tasks::adyen_fetch::{self, Announcement};
+use crate::webhooks::announcements::{Announcement, announce};
 use crate::webhooks::{Event, Ingested, adyen, stripe, work};
 use messages::inbox::Entry;
 use once::id::ObjectId;
@@ -53,7 +53,7 @@ pub(super) async fn from_adyen(app: &App, request: &Request) -> Result<Answer, P
     let reports: Vec<Announcement> =
         items.iter().filter_map(|item| Announcement::of(item, request.now_ms)).collect();
     if !reports.is_empty() {
-        adyen_fetch::announce(&app.env, &reports, request.now_ms).await.map_err(again)?;
+        announce(&app.env, &reports, request.now_ms).await.map_err(again)?;
     }
     // A report tells of no payment: nothing else follows from it.
     let events = items.into_iter().filter(|item| item.report().is_none());
@@ -64,9 +64,6 @@ pub(super) async fn from_adyen(app: &App, request: &Request) -> Result<Answer, P
         let keys = entries.into_iter().map(|entry| entry.key).collect();
         app.afterwards.set(Some(work::work_at_once(app.env.clone(), keys).boxed_local()));
         outcome = "stored";
-    } else if !reports.is_empty() {
-        // Else the clock does it: what tells of payments is worked on first.
-        app.afterwards.set(Some(adyen_fetch::fetch_at_once(app.env.clone()).boxed_local()));
     }
     Ok(Answer::new(200, "text/plain; charset=utf-8", adyen::ACCEPTED, outcome))
 }

@@ -4,6 +4,8 @@
 //! is only the news that there is something to ask; where it cannot (Adyen) its content counts.
 
 #[cfg(target_arch = "wasm32")]
+pub(crate) mod announcements;
+#[cfg(target_arch = "wasm32")]
 pub(crate) mod work;
 
 pub use payments::payment::provider_event::{Event, EventKind, Ingested, OperationNotice};

@@ -92,7 +92,7 @@ class Site {
   async start() {
     this.#server = await open({
       name: 'Paid Once',
-      configs: ['wrangler.toml', 'desk/wrangler.toml'],
+      configs: ['desk/wrangler.toml', 'wrangler.toml'],
       env: ['demo'],
       port,
       state: this.#state,

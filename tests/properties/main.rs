@@ -11,7 +11,6 @@
 
 mod account;
 mod adyen;
-mod adyen_report;
 mod alarm;
 mod check;
 mod checkout;

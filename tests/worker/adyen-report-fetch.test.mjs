@@ -32,10 +32,11 @@ async function shop(options) {
       await told();
       return model.reaches(payment.id, payment.status === 'requires_capture' ? payment.status : 'succeeded');
     },
-    /** Closes a payout, tells of its report, and waits until it is over. */
+    /** Closes a payout, tells of its report, lets the clock strike, and waits until it is over. */
     async reports(options = {}) {
       const { name } = await site.simulator.report(options);
       await told();
+      await model.tick();
       const over = await until('the report is fetched, or is not', () =>
         model.first(
           "SELECT * FROM report_announcements WHERE name = ? AND (state != 'waiting' OR error IS NOT NULL)",

@@ -2,12 +2,18 @@
 
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
-import { join } from 'node:path';
 import { after, beforeEach, describe, test } from 'node:test';
 
 import { TRIP, account, freshKey, read } from './support/account.mjs';
 import { browser } from './support/browser.mjs';
-import { SIGNING_KEY, demoWorkers, productionWorkers, root, startSite } from './support/harness.mjs';
+import {
+  SIGNING_KEY,
+  demoWorkers,
+  productionConfig,
+  productionWorkers,
+  root,
+  startSite,
+} from './support/harness.mjs';
 
 const TOKEN = 'acme-production-token';
 const STRIPE_SECRET_KEY = 'sk_live_of_the_tests';
@@ -307,12 +313,8 @@ describe('a setting that is missing or impossible', () => {
   });
 
   test('nothing stands for a provider but its address', async () => {
-    const { unstable_readConfig } = await import('wrangler');
     for (const binding of ['STRIPE', 'ADYEN', 'RESEND', 'SMS']) {
-      const config = {
-        ...unstable_readConfig({ config: join(root, 'wrangler.toml') }),
-        services: [{ binding, service: 'paid-once-simulator' }],
-      };
+      const config = productionConfig([{ binding, service: 'paid-once-simulator' }]);
       const [{ configPath: _, ...worker }, simulator] = production();
       await site.server.update({ root, workers: [{ ...worker, config }, simulator] });
       const answer = await acme.book(freshKey());

@@ -22,7 +22,7 @@ describe('settlement', async () => {
   before(() => readDocument(site));
   const user = account(site);
   const model = readModel(site);
-  const { SETTLEMENT: bucket } = await site.worker.getEnv();
+  const { SETTLEMENT: bucket } = await site.desk().getEnv();
   const file = async (name = FILE) => (await bucket.get(name))?.text();
   const fileRow = () => model.first('SELECT * FROM settlement_files WHERE name = ?', FILE);
   after(() => site.close());

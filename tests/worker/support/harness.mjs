@@ -41,13 +41,18 @@ export function demoWorkers({ vars = {}, secrets = {} } = {}) {
  * The Workers as they are deployed, with the simulator in reach: nothing may go there. Here the desk is at the same address.
  */
 export function productionWorkers({ vars = {}, secrets = {} } = {}) {
-  const desk = { binding: 'DESK', service: 'paid-once-desk' };
-  const config = { ...readConfig({ config: join(root, 'wrangler.toml') }), services: [desk] };
+  const config = productionConfig([{ binding: 'DESK', service: 'paid-once-desk' }]);
   return [
     { config, vars, secrets },
     { configPath: 'desk/wrangler.toml', vars, secrets },
     { configPath: 'simulator/wrangler.toml' },
   ];
+}
+
+/** The payments Worker's configuration in production, with these service bindings. */
+export function productionConfig(services) {
+  // Where the file names no trigger the reader gives what the harness refuses.
+  return { ...readConfig({ config: join(root, 'wrangler.toml') }), services, triggers: { crons: [] } };
 }
 
 /** Starts the demo, or any other list of Workers whose first one is the site. */
@@ -77,6 +82,8 @@ export async function startSite({ workers, ...options } = {}) {
       ).results;
     },
     objects: objects(worker),
+    /** The demo's desk, which runs the scheduled tasks. */
+    desk: () => server.getWorker('paid-once-demo-desk'),
     /** Runs other Workers from now on, as if they were deployed. What runs already is left alone: each time takes seconds. */
     deploy: async (next) => {
       const wanted = JSON.stringify(next);

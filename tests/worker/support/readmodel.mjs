@@ -16,7 +16,7 @@ export function readModel(site) {
     /** Lets the clock strike, and gives what came of each task. */
     async tick() {
       const { last } = await first('SELECT coalesce(max(run_id), 0) AS last FROM runs');
-      const { outcome } = await site.worker.scheduled({ cron: '*/5 * * * *' });
+      const { outcome } = await site.desk().scheduled({ cron: '*/5 * * * *' });
       assert.equal(outcome, 'ok');
       const runs = await all('SELECT task, result FROM runs WHERE run_id > ?', last);
       return Object.fromEntries(runs.map(({ task, result }) => [task, JSON.parse(result)]));

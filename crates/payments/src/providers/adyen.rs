@@ -14,6 +14,7 @@
 
 pub mod by_hand;
 pub mod minor_units;
+pub mod report;
 pub mod webhook;
 
 use data_encoding::BASE64URL_NOPAD;

@@ -57,7 +57,7 @@ pub struct Authorization<'a> {
 }
 
 /// An HTTP answer of a provider, as far as it matters.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HttpAnswer {
     /// The status.
     pub status: u16,

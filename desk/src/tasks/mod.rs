@@ -3,12 +3,12 @@
 
 pub mod adyen_compare;
 #[cfg(target_arch = "wasm32")]
-pub mod adyen_fetch;
+mod adyen_fetch;
 #[cfg(target_arch = "wasm32")]
-pub mod adyen_import;
+pub(crate) mod adyen_import;
 pub mod adyen_report;
 #[cfg(target_arch = "wasm32")]
-pub mod bank_acks;
+pub(crate) mod bank_acks;
 #[cfg(target_arch = "wasm32")]
 mod breaks;
 pub mod changes;
@@ -34,7 +34,9 @@ use serde_json::Value;
 use worker::{Date, Env};
 
 #[cfg(target_arch = "wasm32")]
-use crate::webhooks::work;
+use crate::operations;
+#[cfg(target_arch = "wasm32")]
+use messages::operations::INBOX_PATH;
 #[cfg(target_arch = "wasm32")]
 use runtime::db::Db;
 #[cfg(target_arch = "wasm32")]
@@ -43,7 +45,7 @@ use runtime::log::log;
 /// Runs all tasks, one after the other. A failure of one does not keep the others from running.
 #[cfg(target_arch = "wasm32")]
 pub async fn run(env: &Env) {
-    record_run(env, "inbox", work::work_due(env)).await;
+    record_run(env, "inbox", operations::ask(env, INBOX_PATH, &())).await;
     record_run(env, "sweep", sweep::sweep(env)).await;
     record_run(env, "reconcile", reconcile::reconcile(env)).await;
     record_run(env, "fetch_reports", adyen_fetch::fetch(env)).await;

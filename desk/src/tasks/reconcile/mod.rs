@@ -25,7 +25,8 @@ use self::session::Reconciliation;
 use super::breaks;
 use super::cursor::Source;
 use crate::config::Config;
-use crate::transport::Transport;
+use crate::operations;
+use messages::operations::{PaymentsSettings, SETTINGS_PATH};
 use once::account::Credential;
 use once::call::FrozenRequest;
 use payments::providers::Provider;
@@ -37,10 +38,11 @@ const CONNECTED_MAX: usize = 4;
 /// Runs one reconciliation. The result says how much was compared and what came of it.
 pub(super) async fn reconcile(env: &Env) -> Result<Value> {
     let config = Config::of(env).map_err(Error::RustError)?;
+    let settings: PaymentsSettings = operations::ask(env, SETTINGS_PATH, &()).await?;
     let now_ms = Date::now().as_millis();
     let mut run = Reconciliation {
         db: Db::of(env)?,
-        transport: Transport::new(env, &config),
+        env: env.clone(),
         window_ms: config.reconcile_window_ms,
         quiet_since_ms: now_ms.saturating_sub(config.reconcile_quiet_ms),
         now_ms,
@@ -54,11 +56,11 @@ pub(super) async fn reconcile(env: &Env) -> Result<Value> {
         resolved: 0,
     };
     let silent = run.flag_silent_adyen().await;
-    run.identify(config.credentials.stripe).await?;
+    run.identify(settings.stripe).await?;
     // An account or list that cannot be read does not stop the others.
     let mut errors: Vec<Error> =
         silent.as_ref().err().map(|error| Error::RustError(error.to_string())).into_iter().collect();
-    let accounts = run.accounts(&config).await?;
+    let accounts = run.accounts(settings.stripe_accounts).await?;
     run.share = u32::try_from(accounts.len()).unwrap_or(u32::MAX).max(1);
     let mut read = Lists::default();
     let mut unmoved = 0;
@@ -144,7 +146,7 @@ impl Reconciliation {
 
     /// The key's own account, and the connected accounts with payments. If these are more than one run reads, each run begins with
     /// others.
-    async fn accounts(&mut self, config: &Config) -> Result<Vec<Option<String>>> {
+    async fn accounts(&mut self, configured: Vec<String>) -> Result<Vec<Option<String>>> {
         #[derive(Deserialize)]
         struct Used {
             stripe_account: String,
@@ -152,7 +154,6 @@ impl Reconciliation {
         let sql = "SELECT DISTINCT stripe_account FROM payments WHERE stripe_account IS NOT NULL
              UNION SELECT DISTINCT stripe_account FROM rides WHERE stripe_account IS NOT NULL";
         let used: Vec<Used> = self.rows(sql, Vec::new()).await?;
-        let configured = config.accounts.values().filter_map(|account| account.stripe_account.clone());
         let connected: BTreeSet<String> =
             used.into_iter().map(|used| used.stripe_account).chain(configured).collect();
         let count = u64::try_from(connected.len()).unwrap_or(u64::MAX).max(1);

@@ -2,13 +2,14 @@
 
 use std::collections::BTreeSet;
 
-use worker::{Error, Result};
+use worker::{Env, Error, Result};
 
+use crate::operations;
 use crate::tasks::breaks::{self, COMPARED_KINDS, MARK_GONE};
 use crate::tasks::compare::{Break, LocalRecords};
 use crate::tasks::cursor::{Cursor, Source};
 use crate::tasks::movements::{LocalRefund, Refunds};
-use crate::transport::Transport;
+use messages::operations::{ProviderAnswer, ProviderRead, READ_PATH};
 use once::call::FrozenRequest;
 use payments::providers::{HttpAnswer, Provider};
 use runtime::db::{self, Db};
@@ -16,7 +17,7 @@ use runtime::db::{self, Db};
 /// The state of one run.
 pub(super) struct Reconciliation {
     pub(super) db: Db,
-    pub(super) transport: Transport,
+    pub(super) env: Env,
     /// For how long payments are compared again, in ms.
     pub(super) window_ms: u64,
     /// Later changes are left to the next run, in ms since the epoch.
@@ -88,7 +89,9 @@ impl Reconciliation {
     pub(super) async fn get(&mut self, request: &FrozenRequest) -> Result<HttpAnswer> {
         self.calls += 1;
         let request = request.clone().for_account(self.account.as_deref());
-        self.transport.get(Provider::Stripe, &request).await.map_err(Error::RustError)
+        let read = ProviderRead { provider: Provider::Stripe, request };
+        let answer: ProviderAnswer = operations::ask(&self.env, READ_PATH, &read).await?;
+        answer.map_err(Error::RustError)
     }
 
     pub(super) async fn rows<T: serde::de::DeserializeOwned>(

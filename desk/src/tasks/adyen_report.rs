@@ -15,9 +15,7 @@ use serde::Serialize;
 use super::csv::{Csv, LINE_MAX_BYTES, Record};
 use payments::payment::id::PaymentId;
 use payments::providers::adyen::minor_units;
-
-/// The longest reference, type or name of an account, in characters.
-const NAME_MAX: usize = 80;
+use payments::providers::adyen::report::{NAME_MAX, is_plain_name};
 
 const BOM: &[u8] = b"\xef\xbb\xbf";
 
@@ -260,7 +258,7 @@ impl Head {
         let modification = Some(cell(Column::ModificationReference)).filter(|id| !id.is_empty());
         let modification = modification.unwrap_or(payment);
         let batch = cell(Column::BatchNumber);
-        let is_named = [payment, modification, batch].into_iter().all(is_name);
+        let is_named = [payment, modification, batch].into_iter().all(is_plain_name);
         let made_at = cell(Column::CreationDate);
         match amount {
             Ok(amount_minor) if is_named => Line::Moved(Row {
@@ -292,26 +290,6 @@ impl Row {
     }
 }
 
-/// Whether a file of this name is such a report. `settlement_detail_report_batch_4.csv`, or with more in its name.
-pub fn is_settlement_report(name: &str) -> bool {
-    name.starts_with("settlement_detail_report") && name.ends_with(".csv") && is_name(name)
-}
-
-/// Whether our key may be sent to an address for a report: a host of Adyen's, or the one of `own`, which is the simulator's.
-pub fn is_adyens(address: &str, own: Option<&str>) -> bool {
-    let host = |address: &str| {
-        let (host, path) = address.strip_prefix("https://")?.split_once('/')?;
-        // Nothing that readers of addresses read in several ways: users, ports, backslashes, white space.
-        let is_plain =
-            host.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b"-.".contains(&b));
-        (is_plain && path.bytes().all(|b| b.is_ascii_graphic())).then(|| host.to_owned())
-    };
-    host(address).is_some_and(|found| {
-        found.strip_suffix(".adyen.com").is_some_and(|name| !name.is_empty())
-            || own.and_then(host) == Some(found)
-    })
-}
-
 /// The column that has the amount. Which one that is tells the type already: Adyen's description and its sample disagree.
 fn moved<'a>(debit: &'a str, credit: &'a str) -> Result<&'a str, &'static str> {
     let is_nothing = |text: &str| text.bytes().all(|b| matches!(b, b'0' | b'.'));
@@ -327,11 +305,6 @@ fn moved<'a>(debit: &'a str, credit: &'a str) -> Result<&'a str, &'static str> {
 fn resource_of(reference: &str) -> Option<String> {
     let resource = reference.split('.').next().unwrap_or(reference);
     PaymentId::parse(resource).map(|id| id.to_string())
-}
-
-fn is_name(text: &str) -> bool {
-    (1..=NAME_MAX).contains(&text.len())
-        && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(&b))
 }
 
 fn shown(text: &str) -> String {
@@ -509,57 +482,6 @@ mod tests {
         assert_eq!(at("EST"), Some(1_795_186_800_000));
         assert_eq!(at("IST"), None);
         assert_eq!(at_ms("20/11/2026 10:00", "UTC"), None);
-    }
-
-    #[test]
-    fn our_key_goes_to_adyen_alone() {
-        for good in [
-            "https://ca-test.adyen.com/reports/download/MerchantAccount/Shop/settlement_detail_report_batch_4.csv",
-            "https://ca-live.adyen.com/x",
-        ] {
-            assert!(is_adyens(good, None), "{good}");
-        }
-        for bad in [
-            "http://ca-live.adyen.com/x",
-            "https://evil.example/x",
-            "https://adyen.com.evil.example/x",
-            "https://evil-adyen.com/x",
-            "https://evil.example/.adyen.com/x",
-            "https://evil.example\\.adyen.com/x",
-            "https://evil.example?.adyen.com/x",
-            "https://evil.example#.adyen.com/x",
-            "https://evil.example:443.adyen.com/x",
-            "https://ca-live.adyen.com@evil.example/x",
-            "https://ca-live.adyen.com:8443/x",
-            "https://ca-live.adyen.com",
-            "https://ca-live.adyen.com/x y",
-            "https://ca-live.adyen.com/x\n",
-            "https://\tca-live.adyen.com/x",
-            "https:\\\\ca-live.adyen.com/x",
-            "https://.adyen.com/x",
-            "https://adyen.simulator/adyen/reports/x.csv",
-            "//ca-live.adyen.com/x",
-            "",
-        ] {
-            assert!(!is_adyens(bad, None), "{bad}");
-        }
-        let own = Some("https://adyen.simulator/adyen/checkout/v71");
-        assert!(is_adyens("https://adyen.simulator/adyen/reports/x.csv", own));
-        assert!(!is_adyens("https://adyen.simulator.evil.example/x", own));
-        assert!(!is_adyens("https://evil.example/x", own));
-    }
-
-    #[test]
-    fn a_settlement_report_is_known_by_its_name() {
-        assert!(is_settlement_report("settlement_detail_report_batch_4.csv"));
-        assert!(is_settlement_report("settlement_detail_report_2026-11-20_batch_4.csv"));
-        for other in [
-            "payments_accounting_report_2026_11_20.csv",
-            "settlement_detail_report_batch_4.xlsx",
-            "settlement_detail_report/../x.csv",
-        ] {
-            assert!(!is_settlement_report(other), "{other}");
-        }
     }
 
     #[test]

@@ -45,7 +45,7 @@ pub(super) async fn import_waiting(env: &Env) -> Result<Value> {
 
 /// Imports an acknowledgement that an operator uploads. It is stored in the bucket first: if this breaks off, the scheduled task finishes it.
 /// `None` if there is no bucket.
-pub async fn upload(env: &Env, bytes: Vec<u8>) -> Result<Option<Imported>> {
+pub(crate) async fn upload(env: &Env, bytes: Vec<u8>) -> Result<Option<Imported>> {
     let Ok(bucket) = env.bucket("SETTLEMENT") else { return Ok(None) };
     let key = format!("answers/{}.csv", content_id(&bytes));
     let put = bucket.put(&key, bytes.clone()).execute().await?;

@@ -55,7 +55,7 @@ mod tests {
     /// The read model, as its migrations make it.
     fn read_model() -> Connection {
         let connection = Connection::open_in_memory().unwrap();
-        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/migrations");
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../migrations");
         let mut files: Vec<_> = std::fs::read_dir(folder).unwrap().map(|file| file.unwrap().path()).collect();
         files.sort();
         for file in files {

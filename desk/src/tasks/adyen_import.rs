@@ -17,7 +17,8 @@ use super::adyen_report::{Head, Line, Lines, Row};
 use super::breaks::{self, BATCHES_MAX, BREAKS_MAX, COMPARED_KINDS, HOLDS_MONEY, MARK_GONE, UNBOOKED};
 use super::compare::{Break, LocalRecord, LocalRecords};
 use super::csv::LINE_MAX_BYTES;
-use crate::config::Config;
+use crate::operations;
+use messages::operations::{PaymentsSettings, SETTINGS_PATH};
 use messages::settlement::{Counts, REPORT_COLUMNS, Report, Uploaded};
 use payments::providers::Provider;
 use runtime::db::{self, Db};
@@ -57,8 +58,8 @@ fn key(report: &Report) -> String {
 }
 
 /// Imports an uploaded report. It is stored in the bucket first: if this breaks off, the scheduled task continues.
-pub async fn upload(env: &Env, config: &Config, name: &str, bytes: Vec<u8>) -> Result<Uploaded> {
-    let Some(import) = Import::of(env, config)? else {
+pub(crate) async fn upload(env: &Env, name: &str, bytes: Vec<u8>) -> Result<Uploaded> {
+    let Some(import) = Import::of(env).await? else {
         return Ok(Uploaded::Off(
             "Reports need the binding SETTLEMENT, a bucket, and ADYEN_MERCHANT_ACCOUNT.".to_owned(),
         ));
@@ -77,8 +78,7 @@ pub async fn upload(env: &Env, config: &Config, name: &str, bytes: Vec<u8>) -> R
 
 /// Continues with unread reports, and compares open breaks again.
 pub(super) async fn go_on(env: &Env) -> Result<Value> {
-    let config = Config::of(env).map_err(Error::RustError)?;
-    let Some(import) = Import::of(env, &config)? else {
+    let Some(import) = Import::of(env).await? else {
         return Ok(json!({ "off": "there is no binding SETTLEMENT, or no ADYEN_MERCHANT_ACCOUNT" }));
     };
     let sql = format!(
@@ -106,9 +106,10 @@ struct Import {
 }
 
 impl Import {
-    fn of(env: &Env, config: &Config) -> Result<Option<Self>> {
-        let (Ok(bucket), Some(adyen)) = (env.bucket("SETTLEMENT"), &config.adyen) else { return Ok(None) };
-        let merchant_account = adyen.merchant_account.clone();
+    async fn of(env: &Env) -> Result<Option<Self>> {
+        let Ok(bucket) = env.bucket("SETTLEMENT") else { return Ok(None) };
+        let settings: PaymentsSettings = operations::ask(env, SETTINGS_PATH, &()).await?;
+        let Some(merchant_account) = settings.adyen_merchant_account else { return Ok(None) };
         Ok(Some(Self { db: Db::of(env)?, bucket, merchant_account, now_ms: Date::now().as_millis() }))
     }
 

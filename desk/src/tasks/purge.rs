@@ -4,9 +4,10 @@
 
 use serde::Deserialize;
 use serde_json::{Value, json};
-use worker::{Date, Env, Error, Result};
+use worker::{Date, Env, Result};
 
-use crate::config::Config;
+use crate::operations;
+use messages::operations::{PaymentsSettings, SETTINGS_PATH};
 use payments::payment::records::JobKind;
 use runtime::db::Db;
 use runtime::log::log;
@@ -27,12 +28,12 @@ const LOST_AFTER_MS: u64 = 24 * 3_600_000;
 const LOST_MAX: u32 = 100;
 
 pub(super) async fn purge(env: &Env) -> Result<Value> {
-    let config = Config::of(env).map_err(Error::RustError)?;
+    let settings: PaymentsSettings = operations::ask(env, SETTINGS_PATH, &()).await?;
     let db = Db::of(env)?;
     let now_ms = Date::now().as_millis();
     let sql = "UPDATE jobs SET state = 'purged', payload = NULL, frozen = NULL, updated_at_ms = ?2
          WHERE state IN ('tried', 'attempted', 'dead') AND updated_at_ms < ?1";
-    let kept_since_ms = now_ms.saturating_sub(config.times.personal_retention_ms);
+    let kept_since_ms = now_ms.saturating_sub(settings.personal_retention_ms);
     let jobs = db.run(sql, vec![kept_since_ms.into(), now_ms.into()]).await?;
     let lost = lost(&db, now_ms).await?;
     let sql = "DELETE FROM jobs WHERE job_id IN

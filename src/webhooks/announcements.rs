@@ -1,0 +1,36 @@
+//! Writes down which of Adyen's reports are there: the desk's scheduled tasks download them.
+
+use serde::Serialize;
+use worker::{Env, Result};
+
+use super::adyen::Item;
+use payments::providers::adyen::report::is_settlement_report;
+use runtime::db::Db;
+
+/// A report that is there.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Announcement {
+    name: String,
+    address: String,
+    told_at_ms: u64,
+}
+
+impl Announcement {
+    /// The report that a notification received at `now_ms` (since the epoch) announces, if it is a settlement details report.
+    pub(crate) fn of(item: &Item, now_ms: u64) -> Option<Self> {
+        let (name, address) = item.report().filter(|(name, _)| is_settlement_report(name))?;
+        let told_at_ms = item.told_at_ms().map_or(now_ms, |told_at_ms| told_at_ms.min(now_ms));
+        Some(Self { name: name.to_owned(), address: address.to_owned(), told_at_ms })
+    }
+}
+
+/// Records an announced report. One that is announced again is fetched again: Adyen may have regenerated it.
+pub(crate) async fn announce(env: &Env, announced: &[Announcement], now_ms: u64) -> Result<()> {
+    let sql = "INSERT INTO report_announcements (name, address, state, attempts, told_at_ms, next_at_ms, updated_at_ms)
+         SELECT value->>'name', value->>'address', 'waiting', 0, value->>'told_at_ms', ?2, ?2 FROM json_each(?1) WHERE true
+         ON CONFLICT (name) DO UPDATE SET address = excluded.address, state = 'waiting', attempts = 0, error = NULL,
+            told_at_ms = excluded.told_at_ms, next_at_ms = excluded.next_at_ms, updated_at_ms = excluded.updated_at_ms
+         WHERE excluded.told_at_ms > report_announcements.told_at_ms";
+    let values = vec![serde_json::to_string(announced)?.into(), now_ms.into()];
+    Db::of(env)?.run(sql, values).await.map(drop)
+}
