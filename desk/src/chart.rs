@@ -1,8 +1,11 @@
-//! Charts as SVG. Colours come from the style sheet by class, so that they follow the colour scheme.
+//! Charts as SVG: here is where everything is, and in `chart.svg` how it looks. Colours come from the style sheet by class, so that they
+//! follow the colour scheme.
 //!
 //! For screen readers, a chart has a title and a sentence with its highest value.
 
 use std::fmt::Write;
+
+use askama::Template;
 
 use super::format;
 use super::time_window::TimeWindow;
@@ -169,58 +172,34 @@ impl Plot {
 
     /// The SVG element.
     pub fn svg(&self) -> String {
-        let id = escaped(&self.id);
-        let mut svg = format!(
-            "<svg class=\"plot\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-labelledby=\"{id}-title {id}-desc\">\
-             <title id=\"{id}-title\">{}</title><desc id=\"{id}-desc\">{}</desc>",
-            escaped(&self.title),
-            escaped(&self.summary())
-        );
         let top = self.unit.top((0..self.window.count).map(|bucket| self.height(bucket)).max().unwrap_or(0));
-        self.axes(&mut svg, top);
-        if self.is_empty() {
-            let (x, y) = (LEFT + (WIDTH - LEFT - RIGHT) / 2.0, TOP + (HEIGHT - TOP - BOTTOM) / 2.0);
-            let _ = write!(
-                svg,
-                "<text class=\"plot-nothing\" x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"middle\">Nothing in this time</text>"
-            );
-        } else {
-            match self.shape {
-                Shape::Bars => self.bars(&mut svg, top),
-                Shape::Lines => self.lines(&mut svg, top),
-            }
-            self.hints(&mut svg);
-        }
-        svg.push_str("</svg>");
-        svg
+        let is_empty = self.is_empty();
+        let drawing = Drawing {
+            plot: self,
+            ticks: self.ticks(top),
+            labels: self.labels(),
+            bars: if is_empty || self.shape == Shape::Lines { Vec::new() } else { self.bars(top) },
+            lines: if is_empty || self.shape == Shape::Bars { Vec::new() } else { self.lines(top) },
+            hints: if is_empty { Vec::new() } else { self.hints() },
+        };
+        drawing.render().unwrap_or_default()
     }
 
-    fn axes(&self, svg: &mut String, top: u64) {
+    /// The lines across, and what stands at them.
+    fn ticks(&self, top: u64) -> Vec<Tick> {
         let ticks = if top.is_multiple_of(2) { vec![0, top / 2, top] } else { vec![0, top] };
-        for tick in ticks {
-            let at = y(tick, top);
-            let class = if tick == 0 { "plot-axis" } else { "plot-grid" };
-            let label = if self.is_empty() && tick > 0 { String::new() } else { self.unit.tick(tick) };
-            let _ = write!(
-                svg,
-                "<path class=\"{class}\" d=\"M{LEFT} {at:.1}H{:.1}\"/>\
-                 <text class=\"plot-label\" x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\">{}</text>",
-                WIDTH - RIGHT,
-                LEFT - 6.0,
-                at + 3.5,
-                escaped(&label)
-            );
-        }
-        for label in 0..LABELS {
-            let bucket = label * self.window.count / LABELS;
-            let _ = write!(
-                svg,
-                "<text class=\"plot-label\" x=\"{:.1}\" y=\"{:.1}\">{}</text>",
-                self.x(bucket),
-                HEIGHT - 7.0,
-                escaped(&self.window.label(bucket))
-            );
-        }
+        let tick = |tick| Tick {
+            is_axis: tick == 0,
+            y: y(tick, top),
+            label: if self.is_empty() && tick > 0 { String::new() } else { self.unit.tick(tick) },
+        };
+        ticks.into_iter().map(tick).collect()
+    }
+
+    /// The times below, and where each begins.
+    fn labels(&self) -> Vec<(f64, String)> {
+        let buckets = (0..LABELS).map(|label| label * self.window.count / LABELS);
+        buckets.map(|bucket| (self.x(bucket), self.window.label(bucket))).collect()
     }
 
     /// The left edge of a bucket.
@@ -232,11 +211,13 @@ impl Plot {
         (WIDTH - LEFT - RIGHT) / self.window.count.max(1) as f64
     }
 
-    fn bars(&self, svg: &mut String, top: u64) {
+    /// The class and the path of each series.
+    fn bars(&self, top: u64) -> Vec<(&'static str, String)> {
         let width = (self.width() - 1.0).max(1.0);
         let mut below = vec![0u64; self.window.count];
+        let mut bars = Vec::new();
         for series in &self.series {
-            let _ = write!(svg, "<path class=\"plot-bar {}\" d=\"", series.class);
+            let mut path = String::new();
             for (bucket, base) in below.iter_mut().enumerate() {
                 let value = series.values.get(bucket).copied().flatten().unwrap_or(0);
                 if value == 0 {
@@ -245,59 +226,73 @@ impl Plot {
                 let (low, high) = (y(*base, top), y(base.saturating_add(value), top));
                 // Also the least is seen.
                 let high = high.min(low - 1.0);
-                let _ = write!(svg, "M{:.1} {low:.1}V{high:.1}h{width:.1}V{low:.1}z", self.x(bucket) + 0.5);
+                let _ = write!(path, "M{:.1} {low:.1}V{high:.1}h{width:.1}V{low:.1}z", self.x(bucket) + 0.5);
                 *base = base.saturating_add(value);
             }
-            svg.push_str("\"/>");
+            bars.push((series.class, path));
         }
+        bars
     }
 
-    fn lines(&self, svg: &mut String, top: u64) {
-        for series in &self.series {
+    fn lines(&self, top: u64) -> Vec<Line> {
+        let line = |series: &Series| {
             let at = |bucket: usize| series.values.get(bucket).copied().flatten();
-            let (mut path, mut dots) = (String::new(), String::new());
+            let mut line = Line { class: series.class, path: String::new(), dots: Vec::new() };
             for bucket in 0..self.window.count {
                 let Some(value) = at(bucket) else { continue };
                 let (x, y) = (self.x(bucket) + self.width() / 2.0, y(value, top));
                 let goes_on = bucket.checked_sub(1).and_then(at).is_some();
-                let _ = write!(path, "{}{x:.1} {y:.1}", if goes_on { "L" } else { "M" });
+                let _ = write!(line.path, "{}{x:.1} {y:.1}", if goes_on { "L" } else { "M" });
                 // A line needs two points.
                 if !goes_on && at(bucket + 1).is_none() {
-                    let _ = write!(dots, "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"2.5\"/>");
+                    line.dots.push((x, y));
                 }
             }
-            let _ = write!(svg, "<g class=\"plot-line {}\"><path d=\"{path}\"/>{dots}</g>", series.class);
-        }
+            line
+        };
+        self.series.iter().map(line).collect()
     }
 
-    /// What a pointer that rests on a bucket is told.
-    fn hints(&self, svg: &mut String) {
-        svg.push_str("<g class=\"plot-hints\">");
-        for bucket in 0..self.window.count {
-            let values: Vec<String> = self
-                .series
-                .iter()
-                .filter_map(|series| {
-                    let value = series.values.get(bucket).copied().flatten()?;
-                    (value > 0 || self.shape == Shape::Lines)
-                        .then(|| format!("{} {}", series.name, self.unit.show(value)))
-                })
-                .collect();
-            if values.is_empty() {
-                continue;
-            }
-            let _ = write!(
-                svg,
-                "<rect x=\"{:.1}\" y=\"{TOP}\" width=\"{:.1}\" height=\"{:.1}\"><title>{}: {}</title></rect>",
-                self.x(bucket),
-                self.width(),
-                HEIGHT - TOP - BOTTOM,
-                escaped(&self.window.moment(bucket)),
-                escaped(&values.join(", "))
-            );
-        }
-        svg.push_str("</g>");
+    /// What a pointer that rests on a bucket is told, and where the bucket begins.
+    fn hints(&self) -> Vec<(f64, String)> {
+        let hint = |bucket| {
+            let value = |series: &Series| {
+                let value = series.values.get(bucket).copied().flatten()?;
+                (value > 0 || self.shape == Shape::Lines)
+                    .then(|| format!("{} {}", series.name, self.unit.show(value)))
+            };
+            let values: Vec<String> = self.series.iter().filter_map(value).collect();
+            let hint = || format!("{}: {}", self.window.moment(bucket), values.join(", "));
+            (!values.is_empty()).then(|| (self.x(bucket), hint()))
+        };
+        (0..self.window.count).filter_map(hint).collect()
     }
+}
+
+/// What is drawn, in the drawing's own units.
+#[derive(Template)]
+#[template(path = "chart.svg")]
+struct Drawing<'a> {
+    plot: &'a Plot,
+    ticks: Vec<Tick>,
+    labels: Vec<(f64, String)>,
+    bars: Vec<(&'static str, String)>,
+    lines: Vec<Line>,
+    hints: Vec<(f64, String)>,
+}
+
+/// A line across.
+struct Tick {
+    is_axis: bool,
+    y: f64,
+    label: String,
+}
+
+/// A series as a line; points that stand alone are dots.
+struct Line {
+    class: &'static str,
+    path: String,
+    dots: Vec<(f64, f64)>,
 }
 
 fn y(value: u64, top: u64) -> f64 {
@@ -317,11 +312,6 @@ pub fn top(highest: u64) -> u64 {
         }
         decade = decade.saturating_mul(10);
     }
-}
-
-/// Text inside SVG.
-pub(super) fn escaped(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
 #[cfg(test)]
@@ -402,7 +392,7 @@ mod tests {
     fn it_names_itself_and_escapes_what_it_is_told() {
         let svg = plot(Shape::Bars, vec![Some(3), Some(4)]).svg();
         assert!(svg.contains("role=\"img\"") && svg.contains("aria-labelledby=\"p-title p-desc\""));
-        assert!(svg.contains("Payments &lt;now&gt;"));
+        assert!(svg.contains("Payments &#60;now&#62;"));
         assert!(svg.contains("Paid: 7."));
     }
 }

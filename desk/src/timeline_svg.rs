@@ -4,9 +4,9 @@
 //! together is told apart, and a night does not push all else into a corner. The scale says so at each of its spans.
 
 use std::collections::BTreeSet;
-use std::fmt::Write;
 
-use super::chart::escaped;
+use askama::Template;
+
 use super::format;
 
 const WIDTH: f64 = 880.0;
@@ -15,6 +15,8 @@ const RIGHT: f64 = 70.0;
 const LANE: f64 = 34.0;
 const TOP: f64 = 8.0;
 const SCALE: f64 = 26.0;
+/// The radius of a moment's dot.
+const DOT: f64 = 4.5;
 /// How wide a character is, at most.
 const CHARACTER: f64 = 6.4;
 
@@ -80,85 +82,80 @@ pub fn svg(spans: &[Span], title: &str, now_ms: u64) -> String {
     let lanes: Vec<&str> =
         LANES.into_iter().filter(|lane| spans.iter().any(|span| span.lane == *lane)).collect();
     let height = TOP + LANE * lanes.len() as f64 + SCALE;
-    let mut svg = format!(
-        "<svg class=\"picture\" viewBox=\"0 0 {WIDTH} {height}\" role=\"img\" aria-label=\"{}\">",
-        escaped(title)
-    );
-    ticks(&mut svg, &scale, first_ms, height);
-    for (row, lane) in lanes.into_iter().enumerate() {
-        let y = TOP + LANE * row as f64 + LANE / 2.0;
-        let _ = write!(
-            svg,
-            "<text class=\"picture-lane\" x=\"0\" y=\"{:.1}\">{lane}</text><path class=\"plot-grid\" d=\"M{LEFT} {y:.1}H{:.1}\"/>",
-            y + 4.0,
-            WIDTH - RIGHT + 8.0
-        );
-        let in_lane = spans.iter().filter(|span| span.lane == lane);
-        draw(&mut svg, &scale, in_lane, y, now_ms);
-    }
-    svg.push_str("</svg>");
-    svg
+    let lanes: Vec<Lane<'_>> = lanes
+        .into_iter()
+        .enumerate()
+        .map(|(row, name)| {
+            let y = TOP + LANE * row as f64 + LANE / 2.0;
+            let in_lane = spans.iter().filter(|span| span.lane == name);
+            Lane { name, y, marks: marks(&scale, in_lane, now_ms) }
+        })
+        .collect();
+    let drawing = Drawing { title, height, ticks: ticks(&scale, first_ms), lanes };
+    drawing.render().unwrap_or_default()
 }
 
-fn draw<'a>(svg: &mut String, scale: &Scale, spans: impl Iterator<Item = &'a Span>, y: f64, now_ms: u64) {
+/// What is drawn, in the drawing's own units.
+#[derive(Template)]
+#[template(path = "timeline.svg")]
+struct Drawing<'a> {
+    title: &'a str,
+    height: f64,
+    /// Where a time is written, and how long after the first moment it is.
+    ticks: Vec<(f64, String)>,
+    lanes: Vec<Lane<'a>>,
+}
+
+struct Lane<'a> {
+    name: &'a str,
+    y: f64,
+    marks: Vec<Mark<'a>>,
+}
+
+/// A span as a bar, or a moment as a dot.
+struct Mark<'a> {
+    span: &'a Span,
+    x: f64,
+    /// Of a bar.
+    width: Option<f64>,
+    /// Where its label begins, if there is room for it.
+    label_x: Option<f64>,
+}
+
+fn marks<'a>(scale: &Scale, spans: impl Iterator<Item = &'a Span>, now_ms: u64) -> Vec<Mark<'a>> {
     let mut free_from = 0.0;
+    let mut marks = Vec::new();
     for span in spans {
         let x = scale.x(span.from_ms);
         let until_ms = if span.open { Some(now_ms.max(span.from_ms)) } else { span.to_ms };
-        let open = if span.open { " open" } else { "" };
-        let _ = write!(svg, "<g class=\"mark {}{open}\"><title>{}</title>", span.tone, escaped(&span.label));
-        let end = match until_ms {
-            Some(until_ms) => {
-                let width = (scale.x(until_ms) - x).max(4.0);
-                let _ = write!(
-                    svg,
-                    "<rect x=\"{x:.1}\" y=\"{:.1}\" width=\"{width:.1}\" height=\"8\" rx=\"3\"/>",
-                    y - 4.0
-                );
-                x + width
-            }
-            None => {
-                let _ = write!(svg, "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"4.5\"/>");
-                x + 4.5
-            }
-        };
+        let width = until_ms.map(|until_ms| (scale.x(until_ms) - x).max(4.0));
         // A label stands above its span where there is room for it; the list has them all.
-        let width = span.label.chars().count() as f64 * CHARACTER;
-        let start = x.min(WIDTH - width);
-        if start >= free_from && start >= x - 60.0 {
-            let _ = write!(
-                svg,
-                "<text class=\"picture-text\" x=\"{start:.1}\" y=\"{:.1}\">{}</text>",
-                y - 7.0,
-                escaped(&span.label)
-            );
-            free_from = start + width + 8.0;
+        let label = span.label.chars().count() as f64 * CHARACTER;
+        let start = x.min(WIDTH - label);
+        let label_x = (start >= free_from && start >= x - 60.0).then_some(start);
+        if label_x.is_some() {
+            free_from = start + label + 8.0;
         }
-        free_from = free_from.max(end - width);
-        svg.push_str("</g>");
+        free_from = free_from.max(x + width.unwrap_or(DOT) - label);
+        marks.push(Mark { span, x, width, label_x });
     }
+    marks
 }
 
-fn ticks(svg: &mut String, scale: &Scale, first_ms: u64, height: f64) {
+fn ticks(scale: &Scale, first_ms: u64) -> Vec<(f64, String)> {
     let mut free_from = 0.0;
+    let mut ticks = Vec::new();
     for (moment, _) in &scale.places {
         let x = scale.x(*moment);
         if x < free_from {
             continue;
         }
-        let label = if *moment == first_ms {
-            "0".to_owned()
-        } else {
-            format!("+{}", format::duration(moment - first_ms))
-        };
-        let _ = write!(
-            svg,
-            "<path class=\"plot-grid\" d=\"M{x:.1} {TOP}V{:.1}\"/><text class=\"plot-label\" x=\"{x:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{label}</text>",
-            height - SCALE + 4.0,
-            height - 7.0
-        );
+        let is_first = *moment == first_ms;
+        let after = || format!("+{}", format::duration(moment - first_ms));
+        ticks.push((x, if is_first { "0".to_owned() } else { after() }));
         free_from = x + 64.0;
     }
+    ticks
 }
 
 #[cfg(test)]
@@ -173,7 +170,7 @@ mod tests {
     fn nothing_makes_no_picture_and_one_moment_does() {
         assert_eq!(svg(&[], "t", 0), "");
         let one = svg(&[span("Audit", 5, None)], "What & when", 9);
-        assert!(one.contains("aria-label=\"What &amp; when\"") && one.contains("charge &lt;1&gt;"));
+        assert!(one.contains("aria-label=\"What &#38; when\"") && one.contains("charge &#60;1&#62;"));
         assert!(!one.contains("NaN") && !one.contains("Webhooks"), "only lanes with something in them");
     }
 
