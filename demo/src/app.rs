@@ -77,6 +77,7 @@ pub(crate) fn site(request: &Request) -> Site {
     Site {
         demo: true,
         sends_receipts: false,
+        has_docs: true,
         origin: request.origin(),
         style: STYLE.address,
         script: SCRIPT.address,

@@ -44,6 +44,7 @@ fn outcome_of(query: &str, ledger: Ledger) -> (Outcome, String) {
         style: "/s.css",
         script: "/s.js",
         sends_receipts: true,
+        has_docs: true,
     };
     let sheet = FormState { site, script: "/lab.js", query: Query::parse(query), fresh: id() };
     let page = page(sheet, Some(Seen { experiment: id(), ledger, view: None, now_ms: 0 }));

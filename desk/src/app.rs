@@ -85,6 +85,8 @@ pub(crate) fn site(demo: bool, request: &Request) -> Site {
     Site {
         demo,
         sends_receipts: false,
+        // The desk has a host of its own; in the demo there is one for all.
+        has_docs: demo,
         origin: request.origin(),
         style: STYLE.address,
         script: SCRIPT.address,

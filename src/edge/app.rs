@@ -118,7 +118,7 @@ impl App {
 /// What pages need to know.
 pub(super) fn site(demo: bool, request: &Request) -> Site {
     let (style, script) = (assets::STYLE.address, assets::SCRIPT.address);
-    Site { demo, sends_receipts: false, origin: request.origin(), style, script }
+    Site { demo, sends_receipts: false, has_docs: true, origin: request.origin(), style, script }
 }
 
 /// The session of a browser, or a new one.

@@ -204,6 +204,7 @@ fn json_parameters(value: Value) -> Parameters {
 
 fn visit(order: &Order) -> Visit<'_> {
     let site = Site {
+        has_docs: true,
         demo: true,
         sends_receipts: true,
         origin: "https://pay.example".into(),

@@ -307,6 +307,10 @@ describe('a setting that is missing or impossible', () => {
       const closed = await ask(both);
       assert.equal(closed.status, 401);
       assert.doesNotMatch(closed.text, /ADMIN_TOKEN|wrangler/);
+      const accept = { headers: { accept: 'text/html' } };
+      const page = await read(await both.fetch('https://pay.example/admin', accept));
+      assert.match(page.text, /<footer/);
+      assert.doesNotMatch(page.text, /href="\/docs"/, 'the document is on the host of the payments Worker');
     } finally {
       await both.close();
     }

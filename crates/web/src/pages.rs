@@ -13,6 +13,8 @@ pub struct Site {
     pub demo: bool,
     /// Receipts are sent by email.
     pub sends_receipts: bool,
+    /// `/docs` is at this address.
+    pub has_docs: bool,
     /// Where this site is: `https://pay.example.com`.
     pub origin: String,
     /// The address of the style sheet, with its version.

@@ -85,7 +85,10 @@ pub fn document(endpoints: &[Endpoint]) -> Value {
                     "type": "http", "scheme": "bearer",
                     "description": "The token of an API account. In the demo: `user@example.com`.",
                 },
-                "admin": { "type": "http", "scheme": "bearer", "description": "The setting `ADMIN_TOKEN`." },
+                "admin": {
+                    "type": "http", "scheme": "bearer",
+                    "description": "The operator's secret, the desk's setting `ADMIN_TOKEN`. The desk answers these requests, on its own host.",
+                },
             },
             "parameters": parameters(),
             "headers": answers::headers(),
