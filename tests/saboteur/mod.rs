@@ -80,7 +80,7 @@ impl Saboteur {
         }
     }
 
-    /// One transaction of a run.
+    /// One step of a run.
     pub(crate) fn step(
         self,
         run: &mut Run,

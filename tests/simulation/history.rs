@@ -5,13 +5,15 @@ use std::collections::BTreeMap;
 use once::context::Times;
 use once::record::{FencingToken, StoredResponse};
 use once::run::RunEnd;
-use payments::flows::engine::{Begin, LookUp, ProviderCall, Run};
+use once::step::StepError;
+use payments::flows::engine::{Action, Begin, Context, Event as Input, LookUp, ProviderCall, Rows, Run};
 use payments::providers::HttpAnswer;
 
 use crate::faults::{Boundary, Fault, HOUR, MINUTE, SKEW_MAX_MS};
 use crate::invariants::{Bytes, Terms, Violation};
 use crate::provider::plain;
 use crate::report::Counters;
+use crate::saboteur::Saboteur;
 
 /// A request of a client: who, and its how many-th.
 pub(crate) type Request = (usize, u32);
@@ -70,9 +72,38 @@ pub(crate) struct Active {
     /// The request that began it, if it was not the alarm.
     pub(crate) begun_by: Option<Request>,
     pub(crate) waiting: Vec<Request>,
+    /// Whether its steps up to the next thing to wait for are one transaction, as in the Worker, or one each.
+    pub(crate) in_turns: bool,
 }
 
 impl Active {
+    /// A run that has not done anything yet.
+    pub(crate) fn new(run: Run, instance: usize, in_turns: bool, waiting: Vec<Request>) -> Self {
+        let ticket = run.ticket.clone();
+        Self { run, ticket, instance, begun_by: waiting.first().copied(), waiting, in_turns }
+    }
+
+    /// One transaction of it.
+    pub(crate) fn advance(
+        &mut self,
+        saboteur: Saboteur,
+        rows: &mut Rows,
+        input: Input,
+        ctx: &Context,
+    ) -> Result<Action, StepError> {
+        let action = saboteur.step(&mut self.run, rows, input, ctx)?;
+        Ok(if self.in_turns { self.go_on(saboteur, action, rows, ctx) } else { action })
+    }
+
+    /// Its first turn, in the transaction that has begun it.
+    pub(crate) fn first_turn(&mut self, saboteur: Saboteur, rows: &mut Rows, ctx: &Context) -> Action {
+        self.go_on(saboteur, Action::Again, rows, ctx)
+    }
+
+    fn go_on(&mut self, saboteur: Saboteur, action: Action, rows: &mut Rows, ctx: &Context) -> Action {
+        self.run.steps_on(action, rows, |run, rows| saboteur.step(run, rows, Input::Go, ctx))
+    }
+
     /// How many have joined it and wait for its end.
     pub(crate) fn joined(&self) -> u32 {
         self.waiting.iter().filter(|request| Some(**request) != self.begun_by).count() as u32

@@ -64,6 +64,8 @@ pub(crate) struct KeyView {
 pub(crate) enum Writer {
     /// A request or the alarm, which takes leases.
     Taker,
+    /// A request with the first turn of the run that it begins.
+    Beginner,
     /// What the provider says about what is open there.
     Check,
     /// What gives the queue its jobs, and hears that they are over.
@@ -73,6 +75,11 @@ pub(crate) enum Writer {
 }
 
 impl Writer {
+    /// Whether it takes an operation further.
+    pub(crate) const fn runs(&self) -> bool {
+        matches!(self, Self::Beginner | Self::Run { .. })
+    }
+
     /// Whether it is the run of this attempt.
     pub(crate) fn is_run_of(&self, view: &KeyView) -> bool {
         matches!(self, Self::Run { key, attempt, .. } if (*key, *attempt) == (view.key, view.attempt))

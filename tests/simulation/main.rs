@@ -60,6 +60,10 @@ use world::{Clocks, PRUNED, Scenario, World};
 
 /// A ride's variables are `SIM_SEED` and `SIM_STORY`, those of the payments `SIM_PAYMENTS_SEED` and so on.
 const WORLD: &str = "SIM";
+/// The same world, in which runs are in [turns](history::Active::in_turns).
+const TURNS: &str = "SIM_TURNS";
+/// Makes the dice that say whether they are in a random history.
+const IN_TURNS: u64 = 0x0000_0074_7572_6e73;
 const STORIES: [&str; 2] = ["api", "form"];
 
 /// The told stories: an API client that returns later and once more after its key has expired; a double click.
@@ -83,30 +87,32 @@ fn random(seed: u64, mutant: Option<Mutant>, trace: bool) -> World {
         budget: u32::try_from(dice.between(1, 12)).unwrap_or(1),
         until_ms: dice.pick(&[10 * SECOND, HOUR, 24 * HOUR, 80 * HOUR]),
     };
-    World::new(story, plan, dice, Saboteur(mutant), trace)
+    let in_turns = Dice::new(seed ^ IN_TURNS).permille(500);
+    World::new(story, plan, dice, Saboteur(mutant), trace).in_turns(in_turns)
 }
 
 /// Plays a history.
 fn play(name: &Name, trace: bool) -> Outcome {
     match name {
         Name::Seed(_, seed) => random(*seed, None, trace).play(),
-        Name::Scenario(_, story, faults) => {
+        Name::Scenario(world, story, faults) => {
             let plan = Plan::Exactly(faults.clone());
-            World::new(told(story), plan, Dice::new(1), Saboteur::default(), trace).play()
+            let world_of = World::new(told(story), plan, Dice::new(1), Saboteur::default(), trace);
+            world_of.in_turns(*world == TURNS).play()
         }
     }
 }
 
 /// Every second fault at every boundary after the first, in the history that the first one makes.
 fn pairs(single: &Name) -> Vec<Name> {
-    let Name::Scenario(_, story, faults) = single else {
+    let Name::Scenario(world, story, faults) = single else {
         return vec![];
     };
     let at = faults[0].0;
     let passed = play(single, false).passed;
     every_fault(&passed, at + 1)
         .into_iter()
-        .map(|second| Name::Scenario(WORLD, story, vec![faults[0], second]))
+        .map(|second| Name::Scenario(world, story, vec![faults[0], second]))
         .collect()
 }
 
@@ -115,7 +121,8 @@ const PAIRS_STEP: usize = 4;
 
 #[test]
 fn every_single_fault_and_pairs_of_them_leave_one_charge_and_one_answer() {
-    let singles: Vec<Name> = STORIES.iter().flat_map(|story| singles(WORLD, story, play)).collect();
+    let told = |world| STORIES.iter().flat_map(move |story| singles(world, story, play));
+    let singles: Vec<Name> = told(WORLD).chain(told(TURNS)).collect();
     let counters = play_all(&|number| singles[number as usize].clone(), singles.len() as u64, play);
     println!("single faults tried: {}\n{counters}", singles.len());
 
@@ -272,5 +279,5 @@ fn every_mutant_is_caught() {
 /// gives the same history.
 #[test]
 fn replay() {
-    campaign::replay(WORLD, &STORIES, play);
+    campaign::replay([WORLD, TURNS], &STORIES, play);
 }

@@ -1,12 +1,12 @@
 //! Clients and the object: requests, what becomes of them in the object, and answers.
 
 use once::step::StepError;
-use payments::flows::engine::Begin;
+use payments::flows::engine::{Begin, Run};
 
 use crate::auditor::Answered;
 use crate::clients::Role;
 use crate::faults::{Boundary, Fault, MINUTE, SECOND};
-use crate::history::{Answer, Request, crashes, label};
+use crate::history::{Active, Answer, Request, crashes, label};
 use crate::invariants::Writer;
 use crate::world::{Event, World};
 
@@ -60,13 +60,26 @@ impl World {
         let me = self.instances[instance].id.clone();
         let command = self.clients[from.0].ask(u64::from(from.1) << 32 | from.0 as u64);
         let saboteur = self.saboteur;
-        let result: Result<_, StepError> =
-            self.store.transaction(&ctx, instance, |rows| Ok(saboteur.begin(rows, &command, &me, &ctx)?));
+        let takes_turn = self.in_turns && self.clients[from.0].fail_at.is_none();
+        let patience_ms = if takes_turn { self.patience_ms() } else { 0 };
+        let result: Result<_, StepError> = self.store.transaction(&ctx, instance, |rows| {
+            let decision = saboteur.begin(rows, &command, &me, &ctx)?;
+            let first_turn = match &decision {
+                Begin::Run(ticket) if takes_turn => {
+                    let run = Run::new(ticket.clone(), ctx.now_ms + patience_ms, &[]);
+                    let mut active = Active::new(run, instance, true, vec![from]);
+                    let action = active.first_turn(saboteur, rows, &ctx);
+                    Some((active, action))
+                }
+                _ => None,
+            };
+            Ok((decision, first_turn))
+        });
         if let Some(dark_ms) = crashes(fault, false) {
             self.reply(from, Answer::plain("reset"));
             return self.crash(instance, dark_ms);
         }
-        let Ok((decision, staged)) = result else { return };
+        let Ok(((decision, first_turn), staged)) = result else { return };
         let (label, counter) = label(&decision);
         self.tell(|| format!("  begin: {label}"));
         self.counters.count(counter);
@@ -74,7 +87,8 @@ impl World {
         let stranger = client.role == Role::Other;
         let asked = Answered { stranger, payload: client.payload, label, bytes: None };
         self.auditor.began(&asked, &me.0, ctx.now_ms);
-        self.commit(staged, Writer::Taker, &ctx, instance);
+        let writer = if first_turn.is_some() { Writer::Beginner } else { Writer::Taker };
+        self.commit(staged, writer, &ctx, instance);
         if let Some(dark_ms) = crashes(fault, true) {
             self.reply(from, Answer::plain("reset"));
             return self.crash(instance, dark_ms);
@@ -85,14 +99,23 @@ impl World {
                 if ticket.attempt == 1 {
                     self.calm_from_ms = self.calm_from_ms.max(self.now_ms);
                 }
+                if let Some((active, action)) = first_turn {
+                    let run = self.begin_run(active);
+                    return self.act(run, action, ctx.now_ms);
+                }
                 let fail_at = self.clients[from.0].fail_at.take();
-                let patience_ms = self.dice.pick(&[0, 2 * SECOND, 10 * SECOND]);
+                let patience_ms = self.patience_ms();
                 self.start(ticket, instance, ctx.now_ms + patience_ms, fail_at, vec![from]);
             }
             Begin::Replay { response, .. } => self.reply(from, Answer::stored(&response)),
             Begin::InProgress { key_id, .. } => self.join(from, instance, key_id),
             _ => self.reply(from, Answer::plain(label)),
         }
+    }
+
+    /// How long a request waits for its run.
+    fn patience_ms(&mut self) -> u64 {
+        self.dice.pick(&[0, 2 * SECOND, 10 * SECOND])
     }
 
     /// A duplicate waits for the first one's result.

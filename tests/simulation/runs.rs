@@ -24,19 +24,25 @@ impl World {
         fail_at: Option<RecoveryPoint>,
         waiting: Vec<Request>,
     ) {
-        if ticket.attempt > 1 {
-            self.counters.count("takeovers");
-        }
+        let in_turns = self.in_turns && fail_at.is_none();
         let fail_at: &[RecoveryPoint] = match fail_at {
             Some(RecoveryPoint::At(Point::RideCreated)) => &[RecoveryPoint::At(Point::RideCreated)],
             Some(RecoveryPoint::At(Point::ChargeCreated)) => &[RecoveryPoint::At(Point::ChargeCreated)],
             Some(RecoveryPoint::Started) => &[RecoveryPoint::Started],
             _ => &[],
         };
-        let run = Run::new(ticket.clone(), patience_until_ms, fail_at);
-        let begun_by = waiting.first().copied();
-        let number = self.runs.begin(Active { run, ticket, instance, begun_by, waiting });
+        // What is to strike between two steps needs each of them by itself.
+        let run = Run::new(ticket, patience_until_ms, fail_at);
+        let number = self.begin_run(Active::new(run, instance, in_turns, waiting));
         self.after(0, Event::Step { run: number, input: Input::Go });
+    }
+
+    /// A run is in its incarnation's memory. Gives its number.
+    pub(crate) fn begin_run(&mut self, active: Active) -> u32 {
+        if active.ticket.attempt > 1 {
+            self.counters.count("takeovers");
+        }
+        self.runs.begin(active)
     }
 
     /// One transaction of a run, and what it says to do.
@@ -69,7 +75,7 @@ impl World {
         self.tell(|| format!("  attempt {} in {}: {input:?}", active.ticket.attempt, active.ticket.holder.0));
         let saboteur = self.saboteur;
         let mut result =
-            self.store.transaction(&ctx, instance, |rows| saboteur.step(&mut active.run, rows, input, &ctx));
+            self.store.transaction(&ctx, instance, |rows| active.advance(saboteur, rows, input, &ctx));
         if let Err(StepError::Bug(bug)) = &result {
             self.auditor.bug(&bug.to_string());
             result = self
@@ -89,23 +95,24 @@ impl World {
             self.runs.insert(number, active);
             return self.crash(instance, dark_ms);
         }
-        if let Action::End(end) = action {
-            if matches!(end, RunEnd::Finished(_)) {
-                self.count_joined(&active);
-            }
-            return self.end(active, &Answer::ending(&end));
-        }
         self.runs.insert(number, active);
         self.act(number, action, ctx.now_ms);
     }
 
-    fn act(&mut self, run: u32, action: Action, object_now_ms: u64) {
+    /// What a run says is done.
+    pub(crate) fn act(&mut self, run: u32, action: Action, object_now_ms: u64) {
         let delay_ms = match action {
             Action::Again => self.dice.between(0, 2),
             Action::SleepUntil(until_ms) => until_ms.saturating_sub(object_now_ms),
             Action::Send(call) => return self.send(run, &call),
             Action::LookUp(call) => return self.look_up(run, call),
-            Action::End(_) => return,
+            Action::End(end) => {
+                let Some(active) = self.runs.remove(run) else { return };
+                if matches!(end, RunEnd::Finished(_)) {
+                    self.count_joined(&active);
+                }
+                return self.end(active, &Answer::ending(&end));
+            }
         };
         self.after(delay_ms, Event::Step { run, input: Input::Go });
     }

@@ -686,5 +686,5 @@ fn features_of(path: &str, value: &Value, features: &mut BTreeSet<String>) {
 
 #[test]
 fn replay() {
-    campaign::replay(WORLD, &[], play);
+    campaign::replay([WORLD, WORLD], &[], play);
 }

@@ -102,6 +102,8 @@ pub(crate) struct World {
     /// The run that last asked for a page of a look-up.
     pub(crate) pages_asked_by: Option<u32>,
     pub(crate) runs: Runs,
+    /// Whether runs are in [turns](Active::in_turns).
+    pub(crate) in_turns: bool,
     pub(crate) clients: Vec<Client>,
     pub(crate) provider: Provider,
     pub(crate) exchanges: BTreeMap<u64, Exchange>,
@@ -133,6 +135,7 @@ impl World {
             alarm_lead_ms: 0,
             pages_asked_by: None,
             runs: Runs::default(),
+            in_turns: false,
             clients: story.clients,
             provider: Provider::new(story.key_kept_longer_ms, story.other_payments),
             exchanges: BTreeMap::new(),
@@ -151,6 +154,12 @@ impl World {
     /// Every commit goes to a disk, too.
     pub(crate) fn on(mut self, disks: &Disks) -> Self {
         self.store.on(disks);
+        self
+    }
+
+    /// Commits what a run does up to the next thing to wait for at once, as the Worker does.
+    pub(crate) const fn in_turns(mut self, in_turns: bool) -> Self {
+        self.in_turns = in_turns;
         self
     }
 

@@ -50,7 +50,7 @@ impl<'a, S: Scenario> Harness<'a, S> {
         Ok(played)
     }
 
-    /// Plays each fault at each place, one at a time; first of all none.
+    /// Plays each fault at each place, one at a time; first of all none. Twice: with each step as a commit, and [in turns](Plan::in_turns).
     pub fn every_single_fault(&self) -> Result<Played, Box<Violation>> {
         self.each_from_the_start(&mut |_, _| Ok(()))
     }
@@ -77,14 +77,15 @@ impl<'a, S: Scenario> Harness<'a, S> {
     }
 
     fn each_from_the_start(&self, then: &mut Then<'_>) -> Result<Played, Box<Violation>> {
-        let quiet = Plan::quiet();
-        let bare = self.play(quiet.clone())?;
         let mut played = Played::default();
-        played.count(&bare);
-        self.each_after(&quiet, &bare, &mut |plan, history| {
-            played.count(history);
-            then(plan, history)
-        })?;
+        for quiet in [Plan::quiet(), Plan::quiet().in_turns()] {
+            let bare = self.play(quiet.clone())?;
+            played.count(&bare);
+            self.each_after(&quiet, &bare, &mut |plan, history| {
+                played.count(history);
+                then(plan, history)
+            })?;
+        }
         Ok(played)
     }
 

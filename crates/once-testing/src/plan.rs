@@ -74,17 +74,30 @@ pub struct Plan {
     faults: Vec<(usize, Fault)>,
     /// Beside these, at random places.
     seed: Option<u64>,
+    /// Whether what a run does up to the next thing to wait for is one commit, or each step is one.
+    in_turns: bool,
 }
 
 impl Plan {
-    /// Nothing goes wrong.
+    /// Nothing goes wrong, and each step is a commit of its own.
     pub const fn quiet() -> Self {
-        Self { faults: Vec::new(), seed: None }
+        Self { faults: Vec::new(), seed: None, in_turns: false }
     }
 
-    /// Faults at random places; the same seed is the same history.
+    /// Faults at random places; the same seed is the same history. Half of them are [in turns](Self::in_turns).
     pub const fn random(seed: u64) -> Self {
-        Self { faults: Vec::new(), seed: Some(seed) }
+        Self { faults: Vec::new(), seed: Some(seed), in_turns: mix(!seed).is_multiple_of(2) }
+    }
+
+    /// The same with [turns](once::run::Run::turn): what a run does up to the next thing to wait for is one commit.
+    #[must_use]
+    pub const fn in_turns(mut self) -> Self {
+        self.in_turns = true;
+        self
+    }
+
+    pub(crate) const fn is_in_turns(&self) -> bool {
+        self.in_turns
     }
 
     /// The same with one fault more.

@@ -185,6 +185,8 @@ impl<'a, S: Scenario> World<'a, S> {
         self.clients[client].is_gone |= is_gone;
         let me = self.me();
         let forgets = self.saboteur == Some(Saboteur::Tombstone);
+        let patience_until_ms = self.now_ms + self.times.wait_ms;
+        let (in_turns, before) = (self.plan.is_in_turns(), self.rows.clone());
         let begun = self.transaction(|rows, ctx| {
             if forgets {
                 let is_expired =
@@ -194,14 +196,27 @@ impl<'a, S: Scenario> World<'a, S> {
                 rows.calls.retain(|call| !gone.contains(&call.key_id));
                 rows.keys.retain(|key| !gone.contains(&key.key_id));
             }
-            begin(rows, &request, &me, ctx).map_err(StepError::Bug)
+            let begun = begin(rows, &request, &me, ctx)?;
+            let first_turn = match &begun {
+                Begin::Run(ticket) if in_turns => {
+                    let mut run = Run::new(ticket.clone(), patience_until_ms, &[]);
+                    let action = run.first_turn(rows, ctx);
+                    Some((run, action))
+                }
+                _ => None,
+            };
+            Ok((begun, first_turn))
         })?;
-        match begun.and_then(|committed| committed.value) {
+        let Some(Committed { value, stalls }) = begun else { return Err("a request is fenced".to_owned()) };
+        let (begun, first_turn) = value.unzip();
+        if let Some((run, action)) = first_turn.flatten() {
+            self.runs_made += 1;
+            let running = Running { run, clients: vec![client] };
+            return self.act(self.runs_made, running, (action, stalls), before);
+        }
+        match begun {
             None => self.asks_again(client),
-            Some(Begin::Run(ticket)) => {
-                let patience_until_ms = self.now_ms + self.times.wait_ms;
-                self.start(ticket, patience_until_ms, vec![client]);
-            }
+            Some(Begin::Run(ticket)) => self.start(ticket, patience_until_ms, vec![client]),
             Some(Begin::Replay { response, .. }) => self.answer(client, &response)?,
             Some(Begin::InProgress { key_id, .. }) => {
                 match self.runs.values_mut().rfind(|running| running.run.ticket.key_id == key_id) {
@@ -258,12 +273,27 @@ impl<'a, S: Scenario> World<'a, S> {
         let Some(mut running) = self.runs.remove(&id) else { return Ok(()) };
         self.forge(&mut running.run.ticket);
         let before = self.rows.clone();
-        let stepped = self.transaction(|rows, ctx| running.run.step(rows, input, ctx))?;
+        let in_turns = self.plan.is_in_turns();
+        let stepped = self.transaction(|rows, ctx| match in_turns {
+            true => running.run.turn(rows, input, ctx),
+            false => running.run.step(rows, input, ctx),
+        })?;
         // Another run took over, or the incarnation died.
         let Some(Committed { value: Some(action), stalls }) = stepped else {
             running.clients.iter().for_each(|client| self.asks_again(*client));
             return Ok(());
         };
+        self.act(id, running, (action, stalls), before)
+    }
+
+    /// What a run says is done. `before` are the rows before its transaction.
+    fn act(
+        &mut self,
+        id: u32,
+        running: Running<S>,
+        (action, stalls): (Action<Flow<S>>, bool),
+        before: Rows<Flow<S>>,
+    ) -> Result<(), String> {
         let stall_ms = if stalls { self.times.lease_ms + 1_000 } else { 0 };
         let instance = self.instance;
         let go = |input| Event::Step { instance, run: id, input };

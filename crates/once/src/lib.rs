@@ -3,7 +3,7 @@
 //! What it promises, and who keeps it:
 //!
 //! - [`begin`](begin::begin) decides what a request may do under its key: start, resume, replay, wait, or be refused.
-//! - [`Run::step`](run::Run::step) takes a run one atomic phase further, and says what to do in between: send a call,
+//! - [`Run::turn`](run::Run::turn) takes a run to the next thing to wait for, and says what that is: send a call,
 //!   look one up, sleep, or answer.
 //! - [`arm`](step::arm), inside it, comes right before every foreign send; it is where a stale run learns that it is
 //!   stale.

@@ -1,8 +1,11 @@
 //! A run: one attempt to bring an operation to its end. The only loop there is, without its I/O.
 //!
-//! Whoever drives it (a request, the alarm, the simulation) does the same: call [`Run::step`] in a transaction, do what
+//! Whoever drives it (a request, the alarm, the simulation) does the same: call [`Run::turn`] in a transaction, do what
 //! the [`Action`] says, and come back with the [`Event`]. A run ends in [`RunEnd::Finished`], or releases its lease and
 //! leaves the rest to the alarm.
+//!
+//! A turn is all the [steps](Run::step) up to the next thing that has to be waited for. Each of them could as well be a transaction of its own,
+//! as it is where a crash between two of them is to be shown; a commit costs the same however much happens in it.
 
 use super::call::{LookUp, Outcome, ProviderCall};
 use super::context::Context;
@@ -16,10 +19,13 @@ use super::step::{self, Next, StepError};
 /// the calls that one invocation may make: 50 on the smallest plan.
 const PAGES_MAX: u32 = 40;
 
+/// Steps of one turn; more of them go on in the next one. No flow has as many phases between two calls.
+const STEPS_MAX: u32 = 16;
+
 /// What the driver does next.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action<F: Domain> {
-    /// Come again at once, in a transaction of its own.
+    /// Come again at once.
     Again,
     /// Send it now, without doing anything else first, and come back with [`Event::Outcome`].
     Send(ProviderCall<F>),
@@ -88,8 +94,48 @@ impl<F: Flow> Run<F> {
         Self { ticket, patience_until_ms, fail_at, to_send: None, asked_at_ms: None, pages_left: PAGES_MAX }
     }
 
-    /// One transaction. On an error nothing may be committed: the driver rolls back, and for a bug calls
-    /// [`abandon`](Self::abandon).
+    /// The first turn, in the transaction that has given the ticket. What fails is left to the next one.
+    pub fn first_turn(&mut self, rows: &mut Rows<F>, ctx: &Context<F::Settings>) -> Action<F> {
+        self.steps_on(Action::Again, rows, |run, rows| run.step(rows, Event::Go, ctx))
+    }
+
+    /// One transaction: all steps up to the next thing that has to be waited for. On an error nothing may be committed: the driver
+    /// rolls back, and for a bug calls [`abandon`](Self::abandon).
+    pub fn turn(
+        &mut self,
+        rows: &mut Rows<F>,
+        event: Event<F::Answer>,
+        ctx: &Context<F::Settings>,
+    ) -> Result<Action<F>, StepError> {
+        let action = self.step(rows, event, ctx)?;
+        Ok(self.steps_on(action, rows, |run, rows| run.step(rows, Event::Go, ctx)))
+    }
+
+    /// Goes on by `step` while there is nothing to wait for: the rest of a turn. A step that fails leaves the rows and the run as they
+    /// were before it: what the steps before it have done is kept, and it fails again as the first one of the next turn.
+    pub fn steps_on(
+        &mut self,
+        mut action: Action<F>,
+        rows: &mut Rows<F>,
+        mut step: impl FnMut(&mut Self, &mut Rows<F>) -> Result<Action<F>, StepError>,
+    ) -> Action<F> {
+        for _ in 0..STEPS_MAX {
+            if action != Action::Again {
+                break;
+            }
+            let before = (self.clone(), rows.clone());
+            match step(self, rows) {
+                Ok(next) => action = next,
+                Err(_) => {
+                    (*self, *rows) = before;
+                    break;
+                }
+            }
+        }
+        action
+    }
+
+    /// One step: one phase, or what goes before a call and after it. On an error nothing of it may be kept.
     pub fn step(
         &mut self,
         rows: &mut Rows<F>,

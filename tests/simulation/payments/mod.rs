@@ -51,6 +51,10 @@ use wire::LAGS;
 use world::{Off, PRUNED, World};
 
 const WORLD: &str = "SIM_PAYMENTS";
+/// The same world, in which runs are in [turns](crate::history::Active::in_turns).
+const TURNS: &str = "SIM_PAYMENTS_TURNS";
+/// Makes the dice that say whether they are in a random history.
+const IN_TURNS: u64 = 0x0000_0074_7572_6e73;
 /// Makes the dice that say whether the providers tell anything in a random history.
 const WEBHOOKS: u64 = 0x7765_6268_6f6f_6b73;
 /// The same for what others do with the money.
@@ -89,7 +93,9 @@ pub(crate) fn random(seed: u64, off: Option<Off>, trace: bool) -> World {
         until_ms: dice.pick(&[10 * SECOND, HOUR, 24 * HOUR, 80 * HOUR]),
     };
     let jobs = Dice::new(!seed).pick(&[0, 20, 150]);
-    let world = World::new(story, plan, dice, off, trace).with_jobs_struck(jobs, 30 * HOUR);
+    let in_turns = Dice::new(seed ^ IN_TURNS).permille(500);
+    let world =
+        World::new(story, plan, dice, off, trace).in_turns(in_turns).with_jobs_struck(jobs, 30 * HOUR);
     let has_others = Dice::new(seed ^ OTHERS).permille(300);
     let world = if has_others { world.with_others() } else { world };
     let mut locked_out = Dice::new(seed ^ LOCKED_OUT);
@@ -114,32 +120,34 @@ fn play(name: &Name, trace: bool) -> Outcome {
 fn played(name: &Name, off: Option<Off>, trace: bool) -> Outcome {
     match name {
         Name::Seed(_, seed) => random(*seed, off, trace).play(),
-        Name::Scenario(_, story, faults) => {
-            let world = World::new(told(story), Plan::Exactly(faults.clone()), Dice::new(1), off, trace);
+        Name::Scenario(name, story, faults) => {
+            let world = World::new(told(story), Plan::Exactly(faults.clone()), Dice::new(1), off, trace)
+                .in_turns(*name == TURNS);
             if NEWS.contains(story) { world.with_webhooks(200).play() } else { world.play() }
         }
     }
 }
 
 /// A told story with a single fault, and the boundaries that its history has passed.
-type Single = (&'static str, (usize, usize), Vec<Boundary>);
+type Single = (&'static str, &'static str, (usize, usize), Vec<Boundary>);
 
 /// A pair by its number: one of the first faults, and one of the second ones in the history that the first one makes.
 fn pair(number: u64, singles: &[Single]) -> Name {
     let mut dice = Dice::new(number);
     loop {
-        let (story, first, passed) = &singles[dice.between(0, singles.len() as u64 - 1) as usize];
+        let (world, story, first, passed) = &singles[dice.between(0, singles.len() as u64 - 1) as usize];
         let seconds = every_fault(passed, first.0 + 1);
         if !seconds.is_empty() {
             let second = seconds[dice.between(0, seconds.len() as u64 - 1) as usize];
-            return Name::Scenario(WORLD, story, vec![*first, second]);
+            return Name::Scenario(world, story, vec![*first, second]);
         }
     }
 }
 
 #[test]
 fn every_single_fault_and_many_pairs_leave_the_money_right() {
-    let singles: Vec<Name> = STORIES.iter().flat_map(|story| singles(WORLD, story, play)).collect();
+    let told = |world| STORIES.iter().flat_map(move |story| singles(world, story, play));
+    let singles: Vec<Name> = told(WORLD).chain(told(TURNS)).collect();
     for story in STORIES {
         let of_it =
             singles.iter().filter(|name| matches!(name, Name::Scenario(_, known, _) if *known == story));
@@ -148,8 +156,8 @@ fn every_single_fault_and_many_pairs_leave_the_money_right() {
     let played: Mutex<Vec<Single>> = Mutex::default();
     let play_single = |name: &Name, trace: bool| {
         let outcome = play(name, trace);
-        if let Name::Scenario(_, story, faults) = name {
-            played.lock().unwrap().push((*story, faults[0], outcome.passed.clone()));
+        if let Name::Scenario(world, story, faults) = name {
+            played.lock().unwrap().push((*world, *story, faults[0], outcome.passed.clone()));
         }
         outcome
     };
@@ -158,7 +166,7 @@ fn every_single_fault_and_many_pairs_leave_the_money_right() {
     assert!(singles.len() > 7_000, "the stories have become too short: {} faults", singles.len());
 
     let mut played = played.into_inner().unwrap();
-    played.sort_unstable_by_key(|(story, fault, _)| (*story, *fault));
+    played.sort_unstable_by_key(|(world, story, fault, _)| (*world, *story, *fault));
     let pairs = if is_thorough() { PAIRS.1 } else { PAIRS.0 };
     let counters = play_all(&|number| pair(number, &played), pairs, play);
     println!("pairs of faults tried: {pairs}\n{counters}");
@@ -723,5 +731,5 @@ fn every_protection_is_missed_when_it_is_off() {
 /// number gives the same history.
 #[test]
 fn replay() {
-    campaign::replay(WORLD, &STORIES, play);
+    campaign::replay([WORLD, TURNS], &STORIES, play);
 }

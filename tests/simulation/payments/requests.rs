@@ -2,13 +2,13 @@
 
 use once::alarm::expire;
 use once::begin::{Bound, bind};
-use payments::flows::engine::{Begin, Lifecycle};
+use payments::flows::engine::{Begin, Lifecycle, Run};
 
 use super::auditor::Asked;
 use super::scenario::owner;
 use super::world::{Event, Off, Reached, Transacted, World};
 use crate::faults::{Boundary, Fault, MINUTE, SECOND};
-use crate::history::{Answer, Request, label};
+use crate::history::{Active, Answer, Request, label};
 use crate::invariants::Writer;
 
 /// How long a client waits for an answer.
@@ -101,16 +101,28 @@ impl World {
             command.owner = owner(false);
         }
         let (me, saboteur) = (self.instances[instance].id.0.clone(), self.saboteur);
+        let takes_turn = self.in_turns && !self.clients[from.0].fails;
+        let patience_ms = if takes_turn { self.patience_ms() } else { 0 };
         let begun = self.transact(
             instance,
             fault,
-            Writer::Taker,
+            if takes_turn { Writer::Beginner } else { Writer::Taker },
             |rows, ctx, me| {
                 let decision = saboteur.begin(rows, &command, me, ctx)?;
                 let known = rows.keys.iter().find(|key| key.key_hash == command.key_hash);
-                Ok((decision, known.map(|key| key.key_id)))
+                let key = known.map(|key| key.key_id);
+                let first_turn = match &decision {
+                    Begin::Run(ticket) if takes_turn => {
+                        let run = Run::new(ticket.clone(), ctx.now_ms + patience_ms, &[]);
+                        let mut active = Active::new(run, instance, true, vec![from]);
+                        let action = active.first_turn(saboteur, rows, ctx);
+                        Some((active, action))
+                    }
+                    _ => None,
+                };
+                Ok((decision, key, first_turn))
             },
-            |auditor, (decision, key), commit| {
+            |auditor, (decision, key, _), commit| {
                 auditor.began(&asked, label(decision).0, *key, &me, commit.now_ms);
                 if let (Begin::Replay { .. }, Some(key)) = (decision, key) {
                     auditor.replayed(*key, 1);
@@ -120,8 +132,10 @@ impl World {
                 }
             },
         );
-        let (decision, object_now_ms) = match begun {
-            Transacted::Done((decision, _), object_now_ms) => (decision, object_now_ms),
+        let (decision, first_turn, object_now_ms) = match begun {
+            Transacted::Done((decision, _, first_turn), object_now_ms) => {
+                (decision, first_turn, object_now_ms)
+            }
             Transacted::Failed(error) => return self.auditor.bug(&error.to_string()),
             Transacted::Crashed => return self.reply(from, Answer::plain("reset")),
         };
@@ -134,8 +148,12 @@ impl World {
                 if ticket.attempt == 1 {
                     self.calm_from_ms = self.calm_from_ms.max(self.now_ms);
                 }
+                if let Some((active, action)) = first_turn {
+                    let run = self.begin_run(active);
+                    return self.act(run, action, object_now_ms);
+                }
                 let fails = std::mem::take(&mut self.clients[from.0].fails);
-                let patience_ms = self.dice.pick(&[0, 2 * SECOND, 10 * SECOND]);
+                let patience_ms = self.patience_ms();
                 self.start(ticket, instance, object_now_ms + patience_ms, fails, vec![from]);
             }
             Begin::Replay { mut response, .. } => {
@@ -147,6 +165,11 @@ impl World {
             Begin::InProgress { key_id, .. } => self.join(from, instance, key_id),
             _ => self.reply(from, Answer::plain(label)),
         }
+    }
+
+    /// How long a request waits for its run.
+    fn patience_ms(&mut self) -> u64 {
+        self.dice.pick(&[0, 2 * SECOND, 10 * SECOND])
     }
 
     /// A duplicate waits for the first one's result.

@@ -27,15 +27,21 @@ impl World {
         fails: bool,
         waiting: Vec<Request>,
     ) {
-        if ticket.attempt > 1 {
+        let fail_at: &[RecoveryPoint] = if fails { &[RecoveryPoint::At(Point::Reserved)] } else { &[] };
+        let run = Run::new(ticket, patience_until_ms, fail_at);
+        // What is to strike between two steps needs each of them by itself.
+        let active = Active::new(run, instance, self.in_turns && !fails, waiting);
+        let number = self.begin_run(active);
+        self.after(0, Event::Step { run: number, input: Input::Go });
+    }
+
+    /// A run is in its incarnation's memory. Gives its number.
+    pub(crate) fn begin_run(&mut self, active: Active) -> u32 {
+        if active.ticket.attempt > 1 {
             self.counters.count("takeovers");
         }
-        let fail_at: &[RecoveryPoint] = if fails { &[RecoveryPoint::At(Point::Reserved)] } else { &[] };
-        let run = Run::new(ticket.clone(), patience_until_ms, fail_at);
-        let begun_by = waiting.first().copied();
-        let number = self.runs.begin(Active { run, ticket, instance, begun_by, waiting });
-        self.after(0, Event::Step { run: number, input: Input::Go });
-        self.after(SECOND, Event::Drain { instance });
+        self.after(SECOND, Event::Drain { instance: active.instance });
+        self.runs.begin(active)
     }
 
     /// One transaction of a run, and what it says to do.
@@ -65,8 +71,8 @@ impl World {
         let FencingToken { key_id, attempt, holder } = active.ticket.clone();
         let writer = Writer::Run { key: key_id, attempt, holder: holder.0.clone() };
         self.tell(|| format!("  key {key_id}, attempt {attempt} in {}: {input:?}", holder.0));
-        let (run, saboteur) = (&mut active.run, self.saboteur);
-        let body = |rows: &mut _, ctx: &_, _: &_| saboteur.step(run, rows, input.clone(), ctx);
+        let saboteur = self.saboteur;
+        let body = |rows: &mut _, ctx: &_, _: &_| active.advance(saboteur, rows, input.clone(), ctx);
         let mut result = self.transact(instance, fault, writer.clone(), body, |_, _, _| {});
         if let Transacted::Failed(StepError::Bug(bug)) = &result {
             self.auditor.bug(&bug.to_string());
@@ -79,12 +85,6 @@ impl World {
                 self.counters.count("stale runs fenced off");
                 self.end(active, &Answer::plain("pending"));
             }
-            Transacted::Done(Action::End(end), _) => {
-                if matches!(end, RunEnd::Finished(_)) {
-                    self.count_joined(&active);
-                }
-                self.end(active, &Answer::ending(&end));
-            }
             Transacted::Done(action, object_now_ms) => {
                 self.runs.insert(number, active);
                 self.act(number, action, object_now_ms);
@@ -92,13 +92,20 @@ impl World {
         }
     }
 
-    fn act(&mut self, run: u32, action: Action, object_now_ms: u64) {
+    /// What a run says is done.
+    pub(crate) fn act(&mut self, run: u32, action: Action, object_now_ms: u64) {
         let delay_ms = match action {
             Action::Again => self.dice.between(0, 2),
             Action::SleepUntil(until_ms) => until_ms.saturating_sub(object_now_ms),
             Action::Send(call) => return self.send(run, &call),
             Action::LookUp(call) => return self.look_up(run, call),
-            Action::End(_) => return,
+            Action::End(end) => {
+                let Some(active) = self.runs.remove(run) else { return };
+                if matches!(end, RunEnd::Finished(_)) {
+                    self.count_joined(&active);
+                }
+                return self.end(active, &Answer::ending(&end));
+            }
         };
         self.after(delay_ms, Event::Step { run, input: Input::Go });
     }

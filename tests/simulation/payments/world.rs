@@ -250,6 +250,8 @@ pub(crate) struct World {
     /// The clocks of the first incarnations, if they are told.
     pub(crate) clocks: Vec<i64>,
     pub(crate) runs: Runs,
+    /// Whether runs are in [turns](Active::in_turns).
+    pub(crate) in_turns: bool,
     pub(crate) clients: Vec<Client>,
     /// The number of each client's object.
     pub(crate) places: Vec<usize>,
@@ -320,6 +322,7 @@ impl World {
             clocks_differ: story.clocks_differ,
             clocks: Vec::new(),
             runs: Runs::default(),
+            in_turns: false,
             clients: story.clients,
             places: Vec::new(),
             payers: story.payers,
@@ -404,6 +407,12 @@ impl World {
     /// An operator settles calls by hand, by what the provider shows; or without looking.
     pub(crate) const fn with_operators(mut self, errs: bool) -> Self {
         self.operators.turn_on(errs);
+        self
+    }
+
+    /// Commits what a run does up to the next thing to wait for at once, as the Worker does.
+    pub(crate) const fn in_turns(mut self, in_turns: bool) -> Self {
+        self.in_turns = in_turns;
         self
     }
 

@@ -1,7 +1,7 @@
 //! Rows as committed: how a payment and its refunds move, what each move brings with it, and the alarm.
 
 use super::{AGREES, Auditor, Commit, DISPUTED, MOVES, ONE_TRY, PaymentView, RefundView, SUMS, Seen, sum};
-use crate::invariants::{ALARM, AUDIT, RECEIPT, Writer};
+use crate::invariants::{ALARM, AUDIT, RECEIPT};
 
 /// The moves that a payment may make within one try.
 const TABLE: [(&str, &[&str]); 9] = [
@@ -135,7 +135,7 @@ impl Auditor {
         expected: &mut Vec<&'static str>,
     ) {
         let is_over = matches!(before.state, "failed" | "canceled" | "expired");
-        if after.attempt < before.attempt && matches!(commit.writer, Writer::Run { .. }) {
+        if after.attempt < before.attempt && commit.writer.runs() {
             // An earlier try was paid after all, before this one was sent.
             let entry = after.provider_payment.as_ref().and_then(|id| self.ledger.get(id));
             let is_paid = entry.is_some_and(|entry| entry.is_revived && entry.resource == after.id);
@@ -151,7 +151,7 @@ impl Auditor {
             }
             match before.state {
                 _ if is_over && before.pending.is_none() => expected.push("payment.created"),
-                "authorizing" if matches!(commit.writer, Writer::Run { .. }) => {
+                "authorizing" if commit.writer.runs() => {
                     expected.extend(["payment.failed", "payment.rerouted"]);
                 }
                 _ => self.violated(ONE_TRY, format!("from {before:?} to {after:?}")),
