@@ -1,7 +1,8 @@
 // What the runtime loads: the demo's handler, which is written in Rust, guarded so that a panic cannot leave anybody waiting.
 import { WorkerEntrypoint } from 'cloudflare:workers';
 import * as wasm from '../build/index.js';
-import { guard, interrupted, log } from '../../crates/runtime/guard.mjs';
+import { guard, log } from '../../crates/once-object/guard.mjs';
+import { interrupted } from '../../crates/runtime/interrupted.mjs';
 
 const { guarded } = guard(wasm);
 

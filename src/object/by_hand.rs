@@ -1,12 +1,12 @@
 //! What an operator asks of a call whose outcome nobody knows: to see it beside what its provider shows, and to settle it.
 
-use std::rc::Rc;
 use std::time::Duration;
 
 use futures_util::future::{Either, select};
 use worker::Delay;
 
 use super::drive::Drive;
+use super::inspect::PATIENCE;
 use messages::inspection::CallSight;
 use messages::message::{ByHandAnswer, ByHandAsk, CallReport, Said, Sighting};
 use once::call::{ByHand, LookUpProgress};
@@ -26,7 +26,7 @@ const LINES_SHOWN: usize = 8;
 impl Drive {
     /// A call and what its provider shows now. `None` where there is no such call.
     pub(super) async fn show_call(&self, call_id: u32) -> Result<Option<CallReport>, Bug> {
-        let Some(rows) = self.store.read()? else { return Ok(None) };
+        let Some(rows) = self.store().read()? else { return Ok(None) };
         let Some(call) = rows.calls.iter().find(|call| call.call_id == call_id) else { return Ok(None) };
         let ctx = self.context();
         let given_up = by_hand::given_up(&rows, ctx.now_ms).filter(|(given_up, _)| *given_up == call_id);
@@ -35,7 +35,7 @@ impl Drive {
             Some(_) => None,
             None => Some(sighting(call, &self.look(call).await)),
         };
-        let refusal = by_hand::check(&rows, call_id, &self.me, &ctx).err();
+        let refusal = by_hand::check(&rows, call_id, self.me(), &ctx).err();
         let (amount_minor, currency) = match by_hand::amount(&rows, call) {
             Some((minor, currency)) => (Some(minor), currency.as_str().to_owned()),
             None => (None, String::new()),
@@ -52,14 +52,14 @@ impl Drive {
             ended,
             is_given_up: given_up.is_some(),
             refusal: refusal.map(|refusal| refusal.message()),
-            lines: lines(self.store.timeline()?, call),
+            lines: lines(self.store().timeline()?, call),
             shown,
         }))
     }
 
     /// Takes an operator's word, or says why not. Unless it is final nothing is written.
-    pub(super) async fn settle_by_hand(self: &Rc<Self>, ask: ByHandAsk) -> Result<ByHandAnswer, Bug> {
-        let Some(rows) = self.store.read()? else { return Ok(refused(&Refusal::NoCall)) };
+    pub(super) async fn settle_by_hand(&self, ask: ByHandAsk) -> Result<ByHandAnswer, Bug> {
+        let Some(rows) = self.store().read()? else { return Ok(refused(&Refusal::NoCall)) };
         let pressed = |call: &&ProviderCall| {
             let by_hand = call.evidence.by_hand.as_ref();
             call.call_id == ask.call_id && by_hand.is_some_and(|by_hand| by_hand.button == ask.button)
@@ -67,7 +67,7 @@ impl Drive {
         if let Some(call) = rows.calls.iter().find(pressed) {
             return Ok(done(call));
         }
-        let call = match by_hand::check(&rows, ask.call_id, &self.me, &self.context()) {
+        let call = match by_hand::check(&rows, ask.call_id, self.me(), &self.context()) {
             Ok(call) => call,
             Err(refusal) => return Ok(refused(&refusal)),
         };
@@ -93,7 +93,7 @@ impl Drive {
         if !ask.is_final {
             // The same checks, on a copy.
             let mut rows: Rows = Rows::clone(&rows);
-            return Ok(match by_hand::settle(&mut rows, &word, &self.me, &ctx)? {
+            return Ok(match by_hand::settle(&mut rows, &word, self.me(), &ctx)? {
                 Ok(()) => rows.calls.iter().find(|call| call.call_id == word.call_id).map_or_else(
                     || refused(&Refusal::NoCall),
                     |call| ByHandAnswer::Would { how: by_hand::ended(call).unwrap_or_default() },
@@ -101,12 +101,12 @@ impl Drive {
                 Err(refusal) => refused(&refusal),
             });
         }
-        let settled = self.store.transaction(&ctx, |rows| by_hand::settle(rows, &word, &self.me, &ctx))?;
+        let settled = self.store().transaction(&ctx, |rows| by_hand::settle(rows, &word, self.me(), &ctx))?;
         if let Err(refusal) = settled {
             return Ok(refused(&refusal));
         }
-        self.work_on().await;
-        let rows = self.store.read()?;
+        self.wake_within(PATIENCE).await;
+        let rows = self.store().read()?;
         let call = rows.iter().flat_map(|rows| &rows.calls).find(|call| call.call_id == ask.call_id);
         Ok(call.map_or_else(|| refused(&Refusal::NoCall), done))
     }
@@ -115,8 +115,8 @@ impl Drive {
     pub(super) fn hold(&self, call_id: u32) -> Result<ByHandAnswer, Bug> {
         let ctx = self.context();
         let held = self
-            .store
-            .transaction(&ctx, |rows| Ok::<_, Bug>(by_hand::hold(rows, call_id, &self.me, &ctx)))?;
+            .store()
+            .transaction(&ctx, |rows| Ok::<_, Bug>(by_hand::hold(rows, call_id, self.me(), &ctx)))?;
         Ok(match held {
             Ok(until_ms) => ByHandAnswer::Held { until_ms },
             Err(refusal) => refused(&refusal),
@@ -142,7 +142,7 @@ impl Drive {
         let answer = match call.provider.named_request(call, id) {
             None => None,
             Some(request) => {
-                let asked = Box::pin(self.transport.get(call.provider, &request));
+                let asked = Box::pin(self.host().transport.get(call.provider, &request));
                 match select(asked, Delay::from(PROVIDER_WITHIN)).await {
                     Either::Left((answer, _)) => {
                         Some(answer.map_err(|reason| format!("Stripe could not be asked: {reason}"))?)
@@ -170,7 +170,7 @@ impl Drive {
             asked.evidence.closing = None;
             asked.evidence.sent_to = None;
             for _ in 0..PAGES_MAX {
-                match self.transport.look_up(&asked).await {
+                match self.host().transport.look_up(&asked).await {
                     LookUp::More { after } => {
                         asked.look_up = Some(LookUpProgress { after, asked_at_ms: 0 });
                     }

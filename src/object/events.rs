@@ -6,9 +6,6 @@
 //! whenever it comes it says so again, and whoever brings it keeps it.
 
 #[cfg(target_arch = "wasm32")]
-use std::rc::Rc;
-
-#[cfg(target_arch = "wasm32")]
 use super::drive::Drive;
 use super::log::{contradiction, forget_events, knows_event, records_of_events};
 use crate::webhooks::{Event, Ingested};
@@ -96,11 +93,10 @@ pub fn remember(rows: &mut Rows, event: &Event, ctx: &Context) {
 #[cfg(target_arch = "wasm32")]
 impl Drive {
     /// Takes in an event. What follows from it is done afterwards; should that break off, the alarm does it.
-    pub(super) fn take_event(self: &Rc<Self>, event: &Event) -> Result<Ingested, Bug> {
-        let taken = take(&self.store, event, &self.context())?;
+    pub(super) fn take_event(&self, event: &Event) -> Result<Ingested, Bug> {
+        let taken = take(self.store(), event, &self.context())?;
         if matches!(taken, Ingested::Applied | Ingested::Alert { .. }) {
-            let drive = Rc::clone(self);
-            worker::wasm_bindgen_futures::spawn_local(async move { drive.wake().await });
+            self.wake_aside();
         }
         Ok(taken)
     }

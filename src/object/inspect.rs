@@ -1,11 +1,6 @@
 //! What an operator asks of an object: to show all, and to go on without waiting for its time.
 
-use std::rc::Rc;
 use std::time::Duration;
-
-use futures_util::FutureExt;
-use futures_util::future::select;
-use worker::Delay;
 
 use super::drive::Drive;
 use super::log::{audit_after, events};
@@ -16,27 +11,27 @@ use payments::payment::ingest;
 /// How many audit records are shown.
 const AUDIT_SHOWN: u32 = 500;
 /// How long an operator waits for what was begun; it goes on without them.
-const PATIENCE: Duration = Duration::from_secs(8);
+pub(super) const PATIENCE: Duration = Duration::from_secs(8);
 
 impl Drive {
     /// All that an operator may see. `None` where nothing is.
     pub(super) fn inspect(&self) -> Result<Option<Inspection>, Bug> {
-        let Some(rows) = self.store.read()?.filter(|rows| !rows.keys.is_empty()) else {
+        let Some(rows) = self.store().read()?.filter(|rows| !rows.keys.is_empty()) else {
             return Ok(None);
         };
-        let audit = audit_after(&self.store, 0, AUDIT_SHOWN)?;
+        let audit = audit_after(self.store(), 0, AUDIT_SHOWN)?;
         let now_ms = self.context().now_ms;
-        Ok(Some(Inspection::of(&rows, self.store.timeline()?, events(&self.store)?, audit, now_ms)))
+        Ok(Some(Inspection::of(&rows, self.store().timeline()?, events(self.store())?, audit, now_ms)))
     }
 
     /// Takes up now what waits for its time. `ask` also asks the provider about everything whose outcome it alone knows. Gives
     /// whether anything was ever written here.
-    pub(super) async fn go_on(self: &Rc<Self>, ask: bool) -> Result<bool, Bug> {
-        if self.store.read()?.is_none() {
+    pub(super) async fn go_on(&self, ask: bool) -> Result<bool, Bug> {
+        if self.store().read()?.is_none() {
             return Ok(false);
         }
         let ctx = self.context();
-        self.store.transaction(&ctx, |rows| {
+        self.store().transaction(&ctx, |rows| {
             ingest::resume(rows, &ctx);
             if ask {
                 ingest::ask_all(rows, &ctx);
@@ -44,15 +39,7 @@ impl Drive {
             }
             Ok::<_, Bug>(())
         })?;
-        self.work_on().await;
+        self.wake_within(PATIENCE).await;
         Ok(true)
-    }
-
-    /// Does what is due now. Whoever waits for it waits for a bounded time; it goes on without them.
-    pub(super) async fn work_on(self: &Rc<Self>) {
-        let drive = Rc::clone(self);
-        let work = async move { drive.wake().await }.boxed_local().shared();
-        worker::wasm_bindgen_futures::spawn_local(work.clone());
-        select(work, Delay::from(PATIENCE)).await;
     }
 }

@@ -1,10 +1,7 @@
 //! The exported class: HTTP and alarms of the runtime, in and out.
 
-use std::rc::Rc;
-
 use worker::{DurableObject, Env, Request, Response, Result, State, durable_object};
 
-use super::alarm::AFTER_FAILURE_MS;
 use super::drive::Drive;
 use super::old_tables::adopt;
 use crate::config::Config;
@@ -12,6 +9,7 @@ use ::runtime::log::log;
 use ::runtime::metrics;
 use messages::message::{Ask, Envelope, PROVIDER_MS, VERSION};
 use once::context::Bug;
+use once_object::alarm::AFTER_FAILURE_MS;
 use once_object::runtime::{Runtime, object_id};
 use once_object::store::{Hooks, Store};
 use payments::flows::engine::Payments;
@@ -21,15 +19,12 @@ use payments::flows::engine::Payments;
 pub struct KeyObject {
     state: State,
     env: Env,
-    drive: std::result::Result<Rc<Drive>, Bug>,
+    drive: std::result::Result<Drive, Bug>,
 }
 
 impl DurableObject for KeyObject {
     fn new(state: State, env: Env) -> Self {
-        let drive = Config::of(&env)
-            .map_err(Bug)
-            .and_then(|config| Drive::new(&env, open(&state)?, config))
-            .map(Rc::new);
+        let drive = Config::of(&env).map_err(Bug).and_then(|config| Drive::new(&env, open(&state)?, config));
         Self { state, env, drive }
     }
 
@@ -47,7 +42,7 @@ impl DurableObject for KeyObject {
                 encode(&verdict)
             }),
             Ask::Bind { command, object } => {
-                drive.bind(&command, &object).and_then(|verdict| encode(&verdict))
+                drive.bind_to(&command, &object).and_then(|verdict| encode(&verdict))
             }
             Ask::Show { owner, key_hash, refresh } => {
                 let shown = || drive.show(&owner, key_hash.as_ref());
@@ -72,7 +67,7 @@ impl DurableObject for KeyObject {
                 drive.forget(&owner, &key_hash).and_then(|forgotten| encode(&forgotten))
             }
             Ask::JobDone { job_id, audit_through } => {
-                drive.confirm(&job_id, audit_through).and_then(|done| encode(&done))
+                drive.job_done(&job_id, audit_through).and_then(|done| encode(&done))
             }
             Ask::Event(event) => drive.take_event(&event).and_then(|taken| encode(&taken)),
             Ask::Wake => {

@@ -2,12 +2,14 @@
 //! calls. A thin shell: it loads, lets the machine decide, stores, and carries bytes.
 
 #[cfg(target_arch = "wasm32")]
-mod alarm;
-#[cfg(target_arch = "wasm32")]
 mod by_hand;
 #[cfg(target_arch = "wasm32")]
 mod drive;
 pub mod events;
+#[cfg(target_arch = "wasm32")]
+mod execute;
+#[cfg(target_arch = "wasm32")]
+mod host;
 #[cfg(target_arch = "wasm32")]
 mod inspect;
 #[cfg(target_arch = "wasm32")]

@@ -75,7 +75,13 @@ export class Chaos {
       directory: this.#inside('worker'),
       config: 'wrangler.toml',
       env: 'demo',
-      modules: ['src/entry.mjs', 'crates/runtime/guard.mjs', 'build/index.js', 'build/index_bg.wasm'],
+      modules: [
+        'src/entry.mjs',
+        'crates/once-object/guard.mjs',
+        'crates/runtime/interrupted.mjs',
+        'build/index.js',
+        'build/index_bg.wasm',
+      ],
       vars: {
         STRIPE_API_BASE: this.provider.origin.origin,
         SIGNING_KEY: 'one-for-all-starts-of-the-process',

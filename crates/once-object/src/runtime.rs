@@ -24,6 +24,22 @@ extern "C" {
 
     #[wasm_bindgen(method, catch, js_name = setAlarm)]
     fn set_alarm(this: &RawStorage, at_ms: f64) -> Result<js_sys::Promise, JsValue>;
+
+    #[wasm_bindgen(catch, js_namespace = crypto, js_name = randomUUID)]
+    fn make_uuid() -> Result<String, JsValue>;
+}
+
+/// A UUID of version 4: the name of a new incarnation, or the id of a request.
+///
+/// # Errors
+/// Where the runtime has no randomness.
+pub fn random_uuid() -> Result<String, Bug> {
+    make_uuid().map_err(|error| Bug(format!("no randomness: {error:?}")))
+}
+
+/// From 0 to 1000, to spread retries.
+pub(crate) fn jitter_permille() -> u16 {
+    (js_sys::Math::random() * 1001.0) as u16
 }
 
 /// The storage of the object that runs here.

@@ -1,11 +1,18 @@
-// Calls into WebAssembly that cannot leave anybody waiting: what each Worker's entry is made of.
+// Calls into WebAssembly that cannot leave anybody waiting: what the entry of a Worker with such objects is made of.
 //
 // A panic traps the whole WebAssembly instance. The call that panicked fails, but every other future of that instance is
 // orphaned: nothing will ever wake it, and whoever waits for it waits for ever. So each call into WebAssembly is raced
 // against the trap: when one happens, all calls that are under way fail at once. Their callers ask again by the same key,
 // and a new instance goes on from the last committed phase. Each Worker has an instance of its own: a trap in one is none in another.
+import { DurableObject } from 'cloudflare:workers';
 
-/** The guard of a Worker whose WebAssembly is `wasm`: what wasm-bindgen made of it. */
+/** When an alarm that ended in a trap is tried again, in ms. */
+const AFTER_TRAP_MS = 60_000;
+
+/**
+ * The guard of a Worker whose WebAssembly is `wasm`: what wasm-bindgen made of it. `guarded` makes a call; `objectOf` gives the class of a
+ * Durable Object that is written in Rust, by its name.
+ */
 export function guard(wasm) {
   /** The `worker` crate's own: whether the instance has panicked, and the number of the instance. */
   const instance = wasm.__worker_init_state();
@@ -43,40 +50,41 @@ export function guard(wasm) {
     instance.criticalError = false;
   }
 
-  return { guarded, instance };
+  return { guarded, objectOf: (className) => objectOf({ wasm, instance, guarded }, className) };
+}
+
+/** Nothing but its handlers is on the prototype: callers could reach it. */
+function objectOf({ wasm, instance, guarded }, className) {
+  class RustObject extends DurableObject {
+    #inner;
+    #instanceId;
+
+    /** The object in WebAssembly: made anew with a new instance, whose memory knows nothing of the old one's. */
+    static #of(object) {
+      if (object.#instanceId !== instance.instanceId) {
+        object.#inner = new wasm[className](object.ctx, object.env);
+        object.#instanceId = instance.instanceId;
+      }
+      return object.#inner;
+    }
+
+    fetch(request) {
+      return guarded(() => RustObject.#of(this).fetch(request));
+    }
+
+    /** An alarm that fails is tried six times and then lost for good: after a trap it is set again instead. */
+    async alarm() {
+      try {
+        await guarded(() => RustObject.#of(this).alarm());
+      } catch (error) {
+        log('alarm_trapped', error);
+        await this.ctx.storage.setAlarm(Date.now() + AFTER_TRAP_MS);
+      }
+    }
+  }
+  if (!wasm[className].prototype.alarm) delete RustObject.prototype.alarm;
+  return RustObject;
 }
 
 export const log = (event, error) =>
   console.error(JSON.stringify({ level: 'error', event, error: String(error) }));
-
-/** The only answer that is not made in WebAssembly. */
-export function interrupted(forPerson) {
-  const id = `req_${crypto.randomUUID()}`;
-  const title = 'The request was interrupted';
-  const detail = 'Send the same request with the same key again: it goes on from where it was.';
-  const problem = { type: '/problems/interrupted', title, status: 500, detail, instance: id };
-  const page = `<!doctype html>
-<html lang="en">
-  <meta charset="utf-8" />
-  <meta name="viewport" content="width=device-width" />
-  <link rel="icon" href="data:," />
-  <title>${title}</title>
-  <h1>${title}</h1>
-  <p>Load this page again to go on from where it was. You pay once, however often the form is sent.</p>
-</html>
-`;
-  return new Response(forPerson ? page : JSON.stringify(problem), {
-    status: 500,
-    headers: {
-      'content-type': forPerson ? 'text/html; charset=utf-8' : 'application/problem+json',
-      'cache-control': 'private, no-store',
-      'content-security-policy': "default-src 'none'; img-src data:; frame-ancestors 'none'",
-      'cross-origin-opener-policy': 'same-origin',
-      'cross-origin-resource-policy': 'same-origin',
-      'referrer-policy': 'same-origin',
-      'request-id': id,
-      'retry-after': '1',
-      'x-content-type-options': 'nosniff',
-    },
-  });
-}

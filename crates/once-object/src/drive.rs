@@ -1,0 +1,359 @@
+//! The one loop that brings an operation to its end, whoever asks: a request, a duplicate, the alarm.
+
+use std::cell::{Cell, RefCell};
+use std::pin::pin;
+use std::rc::Rc;
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use futures_util::future::{Either, select};
+use once::alarm::{Forgotten, forget};
+use once::begin::{Begin, Bound, Command, begin, bind, replayed};
+use once::context::Bug;
+use once::id::{ObjectId, Owner, RequestId};
+use once::key::KeyHash;
+use once::outbox;
+use once::record::FencingToken;
+use once::rows::Rows;
+use once::run::{Action, Event, Run, RunEnd};
+use once::step::StepError;
+use worker::{Date, Delay};
+
+use super::execute::{Execute, ExecuteResult, Executed, Faults};
+use super::object::{Answer, Ended, Host, Live, Object, Running};
+
+/// How long a run that has just begun has to end before what it has staged so far leaves.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// What was decided on a request, with the first turn of what is to run.
+type Begun<F> = (Begin<F>, Option<(Run<F>, Action<F>)>);
+
+impl<H: Host> Object<H> {
+    /// Runs an operation under its key, joins the run that is under way, or answers from what was done.
+    ///
+    /// # Errors
+    /// Where the storage fails, or the state cannot be. What was committed stands, and the same request may come again.
+    pub async fn execute(self: &Rc<Self>, ask: Execute<H::Flow>) -> Result<Executed<H::Flow>, Bug> {
+        let patience_until_ms = Date::now().as_millis().saturating_add(ask.wait_ms);
+        let at_once = |result| Ok(Executed { result, joined: false, provider_ms: 0 });
+        let Some((begun, first_turn)) = self.begin(&ask, patience_until_ms).await? else {
+            return at_once(ExecuteResult::RateLimited);
+        };
+        at_once(match begun {
+            Begin::Run(ticket) => {
+                let key_id = ticket.key_id;
+                let (run, action) = first_turn.unwrap_or_else(|| {
+                    let fail_at = ask.faults.as_ref().map_or(&[][..], |faults| faults.fail_at);
+                    (Run::new(ticket, patience_until_ms, fail_at), Action::Again)
+                });
+                let Ended { end, provider_ms } = self.start(run, action, ask.faults).await?;
+                return Ok(Executed { result: self.result(end, key_id, false)?, joined: false, provider_ms });
+            }
+            Begin::InProgress { key_id, lease_left_ms } => {
+                return self.join(key_id, lease_left_ms, &ask).await;
+            }
+            Begin::Replay { response, original_request } => {
+                ExecuteResult::Finished { response, original_request, replayed: true }
+            }
+            Begin::Pending { retry_at_ms, in_doubt } => {
+                ExecuteResult::Pending { retry_after_ms: from_now(retry_at_ms), in_doubt }
+            }
+            Begin::Mismatch { fields } => ExecuteResult::Mismatch { fields },
+            Begin::Expired => ExecuteResult::Expired,
+            Begin::NotStarted => ExecuteResult::NotStarted,
+            Begin::NotOwner => ExecuteResult::NotOwner,
+            Begin::Refused(refusal) => ExecuteResult::Refused(refusal),
+        })
+    }
+
+    /// The decision, once the account's rate allows it; `None` if that does not. Only what is admitted is counted: one at a time, or
+    /// many at once would all be counted for the one of them that is.
+    async fn begin(
+        &self,
+        ask: &Execute<H::Flow>,
+        patience_until_ms: u64,
+    ) -> Result<Option<Begun<H::Flow>>, Bug> {
+        let _turn = match ask.is_counted || self.is_known(&ask.command.key_hash)? {
+            true => None,
+            false => {
+                let turn = self.admission.lock().await;
+                if self.would_start(&ask.command)? && !self.host.may_start(&ask.command.owner).await {
+                    return Ok(None);
+                }
+                Some(turn)
+            }
+        };
+        let takes_turn = ask.faults.is_none();
+        match self.begin_now(&ask.command, patience_until_ms, takes_turn) {
+            Err(bug) if takes_turn => {
+                self.turn_failed(&bug);
+                self.begin_now(&ask.command, patience_until_ms, false).map(Some)
+            }
+            begun => begun.map(Some),
+        }
+    }
+
+    fn begin_now(
+        &self,
+        command: &Command<H::Flow>,
+        patience_until_ms: u64,
+        takes_turn: bool,
+    ) -> Result<Begun<H::Flow>, Bug> {
+        let ctx = self.context();
+        self.store.transaction(&ctx, |rows| {
+            let begun = begin(rows, command, &self.me, &ctx)?;
+            let first_turn = match &begun {
+                Begin::Run(ticket) if takes_turn => {
+                    let mut run = Run::new(ticket.clone(), patience_until_ms, &[]);
+                    let action = run.first_turn(rows, &ctx);
+                    Some((run, action))
+                }
+                _ => None,
+            };
+            Ok((begun, first_turn))
+        })
+    }
+
+    /// Whether a key was seen in this object.
+    fn is_known(&self, key_hash: &KeyHash) -> Result<bool, Bug> {
+        Ok(self.store.read()?.is_some_and(|rows| rows.keys.iter().any(|key| key.key_hash == *key_hash)))
+    }
+
+    /// Whether a request would begin something new, as the rows are now. Nothing is written.
+    fn would_start(&self, command: &Command<H::Flow>) -> Result<bool, Bug> {
+        let mut rows =
+            self.store.read()?.map_or_else(|| Rows::empty(self.store.object()), |rows| Rows::clone(&rows));
+        let is_known = rows.keys.iter().any(|key| key.key_hash == command.key_hash);
+        Ok(!is_known && matches!(begin(&mut rows, command, &self.me, &self.context())?, Begin::Run(_)))
+    }
+
+    /// Binds a key, in the key's own object, to the object in which its operation runs.
+    ///
+    /// # Errors
+    /// Where the storage fails.
+    pub fn bind(&self, command: &Command<H::Flow>, object: ObjectId) -> Result<Bound, Bug> {
+        let ctx = self.context();
+        self.store.transaction(&ctx, |rows| Ok(bind(rows, command, object, &ctx)))
+    }
+
+    /// Drops a finished key's response before its time.
+    ///
+    /// # Errors
+    /// Where the storage fails.
+    pub fn forget(&self, owner: &Owner, key_hash: &KeyHash) -> Result<Forgotten, Bug> {
+        if self.store.read()?.is_none() {
+            return Ok(Forgotten::Unknown);
+        }
+        let ctx = self.context();
+        self.store.transaction(&ctx, |rows| Ok(forget(rows, owner, key_hash, &ctx)))
+    }
+
+    /// A job is done, or dead: it is forgotten here.
+    ///
+    /// # Errors
+    /// Where the storage fails: the job is sent again.
+    pub fn confirm(&self, job_id: &str) -> Result<(), Bug> {
+        if self.store.read()?.is_none() {
+            return Ok(());
+        }
+        let ctx = self.context();
+        self.store.transaction(&ctx, |rows| {
+            outbox::confirm(rows, job_id);
+            Ok(())
+        })
+    }
+
+    /// Waits, for a bounded time, for the run that another request has begun.
+    async fn join(
+        &self,
+        key_id: u32,
+        lease_left_ms: u64,
+        ask: &Execute<H::Flow>,
+    ) -> Result<Executed<H::Flow>, Bug> {
+        let in_progress = |joined| {
+            let result = ExecuteResult::InProgress { retry_after_ms: lease_left_ms.min(1000) };
+            Ok(Executed { result, joined, provider_ms: 0 })
+        };
+        let live = self.running.borrow().get(&key_id).cloned();
+        let Some(Live { running, joined, .. }) = live.filter(|_| ask.wait_ms > 0) else {
+            return in_progress(false);
+        };
+        joined.borrow_mut().push(ask.command.request_id.clone());
+        match select(running, Delay::from(Duration::from_millis(ask.wait_ms))).await {
+            Either::Left((ended, _)) => {
+                let Ended { end, provider_ms } = ended?;
+                Ok(Executed { result: self.result(end, key_id, true)?, joined: true, provider_ms })
+            }
+            Either::Right(_) => {
+                joined.borrow_mut().retain(|request| *request != ask.command.request_id);
+                in_progress(true)
+            }
+        }
+    }
+
+    /// Those who have waited for a run get its response: they are replays too. This follows the run's last transaction
+    /// without anything awaited in between, so the answers are held back by one write of the storage, not by two.
+    fn count_joined(&self, key_id: u32, joined: &[RequestId]) {
+        if joined.is_empty() {
+            return;
+        }
+        let ctx = self.context();
+        let counted = self.store.transaction(&ctx, |rows| {
+            joined.iter().for_each(|request| replayed(rows, key_id, request, &ctx));
+            Ok::<_, Bug>(())
+        });
+        if let Err(bug) = counted {
+            self.log("error", "replays_not_counted", &[("error", bug.0.as_str().into())]);
+        }
+    }
+
+    fn result(&self, end: RunEnd, key_id: u32, replayed: bool) -> Result<ExecuteResult<H::Flow>, Bug> {
+        Ok(match end {
+            RunEnd::Finished(response) => {
+                let first = self
+                    .store
+                    .read()?
+                    .and_then(|rows| rows.key(key_id).map(|key| key.original_request.clone()));
+                let original_request = first.ok_or_else(|| Bug(format!("no key {key_id}")))?;
+                ExecuteResult::Finished { response, original_request, replayed }
+            }
+            RunEnd::Pending { retry_at_ms, in_doubt } => {
+                ExecuteResult::Pending { retry_after_ms: from_now(retry_at_ms), in_doubt }
+            }
+            RunEnd::Interrupted { retry_at_ms } => {
+                ExecuteResult::Interrupted { retry_after_ms: from_now(retry_at_ms) }
+            }
+        })
+    }
+
+    /// Begins a run and shares it: the caller may vanish, the run goes on.
+    pub(super) fn start(
+        self: &Rc<Self>,
+        run: Run<H::Flow>,
+        action: Action<H::Flow>,
+        faults: Option<Faults<H::Flow>>,
+    ) -> Running {
+        let FencingToken { key_id, attempt, .. } = run.ticket;
+        let object = Rc::clone(self);
+        let joined = Rc::new(RefCell::new(Vec::new()));
+        let waiting = Rc::clone(&joined);
+        let running = async move {
+            let provider_ms = Cell::new(0);
+            let end = object.watch(object.to_the_end(run, action, faults, &provider_ms)).await;
+            let mut runs = object.running.borrow_mut();
+            if runs.get(&key_id).is_some_and(|newest| newest.attempt == attempt) {
+                runs.remove(&key_id);
+            }
+            drop(runs);
+            if matches!(end, Ok(RunEnd::Finished(_))) {
+                object.count_joined(key_id, &waiting.borrow());
+            }
+            if let Err(bug) = &end {
+                let fields = [("attempt", attempt.into()), ("error", bug.0.as_str().into())];
+                object.log("error", "run_failed", &fields);
+            }
+            object.drain_aside();
+            end.map(|end| Ended { end, provider_ms: provider_ms.get() })
+        }
+        .boxed_local()
+        .shared();
+        self.running.borrow_mut().insert(key_id, Live { attempt, running: running.clone(), joined });
+        worker::wasm_bindgen_futures::spawn_local(running.clone().map(|_| ()));
+        running
+    }
+
+    /// Waits for a run's end. What it has staged so far leaves if it takes long.
+    async fn watch<T>(self: &Rc<Self>, run: impl Future<Output = T>) -> T {
+        match select(pin!(run), Delay::from(PATIENCE)).await {
+            Either::Left((end, _)) => end,
+            Either::Right(((), run)) => {
+                self.drain_aside();
+                run.await
+            }
+        }
+    }
+
+    async fn to_the_end(
+        &self,
+        mut run: Run<H::Flow>,
+        mut action: Action<H::Flow>,
+        faults: Option<Faults<H::Flow>>,
+        provider_ms: &Cell<u64>,
+    ) -> Result<RunEnd, Bug> {
+        loop {
+            let began_at_ms = Date::now().as_millis();
+            let is_call = matches!(action, Action::Send(_) | Action::LookUp(_));
+            let event = match action {
+                Action::Again => Event::Go,
+                Action::Send(call) => Event::Outcome(call.call_id, self.host.send(&call).await),
+                Action::LookUp(call) => Event::LookedUp(call.call_id, self.host.look_up(&call).await),
+                Action::SleepUntil(at_ms) => {
+                    Delay::from(Duration::from_millis(from_now(at_ms))).await;
+                    Event::Go
+                }
+                Action::End(end) => return Ok(end),
+            };
+            if is_call {
+                let waited_ms = Date::now().as_millis().saturating_sub(began_at_ms);
+                provider_ms.set(provider_ms.get().saturating_add(waited_ms));
+            }
+            action = match self.turn(&mut run, event, faults.as_ref()) {
+                Ok(action) => action,
+                Err(StepError::Fenced) => return Ok(self.superseded(&run)),
+                Err(StepError::Bug(bug)) => self.give_up(&run, bug)?,
+            };
+        }
+    }
+
+    /// One transaction. Where it cannot be written, as large as it is, its first step is tried alone: what a provider has answered is kept,
+    /// whatever becomes of the phase behind it.
+    fn turn(
+        &self,
+        run: &mut Run<H::Flow>,
+        event: Event<Answer<H>>,
+        faults: Option<&Faults<H::Flow>>,
+    ) -> Result<Action<H::Flow>, StepError> {
+        let ctx = self.context();
+        if faults.is_none() {
+            let (before, again) = (run.clone(), event.clone());
+            match self.store.transaction(&ctx, |rows| run.turn(rows, again, &ctx)) {
+                Err(StepError::Bug(bug)) => self.turn_failed(&bug),
+                done => return done,
+            }
+            *run = before;
+        }
+        self.store.transaction(&ctx, |rows| {
+            if let Some(faults) = faults {
+                (faults.before_step)(rows, &run.ticket, &event);
+            }
+            run.step(rows, event, &ctx)
+        })
+    }
+
+    fn turn_failed(&self, bug: &Bug) {
+        self.log("warn", "turn_failed", &[("error", bug.0.as_str().into())]);
+    }
+
+    /// An error of ours: the lease goes back at once, so that a retry can go on from the last recovery point.
+    fn give_up(&self, run: &Run<H::Flow>, bug: Bug) -> Result<Action<H::Flow>, Bug> {
+        self.log("error", "step_failed", &[("error", bug.0.as_str().into())]);
+        let ctx = self.context();
+        let released = self.store.transaction(&ctx, |rows| run.abandon(rows, "an error of ours", &ctx));
+        match released {
+            Ok(action) => Ok(action),
+            Err(StepError::Fenced) => Ok(Action::End(self.superseded(run))),
+            Err(StepError::Bug(_)) => Err(bug),
+        }
+    }
+
+    /// Another run took over: this one knows nothing better than that it goes on.
+    fn superseded(&self, run: &Run<H::Flow>) -> RunEnd {
+        self.log("warn", "fenced", &[("attempt", run.ticket.attempt.into())]);
+        RunEnd::Pending { retry_at_ms: Date::now().as_millis().saturating_add(1000), in_doubt: true }
+    }
+}
+
+/// How long it is until then, in ms.
+fn from_now(at_ms: u64) -> u64 {
+    at_ms.saturating_sub(Date::now().as_millis())
+}

@@ -1,0 +1,189 @@
+//! An object of the engine, and what it needs of the Worker in which it runs.
+
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::rc::Rc;
+
+use futures_util::future::{LocalBoxFuture, Shared};
+use futures_util::lock::Mutex;
+use once::call::{LookUp, Outcome, ProviderCall};
+use once::context::{Bug, Context};
+use once::domain::Domain;
+use once::flow::Flow;
+use once::id::{InstanceId, Owner, RequestId};
+use once::rows::{Rows, StagedJob};
+use once::run::RunEnd;
+use once::times::Times;
+use serde_json::{Map, Value};
+use worker::{Date, State};
+
+use super::runtime::{Runtime, jitter_permille, object_id, random_uuid};
+use super::store::{Hooks, Store};
+
+/// How many keys an object takes, unless its host says otherwise.
+const KEYS_MAX: u32 = 200;
+
+/// The operations of a host's flow, as the engine names their parts.
+pub type Call<H> = ProviderCall<<H as Host>::Flow>;
+/// What a definitive answer means.
+pub type Answer<H> = <<H as Host>::Flow as Domain>::Answer;
+/// A job that leaves after the commit.
+pub type Job<H> = StagedJob<<<H as Host>::Flow as Domain>::JobKind>;
+/// What is configured for the flow.
+pub type Settings<H> = <<H as Host>::Flow as Domain>::Settings;
+
+/// The Worker's part: it sends, asks and delivers, and says what is configured.
+///
+/// Nothing here decides whether something is done again: that is the engine's.
+#[allow(async_fn_in_trait, reason = "an isolate has one thread: nothing has to be Send")]
+pub trait Host: Sized + 'static {
+    /// What the operations do.
+    type Flow: Flow;
+
+    /// The configured times.
+    fn times(&self) -> Times;
+
+    /// What is configured for the flow.
+    fn settings(&self) -> Settings<Self>;
+
+    /// How many keys an object takes.
+    fn keys_max(&self) -> u32 {
+        KEYS_MAX
+    }
+
+    /// Sends a call once, with the bytes and under the key that stand in it. Whatever is not certain is
+    /// [`Outcome::Unknown`].
+    async fn send(&self, call: &Call<Self>) -> Outcome<Answer<Self>>;
+
+    /// Asks the provider for one page of what became of a call.
+    async fn look_up(&self, call: &Call<Self>) -> LookUp<Answer<Self>>;
+
+    /// Hands jobs on, each by its id. Gives those that were not taken: they leave again later. One that is taken is sent again, too, until
+    /// it is [confirmed](Object::confirm).
+    async fn deliver(
+        &self,
+        object: &Object<Self>,
+        rows: &Rows<Self::Flow>,
+        jobs: Vec<Job<Self>>,
+    ) -> Result<Vec<NotTaken>, Bug>;
+
+    /// Whether an account may begin one more new operation now: a rate limit. Replays, retries and what is refused anyway do not come here.
+    async fn may_start(&self, _owner: &Owner) -> bool {
+        true
+    }
+
+    /// The object wakes: what the flow itself has to ask or to do. It is called beside the runs that go on.
+    async fn woken(&self, _object: &Rc<Object<Self>>) {}
+
+    /// A line for the log. `level` is `info`, `warn` or `error`.
+    fn log(&self, level: &str, fields: &[(&str, Value)]) {
+        let mut line = Map::new();
+        line.insert("level".to_owned(), level.into());
+        line.extend(fields.iter().map(|(name, value)| ((*name).to_owned(), value.clone())));
+        let line = Value::Object(line);
+        match level {
+            "error" => worker::console_error!("{line}"),
+            _ => worker::console_log!("{line}"),
+        }
+    }
+}
+
+/// A job that was not taken.
+#[derive(Clone, Debug)]
+pub struct NotTaken {
+    /// Which one.
+    pub job_id: String,
+    /// Why not.
+    pub reason: String,
+}
+
+/// A run that several callers wait for.
+pub(super) type Running = Shared<LocalBoxFuture<'static, Result<Ended, Bug>>>;
+
+/// A run that goes on in this incarnation.
+#[derive(Clone)]
+pub(super) struct Live {
+    pub(super) attempt: u32,
+    pub(super) running: Running,
+    /// The requests that have joined it and wait for its end.
+    pub(super) joined: Rc<RefCell<Vec<RequestId>>>,
+}
+
+/// How a run ended, and how long it waited for the provider, in ms.
+#[derive(Clone)]
+pub(super) struct Ended {
+    pub(super) end: RunEnd,
+    pub(super) provider_ms: u64,
+}
+
+/// An object's working parts. The truth is in the store; what is here may vanish at any time.
+pub struct Object<H: Host> {
+    pub(super) me: InstanceId,
+    pub(super) store: Store<H::Flow, Runtime>,
+    pub(super) host: H,
+    /// Something is sending what is staged.
+    pub(super) draining: Cell<bool>,
+    /// The newest run of each key in this incarnation.
+    pub(super) running: RefCell<HashMap<u32, Live>>,
+    /// Whoever holds it asks whether the account's rate allows a new operation.
+    pub(super) admission: Mutex<()>,
+}
+
+impl<H: Host> Object<H> {
+    /// The object that runs here. Nothing is read or written yet.
+    ///
+    /// # Errors
+    /// Where the runtime gives it no id, or no randomness.
+    pub fn open(state: &State, host: H) -> Result<Rc<Self>, Bug> {
+        let runtime = Runtime::open(state, |_| {});
+        Self::new(Store::new(object_id(state)?, runtime, Hooks::default()), host)
+    }
+
+    /// The same with a store of the caller's making: one with [`Hooks`].
+    ///
+    /// # Errors
+    /// Where there is no randomness.
+    pub fn new(store: Store<H::Flow, Runtime>, host: H) -> Result<Rc<Self>, Bug> {
+        let me = InstanceId(random_uuid()?);
+        Ok(Rc::new(Self {
+            me,
+            store,
+            host,
+            draining: Cell::new(false),
+            running: RefCell::default(),
+            admission: Mutex::default(),
+        }))
+    }
+
+    /// The incarnation.
+    pub const fn me(&self) -> &InstanceId {
+        &self.me
+    }
+
+    /// Where its rows are kept.
+    pub const fn store(&self) -> &Store<H::Flow, Runtime> {
+        &self.store
+    }
+
+    /// The Worker's part.
+    pub const fn host(&self) -> &H {
+        &self.host
+    }
+
+    /// A line of the log that names this object.
+    pub fn log(&self, level: &str, event: &str, fields: &[(&str, Value)]) {
+        let named = [("event", event.into()), ("object", self.store.object().to_hex().into())];
+        self.host.log(level, &[&named[..], fields].concat());
+    }
+
+    /// What a step is given now.
+    pub fn context(&self) -> Context<Settings<H>> {
+        Context {
+            now_ms: Date::now().as_millis(),
+            jitter_permille: jitter_permille(),
+            times: self.host.times(),
+            keys_max: self.host.keys_max(),
+            settings: self.host.settings(),
+        }
+    }
+}

@@ -1,0 +1,33 @@
+// What a caller is told when WebAssembly has trapped: the only answer that is not made there.
+
+/** A problem; for a person, a page. */
+export function interrupted(forPerson) {
+  const id = `req_${crypto.randomUUID()}`;
+  const title = 'The request was interrupted';
+  const detail = 'Send the same request with the same key again: it goes on from where it was.';
+  const problem = { type: '/problems/interrupted', title, status: 500, detail, instance: id };
+  const page = `<!doctype html>
+<html lang="en">
+  <meta charset="utf-8" />
+  <meta name="viewport" content="width=device-width" />
+  <link rel="icon" href="data:," />
+  <title>${title}</title>
+  <h1>${title}</h1>
+  <p>Load this page again to go on from where it was. You pay once, however often the form is sent.</p>
+</html>
+`;
+  return new Response(forPerson ? page : JSON.stringify(problem), {
+    status: 500,
+    headers: {
+      'content-type': forPerson ? 'text/html; charset=utf-8' : 'application/problem+json',
+      'cache-control': 'private, no-store',
+      'content-security-policy': "default-src 'none'; img-src data:; frame-ancestors 'none'",
+      'cross-origin-opener-policy': 'same-origin',
+      'cross-origin-resource-policy': 'same-origin',
+      'referrer-policy': 'same-origin',
+      'request-id': id,
+      'retry-after': '1',
+      'x-content-type-options': 'nosniff',
+    },
+  });
+}

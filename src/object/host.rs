@@ -1,0 +1,175 @@
+//! The payments' part of the engine's object: what is configured, the way to the providers and to the queue, the rate limit.
+
+use std::rc::Rc;
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use serde_json::Value;
+use worker::{Date, MessageBuilder, QueueContentType};
+
+use super::drive::{Drive, PaymentsHost};
+use super::log::audit_after;
+use messages::job::{Job, VERSION, batches};
+use messages::message::Fault;
+use messages::snapshot::{AUDIT_MAX, snapshot};
+use once::context::{Bug, Times};
+use once::id::Owner;
+use once::outbox::QUEUE_TAKES_MS;
+use once::record::FencingToken;
+use once_object::execute::Faults;
+use once_object::object::{Host, NotTaken, Object};
+use payments::flows::engine::{
+    Event, KeyRecord, LookUp, Outcome, Payments, ProviderCall, Rows, Settings, StagedJob,
+};
+use payments::payment::records::JobKind;
+use runtime::http_client::within;
+use runtime::log::log;
+use runtime::metrics;
+
+/// How long the rate limiter may take: without its answer an operation runs.
+const LIMITER_WITHIN: Duration = Duration::from_secs(2);
+
+/// What is given to the queue at once.
+struct Batch {
+    jobs: Vec<StagedJob>,
+    /// Of each job, in their order.
+    texts: Vec<String>,
+}
+
+impl Host for PaymentsHost {
+    type Flow = Payments;
+
+    fn times(&self) -> Times {
+        self.config.times
+    }
+
+    fn settings(&self) -> Settings {
+        Settings { limits: self.config.limits, credentials: Some(self.config.credentials) }
+    }
+
+    fn keys_max(&self) -> u32 {
+        self.config.limits.keys_max
+    }
+
+    async fn send(&self, call: &ProviderCall) -> Outcome {
+        metrics::sending(call, self.transport.send(call)).await
+    }
+
+    async fn look_up(&self, call: &ProviderCall) -> LookUp {
+        metrics::looking_up(call, self.transport.look_up(call)).await
+    }
+
+    /// The projection leaves apart: should the queue refuse it, it holds up no other job.
+    async fn deliver(
+        &self,
+        object: &Object<Self>,
+        rows: &Rows,
+        jobs: Vec<StagedJob>,
+    ) -> Result<Vec<NotTaken>, Bug> {
+        let mut messages = Vec::new();
+        for job in jobs {
+            let text = text(object, rows, &job)?;
+            messages.push((job, text));
+        }
+        let (projections, others): (Vec<_>, Vec<_>) =
+            messages.into_iter().partition(|(job, _)| job.kind == JobKind::Project);
+        let apart =
+            [others, projections].into_iter().flat_map(|messages| batches(messages, |(_, text)| text));
+        let batches: Vec<Batch> =
+            apart.map(|batch| batch.into_iter().unzip()).map(|(jobs, texts)| Batch { jobs, texts }).collect();
+        let taken = join_all(batches.iter().map(|batch| self.enqueue(batch))).await;
+        let not_taken = batches.into_iter().zip(taken).filter_map(|(batch, taken)| {
+            let reason = taken.err()?.0;
+            Some(
+                batch
+                    .jobs
+                    .into_iter()
+                    .map(move |job| NotTaken { job_id: job.job_id, reason: reason.clone() }),
+            )
+        });
+        Ok(not_taken.flatten().collect())
+    }
+
+    /// Without the binding there is no limit; if it fails, the operation runs.
+    async fn may_start(&self, owner: &Owner) -> bool {
+        let Ok(limiter) = self.env.rate_limiter("RATE_LIMITER") else {
+            return true;
+        };
+        match within(LIMITER_WITHIN, "the rate limiter", limiter.limit(owner.to_text())).await {
+            Ok(outcome) => outcome.success,
+            Err(error) => {
+                log("warn", &[("event", "rate_limiter_failed".into()), ("error", error.to_string().into())]);
+                true
+            }
+        }
+    }
+
+    async fn woken(&self, object: &Rc<Object<Self>>) {
+        Drive::of(Rc::clone(object)).check(false).await;
+    }
+
+    fn log(&self, level: &str, fields: &[(&str, Value)]) {
+        log(level, fields);
+    }
+}
+
+impl PaymentsHost {
+    async fn enqueue(&self, batch: &Batch) -> Result<(), Bug> {
+        let failed = |error: worker::Error| Bug(format!("the queue: {error}"));
+        let queue = self.env.queue("JOBS").map_err(failed)?;
+        let mut messages = Vec::new();
+        for text in &batch.texts {
+            messages.push(MessageBuilder::new(text).content_type(QueueContentType::Text).build());
+        }
+        let takes = Duration::from_millis(QUEUE_TAKES_MS);
+        within(takes, "sending", queue.send_batch(messages)).await.map_err(failed)?;
+        metrics::queued(batch.jobs.len());
+        Ok(())
+    }
+}
+
+fn text(object: &Object<PaymentsHost>, rows: &Rows, job: &StagedJob) -> Result<String, Bug> {
+    let message = Job {
+        version: VERSION,
+        job_id: job.job_id.clone(),
+        kind: job.kind,
+        object: rows.object.to_hex(),
+        payload: job.payload.clone(),
+        staged_at_ms: job.staged_at_ms,
+    };
+    match job.kind {
+        JobKind::Project => {
+            let audit = audit_after(object.store(), rows.resource.audit_through, AUDIT_MAX)?;
+            message.projecting(snapshot(rows, audit, Date::now().as_millis()))
+        }
+        JobKind::SendReceipt | JobKind::SendMessage => serde_json::to_string(&message),
+    }
+    .map_err(|error| Bug(error.to_string()))
+}
+
+/// A failure that was asked for, as what the engine does at each step.
+pub(super) const fn faults(fault: Fault) -> Faults<Payments> {
+    match fault {
+        Fault::Error => Faults { fail_at: &Fault::AT, before_step: |_, _, _| {} },
+        Fault::Crash => Faults { fail_at: &[], before_step: crash_when_reserved },
+        Fault::CrashAfterCall => Faults { fail_at: &[], before_step: crash_after_call },
+    }
+}
+
+fn crash_when_reserved(rows: &Rows, ticket: &FencingToken, _: &Event) {
+    let at = rows.key(ticket.key_id).map(KeyRecord::recovery_point);
+    if at.is_some_and(|at| Fault::AT.contains(&at)) {
+        trap();
+    }
+}
+
+fn crash_after_call(_: &Rows, _: &FencingToken, event: &Event) {
+    if matches!(event, Event::Outcome(..)) {
+        trap();
+    }
+}
+
+/// Takes down every request of this WebAssembly instance, as any panic would.
+fn trap() -> ! {
+    core::arch::wasm32::unreachable()
+}
