@@ -15,7 +15,7 @@ import { basename, join, relative } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { gzipSync } from 'node:zlib';
 
-import { wasmTarget, workers } from './lib/paths.mjs';
+import { examples, wasmTarget, workers } from './lib/paths.mjs';
 import { cargoProgress, endOnSignals, run } from './lib/run.mjs';
 import { Stop, say, script, step } from './lib/say.mjs';
 import { setUp } from './setup.mjs';
@@ -71,7 +71,7 @@ export async function build({ names = workers.map(({ name }) => name), profile =
   const wanted = process.env.BUILD_PROFILE ?? profile;
   if (!Object.hasOwn(profiles, wanted))
     throw new Stop(`BUILD_PROFILE is "${wanted}": set it to dev, release or named, or leave it out.`);
-  for (const worker of workers.filter(({ name }) => names.includes(name)))
+  for (const worker of [...workers, ...examples].filter(({ name }) => names.includes(name)))
     await buildWorker(worker, profiles[wanted]);
 }
 

@@ -17,6 +17,11 @@ export const workers = [
   { name: 'simulator', dir: inRoot('simulator'), workspace: inRoot('simulator') },
 ];
 
+/** Workers that show how the engine is used: built for the tests, and never deployed. */
+export const examples = [
+  { name: 'transfers', dir: inRoot('crates', 'once-object', 'examples', 'transfers'), workspace: root },
+];
+
 /** The Workers' workspaces: each has a lock file, and cargo looks after all that is in it at once. */
 export const workspaces = workers.filter(({ dir, workspace }) => dir === workspace);
 

@@ -6,7 +6,7 @@
 import { existsSync, readFileSync, readdirSync } from 'node:fs';
 import { join, relative } from 'node:path';
 
-import { inRoot, libraries, root, wasmTarget, workers, workspaces } from '../lib/paths.mjs';
+import { examples, inRoot, libraries, root, wasmTarget, workers, workspaces } from '../lib/paths.mjs';
 
 const minutes = (n) => n * 60_000;
 const compiled = minutes(15); // a first compile on two slow cores
@@ -99,6 +99,13 @@ export const suites = () => [
     env: { BUILD_PROFILE: 'dev' },
     builds: 'dev',
   }),
+  ...examples.map(({ name }) =>
+    check(`build: the example ${name}`, ['node', 'scripts/build.mjs', name], {
+      timeoutMs: compiled,
+      env: { BUILD_PROFILE: 'dev' },
+      builds: 'dev',
+    }),
+  ),
   // Those that take longest first, so that none is left over alone.
   ...['crash', 'browser', 'clients', 'lab', 'worker', 'load', 'soak'].flatMap(nodeTests),
   check('build: what would be deployed', ['node', 'scripts/deploy.mjs', '--dry-run'], {

@@ -45,6 +45,11 @@ const config = {
       },
     },
     { name: 'once-object', dir: 'crates/once-object', old: { items: everywhere, modules: [] } },
+    {
+      name: 'transfers',
+      dir: 'crates/once-object/examples/transfers',
+      old: { items: everywhere, modules: [] },
+    },
     { name: 'once-testing', dir: 'crates/once-testing', old: { items: everywhere, modules: [] } },
     { name: 'web', dir: 'crates/web', old: { items: everywhere, modules: [] } },
     { name: 'messages', dir: 'crates/messages', old: { items: everywhere, modules: [] } },

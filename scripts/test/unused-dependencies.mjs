@@ -5,9 +5,9 @@
 import { existsSync, readFileSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 
-import { libraries, workers } from '../lib/paths.mjs';
+import { examples, libraries, workers } from '../lib/paths.mjs';
 
-for (const { name, dir } of [...workers, ...libraries]) {
+for (const { name, dir } of [...workers, ...libraries, ...examples]) {
   const manifest = readFileSync(join(dir, 'Cargo.toml'), 'utf8');
   const code = ['src', 'tests', 'examples', 'benches', 'build.rs']
     .flatMap((path) => rustFiles(join(dir, path)))

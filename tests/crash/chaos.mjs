@@ -5,9 +5,17 @@ import assert from 'node:assert/strict';
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 
-import { send } from './clients.mjs';
-import { Runtime, temporaryDirectory } from './runtime.mjs';
-import { UnderWay } from './under-way.mjs';
+import {
+  Runtime,
+  UnderWay,
+  dice,
+  killAgain,
+  send,
+  temporaryDirectory,
+} from '../../crates/once-testing/kill/kill.mjs';
+import { root } from '../../scripts/lib/paths.mjs';
+
+export { dice };
 
 export const SEED = Number(process.env.CRASH_SEED ?? Math.floor(Math.random() * 2 ** 32));
 
@@ -65,6 +73,7 @@ export class Chaos {
 
   async start() {
     this.provider = new Runtime({
+      root,
       directory: this.#inside('simulator'),
       config: 'simulator/wrangler.toml',
       env: 'demo',
@@ -72,6 +81,7 @@ export class Chaos {
     });
     await this.provider.start();
     this.worker = new Runtime({
+      root,
       directory: this.#inside('worker'),
       config: 'wrangler.toml',
       env: 'demo',
@@ -100,6 +110,22 @@ export class Chaos {
     await this.provider?.close();
   }
 
+  /** Kills the Worker again and again, with faults of the provider in each of its lives. Ends at the first of `failures`, or as `until` says. */
+  async killAgain({ failures, until, ...load }) {
+    this.underWayAtKill = await killAgain(this.worker, {
+      ...load,
+      between: (from, to) => this.between(from, to),
+      underWay: this.underWay,
+      prepare: () => this.arm(),
+      killed: async (kills) => {
+        this.kills = kills;
+        await this.readRequests();
+        if (failures.length > 0) throw failures[0];
+        return until();
+      },
+    });
+  }
+
   /** The simulator's control surface. */
   async sim(path, { method = 'GET', body } = {}) {
     const answer = await send(this.provider.origin, `/_sim/${path}`, {
@@ -120,14 +146,6 @@ export class Chaos {
       const body = { fault, delay_ms, count: this.between(1, 5), method: 'POST', path: this.#path };
       await this.sim('faults', { method: 'POST', body });
     }
-  }
-
-  /** Kills the process while requests are under way; `begin` lets somebody come if all have gone. */
-  async strike(begin) {
-    this.underWayAtKill.push(await this.underWay.some(this.between.bind(this), begin));
-    await this.worker.kill();
-    this.kills += 1;
-    await this.readRequests();
   }
 
   /** The simulator keeps its last 1000 requests only. */
@@ -175,16 +193,4 @@ export async function inTurn(all, work) {
     for (const item of queue) await work(item);
   };
   await Promise.all(Array.from({ length: 8 }, worker));
-}
-
-/** Mulberry32: the same numbers from the same seed. */
-export function dice(seed) {
-  let state = seed >>> 0;
-  return () => {
-    state = (state + 0x6d2b79f5) >>> 0;
-    let z = state;
-    z = Math.imul(z ^ (z >>> 15), z | 1);
-    z ^= z + Math.imul(z ^ (z >>> 7), z | 61);
-    return ((z ^ (z >>> 14)) >>> 0) / 2 ** 32;
-  };
 }

@@ -1,8 +1,9 @@
 // The clients: API clients and browsers, which send the same request under the same key until they know how it ended. Every request has a
 // connection of its own, so that what no answer came to is seen by the client, and only the client repeats it.
 
-import { request } from 'node:http';
 import { setTimeout as pause } from 'node:timers/promises';
+
+import { send } from '../../crates/once-testing/kill/kill.mjs';
 
 const PAID = 'user@example.com';
 const DECLINED = 'user-bad-source@example.com';
@@ -12,23 +13,6 @@ const TRIES_MAX = 300;
 const LOOK_AGAIN_MS = 500;
 /** These say "not yet"; every other refusal would be a mistake. */
 const NOT_YET = [409, 500, 503];
-
-/** One request, read to its end. Rejects if the connection is refused or breaks. */
-export function send(origin, path, { method = 'GET', headers = {}, body, signal } = {}) {
-  return new Promise((resolve, reject) => {
-    const outgoing = request(new URL(path, origin), { method, headers, signal, agent: false }, (incoming) => {
-      const chunks = [];
-      incoming.on('data', (chunk) => chunks.push(chunk));
-      incoming.on('error', reject);
-      incoming.on('end', () => {
-        const bytes = Buffer.concat(chunks);
-        resolve({ status: incoming.statusCode, headers: incoming.headers, text: bytes.toString() });
-      });
-    });
-    outgoing.on('error', reject);
-    outgoing.end(body);
-  });
-}
 
 /** All clients of one load, and what they counted. */
 export class Clients {

@@ -26,11 +26,10 @@ import { freePorts } from '../../scripts/lib/lab.mjs';
 import { endOnSignals, stopAll } from '../../scripts/lib/run.mjs';
 import { until } from '../worker/support/until.mjs';
 import { SEED, TIMES, dice, inTurn } from './chaos.mjs';
-import { Clients, send } from './clients.mjs';
+import { Clients } from './clients.mjs';
 import { LOCKED_AT_MOST_MS, rowsOnDisk } from './judge.mjs';
 import { OWNER, Payers } from './payers.mjs';
-import { temporaryDirectory } from './runtime.mjs';
-import { UnderWay } from './under-way.mjs';
+import { UnderWay, send, temporaryDirectory } from '../../crates/once-testing/kill/kill.mjs';
 
 const KILLS = Number(process.env.CRASH_KILLS ?? 5);
 const PAYERS_EACH_LIFE = 6;

@@ -32,11 +32,10 @@ const CONTROL_KEYS = 200;
 const CONTROL_KILLS = 40;
 
 /**
- * How long the process lives: until a part of the unfinished clients have finished, up to this share. This is the load, not a
- * wait. It lives longer on a slow machine, where otherwise nobody would get anywhere.
+ * How long the process lives: until a part of the unfinished clients have finished, up to this share. This is the load, not a wait. It lives
+ * longer on a slow machine, where otherwise nobody would get anywhere.
  */
 const SHARE_MAX = 0.75;
-const LIFE_MAX_MS = 3_000;
 /** Of all who begin, so many at most are not done. On a slow machine the clients come later. */
 const UNFINISHED_MAX = 25;
 /** New clients come within this time. */
@@ -113,18 +112,20 @@ class Load extends Chaos {
     // Some of those who vanish leave no trace: no key is taken for them.
     const wanted = Math.ceil(keys * 1.05);
     const each = Math.ceil(wanted / kills);
-    while ((this.kills < kills || this.begun.length < wanted) && this.kills < kills * KILLS_MAX_FACTOR) {
-      await this.arm();
-      await this.worker.start();
-      const room = UNFINISHED_MAX - this.#unfinished;
-      for (let left = Math.min(each, room, wanted - this.begun.length); left > 0; left -= 1)
-        this.#begin(this.between(0, COME_WITHIN_MS));
-      const enough = this.#clients.moreFinished(this.between(0, Math.floor(this.#unfinished * SHARE_MAX)));
-      await Promise.race([enough, pause(LIFE_MAX_MS, null, { ref: false })]);
-      await this.strike(() => this.#unfinished === 0 && this.#begin(0));
-      if (this.#failures.length > 0) throw this.#failures[0];
-      if (await until()) return;
-    }
+    await this.killAgain({
+      kills,
+      factor: KILLS_MAX_FACTOR,
+      isDone: () => this.begun.length >= wanted,
+      live: () => {
+        const room = UNFINISHED_MAX - this.#unfinished;
+        for (let left = Math.min(each, room, wanted - this.begun.length); left > 0; left -= 1)
+          this.#begin(this.between(0, COME_WITHIN_MS));
+        return this.#clients.moreFinished(this.between(0, Math.floor(this.#unfinished * SHARE_MAX)));
+      },
+      begin: () => this.#unfinished === 0 && this.#begin(0),
+      failures: this.#failures,
+      until,
+    });
   }
 
   /** No more faults: waits for all to end, then asks everybody again. Gives what the judge needs. */

@@ -3,7 +3,7 @@
 
 import { setTimeout as pause } from 'node:timers/promises';
 
-import { send } from './clients.mjs';
+import { send } from '../../crates/once-testing/kill/kill.mjs';
 
 export const AMOUNT = 2500;
 const CURRENCY = 'usd';

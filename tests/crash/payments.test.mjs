@@ -30,7 +30,6 @@ const CONTROL_KILLS = 40;
 
 /** The process lives until so many more requests have ended. This is the load, not a wait. */
 const ENDED_EACH_LIFE = [1, 20];
-const LIFE_MAX_MS = 3_000;
 /** Of all who begin, so many at most are not done. */
 const UNFINISHED_MAX = 25;
 /** A bound for the load on a machine that gets nowhere. */
@@ -96,18 +95,20 @@ class Load extends Chaos {
   /** Starts and kills until all payers have begun and enough kills have struck, or `until` says so. */
   async run({ until = async () => false } = {}) {
     const { payers, kills } = this.#wanted;
-    while ((this.kills < kills || this.#begun.length < payers) && this.kills < kills * KILLS_MAX_FACTOR) {
-      await this.arm();
-      await this.worker.start();
-      const room = UNFINISHED_MAX - (this.#begun.length - this.#payers.finished);
-      const each = Math.ceil(payers / kills);
-      for (let left = Math.min(each, room, payers - this.#begun.length); left > 0; left -= 1) this.#begin();
-      const enough = this.#payers.moreEnded(this.between(...ENDED_EACH_LIFE));
-      await Promise.race([enough, pause(LIFE_MAX_MS, null, { ref: false })]);
-      await this.strike(() => this.#payers.finished === this.#begun.length && this.#begin());
-      if (this.#failures.length > 0) throw this.#failures[0];
-      if (await until()) return;
-    }
+    await this.killAgain({
+      kills,
+      factor: KILLS_MAX_FACTOR,
+      isDone: () => this.#begun.length >= payers,
+      live: () => {
+        const room = UNFINISHED_MAX - (this.#begun.length - this.#payers.finished);
+        const each = Math.ceil(payers / kills);
+        for (let left = Math.min(each, room, payers - this.#begun.length); left > 0; left -= 1) this.#begin();
+        return this.#payers.moreEnded(this.between(...ENDED_EACH_LIFE));
+      },
+      begin: () => this.#payers.finished === this.#begun.length && this.#begin(),
+      failures: this.#failures,
+      until,
+    });
   }
 
   /** No more faults: waits for all to end, then asks everybody again. Gives what the judge needs. */

@@ -24,7 +24,7 @@ import { freePorts } from '../../scripts/lib/lab.mjs';
 import { inRoot } from '../../scripts/lib/paths.mjs';
 import { endOnSignals, run, stopAll } from '../../scripts/lib/run.mjs';
 import { SEED, dice } from './chaos.mjs';
-import { temporaryDirectory } from './runtime.mjs';
+import { temporaryDirectory } from '../../crates/once-testing/kill/kill.mjs';
 import {
   DAY_MS,
   Disk,

@@ -10,31 +10,30 @@ import { createInterface } from 'node:readline';
 import workerd from 'workerd';
 import { unstable_readConfig as readConfig } from 'wrangler';
 
-const ROOT = new URL('../..', import.meta.url).pathname;
 const STARTS_WITHIN_MS = 120_000;
 const LINES_KEPT = 40;
 
 // Whatever happens to the test, no process and no directory stays behind.
-const guard = spawn(process.execPath, [new URL('guard.mjs', import.meta.url).pathname], {
+const reaper = spawn(process.execPath, [new URL('reaper.mjs', import.meta.url).pathname], {
   stdio: ['pipe', 'ignore', 'inherit'],
   detached: true,
 });
-guard.unref();
-guard.stdin.unref();
-const tellGuard = (line) => guard.stdin.write(`${line}\n`);
+reaper.unref();
+reaper.stdin.unref();
+const tellReaper = (line) => reaper.stdin.write(`${line}\n`);
 
 /** A new directory, removed when the test is over, however it ends. */
 export function temporaryDirectory(name) {
-  const directory = mkdtempSync(join(tmpdir(), `paid-once-${name}-`));
-  tellGuard(`d ${directory}`);
+  const directory = mkdtempSync(join(tmpdir(), `once-${name}-`));
+  tellReaper(`d ${directory}`);
   return directory;
 }
 
 /**
  * A Worker that is not started yet.
  *
- * `config` is its wrangler.toml and `env` the environment in it, `modules` are its files, the entry first; they are copied, so that a build
- * meanwhile changes nothing. `vars` replace those of the environment. Service bindings are left out: calls go over the network.
+ * `config` is its wrangler.toml in the folder `root` and `env` the environment in it, `modules` are its files there, the entry first; they are
+ * copied, so that a build meanwhile changes nothing. `vars` replace those of the environment. Service bindings are left out: calls go over the network.
  */
 export class Runtime {
   /** Called with each line that the Worker logs, parsed where it is JSON. */
@@ -48,13 +47,13 @@ export class Runtime {
   #lines = [];
   #up = Promise.withResolvers();
 
-  constructor({ directory, config, env, modules, vars = {} }) {
-    const settings = readConfig({ config: join(ROOT, config), env }, { hideWarnings: true });
+  constructor({ root, directory, config, env, modules, vars = {} }) {
+    const settings = readConfig({ config: join(root, config), env }, { hideWarnings: true });
     const bindings = { ...settings.vars, ...vars };
     const objects = settings.durable_objects.bindings;
     for (const module of modules) {
       mkdirSync(dirname(join(directory, module)), { recursive: true });
-      copyFileSync(join(ROOT, module), join(directory, module));
+      copyFileSync(join(root, module), join(directory, module));
     }
     mkdirSync(join(directory, 'objects'));
     // One namespace a class: the runtime delivers alarms by it.
@@ -98,7 +97,7 @@ const worker :Workerd.Worker = (
     const child = spawn(workerd.default, ['serve', this.#config, '--control-fd=3'], {
       stdio: ['ignore', 'pipe', 'pipe', 'pipe'],
     });
-    tellGuard(`+ ${child.pid}`);
+    tellReaper(`+ ${child.pid}`);
     this.#child = child;
     for (const stream of [child.stdout, child.stderr])
       createInterface({ input: stream }).on('line', (line) => this.#line(line));
@@ -110,7 +109,7 @@ const worker :Workerd.Worker = (
       });
     });
     const gone = once(child, 'exit').then(() => 'gone');
-    gone.then(() => tellGuard(`- ${child.pid}`));
+    gone.then(() => tellReaper(`- ${child.pid}`));
     const late = AbortSignal.timeout(STARTS_WITHIN_MS);
     const port = await Promise.race([listening, gone, once(late, 'abort')]);
     if (typeof port !== 'number') throw new Error(['workerd did not start', ...this.#lines].join('\n'));

@@ -1,0 +1,171 @@
+//! A Worker that makes bank transfers once. An account is an object; `POST /accounts/NAME` with `Idempotency-Key` and `{to, cents}` sends
+//! money from it, `GET /accounts/NAME` shows it. The bank is another server (`BANK`), which executes each key once.
+#![cfg(target_arch = "wasm32")]
+#![allow(missing_docs, reason = "what durable_object makes has none")]
+
+use std::rc::Rc;
+
+use once::begin::Command;
+use once::call::{FrozenRequest, LookUp, Outcome, ProviderCall, ProviderReply, RefusalScope};
+use once::context::Bug;
+use once::fingerprint::{Canonical, Fingerprint};
+use once::id::{Owner, RequestId};
+use once::key::IdempotencyKey;
+use once::record::Channel;
+use once::rows::{Rows, StagedJob};
+use once::times::Times;
+use once_object::execute::{Execute, ExecuteResult};
+use once_object::object::{Host, NotTaken, Object};
+use once_object::runtime::random_uuid;
+use worker::{
+    Context, DurableObject, Env, Fetch, Headers, Method, RequestInit, State, durable_object, event,
+};
+use worker::{Request, Response, Result};
+
+use flow::{Receipt, Transfer, Transfers};
+
+#[allow(dead_code, reason = "the engine's own example uses more of it")]
+#[path = "../../../../once/examples/transfer/flow.rs"]
+mod flow;
+
+/// The way to the bank: its address.
+struct Way(String);
+
+impl Way {
+    async fn ask(&self, method: Method, path: &str, key: &str, body: Option<&str>) -> Result<(u16, String)> {
+        let headers = Headers::new();
+        headers.set("idempotency-key", key)?;
+        let mut init = RequestInit::new();
+        init.with_method(method).with_headers(headers).with_body(body.map(Into::into));
+        let mut response =
+            Fetch::Request(Request::new_with_init(&format!("{}{path}", self.0), &init)?).send().await?;
+        Ok((response.status_code(), response.text().await?))
+    }
+}
+
+impl Host for Way {
+    type Flow = Transfers;
+
+    /// Short, so that one can watch it. `Times::default()` is for production.
+    fn times(&self) -> Times {
+        let short = Times { lease_ms: 5_000, wait_ms: 3_000, completer_ms: 1_500, ..Times::default() };
+        Times { provider_timeout_ms: 2_000, quiet_ms: 3_000, ..short }
+    }
+
+    fn settings(&self) {}
+
+    async fn send(&self, call: &ProviderCall<Transfers>) -> Outcome<Receipt> {
+        let unknown = |reason| Outcome::Unknown { answer_is_stored: false, reason };
+        let FrozenRequest { path, body, .. } = &call.request;
+        match self.ask(Method::Post, path, &call.derived_key, Some(body)).await {
+            Ok((status @ (200 | 422), text)) => match serde_json::from_str(&text) {
+                Ok(result) => Outcome::Definitive(ProviderReply { status, result, request_id: None }),
+                Err(error) => unknown(error.to_string()),
+            },
+            Ok((429, _)) => {
+                let reason = "too many requests".into();
+                Outcome::NotExecuted { retry_after_ms: None, scope: RefusalScope::Copy, reason }
+            }
+            Ok((status, _)) => unknown(format!("status {status}")),
+            Err(error) => unknown(error.to_string()),
+        }
+    }
+
+    async fn look_up(&self, call: &ProviderCall<Transfers>) -> LookUp<Receipt> {
+        let from = |reason| LookUp::Inconclusive { from_the_start: false, reason };
+        match self.ask(Method::Get, "/transfers", &call.derived_key, None).await {
+            Ok((404, _)) => LookUp::Absent,
+            Ok((200, text)) => match serde_json::from_str(&text) {
+                Ok(result) => LookUp::Found(ProviderReply { status: 200, result, request_id: None }),
+                Err(error) => from(error.to_string()),
+            },
+            Ok((status, _)) => from(format!("status {status}")),
+            Err(error) => from(error.to_string()),
+        }
+    }
+
+    /// Tells the payee, by the bank. Without a queue in between a notice that was taken is done.
+    async fn deliver(
+        &self,
+        object: &Object<Self>,
+        _: &Rows<Transfers>,
+        jobs: Vec<StagedJob<()>>,
+    ) -> std::result::Result<Vec<NotTaken>, Bug> {
+        let mut left = Vec::new();
+        for job in jobs {
+            match self.ask(Method::Post, "/notices", &job.job_id, Some(&job.payload.to_string())).await {
+                Ok((200, _)) => object.confirm(&job.job_id)?,
+                other => left.push(NotTaken { job_id: job.job_id, reason: format!("a notice: {other:?}") }),
+            }
+        }
+        Ok(left)
+    }
+}
+
+/// The object of an account.
+#[durable_object(alarm)]
+pub struct Accounts(std::result::Result<Rc<Object<Way>>, Bug>);
+
+impl DurableObject for Accounts {
+    fn new(state: State, env: Env) -> Self {
+        let bank = env.var("BANK").map_err(|error| Bug(error.to_string()));
+        Self(bank.and_then(|bank| Object::open(&state, Way(bank.to_string()))))
+    }
+
+    async fn fetch(&self, mut request: Request) -> Result<Response> {
+        let failed = |bug: &Bug| worker::Error::RustError(bug.0.clone());
+        let object = self.0.as_ref().map_err(failed)?;
+        if request.method() == Method::Get {
+            let rows = object.store().read().map_err(|bug| failed(&bug))?;
+            return Response::from_json(&rows.map(|rows| rows.resource.clone()).unwrap_or_default());
+        }
+        let header = request.headers().get("idempotency-key")?.unwrap_or_default();
+        let Ok(key) = IdempotencyKey::parse(&header) else { return Response::error("no key", 400) };
+        let Ok(operation) = request.json::<Transfer>().await else {
+            return Response::error("no transfer", 400);
+        };
+        let (owner, parameters) =
+            (Owner::Account(request.path()), Canonical(serde_json::json!(operation).to_string()));
+        let command = Command {
+            key_hash: key.hash(&owner),
+            owner,
+            fingerprint: Fingerprint::of("POST", &request.path(), &parameters),
+            parameters,
+            operation,
+            channel: Channel::Api,
+            request_id: RequestId(format!("req_{}", random_uuid().map_err(|bug| failed(&bug))?)),
+            may_start: true,
+            by: None,
+        };
+        let ask = Execute { command, wait_ms: 3_000, is_counted: false, faults: None };
+        match object.execute(ask).await.map_err(|bug| failed(&bug))?.result {
+            ExecuteResult::Finished { response, replayed, .. } => {
+                let answer = Response::from_bytes(response.body)?.with_status(response.status);
+                answer.headers().set("idempotent-replayed", &replayed.to_string())?;
+                Ok(answer)
+            }
+            ExecuteResult::Mismatch { .. } => Response::error("the key stands for another transfer", 422),
+            ExecuteResult::Refused(reason) => Response::error(reason, 409),
+            ExecuteResult::Expired => Response::error("that was long ago", 410),
+            _ => Response::error("not known yet: ask again with the same key", 503),
+        }
+    }
+
+    async fn alarm(&self) -> Result<Response> {
+        if let Ok(object) = &self.0 {
+            object.alarm().await;
+        }
+        Response::empty()
+    }
+}
+
+/// Every request goes to the object of its account.
+#[event(fetch)]
+async fn fetch(request: Request, env: Env, _: Context) -> Result<Response> {
+    match request.path().strip_prefix("/accounts/") {
+        Some(name) => {
+            env.durable_object("ACCOUNTS")?.id_from_name(name)?.get_stub()?.fetch_with_request(request).await
+        }
+        None => Response::error("not found", 404),
+    }
+}

@@ -1,0 +1,267 @@
+// The second example of the engine on workerd: bank transfers (crates/once-object/examples/transfers), under kill -9, too. The bank is a
+// server of the test's own, which executes each key once, is slow, loses answers, and keeps the books that everything is judged by.
+//
+// Other numbers:  CRASH_TRANSFERS=400 CRASH_KILLS=60 node --test tests/crash/transfers.test.mjs
+
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+import { before, test } from 'node:test';
+import { setTimeout as pause } from 'node:timers/promises';
+
+import {
+  Callers,
+  Runtime,
+  dice,
+  killAgain,
+  send,
+  temporaryDirectory,
+} from '../../crates/once-testing/kill/kill.mjs';
+import { build } from '../../scripts/build.mjs';
+import { inRoot } from '../../scripts/lib/paths.mjs';
+
+const SEED = Number(process.env.CRASH_SEED ?? Math.floor(Math.random() * 2 ** 32));
+const TRANSFERS = Number(process.env.CRASH_TRANSFERS ?? 60);
+const KILLS = Number(process.env.CRASH_KILLS ?? 12);
+/** The control ends at the first transfer that was made twice. */
+const CONTROL_KILLS = 60;
+const IBAN = 'DE02 1203 0000 0000 2020 51';
+const BALANCE = 10_000;
+const CENTS = 700;
+
+before(() => build({ names: ['transfers'], profile: 'dev' }));
+
+test('a transfer is made once, and a retry gets the same answer', async (t) => {
+  const { bank, worker } = await start(t, 'once');
+  await worker.start();
+  const asked = transfer('shop', 'k1');
+  const answers = await Promise.all([1, 2, 3].map(() => send(worker.origin, asked.path, asked)));
+  answers.push(await send(worker.origin, asked.path, asked));
+  assert.deepEqual(
+    answers.map(({ status, text }) => [status, text]),
+    answers.map(() => [200, 'sent']),
+  );
+  const replayed = answers.map(({ headers }) => headers['idempotent-replayed']).sort();
+  assert.deepEqual(replayed, ['false', 'true', 'true', 'true']);
+  assert.equal(bank.executed.length, 1);
+  assert.deepEqual(await account(worker, 'shop'), { balance_cents: BALANCE - CENTS, sent: ['tr_1'] });
+  const other = transfer('shop', 'k1', { cents: 1 });
+  assert.equal((await send(worker.origin, other.path, other)).status, 422);
+  const tooMuch = transfer('shop', 'k2', { cents: BALANCE });
+  assert.equal((await send(worker.origin, tooMuch.path, tooMuch)).status, 409);
+  await bank.told(1);
+});
+
+test('the alarm ends what nobody asks for any more', async (t) => {
+  const { bank, worker } = await start(t, 'alarm');
+  await worker.start();
+  bank.holds = true;
+  const asked = transfer('shop', 'k1');
+  const first = send(worker.origin, asked.path, asked).catch(() => 'killed');
+  await bank.reached(1);
+  await worker.kill();
+  assert.equal(await first, 'killed');
+  bank.holds = false;
+  await worker.start();
+  // Nobody asks: looking at the account is not asking.
+  await bank.told(1);
+  assert.deepEqual(await account(worker, 'shop'), { balance_cents: BALANCE - CENTS, sent: ['tr_1'] });
+  assert.equal(bank.executed.length, 1);
+});
+
+test('every transfer is made once, whenever the process is killed', async (t) => {
+  const load = await start(t, 'kills');
+  const struck = await load.kill({ kills: KILLS, transfers: TRANSFERS });
+  t.diagnostic(`seed ${SEED}: ${struck.length} kills, ${load.bank.requests} requests to the bank`);
+  assert.deepEqual(await load.judge(), []);
+  assert.ok(struck.filter((underWay) => underWay > 0).length >= KILLS / 2, 'kills struck requests');
+  assert.ok(load.bank.requests > load.bank.executed.length, 'some transfers were sent again');
+});
+
+test('control: with a bank that looks at no key somebody pays twice', async (t) => {
+  const load = await start(t, 'control', { looksAtKeys: false });
+  const isWrong = () => new Set(load.bank.executed.map(({ key }) => key)).size < load.bank.executed.length;
+  await load.kill({ kills: CONTROL_KILLS, transfers: TRANSFERS, until: isWrong });
+  const wrong = await load.judge();
+  assert.ok(
+    wrong.some((what) => what.endsWith('executed twice')),
+    wrong.join('\n'),
+  );
+});
+
+const transfer = (name, key, { cents = CENTS, to = IBAN } = {}) => ({
+  path: `/accounts/${name}`,
+  method: 'POST',
+  headers: { 'idempotency-key': key, 'content-type': 'application/json' },
+  body: JSON.stringify({ to, cents }),
+});
+
+const account = async (worker, name) => JSON.parse((await send(worker.origin, `/accounts/${name}`)).text);
+
+/** The bank, and the Worker in a process that is not started yet. */
+async function start(t, name, { looksAtKeys = true } = {}) {
+  const random = dice(SEED);
+  const between = (from, to) => from + Math.floor(random() * (to - from + 1));
+  const bank = new Bank({ between, looksAtKeys });
+  await bank.start();
+  const worker = new Runtime({
+    root: inRoot('crates', 'once-object'),
+    directory: temporaryDirectory(`transfers-${name}`),
+    config: 'examples/transfers/wrangler.toml',
+    modules: [
+      'examples/transfers/entry.mjs',
+      'guard.mjs',
+      'examples/transfers/build/index.js',
+      'examples/transfers/build/index_bg.wasm',
+    ],
+    vars: { BANK: bank.origin },
+  });
+  const callers = new Callers(worker, { isEnd: ({ status }) => status < 500 });
+  t.after(async () => {
+    callers.stop();
+    await worker.close();
+    bank.close();
+  });
+
+  /** Each account makes a few transfers, some of them sent twice at once, and one in four is rejected. */
+  async function kill({ kills, transfers, until = () => false }) {
+    bank.isSlow = true;
+    const begin = () => {
+      const number = callers.callers.length;
+      const to = number % 4 === 3 ? 'nobody' : IBAN;
+      callers.begin(transfer(`account-${number % 10}`, `key-${number}`, { to, cents: 100 }), {
+        copies: 1 + (number % 2),
+      });
+    };
+    const struck = await killAgain(worker, {
+      kills,
+      between,
+      isDone: () => callers.callers.length >= transfers,
+      live() {
+        const left = Math.min(Math.ceil(transfers / kills), transfers - callers.callers.length);
+        for (let count = 0; count < left; count += 1) begin();
+        return callers.moreEnded(between(0, 3));
+      },
+      underWay: callers.underWay,
+      begin: () => callers.ended === callers.callers.length && begin(),
+      killed: async () => until(),
+    });
+    bank.isSlow = false;
+    await worker.start();
+    await callers.all();
+    return struck;
+  }
+
+  /** What the callers and the accounts say, against the bank's books. */
+  async function judge() {
+    const wrong = [];
+    for (const [key, made] of Map.groupBy(bank.executed, (it) => it.key))
+      if (made.length > 1) wrong.push(`${key}: executed twice`);
+    for (const caller of callers.callers) {
+      if (caller.answers.length === 0) wrong.push('a caller was never answered');
+      const again = await callers.repeat(caller);
+      const texts = new Set([...caller.answers, again].map(({ status, text }) => `${status} ${text}`));
+      if (texts.size !== 1) wrong.push(`answered differently: ${[...texts].join(', ')}`);
+      if (again.headers['idempotent-replayed'] !== 'true') wrong.push('the last answer is no replay');
+    }
+    const booked = bank.executed.filter(({ to }) => to === IBAN);
+    const accounts = await Promise.all(Array.from({ length: 10 }, (_, n) => account(worker, `account-${n}`)));
+    const missing = accounts.reduce((sum, { balance_cents: left }) => sum + BALANCE - left, 0);
+    if (missing !== booked.length * 100)
+      wrong.push(`${missing} cents are gone, ${booked.length} transfers booked`);
+    const known = accounts.flatMap(({ sent }) => sent).length;
+    if (known !== booked.length) wrong.push(`${known} transfers are known, the bank booked ${booked.length}`);
+    await bank.told(known);
+    return wrong;
+  }
+
+  return { bank, worker, kill, judge };
+}
+
+/** Executes each key once, unless it looks at none. */
+class Bank {
+  executed = [];
+  requests = 0;
+  /** It answers late, or not at all. */
+  isSlow = false;
+  /** It executes, and answers nobody. */
+  holds = false;
+  #answers = new Map();
+  #notices = new Set();
+  #waiting = [];
+  #options;
+  #server;
+
+  constructor(options) {
+    this.#options = options;
+    this.#server = createServer((request, response) => this.#serve(request, response));
+  }
+
+  async start() {
+    this.#server.listen(0, '127.0.0.1');
+    await once(this.#server, 'listening');
+    this.origin = `http://127.0.0.1:${this.#server.address().port}`;
+  }
+
+  close() {
+    this.#server.closeAllConnections();
+    this.#server.close();
+  }
+
+  /** So many requests have come. */
+  reached(count) {
+    return this.#until(() => this.requests >= count);
+  }
+
+  /** So many payees were told. */
+  told(count) {
+    return this.#until(() => this.#notices.size >= count);
+  }
+
+  #until(isSo) {
+    const { promise, resolve } = Promise.withResolvers();
+    this.#waiting.push({ isSo, resolve });
+    this.#look();
+    return promise;
+  }
+
+  #look() {
+    this.#waiting = this.#waiting.filter(({ isSo, resolve }) => !isSo() || resolve());
+  }
+
+  async #serve(request, response) {
+    const key = request.headers['idempotency-key'];
+    const chunks = await Array.fromAsync(request);
+    const text = Buffer.concat(chunks).toString();
+    const answer = request.url === '/notices' ? this.#notice(key) : this.#transfer(request.method, key, text);
+    this.#look();
+    if (this.holds) return;
+    if (this.isSlow) await pause(this.#options.between(20, 300));
+    if (this.isSlow && this.#options.between(1, 8) === 1) return response.destroy();
+    response
+      .writeHead(answer.status, { 'content-type': 'application/json' })
+      .end(JSON.stringify(answer.body));
+  }
+
+  #notice(id) {
+    this.#notices.add(id);
+    return { status: 200, body: {} };
+  }
+
+  #transfer(method, key, text) {
+    const { looksAtKeys } = this.#options;
+    const known = this.#answers.get(key);
+    if (method === 'GET') return known ? { ...known, status: 200 } : { status: 404, body: {} };
+    this.requests += 1;
+    if (known && looksAtKeys) return known;
+    const { to, cents } = JSON.parse(text);
+    this.executed.push({ key, to, cents });
+    const isKnown = to !== 'nobody';
+    const body = isKnown
+      ? { Booked: { reference: `tr_${this.executed.length}` } }
+      : { Rejected: { reason: 'no such account' } };
+    const answer = { status: isKnown ? 200 : 422, body };
+    this.#answers.set(key, answer);
+    return answer;
+  }
+}
