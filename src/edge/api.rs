@@ -2,8 +2,8 @@
 //! three are good.
 
 use super::app::{App, ObjectRef, session};
+use super::entries::TRANSPORT_FIELDS;
 use super::return_key::sign_way_back;
-use super::ride::{TRANSPORT_FIELDS, api_request};
 use super::{key_source, reply};
 use crate::config::Account;
 use messages::message::{Ask, BindVerdict, Execute, ExecuteResult, Fault, Shown, View};
@@ -64,21 +64,6 @@ pub(super) async fn show(app: &App, place: &ObjectRef, ask: Ask) -> Result<View,
         Ok(None) => Err(Problem::new(Kind::NotFound)),
         Err(error) => Err(unreadable(error)),
     }
-}
-
-/// `POST /rides`
-pub(super) async fn post_ride(app: &App, request: &Request) -> Result<Answer, Problem> {
-    let call = Call::read(app, request)?;
-    let account = call.account;
-    let operation = api_request(
-        &call.parameters,
-        &account.payment_method,
-        account.customer.as_deref(),
-        account.stripe_account.as_deref(),
-        account.email.as_deref(),
-    )
-    .map_err(invalid_parameters)?;
-    call.run(operation, None).await
 }
 
 /// An API client's request: authenticated, and its body read. A body of an unknown type must not hide that the key is

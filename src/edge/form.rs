@@ -3,8 +3,9 @@
 
 use super::api::{Unreachable, fault, run, unavailable, unreadable};
 use super::app::{App, ObjectRef, session};
+use super::entries::{TRANSPORT_FIELDS, foreign_fields};
 use super::reply::ResponseOptions;
-use super::ride::{self, COORDINATES, TRANSPORT_FIELDS};
+use super::ride::{self, COORDINATES};
 use super::{key_source, reply};
 use messages::message::{Ask, Execute, ExecuteResult, Shown};
 use once::fingerprint::{FieldError, Fingerprint, Parameters};
@@ -166,7 +167,7 @@ pub(super) async fn post_ride(app: &App, request: &Request) -> Result<Answer, Pr
             // The key is still free: the same form is corrected and sent again.
             let key = key.as_str().to_owned();
             let notice =
-                ride::foreign_fields(&errors, &[&COORDINATES.map(|(name, _)| name)[..], &["email"]].concat());
+                foreign_fields(&errors, &[&COORDINATES.map(|(name, _)| name)[..], &["email"]].concat());
             let sheet = FormState { kept: Some(&entries), errors: &errors, notice, status: 422 };
             return Ok(form_page(app, request, &session, key, sheet));
         }

@@ -3,6 +3,7 @@
 
 pub mod checkout;
 pub mod cors;
+pub mod entries;
 pub mod key_source;
 pub mod openapi;
 pub mod pages;

@@ -1,21 +1,13 @@
 //! The ride's form and its parameters: what the browser and the API client have in common, and the pages.
 
-use crate::edge::pages::{Entry, RideForm, RideReceipt, StatusPage, TEST_CARDS, is_late};
-use crate::edge::payment_params::email;
+use super::entries::{email_entry, kept, receipt_email, unpaid, without_unknown};
+use super::pages::{Entry, RideForm, RideReceipt, StatusPage, TEST_CARDS, is_late};
 use messages::message::{KeyStatus, View};
-use once::fingerprint::{Canonical, Field, FieldError, Parameters};
+use once::fingerprint::{Field, FieldError, Parameters};
 use payments::flows::Operation;
 use payments::flows::ride::{DegreesE7, FARE_MINOR, Place, Ride, RideRequest, RideState};
 use payments::timestamp;
 use web::pages::{Notice, ProblemPage, Site, refresh_s};
-
-/// Fields of the transport: no part of the operation or its fingerprint.
-pub const TRANSPORT_FIELDS: [&str; 2] = ["idempotency_key", "raise_error"];
-
-/// What a fresh form of the demo suggests: its mail goes nowhere but into the simulator's mailbox.
-pub const SUGGESTED_EMAIL: &str = "you@example.com";
-/// The most of an address that a form shows again.
-pub const EMAIL_MAX: usize = 254;
 
 /// What a fresh form suggests: from San Francisco to the launch pads of Cape Canaveral.
 const SUGGESTED: [&str; 4] = ["37.7749", "-122.4194", "28.5721", "-80.648"];
@@ -93,64 +85,6 @@ pub fn form_request(parameters: &Parameters) -> Result<Operation, Vec<FieldError
     }
 }
 
-/// The field for the receipt of a form, which may be left empty.
-pub fn receipt_email(parameters: &Parameters) -> Result<Option<String>, FieldError> {
-    match parameters.text("email") {
-        Field::Missing => Ok(None),
-        Field::Text(text) if text.trim().is_empty() => Ok(None),
-        Field::Text(text) => email(&text).map(Some),
-        Field::NotText => Err("must be given once".to_owned()),
-    }
-    .map_err(|message| FieldError { field: "email".to_owned(), message })
-}
-
-/// The same field as a form shows it: fresh, or as it was entered.
-pub fn email_entry(site: &Site, kept: Option<&Parameters>, errors: &[FieldError]) -> Entry {
-    let value = match kept.map(|parameters| parameters.text("email")) {
-        None if site.demo => SUGGESTED_EMAIL.to_owned(),
-        None => String::new(),
-        Some(email) => email.or_empty().chars().take(EMAIL_MAX).collect(),
-    };
-    let error = errors.iter().find(|error| error.field == "email");
-    Entry { value, error: error.map(|error| error.message.clone()).unwrap_or_default() }
-}
-
-/// A misspelt parameter must not silently do nothing.
-fn without_unknown<T>(
-    parameters: &Parameters,
-    known: impl Fn(&str) -> bool,
-    result: Result<T, Vec<FieldError>>,
-) -> Result<T, Vec<FieldError>> {
-    let unknown: Vec<FieldError> = parameters
-        .names()
-        .into_iter()
-        .filter(|name| !known(name))
-        .map(|name| FieldError {
-            field: name.chars().take(64).collect(),
-            message: "is not a parameter of this request: remove it or correct its name".to_owned(),
-        })
-        .collect();
-    match result {
-        Ok(value) if unknown.is_empty() => Ok(value),
-        result => Err(result.err().into_iter().flatten().chain(unknown).collect()),
-    }
-}
-
-/// What to say above a form whose errors are not all at its own inputs: a field that does not belong to it.
-pub fn foreign_fields(errors: &[FieldError], inputs: &[&str]) -> Option<Notice> {
-    let foreign =
-        |error: &&FieldError| error.field != "payment_method" && !inputs.contains(&error.field.as_str());
-    let names: Vec<&str> = errors.iter().filter(foreign).map(|error| error.field.as_str()).collect();
-    (!names.is_empty()).then(|| Notice {
-        title: "This form was changed on its way".to_owned(),
-        text: format!(
-            "It came with fields that it does not have: {}. Nothing was charged.",
-            names.join(", ")
-        ),
-        tone: "warning",
-    })
-}
-
 /// The form: fresh, or with its entries kept and the wrong ones marked.
 pub fn form(
     site: Site,
@@ -181,11 +115,6 @@ pub fn form(
         card: entry("payment_method", TEST_CARDS.first().map_or("", |card| card.payment_method)),
         price: price(FARE_MINOR),
     }
-}
-
-/// The entries of a form as they were sent, from the stored canonical text.
-pub fn kept(canonical: &Canonical) -> Option<Parameters> {
-    serde_json::from_str::<Vec<(String, String)>>(&canonical.0).ok().map(Parameters::Form)
 }
 
 /// What a person sees of a ride.
@@ -246,28 +175,6 @@ fn not_paid(site: Site, notice: Notice) -> ProblemPage {
         request_id: String::new(),
         link_href: "/".to_owned(),
         link_text: "Back to the start".to_owned(),
-    }
-}
-
-/// Why a payment came to nothing, to be said above a form: once, in its own words or the provider's.
-pub(super) fn unpaid(declined: bool, reason: &str, edited: bool) -> Notice {
-    if edited {
-        return Notice {
-            title: "Your changes were not sent".to_owned(),
-            text: "This form had been used before, and that payment failed. Nothing was charged. Make your changes again \
-                   below and pay."
-                .to_owned(),
-            tone: "warning",
-        };
-    }
-    let title = if declined { "Your card was declined" } else { "The payment did not go through" };
-    // Ours and the provider's words in one text, without saying anything twice.
-    let reason = reason.trim().trim_end_matches("Nothing was charged.").trim_end().trim_end_matches('.');
-    let reason = if reason.is_empty() || reason == title { String::new() } else { format!("{reason}. ") };
-    Notice {
-        title: title.to_owned(),
-        text: format!("{reason}Nothing was charged. You can try again, for example with another card."),
-        tone: "error",
     }
 }
 

@@ -1,10 +1,11 @@
 //! A ride's two addresses, each for browsers and for API clients.
 
-use super::api::{self, owner};
+use super::api::{self, Call, invalid_parameters, owner};
 use super::app::{App, ObjectRef, session};
+use super::entries::kept;
 use super::form;
 use super::reply;
-use super::ride::{RidePage, Visit, kept, page};
+use super::ride::{RidePage, Visit, api_request, page};
 use messages::message::Ask;
 use once::id::Owner;
 use payments::payment::id::RideId;
@@ -14,7 +15,22 @@ use web::route::Parameter;
 
 /// `POST /rides`
 pub(super) async fn book(app: &App, request: &Request) -> Result<Answer, Problem> {
-    if request.is_form() { form::post_ride(app, request).await } else { api::post_ride(app, request).await }
+    if request.is_form() { form::post_ride(app, request).await } else { book_by_api(app, request).await }
+}
+
+/// The ride of an API client, who pays with the account's payment method.
+async fn book_by_api(app: &App, request: &Request) -> Result<Answer, Problem> {
+    let call = Call::read(app, request)?;
+    let account = call.account;
+    let operation = api_request(
+        &call.parameters,
+        &account.payment_method,
+        account.customer.as_deref(),
+        account.stripe_account.as_deref(),
+        account.email.as_deref(),
+    )
+    .map_err(invalid_parameters)?;
+    call.run(operation, None).await
 }
 
 /// `GET /rides/{id}`: page or JSON.

@@ -2,11 +2,11 @@
 
 use super::Order;
 use super::cart::Line;
+use crate::edge::entries::{email_entry, kept, unpaid};
 use crate::edge::pages::{
     CardElement, CheckoutBank, CheckoutForm, CheckoutReceipt, OrderLine, Refunded, StatusPage,
     checkout_cards, is_late,
 };
-use crate::edge::ride::{email_entry, kept, unpaid};
 use messages::message::{KeyStatus, View};
 use once::fingerprint::{Field, FieldError, Parameters};
 use payments::flows::tries::NextTry;

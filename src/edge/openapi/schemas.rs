@@ -3,9 +3,10 @@
 use serde_json::{Value, json};
 
 use crate::edge::checkout::cart::{LINES_MAX, NAME_MAX_CHARS, QUANTITY_MAX};
+use crate::edge::entries::EMAIL_MAX;
 use crate::edge::pages::TEST_CARDS;
 use crate::edge::payment_params::{METADATA_MAX, METADATA_NAME_MAX, METADATA_VALUE_MAX, ORDER_MAX, URL_MAX};
-use crate::edge::ride::{COORDINATES, EMAIL_MAX};
+use crate::edge::ride::COORDINATES;
 use crate::readmodel::list::STATUSES;
 use payments::flows::order_link::REVISION_MAX;
 use payments::flows::ride::{FARE_CURRENCY, FARE_MINOR};
