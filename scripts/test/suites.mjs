@@ -108,6 +108,13 @@ export const suites = () => [
   ),
   // Those that take longest first, so that none is left over alone.
   ...['crash', 'browser', 'clients', 'lab', 'worker', 'load', 'soak'].flatMap(nodeTests),
+  {
+    ...nodeSuite([join('tests', 'crash', 'kill.test.mjs')]),
+    name: 'thorough: crash kill',
+    env: { CRASH_KEYS: '1000', CRASH_KILLS: '110' },
+    byName: true,
+    asked: 'thorough',
+  },
   check('build: what would be deployed', ['node', 'scripts/deploy.mjs', '--dry-run'], {
     timeoutMs: compiled,
     env: { BUILD_PROFILE: 'release' },
