@@ -14,10 +14,16 @@ const budget = JSON.parse(readFileSync(budgetFile, 'utf8'));
 test('no operation costs more than its budget', async (t) => {
   const dir = mkdtempSync(join(tmpdir(), 'paid-once-cost-'));
   t.after(() => rmSync(dir, { recursive: true, force: true }));
-  const found = await countAll(dir, { runs: 3 });
-  for (const [operation, counts] of Object.entries(found))
-    t.diagnostic(`${operation}: ${JSON.stringify(counts)}`);
-  assert.deepEqual(judge(found, budget), []);
+  let wrong;
+  // Most often one run of each shows it. On a busy machine one of them may be dearer: then the medians of three decide.
+  for (const runs of [1, 3]) {
+    const found = await countAll(join(dir, `${runs}`), { runs, expiring: 3 });
+    for (const [operation, counts] of Object.entries(found))
+      t.diagnostic(`${operation}: ${JSON.stringify(counts)}`);
+    wrong = judge(found, budget);
+    if (wrong.length === 0) return;
+  }
+  assert.deepEqual(wrong, []);
 });
 
 test('one more of anything is told by its name, and so is a budget that is too wide or lacks something', () => {

@@ -60,16 +60,18 @@ const DOCUMENTED = {
 };
 
 test('one payment with its receipt', async (t) => {
-  // On a busy machine a run that takes long is told of, or an alarm comes first: the cheapest of five is what a payment costs.
+  // On a busy machine a run that takes long is told of, or an alarm comes first: the cheapest of up to five is what a payment costs.
   const costs = [];
-  for (let round = 0; round < 5; round += 1) {
+  const cheapest = (name) => Math.min(...costs.map((one) => one[name]));
+  const isDear = () => Object.entries(DOCUMENTED).some(([name, documented]) => cheapest(name) > documented);
+  while (costs.length < 5 && isDear()) {
     const before = await settled();
     const { payment } = await paid();
     await until('the receipt is sent', async () => (await jobsDone(payment)) === 1);
     costs.push(await difference(before));
   }
   for (const [name, documented] of Object.entries(DOCUMENTED)) {
-    const cost = Math.min(...costs.map((one) => one[name]));
+    const cost = cheapest(name);
     t.diagnostic(`a payment: ${cost} ${name}`);
     assert.ok(cost > 0 && cost <= documented, `${name}: ${cost}, docs/operations.md says ${documented}`);
   }
