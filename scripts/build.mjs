@@ -1,5 +1,5 @@
 // Builds the Workers, each into its own build/ folder. A Worker whose inputs did not change is left alone.
-// Names behind the command build these Workers alone. `BUILD_PROFILE=dev` builds them fast: for tests, and to try them on this machine. What is deployed or measured is built without it.
+// Names behind the command build these Workers alone; with `--compile` nothing is put into build/. `BUILD_PROFILE=dev` builds them fast: for tests, and to try them on this machine. What is deployed or measured is built without it.
 import { createHash } from 'node:crypto';
 import {
   copyFileSync,
@@ -66,13 +66,32 @@ const profiles = {
   named: { profile: 'release', named: true },
 };
 
-/** Builds the Workers named, by default all. `profile` is what `BUILD_PROFILE` says, where it says anything. */
-export async function build({ names = workers.map(({ name }) => name), profile = 'release' } = {}) {
+/**
+ * Builds the Workers named, by default all. `profile` is what `BUILD_PROFILE` says, where it says anything. `compiles` alone leaves build/ as
+ * it is: a later build has little left to do.
+ */
+export async function build({
+  names = workers.map(({ name }) => name),
+  profile = 'release',
+  compiles = false,
+} = {}) {
   const wanted = process.env.BUILD_PROFILE ?? profile;
   if (!Object.hasOwn(profiles, wanted))
     throw new Stop(`BUILD_PROFILE is "${wanted}": set it to dev, release or named, or leave it out.`);
+  const work = compiles ? compileWorker : buildWorker;
   for (const worker of [...workers, ...examples].filter(({ name }) => names.includes(name)))
-    await buildWorker(worker, profiles[wanted]);
+    await work(worker, profiles[wanted]);
+}
+
+async function compileWorker(worker, { profile }) {
+  const shown = step(`compiling ${worker.name}`);
+  try {
+    await compile(worker, profile, shown);
+  } catch (error) {
+    shown.fail();
+    throw error;
+  }
+  shown.done();
 }
 
 async function buildWorker(worker, { profile, named }) {
@@ -177,10 +196,12 @@ function wasmSize(out) {
 if (import.meta.url === pathToFileURL(process.argv[1]).href) {
   endOnSignals({ exitCode: 130 });
   await script(async () => {
-    const names = process.argv.slice(2);
+    const args = process.argv.slice(2);
+    const compiles = args.includes('--compile');
+    const names = args.filter((name) => name !== '--compile');
     await setUp();
     // `wrangler dev` builds anew after each change, and tells its build command that it is that.
     const profile = process.env.WRANGLER_COMMAND === 'dev' ? 'dev' : 'release';
-    await build({ ...(names.length > 0 && { names }), profile });
+    await build({ ...(names.length > 0 && { names }), profile, compiles });
   });
 }

@@ -106,6 +106,17 @@ export const suites = () => [
       builds: 'dev',
     }),
   ),
+  // One crate at a time on one core: beside suites that mostly wait it takes no time of its own.
+  check(
+    'build: compile what would be deployed',
+    ['node', 'scripts/build.mjs', '--compile', 'paid-once', 'desk'],
+    {
+      timeoutMs: compiled,
+      env: { BUILD_PROFILE: 'release' },
+      builds: 'release',
+      waits: true,
+    },
+  ),
   // Those that take longest first, so that none is left over alone.
   ...['crash', 'browser', 'clients', 'lab', 'worker', 'load', 'soak'].flatMap(nodeTests),
   {
