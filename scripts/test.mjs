@@ -11,7 +11,7 @@ import { suites } from './test/suites.mjs';
 
 const shownLines = 200;
 /** How many of those that mostly wait run at the same time: they keep two cores busy. */
-const atOnce = 3;
+const atOnce = 4;
 
 endOnSignals({ exitCode: 130 });
 await script(async () => {
