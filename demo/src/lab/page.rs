@@ -329,7 +329,10 @@ fn told(event: &str, detail: &str) -> Option<(String, bool)> {
             Some((_, why)) => format!("Not executed: {why}"),
             None => format!("The bank {detail}"),
         },
-        "look_up" => format!("Looked for the charge in the bank’s list: {detail}"),
+        "look_up" => match detail.strip_prefix("the configured key is of ") {
+            Some(account) => format!("Asked the bank whose secret key is used: {account}"),
+            None => format!("Looked for the charge in the bank’s list: {detail}"),
+        },
         "resumed" => format!("Taken up again: {detail}"),
         "released" => format!("Put aside: {detail}"),
         "finished" => "The answer is stored: from now on everybody gets this one".to_owned(),
