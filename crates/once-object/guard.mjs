@@ -72,6 +72,11 @@ function objectOf({ wasm, instance, guarded }, className) {
       return guarded(() => RustObject.#of(this).fetch(request));
     }
 
+    /** By RPC, a text for a text: a class may have it. */
+    ask(question) {
+      return guarded(() => RustObject.#of(this).ask(question));
+    }
+
     /** An alarm that fails is tried six times and then lost for good: after a trap it is set again instead. */
     async alarm() {
       try {
@@ -82,7 +87,8 @@ function objectOf({ wasm, instance, guarded }, className) {
       }
     }
   }
-  if (!wasm[className].prototype.alarm) delete RustObject.prototype.alarm;
+  for (const handler of ['alarm', 'ask'])
+    if (!wasm[className].prototype[handler]) delete RustObject.prototype[handler];
   return RustObject;
 }
 

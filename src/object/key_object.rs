@@ -1,13 +1,18 @@
-//! The exported class: HTTP and alarms of the runtime, in and out.
+//! The exported class: what is asked of the object, by RPC, and its alarms.
 
-use worker::{DurableObject, Env, Request, Response, Result, State, durable_object};
+use std::rc::Rc;
+
+use js_sys::Promise;
+use wasm_bindgen::prelude::*;
+use worker::wasm_bindgen_futures::future_to_promise;
+use worker::{DurableObject, Env, Error, Request, Response, Result, State, durable_object};
 
 use super::drive::Drive;
 use super::old_tables::adopt;
 use crate::config::Config;
 use ::runtime::log::log;
 use ::runtime::metrics;
-use messages::message::{Ask, Envelope, PROVIDER_MS, VERSION};
+use messages::message::{Ask, Envelope, VERSION};
 use once::context::Bug;
 use once_object::alarm::AFTER_FAILURE_MS;
 use once_object::runtime::{Runtime, object_id};
@@ -16,23 +21,53 @@ use payments::flows::engine::Payments;
 
 /// The Durable Object of one idempotency key.
 #[durable_object(alarm)]
-pub struct KeyObject {
+pub struct KeyObject(Rc<Parts>);
+
+/// What a call holds on to.
+struct Parts {
     state: State,
     env: Env,
     drive: std::result::Result<Drive, Bug>,
 }
 
+/// By RPC a question is a text and so is its answer. A request and a response cost several times as much: headers, streams, and each
+/// of their parts is a call into JavaScript.
+#[wasm_bindgen]
+impl KeyObject {
+    /// Answers a question: both are JSON, see [`messages::message`].
+    pub fn ask(&self, question: String) -> Promise {
+        let parts = Rc::clone(&self.0);
+        future_to_promise(async move {
+            let answer = parts.answer(&question).await;
+            answer.map(JsValue::from).map_err(JsValue::from)
+        })
+    }
+}
+
 impl DurableObject for KeyObject {
     fn new(state: State, env: Env) -> Self {
         let drive = Config::of(&env).map_err(Bug).and_then(|config| Drive::new(&env, open(&state)?, config));
-        Self { state, env, drive }
+        Self(Rc::new(Parts { state, env, drive }))
     }
 
+    /// The same question as a request: an edge of the release before asks like that while a deploy rolls out.
     async fn fetch(&self, mut request: Request) -> Result<Response> {
-        let drive = self.drive.as_ref().map_err(|bug| worker::Error::RustError(bug.0.clone()))?;
-        let envelope: Envelope<Ask> = request.json().await?;
+        let question = request.text().await?;
+        Response::ok(self.0.answer(&question).await?)
+    }
+
+    async fn alarm(&self) -> Result<Response> {
+        self.0.alarm().await?;
+        Response::empty()
+    }
+}
+
+impl Parts {
+    async fn answer(&self, question: &str) -> Result<String> {
+        let drive = self.drive.as_ref().map_err(|bug| Error::RustError(bug.0.clone()))?;
+        let envelope: Envelope<Ask> = serde_json::from_str(question)?;
         if envelope.version > VERSION {
-            return Response::error("another version of the message is spoken here", 400);
+            return Err(Error::RustError("another version of the message is spoken here".to_owned()));
         }
         metrics::object_request("fetch");
         let mut provider_ms = 0;
@@ -88,20 +123,13 @@ impl DurableObject for KeyObject {
             },
         };
         self.send_counts();
-        match answer {
-            Ok(body) => {
-                let response = Response::from_bytes(body)?;
-                response.headers().set(PROVIDER_MS, &provider_ms.to_string())?;
-                Ok(response)
-            }
-            Err(bug) => {
-                drive.log("error", "object_failed", &[("error", bug.0.as_str().into())]);
-                Response::error("the object failed", 500)
-            }
-        }
+        answer.map(|message| answered(provider_ms, &message)).map_err(|bug| {
+            drive.log("error", "object_failed", &[("error", bug.0.as_str().into())]);
+            Error::RustError("the object failed".to_owned())
+        })
     }
 
-    async fn alarm(&self) -> Result<Response> {
+    async fn alarm(&self) -> Result<()> {
         match &self.drive {
             Ok(drive) => {
                 metrics::object_request("alarm");
@@ -115,11 +143,9 @@ impl DurableObject for KeyObject {
                 self.state.storage().set_alarm(AFTER_FAILURE_MS).await?;
             }
         }
-        Response::empty()
+        Ok(())
     }
-}
 
-impl KeyObject {
     /// After the answer, and without anybody waiting for it.
     fn send_counts(&self) {
         if let Some(flush) = metrics::flush(&self.env) {
@@ -135,6 +161,11 @@ fn open(state: &State) -> std::result::Result<Store<Payments, Runtime>, Bug> {
     Ok(Store::new(object_id(state)?, runtime, hooks))
 }
 
-fn encode<T: serde::Serialize>(message: &T) -> std::result::Result<Vec<u8>, Bug> {
-    serde_json::to_vec(&Envelope { version: VERSION, message }).map_err(|error| Bug(error.to_string()))
+fn encode<T: serde::Serialize>(message: &T) -> std::result::Result<String, Bug> {
+    serde_json::to_string(message).map_err(|error| Bug(error.to_string()))
+}
+
+/// [`Answered`](messages::message::Answered), around a message in JSON.
+fn answered(provider_ms: u64, message: &str) -> String {
+    format!(r#"{{"version":{VERSION},"provider_ms":{provider_ms},"message":{message}}}"#)
 }

@@ -23,15 +23,24 @@ use payments::payment::{Payment, Refund};
 /// The version of these messages.
 pub const VERSION: u32 = 1;
 
-/// The header in which an object says how long it has waited for the provider, in ms.
-pub const PROVIDER_MS: &str = "provider-ms";
-
 /// A message with its version.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Envelope<T> {
     /// See [`VERSION`].
     pub version: u32,
     /// The message.
+    pub message: T,
+}
+
+/// What an object answers, with its version.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Answered<T> {
+    /// See [`VERSION`].
+    pub version: u32,
+    /// How long it has waited for the provider, in ms.
+    #[serde(default)]
+    pub provider_ms: u64,
+    /// The answer.
     pub message: T,
 }
 

@@ -111,7 +111,7 @@ impl Objects {
     async fn ask_once<T: DeserializeOwned>(&self, object: &ObjectRef, ask: &Ask) -> Result<T> {
         let asked_at_ms = worker::Date::now().as_millis();
         let stub = self.stub(object)?;
-        let asked = client::ask_stub(&stub, ask);
+        let asked = client::ask_stub(stub, ask);
         let answered = within(self.patience, "the object's answer", asked).await;
         let waited_ms = worker::Date::now().as_millis().saturating_sub(asked_at_ms);
         self.waited_ms.set(self.waited_ms.get().saturating_add(waited_ms));

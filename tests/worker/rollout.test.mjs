@@ -1,0 +1,64 @@
+// While a deploy rolls out, an edge and an object of two releases speak to each other.
+
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+
+import { TRIP, account, freshKey } from './support/account.mjs';
+import { startChanged } from './support/changed.mjs';
+import { objectId } from './support/objects.mjs';
+
+/** Objects as the release before had them: asked by requests alone, and answering without the time that the provider took. */
+const BEFORE = `
+import { DurableObject } from 'cloudflare:workers';
+import { KeyObject as Newest } from '../../src/entry.mjs';
+
+export * from '../../src/entry.mjs';
+export { default } from '../../src/entry.mjs';
+
+export class KeyObject extends DurableObject {
+  #newest;
+
+  constructor(ctx, env) {
+    super(ctx, env);
+    this.#newest = new Newest(ctx, env);
+  }
+
+  async fetch(request) {
+    const { provider_ms, ...answered } = await (await this.#newest.fetch(request)).json();
+    return Response.json(answered, { headers: { 'provider-ms': String(provider_ms) } });
+  }
+
+  alarm() {
+    return this.#newest.alarm();
+  }
+}
+`;
+
+describe('objects of the release before', () => {
+  let site;
+  let user;
+  before(async () => {
+    const change = (settings) => settings.replace('"../../src/entry.mjs"', '"before.mjs"');
+    site = await startChanged(change, { files: { 'before.mjs': BEFORE } });
+    user = account(site);
+  });
+  after(() => site.close());
+
+  test('are asked as they can answer, and an operation runs once', async () => {
+    const key = freshKey();
+    const first = await user.book(key);
+    assert.equal(first.status, 201, first.text);
+    const again = await user.book(key);
+    assert.equal(again.header('idempotent-replayed'), 'true');
+    assert.equal(again.text, first.text);
+    assert.equal(await site.simulator.charges(first.ride), 1);
+    assert.equal((await user.ride(first.ride)).json().status, 'paid');
+  });
+
+  test('have no method for calls', async () => {
+    const { ride } = await user.book(freshKey(), TRIP);
+    const { KEYS } = await site.worker.getEnv();
+    const stub = KEYS.get(KEYS.idFromString(objectId(ride)));
+    await assert.rejects(async () => stub.ask('{}'), /does not implement/);
+  });
+});
