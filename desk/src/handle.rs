@@ -5,11 +5,10 @@ use worker::{Context, Env};
 use crate::app::{App, site};
 use crate::routes::{self, Route, Who};
 use crate::{login, operator};
-use runtime::{metrics, serve};
+use runtime::serve;
 use web::http::{Answer, Request};
 use web::origin::from_here;
 use web::problem::{Kind, Problem};
-use web::reply;
 use web::route::Method;
 
 /// Answers a request. An error is an answer too.
@@ -31,14 +30,8 @@ pub(crate) async fn handle(
             serve::refuse(Problem::of_setting(Kind::Misconfigured, what), &request, site(false, &request))
         }
     };
-    let answer = reply::finish(answer, &request);
     let name = route.as_ref().map_or("none", Route::name);
-    serve::log_request(&request, name, &answer);
-    metrics::request(name, &request.method, answer.status, answer.outcome);
-    if let Some(flush) = metrics::flush(&env) {
-        ctx.wait_until(flush);
-    }
-    serve::write(answer, None)
+    serve::finish(answer, &request, name, &env, &ctx, None)
 }
 
 /// Judges a request by all that its headers tell, and only then reads its body: a stranger cannot make us read one.
@@ -59,11 +52,7 @@ async fn answer(
     if request.method == "OPTIONS" {
         return Ok(Answer::empty(204, "options").with("allow", route.allow()));
     }
-    let Some(endpoint) = route.endpoint(&request.method) else {
-        let mut problem = Problem::new(Kind::MethodNotAllowed);
-        problem.allow = Some(route.allow());
-        return Err(problem);
-    };
+    let endpoint = route.endpoint(&request.method)?;
     if endpoint.method == Method::Post {
         admit(app, request, endpoint.own.who).await?;
         request.body =

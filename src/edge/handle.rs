@@ -5,11 +5,9 @@ use worker::{Context, Env};
 use super::app::{App, site};
 use super::route::Route;
 use super::{admission, cors, routes};
-use runtime::metrics;
 use runtime::serve;
 use web::http::{Answer, Request};
 use web::problem::{Kind, Problem};
-use web::reply;
 use web::route::Method;
 
 /// Answers a request. An error is an answer too.
@@ -37,14 +35,8 @@ pub async fn handle(
             serve::refuse(Problem::of_setting(Kind::Misconfigured, what), &request, site(false, &request))
         }
     };
-    let answer = reply::finish(answer, &request);
     let name = route.as_ref().map_or("none", Route::name);
-    serve::log_request(&request, name, &answer);
-    metrics::request(name, &request.method, answer.status, answer.outcome);
-    if let Some(flush) = metrics::flush(&env) {
-        ctx.wait_until(flush);
-    }
-    serve::write(answer, file)
+    serve::finish(answer, &request, name, &env, &ctx, file)
 }
 
 /// Judges a request by all that its headers tell, and only then reads its body.
@@ -61,11 +53,7 @@ async fn answer(
     if request.method == "OPTIONS" {
         return Ok(cors::options(request, route, &app.config.cors_origins));
     }
-    let Some(endpoint) = route.endpoint(&request.method) else {
-        let mut problem = Problem::new(Kind::MethodNotAllowed);
-        problem.allow = Some(route.allow());
-        return Err(problem);
-    };
+    let endpoint = route.endpoint(&request.method)?;
     if endpoint.method == Method::Post {
         admission::admit(app, request, endpoint.own.who, &route.parameters).await?;
         request.body =

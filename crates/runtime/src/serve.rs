@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use futures_util::StreamExt;
 use futures_util::future::{Either, select};
-use worker::{Delay, Headers, ResponseBody};
+use worker::{Context, Delay, Env, Headers, ResponseBody};
 
 use crate::log::log;
+use crate::metrics;
 use crate::random;
 use once::id::RequestId;
 use web::http::{Answer, Request, Url};
@@ -107,7 +108,7 @@ pub fn refuse(mut problem: Problem, request: &Request, site: Site) -> Answer {
 }
 
 /// Writes a request and its answer to the log. `route` is the pattern that it is of.
-pub fn log_request(request: &Request, route: &str, answer: &Answer) {
+fn log_request(request: &Request, route: &str, answer: &Answer) {
     let mut fields = vec![
         ("event", "request".into()),
         ("request_id", request.id.0.as_str().into()),
@@ -123,8 +124,27 @@ pub fn log_request(request: &Request, route: &str, answer: &Answer) {
     log(if answer.status >= 500 { "error" } else { "info" }, &fields);
 }
 
+/// Ends a request: its line in the log, its counts, and what is sent. `route` is the pattern that it is of; a static file takes the place of
+/// the body.
+pub fn finish(
+    answer: Answer,
+    request: &Request,
+    route: &'static str,
+    env: &Env,
+    ctx: &Context,
+    file: Option<ResponseBody>,
+) -> worker::Result<worker::Response> {
+    let answer = reply::finish(answer, request);
+    log_request(request, route, &answer);
+    metrics::request(route, &request.method, answer.status, answer.outcome);
+    if let Some(flush) = metrics::flush(env) {
+        ctx.wait_until(flush);
+    }
+    write(answer, file)
+}
+
 /// What is sent: the answer, with its own body or with a static file as its body.
-pub fn write(answer: Answer, file: Option<ResponseBody>) -> worker::Result<worker::Response> {
+fn write(answer: Answer, file: Option<ResponseBody>) -> worker::Result<worker::Response> {
     let headers = Headers::new();
     for (name, value) in &answer.headers {
         headers.append(name, value)?;

@@ -216,15 +216,23 @@ impl<T> Route<T> {
         Some(Self { endpoints, parameters })
     }
 
-    /// What answers this method.
-    pub fn endpoint(&self, method: &str) -> Option<&'static Endpoint<T>> {
+    /// What answers this method, or the problem that nothing does.
+    pub fn endpoint(&self, method: &str) -> Result<&'static Endpoint<T>, Problem> {
+        self.find_endpoint(method).ok_or_else(|| {
+            let mut problem = Problem::new(Kind::MethodNotAllowed);
+            problem.allow = Some(self.allow());
+            problem
+        })
+    }
+
+    fn find_endpoint(&self, method: &str) -> Option<&'static Endpoint<T>> {
         let method = if method == "HEAD" { "GET" } else { method };
         self.endpoints.iter().copied().find(|endpoint| endpoint.method.as_str() == method)
     }
 
     /// The methods that it answers, as the `Allow` header lists them.
     pub fn allow(&self) -> String {
-        let has = |method: &&str| matches!(*method, "OPTIONS") || self.endpoint(method).is_some();
+        let has = |method: &&str| matches!(*method, "OPTIONS") || self.find_endpoint(method).is_some();
         let methods: Vec<&str> =
             ["GET", "HEAD", "POST", "DELETE", "OPTIONS"].into_iter().filter(has).collect();
         methods.join(", ")
