@@ -1,4 +1,4 @@
-//! Runs an operation: as the engine does it, counted, and told in the words of the messages between the Workers.
+//! Runs an operation: as the engine does it, and counted.
 
 use super::drive::Drive;
 use super::host::faults;
@@ -21,40 +21,19 @@ impl Drive {
                 faults: ask.fault.map(faults),
             })
             .await?;
-        let is_in_progress = matches!(result, execute::ExecuteResult::InProgress { .. });
+        let is_in_progress = matches!(result, ExecuteResult::InProgress { .. });
         if joined {
             metrics::waited(!is_in_progress && self.took_money(&key_hash));
         }
-        Ok((
-            match result {
-                execute::ExecuteResult::Finished { response, original_request, replayed } => {
-                    if replayed && !joined {
-                        metrics::replayed(self.took_money(&key_hash));
-                    }
-                    ExecuteResult::Finished { response, original_request, replayed }
-                }
-                execute::ExecuteResult::InProgress { retry_after_ms } => {
-                    metrics::in_progress();
-                    ExecuteResult::InProgress { retry_after_ms }
-                }
-                execute::ExecuteResult::Pending { retry_after_ms, in_doubt } => {
-                    ExecuteResult::Pending { retry_after_ms, in_doubt }
-                }
-                execute::ExecuteResult::Interrupted { retry_after_ms } => {
-                    ExecuteResult::Interrupted { retry_after_ms }
-                }
-                execute::ExecuteResult::Mismatch { fields } => {
-                    metrics::mismatch();
-                    ExecuteResult::Mismatch { fields }
-                }
-                execute::ExecuteResult::Expired => ExecuteResult::Expired,
-                execute::ExecuteResult::NotStarted => ExecuteResult::NotStarted,
-                execute::ExecuteResult::NotOwner => ExecuteResult::NotOwner,
-                execute::ExecuteResult::Refused(refusal) => ExecuteResult::Refused(refusal),
-                execute::ExecuteResult::RateLimited => ExecuteResult::RateLimited,
-            },
-            provider_ms,
-        ))
+        match &result {
+            ExecuteResult::Finished { replayed: true, .. } if !joined => {
+                metrics::replayed(self.took_money(&key_hash));
+            }
+            ExecuteResult::InProgress { .. } => metrics::in_progress(),
+            ExecuteResult::Mismatch { .. } => metrics::mismatch(),
+            _ => {}
+        }
+        Ok((result, provider_ms))
     }
 
     /// For the counts only: nothing depends on it.

@@ -5,9 +5,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::inspection::{CallSight, Inspection};
 use once::fingerprint::Canonical;
-use once::id::{Owner, RequestId};
+use once::id::Owner;
 use once::key::KeyHash;
-use once::record::StoredResponse;
 use once::rows::TimelineEntry;
 use payments::flows::Point;
 use payments::flows::Refusal;
@@ -306,52 +305,7 @@ impl Fault {
 }
 
 /// What the object answers to [`Ask::Run`].
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum ExecuteResult {
-    /// The operation is over.
-    Finished {
-        /// Its stored response.
-        response: StoredResponse,
-        /// The request that first used the key.
-        original_request: RequestId,
-        /// Whether it was there before this request, or made by another one's run.
-        replayed: bool,
-    },
-    /// The first request still runs after the bounded wait.
-    InProgress {
-        /// When to come again, in ms.
-        retry_after_ms: u64,
-    },
-    /// The outcome is not known yet.
-    Pending {
-        /// When to come again, in ms.
-        retry_after_ms: u64,
-        /// Whether money may have moved.
-        in_doubt: bool,
-    },
-    /// An error between two phases.
-    Interrupted {
-        /// When it is resumed at the latest, in ms.
-        retry_after_ms: u64,
-    },
-    /// The key stands for another request.
-    Mismatch {
-        /// The fields that differ.
-        fields: Vec<String>,
-    },
-    /// The stored response is gone.
-    Expired,
-    /// An expired form that never did anything.
-    NotStarted,
-    /// The key is somebody else's.
-    #[serde(rename = "stranger")]
-    NotOwner,
-    /// The state of the payment forbids it; the key is still free.
-    Refused(Refusal),
-    /// Too many new operations; the key is still free.
-    RateLimited,
-}
+pub type ExecuteResult = once::execute::ExecuteResult<Refusal>;
 
 /// What the object answers to [`Ask::Show`]: `None` for a stranger, and where nothing is.
 pub type Shown = Option<View>;

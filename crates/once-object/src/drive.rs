@@ -20,7 +20,7 @@ use once::step::StepError;
 use worker::{Date, Delay};
 
 use super::execute::{Execute, ExecuteResult, Executed, Faults};
-use super::object::{Answer, Ended, Host, Live, Object, Running};
+use super::object::{Answer, Ended, Host, Live, Object, Refusal, Running};
 
 /// How long a run that has just begun has to end before what it has staged so far leaves.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -207,7 +207,7 @@ impl<H: Host> Object<H> {
         }
     }
 
-    fn result(&self, end: RunEnd, key_id: u32, replayed: bool) -> Result<ExecuteResult<H::Flow>, Bug> {
+    fn result(&self, end: RunEnd, key_id: u32, replayed: bool) -> Result<ExecuteResult<Refusal<H>>, Bug> {
         Ok(match end {
             RunEnd::Finished(response) => {
                 let first = self

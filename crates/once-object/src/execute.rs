@@ -2,9 +2,9 @@
 
 use once::begin::Command;
 use once::domain::Domain;
+pub use once::execute::ExecuteResult;
 use once::flow::Flow;
-use once::id::RequestId;
-use once::record::{FencingToken, RecoveryPoint, StoredResponse};
+use once::record::{FencingToken, RecoveryPoint};
 use once::rows::Rows;
 use once::run::Event;
 
@@ -32,55 +32,9 @@ pub struct Faults<F: Flow> {
 #[derive(Debug)]
 pub struct Executed<F: Domain> {
     /// What the request is told.
-    pub result: ExecuteResult<F>,
+    pub result: ExecuteResult<F::Refusal>,
     /// It has waited for the run of another request.
     pub joined: bool,
     /// How long that run was in calls of the provider, in ms.
     pub provider_ms: u64,
-}
-
-/// What a request is told.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ExecuteResult<F: Domain> {
-    /// The operation is over.
-    Finished {
-        /// Its stored response.
-        response: StoredResponse,
-        /// The request that first used the key.
-        original_request: RequestId,
-        /// Whether it was there before this request, or made by another one's run.
-        replayed: bool,
-    },
-    /// Another request's run goes on.
-    InProgress {
-        /// When to come again, in ms.
-        retry_after_ms: u64,
-    },
-    /// The outcome is not known yet.
-    Pending {
-        /// When to come again, in ms.
-        retry_after_ms: u64,
-        /// Whether it may have been executed.
-        in_doubt: bool,
-    },
-    /// An error between two phases.
-    Interrupted {
-        /// When it is resumed at the latest, in ms.
-        retry_after_ms: u64,
-    },
-    /// The key stands for another request.
-    Mismatch {
-        /// The fields that differ.
-        fields: Vec<String>,
-    },
-    /// The stored response is gone.
-    Expired,
-    /// There is nothing yet, and the request may not start anything.
-    NotStarted,
-    /// The key is somebody else's.
-    NotOwner,
-    /// The state of things forbids it; the key is still free.
-    Refused(F::Refusal),
-    /// Too many new operations; the key is still free.
-    RateLimited,
 }

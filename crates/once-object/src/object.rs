@@ -27,6 +27,8 @@ const KEYS_MAX: u32 = 200;
 pub type Call<H> = ProviderCall<<H as Host>::Flow>;
 /// What a definitive answer means.
 pub type Answer<H> = <<H as Host>::Flow as Domain>::Answer;
+/// Why the state of things does not admit an operation.
+pub type Refusal<H> = <<H as Host>::Flow as Domain>::Refusal;
 /// A job that leaves after the commit.
 pub type Job<H> = StagedJob<<<H as Host>::Flow as Domain>::JobKind>;
 /// What is configured for the flow.

@@ -20,6 +20,7 @@ pub mod begin;
 pub mod call;
 pub mod context;
 pub mod domain;
+pub mod execute;
 pub mod fingerprint;
 pub mod flow;
 pub mod id;

@@ -1,0 +1,54 @@
+//! What becomes of a request, as its caller is told: it can be sent from the object to whoever asked it.
+
+use serde::{Deserialize, Serialize};
+
+use super::id::RequestId;
+use super::record::StoredResponse;
+
+/// What a request is told. `R` is why the state of things does not admit an operation, see [`Domain::Refusal`](super::domain::Domain::Refusal).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ExecuteResult<R> {
+    /// The operation is over.
+    Finished {
+        /// Its stored response.
+        response: StoredResponse,
+        /// The request that first used the key.
+        original_request: RequestId,
+        /// Whether it was there before this request, or made by another one's run.
+        replayed: bool,
+    },
+    /// Another request's run goes on.
+    InProgress {
+        /// When to come again, in ms.
+        retry_after_ms: u64,
+    },
+    /// The outcome is not known yet.
+    Pending {
+        /// When to come again, in ms.
+        retry_after_ms: u64,
+        /// Whether it may have been executed.
+        in_doubt: bool,
+    },
+    /// An error between two phases.
+    Interrupted {
+        /// When it is resumed at the latest, in ms.
+        retry_after_ms: u64,
+    },
+    /// The key stands for another request.
+    Mismatch {
+        /// The fields that differ.
+        fields: Vec<String>,
+    },
+    /// The stored response is gone.
+    Expired,
+    /// There is nothing yet, and the request may not start anything.
+    NotStarted,
+    /// The key is somebody else's.
+    #[serde(rename = "stranger")]
+    NotOwner,
+    /// The state of things forbids it; the key is still free.
+    Refused(R),
+    /// Too many new operations; the key is still free.
+    RateLimited,
+}
