@@ -23,6 +23,8 @@ const COLOUR_RULES = ['color-contrast', 'link-in-text-block'];
 if (PICTURES) await mkdir(PICTURES, { recursive: true });
 
 export async function look(page, name) {
+  // Who asks before they are there gets a layout without the style sheets; and none comes from a cache while a test routes requests.
+  await page.waitForLoadState('load');
   assert.equal(await page.locator('h1').count(), 1);
   assert.match(await page.title(), /\S – Paid Once$/);
   await page.evaluate(AXE);
