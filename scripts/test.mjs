@@ -6,7 +6,7 @@ import { inTools } from './lib/paths.mjs';
 import { cargoProgress, endOnSignals, run } from './lib/run.mjs';
 import { Stop, say, script, seconds, step } from './lib/say.mjs';
 import { setUp } from './setup.mjs';
-import { verdict } from './test/count.mjs';
+import { failures, verdict } from './test/count.mjs';
 import { suites } from './test/suites.mjs';
 
 const shownLines = 200;
@@ -99,6 +99,7 @@ async function play(suite, onProgress) {
     cpuMs: ended.cpuMs,
     ...verdict(suite, ended),
   };
+  result.failures = result.failed > 0 ? failures(suite, ended) : [];
   result.text = `${result.passed} passed, ${result.failed} failed${result.reason ? `: ${result.reason}` : ''}`;
   return { result, ended };
 }
@@ -126,6 +127,11 @@ function report(results, ms) {
     say(
       `  ${failed ? '✗' : '✓'} ${name.padEnd(width)} ${`${passed}`.padStart(6)} passed ${`${failed}`.padStart(4)} failed ${seconds(ms).padStart(10)} ${cpu(cpuMs).padStart(10)} CPU`,
     );
+  }
+  // Once more, where whoever reads the end of a log finds it.
+  for (const { name, failures } of results.filter(({ failed }) => failed > 0)) {
+    headline(`Failed: ${name}`);
+    say(failures.join('\n'));
   }
   say(`\nIn ${seconds(ms)}, with ${cpu(total('cpuMs'))} of CPU.`);
   if (total('failed') > 0) process.exitCode = 1;

@@ -10,6 +10,16 @@ export function verdict({ kind }, { ok, code, timedOut, lines }) {
   return { passed, failed, reason: '' };
 }
 
+const shownLines = 40;
+
+/** What a suite that has failed says of it: from where its runner lists the failures, else its last lines. */
+export function failures({ kind }, { lines }) {
+  const from = lines.findIndex((line) => headings[kind]?.test(line));
+  return from < 0 ? lines.slice(-shownLines) : lines.slice(from, from + shownLines);
+}
+
+const headings = { node: /^✖ failing tests:$/, cargo: /^failures:$/ };
+
 const counters = {
   check: (_lines, ok) => ({ passed: ok ? 1 : 0, failed: ok ? 0 : 1 }),
 
