@@ -2,7 +2,7 @@
 import { setTimeout as pause } from 'node:timers/promises';
 
 import { DECLINED_USER, USER, account } from '../../tests/worker/support/account.mjs';
-import { rideOf } from '../../tests/worker/support/objects.mjs';
+import { paymentOf } from '../../tests/worker/support/objects.mjs';
 
 const ROUND_MS = 500;
 /** The round in which the time of what is processing passes a second time. */
@@ -69,7 +69,7 @@ async function inObjects(site) {
   const ids = await site.objects.ids();
   return each(ids, async (id) => {
     try {
-      const [{ open, staged, resources }] = await site.objects.sql(rideOf(id), IN_OBJECT);
+      const [{ open, staged, resources }] = await site.objects.sql(paymentOf(id), IN_OBJECT);
       return { id, open, staged: JSON.parse(staged), resources: JSON.parse(resources) };
     } catch (error) {
       if (!/no such table/.test(error.message)) throw error;

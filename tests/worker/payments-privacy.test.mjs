@@ -7,7 +7,7 @@ import { after, afterEach, describe, test } from 'node:test';
 import { freshKey } from './support/account.mjs';
 import { SIGNING_KEY, startSite } from './support/harness.mjs';
 import { jobsOf } from './support/jobs.mjs';
-import { rideOf } from './support/objects.mjs';
+import { paymentOf } from './support/objects.mjs';
 import {
   AT_ONCE,
   AUTHORISATION,
@@ -52,7 +52,7 @@ function assertNowhere(secrets, text) {
 /** All rows of all objects as text, blobs included. */
 async function everything() {
   const plain = (_, value) => (value instanceof ArrayBuffer ? Buffer.from(value).toString() : value);
-  const objects = await Promise.all((await site.objects.ids()).map((id) => site.objects.dump(rideOf(id))));
+  const objects = await Promise.all((await site.objects.ids()).map((id) => site.objects.dump(paymentOf(id))));
   return JSON.stringify(objects, plain);
 }
 

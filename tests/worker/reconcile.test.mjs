@@ -7,16 +7,16 @@ import { account, freshKey } from './support/account.mjs';
 import { startSite } from './support/harness.mjs';
 import { objectId } from './support/objects.mjs';
 import { ADMIN_TOKEN, abandoned } from './support/abandoned.mjs';
+import { PAYMENT } from './support/payments.mjs';
 import { atStripe, readModel } from './support/readmodel.mjs';
 import { until } from './support/until.mjs';
 
-const PAYMENT = { amount: 2500, currency: 'usd' };
 const COLUMNS = `payment_id, object, version, owner, status, amount_minor, captured_minor, refunded_minor, currency, provider,
   provider_payment, order_id, failure_code, attempt, shown, created_at_ms, updated_at_ms`;
 /** As if none of the object's projections had ever arrived. */
-async function forgottenBy(model, ride) {
-  for (const table of ['rides', 'keys', 'audit_records'])
-    await model.run(`DELETE FROM ${table} WHERE object = ?`, objectId(ride));
+async function forgottenBy(model, payment) {
+  for (const table of ['payments', 'keys', 'audit_records'])
+    await model.run(`DELETE FROM ${table} WHERE object = ?`, objectId(payment));
 }
 
 /** The last API version in which the rest of a capture of a part counts as refunded. */
@@ -45,8 +45,7 @@ describe('the reconciliation', async () => {
   test('finds nothing where both say the same', async () => {
     const before = await model.all('SELECT break_id FROM breaks');
     await paid();
-    const { ride } = await user.book(freshKey());
-    await model.reaches(ride, 'paid');
+    await paid();
     const held = (await user.pay({ ...PAYMENT, capture: false }, freshKey())).json();
     await model.reaches(held.id, 'requires_capture');
     const { reconcile } = await model.tick();
@@ -223,15 +222,18 @@ describe('the reconciliation', async () => {
   });
 
   test('finds an object whose alarm and whose projections were lost', async () => {
-    const { key, ride } = await abandoned(site, user, model);
-    await forgottenBy(model, ride);
+    const { key, payment } = await abandoned(site, user, model);
+    await forgottenBy(model, payment);
     const { sweep } = await model.tick();
     assert.equal(sweep.late, 0, 'the sweep does not know it');
-    await until('the ride is finished', async () => (await site.objects.key(ride)).status === 'finished');
-    const { provider_payment: intent } = await model.reaches(ride, 'paid');
-    assert.deepEqual([(await breakOf(intent)).kind, (await breakOf(intent)).resource], ['orphan', ride]);
-    assert.equal(await site.simulator.charges(ride), 1);
-    assert.equal((await user.book(key)).status, 201);
+    await until(
+      'the payment is finished',
+      async () => (await site.objects.key(payment)).status === 'finished',
+    );
+    const { provider_payment: intent } = await model.reaches(payment, 'succeeded');
+    assert.deepEqual([(await breakOf(intent)).kind, (await breakOf(intent)).resource], ['orphan', payment]);
+    assert.equal(await site.simulator.charges(payment), 1);
+    assert.equal((await user.pay(PAYMENT, key)).status, 201);
     await model.tick();
     assert.equal((await breakOf(intent)).state, 'repaired');
   });
@@ -477,10 +479,10 @@ describe('control: what has only just changed', async () => {
   after(() => site.close());
 
   test('is left to the next run, so that an object that was lost stays as it is', async () => {
-    const { ride } = await abandoned(site, user, model);
-    await forgottenBy(model, ride);
+    const { payment } = await abandoned(site, user, model);
+    await forgottenBy(model, payment);
     const { reconcile } = await model.tick();
     assert.deepEqual([reconcile.compared, reconcile.breaks], [0, 0]);
-    assert.equal((await site.objects.key(ride)).status, 'open');
+    assert.equal((await site.objects.key(payment)).status, 'open');
   });
 });

@@ -86,10 +86,7 @@ describe('settlement', async () => {
     paid.refund = await refundedThatDay(paid.first, 700);
     paid.today = (await user.pay({ amount: 9900, currency: 'usd' }, freshKey())).json();
     await model.reaches(paid.today.id, 'succeeded');
-    const { ride } = await user.book(freshKey());
-    await model.reaches(ride, 'paid');
-    await movedAt(ride, Date.parse(day) + DAY_MS - 1);
-    paid.ride = ride;
+    paid.last = await paidThatDay(2000, Date.parse(day) + DAY_MS - 1);
   });
 
   test('one file holds each movement of the day, with its totals, however often the clock strikes', async () => {
@@ -102,7 +99,7 @@ describe('settlement', async () => {
       lines.map((line) => line.split(',').slice(0, 3).join()),
       [
         `${paid.first.id}:capture,capture,stripe`,
-        `${paid.ride}:capture,capture,stripe`,
+        `${paid.last.id}:capture,capture,stripe`,
         `${paid.refund.id}:refund,refund,stripe`,
         // Each turn of what was decided is a movement of its own.
         `${paid.turned.id}:capture,capture,stripe`,
@@ -113,9 +110,8 @@ describe('settlement', async () => {
         `${paid.turned.id}:dispute_withdrawn:103,dispute_withdrawn,stripe`,
       ].sort(),
     );
-    const fare = (await user.ride(paid.ride)).json().ride?.amount ?? 2000;
     assert.deepEqual(rows.slice(10, 15), [
-      `total,capture,usd,4,${2500 + fare + 800}`,
+      `total,capture,usd,4,${2500 + 2000 + 800}`,
       'total,capture_failed,usd,2,800',
       'total,dispute_reinstated,usd,1,300',
       'total,dispute_withdrawn,usd,1,300',
@@ -234,14 +230,10 @@ describe('settlement', async () => {
     });
 
     test('whose import broke off goes on where it was', async () => {
-      const ride = `${paid.ride}:capture`;
-      const { amount_minor: fare } = await model.first(
-        'SELECT * FROM settlement_lines WHERE line_id = ?',
-        ride,
-      );
-      const rows = [`${paid.refund.id}:refund,rejected,700,usd`, `${ride},settled,${fare},usd`];
+      const last = `${paid.last.id}:capture`;
+      const rows = [`${paid.refund.id}:refund,rejected,700,usd`, `${last},settled,2000,usd`];
       assert.deepEqual(await send('c.csv', rows), { booked: 2 });
-      await model.run('DELETE FROM settlement_answers WHERE reference = ?', ride);
+      await model.run('DELETE FROM settlement_answers WHERE reference = ?', last);
       assert.deepEqual(await send('c.csv', rows), { booked: 2 });
       const [refund] = await booked(`${paid.refund.id}:refund`);
       assert.equal(refund.outcome, 'rejected');
@@ -250,7 +242,7 @@ describe('settlement', async () => {
       );
       const note = 'rejected by the bank, line 2 of c.csv';
       assert.deepEqual(shown, [{ resource: `${paid.refund.id}:refund`, theirs: 'rejected: 700 usd', note }]);
-      assert.equal((await booked(ride)).length, 1);
+      assert.equal((await booked(last)).length, 1);
     });
 
     test('that comes under the name of one that is being read is left to the next run', async () => {

@@ -7,6 +7,7 @@ import { ADMIN_TOKEN, abandoned } from './support/abandoned.mjs';
 import { account, freshKey } from './support/account.mjs';
 import { startSite } from './support/harness.mjs';
 import { objectId } from './support/objects.mjs';
+import { PAYMENT, paid } from './support/payments.mjs';
 import { atStripe, readModel } from './support/readmodel.mjs';
 import { until } from './support/until.mjs';
 
@@ -17,27 +18,27 @@ describe('the sweep', async () => {
   const model = readModel(site);
   after(() => site.close());
 
-  const dueAt = (ride, at) =>
-    model.run("UPDATE keys SET wake_at_ms = ? WHERE object = ? AND status = 'open'", at, objectId(ride));
+  const dueAt = (payment, at) =>
+    model.run("UPDATE keys SET wake_at_ms = ? WHERE object = ? AND status = 'open'", at, objectId(payment));
 
   test('wakes an object whose alarm was lost, and control: not before its alarm is late', async () => {
-    const { key, ride } = await abandoned(site, user, model);
-    await dueAt(ride, Date.now() - 60_000);
+    const { key, payment } = await abandoned(site, user, model);
+    await dueAt(payment, Date.now() - 60_000);
     assert.deepEqual((await model.tick()).sweep, { late: 0, woken: 0, failed: 0 });
-    assert.equal((await site.objects.key(ride)).status, 'open', 'nothing else takes it up');
+    assert.equal((await site.objects.key(payment)).status, 'open', 'nothing else takes it up');
 
-    await dueAt(ride, Date.now() - 180_000);
+    await dueAt(payment, Date.now() - 180_000);
     assert.deepEqual((await model.tick()).sweep, { late: 1, woken: 1, failed: 0 });
-    await until('it is finished', async () => (await site.objects.key(ride)).status === 'finished');
-    assert.equal(await site.simulator.charges(ride), 1);
-    assert.equal((await user.book(key)).status, 201);
-    await model.reaches(ride, 'paid');
+    await until('it is finished', async () => (await site.objects.key(payment)).status === 'finished');
+    assert.equal(await site.simulator.charges(payment), 1);
+    assert.equal((await user.pay(PAYMENT, key)).status, 201);
+    await model.reaches(payment, 'succeeded');
     assert.equal((await model.tick()).sweep.late, 0);
   });
 
   /** Its provider has decided, and the alarm that would ask is lost. */
   async function forgotten(payment_method, refund) {
-    const { id } = (await user.pay({ amount: 2500, currency: 'usd', payment_method }, freshKey())).json();
+    const { id } = await paid(user, { ...PAYMENT, payment_method });
     if (refund) await user.post(`/payments/${id}/refunds`, refund, freshKey());
     const asksAt = (at) =>
       site.objects.sql(
@@ -81,9 +82,7 @@ describe('the sweep', async () => {
     });
 
   test('wakes a payment whose question of its own was lost with its alarm, and control: not before it is due', async () => {
-    const { id, provider_payment: intent } = (
-      await user.pay({ amount: 2500, currency: 'usd' }, freshKey())
-    ).json();
+    const { id, provider_payment: intent } = await paid(user);
     await model.reaches(id, 'succeeded');
     const { wake_at_ms: due } = await model.first('SELECT wake_at_ms FROM payments WHERE payment_id = ?', id);
     assert.ok(due > Date.now() + 86_400_000, 'it asks after two days');
@@ -110,7 +109,7 @@ describe('the sweep', async () => {
   });
 
   test('wakes a payment of which something is under way at the provider and was not heard of', async () => {
-    const { id } = (await user.pay({ amount: 2500, currency: 'usd' }, freshKey())).json();
+    const { id } = await paid(user);
     await model.reaches(id, 'succeeded');
     const pending = (operation, at) =>
       model.run(
@@ -127,9 +126,9 @@ describe('the sweep', async () => {
   });
 
   test('goes on when one object fails', async () => {
-    const { ride } = await abandoned(site, user, model);
+    const { payment } = await abandoned(site, user, model);
     const late = Date.now() - 180_000;
-    await dueAt(ride, late);
+    await dueAt(payment, late);
     await model.run(
       `INSERT INTO keys (object, key_id, version, key_hash, owner, status, recovery_point, attempts, failures, in_doubt, flagged,
          wake_at_ms, created_at_ms, updated_at_ms)
@@ -137,7 +136,7 @@ describe('the sweep', async () => {
       late,
     );
     assert.deepEqual((await model.tick()).sweep, { late: 2, woken: 1, failed: 1 });
-    await until('it is finished', async () => (await site.objects.key(ride)).status === 'finished');
+    await until('it is finished', async () => (await site.objects.key(payment)).status === 'finished');
     await model.run("DELETE FROM keys WHERE object = 'no object'");
   });
 });

@@ -3,30 +3,31 @@
 import assert from 'node:assert/strict';
 
 import { freshKey } from './account.mjs';
+import { AT_ONCE, PAYMENT } from './payments.mjs';
 import { until } from './until.mjs';
 
 export const ADMIN_TOKEN = 'an-operators-token-that-is-long-enough';
 
-/** Books a ride that the bank executes and never answers. The site needs ADMIN_TOKEN as that secret. */
+/** Makes a payment that the bank executes and never answers. The site needs ADMIN_TOKEN as that secret. */
 export async function abandoned(site, user, model) {
   await site.simulator.fault('connection_reset_after');
   await site.simulator.fault('connection_reset', { count: 100 });
   const key = freshKey();
-  const { status, ride } = await user.book(key, undefined, { prefer: 'wait=0' });
+  const { status, payment } = await user.pay(PAYMENT, key, AT_ONCE);
   assert.equal(status, 503, 'the outcome is unknown');
   const due = async (at) => {
-    await site.objects.sql(ride, "UPDATE idempotency_keys SET resume_at_ms = ? WHERE status = 'open'", at);
-    await site.objects.sql(ride, 'UPDATE foreign_calls SET next_try_at_ms = ?', at);
+    await site.objects.sql(payment, "UPDATE idempotency_keys SET resume_at_ms = ? WHERE status = 'open'", at);
+    await site.objects.sql(payment, 'UPDATE foreign_calls SET next_try_at_ms = ?', at);
   };
-  await site.objects.putOff(ride, 86_400_000);
+  await site.objects.putOff(payment, 86_400_000);
   // A transaction of the object's own moves its alarm to tomorrow; then it is not told that there is something to do today.
   const headers = { authorization: `Bearer ${ADMIN_TOKEN}` };
-  const projected = await site.fetch(`/admin/payments/${ride}/project`, { method: 'POST', headers });
+  const projected = await site.fetch(`/admin/payments/${payment}/project`, { method: 'POST', headers });
   assert.equal(projected.status, 200);
-  await until('its jobs are done', async () => (await site.objects.jobs(ride)).length === 0);
-  await model.reaches(ride, 'pending');
+  await until('its jobs are done', async () => (await site.objects.jobs(payment)).length === 0);
+  await model.reaches(payment, 'processing');
   await due(Date.now() - 1);
   await site.simulator.calm();
-  assert.equal((await site.objects.key(ride)).status, 'open');
-  return { key, ride };
+  assert.equal((await site.objects.key(payment)).status, 'open');
+  return { key, payment };
 }

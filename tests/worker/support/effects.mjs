@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 
-import { rideOf } from './objects.mjs';
+import { paymentOf } from './objects.mjs';
 
 // What another payment's alarm asks in the meantime moves nothing.
 const moves = async (site) => (await site.simulator.requests()).filter(({ method }) => method !== 'GET');
@@ -12,7 +12,7 @@ export async function withoutEffect(site, act) {
   const result = await act();
   // The local runtime also lists objects that were only asked: there is nothing in them.
   for (const id of await site.objects.ids())
-    if (!known.has(id)) assert.deepEqual(await site.objects.dump(rideOf(id)), {});
+    if (!known.has(id)) assert.deepEqual(await site.objects.dump(paymentOf(id)), {});
   assert.deepEqual(await moves(site), requests);
   return result;
 }

@@ -7,10 +7,13 @@ import { COLUMNS, SELECT_ROWS, query, tablesOf } from '../../../scripts/lib/obje
 import { until } from './until.mjs';
 
 /** The hexadecimal id of the object that the id of a ride or a payment, or its address, stands for. */
-export function objectId(ride) {
-  const [, encoded] = /(?:ride|pay)_([\w-]{43})/.exec(ride) ?? assert.fail(`not a ride or payment: ${ride}`);
+export function objectId(id) {
+  const [, encoded] = /(?:ride|pay)_([\w-]{43})/.exec(id) ?? assert.fail(`not a ride or payment: ${id}`);
   return Buffer.from(encoded, 'base64url').toString('hex');
 }
+
+/** A payment's id from the id of its object. */
+export const paymentOf = (hexId) => `pay_${Buffer.from(hexId, 'hex').toString('base64url')}`;
 
 /** A ride's id from the id of its object. */
 export const rideOf = (hexId) => `ride_${Buffer.from(hexId, 'hex').toString('base64url')}`;
@@ -19,14 +22,14 @@ export const rideOf = (hexId) => `ride_${Buffer.from(hexId, 'hex').toString('bas
  * Waits until nobody works on what is open in an object, and nobody will for so many ms. A run that is under way still writes when it wants to
  * go on: then it is told again. `sql` runs statements on the object's tables. Gives the time to which all is put off.
  */
-export async function putOff(sql, ride, forMs = 3_600_000) {
+export async function putOff(sql, id, forMs = 3_600_000) {
   let later;
   await until('nobody works on it, and nobody will', async () => {
     later = Date.now() + forMs;
-    await sql(ride, "UPDATE foreign_calls SET next_try_at_ms = ? WHERE status <> 'settled'", later);
-    await sql(ride, "UPDATE idempotency_keys SET resume_at_ms = ? WHERE status = 'open'", later);
+    await sql(id, "UPDATE foreign_calls SET next_try_at_ms = ? WHERE status <> 'settled'", later);
+    await sql(id, "UPDATE idempotency_keys SET resume_at_ms = ? WHERE status = 'open'", later);
     const [{ others }] = await sql(
-      ride,
+      id,
       `SELECT (SELECT count(*) FROM foreign_calls WHERE status <> 'settled' AND next_try_at_ms <> ?1)
          + (SELECT count(*) FROM idempotency_keys
             WHERE status = 'open' AND (lease_holder IS NOT NULL OR resume_at_ms <> ?1)) AS others`,
@@ -39,86 +42,87 @@ export async function putOff(sql, ride, forMs = 3_600_000) {
 
 export function objects(worker) {
   /** A statement on what is stored as it is. */
-  async function stored(ride, statement, ...bindings) {
-    const storage = await worker.getDurableObjectStorage('KEYS', { id: objectId(ride) });
+  async function stored(id, statement, ...bindings) {
+    const storage = await worker.getDurableObjectStorage('KEYS', { id: objectId(id) });
     return storage.exec(statement, ...bindings);
   }
 
   /** The rows as they are stored; none where nothing was ever written. */
-  const rowsOf = (ride) =>
-    stored(ride, SELECT_ROWS).catch((error) =>
+  const rowsOf = (id) =>
+    stored(id, SELECT_ROWS).catch((error) =>
       /no such table/.test(error.message) ? [] : Promise.reject(error),
     );
 
   /** A statement on the tables that stand for them. What it changes is stored, unless the object has changed meanwhile: then it runs again. */
-  async function sql(ride, statement, ...bindings) {
+  async function sql(id, statement, ...bindings) {
     for (;;) {
-      const rows = await rowsOf(ride);
-      assert.ok(rows.length > 0, `${ride} has no rows`);
+      const rows = await rowsOf(id);
+      assert.ok(rows.length > 0, `${id} has no rows`);
       const { found, instead } = query(rows, statement, ...bindings);
-      if (!instead || (await put(ride, rows, instead))) return found;
+      if (!instead || (await put(id, rows, instead))) return found;
     }
   }
 
   /** Stores these rows instead, if the state is still that one. */
-  async function put(ride, [was, ...others], [now, ...rows]) {
+  async function put(id, [was, ...others], [now, ...rows]) {
     const swap = 'UPDATE timeline SET state = ? WHERE id = 0 AND state = ? RETURNING id';
-    if ((await stored(ride, swap, now.state, was.state)).length === 0) return false;
+    if ((await stored(id, swap, now.state, was.state)).length === 0) return false;
     if (isDeepStrictEqual(tablesOf([now, ...others]), tablesOf([now, ...rows]))) return true;
-    for (const { id, lines, facts } of rows)
+    for (const row of rows)
       await stored(
-        ride,
-        'INSERT OR REPLACE INTO timeline (id, lines, facts) VALUES (?, ?, ?)',
         id,
-        lines,
-        facts,
+        'INSERT OR REPLACE INTO timeline (id, lines, facts) VALUES (?, ?, ?)',
+        row.id,
+        row.lines,
+        row.facts,
       );
-    await stored(ride, 'DELETE FROM timeline WHERE id > ?', rows.length);
+    await stored(id, 'DELETE FROM timeline WHERE id > ?', rows.length);
     return true;
   }
 
-  const tables = async (ride) => {
-    const rows = await rowsOf(ride);
+  const tables = async (id) => {
+    const rows = await rowsOf(id);
     return rows.length > 0 ? tablesOf(rows) : {};
   };
-  const all = async (ride, table) => (await tables(ride))[table];
+  const all = async (id, table) => (await tables(id))[table];
 
   return {
     sql,
     stored,
-    putOff: (ride, forMs) => putOff(sql, ride, forMs),
-    /** The row of a ride's first key. */
-    key: async (ride) => (await all(ride, 'idempotency_keys'))[0],
-    ride: async (ride) => (await all(ride, 'rides'))[0],
+    putOff: (id, forMs) => putOff(sql, id, forMs),
+    /** The row of the first key. */
+    key: async (id) => (await all(id, 'idempotency_keys'))[0],
+    payment: async (id) => (await all(id, 'payments'))[0],
+    ride: async (id) => (await all(id, 'rides'))[0],
     /** All keys of an object, oldest first. */
-    keys: (ride) => all(ride, 'idempotency_keys'),
+    keys: (id) => all(id, 'idempotency_keys'),
     /** All foreign calls, oldest first. */
-    calls: (ride) => all(ride, 'foreign_calls'),
-    call: async (ride) => (await all(ride, 'foreign_calls'))[0],
-    audit: (ride) => all(ride, 'audit_records'),
-    jobs: (ride) => all(ride, 'staged_jobs'),
-    timeline: (ride) => all(ride, 'timeline'),
+    calls: (id) => all(id, 'foreign_calls'),
+    call: async (id) => (await all(id, 'foreign_calls'))[0],
+    audit: (id) => all(id, 'audit_records'),
+    jobs: (id) => all(id, 'staged_jobs'),
+    timeline: (id) => all(id, 'timeline'),
     /** Every row of every table, by table; without any where nothing was ever written. */
     dump: tables,
     /** Puts what is there into tables as a release of before had them, which did not count replays nor keep tries and order links. */
-    async asBefore(ride) {
-      const rows = await tables(ride);
-      await stored(ride, 'DROP TABLE timeline');
+    async asBefore(id) {
+      const rows = await tables(id);
+      await stored(id, 'DROP TABLE timeline');
       const unknown = ['replays', 'evidence', 'audit_newest'];
       for (const [name, all] of Object.entries(rows).filter(
         ([name]) => !['tries', 'order_links'].includes(name),
       )) {
         const columns = COLUMNS[name].split(/\s+/).filter((column) => !unknown.includes(column));
-        const id = name === 'timeline' ? 'entry_id INTEGER PRIMARY KEY, ' : '';
-        await stored(ride, `CREATE TABLE ${name} (${id}${columns.join(', ')})`);
+        const entry = name === 'timeline' ? 'entry_id INTEGER PRIMARY KEY, ' : '';
+        await stored(id, `CREATE TABLE ${name} (${entry}${columns.join(', ')})`);
         const insert = `INSERT INTO ${name} (${columns.join(', ')}) VALUES (${columns.map(() => '?').join(', ')})`;
-        for (const row of all) await stored(ride, insert, ...columns.map((column) => row[column]));
+        for (const row of all) await stored(id, insert, ...columns.map((column) => row[column]));
       }
-      await stored(ride, 'CREATE TABLE schema_version (id INTEGER PRIMARY KEY, version INTEGER NOT NULL)');
-      await stored(ride, 'INSERT INTO schema_version VALUES (1, 4)');
+      await stored(id, 'CREATE TABLE schema_version (id INTEGER PRIMARY KEY, version INTEGER NOT NULL)');
+      await stored(id, 'INSERT INTO schema_version VALUES (1, 4)');
     },
     /** Throws the object out of memory, as a deploy or a crash does. Its rows and its alarm stay. */
-    evict: (ride) => worker.evictDurableObject('KEYS', { id: objectId(ride) }),
+    evict: (id) => worker.evictDurableObject('KEYS', { id: objectId(id) }),
     /** The ids of all objects that have rows. */
     ids: () => worker.listDurableObjectIds('KEYS'),
   };

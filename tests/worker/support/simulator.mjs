@@ -17,8 +17,8 @@ export function simulator(server) {
     return answer;
   }
 
-  const ledger = (ride) => {
-    const query = ride ? `?metadata%5Bresource%5D=${encodeURIComponent(ride)}` : '';
+  const ledger = (resource) => {
+    const query = resource ? `?metadata%5Bresource%5D=${encodeURIComponent(resource)}` : '';
     return control('GET', `ledger${query}`);
   };
 
@@ -56,13 +56,13 @@ export function simulator(server) {
     faults: async () => (await control('GET', 'faults')).faults,
     /** Forgets all faults, and lets go whatever is held. */
     calm: () => control('DELETE', 'faults'),
-    /** All charges and refunds, or those of one ride. */
+    /** All charges and refunds, or those of one resource. */
     ledger,
-    /** How often a ride's card was charged. */
-    charges: async (ride) => (await ledger(ride)).totals.succeeded_charges,
-    /** The requests that came under the ride's derived key, oldest first. */
-    payments: async (ride) =>
-      (await control('GET', `requests?idempotency_key=${encodeURIComponent(`${ride}_auth`)}`)).requests,
+    /** How often a resource's card was charged. */
+    charges: async (resource) => (await ledger(resource)).totals.succeeded_charges,
+    /** The requests that came under a resource's derived key, oldest first. */
+    payments: async (resource) =>
+      (await control('GET', `requests?idempotency_key=${encodeURIComponent(`${resource}_auth`)}`)).requests,
     /** The requests that came under a derived key, oldest first. */
     sends: async (key) =>
       (await control('GET', `requests?idempotency_key=${encodeURIComponent(key)}`)).requests,
