@@ -62,13 +62,7 @@ async function pay({ visitor, path, form }, card = GOOD) {
   const sent = await visitor.send(path, { ...form, payment_method: card });
   assert.equal(sent.status, 303, sent.text);
   assert.match(sent.header('location'), /^\/checkout\/[\w-]+\.[\w-]+(\?continue)?$/);
-  return follow(visitor, sent);
-}
-/** Goes where an answer leads, as far as that is one of our pages. */
-async function follow(visitor, answer) {
-  let at = answer;
-  while (at.status === 303) at = await visitor.visit(at.header('location'));
-  return at;
+  return visitor.follow(sent);
 }
 /** The page is the receipt of the only charge that there is for its payment. */
 async function assertPaidOnce(page, { total = TOTAL, card } = {}) {
@@ -223,7 +217,7 @@ describe('an order', () => {
     assert.equal(second.header('idempotent-replayed'), 'true');
     assert.equal(second.header('original-request'), first.header('request-id'));
     assert.equal(second.header('location'), first.header('location'));
-    const payment = await assertPaidOnce(await follow(visit.visitor, second));
+    const payment = await assertPaidOnce(await visit.visitor.follow(second));
     assert.equal((await site.simulator.payments(payment)).length, 1, 'Stripe was asked once');
   });
 
@@ -234,7 +228,7 @@ describe('an order', () => {
     assert.equal(edited.header('location'), `${visit.path}?edited`);
     const shown = await visit.visitor.visit(edited.header('location'));
     assert.equal(shown.header('location'), visit.path, 'the address of an order is one');
-    await assertPaidOnce(await follow(visit.visitor, shown), { card: GOOD });
+    await assertPaidOnce(await visit.visitor.follow(shown), { card: GOOD });
   });
 
   test('two tabs with two keys, at once: one charge, and both see the one receipt', async () => {
@@ -248,7 +242,7 @@ describe('an order', () => {
     ]);
     assert.deepEqual([first.status, second.status], [303, 303]);
     const seen = await until('both see the receipt', async () => {
-      const pages = [await browser(site).visit(path), await follow(other.visitor, second)];
+      const pages = [await browser(site).visit(path), await other.visitor.follow(second)];
       return pages.every((page) => heading(page) === RECEIPT) && pages;
     });
     assert.equal(await assertPaidOnce(seen[0]), await assertPaidOnce(seen[1]));
@@ -324,7 +318,7 @@ describe('a declined order', () => {
     assert.deepEqual({ attempt, status }, { attempt: 2, status: 'succeeded' });
 
     const late = await visit.visitor.send(visit.path, { ...visit.form, payment_method: DECLINED });
-    await assertPaidOnce(await follow(visit.visitor, late), { card: OTHER_GOOD });
+    await assertPaidOnce(await visit.visitor.follow(late), { card: OTHER_GOOD });
   });
 
   test('two tabs that try again at once, with two keys: one charge', async () => {
@@ -404,7 +398,7 @@ describe('3-D Secure', () => {
     idempotency_key: page.entries.idempotency_key,
     another_card: attempt,
   });
-  const back = async ({ visitor }, address) => follow(visitor, await visitor.visit(address));
+  const back = async ({ visitor }, address) => visitor.follow(await visitor.visit(address));
 
   test('there and back: it is paid once', async () => {
     const visit = await atTheBank();
@@ -463,7 +457,7 @@ describe('3-D Secure', () => {
     assert.match(visit.page.text, /name="another_card" value="1"/);
     const left = await visit.visitor.send(visit.path, anotherCard(visit, '1'));
     assert.equal(left.status, 303);
-    const page = await follow(visit.visitor, left);
+    const page = await visit.visitor.follow(left);
     assert.equal(heading(page), FORM);
     assert.match(page.text, /That payment was given up/);
     const requests = await site.simulator.requests();
@@ -497,9 +491,9 @@ describe('3-D Secure', () => {
     const visit = await atTheBank();
     await site.simulator.fault('request_lost', { count: 1000, delay_ms: 60_000 });
     const left = await visit.visitor.send(visit.path, anotherCard(visit, '1'));
-    assert.equal(heading(await follow(visit.visitor, left)), UNKNOWN);
+    assert.equal(heading(await visit.visitor.follow(left)), UNKNOWN);
     const late = await visit.visitor.send(visit.path, { ...visit.form, payment_method: GOOD });
-    assert.equal(heading(await follow(visit.visitor, late)), UNKNOWN);
+    assert.equal(heading(await visit.visitor.follow(late)), UNKNOWN);
     await site.simulator.calm();
     const page = await until('the form', async () => {
       const seen = await visit.visitor.visit(visit.path);
@@ -514,7 +508,7 @@ describe('3-D Secure', () => {
     await decide(visit, 'accept'); // and never comes back
     const left = await visit.visitor.send(visit.path, anotherCard(visit, '1'));
     const page = await until('the receipt', async () => {
-      const seen = await follow(visit.visitor, left);
+      const seen = await visit.visitor.follow(left);
       return heading(seen) === RECEIPT && seen;
     });
     await assertPaidOnce(page, { card: BANK });
@@ -527,8 +521,8 @@ describe('3-D Secure', () => {
     assert.equal(heading(second), AT_THE_BANK);
     assert.match(second.text, /name="another_card" value="2"/);
     const left = await visit.visitor.send(visit.path, anotherCard(visit, '1'));
-    assert.equal(heading(await follow(visit.visitor, left)), AT_THE_BANK);
-    await follow(visit.visitor, await visit.visitor.send(visit.path, anotherCard(visit, '2')));
+    assert.equal(heading(await visit.visitor.follow(left)), AT_THE_BANK);
+    await visit.visitor.follow(await visit.visitor.send(visit.path, anotherCard(visit, '2')));
     assert.equal(heading(await visit.visitor.visit(visit.path)), FORM);
   });
 
@@ -645,7 +639,6 @@ describe('a stranger', () => {
     assert.equal((await stranger.ask(`/payments/${payment}`)).status, 404);
     assert.equal((await stranger.post(`/payments/${payment}/refunds`, {}, freshKey())).status, 404);
     const visitor = browser(site);
-    await visitor.openForm();
     for (const path of [`/payments/${payment}`, `/idempotency-keys/${visit.form.idempotency_key}`])
       assert.equal((await visitor.visit(path)).status, 404, path);
   });
@@ -741,7 +734,7 @@ describe('with a publishable key', () => {
 
     const paid = await visitor.send(path, { ...empty.entries, payment_method: 'pm_card_visa' });
     assert.equal(paid.status, 303, paid.text);
-    const receipt = await follow(visitor, paid);
+    const receipt = await visitor.follow(paid);
     assert.equal(heading(receipt), RECEIPT);
     for (const other of [receipt, await visitor.visit('/')])
       assert.doesNotMatch(other.header('content-security-policy'), /stripe/);

@@ -40,37 +40,33 @@ async function pay(path, visitor = browser(site)) {
 const isPaid = async (path) => RECEIPT.test((await browser(site).visit(path)).text);
 
 describe('an old key', () => {
-  /** A paid order, an open one with its form, and a form of a ride, all of the first key. */
+  /** A paid order and an open one with its form, all of the first key. */
   async function things() {
     const [paid, open] = [await newOrder(), await newOrder()];
     assert.equal((await pay(paid)).status, 303);
-    const [shopper, rider] = [browser(site), browser(site)];
+    const shopper = browser(site);
     const { entries } = await shopper.visit(open);
-    return { paid, open, shopper, entries, rider, ride: await rider.openForm() };
+    return { paid, open, shopper, entries };
   }
 
   test('is as good as the new one while it has no end, or before it', async () => {
     for (const end of ['', `@${day(Date.now() + 2 * DAY_MS)}`]) {
       await signedBy(SIGNING_KEY);
-      const { paid, open, shopper, entries, rider, ride } = await things();
+      const { paid, open, shopper, entries } = await things();
       await signedBy(`${NEW_KEY} ${SIGNING_KEY}${end}`);
       assert.ok(await isPaid(paid));
       assert.equal((await shopper.send(open, { ...entries, ...CARD })).status, 303);
       assert.ok(await isPaid(open));
-      assert.equal((await rider.submit(ride)).status, 303);
     }
   });
 
   test('after its end shows what was paid, and starts nothing', async () => {
-    const { paid, open, shopper, entries, rider, ride } = await things();
+    const { paid, open, shopper, entries } = await things();
     await signedBy(`${NEW_KEY} ${SIGNING_KEY}@${day(Date.now())}`);
     assert.ok(await isPaid(paid), 'a receipt stays where it is');
     const before = (await site.simulator.requests()).length;
     assert.equal((await shopper.visit(open)).status, 410);
     assert.equal((await shopper.send(open, { ...entries, ...CARD })).status, 410);
-    const late = await rider.submit(ride);
-    assert.equal(late.status, 409);
-    assert.match(late.text, /This form has expired/);
     assert.equal((await site.simulator.requests()).length, before);
     // With the new key all goes on.
     assert.equal((await pay(await newOrder())).status, 303);
@@ -97,7 +93,7 @@ describe('a link', () => {
       forged('order links', SIGNING_KEY).subarray(0, 4),
       forged('order links', NEW_KEY).subarray(4),
     ]);
-    for (const wrong of [forged('ride forms', SIGNING_KEY), forged('order links', NEW_KEY), named])
+    for (const wrong of [forged('order forms', SIGNING_KEY), forged('order links', NEW_KEY), named])
       assert.equal(
         (await browser(site).visit(`/checkout/${payload}.${wrong.toString('base64url')}`)).status,
         404,

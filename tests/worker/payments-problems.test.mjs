@@ -35,7 +35,7 @@ const slugs = [
 
 /** Those that payments cannot meet here, and where they are shown. */
 const elsewhere = {
-  forbidden: 'a form of another site: rides-form.test.mjs',
+  forbidden: 'a form of another site: checkout.test.mjs',
   'request-timeout': 'needs a slow line: abuse-edge.test.mjs',
   'rate-limited': 'needs a limiter: manners.test.mjs',
   'try-too-soon': 'of one order: abuse-checkout.test.mjs',

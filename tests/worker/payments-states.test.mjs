@@ -133,7 +133,7 @@ describe('a key that a state refused', () => {
 
 test('a payment that does not exist is 404 for every move', async () => {
   const nobodys = `pay_${Buffer.alloc(32).toString('base64url')}`;
-  for (const id of [nobodys, 'pay_short', 'ride_x']) {
+  for (const id of [nobodys, 'pay_short', 'order_x']) {
     assertProblem(await user.payment(id), 404, 'not-found');
     assertProblem(await user.refunds(id), 404, 'not-found');
     for (const move of MOVES) {

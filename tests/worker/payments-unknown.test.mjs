@@ -29,7 +29,7 @@ for (const operation of [payment, authorisation])
 
 test('a declined card stays declined, and is not charged', async () => {
   const declined = client(site, DECLINED_USER);
-  for (const fault of ['response_lost', 'error_after']) {
+  for (const fault of ['response_lost', 'error_after', 'rate_limited']) {
     const key = freshKey();
     await site.simulator.fault(fault);
     const answer = await insist(() => declined.pay(PAYMENT, key));
@@ -43,6 +43,7 @@ test('meanwhile the payment is processing, and nothing else may begin', async ()
   const { id, end } = await lost(site, user, { path: '/payments', body: { ...AUTHORISATION, order_id } });
   const shown = (await user.payment(id)).json();
   assert.deepEqual([shown.status, shown.provider_payment], ['processing', null]);
+  assert.equal((await site.simulator.moved(id)).charges, 1, 'the card was charged, but nobody here knows');
   for (const move of ['capture', 'void', 'refunds'])
     assertProblem(await user.post(`/payments/${id}/${move}`, undefined, freshKey()), 409, 'payment-state', {
       state: 'processing',

@@ -3,9 +3,10 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 
-import { TRIP, account, freshKey } from './support/account.mjs';
+import { account, freshKey } from './support/account.mjs';
 import { startChanged } from './support/changed.mjs';
 import { objectId } from './support/objects.mjs';
+import { PAYMENT } from './support/payments.mjs';
 
 /** Objects as the release before had them: asked by requests alone, and answering without the time that the provider took. */
 const BEFORE = `
@@ -46,19 +47,19 @@ describe('objects of the release before', () => {
 
   test('are asked as they can answer, and an operation runs once', async () => {
     const key = freshKey();
-    const first = await user.book(key);
+    const first = await user.pay(PAYMENT, key);
     assert.equal(first.status, 201, first.text);
-    const again = await user.book(key);
+    const again = await user.pay(PAYMENT, key);
     assert.equal(again.header('idempotent-replayed'), 'true');
     assert.equal(again.text, first.text);
-    assert.equal(await site.simulator.charges(first.ride), 1);
-    assert.equal((await user.ride(first.ride)).json().status, 'paid');
+    assert.equal(await site.simulator.charges(first.payment), 1);
+    assert.equal((await user.payment(first.payment)).json().status, 'succeeded');
   });
 
   test('have no method for calls', async () => {
-    const { ride } = await user.book(freshKey(), TRIP);
+    const { payment } = await user.pay(PAYMENT, freshKey());
     const { KEYS } = await site.worker.getEnv();
-    const stub = KEYS.get(KEYS.idFromString(objectId(ride)));
+    const stub = KEYS.get(KEYS.idFromString(objectId(payment)));
     await assert.rejects(async () => stub.ask('{}'), /does not implement/);
   });
 });

@@ -70,12 +70,6 @@ describe('a payment of an account that is connected', () => {
     await until('its end is known', isDecided, { everyMs: 500 });
   });
 
-  test('and a ride of it is charged there', async () => {
-    const ride = await connected.book(freshKey());
-    assert.equal(ride.status, 201, ride.text);
-    assert.deepEqual(await charges(ride.ride), ['acct_B']);
-  });
-
   test('control: of an account without one it is made in the account of the key', async () => {
     assert.deepEqual(await charges((await paid(own)).id), ['acct_A']);
   });

@@ -57,10 +57,21 @@ export function browser(site, origin = site.url.origin) {
     visit,
     /** Sends a form to this address as a browser does. */
     send,
+    /** Goes where an answer leads, as far as that is one of our pages. */
+    async follow(answer) {
+      let at = answer;
+      while (at.status === 303) at = await visit(at.header('location'));
+      return at;
+    },
     /** `GET /rides/new`: the page's entries, ready to be changed and sent. */
     openForm: async () => (await visit('/rides/new')).entries,
     /** Sends the form of a ride. */
     submit: (sent, headers) => send('/rides', sent, headers),
+    /** A new order of the demo: where its page is, and the entries of its form, ready to be changed and sent there. */
+    openOrder: async () => {
+      const path = (await visit('/checkout')).header('location');
+      return { path, form: { ...(await visit(path)).entries, payment_method: 'pm_card_visa' } };
+    },
     /** All its cookies, as it sends them. */
     cookies,
     /** One of them; `undefined` if it has none of this name. */

@@ -22,10 +22,13 @@ export const IMPATIENT = {
 
 /** Every way not to answer, and whether money may have moved when it is over. */
 const faults = [
+  { fault: 'request_lost', inDoubt: true },
   { fault: 'response_lost', inDoubt: true },
   { fault: 'slow', delay_ms: LATE_MS, inDoubt: true },
+  { fault: 'slow_response', delay_ms: LATE_MS, inDoubt: true },
   { fault: 'error_after', inDoubt: true },
   { fault: 'error_before', inDoubt: true },
+  { fault: 'connection_reset', inDoubt: true },
   { fault: 'connection_reset_after', inDoubt: true },
   { fault: 'rate_limited', inDoubt: false },
   { fault: 'lock_timeout', inDoubt: false },
