@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { after, beforeEach, describe, test } from 'node:test';
 
-import { TRIP, account, freshKey, read } from './support/account.mjs';
+import { account, freshKey, read } from './support/account.mjs';
 import { browser } from './support/browser.mjs';
 import {
   SIGNING_KEY,
@@ -14,6 +14,7 @@ import {
   root,
   startSite,
 } from './support/harness.mjs';
+import { AT_ONCE, PAYMENT } from './support/payments.mjs';
 
 const TOKEN = 'acme-production-token';
 const STRIPE_SECRET_KEY = 'sk_live_of_the_tests';
@@ -54,8 +55,8 @@ const charged = () =>
     id: 'pi_of_stripe',
     object: 'payment_intent',
     status: 'succeeded',
-    amount: 2000,
-    amount_received: 2000,
+    amount: 2500,
+    amount_received: 2500,
     currency: 'usd',
   });
 beforeEach(() => {
@@ -72,27 +73,27 @@ const acme = account(site, TOKEN);
 
 describe('in production', () => {
   test('a payment goes to Stripe itself, with a pinned version and a derived key', async () => {
-    const answer = await acme.book(freshKey());
+    const answer = await acme.pay(PAYMENT, freshKey());
     assert.equal(answer.status, 201, answer.text);
-    assert.equal(answer.json().ride.charge, 'pi_of_stripe');
+    assert.equal(answer.json().provider_payment, 'pi_of_stripe');
     const [request, ...more] = outbound;
     assert.deepEqual(more, []);
     assert.equal(`${request.method} ${request.url}`, 'POST https://api.stripe.com/v1/payment_intents');
     assert.equal(request.headers.authorization, `Bearer ${STRIPE_SECRET_KEY}`);
     assert.equal(request.headers['stripe-version'], '2026-10-28.endive');
-    assert.equal(request.headers['idempotency-key'], `${answer.ride}_auth`);
+    assert.equal(request.headers['idempotency-key'], `${answer.payment}_auth`);
     assert.equal(request.headers['content-type'], 'application/x-www-form-urlencoded');
     assert.deepEqual(Object.fromEntries(new URLSearchParams(request.body)), {
-      amount: '2000',
+      amount: '2500',
       currency: 'usd',
+      capture_method: 'automatic',
       payment_method: 'pm_of_acme',
       'payment_method_types[0]': 'card',
       confirm: 'true',
       error_on_requires_action: 'true',
-      description: 'Rocket ride',
       customer: 'cus_acme',
-      'metadata[resource]': answer.ride,
-      'metadata[idempotency_key]': `${answer.ride}_auth`,
+      'metadata[resource]': answer.payment,
+      'metadata[idempotency_key]': `${answer.payment}_auth`,
     });
     assert.deepEqual(await site.simulator.requests(), []);
   });
@@ -100,27 +101,27 @@ describe('in production', () => {
   test('a redirect of the provider is not followed: the secret goes nowhere else', async () => {
     stripe = () => new Response(null, { status: 302, headers: { location: 'https://evil.example/' } });
     const key = freshKey();
-    const answer = await acme.book(key, TRIP, { prefer: 'wait=0' });
+    const answer = await acme.pay(PAYMENT, key, AT_ONCE);
     assert.equal(answer.status, 503);
     assert.equal(answer.json().type, '/problems/outcome-unknown');
     stripe = charged;
-    assert.equal((await acme.book(key)).status, 201);
+    assert.equal((await acme.pay(PAYMENT, key)).status, 201);
     assert.deepEqual(new Set(outbound.map(({ url }) => new URL(url).host)), new Set(['api.stripe.com']));
   });
 
   test('a wrong secret of the provider charges nothing, and is not the fault of the client', async () => {
     stripe = () => Response.json({ error: { type: 'invalid_request_error' } }, { status: 401 });
     const key = freshKey();
-    const answer = await acme.book(key, TRIP, { prefer: 'wait=0' });
+    const answer = await acme.pay(PAYMENT, key, AT_ONCE);
     assert.equal(answer.status, 503);
     assert.equal(answer.json().type, '/problems/temporarily-unavailable');
     stripe = charged; // the secret is mended
-    assert.equal((await acme.book(key)).status, 201);
+    assert.equal((await acme.pay(PAYMENT, key)).status, 201);
   });
 
   test('raise_error is refused, and nothing runs', async () => {
     for (const raise_error of ['true', 'crash']) {
-      const answer = await acme.book(freshKey(), { ...TRIP, raise_error });
+      const answer = await acme.pay({ ...PAYMENT, raise_error }, freshKey());
       assert.equal(answer.status, 422);
       assert.equal(answer.json().errors[0].field, 'raise_error');
     }
@@ -129,9 +130,9 @@ describe('in production', () => {
 
   test("the article's users do not exist, and a token needs its scheme", async () => {
     for (const user of ['user@example.com', 'user-bad-source@example.com'])
-      assert.equal((await account(site, user).book(freshKey())).status, 401);
+      assert.equal((await account(site, user).pay(PAYMENT, freshKey())).status, 401);
     const headers = { authorization: TOKEN, 'idempotency-key': freshKey() };
-    assert.equal((await site.fetch('/rides', { method: 'POST', headers })).status, 401);
+    assert.equal((await site.fetch('/payments', { method: 'POST', headers })).status, 401);
     assert.deepEqual(outbound, []);
   });
 
@@ -145,13 +146,11 @@ describe('in production', () => {
     assert.deepEqual(await site.simulator.requests(), []);
   });
 
-  test('there is no form with test cards, neither to see nor to send', async () => {
+  test('there is no order with test cards', async () => {
     const visitor = browser(site);
-    const page = await visitor.visit('/rides/new');
+    const page = await visitor.visit('/checkout');
     assert.equal(page.status, 404);
     assert.equal(page.entries, undefined);
-    const sent = { ...TRIP, payment_method: 'pm_card_visa', idempotency_key: 'made-up' };
-    assert.notEqual((await visitor.submit(sent)).status, 303);
     assert.doesNotMatch((await visitor.visit('/')).text, /simulated/);
     assert.deepEqual(outbound, []);
   });
@@ -182,11 +181,10 @@ describe('the checkout in production', () => {
   const ORDER = {
     order_id: 'order-1',
     currency: 'usd',
-    lines: [{ name: 'Mug', unit_amount: 1000, quantity: 2 }],
+    lines: [{ name: 'Mug', unit_amount: 1250, quantity: 2 }],
   };
 
-  test('sells no cart of the demo, and without a publishable key nothing at all', async () => {
-    assert.equal((await browser(site).visit('/checkout')).status, 404);
+  test('without a publishable key sells nothing at all', async () => {
     const answer = await acme.post('/checkout/sessions', ORDER);
     assert.equal(answer.status, 503);
     assert.equal(answer.json().type, '/problems/misconfigured');
@@ -221,7 +219,7 @@ describe('the checkout in production', () => {
       assert.deepEqual(
         { amount, currency, payment_method, confirm, customer },
         {
-          amount: '2000',
+          amount: '2500',
           currency: 'usd',
           payment_method: 'pm_1OfTheElement',
           confirm: 'true',
@@ -268,7 +266,7 @@ describe('a setting that is missing or impossible', () => {
   for (const [what, options, says] of cases) {
     test(`${what}: every request is a 503 that says so, and nothing runs`, async () => {
       await site.server.update({ root, workers: production(options) });
-      const answer = await acme.book(freshKey());
+      const answer = await acme.pay(PAYMENT, freshKey());
       assert.equal(answer.status, 503, answer.text);
       const problem = answer.json();
       assert.equal(problem.type, '/problems/misconfigured');
@@ -321,7 +319,7 @@ describe('a setting that is missing or impossible', () => {
       const config = productionConfig([{ binding, service: 'paid-once-simulator' }]);
       const [{ configPath: _, ...worker }, simulator] = production();
       await site.server.update({ root, workers: [{ ...worker, config }, simulator] });
-      const answer = await acme.book(freshKey());
+      const answer = await acme.pay(PAYMENT, freshKey());
       assert.equal(answer.status, 503, answer.text);
       assert.match(answer.json().detail, new RegExp(`service binding ${binding} stands for a provider`));
       assert.deepEqual(await site.simulator.requests(), []);
@@ -330,7 +328,7 @@ describe('a setting that is missing or impossible', () => {
 
   test('a person sees it as a page', async () => {
     await site.server.update({ root, workers: production({ secrets: without('SIGNING_KEY') }) });
-    for (const path of ['/', '/rides/new']) {
+    for (const path of ['/', '/checkout']) {
       const page = await browser(site).visit(path);
       assert.equal(page.status, 503);
       assert.match(page.header('content-type'), /^text\/html/);
@@ -350,19 +348,19 @@ describe('the demo', () => {
     const demo = await startSite();
     try {
       const visitor = browser(demo);
-      const sent = await visitor.openForm();
-      const answer = await account(demo).book(freshKey());
+      const { path, form } = await visitor.openOrder();
+      const answer = await account(demo).pay(PAYMENT, freshKey());
       assert.equal(answer.status, 201, answer.text);
-      assert.equal(await demo.simulator.charges(answer.ride), 1);
+      assert.equal(await demo.simulator.charges(answer.payment), 1);
       assert.deepEqual(outbound, []);
 
       await demo.server.update(signedBy(`another-key-for-signing-just-as-long ${SIGNING_KEY}`));
-      const booked = await visitor.submit(sent);
+      const booked = await visitor.send(path, form);
       assert.equal(booked.status, 303, 'a form signed with the key before is still good');
-      assert.equal(await demo.simulator.charges(booked.ride), 1);
+      assert.equal(await demo.simulator.charges((await visitor.visit(path)).payment), 1);
 
       await demo.server.update(signedBy(''));
-      const refused = await account(demo).book(freshKey());
+      const refused = await account(demo).pay(PAYMENT, freshKey());
       assert.equal(refused.status, 503, 'there is no built-in key');
       assert.match(refused.json().detail, /SIGNING_KEY/);
     } finally {

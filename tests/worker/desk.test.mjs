@@ -9,6 +9,7 @@ import { browser } from './support/browser.mjs';
 import { startSite } from './support/harness.mjs';
 import { objectId } from './support/objects.mjs';
 import { FORM, operator } from './support/operator.mjs';
+import { PAYMENT } from './support/payments.mjs';
 import { parse } from './support/prometheus.mjs';
 import { until } from './support/until.mjs';
 
@@ -40,7 +41,7 @@ const logOf = (subject) =>
   sql('SELECT action, outcome FROM operator_actions WHERE subject = ? ORDER BY at_ms, action_id', subject);
 
 async function paid(more = {}) {
-  const answer = await user.pay({ amount: 2500, currency: 'usd', ...more }, freshKey());
+  const answer = await user.pay({ ...PAYMENT, ...more }, freshKey());
   assert.equal(answer.status, 201);
   return answer.json().id;
 }
@@ -127,12 +128,12 @@ describe('the login', () => {
     const cookie = ada.cookie('desk');
     const page = await look(`/admin/payments/${await paid()}`);
     const formKey = /name="form" value="([^"]+)"/.exec(page.text)[1];
-    const ride = await ada.openForm();
+    const { form } = await ada.openOrder();
     for (const value of [
       cookie.slice(0, -2),
       `${cookie.slice(0, -1)}${cookie.endsWith('A') ? 'B' : 'A'}`,
       formKey,
-      ride.idempotency_key,
+      form.idempotency_key,
     ])
       assert.equal((await look('/admin', { cookie: `desk=${value}`, accept: 'text/html' })).status, 401);
     assert.equal((await look('/admin', { cookie: `desk=${cookie}` })).status, 200, 'the control');
@@ -752,12 +753,15 @@ describe('no page', () => {
 
   test('is found by the key that a client has sent', async () => {
     const sent = freshKey();
-    const { ride } = await user.book(sent);
-    const object = Buffer.from(ride.slice(5), 'base64url').toString('hex');
+    const { payment } = await user.pay(PAYMENT, sent);
+    const object = objectId(payment);
     await until('it is in the list', async () =>
       (await look(`/admin/keys?q=${sent}`)).text.includes(`/admin/keys/${object}/1`),
     );
-    assert.equal((await look(`/admin/payments?q=${ride}`)).header('location'), `/admin/payments/${ride}`);
+    assert.equal(
+      (await look(`/admin/payments?q=${payment}`)).header('location'),
+      `/admin/payments/${payment}`,
+    );
   });
 
   test('is found by the key that a client has sent, however many accounts there are', async () => {

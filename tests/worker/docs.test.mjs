@@ -3,10 +3,11 @@
 import assert from 'node:assert/strict';
 import { after, afterEach, describe, test } from 'node:test';
 
-import { DECLINED_USER, TRIP, account, freshKey, read } from './support/account.mjs';
+import { DECLINED_USER, account, freshKey, read } from './support/account.mjs';
 import { browser } from './support/browser.mjs';
 import { startSite } from './support/harness.mjs';
 import { conforming, conforms, document, isValid, readDocument } from './support/openapi.mjs';
+import { AT_ONCE, PAYMENT, held } from './support/payments.mjs';
 import { until } from './support/until.mjs';
 
 const site = await startSite({ vars: { PROVIDER_TIMEOUT_MS: '2000' } });
@@ -15,6 +16,7 @@ const user = account(site);
 after(() => site.close());
 afterEach(() => site.simulator.calm());
 
+const FORM = { 'content-type': 'application/x-www-form-urlencoded' };
 const ask = async (path, init) => read(await site.fetch(path, init));
 
 describe('GET /openapi.json', () => {
@@ -106,52 +108,54 @@ describe('GET /docs', () => {
 });
 
 describe('an answer is what the document says', () => {
-  const book = async (client, key, ...more) => conforming('POST', '/rides', await client.book(key, ...more));
+  const pay = async (client, key, payment = PAYMENT, headers) =>
+    conforming('POST', '/payments', await client.pay(payment, key, headers));
   const problem = (answer) => answer.json().type.replace('/problems/', '');
 
-  test('to a ride: booked, replayed, shown', async () => {
+  test('to a payment: made, replayed, shown', async () => {
     const key = freshKey();
-    const first = await book(user, key);
+    const first = await pay(user, key);
     assert.equal(first.status, 201);
-    const again = await book(user, key);
+    const again = await pay(user, key);
     assert.equal(again.header('idempotent-replayed'), 'true');
-    assert.equal(conforming('POST', '/rides', await user.bookByForm(freshKey())).status, 201);
-    const path = `/rides/${first.ride}`;
-    assert.equal(conforming('GET', path, await user.ride(first.ride)).status, 200);
+    assert.equal((await pay(user, freshKey(), new URLSearchParams(PAYMENT).toString(), FORM)).status, 201);
+    const path = `/payments/${first.payment}`;
+    assert.equal(conforming('GET', path, await user.payment(first.payment)).status, 200);
     assert.equal(conforming('HEAD', path, await user.ask(path, { method: 'HEAD' })).status, 200);
     conforming('GET', `/idempotency-keys/${key}`, await user.key(key));
   });
 
   test('and another one is found out', async () => {
     const key = freshKey();
-    const booked = await user.book(key);
-    const { ride, ...rest } = booked.json();
+    const made = await user.pay(PAYMENT, key);
+    const { status, ...rest } = made.json();
+    const { headers } = made;
     const foreign = [
-      [{ status: 202, headers: booked.headers }, booked.json()],
-      [{ status: 201, headers: new Headers() }, booked.json()],
-      [{ status: 201, headers: booked.headers }, rest],
+      [{ status: 202, headers }, made.json()],
+      [{ status: 201, headers: new Headers() }, made.json()],
+      [{ status: 201, headers }, rest],
       [
-        { status: 201, headers: booked.headers },
-        { ...rest, ride: { ...ride, status: 'lost' } },
+        { status: 201, headers },
+        { ...rest, status: 'lost' },
       ],
       [
-        { status: 201, headers: booked.headers },
-        { ...rest, ride: { ...ride, secret: 1 } },
+        { status: 201, headers },
+        { ...rest, status, secret: 1 },
       ],
     ];
-    for (const [answer, body] of foreign) assert.throws(() => conforms('POST', '/rides', answer, body));
+    for (const [answer, body] of foreign) assert.throws(() => conforms('POST', '/payments', answer, body));
   });
 
-  test('to a ride that was declined', async () => {
+  test('to a payment that was declined', async () => {
     const client = account(site, DECLINED_USER);
-    const answer = await book(client, freshKey());
+    const answer = await pay(client, freshKey());
     assert.equal(answer.status, 402);
-    conforming('GET', `/rides/${answer.ride}`, await client.ride(answer.ride));
+    conforming('GET', `/payments/${answer.payment}`, await client.payment(answer.payment));
   });
 
   test('to what is refused', async () => {
     const key = freshKey();
-    await book(user, key);
+    await pay(user, key);
     const refused = {
       'idempotency-key-missing': [user, undefined],
       'idempotency-key-invalid': [user, 'two words'],
@@ -159,36 +163,38 @@ describe('an answer is what the document says', () => {
       unauthorized: [account(site, 'nobody'), freshKey()],
       'content-too-large': [user, freshKey(), `{"x":"${'x'.repeat(70_000)}"}`],
       'unsupported-media-type': [user, freshKey(), 'x', { 'content-type': 'text/plain' }],
-      'invalid-parameters': [user, freshKey(), { ...TRIP, origin_lat: 'north' }],
-      'idempotency-key-reused': [user, key, { ...TRIP, origin_lat: 1 }],
+      'invalid-parameters': [user, freshKey(), { ...PAYMENT, amount: 'much' }],
+      'idempotency-key-reused': [user, key, { ...PAYMENT, amount: 2501 }],
     };
     for (const [type, arguments_] of Object.entries(refused))
-      assert.equal(problem(await book(...arguments_)), type);
-    for (const path of ['/nowhere', '/rides/ride_x', '/idempotency-keys/unused', '/problems/none'])
+      assert.equal(problem(await pay(...arguments_)), type);
+    for (const path of ['/nowhere', '/payments/pay_x', '/idempotency-keys/unused', '/problems/none'])
       assert.equal(problem(conforming('GET', path, await user.ask(path))), 'not-found');
-    for (const [path, method] of Object.entries({ '/rides': 'GET', '/rides/x': 'POST', '/': 'PUT' }))
+    for (const [path, method] of Object.entries({
+      '/payments/x/capture': 'GET',
+      '/payments/x': 'POST',
+      '/': 'PUT',
+    }))
       assert.equal(problem(conforming(method, path, await user.ask(path, { method }))), 'method-not-allowed');
     const path = `/idempotency-keys/${encodeURIComponent('two words')}`;
     assert.equal(problem(conforming('GET', path, await user.ask(path))), 'idempotency-key-invalid');
-    for (const owned of ['/rides/x', '/idempotency-keys/x'])
+    for (const owned of ['/payments/x', '/idempotency-keys/x'])
       assert.equal(problem(conforming('GET', owned, await ask(owned))), 'unauthorized');
   });
 
   test('to what is not over', async () => {
     const key = freshKey();
-    await site.simulator.fault('slow', { delay_ms: 60_000 });
-    const running = user.book(key);
-    await until('the payment is on its way', async () => (await site.simulator.faults()).length === 0);
-    assert.equal(problem(await book(user, key, TRIP, { prefer: 'wait=0' })), 'request-in-progress');
+    const { answer: running } = await held(site, () => user.pay(PAYMENT, key));
+    assert.equal(problem(await pay(user, key, PAYMENT, AT_ONCE)), 'request-in-progress');
     conforming('GET', `/idempotency-keys/${key}`, await user.key(key));
     await site.simulator.calm();
-    conforming('POST', '/rides', await running);
+    conforming('POST', '/payments', await running);
 
     const unknown = freshKey();
     await site.simulator.fault('response_lost', { count: 1000 });
-    const answer = await book(user, unknown, TRIP, { prefer: 'wait=0' });
+    const answer = await pay(user, unknown, PAYMENT, AT_ONCE);
     assert.equal(problem(answer), 'outcome-unknown');
-    conforming('GET', `/rides/${answer.ride}`, await user.ride(answer.ride));
+    conforming('GET', `/payments/${answer.payment}`, await user.payment(answer.payment));
     await until('the key says so', async () => {
       const view = conforming('GET', `/idempotency-keys/${unknown}`, await user.key(unknown));
       return view.json().status === 'unknown';
@@ -198,23 +204,24 @@ describe('an answer is what the document says', () => {
   test('to what was interrupted', async () => {
     for (const raise_error of ['true', 'crash']) {
       const key = freshKey();
-      const answer = await book(user, key, { ...TRIP, raise_error });
+      const answer = await pay(user, key, { ...PAYMENT, raise_error });
       assert.equal(problem(answer), 'interrupted');
-      assert.equal((await book(user, key)).status, 201);
+      assert.equal((await pay(user, key)).status, 201);
     }
   });
 
   test('to a browser', async () => {
     const visitor = browser(site);
     const visit = async (path) => conforming('GET', path, await visitor.visit(path));
-    for (const path of ['/', '/docs', '/healthz', '/rides/new', '/problems/not-found', '/nowhere'])
+    for (const path of ['/', '/docs', '/healthz', '/checkout', '/problems/not-found', '/nowhere'])
       await visit(path);
-    const sent = (await visit('/rides/new')).entries;
-    for (const spoiled of [{ origin_lat: 'x' }, { idempotency_key: 'x' }])
-      conforming('POST', '/rides', await visitor.submit({ ...sent, ...spoiled }));
-    conforming('POST', '/rides', await visitor.submit(sent, { origin: 'https://evil.example' }));
-    const booked = conforming('POST', '/rides', await visitor.submit(sent));
-    assert.equal(booked.status, 303);
-    await visit(booked.header('location'));
+    const { path, form } = await visitor.openOrder();
+    await visit(path);
+    for (const spoiled of [{ payment_method: 'x' }, { idempotency_key: 'x' }])
+      conforming('POST', path, await visitor.send(path, { ...form, ...spoiled }));
+    conforming('POST', path, await visitor.send(path, form, { origin: 'https://evil.example' }));
+    const paid = conforming('POST', path, await visitor.send(path, form));
+    assert.equal(paid.status, 303);
+    await visit(paid.header('location'));
   });
 });

@@ -5,7 +5,7 @@ import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { after, afterEach, describe, test } from 'node:test';
 
-import { DECLINED_USER, TRIP, USER, account, freshKey } from './support/account.mjs';
+import { DECLINED_USER, USER, freshKey } from './support/account.mjs';
 import { startSite } from './support/harness.mjs';
 import { jobsOf, receiptsOf } from './support/jobs.mjs';
 import { objectId } from './support/objects.mjs';
@@ -89,10 +89,10 @@ function receiptJob(payment, more = {}) {
   };
 }
 
-const messageJob = (ride) => ({
-  job_id: `${ride}_test_dispatch`,
+const messageJob = (payment) => ({
+  job_id: `${payment}_test_dispatch`,
   kind: 'send_message',
-  object: objectId(ride),
+  object: objectId(payment),
   payload: { body: 'A ride is yours.' },
 });
 
@@ -151,27 +151,13 @@ describe('an email', () => {
     assert.equal((await site.simulator.emails(id))[0].subject, 'Your receipt: $15.00');
   });
 
-  test('tells of a ride', async () => {
-    const { ride } = await user.book(freshKey());
-    assert.deepEqual(await receiptsOf(site, ride), [`${ride}_receipt`]);
-    const emails = await site.simulator.emails(ride);
-    assert.deepEqual(
-      emails.map(({ to, subject }) => [to, subject]),
-      [[[USER], 'Your receipt: $20.00']],
-    );
-  });
-
   test('is not sent where there is no address, nor about a card that was declined', async () => {
     const mute = client(site, NO_ADDRESS);
     const { id } = await paid(mute);
     await moved(mute, id, 'refunds');
     assert.deepEqual(await jobsOf(site, id), []);
-    const { ride } = await mute.book(freshKey());
-    assert.deepEqual(await receiptsOf(site, ride), []);
     const declined = await user.pay({ ...PAYMENT, payment_method: DECLINED_CARD }, freshKey());
     assert.deepEqual(await jobsOf(site, declined.payment), []);
-    const { ride: unpaid } = await account(site, DECLINED_USER).book(freshKey());
-    assert.deepEqual(await jobsOf(site, unpaid), []);
   });
 
   test('is sent once, however often its message comes', async () => {
@@ -283,25 +269,13 @@ describe('an email that', () => {
 });
 
 describe('a message to the pilot', () => {
-  test('is sent once for a ride that is paid', async () => {
-    const { ride } = await user.book(freshKey());
-    await jobsOf(site, ride);
-    const [message, ...more] = await site.simulator.messages(`${ride}_dispatch`);
-    assert.deepEqual(more, []);
-    assert.equal(message.to, '+15550100');
-    assert.ok(message.body.includes(TRIP.origin_lat) && message.body.includes(ride), message.body);
-    const row = await rowOf(`${ride}_dispatch`);
-    assert.deepEqual([row.state, row.result], ['done', message.id]);
-  });
-
   for (const fault of ['connection_reset_after', 'connection_reset', 'error_after'])
     test(`whose outcome nobody knows (${fault}) is never sent again: a person looks`, async () => {
+      const job = messageJob((await paid(user)).id);
       await site.simulator.fault(fault, MESSAGES);
-      const { ride } = await user.book(freshKey());
-      const dead = await becomes(`${ride}_dispatch`, 'dead');
+      await deliver(job);
+      const dead = await becomes(job.job_id, 'dead');
       assert.match(errors(dead)[0], /outcome unknown/);
-      await jobsOf(site, ride);
-      const job = { ...messageJob(ride), job_id: `${ride}_dispatch` };
       await deliver(job);
       await heardOf(job.job_id, 2);
       const sent = await site.simulator.messages(job.job_id);
@@ -493,17 +467,6 @@ describe('the read model', () => {
       objectId(id),
     );
     assert.deepEqual(audit.map(audited), (await site.objects.audit(id)).map(audited));
-  });
-
-  test('says of a ride what its object says', async () => {
-    const { ride } = await user.book(freshKey());
-    await jobsOf(site, ride);
-    const shown = (await user.ride(ride)).json();
-    const [row] = await site.rows('SELECT * FROM rides WHERE ride_id = ?', ride);
-    assert.deepEqual(
-      [row.status, row.amount_minor, row.currency, row.provider_payment, row.owner],
-      ['paid', 2000, 'usd', shown.charge, `account:${USER}`],
-    );
   });
 
   test('knows of a run that takes long before it ends', async () => {

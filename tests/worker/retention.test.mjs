@@ -10,29 +10,26 @@ import { account, freshKey, read } from './support/account.mjs';
 import { root, startSite } from './support/harness.mjs';
 import { objectId } from './support/objects.mjs';
 import { conforming, readDocument } from './support/openapi.mjs';
+import { AT_ONCE, PAYMENT, paid } from './support/payments.mjs';
 import { readModel } from './support/readmodel.mjs';
 import { until } from './support/until.mjs';
 
 const ADMIN_TOKEN = 'an-operators-token-that-is-long-enough';
 const PERSONAL = {
-  amount: 2500,
-  currency: 'usd',
+  ...PAYMENT,
   description: 'Dinner for Ada Lovelace',
   receipt_email: 'ada.lovelace@mail.example.com',
   metadata: { nickname: 'enchantress' },
 };
-const TRACES = ['Lovelace', 'ada.lovelace', 'enchantress', '37.7749', '377749000', '28.5721', '285721000'];
+const TRACES = ['Lovelace', 'ada.lovelace', 'enchantress'];
 
 /** What of a person is found in these rows. */
 const traces = (rows) => TRACES.filter((trace) => JSON.stringify(rows).includes(trace));
-/** The objects' helpers know rides: the id of a payment's object as that of a ride. */
-const asRide = (id) => id.replace(/^pay_/, 'ride_');
 
 async function everywhere(site, model, id) {
-  const object = objectId(asRide(id));
+  const object = objectId(id);
   const tables = {
     payments: 'object',
-    rides: 'object',
     keys: 'object',
     audit_records: 'object',
     jobs: 'object',
@@ -40,18 +37,15 @@ async function everywhere(site, model, id) {
   const rows = Object.entries(tables).map(([table, column]) =>
     model.all(`SELECT * FROM ${table} WHERE ${column} = ?`, object),
   );
-  return { object: await site.objects.dump(asRide(id)), model: await Promise.all(rows) };
+  return { object: await site.objects.dump(id), model: await Promise.all(rows) };
 }
 
-/** A payment and a ride, in the read model, with their jobs done. */
-async function both(user, site, model) {
-  const { id } = (await user.pay(PERSONAL, freshKey())).json();
-  const { ride } = await user.book(freshKey());
+/** A payment, in the read model, with its jobs done. */
+async function told(user, site, model) {
+  const { id } = await paid(user, PERSONAL);
   await model.reaches(id, 'succeeded');
-  await model.reaches(ride, 'paid');
-  for (const resource of [id, ride])
-    await until('the jobs are done', async () => (await site.objects.jobs(asRide(resource))).length === 0);
-  return [id, ride];
+  await until('the jobs are done', async () => (await site.objects.jobs(id)).length === 0);
+  return id;
 }
 
 describe('personal data', async () => {
@@ -67,47 +61,44 @@ describe('personal data', async () => {
   after(() => site.close());
 
   test('is erased by an operator, everywhere, and what the books need stays', async () => {
-    for (const id of await both(user, site, model)) {
-      assert.ok(traces(await everywhere(site, model, id)).length > 0, 'control: it is there before');
-      assert.deepEqual(await admin(`/admin/payments/${id}/erase`), {
-        status: 200,
-        body: { id, personal_data: 'erased' },
-      });
-      await until('the read model follows', () =>
-        model.first("SELECT 1 FROM audit_records WHERE subject = ? AND action = 'personal_data.erased'", id),
-      );
-      assert.deepEqual(traces(await everywhere(site, model, id)), []);
-      assert.equal((await admin(`/admin/payments/${id}/erase`)).status, 200, 'once more changes nothing');
-    }
+    const id = await told(user, site, model);
+    assert.deepEqual(traces(await everywhere(site, model, id)), TRACES, 'control: it is there before');
+    assert.deepEqual(await admin(`/admin/payments/${id}/erase`), {
+      status: 200,
+      body: { id, personal_data: 'erased' },
+    });
+    await until('the read model follows', () =>
+      model.first("SELECT 1 FROM audit_records WHERE subject = ? AND action = 'personal_data.erased'", id),
+    );
+    assert.deepEqual(traces(await everywhere(site, model, id)), []);
+    assert.equal((await admin(`/admin/payments/${id}/erase`)).status, 200, 'once more changes nothing');
   });
 
-  test('that is erased leaves the payment and the ride to be seen', async () => {
-    const [id, ride] = await both(user, site, model);
-    for (const resource of [id, ride]) await admin(`/admin/payments/${resource}/erase`);
+  test('that is erased leaves the payment to be seen', async () => {
+    const id = await told(user, site, model);
+    await admin(`/admin/payments/${id}/erase`);
     const payment = (await user.ask(`/payments/${id}`)).json();
     assert.deepEqual(
       [payment.status, payment.amount_captured, payment.description, payment.receipt_email, payment.metadata],
       ['succeeded', 2500, null, null, {}],
     );
-    const shown = conforming('GET', `/rides/${ride}`, await user.ride(ride)).json();
-    assert.deepEqual([shown.status, shown.origin, shown.target], ['paid', null, null]);
     const refund = await user.post(`/payments/${id}/refunds`, { amount: 100 }, freshKey());
     assert.equal(refund.status, 201, 'money can still be given back');
   });
 
   test('is never taken from an operation that is under way', async () => {
     await site.simulator.fault('connection_reset', { count: 100 });
-    const { ride } = await user.book(freshKey(), undefined, { prefer: 'wait=0' });
-    const answer = await admin(`/admin/payments/${ride}/erase`);
+    const { payment } = await user.pay(PERSONAL, freshKey(), AT_ONCE);
+    const answer = await admin(`/admin/payments/${payment}/erase`);
     await site.simulator.calm();
     assert.equal(answer.status, 409);
-    assert.equal((await site.objects.ride(ride)).erased_at_ms, null);
-    await model.reaches(ride, 'paid');
+    assert.deepEqual(traces(await site.objects.dump(payment)), TRACES);
+    await model.reaches(payment, 'succeeded');
   });
 
   test('in the dead letters is purged with it', async () => {
-    const [id] = await both(user, site, model);
-    const object = objectId(asRide(id));
+    const id = await told(user, site, model);
+    const object = objectId(id);
     await model.run(
       `INSERT INTO jobs (job_id, kind, object, state, attempts, payload, first_at_ms, history, staged_at_ms, updated_at_ms)
        VALUES ('dead', 'send_receipt', ?, 'dead', 5, ?, 1, '[]', 1, 1)`,
@@ -120,8 +111,8 @@ describe('personal data', async () => {
   });
 
   test('in a message that is still in the queue is not sent, nor written down, afterwards', async () => {
-    const [id] = await both(user, site, model);
-    const object = objectId(asRide(id));
+    const id = await told(user, site, model);
+    const object = objectId(id);
     const staged = { kind: 'send_receipt', object, staged_at_ms: 1 };
     const payload = {
       about: 'paid',
@@ -145,7 +136,7 @@ describe('personal data', async () => {
     assert.equal(await letters(), before + 1, 'control: such a message is sent where nothing was erased');
     // On its way: the object has given it to the queue, and nobody has taken it up.
     await site.objects.sql(
-      asRide(id),
+      id,
       'INSERT INTO staged_jobs (job_id, kind, payload, staged_at_ms, sends, next_at_ms) VALUES (?, ?, ?, 1, 1, ?)',
       `${id}_on_its_way`,
       staged.kind,
@@ -171,7 +162,7 @@ describe('personal data', async () => {
   });
 
   test('is in nobody’s reach but the operator’s', async () => {
-    const [id] = await both(user, site, model);
+    const id = await told(user, site, model);
     for (const token of [null, 'wrong', 'user@example.com'])
       for (const what of ['erase', 'project'])
         assert.equal((await admin(`/admin/payments/${id}/${what}`, token)).status, 401);
@@ -241,12 +232,12 @@ describe('personal data', async () => {
           env: { ...process.env, PAID_ONCE_URL: site.url, ADMIN_TOKEN },
         })
       ).stdout;
-    const [id, ride] = await both(user, site, model);
+    const id = await told(user, site, model);
     const refunded = (await user.post(`/payments/${id}/refunds`, { amount: 300 }, freshKey())).json();
     await until('the refund is there', () =>
       model.first('SELECT 1 FROM refunds WHERE refund_id = ?', refunded.id),
     );
-    const object = objectId(asRide(id));
+    const object = objectId(id);
     const rows = async () =>
       Promise.all(
         ['payments', 'refunds', 'audit_records'].map((table) =>
@@ -268,13 +259,11 @@ describe('personal data', async () => {
     await model.reaches(id, 'succeeded');
     assert.deepEqual(facts(await rows()), before);
 
-    await model.run("UPDATE rides SET status = 'wrong', version = 0");
     await model.run("UPDATE payments SET status = 'wrong', version = 0");
     assert.match(await run('rebuild', 'all'), /on the way/);
     await model.reaches(id, 'succeeded');
-    await model.reaches(ride, 'paid');
-    assert.match(await run('erase', ride), /is gone/);
-    assert.ok((await site.objects.ride(ride)).erased_at_ms);
+    assert.match(await run('erase', id), /is gone/);
+    assert.deepEqual(traces(await site.objects.dump(id)), []);
   });
 });
 
@@ -286,22 +275,16 @@ describe('personal data whose time is over', async () => {
   after(() => site.close());
 
   test('goes by the alarm and the clock, without anybody', async () => {
-    const { id } = (await user.pay(PERSONAL, freshKey())).json();
-    const { ride } = await user.book(freshKey());
-    for (const resource of [id, ride]) {
-      await until('it is erased', () =>
-        model.first(
-          "SELECT 1 FROM audit_records WHERE subject = ? AND action = 'personal_data.erased'",
-          resource,
-        ),
-      );
-      // What lies in the dead letters goes when the clock strikes.
-      await until('no trace is left', async () => {
-        await model.tick();
-        return traces(await everywhere(site, model, resource)).length === 0;
-      });
-    }
+    const { id } = await paid(user, PERSONAL);
+    await until('it is erased', () =>
+      model.first("SELECT 1 FROM audit_records WHERE subject = ? AND action = 'personal_data.erased'", id),
+    );
+    // What lies in the dead letters goes when the clock strikes.
+    await until('no trace is left', async () => {
+      await model.tick();
+      return traces(await everywhere(site, model, id)).length === 0;
+    });
     assert.equal((await user.ask(`/payments/${id}`)).json().amount_captured, 2500);
-    assert.equal(await site.simulator.charges(ride), 1);
+    assert.equal(await site.simulator.charges(id), 1);
   });
 });

@@ -4,9 +4,10 @@ import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { after, describe, test } from 'node:test';
 
-import { TRIP, account, freshKey } from './support/account.mjs';
+import { account, freshKey } from './support/account.mjs';
 import { browser } from './support/browser.mjs';
 import { SIGNING_KEY, startSite } from './support/harness.mjs';
+import { PAYMENT } from './support/payments.mjs';
 
 const TOKEN = 'a-bearer-token-that-nobody-may-see';
 const STRIPE_SECRET_KEY = 'sk_test_that_nobody_may_see';
@@ -21,9 +22,9 @@ const acme = account(site, TOKEN);
 after(() => site.close());
 
 /** All rows of an object as text, blobs included. */
-async function everything(ride) {
+async function everything(payment) {
   const plain = (name, value) => (value instanceof ArrayBuffer ? Buffer.from(value).toString() : value);
-  const tables = await site.objects.dump(ride);
+  const tables = await site.objects.dump(payment);
   const rows = JSON.stringify(tables, plain);
   assert.ok(
     tables.idempotency_keys.length === 1 && tables.timeline.length > 0,
@@ -45,46 +46,33 @@ const settings = { TOKEN, STRIPE_SECRET_KEY, SIGNING_KEY };
 describe('neither rows nor logs hold', () => {
   test('the key and the token of an API client', async () => {
     const keys = { finished: freshKey(), failed: freshKey(), crashed: freshKey(), mismatched: freshKey() };
-    const { ride } = await acme.book(keys.finished);
-    const { ride: failed } = await acme.book(keys.failed, { ...TRIP, raise_error: 'true' });
-    await acme.book(keys.crashed, { ...TRIP, raise_error: 'crash' });
-    const { ride: mismatched } = await acme.book(keys.mismatched);
-    await acme.book(keys.mismatched, { ...TRIP, origin_lat: 1 });
+    const { payment } = await acme.pay(PAYMENT, keys.finished);
+    const { payment: failed } = await acme.pay({ ...PAYMENT, raise_error: 'true' }, keys.failed);
+    await acme.pay({ ...PAYMENT, raise_error: 'crash' }, keys.crashed);
+    const { payment: mismatched } = await acme.pay(PAYMENT, keys.mismatched);
+    await acme.pay({ ...PAYMENT, amount: 2501 }, keys.mismatched);
     await acme.key(keys.finished);
     const { resource } = (await acme.key(keys.crashed)).json();
-    for (const one of [ride, failed, mismatched, resource])
+    for (const one of [payment, failed, mismatched, resource])
       assertNowhere({ ...keys, ...settings }, await everything(one));
     assertNowhere({ ...keys, ...settings }, logged());
   });
 
-  test("the key and the session of a browser's form", async () => {
+  test("the key of a browser's form, and the link of its order", async () => {
     const visitor = browser(site);
-    const sent = await visitor.openForm();
-    const session = visitor.cookie();
-    const secrets = { key: sent.idempotency_key, session, ...settings };
-    const { ride } = await visitor.submit(sent);
-    await visitor.visit(`/rides/${ride}`);
-    await visitor.visit(`/idempotency-keys/${sent.idempotency_key}`, {
-      headers: { accept: 'application/json' },
-    });
-    await visitor.submit({ ...sent, origin_lat: '1' });
-    assertNowhere(secrets, await everything(ride));
+    const { path, form } = await visitor.openOrder();
+    const secrets = { key: form.idempotency_key, link: path.split('/').at(-1), ...settings };
+    await visitor.send(path, form);
+    const { payment } = await visitor.visit(path);
+    await visitor.send(path, { ...form, payment_method: 'pm_card_mastercard' });
+    // The object knows its order's page: that is where its form is answered with.
+    assertNowhere({ ...secrets, link: 'no link' }, await everything(payment));
     assertNowhere(secrets, logged());
-  });
-
-  test('what the provider was told, when it does not answer', async () => {
-    for (const fault of ['connection_reset_after', 'error_after', 'rate_limited']) {
-      const key = freshKey();
-      await site.simulator.fault(fault);
-      const { ride } = await acme.book(key);
-      assertNowhere({ key, ...settings }, await everything(ride));
-      assertNowhere({ key, ...settings, body: 'pm_card_visa' }, logged());
-    }
   });
 
   test('the credentials that were refused', async () => {
     const secrets = { token: 'a-wrong-token-with-a-typing-error', key: freshKey() };
-    assert.equal((await account(site, secrets.token).book(secrets.key)).status, 401);
+    assert.equal((await account(site, secrets.token).pay(PAYMENT, secrets.key)).status, 401);
     assertNowhere(secrets, logged());
   });
 });
@@ -92,15 +80,15 @@ describe('neither rows nor logs hold', () => {
 describe('answers show', () => {
   test('neither the settings nor the credentials', async () => {
     const key = freshKey();
-    const booked = await acme.book(key);
+    const booked = await acme.pay(PAYMENT, key);
     const visitor = browser(site);
     const answers = [
       booked,
       await acme.key(key),
-      await acme.ride(booked.ride),
-      await acme.book(key, { ...TRIP, origin_lat: 1 }),
+      await acme.payment(booked.payment),
+      await acme.pay({ ...PAYMENT, amount: 2501 }, key),
       await visitor.visit('/'),
-      await visitor.visit('/rides/new'),
+      await visitor.visit((await visitor.openOrder()).path),
     ];
     for (const { text } of answers) assertNowhere({ key, ...settings }, text);
   });
@@ -108,7 +96,7 @@ describe('answers show', () => {
 
 describe('the log', () => {
   test('has one line of JSON for each request, which can be found by its id', async () => {
-    const booked = await acme.book(freshKey());
+    const booked = await acme.pay(PAYMENT, freshKey());
     const again = await acme.ask('/nowhere?secret=1');
     const lines = site
       .logs()
@@ -122,7 +110,7 @@ describe('the log', () => {
       level: 'info',
       event: 'request',
       method: 'POST',
-      route: '/rides',
+      route: '/payments',
       status: 201,
       outcome: 'created',
     };

@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { after, afterEach, describe, test } from 'node:test';
 
-import { DECLINED_USER, TRIP, USER, freshKey } from './support/account.mjs';
+import { DECLINED_USER, USER, freshKey } from './support/account.mjs';
 import { startSite } from './support/harness.mjs';
 import { formOf, operator } from './support/operator.mjs';
 import {
@@ -55,7 +55,7 @@ async function unknown(path, body, { fault = 'response_lost', provider = '/v1/',
   await site.simulator.fault('error_before', { method: 'GET', count: 1000 });
   const answer = await user.post(path, body, key, AT_ONCE);
   assert.equal(answer.status, 503, answer.text);
-  const id = answer.payment ?? answer.ride;
+  const id = answer.payment;
   await wait(id, ms);
   await site.simulator.calm();
   return { id, key, again: () => insist(() => user.post(path, body, key)) };
@@ -260,25 +260,6 @@ describe('a void at Stripe', () => {
     assert.equal((await again()).status, 402);
     assert.equal((await user.payment(id)).json().status, 'requires_capture');
     assert.equal((await site.simulator.moved(id)).voided, 0);
-  });
-});
-
-describe('a ride', () => {
-  test('that was charged is settled as what Stripe shows, and its rider gets it', async () => {
-    const { id, again } = await unknown('/rides', TRIP);
-    const { shown } = await settle(id, { said: 'executed', id: await intentOf(id) });
-    assert.match(shown.text, /the call is settled as charged/i);
-    const answer = await again();
-    assert.deepEqual([answer.status, answer.ride], [201, id]);
-    assert.equal((await site.simulator.moved(id)).charges, 1);
-    assert.equal((await auditOf(id)).length, 1);
-  });
-
-  test('that was not charged ends without a charge', async () => {
-    const { id, again } = await unknown('/rides', TRIP, { fault: 'error_before' });
-    await settle(id, { said: 'not_executed' });
-    assert.equal((await again()).status, 402);
-    assert.equal((await site.simulator.moved(id)).charges, 0);
   });
 });
 
