@@ -9,6 +9,7 @@ use serde::Deserialize;
 use serde_json::Value as Json;
 use worker::{MessageBuilder, QueueContentType};
 
+use super::confirm;
 use super::context::Desk;
 use super::detail::object_of;
 use super::format;
@@ -30,6 +31,7 @@ use payments::flows::refund::RefundRequest;
 use payments::flows::void::VoidRequest;
 use payments::flows::{Operation, Refusal};
 use payments::payment::RefundReason;
+use payments::payment::money::AmountMinor;
 use payments::payment::records::JobKind;
 use runtime::db::Db;
 use runtime::http_client::within;
@@ -121,29 +123,34 @@ impl Press<'_> {
         let not_found = || Problem::new(Kind::NotFound);
         let payment = inspection.snapshot.payment.ok_or_else(not_found)?;
         let owner = Owner::from_text(&inspection.snapshot.owner).ok_or_else(not_found)?;
-        let wrong = |message: String| {
-            Problem::because(Kind::InvalidParameters, format!("The amount {message}. Nothing was done."))
-        };
-        let amount =
-            format::parse_money(&self.entries.text("amount").or_empty(), &payment.currency).map_err(wrong)?;
-        let (operation, reason) = match self.act {
-            OperatorAction::Capture => (Operation::Capture(CaptureRequest { amount }), ""),
-            OperatorAction::Void => (Operation::Void(VoidRequest::default()), ""),
-            _ => {
-                let reason = RefundReason::parse(&self.entries.text("reason").or_empty())
-                    .unwrap_or(RefundReason::RequestedByCustomer);
-                (Operation::Refund(RefundRequest { amount, reason }), reason.as_str())
+        let (operation, what) = match self.act {
+            OperatorAction::Void => (Operation::Void(VoidRequest::default()), "void".to_owned()),
+            act => {
+                let (amount, sum) = self.amount(&payment.currency)?;
+                match act {
+                    OperatorAction::Capture => (
+                        Operation::Capture(CaptureRequest { amount: Some(amount) }),
+                        format!("capture {sum}"),
+                    ),
+                    _ => {
+                        let reason = RefundReason::parse(&self.entries.text("reason").or_empty())
+                            .unwrap_or(RefundReason::RequestedByCustomer);
+                        let what = format!("refund {sum}, {}", reason.as_str().replace('_', " "));
+                        (Operation::Refund(RefundRequest { amount: Some(amount), reason }), what)
+                    }
+                }
             }
         };
-        let shown = match (amount, self.act) {
-            (_, OperatorAction::Void) => String::new(),
-            (Some(amount), _) => format!(" {}", format::money(amount.get().into(), &payment.currency)),
-            (None, _) => " all that is left".to_owned(),
-        };
-        let reason =
-            if reason.is_empty() { String::new() } else { format!(", {}", reason.replace('_', " ")) };
-        let what = format!("{}{shown}{reason}", self.act.as_str());
         Ok(Named { what, operation: Some((object, owner, operation)) })
+    }
+
+    /// The amount, which the page before has shown; also as text. Left out, it is no word for all that there is.
+    fn amount(&self, currency: &str) -> Result<(AmountMinor, String), Problem> {
+        let amount =
+            confirm::amount(&self.entries.text("amount").or_empty(), currency)?.ok_or_else(|| {
+                Problem::because(Kind::InvalidParameters, "The amount is missing. Nothing was done.")
+            })?;
+        Ok((amount, format::money(amount.get().into(), currency)))
     }
 
     fn note(&self) -> Result<String, Problem> {

@@ -375,6 +375,7 @@ async fn confirm(
         risk,
         button,
         entries,
+        hint: "The button works once: pressing it twice settles it once. What you do is written to the audit log, with your reason.",
         site: desk.site(),
         chrome: desk.chrome("/admin/payments").await?,
     };

@@ -71,19 +71,9 @@ impl Desk<'_> {
         subject: &Target,
         label: &str,
     ) -> Result<Button, Problem> {
-        let path = Button::path_of(act, subject);
-        let key = form_key(self.app, &self.operator, &path, self.request.now_ms)?;
-        Ok(Button {
-            path,
-            key,
-            label: label.to_owned(),
-            hint: String::new(),
-            tone: "",
-            amount: None,
-            has_reason: false,
-            has_note: false,
-            seen: String::new(),
-        })
+        let button = Button::asking(act, subject, label);
+        let key = form_key(self.app, &self.operator, &button.path, self.request.now_ms)?;
+        Ok(Button { key, ..button })
     }
 
     pub(super) fn page_number(&self) -> usize {

@@ -10,7 +10,7 @@ use super::queries::{self, Where};
 use super::route::{OperatorAction, Target};
 use super::timeline::{self, Entry};
 use super::timeline_svg;
-use super::view_models::{Cell, DetailPage, EntryView, Fact, Table};
+use super::view_models::{Button, Cell, DetailPage, EntryView, Fact, Table};
 use messages::inspection::Inspection;
 use messages::message::{Ask, Inspected};
 use once::id::ObjectId;
@@ -99,17 +99,17 @@ pub(crate) async fn payment(desk: &Desk<'_>, id: &str) -> Result<Answer, Problem
     if let Some(payment) = inspection.snapshot.payment.as_ref().filter(|_| kind == "Payment") {
         let money = |minor: u32| format::money(minor.into(), &payment.currency);
         if inspection.capturable_minor > 0 {
-            let mut capture = desk.button(OperatorAction::Capture, &subject, "Capture")?;
+            let mut capture = Button::asking(OperatorAction::Capture, &subject, "Capture");
             capture.amount = Some(money(inspection.capturable_minor));
             buttons.push(capture);
         }
         if inspection.voidable {
-            let mut void = desk.button(OperatorAction::Void, &subject, "Void")?;
+            let mut void = Button::asking(OperatorAction::Void, &subject, "Void");
             void.tone = "danger";
             buttons.push(void);
         }
         if inspection.refundable_minor > 0 {
-            let mut refund = desk.button(OperatorAction::Refund, &subject, "Refund")?;
+            let mut refund = Button::asking(OperatorAction::Refund, &subject, "Refund");
             refund.amount = Some(money(inspection.refundable_minor));
             refund.has_reason = true;
             refund.tone = "danger";
@@ -190,7 +190,7 @@ struct Parts {
     id: String,
     state: Cell,
     facts: Vec<Fact>,
-    buttons: Vec<super::view_models::Button>,
+    buttons: Vec<Button>,
     tables: Vec<Table>,
 }
 

@@ -54,7 +54,7 @@ pub fn money(minor: u64, currency: &str) -> String {
     known.map_or_else(|| large(minor, currency), |(currency, minor)| for_people(minor, currency))
 }
 
-/// Reads an amount as people write it, such as `12.50`, or `€12.50` for euros, into minor units; `None` if it is left empty.
+/// Reads an amount as people write it, such as `12.50`, or `€12.50` for euros, or as [`money`] does, into minor units; `None` if it is left empty.
 pub fn parse_money(text: &str, currency: &str) -> Result<Option<AmountMinor>, String> {
     let known = Currency::parse(currency);
     let text = text.trim();
@@ -62,7 +62,8 @@ pub fn parse_money(text: &str, currency: &str) -> Result<Option<AmountMinor>, St
         return Ok(None);
     }
     // Another currency's sign is an error: the operator means another amount.
-    let text = known.and_then(Currency::sign).and_then(|sign| text.strip_prefix(sign)).unwrap_or(text).trim();
+    let text = known.and_then(Currency::sign).and_then(|sign| text.strip_prefix(sign)).unwrap_or(text);
+    let text = text.strip_suffix(&currency.to_ascii_uppercase()).unwrap_or(text).trim();
     if text.starts_with(['$', '€', '£', '¥']) {
         return Err(format!("must be in the payment's currency, {}", currency.to_ascii_uppercase()));
     }
@@ -181,6 +182,10 @@ mod tests {
         assert_eq!(minor("12", "jpy"), Ok(Some(12)));
         assert_eq!(minor("1.250", "kwd"), Ok(Some(1250)));
         assert_eq!(minor("$1,234.50", "usd"), Ok(Some(123_450)));
+        assert_eq!(minor("12.500 KWD", "kwd"), Ok(Some(12_500)));
+        for (shown, currency) in [(123_450, "usd"), (10_399_401, "jpy"), (12_500, "kwd"), (5, "chf")] {
+            assert_eq!(minor(&money(shown.into(), currency), currency), Ok(Some(shown)), "{currency}");
+        }
         assert_eq!(minor("", "usd"), Ok(None));
         for wrong in ["12.505", "-1", "1,50", ".5", "0", "1e3", "12.", "x"] {
             let read = minor(wrong, "usd");

@@ -35,6 +35,8 @@ mod buttons;
 #[cfg(target_arch = "wasm32")]
 mod by_hand;
 #[cfg(target_arch = "wasm32")]
+mod confirm;
+#[cfg(target_arch = "wasm32")]
 mod context;
 #[cfg(target_arch = "wasm32")]
 mod detail;

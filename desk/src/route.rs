@@ -90,6 +90,8 @@ macro_rules! actions {
 actions! {
     /// Of a payment or a ride.
     PaymentAction(Resume, Settle, Capture, Void, Refund);
+    /// Of a payment, if it moves money: it is asked once more.
+    MoneyAction(Capture, Void, Refund);
     /// Of a call.
     CallAction(SettleByHand, Hold);
     /// Of a key.

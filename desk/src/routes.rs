@@ -6,11 +6,11 @@
 #[cfg(target_arch = "wasm32")]
 use futures_util::future::LocalBoxFuture;
 
-use crate::route::{BreakAction, CallAction, JobAction, KeyAction, PaymentAction};
+use crate::route::{BreakAction, CallAction, JobAction, KeyAction, MoneyAction, PaymentAction};
 #[cfg(target_arch = "wasm32")]
 use crate::{
-    admin, app::App, audit_log, buttons, by_hand, detail, lists, login, overview, pages, reports, retention,
-    sign_in,
+    admin, app::App, audit_log, buttons, by_hand, confirm, detail, lists, login, overview, pages, reports,
+    retention, sign_in,
 };
 use messages::settlement::{ACK_MAX_BYTES, REPORT_MAX_BYTES};
 use web::http::REQUEST_MAX_BYTES;
@@ -130,6 +130,7 @@ routes! {
     Post "/admin/logout"                                    OurPages login::log_out();
     Get  "/admin/payments"                                  Desk      lists::payments();
     Get  "/admin/payments/{id}"                             Desk      detail::payment(id: Text);
+    Get  "/admin/payments/{id}/{action}"                    Desk      confirm::page(id: Text, action: MoneyAction);
     Post "/admin/payments/{id}/{action}"                    Desk      buttons::of_payment(id: Text, action: PaymentAction);
     Get  "/admin/payments/{id}/calls/{number}"              Desk      by_hand::page(id: Text, number: u32);
     Post "/admin/payments/{id}/calls/{number}/review"       Desk      by_hand::review(id: Text, number: u32);
@@ -191,6 +192,6 @@ mod tests {
         assert_eq!(action("/admin/payments/pay_x/calls/3/hold", "number").as_deref(), Some("3"));
         let route = find("/admin/breaks/adyen%3A1/accept").unwrap();
         assert_eq!(route.parameters.get::<Decoded>("id").read(), Ok(Decoded("adyen:1".into())));
-        assert_eq!(find("/admin/payments/pay_x/void").unwrap().allow(), "POST, OPTIONS");
+        assert_eq!(find("/admin/payments/pay_x/void").unwrap().allow(), "GET, HEAD, POST, OPTIONS");
     }
 }

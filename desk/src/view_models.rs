@@ -70,7 +70,7 @@ pub struct Login {
 pub struct Button {
     /// Where it is sent.
     pub path: String,
-    /// Its one-time key.
+    /// Its one-time key. Without one it changes nothing: it leads to a page that asks once more.
     pub key: String,
     /// Its label.
     pub label: String,
@@ -89,6 +89,21 @@ pub struct Button {
 }
 
 impl Button {
+    /// A button that only asks: what leads to a page whose button acts.
+    pub fn asking(act: OperatorAction, subject: &Target, label: &str) -> Self {
+        Self {
+            path: Self::path_of(act, subject),
+            key: String::new(),
+            label: label.to_owned(),
+            hint: String::new(),
+            tone: "",
+            amount: None,
+            has_reason: false,
+            has_note: false,
+            seen: String::new(),
+        }
+    }
+
     /// The address of a button.
     pub fn path_of(act: OperatorAction, subject: &Target) -> String {
         let encoded = |id: &str| {
@@ -378,7 +393,7 @@ pub struct CallPage {
     pub hold: Option<Button>,
 }
 
-/// What would be settled, to be confirmed.
+/// What would be settled or moved, to be confirmed.
 #[derive(Template)]
 #[template(path = "confirm.html")]
 pub struct ConfirmPage {
@@ -388,9 +403,9 @@ pub struct ConfirmPage {
     pub chrome: PageChrome,
     /// The heading.
     pub title: String,
-    /// The call's page.
+    /// The page of the call or the payment.
     pub back: String,
-    /// What is about to be settled.
+    /// What is about to be done.
     pub sentence: String,
     /// Facts.
     pub facts: Vec<Fact>,
@@ -400,6 +415,8 @@ pub struct ConfirmPage {
     pub button: Button,
     /// The entries that go with it.
     pub entries: Vec<(&'static str, String)>,
+    /// What is said below the button.
+    pub hint: &'static str,
 }
 
 /// The page of a payment, a ride, a key or a dead letter.

@@ -141,6 +141,11 @@ const pages = {
   'payments that are nowhere': async (page) => page.goto('/admin/payments?q=nobody'),
   'a payment': async (page) => page.goto(`/admin/payments/${made.euro}`),
   'a reserved payment': async (page) => page.goto(`/admin/payments/${made.reserved}`),
+  'a refund, to be confirmed': async (page) => {
+    await page.goto(`/admin/payments/${made.refundable}`);
+    await page.getByRole('button', { name: 'Refund' }).click();
+    await page.getByRole('heading', { name: 'Refund $25.00 of $25.00 to order order-1001?' }).waitFor();
+  },
   'a ride in doubt': async (page) => page.goto(`/admin/payments/${made.unknown}`),
   'a call to settle by hand': async (page) => openCall(page),
   'a call settled by hand, to be confirmed': async (page) => {
@@ -242,14 +247,14 @@ describe('at the desk', () => {
     await page.waitForURL(`**/admin/payments/${id}`);
     await page.getByLabel('Amount').fill('5.00');
     await page.getByLabel('Reason').selectOption('duplicate');
-    const used = await buttonKey(page, 'Refund').inputValue();
-    await page.getByRole('button', { name: 'Refund' }).dblclick();
+    await page.getByRole('button', { name: 'Refund' }).click();
+    await page.getByRole('heading', { name: 'Refund $5.00 of $25.00 to order order-2002?' }).waitFor();
+    const used = await buttonKey(page, 'Refund $5.00').inputValue();
+    await page.getByRole('button', { name: 'Refund $5.00' }).dblclick();
     await page.getByRole('status').getByText('Refunded $5.00').waitFor();
     // Back to the used page, and once more.
-    await backToUsed(page, 'Refund', used);
-    await page.getByLabel('Amount').fill('5.00');
-    await page.getByLabel('Reason').selectOption('duplicate');
-    await page.getByRole('button', { name: 'Refund' }).click();
+    await backToUsed(page, 'Refund $5.00', used);
+    await page.getByRole('button', { name: 'Refund $5.00' }).click();
     await page.getByRole('status').getByText('Refunded $5.00').waitFor();
     const { refunds } = await site.sim('GET', 'ledger');
     assert.equal(refunds.filter(({ amount }) => amount === 500).length, 1);
@@ -261,12 +266,13 @@ describe('at the desk', () => {
     const { page } = await operator(t);
     await page.goto(`/admin/payments/${await pay({})}`);
     await page.getByLabel('Amount').fill('1.00');
-    const used = await buttonKey(page, 'Refund').inputValue();
     await page.getByRole('button', { name: 'Refund' }).click();
+    const used = await buttonKey(page, 'Refund $1.00').inputValue();
+    await page.getByRole('button', { name: 'Refund $1.00' }).click();
     await page.getByRole('status').getByText('Refunded $1.00').waitFor();
-    await backToUsed(page, 'Refund', used);
-    await page.getByLabel('Amount').fill('2.00');
-    await page.getByRole('button', { name: 'Refund' }).click();
+    await backToUsed(page, 'Refund $1.00', used);
+    await page.locator('input[name=amount]').evaluate((input) => (input.value = '$2.00'));
+    await page.getByRole('button', { name: 'Refund $1.00' }).click();
     await page.getByText('This button was pressed before, with other entries').waitFor();
     const { refunds } = await site.sim('GET', 'ledger');
     assert.equal(refunds.filter(({ amount }) => amount === 200).length, 0);
@@ -277,6 +283,8 @@ describe('at the desk', () => {
     await page.goto(`/admin/payments/${await pay({ capture: false })}`);
     await page.getByLabel('Amount').fill('20');
     await page.getByRole('button', { name: 'Capture' }).click();
+    await page.getByText('The other $5.00 is released').waitFor();
+    await page.getByRole('button', { name: 'Capture $20.00' }).click();
     await page.getByRole('status').getByText('Captured $20.00').waitFor();
     await page.getByRole('button', { name: 'Refund' }).waitFor();
     assert.equal(await page.getByRole('button', { name: 'Void' }).count(), 0);

@@ -127,7 +127,7 @@ describe('a form', () => {
     const { id } = await paid(user);
     const path = `/admin/payments/${id}/refund`;
     const bearer = { authorization: `Bearer ${ADMIN_TOKEN}`, accept: 'text/html' };
-    const page = await (await site.fetch(`/admin/payments/${id}`, { headers: bearer })).text();
+    const page = await (await site.fetch(path, { headers: bearer })).text();
     const [, key] = new RegExp(`action="${path}">\\s*<input type="hidden" name="form" value="([^"]+)"`).exec(
       page,
     );

@@ -36,6 +36,9 @@ function key(page, path) {
   return form;
 }
 
+/** The one-time key of what moves money: on the page that asks once more. */
+const moneyKey = async (path, amount = '') => key(await look(`${path}?amount=${amount}`), path);
+
 /** What the log of operators has of a subject. */
 const logOf = (subject) =>
   sql('SELECT action, outcome FROM operator_actions WHERE subject = ? ORDER BY at_ms, action_id', subject);
@@ -157,22 +160,24 @@ describe('a button', () => {
     const id = await paid();
     const refund = `/admin/payments/${id}/refund`;
     const page = await look(`/admin/payments/${id}`);
-    const form = key(page, refund);
-    const others = key(await look(`/admin/payments/${await paid()}`), '/admin/payments/[^/]+/refund');
+    const form = await moneyKey(refund);
+    const others = await moneyKey(`/admin/payments/${await paid()}/refund`);
     const settle = key(page, `/admin/payments/${id}/settle`);
+    const amount = '25.00';
     for (const entries of [{}, { form: '' }, { form: `${form}x` }, { form: others }, { form: settle }])
-      assert.equal((await press(refund, entries)).status, 403);
-    assert.equal((await press(refund, { form }, { origin: 'https://evil.example' })).status, 403);
-    assert.equal((await press(refund, { form }, { authorization: '' })).status, 401);
+      assert.equal((await press(refund, { ...entries, amount })).status, 403);
+    const elsewhere = await press(refund, { form, amount }, { origin: 'https://evil.example' });
+    assert.equal(elsewhere.status, 403);
+    assert.equal((await press(refund, { form, amount }, { authorization: '' })).status, 401);
     assert.deepEqual((await user.ask(`/payments/${id}/refunds`)).json().data, []);
-    assert.equal((await press(refund, { form })).status, 303, 'the control');
+    assert.equal((await press(refund, { form, amount })).status, 303, 'the control');
     assert.equal((await user.ask(`/payments/${id}/refunds`)).json().data.length, 1);
   });
 
   test('pressed ten times at once gives money back once, and is one line of the log', async () => {
     const id = await paid();
     const refund = `/admin/payments/${id}/refund`;
-    const form = key(await look(`/admin/payments/${id}`), refund);
+    const form = await moneyKey(refund);
     const entries = { form, amount: '5', reason: 'duplicate' };
     const answers = await Promise.all(Array.from({ length: 10 }, () => press(refund, entries)));
     assert.equal(
@@ -189,21 +194,17 @@ describe('a button', () => {
       { operator: 'operator', action: 'refund $5.00, duplicate', outcome: 'refunded $5.00' },
     ]);
     // Two pages are two buttons: each does what it says.
-    const again = key(await look(`/admin/payments/${id}`), refund);
+    const again = await moneyKey(refund);
     assert.equal((await press(refund, { form: again, amount: '5', reason: 'duplicate' })).status, 303);
     assert.equal((await user.ask(`/payments/${id}`)).json().amount_refunded, 1000);
   });
 
   test('that the payment’s state forbids says so, and moves nothing', async () => {
     const id = await paid({ capture: false });
-    const page = await look(`/admin/payments/${id}`);
-    assert.equal(
-      (await press(`/admin/payments/${id}/void`, { form: key(page, `/admin/payments/${id}/void`) })).status,
-      303,
-    );
-    const late = await press(`/admin/payments/${id}/capture`, {
-      form: key(page, `/admin/payments/${id}/capture`),
-    });
+    const [give, take] = ['void', 'capture'].map((action) => `/admin/payments/${id}/${action}`);
+    const [giveKey, takeKey] = [await moneyKey(give), await moneyKey(take)];
+    assert.equal((await press(give, { form: giveKey })).status, 303);
+    const late = await press(take, { form: takeKey, amount: '25.00' });
     const after = await look(late.header('location'));
     assert.match(after.text, /Refused: /);
     assert.equal((await user.ask(`/payments/${id}`)).json().status, 'canceled');
@@ -212,12 +213,54 @@ describe('a button', () => {
   test('with an amount that cannot be read does nothing', async () => {
     const id = await paid();
     const refund = `/admin/payments/${id}/refund`;
-    const form = key(await look(`/admin/payments/${id}`), refund);
-    for (const amount of ['-5', '1,50', '0', '1.005', 'all'])
+    const form = await moneyKey(refund);
+    for (const amount of ['', '-5', '1,50', '0', '1.005', 'all'])
       assert.equal((await press(refund, { form, amount })).status, 422, amount);
     assert.deepEqual(await sql('SELECT * FROM operator_actions WHERE subject = ?', id), []);
     assert.equal((await press(refund, { form, amount: '1.50' })).status, 303);
     assert.equal((await user.ask(`/payments/${id}`)).json().amount_refunded, 150);
+  });
+});
+
+describe('the question before money moves', () => {
+  const fact = (page, name) => new RegExp(`<dt>${name}</dt><dd>([^<]*)</dd>`).exec(page.text)?.[1];
+  const heading = (page) => /<h1>([^<]*)<\/h1>/.exec(page.text)[1];
+
+  test('names the sum and the order, and changes nothing', async () => {
+    const order = freshKey();
+    const id = await paid({ order_id: order });
+    const refund = `/admin/payments/${id}/refund`;
+    const all = await look(`${refund}?amount=&reason=duplicate`);
+    assert.equal(all.status, 200);
+    assert.equal(heading(all), `Refund $25.00 of $25.00 to order ${order}?`);
+    assert.equal(fact(all, 'Reason'), 'duplicate');
+    const part = await look(`${refund}?amount=5&reason=fraudulent`);
+    assert.equal(heading(part), `Refund $5.00 of $25.00 to order ${order}?`);
+    assert.match(part.text, /name="amount" value="\$5\.00"[^]*name="reason" value="fraudulent"/);
+    assert.deepEqual((await user.ask(`/payments/${id}/refunds`)).json().data, []);
+    assert.deepEqual(await logOf(id), []);
+  });
+
+  test('says what a capture leaves, and what a void gives up', async () => {
+    const id = await paid({ capture: false });
+    const capture = await look(`/admin/payments/${id}/capture?amount=20`);
+    assert.equal(heading(capture), 'Capture $20.00 of $25.00?');
+    assert.match(capture.text, /The other \$5\.00 is released/);
+    assert.equal(heading(await look(`/admin/payments/${id}/void`)), 'Void $25.00?');
+  });
+
+  test('is not asked for more than there is, nor for what cannot be', async () => {
+    const id = await paid();
+    const ask = async (rest) => (await look(`/admin/payments/${id}/${rest}`)).status;
+    assert.equal(await ask('refund?amount=25.01'), 422);
+    assert.equal(await ask('refund?amount=x'), 422);
+    assert.equal(await ask('capture'), 409);
+    assert.equal(await ask('void'), 409);
+    assert.equal(await ask('settle'), 404);
+    assert.equal(await ask('nothing'), 404);
+    assert.equal((await look(`/admin/payments/pay_nothing/refund`)).status, 404);
+    assert.equal((await look(`/admin/payments/${id}/refund`, {})).status, 401, 'a stranger');
+    assert.equal(await ask('refund?amount=25'), 200, 'the control');
   });
 });
 
@@ -232,7 +275,7 @@ describe('Void', () => {
       const id = await paid(payment);
       assert.equal((await user.ask(`/payments/${id}`)).json().status, status, 'the control');
       const path = `/admin/payments/${id}/void`;
-      const form = key(await look(`/admin/payments/${id}`), path);
+      const form = await moneyKey(path);
       assert.equal((await press(path, { form })).status, 303);
       assert.equal((await user.ask(`/payments/${id}`)).json().status, 'canceled');
       assert.deepEqual(await logOf(id), [{ action: 'void', outcome: 'voided: nothing is held any more' }]);
@@ -275,7 +318,7 @@ describe('a refund by an operator', () => {
   test('is audited as the operator’s on the account’s behalf, and is seen from its key too', async () => {
     const id = await paid();
     const refund = `/admin/payments/${id}/refund`;
-    const form = key(await look(`/admin/payments/${id}`), refund);
+    const form = await moneyKey(refund);
     assert.equal((await press(refund, { form, amount: '5' })).status, 303);
     assert.equal((await user.post(`/payments/${id}/refunds`, { amount: 300 }, freshKey())).status, 201);
     const requested = async () =>
