@@ -15,7 +15,7 @@ import { basename, join, relative } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { gzipSync } from 'node:zlib';
 
-import { examples, wasmTarget, workers } from './lib/paths.mjs';
+import { examples, inRoot, wasmTarget, workers } from './lib/paths.mjs';
 import { cargoProgress, endOnSignals, run } from './lib/run.mjs';
 import { Stop, say, script, step } from './lib/say.mjs';
 import { setUp } from './setup.mjs';
@@ -120,19 +120,21 @@ async function buildWorker(worker, { profile, named }) {
 /** The WebAssembly as the compiler leaves it. */
 async function compile({ name, dir }, profile, shown) {
   const progress = cargoProgress();
+  // Set-up sets it; a test that builds an example may be run without.
+  const target = process.env.CARGO_TARGET_DIR ?? inRoot('target');
   const { ok, lines } = await run(
     'cargo',
     ['build', '--lib', '--locked', '--target', wasmTarget, '--profile', profile],
     {
       cwd: dir,
       // The bindings of futures are js-sys' own, as worker-build has it: wasm-bindgen-futures is not needed then.
-      env: { ...process.env, WASM_BINDGEN_USE_JS_SYS: '1' },
+      env: { ...process.env, CARGO_TARGET_DIR: target, WASM_BINDGEN_USE_JS_SYS: '1' },
       onLine: (line) => shown.detail(progress(line)),
     },
   );
   if (!ok) throw new Stop([...lines.slice(-60), '', `Building ${name} failed.`].join('\n'));
   const [, crate] = readFileSync(join(dir, 'Cargo.toml'), 'utf8').match(/^name = "(.*)"/m);
-  return join(process.env.CARGO_TARGET_DIR, wasmTarget, profile, `${crate.replaceAll('-', '_')}.wasm`);
+  return join(target, wasmTarget, profile, `${crate.replaceAll('-', '_')}.wasm`);
 }
 
 /**
