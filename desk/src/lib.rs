@@ -20,6 +20,7 @@ pub mod tasks;
 pub mod time_window;
 pub mod timeline;
 pub mod timeline_svg;
+pub mod verdict;
 pub mod view_models;
 
 #[cfg(target_arch = "wasm32")]

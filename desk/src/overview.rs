@@ -9,6 +9,7 @@ use super::context::Desk;
 use super::format;
 use super::queries::{self, Ended, Took};
 use super::time_window::{Range, TimeWindow};
+use super::verdict::{LAG_MAX_MS, Standing, Verdict};
 use super::view_models::{Chart, Overview, TaskRun, Tile};
 use runtime::lag;
 use runtime::metrics::catalog::Family;
@@ -17,8 +18,6 @@ use web::http::Answer;
 use web::problem::Problem;
 use web::reply;
 
-/// How far behind the provider’s lists may be read, in ms: three runs and the quiet time.
-const LAG_MAX_MS: u64 = 1_800_000;
 /// How many currencies have a plot of their own; the tile has them all.
 const CURRENCIES_MAX: usize = 3;
 
@@ -40,6 +39,15 @@ pub(crate) async fn page(desk: &Desk<'_>) -> Result<Answer, Problem> {
     let saved: i64 = counters.of(Family::ChargesSaved).map(|(_, _, number)| number).sum();
     let chrome = desk.chrome("/admin").await?;
     let (dead, breaks) = (chrome.dead, chrome.breaks);
+    let verdict = Verdict::of(&Standing {
+        unknown: open.in_doubt,
+        late_or_flagged: open.late_or_flagged,
+        ending,
+        dead,
+        breaks,
+        lag_ms: lists.iter().map(|list| list.lag_ms).max(),
+        silence_ms: runs.iter().map(|run| now_ms.saturating_sub(run.at_ms)).min(),
+    });
     let number = |outcome: &str| ended.iter().filter(|e| e.outcome == outcome).map(|e| e.number).sum::<u64>();
     let (paid, declined, waits) = (number("paid"), number("declined"), number("open"));
     let in_range = match range {
@@ -128,6 +136,7 @@ pub(crate) async fn page(desk: &Desk<'_>) -> Result<Answer, Problem> {
         site: desk.site(),
         chrome,
         ranges: Range::ALL.map(|one| (one.as_str(), name(one), one == range)).to_vec(),
+        verdict,
         tiles,
         charts,
         runs: runs

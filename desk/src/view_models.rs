@@ -3,6 +3,7 @@
 use askama::Template;
 
 use super::route::{OperatorAction, Target};
+use super::verdict::Verdict;
 use web::pages::{Notice, Site};
 
 /// What every page of the desk needs.
@@ -174,6 +175,8 @@ pub struct Overview {
     pub chrome: PageChrome,
     /// The ranges to choose from: word, name, whether it is this one.
     pub ranges: Vec<(&'static str, &'static str, bool)>,
+    /// Whether there is anything to do.
+    pub verdict: Verdict,
     /// The numbers.
     pub tiles: Vec<Tile>,
     /// The plots.

@@ -1,0 +1,158 @@
+//! The overview's first line: whether an operator has anything to do.
+
+use super::format::duration;
+
+/// How long the scheduled tasks, which run every five minutes, may not have run, in ms.
+const SILENCE_MAX_MS: u64 = 900_000;
+/// How far behind the provider's lists may be read, in ms: three runs and the quiet time.
+pub const LAG_MAX_MS: u64 = 1_800_000;
+
+/// What there is to look at now.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Standing {
+    /// Open keys whose outcome nobody knows.
+    pub unknown: u32,
+    /// Open keys whose alarm is late, or that need a person.
+    pub late_or_flagged: u32,
+    /// Reservations that end within a day.
+    pub ending: u32,
+    /// Jobs that failed for good.
+    pub dead: u32,
+    /// Where the provider's books differ from ours.
+    pub breaks: u32,
+    /// How far behind the provider's lists are read, in ms; `None` if none was read yet.
+    pub lag_ms: Option<u64>,
+    /// How long ago a scheduled task ran last, in ms; `None` if none has run yet.
+    pub silence_ms: Option<u64>,
+}
+
+/// What the line says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Verdict {
+    /// The short form.
+    pub title: String,
+    /// What is as it should be, if all is.
+    pub text: &'static str,
+    /// What is not, each with the page that shows it; that may be empty.
+    pub items: Vec<(String, &'static str)>,
+}
+
+impl Verdict {
+    /// Of what there is.
+    pub fn of(standing: &Standing) -> Self {
+        let counted = [
+            (
+                standing.unknown,
+                "has an unknown outcome",
+                "have an unknown outcome",
+                "key",
+                "/admin/keys?state=unknown",
+            ),
+            (
+                standing.late_or_flagged,
+                "is late or needs a person",
+                "are late or need a person",
+                "key",
+                "/admin/keys?state=late",
+            ),
+            (standing.dead, "has failed for good", "have failed for good", "job", "/admin/dead-letters"),
+            (
+                standing.breaks,
+                "is open: the provider’s books differ from ours",
+                "are open: the provider’s books differ from ours",
+                "break",
+                "/admin/breaks",
+            ),
+            (
+                standing.ending,
+                "ends within a day: capture it, or the money is free again",
+                "end within a day: capture them, or the money is free again",
+                "reservation",
+                "/admin/payments?status=ending",
+            ),
+        ];
+        let mut items: Vec<(String, &'static str)> = counted
+            .into_iter()
+            .filter(|(number, ..)| *number > 0)
+            .map(|(number, one, more, what, href)| match number {
+                1 => (format!("1 {what} {one}"), href),
+                _ => (format!("{number} {what}s {more}"), href),
+            })
+            .collect();
+        if let Some(ms) = standing.lag_ms.filter(|ms| *ms > LAG_MAX_MS) {
+            items.push((
+                format!("The provider’s lists were read up to {} ago, and not since", duration(ms)),
+                "",
+            ));
+        }
+        if let Some(ms) = standing.silence_ms.filter(|ms| *ms > SILENCE_MAX_MS) {
+            items.push((format!("No scheduled task has run for {}", duration(ms)), "#tasks"));
+        }
+        let title = match items.len() {
+            0 => "All clear".to_owned(),
+            1 => "One thing needs a look".to_owned(),
+            number => format!("{number} things need a look"),
+        };
+        let text = match (items.is_empty(), standing.silence_ms, standing.lag_ms) {
+            (false, ..) => "",
+            (true, Some(_), Some(_)) => "Nothing is unknown, late, failed or unreconciled.",
+            (true, Some(_), None) => {
+                "Nothing is unknown, late or failed. Nothing was compared with the provider’s books yet."
+            }
+            (true, None, _) => {
+                "Nothing is unknown or failed. No scheduled task has run yet: what is late, and what the provider’s books say, is not known."
+            }
+        };
+        Self { title, text, items }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const WELL: Standing = Standing {
+        unknown: 0,
+        late_or_flagged: 0,
+        ending: 0,
+        dead: 0,
+        breaks: 0,
+        lag_ms: Some(600_000),
+        silence_ms: Some(60_000),
+    };
+
+    #[test]
+    fn all_clear_is_said_only_of_what_is_known() {
+        let text = |standing| Verdict::of(&standing).text;
+        assert_eq!(text(WELL), "Nothing is unknown, late, failed or unreconciled.");
+        assert!(text(Standing { lag_ms: None, ..WELL }).contains("Nothing was compared"));
+        assert!(text(Standing { silence_ms: None, ..WELL }).contains("No scheduled task has run yet"));
+        assert_eq!(Verdict::of(&WELL).title, "All clear");
+    }
+
+    #[test]
+    fn each_thing_that_is_wrong_is_named_with_its_page() {
+        let wrong = [
+            (Standing { unknown: 1, ..WELL }, "1 key has an unknown outcome", "/admin/keys?state=unknown"),
+            (
+                Standing { late_or_flagged: 2, ..WELL },
+                "2 keys are late or need a person",
+                "/admin/keys?state=late",
+            ),
+            (Standing { dead: 3, ..WELL }, "3 jobs have failed for good", "/admin/dead-letters"),
+            (
+                Standing { lag_ms: Some(7_200_000), ..WELL },
+                "The provider’s lists were read up to 2 h ago, and not since",
+                "",
+            ),
+            (Standing { silence_ms: Some(3_600_000), ..WELL }, "No scheduled task has run for 1 h", "#tasks"),
+        ];
+        for (standing, said, href) in wrong {
+            let verdict = Verdict::of(&standing);
+            assert_eq!((verdict.title.as_str(), verdict.text), ("One thing needs a look", ""));
+            assert_eq!(verdict.items, [(said.to_owned(), href)]);
+        }
+        let more = Verdict::of(&Standing { breaks: 1, ending: 1, ..WELL });
+        assert_eq!((more.title.as_str(), more.items.len()), ("2 things need a look", 2));
+    }
+}
