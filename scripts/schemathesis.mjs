@@ -3,7 +3,7 @@
 // a body; and for any answer of 5xx.
 //
 //   npm run schemathesis -- --seed 7                  other requests
-//   npm run schemathesis -- --include-path /rides     one address; all other options of `schemathesis run` work too
+//   npm run schemathesis -- --include-path /payments  one address; all other options of `schemathesis run` work too
 import { randomUUID } from 'node:crypto';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { join } from 'node:path';

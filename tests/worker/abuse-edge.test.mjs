@@ -257,10 +257,11 @@ describe('a body that comes slowly', () => {
     });
 
   test('a form has no other limit', async () => {
+    const { path } = await browser(site).openOrder();
     const fields = { accept: 'text/html', origin: site.url.origin, ...declared(100) };
     const type = 'application/x-www-form-urlencoded';
-    const request = begin(site.url, 'POST', '/rides', { ...fields, 'content-type': type });
-    request.write('origin_lat=1');
+    const request = begin(site.url, 'POST', path, { ...fields, 'content-type': type });
+    request.write('payment_method=1');
     assert.equal(await request.status(LONG_MS), 408);
     request.end();
   });

@@ -5,7 +5,7 @@ import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { after, describe, test } from 'node:test';
 
-import { TRIP, freshKey } from './support/account.mjs';
+import { freshKey } from './support/account.mjs';
 import { browser } from './support/browser.mjs';
 import { withoutEffect } from './support/effects.mjs';
 import { startSite } from './support/harness.mjs';
@@ -35,22 +35,11 @@ const withFetch = () => ({
 });
 
 describe('beside a form', () => {
-  test('of a ride it is ignored: the hidden key counts, also when the browser makes another number', async () => {
+  test('it is ignored: the hidden key counts, also when the browser makes another number', async () => {
     const ada = browser(site);
-    const form = await ada.openForm();
-    const [first, second] = [await ada.submit(form, withForm()), await ada.submit(form, withForm())];
-    assert.deepEqual([first.status, second.status], [303, 303], first.text);
-    assert.equal(second.ride, first.ride);
-    assert.equal(await site.simulator.charges(first.ride), 1);
-  });
-
-  test('of an order it is ignored', async () => {
-    const ada = browser(site);
-    const { header } = await ada.visit('/checkout');
-    const path = header('location');
-    const { entries } = await ada.visit(path);
+    const { path, form } = await ada.openOrder();
     for (let i = 0; i < 2; i++) {
-      const sent = await ada.send(path, { ...entries, payment_method: 'pm_card_visa' }, withForm());
+      const sent = await ada.send(path, form, withForm());
       assert.equal(sent.status, 303, sent.text);
     }
     const receipt = await ada.visit(path);
@@ -61,19 +50,20 @@ describe('beside a form', () => {
 
   test('that lost its hidden key it is no key: the form is shown again', async () => {
     const ada = browser(site);
-    const { idempotency_key, ...rest } = await ada.openForm();
+    const { path, form } = await ada.openOrder();
+    const { idempotency_key, ...rest } = form;
     assert.ok(idempotency_key);
     await withoutEffect(site, async () => {
-      const page = await ada.submit(rest, withForm());
+      const page = await ada.send(path, rest, withForm());
       assert.equal(page.status, 409);
-      assert.match(page.text, /This form was not complete/);
+      assert.match(page.text, /This form cannot be used here/);
     });
   });
 
   test('any other header is ignored, too', async () => {
     const ada = browser(site);
-    const form = await ada.openForm();
-    const answer = await ada.submit(form, { 'idempotency-key': freshKey() });
+    const { path, form } = await ada.openOrder();
+    const answer = await ada.send(path, form, { 'idempotency-key': freshKey() });
     assert.equal(answer.status, 303, answer.text);
   });
 });
@@ -119,10 +109,7 @@ describe("beside a script's request", () => {
 
   test('where nothing else makes a key there is none, and the answer says why', () =>
     withoutEffect(site, async () => {
-      for (const answer of [
-        await user.pay(PAYMENT, undefined, withFetch()),
-        await user.book(undefined, TRIP, withFetch()),
-      ]) {
+      for (const answer of [await user.pay(PAYMENT, undefined, withFetch())]) {
         const { detail } = assertProblem(answer, 400, 'idempotency-key-missing');
         assert.match(detail, /made by itself/);
       }

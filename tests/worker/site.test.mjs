@@ -7,14 +7,17 @@ import { account, freshKey, read } from './support/account.mjs';
 import { browser } from './support/browser.mjs';
 import { withoutEffect } from './support/effects.mjs';
 import { shareSite } from './support/harness.mjs';
+import { AT_ONCE } from './support/payments.mjs';
 
 const site = await shareSite();
 after(() => site.close());
 
 const HTML = { accept: 'text/html' };
+const USER = { authorization: 'Bearer user@example.com' };
 const ask = async (path, init) => read(await site.fetch(site.url.origin + path, init));
 
-const PAGES = ['/', '/rides/new', '/problems/outcome-unknown'];
+const ORDER = (await ask('/checkout')).header('location');
+const PAGES = { '/': '/', 'an order': ORDER, '/problems/outcome-unknown': '/problems/outcome-unknown' };
 const ASSETS = {
   '/assets/style.css': /^text\/css/,
   '/assets/app.js': /^text\/javascript/,
@@ -27,16 +30,16 @@ describe('plain http, anywhere but on this machine', () => {
     site.fetch(`http://pay.example.com${path}`, { redirect: 'manual', ...init });
 
   test('is sent on to https, with its query', async () => {
-    const answer = await elsewhere('/rides/new?another');
+    const answer = await elsewhere('/checkout?another');
     assert.equal(answer.status, 308);
-    assert.equal(answer.headers.get('location'), 'https://pay.example.com/rides/new?another');
+    assert.equal(answer.headers.get('location'), 'https://pay.example.com/checkout?another');
     assert.deepEqual(answer.headers.getSetCookie(), []);
   });
 
   test('takes no credentials and runs nothing', async () => {
     await withoutEffect(site, async () => {
-      const headers = { authorization: 'Bearer user@example.com', 'idempotency-key': freshKey() };
-      const answer = await elsewhere('/rides', { method: 'POST', headers, body: new URLSearchParams({}) });
+      const headers = { ...USER, 'idempotency-key': freshKey() };
+      const answer = await elsewhere('/payments', { method: 'POST', headers, body: new URLSearchParams({}) });
       assert.equal(answer.status, 403);
       assert.equal((await answer.json()).type, '/problems/https-required');
     });
@@ -44,8 +47,8 @@ describe('plain http, anywhere but on this machine', () => {
 });
 
 describe('the pages', () => {
-  for (const path of PAGES) {
-    test(`GET ${path} is HTML with a title and a language`, async () => {
+  for (const [name, path] of Object.entries(PAGES)) {
+    test(`GET ${name} is HTML with a title and a language`, async () => {
       const page = await ask(path, { headers: HTML });
       assert.equal(page.status, 200);
       assert.equal(page.header('content-type'), 'text/html; charset=utf-8');
@@ -53,7 +56,7 @@ describe('the pages', () => {
       assert.match(page.text, /<title>[^<]+<\/title>/);
     });
 
-    test(`HEAD ${path} is the same without the body`, async () => {
+    test(`HEAD ${name} is the same without the body`, async () => {
       const page = await ask(path, { method: 'HEAD', headers: HTML });
       assert.equal(page.status, 200);
       assert.equal(page.header('content-type'), 'text/html; charset=utf-8');
@@ -68,25 +71,19 @@ describe('the pages', () => {
   });
 
   test('have no script, style or handler of their own: the policy would forbid them', async () => {
-    /** Every page that one visitor sees who sends the form with this. */
+    /** Every page that one visitor sees who sends the form of an order with this. */
     const seen = async (changes) => {
       const visitor = browser(site);
       const pages = [];
-      for (const path of [...PAGES, '/nowhere']) pages.push([path, await visitor.visit(path)]);
-      const booked = await visitor.submit({ ...(await visitor.openForm()), ...changes });
-      assert.equal(booked.status, 303);
-      pages.push([booked.ride, await visitor.visit(booked.header('location'))]);
-      const order = (await visitor.visit('/checkout')).header('location');
-      const cart = await visitor.visit(order);
-      const { payment_method } = { ...cart.entries, ...changes };
-      await visitor.send(order, { ...cart.entries, payment_method });
-      return [...pages, ['a cart', cart], ['an order', await visitor.visit(order)]];
+      for (const path of [...Object.values(PAGES), '/nowhere']) pages.push([path, await visitor.visit(path)]);
+      const { path, form } = await visitor.openOrder();
+      const sent = await visitor.send(path, { ...form, ...changes }, AT_ONCE);
+      assert.equal(sent.status, 303);
+      return [...pages, [JSON.stringify(changes), await visitor.visit(path)]];
     };
-    const pages = [
-      ...(await seen({})),
-      ...(await seen({ payment_method: 'pm_card_visa_chargeDeclined' })),
-      ...(await seen({ raise_error: 'true' })),
-    ];
+    const pages = [...(await seen({})), ...(await seen({ payment_method: 'pm_card_visa_chargeDeclined' }))];
+    await site.simulator.fault('connection_reset_after');
+    pages.push(...(await seen({ email: '' })));
     for (const [path, { text }] of pages) {
       assert.doesNotMatch(text, /<style|\sstyle=|\son[a-z]+=|javascript:/i, path);
       for (const [tag] of text.matchAll(/<script[^>]*>/g)) assert.match(tag, /\ssrc="\/assets\//, path);
@@ -142,16 +139,16 @@ describe('the assets', () => {
 describe('an address that does not exist', () => {
   const paths = [
     '/nowhere',
-    '/rides/',
-    '/rides/a/b',
-    '/rides/new/',
+    '/payments/',
+    '/payments/a/b',
+    '/checkout/sessions/',
     '/healthz/x',
     '/problems',
     '/problems/none',
     '/idempotency-keys',
     '/idempotency-keys/',
-    '/RIDES',
-    '//rides',
+    '/PAYMENTS',
+    '//payments',
     '/_sim/ledger',
     '/v1/payment_intents',
     '/%00',
@@ -181,7 +178,7 @@ describe('an address that does not exist', () => {
 });
 
 describe('a method that is not allowed', () => {
-  const reading = ['/', '/healthz', '/assets/style.css', '/rides/new', '/rides/x', '/payments/x'];
+  const reading = ['/', '/healthz', '/assets/style.css', '/checkout', '/payments/x'];
   for (const path of [...reading, '/problems/not-found']) {
     test(`on ${path} is a 405 that allows GET and HEAD`, async () => {
       for (const method of ['POST', 'PUT', 'PATCH', 'DELETE']) {
@@ -193,9 +190,9 @@ describe('a method that is not allowed', () => {
     });
   }
 
-  test('on /rides is a 405 that allows POST', async () => {
+  test('on an address that is only written to is a 405 that allows POST', async () => {
     for (const method of ['GET', 'HEAD', 'PUT', 'DELETE']) {
-      const answer = await ask('/rides', { method });
+      const answer = await ask('/payments/x/capture', { method });
       assert.equal(answer.status, 405, method);
       assert.equal(answer.header('allow'), 'POST, OPTIONS');
     }
@@ -245,21 +242,21 @@ describe('every answer', () => {
   /** One of each sort: pages, problems, assets, JSON, redirects. */
   async function everySort(origin) {
     const visitor = browser(site, origin);
-    const sent = await visitor.openForm();
-    const booked = await visitor.submit(sent);
+    const { path, form } = await visitor.openOrder();
+    const paid = await visitor.send(path, form);
     const at = (path, init) => visitor.visit(path, init);
     return {
       page: await at('/'),
-      form: await at('/rides/new'),
-      redirect: booked,
-      receipt: await at(booked.header('location')),
-      json: await at(booked.header('location'), { headers: { accept: 'application/json' } }),
+      form: await at((await visitor.openOrder()).path),
+      redirect: paid,
+      receipt: await at(paid.header('location')),
+      json: await at('/payments', { headers: { accept: 'application/json', ...USER } }),
       'page of a problem': await at('/nowhere'),
       problem: await at('/nowhere', { headers: { accept: '*/*' } }),
-      'wrong method': await at('/rides'),
-      forbidden: await visitor.submit(sent, { origin: 'null' }),
-      invalid: await visitor.submit({ ...sent, origin_lat: 'x' }),
-      unauthorized: await at('/rides', { method: 'POST', headers: { authorization: 'Bearer x' } }),
+      'wrong method': await at('/payments/x/capture'),
+      forbidden: await visitor.send(path, form, { origin: 'null' }),
+      invalid: await visitor.send(path, { ...form, payment_method: 'x' }),
+      unauthorized: await at('/payments', { method: 'POST', headers: { authorization: 'Bearer x' } }),
       asset: await at('/assets/app.js'),
       health: await at('/healthz'),
     };
@@ -303,11 +300,11 @@ describe('every answer', () => {
   test('that needed nothing but reading stores nothing', async () => {
     await withoutEffect(site, async () => {
       const visitor = browser(site);
-      const sent = await visitor.openForm();
-      for (const path of [...PAGES, ...Object.keys(ASSETS), '/healthz', '/nowhere'])
+      const { form } = await visitor.openOrder();
+      for (const path of [...Object.values(PAGES), ...Object.keys(ASSETS), '/healthz', '/nowhere'])
         await visitor.visit(path);
       const headers = { accept: 'application/json' };
-      await visitor.visit(`/idempotency-keys/${sent.idempotency_key}`, { headers });
+      await visitor.visit(`/idempotency-keys/${form.idempotency_key}`, { headers });
       await account(site).key(freshKey());
     });
   });

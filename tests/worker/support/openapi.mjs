@@ -1,7 +1,7 @@
 // Holds answers against the API's own document.
 //
 //     await readDocument(site);
-//     conforms('POST', '/rides', response, await response.json());
+//     conforms('POST', '/payments', response, await response.json());
 
 import assert from 'node:assert/strict';
 
