@@ -1,4 +1,4 @@
-// Shows an experiment of the lab live: while the presses are under way, the page's results are fetched again and again. Without
+// Shows an experiment of the lab live, on its own page and on the home page: while the presses are under way, the page's results are fetched again and again. Without
 // this script the same form does the same, and the page comes when all is over.
 
 const EVERY_MS = 500;
@@ -45,45 +45,75 @@ function toTheVerdict() {
 /** The button is not `disabled`: it would lose the focus. */
 function busy(form, is) {
   form.elements.pay.ariaBusy = form.elements.pay.ariaDisabled = is;
-  if (is) form.elements.progress.value = 'Pressing… The bank’s ledger fills in below.';
+  if (is) form.elements.progress.value = 'Pressing… The bank’s ledger fills in.';
 }
 
-async function watch(url, isOver) {
+async function watch(url, isOver, show) {
   for (let isFirst = true; !isOver();) {
     const seen = await fetchPage(url).catch(() => undefined);
     if (seen && !isOver()) {
-      showResults(seen.page);
-      if (isFirst) toTheVerdict();
+      show(seen.page, isFirst);
       isFirst = false;
     }
     await pause(EVERY_MS);
   }
 }
 
-async function play(form) {
+/** Presses Pay, and shows what the bank has done meanwhile. Gives the page of the result; nothing if it was not to be had. */
+async function press(form, show) {
   const body = new URLSearchParams(new FormData(form));
   const experiment = form.action.replace(/\/pay$/, '');
   let isOver = false;
   isPlaying = true;
   busy(form, true);
-  document.getElementById('results').ariaBusy = true;
-  watch(`${experiment}?fault=${body.get('fault')}&times=${body.get('times')}`, () => isOver);
+  watch(`${experiment}?fault=${body.get('fault')}&times=${body.get('times')}`, () => isOver, show);
   try {
-    const { url, page } = await fetchPage(form.action, { method: 'POST', body });
-    isOver = true;
-    isPlaying = false;
-    showMain(page);
-    history.pushState(null, '', url);
-    shown = address();
-    toTheVerdict().focus({ preventScroll: true });
-    if (page.querySelector('meta[http-equiv=refresh]')) await settled(url);
+    return await fetchPage(form.action, { method: 'POST', body });
   } catch {
+    busy(form, false);
+    form.elements.progress.value = 'We could not get through. Press again.';
+  } finally {
     isOver = true;
     isPlaying = false;
-    busy(form, false);
-    document.getElementById('results').ariaBusy = false;
-    form.elements.progress.value = 'We could not get through. Press again.';
   }
+}
+
+async function play(form) {
+  document.getElementById('results').ariaBusy = true;
+  const ended = await press(form, (page, isFirst) => {
+    showResults(page);
+    if (isFirst) toTheVerdict();
+  });
+  if (!ended) {
+    document.getElementById('results').ariaBusy = false;
+    return;
+  }
+  const { url, page } = ended;
+  showMain(page);
+  history.pushState(null, '', url);
+  shown = address();
+  toTheVerdict().focus({ preventScroll: true });
+  if (page.querySelector('meta[http-equiv=refresh]')) await settled(url);
+}
+
+/** The home page has one button and the two sums; all else stands on the page of the result. */
+async function playSmall(lab, form) {
+  const showSums = (page) => {
+    for (const side of lab.querySelectorAll('[data-side]')) {
+      const sum = page.getElementById(side.dataset.side)?.closest('.side').querySelector('.sum');
+      if (sum?.querySelector('span')) side.querySelector('.sum').replaceChildren(...sum.childNodes);
+    }
+  };
+  const ended = await press(form, showSums);
+  if (!ended) return;
+  showSums(ended.page);
+  busy(form, false);
+  form.action = ended.page.querySelector('[data-lab]').action; // another try is another payment
+  form.elements.pay.textContent = 'Once more';
+  const link = document.createElement('a');
+  link.href = ended.url;
+  link.textContent = 'See what happened';
+  form.elements.progress.replaceChildren(`${ended.page.getElementById('verdict').textContent} `, link);
 }
 
 /** Looks again until the payment is decided, while this page is shown. */
@@ -98,10 +128,27 @@ async function settled(url) {
 }
 
 addEventListener('submit', (event) => {
-  if (!event.target.matches('[data-lab]')) return;
+  const small = event.target.closest('[data-small-lab]');
+  if (!small && !event.target.matches('[data-lab]')) return;
   event.preventDefault();
-  if (!isPlaying) play(event.target);
+  if (isPlaying) return;
+  if (small) playSmall(small, event.target);
+  else play(event.target);
 });
+
+/** Examples get a button that copies them: without this script there is nothing to press. */
+for (const example of document.querySelectorAll('[data-copy]')) {
+  const button = document.createElement('button');
+  button.type = 'button';
+  button.className = 'button small quiet copy';
+  button.textContent = 'Copy';
+  button.addEventListener('click', async () => {
+    await navigator.clipboard.writeText(example.textContent);
+    button.textContent = 'Copied';
+  });
+  example.after(button);
+}
+
 addEventListener('popstate', () => {
   if (address() !== shown) location.reload();
 });

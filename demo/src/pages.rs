@@ -3,6 +3,10 @@
 use askama::Template;
 
 use crate::app::{App, site};
+use crate::lab::{ExperimentId, InjectedFault, PRICE_MINOR};
+use payments::payment::money::{Currency, for_people};
+use runtime::random;
+use runtime::serve::unavailable;
 use web::assets::{Asset, ICON, SCRIPT, STYLE};
 use web::http::{Answer, Request};
 use web::pages::Site;
@@ -20,11 +24,27 @@ pub(crate) const LAB_SCRIPT: Asset = Asset {
 #[template(path = "home.html")]
 struct Home {
     site: Site,
+    script: &'static str,
+    /// The one that the page's button begins.
+    experiment: ExperimentId,
+    /// What goes wrong in it.
+    fault: &'static str,
+    price: String,
+    /// Of the example.
+    key: uuid::Uuid,
 }
 
 /// `GET /`
 pub(crate) async fn home(_app: &App, request: &Request) -> Result<Answer, Problem> {
-    Ok(reply::html(200, &Home { site: site(request) }, "page"))
+    let page = Home {
+        site: site(request),
+        script: LAB_SCRIPT.address,
+        experiment: random::uuid().map(ExperimentId::new).map_err(unavailable)?,
+        fault: InjectedFault::AnswerLost.as_str(),
+        price: for_people(PRICE_MINOR, Currency::USD),
+        key: random::uuid().map_err(unavailable)?,
+    };
+    Ok(reply::html(200, &page, "page"))
 }
 
 /// `GET /assets/{file}`

@@ -30,6 +30,40 @@ async function tenToOne(page) {
 }
 const side = (page, name) => page.getByRole('region', { name });
 
+describe('the button of the home page', () => {
+  const button = (page) => page.locator('[data-small-lab] button');
+  const sums = (page) => page.locator('[data-small-lab] .sum').allInnerTexts();
+
+  test('shows it in place, leads to all of it, and pays for another thing when it is pressed again', async (t) => {
+    const { page } = await site.visit(t);
+    await page.goto('/');
+    await button(page).click();
+    const link = page.getByRole('link', { name: 'See what happened' });
+    await link.waitFor();
+    const [unprotected, paidOnce] = await sums(page);
+    assert.match(unprotected, /^\$2\d\d\.00\s+charged 1\d times$/);
+    assert.match(paidOnce, /^\$20\.00\s+charged once$/);
+    const charged = (await site.charges()).length;
+    const address = await link.getAttribute('href');
+
+    await button(page).click();
+    await page.locator(`[data-small-lab] a:not([href="${address}"])`).waitFor();
+    const [again] = await sums(page);
+    const times = Number(/charged (\d+) times/.exec(again)[1]);
+    assert.equal((await site.charges()).length, charged + times + 1);
+
+    await page.goto(address);
+    await says(page, 'charged once, $20.00');
+  });
+
+  test('leads to the result without JavaScript', async (t) => {
+    const { page } = await site.visit(t, { javaScriptEnabled: false });
+    await page.goto('/');
+    await button(page).click();
+    await says(page, 'charged once, $20.00');
+  });
+});
+
 for (const javaScriptEnabled of [true, false]) {
   describe(javaScriptEnabled ? 'with JavaScript' : 'without JavaScript', () => {
     async function visit(t) {
@@ -41,7 +75,7 @@ for (const javaScriptEnabled of [true, false]) {
     test('from the home page, one click: ten charges without protection, one with it', async (t) => {
       const { page } = await site.visit(t, { javaScriptEnabled });
       await page.goto('/');
-      await page.getByRole('link', { name: 'Break a payment yourself' }).click();
+      await page.getByRole('link', { name: 'Lab', exact: true }).click();
       await pay(page).click();
       await focused(verdict(page));
       const times = await tenToOne(page);

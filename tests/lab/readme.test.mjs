@@ -1,4 +1,4 @@
-// README.md, "Try it": each of its commands is run by bash as it stands there, in its order, against the demo, and shows what the page says.
+// README.md, "Try it", and the example of the home page: each command is run by bash as it stands there, in its order, against the demo.
 
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
@@ -56,4 +56,20 @@ test('a ride that fails in the middle is resumed, and its key tells of both', as
   assert.match(failed, /"status":500/);
   assert.match(resumed, /Payment accepted/);
   assert.ok(json(key).timeline.length > 4, key);
+});
+
+test('the example of the home page, pasted twice, is one payment and four equal answers', async () => {
+  const page = await (await site.fetch('/', { headers: { accept: 'text/html' } })).text();
+  const [, example] = /<code>(KEY=[^]*?)<\/code>/.exec(page);
+  const commands = example.replaceAll('&quot;', '"').replaceAll('&#34;', '"');
+  const { stdout } = await promisify(execFile)('bash', ['-c', `${commands}\n${commands}`], {
+    timeout: 60_000,
+  });
+  const answers = stdout.split(/(?=HTTP\/1\.1 )/);
+  assert.equal(answers.length, 4, stdout);
+  const bodies = answers.map((answer) => answer.slice(answer.indexOf('{')).trim());
+  assert.equal(new Set(bodies).size, 1, stdout);
+  const replayed = answers.map((answer) => /^idempotent-replayed: true/im.test(answer));
+  assert.deepEqual(replayed, [false, true, true, true]);
+  assert.equal((await site.simulator.moved(JSON.parse(bodies[0]).id)).charges, 1);
 });

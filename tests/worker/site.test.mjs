@@ -118,14 +118,14 @@ describe('the assets', () => {
   test('that pages link to exist, and with their version may be kept for ever', async () => {
     const { text } = await ask('/', { headers: HTML });
     const addresses = [...text.matchAll(/(?:href|src)="(\/assets\/[^"]+)"/g)].map(([, address]) => address);
-    assert.equal(addresses.length, 3);
+    assert.equal(addresses.length, 4);
     for (const address of addresses) {
       const asset = await ask(address);
       assert.equal(asset.status, 200, address);
       if (address.includes('?v='))
         assert.equal(asset.header('cache-control'), 'public, max-age=31536000, immutable');
     }
-    assert.equal(addresses.filter((address) => address.includes('?v=')).length, 2);
+    assert.equal(addresses.filter((address) => address.includes('?v=')).length, 3);
     const old = await ask('/assets/style.css?v=0000');
     assert.equal(old.header('cache-control'), 'public, max-age=300', 'another version is not kept');
   });
