@@ -3,22 +3,15 @@
 use askama::Template;
 
 use crate::app::{App, site};
-use crate::lab::{ExperimentId, InjectedFault, PRICE_MINOR};
+use crate::lab::{ExperimentId, InjectedFault, LAB_SCRIPT, PRICE_MINOR};
 use payments::payment::money::{Currency, for_people};
 use runtime::random;
 use runtime::serve::unavailable;
-use web::assets::{Asset, ICON, SCRIPT, STYLE};
+use web::assets::{ICON, SCRIPT, STYLE};
 use web::http::{Answer, Request};
 use web::pages::Site;
 use web::problem::Problem;
 use web::reply;
-
-pub(crate) const LAB_SCRIPT: Asset = Asset {
-    name: "lab.js",
-    address: concat!("/assets/lab.js?v=", env!("LAB_VERSION")),
-    media_type: "text/javascript; charset=utf-8",
-    bytes: include_bytes!("../../static/lab.js"),
-};
 
 #[derive(Template)]
 #[template(path = "home.html")]

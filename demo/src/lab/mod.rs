@@ -22,7 +22,18 @@ use std::time::Duration;
 use uuid::Uuid;
 
 use once::fingerprint::{FieldError, Parameters};
+#[cfg(target_arch = "wasm32")]
+use web::assets::Asset;
 use web::route::FromPath;
+
+/// What shows an experiment live.
+#[cfg(target_arch = "wasm32")]
+pub(crate) const LAB_SCRIPT: Asset = Asset {
+    name: "lab.js",
+    address: concat!("/assets/lab.js?v=", env!("LAB_VERSION")),
+    media_type: "text/javascript; charset=utf-8",
+    bytes: include_bytes!("../../../static/lab.js"),
+};
 
 /// What each payment of the lab is about, in cents.
 pub const PRICE_MINOR: u32 = 2000;
