@@ -4,6 +4,8 @@
 import { setTimeout as pause } from 'node:timers/promises';
 
 import { send } from '../../crates/once-testing/kill/kill.mjs';
+import { entries } from '../worker/support/browser.mjs';
+import { contentOf } from '../worker/support/order-link.mjs';
 
 const PAID = 'user@example.com';
 const DECLINED = 'user-bad-source@example.com';
@@ -34,24 +36,14 @@ export class Clients {
    * tries only once, and hangs up after `vanishesAfterMs`.
    */
   make({ number, channel, card, doubles, vanishesAfterMs }) {
-    const trip = {
-      origin_lat: ((number % 900) / 10).toFixed(4),
-      origin_lon: (-(number % 1800) / 10).toFixed(4),
-      target_lat: '28.5721',
-      target_lon: '-80.648',
-    };
     const client = { number, channel, card, doubles, vanishesAfterMs, answers: [] };
     if (channel === 'api') {
       client.key = `crash-${number}-${crypto.randomUUID()}`;
       client.owner = { authorization: `Bearer ${card === 'paid' ? PAID : DECLINED}` };
       client.headers = { ...client.owner, 'idempotency-key': client.key, 'content-type': 'application/json' };
-      client.body = JSON.stringify(trip);
-    } else {
-      client.form = {
-        ...trip,
-        payment_method: card === 'paid' ? 'pm_card_visa' : 'pm_card_visa_chargeDeclined',
-        email: 'you@example.com',
-      };
+      client.path = '/payments';
+      client.amount = 2000 + (number % 1000);
+      client.body = JSON.stringify({ amount: client.amount, currency: 'usd' });
     }
     return client;
   }
@@ -106,7 +98,7 @@ export class Clients {
     return answer.end ?? { unexpected: answer };
   }
 
-  /** What `GET /idempotency-keys/{key}` says; `null` if the key was never taken. */
+  /** What `GET /idempotency-keys/{key}` says of an API client's key; `null` if it was never taken. */
   async look(client) {
     const path = `/idempotency-keys/${encodeURIComponent(client.key)}`;
     const answer = await this.#ask(path, { headers: client.owner });
@@ -122,7 +114,7 @@ export class Clients {
     const headers = form ? { ...client.headers, origin: this.#runtime.origin?.origin } : client.headers;
     let answer;
     try {
-      answer = await this.#ask('/rides', { method: 'POST', headers, body: client.body, signal: hangUp });
+      answer = await this.#ask(client.path, { method: 'POST', headers, body: client.body, signal: hangUp });
       if (form && answer.status === 303) return await this.#followed(client, answer);
     } catch (error) {
       if (error.code === 'ECONNREFUSED') return 'refused';
@@ -136,30 +128,41 @@ export class Clients {
     return { end: kept(answer) };
   }
 
-  /** A form is always answered with the way to its ride, which says whether it is over. */
+  /** A form is always answered with the way to its order, whose page says whether it is over. */
   async #followed(client, answer) {
-    const shown = await this.#ask(answer.headers.location, { headers: client.owner });
-    const known = shown.status === 200 && ['paid', 'unpaid'].includes(JSON.parse(shown.text).status);
-    if (!known) return { waitMs: LOOK_AGAIN_MS };
-    return { end: { ...kept(answer), shown: shown.text } };
+    let page = answer;
+    while (page.status === 303)
+      page = await this.#ask(page.headers.location, { headers: { accept: 'text/html' } });
+    const shown = /Thank you for your order/.test(page.text)
+      ? page.text
+      : /card was declined/.exec(page.text)?.[0];
+    if (page.status !== 200 || !shown) return { waitMs: LOOK_AGAIN_MS };
+    return { end: { ...kept(answer), shown } };
   }
 
+  /** The form of a new order. */
   async #openForm(client) {
+    const accept = 'text/html';
     for (;;) {
       this.#over.signal.throwIfAborted();
       await this.#runtime.up();
-      const page = await this.#ask('/rides/new', { headers: { accept: 'text/html' } }).catch(() => null);
+      const visit = (path) => this.#ask(path, { headers: { accept } }).catch(() => null);
+      const made = await visit('/checkout');
+      const page = made && (await visit(made.headers.location));
       if (!page) continue;
       if (page.status !== 200) throw new Error(`The form was answered ${page.status}: ${page.text}`);
-      const cookie = page.headers['set-cookie'].map((line) => line.split(';')[0]).join('; ');
-      client.key = /name="idempotency_key" value="([^"]+)"/.exec(page.text)[1];
-      client.owner = { cookie };
-      client.headers = {
-        cookie,
-        accept: 'text/html',
-        'content-type': 'application/x-www-form-urlencoded',
+      const [, order, , , lines] = contentOf(made.headers.location);
+      const form = {
+        ...entries(page.text),
+        payment_method: client.card === 'paid' ? 'pm_card_visa' : 'pm_card_visa_chargeDeclined',
+        email: 'you@example.com',
       };
-      client.body = new URLSearchParams({ idempotency_key: client.key, ...client.form }).toString();
+      client.path = made.headers.location;
+      client.order = order;
+      client.amount = lines.reduce((sum, [, unit, quantity]) => sum + unit * quantity, 0);
+      client.key = form.idempotency_key;
+      client.headers = { accept, 'content-type': 'application/x-www-form-urlencoded' };
+      client.body = new URLSearchParams(form).toString();
       return;
     }
   }
