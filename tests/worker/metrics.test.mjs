@@ -4,10 +4,11 @@ import assert from 'node:assert/strict';
 import { after, describe, test } from 'node:test';
 import { isDeepStrictEqual } from 'node:util';
 
-import { DECLINED_USER, TRIP, account, freshKey, read } from './support/account.mjs';
+import { DECLINED_USER, account, freshKey, read } from './support/account.mjs';
 import { browser } from './support/browser.mjs';
 import { withoutEffect } from './support/effects.mjs';
 import { SIGNING_KEY, startSite } from './support/harness.mjs';
+import { AT_ONCE, PATIENT, PAYMENT, held } from './support/payments.mjs';
 import { parse } from './support/prometheus.mjs';
 import { until } from './support/until.mjs';
 
@@ -50,23 +51,23 @@ async function settled(expected) {
 describe('a fixed script of requests', () => {
   test('is counted exactly', async () => {
     const key = freshKey();
-    assert.equal((await user.book(key)).status, 201);
-    assert.equal((await user.book(key)).status, 201);
-    assert.equal((await user.book(key)).status, 201);
-    assert.equal((await user.book(key, { ...TRIP, origin_lat: 1 })).status, 422);
-    assert.equal((await user.book(undefined)).status, 400);
+    assert.equal((await user.pay(PAYMENT, key)).status, 201);
+    assert.equal((await user.pay(PAYMENT, key)).status, 201);
+    assert.equal((await user.pay(PAYMENT, key)).status, 201);
+    assert.equal((await user.pay({ ...PAYMENT, amount: 2501 }, key)).status, 422);
+    assert.equal((await user.pay(PAYMENT)).status, 400);
     const declined = account(site, DECLINED_USER);
     const refused = freshKey();
-    assert.equal((await declined.book(refused)).status, 402);
-    assert.equal((await declined.book(refused)).status, 402);
+    assert.equal((await declined.pay(PAYMENT, refused)).status, 402);
+    assert.equal((await declined.pay(PAYMENT, refused)).status, 402);
     await settled({
-      'requests_total{route=/rides}': 7,
-      'requests_total{route=/rides,method=POST,outcome=created,status=2xx}': 1,
-      'requests_total{route=/rides,outcome=replayed,status=2xx}': 2,
-      'requests_total{route=/rides,outcome=mismatch,status=4xx}': 1,
-      'requests_total{route=/rides,outcome=idempotency-key-missing,status=4xx}': 1,
-      'requests_total{route=/rides,outcome=declined,status=4xx}': 1,
-      'requests_total{route=/rides,outcome=replayed,status=4xx}': 1,
+      'requests_total{route=/payments}': 7,
+      'requests_total{route=/payments,method=POST,outcome=created,status=2xx}': 1,
+      'requests_total{route=/payments,outcome=replayed,status=2xx}': 2,
+      'requests_total{route=/payments,outcome=mismatch,status=4xx}': 1,
+      'requests_total{route=/payments,outcome=idempotency-key-missing,status=4xx}': 1,
+      'requests_total{route=/payments,outcome=declined,status=4xx}': 1,
+      'requests_total{route=/payments,outcome=replayed,status=4xx}': 1,
       idempotency_cache_hits_total: 3,
       concurrent_request_waits_total: 0,
       idempotency_in_progress_total: 0,
@@ -74,26 +75,27 @@ describe('a fixed script of requests', () => {
       idempotency_keys_missing_total: 0,
       charges_saved_total: 2,
       provider_calls_total: 2,
-      'provider_calls_total{provider=stripe,kind=charge,outcome=charged}': 1,
-      'provider_calls_total{provider=stripe,kind=charge,outcome=declined}': 1,
-      'provider_call_duration_seconds_count{provider=stripe,kind=charge}': 2,
+      'provider_calls_total{provider=stripe,kind=authorize,outcome=charged}': 1,
+      'provider_calls_total{provider=stripe,kind=authorize,outcome=declined}': 1,
+      'provider_call_duration_seconds_count{provider=stripe,kind=authorize}': 2,
       'keys{status=open}': 0,
       'keys{status=finished}': 2,
       'keys{status=expired}': 0,
       keys_open: 0,
-      'rides{status=pending}': 0,
-      'rides{status=paid}': 1,
-      'rides{status=unpaid}': 1,
-      payments_total: 0,
+      'payments{status=processing}': 0,
+      'payments{status=succeeded}': 1,
+      'payments{status=declined}': 1,
+      payments_total: 4, // each was processing first
+      'payments_total{status=succeeded}': 1,
+      'payments_total{status=declined}': 1,
     });
   });
 
   test('shows in the statistics', async () => {
-    await until('the read model has both rides', async () => (await stats()).rides.total === 2);
-    const { keys, payments, rides, charges_saved_by_replays, requests, as_of } = await stats();
+    await until('the read model has both payments', async () => (await stats()).payments.total === 2);
+    const { keys, payments, charges_saved_by_replays, requests, as_of } = await stats();
     assert.deepEqual(keys, { processing: 0, complete: 2, expired: 0, total: 2 });
-    assert.equal(payments.total, 0);
-    assert.deepEqual(rides, { pending: 0, paid: 1, unpaid: 1, total: 2 });
+    assert.deepEqual([payments.succeeded, payments.declined, payments.total], [1, 1, 2]);
     assert.equal(charges_saved_by_replays, 2);
     assert.equal(requests.replayed, 3);
     assert.equal(requests.mismatched, 1);
@@ -104,24 +106,22 @@ describe('a fixed script of requests', () => {
   test('with duplicates at the same time counts those that waited and those that did not', async () => {
     const before = await counts();
     const key = freshKey();
-    await site.simulator.fault('slow', { delay_ms: 60_000 });
-    const first = user.book(key, TRIP, { prefer: 'wait=30' });
-    await until('the bank has the request', async () => (await site.simulator.faults()).length === 0);
-    assert.equal((await user.book(key, TRIP, { prefer: 'wait=0' })).status, 409);
-    assert.equal((await user.book(key, TRIP, { prefer: 'wait=1' })).status, 409);
+    const { answer: first } = await held(site, () => user.pay(PAYMENT, key, PATIENT));
+    assert.equal((await user.pay(PAYMENT, key, AT_ONCE)).status, 409);
+    assert.equal((await user.pay(PAYMENT, key, { prefer: 'wait=1' })).status, 409);
     await until('the key is open', async () => (await counts()).sum('keys_open') === 1);
-    const waiting = [1, 2, 3].map(() => user.book(key, TRIP, { prefer: 'wait=30' }));
+    const waiting = [1, 2, 3].map(() => user.pay(PAYMENT, key, PATIENT));
     // They are with the object when one that came after them is answered.
-    assert.equal((await user.book(key, TRIP, { prefer: 'wait=0' })).status, 409);
+    assert.equal((await user.pay(PAYMENT, key, AT_ONCE)).status, 409);
     await site.simulator.calm();
     for (const answer of await Promise.all([first, ...waiting]))
       assert.ok([201, 503].includes(answer.status));
-    const last = await user.book(key, TRIP, { prefer: 'wait=30' });
+    const last = await user.pay(PAYMENT, key, PATIENT);
     assert.equal(last.status, 201);
     const waits = before.sum('concurrent_request_waits_total');
     const hits = before.sum('idempotency_cache_hits_total');
     const saved = before.sum('charges_saved_total');
-    assert.equal(await site.simulator.charges(last.ride), 1);
+    assert.equal(await site.simulator.charges(last.payment), 1);
     await settled({
       concurrent_request_waits_total: waits + 4,
       idempotency_in_progress_total: 3,
@@ -140,7 +140,7 @@ describe('a fixed script of requests', () => {
       await slow.simulator.fault('response_lost');
       let unknown = 0;
       await until('it is settled', async () => {
-        const answer = await client.book(key, TRIP, { prefer: 'wait=0' });
+        const answer = await client.pay(PAYMENT, key, AT_ONCE);
         const { type } = answer.json();
         if (answer.header('retry-after') && type === '/problems/outcome-unknown') unknown += 1;
         // On a busy machine the response can be gone again before anybody asks for it.
@@ -159,7 +159,7 @@ describe('a fixed script of requests', () => {
       assert.equal(now.sum('requests_total', { outcome: 'unknown', status: '5xx' }), unknown);
       assert.equal(now.sum('provider_calls_total', { outcome: 'unknown' }), unclear.length);
       assert.equal(now.sum('provider_calls_total', { outcome: 'charged' }), 1);
-      const durations = (le) => now.sum('provider_call_duration_seconds_bucket', { kind: 'charge', le });
+      const durations = (le) => now.sum('provider_call_duration_seconds_bucket', { kind: 'authorize', le });
       assert.equal(durations('+Inf'), outcomes.length);
       assert.ok(durations('0.25') < outcomes.length, 'the one that timed out took longer');
       assert.ok(now.sum('provider_call_duration_seconds_sum') >= 0.39);
@@ -168,13 +168,13 @@ describe('a fixed script of requests', () => {
     }
   });
 
-  test("counts a browser's edited form, whatever is wrong with it", async () => {
+  test("counts a browser's edited form", async () => {
     const before = (await counts()).sum('idempotency_conflicts_total');
     const visitor = browser(site);
-    const sent = await visitor.openForm();
-    assert.equal((await visitor.submit(sent)).status, 303);
-    assert.match((await visitor.submit({ ...sent, origin_lat: '1' })).header('location'), /\?edited$/);
-    assert.match((await visitor.submit({ ...sent, origin_lat: 'no' })).header('location'), /\?edited$/);
+    const { path, form } = await visitor.openOrder();
+    assert.equal((await visitor.send(path, form)).status, 303);
+    for (const payment_method of ['pm_card_mastercard', 'pm_card_visa_chargeDeclined'])
+      assert.match((await visitor.send(path, { ...form, payment_method })).header('location'), /\?edited$/);
     await settled({ idempotency_conflicts_total: before + 2 });
   });
 });
@@ -209,9 +209,9 @@ describe('the exposition', () => {
 
   test('shows nothing of a request: no key, token, path, query or method', async () => {
     const secrets = { key: freshKey(), path: 'nobodys-path', query: 'nobodys-query', method: 'PROPFIND' };
-    await user.book(secrets.key);
+    await user.pay(PAYMENT, secrets.key);
     await site.fetch(`/${secrets.path}?${secrets.query}`);
-    await site.fetch('/rides', { method: secrets.method });
+    await site.fetch('/payments', { method: secrets.method });
     await until('they are counted', async () => (await counts()).sum('requests_total', { method: 'other' }));
     const { text } = await ask('/metrics');
     const shown = text + JSON.stringify(await stats());
