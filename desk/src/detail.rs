@@ -14,7 +14,7 @@ use super::view_models::{Button, Cell, DetailPage, EntryView, Fact, Table};
 use messages::inspection::Inspection;
 use messages::message::{Ask, Inspected};
 use once::id::ObjectId;
-use once::record::REPLAYS_SHOWN_MAX;
+use once::replays::REPLAYS_SHOWN_MAX;
 use payments::payment::id::{PaymentId, RideId};
 use payments::timestamp;
 use runtime::objects::ObjectRef;

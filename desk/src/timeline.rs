@@ -5,7 +5,8 @@ use serde::Deserialize;
 use super::format;
 use super::timeline_svg::Span;
 use messages::inspection::{CallSight, Inspection};
-use once::rows::{REPLAYED, TimelineEntry};
+use once::replays::REPLAYED;
+use once::rows::TimelineEntry;
 
 /// A job as the read model knows it.
 #[derive(Clone, Debug, Deserialize)]

@@ -38,8 +38,6 @@ impl Drive {
 
     /// For the counts only: nothing depends on it.
     fn took_money(&self, key_hash: &KeyHash) -> bool {
-        self.store()
-            .read()
-            .is_ok_and(|rows| rows.is_some_and(|rows| payments::flows::took_money(&rows, key_hash)))
+        self.store().remembered().is_some_and(|rows| payments::flows::took_money(&rows, key_hash))
     }
 }

@@ -16,7 +16,7 @@ pub(super) const PATIENCE: Duration = Duration::from_secs(8);
 impl Drive {
     /// All that an operator may see. `None` where nothing is.
     pub(super) fn inspect(&self) -> Result<Option<Inspection>, Bug> {
-        let Some(rows) = self.store().read()?.filter(|rows| !rows.keys.is_empty()) else {
+        let Some(rows) = self.store().read_counted()?.filter(|rows| !rows.keys.is_empty()) else {
             return Ok(None);
         };
         let audit = audit_after(self.store(), 0, AUDIT_SHOWN)?;

@@ -1,11 +1,12 @@
-//! Replays: each is counted, a key's rows stay bounded, and no alarm is moved.
+//! Replays: each changes nothing, and is counted.
 
 use once::alarm::{KnownAlarm, alarm_to_set, wake};
-use once::begin::{begin, replayed};
+use once::begin::{begin, decided};
 use once::context::Times;
 use once::fingerprint::{Canonical, Fingerprint};
 use once::id::{ObjectId, Owner, RequestId};
-use once::record::{REPLAYS_COUNTED_MAX, REPLAYS_SHOWN_MAX, StoredResponse};
+use once::record::StoredResponse;
+use once::replays::Replays;
 use once::run::RunEnd;
 use payments::flows::engine::{Action, Begin, Command, Event, Lifecycle, Outcome, ProviderReply, Rows, Run};
 use payments::payment::projection::stage_projection;
@@ -46,54 +47,65 @@ fn finished() -> (Rows, StoredResponse) {
     panic!("it does not end")
 }
 
-/// One more request under the key, as a transaction of its own: the rows that it writes.
-fn again(rows: &mut Rows, request: &str, now_ms: u64) -> usize {
-    let before = rows.clone();
-    let begun = begin(rows, &command(request), &me(), &at(now_ms)).unwrap();
-    assert!(matches!(begun, Begin::Replay { .. }), "{begun:?}");
-    let lines = std::mem::take(&mut rows.appended.timeline).len();
-    assert_eq!(rows.appended, Default::default());
-    lines + rows.keys.iter().filter(|key| !before.keys.contains(key)).count()
+fn counted(replays: &mut Replays, rows: &Rows, key_id: u32, times: u32) {
+    (0..times).for_each(|number| replays.count(rows, key_id, &RequestId(format!("req_{number}")), NOW_MS));
 }
 
 #[test]
-fn each_replay_is_counted_and_the_first_ones_have_a_line_that_names_their_request() {
+fn a_replay_changes_nothing() {
     let (mut rows, response) = finished();
     let before = rows.clone();
-    let begun = begin(&mut rows, &command("req_2"), &me(), &at(NOW_MS + 5)).unwrap();
-    assert_eq!(begun, Begin::Replay { response, original_request: RequestId("req_1".into()) });
-    assert_eq!(rows.keys[0].replays, 1);
-    let [line] = rows.appended.timeline.as_slice() else { panic!("{:?}", rows.appended) };
+    let replay = Begin::Replay { key_id: 1, response, original_request: RequestId("req_1".into()) };
+    assert_eq!(decided(&rows, &command("req_2"), &me(), &at(NOW_MS)), Some(replay.clone()));
+    assert_eq!(begin(&mut rows, &command("req_2"), &me(), &at(NOW_MS)).unwrap(), replay);
+    assert_eq!(rows, before);
+}
+
+#[test]
+fn only_what_needs_no_run_is_decided_without_a_change() {
+    let mut rows = Rows::empty(ObjectId::from_bytes([7; 32]));
+    let decided = |rows: &Rows| decided(rows, &command("req_2"), &me(), &at(NOW_MS));
+    assert_eq!(decided(&rows), None, "it is new");
+    begin(&mut rows, &command("req_1"), &me(), &at(NOW_MS)).unwrap();
+    assert!(matches!(decided(&rows), Some(Begin::InProgress { key_id: 1, .. })));
+    let Lifecycle::Open(open) = &mut rows.keys[0].lifecycle else { panic!("it is open") };
+    open.lease = None;
+    assert_eq!(decided(&rows), None, "it is resumed");
+}
+
+#[test]
+fn the_first_replays_have_a_line_that_names_their_request() {
+    let (mut rows, _) = finished();
+    let mut replays = Replays::default();
+    counted(&mut replays, &rows, 1, 20);
+    replays.count(&rows, 2, &RequestId("req".into()), NOW_MS);
+    assert_eq!(replays.lines().len(), 16, "a key that is not there has none");
+    let [line, ..] = replays.lines() else { panic!("there are lines") };
     assert_eq!(
         (line.key_id, line.at_ms, line.event.as_str(), line.detail.as_str()),
-        (1, NOW_MS + 5, "replayed", "req_2")
+        (1, NOW_MS, "replayed", "req_0")
     );
+    let before = rows.clone();
+    replays.add_to(&mut rows);
+    assert_eq!(rows.keys[0].replays, 20);
     rows.keys[0].replays = 0;
-    rows.appended = Default::default();
     assert_eq!(rows, before, "nothing else changes");
 }
 
 #[test]
-fn ten_thousand_replays_write_no_more_rows_than_the_bounds_say() {
+fn replays_alone_are_written_when_they_have_doubled() {
     let (mut rows, _) = finished();
-    let written: Vec<usize> = (0..10_000).map(|number| again(&mut rows, "req", NOW_MS + number)).collect();
-    let (counted, shown) = (REPLAYS_COUNTED_MAX as usize, REPLAYS_SHOWN_MAX as usize);
-    assert!(written[..shown].iter().all(|rows| *rows == 2));
-    assert!(written[shown..counted].iter().all(|rows| *rows == 1));
-    assert!(written[counted..].iter().all(|rows| *rows == 0));
-    assert_eq!(written.iter().sum::<usize>(), 1000 + 16);
-    assert_eq!(rows.keys[0].replays, 1000);
-}
-
-#[test]
-fn who_has_waited_for_a_run_is_counted_like_who_comes_after_it() {
-    let (mut rows, _) = finished();
-    for number in 0..20 {
-        replayed(&mut rows, 1, &RequestId(format!("req_{number}")), &at(NOW_MS));
+    let mut replays = Replays::default();
+    let mut written = Vec::new();
+    for number in 1..=10_000 {
+        replays.count(&rows, 1, &RequestId("req".into()), NOW_MS);
+        if replays.is_due() {
+            std::mem::take(&mut replays).add_to(&mut rows);
+            assert_eq!(rows.keys[0].replays, number);
+            written.push(number);
+        }
     }
-    assert_eq!((rows.keys[0].replays, rows.appended.timeline.len()), (20, 16));
-    replayed(&mut rows, 2, &RequestId("req".into()), &at(NOW_MS));
-    assert_eq!(rows.keys[0].replays, 20, "a key that is not there is not counted");
+    assert_eq!(written, [16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192]);
 }
 
 #[test]
@@ -116,12 +128,12 @@ fn a_replay_sets_no_alarm_and_tells_the_read_model_nothing() {
     let (before, _) = finished();
     let mut after = before.clone();
     let ctx = at(NOW_MS + 5);
-    begin(&mut after, &command("req_2"), &me(), &ctx).unwrap();
+    after.keys[0].replays += 1;
     stage_projection(&before, &mut after, &ctx);
     assert!(after.appended.jobs.is_empty());
-    assert_eq!(alarm_to_set(&before, &after, KnownAlarm::Unknown, &ctx), None);
+    assert_eq!(alarm_to_set(&before, &before, KnownAlarm::Unknown, &ctx), None);
     let due_at_ms = NOW_MS + Times::default().retention_ms;
-    assert_eq!(alarm_to_set(&before, &after, KnownAlarm::At(due_at_ms), &ctx), None);
+    assert_eq!(alarm_to_set(&before, &before, KnownAlarm::At(due_at_ms), &ctx), None);
     // The control: whatever else changes, an incarnation that does not know of an alarm sets it.
     after.keys[0].attempt += 1;
     assert_eq!(alarm_to_set(&before, &after, KnownAlarm::Unknown, &ctx), Some(due_at_ms));
@@ -130,7 +142,7 @@ fn a_replay_sets_no_alarm_and_tells_the_read_model_nothing() {
 #[test]
 fn the_count_outlives_the_response() {
     let (mut rows, _) = finished();
-    again(&mut rows, "req_2", NOW_MS);
+    rows.keys[0].replays = 1;
     let expires_at_ms = NOW_MS + Times::default().retention_ms;
     wake(&mut rows, &me(), &at(expires_at_ms));
     assert!(matches!(rows.keys[0].lifecycle, Lifecycle::Expired(_)));

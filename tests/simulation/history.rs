@@ -69,8 +69,6 @@ pub(crate) struct Active {
     pub(crate) run: Run,
     pub(crate) ticket: FencingToken,
     pub(crate) instance: usize,
-    /// The request that began it, if it was not the alarm.
-    pub(crate) begun_by: Option<Request>,
     pub(crate) waiting: Vec<Request>,
     /// Whether its steps up to the next thing to wait for are one transaction, as in the Worker, or one each.
     pub(crate) in_turns: bool,
@@ -80,7 +78,7 @@ impl Active {
     /// A run that has not done anything yet.
     pub(crate) fn new(run: Run, instance: usize, in_turns: bool, waiting: Vec<Request>) -> Self {
         let ticket = run.ticket.clone();
-        Self { run, ticket, instance, begun_by: waiting.first().copied(), waiting, in_turns }
+        Self { run, ticket, instance, waiting, in_turns }
     }
 
     /// One transaction of it.
@@ -102,11 +100,6 @@ impl Active {
 
     fn go_on(&mut self, saboteur: Saboteur, action: Action, rows: &mut Rows, ctx: &Context) -> Action {
         self.run.steps_on(action, rows, |run, rows| saboteur.step(run, rows, Input::Go, ctx))
-    }
-
-    /// How many have joined it and wait for its end.
-    pub(crate) fn joined(&self) -> u32 {
-        self.waiting.iter().filter(|request| Some(**request) != self.begun_by).count() as u32
     }
 }
 

@@ -51,7 +51,6 @@ pub(crate) struct KeyView {
     /// `open`, `finished`, `expired`
     pub(crate) life: &'static str,
     pub(crate) attempt: u32,
-    pub(crate) replays: u32,
     pub(crate) holder: Option<String>,
     /// It waits for a webhook or a person: the provider has nothing to ask, has said all that it will, and money may have moved.
     pub(crate) needs_person: bool,

@@ -1,10 +1,7 @@
 //! Runs, step by step, and the alarm that begins them without any client.
 
 use once::alarm::wake;
-use once::begin::replayed;
-use once::id::RequestId;
 use once::record::FencingToken;
-use once::run::RunEnd;
 use once::step::StepError;
 use payments::flows::Point;
 use payments::flows::engine::{Action, Event as Input, LookUp, RecoveryPoint, Run};
@@ -108,29 +105,10 @@ impl World {
             Action::LookUp(call) => return self.look_up(run, call),
             Action::End(end) => {
                 let Some(active) = self.runs.remove(run) else { return };
-                if matches!(end, RunEnd::Finished(_)) {
-                    self.count_joined(&active);
-                }
                 return self.end(active, &Answer::ending(&end));
             }
         };
         self.after(delay_ms, Event::Step { run, input: Input::Go });
-    }
-
-    /// Those who have waited for it are replays.
-    fn count_joined(&mut self, active: &Active) {
-        let (joined, key) = (active.joined(), active.ticket.key_id);
-        if joined == 0 {
-            return;
-        }
-        let ctx = self.context(active.instance);
-        let counted: Result<_, StepError> = self.store.transaction(&ctx, active.instance, |rows| {
-            (0..joined).for_each(|_| replayed(rows, key, &RequestId(String::new()), &ctx));
-            Ok(())
-        });
-        let Ok(((), staged)) = counted else { return };
-        self.counters.count("replays to who has waited");
-        self.commit(staged, Writer::Taker, &ctx, active.instance);
     }
 
     fn end(&mut self, active: Active, answer: &Answer) {

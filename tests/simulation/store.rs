@@ -212,7 +212,6 @@ pub(crate) fn key_view(rows: &Rows, key: &KeyRecord, now_ms: u64, is_refused: Is
         point: key.recovery_point().as_str(),
         life,
         attempt: key.attempt,
-        replays: key.replays,
         holder,
         needs_person: needs_person(rows, key.key_id, now_ms, is_refused),
         expires_at_ms,

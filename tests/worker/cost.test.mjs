@@ -77,27 +77,27 @@ test('one payment with its receipt', async (t) => {
   }
 });
 
-test('a replay: its count and its line, then the count alone, then nothing', async (t) => {
+test('a replay writes nothing, but for the sixteenth of a key', async (t) => {
   const { payment, again } = await paid();
   await until('the receipt is sent', async () => (await jobsDone(payment)) === 1);
-  const setCount = (count) => site.objects.sql(payment, 'UPDATE idempotency_keys SET replays = ?', count);
+  // What the payment itself has left to be counted does not come in between.
+  let before = await settled();
   for (const [replays, rows] of [
-    [0, 2],
-    [16, 1],
-    [1000, 0],
+    [15, 0],
+    [1, 2],
+    [2, 0],
   ]) {
-    await setCount(replays);
-    // What the payment itself has left to be counted does not come in between.
-    const before = await settled();
-    assert.equal((await again()).header('idempotent-replayed'), 'true');
+    for (let one = 0; one < replays; one += 1)
+      assert.equal((await again()).header('idempotent-replayed'), 'true');
     const cost = await difference(before);
-    t.diagnostic(`after ${replays} replays: ${JSON.stringify(cost)}`);
+    t.diagnostic(`${replays} more replays: ${JSON.stringify(cost)}`);
     assert.deepEqual(cost, {
-      'object requests': 1,
+      'object requests': replays,
       'rows written in objects': rows,
       'rows written in the read model': 0,
       'queue operations': 0,
     });
+    before = await settled();
   }
 });
 

@@ -429,14 +429,13 @@ describe('the page of a key', () => {
     assert.equal(count(payment.text, MARK), 16, 'the picture of the payment has them too');
   });
 
-  test('says where the count ends', async () => {
+  test('counts on from what is written', async () => {
     const idempotencyKey = freshKey();
     const pay = () => user.pay({ amount: 2500, currency: 'usd' }, idempotencyKey);
     const { id } = (await pay()).json();
     await site.objects.sql(id, 'UPDATE idempotency_keys SET replays = 999');
     await Promise.all([pay(), pay(), pay()]);
-    assert.equal((await site.objects.key(id)).replays, 1000);
-    assert.match((await keyPage(id)).text, /1000 times or more/);
+    assert.match((await keyPage(id)).text, /1002 times/);
   });
 });
 

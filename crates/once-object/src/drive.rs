@@ -8,7 +8,7 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use futures_util::future::{Either, select};
 use once::alarm::{Forgotten, forget};
-use once::begin::{Begin, Bound, Command, begin, bind, replayed};
+use once::begin::{Begin, Bound, Command, begin, bind, decided};
 use once::context::Bug;
 use once::id::{ObjectId, Owner, RequestId};
 use once::key::KeyHash;
@@ -34,10 +34,24 @@ impl<H: Host> Object<H> {
     /// # Errors
     /// Where the storage fails, or the state cannot be. What was committed stands, and the same request may come again.
     pub async fn execute(self: &Rc<Self>, ask: Execute<H::Flow>) -> Result<Executed<H::Flow>, Bug> {
-        let patience_until_ms = Date::now().as_millis().saturating_add(ask.wait_ms);
+        let rows = self.store.read()?;
+        let ctx = self.context();
+        let patience_until_ms = ctx.now_ms.saturating_add(ask.wait_ms);
         let at_once = |result| Ok(Executed { result, joined: false, provider_ms: 0 });
-        let Some((begun, first_turn)) = self.begin(&ask, patience_until_ms).await? else {
-            return at_once(ExecuteResult::RateLimited);
+        let decided =
+            rows.as_ref().and_then(|rows| Some((decided(rows, &ask.command, &self.me, &ctx)?, rows)));
+        let (begun, first_turn) = match decided {
+            Some((begun, rows)) => {
+                self.store.ensure_alarm(rows, &ctx)?;
+                (begun, None)
+            }
+            None => {
+                let is_known = rows.is_some_and(|rows| rows.key_of(&ask.command.key_hash).is_some());
+                match self.begin(&ask, is_known, patience_until_ms).await? {
+                    Some(begun) => begun,
+                    None => return at_once(ExecuteResult::RateLimited),
+                }
+            }
         };
         at_once(match begun {
             Begin::Run(ticket) => {
@@ -52,7 +66,8 @@ impl<H: Host> Object<H> {
             Begin::InProgress { key_id, lease_left_ms } => {
                 return self.join(key_id, lease_left_ms, &ask).await;
             }
-            Begin::Replay { response, original_request } => {
+            Begin::Replay { key_id, response, original_request } => {
+                self.count_replay(key_id, &ask.command.request_id);
                 ExecuteResult::Finished { response, original_request, replayed: true }
             }
             Begin::Pending { retry_at_ms, in_doubt } => {
@@ -71,9 +86,10 @@ impl<H: Host> Object<H> {
     async fn begin(
         &self,
         ask: &Execute<H::Flow>,
+        is_known: bool,
         patience_until_ms: u64,
     ) -> Result<Option<Begun<H::Flow>>, Bug> {
-        let _turn = match ask.is_counted || self.is_known(&ask.command.key_hash)? {
+        let _turn = match ask.is_counted || is_known {
             true => None,
             false => {
                 let turn = self.admission.lock().await;
@@ -114,16 +130,11 @@ impl<H: Host> Object<H> {
         })
     }
 
-    /// Whether a key was seen in this object.
-    fn is_known(&self, key_hash: &KeyHash) -> Result<bool, Bug> {
-        Ok(self.store.read()?.is_some_and(|rows| rows.keys.iter().any(|key| key.key_hash == *key_hash)))
-    }
-
     /// Whether a request would begin something new, as the rows are now. Nothing is written.
     fn would_start(&self, command: &Command<H::Flow>) -> Result<bool, Bug> {
         let mut rows =
             self.store.read()?.map_or_else(|| Rows::empty(self.store.object()), |rows| Rows::clone(&rows));
-        let is_known = rows.keys.iter().any(|key| key.key_hash == command.key_hash);
+        let is_known = rows.key_of(&command.key_hash).is_some();
         Ok(!is_known && matches!(begin(&mut rows, command, &self.me, &self.context())?, Begin::Run(_)))
     }
 
@@ -191,18 +202,8 @@ impl<H: Host> Object<H> {
         }
     }
 
-    /// Those who have waited for a run get its response: they are replays too. This follows the run's last transaction
-    /// without anything awaited in between, so the answers are held back by one write of the storage, not by two.
-    fn count_joined(&self, key_id: u32, joined: &[RequestId]) {
-        if joined.is_empty() {
-            return;
-        }
-        let ctx = self.context();
-        let counted = self.store.transaction(&ctx, |rows| {
-            joined.iter().for_each(|request| replayed(rows, key_id, request, &ctx));
-            Ok::<_, Bug>(())
-        });
-        if let Err(bug) = counted {
+    fn count_replay(&self, key_id: u32, request: &RequestId) {
+        if let Err(bug) = self.store.replayed(key_id, request, &self.context()) {
             self.log("error", "replays_not_counted", &[("error", bug.0.as_str().into())]);
         }
     }
@@ -246,7 +247,8 @@ impl<H: Host> Object<H> {
             }
             drop(runs);
             if matches!(end, Ok(RunEnd::Finished(_))) {
-                object.count_joined(key_id, &waiting.borrow());
+                // Those who have waited get its response: they are replays, too.
+                waiting.borrow().iter().for_each(|request| object.count_replay(key_id, request));
             }
             if let Err(bug) = &end {
                 let fields = [("attempt", attempt.into()), ("error", bug.0.as_str().into())];

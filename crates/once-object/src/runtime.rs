@@ -25,6 +25,24 @@ extern "C" {
     #[wasm_bindgen(method, catch, js_name = setAlarm)]
     fn set_alarm(this: &RawStorage, at_ms: f64) -> Result<js_sys::Promise, JsValue>;
 
+    #[wasm_bindgen(method, getter)]
+    fn sql(this: &RawStorage) -> RawSql;
+
+    type RawSql;
+
+    #[wasm_bindgen(method, catch)]
+    fn exec(this: &RawSql, sql: &str) -> Result<Cursor, JsValue>;
+
+    type Cursor;
+
+    #[wasm_bindgen(method, catch, js_name = toArray)]
+    fn to_array(this: &Cursor) -> Result<js_sys::Array, JsValue>;
+
+    type TextRow;
+
+    #[wasm_bindgen(method, getter)]
+    fn text(this: &TextRow) -> Option<String>;
+
     #[wasm_bindgen(catch, js_namespace = crypto, js_name = randomUUID)]
     fn make_uuid() -> Result<String, JsValue>;
 }
@@ -45,6 +63,7 @@ pub(crate) fn jitter_permille() -> u16 {
 /// The storage of the object that runs here.
 pub struct Runtime {
     raw: RawStorage,
+    raw_sql: RawSql,
     sql: SqlStorage,
     counted: fn(usize),
 }
@@ -54,7 +73,7 @@ impl Runtime {
     pub fn open(state: &State, counted: fn(usize)) -> Self {
         let storage = state.storage();
         let raw: RawStorage = JsValue::from(storage.as_raw()).unchecked_into();
-        Self { raw, sql: storage.sql(), counted }
+        Self { raw_sql: raw.sql(), raw, sql: storage.sql(), counted }
     }
 }
 
@@ -71,6 +90,17 @@ impl Storage for Runtime {
         let cursor = self.sql.exec(sql, bound(bindings)).map_err(|error| Bug(format!("{sql}: {error}")))?;
         // The text of the error may quote a value.
         cursor.to_array().map_err(|_| Bug(format!("{sql}: rows that cannot be read")))
+    }
+
+    /// With a tenth of the calls into JavaScript that `query` makes.
+    fn text(&self, sql: &str) -> Result<Option<String>, Bug> {
+        let rows = self.raw_sql.exec(sql).and_then(|cursor| cursor.to_array());
+        let row = rows.map_err(|error| Bug(format!("{sql}: {error:?}")))?.get(0);
+        if row.is_undefined() {
+            return Ok(None);
+        }
+        let text = row.unchecked_into::<TextRow>().text();
+        text.map(Some).ok_or_else(|| Bug(format!("{sql}: not a text")))
     }
 
     fn exec(&self, sql: &str, bindings: Vec<SqlValue>) -> Result<(), Bug> {

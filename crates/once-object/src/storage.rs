@@ -1,5 +1,6 @@
 //! What an object needs of the runtime to keep its rows: a database, transactions, and one alarm.
 
+use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
 use once::context::Bug;
@@ -21,6 +22,15 @@ pub enum SqlValue {
 pub trait Storage {
     /// The rows that a statement gives, each read by the names of its columns.
     fn query<T: DeserializeOwned>(&self, sql: &str, bindings: Vec<SqlValue>) -> Result<Vec<T>, Bug>;
+
+    /// The column `text` of the first row that a statement gives: what is read for each request. `None` without a row.
+    fn text(&self, sql: &str) -> Result<Option<String>, Bug> {
+        #[derive(Deserialize)]
+        struct Row {
+            text: String,
+        }
+        Ok(self.query::<Row>(sql, vec![])?.into_iter().next().map(|row| row.text))
+    }
 
     /// Runs a statement that gives none.
     fn exec(&self, sql: &str, bindings: Vec<SqlValue>) -> Result<(), Bug>;

@@ -7,6 +7,7 @@
 //!
 //! [`Store::transaction`] reads the state, lets a pure function change it, and writes what it became together with the alarm:
 //! all of it, or nothing. The row is the truth. What an incarnation remembers of it is used only while the row still says the same.
+//! Replays alone are counted in memory, see [`once::replays`].
 //!
 //! A release that kept an object in tables of its own gives [`Adopt`], which reads them. They are converted when the object
 //! is touched first.
@@ -17,7 +18,8 @@ use std::rc::Rc;
 use once::alarm::{KnownAlarm, alarm_to_set};
 use once::context::{Bug, Context};
 use once::flow::Flow;
-use once::id::ObjectId;
+use once::id::{ObjectId, RequestId};
+use once::replays::Replays;
 use once::rows::{Rows, TimelineEntry};
 use once::state;
 use serde::Deserialize;
@@ -87,19 +89,22 @@ pub struct Store<F: Flow, S> {
     /// The table is there, and what older releases left is in it.
     ready: Cell<bool>,
     remembered: RefCell<Option<Rc<Remembered<F>>>>,
+    /// What no commit has written yet.
+    replays: RefCell<Replays>,
     /// What this incarnation knows about the alarm.
     alarm: Cell<KnownAlarm>,
 }
 
 impl<F: Flow, S: Storage> Store<F, S> {
     /// Opens the storage of an object. Nothing is written yet.
-    pub const fn new(object: ObjectId, storage: S, hooks: Hooks<F, S>) -> Self {
+    pub fn new(object: ObjectId, storage: S, hooks: Hooks<F, S>) -> Self {
         Self {
             object,
             storage,
             hooks,
             ready: Cell::new(false),
             remembered: RefCell::new(None),
+            replays: RefCell::default(),
             alarm: Cell::new(KnownAlarm::Unknown),
         }
     }
@@ -134,6 +139,31 @@ impl<F: Flow, S: Storage> Store<F, S> {
         Ok(self.load()?.map(|it| Rc::clone(&it.rows)))
     }
 
+    /// The same, with the replays that are not written yet: for people.
+    pub fn read_counted(&self) -> Result<Option<Rows<F>>, Bug> {
+        let Some(rows) = self.read()? else { return Ok(None) };
+        let mut rows = Rows::clone(&rows);
+        self.replays.borrow().add_to(&mut rows);
+        Ok(Some(rows))
+    }
+
+    /// The rows as they were read or written last: enough for what only counts.
+    pub fn remembered(&self) -> Option<Rc<Rows<F>>> {
+        self.remembered.borrow().as_ref().map(|it| Rc::clone(&it.rows))
+    }
+
+    /// A request was given the response of another one: that is counted, and most often nothing is written.
+    pub fn replayed(&self, key_id: u32, request: &RequestId, ctx: &Context<F::Settings>) -> Result<(), Bug> {
+        let Some(rows) = self.remembered() else { return Ok(()) };
+        self.replays.borrow_mut().count(&rows, key_id, request, ctx.now_ms);
+        if self.replays.borrow().is_due() { self.transaction(ctx, |_| Ok(())) } else { Ok(()) }
+    }
+
+    /// What a request that changes nothing owes the alarm: an incarnation that does not know of it sets it, if something is due.
+    pub fn ensure_alarm(&self, rows: &Rows<F>, ctx: &Context<F::Settings>) -> Result<(), Bug> {
+        alarm_to_set(rows, rows, self.alarm.get(), ctx).map_or(Ok(()), |at_ms| self.set_alarm(at_ms))
+    }
+
     /// The timeline of all keys, oldest line first.
     pub fn timeline(&self) -> Result<Vec<TimelineEntry>, Bug> {
         if !self.is_ready()? {
@@ -143,6 +173,7 @@ impl<F: Flow, S: Storage> Store<F, S> {
         for row in self.lines()? {
             timeline.extend(state::parsed::<Vec<TimelineEntry>>(&row.lines)?);
         }
+        timeline.extend_from_slice(self.replays.borrow().lines());
         Ok(timeline)
     }
 
@@ -175,15 +206,10 @@ impl<F: Flow, S: Storage> Store<F, S> {
 
     /// The state, parsed anew only if it is not what is remembered.
     fn load(&self) -> Result<Option<Rc<Remembered<F>>>, Bug> {
-        #[derive(Deserialize)]
-        struct Row {
-            state: String,
-        }
         if !self.is_ready()? {
             return Ok(None);
         }
-        let select = "SELECT state FROM timeline WHERE id = 0";
-        let Some(Row { state: text }) = self.storage.query::<Row>(select, vec![])?.into_iter().next() else {
+        let Some(text) = self.storage.text("SELECT state AS text FROM timeline WHERE id = 0")? else {
             return Err(Bug("the object's state is gone".into()));
         };
         let mut remembered = self.remembered.borrow_mut();
@@ -252,29 +278,34 @@ impl<F: Flow, S: Storage> Store<F, S> {
         let alarm_at_ms = alarm_to_set(rows, &after, self.alarm.get(), ctx);
         let appended = std::mem::take(&mut after.appended);
         after.jobs.extend(appended.jobs);
+        let has_facts = appended.facts != F::Facts::default();
+        let is_changed = has_facts || !appended.timeline.is_empty() || *rows != after;
+        if !is_changed && !self.replays.borrow().is_due() {
+            // Nothing is written but the alarm, if that must move.
+            return alarm_at_ms.map_or(Ok(()), |at_ms| self.set_alarm(at_ms));
+        }
+        // Whatever happens now, they are not counted twice.
+        let replays = self.replays.take();
+        replays.add_to(&mut after);
+        let timeline = [replays.lines(), &appended.timeline].concat();
         after.verify()?;
         F::verify(&after)?;
         let had = before.map_or(0, |it| it.lines as usize);
-        let has = had.saturating_add(appended.timeline.len());
+        let has = had.saturating_add(timeline.len());
         let lines = u32::try_from(has.min(LINES_MAX)).unwrap_or(u32::MAX);
         let text = state::to_text(&after, lines)?;
         let mut insert = String::from(
             "INSERT OR REPLACE INTO timeline (id, state, lines, facts) VALUES (0, ?, NULL, NULL)",
         );
         let mut values = vec![SqlValue::Text(text.clone())];
-        let has_facts = appended.facts != F::Facts::default();
-        if has_facts || !appended.timeline.is_empty() {
+        if has_facts || !timeline.is_empty() {
             insert += ", (NULL, NULL, ?, ?)";
             let some = |is_some: bool, text: Result<String, Bug>| match is_some {
                 true => text.map(SqlValue::Text),
                 false => Ok(SqlValue::Null),
             };
-            values.push(some(!appended.timeline.is_empty(), to_json(&appended.timeline))?);
+            values.push(some(!timeline.is_empty(), to_json(&timeline))?);
             values.push(some(has_facts, to_json(&appended.facts))?);
-        }
-        if values.len() == 1 && *rows == after {
-            // Nothing is written but the alarm, if that must move.
-            return alarm_at_ms.map_or(Ok(()), |at_ms| self.set_alarm(at_ms));
         }
         // Whatever happens now, it is read again.
         self.remembered.replace(None);

@@ -69,12 +69,8 @@ pub fn alarm_to_set<F: Flow>(
     match known {
         KnownAlarm::At(at_ms) if at_ms == due_at_ms => None,
         KnownAlarm::At(at_ms) if at_ms < due_at_ms && after.keys.iter().any(runs) => None,
-        // After a replay nothing is due that was not before: whoever finished the key set the alarm with it.
-        KnownAlarm::Unknown
-            if after.only_replayed_since(before) && !after.keys.iter().any(lives) && !is_awaited(after) =>
-        {
-            None
-        }
+        // Nothing is due that was not before: whoever finished the key set the alarm with it.
+        KnownAlarm::Unknown if after == before && !after.keys.iter().any(lives) && !is_awaited(after) => None,
         _ => Some(due_at_ms),
     }
 }

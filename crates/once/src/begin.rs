@@ -7,7 +7,7 @@
 //! over a conflict (409). A new key is last asked for what its flow [admits](Flow::admit): what the state of
 //! things forbids leaves no record, and what is admitted is reserved in the same transaction.
 //!
-//! A replay is [counted](replayed), in the same transaction, and changes nothing else.
+//! What a key that is known needs no run for is [decided] without any change: a replay writes nothing.
 //!
 //! A key whose operation runs in another object is first [bound](bind) in its own.
 
@@ -21,10 +21,9 @@ use super::flow::{Flow, Phase};
 use super::id::{InstanceId, ObjectId, Owner, RequestId};
 use super::key::KeyHash;
 use super::record::{
-    Binding, Channel, FencingToken, KeyRecord, Lease, Lifecycle, Open, REPLAYS_COUNTED_MAX,
-    REPLAYS_SHOWN_MAX, RecoveryPoint, StoredResponse,
+    Binding, Channel, FencingToken, KeyRecord, Lease, Lifecycle, Open, RecoveryPoint, StoredResponse,
 };
-use super::rows::{REPLAYED, Rows};
+use super::rows::Rows;
 
 /// A request as it reaches the object: authenticated, parsed and valid.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -58,6 +57,8 @@ pub enum Begin<F: Domain> {
     Run(FencingToken),
     /// It ended before: this is the answer.
     Replay {
+        /// The key's number.
+        key_id: u32,
         /// What was answered.
         response: StoredResponse,
         /// The request that made it.
@@ -99,24 +100,28 @@ pub fn begin<F: Flow>(
     me: &InstanceId,
     ctx: &Context<F::Settings>,
 ) -> Result<Begin<F>, Bug> {
-    let found = rows.keys.iter().find(|key| key.key_hash == command.key_hash).cloned();
-    let Some(key) = found else {
-        // An object belongs to whoever used its first key.
-        if rows.keys.first().is_some_and(|first| first.owner != command.owner) {
-            return Ok(Begin::NotOwner);
-        }
-        if let Some(bound) = rows.bindings.iter().find(|binding| binding.key_hash == command.key_hash) {
-            return Ok(mismatch(bound.parameters.as_ref(), command));
-        }
-        if !command.may_start {
-            return Ok(Begin::NotStarted);
-        }
-        if rows.keys.len() >= ctx.keys_max as usize {
-            return Ok(Begin::Refused(F::too_many_keys(ctx.keys_max)));
-        }
-        return start(rows, command, me, ctx);
-    };
-    Ok(again(rows, &key, command, me, ctx))
+    if let Some(begun) = decided(rows, command, me, ctx) {
+        return Ok(begun);
+    }
+    if let Some(key) = rows.key_of(&command.key_hash) {
+        // A key that was found open can be taken over.
+        let key_id = key.key_id;
+        return Ok(take_over(rows, key_id, me, ctx).map_or(Begin::NotStarted, Begin::Run));
+    }
+    // An object belongs to whoever used its first key.
+    if rows.keys.first().is_some_and(|first| first.owner != command.owner) {
+        return Ok(Begin::NotOwner);
+    }
+    if let Some(bound) = rows.bindings.iter().find(|binding| binding.key_hash == command.key_hash) {
+        return Ok(mismatch(bound.parameters.as_ref(), command));
+    }
+    if !command.may_start {
+        return Ok(Begin::NotStarted);
+    }
+    if rows.keys.len() >= ctx.keys_max as usize {
+        return Ok(Begin::Refused(F::too_many_keys(ctx.keys_max)));
+    }
+    start(rows, command, me, ctx)
 }
 
 fn mismatch<F: Flow>(kept: Option<&Canonical>, command: &Command<F>) -> Begin<F> {
@@ -124,57 +129,37 @@ fn mismatch<F: Flow>(kept: Option<&Canonical>, command: &Command<F>) -> Begin<F>
     Begin::Mismatch { fields }
 }
 
-/// A key that is known.
-fn again<F: Flow>(
-    rows: &mut Rows<F>,
-    key: &KeyRecord<F>,
+/// What a request under a key that is known is told, unless it has to run: most often the stored response.
+pub fn decided<F: Flow>(
+    rows: &Rows<F>,
     command: &Command<F>,
     me: &InstanceId,
     ctx: &Context<F::Settings>,
-) -> Begin<F> {
+) -> Option<Begin<F>> {
+    let key = rows.key_of(&command.key_hash)?;
     if key.owner != command.owner {
-        return Begin::NotOwner;
+        return Some(Begin::NotOwner);
     }
     if key.fingerprint != command.fingerprint {
-        return mismatch(key.parameters.as_ref(), command);
+        return Some(mismatch(key.parameters.as_ref(), command));
     }
     match &key.lifecycle {
         // The alarm that drops the response may be late.
-        Lifecycle::Finished(finished) if ctx.now_ms >= finished.expires_at_ms => Begin::Expired,
-        Lifecycle::Finished(finished) => {
-            replayed(rows, key.key_id, &command.request_id, ctx);
-            Begin::Replay {
-                response: finished.response.clone(),
-                original_request: key.original_request.clone(),
-            }
-        }
-        Lifecycle::Expired(_) => Begin::Expired,
+        Lifecycle::Finished(finished) if ctx.now_ms >= finished.expires_at_ms => Some(Begin::Expired),
+        Lifecycle::Finished(finished) => Some(Begin::Replay {
+            key_id: key.key_id,
+            response: finished.response.clone(),
+            original_request: key.original_request.clone(),
+        }),
+        Lifecycle::Expired(_) => Some(Begin::Expired),
         Lifecycle::Open(open) => match &open.lease {
             Some(lease) if lease.holder == *me && ctx.now_ms < lease.until_ms => {
-                Begin::InProgress { key_id: key.key_id, lease_left_ms: lease.until_ms - ctx.now_ms }
+                Some(Begin::InProgress { key_id: key.key_id, lease_left_ms: lease.until_ms - ctx.now_ms })
             }
-            Some(_) => resume(rows, key.key_id, me, ctx),
-            None => match pending(rows, key.key_id, ctx) {
-                Some(pending) => pending,
-                None => resume(rows, key.key_id, me, ctx),
-            },
+            Some(_) => None,
+            None => pending(rows, key.key_id, ctx),
         },
     }
-}
-
-/// Counts that a request is given the response of another one: the stored one, or that of a run whose end it has waited
-/// for. What a key keeps of it is bounded, however often a client asks.
-pub fn replayed<F: Flow>(rows: &mut Rows<F>, key_id: u32, request: &RequestId, ctx: &Context<F::Settings>) {
-    let Some(key) = rows.key_mut(key_id).filter(|key| key.replays < REPLAYS_COUNTED_MAX) else { return };
-    key.replays = key.replays.saturating_add(1);
-    if key.replays <= REPLAYS_SHOWN_MAX {
-        rows.note(key_id, ctx.now_ms, REPLAYED, request.0.as_str());
-    }
-}
-
-fn resume<F: Flow>(rows: &mut Rows<F>, key_id: u32, me: &InstanceId, ctx: &Context<F::Settings>) -> Begin<F> {
-    // A key that was found open can be taken over.
-    take_over(rows, key_id, me, ctx).map_or(Begin::NotStarted, Begin::Run)
 }
 
 /// A run that could do nothing but wait for the provider, longer than its client would, is not worth an attempt: the

@@ -27,6 +27,7 @@ pub mod id;
 pub mod key;
 pub mod outbox;
 pub mod record;
+pub mod replays;
 pub mod request;
 pub mod rows;
 pub mod run;

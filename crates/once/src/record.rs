@@ -15,11 +15,6 @@ pub const BODY_MAX_BYTES: usize = 1 << 20;
 /// After how many runs without a result a person is asked to look: with the pauses in between, about an hour.
 const FLAGGED_AFTER: u32 = 16;
 
-/// Up to how many replays of a key are counted: past it a replay writes nothing any more.
-pub const REPLAYS_COUNTED_MAX: u32 = 1000;
-/// How many replays of a key have a line in the timeline: the first ones.
-pub const REPLAYS_SHOWN_MAX: u32 = 16;
-
 /// How far an operation has come. It only advances; what lies before it is done and is never done again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum RecoveryPoint<P> {
@@ -252,8 +247,8 @@ pub struct KeyRecord<F: Domain> {
     pub created_at_ms: u64,
     /// The number of the newest run; a run with a smaller one is stale and writes nothing (fencing).
     pub attempt: u32,
-    /// How often another request was given the response of the first one, stored or waited for; counted up to
-    /// [`REPLAYS_COUNTED_MAX`].
+    /// How often another request was given the response of the first one, stored or waited for. Not all of
+    /// them are written down: see [`Replays`](super::replays::Replays).
     pub replays: u32,
     /// Where it stands.
     pub lifecycle: Lifecycle<F>,

@@ -10,6 +10,7 @@ use super::call::{CallSpec, CallState, Evidence, ProviderCall, Settlement};
 use super::context::Bug;
 use super::domain::{Answer, Domain, Provider};
 use super::id::ObjectId;
+use super::key::KeyHash;
 use super::record::{BODY_MAX_BYTES, Binding, KeyRecord, Lifecycle, RecoveryPoint};
 
 /// Work to do after the commit, once, by its id. It stays until whoever does it has confirmed that it is done, or that it
@@ -29,9 +30,6 @@ pub struct StagedJob<K> {
     /// When it is given to the queue again, in ms since the epoch.
     pub next_at_ms: u64,
 }
-
-/// The event of a timeline's line about a replay.
-pub const REPLAYED: &str = "replayed";
 
 /// One line of a key's timeline.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -141,6 +139,11 @@ impl<F: Domain> Rows<F> {
         self.keys.iter().find(|key| key.key_id == key_id)
     }
 
+    /// The record of a key, by what stands for it.
+    pub fn key_of(&self, key_hash: &KeyHash) -> Option<&KeyRecord<F>> {
+        self.keys.iter().find(|key| key.key_hash == *key_hash)
+    }
+
     /// The record of a key, to be changed.
     pub fn key_mut(&mut self, key_id: u32) -> Option<&mut KeyRecord<F>> {
         self.keys.iter_mut().find(|key| key.key_id == key_id)
@@ -197,16 +200,6 @@ impl<F: Domain> Rows<F> {
             look_up: None,
             evidence: Evidence { sent_to, ..Evidence::default() },
         });
-    }
-
-    /// Whether nothing has changed since `before` but that keys were replayed.
-    pub(crate) fn only_replayed_since(&self, before: &Self) -> bool {
-        let mut rest = self.clone();
-        rest.appended.timeline.retain(|entry| entry.event != REPLAYED);
-        for key in &mut rest.keys {
-            key.replays = before.key(key.key_id).map_or(0, |old| old.replays);
-        }
-        rest == *before
     }
 
     /// Notes how far a key's operation has come.

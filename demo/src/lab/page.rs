@@ -7,8 +7,7 @@ use askama::Template;
 use super::ledger::{Charge, Ledger, Side};
 use super::payment::{Entry, PaymentView};
 use super::{ClientOutcome, ExperimentId, InjectedFault, MANY, PRICE_MINOR, Presses, read, write};
-use once::record::REPLAYS_SHOWN_MAX;
-use once::rows::REPLAYED;
+use once::replays::{REPLAYED, REPLAYS_SHOWN_MAX};
 use payments::payment::money::{Currency, for_people};
 use web::pages::{Site, refresh_s};
 

@@ -44,7 +44,9 @@ use crate::invariants::{
 use crate::report::{Counters, Name};
 use crate::rng::Dice;
 use crate::saboteur::Mutant;
-use auditor::{AGREES, COUNTED, DISPUTED, FORWARD, GIVEN_BACK, HEARD, MOVES, ONCE, SHOWS, SUMS, TAKEN_ONCE};
+use auditor::{
+    AGREES, DISPUTED, FORWARD, GIVEN_BACK, HEARD, MOVES, ONCE, SHOWS, SUMS, TAKEN_ONCE, UNCHANGED,
+};
 use scenario::Scenario;
 use scenarios::{NEWS, STORIES, told};
 use wire::LAGS;
@@ -596,7 +598,7 @@ fn protections() -> Vec<(Off, &'static [&'static str])> {
         (Off::FrozenBytes, &[FROZEN]),
         (Off::AuditRows, &[AUDIT]),
         (Off::StoredBytes, &[SAME_BYTES]),
-        (Off::Replays, &[COUNTED]),
+        (Off::Replays, &[UNCHANGED]),
         (Off::Owners, &[STRANGER]),
         (Off::Confirmation, &[ONCE]),
         (Off::AuditRest, &[SHOWS]),

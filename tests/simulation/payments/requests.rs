@@ -2,6 +2,7 @@
 
 use once::alarm::expire;
 use once::begin::{Bound, bind};
+use once::replays::REPLAYED;
 use payments::flows::engine::{Begin, Lifecycle, Run};
 
 use super::auditor::Asked;
@@ -103,12 +104,16 @@ impl World {
         let (me, saboteur) = (self.instances[instance].id.0.clone(), self.saboteur);
         let takes_turn = self.in_turns && !self.clients[from.0].fails;
         let patience_ms = if takes_turn { self.patience_ms() } else { 0 };
+        let counts_at_once = self.off == Some(Off::Replays);
         let begun = self.transact(
             instance,
             fault,
             if takes_turn { Writer::Beginner } else { Writer::Taker },
             |rows, ctx, me| {
                 let decision = saboteur.begin(rows, &command, me, ctx)?;
+                if let (Begin::Replay { key_id, .. }, true) = (&decision, counts_at_once) {
+                    rows.note(*key_id, ctx.now_ms, REPLAYED, "");
+                }
                 let known = rows.keys.iter().find(|key| key.key_hash == command.key_hash);
                 let key = known.map(|key| key.key_id);
                 let first_turn = match &decision {
@@ -124,8 +129,8 @@ impl World {
             },
             |auditor, (decision, key, _), commit| {
                 auditor.began(&asked, label(decision).0, *key, &me, commit.now_ms);
-                if let (Begin::Replay { .. }, Some(key)) = (decision, key) {
-                    auditor.replayed(*key, 1);
+                if matches!(decision, Begin::Replay { .. }) {
+                    auditor.replayed();
                 }
                 if !matches!(decision, Begin::Run(_)) {
                     auditor.refused_without_row(commit);

@@ -1,10 +1,7 @@
 //! Runs, step by step; the alarm, which begins them without any client; and the questions about what is open at the provider.
 
 use once::alarm::wake;
-use once::begin::replayed;
-use once::id::RequestId;
 use once::record::FencingToken;
-use once::run::RunEnd;
 use once::step::StepError;
 use payments::flows::Point;
 use payments::flows::engine::{Action, Event as Input, LookUp, RecoveryPoint, Run};
@@ -12,7 +9,7 @@ use payments::payment::check::{self, StatusQuery, StatusReply};
 use payments::providers::HttpAnswer;
 use payments::providers::result::ProviderResult;
 
-use super::world::{Event, Off, Reached, Transacted, World};
+use super::world::{Event, Reached, Transacted, World};
 use crate::faults::{Boundary, Fault, SECOND};
 use crate::history::{Active, Answer, Request, broken_page, look_up_counter};
 use crate::invariants::Writer;
@@ -101,33 +98,10 @@ impl World {
             Action::LookUp(call) => return self.look_up(run, call),
             Action::End(end) => {
                 let Some(active) = self.runs.remove(run) else { return };
-                if matches!(end, RunEnd::Finished(_)) {
-                    self.count_joined(&active);
-                }
                 return self.end(active, &Answer::ending(&end));
             }
         };
         self.after(delay_ms, Event::Step { run, input: Input::Go });
-    }
-
-    /// Those who have waited for it are replays.
-    fn count_joined(&mut self, active: &Active) {
-        let (joined, key) = (active.joined(), active.ticket.key_id);
-        if joined == 0 {
-            return;
-        }
-        self.counters.count("replays to who has waited");
-        let counted = if self.off == Some(Off::Replays) { 0 } else { joined };
-        self.transact(
-            active.instance,
-            None,
-            Writer::Taker,
-            |rows, ctx, _| {
-                (0..counted).for_each(|_| replayed(rows, key, &RequestId(String::new()), ctx));
-                Ok(())
-            },
-            |auditor, (), _| auditor.replayed(key, joined),
-        );
     }
 
     fn end(&mut self, active: Active, answer: &Answer) {

@@ -1,6 +1,5 @@
 //! What can be seen of an object's rows from outside, as the plain words and numbers that the auditor is told.
 
-use once::rows::TimelineEntry;
 use payments::flows::engine::{Lifecycle, Rows, StagedJob};
 use payments::payment::records::JobKind;
 use payments::payment::{Payment, PaymentState, Pending, Refund, RefundState};
@@ -20,14 +19,8 @@ pub(crate) fn commit(
     is_refused: IsRefused<'_>,
 ) -> Commit {
     let Kept { before, appended, .. } = kept;
-    // Replays are told of apart.
-    let is_replay = |line: &&TimelineEntry| line.event == "replayed";
-    let lines = appended.timeline.iter().filter(|line| !is_replay(line)).count();
-    let added = !(appended.facts.audit.is_empty() && appended.jobs.is_empty() && lines == 0);
-    let mut rest = rows.clone();
-    for key in &mut rest.keys {
-        key.replays = before.key(key.key_id).map_or(0, |key| key.replays);
-    }
+    let added =
+        !(appended.facts.audit.is_empty() && appended.jobs.is_empty() && appended.timeline.is_empty());
     let finished = rows.keys.iter().filter_map(|key| {
         let Lifecycle::Finished(finished) = &key.lifecycle else { return None };
         let Some(Lifecycle::Open(open)) = before.key(key.key_id).map(|key| &key.lifecycle) else {
@@ -40,8 +33,7 @@ pub(crate) fn commit(
         object,
         now_ms: object_now_ms,
         writer,
-        changed: *before != rest || added,
-        replays_shown: appended.timeline.iter().filter(is_replay).map(|line| line.key_id).collect(),
+        changed: before != rows || added,
         keys: rows.keys.iter().map(|key| key_view(rows, key, now_ms, is_refused)).collect(),
         payment: rows.resource.payment.as_ref().map(payment_view),
         refunds: rows

@@ -64,7 +64,7 @@ pub(crate) enum Off {
     AuditRows,
     /// A replay says when it was made.
     StoredBytes,
-    /// Those who have waited for a run and get its response are not counted.
+    /// A replay is written down at once.
     Replays,
     /// Whose a request is, is not looked at.
     Owners,

@@ -42,10 +42,8 @@ pub(crate) struct Commit {
     pub(crate) object: usize,
     pub(crate) now_ms: u64,
     pub(crate) writer: Writer,
-    /// Whether any row changed or was added, but for what is kept of replays.
+    /// Whether any row changed or was added.
     pub(crate) changed: bool,
-    /// The key of each replay that has a line of its own.
-    pub(crate) replays_shown: Vec<u32>,
     pub(crate) keys: Vec<KeyView>,
     pub(crate) payment: Option<PaymentView>,
     pub(crate) refunds: Vec<RefundView>,
