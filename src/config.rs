@@ -1,7 +1,11 @@
-//! The configuration, read once for each request and each incarnation of an object. A missing or impossible
+//! The configuration, read once by each isolate. A missing or impossible
 //! setting is an error that names it: nothing falls back silently, least of all to the simulator.
 
+#[cfg(target_arch = "wasm32")]
+use std::cell::RefCell;
 use std::collections::BTreeMap;
+#[cfg(target_arch = "wasm32")]
+use std::rc::Rc;
 
 use data_encoding::{BASE64, HEXLOWER};
 use serde::Deserialize;
@@ -173,7 +177,25 @@ const LIMIT_MAX: u32 = 1000;
 impl Config {
     /// The settings of the Worker. The log keeps to its own from here on.
     #[cfg(target_arch = "wasm32")]
-    pub fn of(env: &worker::Env) -> Result<Self, String> {
+    pub fn of(env: &worker::Env) -> Result<Rc<Self>, String> {
+        thread_local! {
+            /// The bindings that were read last, and what they say: all requests and objects of an isolate are given the same ones.
+            static READ: RefCell<Option<(worker::Env, Rc<Config>)>> = const { RefCell::new(None) };
+        }
+        let known = READ.with_borrow(|read| {
+            let (of, config) = read.as_ref()?;
+            js_sys::Object::is(of, env).then(|| Rc::clone(config))
+        });
+        if let Some(config) = known {
+            return Ok(config);
+        }
+        let config = Rc::new(Self::read_bound(env)?);
+        READ.set(Some((env.clone(), Rc::clone(&config))));
+        Ok(config)
+    }
+
+    #[cfg(target_arch = "wasm32")]
+    fn read_bound(env: &worker::Env) -> Result<Self, String> {
         let config = Self::read(|name| runtime::setting(env, name))?;
         // A binding takes the place of the provider's address: whatever is behind it would get the secrets, and take no money.
         let bound = PROVIDER_BINDINGS.into_iter().find(|name| env.service(name).is_ok());

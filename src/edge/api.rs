@@ -172,6 +172,7 @@ impl<'a> Call<'a> {
             None => own,
         };
         let object = app.object_id(&place).map_err(unavailable)?;
+        let place = ObjectRef::Id(object);
         let resource = command.operation.resource_path(object);
         let wait_ms = key_source::wait_ms(request, app.config.times.wait_ms);
         let ask = Execute { command, wait_ms, fault, is_counted: false };

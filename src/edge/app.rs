@@ -1,6 +1,7 @@
 //! What a request's handler has at hand: the settings, and the way to the objects.
 
 use std::cell::Cell;
+use std::rc::Rc;
 
 use futures_util::future::LocalBoxFuture;
 use serde::de::DeserializeOwned;
@@ -22,7 +23,7 @@ use web::session::Session;
 
 /// See the module.
 pub(super) struct App {
-    pub(super) config: Config,
+    pub(super) config: Rc<Config>,
     objects: Objects,
     pub(super) env: Env,
     /// The static file that is the body of the answer: the runtime streams it past us.

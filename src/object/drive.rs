@@ -24,7 +24,7 @@ use runtime::metrics;
 
 /// What the objects of this Worker are made with.
 pub(super) struct PaymentsHost {
-    pub(super) config: Config,
+    pub(super) config: Rc<Config>,
     pub(super) transport: Transport,
     pub(super) env: Env,
 }
@@ -42,7 +42,7 @@ impl Deref for Drive {
 }
 
 impl Drive {
-    pub(super) fn new(env: &Env, store: Store<Payments, Runtime>, config: Config) -> Result<Self, Bug> {
+    pub(super) fn new(env: &Env, store: Store<Payments, Runtime>, config: Rc<Config>) -> Result<Self, Bug> {
         let transport = Transport::new(env, &config);
         Object::new(store, PaymentsHost { config, transport, env: env.clone() }).map(Self)
     }

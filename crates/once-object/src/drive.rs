@@ -17,10 +17,11 @@ use once::record::FencingToken;
 use once::rows::Rows;
 use once::run::{Action, Event, Run, RunEnd};
 use once::step::StepError;
-use worker::{Date, Delay};
+use worker::Delay;
 
 use super::execute::{Execute, ExecuteResult, Executed, Faults};
 use super::object::{Answer, Ended, Host, Live, Object, Refusal, Running};
+use super::runtime::now_ms;
 
 /// How long a run that has just begun has to end before what it has staged so far leaves.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -283,7 +284,7 @@ impl<H: Host> Object<H> {
         provider_ms: &Cell<u64>,
     ) -> Result<RunEnd, Bug> {
         loop {
-            let began_at_ms = Date::now().as_millis();
+            let began_at_ms = now_ms();
             let is_call = matches!(action, Action::Send(_) | Action::LookUp(_));
             let event = match action {
                 Action::Again => Event::Go,
@@ -296,7 +297,7 @@ impl<H: Host> Object<H> {
                 Action::End(end) => return Ok(end),
             };
             if is_call {
-                let waited_ms = Date::now().as_millis().saturating_sub(began_at_ms);
+                let waited_ms = now_ms().saturating_sub(began_at_ms);
                 provider_ms.set(provider_ms.get().saturating_add(waited_ms));
             }
             action = match self.turn(&mut run, event, faults.as_ref()) {
@@ -351,11 +352,11 @@ impl<H: Host> Object<H> {
     /// Another run took over: this one knows nothing better than that it goes on.
     fn superseded(&self, run: &Run<H::Flow>) -> RunEnd {
         self.log("warn", "fenced", &[("attempt", run.ticket.attempt.into())]);
-        RunEnd::Pending { retry_at_ms: Date::now().as_millis().saturating_add(1000), in_doubt: true }
+        RunEnd::Pending { retry_at_ms: now_ms().saturating_add(1000), in_doubt: true }
     }
 }
 
 /// How long it is until then, in ms.
 fn from_now(at_ms: u64) -> u64 {
-    at_ms.saturating_sub(Date::now().as_millis())
+    at_ms.saturating_sub(now_ms())
 }

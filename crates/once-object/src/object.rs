@@ -15,9 +15,9 @@ use once::rows::{Rows, StagedJob};
 use once::run::RunEnd;
 use once::times::Times;
 use serde_json::{Map, Value};
-use worker::{Date, State};
+use worker::State;
 
-use super::runtime::{Runtime, jitter_permille, object_id, random_uuid};
+use super::runtime::{Runtime, jitter_permille, now_ms, object_id, random_uuid};
 use super::store::{Hooks, Store};
 
 /// How many keys an object takes, unless its host says otherwise.
@@ -181,7 +181,7 @@ impl<H: Host> Object<H> {
     /// What a step is given now.
     pub fn context(&self) -> Context<Settings<H>> {
         Context {
-            now_ms: Date::now().as_millis(),
+            now_ms: now_ms(),
             jitter_permille: jitter_permille(),
             times: self.host.times(),
             keys_max: self.host.keys_max(),

@@ -55,6 +55,11 @@ pub fn random_uuid() -> Result<String, Bug> {
     make_uuid().map_err(|error| Bug(format!("no randomness: {error:?}")))
 }
 
+/// The time, in ms since the epoch.
+pub(crate) fn now_ms() -> u64 {
+    js_sys::Date::now() as u64
+}
+
 /// From 0 to 1000, to spread retries.
 pub(crate) fn jitter_permille() -> u16 {
     (js_sys::Math::random() * 1001.0) as u16

@@ -23,6 +23,12 @@ pub mod random;
 #[cfg(target_arch = "wasm32")]
 pub mod serve;
 
+/// The time, in ms since the epoch.
+#[cfg(target_arch = "wasm32")]
+pub fn now_ms() -> u64 {
+    worker::js_sys::Date::now() as u64
+}
+
 /// A setting of the Worker: a variable or a secret.
 #[cfg(target_arch = "wasm32")]
 pub fn setting(env: &worker::Env, name: &str) -> Option<String> {

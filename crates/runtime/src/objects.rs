@@ -8,6 +8,7 @@ use worker::{Delay, Env, ObjectNamespace, Result, Stub};
 
 use crate::client;
 use crate::http_client::{TOO_LONG, within};
+use crate::now_ms;
 use messages::message::Ask;
 use once::id::ObjectId;
 use web::http::{Answer, Request};
@@ -50,7 +51,7 @@ impl Objects {
 
     /// Tells with the answer where the time went: [`Server-Timing`](https://www.w3.org/TR/server-timing/).
     pub fn timed(&self, answer: Answer, request: &Request) -> Answer {
-        let total_ms = worker::Date::now().as_millis().saturating_sub(request.now_ms);
+        let total_ms = now_ms().saturating_sub(request.now_ms);
         let (object_ms, provider_ms) = (self.waited_ms.get(), self.provider_ms.get());
         let timing = format!("total;dur={total_ms}, object;dur={object_ms}, provider;dur={provider_ms}");
         answer.with("server-timing", timing)
@@ -109,11 +110,11 @@ impl Objects {
     }
 
     async fn ask_once<T: DeserializeOwned>(&self, object: &ObjectRef, ask: &Ask) -> Result<T> {
-        let asked_at_ms = worker::Date::now().as_millis();
+        let asked_at_ms = now_ms();
         let stub = self.stub(object)?;
         let asked = client::ask_stub(stub, ask);
         let answered = within(self.patience, "the object's answer", asked).await;
-        let waited_ms = worker::Date::now().as_millis().saturating_sub(asked_at_ms);
+        let waited_ms = now_ms().saturating_sub(asked_at_ms);
         self.waited_ms.set(self.waited_ms.get().saturating_add(waited_ms));
         let (answer, provider_ms) = answered?;
         self.provider_ms.set(self.provider_ms.get().saturating_add(provider_ms));

@@ -5,10 +5,13 @@ use std::time::Duration;
 
 use futures_util::StreamExt;
 use futures_util::future::{Either, select};
+use worker::js_sys::{Array, JSON};
+use worker::worker_sys::web_sys;
 use worker::{Context, Delay, Env, Headers, ResponseBody};
 
 use crate::log::log;
 use crate::metrics;
+use crate::now_ms;
 use crate::random;
 use once::id::RequestId;
 use web::http::{Answer, Request, Url};
@@ -20,7 +23,8 @@ use web::reply;
 pub fn read(incoming: &worker::Request) -> worker::Result<Request> {
     let url = incoming.inner().url();
     let url = Url::split(&url);
-    let now_ms = worker::Date::now().as_millis();
+    let now_ms = now_ms();
+    let headers = JSON::stringify(&Array::from(&incoming.headers().0))?;
     Ok(Request {
         id: RequestId::new(now_ms, random::bytes()?),
         now_ms,
@@ -29,7 +33,7 @@ pub fn read(incoming: &worker::Request) -> worker::Result<Request> {
         host: url.host.to_owned(),
         path: url.path.to_owned(),
         query: url.query.to_owned(),
-        headers: incoming.headers().entries().collect(),
+        headers: serde_json::from_str(&String::from(headers))?,
         body: Vec::new(),
     })
 }
@@ -62,8 +66,12 @@ pub async fn body(
         return Ok(Vec::new());
     }
     let broke_off = |_| Problem::because(Kind::BadRequest, "The body broke off. Nothing was run.");
-    let mut stream = incoming.stream().map_err(broke_off)?;
     let whole = async {
+        // It is no longer than it says: the runtime sees to that.
+        if declared.is_some() {
+            return incoming.bytes().await.map_err(broke_off);
+        }
+        let mut stream = incoming.stream().map_err(broke_off)?;
         let mut body = Vec::new();
         while let Some(chunk) = stream.next().await {
             body.extend(chunk.map_err(broke_off)?);
@@ -116,7 +124,7 @@ fn log_request(request: &Request, route: &str, answer: &Answer) {
         ("route", route.into()),
         ("status", answer.status.into()),
         ("outcome", answer.outcome.into()),
-        ("ms", worker::Date::now().as_millis().saturating_sub(request.now_ms).into()),
+        ("ms", now_ms().saturating_sub(request.now_ms).into()),
     ];
     if let Some((owner, key_hash)) = &answer.key {
         fields.extend([("owner", owner.as_str().into()), ("key_hash", key_hash.as_str().into())]);
@@ -145,10 +153,8 @@ pub fn finish(
 
 /// What is sent: the answer, with its own body or with a static file as its body.
 fn write(answer: Answer, file: Option<ResponseBody>) -> worker::Result<worker::Response> {
-    let headers = Headers::new();
-    for (name, value) in &answer.headers {
-        headers.append(name, value)?;
-    }
+    let headers = JSON::parse(&serde_json::to_string(&answer.headers)?)?;
+    let headers = Headers(web_sys::Headers::new_with_str_sequence_sequence(&headers)?);
     let response = match file {
         Some(file) => worker::Response::from_body(file)?,
         None if answer.body.is_empty() => worker::Response::empty()?,

@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use worker::wasm_bindgen::JsValue;
-use worker::{Date, Delay, Env, Method, RequestInit, Response};
+use worker::{Delay, Env, Method, RequestInit, Response};
 
 use super::counters::{Counters, Row};
 use super::flush_throttle::FlushThrottle;
 use super::recorder::{drain, provider_call};
 use crate::log::log;
-use crate::{random, setting};
+use crate::{now_ms, random, setting};
 use payments::flows::engine::{LookUp, Outcome, ProviderCall};
 
 /// How often, and how long each time in ms, a reader waits until what this isolate sent is added up.
@@ -122,8 +122,4 @@ pub async fn looking_up(call: &ProviderCall, look_up: impl Future<Output = LookU
     let found = look_up.await;
     provider_call(call.provider.as_str(), "look_up", found.name(), now_ms().saturating_sub(began_at_ms));
     found
-}
-
-fn now_ms() -> u64 {
-    Date::now().as_millis()
 }
