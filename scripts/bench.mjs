@@ -151,7 +151,7 @@ async function load(all, { rounds, sliceMs, warmUpMs }, paid) {
   const { playRounds, summary } = await import('../bench/lib/rounds.mjs');
   const shown = step(`load: ${rounds} rounds`);
   const sites = [];
-  for (const { name, start, dir } of all) sites.push({ name, ...(await start(dir)) });
+  for (const { name, plays, start, dir } of all) sites.push({ name, plays, ...(await start(dir)) });
   const onRound = (round) => shown.detail(`round ${round + 1}`);
   const scenarios = summary(await playRounds(sites, { rounds, sliceMs, warmUpMs, onRound }));
   const memories = sites.map((site) => site.memory());

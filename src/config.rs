@@ -11,6 +11,7 @@ use data_encoding::{BASE64, HEXLOWER};
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
 
+use crate::replay_cache::LASTS_MAX_MS;
 use once::account::Credential;
 use once::context::Times;
 use payments::flows::engine::{Credentials, Limits};
@@ -150,6 +151,8 @@ pub struct Config {
     pub accounts: BTreeMap<String, Account>,
     /// How long a request's body may take to come, in ms.
     pub body_timeout_ms: u64,
+    /// `REPLAY_CACHE_MS`: how long an isolate may answer replays from its own copy of a response, in ms; 0 for never.
+    pub replay_cache_ms: u64,
     /// How long a form may be sent, in ms.
     pub form_ttl_ms: u64,
     /// How long an order's link may be paid, in ms.
@@ -169,10 +172,21 @@ const ANONYMOUS: &str = "anonymous";
 /// The first user of the article.
 const DEMO_USER: &str = "user@example.com";
 
+/// How long an isolate answers replays from its own copy, in ms: while a client that has lost an answer tries again.
+const REPLAY_CACHE_MS: u64 = 10_000;
 /// The longest id of an account at Stripe, after its prefix.
 const STRIPE_ACCOUNT_MAX: usize = 64;
 /// The most keys, or tries, that a setting can allow in one object: it is read as a whole for each request.
 const LIMIT_MAX: u32 = 1000;
+
+fn replay_cache_ms(ms: u64) -> Result<u64, String> {
+    match ms {
+        0..=LASTS_MAX_MS => Ok(ms),
+        _ => Err(format!(
+            "REPLAY_CACHE_MS must be at most {LASTS_MAX_MS}: what is erased may be in a copy for so long. 0 keeps none."
+        )),
+    }
+}
 
 impl Config {
     /// The settings of the Worker. The log keeps to its own from here on.
@@ -289,6 +303,7 @@ impl Config {
             credentials,
             accounts,
             body_timeout_ms: settings::body_timeout_ms(setting)?,
+            replay_cache_ms: replay_cache_ms(ms("REPLAY_CACHE_MS", REPLAY_CACHE_MS)?)?,
             form_ttl_ms: ms("FORM_TTL_MS", 24 * 3_600_000)?,
             checkout_ttl_ms: ms("CHECKOUT_TTL_MS", 24 * 3_600_000)?,
             checkout_account,

@@ -14,6 +14,7 @@ pub mod object;
 #[cfg(target_arch = "wasm32")]
 mod operations;
 pub mod readmodel;
+pub mod replay_cache;
 #[cfg(target_arch = "wasm32")]
 mod transport;
 pub mod webhooks;

@@ -17,13 +17,26 @@ const workerd = (name, describe, keysIn, { left, ...more }) => ({
   },
 });
 
+const leftInQueue = (site) => async () => (await site.ask('queue', '/stats')).open;
+
 /** `provider` and `database` are the addresses of what they call; `isWide` says whether the peers take part. */
 export const contestants = ({ provider, database, isWide }) => [
-  workerd('ours', () => ours({ provider, database }), 'KeyObject', {
-    left: (site) => async () => (await site.ask('queue', '/stats')).open,
+  workerd('ours', () => ours({ provider, database, vars: { REPLAY_CACHE_MS: '0' } }), 'KeyObject', {
+    left: leftInQueue,
     promises:
-      'edge; synced before the send and after it; resumed by itself; an unknown outcome is asked until known',
+      'edge; each replay asks its object; synced before the send and after it; resumed by itself; an unknown outcome is asked until known',
   }),
+  workerd(
+    'ours, copies',
+    () => ours({ provider, database, vars: { REPLAY_CACHE_MS: '60000' } }),
+    'KeyObject',
+    {
+      left: leftInQueue,
+      plays: ['replay'],
+      isPeer: true,
+      promises: 'the same, but a replay is answered from a copy at the edge',
+    },
+  ),
   workerd('floor', () => floor(provider), 'keys', {
     promises: 'edge; the answer is synced; no lock, nothing before the send, nobody comes back',
   }),

@@ -42,7 +42,7 @@ export async function countAll(dir, { runs, expiring = runs, onOperation = () =>
     return startWorkerd(join(dir, name), await counted(options));
   };
   const found = {};
-  const site = await start('site', {});
+  const site = await start('site', { REPLAY_CACHE_MS: '0' });
   const meter = meterOf(site, beside);
   // What is made once: the metrics' object, and what an isolate keeps.
   await pay(site, PAYMENT);
@@ -53,6 +53,14 @@ export async function countAll(dir, { runs, expiring = runs, onOperation = () =>
     found[name] = medians(all);
   }
   await site.stop();
+
+  onOperation('replay at the edge');
+  const edge = await start('edge', {});
+  await pay(edge, PAYMENT);
+  const replays = [];
+  for (let run = 0; run < runs; run += 1) replays.push(await operations.replay(edge, meterOf(edge, beside)));
+  found['replay at the edge'] = medians(replays);
+  await edge.stop();
 
   const brief = await start('brief', { RETENTION_MS: `${RETENTION_MS}` });
   onOperation('expiry');

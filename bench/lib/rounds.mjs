@@ -15,7 +15,7 @@ const scenarios = [
 
 const awake = (load) => [...load.paid.keys()].slice(0, AWAKE);
 
-/** `sites` are those that run, with their `name`. Gives what each slice took, by scenario and name. */
+/** `sites` are those that run, with their `name`, and what they play if not all. Gives what each slice took, by scenario and name. */
 export async function playRounds(sites, { rounds, sliceMs, warmUpMs, onRound = () => {} }) {
   for (const site of sites) {
     site.load = clients(site.url);
@@ -29,7 +29,8 @@ export async function playRounds(sites, { rounds, sliceMs, warmUpMs, onRound = (
     onRound(round);
     const inTurn = round % 2 ? sites.toReversed() : sites;
     for (const slice of slices)
-      for (const site of inTurn) (slice.of[site.name] ??= []).push(await play(site, slice, sliceMs));
+      for (const site of inTurn.filter(({ plays }) => plays?.includes(slice.name) ?? true))
+        (slice.of[site.name] ??= []).push(await play(site, slice, sliceMs));
   }
   return slices;
 }

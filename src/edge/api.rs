@@ -4,9 +4,9 @@
 use super::app::{App, ObjectRef, session};
 use super::entries::TRANSPORT_FIELDS;
 use super::return_key::sign_way_back;
-use super::{key_source, reply};
+use super::{copies, key_source, reply};
 use crate::config::Account;
-use messages::message::{Ask, BindVerdict, Execute, ExecuteResult, Fault, Shown, View};
+use messages::message::{Answered, Ask, BindVerdict, Execute, ExecuteResult, Fault, Shown, View};
 use once::fingerprint::{Field, FieldError, Fingerprint, Parameters};
 use once::id::{ObjectId, Owner};
 use once::key::IdempotencyKey;
@@ -160,6 +160,11 @@ impl<'a> Call<'a> {
             by: None,
         };
         let (owner, key_hash) = (command.owner.clone(), command.key_hash.clone());
+        if let Some(replay) = copies::replay(app, &command) {
+            let answer = reply::verdict(replay, Channel::Api, request, "", app.response_options());
+            return Ok(answer.under(&owner, &key_hash));
+        }
+        let fingerprint = command.fingerprint.clone();
         let place = match place {
             Some(place) if is_explicit => match bind(app, request, &own, &command, &place).await? {
                 Ok(object) => ObjectRef::Id(object),
@@ -176,7 +181,9 @@ impl<'a> Call<'a> {
         let resource = command.operation.resource_path(object);
         let wait_ms = key_source::wait_ms(request, app.config.times.wait_ms);
         let ask = Execute { command, wait_ms, fault, is_counted: false };
-        let verdict = run(app, &place, ask).await.map_err(|Unreachable| unreachable(&resource))?;
+        let answered = run_whole(app, &place, ask).await.map_err(|Unreachable| unreachable(&resource))?;
+        copies::keep(app, request, (&owner, &key_hash, fingerprint), &answered);
+        let verdict = answered.message;
         let answer = reply::verdict(verdict, Channel::Api, request, &resource, app.response_options());
         Ok(answer.under(&owner, &key_hash))
     }
@@ -212,11 +219,16 @@ async fn bind(
 pub(super) struct Unreachable;
 
 /// Asks the object to run.
-pub(super) async fn run(
+pub(super) async fn run(app: &App, place: &ObjectRef, ask: Execute) -> Result<ExecuteResult, Unreachable> {
+    run_whole(app, place, ask).await.map(|answered| answered.message)
+}
+
+/// The same, with all that the object tells.
+async fn run_whole(
     app: &App,
     place: &ObjectRef,
     mut ask: Execute,
-) -> Result<ExecuteResult, Unreachable> {
+) -> Result<Answered<ExecuteResult>, Unreachable> {
     let unreachable = |error: worker::Error| {
         log("error", &[("event", "object_unreachable".into()), ("error", error.to_string().into())]);
         Unreachable
@@ -225,7 +237,7 @@ pub(super) async fn run(
         let object = app.object_id(place).map_err(unreachable)?;
         sign_way_back(payment, object, &app.config.signing_keys);
     }
-    app.ask(place, Ask::Run(Box::new(ask))).await.map_err(unreachable)
+    app.ask_whole(place, Ask::Run(Box::new(ask))).await.map_err(unreachable)
 }
 
 fn unreachable(resource: &str) -> Problem {

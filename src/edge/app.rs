@@ -9,7 +9,7 @@ use worker::{Env, Method, ResponseBody};
 
 use super::reply::ResponseOptions;
 use crate::config::Config;
-use messages::message::Ask;
+use messages::message::{Answered, Ask};
 use once::id::ObjectId;
 use runtime::limiter;
 pub(super) use runtime::objects::ObjectRef;
@@ -93,6 +93,15 @@ impl App {
     /// Asks an object: see [`Objects::ask`].
     pub(super) async fn ask<T: DeserializeOwned>(&self, object: &ObjectRef, ask: Ask) -> worker::Result<T> {
         self.objects.ask(object, ask).await
+    }
+
+    /// Asks an object, and is given all that it tells.
+    pub(super) async fn ask_whole<T: DeserializeOwned>(
+        &self,
+        object: &ObjectRef,
+        ask: Ask,
+    ) -> worker::Result<Answered<T>> {
+        self.objects.ask_whole(object, ask).await
     }
 
     /// A static file of the build: 200, or 304 if the client has it already.

@@ -3,6 +3,7 @@
 use super::api::{owner, unavailable, unreadable};
 use super::app::{App, ObjectRef};
 use super::reply;
+use crate::replay_cache::isolate;
 use messages::message::{Ask, Located, Shown};
 use once::alarm::Forgotten;
 use once::id::{ObjectId, Owner};
@@ -78,7 +79,11 @@ pub(super) async fn forget(app: &App, request: &Request, encoded: &str) -> Resul
         forgotten = app.ask::<Forgotten>(&ObjectRef::Id(elsewhere), ask()).await.map_err(unreadable)?;
     }
     match forgotten {
-        Forgotten::Gone => Ok(Answer::empty(204, "forgotten")),
+        Forgotten::Gone => {
+            // Its object may be in another isolate.
+            isolate::forget(&place.key_hash);
+            Ok(Answer::empty(204, "forgotten"))
+        }
         Forgotten::Unknown => Err(Problem::new(Kind::NotFound)),
         Forgotten::Unfinished => {
             let mut problem = Problem::because(

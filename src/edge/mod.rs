@@ -23,6 +23,8 @@ mod app;
 #[cfg(target_arch = "wasm32")]
 mod assets;
 #[cfg(target_arch = "wasm32")]
+mod copies;
+#[cfg(target_arch = "wasm32")]
 mod desk;
 #[cfg(target_arch = "wasm32")]
 mod docs;

@@ -2,16 +2,18 @@
 
 use super::drive::Drive;
 use super::host::faults;
-use messages::message::{Execute, ExecuteResult};
+use messages::message::{Execute, ExecuteResult, Finality};
 use once::context::Bug;
 use once::key::KeyHash;
 use once_object::execute::{self, Executed};
-use runtime::metrics;
+use payments::flows::engine::Lifecycle;
+use payments::flows::took_money;
+use runtime::{metrics, now_ms};
 
 impl Drive {
     /// Runs an operation under its key, joins the run that is under way, or answers from what was done. Also gives how
-    /// long that waited for the provider, in ms.
-    pub(super) async fn run(&self, ask: Execute) -> Result<(ExecuteResult, u64), Bug> {
+    /// long that waited for the provider, in ms, and whether it is final.
+    pub(super) async fn run(&self, ask: Execute) -> Result<(ExecuteResult, u64, Option<Finality>), Bug> {
         let key_hash = ask.command.key_hash.clone();
         let Executed { result, joined, provider_ms } = self
             .execute(execute::Execute {
@@ -33,11 +35,19 @@ impl Drive {
             ExecuteResult::Mismatch { .. } => metrics::mismatch(),
             _ => {}
         }
-        Ok((result, provider_ms))
+        let finality = matches!(result, ExecuteResult::Finished { .. }).then(|| self.finality(&key_hash));
+        Ok((result, provider_ms, finality.flatten()))
+    }
+
+    fn finality(&self, key_hash: &KeyHash) -> Option<Finality> {
+        let rows = self.store().remembered()?;
+        let Lifecycle::Finished(finished) = &rows.key_of(key_hash)?.lifecycle else { return None };
+        let lasts_ms = finished.expires_at_ms.saturating_sub(now_ms());
+        Some(Finality { lasts_ms, took_money: took_money(&rows, key_hash) })
     }
 
     /// For the counts only: nothing depends on it.
     fn took_money(&self, key_hash: &KeyHash) -> bool {
-        self.store().remembered().is_some_and(|rows| payments::flows::took_money(&rows, key_hash))
+        self.store().remembered().is_some_and(|rows| took_money(&rows, key_hash))
     }
 }

@@ -10,14 +10,15 @@ use worker::{DurableObject, Env, Error, Request, Response, Result, State, durabl
 use super::drive::Drive;
 use super::old_tables::adopt;
 use crate::config::Config;
+use crate::replay_cache::isolate;
 use ::runtime::log::log;
 use ::runtime::metrics;
-use messages::message::{Ask, Envelope, VERSION};
+use messages::message::{Ask, Envelope, Finality, VERSION};
 use once::context::Bug;
 use once_object::alarm::AFTER_FAILURE_MS;
 use once_object::runtime::{Runtime, object_id};
 use once_object::store::{Hooks, Store};
-use payments::flows::engine::Payments;
+use payments::flows::engine::{Payments, Rows};
 
 /// The Durable Object of one idempotency key.
 #[durable_object(alarm)]
@@ -70,10 +71,10 @@ impl Parts {
             return Err(Error::RustError("another version of the message is spoken here".to_owned()));
         }
         metrics::object_request("fetch");
-        let mut provider_ms = 0;
+        let (mut provider_ms, mut finality) = (0, None);
         let answer = match envelope.message {
-            Ask::Run(ask) => drive.run(*ask).await.and_then(|(verdict, waited_ms)| {
-                provider_ms = waited_ms;
+            Ask::Run(ask) => drive.run(*ask).await.and_then(|(verdict, waited_ms, is_final)| {
+                (provider_ms, finality) = (waited_ms, is_final);
                 encode(&verdict)
             }),
             Ask::Bind { command, object } => {
@@ -123,7 +124,7 @@ impl Parts {
             },
         };
         self.send_counts();
-        answer.map(|message| answered(provider_ms, &message)).map_err(|bug| {
+        answer.and_then(|message| answered(provider_ms, finality, &message)).map_err(|bug| {
             drive.log("error", "object_failed", &[("error", bug.0.as_str().into())]);
             Error::RustError("the object failed".to_owned())
         })
@@ -157,8 +158,13 @@ impl Parts {
 /// The storage of the object that runs here. Nothing is written yet.
 fn open(state: &State) -> std::result::Result<Store<Payments, Runtime>, Bug> {
     let runtime = Runtime::open(state, |rows| metrics::rows_written("object", rows));
-    let hooks = Hooks { adopt, committed: metrics::committed };
+    let hooks = Hooks { adopt, committed };
     Ok(Store::new(object_id(state)?, runtime, hooks))
+}
+
+fn committed(before: &Rows, after: &Rows) {
+    metrics::committed(before, after);
+    isolate::committed(before, after);
 }
 
 fn encode<T: serde::Serialize>(message: &T) -> std::result::Result<String, Bug> {
@@ -166,6 +172,9 @@ fn encode<T: serde::Serialize>(message: &T) -> std::result::Result<String, Bug> 
 }
 
 /// [`Answered`](messages::message::Answered), around a message in JSON.
-fn answered(provider_ms: u64, message: &str) -> String {
-    format!(r#"{{"version":{VERSION},"provider_ms":{provider_ms},"message":{message}}}"#)
+fn answered(provider_ms: u64, finality: Option<Finality>, message: &str) -> std::result::Result<String, Bug> {
+    let finality = encode(&finality)?;
+    Ok(format!(
+        r#"{{"version":{VERSION},"provider_ms":{provider_ms},"finality":{finality},"message":{message}}}"#
+    ))
 }

@@ -201,3 +201,14 @@ fn the_limits_of_an_object_can_be_set_and_not_switched_off() {
         assert!(read(&[(name, value)]).unwrap_err().contains(name));
     }
 }
+
+#[test]
+fn copies_at_the_edge_last_for_a_short_time_or_are_switched_off() {
+    assert_eq!(read(&[]).unwrap().replay_cache_ms, 10_000);
+    for (value, ms) in [("0", 0), ("60000", 60_000)] {
+        assert_eq!(read(&[("REPLAY_CACHE_MS", value)]).unwrap().replay_cache_ms, ms);
+    }
+    for value in ["60001", "-1", "10s"] {
+        assert!(read(&[("REPLAY_CACHE_MS", value)]).unwrap_err().contains("REPLAY_CACHE_MS must be"));
+    }
+}

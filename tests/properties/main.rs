@@ -32,6 +32,7 @@ mod order_link;
 mod outbox;
 mod payment;
 mod provider_event;
+mod replay_cache;
 mod replays;
 mod return_key;
 mod ride;

@@ -92,7 +92,7 @@ describe('50 duplicates at once', () => {
 describe('a duplicate of a request that runs', () => {
   test('waits for its result', async () => {
     const key = freshKey();
-    const { answer, payment } = await held(key);
+    const { answer } = await held(key);
     const again = user.pay(PAYMENT, key, PATIENT);
     // It reaches the object before the bank answers, or replays after: the result is the same either way.
     await user.pay(PAYMENT, key, AT_ONCE);
@@ -107,7 +107,7 @@ describe('a duplicate of a request that runs', () => {
 
   test('waits a bounded time, then is refused', async () => {
     const key = freshKey();
-    const { answer, payment } = await held(key);
+    const { answer } = await held(key);
     const started = performance.now();
     const refused = await user.pay(PAYMENT, key);
     const waited = performance.now() - started;

@@ -255,6 +255,11 @@ describe('a setting that is missing or impossible', () => {
     ['no STRIPE_API_BASE', { vars: { STRIPE_API_BASE: '' } }, /STRIPE_API_BASE is not set/],
     ['API_ACCOUNTS that are no JSON', accounts('{'), /API_ACCOUNTS is not valid/],
     ['UNPROTECTED outside the demo', { vars: { UNPROTECTED: 'true' } }, /UNPROTECTED is for the demo only/],
+    [
+      'copies that last long',
+      { vars: { REPLAY_CACHE_MS: '86400000' } },
+      /REPLAY_CACHE_MS must be at most 60000/,
+    ],
     ['no time for a body', { vars: { BODY_TIMEOUT_MS: '0' } }, /BODY_TIMEOUT_MS must be at least 1/],
     ['a time that is no number', { vars: { LEASE_MS: '90s' } }, /LEASE_MS must be a whole number/],
     [

@@ -39,8 +39,20 @@ pub struct Answered<T> {
     /// How long it has waited for the provider, in ms.
     #[serde(default)]
     pub provider_ms: u64,
+    /// That the answer is final, where it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub finality: Option<Finality>,
     /// The answer.
     pub message: T,
+}
+
+/// That an operation has ended: whoever was told how may tell the same to a replay, without asking again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Finality {
+    /// For how long the object itself will still answer like that, in ms.
+    pub lasts_ms: u64,
+    /// Each replay is a charge that did not happen.
+    pub took_money: bool,
 }
 
 /// What the edge asks.

@@ -20,11 +20,11 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// Asks an object. An exception, or no answer in time, says nothing about what was done: what is asked must be safe to ask again.
 pub async fn ask<T: DeserializeOwned>(env: &Env, object: ObjectId, ask: &Ask) -> Result<T> {
     let stub = env.durable_object("KEYS")?.id_from_string(&object.to_hex())?.get_stub()?;
-    within(PATIENCE, "the object's answer", ask_stub(stub, ask)).await.map(|(answer, _)| answer)
+    within(PATIENCE, "the object's answer", ask_stub(stub, ask)).await.map(|answered| answered.message)
 }
 
-/// The same, of an object that was found already. Also gives how long it waited for the provider, in ms.
-pub async fn ask_stub<T: DeserializeOwned>(stub: Stub, ask: &Ask) -> Result<(T, u64)> {
+/// The same, of an object that was found already, with all that it tells.
+pub async fn ask_stub<T: DeserializeOwned>(stub: Stub, ask: &Ask) -> Result<Answered<T>> {
     let question = serde_json::to_string(&Envelope { version: VERSION, message: ask })?;
     let object: Object = stub.into_rpc();
     let answer = match call(&object, &question).await {
@@ -33,8 +33,7 @@ pub async fn ask_stub<T: DeserializeOwned>(stub: Stub, ask: &Ask) -> Result<(T, 
         Err(error) if error.to_string().contains(NO_METHOD) => fetch(&object, &question).await?,
         Err(error) => return Err(error),
     };
-    let answered: Answered<T> = serde_json::from_str(&answer)?;
-    Ok((answered.message, answered.provider_ms))
+    Ok(serde_json::from_str(&answer)?)
 }
 
 /// What the runtime says of an object without the method.

@@ -9,7 +9,7 @@ use worker::{Delay, Env, ObjectNamespace, Result, Stub};
 use crate::client;
 use crate::http_client::{TOO_LONG, within};
 use crate::now_ms;
-use messages::message::Ask;
+use messages::message::{Answered, Ask};
 use once::id::ObjectId;
 use web::http::{Answer, Request};
 
@@ -90,7 +90,16 @@ impl Objects {
     /// Asks an object. An exception from a stub says nothing about what was done: the key makes it safe to ask again,
     /// with a new stub, after a short pause. Not of an object that has too much to do, or that has not answered for long. A
     /// failure that was asked for strikes only once.
-    pub async fn ask<T: DeserializeOwned>(&self, object: &ObjectRef, mut ask: Ask) -> Result<T> {
+    pub async fn ask<T: DeserializeOwned>(&self, object: &ObjectRef, ask: Ask) -> Result<T> {
+        self.ask_whole(object, ask).await.map(|answered| answered.message)
+    }
+
+    /// The same, with all that it tells.
+    pub async fn ask_whole<T: DeserializeOwned>(
+        &self,
+        object: &ObjectRef,
+        mut ask: Ask,
+    ) -> Result<Answered<T>> {
         let mut tried = 1;
         loop {
             let error = match self.ask_once(object, &ask).await {
@@ -109,16 +118,16 @@ impl Objects {
         }
     }
 
-    async fn ask_once<T: DeserializeOwned>(&self, object: &ObjectRef, ask: &Ask) -> Result<T> {
+    async fn ask_once<T: DeserializeOwned>(&self, object: &ObjectRef, ask: &Ask) -> Result<Answered<T>> {
         let asked_at_ms = now_ms();
         let stub = self.stub(object)?;
         let asked = client::ask_stub(stub, ask);
         let answered = within(self.patience, "the object's answer", asked).await;
         let waited_ms = now_ms().saturating_sub(asked_at_ms);
         self.waited_ms.set(self.waited_ms.get().saturating_add(waited_ms));
-        let (answer, provider_ms) = answered?;
-        self.provider_ms.set(self.provider_ms.get().saturating_add(provider_ms));
-        Ok(answer)
+        let answered = answered?;
+        self.provider_ms.set(self.provider_ms.get().saturating_add(answered.provider_ms));
+        Ok(answered)
     }
 }
 

@@ -73,6 +73,8 @@ pub enum Family {
     Requests,
     /// Replays of a stored response.
     CacheHits,
+    /// Those of them that were answered at the edge.
+    EdgeReplays,
     /// Duplicates that waited for the first one's result.
     Waits,
     /// Refusals because the first request still runs.
@@ -111,9 +113,10 @@ pub enum Family {
 
 impl Family {
     /// All of them, in the order in which they are shown.
-    pub const ALL: [Self; 19] = [
+    pub const ALL: [Self; 20] = [
         Self::Requests,
         Self::CacheHits,
+        Self::EdgeReplays,
         Self::Waits,
         Self::InProgress,
         Self::Conflicts,
@@ -148,6 +151,12 @@ impl Family {
                 Counter,
                 &[],
                 "Requests answered with the stored response of the same key.",
+            ),
+            Self::EdgeReplays => (
+                "paid_once_edge_replays_total",
+                Counter,
+                &[],
+                "Those of them that were answered at the edge, without the key's object.",
             ),
             Self::Waits => (
                 "paid_once_concurrent_request_waits_total",

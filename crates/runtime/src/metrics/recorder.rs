@@ -36,6 +36,12 @@ pub fn replayed(took_money: bool) {
     saved(took_money);
 }
 
+/// The same, from a copy at the edge.
+pub fn replayed_at_edge(took_money: bool) {
+    record(|counters| counters.count(Family::EdgeReplays, &[]));
+    replayed(took_money);
+}
+
 /// A concurrent duplicate waited for the first request's result. `took_money`: it got one, and the operation took money.
 pub fn waited(took_money: bool) {
     record(|counters| counters.count(Family::Waits, &[]));
