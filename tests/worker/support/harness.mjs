@@ -21,18 +21,10 @@ export const root = new URL('../../..', import.meta.url).pathname;
 
 export const SIGNING_KEY = 'a signing key for the tests, long enough'.replaceAll(' ', '-');
 
-/** Objects are looked at, and changed behind their backs: replays must ask them, but for the suites that turn copies on. */
-const noCopies = { REPLAY_CACHE_MS: '0' };
-
 /** The Workers of the demo, without what `npm start` has put into .dev.vars.demo. Times and other settings are overridden by `vars`, as strings. */
 export function demoWorkers({ vars = {}, secrets = {} } = {}) {
   return [
-    {
-      configPath: 'wrangler.toml',
-      env: 'demo',
-      vars: { ...noCopies, ...vars },
-      secrets: { SIGNING_KEY, ...secrets },
-    },
+    { configPath: 'wrangler.toml', env: 'demo', vars, secrets: { SIGNING_KEY, ...secrets } },
     {
       configPath: 'desk/wrangler.toml',
       env: 'demo',
