@@ -10,7 +10,7 @@ const sum = (lines, name) => lines.reduce((total, line) => total + line[name], 0
  * `acts` are the clients' requests with their ends, the rest is what `witnesses()` gives. Gives `rows`, one for each kind of thing with
  * what each witness counts, `wrong`, a sentence for each thing that must not be, and `dead`, the dead letters.
  */
-export function judge({ acts, objects, shown, ledger, emails, messages, rows }) {
+export function judge({ acts, objects, shown, ledger, emails, rows }) {
   const wrong = [];
   const charges = Map.groupBy(ledger.charges, ({ metadata }) => metadata.resource);
   const moved = new Map();
@@ -30,20 +30,17 @@ export function judge({ acts, objects, shown, ledger, emails, messages, rows }) 
   for (const id of charges.keys()) if (!shown.has(id)) wrong.push(`${id} has charges, and no object`);
   for (const [id, view] of shown) {
     if (!view) wrong.push(`${id} is shown to nobody`);
-    const { charges: times, kept } = moved.get(id);
     // An order that was called off can be tried anew: what was reserved for it then is voided.
-    const isTwice = kept > 1 || (id.startsWith('ride_') && times > 1);
-    if (isTwice) wrong.push(`${id} was charged ${times} times`);
+    const { charges: times, kept } = moved.get(id);
+    if (kept > 1) wrong.push(`${id} was charged ${times} times`);
   }
   for (const [key, lines] of Map.groupBy(ledger.refunds, ({ metadata }) => metadata.idempotency_key))
     if (key && lines.length > 1) wrong.push(`${key} was refunded ${lines.length} times`);
 
   judgePayments({ shown, moved, rows }, wrong);
-  judgeRides({ shown, moved, rows }, wrong);
   judgeAnswers({ acts, shown, moved, rows }, wrong);
   const expected = receipts({ rows });
   judgeReceipts({ expected, emails, rows }, wrong);
-  judgeMessages({ messages, rows }, wrong);
 
   const open = sum(objects, 'open');
   const staged = objects.flatMap((object) => object.staged);
@@ -56,13 +53,13 @@ export function judge({ acts, objects, shown, ledger, emails, messages, rows }) 
       wrong.push(`a break, ${kind}: ${provider_payment} of ${resource}: ours ${ours}, theirs ${theirs}`);
 
   const dead = rows.jobs.filter(({ state }) => state === 'dead');
-  return { rows: table({ shown, moved, rows, expected, emails, messages, dead }), wrong, dead };
+  return { rows: table({ shown, moved, rows, expected, emails, dead }), wrong, dead };
 }
 
 function judgePayments({ shown, moved, rows }, wrong) {
   const projected = new Map(rows.payments.map((row) => [row.payment_id, row]));
   for (const [id, view] of shown) {
-    if (!id.startsWith('pay_') || !view) continue;
+    if (!view) continue;
     const complain = (what) => wrong.push(`${id}: ${what}`);
     const { kept, captured, refunded } = moved.get(id);
     if (view.amount_captured !== captured)
@@ -98,20 +95,6 @@ function judgePayments({ shown, moved, rows }, wrong) {
   for (const id of projected.keys()) if (!shown.has(id)) wrong.push(`${id} is in the read model only`);
 }
 
-function judgeRides({ shown, moved, rows }, wrong) {
-  const projected = new Map(rows.rides.map((row) => [row.ride_id, row]));
-  for (const [id, view] of shown) {
-    if (!id.startsWith('ride_') || !view) continue;
-    const { charges } = moved.get(id);
-    const status = charges > 0 ? 'paid' : 'unpaid';
-    if (view.status !== status) wrong.push(`${id} is shown as ${view.status}, the ledger says ${status}`);
-    const row = projected.get(id);
-    if (row?.status !== view.status)
-      wrong.push(`${id}: the read model has ${row?.status}, its object ${view.status}`);
-  }
-  for (const id of projected.keys()) if (!shown.has(id)) wrong.push(`${id} is in the read model only`);
-}
-
 /** Whatever a client was told for good is true, and was always the same. */
 function judgeAnswers({ acts, shown, moved, rows }, wrong) {
   const refunds = new Map(rows.refunds.map((row) => [row.refund_id, row]));
@@ -123,7 +106,7 @@ function judgeAnswers({ acts, shown, moved, rows }, wrong) {
     if (act.answers.length > 0 && act.refused) complain(`was answered and refused with ${act.refused}`);
     if (!act.end) continue;
     const { status, text, location } = act.end;
-    const id = act.payment ?? /(?:pay|ride)_[\w-]{43}/.exec(location ?? text)?.[0];
+    const id = act.payment ?? /pay_[\w-]{43}/.exec(location ?? text)?.[0];
     const view = shown.get(id);
     const money = moved.get(id);
     if (!view || !money) {
@@ -141,7 +124,7 @@ function judgeAnswers({ acts, shown, moved, rows }, wrong) {
       else if (!money.refunds.some((refund) => refund.id === row.provider_refund))
         complain(`its refund ${told.id} is not in the ledger`);
     }
-    if (['pay', 'ride', 'checkout'].includes(act.name)) {
+    if (['pay', 'checkout'].includes(act.name)) {
       const isPaid = status === 201 && !['processing', 'requires_action'].includes(told.status);
       if (isPaid && money.charges < 1) complain('was told that it is paid, and it is not');
       if (status === 402 && money.captured > 0 && !act.body.order_id)
@@ -162,8 +145,7 @@ function receipts({ rows }) {
   const refunds = rows.refunds
     .filter(({ status }) => status === 'succeeded')
     .map((row) => `${row.refund_id}_receipt`);
-  const rides = rows.rides.filter(({ status }) => status === 'paid').map((row) => `${row.ride_id}_receipt`);
-  return { payments, voids, refunds, rides };
+  return { payments, voids, refunds };
 }
 
 /** One email a job, and a job for all that has moved. */
@@ -194,33 +176,15 @@ function judgeReceipts({ expected, emails, rows }, wrong) {
     for (const email of byId.values())
       wrong.push(`an email too many: ${email.subject} to ${email.to}: ${email.id}`);
   const about = ({ subject, text }) =>
-    `${subject.split(':')[0]} ${[.../\b(?:pay|ride|ref|re)_[\w-]{16,}/g[Symbol.matchAll](text)].join(' ')}`;
+    `${subject.split(':')[0]} ${[.../\b(?:pay|ref|re)_[\w-]{16,}/g[Symbol.matchAll](text)].join(' ')}`;
   for (const [what, same] of Map.groupBy(emails, about))
     if (same.length > 1) wrong.push(`${same.length} emails say the same: ${what}`);
 }
 
-/** At most one, and none missing without a dead letter. */
-function judgeMessages({ messages, rows }, wrong) {
-  const sent = Map.groupBy(messages, ({ reference }) => reference);
-  const jobs = new Map(rows.jobs.map((job) => [job.job_id, job]));
-  for (const [reference, all] of sent)
-    if (all.length > 1) wrong.push(`the pilot had ${all.length} messages under ${reference}`);
-  for (const { ride_id, status } of rows.rides) {
-    const id = `${ride_id}_dispatch`;
-    const times = sent.get(id)?.length ?? 0;
-    if (status === 'paid' && times === 0 && jobs.get(id)?.state !== 'dead')
-      wrong.push(`${id} was never sent`);
-    if (status !== 'paid' && times > 0) wrong.push(`${id} was sent, and the ride is ${status}`);
-  }
-}
-
 /** What each of them counts. */
-function table({ shown, moved, rows, expected, emails, messages, dead }) {
-  const all = [...shown].filter(([, view]) => view);
-  const payments = all.filter(([id]) => id.startsWith('pay_'));
-  const rides = all.filter(([id]) => id.startsWith('ride_'));
-  const ledger = (kind, name) =>
-    [...moved].filter(([id]) => id.startsWith(kind)).reduce((total, [, money]) => total + money[name], 0);
+function table({ shown, moved, rows, expected, emails, dead }) {
+  const payments = [...shown.values()].filter(Boolean);
+  const ledger = (name) => sum([...moved.values()], name);
   const succeeded = rows.refunds.filter(({ status }) => status === 'succeeded');
   const subject = (word) => emails.filter((email) => email.subject.startsWith(word)).length;
   const deadly = (suffix) => dead.filter(({ job_id }) => suffix.test(job_id)).length;
@@ -229,28 +193,24 @@ function table({ shown, moved, rows, expected, emails, messages, dead }) {
     ledger: theirs,
     objects,
     'read model': readModel,
-    'emails or messages': mails,
+    emails: mails,
     'dead letters': letters,
   });
-  const isPaid = ([, view]) => ['succeeded', 'paid'].includes(view.status);
   const charged = [...moved.values()].filter(({ captured }) => captured > 0).length;
   return [
-    row('payments and rides', '-', all.length, rows.payments.length + rows.rides.length, '-', '-'),
+    row('payments', '-', payments.length, rows.payments.length, '-', '-'),
     row(
       'paid',
       charged,
-      all.filter(isPaid).length,
-      expected.payments.length + expected.rides.length,
+      payments.filter(({ status }) => status === 'succeeded').length,
+      expected.payments.length,
       subject('Your receipt'),
-      deadly(/^(?:pay|ride)_[\w-]{43}_receipt(?:_\d+)?$/),
+      deadly(/^pay_[\w-]{43}_receipt(?:_\d+)?$/),
     ),
     row(
-      'taken from payments',
-      ledger('pay_', 'captured'),
-      sum(
-        payments.map(([, view]) => view),
-        'amount_captured',
-      ),
+      'taken',
+      ledger('captured'),
+      sum(payments, 'amount_captured'),
       sum(rows.payments, 'captured_minor'),
       '-',
       '-',
@@ -261,15 +221,12 @@ function table({ shown, moved, rows, expected, emails, messages, dead }) {
       '-',
       succeeded.length,
       subject('Your refund'),
-      deadly(/^(?!pay_|ride_).*_receipt$/),
+      deadly(/^(?!pay_).*_receipt$/),
     ),
     row(
       'given back',
-      ledger('pay_', 'refunded'),
-      sum(
-        payments.map(([, view]) => view),
-        'amount_refunded',
-      ),
+      ledger('refunded'),
+      sum(payments, 'amount_refunded'),
       sum(succeeded, 'amount_minor'),
       '-',
       '-',
@@ -277,18 +234,10 @@ function table({ shown, moved, rows, expected, emails, messages, dead }) {
     row(
       'called off',
       '-',
-      payments.filter(([, view]) => view.status === 'canceled').length,
+      payments.filter(({ status }) => status === 'canceled').length,
       expected.voids.length,
       subject('Not charged'),
       deadly(/_void_\d+_receipt$/),
-    ),
-    row(
-      'rides paid',
-      [...moved].filter(([id, { charges }]) => id.startsWith('ride_') && charges > 0).length,
-      rides.filter(isPaid).length,
-      expected.rides.length,
-      messages.length,
-      deadly(/_dispatch$/),
     ),
   ];
 }

@@ -15,7 +15,7 @@ const DECIDED_MS = 61_000;
 const IN_OBJECT = `SELECT
   (SELECT count(*) FROM idempotency_keys WHERE status = 'open') AS open,
   (SELECT json_group_array(json_object('job_id', job_id, 'kind', kind)) FROM staged_jobs) AS staged,
-  (SELECT json_group_array(id) FROM (SELECT payment_id AS id FROM payments UNION ALL SELECT ride_id FROM rides)) AS resources`;
+  (SELECT json_group_array(payment_id) FROM payments) AS payments`;
 /** How many are asked at the same time. */
 const AT_ONCE = 16;
 
@@ -52,7 +52,6 @@ async function open(site, { inside }) {
     'open keys in the read model': await count("keys WHERE status = 'open'"),
     'jobs under way': await count("jobs WHERE state IN ('tried', 'attempted')"),
     'undecided payments': await count("payments WHERE status IN ('processing', 'pending')"),
-    'undecided rides': await count("rides WHERE status = 'pending'"),
     breaks: await count("breaks WHERE state = 'open'"),
   };
   if (!inside || Object.values(left).some((n) => n > 0)) return left;
@@ -69,11 +68,11 @@ async function inObjects(site) {
   const ids = await site.objects.ids();
   return each(ids, async (id) => {
     try {
-      const [{ open, staged, resources }] = await site.objects.sql(paymentOf(id), IN_OBJECT);
-      return { id, open, staged: JSON.parse(staged), resources: JSON.parse(resources) };
+      const [{ open, staged, payments }] = await site.objects.sql(paymentOf(id), IN_OBJECT);
+      return { id, open, staged: JSON.parse(staged), payments: JSON.parse(payments) };
     } catch (error) {
       if (!/no such table/.test(error.message)) throw error;
-      return { id, open: 0, staged: [], resources: [] };
+      return { id, open: 0, staged: [], payments: [] };
     }
   });
 }
@@ -82,12 +81,10 @@ async function inObjects(site) {
 export async function witnesses(site) {
   const objects = await inObjects(site);
   const users = [account(site, USER), account(site, DECLINED_USER)];
-  const ids = objects.flatMap(({ resources }) => resources);
+  const ids = objects.flatMap(({ payments }) => payments);
   const shown = await each(ids, async (id) => {
     for (const user of users) {
-      const answer = await (id.startsWith('pay_')
-        ? user.payment(id)
-        : user.ride(id, { accept: 'application/json' }));
+      const answer = await user.payment(id);
       if (answer.status === 200) return [id, answer.json()];
     }
     return [id, null];
@@ -101,12 +98,10 @@ export async function witnesses(site) {
     shown: new Map(shown),
     ledger: await control('ledger'),
     emails: (await control('mailbox.json')).emails,
-    messages: (await control('messages')).messages,
     deliveries: (await control('webhooks')).deliveries,
     rows: {
       payments: await site.rows('SELECT * FROM payments'),
       refunds: await site.rows('SELECT * FROM refunds'),
-      rides: await site.rows('SELECT * FROM rides'),
       jobs: await site.rows('SELECT job_id, kind, state, attempts, history, result FROM jobs'),
       breaks: await site.rows('SELECT * FROM breaks'),
     },

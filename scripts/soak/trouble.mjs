@@ -21,10 +21,9 @@ const TARGETS = {
   adyen: { path: '/adyen/', method: 'POST' },
   'look-ups': { path: '/v1/', method: 'GET' },
   emails: { path: '/resend/' },
-  messages: { path: '/sms/' },
 };
 /** Most of them strike payments. */
-const SHARES = { payments: 8, adyen: 3, 'look-ups': 2, emails: 2, messages: 1 };
+const SHARES = { payments: 8, adyen: 3, 'look-ups': 2, emails: 2 };
 /** How many requests one fault strikes at most, where that is more than one. */
 const MOST = { payments: 5, adyen: 3 };
 /** Each comes again after at most so long, and at least a quarter of it. */

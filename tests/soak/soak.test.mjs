@@ -22,7 +22,7 @@ describe('npm run soak', { timeout: ENDS_WITHIN_MS }, () => {
     const { code, output } = await soak(t, '10s');
     assert.equal(code, 0, output);
     assert.match(output, /^Ledger, objects, read model and receipts say the same\.$/m);
-    for (const what of ['paid', 'refunds', 'rides paid'])
+    for (const what of ['paid', 'refunds', 'given back'])
       assert.match(output, new RegExp(`^  ${what} +[1-9]`, 'm'));
     assert.match(output, /fault +\w+: [1-9]/);
     assert.match(output, /[1-9]\d* evictions/);
