@@ -14,8 +14,9 @@ const PASSED_ON = [
 
 export default class extends WorkerEntrypoint {
   async fetch(request) {
-    const { pathname } = new URL(request.url);
-    const passedOn = PASSED_ON.find(([name, paths]) => this.env[name] && paths.test(pathname));
+    const passedOn = PASSED_ON.find(
+      ([name, paths]) => this.env[name] && paths.test(new URL(request.url).pathname),
+    );
     if (passedOn) return this.env[passedOn[0]].fetch(request);
     try {
       return await guarded(() => wasm.fetch(request, this.env, this.ctx));
