@@ -30,7 +30,7 @@ pub(crate) struct Unreachable;
 impl App {
     pub(crate) fn new(env: &Env) -> Result<Self, String> {
         let config = Config::of(env)?;
-        let objects = Objects::of(env, config.wait_ms.max(config.provider_timeout_ms));
+        let objects = Objects::of(env, "KEYS", config.wait_ms.max(config.provider_timeout_ms));
         Ok(Self { config, env: env.clone(), objects })
     }
 

@@ -1,10 +1,9 @@
 //! An API client's POST: authentication, key, parameters, then the object. In this order, and nothing is stored before all
 //! three are good.
 
-use super::app::{App, ObjectRef, session};
-use super::entries::TRANSPORT_FIELDS;
+use super::app::{App, ObjectRef};
 use super::return_key::sign_way_back;
-use super::{copies, key_source, reply};
+use super::{copies, reply};
 use crate::config::Account;
 use messages::message::{Answered, Ask, BindVerdict, Execute, ExecuteResult, Fault, Shown, View};
 use once::fingerprint::{Field, FieldError, Fingerprint, Parameters};
@@ -17,31 +16,22 @@ use payments::payment::natural_key::NaturalKey;
 use runtime::log::log;
 use runtime::metrics;
 use runtime::random;
+use runtime::serve::session;
 pub(super) use runtime::serve::{unavailable, unreadable};
+use web::credentials;
+use web::entries::TRANSPORT_FIELDS;
 use web::http::{Answer, Request};
+use web::key_source;
 pub(super) use web::problem::invalid_parameters;
 use web::problem::{Kind, Problem};
 
 /// The account that a request names with `Authorization`; in the lab there is one for requests without it.
 pub(super) fn account<'a>(app: &'a App, request: &Request) -> Result<(Owner, &'a Account), Problem> {
     let owned = |(id, account): (&str, &'a Account)| (Owner::Account(id.to_owned()), account);
-    let Some(credentials) = request.header("authorization").map(str::trim) else {
-        return app.config.anonymous().map(owned).ok_or_else(|| Problem::new(Kind::Unauthorized));
-    };
-    let token = match credentials.split_once(' ') {
-        Some((scheme, token)) if scheme.eq_ignore_ascii_case("bearer") => token.trim(),
-        // The article's clients send the bare address.
-        None if app.config.demo => credentials,
-        _ => {
-            return Err(Problem::because(
-                Kind::Unauthorized,
-                "Send the token as `Authorization: Bearer <token>`.",
-            ));
-        }
-    };
-    app.config.account(token).map(owned).ok_or_else(|| {
-        Problem::because(Kind::Unauthorized, "No account has this token. Check it for typing errors.")
-    })
+    match credentials::token(request, app.config.demo)? {
+        Some(token) => app.config.account(token).map(owned).ok_or_else(credentials::unknown_token),
+        None => app.config.anonymous().map(owned).ok_or_else(|| Problem::new(Kind::Unauthorized)),
+    }
 }
 
 /// Who asks: the account of the credentials, else the browser's session, else the lab's account.
@@ -181,7 +171,8 @@ impl<'a> Call<'a> {
         let resource = command.operation.resource_path(object);
         let wait_ms = key_source::wait_ms(request, app.config.times.wait_ms);
         let ask = Execute { command, wait_ms, fault, is_counted: false };
-        let answered = run_whole(app, &place, ask).await.map_err(|Unreachable| unreachable(&resource))?;
+        let answered =
+            run_whole(app, &place, ask).await.map_err(|Unreachable| Problem::unreachable(&resource))?;
         copies::keep(app, request, (&owner, &key_hash, fingerprint), &answered);
         let verdict = answered.message;
         let answer = reply::verdict(verdict, Channel::Api, request, &resource, app.response_options());
@@ -204,7 +195,7 @@ async fn bind(
     let ask = Ask::Bind { command: Box::new(command), object: object.to_hex() };
     let bound = app.ask::<BindVerdict>(own, ask).await.map_err(|error| {
         log("error", &[("event", "object_unreachable".into()), ("error", error.to_string().into())]);
-        unreachable(&resource)
+        Problem::unreachable(&resource)
     })?;
     Ok(match bound {
         BindVerdict::To(hex) => ObjectId::from_hex(&hex).map(Ok).ok_or_else(|| {
@@ -238,17 +229,6 @@ async fn run_whole(
         sign_way_back(payment, object, &app.config.signing_keys);
     }
     app.ask_whole(place, Ask::Run(Box::new(ask))).await.map_err(unreachable)
-}
-
-fn unreachable(resource: &str) -> Problem {
-    let mut problem = Problem::because(
-        Kind::OutcomeUnknown,
-        "The request could not be handed on, or its answer was lost. Send the same request with the same key again after \
-         the time in Retry-After; it cannot charge twice.",
-    );
-    problem.retry_after_s = Some(1);
-    problem.resource = Some(resource.to_owned());
-    problem
 }
 
 /// `raise_error`, in the demo: fail inside the flow, once.

@@ -7,19 +7,17 @@ use futures_util::future::LocalBoxFuture;
 use serde::de::DeserializeOwned;
 use worker::{Env, Method, ResponseBody};
 
-use super::reply::ResponseOptions;
 use crate::config::Config;
 use messages::message::{Answered, Ask};
 use once::id::ObjectId;
 use runtime::limiter;
 pub(super) use runtime::objects::ObjectRef;
 use runtime::objects::Objects;
-use runtime::random;
 use web::assets;
 use web::http::{Answer, Request};
 use web::pages::Site;
 use web::problem::Kind;
-use web::session::Session;
+use web::reply::ResponseOptions;
 
 /// See the module.
 pub(super) struct App {
@@ -37,7 +35,7 @@ impl App {
         let config = Config::of(env)?;
         let times = &config.times;
         Ok(Self {
-            objects: Objects::of(env, times.wait_ms.max(times.provider_timeout_ms)),
+            objects: Objects::of(env, "KEYS", times.wait_ms.max(times.provider_timeout_ms)),
             config,
             env: env.clone(),
             file: Cell::new(None),
@@ -129,13 +127,4 @@ impl App {
 pub(super) fn site(demo: bool, request: &Request) -> Site {
     let (style, script) = (assets::STYLE.address, assets::SCRIPT.address);
     Site { demo, sends_receipts: false, has_docs: true, origin: request.origin(), style, script }
-}
-
-/// The session of a browser, or a new one.
-pub(super) fn session(request: &Request) -> worker::Result<Session> {
-    let known = request.header("cookie").and_then(|cookies| Session::from_cookies(cookies, request.secure()));
-    match known {
-        Some(session) => Ok(session),
-        None => Ok(Session::new(random::uuid()?)),
-    }
 }

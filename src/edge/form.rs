@@ -2,11 +2,9 @@
 //! what happened, and what was entered is kept.
 
 use super::api::{Unreachable, fault, run, unavailable, unreadable};
-use super::app::{App, ObjectRef, session};
-use super::entries::{TRANSPORT_FIELDS, foreign_fields};
-use super::reply::ResponseOptions;
+use super::app::{App, ObjectRef};
+use super::reply;
 use super::ride::{self, COORDINATES};
-use super::{key_source, reply};
 use messages::message::{Ask, Execute, ExecuteResult, Shown};
 use once::fingerprint::{FieldError, Fingerprint, Parameters};
 use once::id::{ObjectId, Owner};
@@ -15,9 +13,13 @@ use once::record::Channel;
 use payments::flows::engine::Command;
 use payments::payment::id::RideId;
 use runtime::metrics;
+use runtime::serve::session;
+use web::entries::{TRANSPORT_FIELDS, foreign_fields};
 use web::http::{Answer, Request};
+use web::key_source;
 use web::pages::Notice;
 use web::problem::{Kind, Problem};
+use web::reply::ResponseOptions;
 use web::session::{OpenForm, Session};
 use web::signing::Purpose;
 use web::token::FormToken;

@@ -3,8 +3,6 @@
 
 pub mod checkout;
 pub mod cors;
-pub mod entries;
-pub mod key_source;
 pub mod openapi;
 pub mod pages;
 pub mod payment_params;

@@ -4,7 +4,8 @@
 
 use askama::Template;
 
-use web::pages::{Notice, Site};
+use web::pages::{Entry, Notice, Site};
+use web::test_cards::{TEST_CARDS, TestCard, checkout_cards};
 
 /// `GET /`
 #[derive(Template)]
@@ -20,58 +21,6 @@ pub struct Home {
 pub struct Docs {
     /// See [`Site`].
     pub site: Site,
-}
-
-/// A card of the demo.
-#[derive(Clone, Copy, Debug)]
-pub struct TestCard {
-    /// Stripe's test payment method, the field's value.
-    pub payment_method: &'static str,
-    /// How it is shown: `Visa ···· 4242`.
-    pub label: &'static str,
-    /// The payment's result: `Succeeds`.
-    pub effect: &'static str,
-}
-
-/// The cards that the demo offers.
-pub const TEST_CARDS: [TestCard; 5] = [
-    TestCard { payment_method: "pm_card_visa", label: "Visa ···· 4242", effect: "Succeeds" },
-    TestCard { payment_method: "pm_card_mastercard", label: "Mastercard ···· 4444", effect: "Succeeds" },
-    TestCard {
-        payment_method: "pm_card_visa_chargeDeclined", label: "Visa ···· 0002", effect: "Declined"
-    },
-    TestCard {
-        payment_method: "pm_card_visa_chargeDeclinedInsufficientFunds",
-        label: "Visa ···· 9995",
-        effect: "Insufficient funds",
-    },
-    TestCard {
-        payment_method: "pm_card_chargeDeclinedExpiredCard",
-        label: "Visa ···· 0069",
-        effect: "Expired card",
-    },
-];
-
-/// The card of the checkout alone: a ride is charged at once or not at all, and cannot wait for a bank's page.
-const BANK_CARD: TestCard = TestCard {
-    payment_method: "pm_card_authenticationRequired",
-    label: "Visa ···· 3184",
-    effect: "Needs 3-D Secure",
-};
-
-/// The cards that the demo's checkout offers.
-pub fn checkout_cards() -> impl Iterator<Item = TestCard> {
-    let (good, bad) = TEST_CARDS.split_at(2);
-    good.iter().copied().chain([BANK_CARD]).chain(bad.iter().copied())
-}
-
-/// One input of the ride form.
-#[derive(Clone, Debug, Default)]
-pub struct Entry {
-    /// What was entered, or the suggestion.
-    pub value: String,
-    /// What is wrong with it; empty if nothing.
-    pub error: String,
 }
 
 /// `GET /rides/new`, and wherever the form is shown again with its entries kept.
@@ -139,36 +88,6 @@ pub struct RideReceipt {
     pub email: Option<String>,
     /// Set when an edited form came again under the used key.
     pub notice: Option<Notice>,
-}
-
-/// The page of a ride or an order while its outcome is not known. Refreshes itself without any script.
-#[derive(Template)]
-#[template(path = "status.html")]
-pub struct StatusPage {
-    /// See [`Site`].
-    pub site: Site,
-    /// `Ride` or `Order`.
-    pub what: &'static str,
-    /// The ride's public id, or the merchant's id of the order.
-    pub id: String,
-    /// The page's own address.
-    pub path: String,
-    /// `$20.00`
-    pub total: String,
-    /// In how many seconds the page loads itself again.
-    pub refresh_s: u32,
-    /// The provider has not said yet whether the card was charged; else the payment is simply under way.
-    pub in_doubt: bool,
-    /// And has not for so long that nobody should wait for it.
-    pub is_late: bool,
-}
-
-/// After how long without an outcome a person is told that it could not be confirmed, in ms.
-const LATE_MS: u64 = 3_600_000;
-
-/// Whether that is so long ago.
-pub fn is_late(since_ms: u64, now_ms: u64) -> bool {
-    now_ms.saturating_sub(since_ms) >= LATE_MS
 }
 
 /// A line of an order.

@@ -3,7 +3,6 @@
 use serde_json::{Map, Value};
 
 use crate::config::{Account, Config};
-use crate::jobs::receipt::is_address;
 use once::fingerprint::{Field, FieldError, Parameters};
 use payments::flows::capture::CaptureRequest;
 use payments::flows::payment::{PaymentRequest, Route};
@@ -11,6 +10,7 @@ use payments::flows::refund::RefundRequest;
 use payments::payment::RefundReason;
 use payments::payment::money::{AmountMinor, Currency};
 use payments::providers::{Provider, UnsupportedMoney};
+use web::entries::email;
 
 /// Metadata that a payment may carry: the provider allows 50 entries, and two are ours.
 pub const METADATA_MAX: usize = 40;
@@ -99,15 +99,6 @@ pub fn payment_request(
         }),
         _ => Err(fields.errors),
     }
-}
-
-/// An address for receipts.
-pub(crate) fn email(text: &str) -> Result<String, String> {
-    let text = text.trim();
-    if is_address(text) {
-        return Ok(text.to_owned());
-    }
-    Err("must be one address for email, such as ada@example.com".to_owned())
 }
 
 /// Reads the parameters of a capture.

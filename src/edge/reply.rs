@@ -1,17 +1,17 @@
-//! The only place where a verdict becomes an HTTP status; but for an expired form, which `form` shows anew.
+//! What the API answers: how operations end, by [`web::reply::verdict`], and what is shown.
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use messages::message::{ExecuteResult, KeyStatus, KeyView, View};
 use once::fingerprint::FieldError;
-use once::id::RequestId;
-use once::record::{Channel, StoredResponse};
+use once::record::Channel;
 use payments::flows::Refusal;
 use payments::payment::tries::Try;
 use payments::payment::{Payment, Refund};
 use payments::timestamp;
 use web::http::{Answer, Request};
 use web::problem::{Kind, Problem};
+use web::reply::ResponseOptions;
 
 /// What the one page may load that mounts Stripe's Payment Element: <https://docs.stripe.com/security/guide>.
 pub const CARD_PAGE_POLICY: &str = "default-src 'none'; style-src 'self'; \
@@ -19,18 +19,6 @@ pub const CARD_PAGE_POLICY: &str = "default-src 'none'; style-src 'self'; \
      connect-src 'self' https://api.stripe.com; \
      frame-src https://js.stripe.com https://*.js.stripe.com https://hooks.stripe.com; \
      form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
-
-/// The period of the rate limiter in wrangler.toml, in seconds.
-pub const RATE_PERIOD_S: u64 = 60;
-
-/// How operations are answered where the settings differ from the standard.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct ResponseOptions {
-    /// What stands in the place of the draft's 422 for a key that was used for something else.
-    pub mismatch_status: Option<u16>,
-    /// A JSON answer says in `cached` whether it is a replay. The rest of the body stays as it is.
-    pub marks_body: bool,
-}
 
 /// The answer to an operation.
 pub fn verdict(
@@ -40,61 +28,9 @@ pub fn verdict(
     resource: &str,
     options: ResponseOptions,
 ) -> Answer {
-    let seconds = |ms: u64| Some(ms.div_ceil(1000).max(1));
-    let (mut problem, outcome) = match verdict {
-        ExecuteResult::Finished { response, original_request, replayed } => {
-            let mut answer = finished(response, original_request, replayed);
-            if options.marks_body {
-                mark(&mut answer.body, replayed);
-            }
-            return answer;
-        }
-        ExecuteResult::NotOwner => (Problem::new(Kind::NotFound), "stranger"),
-        ExecuteResult::InProgress { retry_after_ms } => {
-            let mut problem = Problem::new(Kind::InProgress);
-            problem.retry_after_s = seconds(retry_after_ms);
-            (problem, "in_progress")
-        }
-        ExecuteResult::Pending { retry_after_ms, in_doubt } => {
-            let mut problem = Problem::new(if in_doubt { Kind::OutcomeUnknown } else { Kind::Unavailable });
-            problem.retry_after_s = seconds(retry_after_ms);
-            (problem, if in_doubt { "unknown" } else { "unavailable" })
-        }
-        // The client's retry goes on at once; only without one the alarm waits longer.
-        ExecuteResult::Interrupted { .. } => {
-            let mut problem = Problem::new(Kind::Interrupted);
-            problem.retry_after_s = Some(1);
-            (problem, "interrupted")
-        }
-        ExecuteResult::Mismatch { fields } => {
-            let mut problem = Problem::new(Kind::KeyReused);
-            problem.fields = fields;
-            problem.status = options.mismatch_status;
-            (problem, "mismatch")
-        }
-        ExecuteResult::Refused(refusal) => refused(refusal, request.now_ms),
-        ExecuteResult::RateLimited => (rate_limited(), "rate_limited"),
-        ExecuteResult::Expired => (Problem::new(Kind::KeyExpired), "expired"),
-        ExecuteResult::NotStarted => (Problem::new(Kind::NotFound), "not_started"),
-    };
-    let shows_resource = !matches!(outcome, "stranger" | "not_started" | "no_payment" | "rate_limited");
-    if channel == Channel::Form && shows_resource {
-        // A person is shown what there is, whatever the reason.
-        let edited = if outcome == "mismatch" { "?edited" } else { "" };
-        return Answer::see_other(&format!("{resource}{edited}"), outcome);
-    }
-    if shows_resource && !resource.is_empty() {
-        problem.resource = Some(resource.to_owned());
-    }
-    Answer { outcome, ..web::reply::problem(&problem, request) }
-}
-
-/// Adds `cached` to a JSON object.
-fn mark(body: &mut Vec<u8>, replayed: bool) {
-    if let Ok(Value::Object(mut members)) = serde_json::from_slice(body) {
-        members.insert("cached".to_owned(), replayed.into());
-        *body = Value::Object(members).to_string().into_bytes();
-    }
+    web::reply::verdict(verdict, channel, request, resource, options, |refusal| {
+        refused(refusal, request.now_ms)
+    })
 }
 
 /// What the payment's state forbids.
@@ -128,26 +64,6 @@ pub fn too_soon(retry_at_ms: u64, now_ms: u64) -> Problem {
     let mut problem = Problem::new(Kind::TryTooSoon);
     problem.retry_after_s = Some(retry_at_ms.saturating_sub(now_ms).div_ceil(1000).max(1));
     problem
-}
-
-/// The account has begun too much in its minute.
-pub fn rate_limited() -> Problem {
-    let mut problem = Problem::new(Kind::RateLimited);
-    problem.retry_after_s = Some(RATE_PERIOD_S);
-    problem
-}
-
-fn finished(response: StoredResponse, original_request: RequestId, replayed: bool) -> Answer {
-    let outcome = match response.status {
-        _ if replayed => "replayed",
-        402 => "declined",
-        200 => "moved",
-        _ => "created",
-    };
-    let StoredResponse { status, headers, body } = response;
-    let answer =
-        Answer { status, headers, body, outcome, key: None }.with("original-request", original_request.0);
-    if replayed { answer.with("idempotent-replayed", "true") } else { answer }
 }
 
 /// A ride as JSON. Before it is created there is only its id.

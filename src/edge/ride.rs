@@ -1,13 +1,14 @@
 //! The ride's form and its parameters: what the browser and the API client have in common, and the pages.
 
-use super::entries::{email_entry, kept, receipt_email, unpaid, without_unknown};
-use super::pages::{Entry, RideForm, RideReceipt, StatusPage, TEST_CARDS, is_late};
+use super::pages::{RideForm, RideReceipt};
 use messages::message::{KeyStatus, View};
 use once::fingerprint::{Field, FieldError, Parameters};
 use payments::flows::Operation;
 use payments::flows::ride::{DegreesE7, FARE_MINOR, Place, Ride, RideRequest, RideState};
 use payments::timestamp;
-use web::pages::{Notice, ProblemPage, Site, refresh_s};
+use web::entries::{email_entry, kept, receipt_email, unpaid, without_unknown};
+use web::pages::{Entry, Notice, ProblemPage, Site, StatusPage, is_late, refresh_s};
+use web::test_cards::TEST_CARDS;
 
 /// What a fresh form suggests: from San Francisco to the launch pads of Cape Canaveral.
 const SUGGESTED: [&str; 4] = ["37.7749", "-122.4194", "28.5721", "-80.648"];

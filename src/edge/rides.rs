@@ -1,14 +1,15 @@
 //! A ride's two addresses, each for browsers and for API clients.
 
 use super::api::{self, Call, invalid_parameters, owner};
-use super::app::{App, ObjectRef, session};
-use super::entries::kept;
+use super::app::{App, ObjectRef};
 use super::form;
 use super::reply;
 use super::ride::{RidePage, Visit, api_request, page};
 use messages::message::Ask;
 use once::id::Owner;
 use payments::payment::id::RideId;
+use runtime::serve::session;
+use web::entries::kept;
 use web::http::{Answer, Request};
 use web::problem::{Kind, Problem};
 use web::route::Parameter;

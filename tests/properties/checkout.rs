@@ -9,13 +9,13 @@ use paid_once::edge::checkout::form_key::{FormKey, Place};
 use paid_once::edge::checkout::order_token::LINK_MAX_LEN;
 use paid_once::edge::checkout::page::{self, Cards, FormState, OrderState, Paid, Visit};
 use paid_once::edge::checkout::request::{OrderRequest, Sent, link_to_json};
-use paid_once::edge::pages::checkout_cards;
 use paid_once::edge::payment_params::{ORDER_MAX, URL_MAX};
 use payments::payment::money::{AMOUNT_MAX_MINOR, Currency};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use uuid::Uuid;
 use web::pages::Site;
+use web::test_cards::checkout_cards;
 
 use super::support::signing_keys as keys;
 

@@ -1,9 +1,9 @@
 use once::fingerprint::{Field, Parameters};
 use once::id::RequestId;
-use paid_once::edge::key_source;
 use proptest::prelude::*;
 use uuid::Builder;
 use web::http::{REQUEST_MAX_BYTES, Request, parse_parameters, percent_decode};
+use web::key_source;
 use web::problem::Kind;
 use web::session::Session;
 

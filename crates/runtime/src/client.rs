@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use serde::Serialize;
 use serde::de::DeserializeOwned;
 use worker::js_sys::Promise;
 use worker::wasm_bindgen::prelude::wasm_bindgen;
@@ -24,7 +25,7 @@ pub async fn ask<T: DeserializeOwned>(env: &Env, object: ObjectId, ask: &Ask) ->
 }
 
 /// The same, of an object that was found already, with all that it tells.
-pub async fn ask_stub<T: DeserializeOwned>(stub: Stub, ask: &Ask) -> Result<Answered<T>> {
+pub async fn ask_stub<T: DeserializeOwned>(stub: Stub, ask: &impl Serialize) -> Result<Answered<T>> {
     let question = serde_json::to_string(&Envelope { version: VERSION, message: ask })?;
     let object: Object = stub.into_rpc();
     let answer = match call(&object, &question).await {

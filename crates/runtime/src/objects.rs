@@ -1,8 +1,9 @@
-//! The payments Worker's objects, as a request finds and asks them.
+//! A Worker's objects, as a request finds and asks them.
 
 use std::cell::Cell;
 use std::time::Duration;
 
+use serde::Serialize;
 use serde::de::DeserializeOwned;
 use worker::{Delay, Env, ObjectNamespace, Result, Stub};
 
@@ -20,6 +21,20 @@ const GRACE: Duration = Duration::from_secs(15);
 /// The pause before it is asked again; longer each time.
 const PAUSE: Duration = Duration::from_millis(50);
 
+/// What an object is asked.
+pub trait Question: Serialize {
+    /// It is asked once more: a failure that was asked for strikes only once.
+    fn again(&mut self) {}
+}
+
+impl Question for Ask {
+    fn again(&mut self) {
+        if let Self::Run(run) = self {
+            run.fault = None;
+        }
+    }
+}
+
 /// Where an object is.
 pub enum ObjectRef {
     /// An API key's or an order's object, found by name.
@@ -31,6 +46,7 @@ pub enum ObjectRef {
 /// The objects, for one request.
 pub struct Objects {
     env: Env,
+    binding: &'static str,
     patience: Duration,
     /// How long this request has waited for objects, in ms.
     waited_ms: Cell<u64>,
@@ -39,10 +55,11 @@ pub struct Objects {
 }
 
 impl Objects {
-    /// As bound: `KEYS`. `waits_ms` is the longest time, in ms, that an object itself waits for something.
-    pub fn of(env: &Env, waits_ms: u64) -> Self {
+    /// Those of a namespace, by the name of its binding. `waits_ms` is the longest time, in ms, that an object itself waits for something.
+    pub fn of(env: &Env, binding: &'static str, waits_ms: u64) -> Self {
         Self {
             env: env.clone(),
+            binding,
             patience: Duration::from_millis(waits_ms).saturating_add(GRACE),
             waited_ms: Cell::new(0),
             provider_ms: Cell::new(0),
@@ -58,7 +75,7 @@ impl Objects {
     }
 
     fn namespace(&self) -> Result<ObjectNamespace> {
-        self.env.durable_object("KEYS")
+        self.env.durable_object(self.binding)
     }
 
     /// A fresh unique id: the object does not exist before it is called.
@@ -88,9 +105,8 @@ impl Objects {
     }
 
     /// Asks an object. An exception from a stub says nothing about what was done: the key makes it safe to ask again,
-    /// with a new stub, after a short pause. Not of an object that has too much to do, or that has not answered for long. A
-    /// failure that was asked for strikes only once.
-    pub async fn ask<T: DeserializeOwned>(&self, object: &ObjectRef, ask: Ask) -> Result<T> {
+    /// with a new stub, after a short pause. Not of an object that has too much to do, or that has not answered for long.
+    pub async fn ask<T: DeserializeOwned>(&self, object: &ObjectRef, ask: impl Question) -> Result<T> {
         self.ask_whole(object, ask).await.map(|answered| answered.message)
     }
 
@@ -98,7 +114,7 @@ impl Objects {
     pub async fn ask_whole<T: DeserializeOwned>(
         &self,
         object: &ObjectRef,
-        mut ask: Ask,
+        mut ask: impl Question,
     ) -> Result<Answered<T>> {
         let mut tried = 1;
         loop {
@@ -112,13 +128,15 @@ impl Objects {
             }
             Delay::from(PAUSE * tried).await;
             tried += 1;
-            if let Ask::Run(run) = &mut ask {
-                run.fault = None;
-            }
+            ask.again();
         }
     }
 
-    async fn ask_once<T: DeserializeOwned>(&self, object: &ObjectRef, ask: &Ask) -> Result<Answered<T>> {
+    async fn ask_once<T: DeserializeOwned>(
+        &self,
+        object: &ObjectRef,
+        ask: &impl Serialize,
+    ) -> Result<Answered<T>> {
         let asked_at_ms = now_ms();
         let stub = self.stub(object)?;
         let asked = client::ask_stub(stub, ask);

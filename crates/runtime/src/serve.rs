@@ -18,6 +18,7 @@ use web::http::{Answer, Request, Url};
 use web::pages::Site;
 use web::problem::{Kind, Problem};
 use web::reply;
+use web::session::Session;
 
 /// Reads all but the body.
 pub fn read(incoming: &worker::Request) -> worker::Result<Request> {
@@ -177,4 +178,13 @@ pub fn unreadable(error: worker::Error) -> Problem {
     let mut problem = Problem::new(Kind::Unreadable);
     problem.retry_after_s = Some(1);
     problem
+}
+
+/// The session of a browser, or a new one.
+pub fn session(request: &Request) -> worker::Result<Session> {
+    let known = request.header("cookie").and_then(|cookies| Session::from_cookies(cookies, request.secure()));
+    match known {
+        Some(session) => Ok(session),
+        None => Ok(Session::new(random::uuid()?)),
+    }
 }

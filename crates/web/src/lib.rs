@@ -2,9 +2,12 @@
 //! sessions, routes, forms, and the chrome of pages. Pure: time and randomness come in as arguments.
 
 pub mod assets;
+pub mod credentials;
+pub mod entries;
 pub mod hkdf;
 pub mod http;
 pub mod json;
+pub mod key_source;
 pub mod origin;
 pub mod pages;
 pub mod problem;
@@ -13,4 +16,5 @@ pub mod route;
 pub mod schema;
 pub mod session;
 pub mod signing;
+pub mod test_cards;
 pub mod token;

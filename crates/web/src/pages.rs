@@ -78,3 +78,42 @@ pub const fn refresh_s(age_ms: u64) -> u32 {
         _ => 20,
     }
 }
+
+/// One input of a form.
+#[derive(Clone, Debug, Default)]
+pub struct Entry {
+    /// What was entered, or the suggestion.
+    pub value: String,
+    /// What is wrong with it; empty if nothing.
+    pub error: String,
+}
+
+/// The page of a ride or an order while its outcome is not known. Refreshes itself without any script.
+#[derive(Template)]
+#[template(path = "status.html")]
+pub struct StatusPage {
+    /// See [`Site`].
+    pub site: Site,
+    /// `Ride` or `Order`.
+    pub what: &'static str,
+    /// The ride's public id, or the merchant's id of the order.
+    pub id: String,
+    /// The page's own address.
+    pub path: String,
+    /// `$20.00`
+    pub total: String,
+    /// In how many seconds the page loads itself again.
+    pub refresh_s: u32,
+    /// The provider has not said yet whether the card was charged; else the payment is simply under way.
+    pub in_doubt: bool,
+    /// And has not for so long that nobody should wait for it.
+    pub is_late: bool,
+}
+
+/// After how long without an outcome a person is told that it could not be confirmed, in ms.
+const LATE_MS: u64 = 3_600_000;
+
+/// Whether that is so long ago.
+pub fn is_late(since_ms: u64, now_ms: u64) -> bool {
+    now_ms.saturating_sub(since_ms) >= LATE_MS
+}

@@ -274,6 +274,19 @@ impl Problem {
         }
     }
 
+    /// An object gave no answer: nobody knows whether the request reached it. The same key finds out.
+    pub fn unreachable(resource: &str) -> Self {
+        Self {
+            retry_after_s: Some(1),
+            resource: Some(resource.to_owned()),
+            ..Self::because(
+                Kind::OutcomeUnknown,
+                "The request could not be handed on, or its answer was lost. Send the same request with the same key again \
+                 after the time in Retry-After; it cannot charge twice.",
+            )
+        }
+    }
+
     /// A setting is missing or wrong, and the detail says which.
     pub fn of_setting(kind: Kind, detail: impl Into<String>) -> Self {
         Self { names_setting: true, ..Self::because(kind, detail) }

@@ -1,6 +1,10 @@
 //! Answers that every Worker gives: pages, problems, and what every answer carries.
 
 use askama::Template;
+use once::execute::ExecuteResult;
+use once::id::RequestId;
+use once::record::{Channel, StoredResponse};
+use serde_json::Value;
 
 use crate::http::{Answer, Request};
 use crate::pages::{ProblemPage, Site};
@@ -109,4 +113,103 @@ pub fn finish(answer: Answer, request: &Request) -> Answer {
         answer = answer.with("cache-control", "private, no-store");
     }
     answer
+}
+
+/// The period of the rate limiter in wrangler.toml, in seconds.
+pub const RATE_PERIOD_S: u64 = 60;
+
+/// How operations are answered where the settings differ from the standard.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ResponseOptions {
+    /// What stands in the place of the draft's 422 for a key that was used for something else.
+    pub mismatch_status: Option<u16>,
+    /// A JSON answer says in `cached` whether it is a replay. The rest of the body stays as it is.
+    pub marks_body: bool,
+}
+
+/// The answer to an operation: the only place where a verdict becomes an HTTP status, but for an expired form, which is shown anew.
+/// `refused` says what the answer is where the state of things does not admit it, and one word for the log.
+pub fn verdict<R>(
+    verdict: ExecuteResult<R>,
+    channel: Channel,
+    request: &Request,
+    resource: &str,
+    options: ResponseOptions,
+    refused: impl FnOnce(R) -> (Problem, &'static str),
+) -> Answer {
+    let seconds = |ms: u64| Some(ms.div_ceil(1000).max(1));
+    let (mut problem, outcome) = match verdict {
+        ExecuteResult::Finished { response, original_request, replayed } => {
+            let mut answer = finished(response, original_request, replayed);
+            if options.marks_body {
+                mark(&mut answer.body, replayed);
+            }
+            return answer;
+        }
+        ExecuteResult::NotOwner => (Problem::new(Kind::NotFound), "stranger"),
+        ExecuteResult::InProgress { retry_after_ms } => {
+            let mut problem = Problem::new(Kind::InProgress);
+            problem.retry_after_s = seconds(retry_after_ms);
+            (problem, "in_progress")
+        }
+        ExecuteResult::Pending { retry_after_ms, in_doubt } => {
+            let mut problem = Problem::new(if in_doubt { Kind::OutcomeUnknown } else { Kind::Unavailable });
+            problem.retry_after_s = seconds(retry_after_ms);
+            (problem, if in_doubt { "unknown" } else { "unavailable" })
+        }
+        // The client's retry goes on at once; only without one the alarm waits longer.
+        ExecuteResult::Interrupted { .. } => {
+            let mut problem = Problem::new(Kind::Interrupted);
+            problem.retry_after_s = Some(1);
+            (problem, "interrupted")
+        }
+        ExecuteResult::Mismatch { fields } => {
+            let mut problem = Problem::new(Kind::KeyReused);
+            problem.fields = fields;
+            problem.status = options.mismatch_status;
+            (problem, "mismatch")
+        }
+        ExecuteResult::Refused(refusal) => refused(refusal),
+        ExecuteResult::RateLimited => (rate_limited(), "rate_limited"),
+        ExecuteResult::Expired => (Problem::new(Kind::KeyExpired), "expired"),
+        ExecuteResult::NotStarted => (Problem::new(Kind::NotFound), "not_started"),
+    };
+    let shows_resource = !matches!(outcome, "stranger" | "not_started" | "no_payment" | "rate_limited");
+    if channel == Channel::Form && shows_resource {
+        // A person is shown what there is, whatever the reason.
+        let edited = if outcome == "mismatch" { "?edited" } else { "" };
+        return Answer::see_other(&format!("{resource}{edited}"), outcome);
+    }
+    if shows_resource && !resource.is_empty() {
+        problem.resource = Some(resource.to_owned());
+    }
+    Answer { outcome, ..self::problem(&problem, request) }
+}
+
+/// Adds `cached` to a JSON object.
+fn mark(body: &mut Vec<u8>, replayed: bool) {
+    if let Ok(Value::Object(mut members)) = serde_json::from_slice(body) {
+        members.insert("cached".to_owned(), replayed.into());
+        *body = Value::Object(members).to_string().into_bytes();
+    }
+}
+
+/// The account has begun too much in its minute.
+pub fn rate_limited() -> Problem {
+    let mut problem = Problem::new(Kind::RateLimited);
+    problem.retry_after_s = Some(RATE_PERIOD_S);
+    problem
+}
+
+fn finished(response: StoredResponse, original_request: RequestId, replayed: bool) -> Answer {
+    let outcome = match response.status {
+        _ if replayed => "replayed",
+        402 => "declined",
+        200 => "moved",
+        _ => "created",
+    };
+    let StoredResponse { status, headers, body } = response;
+    let answer =
+        Answer { status, headers, body, outcome, key: None }.with("original-request", original_request.0);
+    if replayed { answer.with("idempotent-replayed", "true") } else { answer }
 }

@@ -2,19 +2,17 @@
 
 use super::Order;
 use super::cart::Line;
-use crate::edge::entries::{email_entry, kept, unpaid};
-use crate::edge::pages::{
-    CardElement, CheckoutBank, CheckoutForm, CheckoutReceipt, OrderLine, Refunded, StatusPage,
-    checkout_cards, is_late,
-};
+use crate::edge::pages::{CardElement, CheckoutBank, CheckoutForm, CheckoutReceipt, OrderLine, Refunded};
 use messages::message::{KeyStatus, View};
 use once::fingerprint::{Field, FieldError, Parameters};
 use payments::flows::tries::NextTry;
 use payments::payment::money::{Currency, for_people};
 use payments::payment::{Payment, PaymentState, Pending, Refund, RefundState};
 use payments::{date_for_people, timestamp};
+use web::entries::{email_entry, kept, unpaid};
 use web::http::with_query;
-use web::pages::{Notice, Site, refresh_s};
+use web::pages::{Notice, Site, StatusPage, is_late, refresh_s};
+use web::test_cards::checkout_cards;
 
 /// How the person enters a card.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -7,13 +7,13 @@ use serde_json::{Value, json};
 use super::Order;
 use super::cart::{Cart, Line, at_line, check, count, wrong};
 use super::page::Cards;
-use crate::edge::entries::receipt_email;
-use crate::edge::pages::checkout_cards;
 use crate::edge::payment_params::{ORDER_MAX, address, visible};
 use once::fingerprint::{Field, FieldError, Parameters};
 use payments::flows::order_link::REVISION_MAX;
 use payments::payment::money::Currency;
 use payments::timestamp;
+use web::entries::receipt_email;
+use web::test_cards::checkout_cards;
 
 /// What a merchant's server asks a link for.
 #[derive(Clone, Debug, PartialEq, Eq)]

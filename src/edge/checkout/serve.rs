@@ -13,10 +13,8 @@ use super::request::{OrderRequest, Sent, ended_to_json, link_to_json};
 use crate::edge::api::{Unreachable, account, invalid_parameters, run, unavailable, unreadable};
 use crate::edge::app::{App, ObjectRef};
 use crate::edge::assets::CHECKOUT_SCRIPT;
-use crate::edge::entries::foreign_fields;
-use crate::edge::key_source;
 use crate::edge::payment_params::{ORDER_MAX, visible};
-use crate::edge::reply::{self, CARD_PAGE_POLICY, RATE_PERIOD_S, ResponseOptions};
+use crate::edge::reply::{self, CARD_PAGE_POLICY};
 use messages::message::{Ask, Execute, ExecuteResult, OrderView, Shown, View};
 use once::fingerprint::{Fingerprint, Parameters};
 use once::id::{ObjectId, Owner};
@@ -33,7 +31,9 @@ use payments::payment::money::{Currency, for_people};
 use payments::payment::natural_key::{NaturalKey, order_object_name};
 use payments::providers::Provider;
 use runtime::random;
+use web::entries::foreign_fields;
 use web::http::{Answer, Request, percent_decode};
+use web::key_source;
 use web::origin::from_here;
 use web::pages::Notice;
 use web::problem::{Kind, Problem};
@@ -341,7 +341,7 @@ impl<'a> Till<'a> {
 
     /// Too many forms of this order, or from this address. Nothing was asked, so nothing is known about the order.
     fn flooded(&self) -> Answer {
-        let mut problem = reply::rate_limited();
+        let mut problem = web::reply::rate_limited();
         problem.detail = "This was sent too often in a short time, and it was not run this time. Wait a minute, then look at \
                           your order: its page shows whether it is paid."
             .to_owned();
@@ -395,7 +395,7 @@ impl<'a> Till<'a> {
                 let text = "The shop takes too many payments at the moment. Nothing was charged. Press Pay again in a minute.";
                 let key = key.as_str().to_owned();
                 let answer = self.form_with(key, 429, sheet("One moment, please", text));
-                answer.with("retry-after", RATE_PERIOD_S.to_string())
+                answer.with("retry-after", web::reply::RATE_PERIOD_S.to_string())
             }
             Ok(ExecuteResult::NotStarted) => {
                 let text = "It was open for too long. Nothing was charged. Please pay below.";
@@ -420,7 +420,7 @@ impl<'a> Till<'a> {
                 Channel::Form,
                 self.request,
                 &path(self.link),
-                ResponseOptions::default(),
+                web::reply::ResponseOptions::default(),
             ),
         };
         Ok(answer.under(&self.owner, &key_hash))

@@ -11,10 +11,10 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
-use super::key_source::WAIT_MAX_MS;
 use super::route::{Endpoint, Who};
 use once::key::KEY_MAX_LEN;
 pub use operation::Operation;
+use web::key_source::WAIT_MAX_MS;
 use web::problem::Kind;
 use web::schema::text;
 

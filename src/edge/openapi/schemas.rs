@@ -3,8 +3,6 @@
 use serde_json::{Value, json};
 
 use crate::edge::checkout::cart::{LINES_MAX, NAME_MAX_CHARS, QUANTITY_MAX};
-use crate::edge::entries::EMAIL_MAX;
-use crate::edge::pages::TEST_CARDS;
 use crate::edge::payment_params::{METADATA_MAX, METADATA_NAME_MAX, METADATA_VALUE_MAX, ORDER_MAX, URL_MAX};
 use crate::edge::ride::COORDINATES;
 use crate::readmodel::list::STATUSES;
@@ -14,10 +12,12 @@ use payments::payment::money::AMOUNT_MAX_MINOR;
 use payments::payment::tries::Stage;
 use payments::payment::{DisputeStatus, RefundReason};
 use payments::providers::Provider;
+use web::entries::EMAIL_MAX;
 use web::schema::{
     Schema, boolean, constant, integer, integer_of, list, number_of, object, one_of_words, reference, text,
     uri, uri_reference,
 };
+use web::test_cards::TEST_CARDS;
 
 const AT: &str = "2026-11-21T09:30:00.000Z";
 /// The id of a payment and of a ride in the examples, after their prefixes.

@@ -1,10 +1,8 @@
 //! What all forms, and the parameters that they have in common with an API client's, are made of: the field for the receipt, what is shown
 //! again, and what is said above them.
 
-use super::pages::Entry;
-use super::payment_params::email;
+use crate::pages::{Entry, Notice, Site};
 use once::fingerprint::{Canonical, Field, FieldError, Parameters};
-use web::pages::{Notice, Site};
 
 /// Fields of the transport: no part of the operation or its fingerprint.
 pub const TRANSPORT_FIELDS: [&str; 2] = ["idempotency_key", "raise_error"];
@@ -13,6 +11,33 @@ pub const TRANSPORT_FIELDS: [&str; 2] = ["idempotency_key", "raise_error"];
 pub const SUGGESTED_EMAIL: &str = "you@example.com";
 /// The most of an address that a form shows again.
 pub const EMAIL_MAX: usize = 254;
+
+/// An address for receipts.
+pub fn email(text: &str) -> Result<String, String> {
+    let text = text.trim();
+    if is_address(text) {
+        return Ok(text.to_owned());
+    }
+    Err("must be one address for email, such as ada@example.com".to_owned())
+}
+
+/// Whether this can be an email address; the provider checks the rest.
+fn is_address(text: &str) -> bool {
+    let plain = |b: u8| {
+        b.is_ascii_graphic() && !matches!(b, b'<' | b'>' | b'"' | b'(' | b')' | b',' | b';' | b':' | b'\\')
+    };
+    match text.rsplit_once('@') {
+        Some((local, domain)) => {
+            text.len() <= 254
+                && text.bytes().all(plain)
+                && !local.is_empty()
+                && !local.contains('@')
+                && domain.split('.').count() >= 2
+                && domain.split('.').all(|label| !label.is_empty())
+        }
+        None => false,
+    }
+}
 
 /// The field for the receipt of a form, which may be left empty.
 pub fn receipt_email(parameters: &Parameters) -> Result<Option<String>, FieldError> {
@@ -37,7 +62,7 @@ pub fn email_entry(site: &Site, kept: Option<&Parameters>, errors: &[FieldError]
 }
 
 /// A misspelt parameter must not silently do nothing.
-pub(super) fn without_unknown<T>(
+pub fn without_unknown<T>(
     parameters: &Parameters,
     known: impl Fn(&str) -> bool,
     result: Result<T, Vec<FieldError>>,
@@ -78,7 +103,7 @@ pub fn kept(canonical: &Canonical) -> Option<Parameters> {
 }
 
 /// Why a payment came to nothing, to be said above a form: once, in its own words or the provider's.
-pub(super) fn unpaid(declined: bool, reason: &str, edited: bool) -> Notice {
+pub fn unpaid(declined: bool, reason: &str, edited: bool) -> Notice {
     if edited {
         return Notice {
             title: "Your changes were not sent".to_owned(),
@@ -96,5 +121,29 @@ pub(super) fn unpaid(declined: bool, reason: &str, edited: bool) -> Notice {
         title: title.to_owned(),
         text: format!("{reason}Nothing was charged. You can try again, for example with another card."),
         tone: "error",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses() {
+        for good in ["a@b.example", "user+tag@mail.example.com"] {
+            assert!(is_address(good), "{good}");
+        }
+        for bad in [
+            "",
+            "a",
+            "a@b",
+            "@b.example",
+            "a@b..example",
+            "a b@c.example",
+            "a@b@c.example",
+            "a@b.example\r\nBcc: x@y.z",
+        ] {
+            assert!(!is_address(bad), "{bad}");
+        }
     }
 }

@@ -1,9 +1,9 @@
 //! Where a request's key stands, and how long it will wait.
 
+use crate::http::Request;
+use crate::problem::{Kind, Problem};
 use once::fingerprint::{Field, Parameters};
 use once::key::{IdempotencyKey, KeyError};
-use web::http::Request;
-use web::problem::{Kind, Problem};
 
 /// The longest wait that a client can ask for, in ms.
 pub const WAIT_MAX_MS: u64 = 30_000;
