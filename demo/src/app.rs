@@ -6,6 +6,7 @@ use worker::Env;
 
 use crate::config::Config;
 use runtime::http_client::{OutboundRequest, fetch};
+use runtime::objects::Objects;
 use web::assets::{SCRIPT, STYLE};
 use web::http::Request;
 use web::pages::Site;
@@ -16,6 +17,7 @@ const TIMEOUT: Duration = Duration::from_secs(30);
 /// See the module.
 pub(crate) struct App {
     pub(crate) config: Config,
+    pub(crate) rides: Objects,
     env: Env,
 }
 
@@ -54,7 +56,9 @@ impl Reply {
 
 impl App {
     pub(crate) fn new(env: &Env) -> Result<Self, String> {
-        Ok(Self { config: Config::of(env)?, env: env.clone() })
+        let config = Config::of(env)?;
+        let rides = Objects::of(env, "RIDES", config.times.wait_ms.max(config.times.provider_timeout_ms));
+        Ok(Self { config, rides, env: env.clone() })
     }
 
     /// Sends a request to another Worker. An error means that it is unknown whether it arrived.
@@ -76,7 +80,7 @@ impl App {
 pub(crate) fn site(request: &Request) -> Site {
     Site {
         demo: true,
-        sends_receipts: false,
+        sends_receipts: true,
         has_docs: true,
         origin: request.origin(),
         style: STYLE.address,

@@ -4,7 +4,7 @@ import * as wasm from '../build/index.js';
 import { guard, log } from '../../crates/once-object/guard.mjs';
 import { interrupted } from '../../crates/runtime/interrupted.mjs';
 
-const { guarded } = guard(wasm);
+const { guarded, objectOf } = guard(wasm);
 
 export default class extends WorkerEntrypoint {
   async fetch(request) {
@@ -16,3 +16,5 @@ export default class extends WorkerEntrypoint {
     }
   }
 }
+
+export class RideObject extends objectOf('RideObject') {}

@@ -3,6 +3,7 @@
 use worker::{Context, Env};
 
 use crate::app::{App, site};
+use crate::rides::serve::account;
 use crate::routes::{self, Route, Who};
 use runtime::serve;
 use web::http::{Answer, Request};
@@ -43,8 +44,11 @@ async fn answer(
     }
     let endpoint = route.endpoint(&request.method)?;
     if endpoint.method == Method::Post {
-        if endpoint.own.who == Who::OurPages {
-            from_here(request)?;
+        match endpoint.own.who {
+            Who::OurPages => from_here(request)?,
+            Who::FormOrAccount if request.is_form() => from_here(request)?,
+            Who::FormOrAccount => account(app, request).map(drop)?,
+            Who::Anyone => {}
         }
         request.body =
             serve::body(request, incoming, endpoint.body_max_bytes, app.config.body_timeout_ms).await?;

@@ -1,4 +1,4 @@
-//! The demo: its home page, and the lab, in which a visitor breaks a payment and sees what becomes of it.
+//! The demo: its home page, Rocket Rides, and the lab, in which a visitor breaks a payment and sees what becomes of it.
 //!
 //! It is a Worker of its own, and a client of the payments Worker like any other: it pays by the API, over a service binding. The
 //! simulator it knows as its bank, whose ledger says what was charged. Where there is one address for all, the payments Worker passes
@@ -6,6 +6,7 @@
 
 pub mod config;
 pub mod lab;
+pub mod rides;
 pub mod routes;
 
 #[cfg(target_arch = "wasm32")]

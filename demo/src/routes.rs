@@ -8,7 +8,14 @@ use futures_util::future::LocalBoxFuture;
 
 use crate::lab::ExperimentId;
 #[cfg(target_arch = "wasm32")]
-use crate::{app::App, bank_pages, lab::run as lab, pages};
+use crate::{
+    app::App,
+    bank_pages,
+    lab::run as lab,
+    pages,
+    rides::{form, serve as rides},
+};
+use payments::payment::id::RideId;
 use web::http::REQUEST_MAX_BYTES;
 use web::route::{FromPath, Method, PathParameter, Text};
 #[cfg(target_arch = "wasm32")]
@@ -30,6 +37,8 @@ pub enum Who {
     Anyone,
     /// A form of our own pages.
     OurPages,
+    /// An API client, or a form of our own pages.
+    FormOrAccount,
 }
 
 /// What the table says of an address.
@@ -83,6 +92,11 @@ routes! {
     Get  "/lab/{id}"                Anyone    lab::show(id: ExperimentId);
     Post "/lab/{id}/pay"            OurPages  lab::pay(id: ExperimentId);
 
+    Get  "/rides/new"               Anyone         form::new_ride();
+    Post "/rides"                   FormOrAccount  rides::book();
+    Get  "/rides/keys/{key}"        Anyone         form::used(key: Text);
+    Get  "/rides/{id}"              Anyone         rides::show(id: RideId);
+
     Get  "/_sim/3ds/{id}"           Anyone    bank_pages::show();
     Post "/_sim/3ds/{id}"           Anyone    bank_pages::show();
     Get  "/_sim/3ds/{id}/accept"    Anyone    bank_pages::show();
@@ -102,7 +116,9 @@ mod tests {
         let name = |path: &str| find(path).map(|route| route.name());
         assert_eq!(name("/lab"), Some("/lab"));
         assert_eq!(name("/lab/x/pay"), Some("/lab/{id}/pay"));
-        for nothing in ["", "/lab/", "/lab/x/pay/x", "/_sim", "/_sim/ledger", "/_sim/faults", "/rides"] {
+        assert_eq!(name("/rides/new"), Some("/rides/new"));
+        assert_eq!(name("/rides/x"), Some("/rides/{id}"));
+        for nothing in ["", "/lab/", "/lab/x/pay/x", "/_sim", "/_sim/ledger", "/_sim/faults", "/rides/"] {
             assert_eq!(name(nothing), None, "{nothing}");
         }
     }

@@ -183,6 +183,7 @@ async function migrate({ database, config, env, state }) {
 export function makeSecrets() {
   return {
     ...secretsIn('.dev.vars.demo', ['SIGNING_KEY']),
+    ...secretsIn(join('demo', '.dev.vars.demo'), ['SIGNING_KEY']),
     ...secretsIn(join('desk', '.dev.vars.demo'), ['SIGNING_KEY', 'ADMIN_TOKEN']),
   };
 }

@@ -6,10 +6,11 @@ import { after, afterEach, describe, test } from 'node:test';
 import { DECLINED_USER, TRIP, account, freshKey, read } from './support/account.mjs';
 import { browser } from './support/browser.mjs';
 import { shareSite } from './support/harness.mjs';
+import { ridesOf } from './support/rides.mjs';
 import { objectId, rideOf } from './support/objects.mjs';
 import { until } from './support/until.mjs';
 
-const site = await shareSite({ vars: { COMPLETER_MS: '60000' } });
+const site = ridesOf(await shareSite({ vars: { COMPLETER_MS: '60000' } }));
 const user = account(site);
 const other = account(site, DECLINED_USER);
 after(() => site.close());
@@ -37,9 +38,15 @@ describe('a ride as JSON', () => {
   });
 
   test('that is under way is pending', async () => {
-    const { ride } = await user.book(freshKey(), { ...TRIP, raise_error: 'true' });
-    const shown = (await user.ride(ride)).json();
+    const known = new Set(await site.rides.ids());
+    await site.simulator.fault('slow', { delay_ms: 60_000 });
+    const booked = user.book(freshKey());
+    await until('the bank has the request', async () => (await site.simulator.faults()).length === 0);
+    const [id] = (await site.rides.ids()).filter((one) => !known.has(one));
+    const shown = (await user.ride(rideOf(id))).json();
     assert.deepEqual([shown.status, shown.charge], ['pending', null]);
+    await site.simulator.calm();
+    assert.equal((await booked).ride, rideOf(id));
   });
 
   test('answers HEAD as GET, without a body', async () => {
@@ -60,7 +67,7 @@ describe('a ride as a page', () => {
     assert.equal(page.status, 200);
     assert.match(page.header('content-type'), /^text\/html/);
     assert.equal(page.header('cache-control'), 'private, no-store');
-    const { charges } = await site.simulator.ledger(ride);
+    const charges = await site.rides.charges(ride);
     for (const part of [ride, charges[0].payment_intent, '$20.00', '37.7749, -122.4194'])
       assert.ok(page.text.includes(part), part);
     assert.doesNotMatch(page.text, /http-equiv="refresh"|<form/);
@@ -83,10 +90,10 @@ describe('a ride as a page', () => {
   test('that is not settled looks again by itself, and says that nothing is charged twice', async () => {
     const visitor = browser(site);
     await site.simulator.fault('slow', { delay_ms: 60_000 });
-    const before = new Set(await site.objects.ids());
+    const before = new Set(await site.rides.ids());
     const answer = visitor.submit(await visitor.openForm());
     await until('the bank has the request', async () => (await site.simulator.faults()).length === 0);
-    const [id] = (await site.objects.ids()).filter((one) => !before.has(one));
+    const [id] = (await site.rides.ids()).filter((one) => !before.has(one));
     const page = await visitor.visit(`/rides/${rideOf(id)}`);
     assert.equal(page.status, 200);
     assert.match(page.text, /<meta http-equiv="refresh" content="\d+">/);
@@ -118,9 +125,9 @@ describe("somebody else's ride", () => {
   test('is the same 404 as one that does not exist', async () => {
     const { ride } = await user.book(freshKey());
     const unused = browser(site);
-    await unused.openForm();
     // An object of ours in which nothing ever happened, a made-up id, and no id at all.
-    const { ride: empty } = await unused.submit({ ...(await unused.openForm()), raise_error: 'true' });
+    const token = Buffer.from((await unused.openForm()).idempotency_key, 'base64url');
+    const empty = rideOf(token.subarray(10, 42).toString('hex'));
     const altered = rideOf(objectId(ride).replace(/^./, (digit) => (digit === '0' ? '1' : '0')));
     const missing = [empty, altered, `ride_${'A'.repeat(43)}`, 'ride_x', 'x', 'ride_'];
     const foreign = await other.ride(ride);

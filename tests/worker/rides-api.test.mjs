@@ -4,10 +4,10 @@ import assert from 'node:assert/strict';
 import { after, afterEach, describe, test } from 'node:test';
 
 import { DECLINED_USER, TRIP, account, freshKey, read } from './support/account.mjs';
-import { withoutEffect } from './support/effects.mjs';
 import { shareSite } from './support/harness.mjs';
+import { ridesOf } from './support/rides.mjs';
 
-const site = await shareSite();
+const site = ridesOf(await shareSite());
 const user = account(site);
 after(() => site.close());
 afterEach(() => site.simulator.calm());
@@ -33,10 +33,9 @@ describe('a new key', () => {
     assert.equal(answer.header('cache-control'), 'private, no-store');
     const { message, ride } = answer.json();
     assert.equal(message, 'Payment accepted. Your pilot is on their way!');
-    const { charges, totals } = await site.simulator.ledger(answer.ride);
-    assert.equal(totals.succeeded_charges, 1);
-    assert.equal(totals.amount_captured, 2000);
-    assert.equal(charges[0].currency, 'usd');
+    const [charge, ...more] = await site.rides.charges(answer.ride);
+    assert.deepEqual(more, []);
+    assert.deepEqual([charge.status, charge.amount, charge.currency], ['succeeded', 2000, 'usd']);
     const { created_at: createdAt, ...rest } = ride;
     assert.ok(Math.abs(Date.parse(createdAt) - Date.now()) < 60_000);
     assert.deepEqual(rest, {
@@ -47,7 +46,7 @@ describe('a new key', () => {
       currency: 'usd',
       origin: { lat: 37.7749, lon: -122.4194 },
       target: { lat: 28.5721, lon: -80.648 },
-      charge: charges[0].payment_intent,
+      charge: charge.payment_intent,
     });
   });
 
@@ -89,25 +88,25 @@ describe('a used key', () => {
       assert.equal(again.header('original-request'), first.header('request-id'));
       assert.notEqual(again.header('request-id'), first.header('request-id'));
     }
-    assert.equal((await site.simulator.payments(first.ride)).length, 1);
-    assert.equal(await site.simulator.charges(first.ride), 1);
+    assert.equal((await site.rides.sends(first.ride)).length, 1);
+    assert.equal(await site.rides.paid(first.ride), 1);
   });
 
   test('replays after its object was thrown out of memory', async () => {
     const key = freshKey();
     const first = await user.book(key);
-    await site.objects.evict(first.ride);
+    await site.rides.evict(first.ride);
     const again = await user.book(key);
     assert.deepEqual([again.status, again.text], [first.status, first.text]);
     assert.equal(again.header('idempotent-replayed'), 'true');
-    assert.equal((await site.simulator.payments(first.ride)).length, 1);
+    assert.equal((await site.rides.sends(first.ride)).length, 1);
   });
 
   test('another key is another ride', async () => {
     const [one, other] = [await user.book(freshKey()), await user.book(freshKey())];
     assert.notEqual(one.ride, other.ride);
     assert.equal(other.header('idempotent-replayed'), null);
-    assert.equal(await site.simulator.charges(other.ride), 1);
+    assert.equal(await site.rides.paid(other.ride), 1);
   });
 });
 
@@ -126,7 +125,7 @@ describe('a declined card', () => {
     assert.equal(problem.decline_code, 'generic_decline');
     assert.equal(problem.instance, `/rides/${answer.ride}`);
     assert.equal(problem.ride.status, 'unpaid');
-    assert.equal(await site.simulator.charges(answer.ride), 0);
+    assert.equal(await site.rides.paid(answer.ride), 0);
   });
 
   test('is stored and replayed like any result: the card is asked once', async () => {
@@ -137,7 +136,7 @@ describe('a declined card', () => {
     assert.deepEqual(again.bytes, first.bytes);
     assert.equal(again.header('content-type'), 'application/problem+json');
     assert.equal(again.header('idempotent-replayed'), 'true');
-    assert.equal((await site.simulator.payments(first.ride)).length, 1);
+    assert.equal((await site.rides.sends(first.ride)).length, 1);
   });
 
   test('cannot be replaced by a card of the request', async () => {
@@ -149,7 +148,7 @@ describe('a declined card', () => {
       problem.errors.map((error) => error.field),
       ['payment_method'],
     );
-    assert.equal(await site.simulator.charges(first.ride), 0);
+    assert.equal(await site.rides.paid(first.ride), 0);
   });
 });
 
@@ -181,7 +180,7 @@ describe('the key', () => {
   });
 
   test('in the header must not differ from the one in the body', () =>
-    withoutEffect(site, async () => {
+    site.withoutEffect(async () => {
       const answer = await user.book(freshKey(), { ...TRIP, idempotency_key: freshKey() });
       assert.match(assertProblem(answer, 400, 'idempotency-key-invalid').detail, /two different/i);
       const form = await user.bookByForm(freshKey(), { ...TRIP, idempotency_key: freshKey() });
@@ -199,7 +198,7 @@ describe('the key', () => {
       ];
       return read(await site.fetch('/rides', { method: 'POST', headers, body: JSON.stringify(TRIP) }));
     };
-    await withoutEffect(site, async () =>
+    await site.withoutEffect(async () =>
       assertProblem(await twice(key, freshKey()), 400, 'idempotency-key-invalid'),
     );
     assert.equal((await twice(key, key)).status, 201);
@@ -218,7 +217,7 @@ describe('the key', () => {
   };
   for (const [what, key] of Object.entries(invalid)) {
     test(`${what} is refused`, () =>
-      withoutEffect(site, async () => assertProblem(await user.book(key), 400, 'idempotency-key-invalid')));
+      site.withoutEffect(async () => assertProblem(await user.book(key), 400, 'idempotency-key-invalid')));
   }
 
   test('of 255 characters is accepted', async () => {
@@ -228,7 +227,7 @@ describe('the key', () => {
   });
 
   test('must be there', () =>
-    withoutEffect(site, async () => {
+    site.withoutEffect(async () => {
       assertProblem(await user.book(undefined), 400, 'idempotency-key-missing');
       assertProblem(await user.bookByForm(undefined), 400, 'idempotency-key-missing');
     }));
@@ -247,7 +246,7 @@ describe('authentication', () => {
   };
   for (const [what, headers] of Object.entries(refused)) {
     test(`${what} is a 401`, () =>
-      withoutEffect(site, async () => {
+      site.withoutEffect(async () => {
         const answer = await post(headers);
         assertProblem(answer, 401, 'unauthorized');
         assert.equal(answer.header('www-authenticate'), 'Bearer');
@@ -260,7 +259,7 @@ describe('authentication', () => {
   });
 
   test('comes before the key, the key before the parameters', () =>
-    withoutEffect(site, async () => {
+    site.withoutEffect(async () => {
       const headers = { 'content-type': 'application/json' };
       const anonymous = await site.fetch('/rides', { method: 'POST', headers, body: '{' });
       assertProblem(await read(anonymous), 401, 'unauthorized');
@@ -273,7 +272,7 @@ describe('authentication', () => {
 describe('the body', () => {
   test('of more than 65,536 bytes is a 413; of just as many it is read', async () => {
     const json = JSON.stringify(TRIP);
-    await withoutEffect(site, async () => {
+    await site.withoutEffect(async () => {
       assertProblem(await user.book(freshKey(), json.padEnd(65_537)), 413, 'content-too-large');
       assertProblem(await user.book(freshKey(), json.padEnd(1_000_000)), 413, 'content-too-large');
     });
@@ -281,7 +280,7 @@ describe('the body', () => {
   });
 
   test('of another media type is a 415', () =>
-    withoutEffect(site, async () => {
+    site.withoutEffect(async () => {
       for (const type of ['text/plain', 'application/xml', 'multipart/form-data; boundary=x'])
         assertProblem(
           await user.book(freshKey(), JSON.stringify(TRIP), { 'content-type': type }),
@@ -291,7 +290,7 @@ describe('the body', () => {
     }));
 
   test('that is not the JSON of an object is a 400', () =>
-    withoutEffect(site, async () => {
+    site.withoutEffect(async () => {
       for (const body of ['{', '', '[1]', '"text"', '{"origin_lat":1,}'])
         assertProblem(await user.book(freshKey(), body), 400, 'bad-request');
     }));
@@ -321,7 +320,7 @@ describe('the parameters', () => {
   ];
   for (const [what, trip, fields] of cases) {
     test(`${what}: a 422 names them`, () =>
-      withoutEffect(site, async () => {
+      site.withoutEffect(async () => {
         const problem = assertProblem(await user.book(freshKey(), trip), 422, 'invalid-parameters');
         assert.deepEqual(namedBy(problem), [...fields].sort());
         for (const error of problem.errors) assert.ok(error.message);
@@ -329,7 +328,7 @@ describe('the parameters', () => {
   }
 
   test('of a form that are left empty are named', () =>
-    withoutEffect(site, async () => {
+    site.withoutEffect(async () => {
       const form = { ...TRIP, origin_lat: '', target_lon: '' };
       const problem = assertProblem(await user.bookByForm(freshKey(), form), 422, 'invalid-parameters');
       assert.deepEqual(namedBy(problem), ['origin_lat', 'target_lon']);
@@ -348,57 +347,4 @@ describe('the parameters', () => {
     const answer = await user.ask('/rides', { method: 'POST', headers });
     assert.deepEqual(namedBy(assertProblem(answer, 422, 'invalid-parameters')), [...all].sort());
   });
-});
-
-describe('raise_error', () => {
-  test('true fails after the ride is created; the retry goes on from there and charges once', async () => {
-    const key = freshKey();
-    const failed = await user.book(key, { ...TRIP, raise_error: true });
-    assertProblem(failed, 500, 'interrupted');
-    assert.equal(failed.header('retry-after'), '1');
-    assert.equal(failed.header('location'), `/rides/${failed.ride}`);
-    assert.equal((await site.objects.key(failed.ride)).recovery_point, 'ride_created');
-    assert.equal((await site.objects.key(failed.ride)).lease_holder, null);
-    const created = await site.objects.ride(failed.ride);
-    assert.equal((await site.simulator.payments(failed.ride)).length, 0);
-
-    const answer = await user.book(key);
-    assert.equal(answer.status, 201);
-    assert.equal(answer.ride, failed.ride);
-    assert.equal((await site.objects.ride(failed.ride)).created_at_ms, created.created_at_ms);
-    assert.equal(await site.simulator.charges(answer.ride), 1);
-    assert.equal((await site.objects.key(answer.ride)).attempt, 2);
-  });
-
-  test('is no part of the request: with and without it is the same', async () => {
-    const key = freshKey();
-    const first = await user.book(key, { ...TRIP, raise_error: false });
-    assert.equal(first.status, 201);
-    const again = await user.book(key, { ...TRIP, raise_error: 'true' });
-    assert.deepEqual(again.bytes, first.bytes, 'a finished key has nothing left that could fail');
-  });
-
-  test('can fail again and again without a charge too many', async () => {
-    const key = freshKey();
-    for (let i = 0; i < 3; i++)
-      assert.equal((await user.book(key, { ...TRIP, raise_error: 'true' })).status, 500);
-    const answer = await user.book(key);
-    assert.equal(answer.status, 201);
-    assert.equal(await site.simulator.charges(answer.ride), 1);
-  });
-
-  test('of any other value is refused', () =>
-    withoutEffect(site, async () => {
-      for (const value of ['yes', 1, ['true']]) {
-        const problem = assertProblem(
-          await user.book(freshKey(), { ...TRIP, raise_error: value }),
-          422,
-          'invalid-parameters',
-        );
-        assert.deepEqual(
-          problem.errors.map((error) => error.field),
-          ['raise_error'],
-        );
-      }
-    }));
 });

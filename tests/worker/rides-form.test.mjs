@@ -6,12 +6,11 @@ import { after, afterEach, describe, test } from 'node:test';
 
 import { USER } from './support/account.mjs';
 import { browser } from './support/browser.mjs';
-import { withoutEffect } from './support/effects.mjs';
 import { shareSite, startSite } from './support/harness.mjs';
-import { jobsOf } from './support/jobs.mjs';
+import { ridesOf } from './support/rides.mjs';
 import { until } from './support/until.mjs';
 
-const site = await shareSite();
+const site = ridesOf(await shareSite());
 after(() => site.close());
 afterEach(() => site.simulator.calm());
 
@@ -36,7 +35,7 @@ async function assertOffersFreshForm(visitor, page, sent) {
   assert.notEqual(page.entries.idempotency_key, sent.idempotency_key);
   const booked = await visitor.submit(page.entries);
   assert.equal(booked.status, 303, 'the form that the page offers can be sent');
-  assert.equal(await site.simulator.charges(booked.ride), 1);
+  assert.equal(await site.rides.paid(booked.ride), 1);
 }
 
 describe('the form', () => {
@@ -47,7 +46,7 @@ describe('the form', () => {
     assert.deepEqual(Object.keys(one).sort(), ['email', 'idempotency_key', ...ENTRIES].sort());
   });
 
-  test('stores nothing when it is shown', () => withoutEffect(site, () => browser(site).openForm()));
+  test('stores nothing when it is shown', () => site.withoutEffect(() => browser(site).openForm()));
 
   test('is kept by nobody', async () => {
     const page = await browser(site).visit('/rides/new');
@@ -71,7 +70,7 @@ describe('the key of an open form', () => {
     assert.equal(other.idempotency_key, one.idempotency_key);
     const [first, second] = [await visitor.submit(one), await visitor.submit(other)];
     assert.equal(second.header('location'), first.header('location'));
-    assert.equal((await site.simulator.payments(first.ride)).length, 1);
+    assert.equal((await site.rides.sends(first.ride)).length, 1);
   });
 
   test('that was sent leads to what became of it, until another booking is asked for', async () => {
@@ -98,7 +97,7 @@ describe('the key of an open form', () => {
     assert.notEqual(next.idempotency_key, sent.idempotency_key);
     const another = await visitor.submit(next);
     assert.notEqual(another.ride, booked.ride);
-    assert.equal(await site.simulator.charges(another.ride), 1);
+    assert.equal(await site.rides.paid(another.ride), 1);
   });
 
   test('of an older tab is the one to come back to once it is sent', async () => {
@@ -175,7 +174,7 @@ describe('a form that is sent', () => {
     assert.equal(answer.header('location'), `/rides/${answer.ride}`);
     assert.equal(answer.bytes.length, 0);
     assert.equal(answer.header('cache-control'), 'private, no-store');
-    assert.equal(await site.simulator.charges(answer.ride), 1);
+    assert.equal(await site.rides.paid(answer.ride), 1);
     const page = await visitor.visit(answer.header('location'));
     assert.equal(page.status, 200);
     assert.match(page.text, /Your ride is booked/);
@@ -186,7 +185,7 @@ describe('a form that is sent', () => {
     const answer = await visitor.submit(await visitor.openForm());
     assert.equal(answer.status, 303);
     assert.equal((await visitor.visit(answer.header('location'))).status, 200);
-    assert.equal(await site.simulator.charges(answer.ride), 1);
+    assert.equal(await site.rides.paid(answer.ride), 1);
   });
 
   test('again gets the same redirect, and charges nothing', async () => {
@@ -198,7 +197,7 @@ describe('a form that is sent', () => {
       assert.equal(again.header('idempotent-replayed'), 'true');
       assert.equal(again.header('original-request'), first.header('request-id'));
     }
-    assert.equal((await site.simulator.payments(first.ride)).length, 1);
+    assert.equal((await site.rides.sends(first.ride)).length, 1);
   });
 
   test('with its fields in another order is the same form', async () => {
@@ -207,7 +206,7 @@ describe('a form that is sent', () => {
     const first = await visitor.submit(sent);
     const again = await visitor.submit(Object.fromEntries(Object.entries(sent).reverse()));
     assert.equal(again.header('location'), first.header('location'));
-    assert.equal((await site.simulator.payments(first.ride)).length, 1);
+    assert.equal((await site.rides.sends(first.ride)).length, 1);
   });
 
   test('twice at once is charged once', async () => {
@@ -216,19 +215,7 @@ describe('a form that is sent', () => {
     const [one, other] = await Promise.all([visitor.submit(sent), visitor.submit(sent)]);
     assert.deepEqual([one.status, other.status], [303, 303]);
     assert.equal(one.header('location'), other.header('location'));
-    assert.equal((await site.simulator.payments(one.ride)).length, 1);
-  });
-
-  test('that fails in the middle leads to the status page, and goes on when it is sent again', async () => {
-    const visitor = browser(site);
-    const sent = await visitor.openForm();
-    const failed = await visitor.submit({ ...sent, raise_error: 'true' });
-    assert.equal(failed.status, 303);
-    assert.equal((await site.simulator.payments(failed.ride)).length, 0);
-    assert.match((await visitor.visit(failed.header('location'))).text, /http-equiv="refresh"/);
-    const again = await visitor.submit(sent);
-    assert.equal(again.header('location'), failed.header('location'));
-    assert.equal(await site.simulator.charges(failed.ride), 1);
+    assert.equal((await site.rides.sends(one.ride)).length, 1);
   });
 
   test('whose payment is unknown leads to a page that looks again, until it is settled', async () => {
@@ -244,7 +231,7 @@ describe('a form that is sent', () => {
       const { text } = await visitor.visit(answer.header('location'));
       return /Your ride is booked/.test(text);
     });
-    assert.equal(await site.simulator.charges(answer.ride), 1);
+    assert.equal(await site.rides.paid(answer.ride), 1);
   });
 });
 
@@ -261,7 +248,7 @@ describe('an edited form under a used key', () => {
     assert.match(page.text, /already booked/i);
     assert.match(page.text, /-45, 170\.125/, 'the trip that was booked');
     assert.match(page.text, /href="\/rides\/new\?another"/);
-    assert.equal((await site.simulator.payments(first.ride)).length, 1);
+    assert.equal((await site.rides.sends(first.ride)).length, 1);
   });
 
   test('with entries that are wrong never says that nothing was charged', async () => {
@@ -271,7 +258,7 @@ describe('an edited form under a used key', () => {
     const spoilt = await visitor.submit({ ...sent, target_lat: 'nowhere' });
     assert.equal(spoilt.status, 303);
     assert.equal(spoilt.header('location'), `${first.header('location')}?edited`);
-    assert.equal((await site.simulator.payments(first.ride)).length, 1);
+    assert.equal((await site.rides.sends(first.ride)).length, 1);
   });
 
   test('with another card charges nothing either', async () => {
@@ -280,7 +267,7 @@ describe('an edited form under a used key', () => {
     const declined = await visitor.submit({ ...sent, payment_method: DECLINED_CARD });
     const other = await visitor.submit({ ...sent, payment_method: 'pm_card_visa' });
     assert.equal(other.header('location'), `${declined.header('location')}?edited`);
-    assert.equal(await site.simulator.charges(declined.ride), 0);
+    assert.equal(await site.rides.paid(declined.ride), 0);
     const page = await visitor.visit(other.header('location'));
     assert.match(page.text, /declined/i);
   });
@@ -298,21 +285,16 @@ describe('a declined card', () => {
     assert.match(page.text, /Nothing was charged/);
     assertKept(page, sent);
     assert.notEqual(page.entries.idempotency_key, sent.idempotency_key);
-    assert.equal(await site.simulator.charges(answer.ride), 0);
+    assert.equal(await site.rides.paid(answer.ride), 0);
 
     const paid = await visitor.submit({ ...page.entries, payment_method: 'pm_card_visa' });
     assert.equal(paid.status, 303);
     assert.notEqual(paid.ride, answer.ride);
-    assert.equal(await site.simulator.charges(paid.ride), 1);
+    assert.equal(await site.rides.paid(paid.ride), 1);
   });
 });
 
 describe('the receipt by email', () => {
-  const emailsOf = async (ride) => {
-    await jobsOf(site, ride);
-    return (await site.simulator.emails(ride)).map(({ to }) => to);
-  };
-
   test('goes where the form says, and the page of the ride says so', async () => {
     const visitor = browser(site);
     const sent = await visitor.openForm();
@@ -321,7 +303,7 @@ describe('the receipt by email', () => {
     const { text } = await visitor.visit(`/rides/${ride}`);
     assert.match(text, /A receipt goes to ada@example\.com\./);
     assert.match(text, /href="\/_sim\/mailbox"/);
-    assert.deepEqual(await emailsOf(ride), [['ada@example.com']]);
+    assert.deepEqual(await site.rides.receipts(ride), [['ada@example.com']]);
     const mailbox = await visitor.visit('/_sim/mailbox');
     assert.ok(mailbox.text.includes('ada@example.com'), 'it can be read there');
   });
@@ -330,20 +312,20 @@ describe('the receipt by email', () => {
     const visitor = browser(site);
     const { ride } = await visitor.submit({ ...(await visitor.openForm()), email: ' ' });
     assert.doesNotMatch((await visitor.visit(`/rides/${ride}`)).text, /A receipt goes to/);
-    assert.deepEqual(await emailsOf(ride), []);
+    assert.deepEqual(await site.rides.receipts(ride), []);
   });
 
   test('to what is no address is asked for again: nothing runs, and what was entered is kept', async () => {
     const visitor = browser(site);
     const sent = { ...(await visitor.openForm()), email: 'ada@"example"' };
-    const page = await withoutEffect(site, () => visitor.submit(sent));
+    const page = await site.withoutEffect(() => visitor.submit(sent));
     assert.equal(page.status, 422);
     assertKept(page, sent);
     assert.equal(page.entries.email, sent.email);
     assert.match(page.text, /<a href="#email">Email must be one address/);
     assert.match(page.text, /id="email"[^>]*aria-invalid="true"/);
     const fixed = await visitor.submit({ ...page.entries, email: 'ada@example.com' });
-    assert.deepEqual(await emailsOf(fixed.ride), [['ada@example.com']]);
+    assert.deepEqual(await site.rides.receipts(fixed.ride), [['ada@example.com']]);
   });
 });
 
@@ -351,7 +333,7 @@ describe('entries that are wrong', () => {
   test('are marked on the same form with the same key, and nothing runs', async () => {
     const visitor = browser(site);
     const sent = { ...(await visitor.openForm()), ...TRIP, origin_lat: '91', target_lon: 'far "away" <b>' };
-    const page = await withoutEffect(site, () => visitor.submit(sent));
+    const page = await site.withoutEffect(() => visitor.submit(sent));
     assert.equal(page.status, 422);
     assert.match(page.header('content-type'), /^text\/html/);
     assert.equal(page.header('cache-control'), 'private, no-store');
@@ -364,16 +346,16 @@ describe('entries that are wrong', () => {
     const fixed = await visitor.submit({ ...page.entries, origin_lat: '9', target_lon: '9' });
     assert.equal(fixed.status, 303);
     assert.equal(fixed.header('idempotent-replayed'), null);
-    assert.equal(await site.simulator.charges(fixed.ride), 1);
+    assert.equal(await site.rides.paid(fixed.ride), 1);
   });
 
   test('such as none at all, or a card that is not offered, are named', async () => {
     const visitor = browser(site);
     const { idempotency_key } = await visitor.openForm();
-    const empty = await withoutEffect(site, () => visitor.submit({ idempotency_key }));
+    const empty = await site.withoutEffect(() => visitor.submit({ idempotency_key }));
     assert.equal(empty.status, 422);
     for (const name of ENTRIES.slice(0, 4)) assert.match(empty.text, new RegExp(`href="#${name}"`));
-    const card = await withoutEffect(site, () =>
+    const card = await site.withoutEffect(() =>
       visitor.submit({ ...TRIP, idempotency_key, payment_method: 'pm_card_amex' }),
     );
     assert.equal(card.status, 422);
@@ -390,7 +372,7 @@ describe('a key that may not be used', () => {
     const forgeries = [flip(0), flip(5), flip(30), flip(key.length - 10), key.slice(0, -4), 'made-up'];
     for (const forged of forgeries) {
       const sent = { ...good, idempotency_key: forged };
-      const page = await withoutEffect(site, () => visitor.submit(sent));
+      const page = await site.withoutEffect(() => visitor.submit(sent));
       assert.equal(page.status, 409, forged);
       assertKept(page, sent);
     }
@@ -402,7 +384,7 @@ describe('a key that may not be used', () => {
     const [owner, thief] = [browser(site), browser(site)];
     const theirs = { ...(await owner.openForm()), ...TRIP };
     await thief.openForm();
-    const page = await withoutEffect(site, () => thief.submit(theirs));
+    const page = await site.withoutEffect(() => thief.submit(theirs));
     assert.equal(page.status, 409);
     await assertOffersFreshForm(thief, page, theirs);
     assert.equal((await owner.submit(theirs)).header('idempotent-replayed'), null);
@@ -413,7 +395,7 @@ describe('a key that may not be used', () => {
     const theirs = { ...(await owner.openForm()), ...TRIP };
     const { ride } = await owner.submit(theirs);
     await thief.openForm();
-    const page = await withoutEffect(site, () => thief.submit(theirs));
+    const page = await site.withoutEffect(() => thief.submit(theirs));
     assert.equal(page.status, 409);
     assert.ok(!page.text.includes(ride));
   });
@@ -422,7 +404,7 @@ describe('a key that may not be used', () => {
     const visitor = browser(site);
     const sent = { ...(await visitor.openForm()), ...TRIP };
     visitor.clearCookies();
-    const page = await withoutEffect(site, () => visitor.submit(sent));
+    const page = await site.withoutEffect(() => visitor.submit(sent));
     assert.equal(page.status, 409);
     assert.ok(page.headers.getSetCookie().some((line) => line.startsWith('session=')));
     await assertOffersFreshForm(visitor, page, sent);
@@ -431,19 +413,21 @@ describe('a key that may not be used', () => {
   test('missing: a page explains, keeps the entries and offers a fresh form', async () => {
     const visitor = browser(site);
     const { idempotency_key: _, ...sent } = { ...(await visitor.openForm()), ...TRIP };
-    const page = await withoutEffect(site, () => visitor.submit(sent));
+    const page = await site.withoutEffect(() => visitor.submit(sent));
     assert.equal(page.status, 409);
     await assertOffersFreshForm(visitor, page, sent);
   });
 
   test('signed by another deployment: nothing runs', async () => {
-    const elsewhere = await startSite({ secrets: { SIGNING_KEY: 'another key for signing, just as long' } });
+    const elsewhere = ridesOf(
+      await startSite({ secrets: { SIGNING_KEY: 'another key for signing, just as long' } }),
+    );
     try {
       const visitor = browser(site);
       await visitor.openForm();
       const headers = { cookie: `session=${visitor.cookie()}` };
       const { entries: foreign } = await browser(elsewhere).visit('/rides/new', { headers });
-      assert.equal((await withoutEffect(site, () => visitor.submit(foreign))).status, 409);
+      assert.equal((await site.withoutEffect(() => visitor.submit(foreign))).status, 409);
     } finally {
       await elsewhere.close();
     }
@@ -469,7 +453,7 @@ describe('a key that may not be used', () => {
 
 describe('a form that has expired', async () => {
   const FORM_TTL_MS = 400;
-  const brief = await startSite({ vars: { FORM_TTL_MS: `${FORM_TTL_MS}` } });
+  const brief = ridesOf(await startSite({ vars: { FORM_TTL_MS: `${FORM_TTL_MS}` } }));
   after(() => brief.close());
   const gone = (opened) => until('the form has expired', () => Date.now() > opened + FORM_TTL_MS + 50);
 
@@ -496,18 +480,22 @@ describe('a form that has expired', async () => {
     await gone(opened);
     const again = await visitor.submit(sent);
     assert.deepEqual([again.status, again.header('location')], [303, first.header('location')]);
-    assert.equal((await brief.simulator.payments(first.ride)).length, 1);
+    assert.equal((await brief.rides.sends(first.ride)).length, 1);
   });
 
-  test('and was interrupted in time is carried on', async () => {
+  test('and was sent in time is carried on', async () => {
     const visitor = browser(brief);
     const sent = { ...(await visitor.openForm()), ...TRIP };
     const opened = Date.now();
-    const failed = await visitor.submit({ ...sent, raise_error: 'true' });
+    await brief.simulator.fault('slow', { delay_ms: 60_000 });
+    const first = visitor.submit(sent);
+    await until('the bank has the request', async () => (await brief.simulator.faults()).length === 0);
     await gone(opened);
-    const again = await visitor.submit(sent);
-    assert.equal(again.header('location'), failed.header('location'));
-    assert.equal(await brief.simulator.charges(failed.ride), 1);
+    const again = visitor.submit(sent);
+    await brief.simulator.calm();
+    const { ride } = await first;
+    assert.equal((await again).ride, ride);
+    assert.equal(await brief.rides.paid(ride), 1);
   });
 });
 
@@ -516,7 +504,7 @@ describe('a form from elsewhere', () => {
     test(`with Origin: ${origin} is a 403`, async () => {
       const visitor = browser(site);
       const sent = await visitor.openForm();
-      const page = await withoutEffect(site, () => visitor.submit(sent, { origin }));
+      const page = await site.withoutEffect(() => visitor.submit(sent, { origin }));
       assert.equal(page.status, 403);
       assert.match(page.header('content-type'), /^text\/html/);
       assert.deepEqual(page.headers.getSetCookie(), []);
@@ -537,7 +525,7 @@ describe('a form from elsewhere', () => {
         body: new URLSearchParams(sent).toString(),
       });
     for (const fetchSite of ['cross-site', 'same-site'])
-      assert.equal((await withoutEffect(site, () => post(fetchSite))).status, 403, fetchSite);
+      assert.equal((await site.withoutEffect(() => post(fetchSite))).status, 403, fetchSite);
     assert.equal((await post('same-origin')).status, 303);
     assert.equal((await post(undefined)).status, 303, 'curl, with the cookie and the token');
   });
@@ -547,9 +535,7 @@ describe('a form body', () => {
   test('that is too large, or no form, is a page', async () => {
     const visitor = browser(site);
     const sent = await visitor.openForm();
-    const large = await withoutEffect(site, () =>
-      visitor.submit({ ...sent, origin_lat: 'x'.repeat(70_000) }),
-    );
+    const large = await site.withoutEffect(() => visitor.submit({ ...sent, origin_lat: 'x'.repeat(70_000) }));
     assert.equal(large.status, 413);
     assert.match(large.header('content-type'), /^text\/html/);
   });

@@ -31,7 +31,7 @@ export function demoWorkers({ vars = {}, secrets = {} } = {}) {
       vars,
       secrets: { SIGNING_KEY, ADMIN_TOKEN: '', ...secrets },
     },
-    { configPath: 'demo/wrangler.toml', env: 'demo', vars, secrets },
+    { configPath: 'demo/wrangler.toml', env: 'demo', vars, secrets: { SIGNING_KEY, ...secrets } },
     // Who wants webhooks turns them on: POST /_sim/webhooks. To all others they would only be noise.
     { configPath: 'simulator/wrangler.toml', env: 'demo', vars: { WEBHOOKS: 'off' } },
   ];

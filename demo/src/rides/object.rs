@@ -1,0 +1,192 @@
+//! The Durable Object of a ride: the engine's, with the way to the payments API.
+
+use std::rc::Rc;
+use std::time::Duration;
+
+use once::call::{LookUp, Outcome, ProviderCall};
+use once::context::Bug;
+use once::rows::{Rows, StagedJob};
+use once::times::Times;
+use once_object::alarm::AFTER_FAILURE_MS;
+use once_object::execute::{Execute, Executed};
+use once_object::object::{Host, NotTaken, Object};
+use runtime::http_client::{OutboundRequest, fetch};
+use runtime::log::log;
+use serde_json::Value;
+use worker::js_sys::Promise;
+use worker::wasm_bindgen::JsValue;
+use worker::wasm_bindgen_futures::future_to_promise;
+use worker::{DurableObject, Env, Error, Request, Response, Result, State, durable_object};
+
+use super::ask::{Ask, View};
+use super::flow::Rides;
+use super::payments_api::{Charge, found, outcome, resource};
+use super::pilot::{Sent, tell};
+use crate::config::Config;
+use messages::message::{Answered, Envelope, VERSION};
+
+/// What the objects of this Worker are made with.
+struct RideHost {
+    config: Config,
+    env: Env,
+}
+
+/// An answer of the payments API.
+struct Reply {
+    status: u16,
+    retry_after: Option<String>,
+    body: String,
+}
+
+impl RideHost {
+    /// Asks the payments API. An error means that it is unknown whether the request arrived.
+    async fn ask(
+        &self,
+        method: &str,
+        path: &str,
+        more: Vec<(&'static str, String)>,
+        body: Option<&str>,
+    ) -> std::result::Result<Reply, String> {
+        let mut headers = vec![
+            ("authorization", format!("Bearer {}", self.config.api_token)),
+            ("accept", "application/json".to_owned()),
+            // What is not known yet is asked for again from here, where the person waits.
+            ("prefer", "wait=0".to_owned()),
+        ];
+        headers.extend(more);
+        let request = OutboundRequest { method, url: format!("https://payments{path}"), headers, body };
+        let timeout = Duration::from_millis(self.config.times.provider_timeout_ms);
+        let (response, body) = fetch(&self.env, Some("PAYMENTS"), &request, timeout).await?;
+        let retry_after = response.headers().get("retry-after").ok().flatten();
+        Ok(Reply { status: response.status_code(), retry_after, body })
+    }
+}
+
+impl Host for RideHost {
+    type Flow = Rides;
+
+    fn times(&self) -> Times {
+        self.config.times
+    }
+
+    fn settings(&self) {}
+
+    async fn send(&self, call: &ProviderCall<Rides>) -> Outcome<Charge> {
+        let headers = vec![
+            ("content-type", "application/x-www-form-urlencoded".to_owned()),
+            ("idempotency-key", call.derived_key.clone()),
+        ];
+        match self.ask("POST", &call.request.path, headers, Some(&call.request.body)).await {
+            Ok(Reply { status, retry_after, body }) => outcome(status, retry_after.as_deref(), &body),
+            Err(reason) => Outcome::Unknown { answer_is_stored: false, reason },
+        }
+    }
+
+    async fn look_up(&self, call: &ProviderCall<Rides>) -> LookUp<Charge> {
+        let unclear = |reason| LookUp::Inconclusive { from_the_start: false, reason };
+        let key = format!("/idempotency-keys/{}", call.derived_key);
+        let path = match self.ask("GET", &key, Vec::new(), None).await {
+            Ok(Reply { status: 404, .. }) => return LookUp::Absent,
+            Ok(Reply { status, body, .. }) => match resource(&body) {
+                Some(path) => path,
+                None => return unclear(format!("{status} of the key")),
+            },
+            Err(reason) => return unclear(reason),
+        };
+        match self.ask("GET", &path, Vec::new(), None).await {
+            Ok(Reply { status, body, .. }) => found(status, &body),
+            Err(reason) => unclear(reason),
+        }
+    }
+
+    async fn deliver(
+        &self,
+        object: &Object<Self>,
+        _: &Rows<Rides>,
+        jobs: Vec<StagedJob<()>>,
+    ) -> std::result::Result<Vec<NotTaken>, Bug> {
+        let mut left = Vec::new();
+        for job in jobs {
+            match tell(&self.env, &job).await {
+                Sent::Done(how) => {
+                    object.log("info", "pilot_told", &[("answer", how.into())]);
+                    object.confirm(&job.job_id)?;
+                }
+                Sent::NotYet(reason) => left.push(NotTaken { job_id: job.job_id, reason }),
+            }
+        }
+        Ok(left)
+    }
+
+    fn log(&self, level: &str, fields: &[(&str, Value)]) {
+        log(level, fields);
+    }
+}
+
+/// The object of a ride.
+#[durable_object(alarm)]
+pub struct RideObject(Rc<Parts>);
+
+struct Parts {
+    state: State,
+    object: std::result::Result<Rc<Object<RideHost>>, Bug>,
+}
+
+#[wasm_bindgen::prelude::wasm_bindgen]
+impl RideObject {
+    /// Answers a question: both are JSON, see [`Ask`].
+    pub fn ask(&self, question: String) -> Promise {
+        let parts = Rc::clone(&self.0);
+        future_to_promise(async move {
+            let answer = parts.answer(&question).await;
+            answer.map(JsValue::from).map_err(JsValue::from)
+        })
+    }
+}
+
+impl DurableObject for RideObject {
+    fn new(state: State, env: Env) -> Self {
+        let config = Config::of(&env).map_err(Bug);
+        let object = config.and_then(|config| Object::open(&state, RideHost { config, env }));
+        Self(Rc::new(Parts { state, object }))
+    }
+
+    async fn fetch(&self, _: Request) -> Result<Response> {
+        Response::error("ask by RPC", 405)
+    }
+
+    async fn alarm(&self) -> Result<Response> {
+        match &self.0.object {
+            Ok(object) => object.alarm().await,
+            // The settings are wrong. An error would be retried six times and the alarm then be lost.
+            Err(bug) => {
+                log("error", &[("event", "alarm_failed".into()), ("error", bug.0.as_str().into())]);
+                self.0.state.storage().set_alarm(AFTER_FAILURE_MS).await?;
+            }
+        }
+        Response::empty()
+    }
+}
+
+impl Parts {
+    async fn answer(&self, question: &str) -> Result<String> {
+        let failed = |bug: &Bug| Error::RustError(bug.0.clone());
+        let object = self.object.as_ref().map_err(failed)?;
+        match serde_json::from_str::<Envelope<Ask>>(question)?.message {
+            Ask::Run { command, wait_ms } => {
+                let ask = Execute { command: *command, wait_ms, is_counted: true, faults: None };
+                let Executed { result, provider_ms, .. } =
+                    object.execute(ask).await.map_err(|bug| failed(&bug))?;
+                answered(provider_ms, result)
+            }
+            Ask::Show { owner, key_hash } => {
+                let rows = object.store().read().map_err(|bug| failed(&bug))?;
+                answered(0, rows.and_then(|rows| View::of(&rows, &owner, key_hash.as_ref())))
+            }
+        }
+    }
+}
+
+fn answered(provider_ms: u64, message: impl serde::Serialize) -> Result<String> {
+    Ok(serde_json::to_string(&Answered { version: VERSION, provider_ms, finality: None, message })?)
+}
