@@ -82,7 +82,7 @@ async function check(form) {
     // An order has one page: once it can be had, it shows how the order stands.
     return insist(form.action, {}, Infinity, tell, () => location.replace(form.action));
   }
-  const url = '/idempotency-keys/' + encodeURIComponent(form.elements.idempotency_key.value);
+  const url = `${form.action}/keys/${encodeURIComponent(form.elements.idempotency_key.value)}`;
   const request = { headers: { Accept: 'application/json' } };
   const used = await insist(url, request, Infinity, tell, (response) => response.ok && response.json());
   if (used) return location.replace(used.resource);

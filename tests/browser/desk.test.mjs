@@ -12,7 +12,6 @@ import { look } from './support/look.mjs';
 import { useSite } from './support/site.mjs';
 
 const ADMIN_TOKEN = 'the-operators-own-secret-of-the-tests';
-const TRIP = { origin_lat: 37.7749, origin_lon: -122.4194, target_lat: 28.5721, target_lon: -80.648 };
 
 const site = useSite({ vars: { ADMIN_TOKEN, COMPLETER_MS: '60000', QUIET_MS: '900000' } });
 const made = {};
@@ -36,10 +35,10 @@ const pay = async (entries) =>
   (await post('/payments', { amount: 2500, currency: 'usd', ...entries })).body.id;
 
 /** The outcome is unknown: the provider has charged, every answer is lost, and the next try is hours away. */
-async function doubtfulRide() {
+async function doubtfulPayment() {
   await site.fault('response_lost', { count: 1000, method: undefined });
-  const lost = await post('/rides', TRIP);
-  const id = /ride_[\w-]{43}/.exec(lost.headers.get('location'))[0];
+  const lost = await post('/payments', { amount: 2000, currency: 'usd' });
+  const id = /pay_[\w-]{43}/.exec(lost.headers.get('location'))[0];
   await putOff(site.objectSql.bind(site), id, 3 * 3_600_000);
   await site.calm();
   return id;
@@ -48,8 +47,9 @@ async function doubtfulRide() {
 /** Made once, after the site is there: something of everything. */
 async function makeEverything() {
   const key = randomUUID();
-  for (let again = 0; again < 3; again++) await post('/rides', TRIP, undefined, key);
-  await post('/rides', TRIP, 'user-bad-source@example.com');
+  const small = { amount: 2000, currency: 'usd' };
+  for (let again = 0; again < 3; again++) await post('/payments', small, undefined, key);
+  await post('/payments', small, 'user-bad-source@example.com');
   const impatient = randomUUID();
   const press = () => post('/payments', { amount: 4200, currency: 'usd' }, undefined, impatient);
   made.again = (await press()).body.id;
@@ -59,7 +59,7 @@ async function makeEverything() {
   made.reserved = await pay({ capture: false });
   await post(`/payments/${made.euro}/refunds`, { amount: 250 });
 
-  made.unknown = await doubtfulRide();
+  made.unknown = await doubtfulPayment();
 
   const now = Date.now();
   const object = Buffer.from(made.refundable.slice(4), 'base64url').toString('hex');
@@ -112,7 +112,7 @@ async function operator(t) {
 
 /** The page of a call in doubt, which the provider has still in its books. */
 async function openCall(page) {
-  await page.goto(`/admin/payments/${await doubtfulRide()}`);
+  await page.goto(`/admin/payments/${await doubtfulPayment()}`);
   await page.getByRole('link', { name: 'Settle by hand' }).click();
   await page.getByText(/Stripe shows pi_\w+: charged/).waitFor();
 }
@@ -146,16 +146,14 @@ const pages = {
     await page.getByRole('button', { name: 'Refund' }).click();
     await page.getByRole('heading', { name: 'Refund $25.00 of $25.00 to order order-1001?' }).waitFor();
   },
-  'a ride in doubt': async (page) => page.goto(`/admin/payments/${made.unknown}`),
+  'a payment in doubt': async (page) => page.goto(`/admin/payments/${made.unknown}`),
   'a call to settle by hand': async (page) => openCall(page),
   'a call settled by hand, to be confirmed': async (page) => {
     await openCall(page);
     const form = page.getByRole('form', { name: 'It was executed' });
     await form.getByLabel('How you know').fill('Found it on Stripe’s dashboard, by the key in its metadata');
     await form.getByRole('button', { name: 'Review' }).click();
-    await page
-      .getByText(/You say that the ride’s charge of \$20\.00 was executed by Stripe as pi_/)
-      .waitFor();
+    await page.getByText(/You say that the payment of \$20\.00 was executed by Stripe as pi_/).waitFor();
   },
   keys: async (page) => page.goto('/admin/keys'),
   'a key': async (page) => {
@@ -292,12 +290,12 @@ describe('at the desk', () => {
 
   test('an unknown outcome is found out by asking the provider', async (t) => {
     const { page } = await operator(t);
-    const id = await doubtfulRide();
+    const id = await doubtfulPayment();
     await page.goto(`/admin/payments/${id}`);
     await page.getByText('unknown', { exact: true }).first().waitFor();
     await page.getByRole('button', { name: 'Check with the provider' }).click();
     await page.getByRole('status').getByText('The provider was asked').waitFor();
-    await page.getByRole('heading', { name: 'Ride paid' }).waitFor();
+    await page.getByRole('heading', { name: 'Payment succeeded' }).waitFor();
     const { charges } = await site.sim('GET', 'ledger');
     const mine = charges.filter(({ metadata, status }) => metadata.resource === id && status === 'succeeded');
     assert.equal(mine.length, 1);

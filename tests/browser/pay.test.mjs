@@ -337,7 +337,7 @@ test('a page out of the back-forward cache that was never paid takes the payment
   const unused = await key(page);
   await page.getByRole('link', { name: 'Paid Once' }).click();
   await page.getByRole('link', { name: 'Book a rocket ride' }).waitFor();
-  const answered = page.waitForResponse('**/idempotency-keys/*');
+  const answered = page.waitForResponse('**/rides/keys/*');
   await back(page);
   assert.equal((await answered).status(), 404);
   await ready(page);

@@ -4,7 +4,6 @@ import assert from 'node:assert/strict';
 import { after, afterEach, describe, test } from 'node:test';
 
 import { DECLINED_USER, account, freshKey, read } from './support/account.mjs';
-import { browser } from './support/browser.mjs';
 import { shareSite } from './support/harness.mjs';
 import { jobsOf } from './support/jobs.mjs';
 import { PAYMENT, held } from './support/payments.mjs';
@@ -169,22 +168,5 @@ describe('GET /idempotency-keys/{key}', () => {
     assert.equal(answer.status, 200);
     assert.equal(answer.header('content-type'), 'application/json');
     assert.equal(answer.bytes.length, 0);
-  });
-
-  test("of a form's key is for the session that sent it", async () => {
-    const [visitor, stranger] = [browser(site), browser(site)];
-    const sent = await visitor.openForm();
-    const address = `/idempotency-keys/${sent.idempotency_key}`;
-    const headers = { accept: 'application/json' };
-    assert.equal((await visitor.visit(address, { headers })).status, 404, 'it is not used yet');
-    const made = await visitor.submit(sent);
-    const mine = await visitor.visit(address, { headers });
-    assert.equal(mine.status, 200);
-    assert.equal(mine.json().status, 'complete');
-    assert.equal(mine.json().response_code, 303);
-    assert.equal(mine.json().resource, made.header('location'));
-    await stranger.openForm();
-    assert.equal((await stranger.visit(address, { headers })).status, 404);
-    assert.equal((await user.key(sent.idempotency_key)).status, 404);
   });
 });

@@ -100,6 +100,21 @@ describe('the key of an open form', () => {
     assert.equal(await site.rides.paid(another.ride), 1);
   });
 
+  test('tells the session that sent it what it booked, and nobody else', async () => {
+    const [visitor, stranger] = [browser(site), browser(site)];
+    const sent = await visitor.openForm();
+    const address = `/rides/keys/${sent.idempotency_key}`;
+    const headers = { accept: 'application/json' };
+    assert.equal((await visitor.visit(address, { headers })).status, 404, 'it is not used yet');
+    const made = await visitor.submit(sent);
+    const mine = await visitor.visit(address, { headers });
+    assert.equal(mine.status, 200);
+    assert.deepEqual(mine.json(), { resource: made.header('location') });
+    await stranger.openForm();
+    assert.equal((await stranger.visit(address, { headers })).status, 404);
+    assert.equal((await visitor.visit('/rides/keys/made-up', { headers })).status, 404);
+  });
+
   test('of an older tab is the one to come back to once it is sent', async () => {
     const visitor = browser(site);
     const older = await visitor.openForm();

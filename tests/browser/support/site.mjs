@@ -126,7 +126,7 @@ class Site {
     ).results;
   }
 
-  /** Runs a statement in the object of a ride or a payment. */
+  /** Runs a statement in the object of a payment. */
   objectSql(id, statement, ...values) {
     return objects(this.#server.getWorker()).sql(id, statement, ...values);
   }
@@ -160,7 +160,7 @@ class Site {
   async paidOnce(page) {
     const charges = await this.paidTimes(1, page);
     assert.equal(await charge(page), charges[0].payment_intent);
-    assert.equal(rideOf(page), charges[0].metadata.resource);
+    assert.equal(rideOf(page), charges[0].metadata.ride);
     return new URL(page.url()).pathname;
   }
 
@@ -170,7 +170,7 @@ class Site {
     await page.getByRole('heading', { name: 'Your ride is booked' }).waitFor();
     const charges = await this.charges();
     assert.equal(charges.length, times, JSON.stringify(charges, null, 2));
-    assert.equal(new Set(charges.map(({ metadata }) => metadata.resource)).size, times);
+    assert.equal(new Set(charges.map(({ metadata }) => metadata.ride)).size, times);
     for (const { amount, currency } of charges) assert.deepEqual([amount, currency], [2000, 'usd']);
     return charges;
   }
@@ -201,7 +201,7 @@ function options(vars) {
         secrets: { SIGNING_KEY },
       },
       { configPath: 'desk/wrangler.toml', env: 'demo', vars, secrets: { SIGNING_KEY } },
-      { configPath: 'demo/wrangler.toml', env: 'demo', vars },
+      { configPath: 'demo/wrangler.toml', env: 'demo', vars, secrets: { SIGNING_KEY } },
       { configPath: 'simulator/wrangler.toml', env: 'demo' },
     ],
   };

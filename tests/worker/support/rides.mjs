@@ -7,7 +7,7 @@ import { jobsOf } from './jobs.mjs';
 import { objectId } from './objects.mjs';
 import { until } from './until.mjs';
 
-/** A site whose requests go to the demo's own Worker. `rides` tells of rides, by their ids. */
+/** A site that tells of rides, by their ids. */
 export function ridesOf(site) {
   const worker = site.server.getWorker('paid-once-demo-site');
   const storage = (ride) => worker.getDurableObjectStorage('RIDES', { id: objectId(ride) });
@@ -67,10 +67,5 @@ export function ridesOf(site) {
     return result;
   }
 
-  return {
-    ...site,
-    fetch: (path, init) => worker.fetch(new URL(path, site.url), { redirect: 'manual', ...init }),
-    rides,
-    withoutEffect,
-  };
+  return { ...site, rides, withoutEffect };
 }
