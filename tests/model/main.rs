@@ -24,14 +24,14 @@
 mod coverage;
 mod provider;
 #[path = "../saboteur/mod.rs"]
-#[allow(dead_code, reason = "a ride has no payment that could be sabotaged")]
+#[allow(dead_code, reason = "nothing happens to this payment but that it is paid")]
 mod saboteur;
 mod world;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use payments::flows::ride::RideState;
+use payments::payment::PaymentState;
 use stateright::{Checker, HasDiscoveries, Model, Property};
 
 use coverage::{Coverage, Seen};
@@ -78,9 +78,9 @@ impl Model for Protocol {
             Property::always(PAID_MEANS_ONE_CHARGE, |_, w: &World| {
                 w.told() != Some(201) || w.provider.charges() == 1
             }),
-            Property::always(VERDICT_IS_TRUE, |_, w: &World| match w.ride() {
-                Some(RideState::Paid { .. }) => w.provider.charges() == 1,
-                Some(RideState::Unpaid { .. }) => w.provider.charges() == 0,
+            Property::always(VERDICT_IS_TRUE, |_, w: &World| match w.payment() {
+                Some(PaymentState::Captured { .. }) => w.provider.charges() == 1,
+                Some(PaymentState::Failed(_)) => w.provider.charges() == 0,
                 _ => true,
             }),
             Property::always(IN_WINDOW, |_, w: &World| w.broken != Some(Broken::SentPastWindow)),
@@ -97,11 +97,11 @@ impl Model for Protocol {
             Property::sometimes("a client is told: failed", |_, w: &World| w.told() == Some(402)),
             Property::sometimes(
                 "a declined card",
-                |_, w: &World| matches!(w.ride(), Some(RideState::Unpaid { code, .. }) if code == "card_declined"),
+                |_, w: &World| matches!(w.payment(), Some(PaymentState::Failed(failure)) if failure.code == "card_declined"),
             ),
             Property::sometimes(
                 "a request that never arrived",
-                |_, w: &World| matches!(w.ride(), Some(RideState::Unpaid { code, .. }) if code == "payment_not_completed"),
+                |_, w: &World| matches!(w.payment(), Some(PaymentState::Failed(failure)) if failure.code == "payment_not_completed"),
             ),
             Property::sometimes("two runs at once", |_, w: &World| w.live.len() >= 2),
             Property::sometimes("two requests on the wire", |_, w: &World| w.wire.len() >= 2),

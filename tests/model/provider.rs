@@ -5,10 +5,12 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use payments::flows::ride::{FARE_CURRENCY, FARE_MINOR};
 use payments::providers::HttpAnswer;
 
 use crate::world::QUARANTINE_TICKS;
+
+/// What is asked for, in US cents.
+pub const AMOUNT_MINOR: u32 = 2000;
 
 /// For how many ticks an answer is kept under its key. Past that the same key is executed again.
 pub const KEY_KEPT_TICKS: u8 = 3;
@@ -161,10 +163,10 @@ impl Provider {
 
 /// A PaymentIntent over the whole of what is asked for.
 fn json(id: &str, status: &str, key: &str) -> String {
-    let received = if status == "succeeded" { FARE_MINOR } else { 0 };
+    let received = if status == "succeeded" { AMOUNT_MINOR } else { 0 };
     let error = if status == "succeeded" { "null" } else { r#"{"code":"card_declined"}"# };
     format!(
-        r#"{{"id":"{id}","status":"{status}","last_payment_error":{error},"amount":{FARE_MINOR},"amount_received":{received},"currency":"{FARE_CURRENCY}","metadata":{{"idempotency_key":"{key}"}}}}"#
+        r#"{{"id":"{id}","status":"{status}","last_payment_error":{error},"amount":{AMOUNT_MINOR},"amount_received":{received},"currency":"usd","metadata":{{"idempotency_key":"{key}"}}}}"#
     )
 }
 

@@ -22,12 +22,14 @@ use payments::flows::engine::{
     Action, Begin, CallState, Command, Context, Event, Evidence, KeyRecord, Lifecycle, Limits, LookUp,
     Outcome, ProviderCall, Rows, Run, context,
 };
-use payments::flows::ride::{DegreesE7, Place, RideRequest, RideState};
+use payments::flows::payment::{PaymentRequest, Route};
+use payments::payment::PaymentState;
+use payments::payment::money::{AmountMinor, Currency};
 use payments::payment::records::JobKind;
-use payments::providers::HttpAnswer;
+use payments::providers::{HttpAnswer, Provider as Name};
 
 use crate::coverage::{Coverage, Seen};
-use crate::provider::{Decision, Provider};
+use crate::provider::{AMOUNT_MINOR, Decision, Provider};
 use crate::saboteur::{Mutant, Saboteur};
 
 /// One tick in ms: longer than the longest backoff.
@@ -144,14 +146,15 @@ pub struct World {
     /// The first final answer that a client got.
     pub answer: Option<Arc<StoredResponse>>,
     /// Audit records so far, by action, and staged receipts.
-    pub effects: [u8; 5],
+    pub effects: [u8; 4],
     pub broken: Option<Broken>,
     pub left: Budget,
 }
 
 /// The effects that are counted.
-const EFFECTS: [&str; 4] = ["ride.created", "ride.charged", "ride.not_charged", "receipt.staged"];
-const RECEIPT_JOBS: usize = 4;
+const EFFECTS: [&str; 3] = ["payment.created", "payment.captured", "payment.failed"];
+const CAPTURED: usize = 1;
+const RECEIPTS: usize = 3;
 
 /// What can happen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -198,7 +201,7 @@ impl World {
             wire: Vec::new(),
             provider: Provider::default(),
             answer: None,
-            effects: [0; 5],
+            effects: [0; 4],
             broken: None,
             left: budget,
         }
@@ -225,17 +228,17 @@ impl World {
         self.wire.iter().any(|flight| self.now >= flight.sent_at + FLIGHT_TICKS)
     }
 
-    /// How the ride stands in the rows.
-    pub fn ride(&self) -> Option<&RideState> {
-        self.rows.resource.ride.as_ref().map(|ride| &ride.state)
+    /// How the payment stands in the rows.
+    pub fn payment(&self) -> Option<&PaymentState> {
+        self.rows.resource.payment.as_ref().map(|payment| &payment.state)
     }
 
-    /// Whether every effect happened at most once, and a paid ride that is finished has its receipt.
+    /// Whether every effect happened at most once, and a payment that was charged has its receipt.
     pub fn effects_are_single(&self) -> bool {
         let paid = self.answer.as_ref().is_some_and(|answer| answer.status == 201);
         self.effects.iter().all(|count| *count <= 1)
-            && self.effects[RECEIPT_JOBS] == self.effects[3]
-            && (!paid || self.effects == [1, 1, 0, 1, 1])
+            && self.effects[RECEIPTS] == self.effects[CAPTURED]
+            && (!paid || self.effects == [1, 1, 0, 1])
     }
 
     fn break_rule(&mut self, rule: Broken) {
@@ -353,8 +356,12 @@ impl World {
                 }
             }
         }
-        if let Some(ride) = &mut rows.resource.ride {
-            ride.created_at_ms = 0;
+        if let Some(payment) = &mut rows.resource.payment {
+            payment.created_at_ms = 0;
+            payment.ended_at_ms = payment.ended_at_ms.map(|_| 0);
+        }
+        for row in &mut rows.resource.tries {
+            row.ended_at_ms = row.ended_at_ms.map(|_| 0);
         }
         let outside = |since_ms: u64| {
             if since_ms + TIMES.provider_window_ms <= now_ms { ms(0) } else { since_ms }
@@ -448,21 +455,33 @@ fn went_back(before: &Rows, after: &Rows) -> bool {
 }
 
 fn command(parameters: &str) -> Command {
-    let place = Place { lat: DegreesE7(1), lon: DegreesE7(2) };
     let parameters = Canonical(parameters.into());
     Command {
         owner: Owner::Account("a".into()),
         key_hash: KeyHash("k".into()),
-        fingerprint: Fingerprint::of("POST", "/rides", &parameters),
+        fingerprint: Fingerprint::of("POST", "/payments", &parameters),
         parameters,
-        operation: Operation::Ride(RideRequest {
-            origin: place,
-            target: place,
-            payment_method: "pm".into(),
-            customer: None,
-            stripe_account: None,
+        operation: Operation::Payment(Box::new(PaymentRequest {
+            amount: AmountMinor::new(AMOUNT_MINOR).unwrap(),
+            currency: Currency::USD,
+            capture: true,
+            order_id: None,
+            description: None,
+            metadata: Vec::new(),
+            route: Route {
+                provider: Name::Stripe,
+                payment_method: "pm".into(),
+                customer: None,
+                merchant_account: None,
+            },
+            fallback: None,
+            return_url: None,
             receipt_email: Some("ada@example.com".into()),
-        }),
+            origin: "https://pay.example".into(),
+            return_key: None,
+            page: None,
+            link_revision: None,
+        })),
         channel: Channel::Api,
         request_id: RequestId("req".into()),
         may_start: true,
@@ -811,12 +830,16 @@ impl Protocol {
     fn commit(&self, w: &mut World, mut rows: Rows) {
         let appended = std::mem::take(&mut rows.appended);
         round_times(&mut rows);
+        // What it asks its provider days later is past the end of this world.
+        if let Some(payment) = &mut rows.resource.payment {
+            payment.watch = None;
+        }
         for (count, action) in w.effects.iter_mut().zip(EFFECTS) {
             let new = appended.facts.audit.iter().filter(|record| record.action == action).count();
             *count += u8::try_from(new).unwrap_or(u8::MAX);
         }
         let receipts = appended.jobs.iter().filter(|job| job.kind == JobKind::SendReceipt).count();
-        w.effects[RECEIPT_JOBS] += u8::try_from(receipts).unwrap_or(u8::MAX);
+        w.effects[RECEIPTS] += u8::try_from(receipts).unwrap_or(u8::MAX);
         if went_back(&w.rows, &rows) {
             w.break_rule(Broken::WentBack);
         }

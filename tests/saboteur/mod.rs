@@ -69,6 +69,7 @@ impl Saboteur {
                 if let Some(key_id) = same.filter(|key| is_over(&key.lifecycle)).map(|key| key.key_id) {
                     rows.calls.retain(|call| call.key_id != key_id);
                     rows.keys.retain(|key| key.key_id != key_id);
+                    forget_payment(rows);
                 }
                 judge(rows)
             }
@@ -359,7 +360,15 @@ fn forget_claim(rows: &mut Rows, key_id: u32, action: &Action) {
     if let Action::End(RunEnd::Pending { .. } | RunEnd::Interrupted { .. }) = action {
         rows.keys.retain(|key| key.key_id != key_id);
         rows.calls.retain(|call| call.key_id != key_id);
-        rows.resource.ride = None;
+        forget_payment(rows);
+    }
+}
+
+/// What nobody has a key for any more was never made.
+fn forget_payment(rows: &mut Rows) {
+    if rows.keys.is_empty() {
+        rows.resource.payment = None;
+        rows.resource.tries.clear();
     }
 }
 

@@ -74,7 +74,7 @@ pub(crate) enum Mutant {
 }
 
 impl Mutant {
-    /// The mutants of the machine: the simulations of rides and of payments run them all and must catch each.
+    /// The mutants of the machine: the simulation runs them all and must catch each.
     pub(crate) const OF_THE_MACHINE: [Self; 13] = [
         Self::FreshProviderKey,
         Self::NoLeaseCheck,
