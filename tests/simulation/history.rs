@@ -1,4 +1,4 @@
-//! What a history is made of in both worlds: requests and their answers, runs in memory, and how it ends.
+//! What a history is made of: requests and their answers, runs in memory, and how it ends.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,6 @@ use payments::providers::HttpAnswer;
 
 use crate::faults::{Boundary, Fault, HOUR, MINUTE, SKEW_MAX_MS};
 use crate::invariants::{Bytes, Terms, Violation};
-use crate::provider::plain;
 use crate::report::Counters;
 use crate::saboteur::Saboteur;
 
@@ -204,7 +203,6 @@ pub(crate) fn terms(times: &Times) -> Terms {
         lease_ms: times.lease_ms,
         retention_ms: times.retention_ms,
         personal_retention_ms: times.personal_retention_ms,
-        window_ms: times.provider_window_ms + 2 * SKEW_MAX_MS,
         alarm_ahead_ms: HOUR.max(times.quiet_ms) + 4 * SKEW_MAX_MS,
     }
 }
@@ -229,4 +227,22 @@ pub(crate) struct Outcome {
     pub(crate) violations: Vec<Violation>,
     pub(crate) counters: Counters,
     pub(crate) passed: Vec<Boundary>,
+}
+
+/// A provider's answer without any header.
+pub(crate) fn plain(status: u16, body: &str) -> HttpAnswer {
+    HttpAnswer {
+        status,
+        should_retry: None,
+        retry_after_ms: None,
+        replayed: false,
+        request_id: None,
+        body: body.to_owned(),
+    }
+}
+
+/// An error as Stripe writes it.
+pub(crate) fn error(status: u16, kind: &str, code: Option<&str>) -> HttpAnswer {
+    let code = code.map_or_else(|| "null".to_owned(), |code| format!("\"{code}\""));
+    plain(status, &format!(r#"{{"error":{{"type":"{kind}","code":{code},"message":"refused"}}}}"#))
 }

@@ -1,4 +1,4 @@
-//! The promises of docs/protocol.md, and what both auditors judge alike: keys as committed, and sends under a derived key.
+//! The promises of docs/protocol.md, and what is judged alike of every operation: keys as committed, and sends under a derived key.
 //! Nothing here knows the core.
 
 /// A broken promise.
@@ -36,8 +36,6 @@ pub(crate) struct Terms {
     pub(crate) lease_ms: u64,
     pub(crate) retention_ms: u64,
     pub(crate) personal_retention_ms: u64,
-    /// The provider's window, and what two clocks may differ.
-    pub(crate) window_ms: u64,
     /// The furthest that an alarm may be set ahead while a key is open.
     pub(crate) alarm_ahead_ms: u64,
 }
@@ -123,8 +121,7 @@ pub(crate) fn judge_keys(
 
 /// How far along a word is.
 fn rank(word: &str) -> usize {
-    const ORDER: [&str; 7] =
-        ["open", "started", "reserved", "ride_created", "charge_created", "finished", "expired"];
+    const ORDER: [&str; 5] = ["open", "started", "reserved", "finished", "expired"];
     ORDER.iter().position(|known| *known == word).unwrap_or(ORDER.len())
 }
 

@@ -7,13 +7,11 @@ use once::flow::Flow as _;
 use paid_once::object::events::Remembered;
 use payments::flows::engine::{Context, KeyRecord, Lifecycle, NewRows, Payments, Rows};
 use payments::payment::records::AuditRecord;
-use payments::payment::records::Facts;
 use payments::providers::Provider;
 
-use crate::auditor::Commit;
 use crate::disk::{Committed, Disk, Disks};
 use crate::faults::{HOUR, SKEW_MAX_MS};
-use crate::invariants::{KeyView, Writer};
+use crate::invariants::KeyView;
 use crate::saboteur::Saboteur;
 
 /// Adyen is sent to for six days.
@@ -153,36 +151,6 @@ impl Store {
             self.kept_otherwise = disk.committed(&committed, instance, &ctx).err();
         }
         Kept { before, appended, set_alarm: set_alarm_ms.is_some() }
-    }
-
-    /// Commits a transaction of a ride's object, and says what can be seen of it from outside.
-    pub(crate) fn commit(
-        &mut self,
-        staged: Staged,
-        writer: Writer,
-        ctx: &Context,
-        instance: usize,
-    ) -> Commit {
-        let Kept { before, appended, set_alarm } = self.keep(staged, instance);
-        let NewRows { facts: Facts { audit, .. }, jobs, timeline } = appended;
-        let changed = before != self.rows || !audit.is_empty() || !jobs.is_empty() || !timeline.is_empty();
-        Commit {
-            object_now_ms: ctx.now_ms,
-            writer,
-            changed,
-            keys: self
-                .rows
-                .keys
-                .iter()
-                .map(|key| key_view(&self.rows, key, ctx.now_ms, &|_| false))
-                .collect(),
-            ride: self.rows.resource.ride.as_ref().map(|ride| ride.status()),
-            erased: self.rows.resource.ride.as_ref().is_some_and(|ride| ride.erased_at_ms.is_some()),
-            audit: audit.iter().map(|record| record.action).collect(),
-            jobs: jobs.into_iter().map(|job| job.job_id).collect(),
-            set_alarm,
-            alarm_at_ms: self.alarm_at_ms,
-        }
     }
 }
 

@@ -11,8 +11,8 @@ use super::stripe::Stripe;
 use super::wire::LAGS;
 use super::world::{Event, Object, World};
 use crate::faults::{HOUR, MINUTE, SECOND};
+use crate::history::error;
 use crate::history::quarantine_ms;
-use crate::provider::error;
 use crate::rng::Dice;
 
 /// Longer than anything takes once the right key is there.

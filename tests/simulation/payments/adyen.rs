@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::bank::{Asked, Card, Done, Intent, Keys, Later, Ledger, Memory, Status};
 use super::elsewhere::{DASHBOARD, Effect};
 use crate::faults::{HOUR, Oddity, SECOND};
-use crate::provider::plain;
+use crate::history::plain;
 
 pub(crate) struct Adyen {
     pub(crate) ledger: Ledger,

@@ -132,9 +132,13 @@ impl World {
             return self.after(it.dark_until_ms - self.now_ms, Event::Alarm { object, set });
         }
         let lead_ms = it.alarm_lead_ms;
+        let is_over = !has_open_key(&it.store.rows, self.now_ms, &|_| false);
         match self.fault(Boundary::Alarm) {
             Some(Fault::AlarmEarly) => {
                 self.counters.count("alarms early");
+                if is_over && lead_ms > 0 {
+                    self.counters.count("alarms early, for a finished key");
+                }
                 self.ring(object, set);
             }
             Some(Fault::AlarmLate { ms }) => {
@@ -149,6 +153,9 @@ impl World {
             }
             Some(Fault::AlarmTwice) => {
                 self.counters.count("alarms twice");
+                if is_over {
+                    self.counters.count("alarms twice, for a finished key");
+                }
                 self.after(lead_ms + 5, Event::Wake { object, to: None });
                 self.after(lead_ms, Event::Ring { object, set });
             }

@@ -10,7 +10,7 @@ use payments::providers::HttpAnswer;
 use super::bank::{Asked, Card, Dispute, Done, Intent, Keys, Later, Ledger, Memory, Refund, Status};
 use super::elsewhere::DASHBOARD;
 use crate::faults::Oddity;
-use crate::provider::{error, plain};
+use crate::history::{error, plain};
 
 pub(crate) struct Stripe {
     /// Whose books these are.

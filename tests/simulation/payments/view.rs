@@ -86,6 +86,9 @@ fn payment_view(payment: &Payment) -> PaymentView {
             Pending::Capture { received, .. } | Pending::Void { received, .. } => received,
         }),
         has_check: payment.check.is_some(),
+        is_personal: payment.receipt_email.is_some()
+            || payment.customer.is_some()
+            || !payment.metadata.is_empty(),
         dispute: payment.dispute.as_ref().map(|dispute| dispute.status.as_str()),
         is_withdrawn: payment.dispute.as_ref().is_some_and(|dispute| dispute.withdrawn),
     }

@@ -13,8 +13,7 @@ use super::elsewhere::Effect;
 use super::scenario::Payer;
 use super::world::{Event, Off, World};
 use crate::faults::{Boundary, Copy, Fault, HOUR, Oddity, SECOND, SKEW_MAX_MS, copies, send_counter};
-use crate::history::{Asking, Exchange, broken_page};
-use crate::provider::plain;
+use crate::history::{Asking, Exchange, broken_page, plain};
 use crate::store::ADYEN_WINDOW_MS;
 
 /// When Stripe's window has closed for certain.
@@ -361,7 +360,11 @@ impl World {
         }
         if call.look_up.is_some() {
             self.counters.count("look-ups of several pages");
+            if self.pages_asked_by.get(&call.derived_key).is_some_and(|before| *before != run) {
+                self.counters.count("look-ups taken over between two pages");
+            }
         }
+        self.pages_asked_by.insert(call.derived_key.clone(), run);
         let fault = self.fault(Boundary::Page);
         let transit_ms = self.dice.between(5, 150);
         self.after(transit_ms, Event::Page(Box::new(Asking { run, call, fault })));

@@ -252,6 +252,8 @@ pub(crate) struct World {
     pub(crate) runs: Runs,
     /// Whether runs are in [turns](Active::in_turns).
     pub(crate) in_turns: bool,
+    /// By derived key: the run that last asked for a page of a look-up.
+    pub(crate) pages_asked_by: BTreeMap<String, u32>,
     pub(crate) clients: Vec<Client>,
     /// The number of each client's object.
     pub(crate) places: Vec<usize>,
@@ -323,6 +325,7 @@ impl World {
             clocks: Vec::new(),
             runs: Runs::default(),
             in_turns: false,
+            pages_asked_by: BTreeMap::new(),
             clients: story.clients,
             places: Vec::new(),
             payers: story.payers,
@@ -419,6 +422,13 @@ impl World {
     /// Does not stop at the first broken promise.
     pub(crate) fn played_on(mut self) -> Self {
         self.to_the_end = true;
+        self
+    }
+
+    /// Personal data goes after this time.
+    pub(crate) const fn forgetting_after(mut self, ms: u64) -> Self {
+        self.times.personal_retention_ms = ms;
+        self.auditor.personal_data_goes_after(ms);
         self
     }
 

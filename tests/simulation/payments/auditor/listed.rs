@@ -21,6 +21,8 @@ pub(crate) struct PaymentView {
     /// The provider has taken that over.
     pub(crate) is_received: bool,
     pub(crate) has_check: bool,
+    /// Whether anything personal is kept of it, an address for receipts above all.
+    pub(crate) is_personal: bool,
     /// `open`, `won`, `lost`
     pub(crate) dispute: Option<&'static str>,
     /// Whether the money is known to be withdrawn for it.

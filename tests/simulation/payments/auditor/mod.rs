@@ -20,7 +20,8 @@ pub(crate) use major_units::{currencies, thousandths};
 pub(crate) use provider_event::{GIVEN_BACK, HEARD, TAKEN_ONCE};
 
 use crate::invariants::{
-    Bytes, DROPPED, KEPT, KeyView, LIVENESS, NO_BUG, ONE_CHARGE, RECEIPT, Sends, Terms, Violation, judge_keys,
+    Bytes, DROPPED, KEPT, KeyView, LIVENESS, NO_BUG, ONE_CHARGE, PERSONAL, RECEIPT, Sends, TOMBSTONE, Terms,
+    Violation, judge_keys,
 };
 
 pub(crate) const SUMS: &str = "2: authorised ≥ captured ≥ refunded ≥ 0";
@@ -54,6 +55,8 @@ struct Seen {
     names: BTreeMap<u32, String>,
     jobs: Vec<String>,
     captures: u32,
+    /// When its newest key came, by the object's clock.
+    newest_key_ms: u64,
 }
 
 #[derive(Default)]
@@ -91,6 +94,10 @@ pub(crate) struct Auditor {
     left_to_a_person: BTreeSet<usize>,
     /// The transaction to come answers by a stored response.
     replays: bool,
+}
+
+fn newest_key_ms(before: &Seen, commit: &Commit) -> u64 {
+    if commit.keys.len() > before.keys.len() { commit.now_ms } else { before.newest_key_ms }
 }
 
 fn sum(refunds: &[RefundView]) -> u64 {
@@ -135,11 +142,13 @@ impl Auditor {
         self.violations.extend(judge_keys(&before.keys, &commit.keys, &commit.writer, commit.changed));
         self.judge_rows(commit);
         self.judge_effects(&before, commit);
+        self.judge_retention(&before, commit);
         self.judge_alarm(commit);
         self.judge_events(commit);
         if commit.audit.contains(&"try.give_back_refused") {
             self.left_to_a_person.insert(commit.object);
         }
+        let newest_key_ms = newest_key_ms(&before, commit);
         let Seen { mut alive_at_ms, names, mut jobs, mut captures, .. } = before;
         for job in &commit.jobs {
             if jobs.contains(job) {
@@ -161,11 +170,42 @@ impl Auditor {
             names,
             jobs,
             captures,
+            newest_key_ms,
         };
         self.objects.insert(commit.object, seen);
         for (key, what, bytes) in &commit.finished {
             self.judge_verdict(commit, *key, what, bytes);
         }
+    }
+
+    /// A response is kept for its time; personal data goes at its own, and never from under an open key.
+    fn judge_retention(&mut self, before: &Seen, commit: &Commit) {
+        for (key, ..) in &commit.finished {
+            let expires_at_ms =
+                commit.keys.iter().find(|view| view.key == *key).and_then(|view| view.expires_at_ms);
+            let due_at_ms = commit.now_ms + self.terms.retention_ms;
+            if expires_at_ms != Some(due_at_ms) {
+                self.violated(
+                    TOMBSTONE,
+                    format!("key {key} expires at {expires_at_ms:?}, not at {due_at_ms}"),
+                );
+            }
+        }
+        if !commit.audit.contains(&"personal_data.erased") {
+            return;
+        }
+        let due_at_ms = newest_key_ms(before, commit).saturating_add(self.terms.personal_retention_ms);
+        if commit.now_ms < due_at_ms {
+            self.violated(PERSONAL, format!("erased {} ms before its time", due_at_ms - commit.now_ms));
+        }
+        if commit.keys.iter().any(|key| key.life == "open") {
+            self.violated(PERSONAL, format!("erased under {:?}", commit.keys));
+        }
+    }
+
+    /// Personal data goes after this time.
+    pub(crate) const fn personal_data_goes_after(&mut self, ms: u64) {
+        self.terms.personal_retention_ms = ms;
     }
 
     /// A key is open although it should have ended by now.
@@ -262,7 +302,10 @@ impl Auditor {
             "capture_failed" => true,
             _ => !was_captured,
         };
-        if !fits || seen.jobs.len() != usize::from(was_captured) {
+        // Nobody is told of what is captured once the address is gone.
+        let has_receipt =
+            seen.jobs.len() == usize::from(was_captured) || (!payment.is_personal && seen.jobs.is_empty());
+        if !fits || !has_receipt {
             let seen = format!("{} receipts for {} captures: {payment:?}", seen.jobs.len(), seen.captures);
             self.violated(RECEIPT, seen);
         }

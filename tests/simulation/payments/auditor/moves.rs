@@ -90,6 +90,11 @@ impl Auditor {
             }
             (Some(before), Some(after)) => self.judge_move(before, after, commit, &mut expected),
         }
+        let is_personal = |payment: &Option<PaymentView>| payment.as_ref().is_some_and(|it| it.is_personal);
+        let is_kept = is_personal(&commit.payment);
+        if is_personal(&before.payment) && !is_kept {
+            expected.push("personal_data.erased");
+        }
         self.judge_refunds(before, commit, &mut expected);
         for (_, what, (status, ..)) in &commit.finished {
             if *status == 402 && matches!(*what, "capture" | "void") {
@@ -122,7 +127,7 @@ impl Auditor {
         }
         // A capture that is made again brings no second one.
         let entered_paid = expected.contains(&"payment.captured") && before.captures == 0;
-        if commit.jobs.len() != usize::from(entered_paid) {
+        if commit.jobs.len() != usize::from(entered_paid && is_kept) {
             self.violated(RECEIPT, format!("{:?} with {expected:?}", commit.jobs));
         }
     }
