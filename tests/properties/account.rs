@@ -18,7 +18,8 @@ use payments::providers::result::{CallKind, ProviderResult};
 use payments::providers::{Provider, stripe};
 use proptest::prelude::*;
 
-use crate::support::{NOW_MS, a_call, answer, at, command, me, ride};
+use crate::payment::pay;
+use crate::support::{NOW_MS, a_call, answer, at, command, me};
 
 fn key(secret: &str) -> Credentials {
     let live = secret.contains("_live_");
@@ -40,7 +41,7 @@ impl Harness {
     fn begun(secret: &str, heard: &mut dyn FnMut(&str) -> Event) -> Self {
         let mut rows = Rows::empty(ObjectId::from_bytes([7; 32]));
         let ctx = with(secret, NOW_MS);
-        let Begin::Run(ticket) = begin(&mut rows, &command("key", ride(None)), &me(), &ctx).unwrap() else {
+        let Begin::Run(ticket) = begin(&mut rows, &command("key", pay(true)), &me(), &ctx).unwrap() else {
             panic!("it does not begin");
         };
         let mut bench = Self { rows, now_ms: NOW_MS, seen: Vec::new() };
@@ -150,7 +151,7 @@ fn the_key_that_it_was_sent_with_needs_no_proof_and_no_patience() {
     bench.seen.clear();
     // Somebody asks before the time for which the alarm is set.
     let ctx = with("sk_test_1", bench.now_ms + 1);
-    let begun = begin(&mut bench.rows, &command("key", ride(None)), &me(), &ctx).unwrap();
+    let begun = begin(&mut bench.rows, &command("key", pay(true)), &me(), &ctx).unwrap();
     let Begin::Run(ticket) = begun else { panic!("{begun:?}") };
     bench.now_ms += 1;
     bench.drive("sk_test_1", Run::new(ticket, 0, &[]), &mut answers(charged, Some("acct_A")));
@@ -184,7 +185,7 @@ fn a_run_that_died_learns_the_account_before_it_sends_again() {
     // The send never comes back: the run is gone.
     let mut rows = Rows::empty(ObjectId::from_bytes([7; 32]));
     let ctx = with("sk_test_1", NOW_MS);
-    let Begin::Run(ticket) = begin(&mut rows, &command("key", ride(None)), &me(), &ctx).unwrap() else {
+    let Begin::Run(ticket) = begin(&mut rows, &command("key", pay(true)), &me(), &ctx).unwrap() else {
         panic!("it does not begin");
     };
     let mut run = Run::new(ticket, 0, &[]);

@@ -7,14 +7,21 @@ use once::context::Times;
 use once::id::ObjectId;
 use once::record::Tombstone;
 use once::run::RunEnd;
+use payments::flows::Operation;
 use payments::flows::engine::{
     Action, Begin, Event, Lifecycle, LookUp, Outcome, ProviderReply, Rows, Run, StagedJob,
 };
+use payments::payment::PaymentState;
 use payments::payment::pii::{Erased, erase};
 use payments::payment::records::JobKind;
 use payments::providers::result::ProviderResult;
 
-use crate::support::{NOW_MS, at, command, me, ride};
+use crate::payment::pay;
+use crate::support::{NOW_MS, at, command, me};
+
+fn email(rows: &Rows) -> Option<&str> {
+    rows.resource.payment.as_ref()?.receipt_email.as_deref()
+}
 
 /// Steps a run until it has something to do outside.
 fn until_effect(run: &mut Run, rows: &mut Rows, mut event: Event, now_ms: u64) -> Action {
@@ -30,11 +37,10 @@ fn until_effect(run: &mut Run, rows: &mut Rows, mut event: Event, now_ms: u64) -
 /// A run that has just sent its charge, and the rows that it committed.
 fn sent() -> (Run, Rows) {
     let mut rows = Rows::empty(ObjectId::from_bytes([7; 32]));
-    let Ok(Begin::Run(ticket)) =
-        begin(&mut rows, &command("k", ride(Some("ada@example.com"))), &me(), &at(NOW_MS))
-    else {
-        panic!()
-    };
+    let Operation::Payment(mut request) = pay(true) else { panic!() };
+    request.receipt_email = Some("ada@example.com".into());
+    let request = command("k", Operation::Payment(request));
+    let Ok(Begin::Run(ticket)) = begin(&mut rows, &request, &me(), &at(NOW_MS)) else { panic!() };
     let mut run = Run::new(ticket, 0, &[]);
     let effect = until_effect(&mut run, &mut rows, Event::Go, NOW_MS);
     assert!(matches!(effect, Action::Send(_)), "{effect:?}");
@@ -49,6 +55,8 @@ fn finished() -> Rows {
     let end = until_effect(&mut run, &mut rows, answered, NOW_MS);
     assert!(matches!(end, Action::End(RunEnd::Finished(_))), "{end:?}");
     rows.appended = Default::default();
+    // What it asks its provider days later was asked.
+    rows.resource.payment.as_mut().unwrap().watch.as_mut().unwrap().asked = u32::MAX;
     rows
 }
 
@@ -105,14 +113,15 @@ fn personal_data_goes_with_its_time_and_leaves_what_the_books_need() {
     let mut rows = finished();
     let due_at_ms = NOW_MS + Times::default().personal_retention_ms;
     wake(&mut rows, &me(), &at(due_at_ms - 1));
-    assert_eq!(rows.resource.ride.as_ref().unwrap().erased_at_ms, None, "not before");
+    assert_eq!(email(&rows), Some("ada@example.com"), "not before");
     rows.appended = Default::default();
     wake(&mut rows, &me(), &at(due_at_ms));
-    let ride = rows.resource.ride.clone().unwrap();
-    assert_eq!(ride.erased_at_ms, Some(due_at_ms));
-    let shown = ride.to_json();
-    assert!(shown["origin"].is_null() && shown["target"].is_null());
-    assert_eq!((shown["status"].as_str(), shown["charge"].as_str()), (Some("paid"), Some("pi_1")));
+    let payment = rows.resource.payment.clone().unwrap();
+    assert_eq!((payment.receipt_email, payment.return_url), (None, None));
+    assert_eq!(
+        (payment.state, payment.provider_payment),
+        (PaymentState::Captured { amount_minor: payment.amount.get() }, Some("pi_1".into()))
+    );
     let [record] = rows.appended.facts.audit.as_slice() else { panic!("{:?}", rows.appended.facts.audit) };
     assert_eq!((record.action, record.at_ms), ("personal_data.erased", due_at_ms));
     rows.appended = Default::default();
@@ -131,11 +140,11 @@ fn personal_data_can_be_erased_at_once_but_not_under_a_run() {
     assert_eq!(open, before, "it is needed");
     let far = at(NOW_MS + 2 * Times::default().personal_retention_ms);
     wake(&mut open, &me(), &far);
-    assert_eq!(open.resource.ride.as_ref().unwrap().erased_at_ms, None, "however old it is");
+    assert_eq!(email(&open), Some("ada@example.com"), "however old it is");
 
     let mut rows = finished();
     rows.jobs.push(StagedJob {
-        job_id: "ride_receipt".into(),
+        job_id: "pay_receipt".into(),
         kind: JobKind::SendReceipt,
         payload: serde_json::json!({ "to": "ada@example.com" }),
         staged_at_ms: NOW_MS,

@@ -8,7 +8,7 @@ fn parse(json: &str) -> Parameters {
 }
 
 fn fingerprint(canonical: &Canonical) -> Fingerprint {
-    Fingerprint::of("POST", "/rides", canonical)
+    Fingerprint::of("POST", "/payments", canonical)
 }
 
 /// Values whose JSON texts differ exactly if the values do.

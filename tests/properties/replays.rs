@@ -12,10 +12,11 @@ use payments::flows::engine::{Action, Begin, Command, Event, Lifecycle, Outcome,
 use payments::payment::projection::stage_projection;
 use payments::providers::result::ProviderResult;
 
-use crate::support::{self, NOW_MS, at, me, ride};
+use crate::payment::pay;
+use crate::support::{self, NOW_MS, at, me};
 
 fn command(request: &str) -> Command {
-    Command { request_id: RequestId(request.into()), ..support::command("k", ride(None)) }
+    Command { request_id: RequestId(request.into()), ..support::command("k", pay(true)) }
 }
 
 /// A key that has ended, with nothing left to do, and what it answers.
@@ -112,7 +113,7 @@ fn replays_alone_are_written_when_they_have_doubled() {
 fn a_request_that_is_refused_is_no_replay() {
     let (rows, _) = finished();
     let mut other = command("req_2");
-    other.fingerprint = Fingerprint::of("POST", "/rides", &Canonical(r#"{"other":1}"#.into()));
+    other.fingerprint = Fingerprint::of("POST", "/payments", &Canonical(r#"{"other":1}"#.into()));
     let mut stranger = command("req_2");
     stranger.owner = Owner::Account("b".into());
     let expires_at_ms = NOW_MS + Times::default().retention_ms;

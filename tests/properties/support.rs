@@ -8,7 +8,6 @@ use once::key::KeyHash;
 use once::record::Channel;
 use payments::flows::Operation;
 use payments::flows::engine::{CallState, Command, Context, Evidence, Limits, ProviderCall, context};
-use payments::flows::ride::{DegreesE7, Place, RideRequest};
 use payments::providers::result::CallKind;
 use payments::providers::{HttpAnswer, Provider};
 use web::signing::SigningKeys;
@@ -27,18 +26,6 @@ pub fn at(now_ms: u64) -> Context {
 
 pub fn me() -> InstanceId {
     InstanceId("me".into())
-}
-
-pub fn ride(receipt_email: Option<&str>) -> Operation {
-    let place = Place { lat: DegreesE7(1), lon: DegreesE7(2) };
-    Operation::Ride(RideRequest {
-        origin: place,
-        target: place,
-        payment_method: "pm_card_visa".into(),
-        customer: None,
-        stripe_account: None,
-        receipt_email: receipt_email.map(str::to_owned),
-    })
 }
 
 /// A request of an account.
