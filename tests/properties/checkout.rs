@@ -189,10 +189,11 @@ proptest! {
 }
 
 /// What our pages are made of.
-const TAGS: [&str; 37] = [
+const TAGS: [&str; 38] = [
     "html", "head", "meta", "title", "link", "script", "body", "a", "header", "div", "svg", "circle", "path",
     "span", "p", "strong", "main", "footer", "h1", "h2", "code", "section", "table", "thead", "tbody",
     "tfoot", "tr", "th", "td", "form", "input", "fieldset", "legend", "label", "button", "output", "article",
+    "nav",
 ];
 
 fn json_parameters(value: Value) -> Parameters {
