@@ -79,6 +79,12 @@ fn what_is_committed_is_read_back_as_it_is() {
     play_random(&|seed| Name::Seed(WORLD, seed), histories, &EXERCISED, play);
 }
 
+/// A capture failed while a refund of it was under way, and no state of that could be written.
+#[test]
+fn a_capture_that_fails_while_it_is_given_back_is_kept() {
+    assert!(history(981, &Disks::default(), false).violations.is_empty());
+}
+
 /// The control: a store that forgets a field, any field of the state or of the timeline, does not read back what was committed.
 #[test]
 fn every_forgotten_field_is_found() {

@@ -3,7 +3,7 @@
 use super::resource::Resource;
 use super::{Operation, Point, Refusal};
 use crate::payment::records::{self, Facts, JobKind};
-use crate::payment::{check, pii, projection, refunded_minor};
+use crate::payment::{PaymentState, check, pii, projection, refunded_minor};
 use crate::providers::Provider;
 use crate::providers::result::ProviderResult;
 use once::account::Credential;
@@ -182,8 +182,11 @@ impl Flow for Payments {
     fn verify(rows: &Rows) -> Result<(), Bug> {
         let Some(payment) = &rows.resource.payment else { return Ok(()) };
         let (amount, captured) = (payment.amount.get(), payment.captured_minor());
+        // A capture may fail while a refund of it is under way.
+        let taken =
+            if matches!(payment.state, PaymentState::CaptureFailed { .. }) { amount } else { captured };
         let is_of_key = |key_id| rows.key(key_id).is_some();
-        if amount == 0 || captured > amount || refunded_minor(&rows.resource.refunds) > captured {
+        if amount == 0 || captured > amount || refunded_minor(&rows.resource.refunds) > taken {
             return Err(Bug(
                 "a payment that cannot be: more was given back than taken, or taken than it is of".into(),
             ));
