@@ -137,7 +137,7 @@ pub fn outcome(status: u16, retry_after: Option<&str>, body: &str) -> Outcome<Ch
         }
         ("invalid-parameters", _) => definitive(Charge::Refused),
         ("idempotency-key-expired", _) => unknown(true, kind),
-        ("rate-limited" | "unauthorized", _) => Outcome::NotExecuted {
+        ("rate-limited" | "unauthorized" | "temporarily-unavailable", _) => Outcome::NotExecuted {
             retry_after_ms: retry_after
                 .and_then(|text| text.parse::<u64>().ok())
                 .map(|s| s.saturating_mul(1000)),
@@ -218,7 +218,6 @@ mod tests {
         for kind in [
             "request-in-progress",
             "outcome-unknown",
-            "temporarily-unavailable",
             "interrupted",
             "misconfigured",
             "idempotency-key-reused",
@@ -256,9 +255,11 @@ mod tests {
 
     #[test]
     fn a_request_that_was_not_let_in_has_done_nothing() {
-        for (kind, after, expected_ms) in
-            [("rate-limited", Some("60"), Some(60_000)), ("unauthorized", None, None)]
-        {
+        for (kind, after, expected_ms) in [
+            ("rate-limited", Some("60"), Some(60_000)),
+            ("temporarily-unavailable", Some("1"), Some(1_000)),
+            ("unauthorized", None, None),
+        ] {
             match outcome(429, after, &problem(kind)) {
                 Outcome::NotExecuted { retry_after_ms, .. } => assert_eq!(retry_after_ms, expected_ms),
                 other => panic!("{kind}: {other:?}"),
