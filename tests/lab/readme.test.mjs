@@ -1,4 +1,4 @@
-// README.md, "Try it", and the example of the home page: each command is run by bash as it stands there, in its order, against the demo.
+// README.md, docs/try-it.md and the example of the home page: each command is run by bash as it stands there, in its order, against the demo.
 
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
@@ -11,10 +11,13 @@ import { root, startSite } from '../worker/support/harness.mjs';
 const site = await startSite();
 after(() => site.close());
 
-const [, section] = readFileSync(`${root}README.md`, 'utf8').split(/^## Try it$/m);
-const blocks = [...section.split(/^## /m)[0].matchAll(/^```sh\n([^]*?)^```$/gm)].map(
-  ([, commands]) => commands,
-);
+const document = (name) => readFileSync(`${root}${name}`, 'utf8');
+const blocksOf = (text, language) =>
+  [...text.matchAll(/^```(\w+)\n([^]*?)^```$/gm)]
+    .filter(([, of]) => of === language)
+    .map(([, , code]) => code);
+const blocks = blocksOf(document('docs/try-it.md'), 'sh');
+const [, inAShop] = document('README.md').split(/^## Use it in a shop$/m);
 
 /** What a block prints, line by line. */
 async function run(commands) {
@@ -24,6 +27,30 @@ async function run(commands) {
   return stdout.split('\n').filter((line) => line !== '');
 }
 const json = (line) => JSON.parse(line);
+
+/** So many answers of `curl -i` are one payment: the first, and replays of it. */
+async function paysOnce(commands, times) {
+  const { stdout } = await promisify(execFile)('bash', ['-c', commands], { timeout: 60_000 });
+  const answers = stdout.split(/(?=HTTP\/1\.1 )/);
+  assert.equal(answers.length, times, stdout);
+  const bodies = answers.map((answer) => answer.slice(answer.indexOf('{')).trim());
+  assert.equal(new Set(bodies).size, 1, stdout);
+  const replayed = answers.filter((answer) => /^idempotent-replayed: true/im.test(answer));
+  assert.deepEqual(replayed, answers.slice(1));
+  assert.equal((await site.simulator.moved(json(bodies[0]).id)).charges, 1);
+}
+
+test('the six lines of README.md are a link to an order, and its command is one payment', async () => {
+  const [code] = blocksOf(inAShop, 'js');
+  const here = code.replaceAll('http://localhost:8787/', site.url.href);
+  const url = await new Function(`return (async () => { ${here}\nreturn url; })()`)();
+  const page = await fetch(url);
+  assert.equal(page.status, 200);
+  assert.match(await page.text(), /\$29\.00/);
+
+  const [pay] = blocksOf(inAShop, 'sh');
+  await paysOnce([pay, pay].join('').replaceAll('http://localhost:8787/', site.url.href), 2);
+});
 
 test('it has four blocks of commands', () => assert.equal(blocks.length, 4));
 
@@ -62,14 +89,5 @@ test('the example of the home page, pasted twice, is one payment and four equal 
   const page = await (await site.fetch('/', { headers: { accept: 'text/html' } })).text();
   const [, example] = /<code>(KEY=[^]*?)<\/code>/.exec(page);
   const commands = example.replaceAll('&quot;', '"').replaceAll('&#34;', '"');
-  const { stdout } = await promisify(execFile)('bash', ['-c', `${commands}\n${commands}`], {
-    timeout: 60_000,
-  });
-  const answers = stdout.split(/(?=HTTP\/1\.1 )/);
-  assert.equal(answers.length, 4, stdout);
-  const bodies = answers.map((answer) => answer.slice(answer.indexOf('{')).trim());
-  assert.equal(new Set(bodies).size, 1, stdout);
-  const replayed = answers.map((answer) => /^idempotent-replayed: true/im.test(answer));
-  assert.deepEqual(replayed, [false, true, true, true]);
-  assert.equal((await site.simulator.moved(JSON.parse(bodies[0]).id)).charges, 1);
+  await paysOnce(`${commands}\n${commands}`, 4);
 });
