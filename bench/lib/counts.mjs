@@ -27,7 +27,6 @@ const quietMs = 1_300;
 /** Longer than a payment's jobs take, also where the machine is busy. */
 const RETENTION_MS = 12_000;
 const PAYMENT = { amount: 2500, currency: 'usd', receipt_email: 'jenny@example.com' };
-const TRIP = { origin_lat: 37.7749, origin_lon: -122.4194, target_lat: 28.5721, target_lon: -80.648 };
 
 /**
  * The counts of each operation: the medians of `runs`. On a busy machine a run that takes long is told of, and of two steps in the same
@@ -75,7 +74,6 @@ const medians = (all) =>
 
 const operations = {
   payment: (site, meter) => meter(() => pay(site, PAYMENT)),
-  ride: (site, meter) => meter(() => post(site, '/rides', TRIP, 201)),
   'capture with a key': async (site, meter) => {
     const { id } = await meter.settled(() => pay(site, { ...PAYMENT, capture: false }));
     return meter(() => post(site, `/payments/${id}/capture`, {}, 200));

@@ -10,7 +10,6 @@ use super::route::{OrderLink, Who};
 use super::webhooks;
 use ::payments::providers::Provider;
 use web::http::Request;
-use web::origin::from_here;
 use web::problem::{Kind, Problem};
 use web::route::Parameters;
 
@@ -22,14 +21,13 @@ pub(super) async fn admit(
     parameters: &Parameters,
 ) -> Result<(), Problem> {
     match who {
-        Who::FormOrAccount if request.is_form() => from_here(request),
-        Who::FormOrAccount | Who::Account => account(app, request).map(drop),
+        Who::Account => account(app, request).map(drop),
         Who::LinkHolder => serve::admit(app, request, &parameters.get::<OrderLink>("token")),
         Who::Stripe => webhooks::admit(app, request, Provider::Stripe),
         Who::Adyen => webhooks::admit(app, request, Provider::Adyen),
         // The desk answers operators: see `desk.rs`.
         Who::Operator => Err(Problem::new(Kind::NotFound)),
         // Whoever may look may not change anything.
-        Who::Anyone | Who::Owner => Err(Problem::new(Kind::MethodNotAllowed)),
+        Who::Anyone => Err(Problem::new(Kind::MethodNotAllowed)),
     }
 }

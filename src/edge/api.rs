@@ -34,17 +34,16 @@ pub(super) fn account<'a>(app: &'a App, request: &Request) -> Result<(Owner, &'a
     }
 }
 
-/// Who asks: the account of the credentials, else the browser's session, else the lab's account.
-pub(super) fn owner(app: &App, request: &Request) -> Result<Owner, Problem> {
-    if request.header("authorization").is_some() {
-        return Ok(account(app, request)?.0);
-    }
-    match session(request).map_err(unavailable)? {
-        session if !session.is_new => Ok(session.owner()),
-        _ if app.config.lab => Ok(account(app, request)?.0),
-        _ if request.wants_html() => Err(Problem::new(Kind::NotFound)),
-        _ => Err(Problem::new(Kind::Unauthorized)),
-    }
+/// Who reads: the account of the credentials. For a browser, which has none, there is nothing here.
+pub(super) fn reader(app: &App, request: &Request) -> Result<Owner, Problem> {
+    account(app, request).map(|(owner, _)| owner).map_err(|problem| {
+        let is_browser = || request.wants_html() || session(request).is_ok_and(|session| !session.is_new);
+        if request.header("authorization").is_none() && is_browser() {
+            Problem::new(Kind::NotFound)
+        } else {
+            problem
+        }
+    })
 }
 
 /// What its owner sees of an object.
@@ -79,11 +78,6 @@ pub(super) struct TargetObject {
 }
 
 impl<'a> Call<'a> {
-    /// Reads a request whose operation has no key of its own.
-    pub(super) fn read(app: &'a App, request: &'a Request) -> Result<Self, Problem> {
-        Self::with_key(app, request, |_| false)
-    }
-
     /// Reads a request. `has_natural_key` says whether the parameters make a key themselves.
     pub(super) fn with_key(
         app: &'a App,

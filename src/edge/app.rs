@@ -73,11 +73,6 @@ impl App {
         limiter::has_room(&self.env, binding, key).await
     }
 
-    /// A fresh unique id: the object does not exist before it is called.
-    pub(super) fn fresh_object(&self) -> worker::Result<ObjectId> {
-        self.objects.fresh()
-    }
-
     /// The id of the object at a place.
     pub(super) fn object_id(&self, place: &ObjectRef) -> worker::Result<ObjectId> {
         self.objects.id(place)

@@ -1,6 +1,6 @@
 //! An idempotency key, for its owner: where it stands, and to forget what it answered.
 
-use super::api::{owner, unavailable, unreadable};
+use super::api::{reader, unavailable, unreadable};
 use super::app::{App, ObjectRef};
 use super::reply;
 use crate::replay_cache::isolate;
@@ -8,13 +8,11 @@ use messages::message::{Ask, Located, Shown};
 use once::alarm::Forgotten;
 use once::id::{ObjectId, Owner};
 use once::key::{IdempotencyKey, KeyHash};
-use payments::payment::id::{PaymentId, RideId};
+use payments::payment::id::PaymentId;
 use web::http::{Answer, Request, percent_decode};
 use web::problem::{Kind, Problem};
-use web::signing::Purpose;
-use web::token::FormToken;
 
-/// A key, its owner, and the object that has the key's name or is the key.
+/// A key, its owner, and the object that has the key's name.
 struct Place {
     owner: Owner,
     key_hash: KeyHash,
@@ -23,19 +21,12 @@ struct Place {
 
 impl Place {
     fn of(app: &App, request: &Request, encoded: &str) -> Result<Self, Problem> {
-        let not_found = || Problem::new(Kind::NotFound);
-        let owner = owner(app, request)?;
-        let text = percent_decode(encoded).ok_or_else(not_found)?;
+        let owner = reader(app, request)?;
+        let text = percent_decode(encoded).ok_or_else(|| Problem::new(Kind::NotFound))?;
         let key = IdempotencyKey::parse(&text)
             .map_err(|error| Problem::because(Kind::KeyInvalid, error.to_string()))?;
         let key_hash = key.hash(&owner);
-        let own = match owner {
-            Owner::Account(_) => ObjectRef::Named(key_hash.object_name()),
-            Owner::Session(_) => {
-                let token = FormToken::open(&text, Purpose::Ride, &owner, &app.config.signing_keys);
-                ObjectRef::Id(token.map_err(|_| not_found())?.object)
-            }
-        };
+        let own = ObjectRef::Named(key_hash.object_name());
         Ok(Self { owner, key_hash, own })
     }
 
@@ -61,11 +52,7 @@ pub(super) async fn show(app: &App, request: &Request, encoded: &str) -> Result<
         shown = app.ask::<Shown>(&ObjectRef::Id(object), ask()).await.map_err(unreadable)?;
     }
     let view = shown.ok_or_else(|| Problem::new(Kind::NotFound))?;
-    let resource = match &view.payment {
-        Some(_) => PaymentId::in_object(object).path(),
-        None => RideId::in_object(object).path(),
-    };
-    Ok(reply::key(&view.key, &resource))
+    Ok(reply::key(&view.key, &PaymentId::in_object(object).path()))
 }
 
 /// `DELETE /idempotency-keys/{key}`: the response goes before its time, the tombstone stays.

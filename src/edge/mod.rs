@@ -1,4 +1,4 @@
-//! HTTP in and out. [`routes`] lists every address; `form` and `api` turn what comes into one request to the object;
+//! HTTP in and out. [`routes`] lists every address; `api` and `checkout` turn what comes into one request to the object;
 //! [`reply`] turns the verdict into a status. Everything that only parses or renders is pure.
 
 pub mod checkout;
@@ -8,7 +8,6 @@ pub mod pages;
 pub mod payment_params;
 pub mod reply;
 pub mod return_key;
-pub mod ride;
 pub mod route;
 pub mod routes;
 
@@ -27,8 +26,6 @@ mod desk;
 #[cfg(target_arch = "wasm32")]
 mod docs;
 #[cfg(target_arch = "wasm32")]
-mod form;
-#[cfg(target_arch = "wasm32")]
 mod handle;
 #[cfg(target_arch = "wasm32")]
 mod info;
@@ -36,8 +33,6 @@ mod info;
 mod keys;
 #[cfg(target_arch = "wasm32")]
 mod payments;
-#[cfg(target_arch = "wasm32")]
-mod rides;
 #[cfg(target_arch = "wasm32")]
 mod webhooks;
 

@@ -5,7 +5,7 @@
 use askama::Template;
 
 use web::pages::{Entry, Notice, Site};
-use web::test_cards::{TEST_CARDS, TestCard, checkout_cards};
+use web::test_cards::{TestCard, checkout_cards};
 
 /// `GET /`
 #[derive(Template)]
@@ -21,73 +21,6 @@ pub struct Home {
 pub struct Docs {
     /// See [`Site`].
     pub site: Site,
-}
-
-/// `GET /rides/new`, and wherever the form is shown again with its entries kept.
-#[derive(Template)]
-#[template(path = "ride_form.html")]
-pub struct RideForm {
-    /// See [`Site`].
-    pub site: Site,
-    /// The signed key, for the hidden input.
-    pub key: String,
-    /// Why the form is shown (again): a decline, an expired form; `None` at first. Spoken by screen readers at once.
-    pub notice: Option<Notice>,
-    /// −90 to 90.
-    pub origin_lat: Entry,
-    /// −180 to 180.
-    pub origin_lon: Entry,
-    /// −90 to 90.
-    pub target_lat: Entry,
-    /// −180 to 180.
-    pub target_lon: Entry,
-    /// Which test card is chosen, and what is wrong with it.
-    pub card: Entry,
-    /// Where the receipt goes.
-    pub email: Entry,
-    /// The price with its currency: `$20.00`.
-    pub price: String,
-}
-
-impl RideForm {
-    /// The cards to choose from.
-    pub fn cards(&self) -> &'static [TestCard] {
-        &TEST_CARDS
-    }
-
-    /// Whether any entry is marked as wrong.
-    pub fn has_errors(&self) -> bool {
-        let Self { origin_lat, origin_lon, target_lat, target_lon, card, email, .. } = self;
-        [origin_lat, origin_lon, target_lat, target_lon, card, email]
-            .iter()
-            .any(|entry| !entry.error.is_empty())
-    }
-}
-
-/// `GET /rides/{id}` of a paid ride.
-#[derive(Template)]
-#[template(path = "ride_receipt.html")]
-pub struct RideReceipt {
-    /// See [`Site`].
-    pub site: Site,
-    /// Its public id.
-    pub id: String,
-    /// `$20.00`.
-    pub price: String,
-    /// `37.7749, -122.4194`
-    pub origin: String,
-    /// Likewise.
-    pub target: String,
-    /// The provider's reference, such as `pi_…`.
-    pub charge: String,
-    /// RFC 3339, for the `time` element.
-    pub booked_at: String,
-    /// For people: `21 November 2026, 09:30 UTC`.
-    pub booked_at_text: String,
-    /// Where the receipt goes.
-    pub email: Option<String>,
-    /// Set when an edited form came again under the used key.
-    pub notice: Option<Notice>,
 }
 
 /// A line of an order.

@@ -1,7 +1,7 @@
 //! The payments API. Where an operation runs: a payment of an order in the order's object, any other payment in its key's
 //! own; a capture, a void and a refund in the payment's.
 
-use super::api::{self, Call, TargetObject, account, invalid_parameters, owner, unreadable};
+use super::api::{self, Call, TargetObject, account, invalid_parameters, reader, unreadable};
 use super::app::{App, ObjectRef};
 use super::pages::Returning;
 use super::payment_params::{capture_request, no_parameters, payment_request, refund_request};
@@ -10,7 +10,6 @@ use super::return_key::{self, ReturnKey};
 use crate::readmodel::{self, list::ListQuery};
 use messages::message::{Ask, Returned, View, WayOn};
 use once::fingerprint::{Field, FieldError, Parameters};
-use once::id::Owner;
 use payments::flows::Operation;
 use payments::flows::void::VoidRequest;
 use payments::payment::id::PaymentId;
@@ -120,7 +119,7 @@ async fn view(
     request: &Request,
     id: &Parameter<'_, PaymentId>,
 ) -> Result<(Payment, View), Problem> {
-    let owner: Owner = owner(app, request)?;
+    let owner = reader(app, request)?;
     let place = place(app, id)?;
     let mut view = api::show(app, &place, Ask::Show { owner, key_hash: None, refresh: true }).await?;
     let payment = view.payment.take().ok_or_else(|| Problem::new(Kind::NotFound))?;

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use messages::message::{ExecuteResult, KeyStatus, KeyView, View};
+use messages::message::{ExecuteResult, KeyView};
 use once::fingerprint::FieldError;
 use once::record::Channel;
 use payments::flows::Refusal;
@@ -64,20 +64,6 @@ pub fn too_soon(retry_at_ms: u64, now_ms: u64) -> Problem {
     let mut problem = Problem::new(Kind::TryTooSoon);
     problem.retry_after_s = Some(retry_at_ms.saturating_sub(now_ms).div_ceil(1000).max(1));
     problem
-}
-
-/// A ride as JSON. Before it is created there is only its id.
-pub fn ride(view: &View, id: &str) -> Answer {
-    let mut body = match &view.ride {
-        Some(ride) => ride.to_json(),
-        None => json!({ "id": id, "object": "ride", "status": "pending" }),
-    };
-    if view.key.status == KeyStatus::Unknown
-        && let Some(status) = body.get_mut("status")
-    {
-        *status = "unknown".into();
-    }
-    Answer::new(200, "application/json", body.to_string(), "shown")
 }
 
 /// A payment as JSON.

@@ -31,10 +31,6 @@ pub enum Who {
     Anyone,
     /// An API client.
     Account,
-    /// Whose it is: an API client, or the browser in which it began.
-    Owner,
-    /// An API client, or a form of our own pages.
-    FormOrAccount,
     /// Whoever has the link to the order.
     LinkHolder,
     /// Stripe, by its signature.
@@ -48,7 +44,7 @@ pub enum Who {
 impl Who {
     /// Whether it is for programs, which scripts of other sites may be.
     pub const fn is_api(self) -> bool {
-        matches!(self, Self::Account | Self::Owner | Self::FormOrAccount)
+        matches!(self, Self::Account)
     }
 }
 

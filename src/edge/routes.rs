@@ -9,8 +9,8 @@
 use super::openapi::{Operation, operations};
 use super::route::{EncodedKey, EncodedOrder, Endpoint, OneOrAll, OrderLink, Own, PaymentOrRide, Route, Who};
 #[cfg(target_arch = "wasm32")]
-use super::{assets, checkout::serve as checkout, desk, docs, form, info, keys, payments, rides, webhooks};
-use ::payments::payment::id::{PaymentId, RideId};
+use super::{assets, checkout::serve as checkout, desk, docs, info, keys, payments, webhooks};
+use ::payments::payment::id::PaymentId;
 use messages::settlement::{ACK_MAX_BYTES, REPORT_MAX_BYTES};
 use web::http::{REQUEST_MAX_BYTES, WEBHOOK_MAX_BYTES};
 use web::problem::Kind;
@@ -79,12 +79,8 @@ routes! {
     Get  "/payments/{id}/refunds"       Account  payments::list_refunds(id: PaymentId)  list_refunds;
     Post "/payments/{id}/refunds"       Account  payments::refund(id: PaymentId)  refund_payment;
     Get  "/payments/{id}/return"        Anyone   payments::back(id: PaymentId)  return_from_bank;
-    Get    "/idempotency-keys/{key}"    Owner    keys::show(key: EncodedKey)  show_key;
-    Delete "/idempotency-keys/{key}"    Owner    keys::forget(key: EncodedKey)  forget_key;
-
-    Get  "/rides/new"                   Anyone         form::new_ride()  ride_form;
-    Post "/rides"                       FormOrAccount  rides::book()  book_ride;
-    Get  "/rides/{id}"                  Owner          rides::show(id: RideId)  show_ride;
+    Get    "/idempotency-keys/{key}"    Account    keys::show(key: EncodedKey)  show_key;
+    Delete "/idempotency-keys/{key}"    Account    keys::forget(key: EncodedKey)  forget_key;
 
     Get  "/checkout"                            Anyone      checkout::demo_order()  new_checkout;
     Post "/checkout/sessions"                   Account     checkout::make_link()  create_checkout_session;
@@ -112,8 +108,7 @@ mod tests {
 
     #[test]
     fn an_address_without_parameters_stands_before_one_with_them() {
-        assert_eq!(name("/rides/new"), Some("/rides/new"));
-        assert_eq!(name("/rides/ride_x"), Some("/rides/{id}"));
+        assert_eq!(name("/payments/pay_x/return"), Some("/payments/{id}/return"));
         assert_eq!(name("/checkout/sessions"), Some("/checkout/sessions"));
     }
 
@@ -121,11 +116,11 @@ mod tests {
     fn a_path_is_of_a_route_as_a_whole() {
         for nothing in [
             "",
-            "rides",
+            "payments",
             "//",
-            "/rides/",
-            "/rides/x/",
-            "/rides/new/x",
+            "/rides",
+            "/payments/",
+            "/payments/x/",
             "/checkout/sessions/x",
             "/docs/",
             "/payments//capture",
@@ -144,6 +139,6 @@ mod tests {
         let allow = |path: &str| find(path).unwrap().allow();
         assert_eq!(allow("/payments"), "GET, HEAD, POST, OPTIONS");
         assert_eq!(allow("/idempotency-keys/k"), "GET, HEAD, DELETE, OPTIONS");
-        assert_eq!(allow("/rides"), "POST, OPTIONS");
+        assert_eq!(allow("/payments/x/void"), "POST, OPTIONS");
     }
 }

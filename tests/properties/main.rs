@@ -35,7 +35,6 @@ mod provider_event;
 mod replay_cache;
 mod replays;
 mod return_key;
-mod ride;
 mod signing;
 mod stripe;
 mod stripe_payments;

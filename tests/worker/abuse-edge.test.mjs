@@ -78,7 +78,6 @@ const example = (route) =>
 
 /** What a POST of somebody else is answered. A new address has to say it here. */
 const refusals = {
-  '/rides': [401, STRANGER],
   '/payments': [401, STRANGER],
   '/payments/{id}/capture': [401, STRANGER],
   '/payments/{id}/void': [401, STRANGER],

@@ -89,10 +89,6 @@ impl FromPath for RideId {
     fn from_path(text: &str) -> Option<Self> {
         Self::parse(text)
     }
-
-    fn described() -> Option<Value> {
-        Some(json!({ "description": "The ride.", "schema": reference("RideId") }))
-    }
 }
 
 impl FromPath for Kind {

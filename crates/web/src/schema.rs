@@ -26,11 +26,6 @@ pub fn integer_of(min: impl Into<Value>, max: impl Into<Value>) -> Schema {
     integer().with("minimum", min).with("maximum", max)
 }
 
-/// A number of this range.
-pub fn number_of(min: i32, max: i32) -> Schema {
-    of_type("number").with("minimum", min).with("maximum", max)
-}
-
 /// True or false.
 pub fn boolean() -> Schema {
     of_type("boolean")

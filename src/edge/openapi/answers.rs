@@ -105,8 +105,6 @@ refusals! {
         "Another method than this address has.";
     REQUEST_TIMEOUT = "RequestTimeout"(RequestTimeout; RETRY_AFTER)
         "The body did not come in time. Nothing was run.";
-    CONFLICT = "Conflict"(InProgress | KeyExpired; RETRY_AFTER, LOCATION)
-        "The first request with this key still runs, or its response has expired. Nothing was run anew.";
     PAYMENT_CONFLICT = "PaymentConflict"(InProgress | KeyExpired | PaymentState | LimitReached; RETRY_AFTER, LOCATION)
         "The first request with this key still runs, or its response has expired, or the payment is not in a state for this, or takes no more. Nothing was run anew.";
     IN_PROGRESS = "InProgress"(InProgress; RETRY_AFTER, LOCATION) "The key is not finished: nothing is forgotten.";
@@ -172,7 +170,7 @@ impl Refusal {
 }
 
 /// What is said of HTML beside JSON.
-pub(super) const AS_A_PAGE: &str = "The same as a page, for whoever prefers HTML (`Accept`).";
+const AS_A_PAGE: &str = "The same as a page, for whoever prefers HTML (`Accept`).";
 
 /// The headers of an answer, with those that all have.
 pub(super) fn header_references(more: &[Header]) -> Value {

@@ -30,19 +30,17 @@ const ABOUT: &str = "Make a key for each thing that is to happen once, send it i
 - **Credentials** are taken over https only: plain http is sent on (308), or refused (403), but on this machine.
 - In the demo the token of an account is its address: `user@example.com`, or `user-bad-source@example.com`, whose card is declined.";
 
-const TAGS: [(&str, &str); 7] = [
+const TAGS: [(&str, &str); 6] = [
     ("Payments", "Take money once, or reserve it and take it later."),
     ("Refunds", "Give it back, never more than was taken."),
     ("Idempotency keys", "Where a key stands, and what happened under it."),
     ("Checkout", "A page on which a person pays an order, once."),
-    ("Rides", "The example of the article: a rocket ride for $20.00."),
     ("Service", "For whoever runs it."),
     ("Documentation", "For people who read."),
 ];
 
 /// Links from an answer to other operations: name, operation, where its parameter `id` stands in the answer, and what for.
-const LINKS: [(&str, &str, &str, &str); 7] = [
-    ("ShowRide", "showRide", "/ride/id", "The ride that was booked."),
+const LINKS: [(&str, &str, &str, &str); 6] = [
     ("ShowPayment", "showPayment", "/id", "The payment as it stands."),
     ("CapturePayment", "capturePayment", "/id", "Take what was reserved."),
     ("VoidPayment", "voidPayment", "/id", "Give up what was reserved."),
@@ -104,7 +102,6 @@ pub fn document(endpoints: &[Endpoint]) -> Value {
 fn security(who: Who) -> Value {
     match who {
         Who::Account => json!([{ "account": [] }]),
-        Who::Owner | Who::FormOrAccount => json!([{ "account": [] }, {}]),
         Who::Operator => json!([{ "admin": [] }]),
         Who::Anyone | Who::LinkHolder | Who::Stripe | Who::Adyen => {
             json!([])

@@ -5,8 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value, json};
 
 use super::answers::{
-    AS_A_PAGE, HTTPS_REQUIRED, Header, INTERRUPTED, METHOD_NOT_ALLOWED, NEXT_PAGE, Refusal, STORED,
-    header_references,
+    HTTPS_REQUIRED, Header, INTERRUPTED, METHOD_NOT_ALLOWED, NEXT_PAGE, Refusal, STORED, header_references,
 };
 use web::schema::{Schema, text};
 
@@ -98,15 +97,6 @@ impl Operation {
     /// It answers with a page.
     pub(super) fn shows_page(self) -> Self {
         self.answers(200, "The page.", &[], [("text/html", text())])
-    }
-
-    /// What it shows as JSON, it shows as a page, too.
-    pub(super) fn also_as_page(mut self, status: u16) -> Self {
-        let content = self.answers.get_mut(&status).and_then(|answer| answer.get_mut("content"));
-        if let Some(Value::Object(content)) = content {
-            content.insert("text/html".to_owned(), json!({ "schema": text().about(AS_A_PAGE) }));
-        }
-        self
     }
 
     /// It leads on.

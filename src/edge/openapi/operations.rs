@@ -8,7 +8,7 @@ use super::schemas::payment_status;
 use crate::edge::return_key;
 use crate::readmodel::list::{CREATED_MAX_S, LIMIT_DEFAULT, LIMIT_MAX};
 use crate::webhooks::adyen;
-use web::schema::{Schema, constant, integer, integer_of, object, one_of_words, reference, text};
+use web::schema::{Schema, constant, integer, integer_of, object, reference, text};
 
 /// What whoever sends a body may be refused for.
 const BODY: [Refusal; 2] = [REQUEST_TIMEOUT, CONTENT_TOO_LARGE];
@@ -135,50 +135,6 @@ pub(in crate::edge) fn return_from_bank() -> Operation {
         "schema": text().with("pattern", "^[A-Za-z0-9_-]{64}$"),
     }))
     .leads_on().refuses(&[NOT_FOUND, UNREADABLE])
-}
-
-pub(in crate::edge) fn book_ride() -> Operation {
-    let headers = [STORED[0], STORED[1], STORED[2], NEXT_PAGE];
-    Operation::new(
-        "Rides", "bookRide", "Book a ride",
-        "Books a rocket ride and pays its price, $20.00, with the account's payment method. The form of `/rides/new` is sent \
-         here too: it has no `Authorization`, its key is its hidden field, and every answer that is complete or not known \
-         yet leads to the ride's page. In the demo the parameter `raise_error` makes it fail once, inside the operation, \
-         after the ride is created: `true` by an error, `crash` by a trap of the whole WebAssembly instance. A retry with \
-         the same key goes on from there.",
-    )
-    .keyed()
-    .body(true, [
-        ("application/json", reference("RideRequest")),
-        ("application/x-www-form-urlencoded", reference("RideForm")),
-    ])
-    .stores(201, "Booked and paid: exactly one charge exists.", &[CREATED], reference("RideBooked"))
-    .links(201, &["ShowRide"])
-    .answers(303, "A form: the ride's page, whatever became of it.", &headers, [])
-    .refuses(&BODY).refuses(&KEYED)
-    .refuses(&[PAYMENT_FAILED, FORBIDDEN, NOT_FOUND, CONFLICT, UNPROCESSABLE, RATE_LIMITED])
-}
-
-pub(in crate::edge) fn show_ride() -> Operation {
-    Operation::new(
-        "Rides", "showRide", "Show a ride",
-        "Its owner sees it: an account by its token, a browser by its cookie. A browser gets the page, and after a failed \
-         payment the form again.",
-    )
-    .shows("The ride.", reference("Ride")).also_as_page(200).leads_on().refuses(&LOOK)
-}
-
-pub(in crate::edge) fn ride_form() -> Operation {
-    Operation::new(
-        "Rides", "rideForm", "The booking form",
-        "Demo only. The form with this browser's open key, or with a fresh one. If the open key was used, it leads to what \
-         it booked. `?another` asks for another booking.",
-    )
-    .parameter(json!({
-        "name": "another", "in": "query", "required": false, "allowEmptyValue": true,
-        "description": "Another booking, once this browser's last one is over.", "schema": one_of_words(["", "1"]),
-    }))
-    .shows_page().leads_on().refuses(&[NOT_FOUND, UNREADABLE])
 }
 
 pub(in crate::edge) fn show_key() -> Operation {

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::schemas::{refund_example, resource, ride_example, ride_id};
+use super::schemas::{declined_example, payment_id, refund_example, resource};
 use once::fingerprint::FieldError;
 use payments::flows::order_link::REVISION_MAX;
 use web::problem::{Kind, Problem};
@@ -51,10 +51,8 @@ fn members(kind: Kind, schema: Schema) -> Schema {
         Kind::PaymentFailed => schema
             .may_have("code", reference("FailureCode"))
             .may_have("decline_code", text().or_null().about("The issuer's own reason."))
-            .may_have("ride", reference("Ride"))
-            .may_have("payment", reference("Payment"))
-            .may_have("resource", resource())
-            .with("oneOf", needs_one_of(["ride", "payment"])),
+            .has("payment", reference("Payment"))
+            .may_have("resource", resource()),
         Kind::PaymentState => schema
             .has("state", text().about("The payment's present status.").example("succeeded"))
             .has("resource", resource()),
@@ -91,28 +89,28 @@ fn members(kind: Kind, schema: Schema) -> Schema {
 /// A problem of this kind, as it is sent.
 pub(super) fn example(kind: Kind) -> Value {
     let mut problem = Problem::new(kind);
-    let ride = format!("/rides/{}", ride_id());
+    let path = format!("/payments/{}", payment_id());
     match kind {
         Kind::PaymentState => {
             problem.state = Some("canceled".to_owned());
-            problem.resource = Some(format!("/payments/{}", super::schemas::payment_id()));
+            problem.resource = Some(path);
         }
         Kind::KeyExpired
         | Kind::InProgress
         | Kind::Interrupted
         | Kind::OutcomeUnknown
         | Kind::Unavailable => {
-            problem.resource = Some(ride);
+            problem.resource = Some(path);
         }
         Kind::KeyReused => {
-            problem.fields = vec!["origin_lat".to_owned()];
-            problem.resource = Some(ride);
+            problem.fields = vec!["amount".to_owned()];
+            problem.resource = Some(path);
         }
         Kind::LinkRevision => problem.revision = Some(3),
         Kind::AmountTooLarge => problem.available = Some(1500),
         Kind::InvalidParameters => {
-            let message = "must be decimal degrees from -90 to 90, such as 37.7749".to_owned();
-            problem.errors = vec![FieldError { field: "origin_lat".to_owned(), message }];
+            problem.errors =
+                vec![FieldError { field: "amount".to_owned(), message: "is missing".to_owned() }];
         }
         Kind::RequestTimeout => problem = Problem::timed_out(10_000),
         Kind::PaymentFailed => problem.detail = "Your card has insufficient funds.".to_owned(),
@@ -128,7 +126,7 @@ pub(super) fn example(kind: Kind) -> Value {
                     ("instance", problem_path()),
                     ("code", "card_declined".into()),
                     ("decline_code", "insufficient_funds".into()),
-                    ("ride", ride_example("unpaid")),
+                    ("payment", declined_example()),
                 ];
                 members.extend(failed.map(|(name, value)| (name.to_owned(), value)));
             }
@@ -149,5 +147,5 @@ pub(super) fn example(kind: Kind) -> Value {
 }
 
 fn problem_path() -> Value {
-    format!("/rides/{}", ride_id()).into()
+    format!("/payments/{}", payment_id()).into()
 }

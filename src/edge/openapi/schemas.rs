@@ -4,23 +4,20 @@ use serde_json::{Value, json};
 
 use crate::edge::checkout::cart::{LINES_MAX, NAME_MAX_CHARS, QUANTITY_MAX};
 use crate::edge::payment_params::{METADATA_MAX, METADATA_NAME_MAX, METADATA_VALUE_MAX, ORDER_MAX, URL_MAX};
-use crate::edge::ride::COORDINATES;
 use crate::readmodel::list::STATUSES;
 use payments::flows::order_link::REVISION_MAX;
-use payments::flows::ride::{FARE_CURRENCY, FARE_MINOR};
 use payments::payment::money::AMOUNT_MAX_MINOR;
 use payments::payment::tries::Stage;
 use payments::payment::{DisputeStatus, RefundReason};
 use payments::providers::Provider;
 use web::entries::EMAIL_MAX;
 use web::schema::{
-    Schema, boolean, constant, integer, integer_of, list, number_of, object, one_of_words, reference, text,
-    uri, uri_reference,
+    Schema, boolean, constant, integer, integer_of, list, object, one_of_words, reference, text, uri,
+    uri_reference,
 };
-use web::test_cards::TEST_CARDS;
 
 const AT: &str = "2026-11-21T09:30:00.000Z";
-/// The id of a payment and of a ride in the examples, after their prefixes.
+/// The id of a payment in the examples, after its prefix.
 const ID: &str = "Qm9va2luZ3MtbmV2ZXItY2hhcmdlLXR3aWNlLW9rLTE";
 const PROVIDERS_ID: &str = "The provider's id of it, once there is one.";
 const RESULT: &str = "Where the result stands or will stand.";
@@ -28,11 +25,6 @@ const RESULT: &str = "Where the result stands or will stand.";
 /// A payment's id, for examples.
 pub(super) fn payment_id() -> String {
     format!("pay_{ID}")
-}
-
-/// A ride's id, for examples.
-pub(super) fn ride_id() -> String {
-    format!("ride_{ID}")
 }
 
 /// Where a result stands.
@@ -63,17 +55,6 @@ fn words<const N: usize>(explained: [(&str, &str); N]) -> Vec<Value> {
 
 /// All that have a name, but the problems.
 pub(super) fn all() -> Vec<(&'static str, Schema)> {
-    let payment_example = json!({
-        "id": payment_id(), "object": "payment", "status": "succeeded", "amount": 2500, "amount_capturable": 0,
-        "capture_before": null, "amount_captured": 2500, "amount_refunded": 0, "currency": "usd", "capture": true,
-        "order_id": "order-1042", "revision": null, "description": "Two tickets", "customer": null,
-        "receipt_email": null, "metadata": {}, "provider": "stripe", "provider_payment": "pi_3QK1",
-        "next_action": null, "failure": null, "pending_operation": null, "failed_operation": null,
-        "dispute": null, "attempt": 1, "tries": [{
-            "attempt": 1, "provider": "stripe", "provider_payment": "pi_3QK1", "status": "succeeded",
-            "outcome": "definitive", "late_money": null, "dispute": null,
-        }], "created_at": AT,
-    });
     vec![
         ("Time", text().about("RFC 3339, in UTC, with milliseconds.").with("format", "date-time").example(AT)),
         ("Amount", integer_of(1, AMOUNT_MAX_MINOR).about(
@@ -87,7 +68,6 @@ pub(super) fn all() -> Vec<(&'static str, Schema)> {
         ("PaymentId", id("pay_", "payment")),
         ("RefundId", text().about("The public id of a refund.").with("pattern", "^re_[A-Za-z0-9_-]+$")
             .example("re_c2V0dGxlZC1vbmNl")),
-        ("RideId", id("ride_", "ride")),
         ("Cached", boolean().about(
             "Only with the setting `REPLAY_MARKER=body`: whether this answer was there before. It takes the place of \
              `Idempotent-Replayed`.",
@@ -140,7 +120,7 @@ pub(super) fn all() -> Vec<(&'static str, Schema)> {
                 "What a bank wants back. While it is open nothing can be refunded, unless the bank only asks; of what \
                  was lost nothing.",
             )),
-        ("Payment", payment().example(payment_example)),
+        ("Payment", payment().example(payment_example())),
         ("PaymentList", object().about("A page of payments, the newest first.")
             .has("object", constant("list")).has("url", constant("/payments"))
             .has("has_more", boolean()
@@ -153,21 +133,6 @@ pub(super) fn all() -> Vec<(&'static str, Schema)> {
             .has("data", list(reference("Refund")).about("The newest first."))
             .has("has_more", constant(false)).closed()
             .example(json!({ "object": "list", "data": [refund_example()], "has_more": false }))),
-        ("RideRequest", ride_request()),
-        ("RideForm", ride_request()
-            .may_have("idempotency_key", text().about(
-                "The key: hidden in the form of `/rides/new`; an API client may send its own here instead of the header.",
-            ))
-            .may_have("payment_method", one_of_words(TEST_CARDS.map(|card| card.payment_method)).about(
-                "The form's test card. An API client pays with its account's payment method and leaves it out.",
-            ))),
-        ("Place", object().about("In decimal degrees.").has("lat", number_of(-90, 90))
-            .has("lon", number_of(-180, 180)).closed()),
-        ("Ride", ride()),
-        ("RideBooked", object().has("message", text().about("For the person who rides.")).has("ride", reference("Ride"))
-            .may_have("cached", reference("Cached")).closed().example(json!({
-                "message": "Payment accepted. Your pilot is on their way!", "ride": ride_example("paid"),
-            }))),
         ("Key", key()),
         ("TimelineEntry", object().has("at", reference("Time"))
             .has("attempt", integer().with("minimum", 0).about("The run that did it."))
@@ -375,53 +340,44 @@ fn refund() -> Schema {
         .closed()
 }
 
+/// A payment, as an answer has it.
+fn payment_example() -> Value {
+    json!({
+        "id": payment_id(), "object": "payment", "status": "succeeded", "amount": 2500, "amount_capturable": 0,
+        "capture_before": null, "amount_captured": 2500, "amount_refunded": 0, "currency": "usd", "capture": true,
+        "order_id": "order-1042", "revision": null, "description": "Two tickets", "customer": null,
+        "receipt_email": null, "metadata": {}, "provider": "stripe", "provider_payment": "pi_3QK1",
+        "next_action": null, "failure": null, "pending_operation": null, "failed_operation": null,
+        "dispute": null, "attempt": 1, "tries": [{
+            "attempt": 1, "provider": "stripe", "provider_payment": "pi_3QK1", "status": "succeeded",
+            "outcome": "definitive", "late_money": null, "dispute": null,
+        }], "created_at": AT,
+    })
+}
+
+/// The same, of one that was declined.
+pub(super) fn declined_example() -> Value {
+    let mut payment = payment_example();
+    let declined = json!({
+        "status": "declined", "amount_captured": 0, "failure": {
+            "code": "card_declined", "decline_code": "insufficient_funds", "message": "Your card has insufficient funds.",
+        }, "tries": [{
+            "attempt": 1, "provider": "stripe", "provider_payment": "pi_3QK1", "status": "declined",
+            "outcome": "definitive", "late_money": null, "dispute": null,
+        }],
+    });
+    if let (Value::Object(payment), Value::Object(declined)) = (&mut payment, declined) {
+        payment.extend(declined);
+    }
+    payment
+}
+
 /// A refund, as an answer has it.
 pub(super) fn refund_example() -> Value {
     json!({
         "id": "re_c2V0dGxlZC1vbmNl", "object": "refund", "payment": payment_id(), "status": "succeeded", "amount": 500,
         "currency": "usd", "reason": RefundReason::RequestedByCustomer.as_str(), "provider_refund": "re_3QK1",
         "failure": null, "created_at": AT,
-    })
-}
-
-fn ride_request() -> Schema {
-    let coordinate = |schema: Schema, (name, limit): (&str, i32)| {
-        let which = if name.ends_with("lat") { "Latitude" } else { "Longitude" };
-        let place = if name.starts_with("origin") { "start" } else { "destination" };
-        let about = format!("{which} of the {place}, in decimal degrees from -{limit} to {limit}.");
-        schema.has(name, number_of(-limit, limit).about(&about))
-    };
-    COORDINATES.into_iter().fold(object(), coordinate).example(json!({
-        "origin_lat": 37.7749, "origin_lon": -122.4194, "target_lat": 28.5721, "target_lon": -80.648,
-    }))
-}
-
-fn ride() -> Schema {
-    let place = || reference("Place").or_null().about("Null once the personal data was erased.");
-    object()
-        .about("Before a ride is created there is only its id.")
-        .has("id", reference("RideId"))
-        .has("object", constant("ride"))
-        .has("status", one_of_words(["pending", "paid", "unpaid", "unknown"]).about(
-            "`pending`: under way. `paid`: exactly one charge exists. `unpaid`: none exists and none will. `unknown`: the \
-             provider has not said; it is being found out.",
-        ))
-        .may_have("amount", constant(FARE_MINOR).about("What every ride costs: $20.00."))
-        .may_have("currency", constant(FARE_CURRENCY))
-        .may_have("origin", place())
-        .may_have("target", place())
-        .may_have("charge", text().or_null().about("The provider's id of the payment, once there is one."))
-        .may_have("created_at", reference("Time"))
-        .closed()
-        .example(ride_example("paid"))
-}
-
-/// A ride, as an answer has it.
-pub(super) fn ride_example(status: &str) -> Value {
-    json!({
-        "id": ride_id(), "object": "ride", "status": status, "amount": FARE_MINOR, "currency": FARE_CURRENCY,
-        "origin": { "lat": 37.7749, "lon": -122.4194 }, "target": { "lat": 28.5721, "lon": -80.648 },
-        "charge": "pi_3QK1", "created_at": AT,
     })
 }
 
@@ -449,8 +405,8 @@ fn key() -> Schema {
             "object": "idempotency_key", "status": "complete", "recovery_point": "finished",
             "request_hash": "v1:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08", "attempts": 1,
             "created_at": AT, "expires_at": "2026-11-22T09:30:01.000Z", "response_code": 201,
-            "resource": format!("/rides/{}", ride_id()), "timeline": [
-                { "at": AT, "attempt": 1, "event": "key_created", "detail": "ride" },
+            "resource": format!("/payments/{}", payment_id()), "timeline": [
+                { "at": AT, "attempt": 1, "event": "key_created", "detail": "payment" },
                 { "at": "2026-11-21T09:30:01.000Z", "attempt": 1, "event": "finished", "detail": "201" },
             ],
         }))
