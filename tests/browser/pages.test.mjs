@@ -166,9 +166,10 @@ const pages = {
 
   documentation: async (page) => {
     await page.goto('/docs');
-    await page.getByRole('button', { name: 'Book a ride' }).click();
-    await page.getByRole('button', { name: 'Execute' }).click();
-    await page.getByText('Your pilot is on their way').first().waitFor();
+    const pay = page.locator('#operations-Payments-createPayment');
+    await pay.locator('.opblock-summary-control').click();
+    await pay.getByRole('button', { name: 'Execute' }).click();
+    await pay.getByText('"status": "succeeded"').first().waitFor();
   },
 
   lab: async (page) => {
