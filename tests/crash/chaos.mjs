@@ -178,10 +178,18 @@ const OF_ALARMS = [
   'SQLite alarm overdue, running despite AlarmManager mismatch',
 ];
 
+/**
+ * The judge looks into the files of objects while the process lives. An alarm that opens one at that moment finds it locked, and the runtime
+ * tries it again. A stack follows its exception, which is a complaint or none.
+ */
+const OF_THE_JUDGE = ['database is locked: SQLITE_BUSY', 'stack: '];
+
 /** What must not be in the log. */
 function isComplaint(entry) {
   if (typeof entry === 'string')
-    return !OF_ALARMS.some((text) => entry.includes(`warning: NOSENTRY ${text}`));
+    return ![...OF_ALARMS.map((text) => `warning: NOSENTRY ${text}`), ...OF_THE_JUDGE].some((text) =>
+      entry.includes(text),
+    );
   // There is no queue here: what is staged stays staged, and is judged.
   return entry.level === 'error' && !['request', 'outbox_failed'].includes(entry.event);
 }
