@@ -2,6 +2,8 @@
 //!
 //! The flow of Brandur Leach's "Implementing Stripe-like Idempotency Keys in Postgres". Outcomes: 201 and a paid ride;
 //! 402 and a declined or failed one, which was not charged.
+//!
+//! Nothing begins one any more: this finishes and shows what a release before has begun. The rides of today are the demo's own (`demo/src/rides`).
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -27,19 +29,6 @@ pub const FARE_CURRENCY: &str = "usd";
 pub struct DegreesE7(pub i32);
 
 impl DegreesE7 {
-    /// Parses decimal degrees between −`limit` and `limit`.
-    pub fn parse(text: &str, limit: i32) -> Option<Self> {
-        let plain = text.bytes().all(|b| b.is_ascii_digit() || matches!(b, b'-' | b'+' | b'.' | b'e' | b'E'))
-            && text.len() <= 32;
-        // Without other letters there is no `nan` and no `inf`; JSON writes small numbers as `1e-7`.
-        let degrees: f64 = text.parse().ok().filter(|_| plain)?;
-        if degrees.abs() > f64::from(limit) {
-            return None;
-        }
-        #[allow(clippy::cast_possible_truncation)] // at most 180 · 10⁷
-        Some(Self((degrees * 1e7).round() as i32))
-    }
-
     /// In degrees.
     pub fn degrees(self) -> f64 {
         f64::from(self.0) / 1e7
