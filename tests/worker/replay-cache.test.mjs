@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { after, afterEach, describe, test } from 'node:test';
 
 import { DECLINED_USER, account, freshKey, read } from './support/account.mjs';
-import { startChanged } from './support/changed.mjs';
+import { startWithObjectsOfBefore } from './support/changed.mjs';
 import { demoWorkers, startSite } from './support/harness.mjs';
 import { AT_ONCE, PAYMENT } from './support/payments.mjs';
 import { parse } from './support/prometheus.mjs';
@@ -157,11 +157,7 @@ test('a copy does not outlive the response', async (t) => {
 
 test('without copies, or with objects that do not say that it is final, the object answers', async (t) => {
   const settings = (vars) => demoWorkers({ vars: { ...on, ...vars }, secrets });
-  const old = await startChanged((text) => text.replace('"../../src/entry.mjs"', '"before.mjs"'), {
-    vars: on,
-    secrets,
-    files: { 'before.mjs': BEFORE },
-  });
+  const old = await startWithObjectsOfBefore(BEFORE, { vars: on, secrets });
   t.after(() => old.close());
   const off = await startSite({ workers: settings({ REPLAY_CACHE_MS: '0' }) });
   t.after(() => off.close());
@@ -177,27 +173,8 @@ test('without copies, or with objects that do not say that it is final, the obje
 
 /** Objects of the release before. */
 const BEFORE = `
-import { DurableObject } from 'cloudflare:workers';
-import { KeyObject as Newest } from '../../src/entry.mjs';
-
-export * from '../../src/entry.mjs';
-export { default } from '../../src/entry.mjs';
-
-export class KeyObject extends DurableObject {
-  #newest;
-
-  constructor(ctx, env) {
-    super(ctx, env);
-    this.#newest = new Newest(ctx, env);
-  }
-
   async ask(question) {
     const { finality, ...answered } = JSON.parse(await this.#newest.ask(question));
     return JSON.stringify(answered);
   }
-
-  alarm() {
-    return this.#newest.alarm();
-  }
-}
 `;

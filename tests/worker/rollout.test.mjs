@@ -4,43 +4,23 @@ import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 
 import { account, freshKey } from './support/account.mjs';
-import { startChanged } from './support/changed.mjs';
+import { startWithObjectsOfBefore } from './support/changed.mjs';
 import { objectId } from './support/objects.mjs';
 import { PAYMENT } from './support/payments.mjs';
 
 /** Objects as the release before had them: asked by requests alone, and answering without the time that the provider took. */
 const BEFORE = `
-import { DurableObject } from 'cloudflare:workers';
-import { KeyObject as Newest } from '../../src/entry.mjs';
-
-export * from '../../src/entry.mjs';
-export { default } from '../../src/entry.mjs';
-
-export class KeyObject extends DurableObject {
-  #newest;
-
-  constructor(ctx, env) {
-    super(ctx, env);
-    this.#newest = new Newest(ctx, env);
-  }
-
   async fetch(request) {
     const { provider_ms, ...answered } = await (await this.#newest.fetch(request)).json();
     return Response.json(answered, { headers: { 'provider-ms': String(provider_ms) } });
   }
-
-  alarm() {
-    return this.#newest.alarm();
-  }
-}
 `;
 
 describe('objects of the release before', () => {
   let site;
   let user;
   before(async () => {
-    const change = (settings) => settings.replace('"../../src/entry.mjs"', '"before.mjs"');
-    site = await startChanged(change, { files: { 'before.mjs': BEFORE } });
+    site = await startWithObjectsOfBefore(BEFORE);
     user = account(site);
   });
   after(() => site.close());

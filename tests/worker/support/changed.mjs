@@ -26,3 +26,30 @@ export async function startChanged(change, { files = {}, ...options } = {}) {
   };
   return { ...site, close };
 }
+
+/** Starts it with objects as a release before had them: `method` is what they are asked by, and they have no other. */
+export function startWithObjectsOfBefore(method, options) {
+  const change = (settings) => settings.replace('"../../src/entry.mjs"', '"before.mjs"');
+  return startChanged(change, { ...options, files: { 'before.mjs': objectsOfBefore(method) } });
+}
+
+const objectsOfBefore = (method) => `
+import { DurableObject } from 'cloudflare:workers';
+import { KeyObject as Newest } from '../../src/entry.mjs';
+
+export * from '../../src/entry.mjs';
+export { default } from '../../src/entry.mjs';
+
+export class KeyObject extends DurableObject {
+  #newest;
+
+  constructor(ctx, env) {
+    super(ctx, env);
+    this.#newest = new Newest(ctx, env);
+  }
+${method}
+  alarm() {
+    return this.#newest.alarm();
+  }
+}
+`;
