@@ -35,6 +35,8 @@ const ownInputs = [
   'askama.toml',
 ];
 const sharedInputs = ['crates', 'static', 'Cargo.toml', 'Cargo.lock'];
+// What is made beside them, as in the folder of an example, is none of it.
+const made = ['build', '.wrangler'];
 
 /** The files and folders that a Worker is made of, from its own folder. */
 export const inputsOf = ({ dir, workspace }) => [
@@ -183,7 +185,7 @@ function digest(worker, profile, more) {
 
 function filesIn(dir, path) {
   const full = join(dir, path);
-  if (!existsSync(full)) return [];
+  if (!existsSync(full) || made.includes(basename(path))) return [];
   if (!statSync(full).isDirectory()) return [path];
   return readdirSync(full)
     .sort()
