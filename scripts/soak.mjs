@@ -8,9 +8,9 @@ import { build } from './build.mjs';
 import { endOnSignals } from './lib/run.mjs';
 import { Stop, say, script, step } from './lib/say.mjs';
 import { table } from './lib/table.mjs';
+import { rng } from '../tests/witness/rng.mjs';
 import { setUp } from './setup.mjs';
 import { Clients } from './soak/clients.mjs';
-import { dice } from './soak/dice.mjs';
 import { judge } from './soak/judge.mjs';
 import { rest, witnesses } from './soak/rest.mjs';
 import { ADMIN_TOKEN, startSoak } from './soak/site.mjs';
@@ -51,7 +51,7 @@ await script(async () => {
 });
 
 async function soak(site, { durationMs, count, seed, isProtected }) {
-  const chance = dice(seed);
+  const chance = rng(seed);
   const clients = new Clients(site, chance.fork());
   const trouble = new Trouble(site, chance.fork(), clients, ADMIN_TOKEN);
 

@@ -1,19 +1,15 @@
 // What the clients were told, joined with what the bank has charged. Nothing is believed: neither that one answer stands for one
 // payment, nor that one payment stands for one charge.
+import { movedByPayment, movedTwice } from '../../tests/witness/ledger.mjs';
 
 /**
  * `answers` is a list of `{scenario, key, status, problem, payment, replayed, sha256, ms}`, where `key` is null for who had none; `charges`
  * is the bank's ledger. Gives a row for each scenario, and `wrong`, a sentence for each thing that must not be.
  */
 export function judge(answers, charges) {
-  const wrong = [];
-  const chargesOf = new Map();
-  for (const { status, metadata } of charges)
-    if (status === 'succeeded') chargesOf.set(metadata.resource, (chargesOf.get(metadata.resource) ?? 0) + 1);
-  const count = (payment) => chargesOf.get(payment) ?? 0;
-
-  for (const [payment, times] of chargesOf)
-    if (times > 1) wrong.push(`the payment ${payment} was charged ${times} times`);
+  const chargesOf = movedByPayment({ charges });
+  const wrong = movedTwice({ charges });
+  const count = (payment) => chargesOf.get(payment)?.charges ?? 0;
 
   const keyed = Map.groupBy(
     answers.filter(({ key }) => key !== null),
@@ -35,7 +31,7 @@ export function judge(answers, charges) {
 
   // Who has no key and no answer may have been charged, and cannot ask.
   const told = new Set(answers.map(({ payment }) => payment));
-  const unknown = [...chargesOf.keys()].filter((payment) => !told.has(payment)).length;
+  const unknown = [...chargesOf.keys()].filter((payment) => count(payment) > 0 && !told.has(payment)).length;
   const unanswered = keyless.filter(({ payment }) => payment === null).length;
   if (unknown > unanswered)
     wrong.push(

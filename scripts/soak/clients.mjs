@@ -4,6 +4,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 
 import { DECLINED_USER, USER, account } from '../../tests/worker/support/account.mjs';
 import { browser } from '../../tests/worker/support/browser.mjs';
+import { meaning } from '../../tests/witness/journal.mjs';
 import { ANSWER_MS } from './site.mjs';
 
 const AMOUNT = 2500;
@@ -18,13 +19,6 @@ const SLOW_CARDS = ['pm_card_processing', 'pm_card_processingDeclined'];
 const RETURN_URL = 'https://shop.example/thanks';
 const LINES = [{ name: 'Enamel mug', unit_amount: 1250, quantity: 2 }];
 
-/** 202: the provider has taken it over, and tells later. */
-const ENDS = [200, 201, 202, 402];
-/** These store nothing: the operation cannot be done any more. */
-const REFUSALS = ['/problems/payment-state', '/problems/amount-too-large'];
-const NOT_YET = ['request-in-progress', 'interrupted', 'outcome-unknown', 'temporarily-unavailable'].map(
-  (kind) => `/problems/${kind}`,
-);
 /** Told with these weights. */
 const STORIES = { charge: 8, reserve: 4, order: 2, declined: 1, bank: 2, slow: 1, checkout: 2 };
 /** Retry-After is in whole seconds; a soak has fewer of them. */
@@ -41,22 +35,22 @@ export class Clients {
   /** What cannot be, as it was seen on the way. */
   wrong = [];
   #site;
-  #dice;
+  #rng;
   #user;
   #declined;
   #over = false;
   #givesUpAt = Infinity;
 
-  constructor(site, dice) {
+  constructor(site, rng) {
     this.#site = site;
-    this.#dice = dice;
+    this.#rng = rng;
     this.#user = account(site, USER);
     this.#declined = account(site, DECLINED_USER);
   }
 
   /** Runs so many clients, one story after the other, until `stop()`; resolves when all have ended what they had begun. */
   run(count) {
-    return Promise.all(Array.from({ length: count }, () => this.#live(this.#dice.fork())));
+    return Promise.all(Array.from({ length: count }, () => this.#live(this.#rng.fork())));
   }
 
   /** No new stories. What is not answered in `patienceMs` is given up, and that is a finding. */
@@ -70,71 +64,71 @@ export class Clients {
     return Date.now() > this.#givesUpAt;
   }
 
-  async #live(dice) {
+  async #live(rng) {
     while (!this.#over) {
-      const story = dice.weighted(STORIES);
+      const story = rng.weighted(STORIES);
       this.stories[story] = (this.stories[story] ?? 0) + 1;
       try {
-        await this[story](dice);
+        await this[story](rng);
       } catch (error) {
         this.wrong.push(`a client of the story ${story}: ${error.stack}`);
       }
     }
   }
 
-  async charge(dice) {
-    const order = dice.chance(0.4) ? { order_id: `order-${dice.uuid()}` } : {};
-    const id = await this.#do(dice, this.#pay(dice, { ...order, ...somewhere(dice) }));
-    if (id) await this.#refunds(dice, id);
+  async charge(rng) {
+    const order = rng.chance(0.4) ? { order_id: `order-${rng.uuid()}` } : {};
+    const id = await this.#do(rng, this.#pay(rng, { ...order, ...somewhere(rng) }));
+    if (id) await this.#refunds(rng, id);
   }
 
-  async reserve(dice) {
-    const id = await this.#do(dice, this.#pay(dice, { capture: false, ...somewhere(dice) }));
+  async reserve(rng) {
+    const id = await this.#do(rng, this.#pay(rng, { capture: false, ...somewhere(rng) }));
     if (!id) return;
-    const capture = () => this.#move(dice, 'capture', id, { amount: dice.between(1, AMOUNT) });
-    const give = () => this.#move(dice, 'void', id, {});
-    const moves = dice.oneOf([
+    const capture = () => this.#move(rng, 'capture', id, { amount: rng.between(1, AMOUNT) });
+    const give = () => this.#move(rng, 'void', id, {});
+    const moves = rng.oneOf([
       [capture()],
       [capture()],
       [give()],
       [capture(), give()],
       [capture(), capture()],
     ]);
-    await Promise.all(moves.map((move) => this.#do(dice, move)));
-    await this.#refunds(dice, id);
+    await Promise.all(moves.map((move) => this.#do(rng, move)));
+    await this.#refunds(rng, id);
   }
 
   /** One order, paid under two keys at once. */
-  async order(dice) {
-    const order_id = `order-${dice.uuid()}`;
-    const pays = [this.#pay(dice, { order_id }), this.#pay(dice, { order_id })];
-    const made = await Promise.all(pays.map((pay) => this.#do(dice, pay)));
+  async order(rng) {
+    const order_id = `order-${rng.uuid()}`;
+    const pays = [this.#pay(rng, { order_id }), this.#pay(rng, { order_id })];
+    const made = await Promise.all(pays.map((pay) => this.#do(rng, pay)));
     const ids = made.filter(Boolean);
     if (new Set(ids).size > 1) this.wrong.push(`the order ${order_id} has two payments: ${ids.join(', ')}`);
-    if (ids[0]) await this.#refunds(dice, ids[0]);
+    if (ids[0]) await this.#refunds(rng, ids[0]);
   }
 
-  async declined(dice) {
-    const where = somewhere(dice);
-    const payment_method = dice.oneOf(where.provider ? DECLINED_AT_ADYEN : DECLINED_CARDS);
-    await this.#do(dice, this.#pay(dice, { payment_method, ...where }));
+  async declined(rng) {
+    const where = somewhere(rng);
+    const payment_method = rng.oneOf(where.provider ? DECLINED_AT_ADYEN : DECLINED_CARDS);
+    await this.#do(rng, this.#pay(rng, { payment_method, ...where }));
   }
 
   /** Accepted first, decided later. */
-  async slow(dice) {
-    const id = await this.#do(dice, this.#pay(dice, { payment_method: dice.oneOf(SLOW_CARDS) }));
-    if (id && dice.chance(0.3)) await this.#do(dice, this.#move(dice, 'void', id, {}));
+  async slow(rng) {
+    const id = await this.#do(rng, this.#pay(rng, { payment_method: rng.oneOf(SLOW_CARDS) }));
+    if (id && rng.chance(0.3)) await this.#do(rng, this.#move(rng, 'void', id, {}));
   }
 
   /** 3-D Secure: the person accepts, fails, or goes away. */
-  async bank(dice) {
-    const more = { payment_method: BANK_CARD, return_url: RETURN_URL, capture: dice.chance(0.7) };
-    const act = this.#pay(dice, more);
-    const id = await this.#do(dice, act);
-    const payment = id && JSON.parse(act.end.text);
+  async bank(rng) {
+    const more = { payment_method: BANK_CARD, return_url: RETURN_URL, capture: rng.chance(0.7) };
+    const act = this.#pay(rng, more);
+    const id = await this.#do(rng, act);
+    const payment = id && JSON.parse(act.answers[0].text);
     if (payment?.status !== 'requires_action') return;
-    const decision = dice.weighted({ accept: 7, fail: 2, leave: 1 });
-    if (decision === 'leave') return void (await this.#do(dice, this.#move(dice, 'void', id, {})));
+    const decision = rng.weighted({ accept: 7, fail: 2, leave: 1 });
+    if (decision === 'leave') return void (await this.#do(rng, this.#move(rng, 'void', id, {})));
     const { pathname } = new URL(payment.next_action.redirect_to_url.url);
     const back = await this.#insist(async () => {
       const answer = await this.#site.fetch(`${pathname}/${decision}`, { method: 'POST' });
@@ -144,15 +138,15 @@ export class Clients {
           ? 'over'
           : undefined;
     });
-    if (back?.startsWith('http') && dice.chance(0.7)) {
+    if (back?.startsWith('http') && rng.chance(0.7)) {
       const { pathname: path, search } = new URL(back);
       await this.#ask(this.#user, path + search, {}).catch(() => {});
     }
   }
 
   /** A person who presses the button twice, in one tab or in two. */
-  async checkout(dice) {
-    const body = { order_id: `order-${dice.uuid()}`, currency: 'usd', lines: LINES };
+  async checkout(rng) {
+    const body = { order_id: `order-${rng.uuid()}`, currency: 'usd', lines: LINES };
     const link = await this.#insist(async () => {
       const made = await this.#user.post('/checkout/sessions', body);
       return made.status === 201 ? new URL(made.json().url).pathname : undefined;
@@ -160,7 +154,7 @@ export class Clients {
     if (!link) return;
     const tabs = [browser(this.#site), browser(this.#site)];
     const email = 'ada@example.com';
-    const cards = dice.chance(0.3) ? ['pm_card_visa_chargeDeclined'] : [];
+    const cards = rng.chance(0.3) ? ['pm_card_visa_chargeDeclined'] : [];
     this.counts.operations += 1;
     const page = await this.#insist(async () => {
       const page = await tabs[0].visit(link);
@@ -168,7 +162,7 @@ export class Clients {
       if (page.text.includes('Thank you for your order')) return page;
       if (!page.entries?.payment_method) return undefined;
       const payment_method = cards.pop() ?? 'pm_card_visa';
-      const senders = dice.chance(0.5) ? tabs : [tabs[0], tabs[0]];
+      const senders = rng.chance(0.5) ? tabs : [tabs[0], tabs[0]];
       const send = async (tab) => {
         const own = tab === tabs[0] ? page : await tab.visit(link);
         if (own.entries) await tab.send(link, { ...own.entries, payment_method, email });
@@ -178,53 +172,52 @@ export class Clients {
     });
     if (!page) return this.wrong.push(`the checkout ${body.order_id} came to no receipt`);
     const payment = /pay_[\w-]{43}/.exec(page.text)?.[0];
-    this.acts.push({ name: 'checkout', path: link, payment, end: { status: 201, text: '' }, answers: [] });
-    if (payment && dice.chance(0.5)) await this.#refunds(dice, payment);
+    this.acts.push({ name: 'checkout', path: link, payment, answers: [{ status: 201, text: '' }] });
+    if (payment && rng.chance(0.5)) await this.#refunds(rng, payment);
   }
 
   /** Up to three, which together may be more than there is. */
-  async #refunds(dice, id) {
-    const refunds = Array.from({ length: dice.between(0, 3) }, () =>
-      this.#move(dice, 'refunds', id, { amount: dice.between(200, 1500) }),
+  async #refunds(rng, id) {
+    const refunds = Array.from({ length: rng.between(0, 3) }, () =>
+      this.#move(rng, 'refunds', id, { amount: rng.between(200, 1500) }),
     );
-    await Promise.all(refunds.map((refund) => this.#do(dice, refund)));
+    await Promise.all(refunds.map((refund) => this.#do(rng, refund)));
   }
 
-  #pay(dice, more) {
-    const receipt = dice.chance(0.3) ? { receipt_email: `soak-${dice.between(1, 99)}@example.com` } : {};
+  #pay(rng, more) {
+    const receipt = rng.chance(0.3) ? { receipt_email: `soak-${rng.between(1, 99)}@example.com` } : {};
     const body = { amount: AMOUNT, currency: 'usd', ...receipt, ...more };
-    return { name: 'pay', path: '/payments', body, key: `soak-${dice.uuid()}`, user: this.#user };
+    return { name: 'pay', path: '/payments', body, key: `soak-${rng.uuid()}`, user: this.#user };
   }
 
-  #move(dice, name, payment, body) {
+  #move(rng, name, payment, body) {
     const path = `/payments/${payment}/${name}`;
-    return { name, path, payment, body, key: `soak-${dice.uuid()}`, user: this.#user };
+    return { name, path, payment, body, key: `soak-${rng.uuid()}`, user: this.#user };
   }
 
   /** Does a request to its end, some of them twice at once, and some once more afterwards. Gives the payment that it made. */
-  async #do(dice, act) {
+  async #do(rng, act) {
     this.counts.operations += 1;
-    Object.assign(act, { answers: [], end: null, refused: null });
+    Object.assign(act, { answers: [], refused: null });
     this.acts.push(act);
-    const times = dice.chance(0.25) ? 2 : 1;
-    await Promise.all(Array.from({ length: times }, () => this.#toTheEnd(dice, act)));
-    if (act.end && dice.chance(0.2)) {
+    const times = rng.chance(0.25) ? 2 : 1;
+    await Promise.all(Array.from({ length: times }, () => this.#toTheEnd(rng, act)));
+    if (act.answers.length > 0 && rng.chance(0.2)) {
       this.counts.replays += 1;
-      await this.#toTheEnd(dice, act);
+      await this.#toTheEnd(rng, act);
     }
     const [first] = act.answers;
-    act.end = first ?? null;
     return act.name === 'pay' && first?.status === 201 ? JSON.parse(first.text).id : undefined;
   }
 
-  async #toTheEnd(dice, act) {
+  async #toTheEnd(rng, act) {
     for (let tries = 0; !this.#isLate; tries += 1) {
       if (tries > 0) {
         this.counts.retries += 1;
         await pause(AGAIN_MS);
       }
-      const hangsUp = dice.chance(0.04);
-      const signal = AbortSignal.timeout(hangsUp ? dice.between(5, 300) : ANSWER_MS);
+      const hangsUp = rng.chance(0.04);
+      const signal = AbortSignal.timeout(hangsUp ? rng.between(5, 300) : ANSWER_MS);
       let answer;
       try {
         answer = await this.#ask(act.user, act.path, {
@@ -237,16 +230,12 @@ export class Clients {
         this.counts[hangsUp ? 'hung up' : 'lost'] += 1;
         continue;
       }
-      if (ENDS.includes(answer.status)) {
-        act.answers.push({ status: answer.status, text: answer.text, location: answer.header('location') });
-        act.end = act.answers[0];
-        return;
-      }
-      const { type } = problem(answer);
-      if (REFUSALS.includes(type)) return void (act.refused = type);
-      const open = /pay_[\w-]{43}/.exec(answer.header('location') ?? '')?.[0];
+      const { end, refused, waitMs } = meaning(answer, act);
+      if (end) return void act.answers.push(end);
+      if (refused) return void (act.refused = refused);
+      const open = /pay_[\w-]{43}/.exec(answer.headers.location ?? '')?.[0];
       if (open && answer.status === 503) this.inDoubt.push(open);
-      if (!NOT_YET.includes(type) && answer.status < 500)
+      if (waitMs === undefined && answer.status < 500)
         return void this.wrong.push(`${act.path} was answered ${answer.status}: ${answer.text}`);
     }
     this.wrong.push(`${act.path} under ${act.key} was never answered`);
@@ -254,9 +243,9 @@ export class Clients {
 
   async #ask(user, path, init) {
     this.counts.requests += 1;
-    const answer = await user.ask(path, init);
-    this.statuses[answer.status] = (this.statuses[answer.status] ?? 0) + 1;
-    return answer;
+    const { status, headers, text } = await user.ask(path, init);
+    this.statuses[status] = (this.statuses[status] ?? 0) + 1;
+    return { status, headers: Object.fromEntries(headers), text };
   }
 
   /** Tries until it gives something; nothing if that takes too long. */
@@ -272,12 +261,4 @@ export class Clients {
 }
 
 /** Most are paid with the provider of the configuration, some with the other one. */
-const somewhere = (dice) => (dice.chance(0.25) ? { provider: 'adyen' } : {});
-
-function problem({ text }) {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return {};
-  }
-}
+const somewhere = (rng) => (rng.chance(0.25) ? { provider: 'adyen' } : {});

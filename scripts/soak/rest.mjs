@@ -2,6 +2,7 @@
 import { setTimeout as pause } from 'node:timers/promises';
 
 import { DECLINED_USER, USER, account } from '../../tests/worker/support/account.mjs';
+import { rowsOf } from '../../tests/witness/objects.mjs';
 import { paymentOf } from '../../tests/worker/support/objects.mjs';
 
 const ROUND_MS = 500;
@@ -11,11 +12,6 @@ const LAST_PUSH = 4;
 const LATE_MS = 180_000;
 /** What is processing at the provider is decided after a minute there. */
 const DECIDED_MS = 61_000;
-/** One statement: each is a round trip that blocks this process. */
-const IN_OBJECT = `SELECT
-  (SELECT count(*) FROM idempotency_keys WHERE status = 'open') AS open,
-  (SELECT json_group_array(json_object('job_id', job_id, 'kind', kind)) FROM staged_jobs) AS staged,
-  (SELECT json_group_array(payment_id) FROM payments) AS payments`;
 /** How many are asked at the same time. */
 const AT_ONCE = 16;
 
@@ -58,30 +54,22 @@ async function open(site, { inside }) {
   const objects = await inObjects(site);
   return {
     ...left,
-    'open keys': objects.reduce((sum, { open }) => sum + open, 0),
-    'staged jobs': objects.reduce((sum, { staged }) => sum + staged.length, 0),
+    'open keys': objects.flatMap(({ keys }) => keys).filter(({ status }) => status === 'open').length,
+    'staged jobs': objects.flatMap(({ jobs }) => jobs).length,
   };
 }
 
-/** What lies in each object's own tables; those that were never used have none. */
+/** What lies in each object's own tables. Those that were never used have none. */
 async function inObjects(site) {
-  const ids = await site.objects.ids();
-  return each(ids, async (id) => {
-    try {
-      const [{ open, staged, payments }] = await site.objects.sql(paymentOf(id), IN_OBJECT);
-      return { id, open, staged: JSON.parse(staged), payments: JSON.parse(payments) };
-    } catch (error) {
-      if (!/no such table/.test(error.message)) throw error;
-      return { id, open: 0, staged: [], payments: [] };
-    }
-  });
+  const all = await each(await site.objects.ids(), (id) => site.objects.dump(paymentOf(id)));
+  return all.filter((tables) => tables.idempotency_keys).map(rowsOf);
 }
 
 /** What all say, for the judge. */
 export async function witnesses(site) {
   const objects = await inObjects(site);
   const users = [account(site, USER), account(site, DECLINED_USER)];
-  const ids = objects.flatMap(({ payments }) => payments);
+  const ids = objects.flatMap(({ payments }) => payments.map((row) => row.payment_id));
   const shown = await each(ids, async (id) => {
     for (const user of users) {
       const answer = await user.payment(id);

@@ -39,16 +39,16 @@ export class Trouble {
   /** How often each fault was played, by its name. */
   played = {};
   #site;
-  #dice;
+  #rng;
   #token;
   #clients;
   #over = false;
   #seen = new Set();
   #stopped = new AbortController();
 
-  constructor(site, dice, clients, token) {
+  constructor(site, rng, clients, token) {
     this.#site = site;
-    this.#dice = dice;
+    this.#rng = rng;
     this.#clients = clients;
     this.#token = token;
   }
@@ -62,7 +62,7 @@ export class Trouble {
   async #again(trouble, most) {
     while (!this.#over) {
       await this[trouble]();
-      await pause(this.#dice.between(most / 4, most), null, { signal: this.#stopped.signal }).catch(() => {});
+      await pause(this.#rng.between(most / 4, most), null, { signal: this.#stopped.signal }).catch(() => {});
     }
   }
 
@@ -72,10 +72,10 @@ export class Trouble {
   }
 
   async fault() {
-    const fault = this.#dice.oneOf(FAULTS);
-    const target = this.#dice.weighted(SHARES);
-    const count = this.#dice.between(1, MOST[target] ?? 1);
-    const delay_ms = this.#dice.between(100, 1500);
+    const fault = this.#rng.oneOf(FAULTS);
+    const target = this.#rng.weighted(SHARES);
+    const count = this.#rng.between(1, MOST[target] ?? 1);
+    const delay_ms = this.#rng.between(100, 1500);
     const waiting = (await this.#site.simulator.faults()).filter(({ path, method }) => {
       const own = TARGETS[target];
       return path === own.path && (method ?? undefined) === own.method;
@@ -88,7 +88,7 @@ export class Trouble {
   async evict() {
     const ids = await this.#site.objects.ids();
     if (ids.length === 0) return;
-    const evicted = this.#site.worker.evictDurableObject('KEYS', { id: this.#dice.oneOf(ids) });
+    const evicted = this.#site.worker.evictDurableObject('KEYS', { id: this.#rng.oneOf(ids) });
     await Promise.race([
       evicted.then(
         () => (this.counts.evictions += 1),
@@ -99,9 +99,9 @@ export class Trouble {
   }
 
   async webhooks() {
-    const mode = this.#dice.oneOf(['on', 'doubled', 'shuffled', 'late']);
-    const delay_ms = this.#dice.between(200, 2500);
-    await this.#site.simulator.webhooks(mode, { delay_ms, seed: this.#dice.between(1, 1000) });
+    const mode = this.#rng.oneOf(['on', 'doubled', 'shuffled', 'late']);
+    const delay_ms = this.#rng.between(200, 2500);
+    await this.#site.simulator.webhooks(mode, { delay_ms, seed: this.#rng.between(1, 1000) });
     this.modes[mode] = (this.modes[mode] ?? 0) + 1;
   }
 

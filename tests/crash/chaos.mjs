@@ -1,25 +1,43 @@
 // What every load under kill -9 has: the Worker in a process that is killed, the simulator in one that never is and so can be believed,
-// the provider's faults, and the dice.
+// the provider's faults, and the witnesses' last words.
 
 import assert from 'node:assert/strict';
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
+import { setTimeout as pause } from 'node:timers/promises';
 
 import {
   Runtime,
   UnderWay,
-  dice,
   killAgain,
   send,
   temporaryDirectory,
 } from '../../crates/once-testing/kill/kill.mjs';
 import { root } from '../../scripts/lib/paths.mjs';
-
-export { dice };
+import { endOf, paymentOf } from '../witness/journal.mjs';
+import { objectsIn } from '../witness/objects.mjs';
+import { rng } from '../witness/rng.mjs';
 
 export const SEED = Number(process.env.CRASH_SEED ?? Math.floor(Math.random() * 2 ** 32));
 
-export const LOOK_EVERY_MS = 100;
+const LOOK_EVERY_MS = 100;
+/** Lease, quiet time, and the pauses after a provider that failed: they double with each send. */
+const ENDS_WITHIN_MS = 180_000;
+/** Of all who begin, so many at most are not done. On a slow machine the others come later. */
+const UNFINISHED_MAX = 25;
+
+/** What must hold when all have ended: there is no queue and no read model here. */
+export const HELD_AFTER_KILLS = [
+  'nothing is charged or refunded twice',
+  'what was answered once is answered for ever',
+  'every act has ended',
+  'every charge has its object',
+  'what was told is what the ledger holds',
+  'what was told is what is shown',
+  'what is shown is what the ledger holds',
+  'a request to the provider never changes',
+  'each phase left all of its rows, once',
+];
 
 /** The site's times, short enough for a test. */
 export const TIMES = {
@@ -32,19 +50,18 @@ export const TIMES = {
 
 /** Each is for up to five requests; after that the provider is well until the process starts again. */
 const ARMED_EACH_LIFE = 3;
-/** What the provider does to the next requests: weight, fault, and from how long to how long it takes. */
-const FAULTS = [
-  [45, 'slow_response', 50, 400],
-  [25, 'slow', 50, 400],
-  [8, 'connection_reset_after'],
-  [4, 'connection_reset'],
-  [3, 'response_lost', 2_500, 2_500],
-  [3, 'request_lost', 2_500, 2_500],
-  [5, 'error_before'],
-  [2, 'error_after'],
-  [3, 'rate_limited'],
-  [2, 'lock_timeout'],
-];
+/** What the provider does to the next requests, with these weights. */
+const FAULTS = {
+  ...{ slow_response: 45, slow: 25, connection_reset_after: 8, connection_reset: 4, response_lost: 3 },
+  ...{ request_lost: 3, error_before: 5, error_after: 2, rate_limited: 3, lock_timeout: 2 },
+};
+/** From how long to how long it takes. */
+const DELAYS_MS = {
+  slow_response: [50, 400],
+  slow: [50, 400],
+  response_lost: [2_500, 2_500],
+  request_lost: [2_500, 2_500],
+};
 
 /** Both Workers, each in a process of its own. */
 export class Chaos {
@@ -58,14 +75,18 @@ export class Chaos {
   errors = [];
   /** The requests that reached the provider, by their id. */
   requests = new Map();
-  #random;
+  /** Chance: the same from the same seed. */
+  rng;
+  /** Who asks: set before anybody is killed. */
+  clients;
+  endedAfterMs;
   #directory;
   #vars;
   #path;
 
   /** `path` is what the path of the provider's requests that faults are played on begins with. */
   constructor(name, { seed, vars = {}, path }) {
-    this.#random = dice(seed);
+    this.rng = rng(seed);
     this.#directory = temporaryDirectory(name);
     this.#vars = vars;
     this.#path = path;
@@ -106,24 +127,78 @@ export class Chaos {
   }
 
   async end() {
+    this.clients?.stop();
     await this.worker?.close();
     await this.provider?.close();
   }
 
-  /** Kills the Worker again and again, with faults of the provider in each of its lives. Ends at the first of `failures`, or as `until` says. */
-  async killAgain({ failures, until, ...load }) {
+  /**
+   * Starts and kills the Worker until it was killed so many times and so many clients have come, with faults of the provider in each of its
+   * lives. `begin` lets one come, and `lives` gives when a life has seen enough. Ends at the first failure, or as `until` says.
+   */
+  async run({ kills, factor, wanted, begin, lives, until = async () => false }) {
+    const { clients } = this;
     this.underWayAtKill = await killAgain(this.worker, {
-      ...load,
-      between: (from, to) => this.between(from, to),
-      underWay: this.underWay,
+      kills,
+      factor,
+      isDone: () => clients.begun >= wanted,
       prepare: () => this.arm(),
-      killed: async (kills) => {
-        this.kills = kills;
+      live: () => {
+        const room = Math.min(UNFINISHED_MAX - clients.unfinished, wanted - clients.begun);
+        for (let left = Math.min(Math.ceil(wanted / kills), room); left > 0; left -= 1) begin();
+        return lives();
+      },
+      begin: () => clients.unfinished === 0 && begin({ atOnce: true }),
+      between: this.rng.between,
+      underWay: this.underWay,
+      killed: async (killed) => {
+        this.kills = killed;
         await this.readRequests();
-        if (failures.length > 0) throw failures[0];
+        if (clients.failures.length > 0) throw clients.failures[0];
         return until();
       },
     });
+  }
+
+  /** No more faults: waits for all to end, then asks everybody twice more. Gives what all witnesses say. */
+  async settle() {
+    const { clients } = this;
+    await this.sim('faults', { method: 'DELETE' });
+    await this.worker.start();
+    const from = Date.now();
+    await Promise.race([clients.all(), pause(ENDS_WITHIN_MS, null, { ref: false })]);
+    if (clients.failures.length > 0) throw clients.failures[0];
+    await this.#allEnded(from + ENDS_WITHIN_MS);
+    this.endedAfterMs = Date.now() - from;
+    await this.readRequests();
+
+    const shown = new Map();
+    await inTurn(clients.acts, async (act) => {
+      const hasEnded = act.answers.length > 0 || act.view?.status === 'complete';
+      act.replays = hasEnded ? [await clients.repeat(act), await clients.repeat(act)] : [];
+      const id = endOf(act) && !act.form && paymentOf(act);
+      if (id && !shown.has(id)) shown.set(id, await clients.payment(id, act.owner));
+    });
+    await this.worker.kill();
+    const requests = [...this.requests.values()];
+    return { acts: clients.acts, shown, ledger: await this.sim('ledger'), requests, objects: this.objects() };
+  }
+
+  /** The rows on disk. */
+  objects() {
+    return objectsIn(this.worker.objectsOf('KeyObject'));
+  }
+
+  /** Looks at each key until it has ended or never was. Looking resumes nothing: that is left to the alarm. */
+  async #allEnded(deadline) {
+    let open = this.clients.acts.filter(({ key }) => key);
+    for (;;) {
+      const objects = this.objects();
+      await inTurn(open, async (act) => (act.view = await this.clients.look(act, objects)));
+      open = open.filter(({ view }) => view && view.status !== 'complete');
+      if (open.length === 0 || Date.now() > deadline) return;
+      await pause(LOOK_EVERY_MS);
+    }
   }
 
   /** The simulator's control surface. */
@@ -138,12 +213,11 @@ export class Chaos {
 
   /** Gives the provider the faults of one life of the process. */
   async arm() {
-    const total = FAULTS.reduce((sum, [weight]) => sum + weight, 0);
+    const { between, weighted } = this.rng;
     for (let n = 0; n < ARMED_EACH_LIFE; n += 1) {
-      let left = this.#random() * total;
-      const [, fault, from, to] = FAULTS.find(([weight]) => (left -= weight) < 0) ?? FAULTS[0];
-      const delay_ms = from && this.between(from, to);
-      const body = { fault, delay_ms, count: this.between(1, 5), method: 'POST', path: this.#path };
+      const fault = weighted(FAULTS);
+      const delay_ms = DELAYS_MS[fault] && between(...DELAYS_MS[fault]);
+      const body = { fault, delay_ms, count: between(1, 5), method: 'POST', path: this.#path };
       await this.sim('faults', { method: 'POST', body });
     }
   }
@@ -155,14 +229,6 @@ export class Chaos {
       this.requests.size === 0 || requests.length < 1000 || this.requests.has(requests[0].request_id);
     assert.ok(known, 'no request was missed');
     for (const request of requests) this.requests.set(request.request_id, request);
-  }
-
-  between(from, to) {
-    return from + Math.floor(this.#random() * (to - from + 1));
-  }
-
-  chance(share) {
-    return this.#random() < share;
   }
 
   #inside(name) {
@@ -178,18 +244,10 @@ const OF_ALARMS = [
   'SQLite alarm overdue, running despite AlarmManager mismatch',
 ];
 
-/**
- * The judge looks into the files of objects while the process lives. An alarm that opens one at that moment finds it locked, and the runtime
- * tries it again. A stack follows its exception, which is a complaint or none.
- */
-const OF_THE_JUDGE = ['database is locked: SQLITE_BUSY', 'stack: '];
-
 /** What must not be in the log. */
 function isComplaint(entry) {
   if (typeof entry === 'string')
-    return ![...OF_ALARMS.map((text) => `warning: NOSENTRY ${text}`), ...OF_THE_JUDGE].some((text) =>
-      entry.includes(text),
-    );
+    return !OF_ALARMS.some((text) => entry.includes(`warning: NOSENTRY ${text}`));
   // There is no queue here: what is staged stays staged, and is judged.
   return entry.level === 'error' && !['request', 'outbox_failed'].includes(entry.event);
 }

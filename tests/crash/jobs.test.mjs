@@ -15,9 +15,7 @@
 
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
-import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
-import { DatabaseSync } from 'node:sqlite';
 import { after, before, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
 
@@ -25,11 +23,27 @@ import { makeSecrets, open } from '../../scripts/lib/dev-server.mjs';
 import { freePorts } from '../../scripts/lib/lab.mjs';
 import { endOnSignals, stopAll } from '../../scripts/lib/run.mjs';
 import { until } from '../worker/support/until.mjs';
-import { SEED, TIMES, dice, inTurn } from './chaos.mjs';
-import { LOCKED_AT_MOST_MS, rowsOnDisk } from './judge.mjs';
-import { OWNER, Payers } from './payers.mjs';
+import { OWNER } from '../witness/clients.mjs';
+import { Disk } from '../witness/disk.mjs';
+import { judge } from '../witness/invariants.mjs';
+import { receiptOf, receiptsOf } from '../witness/mail.mjs';
+import { objectsIn } from '../witness/objects.mjs';
+import { rng } from '../witness/rng.mjs';
+import { SEED, TIMES } from './chaos.mjs';
+import { Payers } from './payers.mjs';
 import { UnderWay, send, temporaryDirectory } from '../../crates/once-testing/kill/kill.mjs';
 
+/** What must hold when all is over. */
+const HELD = [
+  'nothing is charged or refunded twice',
+  'what was answered once is answered for ever',
+  'every charge has its object',
+  'what was told is what is shown',
+  'what is shown is what the ledger holds',
+  'the read model says what is shown',
+  'nothing is left open',
+  'each receipt is in the mailbox once',
+];
 const KILLS = Number(process.env.CRASH_KILLS ?? 5);
 const PAYERS_EACH_LIFE = 8;
 /** The process lives until so many more requests have ended, and then so many ms. This is the load, not a wait. */
@@ -53,37 +67,28 @@ after(() => stopAll());
 test('whatever dies with the queue is done once, and the lists say what is true', async (t) => {
   const load = new Load(site);
   t.after(() => {
-    load.stop();
+    load.clients.stop();
     return site.kill();
   });
   await load.run();
-  const acts = await load.settle();
-  const emails = await mailbox();
-  const objects = site.objects();
-  const figures = { kills: KILLS, emails: emails.length, sentAgain: await sentAgain(), ...load.figures() };
+  const seen = await load.settle();
+  const figures = {
+    kills: KILLS,
+    emails: seen.emails.length,
+    sentAgain: await sentAgain(),
+    ...load.figures(),
+  };
   t.diagnostic(`seed ${SEED}: ${JSON.stringify(figures)}`);
 
-  assert.deepEqual(emails, receiptsOf(objects), 'the mailbox has each receipt once');
-  assert.ok(emails.length > KILLS, 'there were receipts');
+  assert.deepEqual(judge(seen, HELD), []);
+  const receipts = seen.objects.flatMap((object) => Object.values(receiptsOf(object)).flat());
+  assert.deepEqual(await mailbox(), receipts.sort(), 'the mailbox has each receipt once');
+  assert.ok(seen.emails.length > KILLS, 'there were receipts');
   assert.ok(figures.sentAgain > 0, 'some jobs died with the queue and left again');
   assert.ok(figures.struck > 0, 'some kills struck requests that were under way');
-
-  const unfinished = site.rows("SELECT job_id, kind, state FROM jobs WHERE state NOT IN ('done', 'dead')");
-  assert.deepEqual(unfinished, []);
-
-  const open = objects.flatMap(({ keys }) => keys.filter(({ status }) => status === 'open'));
-  assert.deepEqual(open, []);
-  assert.deepEqual(site.rows("SELECT * FROM keys WHERE status = 'open'"), []);
-
-  const made = acts.map(({ answers: [end] }) => end && JSON.parse(end.text)).filter(Boolean);
   const listed = await listOf();
-  const ids = objects.flatMap(({ payments }) => payments.map(({ payment_id }) => payment_id));
-  assert.deepEqual(listed.map(({ id }) => id).sort(), ids.sort(), 'the list has every payment once');
-  for (const { id } of made.filter(({ object }) => object === 'payment'))
-    assert.ok(ids.includes(id), `${id} was answered and is on no disk`);
-  await inTurn(listed, async (payment) =>
-    assert.deepEqual(payment, (await site.read(`/payments/${payment.id}`)).body),
-  );
+  assert.equal(listed.length, seen.shown.size, 'the list has every payment once');
+  for (const payment of listed) assert.deepEqual(payment, seen.shown.get(payment.id));
 });
 
 test('control: where no word from the queue is waited for, what dies with it is never sent', async () => {
@@ -93,7 +98,9 @@ test('control: where no word from the queue is waited for, what dies with it is 
   const receipts = lost.map((id) => `${id}_receipt`);
   // The queue has all of them, and every one has failed once: they wait there for the next try.
   await site.reaches('the receipts have failed', () => {
-    const failed = site.rows("SELECT job_id FROM jobs WHERE state = 'tried'").map(({ job_id }) => job_id);
+    const failed = site.disk
+      .rows("SELECT job_id FROM jobs WHERE state = 'tried'")
+      .map(({ job_id }) => job_id);
     return receipts.every((id) => failed.includes(id) && site.staged().some((job) => isSent(job, id)));
   });
   await site.kill();
@@ -139,6 +146,7 @@ async function makeSite() {
 /** The site's process group, and its disk. */
 class Site {
   bank;
+  disk;
   /** Where it listens while it is up. */
   origin = null;
   #options;
@@ -148,6 +156,7 @@ class Site {
 
   constructor({ port, bank, state, shared }) {
     this.bank = new URL(`http://127.0.0.1:${bank}`);
+    this.disk = new Disk(state);
     this.#options = { ...shared, name: 'Paid Once', configs: ['wrangler.toml'], port, state };
   }
 
@@ -173,6 +182,7 @@ class Site {
     this.#server = null;
     server?.stop('SIGKILL');
     await server?.ended;
+    this.disk.close();
   }
 
   async read(path) {
@@ -182,33 +192,12 @@ class Site {
 
   /** The rows of every object. */
   objects() {
-    return rowsOnDisk(join(this.#options.state, 'v3', 'do', 'paid-once-demo-KeyObject'));
+    return objectsIn(join(this.#options.state, 'v3', 'do', 'paid-once-demo-KeyObject'));
   }
 
   /** What the objects have not heard the end of. */
   staged() {
     return this.objects().flatMap(({ jobs }) => jobs);
-  }
-
-  /** Rows of the read model. */
-  rows(sql) {
-    const directory = join(this.#options.state, 'v3', 'd1', 'miniflare-D1DatabaseObject');
-    for (const file of readdirSync(directory).filter((name) => name.endsWith('.sqlite'))) {
-      const database = new DatabaseSync(join(directory, file), {
-        readOnly: true,
-        timeout: LOCKED_AT_MOST_MS,
-      });
-      try {
-        if (!database.prepare("SELECT 1 FROM sqlite_master WHERE name = 'jobs'").get()) continue;
-        return database
-          .prepare(sql)
-          .all()
-          .map((row) => ({ ...row }));
-      } finally {
-        database.close();
-      }
-    }
-    throw new Error('there is no read model on disk');
   }
 
   reaches(what, isThere) {
@@ -220,66 +209,57 @@ class Site {
 class Load {
   worker;
   underWay = new UnderWay();
-  #random = dice(SEED);
-  #payers = new Payers(this);
-  #begun = [];
-  #runs = [];
-  #failures = [];
+  rng = rng(SEED);
+  clients = new Payers(this);
   #struck = 0;
 
   constructor(worker) {
     this.worker = worker;
   }
 
-  stop() {
-    this.#payers.stop();
-  }
-
-  between(from, to) {
-    return from + Math.floor(this.#random() * (to - from + 1));
-  }
-
-  chance(share) {
-    return this.#random() < share;
-  }
-
   async run() {
+    const { between } = this.rng;
     for (let life = 0; life < KILLS; life += 1) {
       await this.#arm();
       await this.worker.start({ CONFIRM_MS });
-      for (let n = 0; n < PAYERS_EACH_LIFE; n += 1) {
-        const payer = this.#payers.make(this.#begun.length + 1);
-        this.#begun.push(payer);
-        this.#follow(this.#payers.run(payer));
-      }
-      const enough = this.#payers.moreEnded(this.between(...ENDED_EACH_LIFE));
+      for (let n = 0; n < PAYERS_EACH_LIFE; n += 1) this.clients.come();
+      const enough = this.clients.moreEnded(between(...ENDED_EACH_LIFE));
       await Promise.race([enough, pause(LIFE_MAX_MS, null, { ref: false })]);
       // Every other kill strikes requests for certain; the others may strike jobs alone.
-      if (life % 2 === 0) await this.underWay.some(this.between.bind(this));
-      else await pause(this.between(...LIFE_MS));
+      if (life % 2 === 0) await this.underWay.some(between);
+      else await pause(between(...LIFE_MS));
       if (this.underWay.count > 0) this.#struck += 1;
       await this.worker.kill();
-      if (this.#failures.length > 0) throw this.#failures[0];
+      if (this.clients.failures.length > 0) throw this.clients.failures[0];
     }
   }
 
-  /** No more faults: waits until all clients know how it ended, and every object knows how its jobs did. */
+  /** No more faults: waits until all clients know how it ended, and every object how its jobs did. Gives what all witnesses say. */
   async settle() {
     await sim('faults', { method: 'DELETE' });
     await this.worker.start({ CONFIRM_MS });
-    await Promise.race([Promise.all(this.#runs), pause(ENDS_WITHIN_MS, null, { ref: false })]);
-    if (this.#failures.length > 0) throw this.#failures[0];
+    await Promise.race([this.clients.all(), pause(ENDS_WITHIN_MS, null, { ref: false })]);
+    if (this.clients.failures.length > 0) throw this.clients.failures[0];
     await this.worker.reaches('every key is finished and every job is over', () => {
       const objects = this.worker.objects();
       const isOpen = ({ status }) => status === 'open';
       if (objects.some(({ keys }) => keys.some(isOpen))) return false;
       return objects.every(({ jobs }) => jobs.length === 0);
     });
-    return this.#begun.flatMap(({ acts }) => acts);
+    const objects = this.worker.objects();
+    const shown = new Map();
+    for (const { payment_id: id } of objects.flatMap(({ payments }) => payments))
+      shown.set(id, (await this.worker.read(`/payments/${id}`)).body);
+    const { disk } = this.worker;
+    const rows = Object.fromEntries(
+      ['payments', 'refunds', 'jobs', 'breaks'].map((table) => [table, disk.rows(`SELECT * FROM ${table}`)]),
+    );
+    const { emails } = await sim('mailbox.json');
+    return { acts: this.clients.acts, objects, shown, rows, emails, ledger: await sim('ledger') };
   }
 
   figures() {
-    return { ...this.#payers.counts, struck: this.#struck };
+    return { ...this.clients.counts, struck: this.#struck };
   }
 
   /** Kills strike while emails are on their way; some of them are sent, and nobody hears of it. */
@@ -287,13 +267,9 @@ class Load {
     for (const fault of [
       { fault: 'slow_response', delay_ms: 2_000, count: 3, path: '/resend/' },
       { fault: 'connection_reset', count: 2, path: '/resend/' },
-      { fault: 'slow_response', delay_ms: this.between(50, 400), count: 5, path: '/v1/' },
+      { fault: 'slow_response', delay_ms: this.rng.between(50, 400), count: 5, path: '/v1/' },
     ])
       await sim('faults', { method: 'POST', body: { ...fault, method: 'POST' } });
-  }
-
-  #follow(run) {
-    this.#runs.push(run.catch((error) => this.#failures.push(error)));
   }
 }
 
@@ -307,30 +283,13 @@ async function sim(path, { method = 'GET', body } = {}) {
 const emailRequests = async () =>
   (await sim('requests?limit=1000')).requests.filter(({ path }) => path.startsWith('/resend/'));
 
-/** For each email in the mailbox, the id of the job that it must come from, by what it tells its reader. */
-async function mailbox() {
-  const { emails } = await sim('mailbox.json');
-  const job = ({ subject, text }) => {
-    const [resource] = /pay_[\w-]{43}|re_[\w-]{16}/.exec(text) ?? [`nothing known: ${text}`];
-    return subject.startsWith('Not charged') ? `${resource}_void_1_receipt` : `${resource}_receipt`;
-  };
-  return emails.map(job).sort();
-}
+/** For each email in the mailbox, the id of the job that it must come from. */
+const mailbox = async () => (await sim('mailbox.json')).emails.map(receiptOf).sort();
 
 /** How many emails were asked for more than once. */
 async function sentAgain() {
   const byKey = Map.groupBy(await emailRequests(), ({ idempotency_key }) => idempotency_key);
   return [...byKey.values()].filter((sends) => sends.length > 1).length;
-}
-
-/** The receipts that the rows call for, by their ids. */
-function receiptsOf(objects) {
-  const ids = objects.flatMap(({ payments, refunds }) => [
-    ...payments.filter(({ status }) => status === 'succeeded').map(({ payment_id }) => payment_id),
-    ...payments.filter(({ status }) => status === 'canceled').map(({ payment_id }) => `${payment_id}_void_1`),
-    ...refunds.filter(({ status }) => status === 'succeeded').map(({ refund_id }) => refund_id),
-  ]);
-  return ids.map((id) => `${id}_receipt`).sort();
 }
 
 /** `GET /payments`, all pages. */

@@ -20,9 +20,10 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
-import { Chaos, LOOK_EVERY_MS, SEED, inTurn } from './chaos.mjs';
-import { Clients } from './clients.mjs';
-import { chargedTwice, judge, rowsOnDisk } from './judge.mjs';
+import { judge } from '../witness/invariants.mjs';
+import { movedTwice } from '../witness/ledger.mjs';
+import { Chaos, HELD_AFTER_KILLS, SEED } from './chaos.mjs';
+import { Shoppers } from './clients.mjs';
 
 const KEYS = Number(process.env.CRASH_KEYS ?? 250);
 const KILLS = Number(process.env.CRASH_KILLS ?? 28);
@@ -36,28 +37,21 @@ const CONTROL_KILLS = 40;
  * longer on a slow machine, where otherwise nobody would get anywhere.
  */
 const SHARE_MAX = 0.75;
-/** Of all who begin, so many at most are not done. On a slow machine the clients come later. */
-const UNFINISHED_MAX = 25;
 /** New clients come within this time. */
 const COME_WITHIN_MS = 600;
 /** A bound for the load on a machine that gets nowhere. */
 const KILLS_MAX_FACTOR = 6;
 
-/** Lease, quiet time, and the pauses after a provider that failed: they double with each send. */
-const ENDS_WITHIN_MS = 180_000;
-
 test('every key ends once, whenever the process is killed', async (t) => {
-  const load = new Load('protected', { seed: SEED, keys: KEYS, kills: KILLS });
-  t.after(() => load.end());
-  await load.start();
-  await load.run();
+  const load = await Load.start(t, 'protected');
+  await load.kill({ keys: KEYS, kills: KILLS });
   const history = await load.settle();
   const figures = load.figures(history);
   for (const line of figures.lines) t.diagnostic(line);
 
-  assert.deepEqual(judge(history), []);
+  assert.deepEqual(judge(history, HELD_AFTER_KILLS), []);
   assert.deepEqual(load.errors, []);
-  assert.ok(history.clients.length >= KEYS, `${history.clients.length} keys`);
+  assert.ok(figures.keys >= KEYS, `${figures.keys} keys`);
   assert.ok(load.kills >= KILLS, `${load.kills} kills`);
   // Kills that strike between two requests show nothing.
   assert.ok(figures.struck >= KILLS / 2, 'most kills struck requests that were under way');
@@ -67,172 +61,88 @@ test('every key ends once, whenever the process is killed', async (t) => {
 });
 
 test('control: without derived keys somebody is charged twice', async (t) => {
-  const load = new Load('unprotected', {
-    seed: SEED,
-    keys: CONTROL_KEYS,
-    kills: CONTROL_KILLS,
-    vars: { UNPROTECTED: 'true' },
-  });
-  t.after(() => load.end());
-  await load.start();
-  await load.run({ until: async () => chargedTwice(await load.sim('ledger')).length > 0 });
-  const twice = chargedTwice(await load.sim('ledger'));
+  const load = await Load.start(t, 'unprotected', { UNPROTECTED: 'true' });
+  const until = async () => movedTwice(await load.sim('ledger')).length > 0;
+  await load.kill({ keys: CONTROL_KEYS, kills: CONTROL_KILLS, until });
+  const twice = movedTwice(await load.sim('ledger'));
   t.diagnostic(
-    `seed ${SEED}: ${twice.length} charged twice after ${load.kills} kills and ${load.begun.length} keys`,
+    `seed ${SEED}: ${twice.length} charged twice after ${load.kills} kills and ${load.clients.begun} keys`,
   );
   assert.notDeepEqual(twice, []);
 });
 
 /** Both Workers, the clients, and the kills. */
 class Load extends Chaos {
-  begun = [];
-  #wanted;
-  #failures = [];
-  #clients;
-  #runs = [];
-
-  constructor(name, { seed, keys, kills, vars = {} }) {
-    super(`crash-${name}`, { seed, vars, path: '/v1/payment_intents' });
-    this.#wanted = { keys, kills };
+  static async start(t, name, vars) {
+    const load = new Load(`crash-${name}`, { seed: SEED, vars, path: '/v1/payment_intents' });
+    t.after(() => load.end());
+    await load.start();
+    load.clients = new Shoppers(load);
+    return load;
   }
 
-  async start() {
-    await super.start();
-    this.#clients = new Clients(this.worker, this.underWay);
-  }
-
-  async end() {
-    this.#clients?.stop();
-    await super.end();
-  }
-
-  /** Starts and kills until all clients have begun and enough kills have struck, or `until` says so. */
-  async run({ until = async () => false } = {}) {
-    const { keys, kills } = this.#wanted;
-    // Some of those who vanish leave no trace: no key is taken for them.
-    const wanted = Math.ceil(keys * 1.05);
-    const each = Math.ceil(wanted / kills);
-    await this.killAgain({
+  kill({ keys, kills, until }) {
+    return this.run({
       kills,
       factor: KILLS_MAX_FACTOR,
-      isDone: () => this.begun.length >= wanted,
-      live: () => {
-        const room = UNFINISHED_MAX - this.#unfinished;
-        for (let left = Math.min(each, room, wanted - this.begun.length); left > 0; left -= 1)
-          this.#begin(this.between(0, COME_WITHIN_MS));
-        return this.#clients.moreFinished(this.between(0, Math.floor(this.#unfinished * SHARE_MAX)));
-      },
-      begin: () => this.#unfinished === 0 && this.#begin(0),
-      failures: this.#failures,
+      // Some of those who vanish leave no trace: no key is taken for them.
+      wanted: Math.ceil(keys * 1.05),
+      begin: ({ atOnce = false } = {}) => this.#begin(atOnce ? 0 : this.rng.between(0, COME_WITHIN_MS)),
+      lives: () =>
+        this.clients.moreEnded(this.rng.between(0, Math.floor(this.clients.unfinished * SHARE_MAX))),
       until,
     });
   }
 
-  /** No more faults: waits for all to end, then asks everybody again. Gives what the judge needs. */
-  async settle() {
-    await this.sim('faults', { method: 'DELETE' });
-    await this.worker.start();
-    const from = Date.now();
-    await Promise.race([Promise.all(this.#runs), pause(ENDS_WITHIN_MS, null, { ref: false })]);
-    if (this.#failures.length > 0) throw this.#failures[0];
-    await this.#allEnded(from + ENDS_WITHIN_MS);
-    this.endedAfterMs = Date.now() - from;
-    await this.readRequests();
-
-    const clients = this.begun.filter((client) => client.view);
-    await inTurn(clients, async (client) => {
-      client.replays = [await this.#clients.repeat(client), await this.#clients.repeat(client)];
-    });
-    await this.worker.kill();
-    const requests = [...this.requests.values()];
-    return {
-      clients,
-      ledger: await this.sim('ledger'),
-      requests,
-      objects: rowsOnDisk(this.worker.objectsOf('KeyObject')),
+  #begin(afterMs) {
+    const { chance, between } = this.rng;
+    const client = {
+      number: this.clients.begun + 1,
+      form: chance(0.3),
+      declines: chance(0.2),
+      doubles: chance(0.1),
+      vanishesAfterMs: chance(0.15) ? between(10, 300) : null,
     };
+    this.clients.begin(async () => {
+      await pause(afterMs);
+      await this.clients.pay(client);
+    });
   }
 
-  figures({ clients, ledger, requests, objects }) {
-    const { counts } = this.#clients;
+  figures({ acts, ledger, requests, objects }) {
+    const { counts, begun } = this.clients;
+    const taken = acts.filter(({ view }) => view);
     const sum = (numbers) => numbers.reduce((a, b) => a + b, 0);
     const sends = requests.filter(({ method }) => method === 'POST');
     const charges = ledger.charges.filter((charge) => charge.paid).length;
     const figures = {
+      keys: taken.length,
       struck: this.underWayAtKill.filter((underWay) => underWay > 0).length,
-      takenOver: clients.filter(({ view }) => view.attempts > 1).length,
+      takenOver: taken.filter(({ view }) => view.attempts > 1).length,
       replayedByProvider: sends.filter(({ replayed }) => replayed).length,
       byAlarm: this.resumedByAlarm,
     };
-    const many = (what) => clients.filter(what).length;
+    const many = (what) => taken.filter(what).length;
     figures.lines = [
       `seed ${SEED}`,
-      `${clients.length} keys (${many((c) => c.channel === 'api')} by API, ${many((c) => c.channel === 'form')} by form; ` +
-        `${many((c) => c.card === 'declined')} with a declined card, ${many((c) => c.doubles)} sent twice at once, ` +
-        `${many((c) => c.vanishesAfterMs)} abandoned after one try); ` +
-        `${this.begun.length - clients.length} more vanished before their key was taken`,
+      `${taken.length} keys (${many((c) => !c.form)} by API, ${many((c) => c.form)} by form; ` +
+        `${many((c) => c.declines)} with a declined card, ${many((c) => c.doubles)} sent twice at once, ` +
+        `${many((c) => c.abandoned)} abandoned after one try); ` +
+        `${begun - taken.length} more vanished before their key was taken`,
       `${this.kills} kills with ${sum(this.underWayAtKill)} requests under way ` +
         `(${figures.struck} kills struck at least one)`,
       `${counts.requests} requests, ${counts.retries} retries, ${counts.unanswered} without an answer; ` +
         `answers ${Object.entries(counts.statuses)
           .map(([status, n]) => `${status}: ${n}`)
           .join(', ')}`,
-      `${figures.takenOver} keys taken over, ${sum(clients.map(({ view }) => view.attempts - 1))} takeovers, ` +
-        `at most ${Math.max(...clients.map(({ view }) => view.attempts))} attempts; ${figures.byAlarm} resumed by the alarm`,
+      `${figures.takenOver} keys taken over, ${sum(taken.map(({ view }) => view.attempts - 1))} takeovers, ` +
+        `at most ${Math.max(...taken.map(({ view }) => view.attempts))} attempts; ${figures.byAlarm} resumed by the alarm`,
       `${sends.length} sends to the provider, ${sends.length - new Set(sends.map((s) => s.idempotency_key)).size} of them again, ` +
         `${figures.replayedByProvider} answered from its memory; ${requests.length - sends.length} look-ups`,
-      `${charges} charges for ${many((c) => c.card === 'paid')} paid keys, ` +
+      `${charges} charges for ${many((c) => !c.declines)} paid keys, ` +
         `${sum(objects.map(({ jobs }) => jobs.filter(({ kind }) => kind === 'send_receipt').length))} receipts staged`,
       `all ended ${this.endedAfterMs} ms after the last start`,
     ];
     return figures;
-  }
-
-  #begin(afterMs) {
-    const chance = (share) => this.chance(share);
-    const client = this.#clients.make({
-      number: this.begun.length + 1,
-      channel: chance(0.3) ? 'form' : 'api',
-      card: chance(0.2) ? 'declined' : 'paid',
-      doubles: chance(0.1),
-      vanishesAfterMs: chance(0.15) ? this.between(10, 300) : null,
-    });
-    this.begun.push(client);
-    const run = pause(afterMs)
-      .then(() => this.#clients.run(client))
-      .catch((error) => this.#failures.push(error));
-    this.#runs.push(run);
-  }
-
-  /** Looks at each key until it has ended or never was. Looking resumes nothing: that is left to the alarm. */
-  async #allEnded(deadline) {
-    let open = this.begun;
-    for (;;) {
-      const objects = rowsOnDisk(this.worker.objectsOf('KeyObject'));
-      await inTurn(open, async (client) => (client.view = client.key && (await this.#look(client, objects))));
-      open = open.filter(({ view }) => view && view.status !== 'complete');
-      if (open.length === 0 || Date.now() > deadline) return;
-      await pause(LOOK_EVERY_MS);
-    }
-  }
-
-  /** Where a client's key stands. That of a form is for nobody to ask for: it is read from the rows on disk. */
-  async #look(client, objects) {
-    if (client.channel === 'api') return this.#clients.look(client);
-    const order = objects.find(({ payments: [payment] }) => payment?.order_id === client.order);
-    if (!order) return null;
-    const [key] = order.keys;
-    return {
-      ...key,
-      status: key.status === 'finished' ? 'complete' : key.status,
-      response_code: key.response_status,
-      resource: `/payments/${order.payments[0].payment_id}`,
-      attempts: key.attempt,
-      timeline: order.timeline.map((line) => ({ ...line, at: new Date(line.at_ms).toISOString() })),
-    };
-  }
-
-  get #unfinished() {
-    return this.begun.length - this.#clients.finished;
   }
 }

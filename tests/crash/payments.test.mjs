@@ -16,10 +16,9 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { setTimeout as pause } from 'node:timers/promises';
-import { Chaos, LOOK_EVERY_MS, SEED, inTurn } from './chaos.mjs';
-import { rowsOnDisk } from './judge.mjs';
-import { judgeMoney, movedTwice } from './money.mjs';
+import { judge } from '../witness/invariants.mjs';
+import { movedTwice } from '../witness/ledger.mjs';
+import { Chaos, HELD_AFTER_KILLS, SEED } from './chaos.mjs';
 import { Payers } from './payers.mjs';
 
 const PAYERS = Number(process.env.CRASH_PAYERS ?? 60);
@@ -30,23 +29,17 @@ const CONTROL_KILLS = 40;
 
 /** The process lives until so many more requests have ended. This is the load, not a wait. */
 const ENDED_EACH_LIFE = [1, 20];
-/** Of all who begin, so many at most are not done. */
-const UNFINISHED_MAX = 25;
 /** A bound for the load on a machine that gets nowhere. */
 const KILLS_MAX_FACTOR = 3;
-/** Lease, quiet time, and the pauses after a provider that failed. */
-const ENDS_WITHIN_MS = 180_000;
 
 test('the money is where the answers say, whenever the process is killed', async (t) => {
-  const load = new Load('payments', { payers: PAYERS, kills: KILLS });
-  t.after(() => load.end());
-  await load.start();
-  await load.run();
+  const load = await Load.start(t, 'payments');
+  await load.kill({ payers: PAYERS, kills: KILLS });
   const history = await load.settle();
   const figures = load.figures(history);
   t.diagnostic(`seed ${SEED}: ${JSON.stringify(figures)}`);
 
-  assert.deepEqual(judgeMoney(history), []);
+  assert.deepEqual(judge(history, HELD_AFTER_KILLS), []);
   assert.deepEqual(load.errors, []);
   assert.ok(figures.struck >= KILLS / 2, 'most kills struck requests that were under way');
   assert.ok(figures.resumed > 0 && figures.byAlarm > 0, 'keys were interrupted, and taken up by the alarm');
@@ -56,14 +49,9 @@ test('the money is where the answers say, whenever the process is killed', async
 });
 
 test('control: without derived keys money is moved twice', async (t) => {
-  const load = new Load('payments-unprotected', {
-    payers: CONTROL_PAYERS,
-    kills: CONTROL_KILLS,
-    vars: { UNPROTECTED: 'true' },
-  });
-  t.after(() => load.end());
-  await load.start();
-  await load.run({ until: async () => movedTwice(await load.sim('ledger')).length > 0 });
+  const load = await Load.start(t, 'payments-unprotected', { UNPROTECTED: 'true' });
+  const until = async () => movedTwice(await load.sim('ledger')).length > 0;
+  await load.kill({ payers: CONTROL_PAYERS, kills: CONTROL_KILLS, until });
   const twice = movedTwice(await load.sim('ledger'));
   t.diagnostic(`seed ${SEED}: ${twice.length} moved twice after ${load.kills} kills`);
   assert.notDeepEqual(twice, []);
@@ -71,81 +59,30 @@ test('control: without derived keys money is moved twice', async (t) => {
 
 /** Both Workers, the payers, and the kills. */
 class Load extends Chaos {
-  #begun = [];
-  #wanted;
-  #payers;
-  #runs = [];
-  #failures = [];
-
-  constructor(name, { payers, kills, vars }) {
-    super(`crash-${name}`, { seed: SEED, vars, path: '/v1/' });
-    this.#wanted = { payers, kills };
+  static async start(t, name, vars) {
+    const load = new Load(`crash-${name}`, { seed: SEED, vars, path: '/v1/' });
+    t.after(() => load.end());
+    await load.start();
+    load.clients = new Payers(load);
+    return load;
   }
 
-  async start() {
-    await super.start();
-    this.#payers = new Payers(this);
-  }
-
-  async end() {
-    this.#payers?.stop();
-    await super.end();
-  }
-
-  /** Starts and kills until all payers have begun and enough kills have struck, or `until` says so. */
-  async run({ until = async () => false } = {}) {
-    const { payers, kills } = this.#wanted;
-    await this.killAgain({
+  kill({ payers, kills, until }) {
+    return this.run({
       kills,
       factor: KILLS_MAX_FACTOR,
-      isDone: () => this.#begun.length >= payers,
-      live: () => {
-        const room = UNFINISHED_MAX - (this.#begun.length - this.#payers.finished);
-        const each = Math.ceil(payers / kills);
-        for (let left = Math.min(each, room, payers - this.#begun.length); left > 0; left -= 1) this.#begin();
-        return this.#payers.moreEnded(this.between(...ENDED_EACH_LIFE));
-      },
-      begin: () => this.#payers.finished === this.#begun.length && this.#begin(),
-      failures: this.#failures,
+      wanted: payers,
+      begin: () => this.clients.come(),
+      lives: () => this.clients.moreEnded(this.rng.between(...ENDED_EACH_LIFE)),
       until,
     });
   }
 
-  /** No more faults: waits for all to end, then asks everybody again. Gives what the judge needs. */
-  async settle() {
-    await this.sim('faults', { method: 'DELETE' });
-    await this.worker.start();
-    const deadline = Date.now() + ENDS_WITHIN_MS;
-    await Promise.race([Promise.all(this.#runs), pause(ENDS_WITHIN_MS, null, { ref: false })]);
-    if (this.#failures.length > 0) throw this.#failures[0];
-    const acts = this.#begun.flatMap((payer) => payer.acts);
-    await this.#allEnded(acts, deadline);
-    await this.readRequests();
-
-    await inTurn(acts, async (act) => {
-      const hasEnded = act.answers.length > 0 || act.view?.status === 'complete';
-      act.replays = hasEnded ? [await this.#payers.repeat(act), await this.#payers.repeat(act)] : [];
-    });
-    const ledger = await this.sim('ledger');
-    const shown = new Map();
-    const ids = new Set(ledger.charges.map((charge) => charge.metadata.resource));
-    await inTurn([...ids], async (id) => shown.set(id, await this.#payers.payment(id)));
-    await this.worker.kill();
-    return {
-      payers: this.#begun,
-      shown,
-      ledger,
-      requests: [...this.requests.values()],
-      objects: rowsOnDisk(this.worker.objectsOf('KeyObject')),
-    };
-  }
-
-  figures({ payers, ledger, requests }) {
-    const acts = payers.flatMap((payer) => payer.acts);
+  figures({ acts, ledger, requests }) {
     const ended = (name, status) =>
       acts.filter((act) => act.name === name && act.replays[0]?.status === status).length;
     return {
-      ...this.#payers.counts,
+      ...this.clients.counts,
       kills: this.kills,
       struck: this.underWayAtKill.filter((underWay) => underWay > 0).length,
       resumed: acts.filter(({ view }) => view?.attempts > 1).length,
@@ -160,22 +97,5 @@ class Load extends Chaos {
       abandoned: acts.filter(({ abandoned }) => abandoned).length,
       withoutHeader: acts.filter(({ key }) => !key).length,
     };
-  }
-
-  #begin() {
-    const payer = this.#payers.make(this.#begun.length + 1);
-    this.#begun.push(payer);
-    this.#runs.push(this.#payers.run(payer).catch((error) => this.#failures.push(error)));
-  }
-
-  /** Looks at each key until it has ended or never was. Looking resumes nothing: that is left to the alarm. */
-  async #allEnded(acts, deadline) {
-    let open = acts.filter(({ key }) => key);
-    for (;;) {
-      await inTurn(open, async (act) => (act.view = await this.#payers.look(act)));
-      open = open.filter(({ view }) => view && view.status !== 'complete');
-      if (open.length === 0 || Date.now() > deadline) return;
-      await pause(LOOK_EVERY_MS);
-    }
   }
 }

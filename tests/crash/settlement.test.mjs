@@ -23,11 +23,12 @@ import { makeSecrets, open } from '../../scripts/lib/dev-server.mjs';
 import { freePorts } from '../../scripts/lib/lab.mjs';
 import { inRoot } from '../../scripts/lib/paths.mjs';
 import { endOnSignals, run, stopAll } from '../../scripts/lib/run.mjs';
-import { SEED, dice } from './chaos.mjs';
+import { Disk } from '../witness/disk.mjs';
+import { rng } from '../witness/rng.mjs';
+import { SEED } from './chaos.mjs';
 import { temporaryDirectory } from '../../crates/once-testing/kill/kill.mjs';
 import {
   DAY_MS,
-  Disk,
   Movements,
   Seen,
   answerComplaints,
@@ -51,8 +52,7 @@ const RUN_ENDS_WITHIN_MS = 180_000;
 // No test needs the network: this keeps the runtime from asking where on Earth it runs.
 process.env.CLOUDFLARE_CF_FETCH_ENABLED = 'false';
 endOnSignals({ exitCode: 130 });
-const random = dice(SEED);
-const between = (from, to) => from + Math.floor(random() * (to - from + 1));
+const { between } = rng(SEED);
 const directory = temporaryDirectory('crash-settlement');
 const empty = join(directory, 'empty');
 let port;

@@ -26,7 +26,7 @@ function truth() {
     ...{ id, status: 'succeeded', voided: false, amount_captured: amount, metadata: { resource } },
   });
   const answer = (status, body) => ({ status, text: JSON.stringify(body), location: null });
-  const act = (name, path, body, end) => ({ name, path, body, key: `key of ${name}`, end, answers: [end] });
+  const act = (name, path, body, end) => ({ name, path, body, key: `key of ${name}`, answers: [end] });
   return {
     acts: [
       act('pay', '/payments', { amount: 2500 }, answer(201, payment)),
@@ -42,8 +42,8 @@ function truth() {
       act('pay', '/payments', { amount: 2500 }, { ...answer(402, {}), location: `/payments/${DECLINED}` }),
     ],
     objects: [
-      { id: 'p', open: 0, staged: [], payments: [PAYMENT] },
-      { id: 'd', open: 0, staged: [], payments: [DECLINED] },
+      { keys: [{ status: 'finished' }], jobs: [], payments: [{ payment_id: PAYMENT }] },
+      { keys: [{ status: 'finished' }], jobs: [], payments: [{ payment_id: DECLINED }] },
     ],
     shown: new Map([
       [PAYMENT, payment],
@@ -134,15 +134,15 @@ describe('the judge of the soak', () => {
       /pay_x is in the read model only/,
     ],
     'two answers to one key': [
-      ({ acts }) => acts[0].answers.push({ ...acts[0].end, text: '{}' }),
+      ({ acts }) => acts[0].answers.push({ ...acts[0].answers[0], text: '{}' }),
       /had 2 different answers/,
     ],
     'somebody who was told of what is not there': [
-      ({ acts }) => (acts[0].end = { ...acts[0].end, text: `{"id":"pay_${'q'.repeat(43)}"}` }),
+      ({ acts }) => (acts[0].answers[0].text = `{"id":"pay_${'q'.repeat(43)}"}`),
       /which is not there/,
     ],
     'somebody who was told that it failed, and it is paid': [
-      ({ acts }) => (acts[0].end = { ...acts[0].end, status: 402 }),
+      ({ acts }) => (acts[0].answers[0].status = 402),
       /told that it failed, and it is paid/,
     ],
     'a receipt too few': [({ emails }) => emails.shift(), /is done, and not in the mailbox/],
@@ -158,9 +158,9 @@ describe('the judge of the soak', () => {
       ({ emails }) => emails.push({ ...emails[0], id: 'e4' }),
       /an email too many[^]*2 emails say the same/,
     ],
-    'a key that is open': [({ objects }) => (objects[0].open = 1), /1 keys are open/],
+    'a key that is open': [({ objects }) => (objects[0].keys[0].status = 'open'), /1 keys are open/],
     'a job that is still staged': [
-      ({ objects }) => objects[0].staged.push({ job_id: 'j', kind: 'project' }),
+      ({ objects }) => objects[0].jobs.push({ job_id: 'j', kind: 'project' }),
       /1 jobs are still staged: j/,
     ],
     'a job that is under way': [({ rows }) => (rows.jobs[0].state = 'attempted'), /is attempted/],

@@ -2,6 +2,8 @@
 
 import assert from 'node:assert/strict';
 
+import { movedByPayment, movedOf } from '../../witness/ledger.mjs';
+
 export function simulator(server) {
   async function control(method, path, body) {
     const worker = server.getWorker('paid-once-simulator');
@@ -68,17 +70,8 @@ export function simulator(server) {
       (await control('GET', `requests?idempotency_key=${encodeURIComponent(key)}`)).requests,
     /** What a payment has moved: how often the bank said yes, and how much was taken, given back and given free. */
     async moved(payment) {
-      const { charges, refunds } = await ledger();
-      const mine = charges.filter((charge) => charge.metadata.resource === payment);
-      const ids = new Set(mine.map(({ id }) => id));
-      const sum = (lines, amount) => lines.reduce((total, line) => total + line[amount], 0);
-      const given = refunds.filter(({ charge, status }) => ids.has(charge) && status !== 'failed');
-      return {
-        charges: mine.filter(({ status }) => status === 'succeeded').length,
-        captured: sum(mine, 'amount_captured'),
-        refunded: sum(given, 'amount'),
-        voided: mine.filter(({ voided }) => voided).length,
-      };
+      const { charges, captured, refunded, voided } = movedOf(movedByPayment(await ledger()), payment);
+      return { charges, captured, refunded, voided };
     },
     /** All requests to the providers of payments, oldest first. Emails and text messages go out when their time comes. */
     requests: async () =>
