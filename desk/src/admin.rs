@@ -17,8 +17,8 @@ pub(super) async fn metrics(app: &App, request: &Request) -> Result<Answer, Prob
         Err(error) => log("warn", &[("event", "lag_unreadable".into()), ("error", error.to_string().into())]),
     }
     let mut shown = text::exposition(counters);
-    match runtime::counts::inbox(&app.env).await {
-        Ok(inbox) => shown.push_str(&inbox.exposition(request.now_ms)),
+    match runtime::counts::backlog(&app.env).await {
+        Ok(backlog) => shown.push_str(&backlog.exposition(request.now_ms)),
         Err(error) => drop(unreadable(error)),
     }
     Ok(Answer::new(200, text::MEDIA_TYPE, shown, "shown"))

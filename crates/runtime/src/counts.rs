@@ -32,15 +32,16 @@ pub async fn counts(env: &Env) -> Result<Counts> {
     Ok(rows.into_iter().filter_map(known).collect())
 }
 
-/// Webhooks that are not processed yet.
+/// What waits: webhooks that are not processed yet, and differences that nobody has explained.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
-pub struct Inbox {
+pub struct Backlog {
     waiting: u64,
     oldest_at_ms: Option<u64>,
     dead: u64,
+    breaks: u64,
 }
 
-impl Inbox {
+impl Backlog {
     /// As `/metrics` shows it.
     pub fn exposition(&self, now_ms: u64) -> String {
         let oldest_s = self.oldest_at_ms.map_or(0, |at_ms| now_ms.saturating_sub(at_ms) / 1000);
@@ -48,15 +49,17 @@ impl Inbox {
             gauge("paid_once_inbox_events", "Webhooks that wait to be worked on.", self.waiting),
             gauge("paid_once_inbox_oldest_seconds", "How long the oldest of them has waited.", oldest_s),
             gauge("paid_once_inbox_dead_events", "Webhooks that were given up: dead letters.", self.dead),
+            gauge("paid_once_breaks_open", "Open differences from the provider's books.", self.breaks),
         ]
         .concat()
     }
 }
 
-/// Counts the inbox.
-pub async fn inbox(env: &Env) -> Result<Inbox> {
+/// Counts it.
+pub async fn backlog(env: &Env) -> Result<Backlog> {
     let sql = "SELECT count(*) AS waiting, min(received_at_ms) AS oldest_at_ms,
-            (SELECT count(*) FROM inbox WHERE state = 'dead') AS dead
+            (SELECT count(*) FROM inbox WHERE state = 'dead') AS dead,
+            (SELECT count(*) FROM breaks WHERE state = 'open') AS breaks
          FROM inbox WHERE state = 'waiting'";
     Ok(Db::of(env)?.first(sql, Vec::new()).await?.unwrap_or_default())
 }

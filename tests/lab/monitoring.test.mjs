@@ -1,0 +1,128 @@
+// The files of monitoring/ against the counts of the demo: every query names what is there. Where promtool is to be had (PROMTOOL, or in the
+// path), Prometheus itself reads them too, and plays the alerts' own tests.
+
+import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
+import { existsSync, mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { delimiter, join } from 'node:path';
+import { after, test } from 'node:test';
+
+import { account, freshKey, read } from '../worker/support/account.mjs';
+import { startSite, root } from '../worker/support/harness.mjs';
+import { parse } from '../worker/support/prometheus.mjs';
+
+const ADMIN_TOKEN = 'the-operators-own-secret-of-the-tests';
+const folder = join(root, 'monitoring');
+const text = (name) => readFileSync(join(folder, name), 'utf8');
+const site = await startSite({ secrets: { ADMIN_TOKEN } });
+after(() => site.close());
+
+const headers = { authorization: `Bearer ${ADMIN_TOKEN}` };
+const counts = async () => parse((await read(await site.fetch('/metrics', { headers }))).text);
+
+const dashboard = JSON.parse(text('grafana/dashboards/idempotency-keys.json'));
+const drawn = dashboard.panels.flatMap(({ targets }) => targets.map(({ expr }) => expr));
+const alerts = text('alerts.yml');
+const watched = [...alerts.matchAll(/^ {8}expr: (?:>-\n)?([^]*?)(?=^ {8}\w)/gm)].map(([, expr]) => expr);
+const names = (expr) => expr.match(/paid_once_\w+/g) ?? [];
+
+test('every count that is drawn or watched is there', async () => {
+  const { families } = await counts();
+  for (const expr of [...drawn, ...watched])
+    for (const name of names(expr)) {
+      const family = name.replace(/_bucket$/, '');
+      assert.ok(families.has(family), `${name}, in ${expr}`);
+      assert.equal(families.get(family) === 'histogram', family !== name, name);
+      const isRate = new RegExp(`(?:rate|increase)\\(${name}\\b`).test(expr);
+      if (isRate) assert.notEqual(families.get(family), 'gauge', `a rate of a gauge: ${expr}`);
+    }
+});
+
+test('and has the labels by which it is chosen', async () => {
+  const paid = await account(site).pay({ amount: 2500, currency: 'usd' }, freshKey());
+  assert.equal(paid.status, 201);
+  const { samples } = await counts();
+  const labelsOf = (wanted) =>
+    new Set(samples.filter(({ name }) => name === wanted).flatMap(({ labels }) => Object.keys(labels)));
+  const matchers = [...drawn, ...watched].flatMap((expr) => [
+    ...[...expr.matchAll(/(paid_once_\w+)\{(\w+)=/g)].map(([, name, label]) => [name, label]),
+    ...[...expr.matchAll(/by \(([^)]*)\)[^p]*(paid_once_\w+)/g)].flatMap(([, labels, name]) =>
+      labels.split(', ').map((label) => [name, label]),
+    ),
+  ]);
+  assert.ok(matchers.length > 8, matchers.join('; '));
+  // Nothing has gone wrong yet: these have no sample.
+  const later = ['paid_once_jobs_total', 'paid_once_reconciliation_lag_seconds'];
+  for (const [name, label] of matchers.filter(([name]) => !later.includes(name)))
+    assert.ok(labelsOf(name).has(label), `${name} has no label ${label}`);
+});
+
+test('an open break is counted', async () => {
+  assert.equal((await counts()).sum('breaks_open'), 0);
+  await site.rows(`INSERT INTO breaks (break_id, kind, provider, provider_payment, state, first_seen_at_ms, last_seen_at_ms)
+    VALUES ('b1', 'orphan', 'stripe', 'pi_1', 'open', 1, 1), ('b2', 'orphan', 'stripe', 'pi_2', 'accepted', 1, 1)`);
+  assert.equal((await counts()).sum('breaks_open'), 1);
+});
+
+test('each alert is in its own test, silent and firing, and in docs/operations.md', () => {
+  const tests = text('alerts.test.yml');
+  const named = [...alerts.matchAll(/- alert: (\w+)/g)].map(([, name]) => name);
+  assert.equal(named.length, watched.length);
+  assert.ok(named.length >= 9);
+  const operations = readFileSync(join(root, 'docs', 'operations.md'), 'utf8');
+  for (const name of named) {
+    assert.ok(tests.split(name).length - 1 >= 2, `${name} is not tested twice`);
+    assert.ok(operations.includes(`\`${name}\``), `${name} is not in docs/operations.md`);
+  }
+});
+
+test('the panels do not overlap, and each has a title and queries', () => {
+  const cells = new Set();
+  const ids = new Set(dashboard.panels.map(({ id }) => id));
+  assert.equal(ids.size, dashboard.panels.length);
+  for (const { title, targets, gridPos } of dashboard.panels) {
+    assert.ok(title && targets.length > 0);
+    for (let x = gridPos.x; x < gridPos.x + gridPos.w; x += 1)
+      for (let y = gridPos.y; y < gridPos.y + gridPos.h; y += 1) {
+        assert.ok(x < 24 && !cells.has(`${x},${y}`), `${title} lies on another panel`);
+        cells.add(`${x},${y}`);
+      }
+  }
+});
+
+test('what the composition mounts is there', () => {
+  const mounted = [...text('compose.yml').matchAll(/- \.\/([\w./-]+):/g)].map(([, path]) => path);
+  assert.equal(mounted.length, 4);
+  for (const path of mounted) assert.ok(existsSync(join(folder, path)), path);
+  const datasource = /uid: (\S+)/.exec(text('grafana/provisioning/datasources/prometheus.yml'))[1];
+  for (const panel of dashboard.panels) assert.equal(panel.datasource.uid, datasource);
+});
+
+const promtool = [
+  process.env.PROMTOOL,
+  ...process.env.PATH.split(delimiter).map((dir) => join(dir, 'promtool')),
+]
+  .filter(Boolean)
+  .find((file) => existsSync(file));
+
+if (promtool)
+  test('Prometheus takes rules, configurations and queries, and the alerts pass their tests', (t) => {
+    const directory = mkdtempSync(join(tmpdir(), 'monitoring-'));
+    t.after(() => rmSync(directory, { recursive: true, force: true }));
+    for (const name of readdirSync(folder).filter((name) => name.endsWith('.yml')))
+      writeFileSync(join(directory, name), text(name));
+    writeFileSync(join(directory, 'admin_token'), 'secret');
+    const queries = drawn.map((expr, n) => ({
+      record: `drawn_${n}`,
+      expr: expr.replaceAll('$__range', '1h').replaceAll('$__rate_interval', '1m'),
+    }));
+    writeFileSync(
+      join(directory, 'drawn.yml'),
+      JSON.stringify({ groups: [{ name: 'drawn', rules: queries }] }),
+    );
+    const check = (...args) => execFileSync(promtool, args, { cwd: directory, encoding: 'utf8' });
+    assert.match(check('check', 'rules', 'alerts.yml', 'drawn.yml'), /SUCCESS/);
+    check('check', 'config', 'prometheus.yml', 'lab.yml');
+    check('test', 'rules', 'alerts.test.yml');
+  });
