@@ -57,7 +57,7 @@ export class Clients {
   /** Resolves when so many more acts have come to their end, or all clients have. */
   moreEnded(count) {
     this.#awaited = { at: this.#ended + count, ...Promise.withResolvers() };
-    if (count === 0) this.#awaited.resolve();
+    if (count === 0 || this.unfinished === 0) this.#awaited.resolve();
     return this.#awaited.promise;
   }
 

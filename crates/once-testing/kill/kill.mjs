@@ -17,8 +17,12 @@ import { UnderWay } from './under-way.mjs';
 export { UnderWay } from './under-way.mjs';
 export { Runtime, temporaryDirectory } from './workerd.mjs';
 
-/** How long the process lives at most, in ms: on a machine that gets nowhere. */
-const LIFE_MAX_MS = 3_000;
+/**
+ * How long the process lives, in ms, if what it is to live for does not happen; then twice as long each time until it does. On a busy machine
+ * a process may need longer than that to begin, and if it were always killed before, nothing would ever happen.
+ */
+const LIFE_MS = 3_000;
+const LIFE_MAX_MS = 60_000;
 /** No client asks this often, unless something is wrong. */
 const TRIES_MAX = 1_000;
 /** How long a client waits before it asks again, in ms. */
@@ -44,10 +48,13 @@ export async function killAgain(
   },
 ) {
   const struck = [];
+  let lifeMs = LIFE_MS;
   while ((struck.length < kills || !isDone()) && struck.length < kills * factor) {
     await prepare();
     await worker.start();
-    await Promise.race([live(), pause(LIFE_MAX_MS, null, { ref: false })]);
+    const hasLived = live().then(() => true);
+    const isOver = await Promise.race([hasLived, pause(lifeMs, false, { ref: false })]);
+    lifeMs = isOver ? LIFE_MS : Math.min(2 * lifeMs, LIFE_MAX_MS);
     struck.push(await underWay.some(between, begin));
     await worker.kill();
     if (await killed(struck.length)) break;
@@ -79,12 +86,16 @@ export class Callers {
     this.#runs.push(this.#toTheEnd(caller, copies));
   }
 
-  /** Resolves when so many more have ended. */
+  /** Resolves when so many more have ended, or all. */
   moreEnded(count) {
     const { promise, resolve } = Promise.withResolvers();
     this.#awaited = { at: this.ended + count, resolve };
-    if (count === 0) resolve();
+    this.#look();
     return promise;
+  }
+
+  #look() {
+    if (this.ended === this.#awaited?.at || this.ended === this.callers.length) this.#awaited?.resolve();
   }
 
   /** Resolves when all have ended. */
@@ -111,7 +122,7 @@ export class Callers {
       await pause(ASK_AGAIN_MS);
     }
     this.ended += 1;
-    if (this.ended === this.#awaited?.at) this.#awaited.resolve();
+    this.#look();
   }
 
   async #try(asked) {
