@@ -130,11 +130,19 @@ function sameAnswers(act) {
   const wrong = [];
   const versions = versionsOf(act);
   if (versions.size > 1)
-    wrong.push(`had ${versions.size} different answers:\n  ${[...versions].join('\n  ')}`);
+    wrong.push(`had ${versions.size} different answers:\n  ${wherePart([...versions]).join('\n  ')}`);
   if (answers.length > 0 && refused) wrong.push(`was answered, and refused with ${JSON.stringify(refused)}`);
   if (replays.some(({ replayed }) => !replayed)) wrong.push('was not told that it is a replay');
   if (refused && view) wrong.push(`was refused, and its key is ${view.status}`);
   return wrong;
+}
+
+/** Of texts that differ, from a little before the first difference on: the beginning of a page says nothing. */
+function wherePart(texts) {
+  const [first, ...others] = texts;
+  const same = [...first].findIndex((_, at) => others.some((other) => other[at] !== first[at]));
+  const from = Math.max(0, (same < 0 ? first.length : same) - 60);
+  return texts.map((text) => `… ${text.slice(from, from + 200)}`);
 }
 
 function hasEnded(act) {
