@@ -1,4 +1,4 @@
-// `npm test`: sets up, then runs every suite, one after the other. A suite that fails does not stop the later ones.
+// `npm test`: sets up, then runs every suite. A suite that fails does not stop the others.
 // `npm test -- browser` runs only the suites with "browser" in their name. The last line is "N passed, N failed".
 import { mkdirSync, writeFileSync } from 'node:fs';
 
@@ -24,15 +24,11 @@ await script(async () => {
   say('Setting up');
   await setUp({ lints: true, browser: chosen.some(({ needs }) => needs === 'browser') });
 
-  const results = [];
-  for (let next = 0; next < chosen.length;) {
-    const end = chosen.findIndex((suite, at) => at >= next && !suite.waits);
-    const together = chosen.slice(next, end < 0 ? undefined : end);
-    if (together.length > 1) results.push(...(await runTogether(together)));
-    else results.push(await runSuite(chosen[next]));
-    next += Math.max(1, together.length);
-  }
-  report(results, Date.now() - started);
+  const results = await runAll(chosen);
+  report(
+    chosen.map((suite) => results.get(suite)),
+    Date.now() - started,
+  );
 });
 
 /** The suites asked for; and the build of what they run, so that none tests an old one. */
@@ -48,35 +44,47 @@ function choose(wanted) {
   return suites().filter((suite) => isWanted(suite) || (suite.builds && running.has(suite.builds)));
 }
 
-async function runSuite(suite) {
-  headline(suite.name);
-  const shown = step(suite.command.join(' '));
-  const { result, ended } = await play(suite, shown.detail);
-  if (result.failed === 0) shown.done(result.text);
-  else shown.fail(result.text);
-  explain(suite, result, ended);
-  return result;
-}
+/**
+ * Cargo's suites one after the other, and beside them the Workers: once these are built, suites that mostly wait for them, some at a time.
+ * What must have the machine to itself comes when all others have ended.
+ */
+async function runAll(chosen) {
+  const results = new Map();
+  const shown = step(`${chosen.length} suites`);
+  const running = new Map();
+  const tell = () => shown.detail([...running].map(([{ name }, line]) => `${name}: ${line}`).join(' · '));
 
-/** Suites that mostly wait: some at a time, each told of when it ends. */
-async function runTogether(together) {
-  headline(`${together.length} suites, ${atOnce} at a time`);
-  const shown = step('node …');
-  const results = [];
-  const left = [...together];
-  const work = async () => {
-    for (let suite = left.shift(); suite; suite = left.shift()) {
-      const { result, ended } = await play(suite, (line) => shown.detail(`${suite.name}: ${line}`));
-      shown.between(`  ${result.failed ? '✗' : '✓'} ${suite.name}: ${result.text} (${seconds(result.ms)})`);
-      explain(suite, result, ended);
-      results.push(result);
-    }
+  const runSuite = async (suite) => {
+    const { result, ended } = await play(suite, (line) => {
+      running.set(suite, line);
+      tell();
+    });
+    running.delete(suite);
+    tell();
+    shown.between(`  ${result.failed ? '✗' : '✓'} ${suite.name}: ${result.text} (${seconds(result.ms)})`);
+    explain(suite, result, ended);
+    results.set(suite, result);
   };
-  await Promise.all(Array.from({ length: atOnce }, work));
-  const failed = results.filter((result) => result.failed > 0).length;
-  if (failed === 0) shown.done(`${together.length} suites`);
-  else shown.fail(`${failed} of ${together.length} suites failed`);
-  return together.map(({ name }) => results.find((result) => result.name === name));
+  const inTurn = async (suites) => {
+    for (const suite of suites) await runSuite(suite);
+  };
+  const someAtOnce = (suites) => {
+    const left = [...suites];
+    return Promise.all(
+      Array.from({ length: atOnce }, async () => {
+        for (let suite = left.shift(); suite; suite = left.shift()) await runSuite(suite);
+      }),
+    );
+  };
+  const of = (stage) => chosen.filter((suite) => suite.stage === stage);
+
+  await Promise.all([inTurn(of('cargo')), inTurn(of('build')).then(() => someAtOnce(of('runtime')))]);
+  await inTurn(of('alone'));
+
+  const failed = [...results.values()].filter((result) => result.failed > 0).length;
+  if (failed === 0) shown.done();
+  else shown.fail(`${failed} of ${chosen.length} suites failed`);
+  return results;
 }
 
 function headline(title) {
@@ -85,7 +93,7 @@ function headline(title) {
 
 async function play(suite, onProgress) {
   const started = Date.now();
-  const progress = suite.command[0] === 'cargo' ? cargoProgress() : (line) => line.trim().slice(0, 80);
+  const progress = suite.command[0] === 'cargo' ? cargoProgress() : (line) => line.trim().slice(0, 60);
   const [command, ...args] = suite.command;
   const ended = await run(command, args, {
     cwd: suite.cwd,

@@ -1,16 +1,18 @@
 // Every suite of `npm test`, in order: the quick checks first, then the pure tests, then those that need a runtime.
 //
 // A suite is one command. `kind` says how its results are counted (see count.mjs): a `check` is one pass or failure.
-// One with `byName` runs only when it is asked for, and `asked` is what it is asked for by, if not by its name. Those with `waits` run
-// some at a time. The suites run what is built fast; what would be deployed is built last, and run by a few of them.
+// One with `byName` runs only when it is asked for, and `asked` is what it is asked for by, if not by its name. Its `stage` says when it
+// runs: `cargo` those that compile for this machine, in turn; beside them `build`, the Workers, and then `runtime`, several at a time, which
+// mostly wait for these; `alone` at the end. The suites run what is built fast; what would be deployed is built last, and run by a few of them.
 import { existsSync, readFileSync, readdirSync } from 'node:fs';
 import { join, relative } from 'node:path';
 
 import { examples, inRoot, libraries, root, wasmTarget, workers, workspaces } from '../lib/paths.mjs';
 
 const minutes = (n) => n * 60_000;
-const compiled = minutes(15); // a first compile on two slow cores
-const served = minutes(15);
+/** A suite that hangs is ended; one on a machine that is slow or busy is not. */
+const compiled = minutes(45);
+const served = minutes(30);
 /** What is measured: on the release, and alone. A lease that is renewed in another millisecond is another row. */
 const onReleaseOnly = ['cost', 'cost-budget'];
 /** Files of tests/worker that share their Workers when all of them are to run: to start these takes longer than most tests. */
@@ -98,12 +100,14 @@ export const suites = () => [
     timeoutMs: compiled,
     env: { BUILD_PROFILE: 'dev' },
     builds: 'dev',
+    stage: 'build',
   }),
   ...examples.map(({ name }) =>
     check(`build: the example ${name}`, ['node', 'scripts/build.mjs', name], {
       timeoutMs: compiled,
       env: { BUILD_PROFILE: 'dev' },
       builds: 'dev',
+      stage: 'build',
     }),
   ),
   // One crate at a time on one core: beside suites that mostly wait it takes no time of its own.
@@ -114,7 +118,7 @@ export const suites = () => [
       timeoutMs: compiled,
       env: { BUILD_PROFILE: 'release' },
       builds: 'release',
-      waits: true,
+      stage: 'runtime',
     },
   ),
   // Those that take longest first, so that none is left over alone.
@@ -130,6 +134,7 @@ export const suites = () => [
     timeoutMs: compiled,
     env: { BUILD_PROFILE: 'release' },
     builds: 'release',
+    stage: 'alone',
   }),
   ...[...onReleaseOnly, 'rides-api', 'rides-form', 'payments-states'].map(onRelease),
 ];
@@ -139,7 +144,7 @@ function onRelease(name) {
   const file = join('tests', 'worker', `${name}.test.mjs`);
   const again = !onReleaseOnly.includes(name);
   const asked = again ? 'release' : undefined;
-  return { ...nodeSuite([file]), name: `release: ${name}`, runs: 'release', asked, waits: false };
+  return { ...nodeSuite([file]), name: `release: ${name}`, runs: 'release', asked, stage: 'alone' };
 }
 
 /** Bounds and numbers of histories that take many minutes. */
@@ -147,6 +152,7 @@ function thorough(name) {
   return {
     name: `thorough: ${name}`,
     kind: 'cargo',
+    stage: 'cargo',
     command: ['cargo', 'test', '--test', name],
     cwd: root,
     env: { THOROUGH: '1' },
@@ -157,7 +163,7 @@ function thorough(name) {
 }
 
 function check(name, command, more = {}) {
-  return { name, kind: 'check', command, cwd: root, timeoutMs: minutes(3), ...more };
+  return { name, kind: 'check', command, cwd: root, timeoutMs: minutes(10), stage: 'cargo', ...more };
 }
 
 function cargoCheck(what, worker, args, env) {
@@ -176,6 +182,7 @@ function cargoTests(workspace) {
   const cargo = (suite, args) => ({
     name: `cargo: ${suite} of ${workspace.name}`,
     kind: 'cargo',
+    stage: 'cargo',
     command: ['cargo', 'test', '--workspace', ...args],
     cwd: workspace.dir,
     timeoutMs: compiled,
@@ -268,6 +275,6 @@ function nodeSuite(files) {
     cwd: root,
     timeoutMs: served,
     // They wait for the runtime and for alarms more than they compute.
-    waits: true,
+    stage: 'runtime',
   };
 }
