@@ -1,0 +1,53 @@
+// docs/testing.md, "Use it in your tests": each file is run as it stands there, by `node --test`, from a folder that is not this one.
+
+import assert from 'node:assert/strict';
+import { execFile } from 'node:child_process';
+import { mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, test } from 'node:test';
+
+import { inRoot, root } from '../../scripts/lib/paths.mjs';
+
+const [, chapter] = readFileSync(inRoot('docs', 'testing.md'), 'utf8').split('## Use it in your tests');
+const files = [...chapter.matchAll(/^```js\n\/\/ (\S+)\n([^]*?)^```$/gm)];
+
+const folder = mkdtempSync(join(tmpdir(), 'a-shop-'));
+after(() => rmSync(folder, { recursive: true, force: true }));
+// What `npm install` would put there.
+symlinkSync(inRoot('node_modules'), join(folder, 'node_modules'));
+
+/** Runs a file of the shop's. */
+async function run(name, source) {
+  writeFileSync(join(folder, name), source);
+  const { NODE_TEST_CONTEXT: _, ...env } = process.env;
+  const args = ['--test', '--test-reporter=tap', name];
+  const options = { cwd: folder, env: { ...env, PAID_ONCE: root, CLOUDFLARE_CF_FETCH_ENABLED: 'false' } };
+  return new Promise((resolve) =>
+    execFile(process.execPath, args, { ...options, timeout: 240_000 }, (error, stdout, stderr) =>
+      resolve({ code: error ? 1 : 0, output: stdout + stderr }),
+    ),
+  );
+}
+
+test('there are three ways', () =>
+  assert.deepEqual(
+    files.map(([, name]) => name),
+    ['harness.test.mjs', 'miniflare.test.mjs', 'browser.test.mjs'],
+  ));
+
+for (const [, name, source] of files)
+  test(`${name} passes in a project of somebody else's`, async () => {
+    const { code, output } = await run(name, source);
+    assert.equal(code, 0, output);
+    assert.match(output, /^# pass 1$/m);
+  });
+
+test('control: a shop that makes a key for each try is told so by the first one', async () => {
+  const [[, , source]] = files;
+  const forgetful = source.replace('fetch(new URL', "(headers['idempotency-key'] += '.') && fetch(new URL");
+  assert.notEqual(forgetful, source);
+  const { code, output } = await run('control.test.mjs', forgetful);
+  assert.equal(code, 1);
+  assert.match(output, /actual: ~|'true'/);
+});
