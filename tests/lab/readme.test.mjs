@@ -1,4 +1,5 @@
-// README.md, docs/try-it.md and the example of the home page: each command is run by bash as it stands there, in its order, against the demo.
+// README.md, docs/try-it.md, the quickstart of docs/protocol.md and the example of the home page: each command is run by bash as it stands
+// there, in its order, against the demo.
 
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
@@ -50,6 +51,24 @@ test('the six lines of README.md are a link to an order, and its command is one 
 
   const [pay] = blocksOf(inAShop, 'sh');
   await paysOnce([pay, pay].join('').replaceAll('http://localhost:8787/', site.url.href), 2);
+});
+
+test('the client of docs/protocol.md pays once, whatever happens on the way', async () => {
+  const [, quickstart] = document('docs/protocol.md').split('## Quickstart');
+  const [code] = blocksOf(quickstart, 'js');
+  assert.ok(code.includes('http://localhost:8787/'), code);
+  const here = code.replaceAll('http://localhost:8787/', site.url.href);
+  const pay = new Function(`${here}\nreturn pay;`)();
+  const order = { amount: 2500 };
+  await site.simulator.fault('connection_reset_after');
+  const paid = await pay(order);
+  assert.deepEqual([paid.code, paid.status], [201, 'succeeded']);
+  assert.deepEqual(await pay(order), paid);
+  assert.equal((await site.simulator.moved(paid.id)).charges, 1);
+  const [, sent] = await site.simulator.payments(paid.id);
+  assert.ok(sent, 'it was sent again, and charged once');
+  const mistake = await pay({ ...order, amount: 9900 });
+  assert.deepEqual([mistake.code, mistake.type], [422, '/problems/idempotency-key-reused']);
 });
 
 test('it has four blocks of commands', () => assert.equal(blocks.length, 4));
