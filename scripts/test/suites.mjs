@@ -136,7 +136,7 @@ export const suites = () => [
     builds: 'release',
     stage: 'alone',
   }),
-  ...[...onReleaseOnly, 'rides-api', 'rides-form', 'payments-states'].map(onRelease),
+  ...[...onReleaseOnly, 'payments-keys', 'payments-states', 'checkout'].map(onRelease),
 ];
 
 /** A suite of the Worker's, most of them once more, on what would be deployed. */
