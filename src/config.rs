@@ -79,17 +79,6 @@ pub struct EmailConfig {
     pub from: String,
 }
 
-/// The way to the text message service.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SmsConfig {
-    /// `SMS_API_BASE`.
-    pub base: String,
-    /// `SMS_API_KEY`.
-    pub key: String,
-    /// `SMS_PILOT`: the number of whoever drives.
-    pub pilot: String,
-}
-
 /// What [`/.well-known/security.txt`](https://www.rfc-editor.org/rfc/rfc9116) says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SecurityConfig {
@@ -134,8 +123,6 @@ pub struct Config {
     pub security: Option<SecurityConfig>,
     /// `RESEND_API_KEY` and `RECEIPT_FROM`: without them no receipts are sent.
     pub email: Option<EmailConfig>,
-    /// `SMS_API_BASE`, `SMS_API_KEY`, `SMS_PILOT`: without them no pilot is told.
-    pub sms: Option<SmsConfig>,
     /// `STRIPE_WEBHOOK_SECRET`: one or more, separated by white space (rotation). Without it webhooks of Stripe are refused.
     pub stripe_webhook_secrets: Vec<String>,
     /// `ADYEN_HMAC_KEY`: one or more, in hexadecimal, separated by white space (rotation).
@@ -297,7 +284,6 @@ impl Config {
             lab: flag("LAB"),
             security: security(setting)?,
             email: email(setting, demo)?,
-            sms: sms(setting, demo)?,
             stripe_webhook_secrets: words(setting("STRIPE_WEBHOOK_SECRET")),
             adyen_hmac_keys: adyen_hmac_keys(setting("ADYEN_HMAC_KEY"))?,
             adyen_webhook_auth: adyen_webhook_auth(setting("ADYEN_WEBHOOK_AUTH"))?,
@@ -363,15 +349,14 @@ impl Config {
 
 /// The service bindings that take the place of a provider's address in the demo.
 #[cfg(target_arch = "wasm32")]
-const PROVIDER_BINDINGS: [&str; 4] = ["STRIPE", "ADYEN", "RESEND", "SMS"];
+const PROVIDER_BINDINGS: [&str; 3] = ["STRIPE", "ADYEN", "RESEND"];
 
 /// The secrets of the demo, as wrangler.toml has them for everybody to read.
-const DEMO_SECRETS: [(&str, &str); 7] = [
+const DEMO_SECRETS: [(&str, &str); 6] = [
     ("STRIPE_SECRET_KEY", "sk_test_demo"),
     ("ADYEN_API_KEY", "test_demo"),
     ("ADYEN_REPORT_KEY", "report_demo"),
     ("RESEND_API_KEY", "re_demo"),
-    ("SMS_API_KEY", "sms_demo"),
     ("STRIPE_WEBHOOK_SECRET", "whsec_demo_0123456789abcdef0123456789abcdef"),
     ("ADYEN_HMAC_KEY", "44782def547aaa06c910c43932b1eb0c71fc68d9d0c057550c48ec2acf6ba056"),
 ];
@@ -442,17 +427,6 @@ fn email(setting: impl Fn(&str) -> Option<String>, demo: bool) -> Result<Option<
             let base = setting("RESEND_API_BASE").unwrap_or_else(|| "https://api.resend.com".to_owned());
             Ok(Some(EmailConfig { base: self::base("RESEND_API_BASE", base, demo)?, key, from }))
         }
-    }
-}
-
-fn sms(setting: impl Fn(&str) -> Option<String>, demo: bool) -> Result<Option<SmsConfig>, String> {
-    let names = ["SMS_API_BASE", "SMS_API_KEY", "SMS_PILOT"];
-    match names.map(setting) {
-        [None, None, None] => Ok(None),
-        [Some(base), Some(key), Some(pilot)] => {
-            Ok(Some(SmsConfig { base: self::base(names[0], base, demo)?, key, pilot }))
-        }
-        _ => Err(format!("{} go together: set all three, or none.", names.join(", "))),
     }
 }
 

@@ -18,9 +18,6 @@ const services = {
   RESEND_API_BASE: 'https://resend.example',
   RESEND_API_KEY: 're_bench',
   RECEIPT_FROM: 'Paid Once <receipts@paid-once.example>',
-  SMS_API_BASE: 'https://sms.example',
-  SMS_API_KEY: 'sms_bench',
-  SMS_PILOT: '+15550100',
 };
 /** Nothing more comes when nothing came for so long. */
 const quietMs = 1_300;

@@ -247,19 +247,13 @@ pub(crate) async fn dead_letters(desk: &Desk<'_>) -> Result<Answer, Problem> {
     };
     let page = List {
         title: "Dead letters",
-        intro: "Jobs that failed for good: an email, a text message, or an update of the lists; and webhooks that could not be processed. Their payment lacks that news until they are requeued or the call is settled by hand.",
+        intro: "Jobs that failed for good: an email, or an update of the lists; and webhooks that could not be processed. Their payment lacks that news until they are requeued or the call is settled by hand.",
         search: None,
         hint: "",
         selects: vec![desk.select(
             "kind",
             "Kind",
-            &[
-                ("", "all"),
-                ("send_receipt", "send receipt"),
-                ("send_message", "send message"),
-                ("project", "project"),
-                ("webhook", "webhook"),
-            ],
+            &[("", "all"), ("send_receipt", "send receipt"), ("project", "project"), ("webhook", "webhook")],
         )],
         columns: &["Job", "Last error", "Tries", "Object", "Died (UTC)"],
         rows,

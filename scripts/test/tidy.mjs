@@ -106,7 +106,6 @@ const config = {
       tests/simulation/tables.rs
       tests/worker/checkout.test.mjs
       tests/worker/desk.test.mjs
-      tests/worker/jobs.test.mjs
       tests/worker/simulator.test.mjs
       tests/worker/webhooks.test.mjs
     `),

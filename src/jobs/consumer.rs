@@ -8,7 +8,7 @@ use worker::{Env, Message, MessageBatch, MessageExt, QueueRetryOptionsBuilder};
 use super::backoff::backoff_s;
 use super::ledger::{FailedAs, JobRow, Ledger};
 use super::outcome::{Done, Failure};
-use super::{send_message, send_receipt};
+use super::send_receipt;
 use crate::config::Config;
 use crate::readmodel::project::project;
 use messages::job::Job;
@@ -100,7 +100,6 @@ async fn end(env: &Env, config: &Config, job: &Job, is_dead: bool) -> worker::Re
             ledger.done("").await?;
             ("info", "done".to_owned())
         }
-        Ok(Done::InProgress) => return Ok(Disposition::Retry(send_message::TRY_TAKES_S)),
         Ok(Done::Recorded(result)) => {
             ledger.done(&result).await?;
             ("info", result)
@@ -110,13 +109,7 @@ async fn end(env: &Env, config: &Config, job: &Job, is_dead: bool) -> worker::Re
             log_job("warn", "job_unfinished", job, &error);
             return Ok(Disposition::Retry(RETRY_DELAY_S));
         }
-        Err(failure @ (Failure::Retryable(_) | Failure::NotExecuted(_))) => {
-            let (error, end) = match failure {
-                Failure::NotExecuted(error) => (error, FailedAs::NotExecuted),
-                Failure::Retryable(error) | Failure::LedgerUnavailable(error) | Failure::Permanent(error) => {
-                    (error, FailedAs::Retryable)
-                }
-            };
+        Err(Failure::Retryable(error)) => {
             let known = ledger.known().await?;
             let known = match known {
                 // The snapshot is older than the erasure of personal data; a newer one follows.
@@ -127,7 +120,7 @@ async fn end(env: &Env, config: &Config, job: &Job, is_dead: bool) -> worker::Re
                 None => JobRow::default(),
             };
             if let Some(seconds) = backoff_s(known.attempts, random::permille()) {
-                ledger.failed(&known, end, &error).await?;
+                ledger.failed(&known, FailedAs::Retryable, &error).await?;
                 metrics::job(job.kind.as_str(), "failed");
                 log_job("warn", "job_failed", job, &error);
                 return Ok(Disposition::Retry(seconds));
@@ -163,7 +156,18 @@ async fn run(env: &Env, config: &Config, job: &Job, ledger: &Ledger<'_>) -> Resu
             Ok(Done::Unrecorded)
         }
         JobKind::SendReceipt => send_receipt::run(env, config, job, ledger).await,
-        JobKind::SendMessage => send_message::run(env, config, job, ledger).await,
+        JobKind::Retired => retired(ledger).await,
+    }
+}
+
+/// A job that no release stages any more. It is not done: a person sees that, unless it was over before.
+async fn retired(ledger: &Ledger<'_>) -> Result<Done, Failure> {
+    match ledger.known().await? {
+        Some(known) if known.is_over() => Ok(Done::Already),
+        Some(_) => {
+            Err(Failure::Permanent("an earlier try broke off, outcome unknown: not sent again".to_owned()))
+        }
+        None => Err(Failure::Permanent("text messages are not sent any more: tell the pilot".to_owned())),
     }
 }
 

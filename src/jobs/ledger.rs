@@ -19,7 +19,6 @@ pub(super) struct JobRow {
     pub(super) attempts: u32,
     pub(super) frozen: Option<String>,
     pub(super) first_at_ms: u64,
-    pub(super) updated_at_ms: u64,
     pub(super) history: String,
 }
 
@@ -45,10 +44,8 @@ impl JobRow {
 /// How an attempt has failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum FailedAs {
-    /// It is retried. A job that must not run twice is not: it stays `attempted`.
+    /// It is retried.
     Retryable,
-    /// Certainly nothing was done: any job is retried.
-    NotExecuted,
     /// It is not retried.
     Dead,
 }
@@ -58,7 +55,7 @@ impl FailedAs {
     const fn states(self) -> (&'static str, &'static str) {
         match self {
             Self::Retryable => ("tried", "'tried'"),
-            Self::NotExecuted => ("tried", "'tried', 'attempted'"),
+            // Releases before marked a text message so while its outcome was unknown.
             Self::Dead => ("dead", "'tried', 'attempted'"),
         }
     }
@@ -78,35 +75,30 @@ impl<'a> Ledger<'a> {
 
     /// The job's row, if it has one.
     pub(super) async fn known(&self) -> Result<Option<JobRow>> {
-        let sql =
-            "SELECT state, attempts, frozen, first_at_ms, updated_at_ms, history FROM jobs WHERE job_id = ?1";
+        let sql = "SELECT state, attempts, frozen, first_at_ms, history FROM jobs WHERE job_id = ?1";
         self.db.first(sql, vec![self.job.job_id.as_str().into()]).await
     }
 
-    /// Counts an attempt. `frozen` is what is sent: the first attempt stores it, later ones get it back. `None` if the job is over, or if
-    /// `once` is set and an earlier attempt's outcome is unknown.
-    pub(super) async fn begin(&self, frozen: Option<&str>, once: bool) -> Result<Option<JobRow>> {
-        let (state, again) = if once { ("attempted", "'tried'") } else { ("tried", "'tried', 'attempted'") };
-        let sql = format!(
+    /// Counts an attempt. `frozen` is what is sent: the first attempt stores it, later ones get it back. `None` if the job is over.
+    pub(super) async fn begin(&self, frozen: Option<&str>) -> Result<Option<JobRow>> {
+        let sql =
             "INSERT INTO jobs (job_id, kind, object, state, attempts, payload, frozen, first_at_ms, history,
                 staged_at_ms, updated_at_ms)
-             VALUES (?1, ?2, ?3, ?4, 1, ?5, ?8, ?7, '[]', ?6, ?7)
-             ON CONFLICT (job_id) DO UPDATE SET state = ?4, attempts = jobs.attempts + 1, updated_at_ms = ?7
-             WHERE jobs.state IN ({again})
-             RETURNING state, attempts, frozen, first_at_ms, updated_at_ms, history"
-        );
+             VALUES (?1, ?2, ?3, 'tried', 1, ?4, ?7, ?6, '[]', ?5, ?6)
+             ON CONFLICT (job_id) DO UPDATE SET attempts = jobs.attempts + 1, updated_at_ms = ?6
+             WHERE jobs.state = 'tried'
+             RETURNING state, attempts, frozen, first_at_ms, history";
         let job = self.job;
         let values = vec![
             job.job_id.as_str().into(),
             job.kind.as_str().into(),
             job.object.as_str().into(),
-            state.into(),
             job.payload.to_string().into(),
             job.staged_at_ms.into(),
             self.now_ms.into(),
             frozen.into(),
         ];
-        self.db.first(&sql, values).await
+        self.db.first(sql, values).await
     }
 
     /// Marks the job as done, from any state, and deletes its payload.
@@ -170,7 +162,6 @@ impl Default for JobRow {
             attempts: 1,
             frozen: None,
             first_at_ms: 0,
-            updated_at_ms: 0,
             history: "[]".to_owned(),
         }
     }

@@ -13,8 +13,6 @@ mod ledger;
 mod outcome;
 pub mod receipt;
 #[cfg(target_arch = "wasm32")]
-mod send_message;
-#[cfg(target_arch = "wasm32")]
 mod send_receipt;
 #[cfg(target_arch = "wasm32")]
 mod service;

@@ -4,8 +4,6 @@
 pub(super) enum Failure {
     /// It may work later, under the same id.
     Retryable(String),
-    /// The service says that nothing was done. Only after this is a job retried that must not run twice.
-    NotExecuted(String),
     /// D1 did not answer: nothing is recorded.
     LedgerUnavailable(String),
     /// It cannot or must not be retried.
@@ -27,6 +25,4 @@ pub(super) enum Done {
     Recorded(String),
     /// It was over before.
     Already,
-    /// Another attempt is in progress.
-    InProgress,
 }

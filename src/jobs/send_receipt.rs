@@ -21,14 +21,14 @@ pub(super) async fn run(env: &Env, config: &Config, job: &Job, ledger: &Ledger<'
     let receipt =
         Receipt::deserialize(&job.payload).map_err(|_| Failure::Permanent("not a receipt".to_owned()))?;
     let Some(email) = &config.email else {
-        return match ledger.begin(None, false).await? {
+        return match ledger.begin(None).await? {
             Some(_) => Ok(Done::Recorded("not sent: RESEND_API_KEY is not set".to_owned())),
             None => Ok(Done::Already),
         };
     };
     let rendered =
         receipt::email(&receipt, &email.from).map_err(|error| Failure::Permanent(error.to_string()))?;
-    let Some(known) = ledger.begin(Some(&rendered.to_string()), false).await? else {
+    let Some(known) = ledger.begin(Some(&rendered.to_string())).await? else {
         return Ok(Done::Already);
     };
     if known.attempts > 1 && ledger.now_ms.saturating_sub(known.first_at_ms) > WINDOW_MS {
@@ -38,8 +38,7 @@ pub(super) async fn run(env: &Env, config: &Config, job: &Job, ledger: &Ledger<'
     }
     let service = Service { binding: "RESEND", base: &email.base, secret: &email.key };
     let body = known.frozen.unwrap_or_default();
-    let response =
-        post(env, &service, "/emails", &body, Some(&job.job_id)).await.map_err(Failure::Retryable)?;
+    let response = post(env, &service, "/emails", &body, &job.job_id).await.map_err(Failure::Retryable)?;
     read(response.status, &response.body)
 }
 

@@ -31,14 +31,14 @@ pub(super) async fn post(
     service: &Service<'_>,
     path: &str,
     body: &str,
-    idempotency_key: Option<&str>,
+    idempotency_key: &str,
 ) -> Result<Response, String> {
-    let mut headers = vec![
+    let headers = vec![
         ("authorization", format!("Bearer {}", service.secret)),
         ("content-type", "application/json".to_owned()),
         ("user-agent", "paid-once".to_owned()),
+        ("idempotency-key", idempotency_key.to_owned()),
     ];
-    headers.extend(idempotency_key.map(|key| ("idempotency-key", key.to_owned())));
     let sent =
         OutboundRequest { method: "POST", url: format!("{}{path}", service.base), headers, body: Some(body) };
     let (response, body) = fetch(env, Some(service.binding), &sent, TIMEOUT).await?;

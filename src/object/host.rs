@@ -142,7 +142,7 @@ fn text(object: &Object<PaymentsHost>, rows: &Rows, job: &StagedJob) -> Result<S
             let audit = audit_after(object.store(), rows.resource.audit_through, AUDIT_MAX)?;
             message.projecting(snapshot(rows, audit, Date::now().as_millis()))
         }
-        JobKind::SendReceipt | JobKind::SendMessage => serde_json::to_string(&message),
+        JobKind::SendReceipt | JobKind::Retired => serde_json::to_string(&message),
     }
     .map_err(|error| Bug(error.to_string()))
 }

@@ -97,13 +97,8 @@ fn what_cannot_be_right_is_refused_and_no_secret_is_quoted() {
 fn every_provider_is_spoken_to_over_https() {
     let adyen = [("ADYEN_API_KEY", "k"), ("ADYEN_MERCHANT_ACCOUNT", "m")];
     let email = [("RESEND_API_KEY", "k"), ("RECEIPT_FROM", "f")];
-    let sms = [("SMS_API_KEY", "k"), ("SMS_PILOT", "+1")];
-    let rest: [(&'static str, &[(&'static str, &str)]); 4] = [
-        ("STRIPE_API_BASE", &[]),
-        ("ADYEN_API_BASE", &adyen),
-        ("RESEND_API_BASE", &email),
-        ("SMS_API_BASE", &sms),
-    ];
+    let rest: [(&'static str, &[(&'static str, &str)]); 3] =
+        [("STRIPE_API_BASE", &[]), ("ADYEN_API_BASE", &adyen), ("RESEND_API_BASE", &email)];
     for (name, more) in rest {
         let with = |base: &str| read(&[&[(name, base)], more].concat());
         assert!(with("https://provider.example").is_ok(), "{name}");
@@ -121,7 +116,7 @@ fn no_secret_of_the_demo_is_taken_in_production() {
     let published = demo.lines().filter_map(|line| line.split_once(" = "));
     let secrets: Vec<(&'static str, &str)> =
         published.filter(|(name, _)| name.ends_with("_KEY") || name.ends_with("_SECRET")).collect();
-    assert_eq!(secrets.len(), 7, "{secrets:?}");
+    assert_eq!(secrets.len(), 6, "{secrets:?}");
     for (name, value) in secrets {
         let value = value.trim_matches('"');
         let error = read(&[(name, value)]).unwrap_err();

@@ -320,7 +320,7 @@ describe('a setting that is missing or impossible', () => {
   });
 
   test('nothing stands for a provider but its address', async () => {
-    for (const binding of ['STRIPE', 'ADYEN', 'RESEND', 'SMS']) {
+    for (const binding of ['STRIPE', 'ADYEN', 'RESEND']) {
       const config = productionConfig([{ binding, service: 'paid-once-simulator' }]);
       const [{ configPath: _, ...worker }, simulator] = production();
       await site.server.update({ root, workers: [{ ...worker, config }, simulator] });

@@ -1,4 +1,4 @@
-// What follows from money that moves: emails, the message to the pilot, the rows of the read model. Each leaves the object
+// What follows from money that moves: emails, the rows of the read model. Each leaves the object
 // that staged it through the queue, is done once by its id, and is forgotten there only when it is over.
 
 import assert from 'node:assert/strict';
@@ -22,7 +22,6 @@ import { parse } from './support/prometheus.mjs';
 import { until } from './support/until.mjs';
 
 const EMAILS = { path: '/resend/' };
-const MESSAGES = { path: '/sms/' };
 /** An account that has no address for receipts. */
 const NO_ADDRESS = 'a-token-of-an-account-without-an-address';
 const API_ACCOUNTS = JSON.stringify({
@@ -96,13 +95,14 @@ const messageJob = (payment) => ({
   payload: { body: 'A ride is yours.' },
 });
 
-/** The row of a message as a crash in the middle of its try leaves it. */
-const breakOff = ({ job_id, object }) =>
+/** The row of a job as a release before has left it. */
+const rowLeft = ({ job_id, object }, state) =>
   site.rows(
     `INSERT INTO jobs (job_id, kind, object, state, attempts, first_at_ms, history, staged_at_ms, updated_at_ms)
-     VALUES (?, 'send_message', ?, 'attempted', 1, 0, '[]', 0, 0)`,
+     VALUES (?, 'send_message', ?, ?, 1, 0, '[]', 0, 0)`,
     job_id,
     object,
+    state,
   );
 
 /** The emails that were asked for under a key. */
@@ -268,95 +268,32 @@ describe('an email that', () => {
   });
 });
 
-describe('a message to the pilot', () => {
-  for (const fault of ['connection_reset_after', 'connection_reset', 'error_after'])
-    test(`whose outcome nobody knows (${fault}) is never sent again: a person looks`, async () => {
-      const job = messageJob((await paid(user)).id);
-      await site.simulator.fault(fault, MESSAGES);
-      await deliver(job);
-      const dead = await becomes(job.job_id, 'dead');
-      assert.match(errors(dead)[0], /outcome unknown/);
-      await deliver(job);
-      await heardOf(job.job_id, 2);
-      const sent = await site.simulator.messages(job.job_id);
-      assert.equal(sent.length, fault === 'connection_reset' ? 0 : 1);
-      assert.equal((await rowOf(job.job_id)).state, 'dead');
-    });
-
-  for (const fault of ['error_before', 'rate_limited'])
-    test(`that the provider says it has not sent (${fault}) is sent later, once`, async () => {
-      const { id } = await paid(user);
-      const job = messageJob(id);
-      await site.simulator.fault(fault, MESSAGES);
-      await deliver(job);
-      assert.match(errors(await becomes(job.job_id, 'tried'))[0], /nothing was sent/);
-      await deliver(job);
-      await becomes(job.job_id, 'done');
-      assert.equal((await site.simulator.messages(job.job_id)).length, 1);
-    });
-
-  test('that comes twice at once is sent once', async () => {
-    const { id } = await paid(user);
-    const job = messageJob(id);
-    await site.simulator.fault('slow', { ...MESSAGES, delay_ms: 500 });
-    await deliver(job, job);
-    assert.deepEqual(errors(await becomes(job.job_id, 'done')), []);
-    assert.equal((await site.simulator.messages(job.job_id)).length, 1);
-  });
-
-  test('of a try that broke off is not sent again', async () => {
-    const { id } = await paid(user);
-    const job = messageJob(id);
-    await breakOff(job);
+describe('a message to the pilot, which only releases before have staged,', () => {
+  test('is not sent, and a person is told so', async () => {
+    const job = messageJob((await paid(user)).id);
     await deliver(job);
-    assert.match(errors(await becomes(job.job_id, 'dead'))[0], /outcome unknown/);
+    assert.match(errors(await becomes(job.job_id, 'dead'))[0], /not sent any more/);
+    await deliver(job);
+    await heardOf(job.job_id, 2);
+    assert.equal(errors(await rowOf(job.job_id)).length, 1);
     assert.deepEqual(await site.simulator.messages(job.job_id), []);
   });
-});
 
-describe('a message to the pilot, while the ledger does not answer,', () => {
-  /** The next try to write that a message is attempted fails, and nothing else. */
-  const blind = () =>
-    site.rows(
-      `CREATE TRIGGER blind BEFORE INSERT ON jobs WHEN new.kind = 'send_message' AND new.state = 'attempted'
-       BEGIN SELECT RAISE(ABORT, 'the ledger is down'); END`,
-    );
-  const sees = () => site.rows('DROP TRIGGER IF EXISTS blind');
-  afterEach(sees);
-  const saidOf = (job) =>
-    until('the try has ended', () =>
-      site
-        .logs()
-        .map(({ message }) => message)
-        .find((line) => line.includes(job) && /job_unfinished|job_failed/.test(line)),
-    );
-
-  test('keeps its unknown outcome, and is not sent again', async () => {
-    const { id } = await paid(user);
-    const job = messageJob(id);
-    await breakOff(job);
-    await blind();
-    await deliver(job);
-    assert.match(await saidOf(job.job_id), /the ledger is down/, 'control: it was tried');
-    const { state, attempts, history } = await rowOf(job.job_id);
-    assert.deepEqual([state, attempts, history], ['attempted', 1, '[]']);
-    await sees();
+  test('and whose try broke off has an unknown outcome', async () => {
+    const job = messageJob((await paid(user)).id);
+    await rowLeft(job, 'attempted');
     await deliver(job);
     assert.match(errors(await becomes(job.job_id, 'dead'))[0], /outcome unknown/);
     assert.deepEqual(await site.simulator.messages(job.job_id), []);
   });
 
-  test('that was never tried is sent once it answers, once', async () => {
-    const { id } = await paid(user);
-    const job = messageJob(id);
-    await blind();
+  test('and was sent then is over', async () => {
+    const job = messageJob((await paid(user)).id);
+    await rowLeft(job, 'done');
     await deliver(job);
-    await saidOf(job.job_id);
-    assert.equal(await rowOf(job.job_id), undefined);
-    await sees();
-    await deliver(job);
-    await becomes(job.job_id, 'done');
-    assert.equal((await site.simulator.messages(job.job_id)).length, 1);
+    await heardOf(job.job_id);
+    const { state, history } = await rowOf(job.job_id);
+    assert.deepEqual([state, history], ['done', '[]']);
   });
 });
 

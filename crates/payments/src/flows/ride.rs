@@ -256,7 +256,7 @@ fn dispatch(request: &RideRequest, phase: &mut Phase<'_>) -> Result<End, Bug> {
     let message =
         json!({ "body": format!("A ride is paid and yours: pick up at {lat}, {lon}. {}", ride.id) });
     phase.audit("dispatch.staged", ride.id.to_string(), json!({}))?;
-    phase.stage(JobKind::SendMessage, format!("{}_dispatch", ride.id), message);
+    phase.stage(JobKind::Retired, format!("{}_dispatch", ride.id), message);
     let body = json!({ "message": "Payment accepted. Your pilot is on their way!", "ride": ride.to_json() });
     respond(phase, 201, &ride.id.path(), None, &body)
 }

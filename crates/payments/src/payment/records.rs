@@ -79,20 +79,21 @@ pub enum JobKind {
     Project,
     /// Sends an email about money that has moved.
     SendReceipt,
-    /// Sends a text message, at most once.
-    SendMessage,
+    /// A text message to a ride's pilot, which only releases before have staged: nothing sends it any more.
+    #[serde(rename = "send_message")]
+    Retired,
 }
 
 impl JobKind {
     /// All of them.
-    pub const ALL: [Self; 3] = [Self::Project, Self::SendReceipt, Self::SendMessage];
+    pub const ALL: [Self; 3] = [Self::Project, Self::SendReceipt, Self::Retired];
 
     /// The name as stored.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Project => "project",
             Self::SendReceipt => "send_receipt",
-            Self::SendMessage => "send_message",
+            Self::Retired => "send_message",
         }
     }
 
