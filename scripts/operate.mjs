@@ -1,4 +1,4 @@
-// What an operator does to what is kept: `npm run erase -- pay_…` drops the personal data of a payment or a ride,
+// What an operator does to what is kept: `npm run erase -- pay_…` drops the personal data of a payment,
 // `npm run rebuild -- pay_…` or `npm run rebuild -- all` writes the read model anew, `npm run report -- FILE.csv` imports a settlement
 // details report of Adyen's.
 //
@@ -45,10 +45,10 @@ const commands = {
 await script(async () => {
   const [command, ...ids] = process.argv.slice(2);
   const isId = (id) =>
-    command === 'report' || /^(pay|ride)_[\w-]{43}$/.test(id) || (command === 'rebuild' && id === 'all');
+    command === 'report' || /^pay_[\w-]{43}$/.test(id) || (command === 'rebuild' && id === 'all');
   if (!Object.hasOwn(commands, command) || ids.length === 0 || !ids.every(isId))
     throw new Stop(
-      'Say of which payments or rides: npm run erase -- pay_…, npm run rebuild -- pay_… (or all); or which file: npm run report -- FILE',
+      'Say of which payments: npm run erase -- pay_…, npm run rebuild -- pay_… (or all); or which file: npm run report -- FILE',
     );
   for (const id of ids) await commands[command](id);
 });

@@ -7,6 +7,7 @@
 use futures_util::future::LocalBoxFuture;
 
 use crate::lab::ExperimentId;
+use crate::rides::id::RideId;
 #[cfg(target_arch = "wasm32")]
 use crate::{
     app::App,
@@ -15,7 +16,6 @@ use crate::{
     pages,
     rides::{form, serve as rides},
 };
-use payments::payment::id::RideId;
 use web::http::REQUEST_MAX_BYTES;
 use web::route::{FromPath, Method, PathParameter, Text};
 #[cfg(target_arch = "wasm32")]

@@ -4,7 +4,7 @@ use super::context::Desk;
 use super::format;
 use super::queries::{self, Where};
 use super::view_models::{Cell, List, Row};
-use payments::payment::id::{PaymentId, RideId};
+use payments::payment::id::PaymentId;
 use payments::payment::records::OPERATOR;
 use runtime::serve::unreadable;
 use web::http::Answer;
@@ -102,7 +102,7 @@ fn facts(data: &str) -> String {
 
 /// What something was done to, with the way there if it has a page.
 fn subject_cell(subject: &str) -> Cell {
-    let is_payment = PaymentId::parse(subject).is_some() || RideId::parse(subject).is_some();
+    let is_payment = PaymentId::parse(subject).is_some();
     match subject.split_once('/') {
         _ if is_payment => Cell::link(format::short(subject), format!("/admin/payments/{subject}")),
         Some((object, key_id)) if object.len() == 64 && key_id.parse::<u32>().is_ok() => {

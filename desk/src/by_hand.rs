@@ -135,7 +135,6 @@ async fn report(desk: &Desk<'_>, id: &str, number: u32) -> Result<CallReport, Pr
 /// What the call does: `the refund of $25.00`.
 fn named(report: &CallReport) -> String {
     let what = match report.call.kind.as_str() {
-        "charge" => "ride’s charge",
         "authorize" => "payment",
         other => other,
     };

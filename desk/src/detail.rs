@@ -15,7 +15,7 @@ use messages::inspection::Inspection;
 use messages::message::{Ask, Inspected};
 use once::id::ObjectId;
 use once::replays::REPLAYS_SHOWN_MAX;
-use payments::payment::id::{PaymentId, RideId};
+use payments::payment::id::PaymentId;
 use payments::timestamp;
 use runtime::objects::ObjectRef;
 use runtime::serve::unreadable;
@@ -24,9 +24,9 @@ use web::problem::{Kind, Problem};
 use web::reply;
 use web::route::{Decoded, Parameter};
 
-/// The object of a payment's or a ride's id.
+/// The object of a payment's id.
 pub(super) fn object_of(id: &str) -> Option<ObjectId> {
-    PaymentId::parse(id).map(PaymentId::object).or_else(|| RideId::parse(id).map(RideId::object))
+    PaymentId::parse(id).map(PaymentId::object)
 }
 
 impl Desk<'_> {
@@ -47,8 +47,8 @@ impl Desk<'_> {
 pub(crate) async fn payment(desk: &Desk<'_>, id: &str) -> Result<Answer, Problem> {
     let (object, inspection) = desk.inspect(object_of(id)).await?;
     let subject = Target::Payment(id.to_owned());
-    let (kind, state, mut facts) = match (&inspection.snapshot.payment, &inspection.snapshot.ride) {
-        (Some(payment), _) if payment.payment_id == id => {
+    let (kind, state, mut facts) = match &inspection.snapshot.payment {
+        Some(payment) if payment.payment_id == id => {
             let money = |minor: u32| format::money(minor.into(), &payment.currency);
             let mut facts = vec![
                 fact("Amount", Cell::text(money(payment.amount_minor))),
@@ -68,16 +68,6 @@ pub(crate) async fn payment(desk: &Desk<'_>, id: &str) -> Result<Answer, Problem
                 facts.push(fact("Failure", Cell::text(code.replace('_', " "))));
             }
             ("Payment", status(&payment.status), facts)
-        }
-        (_, Some(ride)) if ride.ride_id == id => {
-            let mut facts = vec![
-                fact("Fare", Cell::text(format::money(ride.amount_minor.into(), &ride.currency))),
-                fact("Provider’s id", optional(ride.provider_payment.as_ref())),
-            ];
-            if let Some(code) = &ride.failure_code {
-                facts.push(fact("Failure", Cell::text(code.replace('_', " "))));
-            }
-            ("Ride", status(&ride.status), facts)
         }
         _ => return Err(Problem::new(Kind::NotFound)),
     };
@@ -138,12 +128,11 @@ pub(crate) async fn key(
     let key = key.ok_or_else(|| Problem::new(Kind::NotFound))?;
     let subject = Target::Key(object.to_hex(), key_id);
     let now_ms = desk.request.now_ms;
-    let resource = match (&inspection.snapshot.payment, &inspection.snapshot.ride) {
-        (Some(payment), _) => {
+    let resource = match &inspection.snapshot.payment {
+        Some(payment) => {
             Cell::link(payment.payment_id.clone(), format!("/admin/payments/{}", payment.payment_id))
         }
-        (None, Some(ride)) => Cell::link(ride.ride_id.clone(), format!("/admin/payments/{}", ride.ride_id)),
-        (None, None) => Cell::text("not made yet"),
+        None => Cell::text("not made yet"),
     };
     let mut facts = vec![
         fact("Operation", Cell::text(key.operation.clone().unwrap_or_else(|| "–".to_owned()))),
@@ -205,10 +194,9 @@ async fn show(
     let env = &desk.app.env;
     let mut about = Where::default();
     let payment = inspection.snapshot.payment.as_ref().map(|payment| payment.payment_id.as_str());
-    let ride = inspection.snapshot.ride.as_ref().map(|ride| ride.ride_id.as_str());
     // Actions on the payment concern its keys, too.
     let mut names = vec![subject.name()];
-    names.extend([payment, ride].into_iter().flatten().filter(|_| key_id.is_some()).map(str::to_owned));
+    names.extend(payment.into_iter().filter(|_| key_id.is_some()).map(str::to_owned));
     let names: Vec<String> = names.into_iter().map(|name| about.place(name)).collect();
     about.and(&format!("subject IN ({})", names.join(", ")));
     let (jobs, acts) =

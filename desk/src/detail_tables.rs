@@ -55,8 +55,7 @@ pub(super) fn keys(desk: &Desk<'_>, object: ObjectId, inspection: &Inspection) -
 pub(super) fn calls(desk: &Desk<'_>, inspection: &Inspection, key_id: Option<u32>) -> Table {
     let mine = inspection.calls.iter().filter(|call| key_id.is_none_or(|key_id| call.key_id == key_id));
     let payment = inspection.snapshot.payment.as_ref().map(|payment| &payment.payment_id);
-    let ride = inspection.snapshot.ride.as_ref().map(|ride| &ride.ride_id);
-    let page = payment.or(ride).map(|id| format!("/admin/payments/{id}"));
+    let page = payment.map(|id| format!("/admin/payments/{id}"));
     let rows = mine.map(|call| {
         let answer = match (&call.result, &call.code) {
             (Some(result), Some(code)) => format!("{}: {}", result.replace('_', " "), code.replace('_', " ")),

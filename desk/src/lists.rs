@@ -10,7 +10,7 @@ use super::view_models::{Button, Cell, List, Row};
 use messages::operations::ACCOUNTS_PATH;
 use once::id::Owner;
 use once::key::IdempotencyKey;
-use payments::payment::id::{PaymentId, RideId};
+use payments::payment::id::PaymentId;
 use runtime::serve::unreadable;
 use web::http::Answer;
 use web::problem::Problem;
@@ -30,7 +30,7 @@ pub(super) fn status(status: &str) -> Cell {
 
 pub(crate) async fn payments(desk: &Desk<'_>) -> Result<Answer, Problem> {
     let search = desk.query("q");
-    if PaymentId::parse(&search).is_some() || RideId::parse(&search).is_some() {
+    if PaymentId::parse(&search).is_some() {
         return Ok(Answer::see_other(&format!("/admin/payments/{search}"), "found"));
     }
     let mut conditions = Where::default();
@@ -83,7 +83,7 @@ pub(crate) async fn payments(desk: &Desk<'_>) -> Result<Answer, Problem> {
     });
     let page = List {
         title: "Payments",
-        intro: "Payments and rides, the newest first.",
+        intro: "The newest first.",
         search: Some(search),
         hint: "Id, order, provider’s id, account, code",
         selects: vec![desk.select(

@@ -49,7 +49,7 @@ pub(super) async fn open_keys(env: &Env, now_ms: u64) -> Result<OpenKeys> {
     Ok(Db::of(env)?.first(&sql, vec![]).await?.unwrap_or_default())
 }
 
-/// Payments and rides of one bucket that ended alike.
+/// Payments of one bucket that ended alike.
 #[derive(Clone, Debug, Deserialize)]
 pub(super) struct Ended {
     pub(super) bucket: usize,
@@ -68,11 +68,7 @@ pub(super) async fn ended(env: &Env, window: &TimeWindow) -> Result<Vec<Ended>> 
             SELECT created_at_ms, currency, captured_minor AS minor, CASE WHEN status = 'succeeded' THEN 'paid'
                 WHEN status IN ('declined', 'failed') THEN 'declined' WHEN status = 'canceled' THEN 'canceled' ELSE 'open'
                 END AS outcome
-            FROM payments WHERE created_at_ms >= {start_ms}
-            UNION ALL
-            SELECT created_at_ms, currency, CASE WHEN status = 'paid' THEN amount_minor ELSE 0 END,
-                CASE status WHEN 'paid' THEN 'paid' WHEN 'unpaid' THEN 'declined' ELSE 'open' END
-            FROM rides WHERE created_at_ms >= {start_ms})
+            FROM payments WHERE created_at_ms >= {start_ms})
          GROUP BY bucket, outcome, currency"
     );
     Db::of(env)?.rows(&sql, vec![]).await
@@ -169,7 +165,7 @@ async fn page<T: serde::de::DeserializeOwned>(
     Db::of(env)?.rows(&sql, conditions.values).await
 }
 
-/// A payment or a ride, in the list.
+/// A payment, in the list.
 #[derive(Clone, Debug, Deserialize)]
 pub(super) struct PaymentRow {
     pub(super) id: String,
@@ -213,10 +209,7 @@ pub(super) async fn payments(env: &Env, conditions: Where, number: usize) -> Res
     let select = format!(
         "SELECT * FROM (
         SELECT payment_id AS id, owner, status, amount_minor, captured_minor, refunded_minor, currency, provider,
-            provider_payment, order_id, failure_code, {CAPTURE_BEFORE_MS} AS capture_before_ms, created_at_ms FROM payments
-        UNION ALL
-        SELECT ride_id, owner, status, amount_minor, CASE WHEN status = 'paid' THEN amount_minor ELSE 0 END, 0, currency,
-            'stripe', provider_payment, NULL, failure_code, NULL, created_at_ms FROM rides)"
+            provider_payment, order_id, failure_code, {CAPTURE_BEFORE_MS} AS capture_before_ms, created_at_ms FROM payments)"
     );
     page(env, &select, conditions, "created_at_ms DESC, id DESC", number).await
 }

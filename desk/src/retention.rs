@@ -14,7 +14,7 @@ use messages::message::Ask;
 use messages::settlement::{self, Uploaded};
 use once::fingerprint::FieldError;
 use once::id::ObjectId;
-use payments::payment::id::{PaymentId, RideId};
+use payments::payment::id::PaymentId;
 use payments::payment::pii::Erased;
 use runtime::db::Db;
 use runtime::objects::ObjectRef;
@@ -87,7 +87,7 @@ async fn project_all(app: &App, request: &Request) -> worker::Result<(Answer, St
         object: String,
     }
     let query: Query = serde_urlencoded::from_str(&request.query).unwrap_or_default();
-    let sql = "SELECT object FROM (SELECT object FROM payments UNION SELECT object FROM rides UNION SELECT object FROM keys)
+    let sql = "SELECT object FROM (SELECT object FROM payments UNION SELECT object FROM keys)
          WHERE object > ?1 ORDER BY object LIMIT ?2";
     let rows: Vec<Row> = Db::of(&app.env)?.rows(sql, vec![query.after.into(), PAGE.into()]).await?;
     for object in rows.iter().filter_map(|row| ObjectId::from_hex(&row.object)) {
@@ -158,9 +158,7 @@ pub(super) async fn report(app: &App, request: &Request) -> Result<Answer, Probl
 }
 
 fn place(app: &App, id: &str) -> Result<ObjectRef, Problem> {
-    let payment = PaymentId::parse(id).map(PaymentId::object);
-    let object = payment.or_else(|| RideId::parse(id).map(RideId::object));
-    let object = object.ok_or_else(|| Problem::new(Kind::NotFound))?;
+    let object = PaymentId::parse(id).map(PaymentId::object).ok_or_else(|| Problem::new(Kind::NotFound))?;
     let place = ObjectRef::Id(object);
     if app.exists(&place) { Ok(place) } else { Err(Problem::new(Kind::NotFound)) }
 }

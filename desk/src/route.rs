@@ -34,9 +34,9 @@ pub enum OperatorAction {
 /// What a button is about.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Target {
-    /// A payment or a ride, by its id.
+    /// A payment, by its id.
     Payment(String),
-    /// A call of a payment or a ride, by that's id and its number.
+    /// A call of a payment, by that's id and its number.
     Call(String, u32),
     /// A key of an object.
     Key(String, u32),
@@ -88,7 +88,7 @@ macro_rules! actions {
 }
 
 actions! {
-    /// Of a payment or a ride.
+    /// Of a payment.
     PaymentAction(Resume, Settle, Capture, Void, Refund);
     /// Of a payment, if it moves money: it is asked once more.
     MoneyAction(Capture, Void, Refund);

@@ -364,7 +364,7 @@ mod tests {
             key_id: 1,
             key_hash: "h".into(),
             owner: "account:a".into(),
-            operation: Some("ride".into()),
+            operation: Some("payment".into()),
             status: status.into(),
             recovery_point: "started".into(),
             attempts: 1,
@@ -384,7 +384,6 @@ mod tests {
                 owner: "account:a".into(),
                 payment: None,
                 refunds: vec![],
-                ride: None,
                 keys: vec![key],
                 audit: vec![],
             },
@@ -415,7 +414,7 @@ mod tests {
     fn runs_and_calls_last_from_their_beginning_to_their_end() {
         let told = inspection(
             &[
-                (0, 1, "key_created", "ride"),
+                (0, 1, "key_created", "payment"),
                 (5, 1, "call_sent", "charge send 1"),
                 (700, 1, "call_outcome", "unknown: no answer"),
                 (700, 1, "released", "waits"),
@@ -452,7 +451,7 @@ mod tests {
     fn each_replay_is_a_moment_in_a_lane_of_its_own() {
         let told = inspection(
             &[
-                (0, 1, "key_created", "ride"),
+                (0, 1, "key_created", "payment"),
                 (9, 1, "finished", "201"),
                 (500, 1, "replayed", "req_2"),
                 (900, 1, "replayed", ""),
@@ -464,7 +463,7 @@ mod tests {
         assert_eq!(spans(&timeline, "Runs"), [(0, Some(9), "good", false)], "no run begins with it");
         let lines = timeline.entries.iter().filter(|entry| entry.lane == "Replays");
         let lines: Vec<_> = lines.map(|entry| (entry.what.as_str(), entry.detail.as_str())).collect();
-        assert_eq!(lines, [("Answered again: ride", "request req_2"), ("Answered again: ride", "")]);
+        assert_eq!(lines, [("Answered again: payment", "request req_2"), ("Answered again: payment", "")]);
     }
 
     #[test]

@@ -376,7 +376,7 @@ pub struct CallPage {
     pub title: String,
     /// Its status.
     pub status: Cell,
-    /// The payment's or the ride's page, and its id.
+    /// The payment's page, and its id.
     pub back: (String, String),
     /// What is wrong with what was entered; may be empty.
     pub error: String,
@@ -422,7 +422,7 @@ pub struct ConfirmPage {
     pub hint: &'static str,
 }
 
-/// The page of a payment, a ride, a key or a dead letter.
+/// The page of a payment, a key or a dead letter.
 #[derive(Template)]
 #[template(path = "detail.html")]
 pub struct DetailPage {

@@ -11,7 +11,6 @@ export const COLUMNS = {
   idempotency_keys: `key_id key_hash owner channel fingerprint parameters original_request created_at_ms attempt status recovery_point
     operation lease_holder lease_until_ms resume_at_ms last_run_at_ms failures response_status response_headers response_body
     finished_at_ms expires_at_ms replays`,
-  rides: `ride_id origin_lat_e7 origin_lon_e7 target_lat_e7 target_lon_e7 amount_minor state created_at_ms erased_at_ms`,
   foreign_calls: `call_id key_id name kind provider semantics derived_key request status settlement sends failures first_sent_at_ms
     last_sent_at_ms next_try_at_ms maybe_executed answer_is_stored look_up evidence`,
   audit_records: 'audit_id at_ms actor action subject data',
@@ -136,26 +135,6 @@ const callOf = ({ semantics, status, settlement, ...row }) => ({
   evidence: parsed(row.evidence) ?? {},
 });
 
-const rideRow = ({ id, origin, target, state, ...ride }) => ({
-  ...ride,
-  ride_id: id,
-  origin_lat_e7: origin.lat,
-  origin_lon_e7: origin.lon,
-  target_lat_e7: target.lat,
-  target_lon_e7: target.lon,
-  state: json(state),
-});
-
-const rideOf = (row) => ({
-  id: row.ride_id,
-  origin: { lat: row.origin_lat_e7, lon: row.origin_lon_e7 },
-  target: { lat: row.target_lat_e7, lon: row.target_lon_e7 },
-  amount_minor: row.amount_minor,
-  state: parsed(row.state),
-  created_at_ms: row.created_at_ms,
-  erased_at_ms: row.erased_at_ms,
-});
-
 const refundStatus = ({ state: { state } }) => (state === 'requested' ? 'pending' : state);
 
 function paymentRow(payment, refunds) {
@@ -190,19 +169,9 @@ export function tablesOf(rows) {
   const { state } = JSON.parse(rows[0].state);
   const written = rows.slice(1);
   const facts = (name) => written.flatMap((row) => JSON.parse(row.facts ?? '{}')[name] ?? []);
-  const {
-    payment,
-    refunds = [],
-    tries = [],
-    ride,
-    links,
-    version,
-    audit_through,
-    audit_newest,
-  } = state.resource;
+  const { payment, refunds = [], tries = [], links, version, audit_through, audit_newest } = state.resource;
   const tables = {
     idempotency_keys: state.keys.map(keyRow),
-    rides: ride ? [rideRow(ride)] : [],
     foreign_calls: (state.calls ?? []).map(callRow),
     audit_records: facts('audit').map((record) => ({ ...record, data: json(record.data) })),
     staged_jobs: (state.jobs ?? []).map((job) => ({ ...job, payload: json(job.payload) ?? 'null' })),
@@ -237,7 +206,6 @@ export function rowsOf(tables, before) {
     payment: details('payments')[0],
     refunds: details('refunds'),
     tries: details('tries'),
-    ride: tables.rides.map(rideOf)[0],
     links: tables.order_links[0],
     ...projection,
     audit_newest: Math.max(projection.audit_newest, ...audit.map(({ audit_id }) => audit_id)),

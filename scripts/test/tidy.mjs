@@ -103,7 +103,6 @@ const config = {
       tests/simulation/payments/bank.rs
       tests/simulation/payments/mod.rs
       tests/simulation/payments/world.rs
-      tests/simulation/tables.rs
       tests/worker/checkout.test.mjs
       tests/worker/desk.test.mjs
       tests/worker/simulator.test.mjs

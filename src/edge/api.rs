@@ -162,7 +162,7 @@ impl<'a> Call<'a> {
         };
         let object = app.object_id(&place).map_err(unavailable)?;
         let place = ObjectRef::Id(object);
-        let resource = command.operation.resource_path(object);
+        let resource = Operation::resource_path(object);
         let wait_ms = key_source::wait_ms(request, app.config.times.wait_ms);
         let ask = Execute { command, wait_ms, fault, is_counted: false };
         let answered =
@@ -185,7 +185,7 @@ async fn bind(
     let object = app.object_id(place).map_err(unavailable)?;
     let address = Fingerprint::of_address(&request.method, &request.path);
     let command = Command { fingerprint: address, ..command.clone() };
-    let resource = command.operation.resource_path(object);
+    let resource = Operation::resource_path(object);
     let ask = Ask::Bind { command: Box::new(command), object: object.to_hex() };
     let bound = app.ask::<BindVerdict>(own, ask).await.map_err(|error| {
         log("error", &[("event", "object_unreachable".into()), ("error", error.to_string().into())]);

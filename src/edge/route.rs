@@ -104,8 +104,6 @@ texts! {
         "description": "The signed order.",
         "schema": text().with("minLength", 16).at_most(LINK_MAX_LEN).with("pattern", r"^[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+$"),
     }));
-    /// A payment's id, or a ride's.
-    PaymentOrRide Some(json!({ "description": "The id of the payment or the ride.", "schema": text() }));
-    /// A payment's id, or a ride's, or all of them.
-    OneOrAll Some(json!({ "description": "The id of the payment or the ride, or `all`.", "schema": text() }));
+    /// A payment's id, or all of them.
+    OneOrAll Some(json!({ "description": "The id of the payment, or `all`.", "schema": text() }));
 }

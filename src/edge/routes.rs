@@ -7,7 +7,7 @@
 //! GET does, OPTIONS everywhere. A number in brackets is the longest body, where it is not [`REQUEST_MAX_BYTES`].
 
 use super::openapi::{Operation, operations};
-use super::route::{EncodedKey, EncodedOrder, Endpoint, OneOrAll, OrderLink, Own, PaymentOrRide, Route, Who};
+use super::route::{EncodedKey, EncodedOrder, Endpoint, OneOrAll, OrderLink, Own, Route, Who};
 #[cfg(target_arch = "wasm32")]
 use super::{assets, checkout::serve as checkout, desk, docs, info, keys, payments, webhooks};
 use ::payments::payment::id::PaymentId;
@@ -92,7 +92,7 @@ routes! {
     Post[WEBHOOK_MAX_BYTES] "/webhooks/adyen"               Adyen     webhooks::from_adyen()  adyen_webhook;
     Get  "/metrics"                                         Operator  desk::elsewhere()  metrics;
     Get  "/admin/stats"                                     Operator  desk::elsewhere()  stats;
-    Post "/admin/payments/{id}/erase"                       Operator  desk::elsewhere_of(id: PaymentOrRide)  erase_personal_data;
+    Post "/admin/payments/{id}/erase"                       Operator  desk::elsewhere_of(id: PaymentId)  erase_personal_data;
     Post "/admin/payments/{id}/project"                     Operator  desk::elsewhere_of(id: OneOrAll)  project_anew;
     Post[ACK_MAX_BYTES] "/admin/settlement/answers"         Operator  desk::elsewhere()  import_answer;
     Post[REPORT_MAX_BYTES] "/admin/settlement/reports"      Operator  desk::elsewhere()  import_report;

@@ -116,7 +116,6 @@ impl Drive {
             return Ok(None);
         };
         Ok(Some(View {
-            ride: rows.resource.ride.clone(),
             payment: rows.resource.payment.clone(),
             refunds: rows.resource.refunds.clone(),
             tries: rows.resource.tries.clone(),

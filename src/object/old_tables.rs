@@ -18,8 +18,6 @@ use payments::flows::engine::{
     CallState, KeyRecord, Lifecycle, Open, Payments, ProviderCall, RecoveryPoint, Rows, StagedJob,
 };
 use payments::flows::order_link::OrderLinks;
-use payments::flows::ride::{DegreesE7, Place, Ride};
-use payments::payment::id::RideId;
 use payments::payment::records::JobKind;
 use payments::payment::tries;
 use payments::providers::Provider;
@@ -113,8 +111,11 @@ impl<S: Storage> Tables<'_, S> {
         resource.tries = self.details("tries", "attempt")?;
         let links = "SELECT revision, content, ended_through FROM order_links";
         resource.links = self.all::<OrderLinks>("order_links", links)?.into_iter().next();
-        let ride = self.all::<RideRow>("rides", "SELECT * FROM rides LIMIT 1")?.into_iter().next();
-        resource.ride = ride.map(RideRow::read).transpose()?;
+        let ride = "SELECT json_object('id', ride_id, 'origin', json_object('lat', origin_lat_e7, 'lon', origin_lon_e7),
+            'target', json_object('lat', target_lat_e7, 'lon', target_lon_e7), 'amount_minor', amount_minor, 'state', json(state),
+            'created_at_ms', created_at_ms) AS details FROM rides";
+        resource.retired =
+            self.all::<DetailsRow>("rides", ride)?.into_iter().next().map(DetailsRow::read).transpose()?;
         let projection = "SELECT version, audit_through FROM projection";
         if let Some(row) = self.all::<ProjectionRow>("projection", projection)?.first() {
             (resource.version, resource.audit_through) = (row.version, row.audit_through);
@@ -289,40 +290,11 @@ impl DetailsRow {
 }
 
 #[derive(Deserialize)]
-struct RideRow {
-    ride_id: String,
-    origin_lat_e7: i32,
-    origin_lon_e7: i32,
-    target_lat_e7: i32,
-    target_lon_e7: i32,
-    amount_minor: u32,
-    state: String,
-    created_at_ms: u64,
-    #[serde(default)]
-    erased_at_ms: Option<u64>,
-}
-
-impl RideRow {
-    fn read(self) -> Result<Ride, Bug> {
-        let place = |lat, lon| Place { lat: DegreesE7(lat), lon: DegreesE7(lon) };
-        Ok(Ride {
-            id: present(RideId::parse(&self.ride_id), "ride_id")?,
-            origin: place(self.origin_lat_e7, self.origin_lon_e7),
-            target: place(self.target_lat_e7, self.target_lon_e7),
-            amount_minor: self.amount_minor,
-            state: from_json(&self.state)?,
-            created_at_ms: self.created_at_ms,
-            erased_at_ms: self.erased_at_ms,
-        })
-    }
-}
-
-#[derive(Deserialize)]
 struct CallRow {
     call_id: u32,
     key_id: u32,
     name: String,
-    /// Those of before there were others are charges.
+    /// Those of before there were others are of rides.
     kind: Option<String>,
     provider: String,
     semantics: String,
@@ -356,8 +328,8 @@ impl CallRow {
             key_id: self.key_id,
             name: self.name,
             kind: match &self.kind {
-                Some(kind) => present(CallKind::parse(kind), "kind")?,
-                None => CallKind::Charge,
+                Some(kind) => from_word(kind)?,
+                None => CallKind::Authorize,
             },
             provider: present(Provider::parse(&self.provider), "provider")?,
             retry_policy: from_word(&self.semantics)?,

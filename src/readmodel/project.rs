@@ -13,9 +13,6 @@ pub async fn project(env: &Env, snapshot: &Snapshot) -> Result<()> {
     if let Some(payment) = &snapshot.payment {
         statements.push(upsert(&db, &PAYMENTS, snapshot, std::slice::from_ref(payment))?);
     }
-    if let Some(ride) = &snapshot.ride {
-        statements.push(upsert(&db, &RIDES, snapshot, std::slice::from_ref(ride))?);
-    }
     if !snapshot.refunds.is_empty() {
         statements.push(upsert(&db, &REFUNDS, snapshot, &snapshot.refunds)?);
     }
@@ -98,21 +95,6 @@ const REFUNDS: Table = Table {
         "reason",
         "provider",
         "provider_refund",
-        "created_at_ms",
-    ],
-};
-const RIDES: Table = Table {
-    name: "rides",
-    object: &["object", "owner"],
-    key: "ride_id",
-    columns: &[
-        "ride_id",
-        "status",
-        "amount_minor",
-        "currency",
-        "provider_payment",
-        "stripe_account",
-        "failure_code",
         "created_at_ms",
     ],
 };

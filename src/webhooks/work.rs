@@ -190,8 +190,7 @@ pub(crate) async fn by_payment(env: &Env, payment: &str) -> Result<Option<Object
     struct Row {
         object: String,
     }
-    let sql = "SELECT object FROM payments WHERE provider_payment = ?1
-         UNION SELECT object FROM rides WHERE provider_payment = ?1 LIMIT 1";
+    let sql = "SELECT object FROM payments WHERE provider_payment = ?1 LIMIT 1";
     let found: Option<Row> = Db::of(env)?.first(sql, vec![payment.into()]).await?;
     Ok(found.and_then(|row| ObjectId::from_hex(&row.object)))
 }

@@ -237,7 +237,7 @@ fn the_account_is_asked_for_by_the_payment_where_that_is_known() {
         assert_eq!(stripe::read_identity(&capture, &answer(status, body)), expected, "{status} {body}");
     }
     let request = FrozenRequest::new("/v1/payment_intents".into(), "amount=1".into());
-    let charge = a_call(Provider::Stripe, CallKind::Charge, request);
+    let charge = a_call(Provider::Stripe, CallKind::Authorize, request);
     assert_eq!(stripe::identity(&charge).path, "/v1/account");
     let is = |body: &str| stripe::read_identity(&charge, &answer(200, body));
     assert_eq!(is(r#"{"id":"acct_A"}"#), Identity::Account("acct_A".into()));
@@ -277,7 +277,7 @@ proptest! {
     #[test]
     fn all_that_is_asked_about_a_call_is_asked_in_its_account(
         account in prop::option::of("acct_[a-zA-Z0-9]{1,16}"),
-        kind in prop::sample::select(vec![CallKind::Charge, CallKind::Authorize, CallKind::Capture, CallKind::Void, CallKind::Refund]),
+        kind in prop::sample::select(vec![CallKind::Authorize, CallKind::Capture, CallKind::Void, CallKind::Refund]),
         has_id: bool,
     ) {
         let path = "/v1/payment_intents/pi_7/capture".to_owned();

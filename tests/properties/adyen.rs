@@ -14,8 +14,28 @@ use serde_json::{Value, json};
 
 use crate::support::{self, answer};
 
-const KINDS: [CallKind; 5] =
-    [CallKind::Charge, CallKind::Authorize, CallKind::Capture, CallKind::Void, CallKind::Refund];
+/// What a call sends: a payment that is captured at once or later, or what moves one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Sent {
+    Charge,
+    Authorize,
+    Capture,
+    Void,
+    Refund,
+}
+
+impl Sent {
+    const fn kind(self) -> CallKind {
+        match self {
+            Self::Charge | Self::Authorize => CallKind::Authorize,
+            Self::Capture => CallKind::Capture,
+            Self::Void => CallKind::Void,
+            Self::Refund => CallKind::Refund,
+        }
+    }
+}
+
+const KINDS: [Sent; 5] = [Sent::Charge, Sent::Authorize, Sent::Capture, Sent::Void, Sent::Refund];
 const RESULTS: [&str; 12] = [
     "Authorised",
     "Refused",
@@ -58,7 +78,7 @@ fn authorization(capture: bool) -> Authorization<'static> {
         payment_method: "8415718415172204",
         customer: Some("cus_1"),
         merchant_account: Some("Shop"),
-        description: Some("a ride"),
+        description: Some("an order"),
         metadata: &[],
         return_url: None,
         payment_url: "https://pay.example/payments/pay_1",
@@ -122,27 +142,27 @@ fn a_refund(amount_minor: u32, reason: RefundReason) -> Refund {
 }
 
 /// What a call of each kind sends; all of them are over 20.00 US dollars.
-fn request(kind: CallKind) -> FrozenRequest {
+fn request(kind: Sent) -> FrozenRequest {
     let payment = a_payment();
     match kind {
-        CallKind::Charge => authorize(&authorization(true)).unwrap(),
-        CallKind::Authorize => authorize(&authorization(false)).unwrap(),
-        CallKind::Capture => capture(PSP, &payment, 2000, "po_1").unwrap(),
-        CallKind::Void => void(PSP, &payment, "po_1"),
-        CallKind::Refund => refund(PSP, &payment, &a_refund(2000, RefundReason::Duplicate), "po_1").unwrap(),
+        Sent::Charge => authorize(&authorization(true)).unwrap(),
+        Sent::Authorize => authorize(&authorization(false)).unwrap(),
+        Sent::Capture => capture(PSP, &payment, 2000, "po_1").unwrap(),
+        Sent::Void => void(PSP, &payment, "po_1"),
+        Sent::Refund => refund(PSP, &payment, &a_refund(2000, RefundReason::Duplicate), "po_1").unwrap(),
     }
 }
 
-fn a_call(kind: CallKind) -> ProviderCall {
+fn a_call(kind: Sent) -> ProviderCall {
     ProviderCall {
         derived_key: "po_1".into(),
         state: CallState::InFlight,
         maybe_executed: false,
-        ..support::a_call(Provider::Adyen, kind, request(kind))
+        ..support::a_call(Provider::Adyen, kind.kind(), request(kind))
     }
 }
 
-fn classify(kind: CallKind, answer: &HttpAnswer) -> Outcome {
+fn classify(kind: Sent, answer: &HttpAnswer) -> Outcome {
     Provider::Adyen.classify(&a_call(kind), answer)
 }
 
@@ -159,7 +179,7 @@ enum Meaning {
     Unconfirmed(String),
 }
 
-fn meaning(kind: CallKind, answer: &HttpAnswer) -> Meaning {
+fn meaning(kind: Sent, answer: &HttpAnswer) -> Meaning {
     match classify(kind, answer) {
         Outcome::Definitive(reply) => match reply.result {
             ProviderResult::Declined { .. } => Meaning::Declined,
@@ -230,6 +250,7 @@ proptest! {
         let body = serde_json::from_str::<Value>(&answer.body).unwrap_or_default();
         let success = (200..300).contains(&answer.status);
         let all_of_it = body["amount"].is_null() || body["amount"] == json!({ "currency": "USD", "value": 2000 });
+        let is_payment = kind.kind() == CallKind::Authorize;
         match classify(kind, &answer) {
             Outcome::Definitive(reply) => {
                 prop_assert_eq!(reply.status, answer.status);
@@ -243,25 +264,25 @@ proptest! {
                 let (result, status) = (body["resultCode"].as_str(), body["status"].as_str());
                 match reply.result {
                     ProviderResult::Charged { .. } => {
-                        prop_assert!(kind == CallKind::Charge && result == Some("Authorised") && all_of_it);
+                        prop_assert!(kind == Sent::Charge && result == Some("Authorised") && all_of_it);
                     }
                     ProviderResult::Authorized { .. } => {
-                        prop_assert!(kind == CallKind::Authorize && result == Some("Authorised") && all_of_it);
+                        prop_assert!(kind == Sent::Authorize && result == Some("Authorised") && all_of_it);
                     }
                     ProviderResult::Processing { .. } => {
-                        prop_assert!(kind == CallKind::Authorize && matches!(result, Some("Pending" | "Received")));
+                        prop_assert!(is_payment && matches!(result, Some("Pending" | "Received")));
                     }
                     ProviderResult::Received { .. } => {
-                        prop_assert!(matches!(kind, CallKind::Capture | CallKind::Void));
-                        prop_assert!(status == Some("received") && (kind == CallKind::Void || all_of_it));
+                        prop_assert!(matches!(kind, Sent::Capture | Sent::Void));
+                        prop_assert!(status == Some("received") && (kind == Sent::Void || all_of_it));
                     }
                     ProviderResult::Refunded { settled, .. } => {
-                        prop_assert!(kind == CallKind::Refund && status == Some("received") && all_of_it);
+                        prop_assert!(kind == Sent::Refund && status == Some("received") && all_of_it);
                         prop_assert!(!settled, "only the webhook says that it is done");
                     }
                     ProviderResult::Declined { .. } => {
                         let is_no = result.is_some_and(|result| result != "Error" && RESULTS[1..8].contains(&result));
-                        prop_assert!(matches!(kind, CallKind::Charge | CallKind::Authorize) && is_no);
+                        prop_assert!(is_payment && is_no);
                     }
                     other => prop_assert!(false, "{:?}", other),
                 }
@@ -288,7 +309,7 @@ proptest! {
             }
             // A part is held: it is given up, and that ends in a refusal.
             Outcome::LeftOpen(reply) => {
-                prop_assert!(success && kind == CallKind::Authorize && body["resultCode"] == "PartiallyAuthorised");
+                prop_assert!(success && is_payment && body["resultCode"] == "PartiallyAuthorised");
                 prop_assert!(!reply.result.took_money() && reply.result.payment() == body["pspReference"].as_str());
             }
             other => prop_assert!(false, "{:?}", other),
@@ -302,10 +323,10 @@ proptest! {
         let whole = serde_json::from_str::<Value>(&success.body).unwrap_or_default();
         let other = !whole["amount"].is_null() && whole["amount"] != json!({ "currency": "USD", "value": 2000 });
         if whole["resultCode"] == "Authorised" {
-            prop_assert_eq!(meaning(CallKind::Charge, &success), if other { unconfirmed() } else { charged() });
+            prop_assert_eq!(meaning(Sent::Charge, &success), if other { unconfirmed() } else { charged() });
         }
         if whole["status"] == "received" {
-            let done = matches!(meaning(CallKind::Refund, &success), Meaning::Done(_));
+            let done = matches!(meaning(Sent::Refund, &success), Meaning::Done(_));
             prop_assert_eq!(done, !other);
         }
     }
@@ -313,8 +334,8 @@ proptest! {
     #[test]
     fn a_success_that_breaks_off_is_asked_for_again(kind in prop::sample::select(&KINDS[..]), at in 0..60usize) {
         let body = match kind {
-            CallKind::Charge | CallKind::Authorize => paid("Authorised"),
-            CallKind::Capture | CallKind::Void | CallKind::Refund => received(),
+            Sent::Charge | Sent::Authorize => paid("Authorised"),
+            Sent::Capture | Sent::Void | Sent::Refund => received(),
         };
         let mut broken = answer(200, body);
         broken.body.truncate(at);
@@ -407,7 +428,7 @@ fn the_tries_and_moves_of_a_payment_have_keys_of_their_own() {
 #[test]
 fn the_bytes_are_these() {
     assert_eq!(
-        request(CallKind::Charge).body,
+        request(Sent::Charge).body,
         concat!(
             r#"{"amount":{"value":2000,"currency":"USD"},"merchantAccount":"Shop","reference":"pay_1.po_1","#,
             r#""paymentMethod":{"type":"scheme","storedPaymentMethodId":"8415718415172204"},"shopperReference":"cus_1","#,
@@ -419,7 +440,7 @@ fn the_bytes_are_these() {
     let reference = format!("{}.po_1", a_payment().id);
     let amount = r#""amount":{"value":2000,"currency":"USD"}"#;
     assert_eq!(
-        [CallKind::Capture, CallKind::Void, CallKind::Refund].map(|kind| request(kind).body),
+        [Sent::Capture, Sent::Void, Sent::Refund].map(|kind| request(kind).body),
         [
             format!(r#"{{"merchantAccount":"Shop",{amount},"reference":"{reference}"}}"#),
             format!(r#"{{"merchantAccount":"Shop","reference":"{reference}"}}"#),
@@ -435,41 +456,38 @@ fn the_bytes_are_these() {
 fn the_answers_to_payments_mean_what_the_documentation_says() {
     let authorized =
         Meaning::Done(ProviderResult::Authorized { payment: PSP.into(), capture_before_ms: None });
-    assert_eq!(meaning(CallKind::Charge, &answer(200, paid("Authorised"))), charged());
-    assert_eq!(meaning(CallKind::Authorize, &answer(200, paid("Authorised"))), authorized);
+    assert_eq!(meaning(Sent::Charge, &answer(200, paid("Authorised"))), charged());
+    assert_eq!(meaning(Sent::Authorize, &answer(200, paid("Authorised"))), authorized);
     for refused in ["Refused", "Cancelled"] {
-        assert_eq!(meaning(CallKind::Charge, &answer(200, paid(refused))), Meaning::Declined, "{refused}");
+        assert_eq!(meaning(Sent::Charge, &answer(200, paid(refused))), Meaning::Declined, "{refused}");
     }
     for undecided in ["Pending", "Received"] {
-        let processing = Meaning::Done(ProviderResult::Processing { payment: PSP.into() });
-        assert_eq!(meaning(CallKind::Authorize, &answer(200, paid(undecided))), processing, "{undecided}");
-        // A ride is all or nothing: it has no state for this.
-        assert_eq!(meaning(CallKind::Charge, &answer(200, paid(undecided))), unconfirmed(), "{undecided}");
+        for kind in [Sent::Charge, Sent::Authorize] {
+            let processing = Meaning::Done(ProviderResult::Processing { payment: PSP.into() });
+            assert_eq!(meaning(kind, &answer(200, paid(undecided))), processing, "{undecided}");
+        }
     }
     // `Error` is one of the communication: the issuer may hold the money.
     for strange in ["Error", "AuthenticationFinished", "AuthenticationNotRequired", "Success", ""] {
-        for kind in [CallKind::Charge, CallKind::Authorize] {
+        for kind in [Sent::Charge, Sent::Authorize] {
             assert_eq!(meaning(kind, &answer(200, paid(strange))), unconfirmed(), "{strange}");
         }
     }
-    // All or nothing is asked for: what is held of a payment is given up, and only then it is declined. A ride has no such state.
-    let a_part = answer(200, paid("PartiallyAuthorised"));
-    assert_eq!(meaning(CallKind::Charge, &a_part), unconfirmed());
-    let outcome = classify(CallKind::Authorize, &a_part);
-    let Outcome::LeftOpen(ProviderReply { result: ProviderResult::Declined { payment, code, .. }, .. }) =
-        outcome
-    else {
-        panic!("{outcome:?}")
-    };
-    assert_eq!((payment.as_deref(), code.as_str()), (Some(PSP), "partially_authorized"));
+    // All or nothing is asked for: what is held is given up, and only then it is declined.
+    for kind in [Sent::Charge, Sent::Authorize] {
+        let outcome = classify(kind, &answer(200, paid("PartiallyAuthorised")));
+        let Outcome::LeftOpen(ProviderReply {
+            result: ProviderResult::Declined { payment, code, .. }, ..
+        }) = outcome
+        else {
+            panic!("{outcome:?}")
+        };
+        assert_eq!((payment.as_deref(), code.as_str()), (Some(PSP), "partially_authorized"));
+    }
     for unreadable in
         [json!({}), json!({ "resultCode": "Authorised" }), json!({ "pspReference": PSP }), received()]
     {
-        assert_eq!(
-            meaning(CallKind::Charge, &answer(200, unreadable.clone())),
-            Meaning::Unknown,
-            "{unreadable}"
-        );
+        assert_eq!(meaning(Sent::Charge, &answer(200, unreadable.clone())), Meaning::Unknown, "{unreadable}");
     }
 }
 
@@ -477,9 +495,9 @@ fn the_answers_to_payments_mean_what_the_documentation_says() {
 fn the_answers_to_modifications_mean_received_and_no_more() {
     let id = "ZGN82NC6HT9CRT65".to_owned();
     for (kind, done) in [
-        (CallKind::Capture, ProviderResult::Received { modification: id.clone() }),
-        (CallKind::Void, ProviderResult::Received { modification: id.clone() }),
-        (CallKind::Refund, ProviderResult::Refunded { refund: id, settled: false }),
+        (Sent::Capture, ProviderResult::Received { modification: id.clone() }),
+        (Sent::Void, ProviderResult::Received { modification: id.clone() }),
+        (Sent::Refund, ProviderResult::Refunded { refund: id, settled: false }),
     ] {
         assert_eq!(meaning(kind, &answer(201, received())), Meaning::Done(done));
         let mut other = received();
@@ -493,7 +511,7 @@ fn the_answers_to_modifications_mean_received_and_no_more() {
 #[test]
 fn an_answer_that_wants_the_person_is_a_no() {
     for result in ["RedirectShopper", "ChallengeShopper", "IdentifyShopper", "PresentToShopper"] {
-        let Outcome::Definitive(reply) = classify(CallKind::Authorize, &answer(200, paid(result))) else {
+        let Outcome::Definitive(reply) = classify(Sent::Authorize, &answer(200, paid(result))) else {
             panic!("{result}")
         };
         let ProviderResult::Declined { payment, code, .. } = reply.result else { panic!("{result}") };
@@ -522,7 +540,7 @@ fn a_refusal_says_why_in_the_words_of_both_providers() {
         let mut body = paid(result);
         body["refusalReason"] = json!(reason);
         body["refusalReasonCode"] = json!(code);
-        let Outcome::Definitive(reply) = classify(CallKind::Charge, &answer(200, body)) else {
+        let Outcome::Definitive(reply) = classify(Sent::Charge, &answer(200, body)) else {
             panic!("{reason}")
         };
         let ProviderResult::Declined { payment, code, decline_code, message } = reply.result else {
@@ -539,12 +557,9 @@ fn a_refusal_says_why_in_the_words_of_both_providers() {
 
 #[test]
 fn another_amount_than_was_asked_for_is_never_a_success() {
-    for kind in [CallKind::Charge, CallKind::Authorize, CallKind::Capture, CallKind::Refund] {
-        let good = if matches!(kind, CallKind::Charge | CallKind::Authorize) {
-            paid("Authorised")
-        } else {
-            received()
-        };
+    for kind in [Sent::Charge, Sent::Authorize, Sent::Capture, Sent::Refund] {
+        let good =
+            if matches!(kind, Sent::Charge | Sent::Authorize) { paid("Authorised") } else { received() };
         for (currency, value) in [("USD", 1999), ("USD", 2001), ("USD", 0), ("EUR", 2000), ("usd", 2000)] {
             let mut other = good.clone();
             let is_kept = Meaning::Unconfirmed(good["pspReference"].as_str().unwrap().to_owned());
@@ -569,8 +584,8 @@ fn a_request_in_progress_is_704_with_422_or_409() {
             assert_eq!(meaning(kind, &in_progress), Meaning::Unknown, "{kind:?} {status}");
         }
     }
-    assert_eq!(meaning(CallKind::Charge, &answer(409, error("000", "conflict"))), Meaning::Unknown);
-    assert_eq!(meaning(CallKind::Charge, &answer(422, error("130", "reference"))), Meaning::Rejected);
+    assert_eq!(meaning(Sent::Charge, &answer(409, error("000", "conflict"))), Meaning::Unknown);
+    assert_eq!(meaning(Sent::Charge, &answer(422, error("130", "reference"))), Meaning::Rejected);
 }
 
 #[test]
@@ -613,7 +628,7 @@ fn only_a_transient_error_is_worth_another_try() {
             assert_eq!(meaning(kind, &answer), expected, "{kind:?} {status} {transient:?}");
         }
     }
-    assert_eq!(meaning(CallKind::Charge, &answer(404, json!("<html>"))), Meaning::Unknown, "not Adyen's");
+    assert_eq!(meaning(Sent::Charge, &answer(404, json!("<html>"))), Meaning::Unknown, "not Adyen's");
 }
 
 #[test]
@@ -671,11 +686,7 @@ fn each_answer_means_what_the_documentation_says_of_it() {
     }
     // Something in between refuses without Adyen's words: what Adyen has to say is still to be heard.
     for status in [400, 401, 403, 404, 422, 500, 502] {
-        assert_eq!(
-            meaning(CallKind::Refund, &answer(status, "<html>No</html>")),
-            Meaning::Unknown,
-            "{status}"
-        );
+        assert_eq!(meaning(Sent::Refund, &answer(status, "<html>No</html>")), Meaning::Unknown, "{status}");
     }
 }
 
@@ -684,8 +695,7 @@ fn the_kind_of_a_servers_error_is_shown_to_a_person() {
     for kind in ["configuration", "validation", "internal"] {
         let mut body = error("905", "Payment details are not supported");
         body["errorType"] = json!(kind);
-        let Outcome::Unknown { answer_is_stored: true, reason } =
-            classify(CallKind::Charge, &answer(500, body))
+        let Outcome::Unknown { answer_is_stored: true, reason } = classify(Sent::Charge, &answer(500, body))
         else {
             panic!("it may have reached the issuer")
         };
@@ -696,7 +706,7 @@ fn the_kind_of_a_servers_error_is_shown_to_a_person() {
 #[test]
 fn a_rejection_by_rfc_7807_is_read_alike() {
     let Outcome::Definitive(reply) =
-        classify(CallKind::Charge, &answer(422, rfc_7807("14_030", "Return URL is missing.")))
+        classify(Sent::Charge, &answer(422, rfc_7807("14_030", "Return URL is missing.")))
     else {
         panic!("a refusal is definitive")
     };
@@ -709,14 +719,13 @@ fn a_rejection_by_rfc_7807_is_read_alike() {
 fn a_key_that_was_used_with_other_parameters_says_nothing_about_the_money() {
     for status in [400, 409, 422] {
         let reused = answer(status, error("702", "Idempotency key was used with a different request"));
-        assert_eq!(meaning(CallKind::Charge, &reused), Meaning::Sticky, "{status}");
+        assert_eq!(meaning(Sent::Charge, &reused), Meaning::Sticky, "{status}");
     }
 }
 
 #[test]
 fn a_rejection_names_the_error_and_the_request() {
-    let Outcome::Definitive(reply) = classify(CallKind::Refund, &answer(422, error("14_006", "too late")))
-    else {
+    let Outcome::Definitive(reply) = classify(Sent::Refund, &answer(422, error("14_006", "too late"))) else {
         panic!("a refusal is definitive")
     };
     assert_eq!(reply.request_id.as_deref(), Some(PSP));
@@ -731,7 +740,7 @@ fn an_id_that_could_lead_elsewhere_is_not_believed() {
     for id in ["", "a/../b", "a?b", "a b", "é"] {
         let mut body = paid("Authorised");
         body["pspReference"] = json!(id);
-        assert_eq!(meaning(CallKind::Charge, &answer(200, body)), Meaning::Unknown, "{id}");
+        assert_eq!(meaning(Sent::Charge, &answer(200, body)), Meaning::Unknown, "{id}");
     }
 }
 
@@ -744,6 +753,6 @@ fn a_key_is_sent_again_for_less_than_the_seven_days_that_it_is_kept() {
 #[test]
 fn there_is_nothing_to_ask() {
     assert!(matches!(no_look_up(), LookUp::Inconclusive { from_the_start: true, .. }));
-    assert_eq!(Provider::Adyen.look_up_request(&a_call(CallKind::Charge)), None);
+    assert_eq!(Provider::Adyen.look_up_request(&a_call(Sent::Charge)), None);
     assert!(!Provider::Adyen.answers_questions());
 }

@@ -1,6 +1,6 @@
 use once::id::{ObjectId, Owner, RequestId};
 use once::key::IdempotencyKey;
-use payments::payment::id::RideId;
+use payments::payment::id::PaymentId;
 use proptest::prelude::*;
 use uuid::{Builder, Uuid, Variant};
 
@@ -21,22 +21,22 @@ proptest! {
     }
 
     #[test]
-    fn a_ride_id_names_its_object(bytes: [u8; 32]) {
-        let id = RideId::in_object(ObjectId::from_bytes(bytes));
+    fn a_payment_id_names_its_object(bytes: [u8; 32]) {
+        let id = PaymentId::in_object(ObjectId::from_bytes(bytes));
         let text = id.to_string();
-        prop_assert_eq!(RideId::parse(&text), Some(id));
+        prop_assert_eq!(PaymentId::parse(&text), Some(id));
         prop_assert_eq!(id.object(), ObjectId::from_bytes(bytes));
-        prop_assert_eq!(id.path(), format!("/rides/{text}"));
+        prop_assert_eq!(id.path(), format!("/payments/{text}"));
         // One spelling only.
         let cut = &text[..text.len() - 1];
         for other in [cut.to_owned(), format!("{text}="), format!("{text}A"), text.to_uppercase(), format!(" {text}")] {
-            prop_assert_eq!(RideId::parse(&other), None, "{}", other);
+            prop_assert_eq!(PaymentId::parse(&other), None, "{}", other);
         }
     }
 
     #[test]
-    fn what_is_parsed_as_a_ride_id_is_its_only_spelling(text in "ride_[A-Za-z0-9_-]{40,45}|.{0,60}") {
-        if let Some(id) = RideId::parse(&text) {
+    fn what_is_parsed_as_a_payment_id_is_its_only_spelling(text in "pay_[A-Za-z0-9_-]{40,45}|.{0,60}") {
+        if let Some(id) = PaymentId::parse(&text) {
             prop_assert_eq!(id.to_string(), text);
         }
     }

@@ -19,7 +19,7 @@ fn samples<'a>(text: &'a str, family: &str) -> Vec<&'a str> {
 #[test]
 fn every_family_is_described_once_and_its_samples_follow_it() {
     let mut counters = Counters::new();
-    counters.request("/rides", "POST", 201, "created");
+    counters.request("/payments", "POST", 201, "created");
     counters.provider_call("stripe", "charge", "charged", 7);
     counters.lag("events", 7);
     let text = exposition(counters);
@@ -50,12 +50,14 @@ fn every_family_is_described_once_and_its_samples_follow_it() {
 #[test]
 fn a_sample_names_its_labels() {
     let mut counters = Counters::new();
-    counters.request("/rides/{id}", "GET", 404, "not-found");
-    counters.request("/rides/{id}", "GET", 404, "not-found");
+    counters.request("/payments/{id}", "GET", 404, "not-found");
+    counters.request("/payments/{id}", "GET", 404, "not-found");
     let text = exposition(counters);
     assert_eq!(
         samples(&text, "paid_once_requests_total"),
-        [r#"paid_once_requests_total{route="/rides/{id}",method="GET",outcome="not-found",status="4xx"} 2"#]
+        [
+            r#"paid_once_requests_total{route="/payments/{id}",method="GET",outcome="not-found",status="4xx"} 2"#
+        ]
     );
 }
 
@@ -106,7 +108,7 @@ fn what_another_version_stored_is_left_out() {
     };
     let rows = [
         row("paid_once_unheard_of_total", &[], ""),
-        row("paid_once_rides", &["paid", "more"], ""),
+        row("paid_once_payments", &["succeeded", "more"], ""),
         row("paid_once_provider_call_duration_seconds", &["stripe", "charge"], "0.3"),
     ];
     assert!(Counters::from_rows(rows).is_empty());
@@ -193,25 +195,25 @@ fn a_gauge_is_the_sum_of_its_changes() {
 #[test]
 fn a_gauge_that_lost_its_beginning_shows_nothing_below_zero() {
     let mut counters = Counters::new();
-    counters.moved(Entity::Ride, Some("pending"), Some("paid"));
-    assert!(exposition(counters.clone()).contains("paid_once_rides{status=\"pending\"} 0\n"));
+    counters.moved(Entity::Payment, Some("processing"), Some("succeeded"));
+    assert!(exposition(counters.clone()).contains("paid_once_payments{status=\"processing\"} 0\n"));
 }
 
 #[test]
 fn a_thread_counts_for_itself_and_gives_it_away_once() {
-    metrics::request("/rides", "POST", 201, "replayed");
+    metrics::request("/payments", "POST", 201, "replayed");
     metrics::replayed(true);
     metrics::replayed(false);
     metrics::waited(true);
     metrics::in_progress();
     metrics::mismatch();
     metrics::key_missing();
-    metrics::moved(Entity::Ride, None, Some("pending"));
+    metrics::moved(Entity::Payment, None, Some("processing"));
     let taken = metrics::drain();
     assert!(metrics::drain().is_empty());
     let stats = stats(&taken, &Vec::new(), &[], 0);
     assert_eq!(stats["charges_saved_by_replays"], 2);
-    assert_eq!(stats["rides"]["total"], 0, "what is there is the read model's to say");
+    assert_eq!(stats["payments"]["total"], 0, "what is there is the read model's to say");
     assert_eq!(
         stats["requests"],
         serde_json::json!({
@@ -245,10 +247,10 @@ fn one_caller_sends_within_a_second() {
 /// Anything that can be counted.
 fn event() -> impl Strategy<Value = Counters> {
     let status = |entity: Entity| proptest::option::of(proptest::sample::select(entity.statuses()));
-    let moved = proptest::sample::select(vec![Entity::Key, Entity::Payment, Entity::Ride])
+    let moved = proptest::sample::select(vec![Entity::Key, Entity::Payment])
         .prop_flat_map(move |entity| (Just(entity), status(entity), status(entity)));
     prop_oneof![
-        (proptest::sample::select(vec!["/", "/rides"]), 100_u16..600).prop_map(|(route, status)| {
+        (proptest::sample::select(vec!["/", "/payments"]), 100_u16..600).prop_map(|(route, status)| {
             let mut counters = Counters::new();
             counters.request(route, "GET", status, "shown");
             counters

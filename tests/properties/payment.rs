@@ -145,7 +145,7 @@ impl Harness {
             (CallKind::Authorize, _) if manual => {
                 ProviderResult::Authorized { payment: payment(), capture_before_ms: None }
             }
-            (CallKind::Authorize | CallKind::Charge, _) => ProviderResult::Charged { payment: payment() },
+            (CallKind::Authorize, _) => ProviderResult::Charged { payment: payment() },
             (CallKind::Capture, _) => ProviderResult::Captured { amount_minor: asked("amount_to_capture") },
             (CallKind::Void, _) => ProviderResult::Voided,
             (CallKind::Refund, how) => ProviderResult::Refunded { refund: "re_1".into(), settled: how > 2 },

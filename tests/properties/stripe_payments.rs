@@ -69,7 +69,7 @@ fn a_refund(minor: u32) -> Refund {
 /// A call over 20.00 US dollars.
 fn a_call(kind: CallKind, manual: bool) -> ProviderCall {
     let request = match kind {
-        CallKind::Authorize | CallKind::Charge => authorize(&authorization(2000, !manual, &[])),
+        CallKind::Authorize => authorize(&authorization(2000, !manual, &[])),
         CallKind::Capture => capture("pi_1", 2000, "key"),
         CallKind::Void => void("pi_1"),
         CallKind::Refund => refund("pi_1", "pay_1", &a_refund(2000), "key"),

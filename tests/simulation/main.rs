@@ -21,6 +21,7 @@ mod disk;
 mod faults;
 mod history;
 mod invariants;
+mod old_objects;
 mod old_tables;
 mod payments;
 mod report;

@@ -1,5 +1,4 @@
-//! An object's state on SQLite: what the histories of both worlds commit is read back as it is (disk.rs), what cannot be is refused,
-//! and objects of older releases are converted.
+//! An object's state on SQLite: what the histories commit is read back as it is (disk.rs), and what cannot be is refused.
 //!
 //! ```text
 //! cargo test --test simulation tables                                              all of this
@@ -14,26 +13,21 @@ use std::rc::Rc;
 use ::payments::flows::engine::{self, Context, Limits, Payments, Rows};
 use ::payments::payment::PaymentState;
 use ::payments::providers::Provider;
-use ::payments::providers::result::CallKind;
-use messages::snapshot::snapshot;
-use once::alarm::wake;
 use once::context::{Bug, Times};
-use once::id::{InstanceId, ObjectId, RequestId};
+use once::id::{ObjectId, RequestId};
 use once::replays::REPLAYED;
 use once::rows::TimelineEntry;
-use once_object::storage::Storage;
 use once_object::store::Store;
 use paid_once::object::events::{self, RECORDS_MAX};
 use paid_once::object::log::{self, EVENTS_NEWEST};
 use paid_once::webhooks::{Event, EventKind, Ingested, OperationNotice};
-use serde_json::Value;
 
 use crate::campaign::{self, amount, play_random};
 use crate::disk::{Disks, Field, Sqlite, store_of};
-use crate::faults::HOUR;
 use crate::history::Outcome;
 use crate::invariants::KEPT;
-use crate::old_tables::{MIGRATIONS, VERSION_TABLE};
+use crate::old_objects::of_version;
+use crate::old_tables::MIGRATIONS;
 use crate::payments;
 use crate::report::Name;
 use crate::schedule::EPOCH_MS;
@@ -114,7 +108,7 @@ fn every_forgotten_field_is_found() {
 }
 
 /// Plays histories, and looks at every object's disk after each commit.
-fn watch(seeds: std::ops::Range<u64>, watch: impl Fn(&Sqlite, &Rows) + 'static) {
+pub(crate) fn watch(seeds: std::ops::Range<u64>, watch: impl Fn(&Sqlite, &Rows) + 'static) {
     let disks = Disks { watched: Some(Rc::new(watch)), ..Disks::default() };
     for seed in seeds {
         let violations = history(seed, &disks, false).violations;
@@ -210,11 +204,11 @@ fn corrupt_states_are_refused() {
     }
 }
 
-fn object() -> ObjectId {
+pub(crate) fn object() -> ObjectId {
     ObjectId::from_bytes([7; 32])
 }
 
-fn context(now_ms: u64) -> Context {
+pub(crate) fn context(now_ms: u64) -> Context {
     engine::context(now_ms, 500, Times::default(), Limits::default())
 }
 
@@ -287,7 +281,7 @@ fn replays_are_written_with_the_next_commit() {
 }
 
 /// A payment in its object, by whatever history: one that a provider has taken money for.
-fn paid() -> Rows {
+pub(crate) fn paid() -> Rows {
     let found = Rc::new(RefCell::new(None));
     let keep = Rc::clone(&found);
     watch(0..12, move |_, rows| {
@@ -453,276 +447,6 @@ fn an_object_that_was_only_asked_keeps_nothing() {
     let tables: u32 =
         sqlite.connection.query_row("SELECT COUNT(*) FROM sqlite_master", [], |row| row.get(0)).unwrap();
     assert_eq!(tables, 0);
-}
-
-/// Objects as older releases wrote them, into tables of that version. A file is never changed: such objects are out there.
-const OLD_OBJECTS: [(usize, &str); 2] =
-    [(5, include_str!("objects/5.sql")), (8, include_str!("objects/8.sql"))];
-
-/// Objects as they have been written since their state is one row.
-const OBJECTS: &str = include_str!("objects/state-1.sql");
-
-/// The parts of a file: what an object shows of itself, and the rows that it is made of.
-fn objects(file: &str) -> impl Iterator<Item = (ObjectId, Value, &str)> {
-    file.split("-- object ").skip(1).map(|part| {
-        let (id, rest) = part.split_once('\n').unwrap();
-        let (shows, rows) = rest.strip_prefix("-- shows ").unwrap().split_once('\n').unwrap();
-        (ObjectId::from_hex(id).unwrap(), serde_json::from_str(shows).unwrap(), rows)
-    })
-}
-
-/// A database with the tables of a version.
-fn of_version(version: usize) -> Sqlite {
-    let sqlite = Sqlite::new();
-    let statements = MIGRATIONS.iter().take(version).flat_map(|statements| statements.iter());
-    for statement in std::iter::once(&VERSION_TABLE).chain(statements) {
-        sqlite.connection.execute_batch(statement).unwrap();
-    }
-    sqlite.connection.execute("INSERT INTO schema_version VALUES (1, ?)", [version as u32]).unwrap();
-    sqlite
-}
-
-/// Everything that stands in one is in the other, and is the same; but for how its owner is shown it, which may change.
-fn is_part(one: &Value, other: &Value) -> bool {
-    match (one, other) {
-        (Value::Object(one), Value::Object(other)) => {
-            let stays = |(name, value): (&String, &Value)| {
-                name == "shown" || other.get(name).is_some_and(|other| is_part(value, other))
-            };
-            one.iter().all(stays)
-        }
-        (Value::Array(one), Value::Array(other)) => {
-            one.len() == other.len() && one.iter().zip(other).all(|(one, other)| is_part(one, other))
-        }
-        _ => one == other,
-    }
-}
-
-fn shows(rows: &Rows) -> Value {
-    serde_json::to_value(snapshot(rows, Vec::new(), 0)).unwrap()
-}
-
-/// An object is read as it was, and goes on.
-fn goes_on(object: ObjectId, shown: &Value, sqlite: Sqlite) {
-    let store = store_of(object, sqlite);
-    let read = store.read().unwrap().unwrap();
-    assert!(is_part(shown, &shows(&read)), "{shown} became {}", shows(&read));
-    // Its alarm rings, a month later.
-    let ctx = context(EPOCH_MS + 31 * 24 * HOUR);
-    let me = InstanceId("new".to_owned());
-    let gone_on: Result<_, Bug> = store.transaction(&ctx, |rows| Ok(wake(rows, &me, &ctx)));
-    gone_on.unwrap();
-    store.read().unwrap();
-}
-
-#[test]
-fn objects_of_every_version_load_and_go_on() {
-    for (version, file) in OLD_OBJECTS {
-        let mut count = 0;
-        for (object, shown, rows) in objects(file) {
-            let sqlite = of_version(version);
-            sqlite.connection.execute_batch(rows).unwrap();
-            goes_on(object, &shown, sqlite);
-            count += 1;
-        }
-        assert!(count >= 20, "version {version}: only {count} objects");
-    }
-    let mut count = 0;
-    for (object, shown, rows) in objects(OBJECTS) {
-        let sqlite = Sqlite::new();
-        sqlite.connection.execute_batch(rows).unwrap();
-        goes_on(object, &shown, sqlite);
-        count += 1;
-    }
-    assert!(count >= 20, "only {count} objects");
-}
-
-/// What an older release had written down beside the state is there as it was: the audit, the events, the timeline.
-#[test]
-fn what_older_releases_wrote_down_is_kept() {
-    let (version, file) = OLD_OBJECTS[1];
-    let (mut audit, mut events, mut lines) = (0, 0, 0);
-    for (object, _, rows) in objects(file) {
-        let old = of_version(version);
-        old.connection.execute_batch(rows).unwrap();
-        let query = |sql: &str| old.query::<Value>(sql, vec![]).unwrap();
-        let old_audit = query("SELECT * FROM audit_records ORDER BY audit_id");
-        let old_events =
-            query("SELECT provider, kind, received_at_ms FROM webhook_events ORDER BY received_at_ms, rowid");
-        let old_lines = query("SELECT key_id, at_ms, attempt, event, detail FROM timeline ORDER BY entry_id");
-        let store = store_of(object, old.clone());
-        let newest = store.read().unwrap().unwrap().resource.audit_newest;
-        assert_eq!(Some(newest), old_audit.last().map_or(Some(0), |record| record["audit_id"].as_u64()));
-        let parsed = |mut record: Value| {
-            record["data"] = serde_json::from_str(record["data"].as_str().unwrap()).unwrap();
-            record
-        };
-        let kept = log::audit_after(&store, 0, u32::MAX).unwrap().into_iter();
-        let kept: Vec<Value> = kept.map(|record| parsed(serde_json::to_value(record).unwrap())).collect();
-        assert_eq!(kept, old_audit.into_iter().map(parsed).collect::<Vec<_>>());
-        let kept = log::events(&store).unwrap();
-        assert_eq!(kept.len(), old_events.len());
-        for (kept, old) in kept.iter().zip(&old_events) {
-            assert!(is_part(old, &serde_json::to_value(kept).unwrap()), "{old} became {kept:?}");
-            assert!(!kept.event_id.starts_with(&format!("{}:", kept.provider)), "{kept:?}");
-        }
-        let kept = serde_json::to_value(store.timeline().unwrap()).unwrap();
-        assert_eq!(kept, Value::Array(old_lines.clone()));
-        (audit, events, lines) =
-            (audit + usize::try_from(newest).unwrap(), events + old_events.len(), lines + old_lines.len());
-    }
-    assert!(audit > 20 && events > 20 && lines > 20, "{audit} {events} {lines}");
-}
-
-/// A release of before that is rolled back to cannot take a converted object for one in which nothing has happened: it fails as it makes its tables.
-#[test]
-fn a_release_of_before_refuses_what_was_converted() {
-    let rows = paid();
-    let sqlite = Sqlite::new();
-    let put: Result<(), Bug> = store_of(rows.object, sqlite.clone()).transaction(&context(EPOCH_MS), |now| {
-        *now = rows;
-        Ok(())
-    });
-    put.unwrap();
-    let made = MIGRATIONS.iter().flat_map(|statements| statements.iter());
-    let failed: Vec<_> =
-        made.filter(|statement| sqlite.connection.execute_batch(statement).is_err()).collect();
-    assert!(!failed.is_empty());
-}
-
-/// All columns of all tables, with their types, defaults and constraints.
-fn tables(sqlite: &Sqlite) -> Vec<(String, String)> {
-    let mut statement = sqlite
-        .connection
-        .prepare("SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL ORDER BY rowid")
-        .unwrap();
-    let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?))).unwrap();
-    rows.map(Result::unwrap).collect()
-}
-
-/// Objects of a file, in the tables of each version before: without what those had not. They are read as they were, but for that.
-#[test]
-fn every_older_version_of_the_tables_is_read() {
-    let (newest, file) = OLD_OBJECTS[0];
-    for version in 1..newest {
-        for (object, _, rows) in objects(file) {
-            let full = of_version(newest);
-            full.connection.execute_batch(rows).unwrap();
-            let old = of_version(version);
-            copy(&full, &old);
-            let read = store_of(object, old.clone()).read().unwrap().unwrap();
-            let original = store_of(object, full).read().unwrap().unwrap();
-            assert_eq!(*read, as_of(version, Rows::clone(&original)), "version {version}");
-            let left: Vec<String> = tables(&old).into_iter().map(|(name, _)| name).collect();
-            assert_eq!(left, ["timeline"], "version {version}");
-        }
-    }
-}
-
-/// Copies the rows of all tables that both have, in the columns that both have.
-fn copy(from: &Sqlite, to: &Sqlite) {
-    let columns = |sqlite: &Sqlite, table: &str| -> Vec<String> {
-        let mut statement = sqlite.connection.prepare("SELECT name FROM pragma_table_info(?)").unwrap();
-        statement.query_map([table], |row| row.get(0)).unwrap().map(Result::unwrap).collect()
-    };
-    let mut names = to
-        .connection
-        .prepare(
-            "SELECT name FROM sqlite_master WHERE type = 'table' AND name != 'schema_version' ORDER BY rowid",
-        )
-        .unwrap();
-    let names: Vec<String> = names.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect();
-    for table in names {
-        let known = columns(to, &table);
-        let common = columns(from, &table).into_iter().filter(|column| known.contains(column));
-        let common: Vec<String> = common.collect();
-        for insert in inserts(from, &table, &common) {
-            to.connection.execute_batch(&insert).unwrap();
-        }
-    }
-}
-
-/// A table's rows as statements.
-fn inserts(sqlite: &Sqlite, table: &str, columns: &[String]) -> Vec<String> {
-    let quoted: Vec<String> = columns.iter().map(|column| format!("quote({column})")).collect();
-    let sql = format!("SELECT {} FROM {table} ORDER BY rowid", quoted.join(" || ',' || "));
-    let mut statement = sqlite.connection.prepare(&sql).unwrap();
-    let rows = statement.query_map([], |row| row.get::<_, String>(0)).unwrap().map(Result::unwrap);
-    rows.map(|values| format!("INSERT INTO {table} ({}) VALUES ({values});", columns.join(","))).collect()
-}
-
-/// What the tables of a version cannot say has the value that it is given since.
-fn as_of(version: usize, mut rows: Rows) -> Rows {
-    if version < 2 {
-        (rows.resource.payment, rows.resource.refunds, rows.resource.tries, rows.bindings) =
-            (None, Vec::new(), Vec::new(), Vec::new());
-        rows.calls.iter_mut().for_each(|call| call.kind = CallKind::Charge);
-    }
-    if version < 3 {
-        (rows.resource.version, rows.resource.audit_through) = (0, 0);
-        rows.jobs.iter_mut().for_each(|job| (job.sends, job.next_at_ms) = (0, 0));
-    }
-    if version < 4 {
-        rows.resource.ride.iter_mut().for_each(|ride| ride.erased_at_ms = None);
-    }
-    if version < 5 {
-        rows.keys.iter_mut().for_each(|key| key.replays = 0);
-    }
-    rows
-}
-
-/// Writes the file of the newest version: few objects with much that is different. Once, when a version is released:
-/// `cargo test --test simulation tables::write_objects -- --ignored --nocapture`
-#[test]
-#[ignore = "writes a file"]
-fn write_objects() {
-    let (seen, file) = (RefCell::new(BTreeSet::new()), Rc::new(RefCell::new(String::new())));
-    let written = Rc::clone(&file);
-    watch(0..400, move |sqlite, rows| {
-        let text: String = sqlite
-            .connection
-            .query_row("SELECT state FROM timeline WHERE id = 0", [], |row| row.get(0))
-            .unwrap();
-        let mut features = BTreeSet::new();
-        features_of("state", &serde_json::from_str(&text).unwrap(), &mut features);
-        let new = features.difference(&seen.borrow()).count();
-        if new >= 3 {
-            seen.borrow_mut().extend(features);
-            let mut dump = format!("-- object {}\n-- shows {}\n", rows.object.to_hex(), shows(rows));
-            tables(sqlite).iter().for_each(|(_, sql)| dump += &format!("{sql};\n"));
-            let columns = ["id", "state", "lines", "facts"].map(str::to_owned);
-            // Of what is only ever added two rows are enough.
-            inserts(sqlite, "timeline", &columns)
-                .iter()
-                .take(3)
-                .for_each(|insert| dump += &format!("{insert}\n"));
-            *written.borrow_mut() += &dump;
-        }
-    });
-    let version = once::state::VERSION;
-    let path = format!("{}/tests/simulation/objects/state-{version}.sql", env!("CARGO_MANIFEST_DIR"));
-    std::fs::write(path, file.borrow().as_str()).unwrap();
-}
-
-/// What is to be seen in a cell: its shape, and the words that stand for a case.
-fn features_of(path: &str, value: &Value, features: &mut BTreeSet<String>) {
-    match value {
-        Value::Object(fields) => {
-            fields.iter().for_each(|(name, value)| features_of(&format!("{path}.{name}"), value, features));
-        }
-        Value::Array(items) => {
-            items.iter().for_each(|item| features_of(&format!("{path}[]"), item, features))
-        }
-        Value::String(word)
-            if word.len() < 24 && word.chars().all(|c| c.is_ascii_lowercase() || c == '_') =>
-        {
-            features.insert(format!("{path}={word}"));
-        }
-        Value::Bool(flag) => drop(features.insert(format!("{path}={flag}"))),
-        Value::Null => drop(features.insert(format!("{path}=null"))),
-        Value::Number(_) => drop(features.insert(format!("{path}: number"))),
-        Value::String(_) => drop(features.insert(format!("{path}: text"))),
-    }
 }
 
 #[test]

@@ -462,7 +462,6 @@ describe('dead letters', () => {
     owner: 'account:user@example.com',
     payment: null,
     refunds: [],
-    ride: null,
     keys: [],
     audit: [
       {

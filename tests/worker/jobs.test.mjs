@@ -448,7 +448,6 @@ describe('the read model', () => {
           owner: `account:${USER}`,
           payment: { ...stale(payment), status: 'requires_capture', refunded_minor: 0 },
           refunds: before.refunds.map((row) => ({ ...stale(row), status: 'pending' })),
-          ride: null,
           keys: before.keys.map((row) => ({ ...stale(row), status: 'open' })),
           audit: before.audit.map((row) => ({ ...row, action: 'never.happened' })),
         },

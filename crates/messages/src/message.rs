@@ -12,7 +12,6 @@ use payments::flows::Point;
 use payments::flows::Refusal;
 use payments::flows::engine::{Command, KeyRecord, Lifecycle, RecoveryPoint, Rows};
 use payments::flows::order_link::OrderLinks;
-use payments::flows::ride::Ride;
 use payments::flows::tries::NextTry;
 use payments::payment::money::Currency;
 use payments::payment::provider_event::Event;
@@ -302,7 +301,7 @@ pub struct Execute {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Fault {
-    /// An error inside the flow, after the ride is created or the payment is reserved.
+    /// An error inside the flow, after the payment is reserved.
     Error,
     /// The whole WebAssembly instance traps there.
     Crash,
@@ -312,8 +311,7 @@ pub enum Fault {
 
 impl Fault {
     /// Where the first two strike.
-    pub const AT: [RecoveryPoint; 2] =
-        [RecoveryPoint::At(Point::RideCreated), RecoveryPoint::At(Point::Reserved)];
+    pub const AT: [RecoveryPoint; 1] = [RecoveryPoint::At(Point::Reserved)];
 }
 
 /// What the object answers to [`Ask::Run`].
@@ -334,8 +332,6 @@ pub struct OrderView {
 /// A key and what it made.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct View {
-    /// The ride, once it is created.
-    pub ride: Option<Ride>,
     /// The payment, once it is created.
     #[serde(default)]
     pub payment: Option<Payment>,

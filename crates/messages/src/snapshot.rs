@@ -6,7 +6,6 @@ use serde::{Deserialize, Serialize};
 
 use payments::flows::close::is_closing;
 use payments::flows::engine::{CallState, KeyRecord, Lifecycle, ProviderCall, Rows, Settlement};
-use payments::flows::ride::{FARE_CURRENCY, RideState};
 use payments::payment::{PaymentState, Watch};
 use payments::providers::Provider;
 use payments::providers::result::CallKind;
@@ -33,8 +32,6 @@ pub struct Snapshot {
     pub payment: Option<PaymentRow>,
     /// Its refunds.
     pub refunds: Vec<RefundRow>,
-    /// The ride that lives there.
-    pub ride: Option<RideRow>,
     /// The keys.
     pub keys: Vec<KeyRow>,
     /// The audit records that the read model may not have.
@@ -80,21 +77,6 @@ pub struct RefundRow {
     pub reason: String,
     pub provider: String,
     pub provider_refund: Option<String>,
-    pub created_at_ms: u64,
-}
-
-/// A ride.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[allow(missing_docs, reason = "the columns are described in migrations/")]
-pub struct RideRow {
-    pub ride_id: String,
-    pub status: String,
-    pub amount_minor: u32,
-    pub currency: String,
-    pub provider_payment: Option<String>,
-    #[serde(default)]
-    pub stripe_account: Option<String>,
-    pub failure_code: Option<String>,
     pub created_at_ms: u64,
 }
 
@@ -154,7 +136,6 @@ pub fn snapshot(rows: &Rows, audit: Vec<AuditRow>, now_ms: u64) -> Snapshot {
         owner: rows.keys.first().map(|key| key.owner.to_text()).unwrap_or_default(),
         payment: payment(rows),
         refunds: refunds.filter_map(|refund| refund_row(rows, refund)).collect(),
-        ride: ride(rows),
         keys: keys.map(|key| key_row(rows, key)).collect(),
         audit,
     }
@@ -222,28 +203,10 @@ fn refund_row(rows: &Rows, refund: &payments::payment::Refund) -> Option<RefundR
     })
 }
 
-fn ride(rows: &Rows) -> Option<RideRow> {
-    let ride = rows.resource.ride.as_ref()?;
-    let (provider_payment, failure_code) = match &ride.state {
-        RideState::Created => (None, None),
-        RideState::Paid { charge } => (Some(charge.clone()), None),
-        RideState::Unpaid { charge, code, .. } => (charge.clone(), Some(code.clone())),
-    };
-    Some(RideRow {
-        ride_id: ride.id.to_string(),
-        status: ride.status().to_owned(),
-        amount_minor: ride.amount_minor,
-        currency: FARE_CURRENCY.to_owned(),
-        provider_payment,
-        stripe_account: rows.calls.iter().find_map(|call| call.request.account.clone()),
-        failure_code,
-        created_at_ms: ride.created_at_ms,
-    })
-}
-
-/// The operation that makes a call.
-fn operation(call: &ProviderCall) -> &'static str {
-    if is_closing(call) { CallKind::Authorize.operation() } else { call.kind.operation() }
+/// The operation that makes a call. Where there is no payment that of a ride did, which releases before had.
+fn operation(rows: &Rows, call: &ProviderCall) -> Option<&'static str> {
+    rows.resource.payment.as_ref()?;
+    Some(if is_closing(call) { CallKind::Authorize.operation() } else { call.kind.operation() })
 }
 
 fn key_row(rows: &Rows, key: &KeyRecord) -> KeyRow {
@@ -255,7 +218,7 @@ fn key_row(rows: &Rows, key: &KeyRecord) -> KeyRow {
         key_hash: key.key_hash.0.clone(),
         owner: key.owner.to_text(),
         // What it was asked for is dropped at the end; its call tells.
-        operation: calls().next().map(|call| operation(call).to_owned()),
+        operation: calls().next().and_then(|call| operation(rows, call)).map(str::to_owned),
         status: key.lifecycle.name().to_owned(),
         recovery_point: key.recovery_point().as_str().to_owned(),
         attempts: key.attempt,

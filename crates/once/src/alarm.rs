@@ -28,6 +28,7 @@ fn binding_wakes_at<S>(binding: &Binding, ctx: &Context<S>) -> Option<u64> {
 
 fn key_wakes_at<F: Flow>(key: &KeyRecord<F>, ctx: &Context<F::Settings>) -> Option<u64> {
     match &key.lifecycle {
+        Lifecycle::Open(open) if F::is_retired(&open.operation) => None,
         Lifecycle::Open(open) => match &open.lease {
             None => Some(open.resume_at_ms),
             Some(lease) => {

@@ -266,7 +266,7 @@ pub fn bind<F: Flow>(
 }
 
 /// Takes the lease of an open key under a new attempt number: from now on whoever held it before is stale. `None` if
-/// the key is not open.
+/// the key is not open, or its operation is retired.
 pub fn take_over<F: Flow>(
     rows: &mut Rows<F>,
     key_id: u32,
@@ -277,6 +277,9 @@ pub fn take_over<F: Flow>(
     let Lifecycle::Open(open) = &mut key.lifecycle else {
         return None;
     };
+    if F::is_retired(&open.operation) {
+        return None;
+    }
     let detail = match open.lease.replace(Lease::new(me, ctx)) {
         None => "nobody worked on it",
         Some(before) if before.holder == *me => "the lease had run out",

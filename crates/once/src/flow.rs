@@ -21,6 +21,11 @@ pub trait Flow: Domain {
     /// Runs the next phase of an operation. What it changes is committed together with how it ends, or not at all.
     fn run(operation: &Self::Operation, phase: &mut Phase<'_, Self>) -> Result<End<Self>, Bug>;
 
+    /// Whether only releases before have begun such an operation. Its key stays as it is: nothing is run or sent for it any more.
+    fn is_retired(_operation: &Self::Operation) -> bool {
+        false
+    }
+
     /// Why an object takes no more keys than `keys_max`.
     fn too_many_keys(keys_max: u32) -> Self::Refusal;
 

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use data_encoding::{HEXLOWER, HEXLOWER_PERMISSIVE};
+use data_encoding::{BASE64URL_NOPAD, HEXLOWER, HEXLOWER_PERMISSIVE};
 use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use sha2::{Digest, Sha256};
@@ -42,6 +42,17 @@ impl ObjectId {
     /// As 64 lower-case hexadecimal digits.
     pub fn to_hex(self) -> String {
         HEXLOWER.encode(&self.0)
+    }
+
+    /// From 43 characters of base64url; `None` for anything else.
+    pub fn from_base64url(text: &str) -> Option<Self> {
+        let bytes = BASE64URL_NOPAD.decode(text.as_bytes()).ok()?;
+        Some(Self(bytes.try_into().ok()?))
+    }
+
+    /// As 43 characters of base64url, as public ids have it.
+    pub fn to_base64url(self) -> String {
+        BASE64URL_NOPAD.encode(&self.0)
     }
 
     /// The 32 bytes.

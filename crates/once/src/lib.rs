@@ -29,6 +29,7 @@ pub mod outbox;
 pub mod record;
 pub mod replays;
 pub mod request;
+mod resource_id;
 pub mod rows;
 pub mod run;
 pub mod state;

@@ -1,4 +1,4 @@
-//! Counts keys, payments and rides by status.
+//! Counts keys and payments by status.
 
 use serde::Deserialize;
 use worker::{Env, Result};
@@ -17,14 +17,12 @@ pub async fn counts(env: &Env) -> Result<Counts> {
         number: i64,
     }
     let sql = "SELECT 'key' AS entity, status, count(*) AS number FROM keys GROUP BY status
-         UNION ALL SELECT 'payment', status, count(*) FROM payments GROUP BY status
-         UNION ALL SELECT 'ride', status, count(*) FROM rides GROUP BY status";
+         UNION ALL SELECT 'payment', status, count(*) FROM payments GROUP BY status";
     let rows: Vec<Row> = Db::of(env)?.rows(sql, Vec::new()).await?;
     let known = |row: Row| {
         let entity = match row.entity.as_str() {
             "key" => Entity::Key,
-            "payment" => Entity::Payment,
-            _ => Entity::Ride,
+            _ => Entity::Payment,
         };
         let status = entity.statuses().iter().find(|status| **status == row.status)?;
         Some((entity, *status, row.number))

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::http::percent_decode;
 use crate::problem::{Kind, Problem};
 use crate::schema::{one_of_words, reference};
-use payments::payment::id::{PaymentId, RideId};
+use payments::payment::id::PaymentId;
 
 /// HEAD works wherever GET does, and OPTIONS everywhere.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,12 +82,6 @@ impl FromPath for PaymentId {
 
     fn described() -> Option<Value> {
         Some(json!({ "description": "The payment.", "schema": reference("PaymentId") }))
-    }
-}
-
-impl FromPath for RideId {
-    fn from_path(text: &str) -> Option<Self> {
-        Self::parse(text)
     }
 }
 

@@ -3,13 +3,13 @@
 //! The flow of Brandur Leach's "Implementing Stripe-like Idempotency Keys in Postgres". Outcomes: 201 and a paid ride;
 //! 402 and a declined or failed one, which was not charged.
 
+use crate::rides::id::RideId;
 use once::call::{CallSpec, RetryPolicy, Settlement};
 use once::context::Bug;
 use once::domain::Domain;
 use once::flow::{Admission, End, Flow, Phase};
 use once::outbox::job;
 use once::record::{Channel, RecoveryPoint, StoredResponse};
-use payments::payment::id::RideId;
 use serde_json::{Value, json};
 
 use super::payments_api::{self, Charge, PaymentsApi};

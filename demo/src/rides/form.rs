@@ -1,12 +1,12 @@
 //! A browser's form: minted with its key, and sent back with it. Whatever goes wrong, the person sees a page that says
 //! what happened, and what was entered is kept.
 
+use crate::rides::id::RideId;
 use once::begin::Command;
 use once::fingerprint::{FieldError, Fingerprint, Parameters};
 use once::id::{ObjectId, Owner};
 use once::key::IdempotencyKey;
 use once::record::Channel;
-use payments::payment::id::RideId;
 use runtime::objects::ObjectRef;
 use runtime::serve::{session, unavailable, unreadable};
 use serde_json::json;

@@ -7,6 +7,7 @@
 pub mod ask;
 pub mod entries;
 pub mod flow;
+pub mod id;
 pub mod pages;
 pub mod payments_api;
 pub mod ride;

@@ -3,11 +3,11 @@
 //! The API executes each key once and says at every later request what came of it: so whatever is not a final answer is asked for again
 //! under the same key.
 
+use crate::rides::id::RideId;
 use once::call::{LookUp, Outcome, ProviderReply, RefusalScope};
 use once::domain::{Answer, Provider};
 use once::request::FrozenRequest;
 use once::times::Times;
-use payments::payment::id::RideId;
 use serde::{Deserialize, Serialize};
 
 use super::ride::{FARE_CURRENCY, FARE_MINOR, RideRequest, Unpaid};

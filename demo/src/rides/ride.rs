@@ -1,6 +1,6 @@
 //! A ride, and what is asked for.
 
-use payments::payment::id::RideId;
+use crate::rides::id::RideId;
 use payments::timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};

@@ -1,10 +1,10 @@
 //! A ride's two addresses, each for browsers and for API clients.
 
+use crate::rides::id::RideId;
 use once::begin::Command;
 use once::fingerprint::Fingerprint;
 use once::id::Owner;
 use once::record::Channel;
-use payments::payment::id::RideId;
 use runtime::objects::ObjectRef;
 use runtime::serve::{session, unavailable, unreadable};
 use serde_json::json;

@@ -235,7 +235,6 @@ impl Import {
         let resources: Vec<&str> = lines.iter().filter_map(|line| line.resource.as_deref()).collect();
         let sql = breaks::local_records_sql(
             "provider_payment IN (SELECT value FROM json_each(?1)) OR payment_id IN (SELECT value FROM json_each(?2))",
-            "false",
         );
         let values = vec![payments.as_str().into(), serde_json::to_string(&resources)?.into()];
         let rows: Vec<LocalRecord> = self.db.rows(&sql, values).await?;

@@ -11,7 +11,7 @@ use worker::{Env, Result};
 use super::compare::Break;
 use messages::message::Ask;
 use once::id::ObjectId;
-use payments::payment::id::{PaymentId, RideId};
+use payments::payment::id::PaymentId;
 use payments::providers::Provider;
 use runtime::client;
 use runtime::db::Db;
@@ -27,9 +27,8 @@ pub(super) const COMPARED_KINDS: &str = "'orphan', 'missing', 'amount', 'status'
 /// Closes a break that was not found again at `?2`.
 pub(super) const MARK_GONE: &str =
     "state = CASE WHEN asked_at_ms IS NULL THEN 'resolved' ELSE 'repaired' END, last_seen_at_ms = ?2";
-/// These conditions must match the indexes of payments and rides that are not found in the provider's books yet.
+/// These conditions must match the indexes of payments that are not found in the provider's books yet.
 pub(super) const HOLDS_MONEY: &str = "status IN ('succeeded', 'requires_capture', 'disputed')";
-pub(super) const RIDE_PAID: &str = "status = 'paid'";
 pub(super) const UNBOOKED: &str = "(provider_payment IS NULL OR listed_payment IS NOT provider_payment OR moved_payment IS NOT provider_payment)";
 
 /// Writes breaks from JSON rows (`?1`), at `?2`, of a connected account (`?3`). A break that an operator accepted stays accepted until
@@ -62,11 +61,7 @@ pub(super) fn rows_json(breaks: &[Break], provider: Provider) -> Result<String> 
 /// The object that a break is about: from the read model, or else from our id in the provider's metadata.
 fn object(found: &Break) -> Option<ObjectId> {
     let known = found.object.as_deref().and_then(ObjectId::from_hex);
-    let claimed = || {
-        let resource = found.resource.as_deref()?;
-        let payment = PaymentId::parse(resource).map(PaymentId::object);
-        payment.or_else(|| RideId::parse(resource).map(RideId::object))
-    };
+    let claimed = || PaymentId::parse(found.resource.as_deref()?).map(PaymentId::object);
     known.or_else(claimed)
 }
 
@@ -113,8 +108,8 @@ async fn ask_object(env: &Env, object: ObjectId) -> Result<bool> {
     Ok(is_there)
 }
 
-/// Selects the payments and rides that match the conditions, as [`LocalRecord`](super::compare::LocalRecord)s.
-pub(super) fn local_records_sql(payments: &str, rides: &str) -> String {
+/// Selects the payments that match the conditions, as [`LocalRecord`](super::compare::LocalRecord)s.
+pub(super) fn local_records_sql(conditions: &str) -> String {
     let refunds = |status: &str| {
         format!(
             "(SELECT coalesce(sum(refunds.amount_minor), 0) FROM refunds
@@ -128,11 +123,7 @@ pub(super) fn local_records_sql(payments: &str, rides: &str) -> String {
             {} + refunded_elsewhere_minor AS refunded_minor,
             {} AS refunding_minor, {own_captures} AS own_captures, currency, provider_payment,
             shown ->> '$.dispute.id' AS dispute, shown ->> '$.dispute.status' AS dispute_status, created_at_ms, updated_at_ms
-         FROM payments WHERE {payments}
-         UNION ALL
-         SELECT ride_id, object, 'stripe', status, amount_minor, CASE status WHEN 'paid' THEN amount_minor ELSE 0 END, 0, 0, 0,
-            currency, provider_payment, NULL, NULL, created_at_ms, updated_at_ms
-         FROM rides WHERE {rides}",
+         FROM payments WHERE {conditions}",
         refunds("succeeded"),
         refunds("pending")
     )

@@ -10,7 +10,7 @@ use serde::Deserialize;
 use super::provider_ledger::{LedgerStatus, RemoteRecord};
 use payments::providers::Provider;
 
-/// One payment or ride, as the read model has it.
+/// One payment, as the read model has it.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct LocalRecord {
     /// Our id of it.
@@ -19,7 +19,7 @@ pub struct LocalRecord {
     pub object: String,
     /// Where the newest try is.
     pub provider: String,
-    /// The status: a payment's or a ride's.
+    /// The status.
     pub status: String,
     /// What was asked for, in minor units.
     pub amount_minor: u64,
@@ -49,11 +49,11 @@ impl LocalRecord {
     /// The status that the provider's books should show. `None` for an unknown status.
     fn ledger_status(&self) -> Option<LedgerStatus> {
         Some(match self.status.as_str() {
-            "succeeded" | "disputed" | "paid" => LedgerStatus::Captured,
+            "succeeded" | "disputed" => LedgerStatus::Captured,
             "requires_capture" => LedgerStatus::Authorized,
             "canceled" | "expired" => LedgerStatus::Canceled,
-            "declined" | "failed" | "unpaid" => LedgerStatus::Unpaid,
-            "processing" | "requires_action" | "capture_failed" | "pending" => LedgerStatus::Pending,
+            "declined" | "failed" => LedgerStatus::Unpaid,
+            "processing" | "requires_action" | "capture_failed" => LedgerStatus::Pending,
             _ => return None,
         })
     }

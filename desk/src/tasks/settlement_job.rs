@@ -72,7 +72,6 @@ async fn close(db: &Db, day: &Day, now_ms: u64) -> Result<()> {
     let was_withdrawn = before("payment.disputed", "b.data->>'funds_withdrawn'");
     let of_payment =
         "a.data->>'provider', a.data->>'provider_payment', a.data->>'amount_captured', a.data->>'currency'";
-    let of_ride = "'stripe', a.data->>'charge', a.data->>'amount', a.data->>'currency'";
     let of_refund = "r.provider, r.provider_refund, r.amount_minor, r.currency";
     let refunds = "JOIN refunds r ON r.refund_id = a.subject";
     // A refund that never succeeded has moved no money.
@@ -95,7 +94,6 @@ async fn close(db: &Db, day: &Day, now_ms: u64) -> Result<()> {
         numbered(each, "capture_failed", "payment.capture_failed", &of_failed, &was_captured),
         numbered(each, "dispute_withdrawn", "payment.disputed", of_dispute, &turns(1)),
         numbered(each, "dispute_reinstated", "payment.disputed", of_dispute, &turns(0)),
-        insert("capture", "ride.charged", of_ride, ""),
         insert("refund", "refund.succeeded", of_refund, refunds),
         insert("refund_failed", "refund.failed", of_refund, &came_back),
     ];

@@ -301,7 +301,7 @@ pub(in crate::edge) fn stats() -> Operation {
 pub(in crate::edge) fn erase_personal_data() -> Operation {
     Operation::new(
         "Service", "erasePersonalData", "Erase personal data",
-        "Drops the personal data of a payment or a ride, with the stored responses of its keys. Amounts, states, ids and \
+        "Drops the personal data of a payment, with the stored responses of its keys. Amounts, states, ids and \
          times stay. Asking again changes nothing.",
     )
     .shows("It is gone.", object().has("id", text()).has("personal_data", constant("erased")))
@@ -311,13 +311,16 @@ pub(in crate::edge) fn erase_personal_data() -> Operation {
 pub(in crate::edge) fn project_anew() -> Operation {
     let next = text().or_null().about("There is more: ask again with this as `after`.");
     Operation::new(
-        "Service", "projectAnew", "Write the read model anew",
-        "Writes a payment or a ride, or a page of all, into the read model anew, from its object. Asking again changes \
+        "Service",
+        "projectAnew",
+        "Write the read model anew",
+        "Writes a payment, or a page of all, into the read model anew, from its object. Asking again changes \
          nothing.",
     )
     .query("after", "With `all`: `next` of the page before.", text())
     .shows("It is on its way.", object().has("projected", integer()).has("next", next))
-    .refuses(&LOOK).refuses(&[RATE_LIMITED])
+    .refuses(&LOOK)
+    .refuses(&[RATE_LIMITED])
 }
 
 /// A file of the operator's.

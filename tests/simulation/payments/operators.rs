@@ -150,7 +150,7 @@ impl World {
         let key = &call.derived_key;
         let ledger = if call.provider == Provider::Stripe { &self.stripe.ledger } else { &self.adyen.ledger };
         let found = match call.kind {
-            CallKind::Charge | CallKind::Authorize => {
+            CallKind::Authorize => {
                 let made = ledger.intents.iter().find(|intent| intent.by == *key);
                 // What was refused and is authorised after all is seen as both: they wait.
                 made.map(|intent| (intent.id.clone(), is_yes(intent.status).filter(|_| !intent.is_revived)))

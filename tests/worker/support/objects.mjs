@@ -93,7 +93,6 @@ export function objects(worker) {
     /** The row of the first key. */
     key: async (id) => (await all(id, 'idempotency_keys'))[0],
     payment: async (id) => (await all(id, 'payments'))[0],
-    ride: async (id) => (await all(id, 'rides'))[0],
     /** All keys of an object, oldest first. */
     keys: (id) => all(id, 'idempotency_keys'),
     /** All foreign calls, oldest first. */

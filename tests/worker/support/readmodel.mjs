@@ -21,12 +21,11 @@ export function readModel(site) {
       const runs = await all('SELECT task, result FROM runs WHERE run_id > ?', last);
       return Object.fromEntries(runs.map(({ task, result }) => [task, JSON.parse(result)]));
     },
-    /** Waits until a payment or a ride has this status in the read model. */
+    /** Waits until a payment has this status in the read model. */
     reaches: (id, status) =>
       until(`the read model has ${id} as ${status}`, () =>
         first(
-          `SELECT payment_id, provider_payment, object FROM payments WHERE payment_id = ?1 AND status = ?2
-           UNION ALL SELECT ride_id, provider_payment, object FROM rides WHERE ride_id = ?1 AND status = ?2`,
+          'SELECT payment_id, provider_payment, object FROM payments WHERE payment_id = ?1 AND status = ?2',
           id,
           status,
         ),

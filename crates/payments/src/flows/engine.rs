@@ -12,7 +12,7 @@ use once::domain::{self, Domain};
 use once::flow::{self, Admission, Flow};
 use once::{begin, call, record, rows, run};
 
-/// The flows of payments and rides.
+/// The flows of payments.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Payments;
 
@@ -155,6 +155,10 @@ impl Flow for Payments {
 
     fn run(operation: &Operation, phase: &mut Phase<'_>) -> Result<End, Bug> {
         super::run(operation, phase)
+    }
+
+    fn is_retired(operation: &Operation) -> bool {
+        matches!(operation, Operation::Retired(_))
     }
 
     fn too_many_keys(keys_max: u32) -> Refusal {

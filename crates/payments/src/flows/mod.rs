@@ -14,30 +14,29 @@ pub mod payment;
 pub mod receipt;
 pub mod refund;
 pub mod resource;
-pub mod ride;
 pub mod tries;
 pub mod void;
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use self::engine::{CallState, End, Payments, Phase, ProviderCall, Rows, Settlement};
 use crate::payment::Payment;
-use crate::payment::id::{PaymentId, RideId};
-use crate::payment::records::{JobKind, record};
+use crate::payment::id::PaymentId;
+use crate::payment::records::record;
 use once::context::Bug;
 use once::flow::Admission;
 use once::id::ObjectId;
 use once::key::KeyHash;
-use once::outbox::job;
 use once::record::{Channel, StoredResponse};
 
 /// What a request asks for, parsed and complete: a run can be resumed from this and the rows alone.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "kind")]
 pub enum Operation {
-    /// `POST /rides`
-    Ride(ride::RideRequest),
+    /// A ride, which only releases before have begun: it stays as they wrote it, so that one of them can still end it.
+    #[serde(rename = "ride")]
+    Retired(Map<String, Value>),
     /// `POST /payments`, and the checkout's form
     Payment(Box<payment::PaymentRequest>),
     /// `POST /payments/{id}/capture`
@@ -54,7 +53,7 @@ impl Operation {
     /// Its name in logs and timelines.
     pub const fn name(&self) -> &'static str {
         match self {
-            Self::Ride(_) => "ride",
+            Self::Retired(_) => "ride",
             Self::Payment(_) => "payment",
             Self::Capture(_) => "capture",
             Self::Void(_) => "void",
@@ -64,11 +63,8 @@ impl Operation {
     }
 
     /// The address of what it makes or moves, known before it exists.
-    pub fn resource_path(&self, object: ObjectId) -> String {
-        match self {
-            Self::Ride(_) => RideId::in_object(object).path(),
-            _ => PaymentId::in_object(object).path(),
-        }
+    pub fn resource_path(object: ObjectId) -> String {
+        PaymentId::in_object(object).path()
     }
 }
 
@@ -116,10 +112,8 @@ pub enum Refusal {
 /// The points of all flows, in the order in which each reaches those that are its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Point {
-    /// The ride and its audit record exist.
-    RideCreated,
-    /// The provider has charged, and we know it.
-    ChargeCreated,
+    /// One of a [retired](Operation::Retired) operation.
+    Retired,
     /// What is to be moved is written down and reserved.
     Reserved,
 }
@@ -127,25 +121,26 @@ pub enum Point {
 impl once::domain::Point for Point {
     fn as_str(self) -> &'static str {
         match self {
-            Self::RideCreated => "ride_created",
-            Self::ChargeCreated => "charge_created",
+            // Where a release before goes on from both of its points.
+            Self::Retired => "ride_created",
             Self::Reserved => "reserved",
         }
     }
 
     fn parse(text: &str) -> Option<Self> {
-        [Self::RideCreated, Self::ChargeCreated, Self::Reserved]
-            .into_iter()
-            .find(|point| point.as_str() == text)
+        match text {
+            "ride_created" | "charge_created" => Some(Self::Retired),
+            "reserved" => Some(Self::Reserved),
+            _ => None,
+        }
     }
 }
 
-/// What the phases of payments and rides do alike.
+/// What the phases do alike.
 trait PhaseExt {
     fn channel(&self) -> Result<Channel, Bug>;
     fn payment(&mut self) -> Result<&mut Payment, Bug>;
     fn audit(&mut self, action: &'static str, subject: String, data: Value) -> Result<(), Bug>;
-    fn stage(&mut self, kind: JobKind, job_id: String, payload: Value);
 }
 
 impl PhaseExt for Phase<'_> {
@@ -162,17 +157,14 @@ impl PhaseExt for Phase<'_> {
         record(self.rows, actor, action, subject, data, self.ctx);
         Ok(())
     }
-
-    fn stage(&mut self, kind: JobKind, job_id: String, payload: Value) {
-        self.rows.appended.jobs.push(job(kind, job_id, payload, self.ctx));
-    }
 }
 
 /// Whether a new key may begin its operation. Reserves what the operation needs; on a refusal, or an error, nothing may be
 /// committed.
 fn admit(operation: &Operation, phase: &mut Phase<'_>) -> Result<Admission<Payments>, Bug> {
     match operation {
-        Operation::Ride(_) | Operation::GiveBack(_) => Ok(Ok(None)),
+        Operation::Retired(_) => Err(retired()),
+        Operation::GiveBack(_) => Ok(Ok(None)),
         Operation::Payment(request) => payment::admit(request, phase),
         Operation::Capture(request) => capture::admit(request, phase),
         Operation::Void(request) => void::admit(request, phase),
@@ -208,10 +200,14 @@ fn not_executed(phase: &Phase<'_>, name: &str) -> (String, String) {
     }
 }
 
+fn retired() -> Bug {
+    Bug("an operation that is retired".into())
+}
+
 /// Runs the next phase of an operation.
 fn run(operation: &Operation, phase: &mut Phase<'_>) -> Result<End, Bug> {
     match operation {
-        Operation::Ride(request) => ride::run(request, phase),
+        Operation::Retired(_) => Err(retired()),
         Operation::Payment(request) => payment::run(request, phase),
         Operation::Capture(request) => capture::run(request, phase),
         Operation::Void(request) => void::run(request, phase),

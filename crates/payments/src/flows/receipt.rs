@@ -8,8 +8,6 @@ use crate::payment::records::JobKind;
 use crate::payment::{Payment, Refund};
 use once::outbox::job;
 
-use super::ride::{FARE_CURRENCY, Ride};
-
 /// What an email is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -29,7 +27,7 @@ pub struct Receipt {
     pub about: About,
     /// To whom it goes.
     pub to: String,
-    /// The payment, ride or refund.
+    /// The payment or refund.
     pub resource: String,
     /// How much, in minor units.
     pub amount_minor: u32,
@@ -76,20 +74,6 @@ pub(crate) fn of_refund(rows: &mut Rows, refund: &Refund, ctx: &Context) {
         order_id: payment.order_id.clone(),
         at_ms: ctx.now_ms,
     });
-}
-
-/// Of a ride that was paid. Gives whether there is somebody to send it to.
-pub(crate) fn of_ride(rows: &mut Rows, ride: &Ride, to: Option<&String>, ctx: &Context) -> bool {
-    stage(rows, format!("{}_receipt", ride.id), ctx, to, |to| Receipt {
-        about: About::Paid,
-        to,
-        resource: ride.id.to_string(),
-        amount_minor: ride.amount_minor,
-        currency: Currency::parse(FARE_CURRENCY).unwrap_or(Currency::USD),
-        order_id: None,
-        at_ms: ctx.now_ms,
-    });
-    to.is_some()
 }
 
 fn stage(

@@ -1,9 +1,9 @@
 //! What the flows keep in an object, beside its keys and calls.
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use super::order_link::OrderLinks;
-use super::ride::Ride;
 use crate::payment::tries::Try;
 use crate::payment::{Payment, Refund};
 
@@ -11,9 +11,9 @@ use crate::payment::{Payment, Refund};
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Resource {
-    /// The ride, if it is a ride's object.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub ride: Option<Ride>,
+    /// The ride, as a release before has left it: nothing reads it, and it goes with the personal data.
+    #[serde(rename = "ride", skip_serializing_if = "Option::is_none")]
+    pub retired: Option<Value>,
     /// The payment, if it is a payment's object.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub payment: Option<Payment>,

@@ -9,7 +9,6 @@ use serde_json::json;
 
 use super::records::{OPERATOR, record};
 use crate::flows::engine::{CallState, Context, Lifecycle, ProviderCall, ProviderReply, Rows, Settlement};
-use crate::flows::ride::FARE_MINOR;
 use crate::payment::money::Currency;
 use crate::payment::provider_event::EventKind;
 use crate::payment::{PaymentState, Pending, ended};
@@ -206,9 +205,7 @@ pub fn hold(rows: &mut Rows, call_id: u32, me: &InstanceId, ctx: &Context) -> Re
 
 /// How much a call moves, in minor units of which currency.
 pub fn amount(rows: &Rows, call: &ProviderCall) -> Option<(u32, Currency)> {
-    let Some(payment) = &rows.resource.payment else {
-        return rows.resource.ride.as_ref().map(|_| (FARE_MINOR, Currency::USD));
-    };
+    let payment = rows.resource.payment.as_ref()?;
     let late_minor = || {
         let attempt = crate::flows::give_back::attempt_of(&call.derived_key, rows)?;
         let row = rows.resource.tries.iter().find(|row| row.attempt == attempt)?;
@@ -239,8 +236,7 @@ pub fn id_in(reply: &ProviderReply) -> Option<&str> {
 }
 
 fn subject(rows: &Rows) -> String {
-    let payment = rows.resource.payment.as_ref().map(|payment| payment.id.to_string());
-    payment.or_else(|| rows.resource.ride.as_ref().map(|ride| ride.id.to_string())).unwrap_or_default()
+    rows.resource.payment.as_ref().map(|payment| payment.id.to_string()).unwrap_or_default()
 }
 
 /// What contradicts an operator.
@@ -262,7 +258,7 @@ pub fn contradiction(rows: &Rows, news: &EventKind) -> Option<Contradiction> {
     };
     let (call, told) = match news {
         EventKind::Ask { refund, payment, derived_key } => {
-            let kinds = [CallKind::Charge, CallKind::Authorize, CallKind::Refund];
+            let kinds = [CallKind::Authorize, CallKind::Refund];
             let (call, id) = (of(derived_key, &kinds)?, refund.as_ref().or(payment.as_ref())?);
             let shows_other = match &call.state {
                 CallState::Settled(Settlement::NotExecuted) => true,
@@ -271,9 +267,7 @@ pub fn contradiction(rows: &Rows, news: &EventKind) -> Option<Contradiction> {
             };
             return contradicts(call, id).filter(|_| shows_other);
         }
-        EventKind::Authorisation(told) => {
-            (of(&told.derived_key, &[CallKind::Charge, CallKind::Authorize])?, told)
-        }
+        EventKind::Authorisation(told) => (of(&told.derived_key, &[CallKind::Authorize])?, told),
         EventKind::Capture(told) => (of(&told.derived_key, &[CallKind::Capture])?, told),
         EventKind::Cancellation(told) => (of(&told.derived_key, &[CallKind::Void])?, told),
         EventKind::CancelOrRefund(told) => {

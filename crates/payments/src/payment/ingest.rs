@@ -47,9 +47,7 @@ pub fn take(rows: &mut Rows, event: &Event, ctx: &Context) -> Result<Ingested, B
             hurry(rows, ctx);
             Ingested::Applied
         }
-        EventKind::Authorisation(told) => {
-            by_call(rows, told, &[CallKind::Charge, CallKind::Authorize], authorisation, ctx)?
-        }
+        EventKind::Authorisation(told) => by_call(rows, told, &[CallKind::Authorize], authorisation, ctx)?,
         EventKind::Capture(told) if told.success && is_of_unheard(rows, told) => {
             captured_unheard(rows, told, ctx)?
         }

@@ -1,15 +1,14 @@
-//! Personal data of a payment or a ride: which it is, and how it goes.
+//! Personal data of a payment: which it is, and how it goes.
 //!
-//! Description, customer, email, return address and metadata of a payment, the coordinates of a ride; and, as long as they are
-//! kept, parameters, stored responses, bodies that were sent and emails that have not left. What stays is what the books need:
+//! Description, customer, email, return address and metadata; and, as long as they are kept, parameters, stored responses, bodies that were sent and emails that have not left. What stays is what the books need:
 //! ids, amounts, states and times. Audit records and timelines never hold any.
 
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::records::{JobKind, record_for_owner};
+use crate::flows::Operation;
 use crate::flows::engine::{Context, Lifecycle, Rows};
-use crate::flows::ride::{DegreesE7, Place};
 use once::alarm::expire;
 
 /// What came of erasing.
@@ -70,13 +69,24 @@ fn drop_it(rows: &mut Rows, ctx: &Context) {
         payment.metadata.clear();
         subject = payment.id.to_string();
     }
-    if let Some(ride) = &mut rows.resource.ride {
-        let nowhere = Place { lat: DegreesE7(0), lon: DegreesE7(0) };
-        (ride.origin, ride.target) = (nowhere, nowhere);
-        ride.erased_at_ms = Some(ctx.now_ms);
-        subject = ride.id.to_string();
+    if let Some(id) = drop_retired(rows) {
+        subject = id;
     }
     record_for_owner(rows, "personal_data.erased", subject, json!({}), ctx);
+}
+
+/// What releases before have left of rides. Gives the ride's id.
+fn drop_retired(rows: &mut Rows) -> Option<String> {
+    for key in &mut rows.keys {
+        let Lifecycle::Open(open) = &mut key.lifecycle else { continue };
+        let Operation::Retired(parameters) = &mut open.operation else { continue };
+        parameters.clear();
+        key.parameters = None;
+        let calls = rows.calls.iter_mut().filter(|call| call.key_id == key.key_id);
+        calls.for_each(|call| call.request.body.clear());
+    }
+    let ride = rows.resource.retired.take()?;
+    ride.get("id")?.as_str().map(str::to_owned)
 }
 
 fn is_held(rows: &Rows) -> bool {
@@ -84,9 +94,19 @@ fn is_held(rows: &Rows) -> bool {
         let texts = [&payment.description, &payment.customer, &payment.receipt_email, &payment.return_url];
         texts.into_iter().any(Option::is_some) || !payment.metadata.is_empty()
     });
-    of_payment || rows.resource.ride.as_ref().is_some_and(|ride| ride.erased_at_ms.is_none())
+    of_payment
+        || rows.resource.retired.is_some()
+        || open(rows).any(|operation| matches!(operation, Operation::Retired(left) if !left.is_empty()))
 }
 
+/// One that is retired is never finished.
 fn is_unfinished(rows: &Rows) -> bool {
-    rows.keys.iter().any(|key| matches!(key.lifecycle, Lifecycle::Open(_)))
+    open(rows).any(|operation| !matches!(operation, Operation::Retired(_)))
+}
+
+fn open(rows: &Rows) -> impl Iterator<Item = &Operation> {
+    rows.keys.iter().filter_map(|key| match &key.lifecycle {
+        Lifecycle::Open(open) => Some(&open.operation),
+        _ => None,
+    })
 }

@@ -54,7 +54,7 @@ fn face(rows: &Rows) -> impl PartialEq {
     let reviewed: Vec<u32> = reviewed.collect();
     let payment =
         rows.resource.payment.clone().map(|payment| Payment { check: None, doubts: Vec::new(), ..payment });
-    (keys, reviewed, payment, rows.resource.refunds.clone(), rows.resource.ride.clone())
+    (keys, reviewed, payment, rows.resource.refunds.clone())
 }
 
 /// A job is done, or lies in the dead letters. `audit_through` is the newest audit record that a projection has carried into the

@@ -6,7 +6,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::DisputeStatus;
-use super::id::{PaymentId, RideId};
+use super::id::PaymentId;
 use crate::providers::Provider;
 use once::id::ObjectId;
 
@@ -139,5 +139,5 @@ pub enum Ingested {
 
 /// The object of one of our ids, as the provider carries it.
 pub(crate) fn object_of(resource: &str) -> Option<ObjectId> {
-    PaymentId::parse(resource).map(PaymentId::object).or_else(|| RideId::parse(resource).map(RideId::object))
+    PaymentId::parse(resource).map(PaymentId::object)
 }

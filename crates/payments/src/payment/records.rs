@@ -17,7 +17,7 @@ pub struct AuditRecord {
     /// On whose behalf.
     #[serde(serialize_with = "as_text")]
     pub actor: Owner,
-    /// What was done, such as `ride.created`.
+    /// What was done, such as `payment.captured`.
     pub action: &'static str,
     /// The id of what it was done to.
     pub subject: String,

@@ -323,7 +323,7 @@ fn classify_error(answer: &HttpAnswer, error: ErrorAnswer) -> Outcome {
 
 fn classify_success(call: &ProviderCall, answer: &HttpAnswer) -> Outcome {
     let read = match call.kind {
-        CallKind::Charge | CallKind::Authorize => parse::<PaymentAnswer>(answer)
+        CallKind::Authorize => parse::<PaymentAnswer>(answer)
             .map(|payment| (payment.psp_reference.clone(), read_payment(call, payment))),
         CallKind::Capture | CallKind::Void | CallKind::Refund => parse::<ModificationAnswer>(answer)
             .map(|received| (received.psp_reference.clone(), read_modification(call, received))),
@@ -372,7 +372,6 @@ fn read_payment(call: &ProviderCall, answer: PaymentAnswer) -> Result<ProviderRe
         "Refused" | "Cancelled" => Ok(declined(answer)),
         // Of the communication: the issuer may hold the money all the same, and only a notification tells.
         "Error" => Err("an error on the way to the issuer, which may hold the money"),
-        "PartiallyAuthorised" if call.kind == CallKind::Charge => Err("only a part is held"),
         "PartiallyAuthorised" => Ok(partially_authorized(payment)),
         // Nobody gets to see the page, so nobody can pay there.
         "RedirectShopper" | "ChallengeShopper" | "IdentifyShopper" | "PresentToShopper" => {
@@ -383,8 +382,6 @@ fn read_payment(call: &ProviderCall, answer: PaymentAnswer) -> Result<ProviderRe
                 message: "The bank wants to authenticate the payment, which is not possible here.".to_owned(),
             })
         }
-        // A charge is all or nothing, at once.
-        "Pending" | "Received" if call.kind == CallKind::Charge => Err("the payment is still processing"),
         "Pending" | "Received" => Ok(ProviderResult::Processing { payment }),
         _ => Err("a result that is not known"),
     }
@@ -434,7 +431,7 @@ fn read_modification(
             Ok(ProviderResult::Refunded { refund: answer.psp_reference, settled: false })
         }
         CallKind::Void => Ok(ProviderResult::Received { modification: answer.psp_reference }),
-        CallKind::Charge | CallKind::Authorize => Err("a payment that was answered as a modification"),
+        CallKind::Authorize => Err("a payment that was answered as a modification"),
     }
 }
 
@@ -511,7 +508,7 @@ pub fn told(call: &ProviderCall, told: &OperationNotice) -> Result<ProviderResul
     if !told.success {
         let reason = Some(told.reason.clone()).filter(|reason| !reason.is_empty());
         return Ok(match call.kind {
-            CallKind::Charge | CallKind::Authorize => ProviderResult::Declined {
+            CallKind::Authorize => ProviderResult::Declined {
                 payment: Some(payment),
                 code: "card_declined".to_owned(),
                 decline_code: reason,
@@ -537,7 +534,7 @@ pub fn told(call: &ProviderCall, told: &OperationNotice) -> Result<ProviderResul
     let manual = asked.additional_data.is_some_and(|data| data.manual_capture == "true");
     Ok(match call.kind {
         CallKind::Authorize if manual => ProviderResult::Authorized { payment, capture_before_ms: None },
-        CallKind::Charge | CallKind::Authorize => ProviderResult::Charged { payment },
+        CallKind::Authorize => ProviderResult::Charged { payment },
         CallKind::Capture => ProviderResult::Captured { amount_minor: told.amount_minor },
         CallKind::Refund => ProviderResult::Refunded { refund: told.id.clone(), settled: true },
         CallKind::Void => ProviderResult::Voided,

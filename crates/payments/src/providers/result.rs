@@ -9,9 +9,9 @@ use once::domain::Answer;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CallKind {
-    /// Takes the money at once, or nothing: nobody is there to go to the bank's page.
-    Charge,
-    /// Begins a payment, to be captured at once or later; the bank's page may come in between.
+    /// Begins a payment, to be captured at once or later; the bank's page may come in between. Releases before had a charge, too, for
+    /// rides.
+    #[serde(alias = "charge")]
     Authorize,
     /// Takes what was reserved, or a part of it.
     Capture,
@@ -25,7 +25,6 @@ impl CallKind {
     /// The name as stored.
     pub const fn as_str(self) -> &'static str {
         match self {
-            Self::Charge => "charge",
             Self::Authorize => "authorize",
             Self::Capture => "capture",
             Self::Void => "void",
@@ -36,7 +35,6 @@ impl CallKind {
     /// The operation that makes such a call.
     pub const fn operation(self) -> &'static str {
         match self {
-            Self::Charge => "ride",
             Self::Authorize => "payment",
             Self::Capture => "capture",
             Self::Void => "void",
@@ -46,7 +44,7 @@ impl CallKind {
 
     /// From the stored name.
     pub fn parse(text: &str) -> Option<Self> {
-        [Self::Charge, Self::Authorize, Self::Capture, Self::Void, Self::Refund]
+        [Self::Authorize, Self::Capture, Self::Void, Self::Refund]
             .into_iter()
             .find(|kind| kind.as_str() == text)
     }

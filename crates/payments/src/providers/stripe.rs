@@ -32,44 +32,6 @@ const CLOCK_SKEW_S: u64 = 300;
 /// believed ([`QUIET_MAX_MS`]).
 const LATE_S: u64 = QUIET_MAX_MS / 1000 + CLOCK_SKEW_S;
 
-/// What to charge.
-pub struct Charge<'a> {
-    /// In minor units of the currency.
-    pub amount_minor: u32,
-    /// ISO 4217, lower case.
-    pub currency: &'a str,
-    /// The token of what pays.
-    pub payment_method: &'a str,
-    /// The customer to whom it belongs.
-    pub customer: Option<&'a str>,
-    /// The connected account in which it is charged.
-    pub account: Option<&'a str>,
-    /// Shown in Stripe's dashboard.
-    pub description: &'a str,
-    /// Our id of what is paid, by which a look-up finds the payment.
-    pub resource: &'a str,
-    /// The idempotency key, for the same purpose.
-    pub derived_key: &'a str,
-}
-
-/// One call that creates and confirms. A card that needs the bank's page is declined: nobody is there to go to it.
-pub fn charge(charge: &Charge<'_>) -> FrozenRequest {
-    let amount = charge.amount_minor.to_string();
-    let mut fields = vec![
-        ("amount", amount.as_str()),
-        ("currency", charge.currency),
-        ("payment_method", charge.payment_method),
-        ("payment_method_types[0]", "card"),
-        ("confirm", "true"),
-        ("error_on_requires_action", "true"),
-        ("description", charge.description),
-        ("metadata[resource]", charge.resource),
-        ("metadata[idempotency_key]", charge.derived_key),
-    ];
-    fields.extend(charge.customer.map(|customer| ("customer", customer)));
-    FrozenRequest::new("/v1/payment_intents".to_owned(), encode(&fields)).for_account(charge.account)
-}
-
 /// One call that creates and confirms a payment. With an address to come back to, a card that needs the bank's page says so;
 /// without one it is declined.
 pub fn authorize(authorization: &Authorization<'_>) -> FrozenRequest {
@@ -347,15 +309,6 @@ fn disbelieved(id: &str, reason: &str) -> Meaning {
     })
 }
 
-/// Only time tells.
-fn undecided(id: &str, reason: &str) -> Meaning {
-    Meaning::Unconfirmed(Unconfirmed {
-        provider_id: plain_id(id),
-        needs_review: false,
-        reason: reason.to_owned(),
-    })
-}
-
 /// The id becomes a part of later addresses.
 fn plain_id(id: &str) -> Option<String> {
     Some(id.to_owned()).filter(|id| is_plain(id))
@@ -400,7 +353,7 @@ fn classify_refusal(answer: &HttpAnswer) -> Outcome {
 /// The meaning of a PaymentIntent for the call that it answers.
 fn read_intent(call: &ProviderCall, intent: PaymentIntent) -> Meaning {
     match call.kind {
-        CallKind::Charge | CallKind::Authorize => read_new_intent(call, intent),
+        CallKind::Authorize => read_new_intent(call, intent),
         CallKind::Capture => match intent.status.as_str() {
             "succeeded" if intent.amount_received == asked(call).amount_to_capture => {
                 Meaning::Is(ProviderResult::Captured { amount_minor: minor(intent.amount_received) })
@@ -442,11 +395,8 @@ fn read_new_intent(call: &ProviderCall, intent: PaymentIntent) -> Meaning {
             let capture_before_ms = intent.capture_before_ms();
             Meaning::Is(ProviderResult::Authorized { payment: intent.id, capture_before_ms })
         }
-        "processing" if call.kind == CallKind::Authorize => {
-            Meaning::Is(ProviderResult::Processing { payment: intent.id })
-        }
-        "processing" => undecided(&intent.id, "the payment is still processing"),
-        "requires_action" if call.kind == CallKind::Authorize && bank_page(&intent).is_some() => {
+        "processing" => Meaning::Is(ProviderResult::Processing { payment: intent.id }),
+        "requires_action" if bank_page(&intent).is_some() => {
             let url = bank_page(&intent).unwrap_or_default();
             Meaning::Is(ProviderResult::RequiresAction { payment: intent.id, url })
         }
@@ -579,7 +529,7 @@ pub fn look_up(call: &ProviderCall) -> FrozenRequest {
     let limit = PAGE_SIZE.to_string();
     let after = call.look_up.as_ref().map(|read| ("starting_after", read.after.as_str()));
     let path = match call.kind {
-        CallKind::Charge | CallKind::Authorize => {
+        CallKind::Authorize => {
             let from_s = (call.first_sent_at_ms.unwrap_or(0) / 1000).saturating_sub(CLOCK_SKEW_S);
             let to_s = (call.last_sent_at_ms.unwrap_or(0) / 1000).saturating_add(LATE_S);
             let (from, to) = (from_s.to_string(), to_s.to_string());
@@ -604,7 +554,7 @@ pub fn look_up(call: &ProviderCall) -> FrozenRequest {
 fn own_path(call: &ProviderCall) -> Option<String> {
     let id = call.evidence.provider_id.as_deref()?;
     match call.kind {
-        CallKind::Charge | CallKind::Authorize => Some(format!("/v1/payment_intents/{id}")),
+        CallKind::Authorize => Some(format!("/v1/payment_intents/{id}")),
         CallKind::Refund => Some(format!("/v1/refunds/{id}")),
         CallKind::Capture | CallKind::Void => None,
     }
@@ -613,7 +563,7 @@ fn own_path(call: &ProviderCall) -> Option<String> {
 /// The PaymentIntent that a capture, a void or a refund moves.
 pub fn payment_of(kind: CallKind, request: &FrozenRequest) -> Option<String> {
     let id = match kind {
-        CallKind::Charge | CallKind::Authorize => return None,
+        CallKind::Authorize => return None,
         CallKind::Capture | CallKind::Void => request.path.split('/').nth(3).map(str::to_owned),
         CallKind::Refund => {
             serde_urlencoded::from_str::<RefundedIntent>(&request.body).ok().map(|asked| asked.payment_intent)
@@ -625,7 +575,7 @@ pub fn payment_of(kind: CallKind, request: &FrozenRequest) -> Option<String> {
 /// The PaymentIntent that a call is about, where it is known. Only with a key of its account and mode it is seen.
 pub fn known_payment(kind: CallKind, request: &FrozenRequest, made: Option<&str>) -> Option<String> {
     match kind {
-        CallKind::Charge | CallKind::Authorize => made.map(str::to_owned),
+        CallKind::Authorize => made.map(str::to_owned),
         CallKind::Capture | CallKind::Void | CallKind::Refund => payment_of(kind, request),
     }
 }
@@ -703,7 +653,7 @@ pub fn read_page(call: &ProviderCall, answer: &HttpAnswer) -> LookUp {
             Ok(meaning) => seen(answer, meaning),
             Err(_) => inconclusive(answer, false, "an answer that cannot be read"),
         },
-        CallKind::Charge | CallKind::Authorize => {
+        CallKind::Authorize => {
             let is_ours = |intent: &PaymentIntent| is_key(&intent.metadata, call);
             read_list(call, answer, |intent| &intent.id, is_ours, |intent| read_intent(call, intent))
         }

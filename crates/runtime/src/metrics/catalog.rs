@@ -31,8 +31,6 @@ pub enum Entity {
     Key,
     /// A payment.
     Payment,
-    /// A ride.
-    Ride,
 }
 
 impl Entity {
@@ -52,7 +50,6 @@ impl Entity {
                 "declined",
                 "failed",
             ],
-            Self::Ride => &["pending", "paid", "unpaid"],
         }
     }
 
@@ -61,7 +58,6 @@ impl Entity {
         match self {
             Self::Key => Family::Keys,
             Self::Payment => Family::Payments,
-            Self::Ride => Family::Rides,
         }
     }
 }
@@ -105,15 +101,13 @@ pub enum Family {
     KeysOpen,
     /// Payments by status.
     Payments,
-    /// Rides by status.
-    Rides,
     /// How far behind the provider's lists are read, in seconds; computed when it is shown.
     ReconciliationLag,
 }
 
 impl Family {
     /// All of them, in the order in which they are shown.
-    pub const ALL: [Self; 20] = [
+    pub const ALL: [Self; 19] = [
         Self::Requests,
         Self::CacheHits,
         Self::EdgeReplays,
@@ -132,7 +126,6 @@ impl Family {
         Self::Keys,
         Self::KeysOpen,
         Self::Payments,
-        Self::Rides,
         Self::ReconciliationLag,
     ];
 
@@ -230,7 +223,6 @@ impl Family {
             Self::Keys => ("paid_once_keys", Gauge, &["status"], "Idempotency keys by status."),
             Self::KeysOpen => ("paid_once_keys_open", Gauge, &[], "Idempotency keys that are not finished."),
             Self::Payments => ("paid_once_payments", Gauge, &["status"], "Payments by status."),
-            Self::Rides => ("paid_once_rides", Gauge, &["status"], "Rides by status."),
             Self::ReconciliationLag => (
                 "paid_once_reconciliation_lag_seconds",
                 Gauge,
@@ -271,7 +263,6 @@ impl Family {
         match self {
             Self::Keys => of(Entity::Key),
             Self::Payments | Self::PaymentsEntered => of(Entity::Payment),
-            Self::Rides => of(Entity::Ride),
             Self::ObjectRequests => vec![vec!["fetch"], vec!["alarm"]],
             Self::RowsWritten => vec![vec!["object"], vec!["read_model"]],
             Self::Jobs => JobKind::ALL

@@ -99,14 +99,13 @@ pub fn moved(entity: Entity, from: Option<&'static str>, to: Option<&'static str
     record(|counters| counters.moved(entity, from, to));
 }
 
-/// The changes of status that a transaction makes, of keys, rides and payments.
+/// The changes of status that a transaction makes, of keys and payments.
 pub fn moves(before: &Rows, after: &Rows) -> Vec<(Entity, Option<&'static str>, Option<&'static str>)> {
     let status = |rows: &Rows, key_id| rows.key(key_id).map(|key| key.lifecycle.name());
     let keys =
         after.keys.iter().map(|key| (Entity::Key, status(before, key.key_id), Some(key.lifecycle.name())));
-    let ride = |rows: &Rows| rows.resource.ride.as_ref().map(payments::flows::ride::Ride::status);
     let payment = |rows: &Rows| rows.resource.payment.as_ref().map(payments::payment::Payment::status);
-    let entities =
-        [(Entity::Ride, ride(before), ride(after)), (Entity::Payment, payment(before), payment(after))];
-    keys.chain(entities).filter(|(_, from, to)| from != to).collect()
+    keys.chain([(Entity::Payment, payment(before), payment(after))])
+        .filter(|(_, from, to)| from != to)
+        .collect()
 }

@@ -18,7 +18,6 @@ pub fn stats(counters: &Counters, counts: &Counts, lists: &[(&'static str, u64)]
     json!({
         "keys": by_status(counts, Entity::Key),
         "payments": by_status(counts, Entity::Payment),
-        "rides": by_status(counts, Entity::Ride),
         "charges_saved_by_replays": total(Family::ChargesSaved),
         "requests": {
             "total": total(Family::Requests),

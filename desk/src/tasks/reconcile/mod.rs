@@ -151,8 +151,7 @@ impl Reconciliation {
         struct Used {
             stripe_account: String,
         }
-        let sql = "SELECT DISTINCT stripe_account FROM payments WHERE stripe_account IS NOT NULL
-             UNION SELECT DISTINCT stripe_account FROM rides WHERE stripe_account IS NOT NULL";
+        let sql = "SELECT DISTINCT stripe_account FROM payments WHERE stripe_account IS NOT NULL";
         let used: Vec<Used> = self.rows(sql, Vec::new()).await?;
         let connected: BTreeSet<String> =
             used.into_iter().map(|used| used.stripe_account).chain(configured).collect();

@@ -3,7 +3,7 @@
 use worker::Result;
 
 use super::session::Reconciliation;
-use crate::tasks::breaks::{BATCHES_MAX, BREAKS_MAX, HOLDS_MONEY, MARK_GONE, RIDE_PAID, UNBOOKED};
+use crate::tasks::breaks::{BATCHES_MAX, BREAKS_MAX, HOLDS_MONEY, MARK_GONE, UNBOOKED};
 use crate::tasks::cursor::Source;
 use runtime::db;
 
@@ -26,8 +26,6 @@ impl Reconciliation {
             "UPDATE breaks SET {MARK_GONE} WHERE kind = 'unmoved' AND state = 'open' AND NOT EXISTS (
                 SELECT 1 FROM payments WHERE payment_id = breaks.resource AND {HOLDS_MONEY} AND status != 'requires_capture'
                     AND provider_payment = breaks.provider_payment AND moved_payment IS NOT provider_payment
-                UNION ALL SELECT 1 FROM rides WHERE ride_id = breaks.resource AND {RIDE_PAID}
-                    AND provider_payment = breaks.provider_payment AND moved_payment IS NOT provider_payment
                 UNION ALL SELECT 1 FROM refunds WHERE provider_refund = breaks.provider_payment AND status = 'succeeded'
                     AND moved_refund IS NOT provider_refund) AND ?1 IS NULL"
         );
@@ -41,10 +39,6 @@ impl Reconciliation {
                     status || ': ' || captured_minor || ' ' || currency || ' taken' AS ours
                 FROM payments WHERE provider = 'stripe' AND {HOLDS_MONEY} AND {UNBOOKED} AND status != 'requires_capture'
                     AND provider_payment IS NOT NULL AND moved_payment IS NOT provider_payment AND stripe_account IS ?4 AND {range}
-                UNION ALL
-                SELECT provider_payment, ride_id, object, status || ': ' || amount_minor || ' ' || currency || ' taken'
-                FROM rides WHERE {RIDE_PAID} AND {UNBOOKED} AND provider_payment IS NOT NULL
-                    AND moved_payment IS NOT provider_payment AND stripe_account IS ?4 AND {range}
                 UNION ALL
                 SELECT refunds.provider_refund, refunds.payment_id, payments.object,
                     refunds.status || ': ' || refunds.amount_minor || ' ' || refunds.currency || ' refunded'

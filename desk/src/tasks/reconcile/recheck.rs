@@ -4,7 +4,7 @@ use serde::Deserialize;
 use worker::{Error, Result};
 
 use super::session::{Findings, Reconciliation};
-use crate::tasks::breaks::{self, COMPARED_KINDS, HOLDS_MONEY, MARK_GONE, RIDE_PAID, UNBOOKED};
+use crate::tasks::breaks::{self, COMPARED_KINDS, HOLDS_MONEY, MARK_GONE, UNBOOKED};
 use crate::tasks::compare::{Break, LocalRecord, missing, must_exist};
 use crate::tasks::cursor::Source;
 use crate::tasks::movements::{self, Matched};
@@ -50,20 +50,14 @@ impl Reconciliation {
         ) else {
             return Ok(());
         };
-        let unlisted = |own: &str, statuses: &str| {
-            format!(
-                "{statuses} AND stripe_account IS ?3 AND {UNBOOKED} AND (provider_payment IS NULL OR listed_payment IS NOT provider_payment)
+        let unlisted = format!(
+                "provider = 'stripe' AND {HOLDS_MONEY} AND status != 'disputed' AND stripe_account IS ?3 AND {UNBOOKED} AND (provider_payment IS NULL OR listed_payment IS NOT provider_payment)
                  AND updated_at_ms BETWEEN ?1 AND ?2 AND NOT EXISTS (SELECT 1 FROM breaks
-                    WHERE break_id = 'missing:stripe:' || coalesce(provider_payment, {own}) AND state != 'resolved' AND state != 'repaired')"
-            )
-        };
-        let payments = unlisted(
-            "payment_id",
-            &format!("provider = 'stripe' AND {HOLDS_MONEY} AND status != 'disputed'"),
-        );
+                    WHERE break_id = 'missing:stripe:' || coalesce(provider_payment, payment_id) AND state != 'resolved' AND state != 'repaired')"
+            );
         let sql = format!(
             "SELECT * FROM ({}) ORDER BY updated_at_ms LIMIT {}",
-            breaks::local_records_sql(&payments, &unlisted("ride_id", RIDE_PAID)),
+            breaks::local_records_sql(&unlisted),
             self.share_of(UNLISTED_MAX)
         );
         let until_ms = read.through_ms.min(self.quiet_since_ms);

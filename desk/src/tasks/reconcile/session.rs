@@ -108,21 +108,15 @@ impl Reconciliation {
         self.db.run(sql, values).await
     }
 
-    /// Our payments and rides with these provider ids or our ids.
+    /// Our payments with these provider ids or our ids.
     pub(super) async fn local_records(&mut self, ids: &[&str], resources: &[&str]) -> Result<LocalRecords> {
         if ids.is_empty() && resources.is_empty() {
             return Ok(LocalRecords::default());
         }
-        let by = |own: &str, account: &str| {
-            format!(
-                "(provider_payment IN (SELECT value FROM json_each(?1)) OR {own} IN (SELECT value FROM json_each(?2)))
-                 AND ({account})"
-            )
-        };
         // A payment in another account can carry our ids without being ours.
         let sql = breaks::local_records_sql(
-            &by("payment_id", "provider != 'stripe' OR stripe_account IS ?3"),
-            &by("ride_id", "stripe_account IS ?3"),
+            "(provider_payment IN (SELECT value FROM json_each(?1)) OR payment_id IN (SELECT value FROM json_each(?2)))
+             AND (provider != 'stripe' OR stripe_account IS ?3)",
         );
         let (ids, resources) = (serde_json::to_string(ids)?, serde_json::to_string(resources)?);
         let values = vec![ids.into(), resources.into(), self.account.clone().into()];
@@ -168,13 +162,11 @@ impl Reconciliation {
             if ids.is_empty() {
                 continue;
             }
-            for table in ["payments", "rides"] {
-                let sql = format!(
-                    "UPDATE {table} SET {mark} = provider_payment
-                     WHERE provider_payment IN (SELECT value FROM json_each(?1)) AND {mark} IS NOT provider_payment"
-                );
-                statements.push(self.db.statement(&sql, vec![list(ids)?])?);
-            }
+            let sql = format!(
+                "UPDATE payments SET {mark} = provider_payment
+                 WHERE provider_payment IN (SELECT value FROM json_each(?1)) AND {mark} IS NOT provider_payment"
+            );
+            statements.push(self.db.statement(&sql, vec![list(ids)?])?);
         }
         if !found.refunded.is_empty() {
             let sql = "UPDATE refunds SET moved_refund = provider_refund

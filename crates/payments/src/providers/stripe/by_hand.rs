@@ -29,9 +29,7 @@ struct Named {
 pub fn check_id(call: &ProviderCall, id: &str) -> Result<(), String> {
     let (prefix, what) = match call.kind {
         CallKind::Refund => ("re_", "a refund"),
-        CallKind::Charge | CallKind::Authorize | CallKind::Capture | CallKind::Void => {
-            ("pi_", "a PaymentIntent")
-        }
+        CallKind::Authorize | CallKind::Capture | CallKind::Void => ("pi_", "a PaymentIntent"),
     };
     let is_form = id.len() > prefix.len() && id.len() <= ID_MAX_LEN && id.starts_with(prefix) && is_plain(id);
     if !is_form {
@@ -77,7 +75,7 @@ pub fn read(call: &ProviderCall, id: &str, answer: &HttpAnswer) -> Result<Provid
             LookUp::Unconfirmed(unconfirmed) => Err(unconfirmed.reason),
             _ => Err(format!("Stripe shows {id} as it was before")),
         },
-        CallKind::Charge | CallKind::Authorize | CallKind::Refund => match read_success(call, &answer.body) {
+        CallKind::Authorize | CallKind::Refund => match read_success(call, &answer.body) {
             Ok(Meaning::Is(result)) => Ok(reply(answer, result)),
             Ok(Meaning::LeftOpen(_)) => {
                 Err(format!("{id} is open: cancel it at Stripe first, or wait until it is decided"))
@@ -93,7 +91,7 @@ fn is_its(call: &ProviderCall, id: &str, named: &Named) -> Result<(), String> {
     if named.id != id {
         return Err(format!("Stripe answered with {}", named.id));
     }
-    let is_new = matches!(call.kind, CallKind::Charge | CallKind::Authorize | CallKind::Refund);
+    let is_new = matches!(call.kind, CallKind::Authorize | CallKind::Refund);
     if !is_new {
         return Ok(());
     }
