@@ -188,18 +188,22 @@ fn named(text: &'static str) -> BTreeSet<(&'static str, &'static str)> {
 
 #[test]
 fn the_protocol_names_the_routes_of_the_api_and_no_others() {
-    let protocol = named(include_str!("../../docs/protocol.md"));
+    let protocol = named(concat!(
+        include_str!("../../docs/protocol.md"),
+        include_str!("../../docs/protocol-shop.md"),
+        include_str!("../../docs/protocol-operator.md"),
+    ));
     let of_table: BTreeSet<(&str, &str)> =
         ENDPOINTS.iter().map(|endpoint| (endpoint.method.as_str(), &endpoint.pattern[1..])).collect();
     // What Adyen is asked, and the demo's own.
     let of_others = [("POST", "cancels"), ("POST", "rides"), ("GET", "rides/{id}")];
     let unknown: Vec<_> =
         protocol.difference(&of_table).filter(|request| !of_others.contains(request)).collect();
-    assert!(unknown.is_empty(), "docs/protocol.md names {unknown:?}: no such route");
+    assert!(unknown.is_empty(), "the protocol names {unknown:?}: no such route");
     let is_for_clients = |endpoint: &&Endpoint| endpoint.own.who.is_api();
     for endpoint in ENDPOINTS.iter().filter(is_for_clients) {
         let request = (endpoint.method.as_str(), &endpoint.pattern[1..]);
-        assert!(protocol.contains(&request), "docs/protocol.md does not name {request:?}");
+        assert!(protocol.contains(&request), "the protocol does not name {request:?}");
     }
 }
 
