@@ -42,10 +42,19 @@ function toTheVerdict() {
   return verdict;
 }
 
+/** What runs now. */
+function running(form) {
+  const data = new FormData(form);
+  const times = data.get('times') === '1' ? 'One click' : `${data.get('times')} clicks at once`;
+  const label = form.querySelector('[name=fault]:checked + span .fault-label')?.textContent;
+  const fault = label && data.get('fault') !== 'none' ? ` “${label}”.` : '';
+  return `${times}, each with automatic retries, to both shops.${fault} The bank’s ledger fills in…`;
+}
+
 /** The button is not `disabled`: it would lose the focus. */
 function busy(form, is) {
   form.elements.pay.ariaBusy = form.elements.pay.ariaDisabled = is;
-  if (is) form.elements.progress.value = 'Pressing… The bank’s ledger fills in.';
+  if (is) form.elements.progress.value = running(form);
 }
 
 async function watch(url, isOver, show) {
@@ -104,6 +113,11 @@ async function playSmall(lab, form) {
       if (sum?.querySelector('span')) side.querySelector('.sum').replaceChildren(...sum.childNodes);
     }
   };
+  // What stands there is of the thing before.
+  for (const sum of lab.querySelectorAll('[data-side] .sum')) {
+    sum.querySelector('span').textContent = '$0.00';
+    sum.querySelector('strong').textContent = 'not charged';
+  }
   const ended = await press(form, showSums);
   if (!ended) return;
   showSums(ended.page);
@@ -148,6 +162,14 @@ for (const example of document.querySelectorAll('[data-copy]')) {
   });
   example.after(button);
 }
+
+/** The address of a result is copied, where it can be; it is a link all the same. */
+addEventListener('click', async (event) => {
+  if (!event.target.matches('[data-share]') || !navigator.clipboard) return;
+  event.preventDefault();
+  await navigator.clipboard.writeText(event.target.href);
+  event.target.textContent = 'copied';
+});
 
 addEventListener('popstate', () => {
   if (address() !== shown) location.reload();

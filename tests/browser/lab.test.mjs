@@ -46,7 +46,12 @@ describe('the button of the home page', () => {
     const charged = (await site.charges()).length;
     const address = await link.getAttribute('href');
 
-    await button(page).click();
+    // At once: what was paid before is not what will be paid now.
+    const begun = await button(page).evaluate((pressed) => {
+      pressed.click();
+      return [...document.querySelectorAll('[data-small-lab] .sum')].map((sum) => sum.textContent);
+    });
+    assert.deepEqual(begun, ['$0.00 not charged', '$0.00 not charged']);
     await page.locator(`[data-small-lab] a:not([href="${address}"])`).waitFor();
     const [again] = await sums(page);
     const times = Number(/charged (\d+) times/.exec(again)[1]);
@@ -83,6 +88,19 @@ for (const javaScriptEnabled of [true, false]) {
       assert.match(await side(page, 'With Paid Once').innerText(), /\$20\.00\s+charged once/);
       await page.getByText('Paid Once asked again under the same key').waitFor();
       assert.equal((await site.charges()).length, times + 1);
+
+      const sent = await side(page, 'With Paid Once')
+        .getByText(/^5 clicks \+ \d+ automatic retr/)
+        .innerText();
+      const requests = 5 + Number(/\+ (\d+)/.exec(sent)[1]);
+      await page
+        .getByRole('img', { name: `${requests} requests from the browser; 1 of them came to the bank.` })
+        .waitFor();
+      const shared = await page.getByRole('link', { name: 'link to this result' }).getAttribute('href');
+      const other = await page.context().newPage();
+      await other.goto(shared);
+      await says(other, await verdict(page).innerText());
+      await other.close();
 
       const address = page.url();
       assert.match(address, /\/lab\/[0-9a-f-]{36}\?fault=answer_lost&times=5&unprotected=[^#]*(#verdict)?$/);
@@ -142,6 +160,9 @@ test('with JavaScript the ledger fills in while the presses are under way, and B
   await pay(page).click();
   await side(page, 'Without protection').getByText('charged').first().waitFor();
   assert.equal(await pay(page).getAttribute('aria-busy'), 'true', 'it is not over yet');
+  await page
+    .getByText('One click, each with automatic retries, to both shops. “The bank is slow”.')
+    .waitFor();
   await says(page, 'You pressed once. Unprotected: charged twice, $40.00. Paid Once: charged once, $20.00.');
   await focused(verdict(page));
   await page.goBack();

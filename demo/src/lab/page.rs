@@ -126,6 +126,8 @@ pub struct Outcome {
     pub experiment: ExperimentId,
     /// What went wrong in it.
     pub trouble: InjectedFault,
+    /// How often Pay was pressed in the last round, if the address says it.
+    times: Option<u32>,
     /// How often Pay was pressed in all, for a person.
     pub pressed: String,
     /// Without protection, then with it.
@@ -137,6 +139,18 @@ pub struct Outcome {
 }
 
 impl Outcome {
+    /// Where this result is shown to whoever has its address.
+    pub fn address(&self) -> String {
+        let [unprotected, protected] = &self.sides;
+        let query = Query {
+            trouble: Some(self.trouble),
+            times: self.times,
+            unprotected: unprotected.presses.clone(),
+            protected: protected.presses.clone(),
+        };
+        format!("{}?{query}", self.experiment.path())
+    }
+
     /// All of it in three sentences.
     pub fn verdict(&self) -> [String; 3] {
         let of = |column: &Column| format!("{}: {}.", column.short, column.sum());
@@ -164,6 +178,8 @@ pub struct Column {
     pub tone: &'static str,
     /// What the client saw of each press in the last round.
     pub presses: Vec<Vec<ClientOutcome>>,
+    /// What came from the browser, and how much of it came to the bank.
+    pub lanes: Lanes,
     /// The newest lines of the bank's ledger, oldest first.
     pub charges: Vec<Charge>,
     /// How many lines stand before them.
@@ -175,8 +191,59 @@ pub struct Column {
 }
 
 impl Column {
+    /// What stands between the browser and the bank.
+    pub const fn gate(&self) -> &'static str {
+        match self.side {
+            Side::Unprotected => "Shop",
+            Side::Protected => "Paid Once",
+        }
+    }
+
     fn sum(&self) -> String {
         if self.amount.is_empty() { self.count.clone() } else { format!("{}, {}", self.count, self.amount) }
+    }
+}
+
+/// The requests of the last round, from the browser to the bank.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Lanes {
+    /// How often a person clicked, and how often their program asked again by itself; empty before that is known.
+    pub sent: String,
+    /// For each request, whether something came of it at the bank.
+    pub passed: Vec<bool>,
+}
+
+impl Lanes {
+    fn of(presses: &Presses, at_the_bank: usize) -> Self {
+        let (clicks, requests) = (presses.len(), presses.iter().map(Vec::len).sum::<usize>());
+        if clicks == 0 {
+            return Self::default();
+        }
+        let plural = |count: usize, one: &str, many: &str| match count {
+            1 => format!("1 {one}"),
+            count => format!("{count} {many}"),
+        };
+        let retries = plural(requests.saturating_sub(clicks), "automatic retry", "automatic retries");
+        Self {
+            sent: format!("{} + {retries}", plural(clicks, "click", "clicks")),
+            passed: (0..requests).map(|request| request < at_the_bank).collect(),
+        }
+    }
+
+    /// How high the drawing is.
+    pub fn height(&self) -> usize {
+        self.passed.len() * 12 + 36
+    }
+
+    /// Where a request is drawn.
+    pub fn y(&self, index: &usize) -> usize {
+        index * 12 + 34
+    }
+
+    /// The drawing in words.
+    pub fn told(&self) -> String {
+        let passed = self.passed.iter().filter(|passed| **passed).count();
+        format!("{} requests from the browser; {passed} of them came to the bank.", self.passed.len())
     }
 }
 
@@ -208,7 +275,7 @@ pub fn page(sheet: FormState, seen: Option<Seen>) -> LabPage {
 
 fn outcome(query: Query, seen: Seen) -> Outcome {
     let Seen { experiment, ledger, view, now_ms } = seen;
-    let Query { trouble, unprotected, protected, .. } = query;
+    let Query { trouble, times: round, unprotected, protected } = query;
     let is_told = !unprotected.is_empty() || trouble == Some(InjectedFault::BankPage);
     let presses = ledger.presses().max(unprotected.len()).max(protected.len());
     let open_since_ms = view.as_ref().filter(|view| view.is_open).map(|view| view.since_ms);
@@ -223,6 +290,7 @@ fn outcome(query: Query, seen: Seen) -> Outcome {
     Outcome {
         experiment,
         trouble: trouble.unwrap_or(InjectedFault::None),
+        times: round,
         pressed: match presses {
             0 => "You have not pressed yet".to_owned(),
             presses => format!("You pressed {}", times(presses)),
@@ -250,6 +318,7 @@ fn column(side: Side, ledger: &Ledger, presses: Presses, bank_pages: Vec<String>
         }
     };
     let earlier = charges.len().saturating_sub(LINES_MAX);
+    let lanes = Lanes::of(&presses, charges.len() + bank_pages.len());
     let (title, method, short) = match side {
         Side::Unprotected => ("Without protection", "Each request goes straight to the bank.", "Unprotected"),
         Side::Protected => ("With Paid Once", "The same presses, through Paid Once.", "Paid Once"),
@@ -267,6 +336,7 @@ fn column(side: Side, ledger: &Ledger, presses: Presses, bank_pages: Vec<String>
             (false, false) => "bad",
         },
         presses,
+        lanes,
         charges: charges.into_iter().skip(earlier).collect(),
         earlier,
         bank_pages,
