@@ -1,11 +1,14 @@
-//! Gives the desk's style sheet a version made from its content, so that browsers can keep it for ever.
+//! Gives the desk's static files a version made from their content, so that browsers can keep them for ever.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 fn main() {
-    let file = "../static/desk.css";
-    println!("cargo::rerun-if-changed={file}");
-    let mut hasher = DefaultHasher::new();
-    std::fs::read(file).unwrap_or_default().hash(&mut hasher);
-    println!("cargo::rustc-env=DESK_VERSION={:016x}", hasher.finish());
+    for (variable, file) in
+        [("DESK_VERSION", "../static/desk.css"), ("DESK_SCRIPT_VERSION", "../static/desk.js")]
+    {
+        println!("cargo::rerun-if-changed={file}");
+        let mut hasher = DefaultHasher::new();
+        std::fs::read(file).unwrap_or_default().hash(&mut hasher);
+        println!("cargo::rustc-env={variable}={:016x}", hasher.finish());
+    }
 }

@@ -194,6 +194,10 @@ impl Press<'_> {
     /// Does it, and says how it ended.
     async fn outcome(&self, named: Named) -> String {
         let done = match (self.act, self.subject) {
+            (OperatorAction::Run, _) => {
+                crate::tasks::run(&self.desk.app.env).await;
+                Ok("done: their results stand below".to_owned())
+            }
             (OperatorAction::Resume, subject) => self.go_on(subject, Ask::Resume).await,
             (OperatorAction::Settle, subject) => self.go_on(subject, Ask::Settle).await,
             (OperatorAction::Hold, Target::Call(id, number)) => {

@@ -56,7 +56,7 @@ async fn acts(desk: &Desk<'_>, conditions: Where) -> Result<(Vec<Row>, (String, 
     let around = desk.around(&mut rows);
     let rows = rows.into_iter().map(|row| {
         let cells = vec![
-            Cell::text(format::moment(row.at_ms)),
+            Cell::moment(row.at_ms),
             Cell::text(row.operator),
             Cell::text(row.action),
             subject_cell(&row.subject),
@@ -77,7 +77,7 @@ async fn effects(desk: &Desk<'_>, conditions: Where) -> Result<(Vec<Row>, (Strin
             cell => cell,
         };
         let cells = vec![
-            Cell::text(format::moment(row.at_ms)),
+            Cell::moment(row.at_ms),
             Cell::text(format::doer(&row.actor, &row.data)),
             Cell::text(row.action),
             subject,

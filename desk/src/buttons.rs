@@ -52,6 +52,11 @@ pub(crate) async fn requeue_all(desk: &Desk<'_>) -> Result<Answer, Problem> {
     act(desk, OperatorAction::RequeueAll, &Target::Jobs).await
 }
 
+/// `POST /admin/tasks/run`
+pub(crate) async fn run_tasks(desk: &Desk<'_>) -> Result<Answer, Problem> {
+    act(desk, OperatorAction::Run, &Target::Tasks).await
+}
+
 /// `POST /admin/breaks/{id}/{action}`
 pub(crate) async fn of_break(
     desk: &Desk<'_>,

@@ -199,14 +199,14 @@ fn facts(report: &CallReport, now_ms: u64) -> Vec<Fact> {
     facts.push(fact("Sends", Cell::text(call.sends.to_string())));
     for (name, at_ms) in [("First sent", call.first_sent_at_ms), ("Last sent", call.last_sent_at_ms)] {
         if let Some(at_ms) = at_ms {
-            facts.push(fact(name, Cell::text(format::moment(at_ms)).with(format::from_now(at_ms, now_ms))));
+            facts.push(fact(name, Cell::moment(at_ms).with(format::from_now(at_ms, now_ms))));
         }
     }
     if report.ended.is_none() {
         facts.push(fact("Next try", Cell::text(format::from_now(call.next_try_at_ms, now_ms))));
     }
     if let Some(until_ms) = report.quarantined_until_ms {
-        let cell = Cell::text(format::moment(until_ms)).with(format::from_now(until_ms, now_ms));
+        let cell = Cell::moment(until_ms).with(format::from_now(until_ms, now_ms));
         facts.push(fact("Quarantined until", cell));
     }
     if report.is_given_up {

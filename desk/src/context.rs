@@ -6,7 +6,7 @@ use super::route::{OperatorAction, Target};
 use super::view_models::{Button, PageChrome, Select};
 use crate::app::App;
 use crate::operator::{Operator, form_key};
-use crate::pages::DESK_STYLE;
+use crate::pages::{DESK_SCRIPT, DESK_STYLE};
 use runtime::serve::unreadable;
 use web::http::Request;
 use web::pages::{Notice, Site};
@@ -41,6 +41,7 @@ impl Desk<'_> {
         let waiting = queries::waiting(&self.app.env).await.map_err(unreadable)?;
         Ok(PageChrome {
             style: DESK_STYLE.address,
+            script: DESK_SCRIPT.address,
             operator: self.operator.name.clone(),
             has_session: self.operator.has_session,
             here,

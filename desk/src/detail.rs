@@ -8,6 +8,7 @@ use super::format;
 use super::lists::{last_error, status};
 use super::queries::{self, Where};
 use super::route::{OperatorAction, Target};
+use super::story;
 use super::timeline::{self, Entry};
 use super::timeline_svg;
 use super::view_models::{Button, Cell, DetailPage, EntryView, Fact, Table};
@@ -61,7 +62,7 @@ pub(crate) async fn payment(desk: &Desk<'_>, id: &str) -> Result<Answer, Problem
             ];
             if let Some(at_ms) = inspection.capture_before_ms {
                 let from_now = format::from_now(at_ms, desk.request.now_ms);
-                facts.push(fact("Capture before", Cell::text(format::moment(at_ms)).with(from_now)));
+                facts.push(fact("Capture before", Cell::moment(at_ms).with(from_now)));
             }
             facts.extend(links(&inspection));
             if let Some(code) = &payment.failure_code {
@@ -106,13 +107,9 @@ pub(crate) async fn payment(desk: &Desk<'_>, id: &str) -> Result<Answer, Problem
             buttons.push(refund);
         }
     }
-    let tables = vec![
-        tries(&inspection),
-        refunds(&inspection),
-        keys(desk, object, &inspection),
-        calls(desk, &inspection, None),
-    ];
-    let page = Parts { kind, id: id.to_owned(), state, facts, buttons, tables };
+    let internals = vec![tries(&inspection), keys(desk, object, &inspection), calls(desk, &inspection, None)];
+    let (tables, id) = (vec![refunds(&inspection)], id.to_owned());
+    let page = Parts { kind, id, state, facts, buttons, tables, internals };
     show(desk, "/admin/payments", &inspection, None, page, &subject).await
 }
 
@@ -138,12 +135,12 @@ pub(crate) async fn key(
         fact("Operation", Cell::text(key.operation.clone().unwrap_or_else(|| "–".to_owned()))),
         fact("Recovery point", Cell::text(key.recovery_point.replace('_', " "))),
         fact("Runs", Cell::text(key.attempts.to_string())),
-        fact("First used", Cell::text(format::moment(key.created_at_ms))),
+        fact("First used", Cell::moment(key.created_at_ms)),
     ];
     if let Some(at_ms) = key.finished_at_ms {
         let took = format::duration(at_ms.saturating_sub(key.created_at_ms));
         let answer = key.response_status.map(|status| status.to_string()).unwrap_or_default();
-        facts.push(fact("Finished", Cell::text(format::moment(at_ms)).with(format!("after {took}"))));
+        facts.push(fact("Finished", Cell::moment(at_ms).with(format!("after {took}"))));
         facts.push(fact("Answer", Cell::text(answer)));
     }
     if key.status != "open" {
@@ -169,7 +166,8 @@ pub(crate) async fn key(
         buttons.push(desk.button(OperatorAction::Settle, &subject, "Check with the provider")?);
     }
     let tables = vec![calls(desk, &inspection, Some(key_id))];
-    let page = Parts { kind: "Key", id: key.key_hash.clone(), state: key_state(key), facts, buttons, tables };
+    let (id, state, internals) = (key.key_hash.clone(), key_state(key), Vec::new());
+    let page = Parts { kind: "Key", id, state, facts, buttons, tables, internals };
     show(desk, "/admin/keys", &inspection, Some(key_id), page, &subject).await
 }
 
@@ -181,6 +179,7 @@ struct Parts {
     facts: Vec<Fact>,
     buttons: Vec<Button>,
     tables: Vec<Table>,
+    internals: Vec<Table>,
 }
 
 async fn show(
@@ -211,7 +210,7 @@ async fn show(
             .into_iter()
             .map(|act| {
                 row(vec![
-                    Cell::text(format::moment(act.at_ms)),
+                    Cell::moment(act.at_ms),
                     Cell::text(act.operator),
                     Cell::text(act.action),
                     Cell::text(act.outcome),
@@ -220,16 +219,26 @@ async fn show(
             .collect(),
     });
     tables.retain(|table| !table.rows.is_empty());
+    let mut internals = parts.internals;
+    internals.retain(|table| !table.rows.is_empty());
+    let is_open = inspection.snapshot.keys.iter().any(|key| key.status == "open");
+    let in_doubt = inspection.snapshot.keys.iter().any(|key| key.in_doubt == 1 && key.status == "open");
+    let told = inspection.snapshot.payment.as_ref().filter(|_| parts.kind == "Payment");
+    let account = format::owner(&inspection.snapshot.owner);
     let title =
         format!("What happened to this {} when; the list below says the same.", parts.kind.to_lowercase());
     let page = DetailPage {
         kind: parts.kind,
         id: parts.id,
         status: parts.state,
+        story: told.map(|payment| story::sentences(payment, &account, in_doubt)).unwrap_or_default(),
+        shares: told.map(story::shares).unwrap_or_default(),
         facts: parts.facts,
         buttons: parts.buttons,
         picture: timeline_svg::svg(&timeline.spans, &title, desk.request.now_ms),
         tables,
+        internals,
+        internals_open: is_open || inspection.given_up_call.is_some(),
         timeline: entry_views(timeline.entries),
         raw: String::new(),
         site: desk.site(),
@@ -266,11 +275,13 @@ pub(crate) async fn dead_letter(desk: &Desk<'_>, job: &Parameter<'_, Decoded>) -
         kind: if row.event_key().is_some() { "Webhook" } else { "Job" },
         id: row.job_id.clone(),
         status: status(&row.state),
+        story: Vec::new(),
+        shares: Vec::new(),
         facts: vec![
             fact("Kind", Cell::text(row.kind.replace('_', " "))),
             fact("Tries", Cell::text(row.attempts.to_string())),
-            fact("Staged", Cell::text(format::moment(row.staged_at_ms))),
-            fact("Last tried", Cell::text(format::moment(row.updated_at_ms))),
+            fact("Staged", Cell::moment(row.staged_at_ms)),
+            fact("Last tried", Cell::moment(row.updated_at_ms)),
             fact("Last error", Cell::text(last_error(&row))),
             fact(
                 "Object",
@@ -281,6 +292,8 @@ pub(crate) async fn dead_letter(desk: &Desk<'_>, job: &Parameter<'_, Decoded>) -
         buttons,
         picture: String::new(),
         tables: Vec::new(),
+        internals: Vec::new(),
+        internals_open: false,
         timeline: entry_views(entries.collect()),
         raw: row.payload.as_deref().map(readable).unwrap_or_default(),
         site: desk.site(),

@@ -163,7 +163,7 @@ pub(super) fn refunds(inspection: &Inspection) -> Table {
             Cell::number(format::money(refund.amount_minor.into(), &refund.currency)),
             Cell::text(refund.reason.replace('_', " ")),
             optional(refund.provider_refund.as_ref()),
-            Cell::text(format::moment(refund.created_at_ms)),
+            Cell::moment(refund.created_at_ms),
         ])
     });
     Table {

@@ -77,7 +77,7 @@ pub(crate) async fn payments(desk: &Desk<'_>) -> Result<Answer, Problem> {
             Cell::number(format::money(row.amount_minor, &row.currency)).with(amount),
             Cell::text(format::owner(&row.owner)),
             Cell::text(row.provider).with(provider),
-            Cell::text(format::moment(row.created_at_ms)).with(format::from_now(row.created_at_ms, now_ms)),
+            Cell::moment(row.created_at_ms).with(format::from_now(row.created_at_ms, now_ms)),
         ];
         Row { cells, buttons: Vec::new() }
     });
@@ -166,7 +166,7 @@ pub(crate) async fn keys(desk: &Desk<'_>) -> Result<Answer, Problem> {
             }),
             Cell::number(answered).with(took.unwrap_or_default()),
             Cell::text(format::owner(&row.owner)),
-            Cell::text(format::moment(row.created_at_ms)).with(format::from_now(row.created_at_ms, now_ms)),
+            Cell::moment(row.created_at_ms).with(format::from_now(row.created_at_ms, now_ms)),
         ];
         Row { cells, buttons: Vec::new() }
     });
@@ -234,7 +234,7 @@ pub(crate) async fn dead_letters(desk: &Desk<'_>) -> Result<Answer, Problem> {
                     || Cell::text("not known"),
                     |path| Cell::link(format::short(&row.object), path),
                 ),
-                Cell::text(format::moment(row.updated_at_ms))
+                Cell::moment(row.updated_at_ms)
                     .with(format::from_now(row.updated_at_ms, desk.request.now_ms)),
             ],
             buttons: vec![desk.button(OperatorAction::Requeue, &subject, "Requeue")?, purge],
@@ -308,7 +308,7 @@ pub(crate) async fn breaks(desk: &Desk<'_>) -> Result<Answer, Problem> {
                 Cell::text(row.theirs.unwrap_or_else(|| "–".to_owned())),
                 resource,
                 status(&row.state),
-                Cell::text(format::moment(row.last_seen_at_ms))
+                Cell::moment(row.last_seen_at_ms)
                     .with(format!("first {}", format::from_now(row.first_seen_at_ms, desk.request.now_ms))),
             ],
             buttons,

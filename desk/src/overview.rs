@@ -8,6 +8,7 @@ use super::chart::{Plot, Series, Shape, Unit};
 use super::context::Desk;
 use super::format;
 use super::queries::{self, Ended, Took};
+use super::route::{OperatorAction, Target};
 use super::time_window::{Range, TimeWindow};
 use super::verdict::{LAG_MAX_MS, Standing, Verdict};
 use super::view_models::{Chart, Overview, TaskRun, Tile};
@@ -148,6 +149,7 @@ pub(crate) async fn page(desk: &Desk<'_>) -> Result<Answer, Problem> {
                 result: run.result,
             })
             .collect(),
+        run_now: desk.button(OperatorAction::Run, &Target::Tasks, "Run now")?,
     };
     Ok(reply::html(200, &page, "desk"))
 }

@@ -15,9 +15,16 @@ pub(crate) const DESK_STYLE: Asset = Asset {
     bytes: include_bytes!("../../static/desk.css"),
 };
 
+pub(crate) const DESK_SCRIPT: Asset = Asset {
+    name: "desk.js",
+    address: concat!("/assets/desk.js?v=", env!("DESK_SCRIPT_VERSION")),
+    media_type: "text/javascript; charset=utf-8",
+    bytes: include_bytes!("../../static/desk.js"),
+};
+
 /// `GET /assets/{file}`
 pub(crate) async fn asset(_app: &App, request: &Request, file: &str) -> Result<Answer, Problem> {
-    web::assets::serve(&[STYLE, SCRIPT, DESK_STYLE, ICON], request, file)
+    web::assets::serve(&[STYLE, SCRIPT, DESK_STYLE, DESK_SCRIPT, ICON], request, file)
 }
 
 /// `GET /`

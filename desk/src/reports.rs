@@ -65,7 +65,7 @@ fn row(desk: &Desk<'_>, report: &Report) -> Row {
         Cell::chip(&*report.state, chip).with(note),
         Cell::text(listed(types)),
         Cell::text(left_out),
-        Cell::text(format::moment(report.received_at_ms))
+        Cell::moment(report.received_at_ms)
             .with(format::from_now(report.received_at_ms, desk.request.now_ms)),
     ];
     Row { cells, buttons: Vec::new() }

@@ -29,6 +29,8 @@ pub enum OperatorAction {
     Repair,
     /// Leaves a break as it is.
     Accept,
+    /// Runs the scheduled tasks now.
+    Run,
 }
 
 /// What a button is about.
@@ -46,6 +48,8 @@ pub enum Target {
     Jobs,
     /// A break, by its id.
     Break(String),
+    /// The scheduled tasks.
+    Tasks,
 }
 
 impl OperatorAction {
@@ -64,6 +68,7 @@ impl OperatorAction {
             Self::Purge => "purge",
             Self::Repair => "repair",
             Self::Accept => "accept",
+            Self::Run => "run",
         }
     }
 }
@@ -111,6 +116,7 @@ impl Target {
             Self::Key(object, key_id) => format!("/admin/keys/{object}/{key_id}"),
             Self::Job(_) | Self::Jobs => "/admin/dead-letters".to_owned(),
             Self::Break(_) => "/admin/breaks".to_owned(),
+            Self::Tasks => "/admin".to_owned(),
         }
     }
 
@@ -120,6 +126,7 @@ impl Target {
             Self::Payment(id) | Self::Call(id, _) | Self::Job(id) | Self::Break(id) => id.clone(),
             Self::Key(object, key_id) => format!("{object}/{key_id}"),
             Self::Jobs => "all dead letters".to_owned(),
+            Self::Tasks => "scheduled tasks".to_owned(),
         }
     }
 }

@@ -135,6 +135,7 @@ routes! {
     Get  "/admin/payments/{id}/calls/{number}"              Desk      by_hand::page(id: Text, number: u32);
     Post "/admin/payments/{id}/calls/{number}/review"       Desk      by_hand::review(id: Text, number: u32);
     Post "/admin/payments/{id}/calls/{number}/{action}"     Desk      buttons::of_call(id: Text, number: u32, action: CallAction);
+    Post "/admin/tasks/run"                                 Desk      buttons::run_tasks();
     Get  "/admin/keys"                                      Desk      lists::keys();
     Get  "/admin/keys/{object}/{key}"                       Desk      detail::key(object: Text, key: u32);
     Post "/admin/keys/{object}/{key}/{action}"              Desk      buttons::of_key(object: Text, key: u32, action: KeyAction);

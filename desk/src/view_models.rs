@@ -2,8 +2,11 @@
 
 use askama::Template;
 
+use super::format;
 use super::route::{OperatorAction, Target};
+use super::story::Share;
 use super::verdict::Verdict;
+use payments::timestamp;
 use web::pages::{Notice, Site};
 
 /// What every page of the desk needs.
@@ -11,6 +14,8 @@ use web::pages::{Notice, Site};
 pub struct PageChrome {
     /// The address of the desk's style sheet, with its version.
     pub style: &'static str,
+    /// The address of the desk's script, with its version.
+    pub script: &'static str,
     /// The operator's name.
     pub operator: String,
     /// Whether they can log out here.
@@ -114,6 +119,7 @@ impl Button {
                 .collect::<String>()
         };
         match subject {
+            Target::Tasks => format!("/admin/tasks/{}", act.as_str()),
             Target::Jobs => format!("/admin/dead-letters/{}", act.as_str()),
             Target::Job(id) => format!("/admin/dead-letters/{}/{}", encoded(id), act.as_str()),
             Target::Break(id) => format!("/admin/breaks/{}/{}", encoded(id), act.as_str()),
@@ -183,6 +189,8 @@ pub struct Overview {
     pub charts: Vec<Chart>,
     /// The scheduled tasks.
     pub runs: Vec<TaskRun>,
+    /// Runs them now.
+    pub run_now: Button,
 }
 
 /// One value in a list.
@@ -198,12 +206,19 @@ pub struct Cell {
     pub chip: &'static str,
     /// A second line; may be empty.
     pub note: String,
+    /// If it is a moment: that, by RFC 3339.
+    pub at: String,
 }
 
 impl Cell {
     /// Text.
     pub fn text(text: impl Into<String>) -> Self {
         Self { text: text.into(), ..Self::default() }
+    }
+
+    /// A moment: in UTC, and with the desk's script where the operator is.
+    pub fn moment(at_ms: u64) -> Self {
+        Self { at: timestamp(at_ms), ..Self::text(format::moment(at_ms)) }
     }
 
     /// A number.
@@ -436,14 +451,22 @@ pub struct DetailPage {
     pub id: String,
     /// Its status.
     pub status: Cell,
+    /// What became of it, in sentences; may be empty.
+    pub story: Vec<String>,
+    /// Where its money is; may be empty.
+    pub shares: Vec<Share>,
     /// Facts.
     pub facts: Vec<Fact>,
     /// What can be done.
     pub buttons: Vec<Button>,
     /// The picture, as SVG; may be empty.
     pub picture: String,
-    /// Keys, calls, refunds, what operators did.
+    /// Refunds, what operators did.
     pub tables: Vec<Table>,
+    /// Keys, calls, tries: folded, where they are not what the page is about.
+    pub internals: Vec<Table>,
+    /// They are what has to be looked at.
+    pub internals_open: bool,
     /// What happened.
     pub timeline: Vec<EntryView>,
     /// Something to look at as it is: a dead letter's payload; may be empty.

@@ -260,6 +260,41 @@ describe('at the desk', () => {
     assert.equal(await page.getByRole('cell', { name: 'refund $5.00, duplicate' }).count(), 1);
   });
 
+  test('a payment is found from any page, and its times are where the operator is', async (t) => {
+    await pay({ order_id: 'order-3003' });
+    const { page } = await site.visit(t, { timezoneId: 'America/New_York', locale: 'en-US' });
+    await page.goto('/admin');
+    await page.getByLabel('Secret').fill(ADMIN_TOKEN);
+    await page.getByRole('button', { name: 'Log in' }).click();
+    await page.getByRole('heading', { name: 'Overview' }).waitFor();
+    await until('it is in the list', async () => {
+      const found = await site.sql('SELECT 1 FROM payments WHERE order_id = ?', 'order-3003');
+      return found.length === 1;
+    });
+    await page.getByRole('searchbox', { name: 'Find a payment' }).fill('order-3003');
+    await page.keyboard.press('Enter');
+    await page.getByText('order order-3003').waitFor();
+    assert.equal(await page.getByRole('row').count(), 2, 'the heading and the one payment');
+    const time = page.locator('tbody time').first();
+    const [shown, hover, at] = [
+      await time.innerText(),
+      await time.getAttribute('title'),
+      await time.getAttribute('datetime'),
+    ];
+    const here = new Date(at).toLocaleTimeString('en-US', {
+      timeZone: 'America/New_York',
+      timeStyle: 'medium',
+    });
+    // Some browsers set the hour and its half apart with a narrow space.
+    const plain = (text) => text.replaceAll(/\s/g, ' ');
+    assert.ok(plain(shown).endsWith(plain(here)), `${shown}: ${here}`);
+    assert.match(hover, / UTC$/);
+    assert.equal(await page.getByRole('columnheader', { name: /UTC/ }).count(), 0);
+    await page.locator('tbody a').first().click();
+    await page.getByText('Stripe took it.').waitFor();
+    await page.getByRole('searchbox', { name: 'Find a payment' }).waitFor();
+  });
+
   test('a used button does nothing else', async (t) => {
     const { page } = await operator(t);
     await page.goto(`/admin/payments/${await pay({})}`);
@@ -361,5 +396,13 @@ describe('at the desk', () => {
     assert.equal(await page.getByText('letter-2', { exact: true }).count(), 0);
     const [job] = await site.sql("SELECT state, payload FROM jobs WHERE job_id = 'letter-2'");
     assert.deepEqual(job, { state: 'purged', payload: null });
+  });
+
+  test('the scheduled tasks run when they are told to', async (t) => {
+    const { page } = await operator(t);
+    await page.goto('/admin');
+    await page.getByRole('button', { name: 'Run now' }).click();
+    await page.getByText('done: their results stand below', { exact: false }).waitFor();
+    await page.getByRole('term').filter({ hasText: 'sweep' }).waitFor();
   });
 });

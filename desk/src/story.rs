@@ -1,0 +1,153 @@
+//! What became of a payment, in sentences, and where its money is: for whoever opens its page without knowing its states.
+
+use super::format::money;
+use messages::snapshot::PaymentRow;
+
+/// The width of the bar, in its own units.
+const WIDTH: u64 = 1000;
+
+/// A part of the money.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Share {
+    /// `kept`, `refunded`, `reserved` or `free`.
+    pub class: &'static str,
+    /// `$44.50 left`
+    pub label: String,
+    /// Where it begins on the bar.
+    pub x: u64,
+    /// How wide it is there.
+    pub width: u64,
+}
+
+/// What became of it.
+pub fn sentences(payment: &PaymentRow, account: &str, in_doubt: bool) -> Vec<String> {
+    let sum = |minor: u32| money(minor.into(), &payment.currency);
+    let provider = name(&payment.provider);
+    let order = payment.order_id.as_ref().map(|order| format!(" for order {order}")).unwrap_or_default();
+    let mut said = vec![format!("{account} asked for {}{order}.", sum(payment.amount_minor))];
+    if payment.attempt > 1 {
+        said.push(format!("This is try {}.", payment.attempt));
+    }
+    let why = payment.failure_code.as_ref().map(|code| format!(": {}", code.replace('_', " ")));
+    let why = why.unwrap_or_default();
+    said.push(match payment.status.as_str() {
+        "succeeded" | "disputed" if payment.captured_minor < payment.amount_minor => {
+            format!("{provider} took {} of it; the rest was given up.", sum(payment.captured_minor))
+        }
+        "succeeded" | "disputed" => format!("{provider} took it."),
+        "requires_capture" => format!("{provider} holds the money: it can be taken, or released."),
+        "requires_action" => {
+            "The person who pays was sent to the bank’s page, and no answer came back yet.".to_owned()
+        }
+        _ if in_doubt => {
+            format!("Nobody knows yet whether {provider} took it: {provider} is asked until it says so.")
+        }
+        "processing" => format!("{provider} has not decided yet."),
+        "declined" => format!("The bank declined it{why}. Nothing was taken."),
+        "canceled" => "It was called off. Nothing was taken.".to_owned(),
+        "expired" => "The reservation has lapsed. Nothing was taken.".to_owned(),
+        "capture_failed" => {
+            format!("{provider} took the capture back, and may repeat it by itself: it counts as taken.")
+        }
+        _ => format!("It was refused{why}. Nothing was taken."),
+    });
+    if payment.status == "disputed" {
+        said.push("The bank wants money back.".to_owned());
+    }
+    match (payment.refunded_minor, payment.captured_minor.saturating_sub(payment.refunded_minor)) {
+        (0, _) => {}
+        (_, 0) => said.push("All of it was given back, or is on its way.".to_owned()),
+        (refunded, left) => {
+            said.push(format!("{} was given back, or is on its way; {} is left.", sum(refunded), sum(left)));
+        }
+    }
+    said
+}
+
+/// Where its money is; empty if none was ever taken or held.
+pub fn shares(payment: &PaymentRow) -> Vec<Share> {
+    let sum = |minor: u32| money(minor.into(), &payment.currency);
+    let is_held = payment.status == "requires_capture";
+    if payment.amount_minor == 0 || (payment.captured_minor == 0 && !is_held) {
+        return Vec::new();
+    }
+    let refunded = payment.refunded_minor.min(payment.captured_minor);
+    let kept = payment.captured_minor.saturating_sub(refunded);
+    let open = payment.amount_minor.saturating_sub(payment.captured_minor);
+    let (class, what) = if is_held { ("reserved", "reserved") } else { ("free", "not taken") };
+    let parts = [("kept", "left", kept), ("refunded", "refunded", refunded), (class, what, open)];
+    let mut x = 0;
+    let shares = parts.into_iter().filter(|(_, _, minor)| *minor > 0).map(|(class, what, minor)| {
+        let width = u64::from(minor) * WIDTH / u64::from(payment.amount_minor.max(payment.captured_minor));
+        let share = Share { class, label: format!("{} {what}", sum(minor)), x, width };
+        x += width;
+        share
+    });
+    shares.collect()
+}
+
+fn name(provider: &str) -> &str {
+    match provider {
+        "stripe" => "Stripe",
+        "adyen" => "Adyen",
+        other => other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn payment(status: &str, captured_minor: u32, refunded_minor: u32) -> PaymentRow {
+        PaymentRow {
+            payment_id: "pay_1".to_owned(),
+            status: status.to_owned(),
+            amount_minor: 5450,
+            captured_minor,
+            refunded_minor,
+            refunded_elsewhere_minor: 0,
+            currency: "usd".to_owned(),
+            provider: "stripe".to_owned(),
+            provider_payment: None,
+            stripe_account: None,
+            order_id: Some("1001".to_owned()),
+            failure_code: (status == "declined").then(|| "insufficient_funds".to_owned()),
+            attempt: 1,
+            pending_operation: None,
+            wake_at_ms: None,
+            shown: String::new(),
+            created_at_ms: 0,
+        }
+    }
+
+    #[test]
+    fn a_refund_of_a_part_says_what_is_left() {
+        let paid = payment("succeeded", 5450, 450);
+        let said = sentences(&paid, "shop", false).join(" ");
+        let expected = "shop asked for $54.50 for order 1001. Stripe took it. $4.50 was given back, or is on its way; $50.00 is left.";
+        assert_eq!(said, expected);
+        let shares: Vec<_> = shares(&paid).into_iter().map(|share| (share.class, share.label)).collect();
+        assert_eq!(shares, [("kept", "$50.00 left".to_owned()), ("refunded", "$4.50 refunded".to_owned())]);
+    }
+
+    #[test]
+    fn the_bar_is_never_longer_than_the_money() {
+        for (captured, refunded) in [(5450, 0), (2000, 700), (5450, 5450), (6000, 1), (1, 1)] {
+            let end =
+                shares(&payment("succeeded", captured, refunded)).last().map(|last| last.x + last.width);
+            assert!(end.is_some_and(|end| end <= WIDTH), "{captured} {refunded}: {end:?}");
+        }
+    }
+
+    #[test]
+    fn what_nobody_knows_is_not_said_to_be_taken_or_not() {
+        let said = sentences(&payment("processing", 0, 0), "shop", true).join(" ");
+        assert!(said.contains("Nobody knows yet") && !said.contains("Nothing was taken"), "{said}");
+        assert!(shares(&payment("processing", 0, 0)).is_empty());
+        let declined = sentences(&payment("declined", 0, 0), "shop", false).join(" ");
+        assert!(
+            declined.ends_with("The bank declined it: insufficient funds. Nothing was taken."),
+            "{declined}"
+        );
+    }
+}
