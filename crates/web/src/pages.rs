@@ -55,6 +55,14 @@ pub struct ProblemPage {
 }
 
 impl ProblemPage {
+    /// The detail, in pieces: what stands between two backticks is code. One without its second is a mark like any other.
+    pub fn parts(&self) -> Vec<(bool, &str)> {
+        match self.detail.matches('`').count() % 2 {
+            0 => self.detail.split('`').enumerate().map(|(index, part)| (index % 2 == 1, part)).collect(),
+            _ => vec![(false, self.detail.as_str())],
+        }
+    }
+
     /// What a kind of problem means, for whoever looks it up.
     pub fn explained(kind: Kind, site: Site, link_text: &str) -> Self {
         Self {
@@ -116,4 +124,30 @@ const LATE_MS: u64 = 3_600_000;
 /// Whether that is so long ago.
 pub fn is_late(since_ms: u64, now_ms: u64) -> bool {
     now_ms.saturating_sub(since_ms) >= LATE_MS
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_code_in_a_problem_is_shown_as_code() {
+        let site = Site {
+            demo: false,
+            sends_receipts: false,
+            has_docs: true,
+            origin: String::new(),
+            style: "/s.css",
+            script: "/s.js",
+        };
+        let page = |detail: &str| {
+            let detail = detail.to_owned();
+            ProblemPage { detail, ..ProblemPage::explained(Kind::NotFound, site.clone(), "Start") }
+                .render()
+                .unwrap()
+        };
+        assert!(page("Send `a<b>` again.").contains("Send <code>a&#60;b&#62;</code> again."));
+        assert!(page("5` wide").contains("5` wide"));
+        assert!(!page("plain").contains("<code>"));
+    }
 }
