@@ -231,7 +231,9 @@ async fn show(
         kind: parts.kind,
         id: parts.id,
         status: parts.state,
-        story: told.map(|payment| story::sentences(payment, &account, in_doubt)).unwrap_or_default(),
+        story: told
+            .map(|payment| story::sentences(payment, &inspection.snapshot.refunds, &account, in_doubt))
+            .unwrap_or_default(),
         shares: told.map(story::shares).unwrap_or_default(),
         facts: parts.facts,
         buttons: parts.buttons,

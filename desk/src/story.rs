@@ -1,7 +1,7 @@
 //! What became of a payment, in sentences, and where its money is: for whoever opens its page without knowing its states.
 
 use super::format::money;
-use messages::snapshot::PaymentRow;
+use messages::snapshot::{PaymentRow, RefundRow};
 
 /// The width of the bar, in its own units.
 const WIDTH: u64 = 1000;
@@ -20,7 +20,7 @@ pub struct Share {
 }
 
 /// What became of it.
-pub fn sentences(payment: &PaymentRow, account: &str, in_doubt: bool) -> Vec<String> {
+pub fn sentences(payment: &PaymentRow, refunds: &[RefundRow], account: &str, in_doubt: bool) -> Vec<String> {
     let sum = |minor: u32| money(minor.into(), &payment.currency);
     let provider = name(&payment.provider);
     let order = payment.order_id.as_ref().map(|order| format!(" for order {order}")).unwrap_or_default();
@@ -54,14 +54,27 @@ pub fn sentences(payment: &PaymentRow, account: &str, in_doubt: bool) -> Vec<Str
     if payment.status == "disputed" {
         said.push("The bank wants money back.".to_owned());
     }
-    match (payment.refunded_minor, payment.captured_minor.saturating_sub(payment.refunded_minor)) {
-        (0, _) => {}
-        (_, 0) => said.push("All of it was given back, or is on its way.".to_owned()),
-        (refunded, left) => {
-            said.push(format!("{} was given back, or is on its way; {} is left.", sum(refunded), sum(left)));
-        }
-    }
+    said.extend(refunded(payment, refunds));
     said
+}
+
+/// What was given back, what is on its way, and what is left.
+fn refunded(payment: &PaymentRow, refunds: &[RefundRow]) -> Option<String> {
+    let sum = |minor: u32| money(minor.into(), &payment.currency);
+    let pending = refunds.iter().filter(|refund| matches!(refund.status.as_str(), "pending" | "processing"));
+    let pending = pending.fold(0, |sum: u32, refund| sum.saturating_add(refund.amount_minor));
+    let pending = pending.min(payment.refunded_minor);
+    let given = payment.refunded_minor.saturating_sub(pending);
+    let left = payment.captured_minor.saturating_sub(payment.refunded_minor);
+    let moved = match (given, pending) {
+        (0, 0) => return None,
+        (_, 0) if left == 0 => return Some("All of it was refunded.".to_owned()),
+        (given, 0) => format!("{} was refunded", sum(given)),
+        (0, _) if left == 0 => return Some("All of it is being refunded.".to_owned()),
+        (0, pending) => format!("{} is being refunded", sum(pending)),
+        (given, pending) => format!("{} was refunded, {} is being refunded", sum(given), sum(pending)),
+    };
+    Some(format!("{moved}; {} is left.", sum(left)))
 }
 
 /// Where its money is; empty if none was ever taken or held.
@@ -120,12 +133,36 @@ mod tests {
         }
     }
 
+    fn refund(status: &str, amount_minor: u32) -> RefundRow {
+        RefundRow {
+            refund_id: "re_1".to_owned(),
+            payment_id: "pay_1".to_owned(),
+            status: status.to_owned(),
+            amount_minor,
+            currency: "usd".to_owned(),
+            reason: "requested_by_customer".to_owned(),
+            provider: "stripe".to_owned(),
+            provider_refund: None,
+            created_at_ms: 0,
+        }
+    }
+
     #[test]
     fn a_refund_of_a_part_says_what_is_left() {
         let paid = payment("succeeded", 5450, 450);
-        let said = sentences(&paid, "shop", false).join(" ");
-        let expected = "shop asked for $54.50 for order 1001. Stripe took it. $4.50 was given back, or is on its way; $50.00 is left.";
-        assert_eq!(said, expected);
+        let asked = "shop asked for $54.50 for order 1001. Stripe took it.";
+        for (refunds, expected) in [
+            (vec![refund("succeeded", 450)], "$4.50 was refunded; $50.00 is left."),
+            (vec![refund("pending", 450)], "$4.50 is being refunded; $50.00 is left."),
+            (
+                vec![refund("succeeded", 200), refund("pending", 250), refund("failed", 900)],
+                "$2.00 was refunded, $2.50 is being refunded; $50.00 is left.",
+            ),
+        ] {
+            assert_eq!(sentences(&paid, &refunds, "shop", false).join(" "), format!("{asked} {expected}"));
+        }
+        let all = sentences(&payment("succeeded", 5450, 5450), &[], "shop", false).join(" ");
+        assert_eq!(all, format!("{asked} All of it was refunded."));
         let shares: Vec<_> = shares(&paid).into_iter().map(|share| (share.class, share.label)).collect();
         assert_eq!(shares, [("kept", "$50.00 left".to_owned()), ("refunded", "$4.50 refunded".to_owned())]);
     }
@@ -141,10 +178,10 @@ mod tests {
 
     #[test]
     fn what_nobody_knows_is_not_said_to_be_taken_or_not() {
-        let said = sentences(&payment("processing", 0, 0), "shop", true).join(" ");
+        let said = sentences(&payment("processing", 0, 0), &[], "shop", true).join(" ");
         assert!(said.contains("Nobody knows yet") && !said.contains("Nothing was taken"), "{said}");
         assert!(shares(&payment("processing", 0, 0)).is_empty());
-        let declined = sentences(&payment("declined", 0, 0), "shop", false).join(" ");
+        let declined = sentences(&payment("declined", 0, 0), &[], "shop", false).join(" ");
         assert!(
             declined.ends_with("The bank declined it: insufficient funds. Nothing was taken."),
             "{declined}"
