@@ -101,6 +101,7 @@ const refusals = {
   '/admin/dead-letters/requeue-all': [401, STRANGER],
   '/admin/dead-letters/{job}/{action}': [401, STRANGER],
   '/admin/breaks/{id}/{action}': [401, STRANGER],
+  '/admin/tasks/run': [401, STRANGER],
 };
 
 describe('a body is read only when it may come', () => {
