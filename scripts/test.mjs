@@ -45,8 +45,8 @@ function choose(wanted) {
 }
 
 /**
- * Cargo's suites one after the other, and beside them the Workers: once these are built, suites that mostly wait for them, some at a time.
- * What must have the machine to itself comes when all others have ended.
+ * In stages: what cargo compiles and runs, the builds of the Workers, the suites that mostly wait for these, some at a time, and what must have the
+ * machine to itself. Two stages beside each other keep two cores no busier, and each test waits longer.
  */
 async function runAll(chosen) {
   const results = new Map();
@@ -78,7 +78,8 @@ async function runAll(chosen) {
   };
   const of = (stage) => chosen.filter((suite) => suite.stage === stage);
 
-  await Promise.all([inTurn(of('cargo')), inTurn(of('build')).then(() => someAtOnce(of('runtime')))]);
+  await inTurn([...of('cargo'), ...of('build')]);
+  await someAtOnce(of('runtime'));
   await inTurn(of('alone'));
 
   const failed = [...results.values()].filter((result) => result.failed > 0).length;

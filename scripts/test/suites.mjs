@@ -2,8 +2,8 @@
 //
 // A suite is one command. `kind` says how its results are counted (see count.mjs): a `check` is one pass or failure.
 // One with `byName` runs only when it is asked for, and `asked` is what it is asked for by, if not by its name. Its `stage` says when it
-// runs: `cargo` those that compile for this machine, in turn; beside them `build`, the Workers, and then `runtime`, several at a time, which
-// mostly wait for these; `alone` at the end. The suites run what is built fast; what would be deployed is built last, and run by a few of them.
+// runs: `cargo`, those that compile for this machine, in turn; `build`, the Workers; `runtime`, several at a time, which mostly wait for these; `alone` at
+// the end. The suites run what is built fast; what would be deployed is built last, and run by a few of them.
 import { existsSync, readFileSync, readdirSync } from 'node:fs';
 import { join, relative } from 'node:path';
 
