@@ -11,7 +11,6 @@ use worker::{MessageBuilder, QueueContentType};
 
 use super::confirm;
 use super::context::Desk;
-use super::detail::object_of;
 use super::format;
 use super::queries::{self, BreakRow, DeadRow};
 use super::route::{OperatorAction, Target};
@@ -31,6 +30,7 @@ use payments::flows::refund::RefundRequest;
 use payments::flows::void::VoidRequest;
 use payments::flows::{Operation, Refusal};
 use payments::payment::RefundReason;
+use payments::payment::id::object_of;
 use payments::payment::money::AmountMinor;
 use payments::payment::records::JobKind;
 use runtime::db::Db;

@@ -2,7 +2,6 @@
 //! to confirm it, and the button. Nothing here settles anything: the object does, and asks the provider first.
 
 use super::context::Desk;
-use super::detail::object_of;
 use super::format;
 use super::route::{OperatorAction, Target};
 use super::view_models::{ByHandForm, CallPage, Cell, ConfirmPage, EntryView, Fact};
@@ -10,6 +9,7 @@ use crate::operator::Operator;
 use messages::message::{Ask, ByHandAnswer, ByHandAsk, CallReport, Said, ShownCall};
 use once::fingerprint::Parameters;
 use payments::payment::by_hand::REASON_MAX;
+use payments::payment::id::object_of;
 use payments::timestamp;
 use runtime::objects::ObjectRef;
 use runtime::serve::unreadable;

@@ -1,7 +1,6 @@
 //! The question before money moves: what is about to be done, with the sum. The page changes nothing; its button does it.
 
 use super::context::Desk;
-use super::detail::object_of;
 use super::detail_tables::{fact, optional};
 use super::format;
 use super::route::{MoneyAction, OperatorAction, Target};
@@ -9,6 +8,7 @@ use super::view_models::{Cell, ConfirmPage};
 use messages::inspection::Inspection;
 use messages::snapshot::PaymentRow;
 use payments::payment::RefundReason;
+use payments::payment::id::object_of;
 use payments::payment::money::AmountMinor;
 use web::http::Answer;
 use web::problem::{Kind, Problem};

@@ -14,7 +14,7 @@ use messages::message::Ask;
 use messages::settlement::{self, Uploaded};
 use once::fingerprint::FieldError;
 use once::id::ObjectId;
-use payments::payment::id::PaymentId;
+use payments::payment::id::object_of;
 use payments::payment::pii::Erased;
 use runtime::db::Db;
 use runtime::objects::ObjectRef;
@@ -158,7 +158,7 @@ pub(super) async fn report(app: &App, request: &Request) -> Result<Answer, Probl
 }
 
 fn place(app: &App, id: &str) -> Result<ObjectRef, Problem> {
-    let object = PaymentId::parse(id).map(PaymentId::object).ok_or_else(|| Problem::new(Kind::NotFound))?;
+    let object = object_of(id).ok_or_else(|| Problem::new(Kind::NotFound))?;
     let place = ObjectRef::Id(object);
     if app.exists(&place) { Ok(place) } else { Err(Problem::new(Kind::NotFound)) }
 }

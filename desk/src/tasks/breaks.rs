@@ -11,7 +11,7 @@ use worker::{Env, Result};
 use super::compare::Break;
 use messages::message::Ask;
 use once::id::ObjectId;
-use payments::payment::id::PaymentId;
+use payments::payment::id::object_of;
 use payments::providers::Provider;
 use runtime::client;
 use runtime::db::Db;
@@ -61,7 +61,7 @@ pub(super) fn rows_json(breaks: &[Break], provider: Provider) -> Result<String> 
 /// The object that a break is about: from the read model, or else from our id in the provider's metadata.
 fn object(found: &Break) -> Option<ObjectId> {
     let known = found.object.as_deref().and_then(ObjectId::from_hex);
-    let claimed = || PaymentId::parse(found.resource.as_deref()?).map(PaymentId::object);
+    let claimed = || object_of(found.resource.as_deref()?);
     known.or_else(claimed)
 }
 

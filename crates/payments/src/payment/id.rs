@@ -14,6 +14,11 @@ once::resource_id!(
     "payments"
 );
 
+/// The object of a payment's id; `None` for anything else.
+pub fn object_of(payment: &str) -> Option<ObjectId> {
+    PaymentId::parse(payment).map(PaymentId::object)
+}
+
 /// The public id of a refund, `re_` and 16 characters: made from the object and the key under which it is asked for, so
 /// that it is the same at every try.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]

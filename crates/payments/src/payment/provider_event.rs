@@ -6,9 +6,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::DisputeStatus;
-use super::id::PaymentId;
 use crate::providers::Provider;
-use once::id::ObjectId;
 
 /// An event whose signature is right, as far as an object needs it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -135,9 +133,4 @@ pub enum Ingested {
         /// What it says, and what we have.
         detail: String,
     },
-}
-
-/// The object of one of our ids, as the provider carries it.
-pub(crate) fn object_of(resource: &str) -> Option<ObjectId> {
-    PaymentId::parse(resource).map(PaymentId::object)
 }

@@ -7,7 +7,8 @@ use serde_json::Value;
 use sha2::Sha256;
 
 use crate::payment::DisputeStatus;
-use crate::payment::provider_event::{Event, EventKind, OperationNotice, object_of};
+use crate::payment::id::object_of;
+use crate::payment::provider_event::{Event, EventKind, OperationNotice};
 use crate::providers::Provider;
 use crate::providers::adyen::{minor_units, word};
 use once::id::ObjectId;

@@ -5,7 +5,8 @@ use hmac::{Hmac, KeyInit, Mac};
 use serde::Deserialize;
 use sha2::Sha256;
 
-use crate::payment::provider_event::{Event, EventKind, object_of};
+use crate::payment::id::object_of;
+use crate::payment::provider_event::{Event, EventKind};
 use crate::providers::Provider;
 use once::id::ObjectId;
 
