@@ -16,7 +16,7 @@ use messages::inspection::Inspection;
 use messages::message::{Ask, Inspected};
 use once::id::ObjectId;
 use once::replays::REPLAYS_SHOWN_MAX;
-use payments::payment::id::PaymentId;
+use payments::payment::id::object_of;
 use payments::timestamp;
 use runtime::objects::ObjectRef;
 use runtime::serve::unreadable;
@@ -24,11 +24,6 @@ use web::http::Answer;
 use web::problem::{Kind, Problem};
 use web::reply;
 use web::route::{Decoded, Parameter};
-
-/// The object of a payment's id.
-pub(super) fn object_of(id: &str) -> Option<ObjectId> {
-    PaymentId::parse(id).map(PaymentId::object)
-}
 
 impl Desk<'_> {
     /// The object's whole state.
@@ -48,30 +43,26 @@ impl Desk<'_> {
 pub(crate) async fn payment(desk: &Desk<'_>, id: &str) -> Result<Answer, Problem> {
     let (object, inspection) = desk.inspect(object_of(id)).await?;
     let subject = Target::Payment(id.to_owned());
-    let (kind, state, mut facts) = match &inspection.snapshot.payment {
-        Some(payment) if payment.payment_id == id => {
-            let money = |minor: u32| format::money(minor.into(), &payment.currency);
-            let mut facts = vec![
-                fact("Amount", Cell::text(money(payment.amount_minor))),
-                fact("Taken", Cell::text(money(payment.captured_minor))),
-                fact("Refunded", Cell::text(money(payment.refunded_minor))),
-                fact("Provider", Cell::text(payment.provider.clone())),
-                fact("Provider’s id", optional(payment.provider_payment.as_ref())),
-                fact("Order", optional(payment.order_id.as_ref())),
-                fact("Try", Cell::text(payment.attempt.to_string())),
-            ];
-            if let Some(at_ms) = inspection.capture_before_ms {
-                let from_now = format::from_now(at_ms, desk.request.now_ms);
-                facts.push(fact("Capture before", Cell::moment(at_ms).with(from_now)));
-            }
-            facts.extend(links(&inspection));
-            if let Some(code) = &payment.failure_code {
-                facts.push(fact("Failure", Cell::text(code.replace('_', " "))));
-            }
-            ("Payment", status(&payment.status), facts)
-        }
-        _ => return Err(Problem::new(Kind::NotFound)),
-    };
+    let payment = inspection.snapshot.payment.as_ref().filter(|payment| payment.payment_id == id);
+    let payment = payment.ok_or_else(|| Problem::new(Kind::NotFound))?;
+    let money = |minor: u32| format::money(minor.into(), &payment.currency);
+    let mut facts = vec![
+        fact("Amount", Cell::text(money(payment.amount_minor))),
+        fact("Taken", Cell::text(money(payment.captured_minor))),
+        fact("Refunded", Cell::text(money(payment.refunded_minor))),
+        fact("Provider", Cell::text(payment.provider.clone())),
+        fact("Provider’s id", optional(payment.provider_payment.as_ref())),
+        fact("Order", optional(payment.order_id.as_ref())),
+        fact("Try", Cell::text(payment.attempt.to_string())),
+    ];
+    if let Some(at_ms) = inspection.capture_before_ms {
+        let from_now = format::from_now(at_ms, desk.request.now_ms);
+        facts.push(fact("Capture before", Cell::moment(at_ms).with(from_now)));
+    }
+    facts.extend(links(&inspection));
+    if let Some(code) = &payment.failure_code {
+        facts.push(fact("Failure", Cell::text(code.replace('_', " "))));
+    }
     facts.push(fact("Account", Cell::text(format::owner(&inspection.snapshot.owner))));
     if let Some(move_) = &inspection.under_way {
         facts.push(fact("Under way", Cell::chip(move_.clone(), "warn")));
@@ -84,32 +75,27 @@ pub(crate) async fn payment(desk: &Desk<'_>, id: &str) -> Result<Answer, Problem
     if is_open {
         buttons.push(desk.button(OperatorAction::Resume, &subject, "Resume now")?);
     }
-    if kind == "Payment" || is_open {
-        buttons.push(desk.button(OperatorAction::Settle, &subject, "Check with the provider")?);
+    buttons.push(desk.button(OperatorAction::Settle, &subject, "Check with the provider")?);
+    if inspection.capturable_minor > 0 {
+        let mut capture = Button::asking(OperatorAction::Capture, &subject, "Capture");
+        capture.amount = Some(money(inspection.capturable_minor));
+        buttons.push(capture);
     }
-    if let Some(payment) = inspection.snapshot.payment.as_ref().filter(|_| kind == "Payment") {
-        let money = |minor: u32| format::money(minor.into(), &payment.currency);
-        if inspection.capturable_minor > 0 {
-            let mut capture = Button::asking(OperatorAction::Capture, &subject, "Capture");
-            capture.amount = Some(money(inspection.capturable_minor));
-            buttons.push(capture);
-        }
-        if inspection.voidable {
-            let mut void = Button::asking(OperatorAction::Void, &subject, "Void");
-            void.tone = "danger";
-            buttons.push(void);
-        }
-        if inspection.refundable_minor > 0 {
-            let mut refund = Button::asking(OperatorAction::Refund, &subject, "Refund");
-            refund.amount = Some(money(inspection.refundable_minor));
-            refund.has_reason = true;
-            refund.tone = "danger";
-            buttons.push(refund);
-        }
+    if inspection.voidable {
+        let mut void = Button::asking(OperatorAction::Void, &subject, "Void");
+        void.tone = "danger";
+        buttons.push(void);
+    }
+    if inspection.refundable_minor > 0 {
+        let mut refund = Button::asking(OperatorAction::Refund, &subject, "Refund");
+        refund.amount = Some(money(inspection.refundable_minor));
+        refund.has_reason = true;
+        refund.tone = "danger";
+        buttons.push(refund);
     }
     let internals = vec![tries(&inspection), keys(desk, object, &inspection), calls(desk, &inspection, None)];
-    let (tables, id) = (vec![refunds(&inspection)], id.to_owned());
-    let page = Parts { kind, id, state, facts, buttons, tables, internals };
+    let (id, state, tables) = (id.to_owned(), status(&payment.status), vec![refunds(&inspection)]);
+    let page = Parts { kind: "Payment", id, state, facts, buttons, tables, internals };
     show(desk, "/admin/payments", &inspection, None, page, &subject).await
 }
 
@@ -223,7 +209,7 @@ async fn show(
     internals.retain(|table| !table.rows.is_empty());
     let is_open = inspection.snapshot.keys.iter().any(|key| key.status == "open");
     let in_doubt = inspection.snapshot.keys.iter().any(|key| key.in_doubt == 1 && key.status == "open");
-    let told = inspection.snapshot.payment.as_ref().filter(|_| parts.kind == "Payment");
+    let told = inspection.snapshot.payment.as_ref().filter(|_| key_id.is_none());
     let account = format::owner(&inspection.snapshot.owner);
     let title =
         format!("What happened to this {} when; the list below says the same.", parts.kind.to_lowercase());

@@ -463,7 +463,7 @@ pub struct DetailPage {
     pub picture: String,
     /// Refunds, what operators did.
     pub tables: Vec<Table>,
-    /// Keys, calls, tries: folded, where they are not what the page is about.
+    /// Keys, calls and tries of a payment: folded.
     pub internals: Vec<Table>,
     /// They are what has to be looked at.
     pub internals_open: bool,
