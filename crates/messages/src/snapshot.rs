@@ -203,7 +203,7 @@ fn refund_row(rows: &Rows, refund: &payments::payment::Refund) -> Option<RefundR
     })
 }
 
-/// The operation that makes a call. Where there is no payment that of a ride did, which releases before had.
+/// The operation that makes a call. `None` for a ride of an older release: only those have calls and no payment.
 fn operation(rows: &Rows, call: &ProviderCall) -> Option<&'static str> {
     rows.resource.payment.as_ref()?;
     Some(if is_closing(call) { CallKind::Authorize.operation() } else { call.kind.operation() })

@@ -51,10 +51,11 @@ impl Reconciliation {
             return Ok(());
         };
         let unlisted = format!(
-                "provider = 'stripe' AND {HOLDS_MONEY} AND status != 'disputed' AND stripe_account IS ?3 AND {UNBOOKED} AND (provider_payment IS NULL OR listed_payment IS NOT provider_payment)
-                 AND updated_at_ms BETWEEN ?1 AND ?2 AND NOT EXISTS (SELECT 1 FROM breaks
-                    WHERE break_id = 'missing:stripe:' || coalesce(provider_payment, payment_id) AND state != 'resolved' AND state != 'repaired')"
-            );
+            "provider = 'stripe' AND {HOLDS_MONEY} AND status != 'disputed' AND stripe_account IS ?3 AND {UNBOOKED}
+             AND (provider_payment IS NULL OR listed_payment IS NOT provider_payment)
+             AND updated_at_ms BETWEEN ?1 AND ?2 AND NOT EXISTS (SELECT 1 FROM breaks
+                WHERE break_id = 'missing:stripe:' || coalesce(provider_payment, payment_id) AND state != 'resolved' AND state != 'repaired')"
+        );
         let sql = format!(
             "SELECT * FROM ({}) ORDER BY updated_at_ms LIMIT {}",
             breaks::local_records_sql(&unlisted),
