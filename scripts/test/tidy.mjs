@@ -88,7 +88,6 @@ const config = {
     `),
     'long files': words(`
       src/config.rs
-      src/edge/checkout/serve.rs
       crates/once/src/call.rs
       crates/payments/src/payment/check.rs
       crates/payments/src/payment/mod.rs

@@ -9,7 +9,11 @@
 use super::openapi::{Operation, operations};
 use super::route::{EncodedKey, EncodedOrder, Endpoint, OneOrAll, OrderLink, Own, Route, Who};
 #[cfg(target_arch = "wasm32")]
-use super::{assets, checkout::serve as checkout, desk, docs, info, keys, payments, webhooks};
+use super::{
+    assets,
+    checkout::{links, serve as checkout},
+    desk, docs, info, keys, payments, webhooks,
+};
 use ::payments::payment::id::PaymentId;
 use messages::settlement::{ACK_MAX_BYTES, REPORT_MAX_BYTES};
 use web::http::{REQUEST_MAX_BYTES, WEBHOOK_MAX_BYTES};
@@ -82,9 +86,9 @@ routes! {
     Get    "/idempotency-keys/{key}"    Account    keys::show(key: EncodedKey)  show_key;
     Delete "/idempotency-keys/{key}"    Account    keys::forget(key: EncodedKey)  forget_key;
 
-    Get  "/checkout"                            Anyone      checkout::demo_order()  new_checkout;
-    Post "/checkout/sessions"                   Account     checkout::make_link()  create_checkout_session;
-    Post "/checkout/sessions/{order}/expire"    Account     checkout::expire_links(order: EncodedOrder)  expire_checkout_sessions;
+    Get  "/checkout"                            Anyone      links::demo_order()  new_checkout;
+    Post "/checkout/sessions"                   Account     links::make_link()  create_checkout_session;
+    Post "/checkout/sessions/{order}/expire"    Account     links::expire_links(order: EncodedOrder)  expire_checkout_sessions;
     Get  "/checkout/{token}"                    LinkHolder  checkout::show_order(token: OrderLink)  checkout_page;
     Post "/checkout/{token}"                    LinkHolder  checkout::pay_order(token: OrderLink)  pay_order;
 

@@ -1,0 +1,116 @@
+//! Making and ending the links to an order.
+//!
+//! The order's object is told of each link, and keeps which one is the newest; the link itself is the order, signed.
+
+use super::Order;
+use super::cart::{Cart, Line};
+use super::page::path;
+use super::request::{OrderRequest, ended_to_json, link_to_json};
+use super::till::cards;
+use crate::edge::api::{account, invalid_parameters, unavailable};
+use crate::edge::app::{App, ObjectRef};
+use crate::edge::payment_params::{ORDER_MAX, visible};
+use messages::message::Ask;
+use once::id::Owner;
+use payments::flows::order_link::{EndedLinks, MadeLink, REVISION_MAX};
+use payments::payment::id::PaymentId;
+use payments::payment::money::Currency;
+use payments::payment::natural_key::order_object_name;
+use runtime::random;
+use web::http::{Answer, Request, percent_decode};
+use web::problem::{Kind, Problem};
+
+/// What the demo sells: name, price in cents, quantity.
+const DEMO_CART: [(&str, u32, u32); 3] = [
+    ("Mission patch, embroidered", 800, 2),
+    ("Enamel mug “Lift-off”", 1450, 1),
+    ("Star map, A2 print", 2400, 1),
+];
+
+/// `POST /checkout/sessions`: the link to an order. The order's object is told of it, and keeps which one is the newest. It
+/// needs no key: to ask for the same link again changes nothing, and every link of an order leads to the same payment.
+pub(in crate::edge) async fn make_link(app: &App, request: &Request) -> Result<Answer, Problem> {
+    let (owner, _) = account(app, request)?;
+    let Owner::Account(account) = owner else {
+        return Err(Problem::new(Kind::Unauthorized));
+    };
+    cards(app, &account)?;
+    let OrderRequest { id, cart, return_url, revision } =
+        OrderRequest::parse(&request.parameters()?, app.config.demo).map_err(invalid_parameters)?;
+    let place = ObjectRef::Named(order_object_name(&Owner::Account(account.clone()), &id));
+    let expires_at_ms = expires_at_ms(app, request);
+    let mut order = Order { id, account, cart, return_url, expires_at_ms, revision: REVISION_MAX };
+    let too_long = || {
+        let message = "make the link too long: shorten the names, or return_url";
+        invalid_parameters(vec![super::cart::wrong("lines", message)])
+    };
+    // A link that cannot be made must not replace one that is there.
+    order.seal(&app.config.signing_keys).ok_or_else(too_long)?;
+    let made = app.ask::<MadeLink>(&place, Ask::MakeLink { revision, content: order.content() }).await;
+    order.revision = match made.map_err(unavailable)? {
+        MadeLink::Revision(revision) => revision,
+        MadeLink::Conflict(newest) => {
+            let mut problem = Problem::new(Kind::LinkRevision);
+            problem.revision = Some(newest);
+            return Err(problem);
+        }
+    };
+    let link = order.seal(&app.config.signing_keys).ok_or_else(too_long)?;
+    let url = format!("{}{}", request.origin(), path(&link));
+    let body = link_to_json(&order, &url).to_string();
+    Ok(Answer::new(201, "application/json", body, "link_made").with("location", url))
+}
+
+/// `POST /checkout/sessions/{order}/expire`: ends all links of an order that were made so far.
+pub(in crate::edge) async fn expire_links(
+    app: &App,
+    request: &Request,
+    order: &str,
+) -> Result<Answer, Problem> {
+    let (owner, _) = account(app, request)?;
+    let id = percent_decode(order).filter(|id| visible(id, ORDER_MAX).is_ok());
+    let id = id.ok_or_else(|| Problem::new(Kind::NotFound))?;
+    let place = ObjectRef::Named(order_object_name(&owner, &id));
+    match app.ask::<EndedLinks>(&place, Ask::EndLinks).await.map_err(unavailable)? {
+        EndedLinks::Through(revision) => {
+            Ok(Answer::new(200, "application/json", ended_to_json(&id, revision).to_string(), "links_ended"))
+        }
+        EndedLinks::Paid(state) => {
+            let detail =
+                "The order is paid: there is nothing left to end. Void or refund the payment instead.";
+            let mut problem = Problem::because(Kind::PaymentState, detail);
+            problem.resource = app.object_id(&place).ok().map(|object| PaymentId::in_object(object).path());
+            problem.state = Some(state);
+            Err(problem)
+        }
+    }
+}
+
+/// `GET /checkout`: in the demo, a small cart to pay.
+pub(in crate::edge) async fn demo_order(app: &App, request: &Request) -> Result<Answer, Problem> {
+    if !app.config.demo {
+        return Err(Problem::because(
+            Kind::NotFound,
+            "An order is paid at its own address: the link that the shop gave you. Shops ask for one with \
+             `POST /checkout/sessions`.",
+        ));
+    }
+    let lines =
+        DEMO_CART.map(|(name, unit_minor, quantity)| Line { name: name.to_owned(), unit_minor, quantity });
+    let cart = Cart::new(Currency::USD, lines.to_vec()).map_err(invalid_parameters)?;
+    let order = Order {
+        id: format!("order_{}", random::uuid().map_err(unavailable)?),
+        account: app.config.checkout_account.clone(),
+        cart,
+        return_url: None,
+        expires_at_ms: expires_at_ms(app, request),
+        // Whoever looks at the demo's cart stores nothing.
+        revision: 0,
+    };
+    let link = order.seal(&app.config.signing_keys).unwrap_or_default();
+    Ok(Answer::see_other(&path(&link), "order_made"))
+}
+
+fn expires_at_ms(app: &App, request: &Request) -> u64 {
+    request.now_ms.saturating_add(app.config.checkout_ttl_ms)
+}

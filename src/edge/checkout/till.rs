@@ -1,0 +1,206 @@
+//! Where one order is paid: the order in a link, its object, and every page that both requests of it, [showing](super::serve) and
+//! paying, answer with.
+
+use super::Order;
+use super::form_key::{FormKey, Place};
+use super::page::{self, Cards, FormState, OrderState, Visit, last_entries, path};
+use crate::edge::api::{unavailable, unreadable};
+use crate::edge::app::{App, ObjectRef};
+use crate::edge::assets::CHECKOUT_SCRIPT;
+use crate::edge::reply::CARD_PAGE_POLICY;
+use messages::message::{Ask, OrderView, Shown, View};
+use once::id::{ObjectId, Owner};
+use once::key::IdempotencyKey;
+use payments::flows::order_link::{self, LinkState, is_through};
+use payments::payment::money::for_people;
+use payments::payment::natural_key::order_object_name;
+use runtime::random;
+use web::http::{Answer, Request};
+use web::problem::{Kind, Problem};
+use web::reply::CSP;
+
+/// Where one order is paid.
+pub(super) struct Till<'a> {
+    pub(super) app: &'a App,
+    pub(super) request: &'a Request,
+    pub(super) link: &'a str,
+    pub(super) order: Order,
+    /// Who sells: the payment is the account's.
+    pub(super) owner: Owner,
+    /// The order's object.
+    pub(super) object: ObjectId,
+    pub(super) cards: Cards<'a>,
+}
+
+impl<'a> Till<'a> {
+    pub(super) fn open(app: &'a App, request: &'a Request, link: &'a str) -> Result<Self, Problem> {
+        let not_found = |detail| Problem::because(Kind::NotFound, detail);
+        let order = Order::open(link, &app.config.signing_keys).map_err(|_| {
+            not_found(
+                "This link to an order is not complete, or it was changed. Open it again just as the shop gave it to \
+                 you. Nothing was charged by this.",
+            )
+        })?;
+        if !app.config.accounts.contains_key(&order.account) {
+            return Err(not_found("The shop that made this link does not take payments here any more."));
+        }
+        let owner = Owner::Account(order.account.clone());
+        let name = order_object_name(&owner, &order.id);
+        let object = app.object_id(&ObjectRef::Named(name)).map_err(unavailable)?;
+        Ok(Self { app, request, link, cards: cards(app, &order.account)?, order, owner, object })
+    }
+
+    pub(super) fn visit(&self) -> Visit<'_> {
+        let (site, now_ms) = (self.app.site(self.request), self.request.now_ms);
+        Visit { site, order: &self.order, link: self.link, now_ms }
+    }
+
+    const fn place(&self) -> Place<'_> {
+        Place { object: self.object, link: self.link }
+    }
+
+    pub(super) const fn is_expired(&self) -> bool {
+        self.request.now_ms >= self.order.expires_at_ms
+    }
+
+    /// What the order's object has, by the provider's latest word; or the page of a link that was replaced or ended. Such a
+    /// link still shows the payment that was made through it, while that is under way or paid.
+    pub(super) async fn shown(&self) -> Result<Result<Shown, Answer>, Problem> {
+        let ask = Ask::Order { owner: self.owner.clone() };
+        let order = self.app.ask::<OrderView>(&ObjectRef::Id(self.object), ask).await.map_err(unreadable)?;
+        let OrderView { view, links } = order;
+        let state = order_link::state(links.as_ref(), self.order.revision);
+        let payment = view.as_ref().and_then(|view| view.payment.as_ref());
+        let is_its_own = payment.is_some_and(|payment| is_through(payment, self.order.revision));
+        let is_payable = OrderState::of(view.as_ref()).is_payable();
+        Ok(match state {
+            LinkState::Replaced if is_payable || !is_its_own => Err(self.closed(Kind::LinkReplaced)),
+            LinkState::Ended if is_payable || !is_its_own => Err(self.closed(Kind::LinkEnded)),
+            LinkState::Live | LinkState::Replaced | LinkState::Ended => Ok(view),
+        })
+    }
+
+    /// What is being paid: of the payment, whatever stands in the link.
+    pub(super) fn total(&self, shown: Option<&View>) -> String {
+        let payment = shown.and_then(|view| view.payment.as_ref());
+        let (amount, currency) = match payment {
+            Some(payment) => (payment.amount, payment.currency),
+            None => (self.order.cart.total(), self.order.cart.currency()),
+        };
+        for_people(amount.get(), currency)
+    }
+
+    /// The order's page.
+    pub(super) fn see(&self, outcome: &'static str) -> Answer {
+        Answer::see_other(&path(self.link), outcome)
+    }
+
+    /// The form under a fresh key, while the link may be paid.
+    pub(super) fn form(&self, status: u16, sheet: FormState) -> Result<Answer, Problem> {
+        if self.is_expired() {
+            return Ok(self.expired());
+        }
+        Ok(self.form_with(self.form_key()?, status, sheet))
+    }
+
+    /// A fresh key for a form of this page.
+    pub(super) fn form_key(&self) -> Result<String, Problem> {
+        let expires_at_ms = self.request.now_ms.saturating_add(self.app.config.form_ttl_ms);
+        let key = FormKey {
+            nonce: random::uuid().map_err(unavailable)?,
+            // A form is not good for longer than its link.
+            expires_at_ms: expires_at_ms.min(self.order.expires_at_ms),
+        };
+        Ok(key.seal(self.place(), &self.app.config.signing_keys))
+    }
+
+    /// The key of a form of this page, if it is one.
+    pub(super) fn opened<'k>(
+        &self,
+        key: Option<&'k IdempotencyKey>,
+    ) -> Option<(&'k IdempotencyKey, FormKey)> {
+        let key = key?;
+        let opened = FormKey::open(key.as_str(), self.place(), &self.app.config.signing_keys);
+        opened.ok().map(|form_key| (key, form_key))
+    }
+
+    pub(super) fn form_with(&self, key: String, status: u16, sheet: FormState) -> Answer {
+        let outcome = if status == 200 { "form" } else { "form_again" };
+        let answer = web::reply::html(status, &page::form(self.visit(), key, &self.cards, sheet), outcome);
+        match self.cards {
+            Cards::Test => answer,
+            Cards::Element { .. } => answer.with(CSP, CARD_PAGE_POLICY),
+        }
+    }
+
+    fn expired(&self) -> Answer {
+        self.closed(Kind::LinkExpired)
+    }
+
+    /// With this link the order cannot be paid any more.
+    pub(super) fn closed(&self, why: Kind) -> Answer {
+        self.refuse(why.title(), &Problem::new(why))
+    }
+
+    /// No more cards are taken for this order.
+    pub(super) fn tried_too_often(&self) -> Answer {
+        let detail = "It was tried too often without success, so no more cards are taken for it. Nothing was charged. Please \
+                      contact the shop: it can make a new order for you, with a link of its own.";
+        self.refuse("This order cannot be paid here any more", &Problem::because(Kind::LimitReached, detail))
+    }
+
+    /// A page that leads back to the shop; for programs the problem.
+    fn refuse(&self, title: &str, problem: &Problem) -> Answer {
+        if !self.request.wants_html() {
+            return web::reply::problem(problem, self.request);
+        }
+        let link = match &self.order.return_url {
+            Some(url) => (url.as_str(), "Back to the shop"),
+            None => ("/", "Back to the start"),
+        };
+        web::reply::titled_page(title, problem, self.request, self.app.site(self.request), link)
+    }
+
+    /// Too many forms of this order, or from this address. Nothing was asked, so nothing is known about the order.
+    pub(super) fn flooded(&self) -> Answer {
+        let mut problem = web::reply::rate_limited();
+        problem.detail = "This was sent too often in a short time, and it was not run this time. Wait a minute, then look at \
+                          your order: its page shows whether it is paid."
+            .to_owned();
+        if !self.request.wants_html() {
+            return web::reply::problem(&problem, self.request);
+        }
+        let (site, path) = (self.app.site(self.request), path(self.link));
+        web::reply::titled_page("One moment, please", &problem, self.request, site, (&path, "Show my order"))
+    }
+
+    /// The form once more, with the reason; or the order's page, if there is nothing to pay: "nothing was charged" may be
+    /// wrong then.
+    pub(super) async fn again(&self, status: u16, sheet: FormState) -> Result<Answer, Problem> {
+        let shown = match self.shown().await? {
+            Ok(shown) => shown,
+            Err(closed) => return Ok(closed),
+        };
+        if !OrderState::of(shown.as_ref()).is_payable() {
+            return Ok(self.see("used"));
+        }
+        let kept = sheet.kept.or_else(|| shown.as_ref().and_then(last_entries));
+        self.form(status, FormState { kept, ..sheet })
+    }
+}
+
+/// How cards are entered here.
+pub(super) fn cards<'a>(app: &'a App, account: &str) -> Result<Cards<'a>, Problem> {
+    match &app.config.publishable_key {
+        Some(publishable_key) => Ok(Cards::Element {
+            publishable_key,
+            stripe_account: app.config.stripe_account(account),
+            script: CHECKOUT_SCRIPT.address,
+        }),
+        None if app.config.demo => Ok(Cards::Test),
+        None => Err(Problem::of_setting(
+            Kind::Misconfigured,
+            "Payments by form are not set up here: STRIPE_PUBLISHABLE_KEY is not set. Nothing was charged.",
+        )),
+    }
+}
