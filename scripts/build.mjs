@@ -44,22 +44,11 @@ export const inputsOf = ({ dir, workspace }) => [
   ...(dir === workspace ? [] : sharedInputs.map((input) => relative(dir, join(workspace, input)))),
 ];
 
-// Static files beside the Worker, in build/assets: the page /docs, with Swagger UI and its licence.
-const assets = {
-  'paid-once': {
-    docs: [
-      'static/docs.css',
-      'static/docs.js',
-      ...[
-        'LICENSE',
-        'NOTICE',
-        'swagger-ui-bundle.js',
-        'swagger-ui-bundle.js.LICENSE.txt',
-        'swagger-ui.css',
-      ].map((file) => `node_modules/swagger-ui-dist/${file}`),
-    ],
-  },
-};
+// Static files beside the Worker, by their folders in build/assets.
+const assets = { 'paid-once': { docs: ['static/docs.css', 'static/docs.js'] } };
+
+// Programs of a Worker's own that write more of them, into the folder named. They are made for the machine that builds.
+const writers = { 'paid-once': { program: 'api-document', folder: 'docs' } };
 
 /** What cargo calls them, and whether functions keep their names: for the stack of a trap, and for a profile of the release. */
 const profiles = {
@@ -88,7 +77,7 @@ export async function build({
 async function compileWorker(worker, { profile }) {
   const shown = step(`compiling ${worker.name}`);
   try {
-    await compile(worker, profile, shown);
+    await Promise.all([compile(worker, profile, shown), compileWriter(worker)]);
   } catch (error) {
     shown.fail();
     throw error;
@@ -108,22 +97,43 @@ async function buildWorker(worker, { profile, named }) {
   rmSync(stamp, { force: true });
   const shown = step(`building ${name}`);
   try {
-    const wasm = await compile({ name, dir }, profile, shown);
+    const [wasm, writer] = await Promise.all([compile(worker, profile, shown), compileWriter(worker)]);
     await bind(wasm, out, { named });
+    copyAssets(dir, out, assets[name] ?? {});
+    await writeAssets(worker, writer, out);
   } catch (error) {
     shown.fail();
     throw error;
   }
-  copyAssets(dir, out, assets[name] ?? {});
   writeFileSync(stamp, wanted);
   shown.done(`${name} is built: ${wasmSize(out)}`);
+}
+
+/** Set-up sets it; a test that builds an example may be run without. */
+const targetFolder = () => process.env.CARGO_TARGET_DIR ?? inRoot('target');
+
+/** The program that writes the Worker's other static files, if it has one. */
+async function compileWriter({ name, dir }) {
+  if (!writers[name]) return undefined;
+  const { program } = writers[name];
+  const { ok, lines } = await run('cargo', ['build', '--bin', program, '--locked'], {
+    cwd: dir,
+    env: { ...process.env, CARGO_TARGET_DIR: targetFolder() },
+  });
+  if (!ok) throw new Stop([...lines.slice(-60), '', `Building ${program} failed.`].join('\n'));
+  return join(targetFolder(), 'debug', program);
+}
+
+async function writeAssets({ name }, writer, out) {
+  if (!writer) return;
+  const { ok, lines } = await run(writer, [join(out, 'assets', writers[name].folder)]);
+  if (!ok) throw new Stop([...lines, '', `${writers[name].program} failed.`].join('\n'));
 }
 
 /** The WebAssembly as the compiler leaves it. */
 async function compile({ name, dir }, profile, shown) {
   const progress = cargoProgress();
-  // Set-up sets it; a test that builds an example may be run without.
-  const target = process.env.CARGO_TARGET_DIR ?? inRoot('target');
+  const target = targetFolder();
   const { ok, lines } = await run(
     'cargo',
     ['build', '--lib', '--locked', '--target', wasmTarget, '--profile', profile],

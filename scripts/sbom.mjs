@@ -1,14 +1,10 @@
-// `npm run sbom` prints the bill of materials of what is deployed: CycloneDX 1.6 (https://cyclonedx.org/docs/1.6/json/). Crates in the
-// WebAssembly of the Workers, and the npm packages whose files are served. Made of the lock files alone: the same source gives
-// the same bytes.
+// `npm run sbom` prints the bill of materials of what is deployed: CycloneDX 1.6 (https://cyclonedx.org/docs/1.6/json/). These are crates
+// in the WebAssembly of the Workers: npm packages only build and test. Made of the lock files alone: the same source gives the same bytes.
 import { readFileSync } from 'node:fs';
 import { pathToFileURL } from 'node:url';
 
 import { checksums, shipped } from './lib/crates.mjs';
 import { inRoot, workers } from './lib/paths.mjs';
-
-/** npm packages whose files are served; all others only build and test. */
-const SERVED = ['swagger-ui-dist'];
 
 export function billOfMaterials() {
   const { name, version } = JSON.parse(readFileSync(inRoot('package.json'), 'utf8'));
@@ -21,11 +17,6 @@ export function billOfMaterials() {
       known.properties.push({ name: 'paid-once:worker', value: worker });
       found.set(component.purl, known);
     }
-  }
-  const { packages } = JSON.parse(readFileSync(inRoot('package-lock.json'), 'utf8'));
-  for (const served of SERVED) {
-    const component = ofNpm(served, packages[`node_modules/${served}`]);
-    found.set(component.purl, component);
   }
   const components = [...found.values()].sort((a, b) => (a.purl < b.purl ? -1 : 1));
   return {
@@ -46,17 +37,10 @@ function ofCrate({ name, version, license }, checksum) {
     version,
     hashes,
     license: license.replaceAll('/', ' OR '),
-    workers: [],
   });
 }
 
-function ofNpm(name, { version, integrity, license }) {
-  const sha512 = Buffer.from(integrity.replace(/^sha512-/, ''), 'base64').toString('hex');
-  const hashes = [{ alg: 'SHA-512', content: sha512 }];
-  return library(`pkg:npm/${name}@${version}`, { name, version, hashes, license, workers: ['paid-once'] });
-}
-
-function library(purl, { name, version, hashes, license, workers }) {
+function library(purl, { name, version, hashes, license }) {
   return {
     type: 'library',
     'bom-ref': purl,
@@ -65,7 +49,7 @@ function library(purl, { name, version, hashes, license, workers }) {
     purl,
     hashes,
     licenses: [{ expression: license }],
-    properties: workers.map((value) => ({ name: 'paid-once:worker', value })),
+    properties: [],
   };
 }
 

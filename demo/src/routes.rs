@@ -65,7 +65,6 @@ macro_rules! routes {
             parameters: &[$(PathParameter {
                 name: stringify!($name),
                 fits: <$type as FromPath>::fits,
-                described: <$type as FromPath>::described,
             }),*],
             body_max_bytes: REQUEST_MAX_BYTES,
             own: Own {

@@ -68,7 +68,6 @@ macro_rules! routes {
             parameters: &[$(PathParameter {
                 name: stringify!($name),
                 fits: <$type as FromPath>::fits,
-                described: <$type as FromPath>::described,
             }),*],
             body_max_bytes: body_max_bytes(&[$($max)?]),
             own: Own {

@@ -15,14 +15,6 @@ pub struct Home {
     pub site: Site,
 }
 
-/// `GET /docs`
-#[derive(Template)]
-#[template(path = "docs.html")]
-pub struct Docs {
-    /// See [`Site`].
-    pub site: Site,
-}
-
 /// A line of an order.
 #[derive(Clone, Debug)]
 pub struct OrderLine {

@@ -1,17 +1,12 @@
-//! What the table of routes says of an address beside its method and pattern: who may use it, who answers, and what the API's document
-//! says of it. [`super::routes`] has them all.
+//! What the table of routes says of an address beside its method and pattern: who may use it, and who answers. [`super::routes`] has
+//! them all.
 
 #[cfg(target_arch = "wasm32")]
 use futures_util::future::LocalBoxFuture;
-use serde_json::{Value, json};
 
 #[cfg(target_arch = "wasm32")]
 use super::app::App;
-use super::checkout::order_token::LINK_MAX_LEN;
-use super::openapi::{self, Operation};
-use once::key::KEY_MAX_LEN;
 use web::route::FromPath;
-use web::schema::text;
 #[cfg(target_arch = "wasm32")]
 use web::{
     http::{Answer, Request},
@@ -53,8 +48,6 @@ impl Who {
 pub struct Own {
     /// Who may.
     pub who: Who,
-    /// What the API's document says of it; nothing where it is for browsers alone.
-    pub operation: Option<fn() -> Operation>,
     /// Who answers.
     #[cfg(target_arch = "wasm32")]
     pub(super) handler: Handler,
@@ -72,7 +65,7 @@ pub fn is_api(route: &Route) -> bool {
 
 /// Makes types of texts that stand in a path as they were sent: their handlers read them.
 macro_rules! texts {
-    ($($(#[$doc:meta])* $name:ident $described:expr;)*) => {$(
+    ($($(#[$doc:meta])* $name:ident;)*) => {$(
         $(#[$doc])*
         #[derive(Clone, Debug, PartialEq, Eq)]
         pub struct $name(String);
@@ -81,29 +74,17 @@ macro_rules! texts {
             fn from_path(text: &str) -> Option<Self> {
                 Some(Self(text.to_owned()))
             }
-
-            fn described() -> Option<Value> {
-                $described
-            }
         }
     )*};
 }
 
 texts! {
     /// An idempotency key, still percent-encoded.
-    EncodedKey Some(json!({
-        "description": "The idempotency key, percent-encoded.", "example": openapi::KEY,
-        "schema": text().with("minLength", 1).at_most(KEY_MAX_LEN).with("pattern", "^[!-~]+$"),
-    }));
+    EncodedKey;
     /// The id of a merchant's order, still percent-encoded.
-    EncodedOrder Some(json!({
-        "description": "Your order, percent-encoded.", "schema": text().with("minLength", 1),
-    }));
+    EncodedOrder;
     /// The link to an order.
-    OrderLink Some(json!({
-        "description": "The signed order.",
-        "schema": text().with("minLength", 16).at_most(LINK_MAX_LEN).with("pattern", r"^[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+$"),
-    }));
+    OrderLink;
     /// A payment's id, or all of them.
-    OneOrAll Some(json!({ "description": "The id of the payment, or `all`.", "schema": text() }));
+    OneOrAll;
 }

@@ -6,7 +6,8 @@
 //! The first pattern that fits counts, so one without parameters stands before those that would take its place. HEAD works wherever
 //! GET does, OPTIONS everywhere. A number in brackets is the longest body, where it is not [`REQUEST_MAX_BYTES`].
 
-use super::openapi::{Operation, operations};
+#[cfg(not(target_arch = "wasm32"))]
+use super::openapi::{Described, Documented, Operation, operations};
 use super::route::{EncodedKey, EncodedOrder, Endpoint, OneOrAll, OrderLink, Own, Route, Who};
 #[cfg(target_arch = "wasm32")]
 use super::{
@@ -30,17 +31,25 @@ macro_rules! routes {
             parameters: &[$(PathParameter {
                 name: stringify!($name),
                 fits: <$type as FromPath>::fits,
-                described: <$type as FromPath>::described,
             }),*],
             body_max_bytes: body_max_bytes(&[$($max)?]),
             own: Own {
                 who: Who::$who,
-                operation: operation(&[$(operations::$operation)?]),
                 #[cfg(target_arch = "wasm32")]
                 handler: |app, request, _parameters| Box::pin(async move {
                     $($handler)::+(app, request, $(&_parameters.get::<$type>(stringify!($name))),*).await
                 }),
             },
+        }),*];
+
+        /// What the API's document says of them. It is made when the Worker is built, on the machine that builds it.
+        #[cfg(not(target_arch = "wasm32"))]
+        pub static DOCUMENTED: &[Documented] = &[$(Documented {
+            method: Method::$method,
+            pattern: $pattern,
+            who: Who::$who,
+            parameters: &[$((stringify!($name), <$type as Described>::described)),*],
+            operation: operation(&[$(operations::$operation)?]),
         }),*];
     };
 }
@@ -57,6 +66,7 @@ const fn body_max_bytes(given: &[usize]) -> usize {
     }
 }
 
+#[cfg(not(target_arch = "wasm32"))]
 const fn operation(given: &[fn() -> Operation]) -> Option<fn() -> Operation> {
     match given {
         [operation, ..] => Some(*operation),

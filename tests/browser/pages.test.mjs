@@ -166,10 +166,13 @@ const pages = {
 
   documentation: async (page) => {
     await page.goto('/docs');
-    const pay = page.locator('#operations-Payments-createPayment');
-    await pay.locator('.opblock-summary-control').click();
-    await pay.getByRole('button', { name: 'Execute' }).click();
-    await pay.getByText('"status": "succeeded"').first().waitFor();
+    const operation = page.locator('#createPayment');
+    await operation.getByRole('button', { name: 'Copy' }).first().waitFor();
+    await operation
+      .getByText(`curl -i ${new URL(page.url()).origin}/payments`)
+      .first()
+      .waitFor();
+    await operation.getByText('Example', { exact: false }).first().click();
   },
 
   lab: async (page) => {

@@ -14,11 +14,11 @@ use std::sync::LazyLock;
 
 use paid_once::edge::openapi::document;
 use paid_once::edge::route::Endpoint;
-use paid_once::edge::routes::{self, ENDPOINTS};
+use paid_once::edge::routes::{self, DOCUMENTED, ENDPOINTS};
 use serde_json::Value;
 use web::problem::Kind;
 
-static DOCUMENT: LazyLock<Value> = LazyLock::new(|| document(ENDPOINTS));
+static DOCUMENT: LazyLock<Value> = LazyLock::new(|| document(DOCUMENTED));
 
 /// What is for browsers alone: the files that pages are made of. The desk's pages and buttons are for browsers too; of what is below it
 /// only the statistics are for programs.

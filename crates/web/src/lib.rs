@@ -13,7 +13,6 @@ pub mod pages;
 pub mod problem;
 pub mod reply;
 pub mod route;
-pub mod schema;
 pub mod session;
 pub mod signing;
 pub mod test_cards;

@@ -4,11 +4,8 @@
 use std::marker::PhantomData;
 use std::ops::Deref;
 
-use serde_json::{Value, json};
-
 use crate::http::percent_decode;
 use crate::problem::{Kind, Problem};
-use crate::schema::{one_of_words, reference};
 use payments::payment::id::PaymentId;
 
 /// HEAD works wherever GET does, and OPTIONS everywhere.
@@ -55,8 +52,6 @@ pub struct PathParameter {
     pub name: &'static str,
     /// Whether the route is meant with this in its place.
     pub fits: fn(&str) -> bool,
-    /// See [`FromPath::described`].
-    pub described: fn() -> Option<Value>,
 }
 
 /// What can stand in a path.
@@ -68,31 +63,17 @@ pub trait FromPath: Sized {
     fn fits(_text: &str) -> bool {
         true
     }
-
-    /// What the API's document says of it: description and schema. Nothing where it is for browsers alone.
-    fn described() -> Option<Value> {
-        None
-    }
 }
 
 impl FromPath for PaymentId {
     fn from_path(text: &str) -> Option<Self> {
         Self::parse(text)
     }
-
-    fn described() -> Option<Value> {
-        Some(json!({ "description": "The payment.", "schema": reference("PaymentId") }))
-    }
 }
 
 impl FromPath for Kind {
     fn from_path(text: &str) -> Option<Self> {
         Self::from_slug(text)
-    }
-
-    fn described() -> Option<Value> {
-        let schema = one_of_words(Self::ALL.iter().map(|kind| kind.slug()));
-        Some(json!({ "description": "The last part of the type.", "schema": schema }))
     }
 }
 

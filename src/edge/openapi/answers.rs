@@ -3,8 +3,8 @@
 use serde_json::{Map, Value, json};
 
 use super::problems::{self, REQUEST_ID};
+use super::schema::{Schema, integer, one_of_words, text, uri_reference};
 use web::problem::Kind;
-use web::schema::{Schema, integer, one_of_words, text, uri_reference};
 
 /// A header, by its name in an answer and among the components.
 pub(super) type Header = (&'static str, &'static str);
@@ -147,7 +147,7 @@ impl Refusal {
 
     /// As a component.
     pub(super) fn to_json(self) -> Value {
-        let to = |kind: &Kind| web::schema::reference(&problems::name(*kind));
+        let to = |kind: &Kind| super::schema::reference(&problems::name(*kind));
         let schema = match self.kinds {
             [kind] => to(kind),
             kinds => Schema::default()

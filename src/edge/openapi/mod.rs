@@ -1,25 +1,31 @@
-//! The API's document, [OpenAPI 3.1](https://spec.openapis.org/oas/v3.1.1): made when it is first asked for, from the table of routes and
-//! from the limits, words and problems that the code itself uses. What the table does not know of a route is in `operations.rs`.
+//! The API's document, [OpenAPI 3.1](https://spec.openapis.org/oas/v3.1.1): made when the Worker is built, from the table of routes and
+//! from the limits, words and problems that the code itself uses. What the table does not know of a route is in `operations.rs`; `page.rs`
+//! makes the page for people of it.
 
 mod answers;
+mod markdown;
 mod operation;
 pub(super) mod operations;
+mod page;
+mod parameters;
 mod problems;
+mod schema;
 mod schemas;
 
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
-use super::route::{Endpoint, Who};
+use super::route::Who;
 use once::key::KEY_MAX_LEN;
 pub use operation::Operation;
+pub use page::page;
+pub use parameters::Described;
+use parameters::KEY;
+use schema::text;
 use web::key_source::WAIT_MAX_MS;
 use web::problem::Kind;
-use web::schema::text;
-
-/// A key, for examples.
-pub(super) const KEY: &str = "7f3a2c1e-5b0d-4f6a-9c8e-2d1b3a4c5e6f";
+use web::route::Method;
 
 const ABOUT: &str = "Make a key for each thing that is to happen once, send it in `Idempotency-Key`, and send **the same request with the same key** again until the answer is neither 409 `request-in-progress`, nor 429, nor 5xx. However often you do that: it happens at most once, and every complete answer is the first one, byte for byte.
 
@@ -49,17 +55,35 @@ const LINKS: [(&str, &str, &str, &str); 6] = [
     ("ListRefundsOfPayment", "listRefunds", "/payment", "All refunds of the payment."),
 ];
 
+/// What is said of a parameter in a path: see [`Described`].
+type Describe = fn() -> Option<Value>;
+
+/// A route, as far as the document is concerned.
+#[derive(Clone, Copy, Debug)]
+pub struct Documented {
+    /// What is asked for.
+    pub method: Method,
+    /// The path, with `{name}` for each parameter.
+    pub pattern: &'static str,
+    /// Who may.
+    pub who: Who,
+    /// The parameters in the path, and what is said of them.
+    pub parameters: &'static [(&'static str, Describe)],
+    /// What it is for; nothing where it is for browsers alone.
+    pub operation: Option<fn() -> Operation>,
+}
+
 /// The document of these routes.
-pub fn document(endpoints: &[Endpoint]) -> Value {
+pub fn document(routes: &[Documented]) -> Value {
     let mut paths: Map<String, Value> = Map::new();
     let mut responses = BTreeMap::new();
-    for endpoint in endpoints {
-        let Some(operation) = endpoint.own.operation.map(|operation| operation()) else { continue };
+    for route in routes {
+        let Some(operation) = route.operation.map(|operation| operation()) else { continue };
         responses.extend(operation.refusals().iter().map(|refusal| (refusal.name, refusal.to_json())));
-        let path = paths.entry(endpoint.pattern).or_insert_with(|| json!({}));
+        let path = paths.entry(route.pattern).or_insert_with(|| json!({}));
         if let Value::Object(path) = path {
-            let method = endpoint.method.as_str().to_ascii_lowercase();
-            path.insert(method, operation.to_json(security(endpoint.own.who), in_path(endpoint)));
+            let method = route.method.as_str().to_ascii_lowercase();
+            path.insert(method, operation.to_json(security(route.who), in_path(route)));
         }
     }
     let mut schemas: Map<String, Value> =
@@ -110,12 +134,12 @@ fn security(who: Who) -> Value {
 }
 
 /// The parameters in a route's path.
-fn in_path(endpoint: &Endpoint) -> Vec<Value> {
-    let described = endpoint.parameters.iter().filter_map(|parameter| {
-        let mut described = (parameter.described)()?;
+fn in_path(route: &Documented) -> Vec<Value> {
+    let described = route.parameters.iter().filter_map(|(name, described)| {
+        let mut described = described()?;
         if let Value::Object(members) = &mut described {
             members.extend([
-                ("name".to_owned(), parameter.name.into()),
+                ("name".to_owned(), (*name).into()),
                 ("in".to_owned(), "path".into()),
                 ("required".to_owned(), true.into()),
             ]);

@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use super::answers::{
     HTTPS_REQUIRED, Header, INTERRUPTED, METHOD_NOT_ALLOWED, NEXT_PAGE, Refusal, STORED, header_references,
 };
-use web::schema::{Schema, text};
+use super::schema::{Schema, text};
 
 /// What a route of the table is for.
 #[derive(Clone, Debug)]

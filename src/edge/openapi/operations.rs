@@ -4,11 +4,11 @@ use serde_json::json;
 
 use super::answers::*;
 use super::operation::Operation;
+use super::schema::{Schema, constant, integer, integer_of, object, reference, text};
 use super::schemas::payment_status;
 use crate::edge::return_key;
 use crate::readmodel::list::{CREATED_MAX_S, LIMIT_DEFAULT, LIMIT_MAX};
 use crate::webhooks::adyen;
-use web::schema::{Schema, constant, integer, integer_of, object, reference, text};
 
 /// What whoever sends a body may be refused for.
 const BODY: [Refusal; 2] = [REQUEST_TIMEOUT, CONTENT_TOO_LARGE];
@@ -391,7 +391,7 @@ fn page(id: &'static str, summary: &'static str, about: &'static str) -> Operati
 }
 
 pub(in crate::edge) fn docs() -> Operation {
-    page("docs", "This document as a page", "To read and to try.")
+    page("docs", "This document as a page", "For people, with examples to paste.")
 }
 
 pub(in crate::edge) fn problem_page() -> Operation {

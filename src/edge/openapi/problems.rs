@@ -2,11 +2,11 @@
 
 use serde_json::{Value, json};
 
+use super::schema::{Schema, constant, integer_of, list, reference, text};
 use super::schemas::{declined_example, payment_id, refund_example, resource};
 use once::fingerprint::FieldError;
 use payments::flows::order_link::REVISION_MAX;
 use web::problem::{Kind, Problem};
-use web::schema::{Schema, constant, integer_of, list, reference, text};
 
 /// A request's id, for examples.
 pub(super) const REQUEST_ID: &str = "req_019c2f4e-7b1a-7c3d-9e5f-0a1b2c3d4e5f";

@@ -2,6 +2,10 @@
 
 use serde_json::{Value, json};
 
+use super::schema::{
+    Schema, boolean, constant, integer, integer_of, list, object, one_of_words, reference, text, uri,
+    uri_reference,
+};
 use crate::edge::checkout::cart::{LINES_MAX, NAME_MAX_CHARS, QUANTITY_MAX};
 use crate::edge::payment_params::{METADATA_MAX, METADATA_NAME_MAX, METADATA_VALUE_MAX, ORDER_MAX, URL_MAX};
 use crate::readmodel::list::STATUSES;
@@ -11,10 +15,6 @@ use payments::payment::tries::Stage;
 use payments::payment::{DisputeStatus, RefundReason};
 use payments::providers::Provider;
 use web::entries::EMAIL_MAX;
-use web::schema::{
-    Schema, boolean, constant, integer, integer_of, list, object, one_of_words, reference, text, uri,
-    uri_reference,
-};
 
 const AT: &str = "2026-11-21T09:30:00.000Z";
 /// The id of a payment in the examples, after its prefix.
@@ -223,8 +223,7 @@ fn payment_request() -> Schema {
             .has("provider", reference("Provider"))
             .has("payment_method", text().about("The fallback provider's token of what pays.")))
         .example(json!({
-            "amount": 2500, "currency": "usd", "payment_method": "pm_card_visa", "order_id": "order-1042",
-            "description": "Two tickets",
+            "amount": 2500, "currency": "usd", "payment_method": "pm_card_visa", "description": "Two tickets",
         }))
 }
 

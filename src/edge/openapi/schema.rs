@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 
 /// A schema of JSON Schema 2020-12.
 #[derive(Clone, Debug, Default)]
-pub struct Schema(Map<String, Value>);
+pub(super) struct Schema(Map<String, Value>);
 
 /// Anything of a type.
 fn of_type(name: &str) -> Schema {
@@ -12,89 +12,89 @@ fn of_type(name: &str) -> Schema {
 }
 
 /// A text.
-pub fn text() -> Schema {
+pub(super) fn text() -> Schema {
     of_type("string")
 }
 
 /// A whole number.
-pub fn integer() -> Schema {
+pub(super) fn integer() -> Schema {
     of_type("integer")
 }
 
 /// A whole number of this range.
-pub fn integer_of(min: impl Into<Value>, max: impl Into<Value>) -> Schema {
+pub(super) fn integer_of(min: impl Into<Value>, max: impl Into<Value>) -> Schema {
     integer().with("minimum", min).with("maximum", max)
 }
 
 /// True or false.
-pub fn boolean() -> Schema {
+pub(super) fn boolean() -> Schema {
     of_type("boolean")
 }
 
 /// A list.
-pub fn list(items: Schema) -> Schema {
+pub(super) fn list(items: Schema) -> Schema {
     of_type("array").with("items", items)
 }
 
 /// An object. Its members are added one by one.
-pub fn object() -> Schema {
+pub(super) fn object() -> Schema {
     of_type("object").with("properties", Map::new())
 }
 
 /// This and nothing else.
-pub fn constant(value: impl Into<Value>) -> Schema {
+pub(super) fn constant(value: impl Into<Value>) -> Schema {
     Schema::default().with("const", value)
 }
 
 /// One of these words.
-pub fn one_of_words<'a>(words: impl IntoIterator<Item = &'a str>) -> Schema {
+pub(super) fn one_of_words<'a>(words: impl IntoIterator<Item = &'a str>) -> Schema {
     text().with("enum", words.into_iter().collect::<Vec<_>>())
 }
 
 /// The schema of this name.
-pub fn reference(name: &str) -> Schema {
+pub(super) fn reference(name: &str) -> Schema {
     Schema::default().with("$ref", format!("#/components/schemas/{name}"))
 }
 
 /// The address of something on this site, or of a page elsewhere.
-pub fn uri_reference() -> Schema {
+pub(super) fn uri_reference() -> Schema {
     text().with("format", "uri-reference")
 }
 
 /// An absolute address.
-pub fn uri() -> Schema {
+pub(super) fn uri() -> Schema {
     text().with("format", "uri")
 }
 
 impl Schema {
     /// With another keyword.
     #[must_use]
-    pub fn with(mut self, keyword: &str, value: impl Into<Value>) -> Self {
+    pub(super) fn with(mut self, keyword: &str, value: impl Into<Value>) -> Self {
         self.0.insert(keyword.to_owned(), value.into());
         self
     }
 
     /// What it is.
     #[must_use]
-    pub fn about(self, description: &str) -> Self {
+    pub(super) fn about(self, description: &str) -> Self {
         self.with("description", description)
     }
 
     /// With an example.
     #[must_use]
-    pub fn example(self, example: impl Into<Value>) -> Self {
+    pub(super) fn example(self, example: impl Into<Value>) -> Self {
         self.with("examples", vec![example.into()])
     }
 
     /// A text of at most as many characters.
     #[must_use]
-    pub fn at_most(self, characters: usize) -> Self {
+    pub(super) fn at_most(self, characters: usize) -> Self {
         self.with("maxLength", characters)
     }
 
     /// Or null.
     #[must_use]
-    pub fn or_null(mut self) -> Self {
+    pub(super) fn or_null(mut self) -> Self {
         match self.0.get("type").cloned() {
             Some(name) => self.with("type", json!([name, "null"])),
             None => {
@@ -110,7 +110,7 @@ impl Schema {
 
     /// With a member that may be left out.
     #[must_use]
-    pub fn may_have(mut self, name: &str, schema: impl Into<Value>) -> Self {
+    pub(super) fn may_have(mut self, name: &str, schema: impl Into<Value>) -> Self {
         if let Some(Value::Object(properties)) = self.0.get_mut("properties") {
             properties.insert(name.to_owned(), schema.into());
         }
@@ -119,13 +119,13 @@ impl Schema {
 
     /// With a member that is always there.
     #[must_use]
-    pub fn has(self, name: &str, schema: impl Into<Value>) -> Self {
+    pub(super) fn has(self, name: &str, schema: impl Into<Value>) -> Self {
         self.may_have(name, schema).needs(&[name])
     }
 
     /// Members that are always there.
     #[must_use]
-    pub fn needs(mut self, names: &[&str]) -> Self {
+    pub(super) fn needs(mut self, names: &[&str]) -> Self {
         let required = self.0.entry("required").or_insert_with(|| json!([]));
         if let Value::Array(required) = required {
             required.extend(names.iter().map(|name| Value::from(*name)));
@@ -135,7 +135,7 @@ impl Schema {
 
     /// Without any other member.
     #[must_use]
-    pub fn closed(self) -> Self {
+    pub(super) fn closed(self) -> Self {
         self.with("additionalProperties", false)
     }
 }

@@ -1,0 +1,70 @@
+//! What the document says of the parameters in a path.
+
+use serde_json::{Value, json};
+
+use super::schema::{one_of_words, reference, text};
+use crate::edge::checkout::order_token::LINK_MAX_LEN;
+use crate::edge::route::{EncodedKey, EncodedOrder, OneOrAll, OrderLink};
+use once::key::KEY_MAX_LEN;
+use payments::payment::id::PaymentId;
+use web::problem::Kind;
+use web::route::Text;
+
+/// A key, for examples.
+pub(super) const KEY: &str = "7f3a2c1e-5b0d-4f6a-9c8e-2d1b3a4c5e6f";
+
+/// What can stand in a path.
+pub trait Described {
+    /// Description and schema. Nothing where it is for browsers alone.
+    fn described() -> Option<Value>;
+}
+
+impl Described for PaymentId {
+    fn described() -> Option<Value> {
+        Some(json!({ "description": "The payment.", "schema": reference("PaymentId") }))
+    }
+}
+
+impl Described for Kind {
+    fn described() -> Option<Value> {
+        let schema = one_of_words(Self::ALL.iter().map(|kind| kind.slug()));
+        Some(json!({ "description": "The last part of the type.", "schema": schema }))
+    }
+}
+
+impl Described for EncodedKey {
+    fn described() -> Option<Value> {
+        Some(json!({
+            "description": "The idempotency key, percent-encoded.", "example": KEY,
+            "schema": text().with("minLength", 1).at_most(KEY_MAX_LEN).with("pattern", "^[!-~]+$"),
+        }))
+    }
+}
+
+impl Described for EncodedOrder {
+    fn described() -> Option<Value> {
+        Some(json!({ "description": "Your order, percent-encoded.", "schema": text().with("minLength", 1) }))
+    }
+}
+
+impl Described for OrderLink {
+    fn described() -> Option<Value> {
+        let schema = text()
+            .with("minLength", 16)
+            .at_most(LINK_MAX_LEN)
+            .with("pattern", r"^[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+$");
+        Some(json!({ "description": "The signed order.", "schema": schema }))
+    }
+}
+
+impl Described for OneOrAll {
+    fn described() -> Option<Value> {
+        Some(json!({ "description": "The id of the payment, or `all`.", "schema": text() }))
+    }
+}
+
+impl Described for Text {
+    fn described() -> Option<Value> {
+        None
+    }
+}
