@@ -14,7 +14,7 @@ use sha2::{Digest, Sha256};
 use crate::replay_cache::LASTS_MAX_MS;
 use once::account::Credential;
 use once::context::Times;
-use payments::flows::engine::{Credentials, Limits};
+use payments::engine::{Credentials, Limits};
 use payments::providers::Provider;
 use runtime::log::Level;
 use runtime::settings;

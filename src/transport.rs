@@ -10,8 +10,8 @@ use worker::{Env, Response};
 
 use crate::config::Config;
 use once::call::{FrozenRequest, RefusalScope};
-use payments::flows::engine::{LookUp, Outcome, ProviderCall};
-use payments::payment::check::{StatusQuery, StatusReply};
+use payments::engine::{LookUp, Outcome, ProviderCall};
+use payments::payment::status_query::{StatusQuery, StatusReply};
 use payments::providers::{HttpAnswer, Provider, adyen, stripe};
 use runtime::http_client::{OutboundRequest, fetch};
 

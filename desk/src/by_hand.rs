@@ -8,9 +8,9 @@ use super::view_models::{ByHandForm, CallPage, Cell, ConfirmPage, EntryView, Fac
 use crate::operator::Operator;
 use messages::message::{Ask, ByHandAnswer, ByHandAsk, CallReport, Said, ShownCall};
 use once::fingerprint::Parameters;
-use payments::payment::by_hand::REASON_MAX;
 use payments::payment::id::object_of;
 use payments::timestamp;
+use payments::transitions::by_hand::REASON_MAX;
 use runtime::objects::ObjectRef;
 use runtime::serve::unreadable;
 use web::http::Answer;

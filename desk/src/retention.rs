@@ -15,7 +15,7 @@ use messages::settlement::{self, Uploaded};
 use once::fingerprint::FieldError;
 use once::id::ObjectId;
 use payments::payment::id::object_of;
-use payments::payment::pii::Erased;
+use payments::transitions::pii::Erased;
 use runtime::db::Db;
 use runtime::objects::ObjectRef;
 use runtime::serve::unreadable;

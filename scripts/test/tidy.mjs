@@ -84,14 +84,10 @@ const config = {
   baseline: {
     circles: words(`
       paid-once::edge
-      payments payments::flows payments::payment payments::providers
     `),
     'long files': words(`
       src/config.rs
       crates/once/src/call.rs
-      crates/payments/src/payment/check.rs
-      crates/payments/src/payment/mod.rs
-      crates/payments/src/payment/tries.rs
       crates/payments/src/providers/adyen.rs
       crates/payments/src/providers/stripe.rs
       static/desk.css

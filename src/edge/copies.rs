@@ -6,7 +6,7 @@ use messages::message::{Answered, ExecuteResult};
 use once::fingerprint::Fingerprint;
 use once::id::Owner;
 use once::key::KeyHash;
-use payments::flows::engine::Command;
+use payments::engine::Command;
 use runtime::metrics;
 use web::http::Request;
 

@@ -4,11 +4,9 @@ use serde_json::{Map, Value};
 
 use crate::config::{Account, Config};
 use once::fingerprint::{Field, FieldError, Parameters};
-use payments::flows::capture::CaptureRequest;
-use payments::flows::payment::{PaymentRequest, Route};
-use payments::flows::refund::RefundRequest;
 use payments::payment::RefundReason;
 use payments::payment::money::{AmountMinor, Currency};
+use payments::payment::operation::{CaptureRequest, PaymentRequest, RefundRequest, Route};
 use payments::providers::{Provider, UnsupportedMoney};
 use web::entries::email;
 

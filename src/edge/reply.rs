@@ -5,7 +5,7 @@ use serde_json::json;
 use messages::message::{ExecuteResult, KeyView};
 use once::fingerprint::FieldError;
 use once::record::Channel;
-use payments::flows::Refusal;
+use payments::payment::operation::Refusal;
 use payments::payment::tries::Try;
 use payments::payment::{Payment, Refund};
 use payments::timestamp;

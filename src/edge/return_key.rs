@@ -12,8 +12,8 @@
 use data_encoding::BASE64URL_NOPAD;
 
 use once::id::{ObjectId, digest};
-use payments::flows::payment::PaymentRequest;
 use payments::payment::id::PaymentId;
+use payments::payment::operation::PaymentRequest;
 use web::signing::{Purpose, SIGNATURE_LEN, SigningKeys};
 use web::token::TokenError;
 

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use worker::{Env, Result};
 
 use messages::job::Job;
-use payments::flows::engine::StagedJob;
+use payments::engine::StagedJob;
 use runtime::db::Db;
 
 /// How many lines of a job's history are kept.

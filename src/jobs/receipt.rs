@@ -4,8 +4,8 @@ use askama::Template;
 use serde_json::{Value, json};
 
 use payments::date_for_people;
-use payments::flows::receipt::{About, Receipt};
 use payments::payment::money::for_people;
+use payments::transitions::receipt::{About, Receipt};
 
 #[derive(Template)]
 #[template(path = "email_receipt.html")]

@@ -12,7 +12,7 @@ use super::receipt;
 use super::service::{Service, post};
 use crate::config::Config;
 use messages::job::Job;
-use payments::flows::receipt::Receipt;
+use payments::transitions::receipt::Receipt;
 
 /// For how long after the first attempt the key may be sent again, in ms: less than the 24 h for which Resend keeps it.
 const WINDOW_MS: u64 = 23 * 3_600_000;

@@ -12,9 +12,9 @@ use messages::message::{ByHandAnswer, ByHandAsk, CallReport, Said, Sighting};
 use once::call::{ByHand, LookUpProgress};
 use once::context::Bug;
 use once::rows::TimelineEntry;
-use payments::flows::engine::{LookUp, ProviderCall, ProviderReply, Rows, Settlement};
-use payments::payment::by_hand::{self, Refusal, Word};
-use payments::providers::result::ProviderResult;
+use payments::engine::{LookUp, ProviderCall, ProviderReply, Rows, Settlement};
+use payments::payment::result::ProviderResult;
+use payments::transitions::by_hand::{self, Refusal, Word};
 
 /// How long the provider has to answer: a person waits for the page.
 const PROVIDER_WITHIN: Duration = Duration::from_secs(6);

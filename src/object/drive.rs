@@ -16,10 +16,12 @@ use once::key::KeyHash;
 use once_object::object::Object;
 use once_object::runtime::Runtime;
 use once_object::store::Store;
-use payments::flows::engine::{Command, KeyRecord, Payments};
-use payments::flows::order_link::{self, EndedLinks, MadeLink};
+use payments::engine::{Command, KeyRecord, Payments};
+use payments::flows::order_link;
 use payments::flows::tries::next_try;
-use payments::payment::{Payment, check};
+use payments::payment::Payment;
+use payments::payment::order_link::{EndedLinks, MadeLink};
+use payments::transitions::{answers, polling};
 use runtime::metrics;
 
 /// What the objects of this Worker are made with.
@@ -76,7 +78,7 @@ impl Drive {
     pub(super) async fn check_after_return(&self) -> Result<(), Bug> {
         let ctx = self.context();
         let check = self.store().read()?.and_then(|rows| rows.resource.payment.as_ref()?.check);
-        match check.map(|check| check::look_wait_ms(&check, &ctx)) {
+        match check.map(|check| polling::look_wait_ms(&check, &ctx)) {
             Some(0) | None => {}
             Some(wait_ms) => Delay::from(Duration::from_millis(wait_ms)).await,
         }
@@ -87,19 +89,19 @@ impl Drive {
     async fn ask_provider(&self, looking: bool) -> Result<(), Bug> {
         let ctx = self.context();
         let is_due = |payment: &Payment| {
-            payment.check.is_some() || check::due_at_ms(payment).is_some_and(|at_ms| at_ms <= ctx.now_ms)
+            payment.check.is_some() || polling::due_at_ms(payment).is_some_and(|at_ms| at_ms <= ctx.now_ms)
         };
         if !self.store().read()?.is_some_and(|rows| rows.resource.payment.as_ref().is_some_and(is_due)) {
             return Ok(());
         }
         let questions =
-            self.store().transaction(&ctx, |rows| Ok::<_, Bug>(check::begin(rows, looking, &ctx)))?;
+            self.store().transaction(&ctx, |rows| Ok::<_, Bug>(polling::begin(rows, looking, &ctx)))?;
         for question in questions {
             let mut next = Some(question);
             while let Some(question) = next {
                 let truth = self.host().transport.ask(&question).await;
                 let ctx = self.context();
-                next = self.store().transaction(&ctx, |rows| check::take(rows, &question, truth, &ctx))?;
+                next = self.store().transaction(&ctx, |rows| answers::take(rows, &question, truth, &ctx))?;
             }
         }
         self.drain().await;

@@ -12,9 +12,9 @@ use crate::webhooks::{Event, Ingested};
 use once::context::Bug;
 use once_object::storage::Storage;
 use once_object::store::Store;
-use payments::flows::engine::{Context, Payments, Rows};
-use payments::payment::ingest;
+use payments::engine::{Context, Payments, Rows};
 use payments::payment::records::TakenEvent;
+use payments::transitions::ingest;
 
 /// The audit records of events that a person must see.
 pub const RECORDS_MAX: u64 = 100;

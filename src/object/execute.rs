@@ -6,7 +6,7 @@ use messages::message::{Execute, ExecuteResult, Finality};
 use once::context::Bug;
 use once::key::KeyHash;
 use once_object::execute::{self, Executed};
-use payments::flows::engine::Lifecycle;
+use payments::engine::Lifecycle;
 use payments::flows::took_money;
 use runtime::{metrics, now_ms};
 

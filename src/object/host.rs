@@ -18,7 +18,7 @@ use once::outbox::QUEUE_TAKES_MS;
 use once::record::FencingToken;
 use once_object::execute::Faults;
 use once_object::object::{Host, NotTaken, Object};
-use payments::flows::engine::{
+use payments::engine::{
     Event, KeyRecord, LookUp, Outcome, Payments, ProviderCall, Rows, Settings, StagedJob,
 };
 use payments::payment::records::JobKind;

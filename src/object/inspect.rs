@@ -6,7 +6,7 @@ use super::drive::Drive;
 use super::log::{audit_after, events};
 use messages::inspection::Inspection;
 use once::context::Bug;
-use payments::payment::ingest;
+use payments::transitions::ingest;
 
 /// How many audit records are shown.
 const AUDIT_SHOWN: u32 = 500;

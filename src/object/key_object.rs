@@ -18,7 +18,7 @@ use once::context::Bug;
 use once_object::alarm::AFTER_FAILURE_MS;
 use once_object::runtime::{Runtime, object_id};
 use once_object::store::{Hooks, Store};
-use payments::flows::engine::{Payments, Rows};
+use payments::engine::{Payments, Rows};
 
 /// The Durable Object of one idempotency key.
 #[durable_object(alarm)]

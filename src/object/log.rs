@@ -7,7 +7,7 @@ use messages::snapshot::AuditRow;
 use once::context::Bug;
 use once_object::storage::{SqlValue, Storage};
 use once_object::store::Store;
-use payments::flows::engine::Payments;
+use payments::engine::Payments;
 use payments::providers::Provider;
 
 /// The events that an object knows: the newest.

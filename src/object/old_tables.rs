@@ -14,14 +14,14 @@ use once::rows::TimelineEntry;
 use once::state;
 use once_object::storage::Storage;
 use once_object::store::Adopted;
-use payments::flows::engine::{
+use payments::engine::{
     CallState, KeyRecord, Lifecycle, Open, Payments, ProviderCall, RecoveryPoint, Rows, StagedJob,
 };
-use payments::flows::order_link::OrderLinks;
+use payments::payment::order_link::OrderLinks;
 use payments::payment::records::JobKind;
-use payments::payment::tries;
+use payments::payment::result::CallKind;
 use payments::providers::Provider;
-use payments::providers::result::CallKind;
+use payments::transitions::try_rows;
 
 /// The tables, each after those that refer to it.
 const TABLES: [&str; 13] = [
@@ -51,7 +51,7 @@ pub fn adopt<S: Storage>(storage: &S, object: ObjectId) -> Result<Option<Adopted
     rows.resource.audit_newest =
         audit.iter().filter_map(|record| record.get("audit_id")?.as_u64()).max().unwrap_or(0);
     // Those of payments of before have no rows yet.
-    tries::complete(&mut rows);
+    try_rows::complete(&mut rows);
     let select = "SELECT key_id, at_ms, attempt, event, detail FROM timeline ORDER BY entry_id";
     let lines: Vec<TimelineEntry> = tables.all("timeline", select)?;
     let audit = audit.into_iter().map(|record| json!({ "audit": [record] }));

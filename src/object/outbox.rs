@@ -3,8 +3,8 @@
 use super::drive::Drive;
 use crate::jobs::purge;
 use once::context::Bug;
-use payments::payment::pii::{self, Erased};
-use payments::payment::projection;
+use payments::transitions::pii::{self, Erased};
+use payments::transitions::projection;
 
 impl Drive {
     /// A job is done, or dead: it is forgotten here. What a snapshot had no room for leaves at once.

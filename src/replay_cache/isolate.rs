@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use once::fingerprint::Fingerprint;
 use once::id::Owner;
 use once::key::KeyHash;
-use payments::flows::engine::{Lifecycle, Rows};
+use payments::engine::{Lifecycle, Rows};
 
 use super::{Final, LASTS_MAX_MS, ReplayCache};
 

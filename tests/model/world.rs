@@ -17,14 +17,13 @@ use once::key::KeyHash;
 use once::record::{Channel, FencingToken, StoredResponse};
 use once::run::RunEnd;
 use once::step::StepError;
-use payments::flows::Operation;
-use payments::flows::engine::{
+use payments::engine::{
     Action, Begin, CallState, Command, Context, Event, Evidence, KeyRecord, Lifecycle, Limits, LookUp,
     Outcome, ProviderCall, Rows, Run, context,
 };
-use payments::flows::payment::{PaymentRequest, Route};
 use payments::payment::PaymentState;
 use payments::payment::money::{AmountMinor, Currency};
+use payments::payment::operation::{Operation, PaymentRequest, Route};
 use payments::payment::records::JobKind;
 use payments::providers::{HttpAnswer, Provider as Name};
 

@@ -291,12 +291,13 @@ fn every_operation_has_a_name_of_its_own_a_known_tag_and_its_path_parameters() {
 
 /// The codes of failures that are not a provider's own, in the sources: words that stand as they are.
 fn failure_codes() -> BTreeSet<String> {
-    let folders = ["flows", "payment", "providers"].into_iter();
-    let files = folders.flat_map(|folder| {
-        let folder =
-            std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("crates/payments/src").join(folder);
-        std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path())
-    });
+    let mut folders = vec![std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("crates/payments/src")];
+    let mut files = Vec::new();
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
+            if entry.is_dir() { folders.push(entry) } else { files.push(entry) }
+        }
+    }
     let is_code = |word: &&str| {
         word.contains('_') && word.chars().all(|letter| letter.is_ascii_lowercase() || letter == '_')
     };
@@ -307,6 +308,7 @@ fn failure_codes() -> BTreeSet<String> {
         words.filter(is_code).map(str::to_owned).collect::<Vec<_>>()
     };
     files
+        .into_iter()
         .filter(|path| path.extension().is_some_and(|extension| extension == "rs"))
         .flat_map(of_file)
         .collect()

@@ -8,14 +8,14 @@ use once::context::Times;
 use once::id::ObjectId;
 use once::run::RunEnd;
 use paid_once::webhooks::{Event as Notice, EventKind, Ingested};
-use payments::flows::engine::{
+use payments::engine::{
     Action, Begin, Context, Credentials, Event, LookUp, Outcome, ProviderCall, ProviderReply, Rows, Run,
     with_credentials,
 };
-use payments::payment::check::StatusQuery;
-use payments::payment::ingest;
-use payments::providers::result::{CallKind, ProviderResult};
+use payments::payment::result::{CallKind, ProviderResult};
+use payments::payment::status_query::StatusQuery;
 use payments::providers::{Provider, stripe};
+use payments::transitions::ingest;
 use proptest::prelude::*;
 
 use crate::payment::pay;

@@ -2,12 +2,12 @@
 
 use once::call::{FrozenRequest, RefusalScope, Unconfirmed};
 use once::id::ObjectId;
-use payments::flows::engine::{CallState, LookUp, Outcome, ProviderCall, ProviderReply};
+use payments::engine::{CallState, LookUp, Outcome, ProviderCall, ProviderReply};
 use payments::payment::id::{PaymentId, RefundId};
 use payments::payment::money::{AmountMinor, Currency};
+use payments::payment::result::{CallKind, ProviderResult};
 use payments::payment::{Payment, PaymentState, Refund, RefundReason, RefundState};
 use payments::providers::adyen::{WINDOW_MS, authorize, capture, derived_key, no_look_up, refund, void};
-use payments::providers::result::{CallKind, ProviderResult};
 use payments::providers::{Authorization, HttpAnswer, Provider};
 use proptest::prelude::*;
 use serde_json::{Value, json};

@@ -7,14 +7,14 @@ use once::context::Times;
 use once::id::ObjectId;
 use once::record::Tombstone;
 use once::run::RunEnd;
-use payments::flows::Operation;
-use payments::flows::engine::{
+use payments::engine::{
     Action, Begin, Event, Lifecycle, LookUp, Outcome, ProviderReply, Rows, Run, StagedJob,
 };
 use payments::payment::PaymentState;
-use payments::payment::pii::{Erased, erase};
+use payments::payment::operation::Operation;
 use payments::payment::records::JobKind;
-use payments::providers::result::ProviderResult;
+use payments::payment::result::ProviderResult;
+use payments::transitions::pii::{Erased, erase};
 
 use crate::payment::pay;
 use crate::support::{NOW_MS, at, command, me};

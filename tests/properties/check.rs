@@ -5,18 +5,18 @@ use std::collections::BTreeSet;
 use once::begin::begin as begin_key;
 use once::context::Times;
 use once::id::ObjectId;
-use payments::flows::engine::{Context, Limits, Rows, context};
-use payments::payment::check::{
-    self, Beside, RemoteRefund, StatusQuery, StatusReply, begin, look_wait_ms, take,
-};
+use payments::engine::{Context, Limits, Rows, context};
 use payments::payment::id::{PaymentId, RefundId};
 use payments::payment::money::{AmountMinor, Currency};
+use payments::payment::result::Found;
+use payments::payment::status_query::{Beside, RemoteRefund, StatusQuery, StatusReply};
 use payments::payment::tries::Try;
 use payments::payment::{
     Check, Dispute, DisputeStatus, Payment, PaymentState, Refund, RefundReason, RefundState,
 };
 use payments::providers::Provider;
-use payments::providers::result::Found;
+use payments::transitions::answers::take;
+use payments::transitions::polling::{self, begin, look_wait_ms};
 use proptest::prelude::*;
 
 use crate::payment::pay;
@@ -136,8 +136,8 @@ const DAY_MS: u64 = 86_400_000;
 /// `NOW_MS`. A payment that has no more of them is left alone for good.
 fn asked_at(rows: &mut Rows, mut truth: impl FnMut(&StatusQuery) -> StatusReply) -> Vec<u64> {
     let mut times = Vec::new();
-    check::schedule(rows, &at(NOW_MS, 0));
-    while let Some(now_ms) = check::due_at_ms(rows.resource.payment.as_ref().unwrap()) {
+    polling::schedule(rows, &at(NOW_MS, 0));
+    while let Some(now_ms) = polling::due_at_ms(rows.resource.payment.as_ref().unwrap()) {
         let questions = begin(rows, false, &at(now_ms, 0));
         times.extend(questions.iter().map(|_| now_ms - NOW_MS));
         for question in questions {
@@ -193,7 +193,7 @@ fn a_reservation_is_asked_for_a_few_times_and_right_after_each_time_at_which_one
 #[test]
 fn money_that_was_taken_is_asked_for_twice_and_not_because_somebody_looks() {
     let mut rows = decided(PaymentState::Captured { amount_minor: 2500 });
-    check::schedule(&mut rows, &at(NOW_MS, 0));
+    polling::schedule(&mut rows, &at(NOW_MS, 0));
     for hour in 0..40 {
         assert_eq!(begin(&mut rows, true, &at(NOW_MS + hour * 3_600_000, 0)), [], "hour {hour}");
     }
@@ -410,7 +410,7 @@ fn a_dispute_of_an_earlier_try_is_that_trys() {
     .unwrap();
     rows.resource.tries.push(row);
     rows.resource.payment.as_mut().unwrap().attempt = 2;
-    let mut next = check::questions(&rows).into_iter().next();
+    let mut next = polling::questions(&rows).into_iter().next();
     while let Some(question) = next {
         assert!(rows.resource.tries[0].asked_for.is_some(), "until all is answered");
         next = take(

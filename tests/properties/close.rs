@@ -4,12 +4,13 @@ use once::begin::begin;
 use once::id::{InstanceId, ObjectId};
 use once::record::StoredResponse;
 use once::run::RunEnd;
-use payments::flows::Operation;
-use payments::flows::engine::{Action, Begin, Context, Event, Lifecycle, Rows, Run};
-use payments::payment::check::{self, Beside, StatusQuery, StatusReply};
+use payments::engine::{Action, Begin, Context, Event, Lifecycle, Rows, Run};
 use payments::payment::money::AmountMinor;
+use payments::payment::operation::Operation;
+use payments::payment::result::Found;
+use payments::payment::status_query::{Beside, StatusQuery, StatusReply};
 use payments::providers::HttpAnswer;
-use payments::providers::result::Found;
+use payments::transitions::{answers, polling};
 use serde_json::{Value, json};
 
 use crate::payment::pay;
@@ -178,11 +179,11 @@ fn one_that_was_confirmed_and_is_not_what_is_asked_for_now_is_given_back() {
 /// What Stripe says of an order that nobody tries again, at the times at which it is asked, in ms after `NOW_MS`.
 fn asked(order: &mut Order, truth: &StatusReply) -> Vec<(u64, String)> {
     let mut asked = Vec::new();
-    while let Some(now_ms) = check::due_at_ms(order.rows.resource.payment.as_ref().unwrap()) {
-        for question in check::begin(&mut order.rows, false, &at(now_ms)) {
+    while let Some(now_ms) = polling::due_at_ms(order.rows.resource.payment.as_ref().unwrap()) {
+        for question in polling::begin(&mut order.rows, false, &at(now_ms)) {
             let StatusQuery::Payment { id, .. } = &question else { panic!("{question:?}") };
             asked.push((now_ms - NOW_MS, id.clone()));
-            check::take(&mut order.rows, &question, truth.clone(), &at(now_ms)).unwrap();
+            answers::take(&mut order.rows, &question, truth.clone(), &at(now_ms)).unwrap();
         }
         assert!(asked.len() < 50, "{asked:?}");
     }

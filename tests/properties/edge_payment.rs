@@ -7,8 +7,8 @@ use paid_once::config::{Account, Config};
 use paid_once::edge::payment_params::{
     address, capture_request, no_parameters, payment_request, refund_request,
 };
-use payments::flows::payment::PaymentRequest;
 use payments::payment::RefundReason;
+use payments::payment::operation::PaymentRequest;
 use payments::providers::Provider;
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};

@@ -2,11 +2,11 @@
 
 use once::begin::begin;
 use once::id::{InstanceId, ObjectId};
-use payments::flows::engine::{Begin, Rows};
-use payments::flows::order_link::{EndedLinks, LinkState, MadeLink, end, make, state};
-use payments::flows::void::VoidRequest;
-use payments::flows::{Operation, Refusal};
+use payments::engine::{Begin, Rows};
+use payments::flows::order_link::{end, make};
 use payments::payment::PaymentState;
+use payments::payment::operation::{Operation, Refusal, VoidRequest};
+use payments::payment::order_link::{EndedLinks, LinkState, MadeLink, state};
 use proptest::prelude::*;
 
 use crate::payment::pay;

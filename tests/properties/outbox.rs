@@ -7,12 +7,12 @@ use once::begin::begin;
 use once::id::{ObjectId, Owner};
 use once::outbox::{due, sent};
 use once::record::{Finished, StoredResponse};
-use payments::flows::engine::{Begin, KeyRecord, Lifecycle, Rows, StagedJob};
+use payments::engine::{Begin, KeyRecord, Lifecycle, Rows, StagedJob};
 use payments::payment::id::RefundId;
 use payments::payment::money::AmountMinor;
-use payments::payment::projection::{confirm, stage_anew, stage_projection};
 use payments::payment::records::{AuditRecord, JobKind};
 use payments::payment::{Refund, RefundReason, RefundState};
+use payments::transitions::projection::{confirm, stage_anew, stage_projection};
 use proptest::prelude::*;
 use serde::Deserialize as _;
 

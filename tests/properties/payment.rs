@@ -3,19 +3,18 @@
 use once::begin::begin;
 use once::id::{InstanceId, ObjectId};
 use once::run::RunEnd;
-use payments::flows::capture::CaptureRequest;
-use payments::flows::engine::{Action, Begin, Event, Outcome, ProviderReply, Rows, Run};
-use payments::flows::payment::{PaymentRequest, Route};
-use payments::flows::refund::RefundRequest;
-use payments::flows::void::VoidRequest;
-use payments::flows::{Operation, Refusal};
-use payments::payment::check::{Beside, StatusQuery, StatusReply};
+use payments::engine::{Action, Begin, Event, Outcome, ProviderReply, Rows, Run};
 use payments::payment::money::{AmountMinor, Currency};
+use payments::payment::operation::{
+    CaptureRequest, Operation, PaymentRequest, RefundRequest, Refusal, Route, VoidRequest,
+};
+use payments::payment::result::{CallKind, Found, ProviderResult};
+use payments::payment::status_query::{Beside, StatusQuery, StatusReply};
 use payments::payment::{
-    Check, Failure, PaymentState, Pending, Refund, RefundReason, RefundState, check, refunded_minor,
+    Check, Failure, PaymentState, Pending, Refund, RefundReason, RefundState, refunded_minor,
 };
 use payments::providers::Provider;
-use payments::providers::result::{CallKind, Found, ProviderResult};
+use payments::transitions::{answers, polling};
 use proptest::prelude::*;
 
 use crate::support::{NOW_MS, at, command};
@@ -160,7 +159,7 @@ impl Harness {
             return;
         };
         let question = StatusQuery::Payment { provider: Provider::Stripe, account: None, id, doubt: None };
-        check::take(&mut self.rows, &question, StatusReply::Payment(found, Beside::default()), &at(NOW_MS))
+        answers::take(&mut self.rows, &question, StatusReply::Payment(found, Beside::default()), &at(NOW_MS))
             .unwrap();
     }
 
@@ -196,7 +195,7 @@ impl Harness {
         assert_eq!(json["amount_capturable"], if reserved { AMOUNT } else { 0 });
         assert_eq!(json["next_action"].is_null(), json["status"] != "requires_action");
         assert_eq!(json["failure"].is_null(), !matches!(payment.state, PaymentState::Failed(_)));
-        assert_eq!(payment.check.is_some(), !check::questions(&self.rows).is_empty(), "{payment:?}");
+        assert_eq!(payment.check.is_some(), !polling::questions(&self.rows).is_empty(), "{payment:?}");
         assert!(payment.pending.is_none() || !payment.is_over_unpaid());
     }
 }
@@ -284,7 +283,7 @@ proptest! {
         for (pause_ms, looking) in looks {
             now_ms += pause_ms;
             let before @ Check { next_at_ms, tries, .. } = bench.rows.resource.payment.as_ref().unwrap().check.unwrap();
-            let asked = check::begin(&mut bench.rows, looking, &at(now_ms));
+            let asked = polling::begin(&mut bench.rows, looking, &at(now_ms));
             let after = bench.rows.resource.payment.as_ref().unwrap().check.unwrap();
             if asked.is_empty() {
                 prop_assert!(now_ms < next_at_ms, "due, and not asked");
@@ -294,7 +293,7 @@ proptest! {
                 prop_assert_eq!(after.tries, tries + 1);
                 prop_assert!(after.next_at_ms >= now_ms + 5_000);
                 prop_assert!(after.next_at_ms <= now_ms + 86_400_000 * 9 / 8);
-                let again = check::begin(&mut bench.rows, looking, &at(now_ms));
+                let again = polling::begin(&mut bench.rows, looking, &at(now_ms));
                 prop_assert!(again.is_empty(), "two who look at once ask once");
             }
         }
@@ -317,7 +316,7 @@ proptest! {
                 _ => RefundState::Failed { code: "no".into(), message: String::new() },
             };
             let question = StatusQuery::Refund { provider: Provider::Stripe, account: None, refund: refund.clone(), id: "re_1".into(), doubt: None };
-            check::take(&mut bench.rows, &question, StatusReply::Refund(state.clone()), &at(NOW_MS)).unwrap();
+            answers::take(&mut bench.rows, &question, StatusReply::Refund(state.clone()), &at(NOW_MS)).unwrap();
             // What was given back can still come back, and what has failed stays so.
             let is_new = match (&decided, &state) {
                 (RefundState::Pending, state) => *state != RefundState::Pending,
@@ -369,7 +368,7 @@ fn a_late_word_about_an_earlier_try_changes_nothing() {
         id: "pi_of_another_try".into(),
         doubt: None,
     };
-    check::take(
+    answers::take(
         &mut bench.rows,
         &question,
         StatusReply::Payment(Found::Voided, Beside::default()),

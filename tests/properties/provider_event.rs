@@ -9,22 +9,18 @@ use once::context::Times;
 use once::id::{InstanceId, ObjectId};
 use once::run::RunEnd;
 use paid_once::webhooks::{Event, EventKind, Ingested, OperationNotice};
-use payments::flows::capture::CaptureRequest;
-use payments::flows::engine::{
+use payments::engine::{
     Action, Begin, Context, Event as Input, Lifecycle, Limits, Outcome, ProviderReply, Rows, Run, context,
 };
-use payments::flows::payment::{PaymentRequest, Route};
-use payments::flows::refund::RefundRequest;
-use payments::flows::void::VoidRequest;
-use payments::flows::{Operation, Refusal};
-use payments::payment::check::{Beside, StatusQuery, StatusReply};
 use payments::payment::money::{AmountMinor, Currency};
-use payments::payment::tries;
-use payments::payment::{
-    DisputeStatus, PaymentState, Refund, RefundReason, RefundState, check, ingest, refunded_minor,
+use payments::payment::operation::{
+    CaptureRequest, Operation, PaymentRequest, RefundRequest, Refusal, Route, VoidRequest,
 };
-use payments::providers::result::{CallKind, Found, ProviderResult};
+use payments::payment::result::{CallKind, Found, ProviderResult};
+use payments::payment::status_query::{Beside, StatusQuery, StatusReply};
+use payments::payment::{DisputeStatus, PaymentState, Refund, RefundReason, RefundState, refunded_minor};
 use payments::providers::{Provider, adyen};
+use payments::transitions::{answers, ingest, polling, try_rows};
 use proptest::prelude::*;
 
 use crate::support::{NOW_MS, command};
@@ -299,12 +295,12 @@ proptest! {
             let event = ask(&format!("evt_{turn}"), Some(&id));
             let before = bench.refund(number).clone();
             bench.hear(&event);
-            let questions = check::begin(&mut bench.rows, false, &at(NOW_MS + 1));
+            let questions = polling::begin(&mut bench.rows, false, &at(NOW_MS + 1));
             let Some(question) = questions.iter().find(|question| is_about(question, &id)) else {
                 prop_assert!(matches!(before.state, RefundState::Failed { .. }), "nobody asks about {:?}", before);
                 continue;
             };
-            check::take(&mut bench.rows, question, StatusReply::Refund(state), &at(NOW_MS + 1)).unwrap();
+            answers::take(&mut bench.rows, question, StatusReply::Refund(state), &at(NOW_MS + 1)).unwrap();
             bench.rows.appended = Default::default();
             prop_assert!(rank(&bench.refund(number).state) >= rank(&before.state));
         }
@@ -358,9 +354,9 @@ fn news_of_another_kind_does_not_answer_a_call_that_nobody_knows_the_end_of() {
 fn refunded() -> Harness {
     let books = Books { payment_lost: false, refunds: vec![(false, Ending::Succeeded)] };
     let mut bench = Harness::new(Provider::Stripe, &books);
-    let [question] = &check::questions(&bench.rows)[..] else { panic!("one refund is pending") };
+    let [question] = &polling::questions(&bench.rows)[..] else { panic!("one refund is pending") };
     let question = question.clone();
-    check::take(&mut bench.rows, &question, StatusReply::Refund(RefundState::Succeeded), &at(NOW_MS))
+    answers::take(&mut bench.rows, &question, StatusReply::Refund(RefundState::Succeeded), &at(NOW_MS))
         .unwrap();
     assert_eq!(bench.rows.resource.payment.as_ref().unwrap().check, None, "nothing is asked for any more");
     bench
@@ -376,7 +372,7 @@ fn what_stripe_has_told_of_is_asked_for_until_it_answers() {
     bench.hear(&ask("evt_1", Some("psp_0")));
     let (mut now_ms, mut pauses) = (NOW_MS + 1, Vec::new());
     for tries in 0..60 {
-        let mut questions = check::begin(&mut bench.rows, false, &at(now_ms));
+        let mut questions = polling::begin(&mut bench.rows, false, &at(now_ms));
         // After two days the payment is asked for as well.
         questions.retain(|question| is_about(question, "psp_0"));
         assert_eq!(questions.len(), 1);
@@ -387,17 +383,17 @@ fn what_stripe_has_told_of_is_asked_for_until_it_answers() {
             "{}",
             now_ms - NOW_MS
         );
-        check::take(&mut bench.rows, &questions[0], StatusReply::NoAnswer, &at(now_ms)).unwrap();
+        answers::take(&mut bench.rows, &questions[0], StatusReply::NoAnswer, &at(now_ms)).unwrap();
         let next_at_ms = bench.rows.resource.payment.as_ref().unwrap().check.unwrap().next_at_ms;
         pauses.push(next_at_ms - now_ms);
         now_ms = next_at_ms;
     }
     assert!(pauses.is_sorted() && pauses[0] < 10_000 && pauses[59] > 36_000_000, "{pauses:?}");
-    let mut questions = check::begin(&mut bench.rows, false, &at(now_ms));
+    let mut questions = polling::begin(&mut bench.rows, false, &at(now_ms));
     questions.retain(|question| is_about(question, "psp_0"));
-    check::take(&mut bench.rows, &questions[0], came_back(), &at(now_ms)).unwrap();
+    answers::take(&mut bench.rows, &questions[0], came_back(), &at(now_ms)).unwrap();
     assert_eq!(bench.refund(0).status(), "failed");
-    assert!(!check::questions(&bench.rows).iter().any(|question| is_about(question, "psp_0")));
+    assert!(!polling::questions(&bench.rows).iter().any(|question| is_about(question, "psp_0")));
 }
 
 #[test]
@@ -405,7 +401,7 @@ fn an_old_payment_of_which_stripe_tells_is_asked_for_soon() {
     let mut bench = refunded();
     bench.rows.resource.payment.as_mut().unwrap().created_at_ms -= 100 * 86_400_000;
     bench.hear(&ask("evt_1", Some("psp_0")));
-    check::begin(&mut bench.rows, false, &at(NOW_MS + 1));
+    polling::begin(&mut bench.rows, false, &at(NOW_MS + 1));
     let next_at_ms = bench.rows.resource.payment.as_ref().unwrap().check.unwrap().next_at_ms;
     assert!(next_at_ms < NOW_MS + 10_000);
 }
@@ -414,13 +410,13 @@ fn an_old_payment_of_which_stripe_tells_is_asked_for_soon() {
 fn an_answer_that_was_asked_for_before_an_event_does_not_answer_it() {
     let mut bench = refunded();
     bench.hear(&ask("evt_1", Some("psp_0")));
-    let first = check::begin(&mut bench.rows, false, &at(NOW_MS + 1));
+    let first = polling::begin(&mut bench.rows, false, &at(NOW_MS + 1));
     bench.hear(&ask("evt_2", Some("psp_0")));
-    check::take(&mut bench.rows, &first[0], StatusReply::Refund(RefundState::Succeeded), &at(NOW_MS + 2))
+    answers::take(&mut bench.rows, &first[0], StatusReply::Refund(RefundState::Succeeded), &at(NOW_MS + 2))
         .unwrap();
-    let second = check::begin(&mut bench.rows, false, &at(NOW_MS + 2));
+    let second = polling::begin(&mut bench.rows, false, &at(NOW_MS + 2));
     assert_eq!(second.len(), 1, "the second event has a question of its own");
-    check::take(&mut bench.rows, &second[0], came_back(), &at(NOW_MS + 3)).unwrap();
+    answers::take(&mut bench.rows, &second[0], came_back(), &at(NOW_MS + 3)).unwrap();
     assert_eq!(bench.refund(0).status(), "failed");
 }
 
@@ -428,7 +424,7 @@ fn an_answer_that_was_asked_for_before_an_event_does_not_answer_it() {
 fn a_person_can_ask_about_refunds_that_seem_to_be_done() {
     let mut bench = refunded();
     ingest::ask_all(&mut bench.rows, &at(NOW_MS + 1));
-    let questions = check::begin(&mut bench.rows, false, &at(NOW_MS + 1));
+    let questions = polling::begin(&mut bench.rows, false, &at(NOW_MS + 1));
     assert!(matches!(&questions[..], [StatusQuery::Payment { .. }]), "{questions:?}");
 }
 
@@ -846,7 +842,7 @@ fn each_try_has_a_row_that_says_how_it_ended() {
     // Objects of before have no rows: they are made from the calls.
     let mut before = bench.rows.clone();
     before.resource.tries.clear();
-    tries::complete(&mut before);
+    try_rows::complete(&mut before);
     assert_eq!(before.resource.tries, bench.rows.resource.tries);
 }
 
@@ -888,16 +884,16 @@ fn stripe_is_asked_about_a_try_that_is_over_and_gives_its_money_back() {
     let kind = "payment_intent.succeeded".to_owned();
     let event = Event { event_id: "evt_1".into(), provider: Provider::Stripe, account: None, kind, news };
     assert_eq!(bench.takes(&event), Ingested::Applied);
-    let [question] = &check::begin(&mut bench.rows, false, &at(NOW_MS + 1))[..] else {
+    let [question] = &polling::begin(&mut bench.rows, false, &at(NOW_MS + 1))[..] else {
         panic!("one is asked")
     };
     assert!(matches!(question, StatusQuery::Payment { id, .. } if id == "psp_first"));
     let truth = StatusReply::Payment(Found::Captured { amount_minor: AMOUNT }, Beside::default());
-    check::take(&mut bench.rows, question, truth, &at(NOW_MS + 1)).unwrap();
+    answers::take(&mut bench.rows, question, truth, &at(NOW_MS + 1)).unwrap();
     assert!(bench.rows.appended.facts.audit.iter().any(|record| record.action == "webhook.alert"));
     let done = ProviderResult::Refunded { refund: "re_1".into(), settled: true };
     let (kind, path, _) = bench.drive_on(done);
     assert_eq!((kind, path.as_str()), (CallKind::Refund, "/v1/refunds"));
     assert_eq!(bench.late(), "given_back");
-    assert_eq!(check::questions(&bench.rows), []);
+    assert_eq!(polling::questions(&bench.rows), []);
 }

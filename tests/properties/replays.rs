@@ -8,9 +8,9 @@ use once::id::{ObjectId, Owner, RequestId};
 use once::record::StoredResponse;
 use once::replays::Replays;
 use once::run::RunEnd;
-use payments::flows::engine::{Action, Begin, Command, Event, Lifecycle, Outcome, ProviderReply, Rows, Run};
-use payments::payment::projection::stage_projection;
-use payments::providers::result::ProviderResult;
+use payments::engine::{Action, Begin, Command, Event, Lifecycle, Outcome, ProviderReply, Rows, Run};
+use payments::payment::result::ProviderResult;
+use payments::transitions::projection::stage_projection;
 
 use crate::payment::pay;
 use crate::support::{self, NOW_MS, at, me};

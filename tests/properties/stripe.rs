@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use once::call::{FrozenRequest, LookUpProgress};
-use payments::flows::engine::{LookUp, Outcome, ProviderCall};
-use payments::providers::result::{CallKind, Found, ProviderResult};
+use payments::engine::{LookUp, Outcome, ProviderCall};
+use payments::payment::result::{CallKind, Found, ProviderResult};
 use payments::providers::stripe::{close, look_up, read_page};
 use payments::providers::{HttpAnswer, Provider};
 use proptest::prelude::*;

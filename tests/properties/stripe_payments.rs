@@ -4,12 +4,12 @@
 use std::collections::BTreeMap;
 
 use once::call::FrozenRequest;
-use payments::flows::engine::{LookUp, Outcome, ProviderCall, ProviderReply};
-use payments::payment::check::{StatusQuery, StatusReply};
+use payments::engine::{LookUp, Outcome, ProviderCall, ProviderReply};
 use payments::payment::id::RefundId;
 use payments::payment::money::{AmountMinor, Currency};
+use payments::payment::result::{CallKind, Found, ProviderResult};
+use payments::payment::status_query::{StatusQuery, StatusReply};
 use payments::payment::{Refund, RefundReason, RefundState};
-use payments::providers::result::{CallKind, Found, ProviderResult};
 use payments::providers::stripe::{
     authorize, capture, look_up, question, read_page, read_truth, refund, void,
 };

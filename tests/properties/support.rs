@@ -6,9 +6,9 @@ use once::fingerprint::{Canonical, Fingerprint};
 use once::id::{InstanceId, Owner, RequestId};
 use once::key::KeyHash;
 use once::record::Channel;
-use payments::flows::Operation;
-use payments::flows::engine::{CallState, Command, Context, Evidence, Limits, ProviderCall, context};
-use payments::providers::result::CallKind;
+use payments::engine::{CallState, Command, Context, Evidence, Limits, ProviderCall, context};
+use payments::payment::operation::Operation;
+use payments::payment::result::CallKind;
 use payments::providers::{HttpAnswer, Provider};
 use web::signing::SigningKeys;
 

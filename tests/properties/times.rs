@@ -1,5 +1,5 @@
 use once::context::Times;
-use payments::flows::engine::{Limits, context};
+use payments::engine::{Limits, context};
 use proptest::prelude::*;
 
 proptest! {

@@ -5,11 +5,10 @@ use once::context::Times;
 use once::id::{InstanceId, ObjectId};
 use once::record::{Finished, StoredResponse};
 use paid_once::edge::checkout::limits::buckets;
-use payments::flows::engine::{Begin, Context, Lifecycle, Limits, Rows, context};
-use payments::flows::refund::RefundRequest;
+use payments::engine::{Begin, Context, Lifecycle, Limits, Rows, context};
 use payments::flows::tries::{FREE_TRIES, NextTry, next_try};
-use payments::flows::{Operation, Refusal};
 use payments::payment::money::AmountMinor;
+use payments::payment::operation::{Operation, RefundRequest, Refusal};
 use payments::payment::{Failure, PaymentState, RefundReason};
 use proptest::prelude::*;
 

@@ -18,16 +18,17 @@ use once::run::RunEnd;
 use once::step::StepError;
 use paid_once::object::events::{self, Remembered};
 use paid_once::webhooks::{Event as Notice, Ingested};
-use payments::flows::engine::{
+use payments::engine::{
     Action, Begin, Command, Context, Event as Input, Lifecycle, LookUp, Outcome, ProviderCall, ProviderReply,
     Rows, Run,
 };
 use payments::payment::Pending;
-use payments::payment::by_hand::{self, Word};
-use payments::payment::check::{self, StatusQuery, StatusReply};
+use payments::payment::result::{CallKind, ProviderResult};
+use payments::payment::status_query::{StatusQuery, StatusReply};
 use payments::providers::Provider;
 use payments::providers::adyen::minor_units;
-use payments::providers::result::{CallKind, ProviderResult};
+use payments::transitions::answers;
+use payments::transitions::by_hand::{self, Word};
 
 /// Plays a mutant, or nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -184,9 +185,9 @@ impl Saboteur {
     ) -> Result<Option<StatusQuery>, Bug> {
         match self.0 {
             Some(Mutant::ByHandBelieved) => {
-                shown::as_if_contradicted(rows, |rows| check::take(rows, question, truth, ctx))
+                shown::as_if_contradicted(rows, |rows| answers::take(rows, question, truth, ctx))
             }
-            _ => check::take(rows, question, truth, ctx),
+            _ => answers::take(rows, question, truth, ctx),
         }
     }
 

@@ -3,16 +3,15 @@
 use once::record::Lease;
 use once::step::StepError;
 use paid_once::webhooks::EventKind;
-use payments::flows::Operation;
-use payments::flows::capture::CaptureRequest;
-use payments::flows::engine::{
+use payments::engine::{
     Action, CallState, Command, Context, Event as Input, Lifecycle, Open, ProviderCall, RecoveryPoint, Rows,
     Run,
 };
+use payments::payment::operation::{CaptureRequest, Operation};
+use payments::payment::result::CallKind;
 use payments::payment::tries::Try;
 use payments::payment::{Failure, PaymentState, RefundState};
 use payments::providers::Provider;
-use payments::providers::result::CallKind;
 
 /// Rows without the keys that are not finished.
 pub(super) fn without_open_keys(rows: &Rows) -> Rows {

@@ -13,7 +13,7 @@ use once::rows::TimelineEntry;
 use once_object::storage::{SqlValue, Storage};
 use once_object::store::{Hooks, Store};
 use paid_once::object::{log, old_tables};
-use payments::flows::engine::{Context, Payments, Rows};
+use payments::engine::{Context, Payments, Rows};
 use rusqlite::types::{ToSqlOutput, Value, ValueRef};
 use rusqlite::{Connection, ToSql, params_from_iter};
 use serde::de::DeserializeOwned;

@@ -6,7 +6,7 @@ use once::context::Times;
 use once::record::{FencingToken, StoredResponse};
 use once::run::RunEnd;
 use once::step::StepError;
-use payments::flows::engine::{Action, Begin, Context, Event as Input, LookUp, ProviderCall, Rows, Run};
+use payments::engine::{Action, Begin, Context, Event as Input, LookUp, ProviderCall, Rows, Run};
 use payments::providers::HttpAnswer;
 
 use crate::faults::{Boundary, Fault, HOUR, MINUTE, SKEW_MAX_MS};

@@ -4,10 +4,9 @@ use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
-use ::payments::flows::Operation;
-use ::payments::flows::engine::{Begin, Command, Context, Lifecycle, Rows};
-use ::payments::payment::projection;
-use ::payments::providers::result::CallKind;
+use ::payments::payment::operation::Operation;
+use ::payments::payment::result::CallKind;
+use ::payments::transitions::projection;
 use messages::snapshot::snapshot;
 use once::alarm::{wake, wake_at};
 use once::begin::begin;
@@ -16,6 +15,7 @@ use once::fingerprint::Canonical;
 use once::id::{InstanceId, ObjectId, RequestId};
 use once_object::storage::Storage;
 use paid_once::object::log;
+use payments::engine::{Begin, Command, Context, Lifecycle, Rows};
 use serde_json::{Map, Value};
 
 use crate::disk::{Sqlite, store_of};

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use once::alarm::{KnownAlarm, alarm_to_set};
 use once::flow::Flow as _;
 use paid_once::object::events::Remembered;
-use payments::flows::engine::{Context, KeyRecord, Lifecycle, NewRows, Payments, Rows};
+use payments::engine::{Context, KeyRecord, Lifecycle, NewRows, Payments, Rows};
 use payments::payment::records::AuditRecord;
 use payments::providers::Provider;
 

@@ -10,7 +10,7 @@ use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
-use ::payments::flows::engine::{self, Context, Limits, Payments, Rows};
+use ::payments::engine::{self, Context, Limits, Payments, Rows};
 use ::payments::payment::PaymentState;
 use ::payments::providers::Provider;
 use once::context::{Bug, Times};

@@ -7,13 +7,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::snapshot::{AuditRow, Snapshot, snapshot};
 use once::rows::TimelineEntry;
-use payments::flows::engine::{CallState, ProviderCall, Rows, Settlement};
-use payments::flows::order_link::OrderLinks;
+use payments::engine::{CallState, ProviderCall, Rows, Settlement};
 use payments::flows::void::is_voidable;
-use payments::payment::by_hand;
-use payments::payment::check;
+use payments::payment::order_link::OrderLinks;
+use payments::payment::result::ProviderResult;
 use payments::payment::tries::Try;
-use payments::providers::result::ProviderResult;
+use payments::transitions::{by_hand, polling};
 
 /// An object, for the desk.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -145,7 +144,7 @@ impl Inspection {
             refundable_minor: refundable_minor.saturating_sub(refunded_minor),
             voidable: free.is_some_and(|payment| is_voidable(&payment.state)),
             under_way: payment.and_then(|payment| payment.pending).map(|pending| pending.state().to_owned()),
-            next_check_at_ms: payment.and_then(check::due_at_ms),
+            next_check_at_ms: payment.and_then(polling::due_at_ms),
             timeline,
             replays: rows.keys.iter().map(|key| (key.key_id, key.replays)).collect(),
             tries: rows.resource.tries.clone(),

@@ -4,11 +4,11 @@ use std::cmp::Reverse;
 
 use serde::{Deserialize, Serialize};
 
-use payments::flows::close::is_closing;
-use payments::flows::engine::{CallState, KeyRecord, Lifecycle, ProviderCall, Rows, Settlement};
+use payments::engine::{CallState, KeyRecord, Lifecycle, ProviderCall, Rows, Settlement};
+use payments::payment::result::CallKind;
 use payments::payment::{PaymentState, Watch};
 use payments::providers::Provider;
-use payments::providers::result::CallKind;
+use payments::transitions::left_open::is_closing;
 
 /// How many of its keys and refunds an object tells of: those that changed last. Of the others it has told before; those that
 /// are open it tells of again.

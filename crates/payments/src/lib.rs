@@ -1,8 +1,10 @@
 //! Payments as flows of the engine [`once`]. Pure: no I/O, no clock, no randomness.
 
+pub mod engine;
 pub mod flows;
 pub mod payment;
 pub mod providers;
+pub mod transitions;
 
 /// A time in ms since the epoch as a date. `None` if there is none so late.
 pub fn utc(ms: u64) -> Option<chrono::DateTime<chrono::Utc>> {

@@ -17,8 +17,8 @@ use crate::tasks::late::{
 };
 use messages::message::Ask;
 use once::id::ObjectId;
-use payments::payment::by_hand::RECAPTURES_END_MS;
 use payments::payment::id::PaymentId;
+use payments::transitions::by_hand::RECAPTURES_END_MS;
 use runtime::client;
 use runtime::db::Db;
 use runtime::log::log;

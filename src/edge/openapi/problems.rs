@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::schema::{Schema, constant, integer_of, list, reference, text};
 use super::schemas::{declined_example, payment_id, refund_example, resource};
 use once::fingerprint::FieldError;
-use payments::flows::order_link::REVISION_MAX;
+use payments::payment::order_link::REVISION_MAX;
 use web::problem::{Kind, Problem};
 
 /// A request's id, for examples.

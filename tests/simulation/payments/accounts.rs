@@ -3,7 +3,7 @@
 //! in the other one.
 
 use once::account::Credential;
-use payments::flows::engine::{CallState, Credentials, ProviderCall};
+use payments::engine::{CallState, Credentials, ProviderCall};
 use payments::providers::HttpAnswer;
 
 use super::bank::{Intent, Ledger};

@@ -8,9 +8,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use messages::snapshot::{AuditRow, Snapshot, snapshot};
 use once::outbox;
-use payments::flows::engine::{Lifecycle, Rows, StagedJob};
-use payments::payment::projection;
+use payments::engine::{Lifecycle, Rows, StagedJob};
 use payments::payment::records::JobKind;
+use payments::transitions::projection;
 
 use super::world::{Event, Off, Transacted, World};
 use crate::faults::{HOUR, MINUTE, SECOND};

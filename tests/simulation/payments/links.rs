@@ -1,6 +1,7 @@
 //! The links to orders that a shop makes and ends, while the orders are paid.
 
-use payments::flows::order_link::{self, EndedLinks};
+use payments::flows::order_link;
+use payments::payment::order_link::EndedLinks;
 
 use super::world::{Event, Reached, Transacted, World};
 use crate::faults::MINUTE;

@@ -4,10 +4,10 @@
 use std::collections::BTreeSet;
 
 use once::call::ByHand;
-use payments::flows::engine::{CallState, ProviderCall, ProviderReply, Rows, Settlement};
-use payments::payment::by_hand::{self, HOLD_MS, Refusal, Word};
+use payments::engine::{CallState, ProviderCall, ProviderReply, Rows, Settlement};
+use payments::payment::result::CallKind;
 use payments::providers::Provider;
-use payments::providers::result::CallKind;
+use payments::transitions::by_hand::{self, HOLD_MS, Refusal, Word};
 
 use super::bank::Status;
 use super::world::{Event, Reached, Transacted, World};

@@ -3,7 +3,7 @@
 use once::alarm::expire;
 use once::begin::{Bound, bind};
 use once::replays::REPLAYED;
-use payments::flows::engine::{Begin, Lifecycle, Run};
+use payments::engine::{Begin, Lifecycle, Run};
 
 use super::auditor::Asked;
 use super::scenario::owner;

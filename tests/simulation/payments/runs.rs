@@ -3,11 +3,12 @@
 use once::alarm::wake;
 use once::record::FencingToken;
 use once::step::StepError;
-use payments::flows::Point;
-use payments::flows::engine::{Action, Event as Input, LookUp, RecoveryPoint, Run};
-use payments::payment::check::{self, StatusQuery, StatusReply};
+use payments::engine::{Action, Event as Input, LookUp, RecoveryPoint, Run};
+use payments::payment::operation::Point;
+use payments::payment::result::ProviderResult;
+use payments::payment::status_query::{StatusQuery, StatusReply};
 use payments::providers::HttpAnswer;
-use payments::providers::result::ProviderResult;
+use payments::transitions::polling;
 
 use super::world::{Event, Reached, Transacted, World};
 use crate::faults::{Boundary, Fault, SECOND};
@@ -214,7 +215,7 @@ impl World {
         for ticket in tickets {
             self.start(ticket, instance, 0, false, Vec::new());
         }
-        if self.objects[object].store.rows.resource.payment.as_ref().and_then(check::due_at_ms).is_some() {
+        if self.objects[object].store.rows.resource.payment.as_ref().and_then(polling::due_at_ms).is_some() {
             self.after(0, Event::Check { object, to: Some(instance), looking: false });
         }
         true
@@ -226,7 +227,7 @@ impl World {
         let Reached::Awake(instance, fault) = self.reach(object, to, again) else {
             return;
         };
-        let body = |rows: &mut _, ctx: &_, _: &_| Ok(check::begin(rows, looking, ctx));
+        let body = |rows: &mut _, ctx: &_, _: &_| Ok(polling::begin(rows, looking, ctx));
         let begun = self.transact(instance, fault, Writer::Check, body, |_, _, _| {});
         if let Transacted::Done(questions, _) = begun {
             self.counters.count(if looking { "looks" } else { "looks by the alarm" });

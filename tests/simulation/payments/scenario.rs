@@ -4,16 +4,14 @@ use once::fingerprint::{Fingerprint, Parameters};
 use once::id::{ObjectId, Owner, RequestId, digest};
 use once::key::IdempotencyKey;
 use once::record::Channel;
-use payments::flows::Operation;
-use payments::flows::capture::CaptureRequest;
-use payments::flows::engine::Command;
-use payments::flows::payment::{PaymentRequest, Route};
-use payments::flows::refund::RefundRequest;
-use payments::flows::void::VoidRequest;
+use payments::engine::Command;
 use payments::payment::RefundReason;
 use payments::payment::id::PaymentId;
 use payments::payment::money::{AmountMinor, Currency};
 use payments::payment::natural_key::{NaturalKey, order_object_name};
+use payments::payment::operation::{
+    CaptureRequest, Operation, PaymentRequest, RefundRequest, Route, VoidRequest,
+};
 use payments::providers::Provider;
 use serde_json::{Value, json};
 

@@ -1,6 +1,6 @@
 //! What can be seen of an object's rows from outside, as the plain words and numbers that the auditor is told.
 
-use payments::flows::engine::{Lifecycle, Rows, StagedJob};
+use payments::engine::{Lifecycle, Rows, StagedJob};
 use payments::payment::records::JobKind;
 use payments::payment::{Payment, PaymentState, Pending, Refund, RefundState};
 

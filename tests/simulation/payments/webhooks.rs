@@ -10,7 +10,7 @@ use messages::inbox::Attempt;
 use once::id::ObjectId;
 use paid_once::object::events;
 use paid_once::webhooks::{Event as Notice, EventKind, Ingested, adyen, stripe};
-use payments::flows::engine::{CallState, Rows};
+use payments::engine::{CallState, Rows};
 use payments::payment::PaymentState;
 use payments::payment::id::PaymentId;
 use serde_json::{Value, json};

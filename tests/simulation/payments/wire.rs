@@ -2,8 +2,8 @@
 //! banks and the people who pay decide in their own time.
 
 use once::call::FrozenRequest;
-use payments::flows::engine::{Event as Input, LookUp, Outcome, ProviderCall};
-use payments::providers::result::CallKind;
+use payments::engine::{Event as Input, LookUp, Outcome, ProviderCall};
+use payments::payment::result::CallKind;
 use payments::providers::{HttpAnswer, Provider};
 
 use super::accounts::Secret;

@@ -9,10 +9,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use once::context::Times;
 use once::id::{InstanceId, ObjectId};
 use once::step::StepError;
-use payments::flows::engine::{Context, Event as Input, Lifecycle, Limits, Rows, context, with_credentials};
-use payments::payment::check::StatusQuery;
+use payments::engine::{Context, Event as Input, Lifecycle, Limits, Rows, context, with_credentials};
 use payments::payment::id::PaymentId;
 use payments::payment::records::JobKind;
+use payments::payment::status_query::StatusQuery;
 use payments::providers::HttpAnswer;
 
 use super::accounts::{Accounts, Secret, is_away};

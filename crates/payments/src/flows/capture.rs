@@ -3,37 +3,30 @@
 //! Outcomes: 200 and the payment; 202 if the provider has only received it, and tells later how it ended: until then it is under
 //! way, and nothing else moves the payment; 402 if the provider refuses, with the payment as it then is.
 
-use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::engine::{CallSpec, End, Payments, Phase, Settlement};
-use super::{PhaseExt, Point, Refusal, not_executed, respond};
-use crate::payment::check;
+use super::phase::PhaseExt;
+use crate::engine::{CallSpec, End, Payments, Phase, Settlement};
+use crate::flows::phase::{not_executed_reason, respond};
 use crate::payment::money::AmountMinor;
+use crate::payment::operation::{CaptureRequest, Point, Refusal};
+use crate::payment::result::{CallKind, Found, ProviderResult};
 use crate::payment::{Payment, PaymentState, Pending};
-use crate::providers::result::{CallKind, Found, ProviderResult};
+use crate::transitions::effects::entered;
+use crate::transitions::polling;
 use once::call::RetryPolicy;
 use once::context::Bug;
 use once::flow::Admission;
 
-use super::payment::entered;
-
-/// What is asked for.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct CaptureRequest {
-    /// How much; all that was reserved if it is not said. What is not captured is given up.
-    pub amount: Option<AmountMinor>,
-}
-
-pub(super) const CAPTURE: &str = "capture";
+pub(crate) const CAPTURE: &str = "capture";
 
 /// Whether a payment in this state may be captured, while nothing else moves it.
-pub(super) const fn is_capturable(state: &PaymentState) -> bool {
+pub(crate) const fn is_capturable(state: &PaymentState) -> bool {
     matches!(state, PaymentState::Authorized)
 }
 
 /// The reservation: while the capture is under way nothing else moves the payment.
-pub(super) fn admit(request: &CaptureRequest, phase: &mut Phase<'_>) -> Result<Admission<Payments>, Bug> {
+pub(crate) fn admit(request: &CaptureRequest, phase: &mut Phase<'_>) -> Result<Admission<Payments>, Bug> {
     let key_id = phase.key_id;
     let Some(payment) = &mut phase.rows.resource.payment else {
         return Ok(Err(Refusal::NoPayment));
@@ -61,7 +54,7 @@ pub(super) fn admit(request: &CaptureRequest, phase: &mut Phase<'_>) -> Result<A
 }
 
 /// Refuses a move while another one is under way, or in any state but the right ones.
-pub(super) fn must_be_free(
+pub(crate) fn must_be_free(
     payment: &Payment,
     done: &str,
     is_right: impl FnOnce(&PaymentState) -> bool,
@@ -78,7 +71,7 @@ pub(super) fn must_be_free(
 }
 
 /// The currency allows a part of a payment to be so much, and the payment's provider can be told so.
-pub(super) fn must_be_payable(amount: AmountMinor, payment: &Payment) -> Result<(), Refusal> {
+pub(crate) fn must_be_payable(amount: AmountMinor, payment: &Payment) -> Result<(), Refusal> {
     let refused = |message: String| Refusal::Amount { message };
     if !payment.in_provider_units && !payment.provider.has_our_minor_unit(payment.currency) {
         let (provider, currency) = (payment.provider.as_str(), payment.currency);
@@ -96,7 +89,7 @@ pub(super) fn must_be_payable(amount: AmountMinor, payment: &Payment) -> Result<
 }
 
 /// The word for a move that is under way.
-pub(super) const fn under_way(payment: &Payment) -> Option<&'static str> {
+pub(crate) const fn under_way(payment: &Payment) -> Option<&'static str> {
     match &payment.pending {
         Some(pending) => Some(pending.state()),
         None => None,
@@ -104,7 +97,7 @@ pub(super) const fn under_way(payment: &Payment) -> Option<&'static str> {
 }
 
 /// The flow.
-pub(super) fn run(_: &CaptureRequest, phase: &mut Phase<'_>) -> Result<End, Bug> {
+pub(crate) fn run(_: &CaptureRequest, phase: &mut Phase<'_>) -> Result<End, Bug> {
     let payment = phase.payment()?.clone();
     let Some(Pending::Capture { amount_minor, .. }) = payment.pending else {
         return Err(Bug("a capture without its reservation".into()));
@@ -128,7 +121,7 @@ fn call(payment: &Payment, amount_minor: u32) -> Result<End, Bug> {
 }
 
 /// `{payment}_capture`, and with its number after one that failed definitively.
-pub(super) fn move_key(payment: &Payment, name: &str) -> String {
+pub(crate) fn move_key(payment: &Payment, name: &str) -> String {
     match payment.moves {
         1 => format!("{}_{name}", payment.id),
         moves => format!("{}_{name}_{moves}", payment.id),
@@ -160,7 +153,7 @@ fn received(phase: &mut Phase<'_>, modification: &str, page: Option<&str>) -> Re
 }
 
 /// The end of a capture or a void: the payment takes in what the provider says that it is.
-pub(super) fn settle_move(
+pub(crate) fn settle_move(
     phase: &mut Phase<'_>,
     settlement: Settlement,
     what: &str,
@@ -177,7 +170,7 @@ pub(super) fn settle_move(
             ProviderResult::Declined { code, message, .. } => (None, Some((code, message))),
             other => return Err(Bug(format!("{what} was answered by {other:?}"))),
         },
-        Settlement::NotExecuted => (None, Some(not_executed(phase, CAPTURE))),
+        Settlement::NotExecuted => (None, Some(not_executed_reason(phase, CAPTURE))),
         Settlement::NeedsReview => return Err(Bug(format!("{what} is idempotent by key"))),
     };
     let payment = phase.payment()?;
@@ -187,7 +180,7 @@ pub(super) fn settle_move(
         entered(phase.rows, phase.ctx)?;
     }
     // What was told of meanwhile was not asked for.
-    check::schedule(phase.rows, phase.ctx);
+    polling::schedule(phase.rows, phase.ctx);
     let shown = phase.payment()?.clone().to_json(&phase.rows.resource.refunds, &phase.rows.resource.tries);
     let Some((code, message)) = refused else {
         return respond(phase, 200, &id.path(), page, &shown);

@@ -3,27 +3,25 @@
 //! A PaymentIntent that was declined can be confirmed again, days later, by whoever may: two tries of one order would be paid. So
 //! it is canceled first, with one call of the new try's own operation, and the new try is sent only once it was seen canceled.
 //! An order that is not tried again leaves it as it is: nobody outside has its client secret, and if it is paid all the same, that
-//! is told of or found by asking (`payment::check`), and the money is given back (`give_back`).
+//! is told of or found by asking (`transitions::polling`), and the money is given back (`give_back`).
 //!
 //! Outcomes: nothing is left (`Earlier::Closed`); a call comes first (`Earlier::Close`); the earlier try was confirmed
 //! meanwhile, and pays the order (`Earlier::Lives`); or it cannot be closed, and nothing is sent (`Earlier::Open`).
 
 use serde_json::json;
 
-use super::PhaseExt;
-use super::engine::{CallSpec, CallState, End, Phase, ProviderCall, Rows, Settlement};
-use super::payment::PaymentRequest;
-use crate::payment::tries::{self, Stage, Try};
+use super::phase::PhaseExt;
+use crate::engine::{CallSpec, Phase, Settlement};
+use crate::payment::operation::PaymentRequest;
+use crate::payment::result::{CallKind, Found, ProviderResult};
+use crate::payment::tries::{Stage, Try};
 use crate::payment::{Failure, PaymentState};
-use crate::providers::result::{CallKind, Found, ProviderResult};
+use crate::transitions::{late_money, left_open};
 use once::call::RetryPolicy;
 use once::context::Bug;
 
-/// What the name of its call begins with; the number of the try follows.
-const CALL: &str = "close_";
-
 /// How the earlier tries stand.
-pub(super) enum Earlier {
+pub(crate) enum Earlier {
     /// None of them can be paid any more.
     Closed,
     /// This is to be sent first.
@@ -34,60 +32,17 @@ pub(super) enum Earlier {
     Open,
 }
 
-/// Whether a call closes an earlier try: then it is no void of the payment, although it is sent like one.
-pub fn is_closing(call: &ProviderCall) -> bool {
-    call.name.starts_with(CALL)
-}
-
-fn call_name(row: &Try) -> String {
-    format!("{CALL}{}", row.attempt)
-}
-
-/// The tries that are over, and can be confirmed again. One on which money was found is given back already.
-pub(crate) fn left_open(rows: &Rows) -> impl Iterator<Item = &Try> {
-    let present =
-        rows.resource.payment.as_ref().filter(|payment| !payment.is_over()).map(|payment| payment.attempt);
-    rows.resource.tries.iter().filter(move |row| {
-        Some(row.attempt) != present
-            && row.provider.declined_stays_open()
-            && row.provider_payment.is_some()
-            && !matches!(row.status.as_str(), "canceled" | "expired")
-            && row.late.is_none()
-            && !is_seen_canceled(rows, row)
-    })
-}
-
-fn is_seen_canceled(rows: &Rows, row: &Try) -> bool {
-    let name = call_name(row);
-    let is_closed = |call: &ProviderCall| match &call.state {
-        CallState::Settled(Settlement::Answered(reply)) if call.name == name => {
-            let is_voided = matches!(
-                reply.result,
-                ProviderResult::Voided
-                    | ProviderResult::Rejected { found: Some(Found::Voided | Found::Expired), .. }
-            );
-            is_voided && row.provider == call.provider
-        }
-        // Its own call was answered only once what it had left open was canceled.
-        CallState::Settled(Settlement::Answered(reply)) => {
-            call.derived_key == row.derived_key && call.evidence.closing.as_ref() == Some(reply)
-        }
-        _ => false,
-    };
-    rows.calls.iter().any(is_closed)
-}
-
 /// How the tries before the newest stand, as far as this key has asked.
-pub(super) fn earlier(phase: &Phase<'_>) -> Result<Earlier, Bug> {
+pub(crate) fn earlier(phase: &Phase<'_>) -> Result<Earlier, Bug> {
     // Its money is about to be given back.
     let is_begun = |row: &Try| row.late.as_ref().is_some_and(|late| late.stage == Stage::Begun);
     if phase.rows.resource.tries.iter().any(is_begun) {
         return Ok(Earlier::Open);
     }
     let newest = phase.rows.resource.payment.as_ref().map_or(0, |payment| payment.attempt);
-    let mut earlier = left_open(phase.rows).filter(|row| row.attempt < newest);
+    let mut earlier = left_open::left_open(phase.rows).filter(|row| row.attempt < newest);
     let Some(row) = earlier.next() else { return Ok(Earlier::Closed) };
-    let settlement = phase.settlement(&call_name(row))?;
+    let settlement = phase.settlement(&left_open::call_name(row))?;
     Ok(match settlement {
         None => Earlier::Close(close(row, phase)?),
         Some(Settlement::Answered(reply)) => match reply.result {
@@ -113,7 +68,7 @@ fn close(row: &Try, phase: &Phase<'_>) -> Result<CallSpec, Bug> {
     let derived_key =
         row.provider.derived_key(&format!("{}_close_{}_{}", payment.id, row.attempt, phase.key_id));
     Ok(CallSpec {
-        name: call_name(row),
+        name: left_open::call_name(row),
         kind: CallKind::Void,
         provider: row.provider,
         retry_policy: RetryPolicy::IdempotentByKey,
@@ -124,21 +79,21 @@ fn close(row: &Try, phase: &Phase<'_>) -> Result<CallSpec, Bug> {
 
 /// An earlier try was confirmed after all: that is the order's payment, if it is what is asked for now. Else its money is given
 /// back.
-pub(super) fn adopt(
+pub(crate) fn adopt(
     request: &PaymentRequest,
     attempt: u32,
     found: Found,
     phase: &mut Phase<'_>,
-) -> Result<End, Bug> {
+) -> Result<(), Bug> {
     let row = phase.rows.resource.tries.iter_mut().find(|row| row.attempt == attempt);
     let row = row.ok_or_else(|| Bug(format!("no try {attempt}")))?;
     let is_asked_for =
         row.amount == request.amount && row.currency == request.currency && row.capture == request.capture;
     if !is_asked_for {
         if let Found::Captured { amount_minor } = found {
-            tries::found(phase.rows, attempt, amount_minor, true, phase.ctx)?;
+            late_money::found(phase.rows, attempt, amount_minor, true, phase.ctx)?;
         }
-        return open(request, phase);
+        return open(phase);
     }
     // It is asked for as the payment's newest from now on.
     row.asked_for = None;
@@ -153,12 +108,11 @@ pub(super) fn adopt(
     payment.provider_payment = row.provider_payment;
     payment.learn(found);
     let (id, data) = (payment.id.to_string(), json!({ "attempt": attempt, "status": payment.status() }));
-    phase.audit("try.paid_after_all", id, data)?;
-    super::payment::ended(request, phase)
+    phase.audit("try.paid_after_all", id, data)
 }
 
 /// Nothing is sent while an earlier try can still be paid.
-pub(super) fn open(request: &PaymentRequest, phase: &mut Phase<'_>) -> Result<End, Bug> {
+pub(crate) fn open(phase: &mut Phase<'_>) -> Result<(), Bug> {
     phase.payment()?.state = PaymentState::Failed(Failure {
         declined: false,
         code: "earlier_try_open".to_owned(),
@@ -168,5 +122,5 @@ pub(super) fn open(request: &PaymentRequest, phase: &mut Phase<'_>) -> Result<En
                   Nothing was charged for this one. Try again in a few minutes."
                 .to_owned(),
     });
-    super::payment::ended(request, phase)
+    Ok(())
 }

@@ -7,155 +7,97 @@
 
 pub mod capture;
 pub mod close;
-pub mod engine;
 pub mod give_back;
 pub mod order_link;
 pub mod payment;
-pub mod receipt;
+pub mod phase;
 pub mod refund;
-pub mod resource;
 pub mod tries;
 pub mod void;
 
-use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
-
-use self::engine::{CallState, End, Payments, Phase, ProviderCall, Rows, Settlement};
-use crate::payment::Payment;
-use crate::payment::id::PaymentId;
-use crate::payment::records::record;
+use crate::engine::{CallState, Context, End, Payments, Phase, ProviderCall, Rows, Settlement};
+use crate::payment::PaymentState;
+use crate::payment::operation::{Operation, Refusal};
+use crate::payment::refund::refunded_minor;
+use crate::transitions::{audit, pii, polling, projection};
 use once::context::Bug;
 use once::flow::Admission;
-use once::id::ObjectId;
+use once::flow::Flow;
 use once::key::KeyHash;
-use once::record::{Channel, StoredResponse};
 
-/// What a request asks for, parsed and complete: a run can be resumed from this and the rows alone.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case", tag = "kind")]
-pub enum Operation {
-    /// A ride, which only releases before have begun: it stays as they wrote it, so that one of them can still end it.
-    #[serde(rename = "ride")]
-    Retired(Map<String, Value>),
-    /// `POST /payments`, and the checkout's form
-    Payment(Box<payment::PaymentRequest>),
-    /// `POST /payments/{id}/capture`
-    Capture(capture::CaptureRequest),
-    /// `POST /payments/{id}/void`
-    Void(void::VoidRequest),
-    /// `POST /payments/{id}/refunds`
-    Refund(refund::RefundRequest),
-    /// Nobody asks for it: there is money on a try that was over.
-    GiveBack(give_back::GiveBackRequest),
-}
+impl Flow for Payments {
+    fn name(operation: &Operation) -> &'static str {
+        operation.name()
+    }
 
-impl Operation {
-    /// Its name in logs and timelines.
-    pub const fn name(&self) -> &'static str {
-        match self {
-            Self::Retired(_) => "ride",
-            Self::Payment(_) => "payment",
-            Self::Capture(_) => "capture",
-            Self::Void(_) => "void",
-            Self::Refund(_) => "refund",
-            Self::GiveBack(_) => "give_back",
+    fn admit(operation: &Operation, phase: &mut Phase<'_>) -> Result<Admission<Self>, Bug> {
+        let written = phase.rows.appended.facts.audit.len();
+        let admission = admit(operation, phase)?;
+        for record in phase.rows.appended.facts.audit.iter_mut().skip(written) {
+            record.asked_by(phase.by);
         }
+        Ok(admission)
     }
 
-    /// The address of what it makes or moves, known before it exists.
-    pub fn resource_path(object: ObjectId) -> String {
-        PaymentId::in_object(object).path()
+    fn run(operation: &Operation, phase: &mut Phase<'_>) -> Result<End, Bug> {
+        run(operation, phase)
     }
-}
 
-/// Why the state of things does not admit an operation. Nothing is written, and the key stays free: the state may change.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case", tag = "refusal")]
-pub enum Refusal {
-    /// There is no payment here.
-    NoPayment,
-    /// The payment's state forbids it.
-    State {
-        /// The state: a status of the API, or `capturing`, `voiding`.
-        state: String,
-        /// What can be done instead.
-        detail: String,
-    },
-    /// It is more than there is.
-    TooMuch {
-        /// What there is, in minor units.
-        available_minor: u32,
-        /// A sentence about it.
-        detail: String,
-    },
-    /// The currency does not allow the amount.
-    Amount {
-        /// What to send.
-        message: String,
-    },
-    /// The order was tried too often in a row: the next try must wait.
-    TooSoon {
-        /// When it may begin, in ms since the epoch.
-        retry_at_ms: u64,
-    },
-    /// A newer link to the order was made than the one that was used.
-    LinkReplaced,
-    /// The shop has ended the link that was used.
-    LinkEnded,
-    /// There are as many tries, or as many keys, as there may be.
-    LimitReached {
-        /// Which limit, and what can be done instead.
-        detail: String,
-    },
-}
+    fn is_retired(operation: &Operation) -> bool {
+        matches!(operation, Operation::Retired(_))
+    }
 
-/// The points of all flows, in the order in which each reaches those that are its own.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Point {
-    /// One of a [retired](Operation::Retired) operation.
-    Retired,
-    /// What is to be moved is written down and reserved.
-    Reserved,
-}
+    fn too_many_keys(keys_max: u32) -> Refusal {
+        let detail = format!(
+            "{keys_max} operations were begun on this payment, and that is as many as there may be. Nothing was run. What still \
+             has to be done can be done at the provider.",
+        );
+        Refusal::LimitReached { detail }
+    }
 
-impl once::domain::Point for Point {
-    fn as_str(self) -> &'static str {
-        match self {
-            // Where a release before goes on from both of its points.
-            Self::Retired => "ride_created",
-            Self::Reserved => "reserved",
+    fn is_overtaken(call: &ProviderCall, rows: &Rows) -> bool {
+        is_overtaken(call, rows)
+    }
+
+    fn due_at_ms(rows: &Rows, ctx: &Context) -> Option<u64> {
+        let check = rows.resource.payment.as_ref().and_then(polling::due_at_ms);
+        check.into_iter().chain(pii::due_at_ms(rows, ctx)).min()
+    }
+
+    fn on_commit(before: &Rows, after: &mut Rows, ctx: &Context) {
+        projection::stage_projection(before, after, ctx);
+        audit::number(after);
+    }
+
+    fn verify(rows: &Rows) -> Result<(), Bug> {
+        let Some(payment) = &rows.resource.payment else { return Ok(()) };
+        let (amount, captured) = (payment.amount.get(), payment.captured_minor());
+        // A capture may fail while a refund of it is under way.
+        let taken =
+            if matches!(payment.state, PaymentState::CaptureFailed { .. }) { amount } else { captured };
+        let is_of_key = |key_id| rows.key(key_id).is_some();
+        if amount == 0 || captured > amount || refunded_minor(&rows.resource.refunds) > taken {
+            return Err(Bug(
+                "a payment that cannot be: more was given back than taken, or taken than it is of".into(),
+            ));
         }
-    }
-
-    fn parse(text: &str) -> Option<Self> {
-        match text {
-            "ride_created" | "charge_created" => Some(Self::Retired),
-            "reserved" => Some(Self::Reserved),
-            _ => None,
+        if rows.resource.refunds.iter().any(|refund| refund.amount.get() == 0 || !is_of_key(refund.key_id)) {
+            return Err(Bug("a refund that cannot be: of nothing, or of no key".into()));
         }
-    }
-}
-
-/// What the phases do alike.
-trait PhaseExt {
-    fn channel(&self) -> Result<Channel, Bug>;
-    fn payment(&mut self) -> Result<&mut Payment, Bug>;
-    fn audit(&mut self, action: &'static str, subject: String, data: Value) -> Result<(), Bug>;
-}
-
-impl PhaseExt for Phase<'_> {
-    fn channel(&self) -> Result<Channel, Bug> {
-        Ok(self.key()?.channel)
-    }
-
-    fn payment(&mut self) -> Result<&mut Payment, Bug> {
-        self.rows.resource.payment.as_mut().ok_or_else(|| Bug("no payment".into()))
-    }
-
-    fn audit(&mut self, action: &'static str, subject: String, data: Value) -> Result<(), Bug> {
-        let actor = self.key()?.owner.clone();
-        record(self.rows, actor, action, subject, data, self.ctx);
         Ok(())
+    }
+
+    fn is_awaiting(rows: &Rows) -> bool {
+        rows.resource.payment.as_ref().is_some_and(|payment| payment.check.is_some())
+    }
+
+    /// Drops personal data whose time is over.
+    fn on_alarm(rows: &mut Rows, ctx: &Context) {
+        if pii::due_at_ms(rows, ctx).is_some_and(|at_ms| at_ms <= ctx.now_ms) {
+            pii::erase(rows, ctx);
+        }
+        // Objects of before anything was watched begin with it here.
+        polling::schedule(rows, ctx);
     }
 }
 
@@ -186,20 +128,6 @@ fn is_overtaken(call: &ProviderCall, rows: &Rows) -> bool {
     }
 }
 
-/// Why a call was not executed that has no answer.
-fn not_executed(phase: &Phase<'_>, name: &str) -> (String, String) {
-    let is_it = |call: &&ProviderCall| call.key_id == phase.key_id && call.name == name && call.sends == 0;
-    let payment =
-        phase.rows.resource.payment.as_ref().filter(|_| phase.rows.calls.iter().any(|call| is_it(&call)));
-    match payment {
-        Some(payment) => {
-            let status = payment.status();
-            ("payment_moved".to_owned(), format!("The payment was `{status}` before it could be sent."))
-        }
-        None => ("not_executed".to_owned(), "It did not reach the provider.".to_owned()),
-    }
-}
-
 fn retired() -> Bug {
     Bug("an operation that is retired".into())
 }
@@ -214,32 +142,6 @@ fn run(operation: &Operation, phase: &mut Phase<'_>) -> Result<End, Bug> {
         Operation::Refund(request) => refund::run(request, phase),
         Operation::GiveBack(request) => give_back::run(request, phase),
     }
-}
-
-/// The end of an operation: JSON for the API, the way to a page for a form.
-fn respond(
-    phase: &Phase<'_>,
-    status: u16,
-    location: &str,
-    page: Option<&str>,
-    body: &Value,
-) -> Result<End, Bug> {
-    let media_type = if status < 400 { "application/json" } else { "application/problem+json" };
-    Ok(End::Response(match phase.channel()? {
-        Channel::Api => StoredResponse {
-            status,
-            headers: vec![
-                ("content-type".to_owned(), media_type.to_owned()),
-                ("location".to_owned(), location.to_owned()),
-            ],
-            body: body.to_string().into_bytes(),
-        },
-        Channel::Form => StoredResponse {
-            status: 303,
-            headers: vec![("location".to_owned(), page.unwrap_or(location).to_owned())],
-            body: Vec::new(),
-        },
-    }))
 }
 
 /// Whether a key's operation took money. Then each duplicate of it is a charge that did not happen.

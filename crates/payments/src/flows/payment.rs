@@ -7,73 +7,25 @@
 //! request's fallback, or later under another key for the same order. One whose outcome is unknown never is. What an earlier
 //! try has left open at its provider is closed first ([`close`]).
 
-use serde::{Deserialize, Serialize};
-use serde_json::json;
-
 use super::capture::under_way;
 use super::close::{self, Earlier};
-use super::engine::{CallSpec, Context, End, Payments, Phase, ProviderCall, RecoveryPoint, Rows, Settlement};
-use super::receipt::{self, About};
-use super::{PhaseExt, Point, Refusal, order_link, respond, tries};
+use super::{order_link, tries};
+use serde_json::json;
+
+use super::phase::PhaseExt;
+use crate::engine::{CallSpec, Context, End, Payments, Phase, ProviderCall, RecoveryPoint, Rows, Settlement};
+use crate::flows::phase::respond;
 use crate::payment::id::PaymentId;
 use crate::payment::money::{AmountMinor, Currency};
-use crate::payment::records::record;
-use crate::payment::tries as payment_tries;
-use crate::payment::{Failure, Payment, PaymentState, check};
-use crate::providers::result::{CallKind, Found, ProviderResult};
-use crate::providers::{Authorization, Provider};
+use crate::payment::operation::{PaymentRequest, Point, Refusal, Route};
+use crate::payment::result::{CallKind, Found, ProviderResult};
+use crate::payment::{Failure, Payment, PaymentState};
+use crate::providers::codec::Authorization;
+use crate::transitions::effects::entered;
+use crate::transitions::try_rows;
 use once::call::RetryPolicy;
 use once::context::Bug;
 use once::flow::Admission;
-
-/// A provider, and what pays there.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct Route {
-    /// Which provider.
-    pub provider: Provider,
-    /// The provider's token of what pays.
-    pub payment_method: String,
-    /// The provider's customer.
-    pub customer: Option<String>,
-    /// The merchant's account there: Adyen's merchant account, or a connected account at Stripe.
-    pub merchant_account: Option<String>,
-}
-
-/// What is asked for.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct PaymentRequest {
-    /// How much.
-    pub amount: AmountMinor,
-    /// In which currency.
-    pub currency: Currency,
-    /// Whether the money is taken at once, else only reserved.
-    pub capture: bool,
-    /// The merchant's order: one is paid once.
-    pub order_id: Option<String>,
-    /// For the merchant.
-    pub description: Option<String>,
-    /// The merchant's own data, sorted by name.
-    pub metadata: Vec<(String, String)>,
-    /// Who takes the money.
-    pub route: Route,
-    /// Who takes it if the first one has failed definitively.
-    pub fallback: Option<Route>,
-    /// Where the person goes after the bank's page. Without it nobody is there to go to that page.
-    pub return_url: Option<String>,
-    /// To whom receipts go.
-    #[serde(default)]
-    pub receipt_email: Option<String>,
-    /// Our own site, to which the bank's page sends the browser back first.
-    pub origin: String,
-    /// What that address must carry to lead on to `return_url`. A request of before has none: it leads nowhere.
-    #[serde(default)]
-    pub return_key: Option<String>,
-    /// The page to which a form leads.
-    pub page: Option<String>,
-    /// The revision of the link through which the order is paid; the shop's own server uses none.
-    #[serde(default)]
-    pub link_revision: Option<u32>,
-}
 
 impl PaymentRequest {
     fn payment(&self, rows: &Rows, id: PaymentId, ctx: &Context) -> Payment {
@@ -127,7 +79,7 @@ fn must_be_payable(request: &PaymentRequest) -> Result<(), Refusal> {
 }
 
 /// The payment and its audit record; or another try of an order whose last one is over, unpaid.
-pub(super) fn admit(request: &PaymentRequest, phase: &mut Phase<'_>) -> Result<Admission<Payments>, Bug> {
+pub(crate) fn admit(request: &PaymentRequest, phase: &mut Phase<'_>) -> Result<Admission<Payments>, Bug> {
     if let Err(refusal) = must_be_payable(request) {
         return Ok(Err(refusal));
     }
@@ -167,7 +119,7 @@ pub(super) fn admit(request: &PaymentRequest, phase: &mut Phase<'_>) -> Result<A
 }
 
 /// The flow.
-pub(super) fn run(request: &PaymentRequest, phase: &mut Phase<'_>) -> Result<End, Bug> {
+pub(crate) fn run(request: &PaymentRequest, phase: &mut Phase<'_>) -> Result<End, Bug> {
     let point = phase.key()?.recovery_point();
     if point != RecoveryPoint::At(Point::Reserved) {
         return Err(Bug(format!("a payment at {}", point.as_str())));
@@ -218,8 +170,14 @@ fn begin_try(request: &PaymentRequest, phase: &mut Phase<'_>) -> Result<End, Bug
     match close::earlier(phase)? {
         Earlier::Closed => {}
         Earlier::Close(call) => return Ok(End::Call(call)),
-        Earlier::Lives(attempt, found) => return close::adopt(request, attempt, found, phase),
-        Earlier::Open => return close::open(request, phase),
+        Earlier::Lives(attempt, found) => {
+            close::adopt(request, attempt, found, phase)?;
+            return ended(request, phase);
+        }
+        Earlier::Open => {
+            close::open(phase)?;
+            return ended(request, phase);
+        }
     }
     let route = match &request.fallback {
         Some(fallback) if tries_sent(phase) > 0 => fallback,
@@ -258,7 +216,7 @@ fn authorize(request: &PaymentRequest, route: &Route, phase: &mut Phase<'_>) -> 
     let attempt = payment.attempt;
     let suffix = if attempt == 1 { String::new() } else { format!("_{attempt}") };
     let derived_key = route.provider.derived_key(&format!("{}_auth{suffix}", payment.id));
-    payment_tries::begin(phase.rows, &derived_key);
+    try_rows::begin(phase.rows, &derived_key);
     let payment = phase.payment()?;
     let id = payment.id.to_string();
     let return_url = request.return_url.as_ref().map(|_| {
@@ -307,7 +265,7 @@ fn cannot_be_sent(request: &PaymentRequest, phase: &mut Phase<'_>) -> Result<End
 }
 
 /// The answer of a payment that has come to a new state.
-pub(super) fn ended(request: &PaymentRequest, phase: &mut Phase<'_>) -> Result<End, Bug> {
+fn ended(request: &PaymentRequest, phase: &mut Phase<'_>) -> Result<End, Bug> {
     entered(phase.rows, phase.ctx)?;
     let payment = phase.payment()?.clone();
     answer(request, &payment, phase)
@@ -405,47 +363,4 @@ fn answer(request: &PaymentRequest, payment: &Payment, phase: &Phase<'_>) -> Res
         "payment": shown,
     });
     respond(phase, 402, &location, page, &body)
-}
-
-/// What every new state of a payment brings with it, whoever brought it about: the audit record, the receipt once money was
-/// taken, and whether the provider is to be asked how it goes on.
-pub(crate) fn entered(rows: &mut Rows, ctx: &Context) -> Result<(), Bug> {
-    payment_tries::follow(rows);
-    check::schedule(rows, ctx);
-    let payment = rows.resource.payment.as_ref().ok_or_else(|| Bug("no payment".into()))?;
-    let actor = rows.keys.first().map(|key| key.owner.clone()).ok_or_else(|| Bug("no key".into()))?;
-    let action = match &payment.state {
-        PaymentState::Authorizing => return Ok(()),
-        PaymentState::RequiresAction { .. } => "payment.requires_action",
-        PaymentState::Processing => "payment.processing",
-        PaymentState::Authorized => "payment.authorized",
-        PaymentState::Captured { .. } => "payment.captured",
-        PaymentState::CaptureFailed { .. } => "payment.capture_failed",
-        PaymentState::Canceled => "payment.canceled",
-        PaymentState::Expired => "payment.expired",
-        PaymentState::Failed(_) => "payment.failed",
-    };
-    let code = match &payment.state {
-        PaymentState::Failed(failure) => Some(failure.code.clone()),
-        _ => None,
-    };
-    let subject = payment.id.to_string();
-    let data = json!({
-        "provider": payment.provider, "provider_payment": payment.provider_payment, "attempt": payment.attempt,
-        "amount_captured": payment.captured_minor(), "currency": payment.currency, "code": code,
-    });
-    let payment = payment.clone();
-    record(rows, actor, action, subject, data, ctx);
-    match payment.state {
-        PaymentState::Captured { .. } if payment.receipted => {}
-        PaymentState::Captured { .. } => {
-            receipt::of_payment(rows, &payment, About::Paid, ctx);
-            if let Some(payment) = &mut rows.resource.payment {
-                payment.receipted = true;
-            }
-        }
-        PaymentState::Canceled => receipt::of_payment(rows, &payment, About::Voided, ctx),
-        _ => {}
-    }
-    Ok(())
 }

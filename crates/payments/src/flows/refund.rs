@@ -3,39 +3,32 @@
 //! Outcomes: 201 and the refund, succeeded or pending at the provider; 402 if the provider refuses it. The amount is
 //! reserved from the first phase on, so that ten refunds at once never give back more than was captured.
 
-use serde::{Deserialize, Serialize};
+use super::capture::{must_be_free, must_be_payable};
 use serde_json::json;
 
-use super::engine::{CallSpec, End, Payments, Phase, Settlement};
-use super::{PhaseExt, Point, Refusal, not_executed, receipt, respond};
+use super::phase::PhaseExt;
+use crate::engine::{CallSpec, End, Payments, Phase, Settlement};
+use crate::flows::phase::{not_executed_reason, respond};
 use crate::payment::id::RefundId;
 use crate::payment::money::{AmountMinor, for_people};
-use crate::payment::{Payment, PaymentState, Refund, RefundReason, RefundState, check};
-use crate::providers::result::{CallKind, ProviderResult};
+use crate::payment::operation::{Point, RefundRequest, Refusal};
+use crate::payment::refund::{Refund, RefundState};
+use crate::payment::result::{CallKind, ProviderResult};
+use crate::payment::{Payment, PaymentState};
+use crate::transitions::{polling, receipt};
 use once::call::RetryPolicy;
 use once::context::Bug;
 use once::flow::Admission;
 
-use super::capture::{must_be_free, must_be_payable};
-
-/// What is asked for.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct RefundRequest {
-    /// How much; all that is left if it is not said.
-    pub amount: Option<AmountMinor>,
-    /// Why.
-    pub reason: RefundReason,
-}
-
-pub(super) const REFUND: &str = "refund";
+pub(crate) const REFUND: &str = "refund";
 
 /// Whether it is captured and no bank may take it back: what that takes would be paid back twice.
-pub(super) fn is_refundable(payment: &Payment) -> bool {
+pub(crate) fn is_refundable(payment: &Payment) -> bool {
     matches!(payment.state, PaymentState::Captured { .. }) && !payment.forbids_refunds()
 }
 
 /// The reservation: a row of its own.
-pub(super) fn admit(request: &RefundRequest, phase: &mut Phase<'_>) -> Result<Admission<Payments>, Bug> {
+pub(crate) fn admit(request: &RefundRequest, phase: &mut Phase<'_>) -> Result<Admission<Payments>, Bug> {
     let key_id = phase.key_id;
     let Some(payment) = &phase.rows.resource.payment else {
         return Ok(Err(Refusal::NoPayment));
@@ -75,7 +68,7 @@ pub(super) fn admit(request: &RefundRequest, phase: &mut Phase<'_>) -> Result<Ad
 }
 
 /// The flow.
-pub(super) fn run(_: &RefundRequest, phase: &mut Phase<'_>) -> Result<End, Bug> {
+pub(crate) fn run(_: &RefundRequest, phase: &mut Phase<'_>) -> Result<End, Bug> {
     let Some(settlement) = phase.settlement(REFUND)? else {
         return call(phase);
     };
@@ -88,7 +81,7 @@ pub(super) fn run(_: &RefundRequest, phase: &mut Phase<'_>) -> Result<End, Bug> 
             other => return Err(Bug(format!("a refund was answered by {other:?}"))),
         },
         Settlement::NotExecuted => {
-            let (code, message) = not_executed(phase, REFUND);
+            let (code, message) = not_executed_reason(phase, REFUND);
             (None, RefundState::Failed { code, message })
         }
         Settlement::NeedsReview => return Err(Bug("a refund is idempotent by key".into())),
@@ -97,7 +90,7 @@ pub(super) fn run(_: &RefundRequest, phase: &mut Phase<'_>) -> Result<End, Bug> 
     refund.provider_refund = provider_refund;
     refund.state = state;
     let refund = refund.clone();
-    check::schedule(phase.rows, phase.ctx);
+    polling::schedule(phase.rows, phase.ctx);
     answer(&refund, phase)
 }
 

@@ -6,8 +6,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::Refusal;
-use crate::flows::engine::{Context, Lifecycle, Rows};
+use crate::engine::{Context, Lifecycle, Rows};
+use crate::payment::operation::Refusal;
 
 /// After how many tries that failed the pauses begin.
 pub const FREE_TRIES: u32 = 3;

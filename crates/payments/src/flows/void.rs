@@ -4,30 +4,19 @@
 //! Outcomes: 200 and the payment, canceled; 202 if the provider has only received it, and tells later how it ended; 402 if the provider refuses, with the payment as it then is: a person may have
 //! come back from the bank's page in the meantime.
 
-use serde::{Deserialize, Serialize};
+use super::capture::{move_key, must_be_free, settle_move};
+use super::order_link;
+use crate::payment::order_link::is_through;
 use serde_json::json;
 
-use super::capture::{move_key, must_be_free, settle_move};
-use super::engine::{CallSpec, End, Payments, Phase};
-use super::{PhaseExt, Point, Refusal, order_link};
+use super::phase::PhaseExt;
+use crate::engine::{CallSpec, End, Payments, Phase};
+use crate::payment::operation::{Point, Refusal, VoidRequest};
+use crate::payment::result::CallKind;
 use crate::payment::{PaymentState, Pending};
-use crate::providers::result::CallKind;
 use once::call::RetryPolicy;
 use once::context::Bug;
 use once::flow::Admission;
-
-/// What is asked for. The merchant has nothing to say about it.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct VoidRequest {
-    /// The page to which a form leads.
-    pub page: Option<String>,
-    /// The try that a person gives up: that one and no other, and only while it waits at the bank's page.
-    #[serde(default)]
-    pub attempt: Option<u32>,
-    /// The revision of the link through which it is given up. One that was replaced or ended gives up nothing but its own.
-    #[serde(default)]
-    pub link_revision: Option<u32>,
-}
 
 const VOID: &str = "void";
 
@@ -38,7 +27,7 @@ pub const fn is_voidable(state: &PaymentState) -> bool {
 }
 
 /// The reservation: while the void is under way nothing else moves the payment.
-pub(super) fn admit(request: &VoidRequest, phase: &mut Phase<'_>) -> Result<Admission<Payments>, Bug> {
+pub(crate) fn admit(request: &VoidRequest, phase: &mut Phase<'_>) -> Result<Admission<Payments>, Bug> {
     let key_id = phase.key_id;
     let Some(payment) = &mut phase.rows.resource.payment else {
         return Ok(Err(Refusal::NoPayment));
@@ -47,7 +36,7 @@ pub(super) fn admit(request: &VoidRequest, phase: &mut Phase<'_>) -> Result<Admi
         return Ok(Err(refusal));
     }
     if let Some(refusal) = order_link::refusal(phase.rows.resource.links.as_ref(), request.link_revision)
-        && request.link_revision.is_some_and(|revision| !order_link::is_through(payment, revision))
+        && request.link_revision.is_some_and(|revision| !is_through(payment, revision))
     {
         return Ok(Err(refusal));
     }
@@ -65,7 +54,7 @@ pub(super) fn admit(request: &VoidRequest, phase: &mut Phase<'_>) -> Result<Admi
 }
 
 /// The flow.
-pub(super) fn run(request: &VoidRequest, phase: &mut Phase<'_>) -> Result<End, Bug> {
+pub(crate) fn run(request: &VoidRequest, phase: &mut Phase<'_>) -> Result<End, Bug> {
     let payment = phase.payment()?.clone();
     if !matches!(payment.pending, Some(Pending::Void { .. })) {
         return Err(Bug("a void without its reservation".into()));

@@ -1,4 +1,5 @@
-//! A payment and its refunds: the state machine that all flows move, and nothing else does.
+//! A payment and its refunds, as an object keeps them: the state machine that [`transitions`](crate::transitions) move, and nothing else
+//! does. Here is what is, and what it says of itself; nothing here asks, sends or writes.
 //!
 //! ```text
 //!              ┌───────────► requires_action ──┐  bank's page
@@ -16,28 +17,31 @@
 //! A move that is under way is written down before its call is sent ([`Payment::pending`]; a refund as a row of its own):
 //! what it would take is reserved, so that the sums hold however many ask at once and however late the provider answers.
 
-pub mod by_hand;
-pub mod check;
-pub mod ended;
+pub mod dispute;
 pub mod id;
-pub mod ingest;
+mod json;
 pub mod money;
 pub mod natural_key;
-pub mod pii;
-pub mod projection;
+pub mod operation;
+pub mod order_link;
+pub mod provider;
 pub mod provider_event;
 pub mod records;
+pub mod refund;
+pub mod resource;
+pub mod result;
+pub mod status_query;
 pub mod tries;
 
+pub use dispute::{Dispute, DisputeStatus};
+pub use refund::{Refund, RefundReason, RefundState, refunded_minor};
+pub use result::Failure;
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value, json};
 
 use crate::payment::id::{PaymentId, RefundId};
-use crate::providers::Provider;
-use crate::providers::result::Found;
-use crate::timestamp;
-use money::{AmountMinor, Currency};
-use tries::Try;
+use crate::payment::money::{AmountMinor, Currency};
+use crate::payment::provider::Provider;
+use crate::payment::result::Found;
 
 /// How a payment stands.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -71,19 +75,6 @@ pub enum PaymentState {
     Expired,
     /// Nothing was taken: an answer for good.
     Failed(Failure),
-}
-
-/// Why nothing was taken.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct Failure {
-    /// The card or the bank said no; else the provider refused the request, or it never got there.
-    pub declined: bool,
-    /// `card_declined`, `provider_rejected`, …
-    pub code: String,
-    /// The issuer's code, such as `insufficient_funds`.
-    pub decline_code: Option<String>,
-    /// For the person who pays.
-    pub message: String,
 }
 
 /// A move of the whole payment that is under way: no other may begin.
@@ -149,58 +140,6 @@ pub struct FailedOperation {
     pub operation: String,
     /// The provider's reason.
     pub code: String,
-}
-
-/// A bank wants money back.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct Dispute {
-    /// The provider's id of it.
-    pub id: String,
-    /// How much, in minor units.
-    pub amount_minor: u32,
-    /// How it stands.
-    pub status: DisputeStatus,
-    /// Whether the money is gone from the merchant's balance.
-    pub withdrawn: bool,
-    /// Whether the money can be given back all the same: the bank only asks.
-    #[serde(default)]
-    pub refundable: bool,
-    /// When that was, by the provider's clock, in ms since the epoch.
-    #[serde(default)]
-    pub at_ms: Option<u64>,
-}
-
-impl Dispute {
-    /// As the API shows it.
-    pub fn to_json(&self) -> Value {
-        json!({
-            "id": self.id, "status": self.status.as_str(), "amount": self.amount_minor,
-            "funds_withdrawn": self.withdrawn,
-        })
-    }
-}
-
-/// How a dispute stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum DisputeStatus {
-    /// Not decided.
-    Open,
-    /// For the merchant.
-    Won,
-    /// For the card holder.
-    Lost,
-}
-
-impl DisputeStatus {
-    /// As it is written.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Open => "open",
-            Self::Won => "won",
-            Self::Lost => "lost",
-        }
-    }
 }
 
 /// When the provider is asked for the truth about a payment that is not decided yet.
@@ -474,187 +413,4 @@ impl Payment {
         self.state = next;
         changed
     }
-
-    /// As the API shows it.
-    pub fn to_json(&self, refunds: &[Refund], tries: &[Try]) -> Value {
-        let tries: Vec<Value> = tries.iter().map(Try::to_json).collect();
-        let next_action = match &self.state {
-            PaymentState::RequiresAction { url } => {
-                json!({ "type": "redirect_to_url", "redirect_to_url": { "url": url } })
-            }
-            _ => Value::Null,
-        };
-        let failure = match &self.state {
-            PaymentState::Failed(failure) => json!({
-                "code": failure.code, "decline_code": failure.decline_code, "message": failure.message,
-            }),
-            _ => Value::Null,
-        };
-        let is_capturable = matches!(self.state, PaymentState::Authorized) && self.pending.is_none();
-        let capturable = if is_capturable { self.amount.get() } else { 0 };
-        let pending = self.pending.map(|pending| {
-            let amount = match pending {
-                Pending::Capture { amount_minor, .. } => Some(amount_minor),
-                Pending::Void { .. } => None,
-            };
-            json!({ "type": pending.operation(), "amount": amount })
-        });
-        let failed = self.failed_operation.as_ref();
-        let failed = failed.map(|failed| json!({ "type": failed.operation, "code": failed.code }));
-        let is_reserved = matches!(self.state, PaymentState::Authorized);
-        let capture_before = self.capture_before_ms.filter(|_| is_reserved).map(timestamp);
-        let metadata: Map<String, Value> =
-            self.metadata.iter().map(|(name, value)| (name.clone(), value.as_str().into())).collect();
-        json!({
-            "id": self.id.to_string(),
-            "object": "payment",
-            "status": self.status(),
-            "amount": self.amount.get(),
-            "amount_capturable": capturable,
-            "capture_before": capture_before,
-            "amount_captured": self.captured_minor(),
-            "amount_refunded": self.refunded_minor(refunds),
-            "currency": self.currency.as_str(),
-            "capture": self.capture,
-            "order_id": self.order_id,
-            "revision": self.link_revision,
-            "description": self.description,
-            "customer": self.customer,
-            "receipt_email": self.receipt_email,
-            "metadata": metadata,
-            "provider": self.provider.as_str(),
-            "provider_payment": self.provider_payment,
-            "next_action": next_action,
-            "failure": failure,
-            "pending_operation": pending,
-            "failed_operation": failed,
-            "dispute": self.dispute.as_ref().map(Dispute::to_json),
-            "attempt": self.attempt,
-            "tries": tries,
-            "created_at": timestamp(self.created_at_ms),
-        })
-    }
-}
-
-/// Why money is given back; the words are Stripe's.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum RefundReason {
-    /// The customer asked for it.
-    RequestedByCustomer,
-    /// It was paid twice, elsewhere.
-    Duplicate,
-    /// It was not the card holder who paid.
-    Fraudulent,
-}
-
-impl RefundReason {
-    /// All of them.
-    pub const ALL: [Self; 3] = [Self::RequestedByCustomer, Self::Duplicate, Self::Fraudulent];
-
-    /// As it is written.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::RequestedByCustomer => "requested_by_customer",
-            Self::Duplicate => "duplicate",
-            Self::Fraudulent => "fraudulent",
-        }
-    }
-
-    /// From the word.
-    pub fn parse(text: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|reason| reason.as_str() == text)
-    }
-}
-
-/// How a refund stands.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case", tag = "state")]
-pub enum RefundState {
-    /// The provider is being asked, or its answer is not known: the amount is reserved.
-    Requested,
-    /// The provider has it and decides later.
-    Pending,
-    /// Given back.
-    Succeeded,
-    /// Not given back: the amount can be refunded again.
-    Failed {
-        /// The provider's code.
-        code: String,
-        /// For the merchant.
-        message: String,
-    },
-}
-
-/// A refund.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct Refund {
-    /// Its public id.
-    pub id: RefundId,
-    /// The key under which it was asked for.
-    pub key_id: u32,
-    /// How much.
-    pub amount: AmountMinor,
-    /// Why.
-    pub reason: RefundReason,
-    /// How it stands.
-    pub state: RefundState,
-    /// The provider's id of it, once it has said one.
-    pub provider_refund: Option<String>,
-    /// When it was asked for, in ms since the epoch.
-    pub created_at_ms: u64,
-    /// The object's version with its newest change.
-    #[serde(default)]
-    pub version: u64,
-}
-
-impl Refund {
-    /// The status, as the API says it.
-    pub const fn status(&self) -> &'static str {
-        match &self.state {
-            RefundState::Requested | RefundState::Pending => "pending",
-            RefundState::Succeeded => "succeeded",
-            RefundState::Failed { .. } => "failed",
-        }
-    }
-
-    /// Takes in what the provider says. A refund that was done can still come back: then it has failed. Gives whether
-    /// anything changed.
-    pub(crate) fn learn(&mut self, state: RefundState) -> bool {
-        let moves = matches!(
-            (&self.state, &state),
-            (RefundState::Pending, RefundState::Succeeded)
-                | (RefundState::Pending | RefundState::Succeeded, RefundState::Failed { .. })
-        );
-        if moves {
-            self.state = state;
-        }
-        moves
-    }
-
-    /// As the API shows it.
-    pub fn to_json(&self, payment: &Payment) -> Value {
-        let failure = match &self.state {
-            RefundState::Failed { code, message } => json!({ "code": code, "message": message }),
-            _ => Value::Null,
-        };
-        json!({
-            "id": self.id.to_string(),
-            "object": "refund",
-            "payment": payment.id.to_string(),
-            "status": self.status(),
-            "amount": self.amount.get(),
-            "currency": payment.currency.as_str(),
-            "reason": self.reason.as_str(),
-            "provider_refund": self.provider_refund,
-            "failure": failure,
-            "created_at": timestamp(self.created_at_ms),
-        })
-    }
-}
-
-/// What we have given back or may yet, in minor units: what counts against the captured amount.
-pub fn refunded_minor(refunds: &[Refund]) -> u32 {
-    let counts = |refund: &&Refund| !matches!(refund.state, RefundState::Failed { .. });
-    refunds.iter().filter(counts).fold(0, |sum, refund| sum.saturating_add(refund.amount.get()))
 }

@@ -5,8 +5,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::DisputeStatus;
-use crate::providers::Provider;
+use crate::payment::dispute::DisputeStatus;
+use crate::payment::provider::Provider;
 
 /// An event whose signature is right, as far as an object needs it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

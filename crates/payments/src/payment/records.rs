@@ -3,8 +3,7 @@
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::Value;
 
-use crate::flows::engine::{Context, Rows};
-use crate::providers::Provider;
+use crate::payment::provider::Provider;
 use once::id::Owner;
 
 /// What an effect was, who caused it and when: one for each effect, in the effect's own transaction.
@@ -27,36 +26,6 @@ pub struct AuditRecord {
 
 fn as_text<S: Serializer>(owner: &Owner, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_str(&owner.to_text())
-}
-
-/// Writes an effect down.
-pub fn record(
-    rows: &mut Rows,
-    actor: Owner,
-    action: &'static str,
-    subject: String,
-    data: Value,
-    ctx: &Context,
-) {
-    let record = AuditRecord { audit_id: 0, at_ms: ctx.now_ms, actor, action, subject, data };
-    rows.appended.facts.audit.push(record);
-}
-
-/// Writes down an effect that nobody has asked for: on behalf of the object's owner.
-pub fn record_for_owner(rows: &mut Rows, action: &'static str, subject: String, data: Value, ctx: &Context) {
-    // What has no key has no payment, and nothing can befall it.
-    if let Some(actor) = rows.keys.first().map(|key| key.owner.clone()) {
-        record(rows, actor, action, subject, data, ctx);
-    }
-}
-
-/// Numbers the records of a transaction that is about to be committed.
-pub fn number(rows: &mut Rows) {
-    let audit = rows.appended.facts.audit.iter_mut().zip(rows.resource.audit_newest.saturating_add(1)..);
-    for (record, audit_id) in audit {
-        record.audit_id = audit_id;
-        rows.resource.audit_newest = audit_id;
-    }
 }
 
 /// The fact of an audit record that names the operator who asked on the actor's behalf.

@@ -20,12 +20,12 @@ pub mod webhook;
 use data_encoding::BASE64URL_NOPAD;
 use serde::{Deserialize, Serialize};
 
-use super::{Authorization, HttpAnswer, UnsupportedMoney, is_plain, not_executed, unknown};
-use crate::flows::engine::{LookUp, Outcome, ProviderCall, ProviderReply};
+use crate::engine::{LookUp, Outcome, ProviderCall, ProviderReply};
 use crate::payment::money::Currency;
 use crate::payment::provider_event::OperationNotice;
+use crate::payment::result::{CallKind, ProviderResult};
 use crate::payment::{Payment, Refund, RefundReason};
-use crate::providers::result::{CallKind, ProviderResult};
+use crate::providers::codec::{Authorization, HttpAnswer, UnsupportedMoney, is_plain, not_executed, unknown};
 use once::call::{FrozenRequest, RefusalScope, Unconfirmed};
 use once::id::digest;
 

@@ -5,108 +5,21 @@
 //! comes later goes there. Only a new try, after the last has failed for good, may choose another one.
 
 pub mod adyen;
-pub mod result;
+pub mod codec;
 pub mod stripe;
 
-use serde::{Deserialize, Serialize};
-
-use crate::flows::engine::{LookUp, Outcome, ProviderCall, ProviderReply};
-use crate::payment::check::{StatusQuery, StatusReply};
+use crate::engine::{LookUp, Outcome, ProviderCall, ProviderReply};
+use crate::payment::Payment;
 use crate::payment::money::{AmountMinor, Currency};
-use crate::payment::{Payment, Refund};
-use crate::providers::result::CallKind;
-use once::call::{FrozenRequest, RefusalScope};
+pub use crate::payment::provider::Provider;
+use crate::payment::refund::Refund;
+use crate::payment::result::CallKind;
+use crate::payment::status_query::{StatusQuery, StatusReply};
+pub use codec::{Authorization, HttpAnswer, UnsupportedMoney};
+use once::call::FrozenRequest;
 use once::context::{Bug, Times};
 
-/// Where a call goes. Written down with the call: a retry never moves to another provider.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Provider {
-    /// [Stripe](https://docs.stripe.com/api).
-    Stripe,
-    /// [Adyen](https://docs.adyen.com/api-explorer/Checkout/latest/overview).
-    Adyen,
-}
-
-/// What begins a payment.
-pub struct Authorization<'a> {
-    /// In our minor units.
-    pub amount_minor: u32,
-    /// Of the amount.
-    pub currency: Currency,
-    /// Whether the money is taken at once.
-    pub capture: bool,
-    /// The token of what pays.
-    pub payment_method: &'a str,
-    /// The customer to whom it belongs.
-    pub customer: Option<&'a str>,
-    /// The merchant's account with the provider: Adyen's merchant account, or a connected account at Stripe.
-    pub merchant_account: Option<&'a str>,
-    /// For the merchant.
-    pub description: Option<&'a str>,
-    /// The merchant's own data.
-    pub metadata: &'a [(String, String)],
-    /// Where the bank's page sends the person back. Without it nobody is there to go to that page.
-    pub return_url: Option<&'a str>,
-    /// The payment's own page, for a provider that wants an address to come back to although nobody is sent away.
-    pub payment_url: &'a str,
-    /// Our id of what is paid.
-    pub resource: &'a str,
-    /// The idempotency key, by which a look-up finds the payment.
-    pub derived_key: &'a str,
-}
-
-/// An HTTP answer of a provider, as far as it matters.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct HttpAnswer {
-    /// The status.
-    pub status: u16,
-    /// Whether it says that a retry helps: `Stripe-Should-Retry`, or Adyen's `transient-error`. `None` if it does not say.
-    pub should_retry: Option<bool>,
-    /// `Retry-After`, in ms.
-    pub retry_after_ms: Option<u64>,
-    /// Whether the answer is a stored one (`Idempotent-Replayed: true`).
-    pub replayed: bool,
-    /// The provider's id of the request.
-    pub request_id: Option<String>,
-    /// The body.
-    pub body: String,
-}
-
-/// Why a provider does not take an amount. Each says what to send instead.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum UnsupportedMoney {
-    /// Not in this currency.
-    Currency(String),
-    /// In this currency, but not this amount.
-    Amount(String),
-}
-
-impl UnsupportedMoney {
-    /// What to send instead.
-    pub fn message(&self) -> &str {
-        let (Self::Currency(message) | Self::Amount(message)) = self;
-        message
-    }
-}
-
 impl Provider {
-    /// All of them.
-    pub const ALL: [Self; 2] = [Self::Stripe, Self::Adyen];
-
-    /// The name as stored and shown.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Stripe => "stripe",
-            Self::Adyen => "adyen",
-        }
-    }
-
-    /// From the stored name.
-    pub fn parse(text: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|provider| provider.as_str() == text)
-    }
-
     /// The idempotency key that the provider gets, from the one that our ids make.
     pub(crate) fn derived_key(self, text: &str) -> String {
         match self {
@@ -129,11 +42,6 @@ impl Provider {
             Self::Stripe => true,
             Self::Adyen => adyen::minor_units::is_ours(currency),
         }
-    }
-
-    /// Whether a payment that was declined can still be paid there until it is canceled.
-    pub(crate) const fn declined_stays_open(self) -> bool {
-        matches!(self, Self::Stripe)
     }
 
     /// Begins a payment.
@@ -276,11 +184,6 @@ impl Provider {
         }
     }
 
-    /// Whether the provider can be asked how a payment or a refund stands. Adyen says so by webhooks only.
-    pub const fn answers_questions(self) -> bool {
-        matches!(self, Self::Stripe)
-    }
-
     /// What to ask (with `GET`) about a payment or a refund that is not decided.
     pub fn question_request(self, question: &StatusQuery) -> Option<FrozenRequest> {
         match self {
@@ -338,29 +241,4 @@ fn known(payment: &Payment) -> Result<&str, Bug> {
 #[allow(clippy::needless_pass_by_value)] // for `map_err`
 fn not_checked(reason: UnsupportedMoney) -> Bug {
     Bug(format!("an amount was admitted that {}", reason.message()))
-}
-
-fn not_executed(answer: &HttpAnswer, scope: RefusalScope, reason: &str) -> Outcome {
-    Outcome::NotExecuted {
-        retry_after_ms: answer.retry_after_ms,
-        scope,
-        reason: format!("{reason} ({})", answer.status),
-    }
-}
-
-fn unknown(answer: &HttpAnswer, answer_is_stored: bool, reason: &str) -> Outcome {
-    // An explicit "do not retry" on an unclear answer leaves only the look-up; where there is none, a webhook or a person.
-    let answer_is_stored = answer_is_stored || answer.should_retry == Some(false);
-    Outcome::Unknown { answer_is_stored, reason: format!("{reason} ({})", answer.status) }
-}
-
-/// The provider itself has failed while it executed.
-fn indeterminate(answer: &HttpAnswer, reason: &str) -> Outcome {
-    let answer_is_stored = answer.replayed || answer.should_retry == Some(false);
-    Outcome::Indeterminate { answer_is_stored, reason: format!("{reason} ({})", answer.status) }
-}
-
-/// Letters, digits, `-` and `_`: what may stand in an address as it is.
-fn is_plain(id: &str) -> bool {
-    !id.is_empty() && id.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_')
 }

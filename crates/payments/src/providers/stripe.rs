@@ -12,11 +12,11 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::{Authorization, HttpAnswer, indeterminate, is_plain, not_executed, unknown};
-use crate::flows::engine::{LookUp, Outcome, ProviderCall, ProviderReply};
-use crate::payment::check::{Beside, RemoteRefund, StatusQuery, StatusReply};
+use crate::engine::{LookUp, Outcome, ProviderCall, ProviderReply};
+use crate::payment::result::{CallKind, Found, ProviderResult};
+use crate::payment::status_query::{Beside, RemoteRefund, StatusQuery, StatusReply};
 use crate::payment::{Dispute, DisputeStatus, Failure, Refund, RefundState};
-use crate::providers::result::{CallKind, Found, ProviderResult};
+use crate::providers::codec::{Authorization, HttpAnswer, indeterminate, is_plain, not_executed, unknown};
 use once::account::Identity;
 use once::call::{FrozenRequest, RefusalScope, Unconfirmed};
 use once::context::QUIET_MAX_MS;

@@ -12,7 +12,7 @@ use super::flush_throttle::FlushThrottle;
 use super::recorder::{drain, provider_call};
 use crate::log::log;
 use crate::{now_ms, random, setting};
-use payments::flows::engine::{LookUp, Outcome, ProviderCall};
+use payments::engine::{LookUp, Outcome, ProviderCall};
 
 /// How often, and how long each time in ms, a reader waits until what this isolate sent is added up.
 const LOOKS: u32 = 40;

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 
 use super::catalog::{Entity, Family};
 use super::counters::Counters;
-use payments::flows::engine::Rows;
+use payments::engine::Rows;
 
 thread_local! {
     /// What this isolate has counted and not sent yet.

@@ -3,9 +3,9 @@
 use serde::Deserialize;
 
 use super::{asked, told};
-use crate::flows::engine::{ProviderCall, ProviderReply};
+use crate::engine::{ProviderCall, ProviderReply};
 use crate::payment::provider_event::OperationNotice;
-use crate::providers::result::CallKind;
+use crate::payment::result::CallKind;
 
 /// How long a `pspReference` is.
 const PSP_REFERENCE_LEN: usize = 16;

@@ -6,7 +6,7 @@
 //! is not sent to Adyen: a guessed factor would take 100 times the money.
 
 use crate::payment::money::Currency;
-use crate::providers::UnsupportedMoney;
+use crate::providers::codec::UnsupportedMoney;
 
 const ZERO_DECIMALS: &str = "cve djf gnf idr jpy kmf krw pyg rwf ugx vnd vuv xaf xof xpf";
 

@@ -8,8 +8,8 @@ use sha2::Sha256;
 
 use crate::payment::DisputeStatus;
 use crate::payment::id::object_of;
+use crate::payment::provider::Provider;
 use crate::payment::provider_event::{Event, EventKind, OperationNotice};
-use crate::providers::Provider;
 use crate::providers::adyen::{minor_units, word};
 use once::id::ObjectId;
 

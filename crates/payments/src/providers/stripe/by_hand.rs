@@ -2,11 +2,10 @@
 
 use serde::Deserialize;
 
-use super::super::HttpAnswer;
 use super::{CLOCK_SKEW_S, Meaning, Metadata, RefundedIntent, asked, read_moved, read_success, reply};
-use crate::flows::engine::{LookUp, ProviderCall, ProviderReply};
-use crate::providers::is_plain;
-use crate::providers::result::CallKind;
+use crate::engine::{LookUp, ProviderCall, ProviderReply};
+use crate::payment::result::CallKind;
+use crate::providers::codec::{HttpAnswer, is_plain};
 use once::call::FrozenRequest;
 
 /// The longest id, in characters.

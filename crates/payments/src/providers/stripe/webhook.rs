@@ -6,8 +6,8 @@ use serde::Deserialize;
 use sha2::Sha256;
 
 use crate::payment::id::object_of;
+use crate::payment::provider::Provider;
 use crate::payment::provider_event::{Event, EventKind};
-use crate::providers::Provider;
 use once::id::ObjectId;
 
 /// How old a signature may be, or how far in the future by another clock, in s.

@@ -3,13 +3,14 @@
 //! Description, customer, email, return address and metadata; and, as long as they are kept, parameters, stored responses, bodies that were sent and emails that have not left. What stays is what the books need:
 //! ids, amounts, states and times. Audit records and timelines never hold any.
 
+use once::alarm::expire;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::records::{JobKind, record_for_owner};
-use crate::flows::Operation;
-use crate::flows::engine::{Context, Lifecycle, Rows};
-use once::alarm::expire;
+use crate::engine::{Context, Lifecycle, Rows};
+use crate::payment::operation::Operation;
+use crate::payment::records::JobKind;
+use crate::transitions::audit::record_for_owner;
 
 /// What came of erasing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -6,23 +6,19 @@
 //! refunds at the dashboard. Webhooks tell of that; should all of them be lost, a few questions find it ([`Watch`]).
 //!
 //! Asking changes nothing at the provider, so it needs no key and no lease. An answer is taken in only forward.
+//!
+//! Here is when it is asked, and what; [`answers`](super::answers) takes in what it says.
 
 use serde_json::json;
 
-use crate::flows::engine::{CallState, Context, ProviderCall, Rows, Settlement};
-use crate::flows::payment::entered;
-use crate::payment::by_hand::{self, Contradiction};
+use crate::engine::{Context, Rows};
 use crate::payment::id::RefundId;
-use crate::payment::ingest::refund_moved;
-use crate::payment::records::record_for_owner;
-use crate::payment::{
-    Check, Dispute, Payment, PaymentState, PendingQuery, Refund, RefundState, Watch, Watched,
-};
-use crate::payment::{ended, tries};
-use crate::providers::Provider;
-use crate::providers::result::{CallKind, Found, ProviderResult};
-use once::account::Identity;
-use once::context::Bug;
+use crate::payment::refund::{Refund, RefundState};
+use crate::payment::status_query::StatusQuery;
+use crate::payment::tries::Try;
+use crate::payment::{Check, Payment, PaymentState, PendingQuery, Watch, Watched};
+use crate::transitions::audit::record_for_owner;
+use crate::transitions::{give_back, try_queries};
 
 /// The pause before the first question, in ms; it doubles with each.
 const FIRST_PAUSE_MS: u64 = 5_000;
@@ -55,149 +51,14 @@ const DECLINED_ASKED_AFTER_MS: [u64; 3] = [DAY_MS, 7 * DAY_MS, 30 * DAY_MS];
 /// <https://docs.stripe.com/disputes/how-disputes-work>
 const DISPUTE_ASKED_AFTER_MS: [u64; 7] =
     [2 * DAY_MS, 7 * DAY_MS, 16 * DAY_MS, 30 * DAY_MS, 60 * DAY_MS, 90 * DAY_MS, 120 * DAY_MS];
-/// How many refunds of a payment are read at most, whoever made them.
-const REMOTE_REFUNDS_MAX: usize = 1_000;
 /// What begins the name of the cause for a question that nobody but the time has given.
 const WATCH: &str = "watch";
-
-/// What to ask the provider.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum StatusQuery {
-    /// How the payment stands.
-    Payment {
-        /// Whom to ask.
-        provider: Provider,
-        /// In which connected account.
-        account: Option<String>,
-        /// The provider's id of the payment.
-        id: String,
-        /// The event whose doubt the answer ends.
-        doubt: Option<String>,
-    },
-    /// How a refund stands.
-    Refund {
-        /// Whom to ask.
-        provider: Provider,
-        /// In which connected account.
-        account: Option<String>,
-        /// Ours.
-        refund: RefundId,
-        /// The provider's id of the refund.
-        id: String,
-        /// The event whose doubt the answer ends.
-        doubt: Option<String>,
-    },
-    /// What was given back of the payment, by whomever.
-    Refunds {
-        /// Whom to ask.
-        provider: Provider,
-        /// In which connected account.
-        account: Option<String>,
-        /// The provider's id of the payment.
-        id: String,
-        /// The event whose doubt the answer ends.
-        doubt: Option<String>,
-        /// What stood on the pages before this one, the newest first.
-        read: Vec<RemoteRefund>,
-    },
-    /// What banks want back of the payment.
-    Disputes {
-        /// Whom to ask.
-        provider: Provider,
-        /// In which connected account.
-        account: Option<String>,
-        /// The provider's id of the payment.
-        id: String,
-        /// The event whose doubt the answer ends.
-        doubt: Option<String>,
-    },
-    /// Whether the payment is in the account of the configured credential, which is not the one with which it was made: only
-    /// there the answer to the question itself means anything.
-    Home {
-        /// The provider's id of the payment.
-        payment: String,
-        /// What is asked then.
-        question: Box<StatusQuery>,
-    },
-}
-
-impl StatusQuery {
-    /// Whom to ask.
-    pub const fn provider(&self) -> Provider {
-        match self {
-            Self::Payment { provider, .. }
-            | Self::Refund { provider, .. }
-            | Self::Refunds { provider, .. }
-            | Self::Disputes { provider, .. } => *provider,
-            Self::Home { question, .. } => question.provider(),
-        }
-    }
-
-    /// In which connected account; else in the configured key's own.
-    pub fn account(&self) -> Option<&str> {
-        match self {
-            Self::Payment { account, .. }
-            | Self::Refund { account, .. }
-            | Self::Refunds { account, .. }
-            | Self::Disputes { account, .. } => account.as_deref(),
-            Self::Home { question, .. } => question.account(),
-        }
-    }
-}
-
-/// A refund in the provider's books.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct RemoteRefund {
-    /// The provider's id of it.
-    pub id: String,
-    /// In minor units.
-    pub amount_minor: u32,
-    /// How it stands.
-    pub state: RefundState,
-    /// The derived key of the call that made it, if it was made here.
-    pub derived_key: Option<String>,
-    /// Whether it may be what a capture of a part gave free of the reservation, not money.
-    pub may_be_release: bool,
-}
-
-/// What the provider says of a payment beside how it stands.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Beside {
-    /// Until when what is reserved can be captured, in ms since the epoch.
-    pub capture_before_ms: Option<u64>,
-    /// What is still reserved beside what was captured, in minor units.
-    pub held_minor: u32,
-    /// Whether a bank has ever disputed it.
-    pub is_disputed: bool,
-}
-
-/// What the provider says.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum StatusReply {
-    /// About the payment.
-    Payment(Found, Beside),
-    /// About the refund: [`RefundState::Pending`], done, or failed.
-    Refund(RefundState),
-    /// A page of all refunds of the payment.
-    Refunds {
-        /// The newest first.
-        refunds: Vec<RemoteRefund>,
-        /// Whether older ones follow on another page.
-        has_more: bool,
-    },
-    /// All disputes of the payment, the newest first.
-    Disputes(Vec<Dispute>),
-    /// About the account of the configured credential.
-    Home(Identity),
-    /// It could not say.
-    NoAnswer,
-}
 
 /// What to ask the provider, in the order in which to ask: what is open there, and what it has told of since it seemed
 /// decided. None if it answers none.
 pub fn questions(rows: &Rows) -> Vec<StatusQuery> {
     // Tries that are over may be with another provider.
-    let of_tries = tries::asked_for(rows).filter(|question| question.provider().answers_questions());
+    let of_tries = try_queries::asked_for(rows).filter(|question| question.provider().answers_questions());
     let Some(payment) = rows.resource.payment.as_ref().filter(|payment| payment.provider.answers_questions())
     else {
         return of_tries.collect();
@@ -228,7 +89,7 @@ fn is_asked_for(payment: &Payment) -> bool {
     payment.is_open_at_provider() || is_doubted
 }
 
-const fn is_captured(payment: &Payment) -> bool {
+pub(crate) const fn is_captured(payment: &Payment) -> bool {
     matches!(payment.state, PaymentState::Captured { .. })
 }
 
@@ -251,7 +112,7 @@ fn watched(payment: &Payment, refunds: &[Refund]) -> Option<Watched> {
 /// Notes that something may have changed although it seems decided: the payment or, by the provider's id of it, a refund.
 /// The provider is asked now, and again until it answers. Once all was taken only what is given back of it can change, by us or
 /// by a bank: `of_money_back` says whether the event is about that.
-pub(super) fn doubt(
+pub(crate) fn doubt(
     rows: &mut Rows,
     refund: Option<&str>,
     of_money_back: bool,
@@ -286,7 +147,7 @@ pub(super) fn doubt(
 }
 
 /// The same about all that can still change.
-pub(super) fn doubt_all(rows: &mut Rows, event_id: &str, ctx: &Context) {
+pub(crate) fn doubt_all(rows: &mut Rows, event_id: &str, ctx: &Context) {
     // Once money was taken, one question is about all refunds.
     let is_open = rows.resource.payment.as_ref().is_some_and(|payment| !is_captured(payment));
     let refunds = rows.resource.refunds.iter().filter(|_| is_open).map(|refund| Some(refund.id.clone()));
@@ -306,8 +167,45 @@ fn doubt_each(rows: &mut Rows, subjects: Vec<Option<RefundId>>, event_id: &str, 
     told(rows, ctx);
 }
 
+/// Stripe has told of this payment of its: if that is a try that is over, it is asked until it answers. Gives whether it is.
+///
+/// A try that was not executed, as it seemed, has no id there: the derived key in the event gives it one.
+pub(crate) fn doubt_try(
+    rows: &mut Rows,
+    provider_payment: &str,
+    derived_key: Option<&str>,
+    event_id: &str,
+    ctx: &Context,
+) -> bool {
+    let Some(payment) = &rows.resource.payment else { return false };
+    let (newest, is_over) = (payment.attempt, payment.is_over() && payment.pending.is_none());
+    let is_it = |row: &&mut Try| match &row.provider_payment {
+        Some(known) => known == provider_payment,
+        None => derived_key == Some(&row.derived_key),
+    };
+    let Some(row) = rows.resource.tries.iter_mut().find(is_it).filter(|row| row.attempt != newest || is_over)
+    else {
+        return false;
+    };
+    row.provider_payment = Some(provider_payment.to_owned());
+    row.asked_for = Some(event_id.to_owned());
+    told(rows, ctx);
+    true
+}
+
+/// The same of a refund. Gives whether it is one that gives back the money of a try.
+pub(crate) fn doubt_refund_of_try(rows: &mut Rows, refund: &str, event_id: &str, ctx: &Context) -> bool {
+    let is_its = |row: &&Try| give_back::refund_of(rows, row).is_some_and(|(_, id)| id == refund);
+    let Some(attempt) = rows.resource.tries.iter().find(is_its).map(|row| row.attempt) else { return false };
+    if let Some(row) = rows.resource.tries.iter_mut().find(|row| row.attempt == attempt) {
+        row.asked_for = Some(event_id.to_owned());
+        told(rows, ctx);
+    }
+    true
+}
+
 /// The provider is asked now, and the pauses begin anew.
-pub(super) fn told(rows: &mut Rows, ctx: &Context) {
+pub(crate) fn told(rows: &mut Rows, ctx: &Context) {
     schedule(rows, ctx);
     if let Some(check) = rows.resource.payment.as_mut().and_then(|payment| payment.check.as_mut()) {
         *check = Check { next_at_ms: ctx.now_ms, tries: 0, told_at_ms: Some(ctx.now_ms), ..*check };
@@ -327,7 +225,7 @@ pub fn schedule(rows: &mut Rows, ctx: &Context) {
         let is_final = payment.is_final() && !is_captured(payment);
         // What was told of before the answer was taken in that ended it.
         if matches!(payment.state, PaymentState::Failed(_)) {
-            tries::doubt_failed(payment, &mut rows.resource.tries);
+            try_queries::doubt_failed(payment, &mut rows.resource.tries);
         }
         payment.doubts.retain(|doubt| doubt.refund.as_ref().map_or(!is_final, can_change));
     }
@@ -344,7 +242,7 @@ pub fn schedule(rows: &mut Rows, ctx: &Context) {
 fn watch(rows: &mut Rows, ctx: &Context) {
     let Some(payment) = &rows.resource.payment else { return };
     let is_asked = payment.provider.answers_questions() && payment.provider_payment.is_some();
-    let of_tries = || tries::watched(rows).filter(|_| payment.pending.is_none());
+    let of_tries = || try_queries::watched(rows).filter(|_| payment.pending.is_none());
     let of = watched(payment, &rows.resource.refunds).filter(|_| is_asked).or_else(of_tries);
     let Some(payment) = &mut rows.resource.payment else { return };
     if payment.watch.as_ref().map(|watch| watch.of) != of {
@@ -393,7 +291,7 @@ fn doubt_watched(rows: &mut Rows, ctx: &Context) {
         watch.asked = watch.asked.saturating_add(1);
     }
     let (of, event_id) = (watch.of, format!("{WATCH} {}", watch.asked));
-    tries::doubt_watched(rows, &event_id);
+    try_queries::doubt_watched(rows, &event_id);
     if matches!(of, Watched::Tries { .. }) {
         return told(rows, ctx);
     }
@@ -495,253 +393,4 @@ fn pause_ms(tries: u32, age_ms: u64, jitter_permille: u16) -> u64 {
     let doubled = FIRST_PAUSE_MS.saturating_mul(1 << tries.min(6));
     let pause_ms = doubled.max(age_ms / 8).min(PAUSE_MAX_MS);
     pause_ms.saturating_add(pause_ms / 8 * u64::from(jitter_permille.min(1000)) / 1000)
-}
-
-/// Takes in an answer. Gives the question after the next page, if there is one.
-pub fn take(
-    rows: &mut Rows,
-    question: &StatusQuery,
-    truth: StatusReply,
-    ctx: &Context,
-) -> Result<Option<StatusQuery>, Bug> {
-    match (question, truth) {
-        (StatusQuery::Home { payment, question }, StatusReply::Home(identity)) => {
-            let provider = question.provider();
-            let is_home = ctx.credential(provider).zip(rows.account_of_mut(provider, payment));
-            if is_home.and_then(|(now, sent_to)| sent_to.take(identity, now)) == Some(true) {
-                return Ok(Some(question.as_ref().clone()));
-            }
-        }
-        (StatusQuery::Payment { provider, account, id, doubt }, StatusReply::Payment(found, beside)) => {
-            let was_captured = rows.resource.payment.as_ref().is_some_and(is_captured);
-            take_payment(rows, (*provider, id, doubt.as_deref()), found, beside, ctx)?;
-            let (provider, account, id, doubt) = (*provider, account.clone(), id.clone(), doubt.clone());
-            if beside.is_disputed {
-                return Ok(Some(StatusQuery::Disputes { provider, account, id, doubt }));
-            }
-            return Ok(after_payment(rows, was_captured, provider, account, id, doubt, ctx));
-        }
-        (StatusQuery::Disputes { provider, account, id, doubt }, StatusReply::Disputes(disputes)) => {
-            ended::take_disputes(rows, *provider, id, &disputes, doubt.as_deref(), ctx)?;
-            let (provider, account, id, doubt) = (*provider, account.clone(), id.clone(), doubt.clone());
-            return Ok(after_payment(rows, true, provider, account, id, doubt, ctx));
-        }
-        (StatusQuery::Refund { refund, doubt, .. }, StatusReply::Refund(state)) => {
-            if let Some(payment) = &mut rows.resource.payment {
-                answered(payment, Some(refund), doubt.as_deref());
-            }
-            match rows.resource.refunds.iter_mut().find(|known| known.id == *refund) {
-                Some(refund) => {
-                    if refund.learn(state) {
-                        let refund = refund.clone();
-                        refund_moved(rows, &refund, ctx);
-                    }
-                }
-                None => tries::take_refund(rows, refund, doubt.as_deref(), &state, ctx)?,
-            }
-        }
-        (
-            StatusQuery::Refunds { provider, account, id, doubt, read },
-            StatusReply::Refunds { refunds, has_more },
-        ) => {
-            let goes_on = has_more && !refunds.is_empty() && read.len() < REMOTE_REFUNDS_MAX;
-            let read = [read.as_slice(), &refunds].concat();
-            if goes_on {
-                let (provider, account, id, doubt) = (*provider, account.clone(), id.clone(), doubt.clone());
-                return Ok(Some(StatusQuery::Refunds { provider, account, id, doubt, read }));
-            }
-            take_refunds(rows, id, doubt.as_deref(), &read, !has_more, ctx);
-            let is_there = |remote: &&RemoteRefund| !matches!(remote.state, RefundState::Failed { .. });
-            for remote in read.iter().filter(is_there) {
-                let key = remote.derived_key.as_deref();
-                let told = key.and_then(|key| by_hand::contradicted_by_books(rows, key, &remote.id));
-                contradicted(rows, told, doubt.as_deref(), ctx)?;
-            }
-        }
-        (_, _) => {}
-    }
-    schedule(rows, ctx);
-    Ok(None)
-}
-
-/// Takes in how a payment stands: the newest try, or one that is over and that another one may have followed.
-fn take_payment(
-    rows: &mut Rows,
-    (provider, id, doubt): (Provider, &str, Option<&str>),
-    found: Found,
-    beside: Beside,
-    ctx: &Context,
-) -> Result<(), Bug> {
-    let Some(payment) = &mut rows.resource.payment else { return Ok(()) };
-    if payment.provider_payment.as_deref() != Some(id) || payment.is_over() {
-        return tries::take(rows, id, doubt, &found, ctx);
-    }
-    payment.capture_before_ms = beside.capture_before_ms.or(payment.capture_before_ms);
-    let taken_minor = match &found {
-        Found::Captured { amount_minor } => Some(*amount_minor),
-        _ => None,
-    };
-    let done = match &found {
-        Found::Captured { .. } => Some(CallKind::Capture),
-        Found::Voided => Some(CallKind::Void),
-        _ => None,
-    };
-    let is_new = payment.learn(found);
-    if is_new {
-        entered(rows, ctx)?;
-        let told = done.and_then(|done| by_hand::contradicted_by_state(rows, done));
-        contradicted(rows, told, doubt, ctx)?;
-    }
-    match taken_minor {
-        Some(taken_minor) => {
-            captured_elsewhere(rows, (provider, doubt), (taken_minor, beside.held_minor), is_new, ctx)
-        }
-        None => Ok(()),
-    }
-}
-
-/// Others capture in parts, and more than was reserved. What they have taken counts, up to the amount; what they left reserved,
-/// or took beyond it, is for a person.
-fn captured_elsewhere(
-    rows: &mut Rows,
-    (provider, doubt): (Provider, Option<&str>),
-    (taken_minor, held_minor): (u32, u32),
-    is_new: bool,
-    ctx: &Context,
-) -> Result<(), Bug> {
-    let Some(payment) = rows.resource.payment.as_mut().filter(|payment| is_captured(payment)) else {
-        return Ok(());
-    };
-    let (before_minor, amount_minor) = (payment.captured_minor(), payment.amount.get());
-    if taken_minor < before_minor {
-        return Ok(());
-    }
-    let counted_minor = taken_minor.min(amount_minor);
-    let is_more = counted_minor > before_minor;
-    if is_more {
-        payment.state = PaymentState::Captured { amount_minor: counted_minor };
-    }
-    let is_moved = is_more || held_minor != payment.held_elsewhere_minor;
-    payment.held_elsewhere_minor = held_minor;
-    if is_more {
-        let data = json!({ "amount": taken_minor, "before": before_minor });
-        tries::audit(rows, "capture.elsewhere", data, ctx);
-    }
-    if (is_new || is_moved) && (held_minor > 0 || taken_minor > amount_minor) {
-        let detail =
-            format!("others have captured {taken_minor} of {amount_minor}, {held_minor} is still held");
-        tries::alert(rows, provider, doubt, &detail, ctx)?;
-    }
-    Ok(())
-}
-
-/// What is asked once it is known how a payment stands: what was given back, of money that had been taken before.
-fn after_payment(
-    rows: &mut Rows,
-    was_captured: bool,
-    provider: Provider,
-    account: Option<String>,
-    id: String,
-    doubt: Option<String>,
-    ctx: &Context,
-) -> Option<StatusQuery> {
-    let payment =
-        rows.resource.payment.as_mut().filter(|payment| payment.provider_payment.as_ref() == Some(&id));
-    match payment {
-        Some(payment) if was_captured && is_captured(payment) => {
-            return Some(StatusQuery::Refunds { provider, account, id, doubt, read: Vec::new() });
-        }
-        Some(payment) => answered(payment, None, doubt.as_deref()),
-        None => {}
-    }
-    tries::answered(rows, &id, doubt.as_deref());
-    schedule(rows, ctx);
-    None
-}
-
-/// The provider shows otherwise than an operator has said: a person must see it.
-fn contradicted(
-    rows: &mut Rows,
-    told: Option<Contradiction>,
-    doubt: Option<&str>,
-    ctx: &Context,
-) -> Result<(), Bug> {
-    let Some(contradiction) = told else { return Ok(()) };
-    by_hand::note(rows, &contradiction);
-    tries::alert(rows, contradiction.provider, doubt, &contradiction.detail, ctx)
-}
-
-/// Takes in the provider's list of a payment's refunds: how ours stand, and how much others have given back.
-fn take_refunds(
-    rows: &mut Rows,
-    id: &str,
-    doubt: Option<&str>,
-    listed: &[RemoteRefund],
-    is_whole: bool,
-    ctx: &Context,
-) {
-    let is_of_ours = |call: &ProviderCall| {
-        call.kind == CallKind::Capture
-            && matches!(&call.state, CallState::Settled(Settlement::Answered(reply))
-                if matches!(reply.result, ProviderResult::Captured { .. }))
-    };
-    let was_captured_here = rows.calls.iter().any(is_of_ours);
-    let Some(payment) =
-        rows.resource.payment.as_mut().filter(|payment| payment.provider_payment.as_deref() == Some(id))
-    else {
-        return;
-    };
-    answered(payment, None, doubt);
-    let own_key = format!("{}_refund_", payment.id);
-    let (captured_minor, before_minor) = (payment.captured_minor(), payment.refunded_elsewhere_minor);
-    // A capture of a part that was not made here may have given the rest free as a refund.
-    let mut release_minor = (!was_captured_here).then(|| payment.amount.get().saturating_sub(captured_minor));
-    let mut elsewhere_minor = 0_u32;
-    for remote in listed {
-        let own_id = remote.derived_key.as_deref().and_then(|key| key.strip_prefix(&own_key));
-        let is_it = |known: &&mut Refund| {
-            known.provider_refund.as_deref() == Some(&remote.id) || Some(known.id.0.as_str()) == own_id
-        };
-        let counts_already = match rows.resource.refunds.iter_mut().find(is_it) {
-            Some(known) => {
-                let counted = !matches!(known.state, RefundState::Failed { .. });
-                if known.learn(remote.state.clone()) {
-                    let moved = known.clone();
-                    refund_moved(rows, &moved, ctx);
-                }
-                counted
-            }
-            None => false,
-        };
-        if counts_already || matches!(remote.state, RefundState::Failed { .. }) {
-            continue;
-        }
-        if remote.may_be_release && release_minor == Some(remote.amount_minor) {
-            release_minor = None;
-            continue;
-        }
-        elsewhere_minor = elsewhere_minor.saturating_add(remote.amount_minor);
-    }
-    // What does not stand on the pages that were read is still there.
-    let now_minor = if is_whole { elsewhere_minor } else { elsewhere_minor.max(before_minor) };
-    refunded_elsewhere(rows, now_minor, ctx);
-}
-
-/// Takes in how much others have given back by now, in minor units.
-pub(super) fn refunded_elsewhere(rows: &mut Rows, now_minor: u32, ctx: &Context) {
-    let Some(payment) = rows.resource.payment.as_mut() else { return };
-    let before_minor = std::mem::replace(&mut payment.refunded_elsewhere_minor, now_minor);
-    if now_minor == before_minor {
-        return;
-    }
-    let subject = payment.id.to_string();
-    let data = json!({ "amount": now_minor, "before": before_minor });
-    record_for_owner(rows, "refund.elsewhere", subject, data, ctx);
-}
-
-/// Ends the doubt that the question was about. An event that came after it has a question of its own.
-fn answered(payment: &mut Payment, refund: Option<&RefundId>, event_id: Option<&str>) {
-    payment
-        .doubts
-        .retain(|doubt| doubt.refund.as_ref() != refund || Some(doubt.event_id.as_str()) != event_id);
 }

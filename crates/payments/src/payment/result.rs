@@ -1,9 +1,7 @@
 //! What a call does at a provider, and what a definitive answer means.
 
-use serde::{Deserialize, Serialize};
-
-use crate::payment::Failure;
 use once::domain::Answer;
+use serde::{Deserialize, Serialize};
 
 /// What a call does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -200,6 +198,19 @@ pub enum Found {
     Processing,
     /// Nothing was taken.
     Failed(Failure),
+}
+
+/// Why nothing was taken.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Failure {
+    /// The card or the bank said no; else the provider refused the request, or it never got there.
+    pub declined: bool,
+    /// `card_declined`, `provider_rejected`, …
+    pub code: String,
+    /// The issuer's code, such as `insufficient_funds`.
+    pub decline_code: Option<String>,
+    /// For the person who pays.
+    pub message: String,
 }
 
 impl Answer for ProviderResult {

@@ -1,9 +1,10 @@
 //! The job that carries what has changed into the read model: when it is staged, and what it still has to carry.
 
-use crate::flows::engine::{Context, Lifecycle, Rows};
+use crate::engine::{Context, Lifecycle, Rows};
 use crate::payment::Payment;
 use crate::payment::records::JobKind;
-use once::outbox::{self, job};
+use once::outbox;
+use once::outbox::job;
 
 /// Up to how many runs, and how many failures, each one is told to the read model.
 const TOLD_MAX: u32 = 32;

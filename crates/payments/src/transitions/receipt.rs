@@ -2,10 +2,11 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::flows::engine::{Context, Rows};
+use crate::engine::{Context, Rows};
+use crate::payment::Payment;
 use crate::payment::money::Currency;
 use crate::payment::records::JobKind;
-use crate::payment::{Payment, Refund};
+use crate::payment::refund::Refund;
 use once::outbox::job;
 
 /// What an email is about.

@@ -3,9 +3,10 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::order_link::OrderLinks;
+use crate::payment::Payment;
+use crate::payment::order_link::OrderLinks;
+use crate::payment::refund::Refund;
 use crate::payment::tries::Try;
-use crate::payment::{Payment, Refund};
 
 /// The flows' half of an object's state.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]

@@ -1,16 +1,15 @@
-//! The engine with the flows of payments put in: what else is written `once::…<Payments>`.
+//! The engine with payments put in: what else is written `once::…<Payments>`, and what is configured for them. What the flows do is in
+//! [`flows`](crate::flows).
 
-use super::resource::Resource;
-use super::{Operation, Point, Refusal};
-use crate::payment::records::{self, Facts, JobKind};
-use crate::payment::{PaymentState, check, pii, projection, refunded_minor};
-use crate::providers::Provider;
-use crate::providers::result::ProviderResult;
+use crate::payment::operation::{Operation, Point, Refusal};
+use crate::payment::provider::Provider;
+use crate::payment::records::{Facts, JobKind};
+use crate::payment::resource::Resource;
+use crate::payment::result::ProviderResult;
 use once::account::Credential;
-use once::context::{self, Bug, Times};
+use once::context::{self, Times};
 use once::domain::{self, Domain};
-use once::flow::{self, Admission, Flow};
-use once::{begin, call, record, rows, run};
+use once::{begin, call, flow, record, rows, run};
 
 /// The flows of payments.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -137,80 +136,4 @@ impl Domain for Payments {
     type JobKind = JobKind;
     type Facts = Facts;
     type Settings = Settings;
-}
-
-impl Flow for Payments {
-    fn name(operation: &Operation) -> &'static str {
-        operation.name()
-    }
-
-    fn admit(operation: &Operation, phase: &mut Phase<'_>) -> Result<Admission<Self>, Bug> {
-        let written = phase.rows.appended.facts.audit.len();
-        let admission = super::admit(operation, phase)?;
-        for record in phase.rows.appended.facts.audit.iter_mut().skip(written) {
-            record.asked_by(phase.by);
-        }
-        Ok(admission)
-    }
-
-    fn run(operation: &Operation, phase: &mut Phase<'_>) -> Result<End, Bug> {
-        super::run(operation, phase)
-    }
-
-    fn is_retired(operation: &Operation) -> bool {
-        matches!(operation, Operation::Retired(_))
-    }
-
-    fn too_many_keys(keys_max: u32) -> Refusal {
-        let detail = format!(
-            "{keys_max} operations were begun on this payment, and that is as many as there may be. Nothing was run. What still \
-             has to be done can be done at the provider.",
-        );
-        Refusal::LimitReached { detail }
-    }
-
-    fn is_overtaken(call: &ProviderCall, rows: &Rows) -> bool {
-        super::is_overtaken(call, rows)
-    }
-
-    fn due_at_ms(rows: &Rows, ctx: &Context) -> Option<u64> {
-        let check = rows.resource.payment.as_ref().and_then(check::due_at_ms);
-        check.into_iter().chain(pii::due_at_ms(rows, ctx)).min()
-    }
-
-    fn on_commit(before: &Rows, after: &mut Rows, ctx: &Context) {
-        projection::stage_projection(before, after, ctx);
-        records::number(after);
-    }
-
-    fn verify(rows: &Rows) -> Result<(), Bug> {
-        let Some(payment) = &rows.resource.payment else { return Ok(()) };
-        let (amount, captured) = (payment.amount.get(), payment.captured_minor());
-        // A capture may fail while a refund of it is under way.
-        let taken =
-            if matches!(payment.state, PaymentState::CaptureFailed { .. }) { amount } else { captured };
-        let is_of_key = |key_id| rows.key(key_id).is_some();
-        if amount == 0 || captured > amount || refunded_minor(&rows.resource.refunds) > taken {
-            return Err(Bug(
-                "a payment that cannot be: more was given back than taken, or taken than it is of".into(),
-            ));
-        }
-        if rows.resource.refunds.iter().any(|refund| refund.amount.get() == 0 || !is_of_key(refund.key_id)) {
-            return Err(Bug("a refund that cannot be: of nothing, or of no key".into()));
-        }
-        Ok(())
-    }
-
-    fn is_awaiting(rows: &Rows) -> bool {
-        rows.resource.payment.as_ref().is_some_and(|payment| payment.check.is_some())
-    }
-
-    /// Drops personal data whose time is over.
-    fn on_alarm(rows: &mut Rows, ctx: &Context) {
-        if pii::due_at_ms(rows, ctx).is_some_and(|at_ms| at_ms <= ctx.now_ms) {
-            pii::erase(rows, ctx);
-        }
-        // Objects of before anything was watched begin with it here.
-        check::schedule(rows, ctx);
-    }
 }

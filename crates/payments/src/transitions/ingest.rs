@@ -5,16 +5,16 @@
 
 use serde_json::json;
 
-use crate::flows::engine::{CallState, Context, Lifecycle, ProviderCall, ProviderReply, Rows, Settlement};
-use crate::flows::payment::entered;
-use crate::flows::receipt;
-use crate::payment::by_hand;
+use crate::engine::{CallState, Context, Lifecycle, ProviderCall, ProviderReply, Rows, Settlement};
+use crate::payment::provider::Provider;
 use crate::payment::provider_event::{Event, EventKind, Ingested, OperationNotice};
-use crate::payment::records::record_for_owner;
-use crate::payment::{Failure, Payment, PaymentState, Refund, RefundElsewhere, RefundState};
-use crate::payment::{check, ended, tries};
-use crate::providers::result::{CallKind, Found, ProviderResult};
-use crate::providers::{Provider, adyen};
+use crate::payment::refund::{Refund, RefundState};
+use crate::payment::result::{CallKind, Found, ProviderResult};
+use crate::payment::{Failure, Payment, PaymentState, RefundElsewhere};
+use crate::providers::adyen;
+use crate::transitions::audit::record_for_owner;
+use crate::transitions::effects::{entered, refund_moved};
+use crate::transitions::{answers, by_hand, ended, late_money, polling, try_rows};
 use once::context::Bug;
 
 /// How many refunds by others are known one by one; each further one is for a person.
@@ -27,7 +27,7 @@ pub fn take(rows: &mut Rows, event: &Event, ctx: &Context) -> Result<Ingested, B
     }
     let key_id = rows.keys.first().map_or(0, |key| key.key_id);
     let contradiction = by_hand::contradiction(rows, &event.news);
-    let of_try = tries::news(rows, &event.news, ctx)?;
+    let of_try = late_money::news(rows, &event.news, ctx)?;
     if of_try.is_some() {
         resume(rows, ctx);
     }
@@ -36,13 +36,13 @@ pub fn take(rows: &mut Rows, event: &Event, ctx: &Context) -> Result<Ingested, B
         EventKind::Ask { refund, payment, derived_key } => {
             let key = derived_key.as_deref();
             let is_over = match (payment, refund) {
-                (Some(id), _) => tries::doubt(rows, id, key, &event.event_id, ctx),
-                (None, Some(id)) => tries::doubt_refund(rows, id, &event.event_id, ctx),
+                (Some(id), _) => polling::doubt_try(rows, id, key, &event.event_id, ctx),
+                (None, Some(id)) => polling::doubt_refund_of_try(rows, id, &event.event_id, ctx),
                 (None, None) => false,
             };
             if !is_over {
                 let of_money_back = event.kind.contains("refund") || event.kind.contains("dispute");
-                check::doubt(rows, refund.as_deref(), of_money_back, &event.event_id, ctx);
+                polling::doubt(rows, refund.as_deref(), of_money_back, &event.event_id, ctx);
             }
             hurry(rows, ctx);
             Ingested::Applied
@@ -110,7 +110,7 @@ fn is_of_account(rows: &Rows, event: &Event) -> bool {
 
 /// Asks about all that the provider alone knows, because a person wants to know.
 pub fn ask_all(rows: &mut Rows, ctx: &Context) {
-    check::doubt_all(rows, &format!("a person, {}", ctx.now_ms), ctx);
+    polling::doubt_all(rows, &format!("a person, {}", ctx.now_ms), ctx);
 }
 
 /// Whatever nobody works on is due now.
@@ -190,7 +190,7 @@ fn by_call(
                 && let Some(payment) = &mut rows.resource.payment
             {
                 payment.ended_at_ms = payment.ended_at_ms.max(told.at_ms);
-                tries::follow(rows);
+                try_rows::follow(rows);
             }
             rows.note(key_id, ctx.now_ms, "call_settled", format!("{name}: told by the provider"));
             hurry(rows, ctx);
@@ -237,7 +237,7 @@ fn called_off(rows: &mut Rows, told: &OperationNotice, is_lapsed: bool, ctx: &Co
     let (key_id, name) = (call.key_id, call.name.clone());
     if let Some(payment) = &mut rows.resource.payment {
         payment.ended_at_ms = payment.ended_at_ms.max(told.at_ms);
-        tries::follow(rows);
+        try_rows::follow(rows);
     }
     rows.note(key_id, ctx.now_ms, "call_settled", format!("{name}: called off, told by the provider"));
     hurry(rows, ctx);
@@ -422,7 +422,7 @@ fn refund_elsewhere(rows: &mut Rows, told: &OperationNotice, ctx: &Context) -> I
     }
     let made = payment.refunds_elsewhere.iter().filter(|refund| !refund.has_failed);
     let now_minor = made.fold(0_u32, |sum, refund| sum.saturating_add(refund.amount_minor));
-    check::refunded_elsewhere(rows, now_minor, ctx);
+    answers::refunded_elsewhere(rows, now_minor, ctx);
     Ingested::Applied
 }
 
@@ -435,15 +435,4 @@ fn is_not_named_yet(rows: &Rows, told: &OperationNotice) -> bool {
         let is_answered = matches!(call.state, CallState::Settled(Settlement::Answered(_)));
         is_answered && rows.resource.refunds.iter().any(is_requested)
     })
-}
-
-/// What a refund's new state brings with it: the audit record, and the email once it is done.
-pub(super) fn refund_moved(rows: &mut Rows, refund: &Refund, ctx: &Context) {
-    let is_done = refund.state == RefundState::Succeeded;
-    let action = if is_done { "refund.succeeded" } else { "refund.failed" };
-    let data = json!({ "amount": refund.amount.get(), "provider_refund": refund.provider_refund });
-    record_for_owner(rows, action, refund.id.to_string(), data, ctx);
-    if is_done {
-        receipt::of_refund(rows, refund, ctx);
-    }
 }

@@ -7,13 +7,15 @@
 
 use serde_json::json;
 
-use super::records::{OPERATOR, record};
-use crate::flows::engine::{CallState, Context, Lifecycle, ProviderCall, ProviderReply, Rows, Settlement};
+use crate::engine::{CallState, Context, Lifecycle, ProviderCall, ProviderReply, Rows, Settlement};
 use crate::payment::money::Currency;
+use crate::payment::provider::Provider;
 use crate::payment::provider_event::EventKind;
-use crate::payment::{PaymentState, Pending, ended};
-use crate::providers::Provider;
-use crate::providers::result::{CallKind, ProviderResult};
+use crate::payment::records::OPERATOR;
+use crate::payment::result::{CallKind, ProviderResult};
+use crate::payment::{PaymentState, Pending};
+use crate::transitions::audit::record;
+use crate::transitions::give_back;
 use once::call::ByHand;
 use once::context::Bug;
 use once::id::InstanceId;
@@ -187,7 +189,7 @@ pub fn settle(
     let action = "call.settled_by_hand";
     record(rows, actor, action, subject, data, ctx);
     if let Some((_, amount_minor)) = given_up {
-        ended::given_up(rows, amount_minor, !is_absent, ctx)?;
+        super::ended::given_up(rows, amount_minor, !is_absent, ctx)?;
     }
     Ok(Ok(()))
 }
@@ -207,7 +209,7 @@ pub fn hold(rows: &mut Rows, call_id: u32, me: &InstanceId, ctx: &Context) -> Re
 pub fn amount(rows: &Rows, call: &ProviderCall) -> Option<(u32, Currency)> {
     let payment = rows.resource.payment.as_ref()?;
     let late_minor = || {
-        let attempt = crate::flows::give_back::attempt_of(&call.derived_key, rows)?;
+        let attempt = give_back::attempt_of(&call.derived_key, rows)?;
         let row = rows.resource.tries.iter().find(|row| row.attempt == attempt)?;
         row.late.as_ref().map(|late| late.amount_minor)
     };

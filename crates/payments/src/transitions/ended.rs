@@ -7,19 +7,19 @@
 
 use serde_json::json;
 
-use super::{Dispute, DisputeStatus, FailedOperation, Failure, Payment, PaymentState, Pending};
-use crate::flows::engine::{CallState, Context, ProviderCall, Rows, Settlement};
-use crate::flows::payment::entered;
-use crate::flows::{close, give_back};
+use crate::engine::{CallState, Context, ProviderCall, Rows, Settlement};
+use crate::payment::dispute::{Dispute, DisputeStatus};
+use crate::payment::provider::Provider;
 use crate::payment::provider_event::{Ingested, OperationNotice};
-use crate::payment::records::record_for_owner;
-use crate::payment::{check, tries};
-use crate::providers::Provider;
-use crate::providers::result::{CallKind, ProviderResult};
+use crate::payment::result::{CallKind, ProviderResult};
+use crate::payment::{FailedOperation, Failure, Payment, PaymentState, Pending};
+use crate::transitions::audit::{alert, record_for_owner, record_for_payment};
+use crate::transitions::effects::entered;
+use crate::transitions::{give_back, left_open, polling, try_rows};
 use once::context::Bug;
 
 /// A capture was made, or refused before anything moved.
-pub(super) fn capture(rows: &mut Rows, told: &OperationNotice, ctx: &Context) -> Result<Ingested, Bug> {
+pub(crate) fn capture(rows: &mut Rows, told: &OperationNotice, ctx: &Context) -> Result<Ingested, Bug> {
     if !told.success {
         return refused(rows, told, CallKind::Capture, ctx);
     }
@@ -59,7 +59,7 @@ pub(super) fn capture(rows: &mut Rows, told: &OperationNotice, ctx: &Context) ->
 }
 
 /// A capture that had been made has failed, days later. The provider may make it again by itself.
-pub(super) fn capture_failed(
+pub(crate) fn capture_failed(
     rows: &mut Rows,
     told: &OperationNotice,
     ctx: &Context,
@@ -104,7 +104,7 @@ pub(crate) fn given_up(rows: &mut Rows, amount_minor: u32, is_taken: bool, ctx: 
 }
 
 /// A void was made, or refused before anything moved.
-pub(super) fn cancellation(rows: &mut Rows, told: &OperationNotice, ctx: &Context) -> Result<Ingested, Bug> {
+pub(crate) fn cancellation(rows: &mut Rows, told: &OperationNotice, ctx: &Context) -> Result<Ingested, Bug> {
     if !told.success {
         return refused(rows, told, CallKind::Void, ctx);
     }
@@ -129,7 +129,7 @@ pub(super) fn cancellation(rows: &mut Rows, told: &OperationNotice, ctx: &Contex
 }
 
 /// What was reserved has lapsed. Of a payment that was captured only the rest has.
-pub(super) fn expired(rows: &mut Rows, told: &OperationNotice, ctx: &Context) -> Result<Ingested, Bug> {
+pub(crate) fn expired(rows: &mut Rows, told: &OperationNotice, ctx: &Context) -> Result<Ingested, Bug> {
     let Some(payment) = &mut rows.resource.payment else { return Ok(Ingested::UnknownResource) };
     let is_taken =
         matches!(payment.state, PaymentState::Captured { .. } | PaymentState::CaptureFailed { .. });
@@ -147,7 +147,7 @@ pub(super) fn expired(rows: &mut Rows, told: &OperationNotice, ctx: &Context) ->
 }
 
 /// A bank wants money back, or has given it back.
-pub(super) fn disputed(
+pub(crate) fn disputed(
     rows: &mut Rows,
     told: &OperationNotice,
     status: DisputeStatus,
@@ -176,7 +176,7 @@ pub(super) fn disputed(
 }
 
 /// Takes in how the disputes of a payment stand that the provider was asked for, or of an earlier try.
-pub(super) fn take_disputes(
+pub(crate) fn take_disputes(
     rows: &mut Rows,
     provider: Provider,
     provider_payment: &str,
@@ -201,7 +201,7 @@ pub(super) fn take_disputes(
     }
     *known = Some(dispute.clone());
     let detail = told_of(rows, attempt, &dispute, ctx)?;
-    tries::alert(rows, provider, event_id, &detail, ctx)
+    alert(rows, provider, event_id, &detail, ctx)
 }
 
 /// The one dispute as which all are shown: the newest that is open, else that was lost. What is open or lost is summed up.
@@ -230,8 +230,8 @@ fn told_of(rows: &mut Rows, attempt: Option<u32>, dispute: &Dispute, ctx: &Conte
         "funds_withdrawn": dispute.withdrawn, "attempt": attempt,
     });
     let action = if attempt.is_some() { "try.disputed" } else { "payment.disputed" };
-    tries::audit(rows, action, data, ctx);
-    tries::follow(rows);
+    record_for_payment(rows, action, data, ctx);
+    try_rows::follow(rows);
     let of_try = attempt.map(|attempt| format!(" of try {attempt}")).unwrap_or_default();
     Ok(format!("a dispute of {}{of_try} is {status}", dispute.amount_minor))
 }
@@ -276,7 +276,7 @@ fn refused(rows: &mut Rows, told: &OperationNotice, kind: CallKind, ctx: &Contex
 }
 
 /// Whether its call has its answer, and the run that takes it in has yet to come: then the news must come again.
-pub(super) fn is_not_taken_in(rows: &Rows, told: &OperationNotice) -> bool {
+pub(crate) fn is_not_taken_in(rows: &Rows, told: &OperationNotice) -> bool {
     let Some(call) = rows.calls.iter().find(|call| told.derived_key.as_ref() == Some(&call.derived_key))
     else {
         return false;
@@ -292,8 +292,9 @@ pub(super) fn is_not_taken_in(rows: &Rows, told: &OperationNotice) -> bool {
 /// The key under which we have asked for what this tells of: `None` if somebody else has, or an earlier move of ours that
 /// another one has followed.
 fn own_call(rows: &Rows, told: &OperationNotice, kind: CallKind) -> Option<u32> {
-    let is_of_kind =
-        |call: &&ProviderCall| call.kind == kind && call.name != give_back::CALL && !close::is_closing(call);
+    let is_of_kind = |call: &&ProviderCall| {
+        call.kind == kind && call.name != give_back::CALL && !left_open::is_closing(call)
+    };
     let newest = rows.calls.iter().filter(is_of_kind).max_by_key(|call| call.call_id)?;
     (told.derived_key.as_ref() == Some(&newest.derived_key)).then_some(newest.key_id)
 }
@@ -306,7 +307,7 @@ fn over(payment: &mut Payment, key_id: Option<u32>) -> Option<Pending> {
 }
 
 /// Whether something newer is known.
-pub(super) fn is_old(payment: &Payment, told: &OperationNotice) -> bool {
+pub(crate) fn is_old(payment: &Payment, told: &OperationNotice) -> bool {
     told.at_ms.zip(payment.ended_at_ms).is_some_and(|(at_ms, newest_ms)| at_ms < newest_ms)
 }
 
@@ -319,6 +320,6 @@ fn settled(rows: &mut Rows, is_new: bool, ctx: &Context) -> Result<(), Bug> {
     if is_new {
         return entered(rows, ctx);
     }
-    check::schedule(rows, ctx);
+    polling::schedule(rows, ctx);
     Ok(())
 }

@@ -1,0 +1,56 @@
+//! What a bank wants back of a payment.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+/// A bank wants money back.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Dispute {
+    /// The provider's id of it.
+    pub id: String,
+    /// How much, in minor units.
+    pub amount_minor: u32,
+    /// How it stands.
+    pub status: DisputeStatus,
+    /// Whether the money is gone from the merchant's balance.
+    pub withdrawn: bool,
+    /// Whether the money can be given back all the same: the bank only asks.
+    #[serde(default)]
+    pub refundable: bool,
+    /// When that was, by the provider's clock, in ms since the epoch.
+    #[serde(default)]
+    pub at_ms: Option<u64>,
+}
+
+impl Dispute {
+    /// As the API shows it.
+    pub fn to_json(&self) -> Value {
+        json!({
+            "id": self.id, "status": self.status.as_str(), "amount": self.amount_minor,
+            "funds_withdrawn": self.withdrawn,
+        })
+    }
+}
+
+/// How a dispute stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DisputeStatus {
+    /// Not decided.
+    Open,
+    /// For the merchant.
+    Won,
+    /// For the card holder.
+    Lost,
+}
+
+impl DisputeStatus {
+    /// As it is written.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Open => "open",
+            Self::Won => "won",
+            Self::Lost => "lost",
+        }
+    }
+}

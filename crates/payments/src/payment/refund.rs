@@ -1,0 +1,109 @@
+//! A refund, and how it stands.
+
+use serde::{Deserialize, Serialize};
+
+use crate::payment::id::RefundId;
+use crate::payment::money::AmountMinor;
+
+/// Why money is given back; the words are Stripe's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RefundReason {
+    /// The customer asked for it.
+    RequestedByCustomer,
+    /// It was paid twice, elsewhere.
+    Duplicate,
+    /// It was not the card holder who paid.
+    Fraudulent,
+}
+
+impl RefundReason {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::RequestedByCustomer, Self::Duplicate, Self::Fraudulent];
+
+    /// As it is written.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::RequestedByCustomer => "requested_by_customer",
+            Self::Duplicate => "duplicate",
+            Self::Fraudulent => "fraudulent",
+        }
+    }
+
+    /// From the word.
+    pub fn parse(text: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|reason| reason.as_str() == text)
+    }
+}
+
+/// How a refund stands.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "state")]
+pub enum RefundState {
+    /// The provider is being asked, or its answer is not known: the amount is reserved.
+    Requested,
+    /// The provider has it and decides later.
+    Pending,
+    /// Given back.
+    Succeeded,
+    /// Not given back: the amount can be refunded again.
+    Failed {
+        /// The provider's code.
+        code: String,
+        /// For the merchant.
+        message: String,
+    },
+}
+
+/// A refund.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Refund {
+    /// Its public id.
+    pub id: RefundId,
+    /// The key under which it was asked for.
+    pub key_id: u32,
+    /// How much.
+    pub amount: AmountMinor,
+    /// Why.
+    pub reason: RefundReason,
+    /// How it stands.
+    pub state: RefundState,
+    /// The provider's id of it, once it has said one.
+    pub provider_refund: Option<String>,
+    /// When it was asked for, in ms since the epoch.
+    pub created_at_ms: u64,
+    /// The object's version with its newest change.
+    #[serde(default)]
+    pub version: u64,
+}
+
+impl Refund {
+    /// The status, as the API says it.
+    pub const fn status(&self) -> &'static str {
+        match &self.state {
+            RefundState::Requested | RefundState::Pending => "pending",
+            RefundState::Succeeded => "succeeded",
+            RefundState::Failed { .. } => "failed",
+        }
+    }
+
+    /// Takes in what the provider says. A refund that was done can still come back: then it has failed. Gives whether
+    /// anything changed.
+    pub(crate) fn learn(&mut self, state: RefundState) -> bool {
+        let moves = matches!(
+            (&self.state, &state),
+            (RefundState::Pending, RefundState::Succeeded)
+                | (RefundState::Pending | RefundState::Succeeded, RefundState::Failed { .. })
+        );
+        if moves {
+            self.state = state;
+        }
+        moves
+    }
+}
+
+/// What we have given back or may yet, in minor units: what counts against the captured amount.
+pub fn refunded_minor(refunds: &[Refund]) -> u32 {
+    let counts = |refund: &&Refund| !matches!(refund.state, RefundState::Failed { .. });
+    refunds.iter().filter(counts).fold(0, |sum, refund| sum.saturating_add(refund.amount.get()))
+}

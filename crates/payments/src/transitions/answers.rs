@@ -1,0 +1,267 @@
+//! What a provider answers when it is asked how things stand there, taken in only forward.
+
+use serde_json::json;
+
+use crate::engine::{CallState, Context, ProviderCall, Rows, Settlement};
+use crate::payment::id::RefundId;
+use crate::payment::provider::Provider;
+use crate::payment::refund::{Refund, RefundState};
+use crate::payment::result::{CallKind, Found, ProviderResult};
+use crate::payment::status_query::{Beside, RemoteRefund, StatusQuery, StatusReply};
+use crate::payment::{Payment, PaymentState};
+use crate::transitions::audit::{alert, record_for_owner, record_for_payment};
+use crate::transitions::effects::{entered, refund_moved};
+use crate::transitions::{by_hand, ended, late_money, polling, try_queries};
+use once::context::Bug;
+
+/// How many refunds of a payment are read at most, whoever made them.
+const REMOTE_REFUNDS_MAX: usize = 1_000;
+
+/// Takes in an answer. Gives the question after the next page, if there is one.
+pub fn take(
+    rows: &mut Rows,
+    question: &StatusQuery,
+    truth: StatusReply,
+    ctx: &Context,
+) -> Result<Option<StatusQuery>, Bug> {
+    match (question, truth) {
+        (StatusQuery::Home { payment, question }, StatusReply::Home(identity)) => {
+            let provider = question.provider();
+            let is_home = ctx.credential(provider).zip(rows.account_of_mut(provider, payment));
+            if is_home.and_then(|(now, sent_to)| sent_to.take(identity, now)) == Some(true) {
+                return Ok(Some(question.as_ref().clone()));
+            }
+        }
+        (StatusQuery::Payment { provider, account, id, doubt }, StatusReply::Payment(found, beside)) => {
+            let was_captured = rows.resource.payment.as_ref().is_some_and(polling::is_captured);
+            take_payment(rows, (*provider, id, doubt.as_deref()), found, beside, ctx)?;
+            let (provider, account, id, doubt) = (*provider, account.clone(), id.clone(), doubt.clone());
+            if beside.is_disputed {
+                return Ok(Some(StatusQuery::Disputes { provider, account, id, doubt }));
+            }
+            return Ok(after_payment(rows, was_captured, provider, account, id, doubt, ctx));
+        }
+        (StatusQuery::Disputes { provider, account, id, doubt }, StatusReply::Disputes(disputes)) => {
+            ended::take_disputes(rows, *provider, id, &disputes, doubt.as_deref(), ctx)?;
+            let (provider, account, id, doubt) = (*provider, account.clone(), id.clone(), doubt.clone());
+            return Ok(after_payment(rows, true, provider, account, id, doubt, ctx));
+        }
+        (StatusQuery::Refund { refund, doubt, .. }, StatusReply::Refund(state)) => {
+            if let Some(payment) = &mut rows.resource.payment {
+                answered(payment, Some(refund), doubt.as_deref());
+            }
+            match rows.resource.refunds.iter_mut().find(|known| known.id == *refund) {
+                Some(refund) => {
+                    if refund.learn(state) {
+                        let refund = refund.clone();
+                        refund_moved(rows, &refund, ctx);
+                    }
+                }
+                None => late_money::take_refund(rows, refund, doubt.as_deref(), &state, ctx)?,
+            }
+        }
+        (
+            StatusQuery::Refunds { provider, account, id, doubt, read },
+            StatusReply::Refunds { refunds, has_more },
+        ) => {
+            let goes_on = has_more && !refunds.is_empty() && read.len() < REMOTE_REFUNDS_MAX;
+            let read = [read.as_slice(), &refunds].concat();
+            if goes_on {
+                let (provider, account, id, doubt) = (*provider, account.clone(), id.clone(), doubt.clone());
+                return Ok(Some(StatusQuery::Refunds { provider, account, id, doubt, read }));
+            }
+            take_refunds(rows, id, doubt.as_deref(), &read, !has_more, ctx);
+            let is_there = |remote: &&RemoteRefund| !matches!(remote.state, RefundState::Failed { .. });
+            for remote in read.iter().filter(is_there) {
+                let key = remote.derived_key.as_deref();
+                let told = key.and_then(|key| by_hand::contradicted_by_books(rows, key, &remote.id));
+                contradicted(rows, told, doubt.as_deref(), ctx)?;
+            }
+        }
+        (_, _) => {}
+    }
+    polling::schedule(rows, ctx);
+    Ok(None)
+}
+
+/// Takes in how a payment stands: the newest try, or one that is over and that another one may have followed.
+fn take_payment(
+    rows: &mut Rows,
+    (provider, id, doubt): (Provider, &str, Option<&str>),
+    found: Found,
+    beside: Beside,
+    ctx: &Context,
+) -> Result<(), Bug> {
+    let Some(payment) = &mut rows.resource.payment else { return Ok(()) };
+    if payment.provider_payment.as_deref() != Some(id) || payment.is_over() {
+        return late_money::take(rows, id, doubt, &found, ctx);
+    }
+    payment.capture_before_ms = beside.capture_before_ms.or(payment.capture_before_ms);
+    let taken_minor = match &found {
+        Found::Captured { amount_minor } => Some(*amount_minor),
+        _ => None,
+    };
+    let done = match &found {
+        Found::Captured { .. } => Some(CallKind::Capture),
+        Found::Voided => Some(CallKind::Void),
+        _ => None,
+    };
+    let is_new = payment.learn(found);
+    if is_new {
+        entered(rows, ctx)?;
+        let told = done.and_then(|done| by_hand::contradicted_by_state(rows, done));
+        contradicted(rows, told, doubt, ctx)?;
+    }
+    match taken_minor {
+        Some(taken_minor) => {
+            captured_elsewhere(rows, (provider, doubt), (taken_minor, beside.held_minor), is_new, ctx)
+        }
+        None => Ok(()),
+    }
+}
+
+/// Others capture in parts, and more than was reserved. What they have taken counts, up to the amount; what they left reserved,
+/// or took beyond it, is for a person.
+fn captured_elsewhere(
+    rows: &mut Rows,
+    (provider, doubt): (Provider, Option<&str>),
+    (taken_minor, held_minor): (u32, u32),
+    is_new: bool,
+    ctx: &Context,
+) -> Result<(), Bug> {
+    let Some(payment) = rows.resource.payment.as_mut().filter(|payment| polling::is_captured(payment)) else {
+        return Ok(());
+    };
+    let (before_minor, amount_minor) = (payment.captured_minor(), payment.amount.get());
+    if taken_minor < before_minor {
+        return Ok(());
+    }
+    let counted_minor = taken_minor.min(amount_minor);
+    let is_more = counted_minor > before_minor;
+    if is_more {
+        payment.state = PaymentState::Captured { amount_minor: counted_minor };
+    }
+    let is_moved = is_more || held_minor != payment.held_elsewhere_minor;
+    payment.held_elsewhere_minor = held_minor;
+    if is_more {
+        let data = json!({ "amount": taken_minor, "before": before_minor });
+        record_for_payment(rows, "capture.elsewhere", data, ctx);
+    }
+    if (is_new || is_moved) && (held_minor > 0 || taken_minor > amount_minor) {
+        let detail =
+            format!("others have captured {taken_minor} of {amount_minor}, {held_minor} is still held");
+        alert(rows, provider, doubt, &detail, ctx)?;
+    }
+    Ok(())
+}
+
+/// What is asked once it is known how a payment stands: what was given back, of money that had been taken before.
+fn after_payment(
+    rows: &mut Rows,
+    was_captured: bool,
+    provider: Provider,
+    account: Option<String>,
+    id: String,
+    doubt: Option<String>,
+    ctx: &Context,
+) -> Option<StatusQuery> {
+    let payment =
+        rows.resource.payment.as_mut().filter(|payment| payment.provider_payment.as_ref() == Some(&id));
+    match payment {
+        Some(payment) if was_captured && polling::is_captured(payment) => {
+            return Some(StatusQuery::Refunds { provider, account, id, doubt, read: Vec::new() });
+        }
+        Some(payment) => answered(payment, None, doubt.as_deref()),
+        None => {}
+    }
+    try_queries::answered(rows, &id, doubt.as_deref());
+    polling::schedule(rows, ctx);
+    None
+}
+
+/// The provider shows otherwise than an operator has said: a person must see it.
+fn contradicted(
+    rows: &mut Rows,
+    told: Option<by_hand::Contradiction>,
+    doubt: Option<&str>,
+    ctx: &Context,
+) -> Result<(), Bug> {
+    let Some(contradiction) = told else { return Ok(()) };
+    by_hand::note(rows, &contradiction);
+    alert(rows, contradiction.provider, doubt, &contradiction.detail, ctx)
+}
+
+/// Takes in the provider's list of a payment's refunds: how ours stand, and how much others have given back.
+fn take_refunds(
+    rows: &mut Rows,
+    id: &str,
+    doubt: Option<&str>,
+    listed: &[RemoteRefund],
+    is_whole: bool,
+    ctx: &Context,
+) {
+    let is_of_ours = |call: &ProviderCall| {
+        call.kind == CallKind::Capture
+            && matches!(&call.state, CallState::Settled(Settlement::Answered(reply))
+                if matches!(reply.result, ProviderResult::Captured { .. }))
+    };
+    let was_captured_here = rows.calls.iter().any(is_of_ours);
+    let Some(payment) =
+        rows.resource.payment.as_mut().filter(|payment| payment.provider_payment.as_deref() == Some(id))
+    else {
+        return;
+    };
+    answered(payment, None, doubt);
+    let own_key = format!("{}_refund_", payment.id);
+    let (captured_minor, before_minor) = (payment.captured_minor(), payment.refunded_elsewhere_minor);
+    // A capture of a part that was not made here may have given the rest free as a refund.
+    let mut release_minor = (!was_captured_here).then(|| payment.amount.get().saturating_sub(captured_minor));
+    let mut elsewhere_minor = 0_u32;
+    for remote in listed {
+        let own_id = remote.derived_key.as_deref().and_then(|key| key.strip_prefix(&own_key));
+        let is_it = |known: &&mut Refund| {
+            known.provider_refund.as_deref() == Some(&remote.id) || Some(known.id.0.as_str()) == own_id
+        };
+        let counts_already = match rows.resource.refunds.iter_mut().find(is_it) {
+            Some(known) => {
+                let counted = !matches!(known.state, RefundState::Failed { .. });
+                if known.learn(remote.state.clone()) {
+                    let moved = known.clone();
+                    refund_moved(rows, &moved, ctx);
+                }
+                counted
+            }
+            None => false,
+        };
+        if counts_already || matches!(remote.state, RefundState::Failed { .. }) {
+            continue;
+        }
+        if remote.may_be_release && release_minor == Some(remote.amount_minor) {
+            release_minor = None;
+            continue;
+        }
+        elsewhere_minor = elsewhere_minor.saturating_add(remote.amount_minor);
+    }
+    // What does not stand on the pages that were read is still there.
+    let now_minor = if is_whole { elsewhere_minor } else { elsewhere_minor.max(before_minor) };
+    refunded_elsewhere(rows, now_minor, ctx);
+}
+
+/// Takes in how much others have given back by now, in minor units.
+pub(crate) fn refunded_elsewhere(rows: &mut Rows, now_minor: u32, ctx: &Context) {
+    let Some(payment) = rows.resource.payment.as_mut() else { return };
+    let before_minor = std::mem::replace(&mut payment.refunded_elsewhere_minor, now_minor);
+    if now_minor == before_minor {
+        return;
+    }
+    let subject = payment.id.to_string();
+    let data = json!({ "amount": now_minor, "before": before_minor });
+    record_for_owner(rows, "refund.elsewhere", subject, data, ctx);
+}
+
+/// Ends the doubt that the question was about. An event that came after it has a question of its own.
+fn answered(payment: &mut Payment, refund: Option<&RefundId>, event_id: Option<&str>) {
+    payment
+        .doubts
+        .retain(|doubt| doubt.refund.as_ref() != refund || Some(doubt.event_id.as_str()) != event_id);
+}

@@ -1,0 +1,51 @@
+//! What an order's earlier tries have left open at their provider: one that was declined there can be confirmed again.
+
+use crate::engine::{CallState, ProviderCall, Rows, Settlement};
+use crate::payment::result::{Found, ProviderResult};
+use crate::payment::tries::Try;
+
+/// What the name of its call begins with; the number of the try follows.
+const CALL: &str = "close_";
+
+/// Whether a call closes an earlier try: then it is no void of the payment, although it is sent like one.
+pub fn is_closing(call: &ProviderCall) -> bool {
+    call.name.starts_with(CALL)
+}
+
+pub(crate) fn call_name(row: &Try) -> String {
+    format!("{CALL}{}", row.attempt)
+}
+
+/// The tries that are over, and can be confirmed again. One on which money was found is given back already.
+pub(crate) fn left_open(rows: &Rows) -> impl Iterator<Item = &Try> {
+    let present =
+        rows.resource.payment.as_ref().filter(|payment| !payment.is_over()).map(|payment| payment.attempt);
+    rows.resource.tries.iter().filter(move |row| {
+        Some(row.attempt) != present
+            && row.provider.declined_stays_open()
+            && row.provider_payment.is_some()
+            && !matches!(row.status.as_str(), "canceled" | "expired")
+            && row.late.is_none()
+            && !is_seen_canceled(rows, row)
+    })
+}
+
+fn is_seen_canceled(rows: &Rows, row: &Try) -> bool {
+    let name = call_name(row);
+    let is_closed = |call: &ProviderCall| match &call.state {
+        CallState::Settled(Settlement::Answered(reply)) if call.name == name => {
+            let is_voided = matches!(
+                reply.result,
+                ProviderResult::Voided
+                    | ProviderResult::Rejected { found: Some(Found::Voided | Found::Expired), .. }
+            );
+            is_voided && row.provider == call.provider
+        }
+        // Its own call was answered only once what it had left open was canceled.
+        CallState::Settled(Settlement::Answered(reply)) => {
+            call.derived_key == row.derived_key && call.evidence.closing.as_ref() == Some(reply)
+        }
+        _ => false,
+    };
+    rows.calls.iter().any(is_closed)
+}

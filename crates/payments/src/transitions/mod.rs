@@ -1,0 +1,18 @@
+//! What happens to a payment, whoever brings it about: a flow, a provider's event, an answer to what it was asked, an operator, or time.
+//! Each takes an object's rows and changes them; what is sent, and when, follows from that.
+
+pub mod answers;
+pub mod audit;
+pub mod by_hand;
+pub(crate) mod effects;
+pub(crate) mod ended;
+pub(crate) mod give_back;
+pub mod ingest;
+pub mod late_money;
+pub mod left_open;
+pub mod pii;
+pub mod polling;
+pub mod projection;
+pub mod receipt;
+pub(crate) mod try_queries;
+pub mod try_rows;

@@ -1,0 +1,106 @@
+//! The rows of a payment's tries follow what becomes of it.
+
+use crate::engine::{CallState, ProviderCall, Rows, Settlement};
+use crate::payment::PaymentState;
+use crate::payment::result::{CallKind, ProviderResult};
+use crate::payment::tries::Try;
+
+/// A try begins: its call is frozen under this key.
+pub fn begin(rows: &mut Rows, derived_key: &str) {
+    let Some(payment) = &rows.resource.payment else { return };
+    let row = Try {
+        attempt: payment.attempt,
+        provider: payment.provider,
+        merchant_account: payment.merchant_account.clone(),
+        provider_payment: None,
+        derived_key: derived_key.to_owned(),
+        amount: payment.amount,
+        currency: payment.currency,
+        capture: payment.capture,
+        status: payment.status().to_owned(),
+        definitive: None,
+        was_authorized: false,
+        ended_at_ms: None,
+        asked_for: None,
+        late: None,
+        dispute: None,
+    };
+    rows.resource.tries.retain(|known| known.attempt != row.attempt);
+    rows.resource.tries.push(row);
+}
+
+/// The newest try is as the payment is now.
+pub fn follow(rows: &mut Rows) {
+    let Some(payment) = &rows.resource.payment else { return };
+    let Some(row) = rows.resource.tries.iter_mut().find(|row| row.attempt == payment.attempt) else { return };
+    row.provider_payment.clone_from(&payment.provider_payment);
+    payment.status().clone_into(&mut row.status);
+    row.ended_at_ms = payment.ended_at_ms;
+    row.was_authorized |= matches!(
+        payment.state,
+        PaymentState::Authorized | PaymentState::Captured { .. } | PaymentState::CaptureFailed { .. }
+    );
+    row.definitive = match &payment.state {
+        PaymentState::Authorizing | PaymentState::Processing | PaymentState::RequiresAction { .. } => None,
+        _ => Some(!is_inferred(&rows.calls, &row.derived_key)),
+    };
+}
+
+/// It did not answer, and its list does not have it; or an operator has settled it.
+fn is_inferred(calls: &[ProviderCall], derived_key: &str) -> bool {
+    let call = calls.iter().find(|call| call.derived_key == derived_key);
+    call.is_some_and(|call| {
+        call.evidence.by_hand.is_some() || matches!(call.state, CallState::Settled(Settlement::NotExecuted))
+    })
+}
+
+/// Adds the tries of a payment that was made before they had rows: from its calls, and as what they ended.
+pub fn complete(rows: &mut Rows) {
+    let Some(payment) = rows.resource.payment.clone() else { return };
+    let made: Vec<(u32, ProviderCall)> = rows
+        .calls
+        .iter()
+        .filter(|call| call.kind == CallKind::Authorize)
+        .filter_map(|call| Some((call.name.strip_prefix("authorize_")?.parse().ok()?, call.clone())))
+        .collect();
+    for (attempt, call) in made {
+        if rows.resource.tries.iter().any(|row| row.attempt == attempt) {
+            continue;
+        }
+        let (provider_payment, status, was_authorized) = match &call.state {
+            CallState::Settled(Settlement::Answered(reply)) => match &reply.result {
+                ProviderResult::Charged { payment } => (Some(payment.clone()), "canceled", true),
+                ProviderResult::Authorized { payment, .. } | ProviderResult::Moved { payment, .. } => {
+                    (Some(payment.clone()), "canceled", true)
+                }
+                ProviderResult::RequiresAction { payment, .. } | ProviderResult::Processing { payment } => {
+                    (Some(payment.clone()), "canceled", false)
+                }
+                ProviderResult::Declined { payment, .. } => (payment.clone(), "declined", false),
+                ProviderResult::Rejected { payment, .. } => (payment.clone(), "failed", false),
+                _ => (None, "failed", false),
+            },
+            _ => (None, "failed", false),
+        };
+        let is_settled = matches!(call.state, CallState::Settled(_));
+        rows.resource.tries.push(Try {
+            attempt,
+            provider: call.provider,
+            merchant_account: payment.merchant_account.clone().filter(|_| call.provider == payment.provider),
+            provider_payment,
+            derived_key: call.derived_key.clone(),
+            amount: payment.amount,
+            currency: payment.currency,
+            capture: payment.capture,
+            status: status.to_owned(),
+            definitive: is_settled.then(|| !is_inferred(&rows.calls, &call.derived_key)),
+            was_authorized,
+            ended_at_ms: None,
+            asked_for: None,
+            late: None,
+            dispute: None,
+        });
+    }
+    rows.resource.tries.sort_by_key(|row| row.attempt);
+    follow(rows);
+}
