@@ -1,10 +1,8 @@
 //! The configuration, read once by each isolate. A missing or impossible
 //! setting is an error that names it: nothing falls back silently, least of all to the simulator.
 
-#[cfg(target_arch = "wasm32")]
 use std::cell::RefCell;
 use std::collections::BTreeMap;
-#[cfg(target_arch = "wasm32")]
 use std::rc::Rc;
 
 use data_encoding::{BASE64, HEXLOWER};
@@ -179,7 +177,6 @@ fn replay_cache_ms(ms: u64) -> Result<u64, String> {
 
 impl Config {
     /// The settings of the Worker. The log keeps to its own from here on.
-    #[cfg(target_arch = "wasm32")]
     pub fn of(env: &worker::Env) -> Result<Rc<Self>, String> {
         thread_local! {
             /// The bindings that were read last, and what they say: all requests and objects of an isolate are given the same ones.
@@ -197,7 +194,6 @@ impl Config {
         Ok(config)
     }
 
-    #[cfg(target_arch = "wasm32")]
     fn read_bound(env: &worker::Env) -> Result<Self, String> {
         let config = Self::read(|name| runtime::setting(env, name))?;
         // A binding takes the place of the provider's address: whatever is behind it would get the secrets, and take no money.
@@ -348,7 +344,6 @@ impl Config {
 }
 
 /// The service bindings that take the place of a provider's address in the demo.
-#[cfg(target_arch = "wasm32")]
 const PROVIDER_BINDINGS: [&str; 3] = ["STRIPE", "ADYEN", "RESEND"];
 
 /// The secrets of the demo, as wrangler.toml has them for everybody to read.

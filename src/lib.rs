@@ -2,25 +2,19 @@
 //!
 //! A request visits the modules in this order: [`edge`] reads it, [`object`] keeps it and drives it, the engine ([`once`]) decides what it
 //! may do, [`payments::flows`] say what is to be done, [`payments::providers`] take the money. [`runtime::metrics`] counts what happens.
-//!
-//! Only what needs the Workers runtime is compiled for wasm32 alone; all the rest is pure and tested on the host.
 
 pub mod config;
 pub mod edge;
 pub mod jobs;
-#[cfg(target_arch = "wasm32")]
 mod metrics;
 pub mod object;
-#[cfg(target_arch = "wasm32")]
 mod operations;
 pub mod readmodel;
 pub mod replay_cache;
-#[cfg(target_arch = "wasm32")]
 mod transport;
 pub mod webhooks;
 
 /// Every HTTP request enters here.
-#[cfg(target_arch = "wasm32")]
 #[worker::event(fetch)]
 async fn fetch(
     request: worker::Request,
@@ -31,7 +25,6 @@ async fn fetch(
 }
 
 /// What the desk asks enters here.
-#[cfg(target_arch = "wasm32")]
 #[wasm_bindgen::prelude::wasm_bindgen]
 pub fn operations(request: worker::worker_sys::web_sys::Request, env: worker::Env) -> js_sys::Promise {
     worker::wasm_bindgen_futures::future_to_promise(async move {
@@ -43,7 +36,6 @@ pub fn operations(request: worker::worker_sys::web_sys::Request, env: worker::En
 }
 
 /// Every batch of jobs enters here. It never fails: each message is acknowledged or sent back by itself.
-#[cfg(target_arch = "wasm32")]
 #[worker::event(queue)]
 async fn queue(
     batch: worker::MessageBatch<String>,

@@ -28,7 +28,6 @@ pub struct Config {
 
 impl Config {
     /// The settings of the Worker. The log keeps to its own from here on.
-    #[cfg(target_arch = "wasm32")]
     pub fn of(env: &worker::Env) -> Result<Self, String> {
         let config = Self::read(|name| runtime::setting(env, name))?;
         runtime::log::set_least(config.log_level);

@@ -9,17 +9,12 @@ pub mod lab;
 pub mod rides;
 pub mod routes;
 
-#[cfg(target_arch = "wasm32")]
 mod app;
-#[cfg(target_arch = "wasm32")]
 mod bank_pages;
-#[cfg(target_arch = "wasm32")]
 mod handle;
-#[cfg(target_arch = "wasm32")]
 mod pages;
 
 /// Every HTTP request enters here.
-#[cfg(target_arch = "wasm32")]
 #[worker::event(fetch)]
 async fn fetch(
     request: worker::Request,

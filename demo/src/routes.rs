@@ -3,12 +3,10 @@
 //! The first pattern that fits counts, so one without parameters stands before those that would take its place. HEAD works wherever
 //! GET does, OPTIONS everywhere.
 
-#[cfg(target_arch = "wasm32")]
 use futures_util::future::LocalBoxFuture;
 
 use crate::lab::ExperimentId;
 use crate::rides::id::RideId;
-#[cfg(target_arch = "wasm32")]
 use crate::{
     app::App,
     bank_pages,
@@ -18,7 +16,6 @@ use crate::{
 };
 use web::http::REQUEST_MAX_BYTES;
 use web::route::{FromPath, Method, PathParameter, Text};
-#[cfg(target_arch = "wasm32")]
 use web::{
     http::{Answer, Request},
     problem::Problem,
@@ -47,12 +44,10 @@ pub struct Own {
     /// Who may.
     pub who: Who,
     /// Who answers.
-    #[cfg(target_arch = "wasm32")]
     pub(crate) handler: Handler,
 }
 
 /// Answers a request.
-#[cfg(target_arch = "wasm32")]
 pub(crate) type Handler =
     for<'a> fn(&'a App, &'a Request, &'a Parameters) -> LocalBoxFuture<'a, Result<Answer, Problem>>;
 
@@ -69,7 +64,6 @@ macro_rules! routes {
             body_max_bytes: REQUEST_MAX_BYTES,
             own: Own {
                 who: Who::$who,
-                #[cfg(target_arch = "wasm32")]
                 handler: |app, request, _parameters| Box::pin(async move {
                     $($handler)::+(app, request, $(&_parameters.get::<$type>(stringify!($name))),*).await
                 }),

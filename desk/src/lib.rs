@@ -24,53 +24,30 @@ pub mod timeline_svg;
 pub mod verdict;
 pub mod view_models;
 
-#[cfg(target_arch = "wasm32")]
 mod actions;
-#[cfg(target_arch = "wasm32")]
 mod admin;
-#[cfg(target_arch = "wasm32")]
 mod app;
-#[cfg(target_arch = "wasm32")]
 mod audit_log;
-#[cfg(target_arch = "wasm32")]
 mod buttons;
-#[cfg(target_arch = "wasm32")]
 mod by_hand;
-#[cfg(target_arch = "wasm32")]
 mod confirm;
-#[cfg(target_arch = "wasm32")]
 mod context;
-#[cfg(target_arch = "wasm32")]
 mod detail;
-#[cfg(target_arch = "wasm32")]
 mod detail_tables;
-#[cfg(target_arch = "wasm32")]
 mod handle;
-#[cfg(target_arch = "wasm32")]
 mod lists;
-#[cfg(target_arch = "wasm32")]
 mod login;
-#[cfg(target_arch = "wasm32")]
 mod operations;
-#[cfg(target_arch = "wasm32")]
 mod operator;
-#[cfg(target_arch = "wasm32")]
 mod operator_log;
-#[cfg(target_arch = "wasm32")]
 mod overview;
-#[cfg(target_arch = "wasm32")]
 mod pages;
-#[cfg(target_arch = "wasm32")]
 mod queries;
-#[cfg(target_arch = "wasm32")]
 mod reports;
-#[cfg(target_arch = "wasm32")]
 mod retention;
-#[cfg(target_arch = "wasm32")]
 mod sign_in;
 
 /// Every HTTP request enters here.
-#[cfg(target_arch = "wasm32")]
 #[worker::event(fetch)]
 async fn fetch(
     request: worker::Request,
@@ -81,7 +58,6 @@ async fn fetch(
 }
 
 /// The clock enters here, every few minutes.
-#[cfg(target_arch = "wasm32")]
 #[worker::event(scheduled)]
 async fn scheduled(_event: worker::ScheduledEvent, env: worker::Env, ctx: worker::ScheduleContext) {
     tasks::run(&env).await;

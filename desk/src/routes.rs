@@ -3,23 +3,18 @@
 //! The first pattern that fits counts, so one without parameters stands before those that would take its place. HEAD works wherever
 //! GET does, OPTIONS everywhere. A number in brackets is the longest body, where it is not [`REQUEST_MAX_BYTES`].
 
-#[cfg(target_arch = "wasm32")]
 use futures_util::future::LocalBoxFuture;
 
 use crate::route::{BreakAction, CallAction, JobAction, KeyAction, MoneyAction, PaymentAction};
-#[cfg(target_arch = "wasm32")]
 use crate::{
     admin, app::App, audit_log, buttons, by_hand, confirm, detail, lists, login, overview, pages, reports,
     retention, sign_in,
 };
 use messages::settlement::{ACK_MAX_BYTES, REPORT_MAX_BYTES};
 use web::http::REQUEST_MAX_BYTES;
-#[cfg(target_arch = "wasm32")]
 use web::http::{Answer, Request};
 use web::problem::Kind;
-#[cfg(target_arch = "wasm32")]
 use web::problem::Problem;
-#[cfg(target_arch = "wasm32")]
 use web::route::Parameters;
 use web::route::{Decoded, FromPath, Method, PathParameter, Text};
 
@@ -49,12 +44,10 @@ pub struct Own {
     /// Who may.
     pub who: Who,
     /// Who answers.
-    #[cfg(target_arch = "wasm32")]
     pub(crate) handler: Handler,
 }
 
 /// Answers a request.
-#[cfg(target_arch = "wasm32")]
 pub(crate) type Handler =
     for<'a> fn(&'a App, &'a Request, &'a Parameters) -> LocalBoxFuture<'a, Result<Answer, Problem>>;
 
@@ -72,7 +65,6 @@ macro_rules! routes {
             body_max_bytes: body_max_bytes(&[$($max)?]),
             own: Own {
                 who: Who::$who,
-                #[cfg(target_arch = "wasm32")]
                 handler: |app, request, _parameters| Box::pin(async move {
                     answer!($who app, request, $($handler)::+, $(&_parameters.get::<$type>(stringify!($name))),*)
                 }),
@@ -82,7 +74,6 @@ macro_rules! routes {
 }
 
 /// How a handler is called: one of the pages only for those who are let in.
-#[cfg(target_arch = "wasm32")]
 macro_rules! answer {
     (Desk $app:ident, $request:ident, $handler:path, $($parameter:expr),*) => {
         match sign_in::enter($app, $request).await? {

@@ -7,7 +7,7 @@
 import { existsSync, readFileSync, readdirSync } from 'node:fs';
 import { join, relative } from 'node:path';
 
-import { examples, inRoot, libraries, root, wasmTarget, workers, workspaces } from '../lib/paths.mjs';
+import { examples, inRoot, libraries, root, workers, workspaces } from '../lib/paths.mjs';
 
 const minutes = (n) => n * 60_000;
 /** A suite that hangs is ended; one on a machine that is slow or busy is not. */
@@ -73,17 +73,6 @@ export const suites = () => [
   }),
   ...workspaces.map((worker) =>
     cargoCheck('clippy', worker, ['clippy', '--workspace', '--all-targets', '--', '-D', 'warnings']),
-  ),
-  ...workspaces.map((worker) =>
-    cargoCheck('clippy for wasm', worker, [
-      'clippy',
-      '--workspace',
-      '--target',
-      wasmTarget,
-      '--',
-      '-D',
-      'warnings',
-    ]),
   ),
   ...workspaces.map((worker) =>
     cargoCheck('docs', worker, ['doc', '--workspace', '--no-deps'], { RUSTDOCFLAGS: '-D warnings' }),

@@ -2,7 +2,7 @@
 //! on demand.
 //!
 //! It is a Worker of its own and shares no code with the Worker that it judges, so that it can contradict it. Everything that decides is
-//! pure and is tested on the host; `shell` is the Worker, compiled for wasm only.
+//! pure and is tested on the host; `shell` is the Worker.
 //!
 //! A request visits `shell::entry` → `shell::object` → `api` (`faults`) → its [`provider`] → `store`. Each provider stands in a folder of its
 //! own: [`stripe`], [`adyen`], [`resend`] and [`sms`]. What they share (dispatch, faults, keys, ledger, webhooks, the control surface) knows
@@ -35,5 +35,4 @@ pub mod text;
 pub mod three_d_secure;
 pub mod webhooks;
 
-#[cfg(target_arch = "wasm32")]
 mod shell;

@@ -1,7 +1,6 @@
 //! Writes the API's document and its page into a folder: `openapi.json`, `page.html`, and `demo.html`, the page as the demo has it.
 //! `scripts/build.mjs` runs it on the machine that builds, so none of it is part of the Worker.
 
-#[cfg(not(target_arch = "wasm32"))]
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     use paid_once::edge::openapi::{document, page};
     use paid_once::edge::routes::DOCUMENTED;
@@ -14,6 +13,3 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     std::fs::write(folder.join("demo.html"), page(&document, true)?)?;
     Ok(())
 }
-
-#[cfg(target_arch = "wasm32")]
-fn main() {}

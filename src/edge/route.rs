@@ -1,13 +1,10 @@
 //! What the table of routes says of an address beside its method and pattern: who may use it, and who answers. [`super::routes`] has
 //! them all.
 
-#[cfg(target_arch = "wasm32")]
 use futures_util::future::LocalBoxFuture;
 
-#[cfg(target_arch = "wasm32")]
 use super::app::App;
 use web::route::FromPath;
-#[cfg(target_arch = "wasm32")]
 use web::{
     http::{Answer, Request},
     problem::Problem,
@@ -49,12 +46,10 @@ pub struct Own {
     /// Who may.
     pub who: Who,
     /// Who answers.
-    #[cfg(target_arch = "wasm32")]
     pub(super) handler: Handler,
 }
 
 /// Answers a request.
-#[cfg(target_arch = "wasm32")]
 pub(super) type Handler =
     for<'a> fn(&'a App, &'a Request, &'a Parameters) -> LocalBoxFuture<'a, Result<Answer, Problem>>;
 

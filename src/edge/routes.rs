@@ -6,10 +6,8 @@
 //! The first pattern that fits counts, so one without parameters stands before those that would take its place. HEAD works wherever
 //! GET does, OPTIONS everywhere. A number in brackets is the longest body, where it is not [`REQUEST_MAX_BYTES`].
 
-#[cfg(not(target_arch = "wasm32"))]
 use super::openapi::{Described, Documented, Operation, operations};
 use super::route::{EncodedKey, EncodedOrder, Endpoint, OneOrAll, OrderLink, Own, Route, Who};
-#[cfg(target_arch = "wasm32")]
 use super::{
     assets,
     checkout::{links, serve as checkout},
@@ -35,7 +33,6 @@ macro_rules! routes {
             body_max_bytes: body_max_bytes(&[$($max)?]),
             own: Own {
                 who: Who::$who,
-                #[cfg(target_arch = "wasm32")]
                 handler: |app, request, _parameters| Box::pin(async move {
                     $($handler)::+(app, request, $(&_parameters.get::<$type>(stringify!($name))),*).await
                 }),
@@ -43,7 +40,6 @@ macro_rules! routes {
         }),*];
 
         /// What the API's document says of them. It is made when the Worker is built, on the machine that builds it.
-        #[cfg(not(target_arch = "wasm32"))]
         pub static DOCUMENTED: &[Documented] = &[$(Documented {
             method: Method::$method,
             pattern: $pattern,
@@ -66,7 +62,6 @@ const fn body_max_bytes(given: &[usize]) -> usize {
     }
 }
 
-#[cfg(not(target_arch = "wasm32"))]
 const fn operation(given: &[fn() -> Operation]) -> Option<fn() -> Operation> {
     match given {
         [operation, ..] => Some(*operation),

@@ -5,19 +5,12 @@
 //! becomes a dead letter with its history.
 
 pub mod backoff;
-#[cfg(target_arch = "wasm32")]
 mod consumer;
-#[cfg(target_arch = "wasm32")]
 mod ledger;
-#[cfg(target_arch = "wasm32")]
 mod outcome;
 pub mod receipt;
-#[cfg(target_arch = "wasm32")]
 mod send_receipt;
-#[cfg(target_arch = "wasm32")]
 mod service;
 
-#[cfg(target_arch = "wasm32")]
 pub use consumer::consume;
-#[cfg(target_arch = "wasm32")]
 pub(crate) use ledger::purge;

@@ -5,7 +5,6 @@
 //! And once it has [`RECORDS_MAX`] audit records of events that a person must see, the next such event is not written down:
 //! whenever it comes it says so again, and whoever brings it keeps it.
 
-#[cfg(target_arch = "wasm32")]
 use super::drive::Drive;
 use super::log::{contradiction, forget_events, knows_event, records_of_events};
 use crate::webhooks::{Event, Ingested};
@@ -90,7 +89,6 @@ pub fn remember(rows: &mut Rows, event: &Event, ctx: &Context) {
     });
 }
 
-#[cfg(target_arch = "wasm32")]
 impl Drive {
     /// Takes in an event. What follows from it is done afterwards; should that break off, the alarm does it.
     pub(super) fn take_event(&self, event: &Event) -> Result<Ingested, Bug> {

@@ -5,7 +5,5 @@
 //! all: the next one mends it. No money is ever decided from here.
 
 pub mod list;
-#[cfg(target_arch = "wasm32")]
 pub mod payments;
-#[cfg(target_arch = "wasm32")]
 pub mod project;

@@ -8,7 +8,6 @@
 //! kept for as long as a copy lasts: an answer may be on its way. Other isolates keep theirs for at most `REPLAY_CACHE_MS`.
 //! Nothing depends on a copy: without one the object answers the same.
 
-#[cfg(target_arch = "wasm32")]
 pub(crate) mod isolate;
 
 use std::collections::{BTreeMap, HashMap};

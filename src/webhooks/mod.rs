@@ -3,9 +3,7 @@
 //! An event is taken in by the object that it is about, once, and only forward. Where the provider can be asked (Stripe) it
 //! is only the news that there is something to ask; where it cannot (Adyen) its content counts.
 
-#[cfg(target_arch = "wasm32")]
 pub(crate) mod announcements;
-#[cfg(target_arch = "wasm32")]
 pub(crate) mod work;
 
 pub use payments::payment::provider_event::{Event, EventKind, Ingested, OperationNotice};

@@ -42,7 +42,6 @@ pub fn is_written(level: &str) -> bool {
 }
 
 /// A line. `level` is `info`, `warn` or `error`.
-#[cfg_attr(not(target_arch = "wasm32"), allow(dead_code))]
 pub fn line(level: &str, fields: &[(&str, Value)]) -> String {
     let mut object = Map::new();
     object.insert("level".to_owned(), level.into());
@@ -51,7 +50,6 @@ pub fn line(level: &str, fields: &[(&str, Value)]) -> String {
 }
 
 /// Writes a line to the Worker's log.
-#[cfg(target_arch = "wasm32")]
 pub fn log(level: &str, fields: &[(&str, Value)]) {
     if !is_written(level) {
         return;

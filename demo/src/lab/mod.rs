@@ -4,16 +4,12 @@
 //! payment of one order, which the payments Worker knows, and the unprotected one (`control`) is known to the bank's ledger alone. What
 //! the person saw stands in the address.
 
-#[cfg(target_arch = "wasm32")]
 mod api;
-#[cfg(target_arch = "wasm32")]
 mod bank;
-#[cfg(target_arch = "wasm32")]
 mod control;
 pub mod ledger;
 pub mod page;
 pub mod payment;
-#[cfg(target_arch = "wasm32")]
 pub(crate) mod run;
 
 use std::fmt;
@@ -22,12 +18,10 @@ use std::time::Duration;
 use uuid::Uuid;
 
 use once::fingerprint::{FieldError, Parameters};
-#[cfg(target_arch = "wasm32")]
 use web::assets::Asset;
 use web::route::FromPath;
 
 /// What shows an experiment live.
-#[cfg(target_arch = "wasm32")]
 pub(crate) const LAB_SCRIPT: Asset = Asset {
     name: "lab.js",
     address: concat!("/assets/lab.js?v=", env!("LAB_VERSION")),

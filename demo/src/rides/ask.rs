@@ -31,7 +31,6 @@ pub enum Ask {
     },
 }
 
-#[cfg(target_arch = "wasm32")]
 impl runtime::objects::Question for Ask {}
 
 /// What the object answers to [`Ask::Run`].

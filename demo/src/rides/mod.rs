@@ -12,15 +12,10 @@ pub mod pages;
 pub mod payments_api;
 pub mod ride;
 
-#[cfg(target_arch = "wasm32")]
 mod booking;
-#[cfg(target_arch = "wasm32")]
 pub(crate) mod form;
-#[cfg(target_arch = "wasm32")]
 mod object;
-#[cfg(target_arch = "wasm32")]
 mod pilot;
-#[cfg(target_arch = "wasm32")]
 pub(crate) mod serve;
 
 /// What books rides by the API.

@@ -2,14 +2,10 @@
 //! the next run finds the same work.
 
 pub mod adyen_compare;
-#[cfg(target_arch = "wasm32")]
 mod adyen_fetch;
-#[cfg(target_arch = "wasm32")]
 pub(crate) mod adyen_import;
 pub mod adyen_report;
-#[cfg(target_arch = "wasm32")]
 pub(crate) mod bank_acks;
-#[cfg(target_arch = "wasm32")]
 mod breaks;
 pub mod changes;
 pub mod compare;
@@ -18,32 +14,21 @@ pub mod cursor;
 pub mod late;
 pub mod movements;
 pub mod provider_ledger;
-#[cfg(target_arch = "wasm32")]
 mod purge;
-#[cfg(target_arch = "wasm32")]
 mod reconcile;
 pub mod settlement_file;
-#[cfg(target_arch = "wasm32")]
 mod settlement_job;
-#[cfg(target_arch = "wasm32")]
 mod sweep;
 
-#[cfg(target_arch = "wasm32")]
 use serde_json::Value;
-#[cfg(target_arch = "wasm32")]
 use worker::{Date, Env};
 
-#[cfg(target_arch = "wasm32")]
 use crate::operations;
-#[cfg(target_arch = "wasm32")]
 use messages::operations::INBOX_PATH;
-#[cfg(target_arch = "wasm32")]
 use runtime::db::Db;
-#[cfg(target_arch = "wasm32")]
 use runtime::log::log;
 
 /// Runs all tasks, one after the other. A failure of one does not keep the others from running.
-#[cfg(target_arch = "wasm32")]
 pub async fn run(env: &Env) {
     record_run(env, "inbox", operations::ask(env, INBOX_PATH, &())).await;
     record_run(env, "sweep", sweep::sweep(env)).await;
@@ -56,7 +41,6 @@ pub async fn run(env: &Env) {
 }
 
 /// Runs a task, and records its result and how long it took.
-#[cfg(target_arch = "wasm32")]
 async fn record_run(env: &Env, task: &str, work: impl Future<Output = worker::Result<Value>>) {
     let began_at_ms = Date::now().as_millis();
     let outcome = work.await;

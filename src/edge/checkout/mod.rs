@@ -8,14 +8,11 @@
 pub mod cart;
 pub mod form_key;
 pub mod limits;
-#[cfg(target_arch = "wasm32")]
 pub(super) mod links;
 pub mod order_token;
 pub mod page;
 pub mod request;
-#[cfg(target_arch = "wasm32")]
 pub(super) mod serve;
-#[cfg(target_arch = "wasm32")]
 mod till;
 
 use cart::Cart;

@@ -7,7 +7,6 @@
 
 pub mod catalog;
 pub mod counters;
-#[cfg(target_arch = "wasm32")]
 mod flush;
 pub mod flush_throttle;
 pub mod recorder;
@@ -16,6 +15,5 @@ pub mod stats;
 pub mod text;
 
 pub use catalog::Entity;
-#[cfg(target_arch = "wasm32")]
 pub use flush::{flush, looking_up, read, send_all, sending};
 pub use recorder::*;

@@ -1,6 +1,5 @@
 //! A Worker that makes bank transfers once. An account is an object; `POST /accounts/NAME` with `Idempotency-Key` and `{to, cents}` sends
 //! money from it, `GET /accounts/NAME` shows it. The bank is another server (`BANK`), which executes each key once.
-#![cfg(target_arch = "wasm32")]
 #![allow(missing_docs, reason = "what durable_object makes has none")]
 
 use std::rc::Rc;
