@@ -11,6 +11,7 @@ import assert from 'node:assert/strict';
 import { after, before, beforeEach } from 'node:test';
 import { fileURLToPath } from 'node:url';
 
+import { migrate } from '../../worker/support/migrations.mjs';
 import { objects } from '../../worker/support/objects.mjs';
 import { until } from '../../worker/support/until.mjs';
 import { createTestHarness } from '../../worker/support/wrangler.mjs';
@@ -53,7 +54,7 @@ class Site {
     process.env.CLOUDFLARE_CF_FETCH_ENABLED ??= 'false'; // no call home
     this.#server = createTestHarness(options(this.#vars));
     this.origin = (await this.#server.listen()).url.origin;
-    await this.#server.getWorker().applyD1Migrations('DB');
+    await migrate(this.#server.getWorker());
   }
 
   async close() {

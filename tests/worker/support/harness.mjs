@@ -8,6 +8,7 @@
 
 import { join } from 'node:path';
 
+import { migrate } from './migrations.mjs';
 import { sharing } from './shared.mjs';
 import { createTestHarness, readConfig } from './wrangler.mjs';
 
@@ -63,7 +64,7 @@ export async function startSite({ workers, ...options } = {}) {
   let running = JSON.stringify(first);
   const { url } = await server.listen();
   const worker = server.getWorker();
-  await worker.applyD1Migrations('DB');
+  await migrate(worker);
   process.once('exit', (failed) => failed && tellTroubles(server));
   return {
     server,
