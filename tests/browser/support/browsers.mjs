@@ -13,6 +13,8 @@ const CHROMIUM_ARGS = [
   '--disable-background-networking',
   '--disable-component-update',
   '--disable-sync',
+  '--in-process-gpu',
+  '--disable-software-rasterizer',
 ];
 
 const FIREFOX_PREFS = {
