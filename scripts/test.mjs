@@ -10,8 +10,12 @@ import { failures, verdict } from './test/count.mjs';
 import { suites } from './test/suites.mjs';
 
 const shownLines = 200;
-/** How many of those that mostly wait run at the same time: they keep two cores busy. */
-const atOnce = 4;
+/**
+ * One after the other, and how many suites of each run at the same time: what cargo compiles and runs, the builds of the Workers, the suites that mostly
+ * wait for these (four keep two cores busy), what would be deployed, those that run once more on it, and what counts on it: two cores have one each.
+ * Two stages beside each other take no less time, and each test waits longer.
+ */
+const stages = { cargo: 1, build: 1, runtime: 4, release: 1, 'on the release': 4, counts: 2 };
 
 endOnSignals({ exitCode: 130 });
 await script(async () => {
@@ -44,10 +48,7 @@ function choose(wanted) {
   return suites().filter((suite) => isWanted(suite) || (suite.builds && running.has(suite.builds)));
 }
 
-/**
- * In stages: what cargo compiles and runs, the builds of the Workers, the suites that mostly wait for these, some at a time, and what must have the
- * machine to itself. Two stages beside each other keep two cores no busier, and each test waits longer.
- */
+/** In stages. */
 async function runAll(chosen) {
   const results = new Map();
   const shown = step(`${chosen.length} suites`);
@@ -65,22 +66,13 @@ async function runAll(chosen) {
     explain(suite, result, ended);
     results.set(suite, result);
   };
-  const inTurn = async (suites) => {
-    for (const suite of suites) await runSuite(suite);
-  };
-  const someAtOnce = (suites) => {
-    const left = [...suites];
-    return Promise.all(
-      Array.from({ length: atOnce }, async () => {
-        for (let suite = left.shift(); suite; suite = left.shift()) await runSuite(suite);
-      }),
-    );
-  };
-  const of = (stage) => chosen.filter((suite) => suite.stage === stage);
-
-  await inTurn([...of('cargo'), ...of('build')]);
-  await someAtOnce(of('runtime'));
-  await inTurn(of('alone'));
+  for (const [stage, atOnce] of Object.entries(stages)) {
+    const left = chosen.filter((suite) => suite.stage === stage);
+    const inTurn = async () => {
+      for (let suite = left.shift(); suite; suite = left.shift()) await runSuite(suite);
+    };
+    await Promise.all(Array.from({ length: atOnce }, inTurn));
+  }
 
   const failed = [...results.values()].filter((result) => result.failed > 0).length;
   if (failed === 0) shown.done();

@@ -2,8 +2,7 @@
 //
 // A suite is one command. `kind` says how its results are counted (see count.mjs): a `check` is one pass or failure.
 // One with `byName` runs only when it is asked for, and `asked` is what it is asked for by, if not by its name. Its `stage` says when it
-// runs: `cargo`, those that compile for this machine, in turn; `build`, the Workers; `runtime`, several at a time, which mostly wait for these; `alone` at
-// the end. The suites run what is built fast; what would be deployed is built last, and run by a few of them.
+// runs (see `stages` in scripts/test.mjs). The suites run what is built fast; what would be deployed is built last, and run by a few of them.
 import { existsSync, readFileSync, readdirSync } from 'node:fs';
 import { join, relative } from 'node:path';
 
@@ -13,7 +12,7 @@ const minutes = (n) => n * 60_000;
 /** A suite that hangs is ended; one on a machine that is slow or busy is not. */
 const compiled = minutes(45);
 const served = minutes(30);
-/** What is measured: on the release, and alone. A lease that is renewed in another millisecond is another row. */
+/** What is counted: on the release, with a core for each. A lease that is renewed in another millisecond is another row. */
 const onReleaseOnly = ['cost', 'cost-budget'];
 /** Files of tests/worker that share their Workers when all of them are to run: to start these takes longer than most tests. */
 const together = {
@@ -50,11 +49,11 @@ const together = {
  * bring a used form again, tabs that share one, and the key that it adds by itself. `npm test -- thorough` has it do all that Chromium does.
  */
 const firefoxDiffers = {
-  files: ['checkout', 'desk', 'lab', 'own-key', 'pay', 'trouble'],
+  files: ['own-key', 'pay', 'trouble'],
   tests: [
-    ...['double click', 'hammering', 'pressed twice', 'pressing twice', 'two clicks', 'two tabs'],
-    ...['back to ', 'back from ', 'back without ', 'Back leads', 'reload sends', 'a reload while'],
-    ...['in the middle of a payment', 'used key', 'used button', 'another one pay an order once'],
+    ...['double click', 'hammering', 'pressing twice', 'two clicks', 'two tabs'],
+    ...['back to ', 'back without ', 'reload sends', 'a reload while'],
+    ...['in the middle of a payment', 'used key', 'another one pay an order once'],
   ],
 };
 /** Those of tests/worker that take longest: they begin, so that none is left over alone. */
@@ -123,7 +122,7 @@ export const suites = () => [
     timeoutMs: compiled,
     env: { BUILD_PROFILE: 'release' },
     builds: 'release',
-    stage: 'alone',
+    stage: 'release',
   }),
   ...[...onReleaseOnly, 'payments-keys', 'payments-states', 'checkout'].map(onRelease),
 ];
@@ -133,7 +132,8 @@ function onRelease(name) {
   const file = join('tests', 'worker', `${name}.test.mjs`);
   const again = !onReleaseOnly.includes(name);
   const asked = again ? 'release' : undefined;
-  return { ...nodeSuite([file]), name: `release: ${name}`, runs: 'release', asked, stage: 'alone' };
+  const stage = again ? 'on the release' : 'counts';
+  return { ...nodeSuite([file]), name: `release: ${name}`, runs: 'release', asked, stage };
 }
 
 /** Bounds and numbers of histories that take many minutes. */
