@@ -16,6 +16,7 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 use web::pages::Site;
 use web::test_cards::checkout_cards;
+use web::unpaid::words;
 
 use super::support::signing_keys as keys;
 
@@ -176,8 +177,8 @@ proptest! {
     }
 
     #[test]
-    fn a_page_shows_what_it_is_given_and_nothing_of_it_is_markup(order in any_order(), message in "[<>&\"' a-z]{0,30}") {
-        let failed = OrderState::Failed { declined: true, message };
+    fn a_page_shows_what_it_is_given_and_nothing_of_it_is_markup(order in any_order(), code in "[<>&\"' a-z]{0,30}") {
+        let failed = OrderState::Failed { words: words(true, &code, Some(&code)) };
         let sheet = FormState { notice: page::notice(&failed, false, 0), ..FormState::default() };
         let page = page::form(visit(&order), "key".to_owned(), &Cards::Test, sheet).render().unwrap();
         for tag in page.split('<').skip(1) {
@@ -457,10 +458,10 @@ fn each_page_leads_on() {
 
 #[test]
 fn only_a_try_that_came_to_nothing_has_a_notice() {
-    let failed = OrderState::Failed { declined: true, message: "Your card has expired.".to_owned() };
+    let failed = OrderState::Failed { words: words(true, "expired_card", None) };
     let notice = page::notice(&failed, false, 0).unwrap();
     assert_eq!((notice.title.as_str(), notice.tone), ("Your card was declined", "error"));
-    assert!(notice.text.starts_with("Your card has expired. Nothing was charged."));
+    assert!(notice.text.starts_with("The card has expired. Nothing was charged."));
     assert!(page::notice(&OrderState::Canceled, false, 0).unwrap().text.contains("Nothing was charged."));
     for standing in [
         OrderState::Open,

@@ -102,28 +102,6 @@ pub fn kept(canonical: &Canonical) -> Option<Parameters> {
     serde_json::from_str::<Vec<(String, String)>>(&canonical.0).ok().map(Parameters::Form)
 }
 
-/// Why a payment came to nothing, to be said above a form: once, in its own words or the provider's.
-pub fn unpaid(declined: bool, reason: &str, edited: bool) -> Notice {
-    if edited {
-        return Notice {
-            title: "Your changes were not sent".to_owned(),
-            text: "This form had been used before, and that payment failed. Nothing was charged. Make your changes again \
-                   below and pay."
-                .to_owned(),
-            tone: "warning",
-        };
-    }
-    let title = if declined { "Your card was declined" } else { "The payment did not go through" };
-    // Ours and the provider's words in one text, without saying anything twice.
-    let reason = reason.trim().trim_end_matches("Nothing was charged.").trim_end().trim_end_matches('.');
-    let reason = if reason.is_empty() || reason == title { String::new() } else { format!("{reason}. ") };
-    Notice {
-        title: title.to_owned(),
-        text: format!("{reason}Nothing was charged. You can try again, for example with another card."),
-        tone: "error",
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

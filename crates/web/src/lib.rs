@@ -17,3 +17,4 @@ pub mod session;
 pub mod signing;
 pub mod test_cards;
 pub mod token;
+pub mod unpaid;

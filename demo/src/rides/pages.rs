@@ -3,9 +3,10 @@
 use askama::Template;
 use once::fingerprint::{FieldError, Parameters};
 use payments::timestamp;
-use web::entries::{email_entry, kept, receipt_email, unpaid};
+use web::entries::{email_entry, kept, receipt_email};
 use web::pages::{Entry, Notice, ProblemPage, Site, StatusPage, is_late, refresh_s};
 use web::test_cards::{TEST_CARDS, TestCard};
+use web::unpaid;
 
 use super::ask::View;
 use super::entries::COORDINATES;
@@ -142,7 +143,8 @@ pub fn page(site: Site, id: &str, view: &View, visit: &Visit) -> RidePage {
             RidePage::Receipt(receipt(site, ride, charge, view, visit.edited))
         }
         Some((_, RideState::Unpaid(why))) => {
-            let notice = unpaid(why.decline_code.is_some(), &why.message, visit.edited);
+            let words = unpaid::words(why.decline_code.is_some(), &why.code, why.decline_code.as_deref());
+            let notice = unpaid::notice(words, visit.edited);
             if visit.may_try_again {
                 RidePage::Again(notice)
             } else {

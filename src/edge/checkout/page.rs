@@ -9,10 +9,11 @@ use payments::flows::tries::NextTry;
 use payments::payment::money::{Currency, for_people};
 use payments::payment::{Payment, PaymentState, Pending, Refund, RefundState};
 use payments::{date_for_people, timestamp};
-use web::entries::{email_entry, kept, unpaid};
+use web::entries::{email_entry, kept};
 use web::http::with_query;
 use web::pages::{Notice, Site, StatusPage, is_late, refresh_s};
 use web::test_cards::checkout_cards;
+use web::unpaid::{self, Words, words};
 
 /// How the person enters a card.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,10 +38,8 @@ pub enum OrderState {
     Open,
     /// The last try failed: nothing was charged.
     Failed {
-        /// The bank said no; else it was the provider.
-        declined: bool,
-        /// Why, in the provider's words.
-        message: String,
+        /// Why, in our own words.
+        words: Words,
     },
     /// The last try was given up: nothing was charged.
     Canceled,
@@ -83,7 +82,8 @@ impl OrderState {
                 Self::Confirming { in_doubt: view.key.status == KeyStatus::Unknown, since_ms }
             }
             PaymentState::Failed(failure) => {
-                Self::Failed { declined: failure.declined, message: failure.message.clone() }
+                let (code, decline_code) = (failure.code.as_str(), failure.decline_code.as_deref());
+                Self::Failed { words: words(failure.declined, code, decline_code) }
             }
             PaymentState::Canceled | PaymentState::Expired => Self::Canceled,
         }
@@ -304,7 +304,7 @@ pub fn notice(standing: &OrderState, edited: bool, wait_ms: u64) -> Option<Notic
         },
     };
     match standing {
-        OrderState::Failed { declined, message } => Some(later(unpaid(*declined, message, edited))),
+        OrderState::Failed { words } => Some(later(unpaid::notice(*words, edited))),
         OrderState::Canceled if wait_ms > 0 => Some(later(Notice {
             title: "That payment was given up".to_owned(),
             text: "Nothing was charged.".to_owned(),
