@@ -16,7 +16,7 @@ use messages::inspection::Inspection;
 use messages::message::{Ask, Inspected};
 use once::id::ObjectId;
 use once::replays::REPLAYS_SHOWN_MAX;
-use payments::payment::id::object_of;
+use payments::payment::id::{PaymentId, object_of, reference};
 use payments::timestamp;
 use runtime::objects::ObjectRef;
 use runtime::serve::unreadable;
@@ -52,6 +52,7 @@ pub(crate) async fn payment(desk: &Desk<'_>, id: &str) -> Result<Answer, Problem
         fact("Refunded", Cell::text(money(payment.refunded_minor))),
         fact("Provider", Cell::text(payment.provider.clone())),
         fact("Provider’s id", optional(payment.provider_payment.as_ref())),
+        fact("Reference", optional(PaymentId::parse(id).map(reference).as_ref())),
         fact("Order", optional(payment.order_id.as_ref())),
         fact("Try", Cell::text(payment.attempt.to_string())),
     ];

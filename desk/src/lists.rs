@@ -10,7 +10,7 @@ use super::view_models::{Button, Cell, List, Row};
 use messages::operations::ACCOUNTS_PATH;
 use once::id::Owner;
 use once::key::IdempotencyKey;
-use payments::payment::id::PaymentId;
+use payments::payment::id::{PaymentId, id_prefix};
 use runtime::serve::unreadable;
 use web::http::Answer;
 use web::problem::Problem;
@@ -36,9 +36,14 @@ pub(crate) async fn payments(desk: &Desk<'_>) -> Result<Answer, Problem> {
     let mut conditions = Where::default();
     if !search.is_empty() {
         let exact = conditions.place(search.as_str());
+        let by_reference = match id_prefix(&search) {
+            Some(prefix) => format!("OR substr(id, 1, {}) = {}", prefix.len(), conditions.place(prefix)),
+            None => String::new(),
+        };
         conditions.and(&format!(
             "(provider_payment = {exact} OR order_id = {exact} OR failure_code = {exact} OR instr(lower(owner), lower({exact})) > 0
-              OR id IN (SELECT payment_id FROM refunds WHERE refund_id = {exact} OR provider_refund = {exact}))"
+              OR id IN (SELECT payment_id FROM refunds WHERE refund_id = {exact} OR provider_refund = {exact})
+              {by_reference})"
         ));
     }
     let statuses = match desk.query("status").as_str() {
@@ -85,7 +90,7 @@ pub(crate) async fn payments(desk: &Desk<'_>) -> Result<Answer, Problem> {
         title: "Payments",
         intro: "The newest first.",
         search: Some(search),
-        hint: "Id, order, provider’s id, account, code",
+        hint: "Id, reference, order, provider’s id, account, code",
         selects: vec![desk.select(
             "status",
             "Status",

@@ -144,10 +144,12 @@ pub struct CheckoutReceipt {
     pub paid_at: String,
     /// For people: `21 November 2026, 09:30 UTC`.
     pub paid_at_text: String,
-    /// The provider's reference, such as `pi_…`; empty if it has none.
+    /// What people call the payment by, such as `7K3M-9QXD`.
     pub reference: String,
-    /// Our own, `pay_…`.
+    /// Its id, `pay_…`.
     pub payment: String,
+    /// The provider's, such as `pi_…`, if it has one.
+    pub provider_payment: Option<String>,
     /// Where the receipt goes.
     pub email: Option<String>,
     /// The shop's page.

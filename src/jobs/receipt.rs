@@ -91,12 +91,13 @@ mod tests {
             currency: Currency::USD,
             order_id: Some("<b>7</b>".to_owned()),
             at_ms: 1_790_000_000_000,
+            reference: "7K3M-9QXD".to_owned(),
         };
         let email = email(&receipt, "Shop <shop@example.com>").unwrap();
         assert_eq!(email["to"], json!(["ada@example.com"]));
         let (html, text) = (email["html"].as_str().unwrap(), email["text"].as_str().unwrap());
         for part in [html, text] {
-            for word in ["Shop", "12.50", "pay_1", "ada@example.com"] {
+            for word in ["Shop", "12.50", "pay_1", "7K3M-9QXD", "ada@example.com"] {
                 assert!(part.contains(word), "{word}: {part}");
             }
         }

@@ -31,6 +31,8 @@ async function paidOnce(page, amount = 5450) {
   const charges = await site.charges();
   assert.equal(charges.length, 1, JSON.stringify(charges, null, 2));
   assert.equal(charges[0].amount, amount);
+  if ((await page.locator('.details[open]').count()) === 0)
+    await page.getByText('Details', { exact: true }).click();
   const shown = await page.getByRole('main').innerText();
   for (const part of [charges[0].payment_intent, charges[0].metadata.resource])
     assert.ok(shown.includes(part), shown);

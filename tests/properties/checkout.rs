@@ -190,11 +190,11 @@ proptest! {
 }
 
 /// What our pages are made of.
-const TAGS: [&str; 38] = [
+const TAGS: [&str; 42] = [
     "html", "head", "meta", "title", "link", "script", "body", "a", "header", "div", "svg", "circle", "path",
     "span", "p", "strong", "main", "footer", "h1", "h2", "code", "section", "table", "thead", "tbody",
     "tfoot", "tr", "th", "td", "form", "input", "fieldset", "legend", "label", "button", "output", "article",
-    "nav",
+    "nav", "details", "summary", "hgroup", "img",
 ];
 
 fn json_parameters(value: Value) -> Parameters {
@@ -370,8 +370,9 @@ fn paid() -> Paid {
         refunded_minor: 0,
         refund_pending: false,
         currency: USD,
+        reference: "7K3M-9QXD".to_owned(),
         payment: "pay_1".to_owned(),
-        reference: Some("pi_1".to_owned()),
+        provider_payment: Some("pi_1".to_owned()),
         revision: Some(3),
         at_ms: 1_795_000_000_000,
         email: Some("ada@example.com".to_owned()),

@@ -352,6 +352,9 @@ describe('the receipt of an order', () => {
       emails.map(({ to, subject }) => [to, subject]),
       [[['ada@example.com'], 'Your receipt: $29.00']],
     );
+    const [, reference] = page.text.match(/<dt>Reference<\/dt><dd><code>([0-9A-Z]{4}-[0-9A-Z]{4})</);
+    for (const part of ['text', 'html'])
+      assert.ok(emails[0][part].includes(reference), `${part} has it, too`);
   });
 
   test('is not sent if the field is empty', async () => {

@@ -805,6 +805,19 @@ describe('no page', () => {
     );
   });
 
+  test('is found by the reference that people read on a receipt, as they write it', async () => {
+    const { payment } = await user.pay(PAYMENT, freshKey());
+    const [, reference] = (await look(`/admin/payments/${payment}`)).text.match(
+      />([0-9A-Z]{4}-[0-9A-Z]{4})</,
+    );
+    const written = reference.toLowerCase().replace('-', '');
+    await until('it is in the list', async () =>
+      (await look(`/admin/payments?q=${written}`)).text.includes(`/admin/payments/${payment}`),
+    );
+    const other = written.replace(/^./, (first) => (first === '0' ? '1' : '0'));
+    assert.ok(!(await look(`/admin/payments?q=${other}`)).text.includes(`/admin/payments/${payment}`));
+  });
+
   test('is found by the key that a client has sent, however many accounts there are', async () => {
     const wallet = (id) => [
       id,

@@ -6,6 +6,7 @@ use crate::edge::pages::{CardElement, CheckoutBank, CheckoutForm, CheckoutReceip
 use messages::message::{KeyStatus, View};
 use once::fingerprint::{Field, FieldError, Parameters};
 use payments::flows::tries::NextTry;
+use payments::payment::id::reference;
 use payments::payment::money::{Currency, for_people};
 use payments::payment::{Payment, PaymentState, Pending, Refund, RefundState};
 use payments::{date_for_people, timestamp};
@@ -113,10 +114,12 @@ pub struct Paid {
     pub refund_pending: bool,
     /// Its currency.
     pub currency: Currency,
+    /// What people call it by.
+    pub reference: String,
     /// Its public id.
     pub payment: String,
     /// The provider's id of it.
-    pub reference: Option<String>,
+    pub provider_payment: Option<String>,
     /// The revision of the link through which it was paid.
     pub revision: Option<u32>,
     /// When it was first tried, in ms since the epoch.
@@ -135,8 +138,9 @@ impl Paid {
             refunded_minor: payment.refunded_minor(refunds),
             refund_pending: refunds.iter().any(is_on_its_way),
             currency: payment.currency,
+            reference: reference(payment.id),
             payment: payment.id.to_string(),
-            reference: payment.provider_payment.clone(),
+            provider_payment: payment.provider_payment.clone(),
             revision: payment.link_revision,
             at_ms: payment.created_at_ms,
             email: payment.receipt_email.clone(),
@@ -284,7 +288,8 @@ pub fn receipt(visit: Visit<'_>, paid: &Paid) -> CheckoutReceipt {
         }),
         paid_at: timestamp(paid.at_ms),
         paid_at_text: date_for_people(paid.at_ms),
-        reference: paid.reference.clone().unwrap_or_default(),
+        reference: paid.reference.clone(),
+        provider_payment: paid.provider_payment.clone(),
         payment: paid.payment.clone(),
         return_url: visit.order.return_url.as_deref().map(|url| back_to_the_shop(url, &visit.order.id, paid)),
         // Of a payment that is only reserved, none goes out yet.

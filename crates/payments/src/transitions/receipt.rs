@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::engine::{Context, Rows};
 use crate::payment::Payment;
+use crate::payment::id::reference;
 use crate::payment::money::Currency;
 use crate::payment::records::JobKind;
 use crate::payment::refund::Refund;
@@ -38,6 +39,9 @@ pub struct Receipt {
     pub order_id: Option<String>,
     /// When the money moved, in ms since the epoch.
     pub at_ms: u64,
+    /// What people call the payment by; empty in a job of an older release.
+    #[serde(default)]
+    pub reference: String,
 }
 
 /// Of a payment that was captured, or called off.
@@ -60,6 +64,7 @@ pub(crate) fn of_payment(rows: &mut Rows, payment: &Payment, about: About, ctx: 
         currency: payment.currency,
         order_id: payment.order_id.clone(),
         at_ms: ctx.now_ms,
+        reference: reference(payment.id),
     });
 }
 
@@ -74,6 +79,7 @@ pub(crate) fn of_refund(rows: &mut Rows, refund: &Refund, ctx: &Context) {
         currency: payment.currency,
         order_id: payment.order_id.clone(),
         at_ms: ctx.now_ms,
+        reference: reference(payment.id),
     });
 }
 
