@@ -45,7 +45,12 @@ export const inputsOf = ({ dir, workspace }) => [
 ];
 
 // Static files beside the Worker, by their folders in build/assets.
-const assets = { 'paid-once': { docs: ['static/docs.css', 'static/docs.js'] } };
+const assets = {
+  'paid-once': {
+    docs: ['static/docs.css', 'static/docs.js'],
+    pages: ['static/checkout.css', 'static/cards.svg'],
+  },
+};
 
 // Programs of a Worker's own that write more of them, into the folder named. They are made for the machine that builds.
 const writers = { 'paid-once': { program: 'api-document', folder: 'docs' } };

@@ -16,6 +16,7 @@ use payments::engine::{Credentials, Limits};
 use payments::providers::Provider;
 use runtime::log::Level;
 use runtime::settings;
+use web::entries::email as address;
 use web::signing::{SigningKeys, is_same_secret};
 
 /// What an API account pays with.
@@ -43,6 +44,45 @@ pub struct Account {
     /// What pays at Adyen, if the account may use it.
     #[serde(default)]
     pub adyen: Option<AdyenWallet>,
+    /// Who sells, as people see it at the checkout.
+    #[serde(default)]
+    pub shop: Option<Shop>,
+}
+
+/// Who sells.
+#[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
+#[serde(deny_unknown_fields)]
+pub struct Shop {
+    /// As people know it.
+    pub name: String,
+    /// Where it answers questions: an address for email, or of a page.
+    #[serde(default)]
+    pub support: Option<String>,
+}
+
+impl Shop {
+    fn is_valid(&self) -> bool {
+        let name = self.name.trim();
+        let is_name = name == self.name
+            && (1..=80).contains(&name.chars().count())
+            && !name.chars().any(char::is_control);
+        is_name
+            && self.support.as_deref().is_none_or(|support| {
+                web_page(support) || address(support).is_ok_and(|known| known == support)
+            })
+    }
+
+    /// Where a link to its support leads.
+    pub fn support_href(&self) -> Option<String> {
+        let support = self.support.as_deref()?;
+        Some(if web_page(support) { support.to_owned() } else { format!("mailto:{support}") })
+    }
+}
+
+fn web_page(text: &str) -> bool {
+    text.strip_prefix("https://").is_some_and(|rest| !rest.is_empty())
+        && text.len() <= 200
+        && text.bytes().all(|b| b.is_ascii_graphic())
 }
 
 /// What an API account pays with at Adyen.
@@ -327,6 +367,11 @@ impl Config {
         self.accounts.get(account)?.stripe_account.as_deref()
     }
 
+    /// Who sells, where an API account says so.
+    pub fn shop(&self, account: &str) -> Option<&Shop> {
+        self.accounts.get(account)?.shop.as_ref()
+    }
+
     /// The account to which a bearer token belongs.
     pub fn account(&self, token: &str) -> Option<(&str, &Account)> {
         let hash = token_hash(token);
@@ -521,6 +566,11 @@ fn accounts(demo: bool, lab: bool, configured: Option<String>) -> Result<BTreeMa
                 "API_ACCOUNTS: stripe_account of {id} is not acct_ and letters and digits, as Stripe's dashboard shows it."
             ));
         }
+        if account.shop.as_ref().is_some_and(|shop| !shop.is_valid()) {
+            return Err(format!(
+                "API_ACCOUNTS: the shop of {id} needs a name of 1 to 80 characters; its support is an address for email, or https://…"
+            ));
+        }
         if accounts.iter().any(|(other, a)| other != id && a.token_sha256 == account.token_sha256) {
             return Err(format!("API_ACCOUNTS: {id} has the same token as another account."));
         }
@@ -543,6 +593,10 @@ fn accounts(demo: bool, lab: bool, configured: Option<String>) -> Result<BTreeMa
                 customer_prefix: None,
                 stripe_account: None,
                 email: user.contains('@').then(|| user.to_owned()),
+                shop: (user == DEMO_USER).then(|| Shop {
+                    name: "Lift-off Supplies".to_owned(),
+                    support: Some("help@lift-off.example".to_owned()),
+                }),
                 adyen: Some(AdyenWallet {
                     payment_method: adyen_method.to_owned(),
                     customer: user.to_owned(),

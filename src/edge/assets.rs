@@ -1,5 +1,6 @@
 //! The static files of our pages, beside those of all pages.
 
+use super::api::unreadable;
 use super::app::App;
 use web::assets::{Asset, ICON, SCRIPT, STYLE};
 use web::http::{Answer, Request};
@@ -12,7 +13,32 @@ pub(super) const CHECKOUT_SCRIPT: Asset = Asset {
     bytes: include_bytes!("../../static/checkout.js"),
 };
 
+/// Files of the order's page that are static assets of the build, in its folder `pages`, with their media types.
+const PAGES: [(&str, &str); 2] =
+    [("checkout.css", "text/css; charset=utf-8"), ("cards.svg", "image/svg+xml")];
+
 /// `GET /assets/{file}`
-pub(super) async fn serve(_app: &App, request: &Request, file: &str) -> Result<Answer, Problem> {
-    web::assets::serve(&[STYLE, SCRIPT, CHECKOUT_SCRIPT, ICON], request, file)
+pub(super) async fn serve(app: &App, request: &Request, file: &str) -> Result<Answer, Problem> {
+    match PAGES.into_iter().find(|(known, _)| *known == file) {
+        Some((name, media_type)) => built(app, request, &format!("/pages/{name}"), media_type).await,
+        None => web::assets::serve(&[STYLE, SCRIPT, CHECKOUT_SCRIPT, ICON], request, file),
+    }
+}
+
+/// A static asset of the build: it is no part of the WebAssembly, and streams past it. None has its version in its address, so it may be
+/// kept for a while only.
+pub(super) async fn built(
+    app: &App,
+    request: &Request,
+    path: &str,
+    media_type: &'static str,
+) -> Result<Answer, Problem> {
+    let found = app.static_file(path, request).await.map_err(unreadable)?;
+    let mut answer = Answer::new(found.status_code(), media_type, [], "asset")
+        .with("cache-control", "public, max-age=300");
+    if let Some(etag) = found.headers().get("etag").map_err(unreadable)? {
+        answer = answer.with("etag", etag);
+    }
+    app.file.set(Some(found.into_parts().1));
+    Ok(answer)
 }

@@ -49,6 +49,8 @@ pub struct CardElement {
 pub struct CheckoutForm {
     /// See [`Site`].
     pub site: Site,
+    /// Who sells, if the shop has told its name.
+    pub shop: Option<String>,
     /// The signed key, for the hidden input.
     pub key: String,
     /// The page's own address, the form's target.
@@ -112,6 +114,10 @@ pub struct Refunded {
     pub amount: String,
     /// A part of it is still on its way.
     pub pending: bool,
+    /// It is all that was taken.
+    pub in_full: bool,
+    /// When the last of it was asked for, for people.
+    pub date: Option<String>,
     /// What stays paid.
     pub rest: String,
 }
@@ -122,6 +128,10 @@ pub struct Refunded {
 pub struct CheckoutReceipt {
     /// See [`Site`].
     pub site: Site,
+    /// Who sells, if the shop has told its name.
+    pub shop: Option<String>,
+    /// Where the shop answers questions, as text and as an address.
+    pub support: Option<(String, String)>,
     /// A few words.
     pub title: &'static str,
     /// The large amount: `$54.50`

@@ -213,7 +213,7 @@ fn visit(order: &Order) -> Visit<'_> {
         style: "/s",
         script: "/j",
     };
-    Visit { site, order, link: "bGluaw.c2ln", now_ms: 1_795_000_000_000 }
+    Visit { site, order, shop: None, link: "bGluaw.c2ln", now_ms: 1_795_000_000_000 }
 }
 
 fn refused(asked: Value) -> Vec<String> {
@@ -369,6 +369,7 @@ fn paid() -> Paid {
         captured_minor: 2900,
         refunded_minor: 0,
         refund_pending: false,
+        refunded_at_ms: None,
         currency: USD,
         reference: "7K3M-9QXD".to_owned(),
         payment: "pay_1".to_owned(),
@@ -386,6 +387,11 @@ fn a_receipt_tells_what_was_taken_and_given_back() {
     let full = receipt(paid());
     assert_eq!((full.amount.as_str(), full.amount_note), ("$29.00", "paid"));
     assert!(full.refunded.is_none() && full.taken.is_none() && full.lines.len() == 1);
+    let returned = Paid { refunded_minor: 2900, refunded_at_ms: Some(1_795_000_000_000), ..paid() };
+    let page = receipt(returned.clone()).render().unwrap();
+    assert!(page.contains("Refunded in full: $29.00 on "), "{page}");
+    let page = receipt(Paid { refunded_minor: 500, refund_pending: true, ..returned }).render().unwrap();
+    assert!(page.contains("Partly refunded: $5.00 on ") && page.contains("still on its way"), "{page}");
     let part = receipt(Paid { captured_minor: 2000, refunded_minor: 500, ..paid() });
     assert_eq!(part.amount, "$20.00");
     assert_eq!(part.taken.as_deref(), Some("$20.00"));

@@ -70,6 +70,14 @@ fn what_cannot_be_right_is_refused_and_no_secret_is_quoted() {
             ),
         ),
         ("API_ACCOUNTS", format!(r#"{{"a":{{{},"stripe_account":"hush-token"}}}}"#, account(TOKEN_SHA256))),
+        ("API_ACCOUNTS", format!(r#"{{"a":{{{},"shop":{{"name":" hush-token"}}}}}}"#, account(TOKEN_SHA256))),
+        (
+            "API_ACCOUNTS",
+            format!(
+                r#"{{"a":{{{},"shop":{{"name":"A","support":"javascript:hush-token"}}}}}}"#,
+                account(TOKEN_SHA256)
+            ),
+        ),
         ("SECURITY_CONTACT", "mailto:hush-token@example.com".to_owned()), // without a time
         ("ADYEN_WEBHOOK_AUTH", "hush-token".to_owned()),
         ("UNPROTECTED", "true".to_owned()),
@@ -91,6 +99,22 @@ fn what_cannot_be_right_is_refused_and_no_secret_is_quoted() {
         assert!(error.contains(name), "{name}={value}: {error}");
         assert!(!error.contains("hush-token") && !error.contains("sk_live_secret"), "{error}");
     }
+}
+
+#[test]
+fn a_shop_is_known_by_its_name_and_answers_by_email_or_on_a_page() {
+    for (support, leads_to) in [
+        ("help@shop.example", "mailto:help@shop.example"),
+        ("https://shop.example/help", "https://shop.example/help"),
+    ] {
+        let shop = format!(r#""shop":{{"name":"Ada’s shop","support":"{support}"}}"#);
+        let accounts =
+            format!(r#"{{"a":{{"token_sha256":"{TOKEN_SHA256}","payment_method":"pm_1",{shop}}}}}"#);
+        let config = read(&[("API_ACCOUNTS", &accounts)]).unwrap();
+        let shop = config.shop("a").unwrap();
+        assert_eq!((shop.name.as_str(), shop.support_href().as_deref()), ("Ada’s shop", Some(leads_to)));
+    }
+    assert!(read(&[]).unwrap().shop("a").is_none());
 }
 
 #[test]

@@ -337,6 +337,31 @@ describe('a declined order', () => {
   });
 });
 
+describe('the shop', () => {
+  test('is named above the order and on the receipt, which says whom to ask', async () => {
+    const opened = await open(await newOrder());
+    assert.match(opened.page.text, /<p class="shop">Lift-off Supplies</);
+    const receipt = await pay(opened);
+    assert.match(receipt.text, /<p class="shop">Lift-off Supplies</);
+    assert.match(receipt.text, /href="mailto:help@lift-off\.example"/);
+  });
+
+  test('and its page has the files that it asks for', async () => {
+    const { page } = await open(await newOrder());
+    const files = [...page.text.matchAll(/(?:href|src)="(\/assets\/checkout\.css|\/assets\/cards\.svg)"/g)];
+    assert.deepEqual(files.map(([, address]) => address).sort(), [
+      '/assets/cards.svg',
+      '/assets/checkout.css',
+    ]);
+    for (const [, address] of files) {
+      const file = await site.fetch(address);
+      assert.equal(file.status, 200, address);
+      assert.match(file.headers.get('content-type'), /^(text\/css|image\/svg)/);
+      assert.ok((await file.text()).length > 100, address);
+    }
+  });
+});
+
 describe('the receipt of an order', () => {
   test('goes where the form says, also after a decline, and the page says so', async () => {
     const opened = await open(await newOrder());

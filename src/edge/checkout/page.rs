@@ -2,6 +2,7 @@
 
 use super::Order;
 use super::cart::Line;
+use crate::config::Shop;
 use crate::edge::pages::{CardElement, CheckoutBank, CheckoutForm, CheckoutReceipt, OrderLine, Refunded};
 use messages::message::{KeyStatus, View};
 use once::fingerprint::{Field, FieldError, Parameters};
@@ -112,6 +113,8 @@ pub struct Paid {
     pub refunded_minor: u32,
     /// Whether a part of that is still on its way.
     pub refund_pending: bool,
+    /// When the last of it was asked for, in ms since the epoch, if that was here.
+    pub refunded_at_ms: Option<u64>,
     /// Its currency.
     pub currency: Currency,
     /// What people call it by.
@@ -137,6 +140,11 @@ impl Paid {
             captured_minor: payment.captured_minor(),
             refunded_minor: payment.refunded_minor(refunds),
             refund_pending: refunds.iter().any(is_on_its_way),
+            refunded_at_ms: refunds
+                .iter()
+                .filter(|refund| !matches!(refund.state, RefundState::Failed { .. }))
+                .map(|refund| refund.created_at_ms)
+                .max(),
             currency: payment.currency,
             reference: reference(payment.id),
             payment: payment.id.to_string(),
@@ -155,6 +163,8 @@ pub struct Visit<'a> {
     pub site: Site,
     /// The order.
     pub order: &'a Order,
+    /// Who sells it.
+    pub shop: Option<&'a Shop>,
     /// Its link, as it came.
     pub link: &'a str,
     /// In ms since the epoch.
@@ -193,6 +203,7 @@ pub fn form(visit: Visit<'_>, key: String, cards: &Cards<'_>, sheet: FormState) 
         (None, _) => checkout_cards().next().map_or("", |card| card.payment_method).to_owned(),
     };
     CheckoutForm {
+        shop: visit.shop.map(|shop| shop.name.clone()),
         key,
         path: path(visit.link),
         order_id: visit.order.id.clone(),
@@ -273,6 +284,8 @@ pub fn receipt(visit: Visit<'_>, paid: &Paid) -> CheckoutReceipt {
         _ => ("Thank you for your order", money(paid.captured_minor), "paid"),
     };
     CheckoutReceipt {
+        shop: visit.shop.map(|shop| shop.name.clone()),
+        support: visit.shop.and_then(|shop| Some((shop.support.clone()?, shop.support_href()?))),
         title,
         amount,
         amount_note,
@@ -284,6 +297,8 @@ pub fn receipt(visit: Visit<'_>, paid: &Paid) -> CheckoutReceipt {
         refunded: (paid.refunded_minor > 0).then(|| Refunded {
             amount: money(paid.refunded_minor),
             pending: paid.refund_pending,
+            in_full: all_back,
+            date: paid.refunded_at_ms.map(date_for_people),
             rest: money(paid.captured_minor.saturating_sub(paid.refunded_minor)),
         }),
         paid_at: timestamp(paid.at_ms),

@@ -52,7 +52,13 @@ impl<'a> Till<'a> {
 
     pub(super) fn visit(&self) -> Visit<'_> {
         let (site, now_ms) = (self.app.site(self.request), self.request.now_ms);
-        Visit { site, order: &self.order, link: self.link, now_ms }
+        Visit {
+            site,
+            order: &self.order,
+            shop: self.app.config.shop(&self.order.account),
+            link: self.link,
+            now_ms,
+        }
     }
 
     const fn place(&self) -> Place<'_> {
