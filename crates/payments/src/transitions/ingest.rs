@@ -152,14 +152,22 @@ fn by_call(
     ctx: &Context,
 ) -> Result<Ingested, Bug> {
     let call =
-        told.derived_key.as_ref().and_then(|key| rows.calls.iter_mut().find(|call| call.derived_key == *key));
-    let Some(call) = call else {
+        told.derived_key.as_ref().and_then(|key| rows.calls.iter().position(|call| call.derived_key == *key));
+    let key_id = call.and_then(|at| rows.calls.get(at)).map(|call| call.key_id);
+    let key = key_id.and_then(|key_id| rows.key(key_id));
+    let is_open = key.is_some_and(|key| matches!(key.lifecycle, Lifecycle::Open(_)));
+    let Some(call) = call.and_then(|at| rows.calls.get_mut(at)) else {
         return known(rows, told, ctx);
     };
     match &call.state {
         // The refusal has been heard; what is there now may be another call's.
         CallState::Settled(Settlement::Answered(reply)) if !told.success && !reply.result.is_done() => {
             Ok(Ingested::Applied)
+        }
+        // The run that takes its answer in, and with it what the payment has reserved for it, has yet to come.
+        CallState::Settled(Settlement::Answered(_)) if is_open && call.kind != CallKind::Authorize => {
+            hurry(rows, ctx);
+            Ok(Ingested::RetryLater)
         }
         CallState::Settled(_) => known(rows, told, ctx),
         CallState::InFlight => Ok(Ingested::RetryLater),
