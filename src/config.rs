@@ -341,6 +341,7 @@ impl Config {
                 provider_timeout_ms: ms("PROVIDER_TIMEOUT_MS", times.provider_timeout_ms)?,
                 quiet_ms: ms("QUIET_MS", times.quiet_ms)?,
                 quarantine_ms: ms("QUARANTINE_MS", times.quarantine_ms)?,
+                outbox_ms: ms("OUTBOX_MS", times.outbox_ms)?,
                 confirm_ms: ms("CONFIRM_MS", times.confirm_ms)?,
                 personal_retention_ms: ms("PERSONAL_RETENTION_MS", times.personal_retention_ms)?,
             }

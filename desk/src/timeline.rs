@@ -298,7 +298,7 @@ impl Timeline {
         for job in inspection.jobs.iter().filter(|job| rows.iter().all(|row| row.job_id != job.job_id)) {
             let name = job.kind.replace('_', " ");
             let where_it_is =
-                if job.sends == 0 { "not sent to the queue yet" } else { "in the queue, not confirmed" };
+                if job.sends == 0 { "on its way to the queue" } else { "in the queue, not over yet" };
             self.entry(job.staged_at_ms, "Jobs", "warn", format!("Job staged: {name}"), where_it_is);
             self.span("Jobs", job.staged_at_ms, None, "warn", name);
             if let Some(span) = self.spans.last_mut() {

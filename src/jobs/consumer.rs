@@ -1,9 +1,14 @@
-//! Consumes a batch of messages. Each is acknowledged or retried by itself, so that none delays another.
+//! Consumes a batch of messages. Each is acknowledged or retried by itself, so that none delays another: a job that fails beside others goes
+//! on in a message of its own.
+//!
+//! No object is told: it looks into D1 which of its jobs are over.
 
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use worker::{Env, Message, MessageBatch, MessageExt, QueueRetryOptionsBuilder};
+use worker::{
+    Env, Message, MessageBatch, MessageBuilder, MessageExt, QueueContentType, QueueRetryOptionsBuilder,
+};
 
 use super::backoff::backoff_s;
 use super::ledger::{FailedAs, JobRow, Ledger};
@@ -12,11 +17,8 @@ use super::send_receipt;
 use crate::config::Config;
 use crate::readmodel::project::project;
 use messages::job::Job;
-use messages::message::Ask;
 use messages::snapshot::Snapshot;
-use once::id::ObjectId;
 use payments::payment::records::JobKind;
-use runtime::client;
 use runtime::http_client::within;
 use runtime::log::log;
 use runtime::metrics;
@@ -28,15 +30,16 @@ const RETRY_DELAY_S: u32 = 60;
 
 /// How long one message may take. The batch waits for all of its messages.
 const JOB_TIMEOUT: Duration = Duration::from_secs(90);
-/// How long an object may take to confirm a job.
-const CONFIRM_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long the queue may take to accept jobs that go on by themselves.
+const QUEUE_TAKES: Duration = Duration::from_secs(10);
 
-/// What happens to a message.
+/// What becomes of a job.
+#[derive(Clone, Copy)]
 enum Disposition {
-    /// It is acknowledged.
-    Ack,
+    /// It is over.
+    Over,
     /// It comes again after this many seconds.
-    Retry(u32),
+    Again(u32),
 }
 
 /// Does the jobs of a batch. Messages of the queue `…-dead` were delivered too often: they become dead letters.
@@ -64,8 +67,8 @@ fn delay(seconds: u32) -> worker::QueueRetryOptions {
 }
 
 async fn handle(message: &Message<String>, env: &Env, config: &Config, is_dead: bool) {
-    let job = match Job::read(message.body()) {
-        Ok(job) => job,
+    let jobs = match Job::read(message.body()) {
+        Ok(jobs) => jobs,
         Err(error) => {
             // During a deploy, a new object may send to an old consumer: retry.
             log("error", &[("event", "job_unreadable".into()), ("error", error.into())]);
@@ -73,20 +76,53 @@ async fn handle(message: &Message<String>, env: &Env, config: &Config, is_dead: 
             return;
         }
     };
-    let disposition = match within(JOB_TIMEOUT, "the job", end(env, config, &job, is_dead)).await {
-        Ok(disposition) => disposition,
-        Err(error) => {
-            log_job("error", "job_unfinished", &job, &error.to_string());
-            Disposition::Retry(RETRY_DELAY_S)
-        }
+    let ends = join_all(jobs.iter().map(|job| work_on(env, config, job, is_dead))).await;
+    let again: Vec<(&Job, u32)> = jobs
+        .iter()
+        .zip(ends)
+        .filter_map(|(job, end)| match end {
+            Disposition::Over => None,
+            Disposition::Again(seconds) => Some((job, seconds)),
+        })
+        .collect();
+    let Some(first_s) = again.iter().map(|(_, seconds)| *seconds).min() else {
+        return message.ack();
     };
-    match disposition {
-        Disposition::Ack => message.ack(),
-        Disposition::Retry(seconds) => message.retry_with_options(&delay(seconds)),
+    // What was given up stays with what has given it up.
+    let is_alone = jobs.len() == 1 || is_dead;
+    let goes_on = if is_alone { Ok(false) } else { go_on(env, &again).await.map(|()| true) };
+    match goes_on {
+        Ok(true) => message.ack(),
+        Ok(false) => message.retry_with_options(&delay(first_s)),
+        Err(error) => {
+            log("warn", &[("event", "jobs_not_split".into()), ("error", error.to_string().into())]);
+            message.retry_with_options(&delay(first_s));
+        }
     }
 }
 
-/// Does a job, records its outcome, and tells the object. An error means that the outcome was not recorded.
+/// Sends each of these jobs on by itself, to come again after so many seconds.
+async fn go_on(env: &Env, jobs: &[(&Job, u32)]) -> worker::Result<()> {
+    let mut messages = Vec::new();
+    for (job, seconds) in jobs {
+        let message = MessageBuilder::new(serde_json::to_string(job)?).content_type(QueueContentType::Text);
+        messages.push(message.delay_seconds(*seconds).build());
+    }
+    metrics::queued(messages.len());
+    within(QUEUE_TAKES, "the queue", env.queue("JOBS")?.send_batch(messages)).await
+}
+
+async fn work_on(env: &Env, config: &Config, job: &Job, is_dead: bool) -> Disposition {
+    match within(JOB_TIMEOUT, "the job", end(env, config, job, is_dead)).await {
+        Ok(disposition) => disposition,
+        Err(error) => {
+            log_job("error", "job_unfinished", job, &error.to_string());
+            Disposition::Again(RETRY_DELAY_S)
+        }
+    }
+}
+
+/// Does a job and records its outcome. An error means that the outcome was not recorded.
 async fn end(env: &Env, config: &Config, job: &Job, is_dead: bool) -> worker::Result<Disposition> {
     let ledger = Ledger::new(env, job)?;
     let done = if is_dead {
@@ -104,16 +140,16 @@ async fn end(env: &Env, config: &Config, job: &Job, is_dead: bool) -> worker::Re
             ledger.done(&result).await?;
             ("info", result)
         }
-        Ok(Done::Already) => return over(env, job).await,
+        Ok(Done::Already) => return Ok(over(job)),
         Err(Failure::LedgerUnavailable(error)) => {
             log_job("warn", "job_unfinished", job, &error);
-            return Ok(Disposition::Retry(RETRY_DELAY_S));
+            return Ok(Disposition::Again(RETRY_DELAY_S));
         }
         Err(Failure::Retryable(error)) => {
             let known = ledger.known().await?;
             let known = match known {
                 // The snapshot is older than the erasure of personal data; a newer one follows.
-                Some(known) if known.is_purged() => return over(env, job).await,
+                Some(known) if known.is_purged() => return Ok(over(job)),
                 // `begin` has counted this attempt already.
                 Some(known) if job.kind != JobKind::Project => known,
                 Some(known) => JobRow { attempts: known.attempts.saturating_add(1), ..known },
@@ -123,7 +159,7 @@ async fn end(env: &Env, config: &Config, job: &Job, is_dead: bool) -> worker::Re
                 ledger.failed(&known, FailedAs::Retryable, &error).await?;
                 metrics::job(job.kind.as_str(), "failed");
                 log_job("warn", "job_failed", job, &error);
-                return Ok(Disposition::Retry(seconds));
+                return Ok(Disposition::Again(seconds));
             }
             ledger.failed(&known, FailedAs::Dead, &error).await?;
             ("error", format!("dead: {error}"))
@@ -137,21 +173,20 @@ async fn end(env: &Env, config: &Config, job: &Job, is_dead: bool) -> worker::Re
     let is_done = level == "info";
     metrics::job(job.kind.as_str(), if is_done { "done" } else { "dead" });
     log_job(level, "job_over", job, &outcome);
-    confirm(env, job, is_done).await?;
-    Ok(Disposition::Ack)
+    Ok(Disposition::Over)
 }
 
 /// The job was over before, and counted then.
-async fn over(env: &Env, job: &Job) -> worker::Result<Disposition> {
+fn over(job: &Job) -> Disposition {
     log_job("info", "job_over", job, "was over before");
-    confirm(env, job, false).await?;
-    Ok(Disposition::Ack)
+    Disposition::Over
 }
 
 async fn run(env: &Env, config: &Config, job: &Job, ledger: &Ledger<'_>) -> Result<Done, Failure> {
     match job.kind {
         JobKind::Project => {
-            let snapshot = snapshot(job).ok_or_else(|| Failure::Permanent("not a snapshot".to_owned()))?;
+            let snapshot = Snapshot::deserialize(&job.payload)
+                .map_err(|_| Failure::Permanent("not a snapshot".to_owned()))?;
             project(env, &snapshot).await.map_err(|error| Failure::Retryable(error.to_string()))?;
             Ok(Done::Unrecorded)
         }
@@ -169,22 +204,6 @@ async fn retired(ledger: &Ledger<'_>) -> Result<Done, Failure> {
         }
         None => Err(Failure::Permanent("text messages are not sent any more: tell the pilot".to_owned())),
     }
-}
-
-fn snapshot(job: &Job) -> Option<Snapshot> {
-    Snapshot::deserialize(&job.payload).ok()
-}
-
-/// Tells the object that it can delete the job, and up to which record the read model has its audit.
-async fn confirm(env: &Env, job: &Job, is_done: bool) -> worker::Result<()> {
-    let Some(object) = ObjectId::from_hex(&job.object) else {
-        return Ok(());
-    };
-    let audit =
-        snapshot(job).filter(|_| is_done && job.kind == JobKind::Project).map(|snapshot| snapshot.audit);
-    let audit_through = audit.and_then(|audit| audit.last().map(|record| record.audit_id));
-    let done = Ask::JobDone { job_id: job.job_id.clone(), audit_through };
-    within(CONFIRM_TIMEOUT, "the confirmation", client::ask::<()>(env, object, &done)).await
 }
 
 fn log_job(level: &str, event: &str, job: &Job, outcome: &str) {

@@ -9,7 +9,7 @@ use worker::{Date, MessageBuilder, QueueContentType};
 
 use super::drive::{Drive, PaymentsHost};
 use super::log::audit_after;
-use messages::job::{Job, VERSION, batches};
+use messages::job::{Job, Message, VERSION, batches, messages};
 use messages::message::Fault;
 use messages::snapshot::{AUDIT_MAX, snapshot};
 use once::context::{Bug, Times};
@@ -28,13 +28,6 @@ use runtime::metrics;
 
 /// How long the rate limiter may take: without its answer an operation runs.
 const LIMITER_WITHIN: Duration = Duration::from_secs(2);
-
-/// What is given to the queue at once.
-struct Batch {
-    jobs: Vec<StagedJob>,
-    /// Of each job, in their order.
-    texts: Vec<String>,
-}
 
 impl Host for PaymentsHost {
     type Flow = Payments;
@@ -59,35 +52,30 @@ impl Host for PaymentsHost {
         metrics::looking_up(call, self.transport.look_up(call)).await
     }
 
-    /// The projection leaves apart: should the queue refuse it, it holds up no other job.
+    /// All in one message, most often.
     async fn deliver(
         &self,
         object: &Object<Self>,
         rows: &Rows,
         jobs: Vec<StagedJob>,
     ) -> Result<Vec<NotTaken>, Bug> {
-        let mut messages = Vec::new();
+        let mut texts = Vec::new();
         for job in jobs {
             let text = text(object, rows, &job)?;
-            messages.push((job, text));
+            texts.push((job.job_id, text));
         }
-        let (projections, others): (Vec<_>, Vec<_>) =
-            messages.into_iter().partition(|(job, _)| job.kind == JobKind::Project);
-        let apart =
-            [others, projections].into_iter().flat_map(|messages| batches(messages, |(_, text)| text));
-        let batches: Vec<Batch> =
-            apart.map(|batch| batch.into_iter().unzip()).map(|(jobs, texts)| Batch { jobs, texts }).collect();
+        let batches = batches(messages(texts), |message| &message.text);
         let taken = join_all(batches.iter().map(|batch| self.enqueue(batch))).await;
         let not_taken = batches.into_iter().zip(taken).filter_map(|(batch, taken)| {
             let reason = taken.err()?.0;
-            Some(
-                batch
-                    .jobs
-                    .into_iter()
-                    .map(move |job| NotTaken { job_id: job.job_id, reason: reason.clone() }),
-            )
+            let jobs = batch.into_iter().flat_map(|message| message.jobs);
+            Some(jobs.map(move |job_id| NotTaken { job_id, reason: reason.clone() }))
         });
         Ok(not_taken.flatten().collect())
+    }
+
+    async fn forget_over(&self, object: &Object<Self>, rows: &Rows, jobs: &[StagedJob]) -> Result<(), Bug> {
+        self.forget_what_is_over(object, rows, jobs).await
     }
 
     /// Without the binding there is no limit; if it fails, the operation runs.
@@ -114,16 +102,16 @@ impl Host for PaymentsHost {
 }
 
 impl PaymentsHost {
-    async fn enqueue(&self, batch: &Batch) -> Result<(), Bug> {
+    async fn enqueue(&self, batch: &[Message<String>]) -> Result<(), Bug> {
         let failed = |error: worker::Error| Bug(format!("the queue: {error}"));
         let queue = self.env.queue("JOBS").map_err(failed)?;
         let mut messages = Vec::new();
-        for text in &batch.texts {
-            messages.push(MessageBuilder::new(text).content_type(QueueContentType::Text).build());
+        for message in batch {
+            messages.push(MessageBuilder::new(&message.text).content_type(QueueContentType::Text).build());
         }
         let takes = Duration::from_millis(QUEUE_TAKES_MS);
         within(takes, "sending", queue.send_batch(messages)).await.map_err(failed)?;
-        metrics::queued(batch.jobs.len());
+        metrics::queued(batch.len());
         Ok(())
     }
 }

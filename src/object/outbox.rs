@@ -1,13 +1,48 @@
-//! What is asked of jobs: that one is done, that what they keep of a person goes, that the read model is told anew.
+//! What is asked of jobs: which are over, that what they keep of a person goes, that the read model is told anew.
 
-use super::drive::Drive;
+use std::time::Duration;
+
+use super::drive::{Drive, PaymentsHost};
 use crate::jobs::purge;
+use messages::job::{OVER, OverRow};
 use once::context::Bug;
+use once_object::object::Object;
+use payments::engine::{Rows, StagedJob};
 use payments::transitions::pii::{self, Erased};
-use payments::transitions::projection;
+use payments::transitions::projection::{self, Heard};
+use runtime::db::Db;
+use runtime::http_client::within;
+
+/// How long the read model has to say which jobs are over.
+const SAYS_WITHIN: Duration = Duration::from_secs(5);
+
+impl PaymentsHost {
+    /// Forgets those of these jobs of which the read model knows that they are over.
+    pub(super) async fn forget_what_is_over(
+        &self,
+        object: &Object<Self>,
+        rows: &Rows,
+        jobs: &[StagedJob],
+    ) -> Result<(), Bug> {
+        let failed = |error: String| Bug(format!("the read model: {error}"));
+        let ids: Vec<&str> = jobs.iter().map(|job| job.job_id.as_str()).collect();
+        let ids = serde_json::to_string(&ids).map_err(|error| failed(error.to_string()))?;
+        let values = vec![ids.into(), rows.object.to_hex().into(), rows.resource.audit_through.into()];
+        let asked = async { Db::of(&self.env)?.first::<OverRow>(OVER, values).await };
+        let row = within(SAYS_WITHIN, "asking which jobs are over", asked);
+        let Some(row) = row.await.map_err(|error| failed(error.to_string()))? else { return Ok(()) };
+        let over = serde_json::from_str(&row.jobs).map_err(|error| failed(error.to_string()))?;
+        let heard = Heard { over, version: row.version, audit_through: row.audit_through };
+        let ctx = object.context();
+        object.store().transaction(&ctx, |rows| {
+            projection::hear(rows, &heard, &ctx);
+            Ok(())
+        })
+    }
+}
 
 impl Drive {
-    /// A job is done, or dead: it is forgotten here. What a snapshot had no room for leaves at once.
+    /// A consumer of the release before says that a job is done, or dead: it is forgotten here.
     pub(super) fn job_done(&self, job_id: &str, audit_through: Option<u64>) -> Result<(), Bug> {
         if self.store().read()?.is_none() {
             return Ok(());

@@ -52,6 +52,7 @@ const TIMES: Times = Times {
     quiet_ms: 2 * TICK_MS,
     quarantine_ms: QUARANTINE_TICKS as u64 * TICK_MS,
     // No queue is modelled: what is staged stays.
+    outbox_ms: 10_000,
     confirm_ms: 1_000 * TICK_MS,
     // It is kept for good.
     personal_retention_ms: u64::MAX,

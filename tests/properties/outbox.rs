@@ -1,18 +1,18 @@
 //! Jobs: whatever changes is told to the read model, nothing that is staged is forgotten, and it leaves until it is confirmed.
 
-use messages::job::{Job, MESSAGE_MAX_BYTES, VERSION, batches};
+use messages::job::{Job, MESSAGE_MAX_BYTES, Message, OVER, OverRow, VERSION, batches, messages};
 use messages::snapshot::{AuditRow, Snapshot, snapshot};
 use once::alarm::{KnownAlarm, alarm_to_set, wake_at};
 use once::begin::begin;
 use once::id::{ObjectId, Owner};
-use once::outbox::{due, sent};
+use once::outbox::{Due, Handed, due, handed, join_earlier, late, put_off, sent};
 use once::record::{Finished, StoredResponse};
 use payments::engine::{Begin, KeyRecord, Lifecycle, Rows, StagedJob};
 use payments::payment::id::RefundId;
 use payments::payment::money::AmountMinor;
 use payments::payment::records::{AuditRecord, JobKind};
 use payments::payment::{Refund, RefundReason, RefundState};
-use payments::transitions::projection::{confirm, stage_anew, stage_projection};
+use payments::transitions::projection::{Heard, confirm, hear, stage_anew, stage_projection};
 use proptest::prelude::*;
 use serde::Deserialize as _;
 
@@ -49,8 +49,16 @@ fn staged(job_id: &str) -> StagedJob {
         payload: serde_json::json!({}),
         staged_at_ms: NOW_MS,
         sends: 0,
-        next_at_ms: NOW_MS + 5_000,
+        next_at_ms: NOW_MS + LOOK_MS,
     }
+}
+
+/// After how long it is looked whether a job is over.
+const LOOK_MS: u64 = 30_000;
+
+/// Those that leave now.
+fn leaving(rows: &Rows, known: &Handed, now_ms: u64) -> Vec<StagedJob> {
+    due(rows, known, &at(now_ms)).leaving
 }
 
 #[test]
@@ -87,19 +95,133 @@ fn an_alarm_stands_as_long_as_a_job_is_staged() {
     let mut after = before.clone();
     after.appended.jobs.push(staged("r"));
     let ctx = at(NOW_MS);
-    assert_eq!(alarm_to_set(&before, &after, KnownAlarm::Unknown, &ctx), Some(NOW_MS + 5_000));
+    assert_eq!(alarm_to_set(&before, &after, KnownAlarm::Unknown, &ctx), Some(NOW_MS + LOOK_MS));
     let mut rows = commit(after);
-    let jobs = due(&rows, &ctx);
+    let mut known = Handed::default();
+    let jobs = leaving(&rows, &known, NOW_MS);
     assert_eq!(jobs.len(), 1, "it leaves at once, the alarm is for when it could not");
-    sent(&mut rows, &jobs, true, &ctx);
-    assert_eq!(due(&rows, &ctx), []);
-    assert_eq!(wake_at(&rows, &ctx), Some(NOW_MS + ctx.times.confirm_ms), "it leaves again if no word comes");
-    let late = at(NOW_MS + ctx.times.confirm_ms);
-    assert_eq!(due(&rows, &late).len(), 1);
-    // A new incarnation does not know whether the alarm is set.
+    assert_eq!(handed(&mut known, jobs, &ctx), [], "that is not written down");
+    assert!(due(&rows, &known, &ctx).is_empty() && late(&rows, &ctx).is_empty());
+    // A new incarnation knows nothing of it, nor whether the alarm is set.
+    assert_eq!(leaving(&rows, &Handed::default(), NOW_MS).len(), 1);
     assert!(alarm_to_set(&rows, &rows, KnownAlarm::Unknown, &ctx).is_some());
-    confirm(&mut rows, "r", None, &ctx);
+    hear(&mut rows, &over("r"), &ctx);
     assert_eq!((rows.jobs.len(), wake_at(&rows, &ctx)), (0, None));
+}
+
+fn over(job_id: &str) -> Heard {
+    Heard { over: vec![job_id.into()], ..Heard::default() }
+}
+
+#[test]
+fn a_job_that_is_not_over_when_it_is_looked_at_has_more_time_and_leaves_again() {
+    let mut rows = empty();
+    rows.appended.jobs.push(staged("r"));
+    let mut rows = commit(rows);
+    let mut known = Handed::default();
+    let jobs = leaving(&rows, &known, NOW_MS);
+    handed(&mut known, jobs, &at(NOW_MS));
+
+    let first_look = NOW_MS + LOOK_MS;
+    assert_eq!(late(&rows, &at(first_look)).len(), 1);
+    let Due { leaving: again, waiting } = due(&rows, &known, &at(first_look));
+    assert_eq!((again.len(), waiting.len()), (0, 1), "the queue has it");
+    // An incarnation that does not know that gives it to the queue once more.
+    assert_eq!(leaving(&rows, &Handed::default(), first_look).len(), 1);
+    put_off(&mut rows, &mut known, &waiting, &at(first_look));
+    assert!(due(&rows, &known, &at(first_look)).is_empty());
+
+    let confirm_ms = at(0).times.confirm_ms;
+    let second_look = first_look + confirm_ms;
+    assert_eq!(wake_at(&rows, &at(first_look)), Some(second_look));
+    let again = leaving(&rows, &known, second_look);
+    assert_eq!(again.len(), 1, "it has died with the queue, as it seems");
+    let written = handed(&mut known, again, &at(second_look));
+    assert_eq!(written.len(), 1, "that its time has come is written down");
+    sent(&mut rows, &written, true, &at(second_look));
+    assert_eq!(wake_at(&rows, &at(second_look)), Some(second_look + LOOK_MS));
+    assert_eq!(due(&rows, &known, &at(second_look + LOOK_MS)).waiting.len(), 1);
+}
+
+#[test]
+fn what_is_staged_in_one_run_is_looked_at_together() {
+    let mut before = empty();
+    before.appended.jobs.push(staged("a"));
+    let before = commit(before);
+    for (later_ms, is_joined) in
+        [(300, true), (LOOK_MS / 2, true), (LOOK_MS / 2 + 1, false), (LOOK_MS, false)]
+    {
+        let ctx = at(NOW_MS + later_ms);
+        let mut after = before.clone();
+        after.appended.jobs.push(StagedJob { next_at_ms: ctx.now_ms + LOOK_MS, ..staged("b") });
+        join_earlier(&before, &mut after, &ctx);
+        let next_at_ms = after.appended.jobs[0].next_at_ms;
+        assert_eq!(next_at_ms == NOW_MS + LOOK_MS, is_joined, "{later_ms}");
+        let known = KnownAlarm::At(NOW_MS + LOOK_MS);
+        assert_eq!(alarm_to_set(&before, &commit(after), known, &ctx), None, "the alarm stays");
+    }
+}
+
+#[test]
+fn a_projection_is_over_once_its_version_is_shown_and_what_did_not_fit_goes_on() {
+    let ctx = at(NOW_MS);
+    let mut rows = empty();
+    stage_anew(&mut rows, &ctx);
+    let mut rows = commit(rows);
+    stage_anew(&mut rows, &ctx);
+    let mut rows = commit(rows);
+    rows.resource.audit_newest = 9;
+    let shown = |version| Heard { version, audit_through: 7, ..Heard::default() };
+    hear(&mut rows, &shown(1), &ctx);
+    assert_eq!((rows.jobs.len(), rows.resource.audit_through), (1, 0), "that was another one");
+    hear(&mut rows, &shown(2), &ctx);
+    let mut rows = commit(rows);
+    assert_eq!((rows.jobs.len(), rows.resource.audit_through, rows.resource.version), (1, 7, 3));
+    // Dead, it stages no other.
+    let job_id = rows.jobs[0].job_id.clone();
+    hear(&mut rows, &Heard { version: 2, audit_through: 7, ..over(&job_id) }, &ctx);
+    assert_eq!(commit(rows).jobs, []);
+}
+
+/// What an object is told of its jobs, by the statement that runs.
+#[test]
+fn the_read_model_says_which_jobs_are_over() {
+    let model = crate::support::read_model();
+    let job = "INSERT INTO jobs (job_id, kind, object, state, attempts, first_at_ms, history, staged_at_ms, updated_at_ms)
+         VALUES (?1, 'send_receipt', 'o', ?1, 1, 0, '[]', 0, 0)";
+    let states = ["tried", "attempted", "done", "dead", "purged"];
+    for state in states {
+        model.execute(job, [state]).unwrap();
+    }
+    let record = "INSERT INTO audit_records VALUES (?1, ?2, 0, '', '', '', '')";
+    for (object, audit_id) in [("o", 1), ("o", 2), ("o", 4), ("p", 3)] {
+        model.execute(record, (object, audit_id)).unwrap();
+    }
+    let key = "INSERT INTO keys (object, key_id, version, key_hash, owner, status, recovery_point, attempts, failures, in_doubt, flagged,
+         created_at_ms, updated_at_ms) VALUES (?1, ?2, ?3, '', '', '', '', 0, 0, 0, 0, 0, 0)";
+    for (object, key_id, version) in [("o", 1, 6), ("o", 2, 5), ("p", 1, 9)] {
+        model.execute(key, (object, key_id, version)).unwrap();
+    }
+    let asked = |ids: &[&str], object: &str, through: u32| {
+        let ids = serde_json::to_string(ids).unwrap();
+        let row = model.query_row(OVER, (ids, object, through), |row| {
+            let (version, audit_through): (u32, u32) = (row.get(1)?, row.get(2)?);
+            Ok(OverRow { jobs: row.get(0)?, version: version.into(), audit_through: audit_through.into() })
+        });
+        let row = row.unwrap();
+        let mut jobs: Vec<String> = serde_json::from_str(&row.jobs).unwrap();
+        jobs.sort();
+        (jobs.join(" "), row.version, row.audit_through)
+    };
+    assert_eq!(asked(&states, "o", 0), ("dead done purged".into(), 6, 2), "the third record is missing");
+    assert_eq!(asked(&["tried", "another"], "o", 3), (String::new(), 6, 4));
+    assert_eq!(asked(&[], "o", 4), (String::new(), 6, 4));
+    assert_eq!(asked(&["done"], "nobody", 0), ("done".into(), 0, 0));
+    let plan = crate::support::plan(&model, OVER);
+    let whole = plan
+        .iter()
+        .find(|step| step.starts_with("SCAN") && !step.contains("json_each") && !step.contains("told"));
+    assert!(whole.is_none_or(|step| step.contains("CONSTANT")), "{plan:?}");
 }
 
 #[test]
@@ -228,7 +350,7 @@ fn a_snapshot_fits_into_a_message_and_its_audit_begins_where_the_last_one_ended(
     for (length, all) in [(10, true), (2_000, false), (60_000, false)] {
         let audit: Vec<_> = (8..108).map(|id| audit_row(id, &"\"".repeat(length))).collect();
         let text = job.clone().projecting(snapshot(&rows, audit.clone(), NOW_MS)).unwrap();
-        let read = Job::read(&text).unwrap();
+        let [read] = &Job::read(&text).unwrap()[..] else { panic!("one job") };
         let told = Snapshot::deserialize(&read.payload).unwrap();
         assert!(!told.audit.is_empty() && audit.starts_with(&told.audit));
         assert_eq!(told.audit.len() == audit.len(), all, "{length}");
@@ -250,31 +372,66 @@ proptest! {
         prop_assert_eq!(cut.concat(), texts);
     }
 
+    #[test]
+    fn messages_are_few_and_hold_all(lengths in prop::collection::vec(0..130_000usize, 0..30)) {
+        let jobs: Vec<(usize, String)> = lengths.iter().enumerate().map(|(number, length)| {
+            let payload = serde_json::json!("x".repeat(*length / 40 * (1 + length % 40)));
+            let kind = JobKind::SendReceipt;
+            let job_id = number.to_string();
+            let job = Job { version: VERSION, job_id, kind, object: String::new(), payload, staged_at_ms: NOW_MS };
+            (number, serde_json::to_string(&job).unwrap())
+        }).collect();
+        let packed = messages(jobs.clone());
+        for Message { jobs, text } in &packed {
+            prop_assert!(text.len() <= MESSAGE_MAX_BYTES || jobs.len() == 1);
+            let read: Vec<usize> = Job::read(text).unwrap().iter().map(|job| job.job_id.parse().unwrap()).collect();
+            prop_assert_eq!(jobs, &read);
+        }
+        for two in packed.windows(2) {
+            let bytes: usize = two.iter().map(|message| message.text.len()).sum();
+            prop_assert!(bytes + 1_000 * (two[0].jobs.len() + 1) > MESSAGE_MAX_BYTES || jobs.len() < 2);
+        }
+        prop_assert_eq!(packed.into_iter().flat_map(|message| message.jobs).collect::<Vec<_>>(), (0..jobs.len()).collect::<Vec<_>>());
+    }
+
     /// Sends that fail, words that are lost, crashes in between: in any order, a job is staged until it is confirmed and
     /// leaves again and again until then.
     #[test]
-    fn no_job_is_lost(steps in prop::collection::vec(0..4u8, 1..40)) {
+    fn no_job_is_lost(steps in prop::collection::vec(0..5u8, 1..40)) {
         let mut now_ms = NOW_MS;
         let mut rows = empty();
         rows.appended.jobs.push(staged("r"));
         let mut rows = commit(rows);
+        let mut known = Handed::default();
         for step in steps {
             let ctx = at(now_ms);
+            let Due { leaving, waiting } = due(&rows, &known, &ctx);
             match step {
                 0 => {
-                    let jobs = due(&rows, &ctx);
-                    sent(&mut rows, &jobs, true, &ctx);
+                    let written = handed(&mut known, leaving, &ctx);
+                    sent(&mut rows, &written, true, &ctx);
+                    put_off(&mut rows, &mut known, &waiting, &ctx);
                 }
                 1 => {
-                    let jobs = due(&rows, &ctx);
-                    sent(&mut rows, &jobs, false, &ctx);
+                    sent(&mut rows, &leaving, false, &ctx);
+                    put_off(&mut rows, &mut known, &waiting, &ctx);
                 }
-                2 => confirm(&mut rows, "another", None, &ctx),
+                2 => hear(&mut rows, &over("another"), &ctx),
+                3 => known = Handed::default(),
                 _ => now_ms = wake_at(&rows, &ctx).unwrap().max(now_ms),
             }
             prop_assert_eq!(rows.jobs.len(), 1);
         }
-        let due_at_ms = wake_at(&rows, &at(now_ms)).unwrap();
-        prop_assert_eq!(due(&rows, &at(due_at_ms)).len(), 1);
+        // Whatever was remembered: at most once it is given more time, and then it leaves.
+        for _ in 0..2 {
+            now_ms = wake_at(&rows, &at(now_ms)).unwrap().max(now_ms);
+            let ctx = at(now_ms);
+            let Due { leaving, waiting } = due(&rows, &known, &ctx);
+            if !leaving.is_empty() {
+                return Ok(());
+            }
+            put_off(&mut rows, &mut known, &waiting, &ctx);
+        }
+        prop_assert!(false, "it does not leave any more: {:?}", rows.jobs);
     }
 }

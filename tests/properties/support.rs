@@ -79,3 +79,23 @@ pub fn answer(status: u16, body: impl ToString) -> HttpAnswer {
         body: body.to_string(),
     }
 }
+
+/// The read model, as its migrations make it.
+pub fn read_model() -> rusqlite::Connection {
+    let model = rusqlite::Connection::open_in_memory().unwrap();
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/migrations");
+    let mut files: Vec<_> = std::fs::read_dir(folder).unwrap().map(|file| file.unwrap().path()).collect();
+    files.sort();
+    for file in files {
+        model.execute_batch(&std::fs::read_to_string(file).unwrap()).unwrap();
+    }
+    model
+}
+
+/// How SQLite would answer.
+pub fn plan(model: &rusqlite::Connection, sql: &str) -> Vec<String> {
+    let mut statement = model.prepare(&format!("EXPLAIN QUERY PLAN {sql}")).unwrap();
+    let parameters = vec![1; statement.parameter_count()];
+    let steps = statement.query_map(rusqlite::params_from_iter(parameters), |row| row.get(3)).unwrap();
+    steps.map(Result::unwrap).collect()
+}

@@ -52,7 +52,7 @@ fn play(name: &Name, trace: bool) -> Outcome {
 const EXERCISED: [&str; 15] = [
     "begin: expired, refused",
     "begin: replay",
-    "jobs: confirmed",
+    "jobs: over, forgotten",
     "links: ended",
     "links: made",
     "look-ups: found",

@@ -7,7 +7,7 @@ import { after, afterEach, describe, test } from 'node:test';
 
 import { DECLINED_USER, USER, freshKey } from './support/account.mjs';
 import { startSite } from './support/harness.mjs';
-import { jobsOf, receiptsOf } from './support/jobs.mjs';
+import { LOOKS_SOON, jobsForgotten, jobsOf, receiptsOf } from './support/jobs.mjs';
 import { objectId } from './support/objects.mjs';
 import {
   AUTHORISATION,
@@ -215,7 +215,7 @@ describe('an email that', () => {
     assert.equal((await site.simulator.emails(id)).length, 1);
   });
 
-  test('has failed for the last time is a dead letter with its history; only then its object forgets it', async () => {
+  test('has failed for the last time is a dead letter with its history', async () => {
     await site.simulator.fault('error_before', { ...EMAILS, count: 2 });
     const { id } = await paid(user);
     const job = receiptJob(id, { job_id: `${id}_receipt` });
@@ -297,7 +297,45 @@ describe('a message to the pilot, which only releases before have staged,', () =
   });
 });
 
-describe('a job of which no word comes back', async () => {
+describe('what a payment leaves to be done', async () => {
+  const looking = await startSite({ vars: { OUTBOX_MS: '1500' } });
+  after(() => looking.close());
+  const rowsOf = async (id) =>
+    (await looking.objects.stored(id, 'SELECT state FROM timeline WHERE id = 0'))[0];
+  const alarmsOf = (id) =>
+    looking.logs().filter(({ message }) => message.includes('outbox') && message.includes(objectId(id)));
+
+  test('goes in one message, and is forgotten with one look once it is over', async () => {
+    const { id } = await paid(client(looking));
+    await receiptsOf(looking, id);
+    const staged = await looking.objects.jobs(id);
+    assert.deepEqual(
+      staged.map(({ kind, sends }) => [kind, sends]).sort(),
+      [
+        ['project', 0],
+        ['send_receipt', 0],
+      ],
+      'that the queue has them is not written down',
+    );
+    assert.equal(new Set(staged.map(({ next_at_ms }) => next_at_ms)).size, 1, 'they are looked at together');
+    const { state } = await rowsOf(id);
+    await jobsForgotten(looking, id);
+    assert.notEqual((await rowsOf(id)).state, state);
+    assert.deepEqual(alarmsOf(id), [], 'nothing was complained of');
+  });
+
+  test('is done alone where it fails beside something else', async () => {
+    await looking.simulator.fault('error_before', { ...EMAILS, count: 1 });
+    const { id } = await paid(client(looking));
+    assert.deepEqual(await receiptsOf(looking, id), [`${id}_receipt`]);
+    const ends = looking.logs().filter(({ message }) => message.includes('job_over'));
+    const projections = ends.filter(({ message }) => message.includes(`${objectId(id)}_project_`));
+    assert.equal(projections.length, 1, 'the projection did not come again with it');
+    assert.equal((await looking.simulator.emails(id)).length, 1);
+  });
+});
+
+describe('a job that is not over for long', async () => {
   const forgetful = await startSite({ vars: { CONFIRM_MS: '400' } });
   after(() => forgetful.close());
 
@@ -345,7 +383,10 @@ describe('the count of jobs', async () => {
   });
 });
 
-describe('the read model', () => {
+describe('the read model', async () => {
+  const looking = await startSite({ vars: LOOKS_SOON });
+  const owner = client(looking);
+  after(() => looking.close());
   const versionOf = async (id) =>
     (await site.rows('SELECT version FROM payments WHERE payment_id = ?', id))[0].version;
 
@@ -466,131 +507,63 @@ describe('the read model', () => {
   });
 
   test('gets an audit that is too large for one message in parts, and no receipt waits for it', async () => {
-    const { id } = await paid(user);
-    await jobsOf(site, id);
-    await site.objects.sql(
+    const { id } = await paid(owner);
+    await jobsForgotten(looking, id);
+    await looking.objects.sql(
       id,
       `WITH RECURSIVE many (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM many WHERE n < 250)
        INSERT INTO audit_records (at_ms, actor, action, subject, data)
        SELECT 1, 'account:a', 'test.large', ?, json_object('text', printf('%.*c', 3000, '"')) FROM many`,
       id,
     );
-    const refund = await moved(user, id, 'refunds', { amount: 500 });
-    assert.ok((await receiptsOf(site, id)).includes(`${refund.id}_receipt`));
-    const audit = await site.rows(
+    const refund = await moved(owner, id, 'refunds', { amount: 500 });
+    await jobsForgotten(looking, id);
+    assert.ok((await receiptsOf(looking, id)).includes(`${refund.id}_receipt`));
+    const audit = await looking.rows(
       'SELECT audit_id FROM audit_records WHERE object = ? ORDER BY audit_id',
       objectId(id),
     );
     assert.deepEqual(
       audit.map(({ audit_id }) => audit_id),
-      (await site.objects.audit(id)).map(({ audit_id }) => audit_id),
+      (await looking.objects.audit(id)).map(({ audit_id }) => audit_id),
     );
   });
 
   test('gets the audit of a snapshot that died with the next one', async () => {
-    const { id } = await paid(user);
-    await jobsOf(site, id);
+    const { id } = await paid(owner);
+    await jobsForgotten(looking, id);
     const object = objectId(id);
-    const auditOf = () => site.rows('SELECT audit_id FROM audit_records WHERE object = ? ORDER BY 1', object);
-    const through = async () => (await site.objects.sql(id, 'SELECT audit_through FROM projection'))[0];
+    const auditOf = () =>
+      looking.rows('SELECT audit_id FROM audit_records WHERE object = ? ORDER BY 1', object);
+    const through = async () => (await looking.objects.sql(id, 'SELECT audit_through FROM projection'))[0];
     const [before, told] = [await through(), await auditOf()];
     // D1 takes no audit of this object, and it was so for all but the last try.
-    await site.rows(
+    await looking.rows(
       `CREATE TRIGGER no_audit BEFORE INSERT ON audit_records WHEN new.object = '${object}'
        BEGIN SELECT RAISE(ABORT, 'no audit today'); END`,
     );
-    let dead;
     try {
-      await moved(user, id, 'refunds', { amount: 500 });
+      await moved(owner, id, 'refunds', { amount: 500 });
       const [{ job_id }] = await until('a try has failed', async () => {
-        const rows = await site.rows(
+        const rows = await looking.rows(
           "SELECT job_id FROM jobs WHERE object = ? AND kind = 'project' AND state = 'tried'",
           object,
         );
         return rows.length > 0 && rows;
       });
-      await site.rows('UPDATE jobs SET attempts = 4 WHERE job_id = ?', job_id);
-      dead = job_id;
-      await becomes(dead, 'dead');
-      await jobsOf(site, id);
+      await looking.rows('UPDATE jobs SET attempts = 4 WHERE job_id = ?', job_id);
+      await jobsForgotten(looking, id);
+      const [{ state }] = await looking.rows('SELECT state FROM jobs WHERE job_id = ?', job_id);
+      assert.equal(state, 'dead');
     } finally {
-      await site.rows('DROP TRIGGER no_audit');
+      await looking.rows('DROP TRIGGER no_audit');
     }
     assert.deepEqual([await through(), await auditOf()], [before, told], 'none has arrived');
-    await moved(user, id, 'refunds', { amount: 100 });
-    await jobsOf(site, id);
+    await moved(owner, id, 'refunds', { amount: 100 });
+    await jobsForgotten(looking, id);
     assert.deepEqual(
       (await auditOf()).map(({ audit_id }) => audit_id),
-      (await site.objects.audit(id)).map(({ audit_id }) => audit_id),
-    );
-  });
-});
-
-describe('GET /payments', async () => {
-  const shop = await startSite();
-  const owner = client(shop);
-  after(() => shop.close());
-  const list = async (query = '') => {
-    const answer = await owner.ask(`/payments${query}`);
-    assert.equal(answer.status, 200, answer.text);
-    return answer.json();
-  };
-  const ids = ({ data }) => data.map(({ id }) => id);
-
-  const made = [];
-  for (const body of [PAYMENT, AUTHORISATION, PAYMENT, AUTHORISATION])
-    made.unshift((await paid(owner, body)).id);
-  await moved(owner, made[0], 'void');
-  for (const id of made) await jobsOf(shop, id);
-
-  test('shows the newest first, each as its own address shows it', async () => {
-    const all = await list();
-    assert.deepEqual([all.object, all.url, all.has_more], ['list', '/payments', false]);
-    assert.deepEqual(ids(all), made);
-    for (const one of all.data) assert.deepEqual(one, (await owner.payment(one.id)).json());
-  });
-
-  test('goes on after the last one of the page before', async () => {
-    const first = await list('?limit=3');
-    assert.deepEqual([ids(first), first.has_more], [made.slice(0, 3), true]);
-    const rest = await list(`?limit=3&starting_after=${made[2]}`);
-    assert.deepEqual([ids(rest), rest.has_more], [made.slice(3), false]);
-  });
-
-  test('shows those of one status', async () => {
-    assert.deepEqual(ids(await list('?status=canceled')), [made[0]]);
-    assert.deepEqual(ids(await list('?status=succeeded')), [made[1], made[3]]);
-    assert.deepEqual(ids(await list('?status=declined')), []);
-  });
-
-  test('shows those that were made in a time', async () => {
-    const created = Date.parse((await owner.payment(made[2])).json().created_at) / 1000;
-    const [from, to] = [Math.floor(created), Math.floor(created) + 1];
-    assert.ok(ids(await list(`?created[gte]=${from}&created[lt]=${to}`)).includes(made[2]));
-    assert.ok(ids(await list(`?created=${from}`)).includes(made[2]));
-    assert.ok(!ids(await list(`?created[gt]=${from}`)).includes(made[2]));
-    assert.deepEqual(ids(await list('?created[lt]=2020-01-01T00:00:00Z')), []);
-    assert.deepEqual(ids(await list('?created[gte]=2020-01-01T00:00:00Z')), made);
-  });
-
-  test("shows a stranger nothing, and takes no stranger's payment as a place", async () => {
-    const stranger = client(shop, DECLINED_USER);
-    assert.deepEqual((await stranger.ask('/payments')).json().data, []);
-    const refused = await stranger.ask(`/payments?starting_after=${made[0]}`);
-    assert.equal(refused.status, 422);
-    assert.deepEqual(
-      refused.json().errors.map(({ field }) => field),
-      ['starting_after'],
-    );
-    assert.equal((await client(shop, 'nobody').ask('/payments')).status, 401);
-  });
-
-  test('names each parameter that is wrong', async () => {
-    const refused = await owner.ask('/payments?limit=101&status=paid&page=2');
-    assert.equal(refused.status, 422);
-    assert.deepEqual(
-      refused.json().errors.map(({ field }) => field),
-      ['limit', 'status', 'page'],
+      (await looking.objects.audit(id)).map(({ audit_id }) => audit_id),
     );
   });
 });

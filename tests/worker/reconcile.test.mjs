@@ -5,6 +5,7 @@ import { after, afterEach, describe, test } from 'node:test';
 
 import { account, freshKey } from './support/account.mjs';
 import { startSite } from './support/harness.mjs';
+import { LOOKS_SOON } from './support/jobs.mjs';
 import { objectId } from './support/objects.mjs';
 import { ADMIN_TOKEN, abandoned } from './support/abandoned.mjs';
 import { PAYMENT } from './support/payments.mjs';
@@ -31,7 +32,10 @@ const MADE_ELSEWHERE = {
 };
 
 describe('the reconciliation', async () => {
-  const site = await startSite({ vars: { RECONCILE_QUIET_MS: '0' }, secrets: { ADMIN_TOKEN } });
+  const site = await startSite({
+    vars: { ...LOOKS_SOON, RECONCILE_QUIET_MS: '0' },
+    secrets: { ADMIN_TOKEN },
+  });
   const user = account(site);
   const model = readModel(site);
   const breakOf = (id) => model.first('SELECT * FROM breaks WHERE provider_payment = ?', id);
@@ -473,7 +477,10 @@ describe('with a window of a second and no webhooks', async () => {
 });
 
 describe('control: what has only just changed', async () => {
-  const site = await startSite({ vars: { RECONCILE_QUIET_MS: '3600000' }, secrets: { ADMIN_TOKEN } });
+  const site = await startSite({
+    vars: { ...LOOKS_SOON, RECONCILE_QUIET_MS: '3600000' },
+    secrets: { ADMIN_TOKEN },
+  });
   const user = account(site);
   const model = readModel(site);
   after(() => site.close());

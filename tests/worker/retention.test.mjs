@@ -8,6 +8,7 @@ import { promisify } from 'node:util';
 
 import { account, freshKey, read } from './support/account.mjs';
 import { root, startSite } from './support/harness.mjs';
+import { jobsOver } from './support/jobs.mjs';
 import { objectId } from './support/objects.mjs';
 import { conforming, readDocument } from './support/openapi.mjs';
 import { AT_ONCE, PAYMENT, paid } from './support/payments.mjs';
@@ -44,7 +45,7 @@ async function everywhere(site, model, id) {
 async function told(user, site, model) {
   const { id } = await paid(user, PERSONAL);
   await model.reaches(id, 'succeeded');
-  await until('the jobs are done', async () => (await site.objects.jobs(id)).length === 0);
+  await jobsOver(site, id);
   return id;
 }
 

@@ -6,6 +6,7 @@ import { after, describe, test } from 'node:test';
 import { ADMIN_TOKEN, abandoned } from './support/abandoned.mjs';
 import { account, freshKey } from './support/account.mjs';
 import { startSite } from './support/harness.mjs';
+import { LOOKS_SOON, jobsForgotten } from './support/jobs.mjs';
 import { objectId } from './support/objects.mjs';
 import { PAYMENT, paid } from './support/payments.mjs';
 import { atStripe, readModel } from './support/readmodel.mjs';
@@ -13,7 +14,8 @@ import { until } from './support/until.mjs';
 
 describe('the sweep', async () => {
   // What the reconciliation finds is not what these tests are about.
-  const site = await startSite({ vars: { RECONCILE_QUIET_MS: '3600000' }, secrets: { ADMIN_TOKEN } });
+  const vars = { ...LOOKS_SOON, RECONCILE_QUIET_MS: '3600000' };
+  const site = await startSite({ vars, secrets: { ADMIN_TOKEN } });
   const user = account(site);
   const model = readModel(site);
   after(() => site.close());
@@ -50,7 +52,7 @@ describe('the sweep', async () => {
     // A transaction of the object's own moves its alarm to tomorrow; then it is not told that there is something to do today.
     const headers = { authorization: `Bearer ${ADMIN_TOKEN}` };
     await site.fetch(`/admin/payments/${id}/project`, { method: 'POST', headers });
-    await until('its jobs are done', async () => (await site.objects.jobs(id)).length === 0);
+    await jobsForgotten(site, id);
     await model.reaches(id, refund ? 'succeeded' : 'processing');
     await asksAt(Date.now() - 1);
     await site.simulator.advance(60_001);

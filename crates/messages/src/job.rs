@@ -5,8 +5,12 @@ use serde::{Deserialize, Serialize};
 use crate::snapshot::Snapshot;
 use payments::payment::records::JobKind;
 
-/// The version of these messages.
+/// The version of a message that is one job.
 pub const VERSION: u32 = 1;
+/// The version of a message of several jobs: `{"version": 2, "jobs": […]}`.
+const SEVERAL: u32 = 2;
+/// What such a message has around its jobs, in bytes, and between two of them.
+const AROUND_BYTES: usize = 32;
 
 /// The longest message, in bytes: the queue takes 128 KB, including its own overhead.
 pub const MESSAGE_MAX_BYTES: usize = 120_000;
@@ -35,7 +39,7 @@ pub struct Job {
 }
 
 impl Job {
-    /// The message of a projection, with as much of the snapshot as fits.
+    /// A projection as it is sent, with as much of the snapshot as fits.
     pub fn projecting(mut self, mut snapshot: Snapshot) -> serde_json::Result<String> {
         loop {
             self.payload = serde_json::to_value(&snapshot)?;
@@ -46,16 +50,82 @@ impl Job {
         }
     }
 
-    /// Reads a message. The error quotes nothing of it.
-    pub fn read(text: &str) -> Result<Self, String> {
-        let job: Self = serde_json::from_str(text).map_err(|error| {
+    /// Reads a message, which carries one job or several. The error quotes nothing of it.
+    pub fn read(text: &str) -> Result<Vec<Self>, String> {
+        #[derive(Deserialize)]
+        struct Several {
+            version: u32,
+            jobs: Option<Vec<Job>>,
+        }
+        let unreadable = |error: serde_json::Error| {
             format!("not a job ({:?} at {}:{})", error.classify(), error.line(), error.column())
-        })?;
-        match job.version {
-            VERSION => Ok(job),
-            other => Err(format!("a job of version {other}")),
+        };
+        let message: Several = serde_json::from_str(text).map_err(unreadable)?;
+        match (message.version, message.jobs) {
+            (VERSION, None) => Ok(vec![serde_json::from_str(text).map_err(unreadable)?]),
+            (SEVERAL, Some(jobs)) if jobs.iter().all(|job| job.version == VERSION) => Ok(jobs),
+            (other, _) => Err(format!("a job of version {other}")),
         }
     }
+}
+
+/// A message, and what it is made of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Message<T> {
+    /// The jobs, each as it was given.
+    pub jobs: Vec<T>,
+    /// What is sent.
+    pub text: String,
+}
+
+/// Puts jobs into as few messages as the queue takes, in order; each is given with its own text. One that is too long goes alone.
+pub fn messages<T>(jobs: Vec<(T, String)>) -> Vec<Message<T>> {
+    let mut packed: Vec<Vec<(T, String)>> = Vec::new();
+    let mut bytes = 0;
+    for (job, text) in jobs {
+        let more = text.len() + AROUND_BYTES;
+        match packed.last_mut().filter(|_| bytes + more <= MESSAGE_MAX_BYTES) {
+            Some(several) => {
+                bytes += more;
+                several.push((job, text));
+            }
+            None => {
+                bytes = more;
+                packed.push(vec![(job, text)]);
+            }
+        }
+    }
+    packed.into_iter().map(message).collect()
+}
+
+fn message<T>(jobs: Vec<(T, String)>) -> Message<T> {
+    let (jobs, mut texts): (Vec<T>, Vec<String>) = jobs.into_iter().unzip();
+    let text = match texts.len() {
+        1 => texts.remove(0),
+        _ => format!(r#"{{"version":{SEVERAL},"jobs":[{}]}}"#, texts.join(",")),
+    };
+    Message { jobs, text }
+}
+
+/// What is known in the read model of an object's jobs: of those with the ids `?1`, a JSON array, which are over, as one; up to which version
+/// the object `?2` is shown; and up to which audit record all of them are there, from `?3` on, up to which they were.
+pub const OVER: &str = "SELECT
+        (SELECT json_group_array(job_id) FROM jobs
+         WHERE job_id IN (SELECT value FROM json_each(?1)) AND state IN ('done', 'dead', 'purged')) AS jobs,
+        (SELECT coalesce(max(version), 0) FROM keys WHERE object = ?2) AS version,
+        (WITH RECURSIVE told (audit_id) AS (SELECT ?3 UNION ALL
+            SELECT a.audit_id FROM told JOIN audit_records a ON a.object = ?2 AND a.audit_id = told.audit_id + 1)
+         SELECT max(audit_id) FROM told) AS audit_through";
+
+/// The answer to [`OVER`].
+#[derive(Debug, Deserialize)]
+pub struct OverRow {
+    /// A JSON array of ids.
+    pub jobs: String,
+    /// 0 where nothing is shown.
+    pub version: u64,
+    /// The last audit record of which all before it are there, too.
+    pub audit_through: u64,
 }
 
 /// Splits messages into batches that the queue takes, in order. `text` gives a message's text.

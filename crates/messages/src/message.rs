@@ -105,7 +105,7 @@ pub enum Ask {
         /// Which key.
         key_hash: KeyHash,
     },
-    /// A job is done, or lies in the dead letters: forget it.
+    /// A job is done, or lies in the dead letters: forget it. Only consumers of the release before say so.
     JobDone {
         /// Which job.
         job_id: String,

@@ -14,7 +14,7 @@ use payments::transitions::left_open::is_closing;
 /// are open it tells of again.
 const NEWEST: usize = 100;
 
-/// How many audit records go with one snapshot; the rest goes with the next, which its confirmation stages.
+/// How many audit records go with one snapshot; the rest goes with the next, once this one is shown.
 pub const AUDIT_MAX: u32 = 100;
 
 /// An object at one version.

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::future::{join, join_all, select};
-use once::alarm::wake;
+use once::alarm::{is_for_jobs, wake};
 use once::context::Bug;
 use once::run::{Action, Run};
 use worker::Delay;
@@ -48,6 +48,10 @@ impl<H: Host> Object<H> {
     }
 
     async fn do_what_is_due(self: &Rc<Self>) -> Result<(), Bug> {
+        // What is over is forgotten first: that sets the alarm, once.
+        if self.store().read()?.is_some_and(|rows| is_for_jobs(&rows, self.me(), &self.context())) {
+            self.drain().await;
+        }
         let ctx = self.context();
         let tickets = self.store().transaction(&ctx, |rows| Ok::<_, Bug>(wake(rows, self.me(), &ctx)))?;
         let runs = tickets.into_iter().map(|ticket| {

@@ -11,6 +11,7 @@ use once::context::{Bug, Context};
 use once::domain::Domain;
 use once::flow::Flow;
 use once::id::{InstanceId, Owner, RequestId};
+use once::outbox::Handed;
 use once::rows::{Rows, StagedJob};
 use once::run::RunEnd;
 use once::times::Times;
@@ -60,14 +61,27 @@ pub trait Host: Sized + 'static {
     /// Asks the provider for one page of what became of a call.
     async fn look_up(&self, call: &Call<Self>) -> LookUp<Answer<Self>>;
 
-    /// Hands jobs on, each by its id. Gives those that were not taken: they leave again later. One that is taken is sent again, too, until
-    /// it is [confirmed](Object::confirm).
+    /// Hands jobs on, each by its id. Gives those that were not taken: they leave again later. One that is taken is handed on again, too,
+    /// unless it is [forgotten](Object::confirm) before, or [found](Host::forget_over) to be over.
     async fn deliver(
         &self,
         object: &Object<Self>,
         rows: &Rows<Self::Flow>,
         jobs: Vec<Job<Self>>,
     ) -> Result<Vec<NotTaken>, Bug>;
+
+    /// Looks which of these jobs are over, done or in the dead letters, and [forgets](Object::confirm) them. They were staged a while ago.
+    ///
+    /// # Errors
+    /// Where that cannot be found out now: it is looked again later.
+    async fn forget_over(
+        &self,
+        _object: &Object<Self>,
+        _rows: &Rows<Self::Flow>,
+        _jobs: &[Job<Self>],
+    ) -> Result<(), Bug> {
+        Ok(())
+    }
 
     /// Whether an account may begin one more new operation now: a rate limit. Replays, retries and what is refused anyway do not come here.
     async fn may_start(&self, _owner: &Owner) -> bool {
@@ -125,6 +139,8 @@ pub struct Object<H: Host> {
     pub(super) host: H,
     /// Something is sending what is staged.
     pub(super) draining: Cell<bool>,
+    /// What was sent, and is not written down.
+    pub(super) handed: RefCell<Handed>,
     /// The newest run of each key in this incarnation.
     pub(super) running: RefCell<HashMap<u32, Live>>,
     /// Whoever holds it asks whether the account's rate allows a new operation.
@@ -152,6 +168,7 @@ impl<H: Host> Object<H> {
             store,
             host,
             draining: Cell::new(false),
+            handed: RefCell::default(),
             running: RefCell::default(),
             admission: Mutex::default(),
         }))

@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use once::context::Bug;
-use once::outbox;
+use once::outbox::{self, Due};
 
 use super::object::{Host, Job, Object};
 
@@ -26,22 +26,47 @@ impl<H: Host> Object<H> {
         worker::wasm_bindgen_futures::spawn_local(async move { object.drain().await });
     }
 
+    /// Of what was staged a while ago that is forgotten which is over. Where that cannot be found out nothing is.
+    async fn forget_over(&self) -> Result<(), Bug> {
+        let Some(rows) = self.store().read()? else { return Ok(()) };
+        let late = outbox::late(&rows, &self.context());
+        if late.is_empty() {
+            return Ok(());
+        }
+        if let Err(bug) = self.host().forget_over(self, &rows, &late).await {
+            self.log("warn", "outbox_not_looked_at", &[("error", bug.0.as_str().into())]);
+        }
+        Ok(())
+    }
+
     async fn deliver_all(&self) -> Result<(), Bug> {
+        self.forget_over().await?;
         loop {
             let Some(rows) = self.store().read()? else { return Ok(()) };
-            let jobs = outbox::due(&rows, &self.context());
-            if jobs.is_empty() {
+            self.handed.borrow_mut().keep_staged(&rows);
+            let due = outbox::due(&rows, &self.handed.borrow(), &self.context());
+            if due.is_empty() {
                 return Ok(());
             }
-            let left = self.host().deliver(self, &rows, jobs.clone()).await?;
+            let Due { leaving, waiting } = due;
+            let left = match leaving.is_empty() {
+                true => Vec::new(),
+                false => self.host().deliver(self, &rows, leaving.clone()).await?,
+            };
             let is_left = |job: &Job<H>| left.iter().any(|it| it.job_id == job.job_id);
-            let (again, taken): (Vec<_>, Vec<_>) = jobs.into_iter().partition(is_left);
+            let (again, taken): (Vec<_>, Vec<_>) = leaving.into_iter().partition(is_left);
             let ctx = self.context();
-            self.store().transaction(&ctx, |rows| {
-                outbox::sent(rows, &taken, true, &ctx);
-                outbox::sent(rows, &again, false, &ctx);
-                Ok::<_, Bug>(())
-            })?;
+            let mut handed = self.handed.borrow_mut();
+            let taken = outbox::handed(&mut handed, taken, &ctx);
+            if !(taken.is_empty() && again.is_empty() && waiting.is_empty()) {
+                self.store().transaction(&ctx, |rows| {
+                    outbox::sent(rows, &taken, true, &ctx);
+                    outbox::sent(rows, &again, false, &ctx);
+                    outbox::put_off(rows, &mut handed, &waiting, &ctx);
+                    Ok::<_, Bug>(())
+                })?;
+            }
+            drop(handed);
             if let Some(first) = left.into_iter().next() {
                 return Err(Bug(first.reason));
             }

@@ -15,6 +15,7 @@
 #![allow(clippy::indexing_slicing, reason = "a harness for tests: an index out of range is a failed test")]
 
 mod harness;
+mod jobs;
 mod plan;
 mod provider;
 mod saboteur;

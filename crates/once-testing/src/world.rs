@@ -10,7 +10,7 @@ use once::call::{LookUp, ProviderCall};
 use once::context::{Bug, Context};
 use once::domain::Domain;
 use once::id::InstanceId;
-use once::outbox;
+use once::outbox::Handed;
 use once::record::{FencingToken, Lifecycle, StoredResponse};
 use once::rows::Rows;
 use once::run::{Action, Event as Input, Run, RunEnd};
@@ -79,7 +79,7 @@ struct Running<S: Scenario> {
 }
 
 /// What came of a transaction: nothing, where the incarnation died.
-struct Committed<T> {
+pub(crate) struct Committed<T> {
     value: Option<T>,
     stalls: bool,
 }
@@ -98,6 +98,7 @@ pub(crate) struct World<'a, S: Scenario> {
     /// The incarnation that lives, and what it knows about the alarm.
     pub(crate) instance: u32,
     known: KnownAlarm,
+    pub(crate) handed: Handed,
     runs: BTreeMap<u32, Running<S>>,
     runs_made: u32,
     clients: Vec<Client>,
@@ -105,7 +106,7 @@ pub(crate) struct World<'a, S: Scenario> {
     pub(crate) provider: Provider<Flow<S>>,
     responses: BTreeMap<String, StoredResponse>,
     staged: BTreeSet<String>,
-    jobs: Vec<String>,
+    pub(crate) jobs: Vec<String>,
     sites: Vec<Site>,
     faults: u64,
     history: Vec<String>,
@@ -125,6 +126,7 @@ impl<'a, S: Scenario> World<'a, S> {
             alarms_set: 0,
             instance: 0,
             known: KnownAlarm::Unknown,
+            handed: Handed::default(),
             runs: BTreeMap::new(),
             runs_made: 0,
             clients: Vec::new(),
@@ -356,48 +358,8 @@ impl<'a, S: Scenario> World<'a, S> {
         self.drain()
     }
 
-    /// Gives the queue what is staged.
-    fn drain(&mut self) -> Result<(), String> {
-        let due = outbox::due(&self.rows, &self.context());
-        if due.is_empty() {
-            return Ok(());
-        }
-        let fault = self.site(Site::Queue);
-        let is_taken = fault != Some(Fault::QueueFails);
-        if is_taken {
-            for job in &due {
-                self.jobs.push(job.job_id.clone());
-                self.after(WAY_MS, Event::Confirm { job_id: job.job_id.clone() });
-            }
-        }
-        if fault == Some(Fault::CrashAfterQueue) {
-            self.crash();
-            return Ok(());
-        }
-        let is_done = self.saboteur == Some(Saboteur::Outbox);
-        self.transaction(|rows, ctx| {
-            outbox::sent(rows, &due, is_taken, ctx);
-            if is_done {
-                due.iter().for_each(|job| outbox::confirm(rows, &job.job_id));
-            }
-            Ok(())
-        })?;
-        Ok(())
-    }
-
-    /// A job is done.
-    fn confirm(&mut self, job_id: &str) -> Result<(), String> {
-        if self.site(Site::Confirm) != Some(Fault::ConfirmLost) {
-            self.transaction(|rows, _| {
-                outbox::confirm(rows, job_id);
-                Ok(())
-            })?;
-        }
-        Ok(())
-    }
-
     /// One transaction. `None` where the run has lost its lease; an error is a bug.
-    fn transaction<T>(
+    pub(crate) fn transaction<T>(
         &mut self,
         body: impl FnOnce(&mut Rows<Flow<S>>, &Context<()>) -> Result<T, StepError>,
     ) -> Result<Option<Committed<T>>, String> {
@@ -443,6 +405,7 @@ impl<'a, S: Scenario> World<'a, S> {
         self.tell("the incarnation dies");
         self.instance += 1;
         self.known = KnownAlarm::Unknown;
+        self.handed = Handed::default();
         for running in std::mem::take(&mut self.runs).into_values() {
             running.clients.iter().for_each(|client| self.asks_again(*client));
         }
@@ -462,7 +425,7 @@ impl<'a, S: Scenario> World<'a, S> {
         InstanceId(format!("incarnation {}", self.instance))
     }
 
-    const fn context(&self) -> Context<()> {
+    pub(crate) const fn context(&self) -> Context<()> {
         Context {
             now_ms: self.now_ms,
             jitter_permille: 500,

@@ -99,6 +99,12 @@ pub fn wake<F: Flow>(rows: &mut Rows<F>, me: &InstanceId, ctx: &Context<F::Setti
     tickets
 }
 
+/// Whether the alarm has rung for jobs alone: nothing is to be taken up, to expire, or to be dropped.
+pub fn is_for_jobs<F: Flow>(rows: &Rows<F>, me: &InstanceId, ctx: &Context<F::Settings>) -> bool {
+    let mut after = rows.clone();
+    wake(&mut after, me, ctx).is_empty() && after == *rows
+}
+
 fn is_due<F: Flow>(key: &KeyRecord<F>, me: &InstanceId, ctx: &Context<F::Settings>) -> bool {
     match &key.lifecycle {
         Lifecycle::Open(open) => match &open.lease {

@@ -13,8 +13,7 @@ use super::id::ObjectId;
 use super::key::KeyHash;
 use super::record::{BODY_MAX_BYTES, Binding, KeyRecord, Lifecycle, RecoveryPoint};
 
-/// Work to do after the commit, once, by its id. It stays until whoever does it has confirmed that it is done, or that it
-/// lies in the dead letters.
+/// Work to do after the commit, once, by its id. It stays until it is known that it is done, or lies in the dead letters.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct StagedJob<K> {
     /// Unique for ever: `{resource}_{what}`.
@@ -25,9 +24,9 @@ pub struct StagedJob<K> {
     pub payload: serde_json::Value,
     /// When it was staged, in ms since the epoch.
     pub staged_at_ms: u64,
-    /// How often it was given to the queue, or was to be.
+    /// How often it was given to the queue, or was to be. The first time is written down only if it was not over when it was looked at.
     pub sends: u32,
-    /// When it is given to the queue again, in ms since the epoch.
+    /// When it is looked whether it is over, in ms since the epoch.
     pub next_at_ms: u64,
 }
 
@@ -80,7 +79,7 @@ pub struct Rows<F: Domain> {
     /// The foreign calls, by number.
     #[serde(default = "Vec::new", skip_serializing_if = "Vec::is_empty")]
     pub calls: Vec<ProviderCall<F>>,
-    /// The jobs that are staged and not confirmed yet.
+    /// The jobs that are staged and not known to be over.
     #[serde(default = "Vec::new", skip_serializing_if = "Vec::is_empty")]
     pub jobs: Vec<StagedJob<F::JobKind>>,
     /// What this transaction adds.

@@ -10,6 +10,9 @@ const PROVIDER_KEEPS_MS: u64 = 24 * 3_600_000;
 /// What the clocks of two incarnations differ by at most, in ms.
 const CLOCKS_DIFFER_MS: u64 = 600_000;
 
+/// After how long it is looked whether a job is over, in ms, unless it is configured otherwise.
+pub(crate) const OUTBOX_MS: u64 = 30_000;
+
 /// The configured times. All in milliseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Times {
@@ -34,7 +37,10 @@ pub struct Times {
     /// How long after a provider has failed while it executed (a 5xx of its own) nobody believes that nothing was executed:
     /// it may complete the work hours later, and until then shows nothing of it.
     pub quarantine_ms: u64,
-    /// How long a job may be on its way before it is given to the queue again. Longer than all its retries take.
+    /// How long after a job was staged its object looks whether it is over. Longer than a queue that is not busy takes.
+    pub outbox_ms: u64,
+    /// How long a job that was not over then may be on its way before it is given to the queue again. Longer than all its retries take, and
+    /// shorter than whoever does it keeps its id.
     pub confirm_ms: u64,
     /// How long after the newest operation personal data is kept. The highest number there is keeps it for good.
     pub personal_retention_ms: u64,
@@ -51,6 +57,7 @@ impl Default for Times {
             provider_timeout_ms: 30_000,
             quiet_ms: 1_200_000,
             quarantine_ms: 3 * 86_400_000,
+            outbox_ms: OUTBOX_MS,
             confirm_ms: 6 * 3_600_000,
             personal_retention_ms: 400 * 86_400_000,
         }
@@ -76,6 +83,7 @@ impl Times {
             ("PROVIDER_TIMEOUT_MS", self.provider_timeout_ms),
             ("QUIET_MS", self.quiet_ms),
             ("QUARANTINE_MS", self.quarantine_ms),
+            ("OUTBOX_MS", self.outbox_ms),
             ("CONFIRM_MS", self.confirm_ms),
             ("PERSONAL_RETENTION_MS", self.personal_retention_ms),
         ];

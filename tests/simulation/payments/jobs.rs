@@ -1,16 +1,16 @@
-//! The way of the jobs: out of the objects through a queue to a consumer, which does each once, keeps the read model and
-//! tells the object; and the sweep, which knows what the read model knows.
+//! The way of the jobs: out of the objects through a queue to a consumer, which does each once and keeps the read model, in which the
+//! objects look what is over; and the sweep, which knows what the read model knows.
 //!
-//! The queue loses, doubles and reorders; the consumer dies before or after what it does; an incarnation dies between the
-//! send and its mark; a word to the object is lost. The dice of all this are their own.
+//! The queue loses, doubles and reorders; the consumer dies before or after what it does, or fails with one job of several; an incarnation
+//! dies between the send and its mark, or is evicted and knows nothing of it; a look fails. The dice of all this are their own.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use messages::snapshot::{AuditRow, Snapshot, snapshot};
-use once::outbox;
-use payments::engine::{Lifecycle, Rows, StagedJob};
+use once::outbox::{self, Due, Handed};
+use payments::engine::{Context, Lifecycle, Rows, StagedJob};
 use payments::payment::records::JobKind;
-use payments::transitions::projection;
+use payments::transitions::projection::{self, Heard};
 
 use super::world::{Event, Off, Transacted, World};
 use crate::faults::{HOUR, MINUTE, SECOND};
@@ -30,13 +30,19 @@ const GRACE_MS: u64 = 2 * MINUTE;
 /// When the read model has learnt of all that happened: after a job that died in the queue has left again, twice.
 const AT_REST_MS: u64 = 14 * HOUR;
 
-/// A job in the queue.
+/// What an object gives to the queue at once.
 #[derive(Clone)]
 pub(crate) struct Message {
     object: usize,
-    job: StagedJob,
-    /// What a projection carries.
-    snapshot: Option<Snapshot>,
+    jobs: Vec<Work>,
+}
+
+#[derive(Clone)]
+enum Work {
+    /// A projection, with what it carries.
+    Project(Box<Snapshot>),
+    /// A job by its id.
+    Once(String),
 }
 
 /// What stands beside the objects.
@@ -91,39 +97,95 @@ impl World {
         }
         let object = it.object;
         let ctx = self.context(instance);
-        let store = &self.objects[object].store;
-        let jobs = outbox::due(&store.rows, &ctx);
-        if jobs.is_empty() {
+        if !outbox::late(&self.objects[object].store.rows, &ctx).is_empty() {
+            self.look(instance, &ctx);
+        }
+        let rows = &self.objects[object].store.rows;
+        let it = &mut self.instances[instance];
+        it.handed.keep_staged(rows);
+        let due = outbox::due(rows, &it.handed, &ctx);
+        if !it.alive || due.is_empty() {
             return;
         }
-        let taken = !self.jobs_fault("jobs: not taken by the queue");
+        let Due { leaving, waiting } = due;
+        let taken = !leaving.is_empty() && !self.jobs_fault("jobs: not taken by the queue");
         if taken {
-            let messages: Vec<Message> = jobs.iter().map(|job| self.message(object, job)).collect();
-            messages.into_iter().for_each(|message| self.enqueue(message));
+            let message = self.message(object, &leaving);
+            self.enqueue(message);
             if self.jobs_fault("jobs: crash between send and mark") {
                 self.calm_from_ms = self.calm_from_ms.max(self.now_ms);
                 return self.crash(instance, 0);
             }
         }
-        let forgets = self.off == Some(Off::Confirmation);
+        let forgets = taken && self.off == Some(Off::Confirmation);
+        let forgotten: Vec<String> =
+            leaving.iter().filter(|_| forgets).map(|job| job.job_id.clone()).collect();
+        let mut handed = std::mem::take(&mut self.instances[instance].handed);
+        let written = if taken { outbox::handed(&mut handed, leaving, &ctx) } else { leaving };
+        if written.is_empty() && waiting.is_empty() && forgotten.is_empty() {
+            self.instances[instance].handed = handed;
+            return self.counters.count("jobs: handed over, not written down");
+        }
+        if !waiting.is_empty() {
+            self.counters.count("jobs: given more time");
+        }
         let body = |rows: &mut Rows, ctx: &_, _: &_| {
-            outbox::sent(rows, &jobs, taken, ctx);
-            for job in jobs.iter().filter(|_| forgets && taken) {
-                projection::confirm(rows, &job.job_id, None, ctx);
-            }
+            outbox::sent(rows, &written, taken, ctx);
+            outbox::put_off(rows, &mut handed, &waiting, ctx);
+            forgotten.iter().for_each(|job_id| projection::confirm(rows, job_id, None, ctx));
             Ok(())
         };
         self.transact(instance, None, Writer::Outbox, body, |_, _, _| {});
+        self.instances[instance].handed = handed;
     }
 
-    fn message(&self, object: usize, job: &StagedJob) -> Message {
+    /// An incarnation asks the read model which of its jobs are over.
+    fn look(&mut self, instance: usize, ctx: &Context) {
+        if self.jobs_fault("jobs: evicted before the look") {
+            self.instances[instance].handed = Handed::default();
+        }
+        if self.jobs_fault("jobs: looks that fail") {
+            return;
+        }
+        let object = self.instances[instance].object;
+        let rows = &self.objects[object].store.rows;
+        let late = outbox::late(rows, ctx).into_iter().map(|job| job.job_id);
+        let believes = self.off == Some(Off::Look);
+        let over: Vec<String> = late.filter(|job_id| believes || self.jobs.done.contains(job_id)).collect();
+        let audit = self.jobs.audit.get(&object);
+        let is_told = |audit_id: &u64| audit.is_some_and(|told| told.contains(audit_id));
+        let from = rows.resource.audit_through;
+        let audit_through = (from + 1..).take_while(is_told).last().unwrap_or(from);
+        let version = self.jobs.model.get(&object).map_or(0, |known| known.version);
+        let heard = Heard { over, version, audit_through };
+        let staged = rows.jobs.len();
+        let forgets_rest = self.off == Some(Off::AuditRest);
+        let body = |rows: &mut Rows, ctx: &_, _: &_| {
+            let audit_newest = rows.resource.audit_newest;
+            if forgets_rest {
+                rows.resource.audit_newest = 0;
+            }
+            projection::hear(rows, &heard, ctx);
+            rows.resource.audit_newest = audit_newest;
+            Ok(staged > rows.jobs.len())
+        };
+        if let Transacted::Done(true, _) = self.transact(instance, None, Writer::Outbox, body, |_, _, _| {}) {
+            self.counters.count("jobs: over, forgotten");
+        }
+    }
+
+    fn message(&self, object: usize, jobs: &[StagedJob]) -> Message {
         let store = &self.objects[object].store;
-        let snapshot = (job.kind == JobKind::Project).then(|| {
+        let snapshot = || {
             let from = store.rows.resource.audit_through + 1;
             let audit = (from..=store.audit_records).take(AUDIT_MAX).map(record);
             snapshot(&store.rows, audit.collect(), self.now_ms)
+        };
+        let jobs = jobs.iter().map(|job| match job.kind {
+            JobKind::Project => Work::Project(Box::new(snapshot())),
+            _ => Work::Once(job.job_id.clone()),
         });
-        Message { object, job: job.clone(), snapshot }
+        Message { object, jobs: jobs.collect() }
     }
 
     fn enqueue(&mut self, message: Message) {
@@ -143,17 +205,21 @@ impl World {
         if self.jobs_fault("jobs: consumer dies before") {
             return self.after(AGAIN_MS, Event::Job(Box::new(message)));
         }
-        match &message.snapshot {
-            Some(snapshot) => self.project(message.object, snapshot),
-            None => self.do_once(&message.job.job_id),
+        let is_alone = message.jobs.len() == 1;
+        for work in &message.jobs {
+            if !is_alone && self.jobs_fault("jobs: one fails beside others, and goes on alone") {
+                let alone = Message { object: message.object, jobs: vec![work.clone()] };
+                self.after(AGAIN_MS, Event::Job(Box::new(alone)));
+                continue;
+            }
+            match work {
+                Work::Project(snapshot) => self.project(message.object, snapshot),
+                Work::Once(job_id) => self.do_once(job_id),
+            }
         }
         if self.jobs_fault("jobs: consumer dies after") {
-            return self.after(AGAIN_MS, Event::Job(Box::new(message)));
+            self.after(AGAIN_MS, Event::Job(Box::new(message)));
         }
-        if self.jobs_fault("jobs: word to the object lost") {
-            return;
-        }
-        self.after(5, Event::JobDone(Box::new(message)));
     }
 
     fn project(&mut self, object: usize, snapshot: &Snapshot) {
@@ -174,36 +240,6 @@ impl World {
             self.jobs.done.insert(job_id.to_owned());
         } else {
             self.counters.count("jobs: done before");
-        }
-    }
-
-    /// The object hears that a job is over.
-    pub(crate) fn job_done(&mut self, message: Message) {
-        let object = message.object;
-        let dark_ms = self.objects[object].dark_until_ms.saturating_sub(self.now_ms);
-        if dark_ms > 0 {
-            return self.after(dark_ms + AGAIN_MS, Event::Job(Box::new(message)));
-        }
-        let instance = self.current(object);
-        let asleep_ms = self.instances[instance].asleep_until_ms.saturating_sub(self.now_ms);
-        if asleep_ms > 0 {
-            return self.after(asleep_ms, Event::JobDone(Box::new(message)));
-        }
-        let newest =
-            message.snapshot.and_then(|snapshot| snapshot.audit.last().map(|record| record.audit_id));
-        let forgets_rest = self.off == Some(Off::AuditRest);
-        let body = |rows: &mut Rows, ctx: &_, _: &_| {
-            let audit_newest = rows.resource.audit_newest;
-            if forgets_rest {
-                rows.resource.audit_newest = 0;
-            }
-            projection::confirm(rows, &message.job.job_id, newest, ctx);
-            rows.resource.audit_newest = audit_newest;
-            Ok(())
-        };
-        if let Transacted::Done(..) = self.transact(instance, None, Writer::Outbox, body, |_, _, _| {}) {
-            self.counters.count("jobs: confirmed");
-            self.after(0, Event::Drain { instance });
         }
     }
 

@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use once::context::Times;
 use once::id::{InstanceId, ObjectId};
+use once::outbox::Handed;
 use once::step::StepError;
 use payments::engine::{Context, Event as Input, Lifecycle, Limits, Rows, context, with_credentials};
 use payments::payment::id::PaymentId;
@@ -70,6 +71,8 @@ pub(crate) enum Off {
     Owners,
     /// A job is forgotten as soon as the queue has it.
     Confirmation,
+    /// A job counts as over when it is looked at.
+    Look,
     /// What of the audit did not fit into a snapshot is not sent after it.
     AuditRest,
     /// The read model takes whatever snapshot comes.
@@ -166,8 +169,6 @@ pub(crate) enum Event {
     },
     /// A job comes out of the queue.
     Job(Box<Message>),
-    /// An object hears that a job is over.
-    JobDone(Box<Message>),
     /// An alarm was lost, and the sweep is due.
     Sweep {
         object: usize,
@@ -225,6 +226,8 @@ pub(crate) struct Instance {
     pub(crate) ahead_ms: i64,
     pub(crate) alive: bool,
     pub(crate) asleep_until_ms: u64,
+    /// What it has given to the queue and not written down.
+    pub(crate) handed: Handed,
     /// What was configured when it was born.
     pub(crate) secret: Secret,
 }
@@ -537,7 +540,6 @@ impl World {
             Event::Wake { object, to } => self.wake(object, to),
             Event::Drain { instance } => self.drain(instance),
             Event::Job(message) => self.job(*message),
-            Event::JobDone(message) => self.job_done(*message),
             Event::Sweep { object } => self.sweep(object),
             Event::Secret(secret) => self.configure(secret),
             Event::Tell(number) => self.tell_event(number),
@@ -628,6 +630,7 @@ impl World {
             ahead_ms,
             alive: true,
             asleep_until_ms: 0,
+            handed: Handed::default(),
             secret: self.accounts.secret,
         });
         self.objects[object].current = Some(number);

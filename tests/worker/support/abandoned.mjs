@@ -3,12 +3,12 @@
 import assert from 'node:assert/strict';
 
 import { freshKey } from './account.mjs';
+import { jobsForgotten } from './jobs.mjs';
 import { AT_ONCE, PAYMENT } from './payments.mjs';
-import { until } from './until.mjs';
 
 export const ADMIN_TOKEN = 'an-operators-token-that-is-long-enough';
 
-/** Makes a payment that the bank executes and never answers. The site needs ADMIN_TOKEN as that secret. */
+/** Makes a payment that the bank executes and never answers. The site needs ADMIN_TOKEN as that secret, and the settings LOOKS_SOON. */
 export async function abandoned(site, user, model) {
   await site.simulator.fault('connection_reset_after');
   await site.simulator.fault('connection_reset', { count: 100 });
@@ -24,7 +24,7 @@ export async function abandoned(site, user, model) {
   const headers = { authorization: `Bearer ${ADMIN_TOKEN}` };
   const projected = await site.fetch(`/admin/payments/${payment}/project`, { method: 'POST', headers });
   assert.equal(projected.status, 200);
-  await until('its jobs are done', async () => (await site.objects.jobs(payment)).length === 0);
+  await jobsForgotten(site, payment);
   await model.reaches(payment, 'processing');
   await due(Date.now() - 1);
   await site.simulator.calm();

@@ -19,6 +19,7 @@ pub fn stage_projection(before: &Rows, after: &mut Rows, ctx: &Context) {
     if after.resource.version == before.resource.version {
         stage_anew(after, ctx);
     }
+    outbox::join_earlier(before, after, ctx);
     let version = after.resource.version;
     for refund in after.resource.refunds.iter_mut().filter(|refund| !before.resource.refunds.contains(refund))
     {
@@ -56,6 +57,32 @@ fn face(rows: &Rows) -> impl PartialEq {
     let payment =
         rows.resource.payment.clone().map(|payment| Payment { check: None, doubts: Vec::new(), ..payment });
     (keys, reviewed, payment, rows.resource.refunds.clone())
+}
+
+/// What the read model says of an object's jobs.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Heard {
+    /// Those that are done, or lie in the dead letters. A projection that is done is not among them.
+    pub over: Vec<String>,
+    /// The version that is shown.
+    pub version: u64,
+    /// Up to which audit record all are there.
+    pub audit_through: u64,
+}
+
+/// Forgets what is over. What of the audit did not fit into the projection that is shown goes with another one.
+pub fn hear(rows: &mut Rows, heard: &Heard, ctx: &Context) {
+    for job_id in &heard.over {
+        outbox::confirm(rows, job_id);
+    }
+    // What is staged carries the state as it is: should the read model show that, it has been there.
+    if heard.version < rows.resource.version {
+        return;
+    }
+    let projection = rows.jobs.iter().find(|job| job.kind == JobKind::Project);
+    if let Some(job_id) = projection.map(|job| job.job_id.clone()) {
+        confirm(rows, &job_id, Some(heard.audit_through), ctx);
+    }
 }
 
 /// A job is done, or lies in the dead letters. `audit_through` is the newest audit record that a projection has carried into the
