@@ -89,6 +89,14 @@ test('folders in a circle are found, and a folder with its own file', () => {
   assertOnly(complaints(parent), /^house::x: modules in a circle: self → one → self$/);
 });
 
+test('that a folder may see an item makes no circle', () => {
+  const files = {
+    'src/x/mod.rs': 'mod one;\nfn f() { one::g(); }\n',
+    'src/x/one.rs': 'pub(in crate::x) fn g() {}\n',
+  };
+  assert.deepEqual(complaints(files), []);
+});
+
 test('tests, comments and texts make no circle', () => {
   const files = {
     'src/a.rs': 'use crate::b::B;\n',

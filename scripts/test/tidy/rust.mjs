@@ -104,7 +104,8 @@ function usesOf({ path, code }, known) {
     return null;
   };
   const names = new Map();
-  const rest = code.replaceAll(/\buse\s+([^;]+);/g, (_, tree) => {
+  // Who may see an item is no use of the module that may.
+  const rest = code.replaceAll(/\bpub\s*\([^)]*\)/g, '').replaceAll(/\buse\s+([^;]+);/g, (_, tree) => {
     for (const used of usedPaths(tree)) {
       const segments = absolute(used.path);
       const target = segments && moduleOf(segments);
