@@ -85,15 +85,9 @@ const config = {
     circles: [],
     'long files': words(`
       src/config.rs
-      crates/once/src/call.rs
-      crates/payments/src/providers/adyen.rs
-      crates/payments/src/providers/stripe.rs
       static/desk.css
       static/style.css
       tests/model/world.rs
-      tests/properties/adyen.rs
-      tests/properties/provider_event.rs
-      tests/simulation/payments/bank.rs
       tests/simulation/payments/mod.rs
       tests/simulation/payments/world.rs
       tests/worker/checkout.test.mjs

@@ -1,6 +1,10 @@
 //! The meaning of Adyen's answers, and the bytes that it gets: facts from its documentation, and what must hold for any.
 
-use once::call::{FrozenRequest, RefusalScope, Unconfirmed};
+mod any_answer;
+mod errors;
+
+use crate::support::{self, answer};
+use once::call::{FrozenRequest, Unconfirmed};
 use once::id::ObjectId;
 use payments::engine::{CallState, LookUp, Outcome, ProviderCall, ProviderReply};
 use payments::payment::id::{PaymentId, RefundId};
@@ -9,10 +13,7 @@ use payments::payment::result::{CallKind, ProviderResult};
 use payments::payment::{Payment, PaymentState, Refund, RefundReason, RefundState};
 use payments::providers::adyen::{WINDOW_MS, authorize, capture, derived_key, no_look_up, refund, void};
 use payments::providers::{Authorization, HttpAnswer, Provider};
-use proptest::prelude::*;
 use serde_json::{Value, json};
-
-use crate::support::{self, answer};
 
 /// What a call sends: a payment that is captured at once or later, or what moves one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,16 +52,6 @@ const RESULTS: [&str; 12] = [
     "SomethingNew",
 ];
 const PSP: &str = "NC6HT9CRT65ZGN82";
-
-fn error(code: &str, message: &str) -> Value {
-    json!({ "status": 422, "errorCode": code, "message": message, "errorType": "validation", "pspReference": PSP })
-}
-
-/// The other form of Adyen's errors.
-fn rfc_7807(code: &str, detail: &str) -> Value {
-    json!({ "type": "https://docs.adyen.com/errors/validation", "title": "An error", "status": 422, "detail": detail,
-        "requestId": PSP, "errorCode": code })
-}
 
 fn paid(result: &str) -> Value {
     json!({ "pspReference": PSP, "resultCode": result, "merchantReference": "r" })
@@ -204,218 +195,6 @@ fn charged() -> Meaning {
     Meaning::Done(ProviderResult::Charged { payment: PSP.into() })
 }
 
-fn plausible_body() -> impl Strategy<Value = String> {
-    let amount = prop::option::of((prop::sample::select(vec![0u32, 1999, 2000, 2001]), "USD|EUR"));
-    let with_amount = |mut body: Value, amount: Option<(u32, String)>| {
-        if let Some((value, currency)) = amount {
-            body["amount"] = json!({ "currency": currency, "value": value });
-        }
-        body.to_string()
-    };
-    let payment = (prop::sample::select(&RESULTS[..]), amount.clone())
-        .prop_map(move |(result, amount)| with_amount(paid(result), amount));
-    let modification = amount.prop_map(move |amount| with_amount(received(), amount));
-    let codes = ["704", "703", "702", "130", "905", ""];
-    let messages = ["m", "Too many requests"];
-    let error =
-        (prop::sample::select(codes.to_vec()), prop::sample::select(messages.to_vec()), any::<bool>())
-            .prop_map(|(code, message, by_rfc_7807)| match by_rfc_7807 {
-                true => rfc_7807(code, message).to_string(),
-                false => error(code, message).to_string(),
-            });
-    prop_oneof![payment, modification, error, Just("<html>502 Bad Gateway</html>".to_owned()), ".{0,20}",]
-}
-
-fn any_answer() -> impl Strategy<Value = HttpAnswer> {
-    let statuses = prop_oneof![
-        any::<u16>(),
-        100..600u16,
-        prop::sample::select(vec![200u16, 201, 400, 401, 409, 422, 429, 500])
-    ];
-    (statuses, any::<Option<bool>>(), any::<Option<u64>>(), plausible_body()).prop_map(
-        |(status, should_retry, retry_after_ms, body)| HttpAnswer {
-            status,
-            should_retry,
-            retry_after_ms,
-            replayed: false,
-            request_id: None,
-            body,
-        },
-    )
-}
-
-proptest! {
-    #[test]
-    fn an_answer_is_never_taken_for_more_than_it_says(kind in prop::sample::select(&KINDS[..]), answer in any_answer()) {
-        let body = serde_json::from_str::<Value>(&answer.body).unwrap_or_default();
-        let success = (200..300).contains(&answer.status);
-        let all_of_it = body["amount"].is_null() || body["amount"] == json!({ "currency": "USD", "value": 2000 });
-        let is_payment = kind.kind() == CallKind::Authorize;
-        match classify(kind, &answer) {
-            Outcome::Definitive(reply) => {
-                prop_assert_eq!(reply.status, answer.status);
-                prop_assert_eq!(reply.request_id.as_deref(), body["pspReference"].as_str().or(body["requestId"].as_str()));
-                if let ProviderResult::Rejected { .. } = reply.result {
-                    prop_assert!([400, 404, 422].contains(&answer.status) && answer.should_retry != Some(true));
-                    prop_assert!(body["errorCode"].is_string() && body["errorCode"] != "704" && body["errorCode"] != "703");
-                    return Ok(());
-                }
-                prop_assert!(success);
-                let (result, status) = (body["resultCode"].as_str(), body["status"].as_str());
-                match reply.result {
-                    ProviderResult::Charged { .. } => {
-                        prop_assert!(kind == Sent::Charge && result == Some("Authorised") && all_of_it);
-                    }
-                    ProviderResult::Authorized { .. } => {
-                        prop_assert!(kind == Sent::Authorize && result == Some("Authorised") && all_of_it);
-                    }
-                    ProviderResult::Processing { .. } => {
-                        prop_assert!(is_payment && matches!(result, Some("Pending" | "Received")));
-                    }
-                    ProviderResult::Received { .. } => {
-                        prop_assert!(matches!(kind, Sent::Capture | Sent::Void));
-                        prop_assert!(status == Some("received") && (kind == Sent::Void || all_of_it));
-                    }
-                    ProviderResult::Refunded { settled, .. } => {
-                        prop_assert!(kind == Sent::Refund && status == Some("received") && all_of_it);
-                        prop_assert!(!settled, "only the webhook says that it is done");
-                    }
-                    ProviderResult::Declined { .. } => {
-                        let is_no = result.is_some_and(|result| result != "Error" && RESULTS[1..8].contains(&result));
-                        prop_assert!(is_payment && is_no);
-                    }
-                    other => prop_assert!(false, "{:?}", other),
-                }
-            }
-            Outcome::NotExecuted { retry_after_ms, .. } => {
-                let is_transient = answer.should_retry == Some(true) && body["errorCode"] != "704";
-                let is_at_the_door = [401, 403].contains(&answer.status) && body["errorCode"].is_string();
-                let is_busy = answer.status == 429 || answer.status >= 500 && answer.body.contains("Too many requests");
-                let has_no_keys = body["errorCode"] == "703";
-                prop_assert!(!success && (is_transient || is_at_the_door || is_busy || has_no_keys), "it may be executed");
-                prop_assert_eq!(retry_after_ms, answer.retry_after_ms);
-            }
-            Outcome::Unknown { answer_is_stored, reason } => {
-                prop_assert!(answer_is_stored || answer.should_retry != Some(false), "told not to retry");
-                prop_assert!(success || !answer_is_stored || answer.should_retry != Some(true), "told to retry");
-                let status = format!("({})", answer.status);
-                prop_assert!(reason.ends_with(&status), "{}", reason);
-            }
-            Outcome::Unconfirmed(Unconfirmed { provider_id, needs_review, reason }) => {
-                prop_assert!(success && needs_review);
-                prop_assert_eq!(provider_id.as_deref(), body["pspReference"].as_str());
-                let status = format!("({})", answer.status);
-                prop_assert!(reason.ends_with(&status), "{}", reason);
-            }
-            // A part is held: it is given up, and that ends in a refusal.
-            Outcome::LeftOpen(reply) => {
-                prop_assert!(success && is_payment && body["resultCode"] == "PartiallyAuthorised");
-                prop_assert!(!reply.result.took_money() && reply.result.payment() == body["pspReference"].as_str());
-            }
-            other => prop_assert!(false, "{:?}", other),
-        }
-    }
-
-    #[test]
-    fn a_success_is_never_a_failure(body in plausible_body(), status in 200..300u16) {
-        let mut success = answer(status, Value::Null);
-        success.body = body;
-        let whole = serde_json::from_str::<Value>(&success.body).unwrap_or_default();
-        let other = !whole["amount"].is_null() && whole["amount"] != json!({ "currency": "USD", "value": 2000 });
-        if whole["resultCode"] == "Authorised" {
-            prop_assert_eq!(meaning(Sent::Charge, &success), if other { unconfirmed() } else { charged() });
-        }
-        if whole["status"] == "received" {
-            let done = matches!(meaning(Sent::Refund, &success), Meaning::Done(_));
-            prop_assert_eq!(done, !other);
-        }
-    }
-
-    #[test]
-    fn a_success_that_breaks_off_is_asked_for_again(kind in prop::sample::select(&KINDS[..]), at in 0..60usize) {
-        let body = match kind {
-            Sent::Charge | Sent::Authorize => paid("Authorised"),
-            Sent::Capture | Sent::Void | Sent::Refund => received(),
-        };
-        let mut broken = answer(200, body);
-        broken.body.truncate(at);
-        prop_assert_eq!(meaning(kind, &broken), Meaning::Unknown);
-    }
-
-    #[test]
-    fn equal_payments_are_equal_bytes_and_everything_is_in_them(
-        amount_minor: u32, manual: bool, payment_method in ".{0,12}", customer in prop::option::of(".{0,12}"),
-        return_url in prop::option::of(".{0,12}"), resource in "[ -~]{0,12}", key in "[ -~]{0,12}",
-    ) {
-        let make = || authorize(&Authorization {
-            amount_minor,
-            capture: !manual,
-            payment_method: &payment_method,
-            customer: customer.as_deref(),
-            return_url: return_url.as_deref(),
-            resource: &resource,
-            derived_key: &key,
-            ..authorization(false)
-        }).unwrap();
-        let request = make();
-        prop_assert_eq!(&request, &make());
-        prop_assert_eq!(&request.path, "/payments");
-        let body: Value = serde_json::from_str(&request.body).unwrap();
-        prop_assert_eq!(&body.to_string(), &request.body, "compact, and every member once");
-        prop_assert_eq!(&body["amount"], &json!({ "value": amount_minor, "currency": "USD" }));
-        prop_assert_eq!(&body["paymentMethod"], &json!({ "type": "scheme", "storedPaymentMethodId": payment_method }));
-        prop_assert_eq!(body["shopperReference"].as_str(), customer.as_deref());
-        // The schema wants an address, also where nobody is there; and the model says whether somebody is.
-        let page = authorization(false).payment_url;
-        prop_assert_eq!(body["returnUrl"].as_str(), Some(return_url.as_deref().unwrap_or(page)));
-        let model = if return_url.is_some() { "CardOnFile" } else { "UnscheduledCardOnFile" };
-        prop_assert_eq!(&body["recurringProcessingModel"], model);
-        prop_assert_eq!(&body["shopperInteraction"], "ContAuth");
-        let reference = format!("{resource}.{key}");
-        prop_assert_eq!(body["reference"].as_str(), Some(reference.as_str()));
-        // One of the two is always said: the default of the merchant's account must not decide.
-        prop_assert_eq!(body["captureDelayHours"].as_u64(), (!manual).then_some(0));
-        prop_assert_eq!(body["additionalData"]["manualCapture"].as_str(), manual.then_some("true"));
-    }
-
-    #[test]
-    fn modifications_are_stable_and_name_the_payment_and_the_call(amount_minor in 1..=99_999_999u32, key in "[a-z]{1,20}") {
-        let payment = a_payment();
-        let refund_row = a_refund(amount_minor, RefundReason::Fraudulent);
-        let make = || [
-            capture(PSP, &payment, amount_minor, &key).unwrap(),
-            void(PSP, &payment, &key),
-            refund(PSP, &payment, &refund_row, &key).unwrap(),
-        ];
-        let requests = make();
-        prop_assert_eq!(&requests, &make());
-        for (request, (path, has_amount)) in requests.iter().zip([("captures", true), ("cancels", false), ("refunds", true)]) {
-            prop_assert_eq!(&request.path, &format!("/payments/{PSP}/{path}"));
-            let body: Value = serde_json::from_str(&request.body).unwrap();
-            prop_assert_eq!(&body.to_string(), &request.body);
-            prop_assert_eq!(&body["merchantAccount"], "Shop");
-            let amount = if has_amount { json!({ "value": amount_minor, "currency": "USD" }) } else { Value::Null };
-            prop_assert_eq!(&body["amount"], &amount);
-            let reference = format!("{}.{key}", payment.id);
-            prop_assert_eq!(body["reference"].as_str(), Some(reference.as_str()));
-        }
-    }
-
-    #[test]
-    fn a_key_is_short_stable_and_of_one_call(one in ".{0,200}", other in ".{0,200}", object: [u8; 32]) {
-        let key = derived_key(&one);
-        prop_assert!(key.len() <= 64 && key.starts_with("po_"));
-        prop_assert!(key.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-'));
-        prop_assert_eq!(&key, &derived_key(&one));
-        prop_assert_eq!(key == derived_key(&other), one == other);
-        // The longest resource there is leaves room for the key in the 80 characters of a reference.
-        let payment = Payment { id: PaymentId::in_object(ObjectId::from_bytes(object)), ..a_payment() };
-        let body: Value = serde_json::from_str(&void(PSP, &payment, &key).body).unwrap();
-        let reference = body["reference"].as_str().unwrap();
-        prop_assert!(reference.len() <= 80 && reference.ends_with(&key) && reference.starts_with(&payment.id.to_string()));
-    }
-}
-
 #[test]
 fn the_tries_and_moves_of_a_payment_have_keys_of_their_own() {
     let names = ["_auth", "_auth_2", "_capture_1", "_capture_2", "_void_1", "_refund_re_1", "_refund_re_2"];
@@ -520,42 +299,6 @@ fn an_answer_that_wants_the_person_is_a_no() {
 }
 
 #[test]
-fn a_refusal_says_why_in_the_words_of_both_providers() {
-    for (result, code, reason, expected) in [
-        ("Refused", "2", "Refused", ("card_declined", Some("generic_decline"))),
-        ("Refused", "12", "Not enough balance", ("card_declined", Some("insufficient_funds"))),
-        ("Refused", "6", "Expired Card", ("card_declined", Some("expired_card"))),
-        ("Refused", "24", "CVC Declined", ("card_declined", Some("incorrect_cvc"))),
-        ("Refused", "20", "FRAUD", ("card_declined", Some("fraudulent"))),
-        (
-            "Refused",
-            "38",
-            "Authentication required",
-            ("authentication_required", Some("authentication_required")),
-        ),
-        ("Refused", "99", "Some (new) Reason!", ("card_declined", Some("some_new_reason"))),
-        ("Refused", "99", "…", ("card_declined", None)),
-        ("Cancelled", "16", "Shopper Cancelled", ("payment_canceled", Some("shopper_cancelled"))),
-    ] {
-        let mut body = paid(result);
-        body["refusalReason"] = json!(reason);
-        body["refusalReasonCode"] = json!(code);
-        let Outcome::Definitive(reply) = classify(Sent::Charge, &answer(200, body)) else {
-            panic!("{reason}")
-        };
-        let ProviderResult::Declined { payment, code, decline_code, message } = reply.result else {
-            panic!("{reason}")
-        };
-        assert_eq!((code.as_str(), decline_code.as_deref()), expected, "{reason}");
-        assert_eq!(payment.as_deref(), Some(PSP), "a payment that was refused persists");
-        assert!(
-            message.ends_with('.') && !message.to_lowercase().contains("fraud"),
-            "for a person: {message}"
-        );
-    }
-}
-
-#[test]
 fn another_amount_than_was_asked_for_is_never_a_success() {
     for kind in [Sent::Charge, Sent::Authorize, Sent::Capture, Sent::Refund] {
         let good =
@@ -574,165 +317,6 @@ fn another_amount_than_was_asked_for_is_never_a_success() {
             "nothing to compare with"
         );
     }
-}
-
-#[test]
-fn a_request_in_progress_is_704_with_422_or_409() {
-    for status in [409, 422] {
-        let in_progress = answer(status, error("704", "request already processed or in progress"));
-        for kind in KINDS {
-            assert_eq!(meaning(kind, &in_progress), Meaning::Unknown, "{kind:?} {status}");
-        }
-    }
-    assert_eq!(meaning(Sent::Charge, &answer(409, error("000", "conflict"))), Meaning::Unknown);
-    assert_eq!(meaning(Sent::Charge, &answer(422, error("130", "reference"))), Meaning::Rejected);
-}
-
-#[test]
-fn a_gateway_says_nothing_for_adyen() {
-    for status in [500, 502, 503, 504] {
-        let mut gateway = answer(status, Value::Null);
-        gateway.body = "<html>Bad Gateway</html>".to_owned();
-        for kind in KINDS {
-            assert_eq!(meaning(kind, &gateway), Meaning::Unknown, "{kind:?} {status}");
-        }
-    }
-}
-
-#[test]
-fn only_a_transient_error_is_worth_another_try() {
-    let body = error("905", "Payment details are not supported");
-    for (status, transient, expected) in [
-        (500, Some(true), Meaning::NotExecuted),
-        (500, Some(false), Meaning::Sticky),
-        (500, None, Meaning::Sticky),
-        (503, Some(true), Meaning::NotExecuted),
-        (503, None, Meaning::Sticky),
-        (422, Some(true), Meaning::NotExecuted),
-        (422, Some(false), Meaning::Rejected),
-        (422, None, Meaning::Rejected),
-        (400, None, Meaning::Rejected),
-        (404, None, Meaning::Rejected),
-        // Refused at the door, whatever else is said.
-        (401, None, Meaning::NotExecuted),
-        (403, Some(false), Meaning::NotExecuted),
-        (429, Some(true), Meaning::NotExecuted),
-        // Not a word of Adyen's that settles anything.
-        (302, None, Meaning::Unknown),
-        (402, None, Meaning::Unknown),
-        (408, None, Meaning::Unknown),
-        (413, Some(false), Meaning::Sticky),
-    ] {
-        let answer = HttpAnswer { should_retry: transient, ..answer(status, body.clone()) };
-        for kind in KINDS {
-            assert_eq!(meaning(kind, &answer), expected, "{kind:?} {status} {transient:?}");
-        }
-    }
-    assert_eq!(meaning(Sent::Charge, &answer(404, json!("<html>"))), Meaning::Unknown, "not Adyen's");
-}
-
-#[test]
-fn a_refusal_proves_no_more_than_it_says() {
-    for (status, code, message, transient, expected) in [
-        // The account is refused before any key is looked at, whatever copy of the send it is.
-        (401, "000", "Unauthorized", None, RefusalScope::Send),
-        (403, "901", "Invalid Merchant Account", Some(true), RefusalScope::Send),
-        // Another copy may have come through.
-        (429, "000", "Too many requests", Some(true), RefusalScope::Copy),
-        (500, "905", "Too many requests", None, RefusalScope::Copy),
-        (503, "703", "Idempotency key store unavailable", Some(true), RefusalScope::Copy),
-        // The key is unused.
-        (500, "905", "Payment details are not supported", Some(true), RefusalScope::Key),
-        (422, "905_1", "Could not find an acquirer account", Some(true), RefusalScope::Key),
-    ] {
-        for body in [error(code, message), rfc_7807(code, message)] {
-            let answer = HttpAnswer { should_retry: transient, ..answer(status, body) };
-            for kind in KINDS {
-                let Outcome::NotExecuted { scope, .. } = classify(kind, &answer) else {
-                    panic!("{kind:?} {status} {code} may have been executed");
-                };
-                assert_eq!(scope, expected, "{kind:?} {status} {code}");
-            }
-        }
-    }
-}
-
-/// The table of Adyen's answers, row by row, in both forms of its errors.
-#[test]
-fn each_answer_means_what_the_documentation_says_of_it() {
-    for (status, code, message, transient, expected) in [
-        // The first send of this key is at work, or done: also where the answer calls itself transient.
-        (409, "704", "request already processed or in progress", None, Meaning::Unknown),
-        (422, "704", "request already processed or in progress", Some(true), Meaning::Unknown),
-        // The key store is down.
-        (503, "703", "Idempotency key store unavailable", None, Meaning::NotExecuted),
-        (400, "702", "Unexpected input", None, Meaning::Rejected),
-        (401, "000", "Unauthorized", None, Meaning::NotExecuted),
-        (403, "901", "Invalid Merchant Account", None, Meaning::NotExecuted),
-        (404, "000", "Not found", None, Meaning::Rejected),
-        (422, "14_030", "Return URL is missing.", None, Meaning::Rejected),
-        // A rate limit in the clothes of an error.
-        (500, "905", "Too many requests", None, Meaning::NotExecuted),
-        (500, "905", "Payment details are not supported", None, Meaning::Sticky),
-        (503, "000", "Internal error", None, Meaning::Sticky),
-        (500, "904", "Invalid", Some(true), Meaning::NotExecuted),
-    ] {
-        for body in [error(code, message), rfc_7807(code, message)] {
-            let answer = HttpAnswer { should_retry: transient, ..answer(status, body) };
-            for kind in KINDS {
-                assert_eq!(meaning(kind, &answer), expected, "{kind:?} {status} {code}: {}", answer.body);
-            }
-        }
-    }
-    // Something in between refuses without Adyen's words: what Adyen has to say is still to be heard.
-    for status in [400, 401, 403, 404, 422, 500, 502] {
-        assert_eq!(meaning(Sent::Refund, &answer(status, "<html>No</html>")), Meaning::Unknown, "{status}");
-    }
-}
-
-#[test]
-fn the_kind_of_a_servers_error_is_shown_to_a_person() {
-    for kind in ["configuration", "validation", "internal"] {
-        let mut body = error("905", "Payment details are not supported");
-        body["errorType"] = json!(kind);
-        let Outcome::Unknown { answer_is_stored: true, reason } = classify(Sent::Charge, &answer(500, body))
-        else {
-            panic!("it may have reached the issuer")
-        };
-        assert!(reason.contains(kind), "{reason}");
-    }
-}
-
-#[test]
-fn a_rejection_by_rfc_7807_is_read_alike() {
-    let Outcome::Definitive(reply) =
-        classify(Sent::Charge, &answer(422, rfc_7807("14_030", "Return URL is missing.")))
-    else {
-        panic!("a refusal is definitive")
-    };
-    assert_eq!(reply.request_id.as_deref(), Some(PSP));
-    let ProviderResult::Rejected { code, message, .. } = reply.result else { panic!("a refusal") };
-    assert_eq!((code.as_str(), message.as_str()), ("adyen_14_030", "Return URL is missing."));
-}
-
-#[test]
-fn a_key_that_was_used_with_other_parameters_says_nothing_about_the_money() {
-    for status in [400, 409, 422] {
-        let reused = answer(status, error("702", "Idempotency key was used with a different request"));
-        assert_eq!(meaning(Sent::Charge, &reused), Meaning::Sticky, "{status}");
-    }
-}
-
-#[test]
-fn a_rejection_names_the_error_and_the_request() {
-    let Outcome::Definitive(reply) = classify(Sent::Refund, &answer(422, error("14_006", "too late"))) else {
-        panic!("a refusal is definitive")
-    };
-    assert_eq!(reply.request_id.as_deref(), Some(PSP));
-    let ProviderResult::Rejected { payment, code, message, found } = reply.result else {
-        panic!("a refusal")
-    };
-    assert_eq!((payment, code.as_str(), message.as_str(), found), (None, "adyen_14_006", "too late", None));
 }
 
 #[test]

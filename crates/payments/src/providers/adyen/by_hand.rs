@@ -2,7 +2,8 @@
 
 use serde::Deserialize;
 
-use super::{asked, told};
+use super::answers::asked;
+use super::notices::told;
 use crate::engine::{ProviderCall, ProviderReply};
 use crate::payment::provider_event::OperationNotice;
 use crate::payment::result::CallKind;

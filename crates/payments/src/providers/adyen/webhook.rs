@@ -6,11 +6,12 @@ use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 use sha2::Sha256;
 
+use super::answers::word;
+use super::minor_units;
 use crate::payment::DisputeStatus;
 use crate::payment::id::object_of;
 use crate::payment::provider::Provider;
 use crate::payment::provider_event::{Event, EventKind, OperationNotice};
-use crate::providers::adyen::{minor_units, word};
 use once::id::ObjectId;
 
 /// What is to be answered; anything else makes Adyen send it again.

@@ -2,7 +2,9 @@
 
 use serde::Deserialize;
 
-use super::{CLOCK_SKEW_S, Meaning, Metadata, RefundedIntent, asked, read_moved, read_success, reply};
+use super::answers::{Meaning, asked, read_success, reply};
+use super::look_up::{CLOCK_SKEW_S, read_moved};
+use super::objects::{Metadata, RefundedIntent};
 use crate::engine::{LookUp, ProviderCall, ProviderReply};
 use crate::payment::result::CallKind;
 use crate::providers::codec::{HttpAnswer, is_plain};

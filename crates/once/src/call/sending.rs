@@ -1,0 +1,209 @@
+//! Sending a call: when it may be sent again, and what its answers do to it.
+
+use super::{
+    CallState, Outcome, Plan, ProviderCall, ProviderReply, RefusalScope, RetryPolicy, Settlement, Unconfirmed,
+};
+use crate::account::SentTo;
+use crate::context::Context;
+use crate::domain::{Answer, Domain, Provider};
+
+/// The longest pause that a provider can ask for, in ms.
+const RETRY_AFTER_MAX_MS: u64 = 3_600_000;
+
+impl<F: Domain> ProviderCall<F> {
+    /// Whether every send was refused with all of its copies: with a wrong key, for example.
+    pub(super) fn was_refused_everywhere(&self) -> bool {
+        self.sends > 0 && self.evidence.refused_sends >= self.sends && self.state == CallState::Frozen
+    }
+
+    pub(crate) fn plan(&self, ctx: &Context<F::Settings>) -> Plan<F::Answer> {
+        let may_be_away = self.may_be_away(ctx);
+        let was_away = self.evidence.sent_to.as_ref().is_some_and(|sent_to| sent_to.away.is_some());
+        // With the right credential back there is nothing to wait for.
+        let waits = ctx.now_ms < self.next_try_at_ms && (may_be_away || !was_away);
+        let Some(first_sent_at_ms) = self.first_sent_at_ms else {
+            return if waits {
+                Plan::WaitUntil(self.next_try_at_ms)
+            } else if may_be_away {
+                Plan::Identify
+            } else {
+                Plan::Send
+            };
+        };
+        if self.retry_policy == RetryPolicy::AtMostOnce && self.in_doubt() {
+            return Plan::Settle(Settlement::NeedsReview);
+        }
+        if !may_be_away && self.must_learn_account(ctx) {
+            return Plan::Identify;
+        }
+        if waits {
+            return Plan::WaitUntil(self.next_try_at_ms);
+        }
+        if may_be_away {
+            return Plan::Identify;
+        }
+        if self.retry_policy == RetryPolicy::AtMostOnce {
+            return Plan::Send;
+        }
+        // A clock that went back must not open the window again: a time before the first send is outside it too.
+        let in_window = ctx.now_ms >= first_sent_at_ms
+            && ctx.now_ms - first_sent_at_ms < self.provider.window_ms(&ctx.times);
+        let is_looked_up = self.answer_is_stored || self.evidence.closing.is_some();
+        if in_window && !is_looked_up {
+            Plan::Send
+        } else if !self.provider.answers_questions() && self.is_refused_for_certain() {
+            // No copy of the last send is on its way any more.
+            let quiet_at_ms = self.last_sent_at_ms.unwrap_or(0).saturating_add(ctx.times.quiet_ms);
+            if ctx.now_ms < quiet_at_ms {
+                Plan::WaitUntil(quiet_at_ms)
+            } else {
+                Plan::Settle(Settlement::NotExecuted)
+            }
+        } else {
+            Plan::LookUp
+        }
+    }
+
+    /// Whether nothing of what has arrived at the provider was executed, by its own refusals.
+    const fn is_refused_for_certain(&self) -> bool {
+        self.sends > 0 && self.evidence.refused_sends >= self.sends
+    }
+
+    /// Takes in how far the refusal of the send reaches that has just ended.
+    fn is_refused(&mut self, scope: RefusalScope, ctx: &Context<F::Settings>) {
+        let evidence = &mut self.evidence;
+        let has_no_doubt = evidence.refused_sends.saturating_add(1) >= self.sends;
+        // What began earlier than that has arrived, or never will.
+        let has_arrived = evidence.doubted_at_ms.is_some_and(|at_ms| {
+            self.last_sent_at_ms.unwrap_or(0) >= at_ms.saturating_add(ctx.times.quiet_ms)
+        });
+        match scope {
+            RefusalScope::Copy => evidence.doubted_at_ms = self.last_sent_at_ms,
+            RefusalScope::Key if has_arrived || has_no_doubt => {
+                evidence.refused_sends = self.sends;
+                evidence.doubted_at_ms = None;
+            }
+            RefusalScope::Send | RefusalScope::Key => {
+                evidence.refused_sends = evidence.refused_sends.saturating_add(1);
+            }
+        }
+    }
+
+    /// Marks a send as begun.
+    pub(crate) fn begin_send(&mut self, ctx: &Context<F::Settings>) {
+        // One that is still in flight died with its run.
+        if self.state == CallState::InFlight {
+            self.is_unheard();
+        }
+        self.state = CallState::InFlight;
+        self.goes_to(ctx);
+        self.first_sent_at_ms.get_or_insert(ctx.now_ms);
+        self.look_up = None;
+        self.evidence.absent_at_ms = None;
+        self.last_sent_at_ms = Some(self.last_sent_at_ms.unwrap_or(0).max(ctx.now_ms));
+        self.sends = self.sends.saturating_add(1);
+    }
+
+    /// Notes with which credential it is sent.
+    fn goes_to(&mut self, ctx: &Context<F::Settings>) {
+        let Some(now) = ctx.credential(self.provider) else { return };
+        match &mut self.evidence.sent_to {
+            Some(sent_to) if sent_to.credential == now => (sent_to.asking, sent_to.away) = (false, None),
+            sent_to => *sent_to = Some(SentTo::new(now)),
+        }
+    }
+
+    /// Takes in what came of a send.
+    pub(crate) fn take(&mut self, outcome: Outcome<F::Answer>, ctx: &Context<F::Settings>) {
+        self.failures = self.failures.saturating_add(1);
+        match outcome {
+            // There is nothing to ask: the key says whether an earlier send was executed, once that has arrived or never will.
+            Outcome::Definitive(reply)
+                if self.maybe_executed && reply.result.is_refusal() && !self.provider.answers_questions() =>
+            {
+                self.is_refused(RefusalScope::Key, ctx);
+                if self.is_refused_for_certain() {
+                    self.state = CallState::Settled(Settlement::Answered(reply));
+                    return;
+                }
+                self.state = CallState::Unknown;
+                let arrived_at_ms =
+                    self.evidence.doubted_at_ms.unwrap_or(0).saturating_add(ctx.times.quiet_ms);
+                let wait_ms = arrived_at_ms.saturating_sub(ctx.now_ms).min(ctx.times.quiet_ms);
+                self.try_again_after(ctx.backoff_ms(self.failures).max(wait_ms), ctx);
+            }
+            // The provider does not store every refusal: an earlier send that is still on its way would be executed.
+            Outcome::Definitive(reply) if self.maybe_executed && reply.result.is_refusal() => {
+                self.state = CallState::Unknown;
+                self.answer_is_stored = true;
+                // A used key would have said what is stored under it: until now nothing was executed.
+                self.evidence.unheard_at_ms = None;
+                self.try_again_after(ctx.backoff_ms(self.failures), ctx);
+            }
+            Outcome::Definitive(reply) => self.state = CallState::Settled(Settlement::Answered(reply)),
+            Outcome::NotExecuted { retry_after_ms, scope, .. } => {
+                self.is_refused(scope, ctx);
+                // Only this send is known to have done nothing: an earlier doubt stays.
+                self.state = if self.maybe_executed { CallState::Unknown } else { CallState::Frozen };
+                self.try_again_after(
+                    ctx.backoff_ms(self.failures).max(retry_after_ms.unwrap_or(0).min(RETRY_AFTER_MAX_MS)),
+                    ctx,
+                );
+            }
+            Outcome::Unknown { answer_is_stored, .. } => {
+                self.is_unheard();
+                self.is_unknown(answer_is_stored, ctx);
+            }
+            Outcome::Indeterminate { answer_is_stored, .. } => {
+                self.evidence.failed_at_ms = Some(ctx.now_ms);
+                self.is_unknown(answer_is_stored, ctx);
+            }
+            Outcome::Unconfirmed(unconfirmed) => {
+                self.keep(unconfirmed);
+                self.is_unknown(true, ctx);
+            }
+            Outcome::LeftOpen(reply) => {
+                self.is_unknown(true, ctx);
+                self.close(reply, ctx);
+            }
+        }
+    }
+
+    /// The last send may have been executed, and how is not heard.
+    pub(super) fn is_unheard(&mut self) {
+        self.maybe_executed = true;
+        self.evidence.unheard_at_ms = self.last_sent_at_ms;
+        self.evidence.doubted_at_ms = self.last_sent_at_ms;
+    }
+
+    /// A send ended without a definitive answer.
+    fn is_unknown(&mut self, answer_is_stored: bool, ctx: &Context<F::Settings>) {
+        self.state = CallState::Unknown;
+        self.maybe_executed = true;
+        self.evidence.doubted_at_ms = self.last_sent_at_ms;
+        self.answer_is_stored |= answer_is_stored;
+        self.try_again_after(ctx.backoff_ms(self.failures), ctx);
+    }
+
+    /// Keeps what the provider says that it has made.
+    pub(super) fn keep(&mut self, unconfirmed: Unconfirmed) {
+        let Unconfirmed { provider_id, needs_review, reason } = unconfirmed;
+        self.evidence.is_executed = true;
+        self.evidence.needs_review = needs_review.then_some(reason);
+        if provider_id.is_some() {
+            self.evidence.provider_id = provider_id;
+        }
+    }
+
+    /// Cancels what was left open, and looks at it until it is canceled.
+    pub fn close(&mut self, reply: ProviderReply<F::Answer>, ctx: &Context<F::Settings>) {
+        self.evidence.provider_id = reply.result.made().map(str::to_owned);
+        self.evidence.is_executed = true;
+        self.evidence.closing = Some(reply);
+        self.next_try_at_ms = ctx.now_ms;
+    }
+
+    pub(super) fn try_again_after(&mut self, delay_ms: u64, ctx: &Context<F::Settings>) {
+        self.next_try_at_ms = ctx.now_ms.saturating_add(delay_ms.max(1));
+    }
+}

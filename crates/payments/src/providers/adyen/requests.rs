@@ -1,0 +1,172 @@
+//! What is sent to Adyen: a payment with a stored card, its modifications, and what closes a call, each as bytes.
+
+use super::amount::AmountBody;
+use crate::payment::{Payment, Refund, RefundReason};
+use crate::providers::codec::{Authorization, UnsupportedMoney};
+use data_encoding::BASE64URL_NOPAD;
+use once::call::FrozenRequest;
+use once::id::digest;
+use serde::{Deserialize, Serialize};
+
+/// How long after the first send, in ms, the same key may be sent again. Adyen keeps keys for at least seven days and may
+/// execute anew after that: six leave a day for late copies and clocks that differ.
+pub const WINDOW_MS: u64 = 6 * 24 * 3_600_000;
+
+/// The longest `reference`, in characters.
+const REFERENCE_MAX_LEN: usize = 80;
+
+/// The idempotency key for Adyen, which takes 64 characters: `po_` and 144 bits of the digest of our readable key, so short
+/// that it fits into the `reference` too.
+pub fn derived_key(text: &str) -> String {
+    let hash = digest(&[b"adyen", text.as_bytes()]);
+    format!("po_{}", BASE64URL_NOPAD.encode(hash.get(..18).unwrap_or_default()))
+}
+
+/// The order of the members is the order of the bytes: a frozen request is the same at every try.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct PaymentBody<'a> {
+    amount: AmountBody,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    merchant_account: Option<&'a str>,
+    reference: String,
+    payment_method: StoredCard<'a>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    shopper_reference: Option<&'a str>,
+    shopper_interaction: &'static str,
+    recurring_processing_model: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    capture_delay_hours: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    additional_data: Option<AdditionalData>,
+    authentication_data: AuthenticationData,
+    return_url: &'a str,
+    metadata: Metadata<'a>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct StoredCard<'a> {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    stored_payment_method_id: &'a str,
+}
+
+/// Adyen's values here are strings, whatever they mean.
+#[derive(Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct AdditionalData {
+    pub(super) manual_capture: String,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct AuthenticationData {
+    attempt_authentication: &'static str,
+}
+
+/// Ours alone. Adyen takes 20 pairs of 20 and 80 characters, fewer and shorter than the merchant may give us: a part of the
+/// merchant's would be worse than none, so all of it stays with us, where the id leads.
+#[derive(Serialize)]
+struct Metadata<'a> {
+    resource: &'a str,
+}
+
+/// A payment with a stored card, captured at once or later. The description is not sent: the only text that Adyen takes is
+/// the one on the bank's statement.
+pub fn authorize(authorization: &Authorization<'_>) -> Result<FrozenRequest, UnsupportedMoney> {
+    let manual = || AdditionalData { manual_capture: "true".to_owned() };
+    let body = PaymentBody {
+        amount: AmountBody::new(authorization.amount_minor, authorization.currency)?,
+        merchant_account: authorization.merchant_account,
+        reference: reference(authorization.resource, authorization.derived_key),
+        payment_method: StoredCard { kind: "scheme", stored_payment_method_id: authorization.payment_method },
+        shopper_reference: authorization.customer,
+        shopper_interaction: "ContAuth",
+        // With a card on file the person may be there and asked to authenticate; else only the merchant is.
+        recurring_processing_model: match authorization.return_url {
+            Some(_) => "CardOnFile",
+            None => "UnscheduledCardOnFile",
+        },
+        // Both are said: what the merchant's account has as its default must not decide.
+        capture_delay_hours: authorization.capture.then_some(0),
+        additional_data: (!authorization.capture).then(manual),
+        authentication_data: AuthenticationData { attempt_authentication: "never" },
+        // The schema wants one, also where nobody is there to come back.
+        return_url: authorization.return_url.unwrap_or(authorization.payment_url),
+        metadata: Metadata { resource: authorization.resource },
+    };
+    Ok(FrozenRequest::new("/payments".to_owned(), encode(&body)))
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ModificationBody<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    merchant_account: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    amount: Option<AmountBody>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    merchant_refund_reason: Option<&'static str>,
+    reference: String,
+}
+
+/// Takes what was reserved, or a part of it. `id` is Adyen's `pspReference` of the payment.
+pub fn capture(
+    id: &str,
+    payment: &Payment,
+    amount_minor: u32,
+    derived_key: &str,
+) -> Result<FrozenRequest, UnsupportedMoney> {
+    let amount = AmountBody::new(amount_minor, payment.currency)?;
+    Ok(modification(id, "captures", payment, Some(amount), None, derived_key))
+}
+
+/// Gives up what was reserved.
+pub fn void(id: &str, payment: &Payment, derived_key: &str) -> FrozenRequest {
+    modification(id, "cancels", payment, None, None, derived_key)
+}
+
+/// Gives money back.
+pub fn refund(
+    id: &str,
+    payment: &Payment,
+    refund: &Refund,
+    derived_key: &str,
+) -> Result<FrozenRequest, UnsupportedMoney> {
+    let amount = AmountBody::new(refund.amount.get(), payment.currency)?;
+    let reason = match refund.reason {
+        RefundReason::RequestedByCustomer => "CUSTOMER REQUEST",
+        RefundReason::Duplicate => "DUPLICATE",
+        RefundReason::Fraudulent => "FRAUD",
+    };
+    Ok(modification(id, "refunds", payment, Some(amount), Some(reason), derived_key))
+}
+
+pub(super) fn modification(
+    id: &str,
+    kind: &str,
+    payment: &Payment,
+    amount: Option<AmountBody>,
+    merchant_refund_reason: Option<&'static str>,
+    derived_key: &str,
+) -> FrozenRequest {
+    let body = ModificationBody {
+        merchant_account: payment.merchant_account.as_deref(),
+        amount,
+        merchant_refund_reason,
+        reference: reference(&payment.id.to_string(), derived_key),
+    };
+    FrozenRequest::new(format!("/payments/{id}/{kind}"), encode(&body))
+}
+
+/// By which a person finds our resource, and a webhook the call: `{resource}.{derived key}`, 76 characters at most.
+fn reference(resource: &str, derived_key: &str) -> String {
+    let both = format!("{resource}.{derived_key}");
+    if both.len() <= REFERENCE_MAX_LEN { both } else { resource.to_owned() }
+}
+
+/// Structs of strings and numbers always have a JSON form.
+pub(super) fn encode(body: &impl Serialize) -> String {
+    serde_json::to_string(body).unwrap_or_default()
+}

@@ -1,0 +1,280 @@
+//! What Stripe's answers to a send mean.
+
+use super::objects::{ErrorBody, ErrorEnvelope, PaymentIntent, RefundObject};
+use crate::engine::{Outcome, ProviderCall, ProviderReply};
+use crate::payment::result::{CallKind, Found, ProviderResult};
+use crate::payment::{Failure, RefundState};
+use crate::providers::codec::{HttpAnswer, indeterminate, is_plain, not_executed, unknown};
+use once::call::{RefusalScope, Unconfirmed};
+use serde::Deserialize;
+
+/// What a body asks for, as far as an answer is compared with it.
+#[derive(Default, Deserialize)]
+pub(super) struct Asked {
+    pub(super) amount: Option<u64>,
+    pub(super) amount_to_capture: Option<u64>,
+    pub(super) currency: Option<String>,
+    pub(super) capture_method: Option<String>,
+}
+
+pub(super) fn asked(call: &ProviderCall) -> Asked {
+    serde_urlencoded::from_str(&call.request.body).unwrap_or_default()
+}
+
+/// What an answer to a call means.
+///
+/// Stripe's rule: `Stripe-Should-Retry` decides where it is present; else 409 and 5xx may be tried again, and nothing
+/// else. A 5xx of Stripe's own is *indeterminate*: once it is stored under the key it is all that the key will ever say, and
+/// the work may be completed hours later.
+pub fn classify(call: &ProviderCall, answer: &HttpAnswer) -> Outcome {
+    let is_stripes = answer.replayed || serde_json::from_str::<ErrorEnvelope>(&answer.body).is_ok();
+    match answer.status {
+        200..=299 => match read_success(call, &answer.body) {
+            Ok(Meaning::Is(result)) => Outcome::Definitive(reply(answer, result)),
+            Ok(Meaning::LeftOpen(result)) => Outcome::LeftOpen(reply(answer, result)),
+            Ok(Meaning::Unconfirmed(unconfirmed)) => Outcome::Unconfirmed(unconfirmed),
+            // Mangled on its way: the key gives it again.
+            Err(_) => unknown(answer, answer.replayed, "a success that cannot be read"),
+        },
+        // Not executed, and not stored under the key.
+        401 | 403 => not_executed(answer, RefusalScope::Send, "the provider refused our credentials"),
+        429 => not_executed(answer, RefusalScope::Copy, "rate limited"),
+        // An earlier send under this key is at work, or was executed with other parameters: either way money may move.
+        409 => unknown(answer, false, "the provider is still working on it"),
+        424 if is_stripes => indeterminate(answer, "something that the provider needs has failed"),
+        400..=499 if answer.should_retry == Some(true) && !answer.replayed => {
+            unknown(answer, false, "refused for the moment")
+        }
+        400..=499 => classify_refusal(answer),
+        500..=599 if is_stripes => indeterminate(answer, "the provider failed"),
+        _ => unknown(answer, false, "not an answer of the provider"),
+    }
+}
+
+/// What the object in an answer means for the call that it answers.
+pub(super) enum Meaning {
+    /// The call has ended so.
+    Is(ProviderResult),
+    /// It was made and left open. Once it is canceled the call has ended so.
+    LeftOpen(ProviderResult),
+    /// It has no meaning yet, or none that a program should believe.
+    Unconfirmed(Unconfirmed),
+}
+
+/// Not what was asked for: a person must look at it.
+fn disbelieved(id: &str, reason: &str) -> Meaning {
+    Meaning::Unconfirmed(Unconfirmed {
+        provider_id: plain_id(id),
+        needs_review: true,
+        reason: reason.to_owned(),
+    })
+}
+
+/// The id becomes a part of later addresses.
+pub(super) fn plain_id(id: &str) -> Option<String> {
+    Some(id.to_owned()).filter(|id| is_plain(id))
+}
+
+#[derive(Deserialize)]
+pub(super) struct Named {
+    pub(super) id: String,
+}
+
+/// The error is of a body that is nothing of Stripe's.
+pub(super) fn read_success(call: &ProviderCall, body: &str) -> Result<Meaning, serde_json::Error> {
+    let read = match call.kind {
+        CallKind::Refund => serde_json::from_str(body).map(|refund| read_refund(call, refund)),
+        _ => serde_json::from_str(body).map(|intent| read_intent(call, intent)),
+    };
+    read.or_else(|_| {
+        Ok(disbelieved(&serde_json::from_str::<Named>(body)?.id, "the answer lacks what it should say"))
+    })
+}
+
+fn classify_refusal(answer: &HttpAnswer) -> Outcome {
+    let Ok(ErrorEnvelope { error }) = serde_json::from_str::<ErrorEnvelope>(&answer.body) else {
+        return unknown(answer, answer.replayed, "a refusal that cannot be read");
+    };
+    match error.kind.as_str() {
+        "idempotency_error" => unknown(answer, true, "the key was used with other parameters"),
+        "card_error" => Outcome::Definitive(reply(answer, declined(error))),
+        "invalid_request_error" => {
+            let result = ProviderResult::Rejected {
+                code: error.code.unwrap_or_else(|| "provider_rejected".to_owned()),
+                message: error.message.unwrap_or_default(),
+                found: error.payment_intent.as_deref().and_then(found),
+                payment: error.payment_intent.map(|intent| intent.id),
+            };
+            Outcome::Definitive(reply(answer, result))
+        }
+        _ => unknown(answer, answer.replayed, "a refusal of an unknown kind"),
+    }
+}
+
+/// The meaning of a PaymentIntent for the call that it answers.
+pub(super) fn read_intent(call: &ProviderCall, intent: PaymentIntent) -> Meaning {
+    match call.kind {
+        CallKind::Authorize => read_new_intent(call, intent),
+        CallKind::Capture => match intent.status.as_str() {
+            "succeeded" if intent.amount_received == asked(call).amount_to_capture => {
+                Meaning::Is(ProviderResult::Captured { amount_minor: minor(intent.amount_received) })
+            }
+            "succeeded" => disbelieved(&intent.id, "the provider captured another amount"),
+            _ => disbelieved(&intent.id, "a capture after which the payment is not captured"),
+        },
+        CallKind::Void if intent.has_lapsed() => Meaning::Is(ProviderResult::Rejected {
+            payment: None,
+            code: "payment_intent_unexpected_state".to_owned(),
+            message: "What was reserved had lapsed.".to_owned(),
+            found: Some(Found::Expired),
+        }),
+        CallKind::Void if intent.status == "canceled" => Meaning::Is(ProviderResult::Voided),
+        CallKind::Void => disbelieved(&intent.id, "a cancellation after which the payment is not canceled"),
+        CallKind::Refund => disbelieved(&intent.id, "a payment where a refund should be"),
+    }
+}
+
+fn read_new_intent(call: &ProviderCall, intent: PaymentIntent) -> Meaning {
+    let asked = asked(call);
+    let manual = asked.capture_method.as_deref() == Some("manual");
+    if let Some(found) = moved_since(&asked, &intent).filter(|_| manual) {
+        return Meaning::Is(ProviderResult::Moved { payment: intent.id, found });
+    }
+    let is_as_asked = |amount: Option<u64>| {
+        intent.amount == asked.amount && amount == asked.amount && intent.currency == asked.currency
+    };
+    match intent.status.as_str() {
+        // Nothing but the whole of what was asked for is what was asked for.
+        "succeeded" if manual || !is_as_asked(intent.amount_received) => {
+            disbelieved(&intent.id, "the provider charged another amount")
+        }
+        "succeeded" => Meaning::Is(ProviderResult::Charged { payment: intent.id }),
+        "requires_capture" if !manual || !is_as_asked(intent.amount_capturable) => {
+            disbelieved(&intent.id, "the provider reserved something else")
+        }
+        "requires_capture" => {
+            let capture_before_ms = intent.capture_before_ms();
+            Meaning::Is(ProviderResult::Authorized { payment: intent.id, capture_before_ms })
+        }
+        "processing" => Meaning::Is(ProviderResult::Processing { payment: intent.id }),
+        "requires_action" if bank_page(&intent).is_some() => {
+            let url = bank_page(&intent).unwrap_or_default();
+            Meaning::Is(ProviderResult::RequiresAction { payment: intent.id, url })
+        }
+        // The bank has said no; or it can't be paid any more.
+        "requires_payment_method" if intent.last_payment_error.is_some() => {
+            Meaning::Is(not_completed(intent))
+        }
+        "canceled" => Meaning::Is(not_completed(intent)),
+        // Nobody has said no: what was asked for can still be done, by whoever has its client secret.
+        "requires_payment_method" | "requires_action" | "requires_confirmation" if is_plain(&intent.id) => {
+            Meaning::LeftOpen(not_completed(intent))
+        }
+        _ => disbelieved(&intent.id, "a payment in a state that is not known"),
+    }
+}
+
+/// What has become of a reservation that was made as asked, and that others have captured, in whole or in part, or given up.
+fn moved_since(asked: &Asked, intent: &PaymentIntent) -> Option<Found> {
+    if intent.amount != asked.amount || intent.currency != asked.currency || !is_plain(&intent.id) {
+        return None;
+    }
+    let (amount, captured) = (intent.amount?, intent.amount_received.unwrap_or(0));
+    match intent.status.as_str() {
+        "succeeded" if (1..=amount).contains(&captured) => found(intent),
+        // Several captures are permitted, and the rest is still held.
+        "requires_capture" if captured > 0 && captured + intent.amount_capturable? <= amount => found(intent),
+        "canceled" if intent.was_held() => found(intent),
+        _ => None,
+    }
+}
+
+fn bank_page(intent: &PaymentIntent) -> Option<String> {
+    Some(intent.next_action.as_ref()?.redirect_to_url.as_ref()?.url.clone())
+}
+
+fn not_completed(intent: PaymentIntent) -> ProviderResult {
+    let Failure { code, decline_code, message, .. } = failure(intent.last_payment_error);
+    ProviderResult::Declined { payment: Some(intent.id), code, decline_code, message }
+}
+
+fn failure(error: Option<ErrorBody>) -> Failure {
+    let (code, decline_code, message) =
+        error.map(|error| (error.code, error.decline_code, error.message)).unwrap_or_default();
+    Failure {
+        declined: true,
+        code: code.unwrap_or_else(|| "payment_not_completed".to_owned()),
+        decline_code,
+        message: message.unwrap_or_else(|| "The payment was not completed.".to_owned()),
+    }
+}
+
+/// What a PaymentIntent says about the payment, whatever it answers. `None` if it says nothing that lasts.
+pub(super) fn found(intent: &PaymentIntent) -> Option<Found> {
+    Some(match intent.status.as_str() {
+        "succeeded" => Found::Captured { amount_minor: minor(intent.amount_received) },
+        // One of several captures; the rest is for whoever made it.
+        "requires_capture" if minor(intent.amount_received) > 0 => {
+            Found::Captured { amount_minor: minor(intent.amount_received) }
+        }
+        "requires_capture" => Found::Authorized,
+        "canceled" if intent.has_lapsed() => Found::Expired,
+        "canceled" => Found::Voided,
+        "processing" => Found::Processing,
+        "requires_action" => Found::RequiresAction { url: bank_page(intent)? },
+        "requires_payment_method" => {
+            let error = intent.last_payment_error.as_ref();
+            let part = |part: fn(&ErrorBody) -> &Option<String>| error.and_then(|e| part(e).clone());
+            let (code, decline_code, message) =
+                (part(|e| &e.code), part(|e| &e.decline_code), part(|e| &e.message));
+            let (kind, payment_intent) = (String::new(), None);
+            Found::Failed(failure(Some(ErrorBody { kind, code, decline_code, message, payment_intent })))
+        }
+        _ => return None,
+    })
+}
+
+pub(super) fn minor(amount: Option<u64>) -> u32 {
+    amount.and_then(|amount| u32::try_from(amount).ok()).unwrap_or(0)
+}
+
+pub(super) fn read_refund(call: &ProviderCall, refund: RefundObject) -> Meaning {
+    if refund.amount != asked(call).amount {
+        return disbelieved(&refund.id, "the provider refunded another amount");
+    }
+    match refund_state(&refund) {
+        Some(RefundState::Failed { code, message }) => {
+            Meaning::Is(ProviderResult::Rejected { payment: None, code, message, found: None })
+        }
+        Some(state) => Meaning::Is(ProviderResult::Refunded {
+            refund: refund.id,
+            settled: state == RefundState::Succeeded,
+        }),
+        None => disbelieved(&refund.id, "a refund in a state that is not known"),
+    }
+}
+
+pub(super) fn refund_state(refund: &RefundObject) -> Option<RefundState> {
+    Some(match refund.status.as_deref()? {
+        "succeeded" => RefundState::Succeeded,
+        "pending" | "requires_action" => RefundState::Pending,
+        "failed" | "canceled" => RefundState::Failed {
+            code: refund.failure_reason.clone().unwrap_or_else(|| "refund_failed".to_owned()),
+            message: "The money could not be given back to the card.".to_owned(),
+        },
+        _ => return None,
+    })
+}
+
+fn declined(error: ErrorBody) -> ProviderResult {
+    ProviderResult::Declined {
+        payment: error.payment_intent.map(|intent| intent.id),
+        code: error.code.unwrap_or_else(|| "card_declined".to_owned()),
+        decline_code: error.decline_code,
+        message: error.message.unwrap_or_else(|| "The card was declined.".to_owned()),
+    }
+}
+
+pub(super) fn reply(answer: &HttpAnswer, result: ProviderResult) -> ProviderReply {
+    ProviderReply { status: answer.status, result, request_id: answer.request_id.clone() }
+}

@@ -1,0 +1,245 @@
+//! Finding out at Stripe whether a call was executed, page by page, and closing what it has left open.
+
+use super::answers::{Meaning, Named, found, plain_id, read_intent, read_refund, read_success, reply};
+use super::objects::{ErrorEnvelope, List, Metadata, PaymentIntent, RefundObject, RefundedIntent};
+use super::requests::{encode, void};
+use crate::engine::{LookUp, ProviderCall, ProviderReply};
+use crate::payment::result::{CallKind, Found, ProviderResult};
+use crate::providers::codec::{HttpAnswer, is_plain};
+use once::account::Identity;
+use once::call::FrozenRequest;
+use once::context::QUIET_MAX_MS;
+use serde::de::DeserializeOwned;
+
+/// Entries on a page of the list.
+pub(super) const PAGE_SIZE: u32 = 100;
+
+/// Clocks differ: a look-up begins this many seconds before the first send …
+pub(super) const CLOCK_SKEW_S: u64 = 300;
+
+/// … and ends this many after the last: a late send is executed long after it began, but before "it is not there" is
+/// believed ([`QUIET_MAX_MS`]).
+const LATE_S: u64 = QUIET_MAX_MS / 1000 + CLOCK_SKEW_S;
+
+/// What to ask about a call: the next page of the list in which its payment or its refund must stand, if it exists; for a
+/// capture or a void, the payment itself.
+///
+/// The list, not the search: search results appear up to a minute late, in outages an hour.
+pub fn look_up(call: &ProviderCall) -> FrozenRequest {
+    if let Some(path) = own_path(call) {
+        return FrozenRequest::new(path, String::new()).for_account(call.request.account.as_deref());
+    }
+    let limit = PAGE_SIZE.to_string();
+    let after = call.look_up.as_ref().map(|read| ("starting_after", read.after.as_str()));
+    let path = match call.kind {
+        CallKind::Authorize => {
+            let from_s = (call.first_sent_at_ms.unwrap_or(0) / 1000).saturating_sub(CLOCK_SKEW_S);
+            let to_s = (call.last_sent_at_ms.unwrap_or(0) / 1000).saturating_add(LATE_S);
+            let (from, to) = (from_s.to_string(), to_s.to_string());
+            let mut fields = vec![("created[gte]", from.as_str()), ("created[lte]", &to), ("limit", &limit)];
+            fields.extend(after);
+            format!("/v1/payment_intents?{}", encode(&fields))
+        }
+        CallKind::Capture | CallKind::Void => {
+            call.request.path.rsplit_once('/').map_or("", |(intent, _)| intent).to_owned()
+        }
+        CallKind::Refund => {
+            let asked: RefundedIntent = serde_urlencoded::from_str(&call.request.body).unwrap_or_default();
+            let mut fields = vec![("payment_intent", asked.payment_intent.as_str()), ("limit", &limit)];
+            fields.extend(after);
+            format!("/v1/refunds?{}", encode(&fields))
+        }
+    };
+    FrozenRequest::new(path, String::new()).for_account(call.request.account.as_deref())
+}
+
+/// The address of what the call has made, where its id is known.
+fn own_path(call: &ProviderCall) -> Option<String> {
+    let id = call.evidence.provider_id.as_deref()?;
+    match call.kind {
+        CallKind::Authorize => Some(format!("/v1/payment_intents/{id}")),
+        CallKind::Refund => Some(format!("/v1/refunds/{id}")),
+        CallKind::Capture | CallKind::Void => None,
+    }
+}
+
+/// The PaymentIntent that a capture, a void or a refund moves.
+pub fn payment_of(kind: CallKind, request: &FrozenRequest) -> Option<String> {
+    let id = match kind {
+        CallKind::Authorize => return None,
+        CallKind::Capture | CallKind::Void => request.path.split('/').nth(3).map(str::to_owned),
+        CallKind::Refund => {
+            serde_urlencoded::from_str::<RefundedIntent>(&request.body).ok().map(|asked| asked.payment_intent)
+        }
+    };
+    id.filter(|id| is_plain(id))
+}
+
+/// The PaymentIntent that a call is about, where it is known. Only with a key of its account and mode it is seen.
+pub fn known_payment(kind: CallKind, request: &FrozenRequest, made: Option<&str>) -> Option<String> {
+    match kind {
+        CallKind::Authorize => made.map(str::to_owned),
+        CallKind::Capture | CallKind::Void | CallKind::Refund => payment_of(kind, request),
+    }
+}
+
+fn known_payment_of(call: &ProviderCall) -> Option<String> {
+    known_payment(call.kind, &call.request, call.evidence.provider_id.as_deref())
+}
+
+/// What to ask to find out of which account the configured key is.
+/// <https://docs.stripe.com/api/accounts/retrieve>
+pub fn identity(call: &ProviderCall) -> FrozenRequest {
+    match known_payment_of(call) {
+        Some(id) => FrozenRequest::new(format!("/v1/payment_intents/{id}"), String::new())
+            .for_account(call.request.account.as_deref()),
+        // Of the key's own: the connected account is part of the call, and several platforms can be connected to it.
+        None => FrozenRequest::new("/v1/account".to_owned(), String::new()),
+    }
+}
+
+/// What the answer to that says.
+pub fn read_identity(call: &ProviderCall, answer: &HttpAnswer) -> Identity {
+    read_proof(known_payment_of(call).as_deref(), answer)
+}
+
+/// Whether this payment was seen; without one, of which account the key is.
+pub(super) fn read_proof(known: Option<&str>, answer: &HttpAnswer) -> Identity {
+    let named = serde_json::from_str::<Named>(&answer.body).ok().and_then(|named| plain_id(&named.id));
+    match (answer.status, known, named) {
+        (200, None, Some(id)) => Identity::Account(id),
+        (200, Some(known), Some(id)) if known == id => Identity::SeesIt,
+        (404, Some(_), _) if is_missing(answer) => Identity::SeesNothing,
+        (401 | 403, _, _) => Identity::Refused { status: answer.status },
+        _ => Identity::Silent,
+    }
+}
+
+fn is_missing(answer: &HttpAnswer) -> bool {
+    let error = serde_json::from_str::<ErrorEnvelope>(&answer.body).ok().map(|envelope| envelope.error);
+    error.and_then(|error| error.code).as_deref() == Some("resource_missing")
+}
+
+/// What cancels the payment that a call has left open.
+pub fn close(call: &ProviderCall) -> Option<FrozenRequest> {
+    call.evidence.closing.as_ref()?;
+    let id = call.evidence.provider_id.as_deref()?;
+    Some(void(id).for_account(call.request.account.as_deref()))
+}
+
+/// What an answer to that says.
+pub fn read_page(call: &ProviderCall, answer: &HttpAnswer) -> LookUp {
+    if let Some(closing) = &call.evidence.closing {
+        return read_closed(call, closing, answer);
+    }
+    match answer.status {
+        200 => {}
+        // It does not know the entry that the page was to begin after.
+        400 | 404 if own_path(call).is_none() => return inconclusive(answer, true, "the page was refused"),
+        404 => return LookUp::Absent,
+        _ => return inconclusive(answer, false, "the list was refused"),
+    }
+    match call.kind {
+        CallKind::Capture | CallKind::Void => read_moved(call, answer),
+        _ if own_path(call).is_some() => match read_success(call, &answer.body) {
+            Ok(meaning) => seen(answer, meaning),
+            Err(_) => inconclusive(answer, false, "an answer that cannot be read"),
+        },
+        CallKind::Authorize => {
+            let is_ours = |intent: &PaymentIntent| is_key(&intent.metadata, call);
+            read_list(call, answer, |intent| &intent.id, is_ours, |intent| read_intent(call, intent))
+        }
+        CallKind::Refund => {
+            let is_ours = |refund: &RefundObject| is_key(&refund.metadata, call);
+            read_list(call, answer, |refund| &refund.id, is_ours, |refund| read_refund(call, refund))
+        }
+    }
+}
+
+/// What a look-up has found.
+fn seen(answer: &HttpAnswer, meaning: Meaning) -> LookUp {
+    match meaning {
+        Meaning::Is(result) => LookUp::Found(reply(answer, result)),
+        Meaning::LeftOpen(result) => LookUp::LeftOpen(reply(answer, result)),
+        Meaning::Unconfirmed(unconfirmed) => LookUp::Unconfirmed(unconfirmed),
+    }
+}
+
+/// Whether what was left open is canceled: the answer shows the payment, also where it can't be canceled any more.
+fn read_closed(call: &ProviderCall, closing: &ProviderReply, answer: &HttpAnswer) -> LookUp {
+    let intent = match answer.status {
+        200 => serde_json::from_str::<PaymentIntent>(&answer.body).ok(),
+        400..=499 => serde_json::from_str::<ErrorEnvelope>(&answer.body)
+            .ok()
+            .and_then(|envelope| envelope.error.payment_intent.map(|intent| *intent)),
+        _ => None,
+    };
+    match intent {
+        Some(intent) if intent.status == "canceled" => LookUp::Found(closing.clone()),
+        Some(intent) => match read_intent(call, intent) {
+            Meaning::Is(result) if result.is_done() => LookUp::Found(reply(answer, result)),
+            Meaning::Unconfirmed(unconfirmed) => LookUp::Unconfirmed(unconfirmed),
+            Meaning::Is(_) | Meaning::LeftOpen(_) => inconclusive(answer, false, "it is not canceled yet"),
+        },
+        None => inconclusive(answer, false, "the cancellation was refused"),
+    }
+}
+
+fn is_key(metadata: &Metadata, call: &ProviderCall) -> bool {
+    metadata.idempotency_key.as_deref() == Some(&call.derived_key)
+}
+
+fn inconclusive(answer: &HttpAnswer, from_the_start: bool, reason: &str) -> LookUp {
+    LookUp::Inconclusive { from_the_start, reason: format!("{reason} ({})", answer.status) }
+}
+
+fn read_list<T: DeserializeOwned>(
+    call: &ProviderCall,
+    answer: &HttpAnswer,
+    id: impl Fn(&T) -> &String,
+    is_ours: impl Fn(&T) -> bool,
+    read: impl FnOnce(T) -> Meaning,
+) -> LookUp {
+    let Ok(page) = serde_json::from_str::<List<T>>(&answer.body) else {
+        return inconclusive(answer, false, "a list that cannot be read");
+    };
+    let last = page.data.last().map(|entry| id(entry).clone());
+    match page.data.into_iter().find(is_ours).map(read) {
+        Some(meaning) => seen(answer, meaning),
+        None if !page.has_more => LookUp::Absent,
+        None => match last.filter(|last| call.look_up.as_ref().is_none_or(|read| read.after != *last)) {
+            Some(after) => LookUp::More { after },
+            None => inconclusive(answer, true, "a list that does not go on"),
+        },
+    }
+}
+
+/// Whether a capture or a void was executed, from the payment as it is now. A payment is captured once, so one that was
+/// captured or canceled otherwise was not by this call, and never will be.
+pub(super) fn read_moved(call: &ProviderCall, answer: &HttpAnswer) -> LookUp {
+    let Ok(intent) = serde_json::from_str::<PaymentIntent>(&answer.body) else {
+        return inconclusive(answer, false, "a payment that cannot be read");
+    };
+    let now = found(&intent);
+    let is_held = intent.status == "requires_capture";
+    match read_intent(call, intent) {
+        Meaning::Is(result) => LookUp::Found(reply(answer, result)),
+        // Stripe has said that it executed this call: it was not "moved otherwise".
+        Meaning::Unconfirmed(unconfirmed) if call.evidence.is_executed => LookUp::Unconfirmed(unconfirmed),
+        Meaning::LeftOpen(_) | Meaning::Unconfirmed(_) => match now {
+            None => inconclusive(answer, false, "a payment in a state that is not known"),
+            Some(Found::Authorized | Found::RequiresAction { .. } | Found::Processing) => LookUp::Absent,
+            Some(now) => {
+                // What failed can still be canceled, and what is held captured, by a send that is on its way.
+                let is_final = !is_held && !matches!(now, Found::Failed(_));
+                let (code, message) = (
+                    "payment_intent_unexpected_state".to_owned(),
+                    "The payment was moved otherwise.".to_owned(),
+                );
+                let found = Some(now);
+                let refused = reply(answer, ProviderResult::Rejected { payment: None, code, message, found });
+                if is_final { LookUp::Found(refused) } else { LookUp::Tentative(refused) }
+            }
+        },
+    }
+}

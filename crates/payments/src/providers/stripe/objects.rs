@@ -1,0 +1,164 @@
+//! Stripe's objects, as far as they are read.
+
+use serde::Deserialize;
+use serde_json::Value;
+
+#[derive(Deserialize)]
+pub(super) struct PaymentIntent {
+    pub(super) id: String,
+    pub(super) status: String,
+    #[serde(default)]
+    pub(super) amount: Option<u64>,
+    #[serde(default)]
+    pub(super) amount_received: Option<u64>,
+    #[serde(default)]
+    pub(super) amount_capturable: Option<u64>,
+    #[serde(default)]
+    pub(super) currency: Option<String>,
+    #[serde(default)]
+    pub(super) metadata: Metadata,
+    #[serde(default)]
+    pub(super) latest_charge: Option<Value>,
+    #[serde(default)]
+    pub(super) cancellation_reason: Option<String>,
+    #[serde(default)]
+    pub(super) last_payment_error: Option<ErrorBody>,
+    #[serde(default)]
+    pub(super) next_action: Option<NextAction>,
+}
+
+impl PaymentIntent {
+    /// The charge, where it is not only named.
+    pub(super) fn charge(&self) -> ChargeObject {
+        let charge = self.latest_charge.as_ref().filter(|charge| charge.is_object());
+        charge.and_then(|charge| ChargeObject::deserialize(charge).ok()).unwrap_or_default()
+    }
+
+    pub(super) fn capture_before_ms(&self) -> Option<u64> {
+        Some(self.charge().payment_method_details?.card?.capture_before?.saturating_mul(1000))
+    }
+
+    /// It was reserved: what never was has no charge, or an error.
+    pub(super) const fn was_held(&self) -> bool {
+        self.latest_charge.is_some() && self.last_payment_error.is_none()
+    }
+
+    /// What was reserved has lapsed.
+    pub(super) fn has_lapsed(&self) -> bool {
+        let by_stripe = matches!(self.cancellation_reason.as_deref(), Some("automatic" | "expired"));
+        self.status == "canceled" && by_stripe && self.was_held()
+    }
+}
+
+#[derive(Default, Deserialize)]
+pub(super) struct ChargeObject {
+    #[serde(default)]
+    pub(super) disputed: bool,
+    #[serde(default)]
+    pub(super) payment_method_details: Option<MethodDetails>,
+}
+
+#[derive(Deserialize)]
+pub(super) struct MethodDetails {
+    #[serde(default)]
+    pub(super) card: Option<CardDetails>,
+}
+
+#[derive(Deserialize)]
+pub(super) struct CardDetails {
+    /// In s since the epoch.
+    #[serde(default)]
+    pub(super) capture_before: Option<u64>,
+}
+
+/// <https://docs.stripe.com/api/disputes/object>
+#[derive(Deserialize)]
+pub(super) struct DisputeObject {
+    pub(super) id: String,
+    pub(super) amount: u64,
+    pub(super) status: String,
+    #[serde(default)]
+    pub(super) is_charge_refundable: bool,
+    #[serde(default)]
+    pub(super) balance_transactions: Vec<BalanceMovement>,
+}
+
+#[derive(Deserialize)]
+pub(super) struct BalanceMovement {
+    /// In minor units of the settlement currency; below 0 where it was withdrawn.
+    pub(super) amount: i64,
+}
+
+#[derive(Deserialize)]
+pub(super) struct NextAction {
+    #[serde(default)]
+    pub(super) redirect_to_url: Option<Redirect>,
+}
+
+#[derive(Deserialize)]
+pub(super) struct Redirect {
+    pub(super) url: String,
+}
+
+#[derive(Deserialize)]
+pub(super) struct RefundObject {
+    pub(super) id: String,
+    #[serde(default)]
+    pub(super) status: Option<String>,
+    #[serde(default)]
+    pub(super) amount: Option<u64>,
+    #[serde(default)]
+    pub(super) metadata: Metadata,
+    #[serde(default)]
+    pub(super) failure_reason: Option<String>,
+    #[serde(default)]
+    pub(super) destination_details: Option<Destination>,
+}
+
+#[derive(Deserialize)]
+pub(super) struct Destination {
+    #[serde(default)]
+    pub(super) card: Option<DestinationCard>,
+}
+
+#[derive(Deserialize)]
+pub(super) struct DestinationCard {
+    #[serde(default, rename = "type")]
+    pub(super) kind: Option<String>,
+}
+
+#[derive(Default, Deserialize)]
+pub(super) struct Metadata {
+    #[serde(default)]
+    pub(super) idempotency_key: Option<String>,
+}
+
+#[derive(Deserialize)]
+pub(super) struct ErrorEnvelope {
+    pub(super) error: ErrorBody,
+}
+
+#[derive(Deserialize)]
+pub(super) struct ErrorBody {
+    #[serde(default, rename = "type")]
+    pub(super) kind: String,
+    #[serde(default)]
+    pub(super) code: Option<String>,
+    #[serde(default)]
+    pub(super) decline_code: Option<String>,
+    #[serde(default)]
+    pub(super) message: Option<String>,
+    #[serde(default)]
+    pub(super) payment_intent: Option<Box<PaymentIntent>>,
+}
+
+#[derive(Default, Deserialize)]
+pub(super) struct RefundedIntent {
+    pub(super) payment_intent: String,
+}
+
+#[derive(Deserialize)]
+pub(super) struct List<T> {
+    pub(super) data: Vec<T>,
+    pub(super) has_more: bool,
+}

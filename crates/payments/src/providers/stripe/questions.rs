@@ -1,0 +1,114 @@
+//! Asking Stripe how a payment, its refunds and its disputes stand.
+
+use super::answers::{found, minor, refund_state};
+use super::look_up::{PAGE_SIZE, read_proof};
+use super::objects::{DisputeObject, List, PaymentIntent, RefundObject};
+use super::requests::encode;
+use crate::payment::status_query::{Beside, RemoteRefund, StatusQuery, StatusReply};
+use crate::payment::{Dispute, DisputeStatus};
+use crate::providers::codec::HttpAnswer;
+use once::call::FrozenRequest;
+
+/// What to ask about a payment or a refund that is not decided.
+pub fn question(question: &StatusQuery) -> FrozenRequest {
+    let path = match question {
+        StatusQuery::Payment { id, .. } => {
+            format!("/v1/payment_intents/{id}?{}", encode(&[("expand[]", "latest_charge")]))
+        }
+        StatusQuery::Disputes { id, .. } => {
+            let limit = PAGE_SIZE.to_string();
+            format!("/v1/disputes?{}", encode(&[("payment_intent", id.as_str()), ("limit", &limit)]))
+        }
+        StatusQuery::Refund { id, .. } => format!("/v1/refunds/{id}"),
+        StatusQuery::Home { payment, .. } => format!("/v1/payment_intents/{payment}"),
+        StatusQuery::Refunds { id, read, .. } => {
+            let limit = PAGE_SIZE.to_string();
+            let mut fields = vec![("payment_intent", id.as_str()), ("limit", &limit)];
+            fields.extend(read.last().map(|last| ("starting_after", last.id.as_str())));
+            format!("/v1/refunds?{}", encode(&fields))
+        }
+    };
+    FrozenRequest::new(path, String::new()).for_account(question.account())
+}
+
+/// What the answer to a question says.
+pub fn read_truth(question: &StatusQuery, answer: &HttpAnswer) -> StatusReply {
+    if let StatusQuery::Home { payment, .. } = question {
+        return StatusReply::Home(read_proof(Some(payment), answer));
+    }
+    if answer.status != 200 {
+        return StatusReply::NoAnswer;
+    }
+    let truth = match question {
+        StatusQuery::Home { .. } => None,
+        StatusQuery::Payment { .. } => serde_json::from_str::<PaymentIntent>(&answer.body)
+            .ok()
+            .and_then(|intent| Some(StatusReply::Payment(found(&intent)?, beside(&intent)))),
+        StatusQuery::Disputes { .. } => {
+            serde_json::from_str::<List<DisputeObject>>(&answer.body).ok().and_then(disputes)
+        }
+        StatusQuery::Refund { .. } => serde_json::from_str::<RefundObject>(&answer.body)
+            .ok()
+            .and_then(|refund| refund_state(&refund))
+            .map(StatusReply::Refund),
+        StatusQuery::Refunds { .. } => {
+            serde_json::from_str::<List<RefundObject>>(&answer.body).ok().and_then(remote_refunds)
+        }
+    };
+    truth.unwrap_or(StatusReply::NoAnswer)
+}
+
+fn beside(intent: &PaymentIntent) -> Beside {
+    let is_in_parts = intent.status == "requires_capture" && minor(intent.amount_received) > 0;
+    Beside {
+        capture_before_ms: intent.capture_before_ms(),
+        held_minor: if is_in_parts { minor(intent.amount_capturable) } else { 0 },
+        is_disputed: intent.charge().disputed,
+    }
+}
+
+/// Disputes of a payment. `None` if one of them cannot be understood: then nothing follows from the others.
+fn disputes(list: List<DisputeObject>) -> Option<StatusReply> {
+    let disputes: Option<Vec<Dispute>> = list.data.into_iter().map(dispute).collect();
+    Some(StatusReply::Disputes(disputes?))
+}
+
+/// An inquiry that ends without a withdrawal is won.
+pub fn dispute_status(status: &str) -> DisputeStatus {
+    match status {
+        "won" | "warning_closed" | "prevented" => DisputeStatus::Won,
+        "lost" => DisputeStatus::Lost,
+        _ => DisputeStatus::Open,
+    }
+}
+
+fn dispute(object: DisputeObject) -> Option<Dispute> {
+    let moved = object.balance_transactions.iter().fold(0_i64, |sum, moved| sum.saturating_add(moved.amount));
+    Some(Dispute {
+        id: object.id,
+        amount_minor: u32::try_from(object.amount).ok()?,
+        status: dispute_status(&object.status),
+        withdrawn: moved < 0,
+        refundable: object.is_charge_refundable,
+        at_ms: None,
+    })
+}
+
+/// Refunds of a payment, by whomever. `None` if one of them cannot be understood: then nothing follows from the others.
+fn remote_refunds(list: List<RefundObject>) -> Option<StatusReply> {
+    let refunds: Option<Vec<RemoteRefund>> = list.data.into_iter().map(remote_refund).collect();
+    Some(StatusReply::Refunds { refunds: refunds?, has_more: list.has_more })
+}
+
+fn remote_refund(refund: RefundObject) -> Option<RemoteRefund> {
+    let state = refund_state(&refund)?;
+    let card = refund.destination_details.and_then(|details| details.card);
+    Some(RemoteRefund {
+        state,
+        amount_minor: u32::try_from(refund.amount?).ok()?,
+        derived_key: refund.metadata.idempotency_key,
+        // Stripe calls it so when the bank had only reserved the money, or had not booked it yet.
+        may_be_release: card.and_then(|card| card.kind).as_deref() == Some("reversal"),
+        id: refund.id,
+    })
+}

@@ -1,0 +1,232 @@
+//! Captures, voids and lapses that a provider only receives, and tells of later, in any order.
+
+use super::{AMOUNT, Harness, at, pay, refund};
+use crate::support::{NOW_MS, command};
+use once::begin::begin;
+use once::id::{InstanceId, ObjectId};
+use once::run::RunEnd;
+use paid_once::webhooks::{Event, EventKind, Ingested, OperationNotice};
+use payments::engine::{Action, Begin, Event as Input, Lifecycle, Outcome, ProviderReply, Rows, Run};
+use payments::payment::DisputeStatus;
+use payments::payment::money::AmountMinor;
+use payments::payment::operation::{CaptureRequest, Operation, PaymentRequest, Refusal, VoidRequest};
+use payments::payment::result::ProviderResult;
+use payments::providers::Provider;
+use payments::transitions::ingest;
+use std::collections::BTreeSet;
+
+/// A payment that is reserved at Adyen, and a move of it that Adyen has received. With the derived key of the move.
+pub(super) fn received(operation: Operation) -> (Harness, String) {
+    let rows = Rows::empty(ObjectId::from_bytes([7; 32]));
+    let mut bench = Harness { provider: Provider::Adyen, rows, known: BTreeSet::new(), events: Vec::new() };
+    let Operation::Payment(request) = pay(Provider::Adyen) else { panic!("it is a payment") };
+    let order_id = Some("order-1".into());
+    let request = PaymentRequest { capture: false, order_id, ..*request };
+    let reserved = ProviderResult::Authorized { payment: "psp_pay".into(), capture_before_ms: None };
+    bench.run("pay", Operation::Payment(Box::new(request)), Some(reserved));
+    let derived = bench.modify("move", operation);
+    (bench, derived)
+}
+
+pub(super) const fn capture(amount: Option<AmountMinor>) -> Operation {
+    Operation::Capture(CaptureRequest { amount })
+}
+
+fn void() -> Operation {
+    Operation::Void(VoidRequest::default())
+}
+
+impl Harness {
+    fn modify(&mut self, key: &str, operation: Operation) -> String {
+        let modification = format!("psp_{key}");
+        self.run(key, operation, Some(ProviderResult::Received { modification }))
+    }
+
+    /// News of the move, of that minute.
+    fn dated(&self, kind: &str, derived: &str, success: bool, minute: u64) -> Event {
+        let mut event = self.told(kind, derived, "psp_move", success, AMOUNT);
+        if let EventKind::Capture(told) | EventKind::Cancellation(told) | EventKind::Refund(told) =
+            &mut event.news
+        {
+            told.at_ms = Some(NOW_MS + minute * 60_000);
+        }
+        event.news = match (kind, event.news) {
+            ("CAPTURE_FAILED", EventKind::Refund(told)) => {
+                EventKind::CaptureFailed(OperationNotice { success: false, ..told })
+            }
+            ("EXPIRE", EventKind::Refund(told)) => EventKind::Expired(told),
+            ("CHARGEBACK", EventKind::Refund(told)) => {
+                EventKind::Dispute { told, status: DisputeStatus::Open, withdrawn: true }
+            }
+            ("CHARGEBACK_REVERSED", EventKind::Refund(told)) => {
+                EventKind::Dispute { told, status: DisputeStatus::Won, withdrawn: false }
+            }
+            (_, news) => news,
+        };
+        event.event_id = format!("{}:{minute}", event.event_id);
+        event
+    }
+
+    fn status(&self) -> (&'static str, Option<&'static str>) {
+        let payment = self.rows.resource.payment.as_ref().unwrap();
+        (payment.status(), payment.pending.map(|pending| pending.operation()))
+    }
+
+    fn is_refused(&mut self, key: &str, operation: Operation) -> Option<String> {
+        let begun = begin(&mut self.rows, &command(key, operation), &InstanceId("me".into()), &at(NOW_MS));
+        match begun.unwrap() {
+            Begin::Refused(Refusal::State { state, .. }) => Some(state),
+            _ => None,
+        }
+    }
+}
+
+#[test]
+fn what_is_only_received_is_under_way_until_it_is_told_how_it_ended() {
+    for (operation, kind, under_way, done) in [
+        (capture(None), "CAPTURE", "capturing", "succeeded"),
+        (void(), "CANCELLATION", "voiding", "canceled"),
+    ] {
+        let (mut bench, derived) = received(operation.clone());
+        let name = if kind == "CAPTURE" { "capture" } else { "void" };
+        assert_eq!(bench.status(), ("requires_capture", Some(name)));
+        let answer = bench.rows.keys.last().map(|key| key.lifecycle.clone());
+        assert!(matches!(answer, Some(Lifecycle::Finished(it)) if it.response.status == 202));
+        for another in [capture(None), void(), refund(), pay(Provider::Adyen)] {
+            assert_eq!(bench.is_refused("another", another).as_deref(), Some(under_way));
+        }
+        bench.hear(&bench.dated(kind, &derived, true, 1));
+        assert_eq!(bench.status(), (done, None));
+
+        // Refused afterwards: what it was before, and another one may begin, under another key.
+        let (mut bench, derived) = received(operation.clone());
+        bench.hear(&bench.dated(kind, &derived, false, 1));
+        assert_eq!(bench.status(), ("requires_capture", None));
+        let failed = bench.rows.resource.payment.as_ref().unwrap().failed_operation.clone().unwrap();
+        assert_eq!(failed.operation, name);
+        let second = bench.modify("second", operation);
+        assert_ne!(second, derived);
+        bench.hear(&bench.dated(kind, &derived, false, 2));
+        assert_eq!(bench.status(), ("requires_capture", Some(name)), "news of the first one is not its");
+        bench.hear(&bench.dated(kind, &second, true, 3));
+        assert_eq!(bench.status(), (done, None));
+    }
+}
+
+#[test]
+fn a_capture_that_fails_and_is_made_again_ends_where_the_books_stand_in_any_order() {
+    let orders = [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]];
+    for (order, heard) in orders.into_iter().flat_map(|order| [(order, 2), (order, 3)]) {
+        let (mut bench, derived) = received(capture(None));
+        let events = [
+            bench.dated("CAPTURE", &derived, true, 1),
+            bench.dated("CAPTURE_FAILED", &derived, true, 2),
+            bench.dated("CAPTURE", &derived, true, 3),
+        ];
+        let mut newest = 0;
+        for number in order.into_iter().take(heard) {
+            newest = newest.max(number);
+            bench.hear(&events[number]);
+            bench.hear(&events[number]);
+            let status = if newest == 1 { "capture_failed" } else { "succeeded" };
+            assert_eq!(bench.status(), (status, None), "{order:?} {number}");
+        }
+        if newest == 1 {
+            // Whatever is done now may take it twice.
+            for another in [capture(None), void(), refund(), pay(Provider::Adyen)] {
+                assert_eq!(bench.is_refused("another", another).as_deref(), Some("capture_failed"));
+            }
+        }
+    }
+}
+
+#[test]
+fn a_reservation_that_lapses_is_over_and_the_order_can_be_paid_again() {
+    let (mut bench, derived) = received(void());
+    bench.hear(&bench.dated("EXPIRE", &derived, true, 1));
+    assert_eq!(bench.status(), ("expired", None));
+    assert_eq!(bench.is_refused("again", pay(Provider::Adyen)), None);
+    // Of what was captured only the rest lapses.
+    let (mut bench, derived) = received(capture(None));
+    bench.hear(&bench.dated("CAPTURE", &derived, true, 1));
+    bench.hear(&bench.dated("EXPIRE", &derived, true, 2));
+    assert_eq!(bench.status(), ("succeeded", None));
+}
+
+/// A random history of the simulation found it: the run came back for a reservation that the lapse had taken away.
+#[test]
+fn a_void_that_a_lapse_overtakes_ends_with_its_own_answer() {
+    let answers = [
+        (ProviderResult::Received { modification: "psp_void".into() }, 200),
+        (ProviderResult::Voided, 200),
+        (
+            ProviderResult::Rejected {
+                payment: None,
+                code: "transaction_not_found".into(),
+                message: String::new(),
+                found: None,
+            },
+            402,
+        ),
+    ];
+    for (result, status) in answers {
+        let (mut bench, derived) = received(capture(None));
+        bench.hear(&bench.dated("CAPTURE", &derived, false, 1));
+        let me = InstanceId("me".into());
+        let begun = begin(&mut bench.rows, &command("void", void()), &me, &at(NOW_MS)).unwrap();
+        let Begin::Run(ticket) = begun else { panic!("{begun:?}") };
+        let mut run = Run::new(ticket, 0, &[]);
+        let call = loop {
+            if let Action::Send(call) = run.step(&mut bench.rows, Input::Go, &at(NOW_MS)).unwrap() {
+                break call;
+            }
+        };
+        bench.hear(&bench.dated("EXPIRE", "", true, 2));
+        assert_eq!(bench.status(), ("expired", Some("void")));
+        let reply = ProviderReply { status: 201, result, request_id: None };
+        let mut event = Input::Outcome(call.call_id, Outcome::Definitive(reply));
+        let end = loop {
+            match run.step(&mut bench.rows, event, &at(NOW_MS)).unwrap() {
+                Action::End(end) => break end,
+                _ => event = Input::Go,
+            }
+        };
+        assert!(matches!(end, RunEnd::Finished(response) if response.status == status));
+        assert_eq!(bench.status(), ("expired", None));
+    }
+}
+
+#[test]
+fn what_a_bank_takes_back_is_not_refunded_as_well() {
+    let (mut bench, derived) = received(capture(None));
+    bench.hear(&bench.dated("CAPTURE", &derived, true, 1));
+    let (taken, reversed) =
+        (bench.dated("CHARGEBACK", &derived, true, 2), bench.dated("CHARGEBACK_REVERSED", &derived, true, 3));
+    bench.hear(&taken);
+    assert_eq!(bench.status(), ("disputed", None));
+    assert_eq!(bench.is_refused("refund", refund()).as_deref(), Some("disputed"));
+    bench.hear(&reversed);
+    bench.hear(&bench.dated("CHARGEBACK", &derived, true, 2));
+    assert_eq!(bench.status(), ("succeeded", None), "the older one is old news");
+    assert_eq!(bench.is_refused("refund", refund()), None);
+}
+
+#[test]
+fn money_for_a_payment_that_is_canceled_is_never_silent() {
+    for (minute, is_seen) in [(1, false), (3, true)] {
+        let rows = Rows::empty(ObjectId::from_bytes([7; 32]));
+        let mut bench =
+            Harness { provider: Provider::Adyen, rows, known: BTreeSet::new(), events: Vec::new() };
+        let processing = ProviderResult::Processing { payment: "psp_pay".into() };
+        let authorisation = bench.run("pay", pay(Provider::Adyen), Some(processing));
+        let derived = bench.modify("void", void());
+        bench.hear(&bench.dated("CANCELLATION", &derived, true, 2));
+        assert_eq!(bench.status(), ("canceled", None));
+        let mut event = bench.told("AUTHORISATION", &authorisation, "psp_pay", true, AMOUNT);
+        if let EventKind::Authorisation(told) = &mut event.news {
+            told.at_ms = Some(NOW_MS + minute * 60_000);
+        }
+        let taken = ingest::take(&mut bench.rows, &event, &at(NOW_MS)).unwrap();
+        assert_eq!(matches!(taken, Ingested::Alert { .. }), is_seen, "minute {minute}");
+    }
+}

@@ -1,0 +1,142 @@
+//! What a provider tells of tries that are over: each has a row, and money on it is given back.
+
+use super::{AMOUNT, Harness, at, pay};
+use crate::support::NOW_MS;
+use once::alarm::wake;
+use once::id::{InstanceId, ObjectId};
+use paid_once::webhooks::{Event, EventKind, Ingested};
+use payments::engine::{Rows, Run};
+use payments::payment::operation::{Operation, PaymentRequest};
+use payments::payment::result::{CallKind, Found, ProviderResult};
+use payments::payment::status_query::{Beside, StatusQuery, StatusReply};
+use payments::providers::Provider;
+use payments::transitions::{answers, ingest, polling, try_rows};
+use std::collections::BTreeSet;
+
+/// An order whose first try was refused, and whose second one was paid. With the first one's derived key.
+fn tried_twice(provider: Provider, capture: bool) -> (Harness, String) {
+    let rows = Rows::empty(ObjectId::from_bytes([7; 32]));
+    let mut bench = Harness { provider, rows, known: BTreeSet::new(), events: Vec::new() };
+    let ask = || {
+        let Operation::Payment(request) = pay(provider) else { panic!("it is a payment") };
+        Operation::Payment(Box::new(PaymentRequest { capture, order_id: Some("order-1".into()), ..*request }))
+    };
+    let declined = ProviderResult::Declined {
+        payment: Some("psp_first".into()),
+        code: "card_declined".into(),
+        decline_code: None,
+        message: String::new(),
+    };
+    let first = bench.run("first", ask(), Some(declined));
+    let paid = match capture {
+        true => ProviderResult::Charged { payment: "psp_pay".into() },
+        false => ProviderResult::Authorized { payment: "psp_pay".into(), capture_before_ms: None },
+    };
+    bench.run("second", ask(), Some(paid));
+    (bench, first)
+}
+
+impl Harness {
+    fn of_first(&self, kind: &str, derived: &str, success: bool) -> Event {
+        let mut event = self.told(kind, derived, "psp_first", success, AMOUNT);
+        let (EventKind::Authorisation(told) | EventKind::Cancellation(told) | EventKind::Refund(told)) =
+            &mut event.news
+        else {
+            panic!("{kind}")
+        };
+        told.payment = "psp_first".to_owned();
+        event
+    }
+
+    fn takes(&mut self, event: &Event) -> Ingested {
+        let taken = ingest::take(&mut self.rows, event, &at(NOW_MS + 1)).unwrap();
+        self.rows.appended = Default::default();
+        taken
+    }
+
+    /// The alarm drives what was begun to its call, which is answered so.
+    fn drive_on(&mut self, result: ProviderResult) -> (CallKind, String, String) {
+        for ticket in wake(&mut self.rows, &InstanceId("me".into()), &at(NOW_MS + 1)) {
+            self.drive(Run::new(ticket, 0, &[]), Some(result.clone()), NOW_MS + 1);
+        }
+        let call = self.rows.calls.last().unwrap();
+        (call.kind, call.request.path.clone(), call.derived_key.clone())
+    }
+
+    fn late(&self) -> &'static str {
+        self.rows.resource.tries[0].late.as_ref().map_or("none", |late| late.stage.as_str())
+    }
+}
+
+#[test]
+fn each_try_has_a_row_that_says_how_it_ended() {
+    let (bench, first) = tried_twice(Provider::Adyen, true);
+    let rows: Vec<_> = bench
+        .rows
+        .resource
+        .tries
+        .iter()
+        .map(|row| (row.attempt, row.provider_payment.as_deref(), row.status.as_str(), row.definitive))
+        .collect();
+    let expected =
+        [(1, Some("psp_first"), "declined", Some(true)), (2, Some("psp_pay"), "succeeded", Some(true))];
+    assert_eq!(rows, expected);
+    assert_eq!(bench.rows.resource.tries[0].derived_key, first);
+    // Objects of before have no rows: they are made from the calls.
+    let mut before = bench.rows.clone();
+    before.resource.tries.clear();
+    try_rows::complete(&mut before);
+    assert_eq!(before.resource.tries, bench.rows.resource.tries);
+}
+
+#[test]
+fn money_on_a_try_that_is_over_is_seen_and_given_back() {
+    for capture in [false, true] {
+        let (mut bench, first) = tried_twice(Provider::Adyen, capture);
+        let before = bench.rows.resource.payment.clone();
+        let late = bench.of_first("AUTHORISATION", &first, true);
+        assert_eq!(bench.late(), "none", "nobody has heard of it yet");
+        assert!(matches!(bench.takes(&late), Ingested::Alert { .. }));
+        assert_eq!(bench.takes(&late), Ingested::Applied, "it is begun once");
+        let received = ProviderResult::Received { modification: "psp_back".into() };
+        let refunded = ProviderResult::Refunded { refund: "psp_back".into(), settled: false };
+        let (kind, path, derived) = bench.drive_on(if capture { refunded.clone() } else { received });
+        let (expected, place) =
+            if capture { (CallKind::Refund, "refunds") } else { (CallKind::Void, "cancels") };
+        assert_eq!((kind, path), (expected, format!("/payments/psp_first/{place}")));
+        assert_eq!(bench.late(), "pending");
+        if !capture {
+            // It cannot be canceled any more: it is refunded.
+            bench.takes(&bench.of_first("CANCELLATION", &derived, false));
+            let (kind, path, derived) = bench.drive_on(refunded);
+            assert_eq!((kind, path.as_str()), (CallKind::Refund, "/payments/psp_first/refunds"));
+            bench.takes(&bench.of_first("REFUND", &derived, true));
+        } else {
+            bench.takes(&bench.of_first("REFUND", &derived, true));
+        }
+        assert_eq!(bench.late(), "given_back");
+        assert_eq!(bench.rows.resource.payment, before, "the try that was paid is as it was");
+        assert!(bench.rows.resource.refunds.is_empty());
+    }
+}
+
+#[test]
+fn stripe_is_asked_about_a_try_that_is_over_and_gives_its_money_back() {
+    let (mut bench, _) = tried_twice(Provider::Stripe, true);
+    let news = EventKind::Ask { refund: None, payment: Some("psp_first".into()), derived_key: None };
+    let kind = "payment_intent.succeeded".to_owned();
+    let event = Event { event_id: "evt_1".into(), provider: Provider::Stripe, account: None, kind, news };
+    assert_eq!(bench.takes(&event), Ingested::Applied);
+    let [question] = &polling::begin(&mut bench.rows, false, &at(NOW_MS + 1))[..] else {
+        panic!("one is asked")
+    };
+    assert!(matches!(question, StatusQuery::Payment { id, .. } if id == "psp_first"));
+    let truth = StatusReply::Payment(Found::Captured { amount_minor: AMOUNT }, Beside::default());
+    answers::take(&mut bench.rows, question, truth, &at(NOW_MS + 1)).unwrap();
+    assert!(bench.rows.appended.facts.audit.iter().any(|record| record.action == "webhook.alert"));
+    let done = ProviderResult::Refunded { refund: "re_1".into(), settled: true };
+    let (kind, path, _) = bench.drive_on(done);
+    assert_eq!((kind, path.as_str()), (CallKind::Refund, "/v1/refunds"));
+    assert_eq!(bench.late(), "given_back");
+    assert_eq!(polling::questions(&bench.rows), []);
+}
