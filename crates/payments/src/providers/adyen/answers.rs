@@ -253,7 +253,7 @@ fn declined(answer: PaymentAnswer) -> ProviderResult {
 
 /// A `refusalReasonCode` in Stripe's words, where it has one: a merchant reads the same word from both providers. And what
 /// to tell the person who pays.
-fn refusal(reason_code: &str) -> (Option<&'static str>, &'static str) {
+pub fn refusal(reason_code: &str) -> (Option<&'static str>, &'static str) {
     match reason_code {
         "2" => (Some("generic_decline"), DECLINED),
         "5" | "25" => (Some("restricted_card"), DECLINED),
