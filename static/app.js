@@ -38,8 +38,9 @@ const isBusy = (form) => form.elements.pay.ariaDisabled === 'true';
 /** The button is not `disabled`: it would lose the focus. */
 function show(form, busy, text, label) {
   const button = form.elements.pay;
-  button.dataset.label ??= button.textContent;
-  button.textContent = label ?? button.dataset.label;
+  const words = button.lastChild; // behind its picture, if it has one
+  button.dataset.label ??= words.data;
+  words.data = label ?? button.dataset.label;
   button.ariaBusy = button.ariaDisabled = busy;
   form.elements.progress.value = text;
   for (const fieldset of form.querySelectorAll('fieldset')) fieldset.disabled = busy || 'sent' in form;

@@ -82,6 +82,17 @@ for (const javaScriptEnabled of [true, false]) {
       if (javaScriptEnabled) assert.equal(sent.length, 1, 'the button cannot be pressed twice');
     });
 
+    if (javaScriptEnabled)
+      test('the button says that it pays, and keeps its lock', async (t) => {
+        const { page } = await visit(t);
+        const pressed = await payButton(page).evaluate((button) => {
+          button.click();
+          return [button.textContent, button.querySelectorAll('svg').length];
+        });
+        assert.deepEqual(pressed, ['Paying…', 1]);
+        await paidOnce(page);
+      });
+
     test('two tabs with two keys, paid in both at once: one charge, and the receipt in both', async (t) => {
       const visitor = await visit(t);
       const tabs = [visitor.page, await another(visitor)];
