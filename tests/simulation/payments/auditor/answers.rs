@@ -88,10 +88,13 @@ impl Auditor {
             .filter(|(_, derived)| (derived.object, derived.key) == (object, key))
             .map(|(name, _)| name)
             .collect();
-        let may_still = self
-            .derived
-            .values()
-            .any(|d| (d.object, d.key) == (object, key) && d.sends.may_still_be_executed());
+        let mut sent = self.derived.values().filter(|d| (d.object, d.key) == (object, key));
+        // A void that comes after the money was taken does nothing, whenever it comes.
+        let is_taken = |resource: &String| {
+            self.ledger.values().any(|entry| entry.resource == *resource && entry.status == "captured")
+        };
+        let may_still =
+            sent.any(|d| d.sends.may_still_be_executed() && !(what == "void" && is_taken(&d.resource)));
         let body: Value = serde_json::from_slice(&bytes.2).unwrap_or_default();
         let text = |name: &str| body[name].as_str().unwrap_or_default();
         let made: Vec<&Entry> = self.ledger.values().filter(|entry| mine.contains(&entry.by)).collect();
@@ -160,7 +163,8 @@ impl Auditor {
     /// A client got an answer.
     pub(crate) fn answered(&mut self, asked: &Asked, label: &'static str, bytes: Option<&Bytes>) {
         if asked.stranger {
-            if !matches!(label, "stranger" | "reset" | "refused" | "mismatch") {
+            // Nothing was begun, and nothing is there: both are the same 404.
+            if !matches!(label, "stranger" | "not_started" | "reset" | "refused" | "mismatch") {
                 self.violated(STRANGER, format!("a stranger was answered {label}"));
             }
             return;
