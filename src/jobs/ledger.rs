@@ -19,7 +19,6 @@ pub(super) struct JobRow {
     pub(super) attempts: u32,
     pub(super) frozen: Option<String>,
     pub(super) first_at_ms: u64,
-    pub(super) history: String,
 }
 
 impl JobRow {
@@ -31,13 +30,6 @@ impl JobRow {
     /// Whether its payload was deleted.
     pub(super) fn is_purged(&self) -> bool {
         self.state == "purged"
-    }
-
-    fn history_with(&self, now_ms: u64, error: &str) -> String {
-        let mut lines: Vec<Value> = serde_json::from_str(&self.history).unwrap_or_default();
-        lines.push(json!({ "at_ms": now_ms, "error": error }));
-        let old = lines.len().saturating_sub(HISTORY_MAX);
-        json!(lines.split_off(old)).to_string()
     }
 }
 
@@ -75,7 +67,7 @@ impl<'a> Ledger<'a> {
 
     /// The job's row, if it has one.
     pub(super) async fn known(&self) -> Result<Option<JobRow>> {
-        let sql = "SELECT state, attempts, frozen, first_at_ms, history FROM jobs WHERE job_id = ?1";
+        let sql = "SELECT state, attempts, frozen, first_at_ms FROM jobs WHERE job_id = ?1";
         self.db.first(sql, vec![self.job.job_id.as_str().into()]).await
     }
 
@@ -87,7 +79,7 @@ impl<'a> Ledger<'a> {
              VALUES (?1, ?2, ?3, 'tried', 1, ?4, ?7, ?6, '[]', ?5, ?6)
              ON CONFLICT (job_id) DO UPDATE SET attempts = jobs.attempts + 1, updated_at_ms = ?6
              WHERE jobs.state = 'tried'
-             RETURNING state, attempts, frozen, first_at_ms, history";
+             RETURNING state, attempts, frozen, first_at_ms";
         let job = self.job;
         let values = vec![
             job.job_id.as_str().into(),
@@ -108,15 +100,17 @@ impl<'a> Ledger<'a> {
         self.db.run(sql, vec![self.job.job_id.as_str().into(), result.into(), now_ms.into()]).await.map(drop)
     }
 
-    /// Records a failed attempt.
+    /// Records a failed attempt, with one more line of the history: two messages of one job may fail at the same time.
     pub(super) async fn failed(&self, known: &JobRow, end: FailedAs, error: &str) -> Result<()> {
         let (state, from) = end.states();
         let sql = format!(
             "INSERT INTO jobs (job_id, kind, object, state, attempts, payload, first_at_ms, history, staged_at_ms,
                 updated_at_ms)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?9, ?7, ?8, ?9)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?9, json_array(json(?7)), ?8, ?9)
              ON CONFLICT (job_id) DO UPDATE SET state = excluded.state, attempts = excluded.attempts,
-                history = excluded.history, updated_at_ms = excluded.updated_at_ms
+                history = json_insert(CASE WHEN json_array_length(jobs.history) < {HISTORY_MAX} THEN jobs.history
+                    ELSE json_remove(jobs.history, '$[0]') END, '$[#]', json(?7)),
+                updated_at_ms = excluded.updated_at_ms
              WHERE jobs.state IN ({from})"
         );
         let job = self.job;
@@ -127,7 +121,7 @@ impl<'a> Ledger<'a> {
             state.into(),
             known.attempts.into(),
             job.payload.to_string().into(),
-            known.history_with(worker::Date::now().as_millis(), error).into(),
+            json!({ "at_ms": worker::Date::now().as_millis(), "error": error }).to_string().into(),
             job.staged_at_ms.into(),
             self.now_ms.into(),
         ];
@@ -157,12 +151,6 @@ pub(crate) async fn purge(env: &Env, object: &str, staged: &[StagedJob]) -> Resu
 impl Default for JobRow {
     /// The row of a job before its first attempt.
     fn default() -> Self {
-        Self {
-            state: "tried".to_owned(),
-            attempts: 1,
-            frozen: None,
-            first_at_ms: 0,
-            history: "[]".to_owned(),
-        }
+        Self { state: "tried".to_owned(), attempts: 1, frozen: None, first_at_ms: 0 }
     }
 }

@@ -322,8 +322,8 @@ function mailed({ emails, rows }) {
   }
   // A dead letter may have been sent: nobody knows, and it says so. None is given up before its last level.
   const dead = jobs.filter(({ state }) => state === 'dead');
-  for (const { job_id, history } of dead) {
-    const tries = JSON.parse(history).length;
+  // A try that died with its process counts, and has left no line.
+  for (const { job_id, attempts: tries } of dead) {
     if (tries < RECEIPT_TRIES) wrong.push(`${job_id} is dead after ${tries} of ${RECEIPT_TRIES} tries`);
   }
   const more = emails.filter(({ id }) => !sent.has(id));
