@@ -42,7 +42,7 @@ const together = {
     'simulator-cards',
     'simulator-customers',
   ],
-  'the simulator and its caller': ['simulator-adyen', 'simulator'],
+  'the simulator and its caller': ['simulator-adyen', 'simulator', 'simulator-payments'],
 };
 /**
  * What Firefox does in its own way, by the names of the tests: a second click while the first one is under way, ways back and reloads that

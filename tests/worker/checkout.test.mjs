@@ -10,72 +10,29 @@ import { SIGNING_KEY, startSite } from './support/harness.mjs';
 import { receiptsOf } from './support/jobs.mjs';
 import { conforming, readDocument } from './support/openapi.mjs';
 import { contentOf, expired, sign } from './support/order-link.mjs';
+import {
+  DECLINED,
+  FORM,
+  GOOD,
+  LINES,
+  OTHER_GOOD,
+  RECEIPT,
+  SOON,
+  TOTAL,
+  heading,
+  order,
+  paymentOf,
+  shopper,
+} from './support/shopper.mjs';
 import { until } from './support/until.mjs';
 
-const site = await startSite({
-  vars: { PROVIDER_TIMEOUT_MS: '400', QUIET_MS: '900', LEASE_MS: '2000', WAIT_MS: '1500' },
-});
+const site = await startSite({ vars: SOON });
 await readDocument(site);
 after(() => site.close());
 afterEach(() => site.simulator.calm());
 
-const merchant = account(site);
+const { merchant, makeLink, newOrder, open, pay, assertPaidOnce } = shopper(site);
 const stranger = account(site, 'user-bad-source@example.com');
-
-const GOOD = 'pm_card_visa';
-const OTHER_GOOD = 'pm_card_mastercard';
-const DECLINED = 'pm_card_visa_chargeDeclined';
-const BANK = 'pm_card_authenticationRequired';
-const LAST4 = { [GOOD]: '4242', [OTHER_GOOD]: '4444', [BANK]: '3184' };
-
-const LINES = [
-  { name: 'Enamel mug', unit_amount: 1450, quantity: 2 },
-  { name: 'A sticker, for nothing', unit_amount: 0, quantity: 1 },
-];
-const TOTAL = 2900;
-const order = (more) => ({ order_id: freshKey(), currency: 'usd', lines: LINES, ...more });
-const makeLink = async (body) =>
-  conforming('POST', '/checkout/sessions', await merchant.post('/checkout/sessions', body));
-/** A new order; where its page is. */
-async function newOrder(more) {
-  const made = await makeLink(order(more));
-  assert.equal(made.status, 201, made.text);
-  return new URL(made.json().url).pathname;
-}
-
-const heading = ({ text }) => /<h1>([^<]*)/.exec(text)?.[1];
-const paymentOf = ({ text }) => /pay_[\w-]{43}/.exec(text)?.[0] ?? assert.fail(`no payment in ${text}`);
-const RECEIPT = 'Thank you for your order';
-const FORM = 'Your order';
-const AT_THE_BANK = 'Your bank wants to be sure it is you';
-const UNKNOWN = 'We are confirming your payment';
-
-/** Opens an order's form. */
-async function open(path, visitor = browser(site)) {
-  const page = await visitor.visit(path);
-  assert.equal(page.status, 200, page.text);
-  assert.equal(heading(page), FORM);
-  return { visitor, path, form: page.entries, page };
-}
-/** Sends the form with this card; gives the page to which it leads. */
-async function pay({ visitor, path, form }, card = GOOD) {
-  const sent = await visitor.send(path, { ...form, payment_method: card });
-  assert.equal(sent.status, 303, sent.text);
-  assert.match(sent.header('location'), /^\/checkout\/[\w-]+\.[\w-]+(\?continue)?$/);
-  return visitor.follow(sent);
-}
-/** The page is the receipt of the only charge that there is for its payment. */
-async function assertPaidOnce(page, { total = TOTAL, card } = {}) {
-  assert.equal(heading(page), RECEIPT, page.text);
-  const payment = paymentOf(page);
-  const { charges } = await site.simulator.ledger(payment);
-  const taken = charges.filter(({ status }) => status === 'succeeded');
-  assert.equal(taken.length, 1, JSON.stringify(charges, null, 2));
-  assert.equal(taken[0].amount, total);
-  if (card) assert.equal(await site.simulator.cardOf(taken[0].payment_intent), LAST4[card]);
-  assert.ok(page.text.includes(taken[0].payment_intent), 'its reference');
-  return payment;
-}
 
 describe('POST /checkout/sessions', () => {
   test('makes a link, adds the total up, and stores nothing but which link it is', async () => {
@@ -398,200 +355,6 @@ describe('the receipt of an order', () => {
     assert.deepEqual([page.entries.email, page.entries.payment_method], ['nobody', OTHER_GOOD]);
     assert.match(page.text, /<a href="#email">Email must be one address/);
     await assertPaidOnce(await pay({ visitor, path, form: { ...page.entries, email: 'ada@example.com' } }));
-  });
-});
-
-describe('3-D Secure', () => {
-  /** An order whose bank wants to see the person. */
-  async function atTheBank() {
-    const visit = await open(await newOrder());
-    const page = await pay(visit, BANK);
-    assert.equal(heading(page), AT_THE_BANK, page.text);
-    const bank = /http-equiv="refresh" content="0; url=([^"]+)"/.exec(page.text)?.[1];
-    assert.match(bank, new RegExp(`^${site.url.origin}/_sim/3ds/pi_`), 'it leads on by itself');
-    return { ...visit, bank, page };
-  }
-  const decide = async (visit, button) => {
-    const shown = await visit.visitor.visit(visit.bank);
-    assert.equal(shown.status, 200, shown.text);
-    assert.doesNotMatch(shown.header('content-security-policy'), /form-action/, 'its buttons may be pressed');
-    const decided = await visit.visitor.send(`${visit.bank}/${button}`, {});
-    assert.equal(decided.status, 303, decided.text);
-    const back = new URL(decided.header('location'));
-    assert.match(back.pathname, /^\/payments\/pay_[\w-]{43}\/return$/);
-    return back;
-  };
-  /** The other button of the bank's page. */
-  const anotherCard = ({ page }, attempt) => ({
-    idempotency_key: page.entries.idempotency_key,
-    another_card: attempt,
-  });
-  const back = async ({ visitor }, address) => visitor.follow(await visitor.visit(address));
-
-  test('there and back: it is paid once', async () => {
-    const visit = await atTheBank();
-    assert.equal(
-      (await site.simulator.ledger()).charges.filter(({ payment_intent }) =>
-        visit.bank.endsWith(payment_intent),
-      ).length,
-      0,
-    );
-    const address = await decide(visit, 'accept');
-    await assertPaidOnce(await back(visit, address), { card: BANK });
-    address.searchParams.set('redirect_status', 'failed');
-    await assertPaidOnce(await back(visit, address), { card: BANK });
-  });
-
-  test('back from a look at the own page a moment ago: the truth is asked for all the same', async () => {
-    const visit = await atTheBank();
-    const address = await decide(visit, 'accept');
-    await assertPaidOnce(await back(visit, address), { card: BANK });
-  });
-
-  test('what the address says on the way back is not believed', async () => {
-    const visit = await atTheBank();
-    const id = visit.bank.split('/').at(-1);
-    const pay = await paymentAt(visit);
-    const forged = await site.simulator.wayBack(visit.bank);
-    forged.searchParams.set('payment_intent', id);
-    forged.searchParams.set('redirect_status', 'succeeded');
-    assert.equal(heading(await back(visit, forged)), AT_THE_BANK);
-    assert.equal(heading(await visit.visitor.visit(`${visit.path}?payment=${pay}`)), AT_THE_BANK);
-    const { charges } = await site.simulator.ledger(pay);
-    assert.deepEqual(charges, []);
-  });
-  /** The payment of an order that is not paid: its page does not name it, but the merchant knows the order. */
-  const paymentAt = async ({ path }) => {
-    const [, order_id, , currency] = contentOf(path);
-    const answer = await merchant.pay(
-      { order_id, currency, amount: TOTAL, payment_method: GOOD },
-      freshKey(),
-    );
-    assert.equal(answer.status, 409, answer.text);
-    assert.equal(answer.json().type, '/problems/payment-state');
-    return answer.json().resource.replace('/payments/', '');
-  };
-
-  test('without success: nothing is charged, the reason is told, another card pays', async () => {
-    const visit = await atTheBank();
-    const page = await back(visit, await decide(visit, 'fail'));
-    assert.equal(heading(page), FORM);
-    assert.match(page.text, /role="alert"[^]*Nothing was charged/);
-    await assertPaidOnce(await pay({ ...visit, form: page.entries }, GOOD), { card: GOOD });
-  });
-
-  test('given up for another card: the try is canceled at the provider first, and can never be charged', async () => {
-    const visit = await atTheBank();
-    assert.match(visit.page.text, /name="another_card" value="1"/);
-    const left = await visit.visitor.send(visit.path, anotherCard(visit, '1'));
-    assert.equal(left.status, 303);
-    const page = await visit.visitor.follow(left);
-    assert.equal(heading(page), FORM);
-    assert.match(page.text, /That payment was given up/);
-    const requests = await site.simulator.requests();
-    const canceled = requests.filter(({ path }) => path.endsWith(`${visit.bank.split('/').at(-1)}/cancel`));
-    assert.deepEqual(
-      canceled.map(({ status }) => status),
-      [200],
-    );
-    assert.match((await visit.visitor.visit(visit.bank)).text, /canceled/);
-    assert.match((await visit.visitor.send(`${visit.bank}/accept`, {})).text, /canceled/);
-    await assertPaidOnce(await pay({ ...visit, form: page.entries }, OTHER_GOOD), { card: OTHER_GOOD });
-  });
-
-  test('given up twice at once: it is canceled once', async () => {
-    const visit = await atTheBank();
-    const give_up = () => visit.visitor.send(visit.path, anotherCard(visit, '1'));
-    for (const left of await Promise.all([give_up(), give_up()])) assert.equal(left.status, 303);
-    const page = await until('the form', async () => {
-      const seen = await visit.visitor.visit(visit.path);
-      return heading(seen) === FORM && seen;
-    });
-    assert.equal((await cancels(visit)).length, 1);
-    await assertPaidOnce(await pay({ ...visit, form: page.entries }, GOOD), { card: GOOD });
-  });
-  const cancels = async ({ bank }) => {
-    const requests = await site.simulator.requests();
-    return requests.filter(({ path }) => path.endsWith(`${bank.split('/').at(-1)}/cancel`));
-  };
-
-  test('given up, and nobody knows whether it is: until that is known no other card is charged', async () => {
-    const visit = await atTheBank();
-    await site.simulator.fault('request_lost', { count: 1000, delay_ms: 60_000 });
-    const left = await visit.visitor.send(visit.path, anotherCard(visit, '1'));
-    assert.equal(heading(await visit.visitor.follow(left)), UNKNOWN);
-    const late = await visit.visitor.send(visit.path, { ...visit.form, payment_method: GOOD });
-    assert.equal(heading(await visit.visitor.follow(late)), UNKNOWN);
-    await site.simulator.calm();
-    const page = await until('the form', async () => {
-      const seen = await visit.visitor.visit(visit.path);
-      return heading(seen) === FORM && seen;
-    });
-    assert.match(page.text, /That payment was given up/);
-    await assertPaidOnce(await pay({ ...visit, form: page.entries }, GOOD), { card: GOOD });
-  });
-
-  test('given up too late: it is paid, and the receipt says so', async () => {
-    const visit = await atTheBank();
-    await decide(visit, 'accept'); // and never comes back
-    const left = await visit.visitor.send(visit.path, anotherCard(visit, '1'));
-    const page = await until('the receipt', async () => {
-      const seen = await visit.visitor.follow(left);
-      return heading(seen) === RECEIPT && seen;
-    });
-    await assertPaidOnce(page, { card: BANK });
-  });
-
-  test('a page of an older try gives up nothing', async () => {
-    const visit = await atTheBank();
-    const page = await back(visit, await decide(visit, 'fail'));
-    const second = await pay({ ...visit, form: page.entries }, BANK);
-    assert.equal(heading(second), AT_THE_BANK);
-    assert.match(second.text, /name="another_card" value="2"/);
-    const left = await visit.visitor.send(visit.path, anotherCard(visit, '1'));
-    assert.equal(heading(await visit.visitor.follow(left)), AT_THE_BANK);
-    await visit.visitor.follow(await visit.visitor.send(visit.path, anotherCard(visit, '2')));
-    assert.equal(heading(await visit.visitor.visit(visit.path)), FORM);
-  });
-
-  test('another tab while one is at the bank: it is not charged, and leads there', async () => {
-    const path = await newOrder();
-    const [one, other] = [await open(path), await open(path)];
-    await pay(one, BANK);
-    const page = await pay(other, GOOD);
-    assert.equal(heading(page), AT_THE_BANK);
-    assert.ok(!page.text.includes('http-equiv="refresh"'), 'a reload stays here');
-    assert.deepEqual((await site.simulator.ledger(await paymentAt(one))).charges, []);
-  });
-
-  test('the bank is asked without anybody: the order’s page shows the receipt', async () => {
-    const visit = await atTheBank();
-    await decide(visit, 'accept');
-    const page = await until('the receipt', async () => {
-      const seen = await visit.visitor.visit(visit.path);
-      return heading(seen) === RECEIPT && seen;
-    });
-    await assertPaidOnce(page, { card: BANK });
-  });
-});
-
-describe('an unknown outcome', () => {
-  test('is no failure: a page that looks again, no second try, and the receipt in the end', async () => {
-    const path = await newOrder();
-    const [visit, other] = [await open(path), await open(path)];
-    await site.simulator.fault('response_lost', { count: 1000 });
-    const page = await pay(visit);
-    assert.equal(heading(page), UNKNOWN, page.text);
-    assert.match(page.text, /http-equiv="refresh" content="\d+"/);
-    assert.match(page.text, /will not be charged twice/);
-    assert.equal(heading(await pay(other, OTHER_GOOD)), UNKNOWN);
-    assert.equal(heading(await pay(visit)), UNKNOWN);
-    await site.simulator.calm();
-    const receipt = await until('the receipt', async () => {
-      const seen = await visit.visitor.visit(path);
-      return heading(seen) === RECEIPT && seen;
-    });
-    await assertPaidOnce(receipt, { card: GOOD });
   });
 });
 

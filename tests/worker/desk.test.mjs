@@ -1,15 +1,15 @@
 // The desk over HTTP: its login, what it never shows, and that a button does what it says, once.
 
 import assert from 'node:assert/strict';
-import { createHash, randomUUID } from 'node:crypto';
+import { createHash } from 'node:crypto';
 import { after, before, describe, test } from 'node:test';
 
 import { account, freshKey } from './support/account.mjs';
 import { browser } from './support/browser.mjs';
 import { startSite } from './support/harness.mjs';
 import { objectId } from './support/objects.mjs';
-import { FORM, operator } from './support/operator.mjs';
-import { PAYMENT } from './support/payments.mjs';
+import { FORM, key, operator } from './support/operator.mjs';
+import { PAYMENT, paid as paidBy } from './support/payments.mjs';
 import { parse } from './support/prometheus.mjs';
 import { until } from './support/until.mjs';
 
@@ -18,36 +18,12 @@ const site = await startSite({ secrets: { ADMIN_TOKEN } });
 const user = account(site);
 after(() => site.close());
 
-const { DB } = await site.worker.getEnv();
-const sql = async (statement, ...values) =>
-  (
-    await DB.prepare(statement)
-      .bind(...values)
-      .all()
-  ).results;
-
-const { bearer, look, press } = operator(site, ADMIN_TOKEN);
-
-/** The one-time key of a button on a page. */
-function key(page, path) {
-  const [, form] =
-    new RegExp(`action="${path}">\\s*<input type="hidden" name="form" value="([^"]+)"`).exec(page.text) ??
-    assert.fail(`no button for ${path}`);
-  return form;
-}
+const { bearer, look, press, logOf } = operator(site, ADMIN_TOKEN);
 
 /** The one-time key of what moves money: on the page that asks once more. */
 const moneyKey = async (path, amount = '') => key(await look(`${path}?amount=${amount}`), path);
 
-/** What the log of operators has of a subject. */
-const logOf = (subject) =>
-  sql('SELECT action, outcome FROM operator_actions WHERE subject = ? ORDER BY at_ms, action_id', subject);
-
-async function paid(more = {}) {
-  const answer = await user.pay({ ...PAYMENT, ...more }, freshKey());
-  assert.equal(answer.status, 201);
-  return answer.json().id;
-}
+const paid = async (more) => (await paidBy(user, { ...PAYMENT, ...more })).id;
 
 test('the page of a payment says through which link it was begun, and which one is the newest', async () => {
   const order = { order_id: freshKey(), currency: 'usd' };
@@ -59,7 +35,7 @@ test('the page of a payment says through which link it was begun, and which one 
   const { entries } = await visitor.visit(path);
   await visitor.send(path, { ...entries, payment_method: 'pm_card_visa_chargeDeclined' });
   const [{ payment_id: id }] = await until('the read model has it', async () => {
-    const rows = await sql('SELECT payment_id FROM payments WHERE order_id = ?', order.order_id);
+    const rows = await site.rows('SELECT payment_id FROM payments WHERE order_id = ?', order.order_id);
     return rows.length > 0 && rows;
   });
   const links = async () => {
@@ -189,7 +165,10 @@ describe('a button', () => {
       refunds.map(({ amount, reason, status }) => [amount, reason, status]),
       [[500, 'duplicate', 'succeeded']],
     );
-    const log = await sql('SELECT operator, action, outcome FROM operator_actions WHERE subject = ?', id);
+    const log = await site.rows(
+      'SELECT operator, action, outcome FROM operator_actions WHERE subject = ?',
+      id,
+    );
     assert.deepEqual(log, [
       { operator: 'operator', action: 'refund $5.00, duplicate', outcome: 'refunded $5.00' },
     ]);
@@ -216,7 +195,7 @@ describe('a button', () => {
     const form = await moneyKey(refund);
     for (const amount of ['', '-5', '1,50', '0', '1.005', 'all'])
       assert.equal((await press(refund, { form, amount })).status, 422, amount);
-    assert.deepEqual(await sql('SELECT * FROM operator_actions WHERE subject = ?', id), []);
+    assert.deepEqual(await site.rows('SELECT * FROM operator_actions WHERE subject = ?', id), []);
     assert.equal((await press(refund, { form, amount: '1.50' })).status, 303);
     assert.equal((await user.ask(`/payments/${id}`)).json().amount_refunded, 150);
   });
@@ -291,7 +270,7 @@ describe('the tile of late and flagged keys', () => {
   const tile = async () =>
     Number(/Late or flagged[^]*?<[^>]*class="tile-value"[^>]*>([\d,]+)/.exec((await look('/admin')).text)[1]);
   const insert = (name, status, flagged, wakeAtMs) =>
-    sql(
+    site.rows(
       `INSERT INTO keys (object, key_id, key_hash, owner, operation, status, recovery_point, attempts, failures, in_doubt,
          flagged, wake_at_ms, created_at_ms, version, updated_at_ms)
        VALUES (?1, 1, ?1, 'account:tile', 'payment', ?2, 'started', 1, 0, 0, ?3, ?4, 1, 1, 1)`,
@@ -310,7 +289,7 @@ describe('the tile of late and flagged keys', () => {
     const { text } = await look('/admin/keys?state=late&q=account%3Atile');
     const listed = [...text.matchAll(/\/admin\/keys\/([^/"]+)\/1/g)].map(([, object]) => object);
     assert.deepEqual(listed.sort(), ['late and flagged', 'only flagged', 'only late']);
-    await sql("DELETE FROM keys WHERE owner = 'account:tile'");
+    await site.rows("DELETE FROM keys WHERE owner = 'account:tile'");
   });
 });
 
@@ -323,7 +302,7 @@ describe('a refund by an operator', () => {
     assert.equal((await user.post(`/payments/${id}/refunds`, { amount: 300 }, freshKey())).status, 201);
     const requested = async () =>
       (
-        await sql(
+        await site.rows(
           "SELECT actor, data FROM audit_records WHERE object = ? AND action = 'refund.requested' ORDER BY audit_id",
           objectId(id),
         )
@@ -363,7 +342,7 @@ describe('a command of the operator', () => {
     const post = async (path, body) =>
       (await site.fetch(path, { method: 'POST', headers: bearer, ...(body && { body }) })).status;
     const of = (subject) =>
-      sql(
+      site.rows(
         'SELECT operator, action, outcome FROM operator_actions WHERE subject = ? ORDER BY at_ms, outcome',
         subject,
       );
@@ -379,7 +358,7 @@ describe('a command of the operator', () => {
     );
     await until(
       'the read model knows of something',
-      async () => (await sql('SELECT count(*) AS number FROM payments'))[0].number > 0,
+      async () => (await site.rows('SELECT count(*) AS number FROM payments'))[0].number > 0,
     );
     assert.equal(await post('/admin/payments/all/project'), 200);
     const [all] = await of('all objects');
@@ -439,316 +418,6 @@ describe('the page of a key', () => {
   });
 });
 
-describe('dead letters', () => {
-  let id;
-  before(async () => (id = await paid()));
-
-  const object = () => Buffer.from(id.slice(4), 'base64url').toString('hex');
-  async function bury(job, payload) {
-    const now = Date.now();
-    await sql(
-      `INSERT INTO jobs (job_id, kind, object, state, attempts, payload, first_at_ms, history, staged_at_ms, updated_at_ms)
-       VALUES (?1, 'project', ?2, 'dead', 5, ?3, ?4, '[]', ?4, ?4)`,
-      ...[job, object(), JSON.stringify(payload), now],
-    );
-  }
-  const state = async (job) => (await sql('SELECT state FROM jobs WHERE job_id = ?', job))[0].state;
-
-  /** A snapshot that the read model has not seen. */
-  const snapshot = (name) => ({
-    object: object(),
-    version: 1,
-    at_ms: Date.now(),
-    owner: 'account:user@example.com',
-    payment: null,
-    refunds: [],
-    keys: [],
-    audit: [
-      {
-        audit_id: 900_000 + Math.floor(Math.random() * 90_000),
-        at_ms: 1,
-        actor: 'account:a',
-        action: name,
-        subject: 'x',
-        data: '{}',
-      },
-    ],
-  });
-  const isDone = async (name) =>
-    (await sql('SELECT 1 AS one FROM audit_records WHERE action = ?', name)).length === 1;
-
-  test('that is requeued is done', async () => {
-    const job = `test ${randomUUID()}`;
-    await bury(job, snapshot('requeued.one'));
-    const path = `/admin/dead-letters/${encodeURIComponent(job)}/requeue`;
-    const form = key(await look('/admin/dead-letters'), path);
-    assert.equal((await press(path, { form })).status, 303);
-    assert.equal(await state(job), 'tried');
-    await until('it is done', () => isDone('requeued.one'));
-    const again = await look((await press(path, { form })).header('location'));
-    assert.match(again.text, /One job is in the queue again/);
-    await sql("UPDATE jobs SET state = 'done' WHERE job_id = ?", job);
-  });
-
-  test('are all requeued at once', async () => {
-    await bury('all 1', snapshot('requeued.all.1'));
-    await bury('all 2', snapshot('requeued.all.2'));
-    const path = '/admin/dead-letters/requeue-all';
-    assert.equal((await press(path, { form: key(await look('/admin/dead-letters'), path) })).status, 303);
-    await until(
-      'they are done',
-      async () => (await isDone('requeued.all.1')) && (await isDone('requeued.all.2')),
-    );
-    assert.doesNotMatch((await look('/admin/dead-letters')).text, /all 1/);
-  });
-
-  test('that the queue does not take is a dead letter as before, and holds up no other', async () => {
-    await bury('too long', { ...snapshot('never'), owner: 'x'.repeat(140_000) });
-    await bury('short', snapshot('requeued.short'));
-    const path = '/admin/dead-letters/requeue-all';
-    const pressed = await press(path, { form: key(await look('/admin/dead-letters'), path) });
-    assert.match((await look(pressed.header('location'))).text, /the queue did not take 1/);
-    await until('the other is done', () => isDone('requeued.short'));
-    assert.equal(await state('too long'), 'dead');
-    await sql("DELETE FROM jobs WHERE job_id = 'too long'");
-  });
-  for (const [act, outcome] of [
-    ['purge', 'dropped, with what it carried'],
-    ['requeue', 'one job is in the queue again'],
-  ])
-    test(`whose ${act} is pressed ten times at once are one true line of the log`, async () => {
-      const job = `ten ${randomUUID()}`;
-      await bury(job, snapshot(`ten.${act}`));
-      const path = `/admin/dead-letters/${encodeURIComponent(job)}/${act}`;
-      const form = key(await look('/admin/dead-letters'), path);
-      await Promise.all(Array.from({ length: 10 }, () => press(path, { form })));
-      assert.deepEqual(await logOf(job), [{ action: act, outcome }]);
-      if (act === 'requeue') return;
-      // As if the press had been broken off before it could say how it ended.
-      await sql("UPDATE operator_actions SET outcome = 'begun' WHERE subject = ?", job);
-      await press(path, { form });
-      assert.deepEqual(await logOf(job), [{ action: act, outcome }]);
-    });
-
-  test('that is purged is dropped with what it carried, and cannot be requeued', async () => {
-    await bury('gone', snapshot('never'));
-    const page = await look('/admin/dead-letters');
-    const form = key(page, '/admin/dead-letters/gone/purge');
-    assert.equal((await press('/admin/dead-letters/gone/purge', { form })).status, 303);
-    assert.deepEqual(await sql("SELECT state, payload FROM jobs WHERE job_id = 'gone'"), [
-      { state: 'purged', payload: null },
-    ]);
-    const requeue = key(page, '/admin/dead-letters/gone/requeue');
-    const after = await look(
-      (await press('/admin/dead-letters/gone/requeue', { form: requeue })).header('location'),
-    );
-    assert.match(after.text, /Refused: it is not a dead letter any more/);
-  });
-});
-
-describe('a dead receipt', () => {
-  const EMAILS = { path: '/resend/' };
-  const rowOf = async (job) => (await sql('SELECT * FROM jobs WHERE job_id = ?', job))[0];
-  const becomes = (job, state) =>
-    until(`${job} is ${state}`, async () => (await rowOf(job))?.state === state, { everyMs: 50 });
-  const endsOf = (job) =>
-    site.logs().filter(({ message }) => message.includes('job_over') && message.includes(job)).length;
-  const actsOn = (job) =>
-    sql(
-      'SELECT operator, action, outcome FROM operator_actions WHERE subject = ? ORDER BY at_ms, action',
-      job,
-    );
-  const pathOf = (job, act) => `/admin/dead-letters/${job}/${act}`;
-  const letter = (job) => look(`/admin/dead-letters/${job}`);
-
-  /** The queue brings a message again. */
-  async function deliver({ payload, ...row }) {
-    const { JOBS } = await site.worker.getEnv();
-    const { job_id, kind, object, staged_at_ms } = row;
-    const job = { version: 1, job_id, kind, object, staged_at_ms, payload: JSON.parse(payload) };
-    await JOBS.send(JSON.stringify(job), { contentType: 'text' });
-  }
-
-  /** A payment whose receipt has failed on every level. `fault` is how; after `connection_reset_after` the email is out. */
-  async function buried(fault) {
-    await site.simulator.fault(fault, { ...EMAILS, count: 2 });
-    const payment = await paid();
-    const job = `${payment}_receipt`;
-    await becomes(job, 'tried');
-    // As if the pauses of an hour and more were over.
-    await sql('UPDATE jobs SET attempts = 4 WHERE job_id = ?', job);
-    await deliver(await rowOf(job));
-    await becomes(job, 'dead');
-    await until('its end was told', () => endsOf(job) === 1);
-    await site.simulator.calm();
-    return { payment, job };
-  }
-
-  for (const [fault, out] of [
-    ['error_before', 0],
-    ['connection_reset_after', 1],
-  ])
-    test(`that is requeued in two tabs, twice in each, is one email in the mailbox (after ${fault})`, async () => {
-      const { payment, job } = await buried(fault);
-      assert.equal((await site.simulator.emails(payment)).length, out);
-      const path = pathOf(job, 'requeue');
-      const tabs = [key(await letter(job), path), key(await letter(job), path)];
-      assert.notEqual(tabs[0], tabs[1]);
-      const answers = await Promise.all([...tabs, ...tabs].map((form) => press(path, { form })));
-      assert.deepEqual(
-        answers.map(({ status }) => status),
-        [303, 303, 303, 303],
-      );
-      await becomes(job, 'done');
-      const acts = await actsOn(job);
-      assert.equal(acts.length, 2, 'one line for each tab, however often it was pressed');
-      assert.ok(acts.every(({ operator, action }) => operator === 'operator' && action === 'requeue'));
-      const sent = acts.filter(({ outcome }) => outcome === 'one job is in the queue again').length;
-      assert.ok(sent >= 1, JSON.stringify(acts));
-      // Each message that a press has sent has come to its end.
-      await until('all of them are over', () => endsOf(job) === 1 + sent, { everyMs: 50 });
-      assert.equal((await site.simulator.emails(payment)).length, 1);
-      const row = await rowOf(job);
-      assert.deepEqual([row.state, row.payload, row.frozen], ['done', null, null]);
-      const late = await look((await press(path, { form: tabs[0] })).header('location'));
-      assert.match(late.text, /One job is in the queue again|It is not a dead letter any more/i);
-      assert.equal((await actsOn(job)).length, 2, 'a late press is the same press');
-    });
-
-  test('is requeued with all others, and each is one email', async () => {
-    const letters = [await buried('error_before'), await buried('error_before')];
-    const path = '/admin/dead-letters/requeue-all';
-    const form = key(await look('/admin/dead-letters'), path);
-    await Promise.all([press(path, { form }), press(path, { form })]);
-    for (const { payment, job } of letters) {
-      await becomes(job, 'done');
-      await until('its end was told', () => endsOf(job) === 2);
-      assert.equal((await site.simulator.emails(payment)).length, 1);
-    }
-  });
-
-  test('that is purged is never sent, whatever still comes for it, and the log says who did it', async () => {
-    const { payment, job } = await buried('error_before');
-    const row = await rowOf(job);
-    const page = await letter(job);
-    const form = key(page, pathOf(job, 'purge'));
-    assert.equal((await press(pathOf(job, 'purge'), { form })).status, 303);
-    const requeue = await press(pathOf(job, 'requeue'), { form: key(page, pathOf(job, 'requeue')) });
-    assert.match((await look(requeue.header('location'))).text, /Refused: it is not a dead letter any more/);
-    await deliver(row);
-    await until('its message is over', () => endsOf(job) === 2);
-    assert.deepEqual(await site.simulator.emails(payment), []);
-    const { state, payload, frozen } = await rowOf(job);
-    assert.deepEqual([state, payload, frozen], ['purged', null, null], 'the address is gone');
-    assert.deepEqual(await actsOn(job), [
-      { operator: 'operator', action: 'purge', outcome: 'dropped, with what it carried' },
-      { operator: 'operator', action: 'requeue', outcome: 'refused: it is not a dead letter any more' },
-    ]);
-    assert.match((await look('/admin/audit')).text, /purge/);
-    // The control: under another id the same message is an email.
-    await deliver({ ...row, job_id: `${job}_control` });
-    await becomes(`${job}_control`, 'done');
-    assert.equal((await site.simulator.emails(payment)).length, 1);
-  });
-});
-
-describe('breaks', () => {
-  test('that is repaired lets the object tell the read model what is true', async () => {
-    const id = await paid();
-    await until(
-      'it is in the read model',
-      async () => (await sql('SELECT 1 AS one FROM payments WHERE payment_id = ?', id)).length,
-    );
-    await sql("UPDATE payments SET status = 'processing', captured_minor = 0 WHERE payment_id = ?", id);
-    await sql(
-      `INSERT INTO breaks (break_id, kind, provider, resource, state, first_seen_at_ms, last_seen_at_ms)
-       VALUES ('stale:1', 'status', 'stripe', ?1, 'open', 1, 1)`,
-      id,
-    );
-    const path = '/admin/breaks/stale%3A1/repair';
-    const form = key(await look('/admin/breaks'), path);
-    assert.equal((await press(path, { form })).status, 303);
-    await until('the read model is mended', async () => {
-      const [row] = await sql('SELECT status, captured_minor FROM payments WHERE payment_id = ?', id);
-      return row.status === 'succeeded' && row.captured_minor === 2500;
-    });
-  });
-});
-
-describe('a break that is right as it is', () => {
-  /** What the form of a break's Accept carries besides the note. */
-  function accept(page, id) {
-    const form = key(page, path(id));
-    return {
-      form,
-      seen: new RegExp(`value="${form}">\\s*<input type="hidden" name="seen" value="(\\w+)"`).exec(
-        page.text,
-      )[1],
-    };
-  }
-
-  const path = (id) => `/admin/breaks/${encodeURIComponent(id)}/accept`;
-  const find = (id) =>
-    sql(
-      `INSERT INTO breaks (break_id, kind, provider, ours, theirs, state, first_seen_at_ms, last_seen_at_ms)
-       VALUES (?1, 'amount', 'stripe', '2500 usd', '2400 usd', 'open', 1, 1)`,
-      id,
-    );
-
-  test('is accepted once, however often it is pressed, and the log has one true line', async () => {
-    await find('right:1');
-    const entries = { ...accept(await look('/admin/breaks'), 'right:1'), note: 'a fee of the bank' };
-    await Promise.all(Array.from({ length: 10 }, () => press(path('right:1'), entries)));
-    const once = [{ action: 'accept: a fee of the bank', outcome: 'accepted' }];
-    assert.deepEqual(await logOf('right:1'), once);
-    // As if the press had been broken off before it could say how it ended.
-    await sql("UPDATE operator_actions SET outcome = 'begun' WHERE subject = 'right:1'");
-    await press(path('right:1'), entries);
-    assert.deepEqual(await logOf('right:1'), once);
-    assert.deepEqual(await sql("SELECT state, note FROM breaks WHERE break_id = 'right:1'"), [
-      { state: 'accepted', note: 'a fee of the bank' },
-    ]);
-  });
-
-  test('and that somebody else has accepted with another note is not accepted again', async () => {
-    await find('right:2');
-    const entries = { ...accept(await look('/admin/breaks'), 'right:2'), note: 'mine' };
-    await sql("UPDATE breaks SET state = 'accepted', note = 'theirs' WHERE break_id = 'right:2'");
-    await press(path('right:2'), entries);
-    assert.deepEqual(await logOf('right:2'), [
-      { action: 'accept: mine', outcome: 'refused: it is not open any more' },
-    ]);
-  });
-});
-
-describe('a break that has changed since its page was loaded', () => {
-  const path = '/admin/breaks/changed%3A1/accept';
-  const entries = (page) => ({
-    form: key(page, path),
-    seen: page.text.split(key(page, path))[1].match(/name="seen" value="(\w+)"/)[1],
-    note: 'seen and right',
-  });
-  const row = async () =>
-    (await sql("SELECT state, note, theirs FROM breaks WHERE break_id = 'changed:1'"))[0];
-
-  test('is not accepted: nobody has seen what it says now', async () => {
-    await sql(
-      `INSERT INTO breaks (break_id, kind, provider, ours, theirs, state, first_seen_at_ms, last_seen_at_ms)
-       VALUES ('changed:1', 'amount', 'stripe', '2500 usd', NULL, 'open', 1, 1)`,
-    );
-    const before = entries(await look('/admin/breaks'));
-    await sql("UPDATE breaks SET theirs = '0 usd' WHERE break_id = 'changed:1'");
-    const told = await look((await press(path, before)).header('location'));
-    assert.match(told.text, /it has changed since the page was loaded: look again/);
-    assert.deepEqual(await row(), { state: 'open', note: null, theirs: '0 usd' });
-    const { seen, ...blind } = entries(await look('/admin/breaks'));
-    await press(path, blind);
-    assert.equal((await row()).state, 'open', 'nor without saying what was seen');
-    await press(path, { ...entries(await look('/admin/breaks')), seen });
-    assert.deepEqual(await row(), { state: 'accepted', note: 'seen and right', theirs: '0 usd' });
-  });
-});
-
 describe('no page', () => {
   test('shows a secret, a token, a request’s data or an address for receipts', async () => {
     const idempotencyKey = freshKey();
@@ -765,7 +434,7 @@ describe('no page', () => {
     const { id } = answer.json();
     await until(
       'its receipt has a row',
-      async () => (await sql('SELECT 1 AS one FROM jobs WHERE job_id LIKE ?', `${id}%`)).length,
+      async () => (await site.rows('SELECT 1 AS one FROM jobs WHERE job_id LIKE ?', `${id}%`)).length,
     );
     const payment = await look(`/admin/payments/${id}`);
     const [keyPath] = /\/admin\/keys\/[0-9a-f]{64}\/1/.exec(payment.text);

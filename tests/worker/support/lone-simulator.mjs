@@ -112,3 +112,13 @@ export const card = (more = {}) => ({
   confirm: true,
   ...more,
 });
+
+/** What a promise was rejected with. */
+export async function rejected(promise) {
+  try {
+    await promise;
+  } catch (error) {
+    return error;
+  }
+  throw new assert.AssertionError({ message: 'it should have been refused' });
+}

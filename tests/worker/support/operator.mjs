@@ -11,6 +11,12 @@ export function operator(site, token) {
   const bearer = { authorization: `Bearer ${token}` };
   return {
     bearer,
+    /** What the log of operators has of a subject. */
+    logOf: (subject) =>
+      site.rows(
+        'SELECT action, outcome FROM operator_actions WHERE subject = ? ORDER BY at_ms, action_id',
+        subject,
+      ),
     look: async (path, headers = bearer) => read(await site.fetch(path, { headers })),
     press: async (path, entries, headers = {}) =>
       read(
@@ -21,6 +27,14 @@ export function operator(site, token) {
         }),
       ),
   };
+}
+
+/** The one-time key of a button on a page. */
+export function key(page, path) {
+  const [, form] =
+    new RegExp(`action="${path}">\\s*<input type="hidden" name="form" value="([^"]+)"`).exec(page.text) ??
+    assert.fail(`no button for ${path}`);
+  return form;
 }
 
 /** The hidden entries and the address of a form on a page, by what its address ends with. */

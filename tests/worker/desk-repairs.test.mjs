@@ -1,0 +1,332 @@
+// What the desk repairs: dead letters, receipts that were not sent, and breaks between us and a provider.
+
+import assert from 'node:assert/strict';
+import { randomUUID } from 'node:crypto';
+import { after, before, describe, test } from 'node:test';
+
+import { account } from './support/account.mjs';
+import { startSite } from './support/harness.mjs';
+import { key, operator } from './support/operator.mjs';
+import { paid as paidBy } from './support/payments.mjs';
+import { until } from './support/until.mjs';
+
+const ADMIN_TOKEN = 'the-operators-own-secret-of-the-tests';
+const site = await startSite({ secrets: { ADMIN_TOKEN } });
+const user = account(site);
+after(() => site.close());
+
+const { look, press, logOf } = operator(site, ADMIN_TOKEN);
+const paid = async () => (await paidBy(user)).id;
+
+describe('dead letters', () => {
+  let id;
+  before(async () => (id = await paid()));
+
+  const object = () => Buffer.from(id.slice(4), 'base64url').toString('hex');
+  async function bury(job, payload) {
+    const now = Date.now();
+    await site.rows(
+      `INSERT INTO jobs (job_id, kind, object, state, attempts, payload, first_at_ms, history, staged_at_ms, updated_at_ms)
+       VALUES (?1, 'project', ?2, 'dead', 5, ?3, ?4, '[]', ?4, ?4)`,
+      ...[job, object(), JSON.stringify(payload), now],
+    );
+  }
+  const state = async (job) => (await site.rows('SELECT state FROM jobs WHERE job_id = ?', job))[0].state;
+
+  /** A snapshot that the read model has not seen. */
+  const snapshot = (name) => ({
+    object: object(),
+    version: 1,
+    at_ms: Date.now(),
+    owner: 'account:user@example.com',
+    payment: null,
+    refunds: [],
+    keys: [],
+    audit: [
+      {
+        audit_id: 900_000 + Math.floor(Math.random() * 90_000),
+        at_ms: 1,
+        actor: 'account:a',
+        action: name,
+        subject: 'x',
+        data: '{}',
+      },
+    ],
+  });
+  const isDone = async (name) =>
+    (await site.rows('SELECT 1 AS one FROM audit_records WHERE action = ?', name)).length === 1;
+
+  test('that is requeued is done', async () => {
+    const job = `test ${randomUUID()}`;
+    await bury(job, snapshot('requeued.one'));
+    const path = `/admin/dead-letters/${encodeURIComponent(job)}/requeue`;
+    const form = key(await look('/admin/dead-letters'), path);
+    assert.equal((await press(path, { form })).status, 303);
+    assert.equal(await state(job), 'tried');
+    await until('it is done', () => isDone('requeued.one'));
+    const again = await look((await press(path, { form })).header('location'));
+    assert.match(again.text, /One job is in the queue again/);
+    await site.rows("UPDATE jobs SET state = 'done' WHERE job_id = ?", job);
+  });
+
+  test('are all requeued at once', async () => {
+    await bury('all 1', snapshot('requeued.all.1'));
+    await bury('all 2', snapshot('requeued.all.2'));
+    const path = '/admin/dead-letters/requeue-all';
+    assert.equal((await press(path, { form: key(await look('/admin/dead-letters'), path) })).status, 303);
+    await until(
+      'they are done',
+      async () => (await isDone('requeued.all.1')) && (await isDone('requeued.all.2')),
+    );
+    assert.doesNotMatch((await look('/admin/dead-letters')).text, /all 1/);
+  });
+
+  test('that the queue does not take is a dead letter as before, and holds up no other', async () => {
+    await bury('too long', { ...snapshot('never'), owner: 'x'.repeat(140_000) });
+    await bury('short', snapshot('requeued.short'));
+    const path = '/admin/dead-letters/requeue-all';
+    const pressed = await press(path, { form: key(await look('/admin/dead-letters'), path) });
+    assert.match((await look(pressed.header('location'))).text, /the queue did not take 1/);
+    await until('the other is done', () => isDone('requeued.short'));
+    assert.equal(await state('too long'), 'dead');
+    await site.rows("DELETE FROM jobs WHERE job_id = 'too long'");
+  });
+  for (const [act, outcome] of [
+    ['purge', 'dropped, with what it carried'],
+    ['requeue', 'one job is in the queue again'],
+  ])
+    test(`whose ${act} is pressed ten times at once are one true line of the log`, async () => {
+      const job = `ten ${randomUUID()}`;
+      await bury(job, snapshot(`ten.${act}`));
+      const path = `/admin/dead-letters/${encodeURIComponent(job)}/${act}`;
+      const form = key(await look('/admin/dead-letters'), path);
+      await Promise.all(Array.from({ length: 10 }, () => press(path, { form })));
+      assert.deepEqual(await logOf(job), [{ action: act, outcome }]);
+      if (act === 'requeue') return;
+      // As if the press had been broken off before it could say how it ended.
+      await site.rows("UPDATE operator_actions SET outcome = 'begun' WHERE subject = ?", job);
+      await press(path, { form });
+      assert.deepEqual(await logOf(job), [{ action: act, outcome }]);
+    });
+
+  test('that is purged is dropped with what it carried, and cannot be requeued', async () => {
+    await bury('gone', snapshot('never'));
+    const page = await look('/admin/dead-letters');
+    const form = key(page, '/admin/dead-letters/gone/purge');
+    assert.equal((await press('/admin/dead-letters/gone/purge', { form })).status, 303);
+    assert.deepEqual(await site.rows("SELECT state, payload FROM jobs WHERE job_id = 'gone'"), [
+      { state: 'purged', payload: null },
+    ]);
+    const requeue = key(page, '/admin/dead-letters/gone/requeue');
+    const after = await look(
+      (await press('/admin/dead-letters/gone/requeue', { form: requeue })).header('location'),
+    );
+    assert.match(after.text, /Refused: it is not a dead letter any more/);
+  });
+});
+
+describe('a dead receipt', () => {
+  const EMAILS = { path: '/resend/' };
+  const rowOf = async (job) => (await site.rows('SELECT * FROM jobs WHERE job_id = ?', job))[0];
+  const becomes = (job, state) =>
+    until(`${job} is ${state}`, async () => (await rowOf(job))?.state === state, { everyMs: 50 });
+  const endsOf = (job) =>
+    site.logs().filter(({ message }) => message.includes('job_over') && message.includes(job)).length;
+  const actsOn = (job) =>
+    site.rows(
+      'SELECT operator, action, outcome FROM operator_actions WHERE subject = ? ORDER BY at_ms, action',
+      job,
+    );
+  const pathOf = (job, act) => `/admin/dead-letters/${job}/${act}`;
+  const letter = (job) => look(`/admin/dead-letters/${job}`);
+
+  /** The queue brings a message again. */
+  async function deliver({ payload, ...row }) {
+    const { JOBS } = await site.worker.getEnv();
+    const { job_id, kind, object, staged_at_ms } = row;
+    const job = { version: 1, job_id, kind, object, staged_at_ms, payload: JSON.parse(payload) };
+    await JOBS.send(JSON.stringify(job), { contentType: 'text' });
+  }
+
+  /**
+   * A payment whose receipt has failed on every level. `fault` is how; after `connection_reset_after` the email is out. The message of the
+   * first failure comes again, too, once its pause of some seconds is over: it finds the job at its end.
+   */
+  async function buried(fault) {
+    await site.simulator.fault(fault, { ...EMAILS, count: 2 });
+    const payment = await paid();
+    const job = `${payment}_receipt`;
+    await becomes(job, 'tried');
+    // As if the pauses of an hour and more were over.
+    await site.rows('UPDATE jobs SET attempts = 4 WHERE job_id = ?', job);
+    await deliver(await rowOf(job));
+    await becomes(job, 'dead');
+    await until('its end was told', () => endsOf(job) >= 1);
+    await site.simulator.calm();
+    return { payment, job };
+  }
+
+  for (const [fault, out] of [
+    ['error_before', 0],
+    ['connection_reset_after', 1],
+  ])
+    test(`that is requeued in two tabs, twice in each, is one email in the mailbox (after ${fault})`, async () => {
+      const { payment, job } = await buried(fault);
+      assert.equal((await site.simulator.emails(payment)).length, out);
+      const path = pathOf(job, 'requeue');
+      const tabs = [key(await letter(job), path), key(await letter(job), path)];
+      assert.notEqual(tabs[0], tabs[1]);
+      const answers = await Promise.all([...tabs, ...tabs].map((form) => press(path, { form })));
+      assert.deepEqual(
+        answers.map(({ status }) => status),
+        [303, 303, 303, 303],
+      );
+      await becomes(job, 'done');
+      const acts = await actsOn(job);
+      assert.equal(acts.length, 2, 'one line for each tab, however often it was pressed');
+      assert.ok(acts.every(({ operator, action }) => operator === 'operator' && action === 'requeue'));
+      const sent = acts.filter(({ outcome }) => outcome === 'one job is in the queue again').length;
+      assert.ok(sent >= 1, JSON.stringify(acts));
+      // Each message that a press has sent has come to its end.
+      await until('all of them are over', () => endsOf(job) === 2 + sent, { everyMs: 50 });
+      assert.equal((await site.simulator.emails(payment)).length, 1);
+      const row = await rowOf(job);
+      assert.deepEqual([row.state, row.payload, row.frozen], ['done', null, null]);
+      const late = await look((await press(path, { form: tabs[0] })).header('location'));
+      assert.match(late.text, /One job is in the queue again|It is not a dead letter any more/i);
+      assert.equal((await actsOn(job)).length, 2, 'a late press is the same press');
+    });
+
+  test('is requeued with all others, and each is one email', async () => {
+    const letters = [await buried('error_before'), await buried('error_before')];
+    const path = '/admin/dead-letters/requeue-all';
+    const form = key(await look('/admin/dead-letters'), path);
+    await Promise.all([press(path, { form }), press(path, { form })]);
+    for (const { payment, job } of letters) {
+      await becomes(job, 'done');
+      await until('its end was told each time', () => endsOf(job) === 3);
+      assert.equal((await site.simulator.emails(payment)).length, 1);
+    }
+  });
+
+  test('that is purged is never sent, whatever still comes for it, and the log says who did it', async () => {
+    const { payment, job } = await buried('error_before');
+    const row = await rowOf(job);
+    const page = await letter(job);
+    const form = key(page, pathOf(job, 'purge'));
+    assert.equal((await press(pathOf(job, 'purge'), { form })).status, 303);
+    const requeue = await press(pathOf(job, 'requeue'), { form: key(page, pathOf(job, 'requeue')) });
+    assert.match((await look(requeue.header('location'))).text, /Refused: it is not a dead letter any more/);
+    await deliver(row);
+    await until('its messages are over', () => endsOf(job) === 3);
+    assert.deepEqual(await site.simulator.emails(payment), []);
+    const { state, payload, frozen } = await rowOf(job);
+    assert.deepEqual([state, payload, frozen], ['purged', null, null], 'the address is gone');
+    assert.deepEqual(await actsOn(job), [
+      { operator: 'operator', action: 'purge', outcome: 'dropped, with what it carried' },
+      { operator: 'operator', action: 'requeue', outcome: 'refused: it is not a dead letter any more' },
+    ]);
+    assert.match((await look('/admin/audit')).text, /purge/);
+    // The control: under another id the same message is an email.
+    await deliver({ ...row, job_id: `${job}_control` });
+    await becomes(`${job}_control`, 'done');
+    assert.equal((await site.simulator.emails(payment)).length, 1);
+  });
+});
+
+describe('breaks', () => {
+  test('that is repaired lets the object tell the read model what is true', async () => {
+    const id = await paid();
+    await until(
+      'it is in the read model',
+      async () => (await site.rows('SELECT 1 AS one FROM payments WHERE payment_id = ?', id)).length,
+    );
+    await site.rows("UPDATE payments SET status = 'processing', captured_minor = 0 WHERE payment_id = ?", id);
+    await site.rows(
+      `INSERT INTO breaks (break_id, kind, provider, resource, state, first_seen_at_ms, last_seen_at_ms)
+       VALUES ('stale:1', 'status', 'stripe', ?1, 'open', 1, 1)`,
+      id,
+    );
+    const path = '/admin/breaks/stale%3A1/repair';
+    const form = key(await look('/admin/breaks'), path);
+    assert.equal((await press(path, { form })).status, 303);
+    await until('the read model is mended', async () => {
+      const [row] = await site.rows('SELECT status, captured_minor FROM payments WHERE payment_id = ?', id);
+      return row.status === 'succeeded' && row.captured_minor === 2500;
+    });
+  });
+});
+
+describe('a break that is right as it is', () => {
+  /** What the form of a break's Accept carries besides the note. */
+  function accept(page, id) {
+    const form = key(page, path(id));
+    return {
+      form,
+      seen: new RegExp(`value="${form}">\\s*<input type="hidden" name="seen" value="(\\w+)"`).exec(
+        page.text,
+      )[1],
+    };
+  }
+
+  const path = (id) => `/admin/breaks/${encodeURIComponent(id)}/accept`;
+  const find = (id) =>
+    site.rows(
+      `INSERT INTO breaks (break_id, kind, provider, ours, theirs, state, first_seen_at_ms, last_seen_at_ms)
+       VALUES (?1, 'amount', 'stripe', '2500 usd', '2400 usd', 'open', 1, 1)`,
+      id,
+    );
+
+  test('is accepted once, however often it is pressed, and the log has one true line', async () => {
+    await find('right:1');
+    const entries = { ...accept(await look('/admin/breaks'), 'right:1'), note: 'a fee of the bank' };
+    await Promise.all(Array.from({ length: 10 }, () => press(path('right:1'), entries)));
+    const once = [{ action: 'accept: a fee of the bank', outcome: 'accepted' }];
+    assert.deepEqual(await logOf('right:1'), once);
+    // As if the press had been broken off before it could say how it ended.
+    await site.rows("UPDATE operator_actions SET outcome = 'begun' WHERE subject = 'right:1'");
+    await press(path('right:1'), entries);
+    assert.deepEqual(await logOf('right:1'), once);
+    assert.deepEqual(await site.rows("SELECT state, note FROM breaks WHERE break_id = 'right:1'"), [
+      { state: 'accepted', note: 'a fee of the bank' },
+    ]);
+  });
+
+  test('and that somebody else has accepted with another note is not accepted again', async () => {
+    await find('right:2');
+    const entries = { ...accept(await look('/admin/breaks'), 'right:2'), note: 'mine' };
+    await site.rows("UPDATE breaks SET state = 'accepted', note = 'theirs' WHERE break_id = 'right:2'");
+    await press(path('right:2'), entries);
+    assert.deepEqual(await logOf('right:2'), [
+      { action: 'accept: mine', outcome: 'refused: it is not open any more' },
+    ]);
+  });
+});
+
+describe('a break that has changed since its page was loaded', () => {
+  const path = '/admin/breaks/changed%3A1/accept';
+  const entries = (page) => ({
+    form: key(page, path),
+    seen: page.text.split(key(page, path))[1].match(/name="seen" value="(\w+)"/)[1],
+    note: 'seen and right',
+  });
+  const row = async () =>
+    (await site.rows("SELECT state, note, theirs FROM breaks WHERE break_id = 'changed:1'"))[0];
+
+  test('is not accepted: nobody has seen what it says now', async () => {
+    await site.rows(
+      `INSERT INTO breaks (break_id, kind, provider, ours, theirs, state, first_seen_at_ms, last_seen_at_ms)
+       VALUES ('changed:1', 'amount', 'stripe', '2500 usd', NULL, 'open', 1, 1)`,
+    );
+    const before = entries(await look('/admin/breaks'));
+    await site.rows("UPDATE breaks SET theirs = '0 usd' WHERE break_id = 'changed:1'");
+    const told = await look((await press(path, before)).header('location'));
+    assert.match(told.text, /it has changed since the page was loaded: look again/);
+    assert.deepEqual(await row(), { state: 'open', note: null, theirs: '0 usd' });
+    const { seen, ...blind } = entries(await look('/admin/breaks'));
+    await press(path, blind);
+    assert.equal((await row()).state, 'open', 'nor without saying what was seen');
+    await press(path, { ...entries(await look('/admin/breaks')), seen });
+    assert.deepEqual(await row(), { state: 'accepted', note: 'seen and right', theirs: '0 usd' });
+  });
+});
