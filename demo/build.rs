@@ -1,11 +1,13 @@
-//! Gives the lab's script a version made from its content, so that browsers can keep it for ever.
+//! Gives the lab's script and its style a version made from their content, so that browsers can keep them for ever.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 fn main() {
-    let file = "../static/lab.js";
-    println!("cargo::rerun-if-changed={file}");
-    let mut hasher = DefaultHasher::new();
-    std::fs::read(file).unwrap_or_default().hash(&mut hasher);
-    println!("cargo::rustc-env=LAB_VERSION={:016x}", hasher.finish());
+    for (variable, file) in [("LAB_VERSION", "../static/lab.js"), ("LAB_STYLE_VERSION", "../static/lab.css")]
+    {
+        println!("cargo::rerun-if-changed={file}");
+        let mut hasher = DefaultHasher::new();
+        std::fs::read(file).unwrap_or_default().hash(&mut hasher);
+        println!("cargo::rustc-env={variable}={:016x}", hasher.finish());
+    }
 }

@@ -3,12 +3,15 @@
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 fn main() {
-    for (variable, file) in
-        [("DESK_VERSION", "../static/desk.css"), ("DESK_SCRIPT_VERSION", "../static/desk.js")]
-    {
+    version("DESK_VERSION", &["desk.css", "desk-charts.css", "desk-lists.css", "desk-detail.css"]);
+    version("DESK_SCRIPT_VERSION", &["desk.js"]);
+}
+
+fn version(variable: &str, files: &[&str]) {
+    let mut hasher = DefaultHasher::new();
+    for file in files.iter().map(|file| format!("../static/{file}")) {
         println!("cargo::rerun-if-changed={file}");
-        let mut hasher = DefaultHasher::new();
         std::fs::read(file).unwrap_or_default().hash(&mut hasher);
-        println!("cargo::rustc-env={variable}={:016x}", hasher.finish());
     }
+    println!("cargo::rustc-env={variable}={:016x}", hasher.finish());
 }

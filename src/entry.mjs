@@ -9,7 +9,7 @@ const { guarded, objectOf } = guard(wasm);
 /** What other Workers answer, where there is only one address for all and they are bound here. The desk may have a host of its own. */
 const PASSED_ON = [
   ['DESK', /^\/(admin|metrics|assets\/desk\.(?:css|js))(\/|$)/],
-  ['DEMO_SITE', /^\/($|(lab|rides|_sim|assets\/lab\.js)(\/|$))/],
+  ['DEMO_SITE', /^\/($|(lab|rides|_sim|assets\/lab\.(?:css|js))(\/|$))/],
 ];
 
 export default class extends WorkerEntrypoint {

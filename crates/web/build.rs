@@ -3,12 +3,15 @@
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 fn main() {
-    for (variable, file) in
-        [("STYLE_VERSION", "../../static/style.css"), ("SCRIPT_VERSION", "../../static/app.js")]
-    {
+    version("STYLE_VERSION", &["style.css", "controls.css", "home.css", "forms.css", "order.css"]);
+    version("SCRIPT_VERSION", &["app.js"]);
+}
+
+fn version(variable: &str, files: &[&str]) {
+    let mut hasher = DefaultHasher::new();
+    for file in files.iter().map(|file| format!("../../static/{file}")) {
         println!("cargo::rerun-if-changed={file}");
-        let mut hasher = DefaultHasher::new();
         std::fs::read(file).unwrap_or_default().hash(&mut hasher);
-        println!("cargo::rustc-env={variable}={:016x}", hasher.finish());
     }
+    println!("cargo::rustc-env={variable}={:016x}", hasher.finish());
 }

@@ -3,7 +3,7 @@
 use askama::Template;
 
 use crate::app::{App, site};
-use crate::lab::{ExperimentId, InjectedFault, LAB_SCRIPT, PRICE_MINOR};
+use crate::lab::{ExperimentId, InjectedFault, LAB_SCRIPT, LAB_STYLE, PRICE_MINOR};
 use payments::payment::money::{Currency, for_people};
 use runtime::random;
 use runtime::serve::unavailable;
@@ -42,5 +42,5 @@ pub(crate) async fn home(_app: &App, request: &Request) -> Result<Answer, Proble
 
 /// `GET /assets/{file}`
 pub(crate) async fn asset(_app: &App, request: &Request, file: &str) -> Result<Answer, Problem> {
-    web::assets::serve(&[STYLE, SCRIPT, LAB_SCRIPT, ICON], request, file)
+    web::assets::serve(&[STYLE, SCRIPT, LAB_STYLE, LAB_SCRIPT, ICON], request, file)
 }

@@ -12,7 +12,13 @@ pub(crate) const DESK_STYLE: Asset = Asset {
     name: "desk.css",
     address: concat!("/assets/desk.css?v=", env!("DESK_VERSION")),
     media_type: "text/css; charset=utf-8",
-    bytes: include_bytes!("../../static/desk.css"),
+    bytes: concat!(
+        include_str!("../../static/desk.css"),
+        include_str!("../../static/desk-charts.css"),
+        include_str!("../../static/desk-lists.css"),
+        include_str!("../../static/desk-detail.css"),
+    )
+    .as_bytes(),
 };
 
 pub(crate) const DESK_SCRIPT: Asset = Asset {

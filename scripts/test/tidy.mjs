@@ -84,16 +84,9 @@ const config = {
   baseline: {
     circles: [],
     'long files': words(`
-      src/config.rs
-      static/desk.css
-      static/style.css
       tests/model/world.rs
       tests/simulation/payments/mod.rs
       tests/simulation/payments/world.rs
-      tests/worker/checkout.test.mjs
-      tests/worker/desk.test.mjs
-      tests/worker/simulator.test.mjs
-      tests/worker/webhooks.test.mjs
     `),
     'old names': [],
   },

@@ -20,7 +20,14 @@ pub const STYLE: Asset = Asset {
     name: "style.css",
     address: concat!("/assets/style.css?v=", env!("STYLE_VERSION")),
     media_type: "text/css; charset=utf-8",
-    bytes: include_bytes!("../../../static/style.css"),
+    bytes: concat!(
+        include_str!("../../../static/style.css"),
+        include_str!("../../../static/controls.css"),
+        include_str!("../../../static/home.css"),
+        include_str!("../../../static/forms.css"),
+        include_str!("../../../static/order.css"),
+    )
+    .as_bytes(),
 };
 /// The script of all pages.
 pub const SCRIPT: Asset = Asset {

@@ -29,6 +29,17 @@ pub(crate) const LAB_SCRIPT: Asset = Asset {
     bytes: include_bytes!("../../../static/lab.js"),
 };
 
+/// The address of the lab's style, with its version.
+pub(crate) const LAB_STYLE_ADDRESS: &str = concat!("/assets/lab.css?v=", env!("LAB_STYLE_VERSION"));
+
+/// The style of the lab, and of the small one on the home page.
+pub(crate) const LAB_STYLE: Asset = Asset {
+    name: "lab.css",
+    address: LAB_STYLE_ADDRESS,
+    media_type: "text/css; charset=utf-8",
+    bytes: include_bytes!("../../../static/lab.css"),
+};
+
 /// What each payment of the lab is about, in cents.
 pub const PRICE_MINOR: u32 = 2000;
 /// How often "many times" is.
