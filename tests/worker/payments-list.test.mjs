@@ -3,6 +3,7 @@
 import assert from 'node:assert/strict';
 import { after, describe, test } from 'node:test';
 
+import { DECLINED_USER } from './support/account.mjs';
 import { startSite } from './support/harness.mjs';
 import { jobsOf } from './support/jobs.mjs';
 import { AUTHORISATION, PAYMENT, client, moved, paid } from './support/payments.mjs';

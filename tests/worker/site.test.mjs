@@ -20,6 +20,7 @@ const ORDER = (await ask('/checkout')).header('location');
 const PAGES = { '/': '/', 'an order': ORDER, '/problems/outcome-unknown': '/problems/outcome-unknown' };
 const ASSETS = {
   '/assets/style.css': /^text\/css/,
+  '/assets/lab.css': /^text\/css/,
   '/assets/app.js': /^text\/javascript/,
   '/assets/checkout.js': /^text\/javascript/,
   '/assets/favicon.svg': /^image\/svg\+xml/,
@@ -118,14 +119,14 @@ describe('the assets', () => {
   test('that pages link to exist, and with their version may be kept for ever', async () => {
     const { text } = await ask('/', { headers: HTML });
     const addresses = [...text.matchAll(/(?:href|src)="(\/assets\/[^"]+)"/g)].map(([, address]) => address);
-    assert.equal(addresses.length, 4);
+    assert.equal(addresses.length, 5);
     for (const address of addresses) {
       const asset = await ask(address);
       assert.equal(asset.status, 200, address);
       if (address.includes('?v='))
         assert.equal(asset.header('cache-control'), 'public, max-age=31536000, immutable');
     }
-    assert.equal(addresses.filter((address) => address.includes('?v=')).length, 3);
+    assert.equal(addresses.filter((address) => address.includes('?v=')).length, 4);
     const old = await ask('/assets/style.css?v=0000');
     assert.equal(old.header('cache-control'), 'public, max-age=300', 'another version is not kept');
   });
