@@ -86,6 +86,8 @@ describe('the sweep', async () => {
   test('wakes a payment whose question of its own was lost with its alarm, and control: not before it is due', async () => {
     const { id, provider_payment: intent } = await paid(user);
     await model.reaches(id, 'succeeded');
+    // The alarm that looks after its jobs would ask in its place.
+    await jobsForgotten(site, id);
     const { wake_at_ms: due } = await model.first('SELECT wake_at_ms FROM payments WHERE payment_id = ?', id);
     assert.ok(due > Date.now() + 86_400_000, 'it asks after two days');
     await atStripe(site, 'refunds', { payment_intent: intent, amount: '300' });
