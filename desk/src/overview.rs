@@ -10,7 +10,7 @@ use super::format;
 use super::queries::{self, Ended, Took};
 use super::route::{OperatorAction, Target};
 use super::time_window::{Range, TimeWindow};
-use super::verdict::{LAG_MAX_MS, Standing, Verdict};
+use super::verdict::{Health, LAG_MAX_MS, Verdict};
 use super::view_models::{Chart, Overview, TaskRun, Tile};
 use runtime::lag;
 use runtime::metrics::catalog::Family;
@@ -40,7 +40,7 @@ pub(crate) async fn page(desk: &Desk<'_>) -> Result<Answer, Problem> {
     let saved: i64 = counters.of(Family::ChargesSaved).map(|(_, _, number)| number).sum();
     let chrome = desk.chrome("/admin").await?;
     let (dead, breaks) = (chrome.dead, chrome.breaks);
-    let verdict = Verdict::of(&Standing {
+    let verdict = Verdict::of(&Health {
         unknown: open.in_doubt,
         late_or_flagged: open.late_or_flagged,
         ending,

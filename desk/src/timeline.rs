@@ -4,7 +4,7 @@ use serde::Deserialize;
 
 use super::format;
 use super::timeline_svg::Span;
-use messages::inspection::{CallSight, Inspection};
+use messages::inspection::{CallView, Inspection};
 use once::replays::REPLAYED;
 use once::rows::TimelineEntry;
 
@@ -179,7 +179,7 @@ impl Timeline {
 
     /// A call lasts from its send to its outcome. One without an outcome was lost with its run.
     fn calls(&mut self, entries: &[(usize, &TimelineEntry)], inspection: &Inspection, key_id: u32) {
-        let calls: Vec<&CallSight> = inspection.calls.iter().filter(|call| call.key_id == key_id).collect();
+        let calls: Vec<&CallView> = inspection.calls.iter().filter(|call| call.key_id == key_id).collect();
         let mut sent: Option<(u64, String)> = None;
         for (place, entry) in entries {
             self.place = *place;
@@ -335,7 +335,7 @@ fn tone_of(outcome: &str) -> &'static str {
 }
 
 /// The provider's answer to a call.
-fn answer(call: &CallSight) -> String {
+fn answer(call: &CallView) -> String {
     let request = call.request_id.as_ref().map(|id| format!("request {id}"));
     let result = call.result.as_ref().map(|result| result.replace('_', " "));
     [result, call.code.clone(), request].into_iter().flatten().collect::<Vec<_>>().join(", ")

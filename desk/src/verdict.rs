@@ -9,7 +9,7 @@ pub const LAG_MAX_MS: u64 = 1_800_000;
 
 /// What there is to look at now.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Standing {
+pub struct Health {
     /// Open keys whose outcome nobody knows.
     pub unknown: u32,
     /// Open keys whose alarm is late, or that need a person.
@@ -39,32 +39,32 @@ pub struct Verdict {
 
 impl Verdict {
     /// Of what there is.
-    pub fn of(standing: &Standing) -> Self {
+    pub fn of(health: &Health) -> Self {
         let counted = [
             (
-                standing.unknown,
+                health.unknown,
                 "has an unknown outcome",
                 "have an unknown outcome",
                 "key",
                 "/admin/keys?state=unknown",
             ),
             (
-                standing.late_or_flagged,
+                health.late_or_flagged,
                 "is late or needs a person",
                 "are late or need a person",
                 "key",
                 "/admin/keys?state=late",
             ),
-            (standing.dead, "has failed for good", "have failed for good", "job", "/admin/dead-letters"),
+            (health.dead, "has failed for good", "have failed for good", "job", "/admin/dead-letters"),
             (
-                standing.breaks,
+                health.breaks,
                 "is open: the provider’s books differ from ours",
                 "are open: the provider’s books differ from ours",
                 "break",
                 "/admin/breaks",
             ),
             (
-                standing.ending,
+                health.ending,
                 "ends within a day: capture it, or the money is free again",
                 "end within a day: capture them, or the money is free again",
                 "reservation",
@@ -79,13 +79,13 @@ impl Verdict {
                 _ => (format!("{number} {what}s {more}"), href),
             })
             .collect();
-        if let Some(ms) = standing.lag_ms.filter(|ms| *ms > LAG_MAX_MS) {
+        if let Some(ms) = health.lag_ms.filter(|ms| *ms > LAG_MAX_MS) {
             items.push((
                 format!("The provider’s lists were read up to {} ago, and not since", duration(ms)),
                 "",
             ));
         }
-        if let Some(ms) = standing.silence_ms.filter(|ms| *ms > SILENCE_MAX_MS) {
+        if let Some(ms) = health.silence_ms.filter(|ms| *ms > SILENCE_MAX_MS) {
             items.push((format!("No scheduled task has run for {}", duration(ms)), "#tasks"));
         }
         let title = match items.len() {
@@ -93,7 +93,7 @@ impl Verdict {
             1 => "One thing needs a look".to_owned(),
             number => format!("{number} things need a look"),
         };
-        let text = match (items.is_empty(), standing.silence_ms, standing.lag_ms) {
+        let text = match (items.is_empty(), health.silence_ms, health.lag_ms) {
             (false, ..) => "",
             (true, Some(_), Some(_)) => "Nothing is unknown, late, failed or unreconciled.",
             (true, Some(_), None) => {
@@ -111,7 +111,7 @@ impl Verdict {
 mod tests {
     use super::*;
 
-    const WELL: Standing = Standing {
+    const WELL: Health = Health {
         unknown: 0,
         late_or_flagged: 0,
         ending: 0,
@@ -123,36 +123,36 @@ mod tests {
 
     #[test]
     fn all_clear_is_said_only_of_what_is_known() {
-        let text = |standing| Verdict::of(&standing).text;
+        let text = |health| Verdict::of(&health).text;
         assert_eq!(text(WELL), "Nothing is unknown, late, failed or unreconciled.");
-        assert!(text(Standing { lag_ms: None, ..WELL }).contains("Nothing was compared"));
-        assert!(text(Standing { silence_ms: None, ..WELL }).contains("No scheduled task has run yet"));
+        assert!(text(Health { lag_ms: None, ..WELL }).contains("Nothing was compared"));
+        assert!(text(Health { silence_ms: None, ..WELL }).contains("No scheduled task has run yet"));
         assert_eq!(Verdict::of(&WELL).title, "All clear");
     }
 
     #[test]
     fn each_thing_that_is_wrong_is_named_with_its_page() {
         let wrong = [
-            (Standing { unknown: 1, ..WELL }, "1 key has an unknown outcome", "/admin/keys?state=unknown"),
+            (Health { unknown: 1, ..WELL }, "1 key has an unknown outcome", "/admin/keys?state=unknown"),
             (
-                Standing { late_or_flagged: 2, ..WELL },
+                Health { late_or_flagged: 2, ..WELL },
                 "2 keys are late or need a person",
                 "/admin/keys?state=late",
             ),
-            (Standing { dead: 3, ..WELL }, "3 jobs have failed for good", "/admin/dead-letters"),
+            (Health { dead: 3, ..WELL }, "3 jobs have failed for good", "/admin/dead-letters"),
             (
-                Standing { lag_ms: Some(7_200_000), ..WELL },
+                Health { lag_ms: Some(7_200_000), ..WELL },
                 "The provider’s lists were read up to 2 h ago, and not since",
                 "",
             ),
-            (Standing { silence_ms: Some(3_600_000), ..WELL }, "No scheduled task has run for 1 h", "#tasks"),
+            (Health { silence_ms: Some(3_600_000), ..WELL }, "No scheduled task has run for 1 h", "#tasks"),
         ];
-        for (standing, said, href) in wrong {
-            let verdict = Verdict::of(&standing);
+        for (health, said, href) in wrong {
+            let verdict = Verdict::of(&health);
             assert_eq!((verdict.title.as_str(), verdict.text), ("One thing needs a look", ""));
             assert_eq!(verdict.items, [(said.to_owned(), href)]);
         }
-        let more = Verdict::of(&Standing { breaks: 1, ending: 1, ..WELL });
+        let more = Verdict::of(&Health { breaks: 1, ending: 1, ..WELL });
         assert_eq!((more.title.as_str(), more.items.len()), ("2 things need a look", 2));
     }
 }

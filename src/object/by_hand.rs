@@ -7,7 +7,7 @@ use worker::Delay;
 
 use super::drive::Drive;
 use super::inspect::PATIENCE;
-use messages::inspection::CallSight;
+use messages::inspection::CallView;
 use messages::message::{ByHandAnswer, ByHandAsk, CallReport, Said, Sighting};
 use once::call::{ByHand, LookUpProgress};
 use once::context::Bug;
@@ -41,7 +41,7 @@ impl Drive {
             None => (None, String::new()),
         };
         Ok(Some(CallReport {
-            call: CallSight::of(call),
+            call: CallView::of(call),
             amount_minor,
             currency,
             reference: call.provider.reference(call),

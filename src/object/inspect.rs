@@ -35,7 +35,7 @@ impl Drive {
             ingest::resume(rows, &ctx);
             if ask {
                 ingest::ask_all(rows, &ctx);
-                ingest::hurry(rows, &ctx);
+                ingest::expedite(rows, &ctx);
             }
             Ok::<_, Bug>(())
         })?;

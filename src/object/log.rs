@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-use messages::inspection::EventSight;
+use messages::inspection::EventView;
 use messages::snapshot::AuditRow;
 use once::context::Bug;
 use once_object::storage::{SqlValue, Storage};
@@ -27,7 +27,7 @@ pub fn audit_after<S: Storage>(
 }
 
 /// The events that were taken in, oldest first.
-pub fn events<S: Storage>(store: &Store<Payments, S>) -> Result<Vec<EventSight>, Bug> {
+pub fn events<S: Storage>(store: &Store<Payments, S>) -> Result<Vec<EventView>, Bug> {
     let sql = "SELECT value ->> '$.event_id' AS event_id, value ->> '$.provider' AS provider, value ->> '$.kind' AS kind,
             value ->> '$.received_at_ms' AS received_at_ms
          FROM timeline, json_each(facts, '$.events') WHERE facts IS NOT NULL ORDER BY received_at_ms, timeline.id";

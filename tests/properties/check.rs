@@ -8,11 +8,11 @@ use once::id::ObjectId;
 use payments::engine::{Context, Limits, Rows, context};
 use payments::payment::id::{PaymentId, RefundId};
 use payments::payment::money::{AmountMinor, Currency};
-use payments::payment::result::Found;
+use payments::payment::result::RemoteState;
 use payments::payment::status_query::{Beside, RemoteRefund, StatusQuery, StatusReply};
 use payments::payment::tries::Try;
 use payments::payment::{
-    Check, Dispute, DisputeStatus, Payment, PaymentState, Refund, RefundReason, RefundState,
+    Dispute, DisputeStatus, Payment, PaymentState, PollSchedule, Refund, RefundReason, RefundState,
 };
 use payments::providers::Provider;
 use payments::transitions::answers::take;
@@ -54,7 +54,7 @@ fn at_the_bank(age_ms: u64) -> Rows {
         ended_at_ms: None,
         dispute: None,
         receipted: false,
-        check: Some(Check { next_at_ms: NOW_MS, tries: 0, asked_at_ms: None, told_at_ms: None }),
+        check: Some(PollSchedule { next_at_ms: NOW_MS, tries: 0, asked_at_ms: None, told_at_ms: None }),
         doubts: Vec::new(),
         watch: None,
         refunded_elsewhere_minor: 0,
@@ -167,7 +167,7 @@ fn keyed(state: PaymentState) -> Rows {
     rows
 }
 
-const TAKEN: Found = Found::Captured { amount_minor: 2500 };
+const TAKEN: RemoteState = RemoteState::Captured { amount_minor: 2500 };
 
 /// It was taken as we know, and these refunds were made.
 fn taken_and(question: &StatusQuery, refunds: impl FnOnce() -> Vec<RemoteRefund>) -> StatusReply {
@@ -180,7 +180,7 @@ fn taken_and(question: &StatusQuery, refunds: impl FnOnce() -> Vec<RemoteRefund>
 #[test]
 fn a_reservation_is_asked_for_a_few_times_and_right_after_each_time_at_which_one_lapses() {
     let mut rows = decided(PaymentState::Authorized);
-    let times = asked_at(&mut rows, |_| StatusReply::Payment(Found::Authorized, Beside::default()));
+    let times = asked_at(&mut rows, |_| StatusReply::Payment(RemoteState::Authorized, Beside::default()));
     assert_eq!(times.len(), 5, "{times:?}");
     for lapses_ms in [4 * DAY_MS + 18 * 3_600_000, 7 * DAY_MS, 30 * DAY_MS] {
         let after = times.iter().find(|at_ms| **at_ms > lapses_ms);
@@ -320,7 +320,10 @@ fn a_reservation_whose_end_is_known_is_asked_for_right_after_it() {
     let mut at_ms = NOW_MS;
     let times = asked_at(&mut rows, |_| {
         at_ms += DAY_MS;
-        StatusReply::Payment(if at_ms > NOW_MS + DAY_MS { Found::Expired } else { Found::Authorized }, beside)
+        StatusReply::Payment(
+            if at_ms > NOW_MS + DAY_MS { RemoteState::Expired } else { RemoteState::Authorized },
+            beside,
+        )
     });
     assert_eq!(times.last(), Some(&(until_ms - NOW_MS + 60_000)), "{times:?}");
     assert_eq!(rows.resource.payment.as_ref().unwrap().state, PaymentState::Expired);
@@ -328,7 +331,7 @@ fn a_reservation_whose_end_is_known_is_asked_for_right_after_it() {
 
     // What was not known when it was made is learnt with the first question.
     let mut rows = decided(PaymentState::Authorized);
-    let times = asked_at(&mut rows, |_| StatusReply::Payment(Found::Authorized, beside));
+    let times = asked_at(&mut rows, |_| StatusReply::Payment(RemoteState::Authorized, beside));
     assert!(times.contains(&(until_ms - NOW_MS + 60_000)), "{times:?}");
 }
 
@@ -433,7 +436,7 @@ fn what_others_capture_in_parts_is_kept_as_it_is_and_the_rest_is_for_a_person() 
         let (provider, id) = (Provider::Stripe, "pi_1".to_owned());
         let question = StatusQuery::Payment { provider, account: None, id, doubt: None };
         let beside = Beside { held_minor, ..Beside::default() };
-        let truth = StatusReply::Payment(Found::Captured { amount_minor }, beside);
+        let truth = StatusReply::Payment(RemoteState::Captured { amount_minor }, beside);
         take(&mut rows, &question, truth, &at(NOW_MS, 0)).unwrap();
         (rows.resource.payment.as_ref().unwrap().captured_minor(), audited(&mut rows))
     };

@@ -7,7 +7,7 @@ use once::run::RunEnd;
 use payments::engine::{Action, Begin, Context, Event, Lifecycle, Rows, Run};
 use payments::payment::money::AmountMinor;
 use payments::payment::operation::Operation;
-use payments::payment::result::Found;
+use payments::payment::result::RemoteState;
 use payments::payment::status_query::{Beside, StatusQuery, StatusReply};
 use payments::providers::HttpAnswer;
 use payments::transitions::{answers, polling};
@@ -208,7 +208,7 @@ fn a_declined_try_is_asked_for_a_few_times_while_nobody_tries_again() {
 
 #[test]
 fn money_that_comes_to_a_declined_try_is_given_back_although_nobody_tells_of_it() {
-    for found in [Found::Captured { amount_minor: AMOUNT }, Found::Authorized] {
+    for found in [RemoteState::Captured { amount_minor: AMOUNT }, RemoteState::Authorized] {
         let mut order = left_open(&["pi_1"]);
         assert_eq!(
             asked(&mut order, &StatusReply::Payment(found, Beside::default())),

@@ -8,10 +8,10 @@ use payments::payment::money::{AmountMinor, Currency};
 use payments::payment::operation::{
     CaptureRequest, Operation, PaymentRequest, RefundRequest, Refusal, Route, VoidRequest,
 };
-use payments::payment::result::{CallKind, Found, ProviderResult};
+use payments::payment::result::{CallKind, ProviderResult, RemoteState};
 use payments::payment::status_query::{Beside, StatusQuery, StatusReply};
 use payments::payment::{
-    Check, Failure, PaymentState, Pending, Refund, RefundReason, RefundState, refunded_minor,
+    Failure, PaymentState, Pending, PollSchedule, Refund, RefundReason, RefundState, refunded_minor,
 };
 use payments::providers::Provider;
 use payments::transitions::{answers, polling};
@@ -55,19 +55,19 @@ enum Move {
     /// The provider answers the run of this number, well or not.
     Answer(usize, u8),
     /// The provider is asked how the payment is.
-    Learn(Found),
+    Learn(RemoteState),
 }
 
-fn found() -> impl Strategy<Value = Found> {
+fn found() -> impl Strategy<Value = RemoteState> {
     let failure = Failure { declined: true, code: "no".into(), decline_code: None, message: String::new() };
     prop::sample::select(vec![
-        Found::Authorized,
-        Found::Captured { amount_minor: AMOUNT },
-        Found::Captured { amount_minor: 1200 },
-        Found::Voided,
-        Found::RequiresAction { url: "https://bank.example".into() },
-        Found::Processing,
-        Found::Failed(failure),
+        RemoteState::Authorized,
+        RemoteState::Captured { amount_minor: AMOUNT },
+        RemoteState::Captured { amount_minor: 1200 },
+        RemoteState::Voided,
+        RemoteState::RequiresAction { url: "https://bank.example".into() },
+        RemoteState::Processing,
+        RemoteState::Failed(failure),
     ])
 }
 
@@ -153,7 +153,7 @@ impl Harness {
         self.go_on(run, Event::Outcome(call_id, Outcome::Definitive(reply)));
     }
 
-    fn learn(&mut self, found: Found) {
+    fn apply(&mut self, found: RemoteState) {
         let Some(payment) = &self.rows.resource.payment else { return };
         let Some(id) = payment.provider_payment.clone().filter(|_| payment.is_open_at_provider()) else {
             return;
@@ -176,7 +176,7 @@ impl Harness {
                 drop(self.ask(Operation::Refund(RefundRequest { amount: amount(minor), reason })));
             }
             Move::Answer(run, how) => self.answer(run, how),
-            Move::Learn(found) => self.learn(found),
+            Move::Learn(found) => self.apply(found),
         }
     }
 
@@ -282,7 +282,7 @@ proptest! {
         let mut now_ms = NOW_MS;
         for (pause_ms, looking) in looks {
             now_ms += pause_ms;
-            let before @ Check { next_at_ms, tries, .. } = bench.rows.resource.payment.as_ref().unwrap().check.unwrap();
+            let before @ PollSchedule { next_at_ms, tries, .. } = bench.rows.resource.payment.as_ref().unwrap().check.unwrap();
             let asked = polling::begin(&mut bench.rows, looking, &at(now_ms));
             let after = bench.rows.resource.payment.as_ref().unwrap().check.unwrap();
             if asked.is_empty() {
@@ -342,7 +342,7 @@ fn an_order_is_not_tried_again_while_its_void_is_under_way() {
     bench.happens(Move::Pay(true));
     bench.answer(0, 2);
     bench.happens(Move::Void);
-    bench.learn(Found::Voided);
+    bench.apply(RemoteState::Voided);
     let payment = bench.rows.resource.payment.as_ref().unwrap();
     assert_eq!(
         (payment.status(), payment.pending),
@@ -371,7 +371,7 @@ fn a_late_word_about_an_earlier_try_changes_nothing() {
     answers::take(
         &mut bench.rows,
         &question,
-        StatusReply::Payment(Found::Voided, Beside::default()),
+        StatusReply::Payment(RemoteState::Voided, Beside::default()),
         &at(NOW_MS),
     )
     .unwrap();

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use once::call::{FrozenRequest, LookUpProgress};
 use payments::engine::{LookUp, Outcome, ProviderCall};
-use payments::payment::result::{CallKind, Found, ProviderResult};
+use payments::payment::result::{CallKind, ProviderResult, RemoteState};
 use payments::providers::stripe::{close, look_up, read_page};
 use payments::providers::{HttpAnswer, Provider};
 use proptest::prelude::*;
@@ -364,7 +364,7 @@ fn a_rejection_keeps_the_payment_if_there_is_one() {
             payment: Some("pi_7".into()),
             code,
             message: "m".into(),
-            found: Some(Found::Voided)
+            found: Some(RemoteState::Voided)
         }
     );
 }

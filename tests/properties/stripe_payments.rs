@@ -7,7 +7,7 @@ use once::call::FrozenRequest;
 use payments::engine::{LookUp, Outcome, ProviderCall, ProviderReply};
 use payments::payment::id::RefundId;
 use payments::payment::money::{AmountMinor, Currency};
-use payments::payment::result::{CallKind, Found, ProviderResult};
+use payments::payment::result::{CallKind, ProviderResult, RemoteState};
 use payments::payment::status_query::{StatusQuery, StatusReply};
 use payments::payment::{Refund, RefundReason, RefundState};
 use payments::providers::stripe::{
@@ -137,10 +137,10 @@ fn is_said(object: &Value, call: &ProviderCall, manual: bool, result: &ProviderR
         ProviderResult::Moved { found, .. } => {
             let is_as_asked = object["amount"] == 2000 && object["currency"] == "usd";
             let is_moved = match found {
-                Found::Captured { amount_minor } => {
+                RemoteState::Captured { amount_minor } => {
                     is_captured(object) && object["amount_received"] == *amount_minor
                 }
-                Found::Voided => status == "canceled" && object["latest_charge"] == "ch_1",
+                RemoteState::Voided => status == "canceled" && object["latest_charge"] == "ch_1",
                 _ => false,
             };
             call.kind == CallKind::Authorize && manual && is_as_asked && is_moved
@@ -182,7 +182,7 @@ fn a_reservation_that_others_have_moved_is_the_one_that_was_asked_for() {
             "currency": "usd", "metadata": { "idempotency_key": "key" }, "latest_charge": charge,
         })
     };
-    let captured = |amount_minor| Some(Found::Captured { amount_minor });
+    let captured = |amount_minor| Some(RemoteState::Captured { amount_minor });
     let lapsed = |mut intent: Value| {
         intent["cancellation_reason"] = json!("automatic");
         intent
@@ -192,9 +192,9 @@ fn a_reservation_that_others_have_moved_is_the_one_that_was_asked_for() {
         (intent("succeeded", 500, 0, json!("ch_1")), captured(500)),
         // One of several captures; the rest is still held.
         (intent("requires_capture", 500, 1500, json!("ch_1")), captured(500)),
-        (intent("canceled", 0, 0, json!("ch_1")), Some(Found::Voided)),
-        (intent("canceled", 0, 0, json!({ "id": "ch_1" })), Some(Found::Voided)),
-        (lapsed(intent("canceled", 0, 0, json!("ch_1"))), Some(Found::Expired)),
+        (intent("canceled", 0, 0, json!("ch_1")), Some(RemoteState::Voided)),
+        (intent("canceled", 0, 0, json!({ "id": "ch_1" })), Some(RemoteState::Voided)),
+        (lapsed(intent("canceled", 0, 0, json!("ch_1"))), Some(RemoteState::Expired)),
         // Taken too much, held too much, never held.
         (intent("succeeded", 2001, 0, json!("ch_1")), None),
         (intent("succeeded", 0, 0, json!("ch_1")), None),
@@ -254,13 +254,13 @@ proptest! {
         prop_assert!(!reply.result.is_done() && !reply.result.took_money());
         if let ProviderResult::Rejected { found: Some(found), .. } = reply.result {
             let expected = match found {
-                Found::Captured { .. } if is_captured(&object) => object["status"].as_str().unwrap(),
-                Found::Captured { .. } => "succeeded",
-                Found::Authorized => "requires_capture",
-                Found::Voided | Found::Expired => "canceled",
-                Found::Processing => "processing",
-                Found::RequiresAction { .. } => "requires_action",
-                Found::Failed(_) => "requires_payment_method",
+                RemoteState::Captured { .. } if is_captured(&object) => object["status"].as_str().unwrap(),
+                RemoteState::Captured { .. } => "succeeded",
+                RemoteState::Authorized => "requires_capture",
+                RemoteState::Voided | RemoteState::Expired => "canceled",
+                RemoteState::Processing => "processing",
+                RemoteState::RequiresAction { .. } => "requires_action",
+                RemoteState::Failed(_) => "requires_payment_method",
             };
             prop_assert_eq!(&object["status"], expected);
         }
@@ -305,8 +305,8 @@ proptest! {
         let (provider, id) = (Provider::Stripe, "pi_1".to_owned());
         let about = StatusQuery::Payment { provider, account: None, id, doubt: None };
         match read_truth(&about, &answer(status, &object)) {
-            StatusReply::Payment(Found::Captured { .. }, _) => prop_assert!(status == 200 && is_captured(&object)),
-            StatusReply::Payment(Found::Voided | Found::Expired, _) => prop_assert_eq!((status, &object["status"]), (200, &json!("canceled"))),
+            StatusReply::Payment(RemoteState::Captured { .. }, _) => prop_assert!(status == 200 && is_captured(&object)),
+            StatusReply::Payment(RemoteState::Voided | RemoteState::Expired, _) => prop_assert_eq!((status, &object["status"]), (200, &json!("canceled"))),
             StatusReply::Payment(..) => prop_assert_eq!(status, 200),
             StatusReply::NoAnswer => {}
             StatusReply::Home(_) | StatusReply::Refund(_) | StatusReply::Refunds { .. } | StatusReply::Disputes(_) => prop_assert!(false, "a payment was asked about"),

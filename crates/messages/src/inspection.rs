@@ -50,17 +50,17 @@ pub struct Inspection {
     #[serde(default)]
     pub given_up_call: Option<u32>,
     /// The calls to providers.
-    pub calls: Vec<CallSight>,
+    pub calls: Vec<CallView>,
     /// The jobs that are staged and not confirmed.
-    pub jobs: Vec<JobSight>,
+    pub jobs: Vec<JobView>,
     /// The events that providers have told of.
-    pub events: Vec<EventSight>,
+    pub events: Vec<EventView>,
 }
 
 /// A call to a provider.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "as in `ProviderCall`")]
-pub struct CallSight {
+pub struct CallView {
     #[serde(default)]
     pub call_id: u32,
     pub key_id: u32,
@@ -99,7 +99,7 @@ pub struct CallSight {
 /// A job that is staged.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "as in `StagedJob`")]
-pub struct JobSight {
+pub struct JobView {
     pub job_id: String,
     pub kind: String,
     pub staged_at_ms: u64,
@@ -110,7 +110,7 @@ pub struct JobSight {
 /// An event of a provider.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "as in `TakenEvent`")]
-pub struct EventSight {
+pub struct EventView {
     pub event_id: String,
     pub provider: String,
     pub kind: String,
@@ -122,7 +122,7 @@ impl Inspection {
     pub fn of(
         rows: &Rows,
         timeline: Vec<TimelineEntry>,
-        events: Vec<EventSight>,
+        events: Vec<EventView>,
         audit: Vec<AuditRow>,
         now_ms: u64,
     ) -> Self {
@@ -151,11 +151,11 @@ impl Inspection {
             links: rows.resource.links.clone(),
             link_revision: payment.and_then(|payment| payment.link_revision),
             given_up_call: by_hand::given_up(rows, now_ms).map(|(call_id, _)| call_id),
-            calls: rows.calls.iter().map(CallSight::of).collect(),
+            calls: rows.calls.iter().map(CallView::of).collect(),
             jobs: rows
                 .jobs
                 .iter()
-                .map(|job| JobSight {
+                .map(|job| JobView {
                     job_id: job.job_id.clone(),
                     kind: job.kind.as_str().to_owned(),
                     staged_at_ms: job.staged_at_ms,
@@ -168,7 +168,7 @@ impl Inspection {
     }
 }
 
-impl CallSight {
+impl CallView {
     /// Of a call.
     pub fn of(call: &ProviderCall) -> Self {
         let settlement = match &call.state {

@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::inspection::{CallSight, Inspection};
+use crate::inspection::{CallView, Inspection};
 use once::fingerprint::Canonical;
 use once::id::Owner;
 use once::key::KeyHash;
@@ -215,7 +215,7 @@ pub enum ByHandAnswer {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct CallReport {
     /// The call.
-    pub call: CallSight,
+    pub call: CallView,
     /// How much it moves, in minor units.
     pub amount_minor: Option<u32>,
     /// In which currency.

@@ -7,7 +7,7 @@ use once::id::{InstanceId, ObjectId};
 use paid_once::webhooks::{Event, EventKind, Ingested};
 use payments::engine::{Rows, Run};
 use payments::payment::operation::{Operation, PaymentRequest};
-use payments::payment::result::{CallKind, Found, ProviderResult};
+use payments::payment::result::{CallKind, ProviderResult, RemoteState};
 use payments::payment::status_query::{Beside, StatusQuery, StatusReply};
 use payments::providers::Provider;
 use payments::transitions::{answers, ingest, polling, try_rows};
@@ -131,7 +131,7 @@ fn stripe_is_asked_about_a_try_that_is_over_and_gives_its_money_back() {
         panic!("one is asked")
     };
     assert!(matches!(question, StatusQuery::Payment { id, .. } if id == "psp_first"));
-    let truth = StatusReply::Payment(Found::Captured { amount_minor: AMOUNT }, Beside::default());
+    let truth = StatusReply::Payment(RemoteState::Captured { amount_minor: AMOUNT }, Beside::default());
     answers::take(&mut bench.rows, question, truth, &at(NOW_MS + 1)).unwrap();
     assert!(bench.rows.appended.facts.audit.iter().any(|record| record.action == "webhook.alert"));
     let done = ProviderResult::Refunded { refund: "re_1".into(), settled: true };

@@ -69,7 +69,7 @@ impl Webhooks {
     }
 
     /// Gives whether this is news, and how it stood before.
-    fn learn(&mut self, id: &str, status: &'static str) -> (bool, Option<&'static str>) {
+    fn apply(&mut self, id: &str, status: &'static str) -> (bool, Option<&'static str>) {
         let before = self.told.insert(id.to_owned(), status);
         (before != Some(status), before)
     }
@@ -92,18 +92,18 @@ impl World {
         }
         let mut bodies = Vec::new();
         for intent in &self.stripe.ledger.intents {
-            if self.webhooks.learn(&intent.id, intent.status.name()).0 {
+            if self.webhooks.apply(&intent.id, intent.status.name()).0 {
                 bodies.push(of_intent(intent));
             }
         }
         for refund in &self.stripe.ledger.refunds {
-            if self.webhooks.learn(&refund.id, refund.status).0 {
+            if self.webhooks.apply(&refund.id, refund.status).0 {
                 bodies.extend(of_refund(&self.stripe, &refund.id, refund.status));
             }
         }
         let mut disputes = Vec::new();
         for dispute in &self.stripe.ledger.disputes {
-            if self.webhooks.learn(&dispute.id, dispute.status).0 {
+            if self.webhooks.apply(&dispute.id, dispute.status).0 {
                 disputes.push(of_dispute(&self.stripe, dispute));
             }
         }
@@ -122,13 +122,13 @@ impl World {
         }
         let mut items = Vec::new();
         for intent in &self.adyen.ledger.intents {
-            let (is_new, before) = self.webhooks.learn(&intent.id, intent.status.name());
+            let (is_new, before) = self.webhooks.apply(&intent.id, intent.status.name());
             if is_new {
                 items.extend(of_payment(&self.adyen, intent, before));
             }
         }
         for refund in &self.adyen.ledger.refunds {
-            if let (true, before) = self.webhooks.learn(&refund.id, refund.status) {
+            if let (true, before) = self.webhooks.apply(&refund.id, refund.status) {
                 items.extend(of_modified_refund(&self.adyen, &refund.id, before));
             }
         }

@@ -10,9 +10,9 @@ use crate::engine::{CallSpec, End, Payments, Phase, Settlement};
 use crate::flows::phase::{not_executed_reason, respond};
 use crate::payment::money::AmountMinor;
 use crate::payment::operation::{CaptureRequest, Point, Refusal};
-use crate::payment::result::{CallKind, Found, ProviderResult};
+use crate::payment::result::{CallKind, ProviderResult, RemoteState};
 use crate::payment::{Payment, PaymentState, Pending};
-use crate::transitions::effects::entered;
+use crate::transitions::effects::on_transition;
 use crate::transitions::polling;
 use once::call::RetryPolicy;
 use once::context::Bug;
@@ -161,8 +161,8 @@ pub(crate) fn settle_move(
 ) -> Result<End, Bug> {
     let (found, refused) = match settlement {
         Settlement::Answered(reply) => match reply.result {
-            ProviderResult::Captured { amount_minor } => (Some(Found::Captured { amount_minor }), None),
-            ProviderResult::Voided => (Some(Found::Voided), None),
+            ProviderResult::Captured { amount_minor } => (Some(RemoteState::Captured { amount_minor }), None),
+            ProviderResult::Voided => (Some(RemoteState::Voided), None),
             // What was to be given up has lapsed meanwhile: nothing is left to be told.
             ProviderResult::Received { .. } if is_void_of_nothing(phase.payment()?) => (None, None),
             ProviderResult::Received { modification } => return received(phase, &modification, page),
@@ -176,8 +176,8 @@ pub(crate) fn settle_move(
     let payment = phase.payment()?;
     payment.pending = None;
     let id = payment.id;
-    if found.is_some_and(|found| payment.learn(found)) {
-        entered(phase.rows, phase.ctx)?;
+    if found.is_some_and(|found| payment.apply(found)) {
+        on_transition(phase.rows, phase.ctx)?;
     }
     // What was told of meanwhile was not asked for.
     polling::schedule(phase.rows, phase.ctx);

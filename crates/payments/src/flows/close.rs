@@ -13,7 +13,7 @@ use serde_json::json;
 use super::phase::PhaseExt;
 use crate::engine::{CallSpec, Phase, Settlement};
 use crate::payment::operation::PaymentRequest;
-use crate::payment::result::{CallKind, Found, ProviderResult};
+use crate::payment::result::{CallKind, ProviderResult, RemoteState};
 use crate::payment::tries::{Stage, Try};
 use crate::payment::{Failure, PaymentState};
 use crate::transitions::{late_money, left_open};
@@ -27,7 +27,7 @@ pub(crate) enum Earlier {
     /// This is to be sent first.
     Close(CallSpec),
     /// This one was confirmed after all.
-    Lives(u32, Found),
+    Lives(u32, RemoteState),
     /// One could not be closed.
     Open,
 }
@@ -55,10 +55,13 @@ pub(crate) fn earlier(phase: &Phase<'_>) -> Result<Earlier, Bug> {
     })
 }
 
-const fn lives(found: &Found) -> bool {
+const fn lives(found: &RemoteState) -> bool {
     match found {
-        Found::Authorized | Found::Captured { .. } | Found::RequiresAction { .. } | Found::Processing => true,
-        Found::Voided | Found::Expired | Found::Failed(_) => false,
+        RemoteState::Authorized
+        | RemoteState::Captured { .. }
+        | RemoteState::RequiresAction { .. }
+        | RemoteState::Processing => true,
+        RemoteState::Voided | RemoteState::Expired | RemoteState::Failed(_) => false,
     }
 }
 
@@ -82,7 +85,7 @@ fn close(row: &Try, phase: &Phase<'_>) -> Result<CallSpec, Bug> {
 pub(crate) fn adopt(
     request: &PaymentRequest,
     attempt: u32,
-    found: Found,
+    found: RemoteState,
     phase: &mut Phase<'_>,
 ) -> Result<(), Bug> {
     let row = phase.rows.resource.tries.iter_mut().find(|row| row.attempt == attempt);
@@ -90,7 +93,7 @@ pub(crate) fn adopt(
     let is_asked_for =
         row.amount == request.amount && row.currency == request.currency && row.capture == request.capture;
     if !is_asked_for {
-        if let Found::Captured { amount_minor } = found {
+        if let RemoteState::Captured { amount_minor } = found {
             late_money::found(phase.rows, attempt, amount_minor, true, phase.ctx)?;
         }
         return open(phase);
@@ -106,7 +109,7 @@ pub(crate) fn adopt(
     payment.provider = row.provider;
     payment.merchant_account = row.merchant_account;
     payment.provider_payment = row.provider_payment;
-    payment.learn(found);
+    payment.apply(found);
     let (id, data) = (payment.id.to_string(), json!({ "attempt": attempt, "status": payment.status() }));
     phase.audit("try.paid_after_all", id, data)
 }

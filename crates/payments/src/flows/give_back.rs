@@ -10,7 +10,7 @@ use crate::payment::id::RefundId;
 use crate::payment::money::AmountMinor;
 use crate::payment::operation::GiveBackRequest;
 use crate::payment::refund::{Refund, RefundReason, RefundState};
-use crate::payment::result::{CallKind, Found, ProviderResult};
+use crate::payment::result::{CallKind, ProviderResult, RemoteState};
 use crate::payment::tries::{Stage, Try};
 use crate::transitions::audit::record_for_payment;
 use crate::transitions::{give_back, late_money, polling};
@@ -28,7 +28,7 @@ pub(crate) fn run(request: &GiveBackRequest, phase: &mut Phase<'_>) -> Result<En
         Settlement::Answered(reply) => match reply.result {
             ProviderResult::Voided | ProviderResult::Refunded { settled: true, .. } => Some(Stage::GivenBack),
             ProviderResult::Received { .. } | ProviderResult::Refunded { .. } => Some(Stage::Received),
-            ProviderResult::Rejected { found: Some(Found::Voided | Found::Expired), .. } => {
+            ProviderResult::Rejected { found: Some(RemoteState::Voided | RemoteState::Expired), .. } => {
                 Some(Stage::GivenBack)
             }
             ProviderResult::Rejected { code, .. } | ProviderResult::Declined { code, .. } => {

@@ -18,10 +18,10 @@ use crate::flows::phase::respond;
 use crate::payment::id::PaymentId;
 use crate::payment::money::{AmountMinor, Currency};
 use crate::payment::operation::{PaymentRequest, Point, Refusal, Route};
-use crate::payment::result::{CallKind, Found, ProviderResult};
+use crate::payment::result::{CallKind, ProviderResult, RemoteState};
 use crate::payment::{Failure, Payment, PaymentState};
 use crate::providers::codec::Authorization;
-use crate::transitions::effects::entered;
+use crate::transitions::effects::on_transition;
 use crate::transitions::try_rows;
 use once::call::RetryPolicy;
 use once::context::Bug;
@@ -135,7 +135,7 @@ pub(crate) fn run(request: &PaymentRequest, phase: &mut Phase<'_>) -> Result<End
     payment.capture_before_ms = capture_before_ms;
     payment.provider_payment = provider_payment;
     let payment = payment.clone();
-    entered(phase.rows, phase.ctx)?;
+    on_transition(phase.rows, phase.ctx)?;
     match &request.fallback {
         // One that cannot be told the amount is left out: admission has not always asked.
         Some(fallback)
@@ -266,7 +266,7 @@ fn cannot_be_sent(request: &PaymentRequest, phase: &mut Phase<'_>) -> Result<End
 
 /// The answer of a payment that has come to a new state.
 fn ended(request: &PaymentRequest, phase: &mut Phase<'_>) -> Result<End, Bug> {
-    entered(phase.rows, phase.ctx)?;
+    on_transition(phase.rows, phase.ctx)?;
     let payment = phase.payment()?.clone();
     answer(request, &payment, phase)
 }
@@ -300,9 +300,9 @@ fn outcome(settlement: Settlement, amount: AmountMinor) -> Result<(Option<String
             ProviderResult::Authorized { payment, .. } => (Some(payment), PaymentState::Authorized),
             ProviderResult::Moved { payment, found } => {
                 let state = match found {
-                    Found::Captured { amount_minor } => PaymentState::Captured { amount_minor },
-                    Found::Voided => PaymentState::Canceled,
-                    Found::Expired => PaymentState::Expired,
+                    RemoteState::Captured { amount_minor } => PaymentState::Captured { amount_minor },
+                    RemoteState::Voided => PaymentState::Canceled,
+                    RemoteState::Expired => PaymentState::Expired,
                     _ => PaymentState::Authorized,
                 };
                 (Some(payment), state)

@@ -41,7 +41,7 @@ use serde::{Deserialize, Serialize};
 use crate::payment::id::{PaymentId, RefundId};
 use crate::payment::money::{AmountMinor, Currency};
 use crate::payment::provider::Provider;
-use crate::payment::result::Found;
+use crate::payment::result::RemoteState;
 
 /// How a payment stands.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -144,7 +144,7 @@ pub struct FailedOperation {
 
 /// When the provider is asked for the truth about a payment that is not decided yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct Check {
+pub struct PollSchedule {
     /// In ms since the epoch.
     pub next_at_ms: u64,
     /// How often it was asked in vain: sets the pauses.
@@ -274,7 +274,7 @@ pub struct Payment {
     #[serde(default)]
     pub receipted: bool,
     /// When the provider is asked how it stands, while that is open.
-    pub check: Option<Check>,
+    pub check: Option<PollSchedule>,
     /// What was told of and not answered yet: at most one for the payment and one for each refund.
     #[serde(default)]
     pub doubts: Vec<PendingQuery>,
@@ -395,19 +395,19 @@ impl Payment {
 
     /// Takes in what the provider says the payment is. Only forward: what is decided stays decided. What others have captured
     /// beyond the amount is not counted. Gives whether anything changed.
-    pub(crate) fn learn(&mut self, found: Found) -> bool {
+    pub(crate) fn apply(&mut self, found: RemoteState) -> bool {
         let captured = |minor: u32| PaymentState::Captured { amount_minor: minor.min(self.amount.get()) };
         let next = match (&self.state, found) {
             // What was taken stays taken, and a late word about an earlier state is old news.
             _ if self.is_final() => return false,
-            (_, Found::Captured { amount_minor }) => captured(amount_minor),
-            (_, Found::Voided) => PaymentState::Canceled,
-            (_, Found::Expired) => PaymentState::Expired,
+            (_, RemoteState::Captured { amount_minor }) => captured(amount_minor),
+            (_, RemoteState::Voided) => PaymentState::Canceled,
+            (_, RemoteState::Expired) => PaymentState::Expired,
             (PaymentState::Authorized, _) => return false,
-            (_, Found::Authorized) => PaymentState::Authorized,
-            (_, Found::RequiresAction { url }) => PaymentState::RequiresAction { url },
-            (_, Found::Processing) => PaymentState::Processing,
-            (_, Found::Failed(failure)) => PaymentState::Failed(failure),
+            (_, RemoteState::Authorized) => PaymentState::Authorized,
+            (_, RemoteState::RequiresAction { url }) => PaymentState::RequiresAction { url },
+            (_, RemoteState::Processing) => PaymentState::Processing,
+            (_, RemoteState::Failed(failure)) => PaymentState::Failed(failure),
         };
         let changed = self.state != next;
         self.state = next;

@@ -89,7 +89,7 @@ impl Refund {
 
     /// Takes in what the provider says. A refund that was done can still come back: then it has failed. Gives whether
     /// anything changed.
-    pub(crate) fn learn(&mut self, state: RefundState) -> bool {
+    pub(crate) fn apply(&mut self, state: RefundState) -> bool {
         let moves = matches!(
             (&self.state, &state),
             (RefundState::Pending, RefundState::Succeeded)

@@ -70,7 +70,7 @@ pub enum ProviderResult {
         /// The provider's id of the payment.
         payment: String,
         /// What it is now.
-        found: Found,
+        found: RemoteState,
     },
     /// The person who pays must go to the bank's page first.
     RequiresAction {
@@ -125,7 +125,7 @@ pub enum ProviderResult {
         message: String,
         /// What the provider says that the payment is, if it says so with the refusal.
         #[serde(default)]
-        found: Option<Found>,
+        found: Option<RemoteState>,
     },
 }
 
@@ -169,7 +169,9 @@ impl ProviderResult {
     pub const fn took_money(&self) -> bool {
         matches!(
             self,
-            Self::Charged { .. } | Self::Captured { .. } | Self::Moved { found: Found::Captured { .. }, .. }
+            Self::Charged { .. }
+                | Self::Captured { .. }
+                | Self::Moved { found: RemoteState::Captured { .. }, .. }
         )
     }
 }
@@ -177,7 +179,7 @@ impl ProviderResult {
 /// What the provider says that a payment is now.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "found")]
-pub enum Found {
+pub enum RemoteState {
     /// Reserved, to be captured.
     Authorized,
     /// Taken.

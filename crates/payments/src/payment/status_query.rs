@@ -4,7 +4,7 @@ use crate::payment::dispute::Dispute;
 use crate::payment::id::RefundId;
 use crate::payment::provider::Provider;
 use crate::payment::refund::RefundState;
-use crate::payment::result::Found;
+use crate::payment::result::RemoteState;
 use once::account::Identity;
 
 /// What to ask the provider.
@@ -122,7 +122,7 @@ pub struct Beside {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum StatusReply {
     /// About the payment.
-    Payment(Found, Beside),
+    Payment(RemoteState, Beside),
     /// About the refund: [`RefundState::Pending`], done, or failed.
     Refund(RefundState),
     /// A page of all refunds of the payment.

@@ -6,11 +6,11 @@ use crate::engine::{CallState, Context, ProviderCall, Rows, Settlement};
 use crate::payment::id::RefundId;
 use crate::payment::provider::Provider;
 use crate::payment::refund::{Refund, RefundState};
-use crate::payment::result::{CallKind, Found, ProviderResult};
+use crate::payment::result::{CallKind, ProviderResult, RemoteState};
 use crate::payment::status_query::{Beside, RemoteRefund, StatusQuery, StatusReply};
 use crate::payment::{Payment, PaymentState};
 use crate::transitions::audit::{alert, record_for_owner, record_for_payment};
-use crate::transitions::effects::{entered, refund_moved};
+use crate::transitions::effects::{on_transition, refund_moved};
 use crate::transitions::{by_hand, ended, late_money, polling, try_queries};
 use once::context::Bug;
 
@@ -52,7 +52,7 @@ pub fn take(
             }
             match rows.resource.refunds.iter_mut().find(|known| known.id == *refund) {
                 Some(refund) => {
-                    if refund.learn(state) {
+                    if refund.apply(state) {
                         let refund = refund.clone();
                         refund_moved(rows, &refund, ctx);
                     }
@@ -88,7 +88,7 @@ pub fn take(
 fn take_payment(
     rows: &mut Rows,
     (provider, id, doubt): (Provider, &str, Option<&str>),
-    found: Found,
+    found: RemoteState,
     beside: Beside,
     ctx: &Context,
 ) -> Result<(), Bug> {
@@ -98,17 +98,17 @@ fn take_payment(
     }
     payment.capture_before_ms = beside.capture_before_ms.or(payment.capture_before_ms);
     let taken_minor = match &found {
-        Found::Captured { amount_minor } => Some(*amount_minor),
+        RemoteState::Captured { amount_minor } => Some(*amount_minor),
         _ => None,
     };
     let done = match &found {
-        Found::Captured { .. } => Some(CallKind::Capture),
-        Found::Voided => Some(CallKind::Void),
+        RemoteState::Captured { .. } => Some(CallKind::Capture),
+        RemoteState::Voided => Some(CallKind::Void),
         _ => None,
     };
-    let is_new = payment.learn(found);
+    let is_new = payment.apply(found);
     if is_new {
-        entered(rows, ctx)?;
+        on_transition(rows, ctx)?;
         let told = done.and_then(|done| by_hand::contradicted_by_state(rows, done));
         contradicted(rows, told, doubt, ctx)?;
     }
@@ -225,7 +225,7 @@ fn take_refunds(
         let counts_already = match rows.resource.refunds.iter_mut().find(is_it) {
             Some(known) => {
                 let counted = !matches!(known.state, RefundState::Failed { .. });
-                if known.learn(remote.state.clone()) {
+                if known.apply(remote.state.clone()) {
                     let moved = known.clone();
                     refund_moved(rows, &moved, ctx);
                 }

@@ -12,7 +12,7 @@ use once::context::Bug;
 
 /// What every new state of a payment brings with it, whoever brought it about: the audit record, the receipt once money was
 /// taken, and whether the provider is to be asked how it goes on.
-pub(crate) fn entered(rows: &mut Rows, ctx: &Context) -> Result<(), Bug> {
+pub(crate) fn on_transition(rows: &mut Rows, ctx: &Context) -> Result<(), Bug> {
     try_rows::follow(rows);
     polling::schedule(rows, ctx);
     let payment = rows.resource.payment.as_ref().ok_or_else(|| Bug("no payment".into()))?;

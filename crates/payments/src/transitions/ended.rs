@@ -14,7 +14,7 @@ use crate::payment::provider_event::{Ingested, OperationNotice};
 use crate::payment::result::{CallKind, ProviderResult};
 use crate::payment::{FailedOperation, Failure, Payment, PaymentState, Pending};
 use crate::transitions::audit::{alert, record_for_owner, record_for_payment};
-use crate::transitions::effects::entered;
+use crate::transitions::effects::on_transition;
 use crate::transitions::{give_back, left_open, polling, try_rows};
 use once::context::Bug;
 
@@ -100,7 +100,7 @@ pub(crate) fn given_up(rows: &mut Rows, amount_minor: u32, is_taken: bool, ctx: 
             message: "The reserved money could not be taken. Nothing was charged.".to_owned(),
         })
     };
-    entered(rows, ctx)
+    on_transition(rows, ctx)
 }
 
 /// A void was made, or refused before anything moved.
@@ -318,7 +318,7 @@ fn date(payment: &mut Payment, told: &OperationNotice) {
 /// What follows from the end of a move, and from a new state.
 fn settled(rows: &mut Rows, is_new: bool, ctx: &Context) -> Result<(), Bug> {
     if is_new {
-        return entered(rows, ctx);
+        return on_transition(rows, ctx);
     }
     polling::schedule(rows, ctx);
     Ok(())

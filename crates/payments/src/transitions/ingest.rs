@@ -9,11 +9,11 @@ use crate::engine::{CallState, Context, Lifecycle, ProviderCall, ProviderReply, 
 use crate::payment::provider::Provider;
 use crate::payment::provider_event::{Event, EventKind, Ingested, OperationNotice};
 use crate::payment::refund::{Refund, RefundState};
-use crate::payment::result::{CallKind, Found, ProviderResult};
+use crate::payment::result::{CallKind, ProviderResult, RemoteState};
 use crate::payment::{Failure, Payment, PaymentState, RefundElsewhere};
 use crate::providers::adyen;
 use crate::transitions::audit::record_for_owner;
-use crate::transitions::effects::{entered, refund_moved};
+use crate::transitions::effects::{on_transition, refund_moved};
 use crate::transitions::{answers, by_hand, ended, late_money, polling, try_rows};
 use once::context::Bug;
 
@@ -44,7 +44,7 @@ pub fn take(rows: &mut Rows, event: &Event, ctx: &Context) -> Result<Ingested, B
                 let of_money_back = event.kind.contains("refund") || event.kind.contains("dispute");
                 polling::doubt(rows, refund.as_deref(), of_money_back, &event.event_id, ctx);
             }
-            hurry(rows, ctx);
+            expedite(rows, ctx);
             Ingested::Applied
         }
         EventKind::Authorisation(told) => by_call(rows, told, &[CallKind::Authorize], authorisation, ctx)?,
@@ -125,7 +125,7 @@ pub fn resume(rows: &mut Rows, ctx: &Context) {
 }
 
 /// Whatever waits for the provider need not wait any longer.
-pub fn hurry(rows: &mut Rows, ctx: &Context) {
+pub fn expedite(rows: &mut Rows, ctx: &Context) {
     resume(rows, ctx);
     if let Some(check) = rows.resource.payment.as_mut().and_then(|payment| payment.check.as_mut()) {
         check.next_at_ms = check.next_at_ms.min(ctx.now_ms);
@@ -166,7 +166,7 @@ fn by_call(
         }
         // The run that takes its answer in, and with it what the payment has reserved for it, has yet to come.
         CallState::Settled(Settlement::Answered(_)) if is_open && call.kind != CallKind::Authorize => {
-            hurry(rows, ctx);
+            expedite(rows, ctx);
             Ok(Ingested::RetryLater)
         }
         CallState::Settled(_) => known(rows, told, ctx),
@@ -182,7 +182,7 @@ fn by_call(
             if let Some(part) = adyen::told_of_a_part(call, told) {
                 (call.state, call.maybe_executed) = (CallState::Unknown, true);
                 call.close(part, ctx);
-                hurry(rows, ctx);
+                expedite(rows, ctx);
                 return Ok(Ingested::Applied);
             }
             let result = match adyen::told(call, told) {
@@ -201,7 +201,7 @@ fn by_call(
                 try_rows::follow(rows);
             }
             rows.note(key_id, ctx.now_ms, "call_settled", format!("{name}: told by the provider"));
-            hurry(rows, ctx);
+            expedite(rows, ctx);
             Ok(Ingested::Applied)
         }
     }
@@ -248,7 +248,7 @@ fn called_off(rows: &mut Rows, told: &OperationNotice, is_lapsed: bool, ctx: &Co
         try_rows::follow(rows);
     }
     rows.note(key_id, ctx.now_ms, "call_settled", format!("{name}: called off, told by the provider"));
-    hurry(rows, ctx);
+    expedite(rows, ctx);
     Ingested::Applied
 }
 
@@ -293,9 +293,9 @@ fn authorisation(rows: &mut Rows, told: &OperationNotice, ctx: &Context) -> Resu
         return Ok(Ingested::RetryLater);
     }
     let found = match told.success {
-        true if payment.capture => Found::Captured { amount_minor: payment.amount.get() },
-        true => Found::Authorized,
-        false => Found::Failed(Failure {
+        true if payment.capture => RemoteState::Captured { amount_minor: payment.amount.get() },
+        true => RemoteState::Authorized,
+        false => RemoteState::Failed(Failure {
             declined: true,
             code: "card_declined".to_owned(),
             decline_code: Some(told.reason.clone()).filter(|reason| !reason.is_empty()),
@@ -319,8 +319,8 @@ fn authorisation(rows: &mut Rows, told: &OperationNotice, ctx: &Context) -> Resu
             detail: format!("authorisation success={success}, the payment is {status}"),
         });
     }
-    if payment.learn(found) {
-        entered(rows, ctx)?;
+    if payment.apply(found) {
+        on_transition(rows, ctx)?;
     }
     Ok(Ingested::Applied)
 }
@@ -402,7 +402,7 @@ fn refund(rows: &mut Rows, told: &OperationNotice, ctx: &Context) -> Result<Inge
             message: "The bank did not take the money back.".to_owned(),
         },
     };
-    if refund.learn(state) {
+    if refund.apply(state) {
         let refund = refund.clone();
         refund_moved(rows, &refund, ctx);
     }

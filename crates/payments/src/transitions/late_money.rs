@@ -9,7 +9,7 @@ use crate::engine::{CallState, Context, ProviderCall, RecoveryPoint, Rows};
 use crate::payment::id::RefundId;
 use crate::payment::provider_event::{EventKind, Ingested, OperationNotice};
 use crate::payment::refund::RefundState;
-use crate::payment::result::{CallKind, Found};
+use crate::payment::result::{CallKind, RemoteState};
 use crate::payment::tries::{LateMoney, Stage, Try};
 use crate::transitions::audit::{alert, record_for_payment};
 use crate::transitions::give_back;
@@ -198,15 +198,15 @@ pub(crate) fn take(
     rows: &mut Rows,
     provider_payment: &str,
     event_id: Option<&str>,
-    truth: &Found,
+    truth: &RemoteState,
     ctx: &Context,
 ) -> Result<(), Bug> {
     let is_it = |row: &&mut Try| row.provider_payment.as_deref() == Some(provider_payment);
     let Some(row) = rows.resource.tries.iter_mut().find(is_it) else { return Ok(()) };
     let (attempt, amount_minor, provider) = (row.attempt, row.amount.get(), row.provider);
     let taken = match truth {
-        Found::Captured { amount_minor } => found(rows, attempt, *amount_minor, true, ctx)?,
-        Found::Authorized => found(rows, attempt, amount_minor, false, ctx)?,
+        RemoteState::Captured { amount_minor } => found(rows, attempt, *amount_minor, true, ctx)?,
+        RemoteState::Authorized => found(rows, attempt, amount_minor, false, ctx)?,
         _ => return Ok(()),
     };
     if let Ingested::Alert { detail } = taken {

@@ -1,7 +1,7 @@
 //! What an order's earlier tries have left open at their provider: one that was declined there can be confirmed again.
 
 use crate::engine::{CallState, ProviderCall, Rows, Settlement};
-use crate::payment::result::{Found, ProviderResult};
+use crate::payment::result::{ProviderResult, RemoteState};
 use crate::payment::tries::Try;
 
 /// What the name of its call begins with; the number of the try follows.
@@ -37,7 +37,10 @@ fn is_seen_canceled(rows: &Rows, row: &Try) -> bool {
             let is_voided = matches!(
                 reply.result,
                 ProviderResult::Voided
-                    | ProviderResult::Rejected { found: Some(Found::Voided | Found::Expired), .. }
+                    | ProviderResult::Rejected {
+                        found: Some(RemoteState::Voided | RemoteState::Expired),
+                        ..
+                    }
             );
             is_voided && row.provider == call.provider
         }

@@ -16,7 +16,7 @@ use crate::payment::id::RefundId;
 use crate::payment::refund::{Refund, RefundState};
 use crate::payment::status_query::StatusQuery;
 use crate::payment::tries::Try;
-use crate::payment::{Check, Payment, PaymentState, PendingQuery, Watch, Watched};
+use crate::payment::{Payment, PaymentState, PendingQuery, PollSchedule, Watch, Watched};
 use crate::transitions::audit::record_for_owner;
 use crate::transitions::{give_back, try_queries};
 
@@ -208,7 +208,7 @@ pub(crate) fn doubt_refund_of_try(rows: &mut Rows, refund: &str, event_id: &str,
 pub(crate) fn told(rows: &mut Rows, ctx: &Context) {
     schedule(rows, ctx);
     if let Some(check) = rows.resource.payment.as_mut().and_then(|payment| payment.check.as_mut()) {
-        *check = Check { next_at_ms: ctx.now_ms, tries: 0, told_at_ms: Some(ctx.now_ms), ..*check };
+        *check = PollSchedule { next_at_ms: ctx.now_ms, tries: 0, told_at_ms: Some(ctx.now_ms), ..*check };
     }
 }
 
@@ -233,7 +233,7 @@ pub fn schedule(rows: &mut Rows, ctx: &Context) {
     watch(rows, ctx);
     if let Some(payment) = &mut rows.resource.payment {
         let next_at_ms = ctx.now_ms.saturating_add(FIRST_PAUSE_MS);
-        let first = Check { next_at_ms, tries: 0, asked_at_ms: None, told_at_ms: None };
+        let first = PollSchedule { next_at_ms, tries: 0, asked_at_ms: None, told_at_ms: None };
         payment.check = is_open.then(|| payment.check.unwrap_or(first));
     }
 }
@@ -323,7 +323,7 @@ pub fn begin(rows: &mut Rows, looking: bool, ctx: &Context) -> Vec<StatusQuery> 
     let since_ms = check.told_at_ms.unwrap_or(0).max(payment.created_at_ms);
     let age_ms = ctx.now_ms.saturating_sub(since_ms);
     let pause_ms = pause_ms(check.tries, age_ms, ctx.jitter_permille);
-    payment.check = Some(Check {
+    payment.check = Some(PollSchedule {
         next_at_ms: ctx.now_ms.saturating_add(pause_ms),
         tries: check.tries.saturating_add(1),
         asked_at_ms: Some(ctx.now_ms),
@@ -383,7 +383,7 @@ fn in_turn(mut questions: Vec<StatusQuery>, tries: u32) -> Vec<StatusQuery> {
 }
 
 /// How long it is, in ms, until somebody who looks may ask.
-pub fn look_wait_ms(check: &Check, ctx: &Context) -> u64 {
+pub fn look_wait_ms(check: &PollSchedule, ctx: &Context) -> u64 {
     let may_at_ms = check.asked_at_ms.map_or(0, |at_ms| at_ms.saturating_add(LOOK_PAUSE_MS));
     may_at_ms.saturating_sub(ctx.now_ms).min(LOOK_PAUSE_MS)
 }

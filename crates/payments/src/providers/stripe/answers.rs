@@ -2,7 +2,7 @@
 
 use super::objects::{ErrorBody, ErrorEnvelope, PaymentIntent, RefundObject};
 use crate::engine::{Outcome, ProviderCall, ProviderReply};
-use crate::payment::result::{CallKind, Found, ProviderResult};
+use crate::payment::result::{CallKind, ProviderResult, RemoteState};
 use crate::payment::{Failure, RefundState};
 use crate::providers::codec::{HttpAnswer, indeterminate, is_plain, not_executed, unknown};
 use once::call::{RefusalScope, Unconfirmed};
@@ -126,7 +126,7 @@ pub(super) fn read_intent(call: &ProviderCall, intent: PaymentIntent) -> Meaning
             payment: None,
             code: "payment_intent_unexpected_state".to_owned(),
             message: "What was reserved had lapsed.".to_owned(),
-            found: Some(Found::Expired),
+            found: Some(RemoteState::Expired),
         }),
         CallKind::Void if intent.status == "canceled" => Meaning::Is(ProviderResult::Voided),
         CallKind::Void => disbelieved(&intent.id, "a cancellation after which the payment is not canceled"),
@@ -175,7 +175,7 @@ fn read_new_intent(call: &ProviderCall, intent: PaymentIntent) -> Meaning {
 }
 
 /// What has become of a reservation that was made as asked, and that others have captured, in whole or in part, or given up.
-fn moved_since(asked: &Asked, intent: &PaymentIntent) -> Option<Found> {
+fn moved_since(asked: &Asked, intent: &PaymentIntent) -> Option<RemoteState> {
     if intent.amount != asked.amount || intent.currency != asked.currency || !is_plain(&intent.id) {
         return None;
     }
@@ -210,25 +210,31 @@ fn failure(error: Option<ErrorBody>) -> Failure {
 }
 
 /// What a PaymentIntent says about the payment, whatever it answers. `None` if it says nothing that lasts.
-pub(super) fn found(intent: &PaymentIntent) -> Option<Found> {
+pub(super) fn found(intent: &PaymentIntent) -> Option<RemoteState> {
     Some(match intent.status.as_str() {
-        "succeeded" => Found::Captured { amount_minor: minor(intent.amount_received) },
+        "succeeded" => RemoteState::Captured { amount_minor: minor(intent.amount_received) },
         // One of several captures; the rest is for whoever made it.
         "requires_capture" if minor(intent.amount_received) > 0 => {
-            Found::Captured { amount_minor: minor(intent.amount_received) }
+            RemoteState::Captured { amount_minor: minor(intent.amount_received) }
         }
-        "requires_capture" => Found::Authorized,
-        "canceled" if intent.has_lapsed() => Found::Expired,
-        "canceled" => Found::Voided,
-        "processing" => Found::Processing,
-        "requires_action" => Found::RequiresAction { url: bank_page(intent)? },
+        "requires_capture" => RemoteState::Authorized,
+        "canceled" if intent.has_lapsed() => RemoteState::Expired,
+        "canceled" => RemoteState::Voided,
+        "processing" => RemoteState::Processing,
+        "requires_action" => RemoteState::RequiresAction { url: bank_page(intent)? },
         "requires_payment_method" => {
             let error = intent.last_payment_error.as_ref();
             let part = |part: fn(&ErrorBody) -> &Option<String>| error.and_then(|e| part(e).clone());
             let (code, decline_code, message) =
                 (part(|e| &e.code), part(|e| &e.decline_code), part(|e| &e.message));
             let (kind, payment_intent) = (String::new(), None);
-            Found::Failed(failure(Some(ErrorBody { kind, code, decline_code, message, payment_intent })))
+            RemoteState::Failed(failure(Some(ErrorBody {
+                kind,
+                code,
+                decline_code,
+                message,
+                payment_intent,
+            })))
         }
         _ => return None,
     })

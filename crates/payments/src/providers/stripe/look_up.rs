@@ -4,7 +4,7 @@ use super::answers::{Meaning, Named, found, plain_id, read_intent, read_refund, 
 use super::objects::{ErrorEnvelope, List, Metadata, PaymentIntent, RefundObject, RefundedIntent};
 use super::requests::{encode, void};
 use crate::engine::{LookUp, ProviderCall, ProviderReply};
-use crate::payment::result::{CallKind, Found, ProviderResult};
+use crate::payment::result::{CallKind, ProviderResult, RemoteState};
 use crate::providers::codec::{HttpAnswer, is_plain};
 use once::account::Identity;
 use once::call::FrozenRequest;
@@ -228,10 +228,12 @@ pub(super) fn read_moved(call: &ProviderCall, answer: &HttpAnswer) -> LookUp {
         Meaning::Unconfirmed(unconfirmed) if call.evidence.is_executed => LookUp::Unconfirmed(unconfirmed),
         Meaning::LeftOpen(_) | Meaning::Unconfirmed(_) => match now {
             None => inconclusive(answer, false, "a payment in a state that is not known"),
-            Some(Found::Authorized | Found::RequiresAction { .. } | Found::Processing) => LookUp::Absent,
+            Some(RemoteState::Authorized | RemoteState::RequiresAction { .. } | RemoteState::Processing) => {
+                LookUp::Absent
+            }
             Some(now) => {
                 // What failed can still be canceled, and what is held captured, by a send that is on its way.
-                let is_final = !is_held && !matches!(now, Found::Failed(_));
+                let is_final = !is_held && !matches!(now, RemoteState::Failed(_));
                 let (code, message) = (
                     "payment_intent_unexpected_state".to_owned(),
                     "The payment was moved otherwise.".to_owned(),
