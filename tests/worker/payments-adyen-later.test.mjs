@@ -109,6 +109,7 @@ describe('a capture that has failed, and that Adyen makes no more', () => {
       "UPDATE payments SET details = json_set(details, '$.ended_at_ms', CAST(? AS INTEGER))",
       at_ms,
     );
+    await site.objects.sql(id, 'UPDATE foreign_calls SET last_sent_at_ms = ?', at_ms);
     await until('the read model knows', async () => {
       const [row] = await site.rows('SELECT status FROM payments WHERE payment_id = ?', id);
       return row?.status === 'capture_failed';
