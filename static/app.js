@@ -1,5 +1,5 @@
-// Carries `data-pay-once` forms through bad connections. Their hidden key prevents a second
-// charge, so this may send as often as it likes.
+// What every page has: `data-pay-once` forms are carried through bad connections (their hidden key prevents a second charge, so
+// this may send as often as it likes), and examples can be copied.
 
 const TRIES = 8;
 const ANSWER_WITHIN_MS = 30_000;
@@ -101,3 +101,18 @@ addEventListener('pageshow', (event) => {
   const old = event.persisted || navigation?.type === 'back_forward';
   if (old) document.querySelectorAll('[data-pay-once]').forEach(check);
 });
+
+// Examples get a button that copies them: without this script there is nothing to press.
+for (const example of document.querySelectorAll('[data-copy]')) {
+  if (!navigator.clipboard) break;
+  const button = document.createElement('button');
+  button.type = 'button';
+  button.className = 'button small quiet copy';
+  button.textContent = 'Copy';
+  button.addEventListener('click', async () => {
+    await navigator.clipboard.writeText(example.textContent);
+    button.textContent = 'Copied';
+    setTimeout(() => (button.textContent = 'Copy'), 2000);
+  });
+  example.after(button);
+}

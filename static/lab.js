@@ -150,19 +150,6 @@ addEventListener('submit', (event) => {
   else play(event.target);
 });
 
-/** Examples get a button that copies them: without this script there is nothing to press. */
-for (const example of document.querySelectorAll('[data-copy]')) {
-  const button = document.createElement('button');
-  button.type = 'button';
-  button.className = 'button small quiet copy';
-  button.textContent = 'Copy';
-  button.addEventListener('click', async () => {
-    await navigator.clipboard.writeText(example.textContent);
-    button.textContent = 'Copied';
-  });
-  example.after(button);
-}
-
 /** The address of a result is copied, where it can be; it is a link all the same. */
 addEventListener('click', async (event) => {
   if (!event.target.matches('[data-share]') || !navigator.clipboard) return;

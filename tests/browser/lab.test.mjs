@@ -37,6 +37,7 @@ describe('the button of the home page', () => {
   test('shows it in place, leads to all of it, and pays for another thing when it is pressed again', async (t) => {
     const { page } = await site.visit(t);
     await page.goto('/');
+    await page.getByRole('button', { name: 'Copy' }).waitFor();
     await button(page).click();
     const link = page.getByRole('link', { name: 'See what happened' });
     await link.waitFor();
