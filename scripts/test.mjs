@@ -48,7 +48,6 @@ function choose(wanted) {
   return suites().filter((suite) => isWanted(suite) || (suite.builds && running.has(suite.builds)));
 }
 
-/** In stages. */
 async function runAll(chosen) {
   const results = new Map();
   const shown = step(`${chosen.length} suites`);

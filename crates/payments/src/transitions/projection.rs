@@ -3,8 +3,7 @@
 use crate::engine::{Context, Lifecycle, Rows};
 use crate::payment::Payment;
 use crate::payment::records::JobKind;
-use once::outbox;
-use once::outbox::job;
+use once::outbox::{self, job};
 
 /// Up to how many runs, and how many failures, each one is told to the read model.
 const TOLD_MAX: u32 = 32;
