@@ -11,14 +11,11 @@ import { SIGNING_KEY, startSite } from './support/harness.mjs';
 import { startLimited } from './support/limits.mjs';
 import { conforming, readDocument } from './support/openapi.mjs';
 import { contentOf, expired, sign } from './support/order-link.mjs';
+import { BANK, DECLINED, GOOD, heading } from './support/shopper.mjs';
 
-const GOOD = 'pm_card_visa';
-const DECLINED = 'pm_card_visa_chargeDeclined';
-const BANK = 'pm_card_authenticationRequired';
 const LINES = [{ name: 'Enamel mug', unit_amount: 2500, quantity: 1 }];
 const BACK_AT_THE_SHOP = 'Please return to the shop';
 
-const heading = ({ text }) => /<h1>([^<]*)/.exec(text)?.[1];
 /** A page without what differs from one request to the next. */
 const face = ({ status, text }) => ({ status, text: text.replace(/req_[\w-]+/g, '') });
 

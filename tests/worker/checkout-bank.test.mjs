@@ -1,11 +1,9 @@
 // An order whose bank asks its customer (3-D Secure), and one of which nobody knows how it ended.
 
 import assert from 'node:assert/strict';
-import { after, afterEach, describe, test } from 'node:test';
+import { describe, test } from 'node:test';
 
 import { freshKey } from './support/account.mjs';
-import { startSite } from './support/harness.mjs';
-import { readDocument } from './support/openapi.mjs';
 import { contentOf } from './support/order-link.mjs';
 import {
   AT_THE_BANK,
@@ -14,21 +12,15 @@ import {
   GOOD,
   OTHER_GOOD,
   RECEIPT,
-  SOON,
   TOTAL,
   UNKNOWN,
   heading,
   order,
-  shopper,
+  startCheckout,
 } from './support/shopper.mjs';
 import { until } from './support/until.mjs';
 
-const site = await startSite({ vars: SOON });
-await readDocument(site);
-after(() => site.close());
-afterEach(() => site.simulator.calm());
-
-const { merchant, newOrder, open, pay, assertPaidOnce } = shopper(site);
+const { site, merchant, newOrder, open, pay, assertPaidOnce } = await startCheckout();
 
 describe('3-D Secure', () => {
   /** An order whose bank wants to see the person. */

@@ -1,14 +1,14 @@
 // The checkout: one order has one page, and is paid once, however many links, tabs, keys and tries it has.
 
 import assert from 'node:assert/strict';
-import { after, afterEach, describe, test } from 'node:test';
+import { after, describe, test } from 'node:test';
 
 import { account, freshKey, read } from './support/account.mjs';
 import { browser } from './support/browser.mjs';
 import { withoutEffect } from './support/effects.mjs';
 import { SIGNING_KEY, startSite } from './support/harness.mjs';
 import { receiptsOf } from './support/jobs.mjs';
-import { conforming, readDocument } from './support/openapi.mjs';
+import { conforming } from './support/openapi.mjs';
 import { contentOf, expired, sign } from './support/order-link.mjs';
 import {
   DECLINED,
@@ -17,21 +17,15 @@ import {
   LINES,
   OTHER_GOOD,
   RECEIPT,
-  SOON,
   TOTAL,
   heading,
   order,
   paymentOf,
-  shopper,
+  startCheckout,
 } from './support/shopper.mjs';
 import { until } from './support/until.mjs';
 
-const site = await startSite({ vars: SOON });
-await readDocument(site);
-after(() => site.close());
-afterEach(() => site.simulator.calm());
-
-const { merchant, makeLink, newOrder, open, pay, assertPaidOnce } = shopper(site);
+const { site, merchant, makeLink, newOrder, open, pay, assertPaidOnce } = await startCheckout();
 const stranger = account(site, 'user-bad-source@example.com');
 
 describe('POST /checkout/sessions', () => {

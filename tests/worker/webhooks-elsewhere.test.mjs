@@ -2,25 +2,18 @@
 
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
-import { after, afterEach, describe, test } from 'node:test';
+import { describe, test } from 'node:test';
 
 import { freshKey, read } from './support/account.mjs';
 import { notify, signed } from './support/adyen.mjs';
-import { startSite } from './support/harness.mjs';
 import { worked } from './support/inbox.mjs';
 import { jobsOf, receiptsOf } from './support/jobs.mjs';
-import { AUTHORISATION, PAYMENT, assertProblem, client, moved, paid } from './support/payments.mjs';
+import { AUTHORISATION, PAYMENT, assertProblem, moved, paid } from './support/payments.mjs';
 import { until } from './support/until.mjs';
-import { ADYEN, BOTH_SECRETS, HOUR_MS, MINUTE_MS, told } from './support/webhooks.mjs';
+import { ADYEN, HOUR_MS, MINUTE_MS, startWebhookSite } from './support/webhooks.mjs';
 
-const site = await startSite({ vars: BOTH_SECRETS });
-const user = client(site);
-after(() => site.close());
-afterEach(async () => {
-  await site.simulator.calm();
-  await site.simulator.webhooks('off');
-});
-const { toAdyen, itemsOf, tellOf, statusOf, refundStatuses, openKeys, reaches, breaksOf } = told(site);
+const { site, user, toAdyen, itemsOf, tellOf, statusOf, refundStatuses, openKeys, reaches, breaksOf } =
+  await startWebhookSite();
 
 describe('what is done at the provider past us', () => {
   test('is found out when Stripe tells: a reservation that was given up', async () => {

@@ -3,7 +3,7 @@
 
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
-import { after, afterEach, describe, test } from 'node:test';
+import { describe, test } from 'node:test';
 import Stripe from 'stripe';
 
 import { freshKey, read } from './support/account.mjs';
@@ -17,7 +17,6 @@ import {
   AUTHORISATION,
   PAYMENT,
   assertProblem,
-  client,
   moved,
   operations,
   paid,
@@ -26,23 +25,26 @@ import {
 import { until } from './support/until.mjs';
 import {
   ADYEN,
-  BOTH_SECRETS,
   MINUTE_MS,
   NEXT_KEY,
   NEXT_SECRET,
   STRIPE_SECRET,
-  told,
+  startWebhookSite,
 } from './support/webhooks.mjs';
 
-const site = await startSite({ vars: BOTH_SECRETS });
-const user = client(site);
-after(() => site.close());
-afterEach(async () => {
-  await site.simulator.calm();
-  await site.simulator.webhooks('off');
-});
-const { toAdyen, itemsOf, tellOf, statusOf, refundStatuses, openKeys, reaches, breaksOf, nobodyAsks } =
-  told(site);
+const {
+  site,
+  user,
+  toAdyen,
+  itemsOf,
+  tellOf,
+  statusOf,
+  refundStatuses,
+  openKeys,
+  reaches,
+  breaksOf,
+  nobodyAsks,
+} = await startWebhookSite();
 
 const stripe = new Stripe('sk_test_any');
 const stripeEvent = (more = {}) => ({

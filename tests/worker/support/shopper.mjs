@@ -1,10 +1,12 @@
 // A shop's order at the checkout, as a person pays it: its link, its form, and what its page shows.
 
 import assert from 'node:assert/strict';
+import { after, afterEach } from 'node:test';
 
 import { account, freshKey } from './account.mjs';
 import { browser } from './browser.mjs';
-import { conforming } from './openapi.mjs';
+import { startSite } from './harness.mjs';
+import { conforming, readDocument } from './openapi.mjs';
 
 export const GOOD = 'pm_card_visa';
 export const OTHER_GOOD = 'pm_card_mastercard';
@@ -17,6 +19,7 @@ export const LINES = [
   { name: 'A sticker, for nothing', unit_amount: 0, quantity: 1 },
 ];
 export const TOTAL = 2900;
+
 export const heading = ({ text }) => /<h1>([^<]*)/.exec(text)?.[1];
 export const paymentOf = ({ text }) =>
   /pay_[\w-]{43}/.exec(text)?.[0] ?? assert.fail(`no payment in ${text}`);
@@ -26,12 +29,17 @@ export const AT_THE_BANK = 'Your bank wants to be sure it is you';
 export const UNKNOWN = 'We are confirming your payment';
 
 /** Times after which what hangs is given up soon. */
-export const SOON = { PROVIDER_TIMEOUT_MS: '400', QUIET_MS: '900', LEASE_MS: '2000', WAIT_MS: '1500' };
+const SOON = { PROVIDER_TIMEOUT_MS: '400', QUIET_MS: '900', LEASE_MS: '2000', WAIT_MS: '1500' };
 
 export const order = (more) => ({ order_id: freshKey(), currency: 'usd', lines: LINES, ...more });
 
-/** Whoever pays at a site; `readDocument` must have been called for it. */
-export function shopper(site) {
+/** The site of a file of tests, and whoever pays there. */
+export async function startCheckout() {
+  const site = await startSite({ vars: SOON });
+  await readDocument(site);
+  after(() => site.close());
+  afterEach(() => site.simulator.calm());
+
   const merchant = account(site);
   const makeLink = async (body) =>
     conforming('POST', '/checkout/sessions', await merchant.post('/checkout/sessions', body));
@@ -69,5 +77,5 @@ export function shopper(site) {
     return payment;
   }
 
-  return { merchant, makeLink, newOrder, open, pay, assertPaidOnce };
+  return { site, merchant, makeLink, newOrder, open, pay, assertPaidOnce };
 }

@@ -1,7 +1,11 @@
 // What providers tell by themselves, in tests: a site that listens to them, their notifications, and how a payment stands in its rows.
 
-import { worked } from './inbox.mjs';
+import { after, afterEach } from 'node:test';
+
 import { ADYEN_KEY, notify } from './adyen.mjs';
+import { startSite } from './harness.mjs';
+import { worked } from './inbox.mjs';
+import { client } from './payments.mjs';
 import { IMPATIENT } from './unknown.mjs';
 import { until } from './until.mjs';
 
@@ -13,14 +17,21 @@ export const HOUR_MS = 3_600_000;
 export const MINUTE_MS = 60_000;
 
 /** Both secrets are being rolled. */
-export const BOTH_SECRETS = {
+const BOTH_SECRETS = {
   ...IMPATIENT,
   STRIPE_WEBHOOK_SECRET: `${STRIPE_SECRET} ${NEXT_SECRET}`,
   ADYEN_HMAC_KEY: `${NEXT_KEY} ${ADYEN_KEY}`,
 };
 
-/** What a file of tests asks of its site. */
-export function told(site) {
+/** A site of a file of tests, which nobody tells anything before the test does; its client, and what its tests ask of it. */
+export async function startWebhookSite() {
+  const site = await startSite({ vars: BOTH_SECRETS });
+  after(() => site.close());
+  afterEach(async () => {
+    await site.simulator.calm();
+    await site.simulator.webhooks('off');
+  });
+
   /** Adyen's notification, and what it is answered; what follows from it is done then. */
   async function toAdyen(...items) {
     const answer = await notify(site, ...items);
@@ -64,6 +75,8 @@ export function told(site) {
       Date.now() + HOUR_MS,
     );
   return {
+    site,
+    user: client(site),
     toAdyen,
     itemsOf,
     pspOf,
