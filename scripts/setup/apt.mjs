@@ -5,10 +5,15 @@ import { createInterface } from 'node:readline/promises';
 import { ask, runStep } from '../lib/run.mjs';
 import { Stop, say } from '../lib/say.mjs';
 
+const mayUseSudo = () => ask('sudo', ['-n', 'true']) !== null;
+
+/** Whether `asRoot` needs nobody's yes. */
+export const isRoot = () => process.getuid() === 0 || mayUseSudo();
+
 export async function asRoot(title, command) {
   const env = { ...process.env, DEBIAN_FRONTEND: 'noninteractive' };
   if (process.getuid() === 0) return runStep(title, command[0], command.slice(1), { env });
-  if (ask('sudo', ['-n', 'true']) !== null) return runStep(title, 'sudo', ['-n', ...command], { env });
+  if (mayUseSudo()) return runStep(title, 'sudo', ['-n', ...command], { env });
 
   const line = `sudo ${command.join(' ')}`;
   const problem = `This needs root once (${title}). Run\n\n  ${line}\n\nand start again.`;

@@ -112,7 +112,7 @@ for (const javaScriptEnabled of [true, false]) {
     });
 
     test('back from the receipt: the order is not paid again', async (t) => {
-      const { page } = await visit(t);
+      const { page } = await visit(t, { backForwardCache: true });
       await payButton(page).click();
       await paidOnce(page);
       const order = page.url();

@@ -101,8 +101,8 @@ async function makeEverything() {
 beforeEach(() => (everything ??= makeEverything()));
 
 /** Somebody who is logged in. */
-async function operator(t) {
-  const { page, context } = await site.visit(t, { javaScriptEnabled: false });
+async function operator(t, options) {
+  const { page, context } = await site.visit(t, { javaScriptEnabled: false, ...options });
   await page.goto('/admin');
   await page.getByLabel('Secret').fill(ADMIN_TOKEN);
   await page.getByRole('button', { name: 'Log in' }).click();
@@ -233,7 +233,7 @@ describe('at the desk', () => {
   });
 
   test('a payment is found by its order, refunded in part, and once though the button is pressed twice', async (t) => {
-    const { page } = await operator(t);
+    const { page } = await operator(t, { backForwardCache: true });
     const id = await pay({ order_id: 'order-2002' });
     await until('it is in the list', async () => {
       await page.goto('/admin/payments');
@@ -296,7 +296,7 @@ describe('at the desk', () => {
   });
 
   test('a used button does nothing else', async (t) => {
-    const { page } = await operator(t);
+    const { page } = await operator(t, { backForwardCache: true });
     await page.goto(`/admin/payments/${await pay({})}`);
     await page.getByLabel('Amount').fill('1.00');
     await page.getByRole('button', { name: 'Refund' }).click();

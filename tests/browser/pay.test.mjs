@@ -84,7 +84,7 @@ for (const javaScriptEnabled of [true, false]) {
     });
 
     test('back to the paid form: it cannot be paid again', async (t) => {
-      const { page } = await site.visit(t, { javaScriptEnabled });
+      const { page } = await site.visit(t, { javaScriptEnabled, backForwardCache: true });
       await page.goto('/');
       await page.getByRole('link', { name: 'Book a rocket ride' }).click();
       // A page that is left before it is loaded is no stop on the way back in Firefox.
@@ -282,7 +282,7 @@ test(
   'a page out of the back-forward cache asks whether it was paid before it lets anyone pay',
   cached,
   async (t) => {
-    const { page, context } = await site.visitForm(t);
+    const { page, context } = await site.visitForm(t, { backForwardCache: true });
     const copy = await duplicate(page);
     await page.evaluate(() => (window.sameDocument = true));
     await page.getByRole('link', { name: 'Paid Once' }).click();
@@ -308,7 +308,7 @@ test(
   'a page out of the back-forward cache that is told to wait stays closed until it knows',
   cached,
   async (t) => {
-    const { page } = await site.visitForm(t);
+    const { page } = await site.visitForm(t, { backForwardCache: true });
     const copy = await duplicate(page);
     await page.evaluate(() => {
       const ask = window.fetch;
@@ -332,7 +332,7 @@ test(
 );
 
 test('a page out of the back-forward cache that was never paid takes the payment', cached, async (t) => {
-  const { page } = await site.visitForm(t);
+  const { page } = await site.visitForm(t, { backForwardCache: true });
   await field(page, 'origin_lat').fill('5.25');
   const unused = await key(page);
   await page.getByRole('link', { name: 'Paid Once' }).click();
@@ -368,7 +368,7 @@ const leavings = {
 };
 for (const [leaving, leave] of Object.entries(leavings)) {
   test(`${leaving} in the middle of a payment: the person sees its end, and pays once`, async (t) => {
-    const { page } = await site.visit(t);
+    const { page } = await site.visit(t, { backForwardCache: true });
     await page.goto('/');
     await page.getByRole('link', { name: 'Book a rocket ride' }).click();
     await ready(page);

@@ -21,6 +21,7 @@ symlinkSync(inRoot('node_modules'), join(folder, 'node_modules'));
 async function run(name, source) {
   writeFileSync(join(folder, name), source);
   const { NODE_TEST_CONTEXT: _, ...env } = process.env;
+  if (env.CHROMIUM_HEADLESS_SHELL) env.CHROMIUM = env.CHROMIUM_HEADLESS_SHELL;
   const args = ['--test', '--test-reporter=tap', name];
   const options = { cwd: folder, env: { ...env, PAID_ONCE: root, CLOUDFLARE_CF_FETCH_ENABLED: 'false' } };
   return new Promise((resolve) =>

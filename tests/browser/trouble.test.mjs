@@ -181,7 +181,7 @@ for (const javaScriptEnabled of [true, false]) {
   const how = javaScriptEnabled ? '' : ', without JavaScript';
 
   test(`an unknown outcome: a status page that looks again until it is settled${how}`, async (t) => {
-    const { page } = await site.visitForm(t, { javaScriptEnabled });
+    const { page } = await site.visitForm(t, { javaScriptEnabled, backForwardCache: true });
     await site.fault('response_lost', { count: 1000 });
     await payButton(page).click();
 
