@@ -43,6 +43,9 @@ const pay = (request) =>
     charges.push(resource);
     const amount = Number(asked.get('amount'));
     const isHeld = asked.get('capture_method') === 'manual';
+    const id = `ch_${charges.length}`;
+    const card = { brand: 'mastercard', last4: '4444' };
+    const charge = { id, object: 'charge', payment_method_details: { type: 'card', card } };
     return {
       id: `pi_${charges.length}`,
       object: 'payment_intent',
@@ -52,7 +55,7 @@ const pay = (request) =>
       currency: asked.get('currency'),
       capture_method: asked.get('capture_method') ?? 'automatic',
       status: isHeld ? 'requires_capture' : 'succeeded',
-      latest_charge: `ch_${charges.length}`,
+      latest_charge: asked.get('expand[0]') === 'latest_charge' ? charge : id,
       livemode: true,
       metadata: { resource, idempotency_key: asked.get('metadata[idempotency_key]') ?? undefined },
     };

@@ -54,6 +54,7 @@ pub(crate) async fn payment(desk: &Desk<'_>, id: &str) -> Result<Answer, Problem
         fact("Provider’s id", optional(payment.provider_payment.as_ref())),
         fact("Reference", optional(PaymentId::parse(id).map(reference).as_ref())),
         fact("Order", optional(payment.order_id.as_ref())),
+        fact("Card", Cell::text(inspection.card.map_or_else(|| "–".to_owned(), |card| card.to_string()))),
         fact("Try", Cell::text(payment.attempt.to_string())),
     ];
     if let Some(at_ms) = inspection.capture_before_ms {

@@ -391,6 +391,7 @@ mod tests {
             refundable_minor: 0,
             voidable: false,
             capture_before_ms: None,
+            card: None,
             under_way: None,
             next_check_at_ms: None,
             timeline: entries.collect(),

@@ -39,6 +39,16 @@ fn one_key_pays_once_for_seven_days_and_again_after_them() {
 }
 
 #[test]
+fn an_answer_has_the_last_four_digits_once_the_issuer_was_asked() {
+    let mut world = World::default();
+    let summary = |body: &Value| body["additionalData"]["cardSummary"].clone();
+    let (_, paid) = world.adyen("", &pay("adyen_card_mastercard", false), Some("k1"));
+    assert_eq!((summary(&paid), &paid["paymentMethod"]["brand"]), (json!("4444"), &json!("mc")));
+    let (_, waits) = world.adyen("", &pay("adyen_card_authentication_finished", false), Some("k2"));
+    assert_eq!(summary(&waits), Value::Null);
+}
+
+#[test]
 fn an_error_says_nothing_about_the_money_and_a_part_is_only_a_part() {
     let mut world = World::default();
     let (_, body) = world.adyen("", &pay("adyen_card_error_but_held", false), Some("k1"));

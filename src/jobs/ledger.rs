@@ -129,13 +129,16 @@ impl<'a> Ledger<'a> {
     }
 }
 
-/// Deletes the payloads of an object's jobs, and marks its staged jobs as purged, even those without a row: their messages may still be
+/// Deletes the payloads of an object's jobs and the cards in what a provider has told of it and is not taken in, and marks its staged jobs as purged, even those without a row: their messages may still be
 /// in the queue and must do nothing.
 pub(crate) async fn purge(env: &Env, object: &str, staged: &[StagedJob]) -> Result<()> {
     let db = Db::of(env)?;
     let now_ms = worker::Date::now().as_millis();
     let kept = "UPDATE jobs SET payload = NULL, frozen = NULL, state = 'purged', updated_at_ms = ?2
          WHERE object = ?1 AND state IN ('tried', 'attempted', 'dead')";
+    let told = "UPDATE inbox SET event = json_remove(event, '$.news.card') WHERE event_key IN
+         (SELECT event_key FROM inbox WHERE state = 'waiting' AND object = ?1
+          UNION ALL SELECT event_key FROM inbox WHERE state = 'dead' AND object = ?1)";
     let coming = "INSERT INTO jobs (job_id, kind, object, state, attempts, first_at_ms, history, staged_at_ms, updated_at_ms)
          SELECT value->>'job_id', value->>'kind', ?1, 'purged', 0, ?2, '[]', value->>'staged_at_ms', ?2
          FROM json_each(?3) WHERE true ON CONFLICT (job_id) DO NOTHING";
@@ -143,6 +146,7 @@ pub(crate) async fn purge(env: &Env, object: &str, staged: &[StagedJob]) -> Resu
     let staged = Value::Array(staged.iter().map(row).collect()).to_string();
     let statements = vec![
         db.statement(kept, vec![object.into(), now_ms.into()])?,
+        db.statement(told, vec![object.into()])?,
         db.statement(coming, vec![object.into(), now_ms.into(), staged.into()])?,
     ];
     db.batch(statements).await

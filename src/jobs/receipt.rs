@@ -79,6 +79,7 @@ pub fn email(receipt: &Receipt, from: &str) -> Result<Value, askama::Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use payments::payment::card::Card;
     use payments::payment::money::Currency;
 
     #[test]
@@ -92,15 +93,18 @@ mod tests {
             order_id: Some("<b>7</b>".to_owned()),
             at_ms: 1_790_000_000_000,
             reference: "7K3M-9QXD".to_owned(),
+            card: Card::of_stripe("visa", "4242"),
         };
         let email = email(&receipt, "Shop <shop@example.com>").unwrap();
         assert_eq!(email["to"], json!(["ada@example.com"]));
         let (html, text) = (email["html"].as_str().unwrap(), email["text"].as_str().unwrap());
         for part in [html, text] {
-            for word in ["Shop", "12.50", "pay_1", "7K3M-9QXD", "ada@example.com"] {
+            for word in ["Shop", "12.50", "pay_1", "7K3M-9QXD", "Visa ending in 4242", "ada@example.com"] {
                 assert!(part.contains(word), "{word}: {part}");
             }
         }
+        let without = super::email(&Receipt { card: None, ..receipt.clone() }, "shop@example.com").unwrap();
+        assert!(!without.to_string().contains("Card"), "{without}");
         assert!(html.contains("&#60;b&#62;7") && !html.contains("<b>7"), "{html}");
         assert!(text.contains("<b>7</b>"), "{text}");
         assert_eq!(

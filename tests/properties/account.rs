@@ -108,7 +108,7 @@ fn refused(scope: RefusalScope) -> Event {
 }
 
 fn charged() -> Event {
-    let result = ProviderResult::Charged { payment: "pi_1".into() };
+    let result = ProviderResult::Charged { payment: "pi_1".into(), card: None };
     Event::Outcome(1, Outcome::Definitive(ProviderReply { status: 200, result, request_id: None }))
 }
 

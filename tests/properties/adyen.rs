@@ -110,6 +110,8 @@ fn a_payment() -> Payment {
         capture_before_ms: None,
         held_elsewhere_minor: 0,
         refunds_elsewhere: Vec::new(),
+        card: None,
+        is_erased: false,
         created_at_ms: 0,
     }
 }
@@ -192,7 +194,7 @@ fn unconfirmed() -> Meaning {
 }
 
 fn charged() -> Meaning {
-    Meaning::Done(ProviderResult::Charged { payment: PSP.into() })
+    Meaning::Done(ProviderResult::Charged { payment: PSP.into(), card: None })
 }
 
 #[test]
@@ -233,8 +235,11 @@ fn the_bytes_are_these() {
 
 #[test]
 fn the_answers_to_payments_mean_what_the_documentation_says() {
-    let authorized =
-        Meaning::Done(ProviderResult::Authorized { payment: PSP.into(), capture_before_ms: None });
+    let authorized = Meaning::Done(ProviderResult::Authorized {
+        payment: PSP.into(),
+        capture_before_ms: None,
+        card: None,
+    });
     assert_eq!(meaning(Sent::Charge, &answer(200, paid("Authorised"))), charged());
     assert_eq!(meaning(Sent::Authorize, &answer(200, paid("Authorised"))), authorized);
     for refused in ["Refused", "Cancelled"] {

@@ -49,7 +49,7 @@ fn sent() -> (Run, Rows) {
 
 fn finished() -> Rows {
     let (mut run, mut rows) = sent();
-    let result = ProviderResult::Charged { payment: "pi_1".into() };
+    let result = ProviderResult::Charged { payment: "pi_1".into(), card: None };
     let reply = ProviderReply { status: 200, result, request_id: None };
     let answered = Event::Outcome(1, Outcome::Definitive(reply));
     let end = until_effect(&mut run, &mut rows, answered, NOW_MS);

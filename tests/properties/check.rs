@@ -62,6 +62,8 @@ fn at_the_bank(age_ms: u64) -> Rows {
         capture_before_ms: None,
         held_elsewhere_minor: 0,
         refunds_elsewhere: Vec::new(),
+        card: None,
+        is_erased: false,
         created_at_ms: NOW_MS - age_ms,
     });
     rows
@@ -340,7 +342,7 @@ fn a_dispute(status: DisputeStatus) -> Dispute {
     Dispute { id: "du_1".into(), amount_minor: 1000, status, withdrawn, refundable: false, at_ms: None }
 }
 
-const DISPUTED: Beside = Beside { capture_before_ms: None, held_minor: 0, is_disputed: true };
+const DISPUTED: Beside = Beside { capture_before_ms: None, held_minor: 0, is_disputed: true, card: None };
 
 /// The money was taken, nothing of it was given back, and banks want this.
 fn disputed(question: &StatusQuery, disputes: &[Dispute]) -> StatusReply {

@@ -10,6 +10,7 @@ use paid_once::edge::checkout::order_token::LINK_MAX_LEN;
 use paid_once::edge::checkout::page::{self, Cards, FormState, OrderState, Paid, Visit};
 use paid_once::edge::checkout::request::{OrderRequest, Sent, link_to_json};
 use paid_once::edge::payment_params::{ORDER_MAX, URL_MAX};
+use payments::payment::card::Card;
 use payments::payment::money::{AMOUNT_MAX_MINOR, Currency};
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -377,6 +378,7 @@ fn paid() -> Paid {
         revision: Some(3),
         at_ms: 1_795_000_000_000,
         email: Some("ada@example.com".to_owned()),
+        card: Card::of_stripe("visa", "4242"),
     }
 }
 
@@ -386,6 +388,9 @@ fn a_receipt_tells_what_was_taken_and_given_back() {
     let receipt = |paid: Paid| page::receipt(visit(&order), &paid);
     let full = receipt(paid());
     assert_eq!((full.amount.as_str(), full.amount_note), ("$29.00", "paid"));
+    assert_eq!(full.card.as_deref(), Some("Visa ending in 4242"));
+    let page = receipt(Paid { card: None, ..paid() }).render().unwrap();
+    assert!(!page.contains("ending in") && !page.contains("<dt>Card"), "{page}");
     assert!(full.refunded.is_none() && full.taken.is_none() && full.lines.len() == 1);
     let returned = Paid { refunded_minor: 2900, refunded_at_ms: Some(1_795_000_000_000), ..paid() };
     let page = receipt(returned.clone()).render().unwrap();

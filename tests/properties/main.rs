@@ -12,6 +12,7 @@
 mod account;
 mod adyen;
 mod alarm;
+mod card;
 mod check;
 mod checkout;
 mod close;

@@ -142,9 +142,9 @@ impl Harness {
                 ProviderResult::RequiresAction { payment: payment(), url: "https://bank.example".into() }
             }
             (CallKind::Authorize, _) if manual => {
-                ProviderResult::Authorized { payment: payment(), capture_before_ms: None }
+                ProviderResult::Authorized { payment: payment(), capture_before_ms: None, card: None }
             }
-            (CallKind::Authorize, _) => ProviderResult::Charged { payment: payment() },
+            (CallKind::Authorize, _) => ProviderResult::Charged { payment: payment(), card: None },
             (CallKind::Capture, _) => ProviderResult::Captured { amount_minor: asked("amount_to_capture") },
             (CallKind::Void, _) => ProviderResult::Voided,
             (CallKind::Refund, how) => ProviderResult::Refunded { refund: "re_1".into(), settled: how > 2 },

@@ -62,7 +62,7 @@ impl Harness {
     fn new(provider: Provider, books: &Books) -> Self {
         let rows = Rows::empty(ObjectId::from_bytes([7; 32]));
         let mut bench = Self { provider, rows, known: BTreeSet::new(), events: Vec::new() };
-        let charged = ProviderResult::Charged { payment: "psp_pay".into() };
+        let charged = ProviderResult::Charged { payment: "psp_pay".into(), card: None };
         let derived = bench.run("pay", pay(provider), (!books.payment_lost).then_some(charged));
         let authorised = bench.told("AUTHORISATION", &derived, "psp_pay", true, AMOUNT);
         if books.payment_lost {
@@ -127,6 +127,7 @@ impl Harness {
             success,
             reason: String::new(),
             at_ms: None,
+            card: None,
         };
         let news = match kind {
             "AUTHORISATION" => EventKind::Authorisation(told),
@@ -452,6 +453,7 @@ fn news_of_an_earlier_try_does_not_contradict_a_later_one() {
         success: true,
         reason: String::new(),
         at_ms: None,
+        card: None,
     };
     let refunded = |payment: &str| EventKind::CancelOrRefund(about(payment));
     let voided = |payment: &str| EventKind::Cancellation(about(payment));

@@ -34,7 +34,7 @@ fn finished() -> (Rows, StoredResponse) {
                 Outcome::Definitive(ProviderReply {
                     status: 200,
                     request_id: None,
-                    result: ProviderResult::Charged { payment: "pi_1".into() },
+                    result: ProviderResult::Charged { payment: "pi_1".into(), card: None },
                 }),
             ),
             Action::End(RunEnd::Finished(response)) => {

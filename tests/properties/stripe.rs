@@ -129,7 +129,7 @@ proptest! {
             (LookUp::Found(reply), Some(i)) => {
                 let payment = format!("pi_{i}");
                 match reply.result {
-                    ProviderResult::Charged { payment: found } => prop_assert!(paid && found == payment),
+                    ProviderResult::Charged { payment: found, .. } => prop_assert!(paid && found == payment),
                     ProviderResult::Declined { payment: found, .. } => prop_assert!(!paid && found == Some(payment)),
                     other => prop_assert!(false, "{:?}", other),
                 }
@@ -422,7 +422,7 @@ fn what_was_left_open_is_over_when_it_is_canceled() {
     }
     // Somebody was faster: it is paid.
     let LookUp::Found(paid) = read_page(&call, &refusal("succeeded")) else { panic!() };
-    assert_eq!(paid.result, ProviderResult::Charged { payment: "pi_1".into() });
+    assert_eq!(paid.result, ProviderResult::Charged { payment: "pi_1".into(), card: None });
     for open in [answer(500, json!({})), answer(200, intent("requires_action"))] {
         let read = read_page(&call, &open);
         assert!(matches!(read, LookUp::Unconfirmed(_) | LookUp::Inconclusive { .. }), "{read:?}");

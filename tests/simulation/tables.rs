@@ -359,6 +359,7 @@ fn voided(payment: &str, id: &str) -> EventKind {
         success: true,
         reason: String::new(),
         at_ms: None,
+        card: None,
     })
 }
 

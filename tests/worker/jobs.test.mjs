@@ -121,7 +121,8 @@ describe('an email', () => {
       [['ada@example.com'], 'Paid Once <receipts@paid-once.example>', 'Your receipt: $25.00'],
     );
     for (const part of [email.html, email.text])
-      for (const word of ['$25.00', id, order_id]) assert.ok(part.includes(word), `${word}: ${part}`);
+      for (const word of ['$25.00', id, order_id, 'Visa ending in 4242'])
+        assert.ok(part.includes(word), `${word}: ${part}`);
     assert.equal((await site.simulator.sends(`${id}_receipt`)).length, 1);
     const row = await rowOf(`${id}_receipt`);
     assert.deepEqual([row.state, row.attempts, row.result], ['done', 1, email.id]);

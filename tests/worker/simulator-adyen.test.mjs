@@ -70,6 +70,7 @@ describe('payments', () => {
       amount: { currency: 'EUR', value: 1250 },
       merchantReference: 'pay_1',
       paymentMethod: { brand: 'visa', type: 'scheme' },
+      additionalData: { cardSummary: '1111', paymentMethod: 'visa' },
     });
     const { charges, totals } = await ledger('?metadata[resource]=pay_1');
     assert.deepEqual(

@@ -1,5 +1,5 @@
 //! All of an object that an operator may see: what happened when, and what is open. Never what a request carried, nor a token,
-//! nor whose address a receipt goes to.
+//! nor whose address a receipt goes to. Of the card only what stands on a receipt.
 
 use std::collections::BTreeMap;
 
@@ -9,6 +9,7 @@ use crate::snapshot::{AuditRow, Snapshot, snapshot};
 use once::rows::TimelineEntry;
 use payments::engine::{CallState, ProviderCall, Rows, Settlement};
 use payments::flows::void::is_voidable;
+use payments::payment::card::Card;
 use payments::payment::order_link::OrderLinks;
 use payments::payment::result::ProviderResult;
 use payments::payment::tries::Try;
@@ -28,6 +29,9 @@ pub struct Inspection {
     /// Until when what is reserved can be captured, in ms since the epoch.
     #[serde(default)]
     pub capture_before_ms: Option<u64>,
+    /// The card that paid.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub card: Option<Card>,
     /// The move of the payment that is under way.
     pub under_way: Option<String>,
     /// When the provider is asked next how the payment stands, in ms since the epoch.
@@ -143,6 +147,7 @@ impl Inspection {
             capturable_minor: capturable.map_or(0, |payment| payment.amount.get()),
             refundable_minor: refundable_minor.saturating_sub(refunded_minor),
             voidable: free.is_some_and(|payment| is_voidable(&payment.state)),
+            card: payment.and_then(|payment| payment.card),
             under_way: payment.and_then(|payment| payment.pending).map(|pending| pending.state().to_owned()),
             next_check_at_ms: payment.and_then(polling::due_at_ms),
             timeline,

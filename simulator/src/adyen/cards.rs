@@ -44,6 +44,8 @@ pub struct Card {
     pub name: &'static str,
     /// `paymentMethod.brand`.
     pub brand: &'static str,
+    /// `additionalData.cardSummary`.
+    pub last4: &'static str,
     /// What a payment with it does.
     pub behaviour: Behaviour,
 }
@@ -60,13 +62,13 @@ pub const ACQUIRER_ERROR: Refusal = Refusal { result_code: "Error", code: "4", r
 pub const NOT_AUTHENTICATED: Refusal = refused("11", "3D Not Authenticated");
 
 const fn visa(name: &'static str, behaviour: Behaviour) -> Card {
-    Card { name, brand: "visa", behaviour }
+    Card { name, brand: "visa", last4: "1111", behaviour }
 }
 
 /// Every stored payment method.
 pub const CARDS: &[Card] = &[
     visa("adyen_card_visa", Behaviour::Approve),
-    Card { name: "adyen_card_mastercard", brand: "mc", behaviour: Behaviour::Approve },
+    Card { name: "adyen_card_mastercard", brand: "mc", last4: "4444", behaviour: Behaviour::Approve },
     visa("adyen_card_refused", Behaviour::Refuse(REFUSED)),
     visa("adyen_card_not_enough_balance", Behaviour::Refuse(refused("12", "Not enough balance"))),
     visa("adyen_card_blocked", Behaviour::Refuse(refused("5", "Blocked Card"))),

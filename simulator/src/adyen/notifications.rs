@@ -39,6 +39,9 @@ pub fn record(call: &mut Call, payment: &Payment, event: &Event) -> Fallible<()>
     for (key, value) in &payment.metadata {
         additional_data.insert(format!("metadata.{key}"), json!(value));
     }
+    if let Some(digits) = payment.card_summary().filter(|_| event.code == "AUTHORISATION") {
+        additional_data.insert("cardSummary".into(), json!(digits));
+    }
     let mut item = json!({
         "additionalData": additional_data,
         "amount": event.amount.unwrap_or(&payment.amount),

@@ -75,6 +75,9 @@ pub struct Payment {
     pub stored_payment_method: String,
     /// Its brand.
     pub brand: String,
+    /// The last four digits of its number.
+    #[serde(default)]
+    pub last4: String,
     /// The caller's own data.
     pub metadata: BTreeMap<String, String>,
     /// When the money is taken.
@@ -96,6 +99,13 @@ pub struct Payment {
     pub(super) redirect: Option<(String, bool)>,
     /// When time alone changes it.
     pub due_ms: Option<i64>,
+}
+
+impl Payment {
+    /// What stands of the card in `additionalData` where the merchant has switched on "Card summary", as here.
+    pub fn card_summary(&self) -> Option<&str> {
+        Some(self.last4.as_str()).filter(|digits| !digits.is_empty() && self.asked_issuer)
+    }
 }
 
 /// A payment by its `pspReference`.

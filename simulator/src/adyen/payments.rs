@@ -36,6 +36,7 @@ pub fn create(call: &mut Call, request: &PaymentRequest) -> Fallible<Value> {
         dispute: None,
         stored_payment_method: request.card.name.to_owned(),
         brand: request.card.brand.to_owned(),
+        last4: request.card.last4.to_owned(),
         metadata: request.metadata.clone(),
         capture: request.capture,
         status: PaymentStatus::Pending,
@@ -197,6 +198,10 @@ fn shown(call: &Call, payment: &Payment) -> Value {
         "paymentMethod": { "brand": payment.brand, "type": "scheme" },
     });
     if let Some(fields) = answer.as_object_mut() {
+        if let Some(digits) = payment.card_summary() {
+            let data = json!({ "cardSummary": digits, "paymentMethod": payment.brand });
+            fields.insert("additionalData".into(), data);
+        }
         if let Some(refusal) = &payment.refusal {
             fields.insert("refusalReason".into(), json!(refusal.reason));
             fields.insert("refusalReasonCode".into(), json!(refusal.code));

@@ -7,6 +7,7 @@ use crate::edge::pages::{CardElement, CheckoutBank, CheckoutForm, CheckoutReceip
 use messages::message::{KeyStatus, View};
 use once::fingerprint::{Field, FieldError, Parameters};
 use payments::flows::tries::NextTry;
+use payments::payment::card::Card;
 use payments::payment::id::reference;
 use payments::payment::money::{Currency, for_people};
 use payments::payment::{Payment, PaymentState, Pending, Refund, RefundState};
@@ -129,6 +130,8 @@ pub struct Paid {
     pub at_ms: u64,
     /// Where the receipt goes.
     pub email: Option<String>,
+    /// The card that paid.
+    pub card: Option<Card>,
 }
 
 impl Paid {
@@ -152,6 +155,7 @@ impl Paid {
             revision: payment.link_revision,
             at_ms: payment.created_at_ms,
             email: payment.receipt_email.clone(),
+            card: payment.card,
         }
     }
 }
@@ -303,6 +307,7 @@ pub fn receipt(visit: Visit<'_>, paid: &Paid) -> CheckoutReceipt {
         }),
         paid_at: timestamp(paid.at_ms),
         paid_at_text: date_for_people(paid.at_ms),
+        card: paid.card.map(|card| card.to_string()),
         reference: paid.reference.clone(),
         provider_payment: paid.provider_payment.clone(),
         payment: paid.payment.clone(),

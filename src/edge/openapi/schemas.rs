@@ -9,6 +9,7 @@ use super::schema::{
 use crate::edge::checkout::cart::{LINES_MAX, NAME_MAX_CHARS, QUANTITY_MAX};
 use crate::edge::payment_params::{METADATA_MAX, METADATA_NAME_MAX, METADATA_VALUE_MAX, ORDER_MAX, URL_MAX};
 use crate::readmodel::list::STATUSES;
+use payments::payment::card::Brand;
 use payments::payment::money::AMOUNT_MAX_MINOR;
 use payments::payment::order_link::REVISION_MAX;
 use payments::payment::tries::Stage;
@@ -303,6 +304,10 @@ fn payment() -> Schema {
         .has("metadata", reference("Metadata"))
         .has("provider", reference("Provider"))
         .has("provider_payment", text().or_null().about(PROVIDERS_ID).example("pi_3QK1"))
+        .has("payment_method_details", either_null(object()
+            .has("brand", one_of_words(Brand::words()).about("Whose card it is; `unknown` if it is another one's."))
+            .has("last4", text().with("pattern", "^[0-9]{4}$").about("The last four digits of its number.")).closed())
+            .about("The card that paid, once the provider has said so: perhaps never. It is personal, and erased as such."))
         .has("next_action", reference("NextAction").or_null())
         .has("failure", reference("PaymentFailure").or_null())
         .has("pending_operation", either_null(object().has("type", operation())
@@ -346,7 +351,7 @@ fn payment_example() -> Value {
         "capture_before": null, "amount_captured": 2500, "amount_refunded": 0, "currency": "usd", "capture": true,
         "order_id": "order-1042", "revision": null, "description": "Two tickets", "customer": null,
         "receipt_email": null, "metadata": {}, "provider": "stripe", "provider_payment": "pi_3QK1",
-        "next_action": null, "failure": null, "pending_operation": null, "failed_operation": null,
+        "payment_method_details": { "brand": "visa", "last4": "4242" }, "next_action": null, "failure": null, "pending_operation": null, "failed_operation": null,
         "dispute": null, "attempt": 1, "tries": [{
             "attempt": 1, "provider": "stripe", "provider_payment": "pi_3QK1", "status": "succeeded",
             "outcome": "definitive", "late_money": null, "dispute": null,

@@ -22,7 +22,8 @@ pub(super) fn received(operation: Operation) -> (Harness, String) {
     let Operation::Payment(request) = pay(Provider::Adyen) else { panic!("it is a payment") };
     let order_id = Some("order-1".into());
     let request = PaymentRequest { capture: false, order_id, ..*request };
-    let reserved = ProviderResult::Authorized { payment: "psp_pay".into(), capture_before_ms: None };
+    let reserved =
+        ProviderResult::Authorized { payment: "psp_pay".into(), capture_before_ms: None, card: None };
     bench.run("pay", Operation::Payment(Box::new(request)), Some(reserved));
     let derived = bench.modify("move", operation);
     (bench, derived)

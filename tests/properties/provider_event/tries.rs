@@ -29,8 +29,10 @@ fn tried_twice(provider: Provider, capture: bool) -> (Harness, String) {
     };
     let first = bench.run("first", ask(), Some(declined));
     let paid = match capture {
-        true => ProviderResult::Charged { payment: "psp_pay".into() },
-        false => ProviderResult::Authorized { payment: "psp_pay".into(), capture_before_ms: None },
+        true => ProviderResult::Charged { payment: "psp_pay".into(), card: None },
+        false => {
+            ProviderResult::Authorized { payment: "psp_pay".into(), capture_before_ms: None, card: None }
+        }
     };
     bench.run("second", ask(), Some(paid));
     (bench, first)

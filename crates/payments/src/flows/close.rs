@@ -109,6 +109,8 @@ pub(crate) fn adopt(
     payment.provider = row.provider;
     payment.merchant_account = row.merchant_account;
     payment.provider_payment = row.provider_payment;
+    // That try's card was not asked for.
+    payment.card = None;
     payment.apply(found);
     let (id, data) = (payment.id.to_string(), json!({ "attempt": attempt, "status": payment.status() }));
     phase.audit("try.paid_after_all", id, data)

@@ -13,8 +13,11 @@ use super::{order_link, tries};
 use serde_json::json;
 
 use super::phase::PhaseExt;
-use crate::engine::{CallSpec, Context, End, Payments, Phase, ProviderCall, RecoveryPoint, Rows, Settlement};
+use crate::engine::{
+    CallSpec, CallState, Context, End, Payments, Phase, ProviderCall, RecoveryPoint, Rows, Settlement,
+};
 use crate::flows::phase::respond;
+use crate::payment::card::Card;
 use crate::payment::id::PaymentId;
 use crate::payment::money::{AmountMinor, Currency};
 use crate::payment::operation::{PaymentRequest, Point, Refusal, Route};
@@ -61,6 +64,8 @@ impl PaymentRequest {
             capture_before_ms: None,
             held_elsewhere_minor: 0,
             refunds_elsewhere: Vec::new(),
+            card: None,
+            is_erased: false,
             created_at_ms: before.map_or(ctx.now_ms, |before| before.created_at_ms),
         }
     }
@@ -129,11 +134,13 @@ pub(crate) fn run(request: &PaymentRequest, phase: &mut Phase<'_>) -> Result<End
         return begin_try(request, phase);
     };
     let capture_before_ms = captured_before_ms(&settlement);
+    let card = take_card(&call_name(attempt), phase);
     let (provider_payment, state) = outcome(settlement, phase.payment()?.amount)?;
     let payment = phase.payment()?;
     payment.state = state;
     payment.capture_before_ms = capture_before_ms;
     payment.provider_payment = provider_payment;
+    payment.paid_with(card);
     let payment = payment.clone();
     on_transition(phase.rows, phase.ctx)?;
     match &request.fallback {
@@ -196,6 +203,7 @@ fn try_elsewhere(request: &PaymentRequest, route: &Route, phase: &mut Phase<'_>)
     payment.customer.clone_from(&route.customer);
     payment.provider_payment = None;
     payment.ended_at_ms = None;
+    payment.card = None;
     payment.state = PaymentState::Authorizing;
     let data = json!({ "provider": payment.provider, "attempt": payment.attempt });
     let id = payment.id.to_string();
@@ -287,6 +295,16 @@ const fn captured_before_ms(settlement: &Settlement) -> Option<u64> {
     }
 }
 
+/// The card that paid moves from the answer to the payment: what is personal stands once, where it is erased.
+fn take_card(name: &str, phase: &mut Phase<'_>) -> Option<Card> {
+    let key_id = phase.key_id;
+    let mut calls = phase.rows.calls.iter_mut();
+    match &mut calls.find(|call| call.key_id == key_id && call.name == name)?.state {
+        CallState::Settled(Settlement::Answered(reply)) => reply.result.take_card(),
+        _ => None,
+    }
+}
+
 /// What the provider's last word makes of the payment.
 fn outcome(settlement: Settlement, amount: AmountMinor) -> Result<(Option<String>, PaymentState), Bug> {
     let failed = |declined, code: String, decline_code, message: String| {
@@ -294,7 +312,7 @@ fn outcome(settlement: Settlement, amount: AmountMinor) -> Result<(Option<String
     };
     Ok(match settlement {
         Settlement::Answered(reply) => match reply.result {
-            ProviderResult::Charged { payment } => {
+            ProviderResult::Charged { payment, .. } => {
                 (Some(payment), PaymentState::Captured { amount_minor: amount.get() })
             }
             ProviderResult::Authorized { payment, .. } => (Some(payment), PaymentState::Authorized),

@@ -2,6 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
+use crate::payment::card::Card;
 use crate::payment::dispute::Dispute;
 use crate::payment::refund::{Refund, RefundState};
 use crate::payment::tries::Try;
@@ -58,6 +59,7 @@ impl Payment {
             "metadata": metadata,
             "provider": self.provider.as_str(),
             "provider_payment": self.provider_payment,
+            "payment_method_details": self.card.map(Card::to_json),
             "next_action": next_action,
             "failure": failure,
             "pending_operation": pending,
@@ -67,6 +69,12 @@ impl Payment {
             "tries": tries,
             "created_at": timestamp(self.created_at_ms),
         })
+    }
+}
+
+impl Card {
+    fn to_json(self) -> Value {
+        json!({ "brand": self.brand.as_str(), "last4": self.last4.as_str() })
     }
 }
 

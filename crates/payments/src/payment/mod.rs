@@ -17,6 +17,7 @@
 //! A move that is under way is written down before its call is sent ([`Payment::pending`]; a refund as a row of its own):
 //! what it would take is reserved, so that the sums hold however many ask at once and however late the provider answers.
 
+pub mod card;
 pub mod dispute;
 pub mod id;
 mod json;
@@ -38,6 +39,7 @@ pub use refund::{Refund, RefundReason, RefundState, refunded_minor};
 pub use result::Failure;
 use serde::{Deserialize, Serialize};
 
+use crate::payment::card::Card;
 use crate::payment::id::{PaymentId, RefundId};
 use crate::payment::money::{AmountMinor, Currency};
 use crate::payment::provider::Provider;
@@ -296,8 +298,19 @@ pub struct Payment {
     /// Those of these refunds that the provider tells of one by one.
     #[serde(default)]
     pub refunds_elsewhere: Vec<RefundElsewhere>,
+    /// The card that paid, if the provider has said so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub card: Option<Card>,
+    /// Its personal data was erased: what the provider says of the person later on is not taken in.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub is_erased: bool,
     /// When it was made, in ms since the epoch.
     pub created_at_ms: u64,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde wants it so")]
+const fn is_false(value: &bool) -> bool {
+    !*value
 }
 
 impl Payment {
@@ -391,6 +404,14 @@ impl Payment {
     pub fn doubt(&self, refund: Option<&RefundId>) -> Option<&str> {
         let doubt = self.doubts.iter().find(|doubt| doubt.refund.as_ref() == refund)?;
         Some(&doubt.event_id)
+    }
+
+    /// The provider says with which card it was paid.
+    pub(crate) const fn paid_with(&mut self, card: Option<Card>) {
+        let is_paid = matches!(&self.state, PaymentState::Authorized | PaymentState::Captured { .. });
+        if is_paid && !self.is_erased && card.is_some() {
+            self.card = card;
+        }
     }
 
     /// Takes in what the provider says the payment is. Only forward: what is decided stays decided. What others have captured

@@ -5,6 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::payment::card::Card;
 use crate::payment::dispute::DisputeStatus;
 use crate::payment::provider::Provider;
 
@@ -105,6 +106,9 @@ pub struct OperationNotice {
     /// in order what is signed, and decides nothing else.
     #[serde(default)]
     pub at_ms: Option<u64>,
+    /// With which card was paid, if it says so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub card: Option<Card>,
 }
 
 /// What an object makes of an event.

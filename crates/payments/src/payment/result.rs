@@ -1,5 +1,6 @@
 //! What a call does at a provider, and what a definitive answer means.
 
+use crate::payment::card::Card;
 use once::domain::Answer;
 use serde::{Deserialize, Serialize};
 
@@ -56,6 +57,9 @@ pub enum ProviderResult {
     Charged {
         /// The provider's id of the payment.
         payment: String,
+        /// With which card, until the payment has it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        card: Option<Card>,
     },
     /// The money is reserved, to be captured.
     Authorized {
@@ -64,6 +68,9 @@ pub enum ProviderResult {
         /// Until when it can be captured, in ms since the epoch, if the provider has said so.
         #[serde(default)]
         capture_before_ms: Option<u64>,
+        /// With which card, until the payment has it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        card: Option<Card>,
     },
     /// The money was reserved, and has been captured or given up since, though not by us.
     Moved {
@@ -133,13 +140,21 @@ impl ProviderResult {
     /// The provider's id of the payment, as far as the answer says one.
     pub fn payment(&self) -> Option<&str> {
         match self {
-            Self::Charged { payment }
+            Self::Charged { payment, .. }
             | Self::Authorized { payment, .. }
             | Self::Moved { payment, .. }
             | Self::RequiresAction { payment, .. }
             | Self::Processing { payment } => Some(payment),
             Self::Declined { payment, .. } | Self::Rejected { payment, .. } => payment.as_deref(),
             Self::Captured { .. } | Self::Voided | Self::Received { .. } | Self::Refunded { .. } => None,
+        }
+    }
+
+    /// The card that paid, which the answer does not keep: a payment alone has it.
+    pub const fn take_card(&mut self) -> Option<Card> {
+        match self {
+            Self::Charged { card, .. } | Self::Authorized { card, .. } => card.take(),
+            _ => None,
         }
     }
 

@@ -1,5 +1,6 @@
 //! What a provider is asked about a payment that is not decided there, and what it says.
 
+use crate::payment::card::Card;
 use crate::payment::dispute::Dispute;
 use crate::payment::id::RefundId;
 use crate::payment::provider::Provider;
@@ -116,6 +117,8 @@ pub struct Beside {
     pub held_minor: u32,
     /// Whether a bank has ever disputed it.
     pub is_disputed: bool,
+    /// With which card it was paid.
+    pub card: Option<Card>,
 }
 
 /// What the provider says.

@@ -108,6 +108,7 @@ fn take_payment(
     };
     let is_new = payment.apply(found);
     if is_new {
+        payment.paid_with(beside.card);
         on_transition(rows, ctx)?;
         let told = done.and_then(|done| by_hand::contradicted_by_state(rows, done));
         contradicted(rows, told, doubt, ctx)?;

@@ -320,6 +320,7 @@ fn authorisation(rows: &mut Rows, told: &OperationNotice, ctx: &Context) -> Resu
         });
     }
     if payment.apply(found) {
+        payment.paid_with(told.card);
         on_transition(rows, ctx)?;
     }
     Ok(Ingested::Applied)

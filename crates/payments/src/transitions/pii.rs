@@ -1,6 +1,6 @@
 //! Personal data of a payment: which it is, and how it goes.
 //!
-//! Description, customer, email, return address and metadata; and, as long as they are kept, parameters, stored responses, bodies that were sent and emails that have not left. What stays is what the books need:
+//! Description, customer, email, return address, metadata, and the card's brand and last four digits; and, as long as they are kept, parameters, stored responses, bodies that were sent and emails that have not left. What stays is what the books need:
 //! ids, amounts, states and times. Audit records and timelines never hold any.
 
 use once::alarm::expire;
@@ -57,6 +57,9 @@ pub fn erase(rows: &mut Rows, ctx: &Context) -> Erased {
     if is_held(rows) {
         drop_it(rows, ctx);
     }
+    if let Some(payment) = &mut rows.resource.payment {
+        payment.is_erased = true;
+    }
     Erased::Gone
 }
 
@@ -68,6 +71,7 @@ fn drop_it(rows: &mut Rows, ctx: &Context) {
         payment.receipt_email = None;
         payment.return_url = None;
         payment.metadata.clear();
+        payment.card = None;
         subject = payment.id.to_string();
     }
     if let Some(id) = drop_retired(rows) {
@@ -93,7 +97,7 @@ fn drop_retired(rows: &mut Rows) -> Option<String> {
 fn is_held(rows: &Rows) -> bool {
     let of_payment = rows.resource.payment.as_ref().is_some_and(|payment| {
         let texts = [&payment.description, &payment.customer, &payment.receipt_email, &payment.return_url];
-        texts.into_iter().any(Option::is_some) || !payment.metadata.is_empty()
+        texts.into_iter().any(Option::is_some) || !payment.metadata.is_empty() || payment.card.is_some()
     });
     of_payment
         || rows.resource.retired.is_some()

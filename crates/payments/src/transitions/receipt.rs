@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::engine::{Context, Rows};
 use crate::payment::Payment;
+use crate::payment::card::Card;
 use crate::payment::id::reference;
 use crate::payment::money::Currency;
 use crate::payment::records::JobKind;
@@ -42,6 +43,9 @@ pub struct Receipt {
     /// What people call the payment by; empty in a job of an older release.
     #[serde(default)]
     pub reference: String,
+    /// The card that paid.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub card: Option<Card>,
 }
 
 /// Of a payment that was captured, or called off.
@@ -65,6 +69,7 @@ pub(crate) fn of_payment(rows: &mut Rows, payment: &Payment, about: About, ctx: 
         order_id: payment.order_id.clone(),
         at_ms: ctx.now_ms,
         reference: reference(payment.id),
+        card: payment.card,
     });
 }
 
@@ -80,6 +85,7 @@ pub(crate) fn of_refund(rows: &mut Rows, refund: &Refund, ctx: &Context) {
         order_id: payment.order_id.clone(),
         at_ms: ctx.now_ms,
         reference: reference(payment.id),
+        card: payment.card,
     });
 }
 

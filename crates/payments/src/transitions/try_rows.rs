@@ -69,7 +69,7 @@ pub fn complete(rows: &mut Rows) {
         }
         let (provider_payment, status, was_authorized) = match &call.state {
             CallState::Settled(Settlement::Answered(reply)) => match &reply.result {
-                ProviderResult::Charged { payment } => (Some(payment.clone()), "canceled", true),
+                ProviderResult::Charged { payment, .. } => (Some(payment.clone()), "canceled", true),
                 ProviderResult::Authorized { payment, .. } | ProviderResult::Moved { payment, .. } => {
                     (Some(payment.clone()), "canceled", true)
                 }

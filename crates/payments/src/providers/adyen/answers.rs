@@ -3,10 +3,12 @@
 use super::amount::AmountBody;
 use super::requests::AdditionalData;
 use crate::engine::{LookUp, Outcome, ProviderCall, ProviderReply};
+use crate::payment::card::Card;
 use crate::payment::result::{CallKind, ProviderResult};
 use crate::providers::codec::{HttpAnswer, is_plain, not_executed, unknown};
 use once::call::{RefusalScope, Unconfirmed};
 use serde::Deserialize;
+use serde_json::Value;
 
 /// The longest word that is made from Adyen's text, in characters.
 const WORD_MAX_LEN: usize = 40;
@@ -34,6 +36,20 @@ struct PaymentAnswer {
     refusal_reason: Option<String>,
     #[serde(default)]
     refusal_reason_code: Option<String>,
+    /// Nothing but the card is read of these two, so nothing in them makes an answer unreadable.
+    #[serde(default)]
+    payment_method: Value,
+    #[serde(default)]
+    additional_data: Value,
+}
+
+impl PaymentAnswer {
+    /// The card that paid: the digits where the merchant has switched on "Card summary", the brand always.
+    fn card(&self) -> Option<Card> {
+        let brand = self.payment_method.get("brand").or_else(|| self.additional_data.get("paymentMethod"));
+        let digits = self.additional_data.get("cardSummary")?.as_str()?;
+        Card::of_adyen(brand.and_then(Value::as_str).unwrap_or_default(), digits)
+    }
 }
 
 #[derive(Deserialize)]
@@ -162,10 +178,11 @@ fn read_payment(call: &ProviderCall, answer: PaymentAnswer) -> Result<ProviderRe
         "Authorised" => {
             let asked = asked(call, answer.amount.as_ref())?;
             let manual = asked.additional_data.is_some_and(|data| data.manual_capture == "true");
+            let card = answer.card();
             Ok(if manual {
-                ProviderResult::Authorized { payment, capture_before_ms: None }
+                ProviderResult::Authorized { payment, capture_before_ms: None, card }
             } else {
-                ProviderResult::Charged { payment }
+                ProviderResult::Charged { payment, card }
             })
         }
         "Refused" | "Cancelled" => Ok(declined(answer)),

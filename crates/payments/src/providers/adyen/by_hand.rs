@@ -45,6 +45,7 @@ pub fn believed(call: &ProviderCall, id: &str, is_done: bool) -> Result<Provider
         success: is_done,
         reason: String::new(),
         at_ms: None,
+        card: None,
     };
     let result = told(call, &word)?;
     Ok(ProviderReply { status: 200, result, request_id: Some(id.to_owned()) })

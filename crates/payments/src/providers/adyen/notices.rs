@@ -36,8 +36,10 @@ pub fn told(call: &ProviderCall, told: &OperationNotice) -> Result<ProviderResul
     }
     let manual = asked.additional_data.is_some_and(|data| data.manual_capture == "true");
     Ok(match call.kind {
-        CallKind::Authorize if manual => ProviderResult::Authorized { payment, capture_before_ms: None },
-        CallKind::Authorize => ProviderResult::Charged { payment },
+        CallKind::Authorize if manual => {
+            ProviderResult::Authorized { payment, capture_before_ms: None, card: told.card }
+        }
+        CallKind::Authorize => ProviderResult::Charged { payment, card: told.card },
         CallKind::Capture => ProviderResult::Captured { amount_minor: told.amount_minor },
         CallKind::Refund => ProviderResult::Refunded { refund: told.id.clone(), settled: true },
         CallKind::Void => ProviderResult::Voided,

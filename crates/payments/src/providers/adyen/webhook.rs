@@ -9,6 +9,7 @@ use sha2::Sha256;
 use super::answers::word;
 use super::minor_units;
 use crate::payment::DisputeStatus;
+use crate::payment::card::Card;
 use crate::payment::id::object_of;
 use crate::payment::provider::Provider;
 use crate::payment::provider_event::{Event, EventKind, OperationNotice};
@@ -50,6 +51,8 @@ pub struct Item {
     #[serde(default, deserialize_with = "text")]
     original_reference: String,
     #[serde(default, deserialize_with = "text")]
+    payment_method: String,
+    #[serde(default, deserialize_with = "text")]
     psp_reference: String,
     #[serde(default, deserialize_with = "text")]
     reason: String,
@@ -61,6 +64,8 @@ pub struct Item {
 struct AdditionalData {
     #[serde(default, rename = "hmacSignature", deserialize_with = "text")]
     signature: String,
+    #[serde(default, rename = "cardSummary", deserialize_with = "text")]
+    card_summary: String,
 }
 
 #[derive(Deserialize)]
@@ -129,6 +134,12 @@ impl Item {
         u64::try_from(date.timestamp_millis()).ok()
     }
 
+    /// The card that paid, where the merchant has switched on "Card summary". It is not signed: it is shown, and decides nothing.
+    fn card(&self) -> Option<Card> {
+        let digits = &self.additional_data.as_ref()?.card_summary;
+        Card::of_adyen(&self.payment_method, digits).filter(|_| self.event_code == "AUTHORISATION")
+    }
+
     /// Our merchant account: a notification of another one is not for us, even with the right signature.
     pub fn merchant_account(&self) -> &str {
         &self.merchant_account_code
@@ -166,6 +177,7 @@ impl Item {
             success: self.success == "true",
             reason: word(&self.reason).unwrap_or_default(),
             at_ms: self.told_at_ms(),
+            card: self.card(),
         };
         let dispute = |told, status, withdrawn| EventKind::Dispute { told, status, withdrawn };
         let news = match self.event_code.as_str() {

@@ -148,13 +148,16 @@ fn read_new_intent(call: &ProviderCall, intent: PaymentIntent) -> Meaning {
         "succeeded" if manual || !is_as_asked(intent.amount_received) => {
             disbelieved(&intent.id, "the provider charged another amount")
         }
-        "succeeded" => Meaning::Is(ProviderResult::Charged { payment: intent.id }),
+        "succeeded" => {
+            let card = intent.card();
+            Meaning::Is(ProviderResult::Charged { payment: intent.id, card })
+        }
         "requires_capture" if !manual || !is_as_asked(intent.amount_capturable) => {
             disbelieved(&intent.id, "the provider reserved something else")
         }
         "requires_capture" => {
-            let capture_before_ms = intent.capture_before_ms();
-            Meaning::Is(ProviderResult::Authorized { payment: intent.id, capture_before_ms })
+            let (capture_before_ms, card) = (intent.capture_before_ms(), intent.card());
+            Meaning::Is(ProviderResult::Authorized { payment: intent.id, capture_before_ms, card })
         }
         "processing" => Meaning::Is(ProviderResult::Processing { payment: intent.id }),
         "requires_action" if bank_page(&intent).is_some() => {

@@ -1,5 +1,6 @@
 //! Stripe's objects, as far as they are read.
 
+use crate::payment::card::Card;
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -38,6 +39,12 @@ impl PaymentIntent {
         Some(self.charge().payment_method_details?.card?.capture_before?.saturating_mul(1000))
     }
 
+    /// The card that paid, where the charge is not only named.
+    pub(super) fn card(&self) -> Option<Card> {
+        let card = self.charge().payment_method_details?.card?;
+        Card::of_stripe(card.brand.as_str().unwrap_or_default(), card.last4.as_str()?)
+    }
+
     /// It was reserved: what never was has no charge, or an error.
     pub(super) const fn was_held(&self) -> bool {
         self.latest_charge.is_some() && self.last_payment_error.is_none()
@@ -66,6 +73,11 @@ pub(super) struct MethodDetails {
 
 #[derive(Deserialize)]
 pub(super) struct CardDetails {
+    /// Only shown, so of any type: neither may keep the rest from being read.
+    #[serde(default)]
+    pub(super) brand: Value,
+    #[serde(default)]
+    pub(super) last4: Value,
     /// In s since the epoch.
     #[serde(default)]
     pub(super) capture_before: Option<u64>,

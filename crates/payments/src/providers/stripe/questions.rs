@@ -64,6 +64,7 @@ fn beside(intent: &PaymentIntent) -> Beside {
         capture_before_ms: intent.capture_before_ms(),
         held_minor: if is_in_parts { minor(intent.amount_capturable) } else { 0 },
         is_disputed: intent.charge().disputed,
+        card: intent.card(),
     }
 }
 

@@ -29,8 +29,8 @@ pub fn authorize(authorization: &Authorization<'_>) -> FrozenRequest {
     fields.extend(names.iter().map(String::as_str).zip(values));
     fields.push(("metadata[resource]", authorization.resource));
     fields.push(("metadata[idempotency_key]", authorization.derived_key));
-    // The charge says until when it can be captured.
-    fields.extend((!authorization.capture).then_some(("expand[0]", "latest_charge")));
+    // The charge says with which card, and until when it can be captured.
+    fields.push(("expand[0]", "latest_charge"));
     FrozenRequest::new("/v1/payment_intents".to_owned(), encode(&fields))
         .for_account(authorization.merchant_account)
 }
