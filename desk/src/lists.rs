@@ -8,6 +8,7 @@ use super::queries::{self, DeadRow, Where};
 use super::route::{OperatorAction, Target};
 use super::view_models::{Button, Cell, List, Row};
 use messages::operations::ACCOUNTS_PATH;
+use messages::snapshot::key_status_sql;
 use once::id::Owner;
 use once::key::IdempotencyKey;
 use payments::payment::id::{PaymentId, id_prefix};
@@ -141,11 +142,13 @@ pub(crate) async fn keys(desk: &Desk<'_>) -> Result<Answer, Problem> {
         "open" => conditions.and("status = 'open'"),
         "unknown" => conditions.and("status = 'open' AND in_doubt = 1"),
         "late" => conditions.and(&format!("status = 'open' AND {}", queries::late_or_flagged(now_ms))),
-        "finished" => conditions.and("status = 'finished'"),
-        "expired" => conditions.and("status = 'expired'"),
+        state @ ("finished" | "expired") => {
+            conditions.and(&format!("{} = '{state}'", key_status_sql(now_ms)));
+        }
         _ => {}
     }
-    let mut rows = queries::keys(&desk.app.env, conditions, desk.page_number()).await.map_err(unreadable)?;
+    let mut rows =
+        queries::keys(&desk.app.env, conditions, desk.page_number(), now_ms).await.map_err(unreadable)?;
     let (newer, older) = desk.around(&mut rows);
     let rows = rows.into_iter().map(|row| {
         let shown = match (row.status.as_str(), row.flagged, row.in_doubt) {

@@ -9,6 +9,7 @@ use worker::{Env, Result};
 use super::time_window::TimeWindow;
 use super::timeline::JobRow;
 use messages::settlement::{REPORT_COLUMNS, Report};
+use messages::snapshot::key_status_sql;
 use once::id::digest;
 use runtime::db::{Db, Value};
 
@@ -233,10 +234,13 @@ pub(super) struct KeyRow {
     pub(super) finished_at_ms: Option<u64>,
 }
 
-pub(super) async fn keys(env: &Env, conditions: Where, number: usize) -> Result<Vec<KeyRow>> {
-    let select = "SELECT object, key_id, key_hash, owner, operation, status, recovery_point, attempts, in_doubt, flagged,
-        response_status, wake_at_ms, created_at_ms, finished_at_ms FROM keys";
-    page(env, select, conditions, "created_at_ms DESC, object, key_id DESC", number).await
+pub(super) async fn keys(env: &Env, conditions: Where, number: usize, now_ms: u64) -> Result<Vec<KeyRow>> {
+    let select = format!(
+        "SELECT object, key_id, key_hash, owner, operation, {} AS status, recovery_point, attempts, in_doubt, flagged,
+            response_status, wake_at_ms, created_at_ms, finished_at_ms FROM keys",
+        key_status_sql(now_ms)
+    );
+    page(env, &select, conditions, "created_at_ms DESC, object, key_id DESC", number).await
 }
 
 /// What makes an open key one that a person should look at.

@@ -375,6 +375,7 @@ mod tests {
             wake_at_ms: None,
             created_at_ms: 0,
             finished_at_ms: None,
+            expires_at_ms: None,
         };
         Inspection {
             snapshot: Snapshot {

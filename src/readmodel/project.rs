@@ -117,6 +117,7 @@ const KEYS: Table = Table {
         "wake_at_ms",
         "created_at_ms",
         "finished_at_ms",
+        "expires_at_ms",
     ],
 };
 

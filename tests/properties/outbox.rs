@@ -1,8 +1,8 @@
 //! Jobs: whatever changes is told to the read model, nothing that is staged is forgotten, and it leaves until it is confirmed.
 
 use messages::job::{Job, MESSAGE_MAX_BYTES, Message, OVER, OverRow, VERSION, batches, messages};
-use messages::snapshot::{AuditRow, Snapshot, snapshot};
-use once::alarm::{KnownAlarm, alarm_to_set, wake_at};
+use messages::snapshot::{AuditRow, Snapshot, key_status_sql, snapshot};
+use once::alarm::{KnownAlarm, alarm_to_set, expire, wake_at};
 use once::begin::begin;
 use once::id::{ObjectId, Owner};
 use once::outbox::{Due, Handed, due, handed, join_earlier, late, put_off, sent};
@@ -264,6 +264,59 @@ fn a_dead_snapshot_stages_no_other() {
     rows.resource.audit_newest = 230;
     confirm(&mut rows, &job_id, None, &at(NOW_MS));
     assert_eq!((commit(rows.clone()).jobs.len(), rows.resource.audit_through), (0, 0));
+}
+
+/// A payment whose key has finished, and expires in an hour.
+fn finished_rows() -> Rows {
+    let mut rows = commit(paid_rows());
+    rows.jobs.clear();
+    rows.keys[0].lifecycle = Lifecycle::Finished(Finished {
+        response: StoredResponse { status: 201, headers: Vec::new(), body: Vec::new() },
+        finished_at_ms: NOW_MS,
+        expires_at_ms: NOW_MS + HOUR_MS,
+    });
+    rows
+}
+
+const HOUR_MS: u64 = 3_600_000;
+
+#[test]
+fn a_response_that_expires_in_its_time_is_told_before_and_one_that_goes_earlier_is_told_then() {
+    let finished = finished_rows();
+    let shown = snapshot(&finished, Vec::new(), NOW_MS).keys.remove(0);
+    for (after_ms, is_told) in [(HOUR_MS, false), (10 * HOUR_MS, false), (HOUR_MS - 1, true)] {
+        let mut rows = finished.clone();
+        expire(&mut rows, 0, &at(NOW_MS + after_ms));
+        assert_eq!(rows.keys[0].lifecycle.name(), "expired");
+        let rows = told(&finished, rows);
+        assert_eq!(rows.jobs.len(), usize::from(is_told), "{after_ms}");
+        let key = snapshot(&rows, Vec::new(), NOW_MS).keys.remove(0);
+        assert_eq!(key.expires_at_ms == shown.expires_at_ms, !is_told, "{after_ms}");
+    }
+}
+
+/// What a reader makes of a row, by the expression that runs.
+#[test]
+fn a_key_has_expired_once_its_time_is_over_whoever_wrote_the_row() {
+    let model = crate::support::read_model();
+    let status = |status: &str, finished_at_ms: Option<u64>, expires_at_ms: Option<u64>, now_ms| {
+        model.execute("DELETE FROM keys", ()).unwrap();
+        let key = "INSERT INTO keys (object, key_id, version, key_hash, owner, status, recovery_point, attempts, failures, in_doubt,
+             flagged, created_at_ms, updated_at_ms, finished_at_ms, expires_at_ms)
+             VALUES ('o', 1, 1, '', '', ?1, '', 0, 0, 0, 0, 0, 0, ?2, ?3)";
+        model
+            .execute(key, (status, finished_at_ms.map(u64::cast_signed), expires_at_ms.map(u64::cast_signed)))
+            .unwrap();
+        let sql = format!("SELECT {} FROM keys", key_status_sql(now_ms));
+        model.query_row(&sql, (), |row| row.get::<_, String>(0)).unwrap()
+    };
+    assert_eq!(status("finished", Some(5), Some(9), 8), "finished");
+    assert_eq!(status("finished", Some(5), Some(9), 9), "expired");
+    assert_eq!(status("open", None, None, u64::from(u32::MAX)), "open");
+    // As a release before has written them.
+    assert_eq!(status("finished", Some(5), None, 86_400_004), "finished");
+    assert_eq!(status("finished", Some(5), None, 86_400_005), "expired");
+    assert_eq!(status("expired", Some(5), None, 6), "expired");
 }
 
 /// A payment with this many small refunds; each is asked for under a key of its own and still pending.

@@ -293,6 +293,37 @@ describe('the tile of late and flagged keys', () => {
   });
 });
 
+test('a key is listed as expired once its time is over, though nobody has told that', async () => {
+  const owner = 'account:expiry';
+  const insert = (object, status, finishedAtMs, expiresAtMs) =>
+    site.rows(
+      `INSERT INTO keys (object, key_id, key_hash, owner, operation, status, recovery_point, attempts, failures, in_doubt, flagged,
+         created_at_ms, finished_at_ms, expires_at_ms, version, updated_at_ms)
+       VALUES (?1, 1, ?1, ?2, 'payment', ?3, 'finished', 1, 0, 0, 0, 1, ?4, ?5, 1, 1)`,
+      ...[object, owner, status, finishedAtMs, expiresAtMs],
+    );
+  const now = Date.now();
+  const day = 86_400_000;
+  await insert('replayed', 'finished', now - day, now + day);
+  await insert('over', 'finished', now - day, now - 1);
+  await insert('of the release before, told', 'expired', now - day, null);
+  await insert('of the release before, not told', 'finished', now - day, null);
+  const listed = async (state) => {
+    const { text } = await look(`/admin/keys?state=${state}&q=${encodeURIComponent(owner)}`);
+    const rows = text.matchAll(/\/admin\/keys\/([^/"]+)\/1"[^]*?<span class="chip[^>]*>([^<]*)</g);
+    return Object.fromEntries([...rows].map(([, object, shown]) => [object, shown]));
+  };
+  const expired = {
+    over: 'expired',
+    'of the release before, told': 'expired',
+    'of the release before, not told': 'expired',
+  };
+  assert.deepEqual(await listed('expired'), expired);
+  assert.deepEqual(await listed('finished'), { replayed: 'finished' });
+  assert.deepEqual(await listed(''), { ...expired, replayed: 'finished' });
+  await site.rows('DELETE FROM keys WHERE owner = ?', owner);
+});
+
 describe('a refund by an operator', () => {
   test('is audited as the operator’s on the account’s behalf, and is seen from its key too', async () => {
     const id = await paid();

@@ -98,6 +98,17 @@ pub struct KeyRow {
     pub wake_at_ms: Option<u64>,
     pub created_at_ms: u64,
     pub finished_at_ms: Option<u64>,
+    #[serde(default)]
+    pub expires_at_ms: Option<u64>,
+}
+
+/// The expression of SQL for what a row of the table `keys` is at `now_ms`. An object does not tell that a response has expired:
+/// when it does is told when the key finishes. Older releases told it, and not when: there the default of `RETENTION_MS` counts.
+pub fn key_status_sql(now_ms: u64) -> String {
+    format!(
+        "CASE WHEN status = 'finished' AND coalesce(expires_at_ms, finished_at_ms + 86400000) <= {now_ms}
+            THEN 'expired' ELSE status END"
+    )
 }
 
 /// An audit record as it is stored.
@@ -158,7 +169,8 @@ const fn changed_at_ms(key: &KeyRecord) -> u64 {
     match &key.lifecycle {
         Lifecycle::Open(open) => open.last_run_at_ms,
         Lifecycle::Finished(finished) => finished.finished_at_ms,
-        Lifecycle::Expired(tombstone) => tombstone.expires_at_ms,
+        // That it expired in its time is not told.
+        Lifecycle::Expired(tombstone) => tombstone.finished_at_ms,
     }
 }
 
@@ -229,6 +241,7 @@ fn key_row(rows: &Rows, key: &KeyRecord) -> KeyRow {
         wake_at_ms: None,
         created_at_ms: key.created_at_ms,
         finished_at_ms: None,
+        expires_at_ms: None,
     };
     match &key.lifecycle {
         Lifecycle::Open(open) => {
@@ -243,10 +256,12 @@ fn key_row(rows: &Rows, key: &KeyRecord) -> KeyRow {
         Lifecycle::Finished(finished) => {
             row.response_status = Some(finished.response.status);
             row.finished_at_ms = Some(finished.finished_at_ms);
+            row.expires_at_ms = Some(finished.expires_at_ms);
         }
         Lifecycle::Expired(tombstone) => {
             row.response_status = Some(tombstone.status);
             row.finished_at_ms = Some(tombstone.finished_at_ms);
+            row.expires_at_ms = Some(tombstone.expires_at_ms);
         }
     }
     row

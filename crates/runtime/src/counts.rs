@@ -7,18 +7,22 @@ use crate::db::Db;
 use crate::metrics::Entity;
 use crate::metrics::stats::Counts;
 use crate::metrics::text::gauge;
+use messages::snapshot::key_status_sql;
 
-/// Counts them all.
-pub async fn counts(env: &Env) -> Result<Counts> {
+/// Counts them all, as they are at `now_ms`.
+pub async fn counts(env: &Env, now_ms: u64) -> Result<Counts> {
     #[derive(Deserialize)]
     struct Row {
         entity: String,
         status: String,
         number: i64,
     }
-    let sql = "SELECT 'key' AS entity, status, count(*) AS number FROM keys GROUP BY status
-         UNION ALL SELECT 'payment', status, count(*) FROM payments GROUP BY status";
-    let rows: Vec<Row> = Db::of(env)?.rows(sql, Vec::new()).await?;
+    let key_status = key_status_sql(now_ms);
+    let sql = format!(
+        "SELECT 'key' AS entity, {key_status} AS status, count(*) AS number FROM keys GROUP BY 2
+         UNION ALL SELECT 'payment', status, count(*) FROM payments GROUP BY status"
+    );
+    let rows: Vec<Row> = Db::of(env)?.rows(&sql, Vec::new()).await?;
     let known = |row: Row| {
         let entity = match row.entity.as_str() {
             "key" => Entity::Key,

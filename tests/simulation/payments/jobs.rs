@@ -300,7 +300,8 @@ fn record(audit_id: u64) -> AuditRow {
     AuditRow { audit_id, at_ms: 0, actor: text(), action: text(), subject: text(), data: text() }
 }
 
-/// Without what changes at every step of a run: when an open key is taken up next, and how far it is.
+/// Without what changes at every step of a run: when an open key is taken up next, and how far it is; and without whether a response
+/// has expired, which its time tells.
 fn plain(snapshot: Snapshot) -> Snapshot {
     let keys = snapshot.keys.into_iter().map(|mut key| {
         if key.status == "open" {
@@ -310,6 +311,8 @@ fn plain(snapshot: Snapshot) -> Snapshot {
             // One that fails for ever, because it waits for a person, is told of only so often.
             key.attempts = key.attempts.min(TOLD_MAX);
             key.failures = key.failures.min(TOLD_MAX);
+        } else {
+            key.status = String::new();
         }
         key
     });

@@ -4,6 +4,7 @@ use crate::engine::{Context, Lifecycle, Rows};
 use crate::payment::Payment;
 use crate::payment::records::JobKind;
 use once::outbox::{self, job};
+use once::record::{Finished, Tombstone};
 
 /// Up to how many runs, and how many failures, each one is told to the read model.
 const TOLD_MAX: u32 = 32;
@@ -35,7 +36,8 @@ pub fn stage_anew(rows: &mut Rows, ctx: &Context) {
 }
 
 /// What the read model shows, without what changes at every step of a run; and a key that fails for ever, because it waits for
-/// a person, is told of only so often.
+/// a person, is told of only so often. That a response expires in its time is no change: the read model has had that time since
+/// the key finished. One that is dropped before its time is.
 fn face(rows: &Rows) -> impl PartialEq {
     let keys: Vec<_> = rows
         .keys
@@ -45,10 +47,13 @@ fn face(rows: &Rows) -> impl PartialEq {
                 key.key_id,
                 "open",
                 key.attempt.min(TOLD_MAX),
-                open.failures.min(TOLD_MAX),
+                open.failures.min(TOLD_MAX).into(),
                 open.is_flagged(),
             ),
-            other => (key.key_id, other.name(), key.attempt, 0, false),
+            Lifecycle::Finished(Finished { expires_at_ms, .. })
+            | Lifecycle::Expired(Tombstone { expires_at_ms, .. }) => {
+                (key.key_id, "ended", key.attempt, *expires_at_ms, false)
+            }
         })
         .collect();
     let reviewed = rows.calls.iter().filter(|call| call.needs_review().is_some()).map(|call| call.call_id);
