@@ -9,6 +9,7 @@ import { browser } from './support/browser.mjs';
 import {
   SIGNING_KEY,
   demoWorkers,
+  deployed,
   productionConfig,
   productionWorkers,
   root,
@@ -32,7 +33,7 @@ const SECRETS = {
 
 /** The top level of wrangler.toml, with the simulator in reach: nothing may go there. */
 const production = ({ secrets = SECRETS, vars = {} } = {}) => [
-  { configPath: 'wrangler.toml', vars, secrets },
+  { config: deployed('.'), vars, secrets },
   { configPath: 'simulator/wrangler.toml' },
 ];
 
@@ -94,6 +95,7 @@ describe('in production', () => {
       customer: 'cus_acme',
       'metadata[resource]': answer.payment,
       'metadata[idempotency_key]': `${answer.payment}_auth`,
+      'expand[0]': 'latest_charge',
     });
     assert.deepEqual(await site.simulator.requests(), []);
   });
@@ -322,7 +324,7 @@ describe('a setting that is missing or impossible', () => {
   test('nothing stands for a provider but its address', async () => {
     for (const binding of ['STRIPE', 'ADYEN', 'RESEND']) {
       const config = productionConfig([{ binding, service: 'paid-once-simulator' }]);
-      const [{ configPath: _, ...worker }, simulator] = production();
+      const [worker, simulator] = production();
       await site.server.update({ root, workers: [{ ...worker, config }, simulator] });
       const answer = await acme.pay(PAYMENT, freshKey());
       assert.equal(answer.status, 503, answer.text);

@@ -46,15 +46,19 @@ export function productionWorkers({ vars = {}, secrets = {} } = {}) {
   return [
     // As in the demo: objects are looked at, and changed behind their backs, so replays must ask them.
     { config, vars: { REPLAY_CACHE_MS: '0', ...vars }, secrets },
-    { configPath: 'desk/wrangler.toml', vars, secrets },
+    { config: deployed('desk'), vars, secrets },
     { configPath: 'simulator/wrangler.toml' },
   ];
 }
 
 /** The payments Worker's configuration in production, with these service bindings. */
-export function productionConfig(services) {
+export const productionConfig = (services) => ({ ...deployed('.'), services });
+
+/** A Worker's configuration in production. All are built before the tests: to ask at each start takes as long as the start itself. */
+export function deployed(folder) {
+  const config = readConfig({ config: join(root, folder, 'wrangler.toml') });
   // Where the file names no trigger the reader gives what the harness refuses.
-  return { ...readConfig({ config: join(root, 'wrangler.toml') }), services, triggers: { crons: [] } };
+  return { ...config, build: {}, triggers: { crons: config.triggers?.crons ?? [] } };
 }
 
 /** Starts the demo, or any other list of Workers whose first one is the site. */
