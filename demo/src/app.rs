@@ -85,5 +85,6 @@ pub(crate) fn site(request: &Request) -> Site {
         origin: request.origin(),
         style: STYLE.address,
         script: SCRIPT.address,
+        t: &web::locale::EN,
     }
 }

@@ -43,6 +43,7 @@ fn outcome_of(query: &str, ledger: Ledger) -> (Outcome, String) {
         origin: "http://localhost".to_owned(),
         style: "/s.css",
         script: "/s.js",
+        t: &web::locale::EN,
         sends_receipts: true,
         has_docs: true,
     };

@@ -90,5 +90,6 @@ pub(crate) fn site(demo: bool, request: &Request) -> Site {
         origin: request.origin(),
         style: STYLE.address,
         script: SCRIPT.address,
+        t: &web::locale::EN,
     }
 }

@@ -15,6 +15,7 @@ pub(super) use runtime::objects::ObjectRef;
 use runtime::objects::Objects;
 use web::assets;
 use web::http::{Answer, Request};
+use web::locale::{EN, Messages};
 use web::pages::Site;
 use web::problem::Kind;
 use web::reply::ResponseOptions;
@@ -44,7 +45,7 @@ impl App {
     }
 
     pub(super) fn site(&self, request: &Request) -> Site {
-        Site { sends_receipts: self.config.email.is_some(), ..site(self.config.demo, request) }
+        Site { sends_receipts: self.config.email.is_some(), ..site(self.config.demo, request, &EN) }
     }
 
     /// Tells with the answer where the time went, and the rate that an account has.
@@ -119,7 +120,7 @@ impl App {
 }
 
 /// What pages need to know.
-pub(super) fn site(demo: bool, request: &Request) -> Site {
+pub(super) fn site(demo: bool, request: &Request, t: &'static Messages) -> Site {
     let (style, script) = (assets::STYLE.address, assets::SCRIPT.address);
-    Site { demo, sends_receipts: false, has_docs: true, origin: request.origin(), style, script }
+    Site { demo, sends_receipts: false, has_docs: true, origin: request.origin(), style, script, t }
 }

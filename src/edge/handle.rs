@@ -7,7 +7,9 @@ use super::route::Route;
 use super::{admission, cors, routes};
 use runtime::serve;
 use web::http::{Answer, Request};
+use web::locale::EN;
 use web::problem::{Kind, Problem};
+use web::reply::in_language;
 use web::route::Method;
 
 /// Answers a request. An error is an answer too.
@@ -18,12 +20,17 @@ pub async fn handle(
 ) -> worker::Result<worker::Response> {
     let mut request = serve::read(&incoming)?;
     let route = routes::find(&request.path);
+    let customers = route.as_ref().filter(|route| is_for_customers(route));
+    let t = customers.map_or(&EN, |_| request.messages());
+    let refuse = |problem: Problem, request: &Request, demo: bool| {
+        let answer = serve::refuse(problem, request, site(demo, request, t));
+        if customers.is_some() && request.wants_html() { in_language(answer, t) } else { answer }
+    };
     let mut file = None;
     let answer = match App::new(&env) {
         Ok(app) => {
             let answered = answer(&app, &mut request, &mut incoming, route.as_ref()).await;
-            let answer = answered
-                .unwrap_or_else(|problem| serve::refuse(problem, &request, site(app.config.demo, &request)));
+            let answer = answered.unwrap_or_else(|problem| refuse(problem, &request, app.config.demo));
             let answer = cors::allow(answer, &request, route.as_ref(), &app.config.cors_origins);
             file = app.file.take();
             if let Some(work) = app.afterwards.take() {
@@ -31,12 +38,15 @@ pub async fn handle(
             }
             app.timed(answer, &request)
         }
-        Err(what) => {
-            serve::refuse(Problem::of_setting(Kind::Misconfigured, what), &request, site(false, &request))
-        }
+        Err(what) => refuse(Problem::of_setting(Kind::Misconfigured, what), &request, false),
     };
     let name = route.as_ref().map_or("none", Route::name);
     serve::finish(answer, &request, name, &env, &ctx, file)
+}
+
+/// Whether its pages are read by customers: they are in the customer's language.
+fn is_for_customers(route: &Route) -> bool {
+    matches!(route.name(), "/checkout" | "/checkout/{token}" | "/payments/{id}/return")
 }
 
 /// Judges a request by all that its headers tell, and only then reads its body.

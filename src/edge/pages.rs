@@ -65,8 +65,8 @@ pub struct CheckoutForm {
     pub element: Option<CardElement>,
     /// The demo's card that is chosen.
     pub chosen: String,
-    /// What is wrong with the card; empty if nothing.
-    pub error: String,
+    /// What to do about the card; empty if nothing.
+    pub error: &'static str,
     /// Where the receipt goes.
     pub email: Entry,
     /// What became of the last try.
@@ -114,10 +114,8 @@ pub struct Refunded {
     pub amount: String,
     /// A part of it is still on its way.
     pub pending: bool,
-    /// It is all that was taken.
-    pub in_full: bool,
-    /// When the last of it was asked for, for people.
-    pub date: Option<String>,
+    /// The same as a sentence, with the day on which the last of it was asked for.
+    pub note: String,
     /// What stays paid.
     pub rest: String,
 }

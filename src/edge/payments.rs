@@ -17,7 +17,9 @@ use payments::payment::operation::{Operation, VoidRequest};
 use payments::payment::{Payment, RefundReason};
 use serde_json::json;
 use web::http::{Answer, Request, with_query};
+use web::pages::Site;
 use web::problem::{Kind, Problem};
+use web::reply::in_language;
 use web::route::Parameter;
 
 /// `POST /payments`
@@ -156,7 +158,11 @@ pub(super) async fn back(
 ) -> Result<Answer, Problem> {
     let Some(to) = way_on(app, request, id).await? else {
         return match request.wants_html() {
-            true => Ok(web::reply::html(404, &Returning { site: app.site(request) }, Kind::NotFound.slug())),
+            true => {
+                let t = request.messages();
+                let page = Returning { site: Site { t, ..app.site(request) } };
+                Ok(in_language(web::reply::html(404, &page, Kind::NotFound.slug()), t))
+            }
             false => Err(Problem::new(Kind::NotFound)),
         };
     };

@@ -15,9 +15,10 @@ use payments::payment::money::{AMOUNT_MAX_MINOR, Currency};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use uuid::Uuid;
+use web::locale::{EN, Locale};
 use web::pages::Site;
 use web::test_cards::checkout_cards;
-use web::unpaid::words;
+use web::unpaid::reason;
 
 use super::support::signing_keys as keys;
 
@@ -41,6 +42,7 @@ fn order(lines: Vec<Line>) -> Order {
         return_url: Some("https://shop.example/thanks?a=1".to_owned()),
         expires_at_ms: 1_800_000_000_000,
         revision: 3,
+        locale: None,
     }
 }
 
@@ -53,11 +55,12 @@ fn any_line() -> impl Strategy<Value = Line> {
 fn any_order() -> impl Strategy<Value = Order> {
     let lines = prop::collection::vec(any_line(), 1..=10);
     let url = prop::option::of("https://[a-z]{1,10}\\.example/[a-z]{0,10}");
-    ("[!-~]{1,40}", "[a-z@.]{1,30}", lines, url, any::<u64>(), any::<u32>()).prop_map(
-        |(id, account, mut lines, return_url, expires_at_ms, revision)| {
+    let locale = prop::option::of(prop::sample::select(Locale::ALL.to_vec()));
+    ("[!-~]{1,40}", "[a-z@.]{1,30}", lines, url, any::<u64>(), any::<u32>(), locale).prop_map(
+        |(id, account, mut lines, return_url, expires_at_ms, revision, locale)| {
             lines[0].unit_minor += 50; // something to pay
             let cart = Cart::new(USD, lines).unwrap();
-            Order { id, account, cart, return_url, expires_at_ms, revision }
+            Order { id, account, cart, return_url, expires_at_ms, revision, locale }
         },
     )
 }
@@ -179,8 +182,8 @@ proptest! {
 
     #[test]
     fn a_page_shows_what_it_is_given_and_nothing_of_it_is_markup(order in any_order(), code in "[<>&\"' a-z]{0,30}") {
-        let failed = OrderState::Failed { words: words(true, &code, Some(&code)) };
-        let sheet = FormState { notice: page::notice(&failed, false, 0), ..FormState::default() };
+        let failed = OrderState::Failed { reason: reason(true, &code, Some(&code)) };
+        let sheet = FormState { notice: page::notice(&EN, &failed, false, 0), ..FormState::default() };
         let page = page::form(visit(&order), "key".to_owned(), &Cards::Test, sheet).render().unwrap();
         for tag in page.split('<').skip(1) {
             let name: String = tag.trim_start_matches('/').chars().take_while(char::is_ascii_alphanumeric).collect();
@@ -213,6 +216,7 @@ fn visit(order: &Order) -> Visit<'_> {
         origin: "https://pay.example".into(),
         style: "/s",
         script: "/j",
+        t: &EN,
     };
     Visit { site, order, shop: None, link: "bGluaw.c2ln", now_ms: 1_795_000_000_000 }
 }
@@ -359,6 +363,7 @@ fn the_answer_to_the_merchant_tells_what_the_link_is_for() {
         "amount": 2900,
         "currency": "usd",
         "revision": 3,
+        "locale": "auto",
         "expires_at": "2027-01-15T08:00:00.000Z",
     });
     assert_eq!(link_to_json(&order, "https://pay.example/checkout/x"), expected);
@@ -470,17 +475,19 @@ fn each_page_leads_on() {
 
 #[test]
 fn only_a_try_that_came_to_nothing_has_a_notice() {
-    let failed = OrderState::Failed { words: words(true, "expired_card", None) };
-    let notice = page::notice(&failed, false, 0).unwrap();
+    let failed = OrderState::Failed { reason: reason(true, "expired_card", None) };
+    let notice = page::notice(&EN, &failed, false, 0).unwrap();
     assert_eq!((notice.title.as_str(), notice.tone), ("Your card was declined", "error"));
     assert!(notice.text.starts_with("The card has expired. Nothing was charged."));
-    assert!(page::notice(&OrderState::Canceled, false, 0).unwrap().text.contains("Nothing was charged."));
+    assert!(
+        page::notice(&EN, &OrderState::Canceled, false, 0).unwrap().text.contains("Nothing was charged.")
+    );
     for standing in [
         OrderState::Open,
         OrderState::Confirming { in_doubt: true, since_ms: 0 },
         OrderState::AtTheBank { attempt: 1, url: "https://bank.example/".into() },
         OrderState::Paid(paid()),
     ] {
-        assert!(page::notice(&standing, false, 0).is_none(), "{standing:?}");
+        assert!(page::notice(&EN, &standing, false, 0).is_none(), "{standing:?}");
     }
 }

@@ -41,6 +41,7 @@ describe('POST /checkout/sessions', () => {
         amount: TOTAL,
         currency: 'usd',
         revision: 1,
+        locale: 'auto',
       });
       assert.equal(made.header('location'), url);
       assert.equal(new URL(url).origin, site.url.origin);
@@ -80,6 +81,7 @@ describe('POST /checkout/sessions', () => {
     'less than can be charged': [order({ lines: [{ name: 'A', unit_amount: 49, quantity: 1 }] }), ['lines']],
     'a way back that is no address': [order({ return_url: 'javascript:alert(1)' }), ['return_url']],
     'a revision that is none': [order({ revision: 0 }), ['revision']],
+    'a language that its page does not speak': [order({ locale: 'de-AT' }), ['locale']],
     'what it does not know': [order({ amount: 1 }), ['amount']],
     'a link that would be too long': [
       order({ lines: Array(20).fill({ name: '長'.repeat(120), unit_amount: 100, quantity: 1 }) }),

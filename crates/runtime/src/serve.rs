@@ -107,8 +107,8 @@ pub fn refuse(mut problem: Problem, request: &Request, site: Site) -> Answer {
     let problem = &problem;
     if request.wants_html() {
         let link = match problem.kind {
-            Kind::Unreadable => (request.path.as_str(), "Load it again"),
-            _ => ("/", "Back to the start"),
+            Kind::Unreadable => (request.path.as_str(), site.t.load_again),
+            _ => ("/", site.t.back_to_start),
         };
         reply::problem_page(problem, request, site, link)
     } else {

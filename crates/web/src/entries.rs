@@ -1,6 +1,7 @@
 //! What all forms, and the parameters that they have in common with an API client's, are made of: the field for the receipt, what is shown
 //! again, and what is said above them.
 
+use crate::locale::Messages;
 use crate::pages::{Entry, Notice, Site};
 use once::fingerprint::{Canonical, Field, FieldError, Parameters};
 
@@ -50,15 +51,15 @@ pub fn receipt_email(parameters: &Parameters) -> Result<Option<String>, FieldErr
     .map_err(|message| FieldError { field: "email".to_owned(), message })
 }
 
-/// The same field as a form shows it: fresh, or as it was entered.
+/// The same field as a form shows it: fresh, or as it was entered, with what is wrong with it as a whole sentence.
 pub fn email_entry(site: &Site, kept: Option<&Parameters>, errors: &[FieldError]) -> Entry {
     let value = match kept.map(|parameters| parameters.text("email")) {
         None if site.demo => SUGGESTED_EMAIL.to_owned(),
         None => String::new(),
         Some(email) => email.or_empty().chars().take(EMAIL_MAX).collect(),
     };
-    let error = errors.iter().find(|error| error.field == "email");
-    Entry { value, error: error.map(|error| error.message.clone()).unwrap_or_default() }
+    let is_wrong = errors.iter().any(|error| error.field == "email");
+    Entry { value, error: if is_wrong { site.t.email_wrong.to_owned() } else { String::new() } }
 }
 
 /// A misspelt parameter must not silently do nothing.
@@ -83,18 +84,11 @@ pub fn without_unknown<T>(
 }
 
 /// What to say above a form whose errors are not all at its own inputs: a field that does not belong to it.
-pub fn foreign_fields(errors: &[FieldError], inputs: &[&str]) -> Option<Notice> {
+pub fn foreign_fields(t: &Messages, errors: &[FieldError], inputs: &[&str]) -> Option<Notice> {
     let foreign =
         |error: &&FieldError| error.field != "payment_method" && !inputs.contains(&error.field.as_str());
     let names: Vec<&str> = errors.iter().filter(foreign).map(|error| error.field.as_str()).collect();
-    (!names.is_empty()).then(|| Notice {
-        title: "This form was changed on its way".to_owned(),
-        text: format!(
-            "It came with fields that it does not have: {}. Nothing was charged.",
-            names.join(", ")
-        ),
-        tone: "warning",
-    })
+    (!names.is_empty()).then(|| Notice::new("warning", t.form_changed, t.foreign_fields(&names.join(", "))))
 }
 
 /// The entries of a form as they were sent, from the stored canonical text.

@@ -3,6 +3,8 @@
 use std::collections::BTreeSet;
 
 use crate::json;
+use crate::locale::Messages;
+use crate::locale::negotiate::negotiate;
 use crate::problem::{Kind, Problem};
 use once::fingerprint::{FieldError, Parameters};
 use once::id::{Owner, RequestId};
@@ -74,6 +76,11 @@ impl Request {
     /// Whether a person's browser asks: it prefers HTML to JSON.
     pub fn wants_html(&self) -> bool {
         prefers_html(self.header("accept").unwrap_or_default())
+    }
+
+    /// What is said in the language that a person's browser asks for.
+    pub fn messages(&self) -> &'static Messages {
+        Messages::of(negotiate(self.header("accept-language")))
     }
 
     /// Whether it is a browser's form and not an API client: no credentials, and the body of a form.

@@ -8,6 +8,7 @@ pub mod hkdf;
 pub mod http;
 pub mod json;
 pub mod key_source;
+pub mod locale;
 pub mod origin;
 pub mod pages;
 pub mod problem;

@@ -4,6 +4,7 @@
 
 use askama::Template;
 
+use crate::locale::Messages;
 use crate::problem::Kind;
 
 /// What every page needs.
@@ -21,6 +22,8 @@ pub struct Site {
     pub style: &'static str,
     /// The address of the script, with its version.
     pub script: &'static str,
+    /// The language of a customer's page; any other is in English.
+    pub t: &'static Messages,
 }
 
 /// A message above a form or a receipt.
@@ -32,6 +35,13 @@ pub struct Notice {
     pub text: String,
     /// `error`, `warning` or `info`.
     pub tone: &'static str,
+}
+
+impl Notice {
+    /// Of a tone, with a title and a text.
+    pub fn new(tone: &'static str, title: impl Into<String>, text: impl Into<String>) -> Self {
+        Self { title: title.into(), text: text.into(), tone }
+    }
 }
 
 /// Any page that says no: 404, an expired form that cannot be offered again, a missing setting.
@@ -102,8 +112,10 @@ pub struct Entry {
 pub struct StatusPage {
     /// See [`Site`].
     pub site: Site,
-    /// `Ride` or `Order`.
+    /// What it is of: `Ride` or `Order`, in the page's language.
     pub what: &'static str,
+    /// Nobody may find it: whoever has its address may see it.
+    pub is_private: bool,
     /// The ride's public id, or the merchant's id of the order.
     pub id: String,
     /// The page's own address.
@@ -139,6 +151,7 @@ mod tests {
             origin: String::new(),
             style: "/s.css",
             script: "/s.js",
+            t: &crate::locale::EN,
         };
         let page = |detail: &str| {
             let detail = detail.to_owned();

@@ -216,6 +216,15 @@ impl Kind {
     }
 }
 
+/// Why an address shows no order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BadLink {
+    /// It is not whole, or was changed.
+    Broken,
+    /// Its shop takes no payments here any more.
+    ShopGone,
+}
+
 /// A problem, as it is sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
@@ -243,6 +252,8 @@ pub struct Problem {
     pub revision: Option<u32>,
     /// Another status than the kind's own, where the settings ask for it.
     pub status: Option<u16>,
+    /// Why there is no order, for the page in the customer's language.
+    pub bad_link: Option<BadLink>,
 }
 
 /// Parameters that are wrong.
@@ -271,6 +282,7 @@ impl Problem {
             names_setting: false,
             revision: None,
             status: None,
+            bad_link: None,
         }
     }
 

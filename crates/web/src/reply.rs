@@ -7,6 +7,7 @@ use once::record::{Channel, StoredResponse};
 use serde_json::Value;
 
 use crate::http::{Answer, Request};
+use crate::locale::{Locale, Messages};
 use crate::pages::{ProblemPage, Site};
 use crate::problem::{Kind, Problem};
 
@@ -39,14 +40,18 @@ pub fn problem(problem: &Problem, request: &Request) -> Answer {
     answer
 }
 
-/// A problem as a person sees it.
+/// A problem as a person sees it. In English it says what programs are told.
 pub fn problem_page(problem: &Problem, request: &Request, site: Site, link: (&str, &str)) -> Answer {
-    titled_page(problem.kind.title(), problem, request, site, link)
+    let words = match site.t.locale {
+        Locale::En => (problem.kind.title(), problem.detail.as_str()),
+        _ => site.t.problem(problem),
+    };
+    worded_page(words, problem, request, site, link)
 }
 
-/// The same under another title: that of its kind is for programs.
-pub fn titled_page(
-    title: &str,
+/// The same with another title and text: those of its kind are for programs.
+pub fn worded_page(
+    (title, detail): (&str, &str),
     problem: &Problem,
     request: &Request,
     site: Site,
@@ -56,7 +61,7 @@ pub fn titled_page(
         site,
         status: problem.status(),
         title: title.to_owned(),
-        detail: problem.detail.clone(),
+        detail: detail.to_owned(),
         request_id: request.id.0.clone(),
         link_href: link.0.to_owned(),
         link_text: link.1.to_owned(),
@@ -78,6 +83,11 @@ pub fn html(status: u16, page: &impl Template, outcome: &'static str) -> Answer 
         Ok(body) => Answer::new(status, "text/html; charset=utf-8", body, outcome),
         Err(_) => Answer::new(500, "text/plain", "The page could not be made.", "render_failed"),
     }
+}
+
+/// Says in which language a page is, and that another one may be had at the same address.
+pub fn in_language(answer: Answer, t: &Messages) -> Answer {
+    answer.with("content-language", t.locale.tag()).with("vary", "Accept-Language")
 }
 
 /// What every answer carries: the request's id and the security headers.

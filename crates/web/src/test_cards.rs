@@ -1,5 +1,7 @@
 //! The cards that the demo offers, in the place of real ones.
 
+use crate::locale::Messages;
+
 /// A card of the demo.
 #[derive(Clone, Copy, Debug)]
 pub struct TestCard {
@@ -7,26 +9,38 @@ pub struct TestCard {
     pub payment_method: &'static str,
     /// How it is shown: `Visa ···· 4242`.
     pub label: &'static str,
+    effect: fn(&Messages) -> &'static str,
+}
+
+impl TestCard {
     /// The payment's result: `Succeeds`.
-    pub effect: &'static str,
+    pub fn effect(&self, t: &Messages) -> &'static str {
+        (self.effect)(t)
+    }
 }
 
 /// The cards that the demo offers.
 pub const TEST_CARDS: [TestCard; 5] = [
-    TestCard { payment_method: "pm_card_visa", label: "Visa ···· 4242", effect: "Succeeds" },
-    TestCard { payment_method: "pm_card_mastercard", label: "Mastercard ···· 4444", effect: "Succeeds" },
+    TestCard { payment_method: "pm_card_visa", label: "Visa ···· 4242", effect: |t| t.card_succeeds },
     TestCard {
-        payment_method: "pm_card_visa_chargeDeclined", label: "Visa ···· 0002", effect: "Declined"
+        payment_method: "pm_card_mastercard",
+        label: "Mastercard ···· 4444",
+        effect: |t| t.card_succeeds,
+    },
+    TestCard {
+        payment_method: "pm_card_visa_chargeDeclined",
+        label: "Visa ···· 0002",
+        effect: |t| t.card_declined,
     },
     TestCard {
         payment_method: "pm_card_visa_chargeDeclinedInsufficientFunds",
         label: "Visa ···· 9995",
-        effect: "Insufficient funds",
+        effect: |t| t.card_lacks_funds,
     },
     TestCard {
         payment_method: "pm_card_chargeDeclinedExpiredCard",
         label: "Visa ···· 0069",
-        effect: "Expired card",
+        effect: |t| t.card_expired,
     },
 ];
 
@@ -34,7 +48,7 @@ pub const TEST_CARDS: [TestCard; 5] = [
 const BANK_CARD: TestCard = TestCard {
     payment_method: "pm_card_authenticationRequired",
     label: "Visa ···· 3184",
-    effect: "Needs 3-D Secure",
+    effect: |t| t.card_needs_bank,
 };
 
 /// The cards that the demo's checkout offers.

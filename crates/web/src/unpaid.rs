@@ -1,56 +1,86 @@
 //! Why a payment came to nothing, in our own words for the person who pays. A provider's are for the merchant: they may name its own
 //! interface, or tell a thief that the card is reported stolen.
 
+use crate::locale::Messages;
 use crate::pages::Notice;
 
-/// What is said of a failure.
+/// Why, as far as the person is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Words {
-    /// A few words.
-    pub title: &'static str,
-    /// One sentence; empty if the title says it all.
-    pub reason: &'static str,
+pub enum Reason {
+    /// The card was declined, and nothing more is known.
+    Declined,
+    /// It did not go through, and nothing more is known.
+    Failed,
+    /// It was called off.
+    CalledOff,
+    /// What is on the card does not suffice.
+    LacksFunds,
+    /// The card's limit.
+    OverLimit,
+    /// The card's date.
+    Expired,
+    /// Its date was entered wrong.
+    WrongExpiry,
+    /// Its number was entered wrong.
+    WrongNumber,
+    /// Its security code was entered wrong.
+    WrongCvc,
+    /// The bank knows another address.
+    WrongAddress,
+    /// The bank asks for the PIN.
+    NeedsPin,
+    /// The card is not for this.
+    NotAllowed,
+    /// The bank does not say why. Of a card that is lost, stolen or under suspicion nothing more is told to whoever holds it.
+    Unsaid,
+    /// The bank could not be reached.
+    BankUnreachable,
+    /// It was tried too often.
+    TooManyTries,
+    /// The bank takes it for one that it has seen.
+    Duplicate,
+    /// The bank could not confirm who it was.
+    NotConfirmed,
+    /// Nobody confirmed it in time.
+    NotInTime,
+    /// The card has less than the whole.
+    LessThanAmount,
+    /// What was reserved could not be taken.
+    NotCaptured,
+    /// It cannot be paid in this currency.
+    WrongCurrency,
+    /// A try before is not over.
+    EarlierTry,
 }
 
-const DECLINED: &str = "Your card was declined";
-const NOT_CONFIRMED: &str = "Your bank could not confirm that it was you";
-const FAILED: &str = "The payment did not go through";
-
-/// What is said of these codes. The issuer's own reason says more than what happened to the payment; what has no words of its own is a card
+/// Why a payment failed with these codes. The issuer's own reason says more than what happened to the payment; what is not known is a card
 /// that was declined, or a payment that did not go through.
-pub fn words(declined: bool, code: &str, decline_code: Option<&str>) -> Words {
+pub fn reason(declined: bool, code: &str, decline_code: Option<&str>) -> Reason {
     let known = decline_code.and_then(known).or_else(|| known(code));
-    known.unwrap_or(Words { title: if declined { DECLINED } else { FAILED }, reason: "" })
+    known.unwrap_or(if declined { Reason::Declined } else { Reason::Failed })
 }
 
 /// What is said of one code, if it has words of its own.
-fn known(code: &str) -> Option<Words> {
-    let (title, reason) = match code {
-        "insufficient_funds" => (DECLINED, "The card has insufficient funds."),
-        "card_velocity_exceeded" | "withdrawal_count_limit_exceeded" => {
-            (DECLINED, "The card is over its limit.")
-        }
-        "expired_card" => (DECLINED, "The card has expired."),
-        "invalid_expiry_month" | "invalid_expiry_year" => (DECLINED, "The card’s date of expiry is wrong."),
-        "incorrect_number" | "invalid_number" => (DECLINED, "The card number is wrong."),
-        "incorrect_cvc" | "invalid_cvc" => (DECLINED, "The card’s security code is wrong."),
-        "incorrect_zip" | "incorrect_address" => {
-            (DECLINED, "The address is not the one that the bank knows.")
-        }
+fn known(code: &str) -> Option<Reason> {
+    Some(match code {
+        "insufficient_funds" => Reason::LacksFunds,
+        "card_velocity_exceeded" | "withdrawal_count_limit_exceeded" => Reason::OverLimit,
+        "expired_card" => Reason::Expired,
+        "invalid_expiry_month" | "invalid_expiry_year" => Reason::WrongExpiry,
+        "incorrect_number" | "invalid_number" => Reason::WrongNumber,
+        "incorrect_cvc" | "invalid_cvc" => Reason::WrongCvc,
+        "incorrect_zip" | "incorrect_address" => Reason::WrongAddress,
         "incorrect_pin"
         | "invalid_pin"
         | "pin_try_exceeded"
         | "offline_pin_required"
-        | "online_or_offline_pin_required" => {
-            (DECLINED, "The bank wants the card’s PIN, which cannot be given here.")
-        }
+        | "online_or_offline_pin_required" => Reason::NeedsPin,
         "card_not_supported"
         | "currency_not_supported_by_card"
         | "service_not_allowed"
         | "not_permitted"
         | "transaction_not_allowed"
-        | "invalid_amount" => (DECLINED, "The card does not allow this payment."),
-        // Of a card that is lost, stolen or under suspicion nothing more is told to whoever holds it.
+        | "invalid_amount" => Reason::NotAllowed,
         "card_declined"
         | "generic_decline"
         | "do_not_honor"
@@ -71,61 +101,72 @@ fn known(code: &str) -> Option<Words> {
         | "no_action_taken"
         | "highest_risk_level"
         | "elevated_risk_level"
-        | "testmode_decline" => (DECLINED, "Your bank does not say why; it will tell you if you ask."),
+        | "testmode_decline" => Reason::Unsaid,
         "approve_with_id"
         | "issuer_not_available"
         | "processing_error"
         | "reenter_transaction"
-        | "try_again_later" => {
-            (DECLINED, "The card’s bank could not be reached. It may work in a few minutes.")
-        }
-        "card_decline_rate_limit_exceeded" => (DECLINED, "It was tried too often. It may work tomorrow."),
-        "duplicate_transaction" => (DECLINED, "The bank takes it for a payment that it has just seen."),
+        | "try_again_later" => Reason::BankUnreachable,
+        "card_decline_rate_limit_exceeded" => Reason::TooManyTries,
+        "duplicate_transaction" => Reason::Duplicate,
         "authentication_required"
         | "authentication_not_handled"
-        | "payment_intent_authentication_failure" => {
-            (NOT_CONFIRMED, "The confirmation on your bank’s page failed, or was broken off.")
-        }
-        "payment_intent_payment_attempt_expired" => (FAILED, "It was not confirmed in time."),
-        "partially_authorized" => (DECLINED, "The card has less than the whole amount."),
-        "payment_canceled" => ("The payment was called off", ""),
-        "capture_failed" => (FAILED, "The money that your bank had set aside could not be taken."),
-        "currency_not_supported" => (FAILED, "This amount cannot be paid in this currency."),
-        "earlier_try_open" => {
-            (FAILED, "An earlier try is still being called off. It works in a few minutes.")
-        }
-        "not_executed" | "payment_not_completed" | "provider_rejected" => (FAILED, ""),
+        | "payment_intent_authentication_failure" => Reason::NotConfirmed,
+        "payment_intent_payment_attempt_expired" => Reason::NotInTime,
+        "partially_authorized" => Reason::LessThanAmount,
+        "payment_canceled" => Reason::CalledOff,
+        "capture_failed" => Reason::NotCaptured,
+        "currency_not_supported" => Reason::WrongCurrency,
+        "earlier_try_open" => Reason::EarlierTry,
+        "not_executed" | "payment_not_completed" | "provider_rejected" => Reason::Failed,
         _ => return None,
-    };
-    Some(Words { title, reason })
+    })
+}
+
+impl Reason {
+    /// A title in a few words, and one sentence; that is empty if the title says it all.
+    pub const fn words(self, t: &Messages) -> (&'static str, &'static str) {
+        match self {
+            Self::Declined => (t.declined, ""),
+            Self::Failed => (t.failed, ""),
+            Self::CalledOff => (t.called_off, ""),
+            Self::LacksFunds => (t.declined, t.lacks_funds),
+            Self::OverLimit => (t.declined, t.over_limit),
+            Self::Expired => (t.declined, t.expired),
+            Self::WrongExpiry => (t.declined, t.wrong_expiry),
+            Self::WrongNumber => (t.declined, t.wrong_number),
+            Self::WrongCvc => (t.declined, t.wrong_cvc),
+            Self::WrongAddress => (t.declined, t.wrong_address),
+            Self::NeedsPin => (t.declined, t.needs_pin),
+            Self::NotAllowed => (t.declined, t.not_allowed),
+            Self::Unsaid => (t.declined, t.no_reason),
+            Self::BankUnreachable => (t.declined, t.bank_unreachable),
+            Self::TooManyTries => (t.declined, t.too_many_tries),
+            Self::Duplicate => (t.declined, t.duplicate),
+            Self::NotConfirmed => (t.not_confirmed, t.confirmation_failed),
+            Self::NotInTime => (t.failed, t.not_in_time),
+            Self::LessThanAmount => (t.declined, t.less_than_amount),
+            Self::NotCaptured => (t.failed, t.not_captured),
+            Self::WrongCurrency => (t.failed, t.wrong_currency),
+            Self::EarlierTry => (t.failed, t.earlier_try),
+        }
+    }
 }
 
 /// The same above a form: what happened, that nothing was charged, and what to do. With `edited`, what was sent had other entries than the
 /// payment that failed.
-pub fn notice(words: Words, edited: bool) -> Notice {
+pub fn notice(t: &Messages, reason: Reason, edited: bool) -> Notice {
     if edited {
-        return Notice {
-            title: "Your changes were not sent".to_owned(),
-            text: "This form had been used before, and that payment failed. Nothing was charged. Make your changes again \
-                   below and pay."
-                .to_owned(),
-            tone: "warning",
-        };
+        return Notice::new("warning", t.not_sent, t.not_sent_text);
     }
-    let space = if words.reason.is_empty() { "" } else { " " };
-    Notice {
-        title: words.title.to_owned(),
-        text: format!(
-            "{}{space}Nothing was charged. You can try again, for example with another card.",
-            words.reason
-        ),
-        tone: "error",
-    }
+    let (title, sentence) = reason.words(t);
+    Notice::new("error", title, t.sentences(&[sentence, t.try_another_card]))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::locale::Locale;
     use payments::providers::adyen::refusal;
 
     /// <https://docs.stripe.com/declines/codes>, and the codes of an error that a card can cause.
@@ -178,19 +219,31 @@ mod tests {
 
     #[test]
     fn the_issuers_reason_comes_first_and_what_is_not_known_says_nothing_wrong() {
-        assert_eq!(
-            words(true, "card_declined", Some("insufficient_funds")).reason,
-            "The card has insufficient funds."
-        );
-        assert_eq!(words(true, "card_declined", Some("new_word")).title, DECLINED);
-        assert_eq!(words(true, "new_code", None), Words { title: DECLINED, reason: "" });
-        assert_eq!(words(false, "adyen_new_code", None), Words { title: FAILED, reason: "" });
-        assert_eq!(words(true, "payment_intent_authentication_failure", None).title, NOT_CONFIRMED);
+        assert_eq!(reason(true, "card_declined", Some("insufficient_funds")), Reason::LacksFunds);
+        assert_eq!(reason(true, "card_declined", Some("new_word")), Reason::Unsaid);
+        assert_eq!(reason(true, "new_code", None), Reason::Declined);
+        assert_eq!(reason(false, "adyen_new_code", None), Reason::Failed);
+        assert_eq!(reason(true, "payment_intent_authentication_failure", None), Reason::NotConfirmed);
+    }
+
+    #[test]
+    fn every_language_says_what_happened_and_that_nothing_was_charged() {
+        for locale in Locale::ALL {
+            let t = Messages::of(locale);
+            let told = notice(t, Reason::LacksFunds, false);
+            assert_eq!(told.title, t.declined);
+            assert!(
+                told.text.starts_with(t.lacks_funds) && told.text.ends_with(t.try_another_card),
+                "{told:?}"
+            );
+            assert_eq!(notice(t, Reason::Failed, false).text, t.try_another_card);
+            assert!(t.try_another_card.starts_with(t.nothing_charged), "{locale:?}");
+        }
     }
 
     #[test]
     fn who_holds_a_stolen_card_is_not_told() {
-        let told = |code| words(true, "card_declined", Some(code));
+        let told = |code| reason(true, "card_declined", Some(code));
         for code in ["lost_card", "stolen_card", "fraudulent", "pickup_card"] {
             assert_eq!(told(code), told("generic_decline"), "{code}");
         }

@@ -13,6 +13,7 @@ use serde_json::json;
 use web::entries::foreign_fields;
 use web::http::{Answer, Request, percent_decode};
 use web::key_source;
+use web::locale::EN;
 use web::pages::Notice;
 use web::problem::{Kind, Problem};
 use web::session::{OpenForm, Session};
@@ -176,7 +177,7 @@ pub(super) async fn post_ride(app: &App, request: &Request) -> Result<Answer, Pr
             // The key is still free: the same form is corrected and sent again.
             let key = key.as_str().to_owned();
             let notice =
-                foreign_fields(&errors, &[&COORDINATES.map(|(name, _)| name)[..], &["email"]].concat());
+                foreign_fields(&EN, &errors, &[&COORDINATES.map(|(name, _)| name)[..], &["email"]].concat());
             let sheet = FormState { kept: Some(&entries), errors: &errors, notice, status: 422 };
             return Ok(form_page(app, request, &session, key, sheet));
         }

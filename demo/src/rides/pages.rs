@@ -143,8 +143,8 @@ pub fn page(site: Site, id: &str, view: &View, visit: &Visit) -> RidePage {
             RidePage::Receipt(receipt(site, ride, charge, view, visit.edited))
         }
         Some((_, RideState::Unpaid(why))) => {
-            let words = unpaid::words(why.decline_code.is_some(), &why.code, why.decline_code.as_deref());
-            let notice = unpaid::notice(words, visit.edited);
+            let reason = unpaid::reason(why.decline_code.is_some(), &why.code, why.decline_code.as_deref());
+            let notice = unpaid::notice(site.t, reason, visit.edited);
             if visit.may_try_again {
                 RidePage::Again(notice)
             } else {
@@ -152,14 +152,15 @@ pub fn page(site: Site, id: &str, view: &View, visit: &Visit) -> RidePage {
             }
         }
         _ => RidePage::Status(StatusPage {
-            site,
             what: "Ride",
+            is_private: false,
             id: id.to_owned(),
             path: format!("/rides/{id}"),
             total: price(),
             refresh_s: refresh_s(visit.now_ms.saturating_sub(view.since_ms)),
             in_doubt: view.in_doubt,
             is_late: is_late(view.since_ms, visit.now_ms),
+            site,
         }),
     }
 }

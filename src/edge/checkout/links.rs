@@ -35,11 +35,11 @@ pub(in crate::edge) async fn make_link(app: &App, request: &Request) -> Result<A
         return Err(Problem::new(Kind::Unauthorized));
     };
     cards(app, &account)?;
-    let OrderRequest { id, cart, return_url, revision } =
+    let OrderRequest { id, cart, return_url, revision, locale } =
         OrderRequest::parse(&request.parameters()?, app.config.demo).map_err(invalid_parameters)?;
     let place = ObjectRef::Named(order_object_name(&Owner::Account(account.clone()), &id));
     let expires_at_ms = expires_at_ms(app, request);
-    let mut order = Order { id, account, cart, return_url, expires_at_ms, revision: REVISION_MAX };
+    let mut order = Order { id, account, cart, return_url, expires_at_ms, revision: REVISION_MAX, locale };
     let too_long = || {
         let message = "make the link too long: shorten the names, or return_url";
         invalid_parameters(vec![super::cart::wrong("lines", message)])
@@ -106,6 +106,7 @@ pub(in crate::edge) async fn demo_order(app: &App, request: &Request) -> Result<
         expires_at_ms: expires_at_ms(app, request),
         // Whoever looks at the demo's cart stores nothing.
         revision: 0,
+        locale: None,
     };
     let link = order.seal(&app.config.signing_keys).unwrap_or_default();
     Ok(Answer::see_other(&path(&link), "order_made"))

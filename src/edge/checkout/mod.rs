@@ -16,6 +16,7 @@ pub(super) mod serve;
 mod till;
 
 use cart::Cart;
+use payments::payment::locale::Locale;
 
 /// An order that can be paid.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,4 +33,6 @@ pub struct Order {
     pub expires_at_ms: u64,
     /// Which of the order's links it is: the newest one wins. 0 where the order's object was not told of it.
     pub revision: u32,
+    /// The language in which it is shown; without one the browser's.
+    pub locale: Option<Locale>,
 }

@@ -9,14 +9,15 @@ use once::fingerprint::{Field, FieldError, Parameters};
 use payments::flows::tries::NextTry;
 use payments::payment::card::Card;
 use payments::payment::id::reference;
-use payments::payment::money::{Currency, for_people};
+use payments::payment::money::Currency;
 use payments::payment::{Payment, PaymentState, Pending, Refund, RefundState};
-use payments::{date_for_people, timestamp};
+use payments::timestamp;
 use web::entries::{email_entry, kept};
 use web::http::with_query;
+use web::locale::Messages;
 use web::pages::{Notice, Site, StatusPage, is_late, refresh_s};
 use web::test_cards::checkout_cards;
-use web::unpaid::{self, Words, words};
+use web::unpaid::{self, Reason, reason};
 
 /// How the person enters a card.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,8 +42,8 @@ pub enum OrderState {
     Open,
     /// The last try failed: nothing was charged.
     Failed {
-        /// Why, in our own words.
-        words: Words,
+        /// Why, as far as a person is told.
+        reason: Reason,
     },
     /// The last try was given up: nothing was charged.
     Canceled,
@@ -86,7 +87,7 @@ impl OrderState {
             }
             PaymentState::Failed(failure) => {
                 let (code, decline_code) = (failure.code.as_str(), failure.decline_code.as_deref());
-                Self::Failed { words: words(failure.declined, code, decline_code) }
+                Self::Failed { reason: reason(failure.declined, code, decline_code) }
             }
             PaymentState::Canceled | PaymentState::Expired => Self::Canceled,
         }
@@ -188,6 +189,7 @@ pub struct FormState {
 
 /// The form, under a fresh key.
 pub fn form(visit: Visit<'_>, key: String, cards: &Cards<'_>, sheet: FormState) -> CheckoutForm {
+    let t = visit.site.t;
     let (cart, currency) = (&visit.order.cart, visit.order.cart.currency());
     let element = match cards {
         Cards::Test => None,
@@ -211,11 +213,11 @@ pub fn form(visit: Visit<'_>, key: String, cards: &Cards<'_>, sheet: FormState) 
         key,
         path: path(visit.link),
         order_id: visit.order.id.clone(),
-        lines: lines(cart.lines(), currency),
-        total: for_people(cart.total().get(), currency),
+        lines: lines(t, cart.lines(), currency),
+        total: t.money(cart.total().get(), currency),
         element,
         chosen,
-        error: error.map(|error| error.message.clone()).unwrap_or_default(),
+        error: error.map_or("", |_| cards.advice(t)),
         email: email_entry(&visit.site, sheet.kept.as_ref(), &sheet.errors),
         notice: sheet.notice,
         site: visit.site,
@@ -246,7 +248,8 @@ pub fn bank(
 /// While the outcome is not known.
 pub fn status(visit: Visit<'_>, in_doubt: bool, since_ms: u64, total: String) -> StatusPage {
     StatusPage {
-        what: "Order",
+        what: visit.site.t.order,
+        is_private: true,
         path: path(visit.link),
         id: visit.order.id.clone(),
         total,
@@ -273,19 +276,18 @@ fn back_to_the_shop(return_url: &str, order_id: &str, paid: &Paid) -> String {
 
 /// What was paid, to keep and to print.
 pub fn receipt(visit: Visit<'_>, paid: &Paid) -> CheckoutReceipt {
-    let money = |minor: u32| for_people(minor, paid.currency);
+    let t = visit.site.t;
+    let money = |minor: u32| t.money(minor, paid.currency);
     let cart = &visit.order.cart;
     // The payment is the truth: a link with other lines was not what this person paid.
     let is_this_cart = cart.total().get() == paid.amount_minor && cart.currency() == paid.currency;
     let reserved = paid.captured_minor == 0;
     let all_back = !reserved && paid.refunded_minor >= paid.captured_minor;
     let (title, amount, amount_note) = match (reserved, all_back) {
-        (true, _) => ("Your order is placed", money(paid.amount_minor), "reserved"),
-        (_, true) if paid.refund_pending => {
-            ("Your refund is on its way", money(paid.refunded_minor), "goes back to you")
-        }
-        (_, true) => ("Your payment was refunded", money(paid.refunded_minor), "went back to you"),
-        _ => ("Thank you for your order", money(paid.captured_minor), "paid"),
+        (true, _) => (t.order_placed, money(paid.amount_minor), t.reserved),
+        (_, true) if paid.refund_pending => (t.refund_under_way, money(paid.refunded_minor), t.goes_back),
+        (_, true) => (t.was_refunded, money(paid.refunded_minor), t.went_back),
+        _ => (t.thank_you, money(paid.captured_minor), t.paid),
     };
     CheckoutReceipt {
         shop: visit.shop.map(|shop| shop.name.clone()),
@@ -295,18 +297,17 @@ pub fn receipt(visit: Visit<'_>, paid: &Paid) -> CheckoutReceipt {
         amount_note,
         reserved,
         order_id: visit.order.id.clone(),
-        lines: if is_this_cart { lines(cart.lines(), paid.currency) } else { Vec::new() },
+        lines: if is_this_cart { lines(t, cart.lines(), paid.currency) } else { Vec::new() },
         total: money(paid.amount_minor),
         taken: (!reserved && paid.captured_minor < paid.amount_minor).then(|| money(paid.captured_minor)),
         refunded: (paid.refunded_minor > 0).then(|| Refunded {
             amount: money(paid.refunded_minor),
             pending: paid.refund_pending,
-            in_full: all_back,
-            date: paid.refunded_at_ms.map(date_for_people),
+            note: refund_note(t, paid, all_back),
             rest: money(paid.captured_minor.saturating_sub(paid.refunded_minor)),
         }),
         paid_at: timestamp(paid.at_ms),
-        paid_at_text: date_for_people(paid.at_ms),
+        paid_at_text: t.date(paid.at_ms),
         card: paid.card.map(|card| card.to_string()),
         reference: paid.reference.clone(),
         provider_payment: paid.provider_payment.clone(),
@@ -318,28 +319,33 @@ pub fn receipt(visit: Visit<'_>, paid: &Paid) -> CheckoutReceipt {
     }
 }
 
+/// That money was given back, as a sentence.
+fn refund_note(t: &Messages, paid: &Paid, in_full: bool) -> String {
+    let amount = t.money(paid.refunded_minor, paid.currency);
+    let on = paid.refunded_at_ms.map(|at_ms| t.refund_on(&t.date(at_ms))).unwrap_or_default();
+    let pending = if paid.refund_pending { t.refund_pending } else { "" };
+    if in_full {
+        t.refunded_in_full(&amount, &on, pending)
+    } else {
+        t.refunded_in_part(&amount, &on, pending)
+    }
+}
+
 /// What to say above the form after a try that came to nothing; `edited` if a changed form came under its key. After many
 /// of them the next one must wait for `wait_ms`.
-pub fn notice(standing: &OrderState, edited: bool, wait_ms: u64) -> Option<Notice> {
+pub fn notice(t: &Messages, standing: &OrderState, edited: bool, wait_ms: u64) -> Option<Notice> {
     let later = |notice: Notice| match wait_ms {
         0 => notice,
-        _ => Notice {
-            text: format!("{} You can try another card{}.", notice.text, in_words(wait_ms)),
-            ..notice
-        },
+        _ => {
+            Notice { text: t.sentences(&[&notice.text, &t.try_card_later(&in_words(t, wait_ms))]), ..notice }
+        }
     };
     match standing {
-        OrderState::Failed { words } => Some(later(unpaid::notice(*words, edited))),
-        OrderState::Canceled if wait_ms > 0 => Some(later(Notice {
-            title: "That payment was given up".to_owned(),
-            text: "Nothing was charged.".to_owned(),
-            tone: "info",
-        })),
-        OrderState::Canceled => Some(Notice {
-            title: "That payment was given up".to_owned(),
-            text: "Nothing was charged. You can pay with another card below.".to_owned(),
-            tone: "info",
-        }),
+        OrderState::Failed { reason } => Some(later(unpaid::notice(t, *reason, edited))),
+        OrderState::Canceled if wait_ms > 0 => {
+            Some(later(Notice::new("info", t.given_up, t.nothing_charged)))
+        }
+        OrderState::Canceled => Some(Notice::new("info", t.given_up, t.pay_below)),
         OrderState::Open
         | OrderState::Confirming { .. }
         | OrderState::AtTheBank { .. }
@@ -355,12 +361,12 @@ pub const fn wait_ms(next_try: NextTry, now_ms: u64) -> u64 {
     }
 }
 
-/// ` in 25 seconds`, ` in 4 minutes`: rounded up, so that whoever waits has waited long enough.
-pub fn in_words(wait_ms: u64) -> String {
+/// `in 25 seconds`, `in 4 minutes`: rounded up, so that whoever waits has waited long enough.
+pub fn in_words(t: &Messages, wait_ms: u64) -> String {
     match wait_ms.div_ceil(1000) {
-        0 | 1 => " in a second".to_owned(),
-        seconds @ 2..=90 => format!(" in {seconds} seconds"),
-        seconds => format!(" in {} minutes", seconds.div_ceil(60)),
+        0 | 1 => t.in_a_second.to_owned(),
+        seconds @ 2..=90 => t.in_seconds(&seconds.to_string()),
+        seconds => t.in_minutes(&seconds.div_ceil(60).to_string()),
     }
 }
 
@@ -369,13 +375,13 @@ pub fn path(link: &str) -> String {
     format!("/checkout/{link}")
 }
 
-fn lines(lines: &[Line], currency: Currency) -> Vec<OrderLine> {
+fn lines(t: &Messages, lines: &[Line], currency: Currency) -> Vec<OrderLine> {
     let line = |line: &Line| OrderLine {
         name: line.name.clone(),
         quantity: line.quantity,
-        unit_price: for_people(line.unit_minor, currency),
+        unit_price: t.money(line.unit_minor, currency),
         // A cart's lines were added up before.
-        total: for_people(line.total_minor().unwrap_or_default(), currency),
+        total: t.money(line.total_minor().unwrap_or_default(), currency),
     };
     lines.iter().map(line).collect()
 }

@@ -9,11 +9,16 @@ use super::cart::{Cart, Line, at_line, check, count, wrong};
 use super::page::Cards;
 use crate::edge::payment_params::{ORDER_MAX, address, visible};
 use once::fingerprint::{Field, FieldError, Parameters};
+use payments::payment::locale::Locale;
 use payments::payment::money::Currency;
 use payments::payment::order_link::REVISION_MAX;
 use payments::timestamp;
 use web::entries::receipt_email;
+use web::locale::{EN, Messages};
 use web::test_cards::checkout_cards;
+
+/// The language that is chosen by the browser.
+pub const AUTO: &str = "auto";
 
 /// What a merchant's server asks a link for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,6 +31,8 @@ pub struct OrderRequest {
     pub return_url: Option<String>,
     /// See [`Order::revision`]; without it the links of the order are numbered by its object.
     pub revision: Option<u32>,
+    /// See [`Order::locale`].
+    pub locale: Option<Locale>,
 }
 
 impl OrderRequest {
@@ -35,7 +42,7 @@ impl OrderRequest {
         // In JSON the lines stand in a list: a member called like a form's field of a line would silently do nothing.
         let is_form = matches!(parameters, Parameters::Form(_));
         let mut errors = unknown(parameters, |name| {
-            matches!(name, "order_id" | "currency" | "return_url" | "revision" | "lines")
+            matches!(name, "order_id" | "currency" | "return_url" | "revision" | "locale" | "lines")
                 || is_form && line_field(name).is_some()
         });
         let mut keep = |field: &str, result: Result<Option<String>, String>| match result {
@@ -55,6 +62,10 @@ impl OrderRequest {
                 None
             }
         };
+        let locale = locale(parameters).unwrap_or_else(|message| {
+            errors.push(wrong("locale", message));
+            None
+        });
         let currency = currency.as_deref().and_then(Currency::parse);
         // Without its currency nothing can be said about the total.
         let cart = match (lines(parameters), currency) {
@@ -63,7 +74,9 @@ impl OrderRequest {
             (Err(errors), _) => Err(errors),
         };
         match (id, cart) {
-            (Some(id), Ok(Some(cart))) if errors.is_empty() => Ok(Self { id, cart, return_url, revision }),
+            (Some(id), Ok(Some(cart))) if errors.is_empty() => {
+                Ok(Self { id, cart, return_url, revision, locale })
+            }
             (_, cart) => {
                 errors.extend(cart.err().into_iter().flatten());
                 Err(errors)
@@ -110,6 +123,22 @@ fn revision(parameters: &Parameters) -> Result<Option<u32>, String> {
             _ => Err(wrong()),
         },
         Field::Text(_) | Field::NotText => Err(wrong()),
+    }
+}
+
+/// The language of the order's page: one of ours, or `auto`, as without it.
+fn locale(parameters: &Parameters) -> Result<Option<Locale>, String> {
+    let tag = match parameters.text("locale") {
+        Field::Missing => return Ok(None),
+        Field::Text(tag) => tag,
+        Field::NotText => String::new(),
+    };
+    match Locale::ALL.into_iter().find(|locale| locale.tag() == tag) {
+        None if tag == AUTO => Ok(None),
+        None => {
+            Err("must be auto, which is the browser’s language, or one of en, de, fr, es and ja".to_owned())
+        }
+        known => Ok(known),
     }
 }
 
@@ -211,6 +240,7 @@ pub fn link_to_json(order: &Order, url: &str) -> Value {
         "amount": order.cart.total().get(),
         "currency": order.cart.currency().as_str(),
         "revision": order.revision,
+        "locale": order.locale.map_or(AUTO, Locale::tag),
         "expires_at": timestamp(order.expires_at_ms),
     })
 }
@@ -256,7 +286,7 @@ impl Sent {
                 Ok(Self::Pay { payment_method: text, email })
             }
             (_, _, email) => {
-                errors.push(wrong("payment_method", cards.advice()));
+                errors.push(wrong("payment_method", cards.advice(&EN)));
                 errors.extend(email.err());
                 Err(errors)
             }
@@ -275,10 +305,11 @@ impl Cards<'_> {
         }
     }
 
-    const fn advice(&self) -> &'static str {
+    /// What to do where no card was sent.
+    pub(super) const fn advice(&self, t: &Messages) -> &'static str {
         match self {
-            Self::Test => "choose one of the cards",
-            Self::Element { .. } => "enter your card",
+            Self::Test => t.choose_card,
+            Self::Element { .. } => t.enter_card,
         }
     }
 }

@@ -33,6 +33,11 @@ const ON_THE_WAY: &str = "continue";
 /// `GET /checkout/{link}`
 pub(in crate::edge) async fn show_order(app: &App, request: &Request, link: &str) -> Result<Answer, Problem> {
     let till = Till::open(app, request, link)?;
+    Ok(till.answer(show(&till).await))
+}
+
+async fn show(till: &Till<'_>) -> Result<Answer, Problem> {
+    let (request, link) = (till.request, till.link);
     let shown = match till.shown().await? {
         Ok(shown) => shown,
         Err(closed) => return Ok(closed),
@@ -42,7 +47,7 @@ pub(in crate::edge) async fn show_order(app: &App, request: &Request, link: &str
     match standing {
         OrderState::AtTheBank { attempt, url } => {
             let key = till.form_key()?;
-            Ok(web::reply::html(
+            Ok(till.page(
                 200,
                 &page::bank(till.visit(), key, attempt, url, on_the_way, till.total(shown.as_ref())),
                 "bank",
@@ -51,8 +56,8 @@ pub(in crate::edge) async fn show_order(app: &App, request: &Request, link: &str
         // The address of an order is one: what stands there can be reloaded and kept.
         _ if on_the_way || request.has_query("payment") => Ok(Answer::see_other(&path(link), "shown")),
         OrderState::Paid(_) if !request.query.is_empty() => Ok(Answer::see_other(&path(link), "shown")),
-        OrderState::Paid(paid) => Ok(web::reply::html(200, &page::receipt(till.visit(), &paid), "receipt")),
-        OrderState::Confirming { in_doubt, since_ms } => Ok(web::reply::html(
+        OrderState::Paid(paid) => Ok(till.page(200, &page::receipt(till.visit(), &paid), "receipt")),
+        OrderState::Confirming { in_doubt, since_ms } => Ok(till.page(
             200,
             &page::status(till.visit(), in_doubt, since_ms, till.total(shown.as_ref())),
             "status",
@@ -63,7 +68,7 @@ pub(in crate::edge) async fn show_order(app: &App, request: &Request, link: &str
                 return Ok(till.tried_too_often());
             }
             let wait_ms = page::wait_ms(next_try, request.now_ms);
-            let notice = page::notice(&standing, request.has_query("edited"), wait_ms);
+            let notice = page::notice(till.t(), &standing, request.has_query("edited"), wait_ms);
             let kept = shown.as_ref().and_then(last_entries);
             till.form(200, FormState { kept, notice, ..FormState::default() })
         }
@@ -79,6 +84,11 @@ pub(in crate::edge) fn admit(app: &App, request: &Request, link: &str) -> Result
 /// `POST /checkout/{link}`
 pub(in crate::edge) async fn pay_order(app: &App, request: &Request, link: &str) -> Result<Answer, Problem> {
     let till = Till::open(app, request, link)?;
+    Ok(till.answer(take(&till).await))
+}
+
+async fn take(till: &Till<'_>) -> Result<Answer, Problem> {
+    let (app, request) = (till.app, till.request);
     for Bucket { binding, key } in buckets(till.object, request.header("cf-connecting-ip")) {
         if !app.has_room(binding, key).await {
             return Ok(till.flooded());
@@ -91,7 +101,7 @@ pub(in crate::edge) async fn pay_order(app: &App, request: &Request, link: &str)
         Ok(Sent::Pay { payment_method, email }) => till.pay(key, payment_method, email, &entries).await,
         Ok(Sent::AnotherCard { attempt }) => till.give_up(key, attempt, &entries).await,
         Err(errors) => {
-            let notice = foreign_fields(&errors, &["email"]);
+            let notice = foreign_fields(till.t(), &errors, &["email"]);
             till.again(422, FormState { kept: Some(entries), errors, notice }).await
         }
     }
@@ -105,8 +115,9 @@ impl Till<'_> {
         email: Option<String>,
         entries: &Parameters,
     ) -> Result<Answer, Problem> {
+        let t = self.t();
         let sheet = |title: &str, text: &str| {
-            let notice = Notice { title: title.to_owned(), text: text.to_owned(), tone: "warning" };
+            let notice = Notice::new("warning", title, text);
             FormState { kept: Some(entries.clone()), notice: Some(notice), errors: Vec::new() }
         };
         let Some((key, form_key)) = self.opened(key.as_ref()) else {
@@ -119,29 +130,23 @@ impl Till<'_> {
         let command = self.command(key_hash.clone(), operation, entries, may_start);
         let answer = match self.run(command).await {
             Err(Unreachable) => {
-                let text = "Press Pay again: this order is paid once, however often the form is sent.";
                 let key = key.as_str().to_owned();
-                self.form_with(key, 503, sheet("We could not get through", text)).with("retry-after", "1")
+                self.form_with(key, 503, sheet(t.unreachable, t.unreachable_text)).with("retry-after", "1")
             }
             Ok(ExecuteResult::RateLimited) => {
-                let text = "The shop takes too many payments at the moment. Nothing was charged. Press Pay again in a minute.";
                 let key = key.as_str().to_owned();
-                let answer = self.form_with(key, 429, sheet("One moment, please", text));
+                let answer = self.form_with(key, 429, sheet(t.shop_busy, t.shop_busy_text));
                 answer.with("retry-after", web::reply::RATE_PERIOD_S.to_string())
             }
             Ok(ExecuteResult::NotStarted) => {
-                let text = "It was open for too long. Nothing was charged. Please pay below.";
-                self.again(409, sheet("This form has expired", text)).await?
+                self.again(409, sheet(t.form_expired, t.form_expired_text)).await?
             }
             Ok(ExecuteResult::Refused(Refusal::TooSoon { retry_at_ms })) => {
                 let problem = reply::too_soon(retry_at_ms, self.request.now_ms);
                 let wait_ms = page::wait_ms(NextTry::At(retry_at_ms), self.request.now_ms);
-                let text = format!(
-                    "Several cards were declined for this order. Nothing was charged. You can try another one{}.",
-                    page::in_words(wait_ms)
-                );
+                let text = t.tries_declined(&page::in_words(t, wait_ms));
                 let key = key.as_str().to_owned();
-                let answer = self.form_with(key, 429, sheet("Please wait before the next try", &text));
+                let answer = self.form_with(key, 429, sheet(t.wait_first, &text));
                 answer.with("retry-after", problem.retry_after_s.unwrap_or(1).to_string())
             }
             Ok(ExecuteResult::Refused(Refusal::LimitReached { .. })) => self.tried_too_often(),

@@ -8,16 +8,18 @@ use crate::edge::api::{unavailable, unreadable};
 use crate::edge::app::{App, ObjectRef};
 use crate::edge::assets::CHECKOUT_SCRIPT;
 use crate::edge::reply::CARD_PAGE_POLICY;
+use askama::Template;
 use messages::message::{Ask, OrderView, Shown, View};
 use once::id::{ObjectId, Owner};
 use once::key::IdempotencyKey;
-use payments::payment::money::for_people;
 use payments::payment::natural_key::order_object_name;
 use payments::payment::order_link::{self, LinkState, is_through};
 use runtime::random;
 use web::http::{Answer, Request};
-use web::problem::{Kind, Problem};
-use web::reply::CSP;
+use web::locale::{EN, Messages};
+use web::pages::Site;
+use web::problem::{BadLink, Kind, Problem};
+use web::reply::{CSP, in_language};
 
 /// Where one order is paid.
 pub(super) struct Till<'a> {
@@ -34,15 +36,12 @@ pub(super) struct Till<'a> {
 
 impl<'a> Till<'a> {
     pub(super) fn open(app: &'a App, request: &'a Request, link: &'a str) -> Result<Self, Problem> {
-        let not_found = |detail| Problem::because(Kind::NotFound, detail);
-        let order = Order::open(link, &app.config.signing_keys).map_err(|_| {
-            not_found(
-                "This link to an order is not complete, or it was changed. Open it again just as the shop gave it to \
-                 you. Nothing was charged by this.",
-            )
-        })?;
+        let not_found =
+            |why, detail| Problem { bad_link: Some(why), ..Problem::because(Kind::NotFound, detail) };
+        let order = Order::open(link, &app.config.signing_keys)
+            .map_err(|_| not_found(BadLink::Broken, EN.link_broken))?;
         if !app.config.accounts.contains_key(&order.account) {
-            return Err(not_found("The shop that made this link does not take payments here any more."));
+            return Err(not_found(BadLink::ShopGone, EN.shop_gone));
         }
         let owner = Owner::Account(order.account.clone());
         let name = order_object_name(&owner, &order.id);
@@ -50,8 +49,30 @@ impl<'a> Till<'a> {
         Ok(Self { app, request, link, cards: cards(app, &order.account)?, order, owner, object })
     }
 
+    /// What is said in the order's language, or else in the browser's.
+    pub(super) fn t(&self) -> &'static Messages {
+        self.order.locale.map_or_else(|| self.request.messages(), Messages::of)
+    }
+
+    fn site(&self) -> Site {
+        Site { t: self.t(), ..self.app.site(self.request) }
+    }
+
+    /// One of the order's pages.
+    pub(super) fn page(&self, status: u16, page: &impl Template, outcome: &'static str) -> Answer {
+        in_language(web::reply::html(status, page, outcome), self.t())
+    }
+
+    /// The answer, or the problem in the order's language.
+    pub(super) fn answer(&self, answer: Result<Answer, Problem>) -> Answer {
+        answer.unwrap_or_else(|problem| {
+            let answer = runtime::serve::refuse(problem, self.request, self.site());
+            if self.request.wants_html() { in_language(answer, self.t()) } else { answer }
+        })
+    }
+
     pub(super) fn visit(&self) -> Visit<'_> {
-        let (site, now_ms) = (self.app.site(self.request), self.request.now_ms);
+        let (site, now_ms) = (self.site(), self.request.now_ms);
         Visit {
             site,
             order: &self.order,
@@ -93,7 +114,7 @@ impl<'a> Till<'a> {
             Some(payment) => (payment.amount, payment.currency),
             None => (self.order.cart.total(), self.order.cart.currency()),
         };
-        for_people(amount.get(), currency)
+        self.t().money(amount.get(), currency)
     }
 
     /// The order's page.
@@ -132,7 +153,7 @@ impl<'a> Till<'a> {
 
     pub(super) fn form_with(&self, key: String, status: u16, sheet: FormState) -> Answer {
         let outcome = if status == 200 { "form" } else { "form_again" };
-        let answer = web::reply::html(status, &page::form(self.visit(), key, &self.cards, sheet), outcome);
+        let answer = self.page(status, &page::form(self.visit(), key, &self.cards, sheet), outcome);
         match self.cards {
             Cards::Test => answer,
             Cards::Element { .. } => answer.with(CSP, CARD_PAGE_POLICY),
@@ -145,39 +166,39 @@ impl<'a> Till<'a> {
 
     /// With this link the order cannot be paid any more.
     pub(super) fn closed(&self, why: Kind) -> Answer {
-        self.refuse(why.title(), &Problem::new(why))
+        self.refuse(&Problem::new(why))
     }
 
     /// No more cards are taken for this order.
     pub(super) fn tried_too_often(&self) -> Answer {
-        let detail = "It was tried too often without success, so no more cards are taken for it. Nothing was charged. Please \
-                      contact the shop: it can make a new order for you, with a link of its own.";
-        self.refuse("This order cannot be paid here any more", &Problem::because(Kind::LimitReached, detail))
+        self.refuse(&Problem::because(Kind::LimitReached, EN.tried_too_often_text))
     }
 
     /// A page that leads back to the shop; for programs the problem.
-    fn refuse(&self, title: &str, problem: &Problem) -> Answer {
+    fn refuse(&self, problem: &Problem) -> Answer {
+        let t = self.t();
+        let link = match &self.order.return_url {
+            Some(url) => (url.as_str(), t.back_to_shop),
+            None => ("/", t.back_to_start),
+        };
+        self.problem(problem, link)
+    }
+
+    /// A problem in the order's language; for programs as ever.
+    fn problem(&self, problem: &Problem, link: (&str, &str)) -> Answer {
         if !self.request.wants_html() {
             return web::reply::problem(problem, self.request);
         }
-        let link = match &self.order.return_url {
-            Some(url) => (url.as_str(), "Back to the shop"),
-            None => ("/", "Back to the start"),
-        };
-        web::reply::titled_page(title, problem, self.request, self.app.site(self.request), link)
+        let t = self.t();
+        let page = web::reply::worded_page(t.problem(problem), problem, self.request, self.site(), link);
+        in_language(page, t)
     }
 
     /// Too many forms of this order, or from this address. Nothing was asked, so nothing is known about the order.
     pub(super) fn flooded(&self) -> Answer {
         let mut problem = web::reply::rate_limited();
-        problem.detail = "This was sent too often in a short time, and it was not run this time. Wait a minute, then look at \
-                          your order: its page shows whether it is paid."
-            .to_owned();
-        if !self.request.wants_html() {
-            return web::reply::problem(&problem, self.request);
-        }
-        let (site, path) = (self.app.site(self.request), path(self.link));
-        web::reply::titled_page("One moment, please", &problem, self.request, site, (&path, "Show my order"))
+        problem.detail = EN.flooded_text.to_owned();
+        self.problem(&problem, (&path(self.link), self.t().show_order))
     }
 
     /// The form once more, with the reason; or the order's page, if there is nothing to pay: "nothing was charged" may be

@@ -22,6 +22,7 @@ pub fn page(document: &Value, demo: bool) -> Result<String, askama::Error> {
         origin: ORIGIN.to_owned(),
         style: assets::STYLE.address,
         script: assets::SCRIPT.address,
+        t: &web::locale::EN,
     };
     let of = Document { document, token: if demo { "user@example.com" } else { "$TOKEN" } };
     Page {

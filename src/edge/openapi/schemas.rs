@@ -7,9 +7,11 @@ use super::schema::{
     uri_reference,
 };
 use crate::edge::checkout::cart::{LINES_MAX, NAME_MAX_CHARS, QUANTITY_MAX};
+use crate::edge::checkout::request::AUTO;
 use crate::edge::payment_params::{METADATA_MAX, METADATA_NAME_MAX, METADATA_VALUE_MAX, ORDER_MAX, URL_MAX};
 use crate::readmodel::list::STATUSES;
 use payments::payment::card::Brand;
+use payments::payment::locale::Locale;
 use payments::payment::money::AMOUNT_MAX_MINOR;
 use payments::payment::order_link::REVISION_MAX;
 use payments::payment::tries::Stage;
@@ -40,6 +42,11 @@ pub(super) fn payment_status() -> Schema {
 
 fn order_id() -> Schema {
     text().about("Your order.")
+}
+
+/// `auto`, or one that the pages speak.
+fn locale() -> Schema {
+    one_of_words(std::iter::once(AUTO).chain(Locale::ALL.map(Locale::tag)))
 }
 
 fn revision(min: u32) -> Schema {
@@ -151,9 +158,10 @@ pub(super) fn all() -> Vec<(&'static str, Schema)> {
             .has("order_id", order_id()).has("amount", reference("Amount").about("The sum of the lines."))
             .has("currency", reference("Currency"))
             .has("revision", revision(1).about("Which of the order's links it is. The highest one wins."))
+            .has("locale", locale().about("The language of the order's page."))
             .has("expires_at", reference("Time")).closed().example(json!({
                 "object": "checkout_session", "url": "https://pay.example.com/checkout/c2lnbmVkLW9yZGVy",
-                "order_id": "order-1042", "amount": 2500, "currency": "usd", "revision": 1,
+                "order_id": "order-1042", "amount": 2500, "currency": "usd", "revision": 1, "locale": "auto",
                 "expires_at": "2026-11-22T09:30:00.000Z",
             }))),
         ("ExpiredCheckoutSession", object().has("object", constant("checkout_session")).has("order_id", order_id())
@@ -423,6 +431,9 @@ fn checkout_session_request() -> Schema {
         .has("currency", reference("Currency"))
         .has("lines", list(reference("CheckoutLine")).with("minItems", 1).with("maxItems", LINES_MAX).about(
             "What is bought. What they come to is charged. In a form: `lines[0][name]`.",
+        ))
+        .may_have("locale", locale().about(
+            "The language of the order's page and of the receipt's email; `auto`, as without it, is the customer's own, by the browser.",
         ))
         .may_have("revision", revision(1).with("type", json!(["integer", "string"]))
             .with("pattern", "^[0-9]{1,10}$").about(

@@ -28,8 +28,8 @@ export function entries(page) {
   return sent;
 }
 
-/** A visitor at `origin`, by default where the site listens. */
-export function browser(site, origin = site.url.origin) {
+/** A visitor at `origin`, by default where the site listens, who sends `always` with every request. */
+export function browser(site, origin = site.url.origin, always = {}) {
   const jar = new Map();
   const cookies = () => [...jar].map((pair) => pair.join('=')).join('; ');
   const keep = (line) => {
@@ -39,7 +39,7 @@ export function browser(site, origin = site.url.origin) {
   };
 
   const visit = async (path, { headers, ...init } = {}) => {
-    const sent = { accept: 'text/html,application/xhtml+xml,*/*;q=0.8', ...headers };
+    const sent = { accept: 'text/html,application/xhtml+xml,*/*;q=0.8', ...always, ...headers };
     if (jar.size > 0 && !('cookie' in sent)) sent.cookie = cookies();
     const answer = await read(await site.fetch(new URL(path, origin), { ...init, headers: sent }));
     answer.headers.getSetCookie().forEach(keep);

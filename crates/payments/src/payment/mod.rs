@@ -21,6 +21,7 @@ pub mod card;
 pub mod dispute;
 pub mod id;
 mod json;
+pub mod locale;
 pub mod money;
 pub mod natural_key;
 pub mod operation;
