@@ -41,6 +41,7 @@ pub(crate) async fn audit(desk: &Desk<'_>) -> Result<Answer, Problem> {
         rows,
         empty_text: if is_effects { "No records match." } else { "No operator actions yet." },
         buttons: Vec::new(),
+        legend: Vec::new(),
         upload: None,
         newer,
         older,

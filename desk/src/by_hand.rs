@@ -4,6 +4,7 @@
 use super::context::Desk;
 use super::format;
 use super::route::{OperatorAction, Target};
+use super::status::Thing;
 use super::view_models::{ByHandForm, CallPage, Cell, ConfirmPage, EntryView, Fact};
 use crate::operator::Operator;
 use messages::message::{Ask, ByHandAnswer, ByHandAsk, CallReport, Said, ShownCall};
@@ -297,8 +298,8 @@ async fn show(
         title: format!("Settle {what} by hand"),
         status: match &report.ended {
             Some(how) => Cell::chip(how.clone(), "plain"),
-            None if report.is_given_up => Cell::chip("capture failed", "bad"),
-            None => Cell::chip("unknown", "warn"),
+            None if report.is_given_up => Thing::Payment.chip("capture_failed"),
+            None => Thing::Call.chip("unknown"),
         },
         back: (format!("/admin/payments/{id}"), id.to_owned()),
         error: wrong.map(|(_, error)| error).unwrap_or_default(),

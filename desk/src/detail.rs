@@ -5,9 +5,10 @@ use futures_util::try_join;
 use super::context::Desk;
 use super::detail_tables::{calls, fact, key_state, keys, links, optional, refunds, row, tries};
 use super::format;
-use super::lists::{last_error, status};
+use super::lists::last_error;
 use super::queries::{self, Where};
 use super::route::{OperatorAction, Target};
+use super::status::Thing;
 use super::story;
 use super::timeline::{self, Entry};
 use super::timeline_svg;
@@ -67,7 +68,7 @@ pub(crate) async fn payment(desk: &Desk<'_>, id: &str) -> Result<Answer, Problem
     }
     facts.push(fact("Account", Cell::text(format::owner(&inspection.snapshot.owner))));
     if let Some(move_) = &inspection.under_way {
-        facts.push(fact("Under way", Cell::chip(move_.clone(), "warn")));
+        facts.push(fact("Under way", Thing::Payment.chip(move_)));
     }
     if let Some(at_ms) = inspection.next_check_at_ms {
         facts.push(fact("Provider is asked", Cell::text(format::from_now(at_ms, desk.request.now_ms))));
@@ -96,7 +97,8 @@ pub(crate) async fn payment(desk: &Desk<'_>, id: &str) -> Result<Answer, Problem
         buttons.push(refund);
     }
     let internals = vec![tries(&inspection), keys(desk, object, &inspection), calls(desk, &inspection, None)];
-    let (id, state, tables) = (id.to_owned(), status(&payment.status), vec![refunds(&inspection)]);
+    let (id, state, tables) =
+        (id.to_owned(), Thing::Payment.chip(&payment.status), vec![refunds(&inspection)]);
     let page = Parts { kind: "Payment", id, state, facts, buttons, tables, internals };
     show(desk, "/admin/payments", &inspection, None, page, &subject).await
 }
@@ -264,7 +266,7 @@ pub(crate) async fn dead_letter(desk: &Desk<'_>, job: &Parameter<'_, Decoded>) -
     let page = DetailPage {
         kind: if row.event_key().is_some() { "Webhook" } else { "Job" },
         id: row.job_id.clone(),
-        status: status(&row.state),
+        status: Thing::Job.chip(&row.state),
         story: Vec::new(),
         shares: Vec::new(),
         facts: vec![

@@ -2,7 +2,7 @@
 
 use super::context::Desk;
 use super::format;
-use super::lists::status;
+use super::status::{self, Thing};
 use super::view_models::{Cell, Fact, Row, Table};
 use messages::inspection::Inspection;
 use messages::snapshot::KeyRow;
@@ -22,11 +22,7 @@ pub(super) const fn row(cells: Vec<Cell>) -> Row {
 }
 
 pub(super) fn key_state(key: &KeyRow) -> Cell {
-    match (key.status.as_str(), key.flagged, key.in_doubt) {
-        ("open", 1, _) => Cell::chip("flagged", "bad"),
-        ("open", _, 1) => Cell::chip("unknown", "warn"),
-        (other, ..) => status(other),
-    }
+    status::of_key(&key.status, key.flagged == 1, key.in_doubt == 1)
 }
 
 pub(super) fn keys(desk: &Desk<'_>, object: ObjectId, inspection: &Inspection) -> Table {
@@ -85,7 +81,7 @@ pub(super) fn calls(desk: &Desk<'_>, inspection: &Inspection, key_id: Option<u32
         });
         row(vec![
             Cell::text(call.name.clone()).with(call.provider.clone()),
-            status(&call.status).with(next),
+            Thing::Call.chip(&call.status).with(next),
             Cell::text(answer).with(settled_by.or(review).unwrap_or(http)),
             Cell::number(call.sends.to_string()).with(sends),
             Cell { class: "id", ..Cell::text(call.derived_key.clone()) },
@@ -134,7 +130,7 @@ pub(super) fn tries(inspection: &Inspection) -> Table {
         });
         row(vec![
             Cell::number(one.attempt.to_string()),
-            status(&one.status).with(outcome.to_owned()),
+            Thing::Payment.chip(&one.status).with(outcome.to_owned()),
             Cell::text(one.provider.as_str().to_owned()),
             optional(one.provider_payment.as_ref()),
             Cell { class: "id", ..Cell::text(one.derived_key.clone()) },
@@ -159,7 +155,7 @@ pub(super) fn refunds(inspection: &Inspection) -> Table {
     let rows = inspection.snapshot.refunds.iter().map(|refund| {
         row(vec![
             Cell { class: "id", ..Cell::text(refund.refund_id.clone()) },
-            status(&refund.status),
+            Thing::Refund.chip(&refund.status),
             Cell::number(format::money(refund.amount_minor.into(), &refund.currency)),
             Cell::text(refund.reason.replace('_', " ")),
             optional(refund.provider_refund.as_ref()),

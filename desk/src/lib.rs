@@ -16,6 +16,7 @@ pub mod format;
 pub mod multipart;
 pub mod route;
 pub mod routes;
+pub mod status;
 pub mod story;
 pub mod tasks;
 pub mod time_window;

@@ -6,6 +6,7 @@ use super::context::Desk;
 use super::format;
 use super::queries::{self, DeadRow, Where};
 use super::route::{OperatorAction, Target};
+use super::status::{self, Thing};
 use super::view_models::{Button, Cell, List, Row};
 use messages::operations::ACCOUNTS_PATH;
 use messages::snapshot::key_status_sql;
@@ -17,17 +18,8 @@ use web::http::Answer;
 use web::problem::Problem;
 use web::reply;
 
-/// A status as a chip: what is good, what waits, what has failed.
-pub(super) fn status(status: &str) -> Cell {
-    let tone = match status {
-        "succeeded" | "paid" | "done" | "finished" | "settled" | "resolved" | "repaired" => "good",
-        "declined" | "failed" | "capture_failed" | "disputed" | "unpaid" | "dead" | "flagged" => "bad",
-        "processing" | "requires_action" | "requires_capture" | "pending" | "open" | "unknown"
-        | "in_flight" | "frozen" | "tried" | "attempted" => "warn",
-        _ => "plain",
-    };
-    Cell::chip(status.replace('_', " "), tone)
-}
+/// The filter for reservations that end soon.
+const ENDING: &str = "ending";
 
 pub(crate) async fn payments(desk: &Desk<'_>) -> Result<Answer, Problem> {
     let search = desk.query("q");
@@ -47,19 +39,12 @@ pub(crate) async fn payments(desk: &Desk<'_>) -> Result<Answer, Problem> {
               {by_reference})"
         ));
     }
-    let statuses = match desk.query("status").as_str() {
-        "paid" => Some("'succeeded', 'disputed', 'paid'"),
-        "declined" => Some("'declined', 'failed', 'unpaid'"),
-        "open" => Some("'processing', 'requires_action', 'requires_capture', 'capture_failed', 'pending'"),
-        "canceled" => Some("'canceled', 'expired'"),
-        _ => None,
-    };
-    if let Some(statuses) = statuses {
-        conditions.and(&format!("status IN ({statuses})"));
-    }
     let now_ms = desk.request.now_ms;
-    if desk.query("status") == "ending" {
+    let chosen = desk.query("status");
+    if chosen == ENDING {
         conditions.and(&queries::ends_soon("capture_before_ms", now_ms));
+    } else if let Some(statuses) = status::filtered(&chosen) {
+        conditions.and(&format!("status IN ({statuses})"));
     }
     let mut rows =
         queries::payments(&desk.app.env, conditions, desk.page_number()).await.map_err(unreadable)?;
@@ -76,7 +61,7 @@ pub(crate) async fn payments(desk: &Desk<'_>) -> Result<Answer, Problem> {
         let cells = vec![
             Cell::link(format::short(&row.id), format!("/admin/payments/{}", row.id))
                 .with(row.order_id.map(|order| format!("order {order}")).unwrap_or_default()),
-            status(&row.status).with(match row.capture_before_ms {
+            Thing::Payment.chip(&row.status).with(match row.capture_before_ms {
                 Some(at_ms) => format!("ends {}", format::from_now(at_ms, now_ms)),
                 None => row.failure_code.unwrap_or_default().replace('_', " "),
             }),
@@ -92,18 +77,18 @@ pub(crate) async fn payments(desk: &Desk<'_>) -> Result<Answer, Problem> {
         intro: "The newest first.",
         search: Some(search),
         hint: "Id, reference, order, provider’s id, account, code",
-        selects: vec![desk.select(
-            "status",
-            "Status",
-            &[
-                ("", "all"),
-                ("paid", "paid"),
-                ("declined", "declined"),
-                ("open", "open"),
-                ("ending", "reservation ends within a day"),
-                ("canceled", "canceled"),
-            ],
-        )],
+        selects: vec![
+            desk.select(
+                "status",
+                "Status",
+                &[
+                    &[("", "all")],
+                    status::payment_filters().as_slice(),
+                    &[(ENDING, "reservation ends within a day")],
+                ]
+                .concat(),
+            ),
+        ],
         columns: &["Payment", "Status", "Amount", "Account", "Provider", "Begun (UTC)"],
         rows: rows.collect(),
         empty_text: "No payments match. A new one appears within moments.",
@@ -112,6 +97,7 @@ pub(crate) async fn payments(desk: &Desk<'_>) -> Result<Answer, Problem> {
         newer,
         older,
         site: desk.site(),
+        legend: Thing::Payment.legend(),
         chrome: desk.chrome("/admin/payments").await?,
     };
     Ok(reply::html(200, &page, "desk"))
@@ -151,11 +137,7 @@ pub(crate) async fn keys(desk: &Desk<'_>) -> Result<Answer, Problem> {
         queries::keys(&desk.app.env, conditions, desk.page_number(), now_ms).await.map_err(unreadable)?;
     let (newer, older) = desk.around(&mut rows);
     let rows = rows.into_iter().map(|row| {
-        let shown = match (row.status.as_str(), row.flagged, row.in_doubt) {
-            ("open", 1, _) => Cell::chip("flagged", "bad"),
-            ("open", _, 1) => Cell::chip("unknown", "warn"),
-            (other, ..) => status(other),
-        };
+        let shown = status::of_key(&row.status, row.flagged == 1, row.in_doubt == 1);
         let wakes = row.wake_at_ms.filter(|_| row.status == "open");
         let shown = shown
             .with(wakes.map(|at_ms| format!("due {}", format::from_now(at_ms, now_ms))).unwrap_or_default());
@@ -188,11 +170,11 @@ pub(crate) async fn keys(desk: &Desk<'_>) -> Result<Answer, Problem> {
             "State",
             &[
                 ("", "all"),
-                ("open", "open"),
-                ("unknown", "unknown"),
-                ("late", "late or flagged"),
-                ("finished", "finished"),
-                ("expired", "expired"),
+                ("open", "processing, unknown, or needs review"),
+                ("unknown", Thing::Key.word("unknown")),
+                ("late", "late, or needs review"),
+                ("finished", Thing::Key.word("finished")),
+                ("expired", Thing::Key.word("expired")),
             ],
         )],
         columns: &["Key", "Operation", "State", "Recovery point", "Answer", "Account", "First used (UTC)"],
@@ -203,6 +185,7 @@ pub(crate) async fn keys(desk: &Desk<'_>) -> Result<Answer, Problem> {
         newer,
         older,
         site: desk.site(),
+        legend: Thing::Key.legend(),
         chrome: desk.chrome("/admin/keys").await?,
     };
     Ok(reply::html(200, &page, "desk"))
@@ -271,6 +254,7 @@ pub(crate) async fn dead_letters(desk: &Desk<'_>) -> Result<Answer, Problem> {
         newer,
         older,
         site: desk.site(),
+        legend: Vec::new(),
         chrome: desk.chrome("/admin/dead-letters").await?,
     };
     Ok(reply::html(200, &page, "desk"))
@@ -315,7 +299,7 @@ pub(crate) async fn breaks(desk: &Desk<'_>) -> Result<Answer, Problem> {
                 Cell::text(row.ours.unwrap_or_else(|| "–".to_owned())),
                 Cell::text(row.theirs.unwrap_or_else(|| "–".to_owned())),
                 resource,
-                status(&row.state),
+                Thing::Break.chip(&row.state),
                 Cell::moment(row.last_seen_at_ms)
                     .with(format!("first {}", format::from_now(row.first_seen_at_ms, desk.request.now_ms))),
             ],
@@ -331,10 +315,10 @@ pub(crate) async fn breaks(desk: &Desk<'_>) -> Result<Answer, Problem> {
             "state",
             "State",
             &[
-                ("", "open"),
-                ("repaired", "repaired"),
-                ("resolved", "resolved"),
-                ("accepted", "accepted"),
+                ("", Thing::Break.word("open")),
+                ("repaired", Thing::Break.word("repaired")),
+                ("resolved", Thing::Break.word("resolved")),
+                ("accepted", Thing::Break.word("accepted")),
                 ("all", "all"),
             ],
         )],
@@ -346,6 +330,7 @@ pub(crate) async fn breaks(desk: &Desk<'_>) -> Result<Answer, Problem> {
         newer,
         older,
         site: desk.site(),
+        legend: Thing::Break.legend(),
         chrome: desk.chrome("/admin/breaks").await?,
     };
     Ok(reply::html(200, &page, "desk"))

@@ -9,6 +9,7 @@ use super::context::Desk;
 use super::format;
 use super::queries::{self, Ended, Took};
 use super::route::{OperatorAction, Target};
+use super::status::OUTCOMES;
 use super::time_window::{Range, TimeWindow};
 use super::verdict::{Health, LAG_MAX_MS, Verdict};
 use super::view_models::{Chart, Overview, TaskRun, Tile};
@@ -50,7 +51,7 @@ pub(crate) async fn page(desk: &Desk<'_>) -> Result<Answer, Problem> {
         silence_ms: runs.iter().map(|run| now_ms.saturating_sub(run.at_ms)).min(),
     });
     let number = |outcome: &str| ended.iter().filter(|e| e.outcome == outcome).map(|e| e.number).sum::<u64>();
-    let (paid, declined, waits) = (number("paid"), number("declined"), number("open"));
+    let (paid, declined, waits) = (number("paid"), number("not_paid"), number("undecided"));
     let in_range = match range {
         Range::Hour => "in this hour",
         Range::Day => "in these 24 hours",
@@ -68,19 +69,23 @@ pub(crate) async fn page(desk: &Desk<'_>) -> Result<Answer, Problem> {
             href: "/admin/payments?status=paid",
         },
         Tile {
-            label: "Declined",
+            label: "Not paid",
             value: format::count(declined),
             note: match paid + declined {
                 0 => in_range.to_owned(),
                 decided => format!("{} % of {} decided", declined * 100 / decided, format::count(decided)),
             },
             tone: "",
-            href: "/admin/payments?status=declined",
+            href: "/admin/payments?status=not_paid",
         },
         Tile {
             label: "Unknown now",
             value: format::count(open.in_doubt.into()),
-            note: format!("of {} open keys; {} payments are open", open.open, format::count(waits)),
+            note: format!(
+                "of {} keys that are not complete; {} payments are not decided",
+                open.open,
+                format::count(waits)
+            ),
             tone: tone(open.in_doubt, "warn"),
             href: "/admin/keys?state=unknown",
         },
@@ -92,7 +97,7 @@ pub(crate) async fn page(desk: &Desk<'_>) -> Result<Answer, Problem> {
             href: "",
         },
         Tile {
-            label: "Late or flagged",
+            label: "Late or needs review",
             value: format::count(open.late_or_flagged.into()),
             note: "keys whose alarm is late, or that need a person".to_owned(),
             tone: tone(open.late_or_flagged, "bad"),
@@ -220,12 +225,11 @@ fn payments(window: TimeWindow, ended: &[Ended]) -> Plot {
         unit: Unit::Count,
         shape: Shape::Bars,
         window,
-        series: vec![
-            of("Paid", "paid", "paid"),
-            of("Declined", "declined", "declined"),
-            of("Open or unknown", "open", "open"),
-            of("Canceled", "canceled", "canceled"),
-        ],
+        series: OUTCOMES
+            .iter()
+            .zip(["paid", "declined", "open", "canceled"])
+            .map(|(outcome, class)| of(outcome.word, class, outcome.name))
+            .collect(),
     }
 }
 

@@ -6,6 +6,7 @@ use data_encoding::HEXLOWER;
 use serde::Deserialize;
 use worker::{Env, Result};
 
+use super::status::OUTCOMES;
 use super::time_window::TimeWindow;
 use super::timeline::JobRow;
 use messages::settlement::{REPORT_COLUMNS, Report};
@@ -54,7 +55,7 @@ pub(super) async fn open_keys(env: &Env, now_ms: u64) -> Result<OpenKeys> {
 #[derive(Clone, Debug, Deserialize)]
 pub(super) struct Ended {
     pub(super) bucket: usize,
-    /// `paid`, `declined`, `open` or `canceled`.
+    /// The name of one of [`OUTCOMES`].
     pub(super) outcome: String,
     pub(super) currency: String,
     pub(super) number: u64,
@@ -63,12 +64,14 @@ pub(super) struct Ended {
 
 pub(super) async fn ended(env: &Env, window: &TimeWindow) -> Result<Vec<Ended>> {
     let (start_ms, bucket_ms) = (window.start_ms, window.bucket_ms);
+    let cases: String = OUTCOMES
+        .iter()
+        .map(|outcome| format!("WHEN status IN ({}) THEN '{}' ", outcome.sql(), outcome.name))
+        .collect();
     let sql = format!(
         "SELECT (created_at_ms - {start_ms}) / {bucket_ms} AS bucket, outcome, currency, count(*) AS number, sum(minor) AS minor
          FROM (
-            SELECT created_at_ms, currency, captured_minor AS minor, CASE WHEN status = 'succeeded' THEN 'paid'
-                WHEN status IN ('declined', 'failed') THEN 'declined' WHEN status = 'canceled' THEN 'canceled' ELSE 'open'
-                END AS outcome
+            SELECT created_at_ms, currency, captured_minor AS minor, CASE {cases}ELSE 'undecided' END AS outcome
             FROM payments WHERE created_at_ms >= {start_ms})
          GROUP BY bucket, outcome, currency"
     );

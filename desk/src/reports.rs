@@ -4,6 +4,7 @@ use super::context::Desk;
 use super::format;
 use super::multipart::{self, Part};
 use super::queries;
+use super::status::Thing;
 use super::view_models::{Cell, List, Row};
 use crate::operator::{form_key, is_form_key};
 use crate::operator_log::{self, BEGUN};
@@ -34,6 +35,7 @@ pub(crate) async fn page(desk: &Desk<'_>) -> Result<Answer, Problem> {
         rows: reports.iter().map(|report| row(desk, report)).collect(),
         empty_text: "No reports yet. Adyen makes one for each payout, in the Customer Area under Reports.",
         buttons: Vec::new(),
+        legend: Thing::Report.legend(),
         upload: Some(key),
         newer: String::new(),
         older: String::new(),
@@ -48,10 +50,10 @@ fn row(desk: &Desk<'_>, report: &Report) -> Row {
     let listed = |counts: std::collections::BTreeMap<String, u64>| {
         counts.iter().map(|(kind, number)| format!("{number} {kind}")).collect::<Vec<_>>().join(", ")
     };
-    let (chip, note) = match report.state.as_str() {
-        "done" => ("good", String::new()),
-        "refused" => ("bad", report.error.clone().unwrap_or_default()),
-        _ => ("warn", format!("{} of {} bytes", report.bytes_done, report.bytes)),
+    let note = match report.state.as_str() {
+        "done" => String::new(),
+        "refused" => report.error.clone().unwrap_or_default(),
+        _ => format!("{} of {} bytes", report.bytes_done, report.bytes),
     };
     let mut left_out = listed(unknown);
     for (number, what) in [(of_others, "of other merchant accounts"), (unreadable, "that cannot be read")] {
@@ -62,7 +64,7 @@ fn row(desk: &Desk<'_>, report: &Report) -> Row {
     }
     let cells = vec![
         Cell { class: "id", ..Cell::text(&*report.name) }.with(format::short(&report.report_id)),
-        Cell::chip(&*report.state, chip).with(note),
+        Thing::Report.chip(&report.state).with(note),
         Cell::text(listed(types)),
         Cell::text(left_out),
         Cell::moment(report.received_at_ms)

@@ -3,6 +3,7 @@
 use serde::Deserialize;
 
 use super::format;
+use super::status::Thing;
 use super::timeline_svg::Span;
 use messages::inspection::{CallView, Inspection};
 use once::replays::REPLAYED;
@@ -270,12 +271,8 @@ impl Timeline {
     fn jobs(&mut self, inspection: &Inspection, rows: &[JobRow]) {
         for row in rows {
             let name = row.kind.replace('_', " ");
-            let tone = match row.state.as_str() {
-                "done" => "good",
-                "dead" => "bad",
-                "purged" => "",
-                _ => "warn",
-            };
+            let status = Thing::Job.chip(&row.state);
+            let tone = if status.chip == "plain" { "" } else { status.chip };
             let tries =
                 if row.attempts == 1 { "1 try".to_owned() } else { format!("{} tries", row.attempts) };
             self.entry(row.staged_at_ms, "Jobs", "", format!("Job staged: {name}"), &row.job_id);
@@ -284,7 +281,7 @@ impl Timeline {
                 row.updated_at_ms,
                 "Jobs",
                 tone,
-                format!("Job {}: {name}", row.state),
+                format!("Job {name}: {}", status.text),
                 format!("{tries}{result}"),
             );
             self.span(
@@ -292,7 +289,7 @@ impl Timeline {
                 row.staged_at_ms,
                 Some(row.updated_at_ms),
                 tone,
-                format!("{name}: {}", row.state),
+                format!("{name}: {}", status.text),
             );
         }
         for job in inspection.jobs.iter().filter(|job| rows.iter().all(|row| row.job_id != job.job_id)) {

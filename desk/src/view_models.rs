@@ -206,6 +206,8 @@ pub struct Cell {
     pub chip: &'static str,
     /// A second line; may be empty.
     pub note: String,
+    /// What the text means, of a status; else empty.
+    pub title: &'static str,
     /// If it is a moment: that, by RFC 3339.
     pub at: String,
 }
@@ -290,6 +292,8 @@ pub struct List {
     pub empty_text: &'static str,
     /// Buttons for all of it.
     pub buttons: Vec<Button>,
+    /// The statuses that stand in it, each with what it means; may be empty.
+    pub legend: Vec<(Cell, &'static str)>,
     /// The one-time key of the form that sends a file to this page; `None` if it takes none.
     pub upload: Option<String>,
     /// The address of the page before; may be empty.

@@ -3,20 +3,7 @@
 
 use once::fingerprint::FieldError;
 use payments::payment::id::PaymentId;
-
-/// The statuses of a payment, as the API says them.
-pub const STATUSES: [&str; 10] = [
-    "requires_action",
-    "processing",
-    "requires_capture",
-    "succeeded",
-    "capture_failed",
-    "disputed",
-    "canceled",
-    "expired",
-    "declined",
-    "failed",
-];
+use payments::payment::statuses::STATUSES;
 
 /// How many a page has, where the client does not say.
 pub const LIMIT_DEFAULT: u32 = 10;

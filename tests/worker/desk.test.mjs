@@ -55,6 +55,26 @@ test('the page of a payment says through which link it was begun, and which one 
   assert.deepEqual(await links(), ['revision 2 ended by the shop', 'revision 1 a newer one was made since']);
 });
 
+test('one status has one word and one explanation, in the list, its filter and the page', async () => {
+  const id = await paid({ capture: false });
+  await until('it is in the list', async () => (await look('/admin/payments')).text.includes(id));
+  const chip = 'requires capture</span>';
+  const meaning = 'The money is reserved: it can be taken, or released.';
+  const listed = async (status) => (await look(`/admin/payments?status=${status}`)).text;
+  for (const status of ['requires_capture', 'undecided']) {
+    const text = await listed(status);
+    assert.ok(text.includes(id) && text.includes(chip), status);
+    assert.match(text, new RegExp(`title="${meaning}">${chip}`), 'at the chip');
+    assert.match(text, new RegExp(`${chip}</dt><dd>${meaning}`), 'below the list');
+    assert.match(text, /<option value="requires_capture"( selected)?>requires capture<\/option>/);
+  }
+  for (const status of ['succeeded', 'paid', 'not_paid'])
+    assert.ok(!(await listed(status)).includes(id), status);
+  assert.ok((await look(`/admin/payments/${id}`)).text.includes(chip));
+  const key = (await look(`/admin/keys/${objectId(id)}/1`)).text;
+  assert.match(key, /complete<\/span>[^]*Its response is stored: a retry gets the same bytes\./);
+});
+
 describe('the login', () => {
   const visitor = () => browser(site);
   const login = (visitor, token, more = {}, headers = {}) =>
@@ -268,7 +288,9 @@ describe('Void', () => {
 
 describe('the tile of late and flagged keys', () => {
   const tile = async () =>
-    Number(/Late or flagged[^]*?<[^>]*class="tile-value"[^>]*>([\d,]+)/.exec((await look('/admin')).text)[1]);
+    Number(
+      /Late or needs review[^]*?<[^>]*class="tile-value"[^>]*>([\d,]+)/.exec((await look('/admin')).text)[1],
+    );
   const insert = (name, status, flagged, wakeAtMs) =>
     site.rows(
       `INSERT INTO keys (object, key_id, key_hash, owner, operation, status, recovery_point, attempts, failures, in_doubt,
@@ -319,8 +341,8 @@ test('a key is listed as expired once its time is over, though nobody has told t
     'of the release before, not told': 'expired',
   };
   assert.deepEqual(await listed('expired'), expired);
-  assert.deepEqual(await listed('finished'), { replayed: 'finished' });
-  assert.deepEqual(await listed(''), { ...expired, replayed: 'finished' });
+  assert.deepEqual(await listed('finished'), { replayed: 'complete' });
+  assert.deepEqual(await listed(''), { ...expired, replayed: 'complete' });
   await site.rows('DELETE FROM keys WHERE owner = ?', owner);
 });
 

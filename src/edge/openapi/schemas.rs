@@ -9,11 +9,11 @@ use super::schema::{
 use crate::edge::checkout::cart::{LINES_MAX, NAME_MAX_CHARS, QUANTITY_MAX};
 use crate::edge::checkout::request::AUTO;
 use crate::edge::payment_params::{METADATA_MAX, METADATA_NAME_MAX, METADATA_VALUE_MAX, ORDER_MAX, URL_MAX};
-use crate::readmodel::list::STATUSES;
 use payments::payment::card::Brand;
 use payments::payment::locale::Locale;
 use payments::payment::money::AMOUNT_MAX_MINOR;
 use payments::payment::order_link::REVISION_MAX;
+use payments::payment::statuses::STATUSES;
 use payments::payment::tries::Stage;
 use payments::payment::{DisputeStatus, RefundReason};
 use payments::providers::Provider;

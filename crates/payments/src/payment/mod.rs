@@ -33,6 +33,7 @@ pub mod refund;
 pub mod resource;
 pub mod result;
 pub mod status_query;
+pub mod statuses;
 pub mod tries;
 
 pub use dispute::{Dispute, DisputeStatus};
