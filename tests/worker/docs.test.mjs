@@ -67,6 +67,14 @@ describe('GET /docs', () => {
     for (const { summary } of operations) assert.ok(text.includes(escaped(summary)), summary);
   });
 
+  test('names each operation once in its contents', async () => {
+    const { text } = await ask('/docs');
+    const [contents] = /<nav class="contents"[^]*?<\/nav>/.exec(text);
+    const names = [...contents.matchAll(/<a href="#[^"]+">([^<]+)<\/a>/g)].map(([, name]) => name);
+    assert.equal(names.filter((name) => name === 'Is it set up').length, 1, 'it has two addresses');
+    assert.deepEqual([...new Set(names)], names);
+  });
+
   test('has no two places of one name, and each link within it leads to one', async () => {
     const { text } = await ask('/docs');
     const ids = [...text.matchAll(/ id="([^"]+)"/g)].map(([, id]) => id);

@@ -55,6 +55,16 @@ struct Group {
     operations: Vec<Operation>,
 }
 
+impl Group {
+    /// What stands in the contents: what several addresses answer alike once, by the first of them.
+    fn contents(&self) -> impl Iterator<Item = &Operation> {
+        self.operations.iter().enumerate().filter_map(|(at, operation)| {
+            let mut before = self.operations.iter().take(at);
+            before.all(|known| known.summary != operation.summary).then_some(operation)
+        })
+    }
+}
+
 struct Operation {
     id: String,
     method: String,
