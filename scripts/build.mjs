@@ -117,11 +117,17 @@ async function buildWorker(worker, { profile, named }) {
 /** Set-up sets it; a test that builds an example may be run without. */
 const targetFolder = () => process.env.CARGO_TARGET_DIR ?? inRoot('target');
 
-/** The program that writes the Worker's other static files, if it has one. */
+/**
+ * The program that writes the Worker's other static files, if it has one. Cargo compiles it with the tests, too, at their level and with what
+ * their crates ask of others: where these are built already (`TESTS_ARE_BUILT`), to compile it by itself would compile all crates once more.
+ */
 async function compileWriter({ name, dir }) {
   if (!writers[name]) return undefined;
   const { program } = writers[name];
-  const { ok, lines } = await run('cargo', ['build', '--bin', program, '--locked'], {
+  const built = process.env.TESTS_ARE_BUILT
+    ? ['test', '--workspace', '--no-run']
+    : ['build', '--bin', program];
+  const { ok, lines } = await run('cargo', [...built, '--locked'], {
     cwd: dir,
     env: { ...process.env, CARGO_TARGET_DIR: targetFolder() },
   });

@@ -28,6 +28,7 @@ await script(async () => {
   say('Setting up');
   await setUp({ lints: true, browser: chosen.some(({ needs }) => needs === 'browser') });
 
+  if (chosen.some(({ buildsTests }) => buildsTests)) process.env.TESTS_ARE_BUILT = '1';
   const results = await runAll(chosen);
   report(
     chosen.map((suite) => results.get(suite)),

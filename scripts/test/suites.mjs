@@ -81,6 +81,7 @@ export const suites = () => [
   ...workspaces.map((worker) => ({
     ...cargoCheck('build of the tests', worker, ['test', '--workspace', '--no-run']),
     asked: 'all',
+    buildsTests: true,
   })),
   ...workspaces.flatMap(cargoTests),
   ...['model', 'simulation'].map(thorough),
