@@ -189,7 +189,7 @@ async fn show(
     let names: Vec<String> = names.into_iter().map(|name| about.place(name)).collect();
     about.and(&format!("subject IN ({})", names.join(", ")));
     let (jobs, acts) =
-        try_join!(queries::jobs_of(env, &inspection.snapshot.object), queries::actions(env, about, 0))
+        try_join!(queries::jobs_of(env, &inspection.snapshot), queries::actions(env, about, 0))
             .map_err(unreadable)?;
     let timeline = timeline::timeline(inspection, key_id, &jobs);
     let mut tables = parts.tables;

@@ -9,8 +9,9 @@ use worker::{Env, Result};
 use super::status::OUTCOMES;
 use super::time_window::TimeWindow;
 use super::timeline::JobRow;
+use messages::job::OF_OBJECT;
 use messages::settlement::{REPORT_COLUMNS, Report};
-use messages::snapshot::key_status_sql;
+use messages::snapshot::{Snapshot, key_status_sql};
 use once::id::digest;
 use runtime::db::{Db, Value};
 
@@ -302,10 +303,15 @@ pub(super) async fn dead_letter(env: &Env, id: &str) -> Result<Option<DeadRow>> 
 }
 
 /// What became of an object's jobs.
-pub(super) async fn jobs_of(env: &Env, object: &str) -> Result<Vec<JobRow>> {
-    let sql = "SELECT job_id, kind, state, attempts, result, staged_at_ms, updated_at_ms FROM jobs WHERE object = ?1
-        ORDER BY staged_at_ms LIMIT 200";
-    Db::of(env)?.rows(sql, vec![object.into()]).await
+pub(super) async fn jobs_of(env: &Env, object: &Snapshot) -> Result<Vec<JobRow>> {
+    let sql = format!(
+        "SELECT job_id, kind, state, attempts, result, staged_at_ms, updated_at_ms FROM jobs WHERE {OF_OBJECT}
+        ORDER BY staged_at_ms LIMIT 200"
+    );
+    let payment = object.payment.as_ref().map(|payment| payment.payment_id.as_str());
+    let refunds: Vec<&str> = object.refunds.iter().map(|refund| refund.refund_id.as_str()).collect();
+    let refunds = serde_json::to_string(&refunds)?;
+    Db::of(env)?.rows(&sql, vec![object.object.as_str().into(), payment.into(), refunds.into()]).await
 }
 
 /// A break.

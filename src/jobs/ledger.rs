@@ -5,8 +5,8 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use worker::{Env, Result};
 
-use messages::job::Job;
-use payments::engine::StagedJob;
+use messages::job::{Job, OF_OBJECT};
+use payments::engine::{Rows, StagedJob};
 use runtime::db::Db;
 
 /// How many lines of a job's history are kept.
@@ -131,11 +131,16 @@ impl<'a> Ledger<'a> {
 
 /// Deletes the payloads of an object's jobs and the cards in what a provider has told of it and is not taken in, and marks its staged jobs as purged, even those without a row: their messages may still be
 /// in the queue and must do nothing.
-pub(crate) async fn purge(env: &Env, object: &str, staged: &[StagedJob]) -> Result<()> {
+pub(crate) async fn purge(env: &Env, rows: &Rows) -> Result<()> {
     let db = Db::of(env)?;
     let now_ms = worker::Date::now().as_millis();
-    let kept = "UPDATE jobs SET payload = NULL, frozen = NULL, state = 'purged', updated_at_ms = ?2
-         WHERE object = ?1 AND state IN ('tried', 'attempted', 'dead')";
+    let object = rows.object.to_hex();
+    let payment = rows.resource.payment.as_ref().map(|payment| payment.id.to_string());
+    let refunds: Vec<&str> = rows.resource.refunds.iter().map(|refund| refund.id.0.as_str()).collect();
+    let kept = format!(
+        "UPDATE jobs SET payload = NULL, frozen = NULL, state = 'purged', updated_at_ms = ?4
+         WHERE {OF_OBJECT} AND state IN ('tried', 'attempted', 'dead')"
+    );
     let told = "UPDATE inbox SET event = json_remove(event, '$.news.card') WHERE event_key IN
          (SELECT event_key FROM inbox WHERE state = 'waiting' AND object = ?1
           UNION ALL SELECT event_key FROM inbox WHERE state = 'dead' AND object = ?1)";
@@ -143,10 +148,12 @@ pub(crate) async fn purge(env: &Env, object: &str, staged: &[StagedJob]) -> Resu
          SELECT value->>'job_id', value->>'kind', ?1, 'purged', 0, ?2, '[]', value->>'staged_at_ms', ?2
          FROM json_each(?3) WHERE true ON CONFLICT (job_id) DO NOTHING";
     let row = |job: &StagedJob| json!({ "job_id": job.job_id, "kind": job.kind.as_str(), "staged_at_ms": job.staged_at_ms });
-    let staged = Value::Array(staged.iter().map(row).collect()).to_string();
+    let staged = Value::Array(rows.jobs.iter().map(row).collect()).to_string();
+    let refunds = serde_json::to_string(&refunds)?;
+    let values = vec![object.as_str().into(), payment.as_deref().into(), refunds.into(), now_ms.into()];
     let statements = vec![
-        db.statement(kept, vec![object.into(), now_ms.into()])?,
-        db.statement(told, vec![object.into()])?,
+        db.statement(&kept, values)?,
+        db.statement(told, vec![object.as_str().into()])?,
         db.statement(coming, vec![object.into(), now_ms.into(), staged.into()])?,
     ];
     db.batch(statements).await

@@ -68,7 +68,7 @@ impl Drive {
                 return Ok(may);
             }
             let failed = |error: worker::Error| Bug(format!("the ledger: {error}"));
-            purge(&self.host().env, &rows.object.to_hex(), &rows.jobs).await.map_err(failed)?;
+            purge(&self.host().env, &rows).await.map_err(failed)?;
             let ctx = self.context();
             let erased = self.store().transaction(&ctx, |now| {
                 if now.jobs.iter().any(|job| rows.jobs.iter().all(|purged| purged.job_id != job.job_id)) {

@@ -33,6 +33,7 @@ mod order_link;
 mod outbox;
 mod payment;
 mod provider_event;
+mod read_model;
 mod replay_cache;
 mod replays;
 mod return_key;

@@ -1,7 +1,7 @@
 //! Jobs: whatever changes is told to the read model, nothing that is staged is forgotten, and it leaves until it is confirmed.
 
-use messages::job::{Job, MESSAGE_MAX_BYTES, Message, OVER, OverRow, VERSION, batches, messages};
-use messages::snapshot::{AuditRow, Snapshot, key_status_sql, snapshot};
+use messages::job::{Job, MESSAGE_MAX_BYTES, Message, VERSION, batches, messages};
+use messages::snapshot::{AuditRow, Snapshot, snapshot};
 use once::alarm::{KnownAlarm, alarm_to_set, expire, wake_at};
 use once::begin::begin;
 use once::id::{ObjectId, Owner};
@@ -183,47 +183,6 @@ fn a_projection_is_over_once_its_version_is_shown_and_what_did_not_fit_goes_on()
     assert_eq!(commit(rows).jobs, []);
 }
 
-/// What an object is told of its jobs, by the statement that runs.
-#[test]
-fn the_read_model_says_which_jobs_are_over() {
-    let model = crate::support::read_model();
-    let job = "INSERT INTO jobs (job_id, kind, object, state, attempts, first_at_ms, history, staged_at_ms, updated_at_ms)
-         VALUES (?1, 'send_receipt', 'o', ?1, 1, 0, '[]', 0, 0)";
-    let states = ["tried", "attempted", "done", "dead", "purged"];
-    for state in states {
-        model.execute(job, [state]).unwrap();
-    }
-    let record = "INSERT INTO audit_records VALUES (?1, ?2, 0, '', '', '', '')";
-    for (object, audit_id) in [("o", 1), ("o", 2), ("o", 4), ("p", 3)] {
-        model.execute(record, (object, audit_id)).unwrap();
-    }
-    let key = "INSERT INTO keys (object, key_id, version, key_hash, owner, status, recovery_point, attempts, failures, in_doubt, flagged,
-         created_at_ms, updated_at_ms) VALUES (?1, ?2, ?3, '', '', '', '', 0, 0, 0, 0, 0, 0)";
-    for (object, key_id, version) in [("o", 1, 6), ("o", 2, 5), ("p", 1, 9)] {
-        model.execute(key, (object, key_id, version)).unwrap();
-    }
-    let asked = |ids: &[&str], object: &str, through: u32| {
-        let ids = serde_json::to_string(ids).unwrap();
-        let row = model.query_row(OVER, (ids, object, through), |row| {
-            let (version, audit_through): (u32, u32) = (row.get(1)?, row.get(2)?);
-            Ok(OverRow { jobs: row.get(0)?, version: version.into(), audit_through: audit_through.into() })
-        });
-        let row = row.unwrap();
-        let mut jobs: Vec<String> = serde_json::from_str(&row.jobs).unwrap();
-        jobs.sort();
-        (jobs.join(" "), row.version, row.audit_through)
-    };
-    assert_eq!(asked(&states, "o", 0), ("dead done purged".into(), 6, 2), "the third record is missing");
-    assert_eq!(asked(&["tried", "another"], "o", 3), (String::new(), 6, 4));
-    assert_eq!(asked(&[], "o", 4), (String::new(), 6, 4));
-    assert_eq!(asked(&["done"], "nobody", 0), ("done".into(), 0, 0));
-    let plan = crate::support::plan(&model, OVER);
-    let whole = plan
-        .iter()
-        .find(|step| step.starts_with("SCAN") && !step.contains("json_each") && !step.contains("told"));
-    assert!(whole.is_none_or(|step| step.contains("CONSTANT")), "{plan:?}");
-}
-
 #[test]
 fn a_word_about_an_old_snapshot_does_not_forget_a_new_one() {
     let mut rows = empty();
@@ -293,30 +252,6 @@ fn a_response_that_expires_in_its_time_is_told_before_and_one_that_goes_earlier_
         let key = snapshot(&rows, Vec::new(), NOW_MS).keys.remove(0);
         assert_eq!(key.expires_at_ms == shown.expires_at_ms, !is_told, "{after_ms}");
     }
-}
-
-/// What a reader makes of a row, by the expression that runs.
-#[test]
-fn a_key_has_expired_once_its_time_is_over_whoever_wrote_the_row() {
-    let model = crate::support::read_model();
-    let status = |status: &str, finished_at_ms: Option<u64>, expires_at_ms: Option<u64>, now_ms| {
-        model.execute("DELETE FROM keys", ()).unwrap();
-        let key = "INSERT INTO keys (object, key_id, version, key_hash, owner, status, recovery_point, attempts, failures, in_doubt,
-             flagged, created_at_ms, updated_at_ms, finished_at_ms, expires_at_ms)
-             VALUES ('o', 1, 1, '', '', ?1, '', 0, 0, 0, 0, 0, 0, ?2, ?3)";
-        model
-            .execute(key, (status, finished_at_ms.map(u64::cast_signed), expires_at_ms.map(u64::cast_signed)))
-            .unwrap();
-        let sql = format!("SELECT {} FROM keys", key_status_sql(now_ms));
-        model.query_row(&sql, (), |row| row.get::<_, String>(0)).unwrap()
-    };
-    assert_eq!(status("finished", Some(5), Some(9), 8), "finished");
-    assert_eq!(status("finished", Some(5), Some(9), 9), "expired");
-    assert_eq!(status("open", None, None, u64::from(u32::MAX)), "open");
-    // As a release before has written them.
-    assert_eq!(status("finished", Some(5), None, 86_400_004), "finished");
-    assert_eq!(status("finished", Some(5), None, 86_400_005), "expired");
-    assert_eq!(status("expired", Some(5), None, 6), "expired");
 }
 
 /// A payment with this many small refunds; each is asked for under a key of its own and still pending.

@@ -148,7 +148,7 @@ describe('personal data', async () => {
     );
     await model.run(
       `INSERT INTO jobs (job_id, kind, object, state, attempts, payload, first_at_ms, history, staged_at_ms, updated_at_ms)
-       VALUES ('an older snapshot', 'project', ?, 'tried', 1, ?, 1, '[]', 1, 1)`,
+       VALUES (?1 || '_project_7', 'project', ?1, 'tried', 1, ?2, 1, '[]', 1, 1)`,
       object,
       JSON.stringify(PERSONAL),
     );
@@ -157,8 +157,9 @@ describe('personal data', async () => {
     assert.equal(await letters(), before + 1);
     assert.deepEqual(
       await model.all(
-        "SELECT state, payload, frozen FROM jobs WHERE job_id IN (?, 'an older snapshot')",
+        "SELECT state, payload, frozen FROM jobs WHERE job_id IN (?, ? || '_project_7')",
         `${id}_on_its_way`,
+        object,
       ),
       Array(2).fill({ state: 'purged', payload: null, frozen: null }),
     );

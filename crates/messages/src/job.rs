@@ -117,6 +117,14 @@ pub const OVER: &str = "SELECT
             SELECT a.audit_id FROM told JOIN audit_records a ON a.object = ?2 AND a.audit_id = told.audit_id + 1)
          SELECT max(audit_id) FROM told) AS audit_through";
 
+/// The condition for the rows of `jobs` that are an object's: `?1` is the object, `?2` its payment or NULL, `?3` a JSON array of its refunds.
+/// All ids of jobs begin with one of these, and the sign that comes after `_` ends each range. What was left by older releases under
+/// other ids is found by the object.
+pub const OF_OBJECT: &str =
+    "(job_id > ?1 || '_' AND job_id < ?1 || '`' OR job_id > ?2 || '_' AND job_id < ?2 || '`'
+        OR job_id IN (SELECT value || '_receipt' FROM json_each(?3))
+        OR object = ?1 AND state IN ('dead', 'attempted'))";
+
 /// The answer to [`OVER`].
 #[derive(Debug, Deserialize)]
 pub struct OverRow {

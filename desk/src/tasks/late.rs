@@ -8,8 +8,10 @@ pub const WAIT_MIN_MS: u64 = 900_000;
 /// object asks after an eighth.
 pub const WAIT_MAX_MS: u64 = 108_000_000;
 
-/// Objects with an open key that was due before `?1`, at most `?2`.
-pub const OPEN: &str = "SELECT object FROM keys WHERE status = 'open' AND wake_at_ms < ?1
+/// Objects with an open key that was due before `?1`, at most `?2`. Left to itself SQLite reads all keys, because they lie in the order of
+/// their objects.
+pub const OPEN: &str =
+    "SELECT object FROM keys INDEXED BY keys_open WHERE status = 'open' AND wake_at_ms < ?1
      GROUP BY object ORDER BY min(wake_at_ms) LIMIT ?2";
 
 /// Objects that should have asked their provider for changes before `?1`, at most `?2`: an authorization may have expired, a refund
@@ -37,7 +39,8 @@ pub const NOT_CAPTURED: &str = "INSERT INTO breaks (break_id, kind, provider, pr
      SELECT 'capture_failed:' || p.payment_id || ':' || max(a.audit_id), 'capture_failed', p.provider, p.provider_payment,
         p.payment_id, p.object, 'capture_failed', 'not captured', 'open',
         'not captured, and the provider has stopped trying: settle the call by hand', ?1, ?1
-     FROM payments p JOIN audit_records a ON a.subject = p.payment_id AND a.action = 'payment.capture_failed'
+     FROM payments p JOIN audit_records a ON a.object = p.object AND a.subject = p.payment_id
+        AND +a.action = 'payment.capture_failed'
      WHERE p.status = 'capture_failed' GROUP BY p.payment_id HAVING max(a.at_ms) < ?2
      ON CONFLICT (break_id) DO NOTHING";
 
@@ -47,13 +50,13 @@ pub const CAPTURE_ENDED: &str = "UPDATE breaks SET state = 'resolved', last_seen
         AND NOT EXISTS (SELECT 1 FROM payments p WHERE p.payment_id = resource AND p.status = 'capture_failed')";
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use rusqlite::Connection;
 
     use super::*;
 
     /// The read model, as its migrations make it.
-    fn read_model() -> Connection {
+    pub(in crate::tasks) fn read_model() -> Connection {
         let connection = Connection::open_in_memory().unwrap();
         let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../migrations");
         let mut files: Vec<_> = std::fs::read_dir(folder).unwrap().map(|file| file.unwrap().path()).collect();
@@ -64,7 +67,7 @@ mod tests {
         connection
     }
 
-    fn plan(connection: &Connection, sql: &str) -> Vec<String> {
+    pub(in crate::tasks) fn plan(connection: &Connection, sql: &str) -> Vec<String> {
         let mut statement = connection.prepare(&format!("EXPLAIN QUERY PLAN {sql}")).unwrap();
         let parameters = statement.parameter_count();
         let steps =
