@@ -7,6 +7,7 @@ use once::fingerprint::{Field, FieldError, Parameters};
 use payments::payment::RefundReason;
 use payments::payment::money::{AmountMinor, Currency};
 use payments::payment::operation::{CaptureRequest, PaymentRequest, RefundRequest, Route};
+use payments::payment::receipt_content::ReceiptContent;
 use payments::providers::{Provider, UnsupportedMoney};
 use web::entries::email;
 
@@ -90,6 +91,7 @@ pub fn payment_request(
             fallback,
             return_url,
             receipt_email,
+            receipt_content: ReceiptContent::default(),
             origin: origin.to_owned(),
             return_key: None,
             link_revision: None,

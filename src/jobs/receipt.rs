@@ -3,9 +3,9 @@
 use askama::Template;
 use serde_json::{Value, json};
 
-use payments::date_for_people;
-use payments::payment::money::for_people;
+use payments::payment::receipt_content::ReceiptLine;
 use payments::transitions::receipt::{About, Receipt};
+use web::locale::Messages;
 
 #[derive(Template)]
 #[template(path = "email_receipt.html")]
@@ -22,42 +22,56 @@ struct Text<'a> {
 }
 
 struct ReceiptText {
+    t: &'static Messages,
     /// The sender's name.
     shop: String,
     subject: String,
-    /// What happened to the amount.
-    what: &'static str,
     lead: &'static str,
     amount: String,
-    date: String,
+    /// What happened to the amount, and when.
+    what: String,
     /// The amount's label in the details.
     total: &'static str,
+    /// What was bought.
+    items: Vec<Item>,
+    /// To whom it went, and what it is kept for.
+    sent_to: String,
+}
+
+/// `2 × Enamel mug` and what they cost.
+struct Item {
+    name: String,
+    amount: String,
 }
 
 fn text(receipt: &Receipt, from: &str) -> ReceiptText {
-    let amount = for_people(receipt.amount_minor, receipt.currency);
+    let t = Messages::of(receipt.content.locale);
+    let amount = t.money(receipt.amount_minor, receipt.currency);
+    let date = t.date(receipt.at_ms);
     let (subject, what, lead, total) = match receipt.about {
-        About::Paid => (
-            format!("Your receipt: {amount}"),
-            "Paid",
-            "Thank you. Your payment went through, once.",
-            "Total",
-        ),
-        About::Refunded => (
-            format!("Your refund: {amount}"),
-            "Refunded",
-            "We have given this amount back. It can take a few days until your bank shows it.",
-            "Refund",
-        ),
-        About::Voided => (
-            format!("Not charged: {amount}"),
-            "Called off",
-            "Nothing was taken. What your bank has set aside is free again; it can take a few days until it shows that.",
-            "Not charged",
-        ),
+        About::Paid => (t.subject_paid(&amount), t.mail_paid_on(&date), t.mail_paid, t.receipt_total),
+        About::Refunded => {
+            (t.subject_refunded(&amount), t.mail_refunded_on(&date), t.mail_refunded, t.receipt_refund)
+        }
+        About::Voided => {
+            (t.subject_voided(&amount), t.mail_voided_on(&date), t.mail_voided, t.receipt_not_charged)
+        }
     };
-    let date = date_for_people(receipt.at_ms);
-    ReceiptText { shop: shop(from), subject, what, lead, amount, date, total }
+    let item = |line: &ReceiptLine| Item {
+        name: format!("{} × {}", line.quantity, line.name),
+        amount: t.money(line.total_minor, receipt.currency),
+    };
+    ReceiptText {
+        t,
+        shop: shop(from),
+        subject,
+        lead,
+        amount,
+        what,
+        total,
+        items: receipt.content.lines.iter().map(item).collect(),
+        sent_to: t.sent_to(&receipt.to),
+    }
 }
 
 /// The name of `Name <address>`; of a bare address its domain.
@@ -80,7 +94,9 @@ pub fn email(receipt: &Receipt, from: &str) -> Result<Value, askama::Error> {
 mod tests {
     use super::*;
     use payments::payment::card::Card;
+    use payments::payment::locale::Locale;
     use payments::payment::money::Currency;
+    use payments::payment::receipt_content::ReceiptContent;
 
     #[test]
     fn an_email_says_what_moved_in_both_forms_and_escapes_what_others_wrote() {
@@ -94,6 +110,7 @@ mod tests {
             at_ms: 1_790_000_000_000,
             reference: "7K3M-9QXD".to_owned(),
             card: Card::of_stripe("visa", "4242"),
+            content: ReceiptContent::default(),
         };
         let email = email(&receipt, "Shop <shop@example.com>").unwrap();
         assert_eq!(email["to"], json!(["ada@example.com"]));
@@ -112,6 +129,68 @@ mod tests {
             email["html"],
             "the same at every try"
         );
+    }
+
+    #[test]
+    fn an_email_is_in_the_language_of_its_payment_and_lists_what_was_bought() {
+        let line =
+            |name: &str, quantity, total_minor| ReceiptLine { name: name.into(), quantity, total_minor };
+        let mut receipt = Receipt {
+            about: About::Paid,
+            to: "ada@example.com".to_owned(),
+            resource: "pay_1".to_owned(),
+            amount_minor: 123_450,
+            currency: Currency::parse("eur").unwrap(),
+            order_id: Some("7".to_owned()),
+            at_ms: 1_772_355_900_000,
+            reference: "7K3M-9QXD".to_owned(),
+            card: None,
+            content: ReceiptContent {
+                locale: Locale::De,
+                lines: vec![line("Tasse <blau>", 2, 2900), line("Rad", 1, 120_550)],
+            },
+        };
+        let email = super::email(&receipt, "Shop <shop@example.com>").unwrap();
+        assert_eq!(email["subject"], "Ihr Beleg: 1.234,50\u{a0}€");
+        let (html, text) = (email["html"].as_str().unwrap(), email["text"].as_str().unwrap());
+        assert!(html.contains(r#"<html lang="de">"#) && html.contains("2 × Tasse &#60;blau&#62;"), "{html}");
+        for part in [html, text] {
+            for word in [
+                "29,00\u{a0}€",
+                "1 × Rad",
+                "1.205,50\u{a0}€",
+                "Bezahlt am 1. März 2026, 09:05 UTC",
+                "Referenz",
+            ] {
+                assert!(part.contains(word), "{word}: {part}");
+            }
+        }
+        for locale in Locale::ALL {
+            for about in [About::Paid, About::Refunded, About::Voided] {
+                receipt.about = about;
+                receipt.content.locale = locale;
+                let email = super::email(&receipt, "shop@example.com").unwrap();
+                let html = email["html"].as_str().unwrap();
+                assert!(html.contains(&format!("lang=\"{}\"", locale.tag())), "{html}");
+                let is_english = html.contains("Keep this receipt") && html.contains(">Order<");
+                assert_eq!(is_english, locale == Locale::En, "{html}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_job_of_an_older_release_is_in_english_and_one_of_a_newer_one_can_be_read() {
+        let old = json!({ "about": "paid", "to": "ada@example.com", "resource": "pay_1", "amount_minor": 1250,
+            "currency": "usd", "order_id": null, "at_ms": 0 });
+        let receipt: Receipt = serde_json::from_value(old.clone()).unwrap();
+        assert_eq!(receipt.content, ReceiptContent::default());
+        assert!(
+            email(&receipt, "shop@example.com").unwrap()["html"].as_str().unwrap().contains("lang=\"en\"")
+        );
+        let mut newer = old;
+        newer["locale"] = json!("it");
+        let receipt: Receipt = serde_json::from_value(newer).unwrap();
+        assert_eq!(receipt.content.locale, Locale::En);
     }
 
     #[test]

@@ -477,6 +477,7 @@ fn command(parameters: &str) -> Command {
             fallback: None,
             return_url: None,
             receipt_email: Some("ada@example.com".into()),
+            receipt_content: Default::default(),
             origin: "https://pay.example".into(),
             return_key: None,
             page: None,

@@ -90,6 +90,7 @@ fn a_payment() -> Payment {
         metadata: Vec::new(),
         return_url: None,
         receipt_email: None,
+        receipt_content: Default::default(),
         provider: Provider::Adyen,
         merchant_account: Some("Shop".into()),
         provider_payment: Some(PSP.into()),

@@ -42,6 +42,7 @@ fn at_the_bank(age_ms: u64) -> Rows {
         metadata: Vec::new(),
         return_url: Some("https://shop.example/".into()),
         receipt_email: None,
+        receipt_content: Default::default(),
         provider: Provider::Stripe,
         merchant_account: None,
         provider_payment: Some("pi_1".into()),

@@ -38,6 +38,7 @@ pub fn pay(capture: bool) -> Operation {
         fallback: None,
         return_url: Some("https://shop.example/".into()),
         receipt_email: None,
+        receipt_content: Default::default(),
         origin: "https://pay.example".into(),
         return_key: None,
         page: None,

@@ -202,6 +202,7 @@ fn pay(provider: Provider) -> Operation {
         fallback: None,
         return_url: None,
         receipt_email: Some("ada@example.com".into()),
+        receipt_content: Default::default(),
         origin: "https://pay.example".into(),
         return_key: None,
         page: None,

@@ -6,6 +6,7 @@ import { describe, test } from 'node:test';
 import { freshKey } from './support/account.mjs';
 import { browser } from './support/browser.mjs';
 import { SIGNING_KEY } from './support/harness.mjs';
+import { jobsOver } from './support/jobs.mjs';
 import { expired } from './support/order-link.mjs';
 import { BANK, DECLINED, GOOD, heading, order, startCheckout } from './support/shopper.mjs';
 
@@ -207,6 +208,59 @@ for (const locale of LOCALES.slice(1)) {
     });
   });
 }
+
+describe('the email of a receipt', () => {
+  const MAIL = {
+    en: ['Your receipt: $29.00', '2 × Enamel mug', '$29.00'],
+    de: ['Ihr Beleg: 29,00\u00a0$', '2 × Enamel mug', '29,00\u00a0$'],
+    fr: ['Votre reçu\u00a0: 29,00\u00a0$US', '2 × Enamel mug', '29,00\u00a0$US'],
+    es: ['Su recibo: 29,00\u00a0US$', '2 × Enamel mug', '29,00\u00a0US$'],
+    ja: ['領収書: $29.00', '2 × Enamel mug', '$29.00'],
+  };
+  for (const locale of LOCALES) {
+    test(`is in the language in which the customer paid, with what was bought: ${locale}`, async () => {
+      const opened = await open(await newOrder());
+      const visitor = speaker(locale);
+      const receipt = await pay({ ...opened, visitor });
+      const payment = /pay_[\w-]{43}/.exec(receipt.text)[0];
+      await jobsOver(site, payment);
+      const [email, ...more] = await site.simulator.emails(payment);
+      assert.deepEqual(more, []);
+      const [subject, item, sum] = MAIL[locale];
+      assert.equal(email.subject, subject);
+      assert.match(email.html, new RegExp(`<html lang="${locale}">`));
+      for (const part of [email.html, email.text])
+        for (const word of [item, sum, '1 × A sticker, for nothing']) assert.ok(part.includes(word), part);
+      if (locale !== 'en') {
+        const words = wordsOf({ text: email.text.replaceAll(/^\d+ × .*$|pay_\S+/gm, '') });
+        assert.deepEqual(words.match(ENGLISH) ?? [], [], words);
+      }
+      // A refund's is in the same language, whoever asks for it; and lists nothing.
+      const refund = await merchant.post(`/payments/${payment}/refunds`, {});
+      await jobsOver(site, payment);
+      const [back] = await site.simulator.emails(refund.json().id);
+      assert.ok(!back.html.includes(item), back.html);
+      assert.match(back.html, new RegExp(`<html lang="${locale}">`));
+    });
+  }
+
+  test('is English, and without items, of a payment by the API', async () => {
+    const asked = { amount: 2500, currency: 'usd', payment_method: GOOD, receipt_email: 'ada@example.com' };
+    const paid = await merchant.pay(asked, freshKey());
+    await jobsOver(site, paid.json().id);
+    const [email] = await site.simulator.emails(paid.json().id);
+    assert.equal(email.subject, 'Your receipt: $25.00');
+    assert.ok(!email.text.includes('×'), email.text);
+  });
+
+  test('sends nothing of language or items to the provider', async () => {
+    const opened = await open(await newOrder());
+    const receipt = await pay({ ...opened, visitor: speaker('de') });
+    const payment = /pay_[\w-]{43}/.exec(receipt.text)[0];
+    const sent = JSON.stringify(await site.simulator.payments(payment));
+    assert.ok(!sent.includes('Enamel mug') && !sent.includes('"de"'), sent);
+  });
+});
 
 describe('the language changes nothing else', () => {
   test('the same form from a browser with another language is the same payment', async () => {

@@ -4,6 +4,7 @@
 //! order's object, under the key of the form, which is good in that object alone. Whatever comes of it, the person is led
 //! to the order's page: that asks the object, and shows the truth.
 
+use super::cart::Line;
 use super::limits::{Bucket, buckets};
 use super::page::{self, FormState, OrderState, last_entries, path};
 use super::request::Sent;
@@ -19,6 +20,7 @@ use payments::engine::Command;
 use payments::flows::tries::NextTry;
 use payments::payment::natural_key::NaturalKey;
 use payments::payment::operation::{Operation, PaymentRequest, Refusal, Route, VoidRequest};
+use payments::payment::receipt_content::{ReceiptContent, ReceiptLine};
 use payments::providers::Provider;
 use web::entries::foreign_fields;
 use web::http::{Answer, Request};
@@ -235,10 +237,23 @@ impl Till<'_> {
             fallback: None,
             return_url: Some(format!("{origin}{page}")),
             receipt_email,
+            receipt_content: ReceiptContent {
+                locale: self.t().locale,
+                lines: self.order.cart.lines().iter().map(receipt_line).collect(),
+            },
             origin,
             return_key: None,
             page: Some(format!("{page}?{ON_THE_WAY}")),
             link_revision: Some(self.order.revision),
         }
+    }
+}
+
+fn receipt_line(line: &Line) -> ReceiptLine {
+    ReceiptLine {
+        name: line.name.clone(),
+        quantity: line.quantity,
+        // A cart's lines were added up before.
+        total_minor: line.total_minor().unwrap_or_default(),
     }
 }

@@ -168,6 +168,7 @@ fn request(wish: &Intention, place: &Place) -> (Operation, String, Value) {
                 fallback: fallback.map(route),
                 return_url: Some("https://shop.example/thanks".to_owned()),
                 receipt_email: Some("ada@example.com".to_owned()),
+                receipt_content: Default::default(),
                 origin: "https://pay.example".to_owned(),
                 return_key: None,
                 link_revision: None,

@@ -44,6 +44,7 @@ impl PaymentRequest {
             metadata: self.metadata.clone(),
             return_url: self.return_url.clone(),
             receipt_email: self.receipt_email.clone(),
+            receipt_content: self.receipt_content.clone(),
             provider: self.route.provider,
             merchant_account: self.route.merchant_account.clone(),
             provider_payment: None,

@@ -34,6 +34,12 @@ impl Locale {
         }
     }
 
+    /// Whether it is the one that is meant where none is said.
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks like that")]
+    pub(crate) fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+
     /// The language of this tag, in either case.
     pub fn parse(tag: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|locale| locale.tag().eq_ignore_ascii_case(tag))

@@ -28,6 +28,7 @@ pub mod operation;
 pub mod order_link;
 pub mod provider;
 pub mod provider_event;
+pub mod receipt_content;
 pub mod records;
 pub mod refund;
 pub mod resource;
@@ -45,6 +46,7 @@ use crate::payment::card::Card;
 use crate::payment::id::{PaymentId, RefundId};
 use crate::payment::money::{AmountMinor, Currency};
 use crate::payment::provider::Provider;
+use crate::payment::receipt_content::ReceiptContent;
 use crate::payment::result::RemoteState;
 
 /// How a payment stands.
@@ -247,6 +249,9 @@ pub struct Payment {
     /// To whom receipts go.
     #[serde(default)]
     pub receipt_email: Option<String>,
+    /// What they are written from, beside the payment itself.
+    #[serde(default, skip_serializing_if = "ReceiptContent::is_empty")]
+    pub receipt_content: ReceiptContent,
     /// Which provider this try is with: every later call goes there.
     pub provider: Provider,
     /// The merchant's account there, where the provider wants it with every call.

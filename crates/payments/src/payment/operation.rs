@@ -6,6 +6,7 @@ use serde_json::{Map, Value};
 use crate::payment::id::PaymentId;
 use crate::payment::money::{AmountMinor, Currency};
 use crate::payment::provider::Provider;
+use crate::payment::receipt_content::ReceiptContent;
 use crate::payment::refund::RefundReason;
 use once::id::ObjectId;
 
@@ -71,6 +72,9 @@ pub struct PaymentRequest {
     /// To whom receipts go.
     #[serde(default)]
     pub receipt_email: Option<String>,
+    /// What they are written from, beside the payment itself.
+    #[serde(default, skip_serializing_if = "ReceiptContent::is_empty")]
+    pub receipt_content: ReceiptContent,
     /// Our own site, to which the bank's page sends the browser back first.
     pub origin: String,
     /// What that address must carry to lead on to `return_url`. A request of before has none: it leads nowhere.

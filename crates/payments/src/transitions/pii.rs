@@ -1,6 +1,6 @@
 //! Personal data of a payment: which it is, and how it goes.
 //!
-//! Description, customer, email, return address, metadata, and the card's brand and last four digits; and, as long as they are kept, parameters, stored responses, bodies that were sent and emails that have not left. What stays is what the books need:
+//! Description, customer, email, what was bought and in which language, return address, metadata, and the card's brand and last four digits; and, as long as they are kept, parameters, stored responses, bodies that were sent and emails that have not left. What stays is what the books need:
 //! ids, amounts, states and times. Audit records and timelines never hold any.
 
 use once::alarm::expire;
@@ -9,6 +9,7 @@ use serde_json::json;
 
 use crate::engine::{Context, Lifecycle, Rows};
 use crate::payment::operation::Operation;
+use crate::payment::receipt_content::ReceiptContent;
 use crate::payment::records::JobKind;
 use crate::transitions::audit::record_for_owner;
 
@@ -69,6 +70,7 @@ fn drop_it(rows: &mut Rows, ctx: &Context) {
         payment.description = None;
         payment.customer = None;
         payment.receipt_email = None;
+        payment.receipt_content = ReceiptContent::default();
         payment.return_url = None;
         payment.metadata.clear();
         payment.card = None;
@@ -97,7 +99,10 @@ fn drop_retired(rows: &mut Rows) -> Option<String> {
 fn is_held(rows: &Rows) -> bool {
     let of_payment = rows.resource.payment.as_ref().is_some_and(|payment| {
         let texts = [&payment.description, &payment.customer, &payment.receipt_email, &payment.return_url];
-        texts.into_iter().any(Option::is_some) || !payment.metadata.is_empty() || payment.card.is_some()
+        texts.into_iter().any(Option::is_some)
+            || !payment.metadata.is_empty()
+            || !payment.receipt_content.is_empty()
+            || payment.card.is_some()
     });
     of_payment
         || rows.resource.retired.is_some()

@@ -7,6 +7,7 @@ use crate::payment::Payment;
 use crate::payment::card::Card;
 use crate::payment::id::reference;
 use crate::payment::money::Currency;
+use crate::payment::receipt_content::ReceiptContent;
 use crate::payment::records::JobKind;
 use crate::payment::refund::Refund;
 use once::outbox::job;
@@ -46,6 +47,9 @@ pub struct Receipt {
     /// The card that paid.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub card: Option<Card>,
+    /// The language in which the customer paid, and what was bought, if the amount is what that costs.
+    #[serde(flatten)]
+    pub content: ReceiptContent,
 }
 
 /// Of a payment that was captured, or called off.
@@ -59,6 +63,10 @@ pub(crate) fn of_payment(rows: &mut Rows, payment: &Payment, about: About, ctx: 
         }
         _ => (format!("{}_receipt", payment.id), payment.captured_minor()),
     };
+    let mut content = payment.receipt_content.clone();
+    if about != About::Paid || amount_minor != payment.amount.get() {
+        content.lines.clear();
+    }
     let to = payment.receipt_email.as_ref();
     stage(rows, job_id, ctx, to, |to| Receipt {
         about,
@@ -70,6 +78,7 @@ pub(crate) fn of_payment(rows: &mut Rows, payment: &Payment, about: About, ctx: 
         at_ms: ctx.now_ms,
         reference: reference(payment.id),
         card: payment.card,
+        content,
     });
 }
 
@@ -86,6 +95,7 @@ pub(crate) fn of_refund(rows: &mut Rows, refund: &Refund, ctx: &Context) {
         at_ms: ctx.now_ms,
         reference: reference(payment.id),
         card: payment.card,
+        content: ReceiptContent { lines: Vec::new(), ..payment.receipt_content.clone() },
     });
 }
 
