@@ -14,7 +14,7 @@ function pause(attempt, retryAfter) {
   });
 }
 
-/** Repeats one request until `read` takes an answer. */
+/** Repeats one request until `read` takes an answer. `tell` hears of each try without one whether the connection was lost. */
 async function insist(url, options, tries, tell, read) {
   for (let attempt = 0; attempt < tries; attempt++) {
     let retryAfter;
@@ -25,9 +25,9 @@ async function insist(url, options, tries, tell, read) {
       // A form that is sent too often is answered by a page that asks the person to wait. A question just waits.
       const isPage = status === 429 && options.method === 'POST';
       if (ok || isPage || (status < 500 && !retryAfter)) return await read(response);
-      tell('No answer yet.');
+      tell(false);
     } catch {
-      tell('Connection lost.'); // on its way there or back: only the server knows
+      tell(true); // on its way there or back: only the server knows
     }
     if (attempt + 1 < tries) await pause(attempt, retryAfter);
   }
@@ -50,16 +50,17 @@ function show(form, busy, text, label) {
 async function pay(form) {
   form.sent ??= new URLSearchParams(new FormData(form));
   const request = { method: 'POST', body: form.sent, headers: { Accept: 'text/html' } };
-  const tell = (text) => show(form, true, text, 'Paying…');
-  const retry = (what) => tell(`${what} Trying again — you will not be charged twice.`);
-  tell('This can take a few seconds.');
+  const say = form.dataset; // in the language of its page
+  const tell = (text) => show(form, true, text, say.paying);
+  const retry = (isLost) => tell(isLost ? say.lostRetry : say.noAnswerRetry);
+  tell(say.aFewSeconds);
   const done = await insist(form.action, request, TRIES, retry, async (response) => {
     const text = await response.text();
     if (response.redirected) location.replace(response.url);
     else turnTo(new DOMParser().parseFromString(text, 'text/html'));
     return true; // `replace`: Back skips the used form
   });
-  if (!done) show(form, false, 'We could not get through. Try again: you still pay once.', 'Try again');
+  if (!done) show(form, false, say.gotLost, say.tryAgain);
 }
 
 /** Shows a page in place; throws if it is not ours. */
@@ -69,6 +70,7 @@ function turnTo(page) {
   first.autofocus = false;
   document.getElementById('main').replaceWith(main);
   document.title = page.title;
+  document.documentElement.lang = page.documentElement.lang;
   scrollTo(0, 0);
   first.focus();
   dispatchEvent(new Event('turned'));
@@ -77,8 +79,9 @@ function turnTo(page) {
 /** An old page came back: is its key used? Until that is known nobody pays. */
 async function check(form) {
   if (isBusy(form)) return; // it asks already
-  const tell = (what) => show(form, true, `${what} Checking whether this form is paid.`);
-  tell('One moment.');
+  const say = form.dataset;
+  const tell = (isLost) => show(form, true, isLost ? say.lostCheck : say.noAnswerCheck);
+  show(form, true, say.momentCheck);
   if (form.dataset.payOnce === 'order') {
     // An order has one page: once it can be had, it shows how the order stands.
     return insist(form.action, {}, Infinity, tell, () => location.replace(form.action));

@@ -5,14 +5,14 @@ const STRIPE = 'https://js.stripe.com/endive/stripe.js';
 
 let stripe; // loaded once, and again only after it could not be loaded
 
-function load() {
+function load(lost) {
   stripe ??= new Promise((resolve, reject) => {
     const script = document.createElement('script');
     script.src = STRIPE;
     script.onload = () => resolve(window.Stripe);
     script.onerror = () => {
       stripe = undefined;
-      reject(new Error('The card form could not be loaded. Check your connection and press Pay again.'));
+      reject(new Error(lost));
     };
     document.head.append(script);
   });
@@ -43,9 +43,10 @@ function appearance() {
 /** The Payment Element of a form; ready once it can be typed into. */
 async function mount(place) {
   place.replaceChildren();
-  const Stripe = await load();
-  const { key, account, amount, currency } = place.dataset;
-  const client = Stripe(key, account ? { stripeAccount: account } : undefined);
+  const { key, account, amount, currency, lost } = place.dataset;
+  const Stripe = await load(lost);
+  const { lang } = document.documentElement;
+  const client = Stripe(key, { locale: lang, ...(account && { stripeAccount: account }) });
   const elements = client.elements({
     mode: 'payment',
     amount: Number(amount),
@@ -90,7 +91,7 @@ function say(form, busy, text) {
 
 /** Asks Stripe for a token of what was typed; without one nothing is sent. */
 async function tokenise(form) {
-  say(form, true, 'Checking your card…');
+  say(form, true, form.querySelector('#card-element').dataset.checking);
   try {
     const { client, elements } = await (cards.get(form) ?? open());
     const checked = await elements.submit();

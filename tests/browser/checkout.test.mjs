@@ -232,15 +232,46 @@ test(
   },
 );
 
+test('in German, what the scripts say is German, too', { skip: isFirefox }, async (t) => {
+  const { page } = await site.visit(t, { locale: 'de-AT' });
+  await page.goto('/checkout');
+  await ready(page);
+  let lost = 0;
+  await page.route('**/checkout/*', async (route) => {
+    if (route.request().method() !== 'POST' || lost++ > 0) return route.fallback();
+    return route.abort('failed');
+  });
+  const said = page.evaluate(
+    () =>
+      new Promise((resolve) => {
+        const texts = [];
+        const button = document.getElementById('pay');
+        const output = document.getElementById('progress');
+        const note = () => {
+          texts.push(button.textContent, output.value);
+          if (output.value.startsWith('Verbindung')) resolve(texts);
+        };
+        new MutationObserver(note).observe(output, { childList: true, characterData: true, subtree: true });
+        button.click();
+      }),
+  );
+  const texts = await said;
+  assert.ok(texts.includes('Zahlung läuft …'), texts.join('|'));
+  assert.ok(texts.includes('Das kann einige Sekunden dauern.'), texts.join('|'));
+  await heading(page, 'Vielen Dank für Ihre Bestellung');
+  assert.equal(await page.locator('html').getAttribute('lang'), 'de');
+  assert.equal((await site.charges()).length, 1);
+});
+
 describe('with a publishable key', () => {
   /** Stripe's script, as far as the page uses it: it mounts a field, and gives a token for what stands there. */
-  const STRIPE = `window.Stripe = (key) => ({
+  const STRIPE = `window.Stripe = (key, { locale }) => ({
     elements: (options) => ({
       create: () => ({
         on(event, act) { if (event === 'ready') this.ready = act; },
         mount(place) {
           place.innerHTML = '<label>Card <input autocomplete="off"></label>';
-          place.dataset.mounted = JSON.stringify([key, options.mode, options.amount, options.currency]);
+          place.dataset.mounted = JSON.stringify([key, options.mode, options.amount, options.currency, locale]);
           this.ready();
         },
       }),
@@ -274,7 +305,7 @@ describe('with a publishable key', () => {
   test('the card is typed at Stripe, and only its token is sent', async (t) => {
     const { page, refused } = await visit(t);
     const mounted = JSON.parse(await page.locator('[data-mounted]').getAttribute('data-mounted'));
-    assert.deepEqual(mounted, [KEY, 'payment', 5450, 'usd']);
+    assert.deepEqual(mounted, [KEY, 'payment', 5450, 'usd', 'en']);
     const sent = posts(page);
     await payButton(page).click();
     await page.getByText('Your card number is incomplete.').waitFor();
