@@ -42,6 +42,12 @@ async function backToItsAnswer(key) {
   for (const table of ['payments', 'tries'])
     await site.objects.sql(payment, `UPDATE ${table} SET details = ?`, before[table][0].details);
   await site.objects.sql(payment, "DELETE FROM audit_records WHERE action = 'payment.captured'");
+  // The payment takes the card out of the answer.
+  await site.objects.sql(
+    payment,
+    "UPDATE foreign_calls SET settlement = json_set(settlement, '$.answered.result.card', json(?))",
+    JSON.stringify(finished.json().payment_method_details),
+  );
   return finished;
 }
 
