@@ -81,6 +81,12 @@ describe('a report of which Adyen tells', async () => {
     await told();
     const disputed = await adyen.takes();
     await happens(disputed, 'chargeback');
+    // The report is compared with the read model, which follows.
+    await model.reaches(held.payment_id, 'succeeded');
+    await model.reaches(disputed.payment_id, 'disputed');
+    await until('the read model has the refund', () =>
+      model.first("SELECT 1 FROM refunds WHERE payment_id = ? AND status = 'succeeded'", back.payment_id),
+    );
     const first = await adyen.reports();
     assert.equal(first.state, 'fetched', first.error);
     assert.equal(first.report.state, 'done');
