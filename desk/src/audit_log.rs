@@ -42,6 +42,7 @@ pub(crate) async fn audit(desk: &Desk<'_>) -> Result<Answer, Problem> {
         empty_text: if is_effects { "No records match." } else { "No operator actions yet." },
         buttons: Vec::new(),
         legend: Vec::new(),
+        download: String::new(),
         upload: None,
         newer,
         older,

@@ -85,15 +85,22 @@ impl Desk<'_> {
     pub(super) fn around<T>(&self, rows: &mut Vec<T>) -> (String, String) {
         let (number, has_more) = (self.page_number(), rows.len() > PAGE);
         rows.truncate(PAGE);
-        let pairs: Vec<(String, String)> =
-            serde_urlencoded::from_str(&self.request.query).unwrap_or_default();
-        let address = |number: usize| {
-            let kept = pairs.iter().filter(|(name, _)| name != "page" && name != "done").cloned();
-            let pairs: Vec<_> = kept.chain([("page".to_owned(), number.to_string())]).collect();
-            format!("{}?{}", self.request.path, serde_urlencoded::to_string(pairs).unwrap_or_default())
-        };
+        let address = |number: usize| self.address_with(&self.request.path, "page", &number.to_string());
         let newer = number.checked_sub(1).map(address).unwrap_or_default();
         (newer, if has_more { address(number + 1) } else { String::new() })
+    }
+
+    /// A path with the query of this request, but for its page: with this entry instead, unless it is empty.
+    pub(super) fn address_with(&self, path: &str, name: &str, value: &str) -> String {
+        let pairs: Vec<(String, String)> =
+            serde_urlencoded::from_str(&self.request.query).unwrap_or_default();
+        let kept = pairs.into_iter().filter(|(known, _)| known != "page" && known != "done" && known != name);
+        let entry = (!value.is_empty()).then(|| (name.to_owned(), value.to_owned()));
+        let pairs: Vec<_> = kept.chain(entry).collect();
+        match serde_urlencoded::to_string(pairs).unwrap_or_default() {
+            query if query.is_empty() => path.to_owned(),
+            query => format!("{path}?{query}"),
+        }
     }
 
     /// A choice with what is chosen now.

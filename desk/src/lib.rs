@@ -43,6 +43,7 @@ mod operator;
 mod operator_log;
 mod overview;
 mod pages;
+mod payments_csv;
 mod queries;
 mod reports;
 mod retention;

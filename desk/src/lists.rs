@@ -20,32 +20,40 @@ use web::reply;
 
 /// The filter for reservations that end soon.
 const ENDING: &str = "ending";
+/// Where the payments of a search and a filter are as a file.
+pub(super) const CSV_PATH: &str = "/admin/payments.csv";
+
+/// What holds of the payments that a search and the chosen filter show.
+pub(super) fn of_payments(desk: &Desk<'_>, search: &str) -> Where {
+    let mut conditions = Where::default();
+    if !search.is_empty() {
+        let exact = conditions.place(search);
+        let by_reference = match id_prefix(search) {
+            Some(prefix) => format!("OR substr(id, 1, {}) = {}", prefix.len(), conditions.place(prefix)),
+            None => String::new(),
+        };
+        conditions.and(&format!(
+            "(id = {exact} OR provider_payment = {exact} OR order_id = {exact} OR failure_code = {exact} OR instr(lower(owner), lower({exact})) > 0
+              OR id IN (SELECT payment_id FROM refunds WHERE refund_id = {exact} OR provider_refund = {exact})
+              {by_reference})"
+        ));
+    }
+    let chosen = desk.query("status");
+    if chosen == ENDING {
+        conditions.and(&queries::ends_soon("capture_before_ms", desk.request.now_ms));
+    } else if let Some(statuses) = status::filtered(&chosen) {
+        conditions.and(&format!("status IN ({statuses})"));
+    }
+    conditions
+}
 
 pub(crate) async fn payments(desk: &Desk<'_>) -> Result<Answer, Problem> {
     let search = desk.query("q");
     if PaymentId::parse(&search).is_some() {
         return Ok(Answer::see_other(&format!("/admin/payments/{search}"), "found"));
     }
-    let mut conditions = Where::default();
-    if !search.is_empty() {
-        let exact = conditions.place(search.as_str());
-        let by_reference = match id_prefix(&search) {
-            Some(prefix) => format!("OR substr(id, 1, {}) = {}", prefix.len(), conditions.place(prefix)),
-            None => String::new(),
-        };
-        conditions.and(&format!(
-            "(provider_payment = {exact} OR order_id = {exact} OR failure_code = {exact} OR instr(lower(owner), lower({exact})) > 0
-              OR id IN (SELECT payment_id FROM refunds WHERE refund_id = {exact} OR provider_refund = {exact})
-              {by_reference})"
-        ));
-    }
+    let conditions = of_payments(desk, &search);
     let now_ms = desk.request.now_ms;
-    let chosen = desk.query("status");
-    if chosen == ENDING {
-        conditions.and(&queries::ends_soon("capture_before_ms", now_ms));
-    } else if let Some(statuses) = status::filtered(&chosen) {
-        conditions.and(&format!("status IN ({statuses})"));
-    }
     let mut rows =
         queries::payments(&desk.app.env, conditions, desk.page_number()).await.map_err(unreadable)?;
     let (newer, older) = desk.around(&mut rows);
@@ -93,6 +101,7 @@ pub(crate) async fn payments(desk: &Desk<'_>) -> Result<Answer, Problem> {
         rows: rows.collect(),
         empty_text: "No payments match. A new one appears within moments.",
         buttons: Vec::new(),
+        download: desk.address_with(CSV_PATH, "page", ""),
         upload: None,
         newer,
         older,
@@ -181,6 +190,7 @@ pub(crate) async fn keys(desk: &Desk<'_>) -> Result<Answer, Problem> {
         rows: rows.collect(),
         empty_text: "No keys match. A new one appears within moments.",
         buttons: Vec::new(),
+        download: String::new(),
         upload: None,
         newer,
         older,
@@ -250,6 +260,7 @@ pub(crate) async fn dead_letters(desk: &Desk<'_>) -> Result<Answer, Problem> {
         rows,
         empty_text: "No dead letters: every job is done or still being tried.",
         buttons,
+        download: String::new(),
         upload: None,
         newer,
         older,
@@ -326,6 +337,7 @@ pub(crate) async fn breaks(desk: &Desk<'_>) -> Result<Answer, Problem> {
         rows,
         empty_text: "No open breaks: our records and the provider’s books agree.",
         buttons: Vec::new(),
+        download: String::new(),
         upload: None,
         newer,
         older,

@@ -13,6 +13,7 @@ use messages::job::OF_OBJECT;
 use messages::settlement::{REPORT_COLUMNS, Report};
 use messages::snapshot::{Snapshot, key_status_sql};
 use once::id::digest;
+use payments::payment::id::PaymentId;
 use runtime::db::{Db, Value};
 
 /// How many entries a page has.
@@ -210,13 +211,58 @@ pub(super) async fn ending(env: &Env, now_ms: u64) -> Result<u32> {
     Ok(Db::of(env)?.first::<Ending>(&sql, vec![]).await?.unwrap_or_default().number)
 }
 
-pub(super) async fn payments(env: &Env, conditions: Where, number: usize) -> Result<Vec<PaymentRow>> {
-    let select = format!(
+/// The list, from the newest on. Its `WHERE` is about the columns of a [`PaymentRow`].
+fn listed_payments() -> String {
+    format!(
         "SELECT * FROM (
         SELECT payment_id AS id, owner, status, amount_minor, captured_minor, refunded_minor, currency, provider,
             provider_payment, order_id, failure_code, {CAPTURE_BEFORE_MS} AS capture_before_ms, created_at_ms FROM payments)"
-    );
-    page(env, &select, conditions, "created_at_ms DESC, id DESC", number).await
+    )
+}
+
+const NEWEST_FIRST: &str = "created_at_ms DESC, id DESC";
+
+pub(super) async fn payments(env: &Env, conditions: Where, number: usize) -> Result<Vec<PaymentRow>> {
+    page(env, &listed_payments(), conditions, NEWEST_FIRST, number).await
+}
+
+/// Where a payment stands in the list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Place {
+    created_at_ms: u64,
+    id: String,
+}
+
+impl Place {
+    pub(super) fn of(row: &PaymentRow) -> Self {
+        Self { created_at_ms: row.created_at_ms, id: row.id.clone() }
+    }
+
+    pub(super) fn parse(text: &str) -> Option<Self> {
+        let (created_at_ms, id) = text.split_once('.')?;
+        Some(Self { created_at_ms: created_at_ms.parse().ok()?, id: PaymentId::parse(id)?.to_string() })
+    }
+
+    pub(super) fn to_text(&self) -> String {
+        format!("{}.{}", self.created_at_ms, self.id)
+    }
+}
+
+/// So many payments of the list that come after this place.
+pub(super) async fn payments_before(
+    env: &Env,
+    mut conditions: Where,
+    place: Option<&Place>,
+    limit: usize,
+) -> Result<Vec<PaymentRow>> {
+    if let Some(place) = place {
+        let at_ms = conditions.place(place.created_at_ms);
+        let id = conditions.place(place.id.as_str());
+        conditions.and(&format!("(created_at_ms, id) < ({at_ms}, {id})"));
+    }
+    let sql =
+        format!("{} WHERE {} ORDER BY {NEWEST_FIRST} LIMIT {limit}", listed_payments(), conditions.text());
+    Db::of(env)?.rows(&sql, conditions.values).await
 }
 
 /// A key, in the list.

@@ -36,6 +36,7 @@ pub(crate) async fn page(desk: &Desk<'_>) -> Result<Answer, Problem> {
         empty_text: "No reports yet. Adyen makes one for each payout, in the Customer Area under Reports.",
         buttons: Vec::new(),
         legend: Thing::Report.legend(),
+        download: String::new(),
         upload: Some(key),
         newer: String::new(),
         older: String::new(),

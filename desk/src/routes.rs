@@ -7,8 +7,8 @@ use futures_util::future::LocalBoxFuture;
 
 use crate::route::{BreakAction, CallAction, JobAction, KeyAction, MoneyAction, PaymentAction};
 use crate::{
-    admin, app::App, audit_log, buttons, by_hand, confirm, detail, lists, login, overview, pages, reports,
-    retention, sign_in,
+    admin, app::App, audit_log, buttons, by_hand, confirm, detail, lists, login, overview, pages,
+    payments_csv, reports, retention, sign_in,
 };
 use messages::settlement::{ACK_MAX_BYTES, REPORT_MAX_BYTES};
 use web::http::REQUEST_MAX_BYTES;
@@ -119,6 +119,7 @@ routes! {
     Post "/admin/login"                                     Login     sign_in::log_in();
     Post "/admin/logout"                                    OurPages login::log_out();
     Get  "/admin/payments"                                  Desk      lists::payments();
+    Get  "/admin/payments.csv"                              Desk      payments_csv::file();
     Get  "/admin/payments/{id}"                             Desk      detail::payment(id: Text);
     Get  "/admin/payments/{id}/{action}"                    Desk      confirm::page(id: Text, action: MoneyAction);
     Post "/admin/payments/{id}/{action}"                    Desk      buttons::of_payment(id: Text, action: PaymentAction);

@@ -294,6 +294,8 @@ pub struct List {
     pub buttons: Vec<Button>,
     /// The statuses that stand in it, each with what it means; may be empty.
     pub legend: Vec<(Cell, &'static str)>,
+    /// Where the list can be had as a file; may be empty.
+    pub download: String,
     /// The one-time key of the form that sends a file to this page; `None` if it takes none.
     pub upload: Option<String>,
     /// The address of the page before; may be empty.

@@ -1,0 +1,119 @@
+//! The list of payments as a file for spreadsheets and programs: CSV by [RFC 4180](https://www.rfc-editor.org/rfc/rfc4180).
+
+use payments::timestamp;
+use runtime::serve::unreadable;
+use web::http::Answer;
+use web::problem::{Kind, Problem};
+
+use super::context::Desk;
+use super::lists;
+use super::queries::{self, PaymentRow, Place};
+
+/// How many payments one file has at most. The next file's address is in its header `Link`, by
+/// [RFC 8288](https://www.rfc-editor.org/rfc/rfc8288).
+const FILE_MAX: usize = 5_000;
+
+const COLUMNS: [&str; 12] = [
+    "payment",
+    "order_id",
+    "status",
+    "currency",
+    "amount_minor",
+    "captured_minor",
+    "refunded_minor",
+    "account",
+    "provider",
+    "provider_payment",
+    "failure_code",
+    "created_at",
+];
+
+/// `GET /admin/payments.csv`: what the list shows for the same search and filter, the newest first, without its pages. `before` names the
+/// payment before which this file begins.
+pub(crate) async fn file(desk: &Desk<'_>) -> Result<Answer, Problem> {
+    let before = match desk.query("before").as_str() {
+        "" => None,
+        text => Some(Place::parse(text).ok_or_else(|| {
+            let detail = "`before` is not from the header Link of a file. Leave it out to begin with the newest payment.";
+            Problem::because(Kind::BadRequest, detail)
+        })?),
+    };
+    let conditions = lists::of_payments(desk, &desk.query("q"));
+    let mut rows = queries::payments_before(&desk.app.env, conditions, before.as_ref(), FILE_MAX + 1)
+        .await
+        .map_err(unreadable)?;
+    let has_more = rows.len() > FILE_MAX;
+    rows.truncate(FILE_MAX);
+    let mut text = record(COLUMNS.map(str::to_owned));
+    for row in &rows {
+        text.push_str(&record(cells(row)));
+    }
+    let day = timestamp(desk.request.now_ms).chars().take(10).collect::<String>();
+    let answer = Answer::new(200, "text/csv; charset=utf-8; header=present", text, "desk")
+        .with("content-disposition", format!("attachment; filename=\"payments-{day}.csv\""));
+    Ok(match rows.last().filter(|_| has_more) {
+        Some(last) => {
+            let next = desk.address_with(lists::CSV_PATH, "before", &Place::of(last).to_text());
+            answer.with("link", format!("<{next}>; rel=\"next\""))
+        }
+        None => answer,
+    })
+}
+
+fn cells(row: &PaymentRow) -> [String; COLUMNS.len()] {
+    [
+        row.id.clone(),
+        row.order_id.clone().unwrap_or_default(),
+        row.status.clone(),
+        row.currency.clone(),
+        row.amount_minor.to_string(),
+        row.captured_minor.to_string(),
+        row.refunded_minor.to_string(),
+        row.owner.clone(),
+        row.provider.clone(),
+        row.provider_payment.clone().unwrap_or_default(),
+        row.failure_code.clone().unwrap_or_default(),
+        timestamp(row.created_at_ms),
+    ]
+}
+
+fn record(cells: [String; COLUMNS.len()]) -> String {
+    let cells: Vec<String> = cells.iter().map(|cell| escaped(cell)).collect();
+    format!("{}\r\n", cells.join(","))
+}
+
+/// A cell. What a shop has sent may begin as a formula does: an apostrophe keeps a spreadsheet from running it
+/// ([OWASP](https://owasp.org/www-community/attacks/CSV_Injection)).
+fn escaped(cell: &str) -> String {
+    let is_formula = cell.starts_with(['=', '+', '-', '@', '\t', '\r']);
+    let cell = if is_formula { format!("'{cell}") } else { cell.to_owned() };
+    if is_formula || cell.contains(['"', ',', '\r', '\n']) {
+        format!("\"{}\"", cell.replace('"', "\"\""))
+    } else {
+        cell
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cell_is_what_it_was_and_never_a_formula() {
+        for (cell, written) in [
+            ("order-1", "order-1"),
+            ("", ""),
+            ("a,b", "\"a,b\""),
+            ("say \"hi\"", "\"say \"\"hi\"\"\""),
+            ("two\r\nlines", "\"two\r\nlines\""),
+            ("=HYPERLINK(\"x\")", "\"'=HYPERLINK(\"\"x\"\")\""),
+            ("+1", "\"'+1\""),
+            ("-1", "\"'-1\""),
+            ("@x", "\"'@x\""),
+            ("\tx", "\"'\tx\""),
+            ("1-2", "1-2"),
+        ] {
+            assert_eq!(escaped(cell), written);
+        }
+    }
+}

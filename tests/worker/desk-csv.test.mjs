@@ -1,0 +1,123 @@
+// The desk's list of payments as a file.
+
+import assert from 'node:assert/strict';
+import { after, describe, test } from 'node:test';
+
+import { account, freshKey } from './support/account.mjs';
+import { startSite } from './support/harness.mjs';
+import { operator } from './support/operator.mjs';
+import { PAYMENT, paid as paidBy } from './support/payments.mjs';
+import { until } from './support/until.mjs';
+
+const ADMIN_TOKEN = 'the-operators-own-secret-of-the-tests';
+const site = await startSite({ secrets: { ADMIN_TOKEN } });
+const user = account(site);
+after(() => site.close());
+
+const { look } = operator(site, ADMIN_TOKEN);
+const paid = async (more) => (await paidBy(user, { ...PAYMENT, ...more })).id;
+
+describe('the list of payments as a file', () => {
+  /** Its rows as objects. */
+  function parsed(text) {
+    const cell = /("(?:[^"]|"")*"|[^,\r\n]*)(,|\r\n)/y;
+    const rows = [[]];
+    for (let found; cell.lastIndex < text.length && (found = cell.exec(text));) {
+      rows.at(-1).push(found[1].replace(/^"|"$/g, '').replaceAll('""', '"'));
+      if (found[2] === '\r\n') rows.push([]);
+    }
+    assert.deepEqual(rows.pop(), [], 'the last line ends as all do');
+    const [names, ...values] = rows;
+    return values.map((row) => Object.fromEntries(names.map((name, i) => [name, row[i]])));
+  }
+  const file = async (query = '') => {
+    const answer = await look(`/admin/payments.csv${query}`);
+    assert.equal(answer.status, 200, answer.text);
+    return parsed(answer.text);
+  };
+
+  test('has what the page shows for the same search and filter', async () => {
+    const order = `="1",${freshKey()}`;
+    const id = await paid({ order_id: order, capture: false });
+    const other = await paid();
+    await until('both are there', async () => {
+      const ids = (await file()).map(({ payment }) => payment);
+      return ids.includes(id) && ids.includes(other);
+    });
+    const reserved = await file('?status=requires_capture');
+    assert.ok(!reserved.some(({ payment }) => payment === other));
+    const row = reserved.find(({ payment }) => payment === id);
+    const { created_at, provider_payment, account, ...rest } = row;
+    assert.deepEqual(rest, {
+      payment: id,
+      order_id: `'${order}`, // no formula
+      status: 'requires_capture',
+      currency: 'usd',
+      amount_minor: '2500',
+      captured_minor: '0',
+      refunded_minor: '0',
+      provider: 'stripe',
+      failure_code: '',
+    });
+    assert.match(provider_payment, /^pi_/);
+    assert.ok(account.length > 0);
+    assert.equal(new Date(created_at).toISOString(), created_at);
+    for (const search of [id, order, provider_payment])
+      assert.deepEqual(await file(`?q=${encodeURIComponent(search)}`), [row], search);
+
+    const page = await look(`/admin/payments?q=${encodeURIComponent(order)}&status=undecided&page=0`);
+    const [, href] = /href="(\/admin\/payments\.csv[^"]*)" download/.exec(page.text);
+    const { text, headers } = await look(href.replaceAll('&#38;', '&').replaceAll('&amp;', '&'));
+    assert.deepEqual(parsed(text), [row]);
+    assert.match(headers.get('content-type'), /^text\/csv; charset=utf-8/);
+    assert.match(
+      headers.get('content-disposition'),
+      /^attachment; filename="payments-\d{4}-\d\d-\d\d\.csv"$/,
+    );
+    assert.match(headers.get('cache-control'), /no-store/);
+  });
+
+  test('is for operators alone', async () => {
+    const answer = await site.fetch('/admin/payments.csv');
+    assert.equal(answer.status, 401);
+    assert.doesNotMatch(await answer.text(), /pay_/);
+  });
+
+  test('goes on in another file where one is full, and leaves none out', async () => {
+    const id = await paid();
+    await until('it is there', async () => (await file()).some(({ payment }) => payment === id));
+    const columns = (await site.rows('PRAGMA table_info(payments)')).map(({ name }) => name);
+    const failed = freshKey().slice(0, 8);
+    const values = columns.map(
+      // Two of each moment: they are told apart by their ids.
+      (name) =>
+        ({
+          payment_id: "'pay_' || printf('%042d', n) || '0'",
+          provider_payment: "'pi_many_' || n",
+          failure_code: `'${failed}'`,
+          created_at_ms: 'n / 2',
+        })[name] ?? name,
+    );
+    await site.rows(
+      `WITH RECURSIVE numbers(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < 7001)
+       INSERT INTO payments (${columns}) SELECT ${values} FROM numbers, payments WHERE payment_id = ?`,
+      id,
+    );
+    const first = await look(`/admin/payments.csv?q=${failed}`);
+    const [, next] = /^<([^>]+)>; rel="next"$/.exec(first.headers.get('link'));
+    const second = await look(next);
+    assert.equal(second.headers.get('link'), null);
+    const rows = [...parsed(first.text), ...parsed(second.text)].map(
+      ({ provider_payment }) => provider_payment,
+    );
+    assert.equal(parsed(first.text).length, 5000);
+    const all = Array.from({ length: 7001 }, (_, i) => `pi_many_${7001 - i}`);
+    assert.deepEqual(new Set(rows), new Set(all));
+    assert.equal(rows.length, all.length);
+    await site.rows('DELETE FROM payments WHERE failure_code = ?', failed);
+
+    const wrong = await look('/admin/payments.csv?before=yesterday');
+    assert.equal(wrong.status, 400);
+    assert.match(wrong.text, /Leave it out/);
+  });
+});
