@@ -152,7 +152,7 @@ pub struct CheckoutReceipt {
     pub paid_at: String,
     /// For people: `21 November 2026, 09:30 UTC`.
     pub paid_at_text: String,
-    /// `Visa ending in 4242`, if the provider has said so.
+    /// `Visa ···· 4242`, if the provider has said so.
     pub card: Option<String>,
     /// What people call the payment by, such as `7K3M-9QXD`.
     pub reference: String,

@@ -393,9 +393,9 @@ fn a_receipt_tells_what_was_taken_and_given_back() {
     let receipt = |paid: Paid| page::receipt(visit(&order), &paid);
     let full = receipt(paid());
     assert_eq!((full.amount.as_str(), full.amount_note), ("$29.00", "paid"));
-    assert_eq!(full.card.as_deref(), Some("Visa ending in 4242"));
+    assert_eq!(full.card.as_deref(), Some("Visa ···· 4242"));
     let page = receipt(Paid { card: None, ..paid() }).render().unwrap();
-    assert!(!page.contains("ending in") && !page.contains("<dt>Card"), "{page}");
+    assert!(!page.contains("····") && !page.contains("<dt>Card"), "{page}");
     assert!(full.refunded.is_none() && full.taken.is_none() && full.lines.len() == 1);
     let returned = Paid { refunded_minor: 2900, refunded_at_ms: Some(1_795_000_000_000), ..paid() };
     let page = receipt(returned.clone()).render().unwrap();

@@ -193,7 +193,7 @@ describe('3-D Secure', () => {
       return heading(seen) === RECEIPT && seen;
     });
     await assertPaidOnce(page, { card: BANK });
-    assert.match(page.text, /<dt>Card<\/dt><dd>Visa ending in \d{4}<\/dd>/);
+    assert.match(page.text, /<dt>Card<\/dt><dd>Visa ···· \d{4}<\/dd>/);
   });
 });
 

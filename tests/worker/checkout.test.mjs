@@ -143,7 +143,7 @@ describe('an order', () => {
     const visit = await open(await newOrder({ return_url: 'https://shop.example/thanks?a=1&b=2' }));
     const receipt = await pay(visit);
     await assertPaidOnce(receipt, { card: GOOD });
-    assert.match(receipt.text, /<dt>Card<\/dt><dd>Visa ending in 4242<\/dd>/);
+    assert.match(receipt.text, /<dt>Card<\/dt><dd>Visa ···· 4242<\/dd>/);
     const [, back] = /href="(https:\/\/shop\.example[^"]*)"/.exec(receipt.text);
     const told = Object.fromEntries(new URL(back.replaceAll('&#38;', '&')).searchParams);
     const order_id = contentOf(visit.path)[1];

@@ -121,7 +121,7 @@ describe('an email', () => {
       [['ada@example.com'], 'Paid Once <receipts@paid-once.example>', 'Your receipt: $25.00'],
     );
     for (const part of [email.html, email.text])
-      for (const word of ['$25.00', id, order_id, 'Visa ending in 4242'])
+      for (const word of ['$25.00', id, order_id, 'Visa ···· 4242'])
         assert.ok(part.includes(word), `${word}: ${part}`);
     assert.equal((await site.simulator.sends(`${id}_receipt`)).length, 1);
     const row = await rowOf(`${id}_receipt`);

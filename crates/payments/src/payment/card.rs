@@ -33,10 +33,13 @@ impl fmt::Debug for Card {
     }
 }
 
-/// For people: `Visa ending in 4242`.
+/// For people, in any language: `Visa ···· 4242`. Without a brand that is known the digits alone.
 impl fmt::Display for Card {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} ending in {}", self.brand.name(), self.last4.as_str())
+        match self.brand.name() {
+            "" => write!(f, "···· {}", self.last4.as_str()),
+            name => write!(f, "{name} ···· {}", self.last4.as_str()),
+        }
     }
 }
 
@@ -137,10 +140,10 @@ impl Brand {
         known.map_or("unknown", |(_, word, ..)| word)
     }
 
-    /// As people write it.
+    /// As people write it; empty for one that is not known.
     pub fn name(self) -> &'static str {
         let known = BRANDS.into_iter().find(|(brand, ..)| *brand == self);
-        known.map_or("Card", |(_, _, name, _)| name)
+        known.map_or("", |(_, _, name, _)| name)
     }
 }
 
@@ -153,7 +156,7 @@ mod tests {
         for (brand, word, name, adyens) in BRANDS {
             let card = Card::of_stripe(word, "4242").unwrap();
             assert_eq!((card, card.brand), (Card::of_adyen(adyens, "4242").unwrap(), brand));
-            assert_eq!(card.to_string(), format!("{name} ending in 4242"));
+            assert_eq!(card.to_string(), format!("{name} ···· 4242"));
             let written = serde_json::json!({ "brand": word, "last4": "4242" });
             assert_eq!(serde_json::to_value(card).unwrap(), written);
             assert_eq!(serde_json::from_value::<Card>(written).unwrap(), card);
@@ -164,7 +167,7 @@ mod tests {
     #[test]
     fn another_brand_is_a_card_and_what_is_not_four_digits_is_none() {
         let card = Card::of_stripe("store_card", "0005").unwrap();
-        assert_eq!((card.brand.as_str(), card.to_string().as_str()), ("unknown", "Card ending in 0005"));
+        assert_eq!((card.brand.as_str(), card.to_string().as_str()), ("unknown", "···· 0005"));
         assert_eq!(Card::of_adyen("mcx", "0005").unwrap().brand, Brand::Unknown);
         let stored = serde_json::json!({ "brand": "of a later release", "last4": "0005" });
         assert_eq!(serde_json::from_value::<Card>(stored).unwrap(), card);
