@@ -1,6 +1,7 @@
 //! The metrics: a closed list of families, each with a closed list of labels. Nothing from a request becomes a label.
 
 use payments::payment::records::JobKind;
+use payments::payment::statuses::STATUSES;
 
 /// The Prometheus type of a family.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,18 +39,7 @@ impl Entity {
     pub const fn statuses(self) -> &'static [&'static str] {
         match self {
             Self::Key => &["open", "finished", "expired"],
-            Self::Payment => &[
-                "processing",
-                "requires_action",
-                "requires_capture",
-                "succeeded",
-                "capture_failed",
-                "disputed",
-                "canceled",
-                "expired",
-                "declined",
-                "failed",
-            ],
+            Self::Payment => &STATUSES,
         }
     }
 
