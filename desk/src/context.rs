@@ -25,10 +25,12 @@ const PAGES_MAX: usize = 1000;
 impl Desk<'_> {
     /// A parameter of the address; empty if it is not there.
     pub(super) fn query(&self, name: &str) -> String {
-        let pairs: Vec<(String, String)> =
-            serde_urlencoded::from_str(&self.request.query).unwrap_or_default();
-        let found = pairs.into_iter().find(|(known, _)| known == name);
+        let found = self.pairs().into_iter().find(|(known, _)| known == name);
         found.map(|(_, value)| value.trim().chars().take(300).collect()).unwrap_or_default()
+    }
+
+    fn pairs(&self) -> Vec<(String, String)> {
+        serde_urlencoded::from_str(&self.request.query).unwrap_or_default()
     }
 
     /// See [`Site`].
@@ -92,9 +94,8 @@ impl Desk<'_> {
 
     /// A path with the query of this request, but for its page: with this entry instead, unless it is empty.
     pub(super) fn address_with(&self, path: &str, name: &str, value: &str) -> String {
-        let pairs: Vec<(String, String)> =
-            serde_urlencoded::from_str(&self.request.query).unwrap_or_default();
-        let kept = pairs.into_iter().filter(|(known, _)| known != "page" && known != "done" && known != name);
+        let is_kept = |known: &str| !["page", "done", name].contains(&known);
+        let kept = self.pairs().into_iter().filter(|(known, _)| is_kept(known));
         let entry = (!value.is_empty()).then(|| (name.to_owned(), value.to_owned()));
         let pairs: Vec<_> = kept.chain(entry).collect();
         match serde_urlencoded::to_string(pairs).unwrap_or_default() {
