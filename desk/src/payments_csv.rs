@@ -1,5 +1,7 @@
 //! The list of payments as a file for spreadsheets and programs: CSV by [RFC 4180](https://www.rfc-editor.org/rfc/rfc4180).
 
+use std::borrow::Cow;
+
 use payments::timestamp;
 use runtime::serve::unreadable;
 use web::http::Answer;
@@ -8,6 +10,7 @@ use web::problem::{Kind, Problem};
 use super::context::Desk;
 use super::lists;
 use super::queries::{self, PaymentRow, Place};
+use super::tasks::csv::{in_quotes, quoted};
 
 /// How many payments one file has at most. The next file's address is in its header `Link`, by
 /// [RFC 8288](https://www.rfc-editor.org/rfc/rfc8288).
@@ -78,20 +81,14 @@ fn cells(row: &PaymentRow) -> [String; COLUMNS.len()] {
 }
 
 fn record(cells: [String; COLUMNS.len()]) -> String {
-    let cells: Vec<String> = cells.iter().map(|cell| escaped(cell)).collect();
-    format!("{}\r\n", cells.join(","))
+    format!("{}\r\n", cells.each_ref().map(|cell| escaped(cell)).join(","))
 }
 
 /// A cell. What a shop has sent may begin as a formula does: an apostrophe keeps a spreadsheet from running it
 /// ([OWASP](https://owasp.org/www-community/attacks/CSV_Injection)).
-fn escaped(cell: &str) -> String {
+fn escaped(cell: &str) -> Cow<'_, str> {
     let is_formula = cell.starts_with(['=', '+', '-', '@', '\t', '\r']);
-    let cell = if is_formula { format!("'{cell}") } else { cell.to_owned() };
-    if is_formula || cell.contains(['"', ',', '\r', '\n']) {
-        format!("\"{}\"", cell.replace('"', "\"\""))
-    } else {
-        cell
-    }
+    if is_formula { in_quotes(&format!("'{cell}")).into() } else { quoted(cell) }
 }
 
 #[cfg(test)]

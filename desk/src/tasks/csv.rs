@@ -1,8 +1,20 @@
-//! A reader of CSV ([RFC 4180](https://www.rfc-editor.org/rfc/rfc4180)) that gets a file in slices: it stops before a line that is not
-//! complete, and refuses what can be read in two ways.
+//! CSV ([RFC 4180](https://www.rfc-editor.org/rfc/rfc4180)): how a cell is written, and a reader that gets a file in slices. It stops before a
+//! line that is not complete, and refuses what can be read in two ways.
+
+use std::borrow::Cow;
 
 /// The longest line, in bytes: a slice must be longer.
 pub const LINE_MAX_BYTES: usize = 16_384;
+
+/// A cell as it is written: in quotes where it needs them. Our own never do, a provider's id or a shop's order might.
+pub(crate) fn quoted(cell: &str) -> Cow<'_, str> {
+    if cell.contains([',', '"', '\r', '\n']) { in_quotes(cell).into() } else { cell.into() }
+}
+
+/// The same in quotes, whatever stands in it.
+pub(crate) fn in_quotes(cell: &str) -> String {
+    format!("\"{}\"", cell.replace('"', "\"\""))
+}
 
 /// The cells of a line.
 pub(super) struct Record {

@@ -18,7 +18,6 @@
 //! trailer,1
 //! ```
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
@@ -28,6 +27,8 @@ use sha2::{Digest, Sha256};
 
 use payments::payment::money::Currency;
 use payments::{timestamp, utc};
+
+use super::csv::quoted;
 
 /// How long after its end a day is closed, in ms: until then its last projections arrive.
 const CLOSED_AFTER_MS: u64 = 2 * 3_600_000;
@@ -115,15 +116,6 @@ impl Writer {
         }
         let _ = writeln!(text, "trailer,{lines},{sha256}");
         File { text, lines, totals, sha256 }
-    }
-}
-
-/// RFC 4180: our own cells never need it, a provider's id might.
-fn quoted(cell: &str) -> Cow<'_, str> {
-    if cell.contains([',', '"', '\r', '\n']) {
-        format!("\"{}\"", cell.replace('"', "\"\"")).into()
-    } else {
-        cell.into()
     }
 }
 
