@@ -31,7 +31,9 @@ export function dollars({ payment, expiry }, cpuMs) {
     ...(cpuMs ? [line('a payment: ms of CPU', cpuMs, PRICE.workerCpuMs)] : []),
     ...each('a day later', expiry),
   ];
-  const storage = line('each month: bytes in objects', payment['bytes in objects'], PRICE.objectByteMonth);
+  // What is left when the response has expired.
+  const bytes = payment['bytes in objects'] + expiry['bytes in objects'];
+  const storage = line('each month: bytes in objects', bytes, PRICE.objectByteMonth);
   const once = lines.reduce((sum, one) => sum + one.dollars, 0);
   return { lines: [...lines, storage], once, monthly: storage.dollars };
 }

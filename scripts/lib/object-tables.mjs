@@ -1,9 +1,9 @@
-// An object's state as tables: what one would ask of it is asked in SQL. The state is one row of JSON and a row of the timeline for each
-// commit (crates/once-object/src/store.rs); here each key, call, job, payment and so on is a row of its own, in a database in memory.
+// An object's state as tables: what one would ask of it is asked in SQL. The state is one row of JSON, with the newest lines of the
+// timeline beside it (crates/once-object/src/store.rs); here each key, call, job, payment and so on is a row of its own, in a database in memory.
 
 import { DatabaseSync } from 'node:sqlite';
 
-/** The rows of an object, oldest first, as they are stored. */
+/** The rows of an object as they are stored: the state, and what was written down before that which stands beside it. */
 export const SELECT_ROWS = 'SELECT id, state, lines, facts FROM timeline ORDER BY id';
 
 /** The columns of each table. */
@@ -167,7 +167,7 @@ const refundRow = (refund) => ({
 /** The rows as tables: for each its rows, oldest first. */
 export function tablesOf(rows) {
   const { state } = JSON.parse(rows[0].state);
-  const written = rows.slice(1);
+  const written = [...rows.slice(1), rows[0]];
   const facts = (name) => written.flatMap((row) => JSON.parse(row.facts ?? '{}')[name] ?? []);
   const { payment, refunds = [], tries = [], links, version, audit_through, audit_newest } = state.resource;
   const tables = {

@@ -30,7 +30,8 @@ pub fn audit_after<S: Storage>(
 pub fn events<S: Storage>(store: &Store<Payments, S>) -> Result<Vec<EventView>, Bug> {
     let sql = "SELECT value ->> '$.event_id' AS event_id, value ->> '$.provider' AS provider, value ->> '$.kind' AS kind,
             value ->> '$.received_at_ms' AS received_at_ms
-         FROM timeline, json_each(facts, '$.events') WHERE facts IS NOT NULL ORDER BY received_at_ms, timeline.id";
+         FROM timeline, json_each(facts, '$.events') WHERE facts IS NOT NULL
+         ORDER BY received_at_ms, timeline.id = 0, timeline.id, json_each.key";
     store.facts(sql, vec![])
 }
 
@@ -76,24 +77,36 @@ pub fn contradiction<S: Storage>(
     Ok(found.into_iter().next().map(|found| found.detail))
 }
 
-/// Forgets the oldest events, once there are more than [`EVENTS_NEWEST`]. A commit takes in one.
+/// Forgets the oldest events, once there are more than [`EVENTS_NEWEST`].
 pub fn forget_events<S: Storage>(store: &Store<Payments, S>) -> Result<(), Bug> {
     #[derive(Deserialize)]
     struct Row {
         id: u64,
-        rest: Option<String>,
+        events: u32,
     }
-    let sql = "SELECT id, nullif(json_remove(facts, '$.events'), '{}') AS rest FROM timeline
-         WHERE facts ->> '$.events' IS NOT NULL ORDER BY id DESC LIMIT -1 OFFSET ?";
-    let old = store.facts::<Row>(sql, vec![int(EVENTS_NEWEST)])?;
-    if old.is_empty() {
+    let sql = "SELECT id, json_array_length(facts, '$.events') AS events FROM timeline
+         WHERE facts ->> '$.events' IS NOT NULL ORDER BY id = 0, id";
+    let rows = store.facts::<Row>(sql, vec![])?;
+    let mut old = rows.iter().map(|row| row.events).sum::<u32>().saturating_sub(EVENTS_NEWEST);
+    if old == 0 {
         return Ok(());
     }
     let storage = store.storage();
     storage.atomically(|| {
-        for row in &old {
-            let rest = row.rest.as_ref().map_or(SqlValue::Null, text);
-            storage.exec("UPDATE timeline SET facts = ? WHERE id = ?", vec![rest, int(row.id)])?;
+        for row in &rows {
+            let gone = old.min(row.events);
+            if gone == 0 {
+                break;
+            }
+            old -= gone;
+            let paths = match gone == row.events {
+                true => "'$.events'".to_owned(),
+                false => vec!["'$.events[0]'"; gone as usize].join(", "),
+            };
+            let update = format!(
+                "UPDATE timeline SET facts = nullif(json_remove(facts, {paths}), '{{}}') WHERE id = ?"
+            );
+            storage.exec(&update, vec![int(row.id)])?;
         }
         store.drop_empty()
     })

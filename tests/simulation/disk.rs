@@ -201,7 +201,8 @@ impl Storage for Sqlite {
 
     fn exec(&self, sql: &str, mut bindings: Vec<SqlValue>) -> Result<(), Bug> {
         check(sql, &bindings)?;
-        if sql.starts_with("INSERT OR REPLACE INTO timeline") {
+        if sql.starts_with("INSERT OR REPLACE INTO timeline") || sql.starts_with("UPDATE timeline SET state")
+        {
             self.pass(&mut bindings);
         }
         let mut statement = self.connection.prepare_cached(sql).map_err(|error| bug(sql, error))?;

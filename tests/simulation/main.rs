@@ -16,6 +16,7 @@
     reason = "a test stops at the first surprise"
 )]
 
+mod beside;
 mod campaign;
 mod disk;
 mod faults;

@@ -31,7 +31,7 @@ test('one more of anything is told by its name, and so is a budget that is too w
   for (const [operation, counts] of Object.entries(budget))
     for (const [what, count] of Object.entries(counts)) {
       const changed = (value) => ({ ...budget, [operation]: { ...counts, [what]: value } });
-      const dearer = judge(changed(Math.floor(count * 1.03) + 1), budget);
+      const dearer = judge(changed(Math.floor(count + Math.abs(count) * 0.03) + 1), budget);
       assert.equal(dearer.length, 1);
       assert.match(dearer[0], new RegExp(`^${operation}, ${what}: `));
     }

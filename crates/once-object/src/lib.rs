@@ -3,7 +3,7 @@
 //! - [`object`]: an object at work, which runs operations, joins duplicates, wakes by its alarm and hands on jobs; and its
 //!   [`object::Host`], the Worker's part, which is yours to write.
 //! - [`execute`]: a request, and what comes of it.
-//! - [`store`]: the state of an object as one row of SQLite, and a row of its timeline for each commit.
+//! - [`store`]: the state of an object as one row of SQLite, with the newest lines of its timeline.
 //! - [`storage`]: what that needs of a database, so that it runs on the host, too.
 //! - [`runtime`]: the same by the Workers runtime.
 
@@ -11,6 +11,7 @@
 pub const GUARD: &str = include_str!("../guard.mjs");
 
 pub mod alarm;
+mod beside;
 mod drive;
 pub mod execute;
 pub mod object;

@@ -1,9 +1,12 @@
-//! The state of an object in SQLite: one row that holds all of it as text, and a row of the timeline for each commit.
+//! The state of an object in SQLite: one row that holds all of it as text, with the newest lines of the timeline beside it.
 //!
 //! ```text
 //! timeline   id 0     state: keys, resource, calls, jobs, as JSON
-//!            id 1…    lines: what happened in a commit; facts: what the flow has written down in it
+//!                     lines: what happened in the newest commits; facts: what the flow has written down in them
+//!            id 1…    lines and facts of commits before these, oldest first
 //! ```
+//!
+//! So a commit most often writes one row. What it adds stays beside the state while that is short (8 KB), and then goes into a row of its own.
 //!
 //! [`Store::transaction`] reads the state, lets a pure function change it, and writes what it became together with the alarm:
 //! all of it, or nothing. The row is the truth. What an incarnation remembers of it is used only while the row still says the same.
@@ -25,12 +28,20 @@ use once::state;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
+use super::beside::Beside;
 use super::storage::{SqlValue, Storage};
 
 /// The lines of the timeline that are kept: the first ones and the newest.
 const LINES_FIRST: usize = 50;
 const LINES_NEWEST: usize = 150;
 const LINES_MAX: usize = LINES_FIRST + LINES_NEWEST;
+
+/// The state with what is beside it; and the same where that goes into a row of its own.
+const TOGETHER: &str = "INSERT OR REPLACE INTO timeline (id, state, lines, facts) VALUES (0, ?, ?, ?)";
+const APART: &str =
+    "INSERT OR REPLACE INTO timeline (id, state, lines, facts) VALUES (0, ?, NULL, NULL), (NULL, NULL, ?, ?)";
+/// The state alone.
+const STATE: &str = "UPDATE timeline SET state = ? WHERE id = 0";
 
 /// The only table. Older releases of Paid Once made one of this name, too, after others: one that is rolled back to fails when it makes its tables,
 /// and begins nothing anew.
@@ -178,7 +189,7 @@ impl<F: Flow, S: Storage> Store<F, S> {
     }
 
     /// Rows of what the flow has written down. `select` reads them from the table `timeline`, whose column `facts` has the facts
-    /// of a commit as JSON. Empty if nothing was ever written.
+    /// of some commits as JSON; the newest are in the row 0. Empty if nothing was ever written.
     pub fn facts<T: DeserializeOwned>(&self, select: &str, bindings: Vec<SqlValue>) -> Result<Vec<T>, Bug> {
         if !self.is_ready()? {
             return Ok(Vec::new());
@@ -294,28 +305,22 @@ impl<F: Flow, S: Storage> Store<F, S> {
         let has = had.saturating_add(timeline.len());
         let lines = u32::try_from(has.min(LINES_MAX)).unwrap_or(u32::MAX);
         let text = state::to_text(&after, lines)?;
-        let mut insert = String::from(
-            "INSERT OR REPLACE INTO timeline (id, state, lines, facts) VALUES (0, ?, NULL, NULL)",
-        );
-        let mut values = vec![SqlValue::Text(text.clone())];
-        if has_facts || !timeline.is_empty() {
-            insert += ", (NULL, NULL, ?, ?)";
-            let some = |is_some: bool, text: Result<String, Bug>| match is_some {
-                true => text.map(SqlValue::Text),
-                false => Ok(SqlValue::Null),
-            };
-            values.push(some(!timeline.is_empty(), to_json(&timeline))?);
-            values.push(some(has_facts, to_json(&appended.facts))?);
-        }
+        let (statement, mut values) = match before {
+            Some(_) if !has_facts && timeline.is_empty() => (STATE, vec![]),
+            _ => {
+                let facts = has_facts.then_some(&appended.facts);
+                let beside = self.beside(before.is_some())?.and(&timeline, facts)?;
+                (if beside.is_too_long() { APART } else { TOGETHER }, beside.values().into())
+            }
+        };
+        values.insert(0, SqlValue::Text(text.clone()));
         // Whatever happens now, it is read again.
         self.remembered.replace(None);
-        let mut values = Some(values);
         self.storage.atomically(|| {
             if !self.ready.get() {
                 self.storage.exec(TABLE, vec![])?;
             }
-            let values = values.take().ok_or_else(|| Bug("a transaction ran twice".into()))?;
-            self.storage.exec(&insert, values)?;
+            self.storage.exec(statement, values.clone())?;
             if has > LINES_MAX {
                 self.drop_lines()?;
             }
@@ -330,8 +335,15 @@ impl<F: Flow, S: Storage> Store<F, S> {
         Ok(())
     }
 
+    /// What stands beside the state, if there is one.
+    fn beside(&self, is_there: bool) -> Result<Beside, Bug> {
+        let text = if is_there { self.storage.text(Beside::SELECT)? } else { None };
+        text.map_or_else(|| Ok(Beside::default()), |text| Beside::read(&text))
+    }
+
+    /// The rows with lines, oldest first.
     fn lines(&self) -> Result<Vec<LinesRow>, Bug> {
-        let select = "SELECT id, lines FROM timeline WHERE lines IS NOT NULL ORDER BY id";
+        let select = "SELECT id, lines FROM timeline WHERE lines IS NOT NULL ORDER BY id = 0, id";
         self.storage.query(select, vec![])
     }
 

@@ -36,7 +36,8 @@ pub trait Domain: Copy + Debug + Default + Eq + Hash + 'static {
     type Refusal: Data;
     /// A kind of job.
     type JobKind: Copy + Stored;
-    /// What a phase writes down beside the state and never reads again, such as audit records.
+    /// What a phase writes down beside the state and never reads again, such as audit records: as JSON an object of lists, to which each
+    /// commit adds.
     type Facts: Data + Default + Serialize;
     /// What is configured for the flow.
     type Settings: Settings<Self::Provider>;

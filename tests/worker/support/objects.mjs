@@ -67,7 +67,9 @@ export function objects(worker) {
   async function put(id, [was, ...others], [now, ...rows]) {
     const swap = 'UPDATE timeline SET state = ? WHERE id = 0 AND state = ? RETURNING id';
     if ((await stored(id, swap, now.state, was.state)).length === 0) return false;
-    if (isDeepStrictEqual(tablesOf([now, ...others]), tablesOf([now, ...rows]))) return true;
+    if (isDeepStrictEqual(tablesOf([{ ...was, state: now.state }, ...others]), tablesOf([now, ...rows])))
+      return true;
+    await stored(id, 'UPDATE timeline SET lines = NULL, facts = NULL WHERE id = 0');
     for (const row of rows)
       await stored(
         id,

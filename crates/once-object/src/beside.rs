@@ -1,0 +1,89 @@
+//! What stands beside the state in its row: the newest lines of the timeline, and the newest facts.
+
+use once::context::Bug;
+use once::rows::TimelineEntry;
+use once::state::parsed;
+use serde::Serialize;
+use serde_json::Value;
+
+use super::storage::SqlValue;
+
+/// How many bytes stand beside a state at most. Each commit writes them again: few enough to cost little beside a state of 3 to 6 KB, enough
+/// for a payment that is captured and refunded.
+pub(crate) const BESIDE_MAX: usize = 8 * 1024;
+
+/// The columns of a row beside its state, as JSON.
+#[derive(Debug, Default)]
+pub(crate) struct Beside {
+    lines: Option<String>,
+    facts: Option<String>,
+}
+
+impl Beside {
+    /// What gives it, as JSON.
+    pub(crate) const SELECT: &str =
+        "SELECT json_object('lines', lines, 'facts', facts) AS text FROM timeline WHERE id = 0";
+
+    /// As it was read.
+    pub(crate) fn read(text: &str) -> Result<Self, Bug> {
+        let mut columns = parsed::<Value>(text)?;
+        let mut column = |name: &str| match columns.get_mut(name).map(Value::take) {
+            Some(Value::String(text)) => Some(text),
+            _ => None,
+        };
+        Ok(Self { lines: column("lines"), facts: column("facts") })
+    }
+
+    /// With what a commit adds: its lines, and the facts if it has any.
+    pub(crate) fn and(self, lines: &[TimelineEntry], facts: Option<&impl Serialize>) -> Result<Self, Bug> {
+        let lines = match lines {
+            [] => self.lines,
+            lines => Some(joined(self.lines, to_json(lines)?)),
+        };
+        let facts = match facts {
+            None => self.facts,
+            Some(facts) => Some(merged(self.facts, to_json(facts)?)?),
+        };
+        Ok(Self { lines, facts })
+    }
+
+    /// Whether it is to have a row of its own.
+    pub(crate) fn is_too_long(&self) -> bool {
+        let bytes = |text: &Option<String>| text.as_ref().map_or(0, String::len);
+        bytes(&self.lines).saturating_add(bytes(&self.facts)) > BESIDE_MAX
+    }
+
+    /// As values of the two columns.
+    pub(crate) fn values(self) -> [SqlValue; 2] {
+        [self.lines, self.facts].map(|text| text.map_or(SqlValue::Null, SqlValue::Text))
+    }
+}
+
+/// Two arrays as one. The first is not read: it is longer each time.
+fn joined(before: Option<String>, added: String) -> String {
+    let before = before.filter(|before| before != "[]");
+    match (before.as_deref().and_then(|before| before.strip_suffix(']')), added.strip_prefix('[')) {
+        (Some(before), Some(added)) => format!("{before},{added}"),
+        _ => added,
+    }
+}
+
+/// Facts with those of one more commit. They are an object of lists, each of which goes on.
+fn merged(before: Option<String>, added: String) -> Result<String, Bug> {
+    let Some(before) = before else { return Ok(added) };
+    let (Value::Object(mut lists), Value::Object(added)) = (parsed(&before)?, parsed(&added)?) else {
+        return Err(Bug("facts that are no object".into()));
+    };
+    for (name, added) in added {
+        match (lists.get_mut(&name), added) {
+            (Some(Value::Array(list)), Value::Array(mut added)) => list.append(&mut added),
+            (None, added) => drop(lists.insert(name, added)),
+            _ => return Err(Bug(format!("facts whose {name} are no list"))),
+        }
+    }
+    Ok(Value::Object(lists).to_string())
+}
+
+fn to_json<T: Serialize + ?Sized>(value: &T) -> Result<String, Bug> {
+    serde_json::to_string(value).map_err(|error| Bug(error.to_string()))
+}
