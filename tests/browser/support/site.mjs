@@ -11,6 +11,7 @@ import assert from 'node:assert/strict';
 import { after, before, beforeEach } from 'node:test';
 import { fileURLToPath } from 'node:url';
 
+import { query } from '../../worker/support/database.mjs';
 import { migrate } from '../../worker/support/migrations.mjs';
 import { objects } from '../../worker/support/objects.mjs';
 import { until } from '../../worker/support/until.mjs';
@@ -119,12 +120,7 @@ class Site {
 
   /** Runs a statement in the read model and gives its rows. */
   async sql(statement, ...values) {
-    const { DB } = await this.#server.getWorker().getEnv();
-    return (
-      await DB.prepare(statement)
-        .bind(...values)
-        .all()
-    ).results;
+    return (await query(this.#server.getWorker(), statement, ...values)).results;
   }
 
   /** Runs a statement in the object of a payment. */

@@ -8,6 +8,7 @@
 
 import { join } from 'node:path';
 
+import { query } from './database.mjs';
 import { migrate } from './migrations.mjs';
 import { sharing } from './shared.mjs';
 import { createTestHarness, readConfig } from './wrangler.mjs';
@@ -79,14 +80,7 @@ export async function startSite({ workers, ...options } = {}) {
     fetch: (path, init) => worker.fetch(new URL(path, url), { redirect: 'manual', ...init }),
     simulator: simulator(server),
     /** The read model: rows of a query. */
-    rows: async (sql, ...values) => {
-      const { DB } = await worker.getEnv();
-      return (
-        await DB.prepare(sql)
-          .bind(...values)
-          .all()
-      ).results;
-    },
+    rows: async (sql, ...values) => (await query(worker, sql, ...values)).results,
     objects: objects(worker),
     /** The demo's desk, which runs the scheduled tasks. */
     desk: () => server.getWorker('paid-once-demo-desk'),

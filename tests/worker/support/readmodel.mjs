@@ -2,17 +2,17 @@
 
 import assert from 'node:assert/strict';
 
+import { query } from './database.mjs';
 import { until } from './until.mjs';
 
 export function readModel(site) {
-  const statement = async (sql, values) => (await site.worker.getEnv()).DB.prepare(sql).bind(...values);
-  const all = async (sql, ...values) => (await (await statement(sql, values)).all()).results;
+  const all = async (sql, ...values) => (await query(site.worker, sql, ...values)).results;
   const first = async (sql, ...values) => (await all(sql, ...values))[0];
 
   return {
     all,
     first,
-    run: async (sql, ...values) => (await statement(sql, values)).run(),
+    run: (sql, ...values) => query(site.worker, sql, ...values),
     /** Lets the clock strike, and gives what came of each task. */
     async tick() {
       const { last } = await first('SELECT coalesce(max(run_id), 0) AS last FROM runs');
