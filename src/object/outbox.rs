@@ -27,7 +27,9 @@ impl PaymentsHost {
         let failed = |error: String| Bug(format!("the read model: {error}"));
         let ids: Vec<&str> = jobs.iter().map(|job| job.job_id.as_str()).collect();
         let ids = serde_json::to_string(&ids).map_err(|error| failed(error.to_string()))?;
-        let values = vec![ids.into(), rows.object.to_hex().into(), rows.resource.audit_through.into()];
+        let payment = rows.resource.payment.as_ref().map(|payment| payment.id.to_string());
+        let values =
+            vec![ids.into(), rows.object.to_hex().into(), rows.resource.audit_through.into(), payment.into()];
         let asked = async { Db::of(&self.env)?.first::<OverRow>(OVER, values).await };
         let row = within(SAYS_WITHIN, "asking which jobs are over", asked);
         let Some(row) = row.await.map_err(|error| failed(error.to_string()))? else { return Ok(()) };

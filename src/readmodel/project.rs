@@ -1,42 +1,136 @@
 //! Writes a snapshot into the read model, where no newer one is.
 
 use serde::Serialize;
-use worker::{D1PreparedStatement, Env, Result};
+use worker::{Env, Result};
 
-use messages::snapshot::Snapshot;
+use messages::snapshot::{AuditRow, KeyRow, PaymentRow, Snapshot};
 use runtime::db::{Db, Value};
 
 /// All of a snapshot, or nothing. The rows go as one JSON text a table: a batch has few statements, however many rows.
 pub async fn project(env: &Env, snapshot: &Snapshot) -> Result<()> {
-    let db = Db::of(env)?;
-    let mut statements = Vec::new();
-    if let Some(payment) = &snapshot.payment {
-        statements.push(upsert(&db, &PAYMENTS, snapshot, std::slice::from_ref(payment))?);
-    }
-    if !snapshot.refunds.is_empty() {
-        statements.push(upsert(&db, &REFUNDS, snapshot, &snapshot.refunds)?);
-    }
-    if !snapshot.keys.is_empty() {
-        statements.push(upsert(&db, &KEYS, snapshot, &snapshot.keys)?);
-    }
-    if !snapshot.audit.is_empty() {
-        let sql = "INSERT INTO audit_records (object, audit_id, at_ms, actor, action, subject, data)
-             SELECT ?1, value->>'audit_id', value->>'at_ms', value->>'actor', value->>'action', value->>'subject', value->>'data'
-             FROM json_each(?2) WHERE true ON CONFLICT (object, audit_id) DO NOTHING";
-        let rows = serde_json::to_string(&snapshot.audit)?;
-        statements.push(db.statement(sql, vec![snapshot.object.as_str().into(), rows.as_str().into()])?);
-        // What the provider tells by itself is a break before this: here is only what was found by asking.
-        if snapshot.audit.iter().any(|record| record.action == ALERT) {
-            statements
-                .push(db.statement(FOUND_BY_ASKING, vec![snapshot.object.as_str().into(), rows.into()])?);
-        }
-    }
+    let statements = statements(snapshot)?;
     if statements.is_empty() {
         return Ok(());
     }
-    db.batch(statements).await
+    let db = Db::of(env)?;
+    let statements = statements.into_iter().map(|(sql, values)| db.statement(&sql, values));
+    db.batch(statements.collect::<Result<_>>()?).await
 }
 
+/// A statement, and its values.
+type Statement = (String, Vec<Value>);
+
+fn statements(snapshot: &Snapshot) -> serde_json::Result<Vec<Statement>> {
+    let (payment, apart) = split(snapshot);
+    let mut statements = Vec::new();
+    if !snapshot.refunds.is_empty() {
+        statements.push(upsert(&REFUNDS, snapshot, &snapshot.refunds)?);
+    }
+    if !apart.keys.is_empty() {
+        statements.push(upsert(&KEYS, snapshot, &apart.keys)?);
+    }
+    if let Some(payment) = payment {
+        if payment.has_key {
+            let sql = "DELETE FROM keys WHERE object = ?1 AND key_id = 1 AND version <= ?2";
+            statements.push((sql.to_owned(), vec![snapshot.object.as_str().into(), snapshot.version.into()]));
+        }
+        statements.push(upsert(&PAYMENTS, snapshot, &[payment])?);
+    }
+    if !apart.audit.is_empty() {
+        let sql = "INSERT INTO audit_records (object, audit_id, at_ms, actor, action, subject, data)
+             SELECT ?1, value->>'audit_id', value->>'at_ms', value->>'actor', value->>'action', value->>'subject', value->>'data'
+             FROM json_each(?2) WHERE NOT EXISTS (SELECT 1 FROM payments WHERE payment_id = ?3
+                AND (value->>'audit_id' = 1 AND created_data IS NOT NULL OR value->>'audit_id' = 2 AND captured_data IS NOT NULL))
+             ON CONFLICT (object, audit_id) DO NOTHING";
+        let rows = serde_json::to_string(&apart.audit)?;
+        let payment = snapshot.payment.as_ref().map(|payment| payment.payment_id.as_str());
+        let values = vec![snapshot.object.as_str().into(), rows.as_str().into(), payment.into()];
+        statements.push((sql.to_owned(), values));
+        // What the provider tells by itself is a break before this: here is only what was found by asking.
+        if apart.audit.iter().any(|record| record.action == ALERT) {
+            statements.push((FOUND_BY_ASKING.to_owned(), vec![snapshot.object.as_str().into(), rows.into()]));
+        }
+    }
+    Ok(statements)
+}
+
+/// What stands in the payment's own row beside what the object says of it. `None` where it is not so, or not told.
+#[derive(Serialize)]
+struct Payment<'a> {
+    #[serde(flatten)]
+    payment: &'a PaymentRow,
+    /// Whether the snapshot tells of the first key.
+    tells_key: bool,
+    #[serde(skip)]
+    has_key: bool,
+    key_hash: Option<&'a str>,
+    key_attempts: Option<u32>,
+    key_response_status: Option<u16>,
+    key_finished_at_ms: Option<u64>,
+    key_expires_at_ms: Option<u64>,
+    created_data: Option<&'a str>,
+    captured_data: Option<&'a str>,
+    captured_at_ms: Option<u64>,
+}
+
+/// What has rows of its own.
+struct Apart<'a> {
+    keys: Vec<&'a KeyRow>,
+    audit: Vec<&'a AuditRow>,
+}
+
+/// Which of it the payment's row holds, and which not.
+fn split(snapshot: &Snapshot) -> (Option<Payment<'_>>, Apart<'_>) {
+    let all = Apart { keys: snapshot.keys.iter().collect(), audit: snapshot.audit.iter().collect() };
+    let Some(payment) = &snapshot.payment else { return (None, all) };
+    let (of_payment, keys): (Vec<_>, Vec<_>) =
+        all.keys.into_iter().partition(|key| is_of_payment(key, snapshot, payment));
+    let is_record = |record: &AuditRow, audit_id: u64, action: &str| {
+        (record.audit_id, record.action.as_str()) == (audit_id, action)
+            && record.actor == snapshot.owner
+            && record.subject == payment.payment_id
+    };
+    let is_created =
+        |record: &AuditRow| is_record(record, 1, CREATED) && record.at_ms == payment.created_at_ms;
+    let is_captured = |record: &AuditRow| is_record(record, 2, CAPTURED);
+    let created = snapshot.audit.iter().find(|record| is_created(record));
+    let captured = snapshot.audit.iter().find(|record| is_captured(record));
+    let audit = all.audit.into_iter().filter(|record| !is_created(record) && !is_captured(record)).collect();
+    let key = of_payment.first();
+    let row = Payment {
+        payment,
+        tells_key: snapshot.keys.iter().any(|key| key.key_id == FIRST_KEY),
+        has_key: key.is_some(),
+        key_hash: key.map(|key| key.key_hash.as_str()),
+        key_attempts: key.map(|key| key.attempts),
+        key_response_status: key.and_then(|key| key.response_status),
+        key_finished_at_ms: key.and_then(|key| key.finished_at_ms),
+        key_expires_at_ms: key.and_then(|key| key.expires_at_ms),
+        created_data: created.map(|record| record.data.as_str()),
+        captured_data: captured.map(|record| record.data.as_str()),
+        captured_at_ms: captured.map(|record| record.at_ms),
+    };
+    (Some(row), Apart { keys, audit })
+}
+
+/// Whether the payment's row says all of a key, as the view `key_list` reads it there.
+fn is_of_payment(key: &KeyRow, snapshot: &Snapshot, payment: &PaymentRow) -> bool {
+    let KeyRow { key_id, owner, operation, status, recovery_point, failures, in_doubt, flagged, .. } = key;
+    *key_id == FIRST_KEY
+        && *owner == snapshot.owner
+        && operation.as_deref() == Some("payment")
+        && status == "finished"
+        && recovery_point == "finished"
+        && (*failures, *in_doubt, *flagged) == (0, 0, 0)
+        && key.wake_at_ms.is_none()
+        && key.created_at_ms == payment.created_at_ms
+}
+
+/// The key under which a payment was made, but for one whose order was tried before.
+const FIRST_KEY: u32 = 1;
+/// The audit records that stand in the payment's row.
+const CREATED: &str = "payment.created";
+const CAPTURED: &str = "payment.captured";
 /// The audit records that a person must see.
 const ALERT: &str = "webhook.alert";
 /// Makes breaks of them.
@@ -56,6 +150,8 @@ struct Table {
     object: &'static [&'static str],
     key: &'static str,
     columns: &'static [&'static str],
+    /// Columns that not every snapshot tells of.
+    now_and_then: &'static [&'static str],
 }
 
 const PAYMENTS: Table = Table {
@@ -81,6 +177,16 @@ const PAYMENTS: Table = Table {
         "shown",
         "created_at_ms",
     ],
+    now_and_then: &[
+        "key_hash",
+        "key_attempts",
+        "key_response_status",
+        "key_finished_at_ms",
+        "key_expires_at_ms",
+        "created_data",
+        "captured_data",
+        "captured_at_ms",
+    ],
 };
 const REFUNDS: Table = Table {
     name: "refunds",
@@ -97,6 +203,7 @@ const REFUNDS: Table = Table {
         "provider_refund",
         "created_at_ms",
     ],
+    now_and_then: &[],
 };
 const KEYS: Table = Table {
     name: "keys",
@@ -119,24 +226,32 @@ const KEYS: Table = Table {
         "finished_at_ms",
         "expires_at_ms",
     ],
+    now_and_then: &[],
 };
 
-fn upsert<T: Serialize>(
-    db: &Db,
-    table: &Table,
-    snapshot: &Snapshot,
-    rows: &[T],
-) -> Result<D1PreparedStatement> {
-    let Table { name, object, key, columns } = table;
-    let all = [object, &["version", "updated_at_ms"][..], columns].concat();
+/// What a column becomes that this snapshot may not tell of. A record stays as it is; a key may have moved to a row of its own.
+fn unless_told(column: &str) -> String {
+    match column.starts_with("key_") {
+        true => format!("CASE WHEN ?5 ->> '$[0].tells_key' THEN excluded.{column} ELSE {column} END"),
+        false => format!("coalesce({column}, excluded.{column})"),
+    }
+}
+
+fn upsert<T: Serialize>(table: &Table, snapshot: &Snapshot, rows: &[T]) -> serde_json::Result<Statement> {
+    let Table { name, object, key, columns, now_and_then } = table;
+    let always = [object, &["version", "updated_at_ms"][..], columns].concat();
     let of_object = object.iter().map(|column| if *column == "owner" { "?4" } else { "?1" });
-    let of_row = columns.iter().map(|column| format!("value->>'{column}'"));
+    let of_row = columns.iter().chain(*now_and_then).map(|column| format!("value->>'{column}'"));
     let values: Vec<String> = of_object.chain(["?2", "?3"]).map(str::to_owned).chain(of_row).collect();
-    let sets: Vec<String> = all.iter().map(|column| format!("{column} = excluded.{column}")).collect();
+    let sets = always.iter().map(|column| format!("{column} = excluded.{column}"));
+    let sets: Vec<String> =
+        sets.chain(now_and_then.iter().map(|column| format!("{column} = {}", unless_told(column)))).collect();
+    // An older snapshot brings nothing back that has moved into the payment's row.
     let sql = format!(
-        "INSERT INTO {name} ({}) SELECT {} FROM json_each(?5) WHERE true
+        "INSERT INTO {name} ({}) SELECT {} FROM json_each(?5)
+         WHERE NOT EXISTS (SELECT 1 FROM payments WHERE payment_id = ?6 AND version >= ?2)
          ON CONFLICT ({key}) DO UPDATE SET {} WHERE excluded.version > {name}.version",
-        all.join(", "),
+        [&always, *now_and_then].concat().join(", "),
         values.join(", "),
         sets.join(", "),
     );
@@ -147,6 +262,187 @@ fn upsert<T: Serialize>(
         snapshot.at_ms.into(),
         snapshot.owner.as_str().into(),
         rows.into(),
+        snapshot.payment.as_ref().map(|payment| payment.payment_id.as_str()).into(),
     ];
-    db.statement(&sql, values)
+    Ok((sql, values))
+}
+
+#[cfg(test)]
+mod tests {
+    use rusqlite::Connection;
+    use rusqlite::types::Value as Sql;
+    use serde_json::json;
+
+    use super::*;
+
+    fn read_model() -> Connection {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/migrations");
+        let mut files: Vec<_> = std::fs::read_dir(folder).unwrap().map(|file| file.unwrap().path()).collect();
+        files.sort();
+        let model = Connection::open_in_memory().unwrap();
+        for file in files {
+            model.execute_batch(&std::fs::read_to_string(file).unwrap()).unwrap();
+        }
+        model
+    }
+
+    fn told(model: &Connection, snapshot: &Snapshot) {
+        for (sql, values) in statements(snapshot).unwrap() {
+            let values = values.into_iter().map(|value| match value {
+                Value::Null => Sql::Null,
+                Value::Number(number) => Sql::Integer(number.cast_signed()),
+                Value::Text(text) => Sql::Text(text),
+            });
+            model.execute(&sql, rusqlite::params_from_iter(values)).unwrap();
+        }
+    }
+
+    fn text(model: &Connection, sql: &str) -> String {
+        model.query_row(sql, (), |row| row.get::<_, Option<String>>(0)).unwrap().unwrap_or_default()
+    }
+
+    /// How many rows each of the three tables has.
+    fn rows(model: &Connection) -> [u32; 3] {
+        ["payments", "keys", "audit_records"].map(|table| {
+            model.query_row(&format!("SELECT count(*) FROM {table}"), (), |row| row.get(0)).unwrap()
+        })
+    }
+
+    const KEYS_SHOWN: &str =
+        "SELECT group_concat(key_id || ' ' || status || ' ' || response_status || ' ' || expires_at_ms, ', ')
+         FROM (SELECT * FROM key_list ORDER BY key_id)";
+    const AUDIT_SHOWN: &str = "SELECT group_concat(audit_id || ' ' || at_ms || ' ' || actor || ' ' || action || ' ' || subject || ' ' || data, ', ')
+         FROM (SELECT * FROM audit_trail ORDER BY audit_id)";
+
+    fn snapshot(version: u64) -> Snapshot {
+        let payment = json!({
+            "payment_id": "pay_1", "status": "succeeded", "amount_minor": 5, "captured_minor": 5, "refunded_minor": 0,
+            "currency": "usd", "provider": "stripe", "provider_payment": null, "order_id": null, "failure_code": null,
+            "attempt": 1, "shown": "{}", "created_at_ms": 10,
+        });
+        let record = |audit_id: u64, at_ms: u64, action: &str, data: &str| json!({ "audit_id": audit_id, "at_ms": at_ms, "actor": "account:a", "action": action, "subject": "pay_1", "data": data });
+        let audit = [record(1, 10, CREATED, r#"{"a":1}"#), record(2, 12, CAPTURED, r#"{"b":2}"#)];
+        serde_json::from_value(json!({
+            "object": "o", "version": version, "at_ms": 20, "owner": "account:a", "payment": payment, "refunds": [],
+            "keys": [key(1)], "audit": audit,
+        }))
+        .unwrap()
+    }
+
+    fn key(key_id: u32) -> serde_json::Value {
+        json!({
+            "key_id": key_id, "key_hash": "h", "owner": "account:a", "operation": "payment", "status": "finished",
+            "recovery_point": "finished", "attempts": 1, "failures": 0, "in_doubt": 0, "flagged": 0, "response_status": 201,
+            "wake_at_ms": null, "created_at_ms": 10, "finished_at_ms": 12, "expires_at_ms": 99,
+        })
+    }
+
+    fn open(version: u64) -> Snapshot {
+        let mut open = snapshot(version);
+        open.keys[0].status = "open".to_owned();
+        open.keys[0].wake_at_ms = Some(15);
+        open.audit.truncate(1);
+        open
+    }
+
+    const BOTH_RECORDS: &str =
+        r#"1 10 account:a payment.created pay_1 {"a":1}, 2 12 account:a payment.captured pay_1 {"b":2}"#;
+
+    #[test]
+    fn an_ordinary_payment_is_one_row_and_is_listed_as_a_key_and_two_records() {
+        let model = read_model();
+        told(&model, &snapshot(2));
+        assert_eq!(rows(&model), [1, 0, 0]);
+        assert_eq!(text(&model, KEYS_SHOWN), "1 finished 201 99");
+        assert_eq!(text(&model, AUDIT_SHOWN), BOTH_RECORDS);
+        // The next one tells of the key and of later records alone.
+        let mut later = snapshot(3);
+        later.audit.clear();
+        told(&model, &later);
+        assert_eq!(text(&model, AUDIT_SHOWN), BOTH_RECORDS);
+        // One that does not tell of the first key leaves it as it is.
+        let mut without = snapshot(4);
+        without.keys.clear();
+        told(&model, &without);
+        assert_eq!((rows(&model), text(&model, KEYS_SHOWN).as_str()), ([1, 0, 0], "1 finished 201 99"));
+    }
+
+    #[test]
+    fn a_key_that_was_open_moves_into_the_payment_and_no_older_snapshot_brings_it_back() {
+        let model = read_model();
+        told(&model, &open(1));
+        assert_eq!(rows(&model), [1, 1, 0]);
+        told(&model, &snapshot(2));
+        told(&model, &open(1));
+        told(&model, &snapshot(2));
+        assert_eq!(rows(&model), [1, 0, 0]);
+        assert_eq!(text(&model, KEYS_SHOWN), "1 finished 201 99");
+        assert_eq!(text(&model, AUDIT_SHOWN), BOTH_RECORDS);
+    }
+
+    #[test]
+    fn what_is_not_ordinary_has_a_row_of_its_own() {
+        let differs: [fn(&mut Snapshot); 7] = [
+            |it| it.keys[0].flagged = 1,
+            |it| it.keys[0].failures = 2,
+            |it| it.keys[0].in_doubt = 1,
+            |it| it.keys[0].key_id = 2,
+            |it| it.keys[0].status = "expired".to_owned(),
+            |it| it.keys[0].created_at_ms = 11,
+            |it| it.keys[0].owner = "account:b".to_owned(),
+        ];
+        for differs in differs {
+            let mut told_of = snapshot(1);
+            differs(&mut told_of);
+            let model = read_model();
+            told(&model, &told_of);
+            assert_eq!(rows(&model), [1, 1, 0]);
+            // It may have been ordinary before, unless it is another one.
+            if told_of.keys[0].key_id == 1 {
+                let model = read_model();
+                told(&model, &snapshot(1));
+                told_of.version = 2;
+                told(&model, &told_of);
+                assert_eq!(rows(&model), [1, 1, 0]);
+                assert_eq!(text(&model, "SELECT count(*) || key_hash FROM key_list"), "1h");
+                assert_eq!(text(&model, "SELECT key_hash FROM payments"), "");
+            }
+        }
+        let differs: [fn(&mut Snapshot); 5] = [
+            |it| it.audit[0].actor = "account:b".to_owned(),
+            |it| it.audit[0].at_ms = 11,
+            |it| it.audit[1].action = "payment.failed".to_owned(),
+            |it| it.audit[1].audit_id = 3,
+            |it| it.audit[1].subject = "pay_2".to_owned(),
+        ];
+        for differs in differs {
+            let mut told_of = snapshot(1);
+            differs(&mut told_of);
+            let model = read_model();
+            told(&model, &told_of);
+            assert_eq!(rows(&model), [1, 0, 1]);
+            assert_eq!(text(&model, "SELECT CAST(count(*) AS TEXT) FROM audit_trail"), "2");
+        }
+    }
+
+    #[test]
+    fn what_the_release_before_has_written_stays_and_is_listed_once() {
+        let model = read_model();
+        // As it writes while the new release does, too: the key and the records have rows.
+        told(&model, &snapshot(1));
+        model
+            .execute_batch(
+                "INSERT INTO keys (object, key_id, version, key_hash, owner, operation, status, recovery_point, attempts, failures,
+                    in_doubt, flagged, response_status, created_at_ms, finished_at_ms, updated_at_ms, expires_at_ms)
+                 VALUES ('o', 1, 2, 'h', 'account:a', 'payment', 'finished', 'finished', 1, 0, 0, 0, 201, 10, 12, 20, 98);
+                 INSERT INTO audit_records VALUES ('o', 1, 10, 'account:a', 'payment.created', 'pay_1', '{\"a\":1}');
+                 INSERT INTO audit_records VALUES ('o', 2, 12, 'account:a', 'payment.captured', 'pay_1', '{\"b\":2}');",
+            )
+            .unwrap();
+        assert_eq!(text(&model, KEYS_SHOWN), "1 finished 201 98");
+        assert_eq!(text(&model, AUDIT_SHOWN), BOTH_RECORDS);
+        // The key's row goes with the next snapshot.
+        told(&model, &snapshot(3));
+        assert_eq!((rows(&model), text(&model, KEYS_SHOWN).as_str()), ([1, 0, 2], "1 finished 201 99"));
+    }
 }

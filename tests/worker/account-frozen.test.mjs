@@ -62,7 +62,7 @@ describe('a payment in doubt', () => {
     assert.deepEqual(await charges(payment), ['acct_A']);
     const flagged = async () => {
       const [row] = await site.rows(
-        'SELECT flagged FROM keys WHERE object = (SELECT object FROM payments WHERE payment_id = ?)',
+        'SELECT flagged FROM key_list WHERE object = (SELECT object FROM payments WHERE payment_id = ?)',
         payment,
       );
       return row?.flagged === 1;

@@ -63,7 +63,7 @@ test('stands at the desk, and in no line of a log and no audit record', async ()
   const { id } = await paid(user, { ...PAYMENT, ...ofAmex });
   assert.match((await look(`/admin/payments/${id}`)).text, /American Express ···· 0005/);
   const audited = await until('the audit is in the read model', async () => {
-    const rows = await site.rows('SELECT * FROM audit_records WHERE object = ?', objectId(id));
+    const rows = await site.rows('SELECT * FROM audit_trail WHERE object = ?', objectId(id));
     return rows.length > 0 && rows;
   });
   for (const told of [site.logs(), audited]) assert.doesNotMatch(JSON.stringify(told), /last4|····|"brand"/);

@@ -428,7 +428,7 @@ describe('the read model', async () => {
       recovery_point,
       response_status,
     ];
-    const keys = await site.rows('SELECT * FROM keys WHERE object = ? ORDER BY key_id', objectId(id));
+    const keys = await site.rows('SELECT * FROM key_list WHERE object = ? ORDER BY key_id', objectId(id));
     assert.deepEqual(keys.map(face), (await site.objects.keys(id)).map(face));
     assert.deepEqual(
       keys.map(({ operation }) => operation),
@@ -442,7 +442,7 @@ describe('the read model', async () => {
       at_ms,
     ];
     const audit = await site.rows(
-      'SELECT * FROM audit_records WHERE object = ? ORDER BY audit_id',
+      'SELECT * FROM audit_trail WHERE object = ? ORDER BY audit_id',
       objectId(id),
     );
     assert.deepEqual(audit.map(audited), (await site.objects.audit(id)).map(audited));
@@ -471,8 +471,8 @@ describe('the read model', async () => {
     const all = async () => ({
       payments: await site.rows('SELECT * FROM payments WHERE payment_id = ?', id),
       refunds: await site.rows('SELECT * FROM refunds WHERE payment_id = ?', id),
-      keys: await site.rows('SELECT * FROM keys WHERE object = ?', objectId(id)),
-      audit: await site.rows('SELECT * FROM audit_records WHERE object = ?', objectId(id)),
+      keys: await site.rows('SELECT * FROM key_list WHERE object = ?', objectId(id)),
+      audit: await site.rows('SELECT * FROM audit_trail WHERE object = ? ORDER BY audit_id', objectId(id)),
     });
     const before = await all();
     const version = await versionOf(id);
@@ -521,7 +521,7 @@ describe('the read model', async () => {
     await jobsForgotten(looking, id);
     assert.ok((await receiptsOf(looking, id)).includes(`${refund.id}_receipt`));
     const audit = await looking.rows(
-      'SELECT audit_id FROM audit_records WHERE object = ? ORDER BY audit_id',
+      'SELECT audit_id FROM audit_trail WHERE object = ? ORDER BY audit_id',
       objectId(id),
     );
     assert.deepEqual(
@@ -535,7 +535,7 @@ describe('the read model', async () => {
     await jobsForgotten(looking, id);
     const object = objectId(id);
     const auditOf = () =>
-      looking.rows('SELECT audit_id FROM audit_records WHERE object = ? ORDER BY 1', object);
+      looking.rows('SELECT audit_id FROM audit_trail WHERE object = ? ORDER BY 1', object);
     const through = async () => (await looking.objects.sql(id, 'SELECT audit_through FROM projection'))[0];
     const [before, told] = [await through(), await auditOf()];
     // D1 takes no audit of this object, and it was so for all but the last try.

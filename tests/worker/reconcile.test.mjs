@@ -137,7 +137,7 @@ describe('the reconciliation', async () => {
       assert.equal((await user.post(`/payments/${held.id}/capture`, { amount }, key)).status, 200);
       await until('the read model knows who captured it', () =>
         model.first(
-          `SELECT 1 FROM payments JOIN keys USING (object)
+          `SELECT 1 FROM payments JOIN key_list USING (object)
            WHERE payment_id = ? AND payments.status = 'succeeded' AND operation = 'capture' AND response_status = 200`,
           held.id,
         ),

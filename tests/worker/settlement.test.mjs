@@ -27,8 +27,10 @@ describe('settlement', async () => {
   const fileRow = () => model.first('SELECT * FROM settlement_files WHERE name = ?', FILE);
   after(() => site.close());
 
-  const movedAt = (subject, at) =>
-    model.run('UPDATE audit_records SET at_ms = ? WHERE subject = ?', at, subject);
+  const movedAt = async (subject, at) => {
+    await model.run('UPDATE payments SET captured_at_ms = ? WHERE payment_id = ?', at, subject);
+    await model.run('UPDATE audit_records SET at_ms = ? WHERE subject = ?', at, subject);
+  };
 
   /** A payment whose money moved at noon of the day that is due. */
   async function paidThatDay(amount, at = Date.parse(day) + DAY_MS / 2) {

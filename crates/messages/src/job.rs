@@ -112,9 +112,12 @@ fn message<T>(jobs: Vec<(T, String)>) -> Message<T> {
 pub const OVER: &str = "SELECT
         (SELECT json_group_array(job_id) FROM jobs
          WHERE job_id IN (SELECT value FROM json_each(?1)) AND state IN ('done', 'dead', 'purged')) AS jobs,
-        (SELECT coalesce(max(version), 0) FROM keys WHERE object = ?2) AS version,
+        (SELECT coalesce(max(version), 0) FROM (SELECT version FROM keys WHERE object = ?2
+            UNION ALL SELECT version FROM payments WHERE payment_id = ?4)) AS version,
         (WITH RECURSIVE told (audit_id) AS (SELECT ?3 UNION ALL
-            SELECT a.audit_id FROM told JOIN audit_records a ON a.object = ?2 AND a.audit_id = told.audit_id + 1)
+            SELECT audit_id + 1 FROM told WHERE EXISTS (SELECT 1 FROM audit_records WHERE object = ?2 AND audit_id = told.audit_id + 1)
+                OR told.audit_id = 0 AND EXISTS (SELECT 1 FROM payments WHERE payment_id = ?4 AND created_data IS NOT NULL)
+                OR told.audit_id = 1 AND EXISTS (SELECT 1 FROM payments WHERE payment_id = ?4 AND captured_data IS NOT NULL))
          SELECT max(audit_id) FROM told) AS audit_through";
 
 /// The condition for the rows of `jobs` that are an object's: `?1` is the object, `?2` its payment or NULL, `?3` a JSON array of its refunds.

@@ -19,7 +19,7 @@ pub async fn counts(env: &Env, now_ms: u64) -> Result<Counts> {
     }
     let key_status = key_status_sql(now_ms);
     let sql = format!(
-        "SELECT 'key' AS entity, {key_status} AS status, count(*) AS number FROM keys GROUP BY 2
+        "SELECT 'key' AS entity, {key_status} AS status, count(*) AS number FROM key_list GROUP BY 2
          UNION ALL SELECT 'payment', status, count(*) FROM payments GROUP BY status"
     );
     let rows: Vec<Row> = Db::of(env)?.rows(&sql, Vec::new()).await?;

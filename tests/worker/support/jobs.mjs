@@ -14,7 +14,7 @@ async function openJobs(site, resource) {
     object,
   );
   const [{ version }] = await site.rows(
-    'SELECT coalesce(max(version), 0) AS version FROM keys WHERE object = ?',
+    'SELECT coalesce(max(version), 0) AS version FROM key_list WHERE object = ?',
     object,
   );
   const isOver = ({ job_id }) =>
