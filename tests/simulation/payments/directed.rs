@@ -1,0 +1,203 @@
+//! Histories that are made for one protection each: what it is there for happens, and with it off the same history breaks a promise.
+
+use super::*;
+
+/// Plays a told story with these faults, its incarnations' clocks that far ahead.
+fn with_clocks(
+    story: Scenario,
+    clocks: &[i64],
+    faults: Vec<(Boundary, usize, Fault)>,
+    off: Option<Off>,
+) -> Outcome {
+    let mut world = World::new(story, Plan::Listed(faults), Dice::new(1), off, false);
+    world.clocks = clocks.to_vec();
+    world.play()
+}
+
+/// The first send of a payment or a move is lost. Just inside the window the key is sent again, late, by an incarnation whose clock is
+/// behind; then one whose clock is ahead sees the window closed and looks it up. Wherever the two crash.
+fn late_moves(off: Option<Off>) -> (u32, Counters, Option<Violation>) {
+    let most = SKEW_MAX_MS as i64;
+    let (mut histories, mut counters) = (0, Counters::default());
+    for (name, send, first_crash) in [("pay", 0, 0), ("capture", 1, 8), ("void", 1, 8), ("refund", 1, 8)] {
+        for (first, second) in
+            (first_crash..24).flat_map(|first| (first + 1..first + 16).map(move |second| (first, second)))
+        {
+            let faults = vec![
+                (Boundary::Send, send, Fault::RequestLost),
+                (
+                    Boundary::Transaction,
+                    first,
+                    Fault::Crash { committed: true, dark_ms: 23 * HOUR - 4 * MINUTE },
+                ),
+                (Boundary::Send, send + 1, Fault::Late { ms: HOUR }),
+                (Boundary::Transaction, second, Fault::Crash { committed: true, dark_ms: 0 }),
+            ];
+            let outcome = with_clocks(told(name), &[-most, -most, most], faults, off);
+            histories += 1;
+            counters.merge(&outcome.counters);
+            if let Some(violation) = outcome.violations.first() {
+                return (histories, counters, Some(violation.clone()));
+            }
+        }
+    }
+    (histories, counters, None)
+}
+
+#[test]
+fn no_verdict_overtakes_a_late_send_when_clocks_differ() {
+    let (histories, counters, violation) = late_moves(None);
+    println!("histories: {histories}\n{counters}");
+    assert!(violation.is_none(), "{violation:?}");
+    assert!(counters.of("look-ups: absent") > 0, "no look-up found nothing");
+    let (_, _, violation) = late_moves(Some(Off::Core(Mutant::NoQuietPeriod)));
+    assert!(violation.is_some(), "without the quiet time nothing went wrong");
+}
+
+/// Adyen executes, and nobody hears of it; then nothing reaches the object for as long as Adyen keeps its keys, and longer.
+fn past_adyens_window(off: Option<Off>) -> Vec<Violation> {
+    let mut violations = Vec::new();
+    for (at, days) in (8..20).flat_map(|at| [5, 7, 8].map(|days| (at, days))) {
+        let crash = Fault::Crash { committed: true, dark_ms: days * 24 * HOUR + MINUTE };
+        let faults = vec![(Boundary::Send, 2, Fault::ResponseLost), (Boundary::Transaction, at, crash)];
+        let outcome = with_clocks(told("fallback"), &[], faults, off);
+        assert!(off.is_some() || outcome.counters.of(PRUNED) == 0, "{PRUNED}: crash at {at}");
+        violations.extend(outcome.violations);
+    }
+    violations
+}
+
+#[test]
+fn adyen_is_not_sent_to_once_it_may_have_forgotten_the_key() {
+    let violations = past_adyens_window(None);
+    assert!(violations.is_empty(), "{violations:?}");
+    let violations = past_adyens_window(Some(Off::Core(Mutant::IgnoreWindow)));
+    let is_seen = |promise| violations.iter().any(|violation| violation.invariant == promise);
+    assert!(is_seen(WINDOW), "without the window nothing went wrong");
+}
+
+/// An object stands still for a day just as a refund is asked for, or before it is sent; in the meantime the capture has failed.
+fn moved_before_the_first_send(off: Option<Off>) -> Vec<Violation> {
+    let (dropped, paused) = (9, 8);
+    let pairs = (8..20).flat_map(|first| (first + 1..70).map(move |second| (first, second)));
+    let histories = pairs.map(|(first, second)| {
+        let name = Name::Scenario(WORLD, "pesos", vec![(first, dropped), (second, paused)]);
+        played(&name, off, false).violations
+    });
+    histories.flatten().collect()
+}
+
+#[test]
+fn nothing_is_sent_that_the_payment_has_moved_away_from() {
+    let violations = moved_before_the_first_send(None);
+    assert!(violations.is_empty(), "{violations:?}");
+    let violations = moved_before_the_first_send(Some(Off::Core(Mutant::OvertakenIsSent)));
+    let is_missed = violations.iter().any(|violation| violation.invariant == MOVES);
+    assert!(is_missed, "what the payment has moved away from is sent, and nobody missed anything");
+}
+
+/// Adyen refuses our credentials for so many days, from so long after the beginning.
+fn locked_out(
+    story: &str,
+    (from_ms, days): (u64, u64),
+    faults: Vec<(Boundary, usize, Fault)>,
+    off: Option<Off>,
+) -> Outcome {
+    let world = World::new(told(story), Plan::Listed(faults), Dice::new(1), off, false);
+    let world = if NEWS.contains(&story) { world.with_webhooks(200) } else { world };
+    world.locked_out(from_ms, days * 24 * HOUR).play()
+}
+
+/// Nobody can be asked at Adyen, and whatever is sent to it is refused for as long as the key may be used, and longer.
+fn refused_for_days(off: Option<Off>) -> Vec<Violation> {
+    let cases = [
+        ("fallback", 0),
+        ("fallback-moves", 0),
+        ("fallback-moves", 4 * SECOND),
+        ("fallback-moves", 2 * MINUTE),
+    ];
+    let mut violations = Vec::new();
+    for ((story, from_ms), days) in cases.into_iter().flat_map(|case| [5, 7].map(|days| (case, days))) {
+        violations.extend(locked_out(story, (from_ms, days), Vec::new(), off).violations);
+    }
+    violations
+}
+
+/// The network delivers a send twice: one copy is executed unheard, the other one meets a rate limit. Then all is refused.
+fn executed_beside_a_refusal(off: Option<Off>) -> Vec<Violation> {
+    let faults = || vec![(Boundary::Send, 2, Fault::DuplicatedRefused)];
+    let all = (1..12).flat_map(|at| locked_out("fallback", (at * 250, 7), faults(), off).violations);
+    all.collect()
+}
+
+/// A send is on its way for minutes, and the next one is refused, which is not stored.
+fn refused_before_an_earlier_send_arrives(off: Option<Off>) -> Vec<Violation> {
+    let late = (Boundary::Send, 2, Fault::Late { ms: 8 * MINUTE });
+    let faults = vec![late, (Boundary::Send, 3, Fault::Odd(Oddity::Invalid))];
+    locked_out("fallback", (HOUR, 7), faults, off).violations
+}
+
+/// The first send is lost, then all are refused. One refusal, long after the first send, says that the key is unused.
+fn lost_and_refused(off: Option<Off>) -> Vec<Violation> {
+    let histories = [Oddity::Hiccup, Oddity::Invalid].into_iter().flat_map(|odd| {
+        let told = |at| if at == 31 { odd } else { Oddity::Unauthorized };
+        let refused = (3..81).map(|at| (Boundary::Send, at, Fault::Odd(told(at))));
+        let faults = [(Boundary::Send, 2, Fault::RequestLost)].into_iter().chain(refused).collect();
+        locked_out("fallback", (2 * HOUR, 7), faults, off).violations
+    });
+    histories.collect()
+}
+
+#[test]
+fn what_adyen_has_refused_for_days_ends_by_itself() {
+    type History = fn(Option<Off>) -> Vec<Violation>;
+    let histories: [(History, Mutant, &str); 4] = [
+        (refused_for_days, Mutant::RefusedIsUnknown, LIVENESS),
+        (executed_beside_a_refusal, Mutant::CopyIsSend, TRUE_VERDICT),
+        (refused_before_an_earlier_send_arrives, Mutant::UnusedIsFinal, WINDOW),
+        (lost_and_refused, Mutant::RefusedIsUnknown, LIVENESS),
+    ];
+    for (history, off, promise) in histories {
+        let violations = history(None);
+        assert!(violations.is_empty(), "{violations:?}");
+        let violations = history(Some(Off::Core(off)));
+        let is_missed = violations.iter().any(|violation| violation.invariant == promise);
+        assert!(is_missed, "{off:?} is not missed: {violations:?}");
+    }
+}
+
+/// A send is on its way for minutes, and the next one is refused, which is not stored. The first one is executed before anybody
+/// looks, and listed after they have looked once.
+fn executed_and_not_listed_yet(off: Option<Off>) -> Vec<Violation> {
+    let late = (Boundary::Send, 0, Fault::Late { ms: 9 * MINUTE });
+    let faults = vec![late, (Boundary::Send, 1, Fault::Odd(Oddity::Invalid))];
+    let outcome = with_clocks(told("list-lags"), &[], faults, off);
+    assert!(outcome.counters.of(LAGS) > 0, "the list did not lag");
+    outcome.violations
+}
+
+#[test]
+fn one_look_at_a_list_is_not_enough() {
+    let violations = executed_and_not_listed_yet(None);
+    assert!(violations.is_empty(), "{violations:?}");
+    for mutant in Mutant::OF_LISTS {
+        let violations = executed_and_not_listed_yet(Some(Off::Core(mutant)));
+        let is_missed = violations.iter().any(|violation| violation.invariant == TRUE_VERDICT);
+        assert!(is_missed, "{mutant:?} is not missed: {violations:?}");
+    }
+}
+
+/// A declined try that somebody confirms hours later, while nobody tries again and no webhook comes: with every single fault.
+fn confirmed_unheard(off: Option<Off>) -> Vec<Violation> {
+    let names = singles(WORLD, "confirmed-unheard", play);
+    assert!(names.len() > 100, "the story has become too short: {} faults", names.len());
+    names.iter().flat_map(|name| played(name, off, false).violations).collect()
+}
+
+#[test]
+fn money_on_a_declined_try_is_given_back_although_no_webhook_tells_of_it() {
+    let violations = confirmed_unheard(None);
+    assert!(violations.is_empty(), "{violations:?}");
+    let violations = confirmed_unheard(Some(Off::Core(Mutant::DecidedIsFinal)));
+    assert!(violations.iter().any(|violation| violation.invariant == GIVEN_BACK), "nothing was missed");
+}
