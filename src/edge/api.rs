@@ -5,10 +5,10 @@ use super::app::{App, ObjectRef};
 use super::return_key::sign_way_back;
 use super::{copies, reply};
 use crate::config::Account;
-use messages::message::{Answered, Ask, BindVerdict, Execute, ExecuteResult, Fault, Shown, View};
-use once::fingerprint::{Field, FieldError, Fingerprint, Parameters};
+use messages::message::{Answered, Ask, BindVerdict, Execute, ExecuteResult, Fault, Located, Shown, View};
+use once::fingerprint::{Canonical, Field, FieldError, Fingerprint, Parameters};
 use once::id::{ObjectId, Owner};
-use once::key::IdempotencyKey;
+use once::key::{IdempotencyKey, KeyHash};
 use once::record::Channel;
 use payments::engine::Command;
 use payments::payment::natural_key::NaturalKey;
@@ -152,23 +152,27 @@ impl<'a> Call<'a> {
         let place = match place {
             Some(place) if is_explicit => match bind(app, request, &own, &command, &place).await? {
                 Ok(object) => ObjectRef::Id(object),
-                Err(mismatch) => {
+                Err(refusal) => {
+                    let names = (&own, &command.owner, &command.key_hash, &command.parameters);
+                    let mismatch = with_fields(app, names, refusal).await;
                     let answer = reply::verdict(mismatch, Channel::Api, request, "", app.response_options());
                     return Ok(answer.under(&owner, &key_hash));
                 }
             },
             Some(place) => place,
-            None => own,
+            None => own.clone(),
         };
         let object = app.object_id(&place).map_err(unavailable)?;
         let place = ObjectRef::Id(object);
         let resource = Operation::resource_path(object);
         let wait_ms = key_source::wait_ms(request, app.config.times.wait_ms);
+        let parameters = command.parameters.clone();
         let ask = Execute { command, wait_ms, fault, is_counted: false };
         let answered =
             run_whole(app, &place, ask).await.map_err(|Unreachable| Problem::unreachable(&resource))?;
         copies::keep(app, request, (&owner, &key_hash, fingerprint), &answered);
-        let verdict = answered.message;
+        let names = (&own, &owner, &key_hash, &parameters);
+        let verdict = with_fields(app, names, answered.message).await;
         let answer = reply::verdict(verdict, Channel::Api, request, &resource, app.response_options());
         Ok(answer.under(&owner, &key_hash))
     }
@@ -198,6 +202,36 @@ async fn bind(
         BindVerdict::Mismatch { fields } => Err(ExecuteResult::Mismatch { fields }),
         BindVerdict::RateLimited => Err(ExecuteResult::RateLimited),
     })
+}
+
+/// A key's own object says of a key that is bound to another one only that it stands for another request. In which fields that differs is known
+/// where it runs, as long as its parameters are kept there.
+async fn with_fields(
+    app: &App,
+    (own, owner, key_hash, parameters): (&ObjectRef, &Owner, &KeyHash, &Canonical),
+    verdict: ExecuteResult,
+) -> ExecuteResult {
+    match verdict {
+        ExecuteResult::Mismatch { fields } if fields.is_empty() => {
+            let fields = bound_parameters(app, own, owner, key_hash).await;
+            let fields = fields.map(|kept| kept.differing_fields(parameters)).unwrap_or_default();
+            ExecuteResult::Mismatch { fields }
+        }
+        other => other,
+    }
+}
+
+/// What was asked under a key that is bound to another object.
+async fn bound_parameters(
+    app: &App,
+    own: &ObjectRef,
+    owner: &Owner,
+    key_hash: &KeyHash,
+) -> Option<Canonical> {
+    let ask = Ask::Locate { owner: owner.clone(), key_hash: key_hash.clone() };
+    let object = ObjectId::from_hex(&app.ask::<Located>(own, ask).await.ok()??)?;
+    let ask = Ask::Show { owner: owner.clone(), key_hash: Some(key_hash.clone()), refresh: false };
+    show(app, &ObjectRef::Id(object), ask).await.ok()?.parameters
 }
 
 /// The object gave no answer: nobody knows whether the request reached it. The same key finds out.

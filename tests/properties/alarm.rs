@@ -1,7 +1,7 @@
 //! What happens without any client: the alarm, expiry, and a look-up that is longer than one run.
 
 use once::alarm::{KnownAlarm, alarm_to_set, wake, wake_at};
-use once::begin::begin;
+use once::begin::{Bound, begin, bind};
 use once::call::LookUpProgress;
 use once::context::Times;
 use once::id::ObjectId;
@@ -11,7 +11,7 @@ use payments::engine::{
     Action, Begin, Event, Lifecycle, LookUp, Outcome, ProviderReply, Rows, Run, StagedJob,
 };
 use payments::payment::PaymentState;
-use payments::payment::operation::Operation;
+use payments::payment::operation::{CaptureRequest, Operation};
 use payments::payment::records::JobKind;
 use payments::payment::result::ProviderResult;
 use payments::transitions::pii::{Erased, erase};
@@ -58,6 +58,28 @@ fn finished() -> Rows {
     // What it asks its provider days later was asked.
     rows.resource.payment.as_mut().unwrap().watch.as_mut().unwrap().asked = u32::MAX;
     rows
+}
+
+/// A key that is bound elsewhere is kept for good and needs no alarm. What an older release has kept of its request goes after the retention.
+#[test]
+fn a_bound_key_has_nothing_that_expires() {
+    let mut rows = Rows::empty(ObjectId::from_bytes([7; 32]));
+    let request = command("k", Operation::Capture(CaptureRequest { amount: None }));
+    let target = ObjectId::from_bytes([8; 32]);
+    assert_eq!(bind(&mut rows, &request, target, &at(NOW_MS)), Bound::To(target));
+    assert_eq!((wake_at(&rows, &at(NOW_MS)), &rows.bindings[0].parameters), (None, &None));
+    rows.bindings[0].parameters = Some(request.parameters.clone());
+    let due_at_ms = wake_at(&rows, &at(NOW_MS)).unwrap();
+    assert_eq!(due_at_ms, NOW_MS + Times::default().retention_ms);
+    wake(&mut rows, &me(), &at(due_at_ms));
+    assert_eq!((wake_at(&rows, &at(due_at_ms)), &rows.bindings[0].parameters), (None, &None));
+    let years = at(due_at_ms + 10 * 365 * 86_400_000);
+    assert_eq!(bind(&mut rows, &request, target, &years), Bound::To(target));
+    let elsewhere = ObjectId::from_bytes([9; 32]);
+    assert_eq!(bind(&mut rows, &request, elsewhere, &years), Bound::Mismatch { fields: vec![] });
+    let paid = command("k", pay(true));
+    let begun = begin(&mut rows, &paid, &me(), &years).unwrap();
+    assert_eq!(begun, Begin::Mismatch { fields: vec![] }, "nor in its own object");
 }
 
 #[test]

@@ -158,6 +158,18 @@ const confirmed = (intent) =>
 describe('an order', () => {
   const declined = { ...PAYMENT, payment_method: DECLINED_CARD };
 
+  test('bound by its key is named to whoever uses that for another order, or for none', async () => {
+    const [order, key] = [{ ...PAYMENT, order_id: freshOrder() }, freshKey()];
+    const first = await user.pay(order, key);
+    const others = [{ ...order, order_id: freshOrder() }, PAYMENT, { ...order, amount: 2501 }];
+    for (const other of others) {
+      const refused = await withoutEffect(site, () => user.pay(other, key));
+      const fields = [other.order_id === order.order_id ? 'amount' : 'order_id'];
+      assertProblem(refused, 422, 'idempotency-key-reused', { fields });
+    }
+    assert.deepEqual((await user.pay(order, key)).bytes, first.bytes);
+  });
+
   test('that is paid is not paid again under any other key', async () => {
     const order_id = freshOrder();
     const first = await user.pay({ ...PAYMENT, order_id }, freshKey());

@@ -21,7 +21,7 @@ pub fn wake_at<F: Flow>(rows: &Rows<F>, ctx: &Context<F::Settings>) -> Option<u6
     keys.chain(bindings).chain(outbox::wakes_at(rows)).chain(F::due_at_ms(rows, ctx)).min()
 }
 
-/// When the parameters of a key that runs elsewhere are dropped.
+/// When the parameters are dropped that an older release has kept of a key that runs elsewhere.
 fn binding_wakes_at<S>(binding: &Binding, ctx: &Context<S>) -> Option<u64> {
     binding.parameters.is_some().then(|| binding.bound_at_ms.saturating_add(ctx.times.retention_ms))
 }

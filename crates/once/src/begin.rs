@@ -234,7 +234,8 @@ pub enum Bound {
 
 /// Binds a key, in the key's own object, to the object in which its operation runs. Without this the same key could stand
 /// for one request in each object. The command's fingerprint is that of its address alone: a request that is refused there
-/// leaves no record, and may come again under the same key with other parameters.
+/// leaves no record, and may come again under the same key with other parameters. So these are not kept here, and nothing here has a time: a key is
+/// bound for good, and no alarm is set for it.
 pub fn bind<F: Flow>(
     rows: &mut Rows<F>,
     command: &Command<F>,
@@ -258,7 +259,7 @@ pub fn bind<F: Flow>(
         key_hash: command.key_hash.clone(),
         owner: command.owner.clone(),
         fingerprint: command.fingerprint.clone(),
-        parameters: Some(command.parameters.clone()),
+        parameters: None,
         object,
         bound_at_ms: ctx.now_ms,
     });

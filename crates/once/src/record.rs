@@ -274,7 +274,7 @@ pub struct Binding {
     pub owner: Owner,
     /// What the key was first used for: method and path.
     pub fingerprint: Fingerprint,
-    /// The canonical parameters, to name differing fields; dropped after the retention.
+    /// The canonical parameters, which older releases kept here for the retention.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parameters: Option<Canonical>,
     /// Where it runs.

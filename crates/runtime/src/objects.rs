@@ -36,6 +36,7 @@ impl Question for Ask {
 }
 
 /// Where an object is.
+#[derive(Clone)]
 pub enum ObjectRef {
     /// An API key's or an order's object, found by name.
     Named(String),
