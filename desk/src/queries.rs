@@ -93,10 +93,14 @@ pub(super) async fn latency(env: &Env, window: &TimeWindow) -> Result<Vec<Took>>
     took(env, window, "created_at_ms", "finished_at_ms", "key_list WHERE finished_at_ms IS NOT NULL").await
 }
 
+/// How long before a job was staged its `near_at_ms` is at most, in ms.
+const NEAR_MS: u64 = 3_600_000;
+
 /// From the commit that staged a job to its end.
 pub(super) async fn job_lag(env: &Env, window: &TimeWindow) -> Result<Vec<Took>> {
     // The second condition has an index, and follows from the others.
-    let source = format!("jobs WHERE state = 'done' AND updated_at_ms >= {}", window.start_ms);
+    let near_ms = window.start_ms.saturating_sub(NEAR_MS);
+    let source = format!("job_list WHERE state = 'done' AND near_at_ms >= {near_ms}");
     took(env, window, "staged_at_ms", "updated_at_ms", &source).await
 }
 
@@ -352,7 +356,10 @@ pub(super) async fn dead_letter(env: &Env, id: &str) -> Result<Option<DeadRow>> 
 pub(super) async fn jobs_of(env: &Env, object: &Snapshot) -> Result<Vec<JobRow>> {
     let sql = format!(
         "SELECT job_id, kind, state, attempts, result, staged_at_ms, updated_at_ms FROM jobs WHERE {OF_OBJECT}
-        ORDER BY staged_at_ms LIMIT 200"
+         UNION ALL SELECT done.key, done.value ->> '$[0]', 'done', 1, done.value ->> '$[1]', done.value ->> '$[2]', done.value ->> '$[3]'
+         FROM payments, json_each(payments.done_jobs) AS done
+         WHERE payment_id = ?2 AND NOT EXISTS (SELECT 1 FROM jobs WHERE job_id = done.key)
+         ORDER BY staged_at_ms LIMIT 200"
     );
     let payment = object.payment.as_ref().map(|payment| payment.payment_id.as_str());
     let refunds: Vec<&str> = object.refunds.iter().map(|refund| refund.refund_id.as_str()).collect();

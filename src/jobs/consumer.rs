@@ -3,15 +3,17 @@
 //!
 //! No object is told: it looks into D1 which of its jobs are over.
 
+use std::pin::pin;
 use std::time::Duration;
 
-use futures_util::future::join_all;
+use futures_util::future::{Either, join, join_all, select};
+use serde_json::{Map, Value};
 use worker::{
-    Env, Message, MessageBatch, MessageBuilder, MessageExt, QueueContentType, QueueRetryOptionsBuilder,
+    Delay, Env, Message, MessageBatch, MessageBuilder, MessageExt, QueueContentType, QueueRetryOptionsBuilder,
 };
 
 use super::backoff::backoff_s;
-use super::ledger::{FailedAs, JobRow, Ledger};
+use super::ledger::{FailedAs, IN_PAYMENT_MS, JobRow, KnownJobs, Ledger};
 use super::outcome::{Done, Failure};
 use super::send_receipt;
 use crate::config::Config;
@@ -30,6 +32,10 @@ const RETRY_DELAY_S: u32 = 60;
 
 /// How long one message may take. The batch waits for all of its messages.
 const JOB_TIMEOUT: Duration = Duration::from_secs(90);
+/// How long the read model waits for the jobs beside it, so that one row says what became of all of them. A slow one holds it up no longer.
+const PROJECTION_WAITS: Duration = Duration::from_millis(1500);
+/// How long D1 has to say what is known of the jobs of a message.
+const LEDGER_ANSWERS: Duration = Duration::from_secs(15);
 /// How long the queue may take to accept jobs that go on by themselves.
 const QUEUE_TAKES: Duration = Duration::from_secs(10);
 
@@ -76,10 +82,19 @@ async fn handle(message: &Message<String>, env: &Env, config: &Config, is_dead: 
             return;
         }
     };
-    let ends = join_all(jobs.iter().map(|job| work_on(env, config, job, is_dead))).await;
-    let again: Vec<(&Job, u32)> = jobs
-        .iter()
-        .zip(ends)
+    let known = within(LEDGER_ANSWERS, "the ledger", KnownJobs::read(env, &jobs)).await;
+    let ends = match &known {
+        Ok(known) => Work { env, config, known, is_dead }.on_all(&jobs).await,
+        Err(error) => {
+            let unfinished = |job| {
+                log_job("warn", "job_unfinished", job, &error.to_string());
+                (job, Disposition::Again(RETRY_DELAY_S))
+            };
+            jobs.iter().map(unfinished).collect()
+        }
+    };
+    let again: Vec<(&Job, u32)> = ends
+        .into_iter()
         .filter_map(|(job, end)| match end {
             Disposition::Over => None,
             Disposition::Again(seconds) => Some((job, seconds)),
@@ -112,40 +127,175 @@ async fn go_on(env: &Env, jobs: &[(&Job, u32)]) -> worker::Result<()> {
     within(QUEUE_TAKES, "the queue", env.queue("JOBS")?.send_batch(messages)).await
 }
 
-async fn work_on(env: &Env, config: &Config, job: &Job, is_dead: bool) -> Disposition {
-    match within(JOB_TIMEOUT, "the job", end(env, config, job, is_dead)).await {
-        Ok(disposition) => disposition,
-        Err(error) => {
-            log_job("error", "job_unfinished", job, &error.to_string());
-            Disposition::Again(RETRY_DELAY_S)
+/// What the jobs of one message need.
+struct Work<'a> {
+    env: &'a Env,
+    config: &'a Config,
+    known: &'a KnownJobs,
+    is_dead: bool,
+}
+
+/// How far a job has come.
+enum End {
+    /// What became of it is recorded.
+    Recorded(Disposition),
+    /// It is done at its first attempt, with this result: that is still to be recorded.
+    Done(String),
+}
+
+/// What is done already beside a projection, by the ids of jobs, and goes with it.
+type DoneJobs = Map<String, Value>;
+
+impl Work<'_> {
+    /// Does all jobs of a message: the read model last, with what became of the others if these are done soon.
+    async fn on_all<'j>(&self, jobs: &'j [Job]) -> Vec<(&'j Job, Disposition)> {
+        let is_projection = |job: &&Job| job.kind == JobKind::Project;
+        let (projections, others): (Vec<&Job>, Vec<&Job>) = jobs.iter().partition(is_projection);
+        let mut others =
+            pin!(join_all(others.into_iter().map(|job| async move { (job, self.on(job).await) })));
+        if projections.is_empty() {
+            return self.record_all(others.await, &DoneJobs::new()).await;
+        }
+        let (mut ends, projected) = match select(&mut others, pin!(Delay::from(PROJECTION_WAITS))).await {
+            Either::Left((ends, _)) => {
+                let mut done = self.done_for(&projections, &ends);
+                let projected = join_all(projections.iter().map(|job| self.project(job, &done))).await;
+                if !projected.iter().any(|(_, is_taken)| *is_taken) {
+                    done.clear();
+                }
+                (self.record_all(ends, &done).await, projected)
+            }
+            Either::Right(_) => {
+                let done = DoneJobs::new();
+                let projected = join_all(projections.iter().map(|job| self.project(job, &done)));
+                let (ends, projected) = join(others, projected).await;
+                (self.record_all(ends, &done).await, projected)
+            }
+        };
+        ends.extend(projections.into_iter().zip(projected.into_iter().map(|(end, _)| end)));
+        ends
+    }
+
+    /// Those of these jobs that are done and can go with the projection of their payment.
+    fn done_for(&self, projections: &[&Job], ends: &[(&Job, End)]) -> DoneJobs {
+        let mut done = DoneJobs::new();
+        let [projection] = projections else { return done };
+        let made_at_ms = projection.payload.pointer("/payment/created_at_ms").and_then(Value::as_u64);
+        let Some(made_at_ms) = made_at_ms else { return done };
+        for (job, end) in ends {
+            let is_near = job.staged_at_ms < made_at_ms.saturating_add(IN_PAYMENT_MS);
+            if let (End::Done(result), true) = (end, is_near && job.object == projection.object)
+                && let Ok(ledger) = Ledger::new(self.env, job, self.known)
+            {
+                ledger.add_to(&mut done, result);
+            }
+        }
+        done
+    }
+
+    /// Records what became of jobs, but for those that a projection has taken with it.
+    async fn record_all<'j>(
+        &self,
+        ends: Vec<(&'j Job, End)>,
+        taken: &DoneJobs,
+    ) -> Vec<(&'j Job, Disposition)> {
+        let record = |(job, end): (&'j Job, End)| async move {
+            let result = match end {
+                End::Recorded(disposition) => return (job, disposition),
+                End::Done(result) => result,
+            };
+            if taken.contains_key(&job.job_id) {
+                return (job, is_done(job, &result));
+            }
+            let recorded = async { Ledger::new(self.env, job, self.known)?.done(&result).await };
+            match within(LEDGER_ANSWERS, "the ledger", recorded).await {
+                Ok(()) => (job, is_done(job, &result)),
+                Err(error) => (job, unfinished(job, &error)),
+            }
+        };
+        join_all(ends.into_iter().map(record)).await
+    }
+
+    /// Does a job other than a projection.
+    async fn on(&self, job: &Job) -> End {
+        match within(JOB_TIMEOUT, "the job", self.end(job)).await {
+            Ok(end) => end,
+            Err(error) => End::Recorded(unfinished(job, &error)),
+        }
+    }
+
+    /// Writes a snapshot into the read model, and with it what is done. Gives whether that was taken.
+    async fn project(&self, job: &Job, done: &DoneJobs) -> (Disposition, bool) {
+        let projected = async {
+            let ledger = Ledger::new(self.env, job, self.known)?;
+            let outcome = if self.is_dead { Err(given_up()) } else { snapshot_of(job) };
+            let outcome = match outcome {
+                Ok(snapshot) => project(self.env, &snapshot, done)
+                    .await
+                    .map_err(|error| Failure::Retryable(error.to_string())),
+                Err(failure) => Err(failure),
+            };
+            match outcome {
+                Ok(is_taken) => {
+                    // There is a row only if an attempt failed before.
+                    if ledger.has_row() {
+                        ledger.done("").await?;
+                    }
+                    Ok((is_done(job, "done"), is_taken))
+                }
+                Err(failure) => Ok((failed(job, &ledger, failure).await?, false)),
+            }
+        };
+        match within(JOB_TIMEOUT, "the job", projected).await {
+            Ok(end) => end,
+            Err(error) => (unfinished(job, &error), false),
+        }
+    }
+
+    /// Does a job and records its outcome, unless it is done at its first attempt. An error means that the outcome was not recorded.
+    async fn end(&self, job: &Job) -> worker::Result<End> {
+        let ledger = Ledger::new(self.env, job, self.known)?;
+        let done =
+            if self.is_dead { Err(given_up()) } else { run(self.env, self.config, job, &ledger).await };
+        match done {
+            Ok(Done::Recorded(result)) if ledger.has_row() => {
+                ledger.done(&result).await?;
+                Ok(End::Recorded(is_done(job, &result)))
+            }
+            Ok(Done::Recorded(result)) => Ok(End::Done(result)),
+            Ok(Done::Already) => Ok(End::Recorded(over(job))),
+            Err(failure) => failed(job, &ledger, failure).await.map(End::Recorded),
         }
     }
 }
 
-/// Does a job and records its outcome. An error means that the outcome was not recorded.
-async fn end(env: &Env, config: &Config, job: &Job, is_dead: bool) -> worker::Result<Disposition> {
-    let ledger = Ledger::new(env, job)?;
-    let done = if is_dead {
-        Err(Failure::Permanent("the queue has given it up: it could not be worked on".to_owned()))
-    } else {
-        run(env, config, job, &ledger).await
-    };
-    let (level, outcome) = match done {
-        Ok(Done::Unrecorded) => {
-            // There is a row only if an attempt failed before.
-            ledger.done("").await?;
-            ("info", "done".to_owned())
-        }
-        Ok(Done::Recorded(result)) => {
-            ledger.done(&result).await?;
-            ("info", result)
-        }
-        Ok(Done::Already) => return Ok(over(job)),
-        Err(Failure::LedgerUnavailable(error)) => {
+fn given_up() -> Failure {
+    Failure::Permanent("the queue has given it up: it could not be worked on".to_owned())
+}
+
+fn snapshot_of(job: &Job) -> Result<Snapshot, Failure> {
+    Snapshot::deserialize(&job.payload).map_err(|_| Failure::Permanent("not a snapshot".to_owned()))
+}
+
+fn is_done(job: &Job, outcome: &str) -> Disposition {
+    metrics::job(job.kind.as_str(), "done");
+    log_job("info", "job_over", job, outcome);
+    Disposition::Over
+}
+
+fn unfinished(job: &Job, error: &worker::Error) -> Disposition {
+    log_job("error", "job_unfinished", job, &error.to_string());
+    Disposition::Again(RETRY_DELAY_S)
+}
+
+/// Records a failure.
+async fn failed(job: &Job, ledger: &Ledger<'_>, failure: Failure) -> worker::Result<Disposition> {
+    let error = match failure {
+        Failure::LedgerUnavailable(error) => {
             log_job("warn", "job_unfinished", job, &error);
             return Ok(Disposition::Again(RETRY_DELAY_S));
         }
-        Err(Failure::Retryable(error)) => {
+        Failure::Retryable(error) => {
             let known = ledger.known().await?;
             let known = match known {
                 // The snapshot is older than the erasure of personal data; a newer one follows.
@@ -162,17 +312,16 @@ async fn end(env: &Env, config: &Config, job: &Job, is_dead: bool) -> worker::Re
                 return Ok(Disposition::Again(seconds));
             }
             ledger.failed(&known, FailedAs::Dead, &error).await?;
-            ("error", format!("dead: {error}"))
+            error
         }
-        Err(Failure::Permanent(error)) => {
+        Failure::Permanent(error) => {
             let known = ledger.known().await?.unwrap_or_default();
             ledger.failed(&known, FailedAs::Dead, &error).await?;
-            ("error", format!("dead: {error}"))
+            error
         }
     };
-    let is_done = level == "info";
-    metrics::job(job.kind.as_str(), if is_done { "done" } else { "dead" });
-    log_job(level, "job_over", job, &outcome);
+    metrics::job(job.kind.as_str(), "dead");
+    log_job("error", "job_over", job, &format!("dead: {error}"));
     Ok(Disposition::Over)
 }
 
@@ -184,13 +333,9 @@ fn over(job: &Job) -> Disposition {
 
 async fn run(env: &Env, config: &Config, job: &Job, ledger: &Ledger<'_>) -> Result<Done, Failure> {
     match job.kind {
-        JobKind::Project => {
-            let snapshot = Snapshot::deserialize(&job.payload)
-                .map_err(|_| Failure::Permanent("not a snapshot".to_owned()))?;
-            project(env, &snapshot).await.map_err(|error| Failure::Retryable(error.to_string()))?;
-            Ok(Done::Unrecorded)
-        }
         JobKind::SendReceipt => send_receipt::run(env, config, job, ledger).await,
+        // They come last, and by another way.
+        JobKind::Project => Err(Failure::Permanent("a projection is no job of its own".to_owned())),
         JobKind::Retired => retired(ledger).await,
     }
 }

@@ -1,19 +1,25 @@
-//! The state of each job, in D1. A row appears with the first attempt of a job that must not be done twice, and with the first
-//! failure of any other job.
+//! The state of each job, in D1. A row appears with a job's first failure. One that is done at its first attempt stands in the row of
+//! its payment: most jobs are.
+
+use std::cell::OnceCell;
 
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use worker::{Env, Result};
 
 use messages::job::{Job, OF_OBJECT};
+use once::id::ObjectId;
 use payments::engine::{Rows, StagedJob};
+use payments::payment::id::PaymentId;
 use runtime::db::Db;
 
+/// For how long after a payment was made the jobs that are done stand in its row, in ms: who looks for them by time looks for it.
+pub(super) const IN_PAYMENT_MS: u64 = 3_600_000;
 /// How many lines of a job's history are kept.
 const HISTORY_MAX: usize = 50;
 
 /// A job's row.
-#[derive(Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize)]
 pub(super) struct JobRow {
     pub(super) state: String,
     pub(super) attempts: u32,
@@ -55,14 +61,61 @@ impl FailedAs {
 
 /// One job's access to the table `jobs`.
 pub(super) struct Ledger<'a> {
-    pub(super) db: Db,
-    pub(super) job: &'a Job,
+    db: Db,
+    job: &'a Job,
+    /// Its row, as it was before this attempt.
+    row: Option<JobRow>,
+    /// What this attempt sends, if it is the first.
+    frozen: OnceCell<String>,
     pub(super) now_ms: u64,
 }
 
+/// The rows that some jobs have, by their ids.
+pub(super) struct KnownJobs(Vec<KnownJob>);
+
+#[derive(Debug, Deserialize)]
+struct KnownJob {
+    job_id: String,
+    #[serde(flatten)]
+    row: JobRow,
+}
+
+impl KnownJobs {
+    /// Reads them, in one statement.
+    pub(super) async fn read(env: &Env, jobs: &[Job]) -> Result<Self> {
+        let ids: Vec<&str> = jobs.iter().map(|job| job.job_id.as_str()).collect();
+        let payments: Vec<Option<String>> = jobs.iter().map(payment_of).collect();
+        let values = vec![serde_json::to_string(&ids)?.into(), serde_json::to_string(&payments)?.into()];
+        Ok(Self(Db::of(env)?.rows(KNOWN, values).await?))
+    }
+
+    fn row(&self, job: &Job) -> Option<JobRow> {
+        let rows = || self.0.iter().filter(|known| known.job_id == job.job_id);
+        // A row of its own is not over because another message of the same job has done it: it is done once more, under the same key.
+        let apart = rows().find(|known| known.row.state != "done");
+        apart.or_else(|| rows().next()).map(|known| known.row.clone())
+    }
+}
+
+/// The payment in whose object a job was staged.
+fn payment_of(job: &Job) -> Option<String> {
+    ObjectId::from_hex(&job.object).map(|object| PaymentId::in_object(object).to_string())
+}
+
+/// The rows of the jobs `?1`, with those that are done without one in the payments `?2`: two JSON arrays.
+const KNOWN: &str = "SELECT job_id, state, attempts, frozen, first_at_ms FROM jobs WHERE job_id IN (SELECT value FROM json_each(?1))
+     UNION ALL SELECT done.key, 'done', 1, NULL, 0 FROM payments, json_each(payments.done_jobs) AS done
+     WHERE payments.payment_id IN (SELECT value FROM json_each(?2)) AND done.key IN (SELECT value FROM json_each(?1))";
+
 impl<'a> Ledger<'a> {
-    pub(super) fn new(env: &Env, job: &'a Job) -> Result<Self> {
-        Ok(Self { db: Db::of(env)?, job, now_ms: worker::Date::now().as_millis() })
+    pub(super) fn new(env: &Env, job: &'a Job, known: &KnownJobs) -> Result<Self> {
+        let now_ms = worker::Date::now().as_millis();
+        Ok(Self { db: Db::of(env)?, job, row: known.row(job), frozen: OnceCell::new(), now_ms })
+    }
+
+    /// Whether it has a row.
+    pub(super) const fn has_row(&self) -> bool {
+        self.row.is_some()
     }
 
     /// The job's row, if it has one.
@@ -71,33 +124,61 @@ impl<'a> Ledger<'a> {
         self.db.first(sql, vec![self.job.job_id.as_str().into()]).await
     }
 
-    /// Counts an attempt. `frozen` is what is sent: the first attempt stores it, later ones get it back. `None` if the job is over.
-    pub(super) async fn begin(&self, frozen: Option<&str>) -> Result<Option<JobRow>> {
-        let sql =
-            "INSERT INTO jobs (job_id, kind, object, state, attempts, payload, frozen, first_at_ms, history,
-                staged_at_ms, updated_at_ms)
-             VALUES (?1, ?2, ?3, 'tried', 1, ?4, ?7, ?6, '[]', ?5, ?6)
-             ON CONFLICT (job_id) DO UPDATE SET attempts = jobs.attempts + 1, updated_at_ms = ?6
-             WHERE jobs.state = 'tried'
-             RETURNING state, attempts, frozen, first_at_ms";
-        let job = self.job;
-        let values = vec![
-            job.job_id.as_str().into(),
-            job.kind.as_str().into(),
-            job.object.as_str().into(),
-            job.payload.to_string().into(),
-            job.staged_at_ms.into(),
-            self.now_ms.into(),
-            frozen.into(),
-        ];
-        self.db.first(sql, values).await
+    /// Counts an attempt. `frozen` is what is sent: the first attempt keeps it should it fail, later ones get it back. `None` if the job is
+    /// over.
+    pub(super) async fn begin(&self, frozen: Option<String>) -> Result<Option<JobRow>> {
+        let Some(row) = &self.row else {
+            let frozen = frozen.map(|text| self.frozen.get_or_init(|| text).clone());
+            return Ok(Some(JobRow { frozen, first_at_ms: self.now_ms, ..JobRow::default() }));
+        };
+        if row.is_over() {
+            return Ok(None);
+        }
+        let sql = "UPDATE jobs SET attempts = attempts + 1, frozen = coalesce(frozen, ?3), updated_at_ms = ?2
+             WHERE job_id = ?1 AND state = 'tried' RETURNING state, attempts, frozen, first_at_ms";
+        self.db.first(sql, vec![self.job.job_id.as_str().into(), self.now_ms.into(), frozen.into()]).await
     }
 
-    /// Marks the job as done, from any state, and deletes its payload.
+    /// Marks the job as done, and deletes its payload. Without a row it is written into that of its payment.
     pub(super) async fn done(&self, result: &str) -> Result<()> {
-        let sql = "UPDATE jobs SET state = 'done', payload = NULL, frozen = NULL, result = ?2, updated_at_ms = ?3 WHERE job_id = ?1";
+        let job_id = self.job.job_id.as_str();
         let now_ms = worker::Date::now().as_millis();
-        self.db.run(sql, vec![self.job.job_id.as_str().into(), result.into(), now_ms.into()]).await.map(drop)
+        if self.row.is_some() {
+            let sql = "UPDATE jobs SET state = 'done', payload = NULL, frozen = NULL, result = ?2, updated_at_ms = ?3 WHERE job_id = ?1";
+            return self.db.run(sql, vec![job_id.into(), result.into(), now_ms.into()]).await.map(drop);
+        }
+        let sql = "UPDATE payments SET done_jobs = json_patch(coalesce(done_jobs, '{}'), ?2)
+             WHERE payment_id = ?1 AND created_at_ms > ?3";
+        let done = json!({ job_id: self.as_done(result, now_ms) }).to_string();
+        let since_ms = self.job.staged_at_ms.saturating_sub(IN_PAYMENT_MS);
+        let values = vec![payment_of(self.job).into(), done.into(), since_ms.into()];
+        if self.db.run(sql, values).await? > 0 {
+            return Ok(());
+        }
+        let sql = "INSERT INTO jobs (job_id, kind, object, state, attempts, first_at_ms, history, result, staged_at_ms, updated_at_ms)
+             VALUES (?1, ?2, ?3, 'done', 1, ?4, '[]', ?5, ?6, ?7) ON CONFLICT (job_id) DO UPDATE SET state = 'done', payload = NULL,
+                frozen = NULL, result = excluded.result, updated_at_ms = excluded.updated_at_ms";
+        let values = vec![
+            job_id.into(),
+            self.job.kind.as_str().into(),
+            self.job.object.as_str().into(),
+            self.now_ms.into(),
+            result.into(),
+            self.job.staged_at_ms.into(),
+            now_ms.into(),
+        ];
+        self.db.run(sql, values).await.map(drop)
+    }
+
+    /// As it stands in the payment's row, once done.
+    fn as_done(&self, result: &str, now_ms: u64) -> Value {
+        json!([self.job.kind.as_str(), result, self.job.staged_at_ms, now_ms])
+    }
+
+    /// Adds it to what a projection writes into the payment's row.
+    pub(super) fn add_to(&self, done: &mut Map<String, Value>, result: &str) {
+        let now_ms = worker::Date::now().as_millis();
+        done.insert(self.job.job_id.clone(), self.as_done(result, now_ms));
     }
 
     /// Records a failed attempt, with one more line of the history: two messages of one job may fail at the same time.
@@ -105,8 +186,8 @@ impl<'a> Ledger<'a> {
         let (state, from) = end.states();
         let sql = format!(
             "INSERT INTO jobs (job_id, kind, object, state, attempts, payload, first_at_ms, history, staged_at_ms,
-                updated_at_ms)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?9, json_array(json(?7)), ?8, ?9)
+                updated_at_ms, frozen)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?9, json_array(json(?7)), ?8, ?9, ?10)
              ON CONFLICT (job_id) DO UPDATE SET state = excluded.state, attempts = excluded.attempts,
                 history = json_insert(CASE WHEN json_array_length(jobs.history) < {HISTORY_MAX} THEN jobs.history
                     ELSE json_remove(jobs.history, '$[0]') END, '$[#]', json(?7)),
@@ -124,6 +205,7 @@ impl<'a> Ledger<'a> {
             json!({ "at_ms": worker::Date::now().as_millis(), "error": error }).to_string().into(),
             job.staged_at_ms.into(),
             self.now_ms.into(),
+            self.frozen.get().map(String::as_str).into(),
         ];
         self.db.run(&sql, values).await.map(drop)
     }

@@ -19,8 +19,6 @@ impl From<worker::Error> for Failure {
 
 /// What an attempt has achieved.
 pub(super) enum Done {
-    /// It is done, and needs no row.
-    Unrecorded,
     /// It is done, with this result for the ledger.
     Recorded(String),
     /// It was over before.

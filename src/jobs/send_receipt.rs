@@ -1,7 +1,8 @@
 //! `send_receipt`: an email through Resend, once. <https://resend.com/docs/dashboard/emails/idempotency-keys>
 //!
-//! Resend keeps an idempotency key for 24 hours, longer than all attempts of a job take; afterwards the job's row protects it. The first
-//! attempt stores the email, so that it never changes under one key.
+//! Resend keeps an idempotency key for 24 hours, longer than all attempts of a job take; afterwards the job's row protects it. An attempt that
+//! fails stores the email, so that it never changes under one key; one that breaks off leaves nothing, and is made again with the same job. So
+//! a job without a row is sent within the same time after it was staged, and not later: it may have been sent before.
 
 use serde::Deserialize;
 use worker::Env;
@@ -28,10 +29,16 @@ pub(super) async fn run(env: &Env, config: &Config, job: &Job, ledger: &Ledger<'
     };
     let rendered =
         receipt::email(&receipt, &email.from).map_err(|error| Failure::Permanent(error.to_string()))?;
-    let Some(known) = ledger.begin(Some(&rendered.to_string())).await? else {
+    let Some(known) = ledger.begin(Some(rendered.to_string())).await? else {
         return Ok(Done::Already);
     };
-    if known.attempts > 1 && ledger.now_ms.saturating_sub(known.first_at_ms) > WINDOW_MS {
+    let since_ms = match (ledger.has_row(), known.attempts) {
+        (false, _) => job.staged_at_ms,
+        // An operator has requeued it.
+        (true, 1) => ledger.now_ms,
+        (true, _) => known.first_at_ms,
+    };
+    if ledger.now_ms.saturating_sub(since_ms) > WINDOW_MS {
         return Err(Failure::Permanent(
             "whether it was sent can no longer be found out by its key".to_owned(),
         ));

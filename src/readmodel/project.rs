@@ -1,27 +1,31 @@
 //! Writes a snapshot into the read model, where no newer one is.
 
 use serde::Serialize;
+use serde_json::{Map, Value};
 use worker::{Env, Result};
 
 use messages::snapshot::{AuditRow, KeyRow, PaymentRow, Snapshot};
-use runtime::db::{Db, Value};
+use runtime::db::{self, Db};
 
-/// All of a snapshot, or nothing. The rows go as one JSON text a table: a batch has few statements, however many rows.
-pub async fn project(env: &Env, snapshot: &Snapshot) -> Result<()> {
-    let statements = statements(snapshot)?;
+/// All of a snapshot, or nothing. The rows go as one JSON text a table: a batch has few statements, however many rows. Gives whether the
+/// payment's row is this one: then it says that these jobs are done, too.
+pub async fn project(env: &Env, snapshot: &Snapshot, done_jobs: &Map<String, Value>) -> Result<bool> {
+    let statements = statements(snapshot, done_jobs)?;
     if statements.is_empty() {
-        return Ok(());
+        return Ok(false);
     }
+    let payments = statements.iter().position(|(sql, _)| sql.starts_with("INSERT INTO payments"));
     let db = Db::of(env)?;
     let statements = statements.into_iter().map(|(sql, values)| db.statement(&sql, values));
-    db.batch(statements.collect::<Result<_>>()?).await
+    let changed = db.batch_changes(statements.collect::<Result<_>>()?).await?;
+    Ok(payments.and_then(|position| changed.get(position).copied()).is_some_and(|rows| rows > 0))
 }
 
 /// A statement, and its values.
-type Statement = (String, Vec<Value>);
+type Statement = (String, Vec<db::Value>);
 
-fn statements(snapshot: &Snapshot) -> serde_json::Result<Vec<Statement>> {
-    let (payment, apart) = split(snapshot);
+fn statements(snapshot: &Snapshot, done_jobs: &Map<String, Value>) -> serde_json::Result<Vec<Statement>> {
+    let (payment, apart) = split(snapshot, done_jobs);
     let mut statements = Vec::new();
     if !snapshot.refunds.is_empty() {
         statements.push(upsert(&REFUNDS, snapshot, &snapshot.refunds)?);
@@ -71,6 +75,7 @@ struct Payment<'a> {
     created_data: Option<&'a str>,
     captured_data: Option<&'a str>,
     captured_at_ms: Option<u64>,
+    done_jobs: Option<&'a Map<String, Value>>,
 }
 
 /// What has rows of its own.
@@ -80,7 +85,7 @@ struct Apart<'a> {
 }
 
 /// Which of it the payment's row holds, and which not.
-fn split(snapshot: &Snapshot) -> (Option<Payment<'_>>, Apart<'_>) {
+fn split<'a>(snapshot: &'a Snapshot, done_jobs: &'a Map<String, Value>) -> (Option<Payment<'a>>, Apart<'a>) {
     let all = Apart { keys: snapshot.keys.iter().collect(), audit: snapshot.audit.iter().collect() };
     let Some(payment) = &snapshot.payment else { return (None, all) };
     let (of_payment, keys): (Vec<_>, Vec<_>) =
@@ -109,6 +114,7 @@ fn split(snapshot: &Snapshot) -> (Option<Payment<'_>>, Apart<'_>) {
         created_data: created.map(|record| record.data.as_str()),
         captured_data: captured.map(|record| record.data.as_str()),
         captured_at_ms: captured.map(|record| record.at_ms),
+        done_jobs: (!done_jobs.is_empty()).then_some(done_jobs),
     };
     (Some(row), Apart { keys, audit })
 }
@@ -186,6 +192,7 @@ const PAYMENTS: Table = Table {
         "created_data",
         "captured_data",
         "captured_at_ms",
+        "done_jobs",
     ],
 };
 const REFUNDS: Table = Table {
@@ -231,9 +238,14 @@ const KEYS: Table = Table {
 
 /// What a column becomes that this snapshot may not tell of. A record stays as it is; a key may have moved to a row of its own.
 fn unless_told(column: &str) -> String {
-    match column.starts_with("key_") {
-        true => format!("CASE WHEN ?5 ->> '$[0].tells_key' THEN excluded.{column} ELSE {column} END"),
-        false => format!("coalesce({column}, excluded.{column})"),
+    match column {
+        "done_jobs" => "CASE WHEN excluded.done_jobs IS NULL THEN done_jobs
+            ELSE json_patch(coalesce(done_jobs, '{}'), excluded.done_jobs) END"
+            .to_owned(),
+        key if key.starts_with("key_") => {
+            format!("CASE WHEN ?5 ->> '$[0].tells_key' THEN excluded.{column} ELSE {column} END")
+        }
+        _ => format!("coalesce({column}, excluded.{column})"),
     }
 }
 
@@ -256,7 +268,7 @@ fn upsert<T: Serialize>(table: &Table, snapshot: &Snapshot, rows: &[T]) -> serde
         sets.join(", "),
     );
     let rows = serde_json::to_string(rows)?;
-    let values: Vec<Value> = vec![
+    let values: Vec<db::Value> = vec![
         snapshot.object.as_str().into(),
         snapshot.version.into(),
         snapshot.at_ms.into(),
@@ -287,11 +299,15 @@ mod tests {
     }
 
     fn told(model: &Connection, snapshot: &Snapshot) {
-        for (sql, values) in statements(snapshot).unwrap() {
+        told_with(model, snapshot, &Map::new());
+    }
+
+    fn told_with(model: &Connection, snapshot: &Snapshot, done_jobs: &Map<String, Value>) {
+        for (sql, values) in statements(snapshot, done_jobs).unwrap() {
             let values = values.into_iter().map(|value| match value {
-                Value::Null => Sql::Null,
-                Value::Number(number) => Sql::Integer(number.cast_signed()),
-                Value::Text(text) => Sql::Text(text),
+                db::Value::Null => Sql::Null,
+                db::Value::Number(number) => Sql::Integer(number.cast_signed()),
+                db::Value::Text(text) => Sql::Text(text),
             });
             model.execute(&sql, rusqlite::params_from_iter(values)).unwrap();
         }
@@ -378,6 +394,38 @@ mod tests {
         assert_eq!(rows(&model), [1, 0, 0]);
         assert_eq!(text(&model, KEYS_SHOWN), "1 finished 201 99");
         assert_eq!(text(&model, AUDIT_SHOWN), BOTH_RECORDS);
+    }
+
+    #[test]
+    fn jobs_that_are_done_stand_in_the_payment_and_stay_there() {
+        let model = read_model();
+        let done = |job_id: &str, at_ms: u64| {
+            Map::from_iter([(job_id.to_owned(), json!(["send_receipt", "an id", 10, at_ms]))])
+        };
+        let shown = || {
+            text(
+                &model,
+                "SELECT group_concat(job_id || ' ' || kind || ' ' || state || ' ' || result || ' ' || staged_at_ms || ' ' || updated_at_ms, ', ')
+                 FROM (SELECT * FROM job_list ORDER BY job_id)",
+            )
+        };
+        told_with(&model, &snapshot(1), &done("a", 11));
+        told(&model, &snapshot(2));
+        told_with(&model, &snapshot(3), &done("b", 12));
+        let both = "a send_receipt done an id 10 11, b send_receipt done an id 10 12";
+        assert_eq!(shown(), both);
+        // Who brings an older snapshot has to say it by itself.
+        told_with(&model, &snapshot(3), &done("c", 13));
+        assert_eq!(shown(), both);
+        // A row of its own is preferred.
+        model
+            .execute(
+                "INSERT INTO jobs (job_id, kind, object, state, attempts, first_at_ms, history, result, staged_at_ms, updated_at_ms)
+                 VALUES ('a', 'send_receipt', 'o', 'dead', 5, 1, '[]', 'none', 2, 3)",
+                (),
+            )
+            .unwrap();
+        assert!(shown().starts_with("a send_receipt dead none 2 3, b "));
     }
 
     #[test]

@@ -127,7 +127,7 @@ describe('dead letters', () => {
 
 describe('a dead receipt', () => {
   const EMAILS = { path: '/resend/' };
-  const rowOf = async (job) => (await site.rows('SELECT * FROM jobs WHERE job_id = ?', job))[0];
+  const rowOf = async (job) => (await site.rows('SELECT * FROM job_list WHERE job_id = ?', job))[0];
   const becomes = (job, state) =>
     until(`${job} is ${state}`, async () => (await rowOf(job))?.state === state, { everyMs: 50 });
   const endsOf = (job) =>

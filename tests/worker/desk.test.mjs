@@ -487,7 +487,7 @@ describe('no page', () => {
     const { id } = answer.json();
     await until(
       'its receipt has a row',
-      async () => (await site.rows('SELECT 1 AS one FROM jobs WHERE job_id LIKE ?', `${id}%`)).length,
+      async () => (await site.rows('SELECT 1 AS one FROM job_list WHERE job_id LIKE ?', `${id}%`)).length,
     );
     const payment = await look(`/admin/payments/${id}`);
     const [keyPath] = /\/admin\/keys\/[0-9a-f]{64}\/1/.exec(payment.text);

@@ -36,7 +36,7 @@ const user = client(site);
 after(() => site.close());
 afterEach(() => site.simulator.calm());
 
-const rowOf = async (job) => (await site.rows('SELECT * FROM jobs WHERE job_id = ?', job))[0];
+const rowOf = async (job) => (await site.rows('SELECT * FROM job_list WHERE job_id = ?', job))[0];
 /** The row of a job, once it is in this state. */
 const becomes = (job, state) =>
   until(
@@ -269,6 +269,20 @@ describe('an email that', () => {
   });
 });
 
+describe('an email without a row', () => {
+  test('is not sent a day after it was staged: it may have been sent before, and its key be forgotten there', async () => {
+    const { id } = await paid(client(site, NO_ADDRESS));
+    const staged = (job_id, hours) =>
+      receiptJob(id, { job_id, staged_at_ms: Date.now() - hours * 3_600_000 });
+    const [late, control] = [staged(`${id}_late_receipt`, 24), staged(`${id}_control_receipt`, 22)];
+    await deliver(late, control);
+    const dead = await becomes(late.job_id, 'dead');
+    assert.match(errors(dead)[0], /can no longer be found out/);
+    await becomes(control.job_id, 'done');
+    assert.deepEqual([(await sends(late.job_id)).length, (await sends(control.job_id)).length], [0, 1]);
+  });
+});
+
 describe('a message to the pilot, which only releases before have staged,', () => {
   test('is not sent, and a person is told so', async () => {
     const job = messageJob((await paid(user)).id);
@@ -361,7 +375,7 @@ describe('the count of jobs', async () => {
   test('counts the end of each once, however often its message comes', async () => {
     const { JOBS } = await counted.worker.getEnv();
     const send = (job) =>
-      JOBS.send(JSON.stringify({ version: 1, staged_at_ms: 1, ...job }), { contentType: 'text' });
+      JOBS.send(JSON.stringify({ version: 1, staged_at_ms: Date.now(), ...job }), { contentType: 'text' });
     const ends = (job) =>
       counted.logs().filter(({ message }) => message.includes('job_over') && message.includes(job)).length;
     const done = async () => {

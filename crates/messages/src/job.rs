@@ -110,8 +110,10 @@ fn message<T>(jobs: Vec<(T, String)>) -> Message<T> {
 /// What is known in the read model of an object's jobs: of those with the ids `?1`, a JSON array, which are over, as one; up to which version
 /// the object `?2` is shown; and up to which audit record all of them are there, from `?3` on, up to which they were.
 pub const OVER: &str = "SELECT
-        (SELECT json_group_array(job_id) FROM jobs
-         WHERE job_id IN (SELECT value FROM json_each(?1)) AND state IN ('done', 'dead', 'purged')) AS jobs,
+        (SELECT json_group_array(job_id) FROM (SELECT job_id FROM jobs
+         WHERE job_id IN (SELECT value FROM json_each(?1)) AND state IN ('done', 'dead', 'purged')
+         UNION SELECT done.key FROM payments, json_each(payments.done_jobs) AS done
+         WHERE payments.payment_id = ?4 AND done.key IN (SELECT value FROM json_each(?1)))) AS jobs,
         (SELECT coalesce(max(version), 0) FROM (SELECT version FROM keys WHERE object = ?2
             UNION ALL SELECT version FROM payments WHERE payment_id = ?4)) AS version,
         (WITH RECURSIVE told (audit_id) AS (SELECT ?3 UNION ALL

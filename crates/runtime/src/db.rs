@@ -95,7 +95,16 @@ impl Db {
 
     /// Runs all of them, or none.
     pub async fn batch(&self, statements: Vec<D1PreparedStatement>) -> Result<()> {
-        self.0.batch(statements).await?.iter().try_for_each(counted)
+        self.batch_changes(statements).await.map(drop)
+    }
+
+    /// The same. Gives how many rows each has changed.
+    pub async fn batch_changes(&self, statements: Vec<D1PreparedStatement>) -> Result<Vec<usize>> {
+        let changed = |result: &D1Result| {
+            counted(result)?;
+            Ok(result.meta()?.and_then(|meta| meta.changes).unwrap_or(0))
+        };
+        self.0.batch(statements).await?.iter().map(changed).collect()
     }
 }
 

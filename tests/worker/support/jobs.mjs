@@ -10,7 +10,7 @@ async function openJobs(site, resource) {
   if (!staged?.length) return [];
   const object = objectId(resource);
   const over = await site.rows(
-    "SELECT job_id FROM jobs WHERE object = ? AND state IN ('done', 'dead', 'purged')",
+    "SELECT job_id FROM job_list WHERE object = ? AND state IN ('done', 'dead', 'purged')",
     object,
   );
   const [{ version }] = await site.rows(
@@ -36,10 +36,10 @@ export const LOOKS_SOON = { OUTBOX_MS: '400', CONFIRM_MS: '1200' };
 export const jobsForgotten = (site, resource) =>
   until('its jobs are forgotten', async () => (await site.objects.jobs(resource)).length === 0);
 
-/** The jobs of a resource's object that left a row, by their ids: once all that was staged is over. */
+/** The jobs of a resource's object that are known to the read model, by their ids: once all that was staged is over. */
 export async function jobsOf(site, resource) {
   await jobsOver(site, resource);
-  return site.rows('SELECT * FROM jobs WHERE object = ? ORDER BY job_id', objectId(resource));
+  return site.rows('SELECT * FROM job_list WHERE object = ? ORDER BY job_id', objectId(resource));
 }
 
 /** The ids of the receipts that were sent for a resource's object: each is done, and in the mailbox once. */
