@@ -17,6 +17,8 @@ const LEFT: f64 = 54.0;
 const RIGHT: f64 = 8.0;
 const TOP: f64 = 10.0;
 const BOTTOM: f64 = 24.0;
+/// The fewest buckets of a plot: one bar as wide as the plot would say nothing.
+const BUCKETS_MIN: usize = 12;
 /// How many times are written below.
 const LABELS: usize = 4;
 
@@ -57,12 +59,14 @@ impl Unit {
 }
 
 /// Round durations beyond the seconds, in ms: as people divide time.
-const ROUND_MS: [u64; 13] = [
+const ROUND_MS: [u64; 15] = [
+    60_000,
     120_000,
     240_000,
     600_000,
     1_200_000,
     2_400_000,
+    3_600_000,
     7_200_000,
     14_400_000,
     43_200_000,
@@ -111,6 +115,8 @@ pub struct Plot {
     pub id: String,
     /// What it shows.
     pub title: String,
+    /// What is counted, in a sentence.
+    pub note: &'static str,
     /// What its values are.
     pub unit: Unit,
     /// How they are drawn.
@@ -119,6 +125,19 @@ pub struct Plot {
     pub window: TimeWindow,
     /// The values.
     pub series: Vec<Series>,
+}
+
+/// Begins all plots of a page where the first of them has something to show, so that it does not stand in a corner.
+pub fn fit(plots: &mut [Plot]) {
+    let first = |plot: &Plot| {
+        let firsts = plot.series.iter().filter_map(|one| one.values.iter().position(Option::is_some));
+        firsts.min().map(|first| first.min(plot.window.count.saturating_sub(BUCKETS_MIN)))
+    };
+    let skipped = plots.iter().filter_map(first).min().unwrap_or(0);
+    for plot in plots {
+        plot.window = plot.window.without_first(skipped);
+        plot.series.iter_mut().for_each(|one| drop(one.values.drain(..skipped.min(one.values.len()))));
+    }
 }
 
 impl Plot {
@@ -300,17 +319,19 @@ fn y(value: u64, top: u64) -> f64 {
     HEIGHT - BOTTOM - share * (HEIGHT - TOP - BOTTOM)
 }
 
-/// The top of an axis: the next of 1, 2, 4, 10, 20, 40, … whose half is whole too.
+/// The top of an axis: the next round number, and its half is whole too.
 pub fn top(highest: u64) -> u64 {
     let mut decade = 1u64;
     loop {
-        for step in [1, 2, 4] {
-            let top = decade.saturating_mul(step);
-            if top >= highest {
+        for step in [10, 12, 16, 20, 24, 30, 40, 50, 60, 80] {
+            let top = decade.saturating_mul(step) / 10;
+            let is_whole = decade >= 10 || matches!(step, 10 | 20 | 40 | 60 | 80);
+            if top >= highest && is_whole {
                 return top;
             }
         }
-        decade = decade.saturating_mul(10);
+        let Some(next) = decade.checked_mul(10) else { return u64::MAX };
+        decade = next;
     }
 }
 
@@ -324,7 +345,15 @@ mod tests {
         let mut all = vec![None; window.count];
         all.splice(..values.len(), values);
         let series = vec![Series { name: "Paid", class: "paid", values: all }];
-        Plot { id: "p".into(), title: "Payments <now>".into(), unit: Unit::Count, shape, window, series }
+        Plot {
+            id: "p".into(),
+            title: "Payments <now>".into(),
+            note: "",
+            unit: Unit::Count,
+            shape,
+            window,
+            series,
+        }
     }
 
     fn numbers_are_finite(svg: &str) {
@@ -366,6 +395,29 @@ mod tests {
     }
 
     #[test]
+    fn plots_begin_together_where_the_first_of_them_has_something() {
+        let late = |bucket: usize| {
+            let mut values = vec![None; 48];
+            values[bucket] = Some(7);
+            plot(Shape::Bars, values)
+        };
+        let mut plots = [late(40), late(20), plot(Shape::Lines, vec![])];
+        let (end_ms, moment) = (plots[0].window.start_ms, plots[0].window.moment(40));
+        fit(&mut plots);
+        for plot in &plots {
+            assert_eq!((plot.window.count, plot.series[0].values.len()), (28, 28));
+            assert_eq!(plot.window.start_ms, end_ms + 20 * plot.window.bucket_ms);
+        }
+        assert_eq!((plots[0].series[0].values[20], plots[0].window.moment(20)), (Some(7), moment));
+        let mut newest = [late(47)];
+        fit(&mut newest);
+        assert_eq!(newest[0].window.count, BUCKETS_MIN);
+        let mut empty = [plot(Shape::Bars, vec![])];
+        fit(&mut empty);
+        assert_eq!(empty[0].window.count, 48);
+    }
+
+    #[test]
     fn a_gap_breaks_the_line() {
         let svg = plot(Shape::Lines, vec![Some(1), Some(2), None, Some(3), Some(4)]).svg();
         let path = svg.split("plot-line paid\"><path d=\"").nth(1).unwrap().split('"').next().unwrap();
@@ -375,10 +427,10 @@ mod tests {
     #[test]
     fn the_axis_ends_above_all_values_at_a_round_number() {
         let tops = [0, 1, 2, 3, 5, 11, 41, 101, 999].map(top);
-        assert_eq!(tops, [1, 1, 2, 4, 10, 20, 100, 200, 1000]);
+        assert_eq!(tops, [1, 1, 2, 4, 6, 12, 50, 120, 1000]);
         assert!(top(u64::MAX) == u64::MAX);
         let durations = [30, 40_000, 40_001, 3_000_000, 100_000_000].map(|ms| Unit::Duration.top(ms));
-        assert_eq!(durations.map(format::duration), ["40 ms", "40 s", "2 min", "2 h", "2 d"]);
+        assert_eq!(durations.map(format::duration), ["30 ms", "40 s", "1 min", "1 h", "2 d"]);
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use futures_util::try_join;
 
-use super::chart::{Plot, Series, Shape, Unit};
+use super::chart::{self, Plot, Series, Shape, Unit};
 use super::context::Desk;
 use super::format;
 use super::queries::{self, Ended, Took};
@@ -126,18 +126,22 @@ pub(crate) async fn page(desk: &Desk<'_>) -> Result<Answer, Problem> {
         },
         behind(&lists),
     ];
-    let mut charts = vec![drawn(payments(window, &ended), "By the time at which they were begun.")];
-    for (currency, _) in sums.iter().take(CURRENCIES_MAX) {
-        charts.push(drawn(volume_of(window, &ended, currency), "What was taken; refunds are not taken off."));
-    }
-    charts.push(drawn(
-        durations(window, "latency", "Time to the response", &latency),
+    let mut plots = vec![payments(window, &ended)];
+    plots.extend(sums.iter().take(CURRENCIES_MAX).map(|(currency, _)| volume_of(window, &ended, currency)));
+    plots.push(durations(
+        window,
+        ("latency", "Time to the response"),
         "From the first request of a key to its stored response.",
+        &latency,
     ));
-    charts.push(drawn(
-        durations(window, "lag", "Time to the end of a job", &lag),
+    plots.push(durations(
+        window,
+        ("lag", "Time to the end of a job"),
         "Receipts and messages: from the commit that stages them to their end.",
+        &lag,
     ));
+    chart::fit(&mut plots);
+    let charts = plots.into_iter().map(drawn).collect();
     let page = Overview {
         site: desk.site(),
         chrome,
@@ -182,8 +186,8 @@ const fn name(range: Range) -> &'static str {
     }
 }
 
-fn drawn(plot: Plot, note: &'static str) -> Chart {
-    Chart { svg: plot.svg(), legend: plot.legend(), title: plot.title, note }
+fn drawn(plot: Plot) -> Chart {
+    Chart { svg: plot.svg(), legend: plot.legend(), title: plot.title, note: plot.note }
 }
 
 /// What was taken of each currency, the most used first.
@@ -222,6 +226,7 @@ fn payments(window: TimeWindow, ended: &[Ended]) -> Plot {
     Plot {
         id: "payments".to_owned(),
         title: "Payments".to_owned(),
+        note: "By the time at which they were begun.",
         unit: Unit::Count,
         shape: Shape::Bars,
         window,
@@ -238,6 +243,7 @@ fn volume_of(window: TimeWindow, ended: &[Ended], currency: &str) -> Plot {
     Plot {
         id: format!("volume-{currency}"),
         title: format!("Volume in {}", currency.to_ascii_uppercase()),
+        note: "What was taken; refunds are not taken off.",
         unit: Unit::Money(currency.to_owned()),
         shape: Shape::Bars,
         window,
@@ -245,10 +251,11 @@ fn volume_of(window: TimeWindow, ended: &[Ended], currency: &str) -> Plot {
     }
 }
 
-fn durations(window: TimeWindow, id: &str, title: &str, took: &[Took]) -> Plot {
+fn durations(window: TimeWindow, (id, title): (&str, &str), note: &'static str, took: &[Took]) -> Plot {
     Plot {
         id: id.to_owned(),
         title: title.to_owned(),
+        note,
         unit: Unit::Duration,
         shape: Shape::Lines,
         window,

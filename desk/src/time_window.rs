@@ -3,6 +3,7 @@
 use payments::utc;
 
 const MINUTE_MS: u64 = 60_000;
+const DAY_MS: u64 = 24 * 60 * MINUTE_MS;
 
 /// How far back.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -73,8 +74,15 @@ impl TimeWindow {
     /// When a bucket begins, as people write it: short, in UTC.
     pub fn label(&self, bucket: usize) -> String {
         let at = utc(self.start_ms.saturating_add(self.bucket_ms.saturating_mul(bucket as u64)));
-        let format = if self.range == Range::Week { "%-d %b" } else { "%H:%M" };
+        let is_long = self.bucket_ms.saturating_mul(self.count as u64) > 2 * DAY_MS;
+        let format = if is_long { "%-d %b" } else { "%H:%M" };
         at.map(|at| at.format(format).to_string()).unwrap_or_default()
+    }
+
+    /// Begins so many buckets later.
+    pub const fn without_first(self, buckets: usize) -> Self {
+        let start_ms = self.start_ms.saturating_add(self.bucket_ms.saturating_mul(buckets as u64));
+        Self { start_ms, count: self.count.saturating_sub(buckets), ..self }
     }
 
     /// The same, exactly.

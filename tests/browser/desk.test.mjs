@@ -360,6 +360,23 @@ describe('at the desk', () => {
     }
   });
 
+  test('between a phone and a desk the list of payments is a table whose sums and names of columns are not broken', async (t) => {
+    const { page } = await operator(t);
+    await page.setViewportSize({ width: 768, height: 1024 });
+    await page.goto('/admin/payments');
+    const lines = await page.locator('.list th, .list td[data-label=Amount]').evaluateAll((cells) =>
+      cells.map((cell) => {
+        const text = document.createRange();
+        text.selectNodeContents([...cell.childNodes].find(({ data }) => data?.trim()) ?? cell);
+        return [cell.textContent.trim(), text.getClientRects().length];
+      }),
+    );
+    assert.ok(lines.length > 10);
+    for (const [text, count] of lines) assert.ok(count <= 1, `${text}: ${count} lines`);
+    const [wide, room] = await page.evaluate(() => [document.body.scrollWidth, innerWidth]);
+    assert.ok(wide <= room, `${wide} px`);
+  });
+
   test('a break is accepted with a note, and stands in the audit with who and when', async (t) => {
     const { page } = await operator(t);
     await page.goto('/admin/breaks');
