@@ -161,6 +161,10 @@ describe('3-D Secure', () => {
       return heading(seen) === RECEIPT && seen;
     });
     await assertPaidOnce(page, { card: BANK });
+    // Stripe's refusal does not name the card: it is asked for.
+    await until('the card', async () =>
+      /<dt>Card<\/dt><dd>Visa ···· \d{4}<\/dd>/.test((await visit.visitor.visit(visit.path)).text),
+    );
   });
 
   test('a page of an older try gives up nothing', async () => {

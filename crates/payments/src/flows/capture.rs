@@ -179,6 +179,10 @@ pub(crate) fn settle_move(
     if found.is_some_and(|found| payment.apply(found)) {
         on_transition(phase.rows, phase.ctx)?;
     }
+    // A refusal tells that it was paid meanwhile, and not with which card.
+    if refused.is_some() && phase.payment()?.has_unknown_card() {
+        polling::doubt_all(phase.rows, "card", phase.ctx);
+    }
     // What was told of meanwhile was not asked for.
     polling::schedule(phase.rows, phase.ctx);
     let shown = phase.payment()?.clone().to_json(&phase.rows.resource.refunds, &phase.rows.resource.tries);

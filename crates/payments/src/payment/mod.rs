@@ -421,6 +421,12 @@ impl Payment {
         }
     }
 
+    /// It is paid, and the provider has not said with which card.
+    pub(crate) const fn has_unknown_card(&self) -> bool {
+        let is_paid = matches!(&self.state, PaymentState::Captured { .. });
+        is_paid && !self.is_erased && self.card.is_none()
+    }
+
     /// Takes in what the provider says the payment is. Only forward: what is decided stays decided. What others have captured
     /// beyond the amount is not counted. Gives whether anything changed.
     pub(crate) fn apply(&mut self, found: RemoteState) -> bool {

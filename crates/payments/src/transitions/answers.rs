@@ -107,8 +107,9 @@ fn take_payment(
         _ => None,
     };
     let is_new = payment.apply(found);
+    // What told that it is paid may not have told with which card.
+    payment.paid_with(beside.card);
     if is_new {
-        payment.paid_with(beside.card);
         on_transition(rows, ctx)?;
         let told = done.and_then(|done| by_hand::contradicted_by_state(rows, done));
         contradicted(rows, told, doubt, ctx)?;
