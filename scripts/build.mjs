@@ -48,7 +48,9 @@ export const inputsOf = ({ dir, workspace }) => [
 const assets = {
   'paid-once': {
     docs: ['static/docs.css', 'static/docs.js'],
-    pages: ['static/checkout.css', 'static/cards.svg'],
+    pages: ['checkout.css', 'cards.svg', 'patch.svg', 'mug.svg', 'star-map.svg'].map(
+      (file) => `static/${file}`,
+    ),
   },
 };
 

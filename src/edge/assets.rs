@@ -14,8 +14,14 @@ pub(super) const CHECKOUT_SCRIPT: Asset = Asset {
 };
 
 /// Files of the order's page that are static assets of the build, in its folder `pages`, with their media types.
-const PAGES: [(&str, &str); 2] =
-    [("checkout.css", "text/css; charset=utf-8"), ("cards.svg", "image/svg+xml")];
+const PAGES: [(&str, &str); 5] = [
+    ("checkout.css", "text/css; charset=utf-8"),
+    ("cards.svg", "image/svg+xml"),
+    // What the demo's cart sells.
+    ("patch.svg", "image/svg+xml"),
+    ("mug.svg", "image/svg+xml"),
+    ("star-map.svg", "image/svg+xml"),
+];
 
 /// `GET /assets/{file}`
 pub(super) async fn serve(app: &App, request: &Request, file: &str) -> Result<Answer, Problem> {

@@ -20,6 +20,8 @@ pub struct Home {
 pub struct OrderLine {
     /// What it is.
     pub name: String,
+    /// The address of its picture.
+    pub image: Option<String>,
     /// How many.
     pub quantity: u32,
     /// The price of one: `$8.00`.

@@ -39,6 +39,51 @@ async function paidOnce(page, amount = 5450) {
   return shown;
 }
 
+/** An order of two mugs, of which the shop has a picture. */
+async function pictured() {
+  const image_url = 'https://cdn.shop.example/mug.svg';
+  const lines = [{ name: 'Enamel mug', unit_amount: 1450, quantity: 2, image_url }];
+  const made = await fetch(new URL('/checkout/sessions', site.origin), {
+    method: 'POST',
+    headers: { authorization: 'Bearer user@example.com', 'content-type': 'application/json' },
+    body: JSON.stringify({ order_id: crypto.randomUUID(), currency: 'usd', lines }),
+  });
+  return new URL((await made.json()).url).pathname;
+}
+
+test('a picture that does not load leaves its room empty, and the order is paid', async (t) => {
+  const path = await pictured();
+  const seen = async (answer) => {
+    const { page, context } = await site.visit(t, { javaScriptEnabled: false });
+    const asked = [];
+    await context.route('https://cdn.shop.example/**', (route) => {
+      asked.push(route.request().headers());
+      return answer(route);
+    });
+    await page.goto(path);
+    const box = await page.locator('.item-picture').boundingBox();
+    const total = await page.locator('.order-lines tfoot').boundingBox();
+    return {
+      page,
+      asked,
+      box,
+      total,
+      width: await page.locator('.item-picture img').evaluate((img) => img.naturalWidth),
+    };
+  };
+  const body =
+    '<svg xmlns="http://www.w3.org/2000/svg" width="400" height="100"><rect width="400" height="100"/></svg>';
+  const shown = await seen((route) => route.fulfill({ contentType: 'image/svg+xml', body }));
+  const lost = await seen((route) => route.abort('failed'));
+  assert.deepEqual([shown.width, lost.width], [400, 0], 'one loads, the other does not');
+  assert.deepEqual([shown.box.width, shown.box.height], [56, 56]);
+  assert.deepEqual([lost.box, lost.total], [shown.box, shown.total], 'nothing moves');
+  assert.equal(shown.asked.length, 1);
+  if (!isFirefox) assert.equal(shown.asked[0].referer, undefined, 'the address of the order stays here');
+  await payButton(lost.page).click();
+  await paidOnce(lost.page, 2900);
+});
+
 for (const javaScriptEnabled of [true, false]) {
   describe(javaScriptEnabled ? 'with JavaScript' : 'without JavaScript', () => {
     /** Somebody with a cart before them. */

@@ -4,7 +4,7 @@ use once::fingerprint::{FieldError, Parameters};
 use once::id::ObjectId;
 use once::key::IdempotencyKey;
 use paid_once::edge::checkout::Order;
-use paid_once::edge::checkout::cart::{Cart, LINES_MAX, Line, NAME_MAX_CHARS, QUANTITY_MAX};
+use paid_once::edge::checkout::cart::{Cart, ImageUrl, LINES_MAX, Line, NAME_MAX_CHARS, QUANTITY_MAX};
 use paid_once::edge::checkout::form_key::{FormKey, Place};
 use paid_once::edge::checkout::order_token::LINK_MAX_LEN;
 use paid_once::edge::checkout::page::{self, Cards, FormState, OrderState, Paid, Visit};
@@ -26,15 +26,15 @@ const USD: Currency = Currency::USD;
 const ELEMENT: Cards<'static> =
     Cards::Element { publishable_key: "pk_test_1", stripe_account: None, script: "/assets/checkout.js?v=1" };
 
-fn line(name: &str, unit_minor: u32, quantity: u32) -> Line {
-    Line { name: name.to_owned(), unit_minor, quantity }
+pub(super) fn line(name: &str, unit_minor: u32, quantity: u32) -> Line {
+    Line { name: name.to_owned(), unit_minor, quantity, image: None }
 }
 
 fn fields(errors: Vec<FieldError>) -> Vec<String> {
     errors.into_iter().map(|error| error.field).collect()
 }
 
-fn order(lines: Vec<Line>) -> Order {
+pub(super) fn order(lines: Vec<Line>) -> Order {
     Order {
         id: "order_1".to_owned(),
         account: "shop".to_owned(),
@@ -49,7 +49,11 @@ fn order(lines: Vec<Line>) -> Order {
 /// A valid line, cheap enough that twenty of them can be charged.
 fn any_line() -> impl Strategy<Value = Line> {
     let name = r#"[A-Za-zÄé“<&>"'0-9][A-Za-zÄé“<&>"' ]{0,20}[A-Za-zÄé0-9]"#;
-    (name, 0..=5_000u32, 1..=QUANTITY_MAX).prop_map(|(name, unit, quantity)| line(&name, unit, quantity))
+    let image = prop::option::of("https://[a-z]{1,8}\\.example(:8443)?/[a-z]{0,8}(\\?[a-z=]{1,4})?");
+    (name, 0..=5_000u32, 1..=QUANTITY_MAX, image).prop_map(|(name, unit, quantity, image)| {
+        let image = image.map(|image| ImageUrl::parse(&image).unwrap());
+        Line { image, ..line(&name, unit, quantity) }
+    })
 }
 
 fn any_order() -> impl Strategy<Value = Order> {
@@ -122,7 +126,7 @@ proptest! {
     #[test]
     fn json_and_form_ask_for_the_same_order(order in any_order()) {
         let lines: Vec<Value> = order.cart.lines().iter()
-            .map(|line| json!({ "name": line.name, "unit_amount": line.unit_minor, "quantity": line.quantity.to_string() }))
+            .map(|line| json!({ "name": line.name, "unit_amount": line.unit_minor, "quantity": line.quantity.to_string(), "image_url": line.image.as_ref().map(ImageUrl::as_str) }))
             .collect();
         let asked = json!({ "order_id": order.id, "currency": "USD", "lines": lines, "return_url": order.return_url });
         let from_json = OrderRequest::parse(&json_parameters(asked), false);
@@ -132,6 +136,7 @@ proptest! {
             pairs.push((format!("lines[{i}][name]"), line.name.clone()));
             pairs.push((format!("lines[{i}][unit_amount]"), line.unit_minor.to_string()));
             pairs.push((format!("lines[{i}][quantity]"), line.quantity.to_string()));
+            pairs.extend(line.image.iter().map(|image| (format!("lines[{i}][image_url]"), image.as_str().to_owned())));
         }
         let from_form = OrderRequest::parse(&Parameters::Form(pairs), false);
         prop_assert_eq!(&from_json, &from_form);
@@ -221,7 +226,7 @@ fn visit(order: &Order) -> Visit<'_> {
     Visit { site, order, shop: None, link: "bGluaw.c2ln", now_ms: 1_795_000_000_000 }
 }
 
-fn refused(asked: Value) -> Vec<String> {
+pub(super) fn refused(asked: Value) -> Vec<String> {
     fields(OrderRequest::parse(&json_parameters(asked), false).unwrap_err())
 }
 

@@ -15,6 +15,7 @@ mod alarm;
 mod card;
 mod check;
 mod checkout;
+mod checkout_pictures;
 mod close;
 mod config;
 mod corpus;

@@ -300,12 +300,61 @@ describe('the shop', () => {
     assert.match(receipt.text, /href="mailto:help@lift-off\.example"/);
   });
 
+  test('shows its pictures: from their hosts alone, which learn nothing, and in no email', async () => {
+    const image_url = 'https://cdn.shop.example/mug.png?w=112';
+    const lines = [{ ...LINES[0], image_url }, LINES[1]];
+    const opened = await open(await newOrder({ lines }));
+    const receipt = await pay(opened);
+    const payment = await assertPaidOnce(receipt);
+    for (const page of [opened.page, receipt]) {
+      const [picture, ...more] = page.text.match(/<img src="https?:[^>]*>/g);
+      assert.deepEqual(more, []);
+      assert.match(
+        picture,
+        /src="https:\/\/cdn\.shop\.example\/mug\.png\?w=112" width="56" height="56" alt=""/,
+      );
+      assert.match(picture, /referrerpolicy="no-referrer"/);
+      const policy = page.header('content-security-policy');
+      assert.match(policy, /img-src 'self' data: https:\/\/cdn\.shop\.example;/);
+      assert.equal(policy.split('https:').length, 2, 'nothing else may be loaded from there');
+    }
+    await receiptsOf(site, payment);
+    const emails = await site.simulator.emails(payment);
+    assert.equal(emails.length, 1);
+    assert.doesNotMatch(JSON.stringify(emails), /cdn\.shop\.example/);
+    const plain = await open(await newOrder());
+    assert.doesNotMatch(plain.page.text, /item-picture/);
+  });
+
+  test('asks for a picture in vain where its address is none', async () => {
+    for (const image_url of [
+      'http://cdn.shop.example/a.png',
+      '//cdn.shop.example/a',
+      'https://a;b/c',
+      '/assets/mug.svg',
+    ]) {
+      const answer = await makeLink(order({ lines: [{ ...LINES[0], image_url }] }));
+      assert.equal(answer.status, 422, image_url);
+      assert.deepEqual(
+        answer.json().errors.map(({ field }) => field),
+        ['lines[0].image_url'],
+      );
+    }
+  });
+
   test('and its page has the files that it asks for', async () => {
-    const { page } = await open(await newOrder());
-    const files = [...page.text.matchAll(/(?:href|src)="(\/assets\/checkout\.css|\/assets\/cards\.svg)"/g)];
-    assert.deepEqual(files.map(([, address]) => address).sort(), [
-      '/assets/cards.svg',
-      '/assets/checkout.css',
+    const { page } = await open(
+      new URL((await site.fetch('/checkout', { redirect: 'manual' })).headers.get('location'), site.url)
+        .pathname,
+    );
+    const files = [...page.text.matchAll(/(?:href|src)="(\/assets\/(?:checkout\.css|[a-z-]+\.svg))"/g)];
+    assert.deepEqual(files.map(([, address]) => address.slice('/assets/'.length)).sort(), [
+      'cards.svg',
+      'checkout.css',
+      'favicon.svg',
+      'mug.svg',
+      'patch.svg',
+      'star-map.svg',
     ]);
     for (const [, address] of files) {
       const file = await site.fetch(address);

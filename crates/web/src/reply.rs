@@ -13,8 +13,15 @@ use crate::problem::{Kind, Problem};
 
 /// The header that says what a page may load.
 pub const CSP: &str = "content-security-policy";
-const PAGE_POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self' data:; connect-src 'self'; \
+/// What a page may load.
+pub const PAGE_POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self' data:; connect-src 'self'; \
      form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
+
+/// The policy, for a page with pictures from these origins, too.
+pub fn with_images<'a>(policy: &str, origins: impl IntoIterator<Item = &'a str>) -> String {
+    let origins: String = origins.into_iter().flat_map(|origin| [" ", origin]).collect();
+    policy.replace("img-src 'self' data:", &format!("img-src 'self' data:{origins}"))
+}
 
 /// Another address for the same, for good.
 pub fn moved(location: &str) -> Answer {

@@ -3,7 +3,7 @@
 //! The order's object is told of each link, and keeps which one is the newest; the link itself is the order, signed.
 
 use super::Order;
-use super::cart::{Cart, Line};
+use super::cart::{Cart, ImageUrl, Line};
 use super::page::path;
 use super::request::{OrderRequest, ended_to_json, link_to_json};
 use super::till::cards;
@@ -20,11 +20,11 @@ use runtime::random;
 use web::http::{Answer, Request, percent_decode};
 use web::problem::{Kind, Problem};
 
-/// What the demo sells: name, price in cents, quantity.
-const DEMO_CART: [(&str, u32, u32); 3] = [
-    ("Mission patch, embroidered", 800, 2),
-    ("Enamel mug “Lift-off”", 1450, 1),
-    ("Star map, A2 print", 2400, 1),
+/// What the demo sells: name, price in cents, quantity, picture.
+const DEMO_CART: [(&str, u32, u32, &str); 3] = [
+    ("Mission patch, embroidered", 800, 2, "/assets/patch.svg"),
+    ("Enamel mug “Lift-off”", 1450, 1, "/assets/mug.svg"),
+    ("Star map, A2 print", 2400, 1, "/assets/star-map.svg"),
 ];
 
 /// `POST /checkout/sessions`: the link to an order. The order's object is told of it, and keeps which one is the newest. It
@@ -95,8 +95,12 @@ pub(in crate::edge) async fn demo_order(app: &App, request: &Request) -> Result<
              `POST /checkout/sessions`.",
         ));
     }
-    let lines =
-        DEMO_CART.map(|(name, unit_minor, quantity)| Line { name: name.to_owned(), unit_minor, quantity });
+    let lines = DEMO_CART.map(|(name, unit_minor, quantity, image)| Line {
+        name: name.to_owned(),
+        unit_minor,
+        quantity,
+        image: Some(ImageUrl::own(image)),
+    });
     let cart = Cart::new(Currency::USD, lines.to_vec()).map_err(invalid_parameters)?;
     let order = Order {
         id: format!("order_{}", random::uuid().map_err(unavailable)?),

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! base64url( JSON ) . base64url( signature of the text before the dot, 36 bytes )
-//! [version, order id, account, currency, [[name, unit_minor, quantity], …], return_url or null, expires_at_ms, revision, locale if any]
+//! [version, order id, account, currency, [[name, unit_minor, quantity, picture if any], …], return_url or null, expires_at_ms, revision, locale if any]
 //! ```
 //!
 //! A list and not an object: the link stands in an address bar. It is no secret of ours, but whoever has it may pay the
@@ -12,7 +12,7 @@ use data_encoding::BASE64URL_NOPAD;
 use serde::{Deserialize, Serialize};
 
 use super::Order;
-use super::cart::{Cart, Line};
+use super::cart::{Cart, ImageUrl, Line};
 use once::id::digest;
 use payments::payment::locale::Locale;
 use payments::payment::money::Currency;
@@ -32,7 +32,7 @@ struct Wire(
     String,
     String,
     Currency,
-    Vec<(String, u32, u32)>,
+    Vec<WireLine>,
     Option<String>,
     u64,
     #[serde(default)] u32,
@@ -40,10 +40,23 @@ struct Wire(
     #[serde(default, skip_serializing_if = "Option::is_none")] Option<Locale>,
 );
 
+#[derive(Serialize, Deserialize)]
+struct WireLine(
+    String,
+    u32,
+    u32,
+    // Left off where there is none, as the language is.
+    #[serde(default, skip_serializing_if = "Option::is_none")] Option<String>,
+);
+
 impl Order {
     /// The link, signed with the first key; `None` if it would be longer than [`LINK_MAX_LEN`].
     pub fn seal(&self, signing_keys: &SigningKeys) -> Option<String> {
-        let lines = self.cart.lines().iter().map(|line| (line.name.clone(), line.unit_minor, line.quantity));
+        let wire_line = |line: &Line| {
+            let image = line.image.as_ref().map(|image| image.as_str().to_owned());
+            WireLine(line.name.clone(), line.unit_minor, line.quantity, image)
+        };
+        let lines = self.cart.lines().iter().map(wire_line);
         let wire = Wire(
             VERSION,
             self.id.clone(),
@@ -88,13 +101,19 @@ impl Order {
         else {
             return Err(TokenError::Malformed);
         };
-        let lines = lines.into_iter().map(|(name, unit_minor, quantity)| Line { name, unit_minor, quantity });
+        let line = |WireLine(name, unit_minor, quantity, image)| Line {
+            name,
+            unit_minor,
+            quantity,
+            image: image.and_then(|image| ImageUrl::of_link(&image)),
+        };
+        let lines = lines.into_iter().map(line);
         let cart = Cart::new(currency, lines.collect()).map_err(|_| TokenError::Malformed)?;
         let expires_at_ms = expires_at_ms.min(genuine.ends_at_ms);
         Ok(Self { id, account, cart, return_url, expires_at_ms, revision, locale })
     }
 
-    /// What stands for all that a link sells: another price makes another link. A language sells nothing.
+    /// What stands for all that a link sells: another price makes another link. A language and a picture sell nothing.
     pub fn content(&self) -> String {
         let lines = self.cart.lines().iter().map(|line| (&line.name, line.unit_minor, line.quantity));
         let sold = (self.cart.currency(), lines.collect::<Vec<_>>(), &self.return_url);

@@ -378,6 +378,7 @@ pub fn path(link: &str) -> String {
 fn lines(t: &Messages, lines: &[Line], currency: Currency) -> Vec<OrderLine> {
     let line = |line: &Line| OrderLine {
         name: line.name.clone(),
+        image: line.image.as_ref().map(|image| image.as_str().to_owned()),
         quantity: line.quantity,
         unit_price: t.money(line.unit_minor, currency),
         // A cart's lines were added up before.

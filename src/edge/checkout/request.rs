@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 use super::Order;
-use super::cart::{Cart, Line, at_line, check, count, wrong};
+use super::cart::{Cart, ImageUrl, Line, at_line, check, count, wrong};
 use super::page::Cards;
 use crate::edge::payment_params::{ORDER_MAX, address, visible};
 use once::fingerprint::{Field, FieldError, Parameters};
@@ -191,19 +191,31 @@ fn lines(parameters: &Parameters) -> Result<Vec<Line>, Vec<FieldError>> {
 
 /// One line; its errors by the names of its fields.
 fn line(sent: &Parameters) -> Result<Line, Vec<FieldError>> {
-    let unknown = unknown(sent, |name| matches!(name, "name" | "unit_amount" | "quantity"));
+    let unknown = unknown(sent, |name| matches!(name, "name" | "unit_amount" | "quantity" | "image_url"));
     let name = text(sent, "name", "what the item is called");
     let unit_amount = whole(sent, "unit_amount", "a whole number of minor units, such as 2500 for $25.00");
     let quantity = whole(sent, "quantity", "a whole number, such as 1");
+    let image = image(sent);
     // What cannot be read is in order for the limits, so that all that is wrong is named at once.
     let line = Line {
         name: name.as_ref().map_or("?", |name| name.trim()).to_owned(),
         unit_minor: *unit_amount.as_ref().unwrap_or(&0),
         quantity: *quantity.as_ref().unwrap_or(&1),
+        image: image.clone().unwrap_or_default(),
     };
-    let unread = [name.err(), unit_amount.err(), quantity.err()].into_iter().flatten();
+    let unread = [name.err(), unit_amount.err(), quantity.err(), image.err()].into_iter().flatten();
     let errors: Vec<FieldError> = unread.chain(check(&line)).chain(unknown).collect();
     if errors.is_empty() { Ok(line) } else { Err(errors) }
+}
+
+/// The item's picture, if it has one.
+fn image(sent: &Parameters) -> Result<Option<ImageUrl>, FieldError> {
+    let address = match sent.text("image_url") {
+        Field::Missing => return Ok(None),
+        Field::Text(address) => address,
+        Field::NotText => String::new(),
+    };
+    ImageUrl::parse(&address).map(Some).map_err(|message| wrong("image_url", message))
 }
 
 fn text(sent: &Parameters, field: &str, what: &str) -> Result<String, FieldError> {

@@ -19,7 +19,7 @@ use web::http::{Answer, Request};
 use web::locale::{EN, Messages};
 use web::pages::Site;
 use web::problem::{BadLink, Kind, Problem};
-use web::reply::{CSP, in_language};
+use web::reply::{CSP, PAGE_POLICY, in_language, with_images};
 
 /// Where one order is paid.
 pub(super) struct Till<'a> {
@@ -60,7 +60,12 @@ impl<'a> Till<'a> {
 
     /// One of the order's pages.
     pub(super) fn page(&self, status: u16, page: &impl Template, outcome: &'static str) -> Answer {
-        in_language(web::reply::html(status, page, outcome), self.t())
+        self.page_under(PAGE_POLICY, status, page, outcome)
+    }
+
+    fn page_under(&self, policy: &str, status: u16, page: &impl Template, outcome: &'static str) -> Answer {
+        let policy = with_images(policy, self.order.cart.image_origins());
+        in_language(web::reply::html(status, page, outcome), self.t()).with(CSP, policy)
     }
 
     /// The answer, or the problem in the order's language.
@@ -153,11 +158,11 @@ impl<'a> Till<'a> {
 
     pub(super) fn form_with(&self, key: String, status: u16, sheet: FormState) -> Answer {
         let outcome = if status == 200 { "form" } else { "form_again" };
-        let answer = self.page(status, &page::form(self.visit(), key, &self.cards, sheet), outcome);
-        match self.cards {
-            Cards::Test => answer,
-            Cards::Element { .. } => answer.with(CSP, CARD_PAGE_POLICY),
-        }
+        let policy = match self.cards {
+            Cards::Test => PAGE_POLICY,
+            Cards::Element { .. } => CARD_PAGE_POLICY,
+        };
+        self.page_under(policy, status, &page::form(self.visit(), key, &self.cards, sheet), outcome)
     }
 
     fn expired(&self) -> Answer {

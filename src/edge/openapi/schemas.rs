@@ -6,7 +6,7 @@ use super::schema::{
     Schema, boolean, constant, integer, integer_of, list, object, one_of_words, reference, text, uri,
     uri_reference,
 };
-use crate::edge::checkout::cart::{LINES_MAX, NAME_MAX_CHARS, QUANTITY_MAX};
+use crate::edge::checkout::cart::{IMAGE_URL_MAX, LINES_MAX, NAME_MAX_CHARS, QUANTITY_MAX};
 use crate::edge::checkout::request::AUTO;
 use crate::edge::payment_params::{METADATA_MAX, METADATA_NAME_MAX, METADATA_VALUE_MAX, ORDER_MAX, URL_MAX};
 use payments::payment::card::Brand;
@@ -151,7 +151,10 @@ pub(super) fn all() -> Vec<(&'static str, Schema)> {
                 .with("minLength", 1).at_most(NAME_MAX_CHARS))
             .has("unit_amount", integer_of(0, AMOUNT_MAX_MINOR)
                 .about("Of one, in the smallest unit of the currency; 0 for a gift."))
-            .has("quantity", integer_of(1, QUANTITY_MAX).about("How many.")).closed()),
+            .has("quantity", integer_of(1, QUANTITY_MAX).about("How many."))
+            .may_have("image_url", uri().at_most(IMAGE_URL_MAX)
+                .about("A square picture, by https, for the order's page and its receipt. It is in no email."))
+            .closed()),
         ("CheckoutSessionRequest", checkout_session_request()),
         ("CheckoutSession", object().has("object", constant("checkout_session"))
             .has("url", uri().about("The order's page, for the person who pays."))
