@@ -37,6 +37,8 @@ const CONTROL_KILLS = 40;
  * longer on a slow machine, where otherwise nobody would get anywhere.
  */
 const SHARE_MAX = 0.75;
+/** The share of the clients who vanish after one try. */
+const VANISH = 0.15;
 /** New clients come within this time. */
 const COME_WITHIN_MS = 600;
 /** A bound for the load on a machine that gets nowhere. */
@@ -85,8 +87,8 @@ class Load extends Chaos {
     return this.run({
       kills,
       factor: KILLS_MAX_FACTOR,
-      // Some of those who vanish leave no trace: no key is taken for them.
-      wanted: Math.ceil(keys * 1.05),
+      // Of those who vanish none may leave a trace: on a slow machine they are gone before a key is taken for them.
+      wanted: Math.ceil((keys * 1.05) / (1 - VANISH)),
       begin: ({ atOnce = false } = {}) => this.#begin(atOnce ? 0 : this.rng.between(0, COME_WITHIN_MS)),
       lives: () =>
         this.clients.moreEnded(this.rng.between(0, Math.floor(this.clients.unfinished * SHARE_MAX))),
@@ -101,7 +103,7 @@ class Load extends Chaos {
       form: chance(0.3),
       declines: chance(0.2),
       doubles: chance(0.1),
-      vanishesAfterMs: chance(0.15) ? between(10, 300) : null,
+      vanishesAfterMs: chance(VANISH) ? between(10, 300) : null,
     };
     this.clients.begin(async () => {
       await pause(afterMs);
