@@ -253,9 +253,14 @@ class Load {
     for (const { payment_id: id } of objects.flatMap(({ payments }) => payments))
       shown.set(id, (await this.worker.read(`/payments/${id}`)).body);
     const { disk } = this.worker;
-    const rows = Object.fromEntries(
-      ['payments', 'refunds', 'jobs', 'breaks'].map((table) => [table, disk.rows(`SELECT * FROM ${table}`)]),
-    );
+    const rowsOf = (table) => disk.rows(`SELECT * FROM ${table}`);
+    const rows = {
+      payments: rowsOf('payments'),
+      refunds: rowsOf('refunds'),
+      // Also those that were done at once, and have no row in `jobs`.
+      jobs: rowsOf('job_list'),
+      breaks: rowsOf('breaks'),
+    };
     const { emails } = await sim('mailbox.json');
     return { acts: this.clients.acts, objects, shown, rows, emails, ledger: await sim('ledger') };
   }
