@@ -90,7 +90,7 @@ export async function witnesses(site) {
     rows: {
       payments: await site.rows('SELECT * FROM payments'),
       refunds: await site.rows('SELECT * FROM refunds'),
-      jobs: await site.rows('SELECT job_id, kind, state, attempts, history, result FROM jobs'),
+      jobs: await site.rows('SELECT job_id, kind, state, attempts, history, result FROM job_list'),
       breaks: await site.rows('SELECT * FROM breaks'),
     },
   };
