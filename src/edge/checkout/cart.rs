@@ -34,8 +34,7 @@ pub struct ImageUrl(String);
 impl ImageUrl {
     /// A picture of the shop's. Its origin becomes part of a header, so it can be nothing but one.
     pub fn parse(text: &str) -> Result<Self, String> {
-        let rest = text.strip_prefix("https://");
-        let host = rest.and_then(|rest| rest.split(['/', '?', '#']).next()).unwrap_or_default();
+        let host = host(text).unwrap_or_default();
         let is_host = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'-' | b':');
         let is_good = host.starts_with(|first: char| first.is_ascii_alphanumeric())
             && host.bytes().all(is_host)
@@ -65,10 +64,15 @@ impl ImageUrl {
 
     /// What a page with it must be allowed to load from: `https://cdn.shop.example`. `None` of our own.
     pub fn origin(&self) -> Option<&str> {
-        let rest = self.0.strip_prefix("https://")?;
-        let host = rest.split(['/', '?', '#']).next().unwrap_or_default();
-        self.0.get(.."https://".len() + host.len())
+        self.0.get(..HTTPS.len() + host(&self.0)?.len())
     }
+}
+
+const HTTPS: &str = "https://";
+
+/// Host and port of an https address.
+fn host(text: &str) -> Option<&str> {
+    text.strip_prefix(HTTPS)?.split(['/', '?', '#']).next()
 }
 
 impl Line {
