@@ -61,7 +61,7 @@ impl Transport {
             }
         };
         // The demo's control: without our key at the provider a retry is a second charge.
-        let key = (!self.unprotected).then_some(call.derived_key.as_str());
+        let key = (!self.unprotected).then_some(call.provider_key.as_str());
         match self.exchange(access, "POST", &call.request, key).await {
             Ok(answer) => call.provider.classify(call, &answer),
             Err(reason) => Outcome::Unknown { answer_is_stored: false, reason },

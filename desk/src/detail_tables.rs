@@ -84,7 +84,7 @@ pub(super) fn calls(desk: &Desk<'_>, inspection: &Inspection, key_id: Option<u32
             Thing::Call.chip(&call.status).with(next),
             Cell::text(answer).with(settled_by.or(review).unwrap_or(http)),
             Cell::number(call.sends.to_string()).with(sends),
-            Cell { class: "id", ..Cell::text(call.derived_key.clone()) },
+            Cell { class: "id", ..Cell::text(call.provider_key.clone()) },
             by_hand.unwrap_or_else(|| optional(call.request_id.as_ref())),
         ])
     });
@@ -116,7 +116,7 @@ pub(super) fn links(inspection: &Inspection) -> Vec<Fact> {
 
 pub(super) fn tries(inspection: &Inspection) -> Table {
     let rows = inspection.tries.iter().map(|one| {
-        let call = inspection.calls.iter().find(|call| call.derived_key == one.derived_key);
+        let call = inspection.calls.iter().find(|call| call.provider_key == one.provider_key);
         let outcome = match one.definitive {
             _ if call.is_some_and(|call| call.by_hand.is_some()) => "settled by hand",
             Some(true) => "definitive",
@@ -133,7 +133,7 @@ pub(super) fn tries(inspection: &Inspection) -> Table {
             Thing::Payment.chip(&one.status).with(outcome.to_owned()),
             Cell::text(one.provider.as_str().to_owned()),
             optional(one.provider_payment.as_ref()),
-            Cell { class: "id", ..Cell::text(one.derived_key.clone()) },
+            Cell { class: "id", ..Cell::text(one.provider_key.clone()) },
             optional(late.as_ref()),
         ])
     });

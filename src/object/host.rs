@@ -144,8 +144,8 @@ pub(super) const fn faults(fault: Fault) -> Faults<Payments> {
     }
 }
 
-fn crash_when_reserved(rows: &Rows, ticket: &FencingToken, _: &Event) {
-    let at = rows.key(ticket.key_id).map(KeyRecord::recovery_point);
+fn crash_when_reserved(rows: &Rows, token: &FencingToken, _: &Event) {
+    let at = rows.key(token.key_id).map(KeyRecord::recovery_point);
     if at.is_some_and(|at| Fault::AT.contains(&at)) {
         trap();
     }

@@ -333,7 +333,7 @@ impl CallRow {
             },
             provider: present(Provider::parse(&self.provider), "provider")?,
             retry_policy: from_word(&self.semantics)?,
-            derived_key: self.derived_key,
+            provider_key: self.derived_key,
             request: from_json(&self.request)?,
             state,
             sends: self.sends,

@@ -248,11 +248,11 @@ impl World {
         }
     }
 
-    fn start_run(&mut self, ticket: FencingToken, client: bool) {
+    fn start_run(&mut self, token: FencingToken, client: bool) {
         // A client waits a little between two sends; the alarm lets go.
         let patience_until_ms = if client { ms(self.now + 1) } else { 0 };
         self.live.push(Live {
-            run: Run::new(ticket, patience_until_ms, &[]),
+            run: Run::new(token, patience_until_ms, &[]),
             doing: Doing::Ready,
             call_id: 0,
             client,
@@ -278,7 +278,7 @@ impl World {
             let live = &mut self.live[number];
             if runs_go_on {
                 live.stale = true;
-                live.run.ticket.holder = gone();
+                live.run.token.holder = gone();
             } else if !live.stale {
                 self.end_run(number as u8);
             }
@@ -322,7 +322,7 @@ impl World {
             key.created_at_ms = 0;
             // Attempts are only compared for being the newest one.
             for live in &mut self.live {
-                live.run.ticket.attempt = if live.run.ticket.attempt == key.attempt { 2 } else { 1 };
+                live.run.token.attempt = if live.run.token.attempt == key.attempt { 2 } else { 1 };
             }
             key.attempt = 2;
             match &mut key.lifecycle {

@@ -41,11 +41,11 @@ impl Harness {
     fn begun(secret: &str, heard: &mut dyn FnMut(&str) -> Event) -> Self {
         let mut rows = Rows::empty(ObjectId::from_bytes([7; 32]));
         let ctx = with(secret, NOW_MS);
-        let Begin::Run(ticket) = begin(&mut rows, &command("key", pay(true)), &me(), &ctx).unwrap() else {
+        let Begin::Run(token) = begin(&mut rows, &command("key", pay(true)), &me(), &ctx).unwrap() else {
             panic!("it does not begin");
         };
         let mut bench = Self { rows, now_ms: NOW_MS, seen: Vec::new() };
-        bench.drive(secret, Run::new(ticket, 0, &[]), heard);
+        bench.drive(secret, Run::new(token, 0, &[]), heard);
         bench
     }
 
@@ -55,8 +55,8 @@ impl Harness {
             let ctx = with(secret, self.now_ms);
             let Some(at_ms) = wake_at(&self.rows, &ctx) else { return };
             self.now_ms = self.now_ms.max(at_ms);
-            for ticket in wake(&mut self.rows, &me(), &with(secret, self.now_ms)) {
-                self.drive(secret, Run::new(ticket, 0, &[]), heard);
+            for token in wake(&mut self.rows, &me(), &with(secret, self.now_ms)) {
+                self.drive(secret, Run::new(token, 0, &[]), heard);
             }
         }
     }
@@ -152,9 +152,9 @@ fn the_key_that_it_was_sent_with_needs_no_proof_and_no_patience() {
     // Somebody asks before the time for which the alarm is set.
     let ctx = with("sk_test_1", bench.now_ms + 1);
     let begun = begin(&mut bench.rows, &command("key", pay(true)), &me(), &ctx).unwrap();
-    let Begin::Run(ticket) = begun else { panic!("{begun:?}") };
+    let Begin::Run(token) = begun else { panic!("{begun:?}") };
     bench.now_ms += 1;
-    bench.drive("sk_test_1", Run::new(ticket, 0, &[]), &mut answers(charged, Some("acct_A")));
+    bench.drive("sk_test_1", Run::new(token, 0, &[]), &mut answers(charged, Some("acct_A")));
     assert_eq!(bench.seen, ["send"]);
 }
 
@@ -185,10 +185,10 @@ fn a_run_that_died_learns_the_account_before_it_sends_again() {
     // The send never comes back: the run is gone.
     let mut rows = Rows::empty(ObjectId::from_bytes([7; 32]));
     let ctx = with("sk_test_1", NOW_MS);
-    let Begin::Run(ticket) = begin(&mut rows, &command("key", pay(true)), &me(), &ctx).unwrap() else {
+    let Begin::Run(token) = begin(&mut rows, &command("key", pay(true)), &me(), &ctx).unwrap() else {
         panic!("it does not begin");
     };
-    let mut run = Run::new(ticket, 0, &[]);
+    let mut run = Run::new(token, 0, &[]);
     while !matches!(run.step(&mut rows, Event::Go, &ctx).unwrap(), Action::Send(_)) {}
     let now_ms = NOW_MS + 2 * Times::default().lease_ms;
     let mut bench = Harness { rows, now_ms, seen: Vec::new() };
@@ -259,7 +259,7 @@ fn an_event_counts_in_the_account_alone_to_which_a_call_went() {
         provider: Provider::Stripe,
         account: account.map(str::to_owned),
         kind: "payment_intent.succeeded".into(),
-        news: EventKind::Ask { refund: None, payment: None, derived_key: None },
+        news: EventKind::Ask { refund: None, payment: None, provider_key: None },
     };
     for of in [None, Some("acct_B")] {
         for account in [None, Some("acct_B"), Some("acct_C")] {

@@ -11,7 +11,7 @@ use payments::payment::id::{PaymentId, RefundId};
 use payments::payment::money::{AmountMinor, Currency};
 use payments::payment::result::{CallKind, ProviderResult};
 use payments::payment::{Payment, PaymentState, Refund, RefundReason, RefundState};
-use payments::providers::adyen::{WINDOW_MS, authorize, capture, derived_key, no_look_up, refund, void};
+use payments::providers::adyen::{WINDOW_MS, authorize, capture, no_look_up, provider_key, refund, void};
 use payments::providers::{Authorization, HttpAnswer, Provider};
 use serde_json::{Value, json};
 
@@ -74,7 +74,7 @@ fn authorization(capture: bool) -> Authorization<'static> {
         return_url: None,
         payment_url: "https://pay.example/payments/pay_1",
         resource: "pay_1",
-        derived_key: "po_1",
+        provider_key: "po_1",
     }
 }
 
@@ -149,7 +149,7 @@ fn request(kind: Sent) -> FrozenRequest {
 
 fn a_call(kind: Sent) -> ProviderCall {
     ProviderCall {
-        derived_key: "po_1".into(),
+        provider_key: "po_1".into(),
         state: CallState::InFlight,
         maybe_executed: false,
         ..support::a_call(Provider::Adyen, kind.kind(), request(kind))
@@ -201,7 +201,7 @@ fn charged() -> Meaning {
 #[test]
 fn the_tries_and_moves_of_a_payment_have_keys_of_their_own() {
     let names = ["_auth", "_auth_2", "_capture_1", "_capture_2", "_void_1", "_refund_re_1", "_refund_re_2"];
-    let mut keys: Vec<String> = names.map(|name| derived_key(&format!("pay_1{name}"))).into();
+    let mut keys: Vec<String> = names.map(|name| provider_key(&format!("pay_1{name}"))).into();
     keys.sort();
     keys.dedup();
     assert_eq!(keys.len(), names.len());
@@ -231,7 +231,7 @@ fn the_bytes_are_these() {
             ),
         ]
     );
-    assert_eq!(derived_key("pay_1_auth"), "po_LhvWtVMy4B_1zGr8xgTqn_ez");
+    assert_eq!(provider_key("pay_1_auth"), "po_LhvWtVMy4B_1zGr8xgTqn_ez");
 }
 
 #[test]

@@ -40,8 +40,8 @@ fn sent() -> (Run, Rows) {
     let Operation::Payment(mut request) = pay(true) else { panic!() };
     request.receipt_email = Some("ada@example.com".into());
     let request = command("k", Operation::Payment(request));
-    let Ok(Begin::Run(ticket)) = begin(&mut rows, &request, &me(), &at(NOW_MS)) else { panic!() };
-    let mut run = Run::new(ticket, 0, &[]);
+    let Ok(Begin::Run(token)) = begin(&mut rows, &request, &me(), &at(NOW_MS)) else { panic!() };
+    let mut run = Run::new(token, 0, &[]);
     let effect = until_effect(&mut run, &mut rows, Event::Go, NOW_MS);
     assert!(matches!(effect, Action::Send(_)), "{effect:?}");
     (run, rows)

@@ -161,10 +161,10 @@ fn adyens_notification_of_a_payment_says_it_too() {
 /// A payment of which the provider has answered this.
 fn answered(result: ProviderResult) -> Rows {
     let mut rows = Rows::empty(ObjectId::from_bytes([7; 32]));
-    let Ok(Begin::Run(ticket)) = begin(&mut rows, &command("k", pay(true)), &me(), &at(NOW_MS)) else {
+    let Ok(Begin::Run(token)) = begin(&mut rows, &command("k", pay(true)), &me(), &at(NOW_MS)) else {
         panic!()
     };
-    let (mut run, mut event) = (Run::new(ticket, 0, &[]), Event::Go);
+    let (mut run, mut event) = (Run::new(token, 0, &[]), Event::Go);
     for _ in 0..20 {
         let reply = ProviderReply { status: 200, result: result.clone(), request_id: None };
         event = match run.step(&mut rows, event, &at(NOW_MS)).unwrap() {

@@ -229,7 +229,7 @@ fn given_back(amount_minor: u32, state: RefundState) -> Refund {
 }
 
 fn remote(id: &str, amount_minor: u32, state: RefundState) -> RemoteRefund {
-    RemoteRefund { id: id.into(), amount_minor, state, derived_key: None, may_be_release: false }
+    RemoteRefund { id: id.into(), amount_minor, state, provider_key: None, may_be_release: false }
 }
 
 fn failed() -> RefundState {
@@ -286,8 +286,8 @@ fn what_others_have_given_back_cannot_be_given_back_again() {
     let mut rows = decided(PaymentState::Captured { amount_minor: 2000 });
     rows.resource.refunds.push(Refund { provider_refund: None, ..given_back(500, RefundState::Requested) });
     let payment = rows.resource.payment.as_ref().unwrap().id;
-    let derived_key = Some(format!("{payment}_refund_re_1"));
-    let on_its_way = RemoteRefund { derived_key, ..own };
+    let provider_key = Some(format!("{payment}_refund_re_1"));
+    let on_its_way = RemoteRefund { provider_key, ..own };
     assert_eq!(left_after(&mut rows, vec![on_its_way.clone()]), 1500);
     // One of ours that was held to have failed, and was made after all, counts.
     rows.resource.refunds[0].state = failed();

@@ -75,13 +75,13 @@ impl Order {
         self.keys += 1;
         let command = command(&format!("key-{}", self.keys), operation);
         let begun = begin(&mut self.rows, &command, &InstanceId("me".into()), ctx).unwrap();
-        let Begin::Run(ticket) = begun else { panic!("{begun:?}") };
-        let (mut run, mut event, mut answers) = (Run::new(ticket, 0, &[]), Event::Go, answers.into_iter());
+        let Begin::Run(token) = begun else { panic!("{begun:?}") };
+        let (mut run, mut event, mut answers) = (Run::new(token, 0, &[]), Event::Go, answers.into_iter());
         loop {
             event = match run.step(&mut self.rows, event, ctx).unwrap() {
                 Action::Again => Event::Go,
                 Action::Send(call) => {
-                    self.sent.push((call.request.path.clone(), call.derived_key.clone()));
+                    self.sent.push((call.request.path.clone(), call.provider_key.clone()));
                     let answer = answers.next().unwrap_or_else(|| panic!("unexpected: {:?}", self.sent));
                     Event::Outcome(call.call_id, call.provider.classify(&call, &answer))
                 }

@@ -72,7 +72,7 @@ fn the_same_money_is_said_to_each_provider_in_its_own_units() {
             return_url: None,
             payment_url: "https://pay.example/payments/pay_1",
             resource: "pay_1",
-            derived_key: "po_1",
+            provider_key: "po_1",
         };
         let at_stripe = payments::providers::stripe::authorize(&asked);
         assert!(

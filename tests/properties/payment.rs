@@ -100,8 +100,8 @@ impl Harness {
         self.keys += 1;
         let command = command(&format!("key-{}", self.keys), operation);
         let begun = begin(&mut self.rows, &command, &InstanceId("me".into()), &at(NOW_MS)).unwrap();
-        if let Begin::Run(ticket) = &begun {
-            let run = Run::new(ticket.clone(), 0, &[]);
+        if let Begin::Run(token) = &begun {
+            let run = Run::new(token.clone(), 0, &[]);
             self.go_on(run, Event::Go);
         }
         begun

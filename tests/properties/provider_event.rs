@@ -89,9 +89,9 @@ impl Harness {
     fn run(&mut self, key: &str, operation: Operation, result: Option<ProviderResult>) -> String {
         let begun =
             begin(&mut self.rows, &command(key, operation), &InstanceId("me".into()), &at(NOW_MS)).unwrap();
-        let Begin::Run(ticket) = begun else { panic!("{key}: {begun:?}") };
-        self.drive(Run::new(ticket, 0, &[]), result, NOW_MS);
-        self.rows.calls.last().unwrap().derived_key.clone()
+        let Begin::Run(token) = begun else { panic!("{key}: {begun:?}") };
+        self.drive(Run::new(token, 0, &[]), result, NOW_MS);
+        self.rows.calls.last().unwrap().provider_key.clone()
     }
 
     fn drive(&mut self, mut run: Run, result: Option<ProviderResult>, now_ms: u64) {
@@ -117,9 +117,9 @@ impl Harness {
         self.rows.appended = Default::default();
     }
 
-    fn told(&self, kind: &str, derived_key: &str, id: &str, success: bool, amount_minor: u32) -> Event {
+    fn told(&self, kind: &str, provider_key: &str, id: &str, success: bool, amount_minor: u32) -> Event {
         let told = OperationNotice {
-            derived_key: Some(derived_key.to_owned()),
+            provider_key: Some(provider_key.to_owned()),
             payment: "psp_pay".to_owned(),
             id: id.to_owned(),
             amount_minor,
@@ -155,8 +155,8 @@ impl Harness {
     /// The alarm: takes up what is due.
     fn wake(&mut self) {
         let now_ms = NOW_MS + 1;
-        for ticket in wake(&mut self.rows, &InstanceId("me".into()), &at(now_ms)) {
-            self.drive(Run::new(ticket, 0, &[]), None, now_ms);
+        for token in wake(&mut self.rows, &InstanceId("me".into()), &at(now_ms)) {
+            self.drive(Run::new(token, 0, &[]), None, now_ms);
         }
     }
 
@@ -231,7 +231,7 @@ fn is_about(question: &StatusQuery, refund: &str) -> bool {
 
 /// Stripe's event that something has happened to a refund, or to the payment.
 fn ask(event_id: &str, refund: Option<&str>) -> Event {
-    let news = EventKind::Ask { refund: refund.map(str::to_owned), payment: None, derived_key: None };
+    let news = EventKind::Ask { refund: refund.map(str::to_owned), payment: None, provider_key: None };
     Event {
         event_id: event_id.into(),
         provider: Provider::Stripe,
@@ -357,8 +357,8 @@ fn taken_up_again(answer_is_stored: bool) -> (Harness, Event, Run) {
     let mut bench = Harness { provider: Provider::Adyen, rows, known: BTreeSet::new(), events: Vec::new() };
     let (me, pay) = (InstanceId("me".into()), command("pay", pay(Provider::Adyen)));
     let begun = begin(&mut bench.rows, &pay, &me, &at(NOW_MS)).unwrap();
-    let Begin::Run(ticket) = begun else { panic!("{begun:?}") };
-    let mut run = Run::new(ticket, 0, &[]);
+    let Begin::Run(token) = begun else { panic!("{begun:?}") };
+    let mut run = Run::new(token, 0, &[]);
     let call = loop {
         if let Action::Send(call) = run.step(&mut bench.rows, Input::Go, &at(NOW_MS)).unwrap() {
             break call;
@@ -369,9 +369,9 @@ fn taken_up_again(answer_is_stored: bool) -> (Harness, Event, Run) {
     while !matches!(run.step(&mut bench.rows, event, &at(NOW_MS)).unwrap(), Action::End(_)) {
         event = Input::Go;
     }
-    let ticket = wake(&mut bench.rows, &me, &at(LATER_MS)).pop().unwrap();
-    let authorised = bench.told("AUTHORISATION", &call.derived_key, "psp_pay", true, AMOUNT);
-    (bench, authorised, Run::new(ticket, 0, &[]))
+    let token = wake(&mut bench.rows, &me, &at(LATER_MS)).pop().unwrap();
+    let authorised = bench.told("AUTHORISATION", &call.provider_key, "psp_pay", true, AMOUNT);
+    (bench, authorised, Run::new(token, 0, &[]))
 }
 
 const LATER_MS: u64 = NOW_MS + 60_000;
@@ -446,7 +446,7 @@ fn news_of_an_earlier_try_does_not_contradict_a_later_one() {
     let books = Books { payment_lost: false, refunds: Vec::new() };
     let mut bench = Harness::new(Provider::Adyen, &books);
     let about = |payment: &str| OperationNotice {
-        derived_key: None,
+        provider_key: None,
         payment: payment.to_owned(),
         id: "psp_modification".to_owned(),
         amount_minor: AMOUNT,

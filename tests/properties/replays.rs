@@ -22,10 +22,10 @@ fn command(request: &str) -> Command {
 /// A key that has ended, with nothing left to do, and what it answers.
 fn finished() -> (Rows, StoredResponse) {
     let mut rows = Rows::empty(ObjectId::from_bytes([7; 32]));
-    let Begin::Run(ticket) = begin(&mut rows, &command("req_1"), &me(), &at(NOW_MS)).unwrap() else {
+    let Begin::Run(token) = begin(&mut rows, &command("req_1"), &me(), &at(NOW_MS)).unwrap() else {
         panic!("it is new")
     };
-    let mut run = Run::new(ticket, NOW_MS, &[]);
+    let mut run = Run::new(token, NOW_MS, &[]);
     let mut event = Event::Go;
     for _ in 0..20 {
         event = match run.step(&mut rows, event, &at(NOW_MS)).unwrap() {

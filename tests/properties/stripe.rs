@@ -107,11 +107,11 @@ proptest! {
     fn a_look_up_reads_every_page(count in 0..450usize, at in prop::option::of(0..450usize), paid: bool) {
         let at = at.filter(|at| *at < count);
         let call = a_call();
-        let derived_key = call.derived_key.clone();
+        let provider_key = call.provider_key.clone();
         let intents: Vec<Value> = (0..count)
             .map(|i| {
                 let ours = at == Some(i);
-                let key = if ours { derived_key.clone() } else { format!("other_{i}") };
+                let key = if ours { provider_key.clone() } else { format!("other_{i}") };
                 let status = if ours && !paid { "requires_payment_method" } else { "succeeded" };
                 let mut intent = intent(status);
                 intent["id"] = json!(format!("pi_{i}"));
@@ -164,7 +164,7 @@ proptest! {
 fn a_call() -> ProviderCall {
     let request = FrozenRequest::new(String::new(), "amount=2000&currency=usd".into());
     ProviderCall {
-        derived_key: "pay_1_auth".into(),
+        provider_key: "pay_1_auth".into(),
         ..support::a_call(Provider::Stripe, CallKind::Authorize, request)
     }
 }

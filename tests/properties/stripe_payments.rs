@@ -49,7 +49,7 @@ fn authorization<'a>(
         return_url: Some("https://pay.example/return"),
         payment_url: "https://pay.example/payments/pay_1",
         resource: "pay_1",
-        derived_key: "pay_1_auth",
+        provider_key: "pay_1_auth",
     }
 }
 

@@ -53,7 +53,7 @@ pub fn a_call(provider: Provider, kind: CallKind, request: FrozenRequest) -> Pro
         kind,
         provider,
         retry_policy: RetryPolicy::IdempotentByKey,
-        derived_key: "key".into(),
+        provider_key: "key".into(),
         request,
         state: CallState::Unknown,
         sends: 1,

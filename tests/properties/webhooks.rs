@@ -102,7 +102,7 @@ fn an_event_finds_our_object_by_what_we_wrote_on_it() {
     let told = read(refund.as_bytes()).unwrap();
     assert_eq!(
         (told.object, told.event.news),
-        (Some(object), EventKind::Ask { refund: Some("re_1".into()), payment: None, derived_key: None })
+        (Some(object), EventKind::Ask { refund: Some("re_1".into()), payment: None, provider_key: None })
     );
     let elsewhere = event(
         json!({ "object": "charge", "id": "ch_1", "payment_intent": { "id": "pi_2" }, "metadata": {} }),

@@ -96,7 +96,7 @@ impl Saboteur {
             Input::Go => None,
         };
         let input = misheard(mutant, input, rows);
-        let key_id = run.ticket.key_id;
+        let key_id = run.token.key_id;
         if mutant == Mutant::NoLeaseCheck {
             return shown::with_forged_claim(run, rows, input, ctx).map(|action| as_kept(action, rows));
         }
@@ -136,7 +136,7 @@ impl Saboteur {
         }
         let action = run.abandon(rows, reason, ctx)?;
         if self.plays(Mutant::ReleaseKeyOnError) {
-            forget_claim(rows, run.ticket.key_id, &action);
+            forget_claim(rows, run.token.key_id, &action);
         }
         Ok(action)
     }
@@ -144,8 +144,8 @@ impl Saboteur {
     /// The idempotency key of a send at the wire. No two sends have the same `number`.
     pub(crate) fn wire_key(self, call: &ProviderCall, number: u64) -> String {
         match self.0 {
-            Some(Mutant::FreshProviderKey) => format!("{}_{number}", call.derived_key),
-            _ => call.derived_key.clone(),
+            Some(Mutant::FreshProviderKey) => format!("{}_{number}", call.provider_key),
+            _ => call.provider_key.clone(),
         }
     }
 

@@ -26,15 +26,15 @@ pub(super) fn with_claim<T>(
     rows: &mut Rows,
     body: impl FnOnce(&mut Run, &mut Rows) -> T,
 ) -> T {
-    let ticket = run.ticket.clone();
-    if let Some(key) = rows.keys.iter_mut().find(|key| key.key_id == ticket.key_id) {
-        run.ticket.attempt = key.attempt;
+    let token = run.token.clone();
+    if let Some(key) = rows.keys.iter_mut().find(|key| key.key_id == token.key_id) {
+        run.token.attempt = key.attempt;
         if let Lifecycle::Open(open) = &mut key.lifecycle {
-            open.lease = Some(Lease { holder: ticket.holder.clone(), until_ms: 0 });
+            open.lease = Some(Lease { holder: token.holder.clone(), until_ms: 0 });
         }
     }
     let result = body(run, rows);
-    run.ticket = ticket;
+    run.token = token;
     result
 }
 
@@ -56,7 +56,7 @@ pub(super) fn with_forged_claim(
 /// The send that this step makes if nothing has changed since it was planned. `None` if it is no such step.
 fn planned_send(run: &mut Run, rows: &mut Rows, ctx: &Context) -> Option<Action> {
     let (mut sender, mut shown) = (run.clone(), rows.clone());
-    let key_id = run.ticket.key_id;
+    let key_id = run.token.key_id;
     let key = shown.keys.iter_mut().find(|key| key.key_id == key_id)?;
     let lifecycle = key.lifecycle.clone();
     if !matches!(lifecycle, Lifecycle::Open(_)) {
@@ -328,11 +328,11 @@ pub(super) fn is_late(rows: &Rows, news: &EventKind) -> bool {
         | EventKind::Cancellation(told)
         | EventKind::CancelOrRefund(told)
         | EventKind::Expired(told)
-        | EventKind::Refund(told) => (Some(&told.payment), told.derived_key.as_ref()),
-        EventKind::Ask { payment, derived_key, .. } => (payment.as_ref(), derived_key.as_ref()),
+        | EventKind::Refund(told) => (Some(&told.payment), told.provider_key.as_ref()),
+        EventKind::Ask { payment, provider_key, .. } => (payment.as_ref(), provider_key.as_ref()),
         EventKind::Dispute { .. } | EventKind::Other => return false,
     };
-    let call = rows.calls.iter().find(|call| Some(&call.derived_key) == key);
+    let call = rows.calls.iter().find(|call| Some(&call.provider_key) == key);
     let is_nearer = |call: &ProviderCall| {
         call.provider == Provider::Adyen
             && (call.name == "give_back" || !matches!(call.state, CallState::Settled(_)))
@@ -342,7 +342,7 @@ pub(super) fn is_late(rows: &Rows, news: &EventKind) -> bool {
     };
     let is_it = |row: &&Try| match &row.provider_payment {
         Some(known) => Some(known) == id,
-        None => key == Some(&row.derived_key),
+        None => key == Some(&row.provider_key),
     };
     let is_over = payment.is_over() && payment.pending.is_none();
     rows.resource.tries.iter().find(is_it).is_some_and(|row| row.attempt != payment.attempt || is_over)

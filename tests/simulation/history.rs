@@ -66,7 +66,7 @@ pub(crate) const fn label(decision: &Begin) -> (&'static str, &'static str) {
 /// A run in an incarnation's memory.
 pub(crate) struct Active {
     pub(crate) run: Run,
-    pub(crate) ticket: FencingToken,
+    pub(crate) token: FencingToken,
     pub(crate) instance: usize,
     pub(crate) waiting: Vec<Request>,
     /// Whether its steps up to the next thing to wait for are one transaction, as in the Worker, or one each.
@@ -76,8 +76,8 @@ pub(crate) struct Active {
 impl Active {
     /// A run that has not done anything yet.
     pub(crate) fn new(run: Run, instance: usize, in_turns: bool, waiting: Vec<Request>) -> Self {
-        let ticket = run.ticket.clone();
-        Self { run, ticket, instance, waiting, in_turns }
+        let token = run.token.clone();
+        Self { run, token, instance, waiting, in_turns }
     }
 
     /// One transaction of it.
@@ -132,7 +132,7 @@ impl Runs {
 
     /// A duplicate waits for the result of the run of its key, if there is one in this incarnation.
     pub(crate) fn join(&mut self, request: Request, instance: usize, key_id: u32) {
-        let of_it = |active: &&mut Active| active.instance == instance && active.ticket.key_id == key_id;
+        let of_it = |active: &&mut Active| active.instance == instance && active.token.key_id == key_id;
         if let Some(active) = self.active.values_mut().find(of_it) {
             active.waiting.push(request);
         }

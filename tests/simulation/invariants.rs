@@ -67,7 +67,7 @@ pub(crate) enum Writer {
     Check,
     /// What gives the queue its jobs, and hears that they are over.
     Outbox,
-    /// A run, by what its ticket says.
+    /// A run, by what its token says.
     Run { key: u32, attempt: u32, holder: String },
 }
 

@@ -309,8 +309,8 @@ fn a_ride_of_before_is_not_taken_up_and_what_was_answered_is_replayed() {
                 }
                 Lifecycle::Finished(_) | Lifecycle::Expired(_) => assert_eq!(begun, Begin::Expired),
             }
-            let tickets: Result<_, Bug> = store.transaction(&ctx, |rows| Ok(wake(rows, &me, &ctx)));
-            assert_eq!(tickets.unwrap(), []);
+            let tokens: Result<_, Bug> = store.transaction(&ctx, |rows| Ok(wake(rows, &me, &ctx)));
+            assert_eq!(tokens.unwrap(), []);
         }
         let now = store.read().unwrap().unwrap();
         assert_eq!(now.keys[0].attempt, rows.keys[0].attempt);

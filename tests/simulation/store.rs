@@ -191,7 +191,7 @@ fn needs_person(rows: &Rows, key_id: u32, now_ms: u64, is_refused: IsRefused<'_>
     rows.unsettled_call(key_id).filter(|call| call.provider == Provider::Adyen).is_some_and(|call| {
         let over = |at_ms| now_ms + 2 * SKEW_MAX_MS >= at_ms + ADYEN_WINDOW_MS;
         let is_over = call.answer_is_stored || call.first_sent_at_ms.is_some_and(over);
-        is_over && !is_refused(&call.derived_key)
+        is_over && !is_refused(&call.provider_key)
     })
 }
 

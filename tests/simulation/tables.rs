@@ -326,7 +326,7 @@ fn voided(payment: &str, id: &str) -> EventKind {
     EventKind::Cancellation(OperationNotice {
         id: id.to_owned(),
         payment: payment.to_owned(),
-        derived_key: None,
+        provider_key: None,
         amount_minor: 100,
         currency: "usd".to_owned(),
         success: true,

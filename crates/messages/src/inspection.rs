@@ -73,7 +73,8 @@ pub struct CallView {
     pub kind: String,
     pub name: String,
     pub provider: String,
-    pub derived_key: String,
+    #[serde(rename = "derived_key")]
+    pub provider_key: String,
     pub status: String,
     pub in_doubt: bool,
     /// Why a person must look.
@@ -204,7 +205,7 @@ impl CallView {
             kind: call.kind.as_str().to_owned(),
             name: call.name.clone(),
             provider: call.provider.as_str().to_owned(),
-            derived_key: call.derived_key.clone(),
+            provider_key: call.provider_key.clone(),
             status: call.state.name().to_owned(),
             in_doubt: call.in_doubt(),
             needs_review: call.needs_review().map(str::to_owned),

@@ -53,10 +53,10 @@ impl<H: Host> Object<H> {
             self.drain().await;
         }
         let ctx = self.context();
-        let tickets = self.store().transaction(&ctx, |rows| Ok::<_, Bug>(wake(rows, self.me(), &ctx)))?;
-        let runs = tickets.into_iter().map(|ticket| {
-            self.log("info", "resumed_by_alarm", &[("attempt", ticket.attempt.into())]);
-            self.start(Run::new(ticket, 0, &[]), Action::Again, None)
+        let tokens = self.store().transaction(&ctx, |rows| Ok::<_, Bug>(wake(rows, self.me(), &ctx)))?;
+        let runs = tokens.into_iter().map(|token| {
+            self.log("info", "resumed_by_alarm", &[("attempt", token.attempt.into())]);
+            self.start(Run::new(token, 0, &[]), Action::Again, None)
         });
         let runs = join_all(runs);
         let (ends, ()) = join(runs, self.host().woken(self)).await;

@@ -55,11 +55,11 @@ impl<H: Host> Object<H> {
             }
         };
         at_once(match begun {
-            Begin::Run(ticket) => {
-                let key_id = ticket.key_id;
+            Begin::Run(token) => {
+                let key_id = token.key_id;
                 let (run, action) = first_turn.unwrap_or_else(|| {
                     let fail_at = ask.faults.as_ref().map_or(&[][..], |faults| faults.fail_at);
-                    (Run::new(ticket, patience_until_ms, fail_at), Action::Again)
+                    (Run::new(token, patience_until_ms, fail_at), Action::Again)
                 });
                 let Ended { end, provider_ms } = self.start(run, action, ask.faults).await?;
                 return Ok(Executed { result: self.result(end, key_id, false)?, joined: false, provider_ms });
@@ -120,8 +120,8 @@ impl<H: Host> Object<H> {
         self.store.transaction(&ctx, |rows| {
             let begun = begin(rows, command, &self.me, &ctx)?;
             let first_turn = match &begun {
-                Begin::Run(ticket) if takes_turn => {
-                    let mut run = Run::new(ticket.clone(), patience_until_ms, &[]);
+                Begin::Run(token) if takes_turn => {
+                    let mut run = Run::new(token.clone(), patience_until_ms, &[]);
                     let action = run.first_turn(rows, &ctx);
                     Some((run, action))
                 }
@@ -235,7 +235,7 @@ impl<H: Host> Object<H> {
         action: Action<H::Flow>,
         faults: Option<Faults<H::Flow>>,
     ) -> Running {
-        let FencingToken { key_id, attempt, .. } = run.ticket;
+        let FencingToken { key_id, attempt, .. } = run.token;
         let object = Rc::clone(self);
         let joined = Rc::new(RefCell::new(Vec::new()));
         let waiting = Rc::clone(&joined);
@@ -327,7 +327,7 @@ impl<H: Host> Object<H> {
         }
         self.store.transaction(&ctx, |rows| {
             if let Some(faults) = faults {
-                (faults.before_step)(rows, &run.ticket, &event);
+                (faults.before_step)(rows, &run.token, &event);
             }
             run.step(rows, event, &ctx)
         })
@@ -351,7 +351,7 @@ impl<H: Host> Object<H> {
 
     /// Another run took over: this one knows nothing better than that it goes on.
     fn superseded(&self, run: &Run<H::Flow>) -> RunEnd {
-        self.log("warn", "fenced", &[("attempt", run.ticket.attempt.into())]);
+        self.log("warn", "fenced", &[("attempt", run.token.attempt.into())]);
         RunEnd::Pending { retry_at_ms: now_ms().saturating_add(1000), in_doubt: true }
     }
 }

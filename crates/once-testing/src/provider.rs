@@ -62,7 +62,7 @@ impl<F: Flow> Provider<F> {
 
     /// It is asked what became of a call.
     pub(crate) fn look_up(&self, call: &ProviderCall<F>) -> LookUp<F::Answer> {
-        let made = self.executions.iter().find(|made| made.call.derived_key == call.derived_key);
+        let made = self.executions.iter().find(|made| made.call.provider_key == call.provider_key);
         made.map_or(LookUp::Absent, |made| {
             LookUp::Found(ProviderReply { status: 200, result: made.answer.clone(), request_id: None })
         })

@@ -17,7 +17,7 @@ impl<S: Scenario> World<'_, S> {
     pub(crate) fn must_be_written(&self, call: &ProviderCall<Flow<S>>) -> Result<(), String> {
         let kept = self.rows.calls.iter().find(|kept| kept.call_id == call.call_id);
         let is_written = kept.is_some_and(|kept| {
-            let is_same = kept.request == call.request && kept.derived_key == call.derived_key;
+            let is_same = kept.request == call.request && kept.provider_key == call.provider_key;
             is_same && kept.sends == call.sends && kept.state == CallState::InFlight
         });
         if is_written { Ok(()) } else { Err(format!("{} is sent before it is written down", call.name)) }
@@ -26,8 +26,8 @@ impl<S: Scenario> World<'_, S> {
     pub(crate) fn send(&mut self, run: u32, call: ProviderCall<Flow<S>>, stall_ms: u64) {
         let instance = self.instance;
         let key = match self.saboteur {
-            Some(Saboteur::ProviderKey) => format!("{}_{}", call.derived_key, self.events_made),
-            _ => call.derived_key.clone(),
+            Some(Saboteur::ProviderKey) => format!("{}_{}", call.provider_key, self.events_made),
+            _ => call.provider_key.clone(),
         };
         self.tell(&format!("{} is sent: {}", call.name, call.sends));
         let outcome = |outcome| Event::Step { instance, run, input: Input::Outcome(call.call_id, outcome) };
@@ -73,7 +73,7 @@ impl<S: Scenario> World<'_, S> {
         if self.provider.executions.len() > executed {
             self.tell(&format!("{} is executed: {}", call.name, Outcome::name(&outcome)));
         }
-        let again = |made: &&Execution<_>| made.call.derived_key == call.derived_key;
+        let again = |made: &&Execution<_>| made.call.provider_key == call.provider_key;
         if self.provider.executions.iter().filter(again).count() > 1 {
             return Err(format!("{} was executed twice", call.name));
         }

@@ -200,8 +200,8 @@ impl<'a, S: Scenario> World<'a, S> {
             }
             let begun = begin(rows, &request, &me, ctx)?;
             let first_turn = match &begun {
-                Begin::Run(ticket) if in_turns => {
-                    let mut run = Run::new(ticket.clone(), patience_until_ms, &[]);
+                Begin::Run(token) if in_turns => {
+                    let mut run = Run::new(token.clone(), patience_until_ms, &[]);
                     let action = run.first_turn(rows, ctx);
                     Some((run, action))
                 }
@@ -218,10 +218,10 @@ impl<'a, S: Scenario> World<'a, S> {
         }
         match begun {
             None => self.asks_again(client),
-            Some(Begin::Run(ticket)) => self.start(ticket, patience_until_ms, vec![client]),
+            Some(Begin::Run(token)) => self.start(token, patience_until_ms, vec![client]),
             Some(Begin::Replay { response, .. }) => self.answer(client, &response)?,
             Some(Begin::InProgress { key_id, .. }) => {
-                match self.runs.values_mut().rfind(|running| running.run.ticket.key_id == key_id) {
+                match self.runs.values_mut().rfind(|running| running.run.token.key_id == key_id) {
                     Some(running) => running.clients.push(client),
                     None => self.asks_again(client),
                 }
@@ -263,17 +263,17 @@ impl<'a, S: Scenario> World<'a, S> {
         Ok(())
     }
 
-    fn start(&mut self, ticket: FencingToken, patience_until_ms: u64, clients: Vec<usize>) {
+    fn start(&mut self, token: FencingToken, patience_until_ms: u64, clients: Vec<usize>) {
         self.runs_made += 1;
         let run = self.runs_made;
-        self.runs.insert(run, Running { run: Run::new(ticket, patience_until_ms, &[]), clients });
+        self.runs.insert(run, Running { run: Run::new(token, patience_until_ms, &[]), clients });
         self.after(0, Event::Step { instance: self.instance, run, input: Input::Go });
     }
 
     /// One transaction of a run, and what it says.
     fn step(&mut self, id: u32, input: Input<Answer<S>>) -> Result<(), String> {
         let Some(mut running) = self.runs.remove(&id) else { return Ok(()) };
-        self.forge(&mut running.run.ticket);
+        self.forge(&mut running.run.token);
         let before = self.rows.clone();
         let in_turns = self.plan.is_in_turns();
         let stepped = self.transaction(|rows, ctx| match in_turns {
@@ -336,11 +336,11 @@ impl<'a, S: Scenario> World<'a, S> {
     }
 
     /// With fencing off a run that is stale goes on as the one that took over.
-    fn forge(&self, ticket: &mut FencingToken) {
-        let key = self.rows.key(ticket.key_id).filter(|_| self.saboteur == Some(Saboteur::Fencing));
+    fn forge(&self, token: &mut FencingToken) {
+        let key = self.rows.key(token.key_id).filter(|_| self.saboteur == Some(Saboteur::Fencing));
         if let Some((key, Lifecycle::Open(open))) = key.map(|key| (key, &key.lifecycle)) {
-            ticket.attempt = key.attempt;
-            ticket.holder = open.lease.as_ref().map_or_else(|| self.me(), |lease| lease.holder.clone());
+            token.attempt = key.attempt;
+            token.holder = open.lease.as_ref().map_or_else(|| self.me(), |lease| lease.holder.clone());
         }
     }
 
@@ -349,12 +349,12 @@ impl<'a, S: Scenario> World<'a, S> {
         self.known = KnownAlarm::Gone;
         let me = self.me();
         let woken = self.transaction(|rows, ctx| Ok(wake(rows, &me, ctx)))?;
-        let Some(tickets) = woken.and_then(|committed| committed.value) else {
+        let Some(tokens) = woken.and_then(|committed| committed.value) else {
             // The platform repeats an alarm whose handler has failed.
             self.set_alarm(self.now_ms + ALARM_AGAIN_MS);
             return Ok(());
         };
-        tickets.into_iter().for_each(|ticket| self.start(ticket, 0, Vec::new()));
+        tokens.into_iter().for_each(|token| self.start(token, 0, Vec::new()));
         self.drain()
     }
 

@@ -90,13 +90,13 @@ pub fn wake<F: Flow>(rows: &mut Rows<F>, me: &InstanceId, ctx: &Context<F::Setti
             binding.parameters = None;
         }
     }
-    let mut tickets = Vec::new();
+    let mut tokens = Vec::new();
     for key_id in due {
         expire(rows, key_id, ctx);
-        tickets.extend(take_over(rows, key_id, me, ctx));
+        tokens.extend(take_over(rows, key_id, me, ctx));
     }
     F::on_alarm(rows, ctx);
-    tickets
+    tokens
 }
 
 /// Whether the alarm has rung for jobs alone: nothing is to be taken up, to expire, or to be dropped.

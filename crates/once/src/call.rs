@@ -52,7 +52,7 @@ pub struct CallSpec<F: Domain> {
     /// Whether it may be sent again.
     pub retry_policy: RetryPolicy,
     /// The idempotency key for the provider, made from our own ids.
-    pub derived_key: String,
+    pub provider_key: String,
     /// The bytes.
     pub request: FrozenRequest,
 }
@@ -338,7 +338,8 @@ pub struct ProviderCall<F: Domain> {
     /// Whether it may be sent again.
     pub retry_policy: RetryPolicy,
     /// The provider's idempotency key.
-    pub derived_key: String,
+    #[serde(rename = "derived_key")]
+    pub provider_key: String,
     /// The bytes. The body is dropped when the key expires.
     pub request: FrozenRequest,
     /// Where it stands.

@@ -120,7 +120,7 @@ impl<F: Domain> Rows<F> {
             let others = self.calls.iter().skip(at.saturating_add(1));
             let is_same = |other: &ProviderCall<F>| {
                 other.call_id == call.call_id
-                    || other.derived_key == call.derived_key
+                    || other.provider_key == call.provider_key
                     || (other.key_id, &other.name) == (call.key_id, &call.name)
             };
             if others.clone().any(is_same) {
@@ -186,7 +186,7 @@ impl<F: Domain> Rows<F> {
             kind: spec.kind,
             provider: spec.provider,
             retry_policy: spec.retry_policy,
-            derived_key: spec.derived_key,
+            provider_key: spec.provider_key,
             request: spec.request,
             state: CallState::Frozen,
             sends: 0,

@@ -71,7 +71,7 @@ pub enum Event<A> {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Run<F: Domain> {
     /// Its claim.
-    pub ticket: FencingToken,
+    pub token: FencingToken,
     /// Somebody waits for it until then, in ms since the epoch: it sleeps over short pauses instead of ending.
     patience_until_ms: u64,
     /// Fails when one of these points is reached: the demo's `raise_error`.
@@ -85,16 +85,16 @@ pub struct Run<F: Domain> {
 }
 
 impl<F: Flow> Run<F> {
-    /// A run for a ticket. `patience_until_ms` is how long it may sleep between two sends.
+    /// A run for a token. `patience_until_ms` is how long it may sleep between two sends.
     pub const fn new(
-        ticket: FencingToken,
+        token: FencingToken,
         patience_until_ms: u64,
         fail_at: &'static [RecoveryPoint<F::Point>],
     ) -> Self {
-        Self { ticket, patience_until_ms, fail_at, to_send: None, asked_at_ms: None, pages_left: PAGES_MAX }
+        Self { token, patience_until_ms, fail_at, to_send: None, asked_at_ms: None, pages_left: PAGES_MAX }
     }
 
-    /// The first turn, in the transaction that has given the ticket. What fails is left to the next one.
+    /// The first turn, in the transaction that has given the token. What fails is left to the next one.
     pub fn first_turn(&mut self, rows: &mut Rows<F>, ctx: &Context<F::Settings>) -> Action<F> {
         self.steps_on(Action::Again, rows, |run, rows| run.step(rows, Event::Go, ctx))
     }
@@ -144,25 +144,25 @@ impl<F: Flow> Run<F> {
     ) -> Result<Action<F>, StepError> {
         match event {
             Event::Outcome(call_id, outcome) => {
-                step::record(rows, &self.ticket, call_id, outcome, ctx)?;
+                step::record(rows, &self.token, call_id, outcome, ctx)?;
                 return Ok(Action::Again);
             }
             Event::LookedUp(call_id, look_up) => {
                 // Without a time, a look-up that was never asked for proves nothing.
                 let asked_at_ms = self.asked_at_ms.take().unwrap_or(0);
-                step::record_look_up(rows, &self.ticket, call_id, look_up, asked_at_ms, ctx)?;
+                step::record_look_up(rows, &self.token, call_id, look_up, asked_at_ms, ctx)?;
                 return Ok(Action::Again);
             }
             Event::Go => {}
         }
         if let Some(call_id) = self.to_send.take() {
-            let armed = step::arm(rows, &self.ticket, call_id, ctx)?;
+            let armed = step::arm(rows, &self.token, call_id, ctx)?;
             return Ok(armed.map_or(Action::Again, Action::Send));
         }
-        if self.fail_at.iter().any(|point| reached(rows, &self.ticket, *point)) {
+        if self.fail_at.iter().any(|point| reached(rows, &self.token, *point)) {
             return self.interrupt(rows, "an error was asked for", ctx);
         }
-        match step::advance(rows, &self.ticket, ctx)? {
+        match step::advance(rows, &self.token, ctx)? {
             Next::Again => Ok(Action::Again),
             Next::Send(call_id) => {
                 self.to_send = Some(call_id);
@@ -170,7 +170,7 @@ impl<F: Flow> Run<F> {
             }
             Next::LookUp(_) if self.pages_left == 0 => {
                 let retry_at_ms = ctx.now_ms.saturating_add(1);
-                step::release(rows, &self.ticket, retry_at_ms, "has more pages to read", ctx)?;
+                step::release(rows, &self.token, retry_at_ms, "has more pages to read", ctx)?;
                 Ok(Action::End(RunEnd::Pending { retry_at_ms, in_doubt: true }))
             }
             Next::LookUp(call_id) => {
@@ -186,7 +186,7 @@ impl<F: Flow> Run<F> {
                 Ok(Action::SleepUntil(until_ms))
             }
             Next::Sleep { until_ms, in_doubt } => {
-                step::release(rows, &self.ticket, until_ms, "waits for the provider", ctx)?;
+                step::release(rows, &self.token, until_ms, "waits for the provider", ctx)?;
                 Ok(Action::End(RunEnd::Pending { retry_at_ms: until_ms, in_doubt }))
             }
             Next::Finished(response) => Ok(Action::End(RunEnd::Finished(response))),
@@ -209,18 +209,18 @@ impl<F: Flow> Run<F> {
         reason: &str,
         ctx: &Context<F::Settings>,
     ) -> Result<Action<F>, StepError> {
-        let failures = match rows.key(self.ticket.key_id).map(|key| &key.lifecycle) {
+        let failures = match rows.key(self.token.key_id).map(|key| &key.lifecycle) {
             Some(Lifecycle::Open(open)) => open.failures,
             _ => 0,
         };
         // Young keys are left alone for their client; what keeps failing waits longer each time.
         let retry_at_ms =
             ctx.now_ms.saturating_add(ctx.times.completer_ms).saturating_add(ctx.backoff_ms(failures));
-        step::release(rows, &self.ticket, retry_at_ms, reason, ctx)?;
+        step::release(rows, &self.token, retry_at_ms, reason, ctx)?;
         Ok(Action::End(RunEnd::Interrupted { retry_at_ms }))
     }
 }
 
-fn reached<F: Domain>(rows: &Rows<F>, ticket: &FencingToken, point: RecoveryPoint<F::Point>) -> bool {
-    rows.key(ticket.key_id).is_some_and(|key| key.recovery_point() == point)
+fn reached<F: Domain>(rows: &Rows<F>, token: &FencingToken, point: RecoveryPoint<F::Point>) -> bool {
+    rows.key(token.key_id).is_some_and(|key| key.recovery_point() == point)
 }

@@ -1,6 +1,6 @@
 //! The steps of a run. Each function is one transaction over the rows; [`Run`](super::run::Run) puts them in order.
 //!
-//! Every one of them begins by checking the ticket. [`Fenced`](StepError::Fenced) means that another run took over:
+//! Every one of them begins by checking the token. [`Fenced`](StepError::Fenced) means that another run took over:
 //! stop, write nothing, send nothing.
 
 use std::fmt;
@@ -60,19 +60,19 @@ impl fmt::Display for StepError {
 /// The next step: settles what needs no call, runs the next phase of the flow, or says what to call.
 pub fn advance<F: Flow>(
     rows: &mut Rows<F>,
-    ticket: &FencingToken,
+    token: &FencingToken,
     ctx: &Context<F::Settings>,
 ) -> Result<Next, StepError> {
-    if let Some(Lifecycle::Finished(finished)) = rows.key(ticket.key_id).map(|key| &key.lifecycle) {
+    if let Some(Lifecycle::Finished(finished)) = rows.key(token.key_id).map(|key| &key.lifecycle) {
         return Ok(Next::Finished(finished.response.clone()));
     }
-    held(rows, ticket, ctx)?;
-    if let Some(call) = rows.unsettled_call(ticket.key_id) {
+    held(rows, token, ctx)?;
+    if let Some(call) = rows.unsettled_call(token.key_id) {
         let (call_id, in_doubt) = (call.call_id, call.in_doubt());
         return Ok(match call.plan(ctx) {
             Plan::Send if F::is_overtaken(call, rows) => {
                 rows.note(
-                    ticket.key_id,
+                    token.key_id,
                     ctx.now_ms,
                     "call_settled",
                     "not sent: what it moves has changed since",
@@ -101,26 +101,26 @@ pub fn advance<F: Flow>(
                     Settlement::NotExecuted => "not executed: the provider refused every send",
                     Settlement::NeedsReview | Settlement::Answered(_) => "flagged for a person",
                 };
-                rows.note(ticket.key_id, ctx.now_ms, "call_settled", detail);
+                rows.note(token.key_id, ctx.now_ms, "call_settled", detail);
                 call_mut(rows, call_id)?.state = CallState::Settled(settlement);
                 Next::Again
             }
         });
     }
-    run_phase(rows, ticket, ctx)
+    run_phase(rows, token, ctx)
 }
 
 fn run_phase<F: Flow>(
     rows: &mut Rows<F>,
-    ticket: &FencingToken,
+    token: &FencingToken,
     ctx: &Context<F::Settings>,
 ) -> Result<Next, StepError> {
-    let key_id = ticket.key_id;
+    let key_id = token.key_id;
     let operation = open(rows, key_id)?.operation.clone();
     let end = F::run(&operation, &mut Phase { rows, key_id, ctx, by: None })?;
     match end {
         End::Call(spec) => {
-            rows.note(key_id, ctx.now_ms, "call_frozen", spec.derived_key.clone());
+            rows.note(key_id, ctx.now_ms, "call_frozen", spec.provider_key.clone());
             rows.freeze(key_id, spec);
             Ok(Next::Again)
         }
@@ -148,11 +148,11 @@ fn run_phase<F: Flow>(
 /// `None` if the time that passed since the plan has changed it, for example past the provider's window.
 pub fn arm<F: Flow>(
     rows: &mut Rows<F>,
-    ticket: &FencingToken,
+    token: &FencingToken,
     call_id: u32,
     ctx: &Context<F::Settings>,
 ) -> Result<Option<ProviderCall<F>>, StepError> {
-    held(rows, ticket, ctx)?;
+    held(rows, token, ctx)?;
     if rows.calls.iter().any(|call| call.call_id == call_id && F::is_overtaken(call, rows)) {
         return Ok(None);
     }
@@ -163,19 +163,19 @@ pub fn arm<F: Flow>(
     }
     call.begin_send(ctx);
     let call = call.clone();
-    rows.note(ticket.key_id, ctx.now_ms, "call_sent", format!("{} send {}", call.name, call.sends));
+    rows.note(token.key_id, ctx.now_ms, "call_sent", format!("{} send {}", call.name, call.sends));
     Ok(Some(call))
 }
 
 /// Commits what came of a send, under the attempt that made it.
 pub fn record<F: Flow>(
     rows: &mut Rows<F>,
-    ticket: &FencingToken,
+    token: &FencingToken,
     call_id: u32,
     outcome: Outcome<F::Answer>,
     ctx: &Context<F::Settings>,
 ) -> Result<(), StepError> {
-    held(rows, ticket, ctx)?;
+    held(rows, token, ctx)?;
     let detail = match &outcome {
         Outcome::Definitive(reply) => format!("answered {}", reply.status),
         Outcome::NotExecuted { reason, .. } => format!("not executed: {reason}"),
@@ -189,20 +189,20 @@ pub fn record<F: Flow>(
         return Err(Bug(format!("an outcome for call {call_id}, which is {}", call.state.name())).into());
     }
     call.take(outcome, ctx);
-    rows.note(ticket.key_id, ctx.now_ms, "call_outcome", detail);
+    rows.note(token.key_id, ctx.now_ms, "call_outcome", detail);
     Ok(())
 }
 
 /// Commits what came of a look-up's page that was asked for at `asked_at_ms`.
 pub fn record_look_up<F: Flow>(
     rows: &mut Rows<F>,
-    ticket: &FencingToken,
+    token: &FencingToken,
     call_id: u32,
     look_up: LookUp<F::Answer>,
     asked_at_ms: u64,
     ctx: &Context<F::Settings>,
 ) -> Result<(), StepError> {
-    held(rows, ticket, ctx)?;
+    held(rows, token, ctx)?;
     let call = call_mut(rows, call_id)?;
     // The provider has told by itself meanwhile, or a person has.
     if matches!(call.state, CallState::Settled(_)) {
@@ -222,7 +222,7 @@ pub fn record_look_up<F: Flow>(
     };
     call.take_look_up(look_up, asked_at_ms, ctx);
     if let Some(detail) = detail {
-        rows.note(ticket.key_id, ctx.now_ms, "look_up", detail);
+        rows.note(token.key_id, ctx.now_ms, "look_up", detail);
     }
     Ok(())
 }
@@ -246,36 +246,36 @@ fn told(identity: &Identity) -> String {
 /// when the alarm takes it up if nobody comes.
 pub fn release<F: Flow>(
     rows: &mut Rows<F>,
-    ticket: &FencingToken,
+    token: &FencingToken,
     resume_at_ms: u64,
     reason: &str,
     ctx: &Context<F::Settings>,
 ) -> Result<(), StepError> {
-    held(rows, ticket, ctx)?;
-    let open = open(rows, ticket.key_id)?;
+    held(rows, token, ctx)?;
+    let open = open(rows, token.key_id)?;
     open.lease = None;
     open.failures = open.failures.saturating_add(1);
     open.resume_at_ms = resume_at_ms;
-    rows.note(ticket.key_id, ctx.now_ms, "released", reason);
+    rows.note(token.key_id, ctx.now_ms, "released", reason);
     Ok(())
 }
 
-/// Checks the ticket and renews the lease.
+/// Checks the token and renews the lease.
 fn held<F: Flow>(
     rows: &mut Rows<F>,
-    ticket: &FencingToken,
+    token: &FencingToken,
     ctx: &Context<F::Settings>,
 ) -> Result<(), StepError> {
-    let key = rows.key_mut(ticket.key_id).ok_or(StepError::Fenced)?;
+    let key = rows.key_mut(token.key_id).ok_or(StepError::Fenced)?;
     let attempt = key.attempt;
     let Lifecycle::Open(open) = &mut key.lifecycle else {
         return Err(StepError::Fenced);
     };
-    let held = attempt == ticket.attempt && open.lease.as_ref().is_some_and(|l| l.holder == ticket.holder);
+    let held = attempt == token.attempt && open.lease.as_ref().is_some_and(|l| l.holder == token.holder);
     if !held {
         return Err(StepError::Fenced);
     }
-    open.lease = Some(Lease::new(&ticket.holder, ctx));
+    open.lease = Some(Lease::new(&token.holder, ctx));
     open.last_run_at_ms = ctx.now_ms;
     Ok(())
 }

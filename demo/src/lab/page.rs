@@ -412,9 +412,9 @@ fn told(event: &str, detail: &str) -> Option<(String, bool)> {
 }
 
 /// A derived key begins with the payment's long id; its end says what it is for.
-fn short(derived_key: &str) -> String {
-    match (derived_key.get(..10), derived_key.rsplit_once('_')) {
-        (Some(head), Some((_, tail))) if derived_key.len() > 24 => format!("{head}…_{tail}"),
-        _ => derived_key.to_owned(),
+fn short(provider_key: &str) -> String {
+    match (provider_key.get(..10), provider_key.rsplit_once('_')) {
+        (Some(head), Some((_, tail))) if provider_key.len() > 24 => format!("{head}…_{tail}"),
+        _ => provider_key.to_owned(),
     }
 }

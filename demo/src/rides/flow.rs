@@ -107,7 +107,7 @@ fn charge(request: &RideRequest, phase: &mut Phase<'_, Rides>) -> Result<End<Rid
         kind: (),
         provider: PaymentsApi,
         retry_policy: RetryPolicy::IdempotentByKey,
-        derived_key: format!("{id}_charge"),
+        provider_key: format!("{id}_charge"),
         request: payments_api::payment(id, request),
     }))
 }

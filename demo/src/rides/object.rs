@@ -74,7 +74,7 @@ impl Host for RideHost {
     async fn send(&self, call: &ProviderCall<Rides>) -> Outcome<Charge> {
         let headers = vec![
             ("content-type", "application/x-www-form-urlencoded".to_owned()),
-            ("idempotency-key", call.derived_key.clone()),
+            ("idempotency-key", call.provider_key.clone()),
         ];
         match self.ask("POST", &call.request.path, headers, Some(&call.request.body)).await {
             Ok(Reply { status, retry_after, body }) => outcome(status, retry_after.as_deref(), &body),
@@ -84,7 +84,7 @@ impl Host for RideHost {
 
     async fn look_up(&self, call: &ProviderCall<Rides>) -> LookUp<Charge> {
         let unclear = |reason| LookUp::Inconclusive { from_the_start: false, reason };
-        let key = format!("/idempotency-keys/{}", call.derived_key);
+        let key = format!("/idempotency-keys/{}", call.provider_key);
         let path = match self.ask("GET", &key, Vec::new(), None).await {
             Ok(Reply { status: 404, .. }) => return LookUp::Absent,
             Ok(Reply { status, body, .. }) => match resource(&body) {

@@ -184,11 +184,11 @@ impl Protocol {
         };
         self.commit(w, rows);
         match decision {
-            Begin::Run(ticket) => {
-                if ticket.attempt > 1 {
+            Begin::Run(token) => {
+                if token.attempt > 1 {
                     self.coverage.note(Seen::TakenOverByRetry);
                 }
-                w.start_run(ticket, true);
+                w.start_run(token, true);
             }
             Begin::Replay { response, .. } => {
                 self.coverage.note(Seen::Replayed);
@@ -223,7 +223,7 @@ impl Protocol {
         };
         live.doing = Doing::Ready;
         let stale = w.rows.keys.first().is_none_or(|key| {
-            key.attempt != live.run.ticket.attempt || !matches!(key.lifecycle, Lifecycle::Open(_))
+            key.attempt != live.run.token.attempt || !matches!(key.lifecycle, Lifecycle::Open(_))
         });
         let mut rows = (*w.rows).clone();
         let action = match self.saboteur.step(&mut live.run, &mut rows, event, &self.context(w.now)) {
@@ -340,11 +340,11 @@ impl Protocol {
 
     fn fire_alarm(&self, w: &mut World) {
         let mut rows = (*w.rows).clone();
-        let tickets = wake(&mut rows, &me(), &self.context(w.now));
+        let tokens = wake(&mut rows, &me(), &self.context(w.now));
         self.commit(w, rows);
-        for ticket in tickets {
+        for token in tokens {
             self.coverage.note(Seen::TakenOverByAlarm);
-            w.start_run(ticket, false);
+            w.start_run(token, false);
         }
     }
 

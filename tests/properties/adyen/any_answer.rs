@@ -12,7 +12,7 @@ use payments::engine::Outcome;
 use payments::payment::id::PaymentId;
 use payments::payment::result::{CallKind, ProviderResult};
 use payments::payment::{Payment, RefundReason};
-use payments::providers::adyen::{authorize, capture, derived_key, refund, void};
+use payments::providers::adyen::{authorize, capture, provider_key, refund, void};
 use payments::providers::{Authorization, HttpAnswer};
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -167,7 +167,7 @@ proptest! {
             customer: customer.as_deref(),
             return_url: return_url.as_deref(),
             resource: &resource,
-            derived_key: &key,
+            provider_key: &key,
             ..authorization(false)
         }).unwrap();
         let request = make();
@@ -216,11 +216,11 @@ proptest! {
 
     #[test]
     fn a_key_is_short_stable_and_of_one_call(one in ".{0,200}", other in ".{0,200}", object: [u8; 32]) {
-        let key = derived_key(&one);
+        let key = provider_key(&one);
         prop_assert!(key.len() <= 64 && key.starts_with("po_"));
         prop_assert!(key.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-'));
-        prop_assert_eq!(&key, &derived_key(&one));
-        prop_assert_eq!(key == derived_key(&other), one == other);
+        prop_assert_eq!(&key, &provider_key(&one));
+        prop_assert_eq!(key == provider_key(&other), one == other);
         // The longest resource there is leaves room for the key in the 80 characters of a reference.
         let payment = Payment { id: PaymentId::in_object(ObjectId::from_bytes(object)), ..a_payment() };
         let body: Value = serde_json::from_str(&void(PSP, &payment, &key).body).unwrap();

@@ -175,8 +175,8 @@ fn a_void_that_a_lapse_overtakes_ends_with_its_own_answer() {
         bench.hear(&bench.dated("CAPTURE", &derived, false, 1));
         let me = InstanceId("me".into());
         let begun = begin(&mut bench.rows, &command("void", void()), &me, &at(NOW_MS)).unwrap();
-        let Begin::Run(ticket) = begun else { panic!("{begun:?}") };
-        let mut run = Run::new(ticket, 0, &[]);
+        let Begin::Run(token) = begun else { panic!("{begun:?}") };
+        let mut run = Run::new(token, 0, &[]);
         let call = loop {
             if let Action::Send(call) = run.step(&mut bench.rows, Input::Go, &at(NOW_MS)).unwrap() {
                 break call;

@@ -58,11 +58,11 @@ impl Harness {
 
     /// The alarm drives what was begun to its call, which is answered so.
     fn drive_on(&mut self, result: ProviderResult) -> (CallKind, String, String) {
-        for ticket in wake(&mut self.rows, &InstanceId("me".into()), &at(NOW_MS + 1)) {
-            self.drive(Run::new(ticket, 0, &[]), Some(result.clone()), NOW_MS + 1);
+        for token in wake(&mut self.rows, &InstanceId("me".into()), &at(NOW_MS + 1)) {
+            self.drive(Run::new(token, 0, &[]), Some(result.clone()), NOW_MS + 1);
         }
         let call = self.rows.calls.last().unwrap();
-        (call.kind, call.request.path.clone(), call.derived_key.clone())
+        (call.kind, call.request.path.clone(), call.provider_key.clone())
     }
 
     fn late(&self) -> &'static str {
@@ -83,7 +83,7 @@ fn each_try_has_a_row_that_says_how_it_ended() {
     let expected =
         [(1, Some("psp_first"), "declined", Some(true)), (2, Some("psp_pay"), "succeeded", Some(true))];
     assert_eq!(rows, expected);
-    assert_eq!(bench.rows.resource.tries[0].derived_key, first);
+    assert_eq!(bench.rows.resource.tries[0].provider_key, first);
     // Objects of before have no rows: they are made from the calls.
     let mut before = bench.rows.clone();
     before.resource.tries.clear();
@@ -125,7 +125,7 @@ fn money_on_a_try_that_is_over_is_seen_and_given_back() {
 #[test]
 fn stripe_is_asked_about_a_try_that_is_over_and_gives_its_money_back() {
     let (mut bench, _) = tried_twice(Provider::Stripe, true);
-    let news = EventKind::Ask { refund: None, payment: Some("psp_first".into()), derived_key: None };
+    let news = EventKind::Ask { refund: None, payment: Some("psp_first".into()), provider_key: None };
     let kind = "payment_intent.succeeded".to_owned();
     let event = Event { event_id: "evt_1".into(), provider: Provider::Stripe, account: None, kind, news };
     assert_eq!(bench.takes(&event), Ingested::Applied);

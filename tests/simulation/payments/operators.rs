@@ -124,7 +124,7 @@ impl World {
                 self.counters.count(if is_absent { "by hand: not executed" } else { "by hand: executed" });
                 if is_absent {
                     self.operators.told.remove(&object);
-                    self.operators.denied.push((object, call.provider, call.derived_key));
+                    self.operators.denied.push((object, call.provider, call.provider_key));
                 }
                 self.is_busy();
                 self.calm_from_ms = self.calm_from_ms.max(self.now_ms);
@@ -147,7 +147,7 @@ impl World {
 
     /// What the provider's own pages show of a call.
     fn seen(&mut self, call: &ProviderCall) -> Seen {
-        let key = &call.derived_key;
+        let key = &call.provider_key;
         let ledger = if call.provider == Provider::Stripe { &self.stripe.ledger } else { &self.adyen.ledger };
         let found = match call.kind {
             CallKind::Authorize => {

@@ -117,8 +117,8 @@ impl World {
                 let known = rows.keys.iter().find(|key| key.key_hash == command.key_hash);
                 let key = known.map(|key| key.key_id);
                 let first_turn = match &decision {
-                    Begin::Run(ticket) if takes_turn => {
-                        let run = Run::new(ticket.clone(), ctx.now_ms + patience_ms, &[]);
+                    Begin::Run(token) if takes_turn => {
+                        let run = Run::new(token.clone(), ctx.now_ms + patience_ms, &[]);
                         let mut active = Active::new(run, instance, true, vec![from]);
                         let action = active.first_turn(saboteur, rows, ctx);
                         Some((active, action))
@@ -149,8 +149,8 @@ impl World {
         self.counters.count(counter);
         match decision {
             Begin::Run(_) if fault == Some(Fault::RunDropped) => {}
-            Begin::Run(ticket) => {
-                if ticket.attempt == 1 {
+            Begin::Run(token) => {
+                if token.attempt == 1 {
                     self.calm_from_ms = self.calm_from_ms.max(self.now_ms);
                 }
                 if let Some((active, action)) = first_turn {
@@ -159,7 +159,7 @@ impl World {
                 }
                 let fails = std::mem::take(&mut self.clients[from.0].fails);
                 let patience_ms = self.patience_ms();
-                self.start(ticket, instance, object_now_ms + patience_ms, fails, vec![from]);
+                self.start(token, instance, object_now_ms + patience_ms, fails, vec![from]);
             }
             Begin::Replay { mut response, .. } => {
                 if self.off == Some(Off::StoredBytes) {

@@ -19,14 +19,14 @@ use crate::store::has_open_key;
 impl World {
     pub(crate) fn start(
         &mut self,
-        ticket: FencingToken,
+        token: FencingToken,
         instance: usize,
         patience_until_ms: u64,
         fails: bool,
         waiting: Vec<Request>,
     ) {
         let fail_at: &[RecoveryPoint] = if fails { &[RecoveryPoint::At(Point::Reserved)] } else { &[] };
-        let run = Run::new(ticket, patience_until_ms, fail_at);
+        let run = Run::new(token, patience_until_ms, fail_at);
         // What is to strike between two steps needs each of them by itself.
         let active = Active::new(run, instance, self.in_turns && !fails, waiting);
         let number = self.begin_run(active);
@@ -35,7 +35,7 @@ impl World {
 
     /// A run is in its incarnation's memory. Gives its number.
     pub(crate) fn begin_run(&mut self, active: Active) -> u32 {
-        if active.ticket.attempt > 1 {
+        if active.token.attempt > 1 {
             self.counters.count("takeovers");
         }
         self.after(SECOND, Event::Drain { instance: active.instance });
@@ -66,7 +66,7 @@ impl World {
             self.counters.count("runs dropped");
             return;
         }
-        let FencingToken { key_id, attempt, holder } = active.ticket.clone();
+        let FencingToken { key_id, attempt, holder } = active.token.clone();
         let writer = Writer::Run { key: key_id, attempt, holder: holder.0.clone() };
         self.tell(|| format!("  key {key_id}, attempt {attempt} in {}: {input:?}", holder.0));
         let saboteur = self.saboteur;
@@ -199,21 +199,21 @@ impl World {
     fn take_up(&mut self, object: usize, instance: usize, fault: Option<Fault>) -> bool {
         self.counters.count("wakes");
         let body = |rows: &mut _, ctx: &_, me: &_| Ok(wake(rows, me, ctx));
-        let tickets = match self.transact(instance, fault, Writer::Taker, body, |_, _, _| {}) {
-            Transacted::Done(tickets, _) => tickets,
+        let tokens = match self.transact(instance, fault, Writer::Taker, body, |_, _, _| {}) {
+            Transacted::Done(tokens, _) => tokens,
             Transacted::Crashed => return false,
             Transacted::Failed(error) => {
                 self.auditor.bug(&error.to_string());
                 return true;
             }
         };
-        self.tell(|| format!("  alarm in object {object}: {tickets:?}"));
+        self.tell(|| format!("  alarm in object {object}: {tokens:?}"));
         self.after(0, Event::Drain { instance });
         if fault == Some(Fault::RunDropped) {
             return true;
         }
-        for ticket in tickets {
-            self.start(ticket, instance, 0, false, Vec::new());
+        for token in tokens {
+            self.start(token, instance, 0, false, Vec::new());
         }
         if self.objects[object].store.rows.resource.payment.as_ref().and_then(polling::due_at_ms).is_some() {
             self.after(0, Event::Check { object, to: Some(instance), looking: false });

@@ -29,7 +29,7 @@ pub(crate) const LAGS: &str = "look-ups: the list lags";
 pub(crate) struct Delivery {
     exchange: u64,
     provider: Provider,
-    derived_key: String,
+    provider_key: String,
     path: String,
     body: String,
     odd: Option<Oddity>,
@@ -66,11 +66,11 @@ impl World {
             self.counters.count("sends under a used key");
         }
         let transit_ms = self.dice.between(5, 150);
-        let derived_key = self.saboteur.wire_key(call, exchange);
+        let provider_key = self.saboteur.wire_key(call, exchange);
         let copy = Delivery {
             exchange,
             provider: call.provider,
-            derived_key: derived_key.clone(),
+            provider_key: provider_key.clone(),
             path: call.request.path.clone(),
             body: match self.off {
                 Some(Off::FrozenBytes) => format!("{} ", call.request.body).repeat(call.sends as usize),
@@ -102,7 +102,7 @@ impl World {
             &Send {
                 object,
                 key: call.key_id,
-                derived: derived_key,
+                derived: provider_key,
                 name: call.name.clone(),
                 bytes: format!("{} {}", copy.path, copy.body),
                 number: exchange,
@@ -122,7 +122,7 @@ impl World {
     }
 
     pub(crate) fn arrive(&mut self, mut delivery: Delivery) {
-        let Delivery { provider, derived_key: key, path, body, odd, secret, .. } = &delivery;
+        let Delivery { provider, provider_key: key, path, body, odd, secret, .. } = &delivery;
         let is_locked_out = self.locked_out_ms.is_some_and(|(from_ms, until_ms)| {
             *provider == Provider::Adyen && (from_ms..until_ms).contains(&self.now_ms)
         });
@@ -133,7 +133,7 @@ impl World {
             Provider::Adyen => self.adyen.arrive(self.now_ms, key, path, body, odd),
         };
         if let Some(answer) = at_once {
-            self.auditor.dealt_with(&delivery.derived_key);
+            self.auditor.dealt_with(&delivery.provider_key);
             return self.answer(&delivery, answer);
         }
         delivery.began_ms = self.now_ms;
@@ -142,7 +142,7 @@ impl World {
 
     pub(crate) fn executed(&mut self, delivery: Delivery) {
         self.is_busy();
-        let Delivery { provider, derived_key: key, path, body, odd, began_ms, secret, .. } = &delivery;
+        let Delivery { provider, provider_key: key, path, body, odd, began_ms, secret, .. } = &delivery;
         let (answer, later) = match provider {
             Provider::Stripe => self.stripe_with(*secret).execute(*began_ms, key, path, body, *odd),
             Provider::Adyen => {
@@ -360,11 +360,11 @@ impl World {
         }
         if call.look_up.is_some() {
             self.counters.count("look-ups of several pages");
-            if self.pages_asked_by.get(&call.derived_key).is_some_and(|before| *before != run) {
+            if self.pages_asked_by.get(&call.provider_key).is_some_and(|before| *before != run) {
                 self.counters.count("look-ups taken over between two pages");
             }
         }
-        self.pages_asked_by.insert(call.derived_key.clone(), run);
+        self.pages_asked_by.insert(call.provider_key.clone(), run);
         let fault = self.fault(Boundary::Page);
         let transit_ms = self.dice.between(5, 150);
         self.after(transit_ms, Event::Page(Box::new(Asking { run, call, fault })));

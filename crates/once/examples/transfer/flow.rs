@@ -107,7 +107,7 @@ impl Flow for Transfers {
                     kind: (),
                     provider: Bank,
                     retry_policy: RetryPolicy::IdempotentByKey,
-                    derived_key: id,
+                    provider_key: id,
                     request: FrozenRequest::new("/transfers".into(), serde_json::json!(transfer).to_string()),
                 }));
             }

@@ -18,8 +18,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     for _ in 0..2 {
         let command = request("k1", Transfer { to: "DE02 1203 0000 0000 2020 51".into(), cents: 2_500 });
         match begin(&mut rows, &command, &InstanceId("me".into()), &ctx)? {
-            Begin::Run(ticket) => {
-                let mut run = Run::new(ticket, 0, &[]);
+            Begin::Run(token) => {
+                let mut run = Run::new(token, 0, &[]);
                 let mut event = Event::Go;
                 let response = loop {
                     event = match run.step(&mut rows, event, &ctx).map_err(|error| error.to_string())? {
@@ -39,7 +39,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 }
 
 fn send(call: &ProviderCall<Transfers>) -> Outcome<Receipt> {
-    println!("POST {} under the key {}", call.request.path, call.derived_key);
+    println!("POST {} under the key {}", call.request.path, call.provider_key);
     let result = Receipt::Booked { reference: "tr_1".into() };
     Outcome::Definitive(ProviderReply { status: 200, result, request_id: None })
 }

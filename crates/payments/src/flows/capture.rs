@@ -109,14 +109,14 @@ pub(crate) fn run(_: &CaptureRequest, phase: &mut Phase<'_>) -> Result<End, Bug>
 }
 
 fn call(payment: &Payment, amount_minor: u32) -> Result<End, Bug> {
-    let derived_key = payment.provider.derived_key(&move_key(payment, CAPTURE));
+    let provider_key = payment.provider.provider_key(&move_key(payment, CAPTURE));
     Ok(End::Call(CallSpec {
         name: CAPTURE.to_owned(),
         kind: CallKind::Capture,
         provider: payment.provider,
         retry_policy: RetryPolicy::IdempotentByKey,
-        request: payment.provider.capture(payment, amount_minor, &derived_key)?,
-        derived_key,
+        request: payment.provider.capture(payment, amount_minor, &provider_key)?,
+        provider_key,
     }))
 }
 

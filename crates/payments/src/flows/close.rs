@@ -68,15 +68,15 @@ const fn lives(found: &RemoteState) -> bool {
 fn close(row: &Try, phase: &Phase<'_>) -> Result<CallSpec, Bug> {
     let payment = phase.rows.resource.payment.as_ref().ok_or_else(|| Bug("no payment".into()))?;
     // Each key that wants to begin another try asks anew.
-    let derived_key =
-        row.provider.derived_key(&format!("{}_close_{}_{}", payment.id, row.attempt, phase.key_id));
+    let provider_key =
+        row.provider.provider_key(&format!("{}_close_{}_{}", payment.id, row.attempt, phase.key_id));
     Ok(CallSpec {
         name: left_open::call_name(row),
         kind: CallKind::Void,
         provider: row.provider,
         retry_policy: RetryPolicy::IdempotentByKey,
-        request: row.provider.void(&row.stand_in(payment), &derived_key)?,
-        derived_key,
+        request: row.provider.void(&row.stand_in(payment), &provider_key)?,
+        provider_key,
     })
 }
 

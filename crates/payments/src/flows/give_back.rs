@@ -64,7 +64,7 @@ fn row(phase: &Phase<'_>, attempt: u32) -> Result<Try, Bug> {
 fn call(request: &GiveBackRequest, kind: CallKind, phase: &mut Phase<'_>) -> Result<End, Bug> {
     let row = row(phase, request.attempt)?;
     let payment = row.stand_in(phase.payment()?);
-    let derived_key = give_back::derived(&row, &payment.id.to_string(), request.refund);
+    let provider_key = give_back::derived(&row, &payment.id.to_string(), request.refund);
     let amount_minor = row.late.as_ref().map_or(0, |late| late.amount_minor);
     let frozen = match kind {
         CallKind::Refund => {
@@ -78,9 +78,9 @@ fn call(request: &GiveBackRequest, kind: CallKind, phase: &mut Phase<'_>) -> Res
                 created_at_ms: phase.ctx.now_ms,
                 version: 0,
             };
-            row.provider.refund(&payment, &refund, &derived_key)?
+            row.provider.refund(&payment, &refund, &provider_key)?
         }
-        _ => row.provider.void(&payment, &derived_key)?,
+        _ => row.provider.void(&payment, &provider_key)?,
     };
     Ok(End::Call(CallSpec {
         name: give_back::CALL.to_owned(),
@@ -88,6 +88,6 @@ fn call(request: &GiveBackRequest, kind: CallKind, phase: &mut Phase<'_>) -> Res
         provider: row.provider,
         retry_policy: RetryPolicy::IdempotentByKey,
         request: frozen,
-        derived_key,
+        provider_key,
     }))
 }

@@ -224,8 +224,8 @@ fn authorize(request: &PaymentRequest, route: &Route, phase: &mut Phase<'_>) -> 
     let payment = phase.payment()?;
     let attempt = payment.attempt;
     let suffix = if attempt == 1 { String::new() } else { format!("_{attempt}") };
-    let derived_key = route.provider.derived_key(&format!("{}_auth{suffix}", payment.id));
-    try_rows::begin(phase.rows, &derived_key);
+    let provider_key = route.provider.provider_key(&format!("{}_auth{suffix}", payment.id));
+    try_rows::begin(phase.rows, &provider_key);
     let payment = phase.payment()?;
     let id = payment.id.to_string();
     let return_url = request.return_url.as_ref().map(|_| {
@@ -245,7 +245,7 @@ fn authorize(request: &PaymentRequest, route: &Route, phase: &mut Phase<'_>) -> 
         return_url: return_url.as_deref(),
         payment_url: &payment_url,
         resource: &id,
-        derived_key: &derived_key,
+        provider_key: &provider_key,
     };
     match route.provider.authorize(&authorization) {
         Ok(frozen) => Ok(End::Call(CallSpec {
@@ -254,7 +254,7 @@ fn authorize(request: &PaymentRequest, route: &Route, phase: &mut Phase<'_>) -> 
             provider: route.provider,
             retry_policy: RetryPolicy::IdempotentByKey,
             request: frozen,
-            derived_key,
+            provider_key,
         })),
         // Admitted by a version that did not check it. Nothing was sent.
         Err(_) => cannot_be_sent(request, phase),

@@ -105,14 +105,14 @@ fn mine<'a>(phase: &'a mut Phase<'_>) -> Result<&'a mut Refund, Bug> {
 fn call(phase: &mut Phase<'_>) -> Result<End, Bug> {
     let refund = mine(phase)?.clone();
     let payment = phase.payment()?;
-    let derived_key = payment.provider.derived_key(&format!("{}_refund_{}", payment.id, refund.id));
+    let provider_key = payment.provider.provider_key(&format!("{}_refund_{}", payment.id, refund.id));
     Ok(End::Call(CallSpec {
         name: REFUND.to_owned(),
         kind: CallKind::Refund,
         provider: payment.provider,
         retry_policy: RetryPolicy::IdempotentByKey,
-        request: payment.provider.refund(payment, &refund, &derived_key)?,
-        derived_key,
+        request: payment.provider.refund(payment, &refund, &provider_key)?,
+        provider_key,
     }))
 }
 

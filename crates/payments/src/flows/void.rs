@@ -60,14 +60,14 @@ pub(crate) fn run(request: &VoidRequest, phase: &mut Phase<'_>) -> Result<End, B
         return Err(Bug("a void without its reservation".into()));
     }
     let Some(settlement) = phase.settlement(VOID)? else {
-        let derived_key = payment.provider.derived_key(&move_key(&payment, VOID));
+        let provider_key = payment.provider.provider_key(&move_key(&payment, VOID));
         return Ok(End::Call(CallSpec {
             name: VOID.to_owned(),
             kind: CallKind::Void,
             provider: payment.provider,
             retry_policy: RetryPolicy::IdempotentByKey,
-            request: payment.provider.void(&payment, &derived_key)?,
-            derived_key,
+            request: payment.provider.void(&payment, &provider_key)?,
+            provider_key,
         }));
     };
     settle_move(phase, settlement, "The void", request.page.as_deref())

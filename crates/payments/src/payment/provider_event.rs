@@ -38,8 +38,8 @@ pub enum EventKind {
         #[serde(default)]
         payment: Option<String>,
         /// The derived key of the call that made it, if it says so.
-        #[serde(default)]
-        derived_key: Option<String>,
+        #[serde(default, rename = "derived_key")]
+        provider_key: Option<String>,
     },
     /// How a payment's authorisation ended.
     Authorisation(OperationNotice),
@@ -89,7 +89,8 @@ impl EventKind {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OperationNotice {
     /// The derived key of the call that it answers, if it says so.
-    pub derived_key: Option<String>,
+    #[serde(rename = "derived_key")]
+    pub provider_key: Option<String>,
     /// The provider's id of the payment.
     pub payment: String,
     /// The provider's id of what ended: the payment itself, or its modification.

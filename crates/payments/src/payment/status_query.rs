@@ -103,7 +103,7 @@ pub struct RemoteRefund {
     /// How it stands.
     pub state: RefundState,
     /// The derived key of the call that made it, if it was made here.
-    pub derived_key: Option<String>,
+    pub provider_key: Option<String>,
     /// Whether it may be what a capture of a part gave free of the reservation, not money.
     pub may_be_release: bool,
 }

@@ -19,7 +19,8 @@ pub struct Try {
     /// The provider's id of it, once it has said one.
     pub provider_payment: Option<String>,
     /// The idempotency key of the call that made it.
-    pub derived_key: String,
+    #[serde(rename = "derived_key")]
+    pub provider_key: String,
     /// What was to be paid.
     pub amount: AmountMinor,
     /// In which currency.

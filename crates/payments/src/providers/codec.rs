@@ -31,7 +31,7 @@ pub struct Authorization<'a> {
     /// Our id of what is paid.
     pub resource: &'a str,
     /// The idempotency key, by which a look-up finds the payment.
-    pub derived_key: &'a str,
+    pub provider_key: &'a str,
 }
 
 /// An HTTP answer of a provider, as far as it matters.

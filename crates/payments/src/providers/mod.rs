@@ -21,10 +21,10 @@ use once::context::{Bug, Times};
 
 impl Provider {
     /// The idempotency key that the provider gets, from the one that our ids make.
-    pub(crate) fn derived_key(self, text: &str) -> String {
+    pub(crate) fn provider_key(self, text: &str) -> String {
         match self {
             Self::Stripe => text.to_owned(),
-            Self::Adyen => adyen::derived_key(text),
+            Self::Adyen => adyen::provider_key(text),
         }
     }
 
@@ -60,24 +60,24 @@ impl Provider {
         self,
         payment: &Payment,
         amount_minor: u32,
-        derived_key: &str,
+        provider_key: &str,
     ) -> Result<FrozenRequest, Bug> {
         let id = known(payment)?;
         match self {
             Self::Stripe => {
                 let account = payment.merchant_account.as_deref();
-                Ok(stripe::capture(id, amount_minor, derived_key).for_account(account))
+                Ok(stripe::capture(id, amount_minor, provider_key).for_account(account))
             }
-            Self::Adyen => adyen::capture(id, payment, amount_minor, derived_key).map_err(not_checked),
+            Self::Adyen => adyen::capture(id, payment, amount_minor, provider_key).map_err(not_checked),
         }
     }
 
     /// Gives up what was reserved.
-    pub(crate) fn void(self, payment: &Payment, derived_key: &str) -> Result<FrozenRequest, Bug> {
+    pub(crate) fn void(self, payment: &Payment, provider_key: &str) -> Result<FrozenRequest, Bug> {
         let id = known(payment)?;
         Ok(match self {
             Self::Stripe => stripe::void(id).for_account(payment.merchant_account.as_deref()),
-            Self::Adyen => adyen::void(id, payment, derived_key),
+            Self::Adyen => adyen::void(id, payment, provider_key),
         })
     }
 
@@ -86,15 +86,15 @@ impl Provider {
         self,
         payment: &Payment,
         refund: &Refund,
-        derived_key: &str,
+        provider_key: &str,
     ) -> Result<FrozenRequest, Bug> {
         let id = known(payment)?;
         match self {
             Self::Stripe => {
                 let account = payment.merchant_account.as_deref();
-                Ok(stripe::refund(id, &payment.id.to_string(), refund, derived_key).for_account(account))
+                Ok(stripe::refund(id, &payment.id.to_string(), refund, provider_key).for_account(account))
             }
-            Self::Adyen => adyen::refund(id, payment, refund, derived_key).map_err(not_checked),
+            Self::Adyen => adyen::refund(id, payment, refund, provider_key).map_err(not_checked),
         }
     }
 
@@ -179,7 +179,7 @@ impl Provider {
     /// By what a person finds a call on the provider's own pages.
     pub fn reference(self, call: &ProviderCall) -> Option<String> {
         match self {
-            Self::Stripe => Some(call.derived_key.clone()),
+            Self::Stripe => Some(call.provider_key.clone()),
             Self::Adyen => adyen::by_hand::reference(call),
         }
     }

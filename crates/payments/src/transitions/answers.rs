@@ -73,7 +73,7 @@ pub fn take(
             take_refunds(rows, id, doubt.as_deref(), &read, !has_more, ctx);
             let is_there = |remote: &&RemoteRefund| !matches!(remote.state, RefundState::Failed { .. });
             for remote in read.iter().filter(is_there) {
-                let key = remote.derived_key.as_deref();
+                let key = remote.provider_key.as_deref();
                 let told = key.and_then(|key| by_hand::contradicted_by_books(rows, key, &remote.id));
                 contradicted(rows, told, doubt.as_deref(), ctx)?;
             }
@@ -220,7 +220,7 @@ fn take_refunds(
     let mut release_minor = (!was_captured_here).then(|| payment.amount.get().saturating_sub(captured_minor));
     let mut elsewhere_minor = 0_u32;
     for remote in listed {
-        let own_id = remote.derived_key.as_deref().and_then(|key| key.strip_prefix(&own_key));
+        let own_id = remote.provider_key.as_deref().and_then(|key| key.strip_prefix(&own_key));
         let is_it = |known: &&mut Refund| {
             known.provider_refund.as_deref() == Some(&remote.id) || Some(known.id.0.as_str()) == own_id
         };

@@ -132,7 +132,7 @@ pub fn given_up(rows: &Rows, now_ms: u64) -> Option<(u32, u32)> {
         return None;
     }
     let tried = rows.resource.tries.iter().find(|row| row.attempt == payment.attempt)?;
-    let tried = rows.calls.iter().find(|call| call.derived_key == tried.derived_key)?;
+    let tried = rows.calls.iter().find(|call| call.provider_key == tried.provider_key)?;
     let is_capture = |call: &&ProviderCall| call.kind == CallKind::Capture && call.call_id > tried.call_id;
     let newest = rows.calls.iter().filter(is_capture).max_by_key(|call| call.call_id).unwrap_or(tried);
     Some((newest.call_id, amount_minor))
@@ -209,7 +209,7 @@ pub fn hold(rows: &mut Rows, call_id: u32, me: &InstanceId, ctx: &Context) -> Re
 pub fn amount(rows: &Rows, call: &ProviderCall) -> Option<(u32, Currency)> {
     let payment = rows.resource.payment.as_ref()?;
     let late_minor = || {
-        let attempt = give_back::attempt_of(&call.derived_key, rows)?;
+        let attempt = give_back::attempt_of(&call.provider_key, rows)?;
         let row = rows.resource.tries.iter().find(|row| row.attempt == attempt)?;
         row.late.as_ref().map(|late| late.amount_minor)
     };
@@ -255,13 +255,13 @@ pub struct Contradiction {
 pub fn contradiction(rows: &Rows, news: &EventKind) -> Option<Contradiction> {
     let of = |key: &Option<String>, kinds: &[CallKind]| {
         let is_it =
-            |call: &&ProviderCall| Some(&call.derived_key) == key.as_ref() && kinds.contains(&call.kind);
+            |call: &&ProviderCall| Some(&call.provider_key) == key.as_ref() && kinds.contains(&call.kind);
         rows.calls.iter().find(is_it)
     };
     let (call, told) = match news {
-        EventKind::Ask { refund, payment, derived_key } => {
+        EventKind::Ask { refund, payment, provider_key } => {
             let kinds = [CallKind::Authorize, CallKind::Refund];
-            let (call, id) = (of(derived_key, &kinds)?, refund.as_ref().or(payment.as_ref())?);
+            let (call, id) = (of(provider_key, &kinds)?, refund.as_ref().or(payment.as_ref())?);
             let shows_other = match &call.state {
                 CallState::Settled(Settlement::NotExecuted) => true,
                 CallState::Settled(settlement) => provider_id(settlement).is_some_and(|known| known != id),
@@ -269,13 +269,13 @@ pub fn contradiction(rows: &Rows, news: &EventKind) -> Option<Contradiction> {
             };
             return contradicts(call, id).filter(|_| shows_other);
         }
-        EventKind::Authorisation(told) => (of(&told.derived_key, &[CallKind::Authorize])?, told),
-        EventKind::Capture(told) => (of(&told.derived_key, &[CallKind::Capture])?, told),
-        EventKind::Cancellation(told) => (of(&told.derived_key, &[CallKind::Void])?, told),
+        EventKind::Authorisation(told) => (of(&told.provider_key, &[CallKind::Authorize])?, told),
+        EventKind::Capture(told) => (of(&told.provider_key, &[CallKind::Capture])?, told),
+        EventKind::Cancellation(told) => (of(&told.provider_key, &[CallKind::Void])?, told),
         EventKind::CancelOrRefund(told) => {
-            (of(&told.derived_key, &[CallKind::Void, CallKind::Refund])?, told)
+            (of(&told.provider_key, &[CallKind::Void, CallKind::Refund])?, told)
         }
-        EventKind::Refund(told) => (of(&told.derived_key, &[CallKind::Refund])?, told),
+        EventKind::Refund(told) => (of(&told.provider_key, &[CallKind::Refund])?, told),
         EventKind::CaptureFailed(_)
         | EventKind::Expired(_)
         | EventKind::Dispute { .. }
@@ -302,8 +302,8 @@ pub fn contradicted_by_state(rows: &Rows, done: CallKind) -> Option<Contradictio
 }
 
 /// The same, where the provider's books have what a call under this key has made.
-pub fn contradicted_by_books(rows: &Rows, derived_key: &str, id: &str) -> Option<Contradiction> {
-    let call = rows.calls.iter().find(|call| call.derived_key == derived_key)?;
+pub fn contradicted_by_books(rows: &Rows, provider_key: &str, id: &str) -> Option<Contradiction> {
+    let call = rows.calls.iter().find(|call| call.provider_key == provider_key)?;
     let is_it = call.state == CallState::Settled(Settlement::NotExecuted);
     contradicts(call, id).filter(|_| is_it)
 }

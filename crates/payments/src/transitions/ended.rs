@@ -277,7 +277,7 @@ fn refused(rows: &mut Rows, told: &OperationNotice, kind: CallKind, ctx: &Contex
 
 /// Whether its call has its answer, and the run that takes it in has yet to come: then the news must come again.
 pub(crate) fn is_not_taken_in(rows: &Rows, told: &OperationNotice) -> bool {
-    let Some(call) = rows.calls.iter().find(|call| told.derived_key.as_ref() == Some(&call.derived_key))
+    let Some(call) = rows.calls.iter().find(|call| told.provider_key.as_ref() == Some(&call.provider_key))
     else {
         return false;
     };
@@ -296,7 +296,7 @@ fn own_call(rows: &Rows, told: &OperationNotice, kind: CallKind) -> Option<u32> 
         call.kind == kind && call.name != give_back::CALL && !left_open::is_closing(call)
     };
     let newest = rows.calls.iter().filter(is_of_kind).max_by_key(|call| call.call_id)?;
-    (told.derived_key.as_ref() == Some(&newest.derived_key)).then_some(newest.key_id)
+    (told.provider_key.as_ref() == Some(&newest.provider_key)).then_some(newest.key_id)
 }
 
 /// Ends the move that runs under this key, and gives it.

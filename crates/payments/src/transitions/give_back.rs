@@ -58,10 +58,10 @@ pub(crate) fn begin(rows: &mut Rows, attempt: u32, refund: bool, ctx: &Context) 
 }
 
 /// The try that a call under this key gives back.
-pub(crate) fn attempt_of(derived_key: &str, rows: &Rows) -> Option<u32> {
+pub(crate) fn attempt_of(provider_key: &str, rows: &Rows) -> Option<u32> {
     let id = rows.resource.payment.as_ref()?.id;
     let is_it = |row: &&Try| {
-        [false, true].into_iter().any(|refund| derived(row, &id.to_string(), refund) == derived_key)
+        [false, true].into_iter().any(|refund| derived(row, &id.to_string(), refund) == provider_key)
     };
     rows.resource.tries.iter().find(is_it).map(|row| row.attempt)
 }
@@ -69,8 +69,8 @@ pub(crate) fn attempt_of(derived_key: &str, rows: &Rows) -> Option<u32> {
 /// The refund that gives back the money of a try, and the provider's id of it, once it has said one.
 pub(crate) fn refund_of(rows: &Rows, row: &Try) -> Option<(RefundId, String)> {
     let payment = rows.resource.payment.as_ref()?;
-    let derived_key = derived(row, &payment.id.to_string(), true);
-    let call = rows.calls.iter().find(|call| call.derived_key == derived_key)?;
+    let provider_key = derived(row, &payment.id.to_string(), true);
+    let call = rows.calls.iter().find(|call| call.provider_key == provider_key)?;
     let CallState::Settled(Settlement::Answered(reply)) = &call.state else { return None };
     let ProviderResult::Refunded { refund, .. } = &reply.result else { return None };
     let key = rows.key(call.key_id)?;
@@ -79,7 +79,7 @@ pub(crate) fn refund_of(rows: &Rows, row: &Try) -> Option<(RefundId, String)> {
 
 pub(crate) fn derived(row: &Try, payment: &str, refund: bool) -> String {
     let suffix = if refund { "_refund" } else { "" };
-    row.provider.derived_key(&format!("{payment}_give_back_{}{suffix}", row.attempt))
+    row.provider.provider_key(&format!("{payment}_give_back_{}{suffix}", row.attempt))
 }
 
 /// The money on a try.

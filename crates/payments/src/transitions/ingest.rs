@@ -33,8 +33,8 @@ pub fn take(rows: &mut Rows, event: &Event, ctx: &Context) -> Result<Ingested, B
     }
     let taken = match &event.news {
         _ if of_try.is_some() => of_try.unwrap_or(Ingested::Applied),
-        EventKind::Ask { refund, payment, derived_key } => {
-            let key = derived_key.as_deref();
+        EventKind::Ask { refund, payment, provider_key } => {
+            let key = provider_key.as_deref();
             let is_over = match (payment, refund) {
                 (Some(id), _) => polling::doubt_try(rows, id, key, &event.event_id, ctx),
                 (None, Some(id)) => polling::doubt_refund_of_try(rows, id, &event.event_id, ctx),
@@ -151,8 +151,10 @@ fn by_call(
     known: Known,
     ctx: &Context,
 ) -> Result<Ingested, Bug> {
-    let call =
-        told.derived_key.as_ref().and_then(|key| rows.calls.iter().position(|call| call.derived_key == *key));
+    let call = told
+        .provider_key
+        .as_ref()
+        .and_then(|key| rows.calls.iter().position(|call| call.provider_key == *key));
     let key_id = call.and_then(|at| rows.calls.get(at)).map(|call| call.key_id);
     let key = key_id.and_then(|key_id| rows.key(key_id));
     let is_open = key.is_some_and(|key| matches!(key.lifecycle, Lifecycle::Open(_)));
@@ -209,7 +211,7 @@ fn by_call(
 
 /// Whether this is about a payment whose call was sent and has no answer that settles it.
 fn is_of_unheard(rows: &Rows, told: &OperationNotice) -> bool {
-    let is_it = |call: &&ProviderCall| told.derived_key.as_ref() == Some(&call.derived_key);
+    let is_it = |call: &&ProviderCall| told.provider_key.as_ref() == Some(&call.provider_key);
     rows.calls.iter().find(is_it).is_some_and(|call| {
         let is_id = call.evidence.provider_id.as_ref().is_none_or(|id| *id == told.payment);
         call.kind == CallKind::Authorize && call.state == CallState::Unknown && is_id
@@ -219,7 +221,7 @@ fn is_of_unheard(rows: &Rows, told: &OperationNotice) -> bool {
 /// A payment was called off of which a part only was held, or that nobody had heard of. Only that this was done is proof: a "no"
 /// says neither that it is held nor that it is not.
 fn called_off(rows: &mut Rows, told: &OperationNotice, is_lapsed: bool, ctx: &Context) -> Ingested {
-    let is_it = |call: &&mut ProviderCall| told.derived_key.as_ref() == Some(&call.derived_key);
+    let is_it = |call: &&mut ProviderCall| told.provider_key.as_ref() == Some(&call.provider_key);
     let Some(call) = rows.calls.iter_mut().find(is_it) else { return Ingested::UnknownResource };
     let closing = call.evidence.closing.clone();
     if !told.success {
@@ -262,7 +264,7 @@ fn is_of_another_try(payment: &Payment, told: &OperationNotice) -> bool {
 fn has_no_name_yet(rows: &Rows, told: &OperationNotice) -> bool {
     let newest = rows.calls.iter().rfind(|call| call.kind == CallKind::Authorize);
     let is_it = newest.is_some_and(|call| {
-        told.derived_key.as_ref() == Some(&call.derived_key)
+        told.provider_key.as_ref() == Some(&call.provider_key)
             && matches!(call.state, CallState::Settled(Settlement::Answered(_)))
     });
     is_it && rows.resource.payment.as_ref().is_some_and(|payment| payment.provider_payment.is_none())
@@ -360,7 +362,7 @@ fn capture(rows: &mut Rows, told: &OperationNotice, ctx: &Context) -> Result<Ing
 fn capture_failed(rows: &mut Rows, told: &OperationNotice, ctx: &Context) -> Result<Ingested, Bug> {
     let made = OperationNotice { success: true, ..told.clone() };
     let is_unknown = |call: &ProviderCall| {
-        told.derived_key.as_ref() == Some(&call.derived_key) && call.state == CallState::Unknown
+        told.provider_key.as_ref() == Some(&call.provider_key) && call.state == CallState::Unknown
     };
     if rows.calls.iter().any(is_unknown) {
         by_call(rows, &made, &[CallKind::Capture], capture, ctx)?;
@@ -437,7 +439,7 @@ fn refund_elsewhere(rows: &mut Rows, told: &OperationNotice, ctx: &Context) -> I
 
 /// Its call has its answer, and the run that takes it in, with the refund's name at the provider, has yet to come.
 fn is_not_named_yet(rows: &Rows, told: &OperationNotice) -> bool {
-    let is_it = |call: &&ProviderCall| told.derived_key.as_ref() == Some(&call.derived_key);
+    let is_it = |call: &&ProviderCall| told.provider_key.as_ref() == Some(&call.provider_key);
     rows.calls.iter().find(is_it).is_some_and(|call| {
         let is_requested =
             |refund: &Refund| refund.key_id == call.key_id && refund.state == RefundState::Requested;

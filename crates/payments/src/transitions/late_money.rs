@@ -27,7 +27,7 @@ pub(crate) fn news(rows: &mut Rows, news: &EventKind, ctx: &Context) -> Result<O
         | EventKind::Refund(told) => told,
         EventKind::Ask { .. } | EventKind::Dispute { .. } | EventKind::Other => return Ok(None),
     };
-    let call = rows.calls.iter().find(|call| told.derived_key.as_ref() == Some(&call.derived_key)).cloned();
+    let call = rows.calls.iter().find(|call| told.provider_key.as_ref() == Some(&call.provider_key)).cloned();
     if call.as_ref().is_some_and(|call| !matches!(call.state, CallState::Settled(_))) {
         return Ok(None);
     }
@@ -62,12 +62,12 @@ fn over(rows: &Rows, told: &OperationNotice) -> Option<u32> {
     let payment = rows.resource.payment.as_ref()?;
     // The id that an operator has given may be another payment's.
     let is_by_hand = |row: &Try| {
-        let is_its = |call: &&ProviderCall| call.derived_key == row.derived_key;
+        let is_its = |call: &&ProviderCall| call.provider_key == row.provider_key;
         rows.calls.iter().find(is_its).is_some_and(|call| call.evidence.by_hand.is_some())
     };
     let is_it = |row: &&Try| {
         row.provider_payment.as_ref() == Some(&told.payment)
-            || (told.derived_key.as_ref() == Some(&row.derived_key)
+            || (told.provider_key.as_ref() == Some(&row.provider_key)
                 && (row.provider_payment.is_none() || is_by_hand(row)))
     };
     let attempt = rows.resource.tries.iter().find(is_it)?.attempt;
@@ -110,7 +110,7 @@ fn given_back(
     told: &OperationNotice,
     ctx: &Context,
 ) -> Result<Ingested, Bug> {
-    let Some(attempt) = give_back::attempt_of(&call.derived_key, rows) else { return Ok(Ingested::Applied) };
+    let Some(attempt) = give_back::attempt_of(&call.provider_key, rows) else { return Ok(Ingested::Applied) };
     let Some(row) = rows.resource.tries.iter_mut().find(|row| row.attempt == attempt) else {
         return Ok(Ingested::Applied);
     };

@@ -46,7 +46,7 @@ fn is_seen_canceled(rows: &Rows, row: &Try) -> bool {
         }
         // Its own call was answered only once what it had left open was canceled.
         CallState::Settled(Settlement::Answered(reply)) => {
-            call.derived_key == row.derived_key && call.evidence.closing.as_ref() == Some(reply)
+            call.provider_key == row.provider_key && call.evidence.closing.as_ref() == Some(reply)
         }
         _ => false,
     };

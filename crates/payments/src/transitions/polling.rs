@@ -173,7 +173,7 @@ fn doubt_each(rows: &mut Rows, subjects: Vec<Option<RefundId>>, event_id: &str, 
 pub(crate) fn doubt_try(
     rows: &mut Rows,
     provider_payment: &str,
-    derived_key: Option<&str>,
+    provider_key: Option<&str>,
     event_id: &str,
     ctx: &Context,
 ) -> bool {
@@ -181,7 +181,7 @@ pub(crate) fn doubt_try(
     let (newest, is_over) = (payment.attempt, payment.is_over() && payment.pending.is_none());
     let is_it = |row: &&mut Try| match &row.provider_payment {
         Some(known) => known == provider_payment,
-        None => derived_key == Some(&row.derived_key),
+        None => provider_key == Some(&row.provider_key),
     };
     let Some(row) = rows.resource.tries.iter_mut().find(is_it).filter(|row| row.attempt != newest || is_over)
     else {

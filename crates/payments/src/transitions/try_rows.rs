@@ -6,14 +6,14 @@ use crate::payment::result::{CallKind, ProviderResult};
 use crate::payment::tries::Try;
 
 /// A try begins: its call is frozen under this key.
-pub fn begin(rows: &mut Rows, derived_key: &str) {
+pub fn begin(rows: &mut Rows, provider_key: &str) {
     let Some(payment) = &rows.resource.payment else { return };
     let row = Try {
         attempt: payment.attempt,
         provider: payment.provider,
         merchant_account: payment.merchant_account.clone(),
         provider_payment: None,
-        derived_key: derived_key.to_owned(),
+        provider_key: provider_key.to_owned(),
         amount: payment.amount,
         currency: payment.currency,
         capture: payment.capture,
@@ -42,13 +42,13 @@ pub fn follow(rows: &mut Rows) {
     );
     row.definitive = match &payment.state {
         PaymentState::Authorizing | PaymentState::Processing | PaymentState::RequiresAction { .. } => None,
-        _ => Some(!is_inferred(&rows.calls, &row.derived_key)),
+        _ => Some(!is_inferred(&rows.calls, &row.provider_key)),
     };
 }
 
 /// It did not answer, and its list does not have it; or an operator has settled it.
-fn is_inferred(calls: &[ProviderCall], derived_key: &str) -> bool {
-    let call = calls.iter().find(|call| call.derived_key == derived_key);
+fn is_inferred(calls: &[ProviderCall], provider_key: &str) -> bool {
+    let call = calls.iter().find(|call| call.provider_key == provider_key);
     call.is_some_and(|call| {
         call.evidence.by_hand.is_some() || matches!(call.state, CallState::Settled(Settlement::NotExecuted))
     })
@@ -88,12 +88,12 @@ pub fn complete(rows: &mut Rows) {
             provider: call.provider,
             merchant_account: payment.merchant_account.clone().filter(|_| call.provider == payment.provider),
             provider_payment,
-            derived_key: call.derived_key.clone(),
+            provider_key: call.provider_key.clone(),
             amount: payment.amount,
             currency: payment.currency,
             capture: payment.capture,
             status: status.to_owned(),
-            definitive: is_settled.then(|| !is_inferred(&rows.calls, &call.derived_key)),
+            definitive: is_settled.then(|| !is_inferred(&rows.calls, &call.provider_key)),
             was_authorized,
             ended_at_ms: None,
             asked_for: None,

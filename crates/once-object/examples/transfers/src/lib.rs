@@ -56,7 +56,7 @@ impl Host for Way {
     async fn send(&self, call: &ProviderCall<Transfers>) -> Outcome<Receipt> {
         let unknown = |reason| Outcome::Unknown { answer_is_stored: false, reason };
         let FrozenRequest { path, body, .. } = &call.request;
-        match self.ask(Method::Post, path, &call.derived_key, Some(body)).await {
+        match self.ask(Method::Post, path, &call.provider_key, Some(body)).await {
             Ok((status @ (200 | 422), text)) => match serde_json::from_str(&text) {
                 Ok(result) => Outcome::Definitive(ProviderReply { status, result, request_id: None }),
                 Err(error) => unknown(error.to_string()),
@@ -72,7 +72,7 @@ impl Host for Way {
 
     async fn look_up(&self, call: &ProviderCall<Transfers>) -> LookUp<Receipt> {
         let from = |reason| LookUp::Inconclusive { from_the_start: false, reason };
-        match self.ask(Method::Get, "/transfers", &call.derived_key, None).await {
+        match self.ask(Method::Get, "/transfers", &call.provider_key, None).await {
             Ok((404, _)) => LookUp::Absent,
             Ok((200, text)) => match serde_json::from_str(&text) {
                 Ok(result) => LookUp::Found(ProviderReply { status: 200, result, request_id: None }),

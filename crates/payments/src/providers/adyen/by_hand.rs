@@ -37,7 +37,7 @@ pub fn believed(call: &ProviderCall, id: &str, is_done: bool) -> Result<Provider
         }
     };
     let word = OperationNotice {
-        derived_key: None,
+        provider_key: None,
         payment: payment.to_owned(),
         id: id.to_owned(),
         amount_minor,

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::answers::{asked, no_look_up, parse};
-use super::requests::{derived_key, encode};
+use super::requests::{encode, provider_key};
 use crate::engine::{LookUp, ProviderCall};
 use crate::payment::result::CallKind;
 use crate::providers::codec::HttpAnswer;
@@ -52,7 +52,7 @@ fn is_manual(call: &ProviderCall) -> bool {
 
 /// The idempotency key of a request that calls a payment off: however often it is sent, it is one.
 pub fn close_key(call: &ProviderCall, request: &FrozenRequest) -> String {
-    derived_key(&format!("{} {}", call.derived_key, request.path))
+    provider_key(&format!("{} {}", call.provider_key, request.path))
 }
 
 /// What the answer to calling a payment off says: at most that it was received.

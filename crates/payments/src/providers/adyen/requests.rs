@@ -17,7 +17,7 @@ const REFERENCE_MAX_LEN: usize = 80;
 
 /// The idempotency key for Adyen, which takes 64 characters: `po_` and 144 bits of the digest of our readable key, so short
 /// that it fits into the `reference` too.
-pub fn derived_key(text: &str) -> String {
+pub fn provider_key(text: &str) -> String {
     let hash = digest(&[b"adyen", text.as_bytes()]);
     format!("po_{}", BASE64URL_NOPAD.encode(hash.get(..18).unwrap_or_default()))
 }
@@ -79,7 +79,7 @@ pub fn authorize(authorization: &Authorization<'_>) -> Result<FrozenRequest, Uns
     let body = PaymentBody {
         amount: AmountBody::new(authorization.amount_minor, authorization.currency)?,
         merchant_account: authorization.merchant_account,
-        reference: reference(authorization.resource, authorization.derived_key),
+        reference: reference(authorization.resource, authorization.provider_key),
         payment_method: StoredCard { kind: "scheme", stored_payment_method_id: authorization.payment_method },
         shopper_reference: authorization.customer,
         shopper_interaction: "ContAuth",
@@ -116,15 +116,15 @@ pub fn capture(
     id: &str,
     payment: &Payment,
     amount_minor: u32,
-    derived_key: &str,
+    provider_key: &str,
 ) -> Result<FrozenRequest, UnsupportedMoney> {
     let amount = AmountBody::new(amount_minor, payment.currency)?;
-    Ok(modification(id, "captures", payment, Some(amount), None, derived_key))
+    Ok(modification(id, "captures", payment, Some(amount), None, provider_key))
 }
 
 /// Gives up what was reserved.
-pub fn void(id: &str, payment: &Payment, derived_key: &str) -> FrozenRequest {
-    modification(id, "cancels", payment, None, None, derived_key)
+pub fn void(id: &str, payment: &Payment, provider_key: &str) -> FrozenRequest {
+    modification(id, "cancels", payment, None, None, provider_key)
 }
 
 /// Gives money back.
@@ -132,7 +132,7 @@ pub fn refund(
     id: &str,
     payment: &Payment,
     refund: &Refund,
-    derived_key: &str,
+    provider_key: &str,
 ) -> Result<FrozenRequest, UnsupportedMoney> {
     let amount = AmountBody::new(refund.amount.get(), payment.currency)?;
     let reason = match refund.reason {
@@ -140,7 +140,7 @@ pub fn refund(
         RefundReason::Duplicate => "DUPLICATE",
         RefundReason::Fraudulent => "FRAUD",
     };
-    Ok(modification(id, "refunds", payment, Some(amount), Some(reason), derived_key))
+    Ok(modification(id, "refunds", payment, Some(amount), Some(reason), provider_key))
 }
 
 pub(super) fn modification(
@@ -149,20 +149,20 @@ pub(super) fn modification(
     payment: &Payment,
     amount: Option<AmountBody>,
     merchant_refund_reason: Option<&'static str>,
-    derived_key: &str,
+    provider_key: &str,
 ) -> FrozenRequest {
     let body = ModificationBody {
         merchant_account: payment.merchant_account.as_deref(),
         amount,
         merchant_refund_reason,
-        reference: reference(&payment.id.to_string(), derived_key),
+        reference: reference(&payment.id.to_string(), provider_key),
     };
     FrozenRequest::new(format!("/payments/{id}/{kind}"), encode(&body))
 }
 
 /// By which a person finds our resource, and a webhook the call: `{resource}.{derived key}`, 76 characters at most.
-fn reference(resource: &str, derived_key: &str) -> String {
-    let both = format!("{resource}.{derived_key}");
+fn reference(resource: &str, provider_key: &str) -> String {
+    let both = format!("{resource}.{provider_key}");
     if both.len() <= REFERENCE_MAX_LEN { both } else { resource.to_owned() }
 }
 

@@ -154,7 +154,7 @@ impl Item {
     /// What it tells, and whom: the object that our reference names, if it does.
     pub fn read(self) -> (Event, Option<ObjectId>) {
         // `{resource}.{derived key}`: see the provider's `reference`.
-        let (resource, derived_key) = match self.merchant_reference.split_once('.') {
+        let (resource, provider_key) = match self.merchant_reference.split_once('.') {
             Some((resource, key)) => (resource, Some(key.to_owned())),
             None => (self.merchant_reference.as_str(), None),
         };
@@ -162,7 +162,7 @@ impl Item {
         let is_about_itself = self.original_reference.is_empty();
         let amount = self.amount.as_ref();
         let told = OperationNotice {
-            derived_key,
+            provider_key,
             payment: if is_about_itself {
                 self.psp_reference.clone()
             } else {

@@ -96,7 +96,7 @@ fn is_its(call: &ProviderCall, id: &str, named: &Named) -> Result<(), String> {
     if !is_new {
         return Ok(());
     }
-    if let Some(key) = named.metadata.idempotency_key.as_ref().filter(|key| **key != call.derived_key) {
+    if let Some(key) = named.metadata.idempotency_key.as_ref().filter(|key| **key != call.provider_key) {
         return Err(format!("{id} was made by another call, with the key {key}"));
     }
     let first_s = (call.first_sent_at_ms.unwrap_or(0) / 1000).saturating_sub(CLOCK_SKEW_S);

@@ -186,7 +186,7 @@ fn read_closed(call: &ProviderCall, closing: &ProviderReply, answer: &HttpAnswer
 }
 
 fn is_key(metadata: &Metadata, call: &ProviderCall) -> bool {
-    metadata.idempotency_key.as_deref() == Some(&call.derived_key)
+    metadata.idempotency_key.as_deref() == Some(&call.provider_key)
 }
 
 fn inconclusive(answer: &HttpAnswer, from_the_start: bool, reason: &str) -> LookUp {

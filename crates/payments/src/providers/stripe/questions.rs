@@ -107,7 +107,7 @@ fn remote_refund(refund: RefundObject) -> Option<RemoteRefund> {
     Some(RemoteRefund {
         state,
         amount_minor: u32::try_from(refund.amount?).ok()?,
-        derived_key: refund.metadata.idempotency_key,
+        provider_key: refund.metadata.idempotency_key,
         // Stripe calls it so when the bank had only reserved the money, or had not booked it yet.
         may_be_release: card.and_then(|card| card.kind).as_deref() == Some("reversal"),
         id: refund.id,

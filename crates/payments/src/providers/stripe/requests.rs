@@ -28,7 +28,7 @@ pub fn authorize(authorization: &Authorization<'_>) -> FrozenRequest {
     let values = authorization.metadata.iter().map(|(_, value)| value.as_str());
     fields.extend(names.iter().map(String::as_str).zip(values));
     fields.push(("metadata[resource]", authorization.resource));
-    fields.push(("metadata[idempotency_key]", authorization.derived_key));
+    fields.push(("metadata[idempotency_key]", authorization.provider_key));
     // The charge says with which card, and until when it can be captured.
     fields.push(("expand[0]", "latest_charge"));
     FrozenRequest::new("/v1/payment_intents".to_owned(), encode(&fields))
@@ -36,11 +36,11 @@ pub fn authorize(authorization: &Authorization<'_>) -> FrozenRequest {
 }
 
 /// Captures a PaymentIntent, in whole or in part: the rest is given up.
-pub fn capture(intent: &str, amount_minor: u32, derived_key: &str) -> FrozenRequest {
+pub fn capture(intent: &str, amount_minor: u32, provider_key: &str) -> FrozenRequest {
     let amount = amount_minor.to_string();
     FrozenRequest::new(
         format!("/v1/payment_intents/{intent}/capture"),
-        encode(&[("amount_to_capture", &amount), ("metadata[capture_key]", derived_key)]),
+        encode(&[("amount_to_capture", &amount), ("metadata[capture_key]", provider_key)]),
     )
 }
 
@@ -50,7 +50,7 @@ pub fn void(intent: &str) -> FrozenRequest {
 }
 
 /// Refunds a PaymentIntent, in whole or in part. `resource` is our payment: by it an event about the refund finds it.
-pub fn refund(intent: &str, resource: &str, refund: &Refund, derived_key: &str) -> FrozenRequest {
+pub fn refund(intent: &str, resource: &str, refund: &Refund, provider_key: &str) -> FrozenRequest {
     let amount = refund.amount.get().to_string();
     FrozenRequest::new(
         "/v1/refunds".to_owned(),
@@ -60,7 +60,7 @@ pub fn refund(intent: &str, resource: &str, refund: &Refund, derived_key: &str) 
             ("reason", refund.reason.as_str()),
             ("metadata[resource]", &refund.id.0),
             ("metadata[payment]", resource),
-            ("metadata[idempotency_key]", derived_key),
+            ("metadata[idempotency_key]", provider_key),
         ]),
     )
 }

@@ -141,7 +141,7 @@ pub fn read(body: &[u8]) -> Option<Read> {
     let Body { id, kind, data, account, livemode } = serde_json::from_slice(body).ok()?;
     let object = data.object;
     let metadata = object.metadata.unwrap_or_default();
-    let derived_key = metadata.idempotency_key;
+    let provider_key = metadata.idempotency_key;
     let ours = [metadata.resource, metadata.payment].into_iter().flatten().find_map(|id| object_of(&id));
     let what = object.object.as_deref().unwrap_or_default();
     let payment = match what {
@@ -155,9 +155,9 @@ pub fn read(body: &[u8]) -> Option<Read> {
     };
     let news = match what {
         "payment_intent" | "charge" | "dispute" => {
-            EventKind::Ask { refund: None, payment: payment.clone(), derived_key }
+            EventKind::Ask { refund: None, payment: payment.clone(), provider_key }
         }
-        "refund" => EventKind::Ask { refund: object.id, payment: None, derived_key },
+        "refund" => EventKind::Ask { refund: object.id, payment: None, provider_key },
         _ => EventKind::Other,
     };
     let event = Event { event_id: id, provider: Provider::Stripe, account, kind, news };
