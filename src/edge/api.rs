@@ -1,6 +1,8 @@
 //! An API client's POST: authentication, key, parameters, then the object. In this order, and nothing is stored before all
 //! three are good.
 
+use std::borrow::Cow;
+
 use super::app::{App, ObjectRef};
 use super::return_key::sign_way_back;
 use super::{copies, reply};
@@ -61,6 +63,8 @@ pub(super) async fn show(app: &App, place: &ObjectRef, ask: Ask) -> Result<View,
 pub(super) struct Call<'a> {
     app: &'a App,
     request: &'a Request,
+    /// The address for which the key stands.
+    path: Cow<'a, str>,
     owner: Owner,
     pub(super) account: &'a Account,
     key: Option<IdempotencyKey>,
@@ -94,7 +98,13 @@ impl<'a> Call<'a> {
         }
         let body = body?;
         let fault = fault(app, &body)?;
-        Ok(Self { app, request, owner, account, key, fault, parameters: body.without(&TRANSPORT_FIELDS) })
+        let (path, parameters) = (Cow::Borrowed(request.path.as_str()), body.without(&TRANSPORT_FIELDS));
+        Ok(Self { app, request, path, owner, account, key, fault, parameters })
+    }
+
+    /// The same request as at this address: it has two.
+    pub(super) fn at(self, path: String) -> Self {
+        Self { path: Cow::Owned(path), ..self }
     }
 
     /// Whether the client has sent a key.
@@ -113,7 +123,7 @@ impl<'a> Call<'a> {
         operation: Operation,
         elsewhere: Option<TargetObject>,
     ) -> Result<Answer, Problem> {
-        let Self { app, request, owner, key, fault, parameters, .. } = self;
+        let Self { app, request, path, owner, key, fault, parameters, .. } = self;
         let (place, natural) = match elsewhere {
             Some(TargetObject { place, natural }) => (Some(place), Some(natural)),
             None => (None, None),
@@ -134,7 +144,7 @@ impl<'a> Call<'a> {
         let canonical = parameters.canonical();
         let command = Command {
             owner,
-            fingerprint: Fingerprint::of(&request.method, &request.path, &canonical),
+            fingerprint: Fingerprint::of(&request.method, &path, &canonical),
             key_hash,
             parameters: canonical,
             operation,
@@ -150,15 +160,18 @@ impl<'a> Call<'a> {
         }
         let fingerprint = command.fingerprint.clone();
         let place = match place {
-            Some(place) if is_explicit => match bind(app, request, &own, &command, &place).await? {
-                Ok(object) => ObjectRef::Id(object),
-                Err(refusal) => {
-                    let names = (&own, &command.owner, &command.key_hash, &command.parameters);
-                    let mismatch = with_fields(app, names, refusal).await;
-                    let answer = reply::verdict(mismatch, Channel::Api, request, "", app.response_options());
-                    return Ok(answer.under(&owner, &key_hash));
+            Some(place) if is_explicit => {
+                match bind(app, (request.method.as_str(), &path), &own, &command, &place).await? {
+                    Ok(object) => ObjectRef::Id(object),
+                    Err(refusal) => {
+                        let names = (&own, &command.owner, &command.key_hash, &command.parameters);
+                        let mismatch = with_fields(app, names, refusal).await;
+                        let answer =
+                            reply::verdict(mismatch, Channel::Api, request, "", app.response_options());
+                        return Ok(answer.under(&owner, &key_hash));
+                    }
                 }
-            },
+            }
             Some(place) => place,
             None => own.clone(),
         };
@@ -181,13 +194,13 @@ impl<'a> Call<'a> {
 /// Binds a key, in its own object, to the object in which its operation runs. Gives that object, or the refusal.
 async fn bind(
     app: &App,
-    request: &Request,
+    (method, path): (&str, &str),
     own: &ObjectRef,
     command: &Command,
     place: &ObjectRef,
 ) -> Result<Result<ObjectId, ExecuteResult>, Problem> {
     let object = app.object_id(place).map_err(unavailable)?;
-    let address = Fingerprint::of_address(&request.method, &request.path);
+    let address = Fingerprint::of_address(method, path);
     let command = Command { fingerprint: address, ..command.clone() };
     let resource = Operation::resource_path(object);
     let ask = Ask::Bind { command: Box::new(command), object: object.to_hex() };

@@ -77,13 +77,13 @@ pub(super) async fn void(
     call.run(Operation::Void(VoidRequest::default()), Some(TargetObject { place, natural })).await
 }
 
-/// `POST /payments/{id}/refunds`
+/// `POST /payments/{id}/refunds`, and `POST /payments/{id}/refund`: two addresses of one request.
 pub(super) async fn refund(
     app: &App,
     request: &Request,
     id: &Parameter<'_, PaymentId>,
 ) -> Result<Answer, Problem> {
-    let call = Call::with_key(app, request, |_| true)?;
+    let call = Call::with_key(app, request, |_| true)?.at(format!("/payments/{}/refunds", &**id));
     let refund = refund_request(&call.parameters).map_err(invalid_parameters)?;
     let place = place(app, id)?;
     let amount_minor = refund.amount.map(|amount| amount.get());

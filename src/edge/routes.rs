@@ -87,6 +87,7 @@ routes! {
     Post "/payments/{id}/void"          Account  payments::void(id: PaymentId)  void_payment;
     Get  "/payments/{id}/refunds"       Account  payments::list_refunds(id: PaymentId)  list_refunds;
     Post "/payments/{id}/refunds"       Account  payments::refund(id: PaymentId)  refund_payment;
+    Post "/payments/{id}/refund"        Account  payments::refund(id: PaymentId)  refund_payment_alias;
     Get  "/payments/{id}/return"        Anyone   payments::back(id: PaymentId)  return_from_bank;
     Get    "/idempotency-keys/{key}"    Account    keys::show(key: EncodedKey)  show_key;
     Delete "/idempotency-keys/{key}"    Account    keys::forget(key: EncodedKey)  forget_key;

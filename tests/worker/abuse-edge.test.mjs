@@ -82,6 +82,7 @@ const refusals = {
   '/payments/{id}/capture': [401, STRANGER],
   '/payments/{id}/void': [401, STRANGER],
   '/payments/{id}/refunds': [401, STRANGER],
+  '/payments/{id}/refund': [401, STRANGER],
   '/checkout/sessions': [401, STRANGER],
   '/checkout/sessions/{order}/expire': [401, STRANGER],
   '/checkout/{token}': [404, {}],

@@ -14,6 +14,7 @@ import {
   client,
   held,
   operations,
+  paid,
   send,
 } from './support/payments.mjs';
 
@@ -189,5 +190,58 @@ describe('the same key', () => {
     );
     assert.equal(first.status, 201, first.text);
     assert.deepEqual(again.bytes, first.bytes);
+  });
+});
+
+describe('a refund at its alias', () => {
+  const [FIRST, ALIAS] = ['refunds', 'refund'];
+  const assertRefunded = async (id, refunded) =>
+    assert.equal((await site.simulator.moved(id)).refunded, refunded);
+
+  for (const [first, second] of [
+    [FIRST, ALIAS],
+    [ALIAS, FIRST],
+  ])
+    test(`(${first}, then ${second}) is the same request: with a key, and without one`, async () => {
+      const { id } = await paid(user);
+      for (const key of [freshKey(), undefined]) {
+        const made = await user.post(`/payments/${id}/${first}`, { amount: 700 }, key);
+        assert.equal(made.status, 201, made.text);
+        const again = await user.post(`/payments/${id}/${second}`, { amount: 700 }, key);
+        assert.deepEqual([again.status, again.header(REPLAYED)], [201, 'true']);
+        assert.deepEqual(again.bytes, made.bytes);
+      }
+      await assertRefunded(id, 1400);
+      const listed = (await user.refunds(id)).json().data;
+      assert.equal(listed.length, 2);
+    });
+
+  test('sent to both at once is one refund', async () => {
+    const { id } = await paid(user);
+    const key = freshKey();
+    const ten = Array.from({ length: 10 }, (_, n) =>
+      user.post(`/payments/${id}/${[FIRST, ALIAS][n % 2]}`, { amount: 300 }, key, PATIENT),
+    );
+    const answers = await Promise.all(ten);
+    for (const answer of answers) {
+      assert.equal(answer.status, 201, answer.text);
+      assert.deepEqual(answer.bytes, answers[0].bytes);
+    }
+    await assertRefunded(id, 300);
+  });
+
+  test('of another amount, or of another payment, is refused under its key at both', async () => {
+    const [{ id }, other] = [await paid(user), await paid(user)];
+    const key = freshKey();
+    assert.equal((await user.post(`/payments/${id}/${ALIAS}`, { amount: 700 }, key)).status, 201);
+    for (const address of [FIRST, ALIAS]) {
+      const members = { fields: ['amount'] };
+      const edited = await user.post(`/payments/${id}/${address}`, { amount: 701 }, key);
+      assertProblem(edited, 422, 'idempotency-key-reused', members);
+      const elsewhere = await user.post(`/payments/${other.id}/${address}`, { amount: 700 }, key);
+      assertProblem(elsewhere, 422, 'idempotency-key-reused');
+    }
+    await assertRefunded(id, 700);
+    await assertRefunded(other.id, 0);
   });
 });

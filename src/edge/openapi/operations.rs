@@ -103,13 +103,26 @@ pub(in crate::edge) fn void_payment() -> Operation {
 }
 
 pub(in crate::edge) fn refund_payment() -> Operation {
-    let operation = Operation::new(
+    refund(Operation::new(
         "Refunds",
         "refundPayment",
         "Refund a payment",
         "Gives back what was captured, or a part of it. Its natural key is made from reason and amount: the header may be \
          left out. For two equal refunds send two keys.",
-    );
+    ))
+}
+
+pub(in crate::edge) fn refund_payment_alias() -> Operation {
+    refund(Operation::new(
+        "Refunds",
+        "refundPaymentAlias",
+        "Refund a payment: an alias",
+        "An alias of `POST /payments/{id}/refunds`. Sent with the same key, or without one, a request is the same at both \
+         addresses: it runs once, and both give the same answer.",
+    ))
+}
+
+fn refund(operation: Operation) -> Operation {
     move_of(operation, "RefundRequest", AMOUNT_UNPROCESSABLE)
         .stores(201, "The refund: given back, or decided later.", &[MAYBE_LOCATION], reference("Refund"))
         .links(201, &["ListRefundsOfPayment"])
