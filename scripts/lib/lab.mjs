@@ -9,7 +9,16 @@ import { stopAll } from './run.mjs';
 import { Stop, say } from './say.mjs';
 
 /** What the lab's Worker is set to, beside the demo. */
-const settings = { LAB: 'true', KEY_POLICY: 'optional', REPLAY_MARKER: 'body', MISMATCH_STATUS: '409' };
+const settings = {
+  LAB: 'true',
+  KEY_POLICY: 'optional',
+  REPLAY_MARKER: 'body',
+  MISMATCH_STATUS: '409',
+  CREATED_STATUS: '200',
+  KEY_ECHO: 'body',
+  ERROR_MEMBER: 'error',
+  DEFAULT_CURRENCY: 'usd',
+};
 
 /** How long the bank takes, in ms: about as long as a real one, so that a charge is slower than a replay. */
 const standardBankMs = 250;

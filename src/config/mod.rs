@@ -2,6 +2,7 @@
 //! setting is an error that names it: nothing falls back silently, least of all to the simulator.
 
 mod accounts;
+mod convention;
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -11,6 +12,7 @@ use data_encoding::BASE64;
 
 use accounts::{ANONYMOUS, DEMO_USER, token_hash};
 pub use accounts::{Account, AdyenWallet, Shop};
+pub use convention::Convention;
 
 use crate::replay_cache::LASTS_MAX_MS;
 use once::account::Credential;
@@ -83,6 +85,8 @@ pub struct Config {
     pub publishable_key: Option<String>,
     /// `LAB = "true"`, demo only: a request without credentials is the account `anonymous`.
     pub lab: bool,
+    /// `CREATED_STATUS`, `KEY_ECHO`, `ERROR_MEMBER`, `DEFAULT_CURRENCY`, demo only.
+    pub convention: Convention,
     /// `SECURITY_CONTACT`, `SECURITY_EXPIRES`: both, or none.
     pub security: Option<SecurityConfig>,
     /// `RESEND_API_KEY` and `RECEIPT_FROM`: without them no receipts are sent.
@@ -235,6 +239,7 @@ impl Config {
                 .transpose()?,
             publishable_key,
             lab: flag("LAB"),
+            convention: convention::read(setting, demo)?,
             security: security(setting)?,
             email: email(setting, demo)?,
             stripe_webhook_secrets: words(setting("STRIPE_WEBHOOK_SECRET")),

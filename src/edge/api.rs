@@ -26,6 +26,7 @@ use web::http::{Answer, Request};
 use web::key_source;
 pub(super) use web::problem::invalid_parameters;
 use web::problem::{Kind, Problem};
+use web::reply::echoing;
 
 /// The account that a request names with `Authorization`; in the lab there is one for requests without it.
 pub(super) fn account<'a>(app: &'a App, request: &Request) -> Result<(Owner, &'a Account), Problem> {
@@ -123,6 +124,15 @@ impl<'a> Call<'a> {
         operation: Operation,
         elsewhere: Option<TargetObject>,
     ) -> Result<Answer, Problem> {
+        let echoed = self.key.clone().filter(|_| self.app.config.convention.echoes_key);
+        let answer = self.answer(operation, elsewhere).await?;
+        Ok(match echoed {
+            Some(key) => echoing(answer, key.as_str()),
+            None => answer,
+        })
+    }
+
+    async fn answer(self, operation: Operation, elsewhere: Option<TargetObject>) -> Result<Answer, Problem> {
         let Self { app, request, path, owner, key, fault, parameters, .. } = self;
         let (place, natural) = match elsewhere {
             Some(TargetObject { place, natural }) => (Some(place), Some(natural)),

@@ -61,7 +61,11 @@ impl App {
 
     /// How operations are answered here, where the settings differ from the standard.
     pub(super) fn response_options(&self) -> ResponseOptions {
-        ResponseOptions { mismatch_status: self.mismatch_status(), marks_body: self.config.marks_body }
+        ResponseOptions {
+            mismatch_status: self.mismatch_status(),
+            marks_body: self.config.marks_body,
+            created_status: self.config.convention.created_status,
+        }
     }
 
     /// The status of a mismatch, where it is not the draft's own.

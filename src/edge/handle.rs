@@ -9,7 +9,7 @@ use runtime::serve;
 use web::http::{Answer, Request};
 use web::locale::EN;
 use web::problem::{Kind, Problem};
-use web::reply::in_language;
+use web::reply::{in_language, with_error};
 use web::route::Method;
 
 /// Answers a request. An error is an answer too.
@@ -31,6 +31,8 @@ pub async fn handle(
         Ok(app) => {
             let answered = answer(&app, &mut request, &mut incoming, route.as_ref()).await;
             let answer = answered.unwrap_or_else(|problem| refuse(problem, &request, app.config.demo));
+            let has_error = app.config.convention.has_error;
+            let answer = if has_error { with_error(answer) } else { answer };
             let answer = cors::allow(answer, &request, route.as_ref(), &app.config.cors_origins);
             file = app.file.take();
             if let Some(work) = app.afterwards.take() {

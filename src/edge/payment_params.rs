@@ -50,7 +50,10 @@ pub fn payment_request(
 ) -> Result<PaymentRequest, Vec<FieldError>> {
     let mut fields = Fields::of(parameters);
     let amount = fields.required("amount", AmountMinor::parse);
-    let currency = fields.required("currency", Currency::parse_offered);
+    let currency = match config.convention.currency {
+        Some(default) => fields.optional_or("currency", default, Currency::parse_offered),
+        None => fields.required("currency", Currency::parse_offered),
+    };
     if let (Some(amount), Some(currency)) = (amount, currency)
         && let Err(message) = amount.check(currency)
     {
@@ -163,6 +166,16 @@ impl Fields {
             Field::NotText => Err("must be given once, as one value".to_owned()),
         };
         read.map_err(|message| self.wrong(name, message)).ok()
+    }
+
+    /// One that is wrong is not the default.
+    fn optional_or<T>(
+        &mut self,
+        name: &str,
+        default: T,
+        read: impl FnOnce(&str) -> Result<T, String>,
+    ) -> Option<T> {
+        if self.parameters.text(name) == Field::Missing { Some(default) } else { self.optional(name, read) }
     }
 
     /// The entries of `metadata[…]`, sorted by name.

@@ -2,13 +2,15 @@
 // and what the page promises to be seen is held against what is seen. `…` stands for anything.
 
 import assert from 'node:assert/strict';
-import { spawn } from 'node:child_process';
+import { execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { createServer as createHttpServer } from 'node:http';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
+import { promisify } from 'node:util';
 
 import { freePorts } from '../../scripts/lib/lab.mjs';
 import { until } from '../worker/support/until.mjs';
@@ -113,6 +115,57 @@ describe('docs/lab.md', () => {
 
   test('the killed server was started again', () => {
     assert.equal(seen('Paid Once is gone. It is started again.'), 1);
+  });
+});
+
+describe("the tutorial's load script", { timeout: MINUTE_MS }, () => {
+  const TIMES = 5;
+  /** Plays tests/load/tutorial.js. Gives the names of the checks that always held, and of those that never did. */
+  const play = async (url) => {
+    const args = ['tests/lab/support/play-k6.mjs', 'tests/load/tutorial.js', `${TIMES}`];
+    const env = { ...process.env, URL: url };
+    const { stdout } = await promisify(execFile)(process.execPath, args, { cwd: ROOT, env });
+    const checks = Object.entries(JSON.parse(stdout));
+    const of = (count) => checks.filter(([, seen]) => seen[count] === TIMES).map(([name]) => name);
+    return { all: checks.length, held: of('passes'), broken: of('fails') };
+  };
+
+  test('passes as it stands, and the bank has charged once for each key', async () => {
+    const charges = async () => {
+      const ledger = await (await fetch(`http://127.0.0.1:${bank}/_sim/ledger`)).json();
+      return ledger.totals.succeeded_charges;
+    };
+    const before = await charges();
+    const { all, held, broken } = await play(`http://127.0.0.1:${port}`);
+    assert.deepEqual(broken, []);
+    assert.equal(all, 9);
+    assert.equal(held.length, all);
+    assert.equal((await charges()) - before, TIMES);
+  });
+
+  test('control: against a server that forgets keys, what is about keys fails', async (t) => {
+    let made = 0;
+    const forgetful = createHttpServer((request, response) => {
+      request.resume().on('end', () => {
+        response.writeHead(200, { 'Idempotency-Key': request.headers['idempotency-key'] });
+        const body = {
+          id: `pay_${(made += 1)}`,
+          cached: false,
+          idempotency_key: request.headers['idempotency-key'],
+        };
+        response.end(JSON.stringify(body));
+      });
+    });
+    forgetful.listen(0, '127.0.0.1');
+    await once(forgetful, 'listening');
+    t.after(() => forgetful.close());
+    const { broken } = await play(`http://127.0.0.1:${forgetful.address().port}`);
+    assert.deepEqual(broken, [
+      'a retry has the same id',
+      'a retry is from the cache',
+      'another amount is a conflict',
+      'which says what is wrong',
+    ]);
   });
 });
 

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use paid_once::config::Config;
+use paid_once::config::{Config, Convention};
 use runtime::log::{self, Level};
 use web::signing::{Genuine, Purpose};
 
@@ -82,6 +82,10 @@ fn what_cannot_be_right_is_refused_and_no_secret_is_quoted() {
         ("ADYEN_WEBHOOK_AUTH", "hush-token".to_owned()),
         ("UNPROTECTED", "true".to_owned()),
         ("LAB", "true".to_owned()), // without the demo
+        ("CREATED_STATUS", "200".to_owned()),
+        ("KEY_ECHO", "none".to_owned()),
+        ("ERROR_MEMBER", "error".to_owned()),
+        ("DEFAULT_CURRENCY", "usd".to_owned()),
         ("METRICS_SHARDS", "0".to_owned()),
         ("METRICS_SHARDS", "33".to_owned()),
         ("METRICS_SHARDS", "many".to_owned()),
@@ -175,6 +179,27 @@ fn an_older_signing_key_still_verifies() {
     let ends_at_ms = |verified: Option<Genuine>| verified.map(|genuine| genuine.ends_at_ms);
     assert_eq!(ends_at_ms(verified(&format!("{new}\n{old}"))), Some(u64::MAX));
     assert_eq!(ends_at_ms(verified(&format!("{new} {old}@2027-01-15"))), Some(1_799_971_200_000));
+}
+
+#[test]
+fn the_convention_of_tutorials_is_read_in_the_demo_and_what_is_none_is_named() {
+    let demo = |name: &'static str, value: &str| {
+        read(&[("DEMO", "true"), ("STRIPE_SECRET_KEY", "sk_test_demo"), (name, value)])
+    };
+    assert_eq!(demo("CREATED_STATUS", "201").unwrap().convention, Convention::default());
+    assert_eq!(demo("CREATED_STATUS", "200").unwrap().convention.created_status, Some(200));
+    assert!(demo("KEY_ECHO", "body").unwrap().convention.echoes_key);
+    assert!(demo("ERROR_MEMBER", "error").unwrap().convention.has_error);
+    assert_eq!(demo("DEFAULT_CURRENCY", "eur").unwrap().convention.currency.unwrap().as_str(), "eur");
+    for (name, value) in [
+        ("CREATED_STATUS", "204"),
+        ("KEY_ECHO", "true"),
+        ("ERROR_MEMBER", "body"),
+        ("DEFAULT_CURRENCY", "euro"),
+    ] {
+        let error = demo(name, value).unwrap_err();
+        assert!(error.starts_with(name), "{error}");
+    }
 }
 
 #[test]

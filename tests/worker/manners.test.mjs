@@ -145,6 +145,61 @@ describe('where the settings ask for other manners', () => {
   });
 });
 
+describe('the convention of tutorials', () => {
+  let site;
+  let api;
+  before(async () => {
+    const vars = { CREATED_STATUS: '200', KEY_ECHO: 'body', ERROR_MEMBER: 'error', DEFAULT_CURRENCY: 'eur' };
+    site = await startSite({ vars });
+    api = account(site);
+  });
+  after(() => site.close());
+
+  test('what is made is a 200 that names its key, and so is a replay', async () => {
+    const key = freshKey();
+    for (const sent of [key, `"${key}"`]) {
+      const paid = await api.pay({ amount: 100 }, sent);
+      assert.equal(paid.status, 200, paid.text);
+      assert.equal(paid.header('idempotency-key'), key);
+      assert.equal(paid.json().idempotency_key, key);
+      assert.deepEqual([paid.json().amount, paid.json().currency], [100, 'eur']);
+    }
+    assert.equal((await api.key(key)).json().response_code, 201);
+  });
+
+  test('a natural key is not named: the client has sent none', async () => {
+    const { id } = (await api.pay({ amount: 100 }, freshKey())).json();
+    const refund = await api.post(`/payments/${id}/refunds`, {});
+    assert.deepEqual([refund.status, refund.header('idempotency-key')], [200, null]);
+    assert.equal(refund.json().idempotency_key, undefined);
+  });
+
+  test('a problem says its title in `error`, too, and is the same otherwise', async () => {
+    const key = freshKey();
+    await api.pay({ amount: 100 }, key);
+    const mismatch = await api.pay({ amount: 200 }, key);
+    const wrong = await api.pay({ amount: 100, currency: 'euro' }, freshKey());
+    for (const answer of [mismatch, wrong]) {
+      assert.equal(answer.status, 422);
+      assert.equal(answer.header('content-type'), 'application/problem+json');
+      assert.equal(answer.json().error, answer.json().title);
+    }
+    assert.equal(mismatch.header('idempotency-key'), key);
+    assert.deepEqual(
+      wrong.json().errors.map(({ field }) => field),
+      ['currency'],
+    );
+  });
+
+  test('what is not an operation is as everywhere', async () => {
+    const key = freshKey();
+    const { id } = (await api.pay({ amount: 100 }, key)).json();
+    const shown = await api.payment(id);
+    assert.deepEqual([shown.status, shown.header('idempotency-key')], [200, null]);
+    assert.equal(shown.json().idempotency_key, undefined);
+  });
+});
+
 describe('an account with a rate limit', () => {
   const LIMIT = 4;
   let site;

@@ -28,10 +28,12 @@ pub fn moved(location: &str) -> Answer {
     Answer::empty(308, "moved").with("location", location)
 }
 
+const PROBLEM_TYPE: &str = "application/problem+json";
+
 /// A problem as the API answers it.
 pub fn problem(problem: &Problem, request: &Request) -> Answer {
     let body = problem.to_json(&request.id.0);
-    let mut answer = Answer::new(problem.status(), "application/problem+json", body, problem.kind.slug());
+    let mut answer = Answer::new(problem.status(), PROBLEM_TYPE, body, problem.kind.slug());
     if let Some(seconds) = problem.retry_after_s {
         answer = answer.with("retry-after", seconds.to_string());
     }
@@ -142,6 +144,8 @@ pub struct ResponseOptions {
     pub mismatch_status: Option<u16>,
     /// A JSON answer says in `cached` whether it is a replay. The rest of the body stays as it is.
     pub marks_body: bool,
+    /// What stands in the place of 201.
+    pub created_status: Option<u16>,
 }
 
 /// The answer to an operation: the only place where a verdict becomes an HTTP status, but for an expired form, which is shown anew.
@@ -158,8 +162,11 @@ pub fn verdict<R>(
     let (mut problem, outcome) = match verdict {
         ExecuteResult::Finished { response, original_request, replayed } => {
             let mut answer = finished(response, original_request, replayed);
+            if let (201, Some(status)) = (answer.status, options.created_status) {
+                answer.status = status;
+            }
             if options.marks_body {
-                mark(&mut answer.body, replayed);
+                add(&mut answer.body, "cached", replayed);
             }
             return answer;
         }
@@ -203,10 +210,28 @@ pub fn verdict<R>(
     Answer { outcome, ..self::problem(&problem, request) }
 }
 
-/// Adds `cached` to a JSON object.
-fn mark(body: &mut Vec<u8>, replayed: bool) {
+/// The answer, with the client's key in it and in the header.
+pub fn echoing(mut answer: Answer, key: &str) -> Answer {
+    add(&mut answer.body, "idempotency_key", key);
+    answer.with("idempotency-key", key)
+}
+
+/// A problem, with its title in `error`; any other answer as it is.
+pub fn with_error(mut answer: Answer) -> Answer {
+    let is_problem = |(name, value): &(String, String)| name == "content-type" && value == PROBLEM_TYPE;
+    if answer.headers.iter().any(is_problem)
+        && let Ok(Value::Object(problem)) = serde_json::from_slice(&answer.body)
+        && let Some(title) = problem.get("title")
+    {
+        add(&mut answer.body, "error", title.clone());
+    }
+    answer
+}
+
+/// Adds a member to a JSON object.
+fn add(body: &mut Vec<u8>, name: &str, value: impl Into<Value>) {
     if let Ok(Value::Object(mut members)) = serde_json::from_slice(body) {
-        members.insert("cached".to_owned(), replayed.into());
+        members.insert(name.to_owned(), value.into());
         *body = Value::Object(members).to_string().into_bytes();
     }
 }
