@@ -191,6 +191,12 @@ describe('the convention of tutorials', () => {
     );
   });
 
+  test("the demo's own rides are paid all the same", async () => {
+    const booked = await api.book(freshKey());
+    assert.equal(booked.status, 201, booked.text);
+    assert.equal(booked.json().ride.status, 'paid');
+  });
+
   test('what is not an operation is as everywhere', async () => {
     const key = freshKey();
     const { id } = (await api.pay({ amount: 100 }, key)).json();
