@@ -28,6 +28,13 @@ describe('npm run load', { timeout: ENDS_WITHIN_MS }, () => {
     assert.doesNotMatch(output, /✗/);
   });
 
+  test('the load script of tutorials passes as it stands', async (t) => {
+    const { code, output } = await load(t, '--tutorial');
+    assert.equal(code, 0, output);
+    assert.match(output, /checks_succeeded\S* 100\.00%/);
+    assert.match(output, /^The bank's ledger: \d+ charges, one for each payment\.$/m);
+  });
+
   test('control: without their keys the same clients are charged twice, and it fails', async (t) => {
     const { code, output } = await load(t, '--without-keys');
     assert.equal(code, 1, output);
